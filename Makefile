@@ -1,0 +1,42 @@
+# make help lists what there is to do.
+
+GO      ?= go
+FUZZTIME ?= 5s
+LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
+
+.PHONY: help test vet lint unit fuzz e2e bench fmt run
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+test: vet lint unit fuzz e2e ## everything that CI runs
+
+vet: ## go vet and gofmt, in all modules
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	cd bench && $(GO) vet ./...
+	cd e2e && $(GO) vet ./...
+
+lint: ## staticcheck, see staticcheck.conf
+	$(LINT) ./...
+
+unit: ## unit tests and examples under the race detector, in random order
+	$(GO) test -race -shuffle=on ./...
+	cd bench && $(GO) test -race -shuffle=on ./...
+
+fuzz: ## every fuzz target for FUZZTIME
+	@./tools/fuzz $(FUZZTIME)
+
+e2e: ## the chat in a real browser; installs Chromium where there is none
+	@./e2e/install.sh
+	cd e2e && $(GO) test -count=1 ./...
+
+bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+	cd bench && $(GO) run ./cmd/compare
+
+fmt: ## gofmt everything
+	gofmt -w .
+
+run: ## the chat on http://127.0.0.1:8080
+	$(GO) run ./examples/chat
