@@ -1,0 +1,118 @@
+package errors_test
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	stderrors "errors"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// packages type-checks the sources of the standard package and of ours.
+var packages = sync.OnceValues(func() (std, ours *types.Package) {
+	fset := token.NewFileSet()
+	// One importer for both, so that a type they share is the same type.
+	imp := importer.ForCompiler(fset, "gc", nil)
+	std, err := imp.Import("errors")
+	if err != nil {
+		panic(err)
+	}
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		panic(err)
+	}
+	var files []*ast.File
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			panic(err)
+		}
+		files = append(files, f)
+	}
+	ours, err = (&types.Config{Importer: imp}).Check("github.com/wskit/wskit/errors", fset, files, nil)
+	if err != nil {
+		panic(err)
+	}
+	return std, ours
+})
+
+// A file that imports this package instead of the standard one must go on
+// compiling, whatever it used, and with the next version of Go.
+func TestStandardPackageIsContained(t *testing.T) {
+	std, ours := packages()
+	for _, name := range std.Scope().Names() {
+		want := std.Scope().Lookup(name)
+		if !want.Exported() {
+			continue
+		}
+		have := ours.Scope().Lookup(name)
+		switch {
+		case have == nil:
+			t.Errorf("the standard package exports %s; add it to std.go", want)
+		case kind(have) != kind(want) || !types.Identical(have.Type(), want.Type()):
+			t.Errorf("%s differs from the standard package's %s; correct std.go", have, want)
+		}
+	}
+}
+
+// kind tells functions, variables, constants and types apart.
+func kind(o types.Object) string {
+	word, _, _ := strings.Cut(o.String(), " ")
+	return word
+}
+
+func TestCodesAreThoseOfTheProtocol(t *testing.T) {
+	_, ours := packages()
+	declared := make(map[errors.Code]bool)
+	code := ours.Scope().Lookup("Code").Type()
+	for _, name := range ours.Scope().Names() {
+		if c, ok := ours.Scope().Lookup(name).(*types.Const); ok && types.Identical(c.Type(), code) {
+			value := errors.Code(constant.StringVal(c.Val()))
+			declared[value] = true
+			if _, ok := retryable[value]; !ok {
+				t.Errorf("%s = %q is not in the protocol's table", name, value)
+			}
+		}
+	}
+	for value := range retryable {
+		if !declared[value] {
+			t.Errorf("the protocol's %s is not declared", value)
+		}
+	}
+}
+
+// The same errors are found by this package and by the standard one.
+func TestStandardFunctionsWork(t *testing.T) {
+	plain := errors.New("plain")
+	coded := errors.NotFound.Wrap(plain, "m")
+	joined := errors.Join(io.EOF, coded)
+	if !errors.Is(joined, plain) || !stderrors.Is(joined, plain) {
+		t.Error("Is")
+	}
+	var target *errors.Error
+	if !errors.As(joined, &target) || target != coded {
+		t.Error("As")
+	}
+	if e, ok := errors.AsType[*errors.Error](joined); !ok || e != coded {
+		t.Error("AsType")
+	}
+	if errors.Unwrap(coded) != plain {
+		t.Error("Unwrap")
+	}
+	if errors.ErrUnsupported != stderrors.ErrUnsupported {
+		t.Error("ErrUnsupported")
+	}
+}
