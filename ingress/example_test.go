@@ -1,0 +1,133 @@
+package ingress_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+)
+
+// Middleware turns frames away by what is known without their payload.
+func Example() {
+	suspended := func(next ingress.Handler) ingress.Handler {
+		return func(c *ingress.Context) error {
+			if c.Identity.Tier == "suspended" {
+				return errors.PermissionDenied.New("account suspended")
+			}
+			return next(c)
+		}
+	}
+	// A router does this for r.Use(suspended).
+	handle := ingress.Chain(ingress.Pass, suspended)
+
+	fmt.Println(handle(&ingress.Context{Identity: ingress.Identity{User: "ann"}}))
+	fmt.Println(handle(&ingress.Context{Identity: ingress.Identity{User: "bob", Tier: "suspended"}}))
+	// Output:
+	// <nil>
+	// PERMISSION_DENIED: account suspended
+}
+
+func ExampleChain() {
+	say := func(name string) ingress.Middleware {
+		return func(next ingress.Handler) ingress.Handler {
+			return func(c *ingress.Context) error {
+				fmt.Println(name)
+				return next(c)
+			}
+		}
+	}
+	_ = ingress.Chain(ingress.Pass, say("first"), say("second"))(&ingress.Context{})
+	// Output:
+	// first
+	// second
+}
+
+func ExampleContext_Reject() {
+	atMost10 := func(next ingress.Handler) ingress.Handler {
+		return func(c *ingress.Context) error {
+			if c.Size > 10 {
+				return c.Reject(errors.LimitExceeded{
+					Kind: errors.LimitPayload, Observed: int64(c.Size), Limit: 10, Never: true,
+				})
+			}
+			return next(c)
+		}
+	}
+	err := ingress.Chain(ingress.Pass, atMost10)(&ingress.Context{Size: 12})
+	fmt.Println(err)
+	// Output: RESOURCE_EXHAUSTED: payload too large (observed 12, limit 10)
+}
+
+func ExampleContext_Passed() {
+	// Middleware that forgets to call next.
+	forgetful := func(next ingress.Handler) ingress.Handler {
+		return func(c *ingress.Context) error { return nil }
+	}
+	var c ingress.Context
+	err := ingress.Chain(ingress.Pass, forgetful)(&c)
+	fmt.Println(err, c.Passed())
+	// Output: <nil> false
+}
+
+func ExampleContext_SentType() {
+	var c ingress.Context
+	c.Next("", []byte("no.such.type"), time.Now(), 42) // a router does this
+	fmt.Printf("%q %q\n", c.Type, c.SentType())
+	// Output: "" "no.such.type"
+}
+
+func ExampleKey() {
+	type Session struct{ Theme string }
+	session := ingress.NewKey[Session]("session") // in a package variable
+
+	authenticate := func(r *http.Request) (ingress.Identity, error) {
+		id := ingress.Identity{User: "ann"}
+		session.Set(&id, Session{Theme: "dark"})
+		return id, nil
+	}
+	id, _ := authenticate(nil)
+
+	// Later, in middleware:
+	c := &ingress.Context{Identity: id}
+	s, ok := session.Get(c)
+	fmt.Println(s.Theme, ok)
+	// Output: dark true
+}
+
+func ExampleIdentity_Authenticated() {
+	known, unknown := ingress.Identity{User: "ann"}, ingress.Identity{}
+	fmt.Println(known.Authenticated(), unknown.Authenticated())
+	// Output: true false
+}
+
+func ExamplePeeker() {
+	var p ingress.Peeker
+	e, err := p.Peek([]byte(`{"type":"room.join","meta":{"correlationId":"02b7","timeoutMs":5000},"payload":{"room":"a"}}`))
+	fmt.Printf("%s %s %d %s %v\n", e.Type, e.CorrelationID, e.TimeoutMs, e.Payload, err)
+
+	// Two types in one frame: whichever is looked at, it could be the other.
+	_, err = p.Peek([]byte(`{"type":"chat.read","ty\u0070e":"chat.delete"}`))
+	fmt.Println(err)
+	// Output:
+	// room.join "02b7" 5000 {"room":"a"} <nil>
+	// INVALID_ARGUMENT: frame is not valid JSON
+}
+
+func ExamplePeerIP() {
+	r := &http.Request{RemoteAddr: "[::ffff:192.0.2.1]:55555", Header: http.Header{"X-Forwarded-For": {"203.0.113.9"}}}
+	fmt.Println(ingress.PeerIP(r))
+	// Output: 192.0.2.1
+}
+
+func ExampleGroupIP() {
+	for _, ip := range []string{"192.0.2.1", "2001:db8:1:2:a:b:c:d", "2001:db8:1:2::7"} {
+		fmt.Println(ingress.GroupIP(netip.MustParseAddr(ip)))
+	}
+	// Output:
+	// 192.0.2.1
+	// 2001:db8:1:2::
+	// 2001:db8:1:2::
+}

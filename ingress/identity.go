@@ -1,0 +1,103 @@
+package ingress
+
+import "sync"
+
+// Identity says who is behind a connection. The zero Identity is a client that
+// was not authenticated.
+type Identity struct {
+	// Tenant is the customer or organisation, empty where there is only one.
+	Tenant string
+	// User identifies the user within the tenant; empty: not authenticated.
+	User string
+	// Tier is a plan or class that middleware chooses limits by.
+	Tier string
+
+	bag *values
+}
+
+// Authenticated reports whether the identity names a user.
+func (id *Identity) Authenticated() bool { return id.User != "" }
+
+// Carrier is what a [Key] stores values in: an *Identity (while authenticating),
+// or an *ingress.Context, a router's Context or a router's Conn, all of which
+// stand for the same connection.
+type Carrier interface{ values() *values }
+
+// Carried makes a Carrier of a connection's identity. Embedding it gives a
+// router's context the methods a Key needs.
+type Carried struct{ Identity *Identity }
+
+func (c Carried) values() *values { return c.Identity.values() }
+
+func (id *Identity) values() *values {
+	if id.bag == nil {
+		id.bag = new(values)
+	}
+	return id.bag
+}
+
+// Own gives the identity a place for values, if it has none, that all its later
+// copies share. The router calls it once for a connection.
+func (id *Identity) Own() { id.values() }
+
+// Key stores a value of one type with a connection. Make one for each purpose,
+// in a package variable; two keys never see each other's value, whatever their
+// names:
+//
+//	var session = ingress.NewKey[Session]("session")
+//
+//	session.Set(c, s)
+//	s, ok := session.Get(c)
+//
+// A Key may be used by several goroutines at once.
+type Key[T any] struct{ name string }
+
+// NewKey makes a key. The name is for people who debug; it need not be unique.
+func NewKey[T any](name string) *Key[T] { return &Key[T]{name: name} }
+
+// String returns the key's name.
+func (k *Key[T]) String() string { return k.name }
+
+// Set stores v with the connection, in place of an earlier value of this key.
+func (k *Key[T]) Set(c Carrier, v T) {
+	c.values().set(k, v)
+}
+
+// Get returns the connection's value, and whether one is set.
+func (k *Key[T]) Get(c Carrier) (T, bool) {
+	v, ok := c.values().get(k)
+	t, _ := v.(T) // a nil that was set as an interface's value is of no type
+	return t, ok
+}
+
+// values holds what keys stored for one connection. Connections hold few
+// values, for which a list is smaller and faster than a map.
+type values struct {
+	mu   sync.Mutex
+	list []entry
+}
+
+type entry struct{ key, value any }
+
+func (v *values) set(key, value any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range v.list {
+		if v.list[i].key == key {
+			v.list[i].value = value
+			return
+		}
+	}
+	v.list = append(v.list, entry{key, value})
+}
+
+func (v *values) get(key any) (any, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range v.list {
+		if v.list[i].key == key {
+			return v.list[i].value, true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,150 @@
+package ingress_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/wskit/wskit/ingress"
+)
+
+func TestAuthenticated(t *testing.T) {
+	for _, c := range []struct {
+		id   ingress.Identity
+		want bool
+	}{
+		{ingress.Identity{}, false},
+		{ingress.Identity{Tenant: "acme", Tier: "pro"}, false},
+		{ingress.Identity{User: "ann"}, true},
+	} {
+		if got := c.id.Authenticated(); got != c.want {
+			t.Errorf("%+v: Authenticated() = %v", c.id, got)
+		}
+	}
+}
+
+func TestKeysOfOneNameDoNotMeet(t *testing.T) {
+	a, b, c := ingress.NewKey[string]("session"), ingress.NewKey[string]("session"), ingress.NewKey[int]("session")
+	var id ingress.Identity
+	a.Set(&id, "of a")
+	if v, ok := b.Get(&id); ok || v != "" {
+		t.Errorf("another key of the name and type gets %q", v)
+	}
+	if v, ok := c.Get(&id); ok || v != 0 {
+		t.Errorf("another key of the name gets %d", v)
+	}
+	b.Set(&id, "of b")
+	c.Set(&id, 3)
+	if v, ok := a.Get(&id); !ok || v != "of a" {
+		t.Errorf("another key overwrote the value with %q", v)
+	}
+	if a.String() != "session" || fmt.Sprint(a) != "session" {
+		t.Errorf("String() = %q", a.String())
+	}
+}
+
+func TestSetReplaces(t *testing.T) {
+	k := ingress.NewKey[int]("n")
+	var id ingress.Identity
+	if _, ok := k.Get(&id); ok {
+		t.Error("a value that nobody set")
+	}
+	for _, want := range []int{1, 2, 0} {
+		k.Set(&id, want)
+		if v, ok := k.Get(&id); !ok || v != want {
+			t.Errorf("Get = %d, %v after Set(%d)", v, ok, want)
+		}
+	}
+}
+
+type pair[A, B any] struct {
+	a A
+	b B
+}
+
+func TestKeyTypes(t *testing.T) {
+	var id ingress.Identity
+	roundTrip(t, &id, pair[string, []int]{"a", nil})
+	roundTrip(t, &id, &pair[int, int]{1, 2})
+	roundTrip(t, &id, (*int)(nil))
+	roundTrip(t, &id, map[string]int(nil))
+	roundTrip(t, &id, func() int { return 1 })
+	roundTrip(t, &id, struct{}{})
+	roundTrip[any](t, &id, 1)
+	roundTrip[fmt.Stringer](t, &id, ingress.NewKey[int]("k"))
+	// A nil that is kept as an interface is a value like any other.
+	roundTrip[error](t, &id, nil)
+	roundTrip[any](t, &id, nil)
+}
+
+func roundTrip[T any](t *testing.T, c ingress.Carrier, v T) {
+	t.Helper()
+	k := ingress.NewKey[T]("k")
+	k.Set(c, v)
+	got, ok := k.Get(c)
+	if !ok || fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", v) {
+		t.Errorf("Get = %#v, %v after Set(%#v)", got, ok, v)
+	}
+}
+
+func TestCopiesShareAfterOwn(t *testing.T) {
+	k := ingress.NewKey[string]("k")
+	var id ingress.Identity
+	id.Own()
+	id.Own() // again changes nothing
+	copied := id
+	k.Set(&copied, "v")
+	if v, _ := k.Get(&id); v != "v" {
+		t.Errorf("the original gets %q of what its copy set", v)
+	}
+	if v, _ := k.Get(ingress.Carried{Identity: &copied}); v != "v" {
+		t.Errorf("Carried gets %q", v)
+	}
+	frame := ingress.Context{Identity: id}
+	if v, _ := k.Get(&frame); v != "v" {
+		t.Errorf("a Context gets %q", v)
+	}
+
+	// What was set while authenticating is there for the connection.
+	var early ingress.Identity
+	k.Set(&early, "early")
+	copied = early
+	copied.Own()
+	if v, _ := k.Get(&copied); v != "early" {
+		t.Errorf("Own lost a value: %q", v)
+	}
+
+	// Connections do not meet.
+	var other ingress.Identity
+	other.Own()
+	if v, ok := k.Get(&other); ok {
+		t.Errorf("another connection gets %q", v)
+	}
+}
+
+// Run with -race.
+func TestKeysAreForSeveralGoroutines(t *testing.T) {
+	keys := []*ingress.Key[int]{ingress.NewKey[int]("a"), ingress.NewKey[int]("b"), ingress.NewKey[int]("c")}
+	shared := ingress.NewKey[[2]int]("shared")
+	var id ingress.Identity
+	id.Own()
+	var wg sync.WaitGroup
+	for i, k := range keys {
+		copied := id
+		wg.Go(func() {
+			for n := range 1000 {
+				k.Set(&copied, n)
+				if v, ok := k.Get(&copied); !ok || v != n {
+					t.Errorf("key %d: Get = %d, %v after Set(%d)", i, v, ok, n)
+					return
+				}
+				shared.Set(&copied, [2]int{n, n})
+				if v, ok := shared.Get(&copied); !ok || v[0] != v[1] {
+					t.Errorf("half a value: %v", v)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,305 @@
+package ingress
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// Bounds of what the envelope may hold besides the payload.
+const (
+	MaxTypeLength = 128 // bytes of a message type
+	MaxIDLength   = 128 // bytes of a correlation id or idempotency key
+)
+
+// What Peek finds wrong with a frame.
+var (
+	ErrSyntax         = errors.InvalidArgument.New("frame is not valid JSON")
+	ErrNotObject      = errors.InvalidArgument.New("frame is not a JSON object")
+	ErrNoType         = errors.InvalidArgument.New("frame has no type")
+	ErrTypeNotString  = errors.InvalidArgument.New("type is not a string")
+	ErrTypeTooLong    = errors.InvalidArgument.New("type is longer than 128 bytes")
+	ErrMetaNotObject  = errors.InvalidArgument.New("meta is not an object")
+	ErrCorrelationID  = errors.InvalidArgument.New("meta.correlationId is not a string of at most 128 bytes")
+	ErrTimeout        = errors.InvalidArgument.New("meta.timeoutMs is not a number of at least 1")
+	ErrIdempotencyKey = errors.InvalidArgument.New("meta.idempotencyKey is not a string of at most 128 bytes")
+)
+
+// Envelope is what [Peeker.Peek] reads of a frame. Its slices point into the
+// frame or the Peeker and are valid until either changes.
+type Envelope struct {
+	// Type is the message type, unescaped.
+	Type []byte
+	// CorrelationID is the JSON string, quotes included, that names the
+	// request, ready to be sent back; nil when there is none or it is "".
+	CorrelationID []byte
+	// IdempotencyKey is a JSON string like CorrelationID.
+	IdempotencyKey []byte
+	// TimeoutMs is how long the client waits for an answer; 0: not said.
+	TimeoutMs int64
+	// Payload is the payload's JSON, not decoded; nil when the frame has none.
+	Payload []byte
+}
+
+// Peeker reads envelopes. It may be used again but not by two goroutines at
+// once. The zero Peeker is ready.
+type Peeker struct {
+	dec     jsontext.Decoder
+	buf     bytes.Buffer
+	scratch []byte
+
+	form     error // the first violation of the envelope's form
+	metaSeen bool
+}
+
+// Peek reads the envelope of a frame: one JSON object of
+// {"type": string, "meta"?: object, "payload"?: any}; other keys are ignored.
+// The whole frame is checked to be valid JSON (RFC 8259) in valid UTF-8 without
+// duplicate names, so that no later reader can see another type in it; nothing
+// is decoded, and nothing is allocated for a valid frame.
+//
+// The error is one of this package's variables. With an error the envelope holds
+// what was found before it: most usefully a correlation id, for the answer.
+func (p *Peeker) Peek(frame []byte) (Envelope, error) {
+	e, complete, err := p.Head(frame)
+	if !complete {
+		err = p.Rest(&e)
+	}
+	return e, err
+}
+
+// Head is Peek up to the payload, for a frame in which the type comes before it: the
+// payload, which may be large, and what follows it have not been looked at when a
+// limit turns the frame away. complete reports that there is nothing left to read;
+// otherwise [Peeker.Rest] goes on, and until it has, the frame may still turn out to
+// be malformed.
+func (p *Peeker) Head(frame []byte) (e Envelope, complete bool, err error) {
+	p.buf = *bytes.NewBuffer(frame)
+	p.dec.Reset(&p.buf)
+	p.form, p.metaSeen = nil, false
+	d := &p.dec
+	if d.PeekKind() != '{' {
+		if _, err := d.ReadValue(); err != nil || !p.atEnd() {
+			return e, true, ErrSyntax
+		}
+		return e, true, ErrNotObject
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return e, true, ErrSyntax
+	}
+	complete, err = p.members(&e, true)
+	return e, complete, err
+}
+
+// HasMeta reports whether Head has come to a meta. Without one, the correlation id
+// may still follow.
+func (p *Peeker) HasMeta() bool { return p.metaSeen }
+
+// Rest reads what Head has left.
+func (p *Peeker) Rest(e *Envelope) error {
+	v, err := p.dec.ReadValue()
+	if err != nil {
+		return ErrSyntax
+	}
+	e.Payload = v
+	_, err = p.members(e, false)
+	return err
+}
+
+// members reads members of the frame's object up to its end, or up to a payload
+// before which there is nothing to object to. A violation of the envelope's form is
+// reported only once the rest of the frame has been read, so that the correlation
+// id is found wherever it stands.
+func (p *Peeker) members(e *Envelope, stop bool) (complete bool, err error) {
+	d := &p.dec
+	for d.PeekKind() == '"' {
+		name, err := d.ReadValue()
+		if err != nil {
+			return true, ErrSyntax
+		}
+		switch string(plain(name, &p.scratch)) {
+		case `"type"`:
+			err = p.readType(e)
+		case `"meta"`:
+			p.metaSeen = true
+			err = p.readMeta(e)
+		case `"payload"`:
+			if stop && e.Type != nil && p.form == nil {
+				return false, nil
+			}
+			var v jsontext.Value
+			if v, err = d.ReadValue(); err == nil {
+				e.Payload = v
+			} else {
+				err = ErrSyntax
+			}
+		default:
+			if _, err = d.ReadValue(); err != nil {
+				err = ErrSyntax
+			}
+		}
+		if err == ErrSyntax {
+			return true, err
+		}
+		if p.form == nil {
+			p.form = err
+		}
+	}
+	if _, err := d.ReadToken(); err != nil || !p.atEnd() {
+		return true, ErrSyntax
+	}
+	if p.form == nil && e.Type == nil {
+		return true, ErrNoType
+	}
+	return true, p.form
+}
+
+// atEnd reports whether nothing but white space is left.
+func (p *Peeker) atEnd() bool {
+	for _, b := range p.dec.UnreadBuffer() {
+		if b != ' ' && b != '\t' && b != '\r' && b != '\n' {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Peeker) readType(e *Envelope) error {
+	v, err := p.dec.ReadValue()
+	if err != nil {
+		return ErrSyntax
+	}
+	if v.Kind() != '"' {
+		return ErrTypeNotString
+	}
+	var scratch []byte
+	t := unquote(v, &scratch)
+	switch {
+	case len(t) == 0:
+		return ErrNoType
+	case len(t) > MaxTypeLength:
+		return ErrTypeTooLong
+	}
+	e.Type = t
+	return nil
+}
+
+func (p *Peeker) readMeta(e *Envelope) error {
+	d := &p.dec
+	switch d.PeekKind() {
+	case 'n':
+		if _, err := d.ReadToken(); err != nil {
+			return ErrSyntax
+		}
+		return nil
+	case '{':
+	default:
+		if _, err := d.ReadValue(); err != nil {
+			return ErrSyntax
+		}
+		return ErrMetaNotObject
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return ErrSyntax
+	}
+	var form error
+	for d.PeekKind() == '"' {
+		name, err := d.ReadValue()
+		if err != nil {
+			return ErrSyntax
+		}
+		switch string(plain(name, &p.scratch)) {
+		case `"correlationId"`:
+			e.CorrelationID, err = p.readID(ErrCorrelationID)
+		case `"idempotencyKey"`:
+			e.IdempotencyKey, err = p.readID(ErrIdempotencyKey)
+		case `"timeoutMs"`:
+			e.TimeoutMs, err = p.readTimeout()
+		default:
+			if _, err = d.ReadValue(); err != nil {
+				err = ErrSyntax
+			}
+		}
+		if err == ErrSyntax {
+			return err
+		}
+		if form == nil {
+			form = err
+		}
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return ErrSyntax
+	}
+	return form
+}
+
+func (p *Peeker) readID(invalid error) ([]byte, error) {
+	v, err := p.dec.ReadValue()
+	switch {
+	case err != nil:
+		return nil, ErrSyntax
+	case v.Kind() == 'n' || string(v) == `""`:
+		return nil, nil
+	case v.Kind() != '"':
+		return nil, invalid
+	}
+	if len(v)-len(`""`) > MaxIDLength { // with its escapes, if it has any
+		var scratch []byte
+		if len(unquote(v, &scratch)) > MaxIDLength {
+			return nil, invalid
+		}
+	}
+	return v, nil
+}
+
+func (p *Peeker) readTimeout() (int64, error) {
+	switch p.dec.PeekKind() {
+	case 'n':
+		if _, err := p.dec.ReadToken(); err != nil {
+			return 0, ErrSyntax
+		}
+		return 0, nil
+	case '0':
+		t, err := p.dec.ReadToken()
+		if err != nil {
+			return 0, ErrSyntax
+		}
+		// Int truncates a fraction and saturates what is out of range, each with
+		// an error and a value that serves.
+		if ms, _ := t.Int(); ms > 0 {
+			return ms, nil
+		}
+		return 0, ErrTimeout
+	}
+	if _, err := p.dec.ReadValue(); err != nil {
+		return 0, ErrSyntax
+	}
+	return 0, ErrTimeout
+}
+
+// longestName is that of the names the envelope has, quotes included.
+const longestName = len(`"idempotencyKey"`)
+
+// plain returns a name of an object, quotes included, without escapes. A name that
+// is none of the envelope's may come back as it is.
+func plain(name jsontext.Value, scratch *[]byte) []byte {
+	if len(name) > 6*longestName || bytes.IndexByte(name, '\\') < 0 {
+		return name
+	}
+	*scratch = append((*scratch)[:0], '"')
+	*scratch, _ = jsontext.AppendUnquote(*scratch, name)
+	*scratch = append(*scratch, '"')
+	return *scratch
+}
+
+// unquote returns the text of a JSON string that has been read as valid. Text
+// without escapes, which is nearly all, is returned in place.
+func unquote(v jsontext.Value, scratch *[]byte) []byte {
+	if bytes.IndexByte(v, '\\') < 0 {
+		return v[1 : len(v)-1]
+	}
+	*scratch, _ = jsontext.AppendUnquote((*scratch)[:0], v)
+	return *scratch
+}
