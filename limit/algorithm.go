@@ -1,0 +1,117 @@
+package limit
+
+// A view is what the state of one limit means at an instant, before and after a
+// cost is charged. It splits a decision in three, so that a store holds its lock
+// for the first two only:
+//
+//	look    reads the state and says whether the cost fits
+//	write   charges it, or writes down what had to be healed
+//	answer  turns the view into a Decision
+type view struct {
+	used  int64 // in the units of the algorithm
+	start int64 // of a window; of a log, how many of its pairs are too old
+	until int64 // once written: the instant at which the state equals none
+	// fits says that the cost fits; healed, that the clock was set back so far
+	// that the state has to be written again, whatever the cost.
+	fits, healed bool
+}
+
+// look reads state, which is complete, at now.
+func (p *Plan) look(v *view, state []int64, now, cost int64) {
+	switch p.kind {
+	case kindBucket:
+		p.bucket.look(v, state, now)
+		v.fits = p.bucket.fits(v, cost)
+	case kindFixed:
+		p.fixed.look(v, state, now)
+		v.fits = cost <= p.ceiling-v.used
+	case kindSliding:
+		p.sliding.look(v, state, now)
+		v.fits = cost <= p.ceiling-v.used
+	case kindLog:
+		p.log.look(v, state, now)
+		v.fits = cost <= p.ceiling-v.used
+	}
+}
+
+// write charges cost to the state at the offset, and returns the whole of it.
+func (p *Plan) write(v *view, state []int64, offset int, now, cost int64) []int64 {
+	switch p.kind {
+	case kindBucket:
+		p.bucket.write(v, state[offset:], now, cost)
+	case kindFixed:
+		p.fixed.write(v, state[offset:], cost)
+	case kindSliding:
+		p.sliding.write(v, state[offset:], cost)
+	case kindLog:
+		state = p.log.write(v, state, offset, now, cost)
+	}
+	return state
+}
+
+// tell fills d from the view.
+func (p *Plan) tell(d *Decision, v *view, state []int64, now, cost int64, charged bool) {
+	switch p.kind {
+	case kindBucket:
+		p.bucket.answer(d, v, now, cost, charged)
+	case kindFixed:
+		p.fixed.answer(d, v, now, cost)
+	case kindSliding:
+		p.sliding.answer(d, v, state, now, cost)
+	case kindLog:
+		p.log.answer(d, v, state, now, cost)
+	}
+}
+
+// complete lengthens a state that is missing or too short by zeros, which mean
+// that nothing has been used.
+func (p *Plan) complete(state []int64) []int64 {
+	if need := p.least() - len(state); need > 0 {
+		state = append(state, make([]int64, need)...)
+	}
+	return state
+}
+
+// least is the length of the shortest state.
+func (p *Plan) least() int {
+	switch {
+	case p.kind == kindLog:
+		return 1
+	case p.width > 0:
+		return p.width
+	}
+	n := 0
+	for _, part := range p.parts {
+		n += part.least()
+	}
+	return n
+}
+
+// size is the length of the state of a plan at the beginning of state.
+func (p *Plan) size(state []int64) int {
+	if p.kind == kindLog {
+		return 1 + 2*int(state[0])
+	}
+	return p.width
+}
+
+// charge is look and write for a plan that is no composite.
+func (p *Plan) charge(v *view, state []int64, now, cost int64) (next []int64, write bool) {
+	p.look(v, state, now, cost)
+	switch {
+	case v.fits:
+		return p.write(v, state, 0, now, cost), true
+	case v.healed:
+		return p.write(v, state, 0, now, 0), true
+	}
+	return state, false
+}
+
+// answer makes the decision that v stands for.
+func (p *Plan) answer(d *Decision, v *view, state []int64, now, cost int64, charged bool) {
+	*d = Decision{Policy: p.name, Allowed: v.fits, At: now}
+	if charged {
+		d.Charged = cost
+	}
+	p.tell(d, v, state, now, cost, charged)
+}

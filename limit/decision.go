@@ -1,0 +1,44 @@
+package limit
+
+import "time"
+
+// A Decision is the answer to a cost. It holds integers only, and later
+// versions only add fields.
+type Decision struct {
+	// Allowed says that the cost was charged.
+	Allowed bool
+	// Impossible says that the cost can never fit: retrying never helps, and
+	// RetryAfter is 0.
+	Impossible bool
+	// Shadowed says that this would have been a denial, had the limiter not been
+	// in shadow mode: Allowed is then true and nothing was charged, and
+	// RetryAfter and Impossible are those of the denial.
+	Shadowed bool
+	// Limit is the ceiling of the policy that bound: the largest cost it could
+	// ever admit.
+	Limit int64
+	// Remaining is how many whole units are left, never negative.
+	Remaining int64
+	// RetryAfter is 0 when allowed. Otherwise it is the exact shortest wait: with
+	// no other traffic the same cost is admitted after it, and not a microsecond
+	// earlier.
+	RetryAfter time.Duration
+	// Wait is how long to hold back what was allowed. Only a [Pacer] asks for it;
+	// under any other policy it is 0.
+	Wait time.Duration
+	// ResetAfter is how long until nothing is left of what was used: the state
+	// then equals that of a subject never seen.
+	ResetAfter time.Duration
+	// Policy names the policy that bound: the one that denied or, when allowed,
+	// the one that has the least left.
+	Policy string
+	// Charged is what the store took and can give back: the cost when it was
+	// charged, or else 0, also when a failure policy decided in its stead. At is
+	// the instant of the decision by the clock of whoever decided, in
+	// microseconds since the Unix epoch. A refund goes by them.
+	Charged int64
+	At      int64
+}
+
+// micros is a duration of n microseconds.
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -1,0 +1,43 @@
+package limit
+
+import (
+	"sync"
+	"time"
+)
+
+// fallback answers for a store that fails: bounded state in this process, made
+// when it is first needed.
+type fallback struct {
+	max   int
+	now   func() int64
+	once  sync.Once
+	state *InProcess
+}
+
+// open makes the state and the clock.
+func (f *fallback) open() *InProcess {
+	f.once.Do(func() {
+		f.state = NewInProcess(InProcessOptions{MaxKeys: f.max, Shards: 16, Grace: ClockTolerance.Microseconds()})
+		if f.now == nil {
+			start := time.Now()
+			epoch := start.UnixMicro()
+			f.now = func() int64 { return epoch + time.Since(start).Microseconds() }
+		}
+	})
+	return f.state
+}
+
+func (f *fallback) take(d *Decision, key []byte, plan *Plan, cost int64) {
+	s := f.open()
+	s.Take(d, s.HashBytes(key), plan, f.now(), cost)
+}
+
+func (f *fallback) peek(d *Decision, key []byte, plan *Plan, cost int64) {
+	s := f.open()
+	s.Peek(d, s.HashBytes(key), plan, f.now(), cost)
+}
+
+func (f *fallback) reset(key []byte, plan *Plan) {
+	s := f.open()
+	s.Reset(s.HashBytes(key), plan)
+}

@@ -1,0 +1,116 @@
+package limit
+
+import (
+	"fmt"
+	"time"
+)
+
+// FixedWindow admits Limit in every Window of the calendar: windows begin at
+// multiples of Window after the Unix epoch, all of them at once for everybody.
+// It is the policy for quotas that people read off a clock ("1,000 a day, from
+// midnight UTC"). Around the boundary of two windows, up to twice the Limit can
+// be admitted at once; where that matters use [SlidingWindow].
+type FixedWindow struct {
+	// Limit is how much is admitted in a window, at least 1.
+	Limit int64
+	// Window is at least 1 ms and a whole number of microseconds.
+	Window time.Duration
+}
+
+// String returns "fixed_window(Limit/Window)".
+func (w FixedWindow) String() string {
+	return fmt.Sprintf("fixed_window(%d/%v)", w.Limit, w.Window)
+}
+
+// State:
+//
+//	state[0] = start    the window that is counted
+//	state[1] = count    what was admitted in it
+type fixed struct {
+	window, limit int64
+}
+
+func (w FixedWindow) compile() (*Plan, error) {
+	if err := checkLimit(w, w.Limit, maxTerm); err != nil {
+		return nil, err
+	}
+	if err := checkWindow(w, w.Window); err != nil {
+		return nil, err
+	}
+	plan := newPlan(w, "f", 2, w.Limit)
+	plan.kind, plan.fixed, plan.late = kindFixed, fixed{window: w.Window.Microseconds(), limit: w.Limit}, true
+	return plan, nil
+}
+
+// look finds the window that counts: that of now, or a later one when the clock
+// was set back, but by no more than the tolerance.
+func (w *fixed) look(v *view, state []int64, now int64) {
+	_ = state[1]
+	v.start = now - now%w.window
+	start, count := state[0], state[1]
+	if count == 0 || start < v.start {
+		return
+	}
+	if start != v.start {
+		start -= start % w.window // it may have been written under another width
+		if start-now > healAfter {
+			v.used, v.healed = w.limit, true
+			v.until = v.start + w.window
+			return
+		}
+		v.start = start
+	}
+	v.used = count
+}
+
+func (w *fixed) write(v *view, state []int64, cost int64) {
+	v.used += cost
+	state[0], state[1] = v.start, v.used
+	v.until = v.start + w.window
+}
+
+func (w *fixed) answer(d *Decision, v *view, now, cost int64) {
+	d.Limit = w.limit
+	d.Remaining = max(0, w.limit-v.used)
+	left := micros(v.start + w.window - now)
+	if v.used > 0 {
+		d.ResetAfter = left
+	}
+	if !v.fits {
+		if cost > w.limit {
+			d.Impossible = true
+		} else {
+			d.RetryAfter = left
+		}
+	}
+}
+
+// refund gives back within the window of the charge only.
+func (w *fixed) refund(v *view, state []int64, cost, at int64) (write bool) {
+	if v.start != at-at%w.window {
+		return false
+	}
+	v.used -= min(cost, v.used)
+	w.write(v, state, 0)
+	return true
+}
+
+func checkLimit(policy fmt.Stringer, n, most int64) error {
+	switch {
+	case n < 1:
+		return invalid(policy, "Limit", "at least 1: how much is admitted in a window")
+	case n > most:
+		return invalid(policy, "Limit", fmt.Sprintf("at most %d", most))
+	}
+	return nil
+}
+
+func checkWindow(policy fmt.Stringer, d time.Duration) error {
+	if err := checkSpan(policy, "Window", d); err != nil {
+		return err
+	}
+	if d.Microseconds() > maxTerm {
+		return invalid(policy, "Window", fmt.Sprintf("at most %v", micros(maxTerm)))
+	}
+	return nil
+}

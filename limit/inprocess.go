@@ -1,0 +1,276 @@
+package limit
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wskit/wskit/limit/table"
+)
+
+// overflowStates is how many states the keys of one limiter share when there is
+// no room for new ones.
+const overflowStates = 256
+
+// InProcessOptions configure an [InProcess].
+type InProcessOptions struct {
+	// MaxKeys bounds how many keys have state of their own, at least 1. It counts
+	// keys of two words of state; a key with more counts for as many as it takes
+	// the room of.
+	MaxKeys int
+	// Shards is how many locks there are for the keys of one width of state.
+	Shards int
+	// Grace is how long a state is kept after it has run out, in microseconds,
+	// for a clock that may be set back by as much.
+	Grace int64
+}
+
+// InProcess keeps state in this process, for a store that lives in it and for
+// limiters whose store fails: the states of all policies of one width in one
+// table, and one bound for all tables. It has no clock: every call says what the
+// time is, in microseconds since the Unix epoch, 0 ≤ now < 2⁵². Costs are at
+// least 1; nothing is checked here.
+//
+// All its methods may be used by any number of goroutines.
+type InProcess struct {
+	options    InProcessOptions
+	space      *table.Space
+	pairs      *table.Table // of the most frequent width
+	mu         sync.Mutex
+	narrow     [64]atomic.Pointer[table.Table] // by width; 0 is the table of logs
+	wide       atomic.Pointer[map[int]*table.Table]
+	overflowed atomic.Int64
+}
+
+// NewInProcess makes an empty one.
+func NewInProcess(o InProcessOptions) *InProcess {
+	s := &InProcess{options: o, space: table.NewSpace(o.MaxKeys)}
+	s.pairs = s.table(2)
+	return s
+}
+
+// Hash returns the hash of a key.
+func (s *InProcess) Hash(key string) table.Hash { return s.space.Hash(key) }
+
+// HashBytes returns the hash of a key in a buffer: that of the same string.
+func (s *InProcess) HashBytes(key []byte) table.Hash { return s.space.HashBytes(key) }
+
+// table returns the table for states of a width.
+func (s *InProcess) table(width int) *table.Table {
+	if t := s.known(width); t != nil {
+		return t
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.known(width); t != nil {
+		return t
+	}
+	t := table.New(table.Options{
+		Width: width, Variable: width == 0, Space: s.space,
+		Shards: s.options.Shards, Grace: s.options.Grace,
+	})
+	if width < len(s.narrow) {
+		s.narrow[width].Store(t)
+		return t
+	}
+	wide := map[int]*table.Table{}
+	if old := s.wide.Load(); old != nil {
+		wide = maps.Clone(*old)
+	}
+	wide[width] = t
+	s.wide.Store(&wide)
+	return t
+}
+
+func (s *InProcess) known(width int) *table.Table {
+	if width < len(s.narrow) {
+		return s.narrow[width].Load()
+	}
+	if wide := s.wide.Load(); wide != nil {
+		return (*wide)[width]
+	}
+	return nil
+}
+
+// Take is [Plan.Take] on the state of the key: the one step that every
+// in-process store takes. When there is no room for a new key, it shares one of
+// 256 states with others of the plan's scope.
+func (s *InProcess) Take(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
+	t := s.pairs
+	if plan.width != 2 {
+		t = s.table(plan.width)
+	}
+	h = h.With(plan.salt) // state of another shape is another entry
+	r := t.Lock(h)
+	switch {
+	case !r.Found() || plan.width == 0:
+		s.takeRare(d, t, r, h, plan, now, cost)
+	case plan.kind == kindBucket:
+		// Under the lock the cost is charged; the rest of the answer waits until
+		// after it.
+		var v view
+		if plan.bucket.charge(&v, r.State(), now, cost) {
+			r.SetExpires(v.until)
+		}
+		r.Unlock()
+		*d = Decision{Policy: plan.name, Allowed: v.fits, At: now}
+		plan.bucket.answer(d, &v, now, cost, v.fits)
+		if v.fits {
+			d.Charged = cost
+		}
+	case plan.kind == kindAll:
+		takeParts(d, r, plan, now, cost)
+	default:
+		var v view
+		state, write := plan.charge(&v, r.State(), now, cost)
+		if write {
+			r.SetExpires(v.until)
+		}
+		plan.answer(d, &v, state, now, cost, v.fits)
+		r.Unlock()
+	}
+}
+
+// takeRare is Take for a key that is new or whose state varies in length. Its
+// place is locked, which ends here.
+func (s *InProcess) takeRare(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64) {
+	kept := step(d, t, r, h, plan, now, cost, true, false)
+	r.Unlock()
+	if kept {
+		return
+	}
+	s.overflowed.Add(1)
+	h = s.overflow(h, plan)
+	r = t.Lock(h)
+	step(d, t, r, h, plan, now, cost, true, true)
+	r.Unlock()
+}
+
+// takeParts is Take for a composite whose state was found.
+func takeParts(d *Decision, r table.Ref, plan *Plan, now, cost int64) {
+	var vs views
+	state, write := plan.chargeAll(&vs, r.State(), now, cost)
+	if plan.late && (vs.fits || !write) {
+		if write {
+			r.SetExpires(vs.until)
+		}
+		r.Unlock()
+		plan.answerAll(d, &vs, nil, now, cost, vs.fits)
+		return
+	}
+	plan.answerAll(d, &vs, state, now, cost, vs.fits)
+	if write {
+		r.SetExpires(now + d.ResetAfter.Microseconds())
+	}
+	r.Unlock()
+}
+
+// step decides on the state of a key whose shard is locked, charges if charge is
+// set, and keeps what is to be kept. It reports false when that is the state of
+// a new key and there is no room for it; force makes room.
+func step(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64, charge, force bool) bool {
+	if !r.Found() {
+		return begin(d, t, r, h, plan, now, cost, charge, force)
+	}
+	state, write := plan.decide(d, stateOf(r, plan), now, cost, charge)
+	if write {
+		if plan.width == 0 {
+			keepWords(r, plan, state)
+		}
+		r.SetExpires(now + d.ResetAfter.Microseconds())
+	}
+	return true
+}
+
+// begin is step for a key without state. (It is a function of its own so that
+// the state of a key that is not kept needs no memory.)
+func begin(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64, charge, force bool) bool {
+	var room [16]int64
+	state, write := plan.decide(d, room[:0], now, cost, charge)
+	if !write {
+		return true
+	}
+	expires := now + d.ResetAfter.Microseconds()
+	switch {
+	case plan.width == 0:
+		return t.InsertWords(r, h, state, expires, now, force)
+	case force:
+		t.Force(r, h, state, expires, now)
+		return true
+	default:
+		return t.Insert(r, h, state, expires, now)
+	}
+}
+
+// keepWords keeps a state that varies in length. Where there is no room for it
+// to grow, its logs become coarser.
+func keepWords(r table.Ref, plan *Plan, state []int64) {
+	before := cap(r.Words())
+	if !r.SetWords(state) {
+		r.SetWords(append(make([]int64, 0, before), plan.shorten(state)...))
+	}
+}
+
+// overflow is the entry that a key shares with others.
+func (s *InProcess) overflow(h table.Hash, plan *Plan) table.Hash {
+	return s.space.Hash(plan.scope).With(plan.salt).With(1 + h.Low()%overflowStates)
+}
+
+// Peek is [Plan.Peek] on the state of the key.
+func (s *InProcess) Peek(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
+	t := s.table(plan.width)
+	h = h.With(plan.salt)
+	r := t.Lock(h)
+	if !r.Found() && !t.Room(h, now) {
+		r.Unlock()
+		r = t.Lock(s.overflow(h, plan))
+	}
+	plan.Peek(d, stateOf(r, plan), now, cost)
+	r.Unlock()
+}
+
+func stateOf(r table.Ref, plan *Plan) []int64 {
+	if plan.width == 0 {
+		return r.Words()
+	}
+	return r.State()
+}
+
+// Refund is [Plan.Refund] on the state of the key. What was charged to a shared
+// state is not given back.
+func (s *InProcess) Refund(h table.Hash, plan *Plan, now int64, taken *Decision) {
+	t := s.table(plan.width)
+	r := t.Lock(h.With(plan.salt))
+	defer r.Unlock()
+	if !r.Found() {
+		return
+	}
+	state, reset, write := plan.Refund(stateOf(r, plan), now, taken)
+	if !write {
+		return
+	}
+	if plan.width == 0 {
+		keepWords(r, plan, state)
+	}
+	r.SetExpires(now + reset.Microseconds())
+}
+
+// Reset forgets the state of the key.
+func (s *InProcess) Reset(h table.Hash, plan *Plan) {
+	t := s.table(plan.width)
+	h = h.With(plan.salt)
+	r := t.Lock(h)
+	t.Delete(r, h)
+	r.Unlock()
+}
+
+// Figures are the number of keys that have state, expired ones that have not
+// been dropped yet included; how many were dropped; and how many decisions were
+// made on shared states.
+func (s *InProcess) Figures() (keys int, evicted, overflowed int64) {
+	for _, t := range s.space.Tables() {
+		keys += t.Len()
+		evicted += t.Evicted()
+	}
+	return keys, evicted, s.overflowed.Load()
+}

@@ -1,0 +1,129 @@
+package limit
+
+import (
+	"sync"
+
+	"github.com/wskit/wskit/limit/table"
+)
+
+// An InProcessAsk is one of several costs that are decided together: a key's
+// hash by State.Hash, its plan, and the cost.
+type InProcessAsk struct {
+	State *InProcess
+	Hash  table.Hash
+	Plan  *Plan
+	Cost  int64
+}
+
+// together is what a decision about several keys needs, used again.
+type together struct {
+	locks  table.Locks
+	places []spot
+	saved  []int64
+}
+
+// A spot is where one of several asks has its state, and what it was before.
+type spot struct {
+	table     *table.Table
+	hash      table.Hash
+	existed   bool
+	from, end int // in saved
+}
+
+var togethers = sync.Pool{New: func() any { return new(together) }}
+
+// TakeAllInProcess charges all of the asks or none, as one step: the shards of
+// all keys are locked together, in an order that is the same for everybody. It
+// fills in an answer to each and returns the index of the one that bound: see
+// [TakeAll]. There must be at least one ask and as many answers.
+func TakeAllInProcess(asks []InProcessAsk, answers []Decision, now int64) (bound int) {
+	w := togethers.Get().(*together)
+	w.places, w.saved = w.places[:0], w.saved[:0]
+	for _, a := range asks {
+		t := a.State.table(a.Plan.width)
+		h := a.Hash.With(a.Plan.salt)
+		w.locks.Add(t, h)
+		w.locks.Add(t, a.State.overflow(h, a.Plan))
+		w.places = append(w.places, spot{table: t, hash: h})
+	}
+	w.locks.Lock()
+	if denied := w.charge(asks, answers, now); denied < 0 {
+		bound = binding(answers)
+	} else {
+		w.undo(denied)
+		bound = w.explain(asks, answers, now, denied)
+	}
+	w.locks.Unlock()
+	togethers.Put(w)
+	return bound
+}
+
+// charge takes the asks in order until one is denied, and returns which, or -1.
+// The states before are saved.
+func (w *together) charge(asks []InProcessAsk, answers []Decision, now int64) (denied int) {
+	for i, a := range asks {
+		p := &w.places[i]
+		r := p.table.At(p.hash)
+		if !r.Found() && !p.table.Room(p.hash, now) {
+			a.State.overflowed.Add(1)
+			p.hash = a.State.overflow(p.hash, a.Plan)
+			r = p.table.At(p.hash)
+		}
+		p.existed, p.from = r.Found(), len(w.saved)
+		if p.existed {
+			w.saved = append(w.saved, stateOf(r, a.Plan)...)
+		}
+		p.end = len(w.saved)
+		step(&answers[i], p.table, r, p.hash, a.Plan, now, a.Cost, true, true)
+		if !answers[i].Allowed {
+			return i
+		}
+	}
+	return -1
+}
+
+// undo puts back the states of the first n asks, the last first, so that a key
+// that was asked for twice ends as it began.
+func (w *together) undo(n int) {
+	for i := n - 1; i >= 0; i-- {
+		p := w.places[i]
+		r := p.table.At(p.hash)
+		saved := w.saved[p.from:p.end]
+		switch {
+		case !p.existed:
+			p.table.Delete(r, p.hash)
+		case r.Words() != nil:
+			r.SetWords(append(r.Words()[:0], saved...))
+		default:
+			copy(r.State(), saved)
+		}
+	}
+}
+
+// explain answers all asks as if each were alone, except that nothing is
+// charged; the one that was denied keeps its answer, for it may have been
+// denied because of those before it.
+func (w *together) explain(asks []InProcessAsk, answers []Decision, now int64, denied int) (bound int) {
+	for i, a := range asks {
+		if i == denied {
+			continue
+		}
+		p := w.places[i]
+		step(&answers[i], p.table, p.table.At(p.hash), p.hash, a.Plan, now, a.Cost, false, true)
+	}
+	bound = binding(answers)
+	for i := range answers {
+		answers[i].Allowed, answers[i].Wait = false, 0
+	}
+	return bound
+}
+
+// binding is the index of the answer to name: see [All].
+func binding(answers []Decision) (bound int) {
+	for i := range answers {
+		if binds(&answers[i], &answers[bound]) {
+			bound = i
+		}
+	}
+	return bound
+}

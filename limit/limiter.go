@@ -1,0 +1,147 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// A Limiter is one limit of an application: a policy, a store to keep its state
+// in, a namespace for its keys, and what to do when the store fails. It holds no
+// goroutine and needs no Close; it never closes the store. All its methods may
+// be used by any number of goroutines.
+type Limiter struct {
+	name   string
+	head   string // prefix:name
+	plan   *Plan
+	store  Store
+	bytes  BytesStore // store, when it takes keys from a buffer
+	remote *remote    // nil for a LocalStore
+	shadow bool
+	counts counts
+}
+
+// New makes a limiter. It is meant for start-up, so that it can stand in the
+// middle of a line of wiring: it panics, saying what to change, when the store
+// is nil, the policy is invalid, an option is, or a shared store is used without
+// a name. Check a policy that comes from configuration with [Validate] first. At
+// most one Options may be given.
+func New(store Store, policy Policy, options ...Options) *Limiter {
+	if store == nil {
+		panic("limit: New with a nil store; in one process use memory.NewStore(memory.Options{})")
+	}
+	plan, err := Compile(policy)
+	if err != nil {
+		panic(err.Error())
+	}
+	var o Options
+	switch len(options) {
+	case 0:
+	case 1:
+		o = options[0]
+	default:
+		panic(fmt.Sprintf("limit: New with %d Options; put all of them in one", len(options)))
+	}
+	_, local := store.(LocalStore)
+	o = o.withDefaults(local)
+
+	l := &Limiter{
+		name: o.Name, head: o.Prefix + ":" + o.Name,
+		plan: plan.within(o.Name), store: store, shadow: o.Shadow,
+	}
+	l.bytes, _ = store.(BytesStore)
+	if !local {
+		l.remote = newRemote(l, o)
+	}
+	return l
+}
+
+// Name is the namespace of the limiter's keys.
+func (l *Limiter) Name() string { return l.name }
+
+// Plan is the limiter's policy, checked and made ready.
+func (l *Limiter) Plan() *Plan { return l.plan }
+
+// Key begins a key of this limiter in buf, which may be nil.
+func (l *Limiter) Key(buf []byte) Key {
+	return Key{buf: append(buf[:0], l.head...), limiter: l}
+}
+
+// Take decides whether cost fits for the subject and charges it when it does.
+// The subject is one part of a key, whatever it contains; for several parts
+// see [Limiter.TakeKey].
+//
+// The error is nil whenever a decision was made, a denial included. It is
+// INVALID_ARGUMENT for a cost below 1, the context's when ctx ends first, and
+// UNAVAILABLE when the store fails under [FailClosed].
+func (l *Limiter) Take(ctx context.Context, subject string, cost int64) (Decision, error) {
+	buf := buffers.Get().(*[]byte)
+	k := l.Key(*buf).Part(subject)
+	d, err := l.TakeKey(ctx, k, cost)
+	*buf = k.buf
+	buffers.Put(buf)
+	return d, err
+}
+
+// TakeKey is [Limiter.Take] for a key that [Limiter.Key] of this limiter began.
+// Over a store that takes keys from a buffer, as the memory store does, it
+// allocates nothing.
+func (l *Limiter) TakeKey(ctx context.Context, key Key, cost int64) (d Decision, err error) {
+	if cost < 1 || key.limiter != l {
+		return d, l.refuse(key, cost)
+	}
+	switch {
+	case l.remote != nil:
+		err = l.takeRemote(&d, ctx, key.buf, cost)
+	case l.bytes != nil:
+		d, err = l.bytes.TakeBytes(ctx, key.buf, l.plan, cost)
+	default:
+		d, err = l.store.Take(ctx, string(key.buf), l.plan, cost)
+	}
+	if err != nil {
+		return d, err
+	}
+	l.settle(&d, key)
+	return d, nil
+}
+
+// settle counts a decision and lets a denial pass in shadow mode.
+func (l *Limiter) settle(d *Decision, key Key) {
+	l.counts.decision(d, len(key.buf)+int(key.buf[len(key.buf)-1]))
+	if l.shadow && !d.Allowed {
+		l.counts.shadowed.Add(1)
+		d.Allowed, d.Shadowed = true, true
+	}
+}
+
+// refuse says what is wrong with a call; nil means nothing.
+func (l *Limiter) refuse(key Key, cost int64) error {
+	err := CheckCost(cost)
+	if err == nil && (key.limiter != l || l == nil) {
+		if l == nil {
+			return errors.InvalidArgument.New("limit: the key is the zero Key: begin one with the method Key of a limiter")
+		}
+		err = errors.InvalidArgument.Errorf("limit: the key %q was not begun by limiter %s: use its method Key", key.buf, l.name)
+	}
+	if err != nil && l != nil {
+		l.counts.invalid.Add(1)
+	}
+	return err
+}
+
+var buffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, 256)
+	return &b
+}}
+
+var names atomic.Int64
+
+// uniqueName is a name that no other limiter of this process has: '#' may not
+// stand in a name that is chosen.
+func uniqueName() string {
+	return "#" + strconv.FormatInt(names.Add(1), 10)
+}

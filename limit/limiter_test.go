@@ -1,0 +1,146 @@
+package limit_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/limit"
+)
+
+var ctx = context.Background()
+
+func TestTakeCountsDown(t *testing.T) {
+	l := newLimiter(t)
+	for i, want := range []limit.Decision{{Allowed: true, Remaining: 1}, {Allowed: true}, {RetryAfter: time.Hour}} {
+		d, err := l.Take(ctx, "ann", 1)
+		if err != nil || d.Allowed != want.Allowed || d.Remaining != want.Remaining || d.RetryAfter > want.RetryAfter {
+			t.Errorf("call %d: %+v, %v", i, d, err)
+		}
+	}
+	if d, _ := l.Take(ctx, "bob", 1); !d.Allowed {
+		t.Error("bob is limited by what ann did")
+	}
+	if d, _ := l.Take(ctx, "ann", 3); !d.Impossible || d.RetryAfter != 0 {
+		t.Errorf("cost above the ceiling: %+v", d)
+	}
+	want := limit.Stats{Allowed: 3, Denied: 2, Impossible: 1}
+	if got := l.Stats(); got != want {
+		t.Errorf("stats %+v, want %+v", got, want)
+	}
+}
+
+func TestTakeIsTakeKeyOfOnePart(t *testing.T) {
+	l := newLimiter(t)
+	l.Take(ctx, "a:b", 2)
+	if d, _ := l.TakeKey(ctx, l.Key(nil).Part("a:b"), 1); d.Allowed {
+		t.Error("the key of one part is another one")
+	}
+	if d, _ := l.TakeKey(ctx, l.Key(nil).Part("a").Part("b"), 1); !d.Allowed {
+		t.Error("the key of two parts is the same")
+	}
+}
+
+// DEFECTS 10: limiters that nobody named share nothing over one store; limiters
+// of one name share.
+func TestUnnamedLimitersShareNothing(t *testing.T) {
+	store := memory.NewStore(memory.Options{})
+	policy := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
+	a, b := limit.New(store, policy), limit.New(store, policy)
+	named, same := limit.New(store, policy, limit.Options{Name: "x"}), limit.New(store, policy, limit.Options{Name: "x"})
+	for i, c := range []struct {
+		l       *limit.Limiter
+		allowed bool
+	}{{a, true}, {a, false}, {b, true}, {named, true}, {same, false}} {
+		if d, _ := c.l.Take(ctx, "ann", 1); d.Allowed != c.allowed {
+			t.Errorf("call %d, limiter %s: %+v", i, c.l.Name(), d)
+		}
+	}
+}
+
+// DEFECTS 4: a cost of 0 must not bypass, a negative one must not mint.
+func TestCostBelowOneIsRefused(t *testing.T) {
+	l := newLimiter(t)
+	l.Take(ctx, "ann", 2)
+	for _, cost := range []int64{0, -1, -1 << 63} {
+		if d, err := l.Take(ctx, "ann", cost); errors.CodeOf(err) != errors.InvalidArgument || d.Allowed {
+			t.Errorf("cost %d: %+v, %v", cost, d, err)
+		}
+	}
+	if d, _ := l.Take(ctx, "ann", 1); d.Allowed {
+		t.Error("tokens were minted")
+	}
+	if s := l.Stats(); s.Invalid != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestKeyOfAnotherLimiterIsRefused(t *testing.T) {
+	a, b := newLimiter(t), newLimiter(t)
+	for _, k := range []limit.Key{b.Key(nil).Part("ann"), {}} {
+		if _, err := a.TakeKey(ctx, k, 1); errors.CodeOf(err) != errors.InvalidArgument {
+			t.Errorf("key %s: error %v", k, err)
+		}
+	}
+}
+
+func TestShadowNeverRefuses(t *testing.T) {
+	l := newLimiter(t, limit.Options{Shadow: true})
+	l.Take(ctx, "ann", 2)
+	d, err := l.Take(ctx, "ann", 1)
+	if err != nil || !d.Allowed || !d.Shadowed || d.RetryAfter <= 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if s := l.Stats(); s.Denied != 1 || s.Shadowed != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestTakeAllocatesNothing(t *testing.T) {
+	l := newLimiter(t)
+	for range 3 {
+		l.Take(ctx, "ann", 1)
+	}
+	if n := testing.AllocsPerRun(1000, func() { l.Take(ctx, "ann", 1) }); n != 0 {
+		t.Errorf("denied: %v allocations", n)
+	}
+	m := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1e6, Refill: 1, Per: time.Second})
+	m.Take(ctx, "ann", 1)
+	if n := testing.AllocsPerRun(1000, func() { m.Take(ctx, "ann", 1) }); n != 0 {
+		t.Errorf("allowed: %v allocations", n)
+	}
+}
+
+// A mistake in the wiring stops the program at its start, with the remedy.
+func TestWiringMistakesPanic(t *testing.T) {
+	local, policy := memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}
+	shared := storeFunc(nil)
+	for _, c := range []struct {
+		says string
+		make func()
+	}{
+		{"memory.NewStore", func() { limit.New(nil, policy) }},
+		{"Capacity must be at least 1", func() { limit.New(local, limit.TokenBucket{}) }},
+		{"the policy is nil", func() { limit.New(local, nil) }},
+		{`limit.Options{Name: "messages"}`, func() { limit.New(shared, policy) }},
+		{"letters, digits", func() { limit.New(local, policy, limit.Options{Name: "a:b"}) }},
+		{"letters, digits", func() { limit.New(local, policy, limit.Options{Name: "#1"}) }},
+		{"at most 64", func() { limit.New(local, policy, limit.Options{Name: strings.Repeat("x", 65)}) }},
+		{"Options.Prefix", func() { limit.New(local, policy, limit.Options{Prefix: "a b"}) }},
+		{"FailLocal, FailOpen or FailClosed", func() { limit.New(local, policy, limit.Options{OnFailure: 3}) }},
+		{"FallbackKeys", func() { limit.New(local, policy, limit.Options{FallbackKeys: -1}) }},
+		{"put all of them in one", func() { limit.New(local, policy, limit.Options{}, limit.Options{}) }},
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.HasPrefix(text, "limit: ") || !strings.Contains(text, c.says) {
+					t.Errorf("panic %q, want one that says %q", text, c.says)
+				}
+			}()
+			c.make()
+		}()
+	}
+}

@@ -1,0 +1,249 @@
+// Package limittest checks that a [limit.Store] decides as the arithmetic says.
+//
+// A store's own test hands the suite a way to open it with a clock that the
+// suite moves:
+//
+//	func TestStore(t *testing.T) {
+//		limittest.Run(t, func(t *testing.T) limittest.Subject {
+//			clock := limittest.NewClock()
+//			return limittest.Subject{
+//				Store: memory.NewStore(memory.Options{Now: clock.Now}),
+//				Clock: clock,
+//			}
+//		})
+//	}
+//
+// Run compares the store's decisions, field by field, with those of a reference
+// model that counts in exact rationals (math/big) and shares no code with the
+// algorithms of package limit, over generated timelines in which the clock may
+// jump both ways; then it checks rules that every limit has to keep, each named
+// for what goes wrong without it. A failure says which rule was broken, shows
+// the timeline that led there and, for a generated one, a seed that repeats it.
+package limittest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/limit"
+)
+
+// Subject is a store under test and the clock it goes by.
+type Subject struct {
+	Store limit.Store
+	// Clock is what the store takes for the time. It is the suite that moves it,
+	// forwards and backwards.
+	Clock *Clock
+	// Steps bounds the length of a generated timeline; 0 means 100. Lower it for
+	// a store behind a network.
+	Steps int
+}
+
+// Clock is a clock that stands still until it is set. It may be read and set
+// by any number of goroutines.
+type Clock struct{ micros atomic.Int64 }
+
+// NewClock returns a clock set to an instant in 2026.
+func NewClock() *Clock {
+	c := &Clock{}
+	c.Set(epoch)
+	return c
+}
+
+// epoch is 2026-11-21T00:00:00.000007Z: not on a round second.
+const epoch = 1_795_219_200_000_007
+
+// Now is the instant the clock is set to, in microseconds since the Unix epoch.
+func (c *Clock) Now() int64 { return c.micros.Load() }
+
+// Set sets the clock to an instant, in microseconds since the Unix epoch.
+func (c *Clock) Set(micros int64) { c.micros.Store(micros) }
+
+// Advance moves the clock by d, which may be negative.
+func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
+
+// Run runs the suite. It calls open for every part of it, each time for an
+// empty store; open registers what has to be closed with t.Cleanup.
+func Run(t *testing.T, open func(t *testing.T) Subject) {
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, Subject)
+	}{
+		{"Timelines", timelines},
+		{"PolicyChange", policyChange},
+		{"EveryRateIsExact", everyRateIsExact},
+		{"PollingNeverLosesTime", pollingNeverLosesTime},
+		{"RetryAfterIsExact", retryAfterIsExact},
+		{"ImpossibleIsNotRetryable", impossibleIsNotRetryable},
+		{"ClockSwings", clockSwings},
+		{"ClockSetBack", clockSetBack},
+		{"InvalidIsRefused", invalidIsRefused},
+		{"Extremes", extremes},
+		{"DenialChangesNothing", denialChangesNothing},
+		{"KeysAreApart", keysAreApart},
+		{"LimitersAreApart", limitersAreApart},
+		{"Concurrency", concurrency},
+		{"WaitsAreExact", everySample(waitsAreExact)},
+		{"NoSpanAdmitsMore", noSpanAdmitsMore},
+		{"WindowsRideOutSwings", everySample(windowsRideOutSwings)},
+		{"WindowsHeal", everySample(windowsHeal)},
+		{"CompositesChargeAllOrNone", compositesChargeAllOrNone},
+		{"PacerSpacesOut", pacerSpacesOut},
+		{"PeekChangesNothing", everySample(peekChangesNothing)},
+		{"ForecastComesTrue", everySample(forecastComesTrue)},
+		{"RefundIsExact", everySample(refundIsExact)},
+		{"RefundNeverMints", everySample(refundNeverMints)},
+		{"ResetForgets", everySample(resetForgets)},
+		{"ManyInOrder", everySample(manyInOrder)},
+		{"AllOrNone", everySample(allOrNone)},
+		{"AllOrNoneAtOnce", allOrNoneAtOnce},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			s := open(t)
+			if s.Store == nil || s.Clock == nil {
+				t.Fatal("limittest: the Subject needs a Store and a Clock")
+			}
+			if s.Steps == 0 {
+				s.Steps = 100
+			}
+			part.run(t, s)
+		})
+	}
+}
+
+// A timeline drives one key and remembers what happened, for the report.
+type timeline struct {
+	s     Subject
+	key   string
+	start int64
+	log   []step
+}
+
+// A step is one question and its answer.
+type step struct {
+	what      string // "" for Take
+	now, cost int64
+	policy    limit.Policy
+	answer    limit.Decision
+}
+
+var keys atomic.Int64
+
+// newTimeline begins a timeline on a key that nobody else uses, with the clock
+// at its start.
+func newTimeline(s Subject) *timeline {
+	s.Clock.Set(epoch)
+	return &timeline{s: s, key: fmt.Sprintf("limittest:%d", keys.Add(1)), start: epoch}
+}
+
+// tb is what *testing.T and *rapid.T have in common.
+type tb interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// take asks for cost at the instant the clock shows.
+func (l *timeline) take(t tb, policy limit.Policy, cost int64) limit.Decision {
+	t.Helper()
+	d, err := l.s.Store.Take(context.Background(), l.key, policy, cost)
+	l.log = append(l.log, step{"", l.s.Clock.Now(), cost, policy, d})
+	if err != nil {
+		l.broken(t, "a valid call gets a decision", "Take returned the error %v", err)
+	}
+	return d
+}
+
+// exhaust takes cost until it is denied, and returns the last decision that
+// allowed it, if any, and the denial.
+func (l *timeline) exhaust(t tb, policy limit.Policy, cost int64) (last, denial limit.Decision) {
+	t.Helper()
+	for range 20_000 {
+		d := l.take(t, policy, cost)
+		if !d.Allowed {
+			return last, d
+		}
+		last = d
+	}
+	l.broken(t, "a limit limits", "20,000 times %d are admitted at one instant", cost)
+	return last, last
+}
+
+// peek asks without taking, of a store that is a Peeker.
+func (l *timeline) peek(t tb, policy limit.Policy, cost int64) limit.Decision {
+	t.Helper()
+	d, err := l.s.Store.(limit.Peeker).Peek(context.Background(), l.key, policy, cost)
+	l.log = append(l.log, step{"peek ", l.s.Clock.Now(), cost, policy, d})
+	if err != nil {
+		l.broken(t, "a valid call gets a decision", "Peek returned the error %v", err)
+	}
+	return d
+}
+
+// refund gives back what a decision took, to a store that is a Refunder.
+func (l *timeline) refund(t tb, policy limit.Policy, taken limit.Decision) {
+	t.Helper()
+	err := l.s.Store.(limit.Refunder).Refund(context.Background(), l.key, policy, taken)
+	l.log = append(l.log, step{"refund of what was taken at " + since(l.start, taken.At) + " ", l.s.Clock.Now(), taken.Charged, policy, limit.Decision{}})
+	if err != nil {
+		l.broken(t, "a valid refund is accepted", "Refund returned the error %v", err)
+	}
+}
+
+// reset forgets the key, in a store that is a Resetter.
+func (l *timeline) reset(t tb, policy limit.Policy) {
+	t.Helper()
+	err := l.s.Store.(limit.Resetter).Reset(context.Background(), l.key, policy)
+	l.log = append(l.log, step{"reset ", l.s.Clock.Now(), 0, policy, limit.Decision{}})
+	if err != nil {
+		l.broken(t, "a valid reset is accepted", "Reset returned the error %v", err)
+	}
+}
+
+// broken fails the test: the rule, what happened, and how it came to that.
+func (l *timeline) broken(t tb, rule, format string, args ...any) {
+	t.Helper()
+	var text strings.Builder
+	fmt.Fprintf(&text, "rule broken: %s\n", rule)
+	fmt.Fprintf(&text, format, args...)
+	text.WriteString("\ntimeline (instant since its start, policy, cost, answer):\n")
+	log := l.log
+	if n := len(log) - 25; n > 0 {
+		fmt.Fprintf(&text, "  … %d earlier steps\n", n)
+		log = log[n:]
+	}
+	for _, s := range log {
+		fmt.Fprintf(&text, "  %12s  %v  %scost %d", since(l.start, s.now), s.policy, s.what, s.cost)
+		if s.answer != (limit.Decision{}) {
+			fmt.Fprintf(&text, ": %s", describe(s.answer))
+		}
+		text.WriteByte('\n')
+	}
+	t.Fatalf("%s", text.String())
+}
+
+// since is an instant relative to the start, in seconds.
+func since(start, now int64) string {
+	us, sign := now-start, "+"
+	if us < 0 {
+		us, sign = -us, "-"
+	}
+	return fmt.Sprintf("%s%d.%06ds", sign, us/1e6, us%1e6)
+}
+
+func describe(d limit.Decision) string {
+	s := "denied"
+	switch {
+	case d.Allowed:
+		s = "allowed"
+	case d.Impossible:
+		s = "impossible"
+	}
+	if d.Wait > 0 {
+		s += fmt.Sprintf(" after %v", d.Wait)
+	}
+	return fmt.Sprintf("%s, limit %d, remaining %d, retry %v, reset %v", s, d.Limit, d.Remaining, d.RetryAfter, d.ResetAfter)
+}

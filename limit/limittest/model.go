@@ -1,0 +1,231 @@
+package limittest
+
+import (
+	"math/big"
+	"time"
+
+	"github.com/wskit/wskit/limit"
+)
+
+// A Model is what a policy means for one subject, counted in exact rationals
+// and without a thought for speed. It shares no code with package limit, and it
+// solves nothing: a wait is found by looking for the first instant at which the
+// cost fits.
+type Model struct {
+	name   string
+	meters []meter
+	parts  []string // their names
+}
+
+// A meter says how much of one limit is used at an instant.
+type meter interface {
+	capacity() *big.Rat
+	// read looks at now. The reading says what will be used at later instants
+	// when nothing else happens, and whether the clock was set back so far that
+	// what is kept had to be healed.
+	read(now int64) reading
+	// keep goes on from a reading, after charging cost at now. A cost of 0 keeps
+	// what was healed.
+	keep(r reading, now, cost int64)
+	// refund takes back cost that was charged at an instant and has been paid off
+	// at until.
+	refund(now, cost, at, until int64)
+	become(policy limit.Policy)
+}
+
+type reading struct {
+	healed bool
+	used   func(at int64) *big.Rat
+	// wait is how much of what is used has to be held back; nil means nothing.
+	wait func(used *big.Rat) time.Duration
+	kept any
+}
+
+// NewModel returns the model of a valid policy, with nothing used.
+func NewModel(policy limit.Policy) *Model {
+	plan, err := limit.Compile(policy)
+	if err != nil {
+		panic("limittest: no model for an invalid policy: " + err.Error())
+	}
+	m := &Model{name: plan.String()}
+	for _, part := range plan.Parts() {
+		m.meters = append(m.meters, newMeter(part.Policy()))
+		m.parts = append(m.parts, part.String())
+	}
+	return m
+}
+
+func newMeter(policy limit.Policy) (m meter) {
+	switch policy.(type) {
+	case limit.TokenBucket, limit.Pacer:
+		m = &bucketModel{}
+	case limit.FixedWindow:
+		m = &fixedModel{}
+	case limit.SlidingWindow:
+		m = &slidingModel{}
+	case limit.SlidingLog:
+		m = &logModel{}
+	default:
+		panic("limittest: no model for " + policy.String())
+	}
+	m.become(policy)
+	return m
+}
+
+// Become goes on under another policy of the same kind, keeping what has been
+// used.
+func (m *Model) Become(policy limit.Policy) {
+	next := NewModel(policy)
+	for i, part := range next.meters {
+		switch p := part.(type) {
+		case *bucketModel:
+			m.meters[i].become(p.policy)
+		case *fixedModel:
+			m.meters[i].become(p.policy)
+		case *slidingModel:
+			m.meters[i].become(p.policy)
+		case *logModel:
+			m.meters[i].become(p.policy)
+		}
+	}
+	m.name, m.parts = next.name, next.parts
+}
+
+// Take decides at now, in microseconds since the Unix epoch, and charges what
+// it allows. The cost is at least 1.
+func (m *Model) Take(now, cost int64) limit.Decision { return m.decide(now, cost, true) }
+
+// Peek decides and charges nothing.
+func (m *Model) Peek(now, cost int64) limit.Decision { return m.decide(now, cost, false) }
+
+// Reset forgets what was used.
+func (m *Model) Reset(policy limit.Policy) { *m = *NewModel(policy) }
+
+// Refund gives back what of the decision still counts.
+func (m *Model) Refund(now int64, taken limit.Decision) {
+	if taken.Charged < 1 {
+		return
+	}
+	for _, part := range m.meters {
+		if r := part.read(now); r.healed {
+			part.keep(r, now, 0)
+			continue
+		}
+		part.refund(now, taken.Charged, taken.At, taken.At+taken.ResetAfter.Microseconds())
+	}
+}
+
+func (m *Model) decide(now, cost int64, charge bool) limit.Decision {
+	readings := make([]reading, len(m.meters))
+	fits := true
+	for i, part := range m.meters {
+		readings[i] = part.read(now)
+		fits = fits && !less(part.capacity(), add(readings[i].used(now), rat(cost)))
+	}
+	var all limit.Decision
+	var longest, wait time.Duration
+	for i, part := range m.meters {
+		r := readings[i]
+		d := limit.Decision{Limit: floor(part.capacity()).Int64(), Policy: m.parts[i], At: now}
+		after := add(r.used(now), rat(cost))
+		d.Allowed = !less(part.capacity(), after)
+		switch {
+		case d.Allowed && r.wait != nil:
+			wait = max(wait, r.wait(after))
+		case d.Allowed:
+		case less(part.capacity(), rat(cost)):
+			d.Impossible = true
+		default:
+			d.RetryAfter = first(now, func(at int64) bool {
+				return !less(part.capacity(), add(r.used(at), rat(cost)))
+			})
+		}
+		switch {
+		case fits && charge:
+			part.keep(r, now, cost)
+			d.Charged = cost
+			r = part.read(now)
+		case r.healed && charge:
+			part.keep(r, now, 0)
+		}
+		if left := sub(part.capacity(), r.used(now)); left.Sign() > 0 {
+			d.Remaining = floor(left).Int64()
+		}
+		longest = max(longest, first(now, func(at int64) bool { return r.used(at).Sign() == 0 }))
+		if i == 0 || binding(d, all) {
+			all = d
+		}
+	}
+	all.ResetAfter = longest
+	if all.Allowed {
+		all.Wait = wait
+	}
+	return all
+}
+
+// binding reports whether d is to be named rather than the one named so far:
+// what can never be, then the longest wait, then what has the least left.
+func binding(d, named limit.Decision) bool {
+	rank := func(d limit.Decision) int {
+		switch {
+		case d.Impossible:
+			return 2
+		case !d.Allowed:
+			return 1
+		}
+		return 0
+	}
+	if rank(d) != rank(named) {
+		return rank(d) > rank(named)
+	}
+	if d.Allowed {
+		return d.Remaining < named.Remaining
+	}
+	return d.RetryAfter > named.RetryAfter
+}
+
+// first is how long after now ok is true, which it stays: found by doubling a
+// span until it is, and halving what is left.
+func first(now int64, ok func(at int64) bool) time.Duration {
+	if ok(now) {
+		return 0
+	}
+	lo, hi := int64(0), int64(1)
+	for !ok(now + hi) {
+		lo, hi = hi, 2*hi
+	}
+	for hi-lo > 1 {
+		if mid := lo + (hi-lo)/2; ok(now + mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return time.Duration(hi) * time.Microsecond
+}
+
+func rat(n int64) *big.Rat       { return new(big.Rat).SetInt64(n) }
+func add(a, b *big.Rat) *big.Rat { return new(big.Rat).Add(a, b) }
+func sub(a, b *big.Rat) *big.Rat { return new(big.Rat).Sub(a, b) }
+func mul(a, b *big.Rat) *big.Rat { return new(big.Rat).Mul(a, b) }
+func quo(a, b *big.Rat) *big.Rat { return new(big.Rat).Quo(a, b) }
+func less(a, b *big.Rat) bool    { return a.Cmp(b) < 0 }
+func least(a, b *big.Rat) *big.Rat {
+	if less(a, b) {
+		return a
+	}
+	return b
+}
+
+func floor(a *big.Rat) *big.Int {
+	return new(big.Int).Div(a.Num(), a.Denom()) // Euclidean; the denominator is positive
+}
+
+func ceil(a *big.Rat) *big.Int {
+	n := floor(new(big.Rat).Neg(a))
+	return n.Neg(n)
+}
+
+func micros(n *big.Int) time.Duration { return time.Duration(n.Int64()) * time.Microsecond }
+
+var tolerance = limit.ClockTolerance.Microseconds()

@@ -1,0 +1,100 @@
+package limittest
+
+import (
+	"math/big"
+	"time"
+
+	"github.com/wskit/wskit/limit"
+)
+
+// bucketModel is a token bucket, or a pacer, that remembers when it will be full
+// again.
+type bucketModel struct {
+	policy limit.Policy
+	burst  *big.Rat // what goes through without a wait
+	size   *big.Rat // that and what may wait
+	rate   *big.Rat // tokens per microsecond
+	// Full again at fullAt + rest/(numerator of the rate in lowest terms) µs since
+	// the epoch; nil when it has never been used. The parts are kept as they
+	// would be stored, so that they mean something under another rate too.
+	fullAt, rest *big.Int
+}
+
+func (m *bucketModel) become(policy limit.Policy) {
+	m.policy = policy
+	switch p := policy.(type) {
+	case limit.TokenBucket:
+		m.rate = big.NewRat(p.Refill, p.Per.Microseconds())
+		m.burst = rat(p.Capacity)
+		m.size = m.burst
+	case limit.Pacer:
+		m.rate = big.NewRat(p.Refill, p.Per.Microseconds())
+		m.burst = rat(p.Burst)
+		m.size = add(m.burst, mul(m.rate, rat(p.MaxWait.Microseconds())))
+	}
+}
+
+func (m *bucketModel) capacity() *big.Rat { return m.size }
+
+// full is the instant the bucket is full again, under the rate of now. A rest
+// that was stored under another rate stays below the next microsecond.
+func (m *bucketModel) full() *big.Rat {
+	if m.fullAt == nil {
+		return new(big.Rat)
+	}
+	rest, q := m.rest, m.rate.Num()
+	if rest.Cmp(q) >= 0 {
+		rest = new(big.Int).Sub(q, big.NewInt(1))
+	}
+	return add(new(big.Rat).SetInt(m.fullAt), new(big.Rat).SetFrac(rest, q))
+}
+
+func (m *bucketModel) read(now int64) (r reading) {
+	full := m.full()
+	span := new(big.Rat).SetInt(ceil(quo(m.size, m.rate)))
+	if m.fullAt != nil {
+		ahead := sub(new(big.Rat).SetInt(m.fullAt), rat(now))
+		if less(add(span, rat(tolerance)), ahead) {
+			r.healed = true
+			full = add(rat(now), quo(m.size, m.rate))
+		}
+	}
+	r.used = func(at int64) *big.Rat {
+		if !less(rat(at), full) {
+			return new(big.Rat)
+		}
+		return mul(sub(full, rat(at)), m.rate)
+	}
+	if _, pacer := m.policy.(limit.Pacer); pacer {
+		r.wait = func(used *big.Rat) time.Duration {
+			if !less(m.burst, used) {
+				return 0
+			}
+			return micros(ceil(quo(sub(used, m.burst), m.rate)))
+		}
+	}
+	return r
+}
+
+func (m *bucketModel) keep(r reading, now, cost int64) {
+	m.set(now, add(r.used(now), rat(cost)))
+}
+
+func (m *bucketModel) set(now int64, used *big.Rat) {
+	full := add(rat(now), quo(used, m.rate))
+	m.fullAt = floor(full)
+	m.rest = floor(mul(sub(full, new(big.Rat).SetInt(m.fullAt)), new(big.Rat).SetInt(m.rate.Num())))
+}
+
+// refund: what was owed for the charge is paid off last of all that was owed at
+// the time, at until; what has been paid off is not given back.
+func (m *bucketModel) refund(now, cost, at, until int64) {
+	used := m.read(now).used(now)
+	longest := at + ceil(quo(m.size, m.rate)).Int64()
+	until = min(until, longest)
+	if until <= now || used.Sign() == 0 {
+		return
+	}
+	back := least(rat(cost), mul(rat(until-now), m.rate))
+	m.set(now, sub(used, least(used, least(back, m.size))))
+}

@@ -1,0 +1,192 @@
+package limittest
+
+import (
+	"math/big"
+	"slices"
+
+	"github.com/wskit/wskit/limit"
+)
+
+// fixedModel counts in the window it has last seen.
+type fixedModel struct {
+	policy limit.FixedWindow
+	start  int64 // as it was when something was last counted
+	count  int64
+}
+
+func (m *fixedModel) become(policy limit.Policy) { m.policy = policy.(limit.FixedWindow) }
+func (m *fixedModel) capacity() *big.Rat         { return rat(m.policy.Limit) }
+
+func (m *fixedModel) read(now int64) (r reading) {
+	w := m.policy.Window.Microseconds()
+	window, count := now/w, int64(0)
+	if kept := m.start / w; m.count > 0 && kept >= window {
+		switch {
+		case kept == window:
+			count = m.count
+		case kept*w-now > tolerance:
+			count, r.healed = m.policy.Limit, true
+		default:
+			window, count = kept, m.count
+		}
+	}
+	r.kept = fixedModel{start: window * w, count: count}
+	r.used = func(at int64) *big.Rat {
+		if at >= (window+1)*w {
+			return new(big.Rat)
+		}
+		return rat(count)
+	}
+	return r
+}
+
+func (m *fixedModel) keep(r reading, _, cost int64) {
+	k := r.kept.(fixedModel)
+	m.start, m.count = k.start, k.count+cost
+}
+
+func (m *fixedModel) refund(now, cost, at, _ int64) {
+	w := m.policy.Window.Microseconds()
+	r := m.read(now)
+	if k := r.kept.(fixedModel); k.count > 0 && k.start/w == at/w {
+		m.keep(r, now, -min(cost, k.count))
+	}
+}
+
+// slidingModel remembers every admission by the sub-window it was counted in.
+type slidingModel struct {
+	policy limit.SlidingWindow
+	newest int64         // the start of the newest sub-window, as it was
+	counts map[int]int64 // by how many sub-windows ago, seen from newest
+}
+
+func (m *slidingModel) become(policy limit.Policy) { m.policy = policy.(limit.SlidingWindow) }
+func (m *slidingModel) capacity() *big.Rat         { return rat(m.policy.Limit) }
+
+func (m *slidingModel) buckets() int { return max(m.policy.Buckets, 1) }
+
+func (m *slidingModel) width() int64 {
+	return m.policy.Window.Microseconds() / int64(m.buckets())
+}
+
+// seen are the counts as they are seen from a sub-window at or after the newest:
+// none above the limit, none older than the policy reaches.
+func (m *slidingModel) seen(ago int64) map[int]int64 {
+	counts := map[int]int64{}
+	for i, c := range m.counts {
+		if n := int64(i) + ago; n <= int64(m.buckets()) && c > 0 {
+			counts[int(n)] = min(c, m.policy.Limit)
+		}
+	}
+	return counts
+}
+
+func (m *slidingModel) read(now int64) (r reading) {
+	w := m.width()
+	current, newest := now/w, m.newest/w
+	var counts map[int]int64
+	switch {
+	case len(m.seen(0)) == 0:
+	case newest <= current:
+		counts = m.seen(current - newest)
+	case newest*w-now > tolerance:
+		counts, r.healed = map[int]int64{0: m.policy.Limit}, true
+	default:
+		current, counts = newest, m.seen(0)
+	}
+	if counts == nil {
+		counts = map[int]int64{}
+	}
+	r.kept = slidingModel{newest: current * w, counts: counts}
+	r.used = func(at int64) *big.Rat {
+		at = max(at, current*w)
+		ago, into := at/w-current, at%w
+		used := new(big.Rat)
+		for i, c := range counts {
+			switch age := int64(i) + ago; {
+			case age < int64(m.buckets()):
+				used = add(used, rat(c))
+			case age == int64(m.buckets()):
+				used = add(used, mul(rat(c), big.NewRat(w-into, w)))
+			}
+		}
+		return used
+	}
+	return r
+}
+
+func (m *slidingModel) keep(r reading, _, cost int64) {
+	k := r.kept.(slidingModel)
+	m.newest, m.counts = k.newest, k.counts
+	m.counts[0] += cost
+}
+
+func (m *slidingModel) refund(now, cost, at, _ int64) {
+	r := m.read(now)
+	k := r.kept.(slidingModel)
+	ago := int(k.newest/m.width() - at/m.width())
+	if c := k.counts[ago]; ago >= 0 && c > 0 {
+		k.counts[ago] -= min(cost, c)
+		m.keep(r, now, 0)
+	}
+}
+
+// logModel remembers every admission.
+type logModel struct {
+	policy limit.SlidingLog
+	log    []admission
+}
+
+type admission struct{ at, cost int64 }
+
+func (m *logModel) become(policy limit.Policy) { m.policy = policy.(limit.SlidingLog) }
+func (m *logModel) capacity() *big.Rat         { return rat(m.policy.Limit) }
+
+func (m *logModel) read(now int64) (r reading) {
+	log := m.log
+	if n := len(log); n > 0 && log[n-1].at-now > tolerance {
+		log, r.healed = []admission{{now, m.policy.Limit}}, true
+	}
+	r.kept = log
+	r.used = func(at int64) *big.Rat {
+		used := new(big.Rat)
+		for _, a := range log {
+			if at-a.at < m.policy.Window.Microseconds() {
+				used = add(used, rat(a.cost))
+			}
+		}
+		return used
+	}
+	return r
+}
+
+// keep forgets what is too old when it notes something: a clock that is set
+// back then does not bring it back.
+func (m *logModel) keep(r reading, now, cost int64) {
+	m.log = slices.DeleteFunc(slices.Clone(r.kept.([]admission)), func(a admission) bool {
+		return now-a.at >= m.policy.Window.Microseconds()
+	})
+	if n := len(m.log); n > 0 {
+		now = max(now, m.log[n-1].at)
+	}
+	if cost > 0 {
+		m.log = append(m.log, admission{now, cost})
+	}
+}
+
+// refund takes back from all admissions of the instant together.
+func (m *logModel) refund(now, cost, at, _ int64) {
+	r := m.read(now)
+	if now-at >= m.policy.Window.Microseconds() || !slices.ContainsFunc(m.log, func(a admission) bool { return a.at == at }) {
+		return
+	}
+	m.keep(r, now, 0)
+	for i := range m.log {
+		if m.log[i].at == at {
+			back := min(cost, m.log[i].cost)
+			m.log[i].cost -= back
+			cost -= back
+		}
+	}
+	m.log = slices.DeleteFunc(m.log, func(a admission) bool { return a.cost == 0 })
+}

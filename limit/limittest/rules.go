@@ -1,0 +1,321 @@
+package limittest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/limit"
+)
+
+func perSecond(capacity, refill int64) limit.TokenBucket {
+	return limit.TokenBucket{Capacity: capacity, Refill: refill, Per: time.Second}
+}
+
+// everyRateIsExact: polled as fast as a clock can tell instants apart, or more
+// slowly, a rate admits the ideal count over any horizon, whatever it is in
+// lowest terms.
+func everyRateIsExact(t *testing.T, s Subject) {
+	for _, c := range []struct {
+		b     limit.TokenBucket
+		every time.Duration
+	}{
+		{limit.TokenBucket{Capacity: 2, Refill: 7, Per: 3 * time.Second}, 1003 * time.Microsecond},
+		{limit.TokenBucket{Capacity: 2, Refill: 3, Per: time.Second}, 999 * time.Microsecond},
+		{limit.TokenBucket{Capacity: 2, Refill: 1000, Per: 7 * time.Second}, 37 * time.Microsecond},
+		{limit.TokenBucket{Capacity: 5, Refill: 100_000, Per: time.Second}, 3 * time.Microsecond},
+		{limit.TokenBucket{Capacity: 3, Refill: 999_983, Per: time.Second}, time.Microsecond},
+	} {
+		polls(t, s, c.b, c.every, 40*s.Steps)
+	}
+}
+
+// pollingNeverLosesTime: asking more often than a token takes to flow in must
+// not throw its parts away (1/s polled every 900 ms used to refill nothing).
+func pollingNeverLosesTime(t *testing.T, s Subject) {
+	for _, every := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 900 * time.Millisecond, 999_999 * time.Microsecond} {
+		polls(t, s, perSecond(2, 1), every, 5*s.Steps)
+	}
+}
+
+// polls asks for 1 at a fixed interval and counts what is admitted.
+func polls(t *testing.T, s Subject, b limit.TokenBucket, every time.Duration, n int) {
+	t.Helper()
+	l := newTimeline(s)
+	admitted := int64(0)
+	for range n {
+		if l.take(t, b, 1).Allowed {
+			admitted++
+		}
+		s.Clock.Advance(every)
+	}
+	// A bucket with room for two never spills when less than one token flows in
+	// between two polls, so what was there and what flowed in is admitted, to the
+	// last whole token.
+	span := rat((time.Duration(n-1) * every).Microseconds())
+	ideal := floor(add(rat(b.Capacity), mul(span, big.NewRat(b.Refill, b.Per.Microseconds())))).Int64()
+	if admitted != min(ideal, int64(n)) {
+		l.broken(t, "a rate admits the ideal count over any horizon, however often it is polled",
+			"%v polled %d times, every %v: admitted %d; the exact rate gives %d", b, n, every, admitted, min(ideal, int64(n)))
+	}
+}
+
+// retryAfterIsExact: waiting as advised succeeds, a microsecond less does not,
+// and asking early does not put it off.
+func retryAfterIsExact(t *testing.T, s Subject) {
+	for _, b := range []limit.TokenBucket{
+		perSecond(10, 1), perSecond(10, 3), perSecond(200, 100_000), perSecond(5, 999_983),
+		{Capacity: 3, Refill: 7, Per: 3 * time.Second}, {Capacity: 100, Refill: 1, Per: 24 * time.Hour},
+	} {
+		for _, cost := range []int64{1, 2, b.Capacity} {
+			l := newTimeline(s)
+			l.take(t, b, b.Capacity)
+			s.Clock.Advance(1234567 * time.Nanosecond) // part of a token flows in
+			_, d := l.exhaust(t, b, cost)
+			if d.RetryAfter <= 0 {
+				l.broken(t, "a denial says how long to wait", "RetryAfter is %v", d.RetryAfter)
+			}
+			denied := s.Clock.Now()
+			s.Clock.Advance(d.RetryAfter - time.Microsecond)
+			if early := l.take(t, b, cost); early.Allowed {
+				l.broken(t, "RetryAfter is the shortest wait", "admitted 1 µs before RetryAfter (%v) was over", d.RetryAfter)
+			}
+			s.Clock.Set(denied + d.RetryAfter.Microseconds())
+			if after := l.take(t, b, cost); !after.Allowed {
+				l.broken(t, "waiting RetryAfter with no other traffic succeeds", "denied again after waiting %v", d.RetryAfter)
+			}
+		}
+	}
+}
+
+// impossibleIsNotRetryable: a cost above the ceiling can never fit and says so,
+// or clients would retry for ever.
+func impossibleIsNotRetryable(t *testing.T, s Subject) {
+	b := perSecond(10, 1)
+	for _, cost := range []int64{11, 1000, math.MaxInt64} {
+		l := newTimeline(s)
+		d := l.take(t, b, cost)
+		if d.Allowed || !d.Impossible || d.RetryAfter != 0 {
+			l.broken(t, "a cost above the ceiling is impossible", "cost %d of at most 10: %s", cost, describe(d))
+		}
+		if d := l.take(t, b, 10); !d.Allowed || d.Impossible {
+			l.broken(t, "an impossible cost charges nothing", "the full capacity does not fit afterwards: %s", describe(d))
+		}
+	}
+}
+
+// clockSwings: a clock that swings back and forth by up to the tolerance never
+// admits one unit more than time gave.
+func clockSwings(t *testing.T, s Subject) {
+	tolerance := limit.ClockTolerance
+	for _, swing := range []time.Duration{time.Microsecond, time.Second, tolerance / 2, tolerance} {
+		for _, b := range []limit.TokenBucket{perSecond(10, 1), perSecond(3, 7), {Capacity: 5, Refill: 1, Per: time.Minute}} {
+			l := newTimeline(s)
+			admitted := int64(0)
+			high := s.Clock.Now()
+			for i := range s.Steps {
+				if i%2 == 1 {
+					s.Clock.Advance(-swing)
+				} else if i > 0 {
+					s.Clock.Advance(swing)
+				}
+				high = max(high, s.Clock.Now())
+				for admitted < 1<<20 && l.take(t, b, 1).Allowed {
+					admitted++
+				}
+			}
+			most := add(rat(b.Capacity), mul(rat(high-l.start+swing.Microseconds()), big.NewRat(b.Refill, b.Per.Microseconds())))
+			if swing < b.Per/time.Duration(b.Refill) {
+				most = rat(b.Capacity)
+			}
+			if less(most, rat(admitted)) {
+				l.broken(t, "a clock that swings never credits the same time twice",
+					"swinging by %v admitted %d; time gave %s", swing, admitted, most.FloatString(3))
+			}
+		}
+	}
+}
+
+// clockSetBack: a clock that is set back further costs at most one capacity,
+// once, and locks nobody out for longer than the tolerance and one refill.
+func clockSetBack(t *testing.T, s Subject) {
+	for _, step := range []time.Duration{limit.ClockTolerance + time.Second, time.Hour, 365 * 24 * time.Hour} {
+		for _, b := range []limit.TokenBucket{perSecond(10, 1), perSecond(3, 7)} {
+			l := newTimeline(s)
+			l.exhaust(t, b, 1)
+			s.Clock.Advance(-step)
+			l.take(t, b, 1)
+			refill := time.Duration(b.Capacity) * b.Per / time.Duration(b.Refill)
+			s.Clock.Advance(limit.ClockTolerance + refill + time.Microsecond)
+			if d := l.take(t, b, b.Capacity); !d.Allowed {
+				l.broken(t, "a clock set back locks nobody out for longer than the tolerance and one refill",
+					"set back by %v; after another %v the capacity is still not there", step, limit.ClockTolerance+refill)
+			}
+		}
+	}
+}
+
+// invalidIsRefused: neither a policy nor a cost that makes no sense may count
+// as "unlimited".
+func invalidIsRefused(t *testing.T, s Subject) {
+	l := newTimeline(s)
+	for _, p := range []limit.Policy{
+		nil, limit.TokenBucket{}, perSecond(0, 1), perSecond(1, 0), perSecond(-1, 1), perSecond(1, -1),
+		limit.TokenBucket{Capacity: 1, Refill: 1}, limit.TokenBucket{Capacity: 1, Refill: 1, Per: -time.Second},
+		limit.TokenBucket{Capacity: 1, Refill: 1, Per: 999 * time.Microsecond},
+		limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second + 1},
+		perSecond(math.MaxInt64, 1), perSecond(1, math.MaxInt64), (*limit.Plan)(nil),
+		limit.FixedWindow{}, limit.FixedWindow{Limit: -1, Window: time.Second}, limit.FixedWindow{Limit: 1}, limit.FixedWindow{Limit: 1, Window: -time.Second},
+		limit.SlidingWindow{}, limit.SlidingWindow{Limit: 1, Window: time.Second, Buckets: -1}, limit.SlidingWindow{Limit: math.MaxInt64, Window: time.Second},
+		limit.SlidingLog{}, limit.SlidingLog{Limit: math.MaxInt64, Window: time.Second}, limit.Pacer{}, limit.Pacer{Burst: 1, Refill: 1, Per: time.Second},
+		limit.All(), limit.All(perSecond(1, 1), nil), limit.All(perSecond(1, 1), perSecond(0, 1)), limit.Named("", perSecond(1, 1)),
+	} {
+		if d, err := s.Store.Take(context.Background(), l.key, p, 1); err == nil || d.Allowed {
+			t.Fatalf("rule broken: an invalid policy is an error, never unlimited\npolicy %#v: %s, error %v", p, describe(d), err)
+		}
+	}
+	b := perSecond(3, 1)
+	l.take(t, b, 3)
+	for _, cost := range []int64{0, -1, -3, math.MinInt64} {
+		d, err := s.Store.Take(context.Background(), l.key, b, cost)
+		if err == nil || d.Allowed {
+			l.broken(t, "a cost below 1 is an error", "cost %d: %s", cost, describe(d))
+		}
+		if errors.CodeOf(err) != errors.InvalidArgument {
+			l.broken(t, "a cost below 1 is an INVALID_ARGUMENT", "cost %d: the error is %v", cost, err)
+		}
+	}
+	if d := l.take(t, b, 1); d.Allowed {
+		l.broken(t, "a refused cost changes nothing", "a negative cost minted tokens: %s", describe(d))
+	}
+}
+
+// extremes: the first call's numbers, rates above 40 million a second, and the
+// largest numbers that are valid, where floating point gives itself away.
+func extremes(t *testing.T, s Subject) {
+	for _, b := range []limit.TokenBucket{
+		perSecond(100, 10), perSecond(1, 40_000_001), perSecond(1_000_000_000, 1_000_000_000),
+		perSecond(1<<51, 1_000_000), {Capacity: 1 << 51, Refill: 1000, Per: time.Millisecond},
+		{Capacity: 1, Refill: 1, Per: 1 << 50 * time.Microsecond}, {Capacity: 1 << 31, Refill: 999_983, Per: time.Second},
+	} {
+		if err := limit.Validate(b); err != nil {
+			continue
+		}
+		l, m := newTimeline(s), NewModel(b)
+		for _, cost := range []int64{1, b.Capacity, b.Capacity - 1, math.MaxInt64, 1, 1} {
+			if cost < 1 {
+				continue
+			}
+			want := m.Take(s.Clock.Now(), cost)
+			if got := l.take(t, b, cost); got != want {
+				l.broken(t, "no number leaves the exact range", "got  %s\nwant %s", describe(got), describe(want))
+			}
+			s.Clock.Advance(time.Microsecond)
+		}
+	}
+}
+
+// denialChangesNothing: a denial neither charges nor puts anything off.
+func denialChangesNothing(t *testing.T, s Subject) {
+	b := perSecond(10, 1)
+	l := newTimeline(s)
+	l.take(t, b, 7)
+	before := l.take(t, b, 4) // denied: 3 are left
+	for range 100 {
+		s.Clock.Advance(time.Millisecond)
+		l.take(t, b, 4)
+	}
+	s.Clock.Advance(-100 * time.Millisecond)
+	if again := l.take(t, b, 4); again != before {
+		l.broken(t, "a denial changes nothing", "the same question was first answered\n%s\nand after 100 denials\n%s", describe(before), describe(again))
+	}
+	if d := l.take(t, b, 3); !d.Allowed || d.Remaining != 0 {
+		l.broken(t, "a denial charges nothing", "3 were left and do not fit after denials: %s", describe(d))
+	}
+}
+
+// keysAreApart: whatever bytes keys are made of, different keys have different
+// limits.
+func keysAreApart(t *testing.T, s Subject) {
+	s.Clock.Set(epoch)
+	b := perSecond(1, 1)
+	base := fmt.Sprintf("apart:%d:", keys.Add(1))
+	names := []string{
+		"a", "b", "A", "a:", ":a", "a:b", "a::b", "a%3Ab", "a b", "a\x00", "a\x00b", "*", "?", "[a]", "{a}", "a{b}", "\\",
+		"ä", "a\u0308", "\xff", "\xfe", "%none", "none", "anon", "0", "00", "1e0", " a", "a ",
+		strings.Repeat("x", 500), strings.Repeat("x", 501), strings.Repeat("x", 499) + "y",
+	}
+	for _, name := range names {
+		d, err := s.Store.Take(context.Background(), base+name, b, 1)
+		if err != nil || !d.Allowed {
+			t.Fatalf("rule broken: different keys have different limits\nkey %q was never used and is answered %s (error %v)", name, describe(d), err)
+		}
+	}
+	for _, name := range names {
+		if d, err := s.Store.Take(context.Background(), base+name, b, 1); err != nil || d.Allowed {
+			t.Fatalf("rule broken: a key finds its own state again\nkey %q was used up and is answered %s (error %v)", name, describe(d), err)
+		}
+	}
+}
+
+// limitersAreApart: two limiters over one store share nothing unless they share
+// a name.
+func limitersAreApart(t *testing.T, s Subject) {
+	s.Clock.Set(epoch)
+	b := perSecond(1, 1)
+	n := keys.Add(1)
+	one := limit.New(s.Store, b, limit.Options{Name: fmt.Sprintf("one-%d", n)})
+	two := limit.New(s.Store, b, limit.Options{Name: fmt.Sprintf("two-%d", n)})
+	same := limit.New(s.Store, b, limit.Options{Name: fmt.Sprintf("one-%d", n)})
+	for _, c := range []struct {
+		limiter *limit.Limiter
+		allowed bool
+	}{{one, true}, {one, false}, {two, true}, {same, false}} {
+		d, err := c.limiter.Take(context.Background(), "ann", 1)
+		if err != nil || d.Allowed != c.allowed {
+			t.Fatalf("rule broken: limiters share state exactly when they share a name\nlimiter %s: %s, error %v; want allowed = %v",
+				c.limiter.Name(), describe(d), err, c.allowed)
+		}
+	}
+}
+
+// concurrency: any number of callers on one key are admitted exactly what one
+// caller would be.
+func concurrency(t *testing.T, s Subject) {
+	s.Clock.Set(epoch)
+	const callers = 32
+	each := max(s.Steps/4, 10)
+	b := perSecond(int64(callers*each/2), 1)
+	base := fmt.Sprintf("concurrency:%d:", keys.Add(1))
+	var admitted [4]atomic.Int64
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			for j := range each * len(admitted) {
+				k := (i + j) % len(admitted)
+				d, err := s.Store.Take(context.Background(), fmt.Sprint(base, k), b, 1)
+				if err != nil {
+					t.Errorf("Take: %v", err)
+					return
+				}
+				if d.Allowed {
+					admitted[k].Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for k := range admitted {
+		if got := admitted[k].Load(); got != b.Capacity {
+			t.Errorf("rule broken: N callers on one key are admitted what one would be\nkey %d: %d admitted of a capacity of %d, %d asked",
+				k, got, b.Capacity, callers*each)
+		}
+	}
+}

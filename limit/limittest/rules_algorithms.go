@@ -1,0 +1,207 @@
+package limittest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/limit"
+)
+
+// samples are policies of every algorithm that admit 10 at once.
+var samples = []limit.Policy{
+	limit.TokenBucket{Capacity: 10, Refill: 7, Per: 3 * time.Second},
+	limit.Pacer{Burst: 8, Refill: 2, Per: time.Second, MaxWait: time.Second},
+	limit.FixedWindow{Limit: 10, Window: 3 * time.Second},
+	limit.SlidingWindow{Limit: 10, Window: 3 * time.Second},
+	limit.SlidingWindow{Limit: 10, Window: 3 * time.Second, Buckets: 5},
+	limit.SlidingLog{Limit: 10, Window: 3 * time.Second},
+	limit.All(limit.SlidingLog{Limit: 10, Window: 2 * time.Second}, limit.TokenBucket{Capacity: 30, Refill: 1, Per: time.Second}),
+}
+
+// everySample runs a rule for a policy of every algorithm the store has.
+func everySample(rule func(*testing.T, Subject, limit.Policy)) func(*testing.T, Subject) {
+	return func(t *testing.T, s Subject) {
+		for i, p := range samples {
+			t.Run(fmt.Sprintf("%d-%v", i, p), func(t *testing.T) {
+				needs(t, s, p)
+				rule(t, s, p)
+			})
+		}
+	}
+}
+
+// waitsAreExact: for every algorithm, waiting as advised succeeds, a
+// microsecond less does not, and ResetAfter is when everything is there again.
+func waitsAreExact(t *testing.T, s Subject, p limit.Policy) {
+	for _, cost := range []int64{1, 3, 10} {
+		l := newTimeline(s)
+		var d limit.Decision
+		for i := range int64(40) {
+			if d = l.take(t, p, 1+i%2); !d.Allowed {
+				break
+			}
+			s.Clock.Advance(123_457 * time.Microsecond)
+		}
+		_, d = l.exhaust(t, p, cost)
+		denied := s.Clock.Now()
+		s.Clock.Advance(d.RetryAfter - time.Microsecond)
+		if early := l.take(t, p, cost); d.RetryAfter <= 0 || early.Allowed {
+			l.broken(t, "RetryAfter is the shortest wait", "admitted 1 µs before RetryAfter (%v) was over", d.RetryAfter)
+		}
+		s.Clock.Set(denied + d.RetryAfter.Microseconds())
+		after := l.take(t, p, cost)
+		if !after.Allowed {
+			l.broken(t, "waiting RetryAfter with no other traffic succeeds", "denied again after waiting %v", d.RetryAfter)
+		}
+		s.Clock.Advance(after.ResetAfter)
+		if full := l.take(t, p, after.Limit); !full.Allowed || full.RetryAfter != 0 {
+			l.broken(t, "after ResetAfter everything is there again", "the ceiling of %d is answered: %s", after.Limit, describe(full))
+		}
+	}
+}
+
+// noSpanAdmitsMore: whatever the pace, no span of a window admits more than the
+// policy's bound: Limit of a log, of a sliding window twice that less what its
+// sub-windows see, Limit of a calendar window.
+func noSpanAdmitsMore(t *testing.T, s Subject) {
+	const window = 3 * time.Second
+	for _, c := range []struct {
+		policy limit.Policy
+		most   func(admitted []int64) (got, most int)
+	}{
+		{limit.SlidingLog{Limit: 10, Window: window}, func(a []int64) (int, int) { return busiest(a, window), 10 }},
+		{limit.SlidingWindow{Limit: 10, Window: window, Buckets: 30}, func(a []int64) (int, int) { return busiest(a, window), 11 }},
+		{limit.FixedWindow{Limit: 10, Window: window}, func(a []int64) (int, int) { return calendar(a, window), 10 }},
+	} {
+		needs(t, s, c.policy)
+		for _, every := range []time.Duration{7 * time.Millisecond, 101 * time.Millisecond, 299 * time.Millisecond} {
+			l := newTimeline(s)
+			var admitted []int64
+			for range 3 * s.Steps {
+				if l.take(t, c.policy, 1).Allowed {
+					admitted = append(admitted, s.Clock.Now())
+				}
+				s.Clock.Advance(every)
+			}
+			if got, most := c.most(admitted); got > most {
+				l.broken(t, "no window admits more than its limit", "%v asked every %v: %d in one window, at most %d", c.policy, every, got, most)
+			}
+			if span := time.Duration(3*s.Steps) * every; len(admitted) < int(span/window)*8 {
+				l.broken(t, "a window admits what it says", "%v asked every %v: only %d in %v", c.policy, every, len(admitted), span)
+			}
+		}
+	}
+}
+
+// busiest is the most that any half-open span of a window holds.
+func busiest(at []int64, window time.Duration) (most int) {
+	for i, j := 0, 0; j < len(at); j++ {
+		for at[j]-at[i] >= window.Microseconds() {
+			i++
+		}
+		most = max(most, j-i+1)
+	}
+	return most
+}
+
+func calendar(at []int64, window time.Duration) (most int) {
+	counts := map[int64]int{}
+	for _, t := range at {
+		counts[t/window.Microseconds()]++
+		most = max(most, counts[t/window.Microseconds()])
+	}
+	return most
+}
+
+// windowsRideOutSwings: a clock that swings by up to the tolerance opens no
+// window twice, whatever the algorithm.
+func windowsRideOutSwings(t *testing.T, s Subject, p limit.Policy) {
+	for _, swing := range []time.Duration{time.Microsecond, 3 * time.Second, limit.ClockTolerance / 2} {
+		l := newTimeline(s)
+		l.exhaust(t, p, 1)
+		for range 6 {
+			s.Clock.Advance(-swing)
+			if d := l.take(t, p, 1); d.Allowed {
+				l.broken(t, "a clock that swings never credits the same time twice", "swinging back by %v admitted another one", swing)
+			}
+			s.Clock.Advance(swing)
+			if d := l.take(t, p, 1); d.Allowed {
+				l.broken(t, "a clock that swings never credits the same time twice", "back where it was after swinging by %v, another one is admitted", swing)
+			}
+		}
+	}
+}
+
+// windowsHeal: set back by more, a clock locks nobody out for longer than the
+// tolerance and the time in which everything comes back, and gives nothing away.
+func windowsHeal(t *testing.T, s Subject, p limit.Policy) {
+	l := newTimeline(s)
+	full, _ := l.exhaust(t, p, 1)
+	s.Clock.Advance(-365 * 24 * time.Hour)
+	if d := l.take(t, p, 1); d.Allowed {
+		l.broken(t, "a clock set back gives nothing away", "another one is admitted")
+	}
+	s.Clock.Advance(limit.ClockTolerance + 2*full.ResetAfter + 6*time.Second)
+	if d := l.take(t, p, full.Limit); !d.Allowed {
+		l.broken(t, "a clock set back locks nobody out for longer than the tolerance and one refill", "the ceiling is still not there")
+	}
+}
+
+// compositesChargeAllOrNone: a part that denies keeps the others from being
+// charged, and the decision names it.
+func compositesChargeAllOrNone(t *testing.T, s Subject) {
+	day := limit.Named("day", limit.FixedWindow{Limit: 100, Window: 24 * time.Hour})
+	burst := limit.Named("burst", limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Second})
+	log := limit.Named("log", limit.SlidingLog{Limit: 7, Window: 10 * time.Second})
+	p := limit.All(day, limit.All(log, burst))
+	needs(t, s, p)
+	l := newTimeline(s)
+	for range 5 {
+		l.take(t, p, 1)
+	}
+	d := l.take(t, p, 1)
+	if d.Allowed || d.Policy != "burst" || d.RetryAfter != time.Second || d.Limit != 5 {
+		l.broken(t, "a composite names the part that bound", "burst was used up: %s by %s", describe(d), d.Policy)
+	}
+	for range 50 {
+		l.take(t, p, 1)
+	}
+	s.Clock.Advance(2 * time.Second)
+	if d = l.take(t, p, 2); !d.Allowed {
+		l.broken(t, "a denied part of a composite charges none of the others", "7 fit into the log, 5 were taken: %s by %s", describe(d), d.Policy)
+	}
+	s.Clock.Advance(time.Second)
+	d = l.take(t, p, 1)
+	if d.Allowed || d.Policy != "log" || d.RetryAfter != 7*time.Second {
+		l.broken(t, "of several that deny, a composite names the longest wait", "%s by %s", describe(d), d.Policy)
+	}
+	if d = l.take(t, p, 6); d.Allowed || !d.Impossible || d.Policy != "burst" {
+		l.broken(t, "a composite is impossible when a part is", "6 of at most 5: %s by %s", describe(d), d.Policy)
+	}
+	if d.ResetAfter < time.Hour && d.ResetAfter > 0 {
+		if left := 24*time.Hour - time.Duration(s.Clock.Now()%(24*time.Hour).Microseconds())*time.Microsecond; d.ResetAfter != left {
+			l.broken(t, "the longest reset of a composite's parts is its own", "%s, the day ends in %v", describe(d), left)
+		}
+	}
+}
+
+// pacerSpacesOut: what is admitted in a line goes out at the rate, and what
+// would wait too long is denied.
+func pacerSpacesOut(t *testing.T, s Subject) {
+	p := limit.Pacer{Burst: 2, Refill: 7, Per: 3 * time.Second, MaxWait: 2 * time.Second}
+	needs(t, s, p)
+	l := newTimeline(s)
+	token := 3 * time.Second / 7
+	for i := range 6 {
+		d := l.take(t, p, 1)
+		want := max(0, time.Duration(i-1)*token)
+		if !d.Allowed || d.Wait < want || d.Wait > want+time.Duration(i)*time.Microsecond {
+			l.broken(t, "a pacer spaces out what it admits", "number %d has to wait %v, want %v", i+1, d.Wait, want)
+		}
+	}
+	d := l.take(t, p, 1)
+	if d.Allowed || d.RetryAfter <= 0 || d.Wait != 0 {
+		l.broken(t, "a pacer denies what would wait longer than MaxWait", "%s", describe(d))
+	}
+}

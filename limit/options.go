@@ -1,0 +1,133 @@
+package limit
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Options of a [Limiter]. The zero value is ready to use over a store in this
+// process; over a shared store, Name must be set.
+type Options struct {
+	// Name is the namespace of the limiter's keys: limiters of one name over
+	// one store share state, and others never do. Letters, digits, '.', '_', '-'
+	// and '/', at most 64.
+	//
+	// Over a store that other processes share there is no default: whatever were
+	// made up here would either differ between the processes that should share a
+	// limit, or be the same in two programs that should not. Over a store that
+	// lives in this process ([LocalStore]), "" means a name that no other limiter
+	// has.
+	Name string
+
+	// Prefix comes before the name in every key, for databases that hold more
+	// than limits; "" means "wskit". The same characters as in a name.
+	Prefix string
+
+	// OnFailure says what answers when the store does not. The default is
+	// [FailLocal].
+	OnFailure Failure
+
+	// Timeout bounds how long a decision waits for the store; 0 means 100 ms,
+	// negative that only the caller's context bounds it. It does not apply to a
+	// [LocalStore].
+	Timeout time.Duration
+
+	// Shadow makes the limiter decide and count, but never refuse: what would
+	// have been a denial comes back allowed with [Decision.Shadowed] set. It is
+	// for trying a limit on real traffic.
+	Shadow bool
+
+	// FallbackKeys bounds the keys of [FailLocal]; 0 means 65,536, negative
+	// panics. Beyond it, keys share.
+	FallbackKeys int
+
+	// Logger is told when the limiter turns away from its store and back to it:
+	// once each, not per decision. nil means slog.Default().
+	Logger *slog.Logger
+
+	// Now is the clock of FailLocal in microseconds; nil means the monotonic
+	// clock of the process.
+	Now func() int64
+}
+
+// Failure says what answers when the store does not.
+type Failure uint8
+
+const (
+	// FailLocal decides in this process by the same policy, beginning with
+	// nothing used: each process then admits at most one policy's worth. It needs
+	// no knowledge of the others and never stops the service.
+	FailLocal Failure = iota
+	// FailOpen admits everything that could ever be admitted.
+	FailOpen
+	// FailClosed answers with an UNAVAILABLE error and a retry hint of a second.
+	FailClosed
+)
+
+// String names the policy, for logs.
+func (f Failure) String() string {
+	switch f {
+	case FailLocal:
+		return "FailLocal"
+	case FailOpen:
+		return "FailOpen"
+	case FailClosed:
+		return "FailClosed"
+	default:
+		return fmt.Sprintf("Failure(%d)", f)
+	}
+}
+
+const (
+	defaultPrefix       = "wskit"
+	defaultTimeout      = 100 * time.Millisecond
+	defaultFallbackKeys = 1 << 16
+	maxName             = 64
+)
+
+// withDefaults checks the options and fills in the defaults. It panics with
+// what to change.
+func (o Options) withDefaults(local bool) Options {
+	if o.Name == "" {
+		if !local {
+			panic(`limit: a limiter over a shared store needs a name, which is the namespace of its keys: limit.New(store, policy, limit.Options{Name: "messages"})`)
+		}
+		o.Name = uniqueName()
+	} else {
+		mustBeName("Name", o.Name)
+	}
+	if o.Prefix == "" {
+		o.Prefix = defaultPrefix
+	} else {
+		mustBeName("Prefix", o.Prefix)
+	}
+	if o.OnFailure > FailClosed {
+		panic(fmt.Sprintf("limit: Options.OnFailure is %v; use FailLocal, FailOpen or FailClosed", o.OnFailure))
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.FallbackKeys < 0 {
+		panic("limit: Options.FallbackKeys is negative; leave it 0 for the default of 65,536")
+	}
+	if o.FallbackKeys == 0 {
+		o.FallbackKeys = defaultFallbackKeys
+	}
+	return o
+}
+
+// mustBeName panics unless s may stand in a key as it is.
+func mustBeName(field, s string) {
+	if len(s) > maxName {
+		panic(fmt.Sprintf("limit: Options.%s has %d bytes; at most %d are allowed", field, len(s), maxName))
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
+			c == '.', c == '_', c == '-', c == '/':
+		default:
+			panic(fmt.Sprintf("limit: Options.%s is %q; use letters, digits, '.', '_', '-' and '/'", field, s))
+		}
+	}
+}

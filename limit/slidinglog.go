@@ -1,0 +1,172 @@
+package limit
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// MaxLog is the largest Limit of a [SlidingLog].
+const MaxLog = 1000
+
+// SlidingLog admits Limit in any span of Window, exactly, by remembering when
+// each unit was admitted. It is the policy for few and weighty things: five
+// logins in 15 minutes. A key takes 16 bytes for every admission that still
+// counts; for many small things use [SlidingWindow].
+type SlidingLog struct {
+	// Limit is how much is admitted in any Window, from 1 to MaxLog.
+	Limit int64
+	// Window is at least 1 ms and a whole number of microseconds.
+	Window time.Duration
+}
+
+// String returns "sliding_log(Limit/Window)".
+func (l SlidingLog) String() string {
+	return fmt.Sprintf("sliding_log(%d/%v)", l.Limit, l.Window)
+}
+
+// State, of varying length:
+//
+//	state[0]               = n       the number of pairs
+//	state[1+2i], [2+2i]    = t, c    at t, c was admitted; oldest first
+//
+// A pair counts while now − t < Window. Instants never go back: what is admitted
+// while the clock is behind the newest pair is noted with it. Pairs of one
+// instant are one, so there are never more than Limit.
+type slidingLog struct {
+	window, limit int64
+}
+
+func (l SlidingLog) compile() (*Plan, error) {
+	if err := checkLimit(l, l.Limit, MaxLog); err != nil {
+		return nil, fmt.Errorf("%w: every admission is remembered; for more use SlidingWindow", err)
+	}
+	if err := checkWindow(l, l.Window); err != nil {
+		return nil, err
+	}
+	plan := newPlan(l, "l", 0, l.Limit)
+	plan.kind, plan.log = kindLog, slidingLog{window: l.Window.Microseconds(), limit: l.Limit}
+	return plan, nil
+}
+
+// pairs are those of the state at the beginning of state.
+func (l *slidingLog) pairs(state []int64) []int64 { return state[1 : 1+2*state[0]] }
+
+func (l *slidingLog) look(v *view, state []int64, now int64) {
+	pairs := l.pairs(state)
+	if n := len(pairs); n > 0 && pairs[n-2]-now > healAfter {
+		v.used, v.healed = l.limit, true
+		return
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		if now-pairs[i] >= l.window {
+			v.start++
+		} else {
+			v.used += pairs[i+1]
+		}
+	}
+}
+
+// write drops the pairs that are too old and notes cost. The offset is that of
+// the log in state, behind which there may be other state.
+func (l *slidingLog) write(v *view, state []int64, offset int, now, cost int64) []int64 {
+	first := offset + 1
+	end := first + 2*int(state[offset])
+	if v.healed {
+		state = slices.Replace(state, first, end, now, l.limit)
+		state[offset] = 1
+		v.until = now + l.window
+		return state
+	}
+	state = slices.Delete(state, first, first+2*int(v.start))
+	end -= 2 * int(v.start)
+	v.start = 0
+	v.used += cost
+	if cost > 0 {
+		if end > first && state[end-2] >= now {
+			state[end-1] += cost
+		} else {
+			state = slices.Insert(state, end, now, cost)
+			end += 2
+		}
+	}
+	state[offset] = int64(end-first) / 2
+	v.until = now
+	if end > first {
+		v.until = state[end-2] + l.window
+	}
+	return state
+}
+
+func (l *slidingLog) answer(d *Decision, v *view, state []int64, now, cost int64) {
+	d.Limit = l.limit
+	d.Remaining = max(0, l.limit-v.used)
+	pairs := l.pairs(state)[2*v.start:]
+	if n := len(pairs); n > 0 {
+		d.ResetAfter = micros(pairs[n-2] + l.window - now)
+	}
+	if v.fits {
+		return
+	}
+	if cost > l.limit {
+		d.Impossible = true
+		return
+	}
+	over := v.used + cost - l.limit
+	for i := 0; i < len(pairs); i += 2 {
+		if over -= pairs[i+1]; over <= 0 {
+			d.RetryAfter = micros(pairs[i] + l.window - now)
+			return
+		}
+	}
+}
+
+// refund gives back from the pair of the charge, while it counts.
+func (l *slidingLog) refund(v *view, state []int64, offset int, now, cost, at int64) (next []int64, write bool) {
+	if now-at >= l.window || !l.has(state[offset:], at) {
+		return state, false
+	}
+	state = l.write(v, state, offset, now, 0)
+	first := offset + 1
+	for i := first; i < first+2*int(state[offset]); i += 2 {
+		if state[i] != at {
+			continue
+		}
+		if state[i+1] -= min(cost, state[i+1]); state[i+1] == 0 {
+			state = slices.Delete(state, i, i+2)
+			state[offset]--
+		}
+		break
+	}
+	return state, true
+}
+
+// has reports whether there is a pair of the instant.
+func (l *slidingLog) has(state []int64, at int64) bool {
+	pairs := l.pairs(state)
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i] == at {
+			return true
+		}
+	}
+	return false
+}
+
+// shorten makes logs take less room where there is none, by noting the two
+// oldest admissions of each as if both had come at the later instant: they then
+// count for longer than they should, never for less.
+func (p *Plan) shorten(state []int64) []int64 {
+	for i, offset := 0, 0; i < max(1, len(p.parts)); i++ {
+		part := p
+		if p.kind == kindAll {
+			part = p.parts[i]
+		}
+		if part.kind == kindLog && state[offset] >= 2 {
+			state[offset+4] += state[offset+2]
+			state[offset]--
+			state = slices.Delete(state, offset+1, offset+3)
+		}
+		offset += part.size(state[offset:])
+	}
+	return state
+}

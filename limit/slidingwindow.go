@@ -1,0 +1,201 @@
+package limit
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// MaxBuckets is the largest number of sub-windows of a [SlidingWindow].
+const MaxBuckets = 1440
+
+// SlidingWindow admits Limit in any span of Window, as far as counting by
+// sub-windows can tell: what was admitted in the Buckets newest sub-windows
+// counts in full, and what was admitted in the one before them by the share of
+// it that the window still covers, as if it had come evenly. More Buckets come
+// closer to the exact [SlidingLog] and take more memory: 16 bytes and 8 for each.
+// Capacity comes back continuously, never all at once.
+type SlidingWindow struct {
+	// Limit is at least 1. Multiplied by the microseconds of a sub-window it may
+	// be 2⁵¹ at most: 26,000 for one of a day, 625,000 for one of an hour.
+	Limit int64
+	// Window is at least 1 ms and a whole number of microseconds.
+	Window time.Duration
+	// Buckets is the number of sub-windows, at most MaxBuckets; 0 means 1. They
+	// are of equal length: a whole number of microseconds, at least 1 ms.
+	Buckets int
+}
+
+// String returns "sliding_window(Limit/Window,Buckets)".
+func (w SlidingWindow) String() string {
+	return fmt.Sprintf("sliding_window(%d/%v,%d)", w.Limit, w.Window, max(w.Buckets, 1))
+}
+
+// State, with n = Buckets:
+//
+//	state[0]     = start    the newest sub-window
+//	state[1 + i] = count    what was admitted in the sub-window i before it, i ≤ n
+//
+// With c the counts, w the length of a sub-window and e = now − start, used is
+//
+//	c[0] + … + c[n−1] + c[n]·(w − e)/w
+//
+// Everything is compared after multiplying by w, so nothing is rounded. A count
+// above Limit was written under a higher one and counts as Limit.
+type sliding struct {
+	width int64 // of a sub-window
+	limit int64
+	n     int
+}
+
+func (w SlidingWindow) compile() (*Plan, error) {
+	n := max(w.Buckets, 1)
+	if w.Buckets < 0 || n > MaxBuckets {
+		return nil, invalid(w, "Buckets", fmt.Sprintf("from 0 to %d; 0 means 1", MaxBuckets))
+	}
+	if err := checkWindow(w, w.Window); err != nil {
+		return nil, err
+	}
+	width := w.Window.Microseconds() / int64(n)
+	switch {
+	case width*int64(n) != w.Window.Microseconds():
+		return nil, invalid(w, "Buckets", fmt.Sprintf("such that Window is a whole number of microseconds for each; %v in %d parts is not", w.Window, n))
+	case width < 1000:
+		return nil, invalid(w, "Buckets", fmt.Sprintf("at most %d, for sub-windows of at least 1ms", w.Window.Milliseconds()))
+	}
+	if err := checkLimit(w, w.Limit, maxTerm/width); err != nil {
+		return nil, fmt.Errorf("%w (with sub-windows of %v; more Buckets allow more)", err, micros(width))
+	}
+	plan := newPlan(w, "s"+strconv.Itoa(n), n+2, w.Limit)
+	plan.kind, plan.sliding = kindSliding, sliding{width: width, limit: w.Limit, n: n}
+	return plan, nil
+}
+
+// age is how many sub-windows the counts of state have to be moved for the
+// newest to be the one at start. The state may lie ahead of start when nothing
+// is in it.
+func (w *sliding) age(state []int64, start int64) int64 {
+	first := state[0] - state[0]%w.width // it may have been written under another width
+	return min(max(0, (start-first)/w.width), int64(w.n)+1)
+}
+
+// count is c[i] of a state that has to be moved by age.
+func (w *sliding) count(state []int64, i int, age int64) int64 {
+	if i -= int(age); i < 0 {
+		return 0
+	}
+	return min(state[1+i], w.limit)
+}
+
+// oldest is what c[n] counts for, rounded up, at the instant now.
+func (w *sliding) oldest(c, start, now int64) int64 {
+	left := w.width - max(0, now-start)
+	return ceilDiv(c*left, w.width)
+}
+
+func (w *sliding) look(v *view, state []int64, now int64) {
+	state = state[:w.n+2]
+	v.start = now - now%w.width
+	if first := state[0] - state[0]%w.width; first > v.start {
+		empty := true
+		for _, c := range state[1:] {
+			empty = empty && c == 0
+		}
+		if empty {
+			return
+		}
+		if first-now > healAfter {
+			v.used, v.healed = w.limit, true
+			return
+		}
+		v.start = first
+	}
+	age := w.age(state, v.start)
+	for i := range w.n - int(min(age, int64(w.n))) {
+		v.used += min(state[1+i], w.limit)
+	}
+	if c := w.count(state, w.n, age); c > 0 {
+		v.used += w.oldest(c, v.start, now)
+	}
+}
+
+// write moves the counts and adds cost to the newest.
+func (w *sliding) write(v *view, state []int64, cost int64) {
+	state = state[:w.n+2]
+	if v.healed {
+		clear(state)
+		state[1] = w.limit
+	} else {
+		age := w.age(state, v.start)
+		for i := w.n; i >= 0; i-- {
+			state[1+i] = w.count(state, i, age)
+		}
+	}
+	state[0] = v.start
+	state[1] += cost
+	v.used += cost
+	v.until = w.until(state, v.start)
+}
+
+// until is the instant at which nothing of state counts any more.
+func (w *sliding) until(state []int64, start int64) int64 {
+	age := w.age(state, start)
+	for i := range w.n + 1 {
+		if w.count(state, i, age) > 0 {
+			return start + int64(w.n+1-i)*w.width
+		}
+	}
+	return 0
+}
+
+func (w *sliding) answer(d *Decision, v *view, state []int64, now, cost int64) {
+	d.Limit = w.limit
+	d.Remaining = max(0, w.limit-v.used)
+	d.ResetAfter = micros(max(0, w.until(state, v.start)-now))
+	if v.fits {
+		return
+	}
+	if cost > w.limit {
+		d.Impossible = true
+		return
+	}
+	d.RetryAfter = micros(w.fitsAt(state, v.start, w.limit-cost) - now)
+}
+
+// fitsAt is the first instant at which no more than room is used, with no
+// other traffic. j sub-windows after start, c[n−j] is the oldest and those
+// before it count in full; as the instant moves through that sub-window, the
+// share of the oldest falls evenly from all to nothing. The first j at which the
+// others leave room is the one, and the share solves for the instant in it.
+func (w *sliding) fitsAt(state []int64, start, room int64) int64 {
+	age := w.age(state, start)
+	full := int64(0)
+	for i := range w.n {
+		full += w.count(state, i, age)
+	}
+	j := 0
+	for ; full > room; j++ {
+		full -= w.count(state, w.n-1-j, age)
+	}
+	at := start + int64(j)*w.width
+	if c := w.count(state, w.n-j, age); c > room-full {
+		at += w.width - (room-full)*w.width/c
+	}
+	return at
+}
+
+// refund gives back in the sub-window of the charge, while it counts.
+func (w *sliding) refund(v *view, state []int64, cost, at int64) (write bool) {
+	first := at - at%w.width
+	if first > v.start || (v.start-first)/w.width > int64(w.n) {
+		return false
+	}
+	i := int((v.start - first) / w.width)
+	back := min(cost, w.count(state, i, w.age(state, v.start)))
+	if back == 0 {
+		return false
+	}
+	w.write(v, state, 0)
+	state[1+i] -= back
+	return true
+}

@@ -1,0 +1,46 @@
+package table
+
+import "slices"
+
+// Locks holds the shards of several keys, of one table or of several, locked
+// together. The zero value holds none.
+type Locks struct {
+	shards []place
+}
+
+type place struct {
+	order uint64 // the same for everybody, so that nobody waits in a circle
+	shard *shard
+}
+
+// Add notes a key to be locked.
+func (l *Locks) Add(t *Table, h Hash) {
+	n := h.b & t.mask
+	l.shards = append(l.shards, place{t.id<<32 | n, &t.shards[n]})
+}
+
+// Lock locks the shards of all keys that were added.
+func (l *Locks) Lock() {
+	slices.SortFunc(l.shards, func(a, b place) int {
+		switch {
+		case a.order < b.order:
+			return -1
+		case a.order > b.order:
+			return 1
+		}
+		return 0
+	})
+	l.shards = slices.CompactFunc(l.shards, func(a, b place) bool { return a.order == b.order })
+	for _, p := range l.shards {
+		p.shard.mu.Lock()
+	}
+}
+
+// Unlock releases them and forgets the keys.
+func (l *Locks) Unlock() {
+	for _, p := range l.shards {
+		p.shard.mu.Unlock()
+	}
+	clear(l.shards)
+	l.shards = l.shards[:0]
+}

@@ -1,0 +1,208 @@
+// Package table is a bounded table from keys to small integer states that
+// expire, for rate-limit stores that live in a process.
+//
+// It knows nothing of policies: it finds the state of a key, under a lock, and
+// keeps it until its expiry.
+//
+//	h := t.Hash(key)
+//	r := t.Lock(h)
+//	if state := r.State(); state == nil {
+//		t.Insert(r, h, []int64{…}, expires, now)
+//	} else {
+//		state[0] = …
+//		r.SetExpires(expires)
+//	}
+//	r.Unlock()
+//
+// # Layout
+//
+// A table is split into shards, each with a lock of its own. A shard is one
+// slice of integers without pointers, so the garbage collector never walks it,
+// in which a slot holds 96 bits of a keyed 128-bit hash, the expiry in seconds
+// and the state side by side: a decision touches one cache line of a slot of
+// two state words. Keys themselves are not kept, nor
+// any secret in them. That two of a billion keys share a slot has a probability
+// of 10⁻¹¹: the shard stands for further bits of the hash.
+//
+// Collisions are resolved by linear probing, deletions shift back, so there are
+// no tombstones. A shard grows by a quarter when it is three quarters full.
+//
+// # Memory
+//
+// Only an entry that has expired is ever evicted. Each insert looks at a few
+// slots of its shard and drops the expired ones, and growing drops all of them,
+// so no sweep ever holds up a table. Max bounds the number of entries: beyond
+// it Insert fails, and nothing that lives is thrown out.
+package table
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+)
+
+// Options configure a table.
+type Options struct {
+	// Width is the number of state words per entry, at least 1.
+	Width int
+	// Variable makes the state of an entry a slice that may grow and shrink
+	// ([Ref.Words]) instead of Width words.
+	Variable bool
+	// Max bounds the number of entries, at least 1, in units of an entry of two
+	// words: a wider one counts for more. It is not used with a Space.
+	Max int
+	// Space is what the table shares with others; nil means that it is alone.
+	Space *Space
+	// Shards is rounded up to a power of two; 0 means 1.
+	Shards int
+	// Grace keeps entries this many microseconds beyond their expiry: for a
+	// clock that may be set back by as much.
+	Grace int64
+}
+
+// Table is a bounded table. All its methods may be used by any number of
+// goroutines.
+type Table struct {
+	space   *Space
+	id      uint64
+	mask    uint64 // of the shard number
+	width   int
+	stride  int   // words per slot: two of hash and expiry, then the state
+	weight  int64 // of an entry, in the space
+	grace   int64
+	entries atomic.Int64
+	evicted atomic.Int64
+	shards  []shard
+}
+
+// New makes an empty table. It takes memory as entries come.
+func New(o Options) *Table {
+	n := 1
+	for n < o.Shards {
+		n <<= 1
+	}
+	if o.Space == nil {
+		o.Space = NewSpace(o.Max)
+	}
+	if o.Variable {
+		o.Width = 1 // the number of the slice
+	}
+	t := &Table{
+		space: o.Space, mask: uint64(n - 1),
+		width: o.Width, stride: o.Width + head, weight: weight(o.Width + head),
+		grace: o.Grace, shards: make([]shard, n),
+	}
+	if o.Variable {
+		for i := range t.shards {
+			t.shards[i].words = &words{space: o.Space}
+		}
+	}
+	o.Space.add(t)
+	return t
+}
+
+// Width is the number of state words per entry.
+func (t *Table) Width() int { return t.width }
+
+// Len is the number of entries, expired ones that have not been dropped yet
+// included.
+func (t *Table) Len() int { return int(t.entries.Load()) }
+
+// Evicted counts the expired entries that were dropped.
+func (t *Table) Evicted() int64 { return t.evicted.Load() }
+
+// A Hash stands for a key in one table.
+type Hash struct{ a, b uint64 }
+
+// Hash returns the hash of a key.
+func (t *Table) Hash(key string) Hash { return t.space.Hash(key) }
+
+// HashBytes returns the hash of a key in a buffer: that of the same string.
+func (t *Table) HashBytes(key []byte) Hash { return t.space.HashBytes(key) }
+
+// Low returns some bits of the hash, evenly spread.
+func (h Hash) Low() uint64 { return h.a }
+
+// With returns a hash of the key and a number. With(0) is h itself.
+func (h Hash) With(n uint64) Hash {
+	hi, lo := bits.Mul64(n, 0x9e3779b97f4a7c15)
+	return Hash{h.a ^ lo, h.b ^ lo ^ hi}
+}
+
+// A Ref is a key's place in the table, locked until Unlock. The whole shard is
+// locked with it: hold it for the arithmetic only. (It is four words, so that
+// the compiler keeps it in registers.)
+type Ref struct {
+	shard *shard
+	slot  []int64
+}
+
+// Lock finds a key and locks it.
+func (t *Table) Lock(h Hash) Ref {
+	s := &t.shards[h.b&t.mask]
+	s.mu.Lock()
+	return t.at(s, h)
+}
+
+// At finds a key whose shard is locked already ([Locks]).
+func (t *Table) At(h Hash) Ref { return t.at(&t.shards[h.b&t.mask], h) }
+
+func (t *Table) at(s *shard, h Hash) Ref {
+	i := s.find(h, t.stride)
+	if i < 0 {
+		return Ref{s, nil}
+	}
+	return Ref{s, s.slots[i : i+t.stride]}
+}
+
+// Unlock releases the key.
+func (r Ref) Unlock() { r.shard.mu.Unlock() }
+
+// State is the key's state, to be changed in place, or nil when the table has
+// none. It must not be kept beyond Unlock.
+func (r Ref) State() []int64 {
+	if r.slot == nil {
+		return nil
+	}
+	return r.slot[head:]
+}
+
+// Found reports whether the table has the key.
+func (r Ref) Found() bool { return r.slot != nil }
+
+// SetExpires sets the instant, in microseconds, at which the state that was
+// found equals none. It is kept in whole seconds, rounded up.
+func (r Ref) SetExpires(micros int64) {
+	r.slot[1] = r.slot[1]&^expiryMask | expirySeconds(micros)
+}
+
+// Insert keeps the state of a key that was locked and had none, until expires;
+// both instants are in microseconds. It reports false when the table is full:
+// then nothing is kept.
+func (t *Table) Insert(r Ref, h Hash, state []int64, expires, now int64) bool {
+	return t.insert(r.shard, h, state, expires, now, false)
+}
+
+// Force is Insert beyond the bound, for the few entries that many keys share.
+func (t *Table) Force(r Ref, h Hash, state []int64, expires, now int64) {
+	t.insert(r.shard, h, state, expires, now, true)
+}
+
+// Delete forgets a key that was locked and had state.
+func (t *Table) Delete(r Ref, h Hash) {
+	if i := r.shard.find(h, t.stride); i >= 0 {
+		r.shard.remove(i, t.stride)
+		t.entries.Add(-1)
+		t.space.used.Add(-t.weight)
+	}
+}
+
+type shard struct {
+	mu     sync.Mutex
+	slots  []int64
+	n      uint64 // slots
+	used   int
+	cursor int    // the slot the next sweep begins at
+	words  *words // of a table whose states vary in length
+	_      [128 - 8 - 24 - 8 - 8 - 8 - 8]byte
+}

@@ -1,0 +1,60 @@
+package table
+
+// words are the states of a shard whose entries vary in length. The slot of an
+// entry holds the number of its slice, so that slots move as they do in any
+// other table.
+type words struct {
+	space *Space
+	all   [][]int64
+	free  []int32
+}
+
+// take keeps a copy of state and returns its number.
+func (w *words) take(state []int64) int64 {
+	n := len(w.all)
+	if f := len(w.free); f > 0 {
+		n, w.free = int(w.free[f-1]), w.free[:f-1]
+	} else {
+		w.all = append(w.all, nil)
+	}
+	w.all[n] = append([]int64(nil), state...)
+	w.space.used.Add(weight(cap(w.all[n])))
+	return int64(n)
+}
+
+// release forgets a slice.
+func (w *words) release(n int64) {
+	w.space.used.Add(-weight(cap(w.all[n])))
+	w.all[n] = nil
+	w.free = append(w.free, int32(n))
+}
+
+// Words is [Ref.State] in a table of variable states, and nil in any other.
+func (r Ref) Words() []int64 {
+	if r.slot == nil || r.shard.words == nil {
+		return nil
+	}
+	return r.shard.words.all[r.slot[head]]
+}
+
+// SetWords keeps what Words returned after it was changed. It reports false when
+// the state has grown and there is no room for that any more; it is kept all the
+// same.
+func (r Ref) SetWords(state []int64) bool {
+	w := r.shard.words
+	n := r.slot[head]
+	more := weight(cap(state)) - weight(cap(w.all[n]))
+	w.all[n] = state
+	return more == 0 || w.space.used.Add(more) <= w.space.max || more < 0
+}
+
+// InsertWords is [Table.Insert] in a table of variable states; force is as in
+// [Table.Force]. It keeps a copy of state.
+func (t *Table) InsertWords(r Ref, h Hash, state []int64, expires, now int64, force bool) bool {
+	slot := [1]int64{-1}
+	if !t.insert(r.shard, h, slot[:], expires, now, force) {
+		return false
+	}
+	r.shard.slots[r.shard.find(h, t.stride)+head] = r.shard.words.take(state)
+	return true
+}

@@ -1,0 +1,180 @@
+package limit
+
+import (
+	"fmt"
+	"time"
+)
+
+// The token bucket is kept as the generic cell rate algorithm keeps it (ITU-T
+// I.371): instead of a number of tokens that a clock must keep adding to, the
+// state is the instant at which the bucket will be full again. Nothing has to
+// be refilled, nothing is rounded, and an absent state is a full bucket.
+//
+// Refill R per P microseconds, g = gcd(R, P), p = P/g, q = R/g. Counted in
+// units of 1/q µs, one token is worth p and q units pass per microsecond, so
+// every rational rate is exact. A full bucket is Capacity·p units. State:
+//
+//	state[0] = t, state[1] = f    full again at t + f/q µs, 0 ≤ f < q
+type bucket struct {
+	p, q    int64 // one token is worth p units; q units pass per microsecond
+	full    int64 // Capacity·p
+	queue   int64 // of a Pacer: how much of full is queue rather than burst
+	horizon int64 // τ + healAfter: no bucket is honestly owed for longer
+	limit   int64 // Capacity
+}
+
+func (b TokenBucket) compile() (*Plan, error) {
+	if b.Capacity < 1 {
+		return nil, invalid(b, "Capacity", "at least 1: the largest burst")
+	}
+	c, err := newBucket(b, "Capacity", b.Capacity, b.Refill, b.Per)
+	if err != nil {
+		return nil, err
+	}
+	plan := newPlan(b, "b", 2, b.Capacity)
+	plan.kind, plan.bucket, plan.late = kindBucket, c, true
+	return plan, nil
+}
+
+// newBucket checks and prepares a bucket of n tokens, which the policy calls
+// field.
+func newBucket(policy fmt.Stringer, field string, n, refill int64, each time.Duration) (c bucket, err error) {
+	if refill < 1 {
+		return c, invalid(policy, "Refill", "at least 1: the tokens that flow in every Per")
+	}
+	if err := checkSpan(policy, "Per", each); err != nil {
+		return c, err
+	}
+	per := each.Microseconds()
+	g := gcd(refill, per)
+	c = bucket{p: per / g, q: refill / g, limit: n}
+
+	// The largest intermediates: (τ+H)·q + q, what can be owed before it is
+	// healed, plus a cost of n·p.
+	if c.q > maxTerm/(healAfter+2) {
+		return c, invalid(policy, "Refill", fmt.Sprintf(
+			"such that the rate stays exact: in lowest terms it is %d per %v, and the number may be at most %d; round it to a multiple of 1,000 or more",
+			c.q, micros(c.p), maxTerm/(healAfter+2)))
+	}
+	if most := maxTerm / c.p; n > most {
+		if most == 0 {
+			return c, invalid(policy, "Per", fmt.Sprintf("at most %v", micros(maxTerm)))
+		}
+		return c, invalid(policy, field, fmt.Sprintf(
+			"at most %d to stay exact at a rate of %d per %v in lowest terms; refill faster, choose a Refill that shares more factors with Per in microseconds, or count in larger units",
+			most, c.q, micros(c.p)))
+	}
+	c.full = n * c.p
+	c.horizon = ceilDiv(c.full, c.q) + healAfter
+	return c, nil
+}
+
+// owed returns how many units are missing from a full bucket at now, and
+// whether the state had to be healed. It compares before it multiplies, so no
+// product leaves the exact range.
+func (b *bucket) owed(t, f, now int64) (units int64, healed bool) {
+	if f >= b.q {
+		f = b.q - 1 // written under another rate: keep it under the next microsecond
+	}
+	switch {
+	case now > t || now == t && f == 0:
+		return 0, false
+	case t-now > b.horizon:
+		return b.full, true
+	default:
+		return (t-now)*b.q + f, false
+	}
+}
+
+// look reads what is owed at now.
+func (b *bucket) look(v *view, state []int64, now int64) {
+	v.used, v.healed = b.owed(state[0], state[1], now)
+}
+
+func (b *bucket) fits(v *view, cost int64) bool {
+	return cost <= b.limit && cost*b.p <= b.full-v.used
+}
+
+// charge is look and write in one: it reports whether there is something to
+// keep.
+func (b *bucket) charge(v *view, state []int64, now, cost int64) (write bool) {
+	_ = state[1]
+	v.used, v.healed = b.owed(state[0], state[1], now)
+	if v.fits = b.fits(v, cost); v.fits {
+		b.write(v, state, now, cost)
+		return true
+	}
+	if v.healed {
+		b.write(v, state, now, 0)
+	}
+	return v.healed
+}
+
+// write charges cost, which may be 0 to write a healed state, and notes when
+// the state will equal none.
+func (b *bucket) write(v *view, state []int64, now, cost int64) {
+	_ = state[1]
+	v.used += cost * b.p
+	whole, rest := v.used, int64(0)
+	if b.q > 1 {
+		whole, rest = v.used/b.q, v.used%b.q
+	}
+	state[0], state[1] = now+whole, rest
+	if rest > 0 {
+		whole++
+	}
+	v.until = now + whole
+}
+
+// answer says what v means: after a charge, or for a cost that was not charged.
+func (b *bucket) answer(d *Decision, v *view, now, cost int64, charged bool) {
+	d.Limit = b.limit
+	if !v.fits {
+		if cost > b.limit {
+			d.Impossible = true
+		} else {
+			d.RetryAfter = micros(ceilDiv(v.used+cost*b.p-b.full, b.q))
+		}
+	}
+	if v.used < b.full {
+		d.Remaining = floorDiv(b.full-v.used, b.p)
+	}
+	if charged || v.healed {
+		d.ResetAfter = micros(v.until - now)
+	} else {
+		d.ResetAfter = micros(ceilDiv(v.used, b.q))
+	}
+	if b.queue > 0 && v.fits {
+		ahead := v.used - (b.full - b.queue)
+		if !charged {
+			ahead += cost * b.p
+		}
+		if ahead > 0 {
+			d.Wait = micros(ceilDiv(ahead, b.q))
+		}
+	}
+}
+
+// refund takes back what is still owed of a charge that was made at the instant
+// at and paid off at until, by what the decision said, at the latest.
+//
+// Time pays off the oldest debt first, so a charge that was the last in line is
+// owed in full until its turn comes and not at all after until. What has been
+// paid off is not given back: it has flowed in already, and giving it back again
+// would mint it.
+func (b *bucket) refund(v *view, state []int64, now, cost, at, until int64) (write bool) {
+	until = min(until, at+ceilDiv(b.full, b.q))
+	if until <= now {
+		return false
+	}
+	back := b.full
+	if until-now < b.horizon {
+		back = min(back, (until-now)*b.q)
+	}
+	if cost <= b.limit {
+		back = min(back, cost*b.p)
+	}
+	v.used -= min(back, v.used)
+	b.write(v, state, now, 0)
+	return true
+}
