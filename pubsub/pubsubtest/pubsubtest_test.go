@@ -1,0 +1,360 @@
+package pubsubtest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/pubsub/pubsubtest"
+)
+
+// server is the simplest broker that is right and delivers later: a lock, a map,
+// and a goroutine for each subscription. Its faults make it wrong.
+type server struct {
+	fault fault
+	mu    sync.Mutex
+	subs  map[string][]*subscription
+	last  map[string]pubsub.Message
+}
+
+// process is one process's way to the server.
+type process struct{ *server }
+
+type subscription struct {
+	process *process
+	topic   string
+	deliver func(pubsub.Message)
+	running sync.Mutex
+
+	mu     sync.Mutex
+	queue  []pubsub.Message
+	closed bool
+	wake   chan struct{} // holds a token while there may be something to do
+}
+
+// A fault is one that a broker could have.
+type fault struct {
+	name string
+	// part is the part of the suite that must find it, and rule what it must say.
+	part, rule string
+
+	topic     func(string) string // what names are taken for
+	match     func(subscribed, sent string) bool
+	message   func(pubsub.Message) pubsub.Message
+	subscribe func(ctx context.Context, s *subscription, register func())
+
+	copies          int // of every message, besides the first
+	queue           int // the most that waits; 0: any number
+	ownProcess      bool
+	history         bool
+	errNobody       bool
+	atOnce          bool // every message has a goroutine
+	newestFirst     bool
+	deliverClosed   bool // what has been queued
+	closeWaits      bool
+	closeAll        bool
+	closeOldest     bool // whichever that is
+	closeOnce       bool
+	subscribeWaits  bool
+	nilSubscription bool
+	synchronousList bool // delivered in Publish, from a list made before
+}
+
+func (p *process) Publish(ctx context.Context, m pubsub.Message) error {
+	if err := ctx.Err(); err != nil && !p.fault.nilSubscription {
+		return err
+	}
+	sent := m.Topic
+	if p.fault.topic != nil {
+		sent = p.fault.topic(sent)
+	}
+	if p.fault.message != nil {
+		m = p.fault.message(m)
+	}
+	p.mu.Lock()
+	if p.fault.history {
+		p.last[sent] = m
+	}
+	var to []*subscription
+	for topic, subs := range p.subs {
+		if topic == sent || p.fault.match != nil && p.fault.match(topic, sent) {
+			to = append(to, subs...)
+		}
+	}
+	if p.fault.synchronousList {
+		p.mu.Unlock()
+		for _, s := range to {
+			s.running.Lock()
+			s.deliver(m)
+			s.running.Unlock()
+		}
+		return nil
+	}
+	for _, s := range to {
+		if p.fault.ownProcess && s.process != p {
+			continue
+		}
+		for range 1 + p.fault.copies {
+			s.push(m)
+		}
+	}
+	p.mu.Unlock()
+	if p.fault.errNobody && len(to) == 0 {
+		return errors.New("nobody listens")
+	}
+	return nil
+}
+
+func (p *process) Subscribe(ctx context.Context, topic string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
+	if err := ctx.Err(); err != nil {
+		if p.fault.nilSubscription {
+			return nil, nil
+		}
+		return nil, err
+	}
+	if p.fault.topic != nil {
+		topic = p.fault.topic(topic)
+	}
+	s := &subscription{process: p, topic: topic, deliver: deliver, wake: make(chan struct{}, 1)}
+	register := func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.fault.subscribeWaits {
+			for _, other := range p.subs["any"] {
+				waitFor(&other.running)
+			}
+			p.subs["any"] = append(p.subs["any"], s)
+		}
+		p.subs[topic] = append(p.subs[topic], s)
+		if m, ok := p.last[topic]; ok {
+			s.push(m)
+		}
+	}
+	if p.fault.subscribe != nil {
+		p.fault.subscribe(ctx, s, register)
+	} else {
+		register()
+	}
+	go s.run()
+	return s, nil
+}
+
+// waitFor waits until nobody holds the lock.
+func waitFor(mu *sync.Mutex) {
+	mu.Lock()
+	defer mu.Unlock()
+}
+
+func (s *subscription) push(m pubsub.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.process.fault
+	if s.closed || f.queue > 0 && len(s.queue) == f.queue {
+		return
+	}
+	s.queue = append(s.queue, m)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *subscription) run() {
+	f := s.process.fault
+	for range s.wake {
+		for {
+			s.mu.Lock()
+			if len(s.queue) == 0 || s.closed && !f.deliverClosed {
+				gone := s.closed
+				s.mu.Unlock()
+				if gone {
+					return
+				}
+				break
+			}
+			m := s.queue[0]
+			s.queue = s.queue[1:]
+			if f.newestFirst {
+				last := len(s.queue) - 1
+				if last >= 0 {
+					m, s.queue[last] = s.queue[last], m
+				}
+			}
+			s.mu.Unlock()
+			if f.atOnce {
+				go s.deliver(m)
+				continue
+			}
+			s.running.Lock()
+			s.deliver(m)
+			s.running.Unlock()
+		}
+	}
+}
+
+func (s *subscription) Close() error {
+	f, p := s.process.fault, s.process
+	p.mu.Lock()
+	subs := p.subs[s.topic]
+	i := slices.Index(subs, s)
+	switch {
+	case f.closeAll:
+		subs = nil
+	case f.closeOldest:
+		subs = subs[min(1, len(subs)):]
+	case i >= 0:
+		subs = slices.Delete(slices.Clone(subs), i, i+1)
+	}
+	p.subs[s.topic] = subs
+	p.mu.Unlock()
+	s.mu.Lock()
+	again := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	if f.closeWaits {
+		waitFor(&s.running)
+	}
+	if again && f.closeOnce {
+		return errors.New("closed already")
+	}
+	return nil
+}
+
+func open(f fault) func(*testing.T, int) []pubsub.Broker {
+	return func(_ *testing.T, n int) []pubsub.Broker {
+		s := &server{fault: f, subs: make(map[string][]*subscription), last: make(map[string]pubsub.Message)}
+		brokers := make([]pubsub.Broker, n)
+		for i := range brokers {
+			brokers[i] = &process{s}
+		}
+		return brokers
+	}
+}
+
+func TestRightBrokerPasses(t *testing.T) { pubsubtest.Run(t, open(fault{})) }
+
+const (
+	everySubscription = "a message goes to every subscription of its topic"
+	asItIs            = "a topic's name is taken as it is"
+	unchanged         = "a message arrives as it was published"
+	afterClose        = "no call of deliver begins after Close has returned"
+	nobodyWaits       = "neither Subscribe nor Close waits for a call of deliver that is running"
+	thatOneAlone      = "closing a subscription ends that one alone"
+)
+
+var faults = []fault{
+	{name: "DeliversTwice", part: "EverySubscriptionGetsEveryMessageOnce", rule: everySubscription, copies: 1},
+	{name: "OwnProcessOnly", part: "EverySubscriptionGetsEveryMessageOnce", rule: everySubscription, ownProcess: true},
+	{name: "DropsWhenFull", part: "EverySubscriptionGetsEveryMessageOnce", rule: everySubscription, queue: 3},
+	{name: "KeepsTheLastMessage", part: "NoHistory", rule: "a broker keeps no history", history: true},
+	{name: "NobodyIsAnError", part: "NobodyListens", rule: "a message that nobody waits for is not lost", errNobody: true},
+	{name: "Patterns", part: "TopicsAreApart", rule: asItIs, match: func(subscribed, sent string) bool {
+		ok, _ := path.Match(subscribed, sent)
+		return ok
+	}},
+	{name: "TopicsFolded", part: "TopicsAreApart", rule: asItIs, topic: strings.ToLower},
+	{name: "TopicsTrimmed", part: "TopicsAreApart", rule: asItIs, topic: strings.TrimSpace},
+	{name: "TopicsAsText", part: "TopicsAreApart", rule: asItIs, topic: func(t string) string { return strings.ToValidUTF8(t, "\ufffd") }},
+	{name: "TopicsCut", part: "TopicsAreApart", rule: asItIs, topic: func(t string) string { return t[:min(len(t), 255)] }},
+	{name: "TopicsJoined", part: "TopicsAreApart", rule: asItIs, topic: func(t string) string { return strings.ReplaceAll(t, "::", ":") }},
+	{name: "TopicRenamed", part: "TopicsAreApart", rule: asItIs, message: func(m pubsub.Message) pubsub.Message {
+		m.Topic = "app:" + m.Topic
+		return m
+	}},
+	{name: "OverflowLost", part: "MessagesArriveUnchanged", rule: unchanged, message: func(m pubsub.Message) pubsub.Message {
+		m.Overflow &= 127
+		return m
+	}},
+	{name: "KeyLost", part: "MessagesArriveUnchanged", rule: unchanged, message: func(m pubsub.Message) pubsub.Message {
+		m.Key, _, _ = strings.Cut(m.Key, "\x00")
+		return m
+	}},
+	{name: "ExceptLost", part: "MessagesArriveUnchanged", rule: unchanged, message: func(m pubsub.Message) pubsub.Message {
+		m.Except = ""
+		return m
+	}},
+	{name: "FrameAsText", part: "MessagesArriveUnchanged", rule: unchanged, message: func(m pubsub.Message) pubsub.Message {
+		m.Frame = bytes.ToValidUTF8(m.Frame, []byte("?"))
+		return m
+	}},
+	{name: "FrameTrimmed", part: "MessagesArriveUnchanged", rule: unchanged, message: func(m pubsub.Message) pubsub.Message {
+		m.Frame = bytes.TrimSpace(m.Frame)
+		return m
+	}},
+	{name: "LargeFrameCut", part: "MessagesArriveUnchanged", rule: unchanged, message: func(m pubsub.Message) pubsub.Message {
+		m.Frame = m.Frame[:min(len(m.Frame), 1<<20-1)]
+		return m
+	}},
+	{name: "FrameOverwritten", part: "MessagesArriveUnchanged", rule: unchanged, message: func(m pubsub.Message) pubsub.Message {
+		if len(m.Frame) == 256 {
+			m.Frame[255] = 0
+		}
+		return m
+	}},
+	{name: "NewestFirst", part: "PublishersKeepTheirOrder", rule: "what one publisher sends to one topic", newestFirst: true},
+	{name: "AllAtOnce", part: "OneMessageAtATime", rule: "deliver is called for one message of the topic at a time", atOnce: true},
+	{name: "NotInPlaceYet", part: "InPlaceWhenSubscribeReturns", rule: "when Subscribe returns, the subscription is in place",
+		subscribe: func(_ context.Context, _ *subscription, register func()) {
+			time.AfterFunc(5*time.Millisecond, register)
+		}},
+	{name: "EndsWithContext", part: "ContextIsForTheCall", rule: "a context is for the call alone",
+		subscribe: func(ctx context.Context, s *subscription, register func()) {
+			register()
+			context.AfterFunc(ctx, func() { _ = s.Close() })
+		}},
+	{name: "NeitherErrorNorSubscription", part: "CancelledContext", rule: "a call with a cancelled context fails with an error or works", nilSubscription: true},
+	{name: "BacklogAfterClose", part: "NothingBeginsAfterClose", rule: afterClose, deliverClosed: true},
+	{name: "ListMadeBefore", part: "CloseWhileAnotherIsDelivering", rule: afterClose, synchronousList: true},
+	{name: "CloseWaits", part: "NobodyWaitsForADelivery", rule: nobodyWaits, closeWaits: true},
+	{name: "SubscribeWaits", part: "NobodyWaitsForADelivery", rule: nobodyWaits, subscribeWaits: true},
+	{name: "CloseEndsTheTopic", part: "CloseConcernsOneSubscription", rule: thatOneAlone, closeAll: true},
+	{name: "CloseEndsTheOldest", part: "CloseConcernsOneSubscription", rule: thatOneAlone, closeOldest: true},
+	{name: "ClosedAlready", part: "CloseConcernsOneSubscription", rule: "closing a subscription works, again and again", closeOnce: true},
+}
+
+// TestSuiteCatches runs parts of the suite, in processes of their own, on brokers
+// that are wrong in one way each: they must fail, and name the rule.
+func TestSuiteCatches(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(os.Args[0], "-test.run=^TestFaultyBroker$/^"+f.part+"$")
+			cmd.Env = append(os.Environ(), "PUBSUBTEST_FAULT="+f.name)
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Fatal("the suite passed a broker with the fault")
+			}
+			if !strings.Contains(string(out), "rule broken: "+f.rule) {
+				t.Fatalf("the suite failed without naming the rule %q:\n%s", f.rule, out)
+			}
+		})
+	}
+}
+
+func TestFaultyBroker(t *testing.T) {
+	name := os.Getenv("PUBSUBTEST_FAULT")
+	if name == "" {
+		t.Skip("run by TestSuiteCatches")
+	}
+	pubsubtest.Patience = time.Second
+	for _, f := range faults {
+		if f.name == name {
+			pubsubtest.Run(t, open(f))
+			return
+		}
+	}
+	t.Fatalf("no fault is called %q", name)
+}
