@@ -1,0 +1,126 @@
+package memory
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/wskit/wskit/limit"
+)
+
+// Options of a store. The zero value is ready to use.
+type Options struct {
+	// MaxKeys bounds how many keys have state of their own at a time; 0 means
+	// 4,000,000, negative panics. A key takes 43 to 54 bytes under a policy with
+	// two words of state (a bucket, a pacer, a fixed window), so the default bounds
+	// the memory at about 220 MB. A key with more state counts for as many as it
+	// takes the room of: (words + 5)/4, rounded down, which is 2 for two buckets at
+	// once and 4 for a sliding window of ten. So does a log, as it grows; where
+	// there is no room for that, its oldest admissions are merged, which makes it
+	// stricter. Only keys that have used something recently count: one whose limit
+	// is full again is dropped when room is needed.
+	//
+	// Beyond the bound, a new key shares one of 256 overflow states with others
+	// of the same limiter until room appears. Such keys are limited more
+	// strictly, never less, and nobody's own state is given up for them.
+	MaxKeys int
+
+	// Now is the clock, in microseconds since the Unix epoch, at least 0 and
+	// below 2⁵². It may be set back; states are then kept a minute longer. nil
+	// means the monotonic clock of the process, which is never set back.
+	Now func() int64
+}
+
+const defaultMaxKeys = 4_000_000
+
+// Store is a [limit.Store] in the memory of this process. A decision for a key
+// that is known allocates nothing. All its methods may be used by any number of
+// goroutines; it needs no Close.
+type Store struct {
+	now        func() int64
+	start      time.Time
+	startMicro int64
+	state      *limit.InProcess
+}
+
+var (
+	_ limit.BytesStore = (*Store)(nil)
+	_ limit.LocalStore = (*Store)(nil)
+)
+
+// NewStore makes an empty store. It panics when an option is invalid.
+func NewStore(o Options) *Store {
+	switch {
+	case o.MaxKeys < 0:
+		panic("memory: Options.MaxKeys is negative; leave it 0 for the default")
+	case o.MaxKeys == 0:
+		o.MaxKeys = defaultMaxKeys
+	}
+	start := time.Now()
+	s := &Store{now: o.Now, start: start, startMicro: start.UnixMicro()}
+	opt := limit.InProcessOptions{MaxKeys: o.MaxKeys, Shards: max(64, 8*runtime.GOMAXPROCS(0))}
+	if o.Now != nil {
+		opt.Grace = limit.ClockTolerance.Microseconds()
+	}
+	s.state = limit.NewInProcess(opt)
+	return s
+}
+
+// LocalStore marks the store as one that never leaves the process.
+func (*Store) LocalStore() {}
+
+// Take implements [limit.Store]. It never waits and ignores the context.
+func (s *Store) Take(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+	plan, err := check(policy, cost)
+	if err == nil {
+		s.state.Take(&d, s.state.Hash(key), plan, s.micros(), cost)
+	}
+	return d, err
+}
+
+// TakeBytes implements [limit.BytesStore].
+func (s *Store) TakeBytes(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+	plan, err := check(policy, cost)
+	if err == nil {
+		s.state.Take(&d, s.state.HashBytes(key), plan, s.micros(), cost)
+	}
+	return d, err
+}
+
+func check(policy limit.Policy, cost int64) (*limit.Plan, error) {
+	if plan, ok := policy.(*limit.Plan); ok && plan != nil && cost >= 1 {
+		return plan, nil
+	}
+	if err := limit.CheckCost(cost); err != nil {
+		return nil, err
+	}
+	return limit.Compile(policy)
+}
+
+// micros reads the clock.
+func (s *Store) micros() int64 {
+	if s.now != nil {
+		return s.now()
+	}
+	return s.startMicro + int64(time.Since(s.start)/time.Microsecond)
+}
+
+// Stats are figures of a store since it was made.
+type Stats struct {
+	// Keys is how many keys have state now, overflow states included and those
+	// that have run out but have not been dropped yet.
+	Keys int
+	// Evicted is how many states were dropped after they had run out.
+	Evicted int64
+	// Overflowed is how many decisions were made on a shared state because
+	// MaxKeys was reached. When it grows, somebody floods the store with new
+	// keys, or MaxKeys is too small.
+	Overflowed int64
+}
+
+// Stats returns the figures of the store.
+func (s *Store) Stats() Stats {
+	var st Stats
+	st.Keys, st.Evicted, st.Overflowed = s.state.Figures()
+	return st
+}

@@ -1,0 +1,87 @@
+package memory
+
+import (
+	"context"
+	"sync"
+
+	"github.com/wskit/wskit/limit"
+)
+
+var (
+	_ limit.Peeker    = (*Store)(nil)
+	_ limit.Refunder  = (*Store)(nil)
+	_ limit.Resetter  = (*Store)(nil)
+	_ limit.ManyTaker = (*Store)(nil)
+	_ limit.AllTaker  = (*Store)(nil)
+)
+
+// Peek implements [limit.Peeker].
+func (s *Store) Peek(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+	plan, err := check(policy, cost)
+	if err == nil {
+		s.state.Peek(&d, s.state.Hash(key), plan, s.micros(), cost)
+	}
+	return d, err
+}
+
+// Refund implements [limit.Refunder].
+func (s *Store) Refund(_ context.Context, key string, policy limit.Policy, taken limit.Decision) error {
+	plan, err := limit.Compile(policy)
+	if err == nil && taken.Charged > 0 {
+		s.state.Refund(s.state.Hash(key), plan, s.micros(), &taken)
+	}
+	return err
+}
+
+// Reset implements [limit.Resetter].
+func (s *Store) Reset(_ context.Context, key string, policy limit.Policy) error {
+	plan, err := limit.Compile(policy)
+	if err == nil {
+		s.state.Reset(s.state.Hash(key), plan)
+	}
+	return err
+}
+
+// TakeMany implements [limit.ManyTaker].
+func (s *Store) TakeMany(_ context.Context, requests []limit.Request, answers []limit.Decision) error {
+	asks, err := s.asks(requests, answers)
+	if err != nil {
+		return err
+	}
+	now := s.micros()
+	for i, a := range *asks {
+		s.state.Take(&answers[i], a.Hash, a.Plan, now, a.Cost)
+	}
+	asksPool.Put(asks)
+	return nil
+}
+
+// TakeAll implements [limit.AllTaker].
+func (s *Store) TakeAll(_ context.Context, requests []limit.Request, answers []limit.Decision) (bound int, err error) {
+	asks, err := s.asks(requests, answers)
+	if err != nil || len(*asks) == 0 {
+		return 0, err
+	}
+	bound = limit.TakeAllInProcess(*asks, answers, s.micros())
+	asksPool.Put(asks)
+	return bound, nil
+}
+
+var asksPool = sync.Pool{New: func() any { return new([]limit.InProcessAsk) }}
+
+// asks checks all requests before the first is decided.
+func (s *Store) asks(requests []limit.Request, answers []limit.Decision) (*[]limit.InProcessAsk, error) {
+	if err := limit.CheckAnswers(len(requests), len(answers)); err != nil {
+		return nil, err
+	}
+	asks := asksPool.Get().(*[]limit.InProcessAsk)
+	*asks = (*asks)[:0]
+	for _, r := range requests {
+		plan, err := check(r.Policy, r.Cost)
+		if err != nil {
+			return nil, err
+		}
+		*asks = append(*asks, limit.InProcessAsk{State: s.state, Hash: s.state.HashBytes(r.Key), Plan: plan, Cost: r.Cost})
+	}
+	return asks, nil
+}
