@@ -1,0 +1,68 @@
+package ratelimit_test
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+)
+
+// A pacer spaces frames out, and rejects one that would have to wait too long.
+func TestPacerHoldsFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(memory.Options{})
+		limiter := limit.New(store, limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: 2 * time.Second})
+		handle := ratelimit.New(limiter)(ingress.Pass)
+		c := &ingress.Context{Type: "x", IP: netip.MustParseAddr("192.0.2.1")}
+		start := time.Now()
+		for n := range 4 {
+			if err := handle(c); err != nil {
+				t.Fatalf("frame %d: %v", n, err)
+			}
+			if took, want := time.Since(start), time.Duration(n)*time.Second; took.Round(time.Millisecond) != want {
+				t.Errorf("frame %d passed after %v, want %v", n, took, want)
+			}
+		}
+		// Three at once: the third would have to wait for three seconds.
+		results := make(chan error, 3)
+		for range 3 {
+			go func() { results <- handle(&ingress.Context{Type: "x", IP: c.IP}) }()
+		}
+		refused := 0
+		for range 3 {
+			if err := <-results; errors.CodeOf(err) == errors.ResourceExhausted {
+				refused++
+			}
+		}
+		if refused != 1 {
+			t.Errorf("%d of three frames were rejected, want 1", refused)
+		}
+	})
+}
+
+// A connection that ends does not keep its frame waiting.
+func TestPacerLetsGoOfAConnectionThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(memory.Options{})
+		limiter := limit.New(store, limit.Pacer{Burst: 1, Refill: 1, Per: time.Hour, MaxWait: 2 * time.Hour})
+		handle := ratelimit.New(limiter)(ingress.Pass)
+		ctx, cancel := context.WithCancel(context.Background())
+		var c ingress.Context
+		c.Bind(ctx, "conn", netip.MustParseAddr("192.0.2.1"), ingress.Identity{})
+		if err := handle(&c); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, cancel)
+		start := time.Now()
+		if err := handle(&c); err != context.Canceled || time.Since(start) != time.Second {
+			t.Errorf("%v after %v, want context.Canceled after 1s", err, time.Since(start))
+		}
+	})
+}

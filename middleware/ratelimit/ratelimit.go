@@ -1,0 +1,154 @@
+// Package ratelimit limits how fast frames come, before anything of them is
+// decoded.
+//
+//	store := memory.NewStore(memory.Options{})
+//	r.Use(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second})))
+//
+// That gives every user 200 messages of each type at once and 100 a second from
+// then on, and every address the same for clients that are not authenticated.
+// Options choose another subject ([PerUser], or any [KeyFunc]), a cost other
+// than 1, and who is told.
+//
+// A frame that does not fit is rejected with an *errors.LimitExceeded, which the
+// router turns into what the client sees. A rejected frame costs its sender's
+// connection nothing but the decision: it is not decoded, and rejecting it
+// allocates nothing over a store that allocates nothing.
+package ratelimit
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+)
+
+// Options of the middleware. The zero value is ready to use.
+type Options struct {
+	// Key says whose limit a frame counts against; nil means
+	// [PerUserOrIPPerType].
+	Key KeyFunc
+
+	// Cost says how much a frame takes; nil means 1. It is called for every frame
+	// and must be fast. A cost below 1 is a mistake of the function: the frame is
+	// answered with INVALID_ARGUMENT, nothing is charged, and OnInvalidCost is
+	// told.
+	Cost func(*ingress.Context) int
+
+	// OnLimited is called for every frame that did not fit, before the rejection
+	// goes to the router. It runs on the frame's path and must neither block nor
+	// keep c. nil means nobody is told here; the router's OnLimitExceeded is told
+	// of real rejections in any case.
+	OnLimited func(c *ingress.Context, info Limited)
+
+	// OnInvalidCost is called when Cost returned less than 1. nil means that the
+	// first such frame is logged through log/slog.
+	OnInvalidCost func(c *ingress.Context, cost int)
+
+	// Shadow lets the frames pass that do not fit, after OnLimited was told with
+	// Limited.Shadow set. The frames that fit are charged.
+	Shadow bool
+}
+
+// Limited describes a frame that did not fit.
+type Limited struct {
+	// Limiter is the limiter's name.
+	Limiter string
+	// Cost is what the frame would have taken.
+	Cost int64
+	// Decision is the limiter's answer.
+	Decision limit.Decision
+	// Shadow says that the frame passed all the same, because the middleware or
+	// its limiter is in shadow mode.
+	Shadow bool
+}
+
+// New returns middleware that asks the limiter for every frame. At most one
+// Options may be given. It panics when the limiter is nil.
+//
+// With a [limit.Pacer] a frame that comes too early is held until it is due, and
+// rejected only if that is longer than the policy's MaxWait. While it is held, its
+// connection is not read.
+//
+// An error instead of a decision (UNAVAILABLE under limit.FailClosed, or the
+// connection's end) turns the frame away with that error.
+func New(limiter *limit.Limiter, options ...Options) ingress.Middleware {
+	if limiter == nil {
+		panic("ratelimit: New with a nil limiter; make one with limit.New(store, policy)")
+	}
+	m := &middleware{limiter: limiter}
+	switch len(options) {
+	case 0:
+	case 1:
+		m.Options = options[0]
+	default:
+		panic(fmt.Sprintf("ratelimit: New with %d Options; put all of them in one", len(options)))
+	}
+	if m.Key == nil {
+		m.Key = PerUserOrIPPerType
+	}
+	return func(next ingress.Handler) ingress.Handler {
+		return func(c *ingress.Context) error {
+			if err := m.admit(c); err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
+type middleware struct {
+	Options
+	limiter *limit.Limiter
+	logOnce sync.Once
+}
+
+// admit returns nil when the frame may pass.
+func (m *middleware) admit(c *ingress.Context) error {
+	cost := 1
+	if m.Cost != nil {
+		if cost = m.Cost(c); cost < 1 {
+			return m.invalidCost(c, cost)
+		}
+	}
+	d, err := m.decide(c, int64(cost))
+	if err != nil {
+		return err
+	}
+	if d.Allowed && !d.Shadowed {
+		if d.Wait > 0 && !m.Shadow {
+			return c.Hold(d.Wait)
+		}
+		return nil
+	}
+	shadow := m.Shadow || d.Shadowed
+	if m.OnLimited != nil {
+		m.OnLimited(c, Limited{Limiter: m.limiter.Name(), Cost: int64(cost), Decision: d, Shadow: shadow})
+	}
+	if shadow {
+		return nil
+	}
+	return c.Reject(errors.LimitExceeded{
+		Kind: errors.LimitRate, Observed: int64(cost), Limit: d.Limit,
+		RetryAfter: d.RetryAfter, Never: d.Impossible,
+		Limiter: m.limiter.Name(), Policy: d.Policy,
+	})
+}
+
+// decide asks the limiter, with a key made in a buffer that is used again.
+func (m *middleware) decide(c *ingress.Context, cost int64) (limit.Decision, error) {
+	buf := buffers.Get().(*[]byte)
+	key := m.Key(m.limiter.Key(*buf), c)
+	d, err := m.limiter.TakeKey(c.Context(), key, cost)
+	if b := key.Bytes(); b != nil {
+		*buf = b
+	}
+	buffers.Put(buf)
+	return d, err
+}
+
+var buffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, 256)
+	return &b
+}}

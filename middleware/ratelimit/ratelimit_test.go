@@ -1,0 +1,192 @@
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+)
+
+func newLimiter(capacity int64, o ...limit.Options) *limit.Limiter {
+	return limit.New(memory.NewStore(memory.Options{}),
+		limit.Named("test", limit.TokenBucket{Capacity: capacity, Refill: 1, Per: time.Hour}), o...)
+}
+
+func ann(typ string) *ingress.Context {
+	return &ingress.Context{Type: typ, ConnID: "c1", IP: netip.MustParseAddr("192.0.2.1"), Identity: ingress.Identity{Tenant: "acme", User: "ann"}}
+}
+
+// passes runs a frame through the middleware.
+func passes(h ingress.Handler, c *ingress.Context) bool {
+	return h(c) == nil && c.Passed()
+}
+
+func TestRejection(t *testing.T) {
+	var told []ratelimit.Limited
+	h := ratelimit.New(newLimiter(2, limit.Options{Name: "chat"}), ratelimit.Options{
+		OnLimited: func(_ *ingress.Context, l ratelimit.Limited) { told = append(told, l) },
+	})(ingress.Pass)
+	for range 2 {
+		if !passes(h, ann("chat.send")) {
+			t.Fatal("refused below the capacity")
+		}
+	}
+	c := ann("chat.send")
+	err := h(c)
+	e, ok := errors.AsType[*errors.LimitExceeded](err)
+	if !ok || c.Passed() {
+		t.Fatalf("error %v, passed %v", err, c.Passed())
+	}
+	if e.RetryAfter <= 0 || e.RetryAfter > time.Hour {
+		t.Errorf("retry after %v", e.RetryAfter)
+	}
+	if want := (errors.LimitExceeded{Kind: errors.LimitRate, Observed: 1, Limit: 2, RetryAfter: e.RetryAfter, Limiter: "chat", Policy: "test"}); *e != want {
+		t.Errorf("got %+v, want %+v", *e, want)
+	}
+	if len(told) != 1 || told[0].Limiter != "chat" || told[0].Cost != 1 || told[0].Shadow || told[0].Decision.RetryAfter != e.RetryAfter {
+		t.Errorf("OnLimited was told %+v", told)
+	}
+}
+
+// DEFECTS 2: a cost above the capacity can never fit, and the error says so.
+func TestImpossibleCost(t *testing.T) {
+	h := ratelimit.New(newLimiter(2), ratelimit.Options{Cost: func(c *ingress.Context) int { return c.Size }})(ingress.Pass)
+	c := ann("upload")
+	c.Size = 3
+	e, ok := errors.AsType[*errors.LimitExceeded](h(c))
+	if !ok || !e.Never || e.RetryAfter != 0 || e.Code() != errors.FailedPrecondition || e.Observed != 3 {
+		t.Errorf("%+v", e)
+	}
+	if c.Size = 2; !passes(h, c) {
+		t.Error("the impossible cost was charged")
+	}
+}
+
+// DEFECTS 4: a cost below 1 is refused, charges nothing and is reported.
+func TestInvalidCost(t *testing.T) {
+	cost, reported := 2, []int{}
+	h := ratelimit.New(newLimiter(2), ratelimit.Options{
+		Cost:          func(*ingress.Context) int { return cost },
+		OnInvalidCost: func(_ *ingress.Context, cost int) { reported = append(reported, cost) },
+	})(ingress.Pass)
+	for _, cost = range []int{0, -1, -2} {
+		c := ann("chat.send")
+		if err := h(c); errors.CodeOf(err) != errors.InvalidArgument || c.Passed() {
+			t.Errorf("cost %d: error %v, passed %v", cost, err, c.Passed())
+		}
+	}
+	if fmt.Sprint(reported) != "[0 -1 -2]" {
+		t.Errorf("reported %v", reported)
+	}
+	if cost = 2; !passes(h, ann("chat.send")) {
+		t.Error("an invalid cost was charged")
+	}
+	if cost = 1; passes(h, ann("chat.send")) {
+		t.Error("an invalid cost minted tokens")
+	}
+}
+
+func TestShadow(t *testing.T) {
+	for name, h := range map[string]func(ratelimit.Options) ingress.Handler{
+		"middleware": func(o ratelimit.Options) ingress.Handler {
+			o.Shadow = true
+			return ratelimit.New(newLimiter(1), o)(ingress.Pass)
+		},
+		"limiter": func(o ratelimit.Options) ingress.Handler {
+			return ratelimit.New(newLimiter(1, limit.Options{Shadow: true}), o)(ingress.Pass)
+		},
+	} {
+		told := 0
+		h := h(ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
+			if l.Shadow && l.Decision.RetryAfter > 0 {
+				told++
+			}
+		}})
+		for range 3 {
+			if !passes(h, ann("chat.send")) {
+				t.Errorf("%s: shadow mode refuses", name)
+			}
+		}
+		if told != 2 {
+			t.Errorf("%s: told of %d, want 2", name, told)
+		}
+	}
+}
+
+func TestStoreFailureTurnsAway(t *testing.T) {
+	l := limit.New(brokenStore{}, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}, limit.Options{Name: "n", OnFailure: limit.FailClosed})
+	c := ann("chat.send")
+	if err := ratelimit.New(l)(ingress.Pass)(c); errors.CodeOf(err) != errors.Unavailable || c.Passed() {
+		t.Errorf("error %v, passed %v", err, c.Passed())
+	}
+}
+
+type brokenStore struct{}
+
+func (brokenStore) Take(context.Context, string, limit.Policy, int64) (limit.Decision, error) {
+	return limit.Decision{}, errors.New("down")
+}
+
+// A refused frame costs no memory, and neither does one that passes.
+func TestNothingIsAllocated(t *testing.T) {
+	for name, capacity := range map[string]int64{"denied": 1, "allowed": 100_000} {
+		long := func(k limit.Key, c *ingress.Context) limit.Key {
+			for range 10 {
+				k = k.Part("a part of a key that is longer than the buffers are at first")
+			}
+			return ratelimit.PerUser(k, c)
+		}
+		for _, key := range []ratelimit.KeyFunc{ratelimit.PerUser, ratelimit.PerUserPerType, ratelimit.PerUserOrIPPerType, long} {
+			h := ratelimit.New(newLimiter(capacity), ratelimit.Options{Key: key, OnLimited: func(*ingress.Context, ratelimit.Limited) {}})(ingress.Pass)
+			c := ann("chat.send")
+			h(c)
+			if n := testing.AllocsPerRun(1000, func() { h(c) }); n != 0 {
+				t.Errorf("%s: %v allocations", name, n)
+			}
+			c.Identity = ingress.Identity{}
+			c.IP = netip.MustParseAddr("2001:db8::1")
+			h(c)
+			if n := testing.AllocsPerRun(1000, func() { h(c) }); n != 0 {
+				t.Errorf("%s, not authenticated: %v allocations", name, n)
+			}
+		}
+	}
+}
+
+func TestWiringMistakesPanic(t *testing.T) {
+	for says, f := range map[string]func(){
+		"limit.New(store, policy)": func() { ratelimit.New(nil) },
+		"put all of them in one":   func() { ratelimit.New(newLimiter(1), ratelimit.Options{}, ratelimit.Options{}) },
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.HasPrefix(text, "ratelimit: ") || !strings.Contains(text, says) {
+					t.Errorf("panic %q, want one that says %q", text, says)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+func BenchmarkMiddleware(b *testing.B) {
+	for name, capacity := range map[string]int64{"denied": 1, "allowed": 1e9} {
+		b.Run(name, func(b *testing.B) {
+			l := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: capacity, Refill: capacity, Per: time.Second})
+			h := ratelimit.New(l)(ingress.Pass)
+			c := ann("chat.send")
+			b.ReportAllocs()
+			for b.Loop() {
+				h(c)
+			}
+		})
+	}
+}
