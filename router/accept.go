@@ -1,0 +1,230 @@
+package router
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router/internal/wire"
+)
+
+// clientIDHeader tells the client its connection's id, for support and logs.
+const clientIDHeader = "X-Client-Id"
+
+// ServeHTTP upgrades a request to a WebSocket connection, calls
+// [Options.OnOpen] and returns; the connection is served by goroutines of its
+// own. A request that is refused is answered with problem details (RFC 9457),
+// a malformed handshake with plain text.
+func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if r.draining.Load() {
+		refuseHandshake(w, errors.Unavailable.New("the server is shutting down").WithRetryAfter(r.drainHint()))
+		return
+	}
+	if !isUpgrade(req) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		writeProblem(w, problem{Status: http.StatusUpgradeRequired, Detail: "this is a WebSocket endpoint; connect with a WebSocket client"})
+		return
+	}
+	if err := r.checkOrigin(req); err != nil {
+		refuseHandshake(w, err)
+		return
+	}
+	identity, err := r.authenticate(req)
+	if err != nil {
+		refuseHandshake(w, err)
+		return
+	}
+	c, err := r.accept(w, req, identity)
+	if err != nil {
+		return // the library has answered
+	}
+	r.open(c)
+}
+
+// isUpgrade tells a WebSocket handshake from a request that is none. The library
+// checks the rest.
+func isUpgrade(req *http.Request) bool {
+	return req.Method == http.MethodGet && strings.EqualFold(req.Header.Get("Upgrade"), "websocket")
+}
+
+func (r *Router) authenticate(req *http.Request) (id ingress.Identity, err error) {
+	if r.opts.Authenticate == nil {
+		return id, nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicFault{err: panicError("Authenticate", v), stack: stack()}
+		}
+		if err != nil && errors.CodeOf(err) == errors.Internal {
+			r.fault(Fault{Err: err})
+		}
+	}()
+	return r.opts.Authenticate(req)
+}
+
+func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingress.Identity) (*Conn, error) {
+	c := &Conn{
+		router: r, serving: r.freeze(),
+		id: rand.Text(), ip: r.opts.ClientIP(req), identity: identity,
+		opened: time.Since(r.epoch),
+	}
+	c.identity.Own()
+	c.Carried = ingress.Carried{Identity: &c.identity}
+
+	opts := websocket.AcceptOptions{
+		InsecureSkipVerify: true, // checkOrigin has
+		Subprotocols:       r.subprotocols(req),
+	}
+	if r.opts.Compression {
+		opts.CompressionMode = websocket.CompressionNoContextTakeover
+	}
+	w.Header().Set(clientIDHeader, c.id)
+	hijacker := &wire.ResponseWriter{ResponseWriter: w, Epoch: r.epoch}
+	ws, err := websocket.Accept(hijacker, req, &opts)
+	if err != nil {
+		return nil, err
+	}
+	c.stream = hijacker.Stream
+	c.deflate = strings.Contains(w.Header().Get("Sec-WebSocket-Extensions"), "permessage-deflate")
+	if c.deflate {
+		c.keep(ws)
+	} else {
+		wire.Forget(ws)
+	}
+	c.stream.Out.Configure(r.opts.Limits.MaxQueued, r.opts.Liveness.WriteTimeout, owner{c})
+	c.message.Store(int64(c.opened))
+	return c, nil
+}
+
+// open registers an accepted connection, has OnOpen run, and only then starts to
+// read.
+func (r *Router) open(c *Conn) {
+	r.stats.accepted.Add(1)
+	r.add(c)
+	opened := false
+	defer func() {
+		if !opened { // the hook has called runtime.Goexit
+			c.stream.Abort()
+			c.end(errors.New("router: OnOpen ended its goroutine"))
+		}
+	}()
+	switch err := c.onOpen(); {
+	case err == nil:
+		c.hooked = true
+		r.wheel.add(c)
+	default:
+		e := errors.From(err)
+		reason := e.Message
+		if e.Retryable() && e.RetryAfter > 0 {
+			reason = retryAfterReason(e.RetryAfter)
+		}
+		c.Close(closeCodeOf(err), reason)
+	}
+	opened = true
+	go c.rest()
+}
+
+func (c *Conn) onOpen() (err error) {
+	r := c.router
+	if r.draining.Load() {
+		c.Close(errors.CloseGoingAway, retryAfterReason(r.drainHint()))
+		return errors.Unavailable.New("the server is shutting down")
+	}
+	if r.opts.OnOpen == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicFault{err: panicError("OnOpen", v), stack: stack()}
+		}
+		if errors.CodeOf(err) == errors.Internal {
+			r.fault(Fault{Conn: c, Err: err})
+		}
+	}()
+	return r.opts.OnOpen(c)
+}
+
+func closeCodeOf(err error) errors.CloseCode {
+	e := errors.From(err)
+	switch {
+	case e.Code == errors.Unauthenticated, e.Code == errors.PermissionDenied:
+		return errors.ClosePolicy
+	case e.Retryable():
+		return errors.CloseTryAgainLater
+	default:
+		return errors.CloseInternal
+	}
+}
+
+// Token returns the token of a handshake, or "" when it has none. It looks, in
+// this order, for an Authorization header of the Bearer scheme; a subprotocol of
+// the form bearer.<token>; and the query parameter access_token, which proxies
+// may log. Pages cannot set the header. A page that sends the subprotocol has to
+// offer another one with it, because browsers fail a connection on which none is
+// agreed:
+//
+//	new WebSocket(url, ["chat", "bearer." + token])
+//
+// A subprotocol holds letters, digits and !#$%&'*+-.^_`|~ only: a token with
+// other characters has to be encoded, for instance in unpadded base64url.
+func Token(req *http.Request) string {
+	if scheme, token, ok := strings.Cut(req.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	for _, p := range offeredSubprotocols(req) {
+		if isTokenSubprotocol(p) {
+			return p[len(tokenSubprotocol):]
+		}
+	}
+	if req.URL == nil {
+		return ""
+	}
+	q, err := url.ParseQuery(req.URL.RawQuery)
+	if err != nil {
+		return ""
+	}
+	return q.Get("access_token")
+}
+
+// tokenSubprotocol begins a subprotocol that is a token. It is never sent back:
+// the answer of a handshake ends up in logs.
+const tokenSubprotocol = "bearer."
+
+// isTokenSubprotocol takes any case for a token: what is sent back can be read.
+func isTokenSubprotocol(p string) bool {
+	return len(p) >= len(tokenSubprotocol) && strings.EqualFold(p[:len(tokenSubprotocol)], tokenSubprotocol)
+}
+
+func offeredSubprotocols(req *http.Request) []string {
+	var offered []string
+	for _, line := range req.Header.Values("Sec-WebSocket-Protocol") {
+		for p := range strings.SplitSeq(line, ",") {
+			if p = strings.TrimSpace(p); p != "" {
+				offered = append(offered, p)
+			}
+		}
+	}
+	return offered
+}
+
+// subprotocols lists what may be agreed on, the most wanted first.
+func (r *Router) subprotocols(req *http.Request) []string {
+	wanted := r.opts.Subprotocols
+	if len(wanted) == 0 {
+		wanted = offeredSubprotocols(req)
+	}
+	var allowed []string
+	for _, p := range wanted {
+		if !isTokenSubprotocol(p) {
+			allowed = append(allowed, p)
+		}
+	}
+	return allowed
+}

@@ -1,0 +1,48 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/wskit/wskit/ingress"
+)
+
+// builtin are the types the protocol defines for clients to send. They pass the
+// middleware like any other message, so that they are not free of charge.
+var builtin = []*route{
+	{typ: typeHeartbeat, builtin: (*Conn).heartbeat},
+	{typ: typeAbort, builtin: (*Conn).abort},
+}
+
+// heartbeat answers a client that cannot send pings, as pages cannot.
+func (c *Conn) heartbeat(ingress.Envelope) {
+	b := newOutgoing()
+	defer b.free()
+	b.WriteString(`{"type":"` + typeHeartbeatAck + `","meta":{"ts":`)
+	b.int(time.Now().UnixMilli())
+	b.WriteString("}}")
+	c.answer(b.Bytes())
+}
+
+// abort takes a request back. One that is not open, because it has been answered
+// meanwhile or never was, has or had its answer: there is nothing to say.
+func (c *Conn) abort(env ingress.Envelope) {
+	if env.CorrelationID == nil {
+		c.refuse(typeAbort, nil, errNoID)
+		return
+	}
+	c.mu.Lock()
+	var found []*Context
+	for _, k := range c.open {
+		// Ids are compared as they were sent. A client that writes one id in
+		// two ways has itself to blame.
+		if k.route.request && bytes.Equal(k.id, env.CorrelationID) {
+			found = append(found, k)
+		}
+	}
+	c.mu.Unlock()
+	for _, k := range found {
+		k.giveUp(context.Canceled, errAborted)
+	}
+}

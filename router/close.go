@@ -1,0 +1,131 @@
+package router
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/wskit/wskit/errors"
+)
+
+const (
+	// closeTimeout is how long the client has to answer a close frame.
+	closeTimeout = 5 * time.Second
+	// maxCloseReason is what fits into a control frame besides the code.
+	maxCloseReason = 123
+)
+
+// Close closes the connection with a close code and a reason of at most 123
+// bytes; a longer one is cut. What is queued is sent first. Messages that are
+// being handled go on, but cannot send any more; messages that still come in are
+// ignored. Close does not wait. Only the first call does anything.
+//
+// It panics if the code may not be sent, see errors.CloseCode.Valid.
+func (c *Conn) Close(code errors.CloseCode, reason string) {
+	if !code.Valid() {
+		panic("router: close code is not one that may be sent; use 1000 or a code from 4000 to 4999")
+	}
+	c.beginClose(code, reason)
+	c.stream.Out.Flush()
+}
+
+// beginClose queues the close frame.
+func (c *Conn) beginClose(code errors.CloseCode, reason string) {
+	if len(reason) > maxCloseReason {
+		cut := maxCloseReason
+		for cut > 0 && reason[cut]&0xC0 == 0x80 { // not within a character
+			cut--
+		}
+		reason = reason[:cut]
+	}
+	payload := append(binary.BigEndian.AppendUint16(make([]byte, 0, 2+maxCloseReason), uint16(code)), reason...)
+	c.closing.Store(true)
+	if !c.stream.Out.Close(payload) {
+		return
+	}
+	c.note(CloseInfo{Code: code, Reason: reason, ByServer: true})
+	// From now on the reader waits for the client's close frame, but not for
+	// ever.
+	_ = c.stream.SetReadDeadline(time.Now().Add(closeTimeout))
+}
+
+// note remembers how the connection ends: the first to know is right.
+func (c *Conn) note(info CloseInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.info.Code == 0 {
+		c.info = info
+	}
+}
+
+// end takes the connection apart, once. err is what ended the reading.
+func (c *Conn) end(err error) {
+	if !c.ended.CompareAndSwap(false, true) {
+		return
+	}
+	c.closing.Store(true)
+	if code := websocket.CloseStatus(err); code != -1 {
+		var ce websocket.CloseError
+		_ = errors.As(err, &ce)
+		c.note(CloseInfo{Code: errors.CloseCode(ce.Code), Reason: ce.Reason})
+	}
+	// The library sends a close frame for most violations of the protocol, but
+	// not for all.
+	if violation(err) && c.stream.Out.Close(protocolError) {
+		c.note(CloseInfo{Code: errors.CloseProtocolError, ByServer: true, Err: err})
+	}
+	c.note(CloseInfo{Code: closeAbnormal, Err: err})
+	// The socket is closed when what is queued has left; nobody waits for that.
+	_ = c.stream.Close()
+	if ws := c.ws.Load(); ws != nil {
+		_ = ws.CloseNow() // frees what the library holds
+	}
+
+	c.mu.Lock()
+	c.over = true
+	if c.ctx != nil {
+		close(c.ctx.done)
+	}
+	if c.room != nil {
+		c.room.Broadcast()
+	}
+	open, info := slices.Clone(c.open), c.info
+	c.mu.Unlock()
+	for _, k := range open {
+		k.cancel(context.Canceled)
+	}
+	c.router.wheel.remove(c)
+	c.leaveAll()
+	if c.hooked && c.router.opts.OnClose != nil {
+		c.onClose(info)
+	}
+	c.router.remove(c)
+}
+
+var protocolError = binary.BigEndian.AppendUint16(nil, uint16(errors.CloseProtocolError))
+
+// violation tells what the client did from what the network did.
+func violation(err error) bool {
+	var ne net.Error
+	return err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) &&
+		!errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) && !errors.As(err, &ne) &&
+		websocket.CloseStatus(err) == -1
+}
+
+// closeAbnormal stands for a connection that ended without a close frame (RFC
+// 6455, 7.1.5). It is never sent.
+const closeAbnormal errors.CloseCode = 1006
+
+func (c *Conn) onClose(info CloseInfo) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.router.fault(Fault{Conn: c, Err: panicError("OnClose", v), Stack: stack()})
+		}
+	}()
+	c.router.opts.OnClose(c, info)
+}

@@ -1,0 +1,211 @@
+package router
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router/internal/wire"
+)
+
+// Conn is a connection. It may be kept for as long as the connection lasts and
+// longer, and used from any goroutine; once the connection has ended, its methods
+// fail or do nothing.
+type Conn struct {
+	// Carried holds the Identity that Authenticate returned, which must not be
+	// changed, and gives an ingress.Key access to the connection's values.
+	ingress.Carried
+
+	router   *Router
+	serving  *serving
+	stream   *wire.Stream
+	ws       atomic.Pointer[websocket.Conn] // made when it is needed: see library
+	id       string
+	ip       netip.Addr
+	identity ingress.Identity
+	opened   time.Duration // after the router's epoch
+	deflate  bool
+	hooked   bool // OnOpen has returned nil
+
+	// turn says who runs the connection's handlers, see loop.go.
+	turn    atomic.Uint64
+	running *Context // the handler that runs inline, written before turn says so
+	hotAt   time.Duration
+	message atomic.Int64 // when the last message came, after the epoch
+
+	closing  atomic.Bool // a close frame is queued: what still comes is ignored
+	draining atomic.Bool
+	ended    atomic.Bool
+	inFlight atomic.Int32 // open requests that are not run inline
+	spread   atomic.Pointer[spread]
+
+	mu      sync.Mutex
+	waiting []*Context // for their turn
+	beside  int        // events of concurrent routes that are being handled
+	room    *sync.Cond // made when a reader has to wait for waiting to shrink
+	open    []*Context // to be cancelled when the connection ends
+	topics  []*member
+	info    CloseInfo
+	ctx     *connContext
+	over    bool // ctx is cancelled, or would be
+
+	list  connLink // of all connections
+	timer timerLink
+	watch watchLink
+}
+
+// CloseInfo says how a connection ended.
+type CloseInfo struct {
+	// Code is the close code: the one the client sent, or the one it was sent,
+	// whichever came first. 1006: the connection ended without one.
+	Code errors.CloseCode
+	// Reason is the text with the code.
+	Reason string
+	// ByServer says that this side began the closing.
+	ByServer bool
+	// Err is the error that ended the connection, where it was no close frame.
+	Err error
+}
+
+// ID identifies the connection. It is unguessable, and new for each one.
+func (c *Conn) ID() string { return c.id }
+
+// IP is the client's address as Options.ClientIP found it.
+func (c *Conn) IP() netip.Addr { return c.ip }
+
+// UserID is the user of the connection's identity, empty if there is none.
+func (c *Conn) UserID() string { return c.identity.User }
+
+// Send sends an event to the client. payload is encoded as JSON; nil and struct{}
+// are sent as no payload at all. Send does not wait for the client. An error
+// means that the event has not been queued: the type is not a type name or is
+// reserved, the payload does not encode, or the connection is closed
+// ([ErrClosed]), perhaps by this very event, which did not fit into the queue of
+// a slow client. Without an error it has been queued, which does not mean that
+// it has arrived.
+func (c *Conn) Send(typ string, payload any) error {
+	if err := c.enqueueEvent(typ, payload); err != nil {
+		return err
+	}
+	c.stream.Out.Flush()
+	return nil
+}
+
+// Queued is how many bytes wait for the client to read them; see
+// Limits.MaxQueued.
+func (c *Conn) Queued() int { return c.stream.Out.Queued() }
+
+// Subscribe makes the connection a member of a topic. See [Context.Subscribe].
+// ctx is for the call alone; the membership lasts.
+func (c *Conn) Subscribe(ctx context.Context, topic string) error { return c.subscribe(ctx, topic) }
+
+// Context is cancelled when the connection has ended, before OnClose is called.
+// It carries no values and no deadline.
+func (c *Conn) Context() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx == nil {
+		c.ctx = &connContext{done: make(chan struct{})}
+		if c.over {
+			close(c.ctx.done)
+		}
+	}
+	return c.ctx
+}
+
+// connContext is the context of a connection. Most connections never need it, so
+// it is made when it is asked for.
+type connContext struct{ done chan struct{} }
+
+func (c *connContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (c *connContext) Done() <-chan struct{}       { return c.done }
+func (c *connContext) Value(any) any               { return nil }
+
+func (c *connContext) Err() error {
+	select {
+	case <-c.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// lazyContext is the connection's context for middleware, most of which never
+// asks for it.
+type lazyContext struct{ c *Conn }
+
+func (l lazyContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (l lazyContext) Done() <-chan struct{}       { return l.c.Context().Done() }
+func (l lazyContext) Value(any) any               { return nil }
+
+// BeforeHold sends what the batch has queued so far: it must not wait, too.
+func (l lazyContext) BeforeHold() {
+	l.c.stream.Out.Flush()
+	l.c.flushSpread()
+}
+
+func (l lazyContext) Err() error {
+	if l.c.ended.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// track makes sure that the context of a message is cancelled with the
+// connection and when its time is over. Contexts of handlers that run inline and
+// never ask are not tracked: they are over sooner than it would matter.
+func (c *Conn) track(k *Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trackLocked(k)
+}
+
+func (c *Conn) trackLocked(k *Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.tracked || k.err != nil {
+		return
+	}
+	k.tracked = true
+	if c.ended.Load() {
+		k.cancelLocked(context.Canceled)
+	}
+	c.open = append(c.open, k)
+	if at, ok := k.Deadline(); ok {
+		k.timer = time.AfterFunc(time.Until(at), k.expire)
+	}
+}
+
+// untrack is called, with the lock held, when the handler has returned.
+func (c *Conn) untrack(k *Context) {
+	for i, o := range c.open {
+		if o == k {
+			last := len(c.open) - 1
+			c.open[i], c.open[last] = c.open[last], nil
+			c.open = c.open[:last]
+			break
+		}
+	}
+}
+
+// owner is what the connection's stream knows of it.
+type owner struct{ *Conn }
+
+func (o owner) SlowConsumer() {
+	o.router.stats.slow.Add(1)
+	o.closing.Store(true)
+	// Nobody holds the connection's lock while waiting for the outbox's.
+	o.note(CloseInfo{Code: errors.CloseSlowConsumer, Reason: "slow consumer", ByServer: true})
+}
+
+func (o owner) FramesDropped(n int) { o.router.stats.dropped.Add(int64(n)) }
+
+func (o owner) BeforeWait() { o.flushSpread() }
+
+var _ wire.Owner = owner{}

@@ -1,0 +1,194 @@
+package router_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/router"
+)
+
+// crowdSize is the number of connections that come and go in these tests.
+const crowdSize = 10_000
+
+// crowdServer is set in a process that plays the clients: a process has not enough
+// descriptors for both ends.
+const crowdServer = "WSKIT_TEST_CROWD_SERVER"
+
+// Ten thousand clients are drained: each is told when to come back, over the whole
+// window, and each request that was open is answered first.
+func TestDrainOfTenThousand(t *testing.T) {
+	if addr := os.Getenv(crowdServer); addr != "" {
+		playCrowd(t, addr)
+		return
+	}
+	const window = 10 * time.Second
+	release := make(chan struct{})
+	r := router.New(router.Options{DrainWindow: window, RequestTimeout: -1})
+	router.RPC(r, "wait", func(c *router.Context, _ struct{}) (said, error) {
+		select {
+		case <-release:
+		case <-c.Done():
+		}
+		return said{"done"}, c.Err()
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+
+	crowd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	crowd.Env = append(os.Environ(), crowdServer+"="+listener.Addr().String())
+	out, err := crowd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	crowd.Stderr = os.Stderr
+	if err := crowd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	var report strings.Builder
+	await := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), want) {
+				return
+			}
+			fmt.Fprintln(&report, lines.Text())
+		}
+		t.Fatalf("the clients never said %q:\n%s", want, report.String())
+	}
+	await("crowd is there")
+	// A client has its 101 a moment before it counts.
+	eventually(t, "all connections to count", func() bool { return r.Stats().Connections == crowdSize })
+
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- r.Shutdown(ctx) }()
+	eventually(t, "the idle connections to be closed", func() bool { return r.Stats().Connections == crowdSize/100 })
+	close(release)
+	if err := <-done; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	await("crowd was drained")
+	_, _ = io.Copy(&report, out)
+	if err := crowd.Wait(); err != nil {
+		t.Errorf("the clients: %v\n%s", err, report.String())
+	}
+	if s := r.Stats(); s.Connections != 0 || s.FramesDropped != 0 {
+		t.Errorf("after the drain: %+v", s)
+	}
+}
+
+// playCrowd is the other end: every hundredth client has a request open.
+func playCrowd(t *testing.T, addr string) {
+	var mu sync.Mutex
+	early, late, answered := 0, 0, 0
+	var arrived, gone sync.WaitGroup
+	arrived.Add(crowdSize)
+	throttle := make(chan struct{}, 64) // the listen queue is short
+	for i := range crowdSize {
+		throttle <- struct{}{}
+		gone.Go(func() {
+			nc, br, err := enter(addr)
+			<-throttle
+			if err != nil {
+				t.Errorf("client %d: %v", i, err)
+				arrived.Done()
+				return
+			}
+			defer nc.Close()
+			busy := i%100 == 0
+			if busy {
+				_, _ = nc.Write(textFrame(`{"type":"wait","meta":{"correlationId":"w"}}`))
+			}
+			arrived.Done()
+			reply := false
+			for {
+				op, payload, err := readServerFrame(br)
+				if err != nil {
+					t.Errorf("client %d: %v before it was told", i, err)
+					return
+				}
+				switch op {
+				case opText:
+					reply = strings.Contains(string(payload), "done")
+				case opClose:
+					var hint struct{ RetryAfterMs *int64 }
+					code := int(payload[0])<<8 | int(payload[1])
+					if err := json.Unmarshal(payload[2:], &hint); err != nil || code != 1001 || hint.RetryAfterMs == nil {
+						t.Errorf("client %d: closed with %d %s", i, code, payload[2:])
+						return
+					}
+					_, _ = nc.Write(closing(1001, ""))
+					mu.Lock()
+					defer mu.Unlock()
+					if *hint.RetryAfterMs < 5000 {
+						early++
+					} else {
+						late++
+					}
+					if busy && reply {
+						answered++
+					}
+					return
+				}
+			}
+		})
+	}
+	arrived.Wait()
+	fmt.Println("crowd is there")
+	gone.Wait()
+	// Halves of the window: far from even only if the hints are not spread.
+	if early < crowdSize/3 || late < crowdSize/3 {
+		t.Errorf("%d are to come back in the first half of the window, %d in the second", early, late)
+	}
+	if answered != crowdSize/100 {
+		t.Errorf("%d open requests were answered, want %d", answered, crowdSize/100)
+	}
+	fmt.Println("crowd was drained")
+}
+
+// enter opens a connection without what a client library would cost.
+func enter(addr string) (net.Conn, *bufio.Reader, error) {
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	fmt.Fprintf(nc, "GET /ws HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", addr)
+	br := bufio.NewReaderSize(nc, 512)
+	res, err := http.ReadResponse(br, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		return nil, nil, fmt.Errorf("refused: %s", res.Status)
+	}
+	return nc, br, nil
+}
+
+// readServerFrame reads one small frame.
+func readServerFrame(br *bufio.Reader) (opcode byte, payload []byte, err error) {
+	var head [2]byte
+	if _, err := io.ReadFull(br, head[:]); err != nil {
+		return 0, nil, err
+	}
+	payload = make([]byte, head[1])
+	_, err = io.ReadFull(br, payload)
+	return head[0] & 0xF, payload, err
+}

@@ -1,0 +1,125 @@
+package router
+
+import (
+	"github.com/wskit/wskit/errors"
+)
+
+// sizePeek is how much of a frame that is too large is looked at for a
+// correlation id, so that its sender need not wait for an answer in vain.
+const sizePeek = 1 << 10
+
+// Frames that are turned away by the router itself.
+var (
+	errReserved    = errors.InvalidArgument.New("message type is reserved for the protocol")
+	errUnknownType = errors.Unimplemented.New("message type is not known")
+	errNoID        = errors.InvalidArgument.New("request has no meta.correlationId")
+	errSwallowed   = errors.New("router: middleware returned nil without calling the next handler")
+)
+
+// dispatch is the way of a frame: from the bytes to its answer. It returns false
+// when the goroutine has lost the reader's role while the handler ran.
+func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
+	if c.closing.Load() {
+		return true // after a close frame nothing is answered (RFC 6455, 1.4)
+	}
+	limits := &c.router.opts.Limits
+
+	// 1 size
+	size := len(frame)
+	tooLarge := size > limits.MaxPayload
+	if tooLarge {
+		frame = frame[:min(size, sizePeek)]
+	}
+
+	// 2 peek, up to the payload if it comes last
+	env, complete, bad := s.peeker.Head(frame)
+	rt := c.serving.routes[string(env.Type)]
+	if bad != nil || tooLarge {
+		rt = nil
+	}
+
+	// 3 ingress. A frame that is too large or malformed goes through it, too:
+	// it has to be paid for like any other.
+	err := c.admit(s, rt, env.Type, size)
+	if !complete && (err == nil || !s.peeker.HasMeta()) {
+		bad = s.peeker.Rest(&env)
+	}
+	switch {
+	case tooLarge:
+		err = s.in.Reject(errors.LimitExceeded{
+			Kind: errors.LimitPayload, Observed: int64(size), Limit: int64(limits.MaxPayload), Never: true,
+		})
+	case err != nil:
+	case bad != nil:
+		err = bad
+	case rt == nil && reserved(env.Type):
+		err = errReserved
+	case rt == nil:
+		err = errUnknownType
+	case rt.builtin != nil:
+		rt.builtin(c, env)
+		return true
+	case rt.request && env.CorrelationID == nil:
+		err = errNoID
+	case c.draining.Load():
+		err = c.drainError()
+	// 4 in-flight
+	case rt.request && int(c.inFlight.Load()) >= limits.MaxInFlight:
+		err = s.in.Reject(errors.LimitExceeded{
+			Kind: errors.LimitInFlight, Observed: int64(limits.MaxInFlight) + 1, Limit: int64(limits.MaxInFlight),
+			RetryAfter: inFlightRetry,
+		})
+	}
+	if err != nil {
+		c.refuse(s.in.Type, env.CorrelationID, err)
+		return true
+	}
+
+	// 5 decode
+	lent, err := c.decode(rt, env.Payload)
+	if err != nil {
+		c.refuse(rt.typ, env.CorrelationID, err)
+		return true
+	}
+
+	// 6 handler, 7 reply
+	c.message.Store(int64(c.stream.Heard()))
+	return c.handle(s, rt, lent, env)
+}
+
+// admit sends the frame through the middleware of Router.Use.
+func (c *Conn) admit(s *scratch, rt *route, sent []byte, size int) (err error) {
+	registered := ""
+	if rt != nil {
+		registered = rt.typ
+	}
+	s.in.Next(registered, sent, c.stream.ReadAt(), size)
+	defer func() {
+		if v := recover(); v != nil {
+			err = c.panicked(registered, v)
+		}
+	}()
+	if err := c.serving.ingress(&s.in); err != nil {
+		return err
+	}
+	if !s.in.Passed() {
+		return errSwallowed
+	}
+	return nil
+}
+
+// decode makes the route's message of a payload. A type may decode or validate
+// itself, and panic.
+func (c *Conn) decode(rt *route, payload []byte) (lent any, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			lent, err = nil, c.panicked(rt.typ, v)
+		}
+	}()
+	lent = rt.codec.get()
+	if err := rt.codec.decode(lent, payload); err != nil {
+		rt.codec.put(lent)
+		return nil, err
+	}
+	return lent, nil
+}

@@ -1,0 +1,75 @@
+package router
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// Fault is a fault of the server: what a client sees as INTERNAL.
+type Fault struct {
+	// Conn is the connection it happened on. It is nil for Authenticate, when
+	// there is none yet.
+	Conn *Conn
+	// Type is the message's registered type, empty if there is none.
+	Type string
+	// Err is what went wrong, as it was returned; for a panic, it says where.
+	Err error
+	// Stack is where it happened, for a panic; otherwise nil.
+	Stack []byte
+}
+
+// fault reports a fault, once.
+func (r *Router) fault(f Fault) {
+	if p, ok := errors.AsType[*panicFault](f.Err); ok {
+		f.Err, f.Stack = p.err, p.stack
+	}
+	r.stats.faults.Add(1)
+	if r.opts.OnError != nil {
+		func() {
+			defer func() {
+				if v := recover(); v != nil {
+					r.opts.Logger.Error("wskit: OnError panicked", "panic", v, "stack", string(stack()))
+				}
+			}()
+			r.opts.OnError(f)
+		}()
+		return
+	}
+	attrs := []any{"type", f.Type, "error", f.Err}
+	if f.Conn != nil {
+		attrs = append(attrs, "conn", f.Conn.id)
+	}
+	if f.Stack != nil {
+		attrs = append(attrs, "stack", string(f.Stack))
+	}
+	r.opts.Logger.Error("wskit: fault", attrs...)
+}
+
+// panicFault is a panic on its way to be answered and reported. It does not
+// unwrap: a panic is a fault of the server, whatever was thrown.
+type panicFault struct {
+	err   error
+	stack []byte
+}
+
+func (p *panicFault) Error() string { return p.err.Error() }
+
+// panicked makes an error of a recovered panic.
+func (c *Conn) panicked(typ string, v any) error {
+	where := "middleware"
+	if typ != "" {
+		where = "the handling of " + typ
+	}
+	return &panicFault{err: panicError(where, v), stack: stack()}
+}
+
+func panicError(where string, v any) error {
+	if err, ok := v.(error); ok {
+		return fmt.Errorf("panic in %s: %w", where, err)
+	}
+	return fmt.Errorf("panic in %s: %v", where, v)
+}
+
+func stack() []byte { return debug.Stack() }

@@ -1,0 +1,538 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router"
+)
+
+type numbered struct {
+	N    int    `json:"n"`
+	Fill string `json:"fill,omitempty"`
+}
+
+// number returns the N of an event made of a numbered, or -1.
+func number(event, typ string) int {
+	rest, ok := strings.CutPrefix(event, typ+` {"n":`)
+	if !ok {
+		return -1
+	}
+	n, err := strconv.Atoi(rest[:strings.IndexAny(rest, ",}")])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// subscribing adds the request "join", which subscribes to a topic.
+func subscribing(r *router.Router) {
+	router.RPC(r, "join", func(c *router.Context, m said) (said, error) { return m, c.Subscribe(m.Text) })
+}
+
+func join1(topic string) []byte {
+	return textFrame(fmt.Sprintf(`{"type":"join","meta":{"correlationId":"j"},"payload":{"text":%q}}`, topic))
+}
+
+// A subscriber that never reads is cut off with 4008. Until then it costs a
+// bounded number of bytes, and the others get every message, while they read in
+// step with the publisher: nothing waits for the slow one.
+func TestSlowConsumerIsCutOffAndDelaysNobody(t *testing.T) {
+	const maxQueued = 128 << 10
+	var slow atomic.Pointer[router.Conn]
+	infos := make(chan router.CloseInfo, 10)
+	s := serveSocket(t, router.Options{
+		Limits: router.Limits{MaxQueued: maxQueued},
+		OnOpen: func(c *router.Conn) error { slow.CompareAndSwap(nil, c); return nil },
+		OnClose: func(c *router.Conn, i router.CloseInfo) {
+			if c == slow.Load() {
+				infos <- i
+			}
+		},
+	}, subscribing)
+	lazy := s.dial()
+	_ = lazy.nc.SetReadBuffer(32 << 10)
+	lazy.write(join1("news"))
+	eventually(t, "the slow client to be subscribed", func() bool { return s.r.Members("news") == 1 })
+	eager := s.dial()
+	eager.write(join1("news"))
+	eager.expect("reply j news")
+
+	fill := strings.Repeat("x", 4<<10)
+	for n := 0; ; n++ {
+		if n > 50_000 {
+			t.Fatal("a client that never reads is still not cut off")
+		}
+		if err := s.r.Publish(t.Context(), "news", "news", numbered{n, fill}); err != nil {
+			t.Fatal(err)
+		}
+		if got := number(eager.next(), "news"); got != n {
+			t.Fatalf("the reading client got %d, want %d", got, n)
+		}
+		if q := slow.Load().Queued(); q > maxQueued+1<<10 {
+			t.Fatalf("%d bytes are queued, want at most %d", q, maxQueued)
+		}
+		if s.r.Stats().SlowConsumers > 0 {
+			break
+		}
+	}
+	if st := s.r.Stats(); st.SlowConsumers != 1 || st.FramesDropped == 0 {
+		t.Errorf("got %+v; want one slow consumer and the frames dropped with it", st)
+	}
+	// What the client finds when it wakes up: an unbroken sequence, then the
+	// close frame, or just the end.
+	last := -1
+	lazy.expect("reply j news")
+	for {
+		f := lazy.next()
+		if n := number(f, "news"); n >= 0 {
+			if n != last+1 {
+				t.Fatalf("the slow client got %d after %d", n, last)
+			}
+			last = n
+			continue
+		}
+		if f != "close 4008" && f != "end" && !strings.HasPrefix(f, "error: within") {
+			t.Errorf("after %d messages the slow client got %.100q, want its end", last+1, f)
+		}
+		break
+	}
+	lazy.hangUp()
+	if i := <-infos; i.Code != errors.CloseSlowConsumer || !i.ByServer {
+		t.Errorf("OnClose was told %+v, want 4008 by the server", i)
+	}
+	eager.bye()
+	s.recovered()
+}
+
+// A client that asks and never reads its answers costs a bounded number of
+// bytes, keeps nobody else from theirs, and is cut off in the end.
+func TestRepliesToAClientThatNeverReads(t *testing.T) {
+	const maxQueued, reply, inFlight = 256 << 10, 8 << 10, 16
+	conns := make(chan *router.Conn, 10)
+	s := serveSocket(t, router.Options{
+		Limits:   router.Limits{MaxQueued: maxQueued, MaxInFlight: inFlight},
+		Liveness: router.Liveness{WriteTimeout: 300 * time.Millisecond},
+		OnOpen:   func(c *router.Conn) error { conns <- c; return nil },
+	}, func(r *router.Router) {
+		router.RPC(r, "big", func(*router.Context, struct{}) (said, error) { return said{strings.Repeat("x", reply)}, nil })
+	})
+	p := s.dial()
+	conn := <-conns // before another may be faster
+	other := s.dial()
+	_ = p.nc.SetReadBuffer(64 << 10)
+	// Not without end: a kernel that drops what its client does not read drops
+	// the acknowledgements that come with it, and then nothing moves at all.
+	ask := textFrame(`{"type":"big","meta":{"correlationId":"1"}}`)
+	go func() { _ = p.tryWrite([]byte(strings.Repeat(string(ask), 1000))) }()
+	giveUp := time.Now().Add(patience)
+	for n := 0; conn.Context().Err() == nil; n++ {
+		if time.Now().After(giveUp) {
+			t.Fatalf("a client that never reads is still not cut off, with %d bytes queued", conn.Queued())
+		}
+		if q, most := conn.Queued(), maxQueued+(inFlight+2)*reply; q > most {
+			t.Fatalf("%d bytes are queued, want %d at most", q, most)
+		}
+		other.write(echo(fmt.Sprint(n), "x"))
+		other.expect(fmt.Sprintf("reply %d x", n))
+	}
+	p.hangUp()
+	other.bye()
+	s.recovered()
+	if slow := s.r.Stats().SlowConsumers; slow != 1 {
+		t.Errorf("%d slow consumers, want 1", slow)
+	}
+}
+
+// The answers to messages that wait for their turn are bounded, too, though the
+// reader that could be held back has long read the requests.
+func TestAnswersOfWaitingRequestsStayBounded(t *testing.T) {
+	const maxQueued, reply, waiting = 64 << 10, 32 << 10, 60
+	var most atomic.Int64
+	conns := make(chan *router.Conn, 2)
+	s := serveSocket(t, router.Options{
+		Limits: router.Limits{MaxQueued: maxQueued},
+		OnOpen: func(c *router.Conn) error { conns <- c; return nil },
+	}, func(r *router.Router) {
+		router.RPC(r, "late", func(*router.Context, struct{}) (struct{}, error) {
+			time.Sleep(50 * time.Millisecond) // the others come meanwhile
+			return struct{}{}, nil
+		})
+		router.RPC(r, "big", func(c *router.Context, _ struct{}) (said, error) {
+			most.Store(max(most.Load(), int64(c.Queued())))
+			return said{strings.Repeat("x", reply)}, nil
+		})
+	})
+	p := s.dial()
+	_ = p.nc.SetReadBuffer(64 << 10)
+	big := textFrame(`{"type":"big","meta":{"correlationId":"1"}}`)
+	p.write(join(textFrame(`{"type":"late","meta":{"correlationId":"0"}}`), []byte(strings.Repeat(string(big), waiting))))
+	conn := <-conns
+	eventually(t, "the queue to fill", func() bool { return conn.Queued() >= maxQueued/2 })
+	p.expect("reply 0 ")
+	for range waiting {
+		if f := p.next(); !strings.HasPrefix(f, "reply 1 ") {
+			break
+		}
+	}
+	if q := most.Load(); q > maxQueued+2*reply {
+		t.Errorf("%d bytes were queued for a client that had not read yet; MaxQueued is %d", q, maxQueued)
+	}
+	p.hangUp()
+	s.recovered()
+}
+
+// A client that neither reads nor goes away cannot keep its connection for
+// longer than the write timeout.
+func TestWriteTimeout(t *testing.T) {
+	s := serveSocket(t, router.Options{Liveness: router.Liveness{WriteTimeout: 200 * time.Millisecond}}, subscribing)
+	p := s.dial()
+	_ = p.nc.SetReadBuffer(32 << 10)
+	p.write(join1("news"))
+	p.expect("reply j news")
+	fill := strings.Repeat("x", 4<<10)
+	for n := range 200 { // less than MaxQueued, more than the kernel takes
+		_ = s.r.Publish(t.Context(), "news", "news", numbered{n, fill})
+	}
+	eventually(t, "the client that stalls to be cut off", func() bool { return s.r.Stats().Connections == 0 })
+	s.recovered()
+}
+
+// A client that resumes after a pause longer than the write timeout has been
+// written to without any wait since; a deadline of an earlier write must not
+// fail a later one.
+func TestReaderThatResumes(t *testing.T) {
+	const timeout = 300 * time.Millisecond
+	s := serveSocket(t, router.Options{Liveness: router.Liveness{WriteTimeout: timeout}}, subscribing)
+	p := s.dial()
+	_ = p.nc.SetReadBuffer(32 << 10)
+	p.write(join1("news"))
+	p.expect("reply j news")
+	fill := strings.Repeat("x", 4<<10)
+	n := 0
+	for round := range 3 {
+		for range 60 { // so much that a goroutine has to wait for the client
+			_ = s.r.Publish(t.Context(), "news", "news", numbered{n, fill})
+			n++
+		}
+		for i := n - 60; i < n; i++ {
+			if got := number(p.next(), "news"); got != i {
+				t.Fatalf("round %d: got %d, want %d", round, got, i)
+			}
+		}
+		// The wait is the case itself: nothing happens for longer than a
+		// deadline that was left behind would allow.
+		time.Sleep(timeout + timeout/2)
+	}
+	p.write(echo("1", "still here"))
+	p.expect("reply 1 still here")
+	p.bye()
+	s.recovered()
+}
+
+// What happens to a full queue is the publisher's choice. A client that comes
+// back gets what its policy promises, whole frames and in order.
+func TestOverflowPolicies(t *testing.T) {
+	const total = 3000
+	for _, c := range []struct {
+		name     string
+		overflow router.Overflow
+		newest   bool // the last message arrives; else the first does
+	}{
+		{"drop oldest", router.DropOldest, true},
+		{"drop newest", router.DropNewest, false},
+		{"latest only", router.LatestOnly, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conns := make(chan *router.Conn, 2)
+			s := serveSocket(t, router.Options{
+				Limits: router.Limits{MaxQueued: 64 << 10},
+				OnOpen: func(c *router.Conn) error { conns <- c; return nil },
+			}, subscribing)
+			p := s.dial()
+			_ = p.nc.SetReadBuffer(32 << 10)
+			p.write(join1("news"))
+			p.expect("reply j news")
+			fill := strings.Repeat("x", 1<<10)
+			for n := range total {
+				if err := s.r.Publish(t.Context(), "news", "news", numbered{n, fill}, router.PublishOptions{Overflow: c.overflow}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// A reply does not fit a full queue; it is asked for when there is room.
+			conn := <-conns
+			go func() {
+				for conn.Queued() > 0 && conn.Context().Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+				_ = p.tryWrite(echo("1", "end"))
+			}()
+			var got []int
+			for {
+				f := p.next()
+				if f == "reply 1 end" {
+					break
+				}
+				n := number(f, "news")
+				if n < 0 || len(got) > 0 && n <= got[len(got)-1] {
+					t.Fatalf("after %v: got %.100q", got, f)
+				}
+				got = append(got, n)
+			}
+			if len(got) == 0 || len(got) == total {
+				t.Fatalf("%d messages of %d came; the queue was never full", len(got), total)
+			}
+			if first, last := got[0], got[len(got)-1]; c.newest && last != total-1 || !c.newest && first != 0 {
+				t.Errorf("the messages from %d to %d came of %d", first, last, total)
+			}
+			if st := s.r.Stats(); st.FramesDropped != int64(total-len(got)) || st.SlowConsumers != 0 {
+				t.Errorf("got %+v; want %d frames dropped and no slow consumer", st, total-len(got))
+			}
+			p.bye()
+			s.recovered()
+		})
+	}
+}
+
+// A client that reads one byte at a time gets everything.
+func TestReadingByteByByte(t *testing.T) {
+	s := serveSocket(t, router.Options{}, nil)
+	p := s.dial()
+	_ = p.nc.SetReadBuffer(1)
+	p.br.Reset(oneByte{p})
+	const n = 10
+	for i := range n {
+		p.write(echo(fmt.Sprint(i), strings.Repeat("y", 1000)))
+	}
+	for i := range n {
+		p.expect(fmt.Sprintf("reply %d %s", i, strings.Repeat("y", 1000)))
+	}
+	p.bye()
+	s.recovered()
+}
+
+type oneByte struct{ p *peer }
+
+func (o oneByte) Read(b []byte) (int, error) { return o.p.nc.Read(b[:1]) }
+
+// Clients that go away, or half of them, at every moment there is.
+func TestDisappearing(t *testing.T) {
+	cancelled := make(chan error, 1)
+	register := func(r *router.Router) {
+		subscribing(r)
+		router.RPC(r, "wait", func(c *router.Context, _ struct{}) (struct{}, error) {
+			<-c.Done()
+			cancelled <- c.Err()
+			return struct{}{}, c.Err()
+		})
+	}
+	wait := textFrame(`{"type":"wait","meta":{"correlationId":"w"}}`)
+	long := textFrame(strings.Repeat("x", 50_000))
+	leave := map[string]func(*peer){
+		"FIN": (*peer).hangUp,
+		"RST": (*peer).reset,
+		"half-close": func(p *peer) {
+			_ = p.nc.CloseWrite()
+			if f := p.rest(); f[len(f)-1] != "end" {
+				p.t.Errorf("a client that has half closed got %.100q, want the end", f)
+			}
+		},
+	}
+	s := serveSocket(t, router.Options{Limits: router.Limits{MaxPayload: 1 << 10}}, register)
+	for _, c := range []struct {
+		name    string
+		send    []byte
+		handler bool // one is running
+	}{
+		{name: "after the handshake"},
+		{name: "after a message", send: echo("1", "a")},
+		{name: "after many messages", send: []byte(strings.Repeat(string(echo("1", "a")), 300))},
+		{name: "as a subscriber", send: join1("news")},
+		{name: "after the first byte", send: echo("1", "a")[:1]},
+		{name: "within a header", send: echo("1", "a")[:5]},
+		{name: "within a 64-bit length", send: long[:7]},
+		{name: "within a frame", send: echo("1", "a")[:20]},
+		{name: "before the last byte", send: echo("1", "a")[:len(echo("1", "a"))-1]},
+		{name: "within a large frame", send: long[:9000]},
+		{name: "within the rest of an oversized frame", send: long[:40_000]},
+		{name: "between fragments", send: frame(opText, whole[:20])},
+		{name: "within a fragment", send: join(frame(opText, whole[:20]), frame(fin|opCont, whole[20:])[:9])},
+		{name: "within a ping", send: ping("hello")[:8]},
+		{name: "within a close frame", send: closing(1000, "bye")[:7]},
+		{name: "within a ping between fragments", send: join(frame(opText, "{"), ping("hello")[:8])},
+		{name: "within a handler", send: wait, handler: true},
+		{name: "within a handler, with messages waiting", send: join(wait, echo("1", "a"), echo("2", "b")), handler: true},
+	} {
+		for name, leave := range leave {
+			t.Run(c.name+", "+name, func(t *testing.T) {
+				for len(cancelled) > 0 {
+					<-cancelled
+				}
+				p := s.dial()
+				p.t = t
+				p.write(c.send)
+				leave(p)
+				if c.handler {
+					select {
+					case err := <-cancelled:
+						if err != context.Canceled {
+							t.Errorf("the handler's context ended with %v, want %v", err, context.Canceled)
+						}
+					case <-time.After(patience):
+						t.Error("the handler's context is not cancelled")
+					}
+				}
+				eventually(t, "the connection to be forgotten", func() bool {
+					return s.r.Stats().Connections == 0 && s.r.Topics() == 0
+				})
+			})
+		}
+	}
+	s.recovered()
+}
+
+// Requests sent before the socket is half closed are still answered.
+func TestHalfClosedClientGetsItsAnswers(t *testing.T) {
+	s := serveSocket(t, router.Options{}, nil)
+	p := s.dial()
+	p.write(join(echo("1", "a"), echo("2", "b")))
+	_ = p.nc.CloseWrite()
+	p.expect("reply 1 a", "reply 2 b", "end")
+	s.recovered()
+}
+
+// Who opens a connection and says nothing is pinged and then told to go; who
+// does anything stays.
+func TestSilence(t *testing.T) {
+	s := serveSocket(t, router.Options{Liveness: router.Liveness{
+		PingInterval: 100 * time.Millisecond, PongTimeout: 100 * time.Millisecond,
+	}}, nil)
+	t.Run("says nothing", func(t *testing.T) {
+		p := s.dial()
+		p.expect("ping ", "close 4000", "end")
+	})
+	t.Run("stops within a frame", func(t *testing.T) {
+		p := s.dial()
+		p.write(echo("1", "a")[:9])
+		p.expect("ping ", "close 4000", "end")
+	})
+	t.Run("stops between fragments", func(t *testing.T) {
+		p := s.dial()
+		p.write(frame(opText, "{"))
+		p.expect("ping ", "close 4000", "end")
+	})
+	t.Run("stops within an oversized frame", func(t *testing.T) {
+		p := s.dial()
+		p.write(rawFrame{b0: fin | opText, declared: 1 << 40}.bytes(), make([]byte, 100<<10))
+		p.expect("ERROR RESOURCE_EXHAUSTED", "ping ", "close 4000", "end")
+	})
+	t.Run("answers pings", func(t *testing.T) {
+		p := s.dial()
+		for range 5 {
+			p.expect("ping ")
+			p.write(pong(""))
+		}
+		p.bye()
+	})
+	s.recovered()
+}
+
+// A slow network is alive: one byte of a frame now and then proves it.
+func TestAFrameThatTricklesIn(t *testing.T) {
+	s := serveSocket(t, router.Options{Liveness: router.Liveness{
+		PingInterval: time.Second, PongTimeout: time.Second,
+	}}, nil)
+	p := s.dial()
+	for _, b := range echo("1", "a") {
+		p.write([]byte{b})
+		time.Sleep(20 * time.Millisecond) // the case itself: about three ping intervals in all
+	}
+	p.expect("reply 1 a")
+	p.bye()
+	s.recovered()
+}
+
+// A client that sends nothing but pings is alive but idle.
+func TestNothingButPings(t *testing.T) {
+	s := serveSocket(t, router.Options{Liveness: router.Liveness{IdleTimeout: 400 * time.Millisecond}}, nil)
+	p := s.dial()
+	go func() {
+		for p.tryWrite(ping("p")) == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	f := p.next()
+	for f == "pong p" {
+		f = p.next()
+	}
+	if f != "close 1000" {
+		t.Errorf("a client that only pings got %q, want the end of an idle connection", f)
+	}
+	p.hangUp()
+	s.recovered()
+}
+
+// A server that closes does not wait for a client that does not answer, nor
+// for one that keeps talking.
+func TestCloseIsNotAnswered(t *testing.T) {
+	s := serveSocket(t, router.Options{}, func(r *router.Router) {
+		router.On(r, "bye", func(c *router.Context, _ struct{}) error {
+			c.Conn().Close(4001, "server")
+			return nil
+		})
+	})
+	silent, talking := s.dial(), s.dial()
+	for _, p := range []*peer{silent, talking} {
+		p.write(textFrame(`{"type":"bye"}`))
+		p.expect("close 4001")
+	}
+	go func() {
+		for talking.tryWrite(echo("1", "a")) == nil {
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	silent.expect("end")
+	talking.expect("end")
+	s.recovered()
+}
+
+// A client that reads slowly but steadily is alive. While it is held back, the
+// server reads neither its requests nor its pongs: that silence is the server's
+// own and must not be taken for the client's.
+func TestSlowButSteadyReaderIsAlive(t *testing.T) {
+	s := serveSocket(t, router.Options{
+		Limits: router.Limits{MaxQueued: 64 << 10},
+		Liveness: router.Liveness{
+			// A ping waits behind what is queued, which takes a second or two to read.
+			PingInterval: 200 * time.Millisecond, PongTimeout: 2 * time.Second,
+		},
+	}, func(r *router.Router) {
+		router.RPC(r, "big", func(*router.Context, struct{}) (said, error) { return said{strings.Repeat("x", 8<<10)}, nil })
+	})
+	p := s.dial()
+	_ = p.nc.SetReadBuffer(16 << 10)
+	const n = 50
+	for i := range n {
+		p.write(textFrame(fmt.Sprintf(`{"type":"big","meta":{"correlationId":"%d"}}`, i)))
+	}
+	for i := 0; i < n; {
+		f := p.next()
+		switch {
+		case strings.HasPrefix(f, "ping"):
+			p.write(pong(""))
+		case strings.HasPrefix(f, fmt.Sprintf("reply %d ", i)):
+			i++
+			time.Sleep(30 * time.Millisecond) // the case itself: slower than it could
+		default:
+			t.Fatalf("after %d replies of %d, a client that reads steadily got %.60q", i, n, f)
+		}
+	}
+	p.hangUp()
+	s.recovered()
+}

@@ -1,0 +1,148 @@
+package wire
+
+import (
+	"net"
+	"time"
+)
+
+// Flush writes what is queued, as far as the socket takes it without waiting; a
+// goroutine writes the rest. When somebody is writing already, what is queued
+// leaves with it.
+func (o *Outbox) Flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.flushing || o.empty() || o.gone {
+		return
+	}
+	o.flushing = true
+	for !o.empty() && !o.gone {
+		b := o.take()
+		o.mu.Unlock()
+		n, err := o.tryWrite(b)
+		o.mu.Lock()
+		if o.gone {
+			break
+		}
+		o.wrote(n)
+		if err == errAgain {
+			go o.drain()
+			return
+		}
+		if err != nil {
+			o.failed()
+			break
+		}
+	}
+	o.finish()
+}
+
+// take hands out the segment to be written next. While it is written, nothing is
+// appended to it.
+func (o *Outbox) take() []byte {
+	o.taken = true
+	return o.queue[o.head].b
+}
+
+// drain writes what is queued, waiting for the client as long as the timeout
+// allows for each segment.
+func (o *Outbox) drain() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.empty() && !o.gone {
+		b := o.take()
+		timeout := o.timeout
+		if o.hangup || o.closed {
+			timeout = min(timeout, lingerTime)
+		}
+		o.mu.Unlock()
+		_ = o.stream.Conn.SetWriteDeadline(time.Now().Add(timeout))
+		n, err := o.stream.Conn.Write(b)
+		o.mu.Lock()
+		if o.gone {
+			break
+		}
+		o.wrote(n)
+		if n > 0 {
+			o.stream.progressed()
+		}
+		if err != nil {
+			if IsTimeout(err) && !o.closed && o.owner != nil {
+				o.owner.SlowConsumer()
+			}
+			o.failed()
+			break
+		}
+	}
+	// A deadline left behind would fail a later write as soon as it has passed.
+	_ = o.stream.Conn.SetWriteDeadline(time.Time{})
+	o.finish()
+}
+
+func (o *Outbox) finish() {
+	o.flushing = false
+	if o.hangup && !o.gone {
+		o.shut()
+	}
+}
+
+// hangUp closes the socket after what is queued has left.
+func (o *Outbox) hangUp() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gone {
+		return
+	}
+	o.closed, o.hangup = true, true
+	o.wake()
+	switch {
+	case o.flushing:
+		// A write that began before may wait longer than one now would.
+		_ = o.stream.Conn.SetWriteDeadline(time.Now().Add(lingerTime))
+	case o.empty():
+		o.shut()
+	default:
+		o.flushing = true
+		go o.drain()
+	}
+}
+
+// fail gives the connection up: the queue is dropped, the socket closed.
+func (o *Outbox) fail() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.gone {
+		o.failed()
+	}
+}
+
+// failed is fail with the lock held. Frames that were queued and never left are
+// counted as dropped unless the connection was closing anyway.
+func (o *Outbox) failed() {
+	if !o.closed {
+		o.dropped(o.framesFrom(o.head))
+	}
+	o.shut()
+}
+
+func (o *Outbox) shut() {
+	for i := o.head; i < len(o.queue); i++ {
+		// A chunk that is being written stays with its writer.
+		if i == o.head && o.taken {
+			o.queue[i].chunk = nil
+		}
+		o.forget(i)
+	}
+	o.queue, o.head, o.taken = nil, 0, false
+	o.closed, o.gone = true, true
+	o.wake()
+	o.stream.closeSocket()
+}
+
+// Gone reports whether the socket is closed.
+func (o *Outbox) Gone() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.gone
+}
+
+var _ net.Conn = (*Stream)(nil)

@@ -1,0 +1,232 @@
+package wire
+
+import (
+	"errors"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// ErrClosed is returned for a frame that comes after the close frame or after
+// the connection has failed.
+var ErrClosed = errors.New("wire: connection closed")
+
+// lingerTime is how long a closing connection may take to send what is queued.
+const lingerTime = 5 * time.Second
+
+// Outbox queues a connection's frames. Appending does not write; whoever
+// appends sees to it that [Outbox.Flush] is called, now or at the end of a
+// batch. Nobody waits for a client that does not read: what the socket does not
+// take at once is written by a goroutine that lives as long as there is
+// something to write.
+//
+// Its methods may be called from any goroutine. Frames leave in the order in
+// which they were appended.
+type Outbox struct {
+	stream *Stream
+
+	mu       sync.Mutex
+	queue    []segment
+	head     int  // queue[:head] has left
+	queued   int  // bytes
+	taken    bool // queue[head] is being written
+	flushing bool // somebody writes, and will write what is appended meanwhile
+	closed   bool // no frame may follow
+	hangup   bool // close the socket when the queue has left
+	gone     bool // the socket is closed
+	limit    int
+	timeout  time.Duration
+	owner    Owner
+	below    *sync.Cond // made when somebody waits for queued to shrink
+	first    [2]segment // the queue of nearly every connection fits
+
+	// of the goroutine that writes
+	onWrite  func(fd uintptr) bool
+	writing  []byte
+	written  int
+	writeErr error
+}
+
+func (o *Outbox) init(s *Stream) {
+	o.stream = s
+	o.queue = o.first[:0]
+	o.limit = 1 << 20
+	o.timeout = 30 * time.Second
+}
+
+// Owner is told what happens in a Stream and its Outbox.
+type Owner interface {
+	// SlowConsumer is called when the client turned out too slow and is being
+	// disconnected. The Outbox is locked and must not be used.
+	SlowConsumer()
+	// FramesDropped counts frames that were queued, or were to be, and will
+	// never leave. The Outbox is locked and must not be used.
+	FramesDropped(n int)
+	// BeforeWait is called by the reader when it is about to wait for input.
+	BeforeWait()
+}
+
+// Configure sets the bytes that may be queued, how long a write may stall
+// before the connection is given up, and whom to tell.
+func (o *Outbox) Configure(limit int, timeout time.Duration, owner Owner) {
+	o.limit, o.timeout, o.owner = limit, timeout, owner
+}
+
+// HoldBack blocks while more than half of what may be queued is. It is for whoever
+// makes answers beside the reader; see [Stream.HoldBack].
+func (o *Outbox) HoldBack() {
+	if o.Queued() >= o.limit/2 {
+		o.Flush()
+		o.waitBelow(max(1, o.limit/2))
+	}
+}
+
+// waitBelow blocks until fewer than n bytes wait to be written, or nothing can be
+// written any more.
+func (o *Outbox) waitBelow(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.queued >= n && !o.gone && !o.hangup {
+		if o.below == nil {
+			o.below = sync.NewCond(&o.mu)
+		}
+		o.below.Wait()
+	}
+}
+
+// wake has those look again who wait for queued to shrink.
+func (o *Outbox) wake() {
+	if o.below != nil {
+		o.below.Broadcast()
+	}
+}
+
+// Queued returns how many bytes wait to be written.
+func (o *Outbox) Queued() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.queued
+}
+
+// Append queues a copy of a frame for which a full outbox means [Disconnect].
+func (o *Outbox) Append(frame []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.add(frame)
+}
+
+// Answer queues a copy of a frame that answers one of the client's own. It is
+// queued whether it fits or not: a client that does not read its answers is to be
+// held back by not reading it, see [Stream.HoldBack], and not to be disconnected
+// for asking much at once.
+func (o *Outbox) Answer(frame []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return ErrClosed
+	}
+	o.put(frame)
+	return nil
+}
+
+func (o *Outbox) add(frame []byte) error {
+	if err := o.admit(len(frame)); err != nil {
+		return err
+	}
+	o.put(frame)
+	return nil
+}
+
+// AppendShared queues a frame that is never changed, so that thousands of
+// outboxes can hold the same one. key is for LatestOnly. first reports that the
+// outbox was empty: when it was not, somebody has yet to flush it and will flush
+// this frame, too.
+func (o *Outbox) AppendShared(frame []byte, overflow Overflow, key string) (first bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	first = o.empty()
+	return first, o.addShared(frame, overflow, key)
+}
+
+func (o *Outbox) addShared(frame []byte, overflow Overflow, key string) error {
+	if overflow == Disconnect {
+		if len(frame) <= copyLimit {
+			return o.add(frame)
+		}
+		if err := o.admit(len(frame)); err != nil {
+			return err
+		}
+		o.push(segment{b: frame})
+		return nil
+	}
+	if o.closed {
+		return ErrClosed
+	}
+	if overflow == LatestOnly && o.replace(frame, key) {
+		return nil
+	}
+	if o.queued+len(frame) > o.limit && overflow != DropNewest {
+		o.dropOldest(len(frame))
+	}
+	if o.queued+len(frame) > o.limit {
+		o.dropped(1)
+		return nil
+	}
+	if overflow != LatestOnly {
+		key = ""
+	}
+	o.push(segment{b: frame, key: key, drop: overflow != DropNewest})
+	return nil
+}
+
+// Control queues a control frame. It is for the stream's own pongs and for
+// pings.
+func (o *Outbox) Control(opcode byte, payload []byte) {
+	var buf [2 + maxControl]byte
+	_ = o.Append(controlFrame(buf[:0], opcode, payload))
+}
+
+// Ping queues a ping.
+func (o *Outbox) Ping() { o.Control(opPing, nil) }
+
+// Close queues a close frame, after which nothing can be queued any more, and
+// reports whether it was the first to do so.
+func (o *Outbox) Close(payload []byte) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return false
+	}
+	o.close(payload)
+	return true
+}
+
+func (o *Outbox) close(payload []byte) {
+	var buf [2 + maxControl]byte
+	o.put(controlFrame(buf[:0], opClose, payload))
+	o.closed = true
+}
+
+// append queues bytes the library writes: a control frame. After our close frame
+// they are dropped, as RFC 6455, 5.5.1 demands.
+func (o *Outbox) append(b []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	if len(b) > 0 && b[0]&0xF == opClose {
+		// The library sends a client's reason back without a look at it. One that
+		// is not UTF-8 is a violation (RFC 6455, 7.1.6 and 8.1).
+		if len(b) > 4 && !utf8.Valid(b[4:]) {
+			o.close(invalidData)
+			return
+		}
+		o.put(b)
+		o.closed = true
+		return
+	}
+	_ = o.add(b)
+}
+
+var invalidData = []byte{1007 >> 8, 1007 & 0xFF}

@@ -1,0 +1,102 @@
+package wire
+
+import "sync"
+
+const (
+	chunkSize = 8 << 10
+	copyLimit = 1 << 10 // shared frames up to this size are copied, not referenced
+)
+
+type chunk [chunkSize]byte
+
+var chunks = sync.Pool{New: func() any { return new(chunk) }}
+
+// segment is a part of the queue: a chunk of small frames that are never
+// dropped, or one frame.
+type segment struct {
+	b      []byte // what is still to be written
+	chunk  *chunk // to be given back; nil where b is a frame that others share
+	key    string // for LatestOnly
+	frames int32  // that it was made of
+	drop   bool   // may be dropped for a newer frame
+}
+
+// put copies a frame into the last chunk, or into a new one.
+func (o *Outbox) put(frame []byte) {
+	last := len(o.queue) - 1
+	if last > o.head || last == o.head && !o.taken {
+		if s := &o.queue[last]; s.chunk != nil && cap(s.b)-len(s.b) >= len(frame) {
+			s.b = append(s.b, frame...)
+			s.frames++
+			o.queued += len(frame)
+			return
+		}
+	}
+	if len(frame) > chunkSize {
+		o.push(segment{b: append([]byte(nil), frame...)})
+		return
+	}
+	c := chunks.Get().(*chunk)
+	o.push(segment{b: append(c[:0], frame...), chunk: c})
+}
+
+func (o *Outbox) push(s segment) {
+	if o.head > 32 && o.head > len(o.queue)/2 {
+		n := copy(o.queue, o.queue[o.head:])
+		clear(o.queue[n:])
+		o.queue, o.head = o.queue[:n], 0
+	}
+	s.frames = 1
+	o.queue = append(o.queue, s)
+	o.queued += len(s.b)
+}
+
+// unwritten is the index of the first segment of which nothing is being written: what
+// may still be dropped begins there.
+func (o *Outbox) unwritten() int {
+	if o.taken {
+		return o.head + 1
+	}
+	return o.head
+}
+
+// framesFrom counts the frames of queue[i:].
+func (o *Outbox) framesFrom(i int) int {
+	n := 0
+	for ; i < len(o.queue); i++ {
+		n += int(o.queue[i].frames)
+	}
+	return n
+}
+
+// forget takes queue[i] out of the account and gives its chunk back.
+func (o *Outbox) forget(i int) {
+	s := &o.queue[i]
+	o.queued -= len(s.b)
+	if s.chunk != nil {
+		chunks.Put(s.chunk)
+	}
+	*s = segment{}
+}
+
+// wrote accounts for n bytes of the segment that was being written.
+func (o *Outbox) wrote(n int) {
+	s := &o.queue[o.head]
+	s.b = s.b[n:]
+	o.queued -= n
+	o.taken = false
+	o.wake()
+	if len(s.b) > 0 {
+		// Part of a frame has left: nothing may come between the two halves,
+		// so the rest is written before anything is dropped.
+		o.taken = true
+		return
+	}
+	o.forget(o.head)
+	o.head++
+	if o.head == len(o.queue) {
+		o.queue, o.head = o.first[:0], 0
+	}
+}
+
+func (o *Outbox) empty() bool { return o.head == len(o.queue) }

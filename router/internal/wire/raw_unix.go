@@ -1,0 +1,100 @@
+//go:build unix
+
+package wire
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+)
+
+// errAgain says that nothing more can be written now without waiting.
+var errAgain = errors.New("wire: the socket's buffer is full")
+
+// initRaw arranges to read through the descriptor: the buffer can then be
+// borrowed after the socket has become readable, instead of being held while
+// waiting for it. The callbacks are made once, since a closure for every call
+// would be an allocation for every frame.
+func (s *Stream) initRaw(sc syscall.Conn) {
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return
+	}
+	s.raw = raw
+	s.onRead = s.readReady
+	s.Out.onWrite = s.Out.writeReady
+}
+
+func (s *Stream) fillRaw() error {
+	s.readErr = nil
+	if err := s.raw.Read(s.onRead); err != nil {
+		s.giveBack()
+		return err
+	}
+	if s.readErr != nil {
+		s.giveBack()
+		return s.readErr
+	}
+	s.touch()
+	return nil
+}
+
+// readReady is called with a descriptor that may be readable; false means wait.
+func (s *Stream) readReady(fd uintptr) bool {
+	if s.in == nil {
+		s.in = buffers.Get().(*[bufferSize]byte)
+	}
+	for {
+		n, err := syscall.Read(int(fd), s.in[s.to:])
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			s.giveBack()
+			return false
+		case err != nil:
+			s.readErr = &net.OpError{Op: "read", Net: "tcp", Err: err}
+			return true
+		case n == 0:
+			s.readErr = io.EOF
+			return true
+		default:
+			s.to += n
+			return true
+		}
+	}
+}
+
+// tryWrite writes what the socket takes without waiting. It returns errAgain
+// with fewer bytes written than given.
+func (o *Outbox) tryWrite(b []byte) (int, error) {
+	if o.onWrite == nil {
+		return 0, errAgain
+	}
+	o.writing, o.written, o.writeErr = b, 0, nil
+	err := o.stream.raw.Write(o.onWrite)
+	o.writing = nil
+	if err == nil {
+		err = o.writeErr
+	}
+	return o.written, err
+}
+
+func (o *Outbox) writeReady(fd uintptr) bool {
+	for o.written < len(o.writing) {
+		n, err := syscall.Write(int(fd), o.writing[o.written:])
+		if n > 0 {
+			o.written += n
+		}
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			o.writeErr = errAgain
+			return true
+		case err != nil:
+			o.writeErr = &net.OpError{Op: "write", Net: "tcp", Err: err}
+			return true
+		}
+	}
+	return true
+}

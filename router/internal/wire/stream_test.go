@@ -1,0 +1,321 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// script is a socket on which a client's bytes arrive in given portions. What
+// is written to it is recorded.
+type script struct {
+	net.Conn // of nothing else but the methods below
+	portions [][]byte
+
+	mu      sync.Mutex
+	written []byte
+	closed  bool
+}
+
+func (s *script) Read(p []byte) (int, error) {
+	for len(s.portions) > 0 && len(s.portions[0]) == 0 {
+		s.portions = s.portions[1:]
+	}
+	if len(s.portions) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, s.portions[0])
+	s.portions[0] = s.portions[0][n:]
+	return n, nil
+}
+
+func (s *script) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = append(s.written, p...)
+	return len(p), nil
+}
+
+func (s *script) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+func (s *script) SetDeadline(time.Time) error      { return nil }
+func (s *script) SetReadDeadline(time.Time) error  { return nil }
+func (s *script) SetWriteDeadline(time.Time) error { return nil }
+
+// hijackable is a response that hands out a script, with what came early in the
+// reader's buffer.
+type hijackable struct {
+	http.ResponseWriter
+	header http.Header
+	nc     *script
+	early  int
+}
+
+func (h *hijackable) Header() http.Header { return h.header }
+func (h *hijackable) WriteHeader(int)     {}
+
+func (h *hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	r := bufio.NewReaderSize(h.nc, 4096)
+	if h.early > 0 {
+		if _, err := r.Peek(h.early); err != nil {
+			return nil, nil, err
+		}
+	}
+	return h.nc, bufio.NewReadWriter(r, bufio.NewWriter(h.nc)), nil
+}
+
+// accept opens a connection whose client sends the portions.
+func accept(t testing.TB, early int, portions ...[]byte) (*websocket.Conn, *Stream, *script) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, "http://test/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+	} {
+		req.Header.Set(name, value)
+	}
+	nc := &script{portions: portions}
+	w := &ResponseWriter{ResponseWriter: &hijackable{header: http.Header{}, nc: nc, early: early}, Epoch: time.Now()}
+	ws, err := websocket.Accept(w, req, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws.SetReadLimit(-1)
+	return ws, w.Stream, nc
+}
+
+const readLimit = 64 << 10
+
+// messages reads as a router does, and returns the messages and how it ended.
+func messages(t testing.TB, early int, portions ...[]byte) (all []string, end string) {
+	t.Helper()
+	ws, s, _ := accept(t, early, portions...)
+	defer func() {
+		_ = ws.CloseNow()
+		s.Release()
+		for !s.Out.Gone() {
+			time.Sleep(10 * time.Microsecond)
+		}
+	}()
+	for {
+		err := s.Await()
+		for err == nil {
+			payload, found := s.Next()
+			if found == Nothing {
+				break
+			}
+			switch found {
+			case Partial:
+				err = s.More()
+			case Message:
+				all = append(all, string(payload))
+			case Other:
+				var r io.Reader
+				if _, r, err = ws.Reader(context.Background()); err == nil {
+					var b []byte
+					if b, err = io.ReadAll(io.LimitReader(r, readLimit)); err == nil {
+						all = append(all, string(b))
+						_, err = io.Copy(io.Discard, r)
+					}
+				}
+			}
+		}
+		switch {
+		case err == nil:
+		case websocket.CloseStatus(err) != -1:
+			return all, "closed: " + websocket.CloseStatus(err).String()
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return all, "cut off"
+		default:
+			return all, "violation"
+		}
+	}
+}
+
+// clientFrame is a frame as a client sends it.
+func clientFrame(b0 byte, payload string) []byte {
+	mask := []byte{0x12, 0x00, 0xFF, 0x80}
+	form := byte(len(payload))
+	switch {
+	case len(payload) > 0xFFFF:
+		form = 127
+	case len(payload) > 125:
+		form = 126
+	}
+	b := clientHeader(b0, form, uint64(len(payload)), mask)
+	for i := range len(payload) {
+		b = append(b, payload[i]^mask[i%4])
+	}
+	return b
+}
+
+// split cuts b at random places.
+func split(r *rand.Rand, b []byte) (portions [][]byte) {
+	b = slices.Clone(b)
+	for len(b) > 0 {
+		n := 1 + r.IntN(len(b))
+		switch r.IntN(4) {
+		case 0:
+			n = 1
+		case 1:
+			n = min(n, 1+r.IntN(14)) // about a header
+		}
+		portions = append(portions, b[:n:n])
+		b = b[n:]
+	}
+	return portions
+}
+
+var conversations = [][]byte{
+	clientFrame(0x81, "hello"),
+	slices.Concat(clientFrame(0x81, "a"), clientFrame(0x89, "p"), clientFrame(0x82, "b"), clientFrame(0x8A, ""), clientFrame(0x88, "\x03\xe8bye")),
+	slices.Concat(clientFrame(0x01, "one "), clientFrame(0x89, "p"), clientFrame(0x00, "two "), clientFrame(0x80, "three"), clientFrame(0x81, "four")),
+	slices.Concat(clientFrame(0x81, strings.Repeat("x", 8000)), clientFrame(0x81, strings.Repeat("y", 8178)), clientFrame(0x81, strings.Repeat("z", 8179))),
+	slices.Concat(clientFrame(0x81, strings.Repeat("x", 70_000)), clientFrame(0x81, ""), clientFrame(0x82, strings.Repeat("y", 9000)), clientFrame(0x81, "end")),
+	slices.Concat(clientFrame(0x81, "a"), clientFrame(0x83, "reserved")),
+	slices.Concat(clientFrame(0x81, "a"), clientHeader(0x81, 127, 1<<63, []byte{1, 2, 3, 4})),
+	slices.Concat(clientFrame(0x81, "a"), clientHeader(0x81, 5, 5, nil), []byte("plain")),
+	slices.Concat(clientHeader(0x81, 126, 2, []byte{0, 0, 0, 0}), []byte("ab"), clientHeader(0x89, 127, 1, []byte{0, 0, 0, 0}), []byte("p")),
+	clientFrame(0x81, "cut off")[:8],
+}
+
+func TestMessagesOfAConversation(t *testing.T) {
+	for i, want := range [][]string{
+		{"hello", "cut off"},
+		{"a", "b", "closed: StatusNormalClosure"},
+		{"one two three", "four", "cut off"},
+		{strings.Repeat("x", 8000), strings.Repeat("y", 8178), strings.Repeat("z", 8179), "cut off"},
+		{strings.Repeat("x", readLimit), "", strings.Repeat("y", 9000), "end", "cut off"},
+		{"a", "violation"},
+		{"a", "violation"},
+		{"a", "violation"},
+		{"ab", "cut off"},
+		{"cut off"},
+	} {
+		all, end := messages(t, 0, slices.Clone(conversations[i]))
+		if got := append(all, end); !slices.Equal(got, want) {
+			t.Errorf("conversation %d: got %.100q, want %.100q", i, got, want)
+		}
+	}
+}
+
+func checkSplit(t *testing.T, input []byte, seed uint64) {
+	t.Helper()
+	want, wantEnd := messages(t, 0, slices.Clone(input))
+	r := rand.New(rand.NewPCG(seed, 1))
+	portions := split(r, input)
+	// What comes before the handshake is answered comes in one portion.
+	early := 0
+	if len(portions) > 0 && r.IntN(2) == 0 {
+		early = min(1+r.IntN(len(portions[0])), 4096)
+	}
+	got, gotEnd := messages(t, early, portions...)
+	if !slices.Equal(got, want) || gotEnd != wantEnd {
+		t.Fatalf("in %d portions, %d bytes early: %d messages %.100q, %s; at once: %d messages %.100q, %s",
+			len(portions), early, len(got), got, gotEnd, len(want), want, wantEnd)
+	}
+}
+
+func TestSplitsMakeNoDifference(t *testing.T) {
+	for _, c := range conversations {
+		for seed := range uint64(60) {
+			checkSplit(t, c, seed)
+		}
+	}
+	// Every kind of frame behind every other.
+	all := slices.Concat(conversations[0], conversations[2], conversations[8], conversations[4], conversations[3], conversations[1])
+	for seed := range uint64(60) {
+		checkSplit(t, all, seed)
+	}
+}
+
+// FuzzStream feeds bytes in random portions: they never lead to a panic, and the
+// messages are those of the bytes given at once.
+func FuzzStream(f *testing.F) {
+	for i, c := range conversations {
+		if len(c) < 20_000 {
+			f.Add(c, uint64(i))
+		}
+	}
+	f.Fuzz(func(t *testing.T, input []byte, seed uint64) { checkSplit(t, input, seed) })
+}
+
+// A flood of pings in hand is answered with one pong, the latest.
+func TestPingsInHandHaveOnePong(t *testing.T) {
+	ws, s, nc := accept(t, 0, slices.Concat(clientFrame(0x89, "a"), clientFrame(0x89, "b"), clientFrame(0x89, "last"), clientFrame(0x81, "m")))
+	if err := s.Await(); err != nil {
+		t.Fatal(err)
+	}
+	if payload, found := s.Next(); found != Message || string(payload) != "m" {
+		t.Fatalf("got %q, %v", payload, found)
+	}
+	if _, found := s.Next(); found != Nothing {
+		t.Fatalf("got %v", found)
+	}
+	if err := s.Await(); err != io.EOF {
+		t.Fatalf("got %v, want EOF", err)
+	}
+	_ = ws.CloseNow()
+	eventually(t, "the socket to be closed", s.Out.Gone)
+	nc.mu.Lock()
+	defer nc.mu.Unlock()
+	if got, want := string(nc.written), "\x8a\x04last"; got != want {
+		t.Errorf("got % x, want % x", got, want)
+	}
+}
+
+// An idle stream holds no buffer, however it came to be idle.
+func TestIdleStreamHoldsNoBuffer(t *testing.T) {
+	for i, c := range conversations[:5] {
+		ws, s, _ := accept(t, 0, slices.Clone(c))
+		for {
+			err := s.Await()
+			if err != nil {
+				break
+			}
+			for {
+				_, found := s.Next()
+				if found == Nothing {
+					break
+				}
+				if found == Partial && s.More() != nil {
+					break
+				}
+				if found == Other {
+					_, r, err := ws.Reader(context.Background())
+					if err != nil {
+						break
+					}
+					_, _ = io.Copy(io.Discard, r)
+				}
+			}
+		}
+		if s.in != nil && s.from == s.to {
+			t.Errorf("conversation %d: a buffer is held without bytes in it", i)
+		}
+		_ = ws.CloseNow()
+		s.Release()
+		if s.in != nil {
+			t.Errorf("conversation %d: a buffer is held after Release", i)
+		}
+		eventually(t, "the socket to be closed", s.Out.Gone)
+	}
+}

@@ -1,0 +1,161 @@
+package router
+
+import (
+	"context"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+)
+
+// inFlightRetry is the wait advised to a client with too many open requests.
+// When one of them will be answered nobody knows.
+const inFlightRetry = 100 * time.Millisecond
+
+// LimitInfo tells of a frame that a limit has rejected: which limit and by how
+// much, who sent it, and what.
+type LimitInfo struct {
+	errors.LimitExceeded
+	// Conn is the connection that ran into the limit.
+	Conn *Conn
+	// Type is the message's registered type; empty if it has none.
+	Type string
+	// IP is the client's address as Options.ClientIP found it.
+	IP netip.Addr
+	// Identity is who is behind the connection.
+	Identity ingress.Identity
+}
+
+// exceeded does with a rejection what Limits.OnExceeded says.
+func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
+	r := c.router
+	r.stats.rejected.Add(1)
+	if r.opts.OnLimitExceeded != nil {
+		r.limits.tell(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: c.identity})
+	}
+	switch r.opts.Limits.OnExceeded {
+	case Close:
+		code := r.opts.Limits.CloseCode
+		switch {
+		case code != 0:
+		case l.Kind == errors.LimitPayload:
+			code = errors.ClosePayloadTooLarge
+		default:
+			code = errors.CloseTryAgainLater
+		}
+		c.beginClose(code, retryReason(l))
+	case Send:
+		b := newOutgoing()
+		defer b.free()
+		b.failureHead(id)
+		b.rejection(l)
+		c.answer(b.Bytes())
+	}
+}
+
+// rejection appends the payload of a rejection. A flood is answered with it, so it is
+// put together from text that needs no quoting.
+func (b *outgoing) rejection(l *errors.LimitExceeded) {
+	b.Grow(256)
+	p := b.AvailableBuffer()
+	p = append(p, `"code":"`...)
+	p = append(p, l.Code()...)
+	p = append(p, `","message":"`...)
+	p = append(p, l.Message()...)
+	if l.Retryable() {
+		p = append(p, `","retryable":true,"retryAfterMs":`...)
+		p = strconv.AppendInt(p, l.RetryAfterMs(), 10)
+	} else {
+		p = append(p, `","retryable":false,"retryAfterMs":null`...)
+	}
+	p = append(p, `,"details":{"kind":`...)
+	p, _ = jsontext.AppendQuote(p, string(l.Kind)) // middleware may have kinds of its own
+	p = append(p, `,"observed":`...)
+	p = strconv.AppendInt(p, l.Observed, 10)
+	p = append(p, `,"limit":`...)
+	p = strconv.AppendInt(p, l.Limit, 10)
+	p = append(p, "}}}"...)
+	b.Write(p)
+}
+
+// retryReason is the reason of a close for a limit.
+func retryReason(l *errors.LimitExceeded) string {
+	if !l.Retryable() {
+		return `{"retryAfterMs":null}`
+	}
+	return retryAfterReason(l.RetryAfter)
+}
+
+func retryAfterReason(d time.Duration) string {
+	return `{"retryAfterMs":` + strconv.FormatInt(errors.CeilMs(d), 10) + `}`
+}
+
+// maxRejectionsQueued bounds what a slow OnLimitExceeded hook can pile up.
+const maxRejectionsQueued = 1 << 16
+
+// limitHook calls OnLimitExceeded in order, in a goroutine that lives while there
+// is something to tell.
+type limitHook struct {
+	r *Router
+
+	mu      sync.Mutex
+	queue   []LimitInfo
+	spare   []LimitInfo // the other of two buffers that take turns
+	telling bool
+	missed  bool // logged
+}
+
+func (h *limitHook) init(r *Router) { h.r = r }
+
+func (h *limitHook) tell(info LimitInfo) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.queue) >= maxRejectionsQueued {
+		h.r.stats.missed.Add(1)
+		if !h.missed {
+			h.missed = true
+			h.r.opts.Logger.Warn("wskit: OnLimitExceeded is too slow, some rejections are only counted", "queued", len(h.queue))
+		}
+		return
+	}
+	h.queue = append(h.queue, info)
+	if !h.telling {
+		h.telling = true
+		go h.run()
+	}
+}
+
+func (h *limitHook) run() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(h.queue) > 0 {
+		batch := h.queue
+		h.queue = h.spare[:0]
+		h.mu.Unlock()
+		for i := range batch {
+			h.call(batch[i])
+			batch[i] = LimitInfo{}
+		}
+		h.mu.Lock()
+		h.spare = batch[:0]
+	}
+	h.missed = false
+	h.telling = false
+	if cap(h.spare) > 1<<10 {
+		h.spare = nil
+	}
+}
+
+func (h *limitHook) call(info LimitInfo) {
+	defer func() {
+		if v := recover(); v != nil {
+			h.r.fault(Fault{Conn: info.Conn, Type: info.Type, Err: panicError("OnLimitExceeded", v), Stack: stack()})
+		}
+	}()
+	h.r.opts.OnLimitExceeded(context.WithoutCancel(h.r.ctx), info)
+}

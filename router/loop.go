@@ -1,0 +1,231 @@
+package router
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router/internal/wire"
+)
+
+// A connection has two roles: one goroutine reads it, and one runs its handlers,
+// in order. Nearly always both are played by one goroutine, which reads what has
+// come, runs the handler of each message on the spot, and writes all the answers
+// before it waits for more. That costs no hand-over at all.
+//
+// A handler that takes its time would then keep the connection from being read:
+// its client could not abort the request, and nobody would see it go. So the
+// watchdog, having found the same handler running twice in a row, detaches it:
+// another goroutine takes over reading, and what it reads waits for its turn
+// until the first goroutine is through with its handler and has handled it.
+//
+// Either goroutine handles messages in batches: what they send leaves when there
+// are no more in hand. But nothing waits for a handler that takes its time: the
+// watchdog sends what has been queued. The Conn's turn says where things stand:
+// its lowest bits are one of these, the others count handlers.
+const (
+	turnFree     = 0 // no handler runs
+	turnInline   = 1 // the reader runs a handler
+	turnWorking  = 2 // a goroutine that does not read runs handlers
+	turnDetached = 3 // so it does, and the one that runs takes its time
+	turnMask     = 3
+	turnStep     = 4
+)
+
+// batched reports whether what is sent now leaves at the end of a batch.
+func batched(turn uint64) bool {
+	turn &= turnMask
+	return turn == turnInline || turn == turnWorking
+}
+
+// taken reports whether handlers run that are not the reader's.
+func taken(turn uint64) bool { return turn&turnMask >= turnWorking }
+
+// hotFor is how long a connection stays with the goroutine that handled its last
+// message. Handlers make stacks grow, and a grown stack is held for as long as
+// its goroutine lives; so a connection that is mostly silent waits in a small
+// goroutine and has its messages handled in another.
+const hotFor = 10 * time.Second
+
+// scratch is what a goroutine needs to handle messages. It is borrowed for as
+// long as there are any.
+type scratch struct {
+	peeker ingress.Peeker
+	in     ingress.Context
+	call   *Context
+	large  []byte // a message too large for the stream's buffer
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} }}
+
+// keptBuffer is the largest buffer that is kept for another use.
+const keptBuffer = 64 << 10
+
+func (c *Conn) borrow() *scratch {
+	s := scratches.Get().(*scratch)
+	s.in.Bind(lazyContext{c}, c.id, c.ip, c.identity)
+	return s
+}
+
+func (s *scratch) free() {
+	s.in = ingress.Context{} // pins no connection
+	if cap(s.large) > keptBuffer {
+		s.large = nil
+	}
+	scratches.Put(s)
+}
+
+// rest waits for the connection's next bytes, on a stack that stays small.
+func (c *Conn) rest() {
+	if err := c.stream.Await(); err != nil {
+		go c.endReading(err)
+		return
+	}
+	go c.read()
+}
+
+// endReading is the last the reader does.
+func (c *Conn) endReading(err error) {
+	c.end(err)
+	c.stream.Release()
+}
+
+// read plays the reader's role until the connection ends, or until another
+// goroutine has taken it over.
+func (c *Conn) read() {
+	for {
+		reading, err := c.batch()
+		if !reading {
+			return
+		}
+		c.flushSpread() // others wait for it, whatever became of this connection
+		if err != nil {
+			c.endReading(err)
+			return
+		}
+		at := c.stream.Heard()
+		cold := c.hotAt == 0 || at-c.hotAt > hotFor
+		c.hotAt = at
+		if cold {
+			go c.rest()
+			return
+		}
+		if err := c.stream.Await(); err != nil {
+			c.endReading(err)
+			return
+		}
+	}
+}
+
+// batch handles all messages in hand. reading is false when the role of the
+// reader has been lost: the connection must not be touched any more.
+func (c *Conn) batch() (reading bool, err error) {
+	s := c.borrow()
+	reading, err = c.handleAll(s)
+	// Not deferred: a handler that calls runtime.Goexit leaves a Context behind
+	// that is in use.
+	s.free()
+	return reading, err
+}
+
+func (c *Conn) handleAll(s *scratch) (reading bool, err error) {
+	for {
+		payload, found := c.stream.Next()
+		var rest io.Reader
+		switch found {
+		case wire.Nothing:
+			return true, nil
+		case wire.Partial:
+			if err := c.stream.More(); err != nil {
+				return true, err
+			}
+			continue
+		case wire.Other:
+			if payload, rest, err = c.readLarge(s); err != nil {
+				return true, err
+			}
+		}
+		if !c.dispatch(s, payload) {
+			return false, nil
+		}
+		c.stream.HoldBack()
+		if found == wire.Other {
+			if rest != nil {
+				if err := discard(s, rest); err != nil {
+					return true, err
+				}
+			}
+			if cap(s.large) > keptBuffer {
+				s.large = nil
+			}
+		}
+	}
+}
+
+// readLarge has the library read a message: one that is fragmented, compressed
+// or larger than the stream's buffer. It stops when it has one byte more than
+// may be; what is left is to be discarded after the frame has been answered.
+func (c *Conn) readLarge(s *scratch) (payload []byte, rest io.Reader, err error) {
+	ws, err := c.library()
+	if err != nil {
+		return nil, nil, err
+	}
+	_, r, err := ws.Reader(context.Background())
+	if err != nil {
+		return nil, nil, err
+	}
+	limit := c.router.opts.Limits.MaxPayload + 1
+	b := s.large[:0]
+	for len(b) < limit {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := r.Read(b[len(b):min(cap(b), limit)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			s.large = b
+			return b, nil, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	s.large = b
+	return b, r, nil
+}
+
+// library returns the WebSocket library's connection, for the frames that are its.
+func (c *Conn) library() (*websocket.Conn, error) {
+	if ws := c.ws.Load(); ws != nil {
+		return ws, nil
+	}
+	ws, err := c.stream.Library()
+	if err == nil {
+		c.keep(ws)
+	}
+	return ws, err
+}
+
+func (c *Conn) keep(ws *websocket.Conn) {
+	ws.SetReadLimit(-1) // the limit is ours: see readLarge
+	c.ws.Store(ws)
+	if c.ended.Load() {
+		_ = ws.CloseNow()
+	}
+}
+
+func discard(s *scratch, r io.Reader) error {
+	for {
+		_, err := r.Read(s.large[:cap(s.large)])
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

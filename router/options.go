@@ -1,0 +1,256 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// Options configure a [Router]. The zero value works: nobody is authenticated,
+// pages of the same host may connect, topics stay in this process.
+type Options struct {
+	// Authenticate finds out who opens a connection, before it is upgraded. An
+	// error refuses it: 401 for UNAUTHENTICATED, 400 for INVALID_ARGUMENT, 404
+	// for NOT_FOUND, 429 for RESOURCE_EXHAUSTED, 503 for UNAVAILABLE,
+	// DEADLINE_EXCEEDED and ABORTED, 500 for INTERNAL and for an error without
+	// a code, and 403 for all others. [Token] reads the credentials a browser
+	// can send. It is called concurrently, by the goroutines of the requests.
+	//
+	// Default: every client is accepted without an identity.
+	Authenticate func(*http.Request) (ingress.Identity, error)
+
+	// Origins lists the origins of pages that may connect, besides pages of
+	// the host the request itself is for: a host ("app.example.com"), a
+	// pattern as of path.Match ("*.example.com"), or either with its scheme
+	// ("https://app.example.com"). Requests without an Origin header do not
+	// come from a browser's page and are not checked.
+	//
+	// Default: none.
+	Origins []string
+
+	// InsecureAnyOrigin lets pages of any origin connect, with whatever the
+	// browser knows of its user: cookies above all. Use it only where no
+	// cookie counts.
+	InsecureAnyOrigin bool
+
+	// Subprotocols lists the subprotocols to agree on, the first that the
+	// client offers too. A token offered as a subprotocol is never agreed on.
+	//
+	// Default: the first that the client offers, because a browser gives a
+	// connection up when none of its offers is taken.
+	Subprotocols []string
+
+	// ClientIP finds the client's address.
+	//
+	// Default: ingress.PeerIP, which believes no header. Behind a proxy that
+	// is the proxy's address.
+	ClientIP func(*http.Request) netip.Addr
+
+	// Broker carries published messages between processes. The Router does not
+	// close it.
+	//
+	// Default: topics stay within this Router.
+	Broker pubsub.Broker
+
+	// Limits bound what one connection may take.
+	Limits Limits
+
+	// Liveness says when a connection counts as dead.
+	Liveness Liveness
+
+	// RequestTimeout is the most time a request has, unless its route says
+	// otherwise; a client may ask for less. When it is over, the client is
+	// answered DEADLINE_EXCEEDED and the handler's context is cancelled. It
+	// counts from when the request came: waiting for its turn is part of it.
+	//
+	// Default: 30 s. Negative: no limit.
+	RequestTimeout time.Duration
+
+	// DrainWindow is the time over which Shutdown spreads the moments at which
+	// it asks clients to come back, so that they do not all come at once.
+	// Shutdown itself does not wait for it.
+	//
+	// Default: 5 s. Negative: at once.
+	DrainWindow time.Duration
+
+	// Compression agrees on permessage-deflate with clients that offer it and
+	// compresses messages of 1 KiB and more. Each message is compressed by
+	// itself: with context takeover every connection would hold more than a
+	// megabyte.
+	//
+	// Default: off. It costs more than the rest of the router together.
+	Compression bool
+
+	// OnOpen is called when a connection has been accepted, before its first
+	// message is read. Subscribe and send from here what every client gets. An
+	// error closes the connection: with 1008 for UNAUTHENTICATED and
+	// PERMISSION_DENIED, 1013 for an error that is retryable, else 1011; its
+	// message becomes the reason. It is called concurrently.
+	OnOpen func(*Conn) error
+
+	// OnClose is called once for every connection for which OnOpen returned
+	// nil, when it has ended. Its topics and its context are gone by then; a
+	// handler that takes no notice of its context may still be running. It is
+	// called concurrently, and Shutdown waits for it.
+	OnClose func(*Conn, CloseInfo)
+
+	// OnError is called for faults of the server: errors without a code or with
+	// INTERNAL, panics, answers that cannot be encoded. It is called
+	// concurrently, by the goroutines at fault, which wait for it.
+	//
+	// Default: the fault is logged with Logger.
+	OnError func(Fault)
+
+	// OnLimitExceeded is called once for every frame that a limit rejects, one
+	// after the other in order, by a goroutine of its own: a slow hook delays
+	// no frame. A hook that is 65,536 rejections behind misses the next; Stats
+	// counts these. The context is never cancelled, and Shutdown does not wait
+	// for the hook.
+	OnLimitExceeded func(context.Context, LimitInfo)
+
+	// Logger takes what no hook is told: faults without OnError, and what goes
+	// wrong in the hooks.
+	//
+	// Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Limits bound what one connection may take.
+type Limits struct {
+	// MaxPayload is the size in bytes of the largest frame that is accepted,
+	// after decompression. Default: 64 KiB. At least 128.
+	MaxPayload int
+
+	// MaxInFlight is how many requests may be open at once: read, and their
+	// handlers not returned. Default: 64. Requests that have not been read yet,
+	// because the handlers before them are quick, do not count. Events that
+	// wait for their turn are bounded by the same number: when it is reached,
+	// nothing more is read from the connection. Events of concurrent routes do
+	// not wait, and nothing but a rate limit bounds them.
+	MaxInFlight int
+
+	// MaxTopics is how many topics the connection may be a member of at once.
+	// Default: 256. Beyond it Subscribe fails; OnExceeded has no part in that.
+	MaxTopics int
+
+	// MaxQueued is how many bytes may wait for a client that reads more slowly
+	// than it is sent to. Default: 1 MiB. At least 4 KiB. A message that does
+	// not fit any more meets its Overflow policy. Answers always fit: when they
+	// fill half of it, the connection is not read until they have left.
+	MaxQueued int
+
+	// OnExceeded says what happens when a frame runs into a limit: MaxPayload,
+	// MaxInFlight, or one of the middleware's. Default: Send.
+	OnExceeded OnExceeded
+
+	// CloseCode is the code used by Close. Default: 1013 (try again later),
+	// and 1009 for a frame that is too large.
+	CloseCode errors.CloseCode
+}
+
+// OnExceeded says what happens when a frame runs into a limit. The hook
+// Options.OnLimitExceeded is told in any case.
+type OnExceeded uint8
+
+const (
+	// Send answers the frame with an error and goes on.
+	Send OnExceeded = iota
+	// Close closes the connection; the reason tells when to come back:
+	// {"retryAfterMs":n}, with null where waiting does not help.
+	Close
+	// Custom leaves it to the OnLimitExceeded hook alone: nothing is sent, not
+	// even to a request.
+	Custom
+)
+
+// Liveness says when a connection counts as dead. Any bytes from the client,
+// pongs included, prove that it is alive. That is looked at once a second, and
+// more often where one of the times is shorter than 8 s.
+type Liveness struct {
+	// PingInterval is the silence after which the client is pinged. Default:
+	// 25 s. Negative: never.
+	PingInterval time.Duration
+	// PongTimeout is how long a pinged client has to be heard of, before the
+	// connection is closed with 4000. Default: 10 s.
+	PongTimeout time.Duration
+	// WriteTimeout is how long a client may take to accept bytes that are
+	// written to it. Default: 30 s.
+	WriteTimeout time.Duration
+	// IdleTimeout is how long a connection may go without a message for a
+	// handler, before it is closed with 1000: pings, heartbeats and frames that
+	// are refused do not count. Default: 0, for ever.
+	IdleTimeout time.Duration
+	// MaxAge is how long a connection may last before it is closed with 1001,
+	// so that clients spread over new servers in time. Each connection gets up
+	// to a tenth less, at random. Default: 0, for ever.
+	MaxAge time.Duration
+}
+
+// withDefaults returns a copy in which every field says what it means, or an
+// error that says what to change.
+func (o Options) withDefaults() (Options, error) {
+	o.Limits.MaxPayload = defaultTo(o.Limits.MaxPayload, 64<<10)
+	o.Limits.MaxInFlight = defaultTo(o.Limits.MaxInFlight, 64)
+	o.Limits.MaxTopics = defaultTo(o.Limits.MaxTopics, 256)
+	o.Limits.MaxQueued = defaultTo(o.Limits.MaxQueued, 1<<20)
+	o.Liveness.PingInterval = defaultTo(o.Liveness.PingInterval, 25*time.Second)
+	o.Liveness.PongTimeout = defaultTo(o.Liveness.PongTimeout, 10*time.Second)
+	o.Liveness.WriteTimeout = defaultTo(o.Liveness.WriteTimeout, 30*time.Second)
+	o.RequestTimeout = defaultTo(o.RequestTimeout, 30*time.Second)
+	o.DrainWindow = max(0, defaultTo(o.DrainWindow, 5*time.Second))
+	if o.ClientIP == nil {
+		o.ClientIP = ingress.PeerIP
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	l, v := o.Limits, o.Liveness
+	switch {
+	case l.MaxPayload < 128:
+		return o, fmt.Errorf("router: Limits.MaxPayload is %d; it is in bytes and must be at least 128 (0 for 64 KiB)", l.MaxPayload)
+	case l.MaxInFlight < 0:
+		return o, fmt.Errorf("router: Limits.MaxInFlight is %d; it must be positive (0 for 64)", l.MaxInFlight)
+	case l.MaxTopics < 0:
+		return o, fmt.Errorf("router: Limits.MaxTopics is %d; it must be positive (0 for 256)", l.MaxTopics)
+	case l.MaxQueued < 4<<10:
+		return o, fmt.Errorf("router: Limits.MaxQueued is %d; it is in bytes and must be at least 4096 (0 for 1 MiB)", l.MaxQueued)
+	case l.OnExceeded > Custom:
+		return o, fmt.Errorf("router: Limits.OnExceeded is %d; use Send, Close or Custom", l.OnExceeded)
+	case l.OnExceeded == Custom && o.OnLimitExceeded == nil:
+		return o, fmt.Errorf("router: Limits.OnExceeded is Custom, which leaves it to Options.OnLimitExceeded; set that hook or use Send")
+	case l.CloseCode != 0 && !l.CloseCode.Valid():
+		return o, fmt.Errorf("router: Limits.CloseCode %d may not be sent; use 1013 or a code from 4000 to 4999", l.CloseCode)
+	case v.PongTimeout < 0 || v.WriteTimeout < 0 || v.IdleTimeout < 0 || v.MaxAge < 0:
+		return o, fmt.Errorf("router: Liveness holds a negative time; only PingInterval may be negative, for never")
+	}
+	o.Origins = append([]string(nil), o.Origins...)
+	for i, origin := range o.Origins {
+		origin = strings.ToLower(strings.TrimSuffix(origin, "/"))
+		if origin == "*" || origin == "" {
+			return o, fmt.Errorf("router: Options.Origins holds %q; list the hosts that may connect, or set InsecureAnyOrigin if you mean any", origin)
+		}
+		if _, err := path.Match(origin, ""); err != nil {
+			return o, fmt.Errorf("router: Options.Origins holds the malformed pattern %q", origin)
+		}
+		o.Origins[i] = origin
+	}
+	o.Subprotocols = append([]string(nil), o.Subprotocols...)
+	return o, nil
+}
+
+func defaultTo[T comparable](v, byDefault T) T {
+	var zero T
+	if v == zero {
+		return byDefault
+	}
+	return v
+}

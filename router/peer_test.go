@@ -1,0 +1,444 @@
+package router_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wskit/wskit/router"
+)
+
+// patience is how long a test waits before it calls something hung. It says
+// nothing about how fast anything should be.
+const patience = 15 * time.Second
+
+// socketServer serves a router on a real loopback socket.
+type socketServer struct {
+	t     *testing.T
+	r     *router.Router
+	addr  string
+	allow []goleak.Option // goroutines that were there before, and the router's own
+
+	mu    sync.Mutex
+	peers []*peer
+}
+
+type said struct {
+	Text string `json:"text"`
+}
+
+// serveSocket serves a router with the request "echo", which answers with its
+// payload, and what register adds. At the end of the test nothing of it may be
+// left.
+func serveSocket(t *testing.T, opts router.Options, register func(*router.Router)) *socketServer {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	r := router.New(opts)
+	router.RPC(r, "echo", func(_ *router.Context, m said) (said, error) { return m, nil })
+	if register != nil {
+		register(r)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs := &http.Server{
+		Handler: r, ReadHeaderTimeout: patience,
+		// The kernel would take megabytes off the server's hands before a client
+		// that does not read is felt.
+		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
+			_ = nc.(*net.TCPConn).SetWriteBuffer(16 << 10)
+			return ctx
+		},
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = hs.Serve(ln)
+	}()
+	s := &socketServer{t: t, r: r, addr: ln.Addr().String(), allow: []goleak.Option{
+		before,
+		goleak.IgnoreAnyFunction("github.com/wskit/wskit/router.(*wheel).run"),
+		goleak.IgnoreAnyFunction("github.com/wskit/wskit/router.(*watchdog).run"),
+		goleak.IgnoreAnyFunction("net/http.(*Server).Serve"),
+	}}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := r.Shutdown(ctx); err != nil {
+			t.Errorf("the router does not shut down: %v", err)
+		}
+		_ = hs.Close()
+		<-served
+		if t.Failed() {
+			return // what is left is likely the same failure
+		}
+		if err := goroutinesLeft(before); err != nil {
+			t.Errorf("goroutines outlive the server: %v", err)
+		}
+	})
+	t.Cleanup(s.hangUpAll) // before that
+	return s
+}
+
+// recovered checks that nothing of earlier clients is left and that the server
+// serves the next one.
+func (s *socketServer) recovered() {
+	s.t.Helper()
+	s.settled()
+	p := s.dial()
+	p.write(echo("next", "client"))
+	p.expect("reply next client")
+	p.bye()
+	s.settled()
+}
+
+// settled waits until nothing of any client is left.
+func (s *socketServer) settled() {
+	s.t.Helper()
+	eventually(s.t, "all connections to be forgotten", func() bool {
+		return s.r.Stats().Connections == 0 && s.r.Topics() == 0
+	})
+	if err := goroutinesLeft(s.allow...); err != nil {
+		s.t.Fatalf("goroutines outlive their connections: %v", err)
+	}
+}
+
+// eventually polls until the condition holds.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for giveUp := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(giveUp) {
+			buf := make([]byte, 1<<20)
+			t.Fatalf("waited %v in vain for %s; goroutines:\n%s", patience, what, buf[:runtime.Stack(buf, true)])
+		}
+	}
+}
+
+// peer is a WebSocket client made by hand: it sends any bytes and shows every
+// frame it gets.
+type peer struct {
+	t  testing.TB
+	nc *net.TCPConn
+	br *bufio.Reader
+
+	closing sync.Once
+}
+
+// handshake is a valid request to open a connection, with further header lines.
+func (s *socketServer) handshake(lines ...string) string {
+	return "GET /ws HTTP/1.1\r\nHost: " + s.addr + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" +
+		strings.Join(append(lines, ""), "\r\n") + "\r\n"
+}
+
+// connect opens a socket and says nothing. It is closed at the end of the test.
+func (s *socketServer) connect() *peer {
+	s.t.Helper()
+	nc, err := net.DialTimeout("tcp", s.addr, patience)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p := &peer{t: s.t, nc: nc.(*net.TCPConn), br: bufio.NewReader(nc)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.peers = append(s.peers, p)
+	return p
+}
+
+// hangUpAll closes the sockets of all clients.
+func (s *socketServer) hangUpAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.peers {
+		p.hangUp()
+	}
+	s.peers = nil
+}
+
+// dial opens a WebSocket connection.
+func (s *socketServer) dial(lines ...string) *peer {
+	s.t.Helper()
+	p := s.connect()
+	p.write([]byte(s.handshake(lines...)))
+	if res := p.response(); res.StatusCode != http.StatusSwitchingProtocols {
+		s.t.Fatalf("the handshake is answered %s", res.Status)
+	}
+	return p
+}
+
+// response reads the answer to a handshake.
+func (p *peer) response() *http.Response {
+	p.t.Helper()
+	_ = p.nc.SetReadDeadline(time.Now().Add(patience))
+	res, err := http.ReadResponse(p.br, nil)
+	if err != nil {
+		p.t.Fatalf("reading the answer to a handshake: %v", err)
+	}
+	return res
+}
+
+// write sends bytes in one write each.
+func (p *peer) write(writes ...[]byte) {
+	p.t.Helper()
+	for _, b := range writes {
+		if err := p.tryWrite(b); err != nil {
+			p.t.Fatalf("writing %d bytes: %v", len(b), err)
+		}
+	}
+}
+
+// tryWrite is for a server that may have hung up.
+func (p *peer) tryWrite(b []byte) error {
+	_ = p.nc.SetWriteDeadline(time.Now().Add(patience))
+	_, err := p.nc.Write(b)
+	return err
+}
+
+// hangUp closes the socket as a crashed client's kernel does.
+func (p *peer) hangUp() { p.closing.Do(func() { _ = p.nc.Close() }) }
+
+// reset closes the socket with a RST in place of a FIN.
+func (p *peer) reset() {
+	_ = p.nc.SetLinger(0)
+	p.hangUp()
+}
+
+// bye closes the connection as the protocol wants it.
+func (p *peer) bye() {
+	p.t.Helper()
+	p.write(closing(1000, ""))
+	p.expect("close 1000", "end")
+	p.hangUp()
+}
+
+// received is a frame from the server.
+type received struct {
+	b0      byte
+	payload []byte
+}
+
+// read returns the next frame; io.EOF stands for any end of the stream between
+// two frames.
+func (p *peer) read() (f received, err error) {
+	_ = p.nc.SetReadDeadline(time.Now().Add(patience))
+	var head [10]byte
+	if _, err := io.ReadFull(p.br, head[:2]); err != nil {
+		var ne net.Error
+		if errors.As(err, &ne) && ne.Timeout() {
+			return f, fmt.Errorf("nothing came within %v", patience)
+		}
+		return f, io.EOF
+	}
+	if head[1]&0x80 != 0 {
+		return f, fmt.Errorf("the server sent a masked frame")
+	}
+	n := uint64(head[1])
+	switch n {
+	case 126:
+		if _, err := io.ReadFull(p.br, head[2:4]); err != nil {
+			return f, fmt.Errorf("within a header: %w", err)
+		}
+		n = uint64(binary.BigEndian.Uint16(head[2:]))
+	case 127:
+		if _, err := io.ReadFull(p.br, head[2:10]); err != nil {
+			return f, fmt.Errorf("within a header: %w", err)
+		}
+		n = binary.BigEndian.Uint64(head[2:])
+	}
+	f.b0, f.payload = head[0], make([]byte, n)
+	if _, err := io.ReadFull(p.br, f.payload); err != nil {
+		return f, fmt.Errorf("within a frame of %d bytes: %w", n, err)
+	}
+	return f, nil
+}
+
+// next reads a frame and says what it is.
+func (p *peer) next() string {
+	p.t.Helper()
+	f, err := p.read()
+	switch {
+	case err == io.EOF:
+		return "end"
+	case err != nil:
+		return "error: " + err.Error()
+	}
+	return f.String()
+}
+
+// expect reads frames and compares what they are.
+func (p *peer) expect(want ...string) {
+	p.t.Helper()
+	for _, w := range want {
+		if got := p.next(); got != w {
+			p.t.Fatalf("got %.300q, want %.300q", got, w)
+		}
+	}
+}
+
+// expectInAnyOrder reads as many frames as are wanted and compares them.
+func (p *peer) expectInAnyOrder(want ...string) {
+	p.t.Helper()
+	var got []string
+	for range want {
+		got = append(got, p.next())
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		p.t.Fatalf("got %.300q, want %.300q", got, want)
+	}
+}
+
+// rest reads all that comes until the stream ends.
+func (p *peer) rest() (frames []string) {
+	for {
+		f := p.next()
+		frames = append(frames, f)
+		if f == "end" || strings.HasPrefix(f, "error: ") {
+			return frames
+		}
+	}
+}
+
+// String describes a frame: "reply <id> <text>", "RPC_ERROR <id> <code>",
+// "ERROR <code>", "pong <payload>", "close <code>", an event by its type and
+// payload.
+func (f received) String() string {
+	switch f.b0 {
+	case 0x81:
+		var m struct {
+			Type string
+			Meta struct{ CorrelationID string }
+			// Payload is kept as it is for events.
+			Payload json.RawMessage
+		}
+		if err := json.Unmarshal(f.payload, &m); err != nil {
+			return fmt.Sprintf("text that is not JSON (%v): %.100q", err, f.payload)
+		}
+		switch id := m.Meta.CorrelationID; {
+		case m.Type == "ERROR" && id == "":
+			return "ERROR " + codeOf(m.Payload)
+		case m.Type == "RPC_ERROR":
+			return "RPC_ERROR " + id + " " + codeOf(m.Payload)
+		case id != "" && strings.HasSuffix(m.Type, ".reply"):
+			var s said
+			_ = json.Unmarshal(m.Payload, &s)
+			return "reply " + id + " " + s.Text
+		default:
+			return m.Type + " " + string(m.Payload)
+		}
+	case 0x88:
+		if len(f.payload) < 2 {
+			return "close"
+		}
+		return fmt.Sprintf("close %d", binary.BigEndian.Uint16(f.payload))
+	case 0x89:
+		return "ping " + string(f.payload)
+	case 0x8A:
+		return "pong " + string(f.payload)
+	default:
+		return fmt.Sprintf("frame %#x %.100q", f.b0, f.payload)
+	}
+}
+
+func codeOf(payload []byte) string {
+	var e struct {
+		Code      string
+		Retryable *bool
+	}
+	_ = json.Unmarshal(payload, &e)
+	if e.Retryable == nil {
+		return e.Code + " without retryable"
+	}
+	return e.Code
+}
+
+// rawFrame is a client's frame in which everything can be wrong.
+type rawFrame struct {
+	b0       byte // FIN, reserved bits, opcode
+	payload  string
+	unmasked bool
+	length   byte   // 126 or 127: the form of the length, needed or not
+	declared uint64 // in place of the payload's length
+}
+
+const (
+	fin, rsv1, rsv2, rsv3 = 0x80, 0x40, 0x20, 0x10
+
+	opCont, opText, opBinary, opClose, opPing, opPong = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
+)
+
+// mask has a zero byte, four different ones, and one with the high bit.
+var mask = [4]byte{0x37, 0x00, 0xFA, 0x21}
+
+func (f rawFrame) bytes() []byte {
+	n := uint64(len(f.payload))
+	if f.declared > 0 {
+		n = f.declared
+	}
+	form := f.length
+	switch {
+	case form != 0:
+	case n <= 125:
+		form = byte(n)
+	case n <= 0xFFFF:
+		form = 126
+	default:
+		form = 127
+	}
+	maskBit := byte(0x80)
+	if f.unmasked {
+		maskBit = 0
+	}
+	b := []byte{f.b0, maskBit | form}
+	switch form {
+	case 126:
+		b = binary.BigEndian.AppendUint16(b, uint16(n))
+	case 127:
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	if f.unmasked {
+		return append(b, f.payload...)
+	}
+	b = append(b, mask[:]...)
+	for i := range len(f.payload) {
+		b = append(b, f.payload[i]^mask[i%4])
+	}
+	return b
+}
+
+func frame(b0 byte, payload string) []byte { return rawFrame{b0: b0, payload: payload}.bytes() }
+
+// Frames that are as they should be.
+func textFrame(payload string) []byte { return frame(fin|opText, payload) }
+func ping(payload string) []byte      { return frame(fin|opPing, payload) }
+func pong(payload string) []byte      { return frame(fin|opPong, payload) }
+
+func closing(code uint16, reason string) []byte {
+	return frame(fin|opClose, string(binary.BigEndian.AppendUint16(nil, code))+reason)
+}
+
+func echoJSON(id, text string) string {
+	return fmt.Sprintf(`{"type":"echo","meta":{"correlationId":%q},"payload":{"text":%q}}`, id, text)
+}
+
+// echo is a request that is answered "reply <id> <text>".
+func echo(id, s string) []byte { return textFrame(echoJSON(id, s)) }
+
+func join(frames ...[]byte) []byte { return bytes.Join(frames, nil) }

@@ -1,0 +1,143 @@
+package router
+
+import (
+	"context"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/wire"
+)
+
+// Overflow says what happens to a published message at a subscriber whose queue
+// is full (Limits.MaxQueued), because its client reads too slowly.
+type Overflow uint8
+
+const (
+	// Disconnect closes the subscriber's connection with 4008, so that no
+	// client goes on with a gap it does not know of. The default.
+	Disconnect = Overflow(wire.Disconnect)
+	// DropOldest drops the subscriber's oldest messages that were published
+	// with DropOldest or LatestOnly. If that does not make enough room, it
+	// drops the message itself.
+	DropOldest = Overflow(wire.DropOldest)
+	// DropNewest drops the message for this subscriber.
+	DropNewest = Overflow(wire.DropNewest)
+	// LatestOnly lets the message replace one of the same topic and type that
+	// still waits, even in a queue that is not full: for positions and gauges,
+	// of which only the last matters. With nothing to replace in a full queue,
+	// it does what DropOldest does.
+	LatestOnly = Overflow(wire.LatestOnly)
+)
+
+// PublishOptions are what one message may have of its own.
+type PublishOptions struct {
+	// Overflow is what happens at a subscriber that reads too slowly. Default:
+	// Disconnect.
+	Overflow Overflow
+	// ExceptSelf leaves out the connection that publishes. It has no effect on
+	// Router.Publish, which has none.
+	ExceptSelf bool
+}
+
+// Publish sends an event to all subscribers of a topic, from outside of a handler
+// but in the connection's name, see PublishOptions.ExceptSelf. Apart from that it
+// is [Context.Publish]. ctx is handed to the broker.
+func (c *Conn) Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error {
+	return c.router.publish(ctx, c, false, topic, typ, payload, opts)
+}
+
+// publish encodes a message once and hands it to the broker, or, without one, to
+// the topic's members. What a batch publishes to them leaves when the batch ends.
+func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, typ string, payload any, opts []PublishOptions) error {
+	if err := checkTopic(topic); err != nil {
+		return err
+	}
+	m := pubsub.Message{Topic: topic}
+	switch len(opts) {
+	case 0:
+	case 1:
+		o := opts[0]
+		if o.Overflow > LatestOnly {
+			return errors.Internal.Errorf("router: PublishOptions.Overflow is %d; use Disconnect, DropOldest, DropNewest or LatestOnly", o.Overflow)
+		}
+		m.Overflow = uint8(o.Overflow)
+		if o.ExceptSelf && from != nil {
+			m.Except = from.id
+		}
+		if o.Overflow == LatestOnly {
+			m.Key = topic + "\x00" + typ
+		}
+	default:
+		return errors.Internal.Errorf("router: %d PublishOptions are given; merge them into one", len(opts))
+	}
+	b := newOutgoing()
+	defer b.free()
+	if err := b.event(typ, payload); err != nil {
+		return err
+	}
+	m.Frame = append([]byte(nil), b.Bytes()[wire.HeaderRoom:]...)
+	if r.opts.Broker == nil {
+		if !batched {
+			r.topics.deliver(m, nil)
+			return nil
+		}
+		later := from.spreading()
+		r.topics.deliver(m, later)
+		full := len(later.conns) > 0 && len(m.Frame) >= spreadFrame
+		later.mu.Unlock()
+		if full {
+			later.flush()
+		}
+		return nil
+	}
+	return r.opts.Broker.Publish(ctx, m)
+}
+
+// spreadFrame is a message so large that holding it back for others saves nothing.
+const spreadFrame = 16 << 10
+
+// deliver hands a message to the members of its topic in this process. The frame
+// is made once, and once more for those who agreed on compression. With later,
+// which is locked, flushing is left to it.
+func (t *topic) deliver(m pubsub.Message, later *spread) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if len(t.members) == 0 {
+		return
+	}
+	var deflated []byte
+	plain := wire.PutHeader(append(make([]byte, wire.HeaderRoom, wire.HeaderRoom+len(m.Frame)), m.Frame...), false)
+	overflow := wire.Overflow(m.Overflow)
+	for _, member := range t.members {
+		c := member.conn
+		if m.Except != "" && c.id == m.Except {
+			continue
+		}
+		frame := plain
+		if c.deflate && len(m.Frame) >= wire.DeflateThreshold {
+			if deflated == nil {
+				deflated = deflate(m.Frame, plain)
+			}
+			frame = deflated
+		}
+		// A member that is closing, or that this message makes too slow, is
+		// dealt with by its outbox: no concern of the others.
+		first, err := c.stream.Out.AppendShared(frame, overflow, m.Key)
+		switch {
+		case err != nil:
+		case later == nil:
+			c.stream.Out.Flush()
+		case first:
+			later.add(c)
+		}
+	}
+}
+
+func deflate(payload, plain []byte) []byte {
+	b := newOutgoing()
+	defer b.free()
+	if err := wire.Deflate(&b.Buffer, payload); err != nil {
+		return plain
+	}
+	return wire.PutHeader(append([]byte(nil), b.Bytes()...), true)
+}

@@ -1,0 +1,198 @@
+// Package router serves WebSocket connections: it decodes each message into the
+// type its handler takes, checks it, and sends the answer.
+//
+//	r := router.New(router.Options{})
+//	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{
+//		Capacity: 200, Refill: 100, Per: time.Second,
+//	})))
+//
+//	router.On(r, "chat.send", func(c *router.Context, m Send) error {
+//		return c.Publish("room:"+m.Room, "chat.message", Message{From: c.UserID(), Text: m.Text})
+//	})
+//	router.RPC(r, "room.join", func(c *router.Context, q Join) (Joined, error) {
+//		return Joined{Room: q.Room}, c.Subscribe("room:" + q.Room)
+//	})
+//
+//	http.Handle("/ws", r)
+//
+// # The way of a frame
+//
+// A frame is checked for its size, then its envelope is peeked at, then the
+// middleware of [Router.Use] decides whether it passes: all of that without
+// decoding its payload. What passes is decoded, validated and handed to its
+// handler. Every frame that fails on the way is answered; see PROTOCOL.md for
+// the wire. dispatch.go is that way in one function.
+//
+// # Order and concurrency
+//
+// The messages of one connection are handled one at a time in order of arrival,
+// unless a route asks for concurrency; different connections are handled at
+// once. While a handler takes its time, the connection is still read: a client
+// can cancel a request, and a connection that ends cancels the contexts of its
+// handlers.
+package router
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wskit/wskit/ingress"
+)
+
+// Router is an http.Handler that upgrades requests to WebSocket connections and
+// serves them. Make it with [New], register types and middleware, serve it, and
+// end it with [Router.Shutdown]. All its methods may be called from any goroutine.
+type Router struct {
+	opts  Options
+	epoch time.Time // of the times that connections keep
+
+	ctx    context.Context // cancelled when Shutdown is through
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	routes   map[string]*route
+	before   []ingress.Middleware
+	around   []Middleware
+	serving  *serving // set by the first connection: from then on nothing can be registered
+	conns    connList
+	emptied  chan struct{} // closed by the last connection's end, while draining
+	draining atomic.Bool
+
+	frozen   atomic.Pointer[serving]
+	topics   topics
+	wheel    wheel
+	watchdog watchdog
+	limits   limitHook
+	stats    counters
+	handlers handlerCount
+}
+
+// serving is what connections need of the registrations, which are final by
+// then.
+type serving struct {
+	routes  map[string]*route
+	ingress ingress.Handler
+}
+
+// New returns a Router. It panics if the options make no sense, with a message
+// that says what to change.
+func New(opts Options) *Router {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		panic(err.Error())
+	}
+	r := &Router{opts: opts, epoch: time.Now(), routes: make(map[string]*route)}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.watchdog.stop = r.ctx.Done()
+	r.topics.init(r)
+	r.wheel.init(r)
+	r.limits.init(r)
+	return r
+}
+
+// Use adds middleware that every frame goes through before its payload is
+// decoded, in the order in which it was added; its errors are the frame's answer.
+// It panics once the router has served a connection.
+func (r *Router) Use(middleware ...ingress.Middleware) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.serving != nil {
+		panic("router: Use is called after the router has served a connection; add all middleware before http.Serve")
+	}
+	r.before = append(r.before, middleware...)
+}
+
+// UseHandler adds middleware around the handlers of all routes, whether they are
+// registered before or after it; the first that was added is the outermost. It
+// sees messages that have been decoded and validated. It panics once the router
+// has served a connection.
+func (r *Router) UseHandler(middleware ...Middleware) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.serving != nil {
+		panic("router: UseHandler is called after the router has served a connection; add all middleware before http.Serve")
+	}
+	r.around = append(r.around, middleware...)
+}
+
+// freeze makes the registrations final.
+func (r *Router) freeze() *serving {
+	if s := r.frozen.Load(); s != nil {
+		return s
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.serving != nil {
+		return r.serving
+	}
+	s := &serving{
+		routes:  make(map[string]*route, len(r.routes)+2),
+		ingress: ingress.Chain(ingress.Pass, r.before...),
+	}
+	for typ, rt := range r.routes {
+		rt.handle = handler(rt, r.around)
+		s.routes[typ] = rt
+	}
+	for _, rt := range builtin {
+		s.routes[rt.typ] = rt
+	}
+	r.serving = s
+	r.frozen.Store(s)
+	return s
+}
+
+// handler composes the middleware around a route's typed handler.
+func handler(rt *route, around []Middleware) Handler {
+	h := func(c *Context) error {
+		c.called = true
+		c.out.Truncate(c.head) // middleware may try again
+		return rt.codec.call(c, c.lent, &c.out)
+	}
+	for i := len(rt.opts.Use) - 1; i >= 0; i-- {
+		h = rt.opts.Use[i](h)
+	}
+	for i := len(around) - 1; i >= 0; i-- {
+		h = around[i](h)
+	}
+	return h
+}
+
+// Publish sends an event to the subscribers of a topic, from outside of a
+// handler. See [Context.Publish]. ctx is handed to the broker.
+func (r *Router) Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error {
+	return r.publish(ctx, nil, false, topic, typ, payload, opts)
+}
+
+// Stats are counters since the Router was made, except for Connections. They are
+// read one by one, so they may differ by what happens meanwhile.
+type Stats struct {
+	Connections   int64 // open now
+	Accepted      int64 // connections accepted
+	Rejected      int64 // frames refused by a limit of any kind
+	SlowConsumers int64 // connections closed because they read too slowly
+	FramesDropped int64 // frames that were to be sent and never left
+	Faults        int64 // what OnError was told: errors without a code, panics
+	HooksMissed   int64 // rejections that OnLimitExceeded was too slow to hear of
+}
+
+type counters struct {
+	connections, accepted, rejected, slow, dropped, faults, missed atomic.Int64
+}
+
+// Stats returns the counters, of this process.
+func (r *Router) Stats() Stats {
+	return Stats{
+		Connections:   r.stats.connections.Load(),
+		Accepted:      r.stats.accepted.Load(),
+		Rejected:      r.stats.rejected.Load(),
+		SlowConsumers: r.stats.slow.Load(),
+		FramesDropped: r.stats.dropped.Load(),
+		Faults:        r.stats.faults.Load(),
+		HooksMissed:   r.stats.missed.Load(),
+	}
+}
+
+var _ http.Handler = (*Router)(nil)

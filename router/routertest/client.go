@@ -1,0 +1,350 @@
+package routertest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// DialOptions configure a client.
+type DialOptions struct {
+	// Token is sent as the subprotocol bearer.<token>.
+	Token string
+	// Header is sent with the handshake.
+	Header http.Header
+	// Query is the request's raw query.
+	Query string
+}
+
+// Client is one connection to the server, seen from the other end.
+type Client struct {
+	t    testing.TB
+	ws   *websocket.Conn
+	done chan struct{} // closed when the connection has ended
+	deaf atomic.Bool   // leaves pings unanswered
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when anything below changes
+	inbox   []Frame
+	closed  *websocket.CloseError
+	err     error
+	nextID  int
+}
+
+// Frame is a frame from the server.
+type Frame struct {
+	Type string `json:"type"`
+	Meta struct {
+		CorrelationID string `json:"correlationId"`
+	} `json:"meta"`
+	Payload jsontext.Value `json:"payload"`
+	// Raw is the frame as it came.
+	Raw jsontext.Value `json:"-"`
+}
+
+// Failure is the payload of ERROR and RPC_ERROR.
+type Failure struct {
+	Code      errors.Code `json:"code"`
+	Message   string      `json:"message"`
+	Retryable bool        `json:"retryable"`
+	// RetryAfterMs is nil when it is absent or null.
+	RetryAfterMs *int64         `json:"retryAfterMs"`
+	Details      jsontext.Value `json:"details"`
+}
+
+// Dial connects a client; the test fails if it is refused. The connection is
+// closed at the end of the test.
+func (s *Server) Dial(opts ...DialOptions) *Client {
+	s.t.Helper()
+	c, _, err := s.TryDial(opts...)
+	if err != nil {
+		s.t.Fatalf("routertest: dial: %v", err)
+	}
+	return c
+}
+
+// TryDial connects a client that may be refused: then the response tells how.
+func (s *Server) TryDial(opts ...DialOptions) (*Client, *http.Response, error) {
+	s.t.Helper()
+	var o DialOptions
+	if len(opts) > 0 {
+		o = opts[0]
+	}
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.listener.dial(ctx) },
+	}
+	s.t.Cleanup(transport.CloseIdleConnections)
+	dial := &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, HTTPHeader: o.Header}
+	if o.Token != "" {
+		dial.Subprotocols = []string{"bearer." + o.Token}
+	}
+	c := &Client{t: s.t, done: make(chan struct{}), changed: make(chan struct{})}
+	dial.OnPingReceived = func(context.Context, []byte) bool { return !c.deaf.Load() }
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	ws, res, err := websocket.Dial(ctx, "ws://routertest/?"+o.Query, dial)
+	if err != nil {
+		return nil, res, err
+	}
+	ws.SetReadLimit(-1)
+	c.ws = ws
+	go c.receive()
+	s.t.Cleanup(func() {
+		_ = ws.CloseNow()
+		<-c.done
+	})
+	return c, res, nil
+}
+
+func (c *Client) receive() {
+	defer close(c.done)
+	for {
+		_, data, err := c.ws.Read(context.Background())
+		var f Frame
+		if err == nil {
+			err = json.Unmarshal(data, &f)
+			f.Raw = data
+		}
+		c.mu.Lock()
+		if err != nil {
+			c.err = err
+			if ce, ok := errors.AsType[websocket.CloseError](err); ok {
+				c.closed = &ce
+			}
+		} else {
+			c.inbox = append(c.inbox, f)
+		}
+		close(c.changed)
+		c.changed = make(chan struct{})
+		c.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Send sends an event.
+func (c *Client) Send(typ string, payload any) {
+	c.t.Helper()
+	c.write(map[string]any{"type": typ, "payload": payload})
+}
+
+// SendRaw sends a text frame as it is.
+func (c *Client) SendRaw(frame string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := c.ws.Write(ctx, websocket.MessageText, []byte(frame)); err != nil {
+		c.t.Fatalf("routertest: send: %v", err)
+	}
+}
+
+func (c *Client) write(frame map[string]any) {
+	c.t.Helper()
+	b, err := json.Marshal(frame)
+	if err != nil {
+		c.t.Fatalf("routertest: the payload does not encode: %v", err)
+	}
+	c.SendRaw(string(b))
+}
+
+// Request is a request that has been sent.
+type Request struct {
+	// ID is its correlation id.
+	ID   string
+	c    *Client
+	what string
+}
+
+// Request sends a request. Expect its answer with [ExpectReply] or
+// [Request.ExpectError].
+func (c *Client) Request(typ string, payload any) *Request {
+	c.t.Helper()
+	c.mu.Lock()
+	c.nextID++
+	id := "t" + strconv.Itoa(c.nextID)
+	c.mu.Unlock()
+	c.write(map[string]any{"type": typ, "meta": map[string]any{"correlationId": id}, "payload": payload})
+	return &Request{ID: id, c: c, what: fmt.Sprintf("%s (request %s)", typ, id)}
+}
+
+// Abort takes the request back.
+func (q *Request) Abort() {
+	q.c.t.Helper()
+	q.c.write(map[string]any{"type": "$ws:abort", "meta": map[string]any{"correlationId": q.ID}})
+}
+
+// ExpectReply waits for the reply to a request and decodes it. An error in its
+// place fails the test.
+func ExpectReply[T any](q *Request) T {
+	q.c.t.Helper()
+	f := q.c.expect("a reply to "+q.what, func(f Frame) bool {
+		return f.Meta.CorrelationID == q.ID && f.Type != progressType
+	})
+	if f.Type == "RPC_ERROR" {
+		q.c.t.Fatalf("routertest: expected a reply to %s, got RPC_ERROR %s", q.what, f.Payload)
+	}
+	return decode[T](q.c, f)
+}
+
+// ExpectError waits for the request to fail with a code.
+func (q *Request) ExpectError(code errors.Code) Failure {
+	q.c.t.Helper()
+	f := q.c.expect(string(code)+" for "+q.what, func(f Frame) bool {
+		return f.Meta.CorrelationID == q.ID && f.Type != progressType
+	})
+	if f.Type != "RPC_ERROR" {
+		q.c.t.Fatalf("routertest: expected %s for %s, got the reply %s %s", code, q.what, f.Type, f.Payload)
+	}
+	return q.c.failure(code, f)
+}
+
+const progressType = "$ws:rpc-progress"
+
+// ExpectProgress waits for the next progress of a request and decodes it.
+func ExpectProgress[T any](q *Request) T {
+	q.c.t.Helper()
+	return decode[T](q.c, q.c.expect("progress of "+q.what, func(f Frame) bool {
+		return f.Meta.CorrelationID == q.ID && f.Type == progressType
+	}))
+}
+
+// ExpectEvent waits for the next event of a type and decodes it. Events of other
+// types stay until they are expected.
+func ExpectEvent[T any](c *Client, typ string) T {
+	c.t.Helper()
+	return decode[T](c, c.expect("the event "+typ, func(f Frame) bool {
+		return f.Type == typ && f.Meta.CorrelationID == ""
+	}))
+}
+
+// ExpectAny waits for the next frame of a type, event or not.
+func (c *Client) ExpectAny(typ string) Frame {
+	c.t.Helper()
+	return c.expect("a frame of the type "+typ, func(f Frame) bool { return f.Type == typ })
+}
+
+// ExpectError waits for an ERROR frame, the failure of an event, with a code.
+func (c *Client) ExpectError(code errors.Code) Failure {
+	c.t.Helper()
+	return c.failure(code, c.expect("ERROR "+string(code), func(f Frame) bool { return f.Type == "ERROR" }))
+}
+
+// ExpectFailure waits for the RPC_ERROR that answers a correlation id, whatever its
+// code.
+func ExpectFailure(c *Client, id string) Failure {
+	c.t.Helper()
+	return decode[Failure](c, c.expect("RPC_ERROR for "+id, func(f Frame) bool {
+		return f.Type == "RPC_ERROR" && f.Meta.CorrelationID == id
+	}))
+}
+
+// ExpectClose waits for the server to close the connection and returns the
+// reason. The code 1006 stands for an end without a close frame.
+func (c *Client) ExpectClose(code errors.CloseCode) (reason string) {
+	c.t.Helper()
+	return c.ExpectCloseWithin(Patience, code)
+}
+
+// ExpectCloseWithin is ExpectClose with a patience of its own.
+func (c *Client) ExpectCloseWithin(patience time.Duration, code errors.CloseCode) (reason string) {
+	c.t.Helper()
+	select {
+	case <-c.done:
+	case <-time.After(patience):
+		c.t.Fatalf("routertest: expected the connection to be closed with %d; it is open", code)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	got := websocket.CloseError{Code: 1006}
+	if c.closed != nil {
+		got = *c.closed
+	}
+	if got.Code != websocket.StatusCode(code) {
+		c.t.Fatalf("routertest: expected the connection to be closed with %d, got %d %q (%v)", code, got.Code, got.Reason, c.err)
+	}
+	return got.Reason
+}
+
+// Frames returns the frames that have come and have not been expected, and
+// forgets them.
+func (c *Client) Frames() []Frame {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.inbox
+	c.inbox = nil
+	return f
+}
+
+// Close closes the connection from the client's side, as a page does that is left.
+func (c *Client) Close() { _ = c.ws.Close(websocket.StatusNormalClosure, "") }
+
+// Vanish ends the connection without a closing handshake, as a lost network does.
+func (c *Client) Vanish() { _ = c.ws.CloseNow() }
+
+// IgnorePings makes the client leave pings unanswered from now on.
+func (c *Client) IgnorePings() { c.deaf.Store(true) }
+
+// expect takes the first frame that matches out of the inbox.
+func (c *Client) expect(what string, match func(Frame) bool) Frame {
+	c.t.Helper()
+	timeout := time.NewTimer(Patience)
+	defer timeout.Stop()
+	for {
+		c.mu.Lock()
+		for i, f := range c.inbox {
+			if match(f) {
+				c.inbox = append(c.inbox[:i:i], c.inbox[i+1:]...)
+				c.mu.Unlock()
+				return f
+			}
+		}
+		changed, ended, inbox := c.changed, c.err, fmt.Sprint(c.inbox)
+		c.mu.Unlock()
+		if ended != nil {
+			c.t.Fatalf("routertest: expected %s, but the connection has ended: %v; frames: %s", what, ended, inbox)
+		}
+		select {
+		case <-changed:
+		case <-timeout.C:
+			c.t.Fatalf("routertest: expected %s, none came within %v; other frames: %s", what, Patience, inbox)
+		}
+	}
+}
+
+func (c *Client) failure(code errors.Code, f Frame) Failure {
+	c.t.Helper()
+	fail := decode[Failure](c, f)
+	if fail.Code != code {
+		c.t.Fatalf("routertest: expected %s, got %s %s", code, f.Type, f.Payload)
+	}
+	return fail
+}
+
+func decode[T any](c *Client, f Frame) (v T) {
+	c.t.Helper()
+	if f.Payload == nil {
+		return v
+	}
+	if err := json.Unmarshal(f.Payload, &v); err != nil {
+		c.t.Fatalf("routertest: the payload of %s does not decode into %T: %v: %s", f.Type, v, err, f.Payload)
+	}
+	return v
+}
+
+// String shows a frame in a test's message: its type, correlation id and payload.
+func (f Frame) String() string {
+	return fmt.Sprintf("{%s %s %s}", f.Type, f.Meta.CorrelationID, f.Payload)
+}

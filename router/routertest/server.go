@@ -1,0 +1,117 @@
+// Package routertest lets an application test its handlers against a real router
+// without sockets: [New] serves the router in memory, [Server.Dial] connects a
+// client, and the client sends messages and expects what comes back.
+//
+//	func TestJoin(t *testing.T) {
+//		c := routertest.New(t, newRouter()).Dial()
+//		q := c.Request("room.join", Join{Room: "a"})
+//		if got := routertest.ExpectReply[Joined](q); got.Members != 1 {
+//			t.Errorf("got %+v", got)
+//		}
+//	}
+//
+// Everything but the socket is what runs in production: the HTTP server, the
+// handshake, the framing. It works inside of testing/synctest, where an
+// expectation that is not met fails without waiting.
+package routertest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/router"
+)
+
+// Patience is how long an expectation waits before it fails. Within synctest no
+// real time passes.
+const Patience = 10 * time.Second
+
+// Server serves a router to clients of the same process.
+type Server struct {
+	t        testing.TB
+	router   *router.Router
+	listener *pipeListener
+	http     *http.Server
+	done     chan struct{}
+}
+
+// New serves r until the test ends. At the end it shuts the router down, which
+// fails the test if a handler does not return.
+func New(t testing.TB, r *router.Router) *Server {
+	t.Helper()
+	s := &Server{
+		t: t, router: r,
+		listener: &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})},
+		http:     &http.Server{Handler: r, ReadHeaderTimeout: Patience},
+		done:     make(chan struct{}),
+	}
+	go func() {
+		defer close(s.done)
+		_ = s.http.Serve(s.listener)
+	}()
+	t.Cleanup(s.close)
+	return s
+}
+
+func (s *Server) close() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := s.router.Shutdown(ctx); err != nil {
+		s.t.Errorf("routertest: the router does not shut down: %v; does a handler ignore its context?", err)
+	}
+	_ = s.http.Close()
+	<-s.done
+}
+
+// pipeListener is a net.Listener whose connections are pipes.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return pipeAddr{} }
+
+func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.conns <- pipeConn{server}:
+		return client, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// pipeConn gives the server's end of a pipe the address of a TCP connection, so
+// that limits by address work.
+type pipeConn struct{ net.Conn }
+
+func (pipeConn) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
+}
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "routertest" }

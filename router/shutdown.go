@@ -1,0 +1,172 @@
+package router
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// A drain closes connections in batches, so that neither this process nor those
+// that take the clients over are hit by all at once.
+const (
+	drainBatch = 500
+	drainPause = 20 * time.Millisecond
+)
+
+// connList is a list of all connections.
+type connList struct{ first *Conn }
+
+// connLink is a connection's place in it.
+type connLink struct{ prev, next *Conn }
+
+func (r *Router) add(c *Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.list.next = r.conns.first
+	if c.list.next != nil {
+		c.list.next.list.prev = c
+	}
+	r.conns.first = c
+	r.stats.connections.Add(1)
+}
+
+func (r *Router) remove(c *Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.list.prev != nil {
+		c.list.prev.list.next = c.list.next
+	} else {
+		r.conns.first = c.list.next
+	}
+	if c.list.next != nil {
+		c.list.next.list.prev = c.list.prev
+	}
+	c.list = connLink{}
+	r.stats.connections.Add(-1)
+	if r.conns.first == nil && r.emptied != nil {
+		close(r.emptied)
+		r.emptied = nil
+	}
+}
+
+func (r *Router) all() []*Conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*Conn
+	for c := r.conns.first; c != nil; c = c.list.next {
+		all = append(all, c)
+	}
+	return all
+}
+
+// Shutdown drains the router: handshakes are refused with 503; messages that are
+// being handled, or wait for their turn, are handled and answered, while others
+// that still come are answered UNAVAILABLE; and each connection that has none
+// left is closed with 1001. The reason {"retryAfterMs":n} says when to come back,
+// at random within Options.DrainWindow, for which Shutdown does not wait.
+//
+// It returns nil when all connections have ended and OnClose has returned for
+// each; or, when ctx is done, its error, having cut off those that were left and
+// cancelled their handlers' contexts. http.Server.Shutdown does neither for
+// connections that have been upgraded: call this before it. A Router that has
+// been shut down serves no more.
+func (r *Router) Shutdown(ctx context.Context) error {
+	r.draining.Store(true)
+	defer r.cancel()
+	for i, c := range r.all() {
+		if i > 0 && i%drainBatch == 0 {
+			select {
+			case <-time.After(drainPause):
+			case <-ctx.Done():
+			}
+		}
+		c.beginDrain()
+	}
+	emptied := make(chan struct{})
+	r.mu.Lock()
+	if r.conns.first == nil {
+		close(emptied)
+	} else if r.emptied == nil {
+		r.emptied = emptied
+	} else {
+		emptied = r.emptied // another Shutdown waits, too
+	}
+	r.mu.Unlock()
+	select {
+	case <-emptied:
+		// Handlers of connections that ended before them.
+		return r.handlers.wait(ctx)
+	case <-ctx.Done():
+	}
+	for _, c := range r.all() {
+		c.note(CloseInfo{Code: closeAbnormal, ByServer: true, Err: ctx.Err()})
+		c.stream.Abort()
+		c.end(ctx.Err())
+	}
+	return ctx.Err()
+}
+
+// handlerCount counts the handlers that do not run on their connection's reader, and
+// so may outlive the connection.
+type handlerCount struct {
+	mu   sync.Mutex
+	n    int
+	none chan struct{} // closed when n becomes 0, if somebody waits
+}
+
+func (h *handlerCount) add(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.n += n; h.n == 0 && h.none != nil {
+		close(h.none)
+		h.none = nil
+	}
+}
+
+func (h *handlerCount) wait(ctx context.Context) error {
+	h.mu.Lock()
+	if h.n > 0 && h.none == nil {
+		h.none = make(chan struct{})
+	}
+	none := h.none
+	h.mu.Unlock()
+	if none == nil {
+		return nil
+	}
+	select {
+	case <-none:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// drainHint is a moment of the drain's window, at random.
+func (r *Router) drainHint() time.Duration {
+	if r.opts.DrainWindow <= 0 {
+		return 0
+	}
+	return rand.N(r.opts.DrainWindow)
+}
+
+func (c *Conn) drainError() error {
+	return errors.Unavailable.New("the server is shutting down").WithRetryAfter(c.router.drainHint())
+}
+
+func (c *Conn) beginDrain() {
+	c.draining.Store(true)
+	c.drained()
+}
+
+// drained closes a draining connection if nothing of it is being handled.
+func (c *Conn) drained() {
+	c.mu.Lock()
+	busy := c.turn.Load()&turnMask != turnFree || len(c.open) > 0 || len(c.waiting) > 0
+	c.mu.Unlock()
+	if !busy {
+		c.Close(errors.CloseGoingAway, retryAfterReason(c.router.drainHint()))
+	}
+}

@@ -1,0 +1,235 @@
+package router
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// maxTopicLength bounds the name of a topic, in bytes.
+const maxTopicLength = 256
+
+// topics are the topics that have members in this process.
+type topics struct {
+	r  *Router
+	mu sync.RWMutex
+	m  map[string]*topic
+}
+
+// topic is a topic with its members. It is subscribed to with the broker for as
+// long as it has any.
+type topic struct {
+	name string
+	refs int // members, and those about to become one; guarded by topics.mu
+
+	mu      sync.RWMutex
+	members []*member
+	sub     pubsub.Subscription // nil without members, and without a broker
+}
+
+// member is a connection's place in a topic.
+type member struct {
+	conn  *Conn
+	topic *topic
+	index int // in topic.members, or joining or left; guarded by topic.mu
+}
+
+const (
+	joining = -1
+	left    = -2 // before it could join, if it had not yet
+)
+
+func (ts *topics) init(r *Router) {
+	ts.r = r
+	ts.m = make(map[string]*topic)
+}
+
+func checkTopic(name string) error {
+	if name == "" || len(name) > maxTopicLength {
+		return errors.InvalidArgument.Errorf("a topic's name has 1 to %d bytes, this one %d", maxTopicLength, len(name))
+	}
+	return nil
+}
+
+func (ts *topics) deliver(m pubsub.Message, later *spread) {
+	ts.mu.RLock()
+	t := ts.m[m.Topic]
+	ts.mu.RUnlock()
+	if t != nil {
+		t.deliver(m, later)
+	}
+}
+
+func (ts *topics) acquire(name string) *topic {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.m[name]
+	if t == nil {
+		t = &topic{name: name}
+		ts.m[name] = t
+	}
+	t.refs++
+	return t
+}
+
+func (ts *topics) release(t *topic) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t.refs--; t.refs == 0 {
+		delete(ts.m, t.name)
+	}
+}
+
+// Topics returns how many topics have members in this process.
+func (r *Router) Topics() int {
+	r.topics.mu.RLock()
+	defer r.topics.mu.RUnlock()
+	return len(r.topics.m)
+}
+
+// Members returns how many connections of this process are members of a topic.
+func (r *Router) Members(topic string) int {
+	r.topics.mu.RLock()
+	t := r.topics.m[topic]
+	r.topics.mu.RUnlock()
+	if t == nil {
+		return 0
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.members)
+}
+
+func (c *Conn) subscribe(ctx context.Context, name string) error {
+	if err := checkTopic(name); err != nil {
+		return err
+	}
+	ts := &c.router.topics
+
+	// The place is taken first, so that the limit holds and the end of the
+	// connection finds it, whatever the broker does meanwhile.
+	m := &member{conn: c, index: joining}
+	c.mu.Lock()
+	for _, have := range c.topics {
+		if have.topic.name == name {
+			c.mu.Unlock()
+			return nil
+		}
+	}
+	limit := c.router.opts.Limits.MaxTopics
+	switch {
+	case c.ended.Load():
+		c.mu.Unlock()
+		return ErrClosed
+	case len(c.topics) >= limit:
+		c.mu.Unlock()
+		return errors.ResourceExhausted.Errorf("a connection may subscribe to at most %d topics", limit).WithDetails(
+			map[string]any{"kind": "topics", "limit": limit})
+	}
+	m.topic = ts.acquire(name)
+	c.topics = append(c.topics, m)
+	c.mu.Unlock()
+
+	err := m.join(ctx, c.router.opts.Broker)
+	if err == nil {
+		return nil
+	}
+	if c.takeOff(func(have *member) bool { return have == m }) != nil {
+		ts.release(m.topic)
+	}
+	if err == ErrClosed {
+		return ErrClosed
+	}
+	return errors.Unavailable.Wrap(err, "subscribing failed")
+}
+
+// takeOff takes a member off the connection's list. It returns nil if none
+// matches, because somebody else has taken it: then leaving the topic is theirs.
+func (c *Conn) takeOff(match func(*member) bool) *member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.topics, match)
+	if i < 0 {
+		return nil
+	}
+	m := c.topics[i]
+	c.topics = slices.Delete(c.topics, i, i+1)
+	return m
+}
+
+// Unsubscribe ends the connection's membership in a topic. Where it is no member
+// nothing happens. The error is always nil.
+func (c *Conn) Unsubscribe(name string) error {
+	m := c.takeOff(func(m *member) bool { return m.topic.name == name })
+	if m != nil {
+		m.leave()
+		c.router.topics.release(m.topic)
+	}
+	return nil
+}
+
+// Topics lists the topics the connection is a member of, in no particular order.
+func (c *Conn) Topics() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := make([]string, len(c.topics))
+	for i, m := range c.topics {
+		names[i] = m.topic.name
+	}
+	return names
+}
+
+// leaveAll is for the end of the connection.
+func (c *Conn) leaveAll() {
+	c.mu.Lock()
+	all := c.topics
+	c.topics = nil
+	c.mu.Unlock()
+	for _, m := range all {
+		m.leave()
+		c.router.topics.release(m.topic)
+	}
+}
+
+// join puts the member into its topic, and subscribes the topic with the broker
+// if it is the first.
+func (m *member) join(ctx context.Context, broker pubsub.Broker) error {
+	t := m.topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.index == left {
+		return ErrClosed
+	}
+	if t.sub == nil && broker != nil {
+		sub, err := broker.Subscribe(ctx, t.name, func(msg pubsub.Message) { t.deliver(msg, nil) })
+		if err != nil {
+			return err
+		}
+		t.sub = sub
+	}
+	m.index = len(t.members)
+	t.members = append(t.members, m)
+	return nil
+}
+
+// leave takes the member out of its topic, if it is in it.
+func (m *member) leave() {
+	t := m.topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.index >= 0 {
+		last := len(t.members) - 1
+		moved := t.members[last]
+		t.members[m.index], t.members[last] = moved, nil
+		moved.index = m.index
+		t.members = t.members[:last]
+	}
+	m.index = left
+	if len(t.members) == 0 && t.sub != nil {
+		_ = t.sub.Close()
+		t.sub = nil
+	}
+}

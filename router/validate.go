@@ -1,0 +1,127 @@
+package router
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-playground/validator/v10"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// validate is shared by all routers: it caches what it learns of a type.
+var validate = newValidator()
+
+func newValidator() *validator.Validate {
+	v := validator.New(validator.WithRequiredStructEnabled())
+	// A client knows its fields by the names they have on the wire.
+	v.RegisterTagNameFunc(func(f reflect.StructField) string {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name != "" && name != "-":
+			return name
+		case f.Anonymous:
+			return embedded
+		default:
+			return f.Name
+		}
+	})
+	return v
+}
+
+// embedded stands in the validator's paths for a struct whose fields are, on the
+// wire, its parent's.
+const embedded = "\x00"
+
+// wirePath makes the validator's path of a field one of names and indices as on the
+// wire: of "Order.items[0].id", "items.0.id".
+var wirePath = strings.NewReplacer("."+embedded, "", "[", ".", "]", "")
+
+// RegisterValidation adds a validation that `validate` tags can name, or replaces
+// one, for all routers of the process. Call it before the types that use the tag
+// are registered, and from one goroutine at a time. It fails when the tag is
+// empty or fn is nil, and panics when the tag means something in the syntax of
+// tags, such as "dive".
+func RegisterValidation(tag string, fn validator.Func) error {
+	return validate.RegisterValidation(tag, fn)
+}
+
+// FieldError is an entry of the details of a payload that was refused:
+// {"fields": [{"path": "room", "rule": "required"}]}.
+type FieldError struct {
+	// Path leads to the field: names as on the wire, and indices,
+	// joined by dots. It is
+	// empty for the payload itself.
+	Path string `json:"path"`
+	// Rule is the validation that failed, or "type" when the JSON value is of
+	// another type than the field.
+	Rule string `json:"rule"`
+	// Param is the rule's parameter, such as 280 for max=280.
+	Param string `json:"param,omitempty"`
+}
+
+type fieldErrors struct {
+	Fields []FieldError `json:"fields"`
+}
+
+// maxFieldErrors bounds how many fields an answer names.
+const maxFieldErrors = 16
+
+func decodeError(err error) error {
+	e := errors.InvalidArgument.Wrap(err, "payload does not decode")
+	if s, ok := errors.AsType[*json.SemanticError](err); ok {
+		path := strings.ReplaceAll(strings.TrimPrefix(string(s.JSONPointer), "/"), "/", ".")
+		e.Details = fieldErrors{[]FieldError{{Path: path, Rule: "type"}}}
+	}
+	return e
+}
+
+func validationError(err error) error {
+	fails, ok := errors.AsType[validator.ValidationErrors](err)
+	if !ok {
+		return errors.Internal.Wrap(err, "internal error")
+	}
+	var d fieldErrors
+	for _, f := range fails[:min(len(fails), maxFieldErrors)] {
+		_, path, _ := strings.Cut(wirePath.Replace(f.Namespace()), ".")
+		d.Fields = append(d.Fields, FieldError{Path: path, Rule: f.Tag(), Param: f.Param()})
+	}
+	e := errors.InvalidArgument.Wrap(err, "payload is not valid")
+	e.Details = d
+	return e
+}
+
+func checkRules(typ string, t reflect.Type) {
+	defer func() {
+		if v := recover(); v != nil {
+			panic(fmt.Sprintf("router: the validate tags of %v, the payload of %q, cannot be used: %v; correct the tag, or add the rule with RegisterValidation first", t, typ, v))
+		}
+	}()
+	_ = validate.Struct(reflect.New(t).Interface()) // finds fault with the value, too
+}
+
+// hasRules reports whether a type may have anything to validate: the validator
+// visits, and allocates for, every field of a struct, whether it has rules or not.
+func hasRules(t reflect.Type, seen map[reflect.Type]bool) bool {
+	switch t.Kind() {
+	case reflect.Interface:
+		return true // whatever it holds
+	case reflect.Pointer:
+		return hasRules(t.Elem(), seen)
+	case reflect.Struct:
+	default:
+		return false // elements are visited only where a tag says dive
+	}
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	for f := range t.Fields() {
+		if f.Tag.Get("validate") != "" || hasRules(f.Type, seen) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,128 @@
+package router
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// watchdogTick is how long a handler may run before the watchdog looks at it a
+// second time and detaches it.
+const watchdogTick = 2 * time.Millisecond
+
+// watchdog looks after the connections whose handlers run in batches. It detaches
+// a handler that it finds running twice, and sends what quicker handlers of a long
+// batch have queued, so that no answer waits for another message's handler. It
+// runs only while there is something to look at.
+type watchdog struct {
+	shards  [8]watchShard
+	next    atomic.Uint32
+	running atomic.Bool
+	stop    <-chan struct{} // closed when the router has been shut down
+}
+
+type watchShard struct {
+	mu    sync.Mutex
+	conns []*Conn
+	_     [64]byte // keeps the locks of two shards off one cache line
+}
+
+// watchLink is a connection's part of the watchdog.
+type watchLink struct {
+	on   atomic.Bool // in the list of its shard
+	seen uint64      // its turn at the last look; the watchdog's own
+}
+
+// watch puts a connection whose handler begins to run under observation. Being
+// observed lasts until a look finds no handler running, so that a busy connection
+// does not come here for every message.
+func (w *watchdog) watch(c *Conn) {
+	if c.watch.on.Load() {
+		return
+	}
+	c.watch.on.Store(true)
+	s := &w.shards[w.next.Add(1)%uint32(len(w.shards))]
+	s.mu.Lock()
+	s.conns = append(s.conns, c)
+	s.mu.Unlock()
+	if !w.running.Load() && w.running.CompareAndSwap(false, true) {
+		go w.run()
+	}
+}
+
+func (w *watchdog) run() {
+	tick := time.NewTicker(watchdogTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-w.stop:
+			return
+		}
+		if w.look() > 0 {
+			continue
+		}
+		w.running.Store(false)
+		// Somebody may have come between the look and the word.
+		if w.empty() || !w.running.CompareAndSwap(false, true) {
+			return
+		}
+	}
+}
+
+// look visits all connections and returns how many are left.
+func (w *watchdog) look() int {
+	left := 0
+	for i := range w.shards {
+		s := &w.shards[i]
+		s.mu.Lock()
+		kept := s.conns[:0]
+		for _, c := range s.conns {
+			if c.observe() {
+				kept = append(kept, c)
+			}
+		}
+		clear(s.conns[len(kept):])
+		s.conns = kept
+		left += len(kept)
+		s.mu.Unlock()
+	}
+	return left
+}
+
+func (w *watchdog) empty() bool {
+	for i := range w.shards {
+		s := &w.shards[i]
+		s.mu.Lock()
+		n := len(s.conns)
+		s.mu.Unlock()
+		if n > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// observe reports whether the connection has to be looked at again.
+func (c *Conn) observe() bool {
+	turn := c.turn.Load()
+	if !batched(turn) {
+		c.watch.on.Store(false)
+		// A handler that began before that word, and so did not register again,
+		// must not be missed.
+		turn = c.turn.Load()
+		if !batched(turn) || !c.watch.on.CompareAndSwap(false, true) {
+			return false
+		}
+	}
+	if turn == c.watch.seen && c.detach(turn) {
+		c.watch.on.Store(false)
+		return false
+	}
+	c.watch.seen = turn
+	c.stream.Out.Flush()
+	if c.spread.Load() != nil {
+		go c.flushSpread() // may be many connections, and the watchdog has others
+	}
+	return true
+}
