@@ -1,0 +1,327 @@
+package house
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/wskit/wskit"
+
+// A room is a folder with what lies below it, except for what is a room of its
+// own. It may import the rooms named here, its own packages, the standard library
+// and the modules of others. CONTRIBUTING.md explains the picture; a package that
+// is in none of the rooms needs one.
+type room struct {
+	folder string
+	may    []string
+}
+
+const anything = "anything"
+
+var rooms = []room{
+	{"errors", nil},
+	{"limit", []string{"errors"}},
+	{"limit/limittest", []string{"limit", "errors"}},
+	{"ingress", []string{"errors"}},
+	{"pubsub", nil},
+	{"pubsub/pubsubtest", []string{"pubsub"}},
+	{"middleware/ratelimit", []string{"limit", "ingress", "errors"}},
+	{"adapters/memory", []string{"limit", "pubsub"}},
+	{"adapters/redis", []string{"limit", "pubsub"}},
+	{"adapters/cfdo", []string{"limit"}},
+	{"router", []string{"ingress", "pubsub", "errors"}},
+	{"router/routertest", []string{"router", "errors"}},
+	{"examples", []string{anything}},
+	{"internal/house", nil},
+}
+
+// roomOf finds the room of a package, by the longest folder that holds it.
+func roomOf(pkg string) (found room, ok bool) {
+	for _, r := range rooms {
+		if within(pkg, module+"/"+r.folder) && (!ok || len(r.folder) > len(found.folder)) {
+			found, ok = r, true
+		}
+	}
+	return found, ok
+}
+
+// within reports whether a package is a folder's or below it.
+func within(pkg, folder string) bool {
+	return pkg == folder || strings.HasPrefix(pkg, folder+"/")
+}
+
+// listed is what go list says of a package.
+type listed struct {
+	ImportPath, Dir, Name, ForTest string
+	GoFiles                        []string
+	Imports                        []string
+}
+
+// list asks go list. Packages that do not compile are listed all the same: they
+// fail elsewhere.
+func list(t *testing.T, args ...string) []listed {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-e", "-json=ImportPath,Dir,Name,ForTest,GoFiles,Imports"}, args...)...)
+	cmd.Dir = root(t)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, &stderr)
+	}
+	var all []listed
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("%v: %v", cmd, err)
+		}
+		all = append(all, p)
+	}
+}
+
+// root is the folder of go.mod.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
+	packages := list(t, "./...")
+	if len(packages) == 0 {
+		t.Fatal("go list found no packages")
+	}
+	for _, p := range packages {
+		in, ok := roomOf(p.ImportPath)
+		if !ok {
+			t.Errorf("%s is in no room; give it one here and in CONTRIBUTING.md", p.ImportPath)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if !within(imported, module) || slices.Contains(in.may, anything) {
+				continue
+			}
+			other, ok := roomOf(imported)
+			switch {
+			case !ok:
+				t.Errorf("%s imports %s, which is in no room", p.ImportPath, imported)
+			case other.folder == in.folder || slices.Contains(in.may, other.folder):
+			default:
+				t.Errorf("%s imports %s: %s", p.ImportPath, imported, in.allowance())
+			}
+		}
+	}
+}
+
+func (r room) allowance() string {
+	if len(r.may) == 0 {
+		return r.folder + "/ may import nothing of the project"
+	}
+	return r.folder + "/ may import only " + strings.Join(r.may, "/, ") + "/ of the project"
+}
+
+// An internal package is what Go says it is, and a room's internal packages are
+// nobody else's; a router that knew of limits could not be used without them.
+func TestRouterKnowsNoLimits(t *testing.T) {
+	deps := list(t, "-deps", "./router")
+	if len(deps) < 10 {
+		t.Fatalf("go list -deps found %d packages", len(deps))
+	}
+	for _, p := range deps {
+		for _, folder := range []string{"limit", "middleware", "adapters", "examples"} {
+			if within(p.ImportPath, module+"/"+folder) {
+				t.Errorf("router depends on %s", p.ImportPath)
+			}
+		}
+	}
+}
+
+// Adapters are chosen by the application: one must not bring another, nor the
+// router, along with it.
+func TestAdaptersStandAlone(t *testing.T) {
+	for _, adapter := range list(t, "./adapters/...") {
+		in, ok := roomOf(adapter.ImportPath)
+		if !ok {
+			continue // reported above
+		}
+		for _, p := range list(t, "-deps", adapter.ImportPath) {
+			for _, folder := range []string{"ingress", "router", "middleware", "adapters", "examples"} {
+				if within(p.ImportPath, module+"/"+folder) && !within(p.ImportPath, module+"/"+in.folder) {
+					t.Errorf("%s depends on %s", adapter.ImportPath, p.ImportPath)
+				}
+			}
+		}
+	}
+}
+
+func TestExportedIdentifiersAreDocumented(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		if p.Name == "main" || slices.Contains(strings.Split(p.ImportPath, "/"), "internal") ||
+			within(p.ImportPath, module+"/examples") {
+			continue
+		}
+		t.Run(strings.TrimPrefix(p.ImportPath, module+"/"), func(t *testing.T) {
+			fset := token.NewFileSet()
+			var files []*ast.File
+			for _, name := range p.GoFiles {
+				f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments)
+				if err != nil {
+					t.Fatal(err)
+				}
+				files = append(files, f)
+			}
+			d, err := doc.NewFromFiles(fset, files, p.ImportPath)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := checker{t, fset}
+			c.check(d)
+		})
+	}
+}
+
+type checker struct {
+	t    *testing.T
+	fset *token.FileSet
+}
+
+func (c checker) missing(pos token.Pos, what, name string) {
+	at := c.fset.Position(pos)
+	c.t.Errorf("%s:%d: exported %s %s has no doc comment", filepath.Base(at.Filename), at.Line, what, name)
+}
+
+func (c checker) check(d *doc.Package) {
+	if d.Doc == "" {
+		c.t.Errorf("package %s has no doc comment", d.Name)
+	}
+	c.values(d.Consts)
+	c.values(d.Vars)
+	c.funcs("function", d.Funcs)
+	for _, typ := range d.Types {
+		c.values(typ.Consts)
+		c.values(typ.Vars)
+		c.funcs("function", typ.Funcs)
+		if !ast.IsExported(typ.Name) {
+			continue
+		}
+		if typ.Doc == "" {
+			c.missing(typ.Decl.Pos(), "type", typ.Name)
+		}
+		c.funcs("method", typ.Methods)
+		c.members(typ)
+	}
+}
+
+func (c checker) funcs(what string, all []*doc.Func) {
+	for _, f := range all {
+		if ast.IsExported(f.Name) && f.Doc == "" {
+			c.missing(f.Decl.Pos(), what, f.Name)
+		}
+	}
+}
+
+// values are documented one by one, or as a group that has a comment.
+func (c checker) values(groups []*doc.Value) {
+	for _, g := range groups {
+		if g.Doc != "" {
+			continue
+		}
+		for _, spec := range g.Decl.Specs {
+			s := spec.(*ast.ValueSpec)
+			for _, name := range s.Names {
+				if name.IsExported() && s.Doc == nil && s.Comment == nil {
+					c.missing(name.Pos(), g.Decl.Tok.String(), name.Name)
+				}
+			}
+		}
+	}
+}
+
+// members are the methods of interfaces, whose contract stands nowhere else, and
+// the fields of options, whose defaults do not. The comment of an interface may
+// speak for a method by its name.
+func (c checker) members(typ *doc.Type) {
+	for _, spec := range typ.Decl.Specs {
+		s, ok := spec.(*ast.TypeSpec)
+		if !ok {
+			continue
+		}
+		var fields *ast.FieldList
+		what := "method"
+		switch x := s.Type.(type) {
+		case *ast.InterfaceType:
+			fields = x.Methods
+		case *ast.StructType:
+			if !strings.HasSuffix(s.Name.Name, "Options") && s.Name.Name != "Limits" {
+				continue
+			}
+			fields, what = x.Fields, "field"
+		default:
+			continue
+		}
+		for _, f := range fields.List {
+			for _, name := range f.Names {
+				spokenFor := what == "method" && strings.Contains(typ.Doc, name.Name)
+				if name.IsExported() && f.Doc == nil && f.Comment == nil && !spokenFor {
+					c.missing(name.Pos(), what, s.Name.Name+"."+name.Name)
+				}
+			}
+		}
+	}
+}
+
+// What is true on one machine only is of no use in a repository, and tells of the
+// one who wrote it.
+func TestNoFileNamesAMachinesPath(t *testing.T) {
+	var paths []string
+	for _, dir := range []string{"work", "root"} {
+		paths = append(paths, "/"+dir+"/")
+	}
+	dir := root(t)
+	if _, err := os.Stat(filepath.Join(dir, ".git")); err != nil {
+		t.Skip("not a checkout")
+	}
+	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", cmd, err)
+	}
+	names := strings.Split(strings.Trim(string(out), "\x00"), "\x00")
+	if len(names) < 10 {
+		t.Fatalf("git lists %d files", len(names))
+	}
+	for _, name := range names {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			continue // deleted and not committed yet, or a submodule
+		}
+		if bytes.IndexByte(content, 0) >= 0 {
+			continue // not text
+		}
+		for n, line := range bytes.Split(content, []byte("\n")) {
+			for _, path := range paths {
+				if bytes.Contains(line, []byte(path)) {
+					t.Errorf("%s:%d mentions %s", name, n+1, path)
+				}
+			}
+		}
+	}
+}
