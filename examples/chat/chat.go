@@ -1,0 +1,131 @@
+package main
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router"
+)
+
+// What clients send. The tags bound every field; what does not fit is answered
+// INVALID_ARGUMENT and never reaches a handler.
+type (
+	Join struct {
+		Room string `json:"room" validate:"required,max=24,alphanumunicode,lowercase"`
+		Name string `json:"name" validate:"required,max=24"`
+	}
+	// Send carries an id of the client's choosing. After a lost connection it
+	// finds out by it whether the message had arrived.
+	Send struct {
+		ID   string `json:"id" validate:"required,hexadecimal,len=32"`
+		Text string `json:"text" validate:"required,max=500"`
+	}
+)
+
+// What they get.
+type (
+	Joined struct {
+		You      string     `json:"you"` // the member's own id
+		Room     string     `json:"room"`
+		Members  []Member   `json:"members"`
+		Messages []Message  `json:"messages"`
+		Rooms    []RoomSize `json:"rooms"`
+		Limit    Allowance  `json:"limit"`
+	}
+	Sent struct {
+		At time.Time `json:"at"`
+	}
+	Member struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	}
+	// Seat is a member in a room.
+	Seat struct {
+		Room string `json:"room"`
+		Member
+	}
+	Message struct {
+		ID   string    `json:"id"`
+		Room string    `json:"room"`
+		From Member    `json:"from"`
+		Text string    `json:"text"`
+		At   time.Time `json:"at"`
+	}
+	RoomSize struct {
+		Name    string `json:"name"`
+		Members int    `json:"members"`
+	}
+)
+
+// seat is where a connection keeps who it is, and in which room.
+var seat = ingress.NewKey[Seat]("seat")
+
+// Chat is the server. It is the http.Handler of its router.
+type Chat struct {
+	*router.Router
+	rooms  *Rooms
+	limits Limits
+}
+
+// NewChat wires the chat up.
+func NewChat() *Chat {
+	chat := &Chat{limits: newLimits()}
+	chat.Router = router.New(router.Options{
+		Authenticate: identify,
+		OnClose:      chat.closed,
+	})
+	chat.rooms = newRooms(chat.Router)
+	chat.Use(chat.limits.Middleware()...)
+	router.RPC(chat.Router, "room.join", chat.join, router.RouteOptions{Reply: "room.joined"})
+	router.RPC(chat.Router, "chat.send", chat.send, router.RouteOptions{Reply: "chat.sent"})
+	return chat
+}
+
+// join moves the tab into a room, out of the one it was in. To join the same
+// room again is to change one's name.
+func (chat *Chat) join(c *router.Context, q Join) (Joined, error) {
+	name := visible(q.Name)
+	if name == "" {
+		return Joined{}, errors.InvalidArgument.New("a name needs at least one visible character")
+	}
+	allowance, err := chat.limits.Allowance(c, "chat.send")
+	if err != nil {
+		return Joined{}, err
+	}
+	joined, err := chat.rooms.Join(c, Seat{Room: q.Room, Member: Member{ID: c.UserID(), Name: name}})
+	joined.Limit = allowance
+	return joined, err
+}
+
+// send shows a message to everybody in the room, the sender included.
+func (chat *Chat) send(c *router.Context, m Send) (Sent, error) {
+	from, ok := seat.Get(c)
+	if !ok {
+		return Sent{}, errors.FailedPrecondition.New("join a room first")
+	}
+	text := strings.TrimSpace(m.Text)
+	if text == "" {
+		return Sent{}, errors.InvalidArgument.New("the message is empty")
+	}
+	now := time.Now().UTC()
+	chat.rooms.Say(Message{ID: m.ID, Room: from.Room, From: from.Member, Text: text, At: now})
+	return Sent{At: now}, nil
+}
+
+// closed takes a tab out of its room when its connection has ended.
+func (chat *Chat) closed(c *router.Conn, why router.CloseInfo) {
+	// While the server shuts down it is not the member who leaves.
+	quietly := why.ByServer && why.Code == errors.CloseGoingAway
+	chat.rooms.Leave(c, quietly)
+}
+
+// visible keeps what can be seen of a name: single spaces, nothing that turns
+// the direction of the text or takes no room.
+func visible(name string) string {
+	return strings.Join(strings.FieldsFunc(name, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+}

@@ -1,0 +1,86 @@
+// Chat is a chat room in the browser, and the example to copy from: a typed
+// router, rate limits before decoding, topics, and a clean shutdown.
+//
+//	go run ./examples/chat
+//
+// Read on in this order: wiring in main.go, who is who in identity.go, how much
+// they may send in limits.go, the messages and their handlers in chat.go, and the
+// rooms in rooms.go. The page is in static/.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// drainTime is how long handlers and clients have to finish after Ctrl-C.
+const drainTime = 10 * time.Second
+
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8080", "`host:port` to serve on; port 0 lets the system choose")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "chat: %q is not understood; see -help\n", flag.Args())
+		os.Exit(2)
+	}
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop() // a second Ctrl-C ends the program at once
+	}()
+	if err := serve(ctx, *addr); err != nil {
+		fmt.Fprintln(os.Stderr, "chat:", err)
+		os.Exit(1)
+	}
+}
+
+// serve runs the chat until ctx is done, and then drains it.
+func serve(ctx context.Context, addr string) error {
+	listener, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is in use by another program: stop that one, or choose another port, such as -addr 127.0.0.1:8081", addr)
+	}
+	if err != nil {
+		return err
+	}
+
+	chat := NewChat()
+	mux := http.NewServeMux()
+	mux.Handle("/ws", chat)
+	mux.Handle("/", page())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	fmt.Printf("Chat on %s (Ctrl-C ends it)\n", urlOf(listener.Addr()))
+
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	fmt.Println("Telling everybody to come back later …")
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	// The router first: to http.Server, a WebSocket is no connection any more.
+	return errors.Join(chat.Shutdown(ctx), server.Shutdown(ctx))
+}
+
+// urlOf is what to open in a browser on this machine.
+func urlOf(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if ok && tcp.IP.IsUnspecified() { // every address of this machine, but none to type
+		return fmt.Sprintf("http://localhost:%d", tcp.Port)
+	}
+	return "http://" + addr.String()
+}

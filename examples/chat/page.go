@@ -1,0 +1,32 @@
+package main
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+)
+
+//go:embed static
+var static embed.FS
+
+// contentPolicy lets the page load and reach nothing but this server, and lets
+// nobody frame it.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// page serves the files of static/.
+func page() http.Handler {
+	files, err := fs.Sub(static, "static")
+	if err != nil {
+		panic(err) // static is not a valid path: cannot happen
+	}
+	server := http.FileServerFS(files)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-cache") // another build may bring another page
+		server.ServeHTTP(w, r)
+	})
+}

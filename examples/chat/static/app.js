@@ -1,0 +1,217 @@
+// The chat page: what happens when, and nothing of how it looks.
+
+import { Client } from "./client.js";
+import { Composer } from "./composer.js";
+import { byID, paintAvatar, randomID } from "./dom.js";
+import { Limiter } from "./limiter.js";
+import { Rooms, People, drawer } from "./sidebar.js";
+import { Transcript } from "./transcript.js";
+import { suggestName } from "./names.js";
+
+// Who this tab is. sessionStorage survives a reload and belongs to this tab
+// alone, so every tab is a person, and a rate limit, of its own.
+const tab = (sessionStorage["wskit.tab"] ??= randomID());
+let name = sessionStorage["wskit.name"] ?? "";
+let me = ""; // the id under which the others know this tab
+let room = ""; // the room that is shown; "" before the first join
+
+const client = new Client(`${location.origin.replace(/^http/, "ws")}/ws`, tab);
+const limiter = new Limiter(send);
+const composer = new Composer(send);
+const transcript = new Transcript();
+const rooms = new Rooms();
+const people = new People();
+drawer();
+
+/** Sends a message and learns whether the server accepted it. */
+async function send(message) {
+  try {
+    await client.request("chat.send", message);
+    limiter.accepted();
+  } catch (error) {
+    if (error.code === "RESOURCE_EXHAUSTED") limiter.refused(error);
+    throw error;
+  }
+}
+
+/** Enters the room of the address, for the first time or once more. */
+async function join() {
+  const wanted = roomOfAddress();
+  joining++;
+  try {
+    show(await client.request("room.join", { room: wanted, name }));
+  } catch (error) {
+    joinFailed(error, wanted);
+  } finally {
+    joining--;
+    if (joining === 0) for (const handle of held.splice(0)) handle();
+  }
+}
+
+function show(joined) {
+  const again = joined.room === room;
+  me = joined.you;
+  room = joined.room;
+  name = joined.members.find(({ id }) => id === me)?.name ?? name;
+  limiter.open(joined.limit);
+  rooms.open(room, joined.rooms);
+  if (again) {
+    people.reopen(me, joined.members);
+    transcript.merge(joined.messages, me);
+  } else {
+    people.open(me, joined.members);
+    transcript.open(room, joined.messages, me);
+    announce(`You are in room ${room}.`);
+  }
+  composer.connected((id) => transcript.has(id));
+  byID("room-title").textContent = `# ${room}`;
+  showTitle();
+  showMe();
+  showConnection();
+}
+
+function joinFailed(error, wanted) {
+  if (error.retryable) {
+    if (client.state.name === "open") setTimeout(join, error.retryAfterMs ?? 1_000);
+  } else if (room && wanted !== room) {
+    announce(error.message);
+    location.hash = room; // stay where we are
+  } else {
+    askName(error.message);
+  }
+}
+
+// What happens in a room while it is being entered is held back until its
+// history is shown, and what happens in another room is not of interest.
+let joining = 0;
+const held = [];
+const inRoom = (handle) => (event) => {
+  if (joining > 0) held.push(() => inRoom(handle)(event));
+  else if (event.room === room) handle(event);
+};
+
+client
+  .on("chat.message", inRoom((message) => {
+    transcript.add(message, me);
+    if (document.hidden) unread++;
+    showTitle();
+  }))
+  .on("member.joined", inRoom((member) => people.join(member)))
+  .on("member.left", inRoom((member) => people.leave(member)))
+  .on("room.changed", (changed) => rooms.change(changed))
+  .on("room.removed", (removed) => rooms.remove(removed));
+
+people.onchange = (who, what) => transcript.note(who, what);
+
+client.onstate = (state) => {
+  if (state.name === "open") join();
+  else composer.disconnected();
+  // An attempt that fails at once is not worth a change on the screen.
+  if (state.name === "connecting" && room) setTimeout(showConnection, 300);
+  else showConnection();
+};
+
+// The tab's title counts what came while nobody looked.
+let unread = 0;
+function showTitle() {
+  document.title = `${unread > 0 ? `(${unread}) ` : ""}#${room} · wskit chat`;
+}
+document.addEventListener("visibilitychange", () => {
+  unread = 0;
+  if (room) showTitle();
+});
+
+// Connection
+
+function showConnection() {
+  const { name: state, retryAt, close } = client.state;
+  const why = WHY[close?.code] ?? "Connection lost.";
+  byID("connection").dataset.state = state;
+  byID("connection-why").textContent = state === "waiting" ? `${why} ` : "";
+  byID("connection-text").textContent = {
+    idle: "Not connected",
+    connecting: room ? "Reconnecting" : "Connecting",
+    open: "Connected",
+    waiting: `Retry in ${Math.max(1, Math.ceil((retryAt - performance.now()) / 1000))} s`,
+    stopped: "Closed by the server",
+  }[state];
+  byID("retry").hidden = state !== "waiting" && state !== "stopped";
+  const news = { open: "Connected.", waiting: `${why} Reconnecting.`, stopped: "Closed by the server." }[state];
+  if (news && news !== lastNews) announce((lastNews = news));
+}
+const WHY = { 1001: "The server is restarting.", 1013: "The server is busy.", 4429: "Too many requests." };
+let lastNews = "";
+setInterval(() => client.state.name === "waiting" && showConnection(), 500);
+byID("retry").addEventListener("click", () => client.retryNow());
+
+function announce(text) {
+  byID("announce").textContent = text;
+}
+
+// Name
+
+const welcome = byID("welcome");
+
+function askName(problem = "") {
+  byID("name").value = name || suggestName();
+  byID("name-error").textContent = problem;
+  if (!welcome.open) welcome.showModal();
+  byID("name").select();
+}
+
+byID("welcome-form").addEventListener("submit", () => {
+  name = byID("name").value.trim();
+  sessionStorage["wskit.name"] = name;
+  if (client.state.name === "open") join();
+  else client.start();
+});
+welcome.addEventListener("close", () => composer.focus());
+// Leaving the dialog without a name would leave a page that does nothing.
+welcome.addEventListener("cancel", (event) => room === "" && event.preventDefault());
+byID("me").addEventListener("click", () => askName());
+
+function showMe() {
+  byID("me").hidden = false;
+  byID("me-name").textContent = name;
+  paintAvatar(byID("me-avatar"), { id: me, name });
+}
+
+// Rooms
+
+/** The part after # as a room's name: letters and digits, as the server wants them. */
+function roomOfAddress() {
+  let wanted = location.hash.slice(1);
+  try {
+    wanted = decodeURIComponent(wanted);
+  } catch {
+    // not encoded: taken as it is
+  }
+  return roomName(wanted) || "lobby";
+}
+
+function roomName(text) {
+  return [...text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "")].slice(0, 24).join("");
+}
+
+addEventListener("hashchange", () => {
+  byID("second-tab").href = location.href;
+  if (name && client.state.name === "open" && roomOfAddress() !== room) join();
+});
+
+byID("new-room").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const wanted = roomName(byID("new-room-name").value);
+  if (!wanted) return;
+  event.target.reset();
+  location.hash = wanted;
+  composer.focus();
+});
+
+byID("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // it is not a room
+  composer.focus();
+});
+
+byID("second-tab").href = location.href;
+if (name) client.start();
+else askName();

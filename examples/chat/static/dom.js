@@ -1,0 +1,34 @@
+// Everything on the page is made here: text goes in as text, never as HTML.
+
+export const byID = (id) => document.getElementById(id);
+
+/** Makes an element: make("li", {className: "note"}, "text", otherElement). */
+export function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+/** A round initial in a colour that belongs to the member's id, not to the
+ * name, so that two people of one name can be told apart. */
+export function avatar(member) {
+  return paintAvatar(make("span", { className: "avatar", ariaHidden: "true" }), member);
+}
+
+export function paintAvatar(element, { id, name }) {
+  let hue = 0;
+  for (const letter of id) hue = (hue * 31 + letter.codePointAt(0)) % 360;
+  element.style.setProperty("--hue", hue);
+  element.textContent = ([...name][0] ?? "?").toUpperCase();
+  return element;
+}
+
+/** 1,840 ms as "1.9 s": rounded up, because a wait must not look shorter than it is. */
+export function seconds(ms) {
+  return ms < 9_950 ? `${(Math.ceil(ms / 100) / 10).toFixed(1)} s` : `${Math.ceil(ms / 1000)} s`;
+}
+
+/** Random, and available on pages without TLS too, where crypto.randomUUID is not. */
+export function randomID() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

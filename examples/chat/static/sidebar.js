@@ -1,0 +1,126 @@
+// Rooms, the people of this room, and the drawer that holds both on a phone.
+
+import { avatar, byID, make } from "./dom.js";
+
+// After a server restart everybody comes back within a moment. Until this has
+// passed, somebody who is missing has not left.
+const GRACE_MS = 8_000;
+
+export class Rooms {
+  #list = byID("rooms");
+  #counts = new Map();
+  #current = "";
+
+  open(current, rooms) {
+    this.#current = current;
+    this.#counts = new Map(rooms.map(({ name, members }) => [name, members]));
+    this.#render();
+  }
+
+  change({ name, members }) {
+    this.#counts.set(name, members);
+    this.#render();
+  }
+
+  /** The server forgot a room that nobody used. */
+  remove({ name }) {
+    this.#counts.delete(name);
+    this.#render();
+  }
+
+  #render() {
+    this.#list.replaceChildren(...[...this.#counts].sort().map(([name, members]) => {
+      const link = make("a", { href: `#${name}` }, make("span", {}, name));
+      if (name === this.#current) link.ariaCurrent = "page";
+      link.append(make("span", { className: "count", title: `${members} here` }, members > 0 ? String(members) : ""));
+      return make("li", {}, link);
+    }));
+  }
+}
+
+export class People {
+  #list = byID("people");
+  #size = byID("room-size");
+  #present = new Map(); // id → name
+  #away = new Map(); // id → timer, for those who may come back
+  #me = "";
+
+  /** Called with (name, "joined" | "left") when there is something to tell. */
+  onchange = () => {};
+
+  /** A room was entered: nobody came, they were there before. */
+  open(me, members) {
+    for (const timer of this.#away.values()) clearTimeout(timer);
+    this.#away.clear();
+    this.#me = me;
+    this.#present = new Map(members.map(({ id, name }) => [id, name]));
+    this.#render();
+  }
+
+  /** The same room again after a reconnect: who is missing gets time to return. */
+  reopen(me, members) {
+    const before = this.#present;
+    before.delete(this.#me);
+    this.open(me, members);
+    for (const [id, name] of before) {
+      if (this.#present.has(id)) continue;
+      this.#present.set(id, name);
+      this.#away.set(id, setTimeout(() => this.leave({ id }), GRACE_MS));
+    }
+    this.#render();
+  }
+
+  join({ id, name }) {
+    const known = this.#present.get(id);
+    clearTimeout(this.#away.get(id));
+    this.#away.delete(id);
+    this.#present.set(id, name);
+    this.#render();
+    if (known === undefined) this.onchange(name, "joined");
+    else if (known !== name) this.onchange(known, `is now ${name}`);
+  }
+
+  leave({ id }) {
+    const name = this.#present.get(id);
+    this.#away.delete(id);
+    if (!this.#present.delete(id)) return;
+    this.#render();
+    this.onchange(name, "left");
+  }
+
+  #render() {
+    const order = (a, b) => (b[0] === this.#me) - (a[0] === this.#me) || a[1].localeCompare(b[1]);
+    this.#list.replaceChildren(...[...this.#present].sort(order).map(([id, name]) => {
+      const item = make("li", { className: this.#away.has(id) ? "away" : "" },
+        avatar({ id, name }), make("span", { className: "name" }, name));
+      if (id === this.#me) item.append(make("span", { className: "you" }, "you"));
+      return item;
+    }));
+    const here = this.#present.size;
+    this.#size.textContent = here === 1 ? "Only you are here" : `${here} people here`;
+  }
+}
+
+/** On a phone the sidebar slides in over the chat. */
+export function drawer() {
+  const app = byID("app");
+  const menu = byID("menu");
+  const set = (open) => {
+    app.dataset.side = open ? "open" : "closed";
+    menu.ariaExpanded = String(open);
+    byID("chat").inert = open; // Tab stays in the drawer
+  };
+  menu.addEventListener("click", () => {
+    set(true);
+    byID("rooms").querySelector("a")?.focus();
+  });
+  byID("scrim").addEventListener("click", () => set(false));
+  byID("rooms").addEventListener("click", (event) => event.target.closest("a") && set(false));
+  byID("me").addEventListener("click", () => set(false));
+  matchMedia("(min-width: 760px)").addEventListener("change", () => set(false));
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || app.dataset.side !== "open") return;
+    set(false);
+    menu.focus();
+  });
+}

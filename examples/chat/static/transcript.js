@@ -1,0 +1,107 @@
+// The messages of the room, and notes about who came and went.
+
+import { avatar, byID, make } from "./dom.js";
+
+const MOST_ENTRIES = 200;
+const SAME_BREATH_MS = 5 * 60_000; // messages this close together share one name
+const NEAR_THE_END_PX = 48;
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+
+export class Transcript {
+  #log = byID("log");
+  #list = byID("messages");
+  #latest = byID("latest");
+  #shown = new Map(); // message id → its element
+  #last = null; // the message a further one may be grouped under
+  #atEnd = true;
+
+  constructor() {
+    this.#log.addEventListener("scroll", () => {
+      this.#atEnd = this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < NEAR_THE_END_PX;
+      if (this.#atEnd) this.#latest.hidden = true;
+    });
+    this.#latest.addEventListener("click", () => {
+      this.#scrollToEnd();
+      this.#log.focus();
+    });
+    // The box grows, the keyboard opens: the last message stays in view.
+    new ResizeObserver(() => this.#atEnd && this.#scrollToEnd()).observe(this.#log);
+  }
+
+  /** Shows another room from its beginning. */
+  open(room, messages, me) {
+    this.#list.replaceChildren();
+    this.#shown.clear();
+    this.#last = null;
+    this.#atEnd = true;
+    if (messages.length === 0) {
+      this.#list.append(make("li", { className: "empty" },
+        make("b", {}, `This is the start of #${room}.`),
+        "Say something, or open a second tab and talk to yourself."));
+    }
+    this.merge(messages, me);
+  }
+
+  /** Adds those messages that are not shown yet: after a reconnect, the rest. */
+  merge(messages, me) {
+    this.#log.ariaBusy = "true"; // a screen reader need not read out the history
+    for (const message of messages) this.add(message, me);
+    this.#log.ariaBusy = "false";
+    this.#scrollToEnd();
+  }
+
+  has(id) {
+    return this.#shown.has(id);
+  }
+
+  add(message, me) {
+    if (this.#shown.has(message.id)) return;
+    const at = new Date(message.at);
+    const first = !this.#last || this.#last.from.id !== message.from.id
+      || this.#last.from.name !== message.from.name || at - new Date(this.#last.at) > SAME_BREATH_MS;
+    const mine = message.from.id === me;
+    const item = make("li", { className: `message${first ? " first" : ""}${mine ? " mine" : ""}` });
+    if (first) {
+      item.append(avatar(message.from), make("div", {},
+        make("header", {},
+          make("span", { className: "name" }, message.from.name),
+          make("time", { dateTime: at.toISOString() }, clock.format(at))),
+        make("p", { className: "body" }, message.text)));
+    } else {
+      item.append(make("p", { className: "body" }, message.text));
+    }
+    this.#last = message;
+    this.#shown.set(message.id, item);
+    this.#append(item, mine);
+  }
+
+  /** A quiet line about a person: note("Ada", "joined"). */
+  note(name, what) {
+    this.#last = null;
+    this.#append(make("li", { className: "note" }, make("span", { className: "name" }, name), ` ${what}`), false);
+  }
+
+  #append(item, follow) {
+    this.#list.append(item);
+    if (this.#atEnd || follow) this.#scrollToEnd();
+    else this.#latest.hidden = false;
+    while (this.#list.childElementCount > MOST_ENTRIES) this.#forget(this.#list.firstElementChild);
+  }
+
+  #forget(item) {
+    for (const [id, element] of this.#shown) {
+      if (element === item) {
+        this.#shown.delete(id);
+        break; // the oldest comes first: this ends at once
+      }
+    }
+    item.remove();
+  }
+
+  #scrollToEnd() {
+    this.#log.scrollTop = this.#log.scrollHeight;
+    this.#atEnd = true;
+    this.#latest.hidden = true;
+  }
+}
