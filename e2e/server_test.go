@@ -1,0 +1,140 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// hangGuard ends a test that would wait for ever. It is no measure of speed:
+// nothing here normally takes a tenth of it.
+const hangGuard = 90 * time.Second
+
+// buildChat builds the example with the race detector, which makes the program
+// end with a code of its own when it has seen a race.
+func buildChat(dir string) (string, error) {
+	binary := filepath.Join(dir, "chat")
+	build := exec.Command("go", "build", "-race", "-o", binary, "./examples/chat")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the chat: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// server is the chat program, running.
+type server struct {
+	t      *testing.T
+	addr   string // host:port
+	cmd    *exec.Cmd
+	output *lockedBuffer
+	ended  chan struct{}
+	err    error // of cmd.Wait; read after ended
+}
+
+var announced = regexp.MustCompile(`http://(\S+:\d+)`)
+
+// startChat starts the program on a port that the kernel chooses.
+func startChat(t *testing.T) *server {
+	t.Helper()
+	needBrowser(t)
+	s := &server{t: t, addr: "127.0.0.1:0"}
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+// start runs the program on s.addr and waits until it says where it serves.
+func (s *server) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(chatBinary, "-addr", s.addr)
+	s.output, s.ended = new(lockedBuffer), make(chan struct{})
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.cmd.Stdout, s.cmd.Stderr = writer, writer
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	writer.Close()
+	url := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(io.TeeReader(reader, s.output))
+		for lines.Scan() {
+			if m := announced.FindStringSubmatch(lines.Text()); m != nil {
+				select {
+				case url <- m[1]:
+				default:
+				}
+			}
+		}
+		reader.Close()
+		s.err = s.cmd.Wait()
+		close(s.ended)
+	}()
+	select {
+	case s.addr = <-url:
+	case <-s.ended:
+		s.t.Fatalf("the chat ended at once: %v\n%s", s.err, s.output)
+	case <-time.After(hangGuard):
+		s.t.Fatalf("the chat does not say where it serves:\n%s", s.output)
+	}
+}
+
+func (s *server) url() string { return "http://" + s.addr + "/" }
+
+// stop asks the program to end, as Ctrl-C does, and demands that it ends well.
+func (s *server) stop() {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+		s.t.Fatal(err)
+	}
+	select {
+	case <-s.ended:
+	case <-time.After(hangGuard):
+		s.t.Fatalf("the chat does not end after Ctrl-C:\n%s", s.output)
+	}
+	if s.err != nil {
+		s.t.Fatalf("the chat ended with %v:\n%s", s.err, s.output)
+	}
+}
+
+// crash ends the program without a word to anybody.
+func (s *server) crash() {
+	s.kill()
+}
+
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	<-s.ended
+	if out := s.output.String(); strings.Contains(out, "DATA RACE") || strings.Contains(out, "panic:") {
+		s.t.Errorf("the chat's output:\n%s", out)
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
