@@ -1,0 +1,188 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Target is where the load goes.
+type Target struct {
+	Addr string // loopback only
+	Path string
+}
+
+// Swarm is a set of open connections to one server, driven by the calling goroutine.
+// It is not safe for concurrent use.
+type Swarm struct {
+	epoll int
+	conns []*conn
+	buf   []byte
+}
+
+// stallAfter is how long a server may stay silent while answers are owed.
+const stallAfter = 10 * time.Second
+
+// Open connects n times, one after the other. The caller closes the swarm.
+func Open(ctx context.Context, target Target, n int) (*Swarm, error) {
+	addr, err := loopback(target.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := raiseOpenFiles(uint64(n) + 100); err != nil {
+		return nil, err
+	}
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("load: epoll: %w", err)
+	}
+	s := &Swarm{epoll: epoll, buf: make([]byte, 256<<10)}
+	for range n {
+		if err := ctx.Err(); err != nil {
+			s.Close()
+			return nil, err
+		}
+		c, err := dial(addr, target.Path)
+		if err == nil {
+			err = s.add(c)
+		}
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("connection %d of %d: %w", len(s.conns)+1, n, err)
+		}
+	}
+	return s, nil
+}
+
+// add registers c edge-triggered for both directions once, so that a write the socket
+// did not take needs no further system call to be noticed.
+func (s *Swarm) add(c *conn) error {
+	event := unix.EpollEvent{
+		Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET,
+		Fd:     int32(len(s.conns)), // ours to choose: the index, not the descriptor
+	}
+	if err := unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, c.fd, &event); err != nil {
+		unix.Close(c.fd)
+		return fmt.Errorf("load: epoll: %w", err)
+	}
+	s.conns = append(s.conns, c)
+	return nil
+}
+
+// Close resets every connection.
+func (s *Swarm) Close() {
+	for _, c := range s.conns {
+		unix.Close(c.fd)
+	}
+	unix.Close(s.epoll)
+	s.conns = nil
+}
+
+// errServerClosed is wrapped with the close frame's code and reason when there is one.
+var errServerClosed = errors.New("load: the server closed a connection")
+
+// run is one measured exchange over a swarm.
+type run interface {
+	start(s *Swarm) error            // sends the first frames
+	received(c *conn, f frame) error // one data frame
+	drained(c *conn) error           // all that c had to read was read: send what is due
+	done(now time.Time) bool         // asked after every batch of events
+	idle() bool                      // no answer is owed: silence is not a stall
+}
+
+// drive feeds r with what the connections receive until it is done.
+func (s *Swarm) drive(ctx context.Context, r run) error {
+	if err := r.start(s); err != nil {
+		return err
+	}
+	events := make([]unix.EpollEvent, 1024)
+	lastHeard := time.Now()
+	for {
+		n, err := unix.EpollWait(s.epoll, events, 50)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("load: epoll: %w", err)
+		}
+		for i := range max(n, 0) {
+			if err := s.handle(s.conns[events[i].Fd], events[i].Events, r); err != nil {
+				return err
+			}
+		}
+		now := time.Now()
+		if n > 0 {
+			lastHeard = now
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case r.done(now):
+			return nil
+		case !r.idle() && now.Sub(lastHeard) > stallAfter:
+			return fmt.Errorf("load: the server has sent nothing for %v though answers are owed", stallAfter)
+		}
+	}
+}
+
+func (s *Swarm) handle(c *conn, events uint32, r run) error {
+	if len(c.unsent) > 0 && events&unix.EPOLLOUT != 0 {
+		if err := c.flush(); err != nil {
+			return err
+		}
+	}
+	if events&^unix.EPOLLOUT == 0 {
+		return nil
+	}
+	for {
+		n, err := readRetrying(c.fd, s.buf)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return r.drained(c)
+		case err != nil:
+			return fmt.Errorf("load: read: %w", err)
+		case n == 0:
+			return errServerClosed
+		}
+		if err := s.scan(c, s.buf[:n], r); err != nil {
+			return err
+		}
+		// A short read emptied the socket, so the edge will fire again. A hang-up
+		// must be read to its end: it fires only once.
+		if n < len(s.buf) && events&unix.EPOLLRDHUP == 0 {
+			return r.drained(c)
+		}
+	}
+}
+
+func (s *Swarm) scan(c *conn, in []byte, r run) error {
+	for len(in) > 0 {
+		f, rest, ok, err := c.scanner.next(in)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return nil
+		}
+		in = rest
+		switch f.opcode {
+		case opText, opBinary:
+			err = r.received(c, f)
+		case opPing:
+			err = c.send(appendMasked(nil, opPong, f.payload))
+		case opClose:
+			err = fmt.Errorf("%w: %s", errServerClosed, closeReason(f.payload))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func closeReason(payload []byte) string {
+	if len(payload) < 2 {
+		return "no reason given"
+	}
+	return fmt.Sprintf("%d %s", int(payload[0])<<8|int(payload[1]), payload[2:])
+}

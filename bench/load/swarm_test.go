@@ -1,0 +1,84 @@
+package load_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/bench/load"
+	"github.com/wskit/wskit/bench/rival"
+)
+
+// Every rival must do the work it is measured for, and be counted in full.
+func TestEveryRivalAnswersAndIsCounted(t *testing.T) {
+	for _, kind := range rival.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			routes, _ := rival.Routes(kind)
+			target := serve(t, httptest.NewServer(routes.Echo))
+			if err := load.Verify(t.Context(), target); err != nil {
+				t.Fatal(err)
+			}
+			swarm := open(t, target, 5)
+			for _, plan := range []load.Plan{
+				{InFlight: 1, Messages: 333, Latency: true},
+				{InFlight: 8, Messages: 1000},
+			} {
+				got, err := swarm.Echo(t.Context(), plan)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Answered != plan.Messages || got.Refused != 0 {
+					t.Errorf("%+v: %d answered and %d refused", plan, got.Answered, got.Refused)
+				}
+				if plan.Latency && (got.P50 <= 0 || got.P99 < got.P50) {
+					t.Errorf("p50 %v, p99 %v", got.P50, got.P99)
+				}
+			}
+		})
+	}
+}
+
+func TestFanOutReachesEverySubscriber(t *testing.T) {
+	for _, kind := range rival.Kinds() {
+		routes, _ := rival.Routes(kind)
+		if routes.Fan == nil {
+			continue
+		}
+		t.Run(kind, func(t *testing.T) {
+			swarm := open(t, serve(t, httptest.NewServer(routes.Fan)), 4)
+			got, err := swarm.Fan(t.Context(), load.FanPlan{InFlight: 4, Duration: 50 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Published == 0 || got.Delivered+got.Lost != 3*got.Published {
+				t.Errorf("%+v does not add up for 3 subscribers", got)
+			}
+		})
+	}
+}
+
+func TestCancelEndsARun(t *testing.T) {
+	routes, _ := rival.Routes("coder")
+	swarm := open(t, serve(t, httptest.NewServer(routes.Echo)), 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := swarm.Hold(ctx, time.Hour); err == nil {
+		t.Fatal("Hold outlived its context")
+	}
+}
+
+func serve(t *testing.T, srv *httptest.Server) load.Target {
+	t.Cleanup(srv.Close)
+	return load.Target{Addr: strings.TrimPrefix(srv.URL, "http://"), Path: "/"}
+}
+
+func open(t *testing.T, target load.Target, n int) *load.Swarm {
+	swarm, err := load.Open(t.Context(), target, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(swarm.Close)
+	return swarm
+}
