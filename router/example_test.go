@@ -57,8 +57,10 @@ func (c *client) send(frames ...string) {
 
 // receive prints the next n frames, or how the server closes the connection.
 func (c *client) receive(n int) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // an example that hangs says where
+	defer cancel()
 	for range n {
-		_, frame, err := c.ws.Read(context.Background())
+		_, frame, err := c.ws.Read(ctx)
 		if ce, ok := errors.AsType[websocket.CloseError](err); ok {
 			fmt.Println("closed:", int(ce.Code), ce.Reason)
 			return
@@ -476,17 +478,21 @@ func ExampleContext_Publish() {
 
 // Whatever else the program does, it can publish, too.
 func ExampleRouter_Publish() {
-	r := router.New(router.Options{
-		OnOpen: func(c *router.Conn) error { return c.Subscribe(c.Context(), "news") },
+	r := router.New(router.Options{})
+	router.RPC(r, "news.follow", func(c *router.Context, _ struct{}) (struct{}, error) {
+		return struct{}{}, c.Subscribe("news")
 	})
 	c := connect(r)
 	defer c.close()
+	c.send(`{"type":"news.follow","meta":{"correlationId":"1"}}`)
+	c.receive(1)
 
 	if err := r.Publish(context.Background(), "news", "news.flash", "It rains."); err != nil {
 		fmt.Println(err)
 	}
 	c.receive(1)
 	// Output:
+	// {"type":"news.follow.reply","meta":{"correlationId":"1"}}
 	// {"type":"news.flash","payload":"It rains."}
 }
 
