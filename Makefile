@@ -4,7 +4,7 @@ GO      ?= go
 FUZZTIME ?= 5s
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help test vet lint unit fuzz e2e bench fmt run
+.PHONY: help test vet lint redis unit fuzz e2e bench fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -20,7 +20,10 @@ vet: ## go vet and gofmt, in all modules
 lint: ## staticcheck, see staticcheck.conf
 	$(LINT) ./...
 
-unit: ## unit tests and examples under the race detector, in random order
+redis: ## install the Redis server that tests start, where there is none
+	@./tools/install redis-server redis-server
+
+unit: redis ## unit tests and examples under the race detector, in random order
 	$(GO) test -race -shuffle=on ./...
 	cd bench && $(GO) test -race -shuffle=on ./...
 
@@ -28,7 +31,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	@./tools/fuzz $(FUZZTIME)
 
 e2e: ## the chat in a real browser; installs Chromium where there is none
-	@./e2e/install.sh
+	@./tools/install chromium chromium chromium-browser google-chrome
 	cd e2e && $(GO) test -count=1 ./...
 
 bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md

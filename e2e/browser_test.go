@@ -65,7 +65,7 @@ func findBrowser() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("no Chromium on the PATH: e2e/install.sh installs it")
+	return "", errors.New("no Chromium on the PATH: make e2e installs it")
 }
 
 func startBrowser(path, profile string) (context.Context, func(), error) {

@@ -1,5 +1,5 @@
 // Package e2e tests the chat example as people use it: the real program, and
-// real tabs of a real browser. See install.sh for the browser.
+// real tabs of a real browser. make e2e installs the browser where there is none.
 //
 //	go test ./...
 //

@@ -1,0 +1,3 @@
+// Package redis keeps limits and topics on Redis, so that several processes share
+// them.
+package redis

@@ -1,0 +1,172 @@
+// Package redistest starts real Redis servers for tests: each on a port of its
+// own, in a directory of its own, gone when the test is.
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// patience is how long a server may take to do what it was told. It bounds a test
+// that would hang; it measures nothing.
+const patience = time.Minute
+
+// Server is a redis-server process.
+type Server struct {
+	Addr string // host:port
+
+	t    testing.TB
+	port string
+	args []string
+	dir  string
+	cmd  *exec.Cmd
+	log  *output
+}
+
+// Start starts a server with nothing in it, which is killed when the test ends.
+// Further arguments are those of redis-server, "--cluster-enabled", "yes". Without
+// redis-server on the PATH the test is skipped, and fails in CI.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("redis-server is not on the PATH; tools/install redis-server redis-server")
+		}
+		t.Skip("redis-server is not on the PATH; make redis installs it")
+	}
+	port := freePort(t)
+	s := &Server{Addr: "127.0.0.1:" + port, t: t, port: port, args: args, dir: t.TempDir()}
+	s.Run()
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// URL is the server's address as clients take it.
+func (s *Server) URL() string { return "redis://" + s.Addr }
+
+// Run starts the process again after Kill or Terminate, on the same port. What it
+// kept on disk it finds again; by default that is nothing.
+func (s *Server) Run() {
+	s.t.Helper()
+	s.log = &output{}
+	s.cmd = exec.Command("redis-server", append([]string{
+		"--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--protected-mode", "no",
+	}, s.args...)...)
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatalf("redis-server: %v", err)
+	}
+	client := s.Client()
+	defer client.Close()
+	for giveUp := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		err := client.Ping(context.Background()).Err()
+		if err == nil {
+			return
+		}
+		if time.Now().After(giveUp) {
+			s.t.Fatalf("redis-server on %s does not answer: %v\n%s", s.Addr, err, s.log)
+		}
+	}
+}
+
+// Kill ends the process at once, as a power cut does.
+func (s *Server) Kill() { s.end(syscall.SIGKILL) }
+
+// Terminate has the process end in an orderly way.
+func (s *Server) Terminate() { s.end(syscall.SIGTERM) }
+
+func (s *Server) end(signal syscall.Signal) {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGCONT)
+	_ = s.cmd.Process.Signal(signal)
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+// Stall stops the process without closing its connections, until Resume.
+func (s *Server) Stall() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets a stalled process go on.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(signal syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		s.t.Fatalf("redis-server: %v", err)
+	}
+}
+
+// Client is a plain client of this server, for a test that looks for itself. The
+// caller closes it.
+func (s *Server) Client() *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+}
+
+// Do runs one command and returns its answer.
+func (s *Server) Do(args ...any) any {
+	s.t.Helper()
+	client := s.Client()
+	defer client.Close()
+	answer, err := client.Do(context.Background(), args...).Result()
+	if err != nil {
+		s.t.Fatalf("%v: %v", args, err)
+	}
+	return answer
+}
+
+// Calls is how often the server has run a command since it started, from INFO
+// commandstats: "evalsha", "publish".
+func (s *Server) Calls(command string) (n int64) {
+	s.t.Helper()
+	info, _ := s.Do("INFO", "commandstats").(string)
+	for line := range strings.Lines(info) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_"+strings.ToLower(command)+":calls="); ok {
+			_, _ = fmt.Sscanf(rest, "%d", &n)
+		}
+	}
+	return n
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// output keeps what a process says, for the message of a failing test.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
