@@ -25,6 +25,7 @@ redis: ## install the Redis server that tests start, where there is none
 
 unit: redis ## unit tests and examples under the race detector, in random order
 	$(GO) test -race -shuffle=on ./...
+	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router ./limit/... ./adapters/memory ./ingress
 	cd bench && $(GO) test -race -shuffle=on ./...
 
 fuzz: ## every fuzz target for FUZZTIME
