@@ -106,8 +106,8 @@ func (s *scanner) id() (quoted []byte, ok bool) {
 func (s *scanner) text() (text []byte, ok bool) {
 	start := s.i
 	for len(s.b)-s.i >= 8 {
-		if n := special(binary.LittleEndian.Uint64(s.b[s.i:])); n < 8 {
-			s.i += n
+		if found := special(binary.LittleEndian.Uint64(s.b[s.i:])); found != 0 {
+			s.i += bits.TrailingZeros64(found) / 8
 			return s.closeText(start)
 		}
 		s.i += 8
@@ -126,16 +126,14 @@ func (s *scanner) closeText(start int) (text []byte, ok bool) {
 	return text, s.skip(`"`)
 }
 
-// special is which of eight bytes is the first that is no plain text: a quote, a
-// backslash, a control character, or of no ASCII character. 8: none is.
-//
-// The subtraction carries out of a byte only where it finds one, so the lowest byte
-// that is found is right, and only that one counts.
-func special(x uint64) int {
+// special marks in eight bytes those that are no plain text: a quote, a backslash, a
+// control character, or of no ASCII character. The lowest bit that is set belongs to
+// the first of them; those above it may be wrong, because a subtraction carries out of
+// the byte that it finds.
+func special(x uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
-	quote, backslash := x^('"'*ones), x^('\\'*ones)
-	found := ((quote-ones)&^quote | (backslash-ones)&^backslash | (x-' '*ones)&^x | x) & high
-	return bits.TrailingZeros64(found) / 8
+	quote, backslash := x^('"'*ones), x^('\\'*ones) // 0 where there is one
+	return ((quote - ones) | (backslash - ones) | (x - ' '*ones) | x) & high
 }
 
 // maxDigits is how many digits an int64 holds whatever they are.

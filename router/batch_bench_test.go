@@ -3,6 +3,7 @@ package router
 import (
 	"bytes"
 	"net"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func BenchmarkBatch(b *testing.B) {
 		policy limit.Policy
 	}{
 		{"handled", limit.TokenBucket{Capacity: 1e9, Refill: 1e9, Per: time.Second}},
-		{"refused", limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}},
+		{"refused", limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			r := New(Options{})
@@ -83,7 +84,7 @@ func pair(tb testing.TB, r *Router) (*Conn, net.Conn) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { client.Close(); server.Close() })
-	c := &Conn{router: r, serving: r.freeze(), id: "test", identity: ingress.Identity{User: "ann"}}
+	c := &Conn{router: r, serving: r.freeze(), id: "test", ip: netip.MustParseAddr("192.0.2.1")}
 	c.identity.Own()
 	c.Carried = ingress.Carried{Identity: &c.identity}
 	c.stream = wire.NewStream(server, nil, r.epoch)

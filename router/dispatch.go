@@ -34,7 +34,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 
 	// 2 peek, up to the payload if it comes last
 	env, complete, bad := s.peeker.Head(frame)
-	rt := c.serving.routes[string(env.Type)]
+	rt := c.route(s, env.Type)
 	if bad != nil || tooLarge {
 		rt = nil
 	}
@@ -86,6 +86,19 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 	// 6 handler, 7 reply
 	c.message.Store(int64(c.stream.Heard()))
 	return c.handle(s, rt, lent, env)
+}
+
+// route is the route of a type, nil if it is not registered. Clients send many of one
+// type in a row.
+func (c *Conn) route(s *scratch, typ []byte) *route {
+	if rt := s.latest; rt != nil && string(typ) == rt.typ {
+		return rt
+	}
+	rt := c.serving.routes[string(typ)]
+	if rt != nil {
+		s.latest = rt
+	}
+	return rt
 }
 
 // admit sends the frame through the middleware of Router.Use.

@@ -81,6 +81,7 @@ type scratch struct {
 	peeker ingress.Peeker
 	in     ingress.Context
 	call   *Context
+	latest *route // that was looked up, of this connection's router
 	large  []byte // a message too large for the stream's buffer
 }
 
@@ -96,7 +97,7 @@ func (c *Conn) borrow() *scratch {
 }
 
 func (s *scratch) free() {
-	s.in = ingress.Context{} // pins no connection
+	s.in, s.latest = ingress.Context{}, nil // pins no connection
 	if cap(s.large) > keptBuffer {
 		s.large = nil
 	}
