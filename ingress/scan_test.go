@@ -62,13 +62,10 @@ func TestScannerAgrees(t *testing.T) {
 	}
 }
 
-// All that differs in one byte from a frame of the usual shape: one is cut off, taken
-// out, replaced, or put in.
+// What differs in one byte from a frame of the usual shape: one is cut off, taken out,
+// replaced, or put in.
 func TestScannerAgreesOnNeighbours(t *testing.T) {
-	step := 1
-	if testing.Short() {
-		step = 7
-	}
+	const telling = "\"\\{}[],: \n019-.eEnut\x00\x1f\x7f\x80\xc3\xff"
 	for _, frame := range scanned {
 		if len(frame) > 200 {
 			continue
@@ -77,11 +74,9 @@ func TestScannerAgreesOnNeighbours(t *testing.T) {
 			before, after := frame[:i], frame[i+1:]
 			scannerAgrees(t, []byte(before))
 			scannerAgrees(t, []byte(before+after))
-			for c := 0; c < 256; c += step {
-				scannerAgrees(t, []byte(before+string([]byte{byte(c)})+after))
-			}
-			for _, c := range " \"\\{}[],:01\x00\xffé" {
-				scannerAgrees(t, []byte(before+string(c)+frame[i:]))
+			for j := range len(telling) {
+				scannerAgrees(t, []byte(before+telling[j:j+1]+after))
+				scannerAgrees(t, []byte(before+telling[j:j+1]+frame[i:]))
 			}
 		}
 	}

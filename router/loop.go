@@ -58,7 +58,7 @@ func inHand(frame uint64) bool { return frame&frameInHand != 0 }
 
 // takeInHand is the reader's, before it dispatches a frame.
 func (c *Conn) takeInHand() {
-	c.frame.Store(c.frame.Load() | frameInHand + 2)
+	c.frame.Store((c.frame.Load() | frameInHand) + 2)
 	c.router.watchdog.watch(c)
 }
 

@@ -124,9 +124,9 @@ func (s *Stream) Crowded() bool {
 }
 
 // HoldBack is to be called between the messages of a batch when much is queued. It
-// sends it, and blocks while the client has more answers coming
-// than half of what may be queued for it: the client is not read on, and feels the
-// back-pressure of TCP, instead of being disconnected as too slow.
+// sends that, and blocks while the client has more answers coming than half of what
+// may be queued for it: the client is not read on, and feels the back-pressure of
+// TCP, instead of being disconnected as too slow.
 func (s *Stream) HoldBack() {
 	s.flush()
 	s.held.Store(true)
