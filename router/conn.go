@@ -35,7 +35,8 @@ type Conn struct {
 
 	// turn says who runs the connection's handlers, see loop.go.
 	turn    atomic.Uint64
-	running *Context // the handler that runs inline, written before turn says so
+	frame   atomic.Uint64 // what the reader does, see loop.go
+	running *Context      // the handler that runs inline, written before turn says so
 	hotAt   time.Duration
 	message atomic.Int64 // when the last message came, after the epoch
 

@@ -146,9 +146,10 @@ func (b *outgoing) failureHead(id []byte) {
 		b.WriteString(`{"type":"` + typeError + `","payload":{`)
 		return
 	}
-	b.WriteString(`{"type":"` + typeRPCError + `","meta":{"correlationId":`)
-	b.Write(id)
-	b.WriteString(`},"payload":{`)
+	b.Grow(64 + len(id))
+	p := append(b.AvailableBuffer(), `{"type":"`+typeRPCError+`","meta":{"correlationId":`...)
+	p = append(append(p, id...), `},"payload":{`...)
+	b.Write(p)
 }
 
 // appendDetails leaves details that do not encode out: an answer without them is
