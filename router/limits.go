@@ -127,9 +127,13 @@ type limitHook struct {
 
 	mu      sync.Mutex
 	queue   []LimitInfo
-	spare   []LimitInfo // the other of two buffers that take turns
 	telling bool
 	missed  bool // logged
+
+	// Of the goroutine that tells: what it has taken from the queue, with which it
+	// takes turns, and how far it is.
+	batch []LimitInfo
+	at    int
 }
 
 func (h *limitHook) init(r *Router) { h.r = r }
@@ -153,24 +157,37 @@ func (h *limitHook) tell(info LimitInfo) {
 }
 
 func (h *limitHook) run() {
+	through := false
+	defer func() {
+		if !through { // the hook has called runtime.Goexit
+			go h.run()
+		}
+	}()
+	for h.more() {
+		info := h.batch[h.at]
+		h.batch[h.at] = LimitInfo{}
+		h.at++
+		h.call(info)
+	}
+	through = true
+}
+
+// more reports whether there is something to tell, and takes it from the queue.
+func (h *limitHook) more() bool {
+	if h.at < len(h.batch) {
+		return true
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for len(h.queue) > 0 {
-		batch := h.queue
-		h.queue = h.spare[:0]
-		h.mu.Unlock()
-		for i := range batch {
-			h.call(batch[i])
-			batch[i] = LimitInfo{}
-		}
-		h.mu.Lock()
-		h.spare = batch[:0]
+	h.batch, h.queue, h.at = h.queue, h.batch[:0], 0
+	if len(h.batch) > 0 {
+		return true
 	}
-	h.missed = false
-	h.telling = false
-	if cap(h.spare) > 1<<10 {
-		h.spare = nil
+	h.missed, h.telling = false, false
+	if cap(h.queue) > 1<<10 {
+		h.queue = nil
 	}
+	return false
 }
 
 func (h *limitHook) call(info LimitInfo) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router/internal/wire"
 )
@@ -188,7 +189,7 @@ func (c *Conn) handleAll(s *scratch) (reading bool, err error) {
 		if found == wire.Other {
 			c.putDown()
 			if rest != nil {
-				if err := discard(s, rest); err != nil {
+				if err := c.discard(s, rest); err != nil {
 					return true, err
 				}
 			}
@@ -251,14 +252,24 @@ func (c *Conn) keep(ws *websocket.Conn) {
 	}
 }
 
-func discard(s *scratch, r io.Reader) error {
-	for {
-		_, err := r.Read(s.large[:cap(s.large)])
+// maxInflation bounds, in frames of the largest size, how much of a compressed message
+// that is too large is inflated to find its end: the client pays a thousandth of it.
+const maxInflation = 16
+
+var errInflation = errors.New("router: a compressed message was far too large")
+
+// discard reads what is left of a message that was too large.
+func (c *Conn) discard(s *scratch, r io.Reader) error {
+	for left := maxInflation * c.router.opts.Limits.MaxPayload; left > 0 || !c.deflate; {
+		n, err := r.Read(s.large[:cap(s.large)])
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		left -= n
 	}
+	c.Close(errors.ClosePayloadTooLarge, `{"retryAfterMs":null}`)
+	return errInflation
 }
