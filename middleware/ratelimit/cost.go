@@ -10,13 +10,13 @@ import (
 // invalidCost turns a frame away whose cost is below 1: charging nothing would
 // let it bypass the limit, and charging less than nothing would mint tokens.
 // The client learns no numbers; it is the function's author who has to know.
-func (m *middleware) invalidCost(c *ingress.Context, cost int) error {
-	if m.OnInvalidCost != nil {
-		m.OnInvalidCost(c, cost)
+func (g *gate) invalidCost(c *ingress.Context, limiter string, cost int) error {
+	if g.OnInvalidCost != nil {
+		g.OnInvalidCost(c, cost)
 	} else {
-		m.logOnce.Do(func() {
+		g.logOnce.Do(func() {
 			slog.Error("ratelimit: Options.Cost returned less than 1; the frame was refused, and others like it will be without another line here",
-				"limiter", m.limiter.Name(), "type", c.Type, "cost", cost)
+				"limiter", limiter, "type", c.Type, "cost", cost)
 		})
 	}
 	return errInvalidCost

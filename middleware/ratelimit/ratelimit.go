@@ -98,10 +98,15 @@ func New(limiter *limit.Limiter, options ...Options) ingress.Middleware {
 	}
 }
 
-type middleware struct {
+// gate is what all middleware does with a frame that does not fit.
+type gate struct {
 	Options
-	limiter *limit.Limiter
 	logOnce sync.Once
+}
+
+type middleware struct {
+	gate
+	limiter *limit.Limiter
 }
 
 // admit returns nil when the frame may pass.
@@ -109,7 +114,7 @@ func (m *middleware) admit(c *ingress.Context) error {
 	cost := 1
 	if m.Cost != nil {
 		if cost = m.Cost(c); cost < 1 {
-			return m.invalidCost(c, cost)
+			return m.invalidCost(c, m.limiter.Name(), cost)
 		}
 	}
 	d, err := m.decide(c, int64(cost))
@@ -122,17 +127,22 @@ func (m *middleware) admit(c *ingress.Context) error {
 		}
 		return nil
 	}
-	shadow := m.Shadow || d.Shadowed
-	if m.OnLimited != nil {
-		m.OnLimited(c, Limited{Limiter: m.limiter.Name(), Cost: int64(cost), Decision: d, Shadow: shadow})
+	return m.limited(c, m.limiter.Name(), int64(cost), &d)
+}
+
+// limited tells of a frame that does not fit, and returns the rejection.
+func (g *gate) limited(c *ingress.Context, limiter string, cost int64, d *limit.Decision) error {
+	shadow := g.Shadow || d.Shadowed
+	if g.OnLimited != nil {
+		g.OnLimited(c, Limited{Limiter: limiter, Cost: cost, Decision: *d, Shadow: shadow})
 	}
 	if shadow {
 		return nil
 	}
 	return c.Reject(errors.LimitExceeded{
-		Kind: errors.LimitRate, Observed: int64(cost), Limit: d.Limit,
+		Kind: errors.LimitRate, Observed: cost, Limit: d.Limit,
 		RetryAfter: d.RetryAfter, Never: d.Impossible,
-		Limiter: m.limiter.Name(), Policy: d.Policy,
+		Limiter: limiter, Policy: d.Policy,
 	})
 }
 
