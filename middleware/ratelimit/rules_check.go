@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -20,10 +21,7 @@ type RulesError struct {
 
 // Error returns path and problem.
 func (e *RulesError) Error() string {
-	if e.Path == "" {
-		return "ratelimit: the document of rules " + e.Problem
-	}
-	return "ratelimit: rules: " + e.Path + " " + e.Problem
+	return "ratelimit: rules: " + cmp.Or(e.Path, "the document") + " " + e.Problem
 }
 
 // path is a place in the rules.

@@ -104,7 +104,7 @@ func (l *Limits) Replace(rules Rules) error {
 	next := &enforced{book: b, limiters: make(map[Rate]*limit.Limiter, len(b.rates))}
 	for rate := range b.rates {
 		if next.limiters[rate], err = l.limiter.With(rate.policy()); err != nil {
-			return path("").wrong("amount to a limit that cannot be enforced: %v", err)
+			return path("").wrong("amounts to a limit that cannot be enforced: %v", err)
 		}
 	}
 	l.now.Store(next)

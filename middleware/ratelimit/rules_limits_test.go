@@ -16,6 +16,17 @@ import (
 	"github.com/wskit/wskit/middleware/ratelimit"
 )
 
+// countingStore counts the calls.
+type countingStore struct {
+	limit.Store
+	calls int
+}
+
+func (s *countingStore) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
+	s.calls++
+	return s.Store.Take(ctx, key, policy, cost)
+}
+
 // newLimits makes limits over a store whose clock stands still.
 func newLimits(t testing.TB, document string, options ...ratelimit.LimitsOptions) *ratelimit.Limits {
 	t.Helper()
@@ -329,6 +340,7 @@ func TestReplaceUnderLoad(t *testing.T) {
 type ledger struct {
 	limit.Store
 	mu      sync.Mutex
+	takes   int
 	entries map[string][]entry
 }
 
@@ -337,6 +349,7 @@ type entry struct{ at, cost int64 }
 func (l *ledger) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.takes++
 	d, err := l.Store.Take(ctx, key, policy, cost)
 	if d.Charged > 0 {
 		if l.entries == nil {
@@ -385,6 +398,35 @@ func TestTypesUnderOneKey(t *testing.T) {
 	}{{"light", 7}, {"heavy", 0}, {"apart", 0}} { // the override decides for every type
 		if got := admits(h, frame("", "eve", "", c.typ)); got != c.want {
 			t.Errorf("eve, %s: %d pass, want %d", c.typ, got, c.want)
+		}
+	}
+}
+
+// With a key of one's own, state is kept as long as the same rules give the rate, in
+// whatever order they stand.
+func TestReplaceKeepsStateUnderOneKey(t *testing.T) {
+	limits := newLimits(t, `{
+		"default": {"perMinute": 60, "burst": 10},
+		"overrides": [{"user": "ann", "burst": 20}, {"user": "bob", "perMinute": 30}],
+		"types": {"x": {"perMinute": 20}}
+	}`, ratelimit.LimitsOptions{Options: ratelimit.Options{Key: ratelimit.PerUser}})
+	h := limits.Middleware(ingress.Pass)
+	frames := []*ingress.Context{frame("", "ann", "", "x"), frame("", "ann", "", "y"), frame("", "bob", "", "x"), frame("", "eve", "", "x"), frame("", "eve", "", "y")}
+	for i, f := range frames {
+		if n, want := admits(h, f), []int{20, 20, 10, 10, 10}[i]; n != want {
+			t.Errorf("frame %d: %d pass, want %d", i, n, want)
+		}
+	}
+	if err := limits.Replace(mustParse(t, `{
+		"default": {"perMinute": 60, "burst": 11},
+		"overrides": [{"user": "bob", "perMinute": 30}, {"user": "ann", "burst": 21}],
+		"types": {"x": {"perMinute": 20}}
+	}`)); err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range frames {
+		if n := admits(h, f); n != 1 {
+			t.Errorf("frame %d: %d pass of one more", i, n)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package ratelimit_test
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -140,7 +139,7 @@ func TestMaximumIsARate(t *testing.T) {
 			h, f := limits.Middleware(ingress.Pass), frame("acme", "ann", "", "x")
 			admitted := 0
 			for ; now < time.Minute.Microseconds(); now += 10_000 {
-				for h(f) == nil {
+				for admitted < 100_000 && h(f) == nil {
 					admitted++
 				}
 			}
@@ -171,8 +170,12 @@ func TestMaximumHoldsWhateverTheRulesSay(t *testing.T) {
 			now += rapid.SampledFrom([]int64{0, 1, 10_000, 1_000_000, 20_000_000}).Draw(t, "pause")
 			f := frame(rapid.SampledFrom(names).Draw(t, "tenant"), rapid.SampledFrom(names).Draw(t, "user"), "192.0.2.1", rapid.SampledFrom(names).Draw(t, "type"))
 			for range rapid.IntRange(1, 60).Draw(t, "frames") {
+				before := books.takes
 				if h(f) != nil {
 					break
+				}
+				if books.takes == before {
+					t.Fatalf("%+v passed without being charged", f)
 				}
 			}
 		}
@@ -258,15 +261,21 @@ func TestTooManyLimitsAreRefused(t *testing.T) {
 	}
 }
 
-var _ limit.Store = (*countingStore)(nil)
-
-// countingStore counts the calls.
-type countingStore struct {
-	limit.Store
-	calls int
-}
-
-func (s *countingStore) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
-	s.calls++
-	return s.Store.Take(ctx, key, policy, cost)
+// Every rate can be kept with every burst, to the last token.
+func TestExtremesAreExact(t *testing.T) {
+	extremes := []int64{1, 7, 60, 59_999, 29_999_999, 30_000_000}
+	for _, perMinute := range extremes {
+		for _, burst := range extremes {
+			rules := ratelimit.Rules{Default: ratelimit.Rule{PerMinute: perMinute, Burst: burst, Cost: burst}}
+			limits, err := ratelimit.NewLimits(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules)
+			if err != nil {
+				t.Errorf("%d per minute, %d at once: %v", perMinute, burst, err)
+				continue
+			}
+			h := limits.Middleware(ingress.Pass)
+			if n := admits(h, frame("", "ann", "", "x")); n != 1 {
+				t.Errorf("%d per minute: %d frames of %d pass, want 1", perMinute, n, burst)
+			}
+		}
+	}
 }
