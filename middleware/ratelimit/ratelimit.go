@@ -21,6 +21,8 @@
 //   - [Strikes] bans whoever is rejected too often.
 //   - [Take] charges a limit from within a handler, for a subject that only the
 //     decoded message tells, such as a room.
+//   - [NewLimits] takes its limits from [Rules]: by tenant, message type and
+//     subject, readable from JSON, replaceable at run time.
 //   - A [limit.Pacer] holds frames back instead of rejecting them.
 package ratelimit
 
