@@ -1,6 +1,9 @@
 import { compile } from "./policy.js";
 import { binds } from "./plan.js";
 
+// MAX_TOLD is the longest state that comes with a decision that allowed.
+const MAX_TOLD = 16;
+
 // Ledger answers calls, in order, at one instant, on states that it reads through
 // a function and remembers until they are all written at once.
 export class Ledger {
@@ -17,9 +20,9 @@ export class Ledger {
   answer(call) {
     switch (call.op) {
       case "take":
-        return encode(this.decide(call, true));
+        return this.encode(call, this.decide(call, true));
       case "peek":
-        return encode(this.peek(call));
+        return this.encode(call, this.peek(call));
       case "refund":
         return this.refund(call);
       case "reset":
@@ -96,7 +99,7 @@ export class Ledger {
         return this.explain(asks, answers);
       }
     }
-    return { bound: binding(answers), answers: answers.map(encode) };
+    return [binding(answers), ...answers.map((decision, i) => this.encode(asks[i], decision))];
   }
 
   // explain answers all asks as if each were alone and nothing were charged; the
@@ -110,16 +113,30 @@ export class Ledger {
         answers[i] = decision;
       }
     });
-    const bound = binding(answers);
-    return { bound, answers: answers.map((decision) => encode({ ...decision, allowed: false, wait: 0 })) };
+    const none = { allowed: false, wait: 0 };
+    return [binding(answers), ...answers.map((decision, i) => this.encode(asks[i], { ...decision, ...none }))];
+  }
+
+  // encode writes a decision as a list, for it is what travels most: nine numbers
+  // and the state it left, of which a caller that is denied can tell itself for
+  // how long it will be. A long state is spared those who were not.
+  encode(ask, d) {
+    const answer = [
+      d.allowed ? 1 : 0,
+      d.impossible ? 1 : 0,
+      d.limit,
+      d.remaining,
+      d.retryAfter,
+      d.wait,
+      d.resetAfter,
+      d.at,
+      d.part,
+    ];
+    const state = this.state(this.row(ask))?.flat() ?? [];
+    return d.allowed && state.length > MAX_TOLD ? answer : answer.concat(state);
   }
 }
 
 function binding(answers) {
   return answers.reduce((bound, answer, i) => (binds(answer, answers[bound]) ? i : bound), 0);
-}
-
-// encode writes a decision as a list: it is what travels most.
-function encode(d) {
-  return [d.allowed ? 1 : 0, d.impossible ? 1 : 0, d.limit, d.remaining, d.retryAfter, d.wait, d.resetAfter, d.at, d.part];
 }
