@@ -21,6 +21,10 @@ type Options struct {
 	// panics. It bounds how long a refund or a reset through another process goes
 	// unnoticed here.
 	MaxAge time.Duration
+	// Granularity is in what steps the store's clock counts, when they are larger
+	// than a microsecond: by so much it may be ahead of the instant it names.
+	// Negative panics.
+	Granularity time.Duration
 	// Now is a clock in microseconds, at least 0, that does not go back; nil means
 	// the monotonic clock of the process. When it does go back, for a test, what
 	// was learned later is not used.
@@ -41,14 +45,16 @@ type Memory struct {
 	table       *table.Table
 	now         func() int64
 	maxAge      int64
+	granularity int64
 	generations [256]atomic.Uint32 // of the keys by hash, counted up by Forget
 	hits        atomic.Int64
 }
 
 // New makes an empty memory. It panics when an option is invalid.
 func New(o Options) *Memory {
-	if o.Keys < 0 || o.MaxAge < 0 {
-		panic(fmt.Sprintf("denial: Options{Keys: %d, MaxAge: %v}: leave what is negative 0 for the default", o.Keys, o.MaxAge))
+	if o.Keys < 0 || o.MaxAge < 0 || o.Granularity < 0 {
+		panic(fmt.Sprintf("denial: Options{Keys: %d, MaxAge: %v, Granularity: %v}: leave what is negative 0 for the default",
+			o.Keys, o.MaxAge, o.Granularity))
 	}
 	if o.Keys == 0 {
 		o.Keys = defaultKeys
@@ -62,7 +68,7 @@ func New(o Options) *Memory {
 	}
 	space := table.NewSpace(o.Keys * keyRoom)
 	return &Memory{
-		space: space, now: o.Now, maxAge: max(1, o.MaxAge.Microseconds()),
+		space: space, now: o.Now, maxAge: max(1, o.MaxAge.Microseconds()), granularity: o.Granularity.Microseconds(),
 		table: table.New(table.Options{Variable: true, Space: space, Shards: max(16, 4*runtime.GOMAXPROCS(0))}),
 	}
 }
@@ -105,7 +111,7 @@ func (m *Memory) generation(h table.Hash) *atomic.Uint32 {
 const (
 	wordAt       = iota // the store's instant at which that was the state
 	wordReceived        // when it was learned, by the local clock
-	wordTrip            // how long before that the question was sent
+	wordTrip            // how far the store's clock may be ahead of wordAt then
 	wordState
 )
 
@@ -123,7 +129,8 @@ func (q *Question) denies(d *limit.Decision, cost int64) bool {
 		return false
 	}
 	q.plan.Peek(d, words[wordState:], words[wordAt]+age, cost)
-	// The store's clock may be ahead of that instant, by a round trip at most.
+	// The store's clock may be ahead of that instant, by a round trip at most and
+	// what is less than a step of it.
 	if d.Allowed || !d.Impossible && d.RetryAfter.Microseconds() <= words[wordTrip] {
 		return false
 	}
@@ -166,7 +173,7 @@ func (q Question) Learn(d *limit.Decision, state []int64) {
 
 // entry writes the words of the key's entry.
 func (q *Question) entry(words []int64, d *limit.Decision, state []int64, now int64) []int64 {
-	words = append(words, d.At, now, now-q.sent)
+	words = append(words, d.At, now, now-q.sent+q.memory.granularity)
 	words = append(words, state...)
 	for len(words) < wordState+q.plan.Width() {
 		words = append(words, 0)
