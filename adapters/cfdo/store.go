@@ -194,8 +194,11 @@ func check(policy limit.Policy, cost int64) (*limit.Plan, error) {
 // settle learns from an answer of the Worker, whose clock counts in ticks:
 // nothing changes for it between two of them, so that is when a wait ends.
 func (s *Store) settle(a *ask) {
-	if a.told {
+	switch {
+	case a.told:
 		a.question.Learn(&a.answer, a.words)
+	case s.denials != nil: // what is remembered is not all that was used
+		s.denials.Forget(a.key, a.plan)
 	}
 	a.answer.RetryAfter = roundUp(a.answer.RetryAfter, s.tick)
 }

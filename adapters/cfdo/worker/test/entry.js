@@ -6,10 +6,10 @@ import { serve } from "../src/worker.js";
 export class Limits extends Production {
   constructor(ctx, env) {
     super(ctx, env);
-    if (env.GRACE_MS !== undefined) {
+    if (env.GRACE_MS) {
       this.grace = Number(env.GRACE_MS) * 1000;
     }
-    if (env.PAUSE_MS !== undefined) {
+    if (env.PAUSE_MS) {
       this.pause = Number(env.PAUSE_MS) * 1000;
     }
     this.written = 0;
