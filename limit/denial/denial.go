@@ -84,9 +84,9 @@ type Question struct {
 }
 
 // Ask answers a cost that the remembered state of the key denies: it fills in d
-// as the store would, and reports true. Otherwise the store has to be asked, by
-// whoever keeps the Question to tell it what the store said. It allocates
-// nothing and keeps nothing of the key.
+// as the store would, and reports true. Otherwise d is left empty and the store
+// has to be asked, by whoever keeps the Question to tell it what the store said.
+// It allocates nothing and keeps nothing of the key.
 func (m *Memory) Ask(d *limit.Decision, key []byte, plan *limit.Plan, cost int64) (q Question, denied bool) {
 	q = m.question(m.space.HashBytes(key), plan)
 	return q, q.denies(d, cost)
@@ -132,9 +132,29 @@ func (q *Question) denies(d *limit.Decision, cost int64) bool {
 	// The store's clock may be ahead of that instant, by a round trip at most and
 	// what is less than a step of it.
 	if d.Allowed || !d.Impossible && d.RetryAfter.Microseconds() <= words[wordTrip] {
+		*d = limit.Decision{}
+		return false
+	}
+	if q.heals(r, words, words[wordAt]+age, cost) {
+		*d = limit.Decision{}
 		return false
 	}
 	m.hits.Add(1)
+	return true
+}
+
+// heals reports whether the store would write though it denies, because the state
+// is too far ahead for the clock or for a policy that changed: then it has to be
+// asked, and what is remembered is forgotten.
+func (q *Question) heals(r table.Ref, words []int64, now, cost int64) bool {
+	if len(words) == wordState {
+		return false // nothing was used
+	}
+	var d limit.Decision
+	if _, write := q.plan.Take(&d, words[wordState:], now, cost); !write {
+		return false
+	}
+	q.memory.table.Delete(r, q.hash)
 	return true
 }
 

@@ -85,7 +85,8 @@ func TestRememberedIsWhatTheStoreWouldSay(t *testing.T) {
 					}
 					d, state := s.take(plan, cost)
 					q.Learn(&d, state)
-					if _, denied := m.Ask(&d, []byte("k"), plan, cost); !d.Allowed && !denied {
+					var again limit.Decision
+					if _, denied := m.Ask(&again, []byte("k"), plan, cost); !d.Allowed && !denied {
 						t.Fatalf("%v, cost %d: a denial is not remembered: %+v", plan, cost, d)
 					}
 				}
