@@ -211,7 +211,7 @@ func (s *Server) tell(what, object string, answer any) {
 // Test runs the unit tests of a file in worker/test on the runtime.
 func Test(t *testing.T, file string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), Binary(t), "test", filepath.Join(Folder(t), "test", file), "config",
+	cmd := exec.CommandContext(t.Context(), Binary(t), "test", filepath.Join(Folder(t), "test", file),
 		"--directory-path", "disk="+t.TempDir())
 	dieWithParent(cmd)
 	out, err := cmd.CombinedOutput()
