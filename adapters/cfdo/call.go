@@ -63,7 +63,7 @@ func (c *call) add(s *Store, key string, plan *limit.Plan, cost int64) *ask {
 const (
 	maxKey    = 1024
 	maxTenant = 256
-	maxAsks   = 1024
+	maxAsks   = 1000
 	maxBody   = 1 << 20
 	// fullBody is where a body takes no more calls: 64 asks of long keys have room
 	// behind it.

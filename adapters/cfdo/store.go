@@ -24,7 +24,7 @@ type Options struct {
 	// negative is an error.
 	Timeout time.Duration
 
-	// Requests is how many requests are on their way at a time at most; 0 means 4,
+	// Requests is how many requests are on their way at a time at most; 0 means 2,
 	// negative is an error. Calls that come while all are share the next one.
 	Requests int
 
@@ -45,7 +45,7 @@ type Options struct {
 
 const (
 	defaultTimeout  = 2 * time.Second
-	defaultRequests = 4
+	defaultRequests = 2
 	// maxBatch is how many calls share a request at most.
 	maxBatch = 512
 	// tick is in what steps the clock of Workers counts.

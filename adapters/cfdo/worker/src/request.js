@@ -4,9 +4,9 @@ import { compile } from "./policy.js";
 
 // What one request may hold at most.
 export const MAX_BODY = 1 << 20; // bytes
-export const MAX_ASKS = 1024; // asks, those within an "all" included
+export const MAX_ASKS = 1000; // asks, those within an "all" included: each may be for an object of its own
 export const MAX_TOGETHER = 64; // asks within one "all": limit.MaxAsks
-export const MAX_POLICIES = 1024;
+export const MAX_POLICIES = MAX_ASKS;
 export const MAX_KEY = 1024; // characters
 export const MAX_TENANT = 256; // characters
 const MAX_INSTANT = 2 ** 52;
