@@ -116,30 +116,8 @@ func (a *ask) read(answer json.RawMessage, charge bool) (err error) {
 		a.answer.Charged = a.cost
 	}
 	a.words = append(n[:0], n[wireState:]...)
-	if len(a.words) > 0 && !whole(a.words, parts) {
-		return errAnswer
-	}
 	a.told = len(a.words) > 0 || !a.answer.Allowed // nothing was ever used of a key without state
 	return nil
-}
-
-// whole reports whether a state is one of the parts of a plan, one after the
-// other: of a log, as long as it says itself.
-func whole(state []int64, parts []*limit.Plan) bool {
-	for _, p := range parts {
-		n := int64(p.Width())
-		if n == 0 {
-			if len(state) == 0 || state[0] > limit.MaxLog {
-				return false
-			}
-			n = 1 + 2*state[0]
-		}
-		if int64(len(state)) < n {
-			return false
-		}
-		state = state[n:]
-	}
-	return len(state) == 0
 }
 
 // maxNumber is the largest that the wire has: see package limit.

@@ -116,7 +116,7 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 	if o.Remember >= 0 {
 		s.denials = denial.New(denial.Options{MaxAge: o.Remember, Granularity: tick, Now: now})
 	}
-	s.trips = combine.New(s.send, combine.Options{Trips: o.Requests, Batch: maxBatch})
+	s.trips = combine.New(s.send, combine.Options{Trips: o.Requests, Batch: maxBatch, OnCaller: true})
 	return s, nil
 }
 

@@ -100,7 +100,6 @@ func TestErrorAnswersAreNoDecisions(t *testing.T) {
 		{"a fraction", 200, json, `{"answers":[[1,0,10,9.5,0,0,1000,1795219200000000,0]]}`, cfdo.ErrFailed},
 		{"a number out of range", 200, json, `{"answers":[[1,0,10,9007199254740992,0,0,1000,1795219200000000,0]]}`, cfdo.ErrFailed},
 		{"a part that is not there", 200, json, `{"answers":[[1,0,10,9,0,0,1000,1795219200000000,1]]}`, cfdo.ErrFailed},
-		{"half a state", 200, json, `{"answers":[[0,0,10,0,5,0,1000,1795219200000000,0,1795219200000000]]}`, cfdo.ErrFailed},
 		{"null in it", 200, json, `{"answers":[[1,0,10,null,0,0,1000,1795219200000000,0]]}`, cfdo.ErrFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -20,6 +20,11 @@ type Options struct {
 	// Waiting is the largest number of items that wait for a trip; 0 means 16,384.
 	// Beyond it calls fail with [ErrFull] at once.
 	Waiting int
+	// OnCaller makes a lone call on the goroutine of its caller, which saves the
+	// time of waking another, when its context has a deadline or never ends. Set it
+	// when send returns at the deadline of its context: the caller then cannot
+	// leave earlier.
+	OnCaller bool
 }
 
 var (
@@ -119,11 +124,15 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 		c.Free(it)
 		return ErrFull
 	}
-	c.push(it)
 	if c.trips < c.options.Trips { // then nobody else waits
 		c.trips++
+		if c.options.OnCaller && bounded(ctx) {
+			c.mu.Unlock()
+			return c.alone(it)
+		}
 		go c.run()
 	}
+	c.push(it)
 	c.mu.Unlock()
 
 	select {
@@ -133,6 +142,29 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 			return err
 		}
 	}
+	err := it.Err
+	if err != nil {
+		c.Free(it)
+	}
+	return err
+}
+
+// bounded reports whether a call that cannot be left early ends in time.
+func bounded(ctx context.Context) bool {
+	_, ok := ctx.Deadline()
+	return ok || ctx.Done() == nil
+}
+
+// alone makes a round trip for one item on its caller's goroutine.
+func (c *Combiner[T]) alone(it *Item[T]) error {
+	c.try(it.ctx, []*Item[T]{it})
+	c.mu.Lock()
+	if c.first != nil {
+		go c.run()
+	} else {
+		c.trips--
+	}
+	c.mu.Unlock()
 	err := it.Err
 	if err != nil {
 		c.Free(it)
@@ -224,7 +256,7 @@ func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Contex
 	}
 	t := &trip{}
 	var latest time.Time
-	bounded := true
+	bounded := true // by the deadlines of all
 	for c.first != nil && len(batch) < c.options.Batch {
 		it := c.first
 		c.remove(it)

@@ -84,7 +84,7 @@ type Question struct {
 }
 
 // Ask answers a cost that the remembered state of the key denies: it fills in d
-// as the store would, and reports true. Otherwise d is left empty and the store
+// as the store would, and reports true. Otherwise d is left alone and the store
 // has to be asked, by whoever keeps the Question to tell it what the store said.
 // It allocates nothing and keeps nothing of the key.
 func (m *Memory) Ask(d *limit.Decision, key []byte, plan *limit.Plan, cost int64) (q Question, denied bool) {
@@ -128,33 +128,17 @@ func (q *Question) denies(d *limit.Decision, cost int64) bool {
 	if age < 0 || age >= m.maxAge {
 		return false
 	}
-	q.plan.Peek(d, words[wordState:], words[wordAt]+age, cost)
+	var answer limit.Decision
+	if !q.plan.Denies(&answer, words[wordState:], words[wordAt]+age, cost) {
+		return false
+	}
 	// The store's clock may be ahead of that instant, by a round trip at most and
 	// what is less than a step of it.
-	if d.Allowed || !d.Impossible && d.RetryAfter.Microseconds() <= words[wordTrip] {
-		*d = limit.Decision{}
+	if !answer.Impossible && answer.RetryAfter.Microseconds() <= words[wordTrip] {
 		return false
 	}
-	if q.heals(r, words, words[wordAt]+age, cost) {
-		*d = limit.Decision{}
-		return false
-	}
+	*d = answer
 	m.hits.Add(1)
-	return true
-}
-
-// heals reports whether the store would write though it denies, because the state
-// is too far ahead for the clock or for a policy that changed: then it has to be
-// asked, and what is remembered is forgotten.
-func (q *Question) heals(r table.Ref, words []int64, now, cost int64) bool {
-	if len(words) == wordState {
-		return false // nothing was used
-	}
-	var d limit.Decision
-	if _, write := q.plan.Take(&d, words[wordState:], now, cost); !write {
-		return false
-	}
-	q.memory.table.Delete(r, q.hash)
 	return true
 }
 
@@ -195,8 +179,8 @@ func (q Question) Learn(d *limit.Decision, state []int64) {
 func (q *Question) entry(words []int64, d *limit.Decision, state []int64, now int64) []int64 {
 	words = append(words, d.At, now, now-q.sent+q.memory.granularity)
 	words = append(words, state...)
-	for len(words) < wordState+q.plan.Width() {
-		words = append(words, 0)
+	if len(state) < q.plan.Width() || q.plan.Width() == 0 {
+		words = append(words[:wordState], q.plan.Complete(words[wordState:])...)
 	}
 	return words
 }
