@@ -3,6 +3,7 @@ package combine
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -230,6 +231,7 @@ func (c *Combiner[T]) run() {
 			it.done <- struct{}{}
 		}
 		c.mu.Unlock()
+		runtime.Gosched() // so that callers who ask again at once go together
 	}
 }
 
