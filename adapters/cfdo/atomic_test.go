@@ -26,7 +26,7 @@ func TestConcurrentCallsAdmitExactlyTheCapacity(t *testing.T) {
 		requests int
 	}{{"combined", 4}, {"a request each", 500}} {
 		t.Run(c.name, func(t *testing.T) {
-			s := openStore(t, w.URL, cfdo.Options{Requests: c.requests, Remember: -1, Timeout: time.Minute})
+			s := openStore(t, w.URL, cfdo.Options{Requests: c.requests, Remember: -1})
 			p := limit.TokenBucket{Capacity: 123, Refill: 1, Per: time.Hour}
 			var admitted atomic.Int64
 			var wg sync.WaitGroup

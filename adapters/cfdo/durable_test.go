@@ -72,7 +72,7 @@ func fill(t *testing.T, s *cfdo.Store, keys int, p limit.Policy) {
 // object that is empty rings no more alarms.
 func TestAllIdleKeysAreSwept(t *testing.T) {
 	w := swept(t)
-	s := openStore(t, w.URL, cfdo.Options{Tenant: func(string) string { return "idle" }, Timeout: time.Minute})
+	s := openStore(t, w.URL, cfdo.Options{Tenant: func(string) string { return "idle" }})
 	fill(t, s, 2500, limit.TokenBucket{Capacity: 1, Refill: 1, Per: 200 * time.Millisecond})
 	fill(t, s, 10, limit.FixedWindow{Limit: 1, Window: 24 * time.Hour})
 	eventually(t, "only what still counts is left", func() bool { return w.Inspect("tenant:idle:0").Rows == 10 })
@@ -107,7 +107,7 @@ func TestAlarmsOutliveTheObject(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := swept(t)
-			s := openStore(t, w.URL, cfdo.Options{Tenant: func(string) string { return "alarm" }, Timeout: time.Minute})
+			s := openStore(t, w.URL, cfdo.Options{Tenant: func(string) string { return "alarm" }})
 			p := limit.TokenBucket{Capacity: 1, Refill: 1, Per: 2 * time.Second}
 			fill(t, s, 20, p)
 			c.end(w)

@@ -19,7 +19,7 @@ var plenty = limit.TokenBucket{Capacity: 1 << 30, Refill: 1 << 20, Per: time.Sec
 // without a network.
 func BenchmarkAlone(b *testing.B) {
 	w := workerdtest.Start(b, workerdtest.Config{File: "production.capnp"})
-	s := openStore(b, w.URL, cfdo.Options{Timeout: patience})
+	s := openStore(b, w.URL, cfdo.Options{})
 	spend := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
 	take(b, s, "spent", spend, 1)
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func BenchmarkCallers(b *testing.B) {
 			var stores []*cfdo.Store
 			for range callers {
 				if len(stores) == 0 || c.single {
-					stores = append(stores, openStore(b, w.URL, cfdo.Options{Tenant: c.tenant, Timeout: patience}))
+					stores = append(stores, openStore(b, w.URL, cfdo.Options{Tenant: c.tenant}))
 				}
 			}
 			for i := range callers {

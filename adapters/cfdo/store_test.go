@@ -30,6 +30,9 @@ func (c clocked) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func openStore(t testing.TB, url string, o cfdo.Options) *cfdo.Store {
 	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = patience
+	}
 	s, err := cfdo.Open(url, workerdtest.Secret, o)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +46,7 @@ func openAt(t testing.TB, url string, clock *limittest.Clock) *cfdo.Store {
 	t.Helper()
 	tenant := fmt.Sprint("test-", tenants.Add(1))
 	s, err := cfdo.OpenAt(url, workerdtest.Secret, cfdo.Options{
-		Tenant: func(string) string { return tenant }, Transport: clocked{clock, http.DefaultTransport},
+		Tenant: func(string) string { return tenant }, Timeout: patience, Transport: clocked{clock, http.DefaultTransport},
 	}, clock.Now)
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func TestTenantsHaveObjectsOfTheirOwn(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{Env: map[string]string{
 		"SHARDS": "3", "TENANT_SHARDS": `{"*": 1, "big": 4}`,
 	}})
-	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.PartAfter("user"), Timeout: patience})
+	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.PartAfter("user")})
 	l := limit.New(s, ten, limit.Options{Name: "m", Timeout: patience})
 	for i := range 100 {
 		for _, k := range []limit.Key{
@@ -74,7 +74,7 @@ func TestTenantsHaveObjectsOfTheirOwn(t *testing.T) {
 func TestObjectsFailApart(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{})
 	tenant := cfdo.KeyPart(0)
-	s := openStore(t, w.URL, cfdo.Options{Tenant: tenant, Timeout: patience, Transport: failing{"tenant:sick:0"}})
+	s := openStore(t, w.URL, cfdo.Options{Tenant: tenant, Transport: failing{"tenant:sick:0"}})
 	requests := []limit.Request{{Key: []byte("p:n:well"), Policy: ten, Cost: 1}, {Key: []byte("p:n:sick"), Policy: ten, Cost: 1}}
 	answers := make([]limit.Decision, 2)
 	if err := s.TakeMany(ctx, requests, answers); !errors.Is(err, cfdo.ErrFailed) {
@@ -90,7 +90,7 @@ func TestObjectsFailApart(t *testing.T) {
 	if _, err := s.Take(ctx, "k", ten, 1); !errors.Is(err, cfdo.ErrOverloaded) {
 		t.Errorf("error %v, want that the object is overloaded", err)
 	}
-	s = openStore(t, w.URL, cfdo.Options{Tenant: tenant, Timeout: patience})
+	s = openStore(t, w.URL, cfdo.Options{Tenant: tenant})
 	if d := take(t, s, "p:n:sick", ten, 1); d.Remaining != 9 {
 		t.Errorf("what failed was charged: %+v", d)
 	}
@@ -100,7 +100,7 @@ func TestObjectsFailApart(t *testing.T) {
 // what cannot be done, and nothing of them is charged.
 func TestTakeAllIsForOneObject(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{})
-	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(0), Timeout: patience})
+	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(0)})
 	all := func(keys ...string) error {
 		var requests []limit.Request
 		for _, k := range keys {
@@ -155,7 +155,7 @@ func TestTenantOfKey(t *testing.T) {
 // Another Worker shares a budget with the limiters of this process.
 func TestCheckEndpoint(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{})
-	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(0), Timeout: patience})
+	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(0)})
 	l := limit.New(s, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}, limit.Options{Name: "messages", Timeout: patience})
 	if d, err := l.TakeKey(ctx, l.Key(nil).Part("acme").Part("ann"), 1); err != nil || d.Remaining != 2 {
 		t.Fatalf("%+v, %v", d, err)

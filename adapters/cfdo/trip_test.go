@@ -104,7 +104,7 @@ func TestErrorAnswersAreNoDecisions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url, posts := answering(t, c.status, c.kind, c.body)
-			s := openStore(t, url, cfdo.Options{Timeout: patience})
+			s := openStore(t, url, cfdo.Options{})
 			for i := range int64(2) {
 				d, err := s.Take(ctx, "k", ten, 1)
 				if !errors.Is(err, c.want) || d != (limit.Decision{}) {
@@ -147,7 +147,7 @@ func TestUnsetSecretAdmitsNobody(t *testing.T) {
 // them again. Here one is never sent again.
 func TestTimeoutIsNotRetried(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{})
-	s := openStore(t, w.URL, cfdo.Options{Timeout: patience, Remember: -1})
+	s := openStore(t, w.URL, cfdo.Options{Remember: -1})
 	take(t, s, "timeout", ten, 1)
 	before := s.Stats().Requests
 	w.Stall()
@@ -208,7 +208,7 @@ func TestLostRequestIsNotReplayed(t *testing.T) {
 			}()
 		}
 	}()
-	s := openStore(t, "http://"+l.Addr().String(), cfdo.Options{Timeout: patience, Requests: 1})
+	s := openStore(t, "http://"+l.Addr().String(), cfdo.Options{Requests: 1})
 	for round := range int64(5) {
 		take(t, s, "k", ten, 1)
 		if _, err := s.Take(ctx, "k", ten, 1); !errors.Is(err, cfdo.ErrUnreachable) || errors.Is(err, cfdo.ErrNotSent) {
@@ -229,7 +229,7 @@ func TestRefusedConnectionIsTriedAgain(t *testing.T) {
 	}
 	addr := l.Addr().String()
 	l.Close()
-	s := openStore(t, "http://"+addr, cfdo.Options{Timeout: patience})
+	s := openStore(t, "http://"+addr, cfdo.Options{})
 	_, err = s.Take(ctx, "k", ten, 1)
 	if !errors.Is(err, cfdo.ErrUnreachable) || !errors.Is(err, cfdo.ErrNotSent) {
 		t.Errorf("error %v, want unreachable and not sent", err)
@@ -240,7 +240,7 @@ func TestRefusedConnectionIsTriedAgain(t *testing.T) {
 
 	var dials atomic.Int64
 	url, posts := answering(t, 200, "application/json", `{"answers":[[1,0,10,9,0,0,1000,1795219200000000,0]]}`)
-	s = openStore(t, url, cfdo.Options{Timeout: patience, Transport: &http.Transport{
+	s = openStore(t, url, cfdo.Options{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if dials.Add(1) == 1 {
 				return nil, &net.OpError{Op: "dial", Err: errors.New("refused, once")}
@@ -282,7 +282,7 @@ func TestLimiterFallsBack(t *testing.T) {
 // nobody.
 func TestLargeBatches(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{Env: map[string]string{"SHARDS": "2"}})
-	s := openStore(t, w.URL, cfdo.Options{Requests: 1, Timeout: patience, Remember: -1})
+	s := openStore(t, w.URL, cfdo.Options{Requests: 1, Remember: -1})
 	p := limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Hour}
 	long := strings.Repeat("\x00", 1000) // as long as JSON can make it
 	var wg sync.WaitGroup
@@ -316,7 +316,7 @@ func TestLargeBatches(t *testing.T) {
 
 func TestLongKeysAreHashed(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{})
-	s := openStore(t, w.URL, cfdo.Options{Timeout: patience, Tenant: func(key string) string { return key }})
+	s := openStore(t, w.URL, cfdo.Options{Tenant: func(key string) string { return key }})
 	p := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
 	for _, n := range []int{1023, 1024, 1025, 100_000, 2_000_000} {
 		for _, end := range []string{"a", "b"} {
