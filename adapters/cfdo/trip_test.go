@@ -79,7 +79,6 @@ func TestErrorAnswersAreNoDecisions(t *testing.T) {
 		{"bad request", 400, json, `{"error":{"code":"bad_request","message":"cost must be a whole number"}}`, cfdo.ErrBadRequest},
 		{"not the Worker", 404, "text/plain", "not found", cfdo.ErrBadRequest},
 		{"not the Worker, politely", 200, "text/html", "<html>welcome</html>", cfdo.ErrBadRequest},
-		{"a redirect", 307, json, allowed, cfdo.ErrBadRequest},
 		{"overloaded", 503, json, allowed, cfdo.ErrOverloaded},
 		{"too many", 429, "text/html", "error 1015", cfdo.ErrOverloaded},
 		{"failed", 500, json, allowed, cfdo.ErrFailed},
@@ -121,7 +120,12 @@ func TestErrorAnswersAreNoDecisions(t *testing.T) {
 			}
 		})
 	}
-	url, _ := answering(t, 200, json, allowed)
+	url, posts := answering(t, 200, json, allowed)
+	redirect := httptest.NewServer(http.RedirectHandler(url, http.StatusTemporaryRedirect))
+	defer redirect.Close()
+	if _, err := openStore(t, redirect.URL, cfdo.Options{}).Take(ctx, "k", ten, 1); !errors.Is(err, cfdo.ErrBadRequest) || posts.Load() != 0 {
+		t.Errorf("a redirect is followed: %v, %d requests", err, posts.Load())
+	}
 	if d := take(t, openStore(t, url, cfdo.Options{}), "k", ten, 1); !d.Allowed || d.Charged != 1 || d.Policy != ten.String() {
 		t.Errorf("a right answer: %+v", d)
 	}

@@ -38,6 +38,23 @@ func Folder(t testing.TB) string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "worker")
 }
 
+// sources reads the Worker as the runtime will, so that go test knows what the
+// test depends on and does not answer from its cache when the Worker has changed.
+func sources(t testing.TB) {
+	t.Helper()
+	for _, pattern := range []string{"src/*", "test/*", "package-lock.json", "../../../limit/testdata/*.json"} {
+		files, err := filepath.Glob(filepath.Join(Folder(t), pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // Modules is where npm ci has put the runtime. Without it the test is skipped, and
 // fails in CI.
 func Modules(t testing.TB) string {
@@ -67,6 +84,7 @@ var platforms = map[string]string{
 // Binary is the runtime.
 func Binary(t testing.TB) string {
 	t.Helper()
+	sources(t)
 	path := filepath.Join(Modules(t), "@cloudflare", "workerd-"+platforms[runtime.GOOS+"/"+runtime.GOARCH], "bin", "workerd")
 	if _, err := os.Stat(path); err != nil {
 		Missing(t, fmt.Sprintf("there is no Workers runtime for %s/%s in adapters/cfdo/worker/node_modules", runtime.GOOS, runtime.GOARCH))

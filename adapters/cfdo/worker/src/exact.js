@@ -12,16 +12,15 @@ export const MAX_NUMBER = Number.MAX_SAFE_INTEGER;
 // to a full use from now.
 export const TOLERANCE = 60_000_000;
 
-// floorDiv is ⌊a/b⌋ for a ≥ 0 and b ≥ 1. Math.floor(a / b) is not: a quotient
-// just below a whole number is rounded up to it.
+// floorDiv is ⌊a/b⌋ for a ≥ 0 and b ≥ 1. The quotient of numbers below 2⁵³ is never
+// so close below a whole number that it is rounded up to it.
 export function floorDiv(a, b) {
-  return (a - (a % b)) / b;
+  return Math.floor(a / b);
 }
 
 // ceilDiv is ⌈a/b⌉ for a ≥ 0 and b ≥ 1.
 export function ceilDiv(a, b) {
-  const rest = a % b;
-  return (a - rest) / b + (rest > 0 ? 1 : 0);
+  return Math.floor(a / b) + (a % b > 0 ? 1 : 0);
 }
 
 // gcd is the greatest common divisor of two positive numbers.
