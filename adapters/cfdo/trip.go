@@ -92,9 +92,9 @@ func (s *Store) post(ctx context.Context, text []byte, calls int) ([]json.RawMes
 		if err == nil {
 			return s.receive(ctx, resp, calls)
 		}
-		dialled := !isDial(err)
-		if dialled || dials == maxDials || !pause(ctx, redial) {
-			return nil, unreachable(ctx, err, dialled)
+		sent := !isDial(err)
+		if sent || dials == maxDials || !pause(ctx, redial) {
+			return nil, unreachable(ctx, err, sent)
 		}
 		s.retries.Add(1)
 	}
