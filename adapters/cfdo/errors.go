@@ -30,7 +30,7 @@ var (
 	ErrNotSent = combine.ErrNotSent
 )
 
-// apart is what the Worker says of keys that lie in several objects.
+// errApart is what the Worker says of keys that lie in several objects.
 var errApart = fmt.Errorf("cfdo: TakeAll of keys in several objects: only one object can charge all or none; "+
 	"give them one tenant with one shard (Options.Tenant): %w", errors.ErrUnsupported)
 
