@@ -1,7 +1,9 @@
 package redis_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/pubsub"
@@ -29,4 +31,70 @@ func newClusterBroker(t *testing.T, c *testCluster, opts redis.BrokerOptions) *r
 	b := redis.NewBroker(c.client(t), opts)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
+}
+
+// When a slot moves its topics move along, and the others stay where they are.
+func TestTopicsFollowTheirSlot(t *testing.T) {
+	c := startCluster(t, 0)
+	b := newClusterBroker(t, c, redis.BrokerOptions{})
+	stay := subscribe(t, b, "{room}1") // braces are escaped: not in one slot
+	in := subscribe(t, b, "room")
+	slot := c.nodes[0].Do("CLUSTER", "KEYSLOT", "wskit:topic:{room}").(int64)
+	if other := c.nodes[0].Do("CLUSTER", "KEYSLOT", "wskit:topic:{%7Broom%7D1}").(int64); other == slot {
+		t.Fatal("both topics are in one slot")
+	}
+	from := c.owner(t, "wskit:topic:{room}")
+	to := (from + 1) % 3
+	id := c.nodes[to].Do("CLUSTER", "MYID")
+	for _, i := range []int{to, from, (from + 2) % 3} {
+		c.nodes[i].Do("CLUSTER", "SETSLOT", slot, "NODE", id)
+	}
+	eventually(t, "the subscription has moved", func() bool {
+		there, _ := c.nodes[to].Do("PUBSUB", "SHARDNUMSUB", "wskit:topic:{room}").([]any)
+		return len(there) == 2 && there[1] == int64(1)
+	})
+	healthy(t, b)
+	if n := b.Stats().Lost; n == 0 {
+		t.Error("that messages may have been missed is not counted")
+	}
+	arrives(t, b, "room", in)
+	arrives(t, b, "{room}1", stay)
+}
+
+func TestTopicsFollowTheNewMaster(t *testing.T) {
+	c := startCluster(t, 3)
+	logger, logged := newLog()
+	b := newClusterBroker(t, c, redis.BrokerOptions{Logger: logger, HealthTimeout: time.Second})
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+	inboxes := make([]*inbox, len(names))
+	for i, name := range names {
+		inboxes[i] = subscribe(t, b, name)
+	}
+	c.nodes[c.owner(t, "wskit:topic:{a}")].Kill()
+	eventually(t, "the loss is noticed", func() bool { return b.Stats().Lost > 0 })
+	// The replica takes over by itself.
+	healthy(t, b)
+	for i, name := range names {
+		arrives(t, b, name, inboxes[i])
+	}
+	eventually(t, "the return is logged", func() bool { return strings.Contains(logged(), "again") })
+	if text := logged(); strings.Count(text, "are lost") != strings.Count(text, "subscribed to again") {
+		t.Errorf("one line for each loss and one for each return:\n%s", text)
+	}
+}
+
+// owner is the index of the master that has a key's slot.
+func (c *testCluster) owner(t *testing.T, key string) int {
+	t.Helper()
+	master, err := c.client(t).MasterForKey(ctx, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range c.nodes {
+		if n.Addr == master.Options().Addr {
+			return i
+		}
+	}
+	t.Fatalf("%s is no node's address", master.Options().Addr)
+	return 0
 }
