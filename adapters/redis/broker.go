@@ -134,14 +134,14 @@ func (b *Broker) publish(ctx context.Context, m pubsub.Message) error {
 func (b *Broker) send(ctx context.Context, channel string, payload []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, b.opts.Timeout)
 	defer cancel()
-	return b.client.Process(ctx, once{goredis.NewIntCmd(ctx, b.nodes.publishing(), channel, payload)})
+	return b.client.Process(ctx, onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), channel, payload)})
 }
 
-// once is a command that the client does not send again when it is unclear what
+// onlyOnce is a command that the client does not send again when it is unclear what
 // has become of it: a message must not be delivered twice.
-type once struct{ *goredis.IntCmd }
+type onlyOnce struct{ *goredis.IntCmd }
 
-func (once) NoRetry() bool { return true }
+func (onlyOnce) NoRetry() bool { return true }
 
 // Subscribe implements [pubsub.Broker]. It returns when Redis has confirmed the
 // subscription, at once if this process already has one of the topic. It fails when
