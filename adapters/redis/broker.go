@@ -38,6 +38,7 @@ import (
 // that were published after it.
 type Broker struct {
 	client goredis.UniversalClient
+	owned  bool // the client is the Broker's
 	opts   BrokerOptions
 	nodes  nodes
 	ctx    context.Context // cancelled by Close
@@ -101,6 +102,20 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(b.assign)
 	return b
+}
+
+// OpenBroker connects to Redis and makes a Broker with default BrokerOptions, which
+// has the connection closed by its Close. The address is that of [Open].
+//
+// The error says when no server answers.
+func OpenBroker(ctx context.Context, address string) (*Broker, error) {
+	client, err := connect(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	b := NewBroker(client, BrokerOptions{})
+	b.owned = true
+	return b, nil
 }
 
 // Publish implements [pubsub.Broker]. It returns when Redis has taken the message.
@@ -251,6 +266,9 @@ func (b *Broker) Close() error {
 	}
 	b.mu.Unlock()
 	b.wg.Wait()
+	if b.owned {
+		_ = b.client.Close()
+	}
 	return nil
 }
 

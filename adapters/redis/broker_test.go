@@ -369,3 +369,34 @@ func TestBrokerOptionsThatMakeNoSense(t *testing.T) {
 		}()
 	}
 }
+
+func TestOpenBroker(t *testing.T) {
+	s := redistest.Start(t)
+	b, err := redis.OpenBroker(ctx, s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := subscribe(t, b, "room")
+	publish(t, b, "room", "hello")
+	eventually(t, "it arrives", func() bool { return in.count("hello") == 1 })
+	_ = b.Close()
+	_ = b.Close()
+
+	c := startCluster(t, 0)
+	p, err := redis.OpenPresence(ctx, c.nodes[0].URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	join(t, p, "room", "a")
+	become(t, p, "room", "a")
+	_ = p.Close()
+	_ = p.Close()
+
+	s.Kill()
+	if _, err := redis.OpenBroker(ctx, s.URL()); err == nil || !strings.HasPrefix(err.Error(), "redis: ") {
+		t.Errorf("OpenBroker without a server: %v", err)
+	}
+	if _, err := redis.OpenPresence(ctx, "nonsense"); err == nil || !strings.HasPrefix(err.Error(), "redis: ") {
+		t.Errorf("OpenPresence of nonsense: %v", err)
+	}
+}
