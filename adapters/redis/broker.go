@@ -211,7 +211,7 @@ func (b *Broker) subscribe(name string, deliver func(pubsub.Message)) (*subscrip
 		b.enqueue(t)
 	}
 	confirmed := make(chan error, 1)
-	t.waiting = append(t.waiting, confirmed)
+	s.confirmed = confirmed
 	return s, confirmed, nil
 }
 
