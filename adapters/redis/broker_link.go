@@ -170,7 +170,7 @@ func (l *link) read() {
 			if got.Channel == l.probe {
 				l.heard(got.Payload)
 			} else {
-				l.b.received(l, got.Channel, got.Payload)
+				l.b.received(got.Channel, got.Payload)
 			}
 		case *goredis.Pong:
 			l.answered(func(c *request) bool { return c.ping })
@@ -279,10 +279,10 @@ func (l *link) comesBack(text string) bool {
 }
 
 // received hands a message to the topic's subscriptions in this process.
-func (b *Broker) received(l *link, channel, payload string) {
+func (b *Broker) received(channel, payload string) {
 	b.mu.RLock()
 	t := b.topics[channel]
-	if t == nil || t.link != l {
+	if t == nil {
 		b.mu.RUnlock()
 		return // it was on its way when the topic was left
 	}

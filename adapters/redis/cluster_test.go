@@ -79,7 +79,7 @@ func freePort(t *testing.T) string {
 }
 
 // patience bounds a test that would hang.
-const patience = 15*time.Second
+const patience = time.Minute
 
 // eventually waits for what must become true.
 func eventually(t *testing.T, what string, ok func() bool) {
