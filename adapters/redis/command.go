@@ -111,7 +111,7 @@ func (c *command) ask(a *ask) int {
 	at, paid := int64(0), int64(0)
 	if a.operation == refund {
 		at = min(max(a.taken.At, 0), maxInstant)
-		paid = min(max(at+a.taken.ResetAfter.Microseconds(), 0), maxInstant)
+		paid = at + min(max(a.taken.ResetAfter.Microseconds(), 0), maxSpan)
 	}
 	c.numbers = a.plan.Numbers(append(c.numbers[:0], int64(a.operation), q.cost, at, paid))
 	text := make([]byte, 0, 128)
@@ -125,11 +125,12 @@ func (c *command) ask(a *ask) int {
 	return len(c.questions)
 }
 
-// Costs and instants beyond these make no difference, and those within are exact
-// in a double.
+// What is given by callers is cut off here: beyond, it makes no difference, and
+// within, it is exact in a double.
 const (
 	maxCost    = int64(1) << 52
 	maxInstant = int64(1) << 52
+	maxSpan    = int64(1)<<52 - 1
 )
 
 // answer makes the answers from what the script replied: the states before, on

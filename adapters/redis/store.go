@@ -218,7 +218,7 @@ func (s *Store) lane(ctx context.Context, key string) (*combine.Combiner[call], 
 	}
 	lane, _ := s.lanes.LoadOrStore(server, combine.New(func(ctx context.Context, batch []*combine.Item[call]) {
 		s.trip(ctx, server, batch)
-	}, combine.Options{Trips: s.trips}))
+	}, combine.Options{Trips: s.trips, OnCaller: s.where.keepsDeadlines()}))
 	return lane.(*combine.Combiner[call]), nil
 }
 

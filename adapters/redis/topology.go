@@ -15,6 +15,8 @@ type topology interface {
 	script(ctx context.Context, key string) (any, error)
 	// run sends commands to a server in one round trip. Each has its error.
 	run(ctx context.Context, server any, commands []goredis.Cmder)
+	// keepsDeadlines says that run returns at the deadline of its context.
+	keepsDeadlines() bool
 }
 
 func topologyOf(client goredis.UniversalClient) topology {
@@ -43,6 +45,7 @@ func (t single) script(context.Context, string) (any, error) { return t.client, 
 func (t single) run(ctx context.Context, _ any, commands []goredis.Cmder) {
 	runOn(ctx, t.client, commands)
 }
+func (t single) keepsDeadlines() bool { return t.client.Options().ContextTimeoutEnabled }
 
 // runOn sends commands to one server. (A pipeline of one has more to do than a
 // command.)
@@ -67,6 +70,7 @@ func (t ring) script(ctx context.Context, key string) (any, error) { return t.se
 func (t ring) run(ctx context.Context, server any, commands []goredis.Cmder) {
 	runOn(ctx, server.(*goredis.Client), commands)
 }
+func (t ring) keepsDeadlines() bool { return t.client.Options().ContextTimeoutEnabled }
 
 // cluster is a Redis Cluster, in which a script may touch keys of one slot. The
 // client sends everything, because it knows what to do when slots move.
@@ -81,3 +85,4 @@ func (t cluster) run(ctx context.Context, _ any, commands []goredis.Cmder) {
 	_ = pipe.BatchProcess(ctx, commands...)
 	_, _ = pipe.Exec(ctx)
 }
+func (t cluster) keepsDeadlines() bool { return t.client.Options().ContextTimeoutEnabled }

@@ -20,6 +20,11 @@ type Options struct {
 	// Waiting is the largest number of items that wait for a trip; 0 means 16,384.
 	// Beyond it calls fail with [ErrFull] at once.
 	Waiting int
+	// OnCaller makes a lone call on the goroutine of its caller, which saves the
+	// time of waking another, when its context has a deadline or never ends. Set it
+	// when send returns at the deadline of its context: the caller then cannot
+	// leave earlier.
+	OnCaller bool
 }
 
 var (
@@ -119,11 +124,15 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 		c.Free(it)
 		return ErrFull
 	}
-	c.push(it)
 	if c.trips < c.options.Trips { // then nobody else waits
 		c.trips++
+		if c.options.OnCaller && bounded(ctx) {
+			c.mu.Unlock()
+			return c.alone(it)
+		}
 		go c.run()
 	}
+	c.push(it)
 	c.mu.Unlock()
 
 	select {
@@ -133,6 +142,29 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 			return err
 		}
 	}
+	err := it.Err
+	if err != nil {
+		c.Free(it)
+	}
+	return err
+}
+
+// bounded reports whether a call that cannot be left early ends in time.
+func bounded(ctx context.Context) bool {
+	_, ok := ctx.Deadline()
+	return ok || ctx.Done() == nil
+}
+
+// alone makes a round trip for one item on its caller's goroutine.
+func (c *Combiner[T]) alone(it *Item[T]) error {
+	c.try(it.ctx, []*Item[T]{it})
+	c.mu.Lock()
+	if c.first != nil {
+		go c.run()
+	} else {
+		c.trips--
+	}
+	c.mu.Unlock()
 	err := it.Err
 	if err != nil {
 		c.Free(it)
@@ -159,7 +191,7 @@ func (c *Combiner[T]) leave(it *Item[T]) error {
 	}
 	defer c.mu.Unlock()
 	it.left = true
-	if it.trip.callers--; it.trip.callers == 0 && it.trip.cancel != nil {
+	if it.trip.callers--; it.trip.callers == 0 {
 		it.trip.cancel()
 	}
 	return fmt.Errorf("combine: left before the answer: %w", context.Cause(it.ctx))
@@ -185,10 +217,8 @@ func (c *Combiner[T]) run() {
 
 		c.try(ctx, batch)
 
+		t.cancel()
 		c.mu.Lock()
-		if t.cancel != nil {
-			t.cancel()
-		}
 		for i, it := range batch {
 			if batch[i] = nil; it.left {
 				it.left = false
@@ -217,16 +247,18 @@ func (c *Combiner[T]) try(ctx context.Context, batch []*Item[T]) {
 }
 
 // board takes those that have waited longest, and makes the context of their
-// trip.
+// trip. Who is about to leave stays behind.
 func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Context) {
 	if c.first == nil {
 		return batch, nil, nil
 	}
-	t := &trip{}
+	t := &trip{cancel: func() {}}
 	var latest time.Time
-	bounded := true
-	for c.first != nil && len(batch) < c.options.Batch {
-		it := c.first
+	bounded := true // by the deadlines of all
+	for it, next := c.first, c.first; it != nil && len(batch) < c.options.Batch; it = next {
+		if next = it.next; it.ctx.Err() != nil {
+			continue
+		}
 		c.remove(it)
 		it.trip = t
 		deadline, ok := it.ctx.Deadline()
@@ -236,9 +268,11 @@ func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Contex
 		batch = append(batch, it)
 	}
 	t.callers = len(batch)
-	ctx := batch[0].ctx
+	var ctx context.Context
 	switch {
+	case len(batch) == 0:
 	case len(batch) == 1: // on its own: no other context is needed
+		ctx = batch[0].ctx
 	case bounded:
 		ctx, t.cancel = context.WithDeadline(context.Background(), latest)
 	default:

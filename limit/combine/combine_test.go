@@ -89,6 +89,48 @@ func TestALoneCallGoesOutAtOnce(t *testing.T) {
 	})
 }
 
+// On its caller's goroutine, a lone call still makes room for those that came
+// meanwhile, and a context that may end at any time is not held up.
+func TestOnCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := newGate(combine.Options{Trips: 1, OnCaller: true})
+		bounded, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() {
+				if answer, err := call(c, bounded, i); answer != 2*i || err != nil {
+					t.Errorf("%d: %d, %v", i, answer, err)
+				}
+			})
+			synctest.Wait()
+		}
+		close(g.open)
+		wg.Wait()
+		if got := g.seen(); got != "[[0] [1 2]]" {
+			t.Error(got)
+		}
+
+		g, c = newGate(combine.Options{Trips: 1, OnCaller: true})
+		ending, end := context.WithCancel(t.Context())
+		wg.Go(func() {
+			if _, err := call(c, ending, 1); !errors.Is(err, context.Canceled) {
+				t.Errorf("a context without a deadline: %v", err)
+			}
+		})
+		synctest.Wait()
+		end()
+		wg.Wait()
+
+		c = combine.New(func(context.Context, []*combine.Item[ask]) { panic("thirteen") }, combine.Options{OnCaller: true})
+		for range 2 {
+			if _, err := call(c, context.Background(), 13); err == nil || !strings.Contains(err.Error(), "thirteen") {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
 // What arrives while the trips are busy goes together in the next ones, in order,
 // at most Batch at a time.
 func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
@@ -145,6 +187,45 @@ func TestACallerLeavesWhenItsContextEnds(t *testing.T) {
 		synctest.Wait()
 		if got := g.seen(); got != "[[0]]" {
 			t.Errorf("%s: what was withdrawn was sent", got)
+		}
+	})
+}
+
+// ending is a context that has ended before its caller was told.
+type ending struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e ending) Done() <-chan struct{} { return e.done }
+func (e ending) Err() error            { return e.Context.Err() }
+
+func TestWhoIsAboutToLeaveIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := newGate(combine.Options{Trips: 1})
+		var wg sync.WaitGroup
+		wg.Go(func() { call(c, context.Background(), 0) })
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		e := ending{ctx, make(chan struct{})}
+		wg.Go(func() {
+			if _, err := call(c, e, 1); !errors.Is(err, combine.ErrNotSent) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		close(g.open)
+		synctest.Wait()
+		for range 3 {
+			if _, err := call(c, t.Context(), 2); err != nil {
+				t.Error(err)
+			}
+		}
+		close(e.done)
+		wg.Wait()
+		if got := g.seen(); got != "[[0] [2] [2] [2]]" {
+			t.Error(got)
 		}
 	})
 }
@@ -319,7 +400,7 @@ func TestManyCallersComingAndGoing(t *testing.T) {
 		defer under.Add(-1)
 		sent.Add(int64(len(batch)))
 		double(batch)
-	}, combine.Options{Trips: 3, Batch: 16})
+	}, combine.Options{Trips: 3, Batch: 16, OnCaller: true})
 	var answered, withdrawn, unknown atomic.Int64
 	var wg sync.WaitGroup
 	const callers, each = 32, 500
@@ -327,8 +408,11 @@ func TestManyCallersComingAndGoing(t *testing.T) {
 		wg.Go(func() {
 			for j := range each {
 				ctx, cancel := context.WithCancel(context.Background())
-				if j%3 == 0 {
+				switch j % 3 {
+				case 0:
 					go cancel()
+				case 1:
+					ctx, cancel = context.WithTimeout(ctx, time.Hour)
 				}
 				n := i*each + j
 				answer, err := call(c, ctx, n)

@@ -27,5 +27,5 @@
 // callers have left is cancelled.
 //
 // The goroutines are those of the trips under way; none is left when nothing is
-// asked for.
+// asked for. [Options.OnCaller] saves a lone call even that one.
 package combine
