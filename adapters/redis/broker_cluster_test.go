@@ -6,13 +6,16 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/adapters/redis/internal/redistest"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/pubsub/pubsubtest"
 )
 
 func TestBrokerInCluster(t *testing.T) {
-	c := startCluster(t, 0)
+	c := redistest.StartCluster(t, 3)
 	pubsubtest.Run(t, func(t *testing.T, n int) []pubsub.Broker {
 		brokers := make([]pubsub.Broker, n)
 		for i := range brokers {
@@ -20,7 +23,7 @@ func TestBrokerInCluster(t *testing.T) {
 		}
 		return brokers
 	})
-	for i, n := range c.nodes {
+	for i, n := range c.Nodes {
 		if n.Calls("spublish") == 0 || n.Calls("ssubscribe") == 0 || n.Calls("publish") != 0 {
 			t.Errorf("node %d saw %d SPUBLISH, %d SSUBSCRIBE, %d PUBLISH; every node carries its share, in sharded pub/sub",
 				i, n.Calls("spublish"), n.Calls("ssubscribe"), n.Calls("publish"))
@@ -28,35 +31,34 @@ func TestBrokerInCluster(t *testing.T) {
 	}
 }
 
-func newClusterBroker(t *testing.T, c *testCluster, opts redis.BrokerOptions) *redis.Broker {
-	b := redis.NewBroker(c.client(t), opts)
+func newClusterBroker(t *testing.T, c *redistest.Cluster, opts redis.BrokerOptions) *redis.Broker {
+	t.Helper()
+	b := redis.NewBroker(clusterClient(t, c), opts)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
 
 // When a slot moves its topics move along, and the others stay where they are.
 func TestTopicsFollowTheirSlot(t *testing.T) {
-	c := startCluster(t, 0)
+	c := redistest.StartCluster(t, 3)
 	b := newClusterBroker(t, c, redis.BrokerOptions{})
 	// The link's own channel is in the slot of its first topic; that one stays.
 	stay := subscribe(t, b, "room")
-	from := c.owner(t, "wskit:topic:{room}")
+	slot := slotOf(c, "wskit:topic:{room}")
+	from := c.Owner(slot)
 	moves, channel := "", ""
 	for i := 0; moves == ""; i++ {
 		name := fmt.Sprint("room", i)
 		channel = "wskit:topic:{" + name + "}"
-		if c.owner(t, channel) == from && c.slot(channel) != c.slot("wskit:topic:{room}") {
+		if n := slotOf(c, channel); n != slot && c.Owner(n) == from {
 			moves = name
 		}
 	}
 	in := subscribe(t, b, moves)
 	to := (from + 1) % 3
-	id := c.nodes[to].Do("CLUSTER", "MYID")
-	for _, i := range []int{to, from, (from + 2) % 3} {
-		c.nodes[i].Do("CLUSTER", "SETSLOT", c.slot(channel), "NODE", id)
-	}
+	c.Move(slotOf(c, channel), to, func() {})
 	eventually(t, "the subscription has moved", func() bool {
-		there, _ := c.nodes[to].Do("PUBSUB", "SHARDNUMSUB", channel).([]any)
+		there, _ := c.Nodes[to].Do("PUBSUB", "SHARDNUMSUB", channel).([]any)
 		return len(there) == 2 && there[1] == int64(1)
 	})
 	healthy(t, b)
@@ -68,7 +70,7 @@ func TestTopicsFollowTheirSlot(t *testing.T) {
 }
 
 func TestTopicsFollowTheNewMaster(t *testing.T) {
-	c := startCluster(t, 3)
+	c := redistest.StartCluster(t, 3)
 	logger, logged := newLog()
 	b := newClusterBroker(t, c, redis.BrokerOptions{Logger: logger, HealthTimeout: time.Second})
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
@@ -76,7 +78,9 @@ func TestTopicsFollowTheNewMaster(t *testing.T) {
 	for i, name := range names {
 		inboxes[i] = subscribe(t, b, name)
 	}
-	c.nodes[c.owner(t, "wskit:topic:{a}")].Kill()
+	master := c.Owner(slotOf(c, "wskit:topic:{a}"))
+	c.AddReplica(master)
+	c.Nodes[master].Kill()
 	eventually(t, "the loss is noticed", func() bool { return b.Stats().Lost > 0 })
 	// The replica takes over by itself.
 	healthy(t, b)
@@ -89,20 +93,35 @@ func TestTopicsFollowTheNewMaster(t *testing.T) {
 	}
 }
 
-func (c *testCluster) slot(key string) int64 { return c.nodes[0].Do("CLUSTER", "KEYSLOT", key).(int64) }
+// clusterClient is a client as an application has it.
+func clusterClient(t *testing.T, c *redistest.Cluster) *goredis.ClusterClient {
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: c.Addrs(), ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
 
-// owner is the index of the master that has a key's slot.
-func (c *testCluster) owner(t *testing.T, key string) int {
-	t.Helper()
-	master, err := c.client(t).MasterForKey(ctx, key)
-	if err != nil {
-		t.Fatal(err)
+func slotOf(c *redistest.Cluster, key string) int {
+	return int(c.Nodes[0].Do("CLUSTER", "KEYSLOT", key).(int64))
+}
+
+func TestTopicsFollowSentinel(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	client := goredis.NewFailoverClient(&goredis.FailoverOptions{
+		MasterName: s.Name, SentinelAddrs: []string{s.Addr}, ContextTimeoutEnabled: true,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	b := redis.NewBroker(client, redis.BrokerOptions{HealthTimeout: time.Second})
+	t.Cleanup(func() { _ = b.Close() })
+	in := subscribe(t, b, "room")
+	publish(t, b, "room", "before")
+	eventually(t, "it arrives", func() bool { return in.count("before") == 1 })
+
+	// The old master neither answers nor closes anything.
+	s.Master.Stall()
+	eventually(t, "the subscription has moved", func() bool { return len(topics(s.Replica)) == 1 })
+	healthy(t, b)
+	arrives(t, b, "room", in)
+	if n := b.Stats().Lost; n == 0 {
+		t.Error("the loss is not counted")
 	}
-	for i, n := range c.nodes {
-		if n.Addr == master.Options().Addr {
-			return i
-		}
-	}
-	t.Fatalf("%s is no node's address", master.Options().Addr)
-	return 0
 }

@@ -380,8 +380,8 @@ func TestOpenBroker(t *testing.T) {
 	_ = b.Close()
 	_ = b.Close()
 
-	c := startCluster(t, 0)
-	p, err := redis.OpenPresence(ctx, c.nodes[0].URL())
+	c := redistest.StartCluster(t, 3)
+	p, err := redis.OpenPresence(ctx, c.Nodes[0].URL())
 	if err != nil {
 		t.Fatal(err)
 	}
