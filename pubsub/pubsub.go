@@ -26,6 +26,11 @@ type Message struct {
 	// Except is the id of a connection that does not get the message, usually
 	// the sender's; empty: none.
 	Except string
+	// More says, to a subscriber, that the next message of the subscription is
+	// there already: what serves several messages, such as a flush, may wait for
+	// the first without More, or for the subscription to be closed. A broker
+	// sets it or never does; to Publish it means nothing.
+	More bool
 }
 
 // Broker carries messages from publishers to subscribers, in this process or

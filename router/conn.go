@@ -106,6 +106,12 @@ func (c *Conn) Queued() int { return c.stream.Out.Queued() }
 // ctx is for the call alone; the membership lasts.
 func (c *Conn) Subscribe(ctx context.Context, topic string) error { return c.subscribe(ctx, topic) }
 
+// Join makes the connection a member of a topic that is seen by others. See
+// [Context.Join]. ctx is for the call alone; the membership lasts.
+func (c *Conn) Join(ctx context.Context, topic string, known any) error {
+	return c.join(ctx, topic, known)
+}
+
 // Context is cancelled when the connection has ended, before OnClose is called.
 // It carries no values and no deadline.
 func (c *Conn) Context() context.Context {

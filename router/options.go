@@ -61,6 +61,13 @@ type Options struct {
 	// Default: topics stay within this Router.
 	Broker pubsub.Broker
 
+	// Presence knows who has joined a topic, for [Context.Join] and
+	// [Router.Presence]: memory.NewPresence for one process, redis.NewPresence
+	// for several. The Router does not close it.
+	//
+	// Default: none; nobody can be seen, and Join fails.
+	Presence pubsub.Presence
+
 	// Limits bound what one connection may take.
 	Limits Limits
 

@@ -4,7 +4,8 @@
 --
 -- KEYS     the keys, each once
 -- ARGV[1]  the instant in microseconds; '' for the clock of this server
--- ARGV[2]  how many milliseconds state is kept longer than it counts
+-- ARGV[2]  under another clock than the server's, how many milliseconds state is
+--          kept longer than it counts
 -- ARGV[3]  'all' to charge all of the asks or none, '' to take each by itself
 -- ARGV[4]  the asks in order, four bytes each: number of the key, of the question
 -- ARGV[5…] the questions: operation, cost, and for a refund the instant of the
@@ -48,11 +49,12 @@ end
 reply = table.concat(reply, ',')
 
 local function keep(key, state, till)
-	local left = floor((max(0, till - now) + 999) / 1000) + longer
-	if left > 0 and state ~= '' then
-		call('SET', key, state, 'PX', left)
-	else
+	if state == '' or longer == 0 and till <= now then
 		call('DEL', key)
+	elseif longer == 0 then
+		call('SET', key, state, 'PXAT', floor((till + 999) / 1000))
+	else
+		call('SET', key, state, 'PX', floor((max(0, till - now) + 999) / 1000) + longer)
 	end
 end
 

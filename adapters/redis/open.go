@@ -56,7 +56,7 @@ func connect(ctx context.Context, address string) (goredis.UniversalClient, erro
 			return nil, err
 		}
 		forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.MaxRetries)
-		o.ContextTimeoutEnabled = true
+		o.ContextTimeoutEnabled, o.DialerRetries = true, 1
 		client = goredis.NewFailoverClient(o)
 	default:
 		o, err := goredis.ParseURL(address)
@@ -64,7 +64,7 @@ func connect(ctx context.Context, address string) (goredis.UniversalClient, erro
 			return nil, err
 		}
 		forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.MaxRetries)
-		o.ContextTimeoutEnabled = true
+		o.ContextTimeoutEnabled, o.DialerRetries = true, 1
 		client = goredis.NewClient(o)
 	}
 	info, err := client.Info(ctx, "cluster").Result()
@@ -82,7 +82,7 @@ func connect(ctx context.Context, address string) (goredis.UniversalClient, erro
 	}
 	retries := -1
 	forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &retries)
-	o.ContextTimeoutEnabled = true
+	o.ContextTimeoutEnabled, o.DialerRetries = true, 1
 	nodes := goredis.NewClusterClient(o)
 	if err := nodes.Ping(ctx).Err(); err != nil {
 		_ = nodes.Close()

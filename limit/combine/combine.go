@@ -192,7 +192,7 @@ func (c *Combiner[T]) leave(it *Item[T]) error {
 	}
 	defer c.mu.Unlock()
 	it.left = true
-	if it.trip.callers--; it.trip.callers == 0 && it.trip.cancel != nil {
+	if it.trip.callers--; it.trip.callers == 0 {
 		it.trip.cancel()
 	}
 	return fmt.Errorf("combine: left before the answer: %w", context.Cause(it.ctx))
@@ -218,10 +218,8 @@ func (c *Combiner[T]) run() {
 
 		c.try(ctx, batch)
 
+		t.cancel()
 		c.mu.Lock()
-		if t.cancel != nil {
-			t.cancel()
-		}
 		for i, it := range batch {
 			if batch[i] = nil; it.left {
 				it.left = false
@@ -251,16 +249,18 @@ func (c *Combiner[T]) try(ctx context.Context, batch []*Item[T]) {
 }
 
 // board takes those that have waited longest, and makes the context of their
-// trip.
+// trip. Who is about to leave stays behind.
 func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Context) {
 	if c.first == nil {
 		return batch, nil, nil
 	}
-	t := &trip{}
+	t := &trip{cancel: func() {}}
 	var latest time.Time
 	bounded := true // by the deadlines of all
-	for c.first != nil && len(batch) < c.options.Batch {
-		it := c.first
+	for it, next := c.first, c.first; it != nil && len(batch) < c.options.Batch; it = next {
+		if next = it.next; it.ctx.Err() != nil {
+			continue
+		}
 		c.remove(it)
 		it.trip = t
 		deadline, ok := it.ctx.Deadline()
@@ -270,9 +270,11 @@ func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Contex
 		batch = append(batch, it)
 	}
 	t.callers = len(batch)
-	ctx := batch[0].ctx
+	var ctx context.Context
 	switch {
+	case len(batch) == 0:
 	case len(batch) == 1: // on its own: no other context is needed
+		ctx = batch[0].ctx
 	case bounded:
 		ctx, t.cancel = context.WithDeadline(context.Background(), latest)
 	default:

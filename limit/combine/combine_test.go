@@ -191,6 +191,45 @@ func TestACallerLeavesWhenItsContextEnds(t *testing.T) {
 	})
 }
 
+// ending is a context that has ended before its caller was told.
+type ending struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e ending) Done() <-chan struct{} { return e.done }
+func (e ending) Err() error            { return e.Context.Err() }
+
+func TestWhoIsAboutToLeaveIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := newGate(combine.Options{Trips: 1})
+		var wg sync.WaitGroup
+		wg.Go(func() { call(c, context.Background(), 0) })
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		e := ending{ctx, make(chan struct{})}
+		wg.Go(func() {
+			if _, err := call(c, e, 1); !errors.Is(err, combine.ErrNotSent) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		close(g.open)
+		synctest.Wait()
+		for range 3 {
+			if _, err := call(c, t.Context(), 2); err != nil {
+				t.Error(err)
+			}
+		}
+		close(e.done)
+		wg.Wait()
+		if got := g.seen(); got != "[[0] [2] [2] [2]]" {
+			t.Error(got)
+		}
+	})
+}
+
 // A caller whose item is on its way leaves as well; the trip goes on for the
 // others and is cancelled when there are none.
 func TestATripGoesOnForThoseWhoStay(t *testing.T) {

@@ -1,0 +1,275 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/pubsub"
+)
+
+// Broker is a [pubsub.Broker] on Redis pub/sub: whatever is published through one
+// Broker reaches the subscriptions of all that share a Redis and a prefix. In a
+// cluster it is sharded pub/sub, so that each node carries its own topics only.
+//
+// A process asks Redis for a topic once, however many subscriptions it has, and
+// only while it has any. Each of its subscriptions has a buffer of its own, so one
+// that is slow delays neither the others nor the reading from Redis; what does not
+// fit its buffer it does not get (BrokerStats.Dropped).
+//
+// # When Redis fails
+//
+// A publisher is told by an error. A subscriber misses what is published until its
+// topics are subscribed to again, which the Broker does by itself: after a restart,
+// a failover, and when a cluster's slots move. It also finds out when a connection
+// that looks alive delivers nothing any more, because it leads to a server that
+// stands still or is no longer the one that publishers use: it sends itself a
+// message through Redis several times in BrokerOptions.HealthTimeout, and gives up
+// the connection on which it does not come back. The loss and the return are each
+// logged once, and BrokerStats says how things stand.
+//
+// Nothing is ever sent twice: a message whose publishing failed is not tried
+// again. One that failed with a timeout may still arrive, and later than those
+// that were published after it.
+type Broker struct {
+	client goredis.UniversalClient
+	owned  bool // the client is the Broker's
+	opts   BrokerOptions
+	nodes  nodes
+	ctx    context.Context // cancelled by Close
+	cancel context.CancelFunc
+	wake   chan struct{} // holds a token while there are topics to assign
+	wg     sync.WaitGroup
+	stats  brokerCounters
+
+	mu       sync.RWMutex
+	topics   map[string]*topic // by channel
+	links    map[string]*link  // by node
+	failures map[string]int    // of a node's links, one after the other
+	homeless []*topic          // to be assigned to a link
+	refused  []*topic          // to be assigned in a while
+	outage   time.Time         // since when topics that had been subscribed to are not
+	orphans  int               // how many those are
+}
+
+// BrokerStats are figures of a Broker: Topics and Missing as they are now, the
+// others since it was made.
+type BrokerStats struct {
+	// Topics is how many topics have subscriptions in this process.
+	Topics int
+	// Missing is how many of these Redis does not deliver at the moment. While
+	// it stays above 0 the Broker is not healthy.
+	Missing int
+	// Lost is how often topics had to be subscribed to again because their
+	// connection failed, or their slots moved: what was published to them
+	// meanwhile has been missed.
+	Lost int64
+	// Failed is how many messages could not be published.
+	Failed int64
+	// Dropped is how many messages did not fit the buffer of a subscription.
+	Dropped int64
+	// Ignored is how many messages on the Broker's channels came from somebody
+	// who is no Broker, or were larger than MaxFrame.
+	Ignored int64
+}
+
+type brokerCounters struct{ lost, failed, dropped, ignored atomic.Int64 }
+
+// NewBroker returns a Broker on a client of a single server, of Sentinel or of a
+// cluster, which has to be of Redis 7 or later. The client stays the caller's: it
+// is to be closed after the Broker. Nothing is sent to Redis before the first
+// Publish or Subscribe.
+//
+// For calls to end when their context does, the client needs ContextTimeoutEnabled;
+// otherwise they may take as long as its ReadTimeout.
+//
+// NewBroker panics when an option is invalid, and with a Ring: its clients do not
+// agree on who has a channel while its servers come and go.
+func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		panic(err.Error())
+	}
+	b := &Broker{
+		client: client, opts: opts, nodes: nodesOf(client), wake: make(chan struct{}, 1),
+		topics: make(map[string]*topic), links: make(map[string]*link), failures: make(map[string]int),
+	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.wg.Go(b.assign)
+	return b
+}
+
+// OpenBroker connects to Redis and makes a Broker with default BrokerOptions, which
+// has the connection closed by its Close. The address is that of [Open].
+//
+// The error says when no server answers.
+func OpenBroker(ctx context.Context, address string) (*Broker, error) {
+	client, err := connect(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	b := NewBroker(client, BrokerOptions{})
+	b.owned = true
+	return b, nil
+}
+
+// Publish implements [pubsub.Broker]. It returns when Redis has taken the message.
+// It fails when Redis does not within BrokerOptions.Timeout, when the topic's name
+// or the frame is too long, and with [pubsub.ErrClosed].
+func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
+	err := b.publish(ctx, m)
+	if err != nil {
+		b.stats.failed.Add(1)
+	}
+	return err
+}
+
+func (b *Broker) publish(ctx context.Context, m pubsub.Message) error {
+	switch {
+	case b.ctx.Err() != nil:
+		return pubsub.ErrClosed
+	case len(m.Frame) > b.opts.MaxFrame:
+		return fmt.Errorf("redis: the message has %d bytes, BrokerOptions.MaxFrame allows %d", len(m.Frame), b.opts.MaxFrame)
+	}
+	if err := checkTopic(m.Topic); err != nil {
+		return err
+	}
+	if err := b.send(ctx, key(b.opts.Prefix, "topic", m.Topic), encode(m)); err != nil {
+		return fmt.Errorf("redis: publishing: %w", err)
+	}
+	return nil
+}
+
+// send publishes once.
+func (b *Broker) send(ctx context.Context, channel string, payload []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, b.opts.Timeout)
+	defer cancel()
+	return b.client.Process(ctx, onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), channel, payload)})
+}
+
+// onlyOnce is a command that the client does not send again when it is unclear what
+// has become of it: a message must not be delivered twice.
+type onlyOnce struct{ *goredis.IntCmd }
+
+func (onlyOnce) NoRetry() bool { return true }
+
+// Subscribe implements [pubsub.Broker]. It returns when Redis has confirmed the
+// subscription, at once if this process already has one of the topic. It fails when
+// Redis does not confirm within BrokerOptions.Timeout or before ctx is over, when
+// the topic's name is too long, and with [pubsub.ErrClosed].
+func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
+	if err := checkTopic(name); err != nil {
+		return nil, err
+	}
+	s, confirmed, err := b.subscribe(name, deliver)
+	if err != nil || confirmed == nil {
+		return s, err
+	}
+	timeout := time.NewTimer(b.opts.Timeout)
+	defer timeout.Stop()
+	select {
+	case err = <-confirmed:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timeout.C:
+		err = fmt.Errorf("no confirmation in %v", b.opts.Timeout)
+	case <-b.ctx.Done():
+		err = pubsub.ErrClosed
+	}
+	if err != nil {
+		_ = s.Close()
+		return nil, fmt.Errorf("redis: subscribing: %w", err)
+	}
+	return s, nil
+}
+
+// subscribe adds a subscription. What it returns besides is told once when Redis
+// has confirmed or refused it; nil if that is not to be waited for.
+func (b *Broker) subscribe(name string, deliver func(pubsub.Message)) (*subscription, <-chan error, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ctx.Err() != nil {
+		return nil, nil, pubsub.ErrClosed
+	}
+	channel := key(b.opts.Prefix, "topic", name)
+	t := b.topics[channel]
+	if t == nil {
+		t = &topic{name: name, channel: channel}
+		b.topics[channel] = t
+	}
+	s := &subscription{broker: b, topic: t, deliver: deliver}
+	t.subs = append(slices.Clip(t.subs), s)
+	if t.state == joined {
+		return s, nil, nil
+	}
+	if t.state == idle {
+		b.enqueue(t)
+	}
+	confirmed := make(chan error, 1)
+	s.confirmed = confirmed
+	return s, confirmed, nil
+}
+
+// unsubscribe takes a subscription off its topic, and the topic off Redis with its
+// last. It waits for nothing.
+func (b *Broker) unsubscribe(s *subscription) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := s.topic
+	i := slices.Index(t.subs, s)
+	if i < 0 {
+		return
+	}
+	t.subs = slices.Delete(slices.Clone(t.subs), i, i+1)
+	if len(t.subs) == 0 {
+		b.unneeded(t)
+	}
+}
+
+// Stats returns the figures.
+func (b *Broker) Stats() BrokerStats {
+	s := BrokerStats{
+		Lost: b.stats.lost.Load(), Failed: b.stats.failed.Load(),
+		Dropped: b.stats.dropped.Load(), Ignored: b.stats.ignored.Load(),
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, t := range b.topics {
+		if len(t.subs) == 0 {
+			continue
+		}
+		s.Topics++
+		if t.state != joined {
+			s.Missing++
+		}
+	}
+	return s
+}
+
+// Close ends all subscriptions and the connections that carry them. It waits for
+// these, which takes as long as the client's DialTimeout or ReadTimeout if Redis
+// does not answer, but not for calls of deliver that are running. Closing twice is
+// harmless. It always returns nil.
+func (b *Broker) Close() error {
+	b.mu.Lock()
+	b.cancel()
+	for _, t := range b.topics {
+		for _, s := range t.subs {
+			s.end()
+		}
+		t.subs = nil
+	}
+	b.mu.Unlock()
+	b.wg.Wait()
+	if b.owned {
+		_ = b.client.Close()
+	}
+	return nil
+}
+
+var _ pubsub.Broker = (*Broker)(nil)

@@ -1,0 +1,249 @@
+package redis
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// How a topic gets to Redis: enqueue puts it into homeless; assign, a goroutine,
+// finds its node and gives it to the node's link; the link sends the command; what
+// Redis answers comes back through confirmed, refuse or lost.
+
+// refusedFor is how long a topic waits that Redis has refused, or whose node could
+// not be found.
+const refusedFor = 200 * time.Millisecond
+
+// enqueue has a topic assigned to a link. b.mu is held.
+func (b *Broker) enqueue(t *topic) {
+	t.state, t.link = queued, nil
+	b.homeless = append(b.homeless, t)
+	signal(b.wake)
+}
+
+// signal leaves a token, if there is none yet.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (b *Broker) assign() {
+	retry := time.NewTicker(refusedFor)
+	defer retry.Stop()
+	for {
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-b.wake:
+			for _, t := range b.takeHomeless() {
+				b.assignOne(t)
+			}
+		case <-retry.C:
+			b.retryRefused()
+		}
+	}
+}
+
+func (b *Broker) takeHomeless() []*topic {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	topics := b.homeless
+	b.homeless = nil
+	return topics
+}
+
+func (b *Broker) retryRefused() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.refused) > 0 {
+		b.homeless = append(b.homeless, b.refused...)
+		b.refused = nil
+		signal(b.wake)
+	}
+}
+
+func (b *Broker) assignOne(t *topic) {
+	ctx, cancel := context.WithTimeout(b.ctx, b.opts.Timeout)
+	defer cancel()
+	n, err := b.nodes.find(ctx, t.channel)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.ctx.Err() != nil:
+	case len(t.subs) == 0:
+		b.forget(t)
+	case err != nil:
+		t.tell(err)
+		b.refused = append(b.refused, t)
+	default:
+		l := b.links[n.name()]
+		if l == nil {
+			l = newLink(b, n, t.name, backoff(b.failures[n.name()]))
+			b.links[n.name()] = l
+			b.wg.Go(l.run)
+		}
+		t.state, t.link = joining, l
+		l.todo = append(l.todo, t)
+		signal(l.wake)
+	}
+}
+
+// backoff is how long to wait before the next attempt after so many failures.
+func backoff(failures int) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	const most = time.Second
+	d := min(most, 50*time.Millisecond<<min(failures-1, 10))
+	return d/2 + rand.N(d/2)
+}
+
+// unneeded is for a topic that has lost its last subscription. b.mu is held.
+func (b *Broker) unneeded(t *topic) {
+	b.found(t)
+	switch t.state {
+	case idle:
+		b.forget(t)
+	case joined:
+		t.state = leaving
+		t.link.todo = append(t.link.todo, t)
+		signal(t.link.wake)
+	}
+	// In all other states something is under way, and what comes of it looks.
+}
+
+func (b *Broker) forget(t *topic) {
+	b.found(t)
+	t.state, t.link = idle, nil
+	delete(b.topics, t.channel)
+}
+
+// confirmed is called for Redis's answer to a command of the link's, or for a slot
+// that has left the node.
+func (b *Broker) confirmed(l *link, channel string, subscribed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.topics[channel]
+	if t == nil || t.link != l {
+		return
+	}
+	switch {
+	case subscribed && t.state == joining:
+		t.state = joined
+		b.found(t)
+		t.tell(nil)
+		if len(t.subs) == 0 {
+			b.unneeded(t)
+		}
+	case !subscribed && t.state == leaving:
+		if len(t.subs) == 0 {
+			b.forget(t)
+			return
+		}
+		b.enqueue(t)
+	case !subscribed && t.state == joined:
+		b.nodes.changed(b.ctx)
+		b.stats.lost.Add(1)
+		b.miss(t)
+		b.enqueue(t)
+		b.report(1, errMoved)
+	}
+}
+
+// refuse is called for topics whose command Redis has answered with an error.
+func (b *Broker) refuse(l *link, topics []*topic, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.nodes.changed(b.ctx)
+	for _, t := range topics {
+		if t.link != l || t.state == joined {
+			continue
+		}
+		if !passing(err) {
+			t.tell(err)
+		}
+		t.state, t.link = queued, nil
+		b.refused = append(b.refused, t)
+	}
+}
+
+// passing reports whether an error of Redis is to be waited out.
+func passing(err error) bool {
+	for _, prefix := range []string{"MOVED ", "ASK ", "CLUSTERDOWN ", "TRYAGAIN ", "LOADING ", "MASTERDOWN ", "READONLY "} {
+		if goredis.HasErrorPrefix(err, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// lost is called when a link has ended. Its topics need another.
+func (b *Broker) lost(l *link, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.links, l.node.name())
+	if b.ctx.Err() != nil {
+		return
+	}
+	b.nodes.changed(b.ctx)
+	b.failures[l.node.name()]++
+	lost := 0
+	for _, t := range b.topics {
+		if t.link != l {
+			continue
+		}
+		if t.state == joined {
+			b.miss(t)
+			lost++
+		}
+		if len(t.subs) == 0 {
+			b.forget(t)
+			continue
+		}
+		b.enqueue(t)
+	}
+	if lost > 0 {
+		b.stats.lost.Add(1)
+		b.report(lost, err)
+	}
+}
+
+// proven is called when a message has come back through a link.
+func (b *Broker) proven(l *link) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.failures, l.node.name())
+}
+
+// miss and found keep account of the topics that have to be subscribed to again.
+
+func (b *Broker) miss(t *topic) {
+	if !t.orphan {
+		t.orphan = true
+		b.orphans++
+	}
+}
+
+func (b *Broker) found(t *topic) {
+	if !t.orphan {
+		return
+	}
+	t.orphan = false
+	if b.orphans--; b.orphans == 0 {
+		b.opts.Logger.Info("wskit: redis: all topics are subscribed to again", "after", time.Since(b.outage).Round(time.Millisecond))
+		b.outage = time.Time{}
+	}
+}
+
+// report logs a loss, unless the one before has not been made good yet.
+func (b *Broker) report(topics int, err error) {
+	if b.outage.IsZero() {
+		b.outage = time.Now()
+		b.opts.Logger.Warn("wskit: redis: subscriptions are lost; subscribing again", "topics", topics, "error", strings.TrimSpace(err.Error()))
+	}
+}

@@ -1,0 +1,107 @@
+package redis
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// BrokerOptions configure a [Broker]. The zero value works.
+type BrokerOptions struct {
+	// Prefix begins the names of the Broker's channels, so that several
+	// applications may share a Redis. Brokers with the same prefix share their
+	// topics. Letters, digits, '.', '_', '-' and '/',
+	// 64 at most.
+	//
+	// Default: "wskit".
+	Prefix string
+
+	// Timeout is the longest that Publish and Subscribe wait for Redis.
+	//
+	// Default: 2 s.
+	Timeout time.Duration
+
+	// HealthTimeout is how long a subscription may deliver nothing, not even the
+	// message that the Broker sends itself several times in it, before its
+	// connection is given up for a new one. At least 100 ms.
+	//
+	// Default: 5 s.
+	HealthTimeout time.Duration
+
+	// MaxBuffered is how many bytes may wait for one subscription, which counts
+	// 128 more for each message. A message that does not fit is dropped, unless
+	// nothing else waits.
+	//
+	// Default: 4 MiB.
+	MaxBuffered int
+
+	// MaxFrame is the size in bytes of the largest frame to be published, or
+	// accepted from others.
+	//
+	// Default: 16 MiB.
+	MaxFrame int
+
+	// Logger is told when subscriptions are lost and when they are back.
+	//
+	// Default: slog.Default().
+	Logger *slog.Logger
+}
+
+func (o BrokerOptions) withDefaults() (BrokerOptions, error) {
+	o.Prefix = defaultTo(o.Prefix, "wskit")
+	o.Timeout = defaultTo(o.Timeout, 2*time.Second)
+	o.HealthTimeout = defaultTo(o.HealthTimeout, 5*time.Second)
+	o.MaxBuffered = defaultTo(o.MaxBuffered, 4<<20)
+	o.MaxFrame = defaultTo(o.MaxFrame, 16<<20)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	switch {
+	case o.Timeout < 0:
+		return o, fmt.Errorf("redis: BrokerOptions.Timeout is %v; it must be positive (0 for 2s)", o.Timeout)
+	case o.HealthTimeout < 100*time.Millisecond:
+		return o, fmt.Errorf("redis: BrokerOptions.HealthTimeout is %v; it must be at least 100ms (0 for 5s)", o.HealthTimeout)
+	case o.MaxBuffered < 0:
+		return o, fmt.Errorf("redis: BrokerOptions.MaxBuffered is %d; it must be positive (0 for 4 MiB)", o.MaxBuffered)
+	case o.MaxFrame < 0:
+		return o, fmt.Errorf("redis: BrokerOptions.MaxFrame is %d; it must be positive (0 for 16 MiB)", o.MaxFrame)
+	}
+	return o, checkPrefix("BrokerOptions", o.Prefix)
+}
+
+func defaultTo[T comparable](v, byDefault T) T {
+	var zero T
+	if v == zero {
+		return byDefault
+	}
+	return v
+}
+
+// maxTopicLength bounds the name of a topic, in bytes.
+const maxTopicLength = 1024
+
+func checkTopic(name string) error {
+	if name == "" || len(name) > maxTopicLength {
+		return fmt.Errorf("redis: a topic's name has 1 to %d bytes, this one %d", maxTopicLength, len(name))
+	}
+	return nil
+}
+
+func checkPrefix(options, prefix string) error {
+	if len(prefix) > 64 || strings.ContainsFunc(prefix, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("-_./", r)
+	}) {
+		return fmt.Errorf("redis: %s.Prefix is %q; use 1 to 64 letters, digits, '.', '_', '-' and '/'", options, prefix)
+	}
+	return nil
+}
+
+// key is the name of a channel or a key of Redis that belongs to a topic:
+// prefix:kind:{topic}, in which the topic's own braces are escaped. So all names of
+// a topic are in one hash slot of a cluster, and names of different topics differ.
+func key(prefix, kind, topic string) string {
+	return prefix + ":" + kind + ":{" + braces.Replace(topic) + "}"
+}
+
+var braces = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")

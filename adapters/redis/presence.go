@@ -1,0 +1,245 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/pubsub"
+)
+
+// Presence is a [pubsub.Presence] on Redis: who is in a topic, in all processes that
+// share a Redis and a prefix.
+//
+// The members of a process are gone from Members at most PresenceOptions.TTL after
+// it was killed, and at once when it closes its Presence. A process that cannot
+// reach Redis for as long as TTL looks to others as if it were gone, until it can.
+// It always sees its own members itself.
+//
+// # In Redis
+//
+// Each topic has a set of the processes with members in it, and for each of these a
+// hash of its members, which expires after TTL. Each process renews its hashes
+// three times in TTL, by one command for each of its topics, and writes anew what
+// has been lost or has come out different, so that a Redis that starts empty is
+// filled again after a third of TTL. No command looks at more than one topic.
+type Presence struct {
+	client goredis.UniversalClient
+	owned  bool // the client is the Presence's
+	opts   PresenceOptions
+	self   string // names this process
+	ctx    context.Context
+	cancel context.CancelFunc
+	wake   chan struct{} // holds a token while there is something to write
+	done   chan struct{} // closed when all has been written for the last time
+	stats  presenceCounters
+
+	failed bool // the last write; of the goroutine that writes
+
+	mu     sync.Mutex
+	closed bool
+	rooms  map[string]*room
+}
+
+type presenceCounters struct{ failed, repaired, ignored atomic.Int64 }
+
+// NewPresence returns a Presence on a client of any kind, which stays the caller's:
+// it is to be closed after the Presence. For calls to end when their context does,
+// the client needs ContextTimeoutEnabled. NewPresence panics when an option is
+// invalid.
+func NewPresence(client goredis.UniversalClient, opts PresenceOptions) *Presence {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		panic(err.Error())
+	}
+	p := &Presence{
+		client: client, opts: opts, self: rand.Text(), rooms: make(map[string]*room),
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	go p.keep()
+	return p
+}
+
+// OpenPresence connects to Redis and makes a Presence with default PresenceOptions,
+// which has the connection closed by its Close. The address is that of [Open].
+//
+// The error says when no server answers.
+func OpenPresence(ctx context.Context, address string) (*Presence, error) {
+	client, err := connect(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	p := NewPresence(client, PresenceOptions{})
+	p.owned = true
+	return p, nil
+}
+
+// Join implements [pubsub.Presence]. It fails for a member that Member.Check
+// refuses, for a topic's name that is too long, when Redis does not answer within
+// PresenceOptions.Timeout, and with [pubsub.ErrClosed].
+func (p *Presence) Join(ctx context.Context, topic string, m pubsub.Member) error {
+	if err := checkTopic(topic); err != nil {
+		return err
+	}
+	if err := m.Check(); err != nil {
+		return err
+	}
+	written := make(chan error, 1)
+	if !p.put(topic, &m, written) {
+		return pubsub.ErrClosed
+	}
+	timeout := time.NewTimer(p.opts.Timeout)
+	defer timeout.Stop()
+	var err error
+	select {
+	case err = <-written:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timeout.C:
+		err = fmt.Errorf("no answer in %v", p.opts.Timeout)
+	case <-p.ctx.Done():
+	}
+	if p.ctx.Err() != nil {
+		return pubsub.ErrClosed
+	}
+	if err != nil {
+		p.remove(topic, m.ID, &m)
+		return fmt.Errorf("redis: joining: %w", err)
+	}
+	return nil
+}
+
+// Leave implements [pubsub.Presence]. Redis is told as soon as it can be; if it
+// cannot within PresenceOptions.TTL, it has forgotten the member by itself.
+func (p *Presence) Leave(topic, id string) { p.remove(topic, id, nil) }
+
+// Members implements [pubsub.Presence]. It takes two round trips to Redis, and fails
+// when that does not answer within PresenceOptions.Timeout.
+func (p *Presence) Members(ctx context.Context, topic string) ([]pubsub.Member, error) {
+	if err := checkTopic(topic); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
+	defer cancel()
+	members := make(map[string]pubsub.Member)
+	if err := p.others(ctx, topic, members); err != nil {
+		return nil, fmt.Errorf("redis: reading the members: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.rooms[topic]; r != nil {
+		for id, m := range r.members {
+			members[id] = *m
+		}
+	}
+	return slices.Collect(maps.Values(members)), nil
+}
+
+// others reads the members of other processes.
+func (p *Presence) others(ctx context.Context, topic string, into map[string]pubsub.Member) error {
+	processes, err := p.client.SMembers(ctx, p.processes(topic)).Result()
+	if err != nil {
+		return err
+	}
+	pipe := p.client.Pipeline()
+	hashes := make(map[string]*goredis.MapStringStringCmd)
+	for _, process := range processes {
+		if process != p.self {
+			hashes[process] = pipe.HGetAll(ctx, p.members(topic, process))
+		}
+	}
+	if len(hashes) == 0 {
+		return nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return err
+	}
+	var gone []any
+	for process, hash := range hashes {
+		if len(hash.Val()) == 0 {
+			gone = append(gone, process)
+		}
+		for id, value := range hash.Val() {
+			m, ok := decodeMember(id, value)
+			if !ok {
+				p.stats.ignored.Add(1)
+				continue
+			}
+			into[id] = m
+		}
+	}
+	if len(gone) > 0 {
+		// One that comes back this very moment is listed again by its next
+		// renewal. It is no harm if this fails.
+		_ = p.client.SRem(ctx, p.processes(topic), gone...).Err()
+	}
+	return nil
+}
+
+// processes is the key of the set of a topic's processes.
+func (p *Presence) processes(topic string) string { return key(p.opts.Prefix, "processes", topic) }
+
+// members is the key of the hash of a process's members in a topic.
+func (p *Presence) members(topic, process string) string {
+	return key(p.opts.Prefix, "members", topic) + ":" + process
+}
+
+// A member is kept as its user, after its length as a uvarint, and its data.
+
+func encodeMember(m *pubsub.Member) []byte {
+	b := make([]byte, 0, binary.MaxVarintLen32+len(m.User)+len(m.Data))
+	b = append(binary.AppendUvarint(b, uint64(len(m.User))), m.User...)
+	return append(b, m.Data...)
+}
+
+func decodeMember(id, value string) (m pubsub.Member, ok bool) {
+	user, data, ok := cutLabel(value)
+	m = pubsub.Member{ID: id, User: user, Data: []byte(data)}
+	return m, ok && m.Check() == nil
+}
+
+// Stats returns the figures.
+func (p *Presence) Stats() PresenceStats {
+	s := PresenceStats{Failed: p.stats.failed.Load(), Repaired: p.stats.repaired.Load(), Ignored: p.stats.ignored.Load()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.rooms {
+		if len(r.members) > 0 {
+			s.Topics++
+			s.Members += len(r.members)
+		}
+	}
+	return s
+}
+
+// Close takes all members of this process out of their topics. It waits for Redis
+// for as long as PresenceOptions.Timeout; what it could not tell it, runs out.
+// Closing twice is harmless. It always returns nil.
+func (p *Presence) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	for _, r := range p.rooms {
+		for id := range r.members {
+			delete(r.members, id)
+			r.changed[id] = struct{}{}
+		}
+	}
+	p.mu.Unlock()
+	p.cancel()
+	<-p.done
+	if p.owned {
+		_ = p.client.Close()
+	}
+	return nil
+}
+
+var _ pubsub.Presence = (*Presence)(nil)

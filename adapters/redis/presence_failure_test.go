@@ -1,0 +1,241 @@
+package redis_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/adapters/redis/internal/redistest"
+	"github.com/wskit/wskit/pubsub"
+)
+
+func ids(t *testing.T, p pubsub.Presence, topic string) (ids []string) {
+	t.Helper()
+	members, err := p.Members(ctx, topic)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, m := range members {
+		ids = append(ids, m.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func become(t *testing.T, p pubsub.Presence, topic string, want ...string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the members of %s are %q", topic, want), func() bool { return slices.Equal(ids(t, p, topic), want) })
+}
+
+func join(t *testing.T, p pubsub.Presence, topic, id string) {
+	t.Helper()
+	if err := p.Join(ctx, topic, pubsub.Member{ID: id}); err != nil {
+		t.Fatalf("Join: %v", err)
+	}
+}
+
+const childTTL = time.Second
+
+// TestProcess is the child of TestKilledProcess.
+func TestProcess(t *testing.T) {
+	addr := os.Getenv("WSKIT_TEST_REDIS")
+	if addr == "" {
+		t.Skip("run by TestKilledProcess")
+	}
+	client := goredis.NewClient(&goredis.Options{Addr: addr})
+	p := redis.NewPresence(client, redis.PresenceOptions{TTL: childTTL})
+	join(t, p, "room", "child")
+	subscribe(t, redis.NewBroker(client, redis.BrokerOptions{}), "room")
+	fmt.Println("joined")
+	select {}
+}
+
+// A process that is killed leaves nobody behind: neither its subscriptions nor, after
+// TTL, its members, which are there for as long as it lives.
+func TestKilledProcess(t *testing.T) {
+	s := redistest.Start(t)
+	p := newPresence(t, s, redis.PresenceOptions{TTL: childTTL})
+	child := exec.Command(os.Args[0], "-test.run=^TestProcess$", "-test.v")
+	child.Env = append(os.Environ(), "WSKIT_TEST_REDIS="+s.Addr)
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "joined" {
+	}
+	become(t, p, "room", "child")
+	// It renews three times in TTL; nobody else writes.
+	before := s.Calls("eval")
+	eventually(t, "the child renews for longer than TTL", func() bool { return s.Calls("eval") > before+7 })
+	become(t, p, "room", "child")
+	if got := topics(s); len(got) != 1 {
+		t.Errorf("Redis has the topics %q while the child lives", got)
+	}
+
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	for _, key := range keys(s) {
+		if left := s.Do("PTTL", key).(int64); strings.Contains(key, ":members:") && left > childTTL.Milliseconds() {
+			t.Errorf("%s is left for %d ms, TTL is %v", key, left, childTTL)
+		}
+	}
+	become(t, p, "room")
+	eventually(t, "its subscriptions are gone", func() bool { return len(topics(s)) == 0 })
+	eventually(t, "its keys are gone", func() bool { return s.Do("DBSIZE") == int64(0) })
+}
+
+// keys is for tests alone.
+func keys(s *redistest.Server) (keys []string) {
+	all, _ := s.Do("KEYS", "*").([]any)
+	for _, k := range all {
+		keys = append(keys, k.(string))
+	}
+	return keys
+}
+
+func TestEveryKeyExpires(t *testing.T) {
+	s := redistest.Start(t)
+	p := newPresence(t, s, redis.PresenceOptions{TTL: time.Hour})
+	for i := range 3 {
+		join(t, p, fmt.Sprint("room", i), "a")
+		join(t, p, fmt.Sprint("room", i), "b")
+	}
+	p.Leave("room1", "a")
+	become(t, newPresence(t, s, redis.PresenceOptions{}), "room1", "b")
+	all := keys(s)
+	if len(all) != 6 {
+		t.Errorf("%d keys for a process in three topics: %q", len(all), all)
+	}
+	for _, key := range all {
+		if left := s.Do("PTTL", key).(int64); left <= 0 || left > 2*time.Hour.Milliseconds() {
+			t.Errorf("%s expires in %d ms", key, left)
+		}
+	}
+	_ = p.Close()
+	if all := keys(s); len(all) != 0 {
+		t.Errorf("after Close there are %q", all)
+	}
+	if err := p.Join(ctx, "room", pubsub.Member{ID: "late"}); err != pubsub.ErrClosed {
+		t.Errorf("Join after Close: %v", err)
+	}
+	p.Leave("room1", "b") // harmless
+	_ = p.Close()
+}
+
+// Whatever Redis has lost or got wrong is written anew.
+func TestPresenceIsRepaired(t *testing.T) {
+	s := redistest.Start(t)
+	p, other := newPresence(t, s, redis.PresenceOptions{TTL: time.Second}), newPresence(t, s, redis.PresenceOptions{})
+	for _, id := range []string{"a", "b", "c"} {
+		join(t, p, "room", id)
+	}
+	s.Do("FLUSHALL")
+	become(t, other, "room", "a", "b", "c")
+
+	hash := keys(s)[slices.IndexFunc(keys(s), func(k string) bool { return strings.Contains(k, ":members:") })]
+	s.Do("HSET", hash, "ghost", "\x00")
+	become(t, other, "room", "a", "b", "c")
+	s.Do("HDEL", hash, "b")
+	become(t, other, "room", "a", "b", "c")
+	if stats := p.Stats(); stats.Repaired < 3 || stats.Topics != 1 || stats.Members != 3 {
+		t.Errorf("%+v", stats)
+	}
+
+	s.Kill()
+	s.Run()
+	become(t, other, "room", "a", "b", "c")
+}
+
+func TestPresenceWhileRedisIsStalled(t *testing.T) {
+	s := redistest.Start(t)
+	logger, logged := newLog()
+	p := newPresence(t, s, redis.PresenceOptions{TTL: time.Second, Timeout: 200 * time.Millisecond, Logger: logger})
+	other := newPresence(t, s, redis.PresenceOptions{})
+	eventually(t, "joining works", func() bool { return p.Join(ctx, "room", pubsub.Member{ID: "a"}) == nil })
+	s.Stall()
+	if err := p.Join(ctx, "room", pubsub.Member{ID: "b"}); err == nil || !strings.HasPrefix(err.Error(), "redis: joining: ") {
+		t.Errorf("Join: %v", err)
+	}
+	if _, err := p.Members(ctx, "room"); err == nil {
+		t.Error("Members has no error")
+	}
+	p.Leave("room", "a") // waits for nobody
+	eventually(t, "the failure is logged", func() bool { return strings.Contains(logged(), "cannot be written") })
+	s.Resume()
+	become(t, other, "room")
+	eventually(t, "joining works", func() bool { return p.Join(ctx, "room", pubsub.Member{ID: "c"}) == nil })
+	become(t, other, "room", "c")
+	eventually(t, "the end is logged", func() bool { return strings.Contains(logged(), "is written again") })
+	if p.Stats().Failed == 0 {
+		t.Error("the failure is not counted")
+	}
+}
+
+// A key that Redis refuses to write keeps no other from being written.
+func TestRefusedKeyHarmsNoOther(t *testing.T) {
+	s := redistest.Start(t)
+	s.Do("SET", "wskit:processes:{bad}", "a string")
+	p, other := newPresence(t, s, redis.PresenceOptions{TTL: time.Second}), newPresence(t, s, redis.PresenceOptions{})
+	join(t, p, "good", "a")
+	if err := p.Join(ctx, "bad", pubsub.Member{ID: "a"}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		t.Errorf("Join: %v", err)
+	}
+	join(t, p, "better", "a")
+	before := s.Calls("eval")
+	eventually(t, "more than TTL passes", func() bool { return s.Calls("eval") > before+8 })
+	become(t, other, "good", "a")
+}
+
+func TestForeignMembersAreIgnoredAndCounted(t *testing.T) {
+	s := redistest.Start(t)
+	p := newPresence(t, s, redis.PresenceOptions{})
+	join(t, p, "room", "a")
+	s.Do("SADD", "wskit:processes:{room}", "foreign")
+	s.Do("HSET", "wskit:members:{room}:foreign", "m", "\xff\xff\xff\xff\x7f", "n", "", "large", "\x00"+strings.Repeat("x", pubsub.MaxMember))
+	become(t, p, "room", "a")
+	if n := p.Stats().Ignored; n != 3 {
+		t.Errorf("%d ignored", n)
+	}
+}
+
+func TestClosingPresenceWithoutRedis(t *testing.T) {
+	s := redistest.Start(t)
+	p := newPresence(t, s, redis.PresenceOptions{Timeout: 200 * time.Millisecond})
+	eventually(t, "joining works", func() bool { return p.Join(ctx, "room", pubsub.Member{ID: "a"}) == nil })
+	s.Kill()
+	_ = p.Close()
+}
+
+func TestPresenceOptionsThatMakeNoSense(t *testing.T) {
+	client := goredis.NewClient(&goredis.Options{})
+	defer client.Close()
+	for says, opts := range map[string]redis.PresenceOptions{
+		"PresenceOptions.Prefix":  {Prefix: "a:b"},
+		"PresenceOptions.TTL":     {TTL: time.Millisecond},
+		"PresenceOptions.Timeout": {Timeout: -1},
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.HasPrefix(text, "redis: ") || !strings.Contains(text, says) {
+					t.Errorf("%s: the panic says %q", says, text)
+				}
+			}()
+			redis.NewPresence(client, opts)
+		}()
+	}
+}

@@ -1,0 +1,67 @@
+package redis
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// PresenceOptions configure a [Presence]. The zero value works.
+type PresenceOptions struct {
+	// Prefix begins the names of all keys, so that several applications may share
+	// a Redis. Presences with the same prefix share their topics. Letters, digits,
+	// '.', '_', '-' and '/', 64 at most.
+	//
+	// Default: "wskit".
+	Prefix string
+
+	// TTL is how long the members of a process stay in their topics after it has
+	// been killed, at most. At least 1 s.
+	//
+	// Default: 15 s.
+	TTL time.Duration
+
+	// Timeout is the longest that Join and Members wait for Redis.
+	//
+	// Default: 2 s.
+	Timeout time.Duration
+
+	// Logger is told when writing to Redis fails and when it works again.
+	//
+	// Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// PresenceStats are figures of a Presence: Topics and Members as they are now, the
+// others since it was made.
+type PresenceStats struct {
+	// Topics is how many topics have members in this process.
+	Topics int
+	// Members is how many members those have in this process.
+	Members int
+	// Failed is how often writing to Redis has failed. It is tried again.
+	Failed int64
+	// Repaired is how often a topic was not in Redis as it had been written, and
+	// was written anew: after Redis had lost it, or this process had been away
+	// for TTL.
+	Repaired int64
+	// Ignored is how many entries that Members met came from somebody who is no
+	// Presence.
+	Ignored int64
+}
+
+func (o PresenceOptions) withDefaults() (PresenceOptions, error) {
+	o.Prefix = defaultTo(o.Prefix, "wskit")
+	o.TTL = defaultTo(o.TTL, 15*time.Second)
+	o.Timeout = defaultTo(o.Timeout, 2*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	switch {
+	case o.TTL < time.Second:
+		return o, fmt.Errorf("redis: PresenceOptions.TTL is %v; it must be at least 1s (0 for 15s)", o.TTL)
+	case o.Timeout < 0:
+		return o, fmt.Errorf("redis: PresenceOptions.Timeout is %v; it must be positive (0 for 2s)", o.Timeout)
+	}
+	return o, checkPrefix("PresenceOptions", o.Prefix)
+}

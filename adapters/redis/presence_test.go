@@ -1,0 +1,51 @@
+package redis_test
+
+import (
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/adapters/redis/internal/redistest"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/pubsub/pubsubtest"
+)
+
+func newPresence(t *testing.T, s *redistest.Server, opts redis.PresenceOptions) *redis.Presence {
+	t.Helper()
+	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	p := redis.NewPresence(client, opts)
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func TestPresence(t *testing.T) {
+	s := redistest.Start(t)
+	pubsubtest.RunPresence(t, func(t *testing.T, n int) []pubsub.Presence {
+		all := make([]pubsub.Presence, n)
+		for i := range all {
+			all[i] = newPresence(t, s, redis.PresenceOptions{})
+		}
+		return all
+	})
+	eventually(t, "Redis has no keys", func() bool { return s.Do("DBSIZE") == int64(0) })
+	for _, command := range []string{"keys", "scan", "flushdb"} {
+		if n := s.Calls(command); n != 0 {
+			t.Errorf("%d calls of %s", n, command)
+		}
+	}
+}
+
+func TestPresenceInCluster(t *testing.T) {
+	c := redistest.StartCluster(t, 3)
+	pubsubtest.RunPresence(t, func(t *testing.T, n int) []pubsub.Presence {
+		all := make([]pubsub.Presence, n)
+		for i := range all {
+			p := redis.NewPresence(clusterClient(t, c), redis.PresenceOptions{})
+			t.Cleanup(func() { _ = p.Close() })
+			all[i] = p
+		}
+		return all
+	})
+}
