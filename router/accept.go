@@ -23,35 +23,62 @@ const clientIDHeader = "X-Client-Id"
 // a malformed handshake with plain text.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if r.draining.Load() {
-		refuseHandshake(w, errors.Unavailable.New("the server is shutting down").WithRetryAfter(r.drainHint()))
+		ingress.Refuse(w, req, errors.Unavailable.New("the server is shutting down").WithRetryAfter(r.drainHint()))
 		return
 	}
-	if !isUpgrade(req) {
+	if !ingress.IsUpgrade(req) {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "websocket")
-		writeProblem(w, problem{Status: http.StatusUpgradeRequired, Detail: "this is a WebSocket endpoint; connect with a WebSocket client"})
+		ingress.Refuse(w, req, errNoUpgrade)
 		return
 	}
-	if err := r.checkOrigin(req); err != nil {
-		refuseHandshake(w, err)
+	c, err := r.admit(w, req)
+	if err != nil {
+		ingress.Refuse(w, req, err)
 		return
+	}
+	if c != nil {
+		r.open(c)
+	}
+}
+
+var errNoUpgrade = &ingress.Refusal{
+	Err:    errors.InvalidArgument.New("this is a WebSocket endpoint; connect with a WebSocket client"),
+	Status: http.StatusUpgradeRequired,
+}
+
+// admit checks a handshake, the cheap questions first, and upgrades it. It returns
+// no connection and no error when the library has answered a handshake that is
+// malformed.
+func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, err error) {
+	if err := r.checkOrigin(req); err != nil {
+		return nil, err
+	}
+	var visit ingress.Visit
+	if r.opts.Gate != nil {
+		if visit, err = r.opts.Gate.Enter(req); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if c == nil {
+				visit.Leave()
+			}
+		}()
 	}
 	identity, err := r.authenticate(req)
 	if err != nil {
-		refuseHandshake(w, err)
-		return
+		return nil, err
 	}
-	c, err := r.accept(w, req, identity)
-	if err != nil {
-		return // the library has answered
+	if visit != nil {
+		if err := visit.Identify(req.Context(), &identity); err != nil {
+			return nil, err
+		}
 	}
-	r.open(c)
-}
-
-// isUpgrade tells a WebSocket handshake from a request that is none. The library
-// checks the rest.
-func isUpgrade(req *http.Request) bool {
-	return req.Method == http.MethodGet && strings.EqualFold(req.Header.Get("Upgrade"), "websocket")
+	if c, err = r.accept(w, req, identity); err != nil {
+		return nil, nil
+	}
+	c.visit = visit
+	return c, nil
 }
 
 func (r *Router) authenticate(req *http.Request) (id ingress.Identity, err error) {
