@@ -179,6 +179,9 @@ func (c *Conn) onOpen() (err error) {
 }
 
 func closeCodeOf(err error) errors.CloseCode {
+	if l := rejection(err); l != nil && l.Close.Valid() {
+		return l.Close
+	}
 	e := errors.From(err)
 	switch {
 	case e.Code == errors.Unauthenticated, e.Code == errors.PermissionDenied:

@@ -45,6 +45,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 		bad = s.peeker.Rest(&env)
 	}
 	switch {
+	case err != nil && ends(err): // nothing is said to who is banned
 	case tooLarge:
 		err = s.in.Reject(errors.LimitExceeded{
 			Kind: errors.LimitPayload, Observed: int64(size), Limit: int64(limits.MaxPayload), Never: true,
@@ -106,6 +107,13 @@ func (c *Conn) admit(s *scratch, rt *route, sent []byte, size int) (err error) {
 		return errSwallowed
 	}
 	return nil
+}
+
+// ends reports whether an error of the middleware is a rejection that closes the
+// connection.
+func ends(err error) bool {
+	l := rejection(err)
+	return l != nil && l.Close.Valid()
 }
 
 // decode makes the route's message of a payload. A type may decode or validate

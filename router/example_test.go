@@ -445,6 +445,28 @@ func ExampleLimits() {
 	// closed: 1009 {"retryAfterMs":null}
 }
 
+// A rejection may end the connection, whatever Limits.OnExceeded says.
+func ExampleRouter_Use_closing() {
+	r := router.New(router.Options{})
+	r.Use(func(next ingress.Handler) ingress.Handler {
+		return func(c *ingress.Context) error {
+			if c.Identity.Tier == "" {
+				return c.Reject(errors.LimitExceeded{
+					Kind: errors.LimitBanned, RetryAfter: time.Minute, Close: errors.CloseTooManyRequests,
+				})
+			}
+			return next(c)
+		}
+	})
+
+	c := connect(r)
+	defer c.close()
+	c.send(`{"type":"chat.send"}`)
+	c.receive(1)
+	// Output:
+	// closed: 4429 {"retryAfterMs":60000}
+}
+
 func ExampleContext_Publish() {
 	type Position struct {
 		X int `json:"x"`

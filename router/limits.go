@@ -31,13 +31,21 @@ type LimitInfo struct {
 	Identity ingress.Identity
 }
 
-// exceeded does with a rejection what Limits.OnExceeded says.
-func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
-	r := c.router
-	r.stats.rejected.Add(1)
-	if r.opts.OnLimitExceeded != nil {
-		r.limits.tell(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: c.identity})
+// rejection is the rejection by a limit in an error, or nil.
+func rejection(err error) *errors.LimitExceeded {
+	if l, ok := err.(*errors.LimitExceeded); ok { // as it comes from middleware: in a flood, quickly
+		return l
 	}
+	l, _ := errors.AsType[*errors.LimitExceeded](err)
+	return l
+}
+
+// exceeded does with a rejection what it says itself, or else Limits.OnExceeded.
+func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
+	if c.rejected(typ, l) {
+		return
+	}
+	r := c.router
 	switch r.opts.Limits.OnExceeded {
 	case Close:
 		code := r.opts.Limits.CloseCode
@@ -56,6 +64,20 @@ func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
 		b.rejection(l)
 		c.answer(b.Bytes())
 	}
+}
+
+// rejected counts and tells of a rejection, and closes the connection if it says so.
+func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
+	r := c.router
+	r.stats.rejected.Add(1)
+	if r.opts.OnLimitExceeded != nil {
+		r.limits.tell(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: c.identity})
+	}
+	if !l.Close.Valid() {
+		return false
+	}
+	c.beginClose(l.Close, retryReason(l))
+	return true
 }
 
 // rejection appends the payload of a rejection. A flood is answered with it, so it is

@@ -101,7 +101,8 @@ type Options struct {
 	// OnOpen is called when a connection has been accepted, before its first
 	// message is read. Subscribe and send from here what every client gets. An
 	// error closes the connection: with 1008 for UNAUTHENTICATED and
-	// PERMISSION_DENIED, 1013 for an error that is retryable, else 1011; its
+	// PERMISSION_DENIED, 1013 for an error that is retryable, else 1011, unless it
+	// is a rejection with a code of its own (errors.LimitExceeded.Close); its
 	// message becomes the reason. It is called concurrently.
 	OnOpen func(*Conn) error
 
@@ -157,7 +158,9 @@ type Limits struct {
 	MaxQueued int
 
 	// OnExceeded says what happens when a frame runs into a limit: MaxPayload,
-	// MaxInFlight, or one of the middleware's. Default: Send.
+	// MaxInFlight, or one of the middleware's. Default: Send. A rejection that says
+	// itself that it closes the connection (errors.LimitExceeded.Close) does so in
+	// any case.
 	OnExceeded OnExceeded
 
 	// CloseCode is the code used by Close. Default: 1013 (try again later),

@@ -113,11 +113,7 @@ func (c *Conn) flushUnlessBatched() {
 
 // refuse answers a frame that has failed. It does not flush.
 func (c *Conn) refuse(typ string, id []byte, err error) {
-	l, ok := err.(*errors.LimitExceeded) // as it comes from middleware: in a flood, quickly
-	if !ok {
-		l, ok = errors.AsType[*errors.LimitExceeded](err)
-	}
-	if ok && l != nil {
+	if l := rejection(err); l != nil {
 		c.exceeded(typ, id, l)
 		return
 	}
