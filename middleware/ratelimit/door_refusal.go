@@ -104,7 +104,7 @@ func full(k *keeper, wait time.Duration) denial {
 // ban denies because the client is banned.
 func ban(left time.Duration) denial {
 	return denial{
-		err:    &errors.LimitExceeded{Kind: errors.LimitConnection, RetryAfter: left, Limiter: "door", Policy: "ban"},
+		err:    &errors.LimitExceeded{Kind: errors.LimitBanned, RetryAfter: left, Policy: "ban"},
 		status: http.StatusTooManyRequests, kind: abnormalUsage, title: abnormalTitle,
 		policy: "ban", wait: left,
 	}

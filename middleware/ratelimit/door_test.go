@@ -532,6 +532,44 @@ func TestBannedClientsStayOutside(t *testing.T) {
 	}
 }
 
+// After a storm of rejections the client is kept outside for the ban, the others are
+// not, and it comes in again afterwards.
+func TestStrikesCloseTheDoor(t *testing.T) {
+	clock := limittest.NewClock()
+	store := memory.NewStore(memory.Options{Now: clock.Now})
+	strikes := ratelimit.NewStrikes(store, ratelimit.StrikeOptions{After: 3, Ban: time.Minute, Recheck: time.Nanosecond})
+	door := ratelimit.NewDoor(store, ratelimit.DoorOptions{
+		PerIP: many, PerIdentity: many, Banned: strikes.Banned, OnRefused: func(ratelimit.DoorRefusal) {},
+	})
+	r := router.New(router.Options{Gate: door, Authenticate: bearer})
+	r.Use(strikes.Middleware, ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour})))
+	router.RPC(r, "echo", func(_ *router.Context, m string) (string, error) { return m, nil })
+	h := &house{t: t, clock: clock, store: store, door: door, r: r, addr: serve(t, &http.Server{Handler: r})}
+
+	for _, who := range [][]string{{"Authorization: Bearer user-ann"}, nil} {
+		c := h.expect(101, who...)
+		for range 4 {
+			_ = c.Write(t.Context(), websocket.MessageText, []byte(`{"type":"echo","meta":{"correlationId":"1"},"payload":"hi"}`))
+		}
+		var err error
+		for err == nil {
+			_, _, err = c.Read(t.Context())
+		}
+		if websocket.CloseStatus(err) != 4429 {
+			t.Errorf("%v is disconnected with %v", who, err)
+		}
+		_, res := h.dial(who...)
+		if p := problemOf(t, res); res.StatusCode != 429 || p.RetryAfterMs != 60_000 || p.Violated[0] != "ban" || res.Header.Get("Retry-After") != "60" {
+			t.Errorf("%v is answered %s %+v", who, res.Status, p)
+		}
+		if len(who) > 0 {
+			h.expect(101, "Authorization: Bearer user-bob")
+		}
+		clock.Advance(time.Minute)
+		h.expect(101, who...)
+	}
+}
+
 func TestDoorOptionsThatMakeNoSensePanic(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
 	for want, o := range map[string]ratelimit.DoorOptions{
