@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -52,7 +53,7 @@ func main() {
 }
 
 func measure(ctx context.Context) error {
-	addr, done, err := startChat(ctx)
+	addr, pid, done, err := startChat(ctx)
 	if err != nil {
 		return err
 	}
@@ -68,17 +69,22 @@ func measure(ctx context.Context) error {
 	}
 	fmt.Printf("%d tabs talk; %d handshakes a second are refused; %d CPUs, %s\n\n", *tabs, *rate, runtime.NumCPU(), runtime.Version())
 	var quiet, loud []time.Duration
+	var quietCPU, loudCPU time.Duration
 	for range *rounds {
+		start := cpuTime(pid)
 		q, err := t.talk(ctx, *phase)
 		if err != nil {
 			return err
 		}
-		wait := startStorm(ctx, addr, *phase+time.Second, os.Stdout)
+		between := cpuTime(pid)
+		wait := startStorm(ctx, addr, *phase, os.Stdout)
 		l, err := t.talk(ctx, *phase)
 		if err := errors.Join(err, wait()); err != nil {
 			return err
 		}
 		quiet, loud = append(quiet, q...), append(loud, l...)
+		quietCPU += between - start
+		loudCPU += cpuTime(pid) - between
 	}
 	fmt.Printf("\n%-8s %8s %10s %10s %10s\n", "", "messages", "p50", "p99", "max")
 	print := func(name string, all []time.Duration) time.Duration {
@@ -88,22 +94,26 @@ func measure(ctx context.Context) error {
 		return p99
 	}
 	q, l := print("quiet", quiet), print("storm", loud)
-	fmt.Printf("\np99 in the storm ÷ quiet: %.2f (target ≤ 2)\n", float64(l)/float64(q))
+	span := time.Duration(*rounds) * *phase
+	fmt.Printf("\nthe chat's CPU: %.1f%% of a core when quiet, %.1f%% in the storm, %v for each refused handshake\n",
+		100*float64(quietCPU)/float64(span), 100*float64(loudCPU)/float64(span),
+		time.Duration(float64(loudCPU-quietCPU)/(float64(*rate)*span.Seconds())).Round(time.Microsecond))
+	fmt.Printf("p99 in the storm ÷ quiet: %.2f (target ≤ 2)\n", float64(l)/float64(q))
 	return nil
 }
 
 // startChat builds and runs the chat on a port that the system chooses.
-func startChat(ctx context.Context) (addr string, done func(), err error) {
+func startChat(ctx context.Context) (addr string, pid int, done func(), err error) {
 	dir, err := os.MkdirTemp("", "door")
 	if err != nil {
-		return "", nil, err
+		return "", 0, nil, err
 	}
 	binary := filepath.Join(dir, "chat")
 	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/wskit/wskit/examples/chat")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		_ = os.RemoveAll(dir)
-		return "", nil, fmt.Errorf("building the chat: %w", err)
+		return "", 0, nil, fmt.Errorf("building the chat: %w", err)
 	}
 	chat := exec.CommandContext(ctx, binary, "-addr", "127.0.0.1:0")
 	chat.Stderr = io.Discard // it logs the storm
@@ -114,7 +124,7 @@ func startChat(ctx context.Context) (addr string, done func(), err error) {
 	}
 	if err != nil {
 		done()
-		return "", nil, err
+		return "", 0, nil, err
 	}
 	done = func() {
 		_ = chat.Process.Kill()
@@ -126,11 +136,11 @@ func startChat(ctx context.Context) (addr string, done func(), err error) {
 		if _, rest, ok := strings.Cut(lines.Text(), "http://"); ok {
 			addr, _, _ = strings.Cut(rest, " ")
 			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return addr, done, nil
+			return addr, chat.Process.Pid, done, nil
 		}
 	}
 	done()
-	return "", nil, errors.New("the chat ended before it printed its address")
+	return "", 0, nil, errors.New("the chat ended before it printed its address")
 }
 
 // startStorm runs the storm in a process of its own: its garbage collector must not
@@ -142,4 +152,19 @@ func startStorm(ctx context.Context, addr string, d time.Duration, out io.Writer
 		return func() error { return err }
 	}
 	return cmd.Wait
+}
+
+// cpuTime is the processor time, user and system, that a process has used, in the
+// hundredths of a second that Linux reports to every architecture.
+func cpuTime(pid int) time.Duration {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	// The command's name, in parentheses, may hold spaces. proc(5) counts from 1, and
+	// the field behind it is the third.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
