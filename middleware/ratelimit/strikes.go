@@ -15,15 +15,17 @@ import (
 // StrikeOptions say how often is too often. The zero value is ready to use over a
 // store in this process; over a shared one, Limiter.Name must be set.
 type StrikeOptions struct {
-	// After this many rejections Within a time the subject is banned. The defaults
-	// are 50 and a minute. Rejections are counted by a [limit.SlidingWindow] of one
-	// sub-window, whose bounds apply.
-	After  int
+	// After is the number of rejections Within a time that leads to a ban; 0 means
+	// 50.
+	After int
+
+	// Within is the time in which rejections are counted; 0 means a minute. They are
+	// counted by a [limit.SlidingWindow] of one sub-window, whose bounds apply.
 	Within time.Duration
 
-	// Ban is how long a ban lasts; 0 means 5 minutes. Rejections before the ban
-	// still count after it, as long as they are Within the time: a ban shorter than
-	// that comes again with the next rejection.
+	// Ban is how long a ban lasts, by the rules for [limit.TokenBucket].Per; 0 means 5
+	// minutes. Rejections before the ban still count after it for as long as Within:
+	// a ban that is shorter may come again with the next rejection.
 	Ban time.Duration
 
 	// Recheck is how long a process believes what the store said of a subject
@@ -55,9 +57,10 @@ type StrikeOptions struct {
 //
 // Strikes and bans are limits themselves, over any store that can Peek, and hold in
 // all processes that share it. A subject costs the store one operation for each of
-// its first After rejections, one for the ban, and then one question in Recheck and
-// process, however many frames it sends on however many connections. A connection
-// that behaves costs one question in Recheck.
+// its first After rejections and, in each process, one or two for the ban and then one
+// question in every Recheck, however many frames it sends on however many connections
+// (while the store answers the first, others may be under way). A connection that
+// behaves costs one question in Recheck.
 //
 // While the store fails, Limiter.OnFailure decides. A rejection whose strike cannot
 // be counted is a rejection all the same.
@@ -97,6 +100,9 @@ func NewStrikes(store limit.Store, options ...StrikeOptions) *Strikes {
 func (o StrikeOptions) withDefaults(store limit.Store) StrikeOptions {
 	if _, ok := store.(limit.Peeker); !ok {
 		panic("ratelimit: NewStrikes over a store that is nil or cannot Peek: whether somebody is banned has to be asked without charging")
+	}
+	if _, local := store.(limit.LocalStore); !local && o.Limiter.Name == "" {
+		panic(`ratelimit: NewStrikes over a shared store needs a name for its keys: set StrikeOptions.Limiter to limit.Options{Name: "chat"}`)
 	}
 	if o.After == 0 {
 		o.After = 50

@@ -45,6 +45,7 @@ func TestWiringMistakesPanic(t *testing.T) {
 		{"the subject is the connection", func() { ratelimit.NewPerConnection(hourly(1), ratelimit.Options{Key: ratelimit.PerUser}) }},
 		{"cannot Peek", func() { ratelimit.NewStrikes(nil) }},
 		{"cannot Peek", func() { ratelimit.NewStrikes(brokenStore{}) }},
+		{"needs a name", func() { ratelimit.NewStrikes(failing{}) }},
 		{"put all of them in one", func() { ratelimit.NewStrikes(store, ratelimit.StrikeOptions{}, ratelimit.StrikeOptions{}) }},
 		{"After", strikes(ratelimit.StrikeOptions{After: -1})},
 		{"Within", strikes(ratelimit.StrikeOptions{Within: -time.Second})},
