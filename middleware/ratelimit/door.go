@@ -171,8 +171,8 @@ func NewDoor(store limit.Store, options ...DoorOptions) *Door {
 	o = o.withDefaults()
 	d := &Door{
 		o:        o,
-		ip:       limit.New(store, named1("connections-per-ip", o.PerIP), named(o.Limiter, "/rate-ip")),
-		identity: limit.New(store, named1("connections-per-identity", o.PerIdentity), named(o.Limiter, "/rate-identity")),
+		ip:       limit.New(store, defaultName("connections-per-ip", o.PerIP), named(o.Limiter, "/rate-ip")),
+		identity: limit.New(store, defaultName("connections-per-identity", o.PerIdentity), named(o.Limiter, "/rate-identity")),
 	}
 	d.perIP = newKeeper(store, "open-per-ip", o.MaxPerIP, o.Lease, named(o.Limiter, "/open-ip"))
 	d.perUser = newKeeper(store, "open-per-user", o.MaxPerUser, o.Lease, named(o.Limiter, "/open-user"))
@@ -216,8 +216,8 @@ func (o DoorOptions) withDefaults() DoorOptions {
 	return o
 }
 
-// named1 names a policy that has no name of its own. A composite's parts keep theirs.
-func named1(name string, p limit.Policy) limit.Policy {
+// defaultName names a policy that has no name of its own. A composite's parts keep theirs.
+func defaultName(name string, p limit.Policy) limit.Policy {
 	switch p.(type) {
 	case limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.Pacer:
 		return limit.Named(name, p)

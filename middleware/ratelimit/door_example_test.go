@@ -6,7 +6,6 @@ import (
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/ingress"
-	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 )
@@ -36,11 +35,4 @@ func ExampleNewDoor() {
 	// Output:
 	// refused by connections-per-ip for 6s
 	// 429 Retry-After: 6
-}
-
-// Messages as fast as a connection may send them by default, whoever sends them.
-func ExampleOptions_messageRate() {
-	l := limit.New(memory.NewStore(memory.Options{}), ratelimit.MessageRate)
-	fmt.Println(l.Plan())
-	// Output: token_bucket(50,100/1s)
 }

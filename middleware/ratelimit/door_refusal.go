@@ -15,7 +15,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// The problem types of draft-ietf-httpapi-ratelimit-headers-10, section 6.
+// The problem types of draft-ietf-httpapi-ratelimit-headers-10.
 const (
 	quotaExceeded    = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	reducedCapacity  = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"

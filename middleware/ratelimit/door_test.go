@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -529,6 +531,41 @@ func TestBannedClientsStayOutside(t *testing.T) {
 			}
 		}
 		h.expect(c.bob, "Authorization: Bearer user-bob")
+	}
+}
+
+// A flood of refusals is one line a second, with the trace id that the client is told;
+// all of them are there at level DEBUG.
+func TestRefusalsAreLogged(t *testing.T) {
+	for level, want := range map[slog.Level]int{slog.LevelInfo: 1, slog.LevelDebug: 20} {
+		synctest.Test(t, func(t *testing.T) {
+			var out strings.Builder
+			door := ratelimit.NewDoor(memory.NewStore(memory.Options{}), ratelimit.DoorOptions{
+				PerIP:   limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour},
+				Limiter: limit.Options{Logger: slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level}))},
+			})
+			var refusal *ingress.Refusal
+			knock := func() {
+				r := httptest.NewRequest("GET", "/", nil)
+				r.Header.Set("Authorization", "Bearer s3cret")
+				_, err := door.Enter(r)
+				refusal, _ = errors.AsType[*ingress.Refusal](err)
+			}
+			for range 21 {
+				knock()
+			}
+			if n := strings.Count(out.String(), "\n"); n != want || strings.Contains(out.String(), "s3cret") {
+				t.Errorf("at level %v there are %d lines, want %d:\n%s", level, n, want, out.String())
+			}
+			time.Sleep(time.Second)
+			out.Reset()
+			knock()
+			for _, part := range []string{`"trace_id":"` + refusal.TraceID + `"`, `"others_since_last_line":19`, `"policy":"connections-per-ip"`, `"subject":"bearer:`} {
+				if !strings.Contains(out.String(), part) {
+					t.Errorf("the line lacks %s: %s", part, out.String())
+				}
+			}
+		})
 	}
 }
 
