@@ -31,7 +31,8 @@ type Conn struct {
 	identity ingress.Identity
 	opened   time.Duration // after the router's epoch
 	deflate  bool
-	hooked   bool // OnOpen has returned nil
+	hooked   bool          // OnOpen has returned nil
+	visit    ingress.Visit // of Options.Gate, or nil
 
 	// turn says who runs the connection's handlers, see loop.go.
 	turn    atomic.Uint64

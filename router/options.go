@@ -28,6 +28,14 @@ type Options struct {
 	// Default: every client is accepted without an identity.
 	Authenticate func(*http.Request) (ingress.Identity, error)
 
+	// Gate decides which handshakes are let in, before Authenticate is called for
+	// them, and is told when their connections have ended. ratelimit.NewDoor makes
+	// one. A handshake from a foreign page is refused before that: it must not use up
+	// what its visitor may open.
+	//
+	// Default: all are let in.
+	Gate ingress.Gate
+
 	// Origins lists the origins of pages that may connect, besides pages of
 	// the host the request itself is for: a host ("app.example.com"), a
 	// pattern as of path.Match ("*.example.com"), or either with its scheme

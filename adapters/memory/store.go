@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"hash/maphash"
 	"runtime"
 	"time"
 
@@ -41,6 +42,7 @@ type Store struct {
 	start      time.Time
 	startMicro int64
 	state      *limit.InProcess
+	holds      holds
 }
 
 var (
@@ -58,6 +60,7 @@ func NewStore(o Options) *Store {
 	}
 	start := time.Now()
 	s := &Store{now: o.Now, start: start, startMicro: start.UnixMicro()}
+	s.holds.seed = maphash.MakeSeed()
 	opt := limit.InProcessOptions{MaxKeys: o.MaxKeys, Shards: max(64, 8*runtime.GOMAXPROCS(0))}
 	if o.Now != nil {
 		opt.Grace = limit.ClockTolerance.Microseconds()
@@ -116,11 +119,15 @@ type Stats struct {
 	// MaxKeys was reached. When it grows, somebody floods the store with new
 	// keys, or MaxKeys is too small.
 	Overflowed int64
+	// Held is how many slots are held now ([limit.Holder]), those included whose
+	// lease has run out but that have not been dropped yet.
+	Held int
 }
 
 // Stats returns the figures of the store.
 func (s *Store) Stats() Stats {
 	var st Stats
 	st.Keys, st.Evicted, st.Overflowed = s.state.Figures()
+	st.Held = s.holds.held()
 	return st
 }

@@ -74,6 +74,7 @@ type Chat struct {
 func NewChat() *Chat {
 	chat := &Chat{limits: newLimits()}
 	chat.Router = router.New(router.Options{
+		Gate:         chat.limits.door,
 		Authenticate: identify,
 		OnClose:      chat.closed,
 	})

@@ -19,16 +19,39 @@ var (
 	// All tabs of one address together, whatever they send: room for an office
 	// behind one address, and an end to making up new tabs.
 	perAddress = limit.TokenBucket{Capacity: 300, Refill: 30, Per: time.Second}
+
+	// Connections of a tab: reloads and bad networks, but no loop. A tab needs one
+	// connection, and another while the server has not noticed the loss of the first.
+	tabOpens    = limit.TokenBucket{Capacity: 20, Refill: 1, Per: time.Second}
+	tabConns    = 4
+	officeOpens = limit.TokenBucket{Capacity: 500, Refill: 25, Per: time.Second}
+	officeConns = 1000
+
+	// Who is refused this often within a minute is a program that does not listen,
+	// and is shut out for a while. The button that floods is far from it.
+	strikesOut = ratelimit.StrikeOptions{After: 50_000, Within: time.Minute, Ban: time.Minute}
 )
 
 // Limits are the limits of the chat, in memory.
-type Limits struct{ tab, address *limit.Limiter }
+type Limits struct {
+	tab, address *limit.Limiter
+	strikes      *ratelimit.Strikes
+	door         *ratelimit.Door
+}
 
 func newLimits() Limits {
 	store := memory.NewStore(memory.Options{})
+	strikes := ratelimit.NewStrikes(store, strikesOut)
 	return Limits{
 		tab:     limit.New(store, perTab, limit.Options{Name: "tab"}),
 		address: limit.New(store, perAddress, limit.Options{Name: "address"}),
+		strikes: strikes,
+		door: ratelimit.NewDoor(store, ratelimit.DoorOptions{
+			PerIdentity: tabOpens, MaxPerUser: tabConns,
+			PerIP: officeOpens, MaxPerIP: officeConns,
+			Banned:        strikes.Banned,
+			AcceptRefused: true, // the page says when to come back
+		}),
 	}
 }
 
@@ -36,6 +59,7 @@ func newLimits() Limits {
 // against the address, so a tab that floods does not silence its neighbours.
 func (l Limits) Middleware() []ingress.Middleware {
 	return []ingress.Middleware{
+		l.strikes.Middleware,
 		ratelimit.New(l.tab, ratelimit.Options{Key: ratelimit.PerUserPerType}),
 		ratelimit.New(l.address, ratelimit.Options{Key: ratelimit.PerIP}),
 	}
