@@ -4,7 +4,7 @@ GO      ?= go
 FUZZTIME ?= 5s
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help test vet lint redis unit fuzz e2e bench fmt run
+.PHONY: help test vet lint redis nginx unit fuzz e2e bench fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -23,7 +23,10 @@ lint: ## staticcheck, see staticcheck.conf
 redis: ## install the Redis server that tests start, where there is none
 	@./tools/install redis-server redis-server
 
-unit: redis ## unit tests and examples under the race detector, in random order
+nginx: ## install nginx, before which tests put a server, where there is none
+	@./tools/install nginx-light nginx
+
+unit: redis nginx ## unit tests and examples under the race detector, in random order
 	$(GO) test -race -shuffle=on ./...
 	cd bench && $(GO) test -race -shuffle=on ./...
 
