@@ -23,15 +23,15 @@ type rival struct {
 
 const (
 	ours = "wskit"
-	// capacity and perSecond are the limit. One token is worth 1,000 µs, so a division
-	// by something that is no power of two stands between what is owed and what remains.
-	capacity  = 1 << 30
-	perSecond = 1000
+	// capacity and per are the limit: one token flows in every minute, so that the state
+	// of a key lasts until it is asked for again.
+	capacity = 1 << 25
+	per      = time.Minute
 )
 
 var rivals = []rival{
 	{ours, "github.com/wskit/wskit", func() (func(string) error, error) {
-		return openOurs(bucket(perSecond))
+		return openOurs(bucket(per))
 	}},
 	// Its buckets are filled once an interval, which an hour keeps out of the measurement.
 	{"go-limiter", "github.com/sethvargo/go-limiter", func() (func(string) error, error) {
@@ -47,7 +47,7 @@ var rivals = []rival{
 		if err != nil {
 			return nil, err
 		}
-		l, err := throttled.NewGCRARateLimiterCtx(s, throttled.RateQuota{MaxRate: throttled.PerSec(perSecond), MaxBurst: capacity})
+		l, err := throttled.NewGCRARateLimiterCtx(s, throttled.RateQuota{MaxRate: throttled.PerMin(1), MaxBurst: capacity})
 		if err != nil {
 			return nil, err
 		}
@@ -61,11 +61,11 @@ var rivals = []rival{
 
 // three is wskit with three limits on every key.
 var three = rival{name: "three", open: func() (func(string) error, error) {
-	return openOurs(limit.All(bucket(perSecond), bucket(perSecond-1), bucket(perSecond+1)))
+	return openOurs(limit.All(bucket(per), bucket(per-time.Second), bucket(per+time.Second)))
 }}
 
-func bucket(perSecond int64) limit.Policy {
-	return limit.TokenBucket{Capacity: capacity, Refill: perSecond, Per: time.Second}
+func bucket(per time.Duration) limit.Policy {
+	return limit.TokenBucket{Capacity: capacity, Refill: 1, Per: per}
 }
 
 func openOurs(policy limit.Policy) (func(string) error, error) {
