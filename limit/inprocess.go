@@ -12,6 +12,10 @@ import (
 // no room for new ones.
 const overflowStates = 256
 
+// swapAttempts is how often a charge is tried without a lock. Each failure means
+// that somebody else's succeeded, or that the key is locked.
+const swapAttempts = 32
+
 // InProcessOptions configure an [InProcess].
 type InProcessOptions struct {
 	// MaxKeys bounds how many keys have state of their own, at least 1. It counts
@@ -99,11 +103,36 @@ func (s *InProcess) known(width int) *table.Table {
 // Take is [Plan.Take] on the state of the key: the one step that every
 // in-process store takes. When there is no room for a new key, it shares one of
 // 256 states with others of the plan's scope.
+//
+// A bucket that has state is charged without a lock: the next state takes the
+// place of the one it was made of, unless another came between.
 func (s *InProcess) Take(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
 	h = h.With(plan.salt) // state of another shape is another entry
-	if plan.kind == kindBucket && s.swap(d, h, plan, now, cost) {
+	for range plan.swaps {
+		i, at, fraction, ok := s.buckets.Instant(h)
+		if !ok {
+			break
+		}
+		var v view
+		v.used, v.fits, v.healed = plan.bucket.admit(at, fraction, now, cost)
+		if v.fits || v.healed {
+			at, fraction, v.until = plan.bucket.due(v.used, now)
+			if !i.Swap(at, fraction) {
+				continue
+			}
+		}
+		*d = Decision{Policy: plan.name, Allowed: v.fits, At: now}
+		plan.bucket.answer(d, &v, now, cost, v.fits)
+		if v.fits {
+			d.Charged = cost
+		}
 		return
 	}
+	s.takeLocked(d, h, plan, now, cost)
+}
+
+// takeLocked is Take with a lock.
+func (s *InProcess) takeLocked(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
 	t := s.table(plan)
 	r := t.Lock(h)
 	switch {
@@ -120,37 +149,6 @@ func (s *InProcess) Take(d *Decision, h table.Hash, plan *Plan, now, cost int64)
 		plan.answer(d, &v, state, now, cost, v.fits)
 		r.Unlock()
 	}
-}
-
-// swapAttempts is how often a decision without a lock is tried before it is made
-// with one. Each failure means that somebody else's succeeded.
-const swapAttempts = 32
-
-// swap is Take for a bucket that has state, without a lock: the next state takes
-// the place of the one it was made of, unless another came between. It reports
-// false when that needs the lock.
-func (s *InProcess) swap(d *Decision, h table.Hash, plan *Plan, now, cost int64) bool {
-	if plan.bucket.q > table.MaxFraction {
-		return false
-	}
-	for range swapAttempts {
-		i, at, fraction, ok := s.buckets.Instant(h)
-		if !ok {
-			return false
-		}
-		var v view
-		state := [2]int64{at, fraction}
-		if plan.bucket.charge(&v, state[:], now, cost) && !i.Swap(state[0], state[1]) {
-			continue
-		}
-		*d = Decision{Policy: plan.name, Allowed: v.fits, At: now}
-		plan.bucket.answer(d, &v, now, cost, v.fits)
-		if v.fits {
-			d.Charged = cost
-		}
-		return true
-	}
-	return false
 }
 
 // takeRare is Take for a key that is new or whose state varies in length. Its

@@ -87,10 +87,15 @@ func (s *Store) TakeBytes(_ context.Context, key []byte, policy limit.Policy, co
 	return d, err
 }
 
+// check returns the plan of a policy, unless that or the cost is invalid.
 func check(policy limit.Policy, cost int64) (*limit.Plan, error) {
 	if plan, ok := policy.(*limit.Plan); ok && plan != nil && cost >= 1 {
 		return plan, nil
 	}
+	return compile(policy, cost)
+}
+
+func compile(policy limit.Policy, cost int64) (*limit.Plan, error) {
 	if err := limit.CheckCost(cost); err != nil {
 		return nil, err
 	}

@@ -50,6 +50,11 @@ func packed(state []int64, held bool) []int64 {
 	return []int64{word, rest}
 }
 
+// linger keeps an entry this many microseconds beyond its instant, as the whole
+// seconds of other tables do on average: so short a state would come and go with
+// every decision.
+const linger = 1e6
+
 // past reports whether the state equals none at now.
 func past(word, rest, now int64) bool {
 	at, fraction := unpack(word, rest)
@@ -82,11 +87,25 @@ type Instant struct {
 // Instant finds the state of a key that nobody holds, without a lock.
 func (t *Table) Instant(h Hash) (i Instant, at, fraction int64, ok bool) {
 	r := t.shards[h.b&t.mask].run.Load()
-	n := r.find(h, t.stride)
-	if n < 0 {
+	if r.n == 0 {
 		return i, 0, 0, false
 	}
-	i.word = &r.slots[n+head]
+	slots := r.slots
+	n := int(home(h.a, r.n)) * 4
+	for {
+		slot := (*[4]int64)(slots[n : n+4])
+		meta := atomic.LoadInt64(&slot[1])
+		if uint64(atomic.LoadInt64(&slot[0])) == h.a && (uint64(meta)^h.b)>>32 == 0 && meta&expiryMask != 0 {
+			i.word = &slot[2]
+			break
+		}
+		if meta == 0 {
+			return i, 0, 0, false
+		}
+		if n += 4; n == len(slots) {
+			n = 0
+		}
+	}
 	i.was = atomic.LoadInt64(i.word)
 	at, fraction = unpack(i.was, 0)
 	return i, at, fraction, i.was < 0

@@ -96,6 +96,7 @@ func New(o Options) *Table {
 		o.Width = 1 // the number of the slice
 	case o.Instants:
 		o.Width = 2
+		o.Grace += linger
 	}
 	t := &Table{
 		space: o.Space, mask: uint64(n - 1),
