@@ -105,7 +105,8 @@ func (s *InProcess) known(width int) *table.Table {
 // 256 states with others of the plan's scope.
 //
 // A bucket that has state is charged without a lock: the next state takes the
-// place of the one it was made of, unless another came between.
+// place of the one it was made of, unless another came between. A denial writes
+// nothing at all.
 func (s *InProcess) Take(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
 	h = h.With(plan.salt) // state of another shape is another entry
 	for range plan.swaps {

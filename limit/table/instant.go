@@ -5,6 +5,9 @@ import (
 	"sync/atomic"
 )
 
+// instantStride is the length of a slot in a table of instants.
+const instantStride = head + 2
+
 // In a table of instants a state is an instant in microseconds and a fraction of
 // one: the two words that a token bucket needs, and the state equals none once
 // the instant has passed. Both are kept in the first word of the slot's state,
@@ -25,7 +28,7 @@ const (
 	instantMask  = 1<<instantBits - 1
 )
 
-// MaxFraction is the largest fraction of an instant that [Swap] can write.
+// MaxFraction is the largest fraction of an instant that [Instant.Swap] can write.
 const MaxFraction = 1<<fractionBits - 1
 
 // pack returns the two words of a slot for an instant and a fraction, held.
@@ -84,25 +87,25 @@ type Instant struct {
 	was  int64
 }
 
-// Instant finds the state of a key that nobody holds, without a lock.
+// Instant finds the state of a key without a lock. It reports false when there
+// is none or the entry is not free: then only [Table.Lock] tells.
 func (t *Table) Instant(h Hash) (i Instant, at, fraction int64, ok bool) {
 	r := t.shards[h.b&t.mask].run.Load()
 	if r.n == 0 {
 		return i, 0, 0, false
 	}
+	// This is run.find, which takes as long as all the rest when it is called.
 	slots := r.slots
-	n := int(home(h.a, r.n)) * 4
-	for {
-		slot := (*[4]int64)(slots[n : n+4])
+	for n := int(home(h.a, r.n)) * instantStride; i.word == nil; {
+		slot := (*[instantStride]int64)(slots[n : n+instantStride])
 		meta := atomic.LoadInt64(&slot[1])
-		if uint64(atomic.LoadInt64(&slot[0])) == h.a && (uint64(meta)^h.b)>>32 == 0 && meta&expiryMask != 0 {
-			i.word = &slot[2]
-			break
-		}
-		if meta == 0 {
+		switch {
+		case (uint64(meta)^h.b)>>32 == 0 && uint64(atomic.LoadInt64(&slot[0])) == h.a && meta&expiryMask != 0:
+			i.word = &slot[head]
+		case meta == 0:
 			return i, 0, 0, false
 		}
-		if n += 4; n == len(slots) {
+		if n += instantStride; n == len(slots) {
 			n = 0
 		}
 	}

@@ -123,7 +123,7 @@ func (t *Table) remove(s *shard, r *run, i int) {
 }
 
 // expired reports whether the entry at index i equals none at now. One of a
-// table of instants is then held, and no longer found to be free.
+// table of instants is then held, so that it stays so.
 func (t *Table) expired(r *run, i int, now int64) bool {
 	if !t.instants {
 		return expired(r.slots[i+1], now, t.grace)
@@ -140,8 +140,7 @@ func (t *Table) expired(r *run, i int, now int64) bool {
 	return false
 }
 
-// sweep looks at a few slots, drops the expired entries among them and returns
-// how many those were.
+// sweep looks at a few slots and drops the expired entries among them.
 func (t *Table) sweep(s *shard, steps int, now int64) {
 	r := s.run.Load()
 	dropped := 0

@@ -14,20 +14,24 @@
 //	}
 //	r.Unlock()
 //
+// In a table of instants ([Options.Instants]) most changes need no lock: see
+// [Table.Instant].
+//
 // # Layout
 //
 // A table is split into shards, each with a lock of its own. A shard is one
 // slice of integers without pointers, so the garbage collector never walks it,
 // in which a slot holds 96 bits of a keyed 128-bit hash, the expiry in seconds
 // and the state side by side: a decision touches one cache line of a slot of
-// two state words. Keys themselves are not kept, nor
-// any secret in them. That two of a billion keys share a slot has a probability
-// of 10⁻¹¹: the shard stands for further bits of the hash.
+// two state words. Keys themselves are not kept, nor any secret in them. That
+// two of a billion keys share a slot has a probability of 10⁻¹¹: the shard
+// stands for further bits of the hash. The hash has a seed of the process, so
+// nobody outside can look for such keys.
 //
 // Collisions are resolved by linear probing. The slot of an entry that was
-// dropped is not used again before the shard is rebuilt, so a search needs no
-// lock. That happens when three quarters of the slots have been used, with room
-// for two thirds more entries than live.
+// dropped is not used again: a shard of which three quarters of the slots have
+// been used is rebuilt, three fifths full. Slots that never change their key are
+// what lets a search do without the lock.
 //
 // # Memory
 //
@@ -50,9 +54,9 @@ type Options struct {
 	// ([Ref.Words]) instead of Width words.
 	Variable bool
 	// Instants makes the state of an entry an instant in microseconds, below 2⁵³,
-	// and a fraction of one, at least 0: Width 2, in which [Table.Instant] finds
-	// and changes entries without a lock. The state equals none from the first
-	// whole microsecond on that is not before it, whatever else is said.
+	// and a fraction of one, at least 0: two words, which [Table.Instant] finds and
+	// changes without a lock. The state equals none once that has passed, whatever
+	// expiry is given.
 	Instants bool
 	// Max bounds the number of entries, at least 1, in units of an entry of two
 	// words: a wider one counts for more. It is not used with a Space.
