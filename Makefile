@@ -44,6 +44,7 @@ e2e: ## the chat in a real browser; installs Chromium where there is none
 bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	cd bench && $(GO) run ./cmd/compare
+	cd bench && $(GO) run ./cmd/limits
 
 fmt: ## gofmt everything
 	gofmt -w .

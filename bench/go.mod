@@ -11,6 +11,8 @@ require (
 	github.com/lxzan/gws v1.8.9
 	github.com/olahol/melody v1.1.4
 	github.com/redis/go-redis/v9 v9.22.0
+	github.com/sethvargo/go-limiter v0.7.1
+	github.com/throttled/throttled/v2 v2.15.0
 	github.com/wskit/wskit v0.0.0
 	golang.org/x/sys v0.49.0
 )
@@ -23,6 +25,7 @@ require (
 	github.com/go-playground/locales v0.14.2 // indirect
 	github.com/go-playground/universal-translator v0.18.2 // indirect
 	github.com/go-playground/validator/v10 v10.30.6 // indirect
+	github.com/hashicorp/golang-lru v0.5.4 // indirect
 	github.com/klauspost/compress v1.17.9 // indirect
 	github.com/leodido/go-urn v1.5.0 // indirect
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect
