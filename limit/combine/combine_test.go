@@ -111,7 +111,7 @@ func TestOnCaller(t *testing.T) {
 			t.Error(got)
 		}
 
-		g, c = newGate(combine.Options{Trips: 1, OnCaller: true})
+		_, c = newGate(combine.Options{Trips: 1, OnCaller: true})
 		ending, end := context.WithCancel(t.Context())
 		wg.Go(func() {
 			if _, err := call(c, ending, 1); !errors.Is(err, context.Canceled) {
