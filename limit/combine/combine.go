@@ -3,6 +3,7 @@ package combine
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -228,6 +229,7 @@ func (c *Combiner[T]) run() {
 			it.done <- struct{}{}
 		}
 		c.mu.Unlock()
+		runtime.Gosched() // those who were answered may have more to ask: let them come along
 	}
 }
 
