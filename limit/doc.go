@@ -30,6 +30,8 @@
 //
 // # Which policy for which job
 //
+// docs/limits.md has a picture of each.
+//
 // Chat and most messages: [TokenBucket]. People type in bursts and then pause;
 // it forgives the burst and holds the rate, in 16 bytes per key.
 //

@@ -1,0 +1,201 @@
+package limittest_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/limittest"
+)
+
+// plain is the simplest store that is right: a map, a lock and a plan. Its hooks
+// make it wrong.
+type plain struct {
+	mu    sync.Mutex
+	state map[string][]int64
+	clock *limittest.Clock
+	fault fault
+}
+
+// A fault is one of the defects that stores have been seen to have.
+type fault struct {
+	name string
+	// part is the part of the suite that must catch it.
+	part string
+	// rule is what the suite must say about it.
+	rule string
+
+	key      func(string) string
+	now      func(int64) int64
+	cost     func(int64) int64
+	state    func(before, after []int64, d *limit.Decision, now int64) []int64
+	decision func(*limit.Decision)
+	unlocked bool
+
+	load     func(before []int64, policy limit.Policy, now int64) []int64
+	separate bool // the parts of a composite are keys of their own
+	peek     func(s *plain, key string, policy limit.Policy, cost int64)
+	refund   func(taken *limit.Decision, now int64)
+	noReset  bool
+	reversed bool // many are taken from the last to the first
+	noUndo   bool // what was charged before one of several is denied stays charged
+}
+
+func (s *plain) Take(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+	plan, err := limit.Compile(policy)
+	if err != nil {
+		return d, err
+	}
+	if s.fault.cost != nil {
+		cost = s.fault.cost(cost)
+	}
+	if err := limit.CheckCost(cost); err != nil {
+		return d, err
+	}
+	now := s.clock.Now()
+	if s.fault.now != nil {
+		now = s.fault.now(now)
+	}
+	if s.fault.key != nil {
+		key = s.fault.key(key)
+	}
+	if parts := plan.Parts(); s.fault.separate && len(parts) > 1 {
+		for i, part := range parts {
+			if d, err = s.Take(context.Background(), fmt.Sprint(key, "#", i), part, cost); err != nil || !d.Allowed {
+				break
+			}
+		}
+		return d, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.state[key]
+	if s.fault.load != nil {
+		before = s.fault.load(before, plan.Policy(), now)
+	}
+	if s.fault.unlocked {
+		s.mu.Unlock()
+		time.Sleep(time.Microsecond)
+		s.mu.Lock()
+	}
+	after, write := plan.Take(&d, append([]int64(nil), before...), now, cost)
+	if !write {
+		after = before
+	}
+	if s.fault.state != nil {
+		after = s.fault.state(before, after, &d, now)
+	}
+	s.state[key] = after
+	if s.fault.decision != nil {
+		s.fault.decision(&d)
+	}
+	return d, nil
+}
+
+func (s *plain) Peek(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+	plan, err := limit.Compile(policy)
+	if err != nil {
+		return d, err
+	}
+	if s.fault.peek != nil {
+		s.fault.peek(s, key, policy, cost)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	plan.Peek(&d, s.state[key], s.clock.Now(), cost)
+	return d, nil
+}
+
+func (s *plain) Refund(_ context.Context, key string, policy limit.Policy, taken limit.Decision) error {
+	plan, err := limit.Compile(policy)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	if s.fault.refund != nil {
+		s.fault.refund(&taken, now)
+	}
+	if state, _, write := plan.Refund(append([]int64(nil), s.state[key]...), now, &taken); write {
+		s.state[key] = state
+	}
+	return nil
+}
+
+func (s *plain) Reset(_ context.Context, key string, _ limit.Policy) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.fault.noReset {
+		delete(s.state, key)
+	}
+	return nil
+}
+
+func (s *plain) TakeMany(ctx context.Context, requests []limit.Request, answers []limit.Decision) (err error) {
+	for _, r := range requests {
+		if err := limit.CheckCost(r.Cost); err != nil {
+			return err
+		}
+	}
+	for i := range requests {
+		if s.fault.reversed {
+			i = len(requests) - 1 - i
+		}
+		r := requests[i]
+		if answers[i], err = s.Take(ctx, string(r.Key), r.Policy, r.Cost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *plain) TakeAll(_ context.Context, requests []limit.Request, answers []limit.Decision) (bound int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, before := s.clock.Now(), maps.Clone(s.state)
+	for i, r := range requests {
+		plan, err := limit.Compile(r.Policy)
+		if err != nil {
+			return 0, err
+		}
+		state, write := plan.Take(&answers[i], slices.Clone(s.state[string(r.Key)]), now, r.Cost)
+		if write {
+			s.state[string(r.Key)] = state
+		}
+		if answers[i].Allowed {
+			if answers[i].Remaining < answers[bound].Remaining {
+				bound = i
+			}
+			continue
+		}
+		if !s.fault.noUndo {
+			s.state = before
+		}
+		bound = i
+		for j, r := range requests {
+			plan, _ := limit.Compile(r.Policy)
+			if j != i {
+				plan.Peek(&answers[j], s.state[string(r.Key)], now, r.Cost)
+			}
+			if d := &answers[j]; d.Impossible && !answers[bound].Impossible || d.Impossible == answers[bound].Impossible && d.RetryAfter > answers[bound].RetryAfter {
+				bound = j
+			}
+			answers[j].Allowed, answers[j].Wait = false, 0
+		}
+		break
+	}
+	return bound, nil
+}
+
+func open(f fault) func(*testing.T) limittest.Subject {
+	return func(*testing.T) limittest.Subject {
+		clock := limittest.NewClock()
+		return limittest.Subject{Store: &plain{state: map[string][]int64{}, clock: clock, fault: f}, Clock: clock}
+	}
+}
