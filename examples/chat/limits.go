@@ -3,7 +3,6 @@ package main
 import (
 	"time"
 
-	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
@@ -21,11 +20,10 @@ var (
 	perAddress = limit.TokenBucket{Capacity: 300, Refill: 30, Per: time.Second}
 )
 
-// Limits are the limits of the chat, in memory.
+// Limits are the limits of the chat.
 type Limits struct{ tab, address *limit.Limiter }
 
-func newLimits() Limits {
-	store := memory.NewStore(memory.Options{})
+func newLimits(store limit.Store) Limits {
 	return Limits{
 		tab:     limit.New(store, perTab, limit.Options{Name: "tab"}),
 		address: limit.New(store, perAddress, limit.Options{Name: "address"}),
