@@ -4,7 +4,7 @@ GO      ?= go
 FUZZTIME ?= 5s
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help test vet lint redis unit fuzz e2e bench fmt run
+.PHONY: help test vet lint redis nginx workerd unit fuzz e2e bench fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -23,8 +23,15 @@ lint: ## staticcheck, see staticcheck.conf
 redis: ## install the Redis server that tests start, where there is none
 	@./tools/install redis-server redis-server
 
-unit: redis ## unit tests and examples under the race detector, in random order
+nginx: ## install nginx, before which tests put a server, where there is none
+	@./tools/install nginx-light nginx
+
+workerd: ## install the Workers runtime that tests run
+	@cd adapters/cfdo/worker && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --silent; }
+
+unit: redis nginx workerd ## unit tests and examples under the race detector, in random order
 	$(GO) test -race -shuffle=on ./...
+	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router ./limit/... ./adapters/memory ./ingress
 	cd bench && $(GO) test -race -shuffle=on ./...
 
 fuzz: ## every fuzz target for FUZZTIME
@@ -37,6 +44,7 @@ e2e: ## the chat in a real browser; installs Chromium where there is none
 bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	cd bench && $(GO) run ./cmd/compare
+	cd bench && $(GO) run ./cmd/limits
 
 fmt: ## gofmt everything
 	gofmt -w .

@@ -299,3 +299,18 @@ func TestLimitExceededText(t *testing.T) {
 		t.Error("what can never fit is retryable")
 	}
 }
+
+func TestMessagesOfLimits(t *testing.T) {
+	for kind, want := range map[errors.LimitKind]string{
+		errors.LimitPayload:    "payload too large",
+		errors.LimitRate:       "rate limit exceeded",
+		errors.LimitInFlight:   "too many requests in flight",
+		errors.LimitConnection: "too many connections",
+		errors.LimitBanned:     "banned for too many rejections",
+	} {
+		e := &errors.LimitExceeded{Kind: kind, RetryAfter: time.Second}
+		if got := errors.From(e); got.Message != want || got.Code != errors.ResourceExhausted {
+			t.Errorf("%s: %v, want RESOURCE_EXHAUSTED: %s", kind, got, want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ const (
 	LimitRate       LimitKind = "rate"       // too many in a time
 	LimitInFlight   LimitKind = "in_flight"  // too many requests open at once
 	LimitConnection LimitKind = "connection" // too many connections, or opened too fast
+	LimitBanned     LimitKind = "banned"     // kept away for a time, after too many rejections
 )
 
 // LimitExceeded is the rejection of a frame or a connection. Middleware
@@ -28,6 +29,10 @@ type LimitExceeded struct {
 	RetryAfter time.Duration
 	// Never says that waiting cannot help: the attempt can never fit.
 	Never bool
+	// Close ends the connection with this code, whatever the router does with
+	// other rejections, and the reason {"retryAfterMs":n} tells when to come back.
+	// 0, and a code that may not be sent ([CloseCode.Valid]), ends nothing.
+	Close CloseCode
 	// Limiter and Policy name what refused, for logs and metrics. They are
 	// not sent to the client.
 	Limiter string
@@ -61,6 +66,8 @@ func (e *LimitExceeded) Message() string {
 		return "too many requests in flight"
 	case e.Kind == LimitConnection:
 		return "too many connections"
+	case e.Kind == LimitBanned:
+		return "banned for too many rejections"
 	case e.Never:
 		return "cost exceeds the rate limit's capacity"
 	default:

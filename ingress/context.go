@@ -78,7 +78,8 @@ func (c *Context) SentType() string {
 // Hold delays the frame. Meanwhile nothing more is read from the connection, so that
 // its client feels the back-pressure of TCP, and nothing piles up; what is ready to
 // be sent to it is sent. It returns nil after d, and an error when the connection
-// has ended before. d ≤ 0 is no delay.
+// has ended before; that a client has gone away is not seen meanwhile. d ≤ 0 is no
+// delay.
 func (c *Context) Hold(d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -23,6 +23,13 @@ package ingress
 //
 // The frames of one connection go through one at a time, in order of arrival;
 // frames of different connections go through at once.
+//
+// A Handler may wait, for a store or for [Context.Hold]. What is ready to be sent to
+// the connection then leaves within milliseconds, and requests that are being handled
+// go on and are answered. But the connection is not read: frames behind this one,
+// aborts and pings among them, and the client's going away are seen when the wait is
+// over. So bound it, and give what waits [Context.Context], which is cancelled when
+// this side ends the connection. The wait does not count as the client's silence.
 type Handler func(*Context) error
 
 // Middleware wraps a Handler. It runs at start-up, once; the Handler it returns

@@ -50,7 +50,8 @@ type Peeker struct {
 	buf     bytes.Buffer
 	scratch []byte
 
-	form     error // the first violation of the envelope's form
+	scanned  scanner // what has read the head, unless dec has: then its b is nil
+	form     error   // the first violation of the envelope's form
 	metaSeen bool
 }
 
@@ -76,12 +77,21 @@ func (p *Peeker) Peek(frame []byte) (Envelope, error) {
 // otherwise [Peeker.Rest] goes on, and until it has, the frame may still turn out to
 // be malformed.
 func (p *Peeker) Head(frame []byte) (e Envelope, complete bool, err error) {
-	p.buf = *bytes.NewBuffer(frame)
-	p.dec.Reset(&p.buf)
+	p.scanned = scanner{b: frame}
+	if meta, complete, ok := p.scanned.head(&e); ok {
+		p.metaSeen = meta
+		return e, complete, nil
+	}
+	return p.read(frame, true)
+}
+
+// read is Head, or Peek, for a frame of any shape.
+func (p *Peeker) read(frame []byte, stop bool) (e Envelope, complete bool, err error) {
+	p.scanned = scanner{}
 	p.form, p.metaSeen = nil, false
-	d := &p.dec
+	d := p.decode(frame)
 	if d.PeekKind() != '{' {
-		if _, err := d.ReadValue(); err != nil || !p.atEnd() {
+		if _, err := d.ReadValue(); err != nil || !blank(d.UnreadBuffer()) {
 			return e, true, ErrSyntax
 		}
 		return e, true, ErrNotObject
@@ -89,8 +99,14 @@ func (p *Peeker) Head(frame []byte) (e Envelope, complete bool, err error) {
 	if _, err := d.ReadToken(); err != nil {
 		return e, true, ErrSyntax
 	}
-	complete, err = p.members(&e, true)
+	complete, err = p.members(&e, stop)
 	return e, complete, err
+}
+
+func (p *Peeker) decode(b []byte) *jsontext.Decoder {
+	p.buf = *bytes.NewBuffer(b)
+	p.dec.Reset(&p.buf)
+	return &p.dec
 }
 
 // HasMeta reports whether Head has come to a meta. Without one, the correlation id
@@ -99,6 +115,15 @@ func (p *Peeker) HasMeta() bool { return p.metaSeen }
 
 // Rest reads what Head has left.
 func (p *Peeker) Rest(e *Envelope) error {
+	if frame := p.scanned.b; frame != nil {
+		if p.last(e) {
+			return nil
+		}
+		// More follows the payload, or something is wrong with it.
+		all, _, err := p.read(frame, false)
+		*e = all
+		return err
+	}
 	v, err := p.dec.ReadValue()
 	if err != nil {
 		return ErrSyntax
@@ -106,6 +131,31 @@ func (p *Peeker) Rest(e *Envelope) error {
 	e.Payload = v
 	_, err = p.members(e, false)
 	return err
+}
+
+// maxAlone is the longest end of a frame that may be read without the rest. A payload
+// of more bytes could be nested as deep as jsontext allows, 10,000 levels, which is one
+// too many within a frame.
+const maxAlone = 2 * 10_000
+
+// last reads the payload behind a scanned head, if it is valid and nothing but the
+// end of the frame follows it.
+func (p *Peeker) last(e *Envelope) bool {
+	end := p.scanned.b[p.scanned.i:]
+	if len(end) > maxAlone {
+		return false
+	}
+	d := p.decode(end)
+	v, err := d.ReadValue()
+	if err != nil {
+		return false
+	}
+	end = d.UnreadBuffer()
+	if len(end) == 0 || end[0] != '}' || !blank(end[1:]) {
+		return false
+	}
+	e.Payload = v
+	return true
 }
 
 // members reads members of the frame's object up to its end, or up to a payload
@@ -147,7 +197,7 @@ func (p *Peeker) members(e *Envelope, stop bool) (complete bool, err error) {
 			p.form = err
 		}
 	}
-	if _, err := d.ReadToken(); err != nil || !p.atEnd() {
+	if _, err := d.ReadToken(); err != nil || !blank(d.UnreadBuffer()) {
 		return true, ErrSyntax
 	}
 	if p.form == nil && e.Type == nil {
@@ -156,10 +206,10 @@ func (p *Peeker) members(e *Envelope, stop bool) (complete bool, err error) {
 	return true, p.form
 }
 
-// atEnd reports whether nothing but white space is left.
-func (p *Peeker) atEnd() bool {
-	for _, b := range p.dec.UnreadBuffer() {
-		if b != ' ' && b != '\t' && b != '\r' && b != '\n' {
+// blank reports whether b is nothing but white space.
+func blank(b []byte) bool {
+	for _, c := range b {
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
 			return false
 		}
 	}

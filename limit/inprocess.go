@@ -12,6 +12,10 @@ import (
 // no room for new ones.
 const overflowStates = 256
 
+// swapAttempts is how often a charge is tried without a lock. Each failure means
+// that somebody else's succeeded, or that the key is locked.
+const swapAttempts = 32
+
 // InProcessOptions configure an [InProcess].
 type InProcessOptions struct {
 	// MaxKeys bounds how many keys have state of their own, at least 1. It counts
@@ -35,9 +39,9 @@ type InProcessOptions struct {
 type InProcess struct {
 	options    InProcessOptions
 	space      *table.Space
-	pairs      *table.Table // of the most frequent width
+	buckets    *table.Table // of buckets alone, whose state is an instant
 	mu         sync.Mutex
-	narrow     [64]atomic.Pointer[table.Table] // by width; 0 is the table of logs
+	narrow     [64]atomic.Pointer[table.Table] // of the others by width; 0 is the table of logs
 	wide       atomic.Pointer[map[int]*table.Table]
 	overflowed atomic.Int64
 }
@@ -45,7 +49,7 @@ type InProcess struct {
 // NewInProcess makes an empty one.
 func NewInProcess(o InProcessOptions) *InProcess {
 	s := &InProcess{options: o, space: table.NewSpace(o.MaxKeys)}
-	s.pairs = s.table(2)
+	s.buckets = table.New(table.Options{Instants: true, Space: s.space, Shards: o.Shards, Grace: o.Grace})
 	return s
 }
 
@@ -55,8 +59,12 @@ func (s *InProcess) Hash(key string) table.Hash { return s.space.Hash(key) }
 // HashBytes returns the hash of a key in a buffer: that of the same string.
 func (s *InProcess) HashBytes(key []byte) table.Hash { return s.space.HashBytes(key) }
 
-// table returns the table for states of a width.
-func (s *InProcess) table(width int) *table.Table {
+// table returns the table for states of a plan.
+func (s *InProcess) table(plan *Plan) *table.Table {
+	if plan.kind == kindBucket {
+		return s.buckets
+	}
+	width := plan.width
 	if t := s.known(width); t != nil {
 		return t
 	}
@@ -95,29 +103,42 @@ func (s *InProcess) known(width int) *table.Table {
 // Take is [Plan.Take] on the state of the key: the one step that every
 // in-process store takes. When there is no room for a new key, it shares one of
 // 256 states with others of the plan's scope.
+//
+// A bucket that has state is charged without a lock: the next state takes the
+// place of the one it was made of, unless another came between. A denial writes
+// nothing at all.
 func (s *InProcess) Take(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
-	t := s.pairs
-	if plan.width != 2 {
-		t = s.table(plan.width)
-	}
 	h = h.With(plan.salt) // state of another shape is another entry
-	r := t.Lock(h)
-	switch {
-	case !r.Found() || plan.width == 0:
-		s.takeRare(d, t, r, h, plan, now, cost)
-	case plan.kind == kindBucket:
-		// Under the lock the cost is charged; the rest of the answer waits until
-		// after it.
-		var v view
-		if plan.bucket.charge(&v, r.State(), now, cost) {
-			r.SetExpires(v.until)
+	for range plan.swaps {
+		i, at, fraction, ok := s.buckets.Instant(h)
+		if !ok {
+			break
 		}
-		r.Unlock()
+		var v view
+		v.used, v.fits, v.healed = plan.bucket.admit(at, fraction, now, cost)
+		if v.fits || v.healed {
+			at, fraction, v.until = plan.bucket.due(v.used, now)
+			if !i.Swap(at, fraction) {
+				continue
+			}
+		}
 		*d = Decision{Policy: plan.name, Allowed: v.fits, At: now}
 		plan.bucket.answer(d, &v, now, cost, v.fits)
 		if v.fits {
 			d.Charged = cost
 		}
+		return
+	}
+	s.takeLocked(d, h, plan, now, cost)
+}
+
+// takeLocked is Take with a lock.
+func (s *InProcess) takeLocked(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
+	t := s.table(plan)
+	r := t.Lock(h)
+	switch {
+	case !r.Found() || plan.width == 0:
+		s.takeRare(d, t, r, h, plan, now, cost)
 	case plan.kind == kindAll:
 		takeParts(d, r, plan, now, cost)
 	default:
@@ -218,7 +239,7 @@ func (s *InProcess) overflow(h table.Hash, plan *Plan) table.Hash {
 
 // Peek is [Plan.Peek] on the state of the key.
 func (s *InProcess) Peek(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
-	t := s.table(plan.width)
+	t := s.table(plan)
 	h = h.With(plan.salt)
 	r := t.Lock(h)
 	if !r.Found() && !t.Room(h, now) {
@@ -239,7 +260,7 @@ func stateOf(r table.Ref, plan *Plan) []int64 {
 // Refund is [Plan.Refund] on the state of the key. What was charged to a shared
 // state is not given back.
 func (s *InProcess) Refund(h table.Hash, plan *Plan, now int64, taken *Decision) {
-	t := s.table(plan.width)
+	t := s.table(plan)
 	r := t.Lock(h.With(plan.salt))
 	defer r.Unlock()
 	if !r.Found() {
@@ -257,7 +278,7 @@ func (s *InProcess) Refund(h table.Hash, plan *Plan, now int64, taken *Decision)
 
 // Reset forgets the state of the key.
 func (s *InProcess) Reset(h table.Hash, plan *Plan) {
-	t := s.table(plan.width)
+	t := s.table(plan)
 	h = h.With(plan.salt)
 	r := t.Lock(h)
 	t.Delete(r, h)

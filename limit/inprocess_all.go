@@ -40,7 +40,7 @@ func TakeAllInProcess(asks []InProcessAsk, answers []Decision, now int64) (bound
 	w := togethers.Get().(*together)
 	w.places, w.saved = w.places[:0], w.saved[:0]
 	for _, a := range asks {
-		t := a.State.table(a.Plan.width)
+		t := a.State.table(a.Plan)
 		h := a.Hash.With(a.Plan.salt)
 		w.locks.Add(t, h)
 		w.locks.Add(t, a.State.overflow(h, a.Plan))
@@ -94,8 +94,9 @@ func (w *together) undo(n int) {
 			p.table.Delete(r, p.hash)
 		case r.Words() != nil:
 			r.SetWords(append(r.Words()[:0], saved...))
-		default:
+		case r.Found():
 			copy(r.State(), saved)
+			r.Keep()
 		}
 	}
 }

@@ -53,6 +53,10 @@ func (k Key) Addr(addr netip.Addr) Key {
 	if !addr.IsValid() {
 		return k.Part("")
 	}
+	if addr.Is4() { // digits and dots, which are written as they are
+		k.buf = addr.AppendTo(append(k.buf, ':'))
+		return k
+	}
 	var text [64]byte
 	k.buf = appendPart(k.buf, addr.AppendTo(text[:0]))
 	return k

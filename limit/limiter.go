@@ -15,9 +15,15 @@ import (
 // goroutine and needs no Close; it never closes the store. All its methods may
 // be used by any number of goroutines.
 type Limiter struct {
+	plan *Plan
+	*shared
+}
+
+// shared is what a limiter has in common with those that [Limiter.With] makes of
+// it: everything but the policy.
+type shared struct {
 	name   string
 	head   string // prefix:name
-	plan   *Plan
 	store  Store
 	bytes  BytesStore // store, when it takes keys from a buffer
 	remote *remote    // nil for a LocalStore
@@ -49,15 +55,30 @@ func New(store Store, policy Policy, options ...Options) *Limiter {
 	_, local := store.(LocalStore)
 	o = o.withDefaults(local)
 
-	l := &Limiter{
-		name: o.Name, head: o.Prefix + ":" + o.Name,
-		plan: plan.within(o.Name), store: store, shadow: o.Shadow,
-	}
-	l.bytes, _ = store.(BytesStore)
+	s := &shared{name: o.Name, head: o.Prefix + ":" + o.Name, store: store, shadow: o.Shadow}
+	s.bytes, _ = store.(BytesStore)
 	if !local {
-		l.remote = newRemote(l, o)
+		s.remote = newRemote(s, o)
 	}
-	return l
+	return &Limiter{plan: plan.within(o.Name), shared: s}
+}
+
+// With returns this limiter under another policy: the same name and so the same
+// keys, the same store, figures and failure policy, the health of the store
+// included. The error is that of [Compile].
+//
+// What a subject has used counts under every policy of one [Plan.Shape], as it does
+// when a program starts again with a changed policy. Have one policy at a time for a
+// subject: to a smaller one, what a larger one has admitted beyond it looks like a
+// clock that was set back, and is forgiven, so that both in turn limit nothing.
+//
+// A key belongs to the limiter that began it, and not to one with another policy.
+func (l *Limiter) With(policy Policy) (*Limiter, error) {
+	plan, err := Compile(policy)
+	if err != nil {
+		return nil, err
+	}
+	return &Limiter{plan: plan.within(l.name), shared: l.shared}, nil
 }
 
 // Name is the namespace of the limiter's keys.

@@ -52,7 +52,5 @@ func (p Pacer) compile() (*Plan, error) {
 	c.full += c.queue
 	c.limit = c.full / c.p
 	c.horizon = ceilDiv(c.full, c.q) + healAfter
-	plan := newPlan(p, "b", 2, c.limit)
-	plan.kind, plan.bucket, plan.late, plan.paced = kindBucket, c, true, true
-	return plan, nil
+	return newBucketPlan(p, c), nil
 }

@@ -34,6 +34,7 @@ type Plan struct {
 	parts   []*Plan // of a composite
 	late    bool    // what the answer says can be told without the state
 	paced   bool    // it may answer that one has to wait
+	swaps   int     // how often to try without a lock: see [InProcess.Take]
 }
 
 type kind uint8

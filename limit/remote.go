@@ -35,10 +35,10 @@ const (
 	breakFor = time.Second
 )
 
-func newRemote(l *Limiter, o Options) *remote {
+func newRemote(s *shared, o Options) *remote {
 	r := &remote{
 		timeout: o.Timeout, onFailure: o.OnFailure, log: o.Logger,
-		name: o.Name, switches: &l.counts.switches,
+		name: o.Name, switches: &s.counts.switches,
 	}
 	if o.OnFailure == FailLocal {
 		r.fallback = &fallback{max: o.FallbackKeys, now: o.Now}

@@ -3,6 +3,8 @@ package limit
 import (
 	"fmt"
 	"time"
+
+	"github.com/wskit/wskit/limit/table"
 )
 
 // The token bucket is kept as the generic cell rate algorithm keeps it (ITU-T
@@ -31,9 +33,7 @@ func (b TokenBucket) compile() (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan := newPlan(b, "b", 2, b.Capacity)
-	plan.kind, plan.bucket, plan.late = kindBucket, c, true
-	return plan, nil
+	return newBucketPlan(b, c), nil
 }
 
 // newBucket checks and prepares a bucket of n tokens, which the policy calls
@@ -69,6 +69,15 @@ func newBucket(policy fmt.Stringer, field string, n, refill int64, each time.Dur
 	return c, nil
 }
 
+func newBucketPlan(policy Policy, c bucket) *Plan {
+	plan := newPlan(policy, "b", 2, c.limit)
+	plan.kind, plan.bucket, plan.late, plan.paced = kindBucket, c, true, c.queue > 0
+	if c.q <= table.MaxFraction+1 {
+		plan.swaps = swapAttempts
+	}
+	return plan
+}
+
 // owed returns how many units are missing from a full bucket at now, and
 // whether the state had to be healed. It compares before it multiplies, so no
 // product leaves the exact range.
@@ -95,35 +104,33 @@ func (b *bucket) fits(v *view, cost int64) bool {
 	return cost <= b.limit && cost*b.p <= b.full-v.used
 }
 
-// charge is look and write in one: it reports whether there is something to
-// keep.
-func (b *bucket) charge(v *view, state []int64, now, cost int64) (write bool) {
-	_ = state[1]
-	v.used, v.healed = b.owed(state[0], state[1], now)
-	if v.fits = b.fits(v, cost); v.fits {
-		b.write(v, state, now, cost)
-		return true
+// admit is look and charge: it returns what is owed afterwards.
+func (b *bucket) admit(t, f, now, cost int64) (used int64, fits, healed bool) {
+	used, healed = b.owed(t, f, now)
+	if cost > b.limit || cost*b.p > b.full-used {
+		return used, false, healed
 	}
-	if v.healed {
-		b.write(v, state, now, 0)
+	return used + cost*b.p, true, healed
+}
+
+// due is the state of a bucket that owes so much, and when it equals none.
+func (b *bucket) due(used, now int64) (t, f, until int64) {
+	t = used
+	if b.q > 1 {
+		t, f = used/b.q, used%b.q
 	}
-	return v.healed
+	t += now
+	if until = t; f > 0 {
+		until++
+	}
+	return t, f, until
 }
 
 // write charges cost, which may be 0 to write a healed state, and notes when
 // the state will equal none.
 func (b *bucket) write(v *view, state []int64, now, cost int64) {
-	_ = state[1]
 	v.used += cost * b.p
-	whole, rest := v.used, int64(0)
-	if b.q > 1 {
-		whole, rest = v.used/b.q, v.used%b.q
-	}
-	state[0], state[1] = now+whole, rest
-	if rest > 0 {
-		whole++
-	}
-	v.until = now + whole
+	state[0], state[1], v.until = b.due(v.used, now)
 }
 
 // answer says what v means: after a charge, or for a cost that was not charged.

@@ -3,7 +3,7 @@ package router
 import (
 	"crypto/rand"
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,35 +23,62 @@ const clientIDHeader = "X-Client-Id"
 // a malformed handshake with plain text.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if r.draining.Load() {
-		refuseHandshake(w, errors.Unavailable.New("the server is shutting down").WithRetryAfter(r.drainHint()))
+		ingress.Refuse(w, req, errors.Unavailable.New("the server is shutting down").WithRetryAfter(r.drainHint()))
 		return
 	}
-	if !isUpgrade(req) {
+	if !ingress.IsUpgrade(req) {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "websocket")
-		writeProblem(w, problem{Status: http.StatusUpgradeRequired, Detail: "this is a WebSocket endpoint; connect with a WebSocket client"})
+		ingress.Refuse(w, req, errNoUpgrade)
 		return
 	}
-	if err := r.checkOrigin(req); err != nil {
-		refuseHandshake(w, err)
+	c, err := r.admit(w, req)
+	if err != nil {
+		ingress.Refuse(w, req, err)
 		return
+	}
+	if c != nil {
+		r.open(c)
+	}
+}
+
+var errNoUpgrade = &ingress.Refusal{
+	Err:    errors.InvalidArgument.New("this is a WebSocket endpoint; connect with a WebSocket client"),
+	Status: http.StatusUpgradeRequired,
+}
+
+// admit checks a handshake, the cheap questions first, and upgrades it. It returns
+// no connection and no error when the library has answered a handshake that is
+// malformed.
+func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, err error) {
+	if err := r.checkOrigin(req); err != nil {
+		return nil, err
+	}
+	var visit ingress.Visit
+	if r.opts.Gate != nil {
+		if visit, err = r.opts.Gate.Enter(req); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if c == nil {
+				visit.Leave()
+			}
+		}()
 	}
 	identity, err := r.authenticate(req)
 	if err != nil {
-		refuseHandshake(w, err)
-		return
+		return nil, err
 	}
-	c, err := r.accept(w, req, identity)
-	if err != nil {
-		return // the library has answered
+	if visit != nil {
+		if err := visit.Identify(req.Context(), &identity); err != nil {
+			return nil, err
+		}
 	}
-	r.open(c)
-}
-
-// isUpgrade tells a WebSocket handshake from a request that is none. The library
-// checks the rest.
-func isUpgrade(req *http.Request) bool {
-	return req.Method == http.MethodGet && strings.EqualFold(req.Header.Get("Upgrade"), "websocket")
+	if c, err = r.accept(w, req, identity); err != nil {
+		return nil, nil
+	}
+	c.visit = visit
+	return c, nil
 }
 
 func (r *Router) authenticate(req *http.Request) (id ingress.Identity, err error) {
@@ -152,6 +179,9 @@ func (c *Conn) onOpen() (err error) {
 }
 
 func closeCodeOf(err error) errors.CloseCode {
+	if l := rejection(err); l != nil && l.Close.Valid() {
+		return l.Close
+	}
 	e := errors.From(err)
 	switch {
 	case e.Code == errors.Unauthenticated, e.Code == errors.PermissionDenied:
@@ -163,68 +193,20 @@ func closeCodeOf(err error) errors.CloseCode {
 	}
 }
 
-// Token returns the token of a handshake, or "" when it has none. It looks, in
-// this order, for an Authorization header of the Bearer scheme; a subprotocol of
-// the form bearer.<token>; and the query parameter access_token, which proxies
-// may log. Pages cannot set the header. A page that sends the subprotocol has to
-// offer another one with it, because browsers fail a connection on which none is
-// agreed:
-//
-//	new WebSocket(url, ["chat", "bearer." + token])
-//
-// A subprotocol holds letters, digits and !#$%&'*+-.^_`|~ only: a token with
-// other characters has to be encoded, for instance in unpadded base64url.
-func Token(req *http.Request) string {
-	if scheme, token, ok := strings.Cut(req.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
-		return strings.TrimSpace(token)
-	}
-	for _, p := range offeredSubprotocols(req) {
-		if isTokenSubprotocol(p) {
-			return p[len(tokenSubprotocol):]
-		}
-	}
-	if req.URL == nil {
-		return ""
-	}
-	q, err := url.ParseQuery(req.URL.RawQuery)
-	if err != nil {
-		return ""
-	}
-	return q.Get("access_token")
-}
-
-// tokenSubprotocol begins a subprotocol that is a token. It is never sent back:
-// the answer of a handshake ends up in logs.
-const tokenSubprotocol = "bearer."
-
-// isTokenSubprotocol takes any case for a token: what is sent back can be read.
-func isTokenSubprotocol(p string) bool {
-	return len(p) >= len(tokenSubprotocol) && strings.EqualFold(p[:len(tokenSubprotocol)], tokenSubprotocol)
-}
-
-func offeredSubprotocols(req *http.Request) []string {
-	var offered []string
-	for _, line := range req.Header.Values("Sec-WebSocket-Protocol") {
-		for p := range strings.SplitSeq(line, ",") {
-			if p = strings.TrimSpace(p); p != "" {
-				offered = append(offered, p)
-			}
-		}
-	}
-	return offered
-}
+// Token is [ingress.Token]: the token of a handshake, or "" when it has none.
+func Token(req *http.Request) string { return ingress.Token(req) }
 
 // subprotocols lists what may be agreed on, the most wanted first.
 func (r *Router) subprotocols(req *http.Request) []string {
-	wanted := r.opts.Subprotocols
-	if len(wanted) == 0 {
-		wanted = offeredSubprotocols(req)
+	offered, _ := ingress.Subprotocols(req)
+	if len(r.opts.Subprotocols) == 0 {
+		return offered
 	}
-	var allowed []string
-	for _, p := range wanted {
-		if !isTokenSubprotocol(p) {
-			allowed = append(allowed, p)
+	var both []string
+	for _, p := range r.opts.Subprotocols {
+		if slices.ContainsFunc(offered, func(o string) bool { return strings.EqualFold(o, p) }) {
+			both = append(both, p)
 		}
 	}
-	return allowed
+	return both
 }

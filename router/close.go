@@ -101,6 +101,9 @@ func (c *Conn) end(err error) {
 	}
 	c.router.wheel.remove(c)
 	c.leaveAll()
+	if c.visit != nil {
+		c.visit.Leave()
+	}
 	if c.hooked && c.router.opts.OnClose != nil {
 		c.onClose(info)
 	}

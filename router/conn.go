@@ -31,11 +31,13 @@ type Conn struct {
 	identity ingress.Identity
 	opened   time.Duration // after the router's epoch
 	deflate  bool
-	hooked   bool // OnOpen has returned nil
+	hooked   bool          // OnOpen has returned nil
+	visit    ingress.Visit // of Options.Gate, or nil
 
 	// turn says who runs the connection's handlers, see loop.go.
 	turn    atomic.Uint64
-	running *Context // the handler that runs inline, written before turn says so
+	frame   atomic.Uint64 // what the reader does, see loop.go
+	running *Context      // the handler that runs inline, written before turn says so
 	hotAt   time.Duration
 	message atomic.Int64 // when the last message came, after the epoch
 
@@ -104,6 +106,12 @@ func (c *Conn) Queued() int { return c.stream.Out.Queued() }
 // Subscribe makes the connection a member of a topic. See [Context.Subscribe].
 // ctx is for the call alone; the membership lasts.
 func (c *Conn) Subscribe(ctx context.Context, topic string) error { return c.subscribe(ctx, topic) }
+
+// Join makes the connection a member of a topic that is seen by others. See
+// [Context.Join]. ctx is for the call alone; the membership lasts.
+func (c *Conn) Join(ctx context.Context, topic string, known any) error {
+	return c.join(ctx, topic, known)
+}
 
 // Context is cancelled when the connection has ended, before OnClose is called.
 // It carries no values and no deadline.

@@ -127,6 +127,16 @@ func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions
 // ended ([ErrClosed]).
 func (c *Context) Subscribe(topic string) error { return c.conn.subscribe(c, topic) }
 
+// Join makes the connection a member of a topic, as Subscribe does, and one that is
+// seen: [Router.Presence] has it, in all processes that share Options.Presence, with
+// what others are to know of it, which is encoded as in [Conn.Send]. It is seen
+// until it unsubscribes or ends. Joining again replaces what is known of it.
+//
+// The errors are those of Subscribe, also UNAVAILABLE when the presence fails, and
+// INVALID_ARGUMENT for more than pubsub.MaxMember bytes. After an error the
+// connection is not seen, and a member only if it was one before.
+func (c *Context) Join(topic string, known any) error { return c.conn.join(c, topic, known) }
+
 // Unsubscribe ends the connection's membership in a topic. Where it is no member
 // nothing happens. The error is always nil.
 func (c *Context) Unsubscribe(topic string) error { return c.conn.Unsubscribe(topic) }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
 )
 
 // sizePeek is how much of a frame that is too large is looked at for a
@@ -33,18 +34,19 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 
 	// 2 peek, up to the payload if it comes last
 	env, complete, bad := s.peeker.Head(frame)
-	rt := c.serving.routes[string(env.Type)]
+	rt := c.route(s, env.Type)
 	if bad != nil || tooLarge {
 		rt = nil
 	}
 
 	// 3 ingress. A frame that is too large or malformed goes through it, too:
 	// it has to be paid for like any other.
-	err := c.admit(s, rt, env.Type, size)
+	err := c.admit(s, rt, &env, complete, size)
 	if !complete && (err == nil || !s.peeker.HasMeta()) {
 		bad = s.peeker.Rest(&env)
 	}
 	switch {
+	case err != nil && ends(err): // nothing is said to who is banned
 	case tooLarge:
 		err = s.in.Reject(errors.LimitExceeded{
 			Kind: errors.LimitPayload, Observed: int64(size), Limit: int64(limits.MaxPayload), Never: true,
@@ -76,7 +78,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 	}
 
 	// 5 decode
-	lent, err := c.decode(rt, env.Payload)
+	lent, err := c.decode(rt, &env)
 	if err != nil {
 		c.refuse(rt.typ, env.CorrelationID, err)
 		return true
@@ -87,39 +89,85 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 	return c.handle(s, rt, lent, env)
 }
 
+// route is the route of a type, nil if it is not registered. Clients send many of one
+// type in a row.
+func (c *Conn) route(s *scratch, typ []byte) *route {
+	if rt := s.latest; rt != nil && string(typ) == rt.typ {
+		return rt
+	}
+	rt := c.serving.routes[string(typ)]
+	if rt != nil {
+		s.latest = rt
+	}
+	return rt
+}
+
 // admit sends the frame through the middleware of Router.Use.
-func (c *Conn) admit(s *scratch, rt *route, sent []byte, size int) (err error) {
+func (c *Conn) admit(s *scratch, rt *route, env *ingress.Envelope, complete bool, size int) (err error) {
 	registered := ""
 	if rt != nil {
 		registered = rt.typ
 	}
-	s.in.Next(registered, sent, c.stream.ReadAt(), size)
+	s.in.Next(registered, env.Type, c.stream.ReadAt(), size)
+	returned := false
 	defer func() {
-		if v := recover(); v != nil {
-			err = c.panicked(registered, v)
+		if returned {
+			return
 		}
+		v := recover()
+		if v == nil {
+			if !complete {
+				_ = s.peeker.Rest(env) // for the correlation id
+			}
+			c.exited("middleware", registered, env.CorrelationID)
+			return
+		}
+		err = c.panicked(registered, v)
 	}()
-	if err := c.serving.ingress(&s.in); err != nil {
-		return err
-	}
-	if !s.in.Passed() {
+	err = c.serving.ingress(&s.in)
+	returned = true
+	if err == nil && !s.in.Passed() {
 		return errSwallowed
 	}
-	return nil
+	return err
+}
+
+// ends reports whether an error of the middleware is a rejection that closes the
+// connection.
+func ends(err error) bool {
+	l := rejection(err)
+	return l != nil && l.Close.Valid()
 }
 
 // decode makes the route's message of a payload. A type may decode or validate
 // itself, and panic.
-func (c *Conn) decode(rt *route, payload []byte) (lent any, err error) {
+func (c *Conn) decode(rt *route, env *ingress.Envelope) (lent any, err error) {
+	returned := false
 	defer func() {
-		if v := recover(); v != nil {
-			lent, err = nil, c.panicked(rt.typ, v)
+		if returned {
+			return
 		}
+		v := recover()
+		if v == nil {
+			c.exited("a message that decodes itself", rt.typ, env.CorrelationID)
+			return
+		}
+		lent, err = nil, c.panicked(rt.typ, v)
 	}()
 	lent = rt.codec.get()
-	if err := rt.codec.decode(lent, payload); err != nil {
+	if err = rt.codec.decode(lent, env.Payload); err != nil {
 		rt.codec.put(lent)
-		return nil, err
+		lent = nil
 	}
-	return lent, nil
+	returned = true
+	return lent, err
+}
+
+// exited is the last that the reader does whose goroutine was ended by
+// runtime.Goexit: as with a handler that does this, the frame is answered, the
+// connection is given up in good order, and another goroutine reads it to its end.
+func (c *Conn) exited(who, typ string, id []byte) {
+	c.refuse(typ, id, c.panicked(typ, "runtime.Goexit called by "+who))
+	c.Close(errors.CloseInternal, "internal error")
+	go c.read()
 }

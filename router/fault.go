@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"runtime/debug"
+	"sync"
 
 	"github.com/wskit/wskit/errors"
 )
@@ -27,14 +28,7 @@ func (r *Router) fault(f Fault) {
 	}
 	r.stats.faults.Add(1)
 	if r.opts.OnError != nil {
-		func() {
-			defer func() {
-				if v := recover(); v != nil {
-					r.opts.Logger.Error("wskit: OnError panicked", "panic", v, "stack", string(stack()))
-				}
-			}()
-			r.opts.OnError(f)
-		}()
+		r.callOnError(f)
 		return
 	}
 	attrs := []any{"type", f.Type, "error", f.Err}
@@ -45,6 +39,21 @@ func (r *Router) fault(f Fault) {
 		attrs = append(attrs, "stack", string(f.Stack))
 	}
 	r.opts.Logger.Error("wskit: fault", attrs...)
+}
+
+// callOnError waits for the hook, in a goroutine that it may end by
+// runtime.Goexit without taking the connection's along.
+func (r *Router) callOnError(f Fault) {
+	var hook sync.WaitGroup
+	hook.Go(func() {
+		defer func() {
+			if v := recover(); v != nil {
+				r.opts.Logger.Error("wskit: OnError panicked", "panic", v, "stack", string(stack()))
+			}
+		}()
+		r.opts.OnError(f)
+	})
+	hook.Wait()
 }
 
 // panicFault is a panic on its way to be answered and reported. It does not

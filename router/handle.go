@@ -296,8 +296,8 @@ func (c *Context) finish(err error) {
 		return
 	}
 	if !c.claim() {
-		if e := errors.From(err); e != nil && e.Code == errors.Internal && !conn.ended.Load() {
-			conn.router.fault(Fault{Conn: conn, Type: c.route.typ, Err: err})
+		if err != nil && !conn.ended.Load() {
+			conn.late(c.route.typ, err)
 		}
 		return
 	}
@@ -309,6 +309,15 @@ func (c *Context) finish(err error) {
 	default:
 		c.out.WriteByte('}')
 		conn.answer(c.out.Bytes())
+	}
+}
+
+// late is for the error of a request that has been answered meanwhile.
+func (c *Conn) late(typ string, err error) {
+	if l := rejection(err); l != nil {
+		c.rejected(typ, l)
+	} else if errors.CodeOf(err) == errors.Internal {
+		c.router.fault(Fault{Conn: c, Type: typ, Err: err})
 	}
 }
 

@@ -107,6 +107,34 @@ func TestHandlersThatExit(t *testing.T) {
 	s.recovered()
 }
 
+// Hooks that call runtime.Goexit are called again for the next one, and neither
+// cost an answer.
+func TestHooksThatExit(t *testing.T) {
+	faults, told := make(chan string, 2), make(chan string, 2)
+	s := serveSocket(t, router.Options{
+		Limits:          router.Limits{MaxPayload: 256},
+		OnError:         func(f router.Fault) { faults <- f.Type; runtime.Goexit() },
+		OnLimitExceeded: func(_ context.Context, info router.LimitInfo) { told <- string(info.Kind); runtime.Goexit() },
+	}, func(r *router.Router) {
+		router.RPC(r, "fail", func(*router.Context, struct{}) (int, error) { return 0, errors.New("disk is full") })
+	})
+	p := s.dial()
+	for range 2 {
+		p.write(textFrame(`{"type":"fail","meta":{"correlationId":"1"}}`))
+		p.expect("RPC_ERROR 1 INTERNAL")
+		if typ := <-faults; typ != "fail" {
+			t.Errorf("OnError was told of %q", typ)
+		}
+		p.write(textFrame(`{"type":"echo","meta":{"correlationId":"2"},"payload":"` + strings.Repeat("x", 300) + `"}`))
+		p.expect("RPC_ERROR 2 RESOURCE_EXHAUSTED")
+		if kind := <-told; kind != "payload" {
+			t.Errorf("OnLimitExceeded was told of %q", kind)
+		}
+	}
+	p.bye()
+	s.recovered()
+}
+
 // What a handler that exited held is not used again while somebody may still
 // look at it: the requests of other connections are not affected.
 func TestExitDoesNotReachOtherConnections(t *testing.T) {

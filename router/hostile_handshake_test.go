@@ -220,7 +220,7 @@ func TestCompressedFrames(t *testing.T) {
 		{"compressed", frame(fin|rsv1|opText, small), []string{"reply 1 whole"}},
 		{"compressed in parts", join(frame(rsv1|opText, small[:9]), ping("p"), frame(fin|opCont, small[9:])), []string{"reply 1 whole", "pong p"}},
 		{"not compressed", textFrame(whole), []string{"reply 1 whole"}},
-		{"a bomb", frame(fin|rsv1|opText, deflated(t, strings.Repeat(" ", 8<<20))), []string{"ERROR RESOURCE_EXHAUSTED"}},
+		{"a bomb", frame(fin|rsv1|opText, deflated(t, strings.Repeat(" ", 8<<20))), []string{"ERROR RESOURCE_EXHAUSTED", "close 1009"}},
 		{"a bomb in parts, and a message", join(
 			frame(rsv1|opText, deflated(t, strings.Repeat(" ", 1<<20))), frame(fin|opCont, ""), textFrame(whole),
 		), []string{"ERROR RESOURCE_EXHAUSTED", "reply 1 whole"}},

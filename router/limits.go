@@ -31,13 +31,21 @@ type LimitInfo struct {
 	Identity ingress.Identity
 }
 
-// exceeded does with a rejection what Limits.OnExceeded says.
-func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
-	r := c.router
-	r.stats.rejected.Add(1)
-	if r.opts.OnLimitExceeded != nil {
-		r.limits.tell(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: c.identity})
+// rejection is the rejection by a limit in an error, or nil.
+func rejection(err error) *errors.LimitExceeded {
+	if l, ok := err.(*errors.LimitExceeded); ok { // as it comes from middleware: in a flood, quickly
+		return l
 	}
+	l, _ := errors.AsType[*errors.LimitExceeded](err)
+	return l
+}
+
+// exceeded does with a rejection what it says itself, or else Limits.OnExceeded.
+func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
+	if c.rejected(typ, l) {
+		return
+	}
+	r := c.router
 	switch r.opts.Limits.OnExceeded {
 	case Close:
 		code := r.opts.Limits.CloseCode
@@ -56,6 +64,20 @@ func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
 		b.rejection(l)
 		c.answer(b.Bytes())
 	}
+}
+
+// rejected counts and tells of a rejection, and closes the connection if it says so.
+func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
+	r := c.router
+	r.stats.rejected.Add(1)
+	if r.opts.OnLimitExceeded != nil {
+		r.limits.tell(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: c.identity})
+	}
+	if !l.Close.Valid() {
+		return false
+	}
+	c.beginClose(l.Close, retryReason(l))
+	return true
 }
 
 // rejection appends the payload of a rejection. A flood is answered with it, so it is
@@ -105,9 +127,13 @@ type limitHook struct {
 
 	mu      sync.Mutex
 	queue   []LimitInfo
-	spare   []LimitInfo // the other of two buffers that take turns
 	telling bool
 	missed  bool // logged
+
+	// Of the goroutine that tells: what it has taken from the queue, with which it
+	// takes turns, and how far it is.
+	batch []LimitInfo
+	at    int
 }
 
 func (h *limitHook) init(r *Router) { h.r = r }
@@ -131,24 +157,37 @@ func (h *limitHook) tell(info LimitInfo) {
 }
 
 func (h *limitHook) run() {
+	through := false
+	defer func() {
+		if !through { // the hook has called runtime.Goexit
+			go h.run()
+		}
+	}()
+	for h.more() {
+		info := h.batch[h.at]
+		h.batch[h.at] = LimitInfo{}
+		h.at++
+		h.call(info)
+	}
+	through = true
+}
+
+// more reports whether there is something to tell, and takes it from the queue.
+func (h *limitHook) more() bool {
+	if h.at < len(h.batch) {
+		return true
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for len(h.queue) > 0 {
-		batch := h.queue
-		h.queue = h.spare[:0]
-		h.mu.Unlock()
-		for i := range batch {
-			h.call(batch[i])
-			batch[i] = LimitInfo{}
-		}
-		h.mu.Lock()
-		h.spare = batch[:0]
+	h.batch, h.queue, h.at = h.queue, h.batch[:0], 0
+	if len(h.batch) > 0 {
+		return true
 	}
-	h.missed = false
-	h.telling = false
-	if cap(h.spare) > 1<<10 {
-		h.spare = nil
+	h.missed, h.telling = false, false
+	if cap(h.queue) > 1<<10 {
+		h.queue = nil
 	}
+	return false
 }
 
 func (h *limitHook) call(info LimitInfo) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router/internal/wire"
 )
@@ -27,6 +28,10 @@ import (
 // are no more in hand. But nothing waits for a handler that takes its time: the
 // watchdog sends what has been queued. The Conn's turn says where things stand:
 // its lowest bits are one of these, the others count handlers.
+//
+// Before a message has its turn, the reader has it in hand: it goes through the
+// ingress middleware, which may ask a distant store, and is decoded. Of that the
+// Conn's frame tells, and what is ready to be sent does not wait for it either.
 const (
 	turnFree     = 0 // no handler runs
 	turnInline   = 1 // the reader runs a handler
@@ -45,6 +50,26 @@ func batched(turn uint64) bool {
 // taken reports whether handlers run that are not the reader's.
 func taken(turn uint64) bool { return turn&turnMask >= turnWorking }
 
+// A Conn's frame is odd while the reader has a frame in hand, and never twice the
+// same for two of them.
+const frameInHand = 1
+
+// inHand reports whether the reader is busy with a frame.
+func inHand(frame uint64) bool { return frame&frameInHand != 0 }
+
+// takeInHand is the reader's, before it dispatches a frame.
+func (c *Conn) takeInHand() {
+	c.frame.Store((c.frame.Load() | frameInHand) + 2)
+	c.router.watchdog.watch(c)
+}
+
+// putDown is the reader's, when it may have to wait for its client.
+func (c *Conn) putDown() {
+	if frame := c.frame.Load(); inHand(frame) {
+		c.frame.Store(frame &^ frameInHand)
+	}
+}
+
 // hotFor is how long a connection stays with the goroutine that handled its last
 // message. Handlers make stacks grow, and a grown stack is held for as long as
 // its goroutine lives; so a connection that is mostly silent waits in a small
@@ -57,6 +82,7 @@ type scratch struct {
 	peeker ingress.Peeker
 	in     ingress.Context
 	call   *Context
+	latest *route // that was looked up, of this connection's router
 	large  []byte // a message too large for the stream's buffer
 }
 
@@ -72,7 +98,7 @@ func (c *Conn) borrow() *scratch {
 }
 
 func (s *scratch) free() {
-	s.in = ingress.Context{} // pins no connection
+	s.in, s.latest = ingress.Context{}, nil // pins no connection
 	if cap(s.large) > keptBuffer {
 		s.large = nil
 	}
@@ -138,24 +164,32 @@ func (c *Conn) handleAll(s *scratch) (reading bool, err error) {
 		var rest io.Reader
 		switch found {
 		case wire.Nothing:
+			c.putDown()
 			return true, nil
 		case wire.Partial:
+			c.putDown()
 			if err := c.stream.More(); err != nil {
 				return true, err
 			}
 			continue
 		case wire.Other:
+			c.putDown()
 			if payload, rest, err = c.readLarge(s); err != nil {
 				return true, err
 			}
 		}
+		c.takeInHand()
 		if !c.dispatch(s, payload) {
 			return false, nil
 		}
-		c.stream.HoldBack()
+		if c.stream.Crowded() {
+			c.putDown()
+			c.stream.HoldBack()
+		}
 		if found == wire.Other {
+			c.putDown()
 			if rest != nil {
-				if err := discard(s, rest); err != nil {
+				if err := c.discard(s, rest); err != nil {
 					return true, err
 				}
 			}
@@ -218,14 +252,24 @@ func (c *Conn) keep(ws *websocket.Conn) {
 	}
 }
 
-func discard(s *scratch, r io.Reader) error {
-	for {
-		_, err := r.Read(s.large[:cap(s.large)])
+// maxInflation bounds, in frames of the largest size, how much of a compressed message
+// that is too large is inflated to find its end: the client pays a thousandth of it.
+const maxInflation = 16
+
+var errInflation = errors.New("router: a compressed message was far too large")
+
+// discard reads what is left of a message that was too large.
+func (c *Conn) discard(s *scratch, r io.Reader) error {
+	for left := maxInflation * c.router.opts.Limits.MaxPayload; left > 0 || !c.deflate; {
+		n, err := r.Read(s.large[:cap(s.large)])
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		left -= n
 	}
+	c.Close(errors.ClosePayloadTooLarge, `{"retryAfterMs":null}`)
+	return errInflation
 }

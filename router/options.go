@@ -28,6 +28,14 @@ type Options struct {
 	// Default: every client is accepted without an identity.
 	Authenticate func(*http.Request) (ingress.Identity, error)
 
+	// Gate decides which handshakes are let in, before Authenticate is called for
+	// them, and is told when their connections have ended. ratelimit.NewDoor makes
+	// one. A handshake from a foreign page is refused before that: it must not use up
+	// what its visitor may open.
+	//
+	// Default: all are let in.
+	Gate ingress.Gate
+
 	// Origins lists the origins of pages that may connect, besides pages of
 	// the host the request itself is for: a host ("app.example.com"), a
 	// pattern as of path.Match ("*.example.com"), or either with its scheme
@@ -61,6 +69,13 @@ type Options struct {
 	// Default: topics stay within this Router.
 	Broker pubsub.Broker
 
+	// Presence knows who has joined a topic, for [Context.Join] and
+	// [Router.Presence]: memory.NewPresence for one process, redis.NewPresence
+	// for several. The Router does not close it.
+	//
+	// Default: none; nobody can be seen, and Join fails.
+	Presence pubsub.Presence
+
 	// Limits bound what one connection may take.
 	Limits Limits
 
@@ -85,7 +100,8 @@ type Options struct {
 	// Compression agrees on permessage-deflate with clients that offer it and
 	// compresses messages of 1 KiB and more. Each message is compressed by
 	// itself: with context takeover every connection would hold more than a
-	// megabyte.
+	// megabyte. A message that inflates to more than seventeen times
+	// Limits.MaxPayload ends its connection with 1009.
 	//
 	// Default: off. It costs more than the rest of the router together.
 	Compression bool
@@ -93,7 +109,8 @@ type Options struct {
 	// OnOpen is called when a connection has been accepted, before its first
 	// message is read. Subscribe and send from here what every client gets. An
 	// error closes the connection: with 1008 for UNAUTHENTICATED and
-	// PERMISSION_DENIED, 1013 for an error that is retryable, else 1011; its
+	// PERMISSION_DENIED, 1013 for an error that is retryable, else 1011, unless it
+	// is a rejection with a code of its own (errors.LimitExceeded.Close); its
 	// message becomes the reason. It is called concurrently.
 	OnOpen func(*Conn) error
 
@@ -149,7 +166,9 @@ type Limits struct {
 	MaxQueued int
 
 	// OnExceeded says what happens when a frame runs into a limit: MaxPayload,
-	// MaxInFlight, or one of the middleware's. Default: Send.
+	// MaxInFlight, or one of the middleware's. Default: Send. A rejection that says
+	// itself that it closes the connection (errors.LimitExceeded.Close) does so in
+	// any case.
 	OnExceeded OnExceeded
 
 	// CloseCode is the code used by Close. Default: 1013 (try again later),

@@ -113,11 +113,7 @@ func (c *Conn) flushUnlessBatched() {
 
 // refuse answers a frame that has failed. It does not flush.
 func (c *Conn) refuse(typ string, id []byte, err error) {
-	l, ok := err.(*errors.LimitExceeded) // as it comes from middleware: in a flood, quickly
-	if !ok {
-		l, ok = errors.AsType[*errors.LimitExceeded](err)
-	}
-	if ok && l != nil {
+	if l := rejection(err); l != nil {
 		c.exceeded(typ, id, l)
 		return
 	}
@@ -150,9 +146,10 @@ func (b *outgoing) failureHead(id []byte) {
 		b.WriteString(`{"type":"` + typeError + `","payload":{`)
 		return
 	}
-	b.WriteString(`{"type":"` + typeRPCError + `","meta":{"correlationId":`)
-	b.Write(id)
-	b.WriteString(`},"payload":{`)
+	b.Grow(64 + len(id))
+	p := append(b.AvailableBuffer(), `{"type":"`+typeRPCError+`","meta":{"correlationId":`...)
+	p = append(append(p, id...), `},"payload":{`...)
+	b.Write(p)
 }
 
 // appendDetails leaves details that do not encode out: an answer without them is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
@@ -27,14 +28,15 @@ type topic struct {
 
 	mu      sync.RWMutex
 	members []*member
-	sub     pubsub.Subscription // nil without members, and without a broker
+	intake  *intake // nil without members, and without a broker
 }
 
 // member is a connection's place in a topic.
 type member struct {
 	conn  *Conn
 	topic *topic
-	index int // in topic.members, or joining or left; guarded by topic.mu
+	index int  // in topic.members, or joining or left; guarded by topic.mu
+	seen  bool // by others, or about to be; guarded by topic.mu
 }
 
 const (
@@ -203,12 +205,14 @@ func (m *member) join(ctx context.Context, broker pubsub.Broker) error {
 	if m.index == left {
 		return ErrClosed
 	}
-	if t.sub == nil && broker != nil {
-		sub, err := broker.Subscribe(ctx, t.name, func(msg pubsub.Message) { t.deliver(msg, nil) })
+	if t.intake == nil && broker != nil {
+		in := &intake{topic: t}
+		sub, err := broker.Subscribe(ctx, t.name, in.deliver)
 		if err != nil {
 			return err
 		}
-		t.sub = sub
+		in.sub = sub
+		t.intake = in
 	}
 	m.index = len(t.members)
 	t.members = append(t.members, m)
@@ -217,6 +221,18 @@ func (m *member) join(ctx context.Context, broker pubsub.Broker) error {
 
 // leave takes the member out of its topic, if it is in it.
 func (m *member) leave() {
+	last, seen := m.takeOut()
+	if last != nil {
+		last.flush()
+	}
+	if seen {
+		m.conn.router.opts.Presence.Leave(m.topic.name, m.conn.id)
+	}
+}
+
+// takeOut returns what the topic was subscribed with, if that has come to its end,
+// and whether others have seen the member.
+func (m *member) takeOut() (last *intake, seen bool) {
 	t := m.topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -228,8 +244,29 @@ func (m *member) leave() {
 		t.members = t.members[:last]
 	}
 	m.index = left
-	if len(t.members) == 0 && t.sub != nil {
-		_ = t.sub.Close()
-		t.sub = nil
+	if len(t.members) > 0 || t.intake == nil {
+		return nil, m.seen
+	}
+	last, t.intake = t.intake, nil
+	_ = last.sub.Close()
+	last.closed.Store(true)
+	return last, m.seen
+}
+
+// intake is a topic's subscription with the broker. What comes while more is there
+// already is flushed with that.
+type intake struct {
+	spread
+	topic  *topic
+	sub    pubsub.Subscription
+	closed atomic.Bool // no more will come
+}
+
+func (in *intake) deliver(m pubsub.Message) {
+	in.mu.Lock()
+	in.topic.deliver(m, &in.spread)
+	in.mu.Unlock()
+	if !m.More || len(m.Frame) >= spreadFrame || in.closed.Load() {
+		in.flush()
 	}
 }

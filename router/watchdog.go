@@ -10,10 +10,10 @@ import (
 // second time and detaches it.
 const watchdogTick = 2 * time.Millisecond
 
-// watchdog looks after the connections whose handlers run in batches. It detaches
-// a handler that it finds running twice, and sends what quicker handlers of a long
-// batch have queued, so that no answer waits for another message's handler. It
-// runs only while there is something to look at.
+// watchdog looks after the connections that have messages in hand. It detaches a
+// handler that it finds running twice, and sends what has been queued in the course
+// of a long batch, so that no answer waits for another message's middleware or
+// handler. It runs only while there is something to look at.
 type watchdog struct {
 	shards  [8]watchShard
 	next    atomic.Uint32
@@ -29,13 +29,14 @@ type watchShard struct {
 
 // watchLink is a connection's part of the watchdog.
 type watchLink struct {
-	on   atomic.Bool // in the list of its shard
-	seen uint64      // its turn at the last look; the watchdog's own
+	on          atomic.Bool // in the list of its shard
+	turn, frame uint64      // the connection's at the last look; the watchdog's own
 }
 
-// watch puts a connection whose handler begins to run under observation. Being
-// observed lasts until a look finds no handler running, so that a busy connection
-// does not come here for every message.
+// watch puts a connection under observation that takes up a frame or begins to run a
+// handler. Being observed lasts until a look finds nothing going on, or nothing that
+// has not been seen to, so that a busy connection does not come here for every
+// message.
 func (w *watchdog) watch(c *Conn) {
 	if c.watch.on.Load() {
 		return
@@ -105,24 +106,25 @@ func (w *watchdog) empty() bool {
 
 // observe reports whether the connection has to be looked at again.
 func (c *Conn) observe() bool {
-	turn := c.turn.Load()
-	if !batched(turn) {
-		c.watch.on.Store(false)
-		// A handler that began before that word, and so did not register again,
-		// must not be missed.
-		turn = c.turn.Load()
-		if !batched(turn) || !c.watch.on.CompareAndSwap(false, true) {
-			return false
-		}
+	turn, frame := c.turn.Load(), c.frame.Load()
+	if batched(turn) && turn == c.watch.turn && c.detach(turn) {
+		turn |= turnDetached
 	}
-	if turn == c.watch.seen && c.detach(turn) {
-		c.watch.on.Store(false)
-		return false
-	}
-	c.watch.seen = turn
+	// A frame that was in hand at the last look has nothing ready to be sent after
+	// this one, however long it takes.
+	waiting := frame == c.watch.frame
+	c.watch.turn, c.watch.frame = turn, frame
 	c.stream.Out.Flush()
 	if c.spread.Load() != nil {
 		go c.flushSpread() // may be many connections, and the watchdog has others
 	}
-	return true
+	if batched(turn) || inHand(frame) && !waiting {
+		return true
+	}
+	c.watch.on.Store(false)
+	// What began before that word, and so did not register again, must not be
+	// missed.
+	turn = c.turn.Load()
+	next := c.frame.Load()
+	return (batched(turn) || inHand(next) && next != frame) && c.watch.on.CompareAndSwap(false, true)
 }

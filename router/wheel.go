@@ -29,6 +29,7 @@ type timerLink struct {
 	due        int64         // tick
 	pingAt     time.Duration // when a ping was sent that has not been answered; 0: none
 	closing    bool          // was closing at the last check
+	deaf       bool          // had a frame in hand at the last check
 	maxAge     time.Duration
 }
 
@@ -157,13 +158,15 @@ func (c *Conn) check(now time.Duration) time.Duration {
 	l := &c.router.opts.Liveness
 	heard := c.stream.Heard()
 	if heard >= c.timer.pingAt {
-		c.timer.pingAt = 0
+		c.timer.pingAt, c.timer.deaf = 0, false
 	}
 	switch {
 	case c.timer.maxAge > 0 && now-c.opened >= c.timer.maxAge:
 		c.Close(errors.CloseGoingAway, "maximum age reached")
 	case l.IdleTimeout > 0 && now-time.Duration(c.message.Load()) >= l.IdleTimeout:
 		c.Close(errors.CloseNormal, "idle")
+	case c.timer.pingAt > 0 && c.deaf():
+		c.timer.pingAt = now
 	case c.timer.pingAt > 0 && now-c.timer.pingAt >= l.PongTimeout:
 		c.Close(errors.CloseNoHeartbeat, "no heartbeat")
 		// Nobody is there to answer the close frame.
@@ -177,6 +180,14 @@ func (c *Conn) check(now time.Duration) time.Duration {
 		return c.checkClosing(now)
 	}
 	return c.nextCheck(now)
+}
+
+// deaf reports whether a pong may have come that has not been read, because the
+// reader has, or had until just now, a frame in hand that middleware keeps waiting.
+func (c *Conn) deaf() bool {
+	before := c.timer.deaf
+	c.timer.deaf = inHand(c.frame.Load())
+	return before || c.timer.deaf
 }
 
 // checkClosing gives a closing connection its time and then takes it apart,

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"hash/maphash"
 	"runtime"
 	"time"
 
@@ -41,6 +42,7 @@ type Store struct {
 	start      time.Time
 	startMicro int64
 	state      *limit.InProcess
+	holds      holds
 }
 
 var (
@@ -58,6 +60,7 @@ func NewStore(o Options) *Store {
 	}
 	start := time.Now()
 	s := &Store{now: o.Now, start: start, startMicro: start.UnixMicro()}
+	s.holds.seed = maphash.MakeSeed()
 	opt := limit.InProcessOptions{MaxKeys: o.MaxKeys, Shards: max(64, 8*runtime.GOMAXPROCS(0))}
 	if o.Now != nil {
 		opt.Grace = limit.ClockTolerance.Microseconds()
@@ -71,26 +74,39 @@ func (*Store) LocalStore() {}
 
 // Take implements [limit.Store]. It never waits and ignores the context.
 func (s *Store) Take(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan, err := check(policy, cost)
-	if err == nil {
-		s.state.Take(&d, s.state.Hash(key), plan, s.micros(), cost)
+	plan := ready(policy, cost)
+	if plan == nil {
+		if plan, err = check(policy, cost); err != nil {
+			return d, err
+		}
 	}
-	return d, err
+	s.state.Take(&d, s.state.Hash(key), plan, s.micros(), cost)
+	return d, nil
 }
 
 // TakeBytes implements [limit.BytesStore].
 func (s *Store) TakeBytes(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan, err := check(policy, cost)
-	if err == nil {
-		s.state.Take(&d, s.state.HashBytes(key), plan, s.micros(), cost)
+	plan := ready(policy, cost)
+	if plan == nil {
+		if plan, err = check(policy, cost); err != nil {
+			return d, err
+		}
 	}
-	return d, err
+	s.state.Take(&d, s.state.HashBytes(key), plan, s.micros(), cost)
+	return d, nil
 }
 
-func check(policy limit.Policy, cost int64) (*limit.Plan, error) {
-	if plan, ok := policy.(*limit.Plan); ok && plan != nil && cost >= 1 {
-		return plan, nil
+// ready returns a policy that is a plan already, or nil when there is something
+// to check. (It is the part of check that costs no call.)
+func ready(policy limit.Policy, cost int64) *limit.Plan {
+	if plan, ok := policy.(*limit.Plan); ok && cost >= 1 {
+		return plan
 	}
+	return nil
+}
+
+// check returns the plan of a policy, unless that or the cost is invalid.
+func check(policy limit.Policy, cost int64) (*limit.Plan, error) {
 	if err := limit.CheckCost(cost); err != nil {
 		return nil, err
 	}
@@ -116,11 +132,15 @@ type Stats struct {
 	// MaxKeys was reached. When it grows, somebody floods the store with new
 	// keys, or MaxKeys is too small.
 	Overflowed int64
+	// Held is how many slots are held now ([limit.Holder]), those included whose
+	// lease has run out but that have not been dropped yet.
+	Held int
 }
 
 // Stats returns the figures of the store.
 func (s *Store) Stats() Stats {
 	var st Stats
 	st.Keys, st.Evicted, st.Overflowed = s.state.Figures()
+	st.Held = s.holds.held()
 	return st
 }

@@ -38,6 +38,7 @@ import (
 // that were published after it.
 type Broker struct {
 	client goredis.UniversalClient
+	owned  bool // the client is the Broker's
 	opts   BrokerOptions
 	nodes  nodes
 	ctx    context.Context // cancelled by Close
@@ -103,6 +104,20 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 	return b
 }
 
+// OpenBroker connects to Redis and makes a Broker with default BrokerOptions, which
+// has the connection closed by its Close. The address is that of [Open].
+//
+// The error says when no server answers.
+func OpenBroker(ctx context.Context, address string) (*Broker, error) {
+	client, err := connect(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	b := NewBroker(client, BrokerOptions{})
+	b.owned = true
+	return b, nil
+}
+
 // Publish implements [pubsub.Broker]. It returns when Redis has taken the message.
 // It fails when Redis does not within BrokerOptions.Timeout, when the topic's name
 // or the frame is too long, and with [pubsub.ErrClosed].
@@ -134,14 +149,14 @@ func (b *Broker) publish(ctx context.Context, m pubsub.Message) error {
 func (b *Broker) send(ctx context.Context, channel string, payload []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, b.opts.Timeout)
 	defer cancel()
-	return b.client.Process(ctx, once{goredis.NewIntCmd(ctx, b.nodes.publishing(), channel, payload)})
+	return b.client.Process(ctx, onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), channel, payload)})
 }
 
-// once is a command that the client does not send again when it is unclear what
+// onlyOnce is a command that the client does not send again when it is unclear what
 // has become of it: a message must not be delivered twice.
-type once struct{ *goredis.IntCmd }
+type onlyOnce struct{ *goredis.IntCmd }
 
-func (once) NoRetry() bool { return true }
+func (onlyOnce) NoRetry() bool { return true }
 
 // Subscribe implements [pubsub.Broker]. It returns when Redis has confirmed the
 // subscription, at once if this process already has one of the topic. It fails when
@@ -196,7 +211,7 @@ func (b *Broker) subscribe(name string, deliver func(pubsub.Message)) (*subscrip
 		b.enqueue(t)
 	}
 	confirmed := make(chan error, 1)
-	t.waiting = append(t.waiting, confirmed)
+	s.confirmed = confirmed
 	return s, confirmed, nil
 }
 
@@ -251,6 +266,9 @@ func (b *Broker) Close() error {
 	}
 	b.mu.Unlock()
 	b.wg.Wait()
+	if b.owned {
+		_ = b.client.Close()
+	}
 	return nil
 }
 

@@ -98,7 +98,7 @@ func backoff(failures int) time.Duration {
 	if failures == 0 {
 		return 0
 	}
-	const most = 2 * time.Second
+	const most = time.Second
 	d := min(most, 50*time.Millisecond<<min(failures-1, 10))
 	return d/2 + rand.N(d/2)
 }

@@ -105,7 +105,10 @@ func TestSubscriptionAtAServerNobodyUsesIsNoticed(t *testing.T) {
 	lost := b.Stats().Lost
 	master.Store(next)
 	old.Do("CLIENT", "KILL", "TYPE", "normal") // all but subscribers
-	eventually(t, "the subscription has moved", func() bool { return len(topics(next)) == 1 && len(topics(old)) == 0 })
+	eventually(t, "the subscription has moved", func() bool {
+		old.Do("PUBLISH", "wskit:topic:{room}", "by one who has not noticed either")
+		return len(topics(next)) == 1 && len(topics(old)) == 0
+	})
 	healthy(t, b)
 	arrives(t, b, "room", in)
 	if n := b.Stats().Lost; n == lost {

@@ -38,12 +38,12 @@ type link struct {
 
 	mu      sync.Mutex // held while writing: commands are sent in the order of pending
 	conn    *goredis.PubSub
-	pending []*command // sent and not answered
+	pending []*request // sent and not answered
 }
 
-// command is what an answer of Redis belongs to. Topics are answered one by one,
+// request is what an answer of Redis belongs to. Topics are answered one by one,
 // unless the command fails.
-type command struct {
+type request struct {
 	topics []*topic // none: the probe's, or a ping
 	left   int
 	ping   bool
@@ -77,7 +77,7 @@ func (l *link) serve() error {
 	defer serving.Wait()
 	defer l.conn.Close()
 	defer l.stop()
-	if err := l.send(&command{left: 1}, func() error { return l.node.subscribe(l.ctx, l.conn, l.probe) }); err != nil {
+	if err := l.send(&request{left: 1}, func() error { return l.node.subscribe(l.ctx, l.conn, l.probe) }); err != nil {
 		return err
 	}
 	serving.Go(l.read)
@@ -104,7 +104,7 @@ func (l *link) fail(err error) {
 	}
 }
 
-func (l *link) send(c *command, write func() error) error {
+func (l *link) send(c *request, write func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pending = append(l.pending, c)
@@ -134,7 +134,7 @@ func (l *link) settle() error {
 func (l *link) sendAll(topics []*topic, write func(context.Context, *goredis.PubSub, ...string) error) error {
 	for len(topics) > 0 {
 		n := min(len(topics), l.node.batch())
-		c := &command{topics: topics[:n:n], left: n}
+		c := &request{topics: topics[:n:n], left: n}
 		topics = topics[n:]
 		channels := make([]string, n)
 		for i, t := range c.topics {
@@ -170,12 +170,12 @@ func (l *link) read() {
 			if got.Channel == l.probe {
 				l.heard(got.Payload)
 			} else {
-				l.b.received(l, got.Channel, got.Payload)
+				l.b.received(got.Channel, got.Payload)
 			}
 		case *goredis.Pong:
-			l.answered(func(c *command) bool { return c.ping })
+			l.answered(func(c *request) bool { return c.ping })
 		case *goredis.Subscription:
-			l.answered(func(c *command) bool { return c.about(got.Channel, l.probe) })
+			l.answered(func(c *request) bool { return c.about(got.Channel, l.probe) })
 			subscribed := got.Kind == "subscribe" || got.Kind == "ssubscribe"
 			switch {
 			case got.Channel != l.probe:
@@ -195,7 +195,7 @@ func (l *link) read() {
 }
 
 // answered takes note of an answer to the oldest command, if it is one to it.
-func (l *link) answered(matches func(*command) bool) *command {
+func (l *link) answered(matches func(*request) bool) *request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.pending) == 0 {
@@ -211,7 +211,7 @@ func (l *link) answered(matches func(*command) bool) *command {
 	return c
 }
 
-func (c *command) about(channel, probe string) bool {
+func (c *request) about(channel, probe string) bool {
 	if len(c.topics) == 0 {
 		return !c.ping && channel == probe
 	}
@@ -242,7 +242,7 @@ func (l *link) prove() {
 	interval := time.NewTicker(l.b.opts.HealthTimeout / 4)
 	defer interval.Stop()
 	for {
-		if err := l.send(&command{left: 1, ping: true}, func() error { return l.conn.Ping(l.ctx) }); err != nil {
+		if err := l.send(&request{left: 1, ping: true}, func() error { return l.conn.Ping(l.ctx) }); err != nil {
 			l.fail(err)
 			return
 		}
@@ -279,10 +279,10 @@ func (l *link) comesBack(text string) bool {
 }
 
 // received hands a message to the topic's subscriptions in this process.
-func (b *Broker) received(l *link, channel, payload string) {
+func (b *Broker) received(channel, payload string) {
 	b.mu.RLock()
 	t := b.topics[channel]
-	if t == nil || t.link != l {
+	if t == nil {
 		b.mu.RUnlock()
 		return // it was on its way when the topic was left
 	}

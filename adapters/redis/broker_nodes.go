@@ -30,40 +30,40 @@ type node interface {
 func nodesOf(client goredis.UniversalClient) nodes {
 	switch client := client.(type) {
 	case *goredis.ClusterClient:
-		return cluster{client}
+		return shards{client}
 	case *goredis.Ring:
 		panic("redis: a Broker on a Ring would lose messages while its servers come and go; use a client of one server, of Sentinel or of a cluster")
 	default:
-		return single{client}
+		return server{client}
 	}
 }
 
-// single is a server, or the master that Sentinel names: the client knows where.
-type single struct{ client goredis.UniversalClient }
+// server is a server, or the master that Sentinel names: the client knows where.
+type server struct{ client goredis.UniversalClient }
 
-func (single) publishing() string                           { return "publish" }
-func (s single) find(context.Context, string) (node, error) { return s, nil }
-func (single) changed(context.Context)                      {}
+func (server) publishing() string                           { return "publish" }
+func (s server) find(context.Context, string) (node, error) { return s, nil }
+func (server) changed(context.Context)                      {}
 
-func (single) name() string                               { return "" }
-func (s single) open(ctx context.Context) *goredis.PubSub { return s.client.Subscribe(ctx) }
-func (single) batch() int                                 { return 256 }
+func (server) name() string                               { return "" }
+func (s server) open(ctx context.Context) *goredis.PubSub { return s.client.Subscribe(ctx) }
+func (server) batch() int                                 { return 256 }
 
-func (single) subscribe(ctx context.Context, conn *goredis.PubSub, channels ...string) error {
+func (server) subscribe(ctx context.Context, conn *goredis.PubSub, channels ...string) error {
 	return conn.Subscribe(ctx, channels...)
 }
 
-func (single) unsubscribe(ctx context.Context, conn *goredis.PubSub, channels ...string) error {
+func (server) unsubscribe(ctx context.Context, conn *goredis.PubSub, channels ...string) error {
 	return conn.Unsubscribe(ctx, channels...)
 }
 
-// cluster finds a channel's master by its hash slot, and uses sharded pub/sub.
-type cluster struct{ client *goredis.ClusterClient }
+// shards finds a channel's master by its hash slot, and uses sharded pub/sub.
+type shards struct{ client *goredis.ClusterClient }
 
-func (cluster) publishing() string            { return "spublish" }
-func (c cluster) changed(ctx context.Context) { c.client.ReloadState(ctx) }
+func (shards) publishing() string            { return "spublish" }
+func (c shards) changed(ctx context.Context) { c.client.ReloadState(ctx) }
 
-func (c cluster) find(ctx context.Context, channel string) (node, error) {
+func (c shards) find(ctx context.Context, channel string) (node, error) {
 	master, err := c.client.MasterForKey(ctx, channel)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 type topic struct {
 	name, channel string
 	subs          []*subscription // replaced, never changed
-	waiting       []chan<- error  // told when Redis has confirmed or refused
 	state         state
 	link          *link // not nil from joining to leaving
 	orphan        bool  // it was joined, and is to be so again
@@ -32,10 +31,12 @@ const (
 
 // tell lets those go on who wait for Redis.
 func (t *topic) tell(err error) {
-	for _, w := range t.waiting {
-		w <- err
+	for _, s := range t.subs {
+		if s.confirmed != nil {
+			s.confirmed <- err
+			s.confirmed = nil
+		}
 	}
-	t.waiting = nil
 }
 
 // subscription is one subscriber of a topic, with the messages that wait for it. A
@@ -45,6 +46,9 @@ type subscription struct {
 	topic   *topic
 	deliver func(pubsub.Message)
 	closed  atomic.Bool
+	// confirmed is told once when Redis has confirmed the topic or refused it;
+	// nil: nobody waits. Broker.mu guards it.
+	confirmed chan<- error
 
 	mu      sync.Mutex
 	queue   []pubsub.Message

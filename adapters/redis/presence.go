@@ -33,6 +33,7 @@ import (
 // filled again after a third of TTL. No command looks at more than one topic.
 type Presence struct {
 	client goredis.UniversalClient
+	owned  bool // the client is the Presence's
 	opts   PresenceOptions
 	self   string // names this process
 	ctx    context.Context
@@ -66,6 +67,20 @@ func NewPresence(client goredis.UniversalClient, opts PresenceOptions) *Presence
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	go p.keep()
 	return p
+}
+
+// OpenPresence connects to Redis and makes a Presence with default PresenceOptions,
+// which has the connection closed by its Close. The address is that of [Open].
+//
+// The error says when no server answers.
+func OpenPresence(ctx context.Context, address string) (*Presence, error) {
+	client, err := connect(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	p := NewPresence(client, PresenceOptions{})
+	p.owned = true
+	return p, nil
 }
 
 // Join implements [pubsub.Presence]. It fails for a member that Member.Check
@@ -221,6 +236,9 @@ func (p *Presence) Close() error {
 	p.mu.Unlock()
 	p.cancel()
 	<-p.done
+	if p.owned {
+		_ = p.client.Close()
+	}
 	return nil
 }
 

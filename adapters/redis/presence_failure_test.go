@@ -195,6 +195,7 @@ func TestRefusedKeyHarmsNoOther(t *testing.T) {
 	if err := p.Join(ctx, "bad", pubsub.Member{ID: "a"}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("Join: %v", err)
 	}
+	join(t, p, "better", "a")
 	before := s.Calls("eval")
 	eventually(t, "more than TTL passes", func() bool { return s.Calls("eval") > before+8 })
 	become(t, other, "good", "a")

@@ -38,11 +38,11 @@ func TestPresence(t *testing.T) {
 }
 
 func TestPresenceInCluster(t *testing.T) {
-	c := startCluster(t, 0)
+	c := redistest.StartCluster(t, 3)
 	pubsubtest.RunPresence(t, func(t *testing.T, n int) []pubsub.Presence {
 		all := make([]pubsub.Presence, n)
 		for i := range all {
-			p := redis.NewPresence(c.client(t), redis.PresenceOptions{})
+			p := redis.NewPresence(clusterClient(t, c), redis.PresenceOptions{})
 			t.Cleanup(func() { _ = p.Close() })
 			all[i] = p
 		}

@@ -141,14 +141,14 @@ func (p *Presence) write(ctx context.Context, tasks []*task) (first error) {
 	return first
 }
 
-// script writes a task: it removes and adds members of a process's hash and renews
+// writeMembers writes a task: it removes and adds members of a process's hash and renews
 // it. If that comes out with another number of members, something is known to be
 // wrong: the hash is dropped and 0 returned, for it to be written anew.
 //
 // KEYS: the topic's processes, the process's members. ARGV: the process, the time
 // to live in ms, the number of members (-1: more are to come), the number of members
 // to remove, these, and those to add, each with its value.
-const script = `
+const writeMembers = `
 if ARGV[3] == '0' then
 	redis.call('SREM', KEYS[1], ARGV[1])
 	redis.call('DEL', KEYS[2])
@@ -195,7 +195,7 @@ func (p *Presence) eval(ctx context.Context, pipe goredis.Pipeliner, topic strin
 	args := make([]any, 0, 4+len(gone)+len(there))
 	args = append(args, p.self, p.opts.TTL.Milliseconds(), count, len(gone))
 	args = append(append(args, gone...), there...)
-	return pipe.Eval(ctx, script, []string{p.processes(topic), p.members(topic, p.self)}, args...)
+	return pipe.Eval(ctx, writeMembers, []string{p.processes(topic), p.members(topic, p.self)}, args...)
 }
 
 // settle takes note of what has become of tasks, and tells those who wait. broken is

@@ -12,10 +12,11 @@ import (
 // Backend is where a chat keeps what outlives a connection. With one in memory a
 // server is alone; those that share a Redis are one chat.
 type Backend struct {
-	Store    limit.Store     // limits
-	Broker   pubsub.Broker   // what is published; nil: to this server's tabs alone
-	Presence pubsub.Presence // who is in which room
-	History  History         // the latest messages
+	Limits      limit.Store     // of messages
+	Connections limit.Store     // of connections; a limit.Holder
+	Broker      pubsub.Broker   // what is published; nil: to this server's tabs alone
+	Presence    pubsub.Presence // who is in which room
+	History     History         // the latest messages
 	// Shared says that other servers use it, too.
 	Shared bool
 
@@ -23,8 +24,9 @@ type Backend struct {
 }
 
 func inMemory() Backend {
+	store := memory.NewStore(memory.Options{})
 	return Backend{
-		Store:    memory.NewStore(memory.Options{}),
+		Limits: store, Connections: store,
 		Presence: memory.NewPresence(),
 		History:  newMemoryHistory(),
 	}

@@ -72,8 +72,9 @@ type Chat struct {
 
 // NewChat wires the chat up. The backend stays the caller's.
 func NewChat(b Backend) *Chat {
-	chat := &Chat{limits: newLimits(b.Store)}
+	chat := &Chat{limits: newLimits(b)}
 	chat.Router = router.New(router.Options{
+		Gate:         chat.limits.door,
 		Authenticate: identify,
 		OnClose:      chat.closed,
 		Broker:       b.Broker,

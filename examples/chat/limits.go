@@ -18,15 +18,43 @@ var (
 	// All tabs of one address together, whatever they send: room for an office
 	// behind one address, and an end to making up new tabs.
 	perAddress = limit.TokenBucket{Capacity: 300, Refill: 30, Per: time.Second}
+
+	// Connections of a tab: reloads and bad networks, but no loop. A tab needs one
+	// connection, and another while the server has not noticed the loss of the first.
+	tabOpens    = limit.TokenBucket{Capacity: 20, Refill: 1, Per: time.Second}
+	tabConns    = 4
+	officeOpens = limit.TokenBucket{Capacity: 500, Refill: 25, Per: time.Second}
+	officeConns = 1000
+
+	// Who is refused this often within a minute is a program that does not listen,
+	// and is shut out for a while. The button that floods is far from it.
+	strikesOut = ratelimit.StrikeOptions{
+		After: 50_000, Within: time.Minute, Ban: time.Minute,
+		Limiter: limit.Options{Name: "strikes"},
+	}
 )
 
 // Limits are the limits of the chat.
-type Limits struct{ tab, address *limit.Limiter }
+type Limits struct {
+	tab, address *limit.Limiter
+	strikes      *ratelimit.Strikes
+	door         *ratelimit.Door
+}
 
-func newLimits(store limit.Store) Limits {
+func newLimits(b Backend) Limits {
+	store := b.Limits
+	strikes := ratelimit.NewStrikes(store, strikesOut)
 	return Limits{
 		tab:     limit.New(store, perTab, limit.Options{Name: "tab"}),
 		address: limit.New(store, perAddress, limit.Options{Name: "address"}),
+		strikes: strikes,
+		door: ratelimit.NewDoor(b.Connections, ratelimit.DoorOptions{
+			PerIdentity: tabOpens, MaxPerUser: tabConns,
+			PerIP: officeOpens, MaxPerIP: officeConns,
+			Banned:        strikes.Banned,
+			AcceptRefused: true, // the page says when to come back
+			Limiter:       limit.Options{Name: "door"},
+		}),
 	}
 }
 
@@ -34,6 +62,7 @@ func newLimits(store limit.Store) Limits {
 // against the address, so a tab that floods does not silence its neighbours.
 func (l Limits) Middleware() []ingress.Middleware {
 	return []ingress.Middleware{
+		l.strikes.Middleware,
 		ratelimit.New(l.tab, ratelimit.Options{Key: ratelimit.PerUserPerType}),
 		ratelimit.New(l.address, ratelimit.Options{Key: ratelimit.PerIP}),
 	}

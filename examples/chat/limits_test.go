@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
+	"net/http"
+	"regexp"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,5 +123,25 @@ func TestTokenIsNeeded(t *testing.T) {
 				t.Errorf("token %q: %v, want 401", token, res)
 			}
 		}
+	})
+}
+
+// A page that may not connect is told why and when to come back: its browser would
+// not show it the answer of a handshake that fails.
+func TestPageIsToldWhenToComeBack(t *testing.T) {
+	each(t, func(t *testing.T, s *routertest.Server) {
+		page := routertest.DialOptions{Token: "a-tab-that-opens-a-lot", Header: http.Header{"Origin": {"http://routertest"}}}
+		for range tabConns {
+			s.Dial(page)
+		}
+		closed := s.Dial(page).ExpectClose(errors.CloseTooManyRequests)
+		if ok, _ := regexp.MatchString(`^\{"retryAfterMs":\d{4,5}\}$`, closed); !ok {
+			t.Errorf("the reason is %q", closed)
+		}
+		_, res, err := s.TryDial(routertest.DialOptions{Token: page.Token})
+		if err == nil || res.StatusCode != 429 || res.Header.Get("Retry-After") == "" {
+			t.Errorf("a client that is no page is answered %v", res)
+		}
+		tab(s, "another") // nobody else is concerned
 	})
 }

@@ -71,7 +71,11 @@ func serve(ctx context.Context, addr, redisURL string) (err error) {
 	mux := http.NewServeMux()
 	mux.Handle("/ws", chat)
 	mux.Handle("/", page())
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{
+		Handler: mux, MaxHeaderBytes: 16 << 10,
+		// Who connects and says nothing, or nothing more, is not waited for.
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+	}
 
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

@@ -44,6 +44,7 @@ var rooms = []room{
 	{"router", []string{"ingress", "pubsub", "errors"}},
 	{"router/routertest", []string{"router", "errors"}},
 	{"examples", []string{anything}},
+	{"docs", nil},
 	{"docs/plot", []string{"limit"}},
 	{"internal/house", nil},
 }

@@ -101,6 +101,11 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"ManyInOrder", everySample(manyInOrder)},
 		{"AllOrNone", everySample(allOrNone)},
 		{"AllOrNoneAtOnce", allOrNoneAtOnce},
+		{"HoldsUpToTheLimit", holdsUpToTheLimit},
+		{"HoldingAgainIsOnce", holdingAgainIsOnce},
+		{"LeasesRunOut", leasesRunOut},
+		{"RenewalsBringBack", renewalsBringBack},
+		{"HoldsAtOnce", holdsAtOnce},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			s := open(t)

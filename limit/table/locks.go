@@ -6,6 +6,12 @@ import "slices"
 // together. The zero value holds none.
 type Locks struct {
 	shards []place
+	keys   []lockedKey
+}
+
+type lockedKey struct {
+	table *Table
+	hash  Hash
 }
 
 type place struct {
@@ -17,6 +23,9 @@ type place struct {
 func (l *Locks) Add(t *Table, h Hash) {
 	n := h.b & t.mask
 	l.shards = append(l.shards, place{t.id<<32 | n, &t.shards[n]})
+	if t.instants {
+		l.keys = append(l.keys, lockedKey{t, h})
+	}
 }
 
 // Lock locks the shards of all keys that were added.
@@ -33,14 +42,23 @@ func (l *Locks) Lock() {
 	l.shards = slices.CompactFunc(l.shards, func(a, b place) bool { return a.order == b.order })
 	for _, p := range l.shards {
 		p.shard.mu.Lock()
+		p.shard.together = true
 	}
 }
 
 // Unlock releases them and forgets the keys.
 func (l *Locks) Unlock() {
+	for _, k := range l.keys {
+		r := k.table.shards[k.hash.b&k.table.mask].run.Load()
+		if i := r.find(k.hash, k.table.stride); i >= 0 {
+			release(r.slots[i : i+k.table.stride])
+		}
+	}
 	for _, p := range l.shards {
+		p.shard.together = false
 		p.shard.mu.Unlock()
 	}
 	clear(l.shards)
-	l.shards = l.shards[:0]
+	clear(l.keys)
+	l.shards, l.keys = l.shards[:0], l.keys[:0]
 }

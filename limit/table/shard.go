@@ -3,14 +3,19 @@ package table
 import (
 	"math"
 	"math/bits"
+	"sync"
+	"sync/atomic"
 )
 
 // A slot is [hash a] [hash b, upper half; expiry in seconds, lower half] [state…].
-// The expiry of a used slot is at least 1, so a slot whose second word is 0 in
-// its lower half is free.
+// The expiry of a used slot is at least 1. A slot whose second word is 0 is free:
+// a search ends there. One that was given up is dead: a search goes on behind it,
+// and it is not used again before the shard is rebuilt. So the slots of one run
+// never change their key, which is what lets a search do without the lock.
 const (
 	head       = 2
 	expiryMask = math.MaxUint32
+	dead       = 1 << 32
 	minSlots   = 8
 	// sweepStep is how many slots an insert looks at for expired entries. The
 	// sweep thus overtakes the inserts: no more than an eighth of the slots hold
@@ -19,6 +24,29 @@ const (
 	// reliefStep is the same when the table is full.
 	reliefStep = 64
 )
+
+// shard is a part of a table. The mutex guards all of it, but those who only
+// search a run, which is replaced and never moved, need it not.
+type shard struct {
+	run      atomic.Pointer[run]
+	mu       sync.Mutex
+	used     int      // entries
+	taken    int      // slots that are not free: entries and dead ones
+	cursor   int      // the slot the next sweep begins at
+	words    *words   // of a table whose states vary in length
+	instant  [2]int64 // of the entry that is locked, in a table of instants
+	instants bool
+	together bool // locked by Locks
+	_        [128 - 8*8 - 2]byte
+}
+
+// run is the slots of a shard.
+type run struct {
+	slots []int64
+	n     uint64
+}
+
+var noRun = new(run)
 
 // expirySeconds rounds an instant up to whole seconds. What does not fit in 32
 // bits (the year 2106) never expires.
@@ -36,6 +64,9 @@ func expired(meta, now, grace int64) bool {
 	return s != math.MaxUint32 && s*1e6+grace <= now
 }
 
+// live reports whether there is an entry at index i.
+func (r *run) live(i int) bool { return r.slots[i+1]&expiryMask != 0 }
+
 // home is the slot at which the search for a hash begins. It grows with the
 // hash, so a rebuild copies from front to back.
 func home(a uint64, n uint64) uint64 {
@@ -43,19 +74,20 @@ func home(a uint64, n uint64) uint64 {
 	return hi
 }
 
-// find returns the index of the key's first word, or -1.
-func (s *shard) find(h Hash, stride int) int {
-	if s.n == 0 {
+// find returns the index of the key's first word, or -1. What it finds without
+// the lock may have been given up since; what it does not find may have come.
+func (r *run) find(h Hash, stride int) int {
+	if r.n == 0 {
 		return -1
 	}
-	slots := s.slots
-	i := int(home(h.a, s.n)) * stride
+	slots := r.slots
+	i := int(home(h.a, r.n)) * stride
 	for {
-		a, meta := uint64(slots[i]), slots[i+1]
-		if a == h.a && (uint64(meta)^h.b)>>32 == 0 && meta&expiryMask != 0 {
+		meta := atomic.LoadInt64(&slots[i+1])
+		if (uint64(meta)^h.b)>>32 == 0 && uint64(atomic.LoadInt64(&slots[i])) == h.a && meta&expiryMask != 0 {
 			return i
 		}
-		if meta&expiryMask == 0 {
+		if meta == 0 {
 			return -1
 		}
 		if i += stride; i == len(slots) {
@@ -64,94 +96,98 @@ func (s *shard) find(h Hash, stride int) int {
 	}
 }
 
-// place writes a slot for a key that is not in the shard, which has room.
-func (s *shard) place(a, meta int64, state []int64, stride int) {
-	i := int(home(uint64(a), s.n)) * stride
-	for s.slots[i+1]&expiryMask != 0 {
-		if i += stride; i == len(s.slots) {
+// place writes a slot for a key that is not in the run, which has room. The
+// second word comes last: it makes the slot one that can be found.
+func (r *run) place(a, meta int64, state []int64, stride int) {
+	i := int(home(uint64(a), r.n)) * stride
+	for r.slots[i+1] != 0 {
+		if i += stride; i == len(r.slots) {
 			i = 0
 		}
 	}
-	s.slots[i], s.slots[i+1] = a, meta
-	copy(s.slots[i+head:i+stride], state)
-	s.used++
+	atomic.StoreInt64(&r.slots[i], a)
+	copy(r.slots[i+head:i+stride], state)
+	atomic.StoreInt64(&r.slots[i+1], meta)
 }
 
-// remove empties the slot at index i and shifts back those behind it that would
-// otherwise not be found.
-func (s *shard) remove(i, stride int) {
+// remove gives up the slot at index i.
+func (t *Table) remove(s *shard, r *run, i int) {
 	if s.words != nil {
-		s.words.release(s.slots[i+head])
+		s.words.release(r.slots[i+head])
 	}
-	hole := i
-	for j := i; ; {
-		if j += stride; j == len(s.slots) {
-			j = 0
-		}
-		if s.slots[j+1]&expiryMask == 0 {
-			break
-		}
-		// The slot at j may move to the hole unless its home lies cyclically
-		// behind the hole, up to j.
-		h := int(home(uint64(s.slots[j]), s.n)) * stride
-		if hole <= j && (hole < h && h <= j) || hole > j && (hole < h || h <= j) {
-			continue
-		}
-		copy(s.slots[hole:hole+stride], s.slots[j:j+stride])
-		hole = j
+	if t.instants {
+		hold(&r.slots[i+head])
 	}
-	clear(s.slots[hole : hole+stride])
+	atomic.StoreInt64(&r.slots[i+1], dead)
 	s.used--
 }
 
-// sweep looks at a few slots, drops the expired entries among them and returns
-// how many those were.
-func (s *shard) sweep(steps int, now, grace int64, stride int) (dropped int) {
-	for range min(steps, int(s.n)) {
-		if s.cursor >= len(s.slots) {
+// expired reports whether the entry at index i equals none at now. One of a
+// table of instants is then held, so that it stays so.
+func (t *Table) expired(r *run, i int, now int64) bool {
+	if !t.instants {
+		return expired(r.slots[i+1], now, t.grace)
+	}
+	word := &r.slots[i+head]
+	if !past(atomic.LoadInt64(word), r.slots[i+head+1], now-t.grace) {
+		return false
+	}
+	was := hold(word)
+	if past(was, r.slots[i+head+1], now-t.grace) {
+		return true
+	}
+	atomic.StoreInt64(word, was)
+	return false
+}
+
+// sweep looks at a few slots and drops the expired entries among them.
+func (t *Table) sweep(s *shard, steps int, now int64) {
+	r := s.run.Load()
+	dropped := 0
+	for range min(steps, int(r.n)) {
+		if s.cursor >= len(r.slots) {
 			s.cursor = 0
 		}
-		meta := s.slots[s.cursor+1]
-		if meta&expiryMask != 0 && expired(meta, now, grace) {
-			s.remove(s.cursor, stride) // another entry may have moved here: look again
+		if r.live(s.cursor) && t.expired(r, s.cursor, now) {
+			t.remove(s, r, s.cursor)
 			dropped++
-			continue
 		}
-		s.cursor += stride
+		s.cursor += t.stride
 	}
-	return dropped
+	t.drop(dropped)
 }
 
 // rebuild drops the expired entries and sizes the shard for the rest, to be
 // three fifths full.
-func (s *shard) rebuild(now, grace int64, stride int) (dropped int) {
-	old, live := s.slots, 0
-	for i := 1; i < len(old); i += stride {
-		if old[i]&expiryMask != 0 && !expired(old[i], now, grace) {
-			live++
+func (t *Table) rebuild(s *shard, now int64) {
+	old, before := s.run.Load(), s.used
+	for i := 0; i < len(old.slots); i += t.stride {
+		if old.live(i) && t.expired(old, i, now) {
+			t.remove(s, old, i)
 		}
 	}
-	dropped = s.used - live
-	n := max(minSlots, (live*5+2)/3)
-	s.slots, s.n, s.used, s.cursor = make([]int64, n*stride), uint64(n), 0, 0
-	for i := 0; i < len(old); i += stride {
-		meta := old[i+1]
-		switch {
-		case meta&expiryMask == 0:
-		case !expired(meta, now, grace):
-			s.place(old[i], meta, old[i+head:i+stride], stride)
-		case s.words != nil:
-			s.words.release(old[i+head])
+	t.drop(before - s.used)
+	n := max(minSlots, (s.used*5+2)/3)
+	r := &run{make([]int64, n*t.stride), uint64(n)}
+	for i := 0; i < len(old.slots); i += t.stride {
+		if !old.live(i) {
+			continue
 		}
+		state := old.slots[i+head : i+t.stride]
+		if t.instants {
+			state = []int64{hold(&state[0]), state[1]} // whoever finds the old one, finds it held
+		}
+		r.place(old.slots[i], old.slots[i+1], state, t.stride)
 	}
-	return dropped
+	s.run.Store(r)
+	s.taken, s.cursor = s.used, 0
 }
 
 // insert adds a key that is not in the shard, whose lock is held.
 func (t *Table) insert(s *shard, h Hash, state []int64, expires, now int64, force bool) bool {
-	t.drop(s.sweep(sweepStep, now, t.grace, t.stride))
+	t.sweep(s, sweepStep, now)
 	if t.space.used.Add(t.weight) > t.space.max {
-		t.drop(s.sweep(reliefStep, now, t.grace, t.stride))
+		t.sweep(s, reliefStep, now)
 		t.space.relieve(now)
 		if t.space.used.Load() > t.space.max && !force {
 			t.space.used.Add(-t.weight)
@@ -161,10 +197,15 @@ func (t *Table) insert(s *shard, h Hash, state []int64, expires, now int64, forc
 	t.entries.Add(1)
 	// At most three quarters full; and the memory of a flood is given back once
 	// three quarters are free.
-	if n := int(s.n); (s.used+1)*4 > n*3 || n > 4*minSlots && s.used*4 < n {
-		t.drop(s.rebuild(now, t.grace, t.stride))
+	if n := int(s.run.Load().n); (s.taken+1)*4 > n*3 || n > 4*minSlots && s.used*4 < n {
+		t.rebuild(s, now)
 	}
-	s.place(int64(h.a), int64(h.b&^expiryMask)|expirySeconds(expires), state, t.stride)
+	if t.instants {
+		state = packed(state, s.together)
+	}
+	s.run.Load().place(int64(h.a), int64(h.b&^expiryMask)|expirySeconds(expires), state, t.stride)
+	s.used++
+	s.taken++
 	return true
 }
 

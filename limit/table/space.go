@@ -73,7 +73,7 @@ func (s *Space) relieve(now int64) {
 		return
 	}
 	defer shard.mu.Unlock()
-	t.drop(shard.sweep(reliefStep, now, t.grace, t.stride))
+	t.sweep(shard, reliefStep, now)
 }
 
 // Room reports whether there is room for a new key whose shard is locked, after
@@ -83,7 +83,7 @@ func (t *Table) Room(h Hash, now int64) bool {
 		return true
 	}
 	s := &t.shards[h.b&t.mask]
-	t.drop(s.sweep(reliefStep, now, t.grace, t.stride))
+	t.sweep(s, reliefStep, now)
 	t.space.relieve(now)
 	return t.space.used.Load()+t.weight <= t.space.max
 }

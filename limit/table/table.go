@@ -14,18 +14,24 @@
 //	}
 //	r.Unlock()
 //
+// In a table of instants ([Options.Instants]) most changes need no lock: see
+// [Table.Instant].
+//
 // # Layout
 //
 // A table is split into shards, each with a lock of its own. A shard is one
 // slice of integers without pointers, so the garbage collector never walks it,
 // in which a slot holds 96 bits of a keyed 128-bit hash, the expiry in seconds
 // and the state side by side: a decision touches one cache line of a slot of
-// two state words. Keys themselves are not kept, nor
-// any secret in them. That two of a billion keys share a slot has a probability
-// of 10⁻¹¹: the shard stands for further bits of the hash.
+// two state words. Keys themselves are not kept, nor any secret in them. That
+// two of a billion keys share a slot has a probability of 10⁻¹¹: the shard
+// stands for further bits of the hash. The hash has a seed of the process, so
+// nobody outside can look for such keys.
 //
-// Collisions are resolved by linear probing, deletions shift back, so there are
-// no tombstones. A shard grows by a quarter when it is three quarters full.
+// Collisions are resolved by linear probing. The slot of an entry that was
+// dropped is not used again: a shard of which three quarters of the slots have
+// been used is rebuilt, three fifths full. Slots that never change their key are
+// what lets a search do without the lock.
 //
 // # Memory
 //
@@ -37,7 +43,6 @@ package table
 
 import (
 	"math/bits"
-	"sync"
 	"sync/atomic"
 )
 
@@ -48,6 +53,11 @@ type Options struct {
 	// Variable makes the state of an entry a slice that may grow and shrink
 	// ([Ref.Words]) instead of Width words.
 	Variable bool
+	// Instants makes the state of an entry an instant in microseconds, below 2⁵³,
+	// and a fraction of one, at least 0: two words, which [Table.Instant] finds and
+	// changes without a lock. The state equals none once that has passed, whatever
+	// expiry is given.
+	Instants bool
 	// Max bounds the number of entries, at least 1, in units of an entry of two
 	// words: a wider one counts for more. It is not used with a Space.
 	Max int
@@ -63,16 +73,17 @@ type Options struct {
 // Table is a bounded table. All its methods may be used by any number of
 // goroutines.
 type Table struct {
-	space   *Space
-	id      uint64
-	mask    uint64 // of the shard number
-	width   int
-	stride  int   // words per slot: two of hash and expiry, then the state
-	weight  int64 // of an entry, in the space
-	grace   int64
-	entries atomic.Int64
-	evicted atomic.Int64
-	shards  []shard
+	space    *Space
+	id       uint64
+	mask     uint64 // of the shard number
+	instants bool
+	width    int
+	stride   int   // words per slot: two of hash and expiry, then the state
+	weight   int64 // of an entry, in the space
+	grace    int64
+	entries  atomic.Int64
+	evicted  atomic.Int64
+	shards   []shard
 }
 
 // New makes an empty table. It takes memory as entries come.
@@ -84,17 +95,24 @@ func New(o Options) *Table {
 	if o.Space == nil {
 		o.Space = NewSpace(o.Max)
 	}
-	if o.Variable {
+	switch {
+	case o.Variable:
 		o.Width = 1 // the number of the slice
+	case o.Instants:
+		o.Width = 2
+		o.Grace += linger
 	}
 	t := &Table{
 		space: o.Space, mask: uint64(n - 1),
 		width: o.Width, stride: o.Width + head, weight: weight(o.Width + head),
-		grace: o.Grace, shards: make([]shard, n),
+		instants: o.Instants, grace: o.Grace, shards: make([]shard, n),
 	}
-	if o.Variable {
-		for i := range t.shards {
-			t.shards[i].words = &words{space: o.Space}
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.run.Store(noRun)
+		s.instants = o.Instants
+		if o.Variable {
+			s.words = &words{space: o.Space}
 		}
 	}
 	o.Space.add(t)
@@ -148,21 +166,35 @@ func (t *Table) Lock(h Hash) Ref {
 func (t *Table) At(h Hash) Ref { return t.at(&t.shards[h.b&t.mask], h) }
 
 func (t *Table) at(s *shard, h Hash) Ref {
-	i := s.find(h, t.stride)
+	r := s.run.Load()
+	i := r.find(h, t.stride)
 	if i < 0 {
 		return Ref{s, nil}
 	}
-	return Ref{s, s.slots[i : i+t.stride]}
+	slot := r.slots[i : i+t.stride]
+	if t.instants {
+		s.instant[0], s.instant[1] = unpack(hold(&slot[head]), slot[head+1])
+	}
+	return Ref{s, slot}
 }
 
 // Unlock releases the key.
-func (r Ref) Unlock() { r.shard.mu.Unlock() }
+func (r Ref) Unlock() {
+	if r.shard.instants && r.slot != nil && r.slot[1]&expiryMask != 0 {
+		release(r.slot)
+	}
+	r.shard.mu.Unlock()
+}
 
 // State is the key's state, to be changed in place, or nil when the table has
-// none. It must not be kept beyond Unlock.
+// none. Changes are kept by [Ref.SetExpires] or [Ref.Keep]. It must not be used beyond Unlock
+// or the next At.
 func (r Ref) State() []int64 {
 	if r.slot == nil {
 		return nil
+	}
+	if r.shard.instants {
+		return r.shard.instant[:]
 	}
 	return r.slot[head:]
 }
@@ -170,9 +202,23 @@ func (r Ref) State() []int64 {
 // Found reports whether the table has the key.
 func (r Ref) Found() bool { return r.slot != nil }
 
-// SetExpires sets the instant, in microseconds, at which the state that was
-// found equals none. It is kept in whole seconds, rounded up.
+// Keep keeps what was written to State, and its expiry as it was.
+func (r Ref) Keep() {
+	if s := r.shard; s.instants {
+		word, rest := pack(s.instant[0], s.instant[1])
+		atomic.StoreInt64(&r.slot[head], word)
+		r.slot[head+1] = rest
+	}
+}
+
+// SetExpires keeps what was written to State, and the instant, in microseconds,
+// at which it equals none. That is kept in whole seconds, rounded up; a state of
+// instants says it itself.
 func (r Ref) SetExpires(micros int64) {
+	if r.shard.instants {
+		r.Keep()
+		return
+	}
 	r.slot[1] = r.slot[1]&^expiryMask | expirySeconds(micros)
 }
 
@@ -190,19 +236,10 @@ func (t *Table) Force(r Ref, h Hash, state []int64, expires, now int64) {
 
 // Delete forgets a key that was locked and had state.
 func (t *Table) Delete(r Ref, h Hash) {
-	if i := r.shard.find(h, t.stride); i >= 0 {
-		r.shard.remove(i, t.stride)
+	run := r.shard.run.Load()
+	if i := run.find(h, t.stride); i >= 0 {
+		t.remove(r.shard, run, i)
 		t.entries.Add(-1)
 		t.space.used.Add(-t.weight)
 	}
-}
-
-type shard struct {
-	mu     sync.Mutex
-	slots  []int64
-	n      uint64 // slots
-	used   int
-	cursor int    // the slot the next sweep begins at
-	words  *words // of a table whose states vary in length
-	_      [128 - 8 - 24 - 8 - 8 - 8 - 8]byte
 }

@@ -175,7 +175,7 @@ func TestConcurrentUse(t *testing.T) {
 
 func (t *Table) slots() (n int) {
 	for i := range t.shards {
-		n += int(t.shards[i].n)
+		n += int(t.shards[i].run.Load().n)
 	}
 	return n
 }

@@ -55,6 +55,7 @@ func (t *Table) InsertWords(r Ref, h Hash, state []int64, expires, now int64, fo
 	if !t.insert(r.shard, h, slot[:], expires, now, force) {
 		return false
 	}
-	r.shard.slots[r.shard.find(h, t.stride)+head] = r.shard.words.take(state)
+	run := r.shard.run.Load()
+	run.slots[run.find(h, t.stride)+head] = r.shard.words.take(state)
 	return true
 }

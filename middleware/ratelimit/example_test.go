@@ -1,7 +1,9 @@
 package ratelimit_test
 
 import (
+	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
@@ -9,6 +11,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/router"
 )
 
 // In an application, r.Use(ratelimit.New(…)) puts the middleware before a
@@ -37,8 +40,8 @@ func ExampleOptions() {
 	store := memory.NewStore(memory.Options{})
 	bytes := limit.New(store, limit.TokenBucket{Capacity: 64 << 10, Refill: 16 << 10, Per: time.Second}, limit.Options{Name: "bytes"})
 	mw := ratelimit.New(bytes, ratelimit.Options{
-		Key:  func(k limit.Key, c *ingress.Context) limit.Key { return k.Part(c.Identity.Tenant) },
-		Cost: func(c *ingress.Context) int { return max(c.Size, 1) },
+		Key:  ratelimit.PerTenant,
+		Cost: ratelimit.Bytes,
 	})
 
 	frame := &ingress.Context{Type: "file.chunk", Size: 100_000, Identity: ingress.Identity{Tenant: "acme"}}
@@ -53,8 +56,159 @@ func ExamplePerUser() {
 	fmt.Println(ratelimit.PerUser(l.Key(nil), c))
 	fmt.Println(ratelimit.PerUserPerType(l.Key(nil), c))
 	fmt.Println(ratelimit.PerUserOrIPPerType(l.Key(nil), &ingress.Context{Type: "chat.send"}))
+	fmt.Println(ratelimit.PerTenant(l.Key(nil), c))
+	fmt.Println(ratelimit.Global(l.Key(nil), c))
 	// Output:
 	// wskit:all:user:acme:ann
 	// wskit:all:user:acme:ann:chat.send
 	// wskit:all:ip:%none:chat.send
+	// wskit:all:tenant:acme
+	// wskit:all
+}
+
+// A user's limit and their tenant's, charged together: what one denies does not use up
+// the other.
+func ExampleNewAll() {
+	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	user := limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}, limit.Options{Name: "user"})
+	tenant := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 2, Per: time.Second}, limit.Options{Name: "tenant"})
+	handle := ratelimit.NewAll([]ratelimit.Layer{
+		{Limiter: user, Key: ratelimit.PerUser},
+		{Limiter: tenant, Key: ratelimit.PerTenant},
+	})(ingress.Pass)
+
+	for _, name := range []string{"ann", "ann", "ann", "bob", "cat"} {
+		err := handle(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: name}})
+		if e, ok := errors.AsType[*errors.LimitExceeded](err); ok {
+			fmt.Println(name, "is limited by", e.Limiter)
+		} else {
+			fmt.Println(name, "passed")
+		}
+	}
+	// Output:
+	// ann passed
+	// ann is limited by user
+	// ann is limited by user
+	// bob passed
+	// cat is limited by tenant
+}
+
+// Smooth each connection without asking a store, and keep users within their limit
+// behind it.
+func ExampleNewPerConnection() {
+	store := memory.NewStore(memory.Options{})
+	handle := ingress.Chain(ingress.Pass,
+		ratelimit.NewPerConnection(limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}),
+		ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute}, limit.Options{Name: "user"})),
+	)
+	for _, conn := range []string{"first", "second"} {
+		c := &ingress.Context{ConnID: conn, Identity: ingress.Identity{User: "ann"}}
+		for range 3 {
+			if e, ok := errors.AsType[*errors.LimitExceeded](handle(c)); ok {
+				fmt.Println(conn, "is limited by", e.Limiter)
+			} else {
+				fmt.Println(conn, "passed")
+			}
+		}
+	}
+	// Output:
+	// first passed
+	// first passed
+	// first is limited by connection
+	// second passed
+	// second is limited by user
+	// second is limited by connection
+}
+
+// Whoever is rejected three times within a minute is out for ten.
+func ExampleStrikes() {
+	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	strikes := ratelimit.NewStrikes(store, ratelimit.StrikeOptions{After: 3, Within: time.Minute, Ban: 10 * time.Minute})
+	handle := ingress.Chain(ingress.Pass, // in an application: r.Use(strikes.Middleware, ratelimit.New(…))
+		strikes.Middleware,
+		ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second})),
+	)
+	ann := ingress.Identity{User: "ann"}
+	for range 4 {
+		if e, ok := errors.AsType[*errors.LimitExceeded](handle(&ingress.Context{Identity: ann})); ok {
+			fmt.Println(e.Kind, e.RetryAfter, e.Close)
+		}
+	}
+	// A connection that comes back.
+	e, _ := errors.AsType[*errors.LimitExceeded](handle(&ingress.Context{Identity: ann}))
+	fmt.Println(e.Kind, e.RetryAfter.Round(time.Minute), e.Close)
+	// Output:
+	// rate 1s 0
+	// rate 1s 0
+	// rate 10m0s 4429
+	// banned 10m0s 4429
+}
+
+// The front door asks who is banned before it lets them in.
+func ExampleStrikes_Banned() {
+	strikes := ratelimit.NewStrikes(memory.NewStore(memory.Options{}), ratelimit.StrikeOptions{After: 1, Ban: time.Minute})
+	ann, ip := ingress.Identity{User: "ann"}, netip.MustParseAddr("192.0.2.1")
+	_ = strikes.Count(context.Background(), ip, ann, &errors.LimitExceeded{Kind: errors.LimitRate})
+
+	authenticate := func(ip netip.Addr, id ingress.Identity) error {
+		banned, err := strikes.Banned(context.Background(), ip, id)
+		if err == nil && banned > 0 {
+			err = errors.ResourceExhausted.New("come back later").WithRetryAfter(banned.Round(time.Second))
+		}
+		return err
+	}
+	err := authenticate(ip, ann)
+	fmt.Println(err, errors.From(err).RetryAfter)
+	fmt.Println(authenticate(ip, ingress.Identity{User: "bob"}))
+
+	_ = strikes.Pardon(context.Background(), ip, ann)
+	fmt.Println(authenticate(ip, ann))
+	// Output:
+	// RESOURCE_EXHAUSTED: come back later 1m0s
+	// <nil>
+	// <nil>
+}
+
+// Rejections that handlers return are strikes where they are counted.
+func ExampleStrikes_Count() {
+	store := memory.NewStore(memory.Options{})
+	strikes := ratelimit.NewStrikes(store, ratelimit.StrikeOptions{})
+	rooms := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 10, Per: time.Second}, limit.Options{Name: "rooms"})
+
+	r := router.New(router.Options{})
+	r.Use(strikes.Middleware)
+	r.UseHandler(func(next router.Handler) router.Handler {
+		return func(c *router.Context) error { return strikes.Count(c, c.IP(), *c.Identity, next(c)) }
+	})
+	router.On(r, "chat.send", func(c *router.Context, room string) error {
+		return ratelimit.Take(c, rooms, 1, room)
+	})
+}
+
+// A limit per room, over all who write there: the room is known when the message has
+// been decoded.
+func ExampleTake() {
+	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	rooms := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 2, Per: time.Second}, limit.Options{Name: "rooms"})
+
+	send := func(ctx context.Context, tenant, room string) error { // a handler
+		if err := ratelimit.Take(ctx, rooms, 1, tenant, room); err != nil {
+			return err
+		}
+		return nil // c.Publish(…)
+	}
+	for _, room := range []string{"lobby", "lobby", "lobby", "kitchen"} {
+		fmt.Println(room, send(context.Background(), "acme", room))
+	}
+	// Output:
+	// lobby <nil>
+	// lobby <nil>
+	// lobby RESOURCE_EXHAUSTED: rate limit exceeded (observed 1, limit 2, limiter rooms, retry after 500ms)
+	// kitchen <nil>
+}
+
+func ExampleBytes() {
+	frame := &ingress.Context{Size: 2500}
+	fmt.Println(ratelimit.Bytes(frame), ratelimit.BytesPer(1<<10)(frame))
+	// Output: 2500 3
 }

@@ -35,10 +35,17 @@ func PerUser(k limit.Key, c *ingress.Context) limit.Key {
 // and every address for clients that are not authenticated: IPv6 addresses by
 // their /64. Clients without an address share a limit. It is the default.
 func PerUserOrIPPerType(k limit.Key, c *ingress.Context) limit.Key {
+	return PerUserOrIP(k, c).Part(c.Type)
+}
+
+// PerUserOrIP limits every user of every tenant over all message types, and every
+// address for clients that are not authenticated: IPv6 addresses by their /64.
+// Clients without an address share a limit.
+func PerUserOrIP(k limit.Key, c *ingress.Context) limit.Key {
 	if c.Identity.Authenticated() {
-		return PerUserPerType(k, c)
+		return PerUser(k, c)
 	}
-	return PerIP(k, c).Part(c.Type)
+	return PerIP(k, c)
 }
 
 // PerIP limits every address over all message types: IPv6 addresses by their /64.
@@ -47,3 +54,12 @@ func PerUserOrIPPerType(k limit.Key, c *ingress.Context) limit.Key {
 func PerIP(k limit.Key, c *ingress.Context) limit.Key {
 	return k.Part("ip").Addr(ingress.GroupIP(c.IP))
 }
+
+// PerTenant limits every tenant over all its users and message types. Clients of no
+// tenant share one limit.
+func PerTenant(k limit.Key, c *ingress.Context) limit.Key {
+	return k.Part("tenant").Part(c.Identity.Tenant)
+}
+
+// Global makes one limit for everybody together.
+func Global(k limit.Key, _ *ingress.Context) limit.Key { return k }

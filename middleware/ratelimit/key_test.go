@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/middleware/ratelimit"
 )
@@ -38,6 +39,11 @@ func TestKeys(t *testing.T) {
 		{ratelimit.PerUserOrIPPerType, from("::ffff:192.0.2.1", "chat.send"), ":ip:192.0.2.1:chat.send"},
 		{ratelimit.PerUserOrIPPerType, from("2001:db8:1:2:3:4:5:6", "chat.send"), ":ip:2001%3Adb8%3A1%3A2%3A%3A:chat.send"},
 		{ratelimit.PerUserOrIPPerType, from("", "chat.send"), ":ip:%none:chat.send"},
+		{ratelimit.PerUserOrIP, user("acme", "ann", "chat.send"), ":user:acme:ann"},
+		{ratelimit.PerUserOrIP, from("192.0.2.1", "chat.send"), ":ip:192.0.2.1"},
+		{ratelimit.PerTenant, user("acme", "ann", "chat.send"), ":tenant:acme"},
+		{ratelimit.PerTenant, user("", "ann", "chat.send"), ":tenant:%none"},
+		{ratelimit.Global, user("acme", "ann", "chat.send"), ""},
 	} {
 		if got := c.key(l.Key(nil), &c.ctx).String(); got != prefix+c.want {
 			t.Errorf("got %s, want %s", got, prefix+c.want)
@@ -61,6 +67,27 @@ func TestUnregisteredTypesShareOneLimit(t *testing.T) {
 	}
 	if !passes(h, ann("chat.send")) {
 		t.Error("made-up types used up a registered one's limit")
+	}
+}
+
+// DEFECTS 11: nor is it in a stack, or in a limit of the connection.
+func TestUnregisteredTypesShareOneLimitOfEachKind(t *testing.T) {
+	store := memory.NewStore(memory.Options{})
+	for name, h := range map[string]ingress.Handler{
+		"stack":      stacked(store, hourly(2), ratelimit.Options{})(ingress.Pass),
+		"connection": ratelimit.NewPerConnection(hourly(2))(ingress.Pass),
+	} {
+		before, admitted := store.Stats().Keys, 0
+		c := ann("")
+		for i := range 50 {
+			c.Next("", fmt.Append(nil, "made.up.", i), c.ReceivedAt, 10)
+			if passes(h, c) {
+				admitted++
+			}
+		}
+		if keys := store.Stats().Keys - before; admitted != 2 || keys > 3 {
+			t.Errorf("%s: %d frames of made-up types passed a limit of 2, with %d keys", name, admitted, keys)
+		}
 	}
 }
 

@@ -66,3 +66,38 @@ func TestPacerLetsGoOfAConnectionThatEnds(t *testing.T) {
 		}
 	})
 }
+
+// Of several pacers the longest wait counts, and a frame that one of them rejects has
+// no place in the line of another.
+func TestPacersInAStack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(memory.Options{})
+		pacer := func(per, most time.Duration) *limit.Limiter {
+			return limit.New(store, limit.Pacer{Burst: 1, Refill: 1, Per: per, MaxWait: most})
+		}
+		handle := ratelimit.NewAll([]ratelimit.Layer{
+			{Limiter: pacer(time.Second, time.Hour)},
+			{Limiter: pacer(3*time.Second, 3*time.Second), Key: ratelimit.Global},
+			{Limiter: pacer(4*time.Second, time.Hour)},
+		})(ingress.Pass)
+		start := time.Now()
+		for n := range 3 {
+			if err := handle(ann("x")); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start).Round(time.Millisecond); took != time.Duration(n)*4*time.Second {
+				t.Errorf("frame %d passed after %v", n, took)
+			}
+		}
+		results := make(chan error, 2)
+		for range 2 {
+			go func() { results <- handle(ann("x")) }()
+		}
+		if err := <-results; errors.CodeOf(err) != errors.ResourceExhausted || time.Since(start).Round(time.Millisecond) != 8*time.Second {
+			t.Errorf("%v after %v, want a rejection at once", err, time.Since(start))
+		}
+		if err := <-results; err != nil || time.Since(start).Round(time.Millisecond) != 12*time.Second {
+			t.Errorf("%v after %v, want no error after 12s", err, time.Since(start))
+		}
+	})
+}

@@ -6,13 +6,24 @@
 //
 // That gives every user 200 messages of each type at once and 100 a second from
 // then on, and every address the same for clients that are not authenticated.
-// Options choose another subject ([PerUser], or any [KeyFunc]), a cost other
-// than 1, and who is told.
+// Options choose another subject ([PerUser], [PerTenant], [Global] or any
+// [KeyFunc]), another cost than 1 ([Bytes]), and who is told.
 //
 // A frame that does not fit is rejected with an *errors.LimitExceeded, which the
 // router turns into what the client sees. A rejected frame costs its sender's
 // connection nothing but the decision: it is not decoded, and rejecting it
 // allocates nothing over a store that allocates nothing.
+//
+// Beyond one limit:
+//
+//   - [NewAll] charges several limits or none: a user's and their tenant's.
+//   - [NewPerConnection] keeps a limit in the connection and asks no store.
+//   - [Strikes] bans whoever is rejected too often.
+//   - [Take] charges a limit from within a handler, for a subject that only the
+//     decoded message tells, such as a room.
+//   - [NewLimits] takes its limits from [Rules]: by tenant, message type and
+//     subject, readable from JSON, replaceable at run time.
+//   - A [limit.Pacer] holds frames back instead of rejecting them.
 package ratelimit
 
 import (
@@ -53,7 +64,7 @@ type Options struct {
 
 // Limited describes a frame that did not fit.
 type Limited struct {
-	// Limiter is the limiter's name.
+	// Limiter is the limiter's name: of several, the one that bound.
 	Limiter string
 	// Cost is what the frame would have taken.
 	Cost int64
@@ -74,81 +85,43 @@ type Limited struct {
 // An error instead of a decision (UNAVAILABLE under limit.FailClosed, or the
 // connection's end) turns the frame away with that error.
 func New(limiter *limit.Limiter, options ...Options) ingress.Middleware {
-	if limiter == nil {
-		panic("ratelimit: New with a nil limiter; make one with limit.New(store, policy)")
-	}
-	m := &middleware{limiter: limiter}
-	switch len(options) {
-	case 0:
-	case 1:
-		m.Options = options[0]
-	default:
-		panic(fmt.Sprintf("ratelimit: New with %d Options; put all of them in one", len(options)))
-	}
-	if m.Key == nil {
-		m.Key = PerUserOrIPPerType
-	}
-	return func(next ingress.Handler) ingress.Handler {
-		return func(c *ingress.Context) error {
-			if err := m.admit(c); err != nil {
-				return err
-			}
-			return next(c)
-		}
-	}
+	return newStack("New", []Layer{{Limiter: limiter}}, options)
 }
 
-type middleware struct {
+// oneOf returns the options of a constructor, which takes at most one.
+func oneOf(constructor string, options []Options) Options {
+	switch len(options) {
+	case 0:
+		return Options{}
+	case 1:
+		return options[0]
+	}
+	panic(fmt.Sprintf("ratelimit: %s with %d Options; put all of them in one", constructor, len(options)))
+}
+
+// gate is what all middleware does with a frame that does not fit.
+type gate struct {
 	Options
-	limiter *limit.Limiter
 	logOnce sync.Once
 }
 
-// admit returns nil when the frame may pass.
-func (m *middleware) admit(c *ingress.Context) error {
-	cost := 1
-	if m.Cost != nil {
-		if cost = m.Cost(c); cost < 1 {
-			return m.invalidCost(c, cost)
-		}
-	}
-	d, err := m.decide(c, int64(cost))
-	if err != nil {
-		return err
-	}
-	if d.Allowed && !d.Shadowed {
-		if d.Wait > 0 && !m.Shadow {
-			return c.Hold(d.Wait)
-		}
-		return nil
-	}
-	shadow := m.Shadow || d.Shadowed
-	if m.OnLimited != nil {
-		m.OnLimited(c, Limited{Limiter: m.limiter.Name(), Cost: int64(cost), Decision: d, Shadow: shadow})
+// limited tells of a frame that does not fit, and returns the rejection.
+func (g *gate) limited(c *ingress.Context, limiter string, cost int64, d *limit.Decision) error {
+	shadow := g.Shadow || d.Shadowed
+	if g.OnLimited != nil {
+		g.OnLimited(c, Limited{Limiter: limiter, Cost: cost, Decision: *d, Shadow: shadow})
 	}
 	if shadow {
 		return nil
 	}
-	return c.Reject(errors.LimitExceeded{
-		Kind: errors.LimitRate, Observed: int64(cost), Limit: d.Limit,
+	return c.Reject(rejection(limiter, cost, d))
+}
+
+// rejection is what the router is told of a denial.
+func rejection(limiter string, cost int64, d *limit.Decision) errors.LimitExceeded {
+	return errors.LimitExceeded{
+		Kind: errors.LimitRate, Observed: cost, Limit: d.Limit,
 		RetryAfter: d.RetryAfter, Never: d.Impossible,
-		Limiter: m.limiter.Name(), Policy: d.Policy,
-	})
-}
-
-// decide asks the limiter, with a key made in a buffer that is used again.
-func (m *middleware) decide(c *ingress.Context, cost int64) (limit.Decision, error) {
-	buf := buffers.Get().(*[]byte)
-	key := m.Key(m.limiter.Key(*buf), c)
-	d, err := m.limiter.TakeKey(c.Context(), key, cost)
-	if b := key.Bytes(); b != nil {
-		*buf = b
+		Limiter: limiter, Policy: d.Policy,
 	}
-	buffers.Put(buf)
-	return d, err
 }
-
-var buffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, 256)
-	return &b
-}}

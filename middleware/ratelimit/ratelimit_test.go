@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -133,60 +132,4 @@ type brokenStore struct{}
 
 func (brokenStore) Take(context.Context, string, limit.Policy, int64) (limit.Decision, error) {
 	return limit.Decision{}, errors.New("down")
-}
-
-// A refused frame costs no memory, and neither does one that passes.
-func TestNothingIsAllocated(t *testing.T) {
-	for name, capacity := range map[string]int64{"denied": 1, "allowed": 100_000} {
-		long := func(k limit.Key, c *ingress.Context) limit.Key {
-			for range 10 {
-				k = k.Part("a part of a key that is longer than the buffers are at first")
-			}
-			return ratelimit.PerUser(k, c)
-		}
-		for _, key := range []ratelimit.KeyFunc{ratelimit.PerUser, ratelimit.PerUserPerType, ratelimit.PerUserOrIPPerType, long} {
-			h := ratelimit.New(newLimiter(capacity), ratelimit.Options{Key: key, OnLimited: func(*ingress.Context, ratelimit.Limited) {}})(ingress.Pass)
-			c := ann("chat.send")
-			h(c)
-			if n := testing.AllocsPerRun(1000, func() { h(c) }); n != 0 {
-				t.Errorf("%s: %v allocations", name, n)
-			}
-			c.Identity = ingress.Identity{}
-			c.IP = netip.MustParseAddr("2001:db8::1")
-			h(c)
-			if n := testing.AllocsPerRun(1000, func() { h(c) }); n != 0 {
-				t.Errorf("%s, not authenticated: %v allocations", name, n)
-			}
-		}
-	}
-}
-
-func TestWiringMistakesPanic(t *testing.T) {
-	for says, f := range map[string]func(){
-		"limit.New(store, policy)": func() { ratelimit.New(nil) },
-		"put all of them in one":   func() { ratelimit.New(newLimiter(1), ratelimit.Options{}, ratelimit.Options{}) },
-	} {
-		func() {
-			defer func() {
-				if text, _ := recover().(string); !strings.HasPrefix(text, "ratelimit: ") || !strings.Contains(text, says) {
-					t.Errorf("panic %q, want one that says %q", text, says)
-				}
-			}()
-			f()
-		}()
-	}
-}
-
-func BenchmarkMiddleware(b *testing.B) {
-	for name, capacity := range map[string]int64{"denied": 1, "allowed": 1e9} {
-		b.Run(name, func(b *testing.B) {
-			l := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: capacity, Refill: capacity, Per: time.Second})
-			h := ratelimit.New(l)(ingress.Pass)
-			c := ann("chat.send")
-			b.ReportAllocs()
-			for b.Loop() {
-				h(c)
-			}
-		})
-	}
 }

@@ -332,20 +332,26 @@ func TestSuiteCatches(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			var out []byte
-			var err error
-			for run := 0; err == nil; run++ {
-				if run == 20 {
-					t.Fatalf("the suite passed a broker with the fault %d times", run)
-				}
-				cmd := exec.Command(os.Args[0], "-test.run=^TestFaultyBroker$/^"+f.part+"$")
-				cmd.Env = append(os.Environ(), "PUBSUBTEST_FAULT="+f.name)
-				out, err = cmd.CombinedOutput()
-			}
-			if !strings.Contains(string(out), "rule broken: "+f.rule) {
-				t.Fatalf("the suite failed without naming the rule %q:\n%s", f.rule, out)
-			}
+			catches(t, "^TestFaultyBroker$/^"+f.part+"$", f.name, f.rule)
 		})
+	}
+}
+
+// catches runs a test with a fault in another process until it fails.
+func catches(t *testing.T, test, fault, rule string) {
+	t.Helper()
+	var out []byte
+	var err error
+	for run := 0; err == nil; run++ {
+		if run == 20 {
+			t.Fatalf("the suite passed what has the fault %d times", run)
+		}
+		cmd := exec.Command(os.Args[0], "-test.run="+test)
+		cmd.Env = append(os.Environ(), "PUBSUBTEST_FAULT="+fault)
+		out, err = cmd.CombinedOutput()
+	}
+	if !strings.Contains(string(out), "rule broken: "+rule) {
+		t.Fatalf("the suite failed without naming the rule %q:\n%s", rule, out)
 	}
 }
 
@@ -358,6 +364,163 @@ func TestFaultyBroker(t *testing.T) {
 	for _, f := range faults {
 		if f.name == name {
 			pubsubtest.Run(t, open(f))
+			return
+		}
+	}
+	t.Fatalf("no fault is called %q", name)
+}
+
+// crowd is a presence that is right: its faults make it wrong.
+type crowd struct {
+	fault presenceFault
+	mu    sync.Mutex
+	in    map[string]map[string]pubsub.Member
+}
+
+type presenceFault struct {
+	name, part, rule string
+
+	topic  func(string) string
+	member func(pubsub.Member) pubsub.Member
+	leave  func(c *crowd, topic, id string) bool // true: and nothing else
+	join   func(c *crowd, ctx context.Context, topic string, m pubsub.Member) bool
+	list   func([]pubsub.Member) []pubsub.Member
+	all    bool // takes what Check refuses
+}
+
+func (c *crowd) Join(ctx context.Context, topic string, m pubsub.Member) error {
+	if err := m.Check(); (err != nil || topic == "") && !c.fault.all {
+		return errors.Join(err, errors.New("refused"))
+	}
+	if c.fault.topic != nil {
+		topic = c.fault.topic(topic)
+	}
+	if c.fault.member != nil {
+		m = c.fault.member(m)
+	}
+	if c.fault.join != nil && c.fault.join(c, ctx, topic, m) {
+		return nil
+	}
+	c.put(topic, m)
+	return nil
+}
+
+func (c *crowd) put(topic string, m pubsub.Member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.in[topic] == nil {
+		c.in[topic] = make(map[string]pubsub.Member)
+	}
+	c.in[topic][m.ID] = m
+}
+
+func (c *crowd) Leave(topic, id string) {
+	if c.fault.topic != nil {
+		topic = c.fault.topic(topic)
+	}
+	if c.fault.leave != nil && c.fault.leave(c, topic, id) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.in[topic], id)
+}
+
+func (c *crowd) Members(_ context.Context, topic string) (list []pubsub.Member, err error) {
+	if c.fault.topic != nil {
+		topic = c.fault.topic(topic)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.in[topic] {
+		list = append(list, m)
+	}
+	if c.fault.list != nil {
+		list = c.fault.list(list)
+	}
+	return list, nil
+}
+
+func openCrowd(f presenceFault) func(*testing.T, int) []pubsub.Presence {
+	return func(_ *testing.T, n int) []pubsub.Presence {
+		c := &crowd{fault: f, in: make(map[string]map[string]pubsub.Member)}
+		all := make([]pubsub.Presence, n)
+		for i := range all {
+			all[i] = c
+		}
+		return all
+	}
+}
+
+func TestRightPresencePasses(t *testing.T) { pubsubtest.RunPresence(t, openCrowd(presenceFault{})) }
+
+var presenceFaults = []presenceFault{
+	{name: "SeenLater", part: "JoinedIsSeenEverywhere", rule: "when Join returns, Members has the member",
+		join: func(c *crowd, _ context.Context, topic string, m pubsub.Member) bool {
+			time.AfterFunc(5*time.Millisecond, func() { c.put(topic, m) })
+			return true
+		}},
+	{name: "StaysForEver", part: "LeftIsSeenNowhere", rule: "a member is in a topic until it leaves",
+		leave: func(*crowd, string, string) bool { return true }},
+	{name: "LeaveEndsTheTopic", part: "LeavingConcernsOneMember", rule: "Leave takes one member out of one topic",
+		leave: func(c *crowd, topic, _ string) bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			delete(c.in, topic)
+			return true
+		}},
+	{name: "DataLost", part: "MembersArriveUnchanged", rule: "a member is seen as it joined",
+		member: func(m pubsub.Member) pubsub.Member { m.Data = bytes.TrimSpace(m.Data); return m }},
+	{name: "UserAsText", part: "MembersArriveUnchanged", rule: "a member is seen as it joined",
+		member: func(m pubsub.Member) pubsub.Member { m.User = strings.ToValidUTF8(m.User, "?"); return m }},
+	{name: "FirstStays", part: "JoiningAgainReplaces", rule: "who joins with an ID that is there replaces it",
+		join: func(c *crowd, _ context.Context, topic string, m pubsub.Member) bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			_, there := c.in[topic][m.ID]
+			return there
+		}},
+	{name: "LeavesLate", part: "TheLastWordCounts", rule: "after joining and leaving in quick succession",
+		leave: func(c *crowd, topic, id string) bool {
+			time.AfterFunc(5*time.Millisecond, func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				delete(c.in[topic], id)
+			})
+			return true
+		}},
+	{name: "TopicsFolded", part: "TopicsAreApart", rule: "a topic's name is taken as it is", topic: strings.ToLower},
+	{name: "TakesAnything", part: "MembersAreBounded", rule: "what Member.Check refuses is no member", all: true},
+	{name: "ListCut", part: "ManyMembers", rule: "a topic holds thousands",
+		list: func(list []pubsub.Member) []pubsub.Member { return list[:min(len(list), 1000)] }},
+	{name: "ListedTwice", part: "JoinedIsSeenEverywhere", rule: "each member is there once",
+		list: func(list []pubsub.Member) []pubsub.Member { return append(list, list...) }},
+	{name: "GoesWithContext", part: "ContextIsForTheCall", rule: "a context is for the call alone",
+		join: func(c *crowd, ctx context.Context, topic string, m pubsub.Member) bool {
+			c.put(topic, m)
+			context.AfterFunc(ctx, func() { c.Leave(topic, m.ID) })
+			return true
+		}},
+}
+
+func TestPresenceSuiteCatches(t *testing.T) {
+	for _, f := range presenceFaults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			catches(t, "^TestFaultyPresence$/^"+f.part+"$", f.name, f.rule)
+		})
+	}
+}
+
+func TestFaultyPresence(t *testing.T) {
+	name := os.Getenv("PUBSUBTEST_FAULT")
+	if name == "" {
+		t.Skip("run by TestPresenceSuiteCatches")
+	}
+	pubsubtest.Patience = time.Second
+	for _, f := range presenceFaults {
+		if f.name == name {
+			pubsubtest.RunPresence(t, openCrowd(f))
 			return
 		}
 	}

@@ -1,5 +1,5 @@
 // Compare measures wskit beside its rivals on this machine, in turn and over several
-// rounds, prints the table and writes it to RESULTS.md. Run it inside bench/:
+// rounds, prints the table and writes it to its section of RESULTS.md. Run it inside bench/:
 //
 //	go run ./cmd/compare                              # about 15 minutes
 //	go run ./cmd/compare -rounds 1 -duration 500ms -out ""   # a first look
@@ -15,11 +15,11 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/wskit/wskit/bench/page"
 )
 
 // settings are the sizes of a comparison.
@@ -42,7 +42,7 @@ func main() {
 	flag.IntVar(&s.manyConns, "many", 10000, "connections for the growth figure")
 	flag.IntVar(&s.subscribers, "subscribers", 2000, "subscribers for the fan-out figure")
 	only := flag.String("only", "", "measure only the scenarios whose name matches this regular expression")
-	flag.StringVar(&s.out, "out", "RESULTS.md", "file to write the table to; empty writes none")
+	flag.StringVar(&s.out, "out", "RESULTS.md", "file to write the section to; empty writes none")
 	flag.Parse()
 
 	var err error
@@ -81,7 +81,7 @@ func run(ctx context.Context, s settings) error {
 	if s.out == "" {
 		return nil
 	}
-	return os.WriteFile(s.out, []byte(resultsPage(text, contenders, s)), 0o644)
+	return page.Write(s.out, "Servers", section(text, contenders, s))
 }
 
 // measureAll finishes one scenario before the next, and within it lets the servers
@@ -111,20 +111,4 @@ func measureAll(ctx context.Context, s settings, contenders []contender, table *
 		}
 	}
 	return nil
-}
-
-// commandLine is the command as a reader can repeat it, whatever built this binary.
-func commandLine() string {
-	command := "go run ./cmd/compare"
-	flag.Visit(func(f *flag.Flag) {
-		value := f.Value.String()
-		if f.Name == "out" {
-			value = filepath.Base(value)
-		}
-		if strings.ContainsAny(value, " |()*?$") {
-			value = "'" + value + "'"
-		}
-		command += " -" + f.Name + " " + value
-	})
-	return command
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/wskit/wskit/bench/page"
 )
 
 // rowID names one figure of the table.
@@ -101,22 +103,8 @@ func (f figures) String() string {
 	var parts []string
 	for _, r := range rows {
 		if value, ok := f[r.id]; ok {
-			parts = append(parts, fmt.Sprintf("%s %s", r.id, number(value)))
+			parts = append(parts, fmt.Sprintf("%s %s", r.id, page.Number(value)))
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// number shows three significant digits, and large numbers in thousands.
-func number(v float64) string {
-	switch {
-	case v >= 10_000:
-		return fmt.Sprintf("%.0fk", v/1000)
-	case v >= 100:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 10:
-		return fmt.Sprintf("%.1f", v)
-	default:
-		return fmt.Sprintf("%.2f", v)
-	}
 }

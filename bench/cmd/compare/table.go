@@ -3,7 +3,8 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/wskit/wskit/bench/page"
 )
 
 // table gathers the figures of all rounds.
@@ -72,7 +73,7 @@ func (t *table) render() string {
 			lines = append(lines, t.line(r))
 		}
 	}
-	text := markdown(lines)
+	text := page.Table(lines)
 	for _, note := range t.notes {
 		text += "\n- " + note
 	}
@@ -84,7 +85,7 @@ func (t *table) line(r row) []string {
 	for _, c := range t.contenders {
 		cell := "–"
 		if value, ok := t.median(r.id, c.name); ok {
-			cell = number(value)
+			cell = page.Number(value)
 		}
 		cells = append(cells, cell)
 	}
@@ -92,7 +93,7 @@ func (t *table) line(r row) []string {
 	best, haveBest := t.bestRival(r)
 	ratio := "–"
 	if haveMine && haveBest && best > 0 {
-		ratio = number(mine / best)
+		ratio = page.Number(mine / best)
 	}
 	met := ""
 	if r.target != nil && haveMine && (haveBest || !r.target.ofRatio) {
@@ -106,28 +107,4 @@ func (t *table) line(r row) []string {
 		}
 	}
 	return append(cells, ratio, r.targetText(), met)
-}
-
-// markdown pads the cells so that the columns line up.
-func markdown(lines [][]string) string {
-	widths := make([]int, len(lines[0]))
-	for _, cells := range lines {
-		for i, cell := range cells {
-			widths[i] = max(widths[i], len([]rune(cell)))
-		}
-	}
-	rule := make([]string, len(widths))
-	for i, width := range widths {
-		rule[i] = strings.Repeat("-", width)
-	}
-	lines = slices.Insert(slices.Clone(lines), 1, rule)
-
-	var b strings.Builder
-	for _, cells := range lines {
-		for i, cell := range cells {
-			fmt.Fprintf(&b, "| %s%s ", cell, strings.Repeat(" ", widths[i]-len([]rune(cell))))
-		}
-		b.WriteString("|\n")
-	}
-	return b.String()
 }

@@ -117,15 +117,17 @@ func (s *Stream) answerPing() {
 // batchBytes is how much is queued in the course of a batch before it is sent.
 const batchBytes = 64 << 10
 
-// HoldBack is to be called between the messages of a batch. It sends what is
-// queued when that is much, and blocks while the client has more answers coming
-// than half of what may be queued for it: the client is not read on, and feels the
-// back-pressure of TCP, instead of being disconnected as too slow.
-func (s *Stream) HoldBack() {
+// Crowded reports whether [Stream.HoldBack] has anything to do.
+func (s *Stream) Crowded() bool {
 	queued := s.Out.Queued()
-	if queued < batchBytes && queued < s.Out.limit/2 {
-		return
-	}
+	return queued >= batchBytes || queued >= s.Out.limit/2
+}
+
+// HoldBack is to be called between the messages of a batch when much is queued. It
+// sends that, and blocks while the client has more answers coming than half of what
+// may be queued for it: the client is not read on, and feels the back-pressure of
+// TCP, instead of being disconnected as too slow.
+func (s *Stream) HoldBack() {
 	s.flush()
 	s.held.Store(true)
 	s.Out.waitBelow(max(1, s.Out.limit/2))
@@ -223,6 +225,8 @@ func (s *Stream) Next() (payload []byte, found Found) {
 		unmask(payload, h.mask)
 		switch h.b0 {
 		case finBit | opText, finBit | opBinary:
+			// How long the message will take is not known. A pong is not to wait.
+			s.answerPing()
 			return payload, Message
 		case finBit | opPing:
 			// One pong answers all the pings in hand (RFC 6455, 5.5.3), so a

@@ -32,3 +32,30 @@ func TestServerComesAndGoes(t *testing.T) {
 		t.Errorf("EXISTS a is %v after the server was killed", n)
 	}
 }
+
+func TestClusterMovesSlots(t *testing.T) {
+	c := StartCluster(t, 3)
+	client := c.Client()
+	defer client.Close()
+	if err := client.Set(t.Context(), "{a}1", "1", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	slot := int(c.Nodes[0].Do("CLUSTER", "KEYSLOT", "a").(int64))
+	to := (c.Owner(slot) + 1) % 3
+	c.Move(slot, to, func() {})
+	if got := c.Owner(slot); got != to {
+		t.Errorf("the slot is at node %d", got)
+	}
+	if got := client.Get(t.Context(), "{a}1").Val(); got != "1" {
+		t.Errorf("the key is %q after it moved", got)
+	}
+}
+
+func TestSentinelFailsOver(t *testing.T) {
+	s := StartSentinel(t)
+	s.Master.Kill()
+	Eventually(t, "the replica is master", func() bool {
+		role, _ := s.Replica.Do("ROLE").([]any)
+		return len(role) > 0 && role[0] == "master"
+	})
+}

@@ -1,0 +1,237 @@
+package cfdo
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/denial"
+)
+
+type operation uint8
+
+const (
+	opTake operation = iota // of one key or of several, each by itself
+	opPeek
+	opRefund
+	opReset
+	opAll
+)
+
+// A call is what one caller asks, and the answers.
+type call struct {
+	op    operation
+	asks  []ask
+	taken limit.Decision // to be refunded
+	bound int
+}
+
+// An ask is about one key.
+type ask struct {
+	key, tenant string
+	plan        *limit.Plan
+	cost        int64
+	question    denial.Question
+
+	answer limit.Decision
+	words  []int64 // the state that the decision left
+	told   bool    // that state is complete
+}
+
+// begin empties a call, and keeps its room.
+func (c *call) begin(op operation) {
+	c.op, c.asks, c.taken, c.bound = op, c.asks[:0], limit.Decision{}, 0
+}
+
+// add appends an ask. What it returns is valid until the next one is added.
+func (c *call) add(s *Store, key string, plan *limit.Plan, cost int64) *ask {
+	var room []int64
+	if n := len(c.asks); n < cap(c.asks) {
+		room = c.asks[:n+1][n].words
+	}
+	a := ask{key: key, plan: plan, cost: cost, words: room[:0]}
+	if s.tenant != nil {
+		a.tenant = s.tenant(key)
+	}
+	c.asks = append(c.asks, a)
+	return &c.asks[len(c.asks)-1]
+}
+
+// What the Worker takes at most: see worker/src/request.js.
+const (
+	maxKey    = 1024
+	maxTenant = 256
+	maxAsks   = 1000
+	maxBody   = 1 << 20
+	// fullBody is where a body takes no more calls: 64 asks of long keys have room
+	// behind it.
+	fullBody = maxBody / 2
+	maxCost  = 1<<53 - 1
+)
+
+// A body is a request as it is written: the calls and, once each, their policies.
+type body struct {
+	buf   []byte
+	plans []*limit.Plan
+	calls int // in the buffer; a call of several takes is as many
+	asks  int
+}
+
+// fits reports whether there is room for another call.
+func (b *body) fits(c *call) bool {
+	return b.asks+len(c.asks) <= maxAsks && len(b.buf) < fullBody
+}
+
+// add writes a call.
+func (b *body) add(c *call) {
+	if c.op != opAll {
+		for i := range c.asks {
+			b.begin(c.op)
+			b.ask(&c.asks[i])
+			switch c.op {
+			case opTake, opPeek:
+				b.field("cost", min(c.asks[i].cost, maxCost))
+			case opRefund:
+				b.buf = append(b.buf, `,"taken":{"charged":`...)
+				b.buf = strconv.AppendInt(b.buf, min(c.taken.Charged, maxCost), 10)
+				b.field("at", c.taken.At)
+				b.field("resetAfter", c.taken.ResetAfter.Microseconds())
+				b.buf = append(b.buf, '}')
+			}
+			b.buf = append(b.buf, '}')
+		}
+		return
+	}
+	b.begin(c.op)
+	b.buf = append(b.buf, `,"asks":[`...)
+	for i := range c.asks {
+		if i > 0 {
+			b.buf = append(b.buf, ',')
+		}
+		b.buf = append(b.buf, '{')
+		b.ask(&c.asks[i])
+		b.field("cost", min(c.asks[i].cost, maxCost))
+		b.buf = append(b.buf, '}')
+	}
+	b.buf = append(b.buf, "]}"...)
+}
+
+var opNames = [...]string{opTake: "take", opPeek: "peek", opRefund: "refund", opReset: "reset", opAll: "all"}
+
+func (b *body) begin(op operation) {
+	if b.calls++; b.calls == 1 {
+		b.buf = append(b.buf, `{"calls":[`...)
+	} else {
+		b.buf = append(b.buf, ',')
+	}
+	b.buf = append(b.buf, `{"op":"`...)
+	b.buf = append(b.buf, opNames[op]...)
+	b.buf = append(b.buf, '"')
+}
+
+// ask writes who is asked about under which policy, after a brace or a field.
+func (b *body) ask(a *ask) {
+	b.asks++
+	if b.buf[len(b.buf)-1] != '{' {
+		b.buf = append(b.buf, ',')
+	}
+	b.buf = append(b.buf, `"key":`...)
+	b.buf = appendText(b.buf, a.key, maxKey)
+	if a.tenant != "" {
+		b.buf = append(b.buf, `,"tenant":`...)
+		b.buf = appendText(b.buf, a.tenant, maxTenant)
+	}
+	b.field("policy", int64(b.plan(a.plan)))
+}
+
+func (b *body) field(name string, n int64) {
+	b.buf = append(b.buf, `,"`...)
+	b.buf = append(b.buf, name...)
+	b.buf = append(b.buf, `":`...)
+	b.buf = strconv.AppendInt(b.buf, n, 10)
+}
+
+// plan is the number of a policy. Limiters pass the same few plans again and
+// again.
+func (b *body) plan(p *limit.Plan) int {
+	for i, known := range b.plans {
+		if known == p {
+			return i
+		}
+	}
+	b.plans = append(b.plans, p)
+	return len(b.plans) - 1
+}
+
+// end writes the policies, and with them the end.
+func (b *body) end() []byte {
+	b.buf = append(b.buf, `],"policies":[`...)
+	for i, p := range b.plans {
+		if i > 0 {
+			b.buf = append(b.buf, ',')
+		}
+		b.buf = appendPlan(b.buf, p)
+	}
+	return append(b.buf, "]}"...)
+}
+
+// appendPlan writes a policy in the form of limit/testdata/vectors.schema.json.
+func appendPlan(dst []byte, p *limit.Plan) []byte {
+	parts := p.Parts()
+	if len(parts) == 1 {
+		return appendPolicy(dst, parts[0].Policy())
+	}
+	dst = append(dst, `{"kind":"all","parts":[`...)
+	for i, part := range parts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendPolicy(dst, part.Policy())
+	}
+	return append(dst, "]}"...)
+}
+
+func appendPolicy(dst []byte, policy limit.Policy) []byte {
+	switch p := policy.(type) {
+	case limit.TokenBucket:
+		return fmt.Appendf(dst, `{"kind":"token_bucket","capacity":%d,"refill":%d,"per":%d}`, p.Capacity, p.Refill, p.Per.Microseconds())
+	case limit.Pacer:
+		return fmt.Appendf(dst, `{"kind":"pacer","burst":%d,"refill":%d,"per":%d,"maxWait":%d}`,
+			p.Burst, p.Refill, p.Per.Microseconds(), p.MaxWait.Microseconds())
+	case limit.FixedWindow:
+		return fmt.Appendf(dst, `{"kind":"fixed_window","limit":%d,"window":%d}`, p.Limit, p.Window.Microseconds())
+	case limit.SlidingWindow:
+		return fmt.Appendf(dst, `{"kind":"sliding_window","limit":%d,"window":%d,"buckets":%d}`, p.Limit, p.Window.Microseconds(), p.Buckets)
+	case limit.SlidingLog:
+		return fmt.Appendf(dst, `{"kind":"sliding_log","limit":%d,"window":%d}`, p.Limit, p.Window.Microseconds())
+	default:
+		panic("cfdo: no such policy: " + policy.String()) // the set is closed
+	}
+}
+
+// appendText writes bytes as a JSON string of as many characters, each U+00XX, so
+// that different bytes are different texts, valid UTF-8 or not. What is too long
+// is written as its hash.
+func appendText(dst []byte, text string, most int) []byte {
+	if len(text) > most {
+		sum := sha256.Sum256([]byte(text))
+		dst = append(dst, `"%h`...)
+		dst = hex.AppendEncode(dst, sum[:])
+		return append(dst, '"')
+	}
+	dst = append(dst, '"')
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"', c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ' || c >= 0x7f:
+			const digits = "0123456789abcdef"
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}

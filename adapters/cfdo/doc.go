@@ -1,0 +1,29 @@
+// Package cfdo keeps limits in Cloudflare Durable Objects, so that several
+// processes share them without a server of their own to run.
+//
+// The state lives in the objects of a Worker, which is in the folder worker;
+// README.md says how to deploy it. It decides with the arithmetic of package
+// limit, in one atomic step per object. This package is its client:
+//
+//	store, err := cfdo.Open("https://wskit-limits.example.workers.dev", os.Getenv("LIMITS_SECRET"), cfdo.Options{})
+//	…
+//	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second},
+//		limit.Options{Name: "messages", Timeout: 250 * time.Millisecond})
+//
+// # What it does beyond asking
+//
+// Concurrent calls share requests, and a lone call waits for nobody (see package
+// limit/combine). A denial is remembered by the state it was made from (see
+// package limit/denial), so a flood of refused costs makes no requests. A request
+// that may have been charged is never sent again.
+//
+// # One object is one step
+//
+// The keys are spread over objects, 128 of them unless the Worker is told
+// otherwise, and each of [Options].Tenant has objects of its own. An object
+// handles one call after the other, by its own clock: what is asked of keys in
+// different objects at once, by [Store.TakeMany], is answered at instants that
+// differ a little. [Store.TakeAll] can charge all or none within one object only
+// and answers errors.ErrUnsupported where the keys lie in several; give what
+// belongs together one tenant.
+package cfdo

@@ -1,0 +1,236 @@
+package cfdo
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/combine"
+	"github.com/wskit/wskit/limit/denial"
+)
+
+// Options of a [Store]. The zero value is ready to use.
+type Options struct {
+	// Tenant says which tenant a key belongs to; "" means none. Each tenant has
+	// objects of its own, so that neither its load nor its state touches
+	// another's. nil means that no key belongs to one. It must always say the same
+	// of a key, and everywhere: [PartAfter] and [KeyPart] read it from the key.
+	Tenant func(key string) string
+
+	// Timeout bounds a request, whatever the deadlines of its callers; 0 means 2 s,
+	// negative is an error.
+	Timeout time.Duration
+
+	// Requests is how many requests are on their way at a time at most; 0 means 2,
+	// negative is an error. Calls that come while all are share the next one.
+	Requests int
+
+	// Remember is how long a denial may be answered without asking again, which
+	// bounds for how long a refund or a reset through another process goes
+	// unnoticed; 0 means 10 s, negative that nothing is remembered.
+	Remember time.Duration
+
+	// InsecureHTTP allows a plain http URL that is not of this machine. Whoever
+	// can listen then reads the secret.
+	InsecureHTTP bool
+
+	// Transport makes the requests; nil means one that is tuned for this: it keeps
+	// connections for less long than the server does and never sends a request
+	// twice.
+	Transport http.RoundTripper
+}
+
+const (
+	defaultTimeout  = 2 * time.Second
+	defaultRequests = 2
+	// maxBatch is how many calls share a request at most.
+	maxBatch = 512
+	// tick is in what steps the clock of Workers counts.
+	tick = time.Millisecond
+)
+
+// Store is a [limit.Store] whose state lives in Durable Objects. All its methods
+// may be used by any number of goroutines.
+type Store struct {
+	url       string
+	bearer    string
+	tenant    func(string) string
+	timeout   time.Duration
+	client    *http.Client
+	trips     *combine.Combiner[call]
+	denials   *denial.Memory // nil when nothing is remembered
+	tick      time.Duration
+	requests  atomic.Int64
+	asks      atomic.Int64
+	retries   atomic.Int64
+	transport *http.Transport // ours, to be closed
+}
+
+var (
+	_ limit.BytesStore = (*Store)(nil)
+	_ limit.Peeker     = (*Store)(nil)
+	_ limit.Refunder   = (*Store)(nil)
+	_ limit.Resetter   = (*Store)(nil)
+	_ limit.ManyTaker  = (*Store)(nil)
+	_ limit.AllTaker   = (*Store)(nil)
+)
+
+// Open returns a store that asks the Worker at a URL, such as
+// "https://wskit-limits.example.workers.dev", with the secret that the Worker was
+// given. It connects when it is first used. The error says which argument is wrong
+// and what would be right.
+func Open(url, secret string, o Options) (*Store, error) {
+	return open(url, secret, o, tick, nil)
+}
+
+// open is Open with a clock for tests: what it counts in, and the time in
+// microseconds.
+func open(url, secret string, o Options, tick time.Duration, now func() int64) (*Store, error) {
+	endpoint, err := checkURL(url, o.InsecureHTTP)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSecret(secret); err != nil {
+		return nil, err
+	}
+	if o.Timeout < 0 || o.Requests < 0 {
+		return nil, fmt.Errorf("cfdo: Options{Timeout: %v, Requests: %d}: leave what is negative 0 for the default", o.Timeout, o.Requests)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Requests == 0 {
+		o.Requests = defaultRequests
+	}
+	s := &Store{url: endpoint, bearer: "Bearer " + secret, tenant: o.Tenant, timeout: o.Timeout, tick: tick}
+	if o.Transport == nil {
+		s.transport = newTransport(o.Requests)
+		o.Transport = s.transport
+	}
+	s.client = &http.Client{Transport: o.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // elsewhere nobody may have the secret
+	}}
+	if o.Remember >= 0 {
+		s.denials = denial.New(denial.Options{MaxAge: o.Remember, Granularity: tick, Now: now})
+	}
+	s.trips = combine.New(s.send, combine.Options{Trips: o.Requests, Batch: maxBatch, OnCaller: true})
+	return s, nil
+}
+
+// Close closes the connections that are idle. It ends no call.
+func (s *Store) Close() error {
+	if s.transport != nil {
+		s.transport.CloseIdleConnections()
+	}
+	return nil
+}
+
+// Take implements [limit.Store].
+func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+	plan, err := check(policy, cost)
+	if err != nil {
+		return d, err
+	}
+	var q denial.Question
+	if s.denials != nil {
+		var denied bool
+		if q, denied = s.denials.AskString(&d, key, plan, cost); denied {
+			s.laterByTick(&d)
+			return d, nil
+		}
+	}
+	return s.take(ctx, q, key, plan, cost)
+}
+
+// TakeBytes implements [limit.BytesStore].
+func (s *Store) TakeBytes(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+	plan, err := check(policy, cost)
+	if err != nil {
+		return d, err
+	}
+	q, denied := s.remembered(&d, key, plan, cost)
+	if denied {
+		return d, nil
+	}
+	return s.take(ctx, q, string(key), plan, cost)
+}
+
+// remembered answers a cost that is remembered to be denied.
+func (s *Store) remembered(d *limit.Decision, key []byte, plan *limit.Plan, cost int64) (q denial.Question, denied bool) {
+	if s.denials == nil {
+		return q, false
+	}
+	if q, denied = s.denials.Ask(d, key, plan, cost); denied {
+		s.laterByTick(d)
+	}
+	return q, denied
+}
+
+// take asks the Worker.
+func (s *Store) take(ctx context.Context, q denial.Question, key string, plan *limit.Plan, cost int64) (d limit.Decision, err error) {
+	it := s.trips.Item()
+	it.Value.begin(opTake)
+	a := it.Value.add(s, key, plan, cost)
+	a.question = q
+	if err := s.trips.Do(ctx, it); err != nil {
+		return d, err
+	}
+	s.settle(a)
+	d = a.answer
+	s.trips.Free(it)
+	return d, nil
+}
+
+func check(policy limit.Policy, cost int64) (*limit.Plan, error) {
+	if err := limit.CheckCost(cost); err != nil {
+		return nil, err
+	}
+	return limit.Compile(policy)
+}
+
+// settle learns from an answer of the Worker, whose clock counts in ticks:
+// nothing changes for it between two of them, so that is when a wait ends.
+func (s *Store) settle(a *ask) {
+	switch {
+	case a.told:
+		a.question.Learn(&a.answer, a.words)
+	case s.denials != nil: // what is remembered is not all that was used
+		s.denials.Forget(a.key, a.plan)
+	}
+	a.answer.RetryAfter = roundUp(a.answer.RetryAfter, s.tick)
+}
+
+// laterByTick does the same for an answer from memory, which is reckoned to the
+// microsecond from an instant that the Worker had rounded down.
+func (s *Store) laterByTick(d *limit.Decision) {
+	if d.RetryAfter > 0 {
+		d.RetryAfter = roundUp(d.RetryAfter+s.tick-time.Microsecond, s.tick)
+	}
+}
+
+func roundUp(d, step time.Duration) time.Duration {
+	return (d + step - 1) / step * step
+}
+
+// Stats are figures of a [Store] since it was opened.
+type Stats struct {
+	// Requests is how many requests were sent, and Asks how many costs and
+	// operations they held.
+	Requests, Asks int64
+	// Retries is how many of them were sent again because there was no connection.
+	Retries int64
+	// Remembered is how many costs were denied from memory.
+	Remembered int64
+}
+
+// Stats returns the figures of the store.
+func (s *Store) Stats() Stats {
+	st := Stats{Requests: s.requests.Load(), Asks: s.asks.Load(), Retries: s.retries.Load()}
+	if s.denials != nil {
+		st.Remembered = s.denials.Stats().Hits
+	}
+	return st
+}

@@ -1,0 +1,74 @@
+package cfdo_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/wskit/wskit/adapters/cfdo"
+	"github.com/wskit/wskit/adapters/cfdo/internal/workerdtest"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/limittest"
+)
+
+var ctx = context.Background()
+
+// clocked tells the Worker of the test what the time is.
+type clocked struct {
+	clock *limittest.Clock
+	http.RoundTripper
+}
+
+func (c clocked) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-Test-Now", strconv.FormatInt(c.clock.Now(), 10))
+	return c.RoundTripper.RoundTrip(r)
+}
+
+func openStore(t testing.TB, url string, o cfdo.Options) *cfdo.Store {
+	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = patience
+	}
+	s, err := cfdo.Open(url, workerdtest.Secret, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// openAt opens a store that goes by a clock, all of it in one object.
+func openAt(t testing.TB, url string, clock *limittest.Clock) *cfdo.Store {
+	t.Helper()
+	tenant := fmt.Sprint("test-", tenants.Add(1))
+	s, err := cfdo.OpenAt(url, workerdtest.Secret, cfdo.Options{
+		Tenant: func(string) string { return tenant }, Timeout: patience, Transport: clocked{clock, http.DefaultTransport},
+	}, clock.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var tenants atomic.Int64
+
+func TestStore(t *testing.T) {
+	w := workerdtest.Start(t, workerdtest.Config{})
+	limittest.Run(t, func(t *testing.T) limittest.Subject {
+		clock := limittest.NewClock()
+		return limittest.Subject{Store: openAt(t, w.URL, clock), Clock: clock, Steps: 20}
+	})
+}
+
+func take(t testing.TB, s limit.Store, key string, p limit.Policy, cost int64) limit.Decision {
+	t.Helper()
+	d, err := s.Take(ctx, key, p, cost)
+	if err != nil {
+		t.Fatalf("Take of %q: %v", key, err)
+	}
+	return d
+}

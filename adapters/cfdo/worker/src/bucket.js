@@ -1,0 +1,85 @@
+import { TOLERANCE, ceilDiv, floorDiv } from "./exact.js";
+
+// Bucket is a token bucket, or a pacer when a part of it is a queue. See
+// limit/tokenbucket.go and limit/pacer.go for the arithmetic.
+//
+// State: [t, f], full again at t + f/q µs, 0 ≤ f < q.
+export class Bucket {
+  // p units are worth one token, q units pass in a microsecond, and count tokens
+  // and queue units fit in.
+  constructor(p, q, count, queue) {
+    this.shape = "b";
+    this.p = p;
+    this.q = q;
+    this.full = count * p + queue;
+    this.queue = queue;
+    this.limit = queue > 0 ? floorDiv(this.full, p) : count;
+    this.horizon = ceilDiv(this.full, q) + TOLERANCE;
+  }
+
+  empty() {
+    return [0, 0];
+  }
+
+  look([t, f], now) {
+    if (f >= this.q) {
+      f = this.q - 1; // written under another rate: keep it under the next microsecond
+    }
+    if (now > t || (now === t && f === 0)) {
+      return { used: 0, healed: false };
+    }
+    if (t - now > this.horizon) {
+      return { used: this.full, healed: true };
+    }
+    return { used: (t - now) * this.q + f, healed: false };
+  }
+
+  fits(view, cost) {
+    return cost <= this.limit && cost * this.p <= this.full - view.used;
+  }
+
+  write(view, state, now, cost) {
+    view.used += cost * this.p;
+    return [now + floorDiv(view.used, this.q), view.used % this.q];
+  }
+
+  answer(view, state, now, cost, charged) {
+    const answer = {
+      limit: this.limit,
+      remaining: view.used < this.full ? floorDiv(this.full - view.used, this.p) : 0,
+      retryAfter: 0,
+      wait: 0,
+      resetAfter: ceilDiv(view.used, this.q),
+      impossible: false,
+    };
+    if (!view.fits) {
+      if (cost > this.limit) {
+        answer.impossible = true;
+      } else {
+        answer.retryAfter = ceilDiv(view.used + cost * this.p - this.full, this.q);
+      }
+    } else if (this.queue > 0) {
+      const ahead = view.used - (this.full - this.queue) + (charged ? 0 : cost * this.p);
+      answer.wait = ahead > 0 ? ceilDiv(ahead, this.q) : 0;
+    }
+    return answer;
+  }
+
+  // refund takes back what is still owed of a charge made at the instant at and
+  // paid off at until at the latest. What has been paid off has flowed in already.
+  refund(view, state, now, cost, at, until) {
+    until = Math.min(until, at + ceilDiv(this.full, this.q));
+    if (until <= now) {
+      return null;
+    }
+    let back = this.full;
+    if (until - now < this.horizon) {
+      back = Math.min(back, (until - now) * this.q);
+    }
+    if (cost <= this.limit) {
+      back = Math.min(back, cost * this.p);
+    }
+    view.used -= Math.min(back, view.used);
+    return this.write(view, state, now, 0);
+  }
+}

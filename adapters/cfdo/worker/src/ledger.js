@@ -1,0 +1,142 @@
+import { compile } from "./policy.js";
+import { binds } from "./plan.js";
+
+// MAX_TOLD is the longest state that comes with a decision that allowed.
+const MAX_TOLD = 16;
+
+// Ledger answers calls, in order, at one instant, on states that it reads through
+// a function and remembers until they are all written at once.
+export class Ledger {
+  // read returns the state of a row, or null.
+  constructor(read, now, policies) {
+    this.read = read;
+    this.now = now;
+    this.policies = policies;
+    this.plans = [];
+    this.states = new Map();
+    this.writes = new Map(); // row → { state, full }; null deletes it
+  }
+
+  answer(call) {
+    switch (call.op) {
+      case "take":
+        return this.encode(call, this.decide(call, true));
+      case "peek":
+        return this.encode(call, this.peek(call));
+      case "refund":
+        return this.refund(call);
+      case "reset":
+        return this.reset(call);
+      case "all":
+        return this.all(call.asks);
+    }
+    throw new TypeError(`no operation ${call.op}`);
+  }
+
+  plan({ policy }) {
+    return (this.plans[policy] ??= compile(this.policies[policy]));
+  }
+
+  // row names the row of a key. State of another shape is another row; no shape
+  // contains a space.
+  row(ask) {
+    return `${this.plan(ask).shape} ${ask.key}`;
+  }
+
+  state(row) {
+    let state = this.states.get(row);
+    if (state === undefined) {
+      state = this.read(row);
+      this.states.set(row, state);
+    }
+    return state;
+  }
+
+  keep(row, { next, full }) {
+    if (next !== null) {
+      this.states.set(row, next);
+      this.writes.set(row, { state: next, full });
+    }
+  }
+
+  decide(ask, charge) {
+    const row = this.row(ask);
+    const result = this.plan(ask).decide(this.state(row), this.now, ask.cost, charge);
+    this.keep(row, result);
+    return result.decision;
+  }
+
+  peek(ask) {
+    return this.plan(ask).decide(this.state(this.row(ask)), this.now, ask.cost, false).decision;
+  }
+
+  refund(call) {
+    const row = this.row(call);
+    this.keep(row, this.plan(call).refund(this.state(row), this.now, call.taken));
+    return [];
+  }
+
+  reset(call) {
+    const row = this.row(call);
+    if (this.state(row) !== null) {
+      this.states.set(row, null);
+      this.writes.set(row, null);
+    }
+    return [];
+  }
+
+  // all charges every ask or none, as limit.TakeAll does.
+  all(asks) {
+    const states = new Map(this.states);
+    const writes = new Map(this.writes);
+    const answers = [];
+    for (const ask of asks) {
+      const decision = this.decide(ask, true);
+      answers.push(decision);
+      if (!decision.allowed) {
+        this.states = states;
+        this.writes = writes;
+        return this.explain(asks, answers);
+      }
+    }
+    return [binding(answers), ...answers.map((decision, i) => this.encode(asks[i], decision))];
+  }
+
+  // explain answers all asks as if each were alone and nothing were charged; the
+  // one that was denied, the last of answers, keeps its answer, for it may have
+  // been denied because of those before it.
+  explain(asks, answers) {
+    const denied = answers.length - 1;
+    asks.forEach((ask, i) => {
+      const decision = this.decide(ask, false); // for what has to be healed
+      if (i !== denied) {
+        answers[i] = decision;
+      }
+    });
+    const none = { allowed: false, wait: 0 };
+    return [binding(answers), ...answers.map((decision, i) => this.encode(asks[i], { ...decision, ...none }))];
+  }
+
+  // encode writes a decision as a list, for it is what travels most: nine numbers
+  // and the state it left, of which a caller that is denied can tell itself for
+  // how long it will be. A long state is spared those who were not.
+  encode(ask, d) {
+    const answer = [
+      d.allowed ? 1 : 0,
+      d.impossible ? 1 : 0,
+      d.limit,
+      d.remaining,
+      d.retryAfter,
+      d.wait,
+      d.resetAfter,
+      d.at,
+      d.part,
+    ];
+    const state = this.state(this.row(ask))?.flat() ?? [];
+    return d.allowed && state.length > MAX_TOLD ? answer : answer.concat(state);
+  }
+}
+
+function binding(answers) {
+  return answers.reduce((bound, answer, i) => (binds(answer, answers[bound]) ? i : bound), 0);
+}

@@ -1,0 +1,96 @@
+// Plan is a policy made ready: one limit, or several that are charged together.
+// Its methods are those of limit.Plan, as pure functions: state is a list with
+// the state of each part, and null means that nothing has been used.
+export class Plan {
+  constructor(parts) {
+    this.parts = parts;
+    this.shape = parts.map((part) => part.shape).join("+");
+  }
+
+  // decide says whether cost fits at now and, with charge, charges it when it
+  // does. next is the state to keep until the instant full, or null when there is
+  // nothing to write: that is every denial, unless the clock was set back.
+  decide(state, now, cost, charge) {
+    const before = this.complete(state);
+    const views = this.look(before, now, cost);
+    const fits = views.every((view) => view.fits);
+    const charged = charge && fits;
+    const healed = views.some((view) => view.healed);
+    const after =
+      charged || healed
+        ? this.parts.map((part, i) =>
+            charged || views[i].healed ? part.write(views[i], before[i], now, charged ? cost : 0) : before[i],
+          )
+        : before;
+    const decision = this.answer(views, after, now, cost, charged);
+    if (after === before) {
+      return { decision, next: null, full: 0 };
+    }
+    return { decision, next: after, full: now + decision.resetAfter };
+  }
+
+  // refund gives back what taken has charged and what of it still counts.
+  refund(state, now, taken) {
+    if (state === null) {
+      return { next: null, full: 0 };
+    }
+    const until = taken.at + taken.resetAfter;
+    let wrote = false;
+    const next = this.look(state, now, 1).map((view, i) => {
+      const part = this.parts[i];
+      const changed = view.healed
+        ? part.write(view, state[i], now, 0)
+        : view.used === 0
+          ? null
+          : part.refund(view, state[i], now, taken.charged, taken.at, until);
+      wrote ||= changed !== null;
+      return changed ?? state[i];
+    });
+    if (!wrote) {
+      return { next: null, full: 0 };
+    }
+    return { next, full: now + this.answer(this.look(next, now, 1), next, now, 1, false).resetAfter };
+  }
+
+  complete(state) {
+    return state ?? this.parts.map((part) => part.empty());
+  }
+
+  look(state, now, cost) {
+    return this.parts.map((part, i) => {
+      const view = part.look(state[i], now);
+      view.fits = part.fits(view, cost);
+      return view;
+    });
+  }
+
+  // answer is that of the part that bound. Its index stands for its name.
+  answer(views, state, now, cost, charged) {
+    let bound = null;
+    let resetAfter = 0;
+    let wait = 0;
+    this.parts.forEach((part, i) => {
+      const one = part.answer(views[i], state[i], now, cost, charged);
+      one.allowed = views[i].fits;
+      one.part = i;
+      resetAfter = Math.max(resetAfter, one.resetAfter);
+      wait = Math.max(wait, one.wait);
+      if (bound === null || binds(one, bound)) {
+        bound = one;
+      }
+    });
+    return { ...bound, resetAfter, wait: bound.allowed ? wait : 0, at: now, charged: charged ? cost : 0 };
+  }
+}
+
+// binds reports whether a rather than b is the limit to name. Of equals it is
+// the one named first.
+export function binds(a, b) {
+  if (a.impossible !== b.impossible) {
+    return a.impossible;
+  }
+  if (a.allowed !== b.allowed) {
+    return b.allowed;
+  }
+  return a.allowed ? a.remaining < b.remaining : a.retryAfter > b.retryAfter;
+}

@@ -1,0 +1,128 @@
+import { MAX_NUMBER } from "./exact.js";
+import { Invalid, record, whole } from "./invalid.js";
+import { compile } from "./policy.js";
+
+// What one request may hold at most.
+export const MAX_BODY = 1 << 20; // bytes
+export const MAX_ASKS = 1000; // asks, those within an "all" included: each may be for an object of its own
+export const MAX_TOGETHER = 64; // asks within one "all": limit.MaxAsks
+export const MAX_POLICIES = MAX_ASKS;
+export const MAX_KEY = 1024; // characters
+export const MAX_TENANT = 256; // characters
+const MAX_INSTANT = 2 ** 52;
+
+// readJSON reads a body of at most MAX_BODY bytes, whatever the headers say of
+// its length.
+export async function readJSON(request) {
+  if (!(request.headers.get("content-type") ?? "").toLowerCase().startsWith("application/json")) {
+    throw new Invalid("the content type must be application/json", 415);
+  }
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let size = 0;
+  let text = "";
+  try {
+    for await (const chunk of request.body ?? []) {
+      size += chunk.byteLength;
+      if (size > MAX_BODY) {
+        throw new Invalid(`the body must have at most ${MAX_BODY} bytes`, 413);
+      }
+      text += decoder.decode(chunk, { stream: true });
+    }
+    return JSON.parse(text + decoder.decode());
+  } catch (err) {
+    if (err instanceof Invalid) {
+      throw err;
+    }
+    throw new Invalid("the body must be JSON in UTF-8");
+  }
+}
+
+// batch checks the body of /v1/batch. Nothing of it reaches an object before all
+// of it is valid.
+export function batch(body) {
+  const { policies, calls } = record(body, "the body", ["policies", "calls"]);
+  if (!Array.isArray(policies) || policies.length > MAX_POLICIES) {
+    throw new Invalid(`policies must be a list of at most ${MAX_POLICIES}`);
+  }
+  policies.forEach(compile);
+  if (!Array.isArray(calls) || calls.length < 1 || calls.length > MAX_ASKS) {
+    throw new Invalid(`calls must be a list of 1 to ${MAX_ASKS}`);
+  }
+  let asks = 0;
+  for (const one of calls) {
+    asks += call(one, policies.length);
+  }
+  if (asks > MAX_ASKS) {
+    throw new Invalid(`a request may hold at most ${MAX_ASKS} asks`);
+  }
+  return { policies, calls };
+}
+
+// call checks one call and returns how many asks it holds.
+function call(one, policies) {
+  switch (one?.op) {
+    case "take":
+    case "peek":
+      ask(record(one, one.op, ["op", "tenant", "key", "policy", "cost"]), policies);
+      return 1;
+    case "refund":
+      record(one, "refund", ["op", "tenant", "key", "policy", "taken"]);
+      subject(one);
+      whole(one.policy, "policy", 0, policies - 1);
+      record(one.taken, "taken", ["charged", "at", "resetAfter"]);
+      whole(one.taken.charged, "charged", 1, MAX_NUMBER);
+      whole(one.taken.at, "at", 0, MAX_INSTANT);
+      whole(one.taken.resetAfter, "resetAfter", 0, MAX_INSTANT);
+      return 1;
+    case "reset":
+      subject(record(one, "reset", ["op", "tenant", "key", "policy"]));
+      whole(one.policy, "policy", 0, policies - 1);
+      return 1;
+    case "all":
+      record(one, "all", ["op", "asks"]);
+      if (!Array.isArray(one.asks) || one.asks.length < 1 || one.asks.length > MAX_TOGETHER) {
+        throw new Invalid(`asks must be a list of 1 to ${MAX_TOGETHER}`);
+      }
+      for (const part of one.asks) {
+        ask(record(part, "an ask", ["tenant", "key", "policy", "cost"]), policies);
+      }
+      return one.asks.length;
+    default:
+      throw new Invalid("op must be take, peek, refund, reset or all");
+  }
+}
+
+function ask(one, policies) {
+  subject(one);
+  whole(one.policy, "policy", 0, policies - 1);
+  whole(one.cost, "cost", 1, MAX_NUMBER);
+}
+
+// subject checks who is asked about. A tenant may be left out.
+function subject({ key, tenant }) {
+  text(key, "key", MAX_KEY);
+  if (tenant !== undefined) {
+    text(tenant, "tenant", MAX_TENANT);
+  }
+}
+
+function text(value, name, most) {
+  if (typeof value !== "string" || value.length < 1 || value.length > most || !value.isWellFormed()) {
+    throw new Invalid(`${name} must be a text of 1 to ${most} characters`);
+  }
+}
+
+// question checks the body of /v1/check and makes a batch of it.
+export function question(body) {
+  const { tenant, key, policy, cost = 1, peek = false } = record(body, "the body", [
+    "tenant",
+    "key",
+    "policy",
+    "cost",
+    "peek",
+  ]);
+  if (typeof peek !== "boolean") {
+    throw new Invalid("peek must be true or false");
+  }
+  return batch({ policies: [policy], calls: [{ op: peek ? "peek" : "take", tenant, key, policy: 0, cost }] });
+}

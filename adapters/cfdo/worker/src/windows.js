@@ -1,0 +1,300 @@
+import { TOLERANCE, ceilDiv, floorDiv } from "./exact.js";
+
+const fits = (window, view, cost) => cost <= window.limit - view.used;
+
+const begin = (window, view, cost) => ({
+  limit: window.limit,
+  remaining: Math.max(0, window.limit - view.used),
+  retryAfter: 0,
+  wait: 0,
+  resetAfter: 0,
+  impossible: !view.fits && cost > window.limit,
+});
+
+// FixedWindow counts by the calendar: limit/fixedwindow.go.
+//
+// State: [start, count].
+export class FixedWindow {
+  constructor(limit, window) {
+    this.shape = "f";
+    this.limit = limit;
+    this.window = window;
+  }
+
+  empty() {
+    return [0, 0];
+  }
+
+  look([start, count], now) {
+    const view = { used: 0, healed: false, start: now - (now % this.window) };
+    if (count === 0 || start < view.start) {
+      return view;
+    }
+    if (start !== view.start) {
+      start -= start % this.window; // it may have been written under another width
+      if (start - now > TOLERANCE) {
+        view.used = this.limit;
+        view.healed = true;
+        return view;
+      }
+      view.start = start;
+    }
+    view.used = count;
+    return view;
+  }
+
+  fits(view, cost) {
+    return fits(this, view, cost);
+  }
+
+  write(view, state, now, cost) {
+    view.used += cost;
+    return [view.start, view.used];
+  }
+
+  answer(view, state, now, cost) {
+    const answer = begin(this, view, cost);
+    const left = view.start + this.window - now;
+    if (view.used > 0) {
+      answer.resetAfter = left;
+    }
+    if (!view.fits && !answer.impossible) {
+      answer.retryAfter = left;
+    }
+    return answer;
+  }
+
+  // refund gives back within the window of the charge only.
+  refund(view, state, now, cost, at) {
+    if (view.start !== at - (at % this.window)) {
+      return null;
+    }
+    view.used -= Math.min(cost, view.used);
+    return this.write(view, state, now, 0);
+  }
+}
+
+// SlidingWindow counts n sub-windows in full and the one before them by the
+// share of it that the window still covers: limit/slidingwindow.go.
+//
+// State: [start, c0 … cn], ci counting the sub-window i before start.
+export class SlidingWindow {
+  constructor(limit, width, n) {
+    this.shape = "s" + n;
+    this.limit = limit;
+    this.width = width;
+    this.n = n;
+  }
+
+  empty() {
+    return new Array(this.n + 2).fill(0);
+  }
+
+  // age is how many sub-windows the counts have to be moved for the newest to
+  // be the one at start.
+  age(state, start) {
+    const first = state[0] - (state[0] % this.width); // it may have been written under another width
+    return start <= first ? 0 : Math.min(floorDiv(start - first, this.width), this.n + 1);
+  }
+
+  // count is ci of a state that has to be moved by age. A count above the limit
+  // was written under a higher one.
+  count(state, i, age) {
+    return i < age ? 0 : Math.min(state[1 + i - age], this.limit);
+  }
+
+  look(state, now) {
+    const view = { used: 0, healed: false, start: now - (now % this.width) };
+    const first = state[0] - (state[0] % this.width);
+    if (first > view.start) {
+      if (state.every((count, i) => i === 0 || count === 0)) {
+        return view;
+      }
+      if (first - now > TOLERANCE) {
+        view.used = this.limit;
+        view.healed = true;
+        return view;
+      }
+      view.start = first;
+    }
+    const age = this.age(state, view.start);
+    for (let i = 0; i < this.n; i++) {
+      view.used += this.count(state, i, age);
+    }
+    const left = this.width - Math.max(0, now - view.start);
+    view.used += ceilDiv(this.count(state, this.n, age) * left, this.width);
+    return view;
+  }
+
+  fits(view, cost) {
+    return fits(this, view, cost);
+  }
+
+  write(view, state, now, cost) {
+    const next = this.empty();
+    next[0] = view.start;
+    if (view.healed) {
+      next[1] = this.limit;
+    } else {
+      const age = this.age(state, view.start);
+      for (let i = 0; i <= this.n; i++) {
+        next[1 + i] = this.count(state, i, age);
+      }
+    }
+    next[1] += cost;
+    view.used += cost;
+    return next;
+  }
+
+  // until is the instant at which nothing of the state counts any more.
+  until(state, start) {
+    const age = this.age(state, start);
+    for (let i = 0; i <= this.n; i++) {
+      if (this.count(state, i, age) > 0) {
+        return start + (this.n + 1 - i) * this.width;
+      }
+    }
+    return 0;
+  }
+
+  answer(view, state, now, cost) {
+    const answer = begin(this, view, cost);
+    answer.resetAfter = Math.max(0, this.until(state, view.start) - now);
+    if (!view.fits && !answer.impossible) {
+      answer.retryAfter = this.fitsAt(state, view.start, this.limit - cost) - now;
+    }
+    return answer;
+  }
+
+  // fitsAt is the first instant at which no more than room is used.
+  fitsAt(state, start, room) {
+    const age = this.age(state, start);
+    let full = 0;
+    for (let i = 0; i < this.n; i++) {
+      full += this.count(state, i, age);
+    }
+    let j = 0;
+    for (; full > room; j++) {
+      full -= this.count(state, this.n - 1 - j, age);
+    }
+    const at = start + j * this.width;
+    const c = this.count(state, this.n - j, age);
+    return c > room - full ? at + this.width - floorDiv((room - full) * this.width, c) : at;
+  }
+
+  // refund gives back in the sub-window of the charge, while it counts.
+  refund(view, state, now, cost, at) {
+    const first = at - (at % this.width);
+    if (first > view.start || floorDiv(view.start - first, this.width) > this.n) {
+      return null;
+    }
+    const i = floorDiv(view.start - first, this.width);
+    const back = Math.min(cost, this.count(state, i, this.age(state, view.start)));
+    if (back === 0) {
+      return null;
+    }
+    const next = this.write(view, state, now, 0);
+    next[1 + i] -= back;
+    return next;
+  }
+}
+
+// SlidingLog remembers every admission that still counts: limit/slidinglog.go.
+//
+// State: [n, t1, c1 … tn, cn], c admitted at t, oldest first.
+export class SlidingLog {
+  constructor(limit, window) {
+    this.shape = "l";
+    this.limit = limit;
+    this.window = window;
+  }
+
+  empty() {
+    return [0];
+  }
+
+  look(state, now) {
+    const view = { used: 0, healed: false };
+    if (state[0] > 0 && state[state.length - 2] - now > TOLERANCE) {
+      view.used = this.limit;
+      view.healed = true;
+      return view;
+    }
+    for (let i = 1; i < state.length; i += 2) {
+      if (now - state[i] < this.window) {
+        view.used += state[i + 1];
+      }
+    }
+    return view;
+  }
+
+  fits(view, cost) {
+    return fits(this, view, cost);
+  }
+
+  write(view, state, now, cost) {
+    if (view.healed) {
+      return [1, now, this.limit];
+    }
+    const next = this.young(state, now);
+    view.used += cost;
+    if (cost > 0) {
+      if (next.length > 1 && next[next.length - 2] >= now) {
+        next[next.length - 1] += cost;
+      } else {
+        next.push(now, cost);
+      }
+    }
+    next[0] = (next.length - 1) / 2;
+    return next;
+  }
+
+  // young is the state without the pairs that are too old.
+  young(state, now) {
+    let i = 1;
+    while (i < state.length && now - state[i] >= this.window) {
+      i += 2;
+    }
+    return [(state.length - i) / 2, ...state.slice(i)];
+  }
+
+  answer(view, state, now, cost) {
+    const answer = begin(this, view, cost);
+    const pairs = this.young(state, now);
+    if (pairs[0] > 0) {
+      answer.resetAfter = pairs[pairs.length - 2] + this.window - now;
+    }
+    if (view.fits || answer.impossible) {
+      return answer;
+    }
+    let over = view.used + cost - this.limit;
+    for (let i = 1; i < pairs.length; i += 2) {
+      over -= pairs[i + 1];
+      if (over <= 0) {
+        answer.retryAfter = pairs[i] + this.window - now;
+        break;
+      }
+    }
+    return answer;
+  }
+
+  // refund gives back from the pair of the charge, while it counts.
+  refund(view, state, now, cost, at) {
+    if (now - at >= this.window) {
+      return null;
+    }
+    const next = this.young(state, now);
+    for (let i = 1; i < next.length; i += 2) {
+      if (next[i] !== at) {
+        continue;
+      }
+      next[i + 1] -= Math.min(cost, next[i + 1]);
+      if (next[i + 1] === 0) {
+        next.splice(i, 2);
+        next[0]--;
+      }
+      return next;
+    }
+    return null;
+  }
+}

@@ -1,0 +1,37 @@
+# The Worker as it is deployed: without a clock of the tests.
+using Workerd = import "/workerd/workerd.capnp";
+
+const config :Workerd.Config = (
+  services = [
+    (name = "limits", worker = .limits),
+    (name = "disk", disk = (writable = true)),
+  ],
+  sockets = [(name = "http", http = (), service = "limits")],
+);
+
+const limits :Workerd.Worker = (
+  modules = [
+    (name = "src/index.js", esModule = embed "../src/index.js"),
+    (name = "src/auth.js", esModule = embed "../src/auth.js"),
+    (name = "src/bucket.js", esModule = embed "../src/bucket.js"),
+    (name = "src/exact.js", esModule = embed "../src/exact.js"),
+    (name = "src/invalid.js", esModule = embed "../src/invalid.js"),
+    (name = "src/ledger.js", esModule = embed "../src/ledger.js"),
+    (name = "src/object.js", esModule = embed "../src/object.js"),
+    (name = "src/plan.js", esModule = embed "../src/plan.js"),
+    (name = "src/policy.js", esModule = embed "../src/policy.js"),
+    (name = "src/request.js", esModule = embed "../src/request.js"),
+    (name = "src/route.js", esModule = embed "../src/route.js"),
+    (name = "src/windows.js", esModule = embed "../src/windows.js"),
+    (name = "src/worker.js", esModule = embed "../src/worker.js"),
+  ],
+  compatibilityDate = "2026-04-21",
+  durableObjectNamespaces = [(className = "Limits", uniqueKey = "production", enableSql = true)],
+  durableObjectStorage = (localDisk = "disk"),
+  bindings = [
+    (name = "LIMITS", durableObjectNamespace = "Limits"),
+    (name = "SECRET", fromEnvironment = "SECRET"),
+    (name = "SHARDS", json = "128"),
+    (name = "TENANT_SHARDS", json = "{\"*\": 1, \"big\": 4}"),
+  ],
+);

@@ -1,0 +1,71 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// A router takes the broker as its Options.Broker; this is what it does with it.
+func ExampleOpenBroker() {
+	ctx := context.Background()
+	broker, err := redis.OpenBroker(ctx, "redis://localhost:6379")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer broker.Close()
+
+	sub, err := broker.Subscribe(ctx, "room:a", func(m pubsub.Message) {
+		fmt.Printf("%s: %s\n", m.Topic, m.Frame)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer sub.Close()
+	err = broker.Publish(ctx, pubsub.Message{Topic: "room:a", Frame: []byte("to all processes")})
+	if err != nil {
+		log.Print("not published: ", err)
+	}
+}
+
+// Several applications share a cluster. A health check asks for what is missing.
+func ExampleNewBroker() {
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{
+		Addrs: []string{"redis-1:6379", "redis-2:6379", "redis-3:6379"}, ContextTimeoutEnabled: true,
+	})
+	defer client.Close()
+	broker := redis.NewBroker(client, redis.BrokerOptions{Prefix: "shop"})
+	defer broker.Close()
+
+	if stats := broker.Stats(); stats.Missing > 0 {
+		fmt.Printf("%d of %d topics are not delivered\n", stats.Missing, stats.Topics)
+	}
+}
+
+// A router takes the presence as its Options.Presence; this is what it does with it.
+func ExampleOpenPresence() {
+	ctx := context.Background()
+	presence, err := redis.OpenPresence(ctx, "redis://localhost:6379")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer presence.Close()
+
+	err = presence.Join(ctx, "room:a", pubsub.Member{ID: "connection 1", User: "ann"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	members, err := presence.Members(ctx, "room:a")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range members {
+		fmt.Println(m.User)
+	}
+	presence.Leave("room:a", "connection 1")
+}

@@ -1,0 +1,203 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/combine"
+	"github.com/wskit/wskit/limit/denial"
+)
+
+// A call is what one caller asks in one round trip of one server.
+type call struct {
+	asks     []ask
+	together bool // all are charged or none
+}
+
+// An ask is a question about one key, and its answer.
+type ask struct {
+	operation operation
+	key       string
+	plan      *limit.Plan
+	cost      int64
+	taken     limit.Decision // of a refund
+	question  denial.Question
+	answer    limit.Decision
+}
+
+// The operations, by their numbers in the script.
+type operation int64
+
+const (
+	take operation = iota + 1
+	peek
+	reset
+	refund
+)
+
+// maxAsks is how many asks go into one script at most, give or take those of one
+// call. It bounds how long a script keeps a server from others.
+const maxAsks = 256
+
+// trip sends a batch of calls to a server in one round trip.
+func (s *Store) trip(ctx context.Context, server any, batch []*combine.Item[call]) {
+	w := works.Get().(*work)
+	defer w.done()
+	for _, item := range batch {
+		s.plan(ctx, w, item)
+	}
+	s.figures.trips.Add(1)
+	s.send(ctx, w, server, w.commands)
+	if again := s.unrun(ctx, w); len(again) > 0 {
+		s.send(ctx, w, server, again)
+	}
+	answered := false
+	for _, c := range w.commands {
+		s.figures.sent.Add(int64(len(c.asks)))
+		err := c.err
+		if err == nil {
+			err = c.answer()
+		}
+		if err != nil {
+			s.figures.failures.Add(int64(len(c.asks)))
+			err = fmt.Errorf("redis: %w", err)
+			for _, item := range c.items {
+				item.Err = err
+			}
+			continue
+		}
+		answered = true
+	}
+	s.answering.Store(answered)
+}
+
+// plan adds the asks of a call to the commands of the trip.
+func (s *Store) plan(ctx context.Context, w *work, item *combine.Item[call]) {
+	if item.Value.together {
+		c := w.command(s, true)
+		for i := range item.Value.asks {
+			c.add(item, &item.Value.asks[i])
+		}
+		return
+	}
+	for i := range item.Value.asks {
+		a := &item.Value.asks[i]
+		where, err := s.where.script(ctx, a.key)
+		if err != nil {
+			item.Err = fmt.Errorf("redis: %w", err)
+			continue
+		}
+		c := w.open[where]
+		if c == nil || len(c.asks) >= maxAsks && c.items[len(c.items)-1] != item {
+			c = w.command(s, false)
+			w.open[where] = c
+		}
+		c.add(item, a)
+	}
+}
+
+// send runs commands, and notes the error or the reply of each.
+func (s *Store) send(ctx context.Context, w *work, server any, commands []*command) {
+	w.sent = w.sent[:0]
+	for _, c := range commands {
+		w.sent = append(w.sent, c.encode(ctx))
+	}
+	s.where.run(ctx, server, w.sent)
+	for i, c := range commands {
+		c.reply, c.err = w.sent[i].(once).Text()
+	}
+	clear(w.sent)
+}
+
+// unrun returns the commands that the server says it did not run, to be sent a
+// second and last time: with the whole script when it did not know it, which it
+// then keeps; and key by key while their slot is moving, when some of them are
+// here already and some still there.
+func (s *Store) unrun(ctx context.Context, w *work) (again []*command) {
+	for i, n := 0, len(w.commands); i < n; i++ {
+		c := w.commands[i]
+		switch {
+		case c.err == nil:
+		case goredis.HasErrorPrefix(c.err, "NOSCRIPT"):
+			s.figures.reloads.Add(1)
+			c.whole = true
+			again = append(again, c)
+		case goredis.HasErrorPrefix(c.err, "TRYAGAIN") && !c.together && len(c.keys) > 1:
+			byKey := map[string]*command{}
+			for j, a := range c.asks {
+				part := byKey[a.key]
+				if part == nil {
+					part = w.command(s, false)
+					part.whole = true
+					byKey[a.key] = part
+					again = append(again, part)
+				}
+				part.add(c.items[j], a)
+			}
+			c.asks, c.items, c.err = c.asks[:0], c.items[:0], errSplit
+		}
+	}
+	return again
+}
+
+var errSplit = errors.New("the command was sent key by key")
+
+// work is what a trip needs, used again.
+type work struct {
+	commands []*command
+	spare    []*command
+	sent     []goredis.Cmder
+	open     map[any]*command
+}
+
+var works = sync.Pool{New: func() any { return &work{open: map[any]*command{}} }}
+
+func (w *work) command(s *Store, together bool) *command {
+	var c *command
+	if n := len(w.spare); n > 0 {
+		c, w.spare = w.spare[n-1], w.spare[:n-1]
+	} else {
+		c = &command{index: map[string]int{}}
+	}
+	c.together = together
+	if s.now != nil {
+		c.now, c.injected = s.now(), true
+	}
+	w.commands = append(w.commands, c)
+	return c
+}
+
+func (w *work) done() {
+	for _, c := range w.commands {
+		c.clear()
+		w.spare = append(w.spare, c)
+	}
+	clear(w.commands)
+	w.commands = w.commands[:0]
+	clear(w.open)
+	works.Put(w)
+}
+
+// once is a command that go-redis never sends a second time by itself.
+type once struct{ *goredis.Cmd }
+
+// NoRetry tells go-redis.
+func (once) NoRetry() bool { return true }
+
+// Clone keeps that.
+func (o once) Clone() goredis.Cmder { return once{o.Cmd.Clone().(*goredis.Cmd)} }
+
+// parse reads the reply: the instant and the states.
+func parse(reply string, keys int) (now string, states string, err error) {
+	now, states, ok := strings.Cut(reply, ",")
+	if !ok || strings.Count(states, ",") != keys-1 {
+		return "", "", fmt.Errorf("the script replied %q for %d keys", reply, keys)
+	}
+	return now, states, nil
+}

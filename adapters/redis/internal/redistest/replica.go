@@ -1,0 +1,41 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"strings"
+)
+
+// AddReplica starts a node that takes over when the node of an index fails, and
+// waits until it is in step and all others know of it.
+func (c *Cluster) AddReplica(of int) *Server {
+	c.t.Helper()
+	master := c.Nodes[of]
+	bus := freePort(c.t)
+	replica := Start(c.t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000")
+	host, port, _ := net.SplitHostPort(replica.Addr)
+	master.Do("CLUSTER", "MEET", host, port, bus)
+	id := fmt.Sprint(master.Do("CLUSTER", "MYID"))
+	Eventually(c.t, "the replica knows its master", func() bool {
+		nodes, _ := replica.Do("CLUSTER", "NODES").(string)
+		return strings.Contains(nodes, id)
+	})
+	replica.Do("CLUSTER", "REPLICATE", id)
+	self := fmt.Sprint(replica.Do("CLUSTER", "MYID"))
+	Eventually(c.t, "the replica is in step", func() bool {
+		info, _ := replica.Do("INFO", "replication").(string)
+		return strings.Contains(info, "master_link_status:up")
+	})
+	for _, n := range c.Nodes {
+		Eventually(c.t, "everybody knows the replica", func() bool {
+			nodes, _ := n.Do("CLUSTER", "NODES").(string)
+			for line := range strings.Lines(nodes) {
+				if strings.HasPrefix(line, self) && strings.Contains(line, "slave "+id) {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	return replica
+}

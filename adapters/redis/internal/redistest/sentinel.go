@@ -1,0 +1,62 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Sentinel is a master and a replica that a Sentinel watches over. (Three would
+// watch in earnest; for a failover one that decides alone is enough.)
+type Sentinel struct {
+	Addr            string // of the Sentinel
+	Name            string // of the master
+	Master, Replica *Server
+}
+
+// StartSentinel starts all three.
+func StartSentinel(t testing.TB) *Sentinel {
+	t.Helper()
+	s := &Sentinel{Name: "limits", Master: Start(t)}
+	_, masterPort, _ := net.SplitHostPort(s.Master.Addr)
+	s.Replica = Start(t, "--replicaof", "127.0.0.1 "+masterPort, "--repl-diskless-sync-delay", "0")
+	Eventually(t, "the replica follows", func() bool {
+		role, _ := s.Replica.Do("ROLE").([]any)
+		return len(role) > 3 && role[3] == "connected"
+	})
+
+	port := freePort(t)
+	s.Addr = "127.0.0.1:" + port
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nprotected-mode no\nsentinel monitor %s 127.0.0.1 %s 1\nsentinel down-after-milliseconds %s 500\nsentinel failover-timeout %s 5000\n",
+		port, dir, s.Name, masterPort, s.Name, s.Name)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("redis-server", conf, "--sentinel")
+	log := &output{}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("redis-server --sentinel: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr})
+	defer client.Close()
+	Eventually(t, "the Sentinel knows the replica", func() bool {
+		replicas, err := client.Replicas(context.Background(), s.Name).Result()
+		return err == nil && len(replicas) == 1 && replicas[0]["flags"] == "slave" && replicas[0]["master-link-status"] == "ok"
+	})
+	return s
+}

@@ -1,0 +1,516 @@
+-- Decides costs as package limit does, number for number: see the Go functions of
+-- the same names. All numbers are integers below 2^53, which doubles hold exactly,
+-- and so does every quotient that is rounded down below.
+--
+-- KEYS     the keys, each once
+-- ARGV[1]  the instant in microseconds; '' for the clock of this server
+-- ARGV[2]  under another clock than the server's, how many milliseconds state is
+--          kept longer than it counts
+-- ARGV[3]  'all' to charge all of the asks or none, '' to take each by itself
+-- ARGV[4]  the asks in order, four bytes each: number of the key, of the question
+-- ARGV[5…] the questions: operation, cost, and for a refund the instant of the
+--          charge and when it was paid off; then six numbers for each part of the
+--          policy: kind, four of its own, ceiling
+--
+-- A state is the decimal numbers of the Go state, without the zeros at its end.
+-- The reply is the instant and, for every key, the state before anything was
+-- decided: whoever asked makes the answers from that with the same arithmetic.
+-- What was not changed is not written.
+
+local TAKE, RESET, REFUND = 1, 3, 4
+local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
+local TOLERANCE = 60000000
+
+local call, byte, format, gmatch, floor = redis.call, string.byte, string.format, string.gmatch, math.floor
+local min, max = math.min, math.max
+
+local now = tonumber(ARGV[1])
+if not now then
+	local time = call('TIME')
+	now = time[1] * 1000000 + time[2]
+end
+local longer, together, asks = tonumber(ARGV[2]), ARGV[3] == 'all', ARGV[4]
+
+local questions, plain = {}, not together
+for i = 5, #ARGV do
+	local q = {}
+	for n in gmatch(ARGV[i], '%d+') do
+		q[#q + 1] = tonumber(n)
+	end
+	questions[i - 4] = q
+	plain = plain and q[1] == TAKE and q[5] == BUCKET and #q == 10
+end
+
+local values = call('MGET', unpack(KEYS))
+local reply = { format('%.0f', now) }
+for k = 1, #KEYS do
+	reply[k + 1] = values[k] or ''
+end
+reply = table.concat(reply, ',')
+
+local function keep(key, state, till)
+	if state == '' or longer == 0 and till <= now then
+		call('DEL', key)
+	elseif longer == 0 then
+		call('SET', key, state, 'PXAT', floor((till + 999) / 1000))
+	else
+		call('SET', key, state, 'PX', floor((max(0, till - now) + 999) / 1000) + longer)
+	end
+end
+
+if plain then
+	-- Token buckets alone, which is the most frequent case by far: the same as
+	-- below without a table for every state.
+	local ts, fs, changed, dirty = {}, {}, {}, {}
+	for i = 1, #asks, 4 do
+		local a, b, c, d = byte(asks, i, i + 3)
+		local k, question = a * 256 + b, questions[c * 256 + d]
+		local t, f = ts[k], fs[k]
+		if not t then
+			local value = values[k]
+			t, f = 0, 0
+			if value then
+				t = tonumber(value)
+				if not t then
+					t, f = value:match('^(%d+) (%d+)$')
+					t, f = tonumber(t) or 0, tonumber(f) or 0
+				end
+			end
+			ts[k], fs[k] = t, f
+		end
+		local cost, q, full = question[2], question[7], question[8]
+		if f >= q then
+			f = q - 1
+		end
+		local owed, healed = 0, false
+		if not (now > t or now == t and f == 0) then
+			if t - now > question[9] then
+				owed, healed = full, true
+			else
+				owed = (t - now) * q + f
+			end
+		end
+		local price = cost * question[6]
+		local fits = cost <= question[10] and price <= full - owed
+		if fits or healed then
+			if fits then
+				owed = owed + price
+			end
+			f = owed % q
+			ts[k], fs[k] = now + (owed - f) / q, f
+			if not dirty[k] then
+				dirty[k] = true
+				changed[#changed + 1] = k
+			end
+		end
+	end
+	for i = 1, #changed do
+		local k = changed[i]
+		local t, f = ts[k], fs[k]
+		if f == 0 then
+			keep(KEYS[k], t, t)
+		else
+			keep(KEYS[k], format('%.0f %.0f', t, f), t + 1)
+		end
+	end
+	return reply
+end
+
+-- The parts of a policy: kind k, numbers a to d, ceiling.
+local function parts_of(question)
+	local parts = {}
+	for i = 5, #question, 6 do
+		parts[#parts + 1] = {
+			k = question[i], a = question[i + 1], b = question[i + 2], c = question[i + 3], d = question[i + 4],
+			ceiling = question[i + 5],
+		}
+	end
+	return parts
+end
+
+-- The state of each part as a list of its own, beginning with 1.
+local function parse(value, parts)
+	local numbers, states, at = {}, {}, 1
+	if value and not value:find('[^%d ]') then
+		for n in gmatch(value, '%d+') do
+			numbers[#numbers + 1] = tonumber(n)
+		end
+	end
+	for i, part in ipairs(parts) do
+		local size = 2
+		if part.k == SLIDING then
+			size = part.b + 2
+		elseif part.k == LOG then
+			size = 1 + 2 * (numbers[at] or 0)
+		end
+		local state = {}
+		for j = 1, size do
+			state[j] = numbers[at] or 0
+			at = at + 1
+		end
+		states[i] = state
+	end
+	return states
+end
+
+local function text(states)
+	local words, last = {}, 0
+	for _, state in ipairs(states) do
+		for _, n in ipairs(state) do
+			words[#words + 1] = format('%.0f', n)
+			if n > 0 then
+				last = #words
+			end
+		end
+	end
+	return table.concat(words, ' ', 1, last)
+end
+
+-- Sliding windows: how far the counts have to be moved, and c[i] once they are.
+local function age(part, s, start)
+	return min(max(0, floor((start - (s[1] - s[1] % part.a)) / part.a)), part.b + 1)
+end
+
+local function count(part, s, i, moved)
+	if i < moved then
+		return 0
+	end
+	return min(s[2 + i - moved], part.ceiling)
+end
+
+local function look_bucket(part, s, v)
+	local t, f, q = s[1], s[2], part.b
+	if f >= q then
+		f = q - 1
+	end
+	if now > t or now == t and f == 0 then
+		return
+	end
+	if t - now > part.d then
+		v.used, v.healed = part.c, true
+	else
+		v.used = (t - now) * q + f
+	end
+end
+
+local function look_fixed(part, s, v)
+	v.start = now - now % part.a
+	local start = s[1]
+	if s[2] == 0 or start < v.start then
+		return
+	end
+	if start ~= v.start then
+		start = start - start % part.a
+		if start - now > TOLERANCE then
+			v.used, v.healed = part.ceiling, true
+			return
+		end
+		v.start = start
+	end
+	v.used = s[2]
+end
+
+local function look_sliding(part, s, v)
+	local width, n = part.a, part.b
+	v.start = now - now % width
+	local first = s[1] - s[1] % width
+	if first > v.start then
+		local empty = true
+		for i = 2, n + 2 do
+			empty = empty and s[i] == 0
+		end
+		if empty then
+			return
+		end
+		if first - now > TOLERANCE then
+			v.used, v.healed = part.ceiling, true
+			return
+		end
+		v.start = first
+	end
+	local moved = age(part, s, v.start)
+	for i = 0, n - min(moved, n) - 1 do
+		v.used = v.used + min(s[2 + i], part.ceiling)
+	end
+	local c = count(part, s, n, moved)
+	if c > 0 then
+		v.used = v.used + floor((c * (width - max(0, now - v.start)) + width - 1) / width)
+	end
+end
+
+local function look_log(part, s, v)
+	v.old = 0
+	local n = s[1]
+	if n > 0 and s[2 * n] - now > TOLERANCE then
+		v.used, v.healed = part.ceiling, true
+		return
+	end
+	for i = 1, n do
+		if now - s[2 * i] >= part.a then
+			v.old = v.old + 1
+		else
+			v.used = v.used + s[2 * i + 1]
+		end
+	end
+end
+
+local look_by = { [BUCKET] = look_bucket, [FIXED] = look_fixed, [SLIDING] = look_sliding, [LOG] = look_log }
+
+local function look(part, s)
+	local v = { used = 0, healed = false }
+	look_by[part.k](part, s, v)
+	return v
+end
+
+local function fits(part, v, cost)
+	if part.k == BUCKET then
+		return cost <= part.ceiling and cost * part.a <= part.c - v.used
+	end
+	return cost <= part.ceiling - v.used
+end
+
+local function write_bucket(part, s, v, cost)
+	v.used = v.used + cost * part.a
+	local rest = v.used % part.b
+	s[1], s[2] = now + (v.used - rest) / part.b, rest
+end
+
+local function write_fixed(_, s, v, cost)
+	v.used = v.used + cost
+	s[1], s[2] = v.start, v.used
+end
+
+local function write_sliding(part, s, v, cost)
+	if v.healed then
+		for i = 2, part.b + 2 do
+			s[i] = 0
+		end
+		s[2] = part.ceiling
+	else
+		local moved = age(part, s, v.start)
+		for i = part.b, 0, -1 do
+			s[2 + i] = count(part, s, i, moved)
+		end
+	end
+	s[1] = v.start
+	s[2] = s[2] + cost
+end
+
+local function write_log(part, s, v, cost)
+	local n = s[1]
+	if v.healed then
+		for i = #s, 4, -1 do
+			s[i] = nil
+		end
+		s[1], s[2], s[3] = 1, now, part.ceiling
+		return
+	end
+	if v.old > 0 then
+		local gone = 2 * v.old
+		for i = 2, 1 + 2 * n do
+			s[i] = s[i + gone] -- nil beyond the end
+		end
+		n, v.old = n - v.old, 0
+	end
+	if cost > 0 then
+		if n > 0 and s[2 * n] >= now then
+			s[2 * n + 1] = s[2 * n + 1] + cost
+		else
+			n = n + 1
+			s[2 * n], s[2 * n + 1] = now, cost
+		end
+	end
+	s[1] = n
+end
+
+local write_by = { [BUCKET] = write_bucket, [FIXED] = write_fixed, [SLIDING] = write_sliding, [LOG] = write_log }
+
+local function write(part, s, v, cost)
+	write_by[part.k](part, s, v, cost)
+end
+
+-- The instant at which nothing counts any more.
+local function till(part, s)
+	if part.k == BUCKET then
+		return s[1] + (s[2] > 0 and 1 or 0)
+	elseif part.k == FIXED then
+		return s[2] > 0 and s[1] - s[1] % part.a + part.a or 0
+	elseif part.k == LOG then
+		return s[1] > 0 and s[2 * s[1]] + part.a or 0
+	end
+	local first = s[1] - s[1] % part.a
+	for i = 0, part.b do
+		if s[2 + i] > 0 then
+			return first + (part.b + 1 - i) * part.a
+		end
+	end
+	return 0
+end
+
+local function refund(part, s, v, cost, at, paid)
+	if part.k == BUCKET then
+		paid = min(paid, at + floor((part.c + part.b - 1) / part.b))
+		if paid <= now then
+			return false
+		end
+		local back = part.c
+		if paid - now < part.d then
+			back = min(back, (paid - now) * part.b)
+		end
+		if cost <= part.ceiling then
+			back = min(back, cost * part.a)
+		end
+		v.used = v.used - min(back, v.used)
+		write(part, s, v, 0)
+		return true
+	elseif part.k == FIXED then
+		if v.start ~= at - at % part.a then
+			return false
+		end
+		v.used = v.used - min(cost, v.used)
+		write(part, s, v, 0)
+		return true
+	elseif part.k == SLIDING then
+		local first = at - at % part.a
+		local i = (v.start - first) / part.a
+		if i < 0 or i > part.b then
+			return false
+		end
+		local back = min(cost, count(part, s, i, age(part, s, v.start)))
+		if back == 0 then
+			return false
+		end
+		write(part, s, v, 0)
+		s[2 + i] = s[2 + i] - back
+		return true
+	end
+	local found = false
+	for i = 1, s[1] do
+		found = found or s[2 * i] == at
+	end
+	if now - at >= part.a or not found then
+		return false
+	end
+	write(part, s, v, 0)
+	for i = 1, s[1] do
+		if s[2 * i] == at then
+			s[2 * i + 1] = s[2 * i + 1] - min(cost, s[2 * i + 1])
+			if s[2 * i + 1] == 0 then
+				table.remove(s, 2 * i + 1)
+				table.remove(s, 2 * i)
+				s[1] = s[1] - 1
+			end
+			break
+		end
+	end
+	return true
+end
+
+-- Every key: its state, the parts it was last decided by, whether it changed.
+local entries = {}
+
+local function entry(k, question)
+	question.parts = question.parts or parts_of(question)
+	local e = entries[k]
+	if not e then
+		e = { states = parse(values[k], question.parts), changed = false }
+		entries[k] = e
+	end
+	e.parts = question.parts
+	return e
+end
+
+-- Charges every part or none, and heals in either case what has to be healed.
+local function decide(e, cost, charge)
+	local views, all, healed = {}, true, false
+	for i, part in ipairs(e.parts) do
+		local v = look(part, e.states[i])
+		views[i] = v
+		all = fits(part, v, cost) and all
+		healed = healed or v.healed
+	end
+	charge = charge and all
+	if charge or healed then
+		for i, part in ipairs(e.parts) do
+			if charge or views[i].healed then
+				write(part, e.states[i], views[i], charge and cost or 0)
+			end
+		end
+		e.changed = true
+	end
+	return all
+end
+
+local function give_back(e, question)
+	for i, part in ipairs(e.parts) do
+		local s = e.states[i]
+		local v = look(part, s)
+		if v.healed then
+			write(part, s, v, 0)
+			e.changed = true
+		elseif v.used > 0 and refund(part, s, v, question[2], question[3], question[4]) then
+			e.changed = true
+		end
+	end
+end
+
+local function copy(e)
+	local states = {}
+	for i, s in ipairs(e.states) do
+		states[i] = { unpack(s) }
+	end
+	return { states = states, changed = e.changed }
+end
+
+local function ask(i)
+	local a, b, c, d = byte(asks, 4 * i - 3, 4 * i)
+	local question = questions[c * 256 + d]
+	return entry(a * 256 + b, question), question
+end
+
+local number = #asks / 4
+if together then
+	local before, denied = {}, nil
+	for i = 1, number do
+		local e, question = ask(i)
+		before[i] = copy(e)
+		if not decide(e, question[2], true) then
+			denied = i
+			break
+		end
+	end
+	if denied then
+		for i = denied - 1, 1, -1 do
+			local e = ask(i)
+			e.states, e.changed = before[i].states, before[i].changed
+		end
+		for i = 1, number do
+			if i ~= denied then
+				local e, question = ask(i)
+				decide(e, question[2], false)
+			end
+		end
+	end
+else
+	for i = 1, number do
+		local e, question = ask(i)
+		if question[1] == TAKE then
+			decide(e, question[2], true)
+		elseif question[1] == REFUND then
+			give_back(e, question)
+		elseif question[1] == RESET then
+			e.states, e.changed = parse(nil, e.parts), true
+		end
+	end
+end
+
+for k, e in pairs(entries) do
+	if e.changed then
+		local last = 0
+		for i, part in ipairs(e.parts) do
+			last = max(last, till(part, e.states[i]))
+		end
+		keep(KEYS[k], text(e.states), last)
+	end
+end
+return reply

@@ -1,0 +1,182 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/denial"
+)
+
+// Peek implements [limit.Peeker]. It always asks Redis.
+func (s *Store) Peek(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
+	plan, err := check(policy, cost)
+	if err != nil {
+		return limit.Decision{}, err
+	}
+	a := ask{operation: peek, key: keyOf(key, plan), plan: plan, cost: cost}
+	err = s.one(ctx, &a)
+	return a.answer, err
+}
+
+// Refund implements [limit.Refunder].
+func (s *Store) Refund(ctx context.Context, key string, policy limit.Policy, taken limit.Decision) error {
+	plan, err := limit.Compile(policy)
+	if err != nil || taken.Charged < 1 {
+		return err
+	}
+	defer s.forget(key, plan)
+	return s.one(ctx, &ask{operation: refund, key: keyOf(key, plan), plan: plan, cost: taken.Charged, taken: taken})
+}
+
+// Reset implements [limit.Resetter].
+func (s *Store) Reset(ctx context.Context, key string, policy limit.Policy) error {
+	plan, err := limit.Compile(policy)
+	if err != nil {
+		return err
+	}
+	defer s.forget(key, plan)
+	return s.one(ctx, &ask{operation: reset, key: keyOf(key, plan), plan: plan})
+}
+
+func (s *Store) forget(key string, plan *limit.Plan) {
+	if s.memory != nil {
+		s.memory.Forget(key, plan)
+	}
+}
+
+// TakeMany implements [limit.ManyTaker]. What is on one server is taken at one
+// instant and in one script, or in a cluster in one for each slot; servers are
+// asked at the same time. The error is that of one of them.
+func (s *Store) TakeMany(ctx context.Context, requests []limit.Request, answers []limit.Decision) error {
+	asks, err := s.asks(requests, answers)
+	if err != nil || len(asks) == 0 {
+		return err
+	}
+	var wait sync.WaitGroup
+	errs := make([]error, 0, 1)
+	var mu sync.Mutex
+	rest := s.remembered(asks, answers)
+	for len(rest) > 0 {
+		var same, other []int
+		server, err := s.where.server(ctx, asks[rest[0]].key)
+		for _, i := range rest {
+			its, err2 := s.where.server(ctx, asks[i].key)
+			if err == nil {
+				err = err2
+			}
+			if its == server {
+				same = append(same, i)
+			} else {
+				other = append(other, i)
+			}
+		}
+		if err != nil {
+			errs = append(errs, err)
+			break
+		}
+		rest = other
+		one := func() {
+			part := make([]ask, len(same))
+			for j, i := range same {
+				part[j] = asks[i]
+			}
+			err := s.several(ctx, part, false)
+			for j, i := range same {
+				answers[i] = part[j].answer
+			}
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		}
+		if len(rest) == 0 {
+			one()
+		} else {
+			wait.Go(one)
+		}
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// remembered answers what is known to be denied, and returns which are left to
+// ask. An earlier ask for the same key may change what the answer says, so then
+// Redis is asked.
+func (s *Store) remembered(asks []ask, answers []limit.Decision) (rest []int) {
+	rest = make([]int, 0, len(asks))
+	for i := range asks {
+		a := &asks[i]
+		if s.memory != nil && s.answering.Load() {
+			var denied bool
+			a.question, denied = s.memory.AskString(&answers[i], a.key[:len(a.key)-1-len(a.plan.Shape())], a.plan, a.cost)
+			for _, j := range rest {
+				denied = denied && asks[j].key != a.key
+			}
+			if denied {
+				continue
+			}
+		}
+		rest = append(rest, i)
+	}
+	return rest
+}
+
+// TakeAll implements [limit.AllTaker] for keys that one script may touch: those on
+// one server, which in a cluster have to be in one slot. For others the error is
+// errors.ErrUnsupported, and nothing was taken.
+func (s *Store) TakeAll(ctx context.Context, requests []limit.Request, answers []limit.Decision) (bound int, err error) {
+	asks, err := s.asks(requests, answers)
+	if err != nil || len(asks) == 0 {
+		return 0, err
+	}
+	first, err := s.where.script(ctx, asks[0].key)
+	for i := 1; i < len(asks) && err == nil; i++ {
+		var other any
+		if other, err = s.where.script(ctx, asks[i].key); err == nil && other != first {
+			err = errUnsupported
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	if s.memory != nil { // what is denied together is not remembered, but what was taken is
+		for i := range asks {
+			var d limit.Decision
+			asks[i].question, _ = s.memory.Ask(&d, requests[i].Key, asks[i].plan, asks[i].cost)
+		}
+	}
+	if err := s.several(ctx, asks, true); err != nil {
+		return 0, err
+	}
+	denied := false
+	for i := range asks {
+		answers[i] = asks[i].answer
+		denied = denied || !answers[i].Allowed
+	}
+	bound = limit.Binding(answers)
+	for i := range answers {
+		if denied {
+			answers[i].Allowed, answers[i].Wait = false, 0
+		}
+	}
+	return bound, nil
+}
+
+// asks checks all requests before the first is decided.
+func (s *Store) asks(requests []limit.Request, answers []limit.Decision) ([]ask, error) {
+	if err := limit.CheckAnswers(len(requests), len(answers)); err != nil {
+		return nil, err
+	}
+	asks := make([]ask, len(requests))
+	for i, r := range requests {
+		plan, err := check(r.Policy, r.Cost)
+		if err != nil {
+			return nil, err
+		}
+		asks[i] = ask{operation: take, key: keyOf(r.Key, plan), plan: plan, cost: r.Cost, question: denial.Question{}}
+	}
+	return asks, nil
+}

@@ -1,0 +1,225 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/combine"
+	"github.com/wskit/wskit/limit/denial"
+)
+
+// Options of a [Store]. The zero value is ready to use.
+type Options struct {
+	// RememberedKeys bounds how many exhausted keys are refused by this process
+	// without asking Redis; 0 means 65,536, which take about 7 MB; negative means
+	// none: every decision asks Redis. What is remembered, and why that is exact,
+	// is told by package limit/denial.
+	RememberedKeys int
+
+	// RememberFor bounds how long a key is refused without asking; 0 means 10 s,
+	// negative panics. It is how long a refund or a reset by another process may
+	// go unnoticed here.
+	RememberFor time.Duration
+
+	// Trips is how many round trips to one server may be on their way at a time;
+	// 0 means 2, negative panics. Calls that come while all are busy share the
+	// next one.
+	Trips int
+
+	// Now is a clock in microseconds since the Unix epoch, at least 0 and below
+	// 2⁵², for tests: it takes the place of the server's, and state is kept an hour
+	// longer than by the server's clock it would be. nil means the clock of the
+	// server that has the key.
+	Now func() int64
+}
+
+// Store is a [limit.Store] on Redis, for limits that several processes share. All
+// its methods may be used by any number of goroutines.
+//
+// A decision is one atomic script on the server that has the key, by that server's
+// clock. Calls that come together share a round trip; a call that comes alone goes
+// out at once. A cost that is known to be denied is denied without asking. A call
+// whose outcome is unknown is never sent again.
+type Store struct {
+	client goredis.UniversalClient
+	where  topology
+	owned  bool
+	now    func() int64
+	trips  int
+	memory *denial.Memory // nil when nothing is remembered
+	lanes  sync.Map       // by server: of *combine.Combiner[call]
+	// answering says that the last round trip was answered. While it was not,
+	// nothing is answered from memory, so that a limiter that tries whether Redis
+	// is back learns the truth.
+	answering atomic.Bool
+	figures   figures
+}
+
+type figures struct{ trips, sent, reloads, failures atomic.Int64 }
+
+var (
+	_ limit.BytesStore = (*Store)(nil)
+	_ limit.Peeker     = (*Store)(nil)
+	_ limit.Refunder   = (*Store)(nil)
+	_ limit.Resetter   = (*Store)(nil)
+	_ limit.ManyTaker  = (*Store)(nil)
+	_ limit.AllTaker   = (*Store)(nil)
+)
+
+// NewStore makes a store on a client of the caller's, a *Client (of one server or
+// of Sentinels), a *ClusterClient or a *Ring of go-redis, which the store does not
+// close. It never lets the client repeat a call, whatever its MaxRetries. Give the
+// client ContextTimeoutEnabled and short timeouts, as [Open] does, or a server that
+// stalls keeps its connections busy for the ReadTimeout of three seconds.
+//
+// NewStore panics when an option or the client is not one it can use.
+func NewStore(client goredis.UniversalClient, o Options) *Store {
+	if o.Trips < 0 || o.RememberFor < 0 {
+		panic(fmt.Sprintf("redis: Options{Trips: %d, RememberFor: %v}: leave what is negative 0 for the default", o.Trips, o.RememberFor))
+	}
+	s := &Store{client: client, where: topologyOf(client), now: o.Now, trips: o.Trips}
+	if o.RememberedKeys >= 0 {
+		s.memory = denial.New(denial.Options{Keys: o.RememberedKeys, MaxAge: o.RememberFor, Now: o.Now})
+	}
+	s.answering.Store(true)
+	return s
+}
+
+// Close closes the client, if [Open] made it.
+func (s *Store) Close() error {
+	if !s.owned {
+		return nil
+	}
+	return s.client.Close()
+}
+
+// Take implements [limit.Store].
+func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+	plan, err := check(policy, cost)
+	if err != nil {
+		return d, err
+	}
+	var q denial.Question
+	if s.memory != nil && s.answering.Load() {
+		var denied bool
+		if q, denied = s.memory.AskString(&d, key, plan, cost); denied {
+			return d, nil
+		}
+	}
+	a := ask{operation: take, key: keyOf(key, plan), plan: plan, cost: cost, question: q}
+	err = s.one(ctx, &a)
+	return a.answer, err
+}
+
+// TakeBytes implements [limit.BytesStore].
+func (s *Store) TakeBytes(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+	plan, err := check(policy, cost)
+	if err != nil {
+		return d, err
+	}
+	var q denial.Question
+	if s.memory != nil && s.answering.Load() {
+		var denied bool
+		if q, denied = s.memory.Ask(&d, key, plan, cost); denied {
+			return d, nil
+		}
+	}
+	a := ask{operation: take, key: keyOf(key, plan), plan: plan, cost: cost, question: q}
+	err = s.one(ctx, &a)
+	return a.answer, err
+}
+
+func check(policy limit.Policy, cost int64) (*limit.Plan, error) {
+	if err := limit.CheckCost(cost); err != nil {
+		return nil, err
+	}
+	return limit.Compile(policy)
+}
+
+// keyOf is the key in Redis: state of another shape is another key. No shape has
+// a '~' in it, so different keys stay different.
+func keyOf[T string | []byte](key T, plan *limit.Plan) string {
+	return string(key) + "~" + plan.Shape()
+}
+
+// Stats are figures of a [Store] since it was made.
+type Stats struct {
+	// Remembered is how many costs were denied without asking Redis.
+	Remembered int64
+	// Sent is how many questions were sent, and Trips in how many round trips.
+	Sent, Trips int64
+	// Reloads is how often a server did not know the script.
+	Reloads int64
+	// Failures is how many questions had no answer.
+	Failures int64
+}
+
+// Stats returns the figures of the store.
+func (s *Store) Stats() Stats {
+	st := Stats{
+		Sent: s.figures.sent.Load(), Trips: s.figures.trips.Load(),
+		Reloads: s.figures.reloads.Load(), Failures: s.figures.failures.Load(),
+	}
+	if s.memory != nil {
+		st.Remembered = s.memory.Stats().Hits
+	}
+	return st
+}
+
+// one asks one question.
+func (s *Store) one(ctx context.Context, a *ask) error {
+	lane, err := s.lane(ctx, a.key)
+	if err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	item := lane.Item()
+	item.Value.together = false
+	item.Value.asks = append(item.Value.asks[:0], *a)
+	if err := lane.Do(ctx, item); err != nil {
+		return err
+	}
+	*a = item.Value.asks[0]
+	lane.Free(item)
+	return nil
+}
+
+// several asks several questions of one server, in one round trip.
+func (s *Store) several(ctx context.Context, asks []ask, together bool) error {
+	lane, err := s.lane(ctx, asks[0].key)
+	if err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	item := lane.Item()
+	item.Value.together = together
+	item.Value.asks = append(item.Value.asks[:0], asks...)
+	if err := lane.Do(ctx, item); err != nil {
+		return err
+	}
+	copy(asks, item.Value.asks)
+	lane.Free(item)
+	return nil
+}
+
+// lane is where calls to the server of a key share their round trips.
+func (s *Store) lane(ctx context.Context, key string) (*combine.Combiner[call], error) {
+	server, err := s.where.server(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if lane, ok := s.lanes.Load(server); ok {
+		return lane.(*combine.Combiner[call]), nil
+	}
+	lane, _ := s.lanes.LoadOrStore(server, combine.New(func(ctx context.Context, batch []*combine.Item[call]) {
+		s.trip(ctx, server, batch)
+	}, combine.Options{Trips: s.trips, OnCaller: s.where.keepsDeadlines()}))
+	return lane.(*combine.Combiner[call]), nil
+}
+
+var errUnsupported = fmt.Errorf("redis: the keys are on different servers or in different slots of the cluster: %w", errors.ErrUnsupported)

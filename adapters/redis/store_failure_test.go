@@ -1,0 +1,484 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/adapters/redis/internal/redistest"
+	"github.com/wskit/wskit/limit"
+)
+
+// switchLog counts what a limiter logs: that it turned away from its store, and
+// that it came back.
+type switchLog struct {
+	slog.Handler
+	left, back atomic.Int64
+}
+
+func newSwitchLog() *switchLog { return &switchLog{Handler: slog.DiscardHandler} }
+
+func (l *switchLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *switchLog) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "fails") {
+		l.left.Add(1)
+	} else {
+		l.back.Add(1)
+	}
+	return nil
+}
+
+// A node is what one process has: a limiter over a store, with callers that ask it
+// without a pause.
+type node struct {
+	*limit.Limiter
+	store    *redis.Store
+	log      *switchLog
+	admitted atomic.Int64 // of the key they all ask for
+	asked    atomic.Int64
+}
+
+const (
+	nodeCapacity = 300
+	nodeCallers  = 16
+)
+
+// newNode makes a limiter that asks Redis every time, with a policy that gives
+// back next to nothing while a test runs.
+func newNode(client goredis.UniversalClient, o limit.Options) *node {
+	return newNodeOn(redis.NewStore(client, redis.Options{RememberedKeys: -1}), o)
+}
+
+func newNodeOn(s *redis.Store, o limit.Options) *node {
+	n := &node{store: s, log: newSwitchLog()}
+	o.Name, o.Logger = "node", slog.New(n.log)
+	n.Limiter = limit.New(n.store, limit.TokenBucket{Capacity: nodeCapacity, Refill: 1, Per: 24 * time.Hour}, o)
+	return n
+}
+
+// busy lets the callers ask for one key, and now and then for one of their own,
+// until the test ends or stop is called.
+func (n *node) busy(t *testing.T) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wait sync.WaitGroup
+	for i := range nodeCallers {
+		wait.Go(func() {
+			for j := 0; ctx.Err() == nil; j++ {
+				key := "all"
+				if j%4 == 3 {
+					key = fmt.Sprint("own", i)
+				}
+				d, err := n.Take(context.Background(), key, 1)
+				if err != nil {
+					t.Errorf("a caller got no decision: %v", err)
+					return
+				}
+				if d.Allowed && key == "all" {
+					n.admitted.Add(1)
+				}
+				n.asked.Add(1)
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() { cancel(); wait.Wait() })
+	t.Cleanup(stop)
+	return stop
+}
+
+// goesOn waits until many more decisions have been made.
+func (n *node) goesOn(t *testing.T, when string) {
+	t.Helper()
+	from := n.asked.Load()
+	redistest.Eventually(t, "decisions are made "+when, func() bool { return n.asked.Load() > from+20*nodeCallers })
+}
+
+func (n *node) degrades(t *testing.T) {
+	t.Helper()
+	redistest.Eventually(t, "the limiter leaves its store", func() bool { return n.Stats().Degraded })
+}
+
+func (n *node) recovers(t *testing.T) {
+	t.Helper()
+	redistest.Eventually(t, "the limiter is back at its store", func() bool { return !n.Stats().Degraded })
+}
+
+// check looks at what a test ended with: at most so many policies' worth were
+// admitted, every switch was logged once and counted.
+func (n *node) check(t *testing.T, worth int64) {
+	t.Helper()
+	if got := n.admitted.Load(); got > worth*nodeCapacity+1 {
+		t.Errorf("%d were admitted, at most %d times %d may be", got, worth, nodeCapacity)
+	}
+	st := n.Stats()
+	if left := n.log.left.Load(); left != st.Switches || left < 1 || n.log.back.Load() != left {
+		t.Errorf("%d switches; %d are logged, and %d returns", st.Switches, left, n.log.back.Load())
+	}
+	if st.FailedOver != st.StoreFailures+st.Skipped {
+		t.Errorf("%+v: decisions that the failure policy made are not all counted", st)
+	}
+}
+
+// goroutines fails when there are more than callers and connections explain.
+func goroutines(t *testing.T, before int) {
+	t.Helper()
+	if now := runtime.NumGoroutine(); now > before+4*nodeCallers+20 {
+		buf := make([]byte, 1<<16)
+		t.Errorf("%d goroutines, %d before\n%s", now, before, buf[:runtime.Stack(buf, true)])
+	}
+}
+
+// DEFECTS 18.
+func TestStoreKilledUnderLoad(t *testing.T) {
+	server := redistest.Start(t)
+	n := newNode(storeClient(t, server.Addr), limit.Options{})
+	stop := n.busy(t)
+	n.goesOn(t, "by Redis")
+	before := runtime.NumGoroutine()
+	server.Kill()
+	n.degrades(t)
+	n.goesOn(t, "without Redis")
+	goroutines(t, before)
+	server.Run() // empty
+	n.recovers(t)
+	n.goesOn(t, "by Redis again")
+	stop()
+	n.check(t, 3) // before, by the node itself, and from what Redis forgot
+	if st := n.store.Stats(); st.Reloads < 1 {
+		t.Errorf("%+v: the new server was told the script by nobody", st)
+	}
+}
+
+// A stalled server holds up nobody for longer than the timeout: everybody is
+// answered while it stands still.
+func TestStoreStalled(t *testing.T) {
+	server := redistest.Start(t)
+	n := newNode(storeClient(t, server.Addr), limit.Options{})
+	stop := n.busy(t)
+	n.goesOn(t, "by Redis")
+	before := runtime.NumGoroutine()
+	server.Stall()
+	n.degrades(t)
+	n.goesOn(t, "while Redis stands still")
+	goroutines(t, before)
+	server.Resume()
+	n.recovers(t)
+	n.goesOn(t, "by Redis again")
+	stop()
+	n.check(t, 2) // by Redis, and by the node itself
+}
+
+func TestStoreNetworkCutAndSlow(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr)
+	n := newNode(storeClient(t, proxy.Addr), limit.Options{})
+	stop := n.busy(t)
+	n.goesOn(t, "by Redis")
+	before := runtime.NumGoroutine()
+	for what, fault := range map[string]func(){
+		"without a network":      proxy.Cut,
+		"while nothing is heard": proxy.Mute,
+		"over a network that is too slow": func() {
+			proxy.Delay(time.Second)
+		},
+	} {
+		fault()
+		n.degrades(t)
+		n.goesOn(t, what)
+		goroutines(t, before)
+		proxy.Mend()
+		n.recovers(t)
+	}
+	stop()
+	n.check(t, 2)
+}
+
+func TestStoreSentinelFailsOver(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	client := goredis.NewFailoverClient(&goredis.FailoverOptions{
+		MasterName: s.Name, SentinelAddrs: []string{s.Addr}, ContextTimeoutEnabled: true, DialTimeout: time.Second,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	n := newNode(client, limit.Options{Timeout: time.Second})
+	stop := n.busy(t)
+	n.goesOn(t, "by the master")
+	s.Master.Kill()
+	redistest.Eventually(t, "the replica decides", func() bool {
+		_, err := n.store.Peek(t.Context(), "any", hourly(1), 1)
+		return err == nil
+	})
+	n.recovers(t)
+	n.goesOn(t, "by the new master")
+	stop()
+	// By the masters, by the node itself, and what the old master had not told yet.
+	if got := n.admitted.Load(); got > 3*nodeCapacity {
+		t.Errorf("%d were admitted", got)
+	}
+	if st := n.Stats(); st.Switches != n.log.left.Load() || st.Switches != n.log.back.Load() {
+		t.Errorf("%+v; %d left, %d came back", st, n.log.left.Load(), n.log.back.Load())
+	}
+}
+
+// Slots move under load: nothing fails and nothing is charged twice or not at all.
+func TestStoreSlotsMove(t *testing.T) {
+	c := redistest.StartCluster(t, 3)
+	s := redis.NewStore(storeCluster(t, c), redis.Options{RememberedKeys: -1, Now: func() int64 { return 1_795_219_200_000_007 }})
+	const capacity, keys = 400, 8
+	var admitted [keys]atomic.Int64
+	ctx, cancel := context.WithCancel(context.Background())
+	var wait sync.WaitGroup
+	var asked atomic.Int64
+	for i := range nodeCallers {
+		wait.Go(func() {
+			for j := i; ctx.Err() == nil; j++ {
+				k := j % keys
+				d, err := s.Take(context.Background(), fmt.Sprintf("{moving}%d", k), hourly(capacity), 1)
+				if err != nil {
+					t.Errorf("no decision: %v", err)
+					return
+				}
+				if d.Allowed {
+					admitted[k].Add(1)
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	goesOn := func() {
+		from := asked.Load()
+		redistest.Eventually(t, "decisions are made", func() bool { return asked.Load() > from+50 })
+	}
+	goesOn()
+	slot := redis.Slot("{moving}0")
+	for range 3 {
+		c.Move(slot, (c.Owner(slot)+1)%3, goesOn)
+		goesOn()
+	}
+	redistest.Eventually(t, "all is used", func() bool {
+		for k := range admitted {
+			if admitted[k].Load() < capacity {
+				return false
+			}
+		}
+		return true
+	})
+	goesOn()
+	cancel()
+	wait.Wait()
+	for k := range admitted {
+		if got := admitted[k].Load(); got != capacity {
+			t.Errorf("key %d: %d of %d were admitted", k, got, capacity)
+		}
+	}
+}
+
+// DEFECTS 17: a script that a server forgot is sent once more, whole, and then the
+// call fails rather than going round.
+func TestStoreScriptsFlushed(t *testing.T) {
+	server := redistest.Start(t)
+	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: -1, Now: func() int64 { return 1_795_219_200_000_007 }})
+	const capacity = 300
+	var admitted atomic.Int64
+	var wait sync.WaitGroup
+	for range nodeCallers {
+		wait.Go(func() {
+			for range 100 {
+				d, err := s.Take(context.Background(), "k", hourly(capacity), 1)
+				if err != nil {
+					t.Errorf("no decision: %v", err)
+					return
+				}
+				if d.Allowed {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	for range 20 {
+		server.Do("SCRIPT", "FLUSH")
+	}
+	wait.Wait()
+	if got := admitted.Load(); got != capacity {
+		t.Errorf("%d of %d were admitted", got, capacity)
+	}
+	if _, err := s.Take(t.Context(), "k", hourly(capacity), 1); err != nil {
+		t.Fatal(err)
+	}
+	// DEFECTS 20: what these tests run is the script of the adapter.
+	if known := fmt.Sprint(server.Do("SCRIPT", "EXISTS", redis.ScriptID)); known != "[1]" {
+		t.Errorf("the server knows the script: %s", known)
+	}
+	if st, whole := s.Stats(), server.Calls("eval"); st.Reloads < 1 || st.Reloads != whole {
+		t.Errorf("%+v; the script was sent %d times", st, whole)
+	}
+
+	// A server that refuses the whole script as well is asked no third time.
+	server.Do("ACL", "SETUSER", "few", "on", ">secret", "~*", "+@all", "-eval")
+	server.Do("SCRIPT", "FLUSH")
+	few := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "few", Password: "secret"})
+	t.Cleanup(func() { _ = few.Close() })
+	before := server.Calls("evalsha")
+	if _, err := redis.NewStore(few, redis.Options{}).Take(t.Context(), "k", hourly(1), 1); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("without the right to load it: %v", err)
+	}
+	if n := server.Calls("evalsha") - before; n != 1 {
+		t.Errorf("the script was called %d times", n)
+	}
+}
+
+// DEFECTS 17: a call whose answer was lost is not sent again, though the client was
+// made to repeat what fails: it is charged once.
+func TestStoreNeverRepeatsACall(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr)
+	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, MaxRetries: 5, ReadTimeout: 100 * time.Millisecond})
+	t.Cleanup(func() { _ = client.Close() })
+	s := redis.NewStore(client, redis.Options{})
+	if _, err := s.Take(t.Context(), "k", hourly(100), 1); err != nil { // the script is known, the connection made
+		t.Fatal(err)
+	}
+	before := server.Calls("evalsha") + server.Calls("eval")
+	proxy.Mute()
+	if _, err := s.Take(t.Context(), "k", hourly(100), 1); err == nil {
+		t.Error("there is an answer that nobody can have heard")
+	}
+	requests := []limit.Request{{Key: []byte("k"), Policy: hourly(100), Cost: 1}, {Key: []byte("l"), Policy: hourly(100), Cost: 1}}
+	proxy.Mend()
+	if _, err := s.Take(t.Context(), "l", hourly(100), 1); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Mute()
+	if err := s.TakeMany(t.Context(), requests, make([]limit.Decision, 2)); err == nil {
+		t.Error("there are answers that nobody can have heard")
+	}
+	proxy.Mend()
+	if n := server.Calls("evalsha") + server.Calls("eval") - before; n != 3 {
+		t.Errorf("%d calls for 3", n)
+	}
+	d, err := s.Peek(t.Context(), "k", hourly(100), 1)
+	if err != nil || d.Remaining != 97 {
+		t.Errorf("%+v, %v: 1 and 1 and 1 were charged", d, err)
+	}
+}
+
+// The same of a cluster, whose client repeats by rules of its own.
+func TestStoreNeverRepeatsACallInACluster(t *testing.T) {
+	c := redistest.StartCluster(t, 3)
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: c.Addrs(), ReadTimeout: 50 * time.Millisecond})
+	t.Cleanup(func() { _ = client.Close() })
+	s := redis.NewStore(client, redis.Options{})
+	owner := c.Nodes[c.Owner(redis.Slot("k~b"))]
+	if _, err := s.Take(t.Context(), "k", hourly(100), 1); err != nil {
+		t.Fatal(err)
+	}
+	owner.Stall()
+	if _, err := s.Take(t.Context(), "k", hourly(100), 1); err == nil {
+		t.Error("a stalled node answered")
+	}
+	owner.Resume()
+	var used int64
+	redistest.Eventually(t, "the node answers", func() bool {
+		d, err := s.Peek(t.Context(), "k", hourly(100), 1)
+		used = 100 - d.Remaining
+		return err == nil
+	})
+	if used > 2 {
+		t.Errorf("%d were charged for 2 calls", used)
+	}
+}
+
+// Without a connection to spare a call fails in time, and nothing is charged.
+func TestStorePoolExhausted(t *testing.T) {
+	server := redistest.Start(t)
+	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, PoolSize: 1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	n := newNodeOn(redis.NewStore(client, redis.Options{Trips: 1}), limit.Options{})
+	blocked := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer close(blocked)
+		client.BLPop(ctx, 0, "nothing")
+	}()
+	redistest.Eventually(t, "the connection is taken", func() bool { return client.PoolStats().IdleConns == 0 && client.PoolStats().TotalConns == 1 })
+	stop := n.busy(t)
+	n.degrades(t)
+	n.goesOn(t, "without a connection")
+	server.Do("RPUSH", "nothing", "at last")
+	<-blocked
+	cancel()
+	n.recovers(t)
+	n.goesOn(t, "by Redis")
+	stop()
+	n.check(t, 2)
+}
+
+// While Redis does not answer, nothing is answered from memory either: a limiter
+// would take that for an answer of Redis.
+func TestStoreRemembersNothingWhileRedisFails(t *testing.T) {
+	server := redistest.Start(t)
+	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	for range 3 {
+		if _, err := s.Take(t.Context(), "k", hourly(1), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Kill()
+	if d, err := s.Take(t.Context(), "k", hourly(1), 1); err != nil || d.Allowed {
+		t.Errorf("what is known needs no Redis: %+v, %v", d, err)
+	}
+	if _, err := s.Take(t.Context(), "other", hourly(1), 1); err == nil {
+		t.Error("a killed server answers")
+	}
+	if d, err := s.Take(t.Context(), "k", hourly(1), 1); err == nil {
+		t.Errorf("Redis is known to fail: %+v", d)
+	}
+	server.Run()
+	redistest.Eventually(t, "Redis answers", func() bool { _, err := s.Take(t.Context(), "other", hourly(1), 1); return err == nil })
+	if d, err := s.Take(t.Context(), "k", hourly(1), 1); err != nil || d.Allowed {
+		t.Errorf("what is known is known again: %+v, %v", d, err)
+	}
+}
+
+// A caller that leaves while it waits was not charged.
+func TestStoreCallersLeave(t *testing.T) {
+	server := redistest.Start(t)
+	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Trips: 1})
+	if _, err := s.Take(t.Context(), "k", hourly(100), 1); err != nil {
+		t.Fatal(err)
+	}
+	server.Stall()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wait sync.WaitGroup
+	leave := func() {
+		wait.Go(func() {
+			if _, err := s.Take(ctx, "k", hourly(100), 1); err == nil {
+				t.Error("a stalled server answered")
+			}
+		})
+	}
+	leave()
+	redistest.Eventually(t, "one is on its way", func() bool { return s.Stats().Trips == 2 })
+	for range 49 {
+		leave()
+	}
+	cancel()
+	wait.Wait()
+	server.Resume()
+	redistest.Eventually(t, "the one is back", func() bool { return s.Stats().Sent == 2 })
+	d, err := s.Peek(t.Context(), "k", hourly(100), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := 100 - d.Remaining; used > 2 {
+		t.Errorf("%d are charged: the first, and at most the one that was sent", used)
+	}
+}

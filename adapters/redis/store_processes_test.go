@@ -1,0 +1,90 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/adapters/redis/internal/redistest"
+	"github.com/wskit/wskit/limit"
+)
+
+const (
+	processes       = 3
+	processKeys     = 5
+	processCapacity = 700
+)
+
+// DEFECTS 16: processes that ask for the same keys at the same time are admitted
+// together exactly what one would be under a clock that stands still.
+func TestStoreManyProcesses(t *testing.T) {
+	server := redistest.Start(t)
+	var wait sync.WaitGroup
+	var totals [processKeys]atomic.Int64
+	for range processes {
+		wait.Go(func() {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestStoreProcess$", "-test.v")
+			cmd.Env = append(os.Environ(), "WSKIT_REDIS="+server.Addr)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+				return
+			}
+			_, figures, _ := strings.Cut(string(out), "admitted:")
+			for k := range totals {
+				var n int64
+				fmt.Sscan(strings.Fields(figures)[k], &n)
+				totals[k].Add(n)
+			}
+		})
+	}
+	wait.Wait()
+	for k := range totals {
+		if got := totals[k].Load(); got != processCapacity {
+			t.Errorf("key %d: %d admitted of %d", k, got, processCapacity)
+		}
+	}
+}
+
+// TestStoreProcess is one of the processes.
+func TestStoreProcess(t *testing.T) {
+	addr := os.Getenv("WSKIT_REDIS")
+	if addr == "" {
+		t.Skip("one of the processes of TestStoreManyProcesses")
+	}
+	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	defer client.Close()
+	s := redis.NewStore(client, redis.Options{Now: func() int64 { return 1_795_219_200_000_007 }})
+	p := limit.All(hourly(processCapacity), limit.FixedWindow{Limit: 10 * processCapacity, Window: 24 * 3600e9})
+	var admitted [processKeys]atomic.Int64
+	var wait sync.WaitGroup
+	for i := range 32 {
+		wait.Go(func() {
+			for j := range processKeys * 60 {
+				k := (i + j) % processKeys
+				d, err := s.Take(context.Background(), fmt.Sprint("shared", k), p, 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Allowed {
+					admitted[k].Add(1)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	text := "admitted:"
+	for k := range admitted {
+		text += fmt.Sprint(" ", admitted[k].Load())
+	}
+	fmt.Println(text)
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/limit"
+)
+
+// A scenario measures one contender; atLeast says that more is better.
+type scenario struct {
+	name    string
+	target  float64
+	atLeast bool
+	measure func(ctx context.Context, s *server, contender string, o settings) (figure float64, note string, err error)
+}
+
+var scenarios = []scenario{
+	{"decisions per second, 64 callers, many keys", 4, true, rate(64, 0, plenty)},
+	{"decisions per second, 256 callers, many keys", 4, true, rate(256, 0, plenty)},
+	{"decisions per second, 64 callers, one key", 8, true, rate(64, 1, plenty)},
+	{"refusals per second, 64 callers, exhausted keys", 50, true, rate(64, 100, scarce)},
+	{"time of a decision, one caller (µs)", 1.1, false, alone},
+	{"bytes per key in Redis", 1, false, bytesPerKey},
+}
+
+// A load is a limit: refill per hour.
+type load struct{ burst, refill int64 }
+
+var (
+	plenty = load{1_000_000, 1_000_000 * 3600}
+	scarce = load{1, 1}
+)
+
+// decider is a contender, made ready.
+type decider func(ctx context.Context, key string) (allowed bool, err error)
+
+func open(contender, addr string, l load) (decide decider, closing func() error) {
+	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	if contender == "redis_rate" {
+		limiter := redis_rate.NewLimiter(client)
+		limit := redis_rate.Limit{Rate: int(l.refill), Burst: int(l.burst), Period: time.Hour}
+		return func(ctx context.Context, key string) (bool, error) {
+			r, err := limiter.Allow(ctx, key, limit)
+			return err == nil && r.Allowed > 0, err
+		}, client.Close
+	}
+	store := redis.NewStore(client, redis.Options{})
+	plan, err := limit.Compile(limit.TokenBucket{Capacity: l.burst, Refill: l.refill, Per: time.Hour})
+	if err != nil {
+		panic(err)
+	}
+	return func(ctx context.Context, key string) (bool, error) {
+		d, err := store.Take(ctx, key, plan, 1)
+		return d.Allowed, err
+	}, client.Close
+}
+
+func names(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("chat:user:%08d", i)
+	}
+	return keys
+}
+
+// rate counts the decisions of a number of callers; keys 0 means as many as set.
+func rate(callers, keys int, l load) func(context.Context, *server, string, settings) (float64, string, error) {
+	return func(ctx context.Context, s *server, contender string, o settings) (float64, string, error) {
+		decide, closing := open(contender, s.addr, l)
+		defer closing()
+		n := keys
+		if n == 0 {
+			n = o.keys
+		}
+		all := names(n)
+		if err := s.fresh(ctx); err != nil {
+			return 0, "", err
+		}
+		if _, _, err := drive(ctx, decide, all, callers, o.duration/4); err != nil {
+			return 0, "", err
+		}
+		if err := s.admin.ConfigResetStat(ctx).Err(); err != nil {
+			return 0, "", err
+		}
+		count, took, err := drive(ctx, decide, all, callers, o.duration)
+		note := ""
+		if l == scarce {
+			note = fmt.Sprintf(" %s %d refusals, %.0f commands at Redis;", contender, count, s.figure(ctx, "commandstats", "cmdstat_evalsha:calls="))
+		}
+		return float64(count) / took.Seconds(), note, err
+	}
+}
+
+func drive(ctx context.Context, decide decider, keys []string, callers int, d time.Duration) (count int64, took time.Duration, err error) {
+	var total atomic.Int64
+	var failed atomic.Pointer[error]
+	var stop atomic.Bool
+	start := time.Now()
+	timer := time.AfterFunc(d, func() { stop.Store(true) })
+	defer timer.Stop()
+	var wait sync.WaitGroup
+	for i := range callers {
+		wait.Go(func() {
+			n := int64(0)
+			defer func() { total.Add(n) }()
+			for at := uint32(i) * 2654435761; !stop.Load(); n++ {
+				at = at*1664525 + 1013904223
+				if _, err := decide(ctx, keys[int(at>>8)%len(keys)]); err != nil {
+					failed.Store(&err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if e := failed.Load(); e != nil {
+		err = *e
+	}
+	return total.Load(), time.Since(start), err
+}
+
+// alone is the mean time of a decision of one caller.
+func alone(ctx context.Context, s *server, contender string, o settings) (float64, string, error) {
+	decide, closing := open(contender, s.addr, plenty)
+	defer closing()
+	if err := s.fresh(ctx); err != nil {
+		return 0, "", err
+	}
+	keys := names(o.keys)
+	if _, _, err := drive(context.WithoutCancel(ctx), decide, keys, 1, o.duration/4); err != nil {
+		return 0, "", err
+	}
+	count, took, err := drive(context.WithoutCancel(ctx), decide, keys, 1, o.duration)
+	return float64(took.Nanoseconds()) / 1e3 / float64(count), "", err
+}
+
+// bytesPerKey is what a key adds to the memory in use.
+func bytesPerKey(ctx context.Context, s *server, contender string, o settings) (float64, string, error) {
+	decide, closing := open(contender, s.addr, load{10, 100})
+	defer closing()
+	if err := s.fresh(ctx); err != nil {
+		return 0, "", err
+	}
+	keys := names(100_000)
+	if _, err := decide(ctx, "first"); err != nil { // the script, the connection
+		return 0, "", err
+	}
+	before := s.figure(ctx, "memory", "used_memory_dataset:")
+	var wait sync.WaitGroup
+	const callers = 16
+	for i := range callers {
+		wait.Go(func() {
+			for j := i; j < len(keys); j += callers {
+				_, _ = decide(ctx, keys[j])
+			}
+		})
+	}
+	wait.Wait()
+	n, err := s.admin.DBSize(ctx).Result()
+	if err == nil && n < int64(len(keys)) {
+		err = fmt.Errorf("%d keys of %d", n, len(keys))
+	}
+	return (s.figure(ctx, "memory", "used_memory_dataset:") - before) / float64(n), "", err
+}

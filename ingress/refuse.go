@@ -1,0 +1,142 @@
+package ingress
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// Refusal is the answer to a handshake that is turned away, for a [Gate] that has
+// more to say than an error does.
+type Refusal struct {
+	// Err is why, for the log and for what errors.From makes of it: code, message
+	// and wait.
+	Err error
+	// Status is the HTTP status. Default: by the error's code, see [Refuse].
+	Status int
+	// Type and Title are those of the problem (RFC 9457). Default: none, and the
+	// status's text.
+	Type, Title string
+	// Violated names the policies that were violated.
+	Violated []string
+	// Header holds further fields of the answer.
+	Header http.Header
+	// TraceID is told in the answer. Default: [TraceID] of the request.
+	TraceID string
+	// Accept answers by accepting the handshake and closing the connection at once,
+	// because pages cannot see how a handshake was refused: with 4429, or 1013 for a
+	// status of 503, and the reason {"retryAfterMs":n}.
+	Accept bool
+}
+
+// Error describes the refusal for a log.
+func (e *Refusal) Error() string { return e.Err.Error() }
+
+// Unwrap returns why.
+func (e *Refusal) Unwrap() error { return e.Err }
+
+// TraceHeader is the field of an answer that tells its trace id.
+const TraceHeader = "X-Trace-Id"
+
+// problem is the body of an answer: problem details (RFC 9457), with the members
+// of a frame's error beside them.
+type problem struct {
+	Type         string      `json:"type,omitempty"`
+	Title        string      `json:"title"`
+	Status       int         `json:"status"`
+	Detail       string      `json:"detail,omitempty"`
+	Code         errors.Code `json:"code,omitempty"`
+	RetryAfterMs int64       `json:"retryAfterMs,omitempty"`
+	Violated     []string    `json:"violated-policies,omitempty"`
+	TraceID      string      `json:"traceId"`
+}
+
+// Refuse answers a request that is not upgraded, with problem details (RFC 9457)
+// and a trace id. The status is that of a [*Refusal], or else follows from the
+// error's code: 401 for UNAUTHENTICATED, 400 for INVALID_ARGUMENT, 404 for
+// NOT_FOUND, 429 for RESOURCE_EXHAUSTED, 503 for UNAVAILABLE, DEADLINE_EXCEEDED and
+// ABORTED, 500 for INTERNAL and for an error without a code, and 403 for all others.
+// An error with a wait sets Retry-After, in whole seconds, rounded up.
+func Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	refusal, ok := errors.AsType[*Refusal](err)
+	if !ok || refusal == nil {
+		refusal = &Refusal{Err: err}
+	}
+	e := errors.From(refusal.Err)
+	p := problem{
+		Type: refusal.Type, Title: refusal.Title, Status: refusal.Status,
+		Detail: e.Message, Code: e.Code, Violated: refusal.Violated, TraceID: refusal.TraceID,
+	}
+	if p.Status == 0 {
+		p.Status = httpStatus(e.Code)
+	}
+	if p.Title == "" {
+		p.Title = http.StatusText(p.Status)
+	}
+	if p.TraceID == "" {
+		p.TraceID = TraceID(r)
+	}
+	h := w.Header()
+	for name, values := range refusal.Header {
+		h[name] = values
+	}
+	h.Set(TraceHeader, p.TraceID)
+	if e.Retryable() && e.RetryAfter > 0 {
+		p.RetryAfterMs = errors.CeilMs(e.RetryAfter)
+		h.Set("Retry-After", strconv.FormatInt(CeilSeconds(e.RetryAfter), 10))
+	}
+	if e.Code == errors.Unauthenticated {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if refusal.Accept && acceptAndClose(w, r, p) {
+		return
+	}
+	writeProblem(w, p)
+}
+
+func writeProblem(w http.ResponseWriter, p problem) {
+	body, _ := json.Marshal(p) // strings and numbers: cannot fail
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body)
+}
+
+// CeilSeconds returns d in whole seconds, rounded up, and 0 for d ≤ 0.
+func CeilSeconds(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	s := int64(d / time.Second)
+	if d%time.Second != 0 {
+		s++
+	}
+	return s
+}
+
+func httpStatus(code errors.Code) int {
+	switch code {
+	case errors.Unauthenticated:
+		return http.StatusUnauthorized
+	case errors.PermissionDenied, errors.FailedPrecondition:
+		return http.StatusForbidden
+	case errors.InvalidArgument:
+		return http.StatusBadRequest
+	case errors.NotFound:
+		return http.StatusNotFound
+	case errors.ResourceExhausted:
+		return http.StatusTooManyRequests
+	case errors.Unavailable, errors.DeadlineExceeded, errors.Aborted:
+		return http.StatusServiceUnavailable
+	case errors.Internal:
+		return http.StatusInternalServerError
+	default:
+		return http.StatusForbidden
+	}
+}

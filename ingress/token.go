@@ -1,0 +1,58 @@
+package ingress
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Token returns the token of a handshake, or "" when it has none. It looks, in
+// this order, for an Authorization header of the Bearer scheme; a subprotocol of
+// the form bearer.<token>; and the query parameter access_token, which proxies
+// may log. Pages cannot set the header. A page that sends the subprotocol has to
+// offer another one with it, because browsers fail a connection on which none is
+// agreed:
+//
+//	new WebSocket(url, ["chat", "bearer." + token])
+//
+// A subprotocol holds letters, digits and !#$%&'*+-.^_`|~ only: a token with
+// other characters has to be encoded, for instance in unpadded base64url.
+func Token(r *http.Request) string {
+	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	if _, token := Subprotocols(r); token != "" {
+		return token
+	}
+	if r.URL == nil {
+		return ""
+	}
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return ""
+	}
+	return q.Get("access_token")
+}
+
+// tokenSubprotocol begins a subprotocol that is a token, in any case.
+const tokenSubprotocol = "bearer."
+
+// Subprotocols returns the subprotocols that the client of a handshake offers, in
+// its order, and apart from them the first token among them: a token must never be
+// agreed on, because the answer of a handshake ends up in logs.
+func Subprotocols(r *http.Request) (offered []string, token string) {
+	for _, line := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for p := range strings.SplitSeq(line, ",") {
+			p = strings.TrimSpace(p)
+			switch n := len(tokenSubprotocol); {
+			case len(p) >= n && strings.EqualFold(p[:n], tokenSubprotocol):
+				if token == "" {
+					token = p[n:]
+				}
+			case p != "":
+				offered = append(offered, p)
+			}
+		}
+	}
+	return offered, token
+}

@@ -1,0 +1,472 @@
+package combine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/wskit/wskit/limit/combine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type ask struct{ n, answer int }
+
+type trips = combine.Combiner[ask]
+
+// double is the trip of most tests: it answers every item with twice its number.
+func double(batch []*combine.Item[ask]) {
+	for _, it := range batch {
+		it.Value.answer = 2 * it.Value.n
+	}
+}
+
+func call(c *trips, ctx context.Context, n int) (answer int, err error) {
+	it := c.Item()
+	it.Value = ask{n: n}
+	if err := c.Do(ctx, it); err != nil {
+		return 0, err
+	}
+	answer = it.Value.answer
+	c.Free(it)
+	return answer, nil
+}
+
+// gate is a trip that waits to be let through, and notes what it carried.
+type gate struct {
+	mu      sync.Mutex
+	batches [][]int
+	open    chan struct{}
+}
+
+func (g *gate) send(ctx context.Context, batch []*combine.Item[ask]) {
+	var numbers []int
+	for _, it := range batch {
+		numbers = append(numbers, it.Value.n)
+	}
+	g.mu.Lock()
+	g.batches = append(g.batches, numbers)
+	g.mu.Unlock()
+	select {
+	case <-g.open:
+		double(batch)
+	case <-ctx.Done():
+		for _, it := range batch {
+			it.Err = ctx.Err()
+		}
+	}
+}
+
+func (g *gate) seen() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return fmt.Sprint(g.batches)
+}
+
+func newGate(o combine.Options) (*gate, *trips) {
+	g := &gate{open: make(chan struct{})}
+	return g, combine.New(g.send, o)
+}
+
+func TestALoneCallGoesOutAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) { double(batch) }, combine.Options{})
+		if answer, err := call(c, t.Context(), 21); answer != 42 || err != nil {
+			t.Errorf("%d, %v", answer, err)
+		}
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("it waited %v", waited)
+		}
+	})
+}
+
+// On its caller's goroutine, a lone call still makes room for those that came
+// meanwhile, and a context that may end at any time is not held up.
+func TestOnCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := newGate(combine.Options{Trips: 1, OnCaller: true})
+		bounded, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() {
+				if answer, err := call(c, bounded, i); answer != 2*i || err != nil {
+					t.Errorf("%d: %d, %v", i, answer, err)
+				}
+			})
+			synctest.Wait()
+		}
+		close(g.open)
+		wg.Wait()
+		if got := g.seen(); got != "[[0] [1 2]]" {
+			t.Error(got)
+		}
+
+		_, c = newGate(combine.Options{Trips: 1, OnCaller: true})
+		ending, end := context.WithCancel(t.Context())
+		wg.Go(func() {
+			if _, err := call(c, ending, 1); !errors.Is(err, context.Canceled) {
+				t.Errorf("a context without a deadline: %v", err)
+			}
+		})
+		synctest.Wait()
+		end()
+		wg.Wait()
+
+		c = combine.New(func(context.Context, []*combine.Item[ask]) { panic("thirteen") }, combine.Options{OnCaller: true})
+		for range 2 {
+			if _, err := call(c, context.Background(), 13); err == nil || !strings.Contains(err.Error(), "thirteen") {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+// What arrives while the trips are busy goes together in the next ones, in order,
+// at most Batch at a time.
+func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := newGate(combine.Options{Trips: 2, Batch: 3})
+		var wg sync.WaitGroup
+		for i := range 10 {
+			wg.Go(func() {
+				if answer, err := call(c, t.Context(), i); answer != 2*i || err != nil {
+					t.Errorf("%d: %d, %v", i, answer, err)
+				}
+			})
+			synctest.Wait()
+		}
+		if got := g.seen(); got != "[[0] [1]]" {
+			t.Errorf("with two trips under way: %s", got)
+		}
+		g.open <- struct{}{}
+		synctest.Wait()
+		if got := g.seen(); got != "[[0] [1] [2 3 4]]" {
+			t.Errorf("after one came back: %s", got)
+		}
+		close(g.open)
+		wg.Wait()
+		if got := g.seen(); got != "[[0] [1] [2 3 4] [5 6 7] [8 9]]" {
+			t.Error(got)
+		}
+	})
+}
+
+func TestACallerLeavesWhenItsContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := newGate(combine.Options{Trips: 1})
+		background := make(chan error, 1)
+		go func() { _, err := call(c, context.Background(), 0); background <- err }()
+		synctest.Wait()
+
+		cause := errors.New("the client hung up")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		waiting := make(chan error, 1)
+		go func() { _, err := call(c, ctx, 1); waiting <- err }()
+		synctest.Wait()
+		cancel(cause)
+		if err := <-waiting; !errors.Is(err, combine.ErrNotSent) || !errors.Is(err, cause) {
+			t.Errorf("while waiting: %v", err)
+		}
+		if _, err := call(c, ctx, 2); !errors.Is(err, combine.ErrNotSent) {
+			t.Errorf("with a context that had ended: %v", err)
+		}
+		close(g.open)
+		if err := <-background; err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if got := g.seen(); got != "[[0]]" {
+			t.Errorf("%s: what was withdrawn was sent", got)
+		}
+	})
+}
+
+// ending is a context that has ended before its caller was told.
+type ending struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e ending) Done() <-chan struct{} { return e.done }
+func (e ending) Err() error            { return e.Context.Err() }
+
+func TestWhoIsAboutToLeaveIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := newGate(combine.Options{Trips: 1})
+		var wg sync.WaitGroup
+		wg.Go(func() { call(c, context.Background(), 0) })
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		e := ending{ctx, make(chan struct{})}
+		wg.Go(func() {
+			if _, err := call(c, e, 1); !errors.Is(err, combine.ErrNotSent) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		close(g.open)
+		synctest.Wait()
+		for range 3 {
+			if _, err := call(c, t.Context(), 2); err != nil {
+				t.Error(err)
+			}
+		}
+		close(e.done)
+		wg.Wait()
+		if got := g.seen(); got != "[[0] [2] [2] [2]]" {
+			t.Error(got)
+		}
+	})
+}
+
+// A caller whose item is on its way leaves as well; the trip goes on for the
+// others and is cancelled when there are none.
+func TestATripGoesOnForThoseWhoStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := newGate(combine.Options{Trips: 1})
+		lone, cancelLone := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := call(c, lone, 0); !errors.Is(err, context.Canceled) || errors.Is(err, combine.ErrNotSent) {
+				t.Errorf("sent, then left: %v", err)
+			}
+		})
+		synctest.Wait()
+		leaving, leave := context.WithCancel(t.Context())
+		wg.Go(func() {
+			if _, err := call(c, leaving, 1); !errors.Is(err, context.Canceled) || errors.Is(err, combine.ErrNotSent) {
+				t.Errorf("sent, then left: %v", err)
+			}
+		})
+		synctest.Wait()
+		staying, leaveLast := context.WithCancel(t.Context())
+		wg.Go(func() {
+			if _, err := call(c, staying, 2); !errors.Is(err, context.Canceled) {
+				t.Errorf("the last to leave: %v", err)
+			}
+		})
+		synctest.Wait()
+		cancelLone() // frees the trip for the other two
+		synctest.Wait()
+		if got := g.seen(); got != "[[0] [1 2]]" {
+			t.Fatal(got)
+		}
+		leave()
+		synctest.Wait()
+		var fifth error
+		answered := make(chan struct{})
+		go func() { _, fifth = call(c, context.Background(), 3); close(answered) }()
+		synctest.Wait()
+		if got := g.seen(); got != "[[0] [1 2]]" {
+			t.Errorf("%s: a trip was given up though one caller stayed", got)
+		}
+		leaveLast()
+		synctest.Wait()
+		if got := g.seen(); got != "[[0] [1 2] [3]]" {
+			t.Errorf("%s: a trip that all have left is not cancelled", got)
+		}
+		close(g.open)
+		<-answered
+		if fifth != nil {
+			t.Error(fifth)
+		}
+		wg.Wait()
+	})
+}
+
+// A batch has the latest deadline of its callers, and none when one has none.
+func TestDeadlines(t *testing.T) {
+	for _, c := range []struct {
+		timeouts []time.Duration
+		want     time.Duration
+	}{
+		{[]time.Duration{time.Second}, time.Second},
+		{[]time.Duration{time.Second, 3 * time.Second, 2 * time.Second}, 3 * time.Second},
+		{[]time.Duration{time.Second, 0}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var got time.Duration
+			first := make(chan struct{})
+			comb := combine.New(func(ctx context.Context, batch []*combine.Item[ask]) {
+				if batch[0].Value.n < 0 {
+					<-first
+					return
+				}
+				if deadline, ok := ctx.Deadline(); ok {
+					got = deadline.Sub(start)
+				}
+			}, combine.Options{Trips: 1})
+			var wg sync.WaitGroup
+			wg.Go(func() { call(comb, context.Background(), -1) })
+			synctest.Wait()
+			for _, timeout := range c.timeouts {
+				ctx := context.Background()
+				if timeout > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, timeout)
+					defer cancel()
+				}
+				wg.Go(func() { call(comb, ctx, 1) })
+			}
+			synctest.Wait()
+			close(first)
+			wg.Wait()
+			if got != c.want {
+				t.Errorf("%v: the deadline is in %v", c.timeouts, got)
+			}
+		})
+	}
+}
+
+func TestPanicsAreContained(t *testing.T) {
+	c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
+		if batch[0].Value.n == 13 {
+			panic("thirteen")
+		}
+		double(batch)
+	}, combine.Options{})
+	if _, err := call(c, t.Context(), 13); err == nil || !strings.Contains(err.Error(), "thirteen") || errors.Is(err, combine.ErrNotSent) {
+		t.Errorf("%v", err)
+	}
+	if answer, err := call(c, t.Context(), 1); answer != 2 || err != nil {
+		t.Errorf("after a panic: %d, %v", answer, err)
+	}
+}
+
+func TestErrorsAreTheItems(t *testing.T) {
+	odd := errors.New("odd")
+	c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
+		for _, it := range batch {
+			if it.Value.n%2 == 1 {
+				it.Err = odd
+			}
+		}
+		double(batch)
+	}, combine.Options{Trips: 1})
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			answer, err := call(c, t.Context(), i)
+			if i%2 == 1 && err != odd || i%2 == 0 && (err != nil || answer != 2*i) {
+				t.Errorf("%d: %d, %v", i, answer, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestWaitingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, c := newGate(combine.Options{Trips: 1, Waiting: 3})
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if _, err := call(c, t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		if _, err := call(c, t.Context(), 1); !errors.Is(err, combine.ErrFull) || !errors.Is(err, combine.ErrNotSent) {
+			t.Errorf("the fourth that waits: %v", err)
+		}
+		close(g.open)
+		wg.Wait()
+		if _, err := call(c, t.Context(), 1); err != nil {
+			t.Errorf("once there is room again: %v", err)
+		}
+	})
+}
+
+// Every call is answered once, by its own answer, whoever comes and goes.
+func TestManyCallersComingAndGoing(t *testing.T) {
+	var most, under, sent atomic.Int64
+	c := combine.New(func(ctx context.Context, batch []*combine.Item[ask]) {
+		if n := under.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		defer under.Add(-1)
+		sent.Add(int64(len(batch)))
+		double(batch)
+	}, combine.Options{Trips: 3, Batch: 16, OnCaller: true})
+	var answered, withdrawn, unknown atomic.Int64
+	var wg sync.WaitGroup
+	const callers, each = 32, 500
+	for i := range callers {
+		wg.Go(func() {
+			for j := range each {
+				ctx, cancel := context.WithCancel(context.Background())
+				switch j % 3 {
+				case 0:
+					go cancel()
+				case 1:
+					ctx, cancel = context.WithTimeout(ctx, time.Hour)
+				}
+				n := i*each + j
+				answer, err := call(c, ctx, n)
+				switch {
+				case err == nil && answer == 2*n:
+					answered.Add(1)
+				case errors.Is(err, combine.ErrNotSent):
+					withdrawn.Add(1)
+				case errors.Is(err, context.Canceled):
+					unknown.Add(1)
+				default:
+					t.Errorf("%d: %d, %v", n, answer, err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	if n := most.Load(); n > 3 {
+		t.Errorf("%d trips at a time", n)
+	}
+	want := callers*each - withdrawn.Load()
+	for giveUp := time.Now().Add(time.Minute); sent.Load() != want && time.Now().Before(giveUp); {
+		time.Sleep(time.Millisecond) // the last trips may be those of callers that left
+	}
+	if n := answered.Load() + withdrawn.Load() + unknown.Load(); n != callers*each || sent.Load() != want {
+		t.Errorf("%d calls answered, %d withdrawn, %d left; %d sent", answered.Load(), withdrawn.Load(), unknown.Load(), sent.Load())
+	}
+}
+
+func TestInvalidOptionsPanic(t *testing.T) {
+	defer func() {
+		if text, _ := recover().(string); !strings.Contains(text, "Trips:-1") {
+			t.Errorf("panic %q", text)
+		}
+	}()
+	combine.New(func(context.Context, []*combine.Item[ask]) {}, combine.Options{Trips: -1})
+}
+
+func BenchmarkDo(b *testing.B) {
+	c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) { double(batch) }, combine.Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, callers := range []int{1, 64} {
+		b.Run(fmt.Sprint(callers), func(b *testing.B) {
+			b.SetParallelism(callers)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, err := call(c, ctx, 1); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,31 @@
+// Package combine turns concurrent calls into fewer, larger round trips, and
+// makes a lone call wait for nothing.
+//
+// A [Combiner] lets a fixed number of round trips be on their way at a time. A
+// call that finds one of them free goes out at once, alone. Calls that come while
+// all are busy go together in the next one. So an idle server answers as fast as
+// without, and the busier it gets, the more calls share a trip; there is no timer
+// and nothing to tune to the load.
+//
+//	trips := combine.New(send, combine.Options{})
+//
+//	item := trips.Item()
+//	item.Value.question = …
+//	if err := trips.Do(ctx, item); err != nil {
+//		return err // the item is not ours any more
+//	}
+//	answer := item.Value.answer
+//	trips.Free(item)
+//
+//	func send(ctx context.Context, batch []*combine.Item[ask]) {
+//		… // one round trip; fills in every Value, or Err
+//	}
+//
+// A caller leaves when its context ends. If its item had not been sent, it is
+// withdrawn and never will be: the error is [ErrNotSent]. If it had, the outcome
+// is unknown. A caller that has left is never waited for, and a trip that all
+// callers have left is cancelled.
+//
+// The goroutines are those of the trips under way; none is left when nothing is
+// asked for. [Options.OnCaller] saves a lone call even that one.
+package combine

@@ -1,0 +1,43 @@
+package denial_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/denial"
+)
+
+// A store that others share is asked once; after that the denial is known here,
+// and so is what is taken through here.
+func Example() {
+	var clock int64
+	memory := denial.New(denial.Options{Now: func() int64 { return clock }})
+	plan, _ := limit.Compile(limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second})
+
+	var state []int64 // in the store
+	trips := 0
+	take := func() (d limit.Decision) {
+		question, denied := memory.Ask(&d, []byte("ann"), plan, 1)
+		if denied {
+			return d
+		}
+		trips++
+		state, _ = plan.Take(&d, state, 1_795_219_200_000_000+clock, 1)
+		question.Learn(&d, state)
+		return d
+	}
+
+	for range 6 {
+		d := take()
+		fmt.Println(d.Allowed, d.RetryAfter, "after", trips, "trips")
+		clock += 250_000
+	}
+	// Output:
+	// true 0s after 1 trips
+	// false 750ms after 2 trips
+	// false 500ms after 2 trips
+	// false 250ms after 2 trips
+	// true 0s after 3 trips
+	// false 750ms after 3 trips
+}

@@ -1,0 +1,233 @@
+package limit_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/limittest"
+)
+
+// shared is a store that outlives its users, and fails as it is told. It is a
+// memory store without the mark of one.
+type shared struct {
+	limit.Store
+	holder  limit.Holder
+	failing error
+	unclear bool // fails after it has done what it was asked for
+	renews  int
+	during  func() // a renewal
+}
+
+func newShared(clock *limittest.Clock) *shared {
+	m := memory.NewStore(memory.Options{Now: clock.Now})
+	return &shared{Store: m, holder: m}
+}
+
+func (s *shared) do(f func() error) error {
+	if s.failing != nil && !s.unclear {
+		return s.failing
+	}
+	return errors.Join(f(), s.failing)
+}
+
+func (s *shared) Acquire(ctx context.Context, slot limit.Slot, most int64, lease time.Duration) (d limit.Decision, err error) {
+	err = s.do(func() error { d, err = s.holder.Acquire(ctx, slot, most, lease); return err })
+	return d, err
+}
+
+func (s *shared) Renew(ctx context.Context, slots []limit.Slot, lease time.Duration) error {
+	s.renews++
+	if s.during != nil {
+		s.during()
+	}
+	return s.do(func() error { return s.holder.Renew(ctx, slots, lease) })
+}
+
+func (s *shared) Release(ctx context.Context, slots []limit.Slot) error {
+	return s.do(func() error { return s.holder.Release(ctx, slots) })
+}
+
+func (s *shared) Held(ctx context.Context, key string) (int64, error) { return s.holder.Held(ctx, key) }
+
+// process is one of those that share a store.
+type process struct {
+	*limit.Holds
+	t *testing.T
+}
+
+func newProcess(t *testing.T, s limit.Store, onFailure limit.Failure) process {
+	return process{limit.NewHolds(s, 2, 0, limit.Options{Name: "conns", OnFailure: onFailure}), t}
+}
+
+func (p process) acquire(id string) bool {
+	p.t.Helper()
+	_, d, err := p.Acquire(p.t.Context(), p.Key(nil).Part("ann"), id)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return d.Allowed
+}
+
+func (p process) release(id string) {
+	_ = p.Release(p.t.Context(), limit.Slot{Key: p.Key(nil).Part("ann").String(), ID: id})
+}
+
+func (p process) expect(held int64) {
+	p.t.Helper()
+	if n, err := p.Held(p.t.Context(), p.Key(nil).Part("ann")); n != held || err != nil {
+		p.t.Errorf("%d slots are held (%v), want %d", n, err, held)
+	}
+}
+
+func TestHoldsAreCountedAcrossProcesses(t *testing.T) {
+	clock := limittest.NewClock()
+	s := newShared(clock)
+	one, two := newProcess(t, s, limit.FailLocal), newProcess(t, s, limit.FailLocal)
+	if !one.acquire("a") || !two.acquire("b") || one.acquire("c") || two.acquire("d") {
+		t.Error("two of two slots are handed out over both processes")
+	}
+	one.release("a")
+	if !two.acquire("d") {
+		t.Error("what one process releases the other may take")
+	}
+	two.release("a") // not its own
+	two.expect(2)
+	if one.Mine() != 0 || two.Mine() != 2 {
+		t.Errorf("%d and %d are to be renewed", one.Mine(), two.Mine())
+	}
+}
+
+// A process that is killed neither renews nor releases.
+func TestSlotsOfAKilledProcessComeBack(t *testing.T) {
+	clock := limittest.NewClock()
+	s := newShared(clock)
+	killed, lives := newProcess(t, s, limit.FailLocal), newProcess(t, s, limit.FailLocal)
+	killed.acquire("a")
+	lives.acquire("b")
+	for range 3 {
+		clock.Advance(limit.DefaultLease / 3)
+		if lives.acquire("c") {
+			break
+		}
+		if err := lives.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !lives.acquire("c") || lives.acquire("d") {
+		t.Error("after a lease there is one free slot")
+	}
+}
+
+// While the store fails each process hands out its limit's worth, and the slots it
+// hands out count as soon as the store is back.
+func TestHoldsWhileTheStoreFails(t *testing.T) {
+	clock := limittest.NewClock()
+	for _, unclear := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unclear=%v", unclear), func(t *testing.T) {
+			s := newShared(clock)
+			p := newProcess(t, s, limit.FailLocal)
+			s.failing, s.unclear = errors.New("down"), unclear
+			if !p.acquire("a") || !p.acquire("b") || p.acquire("c") {
+				t.Error("a process by itself hands out two of two")
+			}
+			p.release("a")
+			s.failing = nil
+			if err := p.Renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p.expect(1)
+			if p.Mine() != 1 {
+				t.Errorf("%d slots are to be renewed", p.Mine())
+			}
+		})
+	}
+	t.Run("closed", func(t *testing.T) {
+		s := newShared(clock)
+		p := newProcess(t, s, limit.FailClosed)
+		s.failing = errors.New("down")
+		if _, _, err := p.Acquire(t.Context(), p.Key(nil).Part("ann"), "a"); errors.CodeOf(err) != errors.Unavailable {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("open", func(t *testing.T) {
+		s := newShared(clock)
+		p := newProcess(t, s, limit.FailOpen)
+		s.failing = errors.New("down")
+		if !p.acquire("a") || !p.acquire("b") || !p.acquire("c") {
+			t.Error("FailOpen refuses")
+		}
+	})
+}
+
+// A store that was emptied knows of everything again after a renewal.
+func TestRenewalHealsAStoreThatForgot(t *testing.T) {
+	clock := limittest.NewClock()
+	s := newShared(clock)
+	p := newProcess(t, s, limit.FailLocal)
+	p.acquire("a")
+	p.acquire("b")
+	s.holder = memory.NewStore(memory.Options{Now: clock.Now})
+	p.expect(0)
+	if err := p.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.expect(2)
+}
+
+// A renewal that is under way must not bring back what is released meanwhile.
+func TestReleaseDuringRenewal(t *testing.T) {
+	clock := limittest.NewClock()
+	s := newShared(clock)
+	p := newProcess(t, s, limit.FailLocal)
+	p.acquire("a")
+	p.acquire("b")
+	s.during = func() { p.release("a") }
+	if err := p.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.expect(1)
+}
+
+// Over a store of this process nothing has to be renewed.
+func TestHoldsOverALocalStore(t *testing.T) {
+	clock := limittest.NewClock()
+	store := memory.NewStore(memory.Options{Now: clock.Now})
+	p := process{limit.NewHolds(store, 2, time.Second), t}
+	p.acquire("a")
+	p.acquire("b")
+	clock.Advance(24 * time.Hour)
+	if p.acquire("c") || p.Mine() != 0 || !p.Local() {
+		t.Error("slots in this process last until they are released")
+	}
+	p.release("a")
+	p.release("b")
+	p.expect(0)
+	if n := store.Stats().Held; n != 0 {
+		t.Errorf("the store holds %d slots", n)
+	}
+}
+
+func TestHoldsThatMakeNoSensePanic(t *testing.T) {
+	store := memory.NewStore(memory.Options{})
+	for name, make := range map[string]func(){
+		"no store":      func() { limit.NewHolds(nil, 1, 0) },
+		"no slots":      func() { limit.NewHolds(store, 0, 0) },
+		"a short lease": func() { limit.NewHolds(store, 1, time.Microsecond) },
+		"no holder":     func() { limit.NewHolds(struct{ limit.Store }{store}, 1, 0) },
+		"no name":       func() { limit.NewHolds(newShared(limittest.NewClock()), 1, 0) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s is accepted", name)
+				}
+			}()
+			make()
+		}()
+	}
+}

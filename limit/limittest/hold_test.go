@@ -1,0 +1,168 @@
+package limittest_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/limittest"
+)
+
+// slots is the plainest holder there is, and wrong in one way.
+type slots struct {
+	limit.Store
+	clock *limittest.Clock
+	fault string
+
+	mu    sync.Mutex
+	until map[string]map[string]int64
+}
+
+var holdFaults = []struct{ name, part, rule string }{
+	{"OneTooMany", "HoldsUpToTheLimit", "there are no more slots than the limit says"},
+	{"DenialHolds", "HoldsUpToTheLimit", "a denial changes nothing"},
+	{"ReleaseIsLost", "HoldsUpToTheLimit", "a slot is released once"},
+	{"ReleaseFreesAll", "HoldsUpToTheLimit", "a slot is released once"},
+	{"ZeroIsUnlimited", "HoldsUpToTheLimit", "what makes no sense is refused"},
+	{"CountedTwice", "HoldingAgainIsOnce", "a slot that is held is not in its own way"},
+	{"LeaseNotExtended", "HoldingAgainIsOnce", "to hold a slot again is a new lease"},
+	{"NoLease", "LeasesRunOut", "a slot is held no longer than its lease"},
+	{"HalfALease", "LeasesRunOut", "a slot is held for its whole lease"},
+	{"RenewsWhatIsThere", "RenewalsBringBack", "a renewal brings back what was lost"},
+	{"CheckThenSet", "HoldsAtOnce", "N callers get exactly the limit's slots"},
+}
+
+func (s *slots) key(key string) map[string]int64 {
+	if s.until == nil {
+		s.until = map[string]map[string]int64{}
+	}
+	if s.until[key] == nil {
+		s.until[key] = map[string]int64{}
+	}
+	for id, until := range s.until[key] {
+		if until <= s.clock.Now() {
+			delete(s.until[key], id)
+		}
+	}
+	return s.until[key]
+}
+
+func (s *slots) Acquire(_ context.Context, slot limit.Slot, most int64, lease time.Duration) (d limit.Decision, err error) {
+	if err := limit.CheckHold(most, lease); err != nil && (s.fault != "ZeroIsUnlimited" || most != 0) {
+		return d, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.key(slot.Key)
+	held := int64(len(k))
+	if _, again := k[slot.ID]; again && s.fault != "CountedTwice" {
+		held--
+	}
+	d = limit.Decision{Limit: most, Remaining: max(0, most-held-1), Allowed: held < most || s.fault == "OneTooMany" && held == most}
+	if s.fault == "CheckThenSet" {
+		s.mu.Unlock()
+		for range 10 {
+			runtime.Gosched()
+		}
+		s.mu.Lock()
+	}
+	until := s.clock.Now() + lease.Microseconds()
+	switch s.fault {
+	case "NoLease":
+		until = 1 << 60
+		d.ResetAfter = lease
+	case "HalfALease":
+		until -= lease.Microseconds() / 2
+	case "LeaseNotExtended":
+		if old, again := k[slot.ID]; again {
+			until = old
+		}
+	}
+	if d.Allowed || s.fault == "DenialHolds" {
+		k[slot.ID] = until
+	}
+	for _, until := range k {
+		if left := time.Duration(until-s.clock.Now()) * time.Microsecond; s.fault != "NoLease" && (d.ResetAfter == 0 || left < d.ResetAfter) {
+			d.ResetAfter = left
+		}
+	}
+	return d, nil
+}
+
+func (s *slots) Renew(_ context.Context, all []limit.Slot, lease time.Duration) error {
+	if err := limit.CheckHold(1, lease); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, slot := range all {
+		k := s.key(slot.Key)
+		if _, held := k[slot.ID]; held || s.fault != "RenewsWhatIsThere" {
+			k[slot.ID] = s.clock.Now() + lease.Microseconds()
+		}
+	}
+	return nil
+}
+
+func (s *slots) Release(_ context.Context, all []limit.Slot) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, slot := range all {
+		switch s.fault {
+		case "ReleaseIsLost":
+		case "ReleaseFreesAll":
+			clear(s.key(slot.Key))
+		default:
+			delete(s.key(slot.Key), slot.ID)
+		}
+	}
+	return nil
+}
+
+func (s *slots) Held(_ context.Context, key string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(len(s.key(key))), nil
+}
+
+// TestSuiteCatchesFaultyHolders is TestSuiteCatches for slots. One without a fault
+// passes.
+func TestSuiteCatchesFaultyHolders(t *testing.T) {
+	run := func(fault, part string) (string, error) {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFaultyHolder$/^"+part+"$")
+		cmd.Env = append(os.Environ(), "LIMITTEST_FAULT="+fault)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	for _, f := range holdFaults {
+		t.Run(f.name, func(t *testing.T) {
+			if out, err := run("none", f.part); err != nil || !strings.Contains(out, "PASS") {
+				t.Fatalf("the suite failed a store without a fault:\n%s", out)
+			}
+			out, err := run(f.name, f.part)
+			if err == nil {
+				t.Fatal("the suite passed a store with the fault")
+			}
+			if !strings.Contains(out, "rule broken: "+f.rule) {
+				t.Fatalf("the suite failed without naming the rule %q:\n%s", f.rule, out)
+			}
+		})
+	}
+}
+
+func TestFaultyHolder(t *testing.T) {
+	fault := os.Getenv("LIMITTEST_FAULT")
+	if fault == "" {
+		t.Skip("run by TestSuiteCatchesFaultyHolders")
+	}
+	limittest.Run(t, func(*testing.T) limittest.Subject {
+		clock := limittest.NewClock()
+		return limittest.Subject{Store: &slots{clock: clock, fault: fault}, Clock: clock}
+	})
+}

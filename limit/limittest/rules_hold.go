@@ -1,0 +1,242 @@
+package limittest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/limit"
+)
+
+// holder is a key of a store that is a limit.Holder.
+type holder struct {
+	t     *testing.T
+	store limit.Holder
+	clock *Clock
+	key   string
+}
+
+const lease = 30 * time.Second
+
+func newHolder(t *testing.T, s Subject) holder {
+	t.Helper()
+	store := has[limit.Holder](t, s)
+	s.Clock.Set(epoch)
+	return holder{t, store, s.Clock, fmt.Sprintf("limittest:hold:%d", keys.Add(1))}
+}
+
+func (h holder) slot(id string) limit.Slot { return limit.Slot{Key: h.key, ID: id} }
+
+// acquire takes a slot and checks what the decision says but Allowed.
+func (h holder) acquire(id string, most int64) bool {
+	h.t.Helper()
+	before := h.held()
+	d, err := h.store.Acquire(context.Background(), h.slot(id), most, lease)
+	if err != nil {
+		h.t.Fatalf("rule broken: a valid call gets a decision\nAcquire returned the error %v", err)
+	}
+	after := h.held()
+	if d.Limit != most || d.Remaining != max(0, most-after) || d.RetryAfter != 0 || d.Impossible {
+		h.t.Errorf("rule broken: a decision about slots says how many are left\n%d of %d are held now: %s", after, most, describe(d))
+	}
+	if after > 0 && (d.ResetAfter <= 0 || d.ResetAfter > lease) {
+		h.t.Errorf("rule broken: a decision about slots says when the first lease ends\nleases of %v: %s", lease, describe(d))
+	}
+	if !d.Allowed && after != before {
+		h.t.Errorf("rule broken: a denial changes nothing\n%d slots were held, and %d are after a denial", before, after)
+	}
+	return d.Allowed
+}
+
+func (h holder) held() int64 {
+	h.t.Helper()
+	n, err := h.store.Held(context.Background(), h.key)
+	if err != nil {
+		h.t.Fatalf("Held: %v", err)
+	}
+	return n
+}
+
+func (h holder) expect(want int64, rule string) {
+	h.t.Helper()
+	if got := h.held(); got != want {
+		h.t.Fatalf("rule broken: %s\n%d slots are held, want %d", rule, got, want)
+	}
+}
+
+func (h holder) release(ids ...string) {
+	h.t.Helper()
+	if err := h.store.Release(context.Background(), h.slots(ids...)); err != nil {
+		h.t.Fatalf("Release: %v", err)
+	}
+}
+
+func (h holder) renew(ids ...string) {
+	h.t.Helper()
+	if err := h.store.Renew(context.Background(), h.slots(ids...), lease); err != nil {
+		h.t.Fatalf("Renew: %v", err)
+	}
+}
+
+func (h holder) slots(ids ...string) (slots []limit.Slot) {
+	for _, id := range ids {
+		slots = append(slots, h.slot(id))
+	}
+	return slots
+}
+
+// holdsUpToTheLimit: as many as the limit, no more until one is released, and
+// every key for itself.
+func holdsUpToTheLimit(t *testing.T, s Subject) {
+	h, other := newHolder(t, s), newHolder(t, s)
+	for i := range 3 {
+		if !h.acquire(strconv.Itoa(i), 3) {
+			t.Fatalf("rule broken: there are as many slots as the limit says\nnumber %d of 3 is denied", i+1)
+		}
+	}
+	for range 3 {
+		if h.acquire("more", 3) {
+			t.Fatal("rule broken: there are no more slots than the limit says")
+		}
+	}
+	if !other.acquire("0", 1) {
+		t.Error("rule broken: keys are apart")
+	}
+	h.release("1", "never held")
+	h.release("1")
+	h.expect(2, "a slot is released once, and by its own holder")
+	if !h.acquire("more", 3) || h.acquire("yet more", 3) {
+		t.Error("rule broken: one released slot is one free slot")
+	}
+	// The limit travels with the call: lowered, it takes no slot away.
+	if h.acquire("yet more", 1) {
+		t.Error("rule broken: a lowered limit holds at once")
+	}
+	h.expect(3, "a lowered limit takes nothing away")
+	h.release("0", "2", "more")
+	h.expect(0, "all slots can be released")
+
+	for name, call := range map[string]func() error{
+		"no slots":     func() error { _, err := h.store.Acquire(context.Background(), h.slot("x"), 0, lease); return err },
+		"negative":     func() error { _, err := h.store.Acquire(context.Background(), h.slot("x"), -1, lease); return err },
+		"no lease":     func() error { _, err := h.store.Acquire(context.Background(), h.slot("x"), 1, 0); return err },
+		"nothing more": func() error { return h.store.Renew(context.Background(), h.slots("x"), 0) },
+	} {
+		if err := call(); errors.CodeOf(err) != errors.InvalidArgument {
+			t.Errorf("rule broken: what makes no sense is refused\n%s: %v", name, err)
+		}
+	}
+	h.expect(0, "what is refused holds nothing")
+}
+
+// holdingAgainIsOnce: a call whose outcome was unknown may be repeated.
+func holdingAgainIsOnce(t *testing.T, s Subject) {
+	h := newHolder(t, s)
+	for range 3 {
+		if !h.acquire("a", 1) {
+			t.Fatal("rule broken: a slot that is held is not in its own way")
+		}
+	}
+	h.expect(1, "a slot is counted once")
+	s.Clock.Advance(lease - time.Microsecond)
+	h.acquire("a", 1)
+	s.Clock.Advance(lease - time.Microsecond)
+	h.expect(1, "to hold a slot again is a new lease")
+}
+
+// leasesRunOut: the slots of whoever dies come back after a lease, not earlier, and
+// nothing of them stays.
+func leasesRunOut(t *testing.T, s Subject) {
+	h := newHolder(t, s)
+	h.acquire("early", 2)
+	s.Clock.Advance(lease / 3)
+	h.acquire("late", 2)
+	s.Clock.Advance(lease - lease/3 - time.Millisecond)
+	if h.acquire("next", 2) {
+		t.Error("rule broken: a slot is held for its whole lease")
+	}
+	s.Clock.Advance(time.Millisecond)
+	h.expect(1, "a slot is held no longer than its lease")
+	if !h.acquire("next", 2) || h.acquire("too many", 2) {
+		t.Error("rule broken: one lease that is over is one free slot")
+	}
+	s.Clock.Advance(lease)
+	h.expect(0, "all leases run out")
+}
+
+// renewalsBringBack: what is renewed is held on, and what was lost, by a lease that
+// ran out or a store that forgot, is held again, whatever the limit.
+func renewalsBringBack(t *testing.T, s Subject) {
+	h := newHolder(t, s)
+	h.acquire("a", 2)
+	h.acquire("b", 2)
+	for range 5 {
+		s.Clock.Advance(lease / 2)
+		h.renew("a")
+	}
+	h.expect(1, "only what is renewed is held on")
+	h.acquire("c", 2)
+	h.renew("a", "b")
+	h.expect(3, "a renewal brings back what was lost")
+	if h.acquire("d", 3) {
+		t.Error("rule broken: what was brought back counts")
+	}
+	h.renew()
+	h.release()
+}
+
+// holdsAtOnce: N callers get exactly the limit's slots, whatever they do at once.
+func holdsAtOnce(t *testing.T, s Subject) {
+	h := newHolder(t, s)
+	const callers, most = 16, 5
+	var now, peak atomic.Int64
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for i := range s.Steps {
+				slot := h.slot(fmt.Sprintf("%d:%d", c, i%3))
+				d, err := h.store.Acquire(context.Background(), slot, most, lease)
+				if err != nil {
+					t.Errorf("Acquire: %v", err)
+					return
+				}
+				if !d.Allowed {
+					continue
+				}
+				for n := now.Add(1); ; {
+					p := peak.Load()
+					if n <= p || peak.CompareAndSwap(p, n) {
+						break
+					}
+				}
+				now.Add(-1)
+				if err := h.store.Release(context.Background(), []limit.Slot{slot}); err != nil {
+					t.Errorf("Release: %v", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if peak.Load() > most {
+		t.Errorf("rule broken: there are no more slots than the limit says\n%d of %d were held at once", peak.Load(), most)
+	}
+	h.expect(0, "all slots can be released")
+	var got atomic.Int64
+	for i := range 3 * most {
+		wg.Go(func() {
+			if d, err := h.store.Acquire(context.Background(), h.slot(strconv.Itoa(i)), most, lease); err == nil && d.Allowed {
+				got.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if got.Load() != most {
+		t.Errorf("rule broken: N callers get exactly the limit's slots\n%d of %d were handed out", got.Load(), most)
+	}
+}

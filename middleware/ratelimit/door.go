@@ -1,0 +1,253 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+)
+
+var (
+	// OpeningRate is how fast one client may open connections, unless an option says
+	// otherwise: 5 at once, and 10 a minute.
+	OpeningRate = limit.TokenBucket{Capacity: 5, Refill: 10, Per: time.Minute}
+
+	// MessageRate is how fast the messages of one connection may come, where there is
+	// no reason for another rate: 50 at once, and 100 a second.
+	MessageRate = limit.TokenBucket{Capacity: 50, Refill: 100, Per: time.Second}
+)
+
+// DoorOptions configure a [Door]. The zero value is ready to use over a store in
+// this process; over a shared one, Limiter.Name must be set.
+type DoorOptions struct {
+	// ClientIP finds a client's address; IPv6 is grouped by /64. It must be the
+	// router's, too.
+	//
+	// Default: [ingress.PeerIP]. Behind a proxy that is the proxy's address, and all
+	// clients are one: use [ingress.ClientIP].
+	ClientIP func(*http.Request) netip.Addr
+
+	// Identify finds out who a handshake claims to come from. The claim has its own
+	// rate, and its address has one above it, because claims cost nothing to make up.
+	//
+	// Default: the bearer token, or else the API key in X-API-Key, both hashed; or
+	// else the address alone.
+	Identify ingress.Identifier
+
+	// PerIdentity and PerIP are the rates at which connections may be opened.
+	//
+	// Default: [OpeningRate] each.
+	PerIdentity, PerIP limit.Policy
+
+	// MaxPerUser, MaxPerIP and MaxTotal are how many connections may be open at a
+	// time: of one user of a tenant once it is authenticated, of one address, and in
+	// all. They count in all processes that share the store. Negative: no limit.
+	//
+	// Default: 10, 100 and 50,000.
+	MaxPerUser, MaxPerIP, MaxTotal int
+
+	// Lease is the time after which the connections of a process that was killed
+	// count no more. A process that lives renews its own three times as often. A
+	// store in this process has no use for it.
+	//
+	// Default: 30 s. At least 1 s.
+	Lease time.Duration
+
+	// Banned says how long a client is still banned; 0 means it is not. It is asked
+	// about every handshake with the address alone, and again with the identity once
+	// that is authenticated. The method Banned of [Strikes] is one.
+	//
+	// Default: nobody is banned.
+	Banned func(ctx context.Context, ip netip.Addr, id ingress.Identity) (time.Duration, error)
+
+	// RetryAfter is the wait to advise where nobody can know when there will be room,
+	// because it depends on others to leave. Up to as much is added at random, so that
+	// they do not all come back at once.
+	//
+	// Default: 5 s.
+	RetryAfter time.Duration
+
+	// AcceptRefused tells pages why they are refused. A browser hides the answer of a
+	// handshake that fails, so it is accepted and closed at once with 4429 (1013 if
+	// the server is full) and the reason {"retryAfterMs":n}. At most 100 a second are
+	// answered like this; others, and clients that are no pages, get the plain answer.
+	AcceptRefused bool
+
+	// RateLimitDraft10 adds the fields RateLimit and RateLimit-Policy to refusals, as
+	// of draft-ietf-httpapi-ratelimit-headers-10, which is not a standard yet.
+	RateLimitDraft10 bool
+
+	// OnRefused is called for every handshake that is refused, before it is answered.
+	// It runs on the request's goroutine and must not block.
+	//
+	// Default: refusals are logged at level INFO, at most one a second, which tells
+	// the number of those between, and all at level DEBUG.
+	OnRefused func(DoorRefusal)
+
+	// Limiter are the options of the door's limits. Their names are Limiter.Name with
+	// "/rate-ip", "/rate-identity", "/open-ip", "/open-user" and "/open-total". With
+	// Shadow the door refuses nobody for them, and counts.
+	Limiter limit.Options
+}
+
+// DoorRefusal describes a handshake that was refused. It holds no secret.
+type DoorRefusal struct {
+	// Policy names what refused: "connections-per-ip", "connections-per-identity",
+	// "open-per-ip", "open-per-user", "open-total", "ban", a name of your own
+	// (limit.Named), or "" for a store that fails.
+	Policy string
+	// IP is the client's address, IPv6 as its /64.
+	IP netip.Addr
+	// Subject is whom the client claims to be. It is the zero Subject where the
+	// address is all that is known.
+	Subject ingress.Subject
+	// RetryAfter is the wait that the client is told.
+	RetryAfter time.Duration
+	// TraceID is the id that the client is told.
+	TraceID string
+	// Err is what was returned in place of a decision, or the rejection.
+	Err error
+}
+
+// Door limits the opening of connections, before anything expensive is done for
+// them. It is an [ingress.Gate], to be set as the option of a router:
+//
+//	door := ratelimit.NewDoor(store, ratelimit.DoorOptions{})
+//	r := router.New(router.Options{Gate: door, Authenticate: authenticate})
+//
+// and, by [Door.Handler], middleware for any other handler of WebSockets.
+//
+// In this order it asks whether the address is banned; how fast its client and its
+// address open connections, which are charged together or not at all; how many
+// connections the address has, and all have; and once the client is authenticated,
+// whether it is banned, and how many connections it has. A refused handshake is
+// answered 429, or 503 when the server is full, with
+//
+//   - Retry-After, in whole seconds, rounded up;
+//   - X-RateLimit-Limit, the most that may be opened at once, or be open;
+//     X-RateLimit-Remaining, what is left of it; and X-RateLimit-Reset, the whole
+//     seconds from now, rounded up, until all of it is there again;
+//   - X-Trace-Id, see [ingress.TraceID];
+//   - a body of type application/problem+json (RFC 9457) with retryAfterMs, traceId
+//     and violated-policies.
+//
+// A connection's places are given back when it ends, however it does, and those of
+// a process that was killed when the lease is over. All methods may be used by any
+// number of goroutines.
+type Door struct {
+	o           DoorOptions
+	ip          *limit.Limiter
+	identity    *limit.Limiter
+	perIP       *keeper
+	perUser     *keeper
+	total       *keeper
+	told        told
+	log         logged
+	entered     atomic.Int64
+	refused     atomic.Int64
+	refusedLate atomic.Int64
+}
+
+var _ ingress.Gate = (*Door)(nil)
+
+// NewDoor makes a door over a store, which must be a [limit.Holder] unless all
+// numbers of open connections are without limit. It panics when an option is
+// invalid. At most one DoorOptions may be given.
+func NewDoor(store limit.Store, options ...DoorOptions) *Door {
+	var o DoorOptions
+	switch len(options) {
+	case 0:
+	case 1:
+		o = options[0]
+	default:
+		panic(fmt.Sprintf("ratelimit: NewDoor with %d DoorOptions; put all of them in one", len(options)))
+	}
+	o = o.withDefaults()
+	d := &Door{
+		o:        o,
+		ip:       limit.New(store, defaultName("connections-per-ip", o.PerIP), named(o.Limiter, "/rate-ip")),
+		identity: limit.New(store, defaultName("connections-per-identity", o.PerIdentity), named(o.Limiter, "/rate-identity")),
+	}
+	d.perIP = newKeeper(store, "open-per-ip", o.MaxPerIP, o.Lease, named(o.Limiter, "/open-ip"))
+	d.perUser = newKeeper(store, "open-per-user", o.MaxPerUser, o.Lease, named(o.Limiter, "/open-user"))
+	d.total = newKeeper(store, "open-total", o.MaxTotal, o.Lease, named(o.Limiter, "/open-total"))
+	d.told.plan = mustCompile(limit.TokenBucket{Capacity: tellPerSecond, Refill: tellPerSecond, Per: time.Second})
+	return d
+}
+
+func (o DoorOptions) withDefaults() DoorOptions {
+	if o.ClientIP == nil {
+		o.ClientIP = ingress.PeerIP
+	}
+	if o.Identify == nil {
+		o.Identify = ingress.FirstOf(ingress.ByBearer, ingress.ByAPIKey("X-API-Key"))
+	}
+	for p, byDefault := range map[*limit.Policy]limit.Policy{&o.PerIdentity: OpeningRate, &o.PerIP: OpeningRate} {
+		if *p == nil {
+			*p = byDefault
+		}
+	}
+	for n, byDefault := range map[*int]int{&o.MaxPerUser: 10, &o.MaxPerIP: 100, &o.MaxTotal: 50_000} {
+		if *n == 0 {
+			*n = byDefault
+		}
+	}
+	if o.Lease == 0 {
+		o.Lease = limit.DefaultLease
+	}
+	if o.RetryAfter == 0 {
+		o.RetryAfter = 5 * time.Second
+	}
+	if o.Limiter.Logger == nil {
+		o.Limiter.Logger = slog.Default()
+	}
+	switch {
+	case o.Lease < time.Second:
+		panic(fmt.Sprintf("ratelimit: DoorOptions.Lease is %v; it must be at least 1 s (0 for 30 s)", o.Lease))
+	case o.RetryAfter < 0:
+		panic(fmt.Sprintf("ratelimit: DoorOptions.RetryAfter is %v; it must be positive (0 for 5 s)", o.RetryAfter))
+	}
+	return o
+}
+
+// defaultName names a policy that has no name of its own. A composite's parts keep theirs.
+func defaultName(name string, p limit.Policy) limit.Policy {
+	switch p.(type) {
+	case limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.Pacer:
+		return limit.Named(name, p)
+	default:
+		return p
+	}
+}
+
+func mustCompile(p limit.Policy) *limit.Plan {
+	plan, err := limit.Compile(p)
+	if err != nil {
+		panic("ratelimit: " + err.Error())
+	}
+	return plan
+}
+
+// DoorStats are figures of a [Door] since it was made, and of this process.
+type DoorStats struct {
+	// Entered counts the handshakes that were let in; Refused those that were not,
+	// the ones included that were refused when they were authenticated.
+	Entered, Refused int64
+	// Open is how many places the process has to renew. It is 0 over a store in this
+	// process.
+	Open int
+}
+
+// Stats returns the figures of the door.
+func (d *Door) Stats() DoorStats {
+	return DoorStats{
+		Entered: d.entered.Load() - d.refusedLate.Load(), Refused: d.refused.Load(),
+		Open: d.perIP.mine() + d.perUser.mine() + d.total.mine(),
+	}
+}

@@ -1,0 +1,38 @@
+package ratelimit_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/router"
+)
+
+// In an application, the router asks the door: router.Options{Gate: door}.
+func ExampleNewDoor() {
+	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	door := ratelimit.NewDoor(store, ratelimit.DoorOptions{
+		ClientIP:   ingress.ClientIP(ingress.Trust{Proxies: 1}),
+		MaxPerUser: 4,
+		OnRefused: func(r ratelimit.DoorRefusal) {
+			fmt.Println("refused by", r.Policy, "for", r.RetryAfter)
+		},
+	})
+	server := router.New(router.Options{Gate: door})
+
+	for range 6 {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/ws", nil)
+		r.Header.Set("Upgrade", "websocket")
+		r.Header.Set("X-Forwarded-For", "203.0.113.9")
+		server.ServeHTTP(w, r)
+		if w.Code == 429 {
+			fmt.Println(w.Code, "Retry-After:", w.Header().Get("Retry-After"))
+		}
+	}
+	// Output:
+	// refused by connections-per-ip for 6s
+	// 429 Retry-After: 6
+}

@@ -1,0 +1,151 @@
+package ratelimit_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+)
+
+// sharedStore is a store that outlives the doors over it, as one in a process of its
+// own does: the memory store without the mark of a local one.
+type sharedStore struct {
+	limit.Store
+	limit.Holder
+	failing error
+	deaf    *atomic.Bool // to releases and renewals: as if the process were dead
+}
+
+func newSharedStore() *sharedStore {
+	m := memory.NewStore(memory.Options{})
+	return &sharedStore{Store: m, Holder: m, deaf: new(atomic.Bool)}
+}
+
+func (s *sharedStore) Acquire(ctx context.Context, slot limit.Slot, most int64, lease time.Duration) (limit.Decision, error) {
+	if s.failing != nil {
+		return limit.Decision{}, s.failing
+	}
+	return s.Holder.Acquire(ctx, slot, most, lease)
+}
+
+// process is a view of the shared store: what one process does to it.
+func (s *sharedStore) process() *sharedStore {
+	c := *s
+	c.deaf = new(atomic.Bool)
+	return &c
+}
+
+func (s *sharedStore) Renew(ctx context.Context, slots []limit.Slot, lease time.Duration) error {
+	if s.deaf.Load() {
+		return errors.New("dead")
+	}
+	return s.Holder.Renew(ctx, slots, lease)
+}
+
+func (s *sharedStore) Release(ctx context.Context, slots []limit.Slot) error {
+	if s.deaf.Load() {
+		return errors.New("dead")
+	}
+	return s.Holder.Release(ctx, slots)
+}
+
+func (s *sharedStore) held(t *testing.T) int {
+	t.Helper()
+	return s.Holder.(*memory.Store).Stats().Held
+}
+
+func sharedDoor(s limit.Store) *ratelimit.Door {
+	return ratelimit.NewDoor(s, ratelimit.DoorOptions{
+		PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: -1,
+		OnRefused: func(ratelimit.DoorRefusal) {},
+		Limiter:   limit.Options{Name: "door"},
+	})
+}
+
+func enter(d *ratelimit.Door) (ingress.Visit, bool) {
+	v, err := d.Enter(httptest.NewRequest("GET", "/", nil))
+	return v, err == nil
+}
+
+// Connections are counted over all processes, for as long as they last and however
+// long that is; and those of a process that is killed for a lease, and no longer.
+func TestPlacesOverProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newSharedStore()
+		dying := shared.process()
+		killed, lives := sharedDoor(dying), sharedDoor(shared)
+		first, ok := enter(killed)
+		if !ok {
+			t.Fatal("the first is refused")
+		}
+		v, ok := enter(lives)
+		if _, third := enter(lives); !ok || third {
+			t.Error("there are two places over both processes")
+		}
+		time.Sleep(10 * limit.DefaultLease)
+		if _, third := enter(lives); third {
+			t.Error("places that are renewed are lost")
+		}
+		if n := killed.Stats().Open + lives.Stats().Open; n != 2 {
+			t.Errorf("%d places are to be renewed", n)
+		}
+
+		dying.deaf.Store(true)
+		time.Sleep(limit.DefaultLease + time.Millisecond)
+		again, ok := enter(lives)
+		if _, more := enter(lives); !ok || more {
+			t.Error("the one place of a killed process comes back after a lease")
+		}
+
+		v.Leave()
+		again.Leave()
+		synctest.Wait()
+		if n := shared.held(t); n != 0 || lives.Stats().Open != 0 {
+			t.Errorf("%d places are held, %d to be renewed, after all have left", n, lives.Stats().Open)
+		}
+		// The killed process tries on, until it is told that its connection ended.
+		dying.deaf.Store(false)
+		time.Sleep(limit.DefaultLease)
+		if n := shared.held(t); n != 1 {
+			t.Errorf("%d places are held, want that of a connection which was not dead after all", n)
+		}
+		first.Leave()
+		synctest.Wait()
+		if n := shared.held(t); n != 0 {
+			t.Errorf("%d places are held in the end", n)
+		}
+	})
+}
+
+// While the store fails, each process counts its own.
+func TestPlacesWhileTheStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newSharedStore()
+		door := sharedDoor(shared)
+		shared.failing = errors.New("down")
+		a, ok := enter(door)
+		b, also := enter(door)
+		if _, third := enter(door); !ok || !also || third {
+			t.Error("a process by itself lets in two of two")
+		}
+		shared.failing = nil
+		time.Sleep(limit.DefaultLease / 2) // a renewal tells the store
+		if n := shared.held(t); n != 2 {
+			t.Errorf("the store knows of %d places, want 2", n)
+		}
+		a.Leave()
+		b.Leave()
+		synctest.Wait()
+		if n := shared.held(t); n != 0 {
+			t.Errorf("%d places are held after all have left", n)
+		}
+	})
+}

@@ -1,0 +1,225 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+)
+
+// The problem types of draft-ietf-httpapi-ratelimit-headers-10.
+const (
+	quotaExceeded    = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	reducedCapacity  = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	abnormalUsage    = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
+	quotaTitle       = "Request cannot be satisfied as assigned quota has been exceeded"
+	capacityTitle    = "Request cannot be satisfied due to temporary server capacity constraints"
+	abnormalTitle    = "Request not satisfied due to detection of abnormal request pattern"
+	concurrencyUnits = "concurrent-requests"
+)
+
+// denial is why a handshake is refused.
+type denial struct {
+	err         error
+	status      int
+	kind, title string
+	policy      string
+	wait        time.Duration
+	quota       *quota // nil where there is none to tell
+}
+
+// quota is what the fields of an answer tell of a limit.
+type quota struct {
+	limit, remaining int64
+	reset            time.Duration
+	q, window        int64 // of draft 10; window 0: open at a time
+}
+
+// rate denies by the rate at which connections are opened.
+func rate(l *limit.Limiter, d *limit.Decision) denial {
+	q := quota{limit: d.Limit, remaining: d.Remaining, reset: d.ResetAfter}
+	for _, part := range l.Plan().Parts() {
+		if part.String() == d.Policy {
+			q.q, q.window = perWindow(part.Policy())
+		}
+	}
+	return denial{
+		err: &errors.LimitExceeded{
+			Kind: errors.LimitConnection, Observed: 1, Limit: d.Limit,
+			RetryAfter: d.RetryAfter, Never: d.Impossible, Limiter: l.Name(), Policy: d.Policy,
+		},
+		status: http.StatusTooManyRequests, kind: quotaExceeded, title: quotaTitle,
+		policy: d.Policy, wait: d.RetryAfter, quota: &q,
+	}
+}
+
+// perWindow tells a policy as so many in so many seconds, which draft 10 counts
+// whole.
+func perWindow(p limit.Policy) (q, seconds int64) {
+	var n int64
+	var per time.Duration
+	switch p := p.(type) {
+	case limit.TokenBucket:
+		n, per = p.Refill, p.Per
+	case limit.Pacer:
+		n, per = p.Refill, p.Per
+	case limit.FixedWindow:
+		n, per = p.Limit, p.Window
+	case limit.SlidingWindow:
+		n, per = p.Limit, p.Window
+	case limit.SlidingLog:
+		n, per = p.Limit, p.Window
+	default:
+		return 0, 0
+	}
+	seconds = ingress.CeilSeconds(per)
+	return int64(float64(n) * float64(time.Duration(seconds)*time.Second) / float64(per)), seconds
+}
+
+// full denies because too many connections are open.
+func full(k *keeper, wait time.Duration) denial {
+	most := k.holds.Limit()
+	d := denial{
+		err: &errors.LimitExceeded{
+			Kind: errors.LimitConnection, Observed: most + 1, Limit: most,
+			RetryAfter: wait, Limiter: k.holds.Name(), Policy: k.policy,
+		},
+		status: http.StatusTooManyRequests, kind: quotaExceeded, title: quotaTitle,
+		policy: k.policy, wait: wait, quota: &quota{limit: most, reset: wait, q: most},
+	}
+	if k.policy == "open-total" {
+		d.status, d.kind, d.title = http.StatusServiceUnavailable, reducedCapacity, capacityTitle
+	}
+	return d
+}
+
+// ban denies because the client is banned.
+func ban(left time.Duration) denial {
+	return denial{
+		err:    &errors.LimitExceeded{Kind: errors.LimitBanned, RetryAfter: left, Policy: "ban"},
+		status: http.StatusTooManyRequests, kind: abnormalUsage, title: abnormalTitle,
+		policy: "ban", wait: left,
+	}
+}
+
+// refuse makes the answer of a denial, and tells of it.
+func (v *visit) refuse(d denial) error {
+	door := v.door
+	door.refused.Add(1)
+	refusal := &ingress.Refusal{
+		Err: d.err, Status: d.status, Type: d.kind, Title: d.title, TraceID: v.hand.trace,
+		Header: d.header(door.o.RateLimitDraft10),
+		Accept: door.o.AcceptRefused && v.hand.page && door.told.one(),
+	}
+	if d.policy != "" {
+		refusal.Violated = []string{d.policy}
+	}
+	told := DoorRefusal{
+		Policy: d.policy, IP: v.ip, Subject: v.subject,
+		RetryAfter: d.wait, TraceID: v.hand.trace, Err: d.err,
+	}
+	if door.o.OnRefused != nil {
+		door.o.OnRefused(told)
+	} else {
+		door.log.refusal(door.o.Limiter.Logger, told)
+	}
+	return refusal
+}
+
+func (d *denial) header(draft10 bool) http.Header {
+	h := http.Header{}
+	if d.quota == nil {
+		return h
+	}
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(d.quota.limit, 10))
+	h.Set("X-RateLimit-Remaining", strconv.FormatInt(d.quota.remaining, 10))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(ingress.CeilSeconds(d.quota.reset), 10))
+	if !draft10 || d.quota.q == 0 {
+		return h
+	}
+	name := structured(d.policy)
+	if d.quota.window > 0 {
+		h.Set("RateLimit-Policy", fmt.Sprintf("%s;q=%d;w=%d", name, d.quota.q, d.quota.window))
+	} else {
+		h.Set("RateLimit-Policy", fmt.Sprintf("%s;q=%d;qu=%q", name, d.quota.q, concurrencyUnits))
+	}
+	// It is to say the same time as Retry-After.
+	h.Set("RateLimit", fmt.Sprintf("%s;r=%d;t=%d", name, d.quota.remaining, ingress.CeilSeconds(d.wait)))
+	return h
+}
+
+// structured writes a String of RFC 9651: printable ASCII, in quotation marks.
+func structured(name string) string {
+	b := []byte{'"'}
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < ' ' || c > '~':
+			b = append(b, '?')
+		default:
+			b = append(b, c)
+		}
+	}
+	return string(append(b, '"'))
+}
+
+// tellPerSecond bounds how many refusals a second are told by accepting, each of
+// which takes a socket for some seconds at most.
+const tellPerSecond = 100
+
+// told limits the refusals that are told by accepting.
+type told struct {
+	mu    sync.Mutex
+	plan  *limit.Plan
+	state []int64
+}
+
+func (t *told) one() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var d limit.Decision
+	t.state, _ = t.plan.Take(&d, t.state, time.Now().UnixMicro(), 1)
+	return d.Allowed
+}
+
+// logged keeps a flood of refusals from being one of log lines.
+type logged struct {
+	mu      sync.Mutex
+	last    time.Time
+	between int64
+}
+
+func (l *logged) refusal(log *slog.Logger, r DoorRefusal) {
+	level := slog.LevelDebug
+	now := time.Now()
+	l.mu.Lock()
+	between := l.between
+	if l.between++; now.Sub(l.last) >= time.Second {
+		level, l.last, l.between = slog.LevelInfo, now, 0
+	}
+	l.mu.Unlock()
+	if !log.Enabled(context.Background(), level) {
+		return
+	}
+	subject := ""
+	if r.Subject != (ingress.Subject{}) {
+		subject = r.Subject.String()
+	}
+	log.LogAttrs(context.Background(), level, "ratelimit: a handshake is refused",
+		slog.String("policy", r.Policy), slog.String("ip", r.IP.String()), slog.String("subject", subject),
+		slog.Duration("retry_after", r.RetryAfter), slog.String("trace_id", r.TraceID),
+		slog.Int64("others_since_last_line", between), slog.Any("err", r.Err))
+}
+
+func randomUpTo(d time.Duration) time.Duration {
+	return time.Duration(rand.Int64N(int64(d) + 1))
+}

@@ -1,0 +1,133 @@
+package ratelimit_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/middleware/ratelimit"
+)
+
+func ExampleParseRules() {
+	rules, err := ratelimit.ParseRules([]byte(`{
+		"maximum": {"perMinute": 6000, "burst": 200},
+		"default": {"perMinute": 600, "burst": 20},
+		"types":   {"file.put": {"perSecond": 1, "cost": 5}},
+		"tenants": {"acme": {"perMinute": 9000}}
+	}`))
+	fmt.Println(rules.Types["file.put"].PerMinute, err)
+
+	_, err = ratelimit.ParseRules([]byte(`{
+		"default": {"perMinute": 600, "burst": 20},
+		"tenants": {"acme": {"perMinute": 0}}
+	}`))
+	fmt.Println(err)
+	// Output:
+	// 60 <nil>
+	// ratelimit: rules: tenants.acme.perMinute is 0; it must be a whole number from 1 to 30000000
+}
+
+// In an application, r.Use(limits.Middleware) puts the limits before a router; here
+// frames are sent through it by hand.
+func ExampleNewLimits() {
+	rules := ratelimit.Rules{
+		Default: ratelimit.Rule{PerMinute: 60, Burst: 2},
+		Types:   map[string]ratelimit.Rule{"file.put": {Cost: 2}},
+		Tenants: map[string]ratelimit.Tenant{"acme": {Rule: ratelimit.Rule{Burst: 3}}},
+	}
+	limits, err := ratelimit.NewLimits(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handle := limits.Middleware(ingress.Pass)
+	for _, typ := range []string{"chat.send", "file.put"} {
+		for _, tenant := range []string{"acme", "initech"} {
+			frame := &ingress.Context{Type: typ, Identity: ingress.Identity{Tenant: tenant, User: "ann"}}
+			n := 0
+			for handle(frame) == nil {
+				n++
+			}
+			fmt.Println(tenant, typ, n)
+		}
+	}
+	// Output:
+	// acme chat.send 3
+	// initech chat.send 2
+	// acme file.put 1
+	// initech file.put 1
+}
+
+// Who has used something has still used it under other rules.
+func ExampleLimits_Replace() {
+	rules := ratelimit.Rules{Default: ratelimit.Rule{PerMinute: 60, Burst: 2}}
+	limits, _ := ratelimit.NewLimits(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules)
+	handle := limits.Middleware(ingress.Pass)
+	frame := &ingress.Context{Type: "chat.send", Identity: ingress.Identity{User: "ann"}}
+	fmt.Println(handle(frame) == nil, handle(frame) == nil, handle(frame) == nil)
+
+	rules.Default.Burst = 3
+	fmt.Println(limits.Replace(rules))
+	fmt.Println(handle(frame) == nil, handle(frame) == nil)
+	// Output:
+	// true true false
+	// <nil>
+	// true false
+}
+
+// What a page for those who run the service would show.
+func ExampleLimits_Effective() {
+	rules := ratelimit.Rules{
+		Maximum: ratelimit.Rate{PerMinute: 6000, Burst: 200},
+		Default: ratelimit.Rule{PerMinute: 600, Burst: 20},
+		Tenants: map[string]ratelimit.Tenant{"acme": {Rule: ratelimit.Rule{PerMinute: 9000}}},
+	}
+	limits, _ := ratelimit.NewLimits(memory.NewStore(memory.Options{}), rules)
+	e := limits.Effective(&ingress.Context{Type: "chat.send", Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
+	fmt.Println(e.PerMinute)
+	fmt.Println(e.Burst)
+	page, _ := json.Marshal(e)
+	fmt.Printf("%s\n", page)
+	// Output:
+	// 6000 (tenants.acme.perMinute: 9000, capped by the maximum)
+	// 20 (default.burst)
+	// {"limited":true,"perMinute":{"value":6000,"from":"tenants.acme.perMinute","asked":9000},"burst":{"value":20,"from":"default.burst","asked":20},"cost":{"value":0,"asked":0}}
+}
+
+// Rules can be tried before they are put in force.
+func ExampleRules_Effective() {
+	rules := ratelimit.Rules{Default: ratelimit.Rule{PerMinute: 600, Burst: 20}}
+	rules.Overrides = append(rules.Overrides, ratelimit.Override{
+		Subject: ratelimit.Subject{Tenant: "acme", User: "ann"},
+		Rule:    ratelimit.Rule{PerMinute: ratelimit.Unlimited},
+	})
+	e, err := rules.Effective(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
+	fmt.Println(e.Limited, e.PerMinute, err)
+	// Output: false unlimited (overrides[0].perMinute) <nil>
+}
+
+func ExampleSubject() {
+	rules := ratelimit.Rules{
+		Default: ratelimit.Rule{PerMinute: 600, Burst: 20},
+		Allow:   []ratelimit.Subject{{IP: netip.MustParsePrefix("10.0.0.0/8")}},
+		Deny:    []ratelimit.Subject{{Tenant: "acme", User: "bob"}, {Tenant: "initech"}},
+	}
+	limits, _ := ratelimit.NewLimits(memory.NewStore(memory.Options{}), rules)
+	err := limits.Middleware(ingress.Pass)(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "bob"}})
+	fmt.Println(err, errors.From(err).Retryable())
+	// Output: PERMISSION_DENIED: you may not send messages false
+}
+
+func ExampleRulesError() {
+	_, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 600, "burst": 20}, "deny": [{"name": "bob"}]}`))
+	if e, ok := errors.AsType[*ratelimit.RulesError](err); ok {
+		fmt.Println(e.Path)
+		fmt.Println(e.Problem)
+	}
+	// Output:
+	// deny[0].name
+	// is no name of the rules; there are tenant, user, ip
+}

@@ -1,0 +1,229 @@
+package ratelimit_test
+
+import (
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/middleware/ratelimit"
+)
+
+// everything is a document with every name there is.
+const everything = `{
+	"disabled": false,
+	"maximum": {"perSecond": 100, "burst": 200},
+	"default": {"perMinute": 600, "burst": 20, "cost": 2},
+	"tenants": {
+		"acme":    {"perMinute": 3000, "burst": 50, "types": {"file.put": {"burst": 5, "cost": 5}}},
+		"initech": {"unlimited": true}
+	},
+	"types": {"file.put": {"perSecond": 1}, "": {"burst": 3}},
+	"overrides": [
+		{"tenant": "acme", "user": "ann", "perMinute": 60000},
+		{"ip": "192.0.2.0/24", "burst": 7}
+	],
+	"allow": [{"ip": "2001:db8::1"}],
+	"deny":  [{"user": "bob"}, {"tenant": "globex"}]
+}`
+
+func TestParseRules(t *testing.T) {
+	got, err := ratelimit.ParseRules([]byte(everything))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ratelimit.Rules{
+		Maximum: ratelimit.Rate{PerMinute: 6000, Burst: 200},
+		Default: ratelimit.Rule{PerMinute: 600, Burst: 20, Cost: 2},
+		Tenants: map[string]ratelimit.Tenant{
+			"acme": {
+				Rule:  ratelimit.Rule{PerMinute: 3000, Burst: 50},
+				Types: map[string]ratelimit.Rule{"file.put": {Burst: 5, Cost: 5}},
+			},
+			"initech": {Rule: ratelimit.Rule{PerMinute: ratelimit.Unlimited}},
+		},
+		Types: map[string]ratelimit.Rule{"file.put": {PerMinute: 60}, "": {Burst: 3}},
+		Overrides: []ratelimit.Override{
+			{Subject: ratelimit.Subject{Tenant: "acme", User: "ann"}, Rule: ratelimit.Rule{PerMinute: 60000}},
+			{Subject: ratelimit.Subject{IP: netip.MustParsePrefix("192.0.2.0/24")}, Rule: ratelimit.Rule{Burst: 7}},
+		},
+		Allow: []ratelimit.Subject{{IP: netip.MustParsePrefix("2001:db8::1/128")}},
+		Deny:  []ratelimit.Subject{{User: "bob"}, {Tenant: "globex"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestParseRulesDisabled(t *testing.T) {
+	rules, err := ratelimit.ParseRules([]byte(`{"disabled": true}`))
+	if err != nil || !rules.Disabled {
+		t.Errorf("%+v, %v", rules, err)
+	}
+}
+
+// Every error names the place, and says what is wrong there.
+func TestRulesErrors(t *testing.T) {
+	const fine = `"default": {"perMinute": 600, "burst": 20}`
+	for _, c := range []struct{ document, path, says string }{
+		{``, "", "not valid JSON"},
+		{`[]`, "", "must be an object"},
+		{"{\n" + fine + ",\n!}", "", "not valid JSON in line 3"},
+		{`{` + fine + `} {}`, "", "not valid JSON"},
+		{`{}`, "default.perMinute", "is missing"},
+		{`{"default": {"perMinute": 600}}`, "default.burst", "is missing"},
+		{`{"default": {"burst": 600}}`, "default.perMinute", "is missing"},
+		{`{"default": {"perMinute": 600, "burst": 20, "Burst": 20}}`, "default.Burst", "there are perMinute, perSecond, unlimited, burst, cost"},
+		{`{"default": {"perMinute": 600, "burst": 20, "burst": 20}}`, "default.burst", "stands there twice"},
+		{`{"default": {"perMinute": 600, "burst": 20, "b\u0075rst": 20}}`, "default.burst", "stands there twice"},
+		{`{` + fine + `, "tenant": {}}`, "tenant", "there are disabled, maximum, default, tenants, types, overrides, allow, deny"},
+		{`{` + fine + `, "tenants": {"acme": {"perMinute": 0}}}`, "tenants.acme.perMinute", "is 0; it must be a whole number from 1 to 30000000"},
+		{`{` + fine + `, "tenants": {"acme": {"perMinute": -1}}}`, "tenants.acme.perMinute", "is -1;"},
+		{`{` + fine + `, "tenants": {"acme": {"perMinute": 1.5}}}`, "tenants.acme.perMinute", "is 1.5;"},
+		{`{` + fine + `, "tenants": {"acme": {"perMinute": 1e3}}}`, "tenants.acme.perMinute", "is 1e3;"},
+		{`{` + fine + `, "tenants": {"acme": {"perMinute": "60"}}}`, "tenants.acme.perMinute", `is "60";`},
+		{`{` + fine + `, "tenants": {"acme": {"perMinute": 30000001}}}`, "tenants.acme.perMinute", "is 30000001;"},
+		{`{` + fine + `, "tenants": {"acme": {"perMinute": 99999999999999999999}}}`, "tenants.acme.perMinute", "is 99999999999999999999;"},
+		{`{` + fine + `, "tenants": {"acme": {"perSecond": 500001}}}`, "tenants.acme.perSecond", "is 500001; it must be a whole number from 1 to 500000"},
+		{`{` + fine + `, "tenants": {"acme": {"perMinute": null}}}`, "tenants.acme.perMinute", "is null"},
+		{`{` + fine + `, "tenants": null}`, "tenants", "is null"},
+		{`{` + fine + `, "tenants": {"acme": {"perMinute": 60, "perSecond": 1}}}`, "tenants.acme", "write one of them"},
+		{`{` + fine + `, "tenants": {"acme": {"perMinute": 60, "unlimited": true}}}`, "tenants.acme", "write one of them"},
+		{`{` + fine + `, "tenants": {"acme": 60}}`, "tenants.acme", "must be an object"},
+		{`{` + fine + `, "tenants": {"acme": {"unlimited": 1}}}`, "tenants.acme.unlimited", "must be true or false"},
+		{`{` + fine + `, "tenants": {"acme": {}, "acme": {}}}`, "tenants.acme", "stands there twice"},
+		{`{` + fine + `, "tenants": {"a.b": {"types": {"chat.send": {"cost": 0}}}}}`, `tenants["a.b"].types["chat.send"].cost`, "is 0;"},
+		{`{` + fine + `, "tenants": {"7": {"burst": 0}}}`, `tenants["7"].burst`, "is 0;"},
+		{`{` + fine + `, "types": {"": {"rate": 0}}}`, `types[""].rate`, "is no name"},
+		{`{` + fine + `, "types": {"export": {"cost": 21}}}`, "types.export", "take 21 where 20 may come at once"},
+		{`{"default": {"unlimited": true}, "types": {"export": {"perMinute": 21}}}`, "types.export.burst", "is missing"},
+		{`{` + fine + `, "maximum": {}}`, "maximum.perMinute", "is missing"},
+		{`{` + fine + `, "maximum": {"perMinute": 1}}`, "maximum.burst", "is missing"},
+		{`{` + fine + `, "maximum": {"burst": 1}}`, "maximum.perMinute", "is missing"},
+		{`{` + fine + `, "maximum": {"perMinute": 60, "burst": 4, "unlimited": true}}`, "maximum.unlimited", "there are perMinute, perSecond, burst"},
+		{`{` + fine + `, "maximum": {"perMinute": 60, "burst": 4}, "types": {"export": {"cost": 5}}}`, "types.export", "take 5 where 4 may come at once"},
+		{`{` + fine + `, "overrides": {}}`, "overrides", "must be an array"},
+		{`{` + fine + `, "overrides": [{"user": "ann"}, {"user": "bob", "burst": 0}]}`, "overrides[1].burst", "is 0;"},
+		{`{` + fine + `, "overrides": [{"burst": 1}]}`, "overrides[0]", "names nobody"},
+		{`{` + fine + `, "overrides": [{"tenant": "acme", "burst": 1}]}`, "overrides[0]", "stands in tenants.acme"},
+		{`{` + fine + `, "overrides": [{"user": "ann"}, {"user": "ann"}]}`, "overrides[1]", "is the same as overrides[0]"},
+		{`{` + fine + `, "overrides": [{"ip": "2001:db8::1"}]}`, "overrides[0].ip", "a /64 or more"},
+		{`{` + fine + `, "allow": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.1/32"}]}`, "allow[1]", "is the same as allow[0]"},
+		{`{` + fine + `, "allow": [{"ip": "192.0.2.1/24"}]}`, "allow[0].ip", "write 192.0.2.0/24"},
+		{`{` + fine + `, "allow": [{"ip": "::ffff:192.0.2.1"}]}`, "allow[0].ip", "write IPv4 as IPv4"},
+		{`{` + fine + `, "allow": [{"ip": "fe80::1%eth0"}]}`, "allow[0].ip", `is "fe80::1%eth0"; it must be an address or a network`},
+		{`{` + fine + `, "allow": [{"ip": 7}]}`, "allow[0].ip", "is 7;"},
+		{`{` + fine + `, "deny": [{"user": "ann", "ip": "192.0.2.1"}]}`, "deny[0]", "make two entries"},
+		{`{` + fine + `, "deny": [{"user": "ann", "burst": 1}]}`, "deny[0].burst", "there are tenant, user, ip"},
+		{`{` + fine + `, "deny": [{"user": ["ann"]}]}`, "deny[0].user", "must be a string"},
+		{`{"disabled": true, "types": {"x": {"burst": 0}}}`, "types.x.burst", "is 0;"},
+	} {
+		rules, err := ratelimit.ParseRules([]byte(c.document))
+		e, ok := errors.AsType[*ratelimit.RulesError](err)
+		if !ok {
+			t.Errorf("%s\n\taccepted as %+v, error %v", c.document, rules, err)
+			continue
+		}
+		if e.Path != c.path || !strings.Contains(e.Problem, c.says) {
+			t.Errorf("%s\n\tat %q: %s\n\twant %q: … %s …", c.document, e.Path, e.Problem, c.path, c.says)
+		}
+		if text := err.Error(); !strings.HasPrefix(text, "ratelimit: ") || !strings.Contains(text, c.path) || !strings.Contains(text, e.Problem) {
+			t.Errorf("the error reads %q", text)
+		}
+		if !reflect.DeepEqual(rules, ratelimit.Rules{}) {
+			t.Errorf("%s\n\tan error, and rules all the same: %+v", c.document, rules)
+		}
+	}
+}
+
+// Rules that were made in Go are checked just as well.
+func TestRulesMadeInGoAreChecked(t *testing.T) {
+	fine := ratelimit.Rule{PerMinute: 600, Burst: 20}
+	subject := func(ip netip.Prefix) []ratelimit.Subject { return []ratelimit.Subject{{IP: ip}} }
+	for path, rules := range map[string]ratelimit.Rules{
+		"default.perMinute":              {},
+		"default.burst":                  {Default: ratelimit.Rule{PerMinute: 1, Burst: -1}},
+		"default.cost":                   {Default: ratelimit.Rule{PerMinute: 1, Burst: 1, Cost: -1}},
+		"maximum.perMinute":              {Default: fine, Maximum: ratelimit.Rate{PerMinute: -1, Burst: 1}},
+		"maximum.burst":                  {Default: fine, Maximum: ratelimit.Rate{PerMinute: 1, Burst: 30_000_001}},
+		"tenants.acme.perMinute":         {Default: fine, Tenants: map[string]ratelimit.Tenant{"acme": {Rule: ratelimit.Rule{PerMinute: -2}}}},
+		"tenants.acme.types.x.perMinute": {Default: fine, Tenants: map[string]ratelimit.Tenant{"acme": {Types: map[string]ratelimit.Rule{"x": {PerMinute: 30_000_001}}}}},
+		"deny[0].ip":                     {Default: fine, Deny: subject(netip.PrefixFrom(netip.MustParseAddr("192.0.2.1"), 33))},
+		"allow[0].ip":                    {Default: fine, Allow: subject(netip.MustParsePrefix("192.0.2.1/24"))},
+		"allow[0]":                       {Default: fine, Allow: subject(netip.Prefix{})},
+	} {
+		_, err := ratelimit.NewLimits(memory.NewStore(memory.Options{}), rules)
+		if e, ok := errors.AsType[*ratelimit.RulesError](err); !ok || e.Path != path {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, err := rules.Effective(&ingress.Context{}); err == nil {
+			t.Errorf("%s: Effective accepts it", path)
+		}
+	}
+}
+
+// Whatever is accepted can be enforced, and whatever is not is refused with its
+// place.
+func FuzzParseRules(f *testing.F) {
+	f.Add([]byte(everything))
+	f.Add([]byte(`{"disabled": true}`))
+	f.Add([]byte(`{"default": {"perMinute": 1, "burst": 1}, "tenants": {"a": {"types": {"": {"unlimited": true}}}}}`))
+	f.Add([]byte(`{"default": {"perSecond": 500000, "burst": 30000000}, "deny": [{"ip": "::/0"}], "overrides": [{"ip": "0.0.0.0/0"}]}`))
+	f.Add([]byte(`{"default": {"perMinute": null}}`))
+	f.Fuzz(func(t *testing.T, document []byte) {
+		rules, err := ratelimit.ParseRules(document)
+		if err != nil {
+			if _, ok := errors.AsType[*ratelimit.RulesError](err); !ok {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		limits, err := ratelimit.NewLimits(memory.NewStore(memory.Options{}), rules)
+		if err != nil {
+			t.Fatalf("parsed, but cannot be enforced: %v", err)
+		}
+		handle := limits.Middleware(ingress.Pass)
+		for _, frame := range framesFor(rules) {
+			e := limits.Effective(&frame)
+			if e.Limited && (e.PerMinute.Value < 1 || e.Burst.Value < 1) {
+				t.Errorf("%+v: %+v", frame, e)
+			}
+			if err := handle(&frame); err != nil && errors.CodeOf(err) == errors.Internal {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// framesFor are frames of every tenant, type and subject that rules speak of, and
+// of others.
+func framesFor(rules ratelimit.Rules) (frames []ingress.Context) {
+	tenants, types := []string{"", "other"}, []string{"", "other"}
+	for name, t := range rules.Tenants {
+		tenants = append(tenants, name)
+		for name := range t.Types {
+			types = append(types, name)
+		}
+	}
+	for name := range rules.Types {
+		types = append(types, name)
+	}
+	subjects := []ratelimit.Subject{{}, {User: "other"}}
+	for _, o := range rules.Overrides {
+		subjects = append(subjects, o.Subject)
+	}
+	for _, s := range append(append(subjects, rules.Allow...), rules.Deny...) {
+		for _, typ := range types {
+			frame := ingress.Context{Type: typ, IP: s.IP.Addr(), Identity: ingress.Identity{Tenant: s.Tenant, User: s.User}}
+			frames = append(frames, frame)
+			for _, tenant := range tenants {
+				frame.Identity.Tenant = tenant
+				frames = append(frames, frame)
+			}
+		}
+	}
+	return frames
+}

@@ -1,0 +1,221 @@
+package ratelimit
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+)
+
+// Limits enforce [Rules] that can be replaced while frames arrive:
+//
+//	limits, err := ratelimit.NewLimits(store, rules)
+//	r.Use(limits.Middleware)
+//	…
+//	err = limits.Replace(changed)
+//
+// Each frame is limited by a token bucket of what is in force for it. All methods
+// may be used by any number of goroutines.
+type Limits struct {
+	frames   gate
+	limiter  *limit.Limiter // the one that all are made of
+	onDenied func(*ingress.Context, Subject)
+	marked   bool // whether keys need a mark, see resolved.mark
+	now      atomic.Pointer[enforced]
+	barred   atomic.Int64
+}
+
+// LimitsOptions of [NewLimits]. The zero value is ready to use over a store in this
+// process; over a shared store, Limiter.Name must be set.
+type LimitsOptions struct {
+	// Limiter names the keys and says what happens when the store fails.
+	Limiter limit.Options
+
+	// Options are those of the middleware, with two differences. Cost is asked for
+	// frames of which no rule says the cost. A nil Key means [PerUserPerType] for
+	// clients that are authenticated, and tenant, address ([PerIP]) and type for
+	// others.
+	//
+	// With a Key, the frames that a rule for a type, a tenant or a subject gives a
+	// rate or a burst are counted apart from others with the same key. So with
+	// PerUser, a user has one limit over all types of which the rules say nothing or
+	// only a cost, and another one for each type of which they say more.
+	Options
+
+	// OnDenied is called for every frame that is refused because of [Rules.Deny],
+	// with the entry. It runs on the frame's path and must neither block nor keep c.
+	// In shadow mode the frame passes all the same.
+	OnDenied func(c *ingress.Context, entry Subject)
+}
+
+// enforced are rules, and the limiters for what they can amount to.
+type enforced struct {
+	*book
+	limiters map[Rate]*limit.Limiter
+}
+
+// NewLimits makes limits of rules. At most one LimitsOptions may be given. An error
+// is a [*RulesError]. Like limit.New, it panics when the store or an option is not
+// valid.
+func NewLimits(store limit.Store, rules Rules, options ...LimitsOptions) (*Limits, error) {
+	var o LimitsOptions
+	switch len(options) {
+	case 0:
+	case 1:
+		o = options[0]
+	default:
+		panic(fmt.Sprintf("ratelimit: NewLimits with %d LimitsOptions; put all of them in one", len(options)))
+	}
+	l := &Limits{
+		frames:   gate{Options: o.Options},
+		limiter:  limit.New(store, Rate{1, 1}.policy(), o.Limiter),
+		onDenied: o.OnDenied,
+		marked:   o.Key != nil,
+	}
+	l.frames.Shadow = o.Shadow || o.Limiter.Shadow
+	if l.frames.Key == nil {
+		l.frames.Key = perClientPerType
+	}
+	if err := l.Replace(rules); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Replace puts other rules in force, or returns a [*RulesError] and leaves things as
+// they are. Every frame is decided by the old rules or by the new ones as a whole.
+//
+// What clients have used stays used. It is kept as the time until they have
+// everything again, which no new rule makes longer; what was used beyond a burst that
+// is lowered may be forgiven. A span of time in which rules are replaced lets through
+// no more than the old rules do before that moment and the new ones from then on.
+//
+// With Options.Key, a client begins afresh where another rule than before gives the
+// rate or the burst.
+func (l *Limits) Replace(rules Rules) error {
+	b, err := newBook(rules)
+	if err != nil {
+		return err
+	}
+	next := &enforced{book: b, limiters: make(map[Rate]*limit.Limiter, len(b.rates))}
+	for rate := range b.rates {
+		if next.limiters[rate], err = l.limiter.With(rate.policy()); err != nil {
+			return path("").wrong("amounts to a limit that cannot be enforced: %v", err)
+		}
+	}
+	l.now.Store(next)
+	return nil
+}
+
+// policy is the rate as a limit.
+func (r Rate) policy() limit.Policy {
+	return limit.TokenBucket{Capacity: r.Burst, Refill: r.PerMinute, Per: time.Minute}
+}
+
+// perClientPerType is PerUserOrIPPerType, except that it keeps clients which are not
+// authenticated apart by tenant, as tenants' rules differ. So it tells apart all that
+// rules can: a key has one rate at a time.
+func perClientPerType(k limit.Key, c *ingress.Context) limit.Key {
+	if c.Identity.Authenticated() {
+		return PerUserPerType(k, c)
+	}
+	return PerIP(k.Part("tenant").Part(c.Identity.Tenant), c).Part(c.Type)
+}
+
+// Middleware is an ingress.Middleware that lets a frame pass when the rules do. A
+// frame that does not fit is rejected as by [New].
+func (l *Limits) Middleware(next ingress.Handler) ingress.Handler {
+	return func(c *ingress.Context) error {
+		if now := l.now.Load(); !now.rules.Disabled {
+			if err := l.admit(c, now); err != nil {
+				return err
+			}
+		}
+		return next(c)
+	}
+}
+
+// admit returns nil when the frame may pass.
+func (l *Limits) admit(c *ingress.Context, now *enforced) error {
+	if i, ok := now.deny.find(c); ok {
+		return l.deny(c, now.rules.Deny[i])
+	}
+	if _, ok := now.allow.find(c); ok {
+		return nil
+	}
+	is := now.resolve(c)
+	if is.PerMinute == Unlimited {
+		return nil
+	}
+	if is.cost == 0 {
+		cost := 1
+		if l.frames.Cost != nil {
+			if cost = l.frames.Cost(c); cost < 1 {
+				return l.frames.invalidCost(c, l.limiter.Name(), cost)
+			}
+		}
+		is.cost = int64(cost)
+	}
+	d, err := l.take(c, now.limiters[is.Rate], &is)
+	if err != nil || d.Allowed && !d.Shadowed {
+		return err
+	}
+	return l.frames.limited(c, l.limiter.Name(), is.cost, &d)
+}
+
+// take asks the limiter, with a key made in a buffer that is used again.
+func (l *Limits) take(c *ingress.Context, limiter *limit.Limiter, is *resolved) (limit.Decision, error) {
+	buf := keyBuffers.Get().(*[]byte)
+	key := l.frames.Key(limiter.Key(*buf), c)
+	if l.marked {
+		key = is.mark(key)
+	}
+	d, err := limiter.TakeKey(c.Context(), key, is.cost)
+	if b := key.Bytes(); b != nil {
+		*buf = b
+	}
+	keyBuffers.Put(buf)
+	return d, err
+}
+
+var keyBuffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, 256)
+	return &b
+}}
+
+// deny refuses a frame whose client may send nothing.
+func (l *Limits) deny(c *ingress.Context, entry Subject) error {
+	l.barred.Add(1)
+	if l.onDenied != nil {
+		l.onDenied(c, entry)
+	}
+	if l.frames.Shadow {
+		return nil
+	}
+	return errDenied
+}
+
+var errDenied = errors.PermissionDenied.New("you may not send messages")
+
+// Rules returns a copy of the rules in force.
+func (l *Limits) Rules() Rules { return l.now.Load().rules.clone() }
+
+// Effective says what is in force for a frame, by its type, identity and address.
+func (l *Limits) Effective(c *ingress.Context) Effective { return l.now.Load().effective(c) }
+
+// LimitsStats are figures of [Limits] since they were made.
+type LimitsStats struct {
+	// Stats are those of the limiter, of all rules together.
+	limit.Stats
+	// Barred counts the frames of clients on a deny list.
+	Barred int64
+}
+
+// Stats returns the figures.
+func (l *Limits) Stats() LimitsStats {
+	return LimitsStats{Stats: l.limiter.Stats(), Barred: l.barred.Load()}
+}

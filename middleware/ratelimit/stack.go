@@ -1,0 +1,149 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+)
+
+// A Layer is one of several limits that a frame has to fit into.
+type Layer struct {
+	// Limiter must be set. The limiters of all layers need one store.
+	Limiter *limit.Limiter
+	// Key says whose limit a frame counts against; nil means Options.Key.
+	Key KeyFunc
+	// Cost says how much a frame takes; nil means Options.Cost.
+	Cost func(*ingress.Context) int
+}
+
+// NewAll returns middleware that charges a frame to all layers or, if it does not
+// fit into one of them, to none, in one step of the store: a user who floods does
+// not use up their tenant's limit with frames that are rejected. The rejection
+// names the limiter that bound: of those that deny, the one with the longest wait.
+// See [limit.TakeAll]; with one layer it is [New].
+//
+// It panics without a layer, or when the layers cannot be charged in one step
+// ([limit.CanTakeAll]). Where a store has the operation but refuses it for certain
+// keys, such a frame is a fault: answered with INTERNAL, charged nowhere, and told
+// to the router's OnError.
+//
+// A layer whose limiter is in shadow mode is asked after the others have been
+// charged, and never turns a frame away. Of several pacers, the longest wait
+// counts.
+func NewAll(layers []Layer, options ...Options) ingress.Middleware {
+	return newStack("NewAll", layers, options)
+}
+
+// stack is the middleware of New and NewAll.
+type stack struct {
+	gate
+	layers []Layer
+	asks   sync.Pool // of *asking
+}
+
+// asking is what a frame's decision needs, used again.
+type asking struct {
+	keys    [][]byte
+	asks    []limit.Ask
+	answers []limit.Decision
+}
+
+func newStack(constructor string, layers []Layer, options []Options) ingress.Middleware {
+	m := &stack{gate: gate{Options: oneOf(constructor, options)}, layers: append([]Layer(nil), layers...)}
+	if len(layers) == 0 {
+		panic(fmt.Sprintf("ratelimit: %s without a layer; give it at least one ratelimit.Layer{Limiter: …}", constructor))
+	}
+	limiters := make([]*limit.Limiter, len(layers))
+	for i := range m.layers {
+		l := &m.layers[i]
+		if l.Limiter == nil {
+			panic(fmt.Sprintf("ratelimit: %s with a nil limiter; make one with limit.New(store, policy)", constructor))
+		}
+		if l.Key == nil {
+			l.Key = m.Key
+		}
+		if l.Key == nil {
+			l.Key = PerUserOrIPPerType
+		}
+		if l.Cost == nil {
+			l.Cost = m.Cost
+		}
+		limiters[i] = l.Limiter
+	}
+	if len(layers) > 1 {
+		if err := limit.CanTakeAll(limiters...); err != nil {
+			panic("ratelimit: " + constructor + ": " + err.Error())
+		}
+	}
+	m.asks.New = func() any {
+		a := &asking{keys: make([][]byte, len(layers)), asks: make([]limit.Ask, len(layers)), answers: make([]limit.Decision, len(layers))}
+		for i := range a.keys {
+			a.keys[i] = make([]byte, 0, 128)
+		}
+		return a
+	}
+	return m.middleware
+}
+
+func (m *stack) middleware(next ingress.Handler) ingress.Handler {
+	return func(c *ingress.Context) error {
+		a := m.asks.Get().(*asking)
+		wait, err := m.admit(c, a)
+		m.asks.Put(a)
+		if err == nil {
+			err = c.Hold(wait)
+		}
+		if err != nil {
+			return err
+		}
+		return next(c)
+	}
+}
+
+// admit returns nil when the frame may pass, after the wait.
+func (m *stack) admit(c *ingress.Context, a *asking) (wait time.Duration, err error) {
+	for i := range m.layers {
+		l, cost := &m.layers[i], 1
+		if l.Cost != nil {
+			if cost = l.Cost(c); cost < 1 {
+				return 0, m.invalidCost(c, l.Limiter.Name(), cost)
+			}
+		}
+		key := l.Key(l.Limiter.Key(a.keys[i]), c)
+		if b := key.Bytes(); b != nil {
+			a.keys[i] = b
+		}
+		a.asks[i] = limit.Ask{Key: key, Cost: int64(cost)}
+	}
+	bound, err := m.decide(c.Context(), a)
+	if err != nil {
+		return 0, err
+	}
+	if !a.answers[bound].Allowed {
+		return 0, m.exceeded(c, a, bound)
+	}
+	for i := range a.answers {
+		if d := &a.answers[i]; d.Shadowed {
+			_ = m.exceeded(c, a, i)
+		} else if !m.Shadow {
+			wait = max(wait, d.Wait)
+		}
+	}
+	return wait, nil
+}
+
+func (m *stack) decide(ctx context.Context, a *asking) (bound int, err error) {
+	if len(a.asks) > 1 {
+		return limit.TakeAll(ctx, a.asks, a.answers)
+	}
+	a.answers[0], err = m.layers[0].Limiter.TakeKey(ctx, a.asks[0].Key, a.asks[0].Cost)
+	return 0, err
+}
+
+func (m *stack) exceeded(c *ingress.Context, a *asking, layer int) error {
+	return m.limited(c, m.layers[layer].Limiter.Name(), a.asks[layer].Cost, &a.answers[layer])
+}

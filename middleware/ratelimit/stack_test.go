@@ -1,0 +1,175 @@
+package ratelimit_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+)
+
+// hourly is a bucket that practically does not refill.
+func hourly(capacity int64) limit.Policy {
+	return limit.TokenBucket{Capacity: capacity, Refill: 1, Per: time.Hour}
+}
+
+// DEFECTS 6: what one of several limits denies is charged to none of them, and the
+// rejection names the one that bound.
+func TestStackChargesAllOrNone(t *testing.T) {
+	store := memory.NewStore(memory.Options{})
+	user := limit.New(store, hourly(3), limit.Options{Name: "user"})
+	tenant := limit.New(store, hourly(5), limit.Options{Name: "tenant"})
+	global := limit.New(store, hourly(100), limit.Options{Name: "global"})
+	var told []string
+	layers := []ratelimit.Layer{
+		{Limiter: global, Key: ratelimit.Global},
+		{Limiter: tenant, Key: ratelimit.PerTenant},
+		{Limiter: user},
+	}
+	h := ratelimit.NewAll(layers, ratelimit.Options{
+		Key: ratelimit.PerUser,
+		OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
+			told = append(told, l.Limiter)
+		},
+	})(ingress.Pass)
+	clear(layers) // they were copied
+
+	left := func(l *limit.Limiter, key ratelimit.KeyFunc) int64 {
+		d, err := l.PeekKey(t.Context(), key(l.Key(nil), ann("")), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Remaining
+	}
+	lefts := func() []int64 {
+		return []int64{left(global, ratelimit.Global), left(tenant, ratelimit.PerTenant), left(user, ratelimit.PerUser)}
+	}
+	refused := func(c *ingress.Context, by string) {
+		t.Helper()
+		before := lefts()
+		e, ok := errors.AsType[*errors.LimitExceeded](h(c))
+		if !ok || e.Limiter != by || e.Kind != errors.LimitRate || e.RetryAfter <= 0 || c.Passed() {
+			t.Errorf("rejected with %+v, want by %s", e, by)
+		}
+		if after := lefts(); !slices.Equal(before, after) {
+			t.Errorf("a rejected frame was charged: %v left, %v before", after, before)
+		}
+	}
+
+	for range 3 {
+		if !passes(h, ann("x")) {
+			t.Fatal("refused below all limits")
+		}
+	}
+	if got := lefts(); !slices.Equal(got, []int64{97, 2, 0}) {
+		t.Fatalf("%v left after three frames, want 97, 2 and 0", got)
+	}
+	refused(ann("x"), "user")
+	bob := func() *ingress.Context {
+		c := ann("x")
+		c.Identity.User = "bob"
+		return c
+	}
+	for range 2 {
+		if !passes(h, bob()) {
+			t.Fatal("the tenant's limit was used up by rejected frames")
+		}
+	}
+	refused(bob(), "tenant")
+	if want := []string{"user", "tenant"}; !slices.Equal(told, want) {
+		t.Errorf("OnLimited was told of %v, want %v", told, want)
+	}
+}
+
+// Layers have costs of their own, and one that is not valid charges none of them.
+func TestStackCosts(t *testing.T) {
+	store := memory.NewStore(memory.Options{})
+	bytes := limit.New(store, hourly(100), limit.Options{Name: "bytes"})
+	frames := limit.New(store, hourly(2), limit.Options{Name: "frames"})
+	cost := 1
+	h := ratelimit.NewAll([]ratelimit.Layer{
+		{Limiter: frames, Key: ratelimit.Global},
+		{Limiter: bytes, Key: ratelimit.Global, Cost: ratelimit.Bytes},
+	}, ratelimit.Options{
+		Cost:          func(*ingress.Context) int { return cost },
+		OnInvalidCost: func(*ingress.Context, int) {},
+	})(ingress.Pass)
+	frame := func(size int) error {
+		c := ann("x")
+		c.Size = size
+		return h(c)
+	}
+	cost = 0
+	if err := frame(50); errors.CodeOf(err) != errors.InvalidArgument {
+		t.Errorf("cost 0: %v", err)
+	}
+	cost = 1
+	if e, ok := errors.AsType[*errors.LimitExceeded](frame(101)); !ok || !e.Never || e.Limiter != "bytes" || e.Observed != 101 || e.Limit != 100 {
+		t.Errorf("more bytes than can ever pass: %+v", e)
+	}
+	if err := frame(60); err != nil {
+		t.Error(err)
+	}
+	if e, ok := errors.AsType[*errors.LimitExceeded](frame(60)); !ok || e.Limiter != "bytes" {
+		t.Errorf("more bytes than are left: %+v", e)
+	}
+	if err := frame(40); err != nil {
+		t.Errorf("what was refused has been charged: %v", err)
+	}
+	d, err := bytes.PeekKey(t.Context(), bytes.Key(nil), 1)
+	if err != nil || d.Remaining != 0 {
+		t.Errorf("%d bytes left, %v", d.Remaining, err)
+	}
+}
+
+// A layer in shadow mode is told of and turns nobody away.
+func TestStackWithShadows(t *testing.T) {
+	for name, shadowed := range map[string][]bool{"one of two": {true, false}, "both": {true, true}} {
+		store := memory.NewStore(memory.Options{})
+		var told []string
+		h := ratelimit.NewAll([]ratelimit.Layer{
+			{Limiter: limit.New(store, hourly(1), limit.Options{Name: "strict", Shadow: shadowed[0]})},
+			{Limiter: limit.New(store, hourly(9), limit.Options{Name: "lenient", Shadow: shadowed[1]})},
+		}, ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
+			if l.Shadow {
+				told = append(told, l.Limiter)
+			}
+		}})(ingress.Pass)
+		for range 3 {
+			if !passes(h, ann("x")) {
+				t.Errorf("%s: a limit in shadow mode turns away", name)
+			}
+		}
+		if want := []string{"strict", "strict"}; !slices.Equal(told, want) {
+			t.Errorf("%s: told of %v, want %v", name, told, want)
+		}
+	}
+}
+
+// While the store fails, the limiters' failure policy decides about all layers.
+func TestStackOverAStoreThatFails(t *testing.T) {
+	layer := func(name string) ratelimit.Layer {
+		return ratelimit.Layer{Limiter: limit.New(failing{}, hourly(2), limit.Options{Name: name, OnFailure: limit.FailClosed})}
+	}
+	h := ratelimit.NewAll([]ratelimit.Layer{layer("a"), layer("b")})(ingress.Pass)
+	c := ann("x")
+	if err := h(c); errors.CodeOf(err) != errors.Unavailable || c.Passed() {
+		t.Errorf("error %v, passed %v", err, c.Passed())
+	}
+}
+
+// failing is a shared store that is down.
+type failing struct{ brokenStore }
+
+func (failing) TakeAll(context.Context, []limit.Request, []limit.Decision) (int, error) {
+	return 0, errors.New("down")
+}
+
+func (failing) Peek(context.Context, string, limit.Policy, int64) (limit.Decision, error) {
+	return limit.Decision{}, errors.New("down")
+}

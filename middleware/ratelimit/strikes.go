@@ -1,0 +1,250 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+)
+
+// StrikeOptions say how often is too often. The zero value is ready to use over a
+// store in this process; over a shared one, Limiter.Name must be set.
+type StrikeOptions struct {
+	// After is the number of rejections Within a time that leads to a ban; 0 means
+	// 50.
+	After int
+
+	// Within is the time in which rejections are counted; 0 means a minute. They are
+	// counted by a [limit.SlidingWindow] of one sub-window, whose bounds apply.
+	Within time.Duration
+
+	// Ban is how long a ban lasts, by the rules for [limit.TokenBucket].Per; 0 means 5
+	// minutes. Rejections before the ban still count after it for as long as Within:
+	// a ban that is shorter may come again with the next rejection.
+	Ban time.Duration
+
+	// Recheck is how long a process believes what the store said of a subject
+	// before it asks again; 0 means 5 s. A ban holds at once in the process that
+	// made it and for every new connection, and reaches the open connections of
+	// other processes within this time.
+	Recheck time.Duration
+
+	// Key says who is banned; nil means [PerUserOrIP]: clients that are not
+	// authenticated are banned with all others of their address. It may use only the
+	// Identity and the IP.
+	Key KeyFunc
+
+	// CloseCode closes the connection; 0 means 4429.
+	CloseCode errors.CloseCode
+
+	// Limiter are the options of the two limiters that keep strikes and bans,
+	// whose names are Limiter.Name with "/strikes" and "/bans". Shadow is not
+	// available: leave the middleware out instead.
+	Limiter limit.Options
+}
+
+// Strikes ban whoever is rejected too often: the connection is closed with 4429 and
+// the reason {"retryAfterMs":n}, and for as long as the ban lasts, so is every
+// connection of the same subject with its first frame.
+//
+//	strikes := ratelimit.NewStrikes(store, ratelimit.StrikeOptions{})
+//	r.Use(strikes.Middleware, ratelimit.New(limiter))
+//
+// Strikes and bans are limits themselves, over any store that can Peek, and hold in
+// all processes that share it. A subject costs the store one operation for each of
+// its first After rejections and, in each process, one or two for the ban and then one
+// question in every Recheck, however many frames it sends on however many connections
+// (while the store answers the first, others may be under way). A connection that
+// behaves costs one question in Recheck.
+//
+// While the store fails, Limiter.OnFailure decides. A rejection whose strike cannot
+// be counted is a rejection all the same.
+//
+// All methods may be used by any number of goroutines.
+type Strikes struct {
+	key           KeyFunc
+	after         int64
+	recheck       time.Duration
+	code          errors.CloseCode
+	strikes, bans *limit.Limiter
+	start         time.Time
+	known         beliefs
+	cleared       *ingress.Key[*atomic.Int64] // when a connection was found not banned
+}
+
+// NewStrikes makes Strikes over a store. It panics when an option is invalid or the
+// store cannot Peek. At most one StrikeOptions may be given.
+func NewStrikes(store limit.Store, options ...StrikeOptions) *Strikes {
+	var o StrikeOptions
+	switch len(options) {
+	case 0:
+	case 1:
+		o = options[0]
+	default:
+		panic(fmt.Sprintf("ratelimit: NewStrikes with %d StrikeOptions; put all of them in one", len(options)))
+	}
+	o = o.withDefaults(store)
+	s := &Strikes{key: o.Key, after: int64(o.After), recheck: o.Recheck, code: o.CloseCode, start: time.Now()}
+	s.strikes = limit.New(store, o.strikePolicy(), named(o.Limiter, "/strikes"))
+	s.bans = limit.New(store, o.banPolicy(), named(o.Limiter, "/bans"))
+	s.known.lasts = o.Recheck
+	s.cleared = ingress.NewKey[*atomic.Int64]("ratelimit.Strikes")
+	return s
+}
+
+func (o StrikeOptions) withDefaults(store limit.Store) StrikeOptions {
+	if _, ok := store.(limit.Peeker); !ok {
+		panic("ratelimit: NewStrikes over a store that is nil or cannot Peek: whether somebody is banned has to be asked without charging")
+	}
+	if _, local := store.(limit.LocalStore); !local && o.Limiter.Name == "" {
+		panic(`ratelimit: NewStrikes over a shared store needs a name for its keys: set StrikeOptions.Limiter to limit.Options{Name: "chat"}`)
+	}
+	if o.After == 0 {
+		o.After = 50
+	}
+	if o.Within == 0 {
+		o.Within = time.Minute
+	}
+	if o.Ban == 0 {
+		o.Ban = 5 * time.Minute
+	}
+	if o.Recheck == 0 {
+		o.Recheck = 5 * time.Second
+	}
+	if o.Key == nil {
+		o.Key = PerUserOrIP
+	}
+	if o.CloseCode == 0 {
+		o.CloseCode = errors.CloseTooManyRequests
+	}
+	switch {
+	case o.Recheck < 0:
+		panic(fmt.Sprintf("ratelimit: StrikeOptions.Recheck is %v; it must be positive (0 for 5 s)", o.Recheck))
+	case !o.CloseCode.Valid():
+		panic(fmt.Sprintf("ratelimit: StrikeOptions.CloseCode %d may not be sent; use 4429 or another code from 4000 to 4999", o.CloseCode))
+	case o.Limiter.Shadow:
+		panic("ratelimit: StrikeOptions.Limiter.Shadow is set; bans cannot be tried in shadow: leave the middleware out")
+	}
+	if err := limit.Validate(o.strikePolicy()); err != nil {
+		panic("ratelimit: StrikeOptions.After and Within: " + err.Error())
+	}
+	if err := limit.Validate(o.banPolicy()); err != nil {
+		panic("ratelimit: StrikeOptions.Ban: " + err.Error())
+	}
+	return o
+}
+
+func (o StrikeOptions) strikePolicy() limit.Policy {
+	return limit.Named("strikes", limit.SlidingWindow{Limit: int64(o.After), Window: o.Within})
+}
+
+// banPolicy is a bucket whose only token is taken by a ban and comes back at its end.
+func (o StrikeOptions) banPolicy() limit.Policy {
+	return limit.Named("ban", limit.TokenBucket{Capacity: 1, Refill: 1, Per: o.Ban})
+}
+
+func named(o limit.Options, suffix string) limit.Options {
+	if o.Name != "" {
+		o.Name += suffix
+	}
+	return o
+}
+
+// Middleware turns the frames of banned clients away, and counts every
+// *errors.LimitExceeded that the middleware behind it returns: use it before the
+// limits. Of those it counts the rejection that leads to a ban closes the connection;
+// the router's hook OnLimitExceeded is told of it as of any other, with Close set.
+func (s *Strikes) Middleware(next ingress.Handler) ingress.Handler {
+	return func(c *ingress.Context) error {
+		banned, err := s.look(c)
+		if err != nil {
+			return err
+		}
+		if banned > 0 {
+			return c.Reject(s.ban(errors.LimitExceeded{
+				Kind: errors.LimitBanned, Observed: s.after, Limit: s.after,
+				Limiter: s.bans.Name(), Policy: s.bans.Plan().String(),
+			}, banned))
+		}
+		err = next(c)
+		if l := rejected(err); l != nil {
+			if banned := s.strike(c.Context(), c); banned > 0 {
+				return c.Reject(s.ban(*l, banned))
+			}
+		}
+		return err
+	}
+}
+
+// Count counts a strike if err is a rejection, and returns err: as a rejection that
+// closes the connection, if that was one too many. It is for the rejections that do
+// not come by [Strikes.Middleware], such as those of handlers:
+//
+//	r.UseHandler(func(next router.Handler) router.Handler {
+//		return func(c *router.Context) error { return strikes.Count(c, c.IP(), *c.Identity, next(c)) }
+//	})
+//
+// A rejection counts as often as it is counted: do not count one twice.
+func (s *Strikes) Count(ctx context.Context, ip netip.Addr, id ingress.Identity, err error) error {
+	l := rejected(err)
+	if l == nil {
+		return err
+	}
+	// A client that takes its request back does not take back the strike.
+	banned := s.strike(context.WithoutCancel(ctx), &ingress.Context{IP: ip, Identity: id})
+	if banned <= 0 {
+		return err
+	}
+	e := s.ban(*l, banned)
+	return &e
+}
+
+// Banned says how long the client with this address and identity is still banned; 0
+// means it is not. It is for the front door, which can turn a client away before
+// there is a connection, and is answered without the store for Recheck. An error
+// (UNAVAILABLE under limit.FailClosed) leaves it open.
+func (s *Strikes) Banned(ctx context.Context, ip netip.Addr, id ingress.Identity) (time.Duration, error) {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	return s.ask(ctx, s.subject(s.bans, &ingress.Context{IP: ip, Identity: id}, buf), s.now())
+}
+
+// Pardon ends the ban of the client with this address and identity and forgets its
+// strikes: in this process at once, in others within Recheck. The error is
+// errors.ErrUnsupported if the store has no Reset, or the store's.
+func (s *Strikes) Pardon(ctx context.Context, ip netip.Addr, id ingress.Identity) error {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	c := &ingress.Context{IP: ip, Identity: id}
+	if err := s.strikes.ResetKey(ctx, s.subject(s.strikes, c, buf)); err != nil {
+		return err
+	}
+	key := s.subject(s.bans, c, buf)
+	if err := s.bans.ResetKey(ctx, key); err != nil {
+		return err
+	}
+	s.known.forget(key.Bytes())
+	return nil
+}
+
+// rejected is the rejection by a limit in an error, or nil.
+func rejected(err error) *errors.LimitExceeded {
+	if l, ok := err.(*errors.LimitExceeded); ok || err == nil {
+		return l
+	}
+	l, _ := errors.AsType[*errors.LimitExceeded](err)
+	return l
+}
+
+// ban makes a rejection one that closes the connection.
+func (s *Strikes) ban(l errors.LimitExceeded, banned time.Duration) errors.LimitExceeded {
+	l.Close, l.RetryAfter, l.Never = s.code, banned, false
+	return l
+}
+
+func (s *Strikes) now() time.Duration { return time.Since(s.start) }

@@ -1,0 +1,68 @@
+package ratelimit_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+)
+
+func TestWiringMistakesPanic(t *testing.T) {
+	type layers = []ratelimit.Layer
+	store := memory.NewStore(memory.Options{})
+	one := func(l *limit.Limiter) ratelimit.Layer { return ratelimit.Layer{Limiter: l} }
+	many := make(layers, limit.MaxAsks+1)
+	for i := range many {
+		many[i] = one(newLimiter(1))
+	}
+	broken := func() ratelimit.Layer {
+		return one(limit.New(brokenStore{}, hourly(1), limit.Options{Name: "n"}))
+	}
+	shadow := func() ratelimit.Layer {
+		return one(limit.New(brokenStore{}, hourly(1), limit.Options{Name: "n", Shadow: true}))
+	}
+	strikes := func(o ratelimit.StrikeOptions) func() {
+		return func() { ratelimit.NewStrikes(store, o) }
+	}
+	for _, tc := range []struct {
+		says string
+		f    func()
+	}{
+		{"limit.New(store, policy)", func() { ratelimit.New(nil) }},
+		{"New with 2 Options; put all of them in one", func() { ratelimit.New(newLimiter(1), ratelimit.Options{}, ratelimit.Options{}) }},
+		{"without a layer", func() { ratelimit.NewAll(nil) }},
+		{"NewAll with a nil limiter", func() { ratelimit.NewAll(layers{one(newLimiter(1)), {}}) }},
+		{"have different stores", func() { ratelimit.NewAll(layers{one(newLimiter(1)), one(newLimiter(1))}) }},
+		{"at most 64", func() { ratelimit.NewAll(many) }},
+		{"it has no TakeAll", func() { ratelimit.NewAll(layers{broken(), broken()}) }},
+		{"it has no TakeMany", func() { ratelimit.NewAll(layers{shadow(), shadow()}) }},
+		{"a number of bytes", func() { ratelimit.BytesPer(0) }},
+		{"the policy is nil", func() { ratelimit.NewPerConnection(nil) }},
+		{"Capacity", func() { ratelimit.NewPerConnection(limit.TokenBucket{Refill: 1, Per: time.Second}) }},
+		{"the subject is the connection", func() { ratelimit.NewPerConnection(hourly(1), ratelimit.Options{Key: ratelimit.PerUser}) }},
+		{"cannot Peek", func() { ratelimit.NewStrikes(nil) }},
+		{"cannot Peek", func() { ratelimit.NewStrikes(brokenStore{}) }},
+		{"needs a name", func() { ratelimit.NewStrikes(failing{}) }},
+		{"put all of them in one", func() { ratelimit.NewStrikes(store, ratelimit.StrikeOptions{}, ratelimit.StrikeOptions{}) }},
+		{"After", strikes(ratelimit.StrikeOptions{After: -1})},
+		{"Within", strikes(ratelimit.StrikeOptions{Within: -time.Second})},
+		{"Ban", strikes(ratelimit.StrikeOptions{Ban: time.Microsecond})},
+		{"Recheck", strikes(ratelimit.StrikeOptions{Recheck: -1})},
+		{"CloseCode", strikes(ratelimit.StrikeOptions{CloseCode: 1006})},
+		{"Shadow", strikes(ratelimit.StrikeOptions{Limiter: limit.Options{Shadow: true}})},
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.HasPrefix(text, "ratelimit: ") || !strings.Contains(text, tc.says) {
+					t.Errorf("panic %q, want one that says %q", text, tc.says)
+				}
+			}()
+			tc.f()
+		}()
+	}
+	// What may be given may be given.
+	ratelimit.NewAll(layers{shadow()})
+}

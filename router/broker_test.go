@@ -1,0 +1,80 @@
+package router_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router"
+)
+
+// stage is a broker whose messages the test delivers itself.
+type stage struct {
+	mu      sync.Mutex
+	deliver func(pubsub.Message)
+	closed  int
+}
+
+func (s *stage) Publish(context.Context, pubsub.Message) error { return nil }
+
+func (s *stage) Subscribe(_ context.Context, _ string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deliver = deliver
+	return s, nil
+}
+
+func (s *stage) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed++
+	return nil
+}
+
+// heard is a message of the topic room, as its publisher encoded it.
+func heard(text string, more bool) pubsub.Message {
+	return pubsub.Message{Topic: "room", Frame: []byte(`{"type":"heard","payload":{"text":"` + text + `"}}`), More: more}
+}
+
+// What a broker has in hand leaves together; nothing waits for what does not come.
+func TestMessagesOfABrokerLeaveTogether(t *testing.T) {
+	broker := new(stage)
+	conns := make(chan *router.Conn, 1)
+	s := serveSocket(t, router.Options{
+		Broker: broker,
+		OnOpen: func(c *router.Conn) error { conns <- c; return nil },
+	}, subscribing)
+	p := s.dial()
+	c := <-conns
+	p.write(join1("room"))
+	p.expect("reply j room")
+
+	eventually(t, "the reply has left", func() bool { return c.Queued() == 0 })
+	broker.deliver(heard("a", true))
+	broker.deliver(heard("b", true))
+	if c.Queued() == 0 {
+		t.Error("a message of which more follow leaves at once")
+	}
+	broker.deliver(heard("c", false))
+	p.expect(`heard {"text":"a"}`, `heard {"text":"b"}`, `heard {"text":"c"}`)
+
+	// The subscription ends before the next comes.
+	eventually(t, "they have left", func() bool { return c.Queued() == 0 })
+	broker.deliver(heard("d", true))
+	if err := c.Unsubscribe("room"); err != nil || broker.closed != 1 {
+		t.Errorf("Unsubscribe: %v, closed %d times", err, broker.closed)
+	}
+	p.expect(`heard {"text":"d"}`)
+
+	// One that was on its way by then reaches nobody.
+	late := broker.deliver
+	if err := c.Subscribe(context.Background(), "room"); err != nil {
+		t.Fatal(err)
+	}
+	late(heard("e", true))
+	broker.deliver(heard("f", false))
+	p.expect(`heard {"text":"f"}`)
+	p.bye()
+	s.recovered()
+}

@@ -1,0 +1,59 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/wskit/wskit/router"
+)
+
+func ExampleContext_Publish() {
+	type Position struct {
+		X int `json:"x"`
+		Y int `json:"y"`
+	}
+	r := router.New(router.Options{})
+	router.RPC(r, "map.open", func(c *router.Context, _ struct{}) (struct{}, error) {
+		return struct{}{}, c.Subscribe("map")
+	})
+	router.On(r, "map.move", func(c *router.Context, p Position) error {
+		return c.Publish("map", "map.moved", p, router.PublishOptions{
+			Overflow:   router.LatestOnly, // who reads slowly needs no older position
+			ExceptSelf: true,
+		})
+	})
+
+	ann, bob := connect(r), connect(r)
+	defer ann.close()
+	defer bob.close()
+	for _, c := range []*client{ann, bob} {
+		c.send(`{"type":"map.open","meta":{"correlationId":"1"}}`)
+		c.receive(1)
+	}
+	ann.send(`{"type":"map.move","payload":{"x":3,"y":4}}`)
+	bob.receive(1)
+	// Output:
+	// {"type":"map.open.reply","meta":{"correlationId":"1"}}
+	// {"type":"map.open.reply","meta":{"correlationId":"1"}}
+	// {"type":"map.moved","payload":{"x":3,"y":4}}
+}
+
+// Whatever else the program does, it can publish, too.
+func ExampleRouter_Publish() {
+	r := router.New(router.Options{})
+	router.RPC(r, "news.follow", func(c *router.Context, _ struct{}) (struct{}, error) {
+		return struct{}{}, c.Subscribe("news")
+	})
+	c := connect(r)
+	defer c.close()
+	c.send(`{"type":"news.follow","meta":{"correlationId":"1"}}`)
+	c.receive(1)
+
+	if err := r.Publish(context.Background(), "news", "news.flash", "It rains."); err != nil {
+		fmt.Println(err)
+	}
+	c.receive(1)
+	// Output:
+	// {"type":"news.follow.reply","meta":{"correlationId":"1"}}
+	// {"type":"news.flash","payload":"It rains."}
+}

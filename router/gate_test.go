@@ -1,0 +1,87 @@
+package router_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router"
+)
+
+// diary is a gate that writes down what it is asked.
+type diary struct {
+	mu           sync.Mutex
+	lines        []string
+	enter, ident error
+}
+
+func (d *diary) write(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, line)
+}
+
+func (d *diary) read() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.lines)
+}
+
+func (d *diary) Enter(*http.Request) (ingress.Visit, error) {
+	d.write("enter")
+	if d.enter != nil {
+		return nil, d.enter
+	}
+	return d, nil
+}
+
+func (d *diary) Identify(_ context.Context, id *ingress.Identity) error {
+	d.write("identify " + id.User)
+	return d.ident
+}
+
+func (d *diary) Leave() { d.write("leave") }
+
+// A gate is asked after the origin and before authentication, told who it is before
+// the upgrade, and told once that it is over.
+func TestGate(t *testing.T) {
+	full := &ingress.Refusal{Err: &errors.LimitExceeded{Kind: errors.LimitConnection, RetryAfter: time.Second}, Status: 503}
+	for _, c := range []struct {
+		name   string
+		gate   *diary
+		auth   error
+		send   []string
+		status int
+		want   []string
+	}{
+		{"let in", &diary{}, nil, nil, 101, []string{"enter", "authenticate", "identify ann", "leave"}},
+		{"turned away", &diary{enter: full}, nil, nil, 503, []string{"enter"}},
+		{"turned away by an error", &diary{enter: errors.Unavailable.New("no")}, nil, nil, 503, []string{"enter"}},
+		{"not authenticated", &diary{}, errors.Unauthenticated.New("no"), nil, 401, []string{"enter", "authenticate", "leave"}},
+		{"turned away when known", &diary{ident: full}, nil, nil, 503, []string{"enter", "authenticate", "identify ann", "leave"}},
+		{"a foreign page", &diary{}, nil, []string{"Origin: http://evil.example"}, 403, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serveSocket(t, router.Options{Gate: c.gate, Authenticate: func(*http.Request) (ingress.Identity, error) {
+				c.gate.write("authenticate")
+				return ingress.Identity{User: "ann"}, c.auth
+			}}, nil)
+			p := s.connect()
+			p.write([]byte(s.handshake(c.send...)))
+			if res := p.response(); res.StatusCode != c.status {
+				t.Fatalf("answered %s, want %d", res.Status, c.status)
+			}
+			p.hangUp()
+			s.settled()
+			eventually(t, "the gate to be told", func() bool { return len(c.gate.read()) >= len(c.want) })
+			if got := c.gate.read(); !slices.Equal(got, c.want) {
+				t.Errorf("the gate saw %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package router
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// Presence lists the connections that have joined a topic with [Context.Join], of
+// all processes that share Options.Presence: ID is the connection's, User that of
+// its identity, and Data what it joined with, as JSON. A connection of this process
+// is there from when Join returns to when it has left; those of others appear and go
+// as the presence promises. It fails with UNAVAILABLE when the presence does.
+func (r *Router) Presence(ctx context.Context, topic string) ([]pubsub.Member, error) {
+	if err := checkTopic(topic); err != nil {
+		return nil, err
+	}
+	if r.opts.Presence == nil {
+		return nil, errNoPresence
+	}
+	members, err := r.opts.Presence.Members(ctx, topic)
+	if err != nil {
+		return nil, errors.Unavailable.Wrap(err, "the members are not known")
+	}
+	return members, nil
+}
+
+var errNoPresence = errors.Internal.New("router: nobody can be seen without Options.Presence; set it, to memory.NewPresence() for one process")
+
+func (c *Conn) join(ctx context.Context, topic string, known any) error {
+	p := c.router.opts.Presence
+	if p == nil {
+		return errNoPresence
+	}
+	who := pubsub.Member{ID: c.id, User: c.identity.User}
+	if known != nil && known != struct{}{} {
+		data, err := json.Marshal(known)
+		if err != nil {
+			return err
+		}
+		who.Data = data
+	}
+	if err := who.Check(); err != nil {
+		return errors.InvalidArgument.Wrap(err, "what is to be known of a member is too long")
+	}
+	wasMember := c.member(topic) != nil
+	if err := c.subscribe(ctx, topic); err != nil {
+		return err
+	}
+	m := c.member(topic)
+	if m == nil || !m.show() {
+		return ErrClosed
+	}
+	err := p.Join(ctx, topic, who)
+	if !m.show() {
+		p.Leave(topic, c.id) // left meanwhile, perhaps before it was there
+		return ErrClosed
+	}
+	if err != nil {
+		if !wasMember {
+			_ = c.Unsubscribe(topic)
+		}
+		return errors.Unavailable.Wrap(err, "joining failed")
+	}
+	return nil
+}
+
+// member is the connection's place in a topic, nil if it has none.
+func (c *Conn) member(topic string) *member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.IndexFunc(c.topics, func(m *member) bool { return m.topic.name == topic }); i >= 0 {
+		return c.topics[i]
+	}
+	return nil
+}
+
+// show has the presence told when the member leaves. It returns false if it has.
+func (m *member) show() bool {
+	m.topic.mu.Lock()
+	defer m.topic.mu.Unlock()
+	m.seen = m.index != left
+	return m.seen
+}

@@ -1,0 +1,204 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router"
+)
+
+// present lists who has joined the room, as user=data.
+func present(t *testing.T, r *router.Router) (list []string) {
+	t.Helper()
+	members, err := r.Presence(context.Background(), "room")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		if m.ID == "" {
+			t.Errorf("%+v has no ID", m)
+		}
+		list = append(list, m.User+"="+string(m.Data))
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestWhoJoinsIsSeenUntilItLeaves(t *testing.T) {
+	shared := memory.NewPresence()
+	other := router.New(router.Options{Presence: shared})
+	conns := make(chan *router.Conn, 3)
+	s := serveSocket(t, router.Options{
+		Presence: shared,
+		OnOpen:   func(c *router.Conn) error { conns <- c; return nil },
+	}, nil)
+	listener, listens := s.dial(), <-conns
+	ann, joins := s.dial(), <-conns
+	ben, joinsToo := s.dial(), <-conns
+	ctx := context.Background()
+
+	if err := listens.Subscribe(ctx, "room"); err != nil {
+		t.Fatal(err)
+	}
+	if got := present(t, s.r); len(got) != 0 {
+		t.Errorf("one who only listens is seen: %q", got)
+	}
+	for i, c := range []*router.Conn{joins, joinsToo} {
+		if err := c.Join(ctx, "room", said{Text: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{`={"text":"0"}`, `={"text":"1"}`}
+	for _, r := range []*router.Router{s.r, other} {
+		if got := present(t, r); len(got) != 2 || !strings.HasSuffix(got[0], want[0]) || !strings.HasSuffix(got[1], want[1]) {
+			t.Errorf("seen are %q", got)
+		}
+	}
+	if n := s.r.Members("room"); n != 3 {
+		t.Errorf("%d members; who joins is a member", n)
+	}
+	if err := joins.Join(ctx, "room", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := present(t, s.r); len(got) != 2 || !strings.HasSuffix(got[0], "=") && !strings.HasSuffix(got[1], "=") {
+		t.Errorf("after joining again seen are %q", got)
+	}
+	_ = joins.Unsubscribe("room")
+	if got := present(t, s.r); len(got) != 1 || !strings.HasSuffix(got[0], want[1]) {
+		t.Errorf("after one has left seen are %q", got)
+	}
+	ben.reset()
+	eventually(t, "nobody is seen", func() bool { return len(present(t, s.r)) == 0 })
+	if err := joinsToo.Join(ctx, "room", nil); !errors.Is(err, router.ErrClosed) {
+		t.Errorf("joining after the end: %v", err)
+	}
+	ann.bye()
+	listener.bye()
+	s.recovered()
+	if n := shared.Topics(); n != 0 {
+		t.Errorf("%d topics are left in the presence", n)
+	}
+}
+
+// troubled is a presence that fails, or does something while it is joined.
+type troubled struct {
+	*memory.Presence
+	err     error
+	joining func()
+}
+
+func (p *troubled) Join(ctx context.Context, topic string, m pubsub.Member) error {
+	if p.joining != nil {
+		p.joining()
+	}
+	if p.err != nil {
+		return p.err
+	}
+	return p.Presence.Join(ctx, topic, m)
+}
+
+func (p *troubled) Members(ctx context.Context, topic string) ([]pubsub.Member, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	return p.Presence.Members(ctx, topic)
+}
+
+func TestJoiningThatFails(t *testing.T) {
+	presence := &troubled{Presence: memory.NewPresence(), err: errors.New("away")}
+	conns := make(chan *router.Conn, 1)
+	s := serveSocket(t, router.Options{
+		Presence: presence,
+		OnOpen:   func(c *router.Conn) error { conns <- c; return nil },
+	}, nil)
+	p := s.dial()
+	c, ctx := <-conns, context.Background()
+
+	if err := c.Join(ctx, "room", nil); errors.CodeOf(err) != errors.Unavailable || s.r.Topics() != 0 {
+		t.Errorf("Join: %v, %d topics", err, s.r.Topics())
+	}
+	if _, err := s.r.Presence(ctx, "room"); errors.CodeOf(err) != errors.Unavailable {
+		t.Errorf("Presence: %v", err)
+	}
+	if err := c.Subscribe(ctx, "room"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Join(ctx, "room", nil); errors.CodeOf(err) != errors.Unavailable || s.r.Members("room") != 1 {
+		t.Errorf("Join of a member: %v, %d members", err, s.r.Members("room"))
+	}
+	presence.err = nil
+	if err := c.Join(ctx, "room", strings.Repeat("x", pubsub.MaxMember)); errors.CodeOf(err) != errors.InvalidArgument {
+		t.Errorf("Join with too much: %v", err)
+	}
+	if err := c.Join(ctx, "", nil); errors.CodeOf(err) != errors.InvalidArgument {
+		t.Errorf("Join without a name: %v", err)
+	}
+	if _, err := s.r.Presence(ctx, ""); errors.CodeOf(err) != errors.InvalidArgument {
+		t.Errorf("Presence without a name: %v", err)
+	}
+	if err := c.Join(ctx, "room", func() {}); err == nil {
+		t.Error("Join with what cannot be encoded has no error")
+	}
+	// The connection leaves while it joins.
+	presence.joining = func() { _ = c.Unsubscribe("room") }
+	if err := c.Join(ctx, "room", nil); !errors.Is(err, router.ErrClosed) {
+		t.Errorf("Join while leaving: %v", err)
+	}
+	if n := presence.Topics(); n != 0 {
+		t.Error("it is still seen")
+	}
+	p.bye()
+	s.recovered()
+}
+
+func TestJoiningWithoutAPresence(t *testing.T) {
+	conns := make(chan *router.Conn, 1)
+	s := serveSocket(t, router.Options{OnOpen: func(c *router.Conn) error { conns <- c; return nil }}, nil)
+	p := s.dial()
+	if err := (<-conns).Join(context.Background(), "room", nil); err == nil || !strings.Contains(err.Error(), "Options.Presence") {
+		t.Errorf("Join: %v", err)
+	}
+	if _, err := s.r.Presence(context.Background(), "room"); err == nil || !strings.Contains(err.Error(), "Options.Presence") {
+		t.Errorf("Presence: %v", err)
+	}
+	p.bye()
+}
+
+// Join makes a connection one that others see.
+func ExampleContext_Join() {
+	type entry struct {
+		Name string `json:"name"`
+	}
+	r := router.New(router.Options{
+		Presence: memory.NewPresence(),
+		Authenticate: func(req *http.Request) (ingress.Identity, error) {
+			return ingress.Identity{User: router.Token(req)}, nil
+		},
+	})
+	router.RPC(r, "room.join", func(c *router.Context, who entry) ([]string, error) {
+		if err := c.Join("room", who); err != nil {
+			return nil, err
+		}
+		members, err := r.Presence(c, "room")
+		var list []string
+		for _, m := range members {
+			list = append(list, fmt.Sprintf("%s is %s", m.User, m.Data))
+		}
+		return list, err
+	})
+
+	c := connect(r, "ann")
+	c.send(`{"type":"room.join","meta":{"correlationId":"1"},"payload":{"name":"Ann"}}`)
+	c.receive(1)
+	c.close()
+	// Output:
+	// {"type":"room.join.reply","meta":{"correlationId":"1"},"payload":["ann is {\"name\":\"Ann\"}"]}
+}

@@ -1,0 +1,28 @@
+package router
+
+import "testing"
+
+// A connection whose frame is held by middleware is not read, so its pongs are not
+// seen: it does not count as dead for that. One that is read does.
+func TestAHeldConnectionIsNotTakenForDead(t *testing.T) {
+	r := New(Options{})
+	c, _ := pair(t, r)
+	l := r.opts.Liveness
+	now := c.stream.Heard() + l.PingInterval
+	check := func(what string, closed bool) {
+		t.Helper()
+		c.check(now)
+		if got := c.closing.Load(); got != closed {
+			t.Fatalf("%s: closing is %v, want %v", what, got, closed)
+		}
+		now += l.PongTimeout
+	}
+	check("at the ping", false)
+	c.takeInHand()
+	for range 10 {
+		check("while a frame is held", false)
+	}
+	c.putDown()
+	check("when it has just been let go", false)
+	check("when nothing has come for another timeout", true)
+}
