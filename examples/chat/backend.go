@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"io"
+	"os"
 
+	"github.com/wskit/wskit/adapters/cfdo"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/limit"
@@ -23,6 +26,20 @@ type Backend struct {
 	closers []io.Closer // in the order of closing
 }
 
+// newBackend is in memory, but for what the URLs say that are not empty.
+func newBackend(ctx context.Context, redisURL, cfdoURL string) (b Backend, err error) {
+	b = inMemory()
+	if redisURL != "" {
+		if b, err = onRedis(ctx, redisURL); err != nil {
+			return b, err
+		}
+	}
+	if cfdoURL != "" {
+		b, err = b.withLimitsAt(cfdoURL, os.Getenv("LIMITS_SECRET"))
+	}
+	return b, err
+}
+
 func inMemory() Backend {
 	store := memory.NewStore(memory.Options{})
 	return Backend{
@@ -30,6 +47,17 @@ func inMemory() Backend {
 		Presence: memory.NewPresence(),
 		History:  newMemoryHistory(),
 	}
+}
+
+// withLimitsAt has the limits of messages kept by the Worker of adapters/cfdo at url.
+func (b Backend) withLimitsAt(url, secret string) (Backend, error) {
+	store, err := cfdo.Open(url, secret, cfdo.Options{Tenant: cfdo.PartAfter("user")})
+	if err != nil {
+		return b, err
+	}
+	b.Limits = store
+	b.closers = append([]io.Closer{store}, b.closers...)
+	return b, nil
 }
 
 // Close lets go of what the backend holds.

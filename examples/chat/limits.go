@@ -30,9 +30,13 @@ var (
 	// and is shut out for a while. The button that floods is far from it.
 	strikesOut = ratelimit.StrikeOptions{
 		After: 50_000, Within: time.Minute, Ban: time.Minute,
-		Limiter: limit.Options{Name: "strikes"},
+		Limiter: limit.Options{Name: "strikes", Timeout: storeTimeout},
 	}
 )
+
+// storeTimeout is how long a decision waits for a store across a network. Without an
+// answer each server decides by itself.
+const storeTimeout = 250 * time.Millisecond
 
 // Limits are the limits of the chat.
 type Limits struct {
@@ -45,8 +49,8 @@ func newLimits(b Backend) Limits {
 	store := b.Limits
 	strikes := ratelimit.NewStrikes(store, strikesOut)
 	return Limits{
-		tab:     limit.New(store, perTab, limit.Options{Name: "tab"}),
-		address: limit.New(store, perAddress, limit.Options{Name: "address"}),
+		tab:     limit.New(store, perTab, limit.Options{Name: "tab", Timeout: storeTimeout}),
+		address: limit.New(store, perAddress, limit.Options{Name: "address", Timeout: storeTimeout}),
 		strikes: strikes,
 		door: ratelimit.NewDoor(b.Connections, ratelimit.DoorOptions{
 			PerIdentity: tabOpens, MaxPerUser: tabConns,

@@ -29,6 +29,7 @@ const drainTime = 10 * time.Second
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "`host:port` to serve on; port 0 lets the system choose")
 	redisURL := flag.String("redis", "", "`URL` of a Redis, redis://host:port, that several servers share to be one chat; without it this one is alone")
+	cfdoURL := flag.String("cfdo", "", "`URL` of the Worker of adapters/cfdo, which then keeps the limits of messages; its secret is taken from LIMITS_SECRET")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "chat: %q is not understood; see -help\n", flag.Args())
@@ -40,19 +41,17 @@ func main() {
 		<-ctx.Done()
 		stop() // a second Ctrl-C ends the program at once
 	}()
-	if err := serve(ctx, *addr, *redisURL); err != nil {
+	if err := serve(ctx, *addr, *redisURL, *cfdoURL); err != nil {
 		fmt.Fprintln(os.Stderr, "chat:", err)
 		os.Exit(1)
 	}
 }
 
 // serve runs the chat until ctx is done, and then drains it.
-func serve(ctx context.Context, addr, redisURL string) (err error) {
-	backend := inMemory()
-	if redisURL != "" {
-		if backend, err = onRedis(ctx, redisURL); err != nil {
-			return err
-		}
+func serve(ctx context.Context, addr, redisURL, cfdoURL string) (err error) {
+	backend, err := newBackend(ctx, redisURL, cfdoURL)
+	if err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
 

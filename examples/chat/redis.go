@@ -12,9 +12,6 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// memberTTL is how long the members of a server that was killed are still seen.
-const memberTTL = 10 * time.Second
-
 // onRedis is the backend that servers share: each with the same URL.
 func onRedis(ctx context.Context, url string) (Backend, error) {
 	store, err := redis.Open(ctx, url)
@@ -22,9 +19,10 @@ func onRedis(ctx context.Context, url string) (Backend, error) {
 		return Backend{}, err
 	}
 	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{})
-	presence := redis.NewPresence(store.Client(), redis.PresenceOptions{TTL: memberTTL})
+	presence := redis.NewPresence(store.Client(), redis.PresenceOptions{})
 	return Backend{
-		Store: store, Broker: broker, Presence: presence,
+		Limits: store, Connections: store,
+		Broker: broker, Presence: presence,
 		History: redisHistory{store.Client()},
 		Shared:  true,
 		closers: []io.Closer{presence, broker, store},
