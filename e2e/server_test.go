@@ -35,6 +35,7 @@ func buildChat(dir string) (string, error) {
 type server struct {
 	t      *testing.T
 	addr   string // host:port
+	args   []string
 	cmd    *exec.Cmd
 	output *lockedBuffer
 	ended  chan struct{}
@@ -44,10 +45,10 @@ type server struct {
 var announced = regexp.MustCompile(`http://(\S+:\d+)`)
 
 // startChat starts the program on a port that the kernel chooses.
-func startChat(t *testing.T) *server {
+func startChat(t *testing.T, args ...string) *server {
 	t.Helper()
 	needBrowser(t)
-	s := &server{t: t, addr: "127.0.0.1:0"}
+	s := &server{t: t, addr: "127.0.0.1:0", args: args}
 	s.start()
 	t.Cleanup(s.kill)
 	return s
@@ -56,7 +57,7 @@ func startChat(t *testing.T) *server {
 // start runs the program on s.addr and waits until it says where it serves.
 func (s *server) start() {
 	s.t.Helper()
-	s.cmd = exec.Command(chatBinary, "-addr", s.addr)
+	s.cmd = exec.Command(chatBinary, append([]string{"-addr", s.addr}, s.args...)...)
 	s.output, s.ended = new(lockedBuffer), make(chan struct{})
 	reader, writer, err := os.Pipe()
 	if err != nil {

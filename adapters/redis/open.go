@@ -42,6 +42,11 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	return s, nil
 }
 
+// Client is what the store asks Redis by, for a [Broker], a [Presence] or an
+// application that is to share its connections. It stays the store's, if Open made
+// it.
+func (s *Store) Client() goredis.UniversalClient { return s.client }
+
 // connect makes a client and asks whether somebody is there.
 func connect(ctx context.Context, address string) (goredis.UniversalClient, error) {
 	u, err := url.Parse(address)

@@ -70,15 +70,16 @@ type Chat struct {
 	limits Limits
 }
 
-// NewChat wires the chat up.
-func NewChat() *Chat {
-	chat := &Chat{limits: newLimits()}
+// NewChat wires the chat up. The backend stays the caller's.
+func NewChat(b Backend) *Chat {
+	chat := &Chat{limits: newLimits(b)}
 	chat.Router = router.New(router.Options{
 		Gate:         chat.limits.door,
 		Authenticate: identify,
 		OnClose:      chat.closed,
+		Broker:       b.Broker,
 	})
-	chat.rooms = newRooms(chat.Router)
+	chat.rooms = newRooms(chat.Router, b)
 	chat.Use(chat.limits.Middleware()...)
 	router.RPC(chat.Router, "room.join", chat.join, router.RouteOptions{Reply: "room.joined"})
 	router.RPC(chat.Router, "chat.send", chat.send, router.RouteOptions{Reply: "chat.sent"})
@@ -112,8 +113,8 @@ func (chat *Chat) send(c *router.Context, m Send) (Sent, error) {
 		return Sent{}, errors.InvalidArgument.New("the message is empty")
 	}
 	now := time.Now().UTC()
-	chat.rooms.Say(Message{ID: m.ID, Room: from.Room, From: from.Member, Text: text, At: now})
-	return Sent{At: now}, nil
+	err := chat.rooms.Say(c, Message{ID: m.ID, Room: from.Room, From: from.Member, Text: text, At: now})
+	return Sent{At: now}, err
 }
 
 // closed takes a tab out of its room when its connection has ended.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/routertest"
 )
 
@@ -48,7 +50,7 @@ func names(members []Member) []string {
 func each(t *testing.T, f func(*testing.T, *routertest.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(t, routertest.New(t, NewChat().Router))
+		f(t, routertest.New(t, NewChat(inMemory()).Router))
 	})
 }
 
@@ -173,32 +175,83 @@ func TestHistoryIsBounded(t *testing.T) {
 	})
 }
 
-// Empty rooms make way for new ones, the longest empty first; rooms with people
-// and the lobbies stay.
-func TestRoomsAreBounded(t *testing.T) {
+// Rooms with people and the lobbies are there; a room goes with its last member.
+func TestRoomsComeAndGo(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
 		ann, bob := tab(s, "ann"), tab(s, "bob")
 		enter(t, bob, "kept", "Bob")
-		var rooms []RoomSize
-		for i := range maxRooms + 5 {
-			time.Sleep(perTab.Per)
-			rooms = enter(t, ann, fmt.Sprint("room", i), "Ann").Rooms
+		enter(t, ann, "garden", "Ann")
+		rooms := enter(t, ann, "lobby", "Ann").Rooms
+		slices.SortFunc(rooms, func(a, b RoomSize) int { return strings.Compare(a.Name, b.Name) })
+		if want := []RoomSize{{"help", 0}, {"kept", 1}, {"lobby", 1}, {"random", 0}}; !slices.Equal(rooms, want) {
+			t.Errorf("the rooms are %v, want %v", rooms, want)
 		}
-		if len(rooms) != maxRooms {
-			t.Errorf("there are %d rooms", len(rooms))
+		if r := routertest.ExpectEvent[RoomSize](bob, "room.removed"); r.Name != "garden" {
+			t.Errorf("room %s is removed", r.Name)
 		}
-		has := func(name string) bool {
-			return slices.ContainsFunc(rooms, func(r RoomSize) bool { return r.Name == name })
+	})
+}
+
+func TestRoomsAreBounded(t *testing.T) {
+	each(t, func(t *testing.T, s *routertest.Server) {
+		for i := range maxRooms - len(lobbies) {
+			time.Sleep(time.Second) // within the limit of the address
+			enter(t, tab(s, fmt.Sprintf("tab-%012d", i)), fmt.Sprint("room", i), "Member")
 		}
-		for _, name := range append(lobbies, "kept", fmt.Sprint("room", maxRooms+4)) {
-			if !has(name) {
-				t.Errorf("room %s is gone", name)
-			}
+		late := tab(s, "late")
+		late.Request("room.join", Join{Room: "another", Name: "Late"}).ExpectError(errors.FailedPrecondition)
+		enter(t, late, "room0", "Late")
+		enter(t, late, "lobby", "Late")
+	})
+}
+
+// What is kept of rooms that are gone is bounded; the lobbies keep theirs.
+func TestHistoryOfRoomsIsBounded(t *testing.T) {
+	h, at := newMemoryHistory(), time.Now()
+	add := func(room string) {
+		at = at.Add(time.Second)
+		if err := h.Add(t.Context(), Message{Room: room, At: at}); err != nil {
+			t.Fatal(err)
 		}
-		if has("room0") {
-			t.Error("the room that was empty for longest is still there")
+	}
+	add("lobby")
+	for i := range maxRooms + 5 {
+		add(fmt.Sprint("room", i))
+	}
+	if len(h.byRoom) != maxRooms+1 || h.byRoom["lobby"] == nil || h.byRoom["room4"] != nil || h.byRoom["room5"] == nil {
+		t.Errorf("%d rooms have a history", len(h.byRoom))
+	}
+}
+
+// A server that was killed says nothing; the others find out and tell their tabs.
+func TestSweepFindsWhoWentSilently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := inMemory()
+		chat := NewChat(backend)
+		s := routertest.New(t, chat.Router)
+		ann := tab(s, "ann")
+		enter(t, ann, "lobby", "Ann")
+		gone := Seat{Room: "lobby", Member: Member{ID: "b", Name: "Bob"}}
+		data, _ := json.Marshal(gone)
+		if err := backend.Presence.Join(t.Context(), seatsTopic, pubsub.Member{ID: "conn", User: gone.ID, Data: data}); err != nil {
+			t.Fatal(err)
 		}
-		routertest.ExpectEvent[RoomSize](bob, "room.removed")
+		chat.rooms.sweep(t.Context())
+		if got := names(routertest.ExpectEvent[Room](ann, "room.state").Members); !slices.Equal(got, []string{"Ann", "Bob"}) {
+			t.Errorf("here are %v", got)
+		}
+		backend.Presence.Leave(seatsTopic, "conn")
+		chat.rooms.sweep(t.Context())
+		if got := names(routertest.ExpectEvent[Room](ann, "room.state").Members); !slices.Equal(got, []string{"Ann"}) {
+			t.Errorf("here are %v", got)
+		}
+		synctest.Wait()
+		ann.Frames()
+		chat.rooms.sweep(t.Context()) // nothing has changed
+		synctest.Wait()
+		if f := ann.Frames(); len(f) > 0 {
+			t.Errorf("told %s", f)
+		}
 	})
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"time"
 
-	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
@@ -29,28 +28,36 @@ var (
 
 	// Who is refused this often within a minute is a program that does not listen,
 	// and is shut out for a while. The button that floods is far from it.
-	strikesOut = ratelimit.StrikeOptions{After: 50_000, Within: time.Minute, Ban: time.Minute}
+	strikesOut = ratelimit.StrikeOptions{
+		After: 50_000, Within: time.Minute, Ban: time.Minute,
+		Limiter: limit.Options{Name: "strikes", Timeout: storeTimeout},
+	}
 )
 
-// Limits are the limits of the chat, in memory.
+// storeTimeout is how long a decision waits for a store across a network. Without an
+// answer each server decides by itself.
+const storeTimeout = 250 * time.Millisecond
+
+// Limits are the limits of the chat.
 type Limits struct {
 	tab, address *limit.Limiter
 	strikes      *ratelimit.Strikes
 	door         *ratelimit.Door
 }
 
-func newLimits() Limits {
-	store := memory.NewStore(memory.Options{})
+func newLimits(b Backend) Limits {
+	store := b.Limits
 	strikes := ratelimit.NewStrikes(store, strikesOut)
 	return Limits{
-		tab:     limit.New(store, perTab, limit.Options{Name: "tab"}),
-		address: limit.New(store, perAddress, limit.Options{Name: "address"}),
+		tab:     limit.New(store, perTab, limit.Options{Name: "tab", Timeout: storeTimeout}),
+		address: limit.New(store, perAddress, limit.Options{Name: "address", Timeout: storeTimeout}),
 		strikes: strikes,
-		door: ratelimit.NewDoor(store, ratelimit.DoorOptions{
+		door: ratelimit.NewDoor(b.Connections, ratelimit.DoorOptions{
 			PerIdentity: tabOpens, MaxPerUser: tabConns,
 			PerIP: officeOpens, MaxPerIP: officeConns,
 			Banned:        strikes.Banned,
 			AcceptRefused: true, // the page says when to come back
+			Limiter:       limit.Options{Name: "door"},
 		}),
 	}
 }

@@ -2,10 +2,11 @@
 // router, rate limits before decoding, topics, and a clean shutdown.
 //
 //	go run ./examples/chat
+//	go run ./examples/chat -addr 127.0.0.1:8081 -redis redis://127.0.0.1:6379
 //
-// Read on in this order: wiring in main.go, who is who in identity.go, how much
-// they may send in limits.go, the messages and their handlers in chat.go, and the
-// rooms in rooms.go. The page is in static/.
+// Read on in this order: wiring in main.go, what is kept and where in backend.go, who
+// is who in identity.go, how much they may send in limits.go, the messages and their
+// handlers in chat.go, and the rooms in rooms.go. The page is in static/.
 package main
 
 import (
@@ -27,6 +28,8 @@ const drainTime = 10 * time.Second
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "`host:port` to serve on; port 0 lets the system choose")
+	redisURL := flag.String("redis", "", "`URL` of a Redis, redis://host:port, that several servers share to be one chat; without it this one is alone")
+	cfdoURL := flag.String("cfdo", "", "`URL` of the Worker of adapters/cfdo, which then keeps the limits of messages; its secret is taken from LIMITS_SECRET")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "chat: %q is not understood; see -help\n", flag.Args())
@@ -38,14 +41,20 @@ func main() {
 		<-ctx.Done()
 		stop() // a second Ctrl-C ends the program at once
 	}()
-	if err := serve(ctx, *addr); err != nil {
+	if err := serve(ctx, *addr, *redisURL, *cfdoURL); err != nil {
 		fmt.Fprintln(os.Stderr, "chat:", err)
 		os.Exit(1)
 	}
 }
 
 // serve runs the chat until ctx is done, and then drains it.
-func serve(ctx context.Context, addr string) error {
+func serve(ctx context.Context, addr, redisURL, cfdoURL string) (err error) {
+	backend, err := newBackend(ctx, redisURL, cfdoURL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, backend.Close()) }()
+
 	listener, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s is in use by another program: stop that one, or choose another port, such as -addr 127.0.0.1:8081", addr)
@@ -54,7 +63,10 @@ func serve(ctx context.Context, addr string) error {
 		return err
 	}
 
-	chat := NewChat()
+	chat := NewChat(backend)
+	if backend.Shared {
+		go chat.rooms.Sweep(ctx)
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/ws", chat)
 	mux.Handle("/", page())

@@ -14,7 +14,7 @@ func TestTakenPortIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	err = serve(context.Background(), l.Addr().String())
+	err = serve(context.Background(), l.Addr().String(), "", "")
 	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(), "-addr") {
 		t.Errorf("the error is %v; it must name the address and the remedy", err)
 	}
@@ -23,7 +23,7 @@ func TestTakenPortIsSaid(t *testing.T) {
 func TestServeEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := serve(ctx, "127.0.0.1:0"); err != nil {
+	if err := serve(ctx, "127.0.0.1:0", "", ""); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,18 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
 
-// What the chat keeps is bounded in every direction.
+// What the chat keeps is bounded in every direction. Servers that share one Redis
+// do not wait for each other: together they may go a little over.
 const (
-	maxRooms   = 50
+	maxRooms   = 50  // with somebody in them
 	maxMembers = 100 // of one room
 	maxHistory = 50  // messages of one room
 )
@@ -24,51 +27,48 @@ var lobbies = []string{"help", "lobby", "random"}
 // roomsTopic is where every tab hears how many are in which room.
 const roomsTopic = "rooms"
 
+func isLobby(room string) bool { return slices.Contains(lobbies, room) }
+
 func topicOf(room string) string { return "room:" + room }
 
-// Rooms are the rooms with their members and latest messages.
+// seatsTopic is where everybody's presence is kept: a member's ID is that of the
+// connection, its User the tab, its Data the [Seat].
+const seatsTopic = "seats"
+
+// storeTime bounds how long the end of a connection waits for the backend.
+const storeTime = 2 * time.Second
+
+// Rooms are the rooms with their members and latest messages. Who is where is
+// kept in the backend's Presence alone, so that it is right across servers.
 type Rooms struct {
-	router *router.Router
+	router  *router.Router
+	backend Backend
 
 	// mu is held while something changes and while that is told, so that
-	// everybody is told of all changes in the order in which they happened.
-	mu     sync.Mutex
-	byName map[string]*room
+	// everybody is told of all changes of this server in the order in which they
+	// happened.
+	mu   sync.Mutex
+	here map[*router.Conn]Seat // the seats of this server
+	seen plan                  // at the last sweep
 }
 
-type room struct {
-	members map[string]*presence // by member id
-	history []Message
-	quiet   time.Time // since when nobody is here
+func newRooms(r *router.Router, b Backend) *Rooms {
+	return &Rooms{router: r, backend: b, here: make(map[*router.Conn]Seat)}
 }
-
-// presence is a member with the number of connections that stand for it: two,
-// while a tab has reconnected and its old connection is not yet known to be dead.
-type presence struct {
-	Member
-	connections int
-}
-
-func newRooms(r *router.Router) *Rooms {
-	rooms := &Rooms{router: r, byName: make(map[string]*room)}
-	for _, name := range lobbies {
-		rooms.byName[name] = newRoom()
-	}
-	return rooms
-}
-
-func newRoom() *room { return &room{members: make(map[string]*presence), quiet: time.Now()} }
 
 // Join moves a connection to a seat and returns what there is to see from it.
 func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	r, err := rs.open(to.Room)
+	before, err := rs.plan(c)
 	if err != nil {
 		return Joined{}, err
 	}
-	p, here := r.members[to.ID]
-	if !here && len(r.members) >= maxMembers {
+	known, here := before[to.Room][to.ID]
+	switch {
+	case len(before[to.Room]) == 0 && before.rooms() >= maxRooms && !isLobby(to.Room):
+		return Joined{}, errors.FailedPrecondition.New("there are as many rooms as there may be: choose one of them")
+	case !here && len(before[to.Room]) >= maxMembers:
 		return Joined{}, errors.FailedPrecondition.Errorf("room %q is full", to.Room)
 	}
 	// Subscribing fails once the connection has ended. So either it fails here,
@@ -76,117 +76,108 @@ func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 	if err := errors.Join(c.Subscribe(roomsTopic), c.Subscribe(topicOf(to.Room))); err != nil {
 		return Joined{}, err
 	}
-
-	if !here {
-		p = new(presence)
-		r.members[to.ID] = p
+	from, moved := rs.here[c.Conn()]
+	if err := rs.sit(c, to); err != nil {
+		return Joined{}, err
 	}
-	renamed := p.Name != to.Name
-	p.Member = to.Member
-	p.connections++
-	if from, ok := seat.Get(c); ok {
-		if from.Room != to.Room {
-			_ = c.Unsubscribe(topicOf(from.Room))
-		}
-		rs.vacate(from, false)
+	moved = moved && from.Room != to.Room
+	if moved {
+		_ = c.Unsubscribe(topicOf(from.Room))
 	}
-	seat.Set(c, to)
 
-	if renamed {
+	after, err := rs.plan(c)
+	if err != nil {
+		return Joined{}, err
+	}
+	history, err := rs.backend.History.Latest(c, to.Room)
+	if err != nil {
+		return Joined{}, err
+	}
+	if moved {
+		rs.tellGone(after, from)
+	}
+	if known != to.Member {
 		rs.tell(topicOf(to.Room), "member.joined", to)
 	}
 	if !here {
-		rs.tell(roomsTopic, "room.changed", r.size(to.Room))
+		rs.tell(roomsTopic, "room.changed", after.size(to.Room))
 	}
-	return Joined{You: to.ID, Room: to.Room, Members: r.list(), Messages: r.history, Rooms: rs.sizes()}, nil
+	return Joined{
+		You: to.ID, Room: to.Room, Messages: history,
+		Members: after.members(to.Room), Rooms: after.sizes(),
+	}, nil
+}
+
+// sit keeps a connection's seat, instead of the one it had.
+func (rs *Rooms) sit(c *router.Context, to Seat) error {
+	data, err := json.Marshal(to)
+	if err != nil {
+		return err
+	}
+	if err := rs.backend.Presence.Join(c, seatsTopic, pubsub.Member{ID: c.ConnID(), User: to.ID, Data: data}); err != nil {
+		return errors.Unavailable.Wrap(err, "the room cannot be entered just now")
+	}
+	seat.Set(c, to)
+	rs.here[c.Conn()] = to
+	return nil
 }
 
 // Leave gives up the connection's seat, if it has one.
 func (rs *Rooms) Leave(c *router.Conn, quietly bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if from, ok := seat.Get(c); ok {
-		rs.vacate(from, quietly)
+	from, ok := rs.here[c]
+	if !ok {
+		return
 	}
+	delete(rs.here, c)
+	rs.backend.Presence.Leave(seatsTopic, c.ID())
+	if quietly {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	after, err := rs.plan(ctx)
+	if err != nil {
+		return // the other servers find out at their next sweep
+	}
+	rs.tellGone(after, from)
 }
 
 // Say adds a message to its room and shows it to everybody there.
-func (rs *Rooms) Say(m Message) {
+func (rs *Rooms) Say(ctx context.Context, m Message) error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	r, ok := rs.byName[m.Room]
-	if !ok {
-		return // its sender has gone, and the room after that
+	if err := rs.backend.History.Add(ctx, m); err != nil {
+		return err
 	}
-	if len(r.history) == maxHistory {
-		r.history = slices.Clone(r.history[1:]) // answers on their way still hold the old one
+	if err := rs.router.Publish(ctx, topicOf(m.Room), "chat.message", m); err != nil {
+		return errors.Unavailable.Wrap(err, "the message could not be delivered")
 	}
-	r.history = append(r.history, m)
-	rs.tell(topicOf(m.Room), "chat.message", m)
+	return nil
 }
 
-// vacate takes one connection from a member, and the member from the room if it
-// was the last.
-func (rs *Rooms) vacate(from Seat, quietly bool) {
-	r := rs.byName[from.Room]
-	p := r.members[from.ID]
-	if p.connections--; p.connections > 0 {
+// tellGone tells who left a seat, unless another connection of the same tab
+// stands for the member: the tab has reconnected and its old connection was not yet
+// known to be dead.
+func (rs *Rooms) tellGone(after plan, from Seat) {
+	if _, still := after[from.Room][from.ID]; still {
 		return
 	}
-	delete(r.members, from.ID)
-	r.quiet = time.Now()
-	if !quietly {
-		rs.tell(topicOf(from.Room), "member.left", from)
-		rs.tell(roomsTopic, "room.changed", r.size(from.Room))
+	rs.tell(topicOf(from.Room), "member.left", from)
+	if len(after[from.Room]) == 0 && !isLobby(from.Room) {
+		rs.tell(roomsTopic, "room.removed", RoomSize{Name: from.Room})
+		return
 	}
-}
-
-// open returns a room, and makes it if there is none of that name. Where there
-// are too many, the one that has been empty for longest makes way.
-func (rs *Rooms) open(name string) (*room, error) {
-	if r, ok := rs.byName[name]; ok {
-		return r, nil
-	}
-	if len(rs.byName) >= maxRooms {
-		oldest := ""
-		for n, r := range rs.byName {
-			if len(r.members) == 0 && !slices.Contains(lobbies, n) && (oldest == "" || r.quiet.Before(rs.byName[oldest].quiet)) {
-				oldest = n
-			}
-		}
-		if oldest == "" {
-			return nil, errors.FailedPrecondition.New("there are as many rooms as there may be: choose one of them")
-		}
-		delete(rs.byName, oldest)
-		rs.tell(roomsTopic, "room.removed", RoomSize{Name: oldest})
-	}
-	r := newRoom()
-	rs.byName[name] = r
-	return r, nil
+	rs.tell(roomsTopic, "room.changed", after.size(from.Room))
 }
 
 // tell publishes an event. Who misses one sees the right picture again with the
-// next join, so a failure is no reason to fail what has already happened.
+// next join or sweep, so a failure is no reason to fail what has already happened.
 func (rs *Rooms) tell(topic, typ string, payload any) {
-	if err := rs.router.Publish(context.Background(), topic, typ, payload); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	if err := rs.router.Publish(ctx, topic, typ, payload); err != nil {
 		slog.Error("chat: publishing failed", "type", typ, "error", err)
 	}
-}
-
-func (rs *Rooms) sizes() []RoomSize {
-	sizes := make([]RoomSize, 0, len(rs.byName))
-	for name, r := range rs.byName {
-		sizes = append(sizes, r.size(name))
-	}
-	return sizes
-}
-
-func (r *room) size(name string) RoomSize { return RoomSize{Name: name, Members: len(r.members)} }
-
-func (r *room) list() []Member {
-	list := make([]Member, 0, len(r.members))
-	for _, p := range r.members {
-		list = append(list, p.Member)
-	}
-	return list
 }

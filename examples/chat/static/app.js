@@ -99,7 +99,11 @@ client
   .on("member.joined", inRoom((member) => people.join(member)))
   .on("member.left", inRoom((member) => people.leave(member)))
   .on("room.changed", (changed) => rooms.change(changed))
-  .on("room.removed", (removed) => rooms.remove(removed));
+  .on("room.removed", (removed) => rooms.remove(removed))
+  .on("room.state", inRoom((state) => {
+    people.reopen(me, state.members);
+    rooms.open(room, state.rooms);
+  }));
 
 people.onchange = (who, what) => transcript.note(who, what);
 
