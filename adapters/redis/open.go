@@ -84,7 +84,7 @@ func connect(ctx context.Context, address string) (goredis.UniversalClient, erro
 	forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &retries)
 	o.ContextTimeoutEnabled, o.DialerRetries = true, 1
 	nodes := goredis.NewClusterClient(o)
-	if err := nodes.Ping(ctx).Err(); err != nil {
+	if err := nodes.Info(ctx, "cluster").Err(); err != nil {
 		_ = nodes.Close()
 		return nil, err
 	}

@@ -320,6 +320,73 @@ func TestStoreOpen(t *testing.T) {
 	}
 }
 
+// The rights that the documentation names are enough, and keys beyond the prefix
+// are out of reach.
+func TestStoreNeedsFewRights(t *testing.T) {
+	server := redistest.Start(t)
+	rights := []any{"ACL", "SETUSER", "limits", "on", ">password", "~wskit:*", "resetchannels", "-@all",
+		"+evalsha", "+eval", "+mget", "+set", "+del", "+time", "+info"}
+	server.Do(rights...)
+	c := redistest.StartCluster(t, 3)
+	for _, n := range c.Nodes {
+		n.Do(append(rights, "+cluster|slots", "+cluster|shards")...)
+	}
+	t.Run("one server", func(t *testing.T) { fewRights(t, server) })
+	t.Run("cluster", func(t *testing.T) { fewRights(t, c.Nodes[0]) })
+}
+
+func fewRights(t *testing.T, server *redistest.Server) {
+	s, err := redis.Open(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l := limit.New(s, limit.All(hourly(2), limit.SlidingLog{Limit: 3, Window: time.Hour}), limit.Options{Name: "few", OnFailure: limit.FailClosed})
+	for i := range 3 {
+		if d, err := l.Take(t.Context(), "ann", 1); err != nil || d.Allowed != (i < 2) {
+			t.Errorf("%d: %+v, %v", i, d, err)
+		}
+	}
+	if err := l.Reset(t.Context(), "ann"); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Take(t.Context(), "other:ann", hourly(1), 1); err == nil {
+		t.Error("a key of somebody else's is within reach")
+	}
+}
+
+// A user takes about as much memory as the documentation says.
+func TestStoreBytesPerKey(t *testing.T) {
+	server := redistest.Start(t)
+	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	used := func() (n int64) {
+		info, _ := server.Do("INFO", "memory").(string)
+		_, rest, _ := strings.Cut(info, "used_memory:")
+		fmt.Sscan(rest, &n)
+		return n
+	}
+	const n = 20_000
+	fill := func(from, to int) {
+		for i := from; i < to; i += 50 {
+			var requests []limit.Request
+			for j := range 50 {
+				requests = append(requests, limit.Request{Key: fmt.Appendf(nil, "wskit:chat:u:acme:%06d:chat.send", i+j), Policy: hourly(10), Cost: 1})
+			}
+			if err := s.TakeMany(t.Context(), requests, make([]limit.Decision, 50)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fill(0, 50)
+	before := used()
+	fill(50, 50+n)
+	if each := (used() - before) / n; each > 200 {
+		t.Errorf("%d bytes for a user", each)
+	} else {
+		t.Logf("%d bytes for a user", each)
+	}
+}
+
 func TestStoreOptionsThatMakeNoSensePanic(t *testing.T) {
 	client := storeClient(t, "127.0.0.1:1")
 	for want, make := range map[string]func(){

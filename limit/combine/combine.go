@@ -257,7 +257,9 @@ func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Contex
 	t := &trip{cancel: func() {}}
 	var latest time.Time
 	bounded := true // by the deadlines of all
-	for it, next := c.first, c.first; it != nil && len(batch) < c.options.Batch; it = next {
+	next := c.first
+	for next != nil && len(batch) < c.options.Batch {
+		it := next
 		if next = it.next; it.ctx.Err() != nil {
 			continue
 		}

@@ -53,43 +53,32 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	defer server.stop()
-	var rows []string
+	var rows, notes []string
 	for _, c := range scenarios {
-		var ours, rivals []float64
-		var note string
+		figures, seen := map[string][]float64{}, map[string]string{}
 		for range s.rounds {
-			for _, contender := range []string{"wskit", "redis_rate"} {
+			for _, contender := range contenders {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				figure, seen, err := c.measure(ctx, server, contender, s)
+				figure, note, err := c.measure(ctx, server, contender, s)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", c.name, contender, err)
 				}
-				if contender == "wskit" {
-					ours, note = append(ours, figure), note+seen
-				} else {
-					rivals, note = append(rivals, figure), note+seen
-				}
+				figures[contender] = append(figures[contender], figure)
+				seen[contender] = note
 			}
 		}
-		a, b := median(ours), median(rivals)
-		met := "no"
-		if ratio := a / b; c.atLeast && ratio >= c.target || !c.atLeast && ratio <= c.target {
-			met = "yes"
-		}
-		sign := "≤"
-		if c.atLeast {
-			sign = "≥"
-		}
-		rows = append(rows, fmt.Sprintf("| %s\t| %s\t| %s\t| %.2f\t| %s %g ×\t| %s\t|", c.name, number(a), number(b), a/b, sign, c.target, met))
-		log.Printf("%s: %s against %s, %.2f ×%s", c.name, number(a), number(b), a/b, lastNote(note))
-		if text := lastNote(note); text != "" {
-			rows[len(rows)-1] += "\n" // notes follow below the table
-			notes = append(notes, "- "+c.name+":"+text)
+		row := c.row(median(figures[ours]), median(figures[rival]))
+		rows = append(rows, row)
+		log.Print(strings.ReplaceAll(row, "\t", " "))
+		for _, contender := range contenders {
+			if seen[contender] != "" {
+				notes = append(notes, fmt.Sprintf("- %s, the last round: %s made %s", c.name, contender, seen[contender]))
+			}
 		}
 	}
-	text := page(rows, s)
+	text := page(rows, notes, s)
 	fmt.Print("\n", text)
 	if s.out == "" {
 		return nil
@@ -97,11 +86,23 @@ func run(ctx context.Context, s settings) error {
 	return os.WriteFile(s.out, []byte(text), 0o644)
 }
 
-var notes []string
+const ours, rival = "wskit", "redis_rate"
 
-func lastNote(note string) string { return strings.TrimRight(note, ";") }
+var contenders = []string{ours, rival}
 
-func page(rows []string, s settings) string {
+// row is a line of the table.
+func (c scenario) row(a, b float64) string {
+	met, sign := "no", "≤"
+	if c.atLeast {
+		sign = "≥"
+	}
+	if ratio := a / b; c.atLeast && ratio >= c.target || !c.atLeast && ratio <= c.target {
+		met = "yes"
+	}
+	return fmt.Sprintf("| %s\t| %s\t| %s\t| %.2f\t| %s %g ×\t| %s\t|", c.name, number(a), number(b), a/b, sign, c.target, met)
+}
+
+func page(rows, notes []string, s settings) string {
 	var b strings.Builder
 	b.WriteString("# Redis: results\n\nWritten by the command below; do not edit. Every figure is the median of its rounds.\n\n```\n")
 	fmt.Fprintf(&b, "go run ./cmd/redis -duration %v -rounds %d -keys %d\n```\n\n", s.duration, s.rounds, s.keys)
@@ -109,14 +110,11 @@ func page(rows []string, s settings) string {
 	fmt.Fprintln(w, "| figure\t| wskit\t| redis_rate\t| ratio\t| target\t| met\t|")
 	fmt.Fprintln(w, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
 	for _, r := range rows {
-		fmt.Fprintln(w, strings.TrimRight(r, "\n"))
+		fmt.Fprintln(w, r)
 	}
 	w.Flush()
-	b.WriteString("\n")
-	for _, n := range notes {
-		b.WriteString(n + "\n")
-	}
-	b.WriteString("\nOne redis-server, both clients and the load share this machine's cores. redis_rate: github.com/go-redis/redis_rate/v10.\n")
+	b.WriteString("\n" + strings.Join(notes, "\n"))
+	b.WriteString("\n\nOne redis-server, the clients and the load share this machine's cores, so read the ratios.\nredis_rate is github.com/go-redis/redis_rate/v10, on a client with the same options.\n")
 	return b.String()
 }
 

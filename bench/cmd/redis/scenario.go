@@ -93,7 +93,7 @@ func rate(callers, keys int, l load) func(context.Context, *server, string, sett
 		count, took, err := drive(ctx, decide, all, callers, o.duration)
 		note := ""
 		if l == scarce {
-			note = fmt.Sprintf(" %s %d refusals, %.0f commands at Redis;", contender, count, s.figure(ctx, "commandstats", "cmdstat_evalsha:calls="))
+			note = fmt.Sprintf("%d refusals of %.0f commands at Redis", count, s.figure(ctx, "commandstats", "cmdstat_evalsha:calls="))
 		}
 		return float64(count) / took.Seconds(), note, err
 	}

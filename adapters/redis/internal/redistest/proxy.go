@@ -19,7 +19,7 @@ type Proxy struct {
 	refuse   atomic.Bool
 	delay    atomic.Int64
 	mu       sync.Mutex
-	open     map[net.Conn]bool
+	open     map[net.Conn]*atomic.Bool // which of them are deaf
 	running  sync.WaitGroup
 }
 
@@ -30,7 +30,7 @@ func StartProxy(t testing.TB, to string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), to: to, listener: l, open: map[net.Conn]bool{}}
+	p := &Proxy{Addr: l.Addr().String(), to: to, listener: l, open: map[net.Conn]*atomic.Bool{}}
 	p.running.Go(p.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -51,6 +51,15 @@ func (p *Proxy) Cut() {
 // Mend.
 func (p *Proxy) Mute() { p.mute.Store(true) }
 
+// Lose does the same to the connections that there are: new ones work.
+func (p *Proxy) Lose() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, deaf := range p.open {
+		deaf.Store(true)
+	}
+}
+
 // Delay holds up everything the server says.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
@@ -58,8 +67,13 @@ func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 func (p *Proxy) Mend() {
 	p.refuse.Store(false)
 	p.delay.Store(0)
-	if p.mute.Swap(false) {
-		p.closeAll()
+	p.mute.Store(false)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c, deaf := range p.open {
+		if deaf.Load() {
+			_ = c.Close()
+		}
 	}
 }
 
@@ -78,14 +92,16 @@ func (p *Proxy) accept() {
 			continue
 		}
 		p.mu.Lock()
-		p.open[client], p.open[server] = true, true
+		deaf := &atomic.Bool{}
+		p.open[client], p.open[server] = deaf, deaf
 		p.mu.Unlock()
-		p.running.Go(func() { p.carry(server, client, false) })
-		p.running.Go(func() { p.carry(client, server, true) })
+		p.running.Go(func() { p.carry(server, client, nil) })
+		p.running.Go(func() { p.carry(client, server, deaf) })
 	}
 }
 
-func (p *Proxy) carry(to, from net.Conn, answers bool) {
+// carry copies what is said; deaf is that of the way back.
+func (p *Proxy) carry(to, from net.Conn, deaf *atomic.Bool) {
 	defer func() {
 		_ = to.Close()
 		_ = from.Close()
@@ -96,9 +112,12 @@ func (p *Proxy) carry(to, from net.Conn, answers bool) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		if answers {
+		if deaf != nil {
 			time.Sleep(time.Duration(p.delay.Load()))
 			if p.mute.Load() {
+				deaf.Store(true)
+			}
+			if deaf.Load() {
 				n = 0
 			}
 		}

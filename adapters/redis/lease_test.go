@@ -1,0 +1,213 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/adapters/redis/internal/redistest"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/limittest"
+)
+
+const frozen = 1_795_219_200_000_007
+
+func frozenStore(t testing.TB, server *redistest.Server) *redis.Store {
+	return redis.NewStore(storeClient(t, server.Addr), redis.Options{Now: func() int64 { return frozen }})
+}
+
+// A busy key is spent from leases: few questions, and not one unit more or less.
+func TestLeasesSpendWhatWasTaken(t *testing.T) {
+	server := redistest.Start(t)
+	s := frozenStore(t, server)
+	l := redis.NewLeases(s, redis.LeaseOptions{Tokens: 50, Hold: time.Hour})
+	var admitted atomic.Int64
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			for range 300 {
+				d, err := l.TakeBytes(context.Background(), []byte("busy"), hourly(1000), 1)
+				if err != nil || d.Allowed && (d.Charged != 1 || d.Limit != 1000 || d.Remaining < 0 || d.Remaining > 999) {
+					t.Errorf("%+v, %v", d, err)
+				}
+				if d.Allowed {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := s.Peek(t.Context(), "busy", hourly(1000), 1)
+	if err != nil || admitted.Load()+d.Remaining != 1000 || d.Remaining > 50 {
+		t.Errorf("%d were admitted of 1000, %d are left, %v", admitted.Load(), d.Remaining, err)
+	}
+	if st := s.Stats(); st.Sent > 400 {
+		t.Errorf("%+v: %d were admitted", st, admitted.Load())
+	}
+}
+
+// What is not needed is given back, after Hold or by Close.
+func TestLeasesGiveBack(t *testing.T) {
+	server := redistest.Start(t)
+	for name, hold := range map[string]time.Duration{"after Hold": 50 * time.Millisecond, "by Close": time.Hour} {
+		s := frozenStore(t, server)
+		l := redis.NewLeases(s, redis.LeaseOptions{Tokens: 50, Hold: hold})
+		admitted := int64(0)
+		charged := func() int64 {
+			d, err := s.Peek(t.Context(), name, hourly(100_000), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return 100_000 - d.Remaining
+		}
+		redistest.Eventually(t, "there is a lease", func() bool {
+			for range 40 { // soon enough that the key counts as busy
+				if d, err := l.Take(t.Context(), name, hourly(100_000), 1); err != nil || !d.Allowed {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				admitted++
+			}
+			return charged() > admitted
+		})
+		if hold == time.Hour {
+			_ = l.Close()
+		}
+		redistest.Eventually(t, "it is given back "+name, func() bool { return charged() == admitted })
+		_ = l.Close()
+	}
+}
+
+// The lease of a key that is reset is forgotten with it; other policies, and large
+// costs, ask Redis.
+func TestLeasesStandAside(t *testing.T) {
+	server := redistest.Start(t)
+	s := frozenStore(t, server)
+	l := redis.NewLeases(s, redis.LeaseOptions{Tokens: 10, Hold: time.Hour})
+	defer l.Close()
+	p := hourly(100)
+	for range 15 {
+		if _, err := l.Take(t.Context(), "k", p, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Reset(t.Context(), "k", p); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := l.Take(t.Context(), "k", p, 1); err != nil || d.Remaining != 99 {
+		t.Errorf("after a reset: %+v, %v", d, err)
+	}
+	if d, err := l.Take(t.Context(), "k", p, 11); err != nil || d.Remaining != 88 {
+		t.Errorf("more than a lease: %+v, %v", d, err)
+	}
+	for i := range int64(20) {
+		window := limit.FixedWindow{Limit: 15, Window: time.Hour}
+		if d, err := l.Take(t.Context(), "w", window, 1); err != nil || d.Allowed != (i < 15) || d.Remaining != max(0, 14-i) {
+			t.Errorf("%d of a window: %+v, %v", i, d, err)
+		}
+	}
+	if _, err := l.Take(t.Context(), "k", p, 0); err == nil {
+		t.Error("cost 0 is accepted")
+	}
+}
+
+// Off until it pays: with few asks for a key, leases change no decision.
+func TestLeasesAreAStore(t *testing.T) {
+	server := redistest.Start(t)
+	limittest.Run(t, func(t *testing.T) limittest.Subject {
+		clock := limittest.NewClock()
+		s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Now: clock.Now})
+		l := redis.NewLeases(s, redis.LeaseOptions{Tokens: 1 << 50})
+		t.Cleanup(func() { _ = l.Close() })
+		return limittest.Subject{Store: l, Clock: clock, Steps: 10}
+	})
+}
+
+const (
+	leaseProcesses = 3
+	leaseTokens    = 40
+	leaseHold      = 20 * time.Millisecond
+)
+
+// Several processes with leases on one key, by Redis' own clock, are admitted no
+// more than the documented formula says, and with what they give back not much less.
+func TestLeasesOfManyProcesses(t *testing.T) {
+	server := redistest.Start(t)
+	p := leasePolicy
+	begin, _ := server.Do("TIME").([]any)
+	var wait sync.WaitGroup
+	var total atomic.Int64
+	for range leaseProcesses {
+		wait.Go(func() {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestLeaseProcess$", "-test.v")
+			cmd.Env = append(os.Environ(), "WSKIT_LEASES="+server.Addr)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+				return
+			}
+			_, figure, _ := strings.Cut(string(out), "admitted:")
+			var n int64
+			fmt.Sscan(figure, &n)
+			total.Add(n)
+		})
+	}
+	wait.Wait()
+	end, _ := server.Do("TIME").([]any)
+	span := time.Duration(instant(end)-instant(begin)) * time.Microsecond
+	ahead := min(leaseProcesses*leaseTokens, int64(leaseHold*time.Duration(p.Refill)/p.Per)+1)
+	most := p.Capacity + int64(span*time.Duration(p.Refill)/p.Per) + 1 + ahead
+	if got := total.Load(); got > most || got < p.Capacity/2 {
+		t.Errorf("%d were admitted in %v, at most %d may be", got, span, most)
+	}
+}
+
+func instant(reply []any) (micros int64) {
+	var seconds, rest int64
+	fmt.Sscan(fmt.Sprint(reply[0]), &seconds)
+	fmt.Sscan(fmt.Sprint(reply[1]), &rest)
+	return seconds*1e6 + rest
+}
+
+var leasePolicy = limit.TokenBucket{Capacity: 3000, Refill: 2000, Per: time.Second}
+
+// TestLeaseProcess is one of the processes.
+func TestLeaseProcess(t *testing.T) {
+	addr := os.Getenv("WSKIT_LEASES")
+	if addr == "" {
+		t.Skip("one of the processes of TestLeasesOfManyProcesses")
+	}
+	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	defer client.Close()
+	l := redis.NewLeases(redis.NewStore(client, redis.Options{}), redis.LeaseOptions{Tokens: leaseTokens, Hold: leaseHold})
+	var admitted atomic.Int64
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			for range 3000 {
+				d, err := l.Take(context.Background(), "leased", leasePolicy, 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Allowed {
+					admitted.Add(1)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	_ = l.Close()
+	fmt.Println("admitted:", admitted.Load())
+}

@@ -1,0 +1,73 @@
+package redis_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/adapters/redis/internal/redistest"
+	"github.com/wskit/wskit/limit"
+)
+
+// Several costs together, of several policies, keys more than once among them,
+// under a clock that is set back: the script does what happens in a process.
+func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
+	server := redistest.Start(t)
+	client := storeClient(t, server.Addr)
+	var plans []*limit.Plan
+	for _, p := range []limit.Policy{
+		limit.TokenBucket{Capacity: 9, Refill: 7, Per: 3 * time.Second}, limit.FixedWindow{Limit: 8, Window: 5 * time.Second},
+		limit.SlidingWindow{Limit: 8, Window: 6 * time.Second, Buckets: 3}, limit.SlidingLog{Limit: 7, Window: 4 * time.Second},
+		limit.Pacer{Burst: 3, Refill: 2, Per: time.Second, MaxWait: 2 * time.Second},
+		limit.All(limit.TokenBucket{Capacity: 5, Refill: 3, Per: time.Second}, limit.SlidingLog{Limit: 6, Window: 3 * time.Second}),
+	} {
+		plan, err := limit.Compile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans = append(plans, plan)
+	}
+	run := 0
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+		now := int64(1_795_219_200_000_007)
+		s := redis.NewStore(client, redis.Options{Now: func() int64 { return now }})
+		local := limit.NewInProcess(limit.InProcessOptions{MaxKeys: 1000, Shards: 1, Grace: (240 * time.Hour).Microseconds()})
+		for range 25 {
+			now += rapid.OneOf(rapid.Int64Range(0, 800_000), rapid.Int64Range(0, 5_000_000), rapid.SampledFrom([]int64{-1, -30_000_000, -60_000_001, -100_000_000})).Draw(t, "advance")
+			var requests []limit.Request
+			var asks []limit.InProcessAsk
+			for range rapid.IntRange(1, 5).Draw(t, "asks") {
+				i := rapid.IntRange(0, len(plans)-1).Draw(t, "plan")
+				key := fmt.Appendf(nil, "together%d:%d:%d", run, i, rapid.IntRange(0, 1).Draw(t, "key"))
+				cost := rapid.OneOf(rapid.Int64Range(1, 4), rapid.Int64Range(1, 10)).Draw(t, "cost")
+				requests = append(requests, limit.Request{Key: key, Policy: plans[i], Cost: cost})
+				asks = append(asks, limit.InProcessAsk{State: local, Hash: local.HashBytes(key), Plan: plans[i], Cost: cost})
+			}
+			got, want := make([]limit.Decision, len(requests)), make([]limit.Decision, len(requests))
+			if rapid.Bool().Draw(t, "together") {
+				bound, err := s.TakeAll(t.Context(), requests, got)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if b := limit.TakeAllInProcess(asks, want, now); b != bound {
+					t.Fatalf("bound %d, want %d", bound, b)
+				}
+			} else {
+				if err := s.TakeMany(t.Context(), requests, got); err != nil {
+					t.Fatal(err)
+				}
+				for i, a := range asks {
+					local.Take(&want[i], a.Hash, a.Plan, now, a.Cost)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("got\n%+v\nwant\n%+v", got, want)
+			}
+		}
+	})
+}
