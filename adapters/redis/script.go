@@ -9,8 +9,16 @@ import (
 //go:embed limit.lua
 var script string
 
-// scriptID is the name under which a server keeps the script.
-var scriptID = func() string {
+//go:embed hold.lua
+var holdScript string
+
+// The names under which a server keeps the scripts.
+var (
+	scriptID     = nameOf(script)
+	holdScriptID = nameOf(holdScript)
+)
+
+func nameOf(script string) string {
 	sum := sha1.Sum([]byte(script))
 	return hex.EncodeToString(sum[:])
-}()
+}

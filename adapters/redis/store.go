@@ -45,8 +45,9 @@ type Options struct {
 //
 // A decision is one atomic script on the server that has the key, by that server's
 // clock. Calls that come together share a round trip; a call that comes alone goes
-// out at once. A cost that is known to be denied is denied without asking. A call
-// whose outcome is unknown is never sent again.
+// out at once. A cost that is known to be denied is denied without asking. A decision
+// whose outcome is unknown is never sent again; what is told about slots that are held
+// does no harm twice, so that the client may repeat it as its MaxRetries says.
 type Store struct {
 	client goredis.UniversalClient
 	where  topology
@@ -54,7 +55,8 @@ type Store struct {
 	now    func() int64
 	trips  int
 	memory *denial.Memory // nil when nothing is remembered
-	lanes  sync.Map       // by server: of *combine.Combiner[call]
+	takes  lanes[call]
+	holds  lanes[[]hold]
 	// answering says that the last round trip was answered. While it was not,
 	// nothing is answered from memory, so that a limiter that tries whether Redis
 	// is back learns the truth.
@@ -71,11 +73,12 @@ var (
 	_ limit.Resetter   = (*Store)(nil)
 	_ limit.ManyTaker  = (*Store)(nil)
 	_ limit.AllTaker   = (*Store)(nil)
+	_ limit.Holder     = (*Store)(nil)
 )
 
 // NewStore makes a store on a client of the caller's, a *Client (of one server or
 // of Sentinels), a *ClusterClient or a *Ring of go-redis, which the store does not
-// close. It never lets the client repeat a call, whatever its MaxRetries. Give the
+// close. It never lets the client repeat a decision, whatever its MaxRetries. Give the
 // client ContextTimeoutEnabled and short timeouts, as [Open] does, or a server that
 // stalls keeps its connections busy for the ReadTimeout of three seconds.
 //
@@ -213,13 +216,20 @@ func (s *Store) lane(ctx context.Context, key string) (*combine.Combiner[call], 
 	if err != nil {
 		return nil, err
 	}
-	if lane, ok := s.lanes.Load(server); ok {
-		return lane.(*combine.Combiner[call]), nil
+	return s.takes.to(server, s, s.trip), nil
+}
+
+// lanes are combiners by server.
+type lanes[T any] struct{ byServer sync.Map }
+
+func (l *lanes[T]) to(server any, s *Store, trip func(context.Context, any, []*combine.Item[T])) *combine.Combiner[T] {
+	if lane, ok := l.byServer.Load(server); ok {
+		return lane.(*combine.Combiner[T])
 	}
-	lane, _ := s.lanes.LoadOrStore(server, combine.New(func(ctx context.Context, batch []*combine.Item[call]) {
-		s.trip(ctx, server, batch)
+	lane, _ := l.byServer.LoadOrStore(server, combine.New(func(ctx context.Context, batch []*combine.Item[T]) {
+		trip(ctx, server, batch)
 	}, combine.Options{Trips: s.trips, OnCaller: s.where.keepsDeadlines()}))
-	return lane.(*combine.Combiner[call]), nil
+	return lane.(*combine.Combiner[T])
 }
 
 var errUnsupported = fmt.Errorf("redis: the keys are on different servers or in different slots of the cluster: %w", errors.ErrUnsupported)

@@ -49,9 +49,10 @@ type storeApart struct {
 	limit.Refunder
 	limit.Resetter
 	limit.ManyTaker
+	limit.Holder
 }
 
-func apart(s *redis.Store) limit.Store { return storeApart{s, s, s, s, s} }
+func apart(s *redis.Store) limit.Store { return storeApart{s, s, s, s, s, s} }
 
 // storeTagged is a store whose keys are all in one slot.
 type storeTagged struct{ s *redis.Store }

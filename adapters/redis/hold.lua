@@ -1,0 +1,77 @@
+-- Slots that are held under one key: a sorted set of ids by the instants, in
+-- microseconds, at which their leases end. All numbers are integers that doubles
+-- hold exactly.
+--
+-- KEYS[1]  the set
+-- ARGV[1]  the instant; '' for the clock of this server
+-- ARGV[2]  under another clock than the server's, how many milliseconds the set is
+--          kept longer than it counts
+-- ARGV[3]  'acquire', 'renew', 'release' or 'held'
+-- ARGV[4]  the lease in microseconds
+-- ARGV[5]  of 'acquire', the limit
+-- ARGV[6…] the ids; of 'acquire' one, of 'held' none
+--
+-- The reply is the instant, how many slots were held before, for 'acquire' without
+-- its own, and when the first of the leases ends that are there after it, or 0.
+
+-- How many slots whose leases are over are dropped at a time. Others wait for the
+-- next call, and count as little.
+local SWEEP = 1000
+
+local call, format, floor, min, max = redis.call, string.format, math.floor, math.min, math.max
+local key, longer, operation = KEYS[1], tonumber(ARGV[2]), ARGV[3]
+
+local function text(n)
+	return format('%.0f', n)
+end
+
+local now = tonumber(ARGV[1])
+if not now then
+	local time = call('TIME')
+	now = time[1] * 1000000 + time[2]
+end
+
+-- hold adds slots from ARGV[6] on. The set lives until the last of all its leases
+-- ends: a shorter one does not shorten the life of others.
+local function hold()
+	local till = text(now + ARGV[4])
+	local scores = {}
+	for i = 6, #ARGV do
+		scores[#scores + 1] = till
+		scores[#scores + 1] = ARGV[i]
+	end
+	call('ZADD', key, unpack(scores))
+	local last = tonumber(call('ZRANGE', key, -1, -1, 'WITHSCORES')[2])
+	if longer == 0 then
+		call('PEXPIREAT', key, text(floor((last + 999) / 1000)))
+	else
+		call('PEXPIRE', key, text(floor((max(0, last - now) + 999) / 1000) + longer))
+	end
+end
+
+if operation == 'release' then
+	call('ZREM', key, unpack(ARGV, 6))
+	return { now, 0, 0 }
+end
+
+local alive = '(' .. text(now)
+local held = call('ZCOUNT', key, alive, '+inf')
+if operation ~= 'held' then
+	local over = call('ZCARD', key) - held
+	if over > 0 then
+		call('ZREMRANGEBYRANK', key, 0, min(over, SWEEP) - 1)
+	end
+end
+if operation == 'acquire' then
+	local own = call('ZSCORE', key, ARGV[6])
+	if own and tonumber(own) > now then
+		held = held - 1
+	end
+	if held < tonumber(ARGV[5]) then
+		hold()
+	end
+elseif operation == 'renew' then
+	hold()
+end
+local first = call('ZRANGE', key, alive, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+return { now, held, tonumber(first or 0) }

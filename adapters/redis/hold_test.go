@@ -1,0 +1,342 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/adapters/redis/internal/redistest"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/limittest"
+)
+
+// holding makes a store, and slots of a key by their numbers.
+func holding(t *testing.T, client goredis.UniversalClient) (*redis.Store, func(i int) limit.Slot) {
+	return redis.NewStore(client, redis.Options{}), func(i int) limit.Slot {
+		return limit.Slot{Key: "k", ID: fmt.Sprint("slot", i)}
+	}
+}
+
+func acquire(t *testing.T, s *redis.Store, slot limit.Slot, most int64, lease time.Duration) limit.Decision {
+	t.Helper()
+	d, err := s.Acquire(t.Context(), slot, most, lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func expectHeld(t *testing.T, s *redis.Store, key string, want int64) {
+	t.Helper()
+	if n, err := s.Held(t.Context(), key); err != nil || n != want {
+		t.Fatalf("%d slots of %s are held, want %d; %v", n, key, want, err)
+	}
+}
+
+// DEFECTS 16: neither a denial nor a shorter lease of somebody else shortens the
+// life of what is held, and the key is gone with the last lease.
+func TestHoldsLiveAsLongAsTheLongestLease(t *testing.T) {
+	server := redistest.Start(t)
+	s, slot := holding(t, storeClient(t, server.Addr))
+	kept := func() int64 { return server.Do("PEXPIRETIME", "k~held").(int64) }
+	score := func() any { return server.Do("ZSCORE", "k~held", "slot1") }
+
+	d := acquire(t, s, slot(1), 1, time.Hour)
+	ends, until := d.At+d.ResetAfter.Microseconds(), kept()
+	if !d.Allowed || d.ResetAfter != time.Hour || until != (ends+999)/1000 {
+		t.Fatalf("the lease ends at %d µs and the key at %d ms: %+v", ends, until, d)
+	}
+	before := score()
+	if d := acquire(t, s, slot(2), 1, time.Millisecond); d.Allowed {
+		t.Fatalf("%+v", d)
+	}
+	if kept() != until || score() != before || server.Calls("zadd") != 1 {
+		t.Error("a denial writes")
+	}
+	for what, do := range map[string]func() error{
+		"an acquisition": func() error { _, err := s.Acquire(t.Context(), slot(3), 9, time.Millisecond); return err },
+		"a renewal":      func() error { return s.Renew(t.Context(), []limit.Slot{slot(4)}, time.Millisecond) },
+		"a release":      func() error { return s.Release(t.Context(), []limit.Slot{slot(3), slot(4)}) },
+	} {
+		if err := do(); err != nil || kept() != until || score() != before {
+			t.Errorf("%s by somebody else changes the life of a slot: %v", what, err)
+		}
+	}
+	redistest.Eventually(t, "the short leases are over", func() bool { n, _ := s.Held(t.Context(), "k"); return n == 1 })
+
+	// With the longest lease gone, the next one that is written counts.
+	if err := s.Release(t.Context(), []limit.Slot{slot(1)}); err != nil {
+		t.Fatal(err)
+	}
+	acquire(t, s, slot(5), 1, 50*time.Millisecond)
+	redistest.Eventually(t, "nothing is left", func() bool { return server.Do("DBSIZE") == int64(0) })
+}
+
+// Slots are held by the server's clock, whatever this process takes for the time,
+// and under keys that no limit has.
+func TestHoldsAreApartFromLimits(t *testing.T) {
+	server := redistest.Start(t)
+	s, slot := holding(t, storeClient(t, server.Addr))
+	for range 2 {
+		d := acquire(t, s, slot(1), 1, time.Hour)
+		if at := time.UnixMicro(d.At); !d.Allowed || time.Since(at).Abs() > 10*time.Minute {
+			t.Errorf("%+v", d)
+		}
+		for _, p := range []limit.Policy{hourly(5), limit.FixedWindow{Limit: 5, Window: time.Hour}, limit.SlidingLog{Limit: 5, Window: time.Hour}} {
+			for _, key := range []string{"k", "k~held"} {
+				if d, err := s.Take(t.Context(), key, p, 1); err != nil || !d.Allowed {
+					t.Errorf("%v: %+v, %v", p, d, err)
+				}
+			}
+		}
+	}
+	expectHeld(t, s, "k", 1)
+	if server.Do("DBSIZE") != int64(1+2*3) {
+		t.Errorf("%d keys, want those of six limits and of one holder", server.Do("DBSIZE"))
+	}
+}
+
+// What a large process leaves behind is dropped bit by bit, and counts as nothing at
+// once.
+func TestHoldsOfTheDeadAreDropped(t *testing.T) {
+	server := redistest.Start(t)
+	clock := limittest.NewClock()
+	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Now: clock.Now})
+	_, slot := holding(t, storeClient(t, server.Addr))
+	const dead = 2500
+	var slots []limit.Slot
+	for i := range dead {
+		slots = append(slots, slot(i))
+	}
+	acquire(t, s, slot(dead), 1, time.Hour)
+	if err := s.Renew(t.Context(), slots, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	expectHeld(t, s, "k", dead+1)
+	clock.Advance(time.Minute)
+	expectHeld(t, s, "k", 1)
+	for i, left := range []int64{1 + 1501, 2 + 501, 3 + 1, 4 + 1} {
+		d := acquire(t, s, slot(dead+1+i), 10, time.Hour)
+		if !d.Allowed || d.Remaining != int64(8-i) || d.ResetAfter != 59*time.Minute {
+			t.Errorf("%+v", d)
+		}
+		if n := server.Do("ZCARD", "k~held"); n != left {
+			t.Errorf("%d slots are kept, want %d", n, left)
+		}
+	}
+	expectHeld(t, s, "k", 5)
+}
+
+// Many slots are told in few round trips, those of a key in few scripts, wherever
+// the keys are.
+func TestHoldsAreToldTogether(t *testing.T) {
+	const keys, each = 700, 3
+	var slots []limit.Slot
+	for i := range keys * each {
+		slots = append(slots, limit.Slot{Key: fmt.Sprint("key", i%keys), ID: fmt.Sprint(i)})
+	}
+	for i := range 1000 {
+		slots = append(slots, limit.Slot{Key: "total", ID: fmt.Sprint(i)})
+	}
+	check := func(t *testing.T, client goredis.UniversalClient, trips int64, servers ...*redistest.Server) {
+		s := redis.NewStore(client, redis.Options{})
+		held := func(want int64) {
+			t.Helper()
+			for i := range keys {
+				expectHeld(t, s, fmt.Sprint("key", i), min(want, each))
+			}
+			expectHeld(t, s, "total", want)
+		}
+		acquire(t, s, slots[0], 1, time.Hour) // who knows the scripts by then
+		before := s.Stats()
+		if err := s.Renew(t.Context(), slots, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		after := s.Stats()
+		if n := after.Trips - before.Trips; n > trips {
+			t.Errorf("%d round trips, want %d", n, trips)
+		}
+		if n := after.Sent - before.Sent; n != keys+4 {
+			t.Errorf("%d scripts, want one for each key and four for a large one", n)
+		}
+		held(1000)
+		for _, server := range servers {
+			if server.Do("DBSIZE") == int64(0) {
+				t.Errorf("%s has no keys", server.Addr)
+			}
+		}
+		if err := s.Release(t.Context(), slots); err != nil {
+			t.Fatal(err)
+		}
+		held(0)
+		for _, server := range servers {
+			if n := server.Do("DBSIZE"); n != int64(0) {
+				t.Errorf("%s keeps %d keys", server.Addr, n)
+			}
+		}
+		if st := s.Stats(); st.Failures != 0 {
+			t.Errorf("%+v", st)
+		}
+	}
+	t.Run("one server", func(t *testing.T) {
+		server := redistest.Start(t)
+		check(t, storeClient(t, server.Addr), 3, server)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		c := redistest.StartCluster(t, 3)
+		check(t, storeCluster(t, c), 5, c.Nodes...)
+	})
+	t.Run("ring", func(t *testing.T) {
+		a, b := redistest.Start(t), redistest.Start(t)
+		ring := goredis.NewRing(&goredis.RingOptions{Addrs: map[string]string{"a": a.Addr, "b": b.Addr}, ContextTimeoutEnabled: true})
+		t.Cleanup(func() { _ = ring.Close() })
+		check(t, ring, 4, a, b)
+	})
+}
+
+// A server that stands still holds nobody up beyond the context, and whatever it
+// then did, the call may be made again. One that is down keeps no other from being
+// told.
+func TestHoldsWhileAServerFails(t *testing.T) {
+	a, b := redistest.Start(t), redistest.Start(t)
+	ring := goredis.NewRing(&goredis.RingOptions{
+		Addrs: map[string]string{"a": a.Addr, "b": b.Addr}, ContextTimeoutEnabled: true, MaxRetries: -1,
+		HeartbeatFrequency: time.Hour, // a server that fails keeps its keys
+	})
+	t.Cleanup(func() { _ = ring.Close() })
+	s := redis.NewStore(ring, redis.Options{})
+	var slots []limit.Slot
+	for i := range 50 {
+		slots = append(slots, limit.Slot{Key: fmt.Sprint("k", i), ID: "a"})
+	}
+	if err := s.Renew(t.Context(), slots, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	there := b.Do("DBSIZE").(int64)
+	if there == 0 || there == 50 {
+		t.Fatalf("%d of 50 keys are on one of two servers", there)
+	}
+	a.Stall()
+	b.Do("FLUSHALL")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	told := make(chan error, 1)
+	go func() { told <- s.Renew(ctx, slots, time.Minute) }()
+	redistest.Eventually(t, "the other server was told", func() bool { return b.Do("DBSIZE") == there })
+	cancel()
+	if err := <-told; !errors.Is(err, context.Canceled) {
+		t.Errorf("a server that stands still was told: %v", err)
+	}
+	a.Resume()
+	for range 3 {
+		if err := s.Renew(t.Context(), slots, time.Minute); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, slot := range slots {
+		expectHeld(t, s, slot.Key, 1)
+		if d := acquire(t, s, slot, 1, time.Minute); !d.Allowed {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
+// DEFECTS 17: a script that a server forgot is sent once more, whole.
+func TestHoldsScriptsFlushed(t *testing.T) {
+	server := redistest.Start(t)
+	s, slot := holding(t, storeClient(t, server.Addr))
+	for i := range 5 {
+		server.Do("SCRIPT", "FLUSH")
+		if d := acquire(t, s, slot(i), 3, time.Hour); d.Allowed != (i < 3) {
+			t.Errorf("%d: %+v", i, d)
+		}
+		expectHeld(t, s, "k", min(int64(i)+1, 3))
+	}
+	if st := s.Stats(); st.Reloads != 5 || st.Failures != 0 || server.Calls("eval") != 5 {
+		t.Errorf("%+v", st)
+	}
+	server.Do("SET", "wrong~held", "no set")
+	if _, err := s.Held(t.Context(), "wrong"); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		t.Errorf("a key of another kind: %v", err)
+	}
+	if st := s.Stats(); st.Failures != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// The rights that the documentation names are enough.
+func TestHoldsNeedFewRights(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do("ACL", "SETUSER", "limits", "on", ">password", "~wskit:*", "resetchannels", "-@all",
+		"+evalsha", "+eval", "+mget", "+set", "+del", "+time", "+info",
+		"+zadd", "+zrem", "+zcard", "+zcount", "+zscore", "+zrange", "+zremrangebyrank", "+pexpireat")
+	s, err := redis.Open(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const key = "wskit:few:ann"
+	long, short, next := limit.Slot{Key: key, ID: "long"}, limit.Slot{Key: key, ID: "short"}, limit.Slot{Key: key, ID: "next"}
+	acquire(t, s, long, 2, time.Hour)
+	acquire(t, s, short, 2, time.Millisecond)
+	redistest.Eventually(t, "the short lease is over", func() bool { n, err := s.Held(t.Context(), key); return err == nil && n == 1 })
+	acquire(t, s, next, 2, time.Hour)
+	if n := server.Do("ZCARD", key+"~held"); n != int64(2) {
+		t.Errorf("%d slots are kept, one of them for nobody", n)
+	}
+	if err := s.Renew(t.Context(), []limit.Slot{long, next}, time.Hour); err != nil {
+		t.Error(err)
+	}
+	if err := s.Release(t.Context(), []limit.Slot{long, next}); err != nil {
+		t.Error(err)
+	}
+	expectHeld(t, s, key, 0)
+	if _, err := s.Held(t.Context(), "other:ann"); err == nil {
+		t.Error("a key of somebody else's is within reach")
+	}
+}
+
+// A slot takes about as much memory as the documentation says.
+func TestHoldsBytesPerSlot(t *testing.T) {
+	server := redistest.Start(t)
+	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	used := func() (n int64) {
+		info, _ := server.Do("INFO", "memory").(string)
+		_, rest, _ := strings.Cut(info, "used_memory:")
+		fmt.Sscan(rest, &n)
+		return n
+	}
+	const n = 20_000
+	id := func(i int) string { return fmt.Sprintf("%026d", i) } // as long as rand.Text
+	for _, c := range []struct {
+		what string
+		key  func(int) string
+		most int64
+	}{
+		{"one key", func(int) string { return "wskit:chat/open-total" }, 180},
+		{"a key for each", func(i int) string { return fmt.Sprintf("wskit:chat/open-user:acme:%06d", i) }, 280},
+	} {
+		if err := s.Renew(t.Context(), []limit.Slot{{Key: c.key(n), ID: id(n)}}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		var slots []limit.Slot
+		for i := range n {
+			slots = append(slots, limit.Slot{Key: c.key(i), ID: id(i)})
+		}
+		before := used()
+		if err := s.Renew(t.Context(), slots, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if each := (used() - before) / n; each > c.most {
+			t.Errorf("%s: %d bytes for a slot, at most %d are documented", c.what, each, c.most)
+		} else {
+			t.Logf("%s: %d bytes for a slot", c.what, each)
+		}
+	}
+}
