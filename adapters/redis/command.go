@@ -2,7 +2,9 @@ package redis
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -40,11 +42,12 @@ type question struct {
 	operation operation
 	plan      *limit.Plan
 	cost      int64
+	at, paid  int64 // of a refund
 }
 
 // longer is how many milliseconds state outlives what it counts for under a clock
-// that is not the server's.
-const longer = 3_600_000
+// that is not the server's: an hour.
+const longer = "3600000"
 
 func (c *command) add(item *combine.Item[call], a *ask) {
 	c.asks = append(c.asks, a)
@@ -55,8 +58,14 @@ func (c *command) add(item *combine.Item[call], a *ask) {
 func (c *command) encode(ctx context.Context) once {
 	c.keys, c.places, c.questions, c.wire, c.args = c.keys[:0], c.places[:0], c.questions[:0], c.wire[:0], c.args[:0]
 	clear(c.index)
-	for _, a := range c.asks {
-		c.place(a)
+	same := true // every key is asked the first question, once
+	for i, a := range c.asks {
+		k, q := c.place(a), c.ask(a)
+		same = same && k == i+1 && q == 1
+		c.wire = append(c.wire, byte(k>>8), byte(k), byte(q>>8), byte(q))
+	}
+	if same {
+		c.wire = c.wire[:0]
 	}
 	if c.whole {
 		c.args = append(c.args, "eval", script)
@@ -67,62 +76,62 @@ func (c *command) encode(ctx context.Context) once {
 	for i := range c.keys {
 		c.args = append(c.args, &c.keys[i])
 	}
-	now, more := "", 0
+	now, more := "", "0"
 	if c.injected {
 		now, more = strconv.FormatInt(c.now, 10), longer
 	}
-	mode := ""
-	if c.together {
-		mode = "all"
+	mode := len(c.args) + 2
+	c.args = append(c.args, now, more, "buckets", c.wire)
+	if buckets := c.addQuestions(); c.together {
+		c.args[mode] = "all"
+	} else if !buckets {
+		c.args[mode] = ""
 	}
-	c.args = append(c.args, now, more, mode, nil)
-	wire := len(c.args) - 1
-	for i, a := range c.asks {
-		q := c.ask(a)
-		k := c.places[i] + 1
-		c.wire = append(c.wire, byte(k>>8), byte(k), byte(q>>8), byte(q))
-	}
-	c.args[wire] = c.wire
 	return once{goredis.NewCmd(ctx, c.args...)}
 }
 
-// place finds the key of an ask among the keys.
-func (c *command) place(a *ask) {
+// place finds or adds the key of an ask, and returns its number.
+func (c *command) place(a *ask) int {
 	k, ok := c.index[a.key]
 	if !ok {
-		k = len(c.keys)
 		c.keys = append(c.keys, a.key)
+		k = len(c.keys)
 		c.index[a.key] = k
 	}
-	c.places = append(c.places, k)
+	c.places = append(c.places, k-1)
+	return k
 }
 
 // ask finds or adds the question of an ask, and returns its number.
 func (c *command) ask(a *ask) int {
-	q := question{a.operation, a.plan, min(a.cost, maxCost)}
-	if a.operation != refund {
-		for i, other := range c.questions {
-			if other == q {
-				return i + 1
-			}
+	q := question{operation: a.operation, plan: a.plan, cost: min(a.cost, maxCost)}
+	if a.operation == refund {
+		q.at = min(max(a.taken.At, 0), maxInstant)
+		q.paid = q.at + min(max(a.taken.ResetAfter.Microseconds(), 0), maxSpan)
+	}
+	for i, other := range c.questions {
+		if other == q {
+			return i + 1
 		}
 	}
 	c.questions = append(c.questions, q)
-	at, paid := int64(0), int64(0)
-	if a.operation == refund {
-		at = min(max(a.taken.At, 0), maxInstant)
-		paid = at + min(max(a.taken.ResetAfter.Microseconds(), 0), maxSpan)
-	}
-	c.numbers = a.plan.Numbers(append(c.numbers[:0], int64(a.operation), q.cost, at, paid))
-	text := make([]byte, 0, 128)
-	for i, n := range c.numbers {
-		if i > 0 {
-			text = append(text, ' ')
-		}
-		text = strconv.AppendInt(text, n, 10)
-	}
-	c.args = append(c.args, text)
 	return len(c.questions)
+}
+
+// addQuestions adds the questions to the arguments, and reports whether all are to
+// take from token buckets.
+func (c *command) addQuestions() (buckets bool) {
+	buckets = true
+	for _, q := range c.questions {
+		c.numbers = q.plan.Numbers(append(c.numbers[:0], int64(q.operation), q.cost, q.at, q.paid))
+		buckets = buckets && q.operation == take && len(c.numbers) == 4+limit.NumbersPerPart && c.numbers[4] == limit.KindBucket
+		text := make([]byte, 0, 8*len(c.numbers))
+		for _, n := range c.numbers {
+			text = binary.BigEndian.AppendUint64(text, math.Float64bits(float64(n)))
+		}
+		c.args = append(c.args, text)
+	}
+	return buckets
 }
 
 // What is given by callers is cut off here: beyond, it makes no difference, and
@@ -140,9 +149,9 @@ func (c *command) answer() error {
 	if err != nil {
 		return err
 	}
-	now, err := strconv.ParseInt(clock, 10, 64)
-	if err != nil || now < 0 || now > maxInstant {
-		return fmt.Errorf("the script replied with the instant %q", clock)
+	now, err := readInstant(clock)
+	if err != nil {
+		return err
 	}
 	for len(c.states) < len(c.keys) {
 		c.states = append(c.states, nil)
@@ -206,6 +215,21 @@ func (c *command) decideTogether(now int64) {
 			a.plan.Peek(&a.answer, a.plan.Complete(c.states[c.places[i]]), now, a.cost)
 		}
 	}
+}
+
+// readInstant reads microseconds, or seconds and microseconds.
+func readInstant(text string) (int64, error) {
+	whole, rest, split := strings.Cut(text, " ")
+	now, err := strconv.ParseInt(whole, 10, 53)
+	if err == nil && split {
+		var micros int64
+		micros, err = strconv.ParseInt(rest, 10, 53)
+		now = now*1_000_000 + micros
+	}
+	if err != nil || now < 0 || now > maxInstant {
+		return 0, fmt.Errorf("the script replied with the instant %q", text)
+	}
+	return now, nil
 }
 
 // readState reads a state as the script writes it. Text that is none is no state.

@@ -54,7 +54,7 @@
 //
 // The rights needed are those of the script and of its commands:
 //
-//	ACL SETUSER limits on >password ~wskit:* resetchannels -@all +evalsha +eval +mget +set +del +time +info
+//	ACL SETUSER limits on >password ~wskit:* resetchannels -@all +evalsha +eval +get +mget +set +del +time +info
 //
 // In a cluster +cluster|slots and +cluster|shards are needed as well. In a cluster
 // a script may touch keys of one slot only: one server's calls still share their

@@ -6,47 +6,42 @@
 -- ARGV[1]  the instant in microseconds; '' for the clock of this server
 -- ARGV[2]  under another clock than the server's, how many milliseconds state is
 --          kept longer than it counts
--- ARGV[3]  'all' to charge all of the asks or none, '' to take each by itself
--- ARGV[4]  the asks in order, four bytes each: number of the key, of the question
--- ARGV[5…] the questions: operation, cost, and for a refund the instant of the
---          charge and when it was paid off; then six numbers for each part of the
---          policy: kind, four of its own, ceiling
+-- ARGV[3]  'buckets' when all asks are to take from token buckets; 'all' to charge
+--          all of the asks or none; '' for anything, each by itself
+-- ARGV[4]  the asks in order, four bytes each: number of the key, of the question;
+--          '' when the first question is asked of every key
+-- ARGV[5…] the questions, in doubles: operation, cost, and for a refund the instant
+--          of the charge and when it was paid off; then six numbers for each part of
+--          the policy: kind, four of its own, ceiling
 --
 -- A state is the decimal numbers of the Go state, without the zeros at its end.
 -- The reply is the instant and, for every key, the state before anything was
 -- decided: whoever asked makes the answers from that with the same arithmetic.
 -- What was not changed is not written.
 
-local TAKE, RESET, REFUND = 1, 3, 4
-local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
-local TOLERANCE = 60000000
+local call, byte, floor, max = redis.call, string.byte, math.floor, math.max
+local doubles = struct.unpack
+local longer, mode, asks = tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
-local call, byte, format, gmatch, floor = redis.call, string.byte, string.format, string.gmatch, math.floor
-local min, max = math.min, math.max
-
-local now = tonumber(ARGV[1])
+local now, stamp = tonumber(ARGV[1]), ARGV[1]
 if not now then
 	local time = call('TIME')
 	now = time[1] * 1000000 + time[2]
+	stamp = time[1] .. ' ' .. time[2]
 end
-local longer, together, asks = tonumber(ARGV[2]), ARGV[3] == 'all', ARGV[4]
 
-local questions, plain = {}, not together
-for i = 5, #ARGV do
-	local q = {}
-	for n in gmatch(ARGV[i], '%d+') do
-		q[#q + 1] = tonumber(n)
+local values, reply
+if #KEYS == 1 then
+	values = { call('GET', KEYS[1]) }
+	reply = stamp .. ',' .. (values[1] or '')
+else
+	values = call('MGET', unpack(KEYS))
+	reply = { stamp }
+	for k = 1, #KEYS do
+		reply[k + 1] = values[k] or ''
 	end
-	questions[i - 4] = q
-	plain = plain and q[1] == TAKE and q[5] == BUCKET and #q == 10
+	reply = table.concat(reply, ',')
 end
-
-local values = call('MGET', unpack(KEYS))
-local reply = { format('%.0f', now) }
-for k = 1, #KEYS do
-	reply[k + 1] = values[k] or ''
-end
-reply = table.concat(reply, ',')
 
 local function keep(key, state, till)
 	if state == '' or longer == 0 and till <= now then
@@ -58,62 +53,96 @@ local function keep(key, state, till)
 	end
 end
 
-if plain then
-	-- Token buckets alone, which is the most frequent case by far: the same as
-	-- below without a table for every state.
-	local ts, fs, changed, dirty = {}, {}, {}, {}
+if mode == 'buckets' then
+	-- The most frequent case by far: the same as below, without a table for every
+	-- state.
+	local function read(value)
+		if not value then
+			return 0, 0
+		end
+		local t = tonumber(value)
+		if t then
+			return t, 0
+		end
+		local whole, part = value:match('^(%d+) (%d+)$')
+		return tonumber(whole) or 0, tonumber(part) or 0
+	end
+
+	local function take(t, f, _, cost, _, _, _, p, q, full, horizon, ceiling)
+		local owed, healed = 0, false
+		if t >= now and not (t == now and f == 0) then
+			if t - now > horizon then
+				owed, healed = full, true
+			else
+				owed = (t - now) * q + (f < q and f or q - 1)
+			end
+		end
+		local price = cost * p
+		if cost <= ceiling and price <= full - owed then
+			owed = owed + price
+		elseif not healed then
+			return t, f, false
+		end
+		local rest = owed % q
+		return now + (owed - rest) / q, rest, true
+	end
+
+	local function write(key, t, f)
+		if f == 0 then
+			keep(key, t, t)
+		else
+			keep(key, string.format('%.0f %.0f', t, f), t + 1)
+		end
+	end
+
+	if asks == '' then
+		local _, cost, _, _, _, p, q, full, horizon, ceiling = doubles('>dddddddddd', ARGV[5])
+		for k = 1, #KEYS do
+			local t, f = read(values[k])
+			local changed
+			t, f, changed = take(t, f, 0, cost, 0, 0, 0, p, q, full, horizon, ceiling)
+			if changed then
+				write(KEYS[k], t, f)
+			end
+		end
+		return reply
+	end
+	local questions, ts, fs, dirty = {}, {}, {}, {}
+	for i = 5, #ARGV do
+		questions[i - 4] = { doubles('>dddddddddd', ARGV[i]) }
+	end
 	for i = 1, #asks, 4 do
 		local a, b, c, d = byte(asks, i, i + 3)
 		local k, question = a * 256 + b, questions[c * 256 + d]
 		local t, f = ts[k], fs[k]
 		if not t then
-			local value = values[k]
-			t, f = 0, 0
-			if value then
-				t = tonumber(value)
-				if not t then
-					t, f = value:match('^(%d+) (%d+)$')
-					t, f = tonumber(t) or 0, tonumber(f) or 0
-				end
-			end
-			ts[k], fs[k] = t, f
+			t, f = read(values[k])
 		end
-		local cost, q, full = question[2], question[7], question[8]
-		if f >= q then
-			f = q - 1
-		end
-		local owed, healed = 0, false
-		if not (now > t or now == t and f == 0) then
-			if t - now > question[9] then
-				owed, healed = full, true
-			else
-				owed = (t - now) * q + f
-			end
-		end
-		local price = cost * question[6]
-		local fits = cost <= question[10] and price <= full - owed
-		if fits or healed then
-			if fits then
-				owed = owed + price
-			end
-			f = owed % q
-			ts[k], fs[k] = now + (owed - f) / q, f
-			if not dirty[k] then
-				dirty[k] = true
-				changed[#changed + 1] = k
-			end
-		end
+		local changed
+		t, f, changed = take(t, f, unpack(question))
+		ts[k], fs[k], dirty[k] = t, f, dirty[k] or changed
 	end
-	for i = 1, #changed do
-		local k = changed[i]
-		local t, f = ts[k], fs[k]
-		if f == 0 then
-			keep(KEYS[k], t, t)
-		else
-			keep(KEYS[k], format('%.0f %.0f', t, f), t + 1)
+	for k = 1, #KEYS do
+		if dirty[k] then
+			write(KEYS[k], ts[k], fs[k])
 		end
 	end
 	return reply
+end
+
+local TAKE, RESET, REFUND = 1, 3, 4
+local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
+local TOLERANCE = 60000000
+local format, gmatch, min = string.format, string.gmatch, math.min
+local together = mode == 'all'
+
+local questions = {}
+for i = 5, #ARGV do
+	local q = {}
+	for at = 1, #ARGV[i], 8 do
+		q[#q + 1] = doubles('>d', ARGV[i], at)
+	end
+	questions[i - 4] = q
 end
 
 -- The parts of a policy: kind k, numbers a to d, ceiling.
@@ -463,12 +492,15 @@ local function copy(e)
 end
 
 local function ask(i)
+	if asks == '' then
+		return entry(i, questions[1]), questions[1]
+	end
 	local a, b, c, d = byte(asks, 4 * i - 3, 4 * i)
 	local question = questions[c * 256 + d]
 	return entry(a * 256 + b, question), question
 end
 
-local number = #asks / 4
+local number = asks == '' and #KEYS or #asks / 4
 if together then
 	local before, denied = {}, nil
 	for i = 1, number do

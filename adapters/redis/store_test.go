@@ -326,7 +326,7 @@ func TestStoreOpen(t *testing.T) {
 func TestStoreNeedsFewRights(t *testing.T) {
 	server := redistest.Start(t)
 	rights := []any{"ACL", "SETUSER", "limits", "on", ">password", "~wskit:*", "resetchannels", "-@all",
-		"+evalsha", "+eval", "+mget", "+set", "+del", "+time", "+info"}
+		"+evalsha", "+eval", "+get", "+mget", "+set", "+del", "+time", "+info"}
 	server.Do(rights...)
 	c := redistest.StartCluster(t, 3)
 	for _, n := range c.Nodes {
