@@ -45,6 +45,7 @@ bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	cd bench && $(GO) run ./cmd/compare
 	cd bench && $(GO) run ./cmd/limits
+	cd bench && $(GO) run ./cmd/redis
 
 fmt: ## gofmt everything
 	gofmt -w .

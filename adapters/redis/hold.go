@@ -184,8 +184,7 @@ func (s *Store) holdTrip(ctx context.Context, server any, batch []*combine.Item[
 
 // runHolds runs scripts, by their name or whole.
 func (s *Store) runHolds(ctx context.Context, server any, holds []*hold, command, which string) {
-	var now any = ""
-	kept := 0
+	now, kept := any(""), "0"
 	if s.now != nil {
 		now, kept = s.now(), longer
 	}
