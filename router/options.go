@@ -85,8 +85,8 @@ type Options struct {
 	// Compression agrees on permessage-deflate with clients that offer it and
 	// compresses messages of 1 KiB and more. Each message is compressed by
 	// itself: with context takeover every connection would hold more than a
-	// megabyte. A message that inflates to more than seventeen times
-	// Limits.MaxPayload ends its connection with 1009.
+	// megabyte. With these clients a message of more than seventeen times
+	// Limits.MaxPayload, once inflated, ends the connection with 1009.
 	//
 	// Default: off. It costs more than the rest of the router together.
 	Compression bool
