@@ -130,10 +130,14 @@ func (l *Limiter) TakeKey(ctx context.Context, key Key, cost int64) (d Decision,
 	return d, nil
 }
 
-// settle counts a decision and lets a denial pass in shadow mode.
+// settle counts a decision, and makes nobody stop or wait in shadow mode.
 func (l *Limiter) settle(d *Decision, key Key) {
 	l.counts.decision(d, len(key.buf)+int(key.buf[len(key.buf)-1]))
-	if l.shadow && !d.Allowed {
+	if !l.shadow {
+		return
+	}
+	d.Wait = 0
+	if !d.Allowed {
 		l.counts.shadowed.Add(1)
 		d.Allowed, d.Shadowed = true, true
 	}
