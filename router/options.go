@@ -96,7 +96,8 @@ type Options struct {
 	// error closes the connection: with 1008 for UNAUTHENTICATED and
 	// PERMISSION_DENIED, 1013 for an error that is retryable, else 1011, unless it
 	// is a rejection with a code of its own (errors.LimitExceeded.Close); its
-	// message becomes the reason. It is called concurrently.
+	// message becomes the reason, or {"retryAfterMs":n} where it says when to come
+	// back. It is called concurrently.
 	OnOpen func(*Conn) error
 
 	// OnClose is called once for every connection for which OnOpen returned
