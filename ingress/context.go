@@ -28,7 +28,8 @@ type Context struct {
 	// ReceivedAt is the server's time at which the frame was in hand.
 	ReceivedAt time.Time
 	// Size is the frame's payload size in bytes, after decompression. A frame
-	// over the router's size limit counts with as many bytes as were received.
+	// over the router's size limit counts as one byte more than the limit, however
+	// large it is.
 	Size int
 
 	ctx      context.Context

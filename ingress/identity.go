@@ -1,6 +1,9 @@
 package ingress
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Identity says who is behind a connection. The zero Identity is a client that
 // was not authenticated.
@@ -36,9 +39,17 @@ func (id *Identity) values() *values {
 	return id.bag
 }
 
-// Own gives the identity a place for values, if it has none, that all its later
-// copies share. The router calls it once for a connection.
-func (id *Identity) Own() { id.values() }
+// Own gives the identity a place of its own for values, with those that it has; all
+// its later copies share it, and no earlier one. The router calls it once for a
+// connection: connections that were given one and the same identity, from a cache, do
+// not see each other's values.
+func (id *Identity) Own() {
+	own := new(values)
+	if id.bag != nil {
+		own.list = id.bag.all()
+	}
+	id.bag = own
+}
 
 // Key stores a value of one type with a connection. Make one for each purpose,
 // in a package variable; two keys never see each other's value, whatever their
@@ -89,6 +100,13 @@ func (v *values) set(key, value any) {
 		}
 	}
 	v.list = append(v.list, entry{key, value})
+}
+
+// all returns a copy of what there is.
+func (v *values) all() []entry {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.list)
 }
 
 func (v *values) get(key any) (any, bool) {

@@ -91,7 +91,6 @@ func TestCopiesShareAfterOwn(t *testing.T) {
 	k := ingress.NewKey[string]("k")
 	var id ingress.Identity
 	id.Own()
-	id.Own() // again changes nothing
 	copied := id
 	k.Set(&copied, "v")
 	if v, _ := k.Get(&id); v != "v" {
@@ -119,6 +118,17 @@ func TestCopiesShareAfterOwn(t *testing.T) {
 	other.Own()
 	if v, ok := k.Get(&other); ok {
 		t.Errorf("another connection gets %q", v)
+	}
+
+	// Nor do those that were given one identity with a value in it.
+	one, two := early, early
+	one.Own()
+	two.Own()
+	k.Set(&one, "one's")
+	for name, c := range map[string]*ingress.Identity{"the other": &two, "the next": &early} {
+		if v, _ := k.Get(c); v != "early" {
+			t.Errorf("%s gets %q", name, v)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package limit
 
 import (
 	"context"
-	"reflect"
 	"sync"
 
 	"github.com/wskit/wskit/errors"
@@ -151,10 +150,10 @@ func prepare(asks []Ask, answers []Decision) (*batch, error) {
 	return b, nil
 }
 
-// sameStore reports whether two limiters have one store. Stores of a type that
-// cannot be compared are taken to differ.
+// sameStore reports whether two limiters have one store. Stores that cannot be
+// compared are taken to differ.
 func sameStore(a, b *Limiter) bool {
-	return a == b || reflect.TypeOf(a.store).Comparable() && a.store == b.store
+	return a.shared == b.shared || a.comparable && b.comparable && a.store == b.store
 }
 
 // split leaves out the asks of limiters in shadow mode.

@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,8 @@ type shared struct {
 	remote *remote    // nil for a LocalStore
 	shadow bool
 	counts counts
+
+	comparable bool // whether store can be compared with others
 }
 
 // New makes a limiter. It is meant for start-up, so that it can stand in the
@@ -56,6 +59,7 @@ func New(store Store, policy Policy, options ...Options) *Limiter {
 	o = o.withDefaults(local)
 
 	s := &shared{name: o.Name, head: o.Prefix + ":" + o.Name, store: store, shadow: o.Shadow}
+	s.comparable = reflect.ValueOf(store).Comparable()
 	s.bytes, _ = store.(BytesStore)
 	if !local {
 		s.remote = newRemote(s, o)
@@ -130,10 +134,14 @@ func (l *Limiter) TakeKey(ctx context.Context, key Key, cost int64) (d Decision,
 	return d, nil
 }
 
-// settle counts a decision and lets a denial pass in shadow mode.
+// settle counts a decision, and makes nobody stop or wait in shadow mode.
 func (l *Limiter) settle(d *Decision, key Key) {
 	l.counts.decision(d, len(key.buf)+int(key.buf[len(key.buf)-1]))
-	if l.shadow && !d.Allowed {
+	if !l.shadow {
+		return
+	}
+	d.Wait = 0
+	if !d.Allowed {
 		l.counts.shadowed.Add(1)
 		d.Allowed, d.Shadowed = true, true
 	}

@@ -34,8 +34,8 @@ type Options struct {
 	Timeout time.Duration
 
 	// Shadow makes the limiter decide and count, but never refuse: what would
-	// have been a denial comes back allowed with [Decision.Shadowed] set. It is
-	// for trying a limit on real traffic.
+	// have been a denial comes back allowed with [Decision.Shadowed] set, and a
+	// [Pacer] asks for no wait. It is for trying a limit on real traffic.
 	Shadow bool
 
 	// FallbackKeys bounds the keys of [FailLocal]; 0 means 65,536, negative

@@ -19,6 +19,9 @@ func (plainStore) Take(context.Context, string, limit.Policy, int64) (d limit.De
 	return d, nil
 }
 
+// hiding is of a type that can be compared, whatever the store in it is of.
+type hiding struct{ limit.Store }
+
 func TestCanTakeAll(t *testing.T) {
 	policy := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}
 	store, other := memory.NewStore(memory.Options{}), memory.NewStore(memory.Options{})
@@ -46,6 +49,7 @@ func TestCanTakeAll(t *testing.T) {
 		{"a nil first", []*limit.Limiter{nil, on(store, false)}, "limiter 0 is nil"},
 		{"two stores", []*limit.Limiter{on(store, false), on(other, false)}, "different stores"},
 		{"stores that cannot be compared", []*limit.Limiter{on(plainStore{}, false), on(plainStore{}, false)}, "different stores"},
+		{"stores that hide that they cannot", []*limit.Limiter{on(hiding{plainStore{}}, false), on(hiding{plainStore{}}, false)}, "different stores"},
 	} {
 		err := limit.CanTakeAll(tc.limiters...)
 		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {

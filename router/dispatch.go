@@ -41,7 +41,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 
 	// 3 ingress. A frame that is too large or malformed goes through it, too:
 	// it has to be paid for like any other.
-	err := c.admit(s, rt, &env, complete, size)
+	err := c.admit(s, rt, &env, complete, min(size, limits.MaxPayload+1))
 	if !complete && (err == nil || !s.peeker.HasMeta()) {
 		bad = s.peeker.Rest(&env)
 	}

@@ -100,8 +100,8 @@ type Options struct {
 	// Compression agrees on permessage-deflate with clients that offer it and
 	// compresses messages of 1 KiB and more. Each message is compressed by
 	// itself: with context takeover every connection would hold more than a
-	// megabyte. A message that inflates to more than seventeen times
-	// Limits.MaxPayload ends its connection with 1009.
+	// megabyte. With these clients a message of more than seventeen times
+	// Limits.MaxPayload, once inflated, ends the connection with 1009.
 	//
 	// Default: off. It costs more than the rest of the router together.
 	Compression bool
@@ -111,7 +111,8 @@ type Options struct {
 	// error closes the connection: with 1008 for UNAUTHENTICATED and
 	// PERMISSION_DENIED, 1013 for an error that is retryable, else 1011, unless it
 	// is a rejection with a code of its own (errors.LimitExceeded.Close); its
-	// message becomes the reason. It is called concurrently.
+	// message becomes the reason, or {"retryAfterMs":n} where it says when to come
+	// back. It is called concurrently.
 	OnOpen func(*Conn) error
 
 	// OnClose is called once for every connection for which OnOpen returned

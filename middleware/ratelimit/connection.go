@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"sync"
 	"time"
 
 	"github.com/wskit/wskit/ingress"
@@ -45,12 +44,8 @@ type perConnection struct {
 	state *ingress.Key[*connState]
 }
 
-// connState is a connection's. Its frames come one at a time; the lock is for
-// connections that were given one and the same identity with values in it.
-type connState struct {
-	mu    sync.Mutex
-	words []int64
-}
+// connState is a connection's, whose frames come one at a time.
+type connState struct{ words []int64 }
 
 const connectionLimiter = "connection"
 
@@ -86,7 +81,5 @@ func (m *perConnection) take(d *limit.Decision, c *ingress.Context, cost int64) 
 	}
 	// The monotonic clock is never set back.
 	now := m.epoch + time.Since(m.start).Microseconds()
-	s.mu.Lock()
 	s.words, _ = m.plan.Take(d, s.words, now, cost)
-	s.mu.Unlock()
 }

@@ -9,8 +9,9 @@ import (
 )
 
 // Bytes is a cost: the bytes of the frame, after decompression; at least 1. Give
-// the limit a capacity of no less than the router's Limits.MaxPayload: a frame
-// above the capacity can never pass.
+// the limit a capacity of more than the router's Limits.MaxPayload: a frame above the
+// capacity can never pass, and is charged nothing. What is too large for the router
+// costs one byte more than may be.
 func Bytes(c *ingress.Context) int { return max(c.Size, 1) }
 
 // BytesPer is a cost: the frame's size in units of so many bytes, rounded up. It

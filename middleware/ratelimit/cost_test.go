@@ -11,6 +11,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 )
 
@@ -64,4 +65,21 @@ func TestBytesOfFrames(t *testing.T) {
 			t.Errorf("what is left does not pass: %v", f) // but a string is no payload of say
 		}
 	})
+}
+
+// A frame that is too large for the router costs one byte more than may be, however
+// much of it was read, so that a limit with room for that charges it.
+func TestBytesOfAFrameThatIsTooLarge(t *testing.T) {
+	l := limit.New(memory.NewStore(memory.Options{}), hourly(300), limit.Options{Name: "bytes"})
+	r := router.New(router.Options{Limits: router.Limits{MaxPayload: 128}})
+	r.Use(ratelimit.New(l, ratelimit.Options{Key: ratelimit.Global, Cost: ratelimit.Bytes}))
+	c := routertest.New(t, r).Dial()
+	for n, size := range []int{5000, 50000} {
+		c.SendRaw(strings.Repeat("x", size))
+		c.ExpectError(errors.ResourceExhausted)
+		d, err := l.PeekKey(t.Context(), l.Key(nil), 1)
+		if want := 300 - int64(n+1)*129; err != nil || d.Remaining != want {
+			t.Errorf("%d bytes are left after a frame of %d, want %d; %v", d.Remaining, size, want, err)
+		}
+	}
 }

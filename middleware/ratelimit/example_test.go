@@ -38,15 +38,15 @@ func ExampleNew() {
 // Limit bytes instead of messages, for each tenant.
 func ExampleOptions() {
 	store := memory.NewStore(memory.Options{})
-	bytes := limit.New(store, limit.TokenBucket{Capacity: 64 << 10, Refill: 16 << 10, Per: time.Second}, limit.Options{Name: "bytes"})
+	bytes := limit.New(store, limit.TokenBucket{Capacity: 128 << 10, Refill: 16 << 10, Per: time.Second}, limit.Options{Name: "bytes"})
 	mw := ratelimit.New(bytes, ratelimit.Options{
 		Key:  ratelimit.PerTenant,
 		Cost: ratelimit.Bytes,
 	})
 
-	frame := &ingress.Context{Type: "file.chunk", Size: 100_000, Identity: ingress.Identity{Tenant: "acme"}}
+	frame := &ingress.Context{Type: "file.chunk", Size: 200_000, Identity: ingress.Identity{Tenant: "acme"}}
 	fmt.Println(mw(ingress.Pass)(frame))
-	// Output: FAILED_PRECONDITION: cost exceeds the rate limit's capacity (observed 100000, limit 65536, limiter bytes)
+	// Output: FAILED_PRECONDITION: cost exceeds the rate limit's capacity (observed 200000, limit 131072, limiter bytes)
 }
 
 // One limit per user, over all message types.

@@ -67,6 +67,32 @@ func TestPacerLetsGoOfAConnectionThatEnds(t *testing.T) {
 	})
 }
 
+// A pacer in shadow mode holds nothing back, wherever it stands.
+func TestPacersInShadow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(memory.Options{})
+		pacer := limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: time.Second}
+		shadow := func() *limit.Limiter { return limit.New(store, pacer, limit.Options{Shadow: true}) }
+		taken := shadow()
+		handle := ingress.Chain(ingress.Pass,
+			ratelimit.New(shadow()),
+			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow()}, {Limiter: limit.New(store, hourly(9))}}),
+			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow()}, {Limiter: shadow()}}),
+			ratelimit.New(limit.New(store, pacer), ratelimit.Options{Shadow: true}),
+			ratelimit.NewPerConnection(pacer, ratelimit.Options{Shadow: true}),
+		)
+		c, start := ann("x"), time.Now()
+		for range 3 { // one at once, one that would wait, and one that would not be let in
+			if err := errors.Join(handle(c), ratelimit.Take(t.Context(), taken, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("held for %v", took)
+		}
+	})
+}
+
 // Of several pacers the longest wait counts, and a frame that one of them rejects has
 // no place in the line of another.
 func TestPacersInAStack(t *testing.T) {

@@ -64,7 +64,8 @@ type Rule struct {
 	// nothing where PerMinute is Unlimited.
 	Burst int64
 	// Cost is how much a frame takes, at most 30,000,000. Where no rule says it,
-	// Options.Cost does, and 1 without one.
+	// Options.Cost does, and 1 without one. A frame whose cost is above the burst
+	// that another rule gives its client never passes.
 	Cost int64
 }
 

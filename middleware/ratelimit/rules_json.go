@@ -25,8 +25,8 @@ import (
 //
 // The names are those of the fields of [Rules] in lower camel case. A rate is
 // written as perMinute, as perSecond, which is sixty times as much per minute, or
-// as "unlimited": true. Values are whole numbers of at least 1; what is not meant is
-// left out. {"disabled": true} turns everything off.
+// as "unlimited": true, never false. Values are whole numbers of at least 1, and a user
+// is not empty; what is not meant is left out. {"disabled": true} turns everything off.
 //
 // Unknown names, names that stand twice, null, and whatever [NewLimits] would not
 // accept are refused with a [*RulesError], which names the place.
@@ -68,7 +68,7 @@ type rateDoc struct {
 type ruleDoc struct {
 	PerMinute whole `json:"perMinute"`
 	PerSecond whole `json:"perSecond"`
-	Unlimited bool  `json:"unlimited"`
+	Unlimited yes   `json:"unlimited"`
 	Burst     whole `json:"burst"`
 	Cost      whole `json:"cost"`
 }
@@ -85,8 +85,34 @@ type overrideDoc struct {
 
 type subjectDoc struct {
 	Tenant string  `json:"tenant"`
-	User   string  `json:"user"`
+	User   name    `json:"user"`
 	IP     network `json:"ip"`
+}
+
+// yes is true, or left out: false could be taken to mean that there is a limit.
+type yes bool
+
+// UnmarshalJSON refuses everything but true.
+func (y *yes) UnmarshalJSON(b []byte) error {
+	if *y = string(b) == "true"; !*y {
+		return problem(fmt.Sprintf("is %s; it must be true, or left out", short(b)))
+	}
+	return nil
+}
+
+// name is a text that is not empty: a template that was filled in with nothing must
+// not name everybody.
+type name string
+
+// UnmarshalJSON refuses the empty text.
+func (n *name) UnmarshalJSON(b []byte) error {
+	if err := json.Unmarshal(b, (*string)(n)); err != nil {
+		return problem(fmt.Sprintf("is %s; it must be a string", short(b)))
+	}
+	if *n == "" {
+		return problem("is empty; leave it out to name the whole tenant")
+	}
+	return nil
 }
 
 // whole is a number from 1 to maxValue, and 0 where there is none.
@@ -184,13 +210,13 @@ func (d ruleDoc) rule(at path) (Rule, error) {
 	switch {
 	case d.PerMinute != 0 && d.PerSecond != 0:
 		return r, at.wrong("has perMinute and perSecond; write one of them")
-	case d.Unlimited && (d.PerMinute != 0 || d.PerSecond != 0):
+	case bool(d.Unlimited) && (d.PerMinute != 0 || d.PerSecond != 0):
 		return r, at.wrong("is unlimited and has a rate; write one of them")
 	case d.PerSecond > maxValue/60:
 		return r, at.name("perSecond").wrong("is %d; it must be a whole number from 1 to %d", d.PerSecond, maxValue/60)
 	case d.PerSecond != 0:
 		r.PerMinute = 60 * int64(d.PerSecond)
-	case d.Unlimited:
+	case bool(d.Unlimited):
 		r.PerMinute = Unlimited
 	}
 	return r, nil
@@ -212,7 +238,7 @@ func ruleMap(at path, docs map[string]ruleDoc) (map[string]Rule, error) {
 }
 
 func (d subjectDoc) subject() Subject {
-	return Subject{Tenant: d.Tenant, User: d.User, IP: netip.Prefix(d.IP)}
+	return Subject{Tenant: d.Tenant, User: string(d.User), IP: netip.Prefix(d.IP)}
 }
 
 func subjects(docs []subjectDoc) (all []Subject) {

@@ -93,7 +93,8 @@ func TestRulesErrors(t *testing.T) {
 		{`{` + fine + `, "tenants": {"acme": {"perMinute": 60, "perSecond": 1}}}`, "tenants.acme", "write one of them"},
 		{`{` + fine + `, "tenants": {"acme": {"perMinute": 60, "unlimited": true}}}`, "tenants.acme", "write one of them"},
 		{`{` + fine + `, "tenants": {"acme": 60}}`, "tenants.acme", "must be an object"},
-		{`{` + fine + `, "tenants": {"acme": {"unlimited": 1}}}`, "tenants.acme.unlimited", "must be true or false"},
+		{`{` + fine + `, "tenants": {"acme": {"unlimited": 1}}}`, "tenants.acme.unlimited", "is 1; it must be true, or left out"},
+		{`{"default": {"unlimited": true}, "types": {"export": {"unlimited": false}}}`, "types.export.unlimited", "is false;"},
 		{`{` + fine + `, "tenants": {"acme": {}, "acme": {}}}`, "tenants.acme", "stands there twice"},
 		{`{` + fine + `, "tenants": {"a.b": {"types": {"chat.send": {"cost": 0}}}}}`, `tenants["a.b"].types["chat.send"].cost`, "is 0;"},
 		{`{` + fine + `, "tenants": {"7": {"burst": 0}}}`, `tenants["7"].burst`, "is 0;"},
@@ -119,6 +120,9 @@ func TestRulesErrors(t *testing.T) {
 		{`{` + fine + `, "deny": [{"user": "ann", "ip": "192.0.2.1"}]}`, "deny[0]", "make two entries"},
 		{`{` + fine + `, "deny": [{"user": "ann", "burst": 1}]}`, "deny[0].burst", "there are tenant, user, ip"},
 		{`{` + fine + `, "deny": [{"user": ["ann"]}]}`, "deny[0].user", "must be a string"},
+		{`{` + fine + `, "allow": [{"tenant": "acme", "user": ""}]}`, "allow[0].user", "is empty; leave it out to name the whole tenant"},
+		{`{` + fine + `, "deny": [{"ip": "192.0.2.1"}, {"tenant": "acme", "user": ""}]}`, "deny[1].user", "is empty;"},
+		{`{` + fine + `, "overrides": [{"ip": "192.0.2.1", "user": "", "burst": 1}]}`, "overrides[0].user", "is empty;"},
 		{`{"disabled": true, "types": {"x": {"burst": 0}}}`, "types.x.burst", "is 0;"},
 	} {
 		rules, err := ratelimit.ParseRules([]byte(c.document))

@@ -38,7 +38,7 @@ type LimitsOptions struct {
 	// Options are those of the middleware, with two differences. Cost is asked for
 	// frames of which no rule says the cost. A nil Key means [PerUserPerType] for
 	// clients that are authenticated, and tenant, address ([PerIP]) and type for
-	// others.
+	// others: give no Tenant to who is not authenticated and may choose it at will.
 	//
 	// With a Key, the frames that a rule for a type, a tenant or a subject gives a
 	// rate or a burst are counted apart from others with the same key. So with

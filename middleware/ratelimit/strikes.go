@@ -35,8 +35,9 @@ type StrikeOptions struct {
 	Recheck time.Duration
 
 	// Key says who is banned; nil means [PerUserOrIP]: clients that are not
-	// authenticated are banned with all others of their address. It may use only the
-	// Identity and the IP.
+	// authenticated are banned with all others of their address. Behind a proxy that
+	// is the proxy's, and with it everybody, unless the router's Options.ClientIP finds
+	// the client's. It may use only the Identity and the IP.
 	Key KeyFunc
 
 	// CloseCode closes the connection; 0 means 4429.
@@ -61,6 +62,10 @@ type StrikeOptions struct {
 // question in every Recheck, however many frames it sends on however many connections
 // (while the store answers the first, others may be under way). A connection that
 // behaves costs one question in Recheck.
+//
+// A store in this process that is full of keys has new ones share their state: there
+// the ban of one meets others. So give Strikes a memory store of their own if clients
+// can fill the one that limits use, by their number or with subjects of their choosing.
 //
 // While the store fails, Limiter.OnFailure decides. A rejection whose strike cannot
 // be counted is a rejection all the same.
@@ -189,7 +194,15 @@ func (s *Strikes) Middleware(next ingress.Handler) ingress.Handler {
 //		return func(c *router.Context) error { return strikes.Count(c, c.IP(), *c.Identity, next(c)) }
 //	})
 //
-// A rejection counts as often as it is counted: do not count one twice.
+// A rejection counts as often as it is counted: do not count one twice. Those that the
+// router makes itself, of frames that are too large and of too many requests in flight,
+// are counted by its hook, and a ban then meets the client's next frame:
+//
+//	OnLimitExceeded: func(ctx context.Context, i router.LimitInfo) {
+//		if i.Kind == errors.LimitPayload || i.Kind == errors.LimitInFlight {
+//			_ = strikes.Count(ctx, i.IP, i.Identity, &i.LimitExceeded)
+//		}
+//	},
 func (s *Strikes) Count(ctx context.Context, ip netip.Addr, id ingress.Identity, err error) error {
 	l := rejected(err)
 	if l == nil {

@@ -47,7 +47,7 @@ func Take(ctx context.Context, limiter *limit.Limiter, cost int, parts ...string
 	case !d.Allowed:
 		e := rejection(limiter.Name(), int64(cost), &d)
 		return &e
-	case d.Wait > 0 && !d.Shadowed:
+	case d.Wait > 0:
 		return wait(ctx, d.Wait)
 	}
 	return nil
