@@ -2,6 +2,8 @@ module github.com/wskit/wskit
 
 go 1.26.0
 
+ignore ./adapters/cfdo/worker/node_modules
+
 require (
 	github.com/coder/websocket v1.8.15
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/adapters/cfdo"
-	"github.com/wskit/wskit/adapters/cfdo/internal/workerdtest"
 	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
 )
@@ -48,9 +50,9 @@ func TestConcurrentCallsAdmitExactlyTheCapacity(t *testing.T) {
 	}
 }
 
-// The Worker and the memory store, side by side on one timeline of every policy
-// and operation, agree in every field.
-func TestDecidesAsMemory(t *testing.T) {
+// The Worker, Redis and the memory store, side by side on one timeline of every
+// policy and operation, agree in every field.
+func TestAllStoresDecideAlike(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{})
 	clock := limittest.NewClock()
 	tenant := func(string) string { return "beside" }
@@ -60,6 +62,12 @@ func TestDecidesAsMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	client := redistest.Start(t).Client()
+	t.Cleanup(func() { _ = client.Close() })
+	stores := []struct {
+		name string
+		allStore
+	}{{"Worker", s}, {"Redis", redis.NewStore(client, redis.Options{RememberedKeys: -1, Now: clock.Now})}}
 	m := memory.NewStore(memory.Options{Now: clock.Now})
 	policies := []limit.Policy{
 		limit.TokenBucket{Capacity: 20, Refill: 7, Per: 3 * time.Second},
@@ -84,19 +92,15 @@ func TestDecidesAsMemory(t *testing.T) {
 		i := rng.IntN(len(policies))
 		switch rng.IntN(10) {
 		case 0:
-			if err := s.Refund(ctx, key(i), policies[i], taken[i]); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Refund(ctx, key(i), policies[i], taken[i]); err != nil {
-				t.Fatal(err)
+			must(t, m.Refund(ctx, key(i), policies[i], taken[i]))
+			for _, s := range stores {
+				must(t, s.Refund(ctx, key(i), policies[i], taken[i]))
 			}
 			delete(taken, i)
 		case 1:
-			if err := s.Reset(ctx, key(i), policies[i]); err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Reset(ctx, key(i), policies[i]); err != nil {
-				t.Fatal(err)
+			must(t, m.Reset(ctx, key(i), policies[i]))
+			for _, s := range stores {
+				must(t, s.Reset(ctx, key(i), policies[i]))
 			}
 			delete(taken, i)
 		}
@@ -105,32 +109,54 @@ func TestDecidesAsMemory(t *testing.T) {
 			i := rng.IntN(len(policies))
 			requests = append(requests, limit.Request{Key: []byte(key(i)), Policy: policies[i], Cost: 1 + rng.Int64N(4)})
 		}
-		got, want := make([]limit.Decision, each), make([]limit.Decision, each)
-		var gotBound, wantBound int
-		if rng.IntN(4) == 0 {
-			n := 1 + rng.IntN(3)
-			requests, got, want = requests[:n], got[:n], want[:n]
-			gotBound, err = s.TakeAll(ctx, requests, got)
-			wantBound, _ = m.TakeAll(ctx, requests, want)
-		} else {
-			err = s.TakeMany(ctx, requests, got)
-			_ = m.TakeMany(ctx, requests, want)
+		together := rng.IntN(4) == 0
+		if together {
+			requests = requests[:1+rng.IntN(3)]
 		}
-		if err != nil || gotBound != wantBound {
-			t.Fatalf("step %d: bound %d, want %d, error %v", step, gotBound, wantBound, err)
-		}
-		for j := range got {
-			if got[j] != want[j] {
-				t.Fatalf("step %d: %v, cost %d:\nWorker %+v\nmemory %+v", step+j, requests[j].Policy, requests[j].Cost, got[j], want[j])
+		take := func(s allStore) (answers []limit.Decision, bound int, err error) {
+			answers = make([]limit.Decision, len(requests))
+			if together {
+				bound, err = s.TakeAll(ctx, requests, answers)
+			} else {
+				err = s.TakeMany(ctx, requests, answers)
 			}
-			if got[j].Allowed {
-				for i := range policies {
-					if key(i) == string(requests[j].Key) {
-						taken[i] = got[j]
-					}
+			return answers, bound, err
+		}
+		want, wantBound, err := take(m)
+		must(t, err)
+		for _, s := range stores {
+			got, bound, err := take(s)
+			if err != nil || bound != wantBound {
+				t.Fatalf("step %d: %s: bound %d, want %d, error %v", step, s.name, bound, wantBound, err)
+			}
+			for j := range got {
+				if got[j] != want[j] {
+					t.Fatalf("step %d: %v, cost %d:\n%s %+v\nmemory %+v", step+j, requests[j].Policy, requests[j].Cost, s.name, got[j], want[j])
 				}
 			}
 		}
+		for j, d := range want {
+			for i := range policies {
+				if d.Allowed && key(i) == string(requests[j].Key) {
+					taken[i] = d
+				}
+			}
+		}
+	}
+}
+
+// allStore has every operation.
+type allStore interface {
+	limit.Refunder
+	limit.Resetter
+	limit.ManyTaker
+	limit.AllTaker
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

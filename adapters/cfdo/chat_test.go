@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wskit/wskit/adapters/cfdo"
-	"github.com/wskit/wskit/adapters/cfdo/internal/workerdtest"
+	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 )
 

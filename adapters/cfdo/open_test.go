@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/adapters/cfdo"
-	"github.com/wskit/wskit/adapters/cfdo/internal/workerdtest"
+	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/wskit/wskit/adapters/cfdo"
-	"github.com/wskit/wskit/adapters/cfdo/internal/workerdtest"
+	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wskit/wskit/adapters/cfdo/internal/workerdtest"
+	"github.com/wskit/wskit/internal/workerdtest"
 )
 
 // The Worker's own tests, which run on the runtime: among them the published

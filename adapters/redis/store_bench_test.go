@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/adapters/redis"
-	"github.com/wskit/wskit/adapters/redis/internal/redistest"
+	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/limit"
 )
 

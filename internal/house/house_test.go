@@ -47,6 +47,8 @@ var rooms = []room{
 	{"docs", nil},
 	{"docs/plot", []string{"limit"}},
 	{"internal/house", nil},
+	{"internal/redistest", nil},
+	{"internal/workerdtest", nil},
 }
 
 // roomOf finds the room of a package, by the longest folder that holds it.

@@ -5,10 +5,13 @@ package redistest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -76,6 +79,9 @@ func (s *Server) Run() {
 		if err == nil {
 			return
 		}
+		if strings.Contains(s.log.String(), "Address already in use") {
+			s.t.Fatalf("redis-server: somebody else has taken %s", s.Addr)
+		}
 		if time.Now().After(giveUp) {
 			s.t.Fatalf("redis-server on %s does not answer: %v\n%s", s.Addr, err, s.log)
 		}
@@ -142,15 +148,22 @@ func (s *Server) Calls(command string) (n int64) {
 	return n
 }
 
+// freePort is below those that the system gives to outgoing connections, so that
+// none of these is there first: not before the server listens, and not while it is
+// down between Kill and Run, when a client that reconnects might even meet itself.
 func freePort(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 // output keeps what a process says, for the message of a failing test.

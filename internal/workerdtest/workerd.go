@@ -35,7 +35,7 @@ func Folder(t testing.TB) string {
 	if !ok {
 		t.Fatal("the path of the test's source is not known")
 	}
-	return filepath.Join(filepath.Dir(file), "..", "..", "worker")
+	return filepath.Join(filepath.Dir(file), "..", "..", "adapters", "cfdo", "worker")
 }
 
 // sources reads the Worker as the runtime will, so that go test knows what the
