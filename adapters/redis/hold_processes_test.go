@@ -1,0 +1,242 @@
+package redis_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/adapters/redis/internal/redistest"
+	"github.com/wskit/wskit/limit"
+)
+
+const (
+	holderLimit = 9
+	holderStays = 2 // slots that each process holds for as long as it lives
+	holderLease = 5 * time.Second
+	holderUses  = "uses" // a hash: how many other slots each process uses now
+)
+
+// newHolders is what the processes have of one limit.
+func newHolders(addr string) (*limit.Holds, limit.Key, *goredis.Client) {
+	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	h := limit.NewHolds(redis.NewStore(client, redis.Options{}), holderLimit, holderLease,
+		limit.Options{Name: "conns", OnFailure: limit.FailClosed, Timeout: patience})
+	return h, h.Key(nil).Part("ann"), client
+}
+
+// Processes hold slots of one key and quarrel over what is left. One is killed: its
+// slots come back once their leases are over, those of the others stay, and never
+// are there more than the limit.
+func TestHoldsOfAKilledProcess(t *testing.T) {
+	server := redistest.Start(t)
+	h, key, client := newHolders(server.Addr)
+	defer client.Close()
+	names := []string{"a", "b", "killed"}
+	var all []*holderProcess
+	for _, name := range names {
+		all = append(all, startHolder(t, server, name))
+	}
+	for _, p := range all {
+		p.waitFor(t, "ready")
+	}
+	set := key.String() + "~held"
+	score := func(id string) float64 {
+		n, err := client.ZScore(t.Context(), set, id).Result()
+		if err != nil && err != goredis.Nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	alive := names
+	look := func() {
+		t.Helper()
+		if n, err := h.Held(t.Context(), key); err != nil || n > holderLimit {
+			t.Fatalf("%d slots are held, at most %d may be; %v", n, holderLimit, err)
+		}
+		uses, err := client.HGetAll(t.Context(), holderUses).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := 0
+		for _, name := range alive {
+			n, _ := strconv.Atoi(uses[name])
+			used += n + holderStays
+			for i := range holderStays {
+				if score(fmt.Sprint(name, i)) == 0 {
+					t.Fatalf("a slot of the living process %s is gone", name)
+				}
+			}
+		}
+		if used > holderLimit {
+			t.Fatalf("the processes use %d slots of %d", used, holderLimit)
+		}
+	}
+	eventually := func(what string, ok func() bool) {
+		t.Helper()
+		redistest.Eventually(t, what, func() bool { look(); return ok() })
+	}
+	quarrels := func() {
+		t.Helper()
+		before := client.HGet(t.Context(), holderUses, "denied").Val()
+		eventually("processes are denied", func() bool { return client.HGet(t.Context(), holderUses, "denied").Val() != before })
+	}
+	quarrels()
+
+	alive = names[:2]
+	all[2].kill()
+	before := score("a0")
+	eventually("the slots of the killed process come back", func() bool { return score("killed0") == 0 && score("killed1") == 0 })
+	eventually("others have held theirs for longer than a lease", func() bool { return score("a0") > before+float64(holderLease.Microseconds()) })
+	quarrels()
+
+	// Now all is to be had but what the living hold.
+	store := redis.NewStore(client, redis.Options{})
+	mine := func(i int) limit.Slot { return limit.Slot{Key: key.String(), ID: fmt.Sprint("mine", i)} }
+	const free = holderLimit - 2*holderStays
+	for i := range free {
+		eventually("a slot that the killed process had is to be had", func() bool {
+			return acquire(t, store, mine(i), holderLimit, time.Hour).Allowed
+		})
+	}
+	if acquire(t, store, mine(free), holderLimit, time.Hour).Allowed {
+		t.Errorf("more than %d slots are to be had while %d are held", free, 2*holderStays)
+	}
+
+	for _, p := range all[:2] {
+		p.stop(t)
+	}
+	for i := range free {
+		if err := store.Release(t.Context(), []limit.Slot{mine(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	redistest.Eventually(t, "nothing of the slots is left", func() bool { return server.Do("EXISTS", set) == int64(0) })
+}
+
+type holderProcess struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines *bufio.Scanner
+	kill  func()
+}
+
+func startHolder(t *testing.T, server *redistest.Server, name string) *holderProcess {
+	t.Helper()
+	p := &holderProcess{cmd: exec.Command(os.Args[0], "-test.run=^TestHolderProcess$", "-test.v")}
+	p.cmd.Env = append(os.Environ(), "WSKIT_REDIS_HOLDER="+server.Addr, "WSKIT_REDIS_NAME="+name)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.stdin, p.lines = in, bufio.NewScanner(out)
+	p.kill = sync.OnceFunc(func() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() })
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *holderProcess) waitFor(t *testing.T, line string) {
+	t.Helper()
+	var said string
+	for p.lines.Scan() {
+		if p.lines.Text() == line {
+			return
+		}
+		said += p.lines.Text() + "\n"
+	}
+	t.Fatalf("the process ended without %q\n%s", line, said)
+}
+
+// stop has the process end in an orderly way.
+func (p *holderProcess) stop(t *testing.T) {
+	t.Helper()
+	_ = p.stdin.Close()
+	p.waitFor(t, "PASS")
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHolderProcess is one of the processes.
+func TestHolderProcess(t *testing.T) {
+	addr, name := os.Getenv("WSKIT_REDIS_HOLDER"), os.Getenv("WSKIT_REDIS_NAME")
+	if addr == "" {
+		t.Skip("one of the processes of TestHoldsOfAKilledProcess")
+	}
+	h, key, client := newHolders(addr)
+	defer client.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for every := time.NewTicker(holderLease / 3); ; {
+			select {
+			case <-ctx.Done():
+				every.Stop()
+				return
+			case <-every.C:
+				if err := h.Renew(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	var stays []limit.Slot
+	for i := range holderStays {
+		slot, d, err := h.Acquire(ctx, key, fmt.Sprint(name, i))
+		for err == nil && !d.Allowed { // others use it for a moment
+			slot, d, err = h.Acquire(ctx, key, fmt.Sprint(name, i))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		stays = append(stays, slot)
+	}
+	for i := range 4 {
+		wait.Go(func() {
+			for j := 0; ctx.Err() == nil; j++ {
+				slot, d, err := h.Acquire(context.Background(), key, fmt.Sprint(name, "-", i, "-", j))
+				switch {
+				case err != nil:
+					t.Error(err)
+					return
+				case !d.Allowed:
+					client.HIncrBy(context.Background(), holderUses, "denied", 1)
+					continue
+				}
+				client.HIncrBy(context.Background(), holderUses, name, 1)
+				client.HIncrBy(context.Background(), holderUses, name, -1)
+				if err := h.Release(context.Background(), slot); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin) // until it is closed
+	cancel()
+	wait.Wait()
+	if err := h.Release(context.Background(), stays...); err != nil {
+		t.Error(err)
+	}
+	if n := h.Mine(); n != 0 {
+		t.Errorf("%d slots are to be renewed in the end", n)
+	}
+}
