@@ -52,6 +52,23 @@ func (c *Conn) beginClose(code errors.CloseCode, reason string) {
 	// From now on the reader waits for the client's close frame, but not for
 	// ever.
 	_ = c.stream.SetReadDeadline(time.Now().Add(closeTimeout))
+	c.endInTime()
+}
+
+// endInTime is for a connection that is closing: middleware that has a frame may keep
+// the reader from seeing that.
+func (c *Conn) endInTime() {
+	if !inHand(c.frame.Load()) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over && c.cutOff == nil {
+		c.cutOff = time.AfterFunc(2*closeTimeout, func() {
+			c.stream.Abort()
+			c.end(nil)
+		})
+	}
 }
 
 // note remembers how the connection ends: the first to know is right.
@@ -88,6 +105,9 @@ func (c *Conn) end(err error) {
 
 	c.mu.Lock()
 	c.over = true
+	if c.cutOff != nil {
+		c.cutOff.Stop()
+	}
 	if c.ctx != nil {
 		close(c.ctx.done)
 	}

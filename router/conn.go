@@ -55,7 +55,8 @@ type Conn struct {
 	topics  []*member
 	info    CloseInfo
 	ctx     *connContext
-	over    bool // ctx is cancelled, or would be
+	over    bool        // ctx is cancelled, or would be
+	cutOff  *time.Timer // see endInTime
 
 	list  connLink // of all connections
 	timer timerLink
@@ -210,6 +211,7 @@ func (o owner) SlowConsumer() {
 	o.closing.Store(true)
 	// Nobody holds the connection's lock while waiting for the outbox's.
 	o.note(CloseInfo{Code: errors.CloseSlowConsumer, Reason: "slow consumer", ByServer: true})
+	o.endInTime()
 }
 
 func (o owner) FramesDropped(n int) { o.router.stats.dropped.Add(int64(n)) }

@@ -1,9 +1,12 @@
 package router_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
@@ -40,4 +43,33 @@ func TestAHeldFrame(t *testing.T) {
 		}
 		routertest.ExpectReply[struct{}](c.Request("behind", nil))
 	})
+}
+
+// A connection that is closed while middleware holds a frame ends in seconds, whether
+// or not anything else looks after it, and the middleware is told.
+func TestAHeldFrameOfAConnectionThatIsClosed(t *testing.T) {
+	for name, liveness := range map[string]router.Liveness{"pinged": {}, "left alone": {PingInterval: -1}} {
+		t.Run(name, func(t *testing.T) {
+			var conn *router.Conn
+			var held chan error
+			inMemory(t, router.Options{Liveness: liveness, OnOpen: func(c *router.Conn) error { conn = c; return nil }}, func(r *router.Router) {
+				held = make(chan error, 1) // of this bubble
+				r.Use(func(ingress.Handler) ingress.Handler {
+					return func(c *ingress.Context) error {
+						held <- c.Hold(time.Hour)
+						return context.Canceled
+					}
+				})
+			}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
+				c.Send("held", nil)
+				synctest.Wait()
+				start := time.Now()
+				conn.Close(errors.ClosePolicy, "signed out")
+				c.ExpectClose(errors.ClosePolicy)
+				if err := <-held; err == nil || time.Since(start) > 10*time.Second {
+					t.Errorf("held for %v more, %v", time.Since(start), err)
+				}
+			})
+		})
+	}
 }
