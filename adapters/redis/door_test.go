@@ -11,9 +11,9 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wskit/wskit/adapters/redis"
-	"github.com/wskit/wskit/adapters/redis/internal/redistest"
 	wserrors "github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"

@@ -16,7 +16,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/wskit/wskit/adapters/redis"
-	"github.com/wskit/wskit/adapters/redis/internal/redistest"
+	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/limit"
 )
 
