@@ -104,13 +104,13 @@ func (s *Store) holdMany(ctx context.Context, what hold, slots []limit.Slot) err
 	for _, slot := range slots {
 		byKey[slot.Key] = append(byKey[slot.Key], slot.ID)
 	}
-	var first error
+	var failed error
 	byServer := make(map[any][]hold)
 	for key, ids := range byKey {
 		what.key = holdKey(key)
 		server, err := s.where.server(ctx, what.key)
 		if err != nil {
-			first = fmt.Errorf("redis: %w", err)
+			failed = fmt.Errorf("redis: %w", err)
 			continue
 		}
 		for what.ids = range slices.Chunk(ids, idsAtOnce) {
@@ -125,14 +125,14 @@ func (s *Store) holdMany(ctx context.Context, what hold, slots []limit.Slot) err
 				if err := s.holdOn(ctx, server, part); err != nil {
 					mu.Lock()
 					defer mu.Unlock()
-					first = err
+					failed = err
 					return
 				}
 			}
 		})
 	}
 	wait.Wait()
-	return first
+	return failed
 }
 
 // holdOn runs scripts on one server in one round trip.
