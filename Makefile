@@ -1,7 +1,8 @@
 # make help lists what there is to do.
 
 GO      ?= go
-FUZZTIME ?= 5s
+# A number of inputs, as in 100000x, or a time, as in 1m.
+FUZZTIME ?= 20000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
 .PHONY: help test vet lint redis nginx workerd unit fuzz e2e bench fmt run

@@ -23,9 +23,9 @@ const (
 )
 
 // IsUpgrade tells a WebSocket handshake from a request that is none. It does not
-// check that the handshake is valid.
+// check that the handshake is valid: it takes for one whatever a library might.
 func IsUpgrade(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+	return r.Method == http.MethodGet && lists(r, "Upgrade", "websocket")
 }
 
 // acceptAndClose completes the handshake, closes the connection, and reports
@@ -81,7 +81,7 @@ type readOnly struct{ net.Conn }
 func handshakeKey(r *http.Request) (key string, ok bool) {
 	keys := r.Header.Values("Sec-WebSocket-Key")
 	if !IsUpgrade(r) || !r.ProtoAtLeast(1, 1) || r.ProtoMajor > 1 || len(keys) != 1 ||
-		r.Header.Get("Sec-WebSocket-Version") != "13" || !upgrades(r) {
+		r.Header.Get("Sec-WebSocket-Version") != "13" || !lists(r, "Connection", "upgrade") {
 		return "", false
 	}
 	key = trim(keys[0])
@@ -89,10 +89,12 @@ func handshakeKey(r *http.Request) (key string, ok bool) {
 	return key, err == nil && len(raw) == 16
 }
 
-func upgrades(r *http.Request) bool {
-	for _, line := range r.Header.Values("Connection") {
-		for token := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(trim(token), "upgrade") {
+// lists reports whether a field has a token among others, in any of its lines. It
+// trims as generously as the libraries do.
+func lists(r *http.Request, field, token string) bool {
+	for _, line := range r.Header.Values(field) {
+		for t := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(t), token) {
 				return true
 			}
 		}

@@ -28,7 +28,8 @@ type Holder interface {
 	// on, for a new lease, and counted once. A denial changes nothing.
 	//
 	// The decision says Allowed, Limit and Remaining, and in ResetAfter when the
-	// first of the leases under the key ends. When a slot becomes free nobody can
+	// first of the leases under the key ends; if that was renewed or released
+	// meanwhile, perhaps still when it would have. When a slot becomes free nobody can
 	// tell: RetryAfter is 0.
 	Acquire(ctx context.Context, slot Slot, limit int64, lease time.Duration) (Decision, error)
 	// Renew holds slots for a lease from now, one that was lost included, whatever

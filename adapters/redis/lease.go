@@ -94,8 +94,8 @@ func (l *Leases) Take(ctx context.Context, key string, policy limit.Policy, cost
 	switch {
 	case spent:
 		return d, nil
-	case fetch:
-		return l.fetch(ctx, key, plan, cost)
+	case fetch != nil:
+		return l.fetch(ctx, fetch, plan, cost)
 	}
 	return l.Store.Take(ctx, key, plan, cost)
 }
@@ -106,8 +106,8 @@ func (l *Leases) TakeBytes(ctx context.Context, key []byte, policy limit.Policy,
 }
 
 // spend spends from the lease of a key, or else notes that it was asked for. It
-// reports whether it is time for a new lease, which the caller then fetches.
-func (l *Leases) spend(key string, plan *limit.Plan, cost int64) (d limit.Decision, spent, fetch bool) {
+// returns what it is time to fetch a new lease for, which the caller then does.
+func (l *Leases) spend(key string, plan *limit.Plan, cost int64) (d limit.Decision, spent bool, fetch *lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -120,18 +120,20 @@ func (l *Leases) spend(key string, plan *limit.Plan, cost int64) (d limit.Decisi
 				l.janitor = time.AfterFunc(l.options.Hold, l.clean)
 			}
 		}
-		return d, false, false
+		return d, false, nil
 	case k.plan != plan && k.plan.Policy() != plan.Policy():
-		return d, false, false // the lease is that of another policy
+		return d, false, nil // the lease is that of another policy
 	}
 	k.asked++
 	if now.Before(k.ends) && k.left >= cost {
 		k.left -= cost
-		return k.answer(cost), true, false
+		return k.answer(cost), true, nil
 	}
-	fetch = !k.fetching && k.left == 0 && k.asked > l.options.Tokens/2 && !l.closed
-	k.fetching = k.fetching || fetch
-	return d, false, fetch
+	if k.fetching || k.left > 0 || k.asked <= l.options.Tokens/2 || l.closed {
+		return d, false, nil
+	}
+	k.fetching = true
+	return d, false, k
 }
 
 // answer is the decision of what was spent of a lease.
@@ -145,13 +147,11 @@ func (k *lease) answer(cost int64) limit.Decision {
 // fetch takes a new lease and spends cost of it. When so much does not fit, or is
 // more than the bucket holds, it takes the cost alone, and tries no lease until the
 // next watch.
-func (l *Leases) fetch(ctx context.Context, key string, plan *limit.Plan, cost int64) (limit.Decision, error) {
+func (l *Leases) fetch(ctx context.Context, k *lease, plan *limit.Plan, cost int64) (limit.Decision, error) {
+	key := k.key
 	d, err := l.Store.Take(ctx, key, plan, l.options.Tokens)
 	l.mu.Lock()
-	k := l.keys[key]
-	if k != nil {
-		k.fetching, k.asked = false, 0
-	}
+	k.fetching, k.asked = false, 0
 	switch {
 	case err != nil:
 		l.mu.Unlock()
@@ -159,7 +159,7 @@ func (l *Leases) fetch(ctx context.Context, key string, plan *limit.Plan, cost i
 	case !d.Allowed:
 		l.mu.Unlock()
 		return l.Store.Take(ctx, key, plan, cost)
-	case k == nil: // closed meanwhile, or reset: then what was charged may be gone already
+	case l.keys[key] != k: // closed meanwhile, or reset: then what was charged may be gone already
 		closed := l.closed
 		l.mu.Unlock()
 		if closed {

@@ -211,3 +211,64 @@ func TestLeaseProcess(t *testing.T) {
 	_ = l.Close()
 	fmt.Println("admitted:", admitted.Load())
 }
+
+// A lease that is on its way when its key is reset is not spent: what was charged for
+// it is gone.
+func TestLeaseIsNotSpentAfterAReset(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.StartProxy(t, server.Addr)
+	direct := frozenStore(t, server)
+	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
+	t.Cleanup(func() { _ = client.Close() })
+	s := redis.NewStore(client, redis.Options{Trips: 8, Now: func() int64 { return frozen }})
+	l := redis.NewLeases(s, redis.LeaseOptions{Tokens: 6, Hold: time.Hour})
+	const capacity = 20
+	take := func() bool {
+		d, err := l.Take(t.Context(), "k", hourly(capacity), 1)
+		if err != nil {
+			t.Error(err)
+		}
+		return d.Allowed
+	}
+	charged := func(n int64) {
+		redistest.Eventually(t, fmt.Sprint(n, " are charged"), func() bool {
+			d, err := direct.Peek(t.Context(), "k", hourly(capacity), 1)
+			return err == nil && capacity-d.Remaining == n
+		})
+	}
+	for range 3 {
+		take() // so that the key counts as busy
+	}
+	var idle []*goredis.Conn // as many connections as calls will be under way
+	for range 3 {
+		c := client.Conn()
+		if err := c.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, c)
+	}
+	for _, c := range idle {
+		_ = c.Close()
+	}
+	proxy.Delay(time.Second)
+	var wait sync.WaitGroup
+	wait.Go(func() { take() })
+	charged(3 + 6)
+	wait.Go(func() {
+		if err := l.Reset(t.Context(), "k", hourly(capacity)); err != nil {
+			t.Error(err)
+		}
+	})
+	charged(0)
+	wait.Go(func() { take() })
+	charged(1)
+	wait.Wait()
+	proxy.Delay(0)
+	admitted := 1
+	for take() {
+		admitted++
+	}
+	if admitted > capacity {
+		t.Errorf("%d were admitted of %d after the reset", admitted, capacity)
+	}
+}

@@ -163,7 +163,7 @@ func (p *Presence) others(ctx context.Context, topic string, into map[string]pub
 	if _, err := pipe.Exec(ctx); err != nil {
 		return err
 	}
-	var gone []any
+	var gone []string
 	for process, hash := range hashes {
 		if len(hash.Val()) == 0 {
 			gone = append(gone, process)
@@ -177,12 +177,26 @@ func (p *Presence) others(ctx context.Context, topic string, into map[string]pub
 			into[id] = m
 		}
 	}
-	if len(gone) > 0 {
-		// One that comes back this very moment is listed again by its next
-		// renewal. It is no harm if this fails.
-		_ = p.client.SRem(ctx, p.processes(topic), gone...).Err()
-	}
+	p.forget(ctx, topic, gone)
 	return nil
+}
+
+// forgetProcess takes a process without members from a topic's, unless it has come
+// back meanwhile. KEYS: the topic's processes, the process's members. ARGV: the process.
+const forgetProcess = `
+if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('SREM', KEYS[1], ARGV[1]) end
+return 1`
+
+// forget takes processes without members from a topic's. It is no harm if it fails.
+func (p *Presence) forget(ctx context.Context, topic string, gone []string) {
+	if len(gone) == 0 {
+		return
+	}
+	pipe := p.client.Pipeline()
+	for _, process := range gone {
+		pipe.Eval(ctx, forgetProcess, []string{p.processes(topic), p.members(topic, process)}, process)
+	}
+	_, _ = pipe.Exec(ctx)
 }
 
 // processes is the key of the set of a topic's processes.

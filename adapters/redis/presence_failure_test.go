@@ -2,11 +2,13 @@ package redis_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -237,5 +239,56 @@ func TestPresenceOptionsThatMakeNoSense(t *testing.T) {
 			}()
 			redis.NewPresence(client, opts)
 		}()
+	}
+}
+
+// between is called in the midst of Members: when the processes have been read, and
+// when their members have.
+type between struct{ processes, members func() }
+
+func (between) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (b between) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "smembers" {
+			b.processes()
+		}
+		return err
+	}
+}
+
+func (b between) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []goredis.Cmder) error {
+		err := next(ctx, cmds)
+		if cmds[0].Name() == "hgetall" {
+			b.members()
+		}
+		return err
+	}
+}
+
+// Whoever comes back to an empty room while somebody looks into it is not forgotten.
+func TestMemberWhoComesBackWhileOthersLook(t *testing.T) {
+	s := redistest.Start(t)
+	p := newPresence(t, s, redis.PresenceOptions{TTL: time.Hour})
+	join(t, p, "room", "a")
+	client := goredis.NewClient(&goredis.Options{Addr: s.Addr})
+	t.Cleanup(func() { _ = client.Close() })
+	var left, back sync.Once
+	client.AddHook(between{
+		processes: func() {
+			left.Do(func() {
+				p.Leave("room", "a")
+				eventually(t, "nobody is there", func() bool { return len(keys(s)) == 0 })
+			})
+		},
+		members: func() { back.Do(func() { join(t, p, "room", "a") }) },
+	})
+	other := redis.NewPresence(client, redis.PresenceOptions{})
+	defer other.Close()
+	_ = ids(t, other, "room") // sees a leave, and maybe not yet come back
+	if got := ids(t, other, "room"); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("the members are %q", got)
 	}
 }

@@ -104,8 +104,8 @@ func (chat *Chat) join(c *router.Context, q Join) (Joined, error) {
 
 // send shows a message to everybody in the room, the sender included.
 func (chat *Chat) send(c *router.Context, m Send) (Sent, error) {
-	from, ok := seat.Get(c)
-	if !ok {
+	from, _ := seat.Get(c)
+	if from.Room == "" {
 		return Sent{}, errors.FailedPrecondition.New("join a room first")
 	}
 	text := strings.TrimSpace(m.Text)

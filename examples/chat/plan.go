@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/wskit/wskit/errors"
 )
@@ -11,24 +13,34 @@ import (
 // members by id.
 type plan map[string]map[string]Member
 
-// plan reads the presence of everybody.
-func (rs *Rooms) plan(ctx context.Context) (plan, error) {
+// seats reads where everybody sits: the seats of all servers, by connection.
+func (rs *Rooms) seats(ctx context.Context) (map[string]Seat, error) {
 	all, err := rs.backend.Presence.Members(ctx, seatsTopic)
 	if err != nil {
 		return nil, errors.Unavailable.Wrap(err, "the rooms cannot be seen just now")
 	}
-	p := make(plan)
+	seats := make(map[string]Seat, len(all))
 	for _, m := range all {
 		var s Seat
-		if json.Unmarshal(m.Data, &s) != nil {
-			continue // of a newer version of the chat
+		if json.Unmarshal(m.Data, &s) == nil { // else it is of a newer version of the chat
+			seats[m.ID] = s
 		}
+	}
+	return seats, nil
+}
+
+// planOf makes the plan of seats. Connections of one tab that give different names
+// are one member, whose name is that of the same connection each time.
+func planOf(seats map[string]Seat) plan {
+	p := make(plan)
+	for _, conn := range slices.Sorted(maps.Keys(seats)) {
+		s := seats[conn]
 		if p[s.Room] == nil {
 			p[s.Room] = make(map[string]Member)
 		}
 		p[s.Room][s.ID] = s.Member
 	}
-	return p, nil
+	return p
 }
 
 // rooms is how many there are, the lobbies included.

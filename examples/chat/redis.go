@@ -29,36 +29,60 @@ func onRedis(ctx context.Context, url string) (Backend, error) {
 	}, nil
 }
 
-// redisHistory keeps each room's messages in a list, which a day of silence ends.
+// redisHistory keeps each room's messages in a list, which a day of silence ends,
+// and the names of the rooms by their latest message, so that the one that has been
+// silent for longest makes way.
 type redisHistory struct{ client goredis.UniversalClient }
 
 const silence = 24 * time.Hour
 
-func historyKey(room string) string { return "wskit:chat:history:" + room }
+// All keys have one tag, so that one transaction may change them in a cluster.
+const historyIndex = "wskit:{chat}:history"
+
+func historyKey(room string) string { return historyIndex + ":" + room }
 
 func (h redisHistory) Add(ctx context.Context, m Message) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
-	defer cancel()
 	b, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
 	key := historyKey(m.Room)
+	var tooMany *goredis.StringSliceCmd
 	_, err = h.client.TxPipelined(ctx, func(p goredis.Pipeliner) error {
 		p.RPush(ctx, key, b)
 		p.LTrim(ctx, key, -maxHistory, -1)
 		p.Expire(ctx, key, silence)
+		if !isLobby(m.Room) {
+			p.ZAdd(ctx, historyIndex, goredis.Z{Score: float64(m.At.UnixMilli()), Member: m.Room})
+			p.Expire(ctx, historyIndex, silence)
+		}
+		tooMany = p.ZRange(ctx, historyIndex, 0, -maxRooms-1)
 		return nil
 	})
+	if err == nil {
+		err = h.forget(ctx, tooMany.Val())
+	}
 	if err != nil {
 		return errors.Unavailable.Wrap(err, "the message cannot be kept just now")
 	}
 	return nil
 }
 
+func (h redisHistory) forget(ctx context.Context, rooms []string) error {
+	if len(rooms) == 0 {
+		return nil
+	}
+	_, err := h.client.TxPipelined(ctx, func(p goredis.Pipeliner) error {
+		for _, room := range rooms {
+			p.Del(ctx, historyKey(room))
+			p.ZRem(ctx, historyIndex, room)
+		}
+		return nil
+	})
+	return err
+}
+
 func (h redisHistory) Latest(ctx context.Context, room string) ([]Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTime)
-	defer cancel()
 	list, err := h.client.LRange(ctx, historyKey(room), -maxHistory, -1).Result()
 	if err != nil {
 		return nil, errors.Unavailable.Wrap(err, "the room's messages cannot be read just now")

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -35,7 +34,8 @@ func topicOf(room string) string { return "room:" + room }
 // connection, its User the tab, its Data the [Seat].
 const seatsTopic = "seats"
 
-// storeTime bounds how long the end of a connection waits for the backend.
+// storeTime bounds how long anything that happens in a room may take, waiting for
+// what happens before it included.
 const storeTime = 2 * time.Second
 
 // Rooms are the rooms with their members and latest messages. Who is where is
@@ -44,26 +44,51 @@ type Rooms struct {
 	router  *router.Router
 	backend Backend
 
-	// mu is held while something changes and while that is told, so that
+	// turn is held while something changes and while that is told, so that
 	// everybody is told of all changes of this server in the order in which they
-	// happened.
-	mu   sync.Mutex
+	// happened. Whoever holds it may wait for the backend; unlike a Mutex, it lets
+	// those go that have waited for too long.
+	turn chan struct{}
 	here map[*router.Conn]Seat // the seats of this server
 	seen plan                  // at the last sweep
 }
 
 func newRooms(r *router.Router, b Backend) *Rooms {
-	return &Rooms{router: r, backend: b, here: make(map[*router.Conn]Seat)}
+	return &Rooms{router: r, backend: b, turn: make(chan struct{}, 1), here: make(map[*router.Conn]Seat)}
 }
 
-// Join moves a connection to a seat and returns what there is to see from it.
+// take waits for its turn, which done ends. Waiting counts against ctx's deadline
+// like the work itself: while the backend stalls, the line stays short.
+func (rs *Rooms) take(ctx context.Context) error {
+	select {
+	case rs.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return errors.Unavailable.Wrap(ctx.Err(), "the rooms are slow to answer just now")
+	}
+}
+
+func (rs *Rooms) done() { <-rs.turn }
+
+// Join moves a connection to a seat and returns what there is to see from it. When
+// it fails, the connection is where it was; or in no room, if its seat is lost.
 func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	before, err := rs.plan(c)
+	// What has begun is finished, though the client leaves meanwhile.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), storeTime)
+	defer cancel()
+	if err := rs.take(ctx); err != nil {
+		return Joined{}, err
+	}
+	defer rs.done()
+	history, err := rs.backend.History.Latest(ctx, to.Room)
 	if err != nil {
 		return Joined{}, err
 	}
+	seats, err := rs.seats(ctx)
+	if err != nil {
+		return Joined{}, err
+	}
+	before := planOf(seats)
 	known, here := before[to.Room][to.ID]
 	switch {
 	case len(before[to.Room]) == 0 && before.rooms() >= maxRooms && !isLobby(to.Room):
@@ -76,31 +101,31 @@ func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 	if err := errors.Join(c.Subscribe(roomsTopic), c.Subscribe(topicOf(to.Room))); err != nil {
 		return Joined{}, err
 	}
-	from, moved := rs.here[c.Conn()]
-	if err := rs.sit(c, to); err != nil {
+	from, seated := rs.here[c.Conn()]
+	if err := rs.sit(ctx, c, to); err != nil {
+		_ = c.Unsubscribe(topicOf(to.Room))
+		if seated { // Presence has taken the member out
+			rs.stand(c, from)
+			delete(seats, c.ConnID())
+			rs.tellGone(ctx, planOf(seats), from)
+		}
 		return Joined{}, err
 	}
-	moved = moved && from.Room != to.Room
+	moved := seated && from.Room != to.Room
 	if moved {
 		_ = c.Unsubscribe(topicOf(from.Room))
 	}
 
-	after, err := rs.plan(c)
-	if err != nil {
-		return Joined{}, err
-	}
-	history, err := rs.backend.History.Latest(c, to.Room)
-	if err != nil {
-		return Joined{}, err
-	}
+	seats[c.ConnID()] = to
+	after := planOf(seats)
 	if moved {
-		rs.tellGone(after, from)
+		rs.tellGone(ctx, after, from)
 	}
 	if known != to.Member {
-		rs.tell(topicOf(to.Room), "member.joined", to)
+		rs.tell(ctx, topicOf(to.Room), "member.joined", to)
 	}
 	if !here {
-		rs.tell(roomsTopic, "room.changed", after.size(to.Room))
+		rs.tell(ctx, roomsTopic, "room.changed", after.size(to.Room))
 	}
 	return Joined{
 		You: to.ID, Room: to.Room, Messages: history,
@@ -109,12 +134,12 @@ func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 }
 
 // sit keeps a connection's seat, instead of the one it had.
-func (rs *Rooms) sit(c *router.Context, to Seat) error {
+func (rs *Rooms) sit(ctx context.Context, c *router.Context, to Seat) error {
 	data, err := json.Marshal(to)
 	if err != nil {
 		return err
 	}
-	if err := rs.backend.Presence.Join(c, seatsTopic, pubsub.Member{ID: c.ConnID(), User: to.ID, Data: data}); err != nil {
+	if err := rs.backend.Presence.Join(ctx, seatsTopic, pubsub.Member{ID: c.ConnID(), User: to.ID, Data: data}); err != nil {
 		return errors.Unavailable.Wrap(err, "the room cannot be entered just now")
 	}
 	seat.Set(c, to)
@@ -122,32 +147,46 @@ func (rs *Rooms) sit(c *router.Context, to Seat) error {
 	return nil
 }
 
+// stand forgets a connection's seat, which Presence has already.
+func (rs *Rooms) stand(c *router.Context, from Seat) {
+	_ = c.Unsubscribe(topicOf(from.Room))
+	seat.Set(c, Seat{})
+	delete(rs.here, c.Conn())
+}
+
 // Leave gives up the connection's seat, if it has one.
 func (rs *Rooms) Leave(c *router.Conn, quietly bool) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
+	_ = rs.take(context.Background()) // the seat must not stay: no limit but that of those before
 	from, ok := rs.here[c]
-	if !ok {
-		return
+	if ok {
+		delete(rs.here, c)
+		rs.backend.Presence.Leave(seatsTopic, c.ID())
 	}
-	delete(rs.here, c)
-	rs.backend.Presence.Leave(seatsTopic, c.ID())
-	if quietly {
+	rs.done()
+	if !ok || quietly {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
-	after, err := rs.plan(ctx)
-	if err != nil {
-		return // the other servers find out at their next sweep
+	if rs.take(ctx) != nil {
+		return // all servers find out at their next sweep
 	}
-	rs.tellGone(after, from)
+	defer rs.done()
+	seats, err := rs.seats(ctx)
+	if err != nil {
+		return // the same
+	}
+	rs.tellGone(ctx, planOf(seats), from)
 }
 
 // Say adds a message to its room and shows it to everybody there.
 func (rs *Rooms) Say(ctx context.Context, m Message) error {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	if err := rs.take(ctx); err != nil {
+		return err
+	}
+	defer rs.done()
 	if err := rs.backend.History.Add(ctx, m); err != nil {
 		return err
 	}
@@ -159,24 +198,25 @@ func (rs *Rooms) Say(ctx context.Context, m Message) error {
 
 // tellGone tells who left a seat, unless another connection of the same tab
 // stands for the member: the tab has reconnected and its old connection was not yet
-// known to be dead.
-func (rs *Rooms) tellGone(after plan, from Seat) {
-	if _, still := after[from.Room][from.ID]; still {
+// known to be dead. That may stand under another name.
+func (rs *Rooms) tellGone(ctx context.Context, after plan, from Seat) {
+	if m, still := after[from.Room][from.ID]; still {
+		if m != from.Member {
+			rs.tell(ctx, topicOf(from.Room), "member.joined", Seat{Room: from.Room, Member: m})
+		}
 		return
 	}
-	rs.tell(topicOf(from.Room), "member.left", from)
+	rs.tell(ctx, topicOf(from.Room), "member.left", from)
 	if len(after[from.Room]) == 0 && !isLobby(from.Room) {
-		rs.tell(roomsTopic, "room.removed", RoomSize{Name: from.Room})
+		rs.tell(ctx, roomsTopic, "room.removed", RoomSize{Name: from.Room})
 		return
 	}
-	rs.tell(roomsTopic, "room.changed", after.size(from.Room))
+	rs.tell(ctx, roomsTopic, "room.changed", after.size(from.Room))
 }
 
 // tell publishes an event. Who misses one sees the right picture again with the
 // next join or sweep, so a failure is no reason to fail what has already happened.
-func (rs *Rooms) tell(topic, typ string, payload any) {
-	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
-	defer cancel()
+func (rs *Rooms) tell(ctx context.Context, topic, typ string, payload any) {
 	if err := rs.router.Publish(ctx, topic, typ, payload); err != nil {
 		slog.Error("chat: publishing failed", "type", typ, "error", err)
 	}

@@ -34,15 +34,20 @@ func (rs *Rooms) Sweep(ctx context.Context) {
 }
 
 func (rs *Rooms) sweep(ctx context.Context) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	now, err := rs.plan(ctx)
+	within, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	if rs.take(within) != nil {
+		return // there is a next time
+	}
+	defer rs.done()
+	seats, err := rs.seats(within)
 	if err != nil {
 		if ctx.Err() == nil {
 			slog.Error("chat: looking for who is here failed", "error", err)
 		}
 		return
 	}
+	now := planOf(seats)
 	same := maps.EqualFunc(rs.seen, now, func(a, b map[string]Member) bool { return maps.Equal(a, b) })
 	rs.seen = now
 	if same {

@@ -1,8 +1,12 @@
 package ratelimit_test
 
 import (
+	"bufio"
+	"io"
+	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -70,6 +74,35 @@ func TestDoorAsMiddleware(t *testing.T) {
 			_ = h.expect(101, "Authorization: Bearer user-ann").Close(websocket.StatusNormalClosure, "")
 			eventually(t, "a place", func() bool { return h.store.Stats().Held == 3 })
 		})
+	}
+}
+
+// What a library behind the door takes for a handshake, the door does too.
+func TestDoorKnowsAHandshakeWhenTheLibraryDoes(t *testing.T) {
+	h := &house{t: t, store: memory.NewStore(memory.Options{})}
+	h.door = ratelimit.NewDoor(h.store, ratelimit.DoorOptions{PerIP: many, PerIdentity: many, MaxPerIP: 1, OnRefused: func(ratelimit.DoorRefusal) {}})
+	h.addr = serve(t, &http.Server{Handler: h.door.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, err := websocket.Accept(w, r, nil); err == nil {
+			defer c.CloseNow()
+			_, _, _ = c.Read(r.Context())
+		}
+	}))})
+	h.expect(101)
+	for _, upgrade := range []string{"WebSocket", "h2c, websocket", "h2c\r\nUpgrade: websocket", "websocket\u00a0", "web\u017focket", ",websocket,"} {
+		nc, err := net.Dial("tcp", h.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		_ = nc.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: "+upgrade+"\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+		res, err := http.ReadResponse(bufio.NewReader(nc), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("with Upgrade: %q a second one is answered %s", upgrade, res.Status)
+		}
 	}
 }
 

@@ -46,6 +46,12 @@ func (k *keeper) release(slot limit.Slot) {
 	k.mu.Lock()
 	k.leaving = append(k.leaving, slot)
 	k.mu.Unlock()
+	k.flush()
+}
+
+// flush has told soon what the store has to be told, be it of places that it may have
+// handed out to somebody who got no answer.
+func (k *keeper) flush() {
 	k.keep()
 	select {
 	case k.wake <- struct{}{}:

@@ -21,6 +21,7 @@ type sharedStore struct {
 	limit.Store
 	limit.Holder
 	failing error
+	during  func()       // an acquisition: when the store has decided, and not answered
 	deaf    *atomic.Bool // to releases and renewals: as if the process were dead
 }
 
@@ -33,7 +34,11 @@ func (s *sharedStore) Acquire(ctx context.Context, slot limit.Slot, most int64, 
 	if s.failing != nil {
 		return limit.Decision{}, s.failing
 	}
-	return s.Holder.Acquire(ctx, slot, most, lease)
+	d, err := s.Holder.Acquire(ctx, slot, most, lease)
+	if s.during != nil {
+		s.during()
+	}
+	return d, errors.Join(err, ctx.Err())
 }
 
 // process is a view of the shared store: what one process does to it.
@@ -146,6 +151,24 @@ func TestPlacesWhileTheStoreFails(t *testing.T) {
 		synctest.Wait()
 		if n := shared.held(t); n != 0 {
 			t.Errorf("%d places are held after all have left", n)
+		}
+	})
+}
+
+// A client that is gone before the store has answered holds no place, though nobody
+// else keeps any here.
+func TestPlaceOfAnAbandonedHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newSharedStore()
+		door := sharedDoor(shared)
+		ctx, cancel := context.WithCancel(t.Context())
+		shared.during = cancel
+		if _, err := door.Enter(httptest.NewRequest("GET", "/", nil).WithContext(ctx)); err == nil {
+			t.Fatal("who is gone has come in")
+		}
+		synctest.Wait()
+		if held, open := shared.held(t), door.Stats().Open; held != 0 || open != 0 {
+			t.Errorf("%d places are held, %d to be given back", held, open)
 		}
 	})
 }

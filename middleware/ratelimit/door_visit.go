@@ -152,6 +152,7 @@ func (v *visit) hold(ctx context.Context, k *keeper, key func(limit.Key) limit.K
 	}
 	slot, decision, err := k.holds.Acquire(ctx, key(k.holds.Key(nil)), rand.Text())
 	if err != nil {
+		k.flush()
 		return v.fault(err)
 	}
 	if !decision.Allowed {

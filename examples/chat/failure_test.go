@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/routertest"
+)
+
+// A faultyPresence fails to let anybody in while it is out of order. As a Presence
+// may, it has then lost who was there under the same ID.
+type faultyPresence struct {
+	pubsub.Presence
+	fails atomic.Bool
+}
+
+func (p *faultyPresence) Join(ctx context.Context, topic string, m pubsub.Member) error {
+	if p.fails.Load() {
+		p.Leave(topic, m.ID)
+		return errors.New("out of order")
+	}
+	return p.Presence.Join(ctx, topic, m)
+}
+
+// A stalledHistory answers nothing while it stalls.
+type stalledHistory struct {
+	History
+	stalls atomic.Bool
+}
+
+func (h *stalledHistory) Latest(ctx context.Context, room string) ([]Message, error) {
+	if h.stalls.Load() {
+		<-ctx.Done()
+		return nil, errors.Unavailable.Wrap(ctx.Err(), "no answer")
+	}
+	return h.History.Latest(ctx, room)
+}
+
+func (h *stalledHistory) Add(ctx context.Context, m Message) error {
+	if h.stalls.Load() {
+		<-ctx.Done()
+		return errors.Unavailable.Wrap(ctx.Err(), "no answer")
+	}
+	return h.History.Add(ctx, m)
+}
+
+func heard(c *routertest.Client, typ string) (texts []string) {
+	synctest.Wait()
+	for _, f := range c.Frames() {
+		if f.Type == typ {
+			texts = append(texts, string(f.Payload))
+		}
+	}
+	return texts
+}
+
+// Who fails to move is in neither room, hears neither, and says nothing there.
+func TestSeatThatIsLostOnTheWayIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := inMemory()
+		presence := &faultyPresence{Presence: backend.Presence}
+		backend.Presence = presence
+		s := routertest.New(t, NewChat(backend).Router)
+		ann, bob, eve := tab(s, "ann"), tab(s, "bob"), tab(s, "eve")
+		enter(t, ann, "lobby", "Ann")
+		enter(t, bob, "lobby", "Bob")
+		enter(t, eve, "garden", "Eve")
+
+		presence.fails.Store(true)
+		bob.Request("room.join", Join{Room: "garden", Name: "Bob"}).ExpectError(errors.Unavailable)
+		presence.fails.Store(false)
+
+		if got := heard(ann, "member.left"); len(got) != 1 {
+			t.Errorf("Ann is told %v of Bob's leaving", got)
+		}
+		bob.Request("chat.send", message("I am not here")).ExpectError(errors.FailedPrecondition)
+		heard(bob, "")
+		say(t, ann, "secret")
+		say(t, eve, "secret")
+		if got := heard(bob, "chat.message"); len(got) > 0 {
+			t.Errorf("in no room, Bob hears %v", got)
+		}
+		if got := names(enter(t, bob, "garden", "Bob").Members); !slices.Equal(got, []string{"Bob", "Eve"}) {
+			t.Errorf("at last %v are in the garden", got)
+		}
+	})
+}
+
+// A join that cannot be answered moves nobody.
+func TestJoinWithoutHistoryChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := inMemory()
+		history := &stalledHistory{History: backend.History}
+		backend.History = history
+		s := routertest.New(t, NewChat(backend).Router)
+		ann, bob := tab(s, "ann"), tab(s, "bob")
+		enter(t, ann, "lobby", "Ann")
+		enter(t, bob, "lobby", "Bob")
+		history.stalls.Store(true)
+		bob.Request("room.join", Join{Room: "garden", Name: "Bob"}).ExpectError(errors.Unavailable)
+		history.stalls.Store(false)
+		say(t, bob, "still here")
+		if got := heard(ann, "chat.message"); len(got) != 1 {
+			t.Errorf("Ann hears %v", got)
+		}
+	})
+}
+
+// While the backend stalls, nobody waits for all the others one after the other.
+func TestStalledBackendIsAnsweredInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := inMemory()
+		history := &stalledHistory{History: backend.History}
+		backend.History = history
+		s := routertest.New(t, NewChat(backend).Router)
+		var tabs []*routertest.Client
+		for _, name := range []string{"ann", "bob", "eve", "joe", "kim", "lee"} {
+			c := tab(s, name)
+			enter(t, c, "lobby", name)
+			tabs = append(tabs, c)
+		}
+		history.stalls.Store(true)
+		before := time.Now()
+		var asked []*routertest.Request
+		for _, c := range tabs {
+			asked = append(asked, c.Request("chat.send", message("anybody?")))
+		}
+		for _, q := range asked {
+			q.ExpectError(errors.Unavailable)
+		}
+		if took := time.Since(before); took > 2*storeTime {
+			t.Errorf("%d messages were refused after %v", len(asked), took)
+		}
+	})
+}
+
+// A tab with two names is told to others under one of them, the same each time.
+func TestTwoNamesOfOneTabDoNotAlternate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := inMemory()
+		chat := NewChat(backend)
+		s := routertest.New(t, chat.Router)
+		ann := tab(s, "ann")
+		enter(t, ann, "lobby", "Ann")
+		for conn, name := range map[string]string{"conn1": "Bob", "conn2": "Robert"} {
+			data, _ := json.Marshal(Seat{Room: "lobby", Member: Member{ID: "b", Name: name}})
+			if err := backend.Presence.Join(t.Context(), seatsTopic, pubsub.Member{ID: conn, User: "b", Data: data}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		chat.rooms.sweep(t.Context())
+		heard(ann, "")
+		for range 20 {
+			chat.rooms.sweep(t.Context())
+		}
+		if got := heard(ann, "room.state"); len(got) > 0 {
+			t.Errorf("nothing has changed, and Ann is told %v", got)
+		}
+	})
+}
