@@ -76,6 +76,17 @@ func everything(t *testing.T, server *redistest.Server) {
 	if err := leases.Close(); err != nil {
 		t.Error(err)
 	}
+	pair := limit.All(hourly(2), limit.SlidingLog{Limit: 3, Window: time.Hour})
+	requests := []limit.Request{
+		{Key: []byte("wskit:{r}:ann"), Policy: pair, Cost: 1}, {Key: []byte("wskit:{r}:bob"), Policy: pair, Cost: 1},
+	}
+	if err := s.TakeMany(t.Context(), requests, make([]limit.Decision, len(requests))); err != nil {
+		t.Error(err)
+	}
+	if err := s.Reset(t.Context(), "wskit:{r}:ann", pair); err != nil {
+		t.Error(err)
+	}
+
 	slot := limit.Slot{Key: "wskit:r:ann", ID: "1"}
 	acquire(t, s, slot, 1, time.Hour)
 	if err := s.Release(t.Context(), []limit.Slot{slot}); err != nil {
