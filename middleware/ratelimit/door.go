@@ -169,6 +169,7 @@ func NewDoor(store limit.Store, options ...DoorOptions) *Door {
 		panic(fmt.Sprintf("ratelimit: NewDoor with %d DoorOptions; put all of them in one", len(options)))
 	}
 	o = o.withDefaults()
+	mustBeNamed("NewDoor", "DoorOptions", store, o.Limiter)
 	d := &Door{
 		o:        o,
 		ip:       limit.New(store, defaultName("connections-per-ip", o.PerIP), named(o.Limiter, "/rate-ip")),
