@@ -1,5 +1,5 @@
-// Package redis keeps limits and topics on Redis, so that several processes share
-// them.
+// Package redis keeps limits, topics and presence on Redis, so that several processes
+// share them.
 //
 //	store, err := redis.Open(ctx, "redis://localhost:6379")
 //	…
@@ -64,7 +64,7 @@
 //
 // Set maxmemory, and maxmemory-policy volatile-ttl: every key expires, and this
 // gives up first what would have run out first. Of limits that is the least used.
-// Slots and presence, which live for less than a minute at a time, go early as well;
+// Slots and presence, which are kept for half a minute at a time, go early as well;
 // they are written anew within a third of their lease or TTL. Under noeviction, a
 // full server refuses new keys instead, and the limiter's failure policy decides.
 // A policy that picks by use (lru, lfu) would rather drop users who are shut out: they
