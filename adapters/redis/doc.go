@@ -50,12 +50,13 @@
 //	FixedWindow, SlidingWindow    180 per key
 //	SlidingLog                    270 per key with 5 admissions in it
 //	a slot that is held           200 alone under its key, 130 among many
-//	a member of a Presence        60 with 100 of a process in a topic, more for its Data
+//	a member of a Presence        520 alone in a topic, 50 to 90 among others of its
+//	                              process; and its Data
 //
 // A user with a bucket for each of three message types and one connection behind a
-// Door takes about 1 kB: a million of them, all busy, a gigabyte. A Broker
-// keeps nothing in Redis. No key or value holds a secret (see [limit.Key]), except
-// what an application puts into the Data of a member.
+// Door takes about 1 kB: a million of them, all busy, a gigabyte. A Broker keeps nothing
+// in Redis. No key holds a secret (see [limit.Key]); the Data of a member is the
+// application's.
 //
 // # Persistence and eviction
 //
@@ -90,8 +91,9 @@
 //
 // # Clusters
 //
-// One server makes some hundreds of thousands of decisions a second; a cluster is for
-// more than that, or for more keys than one has memory for. The keys of limits spread
+// One server makes some hundreds of thousands of decisions a second
+// (bench/RESULTS-redis.md); a cluster is for more than that, or for more keys than one
+// has memory for. The keys of limits spread
 // over its slots by themselves; what belongs to one topic is in one slot, so a topic
 // is as fast as one node. A Broker needs Redis 7, for sharded pub/sub.
 //
