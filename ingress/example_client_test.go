@@ -1,10 +1,14 @@
 package ingress_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"time"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 )
 
@@ -47,3 +51,43 @@ func ExampleFirstOf() {
 	// ip:203.0.113.9
 	// bearer:2bb80d537b1da3e38bd30361aa855686
 }
+
+// What names a client of the application's own: a secret is kept as a hash, a public
+// name as it is.
+func ExampleBySecret() {
+	device := ingress.BySecret("device", func(r *http.Request) string { return r.URL.Query().Get("device_key") })
+	app := ingress.ByName("app", func(r *http.Request) string { return r.Header.Get("X-App-Id") })
+
+	r := httptest.NewRequest("GET", "/ws?device_key=secret", nil)
+	r.Header.Set("X-App-Id", "kiosk")
+	for _, identify := range []ingress.Identifier{device, app, ingress.ByAPIKey("X-API-Key")} {
+		subject, ok := identify(r)
+		fmt.Println(subject, ok)
+	}
+	// Output:
+	// device:2bb80d537b1da3e38bd30361aa855686 true
+	// app:kiosk true
+	// : false
+}
+
+// A gate that lets in nobody while the server is being repaired. It is set as
+// router.Options{Gate: closed(true)}.
+func ExampleGate() {
+	_, err := closed(true).Enter(httptest.NewRequest("GET", "/ws", nil))
+	fmt.Println(err, errors.From(err).RetryAfter)
+	// Output: UNAVAILABLE: back in a minute 1m0s
+}
+
+type closed bool
+
+func (c closed) Enter(*http.Request) (ingress.Visit, error) {
+	if c {
+		return nil, errors.Unavailable.New("back in a minute").WithRetryAfter(time.Minute)
+	}
+	return visitor{}, nil
+}
+
+type visitor struct{}
+
+func (visitor) Identify(context.Context, *ingress.Identity) error { return nil }
+func (visitor) Leave()                                            {}

@@ -73,6 +73,8 @@
 //
 // # Operations
 //
+// What is held at a time, such as open connections, is counted by [Holds].
+//
 // Besides taking, a [Limiter] can look ([Limiter.Peek], [Limiter.Forecast]), give
 // back ([Limiter.Refund]) and forget ([Limiter.Reset]). [TakeMany] decides for
 // several keys in one round trip, and [TakeAll] charges several limiters or none

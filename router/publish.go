@@ -15,18 +15,18 @@ type Overflow uint8
 const (
 	// Disconnect closes the subscriber's connection with 4008, so that no
 	// client goes on with a gap it does not know of. The default.
-	Disconnect = Overflow(wire.Disconnect)
+	Disconnect Overflow = Overflow(wire.Disconnect)
 	// DropOldest drops the subscriber's oldest messages that were published
 	// with DropOldest or LatestOnly. If that does not make enough room, it
 	// drops the message itself.
-	DropOldest = Overflow(wire.DropOldest)
+	DropOldest Overflow = Overflow(wire.DropOldest)
 	// DropNewest drops the message for this subscriber.
-	DropNewest = Overflow(wire.DropNewest)
+	DropNewest Overflow = Overflow(wire.DropNewest)
 	// LatestOnly lets the message replace one of the same topic and type that
 	// still waits, even in a queue that is not full: for positions and gauges,
 	// of which only the last matters. With nothing to replace in a full queue,
 	// it does what DropOldest does.
-	LatestOnly = Overflow(wire.LatestOnly)
+	LatestOnly Overflow = Overflow(wire.LatestOnly)
 )
 
 // PublishOptions are what one message may have of its own.

@@ -1,6 +1,6 @@
-// Package memory keeps limits and topics in this process: a limit.Store and a
-// pubsub.Broker that need nothing besides. Several processes that have to share
-// them take another adapter; nothing else changes.
+// Package memory keeps limits, topics and presence in this process: a limit.Store, a
+// pubsub.Broker and a pubsub.Presence that need nothing besides. Several processes that
+// have to share them take another adapter; nothing else changes.
 package memory
 
 import (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -68,4 +69,16 @@ func ExampleOpenPresence() {
 		fmt.Println(m.User)
 	}
 	presence.Leave("room:a", "connection 1")
+}
+
+// Several applications share a Redis. A health check asks whether it can be written to.
+func ExampleNewPresence() {
+	client := goredis.NewClient(&goredis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
+	defer client.Close()
+	presence := redis.NewPresence(client, redis.PresenceOptions{Prefix: "shop", TTL: 10 * time.Second})
+	defer presence.Close() // takes the members of this process out, before the client is closed
+
+	if stats := presence.Stats(); stats.Failed > 0 {
+		fmt.Printf("%d writes have failed, with %d members here\n", stats.Failed, stats.Members)
+	}
 }

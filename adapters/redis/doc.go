@@ -1,5 +1,5 @@
-// Package redis keeps limits and topics on Redis, so that several processes share
-// them.
+// Package redis keeps limits, topics and presence on Redis, so that several processes
+// share them.
 //
 //	store, err := redis.Open(ctx, "redis://localhost:6379")
 //	…
@@ -38,28 +38,69 @@
 // policy's worth. Asynchronous replication is enough; waiting for replicas would
 // cost every decision a round trip to bound what a failover may admit.
 //
-// # Operating Redis for limits
+// # Memory
 //
-// A key is that of the limiter, prefix:name:part:part…, with '~' and the shape of
-// its state behind it. It holds no secret (see [limit.Key]). Its value is an
-// instant or a few numbers in decimal; it expires at the millisecond in which it
-// says no more than no key would. A user under a token bucket takes about 160 bytes
-// while something is used, and none after.
+// A limit's key is that of the limiter, prefix:name:part:part…, with '~' and the
+// shape of its state behind it; its value is an instant or a few numbers in decimal.
+// It expires at the millisecond in which it says no more than no key would, so
+// memory goes with the users who have used something lately, not with all there are.
+// Bytes of Redis 7.0, for keys of 40:
+//
+//	TokenBucket, Pacer            150 per key
+//	FixedWindow, SlidingWindow    180 per key
+//	SlidingLog                    270 per key with 5 admissions in it
+//	a slot that is held           200 alone under its key, 130 among many
+//	a member of a Presence        520 alone in a topic, 50 to 90 among others of its
+//	                              process; and its Data
+//
+// A user with a bucket for each of three message types and one connection behind a
+// Door takes about 1 kB: a million of them, all busy, a gigabyte. A Broker keeps nothing
+// in Redis. No key holds a secret (see [limit.Key]); the Data of a member is the
+// application's.
+//
+// # Persistence and eviction
 //
 // Give limits a server, or a cluster, of their own: then persistence can be off
-// (save "", appendonly no), for what is lost is one policy's worth, and
-// maxmemory-policy volatile-ttl gives up first what would have run out first. With
-// noeviction a full server refuses new keys, and the limiter's failure policy
-// decides.
+// (save "", appendonly no), for what is lost is one policy's worth.
 //
-// The rights needed are those of the script and of its commands:
+// Set maxmemory, and maxmemory-policy volatile-ttl: every key expires, and this
+// gives up first what would have run out first. Of limits that is the least used.
+// Slots and presence, which are kept for half a minute at a time, go early as well;
+// they are written anew within a third of their lease or TTL. Under noeviction, a
+// full server refuses new keys instead, and the limiter's failure policy decides.
+// A policy that picks by use (lru, lfu) would rather drop users who are shut out: they
+// are refused without asking, so their keys look idle.
+//
+// Redis disconnects a Broker that does not read what is published as fast as it
+// comes, at client-output-buffer-limit pubsub (32 MB, or 8 MB for a minute). The
+// Broker connects again and counts it in BrokerStats.Lost.
+//
+// # Rights
+//
+// What follows is all that is needed, in this order, by a [Store] with its [Leases];
+// by slots, which are those of [limit.Holds] and of a ratelimit.Door; by a [Broker]; by
+// a [Presence]; and in a cluster by all of them:
 //
 //	ACL SETUSER limits on >password ~wskit:* resetchannels -@all +evalsha +eval +get +mget +set +del +time +info
+//	ACL SETUSER limits +zadd +zrem +zcard +zcount +zscore +zrange +zremrangebyrank +pexpireat
+//	ACL SETUSER limits &wskit:* +publish +subscribe +unsubscribe +ping
+//	ACL SETUSER limits +smembers +srem +sadd +hgetall +hset +hdel +hlen +pexpire
+//	ACL SETUSER limits +cluster|slots +cluster|shards +spublish +ssubscribe +sunsubscribe
 //
-// In a cluster +cluster|slots and +cluster|shards are needed as well. In a cluster
-// a script may touch keys of one slot only: one server's calls still share their
-// round trips, each slot in a script of its own. [Store.TakeAll] needs keys of one
-// slot, and says errors.ErrUnsupported otherwise. One server makes some hundreds of
-// thousands of decisions a second; a cluster is for more than that, or for more
-// keys than one has memory for.
+// With another prefix (limit.Options, BrokerOptions, PresenceOptions), name that.
+//
+// # Clusters
+//
+// One server makes some hundreds of thousands of decisions a second
+// (bench/RESULTS-redis.md); a cluster is for more than that, or for more keys than one
+// has memory for. The keys of limits spread
+// over its slots by themselves; what belongs to one topic is in one slot, so a topic
+// is as fast as one node. A Broker needs Redis 7, for sharded pub/sub.
+//
+// A script may touch keys of one slot only. One server's calls still share their
+// round trips, each slot in a script of its own, but [Store.TakeAll] says
+// errors.ErrUnsupported unless all its keys are in one slot, and keys of a limiter are
+// not. So with a cluster, do not charge several limits together (limit.TakeAll,
+// ratelimit.NewAll): charge them one after the other, the narrowest first, or put the
+// policies of one subject into a [limit.All], which is one key.
 package redis

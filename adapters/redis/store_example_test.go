@@ -37,3 +37,20 @@ func ExampleNewStore() {
 	store := redis.NewStore(client, redis.Options{RememberFor: time.Second})
 	fmt.Println(store.Stats().Sent)
 }
+
+// One key that all share and that is asked for more often than Redis could answer:
+// each process takes 500 ahead.
+func ExampleNewLeases() {
+	store, err := redis.Open(context.Background(), "redis://localhost:6379")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	leases := redis.NewLeases(store, redis.LeaseOptions{Tokens: 500})
+	defer leases.Close() // gives back what is left; before the store is closed
+	everybody := limit.New(leases, limit.TokenBucket{Capacity: 100_000, Refill: 1_000_000, Per: time.Second},
+		limit.Options{Name: "everybody"})
+
+	d, err := everybody.Take(context.Background(), "", 1)
+	fmt.Println(d.Allowed, err)
+}

@@ -47,7 +47,8 @@ type DoorOptions struct {
 
 	// MaxPerUser, MaxPerIP and MaxTotal are how many connections may be open at a
 	// time: of one user of a tenant once it is authenticated, of one address, and in
-	// all. They count in all processes that share the store. Negative: no limit.
+	// all. They count in all processes that share the store, which has to be a
+	// [limit.Holder] unless all three are negative. Negative: no limit.
 	//
 	// Default: 10, 100 and 50,000.
 	MaxPerUser, MaxPerIP, MaxTotal int
@@ -169,6 +170,7 @@ func NewDoor(store limit.Store, options ...DoorOptions) *Door {
 		panic(fmt.Sprintf("ratelimit: NewDoor with %d DoorOptions; put all of them in one", len(options)))
 	}
 	o = o.withDefaults()
+	mustBeNamed("NewDoor", "DoorOptions", store, o.Limiter)
 	d := &Door{
 		o:        o,
 		ip:       limit.New(store, defaultName("connections-per-ip", o.PerIP), named(o.Limiter, "/rate-ip")),

@@ -2,10 +2,13 @@ package ratelimit_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 )
@@ -35,4 +38,34 @@ func ExampleNewDoor() {
 	// Output:
 	// refused by connections-per-ip for 6s
 	// 429 Retry-After: 6
+}
+
+// The door before the WebSocket handler of another library.
+func ExampleDoor_Handler() {
+	door := ratelimit.NewDoor(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), ratelimit.DoorOptions{
+		PerIP:     limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second},
+		OnRefused: func(ratelimit.DoorRefusal) {}, // nothing is logged
+	})
+	handler := door.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ann := ingress.Identity{User: "ann"} // whom the request authenticates
+		if err := ratelimit.Identify(r, ann); err != nil {
+			ingress.Refuse(w, r, err)
+			return
+		}
+		fmt.Println("upgrade, and serve until the connection ends")
+	}))
+
+	for range 2 {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/ws", nil)
+		r.Header.Set("Upgrade", "websocket")
+		handler.ServeHTTP(w, r)
+		fmt.Println(w.Code)
+	}
+	fmt.Printf("%+v\n", door.Stats())
+	// Output:
+	// upgrade, and serve until the connection ends
+	// 200
+	// 429
+	// {Entered:1 Refused:1 Open:0}
 }

@@ -24,6 +24,8 @@
 //   - [NewLimits] takes its limits from [Rules]: by tenant, message type and
 //     subject, readable from JSON, replaceable at run time.
 //   - A [limit.Pacer] holds frames back instead of rejecting them.
+//
+// Before there are frames, [NewDoor] limits who opens connections, how fast and how many.
 package ratelimit
 
 import (

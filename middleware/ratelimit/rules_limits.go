@@ -70,6 +70,7 @@ func NewLimits(store limit.Store, rules Rules, options ...LimitsOptions) (*Limit
 	default:
 		panic(fmt.Sprintf("ratelimit: NewLimits with %d LimitsOptions; put all of them in one", len(options)))
 	}
+	mustBeNamed("NewLimits", "LimitsOptions", store, o.Limiter)
 	l := &Limits{
 		frames:   gate{Options: o.Options},
 		limiter:  limit.New(store, Rate{1, 1}.policy(), o.Limiter),

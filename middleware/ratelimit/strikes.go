@@ -106,9 +106,7 @@ func (o StrikeOptions) withDefaults(store limit.Store) StrikeOptions {
 	if _, ok := store.(limit.Peeker); !ok {
 		panic("ratelimit: NewStrikes over a store that is nil or cannot Peek: whether somebody is banned has to be asked without charging")
 	}
-	if _, local := store.(limit.LocalStore); !local && o.Limiter.Name == "" {
-		panic(`ratelimit: NewStrikes over a shared store needs a name for its keys: set StrikeOptions.Limiter to limit.Options{Name: "chat"}`)
-	}
+	mustBeNamed("NewStrikes", "StrikeOptions", store, o.Limiter)
 	if o.After == 0 {
 		o.After = 50
 	}
@@ -142,6 +140,14 @@ func (o StrikeOptions) withDefaults(store limit.Store) StrikeOptions {
 		panic("ratelimit: StrikeOptions.Ban: " + err.Error())
 	}
 	return o
+}
+
+// mustBeNamed panics when a constructor lacks the name that its limiters need, with
+// the option to set.
+func mustBeNamed(constructor, options string, store limit.Store, o limit.Options) {
+	if _, local := store.(limit.LocalStore); store != nil && !local && o.Name == "" {
+		panic(fmt.Sprintf("ratelimit: %s over a shared store needs a name for its keys: set %s.Limiter to limit.Options{Name: \"chat\"}", constructor, options))
+	}
 }
 
 func (o StrikeOptions) strikePolicy() limit.Policy {

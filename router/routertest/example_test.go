@@ -67,6 +67,15 @@ func testRoomNeedsName(t *testing.T) {
 	c.Request("room.join", Join{}).ExpectError(errors.InvalidArgument)
 }
 
+// A message as a client of another make sends it.
+func testStrangeMessageIsAnswered(t *testing.T) {
+	c := routertest.New(t, newRouter()).Dial()
+	c.SendRaw(`{"type":"room.join","meta":{"correlationId":"7"},"payload":[]}`)
+	if f := routertest.ExpectFailure(c, "7"); f.Code != errors.InvalidArgument || f.Retryable {
+		t.Errorf("failed with %+v", f)
+	}
+}
+
 // Within synctest an hour takes no time, and that nothing comes can be told: when
 // everybody waits, all has come that will.
 func testOthersHearNothing(t *testing.T) {
@@ -98,6 +107,7 @@ func Example() {
 	_ = []func(*testing.T){
 		testMessagesReachTheRoom,
 		testRoomNeedsName,
+		testStrangeMessageIsAnswered,
 		testOthersHearNothing,
 		testReportTakesTooLong,
 	}

@@ -1,0 +1,117 @@
+package redis_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// documentedRights are the commands of the package comment that make a user of Redis:
+// for one server, and what a cluster needs besides.
+func documentedRights(t *testing.T) (one, cluster []any) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^//\tACL SETUSER limits (.*)$`).FindAllStringSubmatch(string(doc), -1) {
+		rights := []any{"ACL", "SETUSER", "limits"}
+		for _, r := range strings.Fields(line[1]) {
+			rights = append(rights, r)
+		}
+		if strings.Contains(line[1], "cluster") {
+			cluster = rights
+		} else {
+			one = append(one, rights)
+		}
+	}
+	if len(one) != 4 || cluster == nil {
+		t.Fatalf("doc.go tells other rights than this test expects: %q, %q", one, cluster)
+	}
+	return one, cluster
+}
+
+// A user of Redis with the documented rights can do all that the package does.
+func TestDocumentedRightsAreEnough(t *testing.T) {
+	one, cluster := documentedRights(t)
+	grant := func(s *redistest.Server, lines ...any) {
+		for _, line := range lines {
+			s.Do(line.([]any)...)
+		}
+	}
+	t.Run("one server", func(t *testing.T) {
+		s := redistest.Start(t)
+		grant(s, one...)
+		everything(t, s)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		c := redistest.StartCluster(t, 3)
+		for _, n := range c.Nodes {
+			grant(n, append(one, cluster)...)
+		}
+		everything(t, c.Nodes[0])
+	})
+}
+
+// everything uses each part of the package as the user limits.
+func everything(t *testing.T, server *redistest.Server) {
+	s, err := redis.Open(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+
+	leases := redis.NewLeases(s, redis.LeaseOptions{Tokens: 4, Hold: time.Minute})
+	for range 10 {
+		if d, err := leases.Take(t.Context(), "wskit:r:ann", hourly(100), 1); err != nil || !d.Allowed {
+			t.Errorf("leases: %+v, %v", d, err)
+		}
+	}
+	if err := leases.Close(); err != nil {
+		t.Error(err)
+	}
+	pair := limit.All(hourly(2), limit.SlidingLog{Limit: 3, Window: time.Hour})
+	requests := []limit.Request{
+		{Key: []byte("wskit:{r}:ann"), Policy: pair, Cost: 1}, {Key: []byte("wskit:{r}:bob"), Policy: pair, Cost: 1},
+	}
+	if err := s.TakeMany(t.Context(), requests, make([]limit.Decision, len(requests))); err != nil {
+		t.Error(err)
+	}
+	if err := s.Reset(t.Context(), "wskit:{r}:ann", pair); err != nil {
+		t.Error(err)
+	}
+
+	slot := limit.Slot{Key: "wskit:r:ann", ID: "1"}
+	acquire(t, s, slot, 1, time.Hour)
+	if err := s.Release(t.Context(), []limit.Slot{slot}); err != nil {
+		t.Error(err)
+	}
+
+	b := redis.NewBroker(s.Client(), redis.BrokerOptions{Timeout: patience})
+	defer b.Close()
+	in := subscribe(t, b, "room")
+	publish(t, b, "room", "hello")
+	eventually(t, "the message arrives", func() bool { return in.count("hello") == 1 })
+
+	p := redis.NewPresence(s.Client(), redis.PresenceOptions{Timeout: patience})
+	defer p.Close()
+	for _, id := range []string{"1", "2"} {
+		if err := p.Join(t.Context(), "room", pubsub.Member{ID: id, User: "ann"}); err != nil {
+			t.Error(err)
+		}
+	}
+	p.Leave("room", "1")
+	eventually(t, "one member is left", func() bool {
+		all, err := p.Members(t.Context(), "room")
+		return err == nil && len(all) == 1
+	})
+	if n := p.Stats().Failed; n != 0 {
+		t.Errorf("%d writes of the presence have failed", n)
+	}
+}
