@@ -153,7 +153,7 @@ func bytesPerKey(ctx context.Context, s *server, contender string, o settings) (
 	if _, err := decide(ctx, "first"); err != nil { // the script, the connection
 		return 0, "", err
 	}
-	before := s.figure(ctx, "memory", "used_memory_dataset:")
+	before := s.figure(ctx, "memory", "used_memory:")
 	var wait sync.WaitGroup
 	const callers = 16
 	for i := range callers {
@@ -168,5 +168,5 @@ func bytesPerKey(ctx context.Context, s *server, contender string, o settings) (
 	if err == nil && n < int64(len(keys)) {
 		err = fmt.Errorf("%d keys of %d", n, len(keys))
 	}
-	return (s.figure(ctx, "memory", "used_memory_dataset:") - before) / float64(n), "", err
+	return (s.figure(ctx, "memory", "used_memory:") - before) / float64(n), "", err
 }
