@@ -97,9 +97,12 @@ func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 		return Joined{}, errors.FailedPrecondition.Errorf("room %q is full", to.Room)
 	}
 	// Subscribing fails once the connection has ended. So either it fails here,
-	// or Leave is still to come for this connection.
-	if err := errors.Join(c.Subscribe(roomsTopic), c.Subscribe(topicOf(to.Room))); err != nil {
-		return Joined{}, err
+	// or Leave is still to come for this connection. The room comes last: nobody
+	// hears it who then does not get in.
+	for _, topic := range []string{roomsTopic, topicOf(to.Room)} {
+		if err := c.Subscribe(topic); err != nil {
+			return Joined{}, err
+		}
 	}
 	from, seated := rs.here[c.Conn()]
 	if err := rs.sit(ctx, c, to); err != nil {

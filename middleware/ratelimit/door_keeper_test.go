@@ -172,3 +172,39 @@ func TestPlaceOfAnAbandonedHandshake(t *testing.T) {
 		}
 	})
 }
+
+// Over a store that cannot charge two keys at once, such as a cluster, too, a client
+// that is refused for itself takes nothing from its neighbours.
+func TestFloodOfOneIdentityLeavesTheAddressItsRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory.NewStore(memory.Options{})
+		door := ratelimit.NewDoor(struct {
+			limit.Store
+			limit.Refunder
+		}{m, m}, ratelimit.DoorOptions{
+			PerIdentity: limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour},
+			PerIP:       limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour},
+			MaxPerIP:    -1, MaxPerUser: -1, MaxTotal: -1,
+			OnRefused: func(ratelimit.DoorRefusal) {},
+			Limiter:   limit.Options{Name: "door"},
+		})
+		entered := func(token string) (n int) {
+			for range 20 {
+				r := httptest.NewRequest("GET", "/", nil)
+				r.Header.Set("Authorization", "Bearer "+token)
+				if _, err := door.Enter(r); err == nil {
+					n++
+				}
+			}
+			return n
+		}
+		for _, token := range []string{"flood", "ann", "bob", "joe", "eve"} {
+			if n := entered(token); n != 2 {
+				t.Errorf("%s has opened %d connections, want 2", token, n)
+			}
+		}
+		if n := entered("one more"); n != 0 {
+			t.Errorf("over the rate of the address %d came in", n)
+		}
+	})
+}

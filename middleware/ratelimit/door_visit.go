@@ -135,10 +135,15 @@ func (v *visit) rates(ctx context.Context) error {
 	return v.refuse(rate(l, &answers[bound]))
 }
 
-// inTurn asks the address first: over it nothing else is charged.
+// inTurn asks the address first: over it nothing else is charged. What a client is
+// refused for itself its address gets back, or it would use up what is its neighbours'.
+// (As far as the store can: one without Refund keeps it.)
 func inTurn(ctx context.Context, asks []limit.Ask, answers []limit.Decision, limiters ...*limit.Limiter) (bound int, err error) {
 	for i, a := range asks {
 		if answers[i], err = limiters[i].TakeKey(ctx, a.Key, a.Cost); err != nil || !answers[i].Allowed {
+			for j := range i {
+				_ = limiters[j].RefundKey(ctx, asks[j].Key, answers[j])
+			}
 			return i, err
 		}
 	}
