@@ -28,7 +28,7 @@ nginx: ## install nginx, before which tests put a server, where there is none
 	@./tools/install nginx-light nginx
 
 workerd: ## install the Workers runtime that tests run
-	@cd adapters/cfdo/worker && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --silent; }
+	@cd adapters/cfdo/worker && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --loglevel=error --no-audit --no-fund >/dev/null; }
 
 unit: redis nginx workerd ## unit tests and examples under the race detector, in random order
 	$(GO) test -race -shuffle=on -p 4 ./...
