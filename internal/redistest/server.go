@@ -123,16 +123,21 @@ func (s *Server) Client() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
 }
 
-// Do runs one command and returns its answer.
+// Do runs one command and returns its answer. It asks again when the connection is
+// lost, as it is during a failover: Sentinel has a new master drop its clients.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
 	client := s.Client()
 	defer client.Close()
-	answer, err := client.Do(context.Background(), args...).Result()
-	if err != nil {
-		s.t.Fatalf("%v: %v", args, err)
+	for giveUp := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		answer, err := client.Do(context.Background(), args...).Result()
+		if err == nil {
+			return answer
+		}
+		if _, refused := errors.AsType[redis.Error](err); refused || time.Now().After(giveUp) {
+			s.t.Fatalf("%v: %v", args, err)
+		}
 	}
-	return answer
 }
 
 // Calls is how often the server has run a command since it started, from INFO
