@@ -20,6 +20,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wskit/wskit/internal/leaktest"
 	"github.com/wskit/wskit/router"
 )
 
@@ -88,7 +89,7 @@ func serveSocket(t *testing.T, opts router.Options, register func(*router.Router
 		if t.Failed() {
 			return // what is left is likely the same failure
 		}
-		if err := goroutinesLeft(before); err != nil {
+		if err := leaktest.Left(patience, before); err != nil {
 			t.Errorf("goroutines outlive the server: %v", err)
 		}
 	})
@@ -114,7 +115,7 @@ func (s *socketServer) settled() {
 	eventually(s.t, "all connections to be forgotten", func() bool {
 		return s.r.Stats().Connections == 0 && s.r.Topics() == 0
 	})
-	if err := goroutinesLeft(s.allow...); err != nil {
+	if err := leaktest.Left(patience, s.allow...); err != nil {
 		s.t.Fatalf("goroutines outlive their connections: %v", err)
 	}
 }

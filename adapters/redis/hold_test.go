@@ -310,12 +310,6 @@ func TestHoldsNeedFewRights(t *testing.T) {
 func TestHoldsBytesPerSlot(t *testing.T) {
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
-	used := func() (n int64) {
-		info, _ := server.Do("INFO", "memory").(string)
-		_, rest, _ := strings.Cut(info, "used_memory:")
-		fmt.Sscan(rest, &n)
-		return n
-	}
 	const n = 20_000
 	id := func(i int) string { return fmt.Sprintf("%026d", i) } // as long as rand.Text
 	for _, c := range []struct {
@@ -333,11 +327,11 @@ func TestHoldsBytesPerSlot(t *testing.T) {
 		for i := range n {
 			slots = append(slots, limit.Slot{Key: c.key(i), ID: id(i)})
 		}
-		before := used()
+		before := server.UsedMemory()
 		if err := s.Renew(t.Context(), slots, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if each := (used() - before) / n; each > c.most {
+		if each := (server.UsedMemory() - before) / n; each > c.most {
 			t.Errorf("%s: %d bytes for a slot, at most %d are documented", c.what, each, c.most)
 		} else {
 			t.Logf("%s: %d bytes for a slot", c.what, each)

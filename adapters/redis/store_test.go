@@ -360,12 +360,6 @@ func fewRights(t *testing.T, server *redistest.Server) {
 func TestStoreBytesPerKey(t *testing.T) {
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
-	used := func() (n int64) {
-		info, _ := server.Do("INFO", "memory").(string)
-		_, rest, _ := strings.Cut(info, "used_memory:")
-		fmt.Sscan(rest, &n)
-		return n
-	}
 	const n = 20_000
 	fill := func(from, to int) {
 		for i := from; i < to; i += 50 {
@@ -379,9 +373,9 @@ func TestStoreBytesPerKey(t *testing.T) {
 		}
 	}
 	fill(0, 50)
-	before := used()
+	before := server.UsedMemory()
 	fill(50, 50+n)
-	if each := (used() - before) / n; each > 200 {
+	if each := (server.UsedMemory() - before) / n; each > 200 {
 		t.Errorf("%d bytes for a user", each)
 	} else {
 		t.Logf("%d bytes for a user", each)

@@ -47,8 +47,10 @@ var rooms = []room{
 	{"docs", nil},
 	{"docs/plot", []string{"limit"}},
 	{"internal/house", nil},
-	{"internal/redistest", nil},
-	{"internal/workerdtest", nil},
+	{"internal/leaktest", nil},
+	{"internal/redistest", []string{"internal/transcript"}},
+	{"internal/transcript", nil},
+	{"internal/workerdtest", []string{"internal/transcript"}},
 }
 
 // roomOf finds the room of a package, by the longest folder that holds it.

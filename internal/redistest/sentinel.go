@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/wskit/wskit/internal/transcript"
+
 	"github.com/redis/go-redis/v9"
 )
 
@@ -42,7 +44,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("redis-server", conf, "--sentinel")
-	log := &output{}
+	log := &transcript.Transcript{}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

@@ -3,7 +3,6 @@
 package redistest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +12,11 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/internal/transcript"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -34,7 +34,7 @@ type Server struct {
 	args []string
 	dir  string
 	cmd  *exec.Cmd
-	log  *output
+	log  *transcript.Transcript
 }
 
 // Start starts a server with nothing in it, which is killed when the test ends.
@@ -62,7 +62,7 @@ func (s *Server) URL() string { return "redis://" + s.Addr }
 // kept on disk it finds again; by default that is nothing.
 func (s *Server) Run() {
 	s.t.Helper()
-	s.log = &output{}
+	s.log = &transcript.Transcript{}
 	s.cmd = exec.Command("redis-server", append([]string{
 		"--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--protected-mode", "no",
@@ -140,6 +140,15 @@ func (s *Server) Do(args ...any) any {
 	}
 }
 
+// UsedMemory is how many bytes the server has allocated.
+func (s *Server) UsedMemory() (n int64) {
+	s.t.Helper()
+	info, _ := s.Do("INFO", "memory").(string)
+	_, rest, _ := strings.Cut(info, "used_memory:")
+	_, _ = fmt.Sscan(rest, &n)
+	return n
+}
+
 // Calls is how often the server has run a command since it started, from INFO
 // commandstats: "evalsha", "publish".
 func (s *Server) Calls(command string) (n int64) {
@@ -169,22 +178,4 @@ func freePort(t testing.TB) string {
 			t.Fatal(err)
 		}
 	}
-}
-
-// output keeps what a process says, for the message of a failing test.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }

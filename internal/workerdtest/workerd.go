@@ -5,7 +5,6 @@ package workerdtest
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,10 +14,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/internal/transcript"
 )
 
 // patience is how long a process may take to do what it was told. It bounds a
@@ -111,7 +111,7 @@ type Server struct {
 	addr   string
 	disk   string
 	cmd    *exec.Cmd
-	log    *output
+	log    *transcript.Transcript
 }
 
 // Start starts the Worker without any state. It is killed when the test ends.
@@ -135,7 +135,7 @@ func (s *Server) Run() {
 		s.t.Fatal(err)
 	}
 	defer r.Close()
-	s.log = &output{}
+	s.log = &transcript.Transcript{}
 	s.cmd = exec.Command(s.binary, "serve", filepath.Join(Folder(s.t), "test", s.config.File), "config",
 		"--directory-path", "disk="+s.disk, "--socket-addr", "http="+s.addr, "--control-fd=3")
 	s.cmd.ExtraFiles = []*os.File{w}
@@ -237,22 +237,4 @@ func Test(t *testing.T, file string) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Logf("%s", out)
-}
-
-// output keeps what a process says, for the message of a failing test.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }
