@@ -136,6 +136,15 @@ func CheckCost(cost int64) error {
 	return errors.InvalidArgument.Errorf("limit: the cost is %d; it must be at least 1", cost)
 }
 
+// Prepare is what a store begins a decision with: it refuses what [CheckCost] and
+// [Compile] refuse, in this order, and returns the plan to decide by.
+func Prepare(policy Policy, cost int64) (*Plan, error) {
+	if err := CheckCost(cost); err != nil {
+		return nil, err
+	}
+	return Compile(policy)
+}
+
 // CheckAnswers refuses a call for several decisions that has not exactly one
 // answer to fill in for each. Stores call it too.
 func CheckAnswers(asks, answers int) error {

@@ -9,7 +9,7 @@ import (
 
 // Peek implements [limit.Peeker]. It always asks.
 func (s *Store) Peek(ctx context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan, err := check(policy, cost)
+	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
 	}
@@ -110,7 +110,7 @@ func (s *Store) TakeAll(ctx context.Context, requests []limit.Request, answers [
 // remembered to be denied, whose answers it fills in.
 func (s *Store) fill(c *call, requests []limit.Request, answers []limit.Decision) (denied int, err error) {
 	for i, r := range requests {
-		plan, err := check(r.Policy, r.Cost)
+		plan, err := limit.Prepare(r.Policy, r.Cost)
 		if err != nil {
 			return denied, err
 		}

@@ -130,7 +130,7 @@ func (s *Store) Close() error {
 
 // Take implements [limit.Store].
 func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan, err := check(policy, cost)
+	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
 	}
@@ -147,7 +147,7 @@ func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost 
 
 // TakeBytes implements [limit.BytesStore].
 func (s *Store) TakeBytes(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan, err := check(policy, cost)
+	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
 	}
@@ -182,13 +182,6 @@ func (s *Store) take(ctx context.Context, q denial.Question, key string, plan *l
 	d = a.answer
 	s.trips.Free(it)
 	return d, nil
-}
-
-func check(policy limit.Policy, cost int64) (*limit.Plan, error) {
-	if err := limit.CheckCost(cost); err != nil {
-		return nil, err
-	}
-	return limit.Compile(policy)
 }
 
 // settle learns from an answer of the Worker, whose clock counts in ticks:

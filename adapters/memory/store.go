@@ -76,7 +76,7 @@ func (*Store) LocalStore() {}
 func (s *Store) Take(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan := ready(policy, cost)
 	if plan == nil {
-		if plan, err = check(policy, cost); err != nil {
+		if plan, err = limit.Prepare(policy, cost); err != nil {
 			return d, err
 		}
 	}
@@ -88,7 +88,7 @@ func (s *Store) Take(_ context.Context, key string, policy limit.Policy, cost in
 func (s *Store) TakeBytes(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan := ready(policy, cost)
 	if plan == nil {
-		if plan, err = check(policy, cost); err != nil {
+		if plan, err = limit.Prepare(policy, cost); err != nil {
 			return d, err
 		}
 	}
@@ -97,20 +97,12 @@ func (s *Store) TakeBytes(_ context.Context, key []byte, policy limit.Policy, co
 }
 
 // ready returns a policy that is a plan already, or nil when there is something
-// to check. (It is the part of check that costs no call.)
+// to check. (It is the part of limit.Prepare that costs no call.)
 func ready(policy limit.Policy, cost int64) *limit.Plan {
 	if plan, ok := policy.(*limit.Plan); ok && cost >= 1 {
 		return plan
 	}
 	return nil
-}
-
-// check returns the plan of a policy, unless that or the cost is invalid.
-func check(policy limit.Policy, cost int64) (*limit.Plan, error) {
-	if err := limit.CheckCost(cost); err != nil {
-		return nil, err
-	}
-	return limit.Compile(policy)
 }
 
 // micros reads the clock.

@@ -17,7 +17,7 @@ var (
 
 // Peek implements [limit.Peeker].
 func (s *Store) Peek(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan, err := check(policy, cost)
+	plan, err := limit.Prepare(policy, cost)
 	if err == nil {
 		s.state.Peek(&d, s.state.Hash(key), plan, s.micros(), cost)
 	}
@@ -77,7 +77,7 @@ func (s *Store) asks(requests []limit.Request, answers []limit.Decision) (*[]lim
 	asks := asksPool.Get().(*[]limit.InProcessAsk)
 	*asks = (*asks)[:0]
 	for _, r := range requests {
-		plan, err := check(r.Policy, r.Cost)
+		plan, err := limit.Prepare(r.Policy, r.Cost)
 		if err != nil {
 			return nil, err
 		}

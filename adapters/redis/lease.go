@@ -83,7 +83,7 @@ func NewLeases(s *Store, o LeaseOptions) *Leases {
 
 // Take implements [limit.Store].
 func (l *Leases) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan, err := check(policy, cost)
+	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
 	}

@@ -11,7 +11,7 @@ import (
 
 // Peek implements [limit.Peeker]. It always asks Redis.
 func (s *Store) Peek(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
-	plan, err := check(policy, cost)
+	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return limit.Decision{}, err
 	}
@@ -172,7 +172,7 @@ func (s *Store) asks(requests []limit.Request, answers []limit.Decision) ([]ask,
 	}
 	asks := make([]ask, len(requests))
 	for i, r := range requests {
-		plan, err := check(r.Policy, r.Cost)
+		plan, err := limit.Prepare(r.Policy, r.Cost)
 		if err != nil {
 			return nil, err
 		}

@@ -105,7 +105,7 @@ func (s *Store) Close() error {
 
 // Take implements [limit.Store].
 func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan, err := check(policy, cost)
+	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
 	}
@@ -123,7 +123,7 @@ func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost 
 
 // TakeBytes implements [limit.BytesStore].
 func (s *Store) TakeBytes(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan, err := check(policy, cost)
+	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
 	}
@@ -137,13 +137,6 @@ func (s *Store) TakeBytes(ctx context.Context, key []byte, policy limit.Policy, 
 	a := ask{operation: take, key: keyOf(key, plan), plan: plan, cost: cost, question: q}
 	err = s.one(ctx, &a)
 	return a.answer, err
-}
-
-func check(policy limit.Policy, cost int64) (*limit.Plan, error) {
-	if err := limit.CheckCost(cost); err != nil {
-		return nil, err
-	}
-	return limit.Compile(policy)
 }
 
 // keyOf is the key in Redis: state of another shape is another key. No shape has
