@@ -8,6 +8,7 @@ import (
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/race"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -223,7 +224,7 @@ func TestTogetherAllocatesNothing(t *testing.T) {
 		"TakeAll":   func() { limit.TakeAll(ctx, asks, answers) }, // allowed, then denied
 		"TakeMany":  func() { limit.TakeMany(ctx, asks, answers) },
 	} {
-		if n := testing.AllocsPerRun(1000, f); n > 0.1 && !raceEnabled {
+		if n := testing.AllocsPerRun(1000, f); n > 0.1 && !race.Enabled {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

@@ -26,6 +26,7 @@ type together struct {
 type spot struct {
 	table     *table.Table
 	hash      table.Hash
+	shared    bool // hash is that of a shared state, for want of room
 	existed   bool
 	from, end int // in saved
 }
@@ -50,7 +51,6 @@ func TakeAllInProcess(asks []InProcessAsk, answers []Decision, now int64) (bound
 	if denied := w.charge(asks, answers, now); denied < 0 {
 		bound = binding(answers)
 	} else {
-		w.undo(denied)
 		bound = w.explain(asks, answers, now, denied)
 	}
 	w.locks.Unlock()
@@ -58,23 +58,59 @@ func TakeAllInProcess(asks []InProcessAsk, answers []Decision, now int64) (bound
 	return bound
 }
 
-// charge takes the asks in order until one is denied, and returns which, or -1.
-// The states before are saved.
+// find is the state of an ask whose shard is locked.
+func (p *spot) find(a InProcessAsk, now int64) table.Ref {
+	r := p.table.At(p.hash)
+	if !r.Found() && !p.shared && !p.table.Room(p.hash, now) {
+		a.State.overflowed.Add(1)
+		p.shared, p.hash = true, a.State.overflow(p.hash, a.Plan)
+		r = p.table.At(p.hash)
+	}
+	return r
+}
+
+// charge takes the asks in order until one is denied, and returns -1, or which
+// that was, when all states are again what they were.
 func (w *together) charge(asks []InProcessAsk, answers []Decision, now int64) (denied int) {
+	begins := false
 	for i, a := range asks {
 		p := &w.places[i]
-		r := p.table.At(p.hash)
-		if !r.Found() && !p.table.Room(p.hash, now) {
-			a.State.overflowed.Add(1)
-			p.hash = a.State.overflow(p.hash, a.Plan)
-			r = p.table.At(p.hash)
-		}
+		r := p.find(a, now)
 		p.existed, p.from = r.Found(), len(w.saved)
 		if p.existed {
 			w.saved = append(w.saved, stateOf(r, a.Plan)...)
+		} else if !begins {
+			begins = true
+			if denied = w.refused(asks, answers, now, i); denied >= 0 {
+				w.undo(i)
+				return denied
+			}
+			r = p.find(a, now)
 		}
 		p.end = len(w.saved)
 		step(&answers[i], p.table, r, p.hash, a.Plan, now, a.Cost, true, true)
+		if !answers[i].Allowed {
+			w.undo(i)
+			return i
+		}
+	}
+	return -1
+}
+
+// refused returns the first of the asks from the given one on that is denied
+// already now, or -1. It is asked before the state of a new key is begun, which
+// for a denial would be thrown away: somebody's flood beneath a limit that
+// others have drained must cost no memory.
+func (w *together) refused(asks []InProcessAsk, answers []Decision, now int64, from int) int {
+	for i := from; i < len(asks); i++ {
+		p := &w.places[i]
+		r := p.find(asks[i], now)
+		for _, before := range w.places[:i] {
+			if before.table == p.table && before.hash == p.hash {
+				return -1 // what is left for this one, charging tells
+			}
+		}
+		step(&answers[i], p.table, r, p.hash, asks[i].Plan, now, asks[i].Cost, false, true)
 		if !answers[i].Allowed {
 			return i
 		}
@@ -109,8 +145,8 @@ func (w *together) explain(asks []InProcessAsk, answers []Decision, now int64, d
 		if i == denied {
 			continue
 		}
-		p := w.places[i]
-		step(&answers[i], p.table, p.table.At(p.hash), p.hash, a.Plan, now, a.Cost, false, true)
+		p := &w.places[i]
+		step(&answers[i], p.table, p.find(a, now), p.hash, a.Plan, now, a.Cost, false, true)
 	}
 	bound = binding(answers)
 	for i := range answers {

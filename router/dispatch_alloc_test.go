@@ -8,6 +8,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/race"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -64,7 +65,7 @@ const (
 // What the router itself does for a frame allocates nothing. (A payload with
 // strings allocates them, for the handler may keep them.)
 func TestDispatchAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector makes pools forget, so it allocates")
 	}
 	for _, tc := range []struct {

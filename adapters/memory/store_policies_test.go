@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/internal/race"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
 )
@@ -117,6 +118,38 @@ func TestTakeAllWithoutRoom(t *testing.T) {
 	}
 	if st := s.Stats(); st.Overflowed == 0 || st.Keys > 257 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// A flood of whoever has used nothing yet, beneath a limit that others have
+// drained or of a cost that never fits, makes no state: there is none to undo.
+func TestDeniedTogetherAllocatesNothing(t *testing.T) {
+	drained := compile(t, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour})
+	for name, p := range policies {
+		s, plan := memory.NewStore(memory.Options{}), compile(t, p)
+		s.Take(ctx, "tenant", drained, 1)
+		for what, last := range map[string]limit.Request{
+			"drained":    {Key: []byte("tenant"), Policy: drained, Cost: 1},
+			"impossible": {Key: []byte("another tenant"), Policy: drained, Cost: 2},
+		} {
+			var asks []limit.Request
+			for i := range 20 {
+				asks = append(asks, limit.Request{Key: fmt.Append(nil, "user", i), Policy: plan, Cost: 1})
+			}
+			asks = append(asks, last)
+			answers := make([]limit.Decision, len(asks))
+			n := testing.AllocsPerRun(200, func() {
+				if bound, err := s.TakeAll(ctx, asks, answers); err != nil || bound != 20 || answers[0].RetryAfter != 0 {
+					t.Fatalf("%s, %s: bound %d, %v", name, what, bound, err)
+				}
+			})
+			if n != 0 && name != "many" && !race.Enabled { // whose 100 words are too many for the stack
+				t.Errorf("%s, %s: %v allocations", name, what, n)
+			}
+			if st := s.Stats(); st.Keys != 1 {
+				t.Errorf("%s, %s: %d keys, want the tenant's alone", name, what, st.Keys)
+			}
+		}
 	}
 }
 

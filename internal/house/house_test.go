@@ -48,6 +48,7 @@ var rooms = []room{
 	{"docs/plot", []string{"limit"}},
 	{"internal/house", nil},
 	{"internal/leaktest", nil},
+	{"internal/race", nil},
 	{"internal/redistest", []string{"internal/transcript"}},
 	{"internal/transcript", nil},
 	{"internal/workerdtest", []string{"internal/transcript"}},

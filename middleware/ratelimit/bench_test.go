@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/race"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 )
@@ -16,7 +17,7 @@ import (
 // allocates reports what a call allocates.
 func allocates(t *testing.T, name string, f func()) {
 	t.Helper()
-	if n := testing.AllocsPerRun(1000, f); n != 0 && !raceEnabled {
+	if n := testing.AllocsPerRun(1000, f); n != 0 && !race.Enabled {
 		t.Errorf("%s: %v allocations", name, n)
 	}
 }
