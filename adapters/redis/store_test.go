@@ -282,7 +282,7 @@ func TestStoreCombinesCalls(t *testing.T) {
 }
 
 func TestStoreSlots(t *testing.T) {
-	c := redistest.Start(t, "--cluster-enabled", "yes")
+	c := redistest.StartNode(t)
 	for _, key := range []string{"", "a", "123456789", "wskit:chat:ann~b", "{a}b", "x{a}b", "{}a", "{a", "a}{b}", "{{a}}", "ä", strings.Repeat("long", 100)} {
 		if got, want := redis.Slot(key), c.Do("CLUSTER", "KEYSLOT", key); int64(got) != want {
 			t.Errorf("slot of %q is %d, want %d", key, got, want)

@@ -23,7 +23,7 @@ func StartCluster(t testing.TB, n int) *Cluster {
 	c := &Cluster{t: t}
 	args := []string{"--cluster", "create"}
 	for range n {
-		node := Start(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t), "--cluster-node-timeout", "2000")
+		node := StartNode(t)
 		c.Nodes = append(c.Nodes, node)
 		args = append(args, node.Addr)
 	}

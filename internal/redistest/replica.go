@@ -11,10 +11,9 @@ import (
 func (c *Cluster) AddReplica(of int) *Server {
 	c.t.Helper()
 	master := c.Nodes[of]
-	bus := freePort(c.t)
-	replica := Start(c.t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000")
+	replica := StartNode(c.t)
 	host, port, _ := net.SplitHostPort(replica.Addr)
-	master.Do("CLUSTER", "MEET", host, port, bus)
+	master.Do("CLUSTER", "MEET", host, port, replica.bus)
 	id := fmt.Sprint(master.Do("CLUSTER", "MYID"))
 	Eventually(c.t, "the replica knows its master", func() bool {
 		nodes, _ := replica.Do("CLUSTER", "NODES").(string)

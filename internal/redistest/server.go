@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,6 +32,7 @@ type Server struct {
 
 	t    testing.TB
 	port string
+	bus  string // the port of the cluster's own traffic
 	args []string
 	dir  string
 	cmd  *exec.Cmd
@@ -38,9 +40,20 @@ type Server struct {
 }
 
 // Start starts a server with nothing in it, which is killed when the test ends.
-// Further arguments are those of redis-server, "--cluster-enabled", "yes". Without
+// Further arguments are those of redis-server, "--maxmemory", "1mb". Without
 // redis-server on the PATH the test is skipped, and fails in CI.
 func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return start(t, args, false)
+}
+
+// StartNode is Start for a server that is to be part of a cluster.
+func StartNode(t testing.TB) *Server {
+	t.Helper()
+	return start(t, []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, true)
+}
+
+func start(t testing.TB, args []string, node bool) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -48,11 +61,22 @@ func Start(t testing.TB, args ...string) *Server {
 		}
 		t.Skip("redis-server is not on the PATH; make redis installs it")
 	}
-	port := freePort(t)
-	s := &Server{Addr: "127.0.0.1:" + port, t: t, port: port, args: args, dir: t.TempDir()}
-	s.Run()
+	s := &Server{t: t, dir: t.TempDir()}
 	t.Cleanup(s.Kill)
-	return s
+	for range 10 {
+		s.port, s.args = freePort(t), args
+		s.Addr = "127.0.0.1:" + s.port
+		if node {
+			s.bus = freePort(t)
+			s.args = append(slices.Clone(args), "--cluster-port", s.bus)
+		}
+		if s.launch() {
+			return s
+		}
+		s.Kill() // what is left of it: another test has taken the port in the meantime
+	}
+	t.Fatal("redis-server finds no port that is free")
+	return nil
 }
 
 // URL is the server's address as clients take it.
@@ -61,6 +85,15 @@ func (s *Server) URL() string { return "redis://" + s.Addr }
 // Run starts the process again after Kill or Terminate, on the same port. What it
 // kept on disk it finds again; by default that is nothing.
 func (s *Server) Run() {
+	s.t.Helper()
+	if !s.launch() {
+		s.t.Fatalf("redis-server: somebody else has taken a port of %s:\n%s", s.Addr, s.log)
+	}
+}
+
+// launch starts the process and waits until it listens. It reports false when
+// somebody else has taken a port.
+func (s *Server) launch() bool {
 	s.t.Helper()
 	s.log = &transcript.Transcript{}
 	s.cmd = exec.Command("redis-server", append([]string{
@@ -72,18 +105,17 @@ func (s *Server) Run() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server: %v", err)
 	}
-	client := s.Client()
-	defer client.Close()
+	// What it says is asked, not the port: somebody else's server may answer there.
 	for giveUp := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		err := client.Ping(context.Background()).Err()
-		if err == nil {
-			return
+		said := s.log.String()
+		if strings.Contains(said, "Ready to accept connections") {
+			return true
 		}
-		if strings.Contains(s.log.String(), "Address already in use") {
-			s.t.Fatalf("redis-server: somebody else has taken %s", s.Addr)
+		if strings.Contains(said, "Address already in use") {
+			return false
 		}
 		if time.Now().After(giveUp) {
-			s.t.Fatalf("redis-server on %s does not answer: %v\n%s", s.Addr, err, s.log)
+			s.t.Fatalf("redis-server on %s does not start:\n%s", s.Addr, said)
 		}
 	}
 }
