@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,6 +28,9 @@ type command struct {
 	keys      []string // of the asks, each once
 	index     map[string]int
 	places    []int // of the key of each ask
+	asked     []int // the question of each ask
+	ends      []end // of each key
+	follows   []int // the next ask of the same key, or 0
 	questions []question
 	wire      []byte // the asks as the script reads them
 	args      []any
@@ -36,6 +40,9 @@ type command struct {
 	reply string
 	err   error
 }
+
+// An end is where the asks of a key begin and end.
+type end struct{ first, last int }
 
 // A question is what several asks may have in common.
 type question struct {
@@ -56,16 +63,12 @@ func (c *command) add(item *combine.Item[call], a *ask) {
 
 // encode makes the command for go-redis.
 func (c *command) encode(ctx context.Context) once {
-	c.keys, c.places, c.questions, c.wire, c.args = c.keys[:0], c.places[:0], c.questions[:0], c.wire[:0], c.args[:0]
+	c.keys, c.places, c.asked, c.ends, c.follows = c.keys[:0], c.places[:0], c.asked[:0], c.ends[:0], c.follows[:0]
+	c.questions, c.wire, c.args = c.questions[:0], c.wire[:0], c.args[:0]
 	clear(c.index)
-	same := true // every key is asked the first question, once
-	for i, a := range c.asks {
-		k, q := c.place(a), c.ask(a)
-		same = same && k == i+1 && q == 1
-		c.wire = append(c.wire, byte(k>>8), byte(k), byte(q>>8), byte(q))
-	}
-	if same {
-		c.wire = c.wire[:0]
+	for _, a := range c.asks {
+		c.place(a)
+		c.ask(a)
 	}
 	if c.whole {
 		c.args = append(c.args, "eval", script)
@@ -80,42 +83,85 @@ func (c *command) encode(ctx context.Context) once {
 	if c.injected {
 		now, more = strconv.FormatInt(c.now, 10), longer
 	}
-	mode := len(c.args) + 2
-	c.args = append(c.args, now, more, "buckets", c.wire)
-	if buckets := c.addQuestions(); c.together {
-		c.args[mode] = "all"
-	} else if !buckets {
-		c.args[mode] = ""
+	at := len(c.args) + 2
+	c.args = append(c.args, now, more, "", nil)
+	buckets := c.addQuestions()
+	switch {
+	case c.together:
+		c.args[at] = "all"
+	case buckets:
+		c.args[at] = "buckets"
 	}
+	switch {
+	case len(c.keys) == len(c.asks) && len(c.questions) == 1: // one of each key
+	case buckets && !c.together:
+		c.wireRuns()
+	default:
+		c.wireAsks()
+	}
+	c.args[at+1] = c.wire
 	return once{goredis.NewCmd(ctx, c.args...)}
 }
 
-// place finds or adds the key of an ask, and returns its number.
-func (c *command) place(a *ask) int {
-	k, ok := c.index[a.key]
-	if !ok {
-		c.keys = append(c.keys, a.key)
-		k = len(c.keys)
-		c.index[a.key] = k
+// wireAsks writes the asks in order, each with its key and its question.
+func (c *command) wireAsks() {
+	for i := range c.asks {
+		c.wire = binary.BigEndian.AppendUint16(c.wire, uint16(c.places[i]+1))
+		c.wire = binary.BigEndian.AppendUint16(c.wire, uint16(c.asked[i]+1))
 	}
-	c.places = append(c.places, k-1)
-	return k
 }
 
-// ask finds or adds the question of an ask, and returns its number.
-func (c *command) ask(a *ask) int {
+// wireRuns writes the asks of each key as runs of one question, which the script
+// answers in one step.
+func (c *command) wireRuns() {
+	for _, e := range c.ends {
+		for i, more := e.first, true; more; {
+			n := 1
+			for ; i != e.last && c.asked[c.follows[i]] == c.asked[i]; n++ {
+				i = c.follows[i]
+			}
+			c.wire = binary.BigEndian.AppendUint16(c.wire, uint16(c.asked[i]+1))
+			c.wire = binary.BigEndian.AppendUint16(c.wire, uint16(n))
+			if more = i != e.last; more {
+				c.wire = append(c.wire, 1)
+				i = c.follows[i]
+			} else {
+				c.wire = append(c.wire, 0)
+			}
+		}
+	}
+}
+
+// place finds or adds the key of the next ask.
+func (c *command) place(a *ask) {
+	i := len(c.places)
+	k, ok := c.index[a.key]
+	if ok {
+		c.follows[c.ends[k].last] = i
+		c.ends[k].last = i
+	} else {
+		k = len(c.keys)
+		c.keys = append(c.keys, a.key)
+		c.index[a.key] = k
+		c.ends = append(c.ends, end{i, i})
+	}
+	c.places = append(c.places, k)
+	c.follows = append(c.follows, 0)
+}
+
+// ask finds or adds the question of the next ask.
+func (c *command) ask(a *ask) {
 	q := question{operation: a.operation, plan: a.plan, cost: min(a.cost, maxCost)}
 	if a.operation == refund {
 		q.at = min(max(a.taken.At, 0), maxInstant)
 		q.paid = q.at + min(max(a.taken.ResetAfter.Microseconds(), 0), maxSpan)
 	}
-	for i, other := range c.questions {
-		if other == q {
-			return i + 1
-		}
+	n := slices.Index(c.questions, q)
+	if n < 0 {
+		n = len(c.questions)
+		c.questions = append(c.questions, q)
 	}
-	c.questions = append(c.questions, q)
-	return len(c.questions)
+	c.asked = append(c.asked, n)
 }
 
 // addQuestions adds the questions to the arguments, and reports whether all are to

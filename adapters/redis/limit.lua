@@ -8,8 +8,11 @@
 --          kept longer than it counts
 -- ARGV[3]  'buckets' when all asks are to take from token buckets; 'all' to charge
 --          all of the asks or none; '' for anything, each by itself
--- ARGV[4]  the asks in order, four bytes each: number of the key, of the question;
---          '' when the first question is asked of every key
+-- ARGV[4]  '' when the first question is asked of every key, once. Otherwise, for
+--          buckets, the runs of one question, key by key, five bytes each: number of
+--          the question, how often, 1 if another run of the same key follows; for
+--          anything else the asks in order, four bytes each: number of the key, of
+--          the question
 -- ARGV[5…] the questions, in doubles: operation, cost, and for a refund the instant
 --          of the charge and when it was paid off; then six numbers for each part of
 --          the policy: kind, four of its own, ceiling
@@ -19,8 +22,8 @@
 -- decided: whoever asked makes the answers from that with the same arithmetic.
 -- What was not changed is not written.
 
-local call, byte, floor, max = redis.call, string.byte, math.floor, math.max
-local doubles = struct.unpack
+local call, byte, floor, max, min = redis.call, string.byte, math.floor, math.max, math.min
+local decimal, doubles = string.format, struct.unpack -- a number given to call is written many times slower
 local longer, mode, asks = tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local now, stamp = tonumber(ARGV[1]), ARGV[1]
@@ -43,88 +46,67 @@ else
 	reply = table.concat(reply, ',')
 end
 
+local latest, text_of_latest -- states often last until the same millisecond
+
 local function keep(key, state, till)
 	if state == '' or longer == 0 and till <= now then
 		call('DEL', key)
 	elseif longer == 0 then
-		call('SET', key, state, 'PXAT', floor((till + 999) / 1000))
+		local at = floor((till + 999) / 1000)
+		if at ~= latest then
+			latest, text_of_latest = at, decimal('%d', at)
+		end
+		call('SET', key, state, 'PXAT', text_of_latest)
 	else
-		call('SET', key, state, 'PX', floor((max(0, till - now) + 999) / 1000) + longer)
+		call('SET', key, state, 'PX', decimal('%d', (max(0, till - now) + 999) / 1000 + longer))
 	end
 end
 
 if mode == 'buckets' then
 	-- The most frequent case by far: the same as below, without a table for every
-	-- state.
-	local function read(value)
-		if not value then
-			return 0, 0
-		end
-		local t = tonumber(value)
-		if t then
-			return t, 0
-		end
-		local whole, part = value:match('^(%d+) (%d+)$')
-		return tonumber(whole) or 0, tonumber(part) or 0
-	end
-
-	local function take(t, f, _, cost, _, _, _, p, q, full, horizon, ceiling)
-		local owed, healed = 0, false
-		if t >= now and not (t == now and f == 0) then
-			if t - now > horizon then
-				owed, healed = full, true
-			else
-				owed = (t - now) * q + (f < q and f or q - 1)
-			end
-		end
-		local price = cost * p
-		if cost <= ceiling and price <= full - owed then
-			owed = owed + price
-		elseif not healed then
-			return t, f, false
-		end
-		local rest = owed % q
-		return now + (owed - rest) / q, rest, true
-	end
-
-	local function write(key, t, f)
-		if f == 0 then
-			keep(key, t, t)
-		else
-			keep(key, string.format('%.0f %.0f', t, f), t + 1)
-		end
-	end
-
-	if asks == '' then
-		local _, cost, _, _, _, p, q, full, horizon, ceiling = doubles('>dddddddddd', ARGV[5])
-		for k = 1, #KEYS do
-			local t, f = read(values[k])
-			local changed
-			t, f, changed = take(t, f, 0, cost, 0, 0, 0, p, q, full, horizon, ceiling)
-			if changed then
-				write(KEYS[k], t, f)
-			end
-		end
-		return reply
-	end
-	local questions, ts, fs, dirty = {}, {}, {}, {}
-	for i = 5, #ARGV do
-		questions[i - 4] = { doubles('>dddddddddd', ARGV[i]) }
-	end
-	for i = 1, #asks, 4 do
-		local a, b, c, d = byte(asks, i, i + 3)
-		local k, question = a * 256 + b, questions[c * 256 + d]
-		local t, f = ts[k], fs[k]
+	-- state and with one step for a run of takes.
+	local keys, at, loaded, times, more = KEYS, 1, 1, 1, 0
+	local _, cost, _, _, _, p, q, full, horizon, ceiling = doubles('>dddddddddd', ARGV[5])
+	for k = 1, #keys do
+		local value = values[k]
+		local t, f, changed = tonumber(value or 0), 0, false
 		if not t then
-			t, f = read(values[k])
+			local whole, part = value:match('^(%d+) (%d+)$')
+			t, f = tonumber(whole) or 0, tonumber(part) or 0
 		end
-		local changed
-		t, f, changed = take(t, f, unpack(question))
-		ts[k], fs[k], dirty[k] = t, f, dirty[k] or changed
-	end
-	for k = 1, #KEYS do
-		if dirty[k] then
-			write(KEYS[k], ts[k], fs[k])
+		repeat
+			if asks ~= '' then
+				local a, b, c, d, e = byte(asks, at, at + 4)
+				at, times, more = at + 5, c * 256 + d, e
+				if a * 256 + b ~= loaded then
+					loaded = a * 256 + b
+					_, cost, _, _, _, p, q, full, horizon, ceiling = doubles('>dddddddddd', ARGV[4 + loaded])
+				end
+			end
+			local owed, healed = 0, false
+			if t > now or t == now and f > 0 then
+				if t - now > horizon then
+					owed, healed = full, true
+				else
+					owed = (t - now) * q + (f < q and f or q - 1)
+				end
+			end
+			local price, fit = cost * p, 0
+			if cost <= ceiling and price <= full - owed then
+				fit = times == 1 and 1 or min(times, floor((full - owed) / price))
+			end
+			if fit > 0 or healed then
+				owed = owed + fit * price
+				f = owed % q
+				t, changed = now + (owed - f) / q, true
+			end
+		until more == 0
+		if not changed then
+			-- a denial writes nothing
+		elseif f == 0 then
+			keep(keys[k], decimal('%d', t), t)
+		else
+			keep(keys[k], decimal('%d %d', t, f), t + 1)
 		end
 	end
 	return reply
@@ -133,7 +115,7 @@ end
 local TAKE, RESET, REFUND = 1, 3, 4
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
 local TOLERANCE = 60000000
-local format, gmatch, min = string.format, string.gmatch, math.min
+local gmatch = string.gmatch
 local together = mode == 'all'
 
 local questions = {}
@@ -163,6 +145,10 @@ local function parse(value, parts)
 	if value and not value:find('[^%d ]') then
 		for n in gmatch(value, '%d+') do
 			numbers[#numbers + 1] = tonumber(n)
+			if numbers[#numbers] >= 2 ^ 53 then
+				numbers = {} -- nobody's state
+				break
+			end
 		end
 	end
 	for i, part in ipairs(parts) do
@@ -186,7 +172,7 @@ local function text(states)
 	local words, last = {}, 0
 	for _, state in ipairs(states) do
 		for _, n in ipairs(state) do
-			words[#words + 1] = format('%.0f', n)
+			words[#words + 1] = decimal('%d', n)
 			if n > 0 then
 				last = #words
 			end
