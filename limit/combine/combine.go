@@ -3,10 +3,7 @@ package combine
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"sync"
-	"time"
 
 	"github.com/wskit/wskit/errors"
 )
@@ -61,12 +58,6 @@ type Item[T any] struct {
 	prev, next *Item[T]
 	trip       *trip // once it is sent
 	left       bool  // by its caller
-}
-
-// A trip is one round trip.
-type trip struct {
-	callers int // that have not left
-	cancel  context.CancelFunc
 }
 
 // New makes a combiner. send makes one round trip for a batch of at least one
@@ -136,11 +127,15 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 	c.push(it)
 	c.mu.Unlock()
 
-	select {
-	case <-it.done:
-	case <-ctx.Done():
-		if err := c.leave(it); err != nil {
-			return err
+	if ctx.Done() == nil { // costs less than a select
+		<-it.done
+	} else {
+		select {
+		case <-it.done:
+		case <-ctx.Done():
+			if err := c.leave(it); err != nil {
+				return err
+			}
 		}
 	}
 	err := it.Err
@@ -177,11 +172,10 @@ func (c *Combiner[T]) alone(it *Item[T]) error {
 // before.
 func (c *Combiner[T]) leave(it *Item[T]) error {
 	c.mu.Lock()
-	select {
-	case <-it.done:
+	if it.trip != nil && it.trip.over {
 		c.mu.Unlock()
+		<-it.done
 		return nil
-	default:
 	}
 	if it.trip == nil {
 		c.remove(it)
@@ -200,89 +194,6 @@ func (c *Combiner[T]) leave(it *Item[T]) error {
 
 func notSent(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
-}
-
-// run makes round trips until nobody waits.
-func (c *Combiner[T]) run() {
-	batch := make([]*Item[T], 0, 4)
-	for {
-		var t *trip
-		var ctx context.Context
-		c.mu.Lock()
-		if batch, t, ctx = c.board(batch[:0]); len(batch) == 0 {
-			c.trips--
-			c.mu.Unlock()
-			return
-		}
-		c.mu.Unlock()
-
-		c.try(ctx, batch)
-
-		t.cancel()
-		c.mu.Lock()
-		for i, it := range batch {
-			if batch[i] = nil; it.left {
-				it.left = false
-				c.Free(it)
-				continue
-			}
-			it.done <- struct{}{}
-		}
-		c.mu.Unlock()
-		runtime.Gosched() // those who were answered may have more to ask: let them come along
-	}
-}
-
-// try sends a batch, and answers for a send that panics.
-func (c *Combiner[T]) try(ctx context.Context, batch []*Item[T]) {
-	defer func() {
-		if p := recover(); p != nil {
-			err := fmt.Errorf("combine: the round trip panicked: %v\n%s", p, debug.Stack())
-			for _, it := range batch {
-				if it.Err == nil {
-					it.Err = err
-				}
-			}
-		}
-	}()
-	c.send(ctx, batch)
-}
-
-// board takes those that have waited longest, and makes the context of their
-// trip. Who is about to leave stays behind.
-func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Context) {
-	if c.first == nil {
-		return batch, nil, nil
-	}
-	t := &trip{cancel: func() {}}
-	var latest time.Time
-	bounded := true // by the deadlines of all
-	next := c.first
-	for next != nil && len(batch) < c.options.Batch {
-		it := next
-		if next = it.next; it.ctx.Err() != nil {
-			continue
-		}
-		c.remove(it)
-		it.trip = t
-		deadline, ok := it.ctx.Deadline()
-		if bounded = bounded && ok; deadline.After(latest) {
-			latest = deadline
-		}
-		batch = append(batch, it)
-	}
-	t.callers = len(batch)
-	var ctx context.Context
-	switch {
-	case len(batch) == 0:
-	case len(batch) == 1: // on its own: no other context is needed
-		ctx = batch[0].ctx
-	case bounded:
-		ctx, t.cancel = context.WithDeadline(context.Background(), latest)
-	default:
-		ctx, t.cancel = context.WithCancel(context.Background())
-	}
-	return batch, t, ctx
 }
 
 func (c *Combiner[T]) push(it *Item[T]) {

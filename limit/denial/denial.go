@@ -118,6 +118,9 @@ const (
 // denies answers from the entry of the key, if it still denies the cost.
 func (q *Question) denies(d *limit.Decision, cost int64) bool {
 	m := q.memory
+	if m.table.Len() == 0 {
+		return false
+	}
 	r := m.table.Lock(q.hash)
 	defer r.Unlock()
 	words := r.Words()
@@ -149,7 +152,7 @@ func (q *Question) denies(d *limit.Decision, cost int64) bool {
 //
 // An answer that another one has overtaken, or Forget, is not learned.
 func (q Question) Learn(d *limit.Decision, state []int64) {
-	if q.memory == nil {
+	if q.memory == nil || d.Allowed && q.memory.table.Len() == 0 {
 		return
 	}
 	m, now := q.memory, q.memory.now()
