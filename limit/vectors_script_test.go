@@ -3,31 +3,33 @@ package limit_test
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/wskit/wskit/internal/vectors"
 )
 
 // vectorQuestions are the timelines without their answers, except that some
 // questions depend on the answers before them.
-func vectorQuestions(t *testing.T) map[string][]vectorTimeline {
-	bucket := func(name string, c, r, per int64) vectorPolicy {
-		return vectorPolicy{Kind: "token_bucket", Name: name, Capacity: c, Refill: r, Per: per}
+func vectorQuestions(t *testing.T) map[string][]vectors.Timeline {
+	bucket := func(name string, c, r, per int64) vectors.Policy {
+		return vectors.Policy{Kind: "token_bucket", Name: name, Capacity: c, Refill: r, Per: per}
 	}
-	fixed := func(name string, n, w int64) vectorPolicy {
-		return vectorPolicy{Kind: "fixed_window", Name: name, Limit: n, Window: w}
+	fixed := func(name string, n, w int64) vectors.Policy {
+		return vectors.Policy{Kind: "fixed_window", Name: name, Limit: n, Window: w}
 	}
-	sliding := func(name string, n, w int64, buckets int) vectorPolicy {
-		return vectorPolicy{Kind: "sliding_window", Name: name, Limit: n, Window: w, Buckets: buckets}
+	sliding := func(name string, n, w int64, buckets int) vectors.Policy {
+		return vectors.Policy{Kind: "sliding_window", Name: name, Limit: n, Window: w, Buckets: buckets}
 	}
-	log := func(name string, n, w int64) vectorPolicy {
-		return vectorPolicy{Kind: "sliding_log", Name: name, Limit: n, Window: w}
+	log := func(name string, n, w int64) vectors.Policy {
+		return vectors.Policy{Kind: "sliding_log", Name: name, Limit: n, Window: w}
 	}
-	pacer := func(name string, b, r, per, wait int64) vectorPolicy {
-		return vectorPolicy{Kind: "pacer", Name: name, Burst: b, Refill: r, Per: per, MaxWait: wait}
+	pacer := func(name string, b, r, per, wait int64) vectors.Policy {
+		return vectors.Policy{Kind: "pacer", Name: name, Burst: b, Refill: r, Per: per, MaxWait: wait}
 	}
-	all := func(name string, parts ...vectorPolicy) vectorPolicy {
-		return vectorPolicy{Kind: "all", Name: name, Parts: parts}
+	all := func(name string, parts ...vectors.Policy) vectors.Policy {
+		return vectors.Policy{Kind: "all", Name: name, Parts: parts}
 	}
 	const s, most = 1_000_000, int64(1) << 51
-	return map[string][]vectorTimeline{
+	return map[string][]vectors.Timeline{
 		"vectors_token_bucket.json": {
 			script(t, bucket("10 per second", 10, 10, s)), script(t, bucket("7 per 3 s", 4, 7, 3*s)),
 			script(t, bucket("100,000 per second", 200, 100_000, s)), script(t, bucket("coprime with the clock", 5, 999_983, s)),
@@ -60,20 +62,20 @@ func vectorQuestions(t *testing.T) map[string][]vectorTimeline {
 // script asks everything of a policy: a burst, the exact wait, what is
 // impossible, clocks that go back, refunds; and if there are more policies, the
 // same while they change. Then it goes on at random.
-func script(t *testing.T, policies ...vectorPolicy) vectorTimeline {
-	l := vectorTimeline{Name: policies[0].Name, Policies: policies}
+func script(t *testing.T, policies ...vectors.Policy) vectors.Timeline {
+	l := vectors.Timeline{Name: policies[0].Name, Policies: policies}
 	now := int64(1_795_219_200_000_007)
-	plan := compile(t, policies[0].policy())
+	plan := compile(t, policies[0].Policy())
 	ceiling, policy := plan.Ceiling(), 0
 	advance := func(by int64) { now = min(max(now+by, 0), 1<<52-1) }
-	ask := func(op string, cost int64) *vectorDecision {
-		l.Steps = append(l.Steps, vectorStep{Op: op, Now: now, Policy: policy, Cost: cost})
-		l.answer(t)
+	ask := func(op string, cost int64) *vectors.Decision {
+		l.Steps = append(l.Steps, vectors.Step{Op: op, Now: now, Policy: policy, Cost: cost})
+		answer(t, &l)
 		return l.Steps[len(l.Steps)-1].Decision
 	}
-	refund := func(d *vectorDecision) {
-		l.Steps = append(l.Steps, vectorStep{Op: "refund", Now: now, Policy: policy, Taken: &vectorTaken{d.Charged, d.At, d.ResetAfter}})
-		l.answer(t)
+	refund := func(d *vectors.Decision) {
+		l.Steps = append(l.Steps, vectors.Step{Op: "refund", Now: now, Policy: policy, Taken: &vectors.Taken{Charged: d.Charged, At: d.At, ResetAfter: d.ResetAfter}})
+		answer(t, &l)
 	}
 	half := max(1, ceiling/2)
 	first := ask("take", 1)
@@ -108,7 +110,7 @@ func script(t *testing.T, policies ...vectorPolicy) vectorTimeline {
 	refund(full)
 	advance(full.ResetAfter + 60_000_001)
 	ask("take", half)
-	l.Steps = append(l.Steps, vectorStep{Op: "reset", Now: now, Policy: policy})
+	l.Steps = append(l.Steps, vectors.Step{Op: "reset", Now: now, Policy: policy})
 	ask("take", 1)
 
 	rng := rand.New(rand.NewPCG(uint64(len(policies)), uint64(ceiling)))
@@ -139,15 +141,15 @@ func script(t *testing.T, policies ...vectorPolicy) vectorTimeline {
 }
 
 // several takes of several subjects at once.
-func several(t *testing.T, policies ...vectorPolicy) vectorTimeline {
-	l := vectorTimeline{Name: "several subjects", Policies: policies}
+func several(t *testing.T, policies ...vectors.Policy) vectors.Timeline {
+	l := vectors.Timeline{Name: "several subjects", Policies: policies}
 	now := int64(1_795_219_200_000_007)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 40 {
-		step := vectorStep{Op: []string{"take_many", "take_all"}[rng.IntN(2)], Now: now}
+		step := vectors.Step{Op: []string{"take_many", "take_all"}[rng.IntN(2)], Now: now}
 		for i := range 1 + rng.IntN(4) {
 			policy := rng.IntN(len(policies))
-			step.Asks = append(step.Asks, vectorAsk{Key: string(rune('a'+i%3)) + policies[policy].Name, Policy: policy, Cost: 1 + rng.Int64N(3)})
+			step.Asks = append(step.Asks, vectors.Ask{Key: string(rune('a'+i%3)) + policies[policy].Name, Policy: policy, Cost: 1 + rng.Int64N(3)})
 		}
 		if rng.IntN(12) == 0 {
 			step.Asks[0].Cost = 100 // impossible
@@ -155,6 +157,6 @@ func several(t *testing.T, policies ...vectorPolicy) vectorTimeline {
 		l.Steps = append(l.Steps, step)
 		now += rng.Int64N(900_000) - 50_000
 	}
-	l.answer(t)
+	answer(t, &l)
 	return l
 }

@@ -51,6 +51,7 @@ var rooms = []room{
 	{"internal/race", nil},
 	{"internal/redistest", []string{"internal/transcript"}},
 	{"internal/transcript", nil},
+	{"internal/vectors", []string{"limit"}},
 	{"internal/workerdtest", []string{"internal/transcript"}},
 }
 
