@@ -125,6 +125,9 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 	} else {
 		wire.Forget(ws)
 	}
+	if c.stream.Socket() && !r.watchdog.sockets.Load() {
+		r.watchdog.sockets.Store(true)
+	}
 	c.stream.Out.Configure(r.opts.Limits.MaxQueued, r.opts.Liveness.WriteTimeout, owner{c})
 	c.message.Store(int64(c.opened))
 	return c, nil

@@ -321,6 +321,17 @@ func (s *Stream) closeSocket() {
 	_ = s.Conn.Close()
 }
 
+// Socket reports whether the connection is one of the operating system's, encrypted
+// or not, and not a pipe within the process.
+func (s *Stream) Socket() bool {
+	nc := s.Conn
+	if t, ok := nc.(*tls.Conn); ok {
+		nc = t.NetConn()
+	}
+	_, ok := nc.(syscall.Conn)
+	return ok
+}
+
 // IsTimeout reports whether a read ended because its deadline passed.
 func IsTimeout(err error) bool {
 	var ne net.Error
