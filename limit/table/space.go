@@ -1,7 +1,6 @@
 package table
 
 import (
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 )
@@ -9,32 +8,28 @@ import (
 // A Space is what several tables share: the hash, so that a key is hashed once
 // whichever of them it belongs to, and one bound on their entries together.
 type Space struct {
-	seedA, seedB maphash.Seed
-	max          int64
-	used         atomic.Int64
-	elsewhere    atomic.Uint64 // the next shard to be relieved when there is no room
-	mu           sync.Mutex
-	tables       atomic.Pointer[[]*Table]
+	secrets   secrets
+	max       int64
+	used      atomic.Int64
+	elsewhere atomic.Uint64 // the next shard to be relieved when there is no room
+	mu        sync.Mutex
+	tables    atomic.Pointer[[]*Table]
 }
 
 // NewSpace makes a space with room for max entries of two words. An entry of
 // more words counts for as many of those as it takes the room of.
 func NewSpace(max int) *Space {
-	return &Space{seedA: maphash.MakeSeed(), seedB: maphash.MakeSeed(), max: int64(max)}
+	return &Space{secrets: newSecrets(), max: int64(max)}
 }
 
 // weight is what words count for.
 func weight(words int) int64 { return int64(words+3) / 4 }
 
 // Hash returns the hash of a key in every table of the space.
-func (s *Space) Hash(key string) Hash {
-	return Hash{maphash.String(s.seedA, key), maphash.String(s.seedB, key)}
-}
+func (s *Space) Hash(key string) Hash { return s.secrets.hashString(key) }
 
 // HashBytes returns the hash of a key in a buffer: that of the same string.
-func (s *Space) HashBytes(key []byte) Hash {
-	return Hash{maphash.Bytes(s.seedA, key), maphash.Bytes(s.seedB, key)}
-}
+func (s *Space) HashBytes(key []byte) Hash { return s.secrets.hash(key) }
 
 // Used is the room that is taken, in entries of two words.
 func (s *Space) Used() int { return int(s.used.Load()) }
