@@ -76,16 +76,16 @@ func (w *together) charge(asks []InProcessAsk, answers []Decision, now int64) (d
 	for i, a := range asks {
 		p := &w.places[i]
 		r := p.find(a, now)
-		p.existed, p.from = r.Found(), len(w.saved)
-		if p.existed {
-			w.saved = append(w.saved, stateOf(r, a.Plan)...)
-		} else if !begins {
+		if !r.Found() && !begins {
 			begins = true
 			if denied = w.refused(asks, answers, now, i); denied >= 0 {
 				w.undo(i)
 				return denied
 			}
-			r = p.find(a, now)
+			r = p.find(a, now) // a shared state, if others have taken the room by now
+		}
+		if p.existed, p.from = r.Found(), len(w.saved); p.existed {
+			w.saved = append(w.saved, stateOf(r, a.Plan)...)
 		}
 		p.end = len(w.saved)
 		step(&answers[i], p.table, r, p.hash, a.Plan, now, a.Cost, true, true)

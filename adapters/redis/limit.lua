@@ -58,7 +58,7 @@ local function keep(key, state, till)
 		end
 		call('SET', key, state, 'PXAT', text_of_latest)
 	else
-		call('SET', key, state, 'PX', decimal('%d', (max(0, till - now) + 999) / 1000 + longer))
+		call('SET', key, state, 'PX', decimal('%d', floor((max(0, till - now) + 999) / 1000) + longer))
 	end
 end
 
@@ -73,6 +73,9 @@ if mode == 'buckets' then
 		if not t then
 			local whole, part = value:match('^(%d+) (%d+)$')
 			t, f = tonumber(whole) or 0, tonumber(part) or 0
+		end
+		if t >= 2 ^ 53 or f >= 2 ^ 53 then
+			t, f = 0, 0 -- nobody's state
 		end
 		repeat
 			if asks ~= '' then

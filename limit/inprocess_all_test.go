@@ -1,0 +1,75 @@
+package limit
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// While a full store gains and loses room for one key, what is denied together
+// leaves the states alone that keys without room share.
+func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
+	compile := func(p Policy) *Plan {
+		plan, err := Compile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	user := compile(TokenBucket{Capacity: 1_000_000, Refill: 1, Per: time.Minute})
+	tenant := compile(TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour})
+	const now, keys = int64(1e15), 8
+	s := NewInProcess(InProcessOptions{MaxKeys: keys, Shards: 64})
+	var d Decision
+	for i := range keys {
+		s.Take(&d, s.Hash(fmt.Sprint("fill", i)), user, now, 1)
+	}
+	ann, acme, other := s.Hash("ann"), s.Hash("acme"), s.Hash("other")
+	s.Take(&d, ann, user, now, 500_000)
+	s.Take(&d, acme, tenant, now, 1) // drained
+	s.Take(&d, other, user, now, 1)
+	if _, _, shared := s.Figures(); shared != 3 {
+		t.Fatalf("%d decisions on shared states, want 3", shared)
+	}
+	for i := range 4 { // room for the states that are shared, and for one key
+		s.Reset(s.Hash(fmt.Sprint("fill", i)), user)
+	}
+	used := func() int64 {
+		r := s.buckets.Lock(s.overflow(ann.With(user.salt), user))
+		defer r.Unlock()
+		if !r.Found() {
+			return 0
+		}
+		units, _ := user.bucket.owed(r.State()[0], r.State()[1], now)
+		return units / user.bucket.p
+	}
+
+	var stop atomic.Bool
+	var toggling sync.WaitGroup
+	toggling.Go(func() {
+		var d Decision
+		for n := 0; !stop.Load(); n++ {
+			s.Take(&d, other, user, now, 1)
+			for range n % 1000 {
+				_ = s.space.Used()
+			}
+			s.Reset(other, user)
+		}
+	})
+	defer toggling.Wait()
+	defer stop.Store(true)
+	answers := make([]Decision, 2)
+	for round := range 50_000 {
+		before := used()
+		TakeAllInProcess([]InProcessAsk{{s, ann, user, 1}, {s, acme, tenant, 1}}, answers, now)
+		if answers[0].Allowed {
+			s.Reset(ann, user)
+			s.Reset(acme, tenant)
+		}
+		if after := used(); after < before {
+			t.Fatalf("round %d: %d of the shared state were used, and now %d", round, before, after)
+		}
+	}
+}
