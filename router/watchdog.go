@@ -10,6 +10,9 @@ import (
 // second time and detaches it.
 const watchdogTick = 2 * time.Millisecond
 
+// timedTicks is for how many ticks a timer takes the place of a nap that was late.
+const timedTicks = 64
+
 // watchdog looks after the connections that have messages in hand. It detaches a
 // handler that it finds running twice, and sends what has been queued in the course
 // of a long batch, so that no answer waits for another message's middleware or
@@ -19,7 +22,8 @@ type watchdog struct {
 	next    atomic.Uint32
 	running atomic.Bool
 	sockets atomic.Bool     // there have been connections that the kernel keeps
-	nap     nap             // of run
+	nap     nap             // of run, as is timed
+	timed   int             // how many ticks are still to be those of a timer
 	stop    <-chan struct{} // closed when the router has been shut down
 }
 
@@ -69,14 +73,24 @@ func (w *watchdog) run() {
 // pause sleeps for a tick. It reports false when the router has been shut down.
 func (w *watchdog) pause() bool {
 	// Among pipes, as tests have them, time may be that of a testing/synctest bubble.
-	if w.sockets.Load() && w.nap.sleep(watchdogTick) {
-		select {
-		case <-w.stop:
-			return false
-		default:
-			return true
+	if w.sockets.Load() && w.timed == 0 {
+		start := time.Now()
+		if w.nap.sleep(watchdogTick) {
+			// The runtime sees to its timers between any two goroutines, and to
+			// descriptors when it has nothing else to run. Where that is rare, no
+			// wait for the network is made dearer by a timer.
+			if time.Since(start) > 2*watchdogTick {
+				w.timed = timedTicks
+			}
+			select {
+			case <-w.stop:
+				return false
+			default:
+				return true
+			}
 		}
 	}
+	w.timed = max(0, w.timed-1)
 	select {
 	case <-w.stop:
 		return false
