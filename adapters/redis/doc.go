@@ -7,7 +7,7 @@
 //	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second},
 //		limit.Options{Name: "messages"})
 //
-// Redis 6.2 or later, or what speaks its protocol and runs Lua: alone, with
+// Redis 6.2 or later on a 64-bit machine, or what speaks its protocol and runs Lua: alone, with
 // Sentinels, as a cluster, or several servers under a Ring of go-redis.
 //
 // # A decision
