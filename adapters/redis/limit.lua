@@ -117,7 +117,7 @@ end
 
 local TAKE, RESET, REFUND = 1, 3, 4
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
-local TOLERANCE = 60000000
+local TOLERANCE, MAX_LOG = 60000000, 1000
 local gmatch = string.gmatch
 local together = mode == 'all'
 
@@ -160,6 +160,9 @@ local function parse(value, parts)
 			size = part.b + 2
 		elseif part.k == LOG then
 			size = 1 + 2 * (numbers[at] or 0)
+			if size > 1 + 2 * MAX_LOG then
+				return parse(nil, parts) -- nobody's state, either
+			end
 		end
 		local state = {}
 		for j = 1, size do

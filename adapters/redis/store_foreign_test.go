@@ -27,7 +27,7 @@ func TestStoreForeignStates(t *testing.T) {
 		s := redis.NewStore(client, redis.Options{Now: func() int64 { return now }, RememberedKeys: -1})
 		for i, foreign := range []string{
 			"", "nothing of ours", "-1", "9007199254740992", "9007199254740992 1", "1 9007199254740992",
-			"99999999999999999999999999", "1e18", "inf", "\x00\xff",
+			"99999999999999999999999999", "1000000000000 1", "1001", "1e18", "inf", "\x00\xff",
 		} {
 			key := fmt.Sprint(kind, i)
 			if err := client.Set(t.Context(), key+"~"+plan.Shape(), foreign, 0).Err(); err != nil {
