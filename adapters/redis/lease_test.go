@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -146,29 +144,12 @@ func TestLeasesOfManyProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	p := leasePolicy
 	begin, _ := server.Do("TIME").([]any)
-	var wait sync.WaitGroup
-	var total atomic.Int64
-	for range leaseProcesses {
-		wait.Go(func() {
-			cmd := exec.Command(os.Args[0], "-test.run=^TestLeaseProcess$", "-test.v")
-			cmd.Env = append(os.Environ(), "WSKIT_LEASES="+server.Addr)
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Errorf("%v\n%s", err, out)
-				return
-			}
-			_, figure, _ := strings.Cut(string(out), "admitted:")
-			var n int64
-			fmt.Sscan(figure, &n)
-			total.Add(n)
-		})
-	}
-	wait.Wait()
+	got := admittedByProcesses(t, leaseProcesses, 1, "TestLeaseProcess", "WSKIT_LEASES="+server.Addr)[0]
 	end, _ := server.Do("TIME").([]any)
 	span := time.Duration(instant(end)-instant(begin)) * time.Microsecond
 	ahead := min(leaseProcesses*leaseTokens, int64(leaseHold*time.Duration(p.Refill)/p.Per)+1)
 	most := p.Capacity + int64(span*time.Duration(p.Refill)/p.Per) + 1 + ahead
-	if got := total.Load(); got > most || got < p.Capacity/2 {
+	if got > most || got < p.Capacity/2 {
 		t.Errorf("%d were admitted in %v, at most %d may be", got, span, most)
 	}
 }

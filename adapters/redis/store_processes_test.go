@@ -27,31 +27,44 @@ const (
 // together exactly what one would be under a clock that stands still.
 func TestStoreManyProcesses(t *testing.T) {
 	server := redistest.Start(t)
+	for k, got := range admittedByProcesses(t, processes, processKeys, "TestStoreProcess", "WSKIT_REDIS="+server.Addr) {
+		if got != processCapacity {
+			t.Errorf("key %d: %d admitted of %d", k, got, processCapacity)
+		}
+	}
+}
+
+// admittedByProcesses has a test of this program run by n processes at the same
+// time, and adds up what each says of each key behind "admitted:".
+func admittedByProcesses(t *testing.T, n, keys int, test, env string) []int64 {
+	t.Helper()
+	var mu sync.Mutex
+	totals := make([]int64, keys)
 	var wait sync.WaitGroup
-	var totals [processKeys]atomic.Int64
-	for range processes {
+	for range n {
 		wait.Go(func() {
-			cmd := exec.Command(os.Args[0], "-test.run=^TestStoreProcess$", "-test.v")
-			cmd.Env = append(os.Environ(), "WSKIT_REDIS="+server.Addr)
+			cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
+			cmd.Env = append(os.Environ(), env)
 			out, err := cmd.CombinedOutput()
-			if err != nil {
+			_, figures, _ := strings.Cut(string(out), "admitted:")
+			words := strings.Fields(figures)
+			if err != nil || len(words) < keys {
 				t.Errorf("%v\n%s", err, out)
 				return
 			}
-			_, figures, _ := strings.Cut(string(out), "admitted:")
+			mu.Lock()
+			defer mu.Unlock()
 			for k := range totals {
-				var n int64
-				fmt.Sscan(strings.Fields(figures)[k], &n)
-				totals[k].Add(n)
+				var admitted int64
+				if _, err := fmt.Sscan(words[k], &admitted); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+				totals[k] += admitted
 			}
 		})
 	}
 	wait.Wait()
-	for k := range totals {
-		if got := totals[k].Load(); got != processCapacity {
-			t.Errorf("key %d: %d admitted of %d", k, got, processCapacity)
-		}
-	}
+	return totals
 }
 
 // TestStoreProcess is one of the processes.

@@ -35,6 +35,14 @@ type stalledHistory struct {
 	stalls atomic.Bool
 }
 
+// withStalledHistory serves a chat whose history can be made to stall.
+func withStalledHistory(t *testing.T) (*routertest.Server, *stalledHistory) {
+	backend := inMemory()
+	history := &stalledHistory{History: backend.History}
+	backend.History = history
+	return routertest.New(t, NewChat(backend).Router), history
+}
+
 func (h *stalledHistory) Latest(ctx context.Context, room string) ([]Message, error) {
 	if h.stalls.Load() {
 		<-ctx.Done()
@@ -96,10 +104,7 @@ func TestSeatThatIsLostOnTheWayIsGone(t *testing.T) {
 // A join that cannot be answered moves nobody.
 func TestJoinWithoutHistoryChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend := inMemory()
-		history := &stalledHistory{History: backend.History}
-		backend.History = history
-		s := routertest.New(t, NewChat(backend).Router)
+		s, history := withStalledHistory(t)
 		ann, bob := tab(s, "ann"), tab(s, "bob")
 		enter(t, ann, "lobby", "Ann")
 		enter(t, bob, "lobby", "Bob")
@@ -116,10 +121,7 @@ func TestJoinWithoutHistoryChangesNothing(t *testing.T) {
 // While the backend stalls, nobody waits for all the others one after the other.
 func TestStalledBackendIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend := inMemory()
-		history := &stalledHistory{History: backend.History}
-		backend.History = history
-		s := routertest.New(t, NewChat(backend).Router)
+		s, history := withStalledHistory(t)
 		var tabs []*routertest.Client
 		for _, name := range []string{"ann", "bob", "eve", "joe", "kim", "lee"} {
 			c := tab(s, name)
