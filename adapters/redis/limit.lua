@@ -67,15 +67,19 @@ if mode == 'buckets' then
 	-- state and with one step for a run of takes.
 	local keys, at, loaded, times, more = KEYS, 1, 1, 1, 0
 	local _, cost, _, _, _, p, q, full, horizon, ceiling = doubles('>dddddddddd', ARGV[5])
+	local text_t, text_f, text
 	for k = 1, #keys do
 		local value = values[k]
-		local t, f, changed = tonumber(value or 0), 0, false
-		if not t then
-			local whole, part = value:match('^(%d+) (%d+)$')
-			t, f = tonumber(whole) or 0, tonumber(part) or 0
-		end
-		if t >= 2 ^ 53 or f >= 2 ^ 53 then
-			t, f = 0, 0 -- nobody's state
+		local t, f, changed = 0, 0, false
+		if value then
+			t = tonumber(value)
+			if not t then
+				local whole, part = value:match('^(%d+) (%d+)$')
+				t, f = tonumber(whole) or 0, tonumber(part) or 0
+			end
+			if t >= 2 ^ 53 or f >= 2 ^ 53 then
+				t, f = 0, 0 -- nobody's state
+			end
 		end
 		repeat
 			if asks ~= '' then
@@ -104,12 +108,11 @@ if mode == 'buckets' then
 				t, changed = now + (owed - f) / q, true
 			end
 		until more == 0
-		if not changed then
-			-- a denial writes nothing
-		elseif f == 0 then
-			keep(keys[k], decimal('%d', t), t)
-		else
-			keep(keys[k], decimal('%d %d', t, f), t + 1)
+		if changed then -- a denial writes nothing
+			if t ~= text_t or f ~= text_f then -- all that were full are alike now
+				text_t, text_f, text = t, f, f == 0 and decimal('%d', t) or decimal('%d %d', t, f)
+			end
+			keep(keys[k], text, f == 0 and t or t + 1)
 		end
 	end
 	return reply

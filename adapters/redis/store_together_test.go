@@ -83,3 +83,26 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 		}
 	})
 }
+
+// Several keys in one script may differ by less than a microsecond of refill.
+func TestStoreKeepsWhatIsLessThanAnInstant(t *testing.T) {
+	plan, err := limit.Compile(limit.TokenBucket{Capacity: 20, Refill: 7000, Per: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := redis.NewStore(storeClient(t, redistest.Start(t).Addr), redis.Options{Now: func() int64 { return 1_795_219_200_000_007 }})
+	costs := []int64{1, 2, 2, 8, 9, 14, 7}
+	requests, answers := make([]limit.Request, len(costs)), make([]limit.Decision, len(costs))
+	for i, cost := range costs {
+		requests[i] = limit.Request{Key: []byte{'a' + byte(i)}, Policy: plan, Cost: cost}
+	}
+	if err := s.TakeMany(t.Context(), requests, answers); err != nil {
+		t.Fatal(err)
+	}
+	for i, cost := range costs {
+		d, err := s.Peek(t.Context(), string(requests[i].Key), plan, 1)
+		if want := 20 - cost; err != nil || answers[i].Remaining != want || d.Remaining != want {
+			t.Errorf("after %d of 20: %d remain, then %d, %v", cost, answers[i].Remaining, d.Remaining, err)
+		}
+	}
+}

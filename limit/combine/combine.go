@@ -42,7 +42,8 @@ type Combiner[T any] struct {
 	mu          sync.Mutex
 	first, last *Item[T] // those that wait, oldest first
 	waiting     int
-	trips       int
+	away        int // on the trips
+	trips       int // under way or about to be
 }
 
 // An Item is one call: what is asked and, afterwards, the answer.
@@ -119,10 +120,11 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 	if c.trips < c.options.Trips { // then nobody else waits
 		c.trips++
 		if c.options.OnCaller && bounded(ctx) {
+			c.away++
 			c.mu.Unlock()
 			return c.alone(it)
 		}
-		go c.run()
+		go c.run(nil)
 	}
 	c.push(it)
 	c.mu.Unlock()
@@ -155,8 +157,9 @@ func bounded(ctx context.Context) bool {
 func (c *Combiner[T]) alone(it *Item[T]) error {
 	c.try(it.ctx, []*Item[T]{it})
 	c.mu.Lock()
+	c.away--
 	if c.first != nil {
-		go c.run()
+		go c.run(nil)
 	} else {
 		c.trips--
 	}

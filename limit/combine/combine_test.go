@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -153,12 +154,80 @@ func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
 		if got := g.seen(); got != "[[0] [1] [2 3 4]]" {
 			t.Errorf("after one came back: %s", got)
 		}
-		close(g.open)
-		wg.Wait()
+		for range 2 {
+			g.open <- struct{}{}
+			synctest.Wait()
+		}
 		if got := g.seen(); got != "[[0] [1] [2 3 4] [5 6 7] [8 9]]" {
 			t.Error(got)
 		}
+		close(g.open)
+		wg.Wait()
 	})
+}
+
+// No trip takes so many that nothing is left for the others.
+func TestTripsShareEvenly(t *testing.T) {
+	for _, onCaller := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var back [11]chan struct{} // of the trip that begins with this number
+			for i := range back {
+				back[i] = make(chan struct{})
+			}
+			g := &gate{open: make(chan struct{})}
+			close(g.open)
+			c := combine.New(func(ctx context.Context, batch []*combine.Item[ask]) {
+				g.send(ctx, batch)
+				<-back[batch[0].Value.n]
+			}, combine.Options{Trips: 2, OnCaller: onCaller})
+			var wg sync.WaitGroup
+			for i := range back {
+				wg.Go(func() { call(c, context.Background(), i) })
+				synctest.Wait()
+			}
+			for _, step := range []struct {
+				back int
+				want string
+			}{
+				{0, "[[0] [1] [2 3 4 5 6]]"}, // half of the ten that are left
+				{1, "[[0] [1] [2 3 4 5 6] [7 8 9 10]]"},
+			} {
+				close(back[step.back])
+				synctest.Wait()
+				if got := g.seen(); got != step.want {
+					t.Errorf("on its caller %v, after %d came back: %s, not %s", onCaller, step.back, got, step.want)
+				}
+			}
+			close(back[2])
+			close(back[7])
+			wg.Wait()
+		})
+	}
+}
+
+// Who asks again as soon as it is answered goes with all the others who do.
+func TestTheAnsweredComeAlong(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var trips, calls atomic.Int64
+	c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
+		trips.Add(1)
+		calls.Add(int64(len(batch)))
+		double(batch)
+	}, combine.Options{Trips: 1})
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			for n := range 100 {
+				if answer, err := call(c, context.Background(), n); err != nil || answer != 2*n {
+					t.Errorf("%d: %d, %v", n, answer, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := calls.Load(); n != 3200 || trips.Load() > 200 { // the scheduler is shuffled under the race detector
+		t.Errorf("%d calls in %d trips", n, trips.Load())
+	}
 }
 
 func TestACallerLeavesWhenItsContextEnds(t *testing.T) {

@@ -3,9 +3,10 @@
 //
 // A [Combiner] lets a fixed number of round trips be on their way at a time. A
 // call that finds one of them free goes out at once, alone. Calls that come while
-// all are busy go together in the next one. So an idle server answers as fast as
-// without, and the busier it gets, the more calls share a trip; there is no timer
-// and nothing to tune to the load.
+// all are busy go together in the next one, up to an even share of all calls there
+// are, so that the server always has one trip to work on while another is prepared.
+// So an idle server answers as fast as without, and the busier it gets, the more calls
+// share a trip; there is no timer and nothing to tune to the load.
 //
 //	trips := combine.New(send, combine.Options{})
 //

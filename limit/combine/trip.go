@@ -3,7 +3,6 @@ package combine
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"time"
 )
@@ -15,59 +14,54 @@ type trip struct {
 	cancel  context.CancelFunc
 }
 
-// run makes round trips until nobody waits.
-func (c *Combiner[T]) run() {
-	batch := make([]*Item[T], 0, 4)
-	for {
-		var t *trip
-		var ctx context.Context
-		c.mu.Lock()
-		if batch, t, ctx = c.board(batch[:0]); len(batch) == 0 {
-			c.trips--
-			c.mu.Unlock()
-			return
-		}
-		c.mu.Unlock()
-
-		c.try(ctx, batch)
-
-		t.cancel()
-		c.mu.Lock()
-		t.over = true
-		for i, it := range batch {
-			if it.left {
-				batch[i], it.left = nil, false
-				c.Free(it)
-			}
-		}
-		c.mu.Unlock()
-		for i, it := range batch {
-			if batch[i] = nil; it != nil {
-				it.done <- struct{}{} // not with the lock held, which it would take next
-			}
-		}
-		c.gather()
-	}
-}
-
-// gather lets those who were answered come along if they have more to ask: it steps
-// back for as long as others come, which another core may still be busy with, but
-// never sleeps.
-func (c *Combiner[T]) gather() {
-	for before, n := c.waits(), 0; n < 4; n++ {
-		runtime.Gosched()
-		now := c.waits()
-		if now == before {
-			return
-		}
-		before = now
-	}
-}
-
-func (c *Combiner[T]) waits() int {
+// run makes a round trip for those who wait, and has the next one made; it makes none
+// when nobody waits. batch is memory to use.
+func (c *Combiner[T]) run(batch []*Item[T]) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.waiting
+	batch, t, ctx := c.board(batch)
+	if len(batch) == 0 {
+		c.trips--
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
+
+	c.try(ctx, batch)
+
+	t.cancel()
+	c.mu.Lock()
+	t.over = true
+	c.away -= len(batch)
+	for i, it := range batch {
+		if it.left {
+			batch[i], it.left = nil, false
+			c.Free(it)
+		}
+	}
+	c.mu.Unlock()
+	c.answer(batch)
+}
+
+// answer lets the callers go on, not with the lock held, which those who have more to
+// ask take next, and has the next trip begin when they have run, so that they can come
+// along: a scheduler runs first what became runnable last, and the rest in order, so
+// what becomes runnable just before the last caller comes after all of them. Where
+// that is not so, batches are smaller, and nothing else changes.
+func (c *Combiner[T]) answer(batch []*Item[T]) {
+	var last *Item[T]
+	for i, it := range batch {
+		if batch[i] = nil; it == nil { // has left
+			continue
+		}
+		if last != nil {
+			last.done <- struct{}{}
+		}
+		last = it
+	}
+	go c.run(batch[:0])
+	if last != nil {
+		last.done <- struct{}{}
+	}
 }
 
 // try sends a batch, and answers for a send that panics.
@@ -86,7 +80,9 @@ func (c *Combiner[T]) try(ctx context.Context, batch []*Item[T]) {
 }
 
 // board takes those that have waited longest, and makes the context of their
-// trip. Who is about to leave stays behind.
+// trip. Who is about to leave stays behind, and so does whoever is more than the
+// trip's even share of all calls: were one trip to take them all, the others would
+// have nothing to do while it is away, and the server nothing while it is prepared.
 func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Context) {
 	if c.first == nil {
 		return batch, nil, nil
@@ -95,7 +91,8 @@ func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Contex
 	var latest time.Time
 	bounded := true // by the deadlines of all
 	next := c.first
-	for next != nil && len(batch) < c.options.Batch {
+	share := (c.waiting + c.away + c.options.Trips - 1) / c.options.Trips
+	for next != nil && len(batch) < min(share, c.options.Batch) {
 		it := next
 		if next = it.next; it.ctx.Err() != nil {
 			continue
@@ -109,6 +106,7 @@ func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Contex
 		batch = append(batch, it)
 	}
 	t.callers = len(batch)
+	c.away += len(batch)
 	var ctx context.Context
 	switch {
 	case len(batch) == 0:

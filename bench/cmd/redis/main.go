@@ -25,6 +25,7 @@ type settings struct {
 	rounds   int
 	duration time.Duration
 	keys     int
+	only     string
 	out      string
 }
 
@@ -34,6 +35,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 5, "how often both take their turn; the median counts")
 	flag.DurationVar(&s.duration, "duration", 2*time.Second, "how long one measurement lasts, after a warm-up of a quarter of it")
 	flag.IntVar(&s.keys, "keys", 10_000, "keys that the callers spread over")
+	flag.StringVar(&s.only, "only", "", "measure only what has this in its name, and write no table")
 	flag.StringVar(&s.out, "out", "RESULTS-redis.md", "file to write the table to; empty writes none")
 	flag.Parse()
 	if s.rounds < 1 || s.duration <= 0 || s.keys < 1 {
@@ -55,6 +57,9 @@ func run(ctx context.Context, s settings) error {
 	defer server.stop()
 	var rows, notes []string
 	for _, c := range scenarios {
+		if !strings.Contains(c.name, s.only) {
+			continue
+		}
 		figures, seen := map[string][]float64{}, map[string]string{}
 		for range s.rounds {
 			for _, contender := range contenders {
@@ -80,7 +85,7 @@ func run(ctx context.Context, s settings) error {
 	}
 	text := page(rows, notes, s)
 	fmt.Print("\n", text)
-	if s.out == "" {
+	if s.out == "" || s.only != "" {
 		return nil
 	}
 	return os.WriteFile(s.out, []byte(text), 0o644)
