@@ -19,7 +19,8 @@ import (
 // is over, so it can be handed to a database or an HTTP client as it is.
 //
 // A handler that takes no notice of its being cancelled goes on, and the
-// connection's next messages wait for it, although the client has had its answer.
+// connection's next messages wait for it, although the client has had its answer. Those
+// that still wait when the connection ends are dropped.
 //
 // It belongs to the handler and is used again after the handler has returned.
 // What goes on after that takes the [Conn], which may be kept. Until then it may

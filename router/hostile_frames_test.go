@@ -199,8 +199,11 @@ func TestRawFrames(t *testing.T) {
 					if pace.step < 10 && len(c.send) > 1000 {
 						continue
 					}
-					got := s.converse(c, pace.step)
-					if want := canonical(c.want); !slices.Equal(got, want) {
+					got, want := s.converse(c, pace.step), canonical(c.want)
+					for tries := 0; tries < 20 && isCut(got, want); tries++ {
+						got = s.converse(c, pace.step)
+					}
+					if !slices.Equal(got, want) {
 						t.Errorf("%s, %s: got %.100q, want %.100q", c.name, pace.name, got, want)
 					}
 				}
@@ -230,6 +233,12 @@ func (s *socketServer) converse(c rawCase, step int) (got []string) {
 		_ = p.tryWrite(closing(1000, ""))
 	}
 	return canonical(append(got, p.rest()...))
+}
+
+// isCut reports whether the connection ended before its messages were answered. It does
+// not wait for a handler that takes its time, and where the machine is busy, any may.
+func isCut(got, want []string) bool {
+	return len(got) < len(want) && ends(want) && slices.Equal(got, want[len(want)-len(got):])
 }
 
 func ends(want []string) bool { return len(want) > 0 && want[len(want)-1] == "end" }
@@ -296,15 +305,24 @@ func TestCloseFromBothSides(t *testing.T) {
 			return nil
 		})
 	})
-	for _, c := range []rawCase{
-		{"the client's follows at once", join(textFrame(`{"type":"bye"}`), closing(4002, "client")), []string{"close 4001", "end"}},
-		{"data in between", join(textFrame(`{"type":"bye"}`), textFrame(whole), ping("p"), closing(4002, "client")), []string{"close 4001", "end"}},
-		{"violation in between", join(textFrame(`{"type":"bye"}`), frame(fin|rsv2|opText, whole)), []string{"close 4001", "end"}},
-		{"fragments in between", join(textFrame(`{"type":"bye"}`), frame(opText, whole[:9]), frame(fin|opCont, whole[9:]), closing(1000, "")), []string{"close 4001", "end"}},
+	for _, c := range []struct {
+		name   string
+		then   []byte
+		sooner string // what comes when the handler is kept from running until all is read
+	}{
+		{"the client's follows at once", closing(4002, "client"), "close 4002"},
+		{"data in between", join(textFrame(whole), ping("p"), closing(4002, "client")), "close 4002"},
+		{"violation in between", frame(fin|rsv2|opText, whole), "close 1002"},
+		{"fragments in between", join(frame(opText, whole[:9]), frame(fin|opCont, whole[9:]), closing(1000, "")), "close 1000"},
 	} {
+		sent := rawCase{c.name, join(textFrame(`{"type":"bye"}`), c.then), []string{"close 4001", "end"}}
 		for _, step := range []int{1, 1 << 20} {
-			if got := s.converse(c, step); !slices.Equal(got, c.want) {
-				t.Errorf("%s, in steps of %d: got %q, want %q", c.name, step, got, c.want)
+			got := s.converse(sent, step)
+			for tries := 0; tries < 20 && slices.Contains(got, c.sooner); tries++ {
+				got = s.converse(sent, step)
+			}
+			if !slices.Equal(got, sent.want) {
+				t.Errorf("%s, in steps of %d: got %q, want %q", c.name, step, got, sent.want)
 			}
 		}
 	}

@@ -234,7 +234,8 @@ func TestHandlersThatOutliveTheConnection(t *testing.T) {
 		router.RPC(r, "outlive", outlive)
 		router.RPC(r, "outlive concurrent", outlive, router.RouteOptions{Concurrent: true})
 	})
-	for _, typ := range []string{"outlive", "outlive concurrent"} {
+	for i := range 40 {
+		typ := []string{"outlive", "outlive concurrent"}[i%2]
 		p := s.dial()
 		p.write(join(join1("topic"), textFrame(fmt.Sprintf(`{"type":%q,"meta":{"correlationId":"1"}}`, typ))))
 		p.expect("reply j topic")

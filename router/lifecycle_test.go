@@ -162,6 +162,36 @@ func TestShutdownLetsHandlersFinish(t *testing.T) {
 	})
 }
 
+// OnClose may tidy up: what waits its turn is not handled after it.
+func TestWhatWaitsWhenTheConnectionEndsIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var log []string
+		note := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			log = append(log, what)
+		}
+		r := router.New(router.Options{OnClose: func(*router.Conn, router.CloseInfo) { note("closed") }})
+		router.On(r, "slow", func(*router.Context, struct{}) error { time.Sleep(time.Second); note("slow"); return nil })
+		router.On(r, "event", func(*router.Context, struct{}) error { note("event"); return nil })
+		router.RPC(r, "request", func(*router.Context, struct{}) (int, error) { note("request"); return 1, nil })
+		c := routertest.New(t, r).Dial()
+		c.Send("event", nil)
+		c.Send("slow", nil)
+		c.Send("event", nil)
+		c.Request("request", nil)
+		time.Sleep(100 * time.Millisecond)
+		c.Vanish()
+		time.Sleep(2 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if got := strings.Join(log, " "); got != "event closed slow" {
+			t.Errorf("handled: %s", got)
+		}
+	})
+}
+
 func TestShutdownWaitsForHandlersOfConnectionsThatAreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done atomic.Bool

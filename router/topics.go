@@ -115,17 +115,15 @@ func (c *Conn) subscribe(ctx context.Context, name string) error {
 	// connection finds it, whatever the broker does meanwhile.
 	m := &member{conn: c, index: joining}
 	c.mu.Lock()
-	for _, have := range c.topics {
-		if have.topic.name == name {
-			c.mu.Unlock()
-			return nil
-		}
+	if c.ended.Load() { // its memberships may still be there
+		c.mu.Unlock()
+		return ErrClosed
 	}
 	limit := c.router.opts.Limits.MaxTopics
 	switch {
-	case c.ended.Load():
+	case slices.ContainsFunc(c.topics, func(have *member) bool { return have.topic.name == name }):
 		c.mu.Unlock()
-		return ErrClosed
+		return nil
 	case len(c.topics) >= limit:
 		c.mu.Unlock()
 		return errors.ResourceExhausted.Errorf("a connection may subscribe to at most %d topics", limit).WithDetails(
