@@ -42,8 +42,10 @@ type Combiner[T any] struct {
 	mu          sync.Mutex
 	first, last *Item[T] // those that wait, oldest first
 	waiting     int
-	away        int // on the trips
-	trips       int // under way or about to be
+	away        int    // on the trips, or just back
+	trips       int    // under way or about to be
+	boarded     uint64 // trips that have set out
+	idle        []*slot[T]
 }
 
 // An Item is one call: what is asked and, afterwards, the answer.
@@ -121,10 +123,11 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 		c.trips++
 		if c.options.OnCaller && bounded(ctx) {
 			c.away++
+			c.boarded++
 			c.mu.Unlock()
 			return c.alone(it)
 		}
-		go c.run(nil)
+		go c.run(c.slot())
 	}
 	c.push(it)
 	c.mu.Unlock()
@@ -147,6 +150,17 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 	return err
 }
 
+// slot returns one that is idle.
+func (c *Combiner[T]) slot() *slot[T] {
+	n := len(c.idle) - 1
+	if n < 0 {
+		return &slot[T]{}
+	}
+	s := c.idle[n]
+	c.idle = c.idle[:n]
+	return s
+}
+
 // bounded reports whether a call that cannot be left early ends in time.
 func bounded(ctx context.Context) bool {
 	_, ok := ctx.Deadline()
@@ -159,7 +173,7 @@ func (c *Combiner[T]) alone(it *Item[T]) error {
 	c.mu.Lock()
 	c.away--
 	if c.first != nil {
-		go c.run(nil)
+		go c.run(c.slot())
 	} else {
 		c.trips--
 	}

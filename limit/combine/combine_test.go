@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wskit/wskit/internal/race"
 	"github.com/wskit/wskit/limit/combine"
 )
 
@@ -203,6 +204,98 @@ func TestTripsShareEvenly(t *testing.T) {
 			wg.Wait()
 		})
 	}
+}
+
+// Trips that come back at the same time count each other's callers, who are about to
+// come again: nobody is left behind for another round.
+func TestTripsInPhase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
+			time.Sleep(10 * time.Millisecond)
+			double(batch)
+		}, combine.Options{Trips: 2})
+		start, calls := time.Now(), atomic.Int64{}
+		var wg sync.WaitGroup
+		for i := range 64 {
+			wg.Go(func() {
+				for time.Since(start) < time.Second {
+					call(c, context.Background(), i)
+					calls.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		least := int64(64 * 90)
+		if race.Enabled { // which shuffles the scheduler's order
+			least = 64 * 70
+		}
+		if n := calls.Load(); n < least {
+			t.Errorf("%d calls were answered in a hundred rounds of 64", n)
+		}
+	})
+}
+
+// The trips that go on leave nothing to those that hang.
+func TestTripsThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trips = 4
+		release := make(chan struct{})
+		c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
+			if batch[0].Value.n < trips-1 {
+				<-release
+			}
+			time.Sleep(20 * time.Millisecond)
+			double(batch)
+		}, combine.Options{Trips: trips})
+		var wg sync.WaitGroup
+		for i := range trips {
+			wg.Go(func() { call(c, context.Background(), i) })
+			synctest.Wait()
+		}
+		for i := range 64 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				if _, err := call(c, ctx, trips+i); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(100 * time.Millisecond)
+		close(release)
+		wg.Wait()
+	})
+}
+
+// When there are calls enough, none waits for the answered, who may be busy for long.
+func TestAFullShareWaitsForNobody(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		back := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+		events := make(chan string, 100)
+		c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
+			events <- "sent"
+			if first := batch[0].Value.n; first < len(back) {
+				<-back[first]
+			}
+		}, combine.Options{Trips: 2})
+		var wg sync.WaitGroup
+		for i := range 12 {
+			wg.Go(func() {
+				call(c, context.Background(), i)
+				events <- "answered"
+			})
+			synctest.Wait()
+		}
+		<-events
+		<-events
+		close(back[0])
+		if got := <-events; got != "sent" {
+			t.Errorf("a caller was %s before the next trip was sent, for which ten waited", got)
+		}
+		close(back[1])
+		wg.Wait()
+	})
 }
 
 // Who asks again as soon as it is answered goes with all the others who do.

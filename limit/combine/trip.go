@@ -14,43 +14,59 @@ type trip struct {
 	cancel  context.CancelFunc
 }
 
-// run makes a round trip for those who wait, and has the next one made; it makes none
-// when nobody waits. batch is memory to use.
-func (c *Combiner[T]) run(batch []*Item[T]) {
-	c.mu.Lock()
-	batch, t, ctx := c.board(batch)
-	if len(batch) == 0 {
-		c.trips--
-		c.mu.Unlock()
-		return
-	}
-	c.mu.Unlock()
+// A slot makes one trip after the other while there are calls.
+type slot[T any] struct {
+	batch    []*Item[T]
+	answered int    // by its last trip: they may be about to come again
+	boarded  uint64 // the Combiner's after its last trip had set out; 0: there was none
+}
 
-	c.try(ctx, batch)
-
-	t.cancel()
-	c.mu.Lock()
-	t.over = true
-	c.away -= len(batch)
-	for i, it := range batch {
-		if it.left {
-			batch[i], it.left = nil, false
-			c.Free(it)
+// run makes trips until nobody waits.
+func (c *Combiner[T]) run(s *slot[T]) {
+	for next := true; next; {
+		c.mu.Lock()
+		c.away -= s.answered
+		t, ctx := c.board(s)
+		if len(s.batch) == 0 {
+			c.trips--
+			s.answered, s.boarded = 0, 0
+			c.idle = append(c.idle, s)
+			c.mu.Unlock()
+			return
 		}
+		c.away += len(s.batch)
+		c.boarded++
+		s.boarded = c.boarded
+		c.mu.Unlock()
+
+		c.try(ctx, s.batch)
+
+		t.cancel()
+		c.mu.Lock()
+		t.over = true
+		s.answered = len(s.batch)
+		for i, it := range s.batch {
+			if it.left {
+				s.batch[i], it.left = nil, false
+				c.Free(it)
+			}
+		}
+		full := c.waiting >= c.share()
+		c.mu.Unlock()
+		next = c.answer(s, full)
 	}
-	c.mu.Unlock()
-	c.answer(batch)
 }
 
 // answer lets the callers go on, not with the lock held, which those who have more to
-// ask take next, and has the next trip begin when they have run, so that they can come
-// along: a scheduler runs first what became runnable last, and the rest in order, so
-// what becomes runnable just before the last caller comes after all of them. Where
-// that is not so, batches are smaller, and nothing else changes.
-func (c *Combiner[T]) answer(batch []*Item[T]) {
+// ask take next. Unless there are calls enough for the next trip it reports false and
+// has that begin when the callers have run, so that they can come along: a scheduler
+// runs first what became runnable last, and the rest in order, so what becomes
+// runnable just before the last caller comes after all of them. Where that is not so,
+// batches are smaller.
+func (c *Combiner[T]) answer(s *slot[T], full bool) (next bool) {
 	var last *Item[T]
-	for i, it := range batch {
-		if batch[i] = nil; it == nil { // has left
+	for i, it := range s.batch {
+		if s.batch[i] = nil; it == nil { // has left
 			continue
 		}
 		if last != nil {
@@ -58,10 +74,13 @@ func (c *Combiner[T]) answer(batch []*Item[T]) {
 		}
 		last = it
 	}
-	go c.run(batch[:0])
+	if !full {
+		go c.run(s)
+	}
 	if last != nil {
 		last.done <- struct{}{}
 	}
+	return full
 }
 
 // try sends a batch, and answers for a send that panics.
@@ -79,21 +98,29 @@ func (c *Combiner[T]) try(ctx context.Context, batch []*Item[T]) {
 	c.send(ctx, batch)
 }
 
-// board takes those that have waited longest, and makes the context of their
-// trip. Who is about to leave stays behind, and so does whoever is more than the
-// trip's even share of all calls: were one trip to take them all, the others would
-// have nothing to do while it is away, and the server nothing while it is prepared.
-func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Context) {
+// share is an even share of all calls there are, for a trip. Were one trip to take them
+// all, the others would have nothing to do while it is away, and the server nothing
+// while it is prepared.
+func (c *Combiner[T]) share() int {
+	return min((c.waiting+c.away+c.options.Trips-1)/c.options.Trips, c.options.Batch)
+}
+
+// board takes the slot's share of those who have waited longest, and makes the context
+// of their trip. Nothing is left for others that have not set out since the slot's last
+// trip: they may be held up. Who is about to leave stays behind.
+func (c *Combiner[T]) board(s *slot[T]) (*trip, context.Context) {
+	s.batch = s.batch[:0]
 	if c.first == nil {
-		return batch, nil, nil
+		return nil, nil
+	}
+	share := c.share()
+	if s.boarded > 0 && s.boarded == c.boarded {
+		share = c.options.Batch
 	}
 	t := &trip{cancel: func() {}}
 	var latest time.Time
 	bounded := true // by the deadlines of all
-	next := c.first
-	share := (c.waiting + c.away + c.options.Trips - 1) / c.options.Trips
-	for next != nil && len(batch) < min(share, c.options.Batch) {
-		it := next
+	for it, next := c.first, c.first; it != nil && len(s.batch) < share; it = next {
 		if next = it.next; it.ctx.Err() != nil {
 			continue
 		}
@@ -103,19 +130,18 @@ func (c *Combiner[T]) board(batch []*Item[T]) ([]*Item[T], *trip, context.Contex
 		if bounded = bounded && ok; deadline.After(latest) {
 			latest = deadline
 		}
-		batch = append(batch, it)
+		s.batch = append(s.batch, it)
 	}
-	t.callers = len(batch)
-	c.away += len(batch)
+	t.callers = len(s.batch)
 	var ctx context.Context
 	switch {
-	case len(batch) == 0:
-	case len(batch) == 1: // on its own: no other context is needed
-		ctx = batch[0].ctx
+	case len(s.batch) == 0:
+	case len(s.batch) == 1: // on its own: no other context is needed
+		ctx = s.batch[0].ctx
 	case bounded:
 		ctx, t.cancel = context.WithDeadline(context.Background(), latest)
 	default:
 		ctx, t.cancel = context.WithCancel(context.Background())
 	}
-	return batch, t, ctx
+	return t, ctx
 }
