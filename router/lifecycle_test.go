@@ -18,15 +18,30 @@ import (
 
 func TestTheOpenHookIsFinishedBeforeTheFirstMessage(t *testing.T) {
 	var opened atomic.Bool
+	s := serveSocket(t, router.Options{OnOpen: func(*router.Conn) error {
+		time.Sleep(50 * time.Millisecond)
+		opened.Store(true)
+		return nil
+	}}, func(r *router.Router) {
+		router.RPC(r, "opened", func(*router.Context, struct{}) (said, error) { return said{fmt.Sprint(opened.Load())}, nil })
+	})
+	p := s.dial()
+	p.write(textFrame(`{"type":"opened","meta":{"correlationId":"1"}}`))
+	p.expect("reply 1 true")
+	p.bye()
+	s.recovered()
+}
+
+// So a test may expect what OnOpen has seen to.
+func TestRoutertestDialsUntilTheOpenHookHasReturned(t *testing.T) {
+	var opened atomic.Bool
 	inMemory(t, router.Options{OnOpen: func(*router.Conn) error {
 		time.Sleep(time.Second)
 		opened.Store(true)
 		return nil
-	}}, func(r *router.Router) {
-		router.RPC(r, "opened", func(*router.Context, struct{}) (bool, error) { return opened.Load(), nil })
-	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
-		if !routertest.ExpectReply[bool](c.Request("opened", nil)) {
-			t.Error("a message was handled before OnOpen had returned")
+	}}, func(*router.Router) {}, func(t *testing.T, _ *router.Router, _ *routertest.Client) {
+		if !opened.Load() {
+			t.Error("Dial returned before OnOpen had")
 		}
 	})
 }

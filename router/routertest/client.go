@@ -64,8 +64,8 @@ type Failure struct {
 	Details      jsontext.Value `json:"details"`
 }
 
-// Dial connects a client; the test fails if it is refused. The connection is
-// closed at the end of the test.
+// Dial connects a client; the test fails if it is refused. It returns when OnOpen has,
+// or after [Patience]. The connection is closed at the end of the test.
 func (s *Server) Dial(opts ...DialOptions) *Client {
 	s.t.Helper()
 	c, _, err := s.TryDial(opts...)
@@ -82,8 +82,9 @@ func (s *Server) TryDial(opts ...DialOptions) (*Client, *http.Response, error) {
 	if len(opts) > 0 {
 		o = opts[0]
 	}
+	handshake, served := context.WithCancel(context.Background())
 	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.listener.dial(ctx) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.listener.dial(ctx, served) },
 	}
 	s.t.Cleanup(transport.CloseIdleConnections)
 	dial := &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, HTTPHeader: o.Header}
@@ -105,6 +106,10 @@ func (s *Server) TryDial(opts ...DialOptions) (*Client, *http.Response, error) {
 		_ = ws.CloseNow()
 		<-c.done
 	})
+	select {
+	case <-handshake.Done():
+	case <-ctx.Done():
+	}
 	return c, res, nil
 }
 
@@ -147,8 +152,22 @@ func (c *Client) SendRaw(frame string) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	if err := c.ws.Write(ctx, websocket.MessageText, []byte(frame)); err != nil {
-		c.t.Fatalf("routertest: send: %v", err)
+		c.t.Fatalf("routertest: send: %v%s", err, c.ending())
 	}
+}
+
+// ending says how the server has closed the connection, if it has.
+func (c *Client) ending() string {
+	select {
+	case <-c.done:
+	case <-time.After(time.Second): // the frame may be on its way
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed == nil {
+		return ""
+	}
+	return fmt.Sprintf("; the server had closed the connection with %d %q", c.closed.Code, c.closed.Reason)
 }
 
 func (c *Client) write(frame map[string]any) {

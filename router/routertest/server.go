@@ -46,8 +46,17 @@ func New(t testing.TB, r *router.Router) *Server {
 	s := &Server{
 		t: t, router: r,
 		listener: &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})},
-		http:     &http.Server{Handler: r, ReadHeaderTimeout: Patience},
 		done:     make(chan struct{}),
+	}
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			defer req.Context().Value(servedKey{}).(func())()
+			r.ServeHTTP(w, req)
+		}),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, servedKey{}, c.(*pipeConn).served)
+		},
+		ReadHeaderTimeout: Patience,
 	}
 	go func() {
 		defer close(s.done)
@@ -91,10 +100,11 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return pipeAddr{} }
 
-func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
+// dial connects, and calls served when the server has dealt with the request.
+func (l *pipeListener) dial(ctx context.Context, served func()) (net.Conn, error) {
 	client, server := net.Pipe()
 	select {
-	case l.conns <- pipeConn{server}:
+	case l.conns <- &pipeConn{server, served}:
 		return client, nil
 	case <-l.closed:
 		return nil, net.ErrClosed
@@ -105,9 +115,14 @@ func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
 
 // pipeConn gives the server's end of a pipe the address of a TCP connection, so
 // that limits by address work.
-type pipeConn struct{ net.Conn }
+type pipeConn struct {
+	net.Conn
+	served func()
+}
 
-func (pipeConn) RemoteAddr() net.Addr {
+type servedKey struct{}
+
+func (*pipeConn) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
 }
 
