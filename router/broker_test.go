@@ -2,11 +2,14 @@ package router_test
 
 import (
 	"context"
+	stderrors "errors"
 	"sync"
 	"testing"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
 )
 
 // stage is a broker whose messages the test delivers itself.
@@ -77,4 +80,26 @@ func TestMessagesOfABrokerLeaveTogether(t *testing.T) {
 	p.expect(`heard {"text":"f"}`)
 	p.bye()
 	s.recovered()
+}
+
+// failing is a broker that carries nothing.
+type failing struct{ stage }
+
+func (*failing) Publish(context.Context, pubsub.Message) error {
+	return stderrors.New("dial tcp 10.1.2.3: connection refused")
+}
+
+func TestPublishingToABrokerThatFails(t *testing.T) {
+	inMemory(t, router.Options{
+		Broker:  new(failing),
+		OnError: func(f router.Fault) { t.Errorf("a fault of the server's: %v", f.Err) },
+	}, func(r *router.Router) {
+		router.RPC(r, "say", func(c *router.Context, _ struct{}) (struct{}, error) {
+			return struct{}{}, c.Publish("room", "heard", nil)
+		})
+	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
+		if f := c.Request("say", nil).ExpectError(errors.Unavailable); f.Message != "publishing failed" || !f.Retryable {
+			t.Errorf("%+v", f)
+		}
+	})
 }

@@ -108,8 +108,8 @@ func (c *Context) Send(typ string, payload any) error {
 //
 // An error means that not all subscribers will get it: the topic's name has not 1
 // to 256 bytes (INVALID_ARGUMENT), the type is not a type name or is reserved,
-// the payload does not encode, or the broker has failed. Without an error it has
-// been handed on, which does not mean that every client has it.
+// the payload does not encode, or the broker has failed (UNAVAILABLE). Without an
+// error it has been handed on, which does not mean that every client has it.
 func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions) error {
 	err := c.conn.router.publish(c, c.conn, c.batched, topic, typ, payload, opts)
 	if c.batched && !batched(c.conn.turn.Load()) {

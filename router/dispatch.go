@@ -73,6 +73,9 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 		})
 	}
 	if err != nil {
+		if rt != nil && rt.builtin != nil {
+			env.CorrelationID = nil // of another message, which has an answer of its own
+		}
 		c.refuse(s.in.Type, env.CorrelationID, err)
 		return true
 	}

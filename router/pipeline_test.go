@@ -255,6 +255,31 @@ func TestRejectionFromAHandler(t *testing.T) {
 	})
 }
 
+// An abort carries the id of a request: its own refusal is not that one's answer.
+func TestARefusedAbortIsNotTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := router.New(router.Options{})
+		r.Use(func(next ingress.Handler) ingress.Handler {
+			return func(c *ingress.Context) error {
+				if c.Type == "$ws:abort" {
+					return errors.PermissionDenied.New("not now")
+				}
+				return next(c)
+			}
+		})
+		router.RPC(r, "slow", func(*router.Context, struct{}) (int, error) { time.Sleep(time.Second); return 7, nil })
+		c := routertest.New(t, r).Dial()
+		q := c.Request("slow", nil)
+		q.Abort()
+		if f := c.ExpectError(errors.PermissionDenied); f.Message != "not now" {
+			t.Errorf("%+v", f)
+		}
+		if n := routertest.ExpectReply[int](q); n != 7 {
+			t.Error(n)
+		}
+	})
+}
+
 func TestMiddlewareThatSwallowsAFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var faults atomic.Int64

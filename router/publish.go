@@ -90,7 +90,10 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 		}
 		return nil
 	}
-	return r.opts.Broker.Publish(ctx, m)
+	if err := r.opts.Broker.Publish(ctx, m); err != nil {
+		return errors.Unavailable.Wrap(err, "publishing failed")
+	}
+	return nil
 }
 
 // spreadFrame is a message so large that holding it back for others saves nothing.
