@@ -113,7 +113,7 @@ func ExamplePeeker() {
 	fmt.Println(err)
 	// Output:
 	// room.join "02b7" 5000 {"room":"a"} <nil>
-	// INVALID_ARGUMENT: frame is not valid JSON
+	// INVALID_ARGUMENT: frame is not valid JSON, or a name in it repeats
 }
 
 func ExamplePeerIP() {

@@ -16,7 +16,7 @@ const (
 
 // What Peek finds wrong with a frame.
 var (
-	ErrSyntax         = errors.InvalidArgument.New("frame is not valid JSON")
+	ErrSyntax         = errors.InvalidArgument.New("frame is not valid JSON, or a name in it repeats")
 	ErrNotObject      = errors.InvalidArgument.New("frame is not a JSON object")
 	ErrNoType         = errors.InvalidArgument.New("frame has no type")
 	ErrTypeNotString  = errors.InvalidArgument.New("type is not a string")

@@ -77,7 +77,7 @@ func TestFramesAsOnTheWire(t *testing.T) {
 			{"reserved prefix", `{"type":"$ws:rpc-progress"}`, []string{
 				`{"type":"ERROR","payload":{"code":"INVALID_ARGUMENT","message":"message type is reserved for the protocol","retryable":false}}`}},
 			{"bad JSON after its id", `{"meta":{"correlationId":"8"},"type":`, []string{
-				`{"type":"RPC_ERROR","meta":{"correlationId":"8"},"payload":{"code":"INVALID_ARGUMENT","message":"frame is not valid JSON","retryable":false}}`}},
+				`{"type":"RPC_ERROR","meta":{"correlationId":"8"},"payload":{"code":"INVALID_ARGUMENT","message":"frame is not valid JSON, or a name in it repeats","retryable":false}}`}},
 			{"abort of nothing", `{"type":"$ws:abort","meta":{"correlationId":"9"}}`, nil},
 			{"abort without id", `{"type":"$ws:abort"}`, []string{
 				`{"type":"ERROR","payload":{"code":"INVALID_ARGUMENT","message":"request has no meta.correlationId","retryable":false}}`}},

@@ -50,7 +50,7 @@ func (s *Store) Client() goredis.UniversalClient { return s.client }
 // connect makes a client and asks whether somebody is there.
 func connect(ctx context.Context, address string) (goredis.UniversalClient, error) {
 	u, err := url.Parse(address)
-	if err != nil {
+	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix" {
 		return nil, fmt.Errorf("the address is no URL such as redis://localhost:6379") // it may hold a password
 	}
 	var client goredis.UniversalClient

@@ -310,13 +310,17 @@ func TestStoreOpen(t *testing.T) {
 	if server.Do("DBSIZE") != int64(20) {
 		t.Error("database 3 was not used")
 	}
-	for _, address := range []string{"redis://127.0.0.1:1", "http://localhost", "://:secret@", "redis://127.0.0.1:1?master_name=m"} {
+	const noURL = "redis: the address is no URL such as redis://localhost:6379"
+	for address, want := range map[string]string{
+		"redis://127.0.0.1:1": "refused", "redis://127.0.0.1:1?master_name=m": "sentinels",
+		"http://localhost": noURL, "localhost:6379": noURL, "127.0.0.1:6379": noURL, "://:secret@": noURL,
+	} {
 		s, err := redis.Open(t.Context(), address)
 		if err == nil {
 			s.Close()
 			t.Errorf("%s is opened", address)
-		} else if strings.Contains(err.Error(), "secret") {
-			t.Errorf("the password is told: %v", err)
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", address, err)
 		}
 	}
 }

@@ -131,7 +131,7 @@ type DoorRefusal struct {
 // answered 429, or 503 when the server is full, with
 //
 //   - Retry-After, in whole seconds, rounded up;
-//   - X-RateLimit-Limit, the most that may be opened at once, or be open;
+//   - except for a ban, X-RateLimit-Limit, the most that may be opened at once, or be open;
 //     X-RateLimit-Remaining, what is left of it; and X-RateLimit-Reset, the whole
 //     seconds from now, rounded up, until all of it is there again;
 //   - X-Trace-Id, see [ingress.TraceID];
