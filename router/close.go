@@ -16,6 +16,8 @@ import (
 const (
 	// closeTimeout is how long the client has to answer a close frame.
 	closeTimeout = 5 * time.Second
+	// lastWords is how long events that came before the client's close frame may take.
+	lastWords = time.Second
 	// maxCloseReason is what fits into a control frame besides the code.
 	maxCloseReason = 123
 )
@@ -77,6 +79,38 @@ func (c *Conn) note(info CloseInfo) {
 	defer c.mu.Unlock()
 	if c.info.Code == 0 {
 		c.info = info
+	}
+}
+
+// letFinish is the reader's when the client has closed. Requests cannot be answered any
+// more, but events that came before are heard: a client may say its last word and
+// close, and whether somebody listens should not depend on how fast he is.
+func (c *Conn) letFinish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	late := false
+	eventsLeft := func() bool {
+		return slices.ContainsFunc(c.open, func(k *Context) bool { return !k.route.request })
+	}
+	if !eventsLeft() {
+		return
+	}
+	c.closing.Store(true)
+	_ = c.stream.Close() // the client waits for that
+	for _, k := range c.open {
+		if k.route.request {
+			k.cancel(context.Canceled)
+		}
+	}
+	timer := time.AfterFunc(lastWords, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		late = true
+		c.signalRoom()
+	})
+	defer timer.Stop()
+	for eventsLeft() && !late && !c.ended.Load() {
+		c.awaitRoom()
 	}
 }
 

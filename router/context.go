@@ -20,7 +20,9 @@ import (
 //
 // A handler that takes no notice of its being cancelled goes on, and the
 // connection's next messages wait for it, although the client has had its answer. Those
-// that still wait when the connection ends are dropped.
+// that still wait when the connection ends are dropped. To a client that closes, though,
+// this happens after the events that it sent before have been handled, or a second
+// later; only its requests are cancelled at once.
 //
 // It belongs to the handler and is used again after the handler has returned.
 // What goes on after that takes the [Conn], which may be kept. Until then it may

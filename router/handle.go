@@ -103,8 +103,8 @@ func (c *Conn) finished(k *Context) {
 	}
 	if k.beside {
 		c.beside--
-		c.signalRoom()
 	}
+	c.signalRoom()
 	c.mu.Unlock()
 	k.release()
 	c.router.handlers.add(-1)

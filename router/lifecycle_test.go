@@ -177,34 +177,79 @@ func TestShutdownLetsHandlersFinish(t *testing.T) {
 	})
 }
 
-// OnClose may tidy up: what waits its turn is not handled after it.
-func TestWhatWaitsWhenTheConnectionEndsIsDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var log []string
-		note := func(what string) {
-			mu.Lock()
-			defer mu.Unlock()
-			log = append(log, what)
+// last has a client say several things, of which the first takes a second, and end its
+// connection. It returns what has been handled, and that OnClose was called, in order.
+func last(t *testing.T, slow time.Duration, say, end func(*routertest.Client)) string {
+	var mu sync.Mutex
+	var log []string
+	note := func(c *router.Context, what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if c != nil && c.Err() != nil {
+			what += " cancelled"
 		}
-		r := router.New(router.Options{OnClose: func(*router.Conn, router.CloseInfo) { note("closed") }})
-		router.On(r, "slow", func(*router.Context, struct{}) error { time.Sleep(time.Second); note("slow"); return nil })
-		router.On(r, "event", func(*router.Context, struct{}) error { note("event"); return nil })
-		router.RPC(r, "request", func(*router.Context, struct{}) (int, error) { note("request"); return 1, nil })
+		log = append(log, what)
+	}
+	sleep := func(c *router.Context) {
+		select {
+		case <-time.After(slow):
+		case <-c.Done():
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := router.New(router.Options{
+			OnClose: func(*router.Conn, router.CloseInfo) { note(nil, "closed") },
+			OnError: func(f router.Fault) { t.Errorf("fault: %v", f.Err) },
+		})
+		event := func(c *router.Context, _ struct{}) error { note(c, c.Type()); return nil }
+		slowly := func(c *router.Context, m struct{}) error { sleep(c); return event(c, m) }
+		request := func(c *router.Context, m struct{}) (int, error) { sleep(c); return 1, event(c, m) }
+		router.On(r, "slow", slowly)
+		router.On(r, "event", event)
+		router.On(r, "beside", slowly, router.RouteOptions{Concurrent: true})
+		router.RPC(r, "request", request)
 		c := routertest.New(t, r).Dial()
-		c.Send("event", nil)
+		say(c)
+		time.Sleep(100 * time.Millisecond)
+		end(c)
+		time.Sleep(time.Minute)
+	})
+	return strings.Join(log, ", ")
+}
+
+// What a client said before it closed is heard, for a second at most; requests, which
+// cannot be answered any more, are not. When its connection breaks, what waits is
+// dropped.
+func TestLastWords(t *testing.T) {
+	events := func(c *routertest.Client) {
 		c.Send("slow", nil)
 		c.Send("event", nil)
 		c.Request("request", nil)
-		time.Sleep(100 * time.Millisecond)
-		c.Vanish()
-		time.Sleep(2 * time.Second)
-		mu.Lock()
-		defer mu.Unlock()
-		if got := strings.Join(log, " "); got != "event closed slow" {
-			t.Errorf("handled: %s", got)
-		}
-	})
+		c.Send("event", nil)
+	}
+	for _, tc := range []struct {
+		name string
+		slow time.Duration
+		say  func(*routertest.Client)
+		end  func(*routertest.Client)
+		want string
+	}{
+		{"closes", 500 * time.Millisecond, events, (*routertest.Client).Close, "slow, event, event, closed"},
+		{"closes, and a handler hangs", time.Hour, events, (*routertest.Client).Close, "closed, slow cancelled"},
+		{"closes after a request", time.Hour, func(c *routertest.Client) { c.Request("request", nil) }, (*routertest.Client).Close, "closed, request cancelled"},
+		{"closes after a request and events", time.Hour, func(c *routertest.Client) {
+			c.Request("request", nil)
+			c.Send("event", nil)
+		}, (*routertest.Client).Close, "request cancelled, event, closed"},
+		{"closes while one is handled beside", 500 * time.Millisecond, func(c *routertest.Client) { c.Send("beside", nil) }, (*routertest.Client).Close, "beside, closed"},
+		{"vanishes", 500 * time.Millisecond, events, (*routertest.Client).Vanish, "closed, slow cancelled"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := last(t, tc.slow, tc.say, tc.end); got != tc.want {
+				t.Errorf("%s; want %s", got, tc.want)
+			}
+		})
+	}
 }
 
 func TestShutdownWaitsForHandlersOfConnectionsThatAreGone(t *testing.T) {

@@ -116,6 +116,9 @@ func (c *Conn) rest() {
 
 // endReading is the last the reader does.
 func (c *Conn) endReading(err error) {
+	if websocket.CloseStatus(err) != -1 {
+		c.letFinish()
+	}
 	c.end(err)
 	c.stream.Release()
 }
