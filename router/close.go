@@ -86,6 +86,8 @@ func (c *Conn) note(info CloseInfo) {
 // more, but events that came before are heard: a client may say its last word and
 // close, and whether somebody listens should not depend on how fast he is.
 func (c *Conn) letFinish() {
+	c.closing.Store(true)
+	_ = c.stream.Close() // the client waits for that
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	late := false
@@ -95,8 +97,6 @@ func (c *Conn) letFinish() {
 	if !eventsLeft() {
 		return
 	}
-	c.closing.Store(true)
-	_ = c.stream.Close() // the client waits for that
 	for _, k := range c.open {
 		if k.route.request {
 			k.cancel(context.Canceled)

@@ -120,7 +120,8 @@ func (c *Combiner[T]) board(s *slot[T]) (*trip, context.Context) {
 	t := &trip{cancel: func() {}}
 	var latest time.Time
 	bounded := true // by the deadlines of all
-	for it, next := c.first, c.first; it != nil && len(s.batch) < share; it = next {
+	var next *Item[T]
+	for it := c.first; it != nil && len(s.batch) < share; it = next {
 		if next = it.next; it.ctx.Err() != nil {
 			continue
 		}
