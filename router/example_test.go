@@ -149,8 +149,9 @@ func ExampleOn() {
 	c := connect(r)
 	defer c.close()
 	c.send(`{"type":"chat.send","payload":{"text":"hi"}}`)
+	c.receive(1)
 	c.send(`{"type":"chat.send","payload":{"text":""}}`)
-	c.receive(2)
+	c.receive(1)
 	// Output:
 	// {"type":"chat.heard","payload":{"text":"hi"}}
 	// {"type":"ERROR","payload":{"code":"INVALID_ARGUMENT","message":"payload is not valid","retryable":false,"details":{"fields":[{"path":"text","rule":"required"}]}}}

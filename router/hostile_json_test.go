@@ -123,8 +123,10 @@ func TestBadJSON(t *testing.T) {
 	for _, c := range cases {
 		all = append(all, textFrame(c.send)...)
 	}
+	next := make(chan struct{}, 2)
 	go func() {
 		_ = p.tryWrite(append(all, echo("all", "x")...))
+		<-next // what is refused does not wait for what is handled
 		for rest := all; len(rest) > 0; {
 			n := min(len(rest), 1013)
 			_ = p.tryWrite(rest[:n])
@@ -139,6 +141,7 @@ func TestBadJSON(t *testing.T) {
 			}
 		}
 		p.expect(end)
+		next <- struct{}{}
 	}
 	p.bye()
 	s.recovered()

@@ -156,7 +156,7 @@ func TestAfterAnOversizedMessage(t *testing.T) {
 func TestPipelined(t *testing.T) {
 	const n = 2000
 	// When a handler happens to take its time, all that follows it is in flight.
-	s := serveSocket(t, router.Options{Limits: router.Limits{MaxInFlight: n}}, nil)
+	s := serveSocket(t, router.Options{Limits: router.Limits{MaxInFlight: 2 * n}}, nil)
 	p := s.dial()
 	var send []byte
 	for i := range n {
