@@ -258,6 +258,9 @@ func (o Options) withDefaults() (Options, error) {
 		if origin == "*" || origin == "" {
 			return o, fmt.Errorf("router: Options.Origins holds %q; list the hosts that may connect, or set InsecureAnyOrigin if you mean any", origin)
 		}
+		if _, host, found := strings.Cut(origin, "://"); strings.Contains(host, "/") || !found && strings.Contains(origin, "/") {
+			return o, fmt.Errorf("router: Options.Origins holds %q; an origin has no path: leave it out", origin)
+		}
 		if _, err := path.Match(origin, ""); err != nil {
 			return o, fmt.Errorf("router: Options.Origins holds the malformed pattern %q", origin)
 		}

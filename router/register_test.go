@@ -41,6 +41,8 @@ func TestWiringMistakes(t *testing.T) {
 			router.On(router.New(router.Options{}), "a", none, router.RouteOptions{}, router.RouteOptions{})
 		}},
 		{"any origin", "InsecureAnyOrigin", func() { router.New(router.Options{Origins: []string{"*"}}) }},
+		{"origin with a path", "has no path", func() { router.New(router.Options{Origins: []string{"https://a.example/chat"}}) }},
+		{"host with a path", "has no path", func() { router.New(router.Options{Origins: []string{"a.example/chat"}}) }},
 		{"bad pattern", "malformed", func() { router.New(router.Options{Origins: []string{"[a"}}) }},
 		{"payload", "in bytes", func() { router.New(router.Options{Limits: router.Limits{MaxPayload: -1}}) }},
 		{"queue", "in bytes", func() { router.New(router.Options{Limits: router.Limits{MaxQueued: 1}}) }},
