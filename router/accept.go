@@ -147,8 +147,14 @@ func (r *Router) open(c *Conn) {
 	}()
 	switch err := c.onOpen(); {
 	case err == nil:
-		c.hooked = true
-		r.wheel.add(c)
+		c.mu.Lock()
+		c.hooked = !c.over
+		c.mu.Unlock()
+		if c.hooked {
+			r.wheel.add(c)
+		} else { // cut off by Shutdown meanwhile
+			c.onClose(c.note(CloseInfo{}))
+		}
 	default:
 		e := errors.From(err)
 		reason := e.Message

@@ -74,12 +74,13 @@ func (c *Conn) endInTime() {
 }
 
 // note remembers how the connection ends: the first to know is right.
-func (c *Conn) note(info CloseInfo) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *Conn) note(info CloseInfo) CloseInfo {
+	c.noting.Lock()
+	defer c.noting.Unlock()
 	if c.info.Code == 0 {
 		c.info = info
 	}
+	return c.info
 }
 
 // letFinish is the reader's when the client has closed. Requests cannot be answered any
@@ -120,17 +121,12 @@ func (c *Conn) end(err error) {
 		return
 	}
 	c.closing.Store(true)
-	if code := websocket.CloseStatus(err); code != -1 {
-		var ce websocket.CloseError
-		_ = errors.As(err, &ce)
-		c.note(CloseInfo{Code: errors.CloseCode(ce.Code), Reason: ce.Reason})
-	}
 	// The library sends a close frame for most violations of the protocol, but
 	// not for all.
 	if violation(err) && c.stream.Out.Close(protocolError) {
 		c.note(CloseInfo{Code: errors.CloseProtocolError, ByServer: true, Err: err})
 	}
-	c.note(CloseInfo{Code: closeAbnormal, Err: err})
+	info := c.note(CloseInfo{Code: closeAbnormal, Err: err})
 	// The socket is closed when what is queued has left; nobody waits for that.
 	_ = c.stream.Close()
 	if ws := c.ws.Load(); ws != nil {
@@ -148,7 +144,7 @@ func (c *Conn) end(err error) {
 	if c.room != nil {
 		c.room.Broadcast()
 	}
-	open, info := slices.Clone(c.open), c.info
+	open, hooked := slices.Clone(c.open), c.hooked
 	c.mu.Unlock()
 	for _, k := range open {
 		k.cancel(context.Canceled)
@@ -158,7 +154,7 @@ func (c *Conn) end(err error) {
 	if c.visit != nil {
 		c.visit.Leave()
 	}
-	if c.hooked && c.router.opts.OnClose != nil {
+	if hooked {
 		c.onClose(info)
 	}
 	c.router.remove(c)
@@ -179,6 +175,9 @@ func violation(err error) bool {
 const closeAbnormal errors.CloseCode = 1006
 
 func (c *Conn) onClose(info CloseInfo) {
+	if c.router.opts.OnClose == nil {
+		return
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			c.router.fault(Fault{Conn: c, Err: panicError("OnClose", v), Stack: stack()})

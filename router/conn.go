@@ -53,10 +53,12 @@ type Conn struct {
 	room    *sync.Cond // made when a reader has to wait for waiting to shrink
 	open    []*Context // to be cancelled when the connection ends
 	topics  []*member
-	info    CloseInfo
 	ctx     *connContext
 	over    bool        // ctx is cancelled, or would be
 	cutOff  *time.Timer // see endInTime
+
+	noting sync.Mutex // info's; nothing else is locked under it
+	info   CloseInfo
 
 	list  connLink // of all connections
 	timer timerLink
@@ -209,9 +211,8 @@ type owner struct{ *Conn }
 func (o owner) SlowConsumer() {
 	o.router.stats.slow.Add(1)
 	o.closing.Store(true)
-	// Nobody holds the connection's lock while waiting for the outbox's.
 	o.note(CloseInfo{Code: errors.CloseSlowConsumer, Reason: "slow consumer", ByServer: true})
-	o.endInTime()
+	go o.endInTime() // takes the connection's lock, whose holder may wait for the outbox's
 }
 
 func (o owner) FramesDropped(n int) { o.router.stats.dropped.Add(int64(n)) }

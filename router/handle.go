@@ -27,7 +27,11 @@ func (c *Conn) handle(s *scratch, rt *route, lent any, env ingress.Envelope) (re
 		}
 		c.begin(k)
 		go func() {
-			k.run()
+			if err := k.Err(); err != nil {
+				k.finish(err)
+			} else {
+				k.run()
+			}
 			c.stream.Out.Flush()
 			c.stream.Out.HoldBack() // keeps its place in flight meanwhile
 			c.finished(k)

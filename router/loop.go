@@ -116,8 +116,11 @@ func (c *Conn) rest() {
 
 // endReading is the last the reader does.
 func (c *Conn) endReading(err error) {
-	if websocket.CloseStatus(err) != -1 {
-		c.letFinish()
+	if closed, ok := errors.AsType[websocket.CloseError](err); ok {
+		info := c.note(CloseInfo{Code: errors.CloseCode(closed.Code), Reason: closed.Reason})
+		if !info.ByServer {
+			c.letFinish()
+		}
 	}
 	c.end(err)
 	c.stream.Release()

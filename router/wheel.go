@@ -160,13 +160,20 @@ func (c *Conn) check(now time.Duration) time.Duration {
 	if heard >= c.timer.pingAt {
 		c.timer.pingAt, c.timer.deaf = 0, false
 	}
+	deaf := c.timer.pingAt > 0 && c.deaf()
 	switch {
 	case c.timer.maxAge > 0 && now-c.opened >= c.timer.maxAge:
 		c.Close(errors.CloseGoingAway, "maximum age reached")
 	case l.IdleTimeout > 0 && now-time.Duration(c.message.Load()) >= l.IdleTimeout:
 		c.Close(errors.CloseNormal, "idle")
-	case c.timer.pingAt > 0 && c.deaf():
+	case deaf && c.stream.Out.Gone():
+		go c.end(nil) // the reader, which would notice, is held up
+		return -1
+	case deaf:
+		// Writing tells whether somebody is still there.
 		c.timer.pingAt = now
+		c.stream.Out.Ping()
+		c.stream.Out.Flush()
 	case c.timer.pingAt > 0 && now-c.timer.pingAt >= l.PongTimeout:
 		c.Close(errors.CloseNoHeartbeat, "no heartbeat")
 		// Nobody is there to answer the close frame.
