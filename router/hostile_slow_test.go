@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -545,4 +546,74 @@ func TestSlowButSteadyReaderIsAlive(t *testing.T) {
 	}
 	p.hangUp()
 	s.recovered()
+}
+
+// A client that does not read, while its handler sends it progress and hands its context
+// on: whoever waits for a lock here stops the whole router.
+func TestProgressToWhoDoesNotRead(t *testing.T) {
+	large := strings.Repeat("x", 4000)
+	returned := make(chan struct{}, 1)
+	s := serveSocket(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 10}}, func(r *router.Router) {
+		router.RPC(r, "progress", func(c *router.Context, _ struct{}) (int, error) {
+			for c.Progress(large) == nil && c.Err() == nil {
+			}
+			returned <- struct{}{}
+			return 1, nil
+		})
+		r.UseHandler(func(next router.Handler) router.Handler {
+			return func(c *router.Context) error {
+				var looking sync.WaitGroup
+				defer looking.Wait()
+				over := make(chan struct{})
+				defer close(over)
+				looking.Go(func() {
+					for {
+						select {
+						case <-over:
+							return
+						case <-c.Done():
+							return
+						default:
+						}
+					}
+				})
+				return next(c)
+			}
+		})
+	})
+	for range 30 {
+		p := s.dial()
+		p.write(textFrame(`{"type":"progress","meta":{"correlationId":"1"}}`))
+		select {
+		case <-returned:
+		case <-time.After(patience):
+			t.Fatal("the handler hangs in Progress")
+		}
+		p.hangUp()
+	}
+	s.recovered()
+}
+
+// A client that goes after it has sent more events than may wait: the reader has one in
+// hand and sees neither its close frame nor the end of the stream.
+func TestWhoGoesBehindAFullQueueIsNoticed(t *testing.T) {
+	for _, concurrent := range []bool{false, true} {
+		s := serveSocket(t, router.Options{
+			Limits:   router.Limits{MaxInFlight: 4},
+			Liveness: router.Liveness{PingInterval: 100 * time.Millisecond, PongTimeout: 100 * time.Millisecond},
+		}, func(r *router.Router) {
+			router.On(r, "hang", func(c *router.Context, _ struct{}) error { <-c.Done(); return nil }, router.RouteOptions{Concurrent: concurrent})
+		})
+		for _, last := range [][]byte{nil, closing(1000, "")} {
+			p := s.dial()
+			var events []byte
+			for range 6 {
+				events = append(events, textFrame(`{"type":"hang"}`)...)
+			}
+			p.write(join(events, last))
+			_ = p.nc.Close()
+			eventually(t, "the connection to be forgotten", func() bool { return s.r.Stats().Connections == 0 })
+		}
+		s.recovered()
+	}
 }

@@ -183,11 +183,12 @@ func last(t *testing.T, slow time.Duration, say, end func(*routertest.Client)) s
 	var mu sync.Mutex
 	var log []string
 	note := func(c *router.Context, what string) {
-		mu.Lock()
-		defer mu.Unlock()
 		if c != nil && c.Err() != nil {
 			what += " cancelled"
+			time.Sleep(time.Millisecond) // OnClose is called at the same time
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		log = append(log, what)
 	}
 	sleep := func(c *router.Context) {
@@ -250,6 +251,83 @@ func TestLastWords(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who is closed by the server has no last word.
+func TestNoLastWordsForWhoIsClosed(t *testing.T) {
+	var kick atomic.Pointer[router.Conn]
+	synctest.Test(t, func(t *testing.T) {
+		var handled atomic.Int64
+		infos := make(chan router.CloseInfo, 1)
+		r := router.New(router.Options{
+			OnOpen:  func(c *router.Conn) error { kick.Store(c); return nil },
+			OnClose: func(_ *router.Conn, i router.CloseInfo) { infos <- i },
+		})
+		router.On(r, "slow", func(c *router.Context, _ struct{}) error {
+			select {
+			case <-c.Done():
+			case <-time.After(200 * time.Millisecond):
+				handled.Add(1)
+			}
+			return nil
+		})
+		c := routertest.New(t, r).Dial()
+		for range 4 {
+			c.Send("slow", nil)
+		}
+		time.Sleep(300 * time.Millisecond)
+		kick.Load().Close(errors.ClosePolicy, "banned")
+		time.Sleep(time.Minute)
+		if n, info := handled.Load(), <-infos; n != 1 || info.Code != errors.ClosePolicy || !info.ByServer {
+			t.Errorf("%d events were handled, and it ended with %+v", n, info)
+		}
+	})
+}
+
+// How a connection ended is what its client said, whatever happens afterwards.
+func TestShutdownCutsOffLastWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		infos := make(chan router.CloseInfo, 2)
+		r := router.New(router.Options{OnClose: func(_ *router.Conn, i router.CloseInfo) { infos <- i }})
+		router.On(r, "slow", func(c *router.Context, _ struct{}) error { <-c.Done(); return nil })
+		c := routertest.New(t, r).Dial()
+		c.Send("slow", nil)
+		time.Sleep(100 * time.Millisecond)
+		c.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		defer cancel()
+		if err := r.Shutdown(ctx); err != context.DeadlineExceeded {
+			t.Errorf("Shutdown: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if info := <-infos; info.Code != errors.CloseNormal || info.ByServer || len(infos) > 0 {
+			t.Errorf("it ended with %+v", info)
+		}
+	})
+}
+
+// OnClose is called for every connection for which OnOpen has returned nil, also where
+// Shutdown did not wait for that.
+func TestShutdownCutsOffTheOpenHook(t *testing.T) {
+	var opened, closed atomic.Int64
+	synctest.Test(t, func(t *testing.T) {
+		r := router.New(router.Options{
+			OnOpen:  func(*router.Conn) error { time.Sleep(time.Second); opened.Add(1); return nil },
+			OnClose: func(*router.Conn, router.CloseInfo) { closed.Add(1) },
+		})
+		s := routertest.New(t, r)
+		go s.TryDial()
+		time.Sleep(100 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		if err := r.Shutdown(ctx); err != context.DeadlineExceeded {
+			t.Errorf("Shutdown: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if opened.Load() != 1 || closed.Load() != 1 {
+			t.Errorf("OnOpen returned nil %d times, OnClose was called %d times", opened.Load(), closed.Load())
+		}
+	})
 }
 
 func TestShutdownWaitsForHandlersOfConnectionsThatAreGone(t *testing.T) {

@@ -280,6 +280,19 @@ func TestARefusedAbortIsNotTheAnswer(t *testing.T) {
 	})
 }
 
+func TestAnAbortThatIsTooLargeIsNotTheAnswer(t *testing.T) {
+	inMemory(t, router.Options{Limits: router.Limits{MaxPayload: 256}}, func(r *router.Router) {
+		router.RPC(r, "slow", func(*router.Context, struct{}) (int, error) { time.Sleep(time.Second); return 7, nil })
+	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
+		q := c.Request("slow", nil)
+		c.SendRaw(`{"type":"$ws:abort","meta":{"correlationId":"` + q.ID + `"},"payload":"` + strings.Repeat("x", 600) + `"}`)
+		c.ExpectError(errors.ResourceExhausted)
+		if n := routertest.ExpectReply[int](q); n != 7 {
+			t.Error(n)
+		}
+	})
+}
+
 func TestMiddlewareThatSwallowsAFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var faults atomic.Int64
