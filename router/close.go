@@ -73,7 +73,7 @@ func (c *Conn) endInTime() {
 	}
 }
 
-// note remembers how the connection ends: the first to know is right.
+// note remembers how the connection ends, and returns it: the first to know is right.
 func (c *Conn) note(info CloseInfo) CloseInfo {
 	c.noting.Lock()
 	defer c.noting.Unlock()

@@ -3,6 +3,7 @@ package router_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -573,7 +574,8 @@ func TestProgressToWhoDoesNotRead(t *testing.T) {
 							return
 						case <-c.Done():
 							return
-						default:
+						default: // look again
+							runtime.Gosched()
 						}
 					}
 				})
