@@ -35,7 +35,6 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 	// 2 peek, up to the payload if it comes last
 	env, complete, bad := s.peeker.Head(frame)
 	rt := c.route(s, env.Type)
-	aborts := rt != nil && rt.typ == typeAbort
 	if bad != nil || tooLarge {
 		rt = nil
 	}
@@ -74,7 +73,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 		})
 	}
 	if err != nil {
-		if aborts {
+		if string(env.Type) == typeAbort {
 			env.CorrelationID = nil // of a request, which has an answer of its own
 		}
 		c.refuse(s.in.Type, env.CorrelationID, err)

@@ -27,11 +27,7 @@ func (c *Conn) handle(s *scratch, rt *route, lent any, env ingress.Envelope) (re
 		}
 		c.begin(k)
 		go func() {
-			if err := k.Err(); err != nil {
-				k.finish(err)
-			} else {
-				k.run()
-			}
+			k.runInTime()
 			c.stream.Out.Flush()
 			c.stream.Out.HoldBack() // keeps its place in flight meanwhile
 			c.finished(k)
@@ -177,12 +173,7 @@ func (c *Conn) work() {
 		k.batched = true
 		c.turn.Store(c.turn.Load()&^turnMask + turnStep | turnWorking)
 		c.router.watchdog.watch(c)
-		// It may have been aborted, or its time may be over, just now.
-		if err := k.Err(); err != nil {
-			k.finish(err)
-		} else {
-			k.run()
-		}
+		k.runInTime()
 		c.finished(k)
 		c.stream.Out.HoldBack()
 	}
@@ -249,6 +240,16 @@ func (c *Conn) detach(seen uint64) bool {
 	c.stream.Out.Flush()
 	go c.flushSpread()
 	return true
+}
+
+// runInTime is run for a message that has waited: it may have been aborted, its time may
+// be over, or its connection may have ended.
+func (c *Context) runInTime() {
+	if err := c.Err(); err != nil {
+		c.finish(err)
+		return
+	}
+	c.run()
 }
 
 // run calls the handler and answers.

@@ -14,7 +14,7 @@ func TestPublishedMessagesDoNotWaitForThePublisher(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		then []byte
-		end  bool // the client's frame ends the connection
+		end  bool // the client breaks the protocol
 	}{
 		{"nothing", nil, false},
 		{"part of a header", echo("1", "a")[:1], false},
@@ -24,7 +24,7 @@ func TestPublishedMessagesDoNotWaitForThePublisher(t *testing.T) {
 		{"a fragment", frame(opText, whole[:20]), false},
 		{"part of a ping", ping("hello")[:7], false},
 		{"part of an unfinished ping", frame(opPing, "hello")[:7], true},
-		{"close", closing(1000, ""), true},
+		{"close", closing(1000, ""), false},
 		{"a violation", frame(fin|rsv1|opText, "x"), true},
 		{"a handler that hangs", textFrame(`{"type":"hang"}`), false},
 		{"a handler that closes", textFrame(`{"type":"bye"}`), false},

@@ -177,7 +177,7 @@ func TestShutdownLetsHandlersFinish(t *testing.T) {
 	})
 }
 
-// last has a client say several things, of which the first takes a second, and end its
+// last has a client say something, of which some takes as long as slow, and end its
 // connection. It returns what has been handled, and that OnClose was called, in order.
 func last(t *testing.T, slow time.Duration, say, end func(*routertest.Client)) string {
 	var mu sync.Mutex

@@ -257,8 +257,7 @@ func TestRejectionFromAHandler(t *testing.T) {
 
 // An abort carries the id of a request: its own refusal is not that one's answer.
 func TestARefusedAbortIsNotTheAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := router.New(router.Options{})
+	inMemory(t, router.Options{}, func(r *router.Router) {
 		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "$ws:abort" {
@@ -268,7 +267,7 @@ func TestARefusedAbortIsNotTheAnswer(t *testing.T) {
 			}
 		})
 		router.RPC(r, "slow", func(*router.Context, struct{}) (int, error) { time.Sleep(time.Second); return 7, nil })
-		c := routertest.New(t, r).Dial()
+	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
 		q := c.Request("slow", nil)
 		q.Abort()
 		if f := c.ExpectError(errors.PermissionDenied); f.Message != "not now" {

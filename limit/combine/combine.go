@@ -122,8 +122,7 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 	if c.trips < c.options.Trips { // then nobody else waits
 		c.trips++
 		if c.options.OnCaller && bounded(ctx) {
-			c.away++
-			c.boarded++
+			c.setOut(1)
 			c.mu.Unlock()
 			return c.alone(it)
 		}
@@ -148,17 +147,6 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 		c.Free(it)
 	}
 	return err
-}
-
-// slot returns one that is idle.
-func (c *Combiner[T]) slot() *slot[T] {
-	n := len(c.idle) - 1
-	if n < 0 {
-		return &slot[T]{}
-	}
-	s := c.idle[n]
-	c.idle = c.idle[:n]
-	return s
 }
 
 // bounded reports whether a call that cannot be left early ends in time.

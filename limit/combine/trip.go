@@ -21,9 +21,26 @@ type slot[T any] struct {
 	boarded  uint64 // the Combiner's after its last trip had set out; 0: there was none
 }
 
-// run makes trips until nobody waits.
+// slot returns one that is idle.
+func (c *Combiner[T]) slot() *slot[T] {
+	n := len(c.idle) - 1
+	if n < 0 {
+		return &slot[T]{}
+	}
+	s := c.idle[n]
+	c.idle = c.idle[:n]
+	return s
+}
+
+// setOut counts a trip.
+func (c *Combiner[T]) setOut(calls int) {
+	c.away += calls
+	c.boarded++
+}
+
+// run makes trips until nobody waits, or has another goroutine make them.
 func (c *Combiner[T]) run(s *slot[T]) {
-	for next := true; next; {
+	for {
 		c.mu.Lock()
 		c.away -= s.answered
 		t, ctx := c.board(s)
@@ -34,8 +51,7 @@ func (c *Combiner[T]) run(s *slot[T]) {
 			c.mu.Unlock()
 			return
 		}
-		c.away += len(s.batch)
-		c.boarded++
+		c.setOut(len(s.batch))
 		s.boarded = c.boarded
 		c.mu.Unlock()
 
@@ -53,17 +69,19 @@ func (c *Combiner[T]) run(s *slot[T]) {
 		}
 		full := c.waiting >= c.share()
 		c.mu.Unlock()
-		next = c.answer(s, full)
+		if c.answer(s, full); !full {
+			return
+		}
 	}
 }
 
 // answer lets the callers go on, not with the lock held, which those who have more to
-// ask take next. Unless there are calls enough for the next trip it reports false and
-// has that begin when the callers have run, so that they can come along: a scheduler
-// runs first what became runnable last, and the rest in order, so what becomes
-// runnable just before the last caller comes after all of them. Where that is not so,
-// batches are smaller.
-func (c *Combiner[T]) answer(s *slot[T], full bool) (next bool) {
+// ask take next. Unless there are calls enough for the next trip it has that begin, on
+// another goroutine, when the callers have run, so that they can come along: a
+// scheduler runs first what became runnable last, and the rest in order, so what
+// becomes runnable just before the last caller comes after all of them. Where that is
+// not so, batches are smaller.
+func (c *Combiner[T]) answer(s *slot[T], full bool) {
 	var last *Item[T]
 	for i, it := range s.batch {
 		if s.batch[i] = nil; it == nil { // has left
@@ -80,7 +98,6 @@ func (c *Combiner[T]) answer(s *slot[T], full bool) (next bool) {
 	if last != nil {
 		last.done <- struct{}{}
 	}
-	return full
 }
 
 // try sends a batch, and answers for a send that panics.
