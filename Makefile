@@ -5,7 +5,7 @@ GO      ?= go
 FUZZTIME ?= 20000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help test vet lint redis nginx workerd unit fuzz e2e bench fmt run
+.PHONY: help test vet lint redis nginx workerd unit fuzz e2e bench behind fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -47,6 +47,9 @@ bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	cd bench && $(GO) run ./cmd/compare
 	cd bench && $(GO) run ./cmd/limits
 	cd bench && $(GO) run ./cmd/redis
+
+behind: ## list the dependencies that have a newer version
+	@./tools/behind
 
 fmt: ## gofmt everything
 	gofmt -w .
