@@ -101,7 +101,7 @@ func TestBoundsAreTight(t *testing.T) {
 		{Capacity: 1, Refill: refill + 1, Per: 1000003 * time.Microsecond},
 	} {
 		err := limit.Validate(b)
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprint("at most ", capacity)) && !strings.Contains(err.Error(), fmt.Sprint("at most ", refill)) {
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprint("at most ", int64(capacity))) && !strings.Contains(err.Error(), fmt.Sprint("at most ", refill)) {
 			t.Errorf("%v: %v", b, err)
 		}
 	}

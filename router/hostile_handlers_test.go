@@ -220,10 +220,11 @@ func TestHandlersThatHang(t *testing.T) {
 
 // Handlers that return when nobody is there any more.
 func TestHandlersThatOutliveTheConnection(t *testing.T) {
-	results := make(chan error, 10)
+	began, results := make(chan struct{}, 10), make(chan error, 10)
 	s := serveSocket(t, router.Options{OnError: func(f router.Fault) { t.Errorf("fault: %+v", f) }}, func(r *router.Router) {
 		subscribing(r)
 		outlive := func(c *router.Context, _ struct{}) (int, error) {
+			began <- struct{}{}
 			<-c.Done()
 			results <- c.Send("late", nil)
 			results <- c.Progress(1)
@@ -239,6 +240,7 @@ func TestHandlersThatOutliveTheConnection(t *testing.T) {
 		p := s.dial()
 		p.write(join(join1("topic"), textFrame(fmt.Sprintf(`{"type":%q,"meta":{"correlationId":"1"}}`, typ))))
 		p.expect("reply j topic")
+		<-began // a handler that has not begun when the connection ends never begins
 		p.reset()
 		for _, want := range []error{router.ErrClosed, router.ErrClosed, router.ErrClosed, nil} {
 			select {

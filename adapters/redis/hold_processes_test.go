@@ -9,13 +9,13 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/limit"
 )
@@ -135,7 +135,7 @@ func startHolder(t *testing.T, server *redistest.Server, name string) *holderPro
 	t.Helper()
 	p := &holderProcess{cmd: exec.Command(os.Args[0], "-test.run=^TestHolderProcess$", "-test.v")}
 	p.cmd.Env = append(os.Environ(), "WSKIT_REDIS_HOLDER="+server.Addr, "WSKIT_REDIS_NAME="+name)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	process.DieWithParent(p.cmd)
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -68,7 +68,7 @@ func TestKilledProcess(t *testing.T) {
 	p := newPresence(t, s, redis.PresenceOptions{TTL: childTTL})
 	child := exec.Command(os.Args[0], "-test.run=^TestProcess$", "-test.v")
 	child.Env = append(os.Environ(), "WSKIT_TEST_REDIS="+s.Addr)
-	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	process.DieWithParent(child)
 	out, err := child.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

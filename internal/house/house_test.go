@@ -48,11 +48,12 @@ var rooms = []room{
 	{"docs/plot", []string{"limit"}},
 	{"internal/house", nil},
 	{"internal/leaktest", nil},
+	{"internal/process", nil},
 	{"internal/race", nil},
-	{"internal/redistest", []string{"internal/transcript"}},
+	{"internal/redistest", []string{"internal/process", "internal/transcript"}},
 	{"internal/transcript", nil},
 	{"internal/vectors", []string{"limit"}},
-	{"internal/workerdtest", []string{"internal/transcript"}},
+	{"internal/workerdtest", []string{"internal/process", "internal/transcript"}},
 }
 
 // roomOf finds the room of a package, by the longest folder that holds it.

@@ -7,9 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
+	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/transcript"
 
 	"github.com/redis/go-redis/v9"
@@ -46,7 +46,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 	cmd := exec.Command("redis-server", conf, "--sentinel")
 	log := &transcript.Transcript{}
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	process.DieWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("redis-server --sentinel: %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/transcript"
 
 	"github.com/redis/go-redis/v9"
@@ -101,7 +102,7 @@ func (s *Server) launch() bool {
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--protected-mode", "no",
 	}, s.args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	process.DieWithParent(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server: %v", err)
 	}
@@ -130,21 +131,21 @@ func (s *Server) end(signal syscall.Signal) {
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGCONT)
+	_ = process.Continue(s.cmd.Process)
 	_ = s.cmd.Process.Signal(signal)
 	_ = s.cmd.Wait()
 	s.cmd = nil
 }
 
 // Stall stops the process without closing its connections, until Resume.
-func (s *Server) Stall() { s.signal(syscall.SIGSTOP) }
+func (s *Server) Stall() { s.signal(process.Stop) }
 
 // Resume lets a stalled process go on.
-func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+func (s *Server) Resume() { s.signal(process.Continue) }
 
-func (s *Server) signal(signal syscall.Signal) {
+func (s *Server) signal(send func(*os.Process) error) {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(signal); err != nil {
+	if err := send(s.cmd.Process); err != nil {
 		s.t.Fatalf("redis-server: %v", err)
 	}
 }

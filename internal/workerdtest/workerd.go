@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/transcript"
 )
 
@@ -144,7 +145,7 @@ func (s *Server) Run() {
 	for name, value := range s.config.Env {
 		s.cmd.Env = append(s.cmd.Env, name+"="+value)
 	}
-	dieWithParent(s.cmd)
+	process.DieWithParent(s.cmd)
 	err = s.cmd.Start()
 	w.Close()
 	if err != nil {
@@ -182,10 +183,10 @@ func (s *Server) end(signal syscall.Signal) {
 }
 
 // Stall stops the process without closing its connections, until Resume.
-func (s *Server) Stall() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) }
+func (s *Server) Stall() { _ = process.Stop(s.cmd.Process) }
 
 // Resume lets a stalled process go on.
-func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
+func (s *Server) Resume() { _ = process.Continue(s.cmd.Process) }
 
 // Log is what the process has said.
 func (s *Server) Log() string { return s.log.String() }
@@ -231,7 +232,7 @@ func Test(t *testing.T, file string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), Binary(t), "test", filepath.Join(Folder(t), "test", file),
 		"--directory-path", "disk="+t.TempDir())
-	dieWithParent(cmd)
+	process.DieWithParent(cmd)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -7,10 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/internal/process"
 )
 
 // server is a redis-server of our own.
@@ -35,7 +36,7 @@ func start() (*server, error) {
 	}
 	s := &server{addr: addr, dir: dir, admin: redis.NewClient(&redis.Options{Addr: addr})}
 	s.cmd = exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no")
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	process.DieWithParent(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("redis-server: %w; install it first", err)
 	}
