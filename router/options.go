@@ -39,8 +39,10 @@ type Options struct {
 	// Origins lists the origins of pages that may connect, besides pages of
 	// the host the request itself is for: a host ("app.example.com"), a
 	// pattern as of path.Match ("*.example.com"), or either with its scheme
-	// ("https://app.example.com"). Requests without an Origin header do not
-	// come from a browser's page and are not checked.
+	// ("https://app.example.com"). The names localhost, 127.0.0.1 and [::1] with
+	// the same port are one host. Requests without an Origin header do not
+	// come from a browser's page and are not checked. A refused origin is logged
+	// once with Logger, 100 of them an hour at most.
 	//
 	// Default: none.
 	Origins []string
@@ -135,8 +137,8 @@ type Options struct {
 	// for the hook.
 	OnLimitExceeded func(context.Context, LimitInfo)
 
-	// Logger takes what no hook is told: faults without OnError, and what goes
-	// wrong in the hooks.
+	// Logger takes what no hook receives: faults without OnError, what goes wrong in
+	// the hooks, and origins that are refused.
 	//
 	// Default: slog.Default().
 	Logger *slog.Logger

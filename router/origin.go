@@ -24,7 +24,7 @@ func (r *Router) checkOrigin(req *http.Request) error {
 		u, err := url.Parse(origins[0])
 		if err == nil && u.Host != "" {
 			host := strings.ToLower(u.Host)
-			if host == strings.ToLower(req.Host) {
+			if host == strings.ToLower(req.Host) || bothLoopback(u, req.Host) {
 				return nil
 			}
 			full := strings.ToLower(u.Scheme) + "://" + host
@@ -39,7 +39,25 @@ func (r *Router) checkOrigin(req *http.Request) error {
 			}
 		}
 	}
+	origin := strings.Join(origins, ", ")
+	r.logRefusedOrigin(origin, req.Host)
 	return errors.PermissionDenied.Errorf(
 		"origin %.200q may not connect to host %.200q; the server allows an origin with router.Options.Origins",
-		strings.Join(origins, ", "), req.Host)
+		origin, req.Host)
+}
+
+// bothLoopback reports whether an origin and a request's host are names of this
+// machine with the same port: the browser of a developer opens the same server as
+// localhost, 127.0.0.1 and [::1].
+func bothLoopback(origin *url.URL, host string) bool {
+	to, err := url.Parse("//" + host)
+	return err == nil && origin.Port() == to.Port() && isLoopback(origin.Hostname()) && isLoopback(to.Hostname())
+}
+
+func isLoopback(name string) bool {
+	switch strings.ToLower(name) {
+	case "localhost", "127.0.0.1", "::1":
+		return true
+	}
+	return false
 }

@@ -66,6 +66,7 @@ type Router struct {
 	wheel    wheel
 	watchdog watchdog
 	limits   limitHook
+	refused  refusedOrigins
 	stats    counters
 	handlers handlerCount
 }

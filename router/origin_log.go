@@ -1,0 +1,64 @@
+package router
+
+import (
+	"net/url"
+	"sync"
+	"time"
+)
+
+// maxRefusedOrigins is how many refused origins are logged in refusedOriginsFor. The
+// origins are text of clients: this bounds the log and the memory.
+const (
+	maxRefusedOrigins = 100
+	refusedOriginsFor = time.Hour
+)
+
+// refusedOrigins are the refused origins that have been logged.
+type refusedOrigins struct {
+	mu    sync.Mutex
+	since time.Time
+	seen  map[string]bool
+}
+
+// add reports whether an origin is to be logged, and whether it is the last for now.
+func (o *refusedOrigins) add(origin string) (first, last bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.seen == nil || time.Since(o.since) >= refusedOriginsFor {
+		o.seen, o.since = make(map[string]bool), time.Now()
+	}
+	if o.seen[origin] || len(o.seen) >= maxRefusedOrigins {
+		return false, false
+	}
+	o.seen[origin] = true
+	return true, len(o.seen) == maxRefusedOrigins
+}
+
+// logRefusedOrigin logs a refused origin once, with the setting that allows it: the
+// browser tells its page nothing but that the connection failed.
+func (r *Router) logRefusedOrigin(origin, host string) {
+	origin, host = cut(origin, maxLoggedOrigin), cut(host, maxLoggedOrigin)
+	first, last := r.refused.add(origin)
+	if !first {
+		return
+	}
+	remedy := "to let it connect, add " + origin + " to router.Options.Origins"
+	if u, err := url.Parse(origin); err != nil || u.Host == "" {
+		remedy = "the page has no origin that can be allowed, as when it is opened from a file: serve the page over http or https"
+	}
+	attrs := []any{"origin", origin, "host", host, "remedy", remedy}
+	if last {
+		attrs = append(attrs, "note", "no more origins are logged within this hour")
+	}
+	r.opts.Logger.Warn("wskit: a page of another origin was refused", attrs...)
+}
+
+// maxLoggedOrigin bounds an origin and a host in the log, in bytes.
+const maxLoggedOrigin = 200
+
+func cut(s string, n int) string {
+	if len(s) > n {
+		return s[:n] + "…"
+	}
+	return s
+}
