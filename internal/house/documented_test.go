@@ -1,0 +1,140 @@
+package house
+
+import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExportedIdentifiersAreDocumented(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		if !public(p) {
+			continue
+		}
+		t.Run(strings.TrimPrefix(p.ImportPath, module+"/"), func(t *testing.T) {
+			d, fset := docOf(t, p)
+			c := checker{t, fset}
+			c.check(d)
+		})
+	}
+}
+
+// public reports whether a package is one that users may import.
+func public(p listed) bool {
+	rel := strings.TrimPrefix(p.ImportPath, module+"/")
+	return p.Name != "main" && !strings.Contains("/"+rel, "/internal/") && len(p.GoFiles) > 0 &&
+		!within(p.ImportPath, module+"/docs") && !within(p.ImportPath, module+"/examples")
+}
+
+// docOf reads the documentation of a package.
+func docOf(t *testing.T, p listed) (*doc.Package, *token.FileSet) {
+	t.Helper()
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	d, err := doc.NewFromFiles(fset, files, p.ImportPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, fset
+}
+
+type checker struct {
+	t    *testing.T
+	fset *token.FileSet
+}
+
+func (c checker) missing(pos token.Pos, what, name string) {
+	at := c.fset.Position(pos)
+	c.t.Errorf("%s:%d: exported %s %s has no doc comment", filepath.Base(at.Filename), at.Line, what, name)
+}
+
+func (c checker) check(d *doc.Package) {
+	if d.Doc == "" {
+		c.t.Errorf("package %s has no doc comment", d.Name)
+	}
+	c.values(d.Consts)
+	c.values(d.Vars)
+	c.funcs("function", d.Funcs)
+	for _, typ := range d.Types {
+		c.values(typ.Consts)
+		c.values(typ.Vars)
+		c.funcs("function", typ.Funcs)
+		if !ast.IsExported(typ.Name) {
+			continue
+		}
+		if typ.Doc == "" {
+			c.missing(typ.Decl.Pos(), "type", typ.Name)
+		}
+		c.funcs("method", typ.Methods)
+		c.members(typ)
+	}
+}
+
+func (c checker) funcs(what string, all []*doc.Func) {
+	for _, f := range all {
+		if ast.IsExported(f.Name) && f.Doc == "" {
+			c.missing(f.Decl.Pos(), what, f.Name)
+		}
+	}
+}
+
+// values are documented one by one, or as a group that has a comment.
+func (c checker) values(groups []*doc.Value) {
+	for _, g := range groups {
+		if g.Doc != "" {
+			continue
+		}
+		for _, spec := range g.Decl.Specs {
+			s := spec.(*ast.ValueSpec)
+			for _, name := range s.Names {
+				if name.IsExported() && s.Doc == nil && s.Comment == nil {
+					c.missing(name.Pos(), g.Decl.Tok.String(), name.Name)
+				}
+			}
+		}
+	}
+}
+
+// members are the methods of interfaces, whose contract stands nowhere else, and
+// the fields of options, whose defaults do not. The comment of an interface may
+// speak for a method by its name.
+func (c checker) members(typ *doc.Type) {
+	for _, spec := range typ.Decl.Specs {
+		s, ok := spec.(*ast.TypeSpec)
+		if !ok {
+			continue
+		}
+		var fields *ast.FieldList
+		what := "method"
+		switch x := s.Type.(type) {
+		case *ast.InterfaceType:
+			fields = x.Methods
+		case *ast.StructType:
+			if !strings.HasSuffix(s.Name.Name, "Options") && s.Name.Name != "Limits" {
+				continue
+			}
+			fields, what = x.Fields, "field"
+		default:
+			continue
+		}
+		for _, f := range fields.List {
+			for _, name := range f.Names {
+				spokenFor := what == "method" && strings.Contains(typ.Doc, name.Name)
+				if name.IsExported() && f.Doc == nil && f.Comment == nil && !spokenFor {
+					c.missing(name.Pos(), what, s.Name.Name+"."+name.Name)
+				}
+			}
+		}
+	}
+}
