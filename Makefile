@@ -5,12 +5,18 @@ GO      ?= go
 FUZZTIME ?= 20000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help test vet lint redis nginx workerd unit fuzz e2e bench behind fmt run
+.PHONY: help check test vet lint redis nginx workerd unit fuzz e2e bench cross cover vuln api behind fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-test: vet lint unit fuzz e2e ## everything that CI runs
+test: vet lint cross unit fuzz e2e ## everything that CI runs
+
+# The packages whose tests start no server and no other process.
+ALONE = ./errors ./ingress ./limit/... ./middleware/... ./pubsub/... ./adapters/memory ./router/... ./internal/house
+
+check: vet lint ## vet, lint and the tests that need nothing installed, for the time between two edits
+	$(GO) test $(ALONE)
 
 vet: ## go vet and gofmt, in all modules
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
@@ -50,6 +56,19 @@ bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 
 behind: ## list the dependencies that have a newer version
 	@./tools/behind
+
+cross: ## build and vet everything for macOS, Windows, 386 and arm64
+	@./tools/cross
+
+cover: ## the share of the statements that the tests of check run, by package; writes cover.out
+	$(GO) test -coverprofile=cover.out $(ALONE)
+	@$(GO) tool cover -func=cover.out | tail -1
+
+vuln: ## known vulnerabilities in what the code calls; asks the Go vulnerability database
+	$(GO) tool -modfile=tools/go.mod govulncheck ./...
+
+api: ## what changed in the public API since the last tag
+	@./tools/api
 
 fmt: ## gofmt everything
 	gofmt -w .
