@@ -1,5 +1,6 @@
-// Package e2e tests the chat example as people use it: the real program, and
-// real tabs of a real browser. make e2e installs the browser where there is none.
+// Package e2e tests the chat example, and the first program of the README, as people
+// use them: the real program, and real tabs of a real browser. make e2e installs the
+// browser where there is none.
 //
 //	go test ./...
 //

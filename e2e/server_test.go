@@ -31,15 +31,15 @@ func buildChat(dir string) (string, error) {
 	return binary, nil
 }
 
-// server is the chat program, running.
+// server is a program that serves a page, running.
 type server struct {
-	t      *testing.T
-	addr   string // host:port
-	args   []string
-	cmd    *exec.Cmd
-	output *lockedBuffer
-	ended  chan struct{}
-	err    error // of cmd.Wait; read after ended
+	t       *testing.T
+	command func(addr string) *exec.Cmd
+	addr    string // host:port
+	cmd     *exec.Cmd
+	output  *lockedBuffer
+	ended   chan struct{}
+	err     error // of cmd.Wait; read after ended
 }
 
 var announced = regexp.MustCompile(`http://(\S+:\d+)`)
@@ -48,7 +48,15 @@ var announced = regexp.MustCompile(`http://(\S+:\d+)`)
 func startChat(t *testing.T, args ...string) *server {
 	t.Helper()
 	needBrowser(t)
-	s := &server{t: t, addr: "127.0.0.1:0", args: args}
+	return startServer(t, "127.0.0.1:0", func(addr string) *exec.Cmd {
+		return exec.Command(chatBinary, append([]string{"-addr", addr}, args...)...)
+	})
+}
+
+// startServer runs the command, which is to serve on addr and to say so with a URL.
+func startServer(t *testing.T, addr string, command func(addr string) *exec.Cmd) *server {
+	t.Helper()
+	s := &server{t: t, addr: addr, command: command}
 	s.start()
 	t.Cleanup(s.kill)
 	return s
@@ -57,7 +65,7 @@ func startChat(t *testing.T, args ...string) *server {
 // start runs the program on s.addr and waits until it says where it serves.
 func (s *server) start() {
 	s.t.Helper()
-	s.cmd = exec.Command(chatBinary, append([]string{"-addr", s.addr}, s.args...)...)
+	s.cmd = s.command(s.addr)
 	s.output, s.ended = new(lockedBuffer), make(chan struct{})
 	reader, writer, err := os.Pipe()
 	if err != nil {
@@ -86,9 +94,9 @@ func (s *server) start() {
 	select {
 	case s.addr = <-url:
 	case <-s.ended:
-		s.t.Fatalf("the chat ended at once: %v\n%s", s.err, s.output)
+		s.t.Fatalf("the program ended at once: %v\n%s", s.err, s.output)
 	case <-time.After(hangGuard):
-		s.t.Fatalf("the chat does not say where it serves:\n%s", s.output)
+		s.t.Fatalf("the program does not say where it serves:\n%s", s.output)
 	}
 }
 
@@ -103,10 +111,10 @@ func (s *server) stop() {
 	select {
 	case <-s.ended:
 	case <-time.After(hangGuard):
-		s.t.Fatalf("the chat does not end after Ctrl-C:\n%s", s.output)
+		s.t.Fatalf("the program does not end after Ctrl-C:\n%s", s.output)
 	}
 	if s.err != nil {
-		s.t.Fatalf("the chat ended with %v:\n%s", s.err, s.output)
+		s.t.Fatalf("the program ended with %v:\n%s", s.err, s.output)
 	}
 }
 
@@ -119,7 +127,7 @@ func (s *server) kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.ended
 	if out := s.output.String(); strings.Contains(out, "DATA RACE") || strings.Contains(out, "panic:") {
-		s.t.Errorf("the chat's output:\n%s", out)
+		s.t.Errorf("the program's output:\n%s", out)
 	}
 }
 
