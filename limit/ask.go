@@ -188,7 +188,6 @@ func (b *batch) shadows(ctx context.Context, asks []Ask, answers []Decision, cha
 // failOver decides in the store's stead, all or none.
 func (b *batch) failOver(asks []Ask, failed error) (bound int, err error) {
 	b.local = b.local[:0]
-	var now int64
 	for _, i := range b.index {
 		l := asks[i].Key.limiter
 		l.countFailure(failed)
@@ -197,14 +196,13 @@ func (b *batch) failOver(asks []Ask, failed error) (bound int, err error) {
 			return 0, unavailable(failed)
 		case FailLocal:
 			s := l.remote.fallback.open()
-			now = max(now, l.remote.fallback.now())
 			b.local = append(b.local, InProcessAsk{State: s, Hash: s.HashBytes(asks[i].Key.buf), Plan: l.plan, Cost: asks[i].Cost})
 		default:
 			s := NewInProcess(InProcessOptions{MaxKeys: 1}) // where nothing was ever used
 			b.local = append(b.local, InProcessAsk{State: s, Plan: l.plan, Cost: asks[i].Cost})
 		}
 	}
-	bound = TakeAllInProcess(b.local, b.answers, now)
+	bound = TakeAllInProcess(b.local, b.answers)
 	for i := range b.answers {
 		b.answers[i].Charged = 0
 	}

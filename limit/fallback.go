@@ -1,9 +1,6 @@
 package limit
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
 // fallback answers for a store that fails: bounded state in this process, made
 // when it is first needed.
@@ -14,27 +11,22 @@ type fallback struct {
 	state *InProcess
 }
 
-// open makes the state and the clock.
+// open makes the state.
 func (f *fallback) open() *InProcess {
 	f.once.Do(func() {
-		f.state = NewInProcess(InProcessOptions{MaxKeys: f.max, Shards: 16, Grace: ClockTolerance.Microseconds()})
-		if f.now == nil {
-			start := time.Now()
-			epoch := start.UnixMicro()
-			f.now = func() int64 { return epoch + time.Since(start).Microseconds() }
-		}
+		f.state = NewInProcess(InProcessOptions{MaxKeys: f.max, Shards: 16, Grace: ClockTolerance.Microseconds(), Now: f.now})
 	})
 	return f.state
 }
 
 func (f *fallback) take(d *Decision, key []byte, plan *Plan, cost int64) {
 	s := f.open()
-	s.Take(d, s.HashBytes(key), plan, f.now(), cost)
+	s.Take(d, s.HashBytes(key), plan, cost)
 }
 
 func (f *fallback) peek(d *Decision, key []byte, plan *Plan, cost int64) {
 	s := f.open()
-	s.Peek(d, s.HashBytes(key), plan, f.now(), cost)
+	s.Peek(d, s.HashBytes(key), plan, cost)
 }
 
 func (f *fallback) reset(key []byte, plan *Plan) {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/wskit/wskit/limit/table"
 )
@@ -27,17 +28,26 @@ type InProcessOptions struct {
 	// Grace is how long a state is kept after it has run out, in microseconds,
 	// for a clock that may be set back by as much.
 	Grace int64
+	// Now is the clock, in microseconds since the Unix epoch, 0 ≤ now < 2⁵². nil
+	// means the monotonic clock of the process.
+	Now func() int64
 }
 
 // InProcess keeps state in this process, for a store that lives in it and for
 // limiters whose store fails: the states of all policies of one width in one
-// table, and one bound for all tables. It has no clock: every call says what the
-// time is, in microseconds since the Unix epoch, 0 ≤ now < 2⁵². Costs are at
-// least 1; nothing is checked here.
+// table, and one bound for all tables. Costs are at least 1; nothing is checked
+// here.
+//
+// For windows and logs the clock is read while the state is locked. Otherwise a
+// charge could be noted after one that read the clock later, and would be noted at
+// that later instant: a refund, which goes by [Decision.At], would not find it. A
+// bucket notes no instants, so for buckets the clock is read before.
 //
 // All its methods may be used by any number of goroutines.
 type InProcess struct {
 	options    InProcessOptions
+	start      time.Time // of the monotonic clock
+	epoch      int64     // the same, in microseconds since the Unix epoch
 	space      *table.Space
 	buckets    *table.Table // of buckets alone, whose state is an instant
 	mu         sync.Mutex
@@ -48,9 +58,18 @@ type InProcess struct {
 
 // NewInProcess makes an empty one.
 func NewInProcess(o InProcessOptions) *InProcess {
-	s := &InProcess{options: o, space: table.NewSpace(o.MaxKeys)}
+	start := time.Now()
+	s := &InProcess{options: o, start: start, epoch: start.UnixMicro(), space: table.NewSpace(o.MaxKeys)}
 	s.buckets = table.New(table.Options{Instants: true, Space: s.space, Shards: o.Shards, Grace: o.Grace})
 	return s
+}
+
+// Now reads the clock.
+func (s *InProcess) Now() int64 {
+	if s.options.Now != nil {
+		return s.options.Now()
+	}
+	return s.epoch + int64(time.Since(s.start)/time.Microsecond)
 }
 
 // Hash returns the hash of a key.
@@ -107,7 +126,19 @@ func (s *InProcess) known(width int) *table.Table {
 // A bucket that has state is charged without a lock: the next state takes the
 // place of the one it was made of, unless another came between. A denial writes
 // nothing at all.
-func (s *InProcess) Take(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
+func (s *InProcess) Take(d *Decision, h table.Hash, plan *Plan, cost int64) {
+	if plan.kind == kindBucket {
+		s.takeAt(d, h, plan, s.Now(), cost)
+		return
+	}
+	t := s.table(plan)
+	h = h.With(plan.salt)
+	r := t.Lock(h)
+	s.takeLocked(d, t, r, h, plan, s.Now(), cost)
+}
+
+// takeAt is Take by a bucket, at the instant now.
+func (s *InProcess) takeAt(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
 	h = h.With(plan.salt) // state of another shape is another entry
 	for range plan.swaps {
 		i, at, fraction, ok := s.buckets.Instant(h)
@@ -129,13 +160,11 @@ func (s *InProcess) Take(d *Decision, h table.Hash, plan *Plan, now, cost int64)
 		}
 		return
 	}
-	s.takeLocked(d, h, plan, now, cost)
+	s.takeLocked(d, s.buckets, s.buckets.Lock(h), h, plan, now, cost)
 }
 
-// takeLocked is Take with a lock.
-func (s *InProcess) takeLocked(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
-	t := s.table(plan)
-	r := t.Lock(h)
+// takeLocked is Take on a state that is locked, which ends here.
+func (s *InProcess) takeLocked(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64) {
 	switch {
 	case !r.Found() || plan.width == 0:
 		s.takeRare(d, t, r, h, plan, now, cost)
@@ -163,6 +192,9 @@ func (s *InProcess) takeRare(d *Decision, t *table.Table, r table.Ref, h table.H
 	s.overflowed.Add(1)
 	h = s.overflow(h, plan)
 	r = t.Lock(h)
+	if plan.kind != kindBucket {
+		now = s.Now()
+	}
 	step(d, t, r, h, plan, now, cost, true, true)
 	r.Unlock()
 }
@@ -238,10 +270,11 @@ func (s *InProcess) overflow(h table.Hash, plan *Plan) table.Hash {
 }
 
 // Peek is [Plan.Peek] on the state of the key.
-func (s *InProcess) Peek(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
+func (s *InProcess) Peek(d *Decision, h table.Hash, plan *Plan, cost int64) {
 	t := s.table(plan)
 	h = h.With(plan.salt)
 	r := t.Lock(h)
+	now := s.Now()
 	if !r.Found() && !t.Room(h, now) {
 		r.Unlock()
 		r = t.Lock(s.overflow(h, plan))
@@ -259,13 +292,14 @@ func stateOf(r table.Ref, plan *Plan) []int64 {
 
 // Refund is [Plan.Refund] on the state of the key. What was charged to a shared
 // state is not given back.
-func (s *InProcess) Refund(h table.Hash, plan *Plan, now int64, taken *Decision) {
+func (s *InProcess) Refund(h table.Hash, plan *Plan, taken *Decision) {
 	t := s.table(plan)
 	r := t.Lock(h.With(plan.salt))
 	defer r.Unlock()
 	if !r.Found() {
 		return
 	}
+	now := s.Now()
 	state, reset, write := plan.Refund(stateOf(r, plan), now, taken)
 	if !write {
 		return

@@ -34,11 +34,53 @@ type spot struct {
 var togethers = sync.Pool{New: func() any { return new(together) }}
 
 // TakeAllInProcess charges all of the asks or none, as one step: the shards of
-// all keys are locked together, in an order that is the same for everybody. It
-// fills in an answer to each and returns the index of the one that bound: see
-// [TakeAll]. There must be at least one ask and as many answers.
-func TakeAllInProcess(asks []InProcessAsk, answers []Decision, now int64) (bound int) {
+// all keys are locked together, always in the same order. It fills in an answer to
+// each and returns the index of the one that bound: see [TakeAll]. There must be
+// at least one ask and as many answers. The instant is the latest that the clocks
+// of the states show.
+func TakeAllInProcess(asks []InProcessAsk, answers []Decision) (bound int) {
 	w := togethers.Get().(*together)
+	now := w.lock(asks)
+	if denied := w.charge(asks, answers, now); denied < 0 {
+		bound = binding(answers)
+	} else {
+		bound = w.explain(asks, answers, now, denied)
+	}
+	w.locks.Unlock()
+	togethers.Put(w)
+	return bound
+}
+
+// TakeMany takes several costs of s in order, each by itself, at one instant.
+func (s *InProcess) TakeMany(asks []InProcessAsk, answers []Decision) {
+	for _, a := range asks {
+		if a.Plan.kind != kindBucket {
+			takeManyLocked(asks, answers)
+			return
+		}
+	}
+	now := s.Now()
+	for i, a := range asks {
+		s.takeAt(&answers[i], a.Hash, a.Plan, now, a.Cost)
+	}
+}
+
+// takeManyLocked is TakeMany where the clock has to be read while all states are
+// locked.
+func takeManyLocked(asks []InProcessAsk, answers []Decision) {
+	w := togethers.Get().(*together)
+	now := w.lock(asks)
+	for i, a := range asks {
+		p := &w.places[i]
+		step(&answers[i], p.table, p.find(a, now), p.hash, a.Plan, now, a.Cost, true, true)
+	}
+	w.locks.Unlock()
+	togethers.Put(w)
+}
+
+// lock locks the states of all asks and then reads the clock: the latest instant,
+// where the states have several.
+func (w *together) lock(asks []InProcessAsk) (now int64) {
 	w.places, w.saved = w.places[:0], w.saved[:0]
 	for _, a := range asks {
 		t := a.State.table(a.Plan)
@@ -48,14 +90,12 @@ func TakeAllInProcess(asks []InProcessAsk, answers []Decision, now int64) (bound
 		w.places = append(w.places, spot{table: t, hash: h})
 	}
 	w.locks.Lock()
-	if denied := w.charge(asks, answers, now); denied < 0 {
-		bound = binding(answers)
-	} else {
-		bound = w.explain(asks, answers, now, denied)
+	for i, a := range asks {
+		if i == 0 || a.State != asks[i-1].State {
+			now = max(now, a.State.Now())
+		}
 	}
-	w.locks.Unlock()
-	togethers.Put(w)
-	return bound
+	return now
 }
 
 // find is the state of an ask whose shard is locked.

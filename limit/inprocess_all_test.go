@@ -20,16 +20,16 @@ func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
 	}
 	user := compile(TokenBucket{Capacity: 1_000_000, Refill: 1, Per: time.Minute})
 	tenant := compile(TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour})
-	const now, keys = int64(1e15), 8
-	s := NewInProcess(InProcessOptions{MaxKeys: keys, Shards: 64})
+	const now, keys = int64(1e15), 8 // the clock stands still
+	s := NewInProcess(InProcessOptions{MaxKeys: keys, Shards: 64, Now: func() int64 { return now }})
 	var d Decision
 	for i := range keys {
-		s.Take(&d, s.Hash(fmt.Sprint("fill", i)), user, now, 1)
+		s.Take(&d, s.Hash(fmt.Sprint("fill", i)), user, 1)
 	}
 	ann, acme, other := s.Hash("ann"), s.Hash("acme"), s.Hash("other")
-	s.Take(&d, ann, user, now, 500_000)
-	s.Take(&d, acme, tenant, now, 1) // drained
-	s.Take(&d, other, user, now, 1)
+	s.Take(&d, ann, user, 500_000)
+	s.Take(&d, acme, tenant, 1) // drained
+	s.Take(&d, other, user, 1)
 	if _, _, shared := s.Figures(); shared != 3 {
 		t.Fatalf("%d decisions on shared states, want 3", shared)
 	}
@@ -51,7 +51,7 @@ func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
 	toggling.Go(func() {
 		var d Decision
 		for n := 0; !stop.Load(); n++ {
-			s.Take(&d, other, user, now, 1)
+			s.Take(&d, other, user, 1)
 			for range n % 1000 {
 				_ = s.space.Used()
 			}
@@ -63,7 +63,7 @@ func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
 	answers := make([]Decision, 2)
 	for round := range 50_000 {
 		before := used()
-		TakeAllInProcess([]InProcessAsk{{s, ann, user, 1}, {s, acme, tenant, 1}}, answers, now)
+		TakeAllInProcess([]InProcessAsk{{s, ann, user, 1}, {s, acme, tenant, 1}}, answers)
 		if answers[0].Allowed {
 			s.Reset(ann, user)
 			s.Reset(acme, tenant)

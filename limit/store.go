@@ -66,8 +66,8 @@ type Request struct {
 // A ManyTaker takes several costs in one round trip.
 type ManyTaker interface {
 	// TakeMany takes them at one instant, in order and independently of each
-	// other: what one request takes, the next one finds taken, and a denial keeps
-	// nobody else from being charged. It fills in an answer to each. On an error it
+	// other: what one request takes, the next one finds taken, and a denial does
+	// not affect the others. It fills in an answer to each. On an error it
 	// is unknown which were charged, unless the error is INVALID_ARGUMENT or says
 	// that the operation is unsupported: then none was.
 	TakeMany(ctx context.Context, requests []Request, answers []Decision) error

@@ -45,9 +45,9 @@ func (s *Store) Acquire(_ context.Context, slot limit.Slot, most int64, lease ti
 	if err := limit.CheckHold(most, lease); err != nil {
 		return d, err
 	}
-	now := s.micros()
 	shard := s.holds.lock(slot.Key)
 	defer shard.mu.Unlock()
+	now := s.state.Now()
 	shard.sweep(now)
 	p := shard.expire(slot.Key, now)
 	held := int64(0)
@@ -72,7 +72,7 @@ func (s *Store) Renew(_ context.Context, slots []limit.Slot, lease time.Duration
 	if err := limit.CheckHold(1, lease); err != nil {
 		return err
 	}
-	until := s.micros() + lease.Microseconds()
+	until := s.state.Now() + lease.Microseconds()
 	for _, slot := range slots {
 		shard := s.holds.lock(slot.Key)
 		shard.hold(slot, until)
@@ -98,9 +98,9 @@ func (s *Store) Release(_ context.Context, slots []limit.Slot) error {
 
 // Held implements [limit.Holder].
 func (s *Store) Held(_ context.Context, key string) (int64, error) {
-	now := s.micros()
 	shard := s.holds.lock(key)
 	defer shard.mu.Unlock()
+	now := s.state.Now()
 	if p := shard.expire(key, now); p != nil {
 		return int64(len(p.until)), nil
 	}

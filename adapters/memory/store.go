@@ -4,7 +4,6 @@ import (
 	"context"
 	"hash/maphash"
 	"runtime"
-	"time"
 
 	"github.com/wskit/wskit/limit"
 )
@@ -38,11 +37,8 @@ const defaultMaxKeys = 4_000_000
 // that is known allocates nothing. All its methods may be used by any number of
 // goroutines; it needs no Close.
 type Store struct {
-	now        func() int64
-	start      time.Time
-	startMicro int64
-	state      *limit.InProcess
-	holds      holds
+	state *limit.InProcess
+	holds holds
 }
 
 var (
@@ -58,14 +54,12 @@ func NewStore(o Options) *Store {
 	case o.MaxKeys == 0:
 		o.MaxKeys = defaultMaxKeys
 	}
-	start := time.Now()
-	s := &Store{now: o.Now, start: start, startMicro: start.UnixMicro()}
-	s.holds.seed = maphash.MakeSeed()
-	opt := limit.InProcessOptions{MaxKeys: o.MaxKeys, Shards: max(64, 8*runtime.GOMAXPROCS(0))}
+	opt := limit.InProcessOptions{MaxKeys: o.MaxKeys, Shards: max(64, 8*runtime.GOMAXPROCS(0)), Now: o.Now}
 	if o.Now != nil {
 		opt.Grace = limit.ClockTolerance.Microseconds()
 	}
-	s.state = limit.NewInProcess(opt)
+	s := &Store{state: limit.NewInProcess(opt)}
+	s.holds.seed = maphash.MakeSeed()
 	return s
 }
 
@@ -80,7 +74,7 @@ func (s *Store) Take(_ context.Context, key string, policy limit.Policy, cost in
 			return d, err
 		}
 	}
-	s.state.Take(&d, s.state.Hash(key), plan, s.micros(), cost)
+	s.state.Take(&d, s.state.Hash(key), plan, cost)
 	return d, nil
 }
 
@@ -92,7 +86,7 @@ func (s *Store) TakeBytes(_ context.Context, key []byte, policy limit.Policy, co
 			return d, err
 		}
 	}
-	s.state.Take(&d, s.state.HashBytes(key), plan, s.micros(), cost)
+	s.state.Take(&d, s.state.HashBytes(key), plan, cost)
 	return d, nil
 }
 
@@ -103,14 +97,6 @@ func ready(policy limit.Policy, cost int64) *limit.Plan {
 		return plan
 	}
 	return nil
-}
-
-// micros reads the clock.
-func (s *Store) micros() int64 {
-	if s.now != nil {
-		return s.now()
-	}
-	return s.startMicro + int64(time.Since(s.start)/time.Microsecond)
 }
 
 // Stats are figures of a store since it was made.

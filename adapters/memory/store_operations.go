@@ -19,7 +19,7 @@ var (
 func (s *Store) Peek(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err == nil {
-		s.state.Peek(&d, s.state.Hash(key), plan, s.micros(), cost)
+		s.state.Peek(&d, s.state.Hash(key), plan, cost)
 	}
 	return d, err
 }
@@ -28,7 +28,7 @@ func (s *Store) Peek(_ context.Context, key string, policy limit.Policy, cost in
 func (s *Store) Refund(_ context.Context, key string, policy limit.Policy, taken limit.Decision) error {
 	plan, err := limit.Compile(policy)
 	if err == nil && taken.Charged > 0 {
-		s.state.Refund(s.state.Hash(key), plan, s.micros(), &taken)
+		s.state.Refund(s.state.Hash(key), plan, &taken)
 	}
 	return err
 }
@@ -48,10 +48,7 @@ func (s *Store) TakeMany(_ context.Context, requests []limit.Request, answers []
 	if err != nil {
 		return err
 	}
-	now := s.micros()
-	for i, a := range *asks {
-		s.state.Take(&answers[i], a.Hash, a.Plan, now, a.Cost)
-	}
+	s.state.TakeMany(*asks, answers)
 	asksPool.Put(asks)
 	return nil
 }
@@ -62,7 +59,7 @@ func (s *Store) TakeAll(_ context.Context, requests []limit.Request, answers []l
 	if err != nil || len(*asks) == 0 {
 		return 0, err
 	}
-	bound = limit.TakeAllInProcess(*asks, answers, s.micros())
+	bound = limit.TakeAllInProcess(*asks, answers)
 	asksPool.Put(asks)
 	return bound, nil
 }

@@ -39,7 +39,7 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 		run++
 		now := int64(1_795_219_200_000_007)
 		s := redis.NewStore(client, redis.Options{Now: func() int64 { return now }})
-		local := limit.NewInProcess(limit.InProcessOptions{MaxKeys: 1000, Shards: 1, Grace: (240 * time.Hour).Microseconds()})
+		local := limit.NewInProcess(limit.InProcessOptions{MaxKeys: 1000, Shards: 1, Grace: (240 * time.Hour).Microseconds(), Now: func() int64 { return now }})
 		for range 25 {
 			now += rapid.OneOf(rapid.Int64Range(0, 800_000), rapid.Int64Range(0, 5_000_000), rapid.SampledFrom([]int64{-1, -30_000_000, -60_000_001, -100_000_000})).Draw(t, "advance")
 			var requests []limit.Request
@@ -66,7 +66,7 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if b := limit.TakeAllInProcess(asks, want, now); b != bound {
+				if b := limit.TakeAllInProcess(asks, want); b != bound {
 					t.Fatalf("bound %d, want %d", bound, b)
 				}
 			} else {
@@ -74,7 +74,7 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, a := range asks {
-					local.Take(&want[i], a.Hash, a.Plan, now, a.Cost)
+					local.Take(&want[i], a.Hash, a.Plan, a.Cost)
 				}
 			}
 			if !slices.Equal(got, want) {

@@ -1,0 +1,54 @@
+package memory_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/limit"
+)
+
+// 64 goroutines take from one key and give everything back: nothing is lost. Each
+// charge must be noted at the instant that its decision carries, whichever
+// goroutine gets the lock first.
+func TestRefundsOfOneKeyAtOnce(t *testing.T) {
+	const callers, rounds = 64, 200
+	const most = 2 * callers
+	plenty := limit.TokenBucket{Capacity: 1 << 20, Refill: 1 << 20, Per: time.Second}
+	for name, p := range map[string]limit.Policy{
+		"log":     limit.SlidingLog{Limit: most, Window: time.Hour},
+		"fixed":   limit.FixedWindow{Limit: most, Window: 10000 * time.Hour},
+		"sliding": limit.SlidingWindow{Limit: most, Window: 10000 * time.Hour, Buckets: 4},
+		"all":     limit.All(limit.SlidingLog{Limit: most, Window: time.Hour}, limit.FixedWindow{Limit: most, Window: 10000 * time.Hour}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := memory.NewStore(memory.Options{})
+			plan, other := compile(t, p), compile(t, plenty)
+			var wg sync.WaitGroup
+			for i := range callers {
+				wg.Go(func() {
+					for range rounds {
+						var d [2]limit.Decision
+						switch i % 3 {
+						case 0:
+							d[0], _ = s.Take(ctx, "key", plan, 1)
+						case 1:
+							s.TakeMany(ctx, []limit.Request{{Key: []byte("key"), Policy: plan, Cost: 1}, {Key: []byte("key"), Policy: plan, Cost: 1}}, d[:])
+						case 2:
+							s.TakeAll(ctx, []limit.Request{{Key: []byte("key"), Policy: plan, Cost: 1}, {Key: []byte("other"), Policy: other, Cost: 1}}, d[:])
+							d[1] = limit.Decision{}
+						}
+						for _, taken := range d {
+							s.Refund(ctx, "key", plan, taken)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if d, _ := s.Peek(ctx, "key", plan, 1); d.Remaining != most {
+				t.Errorf("after everything was given back, %d of %d remain", d.Remaining, most)
+			}
+		})
+	}
+}
