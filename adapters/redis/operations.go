@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/wskit/wskit/limit"
@@ -48,51 +50,31 @@ func (s *Store) forget(key string, plan *limit.Plan) {
 
 // TakeMany implements [limit.ManyTaker]. What is on one server is taken at one
 // instant and in one script, or in a cluster in one for each slot; servers are
-// asked at the same time. The error is that of one of them.
+// asked at the same time. When it is not known which server has a key, nothing is
+// taken. The error is that of all servers that failed.
 func (s *Store) TakeMany(ctx context.Context, requests []limit.Request, answers []limit.Decision) error {
 	asks, err := s.asks(requests, answers)
 	if err != nil || len(asks) == 0 {
 		return err
 	}
-	var wait sync.WaitGroup
-	errs := make([]error, 0, 1)
-	var mu sync.Mutex
-	rest := s.remembered(asks, answers)
-	for len(rest) > 0 {
-		var same, other []int
-		server, err := s.where.server(ctx, asks[rest[0]].key)
-		for _, i := range rest {
-			its, err2 := s.where.server(ctx, asks[i].key)
-			if err == nil {
-				err = err2
-			}
-			if its == server {
-				same = append(same, i)
-			} else {
-				other = append(other, i)
-			}
-		}
+	var parts []part
+	for _, i := range s.remembered(asks, answers) {
+		server, err := s.where.server(ctx, asks[i].key)
 		if err != nil {
-			errs = append(errs, err)
-			break
+			return fmt.Errorf("redis: %w", err)
 		}
-		rest = other
-		one := func() {
-			part := make([]ask, len(same))
-			for j, i := range same {
-				part[j] = asks[i]
-			}
-			err := s.several(ctx, part, false)
-			for j, i := range same {
-				answers[i] = part[j].answer
-			}
-			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				errs = append(errs, err)
-			}
+		at := slices.IndexFunc(parts, func(p part) bool { return p.server == server })
+		if at < 0 {
+			at = len(parts)
+			parts = append(parts, part{server: server})
 		}
-		if len(rest) == 0 {
+		parts[at].index = append(parts[at].index, i)
+	}
+	errs := make([]error, len(parts)) // each server has its own
+	var wait sync.WaitGroup
+	for n, p := range parts {
+		one := func() { errs[n] = s.takePart(ctx, p, asks, answers) }
+		if n == len(parts)-1 {
 			one()
 		} else {
 			wait.Go(one)
@@ -100,6 +82,24 @@ func (s *Store) TakeMany(ctx context.Context, requests []limit.Request, answers 
 	}
 	wait.Wait()
 	return errors.Join(errs...)
+}
+
+// A part is what of several asks is on one server.
+type part struct {
+	server any
+	index  []int // of the asks
+}
+
+func (s *Store) takePart(ctx context.Context, p part, asks []ask, answers []limit.Decision) error {
+	own := make([]ask, len(p.index))
+	for j, i := range p.index {
+		own[j] = asks[i]
+	}
+	err := s.several(ctx, p.server, own, false)
+	for j, i := range p.index {
+		answers[i] = own[j].answer
+	}
+	return err
 }
 
 // remembered answers what is known to be denied, and returns which are left to
@@ -148,7 +148,11 @@ func (s *Store) TakeAll(ctx context.Context, requests []limit.Request, answers [
 			asks[i].question, _ = s.memory.Ask(&d, requests[i].Key, asks[i].plan, asks[i].cost)
 		}
 	}
-	if err := s.several(ctx, asks, true); err != nil {
+	server, err := s.where.server(ctx, asks[0].key)
+	if err != nil {
+		return 0, fmt.Errorf("redis: %w", err)
+	}
+	if err := s.several(ctx, server, asks, true); err != nil {
 		return 0, err
 	}
 	denied := false

@@ -187,11 +187,8 @@ func (s *Store) one(ctx context.Context, a *ask) error {
 }
 
 // several asks several questions of one server, in one round trip.
-func (s *Store) several(ctx context.Context, asks []ask, together bool) error {
-	lane, err := s.lane(ctx, asks[0].key)
-	if err != nil {
-		return fmt.Errorf("redis: %w", err)
-	}
+func (s *Store) several(ctx context.Context, server any, asks []ask, together bool) error {
+	lane := s.takes.to(server, s, s.trip)
 	item := lane.Item()
 	item.Value.together = together
 	item.Value.asks = append(item.Value.asks[:0], asks...)
