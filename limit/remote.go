@@ -9,6 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/limit/combine"
 )
 
 // remote is what a limiter needs over a store that can fail: a timeout, a
@@ -16,6 +17,7 @@ import (
 type remote struct {
 	breaker   *gobreaker.CircuitBreaker[Decision]
 	timeout   time.Duration
+	trips     bool // the timeout is that of a round trip: see TripTimer
 	onFailure Failure
 	fallback  *fallback
 	log       *slog.Logger
@@ -36,7 +38,9 @@ const (
 )
 
 func newRemote(s *shared, o Options) *remote {
+	_, trips := s.store.(TripTimer)
 	r := &remote{
+		trips:   trips,
 		timeout: o.Timeout, onFailure: o.OnFailure, log: o.Logger,
 		name: o.Name, switches: &s.counts.switches,
 	}
@@ -54,7 +58,7 @@ func newRemote(s *shared, o Options) *remote {
 		},
 		IsExcluded: func(err error) bool {
 			_, ok := errors.AsType[notTheStore](err)
-			return ok
+			return ok || errors.Is(err, combine.ErrFull)
 		},
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			switch to {
@@ -79,7 +83,11 @@ func (e notTheStore) Unwrap() error { return e.error }
 func (l *Limiter) guard(ctx context.Context, call func(context.Context) (Decision, error)) (d Decision, failed, err error) {
 	d, err = l.remote.breaker.Execute(func() (Decision, error) {
 		within := ctx
-		if l.remote.timeout > 0 {
+		switch {
+		case l.remote.timeout <= 0:
+		case l.remote.trips:
+			within = combine.WithTimeout(ctx, l.remote.timeout)
+		default:
 			var cancel context.CancelFunc
 			within, cancel = context.WithTimeout(ctx, l.remote.timeout)
 			defer cancel()
@@ -92,6 +100,12 @@ func (l *Limiter) guard(ctx context.Context, call func(context.Context) (Decisio
 			return d, notTheStore{err}
 		}
 		l.counts.failures.Add(1)
+		if timeout, ok := errors.AsType[interface {
+			error
+			Timeout() bool
+		}](err); ok && timeout.Timeout() {
+			l.counts.timeouts.Add(1)
+		}
 		return d, err
 	})
 	if err == nil {

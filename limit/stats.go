@@ -15,6 +15,9 @@ type Stats struct {
 	// StoreFailures counts the calls that the store answered with an error or
 	// not in time.
 	StoreFailures int64
+	// TimedOut counts those of them that had no answer within [Options.Timeout]. While
+	// the store is well, that is too short for the round trip to it.
+	TimedOut int64
 	// Skipped counts the decisions for which the store was not asked, because it
 	// had failed too often shortly before.
 	Skipped int64
@@ -37,8 +40,8 @@ type counts struct {
 		_               [128 - 16]byte
 	}
 	impossible, shadowed, invalid atomic.Int64
-	failures, skipped, failedOver atomic.Int64
-	switches                      atomic.Int64
+	failures, timeouts, skipped   atomic.Int64
+	failedOver, switches          atomic.Int64
 }
 
 // decision counts d, spread by a number that differs between keys.
@@ -59,7 +62,7 @@ func (l *Limiter) Stats() Stats {
 	c := &l.counts
 	s := Stats{
 		Impossible: c.impossible.Load(), Shadowed: c.shadowed.Load(), Invalid: c.invalid.Load(),
-		StoreFailures: c.failures.Load(), Skipped: c.skipped.Load(), FailedOver: c.failedOver.Load(),
+		StoreFailures: c.failures.Load(), TimedOut: c.timeouts.Load(), Skipped: c.skipped.Load(), FailedOver: c.failedOver.Load(),
 		Switches: c.switches.Load(), Degraded: l.remote != nil && l.remote.degraded.Load(),
 	}
 	for i := range c.decided {

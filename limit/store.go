@@ -35,6 +35,16 @@ type LocalStore interface {
 	LocalStore()
 }
 
+// TripTimer marks a store that bounds its round trips by itself: it combines calls, or
+// has to make a connection first, and neither counts as a store that does not answer. A
+// limiter gives it [Options.Timeout] by combine.WithTimeout, and not as the deadline of
+// the context.
+type TripTimer interface {
+	Store
+	// TimesTrips does nothing; its presence is the statement.
+	TimesTrips()
+}
+
 // The operations below are optional. A limiter finds them by type assertion and
 // answers errors.ErrUnsupported where the store has none. A store that has one
 // but not for the policy that is asked for returns that error itself.

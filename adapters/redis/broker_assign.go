@@ -147,7 +147,7 @@ func (b *Broker) confirmed(l *link, channel string, subscribed bool) {
 		}
 		b.enqueue(t)
 	case !subscribed && t.state == joined:
-		b.nodes.changed(b.ctx)
+		b.nodes.changed()
 		b.stats.lost.Add(1)
 		b.miss(t)
 		b.enqueue(t)
@@ -159,7 +159,7 @@ func (b *Broker) confirmed(l *link, channel string, subscribed bool) {
 func (b *Broker) refuse(l *link, topics []*topic, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.nodes.changed(b.ctx)
+	b.nodes.changed()
 	for _, t := range topics {
 		if t.link != l || t.state == joined {
 			continue
@@ -190,7 +190,7 @@ func (b *Broker) lost(l *link, err error) {
 	if b.ctx.Err() != nil {
 		return
 	}
-	b.nodes.changed(b.ctx)
+	b.nodes.changed()
 	b.failures[l.node.name()]++
 	lost := 0
 	for _, t := range b.topics {

@@ -12,8 +12,8 @@ type nodes interface {
 	publishing() string
 	// find finds the node of a channel. It may ask Redis.
 	find(ctx context.Context, channel string) (node, error)
-	// changed is called when a node has turned out not to be the one.
-	changed(ctx context.Context)
+	// changed is called when a node has turned out not to be the one. It waits for nothing.
+	changed()
 }
 
 // node is a server, or whoever stands for it at the moment, with its commands.
@@ -30,7 +30,7 @@ type node interface {
 func nodesOf(client goredis.UniversalClient) nodes {
 	switch client := client.(type) {
 	case *goredis.ClusterClient:
-		return shards{client}
+		return shards{&reloads{client: client}}
 	case *goredis.Ring:
 		panic("redis: a Broker on a Ring would lose messages while its servers come and go; use a client of one server, of Sentinel or of a cluster")
 	default:
@@ -43,7 +43,7 @@ type server struct{ client goredis.UniversalClient }
 
 func (server) publishing() string                           { return "publish" }
 func (s server) find(context.Context, string) (node, error) { return s, nil }
-func (server) changed(context.Context)                      {}
+func (server) changed()                                     {}
 
 func (server) name() string                               { return "" }
 func (s server) open(ctx context.Context) *goredis.PubSub { return s.client.Subscribe(ctx) }
@@ -58,10 +58,9 @@ func (server) unsubscribe(ctx context.Context, conn *goredis.PubSub, channels ..
 }
 
 // shards finds a channel's master by its hash slot, and uses sharded pub/sub.
-type shards struct{ client *goredis.ClusterClient }
+type shards struct{ *reloads }
 
-func (shards) publishing() string            { return "spublish" }
-func (c shards) changed(ctx context.Context) { c.client.ReloadState(ctx) }
+func (shards) publishing() string { return "spublish" }
 
 func (c shards) find(ctx context.Context, channel string) (node, error) {
 	master, err := c.client.MasterForKey(ctx, channel)

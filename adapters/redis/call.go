@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -53,28 +55,73 @@ func (s *Store) trip(ctx context.Context, server any, batch []*combine.Item[call
 		s.plan(ctx, w, item)
 	}
 	s.figures.trips.Add(1)
+	start := time.Now()
 	s.send(ctx, w, server, w.commands)
 	if again := s.unrun(ctx, w); len(again) > 0 {
 		s.send(ctx, w, server, again)
 	}
-	answered := false
+	took := time.Since(start)
+	answered, decided := false, false
 	for _, c := range w.commands {
 		s.figures.sent.Add(int64(len(c.asks)))
-		err := c.err
-		if err == nil {
-			err = c.answer()
+		answered = answered || isAnswer(c.err)
+		if c.err == nil {
+			c.err = c.answer()
+			decided = decided || c.err == nil
 		}
-		if err != nil {
-			s.figures.failures.Add(int64(len(c.asks)))
-			err = fmt.Errorf("redis: %w", err)
-			for _, item := range c.items {
-				item.Err = err
-			}
+	}
+	if answered {
+		s.figures.took(took)
+	}
+	for _, c := range w.commands {
+		if c.err == nil {
 			continue
 		}
-		answered = true
+		s.figures.failures.Add(int64(len(c.asks)))
+		err := s.failed(ctx, c.err, answered, took)
+		for _, item := range c.items {
+			item.Err = err
+		}
 	}
-	s.answering.Store(answered)
+	s.answering.Store(decided)
+}
+
+// isAnswer reports whether a server that a command was sent to has answered.
+func isAnswer(err error) bool {
+	if err == nil {
+		return true
+	}
+	_, ok := errors.AsType[goredis.Error](err)
+	return ok
+}
+
+// failed is the error of a call in a trip that took so long, and in which something was
+// answered or nothing. Only then, and only if that is not because of the contexts of its
+// callers, is the server one that does not answer.
+func (s *Store) failed(ctx context.Context, err error, answered bool, took time.Duration) error {
+	timeout := combine.Timeout(ctx)
+	wait, late := errors.AsType[net.Error](err)
+	late = late && wait.Timeout()
+	left := errors.Is(err, context.Canceled) || late && (timeout == 0 || took < timeout)
+	if late && !left {
+		err = fmt.Errorf("redis: no answer within %v; round trips took %v before: %w",
+			timeout, time.Duration(s.figures.roundTrip.Load()).Round(time.Microsecond), err)
+	} else {
+		err = fmt.Errorf("redis: %w", err)
+	}
+	if answered || left {
+		return err
+	}
+	return combine.NotAnswered(err)
+}
+
+// took adds a round trip to the average of the last ones.
+func (f *figures) took(d time.Duration) {
+	before := f.roundTrip.Load()
+	if before != 0 {
+		d = time.Duration(before) + (d-time.Duration(before))/8
+	}
+	f.roundTrip.Store(int64(d)) // that of another trip may get lost
 }
 
 // plan adds the asks of a call to the commands of the trip.

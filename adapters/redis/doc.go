@@ -33,6 +33,24 @@
 // failed, nothing is answered from memory, so that the limiter sees when Redis is
 // back.
 //
+// The timeout of a limiter ([limit.Options.Timeout], 100 ms) is for each round trip from
+// the instant at which it is sent. A decision may take longer: it may wait for the round
+// trip before it, for a connection to be made, and for the script to be sent whole. While Redis
+// answers, that is at most ten timeouts for a connection, once. When Redis stops
+// answering, what is under way fails after one timeout and what waits for it with it, so
+// a decision takes two at most, or ten where Redis fails while a connection is made; after
+// that nothing waits longer than one until Redis answers again.
+//
+// So with the default a steady round trip of up to 80 ms is supported. For a Redis that is farther
+// away, set a timeout that is a quarter longer than its round trip. Stats.RoundTrip says
+// how long it is, and Stats.TimedOut of a limiter that the timeout is too short for it.
+// At a round trip of r seconds a process makes at most Options.Trips · 128 / r decisions
+// a second at each server: 3,200 at 80 ms, unless there are more trips.
+//
+// In a cluster, the client asks which node has which slots as soon as a node does not
+// answer, and several times a second until it does, so that decisions are Redis's again
+// about a second after the cluster has failed over.
+//
 // A server that comes back empty has forgotten what was used, and so has a replica
 // that was promoted before it heard of the last decisions: each costs at most one
 // policy's worth. Asynchronous replication is enough; waiting for replicas would

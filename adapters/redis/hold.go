@@ -158,6 +158,7 @@ func (s *Store) holdTrip(ctx context.Context, server any, batch []*combine.Item[
 	}
 	s.figures.trips.Add(1)
 	s.figures.sent.Add(int64(len(all)))
+	start := time.Now()
 	s.runHolds(ctx, server, all, "evalsha", holdScriptID)
 	var unknown []*hold
 	for _, h := range all {
@@ -173,7 +174,7 @@ func (s *Store) holdTrip(ctx context.Context, server any, batch []*combine.Item[
 		for _, h := range item.Value {
 			if h.err != nil {
 				s.figures.failures.Add(1)
-				item.Err = fmt.Errorf("redis: %w", h.err)
+				item.Err = s.failed(ctx, h.err, isAnswer(h.err), time.Since(start))
 			}
 		}
 	}

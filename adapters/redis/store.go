@@ -64,7 +64,7 @@ type Store struct {
 	figures   figures
 }
 
-type figures struct{ trips, sent, reloads, failures atomic.Int64 }
+type figures struct{ trips, sent, reloads, failures, roundTrip atomic.Int64 }
 
 var (
 	_ limit.BytesStore = (*Store)(nil)
@@ -74,13 +74,14 @@ var (
 	_ limit.ManyTaker  = (*Store)(nil)
 	_ limit.AllTaker   = (*Store)(nil)
 	_ limit.Holder     = (*Store)(nil)
+	_ limit.TripTimer  = (*Store)(nil)
 )
 
 // NewStore makes a store on a client of the caller's, a *Client (of one server or
 // of Sentinels), a *ClusterClient or a *Ring of go-redis, which the store does not
 // close. It never lets the client repeat a decision, whatever its MaxRetries. Give the
-// client ContextTimeoutEnabled and short timeouts, as [Open] does, or a server that
-// stalls keeps its connections busy for the ReadTimeout of three seconds.
+// client ContextTimeoutEnabled and short timeouts, as [Open] does: calls that are not
+// a limiter's end with their contexts only then.
 //
 // NewStore panics when an option or the client is not one it can use.
 func NewStore(client goredis.UniversalClient, o Options) *Store {
@@ -94,6 +95,10 @@ func NewStore(client goredis.UniversalClient, o Options) *Store {
 	s.answering.Store(true)
 	return s
 }
+
+// TimesTrips says that the timeout of a limiter counts from the instant at which a
+// question is sent ([limit.TripTimer]).
+func (s *Store) TimesTrips() {}
 
 // Close closes the client, if [Open] made it.
 func (s *Store) Close() error {
@@ -155,6 +160,10 @@ type Stats struct {
 	Reloads int64
 	// Failures is how many questions had no answer.
 	Failures int64
+	// RoundTrip is how long the last round trips took, on average: what
+	// limit.Options.Timeout has to be longer than. One that had to make a connection
+	// takes several times as long.
+	RoundTrip time.Duration
 }
 
 // Stats returns the figures of the store.
@@ -162,6 +171,7 @@ func (s *Store) Stats() Stats {
 	st := Stats{
 		Sent: s.figures.sent.Load(), Trips: s.figures.trips.Load(),
 		Reloads: s.figures.reloads.Load(), Failures: s.figures.failures.Load(),
+		RoundTrip: time.Duration(s.figures.roundTrip.Load()),
 	}
 	if s.memory != nil {
 		st.Remembered = s.memory.Stats().Hits
@@ -218,8 +228,13 @@ func (l *lanes[T]) to(server any, s *Store, trip func(context.Context, any, []*c
 	}
 	lane, _ := l.byServer.LoadOrStore(server, combine.New(func(ctx context.Context, batch []*combine.Item[T]) {
 		trip(ctx, server, batch)
-	}, combine.Options{Trips: s.trips, OnCaller: s.where.keepsDeadlines()}))
+	}, combine.Options{Trips: s.trips, OnCaller: s.where.keepsDeadlines(), Slack: slack}))
 	return lane.(*combine.Combiner[T])
 }
+
+// slack is how many timeouts of a round trip a call may take altogether: one in which
+// the script is sent by its name, one in which it is sent whole, and ten to make a
+// connection.
+const slack = 12
 
 var errUnsupported = fmt.Errorf("redis: the keys are on different servers or in different slots of the cluster: %w", errors.ErrUnsupported)

@@ -229,6 +229,37 @@ func TestStoreSentinelFailsOver(t *testing.T) {
 	}
 }
 
+// A node of a cluster is killed. Nothing redirects the client to the node that takes over,
+// and by itself it would not look for it in an hour; yet the decisions are Redis's again.
+func TestStoreClusterFailsOver(t *testing.T) {
+	c := redistest.StartCluster(t, 3)
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{
+		Addrs: c.Addrs(), ContextTimeoutEnabled: true, DialTimeout: time.Second, ClusterStateReloadInterval: time.Hour,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	n := newNode(client, limit.Options{})
+	master := c.Owner(redis.Slot("wskit:node:all~b"))
+	replica := c.AddReplica(master)
+	stop := n.busy(t)
+	n.goesOn(t, "by the master")
+	c.Nodes[master].Kill()
+	n.degrades(t)
+	n.goesOn(t, "without the master")
+	redistest.Eventually(t, "the replica is master", func() bool {
+		role, _ := replica.Do("ROLE").([]any)
+		return len(role) > 0 && role[0] == "master"
+	})
+	promoted := time.Now()
+	redistest.Eventually(t, "the new master is asked", func() bool { return replica.Calls("evalsha")+replica.Calls("eval") > 20 })
+	n.recovers(t)
+	t.Logf("by Redis again %v after the failover", time.Since(promoted).Round(time.Millisecond))
+	n.goesOn(t, "by the new master")
+	stop()
+	if got := n.admitted.Load(); got > 3*nodeCapacity {
+		t.Errorf("%d were admitted", got)
+	}
+}
+
 // Slots move under load: nothing fails and nothing is charged twice or not at all.
 func TestStoreSlotsMove(t *testing.T) {
 	c := redistest.StartCluster(t, 3)

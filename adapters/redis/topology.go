@@ -3,8 +3,12 @@ package redis
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/limit/combine"
 )
 
 // A topology says where keys live.
@@ -13,7 +17,9 @@ type topology interface {
 	server(ctx context.Context, key string) (any, error)
 	// script is the same for keys that one script may touch.
 	script(ctx context.Context, key string) (any, error)
-	// run sends commands to a server in one round trip. Each has its error.
+	// run sends commands to a server in one round trip, which combine.Timeout(ctx)
+	// bounds, and before it every round trip that a new connection takes. Each command
+	// has its error.
 	run(ctx context.Context, server any, commands []goredis.Cmder)
 	// keepsDeadlines says that run returns at the deadline of its context.
 	keepsDeadlines() bool
@@ -23,33 +29,77 @@ func topologyOf(client goredis.UniversalClient) topology {
 	switch c := client.(type) {
 	case *goredis.Client:
 		if c != nil {
-			return single{c}
+			return single{c, &timeouts{}}
 		}
 	case *goredis.ClusterClient:
 		if c != nil {
-			return cluster{c}
+			return cluster{c, &timeouts{}, &reloads{client: c}}
 		}
 	case *goredis.Ring:
 		if c != nil {
-			return ring{c}
+			return ring{c, &timeouts{}}
 		}
 	}
 	panic(fmt.Sprintf("redis: NewStore with a client of type %T; make one with goredis.NewClient, NewFailoverClient, NewClusterClient or NewRing", client))
 }
 
 // single is one server, or the one that Sentinels name.
-type single struct{ client *goredis.Client }
+type single struct {
+	client *goredis.Client
+	*timeouts
+}
 
 func (t single) server(context.Context, string) (any, error) { return t.client, nil }
 func (t single) script(context.Context, string) (any, error) { return t.client, nil }
 func (t single) run(ctx context.Context, _ any, commands []goredis.Cmder) {
-	runOn(ctx, t.client, commands)
+	t.runOn(ctx, t.client, commands)
 }
 func (t single) keepsDeadlines() bool { return t.client.Options().ContextTimeoutEnabled }
 
+// timeouts are clients that share the connections of another and have timeouts of their
+// own. Theirs are for each round trip, those of new connections included; a context has
+// one for all.
+type timeouts struct {
+	mu      sync.RWMutex
+	clients map[timedClient]*goredis.Client
+}
+
+type timedClient struct {
+	client  *goredis.Client
+	timeout time.Duration
+}
+
+// within is the client with a timeout; 0 means the client's own.
+func (t *timeouts) within(client *goredis.Client, timeout time.Duration) *goredis.Client {
+	if timeout == 0 {
+		return client
+	}
+	which := timedClient{client, timeout}
+	t.mu.RLock()
+	timed := t.clients[which]
+	t.mu.RUnlock()
+	if timed != nil {
+		return timed
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.clients == nil || len(t.clients) >= maxTimeouts {
+		t.clients = map[timedClient]*goredis.Client{}
+	}
+	if timed = t.clients[which]; timed == nil {
+		timed = client.WithTimeout(timeout)
+		t.clients[which] = timed
+	}
+	return timed
+}
+
+// maxTimeouts bounds the clients that are kept: a cluster's nodes come and go.
+const maxTimeouts = 1024
+
 // runOn sends commands to one server. (A pipeline of one has more to do than a
 // command.)
-func runOn(ctx context.Context, client *goredis.Client, commands []goredis.Cmder) {
+func (t *timeouts) runOn(ctx context.Context, client *goredis.Client, commands []goredis.Cmder) {
+	client = t.within(client, combine.Timeout(ctx))
 	if len(commands) == 1 {
 		_ = client.Process(ctx, commands[0])
 		return
@@ -61,28 +111,54 @@ func runOn(ctx context.Context, client *goredis.Client, commands []goredis.Cmder
 
 // ring is a number of servers that know nothing of each other; the client spreads
 // the keys.
-type ring struct{ client *goredis.Ring }
+type ring struct {
+	client *goredis.Ring
+	*timeouts
+}
 
 func (t ring) server(_ context.Context, key string) (any, error) {
 	return t.client.GetShardClientForKey(key)
 }
 func (t ring) script(ctx context.Context, key string) (any, error) { return t.server(ctx, key) }
 func (t ring) run(ctx context.Context, server any, commands []goredis.Cmder) {
-	runOn(ctx, server.(*goredis.Client), commands)
+	t.runOn(ctx, server.(*goredis.Client), commands)
 }
 func (t ring) keepsDeadlines() bool { return t.client.Options().ContextTimeoutEnabled }
 
-// cluster is a Redis Cluster, in which a script may touch keys of one slot. The
-// client sends everything, because it knows what to do when slots move.
-type cluster struct{ client *goredis.ClusterClient }
+// cluster is a Redis Cluster, in which a script may touch keys of one slot. Commands go
+// to the node that has their slots. What the node says it has no more, the client sends,
+// because it knows where to.
+type cluster struct {
+	client *goredis.ClusterClient
+	*timeouts
+	*reloads
+}
 
 func (t cluster) server(ctx context.Context, key string) (any, error) {
-	return t.client.MasterForKey(ctx, key)
+	node, err := t.client.MasterForKey(ctx, key)
+	if err != nil {
+		t.changed()
+		return nil, err
+	}
+	return node, nil
 }
 func (t cluster) script(_ context.Context, key string) (any, error) { return slot(key), nil }
-func (t cluster) run(ctx context.Context, _ any, commands []goredis.Cmder) {
-	pipe := t.client.Pipeline()
-	_ = pipe.BatchProcess(ctx, commands...)
-	_, _ = pipe.Exec(ctx)
+func (t cluster) run(ctx context.Context, server any, commands []goredis.Cmder) {
+	t.runOn(ctx, server.(*goredis.Client), commands)
+	var elsewhere []goredis.Cmder
+	for _, c := range commands {
+		if err := c.Err(); err != nil && suggestsChange(err) {
+			t.changed()
+			if goredis.HasErrorPrefix(err, "MOVED ") || goredis.HasErrorPrefix(err, "ASK ") {
+				c.SetErr(nil)
+				elsewhere = append(elsewhere, c)
+			}
+		}
+	}
+	if len(elsewhere) > 0 {
+		pipe := t.client.Pipeline()
+		_ = pipe.BatchProcess(ctx, elsewhere...)
+		_, _ = pipe.Exec(ctx)
+	}
 }
 func (t cluster) keepsDeadlines() bool { return t.client.Options().ContextTimeoutEnabled }

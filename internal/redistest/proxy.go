@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -100,9 +101,34 @@ func (p *Proxy) accept() {
 	}
 }
 
-// carry copies what is said; deaf is that of the way back.
+// carry copies what is said; deaf is that of the way back. As on a long line, what is
+// delayed delays nothing that comes after it.
 func (p *Proxy) carry(to, from net.Conn, deaf *atomic.Bool) {
+	type piece struct {
+		text []byte
+		due  time.Time
+	}
+	line := make(chan piece, 256)
+	var arriving sync.WaitGroup
+	arriving.Go(func() {
+		broken := false
+		for said := range line {
+			time.Sleep(time.Until(said.due))
+			if deaf != nil && p.mute.Load() {
+				deaf.Store(true)
+			}
+			if broken || deaf != nil && deaf.Load() {
+				continue
+			}
+			if _, err := to.Write(said.text); err != nil {
+				_ = from.Close()
+				broken = true
+			}
+		}
+	})
 	defer func() {
+		close(line)
+		arriving.Wait()
 		_ = to.Close()
 		_ = from.Close()
 		p.mu.Lock()
@@ -112,19 +138,12 @@ func (p *Proxy) carry(to, from net.Conn, deaf *atomic.Bool) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		if deaf != nil {
-			time.Sleep(time.Duration(p.delay.Load()))
-			if p.mute.Load() {
-				deaf.Store(true)
-			}
-			if deaf.Load() {
-				n = 0
-			}
-		}
 		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
-				return
+			said := piece{text: bytes.Clone(buf[:n])}
+			if deaf != nil {
+				said.due = time.Now().Add(time.Duration(p.delay.Load()))
 			}
+			line <- said
 		}
 		if err != nil {
 			return

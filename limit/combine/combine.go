@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/wskit/wskit/errors"
 )
@@ -19,16 +20,21 @@ type Options struct {
 	// Beyond it calls fail with [ErrFull] at once.
 	Waiting int
 	// OnCaller makes a lone call on the goroutine of its caller, which saves the
-	// time of waking another, when its context has a deadline or never ends. Set it
-	// when send returns at the deadline of its context: the caller then cannot
-	// leave earlier.
+	// time of waking another, when its context has a deadline, never ends or is of
+	// [WithTimeout]. Set it when send returns at the deadline of its context: the caller
+	// then cannot leave earlier.
 	OnCaller bool
+	// Slack is how many timeouts of [WithTimeout] a trip may take altogether, and a call
+	// may wait for it; 0 means 1. Set it to more when send bounds each of its steps by
+	// the timeout itself, because it may have to make a connection first.
+	Slack int
 }
 
 var (
 	// ErrNotSent says that the item of a call that failed was never sent.
 	ErrNotSent = errors.New("combine: the call was not sent")
 	// ErrFull says that the call was not sent because too many wait already.
+	// Also a call that has waited for longer than Slack timeouts fails with it.
 	ErrFull = fmt.Errorf("%w: too many are waiting", ErrNotSent)
 )
 
@@ -46,6 +52,7 @@ type Combiner[T any] struct {
 	trips       int    // under way or about to be
 	boarded     uint64 // trips that have set out
 	idle        []*slot[T]
+	down        bool // the last trip was not answered
 }
 
 // An Item is one call: what is asked and, afterwards, the answer.
@@ -53,10 +60,12 @@ type Item[T any] struct {
 	// Value is the question and the answer. When it comes from [Combiner.Item] it
 	// is as its last user left it, so that what it holds can be used again.
 	Value T
-	// Err is set by whoever sends, when there is no answer.
+	// Err is set by send when there is no answer.
 	Err error
 
 	ctx        context.Context
+	timeout    time.Duration // of ctx, by WithTimeout
+	since      time.Time     // it waits; with a timeout only
 	done       chan struct{} // receives once the trip is over
 	prev, next *Item[T]
 	trip       *trip // once it is sent
@@ -71,12 +80,13 @@ type Item[T any] struct {
 //
 // New panics when an option is negative.
 func New[T any](send func(ctx context.Context, batch []*Item[T]), o Options) *Combiner[T] {
-	if o.Trips < 0 || o.Batch < 0 || o.Waiting < 0 {
+	if o.Trips < 0 || o.Batch < 0 || o.Waiting < 0 || o.Slack < 0 {
 		panic(fmt.Sprintf("combine: %+v: leave what is negative 0 for the default", o))
 	}
 	o.Trips = orDefault(o.Trips, 2)
 	o.Batch = orDefault(o.Batch, 128)
 	o.Waiting = orDefault(o.Waiting, 1<<14)
+	o.Slack = orDefault(o.Slack, 1)
 	return &Combiner[T]{send: send, options: o}
 }
 
@@ -97,7 +107,7 @@ func (c *Combiner[T]) Item() *Item[T] {
 
 // Free gives back an item that Do returned nil for.
 func (c *Combiner[T]) Free(it *Item[T]) {
-	it.Err, it.ctx, it.trip = nil, nil, nil
+	it.Err, it.ctx, it.trip, it.timeout, it.since = nil, nil, nil, 0, time.Time{}
 	c.items.Put(it)
 }
 
@@ -107,13 +117,18 @@ func (c *Combiner[T]) Free(it *Item[T]) {
 //
 // The error is the item's, or that of ctx when it ended first. It is [ErrNotSent]
 // when the item was not sent; after any other it is unknown what became of it.
+//
+// When a trip is not answered ([NotAnswered]), all that wait fail with it, not sent. Until
+// a trip is answered again, a call with a timeout ([WithTimeout]) waits no longer than
+// that; the trip made for it goes on, so that it can find out whether the server is back.
 func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 	if ctx.Err() != nil {
 		c.Free(it)
 		return notSent(ctx)
 	}
-	it.ctx = ctx
+	it.ctx, it.timeout = ctx, Timeout(ctx)
 	c.mu.Lock()
+	impatient := c.down && it.timeout > 0
 	if c.waiting >= c.options.Waiting {
 		c.mu.Unlock()
 		c.Free(it)
@@ -121,7 +136,7 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 	}
 	if c.trips < c.options.Trips { // then nobody else waits
 		c.trips++
-		if c.options.OnCaller && bounded(ctx) {
+		if c.options.OnCaller && !impatient && it.bounded() {
 			c.setOut(1)
 			c.mu.Unlock()
 			return c.alone(it)
@@ -131,15 +146,25 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 	c.push(it)
 	c.mu.Unlock()
 
-	if ctx.Done() == nil { // costs less than a select
+	var patience <-chan time.Time
+	if impatient {
+		timer := time.NewTimer(it.timeout)
+		defer timer.Stop()
+		patience = timer.C
+	}
+	if ctx.Done() == nil && patience == nil { // costs less than a select
 		<-it.done
 	} else {
+		var err error
 		select {
 		case <-it.done:
 		case <-ctx.Done():
-			if err := c.leave(it); err != nil {
-				return err
-			}
+			err = c.leave(it, context.Cause(ctx), true)
+		case <-patience:
+			err = c.leave(it, context.DeadlineExceeded, false)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	err := it.Err
@@ -150,16 +175,24 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 }
 
 // bounded reports whether a call that cannot be left early ends in time.
-func bounded(ctx context.Context) bool {
-	_, ok := ctx.Deadline()
-	return ok || ctx.Done() == nil
+func (it *Item[T]) bounded() bool {
+	_, ok := it.ctx.Deadline()
+	return ok || it.timeout > 0 || it.ctx.Done() == nil
 }
 
 // alone makes a round trip for one item on its caller's goroutine.
 func (c *Combiner[T]) alone(it *Item[T]) error {
-	c.try(it.ctx, []*Item[T]{it})
+	ctx := it.ctx
+	if it.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.slack(it.timeout))
+		defer cancel()
+	}
+	batch := []*Item[T]{it}
+	c.try(ctx, batch)
 	c.mu.Lock()
 	c.away--
+	c.arrived(batch)
 	if c.first != nil {
 		go c.run(c.slot())
 	} else {
@@ -174,8 +207,9 @@ func (c *Combiner[T]) alone(it *Item[T]) error {
 }
 
 // leave lets the caller of an item go. It returns nil when the answer came just
-// before.
-func (c *Combiner[T]) leave(it *Item[T]) error {
+// before. A trip that all callers have left is cancelled, except by those who say that
+// it is to go on.
+func (c *Combiner[T]) leave(it *Item[T], why error, cancel bool) error {
 	c.mu.Lock()
 	if it.trip != nil && it.trip.over {
 		c.mu.Unlock()
@@ -184,17 +218,18 @@ func (c *Combiner[T]) leave(it *Item[T]) error {
 	}
 	if it.trip == nil {
 		c.remove(it)
-		ctx := it.ctx
 		c.mu.Unlock()
 		c.Free(it)
-		return notSent(ctx)
+		return fmt.Errorf("%w: %w", ErrNotSent, why)
 	}
 	defer c.mu.Unlock()
 	it.left = true
-	if it.trip.callers--; it.trip.callers == 0 {
-		it.trip.cancel()
+	if cancel {
+		if it.trip.callers--; it.trip.callers == 0 {
+			it.trip.cancel()
+		}
 	}
-	return fmt.Errorf("combine: left before the answer: %w", context.Cause(it.ctx))
+	return fmt.Errorf("combine: left before the answer: %w", why)
 }
 
 func notSent(ctx context.Context) error {
@@ -202,6 +237,9 @@ func notSent(ctx context.Context) error {
 }
 
 func (c *Combiner[T]) push(it *Item[T]) {
+	if it.timeout > 0 {
+		it.since = time.Now()
+	}
 	if it.prev = c.last; it.prev != nil {
 		it.prev.next = it
 	} else {

@@ -61,6 +61,7 @@ func (c *Combiner[T]) run(s *slot[T]) {
 		c.mu.Lock()
 		t.over = true
 		s.answered = len(s.batch)
+		c.arrived(s.batch)
 		for i, it := range s.batch {
 			if it.left {
 				s.batch[i], it.left = nil, false
@@ -124,7 +125,8 @@ func (c *Combiner[T]) share() int {
 
 // board takes the slot's share of those who have waited longest, and makes the context
 // of their trip. Nothing is left for others that have not set out since the slot's last
-// trip: they may be held up. Who is about to leave stays behind.
+// trip: they may be held up. Who is about to leave stays behind, and who has waited for
+// too long fails.
 func (c *Combiner[T]) board(s *slot[T]) (*trip, context.Context) {
 	s.batch = s.batch[:0]
 	if c.first == nil {
@@ -135,31 +137,49 @@ func (c *Combiner[T]) board(s *slot[T]) (*trip, context.Context) {
 		share = c.options.Batch
 	}
 	t := &trip{cancel: func() {}}
-	var latest time.Time
-	bounded := true // by the deadlines of all
+	var latest, now time.Time
+	var timeout time.Duration
+	bounded, timed := true, true // by the deadlines of all, by the timeouts
 	var next *Item[T]
 	for it := c.first; it != nil && len(s.batch) < share; it = next {
 		if next = it.next; it.ctx.Err() != nil {
 			continue
 		}
+		if now.IsZero() && it.timeout > 0 {
+			now = time.Now()
+		}
+		if it.timeout > 0 && now.Sub(it.since) > c.slack(it.timeout) {
+			c.fail(it, ErrFull)
+			continue
+		}
 		c.remove(it)
 		it.trip = t
+		timed = timed && it.timeout > 0
+		timeout = max(timeout, it.timeout)
 		deadline, ok := it.ctx.Deadline()
+		if it.timeout > 0 {
+			if within := now.Add(c.slack(it.timeout)); !ok || within.Before(deadline) {
+				deadline, ok = within, true
+			}
+		}
 		if bounded = bounded && ok; deadline.After(latest) {
 			latest = deadline
 		}
 		s.batch = append(s.batch, it)
 	}
 	t.callers = len(s.batch)
-	var ctx context.Context
+	ctx := context.Background()
+	if timed && timeout > 0 {
+		ctx = WithTimeout(ctx, timeout)
+	}
 	switch {
 	case len(s.batch) == 0:
-	case len(s.batch) == 1: // on its own: no other context is needed
+	case len(s.batch) == 1 && timeout == 0: // on its own: no other context is needed
 		ctx = s.batch[0].ctx
 	case bounded:
-		ctx, t.cancel = context.WithDeadline(context.Background(), latest)
+		ctx, t.cancel = context.WithDeadline(ctx, latest)
 	default:
-		ctx, t.cancel = context.WithCancel(context.Background())
+		ctx, t.cancel = context.WithCancel(ctx)
 	}
 	return t, ctx
 }

@@ -1,0 +1,72 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/limit"
+)
+
+// Below the documented round trip every decision is that of Redis, from the first on,
+// which has to make the connections and to load the script; with one server and with
+// several, whose calls come alone and many at a time. The timeout is ten times the default, and
+// so are the round trips, so that a machine that is busy with other things does not
+// decide.
+func TestDistantRedis(t *testing.T) {
+	const timeout = time.Second
+	server := redistest.Start(t)
+	for _, c := range []struct {
+		roundTrip time.Duration
+		servers   int
+	}{{0, 1}, {timeout / 2, 1}, {timeout * 8 / 10, 1}, {timeout * 8 / 10, 4}} {
+		t.Run(fmt.Sprintf("%v, %d servers", c.roundTrip, c.servers), func(t *testing.T) {
+			t.Parallel()
+			proxy := redistest.StartProxy(t, server.Addr)
+			proxy.Delay(c.roundTrip)
+			policy := limit.TokenBucket{Capacity: 40, Refill: 1, Per: 24 * time.Hour}
+			var nodes []*limit.Limiter
+			for range c.servers {
+				client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true})
+				t.Cleanup(func() { _ = client.Close() })
+				nodes = append(nodes, limit.New(redis.NewStore(client, redis.Options{RememberedKeys: -1}), policy,
+					limit.Options{Name: fmt.Sprint(c.servers, "-", c.roundTrip.Milliseconds()), Timeout: timeout}))
+			}
+			var wait sync.WaitGroup
+			var mu sync.Mutex
+			admitted := 0
+			for _, n := range nodes {
+				for range 16 {
+					wait.Go(func() {
+						for range 4 {
+							d, err := n.Take(context.Background(), "all", 1)
+							if err != nil {
+								t.Error(err)
+							}
+							if d.Allowed {
+								mu.Lock()
+								admitted++
+								mu.Unlock()
+							}
+						}
+					})
+				}
+			}
+			wait.Wait()
+			for _, n := range nodes {
+				if st := n.Stats(); st.FailedOver != 0 || st.StoreFailures != 0 || st.Switches != 0 {
+					t.Errorf("not by Redis: %+v", st)
+				}
+			}
+			if admitted != 40 {
+				t.Errorf("%d admitted of 40", admitted)
+			}
+		})
+	}
+}

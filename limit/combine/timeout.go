@@ -1,0 +1,94 @@
+package combine
+
+import (
+	"context"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// timed is a context with a timeout for round trips.
+type timed struct {
+	context.Context
+	timeout time.Duration
+}
+
+type timeoutKey struct{}
+
+func (t *timed) Value(key any) any {
+	if key == (timeoutKey{}) {
+		return t.timeout
+	}
+	return t.Context.Value(key)
+}
+
+// WithTimeout returns a context for [Combiner.Do] that bounds the round trip of the
+// call instead of the call: the timeout, which is positive, counts from the instant at
+// which the call is sent. The time for which it waits for the trips before it is bounded
+// by theirs.
+func WithTimeout(ctx context.Context, timeout time.Duration) context.Context {
+	return &timed{ctx, timeout}
+}
+
+// Timeout is the timeout of a context of [WithTimeout], or of one made from it; 0 means
+// none. That of the context of a trip is the longest of its calls, 0 when one has none.
+func Timeout(ctx context.Context) time.Duration {
+	if t, ok := ctx.(*timed); ok {
+		return t.timeout
+	}
+	timeout, _ := ctx.Value(timeoutKey{}).(time.Duration)
+	return timeout
+}
+
+// NotAnswered marks the Err of an item: the server did not answer at all, and what waits
+// for it need not wait for the same.
+func NotAnswered(err error) error { return notAnswered{err} }
+
+type notAnswered struct{ error }
+
+func (e notAnswered) Unwrap() error { return e.error }
+
+// slack is how long a trip may take altogether.
+func (c *Combiner[T]) slack(timeout time.Duration) time.Duration {
+	return time.Duration(c.options.Slack) * timeout
+}
+
+// arrived takes note of whether the server answered, and answers for it to all that wait
+// when it did not. c.mu is held.
+func (c *Combiner[T]) arrived(batch []*Item[T]) {
+	down := false
+	for _, it := range batch {
+		if it.Err == nil {
+			continue
+		}
+		if _, down = errors.AsType[notAnswered](it.Err); down {
+			break
+		}
+	}
+	if c.down = down; !down {
+		return
+	}
+	for _, it := range batch {
+		if it.Err != nil {
+			c.failAll(errors.Join(ErrNotSent, it.Err))
+			return
+		}
+	}
+}
+
+// failAll answers all that wait with an error. c.mu is held.
+func (c *Combiner[T]) failAll(err error) {
+	for c.first != nil {
+		c.fail(c.first, err)
+	}
+}
+
+// over is the trip of items that are answered without one.
+var over = &trip{over: true}
+
+// fail answers an item that waits with an error. c.mu is held.
+func (c *Combiner[T]) fail(it *Item[T], err error) {
+	c.remove(it)
+	it.Err, it.trip = err, over
+	it.done <- struct{}{}
+}

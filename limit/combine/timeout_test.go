@@ -1,0 +1,137 @@
+package combine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wskit/wskit/limit/combine"
+)
+
+const timeout = 100 * time.Millisecond
+
+func timed(t *testing.T) context.Context { return combine.WithTimeout(t.Context(), timeout) }
+
+// A call that waits for the trip before it has the whole timeout for its own.
+func TestTheTimeoutIsThatOfTheTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, onCaller := range []bool{false, true} {
+			var trips atomic.Int64
+			c := combine.New(func(ctx context.Context, batch []*combine.Item[ask]) {
+				trips.Add(1)
+				if got := combine.Timeout(ctx); got != timeout {
+					t.Errorf("the trip's timeout is %v", got)
+				}
+				within, cancel := context.WithTimeout(ctx, combine.Timeout(ctx))
+				defer cancel()
+				select {
+				case <-time.After(80 * time.Millisecond):
+					double(batch)
+				case <-within.Done():
+					t.Error("the trip ended early")
+				}
+			}, combine.Options{Trips: 1, OnCaller: onCaller, Slack: 2})
+			var wg sync.WaitGroup
+			for i := range 5 {
+				time.Sleep(time.Millisecond)
+				wg.Go(func() {
+					if answer, err := call(c, timed(t), i); answer != 2*i || err != nil {
+						t.Errorf("%d: %d, %v", i, answer, err)
+					}
+				})
+			}
+			wg.Wait()
+			if trips.Load() != 2 {
+				t.Errorf("%d trips", trips.Load())
+			}
+		}
+	})
+}
+
+// A trip that is not answered fails what waits behind it as well. From then on nobody
+// waits for longer than the timeout, while the trip goes on and may find the server back.
+func TestServerThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var silent atomic.Bool
+		var takes, trips atomic.Int64
+		silent.Store(true)
+		takes.Store(int64(timeout))
+		c := combine.New(func(ctx context.Context, batch []*combine.Item[ask]) {
+			trips.Add(1)
+			select {
+			case <-time.After(time.Duration(takes.Load())):
+			case <-ctx.Done():
+				t.Error("the trip was cancelled")
+			}
+			for _, it := range batch {
+				if silent.Load() {
+					it.Err = combine.NotAnswered(errors.New("silence"))
+				}
+			}
+			double(batch)
+		}, combine.Options{Trips: 1, OnCaller: true, Slack: 12})
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 300 { // the first goes alone, the others would need three trips more
+			wg.Go(func() {
+				if _, err := call(c, timed(t), i); err == nil {
+					t.Error("there is an answer")
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if took := time.Since(start); took != timeout || trips.Load() != 1 {
+			t.Errorf("%d trips, all failed after %v; want 1, %v", trips.Load(), took, timeout)
+		}
+
+		// The server is back, but making a connection takes longer than the timeout.
+		silent.Store(false)
+		takes.Store(int64(5 * timeout))
+		start = time.Now()
+		if _, err := call(c, timed(t), 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(start); took != timeout {
+			t.Errorf("it waited for %v", took)
+		}
+		time.Sleep(5 * timeout)
+		takes.Store(int64(timeout / 2))
+		if answer, err := call(c, timed(t), 4); answer != 8 || err != nil {
+			t.Errorf("%d, %v", answer, err)
+		}
+	})
+}
+
+// A server that answers too slowly for so many holds nobody for longer than Slack.
+func TestWaitingForTripsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
+			time.Sleep(timeout - time.Millisecond)
+			double(batch)
+		}, combine.Options{Trips: 1, Batch: 1, Slack: 3})
+		var answered, full atomic.Int64
+		var wg sync.WaitGroup
+		start := time.Now()
+		for i := range 20 {
+			wg.Go(func() {
+				switch _, err := call(c, timed(t), i); {
+				case err == nil:
+					answered.Add(1)
+				case errors.Is(err, combine.ErrFull):
+					full.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(start); took > 5*timeout || answered.Load() < 3 || answered.Load()+full.Load() != 20 {
+			t.Errorf("%d answered, %d not sent, after %v", answered.Load(), full.Load(), took)
+		}
+	})
+}
