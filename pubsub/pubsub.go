@@ -51,7 +51,8 @@ type Broker interface {
 	// Subscribe begins to deliver a topic's messages. deliver is called for
 	// one message of the topic at a time and must not block, nor call the
 	// broker. When Subscribe returns, the subscription is in place; it lasts
-	// until it is closed, whatever becomes of ctx.
+	// until it is closed, whatever becomes of ctx. Subscribe may wait for the
+	// network, but returns soon after ctx is over.
 	//
 	// Neither Subscribe nor Close waits for a call of deliver that is running:
 	// its caller may hold a lock that deliver needs.
@@ -60,9 +61,10 @@ type Broker interface {
 
 // Subscription is one subscriber's interest in a topic.
 type Subscription interface {
-	// Close ends the delivery. A call of deliver that is running may still be
-	// running when Close returns; no other begins after it. Closing twice is
-	// harmless.
+	// Close ends the delivery. It does not wait for the network: connections that
+	// end close the subscriptions of their topics. A call of deliver that is
+	// running may still be running when Close returns; no other begins after it.
+	// Closing twice is harmless.
 	Close() error
 }
 

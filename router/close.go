@@ -115,10 +115,19 @@ func (c *Conn) letFinish() {
 	}
 }
 
-// end takes the connection apart, once. err is what ended the reading.
+// end takes the connection apart, once, and calls OnClose. err is what ended the
+// reading.
 func (c *Conn) end(err error) {
+	if c.takeApart(err) {
+		c.afterEnd()
+	}
+}
+
+// takeApart is end without OnClose, which may wait for anything; this waits for nothing.
+// It returns false for a connection that has been taken apart before.
+func (c *Conn) takeApart(err error) bool {
 	if !c.ended.CompareAndSwap(false, true) {
-		return
+		return false
 	}
 	c.closing.Store(true)
 	// The library sends a close frame for most violations of the protocol, but
@@ -126,7 +135,7 @@ func (c *Conn) end(err error) {
 	if violation(err) && c.stream.Out.Close(protocolError) {
 		c.note(CloseInfo{Code: errors.CloseProtocolError, ByServer: true, Err: err})
 	}
-	info := c.note(CloseInfo{Code: closeAbnormal, Err: err})
+	c.note(CloseInfo{Code: closeAbnormal, Err: err})
 	// The socket is closed when what is queued has left; nobody waits for that.
 	_ = c.stream.Close()
 	if ws := c.ws.Load(); ws != nil {
@@ -144,7 +153,7 @@ func (c *Conn) end(err error) {
 	if c.room != nil {
 		c.room.Broadcast()
 	}
-	open, hooked := slices.Clone(c.open), c.hooked
+	open := slices.Clone(c.open)
 	c.mu.Unlock()
 	for _, k := range open {
 		k.cancel(context.Canceled)
@@ -154,8 +163,16 @@ func (c *Conn) end(err error) {
 	if c.visit != nil {
 		c.visit.Leave()
 	}
+	return true
+}
+
+// afterEnd reports the end of a connection that has been taken apart.
+func (c *Conn) afterEnd() {
+	c.mu.Lock()
+	hooked := c.hooked
+	c.mu.Unlock()
 	if hooked {
-		c.onClose(info)
+		c.onClose(c.note(CloseInfo{}))
 	}
 	c.router.remove(c)
 }

@@ -125,9 +125,13 @@ func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions
 // 256 bytes; it begins with its first member and ends with its last. Subscribing
 // again is harmless.
 //
+// The first member of a topic in this process waits for the broker, and so do those
+// that subscribe meanwhile: until the context is cancelled, the connection ends or
+// unsubscribes.
+//
 // The error is INVALID_ARGUMENT for the name, RESOURCE_EXHAUSTED over
-// Limits.MaxTopics, and UNAVAILABLE when the broker fails or the connection has
-// ended ([ErrClosed]).
+// Limits.MaxTopics, and UNAVAILABLE when the broker fails, the context is cancelled, or
+// the connection has ended or unsubscribed meanwhile ([ErrClosed]).
 func (c *Context) Subscribe(topic string) error { return c.conn.subscribe(c, topic) }
 
 // Join makes the connection a member of a topic, as Subscribe does, and one that is
@@ -140,8 +144,7 @@ func (c *Context) Subscribe(topic string) error { return c.conn.subscribe(c, top
 // connection is not seen, and a member only if it was one before.
 func (c *Context) Join(topic string, known any) error { return c.conn.join(c, topic, known) }
 
-// Unsubscribe ends the connection's membership in a topic. Where it is no member
-// nothing happens. The error is always nil.
+// Unsubscribe ends the connection's membership in a topic. See [Conn.Unsubscribe].
 func (c *Context) Unsubscribe(topic string) error { return c.conn.Unsubscribe(topic) }
 
 // Queued is how many bytes wait for the client to read them; see

@@ -101,10 +101,8 @@ const spreadFrame = 16 << 10
 
 // deliver hands a message to the members of its topic in this process. The frame
 // is made once, and once more for those who agreed on compression. With later,
-// which is locked, flushing is left to it.
+// which is locked, flushing is left to it. t.mu is held, for reading at least.
 func (t *topic) deliver(m pubsub.Message, later *spread) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
 	if len(t.members) == 0 {
 		return
 	}

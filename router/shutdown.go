@@ -70,7 +70,7 @@ func (r *Router) all() []*Conn {
 //
 // It returns nil when all connections have ended and OnClose has returned for
 // each; or, when ctx is done, its error, having cut off those that were left and
-// cancelled their handlers' contexts. http.Server.Shutdown does neither for
+// cancelled their handlers' contexts: it waits neither for these nor for OnClose then. http.Server.Shutdown does neither for
 // connections that have been upgraded: call this before it. A Router that has
 // been shut down serves no more.
 func (r *Router) Shutdown(ctx context.Context) error {
@@ -104,7 +104,9 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	for _, c := range r.all() {
 		c.note(CloseInfo{Code: closeAbnormal, ByServer: true, Err: ctx.Err()})
 		c.stream.Abort()
-		c.end(ctx.Err())
+		if c.takeApart(ctx.Err()) {
+			go c.afterEnd()
+		}
 	}
 	return ctx.Err()
 }

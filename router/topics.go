@@ -4,11 +4,24 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 )
+
+// Which connections are members of which topics is kept under three locks. None of
+// them is held while a broker, a presence or a client is waited for:
+//
+//	Conn.mu      a connection's list of members
+//	topic.mu     a topic's members and its subscription with the broker, see subscription.go
+//	topics.mu    the table of topics
+//
+// topics.mu is locked last, alone or under one of the others, which are never locked
+// together. Delivering locks spread.mu, then topic.mu, then the outboxes.
+//
+// A member is put on its connection's list before it joins its topic, so that the end
+// of the connection finds it. Whatever takes it off the list (Unsubscribe, the end of
+// the connection, or the call that failed to join) has it leave the topic.
 
 // maxTopicLength bounds the name of a topic, in bytes.
 const maxTopicLength = 256
@@ -20,23 +33,31 @@ type topics struct {
 	m  map[string]*topic
 }
 
-// topic is a topic with its members. It is subscribed to with the broker for as
-// long as it has any.
+// topic is a topic with its members.
 type topic struct {
 	name string
-	refs int // members, and those about to become one; guarded by topics.mu
+	refs int // members on a connection's list, and a running call of Subscribe; guarded by topics.mu
 
 	mu      sync.RWMutex
-	members []*member
-	intake  *intake // nil without members, and without a broker
+	members []*member // that have joined
+	waiting int       // members that wait for the subscription
+	intake  *intake   // the subscription, or nil
+	attempt *attempt  // what they wait for, or nil
 }
 
 // member is a connection's place in a topic.
 type member struct {
 	conn  *Conn
 	topic *topic
-	index int  // in topic.members, or joining or left; guarded by topic.mu
-	seen  bool // by others, or about to be; guarded by topic.mu
+
+	// guarded by topic.mu
+	index int           // in topic.members, or joining or left
+	gone  chan struct{} // closed when it leaves; made when it waits for the subscription
+	seen  bool          // by others, or about to be
+
+	// guarded by conn.mu
+	joined  bool
+	settled chan struct{} // closed when it has joined or left; made when another call waits for that
 }
 
 const (
@@ -60,11 +81,15 @@ func (ts *topics) deliver(m pubsub.Message, later *spread) {
 	ts.mu.RLock()
 	t := ts.m[m.Topic]
 	ts.mu.RUnlock()
-	if t != nil {
-		t.deliver(m, later)
+	if t == nil {
+		return
 	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	t.deliver(m, later)
 }
 
+// acquire finds or makes a topic, and holds it until it is released as often.
 func (ts *topics) acquire(name string) *topic {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -77,6 +102,13 @@ func (ts *topics) acquire(name string) *topic {
 	return t
 }
 
+// hold is acquire for a topic that is held already.
+func (ts *topics) hold(t *topic) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t.refs++
+}
+
 func (ts *topics) release(t *topic) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -85,7 +117,9 @@ func (ts *topics) release(t *topic) {
 	}
 }
 
-// Topics returns how many topics have members in this process.
+// Topics returns how many topics have members in this process. A topic counts from when
+// the first connection begins to subscribe until the broker has nothing more to do for
+// it.
 func (r *Router) Topics() int {
 	r.topics.mu.RLock()
 	defer r.topics.mu.RUnlock()
@@ -105,40 +139,26 @@ func (r *Router) Members(topic string) int {
 	return len(t.members)
 }
 
+// subscribe waits for the broker for as long as ctx, the connection and the membership
+// last.
 func (c *Conn) subscribe(ctx context.Context, name string) error {
 	if err := checkTopic(name); err != nil {
 		return err
 	}
-	ts := &c.router.topics
-
-	// The place is taken first, so that the limit holds and the end of the
-	// connection finds it, whatever the broker does meanwhile.
-	m := &member{conn: c, index: joining}
-	c.mu.Lock()
-	if c.ended.Load() { // its memberships may still be there
-		c.mu.Unlock()
-		return ErrClosed
+	m, err := c.place(ctx, name)
+	if m == nil {
+		return err
 	}
-	limit := c.router.opts.Limits.MaxTopics
-	switch {
-	case slices.ContainsFunc(c.topics, func(have *member) bool { return have.topic.name == name }):
-		c.mu.Unlock()
-		return nil
-	case len(c.topics) >= limit:
-		c.mu.Unlock()
-		return errors.ResourceExhausted.Errorf("a connection may subscribe to at most %d topics", limit).WithDetails(
-			map[string]any{"kind": "topics", "limit": limit})
-	}
-	m.topic = ts.acquire(name)
-	c.topics = append(c.topics, m)
-	c.mu.Unlock()
-
-	err := m.join(ctx, c.router.opts.Broker)
-	if err == nil {
+	if err = m.join(ctx, c.router); err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		m.joined = true
+		m.settle()
 		return nil
 	}
 	if c.takeOff(func(have *member) bool { return have == m }) != nil {
-		ts.release(m.topic)
+		m.leave()
+		c.router.topics.release(m.topic)
 	}
 	if err == ErrClosed {
 		return ErrClosed
@@ -146,8 +166,59 @@ func (c *Conn) subscribe(ctx context.Context, name string) error {
 	return errors.Unavailable.Wrap(err, "subscribing failed")
 }
 
-// takeOff takes a member off the connection's list. It returns nil if none
-// matches, because somebody else has taken it: then leaving the topic is theirs.
+// place puts a new member on the connection's list: from then on the limit counts it,
+// whatever the broker does. It returns nil, and no error, where the connection is a
+// member already. While another call joins the same topic, it waits for its result.
+func (c *Conn) place(ctx context.Context, name string) (*member, error) {
+	for {
+		m, settled, err := c.tryPlace(name)
+		if settled == nil {
+			return m, err
+		}
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			return nil, errors.Unavailable.Wrap(ctx.Err(), "subscribing failed")
+		}
+	}
+}
+
+// tryPlace is place, but returns what is to be waited for.
+func (c *Conn) tryPlace(name string) (_ *member, settled <-chan struct{}, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended.Load() { // its memberships may still be there
+		return nil, nil, ErrClosed
+	}
+	if i := slices.IndexFunc(c.topics, func(m *member) bool { return m.topic.name == name }); i >= 0 {
+		m := c.topics[i]
+		if m.joined {
+			return nil, nil, nil
+		}
+		if m.settled == nil {
+			m.settled = make(chan struct{})
+		}
+		return nil, m.settled, nil
+	}
+	if limit := c.router.opts.Limits.MaxTopics; len(c.topics) >= limit {
+		return nil, nil, errors.ResourceExhausted.Errorf("a connection may subscribe to at most %d topics", limit).WithDetails(
+			map[string]any{"kind": "topics", "limit": limit})
+	}
+	m := &member{conn: c, topic: c.router.topics.acquire(name), index: joining}
+	c.topics = append(c.topics, m)
+	return m, nil, nil
+}
+
+// settle lets other calls for the same topic go on.
+func (m *member) settle() {
+	if m.settled != nil {
+		close(m.settled)
+		m.settled = nil
+	}
+}
+
+// takeOff takes a member off the connection's list. It returns nil if none matches.
+// Whatever takes it off has it leave the topic and releases that.
 func (c *Conn) takeOff(match func(*member) bool) *member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,11 +228,13 @@ func (c *Conn) takeOff(match func(*member) bool) *member {
 	}
 	m := c.topics[i]
 	c.topics = slices.Delete(c.topics, i, i+1)
+	m.settle()
 	return m
 }
 
-// Unsubscribe ends the connection's membership in a topic. Where it is no member
-// nothing happens. The error is always nil.
+// Unsubscribe ends the connection's membership in a topic; a call of Subscribe or Join
+// that still waits for it fails with [ErrClosed]. Where it is no member nothing happens.
+// The error is always nil.
 func (c *Conn) Unsubscribe(name string) error {
 	m := c.takeOff(func(m *member) bool { return m.topic.name == name })
 	if m != nil {
@@ -171,7 +244,8 @@ func (c *Conn) Unsubscribe(name string) error {
 	return nil
 }
 
-// Topics lists the topics the connection is a member of, in no particular order.
+// Topics lists the topics the connection is a member of, or waits to become one, in no
+// particular order.
 func (c *Conn) Topics() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,6 +261,9 @@ func (c *Conn) leaveAll() {
 	c.mu.Lock()
 	all := c.topics
 	c.topics = nil
+	for _, m := range all {
+		m.settle()
+	}
 	c.mu.Unlock()
 	for _, m := range all {
 		m.leave()
@@ -194,77 +271,75 @@ func (c *Conn) leaveAll() {
 	}
 }
 
-// join puts the member into its topic, and subscribes the topic with the broker
-// if it is the first.
-func (m *member) join(ctx context.Context, broker pubsub.Broker) error {
+// join puts the member into its topic when that is subscribed to. Without an error the
+// member gets what is published from now on; after one it has to leave.
+func (m *member) join(ctx context.Context, r *Router) error {
 	t := m.topic
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if m.index == left {
+	switch {
+	case m.index == left:
+		t.mu.Unlock()
 		return ErrClosed
+	case r.opts.Broker == nil || t.intake != nil:
+		t.add(m)
+		t.mu.Unlock()
+		return nil
 	}
-	if t.intake == nil && broker != nil {
-		in := &intake{topic: t}
-		sub, err := broker.Subscribe(ctx, t.name, in.deliver)
-		if err != nil {
-			return err
-		}
-		in.sub = sub
-		t.intake = in
+	m.gone = make(chan struct{})
+	t.waiting++
+	a := t.await(r)
+	t.mu.Unlock()
+
+	var err error
+	select {
+	case <-a.done:
+		err = a.err
+	case <-m.gone:
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case m.index == left:
+		return ErrClosed
+	case err == nil:
+		t.waiting-- // for which the subscription was kept
+		t.add(m)
+		return nil
+	default:
+		return err
+	}
+}
+
+func (t *topic) add(m *member) {
 	m.index = len(t.members)
 	t.members = append(t.members, m)
-	return nil
 }
 
 // leave takes the member out of its topic, if it is in it.
 func (m *member) leave() {
-	last, seen := m.takeOut()
-	if last != nil {
-		last.flush()
-	}
-	if seen {
-		m.conn.router.opts.Presence.Leave(m.topic.name, m.conn.id)
-	}
-}
-
-// takeOut returns what the topic was subscribed with, if that has come to its end,
-// and whether others have seen the member.
-func (m *member) takeOut() (last *intake, seen bool) {
 	t := m.topic
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if m.index >= 0 {
+	switch {
+	case m.index >= 0:
 		last := len(t.members) - 1
 		moved := t.members[last]
 		t.members[m.index], t.members[last] = moved, nil
 		moved.index = m.index
 		t.members = t.members[:last]
+	case m.gone != nil:
+		t.waiting--
+		close(m.gone)
 	}
 	m.index = left
-	if len(t.members) > 0 || t.intake == nil {
-		return nil, m.seen
+	last, seen := t.unwanted(), m.seen
+	t.mu.Unlock()
+	if last != nil {
+		last.end()
 	}
-	last, t.intake = t.intake, nil
-	_ = last.sub.Close()
-	last.closed.Store(true)
-	return last, m.seen
-}
-
-// intake is a topic's subscription with the broker. What comes while more is there
-// already is flushed with that.
-type intake struct {
-	spread
-	topic  *topic
-	sub    pubsub.Subscription
-	closed atomic.Bool // no more will come
-}
-
-func (in *intake) deliver(m pubsub.Message) {
-	in.mu.Lock()
-	in.topic.deliver(m, &in.spread)
-	in.mu.Unlock()
-	if !m.More || len(m.Frame) >= spreadFrame || in.closed.Load() {
-		in.flush()
+	if seen {
+		m.conn.router.opts.Presence.Leave(t.name, m.conn.id)
 	}
 }

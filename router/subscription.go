@@ -1,0 +1,140 @@
+package router
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// A topic is subscribed to with the broker for as long as it has members. The first
+// member begins an attempt: a goroutine that calls Broker.Subscribe, for that member and
+// all that join meanwhile. There is one such call of a topic at a time. Each member
+// waits for it by its own context, and may leave.
+//
+// When all that waited have left, the attempt's context is cancelled. A member that
+// comes before the call has returned begins the next attempt, which takes the
+// subscription over if the call succeeds all the same, and is made after it otherwise.
+//
+// Under topic.mu these hold: there is an intake only while there are members or waiting
+// members, and members only while there is an intake (with a broker); never an intake
+// and an attempt; members wait only while there is an attempt, or have yet to see its
+// result.
+
+// attempt is one at subscribing a topic.
+type attempt struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{} // closed when it has succeeded or failed
+	err    error         // set before done is closed
+}
+
+// intake is a topic's subscription with the broker. What comes while more is there
+// already is flushed with that.
+type intake struct {
+	spread
+	topic  *topic
+	sub    pubsub.Subscription
+	closed atomic.Bool // no more will come
+}
+
+// await returns the attempt to wait for. t.mu is held.
+func (t *topic) await(r *Router) *attempt {
+	running := t.attempt
+	if running != nil && running.ctx.Err() == nil {
+		return running
+	}
+	a := &attempt{done: make(chan struct{})}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	t.attempt = a
+	if running == nil {
+		r.topics.hold(t) // until the call has returned
+		go t.subscribe(r, a)
+	}
+	return a
+}
+
+var errSubscribeExited = errors.New("runtime.Goexit called by the broker's Subscribe")
+
+// subscribe makes an attempt.
+func (t *topic) subscribe(r *Router, a *attempt) {
+	in := &intake{topic: t}
+	returned := false
+	var err error
+	defer func() {
+		if !returned {
+			err = errSubscribeExited
+			if v := recover(); v != nil {
+				err = panicError("the broker's Subscribe", v)
+			}
+			r.fault(Fault{Err: err, Stack: stack()})
+		}
+		t.subscribed(r, a, in, err)
+	}()
+	in.sub, err = r.opts.Broker.Subscribe(a.ctx, t.name, in.deliver)
+	returned = true
+}
+
+// subscribed settles an attempt with what the broker has returned.
+func (t *topic) subscribed(r *Router, a *attempt, in *intake, err error) {
+	a.cancel()
+	t.mu.Lock()
+	latest := t.attempt
+	switch {
+	case t.waiting == 0:
+		t.attempt = nil
+		t.mu.Unlock()
+		if err == nil {
+			_ = in.sub.Close()
+		}
+	case err == nil:
+		t.intake, t.attempt = in, nil
+		close(latest.done)
+		t.mu.Unlock()
+	case latest != a:
+		t.mu.Unlock()
+		go t.subscribe(r, latest)
+		return
+	default:
+		t.attempt = nil
+		a.err = err
+		close(a.done)
+		t.mu.Unlock()
+	}
+	latest.cancel()
+	r.topics.release(t)
+}
+
+// unwanted gives up the subscription, or the attempt at it, when no member is left that
+// needs it. t.mu is held; what is returned is to be ended when it is not.
+func (t *topic) unwanted() (last *intake) {
+	if len(t.members) > 0 || t.waiting > 0 {
+		return nil
+	}
+	if t.attempt != nil {
+		t.attempt.cancel()
+	}
+	last, t.intake = t.intake, nil
+	return last
+}
+
+func (in *intake) end() {
+	in.closed.Store(true)
+	in.flush()
+	_ = in.sub.Close()
+}
+
+func (in *intake) deliver(m pubsub.Message) {
+	t := in.topic
+	in.mu.Lock()
+	t.mu.RLock()
+	if t.intake == in { // a later one may have taken its place
+		t.deliver(m, &in.spread)
+	}
+	t.mu.RUnlock()
+	in.mu.Unlock()
+	if !m.More || len(m.Frame) >= spreadFrame || in.closed.Load() {
+		in.flush()
+	}
+}
