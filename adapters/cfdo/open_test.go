@@ -84,8 +84,6 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		if _, err := cfdo.Open(c.url, c.secret, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Open(%q, %q, %+v): %v; want something about %q", c.url, c.secret, c.o, err, c.want)
-		} else if strings.Contains(err.Error(), "u:p@") {
-			t.Errorf("%v tells the password", err)
 		}
 	}
 	for _, good := range []string{url, url + "/", "http://127.0.0.1:8787", "http://[::1]:8787", "http://localhost:8787"} {
@@ -95,5 +93,41 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := cfdo.Open("http://limits.example", secret, cfdo.Options{InsecureHTTP: true}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Whatever is wrong with a URL, its error repeats no part that can be a secret: errors
+// end up in logs.
+func TestErrorsOfOpenHoldNoSecretOfTheURL(t *testing.T) {
+	for _, url := range []string{
+		"https://user:PASSWORD@limits.example",
+		"https://PASSWORD@limits.example",
+		"https://user:PASSWORD@limits.example:bad",
+		"https://user:PASSWORD@[limits.example",
+		"https://user:PASSWORD@",
+		"https://user:PASSWORD",
+		"https://us er:PASSWORD@limits.example",
+		"https://user:PASSWORD%zz@limits.example",
+		"http://user:PASSWORD@limits.example",
+		"user:PASSWORD@limits.example",
+		"//user:PASSWORD@limits.example",
+		"ftp://user:PASSWORD@limits.example",
+		"https:user:PASSWORD@limits.example",
+		"https://limits.example?token=PASSWORD",
+		"https://limits.example/PASSWORD",
+		"https://limits.example#PASSWORD",
+		"https://limits.example/%zzPASSWORD",
+		"https://user:PASSWORD@limits.example\n",
+		"PASSWORD",
+	} {
+		_, err := cfdo.Open(url, "sesame", cfdo.Options{})
+		switch {
+		case err == nil:
+			t.Errorf("%q is accepted", url)
+		case strings.Contains(err.Error(), "PASSWORD"):
+			t.Errorf("%q is refused with its password: %v", url, err)
+		case !strings.HasPrefix(err.Error(), "cfdo: the URL"):
+			t.Errorf("%q is refused with %v", url, err)
+		}
 	}
 }

@@ -160,18 +160,18 @@ func complaint(status string, text []byte) string {
 	return status + ": " + message[:min(len(message), 200)]
 }
 
-// checkURL returns the address of the batches of the Worker at a URL.
+// checkURL returns the address of the batches of the Worker at a URL. Its errors hold
+// nothing of the URL but the host of one that is well-formed: every other part may be
+// a secret, and so may what url.Parse complains about.
 func checkURL(text string, insecure bool) (string, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil:
-		return "", fmt.Errorf("cfdo: the URL: %w", err)
-	case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
-		return "", fmt.Errorf("cfdo: the URL is %q; it must be that of the Worker: https://name.account.workers.dev", text)
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		return "", errors.New("cfdo: the URL is not that of a Worker, such as https://name.account.workers.dev")
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return "", fmt.Errorf("cfdo: the URL is %q; leave out what comes with or after the host", u.Redacted())
+		return "", fmt.Errorf("cfdo: the URL of %q has a user, a path, a query or a fragment; leave out everything but https://host", u.Host)
 	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
-		return "", fmt.Errorf("cfdo: the URL is %q; use https, or anybody on the way reads the secret (Options.InsecureHTTP)", text)
+		return "", fmt.Errorf("cfdo: the URL of %q is http, which sends the secret unencrypted; use https, or set Options.InsecureHTTP", u.Host)
 	}
 	return u.Scheme + "://" + u.Host + "/v1/batch", nil
 }

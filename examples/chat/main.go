@@ -31,8 +31,8 @@ func main() {
 	redisURL := flag.String("redis", "", "`URL` of a Redis, redis://host:port, that several servers share to be one chat; without it this one is alone")
 	cfdoURL := flag.String("cfdo", "", "`URL` of the Worker of adapters/cfdo, which then keeps the limits of messages; its secret is taken from LIMITS_SECRET")
 	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "chat: %q is not understood; see -help\n", flag.Args())
+	if flag.NArg() > 0 { // not repeated: a URL in it may hold a password
+		fmt.Fprintln(os.Stderr, "chat: there is an argument that belongs to no flag; see -help")
 		os.Exit(2)
 	}
 

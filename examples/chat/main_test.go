@@ -4,9 +4,20 @@ import (
 	"context"
 	"net"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
+
+// TestMain is the chat itself where a test starts this binary as a program.
+func TestMain(m *testing.M) {
+	if os.Getenv("CHAT_TEST_MAIN") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
 
 func TestTakenPortIsSaid(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,6 +52,33 @@ func TestPage(t *testing.T) {
 		}
 		if csp := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") {
 			t.Errorf("%s: Content-Security-Policy %q", path, csp)
+		}
+	}
+}
+
+// What the program prints when its command line is wrong ends up in logs.
+func TestWrongCommandLineIsNotRepeated(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"-cfdo", "https://user:PASSWORD@limits.example:bad"},
+		{"-cfdo", "https://limits.example?token=PASSWORD"},
+		{"-cfdo=https://user:PASSWORD@"},
+		{"-redis", "http://user:PASSWORD@localhost"},
+		{"-redis", "redis://user:PASSWORD@localhost:bad"},
+		{"redis://user:PASSWORD@localhost"},
+		{"-cfdoo=https://user:PASSWORD@limits.example"},
+	} {
+		chat := exec.Command(program, args...)
+		chat.Env = append(os.Environ(), "CHAT_TEST_MAIN=1", "LIMITS_SECRET=sesame")
+		out, err := chat.CombinedOutput()
+		if err == nil || len(out) == 0 {
+			t.Errorf("%q ends with %v and says %q", args, err, out)
+		}
+		if strings.Contains(string(out), "PASSWORD") {
+			t.Errorf("%q prints the password:\n%s", args, out)
 		}
 	}
 }
