@@ -1,16 +1,12 @@
 package docs_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,6 +36,7 @@ func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 		{"one proxy", ingress.Trust{Proxies: 1}, 1},
 		{"one proxy at a known address", ingress.Trust{Proxies: 1, Prefixes: local}, 1},
 		{"proxies at known addresses", ingress.Trust{Prefixes: local}, 2},
+		{"the last of them, reached around the others", ingress.Trust{Prefixes: local}, 1},
 		{"a balancer before nginx", ingress.Trust{Proxies: 2}, 2},
 		{"RFC 7239", ingress.Trust{Header: ingress.Forwarded, Proxies: 1}, 1},
 		{"a field that the proxy sets", ingress.Trust{Header: "X-Real-IP", Prefixes: local}, 1},
@@ -76,6 +73,23 @@ func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A client that reaches nginx without Cloudflare may send Cloudflare's field itself. A
+// server that trusts nginx for it, by mistake, does not get it.
+func TestForgedCloudflareFieldDoesNotPassNginx(t *testing.T) {
+	local := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	r := router.New(router.Options{ClientIP: ingress.ClientIP(ingress.Trust{Header: "CF-Connecting-IP", Prefixes: local})})
+	router.RPC(r, "ip", func(c *router.Context, _ struct{}) (string, error) { return c.IP().String(), nil })
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	ws, status := dial(t, startNginx(t, server.Listener.Addr().String()), "127.0.0.2", 7)
+	if ws == nil {
+		t.Fatalf("the handshake is answered %d", status)
+	}
+	if got := ask(t, ws); !strings.Contains(got, `"127.0.0.1"`) {
+		t.Errorf("the client is %s, want nginx's own address", got)
 	}
 }
 
@@ -120,81 +134,4 @@ func ask(t *testing.T, ws *websocket.Conn) string {
 		t.Fatal(err)
 	}
 	return string(answer)
-}
-
-// startNginx starts nginx with nginx.conf, before the upstream, on a port of its
-// own, and returns its address.
-func startNginx(t *testing.T, upstream string) (addr string) {
-	t.Helper()
-	if _, err := exec.LookPath("nginx"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("nginx is not on the PATH; tools/install nginx-light nginx")
-		}
-		t.Skip("nginx is not on the PATH; make nginx installs it")
-	}
-	conf, err := os.ReadFile("nginx.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 5 { // somebody else may take the port before nginx does
-		if addr = tryNginx(t, string(conf), upstream); addr != "" {
-			return addr
-		}
-	}
-	t.Fatal("nginx does not start")
-	return ""
-}
-
-// tryNginx returns "" when nginx has ended instead of listening.
-func tryNginx(t *testing.T, conf, upstream string) (addr string) {
-	t.Helper()
-	addr = freeAddr(t)
-	dir := t.TempDir()
-	http := "http {\naccess_log off;\n"
-	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		http += fmt.Sprintf("%s_temp_path %s;\n", kind, filepath.Join(dir, kind))
-	}
-	text := strings.NewReplacer("127.0.0.1:80;", addr+";", "127.0.0.1:8080;", upstream+";", "http {\n", http).Replace(conf)
-	text += fmt.Sprintf("pid %s;\ndaemon off;\nmaster_process off;\nerror_log stderr;\n", filepath.Join(dir, "pid"))
-	file := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var said bytes.Buffer
-	nginx := exec.Command("nginx", "-p", dir, "-c", file, "-e", "stderr")
-	nginx.Stderr = &said
-	if err := nginx.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = nginx.Wait(); close(ended) }()
-	t.Cleanup(func() {
-		_ = nginx.Process.Kill()
-		<-ended
-		if t.Failed() {
-			t.Logf("nginx said:\n%s", &said)
-		}
-	})
-	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); {
-		select {
-		case <-ended:
-			return ""
-		case <-time.After(5 * time.Millisecond):
-		}
-		if nc, err := net.Dial("tcp", addr); err == nil {
-			_ = nc.Close()
-			return addr
-		}
-	}
-	return ""
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -1,0 +1,107 @@
+package docs_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startNginx starts nginx with nginx.conf, before the upstreams, on a port of its
+// own, and returns its address.
+func startNginx(t *testing.T, upstreams ...string) (addr string) {
+	t.Helper()
+	if _, err := exec.LookPath("nginx"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("nginx is not on the PATH; tools/install nginx-light nginx")
+		}
+		t.Skip("nginx is not on the PATH; make nginx installs it")
+	}
+	conf, err := os.ReadFile("nginx.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := withUpstreams(t, string(conf), upstreams)
+	for range 5 { // another program may take the port before nginx does
+		if addr = tryNginx(t, text); addr != "" {
+			return addr
+		}
+	}
+	t.Fatal("nginx does not start")
+	return ""
+}
+
+// withUpstreams replaces the servers of a configuration, and keeps their parameters.
+func withUpstreams(t *testing.T, conf string, upstreams []string) string {
+	t.Helper()
+	block := regexp.MustCompile(`(?m)(?:^\s*server 127\.0\.0\.1:\d+(.*);\n)+`)
+	found := block.FindStringSubmatch(conf)
+	if found == nil {
+		t.Fatal("nginx.conf has no upstream server")
+	}
+	var servers strings.Builder
+	for _, addr := range upstreams {
+		fmt.Fprintf(&servers, "server %s%s;\n", addr, found[1])
+	}
+	return strings.Replace(conf, found[0], servers.String(), 1)
+}
+
+// tryNginx returns "" when nginx has ended instead of listening.
+func tryNginx(t *testing.T, conf string) (addr string) {
+	t.Helper()
+	addr = freeAddr(t)
+	dir := t.TempDir()
+	http := "http {\naccess_log off;\n"
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		http += fmt.Sprintf("%s_temp_path %s;\n", kind, filepath.Join(dir, kind))
+	}
+	text := strings.NewReplacer("listen 127.0.0.1:80;", "listen "+addr+";", "http {\n", http).Replace(conf)
+	text += fmt.Sprintf("pid %s;\ndaemon off;\nmaster_process off;\nerror_log stderr;\n", filepath.Join(dir, "pid"))
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	nginx := exec.Command("nginx", "-p", dir, "-c", file, "-e", "stderr")
+	nginx.Stderr = &said
+	if err := nginx.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = nginx.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = nginx.Process.Kill()
+		<-ended
+		if t.Failed() {
+			t.Logf("nginx said:\n%s", &said)
+		}
+	})
+	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); {
+		select {
+		case <-ended:
+			return ""
+		case <-time.After(5 * time.Millisecond):
+		}
+		if nc, err := net.Dial("tcp", addr); err == nil {
+			_ = nc.Close()
+			return addr
+		}
+	}
+	return ""
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
