@@ -10,6 +10,14 @@ import (
 // whoever is turned away costs nothing more. ratelimit.NewDoor makes one.
 //
 // Its methods, and those of its visits, are called concurrently.
+//
+// Where Leave only begins to release what a connection held, a gate also has the method
+//
+//	Flush(ctx context.Context) error
+//
+// which waits until all of it is released, and returns an error when ctx ends first.
+// Router.Shutdown calls it after the last Leave. A gate that wraps another one passes
+// the call on.
 type Gate interface {
 	// Enter lets a handshake in, or returns the error that answers it: best a
 	// [*Refusal]. Every visit is ended with Leave, exactly once.

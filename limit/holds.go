@@ -29,8 +29,20 @@ type Holds struct {
 	mine     map[Slot]struct{} // what this process holds; nil over a LocalStore
 	perKey   map[string]int64  // how many of them
 	renewing int
-	released []Slot // while renewing
+	released []released
+	sending  int       // how many of the released are being sent to the store
+	settled  time.Time // no call that got no answer is carried out after this
 }
+
+// A released slot is kept until the store has released it.
+type released struct {
+	slot  Slot
+	until time.Time // its lease is over
+	done  bool      // the store has released it, and may have to again
+}
+
+// retryPause is the time between two attempts to release.
+const retryPause = 20 * time.Millisecond
 
 // NewHolds makes a limit on what is held at a time. A lease of 0 means
 // [DefaultLease]. It panics, saying what to change, where [New] would, and when the
@@ -79,6 +91,10 @@ func (h *Holds) Key(buf []byte) Key { return h.limiter.Key(buf) }
 
 // Acquire takes a slot, see [Holder]. The id must be new. When the store fails, the
 // failure policy decides: under [FailLocal] each process hands out the limit's worth.
+//
+// Once the store has been asked, the end of ctx does not end the call: only the
+// answer tells whether there is a slot to release. The call takes Options.Timeout at
+// most.
 func (h *Holds) Acquire(ctx context.Context, key Key, id string) (slot Slot, d Decision, err error) {
 	if err := h.limiter.refuse(key, 1); err != nil {
 		return slot, d, err
@@ -97,23 +113,41 @@ func (h *Holds) Acquire(ctx context.Context, key Key, id string) (slot Slot, d D
 }
 
 func (h *Holds) acquireRemote(ctx context.Context, slot Slot) (Decision, error) {
-	d, failed, err := h.limiter.guard(ctx, func(ctx context.Context) (Decision, error) {
+	if ctx.Err() != nil {
+		return Decision{}, context.Cause(ctx)
+	}
+	d, failed, err := h.limiter.guard(context.WithoutCancel(ctx), func(ctx context.Context) (Decision, error) {
 		return h.store.Acquire(ctx, slot, h.limit, h.lease)
 	})
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	unclear := failed != nil && !leftAlone(failed)
+	if unclear {
+		h.doubt()
+	}
 	if failed != nil {
 		d, err = h.failOver(slot, failed)
 	}
 	switch {
 	case err == nil && d.Allowed:
-		h.mine[slot] = struct{}{}
-		h.perKey[slot.Key]++
-	case failed != nil || err != nil:
-		// The store may have handed it out all the same.
-		h.released = append(h.released, slot)
+		if _, again := h.mine[slot]; !again {
+			h.mine[slot] = struct{}{}
+			h.perKey[slot.Key]++
+		}
+	case unclear:
+		h.release(slot) // the store may hold it all the same
 	}
 	return d, err
+}
+
+// doubt notes a call that got no answer. The store may carry it out later than calls
+// that come after it, and so hold again what was released. Until that is over,
+// releases are repeated. h.mu is held.
+func (h *Holds) doubt() { h.settled = time.Now().Add(h.lease / 3) }
+
+// release keeps a slot for the next call to the store. h.mu is held.
+func (h *Holds) release(slot Slot) {
+	h.released = append(h.released, released{slot: slot, until: time.Now().Add(2 * h.lease)})
 }
 
 // failOver decides in the store's stead.
@@ -133,21 +167,33 @@ func (h *Holds) Held(ctx context.Context, key Key) (int64, error) {
 	return h.store.Held(ctx, key.String())
 }
 
-// Mine counts the slots that this process holds and has to renew: none over a
+// Mine counts the slots that this process has to renew or to release: none over a
 // [LocalStore].
 func (h *Holds) Mine() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.mine) + len(h.released)
+	return len(h.mine) + len(h.released) + h.sending
 }
 
-// Release gives slots back. An error says that the store could not be told: it finds
-// out when their leases end.
+// Release gives slots back. When the store cannot be reached it returns an error, and
+// the next call of Release, Renew or Flush repeats it, until the lease is over.
 func (h *Holds) Release(ctx context.Context, slots ...Slot) error {
 	if h.Local() {
 		return h.store.Release(ctx, slots)
 	}
+	h.ReleaseLater(slots...)
+	return h.flush(ctx)
+}
+
+// ReleaseLater is Release without a call to the store, which the next call of
+// Release, Renew or Flush makes. Over a [LocalStore] nothing has to be made later.
+func (h *Holds) ReleaseLater(slots ...Slot) {
+	if h.Local() {
+		_ = h.store.Release(context.Background(), slots) // neither waits nor fails
+		return
+	}
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, s := range slots {
 		if _, ok := h.mine[s]; !ok {
 			continue
@@ -156,22 +202,75 @@ func (h *Holds) Release(ctx context.Context, slots ...Slot) error {
 		if h.perKey[s.Key]--; h.perKey[s.Key] == 0 {
 			delete(h.perKey, s.Key)
 		}
-		h.released = append(h.released, s)
+		h.release(s)
 	}
-	h.mu.Unlock()
-	return h.flush(ctx)
 }
 
-// flush tells the store what was released, unless it is being told to renew: that
-// might reach it later and would hold the slots again.
+// Flush waits until the store has released all slots that were released before, or
+// their leases are over. It repeats calls that fail. When ctx ends first, the error
+// is that of ctx and of the store.
+func (h *Holds) Flush(ctx context.Context) error {
+	if h.Local() {
+		return nil
+	}
+	for {
+		failed := h.flush(ctx)
+		left := h.unreleased()
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("limit: %d slots of %s are not released before the end of their lease: %w", left, h.Name(), context.Cause(ctx)), failed)
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+// unreleased counts the released slots that the store has not released yet.
+func (h *Holds) unreleased() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.sending
+	for _, r := range h.released {
+		if !r.done {
+			n++
+		}
+	}
+	return n
+}
+
+// flush has the store release what was released, unless a renewal is under way: that
+// might reach the store later and would hold the slots again.
 func (h *Holds) flush(ctx context.Context) error {
 	h.mu.Lock()
-	var slots []Slot
-	if h.renewing == 0 {
-		slots, h.released = h.released, nil
+	if h.renewing > 0 || len(h.released) == 0 {
+		h.mu.Unlock()
+		return nil
 	}
+	sent := h.released
+	h.released = nil
+	h.sending += len(sent)
 	h.mu.Unlock()
-	return h.tell(ctx, slots, h.store.Release)
+
+	slots := make([]Slot, len(sent))
+	for i, r := range sent {
+		slots[i] = r.slot
+	}
+	began := time.Now()
+	err := h.tell(ctx, slots, h.store.Release)
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sending -= len(sent)
+	for _, r := range sent {
+		r.done = r.done || err == nil
+		finally := err == nil && !began.Before(h.settled)
+		if !finally && began.Before(r.until) {
+			h.released = append(h.released, r)
+		}
+	}
+	return err
 }
 
 // Renew holds all slots of this process for another lease.
@@ -185,6 +284,9 @@ func (h *Holds) Renew(ctx context.Context) error {
 	h.mu.Unlock()
 	err := h.tell(ctx, slots, func(ctx context.Context, slots []Slot) error { return h.store.Renew(ctx, slots, h.lease) })
 	h.mu.Lock()
+	if err != nil && !leftAlone(err) {
+		h.doubt()
+	}
 	h.renewing--
 	h.mu.Unlock()
 	return errors.Join(err, h.flush(ctx))

@@ -23,7 +23,7 @@ const clientIDHeader = "X-Client-Id"
 // a malformed handshake with plain text.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if r.draining.Load() {
-		ingress.Refuse(w, req, errors.Unavailable.New("the server is shutting down").WithRetryAfter(r.drainHint()))
+		ingress.Refuse(w, req, r.drainError())
 		return
 	}
 	if !ingress.IsUpgrade(req) {
@@ -32,6 +32,8 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		ingress.Refuse(w, req, errNoUpgrade)
 		return
 	}
+	r.handshakes.add(1)
+	defer r.handshakes.add(-1)
 	c, err := r.admit(w, req)
 	if err != nil {
 		ingress.Refuse(w, req, err)
@@ -51,6 +53,9 @@ var errNoUpgrade = &ingress.Refusal{
 // no connection and no error when the library has answered a handshake that is
 // malformed.
 func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, err error) {
+	if r.draining.Load() { // Shutdown does not wait for those that it did not count
+		return nil, r.drainError()
+	}
 	if err := r.checkOrigin(req); err != nil {
 		return nil, err
 	}
@@ -171,7 +176,7 @@ func (c *Conn) onOpen() (err error) {
 	r := c.router
 	if r.draining.Load() {
 		c.Close(errors.CloseGoingAway, retryAfterReason(r.drainHint()))
-		return errors.Unavailable.New("the server is shutting down")
+		return r.drainError()
 	}
 	if r.opts.OnOpen == nil {
 		return nil

@@ -64,7 +64,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 	case rt.request && env.CorrelationID == nil:
 		err = errNoID
 	case c.draining.Load():
-		err = c.drainError()
+		err = c.router.drainError()
 	// 4 in-flight
 	case rt.request && int(c.inFlight.Load()) >= limits.MaxInFlight:
 		err = s.in.Reject(errors.LimitExceeded{

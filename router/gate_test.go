@@ -85,3 +85,89 @@ func TestGate(t *testing.T) {
 		})
 	}
 }
+
+// flushingGate is a gate that releases in the background what connections held.
+type flushingGate struct {
+	diary
+	late bool // Flush came when its context had ended
+}
+
+func (g *flushingGate) Flush(ctx context.Context) error {
+	g.write("flush")
+	g.late = ctx.Err() != nil
+	return nil
+}
+
+// Shutdown waits until the gate has released what connections held, those included
+// that are cut off because the time is over.
+func TestShutdownFlushesTheGate(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		answers bool
+		within  time.Duration
+		want    error
+	}{
+		{"in good order", true, patience, nil},
+		{"cut off", false, time.Second, context.DeadlineExceeded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			gate := &flushingGate{}
+			s := serveSocket(t, router.Options{Gate: gate}, nil)
+			p := s.connect()
+			p.write([]byte(s.handshake()))
+			p.response()
+			eventually(t, "the connection to be open", func() bool { return s.r.Stats().Connections == 1 })
+			if c.answers {
+				p.hangUp()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), c.within)
+			defer cancel()
+			if err := s.r.Shutdown(ctx); err != c.want {
+				t.Errorf("Shutdown: %v, want %v", err, c.want)
+			}
+			if got, want := gate.read(), []string{"enter", "identify ", "leave", "flush"}; !slices.Equal(got, want) {
+				t.Errorf("the gate saw %q, want %q", got, want)
+			}
+			if gate.late {
+				t.Error("there is no time left to release anything")
+			}
+		})
+	}
+}
+
+// Shutdown waits for handshakes that it finds under way: they could open a connection
+// after it.
+func TestShutdownWaitsForHandshakes(t *testing.T) {
+	gate := &flushingGate{}
+	entered, goOn := make(chan struct{}), make(chan struct{})
+	s := serveSocket(t, router.Options{Gate: gate, Authenticate: func(*http.Request) (ingress.Identity, error) {
+		close(entered)
+		<-goOn
+		return ingress.Identity{}, nil
+	}}, nil)
+	p := s.connect()
+	p.write([]byte(s.handshake()))
+	<-entered
+	done := make(chan error, 1)
+	go func() { done <- s.r.Shutdown(t.Context()) }()
+	eventually(t, "the router to drain", func() bool {
+		other := s.connect()
+		other.write([]byte(s.handshake()))
+		return other.response().StatusCode == http.StatusServiceUnavailable
+	})
+	select {
+	case err := <-done:
+		close(goOn)
+		t.Fatalf("Shutdown returned %v while a handshake is under way", err)
+	default:
+	}
+	close(goOn)
+	p.response()
+	p.hangUp()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got, want := gate.read(), []string{"enter", "identify ", "leave", "flush"}; !slices.Equal(got, want) {
+		t.Errorf("the gate saw %q, want %q", got, want)
+	}
+}

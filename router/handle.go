@@ -48,7 +48,7 @@ func (c *Conn) handle(s *scratch, rt *route, lent any, env ingress.Envelope) (re
 	// Between the last look and the turn a drain may have begun and found
 	// nothing to wait for.
 	if c.draining.Load() {
-		k.finish(c.drainError())
+		k.finish(c.router.drainError())
 	} else {
 		k.run()
 	}

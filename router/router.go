@@ -68,7 +68,9 @@ type Router struct {
 	limits   limitHook
 	refused  refusedOrigins
 	stats    counters
-	handlers handlerCount
+	handlers tally
+
+	handshakes tally
 }
 
 // serving is what connections need of the registrations, which are final by

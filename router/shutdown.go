@@ -69,13 +69,44 @@ func (r *Router) all() []*Conn {
 // at random within Options.DrainWindow, for which Shutdown does not wait.
 //
 // It returns nil when all connections have ended and OnClose has returned for
-// each; or, when ctx is done, its error, having cut off those that were left and
-// cancelled their handlers' contexts: it waits neither for these nor for OnClose then. http.Server.Shutdown does neither for
-// connections that have been upgraded: call this before it. A Router that has
-// been shut down serves no more.
+// each, and what they held of Options.Gate is released; or, when ctx is done, its
+// error, having cut off those that were left and cancelled their handlers' contexts:
+// it waits neither for these nor for OnClose then. Where the gate has something to
+// release, see [ingress.Gate], connections are cut off before the deadline of ctx: by a
+// tenth of the time, a second at most.
+//
+// Handshakes that are under way are waited for as well. http.Server.Shutdown does
+// nothing for connections that have been upgraded: call this before it, and close
+// presence, broker and stores after it. A Router that has been shut down serves no
+// more.
 func (r *Router) Shutdown(ctx context.Context) error {
 	r.draining.Store(true)
 	defer r.cancel()
+	gate, ok := r.opts.Gate.(interface{ Flush(context.Context) error })
+	if !ok {
+		return r.drain(ctx)
+	}
+	within, cancel := beforeDeadline(ctx)
+	defer cancel()
+	err := r.drain(within)
+	_ = r.awaitEmpty(ctx) // what was cut off ends on its own goroutine
+	if failed := gate.Flush(ctx); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
+}
+
+// beforeDeadline leaves time until the deadline of a context.
+func beforeDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, deadline.Add(-min(max(0, time.Until(deadline)/10), time.Second)))
+}
+
+// drain ends all connections, and cuts off those that are left when ctx is done.
+func (r *Router) drain(ctx context.Context) error {
 	for i, c := range r.all() {
 		if i > 0 && i%drainBatch == 0 {
 			select {
@@ -84,6 +115,25 @@ func (r *Router) Shutdown(ctx context.Context) error {
 			}
 		}
 		c.beginDrain()
+	}
+	if err := r.awaitEmpty(ctx); err != nil {
+		for _, c := range r.all() {
+			c.note(CloseInfo{Code: closeAbnormal, ByServer: true, Err: err})
+			c.stream.Abort()
+			if c.takeApart(err) {
+				go c.afterEnd()
+			}
+		}
+		return err
+	}
+	// Handlers of connections that ended before them.
+	return r.handlers.wait(ctx)
+}
+
+// awaitEmpty waits until there is no connection, and no handshake that may become one.
+func (r *Router) awaitEmpty(ctx context.Context) error {
+	if err := r.handshakes.wait(ctx); err != nil {
+		return err
 	}
 	emptied := make(chan struct{})
 	r.mu.Lock()
@@ -97,29 +147,20 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	r.mu.Unlock()
 	select {
 	case <-emptied:
-		// Handlers of connections that ended before them.
-		return r.handlers.wait(ctx)
+		return nil
 	case <-ctx.Done():
+		return ctx.Err()
 	}
-	for _, c := range r.all() {
-		c.note(CloseInfo{Code: closeAbnormal, ByServer: true, Err: ctx.Err()})
-		c.stream.Abort()
-		if c.takeApart(ctx.Err()) {
-			go c.afterEnd()
-		}
-	}
-	return ctx.Err()
 }
 
-// handlerCount counts the handlers that do not run on their connection's reader, and
-// so may outlive the connection.
-type handlerCount struct {
+// tally counts what is under way, for Shutdown to wait for.
+type tally struct {
 	mu   sync.Mutex
 	n    int
-	none chan struct{} // closed when n becomes 0, if somebody waits
+	none chan struct{} // closed when n becomes 0, if Shutdown waits
 }
 
-func (h *handlerCount) add(n int) {
+func (h *tally) add(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.n += n; h.n == 0 && h.none != nil {
@@ -128,7 +169,7 @@ func (h *handlerCount) add(n int) {
 	}
 }
 
-func (h *handlerCount) wait(ctx context.Context) error {
+func (h *tally) wait(ctx context.Context) error {
 	h.mu.Lock()
 	if h.n > 0 && h.none == nil {
 		h.none = make(chan struct{})
@@ -154,8 +195,8 @@ func (r *Router) drainHint() time.Duration {
 	return rand.N(r.opts.DrainWindow)
 }
 
-func (c *Conn) drainError() error {
-	return errors.Unavailable.New("the server is shutting down").WithRetryAfter(c.router.drainHint())
+func (r *Router) drainError() error {
+	return errors.Unavailable.New("the server is shutting down").WithRetryAfter(r.drainHint())
 }
 
 func (c *Conn) beginDrain() {

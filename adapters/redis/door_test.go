@@ -2,9 +2,12 @@ package redis_test
 
 import (
 	"context"
+	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,9 +38,15 @@ const (
 
 func openHouse(t *testing.T, server *redistest.Server) *house {
 	t.Helper()
+	return openHouseFor(t, server, houseUser, houseTotal)
+}
+
+// openHouseFor opens one with other numbers of places.
+func openHouseFor(t *testing.T, server *redistest.Server, user, total int) *house {
+	t.Helper()
 	fast := limit.TokenBucket{Capacity: 100_000, Refill: 1, Per: time.Hour}
 	h := &house{t: t, door: ratelimit.NewDoor(redis.NewStore(storeClient(t, server.Addr), redis.Options{}), ratelimit.DoorOptions{
-		PerIP: fast, PerIdentity: fast, MaxPerUser: houseUser, MaxTotal: houseTotal, Lease: 10 * time.Minute,
+		PerIP: fast, PerIdentity: fast, MaxPerUser: user, MaxTotal: total, Lease: 10 * time.Minute,
 		OnRefused: func(ratelimit.DoorRefusal) {},
 		Limiter:   limit.Options{Name: "door", OnFailure: limit.FailClosed, Timeout: patience},
 	})}
@@ -210,4 +219,39 @@ func held(server *redistest.Server) (held []string) {
 		}
 	}
 	return held
+}
+
+// However a client leaves while it is being let in, none of its places is held after
+// it: a release never comes before the acquisition it belongs to.
+func TestAbortedHandshakesHoldNoPlaces(t *testing.T) {
+	server := redistest.Start(t)
+	h := openHouseFor(t, server, 1000, 1000)
+	const clients, aborts = 24, 250
+	var wait sync.WaitGroup
+	for range clients {
+		wait.Go(func() {
+			for i := range aborts {
+				nc, err := net.Dial("tcp", h.addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.WriteString(nc, "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+					"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nAuthorization: Bearer ann\r\n\r\n")
+				time.Sleep(rand.N(4 * time.Millisecond))
+				if i%2 == 0 {
+					_ = nc.(*net.TCPConn).SetLinger(0) // a reset
+				}
+				_ = nc.Close()
+			}
+		})
+	}
+	wait.Wait()
+	h.shutdown()
+	if keys := held(server); len(keys) != 0 {
+		t.Errorf("after %d aborted handshakes Redis keeps %q with %v places", clients*aborts, keys, server.Do("ZCARD", keys[0]))
+	}
+	if n := h.door.Stats().Open; n != 0 {
+		t.Errorf("%d places are to be renewed or released", n)
+	}
 }

@@ -42,6 +42,7 @@ var rooms = []room{
 	{"examples", []string{anything}},
 	{"docs", nil},
 	{"docs/plot", []string{"limit"}},
+	{"internal/faulttest", []string{"adapters/redis", "errors", "ingress", "limit", "middleware/ratelimit", "router", "internal/process", "internal/redistest", "internal/transcript"}},
 	{"internal/house", nil},
 	{"internal/leaktest", nil},
 	{"internal/process", nil},

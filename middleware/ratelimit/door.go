@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 )
@@ -139,8 +141,9 @@ type DoorRefusal struct {
 //     and violated-policies.
 //
 // A connection's places are given back when it ends, however it does, and those of
-// a process that was killed when the lease is over. All methods may be used by any
-// number of goroutines.
+// a process that was killed when the lease is over. Before a process ends, [Door.Flush]
+// waits until the store has released the last of them; router.Router.Shutdown calls it.
+// All methods may be used by any number of goroutines.
 type Door struct {
 	o           DoorOptions
 	ip          *limit.Limiter
@@ -234,6 +237,25 @@ func mustCompile(p limit.Policy) *limit.Plan {
 		panic("ratelimit: " + err.Error())
 	}
 	return plan
+}
+
+// Flush waits until the store has released the places of all connections that have
+// ended. Releases of many connections share their calls. It returns an error when ctx
+// ends before, and after a lease at the latest, because then nothing is held any more.
+//
+// A router calls it in Shutdown. With [Door.Handler], call it after the last
+// connection has ended and before the store is closed.
+func (d *Door) Flush(ctx context.Context) error {
+	keepers := []*keeper{d.perIP, d.perUser, d.total}
+	errs := make([]error, len(keepers))
+	var wait sync.WaitGroup
+	for i, k := range keepers {
+		if k != nil {
+			wait.Go(func() { errs[i] = k.flushed(ctx) })
+		}
+	}
+	wait.Wait()
+	return errors.Join(errs...)
 }
 
 // DoorStats are figures of a [Door] since it was made, and of this process.

@@ -17,7 +17,6 @@ type keeper struct {
 
 	mu      sync.Mutex
 	running bool
-	leaving []limit.Slot
 	wake    chan struct{}
 }
 
@@ -34,29 +33,33 @@ func (k *keeper) mine() int {
 	if k == nil {
 		return 0
 	}
-	return k.holds.Mine() // those in leaving are among them
+	return k.holds.Mine()
 }
 
-// release gives a place back, soon.
+// release gives a place back, without waiting for the store.
 func (k *keeper) release(slot limit.Slot) {
-	if k.holds.Local() {
-		_ = k.holds.Release(context.Background(), slot) // never waits and never fails
-		return
-	}
-	k.mu.Lock()
-	k.leaving = append(k.leaving, slot)
-	k.mu.Unlock()
+	k.holds.ReleaseLater(slot)
 	k.flush()
 }
 
-// flush has told soon what the store has to be told, be it of places that it may have
-// handed out to somebody who got no answer.
+// flush has the goroutine call the store for what was released.
 func (k *keeper) flush() {
 	k.keep()
+	k.look()
+}
+
+// look has the goroutine, if there is one, look at what there is to do.
+func (k *keeper) look() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
 	}
+}
+
+// flushed waits until the store has released what was released before.
+func (k *keeper) flushed(ctx context.Context) error {
+	defer k.look() // there may be nothing left to do
+	return k.holds.Flush(ctx)
 }
 
 // keep makes sure that somebody renews.
@@ -72,25 +75,28 @@ func (k *keeper) keep() {
 	}
 }
 
-// run ends when nothing is held any more.
+// retryPause is the time between two attempts to release what the store could not.
+const retryPause = time.Second
+
+// run ends when nothing is held any more. It ignores errors: what fails is tried
+// again, and the limit's own log says that the store fails.
 func (k *keeper) run() {
 	renew := time.NewTicker(k.holds.Lease() / 3)
 	defer renew.Stop()
+	var retry <-chan time.Time
 	for {
 		select {
 		case <-k.wake:
+		case <-retry:
 		case <-renew.C:
-			// What the store does not learn now it learns next time, or is held for
-			// no longer than a lease. The limit's own log tells that the store fails.
 			_ = k.holds.Renew(context.Background())
 		}
+		retry = nil
+		if err := k.holds.Release(context.Background()); err != nil {
+			retry = time.After(retryPause)
+		}
 		k.mu.Lock()
-		leaving := k.leaving
-		k.leaving = nil
-		k.mu.Unlock()
-		_ = k.holds.Release(context.Background(), leaving...)
-		k.mu.Lock()
-		if len(k.leaving) == 0 && k.holds.Mine() == 0 {
+		if k.holds.Mine() == 0 {
 			k.running = false
 			k.mu.Unlock()
 			return

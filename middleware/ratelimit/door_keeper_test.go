@@ -208,3 +208,104 @@ func TestFloodOfOneIdentityLeavesTheAddressItsRate(t *testing.T) {
 		}
 	})
 }
+
+// lateStore carries acquisitions out 5 s after the caller got no answer.
+type lateStore struct{ *sharedStore }
+
+func (s lateStore) Acquire(ctx context.Context, slot limit.Slot, most int64, lease time.Duration) (limit.Decision, error) {
+	time.AfterFunc(5*time.Second, func() { _, _ = s.Holder.Acquire(context.Background(), slot, most, lease) })
+	<-ctx.Done()
+	return limit.Decision{}, ctx.Err()
+}
+
+// An acquisition without an answer may be carried out after its release. Its place is
+// released again, long before its lease is over.
+func TestPlaceOfALateAcquisition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newSharedStore()
+		door := ratelimit.NewDoor(lateStore{shared}, ratelimit.DoorOptions{
+			PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: -1,
+			OnRefused: func(ratelimit.DoorRefusal) {},
+			Limiter:   limit.Options{Name: "door", OnFailure: limit.FailClosed},
+		})
+		if _, ok := enter(door); ok {
+			t.Fatal("let in without an answer of the store")
+		}
+		time.Sleep(6 * time.Second)
+		if n := shared.held(t); n != 1 {
+			t.Fatalf("%d places are held, the test expects the late one", n)
+		}
+		time.Sleep(limit.DefaultLease / 2)
+		if held, open := shared.held(t), door.Stats().Open; held != 0 || open != 0 {
+			t.Errorf("%d places are held, %d to be released", held, open)
+		}
+	})
+}
+
+// A release that fails is repeated until it succeeds.
+func TestReleaseIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newSharedStore()
+		door := sharedDoor(shared)
+		v, ok := enter(door)
+		if !ok {
+			t.Fatal("the first is refused")
+		}
+		shared.deaf.Store(true)
+		v.Leave()
+		time.Sleep(3 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := door.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Flush while nothing can be released: %v", err)
+		}
+		shared.deaf.Store(false)
+		if err := door.Flush(t.Context()); err != nil || shared.held(t) != 0 {
+			t.Errorf("%d places are held after Flush: %v", shared.held(t), err)
+		}
+		time.Sleep(limit.DefaultLease)
+		if n := door.Stats().Open; n != 0 {
+			t.Errorf("%d places are to be released", n)
+		}
+	})
+}
+
+// Nothing is repeated for longer than a place can be held.
+func TestFlushEndsWithTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := newSharedStore()
+		door := sharedDoor(shared)
+		v, _ := enter(door)
+		shared.deaf.Store(true)
+		v.Leave()
+		if err := door.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(limit.DefaultLease)
+		if n := door.Stats().Open; n != 0 {
+			t.Errorf("%d places are to be released", n)
+		}
+	})
+}
+
+// A hook that panics leaves no place behind.
+func TestPlaceOfAHandshakeThatPanics(t *testing.T) {
+	shared := newSharedStore()
+	door := ratelimit.NewDoor(shared, ratelimit.DoorOptions{
+		PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: 1,
+		OnRefused: func(ratelimit.DoorRefusal) { panic("a bug") },
+		Limiter:   limit.Options{Name: "door"},
+	})
+	v, ok := enter(door)
+	if !ok {
+		t.Fatal("the first is refused")
+	}
+	func() {
+		defer func() { _ = recover() }()
+		enter(door)
+	}()
+	v.Leave()
+	if err := door.Flush(t.Context()); err != nil || shared.held(t) != 0 {
+		t.Errorf("%d places are held: %v", shared.held(t), err)
+	}
+}

@@ -20,10 +20,16 @@ func (d *Door) Enter(r *http.Request) (ingress.Visit, error) {
 		v.subject = s
 	}
 	v.hand = &handshake{trace: ingress.TraceID(r), page: r.Header.Get("Origin") != ""}
+	entered := false
+	defer func() { // also when a hook panics
+		if !entered {
+			v.Leave()
+		}
+	}()
 	if err := v.enter(r.Context()); err != nil {
-		v.Leave()
 		return nil, err
 	}
+	entered = true
 	d.entered.Add(1)
 	return v, nil
 }
@@ -165,7 +171,7 @@ func (v *visit) hold(ctx context.Context, k *keeper, key func(limit.Key) limit.K
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.gone { // while this was under way
+	if v.gone || ctx.Err() != nil { // while this was under way
 		k.release(slot)
 		return context.Canceled
 	}

@@ -1,0 +1,114 @@
+package faulttest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/internal/process"
+	"github.com/wskit/wskit/internal/transcript"
+)
+
+// patience bounds a test that would hang. It measures nothing.
+const patience = time.Minute
+
+// Server is a server process, which can be started again after its end.
+type Server struct {
+	Config Config
+
+	t   testing.TB
+	cmd *exec.Cmd
+	log *transcript.Transcript
+}
+
+// StartServer starts a server, which is killed when the test ends. An empty
+// Config.Addr is filled in.
+func StartServer(t testing.TB, c Config) *Server {
+	t.Helper()
+	s := &Server{Config: c, t: t}
+	if c.Addr == "" {
+		s.Config.Addr = freeAddr(t)
+	}
+	t.Cleanup(s.Kill)
+	s.Run()
+	return s
+}
+
+// freeAddr is an address that nothing listens on.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Run starts the process, and waits until it serves.
+func (s *Server) Run() {
+	s.t.Helper()
+	config, err := json.Marshal(s.Config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var said string
+	// A server that finds no Redis, or its port taken, ends.
+	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); time.Sleep(50 * time.Millisecond) {
+		s.log = &transcript.Transcript{}
+		s.cmd = exec.Command(os.Args[0])
+		s.cmd.Env = append(os.Environ(), configVariable+"="+string(config))
+		s.cmd.Stderr = s.log
+		process.DieWithParent(s.cmd)
+		out, err := s.cmd.StdoutPipe()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if err := s.cmd.Start(); err != nil {
+			s.t.Fatal(err)
+		}
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		if strings.HasPrefix(line, "ready ") {
+			return
+		}
+		said = line
+		s.Kill()
+	}
+	s.t.Fatalf("the server on %s does not start: %s\n%s", s.Config.Addr, said, s.log)
+}
+
+// Running reports whether there is a process.
+func (s *Server) Running() bool { return s.cmd != nil }
+
+// Kill ends the process at once, as a crash does.
+func (s *Server) Kill() {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		s.cmd = nil
+	}
+}
+
+// Terminate has the process shut down, waits for its end, and returns what it said if
+// it did not end well.
+func (s *Server) Terminate() error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	err := s.cmd.Wait()
+	s.cmd = nil
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, s.log)
+	}
+	return nil
+}
+
+// Log is what the process wrote to its standard error.
+func (s *Server) Log() string { return s.log.String() }

@@ -1,0 +1,192 @@
+package faulttest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/router"
+)
+
+// The limits of the requests "local" and "closed": all clients share one subject.
+var (
+	localPolicy  = limit.TokenBucket{Capacity: 40, Refill: 40, Per: time.Second}
+	closedPolicy = limit.TokenBucket{Capacity: 40, Refill: 40, Per: time.Second}
+)
+
+// Config is what a server process is started with.
+type Config struct {
+	Addr    string // host:port, the same after a restart
+	Redis   string // URL
+	Journal string // the file that every handled request is written to
+	Gate    GateConfig
+}
+
+// GateConfig are options of a server's connection gate.
+type GateConfig struct {
+	Instance   string
+	MaxPerUser int
+	Lease      time.Duration
+}
+
+const configVariable = "WSKIT_FAULTTEST_SERVER"
+
+// Main runs a server if this process was started as one, and then does not return. A
+// TestMain calls it first.
+func Main() {
+	text := os.Getenv(configVariable)
+	if text == "" {
+		return
+	}
+	var c Config
+	err := json.Unmarshal([]byte(text), &c)
+	if err == nil {
+		err = serve(c)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "faulttest:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// What clients send, and what they get.
+type (
+	Work struct {
+		ID string `json:"id"`
+	}
+	Done struct {
+		ID string `json:"id"`
+	}
+	Topic struct {
+		Topic string `json:"topic"`
+	}
+	Said struct {
+		Topic string `json:"topic"`
+		From  string `json:"from"`
+		N     int    `json:"n"`
+	}
+	Members struct {
+		IDs []string `json:"ids"`
+	}
+)
+
+// drainTime is how long a server that is told to end has for it.
+const drainTime = 20 * time.Second
+
+// serve runs a server until SIGTERM, in the way of README.md and examples/chat.
+func serve(c Config) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	store, err := redis.Open(ctx, c.Redis)
+	if err != nil {
+		return err
+	}
+	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{})
+	presence := redis.NewPresence(store.Client(), redis.PresenceOptions{})
+	journal, err := openJournal(c.Journal)
+	if err != nil {
+		return err
+	}
+	r := router.New(router.Options{
+		Gate: newGate(store, c.Gate),
+		Authenticate: func(req *http.Request) (ingress.Identity, error) {
+			return ingress.Identity{User: router.Token(req)}, nil
+		},
+		Broker: broker, Presence: presence,
+		DrainWindow: time.Millisecond,
+	})
+	register(r, store, journal)
+
+	listener, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	fmt.Println("ready", listener.Addr())
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	return errors.Join(r.Shutdown(ctx), server.Shutdown(ctx), presence.Close(), broker.Close(), store.Close())
+}
+
+func newGate(store *redis.Store, c GateConfig) *ratelimit.Door {
+	fast := limit.TokenBucket{Capacity: 100_000, Refill: 1000, Per: time.Second}
+	return ratelimit.NewDoor(store, ratelimit.DoorOptions{
+		PerIP: fast, PerIdentity: fast, MaxPerIP: 100_000, MaxPerUser: c.MaxPerUser, MaxTotal: 100_000,
+		Lease:     c.Lease,
+		OnRefused: func(ratelimit.DoorRefusal) {},
+		Limiter:   limit.Options{Name: "gate", Timeout: gateTimeout},
+	})
+}
+
+// gateTimeout is longer than what a busy machine needs to answer.
+const gateTimeout = 2 * time.Second
+
+// register adds the routes.
+func register(r *router.Router, store limit.Store, journal *journal) {
+	handled := func(c *router.Context, w Work) (Done, error) {
+		return Done(w), journal.write(c.Type(), w.ID)
+	}
+	router.RPC(r, "work", handled)
+	router.RPC(r, "slow", func(c *router.Context, w Work) (Done, error) {
+		time.Sleep(20 * time.Millisecond)
+		return handled(c, w)
+	}, router.RouteOptions{Concurrent: true})
+	limited := func(typ string, l *limit.Limiter) {
+		router.RPC(r, typ, func(c *router.Context, w Work) (Done, error) {
+			if err := ratelimit.Take(c, l, 1, "all"); err != nil {
+				return Done{}, err
+			}
+			return handled(c, w)
+		})
+	}
+	limited("local", limit.New(store, localPolicy, limit.Options{Name: "local", OnFailure: limit.FailLocal}))
+	limited("closed", limit.New(store, closedPolicy, limit.Options{Name: "closed", OnFailure: limit.FailClosed}))
+
+	router.RPC(r, "join", func(c *router.Context, t Topic) (Done, error) {
+		return Done{}, c.Join(t.Topic, nil)
+	})
+	router.RPC(r, "members", func(c *router.Context, t Topic) (m Members, err error) {
+		all, err := r.Presence(c, t.Topic)
+		for _, one := range all {
+			m.IDs = append(m.IDs, one.User)
+		}
+		return m, err
+	})
+	router.RPC(r, "say", func(c *router.Context, s Said) (Done, error) {
+		return Done{}, c.Publish(s.Topic, "said", s)
+	})
+}
+
+// A journal is a file of what servers did. A line that was written outlives a server
+// that is killed.
+type journal struct{ file *os.File }
+
+func openJournal(name string) (*journal, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	return &journal{f}, err
+}
+
+func (j *journal) write(typ, id string) error {
+	_, err := j.file.WriteString(typ + " " + id + " " + strconv.FormatInt(time.Now().UnixMicro(), 10) + "\n")
+	return err
+}
