@@ -39,6 +39,9 @@ type Holder interface {
 	Release(ctx context.Context, slots []Slot) error
 	// Held counts the slots that are held under a key.
 	Held(ctx context.Context, key string) (int64, error)
+	// HeldIDs returns the IDs of the slots that are held under a key, in any order, and
+	// n of them at most. n is positive.
+	HeldIDs(ctx context.Context, key string, n int) ([]string, error)
 }
 
 // CheckHold refuses a limit below 1 and a lease under a millisecond. Stores call it.

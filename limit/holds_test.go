@@ -53,6 +53,10 @@ func (s *shared) Release(ctx context.Context, slots []limit.Slot) error {
 	return s.do(func() error { return s.holder.Release(ctx, slots) })
 }
 
+func (s *shared) HeldIDs(ctx context.Context, key string, n int) ([]string, error) {
+	return s.holder.HeldIDs(ctx, key, n)
+}
+
 func (s *shared) Held(ctx context.Context, key string) (int64, error) { return s.holder.Held(ctx, key) }
 
 // synctestRun runs a subtest under a clock that does not wait.

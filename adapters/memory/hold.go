@@ -107,6 +107,23 @@ func (s *Store) Held(_ context.Context, key string) (int64, error) {
 	return 0, nil
 }
 
+// HeldIDs implements [limit.Holder].
+func (s *Store) HeldIDs(_ context.Context, key string, n int) (ids []string, err error) {
+	shard := s.holds.lock(key)
+	defer shard.mu.Unlock()
+	p := shard.expire(key, s.state.Now())
+	if p == nil {
+		return nil, nil
+	}
+	for id := range p.until {
+		if len(ids) == n {
+			break
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
 // held counts all slots, those whose lease is over included.
 func (h *holds) held() (n int) {
 	for i := range h.shards {

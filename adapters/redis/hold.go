@@ -30,6 +30,7 @@ type hold struct {
 	ids       []string
 
 	now, held, first int64
+	listed           []string
 	err              error
 }
 
@@ -77,6 +78,13 @@ func (s *Store) Held(ctx context.Context, key string) (int64, error) {
 	h := hold{operation: "held", key: holdKey(key)}
 	err := s.hold(ctx, &h)
 	return h.held, err
+}
+
+// HeldIDs implements [limit.Holder].
+func (s *Store) HeldIDs(ctx context.Context, key string, n int) ([]string, error) {
+	h := hold{operation: "list", key: holdKey(key), most: int64(n)}
+	err := s.hold(ctx, &h)
+	return h.listed, err
 }
 
 // micros cuts off what would not be exact in a double once the instant is added:
@@ -196,7 +204,12 @@ func (s *Store) runHolds(ctx context.Context, server any, holds []*hold, command
 	}
 	s.where.run(ctx, server, commands)
 	for i, h := range holds {
-		h.read(commands[i].(*goredis.Cmd).Int64Slice())
+		command := commands[i].(*goredis.Cmd)
+		if h.operation == "list" {
+			h.listed, h.err = command.StringSlice()
+		} else {
+			h.read(command.Int64Slice())
+		}
 	}
 }
 

@@ -6,13 +6,14 @@
 -- ARGV[1]  the instant; '' for the clock of this server
 -- ARGV[2]  under another clock than the server's, how many milliseconds the set is
 --          kept longer than it counts
--- ARGV[3]  'acquire', 'renew', 'release' or 'held'
+-- ARGV[3]  'acquire', 'renew', 'release', 'held' or 'list'
 -- ARGV[4]  the lease in microseconds
--- ARGV[5]  of 'acquire', the limit
--- ARGV[6…] the ids; of 'acquire' one, of 'held' none
+-- ARGV[5]  of 'acquire', the limit; of 'list', how many ids at most
+-- ARGV[6…] the ids; of 'acquire' one, of 'held' and 'list' none
 --
 -- The reply is the instant, how many slots were held before, for 'acquire' without
--- its own, and when the first of the leases ends that are there after it, or 0.
+-- its own, and when the first of the leases ends that are there after it, or 0; for
+-- 'list' the ids.
 
 -- How many slots whose leases are over are dropped at a time. Others wait for the
 -- next call, and count as little.
@@ -55,6 +56,9 @@ if operation == 'release' then
 end
 
 local alive = '(' .. text(now)
+if operation == 'list' then
+	return call('ZRANGE', key, alive, '+inf', 'BYSCORE', 'LIMIT', 0, ARGV[5])
+end
 local held = call('ZCOUNT', key, alive, '+inf')
 if operation ~= 'held' then
 	local over = call('ZCARD', key) - held

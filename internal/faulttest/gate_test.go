@@ -76,3 +76,60 @@ func TestShutdownReleasesAllPlaces(t *testing.T) {
 		ends.Run()
 	}
 }
+
+// A server that is killed and starts again releases what it held before, at once and
+// not when the leases are over, and nothing else: neither what another server holds nor
+// what a living one holds that has its name by mistake.
+func TestRestartReleasesWhatWasHeld(t *testing.T) {
+	redis := redistest.Start(t)
+	config := func(instance string) Config {
+		return Config{
+			Redis: redis.URL(), Journal: filepath.Join(t.TempDir(), "journal"),
+			Gate: GateConfig{Instance: instance, MaxPerUser: 3, Lease: 10 * time.Minute},
+		}
+	}
+	crashes, stays, twin := StartServer(t, config("a")), StartServer(t, config("b")), StartServer(t, config("a"))
+	enter := func(s *Server, user string, want int) {
+		t.Helper()
+		if _, status := dial(t, s, user); status != want {
+			t.Fatalf("%s is answered %d, want %d", user, status, want)
+		}
+	}
+	const in, refused = http.StatusSwitchingProtocols, http.StatusTooManyRequests
+	for range 3 {
+		enter(crashes, "ann", in)
+		enter(stays, "bob", in)
+		enter(twin, "eve", in)
+	}
+	for range 2 {
+		crashes.Kill()
+		enter(stays, "ann", refused)
+		crashes.Run()
+		redistest.Eventually(t, "the places of the killed server are free", func() bool { return usersPlaces(redis, "ann") == 0 })
+		for range 3 {
+			enter(crashes, "ann", in)
+		}
+		enter(stays, "ann", refused)
+		enter(crashes, "bob", refused)
+		enter(crashes, "eve", refused)
+	}
+
+	// Nothing is left of any when all have ended in good order.
+	for _, s := range []*Server{crashes, stays, twin} {
+		if err := s.Terminate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := placesAt(redis); n != 0 {
+		t.Errorf("%d places and notes are left: %v", n, redis.Do("KEYS", "*~held"))
+	}
+}
+
+// usersPlaces counts the places of a user.
+func usersPlaces(redis *redistest.Server, user string) (n int64) {
+	keys, _ := redis.Do("KEYS", "*open-user*:"+user+"~held").([]any)
+	for _, key := range keys {
+		n += redis.Do("ZCARD", key).(int64)
+	}
+	return n
+}

@@ -133,6 +133,7 @@ func newGate(store *redis.Store, c GateConfig) *ratelimit.Door {
 	return ratelimit.NewDoor(store, ratelimit.DoorOptions{
 		PerIP: fast, PerIdentity: fast, MaxPerIP: 100_000, MaxPerUser: c.MaxPerUser, MaxTotal: 100_000,
 		Lease:     c.Lease,
+		Instance:  c.Instance,
 		OnRefused: func(ratelimit.DoorRefusal) {},
 		Limiter:   limit.Options{Name: "gate", Timeout: gateTimeout},
 	})

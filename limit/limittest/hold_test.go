@@ -35,6 +35,9 @@ var holdFaults = []struct{ name, part, rule string }{
 	{"NoLease", "LeasesRunOut", "a slot is held no longer than its lease"},
 	{"HalfALease", "LeasesRunOut", "a slot is held for its whole lease"},
 	{"RenewsWhatIsThere", "RenewalsBringBack", "a renewal brings back what was lost"},
+	{"ListsOnlyOne", "HoldsAreListed", "the slots that are held can be listed"},
+	{"ListsTheDead", "HoldsAreListed", "the slots that are held can be listed"},
+	{"ListsAll", "HoldsAreListed", "no more slots are listed than are asked for"},
 	{"CheckThenSet", "HoldsAtOnce", "N callers get exactly the limit's slots"},
 }
 
@@ -129,6 +132,21 @@ func (s *slots) Held(_ context.Context, key string) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int64(len(s.key(key))), nil
+}
+
+func (s *slots) HeldIDs(_ context.Context, key string, n int) (ids []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.until[key]
+	if s.fault != "ListsTheDead" {
+		all = s.key(key)
+	}
+	for id := range all {
+		if len(ids) < n && (s.fault != "ListsOnlyOne" || len(ids) < 1) || s.fault == "ListsAll" {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // TestSuiteCatchesFaultyHolders is TestSuiteCatches for slots. One without a fault

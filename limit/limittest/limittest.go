@@ -105,6 +105,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"HoldingAgainIsOnce", holdingAgainIsOnce},
 		{"LeasesRunOut", leasesRunOut},
 		{"RenewalsBringBack", renewalsBringBack},
+		{"HoldsAreListed", holdsAreListed},
 		{"HoldsAtOnce", holdsAtOnce},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package limittest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -188,6 +189,34 @@ func renewalsBringBack(t *testing.T, s Subject) {
 	}
 	h.renew()
 	h.release()
+}
+
+// holdsAreListed: the IDs under a key are those of the slots that are held, each once.
+func holdsAreListed(t *testing.T, s Subject) {
+	h, other := newHolder(t, s), newHolder(t, s)
+	expect := func(n int, want ...string) {
+		t.Helper()
+		got, err := h.store.HeldIDs(context.Background(), h.key, n)
+		slices.Sort(got)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("rule broken: the slots that are held can be listed\ngot %q, %v, want %q", got, err, want)
+		}
+	}
+	expect(10)
+	other.acquire("other", 9)
+	h.acquire("a", 9)
+	h.acquire("gone", 9)
+	s.Clock.Advance(lease - time.Second)
+	h.renew("a")
+	h.acquire("b: any text", 9)
+	h.acquire("released", 9)
+	h.release("released")
+	s.Clock.Advance(time.Second)
+	expect(10, "a", "b: any text")
+	expect(2, "a", "b: any text")
+	if got, err := h.store.HeldIDs(context.Background(), h.key, 1); err != nil || len(got) != 1 {
+		t.Errorf("rule broken: no more slots are listed than are asked for\ngot %q, %v, want one", got, err)
+	}
 }
 
 // holdsAtOnce: N callers get exactly the limit's slots, whatever they do at once.

@@ -62,6 +62,18 @@ type DoorOptions struct {
 	// Default: 30 s. At least 1 s.
 	Lease time.Duration
 
+	// Instance names this server among those that share the store: a name that is the
+	// same when the server starts again, and that no other server has at the same time,
+	// such as the host's. What a server of this name held that was killed is then
+	// released within seconds of the next one's start, not after Lease. A process that
+	// lives keeps what it holds, even if another one has its name by mistake, unless it
+	// cannot reach the store for 2 s while the other one starts; then its places are
+	// counted again when it renews them. It costs one more entry in the store for each
+	// place, and a call for each handshake that is made at the same time as its others.
+	//
+	// Default: none. A store in this process has no use for it.
+	Instance string
+
 	// Banned says how long a client is still banned; 0 means it is not. It is asked
 	// about every handshake with the address alone, and again with the identity once
 	// that is authenticated. The method Banned of [Strikes] is one.
@@ -151,6 +163,7 @@ type Door struct {
 	perIP       *keeper
 	perUser     *keeper
 	total       *keeper
+	instance    *instance // nil without DoorOptions.Instance
 	told        told
 	log         logged
 	entered     atomic.Int64
@@ -182,6 +195,7 @@ func NewDoor(store limit.Store, options ...DoorOptions) *Door {
 	d.perIP = newKeeper(store, "open-per-ip", o.MaxPerIP, o.Lease, named(o.Limiter, "/open-ip"))
 	d.perUser = newKeeper(store, "open-per-user", o.MaxPerUser, o.Lease, named(o.Limiter, "/open-user"))
 	d.total = newKeeper(store, "open-total", o.MaxTotal, o.Lease, named(o.Limiter, "/open-total"))
+	d.instance = newInstance(store, o)
 	d.told.plan = mustCompile(limit.TokenBucket{Capacity: tellPerSecond, Refill: tellPerSecond, Per: time.Second})
 	return d
 }
@@ -255,7 +269,7 @@ func (d *Door) Flush(ctx context.Context) error {
 		}
 	}
 	wait.Wait()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, d.instance.flush(ctx))...)
 }
 
 // DoorStats are figures of a [Door] since it was made, and of this process.

@@ -17,6 +17,8 @@ type keeper struct {
 
 	mu      sync.Mutex
 	running bool
+	then    []func() // for when the store has released what is released now
+	calls   int      // of them that have not been made
 	wake    chan struct{}
 }
 
@@ -36,14 +38,21 @@ func (k *keeper) mine() int {
 	return k.holds.Mine()
 }
 
-// release gives a place back, without waiting for the store.
-func (k *keeper) release(slot limit.Slot) {
+// release gives a place back, without waiting for the store. When the store has
+// released it, then is called, unless it is nil; it must not wait for anything.
+func (k *keeper) release(slot limit.Slot, then func()) {
 	k.holds.ReleaseLater(slot)
-	k.flush()
+	k.flush(then)
 }
 
 // flush has the goroutine call the store for what was released.
-func (k *keeper) flush() {
+func (k *keeper) flush(then func()) {
+	if then != nil {
+		k.mu.Lock()
+		k.then = append(k.then, then)
+		k.calls++
+		k.mu.Unlock()
+	}
 	k.keep()
 	k.look()
 }
@@ -56,10 +65,25 @@ func (k *keeper) look() {
 	}
 }
 
-// flushed waits until the store has released what was released before.
+// flushed waits until the store has released what was released before, and what was to
+// be called then has been.
 func (k *keeper) flushed(ctx context.Context) error {
-	defer k.look() // there may be nothing left to do
-	return k.holds.Flush(ctx)
+	err := k.holds.Flush(ctx)
+	for err == nil {
+		k.look() // also when there is nothing left to do
+		k.mu.Lock()
+		calls := k.calls
+		k.mu.Unlock()
+		if calls == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	return err
 }
 
 // keep makes sure that somebody renews.
@@ -92,11 +116,23 @@ func (k *keeper) run() {
 			_ = k.holds.Renew(context.Background())
 		}
 		retry = nil
+		k.mu.Lock()
+		then := k.then
+		k.then = nil
+		k.mu.Unlock()
 		if err := k.holds.Release(context.Background()); err != nil {
 			retry = time.After(retryPause)
+			k.mu.Lock()
+			k.then = append(then, k.then...)
+			k.mu.Unlock()
+			then = nil
+		}
+		for _, f := range then {
+			f()
 		}
 		k.mu.Lock()
-		if k.holds.Mine() == 0 {
+		k.calls -= len(then)
+		if k.holds.Mine() == 0 && len(k.then) == 0 {
 			k.running = false
 			k.mu.Unlock()
 			return

@@ -56,6 +56,7 @@ type handshake struct {
 type place struct {
 	keeper *keeper
 	slot   limit.Slot
+	forget func() // its note; nil where there is none
 }
 
 func (v *visit) enter(ctx context.Context) error {
@@ -97,7 +98,7 @@ func (v *visit) Leave() {
 	defer v.mu.Unlock()
 	v.gone = true
 	for _, p := range v.held[:v.n] {
-		p.keeper.release(p.slot)
+		p.keeper.release(p.slot, p.forget)
 	}
 	v.n = 0
 }
@@ -161,21 +162,27 @@ func (v *visit) hold(ctx context.Context, k *keeper, key func(limit.Key) limit.K
 	if k == nil {
 		return nil
 	}
-	slot, decision, err := k.holds.Acquire(ctx, key(k.holds.Key(nil)), rand.Text())
+	at, id := key(k.holds.Key(nil)), rand.Text()
+	noted := v.door.instance.note(ctx, limit.Slot{Key: at.String(), ID: id})
+	slot, decision, err := k.holds.Acquire(ctx, at, id)
+	p := place{k, slot, noted()}
 	if err != nil {
-		k.flush()
+		k.flush(p.forget)
 		return v.fault(err)
 	}
 	if !decision.Allowed {
+		if p.forget != nil {
+			p.forget()
+		}
 		return v.refuse(full(k, v.door.advice()))
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.gone || ctx.Err() != nil { // while this was under way
-		k.release(slot)
+		k.release(slot, p.forget)
 		return context.Canceled
 	}
-	v.held[v.n] = place{k, slot}
+	v.held[v.n] = p
 	v.n++
 	k.keep()
 	return nil
