@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/httpclose"
 )
 
 // Refusal is the answer to a handshake that is turned away, for a [Gate] that has
@@ -60,6 +61,9 @@ type problem struct {
 // NOT_FOUND, 429 for RESOURCE_EXHAUSTED, 503 for UNAVAILABLE, DEADLINE_EXCEEDED and
 // ABORTED, 500 for INTERNAL and for an error without a code, and 403 for all others.
 // An error with a wait sets Retry-After, in whole seconds, rounded up.
+//
+// The connection is closed after the answer (HTTP/1), and a body that the client has
+// announced is not waited for.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	refusal, ok := errors.AsType[*Refusal](err)
 	if !ok || refusal == nil {
@@ -94,6 +98,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if refusal.Accept && acceptAndClose(w, r, p) {
 		return
 	}
+	httpclose.AfterAnswer(w, r)
 	writeProblem(w, p)
 }
 

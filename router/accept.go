@@ -2,6 +2,7 @@ package router
 
 import (
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/httpclose"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -24,6 +26,10 @@ const clientIDHeader = "X-Client-Id"
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if r.draining.Load() {
 		ingress.Refuse(w, req, r.drainError())
+		return
+	}
+	if httpclose.HasBody(req) && ingress.IsUpgrade(req) {
+		ingress.Refuse(w, req, httpclose.ErrBody)
 		return
 	}
 	if !ingress.IsUpgrade(req) {
@@ -79,11 +85,10 @@ func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, err e
 			return nil, err
 		}
 	}
-	if c, err = r.accept(w, req, identity); err != nil {
-		return nil, nil
+	if c, err = r.accept(w, req, identity); c != nil {
+		c.visit = visit
 	}
-	c.visit = visit
-	return c, nil
+	return c, err
 }
 
 func (r *Router) authenticate(req *http.Request) (id ingress.Identity, err error) {
@@ -101,6 +106,8 @@ func (r *Router) authenticate(req *http.Request) (id ingress.Identity, err error
 	return r.opts.Authenticate(req)
 }
 
+// accept upgrades a handshake. It returns no connection and no error when the library has
+// answered a malformed one.
 func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingress.Identity) (*Conn, error) {
 	c := &Conn{
 		router: r, serving: r.freeze(),
@@ -118,10 +125,16 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 		opts.CompressionMode = websocket.CompressionNoContextTakeover
 	}
 	w.Header().Set(clientIDHeader, c.id)
-	hijacker := &wire.ResponseWriter{ResponseWriter: w, Epoch: r.epoch}
+	hijacker := &wire.ResponseWriter{ResponseWriter: w, Request: req, Epoch: r.epoch}
 	ws, err := websocket.Accept(hijacker, req, &opts)
-	if err != nil {
+	switch {
+	case hijacker.Err != nil:
+		w.Header().Del(clientIDHeader)
+		err := hijackError(w, hijacker.Err)
+		r.fault(Fault{Err: err})
 		return nil, err
+	case err != nil:
+		return nil, nil
 	}
 	c.stream = hijacker.Stream
 	c.deflate = strings.Contains(w.Header().Get("Sec-WebSocket-Extensions"), "permessage-deflate")
@@ -136,6 +149,16 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 	c.stream.Out.Configure(r.opts.Limits.MaxQueued, r.opts.Liveness.WriteTimeout, owner{c})
 	c.message.Store(int64(c.opened))
 	return c, nil
+}
+
+// hijackError explains why a connection cannot be taken over: nearly always because of
+// middleware that wraps the ResponseWriter.
+func hijackError(w http.ResponseWriter, err error) error {
+	if errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("router: the connection cannot be hijacked through the ResponseWriter %T; "+
+			"the middleware that wraps the ResponseWriter has to give its type a method Unwrap() http.ResponseWriter (http.TimeoutHandler has none: keep it off this path): %w", w, err)
+	}
+	return fmt.Errorf("router: the connection cannot be hijacked through the ResponseWriter %T: %w", w, err)
 }
 
 // open registers an accepted connection, has OnOpen run, and only then starts to

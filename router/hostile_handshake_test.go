@@ -97,8 +97,11 @@ func TestHandshakes(t *testing.T) {
 				p.bye()
 				return
 			}
+			body, _ := io.ReadAll(res.Body)
+			if _, err := p.br.ReadByte(); err != io.EOF {
+				t.Errorf("after the refusal the connection is not closed: %v", err)
+			}
 			if c.status == http.StatusForbidden {
-				body, _ := io.ReadAll(res.Body)
 				var problem struct {
 					Status       int
 					Detail, Code string

@@ -30,6 +30,27 @@
 // once. While a handler takes its time, the connection is still read: a client
 // can cancel a request, and a connection that ends cancels the contexts of its
 // handlers.
+//
+// # The HTTP server
+//
+// Until a handshake is complete, only the http.Server bounds how long a client may take,
+// and by default it does not. Set these of its times:
+//
+//	server := &http.Server{
+//		Handler:           mux,
+//		ReadHeaderTimeout: 5 * time.Second,  // for the header
+//		ReadTimeout:       10 * time.Second, // for the whole request
+//		WriteTimeout:      10 * time.Second, // for the answer
+//		IdleTimeout:       time.Minute,      // between two requests
+//	}
+//
+// They end when a connection is upgraded: from then on [Liveness] holds. Without
+// IdleTimeout and ReadHeaderTimeout a socket on which nothing comes stays open for ever.
+// A request for any other handler of the server may announce a body that never comes;
+// net/http waits for it as long as ReadTimeout allows, in http.Server.Shutdown, too.
+//
+// Middleware that wraps the http.ResponseWriter needs a method
+// Unwrap() http.ResponseWriter. Without it handshakes are answered with 500.
 package router
 
 import (

@@ -70,11 +70,7 @@ func serve(ctx context.Context, addr, redisURL, cfdoURL string) (err error) {
 	mux := http.NewServeMux()
 	mux.Handle("/ws", chat)
 	mux.Handle("/", page())
-	server := &http.Server{
-		Handler: mux, MaxHeaderBytes: 16 << 10,
-		// Who connects and says nothing, or nothing more, is not waited for.
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-	}
+	server := newServer(mux)
 
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -90,6 +86,18 @@ func serve(ctx context.Context, addr, redisURL, cfdoURL string) (err error) {
 	defer cancel()
 	// The router first: to http.Server, a WebSocket is no connection any more.
 	return errors.Join(chat.Shutdown(ctx), server.Shutdown(ctx))
+}
+
+// newServer bounds how long a client may take for each part of an HTTP request. None of
+// these times counts for a WebSocket, which has router.Options.Liveness.
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,  // the body, too; less than drainTime, or one client could fail a shutdown
+		WriteTimeout:      10 * time.Second, // from the header to the end of the answer
+		IdleTimeout:       time.Minute,      // until the next request
+	}
 }
 
 // urlOf is what to open in a browser on this machine.

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain is the chat itself where a test starts this binary as a program.
@@ -35,6 +38,78 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := serve(ctx, "127.0.0.1:0", "", ""); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client that stops at any point of a request is hung up on: one that says nothing, one
+// with half a header, one whose body never comes, and one that is silent after an answer.
+func TestSilentClientsAreHungUpOn(t *testing.T) {
+	server := newServer(page())
+	for _, limit := range []*time.Duration{&server.ReadHeaderTimeout, &server.ReadTimeout, &server.WriteTimeout, &server.IdleTimeout} {
+		if *limit <= 0 {
+			t.Fatalf("a timeout of the server is not set: %+v", server)
+		}
+		*limit /= 50 // the test should not take a minute
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	request := "GET / HTTP/1.1\r\nHost: " + listener.Addr().String() + "\r\n"
+	for name, sent := range map[string]string{
+		"nothing":       "",
+		"half a header": request + "Accept:",
+		"no body":       "POST" + strings.TrimPrefix(request, "GET") + "Content-Length: 9\r\n\r\n",
+		"one request":   request + "\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nc, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			_, _ = io.WriteString(nc, sent)
+			_ = nc.SetReadDeadline(time.Now().Add(time.Minute)) // it says nothing about how long anything should take
+			var timeout net.Error
+			if _, err := io.Copy(io.Discard, nc); errors.As(err, &timeout) && timeout.Timeout() {
+				t.Error("the connection stays open")
+			}
+		})
+	}
+}
+
+// The end of the server does not wait for a body that never comes.
+func TestServeEndsWithABodyUnderWay(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	_ = listener.Close()
+	done := make(chan error)
+	go func() { done <- serve(ctx, addr, "", "") }()
+	for path, answered := range map[string]string{"/ws": "HTTP/1.1 400", "/": "HTTP/1.1 "} {
+		var nc net.Conn
+		for nc == nil {
+			nc, _ = net.Dial("tcp", addr)
+		}
+		defer nc.Close()
+		_, _ = io.WriteString(nc, "GET "+path+" HTTP/1.1\r\nHost: "+addr+"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nContent-Length: 9\r\n\r\n")
+		if path == "/ws" {
+			line := make([]byte, len(answered))
+			if _, err := io.ReadFull(nc, line); err != nil || string(line) != answered {
+				t.Errorf("%s is answered %q (%v)", path, line, err)
+			}
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
 		t.Error(err)
 	}
 }

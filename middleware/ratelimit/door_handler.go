@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/httpclose"
 )
 
 // Handler is the door as net/http middleware, for a handler of WebSockets of any
@@ -22,6 +23,10 @@ func (d *Door) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !ingress.IsUpgrade(r) {
 			next.ServeHTTP(w, withVisit(r, plain{}))
+			return
+		}
+		if httpclose.HasBody(r) { // which would be waited for when the connection is hijacked
+			ingress.Refuse(w, r, httpclose.ErrBody)
 			return
 		}
 		v, err := d.Enter(r)

@@ -137,6 +137,42 @@ func TestHalfOpenHandshakes(t *testing.T) {
 	h.echoes(there)
 }
 
+// Handshakes with a body that never comes are answered and hung up on, and take no place,
+// through a router's gate and through Door.Handler. The server has no timeouts.
+func TestHandshakesWithABodyTakeNoPlace(t *testing.T) {
+	for name, serving := range map[string]func(h *house) http.Handler{
+		"gate": func(h *house) http.Handler { return h.r },
+		"handler": func(h *house) http.Handler {
+			return h.door.Handler(router.New(router.Options{}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := open(t, ratelimit.DoorOptions{PerIP: many, MaxPerIP: 5})
+			addr := serve(t, &http.Server{Handler: serving(h)})
+			var clients sync.WaitGroup
+			for range 600 {
+				nc, err := net.Dial("tcp", addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				clients.Go(func() {
+					defer nc.Close()
+					_, _ = io.WriteString(nc, handshake+"Content-Length: 9\r\n\r\n")
+					_ = nc.SetReadDeadline(time.Now().Add(patience))
+					answer, err := io.ReadAll(nc)
+					if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") {
+						t.Errorf("answered %.20q (%v)", answer, err)
+					}
+				})
+			}
+			clients.Wait()
+			if n := h.store.Stats().Held; n != 0 {
+				t.Errorf("%d places are held", n)
+			}
+		})
+	}
+}
+
 // A crowd that comes at once gets exactly the places there are; everybody else is
 // answered, and nothing of them stays.
 func TestThousandUpgradesAtOnce(t *testing.T) {

@@ -99,6 +99,7 @@ func accept(t testing.TB, early int, portions ...[]byte) (*websocket.Conn, *Stre
 		t.Fatal(err)
 	}
 	ws.SetReadLimit(-1)
+	nc.written = nil // the answer to the handshake
 	return ws, w.Stream, nc
 }
 
