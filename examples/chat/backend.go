@@ -18,7 +18,7 @@ type Backend struct {
 	Limits      limit.Store     // of messages
 	Connections limit.Store     // of connections; a limit.Holder
 	Broker      pubsub.Broker   // what is published; nil: to this server's tabs alone
-	Presence    pubsub.Presence // who is in which room
+	Presence    pubsub.Presence // the members of the rooms, on all servers
 	History     History         // the latest messages
 	// Shared says that other servers use it, too.
 	Shared bool

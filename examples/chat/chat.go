@@ -78,6 +78,7 @@ func NewChat(b Backend) *Chat {
 		Authenticate: identify,
 		OnClose:      chat.closed,
 		Broker:       b.Broker,
+		Presence:     b.Presence,
 	})
 	chat.rooms = newRooms(chat.Router, b)
 	chat.Use(chat.limits.Middleware()...)

@@ -186,8 +186,7 @@ func TestRoomsComeAndGo(t *testing.T) {
 		if want := []RoomSize{{"help", 0}, {"kept", 1}, {"lobby", 1}, {"random", 0}}; !slices.Equal(rooms, want) {
 			t.Errorf("the rooms are %v, want %v", rooms, want)
 		}
-		if r := routertest.ExpectEvent[RoomSize](bob, "room.removed"); r.Name != "garden" {
-			t.Errorf("room %s is removed", r.Name)
+		for !slices.Contains(routertest.ExpectEvent[RoomsChanged](bob, "rooms.changed").Removed, "garden") {
 		}
 	})
 }
@@ -223,24 +222,39 @@ func TestHistoryOfRoomsIsBounded(t *testing.T) {
 	}
 }
 
-// A server that was killed says nothing; the others find out and tell their tabs.
-func TestSweepFindsWhoWentSilently(t *testing.T) {
+// another is a second server on the same backend, with one member in the lobby for
+// each of its connections.
+func another(t *testing.T, b Backend, id string, names map[string]string) {
+	t.Helper()
+	for conn, name := range names {
+		data, _ := json.Marshal(occupant{Member{ID: id, Name: name}, "another"})
+		if err := b.Presence.Join(t.Context(), topicOf("lobby"), pubsub.Member{ID: conn, User: id, Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func sharedInMemory() Backend {
+	b := inMemory()
+	b.Shared = true
+	return b
+}
+
+// The members of a server that was killed leave without an event; the others notice and
+// tell their tabs.
+func TestSweepFindsMembersOfKilledServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend := inMemory()
+		backend := sharedInMemory()
 		chat := NewChat(backend)
 		s := routertest.New(t, chat.Router)
 		ann := tab(s, "ann")
 		enter(t, ann, "lobby", "Ann")
-		gone := Seat{Room: "lobby", Member: Member{ID: "b", Name: "Bob"}}
-		data, _ := json.Marshal(gone)
-		if err := backend.Presence.Join(t.Context(), seatsTopic, pubsub.Member{ID: "conn", User: gone.ID, Data: data}); err != nil {
-			t.Fatal(err)
-		}
+		another(t, backend, "b", map[string]string{"conn": "Bob"})
 		chat.rooms.sweep(t.Context())
 		if got := names(routertest.ExpectEvent[Room](ann, "room.state").Members); !slices.Equal(got, []string{"Ann", "Bob"}) {
 			t.Errorf("here are %v", got)
 		}
-		backend.Presence.Leave(seatsTopic, "conn")
+		backend.Presence.Leave(topicOf("lobby"), "conn")
 		chat.rooms.sweep(t.Context())
 		if got := names(routertest.ExpectEvent[Room](ann, "room.state").Members); !slices.Equal(got, []string{"Ann"}) {
 			t.Errorf("here are %v", got)
@@ -251,6 +265,53 @@ func TestSweepFindsWhoWentSilently(t *testing.T) {
 		synctest.Wait()
 		if f := ann.Frames(); len(f) > 0 {
 			t.Errorf("told %s", f)
+		}
+	})
+}
+
+// A tab that is on another server already when its old connection ends has not left.
+func TestMemberOnAnotherServerStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := sharedInMemory()
+		s := routertest.New(t, NewChat(backend).Router)
+		ann, old := tab(s, "ann"), tab(s, "bob")
+		enter(t, ann, "lobby", "Ann")
+		bob := enter(t, old, "lobby", "Bob").You
+		heard(ann, "")
+		another(t, backend, bob, map[string]string{"conn": "Bob"})
+		old.Vanish()
+		if got := heard(ann, "member.left"); len(got) > 0 {
+			t.Errorf("Ann is told that %v left", got)
+		}
+		if got := names(enter(t, ann, "lobby", "Ann").Members); !slices.Equal(got, []string{"Ann", "Bob"}) {
+			t.Errorf("here are %v", got)
+		}
+	})
+}
+
+// The sizes of rooms count the members on all servers.
+func TestSizesCountAllServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend := sharedInMemory()
+		one, two := NewChat(backend), NewChat(backend)
+		s1, s2 := routertest.New(t, one.Router), routertest.New(t, two.Router)
+		ann, bob := tab(s1, "ann"), tab(s2, "bob")
+		enter(t, ann, "lobby", "Ann")
+		enter(t, bob, "garden", "Bob")
+		time.Sleep(2 * sizesEvery)
+		heard(ann, "")
+		one.rooms.sweep(t.Context())
+		if got := routertest.ExpectEvent[RoomsChanged](ann, "rooms.changed").Rooms; !slices.Equal(got, []RoomSize{{"garden", 1}}) {
+			t.Errorf("the sizes are %v", got)
+		}
+		enter(t, bob, "lobby", "Bob")
+		time.Sleep(2 * sizesEvery)
+		one.rooms.sweep(t.Context())
+		if got := routertest.ExpectEvent[RoomsChanged](ann, "rooms.changed").Removed; !slices.Equal(got, []string{"garden"}) {
+			t.Errorf("removed are %v", got)
+		}
+		if got := names(enter(t, ann, "lobby", "Ann").Members); !slices.Equal(got, []string{"Ann", "Bob"}) {
+			t.Errorf("here are %v", got)
 		}
 	})
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -69,7 +69,8 @@ func heard(c *routertest.Client, typ string) (texts []string) {
 	return texts
 }
 
-// Who fails to move is in neither room, hears neither, and says nothing there.
+// A tab whose seat is lost is in no room: it gets nothing from it, and cannot send. One
+// that fails to move is where it was.
 func TestSeatThatIsLostOnTheWayIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := inMemory()
@@ -83,8 +84,18 @@ func TestSeatThatIsLostOnTheWayIsGone(t *testing.T) {
 
 		presence.fails.Store(true)
 		bob.Request("room.join", Join{Room: "garden", Name: "Bob"}).ExpectError(errors.Unavailable)
-		presence.fails.Store(false)
+		heard(bob, "")
+		say(t, ann, "in the lobby")
+		say(t, eve, "in the garden")
+		if got := heard(bob, "chat.message"); len(got) != 1 || !strings.Contains(got[0], "in the lobby") {
+			t.Errorf("still in the lobby, Bob gets %v", got)
+		}
+		if got := heard(ann, "member.left"); len(got) > 0 {
+			t.Errorf("Ann is told that %v left", got)
+		}
 
+		bob.Request("room.join", Join{Room: "lobby", Name: "Robert"}).ExpectError(errors.Unavailable)
+		presence.fails.Store(false)
 		if got := heard(ann, "member.left"); len(got) != 1 {
 			t.Errorf("Ann is told %v of Bob's leaving", got)
 		}
@@ -93,7 +104,7 @@ func TestSeatThatIsLostOnTheWayIsGone(t *testing.T) {
 		say(t, ann, "secret")
 		say(t, eve, "secret")
 		if got := heard(bob, "chat.message"); len(got) > 0 {
-			t.Errorf("in no room, Bob hears %v", got)
+			t.Errorf("in no room, Bob gets %v", got)
 		}
 		if got := names(enter(t, bob, "garden", "Bob").Members); !slices.Equal(got, []string{"Bob", "Eve"}) {
 			t.Errorf("at last %v are in the garden", got)
@@ -146,17 +157,12 @@ func TestStalledBackendIsAnsweredInTime(t *testing.T) {
 // A tab with two names is told to others under one of them, the same each time.
 func TestTwoNamesOfOneTabDoNotAlternate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend := inMemory()
+		backend := sharedInMemory()
 		chat := NewChat(backend)
 		s := routertest.New(t, chat.Router)
 		ann := tab(s, "ann")
 		enter(t, ann, "lobby", "Ann")
-		for conn, name := range map[string]string{"conn1": "Bob", "conn2": "Robert"} {
-			data, _ := json.Marshal(Seat{Room: "lobby", Member: Member{ID: "b", Name: name}})
-			if err := backend.Presence.Join(t.Context(), seatsTopic, pubsub.Member{ID: conn, User: "b", Data: data}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		another(t, backend, "b", map[string]string{"conn1": "Bob", "conn2": "Robert"})
 		chat.rooms.sweep(t.Context())
 		heard(ann, "")
 		for range 20 {

@@ -4,9 +4,10 @@
 //	go run ./examples/chat
 //	go run ./examples/chat -addr 127.0.0.1:8081 -redis redis://127.0.0.1:6379
 //
-// Read on in this order: wiring in main.go, what is kept and where in backend.go, who
-// is who in identity.go, how much they may send in limits.go, the messages and their
-// handlers in chat.go, and the rooms in rooms.go. The page is in static/.
+// Read on in this order: wiring in main.go, what is kept and where in backend.go,
+// identities in identity.go, how much they may send in limits.go, the messages and their
+// handlers in chat.go, and the rooms in rooms.go. Of several servers that are one chat,
+// others.go reads what the others have. The page is in static/.
 package main
 
 import (

@@ -2,20 +2,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"log/slog"
+	"crypto/rand"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
 
 // What the chat keeps is bounded in every direction. Servers that share one Redis
 // do not wait for each other: together they may go a little over.
 const (
-	maxRooms   = 50  // with somebody in them
+	maxRooms   = 50  // with a member in them
 	maxMembers = 100 // of one room
 	maxHistory = 50  // messages of one room
 )
@@ -23,173 +23,100 @@ const (
 // lobbies are the rooms that are always there.
 var lobbies = []string{"help", "lobby", "random"}
 
-// roomsTopic is where every tab hears how many are in which room.
+// roomsTopic is where every tab gets the sizes of the rooms.
 const roomsTopic = "rooms"
 
 func isLobby(room string) bool { return slices.Contains(lobbies, room) }
 
+// topicOf is the topic of a room's messages, and of the presence of its members.
 func topicOf(room string) string { return "room:" + room }
 
-// seatsTopic is where everybody's presence is kept: a member's ID is that of the
-// connection, its User the tab, its Data the [Seat].
-const seatsTopic = "seats"
-
-// storeTime bounds how long anything that happens in a room may take, waiting for
-// what happens before it included.
+// storeTime bounds how long a request may wait for the backend.
 const storeTime = 2 * time.Second
 
-// Rooms are the rooms with their members and latest messages. Who is where is
-// kept in the backend's Presence alone, so that it is right across servers.
+// Rooms are the rooms of this server's tabs with all their members. Nothing here
+// takes longer the more tabs are connected: a join or a leave changes one entry, and
+// what is sent because of it goes to the members of one room. The sizes of rooms,
+// which go to all tabs, are sent together, once in sizesEvery.
 type Rooms struct {
 	router  *router.Router
 	backend Backend
+	self    string // names this server
 
-	// turn is held while something changes and while that is told, so that
-	// everybody is told of all changes of this server in the order in which they
-	// happened. Whoever holds it may wait for the backend; unlike a Mutex, it lets
-	// those go that have waited for too long.
-	turn chan struct{}
-	here map[*router.Conn]Seat // the seats of this server
-	seen plan                  // at the last sweep
+	mu        sync.Mutex // guards all below; nothing waits while it is held
+	here      map[*router.Conn]Seat
+	rooms     map[string]*room
+	elsewhere map[string]int      // the members of the other rooms, at the last sweep
+	resized   map[string]struct{} // the rooms whose size is to be sent
+	sizing    bool                // it is going to be
 }
 
 func newRooms(r *router.Router, b Backend) *Rooms {
-	return &Rooms{router: r, backend: b, turn: make(chan struct{}, 1), here: make(map[*router.Conn]Seat)}
-}
-
-// take waits for its turn, which done ends. Waiting counts against ctx's deadline
-// like the work itself: while the backend stalls, the line stays short.
-func (rs *Rooms) take(ctx context.Context) error {
-	select {
-	case rs.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return errors.Unavailable.Wrap(ctx.Err(), "the rooms are slow to answer just now")
+	return &Rooms{
+		router: r, backend: b, self: rand.Text(),
+		here: make(map[*router.Conn]Seat), rooms: make(map[string]*room),
+		elsewhere: make(map[string]int), resized: make(map[string]struct{}),
 	}
 }
 
-func (rs *Rooms) done() { <-rs.turn }
-
-// Join moves a connection to a seat and returns what there is to see from it. When
-// it fails, the connection is where it was; or in no room, if its seat is lost.
+// Join moves a connection to a seat and returns what its tab has to show. When it fails, the connection is where it was; or in no room, if it has lost its seat.
 func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 	// What has begun is finished, though the client leaves meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), storeTime)
 	defer cancel()
-	if err := rs.take(ctx); err != nil {
+	conn, topic := c.Conn(), topicOf(to.Room)
+	if err := rs.admits(to); err != nil {
 		return Joined{}, err
 	}
-	defer rs.done()
-	history, err := rs.backend.History.Latest(ctx, to.Room)
-	if err != nil {
-		return Joined{}, err
-	}
-	seats, err := rs.seats(ctx)
-	if err != nil {
-		return Joined{}, err
-	}
-	before := planOf(seats)
-	known, here := before[to.Room][to.ID]
-	switch {
-	case len(before[to.Room]) == 0 && before.rooms() >= maxRooms && !isLobby(to.Room):
-		return Joined{}, errors.FailedPrecondition.New("there are as many rooms as there may be: choose one of them")
-	case !here && len(before[to.Room]) >= maxMembers:
-		return Joined{}, errors.FailedPrecondition.Errorf("room %q is full", to.Room)
-	}
-	// Subscribing fails once the connection has ended. So either it fails here,
-	// or Leave is still to come for this connection. The room comes last: nobody
-	// hears it who then does not get in.
-	for _, topic := range []string{roomsTopic, topicOf(to.Room)} {
-		if err := c.Subscribe(topic); err != nil {
+	from, _ := seat.Get(c)
+	moves := from.Room != to.Room
+	for _, t := range []string{roomsTopic, topic} {
+		if err := conn.Subscribe(ctx, t); err != nil {
 			return Joined{}, err
 		}
 	}
-	from, seated := rs.here[c.Conn()]
-	if err := rs.sit(ctx, c, to); err != nil {
-		_ = c.Unsubscribe(topicOf(to.Room))
-		if seated { // Presence has taken the member out
-			rs.stand(c, from)
-			delete(seats, c.ConnID())
-			rs.tellGone(ctx, planOf(seats), from)
+	// The messages since then come as events, those before are in the history.
+	history, err := rs.backend.History.Latest(ctx, to.Room)
+	if err == nil {
+		err = conn.Join(ctx, topic, occupant{to.Member, rs.self})
+		if err != nil && !moves { // the presence has lost the seat
+			rs.Leave(conn, false)
+			seat.Set(c, Seat{})
+			moves = true
+		}
+	}
+	if err == nil {
+		err = rs.sit(conn, to)
+	}
+	if err != nil {
+		if moves {
+			_ = conn.Unsubscribe(topic)
 		}
 		return Joined{}, err
 	}
-	moved := seated && from.Room != to.Room
-	if moved {
-		_ = c.Unsubscribe(topicOf(from.Room))
-	}
-
-	seats[c.ConnID()] = to
-	after := planOf(seats)
-	if moved {
-		rs.tellGone(ctx, after, from)
-	}
-	if known != to.Member {
-		rs.tell(ctx, topicOf(to.Room), "member.joined", to)
-	}
-	if !here {
-		rs.tell(ctx, roomsTopic, "room.changed", after.size(to.Room))
-	}
-	return Joined{
-		You: to.ID, Room: to.Room, Messages: history,
-		Members: after.members(to.Room), Rooms: after.sizes(),
-	}, nil
-}
-
-// sit keeps a connection's seat, instead of the one it had.
-func (rs *Rooms) sit(ctx context.Context, c *router.Context, to Seat) error {
-	data, err := json.Marshal(to)
-	if err != nil {
-		return err
-	}
-	if err := rs.backend.Presence.Join(ctx, seatsTopic, pubsub.Member{ID: c.ConnID(), User: to.ID, Data: data}); err != nil {
-		return errors.Unavailable.Wrap(err, "the room cannot be entered just now")
-	}
 	seat.Set(c, to)
-	rs.here[c.Conn()] = to
-	return nil
-}
-
-// stand forgets a connection's seat, which Presence has already.
-func (rs *Rooms) stand(c *router.Context, from Seat) {
-	_ = c.Unsubscribe(topicOf(from.Room))
-	seat.Set(c, Seat{})
-	delete(rs.here, c.Conn())
+	if moves && from.Room != "" {
+		_ = conn.Unsubscribe(topicOf(from.Room))
+	}
+	if conn.Context().Err() != nil { // perhaps Leave came before the seat
+		rs.Leave(conn, false)
+		return Joined{}, router.ErrClosed
+	}
+	_ = rs.readOthers(ctx, to.Room) // when it fails, they come with the next sweep
+	return rs.view(to, history), nil
 }
 
 // Leave gives up the connection's seat, if it has one.
 func (rs *Rooms) Leave(c *router.Conn, quietly bool) {
-	_ = rs.take(context.Background()) // the seat must not stay: no limit but that of those before
-	from, ok := rs.here[c]
-	if ok {
-		delete(rs.here, c)
-		rs.backend.Presence.Leave(seatsTopic, c.ID())
-	}
-	rs.done()
-	if !ok || quietly {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
-	defer cancel()
-	if rs.take(ctx) != nil {
-		return // all servers find out at their next sweep
-	}
-	defer rs.done()
-	seats, err := rs.seats(ctx)
-	if err != nil {
-		return // the same
-	}
-	rs.tellGone(ctx, planOf(seats), from)
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.stand(c, quietly)
 }
 
-// Say adds a message to its room and shows it to everybody there.
+// Say adds a message to the history of its room and sends it to the members.
 func (rs *Rooms) Say(ctx context.Context, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err := rs.take(ctx); err != nil {
-		return err
-	}
-	defer rs.done()
 	if err := rs.backend.History.Add(ctx, m); err != nil {
 		return err
 	}
@@ -199,28 +126,102 @@ func (rs *Rooms) Say(ctx context.Context, m Message) error {
 	return nil
 }
 
-// tellGone tells who left a seat, unless another connection of the same tab
-// stands for the member: the tab has reconnected and its old connection was not yet
-// known to be dead. That may stand under another name.
-func (rs *Rooms) tellGone(ctx context.Context, after plan, from Seat) {
-	if m, still := after[from.Room][from.ID]; still {
-		if m != from.Member {
-			rs.tell(ctx, topicOf(from.Room), "member.joined", Seat{Room: from.Room, Member: m})
-		}
-		return
-	}
-	rs.tell(ctx, topicOf(from.Room), "member.left", from)
-	if len(after[from.Room]) == 0 && !isLobby(from.Room) {
-		rs.tell(ctx, roomsTopic, "room.removed", RoomSize{Name: from.Room})
-		return
-	}
-	rs.tell(ctx, roomsTopic, "room.changed", after.size(from.Room))
+// admits returns an error when there is no place for another member.
+func (rs *Rooms) admits(to Seat) error {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.admitsLocked(to)
 }
 
-// tell publishes an event. Who misses one sees the right picture again with the
-// next join or sweep, so a failure is no reason to fail what has already happened.
-func (rs *Rooms) tell(ctx context.Context, topic, typ string, payload any) {
-	if err := rs.router.Publish(ctx, topic, typ, payload); err != nil {
-		slog.Error("chat: publishing failed", "type", typ, "error", err)
+func (rs *Rooms) admitsLocked(to Seat) error {
+	size := rs.size(to.Room).Members
+	if r := rs.rooms[to.Room]; r != nil {
+		if _, here := r.member(to.ID); here {
+			return nil
+		}
 	}
+	switch {
+	case size == 0 && !isLobby(to.Room) && len(rs.sizes()) >= maxRooms:
+		return errors.FailedPrecondition.New("there are as many rooms as there may be: choose one of them")
+	case size >= maxMembers:
+		return errors.FailedPrecondition.Errorf("room %q is full", to.Room)
+	}
+	return nil
+}
+
+// sit gives a connection its seat, instead of the one it had, if there is a place.
+func (rs *Rooms) sit(c *router.Conn, to Seat) error {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if err := rs.admitsLocked(to); err != nil {
+		return err
+	}
+	r := rs.rooms[to.Room]
+	if r == nil {
+		r = newRoom(to.Room)
+		rs.rooms[to.Room] = r
+	}
+	if rs.here[c].Room != to.Room {
+		rs.stand(c, false)
+		rs.resize(to.Room)
+	}
+	rs.here[c], r.own[c.ID()] = to, c
+	r.sit(c.ID(), to.Member)
+	rs.tell(r, to.ID)
+	return nil
+}
+
+// stand takes a connection's seat, if it has one. rs.mu is held.
+func (rs *Rooms) stand(c *router.Conn, quietly bool) {
+	from, seated := rs.here[c]
+	if !seated {
+		return
+	}
+	r := rs.rooms[from.Room]
+	delete(rs.here, c)
+	delete(r.own, c.ID())
+	r.stand(c.ID())
+	if !quietly {
+		rs.tell(r, from.ID)
+		rs.resize(from.Room)
+	}
+}
+
+// size is how many members a room has, as far as this server knows. rs.mu is held.
+func (rs *Rooms) size(name string) RoomSize {
+	if r := rs.rooms[name]; r != nil {
+		return RoomSize{Name: name, Members: r.size()}
+	}
+	return RoomSize{Name: name, Members: rs.elsewhere[name]}
+}
+
+// sizes are those of the lobbies and of all rooms that have members. rs.mu is held.
+func (rs *Rooms) sizes() (sizes []RoomSize) {
+	names := make(map[string]struct{})
+	for name := range rs.rooms {
+		names[name] = struct{}{}
+	}
+	for name := range rs.elsewhere {
+		names[name] = struct{}{}
+	}
+	for _, name := range lobbies {
+		names[name] = struct{}{}
+	}
+	for name := range names {
+		if s := rs.size(name); s.Members > 0 || isLobby(name) {
+			sizes = append(sizes, s)
+		}
+	}
+	return sizes
+}
+
+// view is what the tab of a seat has to show.
+func (rs *Rooms) view(from Seat, history []Message) Joined {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	joined := Joined{You: from.ID, Room: from.Room, Messages: history, Rooms: rs.sizes()}
+	if r := rs.rooms[from.Room]; r != nil {
+		joined.Members = slices.Collect(maps.Values(r.members()))
+	}
+	return joined
 }

@@ -5,55 +5,91 @@ import (
 	"log/slog"
 	"maps"
 	"time"
+
+	"github.com/wskit/wskit/router"
 )
 
-// sweepEvery is how often a server looks for members that went without a word,
-// because their server did.
+// sweepEvery is how often a server reads again what the other servers have: the
+// members of one that was killed leave without an event.
 const sweepEvery = 5 * time.Second
 
-// Room is how a room stands: who is in it, and how many are in the others.
+// Room is how a room stands: its members, and the sizes of the others.
 type Room struct {
 	Room    string     `json:"room"`
 	Members []Member   `json:"members"`
 	Rooms   []RoomSize `json:"rooms"`
 }
 
-// Sweep tells this server's tabs how their rooms stand whenever that has changed,
+// Sweep sends this server's tabs the state of their room whenever that has changed,
 // until ctx is done. Nearly always they know it already; they do not when another
 // server was killed.
 func (rs *Rooms) Sweep(ctx context.Context) {
-	for ticks := time.NewTicker(sweepEvery); ; {
+	ticks := time.NewTicker(sweepEvery)
+	defer ticks.Stop()
+	for {
+		rs.sweep(ctx)
 		select {
 		case <-ctx.Done():
-			ticks.Stop()
 			return
 		case <-ticks.C:
-			rs.sweep(ctx)
 		}
 	}
 }
 
 func (rs *Rooms) sweep(ctx context.Context) {
-	within, cancel := context.WithTimeout(ctx, storeTime)
-	defer cancel()
-	if rs.take(within) != nil {
-		return // there is a next time
+	var changed RoomsChanged
+	err := rs.within(ctx, func(ctx context.Context) (err error) {
+		changed, err = rs.readCounts(ctx)
+		return err
+	})
+	rs.mu.Lock()
+	rooms, here := maps.Clone(rs.rooms), maps.Clone(rs.here)
+	rs.mu.Unlock()
+	for name := range rooms {
+		if err == nil {
+			err = rs.within(ctx, func(ctx context.Context) error { return rs.readOthers(ctx, name) })
+		}
 	}
-	defer rs.done()
-	seats, err := rs.seats(within)
 	if err != nil {
 		if ctx.Err() == nil {
-			slog.Error("chat: looking for who is here failed", "error", err)
+			slog.Error("chat: reading the members on other servers failed", "error", err)
 		}
-		return
+		return // there is a next time
 	}
-	now := planOf(seats)
-	same := maps.EqualFunc(rs.seen, now, func(a, b map[string]Member) bool { return maps.Equal(a, b) })
-	rs.seen = now
-	if same {
-		return
+	if len(changed.Rooms)+len(changed.Removed) > 0 {
+		for conn := range here {
+			_ = conn.Send("rooms.changed", changed)
+		}
 	}
-	for conn, s := range rs.here {
-		_ = conn.Send("room.state", Room{Room: s.Room, Members: now.members(s.Room), Rooms: now.sizes()})
+	for _, r := range rooms {
+		state, tabs := rs.state(r)
+		for _, conn := range tabs {
+			_ = conn.Send("room.state", state)
+		}
 	}
+}
+
+// within reads from the backend in storeTime.
+func (rs *Rooms) within(ctx context.Context, read func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	return read(ctx)
+}
+
+// state is how a room stands, and the tabs that are to be sent it: none if nothing
+// has changed.
+func (rs *Rooms) state(r *room) (state Room, tabs []*router.Conn) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if !r.changedSinceSweep() {
+		return state, nil
+	}
+	state = Room{Room: r.name, Rooms: rs.sizes()}
+	for _, m := range r.seen {
+		state.Members = append(state.Members, m)
+	}
+	for _, conn := range r.own {
+		tabs = append(tabs, conn)
+	}
+	return state, tabs
 }

@@ -98,8 +98,7 @@ client
   }))
   .on("member.joined", inRoom((member) => people.join(member)))
   .on("member.left", inRoom((member) => people.leave(member)))
-  .on("room.changed", (changed) => rooms.change(changed))
-  .on("room.removed", (removed) => rooms.remove(removed))
+  .on("rooms.changed", (changed) => rooms.change(changed))
   .on("room.state", inRoom((state) => {
     people.reopen(me, state.members);
     rooms.open(room, state.rooms);

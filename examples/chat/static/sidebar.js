@@ -17,14 +17,10 @@ export class Rooms {
     this.#render();
   }
 
-  change({ name, members }) {
-    this.#counts.set(name, members);
-    this.#render();
-  }
-
-  /** The server forgot a room that nobody used. */
-  remove({ name }) {
-    this.#counts.delete(name);
+  /** The server has counted anew; what was removed had nobody left. */
+  change({ rooms, removed }) {
+    for (const { name, members } of rooms ?? []) this.#counts.set(name, members);
+    for (const name of removed ?? []) this.#counts.delete(name);
     this.#render();
   }
 

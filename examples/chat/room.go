@@ -1,0 +1,143 @@
+package main
+
+import (
+	"maps"
+
+	"github.com/wskit/wskit/router"
+)
+
+// A room is what this server knows of a room while a tab of its own is in it. Each
+// change takes the same time, however many members there are. It has no lock of its
+// own: see Rooms.
+type room struct {
+	name  string
+	own   map[string]*router.Conn        // the connections of this server, by ID
+	seats map[string]Member              // of all servers, by connection
+	conns map[string]map[string]struct{} // the connections of a member, by its ID
+
+	// told is what the tabs have been sent of each member, by this server or another;
+	// changed are the IDs of members for whom this server has an event to send;
+	// telling says that a goroutine sends them.
+	told    map[string]Member
+	changed map[string]struct{}
+	telling bool
+
+	seen map[string]Member // at the last sweep
+}
+
+func newRoom(name string) *room {
+	return &room{
+		name: name, own: make(map[string]*router.Conn),
+		seats: make(map[string]Member), conns: make(map[string]map[string]struct{}),
+		told: make(map[string]Member), changed: make(map[string]struct{}),
+	}
+}
+
+// sit gives a connection a seat, instead of the one it has.
+func (r *room) sit(conn string, m Member) {
+	r.stand(conn)
+	r.seats[conn] = m
+	if r.conns[m.ID] == nil {
+		r.conns[m.ID] = make(map[string]struct{})
+	}
+	r.conns[m.ID][conn] = struct{}{}
+}
+
+// stand takes a connection's seat, if it has one.
+func (r *room) stand(conn string) {
+	m, ok := r.seats[conn]
+	if !ok {
+		return
+	}
+	delete(r.seats, conn)
+	delete(r.conns[m.ID], conn)
+	if len(r.conns[m.ID]) == 0 {
+		delete(r.conns, m.ID)
+	}
+}
+
+// member is a member of the room. Connections of one tab that give different names are
+// one member, whose name is that of the same connection on each server.
+func (r *room) member(id string) (m Member, here bool) {
+	var greatest string
+	for conn := range r.conns[id] { // a tab has few: see tabConns
+		greatest = max(greatest, conn)
+	}
+	m, here = r.seats[greatest]
+	return m, here
+}
+
+func (r *room) members() map[string]Member {
+	all := make(map[string]Member, len(r.conns))
+	for id := range r.conns {
+		all[id], _ = r.member(id)
+	}
+	return all
+}
+
+// size is the number of members.
+func (r *room) size() int { return len(r.conns) }
+
+// ownSize is the number of members with a connection to this server.
+func (r *room) ownSize() int {
+	ids := make(map[string]struct{}, len(r.own))
+	for conn := range r.own {
+		ids[r.seats[conn].ID] = struct{}{}
+	}
+	return len(ids)
+}
+
+// news returns the event that tabs need for a member, "" for none, and notes that they
+// have been sent it.
+func (r *room) news(id string) (event string, m Member) {
+	delete(r.changed, id)
+	was, known := r.told[id]
+	now, here := r.member(id)
+	switch {
+	case here && now != was:
+		r.told[id] = now
+		return "member.joined", now
+	case !here && known:
+		delete(r.told, id)
+		return "member.left", was
+	}
+	return "", m
+}
+
+// update replaces the seats of other servers. These send the events for them, except for
+// members for whom this server is about to send one.
+func (r *room) update(others map[string]Member) {
+	affected := make(map[string]struct{})
+	for conn, m := range r.seats {
+		if now, still := others[conn]; r.own[conn] == nil && (!still || now != m) {
+			affected[m.ID] = struct{}{}
+			r.stand(conn)
+		}
+	}
+	for conn, m := range others {
+		if _, seated := r.seats[conn]; !seated {
+			affected[m.ID] = struct{}{}
+			r.sit(conn, m)
+		}
+	}
+	for id := range affected {
+		if _, ours := r.changed[id]; ours {
+			continue
+		}
+		if m, here := r.member(id); here {
+			r.told[id] = m
+		} else {
+			delete(r.told, id)
+		}
+	}
+}
+
+// changedSinceSweep reports whether the members are others than at the last sweep.
+func (r *room) changedSinceSweep() bool {
+	now := r.members()
+	if maps.Equal(now, r.seen) {
+		return false
+	}
+	r.seen = now
+	return true
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+)
+
+// sizesEvery is how often the sizes of rooms are sent, which go to all tabs.
+const sizesEvery = 500 * time.Millisecond
+
+// RoomsChanged are the sizes that have changed, and the rooms without members.
+type RoomsChanged struct {
+	Rooms   []RoomSize `json:"rooms"`
+	Removed []string   `json:"removed"`
+}
+
+// tell sends the tabs of a room an event soon, for a member that has joined, left or
+// changed its name. A room has one goroutine for that, so the events are in order, and
+// of several changes of one member at once only the last is sent. rs.mu is held.
+func (rs *Rooms) tell(r *room, id string) {
+	r.changed[id] = struct{}{}
+	if !r.telling {
+		r.telling = true
+		go rs.tellMembers(r)
+	}
+}
+
+// tellMembers sends the events of a room, until no member has changed.
+func (rs *Rooms) tellMembers(r *room) {
+	for {
+		rs.mu.Lock()
+		ids := slices.Collect(maps.Keys(r.changed))
+		if len(ids) == 0 {
+			r.telling = false
+			rs.forget(r)
+			rs.mu.Unlock()
+			return
+		}
+		rs.mu.Unlock()
+		// A member that left this server may be on another.
+		err := rs.within(context.Background(), func(ctx context.Context) error { return rs.readOthers(ctx, r.name) })
+		if err != nil {
+			slog.Error("chat: events of members are left to the next sweep", "room", r.name, "error", err)
+		}
+		for _, id := range ids {
+			rs.mu.Lock()
+			event, m := r.news(id)
+			rs.mu.Unlock()
+			if event != "" && err == nil {
+				rs.publish(topicOf(r.name), event, Seat{Room: r.name, Member: m})
+			}
+		}
+	}
+}
+
+// forget drops a room without tabs of this server. rs.mu is held.
+func (rs *Rooms) forget(r *room) {
+	if len(r.own) > 0 || r.telling || rs.rooms[r.name] != r {
+		return
+	}
+	delete(rs.rooms, r.name)
+	delete(rs.elsewhere, r.name)
+	if n := r.size(); n > 0 {
+		rs.elsewhere[r.name] = n
+	}
+}
+
+// resize has the size of a room sent to all tabs, with those of the others that change
+// within sizesEvery. rs.mu is held.
+func (rs *Rooms) resize(name string) {
+	rs.resized[name] = struct{}{}
+	if !rs.sizing {
+		rs.sizing = true
+		time.AfterFunc(sizesEvery, rs.tellSizes)
+	}
+}
+
+// tellSizes sends the sizes that have changed, and publishes this server's counts to the
+// other servers.
+func (rs *Rooms) tellSizes() {
+	own := make(map[string]int)
+	rs.mu.Lock()
+	changed := rs.changes(rs.resized)
+	for name := range rs.resized {
+		own[name] = 0
+		if r := rs.rooms[name]; r != nil {
+			own[name] = r.ownSize()
+		}
+	}
+	clear(rs.resized)
+	rs.mu.Unlock()
+	rs.publish(roomsTopic, "rooms.changed", changed)
+	if rs.backend.Shared {
+		rs.count(own)
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.sizing = len(rs.resized) > 0; rs.sizing {
+		time.AfterFunc(sizesEvery, rs.tellSizes)
+	}
+}
+
+// changes are the sizes of the rooms named. rs.mu is held.
+func (rs *Rooms) changes(names map[string]struct{}) (changed RoomsChanged) {
+	for name := range names {
+		if s := rs.size(name); s.Members > 0 || isLobby(name) {
+			changed.Rooms = append(changed.Rooms, s)
+		} else {
+			changed.Removed = append(changed.Removed, name)
+		}
+	}
+	return changed
+}
+
+// publish publishes an event. A tab that misses it gets the right picture with its
+// next join or the next sweep, so a failure is logged and no more.
+func (rs *Rooms) publish(topic, typ string, payload any) {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	if err := rs.router.Publish(ctx, topic, typ, payload); err != nil {
+		slog.Error("chat: publishing failed", "type", typ, "error", err)
+	}
+}
