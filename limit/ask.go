@@ -198,7 +198,7 @@ func (b *batch) failOver(asks []Ask, failed error) (bound int, err error) {
 			s := l.remote.fallback.open()
 			b.local = append(b.local, InProcessAsk{State: s, Hash: s.HashBytes(asks[i].Key.buf), Plan: l.plan, Cost: asks[i].Cost})
 		default:
-			s := NewInProcess(InProcessOptions{MaxKeys: 1}) // where nothing was ever used
+			s := NewInProcess(InProcessOptions{MaxKeys: defaultFallbackKeys}) // where nothing was ever used
 			b.local = append(b.local, InProcessAsk{State: s, Plan: l.plan, Cost: asks[i].Cost})
 		}
 	}

@@ -38,6 +38,8 @@ type Decision struct {
 	// microseconds since the Unix epoch. A refund goes by them.
 	Charged int64
 	At      int64
+
+	shared bool // charged to a state that the key shares with others: [InProcess.Take]
 }
 
 // micros is a duration of n microseconds.

@@ -9,10 +9,6 @@ import (
 	"github.com/wskit/wskit/limit/table"
 )
 
-// overflowStates is how many states the keys of one limiter share when there is
-// no room for new ones.
-const overflowStates = 256
-
 // swapAttempts is how often a charge is tried without a lock. Each failure means
 // that somebody else's succeeded, or that the key is locked.
 const swapAttempts = 32
@@ -53,6 +49,7 @@ type InProcess struct {
 	mu         sync.Mutex
 	narrow     [64]atomic.Pointer[table.Table] // of the others by width; 0 is the table of logs
 	wide       atomic.Pointer[map[int]*table.Table]
+	shared     sharedStates
 	overflowed atomic.Int64
 }
 
@@ -60,6 +57,7 @@ type InProcess struct {
 func NewInProcess(o InProcessOptions) *InProcess {
 	start := time.Now()
 	s := &InProcess{options: o, start: start, epoch: start.UnixMicro(), space: table.NewSpace(o.MaxKeys)}
+	s.shared.budget, s.shared.grace = o.MaxKeys*sharedBytes, o.Grace+1e6
 	s.buckets = table.New(table.Options{Instants: true, Space: s.space, Shards: o.Shards, Grace: o.Grace})
 	return s
 }
@@ -120,8 +118,9 @@ func (s *InProcess) known(width int) *table.Table {
 }
 
 // Take is [Plan.Take] on the state of the key: the one step that every
-// in-process store takes. When there is no room for a new key, it shares one of
-// 256 states with others of the plan's scope.
+// in-process store takes. A key without state of its own is decided by the state
+// that it shares with others of the plan's scope, if there are any, and a charge is
+// noted there: until there is room and the shared state says that nothing is used.
 //
 // A bucket that has state is charged without a lock: the next state takes the
 // place of the one it was made of, unless another came between. A denial writes
@@ -166,8 +165,12 @@ func (s *InProcess) takeAt(d *Decision, h table.Hash, plan *Plan, now, cost int6
 // takeLocked is Take on a state that is locked, which ends here.
 func (s *InProcess) takeLocked(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64) {
 	switch {
-	case !r.Found() || plan.width == 0:
-		s.takeRare(d, t, r, h, plan, now, cost)
+	case !r.Found():
+		s.takeNew(d, t, r, h, plan, now, cost)
+		r.Unlock()
+	case plan.width == 0:
+		step(d, r, plan, now, cost, true)
+		r.Unlock()
 	case plan.kind == kindAll:
 		takeParts(d, r, plan, now, cost)
 	default:
@@ -181,22 +184,31 @@ func (s *InProcess) takeLocked(d *Decision, t *table.Table, r table.Ref, h table
 	}
 }
 
-// takeRare is Take for a key that is new or whose state varies in length. Its
-// place is locked, which ends here.
-func (s *InProcess) takeRare(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64) {
-	kept := step(d, t, r, h, plan, now, cost, true, false)
-	r.Unlock()
-	if kept {
+// takeNew is Take for a key without state, whose place is locked.
+func (s *InProcess) takeNew(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64) {
+	for {
+		one, ok := s.shared.lock(plan, h)
+		if plan.kind != kindBucket {
+			now = s.Now() // later than what was charged to the shared state or made it go
+		}
+		if !ok {
+			if begin(d, t, r, h, plan, now, cost, true) {
+				return
+			}
+			s.shared.begin(plan, now)
+			continue
+		}
+		own := beginBeside(d, t, r, one, h, plan, now, cost, true)
+		idle := own && h.Low()%64 == 0 && one.idle(now, s.shared.grace)
+		one.mu.Unlock()
+		if !own {
+			s.overflowed.Add(1)
+		}
+		if idle {
+			s.shared.relieve(plan, now)
+		}
 		return
 	}
-	s.overflowed.Add(1)
-	h = s.overflow(h, plan)
-	r = t.Lock(h)
-	if plan.kind != kindBucket {
-		now = s.Now()
-	}
-	step(d, t, r, h, plan, now, cost, true, true)
-	r.Unlock()
 }
 
 // takeParts is Take for a composite whose state was found.
@@ -218,13 +230,9 @@ func takeParts(d *Decision, r table.Ref, plan *Plan, now, cost int64) {
 	r.Unlock()
 }
 
-// step decides on the state of a key whose shard is locked, charges if charge is
-// set, and keeps what is to be kept. It reports false when that is the state of
-// a new key and there is no room for it; force makes room.
-func step(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64, charge, force bool) bool {
-	if !r.Found() {
-		return begin(d, t, r, h, plan, now, cost, charge, force)
-	}
+// step decides on the state of a key that was found and is locked, and charges if
+// charge is set.
+func step(d *Decision, r table.Ref, plan *Plan, now, cost int64, charge bool) {
 	state, write := plan.decide(d, stateOf(r, plan), now, cost, charge)
 	if write {
 		if plan.width == 0 {
@@ -232,27 +240,42 @@ func step(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, no
 		}
 		r.SetExpires(now + d.ResetAfter.Microseconds())
 	}
-	return true
 }
 
-// begin is step for a key without state. (It is a function of its own so that
-// the state of a key that is not kept needs no memory.)
-func begin(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64, charge, force bool) bool {
+// begin is step for a key without state whose place is locked, in a scope without
+// shared states. It reports false when there is state to be kept and no room.
+func begin(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64, charge bool) bool {
 	var room [16]int64
 	state, write := plan.decide(d, room[:0], now, cost, charge)
+	return !write || insert(t, r, h, plan, state, now+d.ResetAfter.Microseconds(), now)
+}
+
+// beginBeside is begin in a scope with shared states, of which the key's is locked as
+// well. It decides by that. As long as the shared state counts for anything, or there
+// is no room, the key stays with it. It reports whether the key has state of its own
+// now.
+func beginBeside(d *Decision, t *table.Table, r table.Ref, one cell, h table.Hash, plan *Plan, now, cost int64, charge bool) (own bool) {
+	state := one.load(plan)
+	unused := plan.unused(state, now)
+	state, write := plan.decide(d, state, now, cost, charge)
 	if !write {
+		return false
+	}
+	until := now + d.ResetAfter.Microseconds()
+	if unused && insert(t, r, h, plan, state, until, now) {
 		return true
 	}
-	expires := now + d.ResetAfter.Microseconds()
-	switch {
-	case plan.width == 0:
-		return t.InsertWords(r, h, state, expires, now, force)
-	case force:
-		t.Force(r, h, state, expires, now)
-		return true
-	default:
-		return t.Insert(r, h, state, expires, now)
+	one.store(plan, state, until)
+	d.shared = d.Charged > 0
+	return false
+}
+
+// insert keeps the state of a key that has none, if there is room.
+func insert(t *table.Table, r table.Ref, h table.Hash, plan *Plan, state []int64, until, now int64) bool {
+	if plan.width == 0 {
+		return t.InsertWords(r, h, state, until, now)
 	}
+	return t.Insert(r, h, state, until, now)
 }
 
 // keepWords keeps a state that varies in length. Where there is no room for it
@@ -264,23 +287,19 @@ func keepWords(r table.Ref, plan *Plan, state []int64) {
 	}
 }
 
-// overflow is the entry that a key shares with others.
-func (s *InProcess) overflow(h table.Hash, plan *Plan) table.Hash {
-	return s.space.Hash(plan.scope).With(plan.salt).With(1 + h.Low()%overflowStates)
-}
-
 // Peek is [Plan.Peek] on the state of the key.
 func (s *InProcess) Peek(d *Decision, h table.Hash, plan *Plan, cost int64) {
-	t := s.table(plan)
 	h = h.With(plan.salt)
-	r := t.Lock(h)
-	now := s.Now()
-	if !r.Found() && !t.Room(h, now) {
-		r.Unlock()
-		r = t.Lock(s.overflow(h, plan))
+	r := s.table(plan).Lock(h)
+	defer r.Unlock()
+	if !r.Found() {
+		if one, ok := s.shared.lock(plan, h); ok {
+			plan.Peek(d, one.load(plan), s.Now(), cost)
+			one.mu.Unlock()
+			return
+		}
 	}
-	plan.Peek(d, stateOf(r, plan), now, cost)
-	r.Unlock()
+	plan.Peek(d, stateOf(r, plan), s.Now(), cost)
 }
 
 func stateOf(r table.Ref, plan *Plan) []int64 {
@@ -290,11 +309,15 @@ func stateOf(r table.Ref, plan *Plan) []int64 {
 	return r.State()
 }
 
-// Refund is [Plan.Refund] on the state of the key. What was charged to a shared
-// state is not given back.
+// Refund is [Plan.Refund] on the state that was charged: that of the key, or the one
+// that it shared with others when it was charged.
 func (s *InProcess) Refund(h table.Hash, plan *Plan, taken *Decision) {
-	t := s.table(plan)
-	r := t.Lock(h.With(plan.salt))
+	h = h.With(plan.salt)
+	if taken.shared {
+		s.refundShared(h, plan, taken)
+		return
+	}
+	r := s.table(plan).Lock(h)
 	defer r.Unlock()
 	if !r.Found() {
 		return
@@ -310,7 +333,21 @@ func (s *InProcess) Refund(h table.Hash, plan *Plan, taken *Decision) {
 	r.SetExpires(now + reset.Microseconds())
 }
 
-// Reset forgets the state of the key.
+// refundShared is Refund of what was charged to a shared state.
+func (s *InProcess) refundShared(h table.Hash, plan *Plan, taken *Decision) {
+	one, ok := s.shared.lock(plan, h)
+	if !ok {
+		return
+	}
+	defer one.mu.Unlock()
+	now := s.Now()
+	if state, reset, write := plan.Refund(one.load(plan), now, taken); write {
+		one.store(plan, state, now+reset.Microseconds())
+	}
+}
+
+// Reset forgets the state of the key. A state that it shares with others is theirs as
+// well, and stays.
 func (s *InProcess) Reset(h table.Hash, plan *Plan) {
 	t := s.table(plan)
 	h = h.With(plan.salt)

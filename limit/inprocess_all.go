@@ -24,29 +24,44 @@ type together struct {
 
 // A spot is where one of several asks has its state, and what it was before.
 type spot struct {
-	table     *table.Table
-	hash      table.Hash
-	shared    bool // hash is that of a shared state, for want of room
-	existed   bool
-	from, end int // in saved
+	table *table.Table
+	hash  table.Hash
+	cells *cells // shared states of the scope, or nil
+	// of the latest step
+	where     where
+	from, end int // in saved: the state before
 }
+
+// where says what a charge has changed.
+type where uint8
+
+const (
+	nowhere where = iota
+	inOwn
+	inNew    // state of the key's own that was not there before
+	inShared // the state that the key shares with others
+)
 
 var togethers = sync.Pool{New: func() any { return new(together) }}
 
-// TakeAllInProcess charges all of the asks or none, as one step: the shards of
-// all keys are locked together, always in the same order. It fills in an answer to
+// TakeAllInProcess charges all of the asks or none, as one step: the states of all
+// keys are locked together, always in the same order. It fills in an answer to
 // each and returns the index of the one that bound: see [TakeAll]. There must be
 // at least one ask and as many answers. The instant is the latest that the clocks
 // of the states show.
 func TakeAllInProcess(asks []InProcessAsk, answers []Decision) (bound int) {
 	w := togethers.Get().(*together)
-	now := w.lock(asks)
-	if denied := w.charge(asks, answers, now); denied < 0 {
-		bound = binding(answers)
-	} else {
-		bound = w.explain(asks, answers, now, denied)
-	}
-	w.locks.Unlock()
+	w.run(asks, func(now int64) (full int) {
+		denied, full := w.charge(asks, answers, now)
+		switch {
+		case full >= 0:
+		case denied < 0:
+			bound = binding(answers)
+		default:
+			bound = w.explain(asks, answers, now, denied)
+		}
+		return full
+	})
 	togethers.Put(w)
 	return bound
 }
@@ -69,88 +84,148 @@ func (s *InProcess) TakeMany(asks []InProcessAsk, answers []Decision) {
 // locked.
 func takeManyLocked(asks []InProcessAsk, answers []Decision) {
 	w := togethers.Get().(*together)
-	now := w.lock(asks)
-	for i, a := range asks {
-		p := &w.places[i]
-		step(&answers[i], p.table, p.find(a, now), p.hash, a.Plan, now, a.Cost, true, true)
-	}
-	w.locks.Unlock()
+	w.run(asks, func(now int64) (full int) {
+		for i, a := range asks {
+			if !w.step(i, a, &answers[i], now, true) {
+				w.undo(i)
+				return i
+			}
+		}
+		return -1
+	})
 	togethers.Put(w)
 }
 
-// lock locks the states of all asks and then reads the clock: the latest instant,
-// where the states have several.
-func (w *together) lock(asks []InProcessAsk) (now int64) {
-	w.places, w.saved = w.places[:0], w.saved[:0]
-	for _, a := range asks {
-		t := a.State.table(a.Plan)
-		h := a.Hash.With(a.Plan.salt)
-		w.locks.Add(t, h)
-		w.locks.Add(t, a.State.overflow(h, a.Plan))
-		w.places = append(w.places, spot{table: t, hash: h})
-	}
-	w.locks.Lock()
-	for i, a := range asks {
-		if i == 0 || a.State != asks[i-1].State {
-			now = max(now, a.State.Now())
+// run calls decide while the states of all asks are locked, with the latest instant
+// that their clocks show then. It calls it again when that finds no room for the state
+// of an ask whose scope has no shared states yet: full is its index, or else -1.
+func (w *together) run(asks []InProcessAsk, decide func(now int64) (full int)) {
+	for full := 0; full >= 0; {
+		w.lock(asks)
+		var now int64
+		for i, a := range asks {
+			if i == 0 || a.State != asks[i-1].State {
+				now = max(now, a.State.Now())
+			}
+		}
+		full = decide(now)
+		w.locks.Unlock()
+		if full >= 0 {
+			asks[full].State.shared.begin(asks[full].Plan, now)
 		}
 	}
-	return now
+	w.count(asks)
 }
 
-// find is the state of an ask whose shard is locked.
-func (p *spot) find(a InProcessAsk, now int64) table.Ref {
-	r := p.table.At(p.hash)
-	if !r.Found() && !p.shared && !p.table.Room(p.hash, now) {
-		a.State.overflowed.Add(1)
-		p.shared, p.hash = true, a.State.overflow(p.hash, a.Plan)
-		r = p.table.At(p.hash)
-	}
-	return r
-}
-
-// charge takes the asks in order until one is denied, and returns -1, or which
-// that was, when all states are again what they were.
-func (w *together) charge(asks []InProcessAsk, answers []Decision, now int64) (denied int) {
-	begins := false
+// count counts the asks that were decided by shared states.
+func (w *together) count(asks []InProcessAsk) {
 	for i, a := range asks {
-		p := &w.places[i]
-		r := p.find(a, now)
-		if !r.Found() && !begins {
+		if w.places[i].where == inShared {
+			a.State.overflowed.Add(1)
+		}
+	}
+}
+
+// lock finds and locks what the asks may change.
+func (w *together) lock(asks []InProcessAsk) {
+	for {
+		w.places, w.saved = w.places[:0], w.saved[:0]
+		for _, a := range asks {
+			p := spot{table: a.State.table(a.Plan), hash: a.Hash.With(a.Plan.salt), cells: a.State.shared.of(a.Plan)}
+			w.locks.Add(p.table, p.hash)
+			if p.cells != nil {
+				p.cells.addTo(&w.locks, p.hash)
+			}
+			w.places = append(w.places, p)
+		}
+		w.locks.Lock()
+		if w.current(asks) {
+			return
+		}
+		w.locks.Unlock()
+	}
+}
+
+// current reports whether shared states were neither made nor dropped before the
+// locks were taken.
+func (w *together) current(asks []InProcessAsk) bool {
+	for i, a := range asks {
+		if a.State.shared.of(a.Plan) != w.places[i].cells {
+			return false
+		}
+	}
+	return true
+}
+
+// charge takes the asks in order until one is denied, and returns which that was, or
+// -1, when all states are again what they were. The same holds when there is no room
+// for the state of one whose scope has no shared states yet: full is its index, or
+// else -1.
+func (w *together) charge(asks []InProcessAsk, answers []Decision, now int64) (denied, full int) {
+	begins := false
+	for i := range asks {
+		if !begins && !w.places[i].find().Found() {
 			begins = true
 			if denied = w.refused(asks, answers, now, i); denied >= 0 {
 				w.undo(i)
-				return denied
+				return denied, -1
 			}
-			r = p.find(a, now) // a shared state, if others have taken the room by now
 		}
-		if p.existed, p.from = r.Found(), len(w.saved); p.existed {
-			w.saved = append(w.saved, stateOf(r, a.Plan)...)
+		if !w.step(i, asks[i], &answers[i], now, true) {
+			w.undo(i)
+			return -1, i
 		}
-		p.end = len(w.saved)
-		step(&answers[i], p.table, r, p.hash, a.Plan, now, a.Cost, true, true)
 		if !answers[i].Allowed {
 			w.undo(i)
-			return i
+			return i, -1
 		}
 	}
-	return -1
+	return -1, -1
+}
+
+func (p *spot) find() table.Ref { return p.table.At(p.hash) }
+
+// step decides an ask, charges it if charge is set, and notes what it changes. It
+// reports false when that would be state for which there is no room.
+func (w *together) step(i int, a InProcessAsk, d *Decision, now int64, charge bool) bool {
+	p := &w.places[i]
+	p.where, p.from = nowhere, len(w.saved)
+	r := p.find()
+	switch {
+	case r.Found():
+		w.saved = append(w.saved, stateOf(r, a.Plan)...)
+		p.where = inOwn
+		step(d, r, a.Plan, now, a.Cost, charge)
+	case p.cells == nil:
+		if !begin(d, p.table, r, p.hash, a.Plan, now, a.Cost, charge) {
+			return false
+		}
+		p.where = inNew
+	default:
+		one := p.cells.at(p.hash)
+		w.saved = append(w.saved, one.words...)
+		p.where = inShared
+		if beginBeside(d, p.table, r, one, p.hash, a.Plan, now, a.Cost, charge) {
+			p.where = inNew
+		}
+	}
+	p.end = len(w.saved)
+	return true
 }
 
 // refused returns the first of the asks from the given one on that is denied
 // already now, or -1. It is asked before the state of a new key is begun, which
-// for a denial would be thrown away: somebody's flood beneath a limit that
-// others have drained must cost no memory.
+// for a denial would be thrown away: a flood beneath a limit that is used up must
+// cost no memory.
 func (w *together) refused(asks []InProcessAsk, answers []Decision, now int64, from int) int {
 	for i := from; i < len(asks); i++ {
 		p := &w.places[i]
-		r := p.find(asks[i], now)
 		for _, before := range w.places[:i] {
-			if before.table == p.table && before.hash == p.hash {
+			if before.table == p.table && before.hash == p.hash || before.cells != nil && before.cells == p.cells && p.cells.index(before.hash) == p.cells.index(p.hash) {
 				return -1 // what is left for this one, charging tells
 			}
 		}
-		step(&answers[i], p.table, r, p.hash, asks[i].Plan, now, asks[i].Cost, false, true)
+		w.step(i, asks[i], &answers[i], now, false)
 		if !answers[i].Allowed {
 			return i
 		}
@@ -162,17 +237,22 @@ func (w *together) refused(asks []InProcessAsk, answers []Decision, now int64, f
 // that was asked for twice ends as it began.
 func (w *together) undo(n int) {
 	for i := n - 1; i >= 0; i-- {
-		p := w.places[i]
-		r := p.table.At(p.hash)
+		p := &w.places[i]
 		saved := w.saved[p.from:p.end]
-		switch {
-		case !p.existed:
-			p.table.Delete(r, p.hash)
-		case r.Words() != nil:
-			r.SetWords(append(r.Words()[:0], saved...))
-		case r.Found():
-			copy(r.State(), saved)
-			r.Keep()
+		switch r := p.find(); p.where {
+		case inNew:
+			if r.Found() {
+				p.table.Delete(r, p.hash)
+			}
+		case inShared:
+			copy(p.cells.at(p.hash).words, saved)
+		case inOwn:
+			if r.Words() != nil {
+				r.SetWords(append(r.Words()[:0], saved...))
+			} else {
+				copy(r.State(), saved)
+				r.Keep()
+			}
 		}
 	}
 }
@@ -185,8 +265,7 @@ func (w *together) explain(asks []InProcessAsk, answers []Decision, now int64, d
 		if i == denied {
 			continue
 		}
-		p := &w.places[i]
-		step(&answers[i], p.table, p.find(a, now), p.hash, a.Plan, now, a.Cost, false, true)
+		w.step(i, a, &answers[i], now, false)
 	}
 	bound = binding(answers)
 	for i := range answers {

@@ -37,12 +37,13 @@ func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
 		s.Reset(s.Hash(fmt.Sprint("fill", i)), user)
 	}
 	used := func() int64 {
-		r := s.buckets.Lock(s.overflow(ann.With(user.salt), user))
-		defer r.Unlock()
-		if !r.Found() {
+		one, ok := s.shared.lock(user, ann.With(user.salt))
+		if !ok {
 			return 0
 		}
-		units, _ := user.bucket.owed(r.State()[0], r.State()[1], now)
+		defer one.mu.Unlock()
+		state := one.load(user)
+		units, _ := user.bucket.owed(state[0], state[1], now)
 		return units / user.bucket.p
 	}
 

@@ -123,7 +123,7 @@ func (p *Plan) Salt() uint64 { return p.salt }
 
 // Scope names the limiter this plan was made for and its policy, or the policy
 // alone when there is no limiter. A store whose memory is full makes new keys of
-// one scope share; keys of different scopes never do.
+// one scope and one policy share; others never do.
 func (p *Plan) Scope() string { return p.scope }
 
 // CheckCost refuses a cost that is not at least 1: a cost of 0 would bypass

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -152,9 +153,8 @@ func (l *slidingLog) has(state []int64, at int64) bool {
 	return false
 }
 
-// shorten makes logs take less room where there is none, by noting the two
-// oldest admissions of each as if both had come at the later instant: they then
-// count for longer than they should, never for less.
+// shorten makes the logs of a state take less room where there is none: each has one
+// pair less than before, of those that have two.
 func (p *Plan) shorten(state []int64) []int64 {
 	for i, offset := 0, 0; i < max(1, len(p.parts)); i++ {
 		part := p
@@ -162,11 +162,25 @@ func (p *Plan) shorten(state []int64) []int64 {
 			part = p.parts[i]
 		}
 		if part.kind == kindLog && state[offset] >= 2 {
-			state[offset+4] += state[offset+2]
-			state[offset]--
-			state = slices.Delete(state, offset+1, offset+3)
+			state = join(state, offset)
 		}
 		offset += part.size(state[offset:])
 	}
 	return state
+}
+
+// join makes one pair of two neighbours in the log at the offset of state, of those
+// that lose the least by it. Both are noted as if they had come at the later instant:
+// they then count for longer than they should, never for less.
+func join(state []int64, offset int) []int64 {
+	first, last := offset+1, offset+1+2*int(state[offset]-1)
+	at, least := first, int64(math.MaxInt64)
+	for i := first; i < last; i += 2 {
+		if lost := state[i+1] * (state[i+2] - state[i]); lost < least {
+			at, least = i, lost
+		}
+	}
+	state[at+3] += state[at+1]
+	state[offset]--
+	return slices.Delete(state, at, at+2)
 }

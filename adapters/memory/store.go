@@ -11,18 +11,25 @@ import (
 // Options of a store. The zero value is ready to use.
 type Options struct {
 	// MaxKeys bounds how many keys have state of their own at a time; 0 means
-	// 4,000,000, negative panics. A key takes 43 to 54 bytes under a policy with
-	// two words of state (a bucket, a pacer, a fixed window), so the default bounds
-	// the memory at about 220 MB. A key with more state counts for as many as it
-	// takes the room of: (words + 5)/4, rounded down, which is 2 for two buckets at
-	// once and 4 for a sliding window of ten. So does a log, as it grows; where
-	// there is no room for that, its oldest admissions are merged, which makes it
-	// stricter. Only keys that have used something recently count: one whose limit
-	// is full again is dropped when room is needed.
+	// 2,000,000, negative panics. A key takes 43 to 54 bytes under a policy with
+	// two words of state (a bucket, a pacer, a fixed window). A key with more state
+	// counts for as many as it takes the room of: (words + 5)/4, rounded down, which
+	// is 2 for two buckets at once and 4 for a sliding window of ten. So does a log,
+	// as it grows; where there is no room for that, some of its admissions are
+	// merged, which makes it stricter. Only keys that have used something recently
+	// count: one whose limit is full again is dropped when room is needed.
 	//
-	// Beyond the bound, a new key shares one of 256 overflow states with others
-	// of the same limiter until room appears. Such keys are limited more
-	// strictly, never less, and nobody's own state is given up for them.
+	// Beyond the bound, a new key shares a state with others of the same limiter and
+	// policy, until there is room and that state counts for nothing. Such keys are
+	// limited more strictly, never less, and no key loses its own state. All shared
+	// states together take at most as much memory as MaxKeys does, and none before
+	// they are needed, so the default bounds the memory at about 220 MB. The first
+	// limiter that needs them gets half of that memory, the second half of the rest,
+	// and so on: a flood of one limiter's keys leaves the others' alone. Half of it
+	// is 3.4 shared states for each of MaxKeys under a bucket, a pacer or a fixed
+	// window of at most 1,023, 1.7 under a larger window and 0.8 under a log; a
+	// limiter gets at least 256. docs/limits.md says what a flood can do and which
+	// MaxKeys to choose.
 	MaxKeys int
 
 	// Now is the clock, in microseconds since the Unix epoch, at least 0 and
@@ -31,7 +38,7 @@ type Options struct {
 	Now func() int64
 }
 
-const defaultMaxKeys = 4_000_000
+const defaultMaxKeys = 2_000_000
 
 // Store is a [limit.Store] in the memory of this process. A decision for a key
 // that is known allocates nothing. All its methods may be used by any number of
@@ -101,14 +108,14 @@ func ready(policy limit.Policy, cost int64) *limit.Plan {
 
 // Stats are figures of a store since it was made.
 type Stats struct {
-	// Keys is how many keys have state now, overflow states included and those
-	// that have run out but have not been dropped yet.
+	// Keys is how many keys have state of their own now, those included whose state
+	// has run out but has not been dropped yet.
 	Keys int
 	// Evicted is how many states were dropped after they had run out.
 	Evicted int64
 	// Overflowed is how many decisions were made on a shared state because
-	// MaxKeys was reached. When it grows, somebody floods the store with new
-	// keys, or MaxKeys is too small.
+	// MaxKeys was reached. When it grows, the store is flooded with new keys, or
+	// MaxKeys is too small.
 	Overflowed int64
 	// Held is how many slots are held now ([limit.Holder]), those included whose
 	// lease has run out but that have not been dropped yet.

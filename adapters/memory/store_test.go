@@ -72,11 +72,11 @@ func TestKeyFlood(t *testing.T) {
 	if d, _ := s.Take(ctx, "mine", plan, 1); d.Allowed {
 		t.Error("the flood reset the limit of a key that was there before")
 	}
-	if most := 999 + 256*10; admitted > most {
-		t.Errorf("%d of %d admitted; a state each for 999 keys and 256 shared ones of 10 admit %d", admitted, flood, most)
+	if most := 999 + 1000*54/2/8*10; admitted > most {
+		t.Errorf("%d of %d admitted; a state each for 999 keys and shared ones of 10, of 8 bytes each in half of what 1000 keys take, admit %d", admitted, flood, most)
 	}
 	st := s.Stats()
-	if st.Keys > 1000+256 || st.Overflowed != flood-999 || st.Evicted != 0 {
+	if st.Keys > 1000 || st.Overflowed != flood-999 || st.Evicted != 0 {
 		t.Errorf("%+v", st)
 	}
 

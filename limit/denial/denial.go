@@ -164,7 +164,7 @@ func (q Question) Learn(d *limit.Decision, state []int64) {
 	case !r.Found():
 		var room [24]int64
 		words := q.entry(room[:0], d, state, now)
-		m.table.InsertWords(r, q.hash, words, now+m.maxAge, now, false)
+		m.table.InsertWords(r, q.hash, words, now+m.maxAge, now)
 		return
 	}
 	words := r.Words()

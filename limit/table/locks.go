@@ -1,6 +1,9 @@
 package table
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // Locks holds the shards of several keys, of one table or of several, locked
 // together. The zero value holds none.
@@ -15,20 +18,30 @@ type lockedKey struct {
 }
 
 type place struct {
-	order uint64 // the same for everybody, so that nobody waits in a circle
-	shard *shard
+	order uint64 // the same for every Locks, so that none wait in a circle
+	mu    *sync.Mutex
+	shard *shard // nil for a lock of the caller's
 }
+
+// last is set in the order of what comes after all shards.
+const last = 1 << 63
 
 // Add notes a key to be locked.
 func (l *Locks) Add(t *Table, h Hash) {
 	n := h.b & t.mask
-	l.shards = append(l.shards, place{t.id<<32 | n, &t.shards[n]})
+	l.shards = append(l.shards, place{t.id<<32 | n, &t.shards[n].mu, &t.shards[n]})
 	if t.instants {
 		l.keys = append(l.keys, lockedKey{t, h})
 	}
 }
 
-// Lock locks the shards of all keys that were added.
+// AddLast notes a lock of the caller's, to be taken after those of all keys. The order
+// among such locks is the same in every call; a number stands for one lock.
+func (l *Locks) AddLast(order uint64, mu *sync.Mutex) {
+	l.shards = append(l.shards, place{last | order, mu, nil})
+}
+
+// Lock locks the shards of all keys and the other locks that were added.
 func (l *Locks) Lock() {
 	slices.SortFunc(l.shards, func(a, b place) int {
 		switch {
@@ -41,8 +54,10 @@ func (l *Locks) Lock() {
 	})
 	l.shards = slices.CompactFunc(l.shards, func(a, b place) bool { return a.order == b.order })
 	for _, p := range l.shards {
-		p.shard.mu.Lock()
-		p.shard.together = true
+		p.mu.Lock()
+		if p.shard != nil {
+			p.shard.together = true
+		}
 	}
 }
 
@@ -55,8 +70,10 @@ func (l *Locks) Unlock() {
 		}
 	}
 	for _, p := range l.shards {
-		p.shard.together = false
-		p.shard.mu.Unlock()
+		if p.shard != nil {
+			p.shard.together = false
+		}
+		p.mu.Unlock()
 	}
 	clear(l.shards)
 	clear(l.keys)

@@ -184,12 +184,12 @@ func (t *Table) rebuild(s *shard, now int64) {
 }
 
 // insert adds a key that is not in the shard, whose lock is held.
-func (t *Table) insert(s *shard, h Hash, state []int64, expires, now int64, force bool) bool {
+func (t *Table) insert(s *shard, h Hash, state []int64, expires, now int64) bool {
 	t.sweep(s, sweepStep, now)
 	if t.space.used.Add(t.weight) > t.space.max {
 		t.sweep(s, reliefStep, now)
 		t.space.relieve(now)
-		if t.space.used.Load() > t.space.max && !force {
+		if t.space.used.Load() > t.space.max {
 			t.space.used.Add(-t.weight)
 			return false
 		}

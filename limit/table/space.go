@@ -70,15 +70,3 @@ func (s *Space) relieve(now int64) {
 	defer shard.mu.Unlock()
 	t.sweep(shard, reliefStep, now)
 }
-
-// Room reports whether there is room for a new key whose shard is locked, after
-// dropping some expired entries if there was none.
-func (t *Table) Room(h Hash, now int64) bool {
-	if t.space.used.Load()+t.weight <= t.space.max {
-		return true
-	}
-	s := &t.shards[h.b&t.mask]
-	t.sweep(s, reliefStep, now)
-	t.space.relieve(now)
-	return t.space.used.Load()+t.weight <= t.space.max
-}

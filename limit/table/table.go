@@ -226,12 +226,7 @@ func (r Ref) SetExpires(micros int64) {
 // both instants are in microseconds. It reports false when the table is full:
 // then nothing is kept.
 func (t *Table) Insert(r Ref, h Hash, state []int64, expires, now int64) bool {
-	return t.insert(r.shard, h, state, expires, now, false)
-}
-
-// Force is Insert beyond the bound, for the few entries that many keys share.
-func (t *Table) Force(r Ref, h Hash, state []int64, expires, now int64) {
-	t.insert(r.shard, h, state, expires, now, true)
+	return t.insert(r.shard, h, state, expires, now)
 }
 
 // Delete forgets a key that was locked and had state.

@@ -48,11 +48,11 @@ func (r Ref) SetWords(state []int64) bool {
 	return more == 0 || w.space.used.Add(more) <= w.space.max || more < 0
 }
 
-// InsertWords is [Table.Insert] in a table of variable states; force is as in
-// [Table.Force]. It keeps a copy of state.
-func (t *Table) InsertWords(r Ref, h Hash, state []int64, expires, now int64, force bool) bool {
+// InsertWords is [Table.Insert] in a table of variable states. It keeps a copy of
+// state.
+func (t *Table) InsertWords(r Ref, h Hash, state []int64, expires, now int64) bool {
 	slot := [1]int64{-1}
-	if !t.insert(r.shard, h, slot[:], expires, now, force) {
+	if !t.insert(r.shard, h, slot[:], expires, now) {
 		return false
 	}
 	run := r.shard.run.Load()

@@ -40,7 +40,7 @@ func TestWordsAgainstMap(t *testing.T) {
 			model[key] = slices.Clone(state)
 		default:
 			expires[key] = now + rng.Int64N(5*second)
-			if !tab.InsertWords(r, h, []int64{1, int64(step)}, expires[key], now, false) {
+			if !tab.InsertWords(r, h, []int64{1, int64(step)}, expires[key], now) {
 				t.Fatal("no room")
 			}
 			model[key] = []int64{1, int64(step)}
@@ -71,7 +71,7 @@ func TestSpaceBoundsItsTables(t *testing.T) {
 		put(wide, fmt.Sprint(i), make([]int64, 10), now+second, now)
 		h := logs.Hash(fmt.Sprint(i))
 		r := logs.Lock(h)
-		logs.InsertWords(r, h, []int64{1, 2, 3}, now+second, now, false)
+		logs.InsertWords(r, h, []int64{1, 2, 3}, now+second, now)
 		r.Unlock()
 	}
 	if n := space.Used(); n > 1000+1 {

@@ -63,9 +63,11 @@ type StrikeOptions struct {
 // (while the store answers the first, others may be under way). A connection that
 // behaves costs one question in Recheck.
 //
-// A store in this process that is full of keys has new ones share their state: there
-// the ban of one meets others. So give Strikes a memory store of their own if clients
-// can fill the one that limits use, by their number or with subjects of their choosing.
+// A store in this process that is full of keys has new ones share states: there a ban
+// may meet another subject as well, and Pardon does not end it. The more states there
+// are, the rarer that is (memory.Options.MaxKeys). Give Strikes a memory store of their
+// own if clients can fill the one that limits use, by their number or with subjects of
+// their choosing.
 //
 // While the store fails, Limiter.OnFailure decides. A rejection whose strike cannot
 // be counted is a rejection all the same.

@@ -1,0 +1,146 @@
+package limit
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func compiled(t *testing.T, p Policy) *Plan {
+	plan, err := Compile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// fill takes all the room of s.
+func fill(s *InProcess, plan *Plan) {
+	var d Decision
+	for i := 0; s.space.Used() < s.options.MaxKeys; i++ {
+		s.Take(&d, s.Hash(fmt.Sprint("fill", i)), plan, 1)
+	}
+}
+
+// The memory of shared states is bounded for all scopes together, the first ones leave
+// some for those that come later, and all of it is given back.
+func TestSharedStatesAreBoundedAndGivenBack(t *testing.T) {
+	const keys = 100_000
+	now := int64(1e15)
+	s := NewInProcess(InProcessOptions{MaxKeys: keys, Shards: 64, Now: func() int64 { return now }})
+	fill(s, compiled(t, FixedWindow{Limit: 1, Window: 2 * time.Second}))
+	var d Decision
+	var plans []*Plan
+	for i := range 20 {
+		plan := compiled(t, TokenBucket{Capacity: int64(2 + i), Refill: 1, Per: time.Second}).within("limiter")
+		plans = append(plans, plan)
+		s.Take(&d, s.Hash("k"), plan, 1)
+		if all := s.shared.of(plan); all == nil || all.n < leastShared {
+			t.Fatalf("scope %d has no %d shared states", i, leastShared)
+		}
+		if i > 0 && s.shared.of(plan).n > s.shared.of(plans[i-1]).n {
+			t.Errorf("scope %d has more shared states than the one before", i)
+		}
+	}
+	if n := s.shared.of(plans[0]).n; n != keys*sharedBytes/2/8 {
+		t.Errorf("the first scope has %d shared states, want those of half of the memory", n)
+	}
+	if n := s.shared.of(plans[7]).n; n < 1000 {
+		t.Errorf("the eighth scope has %d shared states", n)
+	}
+	if most := 20 * leastShared * 8; s.shared.budget < -most {
+		t.Errorf("%d bytes too many are taken, where the least of every scope takes %d", -s.shared.budget, most)
+	}
+
+	now += 100e6
+	for i := range 10_000 {
+		now += 1000
+		s.Take(&d, s.Hash(fmt.Sprint("later", i)), plans[0], 1)
+	}
+	if s.shared.of(plans[0]) != nil {
+		t.Error("shared states are kept after nothing in them counts")
+	}
+	now += 100e6
+	fill(s, compiled(t, FixedWindow{Limit: 1, Window: 2 * time.Second}))
+	for i := 0; s.shared.of(plans[1]) == nil; i++ {
+		s.Take(&d, s.Hash(fmt.Sprint("k", i)), plans[1], 1)
+	}
+	if n := s.shared.of(plans[1]).n; n < keys*sharedBytes/4/8 {
+		t.Errorf("%d shared states, want those of a quarter of the memory: others have not given theirs back", n)
+	}
+}
+
+// Policies of one name and different numbers do not share states.
+func TestPoliciesOfOneNameShareNoStates(t *testing.T) {
+	now := int64(1e15)
+	s := NewInProcess(InProcessOptions{MaxKeys: 1, Now: func() int64 { return now }})
+	fill(s, compiled(t, FixedWindow{Limit: 1, Window: 24 * time.Hour}))
+	slow := compiled(t, Named("burst", TokenBucket{Capacity: 1, Refill: 1, Per: 1000 * time.Hour}))
+	quick := compiled(t, Named("burst", TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}))
+	var d Decision
+	for i := range 5000 {
+		s.Take(&d, s.Hash(fmt.Sprint(i)), slow, 1)
+		s.Take(&d, s.Hash(fmt.Sprint(i)), quick, 1)
+	}
+	now += 3600e6
+	if s.Take(&d, s.Hash("another"), slow, 1); d.Allowed {
+		t.Error("a policy of the same name has changed the shared states")
+	}
+}
+
+// DEFECTS 37: shared states may be made and given up at any time, and no key is ever
+// admitted more than its policy says.
+func TestNeverMoreWhileSharedStatesAreMadeAndGivenUp(t *testing.T) {
+	const window, most = 4e6, 3
+	var clock, made atomic.Int64
+	clock.Store(1e15)
+	s := NewInProcess(InProcessOptions{MaxKeys: 4, Shards: 4, Now: clock.Load})
+	filler := compiled(t, FixedWindow{Limit: 1, Window: time.Second})
+	plan := compiled(t, FixedWindow{Limit: most, Window: window * time.Microsecond})
+	type admission struct {
+		key    int
+		window int64
+	}
+	admitted := make([][]admission, 4)
+	var wg sync.WaitGroup
+	for g := range admitted {
+		wg.Go(func() {
+			var last *cells
+			answers := make([]Decision, 2)
+			for i := range 5000 {
+				a, b := i%5, (i+g+1)%5
+				clock.Add(10e3)
+				var d Decision
+				s.Take(&d, s.Hash(fmt.Sprint("fill", i%16)), filler, 1)
+				if s.Take(&d, s.Hash(fmt.Sprint(a)), plan, 1); d.Charged > 0 {
+					admitted[g] = append(admitted[g], admission{a, d.At / window})
+				}
+				TakeAllInProcess([]InProcessAsk{{s, s.Hash(fmt.Sprint(a)), plan, 1}, {s, s.Hash(fmt.Sprint(b)), plan, 1}}, answers)
+				if answers[0].Charged > 0 {
+					admitted[g] = append(admitted[g], admission{a, answers[0].At / window}, admission{b, answers[1].At / window})
+				}
+				if all := s.shared.of(plan); all != nil && all != last {
+					last = all
+					made.Add(1)
+				}
+				if i%10 == 9 {
+					clock.Add(20e6)
+					s.shared.relieve(plan, clock.Load())
+				}
+			}
+		})
+	}
+	wg.Wait()
+	count := map[admission]int{}
+	for _, a := range slices.Concat(admitted...) {
+		if count[a]++; count[a] > most {
+			t.Fatalf("key %d was admitted more than %d in a window", a.key, most)
+		}
+	}
+	if made.Load() < 20 {
+		t.Errorf("shared states were made %d times: the test is too easy", made.Load())
+	}
+}
