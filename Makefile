@@ -5,7 +5,7 @@ GO      ?= go
 FUZZTIME ?= 20000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help check test vet lint redis nginx workerd unit fuzz e2e bench cross cover vuln api behind fmt run
+.PHONY: help check test vet lint redis nginx workerd cc unit fuzz e2e bench cross cover vuln api behind fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -36,7 +36,10 @@ nginx: ## install nginx, before which tests put a server, where there is none
 workerd: ## install the Workers runtime that tests run
 	@cd adapters/cfdo/worker && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --loglevel=error --no-audit --no-fund >/dev/null; }
 
-unit: redis nginx workerd ## unit tests and examples under the race detector, in random order
+cc: ## install the C compiler that builds a clock for tests to step, where there is none
+	@./tools/install build-essential cc
+
+unit: redis nginx workerd cc ## unit tests and examples under the race detector, in random order
 	$(GO) test -race -shuffle=on -p 4 ./...
 	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router ./limit/... ./adapters/memory ./ingress
 	cd bench && $(GO) test -race -shuffle=on -p 4 ./...

@@ -25,7 +25,8 @@
 // nothing ever means "unlimited" by being zero.
 //
 // A clock that swings back and forth by up to [ClockTolerance] never admits one
-// unit more. One that is set back further costs at most one capacity, once, and
+// unit more: a store keeps state for that much longer than it counts. One that is set
+// back further costs at most one capacity, once, and
 // locks nobody out for longer than the tolerance plus one refill.
 //
 // # Which policy for which job

@@ -26,6 +26,9 @@ func (w FixedWindow) String() string {
 //
 //	state[0] = start    the window that is counted
 //	state[1] = count    what was admitted in it
+//
+// The window never goes back, not even when all of its count was given back: else what
+// was admitted in the window before it would be forgotten by a clock that swings.
 type fixed struct {
 	window, limit int64
 }
@@ -48,7 +51,7 @@ func (w *fixed) look(v *view, state []int64, now int64) {
 	_ = state[1]
 	v.start = now - now%w.window
 	start, count := state[0], state[1]
-	if count == 0 || start < v.start {
+	if start < v.start {
 		return
 	}
 	if start != v.start {
@@ -75,6 +78,8 @@ func (w *fixed) answer(d *Decision, v *view, now, cost int64) {
 	left := micros(v.start + w.window - now)
 	if v.used > 0 {
 		d.ResetAfter = left
+	} else {
+		d.ResetAfter = max(0, left-micros(w.window)) // until the clock is in the window
 	}
 	if !v.fits {
 		if cost > w.limit {

@@ -8,7 +8,8 @@ import "time"
 // It writes the next state into state, growing it as append does when it is
 // too short (nil is fine), and returns it with write = true; the caller then
 // keeps it until the instant now + [Decision.ResetAfter], when it equals no
-// state. With write = false nothing has changed and nothing is to be stored:
+// state, and for [ClockTolerance] longer where the clock may be set back: else a clock
+// that swings finds nothing, and a whole limit is admitted again. With write = false nothing has changed and nothing is to be stored:
 // that is every denial, unless the state had to be healed after the clock was
 // set back. The cost must be at least 1: see [CheckCost].
 //

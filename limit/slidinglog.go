@@ -33,7 +33,8 @@ func (l SlidingLog) String() string {
 //
 // A pair counts while now − t < Window. Instants never go back: what is admitted
 // while the clock is behind the newest pair is noted with it. Pairs of one
-// instant are one, so there are never more than Limit.
+// instant are one, and only the newest pair may have been given back in full, to mark
+// the instant until the next one is noted: so there are never more than Limit.
 type slidingLog struct {
 	window, limit int64
 }
@@ -84,9 +85,12 @@ func (l *slidingLog) write(v *view, state []int64, offset int, now, cost int64) 
 	v.start = 0
 	v.used += cost
 	if cost > 0 {
-		if end > first && state[end-2] >= now {
+		switch {
+		case end > first && state[end-2] >= now:
 			state[end-1] += cost
-		} else {
+		case end > first && state[end-1] == 0:
+			state[end-2], state[end-1] = now, cost
+		default:
 			state = slices.Insert(state, end, now, cost)
 			end += 2
 		}
@@ -103,8 +107,14 @@ func (l *slidingLog) answer(d *Decision, v *view, state []int64, now, cost int64
 	d.Limit = l.limit
 	d.Remaining = max(0, l.limit-v.used)
 	pairs := l.pairs(state)[2*v.start:]
-	if n := len(pairs); n > 0 {
+	if n := len(pairs); n > 0 && pairs[n-1] > 0 {
 		d.ResetAfter = micros(pairs[n-2] + l.window - now)
+	} else if n > 0 { // given back: what is before it counts, and the instant itself
+		until := max(now, pairs[n-2])
+		if n > 2 {
+			until = max(until, pairs[n-4]+l.window)
+		}
+		d.ResetAfter = micros(until - now)
 	}
 	if v.fits {
 		return
@@ -133,7 +143,8 @@ func (l *slidingLog) refund(v *view, state []int64, offset int, now, cost, at in
 		if state[i] != at {
 			continue
 		}
-		if state[i+1] -= min(cost, state[i+1]); state[i+1] == 0 {
+		last := i == first+2*int(state[offset])-2
+		if state[i+1] -= min(cost, state[i+1]); state[i+1] == 0 && !last {
 			state = slices.Delete(state, i, i+2)
 			state[offset]--
 		}
@@ -142,11 +153,11 @@ func (l *slidingLog) refund(v *view, state []int64, offset int, now, cost, at in
 	return state, true
 }
 
-// has reports whether there is a pair of the instant.
+// has reports whether there is a pair of the instant with something to give back.
 func (l *slidingLog) has(state []int64, at int64) bool {
 	pairs := l.pairs(state)
 	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i] == at {
+		if pairs[i] == at && pairs[i+1] > 0 {
 			return true
 		}
 	}

@@ -41,7 +41,8 @@ func (w SlidingWindow) String() string {
 //	c[0] + … + c[n−1] + c[n]·(w − e)/w
 //
 // Everything is compared after multiplying by w, so nothing is rounded. A count
-// above Limit was written under a higher one and counts as Limit.
+// above Limit was written under a higher one and counts as Limit. The start never goes
+// back, not even when nothing is counted any more: see [FixedWindow].
 type sliding struct {
 	width int64 // of a sub-window
 	limit int64
@@ -72,8 +73,7 @@ func (w SlidingWindow) compile() (*Plan, error) {
 }
 
 // age is how many sub-windows the counts of state have to be moved for the
-// newest to be the one at start. The state may lie ahead of start when nothing
-// is in it.
+// newest to be the one at start.
 func (w *sliding) age(state []int64, start int64) int64 {
 	first := state[0] - state[0]%w.width // it may have been written under another width
 	return min(max(0, (start-first)/w.width), int64(w.n)+1)
@@ -97,13 +97,6 @@ func (w *sliding) look(v *view, state []int64, now int64) {
 	state = state[:w.n+2]
 	v.start = now - now%w.width
 	if first := state[0] - state[0]%w.width; first > v.start {
-		empty := true
-		for _, c := range state[1:] {
-			empty = empty && c == 0
-		}
-		if empty {
-			return
-		}
 		if first-now > healAfter {
 			v.used, v.healed = w.limit, true
 			return
@@ -137,7 +130,8 @@ func (w *sliding) write(v *view, state []int64, cost int64) {
 	v.until = w.until(state, v.start)
 }
 
-// until is the instant at which nothing of state counts any more.
+// until is the instant at which nothing of state counts any more, start at the
+// earliest.
 func (w *sliding) until(state []int64, start int64) int64 {
 	age := w.age(state, start)
 	for i := range w.n + 1 {
@@ -145,7 +139,7 @@ func (w *sliding) until(state []int64, start int64) int64 {
 			return start + int64(w.n+1-i)*w.width
 		}
 	}
-	return 0
+	return start
 }
 
 func (w *sliding) answer(d *Decision, v *view, state []int64, now, cost int64) {

@@ -16,6 +16,7 @@ var _ limit.Holder = (*Store)(nil)
 // without slots takes none; limits bound how many there are.
 type holds struct {
 	seed   maphash.Seed
+	grace  int64 // how much longer than its lease a slot is kept: see Options.Now
 	shards [64]holdShard
 }
 
@@ -24,7 +25,8 @@ type holdShard struct {
 	keys map[string]*places
 }
 
-// places are the slots under a key.
+// places are the slots under a key, those included whose leases are over but that a
+// clock that is set back would find again.
 type places struct {
 	until map[string]int64 // by ID
 	first int64            // no lease ends before this
@@ -48,21 +50,19 @@ func (s *Store) Acquire(_ context.Context, slot limit.Slot, most int64, lease ti
 	shard := s.holds.lock(slot.Key)
 	defer shard.mu.Unlock()
 	now := s.state.Now()
-	shard.sweep(now)
-	p := shard.expire(slot.Key, now)
-	held := int64(0)
-	if p != nil {
-		held = int64(len(p.until))
-		if _, again := p.until[slot.ID]; again {
-			held--
-		}
+	shard.sweep(now, s.holds.grace)
+	held, first := shard.look(slot.Key, now, s.holds.grace)
+	if p := shard.keys[slot.Key]; p != nil && p.until[slot.ID] > now {
+		held--
 	}
 	d = limit.Decision{Allowed: held < most, Limit: most, Remaining: max(0, most-held-1), At: now}
 	if d.Allowed {
-		p = shard.hold(slot, now+lease.Microseconds())
+		until := now + lease.Microseconds()
+		shard.hold(slot, until)
+		first = min(first, until)
 	}
-	if p != nil {
-		d.ResetAfter = time.Duration(p.first-now) * time.Microsecond
+	if first != math.MaxInt64 {
+		d.ResetAfter = time.Duration(first-now) * time.Microsecond
 	}
 	return d, nil
 }
@@ -101,25 +101,26 @@ func (s *Store) Held(_ context.Context, key string) (int64, error) {
 	shard := s.holds.lock(key)
 	defer shard.mu.Unlock()
 	now := s.state.Now()
-	if p := shard.expire(key, now); p != nil {
-		return int64(len(p.until)), nil
-	}
-	return 0, nil
+	held, _ := shard.look(key, now, s.holds.grace)
+	return held, nil
 }
 
 // HeldIDs implements [limit.Holder].
 func (s *Store) HeldIDs(_ context.Context, key string, n int) (ids []string, err error) {
 	shard := s.holds.lock(key)
 	defer shard.mu.Unlock()
-	p := shard.expire(key, s.state.Now())
+	p := shard.keys[key]
 	if p == nil {
 		return nil, nil
 	}
-	for id := range p.until {
+	now := s.state.Now()
+	for id, until := range p.until {
 		if len(ids) == n {
 			break
 		}
-		ids = append(ids, id)
+		if until > now {
+			ids = append(ids, id)
+		}
 	}
 	return ids, nil
 }
@@ -137,7 +138,7 @@ func (h *holds) held() (n int) {
 	return n
 }
 
-func (s *holdShard) hold(slot limit.Slot, until int64) *places {
+func (s *holdShard) hold(slot limit.Slot, until int64) {
 	p := s.keys[slot.Key]
 	if p == nil {
 		p = &places{until: make(map[string]int64, 1), first: math.MaxInt64}
@@ -148,37 +149,43 @@ func (s *holdShard) hold(slot limit.Slot, until int64) *places {
 	}
 	p.until[slot.ID] = until
 	p.first = min(p.first, until)
-	return p
 }
 
-// expire drops the slots of a key whose lease is over and returns what is left, or
-// nil. It looks at all of them only when one may be.
-func (s *holdShard) expire(key string, now int64) *places {
+// look counts the slots of a key whose leases are not over, and says when the first of
+// those ends, math.MaxInt64 without any. It drops the others once the grace has passed
+// as well. It looks at every slot only when one may be over.
+func (s *holdShard) look(key string, now, grace int64) (held, first int64) {
 	p := s.keys[key]
-	if p == nil || now < p.first {
-		return p
+	switch {
+	case p == nil:
+		return 0, math.MaxInt64
+	case now < p.first:
+		return int64(len(p.until)), p.first
 	}
-	p.first = math.MaxInt64
+	first, p.first = math.MaxInt64, math.MaxInt64
 	for id, until := range p.until {
-		if until <= now {
+		if until+grace <= now {
 			delete(p.until, id)
-		} else {
-			p.first = min(p.first, until)
+			continue
+		}
+		p.first = min(p.first, until)
+		if until > now {
+			held++
+			first = min(first, until)
 		}
 	}
 	if len(p.until) == 0 {
 		delete(s.keys, key)
-		return nil
 	}
-	return p
+	return held, first
 }
 
-func (s *holdShard) sweep(now int64) {
+func (s *holdShard) sweep(now, grace int64) {
 	n := 0
 	for key := range s.keys { // in random order
 		if n++; n > sweepKeys {
 			return
 		}
-		s.expire(key, now)
+		s.look(key, now, grace)
 	}
 }

@@ -33,8 +33,9 @@ type Options struct {
 	MaxKeys int
 
 	// Now is the clock, in microseconds since the Unix epoch, at least 0 and
-	// below 2⁵². It may be set back; states are then kept a minute longer. nil
-	// means the monotonic clock of the process, which is never set back.
+	// below 2⁵². It may be set back; states and slots are then kept for
+	// limit.ClockTolerance longer. nil means the monotonic clock of the process, which
+	// is never set back.
 	Now func() int64
 }
 
@@ -66,7 +67,7 @@ func NewStore(o Options) *Store {
 		opt.Grace = limit.ClockTolerance.Microseconds()
 	}
 	s := &Store{state: limit.NewInProcess(opt)}
-	s.holds.seed = maphash.MakeSeed()
+	s.holds.seed, s.holds.grace = maphash.MakeSeed(), opt.Grace
 	return s
 }
 

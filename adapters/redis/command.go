@@ -52,9 +52,9 @@ type question struct {
 	at, paid  int64 // of a refund
 }
 
-// longer is how many milliseconds state outlives what it counts for under a clock
-// that is not the server's: an hour.
-const longer = "3600000"
+// longer is how many milliseconds state outlives what it counts for. A clock may be set
+// back by as much, and must then find the state.
+var longer = strconv.FormatInt(limit.ClockTolerance.Milliseconds(), 10)
 
 func (c *command) add(item *combine.Item[call], a *ask) {
 	c.asks = append(c.asks, a)
@@ -79,12 +79,12 @@ func (c *command) encode(ctx context.Context) once {
 	for i := range c.keys {
 		c.args = append(c.args, &c.keys[i])
 	}
-	now, more := "", "0"
+	now := ""
 	if c.injected {
-		now, more = strconv.FormatInt(c.now, 10), longer
+		now = strconv.FormatInt(c.now, 10)
 	}
 	at := len(c.args) + 2
-	c.args = append(c.args, now, more, "", nil)
+	c.args = append(c.args, now, longer, "", nil)
 	buckets := c.addQuestions()
 	switch {
 	case c.together:

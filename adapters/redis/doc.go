@@ -60,8 +60,13 @@
 //
 // A limit's key is that of the limiter, prefix:name:part:part…, with '~' and the
 // shape of its state behind it; its value is an instant or a few numbers in decimal.
-// It expires at the millisecond in which it says no more than no key would, so
-// memory goes with the users who have used something lately, not with all there are.
+// It expires a minute (limit.ClockTolerance) after the millisecond in which it says no
+// more than no key would: the clock of a server may be set back, and a key that is gone
+// by then would grant a whole limit again. So memory goes with the users who have used
+// something lately, not with all there are: with those of the last minute, and of the
+// time before it in which a full limit comes back. Of a bucket of 10 that fills in 1 s
+// there are 61 keys where one new user comes each second, of a quota per day one for
+// each user of the day. Slots whose leases are over are kept for the same minute.
 // Bytes of Redis 7.0, for keys of 40:
 //
 //	TokenBucket, Pacer            150 per key
@@ -100,7 +105,7 @@
 // a [Presence]; and in a cluster by all of them:
 //
 //	ACL SETUSER limits on >password ~wskit:* resetchannels -@all +evalsha +eval +get +mget +set +del +time +info
-//	ACL SETUSER limits +zadd +zrem +zcard +zcount +zscore +zrange +zremrangebyrank +pexpireat
+//	ACL SETUSER limits +zadd +zrem +zcount +zscore +zrange +zremrangebyrank +pexpireat
 //	ACL SETUSER limits &wskit:* +publish +subscribe +unsubscribe +ping
 //	ACL SETUSER limits +smembers +srem +sadd +hgetall +hset +hdel +hlen +pexpire
 //	ACL SETUSER limits +cluster|slots +cluster|shards +spublish +ssubscribe +sunsubscribe

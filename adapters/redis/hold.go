@@ -16,7 +16,7 @@ import (
 // Slots are kept in a sorted set for each key, of IDs by the end of their leases,
 // under the key with "~held" behind it, which is the shape of no limit. What is
 // done is one script on one key, hold.lua, by the clock of the server that has the
-// key. The set expires with the last of its leases. A slot with an ID of 26 bytes
+// key. A slot is kept for limit.ClockTolerance longer than its lease. A slot with an ID of 26 bytes
 // takes about 130 bytes among many under its key, and about 200 alone.
 
 func holdKey(key string) string { return key + "~held" }
@@ -190,13 +190,13 @@ func (s *Store) holdTrip(ctx context.Context, server any, batch []*combine.Item[
 
 // runHolds runs scripts, by their name or whole.
 func (s *Store) runHolds(ctx context.Context, server any, holds []*hold, command, which string) {
-	now, kept := any(""), "0"
+	now := any("")
 	if s.now != nil {
-		now, kept = s.now(), longer
+		now = s.now()
 	}
 	commands := make([]goredis.Cmder, len(holds))
 	for i, h := range holds {
-		args := append(make([]any, 0, 8+len(h.ids)), command, which, 1, h.key, now, kept, h.operation, h.lease, h.most)
+		args := append(make([]any, 0, 8+len(h.ids)), command, which, 1, h.key, now, longer, h.operation, h.lease, h.most)
 		for _, id := range h.ids {
 			args = append(args, id)
 		}

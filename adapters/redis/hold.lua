@@ -4,8 +4,8 @@
 --
 -- KEYS[1]  the set
 -- ARGV[1]  the instant; '' for the clock of this server
--- ARGV[2]  under another clock than the server's, how many milliseconds the set is
---          kept longer than it counts
+-- ARGV[2]  how many milliseconds a slot is kept longer than its lease, because a clock
+--          may be set back by as much
 -- ARGV[3]  'acquire', 'renew', 'release', 'held' or 'list'
 -- ARGV[4]  the lease in microseconds
 -- ARGV[5]  of 'acquire', the limit; of 'list', how many ids at most
@@ -15,8 +15,8 @@
 -- its own, and when the first of the leases ends that are there after it, or 0; for
 -- 'list' the ids.
 
--- How many slots whose leases are over are dropped at a time. Others wait for the
--- next call, and count as little.
+-- How many slots whose leases have been over for long are dropped at a time. Others
+-- wait for the next call, and count as little.
 local SWEEP = 1000
 
 local call, format, floor, min, max = redis.call, string.format, math.floor, math.min, math.max
@@ -27,13 +27,15 @@ local function text(n)
 end
 
 local now = tonumber(ARGV[1])
-if not now then
+local own = not now -- the clock is the server's
+if own then
 	local time = call('TIME')
 	now = time[1] * 1000000 + time[2]
 end
 
--- hold adds slots from ARGV[6] on. The set lives until the last of all its leases
--- ends: a shorter one does not shorten the life of others.
+-- hold adds slots from ARGV[6] on. The set is kept for the last of all its leases: a
+-- shorter one does not shorten the life of others. Under another clock than the
+-- server's it is kept as long by the server's.
 local function hold()
 	local till = text(now + ARGV[4])
 	local scores = {}
@@ -43,8 +45,8 @@ local function hold()
 	end
 	call('ZADD', key, unpack(scores))
 	local last = tonumber(call('ZRANGE', key, -1, -1, 'WITHSCORES')[2])
-	if longer == 0 then
-		call('PEXPIREAT', key, text(floor((last + 999) / 1000)))
+	if own then
+		call('PEXPIREAT', key, text(floor((last + 999) / 1000) + longer))
 	else
 		call('PEXPIRE', key, text(floor((max(0, last - now) + 999) / 1000) + longer))
 	end
@@ -61,7 +63,7 @@ if operation == 'list' then
 end
 local held = call('ZCOUNT', key, alive, '+inf')
 if operation ~= 'held' then
-	local over = call('ZCARD', key) - held
+	local over = call('ZCOUNT', key, '-inf', text(now - longer * 1000))
 	if over > 0 then
 		call('ZREMRANGEBYRANK', key, 0, min(over, SWEEP) - 1)
 	end

@@ -4,8 +4,8 @@
 --
 -- KEYS     the keys, each once
 -- ARGV[1]  the instant in microseconds; '' for the clock of this server
--- ARGV[2]  under another clock than the server's, how many milliseconds state is
---          kept longer than it counts
+-- ARGV[2]  how many milliseconds state is kept longer than it counts, because a clock
+--          may be set back by as much
 -- ARGV[3]  'buckets' when all asks are to take from token buckets; 'all' to charge
 --          all of the asks or none; '' for anything, each by itself
 -- ARGV[4]  '' when the first question is asked of every key, once. Otherwise, for
@@ -27,7 +27,8 @@ local decimal, doubles = string.format, struct.unpack -- a number given to call 
 local longer, mode, asks = tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local now, stamp = tonumber(ARGV[1]), ARGV[1]
-if not now then
+local own = not now -- the clock is the server's
+if own then
 	local time = call('TIME')
 	now = time[1] * 1000000 + time[2]
 	stamp = time[1] .. ' ' .. time[2]
@@ -48,11 +49,13 @@ end
 
 local latest, text_of_latest -- states often last until the same millisecond
 
+-- keep keeps a state for as long as it counts and longer. Under another clock than the
+-- server's that is as long by the server's.
 local function keep(key, state, till)
-	if state == '' or longer == 0 and till <= now then
+	if state == '' then
 		call('DEL', key)
-	elseif longer == 0 then
-		local at = floor((till + 999) / 1000)
+	elseif own then
+		local at = floor((max(now, till) + 999) / 1000) + longer
 		if at ~= latest then
 			latest, text_of_latest = at, decimal('%d', at)
 		end
@@ -120,7 +123,7 @@ end
 
 local TAKE, RESET, REFUND = 1, 3, 4
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
-local TOLERANCE, MAX_LOG = 60000000, 1000
+local TOLERANCE, MAX_LOG = longer * 1000, 1000
 local gmatch = string.gmatch
 local together = mode == 'all'
 
@@ -220,7 +223,7 @@ end
 local function look_fixed(part, s, v)
 	v.start = now - now % part.a
 	local start = s[1]
-	if s[2] == 0 or start < v.start then
+	if start < v.start then
 		return
 	end
 	if start ~= v.start then
@@ -239,13 +242,6 @@ local function look_sliding(part, s, v)
 	v.start = now - now % width
 	local first = s[1] - s[1] % width
 	if first > v.start then
-		local empty = true
-		for i = 2, n + 2 do
-			empty = empty and s[i] == 0
-		end
-		if empty then
-			return
-		end
 		if first - now > TOLERANCE then
 			v.used, v.healed = part.ceiling, true
 			return
@@ -339,6 +335,8 @@ local function write_log(part, s, v, cost)
 	if cost > 0 then
 		if n > 0 and s[2 * n] >= now then
 			s[2 * n + 1] = s[2 * n + 1] + cost
+		elseif n > 0 and s[2 * n + 1] == 0 then
+			s[2 * n], s[2 * n + 1] = now, cost
 		else
 			n = n + 1
 			s[2 * n], s[2 * n + 1] = now, cost
@@ -353,12 +351,12 @@ local function write(part, s, v, cost)
 	write_by[part.k](part, s, v, cost)
 end
 
--- The instant at which nothing counts any more.
+-- The instant at which nothing counts any more, not even that the clock was there.
 local function till(part, s)
 	if part.k == BUCKET then
 		return s[1] + (s[2] > 0 and 1 or 0)
 	elseif part.k == FIXED then
-		return s[2] > 0 and s[1] - s[1] % part.a + part.a or 0
+		return s[1] - s[1] % part.a + (s[2] > 0 and part.a or 0)
 	elseif part.k == LOG then
 		return s[1] > 0 and s[2 * s[1]] + part.a or 0
 	end
@@ -368,7 +366,7 @@ local function till(part, s)
 			return first + (part.b + 1 - i) * part.a
 		end
 	end
-	return 0
+	return first
 end
 
 local function refund(part, s, v, cost, at, paid)
@@ -410,7 +408,7 @@ local function refund(part, s, v, cost, at, paid)
 	end
 	local found = false
 	for i = 1, s[1] do
-		found = found or s[2 * i] == at
+		found = found or s[2 * i] == at and s[2 * i + 1] > 0
 	end
 	if now - at >= part.a or not found then
 		return false
@@ -419,7 +417,7 @@ local function refund(part, s, v, cost, at, paid)
 	for i = 1, s[1] do
 		if s[2 * i] == at then
 			s[2 * i + 1] = s[2 * i + 1] - min(cost, s[2 * i + 1])
-			if s[2 * i + 1] == 0 then
+			if s[2 * i + 1] == 0 and i < s[1] then
 				table.remove(s, 2 * i + 1)
 				table.remove(s, 2 * i)
 				s[1] = s[1] - 1

@@ -34,9 +34,9 @@ type Options struct {
 	Trips int
 
 	// Now is a clock in microseconds since the Unix epoch, at least 0 and below
-	// 2⁵², for tests: it takes the place of the server's, and state is kept an hour
-	// longer than by the server's clock it would be. nil means the clock of the
-	// server that has the key.
+	// 2⁵², for tests: it takes the place of the server's in all decisions. State is
+	// kept by the server's clock, for as long as without it. nil means the clock of
+	// the server that has the key.
 	Now func() int64
 }
 

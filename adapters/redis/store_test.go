@@ -157,8 +157,9 @@ func TestStoreTakesTogetherWhatIsTogether(t *testing.T) {
 	}
 }
 
-// By the server's clock, state is kept until it equals none, to the millisecond. DEFECTS 16, 19: milliseconds, one command, the
-// clock of the server that has the key.
+// By the server's clock, state is kept until it equals none and for the tolerance, to the
+// millisecond. DEFECTS 16, 19: milliseconds, one command, the clock of the server that
+// has the key.
 func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
@@ -177,7 +178,7 @@ func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
 				t.Errorf("%v: the instant is %v", p, at)
 			}
 			ends := d.At + d.ResetAfter.Microseconds()
-			if kept := server.Do("PEXPIRETIME", "k~"+name); kept != (ends+999)/1000 {
+			if kept := server.Do("PEXPIRETIME", "k~"+name); kept != (ends+999)/1000+longer {
 				t.Errorf("%v: state counts until %d µs and is kept until %v ms", p, ends, kept)
 			}
 		}
@@ -199,8 +200,7 @@ func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
 	}
 }
 
-// A state that has run out is gone, and a key that expires decides as if it were
-// there.
+// By the server's own clock, what was used comes back.
 func TestStoreOwnClock(t *testing.T) {
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
@@ -214,7 +214,6 @@ func TestStoreOwnClock(t *testing.T) {
 			return d.Allowed
 		})
 	}
-	redistest.Eventually(t, "nothing is left", func() bool { return server.Do("DBSIZE") == int64(0) })
 }
 
 // A flood of what is exhausted costs Redis nothing.

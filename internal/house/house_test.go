@@ -48,10 +48,11 @@ var rooms = []room{
 	{"internal/leaktest", nil},
 	{"internal/process", nil},
 	{"internal/race", nil},
-	{"internal/redistest", []string{"internal/process", "internal/transcript"}},
+	{"internal/redistest", []string{"internal/process", "internal/stepclock", "internal/transcript"}},
+	{"internal/stepclock", nil},
 	{"internal/transcript", nil},
 	{"internal/vectors", []string{"limit"}},
-	{"internal/workerdtest", []string{"internal/process", "internal/transcript"}},
+	{"internal/workerdtest", []string{"internal/process", "internal/stepclock", "internal/transcript"}},
 }
 
 // roomOf finds the room of a package, by the longest folder that holds it.

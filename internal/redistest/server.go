@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/internal/process"
+	"github.com/wskit/wskit/internal/stepclock"
 	"github.com/wskit/wskit/internal/transcript"
 
 	"github.com/redis/go-redis/v9"
@@ -35,6 +36,7 @@ type Server struct {
 	port string
 	bus  string // the port of the cluster's own traffic
 	args []string
+	env  []string
 	dir  string
 	cmd  *exec.Cmd
 	log  *transcript.Transcript
@@ -45,16 +47,24 @@ type Server struct {
 // redis-server on the PATH the test is skipped, and fails in CI.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return start(t, args, false)
+	return start(t, args, false, nil)
+}
+
+// StartWithClock is Start for a server that goes by a clock of the test: all that the
+// server does by the time of day, expiry included, goes by that.
+func StartWithClock(t testing.TB, args ...string) (*Server, *stepclock.Clock) {
+	t.Helper()
+	clock := stepclock.New(t)
+	return start(t, args, false, clock.Env()), clock
 }
 
 // StartNode is Start for a server that is to be part of a cluster.
 func StartNode(t testing.TB) *Server {
 	t.Helper()
-	return start(t, []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, true)
+	return start(t, []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, true, nil)
 }
 
-func start(t testing.TB, args []string, node bool) *Server {
+func start(t testing.TB, args []string, node bool, env []string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -62,7 +72,7 @@ func start(t testing.TB, args []string, node bool) *Server {
 		}
 		t.Skip("redis-server is not on the PATH; make redis installs it")
 	}
-	s := &Server{t: t, dir: t.TempDir()}
+	s := &Server{t: t, dir: t.TempDir(), env: env}
 	t.Cleanup(s.Kill)
 	for range 10 {
 		s.port, s.args = freePort(t), args
@@ -102,6 +112,7 @@ func (s *Server) launch() bool {
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--protected-mode", "no",
 	}, s.args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	s.cmd.Env = append(os.Environ(), s.env...)
 	process.DieWithParent(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server: %v", err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/internal/process"
+	"github.com/wskit/wskit/internal/stepclock"
 	"github.com/wskit/wskit/internal/transcript"
 )
 
@@ -100,6 +101,8 @@ type Config struct {
 	// Env is what the variables of the Worker are read from: SECRET, SHARDS,
 	// TENANT_SHARDS, GRACE_MS, PAUSE_MS.
 	Env map[string]string
+	// Clock, when it is not nil, is what the process takes for the time of day.
+	Clock *stepclock.Clock
 }
 
 // Server is a workerd process.
@@ -144,6 +147,9 @@ func (s *Server) Run() {
 	s.cmd.Env = append(os.Environ(), "SECRET="+Secret)
 	for name, value := range s.config.Env {
 		s.cmd.Env = append(s.cmd.Env, name+"="+value)
+	}
+	if s.config.Clock != nil {
+		s.cmd.Env = append(s.cmd.Env, s.config.Clock.Env()...)
 	}
 	process.DieWithParent(s.cmd)
 	err = s.cmd.Start()
@@ -212,6 +218,12 @@ func (s *Server) Inspect(object string) (l Look) {
 func (s *Server) Evict(object string) {
 	s.t.Helper()
 	s.tell("evict", object, new(any))
+}
+
+// Sweep has an object do what it does when its alarm rings.
+func (s *Server) Sweep(object string) {
+	s.t.Helper()
+	s.tell("sweep", object, new(any))
 }
 
 func (s *Server) tell(what, object string, answer any) {

@@ -38,6 +38,10 @@ type Subject struct {
 	// Clock is what the store takes for the time. It is the suite that moves it,
 	// forwards and backwards.
 	Clock *Clock
+	// Step, in place of Clock, moves the clock that a store goes by which cannot be
+	// given one, forwards and backwards: that of its server. Then only the rules about
+	// clocks that are stepped are checked.
+	Step func(time.Duration)
 	// Steps bounds the length of a generated timeline; 0 means 100. Lower it for
 	// a store behind a network.
 	Steps int
@@ -69,49 +73,14 @@ func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 // Run runs the suite. It calls open for every part of it, each time for an
 // empty store; open registers what has to be closed with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) Subject) {
-	for _, part := range []struct {
-		name string
-		run  func(*testing.T, Subject)
-	}{
-		{"Timelines", timelines},
-		{"PolicyChange", policyChange},
-		{"EveryRateIsExact", everyRateIsExact},
-		{"PollingNeverLosesTime", pollingNeverLosesTime},
-		{"RetryAfterIsExact", retryAfterIsExact},
-		{"ImpossibleIsNotRetryable", impossibleIsNotRetryable},
-		{"ClockSwings", clockSwings},
-		{"ClockSetBack", clockSetBack},
-		{"InvalidIsRefused", invalidIsRefused},
-		{"Extremes", extremes},
-		{"DenialChangesNothing", denialChangesNothing},
-		{"KeysAreApart", keysAreApart},
-		{"LimitersAreApart", limitersAreApart},
-		{"Concurrency", concurrency},
-		{"WaitsAreExact", everySample(waitsAreExact)},
-		{"NoSpanAdmitsMore", noSpanAdmitsMore},
-		{"WindowsRideOutSwings", everySample(windowsRideOutSwings)},
-		{"WindowsHeal", everySample(windowsHeal)},
-		{"CompositesChargeAllOrNone", compositesChargeAllOrNone},
-		{"PacerSpacesOut", pacerSpacesOut},
-		{"PeekChangesNothing", everySample(peekChangesNothing)},
-		{"ForecastComesTrue", everySample(forecastComesTrue)},
-		{"RefundIsExact", everySample(refundIsExact)},
-		{"RefundNeverMints", everySample(refundNeverMints)},
-		{"ResetForgets", everySample(resetForgets)},
-		{"ManyInOrder", everySample(manyInOrder)},
-		{"AllOrNone", everySample(allOrNone)},
-		{"AllOrNoneAtOnce", allOrNoneAtOnce},
-		{"HoldsUpToTheLimit", holdsUpToTheLimit},
-		{"HoldingAgainIsOnce", holdingAgainIsOnce},
-		{"LeasesRunOut", leasesRunOut},
-		{"RenewalsBringBack", renewalsBringBack},
-		{"HoldsAreListed", holdsAreListed},
-		{"HoldsAtOnce", holdsAtOnce},
-	} {
+	for _, part := range parts {
 		t.Run(part.name, func(t *testing.T) {
 			s := open(t)
-			if s.Store == nil || s.Clock == nil {
-				t.Fatal("limittest: the Subject needs a Store and a Clock")
+			if s.Store == nil || s.Clock == nil && s.Step == nil {
+				t.Fatal("limittest: the Subject needs a Store, and a Clock or Step")
+			}
+			if s.Clock == nil && !part.steps {
+				t.Skip("the clock of the store cannot be set")
 			}
 			if s.Steps == 0 {
 				s.Steps = 100
@@ -121,11 +90,58 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	}
 }
 
+// A part of the suite.
+type part struct {
+	name  string
+	run   func(*testing.T, Subject)
+	steps bool // it sets no clock, but steps it
+}
+
+var parts = []part{
+	{name: "Timelines", run: timelines},
+	{name: "PolicyChange", run: policyChange},
+	{name: "EveryRateIsExact", run: everyRateIsExact},
+	{name: "PollingNeverLosesTime", run: pollingNeverLosesTime},
+	{name: "RetryAfterIsExact", run: retryAfterIsExact},
+	{name: "ImpossibleIsNotRetryable", run: impossibleIsNotRetryable},
+	{name: "ClockSwings", run: clockSwings},
+	{name: "ClockSetBack", run: clockSetBack},
+	{name: "InvalidIsRefused", run: invalidIsRefused},
+	{name: "Extremes", run: extremes},
+	{name: "DenialChangesNothing", run: denialChangesNothing},
+	{name: "KeysAreApart", run: keysAreApart},
+	{name: "LimitersAreApart", run: limitersAreApart},
+	{name: "Concurrency", run: concurrency},
+	{name: "WaitsAreExact", run: everySample(waitsAreExact)},
+	{name: "NoSpanAdmitsMore", run: noSpanAdmitsMore},
+	{name: "WindowsRideOutSwings", run: everySample(windowsRideOutSwings)},
+	{name: "WindowsHeal", run: everySample(windowsHeal)},
+	{name: "CompositesChargeAllOrNone", run: compositesChargeAllOrNone},
+	{name: "PacerSpacesOut", run: pacerSpacesOut},
+	{name: "PeekChangesNothing", run: everySample(peekChangesNothing)},
+	{name: "ForecastComesTrue", run: everySample(forecastComesTrue)},
+	{name: "RefundIsExact", run: everySample(refundIsExact)},
+	{name: "RefundNeverMints", run: everySample(refundNeverMints)},
+	{name: "ResetForgets", run: everySample(resetForgets)},
+	{name: "ManyInOrder", run: everySample(manyInOrder)},
+	{name: "AllOrNone", run: everySample(allOrNone)},
+	{name: "AllOrNoneAtOnce", run: allOrNoneAtOnce},
+	{name: "HoldsUpToTheLimit", run: holdsUpToTheLimit},
+	{name: "HoldingAgainIsOnce", run: holdingAgainIsOnce},
+	{name: "LeasesRunOut", run: leasesRunOut},
+	{name: "RenewalsBringBack", run: renewalsBringBack},
+	{name: "HoldsAreListed", run: holdsAreListed},
+	{name: "HoldsAtOnce", run: holdsAtOnce},
+	{name: "StepsMintNothing", run: stepsMintNothing, steps: true},
+	{name: "StepsFreeNoSlot", run: stepsFreeNoSlot, steps: true},
+}
+
 // A timeline drives one key and remembers what happened, for the report.
 type timeline struct {
 	s     Subject
 	key   string
-	start int64
+	start int64 // with a clock that cannot be set, of the first decision
+	last  int64 // of the decisions' instants
 	log   []step
 }
 
@@ -139,11 +155,37 @@ type step struct {
 
 var keys atomic.Int64
 
-// newTimeline begins a timeline on a key that nobody else uses, with the clock
-// at its start.
+// newTimeline begins a timeline on a key of its own, with the clock at its start.
 func newTimeline(s Subject) *timeline {
+	return &timeline{s: s, key: fmt.Sprintf("limittest:%d", keys.Add(1)), start: s.rewind()}
+}
+
+// rewind sets the clock to the start of all timelines, if it can be set, and returns
+// that.
+func (s Subject) rewind() int64 {
+	if s.Clock == nil {
+		return 0
+	}
 	s.Clock.Set(epoch)
-	return &timeline{s: s, key: fmt.Sprintf("limittest:%d", keys.Add(1)), start: epoch}
+	return epoch
+}
+
+// step moves the clock, by whatever means there is.
+func (s Subject) step(d time.Duration) {
+	if s.Clock == nil {
+		s.Step(d)
+	} else {
+		s.Clock.Advance(d)
+	}
+}
+
+// now is what the clock shows, or for a clock that cannot be read when the store last
+// read it.
+func (l *timeline) now() int64 {
+	if l.s.Clock != nil {
+		return l.s.Clock.Now()
+	}
+	return l.last
 }
 
 // tb is what *testing.T and *rapid.T have in common.
@@ -152,11 +194,22 @@ type tb interface {
 	Fatalf(format string, args ...any)
 }
 
+// note adds a step to the log.
+func (l *timeline) note(what string, cost int64, policy limit.Policy, d limit.Decision) {
+	if l.s.Clock == nil && d.At != 0 {
+		l.last = d.At
+		if l.start == 0 {
+			l.start = d.At
+		}
+	}
+	l.log = append(l.log, step{what, l.now(), cost, policy, d})
+}
+
 // take asks for cost at the instant the clock shows.
 func (l *timeline) take(t tb, policy limit.Policy, cost int64) limit.Decision {
 	t.Helper()
 	d, err := l.s.Store.Take(context.Background(), l.key, policy, cost)
-	l.log = append(l.log, step{"", l.s.Clock.Now(), cost, policy, d})
+	l.note("", cost, policy, d)
 	if err != nil {
 		l.broken(t, "a valid call gets a decision", "Take returned the error %v", err)
 	}
@@ -182,7 +235,7 @@ func (l *timeline) exhaust(t tb, policy limit.Policy, cost int64) (last, denial 
 func (l *timeline) peek(t tb, policy limit.Policy, cost int64) limit.Decision {
 	t.Helper()
 	d, err := l.s.Store.(limit.Peeker).Peek(context.Background(), l.key, policy, cost)
-	l.log = append(l.log, step{"peek ", l.s.Clock.Now(), cost, policy, d})
+	l.note("peek ", cost, policy, d)
 	if err != nil {
 		l.broken(t, "a valid call gets a decision", "Peek returned the error %v", err)
 	}
@@ -193,7 +246,7 @@ func (l *timeline) peek(t tb, policy limit.Policy, cost int64) limit.Decision {
 func (l *timeline) refund(t tb, policy limit.Policy, taken limit.Decision) {
 	t.Helper()
 	err := l.s.Store.(limit.Refunder).Refund(context.Background(), l.key, policy, taken)
-	l.log = append(l.log, step{"refund of what was taken at " + since(l.start, taken.At) + " ", l.s.Clock.Now(), taken.Charged, policy, limit.Decision{}})
+	l.note("refund of what was taken at "+since(l.start, taken.At)+" ", taken.Charged, policy, limit.Decision{})
 	if err != nil {
 		l.broken(t, "a valid refund is accepted", "Refund returned the error %v", err)
 	}
@@ -203,7 +256,7 @@ func (l *timeline) refund(t tb, policy limit.Policy, taken limit.Decision) {
 func (l *timeline) reset(t tb, policy limit.Policy) {
 	t.Helper()
 	err := l.s.Store.(limit.Resetter).Reset(context.Background(), l.key, policy)
-	l.log = append(l.log, step{"reset ", l.s.Clock.Now(), 0, policy, limit.Decision{}})
+	l.note("reset ", 0, policy, limit.Decision{})
 	if err != nil {
 		l.broken(t, "a valid reset is accepted", "Reset returned the error %v", err)
 	}

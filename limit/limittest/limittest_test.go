@@ -119,6 +119,17 @@ var faults = []fault{
 		},
 	},
 	{
+		name: "DroppedWhenItSaysNothing", part: "StepsMintNothing", rule: "a clock that is stepped mints nothing",
+		load: func(before []int64, policy limit.Policy, now int64) []int64 {
+			var d limit.Decision
+			plan, _ := limit.Compile(policy)
+			if plan.Peek(&d, before, now, 1); d.ResetAfter == 0 {
+				return nil
+			}
+			return before
+		},
+	},
+	{
 		name: "DeniedUntilTheWindowEnds", part: "WaitsAreExact", rule: "RetryAfter is the shortest wait",
 		decision: func(d *limit.Decision) {
 			if d.RetryAfter > 0 && strings.HasPrefix(d.Policy, "sliding_window") {

@@ -36,6 +36,9 @@ type meter interface {
 type reading struct {
 	healed bool
 	used   func(at int64) *big.Rat
+	// ahead is the instant before which the state is not a fresh one even when nothing
+	// is used: the clock was there already.
+	ahead int64
 	// wait is how much of what is used has to be held back; nil means nothing.
 	wait func(used *big.Rat) time.Duration
 	kept any
@@ -151,7 +154,7 @@ func (m *Model) decide(now, cost int64, charge bool) limit.Decision {
 		if left := sub(part.capacity(), r.used(now)); left.Sign() > 0 {
 			d.Remaining = floor(left).Int64()
 		}
-		longest = max(longest, first(now, func(at int64) bool { return r.used(at).Sign() == 0 }))
+		longest = max(longest, first(now, func(at int64) bool { return at >= r.ahead && r.used(at).Sign() == 0 }))
 		if i == 0 || binding(d, all) {
 			all = d
 		}

@@ -20,7 +20,7 @@ func (m *fixedModel) capacity() *big.Rat         { return rat(m.policy.Limit) }
 func (m *fixedModel) read(now int64) (r reading) {
 	w := m.policy.Window.Microseconds()
 	window, count := now/w, int64(0)
-	if kept := m.start / w; m.count > 0 && kept >= window {
+	if kept := m.start / w; kept >= window {
 		switch {
 		case kept == window:
 			count = m.count
@@ -30,7 +30,7 @@ func (m *fixedModel) read(now int64) (r reading) {
 			window, count = kept, m.count
 		}
 	}
-	r.kept = fixedModel{start: window * w, count: count}
+	r.kept, r.ahead = fixedModel{start: window * w, count: count}, window*w
 	r.used = func(at int64) *big.Rat {
 		if at >= (window+1)*w {
 			return new(big.Rat)
@@ -86,7 +86,6 @@ func (m *slidingModel) read(now int64) (r reading) {
 	current, newest := now/w, m.newest/w
 	var counts map[int]int64
 	switch {
-	case len(m.seen(0)) == 0:
 	case newest <= current:
 		counts = m.seen(current - newest)
 	case newest*w-now > tolerance:
@@ -97,7 +96,7 @@ func (m *slidingModel) read(now int64) (r reading) {
 	if counts == nil {
 		counts = map[int]int64{}
 	}
-	r.kept = slidingModel{newest: current * w, counts: counts}
+	r.kept, r.ahead = slidingModel{newest: current * w, counts: counts}, current*w
 	r.used = func(at int64) *big.Rat {
 		at = max(at, current*w)
 		ago, into := at/w-current, at%w
@@ -131,10 +130,11 @@ func (m *slidingModel) refund(now, cost, at, _ int64) {
 	}
 }
 
-// logModel remembers every admission.
+// logModel remembers every admission, and the latest instant at which there was one.
 type logModel struct {
 	policy limit.SlidingLog
 	log    []admission
+	newest int64
 }
 
 type admission struct{ at, cost int64 }
@@ -143,11 +143,11 @@ func (m *logModel) become(policy limit.Policy) { m.policy = policy.(limit.Slidin
 func (m *logModel) capacity() *big.Rat         { return rat(m.policy.Limit) }
 
 func (m *logModel) read(now int64) (r reading) {
-	log := m.log
-	if n := len(log); n > 0 && log[n-1].at-now > tolerance {
-		log, r.healed = []admission{{now, m.policy.Limit}}, true
+	log, newest := m.log, m.newest
+	if newest-now > tolerance {
+		log, newest, r.healed = []admission{{now, m.policy.Limit}}, now, true
 	}
-	r.kept = log
+	r.kept, r.ahead = logModel{log: log, newest: newest}, newest
 	r.used = func(at int64) *big.Rat {
 		used := new(big.Rat)
 		for _, a := range log {
@@ -163,14 +163,14 @@ func (m *logModel) read(now int64) (r reading) {
 // keep forgets what is too old when it notes something: a clock that is set
 // back then does not bring it back.
 func (m *logModel) keep(r reading, now, cost int64) {
-	m.log = slices.DeleteFunc(slices.Clone(r.kept.([]admission)), func(a admission) bool {
+	k := r.kept.(logModel)
+	m.newest = k.newest
+	m.log = slices.DeleteFunc(slices.Clone(k.log), func(a admission) bool {
 		return now-a.at >= m.policy.Window.Microseconds()
 	})
-	if n := len(m.log); n > 0 {
-		now = max(now, m.log[n-1].at)
-	}
 	if cost > 0 {
-		m.log = append(m.log, admission{now, cost})
+		m.newest = max(m.newest, now)
+		m.log = append(m.log, admission{m.newest, cost})
 	}
 }
 

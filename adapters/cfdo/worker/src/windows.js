@@ -27,7 +27,7 @@ export class FixedWindow {
 
   look([start, count], now) {
     const view = { used: 0, healed: false, start: now - (now % this.window) };
-    if (count === 0 || start < view.start) {
+    if (start < view.start) {
       return view;
     }
     if (start !== view.start) {
@@ -55,9 +55,7 @@ export class FixedWindow {
   answer(view, state, now, cost) {
     const answer = begin(this, view, cost);
     const left = view.start + this.window - now;
-    if (view.used > 0) {
-      answer.resetAfter = left;
-    }
+    answer.resetAfter = view.used > 0 ? left : Math.max(0, left - this.window);
     if (!view.fits && !answer.impossible) {
       answer.retryAfter = left;
     }
@@ -107,9 +105,6 @@ export class SlidingWindow {
     const view = { used: 0, healed: false, start: now - (now % this.width) };
     const first = state[0] - (state[0] % this.width);
     if (first > view.start) {
-      if (state.every((count, i) => i === 0 || count === 0)) {
-        return view;
-      }
       if (first - now > TOLERANCE) {
         view.used = this.limit;
         view.healed = true;
@@ -146,7 +141,8 @@ export class SlidingWindow {
     return next;
   }
 
-  // until is the instant at which nothing of the state counts any more.
+  // until is the instant at which nothing of the state counts any more, start at the
+  // earliest.
   until(state, start) {
     const age = this.age(state, start);
     for (let i = 0; i <= this.n; i++) {
@@ -154,7 +150,7 @@ export class SlidingWindow {
         return start + (this.n + 1 - i) * this.width;
       }
     }
-    return 0;
+    return start;
   }
 
   answer(view, state, now, cost) {
@@ -201,7 +197,7 @@ export class SlidingWindow {
 
 // SlidingLog remembers every admission that still counts: limit/slidinglog.go.
 //
-// State: [n, t1, c1 … tn, cn], c admitted at t, oldest first.
+// State: [n, t1, c1 … tn, cn], c admitted at t, oldest first. Only the last may be 0.
 export class SlidingLog {
   constructor(limit, window) {
     this.shape = "l";
@@ -241,6 +237,8 @@ export class SlidingLog {
     if (cost > 0) {
       if (next.length > 1 && next[next.length - 2] >= now) {
         next[next.length - 1] += cost;
+      } else if (next.length > 1 && next[next.length - 1] === 0) {
+        next.splice(-2, 2, now, cost);
       } else {
         next.push(now, cost);
       }
@@ -261,8 +259,13 @@ export class SlidingLog {
   answer(view, state, now, cost) {
     const answer = begin(this, view, cost);
     const pairs = this.young(state, now);
-    if (pairs[0] > 0) {
-      answer.resetAfter = pairs[pairs.length - 2] + this.window - now;
+    const last = pairs.length - 1;
+    if (pairs[0] > 0 && pairs[last] > 0) {
+      answer.resetAfter = pairs[last - 1] + this.window - now;
+    } else if (pairs[0] > 0) {
+      // Given back: what is before it counts, and the instant itself.
+      const before = pairs[0] > 1 ? pairs[last - 3] + this.window : 0;
+      answer.resetAfter = Math.max(0, pairs[last - 1] - now, before - now);
     }
     if (view.fits || answer.impossible) {
       return answer;
@@ -285,11 +288,11 @@ export class SlidingLog {
     }
     const next = this.young(state, now);
     for (let i = 1; i < next.length; i += 2) {
-      if (next[i] !== at) {
+      if (next[i] !== at || next[i + 1] === 0) {
         continue;
       }
       next[i + 1] -= Math.min(cost, next[i + 1]);
-      if (next[i + 1] === 0) {
+      if (next[i + 1] === 0 && i < next.length - 2) {
         next.splice(i, 2);
         next[0]--;
       }

@@ -30,6 +30,10 @@ export class Limits extends Production {
     return { rows, written: this.written, alarm: await this.storage.getAlarm() };
   }
 
+  async sweep() {
+    await this.alarm();
+  }
+
   async fail(asked) {
     await null;
     throw new Error("told to fail");
