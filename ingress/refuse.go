@@ -29,7 +29,8 @@ type Refusal struct {
 	TraceID string
 	// Accept answers by accepting the handshake and closing the connection at once,
 	// because pages cannot see how a handshake was refused: with 4429, or 1013 for a
-	// status of 503, and the reason {"retryAfterMs":n}.
+	// status of 503, and the reason {"retryAfterMs":n}: n is null where waiting does not
+	// help. There is no reason where the wait is not known.
 	Accept bool
 }
 
@@ -53,6 +54,8 @@ type problem struct {
 	RetryAfterMs int64       `json:"retryAfterMs,omitempty"`
 	Violated     []string    `json:"violated-policies,omitempty"`
 	TraceID      string      `json:"traceId"`
+
+	retryable bool
 }
 
 // Refuse answers a request that is not upgraded, with problem details (RFC 9457)
@@ -73,6 +76,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem{
 		Type: refusal.Type, Title: refusal.Title, Status: refusal.Status,
 		Detail: e.Message, Code: e.Code, Violated: refusal.Violated, TraceID: refusal.TraceID,
+		retryable: e.Retryable(),
 	}
 	if p.Status == 0 {
 		p.Status = httpStatus(e.Code)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 )
@@ -79,6 +81,36 @@ func TestRefusalThatCannotBeAccepted(t *testing.T) {
 		if w.Code != 429 || body["code"] != "RESOURCE_EXHAUSTED" || w.Header().Get("Sec-WebSocket-Accept") != "" {
 			t.Errorf("%s: %d %v %v", name, w.Code, w.Header(), body)
 		}
+	}
+}
+
+// A refusal that is accepted and closed says how long to wait where that is known, null where
+// waiting does not help, and never 0.
+func TestTheReasonOfAnAcceptedRefusal(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"a wait":       {errors.ResourceExhausted.New("no").WithRetryAfter(1500 * time.Millisecond), `{"retryAfterMs":1500}`},
+		"a short wait": {errors.ResourceExhausted.New("no").WithRetryAfter(1), `{"retryAfterMs":1}`},
+		"not known":    {errors.ResourceExhausted.New("no"), ""},
+		"of a limit":   {&errors.LimitExceeded{Kind: errors.LimitConnection}, ""},
+		"no use":       {errors.Unauthenticated.New("no"), `{"retryAfterMs":null}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				ingress.Refuse(w, r, &ingress.Refusal{Err: c.err, Accept: true})
+			}))
+			defer s.Close()
+			conn, _, err := websocket.Dial(t.Context(), s.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _, err = conn.Read(t.Context())
+			if closed, ok := errors.AsType[websocket.CloseError](err); !ok || closed.Reason != c.want {
+				t.Errorf("closed with %v, want the reason %q", err, c.want)
+			}
+		})
 	}
 }
 

@@ -58,7 +58,7 @@ func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
 	if p.Status == http.StatusServiceUnavailable {
 		code = errors.CloseTryAgainLater
 	}
-	reason := fmt.Sprintf(`{"retryAfterMs":%d}`, p.RetryAfterMs)
+	reason := closeReason(p)
 	answer.Write([]byte{0x88, byte(2 + len(reason)), byte(code >> 8), byte(code)})
 	answer.WriteString(reason)
 	if _, err := nc.Write(answer.Bytes()); err != nil {
@@ -71,6 +71,19 @@ func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
 	}
 	_, _ = io.CopyN(io.Discard, readOnly{nc}, tellBytes)
 	return true
+}
+
+// closeReason tells the client when to come back. 0 would have it come back at once, again
+// and again, so a wait that is not known is not told.
+func closeReason(p problem) string {
+	switch {
+	case !p.retryable:
+		return `{"retryAfterMs":null}`
+	case p.RetryAfterMs == 0:
+		return ""
+	default:
+		return fmt.Sprintf(`{"retryAfterMs":%d}`, p.RetryAfterMs)
+	}
 }
 
 // readOnly keeps io.Copy from looking for other ways to read.

@@ -162,7 +162,12 @@ func (l lazyContext) BeforeHold() {
 }
 
 func (l lazyContext) Err() error {
-	if l.c.ended.Load() {
+	if !l.c.ended.Load() {
+		return nil
+	}
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if l.c.over { // from when Done is closed
 		return context.Canceled
 	}
 	return nil

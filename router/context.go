@@ -207,20 +207,26 @@ func (c *Context) Done() <-chan struct{} {
 	return c.done
 }
 
-// Err implements context.Context.
+// Err implements context.Context. As it has to, it returns an error if and only if Done is
+// closed. A context that has not been asked for Done has no timer: then Err finds out
+// whether the time is over, and does what the timer would.
 func (c *Context) Err() error {
+	if err := c.cause(); err != nil {
+		return err
+	}
+	if c.conn.ended.Load() {
+		c.cancel(context.Canceled)
+	} else if at, ok := c.Deadline(); ok && !time.Now().Before(at) {
+		c.expire()
+	}
+	return c.cause()
+}
+
+// cause is why the context is cancelled, or nil.
+func (c *Context) cause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case c.err != nil:
-		return c.err
-	case c.conn.ended.Load():
-		return context.Canceled
-	}
-	if at, ok := c.Deadline(); ok && !time.Now().Before(at) {
-		return context.DeadlineExceeded
-	}
-	return nil
+	return c.err
 }
 
 // Value implements context.Context. It holds nothing: see ingress.NewKey.

@@ -89,11 +89,14 @@ func (b *outgoing) rejection(l *errors.LimitExceeded) {
 	p = append(p, l.Code()...)
 	p = append(p, `","message":"`...)
 	p = append(p, l.Message()...)
-	if l.Retryable() {
+	switch {
+	case !l.Retryable():
+		p = append(p, `","retryable":false,"retryAfterMs":null`...)
+	case l.RetryAfter > 0:
 		p = append(p, `","retryable":true,"retryAfterMs":`...)
 		p = strconv.AppendInt(p, l.RetryAfterMs(), 10)
-	} else {
-		p = append(p, `","retryable":false,"retryAfterMs":null`...)
+	default: // not known: 0 would have the client come back at once, again and again
+		p = append(p, `","retryable":true`...)
 	}
 	p = append(p, `,"details":{"kind":`...)
 	p, _ = jsontext.AppendQuote(p, string(l.Kind)) // middleware may have kinds of its own
@@ -107,10 +110,14 @@ func (b *outgoing) rejection(l *errors.LimitExceeded) {
 
 // retryReason is the reason of a close for a limit.
 func retryReason(l *errors.LimitExceeded) string {
-	if !l.Retryable() {
+	switch {
+	case !l.Retryable():
 		return `{"retryAfterMs":null}`
+	case l.RetryAfter > 0:
+		return retryAfterReason(l.RetryAfter)
+	default:
+		return "" // not known
 	}
-	return retryAfterReason(l.RetryAfter)
 }
 
 func retryAfterReason(d time.Duration) string {

@@ -94,6 +94,30 @@ func TestARejectionThatCloses(t *testing.T) {
 	}
 }
 
+// A rejection without a wait does not say that the wait is 0, in a frame and in a reason.
+func TestARejectionWithoutAWait(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		l := errors.LimitExceeded{Kind: errors.LimitRate, Observed: 1, Limit: 1}
+		if closes {
+			l.Close = errors.CloseTooManyRequests
+		}
+		inMemory(t, router.Options{}, func(r *router.Router) {
+			r.Use(func(ingress.Handler) ingress.Handler {
+				return func(c *ingress.Context) error { return c.Reject(l) }
+			})
+		}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
+			r := c.Request("anything", nil)
+			if closes {
+				if reason := c.ExpectClose(errors.CloseTooManyRequests); reason != "" {
+					t.Errorf("the reason is %s", reason)
+				}
+			} else if f := r.ExpectError(errors.ResourceExhausted); !f.Retryable || f.RetryAfterMs != nil {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
 // A request that has been answered meanwhile does not hide the rejection that its
 // handler returns.
 func TestARejectionAfterTheAnswer(t *testing.T) {

@@ -153,9 +153,9 @@ type Limits struct {
 	// MaxInFlight is how many requests may be open at once: read, and their
 	// handlers not returned. Default: 64. Requests that have not been read yet,
 	// because the handlers before them are quick, do not count. Events that
-	// wait for their turn are bounded by the same number: when it is reached,
-	// nothing more is read from the connection. Events of concurrent routes do
-	// not wait, and nothing but a rate limit bounds them.
+	// wait for their turn are bounded by the same number, and so are events of
+	// concurrent routes that are being handled: when either number is reached,
+	// nothing more is read from the connection.
 	MaxInFlight int
 
 	// MaxTopics is how many topics the connection may be a member of at once.
