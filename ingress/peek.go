@@ -53,6 +53,11 @@ type Peeker struct {
 	scanned  scanner // what has read the head, unless dec has: then its b is nil
 	form     error   // the first violation of the envelope's form
 	metaSeen bool
+
+	large []byte // the frame of which glance has read the ends
+	ends  bool   // glance reads: nothing is waited for that may go on beyond the first KiB
+	end   []byte // the last members of such a frame, as an object
+	found [MaxTypeLength]byte
 }
 
 // Peek reads the envelope of a frame: one JSON object of
@@ -71,12 +76,19 @@ func (p *Peeker) Peek(frame []byte) (Envelope, error) {
 	return e, err
 }
 
-// Head is Peek up to the payload, for a frame in which the type comes before it: the
-// payload, which may be large, and what follows it have not been looked at when a
-// limit turns the frame away. complete reports that there is nothing left to read;
-// otherwise [Peeker.Rest] goes on, and until it has, the frame may still turn out to
-// be malformed.
+// Head is Peek as far as it is needed to decide about a frame: up to the payload, if
+// the type comes before it, and of a frame of more than 4 KiB in its first and its last
+// KiB. What a limit turns away has cost no more than that. complete reports that there
+// is nothing left to read; otherwise [Peeker.Rest] goes on, and until it has, the frame
+// may still turn out to be malformed.
 func (p *Peeker) Head(frame []byte) (e Envelope, complete bool, err error) {
+	if p.large = nil; len(frame) > smallFrame {
+		return p.glance(frame)
+	}
+	return p.head(frame)
+}
+
+func (p *Peeker) head(frame []byte) (e Envelope, complete bool, err error) {
 	p.scanned = scanner{b: frame}
 	if meta, complete, ok := p.scanned.head(&e); ok {
 		p.metaSeen = meta
@@ -109,12 +121,19 @@ func (p *Peeker) decode(b []byte) *jsontext.Decoder {
 	return &p.dec
 }
 
-// HasMeta reports whether Head has come to a meta. Without one, the correlation id
-// may still follow.
-func (p *Peeker) HasMeta() bool { return p.metaSeen }
+// HasMeta reports whether Head has come to a meta, or has looked for one at both ends of
+// a large frame. Otherwise the correlation id may still follow.
+func (p *Peeker) HasMeta() bool { return p.metaSeen || p.large != nil }
 
 // Rest reads what Head has left.
 func (p *Peeker) Rest(e *Envelope) error {
+	if frame := p.large; frame != nil {
+		return p.all(frame, e)
+	}
+	return p.rest(e)
+}
+
+func (p *Peeker) rest(e *Envelope) error {
 	if frame := p.scanned.b; frame != nil {
 		if p.last(e) {
 			return nil
@@ -176,7 +195,7 @@ func (p *Peeker) members(e *Envelope, stop bool) (complete bool, err error) {
 			p.metaSeen = true
 			err = p.readMeta(e)
 		case `"payload"`:
-			if stop && e.Type != nil && p.form == nil {
+			if stop && (p.ends || e.Type != nil && p.form == nil) {
 				return false, nil
 			}
 			var v jsontext.Value
@@ -186,6 +205,9 @@ func (p *Peeker) members(e *Envelope, stop bool) (complete bool, err error) {
 				err = ErrSyntax
 			}
 		default:
+			if p.ends {
+				return false, nil
+			}
 			if _, err = d.ReadValue(); err != nil {
 				err = ErrSyntax
 			}

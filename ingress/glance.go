@@ -1,0 +1,86 @@
+package ingress
+
+import (
+	"bytes"
+
+	"github.com/wskit/wskit/errors"
+)
+
+const (
+	// smallFrame is the largest frame that is read from its beginning on.
+	smallFrame = 4 << 10
+	// glanceSize is how much is read of each end of a larger one.
+	glanceSize = 1 << 10
+)
+
+var errTypeFar = errors.InvalidArgument.New("type is neither in the first nor in the last KiB of a frame of more than 4 KiB")
+
+// glance is Head for a large frame. It reads the members at the beginning, up to the
+// payload, and the type and meta at the end: some encoders sort names, so that the type
+// comes last. It decides nothing: what it takes for the type is believed once
+// Rest has read the frame as a whole and found the same.
+func (p *Peeker) glance(frame []byte) (e Envelope, complete bool, err error) {
+	p.ends = true
+	e, _, _ = p.head(frame[:glanceSize])
+	p.ends = false
+	found := p.metaSeen
+	e.Payload = nil
+	if e.Type == nil || !found {
+		if end, ok := p.last1KiB(frame); ok {
+			if e.Type == nil {
+				e.Type = end.Type
+			}
+			if !found {
+				e.CorrelationID, e.IdempotencyKey, e.TimeoutMs = end.CorrelationID, end.IdempotencyKey, end.TimeoutMs
+			}
+		}
+	}
+	p.large = frame
+	if e.Type == nil {
+		return e, true, errTypeFar
+	}
+	return e, false, nil
+}
+
+// endNames are those that a large frame may end with.
+var endNames = [...][]byte{[]byte(`,"type":`), []byte(`,"meta":`)}
+
+// last1KiB reads the members type and meta with which a frame ends. In a frame that is
+// valid JSON, they are its own and not those of a value within it: behind these would
+// come more than one closing brace.
+func (p *Peeker) last1KiB(frame []byte) (e Envelope, ok bool) {
+	end := frame[len(frame)-glanceSize:]
+	for rest := end; ; {
+		at := -1
+		for _, name := range endNames {
+			at = max(at, bytes.LastIndex(rest, name))
+		}
+		if at < 0 {
+			return e, ok
+		}
+		rest = rest[:at]
+		p.end = append(append(p.end[:0], '{'), end[at+1:]...)
+		more, _, err := p.read(p.end, false)
+		if err != nil && err != ErrNoType {
+			return e, ok
+		}
+		if e, ok = more, true; e.Type != nil && p.metaSeen {
+			return e, ok
+		}
+	}
+}
+
+// all reads a large frame as a whole. Its type has to be the one that was found.
+func (p *Peeker) all(frame []byte, e *Envelope) error {
+	found := append(p.found[:0], e.Type...)
+	p.large = nil
+	all, complete, err := p.head(frame)
+	if !complete {
+		err = p.rest(&all)
+	}
+	if err == nil && string(all.Type) != string(found) {
+		err = ErrSyntax
+	}
+	*e = all
+	return err
+}
