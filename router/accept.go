@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/internal/httpclose"
 	"github.com/wskit/wskit/router/internal/wire"
 )
@@ -56,8 +55,7 @@ var errNoUpgrade = &ingress.Refusal{
 }
 
 // admit checks a handshake, the cheap questions first, and upgrades it. It returns
-// no connection and no error when the library has answered a handshake that is
-// malformed.
+// no connection and no error when a malformed handshake has been answered.
 func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, err error) {
 	if r.draining.Load() { // Shutdown does not wait for those that it did not count
 		return nil, r.drainError()
@@ -106,48 +104,57 @@ func (r *Router) authenticate(req *http.Request) (id ingress.Identity, err error
 	return r.opts.Authenticate(req)
 }
 
-// accept upgrades a handshake. It returns no connection and no error when the library has
-// answered a malformed one.
+// accept takes the connection over and completes the handshake. Until the connection
+// has been taken over nothing is sent, so that a failure can still be answered. It
+// returns no connection and no error when a malformed handshake has been answered.
 func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingress.Identity) (*Conn, error) {
+	key, malformed := handshake.Key(req)
+	if malformed != nil {
+		httpclose.AfterAnswer(w, req)
+		malformed.Answer(w)
+		return nil, nil
+	}
+	nc, brw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		err = hijackError(w, err)
+		r.fault(Fault{Err: err})
+		return nil, err
+	}
+	// The server's read and write timeouts were meant for the request. This fails
+	// only for a connection that is closed, as reading will find out.
+	_ = nc.SetDeadline(time.Time{})
+	early, _ := brw.Reader.Peek(brw.Reader.Buffered())
+
 	c := &Conn{
-		router: r, serving: r.freeze(),
+		router: r, serving: r.freeze(), stream: wire.NewStream(nc, early, r.epoch),
 		id: rand.Text(), ip: r.opts.ClientIP(req), identity: identity,
 		opened: time.Since(r.epoch),
 	}
 	c.identity.Own()
 	c.Carried = ingress.Carried{Identity: &c.identity}
-
-	opts := websocket.AcceptOptions{
-		InsecureSkipVerify: true, // checkOrigin has
-		Subprotocols:       r.subprotocols(req),
-	}
-	if r.opts.Compression {
-		opts.CompressionMode = websocket.CompressionNoContextTakeover
-	}
-	w.Header().Set(clientIDHeader, c.id)
-	hijacker := &wire.ResponseWriter{ResponseWriter: w, Request: req, Epoch: r.epoch}
-	ws, err := websocket.Accept(hijacker, req, &opts)
-	switch {
-	case hijacker.Err != nil:
-		w.Header().Del(clientIDHeader)
-		err := hijackError(w, hijacker.Err)
-		r.fault(Fault{Err: err})
-		return nil, err
-	case err != nil:
-		return nil, nil
-	}
-	c.stream = hijacker.Stream
-	c.deflate = strings.Contains(w.Header().Get("Sec-WebSocket-Extensions"), "permessage-deflate")
-	if c.deflate {
-		c.keep(ws)
-	} else {
-		wire.Forget(ws)
-	}
 	if c.stream.Socket() && !r.watchdog.sockets.Load() {
 		r.watchdog.sockets.Store(true)
 	}
 	c.stream.Out.Configure(r.opts.Limits.MaxQueued, r.opts.Liveness.WriteTimeout, owner{c})
 	c.message.Store(int64(c.opened))
+
+	h := w.Header()
+	h.Set(clientIDHeader, c.id)
+	if p := r.subprotocol(req); p != "" {
+		h.Set("Sec-WebSocket-Protocol", p)
+	}
+	if r.opts.Compression {
+		if agreed := handshake.Deflate(req); agreed != "" {
+			h.Set("Sec-WebSocket-Extensions", agreed)
+			c.deflate = true
+		}
+	}
+	if n := r.opts.Limits.SocketBuffer; n > 0 {
+		c.stream.Buffer(n)
+	}
+	c.stream.Limit(r.opts.Limits.MaxPayload, c.deflate)
+	_ = c.stream.Out.Append(handshake.Response(h, key))
+	c.stream.Out.Flush()
 	return c, nil
 }
 
@@ -233,17 +240,17 @@ func closeCodeOf(err error) errors.CloseCode {
 // Token is [ingress.Token]: the token of a handshake, or "" when it has none.
 func Token(req *http.Request) string { return ingress.Token(req) }
 
-// subprotocols lists what may be agreed on, the most wanted first.
-func (r *Router) subprotocols(req *http.Request) []string {
+// subprotocol is what is agreed on: of the configured subprotocols the first that the
+// client offers, in its spelling, or else the first that it offers.
+func (r *Router) subprotocol(req *http.Request) string {
 	offered, _ := ingress.Subprotocols(req)
-	if len(r.opts.Subprotocols) == 0 {
-		return offered
+	if len(r.opts.Subprotocols) == 0 && len(offered) > 0 {
+		return offered[0]
 	}
-	var both []string
 	for _, p := range r.opts.Subprotocols {
-		if slices.ContainsFunc(offered, func(o string) bool { return strings.EqualFold(o, p) }) {
-			both = append(both, p)
+		if i := slices.IndexFunc(offered, func(o string) bool { return strings.EqualFold(o, p) }); i >= 0 {
+			return offered[i]
 		}
 	}
-	return both
+	return ""
 }

@@ -88,6 +88,7 @@ func pair(tb testing.TB, r *Router) (*Conn, net.Conn) {
 	c.identity.Own()
 	c.Carried = ingress.Carried{Identity: &c.identity}
 	c.stream = wire.NewStream(server, nil, r.epoch)
+	c.stream.Limit(r.opts.Limits.MaxPayload, false)
 	c.stream.Out.Configure(r.opts.Limits.MaxQueued, time.Second, owner{c})
 	c.watch.on.Store(true) // no watchdog: a benchmark may be preempted for longer than a tick
 	return c, client
@@ -96,7 +97,11 @@ func pair(tb testing.TB, r *Router) (*Conn, net.Conn) {
 // maskedFrame is a text frame of up to 64 KiB as a client sends it.
 func maskedFrame(text string) []byte {
 	mask := [4]byte{0x5a, 0xc3, 0x96, 0x3c}
-	f := []byte{0x81, 0x80 | 126, byte(len(text) >> 8), byte(len(text)), mask[0], mask[1], mask[2], mask[3]}
+	f := []byte{0x81, 0x80 | byte(len(text))}
+	if len(text) > 125 {
+		f = []byte{0x81, 0x80 | 126, byte(len(text) >> 8), byte(len(text))}
+	}
+	f = append(f, mask[:]...)
 	for i := range len(text) {
 		f = append(f, text[i]^mask[i%4])
 	}

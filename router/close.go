@@ -3,12 +3,8 @@ package router
 import (
 	"context"
 	"encoding/binary"
-	"io"
-	"net"
 	"slices"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/wskit/wskit/errors"
 )
@@ -53,7 +49,7 @@ func (c *Conn) beginClose(code errors.CloseCode, reason string) {
 	c.note(CloseInfo{Code: code, Reason: reason, ByServer: true})
 	// From now on the reader waits for the client's close frame, but not for
 	// ever.
-	_ = c.stream.SetReadDeadline(time.Now().Add(closeTimeout))
+	c.stream.SetReadDeadline(time.Now().Add(closeTimeout))
 	c.endInTime()
 }
 
@@ -88,7 +84,7 @@ func (c *Conn) note(info CloseInfo) CloseInfo {
 // close, and whether somebody listens should not depend on how fast he is.
 func (c *Conn) letFinish() {
 	c.closing.Store(true)
-	_ = c.stream.Close() // the client waits for that
+	c.stream.Close() // the client waits for that
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	late := false
@@ -130,17 +126,9 @@ func (c *Conn) takeApart(err error) bool {
 		return false
 	}
 	c.closing.Store(true)
-	// The library sends a close frame for most violations of the protocol, but
-	// not for all.
-	if violation(err) && c.stream.Out.Close(protocolError) {
-		c.note(CloseInfo{Code: errors.CloseProtocolError, ByServer: true, Err: err})
-	}
 	c.note(CloseInfo{Code: closeAbnormal, Err: err})
 	// The socket is closed when what is queued has left; nobody waits for that.
-	_ = c.stream.Close()
-	if ws := c.ws.Load(); ws != nil {
-		_ = ws.CloseNow() // frees what the library holds
-	}
+	c.stream.Close()
 
 	c.mu.Lock()
 	c.over = true
@@ -175,16 +163,6 @@ func (c *Conn) afterEnd() {
 		c.onClose(c.note(CloseInfo{}))
 	}
 	c.router.remove(c)
-}
-
-var protocolError = binary.BigEndian.AppendUint16(nil, uint16(errors.CloseProtocolError))
-
-// violation tells what the client did from what the network did.
-func violation(err error) bool {
-	var ne net.Error
-	return err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) &&
-		!errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrClosedPipe) && !errors.As(err, &ne) &&
-		websocket.CloseStatus(err) == -1
 }
 
 // closeAbnormal stands for a connection that ended without a close frame (RFC

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router/internal/wire"
@@ -25,7 +23,6 @@ type Conn struct {
 	router   *Router
 	serving  *serving
 	stream   *wire.Stream
-	ws       atomic.Pointer[websocket.Conn] // made when it is needed: see library
 	id       string
 	ip       netip.Addr
 	identity ingress.Identity
@@ -50,6 +47,7 @@ type Conn struct {
 	mu      sync.Mutex
 	waiting []*Context // for their turn
 	beside  int        // events of concurrent routes that are being handled
+	pending int        // bytes of the messages that have begun and not finished
 	room    *sync.Cond // made when a reader has to wait for waiting to shrink
 	open    []*Context // to be cancelled when the connection ends
 	topics  []*member

@@ -35,6 +35,7 @@ type Context struct {
 	conn       *Conn
 	route      *route
 	lent       any           // the message, of the route's codec
+	size       int           // of its payload and id, in bytes
 	id         []byte        // correlation id, as JSON; nil: none
 	receivedAt time.Time     // also where the timeout counts from
 	timeout    time.Duration // 0: none

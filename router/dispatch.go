@@ -17,9 +17,10 @@ var (
 	errSwallowed   = errors.New("router: middleware returned nil without calling the next handler")
 )
 
-// dispatch is the way of a frame: from the bytes to its answer. It returns false
-// when the goroutine has lost the reader's role while the handler ran.
-func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
+// dispatch is the way of a frame: from the bytes to its answer. Of a frame that is too
+// large, it is given the beginning. It returns false when the goroutine has lost the
+// reader's role while the handler ran.
+func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) {
 	if c.closing.Load() {
 		return true // after a close frame nothing is answered (RFC 6455, 1.4)
 	}
@@ -27,9 +28,9 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 
 	// 1 size
 	size := len(frame)
-	tooLarge := size > limits.MaxPayload
 	if tooLarge {
-		frame = frame[:min(size, sizePeek)]
+		size = limits.MaxPayload + 1
+		frame = frame[:min(len(frame), sizePeek)]
 	}
 
 	// 2 peek, up to the payload if it comes last
@@ -41,7 +42,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte) (reading bool) {
 
 	// 3 ingress. A frame that is too large or malformed goes through it, too:
 	// it has to be paid for like any other.
-	err := c.admit(s, rt, &env, complete, min(size, limits.MaxPayload+1))
+	err := c.admit(s, rt, &env, complete, size)
 	if !complete && (err == nil || !s.peeker.HasMeta()) {
 		bad = s.peeker.Rest(&env)
 	}

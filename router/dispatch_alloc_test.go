@@ -34,7 +34,7 @@ func dispatching(tb testing.TB, r *Router, frame string) func() {
 	s.in.Bind(lazyContext{c}, c.id, c.ip, c.identity)
 	bytes := []byte(frame)
 	return func() {
-		if !c.dispatch(s, bytes) {
+		if !c.dispatch(s, bytes, false) {
 			tb.Fatal("the reader's role was lost")
 		}
 		if c.stream.Out.Queued() > 64<<10 {

@@ -210,6 +210,6 @@ func ExampleRouter_Stats() {
 	stats := r.Stats()
 	fmt.Println(stats.Connections, "open,", stats.Rejected, "rejected")
 	// Output:
-	// {"type":"ERROR","payload":{"code":"RESOURCE_EXHAUSTED","message":"payload too large","retryable":false,"retryAfterMs":null,"details":{"kind":"payload","observed":211,"limit":128}}}
+	// {"type":"ERROR","payload":{"code":"RESOURCE_EXHAUSTED","message":"payload too large","retryable":false,"retryAfterMs":null,"details":{"kind":"payload","observed":129,"limit":128}}}
 	// 1 open, 1 rejected
 }

@@ -19,12 +19,10 @@ func (c *Conn) handle(s *scratch, rt *route, lent any, env ingress.Envelope) (re
 	}
 	k.reset(c, rt, env.CorrelationID, env.TimeoutMs, c.stream.ReadAt())
 	k.lent = lent
+	k.size = len(env.Payload) + len(env.CorrelationID)
 
 	if rt.opts.Concurrent {
-		if !rt.request {
-			c.makeRoom()
-			k.beside = true
-		}
+		k.beside = !rt.request
 		c.begin(k)
 		go func() {
 			k.runInTime()
@@ -79,17 +77,31 @@ func (c *Conn) retire(s *scratch, k *Context) {
 	s.call = new(Context)
 }
 
-// begin opens a message that is not handled on the spot.
+// begin opens a message that is handled beside others. While there is no room for it,
+// the connection is not read on.
 func (c *Conn) begin(k *Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for (k.beside && c.beside >= c.router.opts.Limits.MaxInFlight || c.overPending(k)) && !c.ended.Load() {
+		c.awaitRoom()
+	}
+	if k.beside {
+		c.beside++
+	}
 	c.beginLocked(k)
+}
+
+// overPending reports whether a message would be more than may be pending. It is
+// called with the lock held.
+func (c *Conn) overPending(k *Context) bool {
+	return c.pending > 0 && c.pending+k.size > c.router.opts.Limits.MaxPending
 }
 
 func (c *Conn) beginLocked(k *Context) {
 	if k.route.request {
 		c.inFlight.Add(1)
 	}
+	c.pending += k.size
 	c.router.handlers.add(1)
 	c.trackLocked(k)
 }
@@ -104,6 +116,7 @@ func (c *Conn) finished(k *Context) {
 	if k.beside {
 		c.beside--
 	}
+	c.pending -= k.size
 	c.signalRoom()
 	c.mu.Unlock()
 	k.release()
@@ -111,17 +124,6 @@ func (c *Conn) finished(k *Context) {
 	if c.draining.Load() {
 		c.drained()
 	}
-}
-
-// makeRoom takes one of the places for events that are handled beside others. While
-// there is none, the connection is not read on.
-func (c *Conn) makeRoom() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.beside >= c.router.opts.Limits.MaxInFlight && !c.ended.Load() {
-		c.awaitRoom()
-	}
-	c.beside++
 }
 
 // awaitRoom is the reader's, with the lock held.
@@ -144,9 +146,12 @@ func (c *Conn) wait(k *Context) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	busy := func() bool { return taken(c.turn.Load()) }
-	// The requests that wait are bounded as requests in flight. Where events
-	// wait, the connection is not read on.
-	for busy() && !k.route.request && len(c.waiting) >= c.router.opts.Limits.MaxInFlight && !c.ended.Load() {
+	// The number of requests that wait is bounded as that of requests in flight.
+	// Where too many events wait, or too many bytes, the connection is not read on.
+	full := func() bool {
+		return !k.route.request && len(c.waiting) >= c.router.opts.Limits.MaxInFlight || c.overPending(k)
+	}
+	for busy() && full() && !c.ended.Load() {
 		c.awaitRoom()
 	}
 	if !busy() {

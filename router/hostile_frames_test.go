@@ -113,7 +113,7 @@ var masking = []rawCase{
 }
 
 var closes = func() (cases []rawCase) {
-	for _, code := range []uint16{1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 3000, 3999, 4000, 4999} {
+	for _, code := range []uint16{1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999} {
 		cases = append(cases, rawCase{fmt.Sprint("close ", code), closing(code, ""), []string{fmt.Sprint("close ", code), "end"}})
 	}
 	for _, code := range []uint16{0, 1, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535} {
@@ -132,39 +132,22 @@ var closes = func() (cases []rawCase) {
 }()
 
 var lengths = []rawCase{
-	{"16-bit length of a short message", rawFrame{b0: fin | opText, payload: whole, length: 126}.bytes(), []string{"reply 1 whole"}},
-	{"64-bit length of a short message", rawFrame{b0: fin | opText, payload: whole, length: 127}.bytes(), []string{"reply 1 whole"}},
-	{"16-bit length of a ping", rawFrame{b0: fin | opPing, payload: "p", length: 126}.bytes(), []string{"pong p"}},
+	violates("16-bit length of an empty message", rawFrame{b0: fin | opText, length: 126}.bytes()),
+	violates("16-bit length of a short message", rawFrame{b0: fin | opText, payload: whole, length: 126}.bytes()),
+	violates("16-bit length of 125 bytes", rawFrame{b0: fin | opText, payload: strings.Repeat(" ", 125), length: 126}.bytes()),
+	violates("64-bit length of an empty message", rawFrame{b0: fin | opText, length: 127}.bytes()),
+	violates("64-bit length of a short message", rawFrame{b0: fin | opText, payload: whole, length: 127}.bytes()),
+	violates("64-bit length of 126 bytes", rawFrame{b0: fin | opText, payload: strings.Repeat(" ", 126), length: 127}.bytes()),
+	violates("64-bit length of 65535 bytes", rawFrame{b0: fin | opText, payload: strings.Repeat(" ", 65535), length: 127}.bytes()),
+	violates("16-bit length of a short continuation", join(frame(opText, whole[:20]), rawFrame{b0: fin | opCont, payload: whole[20:], length: 126}.bytes())),
+	violates("16-bit length of a ping", rawFrame{b0: fin | opPing, payload: "p", length: 126}.bytes()),
+	violates("64-bit length of a ping", rawFrame{b0: fin | opPing, payload: "p", length: 127}.bytes()),
+	violates("16-bit length of a close frame", rawFrame{b0: fin | opClose, payload: "\x03\xe8", length: 126}.bytes()),
 	violates("64-bit length with the high bit", rawFrame{b0: fin | opText, declared: 1 << 63}.bytes()),
 	violates("64-bit length of all ones", rawFrame{b0: fin | opText, declared: 1<<64 - 1}.bytes()),
 	violates("64-bit length with the high bit, unmasked", rawFrame{b0: fin | opText, declared: 1<<63 + 5, unmasked: true}.bytes()),
 	violates("continuation with the high bit", join(frame(opText, "{"), rawFrame{b0: fin | opCont, declared: 1 << 63}.bytes())),
 	violates("ping of 2^62 bytes", rawFrame{b0: fin | opPing, declared: 1 << 62}.bytes()),
-}
-
-// Text that is not UTF-8 is a bad frame like any other: it is answered.
-var invalidUTF8 = []string{
-	"\xff", "\xc0\x80", "\xc3", "\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "a\x80b",
-}
-
-func encodings() (cases []rawCase) {
-	for _, bad := range invalidUTF8 {
-		inString := `{"type":"echo","meta":{"correlationId":"1"},"payload":{"text":"` + bad + `"}}`
-		inType := `{"type":"` + bad + `"}`
-		cases = append(cases,
-			rawCase{fmt.Sprintf("text %q", bad), textFrame(bad), []string{"ERROR INVALID_ARGUMENT"}},
-			rawCase{fmt.Sprintf("type %q", bad), textFrame(inType), []string{"ERROR INVALID_ARGUMENT"}},
-			rawCase{fmt.Sprintf("payload %q", bad), textFrame(inString), []string{"RPC_ERROR 1 INVALID_ARGUMENT"}},
-			rawCase{fmt.Sprintf("binary payload %q", bad), frame(fin|opBinary, inString), []string{"RPC_ERROR 1 INVALID_ARGUMENT"}},
-		)
-	}
-	// A character may lie on both sides of a boundary between two frames.
-	euro := echoJSON("1", "€")
-	cut := strings.Index(euro, "€") + 1
-	return append(cases,
-		rawCase{"a character in two parts", join(frame(opText, euro[:cut]), frame(opCont, euro[cut:cut+1]), frame(fin|opCont, euro[cut+1:])), []string{"reply 1 €"}},
-		rawCase{"binary", frame(fin|opBinary, whole), []string{"reply 1 whole"}},
-	)
 }
 
 func eachByte(message string) (b []byte) {
@@ -181,111 +164,25 @@ func eachByte(message string) (b []byte) {
 	return b
 }
 
-func TestRawFrames(t *testing.T) {
-	for _, group := range []struct {
-		name  string
-		cases []rawCase
-	}{
-		{"fragmentation", fragmentation}, {"control", control}, {"reserved", reserved()}, {"masking", masking},
-		{"close", closes}, {"lengths", lengths}, {"encodings", encodings()},
-	} {
-		t.Run(group.name, func(t *testing.T) {
-			s := serveSocket(t, router.Options{}, nil)
-			for _, c := range group.cases {
-				for _, pace := range []struct {
-					name string
-					step int
-				}{{"at once", len(c.send) + 1}, {"byte by byte", 1}, {"by three bytes", 3}} {
-					if pace.step < 10 && len(c.send) > 1000 {
-						continue
-					}
-					want := canonical(c.want)
-					got := s.converseUnless(c, pace.step, func(got []string) bool { return isCut(got, want) })
-					if !slices.Equal(got, want) {
-						t.Errorf("%s, %s: got %.100q, want %.100q", c.name, pace.name, got, want)
-					}
-				}
-			}
-			s.recovered()
-		})
-	}
-}
-
-// converse sends the case's bytes in writes of at most step bytes and returns
-// what comes back.
-func (s *socketServer) converse(c rawCase, step int) (got []string) {
-	s.t.Helper()
-	p := s.dial()
-	defer p.hangUp()
-	for send := c.send; len(send) > 0; {
-		n := min(step, len(send))
-		if p.tryWrite(send[:n]) != nil {
-			break // the server has had enough
-		}
-		send = send[n:]
-	}
-	if !ends(c.want) {
-		for range c.want {
-			got = append(got, p.next())
-		}
-		_ = p.tryWrite(closing(1000, ""))
-	}
-	return canonical(append(got, p.rest()...))
-}
-
-// converseUnless converses again when a handler was stalled. No connection waits for a
-// handler that takes its time, and where the machine is busy, any may; but not always.
-func (s *socketServer) converseUnless(c rawCase, step int, stalled func(got []string) bool) []string {
-	s.t.Helper()
-	got := s.converse(c, step)
-	for tries := 0; tries < 20 && stalled(got); tries++ {
-		got = s.converse(c, step)
-	}
-	return got
-}
-
-// isCut reports whether the connection ended before its messages were answered.
-func isCut(got, want []string) bool {
-	n := len(got) - 2 // before the close frame and the end
-	return n >= 0 && n < len(want)-2 && ends(want) && slices.Equal(got[:n], want[:n]) && slices.Equal(got[n:], want[len(want)-2:])
-}
-
-func ends(want []string) bool { return len(want) > 0 && want[len(want)-1] == "end" }
-
-// canonical puts data frames before pongs, because where a pong stands among
-// them is the server's choice, and adds the end that a case may leave out.
-func canonical(frames []string) []string {
-	var data, pongs, end []string
-	for _, f := range frames {
-		switch {
-		case strings.HasPrefix(f, "pong"):
-			pongs = append(pongs, f)
-		case f == "end", strings.HasPrefix(f, "close"), strings.HasPrefix(f, "error: "):
-			end = append(end, f)
-		default:
-			data = append(data, f)
-		}
-	}
-	if len(end) == 0 {
-		end = []string{"close 1000", "end"}
-	}
-	return slices.Concat(data, pongs, end)
+// inSteps splits what is sent into pieces of at most n bytes.
+func inSteps(n int) func([]byte) int {
+	return func(b []byte) int { return min(n, len(b)) }
 }
 
 // A reason that is not UTF-8 must not come back to the client: RFC 6455, 5.5.1
 // and 8.1.
 func TestCloseReasonThatIsNotUTF8(t *testing.T) {
 	s := serveSocket(t, router.Options{}, nil)
-	for _, bad := range invalidUTF8 {
+	for _, bad := range append([]string{"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\x80b"}, cutText...) {
 		for name, send := range map[string][]byte{
 			"alone":             closing(1000, bad),
 			"after a message":   join(echo("1", "a"), closing(1000, bad)),
 			"between fragments": join(frame(opText, whole[:20]), closing(1000, bad)),
 		} {
 			for _, step := range []int{1, 5, 1 << 10} {
-				got := s.converse(rawCase{"", send, []string{"end"}}, step)
-				if n := len(got); n < 2 || got[n-2] != "close 1002" && got[n-2] != "close 1007" {
-					t.Errorf("reason %q %s, in steps of %d bytes: got %q, want a close with 1002 or 1007", bad, name, step, got)
+				got := s.converse(rawCase{"", send, []string{"end"}}, inSteps(step), nil)
+				if n := len(got); n < 2 || got[n-2] != "close 1007" {
+					t.Errorf("reason %q %s, in steps of %d bytes: got %q, want a close with 1007", bad, name, step, got)
 				}
 			}
 		}
@@ -326,7 +223,7 @@ func TestCloseFromBothSides(t *testing.T) {
 	} {
 		sent := rawCase{c.name, join(textFrame(`{"type":"bye"}`), c.then), []string{"close 4001", "end"}}
 		for _, step := range []int{1, 1 << 20} {
-			got := s.converseUnless(sent, step, func(got []string) bool { return slices.Contains(got, c.sooner) })
+			got := s.converseUnless(sent, inSteps(step), nil, func(got []string) bool { return slices.Contains(got, c.sooner) })
 			if !slices.Equal(got, sent.want) {
 				t.Errorf("%s, in steps of %d: got %q, want %q", c.name, step, got, sent.want)
 			}

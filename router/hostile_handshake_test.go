@@ -1,8 +1,6 @@
 package router_test
 
 import (
-	"bytes"
-	"compress/flate"
 	"encoding/json"
 	"io"
 	"math/rand/v2"
@@ -202,59 +200,6 @@ func TestHandshakeCutOff(t *testing.T) {
 			leave(p)
 		}
 	}
-	s.recovered()
-}
-
-func deflated(t *testing.T, payload string) string {
-	t.Helper()
-	var b bytes.Buffer
-	w, _ := flate.NewWriter(&b, flate.BestCompression)
-	_, _ = w.Write([]byte(payload))
-	_ = w.Flush()
-	return strings.TrimSuffix(b.String(), "\x00\x00\xff\xff")
-}
-
-// With compression agreed on, the limit counts what a message expands to.
-func TestCompressedFrames(t *testing.T) {
-	s := serveSocket(t, router.Options{Compression: true, Limits: router.Limits{MaxPayload: 64 << 10}}, nil)
-	const offer = "Sec-WebSocket-Extensions: permessage-deflate; client_no_context_takeover; server_no_context_takeover"
-	small := deflated(t, whole)
-	for _, c := range []rawCase{
-		{"compressed", frame(fin|rsv1|opText, small), []string{"reply 1 whole"}},
-		{"compressed in parts", join(frame(rsv1|opText, small[:9]), ping("p"), frame(fin|opCont, small[9:])), []string{"reply 1 whole", "pong p"}},
-		{"not compressed", textFrame(whole), []string{"reply 1 whole"}},
-		{"a bomb", frame(fin|rsv1|opText, deflated(t, strings.Repeat(" ", 8<<20))), []string{"ERROR RESOURCE_EXHAUSTED", "close 1009"}},
-		{"a bomb in parts, and a message", join(
-			frame(rsv1|opText, deflated(t, strings.Repeat(" ", 1<<20))), frame(fin|opCont, ""), textFrame(whole),
-		), []string{"ERROR RESOURCE_EXHAUSTED", "reply 1 whole"}},
-		{"rsv1 of a continuation", join(frame(rsv1|opText, small[:9]), frame(fin|rsv1|opCont, small[9:])), []string{"close 1002", "end"}},
-		{"rsv1 of a ping", frame(fin|rsv1|opPing, ""), []string{"close 1002", "end"}},
-		{"rsv2", frame(fin|rsv1|rsv2|opText, small), []string{"close 1002", "end"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := s.dial(offer)
-			p.t = t
-			p.write(c.send)
-			var got []string
-			for range c.want {
-				got = append(got, p.next())
-			}
-			if !slices.Equal(canonical(got), canonical(c.want)) {
-				t.Errorf("got %.100q, want %.100q", got, c.want)
-			}
-			p.hangUp()
-		})
-	}
-	t.Run("garbage", func(t *testing.T) {
-		p := s.dial(offer)
-		p.t = t
-		p.write(frame(fin|rsv1|opText, "\xff\xff\xff\xff\xff\xff"))
-		// Whether it is taken for a bad message or for a violation, it is told.
-		if got := p.next(); got != "ERROR INVALID_ARGUMENT" && got != "close 1002" && got != "close 1007" {
-			t.Errorf("got %.100q", got)
-		}
-		p.hangUp()
-	})
 	s.recovered()
 }
 

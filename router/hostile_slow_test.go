@@ -441,7 +441,7 @@ func TestSilence(t *testing.T) {
 	})
 	t.Run("stops within an oversized frame", func(t *testing.T) {
 		p := s.dial()
-		p.write(rawFrame{b0: fin | opText, declared: 1 << 40}.bytes(), make([]byte, 100<<10))
+		p.write(rawFrame{b0: fin | opBinary, declared: 1 << 40}.bytes(), make([]byte, 100<<10))
 		p.expect("ERROR RESOURCE_EXHAUSTED", "ping ", "close 4000", "end")
 	})
 	t.Run("answers pings", func(t *testing.T) {

@@ -17,12 +17,17 @@ import (
 // is handled as the type that the middleware saw or not at all, and has one answer,
 // unless it is an event that was handled.
 func TestTheTypeThatIsLimitedIsHandled(t *testing.T) {
+	t.Run("small frames", func(t *testing.T) { limitedIsHandled(t, 2000, 1100) })
+	t.Run("large frames", func(t *testing.T) { limitedIsHandled(t, 20_000, 4100) })
+}
+
+func limitedIsHandled(t *testing.T, maxPayload, long int) {
 	const frames = 4000
 	seed := uint64(time.Now().UnixNano())
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	var limited, handled []string
 	refuse := false
-	s := serveSocket(t, router.Options{Limits: router.Limits{MaxPayload: 2000}}, func(r *router.Router) {
+	s := serveSocket(t, router.Options{Limits: router.Limits{MaxPayload: maxPayload}}, func(r *router.Router) {
 		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "echo" {
@@ -43,11 +48,15 @@ func TestTheTypeThatIsLimitedIsHandled(t *testing.T) {
 	})
 	p := s.dial()
 	for i := range frames {
-		frame := oddFrame(rnd, fmt.Sprint("id", i))
+		frame := oddFrame(rnd, fmt.Sprint("id", i), long)
 		limited, handled, refuse = limited[:0], handled[:0], rnd.IntN(3) == 0
-		p.write(textFrame(frame), echo("next", "s")) // whose answer ends the frame's
+		// Binary, because text that is not UTF-8 ends the connection.
+		p.write(rawFrame{b0: fin | opBinary, payload: frame}.bytes(), echo("next", "s")) // whose answer ends the frame's
 		var answers []string
 		for answer := p.next(); answer != "reply next s"; answer = p.next() {
+			if answer == "end" {
+				t.Fatalf("seed %d, frame %d %.300q: the connection has ended after %q", seed, i, frame, answers)
+			}
 			answers = append(answers, answer)
 		}
 		silent := len(handled) == 1 && strings.HasPrefix(handled[0], "event.")
@@ -63,11 +72,11 @@ func TestTheTypeThatIsLimitedIsHandled(t *testing.T) {
 }
 
 // oddFrame puts a frame together from what readers of JSON differ about.
-func oddFrame(rnd *rand.Rand, id string) string {
+func oddFrame(rnd *rand.Rand, id string, long int) string {
 	pick := func(from ...string) string { return from[rnd.IntN(len(from))] }
 	value := func() string {
 		return pick(`1`, `"x"`, `null`, `{"type":"request.b"}`, `{"type":"request.b"}`, `{}`, `[]`, `01`, `1e5`, `tru`, `{"a":1,"a":2}`, `"\ud800"`, "\"\xff\"",
-			`{"meta":{"correlationId":"inner"}}`, `"`+strings.Repeat("y", 1100)+`"`, `"`+strings.Repeat("y", 2100)+`"`)
+			`{"meta":{"correlationId":"inner"}}`, `"`+strings.Repeat("y", long)+`"`, `"`+strings.Repeat("y", long+1000)+`"`)
 	}
 	typ := pick("event.", "request.") + pick("a", "b", "type", "payload")
 	meta := []string{pick(`"correlationId":"`+id+`"`, `"correlationId":"`+id+`"`, `"correlation\u0049d":"`+id+`"`, `"x":1`)}

@@ -1,12 +1,8 @@
 package router
 
 import (
-	"context"
-	"io"
 	"sync"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -83,13 +79,9 @@ type scratch struct {
 	in     ingress.Context
 	call   *Context
 	latest *route // that was looked up, of this connection's router
-	large  []byte // a message too large for the stream's buffer
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} }}
-
-// keptBuffer is the largest buffer that is kept for another use.
-const keptBuffer = 64 << 10
 
 func (c *Conn) borrow() *scratch {
 	s := scratches.Get().(*scratch)
@@ -99,9 +91,6 @@ func (c *Conn) borrow() *scratch {
 
 func (s *scratch) free() {
 	s.in, s.latest = ingress.Context{}, nil // pins no connection
-	if cap(s.large) > keptBuffer {
-		s.large = nil
-	}
 	scratches.Put(s)
 }
 
@@ -116,9 +105,12 @@ func (c *Conn) rest() {
 
 // endReading is the last the reader does.
 func (c *Conn) endReading(err error) {
-	if closed, ok := errors.AsType[websocket.CloseError](err); ok {
-		info := c.note(CloseInfo{Code: errors.CloseCode(closed.Code), Reason: closed.Reason})
-		if !info.ByServer {
+	if closed, ok := err.(*wire.Closed); ok {
+		info := CloseInfo{Code: errors.CloseCode(closed.Code), Reason: closed.Reason}
+		if closed.Violation {
+			info.ByServer, info.Err = true, err
+		}
+		if info = c.note(info); !info.ByServer {
 			c.letFinish()
 		}
 	}
@@ -167,115 +159,27 @@ func (c *Conn) batch() (reading bool, err error) {
 func (c *Conn) handleAll(s *scratch) (reading bool, err error) {
 	for {
 		payload, found := c.stream.Next()
-		var rest io.Reader
 		switch found {
 		case wire.Nothing:
 			c.putDown()
 			return true, nil
+		case wire.Ended:
+			c.putDown()
+			return true, c.stream.Err()
 		case wire.Partial:
 			c.putDown()
 			if err := c.stream.More(); err != nil {
 				return true, err
 			}
 			continue
-		case wire.Other:
-			c.putDown()
-			if payload, rest, err = c.readLarge(s); err != nil {
-				return true, err
-			}
 		}
 		c.takeInHand()
-		if !c.dispatch(s, payload) {
+		if !c.dispatch(s, payload, found == wire.TooLarge) {
 			return false, nil
 		}
 		if c.stream.Crowded() {
 			c.putDown()
 			c.stream.HoldBack()
 		}
-		if found == wire.Other {
-			c.putDown()
-			if rest != nil {
-				if err := c.discard(s, rest); err != nil {
-					return true, err
-				}
-			}
-			if cap(s.large) > keptBuffer {
-				s.large = nil
-			}
-		}
 	}
-}
-
-// readLarge has the library read a message: one that is fragmented, compressed
-// or larger than the stream's buffer. It stops when it has one byte more than
-// may be; what is left is to be discarded after the frame has been answered.
-func (c *Conn) readLarge(s *scratch) (payload []byte, rest io.Reader, err error) {
-	ws, err := c.library()
-	if err != nil {
-		return nil, nil, err
-	}
-	_, r, err := ws.Reader(context.Background())
-	if err != nil {
-		return nil, nil, err
-	}
-	limit := c.router.opts.Limits.MaxPayload + 1
-	b := s.large[:0]
-	for len(b) < limit {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := r.Read(b[len(b):min(cap(b), limit)])
-		b = b[:len(b)+n]
-		if err == io.EOF {
-			s.large = b
-			return b, nil, nil
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	s.large = b
-	return b, r, nil
-}
-
-// library returns the WebSocket library's connection, for the frames that are its.
-func (c *Conn) library() (*websocket.Conn, error) {
-	if ws := c.ws.Load(); ws != nil {
-		return ws, nil
-	}
-	ws, err := c.stream.Library()
-	if err == nil {
-		c.keep(ws)
-	}
-	return ws, err
-}
-
-func (c *Conn) keep(ws *websocket.Conn) {
-	ws.SetReadLimit(-1) // the limit is ours: see readLarge
-	c.ws.Store(ws)
-	if c.ended.Load() {
-		_ = ws.CloseNow()
-	}
-}
-
-// maxInflation bounds, in frames of the largest size, how much of a compressed message
-// that is too large is inflated to find its end: the client pays a thousandth of it.
-const maxInflation = 16
-
-var errInflation = errors.New("router: a compressed message was far too large")
-
-// discard reads what is left of a message that was too large.
-func (c *Conn) discard(s *scratch, r io.Reader) error {
-	for left := maxInflation * c.router.opts.Limits.MaxPayload; left > 0 || !c.deflate; {
-		n, err := r.Read(s.large[:cap(s.large)])
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		left -= n
-	}
-	c.Close(errors.ClosePayloadTooLarge, `{"retryAfterMs":null}`)
-	return errInflation
 }

@@ -102,8 +102,7 @@ type Options struct {
 	// Compression agrees on permessage-deflate with clients that offer it and
 	// compresses messages of 1 KiB and more. Each message is compressed by
 	// itself: with context takeover every connection would hold more than a
-	// megabyte. With these clients a message of more than seventeen times
-	// Limits.MaxPayload, once inflated, ends the connection with 1009.
+	// megabyte.
 	//
 	// Default: off. It costs more than the rest of the router together.
 	Compression bool
@@ -144,7 +143,15 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Limits bound what one connection may take.
+// Limits bound what one connection may take. In the worst case, that of a client that
+// sends as much as it may and reads nothing, a connection holds about
+//
+//	MaxPending + 2·MaxPayload   messages that wait, as they came and decoded
+//	+ 1.25·MaxPayload           a message that is not complete
+//	+ MaxQueued + MaxPayload    what waits for the client, with the answer that fills it
+//	+ 4·SocketBuffer            in the kernel, both directions
+//
+// for the time that Liveness gives it. An idle one holds 7 KB.
 type Limits struct {
 	// MaxPayload is the size in bytes of the largest frame that is accepted,
 	// after decompression. Default: 64 KiB. At least 128.
@@ -158,6 +165,12 @@ type Limits struct {
 	// nothing more is read from the connection.
 	MaxInFlight int
 
+	// MaxPending is how many bytes of messages may be open at once: read, and their
+	// handlers not returned. Default: 1 MiB. At least 4 KiB. When it is reached,
+	// nothing more is read from the connection, except that one message may be open
+	// whatever its size.
+	MaxPending int
+
 	// MaxTopics is how many topics the connection may be a member of at once.
 	// Default: 256. Beyond it Subscribe fails; OnExceeded has no part in that.
 	MaxTopics int
@@ -167,6 +180,12 @@ type Limits struct {
 	// not fit any more meets its Overflow policy. Answers always fit: when they
 	// fill half of it, the connection is not read until they have left.
 	MaxQueued int
+
+	// SocketBuffer is how many bytes the kernel may hold for the connection in each
+	// direction (SO_RCVBUF and SO_SNDBUF; Linux doubles it for its own bookkeeping). Default: 64 KiB. At least 4 KiB. Negative:
+	// what the kernel chooses, which on Linux grows to megabytes for a client that
+	// does not read. A connection carries at most this much per round trip.
+	SocketBuffer int
 
 	// OnExceeded says what happens when a frame runs into a limit: MaxPayload,
 	// MaxInFlight, or one of the middleware's. Default: Send. A rejection that says
@@ -204,6 +223,11 @@ type Liveness struct {
 	// PongTimeout is how long a pinged client has to be heard of, before the
 	// connection is closed with 4000. Default: 10 s.
 	PongTimeout time.Duration
+	// MessageTimeout is how long a message may take from its first byte to its last,
+	// and likewise a frame of any kind; then the connection is closed with 1008.
+	// Default: 30 s. Negative: for ever. Where MaxPayload is megabytes and clients
+	// are slow, it has to be longer.
+	MessageTimeout time.Duration
 	// WriteTimeout is how long a client may take to accept bytes that are
 	// written to it. Default: 30 s.
 	WriteTimeout time.Duration
@@ -222,10 +246,13 @@ type Liveness struct {
 func (o Options) withDefaults() (Options, error) {
 	o.Limits.MaxPayload = defaultTo(o.Limits.MaxPayload, 64<<10)
 	o.Limits.MaxInFlight = defaultTo(o.Limits.MaxInFlight, 64)
+	o.Limits.MaxPending = defaultTo(o.Limits.MaxPending, 1<<20)
 	o.Limits.MaxTopics = defaultTo(o.Limits.MaxTopics, 256)
+	o.Limits.SocketBuffer = defaultTo(o.Limits.SocketBuffer, 64<<10)
 	o.Limits.MaxQueued = defaultTo(o.Limits.MaxQueued, 1<<20)
 	o.Liveness.PingInterval = defaultTo(o.Liveness.PingInterval, 25*time.Second)
 	o.Liveness.PongTimeout = defaultTo(o.Liveness.PongTimeout, 10*time.Second)
+	o.Liveness.MessageTimeout = defaultTo(o.Liveness.MessageTimeout, 30*time.Second)
 	o.Liveness.WriteTimeout = defaultTo(o.Liveness.WriteTimeout, 30*time.Second)
 	o.RequestTimeout = defaultTo(o.RequestTimeout, 30*time.Second)
 	o.DrainWindow = max(0, defaultTo(o.DrainWindow, 5*time.Second))
@@ -241,10 +268,14 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("router: Limits.MaxPayload is %d; it is in bytes and must be at least 128 (0 for 64 KiB)", l.MaxPayload)
 	case l.MaxInFlight < 0:
 		return o, fmt.Errorf("router: Limits.MaxInFlight is %d; it must be positive (0 for 64)", l.MaxInFlight)
+	case l.MaxPending < 4<<10:
+		return o, fmt.Errorf("router: Limits.MaxPending is %d; it is in bytes and must be at least 4096 (0 for 1 MiB)", l.MaxPending)
 	case l.MaxTopics < 0:
 		return o, fmt.Errorf("router: Limits.MaxTopics is %d; it must be positive (0 for 256)", l.MaxTopics)
 	case l.MaxQueued < 4<<10:
 		return o, fmt.Errorf("router: Limits.MaxQueued is %d; it is in bytes and must be at least 4096 (0 for 1 MiB)", l.MaxQueued)
+	case l.SocketBuffer >= 0 && l.SocketBuffer < 4<<10:
+		return o, fmt.Errorf("router: Limits.SocketBuffer is %d; it is in bytes and must be at least 4096 (0 for 64 KiB, negative for the kernel's choice)", l.SocketBuffer)
 	case l.OnExceeded > Custom:
 		return o, fmt.Errorf("router: Limits.OnExceeded is %d; use Send, Close or Custom", l.OnExceeded)
 	case l.OnExceeded == Custom && o.OnLimitExceeded == nil:
@@ -252,7 +283,7 @@ func (o Options) withDefaults() (Options, error) {
 	case l.CloseCode != 0 && !l.CloseCode.Valid():
 		return o, fmt.Errorf("router: Limits.CloseCode %d may not be sent; use 1013 or a code from 4000 to 4999", l.CloseCode)
 	case v.PongTimeout < 0 || v.WriteTimeout < 0 || v.IdleTimeout < 0 || v.MaxAge < 0:
-		return o, fmt.Errorf("router: Liveness holds a negative time; only PingInterval may be negative, for never")
+		return o, fmt.Errorf("router: Liveness holds a negative time; only PingInterval and MessageTimeout may be negative, for never")
 	}
 	o.Origins = append([]string(nil), o.Origins...)
 	for i, origin := range o.Origins {

@@ -3,12 +3,20 @@ package router_test
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"runtime"
@@ -34,6 +42,7 @@ type socketServer struct {
 	r     *router.Router
 	addr  string
 	allow []goleak.Option // goroutines that were there before, and the router's own
+	tls   *tls.Config     // of its clients; nil: none
 
 	mu    sync.Mutex
 	peers []*peer
@@ -48,6 +57,20 @@ type said struct {
 // left.
 func serveSocket(t *testing.T, opts router.Options, register func(*router.Router)) *socketServer {
 	t.Helper()
+	return serveListener(t, opts, register, nil)
+}
+
+// serveTLS is serveSocket over TLS.
+func serveTLS(t *testing.T, opts router.Options, register func(*router.Router)) *socketServer {
+	t.Helper()
+	server, client := certificate(t)
+	s := serveListener(t, opts, register, server)
+	s.tls = client
+	return s
+}
+
+func serveListener(t *testing.T, opts router.Options, register func(*router.Router), secret *tls.Config) *socketServer {
+	t.Helper()
 	before := goleak.IgnoreCurrent()
 	r := router.New(opts)
 	router.RPC(r, "echo", func(_ *router.Context, m said) (said, error) { return m, nil })
@@ -58,19 +81,16 @@ func serveSocket(t *testing.T, opts router.Options, register func(*router.Router
 	if err != nil {
 		t.Fatal(err)
 	}
-	hs := &http.Server{
-		Handler: r, ReadHeaderTimeout: patience,
-		// The kernel would take megabytes off the server's hands before a client
-		// that does not read is felt.
-		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
-			_ = nc.(*net.TCPConn).SetWriteBuffer(16 << 10)
-			return ctx
-		},
-	}
+	hs := &http.Server{Handler: r, ReadHeaderTimeout: patience, ErrorLog: log.New(io.Discard, "", 0)}
+	accepted := smallBuffers{ln}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = hs.Serve(ln)
+		if secret != nil {
+			_ = hs.Serve(tls.NewListener(accepted, secret))
+		} else {
+			_ = hs.Serve(accepted)
+		}
 	}()
 	s := &socketServer{t: t, r: r, addr: ln.Addr().String(), allow: []goleak.Option{
 		before,
@@ -95,6 +115,43 @@ func serveSocket(t *testing.T, opts router.Options, register func(*router.Router
 	})
 	t.Cleanup(s.hangUpAll) // before that
 	return s
+}
+
+// smallBuffers is a listener whose sockets send from small buffers: the kernel would
+// take megabytes off the server's hands before a client that does not read is felt.
+type smallBuffers struct{ net.Listener }
+
+func (l smallBuffers) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err == nil {
+		_ = nc.(*net.TCPConn).SetWriteBuffer(16 << 10)
+	}
+	return nc, err
+}
+
+// certificate makes a certificate for 127.0.0.1, and clients that trust it.
+func certificate(t *testing.T) (server, client *tls.Config) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	server = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	return server, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
 }
 
 // recovered checks that nothing of earlier clients is left and that the server
@@ -136,6 +193,7 @@ func eventually(t testing.TB, what string, condition func() bool) {
 type peer struct {
 	t  testing.TB
 	nc *net.TCPConn
+	rw net.Conn // nc, or TLS over it
 	br *bufio.Reader
 
 	closing sync.Once
@@ -155,7 +213,11 @@ func (s *socketServer) connect() *peer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := &peer{t: s.t, nc: nc.(*net.TCPConn), br: bufio.NewReader(nc)}
+	p := &peer{t: s.t, nc: nc.(*net.TCPConn), rw: nc}
+	if s.tls != nil {
+		p.rw = tls.Client(nc, s.tls)
+	}
+	p.br = bufio.NewReader(p.rw)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.peers = append(s.peers, p)
@@ -207,7 +269,7 @@ func (p *peer) write(writes ...[]byte) {
 // tryWrite is for a server that may have hung up.
 func (p *peer) tryWrite(b []byte) error {
 	_ = p.nc.SetWriteDeadline(time.Now().Add(patience))
-	_, err := p.nc.Write(b)
+	_, err := p.rw.Write(b)
 	return err
 }
 
@@ -265,6 +327,12 @@ func (p *peer) read() (f received, err error) {
 	f.b0, f.payload = head[0], make([]byte, n)
 	if _, err := io.ReadFull(p.br, f.payload); err != nil {
 		return f, fmt.Errorf("within a frame of %d bytes: %w", n, err)
+	}
+	if f.b0 == fin|rsv1|opText {
+		f.b0 = fin | opText
+		if f.payload, err = io.ReadAll(flate.NewReader(io.MultiReader(bytes.NewReader(f.payload), strings.NewReader(deflateTail+"\x01\x00\x00\xff\xff")))); err != nil {
+			return f, fmt.Errorf("a compressed message: %w", err)
+		}
 	}
 	return f, nil
 }

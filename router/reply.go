@@ -27,6 +27,9 @@ func newOutgoing() *outgoing {
 	return b
 }
 
+// keptBuffer is the largest buffer that is kept for another use.
+const keptBuffer = 64 << 10
+
 func (b *outgoing) free() {
 	if b.Cap() <= keptBuffer {
 		outgoings.Put(b)

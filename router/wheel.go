@@ -42,7 +42,7 @@ func (w *wheel) init(r *Router) {
 	w.r = r
 	w.tick = maxTick
 	l := r.opts.Liveness
-	for _, d := range []time.Duration{l.PingInterval, l.PongTimeout, l.IdleTimeout, l.MaxAge} {
+	for _, d := range []time.Duration{l.PingInterval, l.PongTimeout, l.MessageTimeout, l.IdleTimeout, l.MaxAge} {
 		if d > 0 {
 			w.tick = min(w.tick, max(d/8, minTick))
 		}
@@ -161,7 +161,10 @@ func (c *Conn) check(now time.Duration) time.Duration {
 		c.timer.pingAt, c.timer.deaf = 0, false
 	}
 	deaf := c.timer.pingAt > 0 && c.deaf()
+	unfinished := c.stream.Unfinished()
 	switch {
+	case l.MessageTimeout > 0 && unfinished > 0 && now-unfinished >= l.MessageTimeout:
+		c.Close(errors.ClosePolicy, "message not complete in time")
 	case c.timer.maxAge > 0 && now-c.opened >= c.timer.maxAge:
 		c.Close(errors.CloseGoingAway, "maximum age reached")
 	case l.IdleTimeout > 0 && now-time.Duration(c.message.Load()) >= l.IdleTimeout:
@@ -177,7 +180,7 @@ func (c *Conn) check(now time.Duration) time.Duration {
 	case c.timer.pingAt > 0 && now-c.timer.pingAt >= l.PongTimeout:
 		c.Close(errors.CloseNoHeartbeat, "no heartbeat")
 		// Nobody is there to answer the close frame.
-		_ = c.stream.SetReadDeadline(time.Now())
+		c.stream.SetReadDeadline(time.Now())
 	case l.PingInterval > 0 && now-heard >= l.PingInterval && c.timer.pingAt == 0:
 		c.timer.pingAt = now
 		c.stream.Out.Ping()
@@ -219,6 +222,14 @@ func (c *Conn) nextCheck(now time.Duration) time.Duration {
 	}
 	if c.timer.maxAge > 0 {
 		soonest(c.opened + c.timer.maxAge)
+	}
+	if l.MessageTimeout > 0 {
+		// A message that begins after this look is not late before the next.
+		since := c.stream.Unfinished()
+		if since == 0 {
+			since = now
+		}
+		soonest(since + l.MessageTimeout)
 	}
 	if l.IdleTimeout > 0 {
 		soonest(time.Duration(c.message.Load()) + l.IdleTimeout)

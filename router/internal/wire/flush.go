@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"net"
-	"time"
-)
+import "time"
 
 // Flush writes what is queued, as far as the socket takes it without waiting; a
 // goroutine writes the rest. When somebody is writing already, what is queued
@@ -55,8 +52,8 @@ func (o *Outbox) drain() {
 			timeout = min(timeout, lingerTime)
 		}
 		o.mu.Unlock()
-		_ = o.stream.Conn.SetWriteDeadline(time.Now().Add(timeout))
-		n, err := o.stream.Conn.Write(b)
+		_ = o.stream.conn.SetWriteDeadline(time.Now().Add(timeout))
+		n, err := o.stream.conn.Write(b)
 		o.mu.Lock()
 		if o.gone {
 			break
@@ -74,7 +71,7 @@ func (o *Outbox) drain() {
 		}
 	}
 	// A deadline left behind would fail a later write as soon as it has passed.
-	_ = o.stream.Conn.SetWriteDeadline(time.Time{})
+	_ = o.stream.conn.SetWriteDeadline(time.Time{})
 	o.finish()
 }
 
@@ -97,7 +94,7 @@ func (o *Outbox) hangUp() {
 	switch {
 	case o.flushing:
 		// A write that began before may wait longer than one now would.
-		_ = o.stream.Conn.SetWriteDeadline(time.Now().Add(lingerTime))
+		_ = o.stream.conn.SetWriteDeadline(time.Now().Add(lingerTime))
 	case o.empty():
 		o.shut()
 	default:
@@ -106,7 +103,7 @@ func (o *Outbox) hangUp() {
 	}
 }
 
-// fail gives the connection up: the queue is dropped, the socket closed.
+// fail gives the connection up: the queue is dropped, the socket reset.
 func (o *Outbox) fail() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,6 +118,9 @@ func (o *Outbox) failed() {
 	if !o.closed {
 		o.dropped(o.framesFrom(o.head))
 	}
+	// Without a reset the kernel would keep what the client does not read, for
+	// minutes.
+	o.stream.discardUnsent()
 	o.shut()
 }
 
@@ -144,5 +144,3 @@ func (o *Outbox) Gone() bool {
 	defer o.mu.Unlock()
 	return o.gone
 }
-
-var _ net.Conn = (*Stream)(nil)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-	"unicode/utf8"
 )
 
 // ErrClosed is returned for a frame that comes after the close frame or after
@@ -34,6 +33,7 @@ type Outbox struct {
 	closed   bool // no frame may follow
 	hangup   bool // close the socket when the queue has left
 	gone     bool // the socket is closed
+	slow     bool // the client turned out too slow
 	limit    int
 	timeout  time.Duration
 	owner    Owner
@@ -86,7 +86,7 @@ func (o *Outbox) HoldBack() {
 func (o *Outbox) waitBelow(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.queued >= n && !o.gone && !o.hangup {
+	for o.queued >= n && !o.gone && !o.hangup && !o.slow {
 		if o.below == nil {
 			o.below = sync.NewCond(&o.mu)
 		}
@@ -206,27 +206,3 @@ func (o *Outbox) close(payload []byte) {
 	o.put(controlFrame(buf[:0], opClose, payload))
 	o.closed = true
 }
-
-// append queues bytes the library writes: a control frame. After our close frame
-// they are dropped, as RFC 6455, 5.5.1 demands.
-func (o *Outbox) append(b []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
-		return
-	}
-	if len(b) > 0 && b[0]&0xF == opClose {
-		// The library sends a client's reason back without a look at it. One that
-		// is not UTF-8 is a violation (RFC 6455, 7.1.6 and 8.1).
-		if len(b) > 4 && !utf8.Valid(b[4:]) {
-			o.close(invalidData)
-			return
-		}
-		o.put(b)
-		o.closed = true
-		return
-	}
-	_ = o.add(b)
-}
-
-var invalidData = []byte{1007 >> 8, 1007 & 0xFF}

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"slices"
+	"time"
 )
 
 // ErrOverflow is returned for the frame that made a client too slow: the
@@ -41,8 +42,13 @@ func (o *Outbox) admit(n int) error {
 	return ErrOverflow
 }
 
+// slowGrace is how long a client that is too slow has to take the close frame, and what
+// the kernel holds before it. Tests change it.
+var slowGrace = time.Second
+
 // tooSlow drops what is queued, except for the segment that is being written,
-// whose frames have to be finished, and says goodbye.
+// whose frames have to be finished, and queues the close frame. The client has
+// slowGrace to answer it; then the socket is reset.
 func (o *Outbox) tooSlow() {
 	keep := o.unwritten()
 	o.dropped(o.framesFrom(keep) + 1)
@@ -54,7 +60,8 @@ func (o *Outbox) tooSlow() {
 		o.owner.SlowConsumer()
 	}
 	o.close(slowConsumer)
-	o.hangup = true
+	o.slow = true
+	time.AfterFunc(slowGrace, o.fail)
 	o.wake()
 	if !o.flushing {
 		o.flushing = true

@@ -42,11 +42,9 @@ func (s *Stream) fillRaw() error {
 
 // readReady is called with a descriptor that may be readable; false means wait.
 func (s *Stream) readReady(fd uintptr) bool {
-	if s.in == nil {
-		s.in = buffers.Get().(*[bufferSize]byte)
-	}
+	into := s.room()
 	for {
-		n, err := syscall.Read(int(fd), s.in[s.to:])
+		n, err := syscall.Read(int(fd), into)
 		switch {
 		case err == syscall.EINTR:
 		case err == syscall.EAGAIN:
@@ -59,7 +57,7 @@ func (s *Stream) readReady(fd uintptr) bool {
 			s.readErr = io.EOF
 			return true
 		default:
-			s.to += n
+			s.took(n)
 			return true
 		}
 	}

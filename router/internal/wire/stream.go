@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// bufferSize is how much one read takes from the socket at most, and the largest
-// frame that is handled without the library.
+// bufferSize is how much one read takes from the socket at most, and about the size
+// of the largest frame that is handled where it lies.
 const bufferSize = 8 << 10
 
 // idleRead is how many bytes are read into the Stream itself while a connection
@@ -21,11 +21,12 @@ const idleRead = 32
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// Stream is a net.Conn between the socket and the WebSocket library. Its reading
-// half belongs to one goroutine at a time; its [Outbox] to all.
+// Stream is a connection seen as messages: it reads frames and assembles messages from
+// them, and answers what the protocol answers by itself. Its reading half belongs to one
+// goroutine at a time; its [Outbox] to all.
 type Stream struct {
-	net.Conn
-	Out Outbox
+	Out  Outbox
+	conn net.Conn
 
 	// raw is nil for a connection without a file descriptor to read from: TLS,
 	// or a pipe of a test.
@@ -37,24 +38,21 @@ type Stream struct {
 	from, to int               // the bytes in hand: in[from:to]
 	small    [idleRead]byte
 
-	// grant is how many bytes of the current frame the library may still read.
-	// Granting it one frame at a time keeps it from reading ahead, so that the
-	// next frame can be ours again.
-	grant uint64
-
-	pong   []byte // the latest ping's payload, to be answered with the next flush
-	pinged bool
+	frames
 
 	readAt time.Time
 	epoch  time.Time
 	heard  atomic.Int64
 	held   atomic.Bool // the reader waits in HoldBack
+	// unfinished is when, after the epoch, the reader began to wait for the rest of a
+	// frame or message; 0: it does not.
+	unfinished atomic.Int64
 }
 
 // NewStream takes over a hijacked connection. early holds what was read from it
 // already; it is copied. Times are counted from epoch.
 func NewStream(nc net.Conn, early []byte, epoch time.Time) *Stream {
-	s := &Stream{Conn: nc, epoch: epoch}
+	s := &Stream{conn: nc, epoch: epoch}
 	s.Out.init(s)
 	if sc, ok := nc.(syscall.Conn); ok {
 		s.initRaw(sc)
@@ -92,25 +90,25 @@ func (s *Stream) Await() error {
 	return s.fill()
 }
 
-// More blocks until there are more bytes in hand than now, for a frame that is
+// More blocks until there are more bytes in hand than now, for a message that is
 // not complete. Like Await, it sends what is queued first.
 func (s *Stream) More() error {
+	if s.unfinished.Load() == 0 {
+		s.unfinished.Store(max(1, int64(s.readAt.Sub(s.epoch))))
+	}
 	s.flush()
 	return s.fill()
 }
+
+// Unfinished is when, after the epoch, the reader began to wait for the rest of a
+// frame or message that it still waits for; 0: it does not. Any goroutine may ask.
+func (s *Stream) Unfinished() time.Duration { return time.Duration(s.unfinished.Load()) }
 
 func (s *Stream) flush() {
 	s.answerPing()
 	s.Out.Flush()
 	if s.Out.owner != nil {
 		s.Out.owner.BeforeWait()
-	}
-}
-
-func (s *Stream) answerPing() {
-	if s.pinged {
-		s.pinged = false
-		s.Out.Control(opPong, s.pong)
 	}
 }
 
@@ -150,7 +148,8 @@ func (s *Stream) giveBack() {
 	}
 }
 
-// fill reads at least one byte behind those in hand.
+// fill reads at least one byte behind those in hand, or into the message that is
+// being assembled.
 func (s *Stream) fill() error {
 	if s.from > 0 {
 		s.to = copy(s.in[:], s.in[s.from:s.to])
@@ -159,20 +158,20 @@ func (s *Stream) fill() error {
 	if s.raw != nil {
 		return s.fillRaw()
 	}
-	if s.in == nil {
-		n, err := s.Conn.Read(s.small[:])
-		if n == 0 {
-			return orEOF(err)
-		}
-		s.in = buffers.Get().(*[bufferSize]byte)
-		s.to = copy(s.in[:], s.small[:n])
-	} else {
-		n, err := s.Conn.Read(s.in[s.to:])
-		if n == 0 {
-			return orEOF(err)
-		}
-		s.to += n
+	// No buffer is held while an idle connection is waited for.
+	idle := s.in == nil && s.part == nil
+	into := s.small[:]
+	if !idle {
+		into = s.room()
 	}
+	n, err := s.conn.Read(into)
+	if n == 0 {
+		return orEOF(err)
+	}
+	if idle {
+		copy(s.room(), s.small[:n])
+	}
+	s.took(n)
 	s.touch()
 	return nil
 }
@@ -184,119 +183,12 @@ func orEOF(err error) error {
 	return err
 }
 
-// Found is what [Stream.Next] sees at the head of the bytes in hand.
-type Found uint8
+// SetReadDeadline makes reading fail when it has passed. Any goroutine may call it.
+func (s *Stream) SetReadDeadline(t time.Time) { _ = s.conn.SetReadDeadline(t) }
 
-const (
-	Nothing Found = iota // no bytes: Await
-	Partial              // a frame that is not complete: More
-	Message              // a whole message
-	Other                // a frame that is the library's to read
-)
-
-// Next takes the next frame from the bytes in hand. A message's payload is
-// unmasked in place and valid until the next call of any reading method. Pings
-// and pongs are dealt with on the way.
-func (s *Stream) Next() (payload []byte, found Found) {
-	for s.from < s.to {
-		h, ok := parseHeader(s.in[s.from:s.to])
-		if !ok {
-			return nil, Partial
-		}
-		if !h.masked || h.length > bufferSize-maxClientHeader {
-			return nil, Other
-		}
-		switch h.b0 {
-		case finBit | opText, finBit | opBinary:
-		case finBit | opPing, finBit | opPong:
-			if h.length > maxControl {
-				return nil, Other
-			}
-		default:
-			return nil, Other
-		}
-		start := s.from + h.size
-		end := start + int(h.length)
-		if end > s.to {
-			return nil, Partial
-		}
-		s.from = end
-		payload = s.in[start:end:end]
-		unmask(payload, h.mask)
-		switch h.b0 {
-		case finBit | opText, finBit | opBinary:
-			// How long the message will take is not known. A pong is not to wait.
-			s.answerPing()
-			return payload, Message
-		case finBit | opPing:
-			// One pong answers all the pings in hand (RFC 6455, 5.5.3), so a
-			// flood of pings is not answered with a flood.
-			s.pong, s.pinged = append(s.pong[:0], payload...), true
-		}
-	}
-	return nil, Nothing
-}
-
-// Read is for the library. It never returns bytes beyond the frame that the
-// library is reading.
-func (s *Stream) Read(p []byte) (int, error) {
-	if s.grant == 0 {
-		h, ok := parseHeader(s.inHand())
-		for !ok {
-			if err := s.More(); err != nil {
-				return 0, err
-			}
-			h, ok = parseHeader(s.inHand())
-		}
-		s.grant = uint64(h.size)
-		if h.length <= 1<<63-1 { // else the library refuses it by its header
-			s.grant += h.length
-		}
-	}
-	if uint64(len(p)) > s.grant {
-		p = p[:s.grant]
-	}
-	if s.from == s.to {
-		if len(p) >= bufferSize {
-			s.flush()
-			n, err := s.Conn.Read(p)
-			if n > 0 {
-				s.grant -= uint64(n)
-				s.touch()
-			}
-			return n, err
-		}
-		if err := s.More(); err != nil {
-			return 0, err
-		}
-	}
-	n := copy(p, s.in[s.from:s.to])
-	s.from += n
-	s.grant -= uint64(n)
-	return n, nil
-}
-
-func (s *Stream) inHand() []byte {
-	if s.in == nil {
-		return nil
-	}
-	return s.in[s.from:s.to]
-}
-
-// Write is for the library, which writes control frames, each in one call. They
-// leave with the next flush.
-func (s *Stream) Write(p []byte) (int, error) {
-	s.answerPing() // it came before what the library answers
-	s.Out.append(p)
-	return len(p), nil
-}
-
-// Close is for the library as well as ours: the connection is closed as soon as
-// what is queued has been sent, or could not be sent in lingerTime.
-func (s *Stream) Close() error {
-	s.Out.hangUp()
-	return nil
-}
+// Close closes the connection as soon as what is queued has been sent, or could not
+// be sent in lingerTime.
+func (s *Stream) Close() { s.Out.hangUp() }
 
 // Abort closes the connection at once. What is queued is lost.
 func (s *Stream) Abort() {
@@ -308,27 +200,44 @@ func (s *Stream) Abort() {
 func (s *Stream) Release() {
 	s.from = s.to
 	s.giveBack()
-	s.pong = nil
+	s.frames.release()
 }
 
-// closeSocket closes without the alert of TLS, which may block for seconds when
-// the peer does not read.
-func (s *Stream) closeSocket() {
-	if t, ok := s.Conn.(*tls.Conn); ok {
-		_ = t.NetConn().Close()
-		return
+// socket is the connection below TLS. Closing that closes without the alert of TLS,
+// which may block for seconds when the peer does not read.
+func (s *Stream) socket() net.Conn {
+	if t, ok := s.conn.(*tls.Conn); ok {
+		return t.NetConn()
 	}
-	_ = s.Conn.Close()
+	return s.conn
+}
+
+func (s *Stream) closeSocket() { _ = s.socket().Close() }
+
+// discardUnsent makes closing the socket reset the connection, so that the kernel
+// keeps nothing that has not been sent.
+func (s *Stream) discardUnsent() {
+	if c, ok := s.socket().(interface{ SetLinger(int) error }); ok {
+		_ = c.SetLinger(0)
+	}
+}
+
+// Buffer bounds what the kernel holds for the connection, in each direction, to about
+// n bytes.
+func (s *Stream) Buffer(n int) {
+	if c, ok := s.socket().(interface {
+		SetReadBuffer(int) error
+		SetWriteBuffer(int) error
+	}); ok {
+		_ = c.SetReadBuffer(n)
+		_ = c.SetWriteBuffer(n)
+	}
 }
 
 // Socket reports whether the connection is one of the operating system's, encrypted
 // or not, and not a pipe within the process.
 func (s *Stream) Socket() bool {
-	nc := s.Conn
-	if t, ok := nc.(*tls.Conn); ok {
-		nc = t.NetConn()
-	}
-	_, ok := nc.(syscall.Conn)
+	_, ok := s.socket().(syscall.Conn)
 	return ok
 }
 

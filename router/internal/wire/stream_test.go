@@ -1,20 +1,15 @@
 package wire
 
 import (
-	"bufio"
-	"context"
-	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/coder/websocket"
 )
 
 // script is a socket on which a client's bytes arrive in given portions. What
@@ -58,97 +53,52 @@ func (s *script) SetDeadline(time.Time) error      { return nil }
 func (s *script) SetReadDeadline(time.Time) error  { return nil }
 func (s *script) SetWriteDeadline(time.Time) error { return nil }
 
-// hijackable is a response that hands out a script, with what came early in the
-// reader's buffer.
-type hijackable struct {
-	http.ResponseWriter
-	header http.Header
-	nc     *script
-	early  int
-}
-
-func (h *hijackable) Header() http.Header { return h.header }
-func (h *hijackable) WriteHeader(int)     {}
-
-func (h *hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	r := bufio.NewReaderSize(h.nc, 4096)
-	if h.early > 0 {
-		if _, err := r.Peek(h.early); err != nil {
-			return nil, nil, err
-		}
-	}
-	return h.nc, bufio.NewReadWriter(r, bufio.NewWriter(h.nc)), nil
-}
-
-// accept opens a connection whose client sends the portions.
-func accept(t testing.TB, early int, portions ...[]byte) (*websocket.Conn, *Stream, *script) {
-	t.Helper()
-	req, err := http.NewRequest(http.MethodGet, "http://test/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range map[string]string{
-		"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-	} {
-		req.Header.Set(name, value)
-	}
-	nc := &script{portions: portions}
-	w := &ResponseWriter{ResponseWriter: &hijackable{header: http.Header{}, nc: nc, early: early}, Epoch: time.Now()}
-	ws, err := websocket.Accept(w, req, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ws.SetReadLimit(-1)
-	nc.written = nil // the answer to the handshake
-	return ws, w.Stream, nc
-}
-
 const readLimit = 64 << 10
+
+// opened is a stream whose client sends the portions. early bytes of the first come
+// with the handshake.
+func opened(early int, portions ...[]byte) (*Stream, *script) {
+	nc := &script{portions: portions}
+	var first []byte
+	if early > 0 {
+		first, portions[0] = portions[0][:early], portions[0][early:]
+	}
+	s := NewStream(nc, first, time.Now())
+	s.Limit(readLimit, false)
+	return s, nc
+}
 
 // messages reads as a router does, and returns the messages and how it ended.
 func messages(t testing.TB, early int, portions ...[]byte) (all []string, end string) {
 	t.Helper()
-	ws, s, _ := accept(t, early, portions...)
+	s, _ := opened(early, portions...)
 	defer func() {
-		_ = ws.CloseNow()
+		s.Close()
 		s.Release()
 		for !s.Out.Gone() {
 			time.Sleep(10 * time.Microsecond)
 		}
 	}()
-	for {
-		err := s.Await()
-		for err == nil {
-			payload, found := s.Next()
-			if found == Nothing {
-				break
-			}
-			switch found {
-			case Partial:
-				err = s.More()
-			case Message:
-				all = append(all, string(payload))
-			case Other:
-				var r io.Reader
-				if _, r, err = ws.Reader(context.Background()); err == nil {
-					var b []byte
-					if b, err = io.ReadAll(io.LimitReader(r, readLimit)); err == nil {
-						all = append(all, string(b))
-						_, err = io.Copy(io.Discard, r)
-					}
-				}
-			}
-		}
-		switch {
-		case err == nil:
-		case websocket.CloseStatus(err) != -1:
-			return all, "closed: " + websocket.CloseStatus(err).String()
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return all, "cut off"
-		default:
-			return all, "violation"
+	err := s.Await()
+	for err == nil {
+		payload, found := s.Next()
+		switch found {
+		case Nothing:
+			err = s.Await()
+		case Partial:
+			err = s.More()
+		case Ended:
+			err = s.Err()
+		case Message:
+			all = append(all, string(payload))
+		case TooLarge:
+			all = append(all, "too large: "+string(payload[:10]))
 		}
 	}
+	if closed, ok := err.(*Closed); ok {
+		return all, fmt.Sprintf("closed: %d %v", closed.Code, closed.Violation)
+	}
+	return all, err.Error()
 }
 
 // clientFrame is a frame as a client sends it.
@@ -196,20 +146,22 @@ var conversations = [][]byte{
 	slices.Concat(clientFrame(0x81, "a"), clientHeader(0x81, 5, 5, nil), []byte("plain")),
 	slices.Concat(clientHeader(0x81, 126, 2, []byte{0, 0, 0, 0}), []byte("ab"), clientHeader(0x89, 127, 1, []byte{0, 0, 0, 0}), []byte("p")),
 	clientFrame(0x81, "cut off")[:8],
+	slices.Concat(clientFrame(0x01, "ab\xe2\x82"), clientFrame(0x80, "\xac"), clientFrame(0x81, "\xe2\x82")),
 }
 
 func TestMessagesOfAConversation(t *testing.T) {
 	for i, want := range [][]string{
-		{"hello", "cut off"},
-		{"a", "b", "closed: StatusNormalClosure"},
-		{"one two three", "four", "cut off"},
-		{strings.Repeat("x", 8000), strings.Repeat("y", 8178), strings.Repeat("z", 8179), "cut off"},
-		{strings.Repeat("x", readLimit), "", strings.Repeat("y", 9000), "end", "cut off"},
-		{"a", "violation"},
-		{"a", "violation"},
-		{"a", "violation"},
-		{"ab", "cut off"},
-		{"cut off"},
+		{"hello", "EOF"},
+		{"a", "b", "closed: 1000 false"},
+		{"one two three", "four", "EOF"},
+		{strings.Repeat("x", 8000), strings.Repeat("y", 8178), strings.Repeat("z", 8179), "EOF"},
+		{"too large: xxxxxxxxxx", "", strings.Repeat("y", 9000), "end", "EOF"},
+		{"a", "closed: 1002 true"},
+		{"a", "closed: 1002 true"},
+		{"a", "closed: 1002 true"},
+		{"closed: 1002 true"},
+		{"EOF"},
+		{"ab€", "closed: 1007 true"},
 	} {
 		all, end := messages(t, 0, slices.Clone(conversations[i]))
 		if got := append(all, end); !slices.Equal(got, want) {
@@ -261,7 +213,7 @@ func FuzzStream(f *testing.F) {
 
 // A flood of pings in hand is answered with one pong, the latest.
 func TestPingsInHandHaveOnePong(t *testing.T) {
-	ws, s, nc := accept(t, 0, slices.Concat(clientFrame(0x89, "a"), clientFrame(0x89, "b"), clientFrame(0x89, "last"), clientFrame(0x81, "m")))
+	s, nc := opened(0, slices.Concat(clientFrame(0x89, "a"), clientFrame(0x89, "b"), clientFrame(0x89, "last"), clientFrame(0x81, "m")))
 	if err := s.Await(); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +226,7 @@ func TestPingsInHandHaveOnePong(t *testing.T) {
 	if err := s.Await(); err != io.EOF {
 		t.Fatalf("got %v, want EOF", err)
 	}
-	_ = ws.CloseNow()
+	s.Close()
 	eventually(t, "the socket to be closed", s.Out.Gone)
 	nc.mu.Lock()
 	defer nc.mu.Unlock()
@@ -286,37 +238,26 @@ func TestPingsInHandHaveOnePong(t *testing.T) {
 // An idle stream holds no buffer, however it came to be idle.
 func TestIdleStreamHoldsNoBuffer(t *testing.T) {
 	for i, c := range conversations[:5] {
-		ws, s, _ := accept(t, 0, slices.Clone(c))
-		for {
-			err := s.Await()
-			if err != nil {
-				break
-			}
-			for {
-				_, found := s.Next()
-				if found == Nothing {
-					break
-				}
-				if found == Partial && s.More() != nil {
-					break
-				}
-				if found == Other {
-					_, r, err := ws.Reader(context.Background())
-					if err != nil {
-						break
-					}
-					_, _ = io.Copy(io.Discard, r)
-				}
+		s, _ := opened(0, slices.Clone(c))
+		err := s.Await()
+		for err == nil {
+			switch _, found := s.Next(); found {
+			case Nothing:
+				err = s.Await()
+			case Partial:
+				err = s.More()
+			case Ended:
+				err = s.Err()
 			}
 		}
-		if s.in != nil && s.from == s.to {
+		if err == io.EOF && (s.in != nil && s.from == s.to || s.lent != nil || s.part != nil) {
 			t.Errorf("conversation %d: a buffer is held without bytes in it", i)
 		}
-		_ = ws.CloseNow()
 		s.Release()
 		if s.in != nil {
 			t.Errorf("conversation %d: a buffer is held after Release", i)
 		}
+		s.Close()
 		eventually(t, "the socket to be closed", s.Out.Gone)
 	}
 }

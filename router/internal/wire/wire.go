@@ -1,15 +1,11 @@
-// Package wire is the connection under the WebSocket library: a net.Conn of our
-// own that the library reads and writes through.
+// Package wire is a connection below the router: it reads frames and assembles
+// messages, and queues and writes what is to be sent.
 //
-// It exists for four things the library does not offer. Memory: an idle
-// connection holds no buffer. Coalescing: frames queue in an [Outbox] and leave
-// together when the reader runs out of input. Bounds: the outbox knows its bytes
-// and what to do with a client that does not read. Speed: the frames that make
-// up nearly all traffic, whole and unmasked in one pass, never take the
-// library's general path.
-//
-// The library keeps what is intricate: the handshake, fragmented and compressed
-// messages, the closing handshake, and every frame that breaks the protocol.
+// Reading, all bytes take one way through one state machine, [Stream.Next], so that the
+// same bytes have the same answer whether they come at once or one by one, over TCP or
+// TLS. Writing, frames queue in an [Outbox] and leave together when the reader runs out
+// of input; the outbox knows its bytes and what to do with a client that does not read.
+// An idle connection holds no buffer.
 package wire
 
 import (
@@ -19,6 +15,7 @@ import (
 
 // Opcodes of RFC 6455, section 5.2.
 const (
+	opCont   = 0x0
 	opText   = 0x1
 	opBinary = 0x2
 	opClose  = 0x8
@@ -27,6 +24,8 @@ const (
 
 	finBit  = 0x80
 	rsv1Bit = 0x40
+	rsvBits = 0x70
+	opBits  = 0x0F
 	maskBit = 0x80
 )
 
@@ -68,11 +67,11 @@ func controlFrame(dst []byte, opcode byte, payload []byte) []byte {
 	return append(dst, payload...)
 }
 
-// header is a client's frame header as far as it is needed to find the frame's
-// end and to unmask it.
+// header is a client's frame header.
 type header struct {
 	b0     byte
 	masked bool
+	bad    bool   // the length is not in its shortest form, or out of range
 	length uint64 // of the payload
 	size   int    // of the header itself
 	mask   uint32 // little endian
@@ -91,12 +90,14 @@ func parseHeader(b []byte) (h header, ok bool) {
 			return h, false
 		}
 		h.length = uint64(binary.BigEndian.Uint16(b[2:]))
+		h.bad = h.length <= 125
 	case 127:
 		h.size += 8
 		if len(b) < h.size {
 			return h, false
 		}
 		h.length = binary.BigEndian.Uint64(b[2:])
+		h.bad = h.length <= 0xFFFF || h.length > 1<<63-1
 	default:
 		h.length = uint64(l)
 	}
@@ -110,22 +111,36 @@ func parseHeader(b []byte) (h header, ok bool) {
 	return h, true
 }
 
-// unmask applies the mask to b, eight bytes at a time.
-func unmask(b []byte, mask uint32) {
+// unmask applies the mask to b, eight bytes at a time. It reports whether b is ASCII.
+func unmask(b []byte, mask uint32) (ascii bool) {
+	const high = 0x8080808080808080
 	m := uint64(mask)<<32 | uint64(mask)
+	seen := uint64(0)
 	for len(b) >= 32 {
-		binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)^m)
-		binary.LittleEndian.PutUint64(b[8:], binary.LittleEndian.Uint64(b[8:])^m)
-		binary.LittleEndian.PutUint64(b[16:], binary.LittleEndian.Uint64(b[16:])^m)
-		binary.LittleEndian.PutUint64(b[24:], binary.LittleEndian.Uint64(b[24:])^m)
+		w0 := binary.LittleEndian.Uint64(b) ^ m
+		w1 := binary.LittleEndian.Uint64(b[8:]) ^ m
+		w2 := binary.LittleEndian.Uint64(b[16:]) ^ m
+		w3 := binary.LittleEndian.Uint64(b[24:]) ^ m
+		binary.LittleEndian.PutUint64(b, w0)
+		binary.LittleEndian.PutUint64(b[8:], w1)
+		binary.LittleEndian.PutUint64(b[16:], w2)
+		binary.LittleEndian.PutUint64(b[24:], w3)
+		seen |= w0 | w1 | w2 | w3
 		b = b[32:]
 	}
 	for len(b) >= 8 {
-		binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)^m)
+		w := binary.LittleEndian.Uint64(b) ^ m
+		binary.LittleEndian.PutUint64(b, w)
+		seen |= w
 		b = b[8:]
 	}
 	for i := range b {
 		b[i] ^= byte(mask)
+		seen |= uint64(b[i])
 		mask = bits.RotateLeft32(mask, -8)
 	}
+	return seen&high == 0
 }
+
+// turned is the mask for what comes after n bytes.
+func turned(mask uint32, n int) uint32 { return bits.RotateLeft32(mask, -8*(n%4)) }

@@ -1,0 +1,65 @@
+package router_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/router"
+)
+
+// When it is decided that a client is too slow, its socket ends: a client that still
+// reads nothing finds it reset soon, and the kernel holds nothing for it.
+func TestSlowConsumersSocketEnds(t *testing.T) {
+	for _, serve := range []func(*testing.T, router.Options, func(*router.Router)) *socketServer{serveSocket, serveTLS} {
+		s := serve(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 10}}, subscribing)
+		p := s.dial()
+		_ = p.nc.SetReadBuffer(32 << 10)
+		p.write(join1("news"))
+		eventually(t, "the client to be subscribed", func() bool { return s.r.Members("news") == 1 })
+		fill := strings.Repeat("x", 4<<10)
+		for s.r.Stats().SlowConsumers == 0 {
+			_ = s.r.Publish(t.Context(), "news", "news", numbered{0, fill})
+		}
+		eventually(t, "the socket to be reset", func() bool { return p.tryWrite(pong("")) != nil })
+		p.hangUp()
+		s.recovered()
+	}
+}
+
+// What the kernel takes off the server's hands for a client that does not read is what
+// the option says.
+func TestSocketBuffer(t *testing.T) {
+	taken := func(size int) int {
+		conns := make(chan *router.Conn, 2)
+		s := serveSocket(t, router.Options{
+			Limits: router.Limits{SocketBuffer: size, MaxQueued: 64 << 20},
+			OnOpen: func(c *router.Conn) error { conns <- c; return nil },
+		}, subscribing)
+		p := s.dial()
+		conn := <-conns
+		_ = p.nc.SetReadBuffer(4 << 10)
+		p.write(join1("news"))
+		p.expect("reply j news")
+		const n = 2000
+		m := numbered{0, strings.Repeat("x", 4<<10)}
+		frame := 4 + len(`{"type":"news","payload":{"n":0,"fill":""}}`) + len(m.Fill)
+		for range n {
+			_ = s.r.Publish(t.Context(), "news", "news", m)
+		}
+		queued := -1
+		eventually(t, "the socket to take no more", func() bool {
+			last := queued
+			queued = conn.Queued()
+			time.Sleep(50 * time.Millisecond)
+			return queued == last
+		})
+		p.hangUp()
+		s.settled()
+		return n*frame - queued
+	}
+	small, large := taken(16<<10), taken(1<<20)
+	if small < 0 || small > 256<<10 || large < 4*small {
+		t.Errorf("the kernel takes %d bytes with buffers of 16 KiB, %d with 1 MiB", small, large)
+	}
+}
