@@ -12,6 +12,7 @@ type Memory struct {
 	HeapInuse  uint64
 	StackInuse uint64
 	Sys        uint64
+	Mallocs    uint64 // allocations since the process began
 }
 
 // serveMemory collects twice, because the first collection only moves the contents
@@ -28,5 +29,5 @@ func serveMemory(w http.ResponseWriter, r *http.Request) {
 	runtime.ReadMemStats(&m)
 	w.Header().Set("Content-Type", "application/json")
 	// The client is the comparison on the same machine; a failed write shows there.
-	_ = json.NewEncoder(w).Encode(Memory{HeapInuse: m.HeapInuse, StackInuse: m.StackInuse, Sys: m.Sys})
+	_ = json.NewEncoder(w).Encode(Memory{HeapInuse: m.HeapInuse, StackInuse: m.StackInuse, Sys: m.Sys, Mallocs: m.Mallocs})
 }
