@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,11 +42,12 @@ func (s *Strikes) ask(ctx context.Context, key limit.Key, now time.Duration) (ba
 	if banned = s.known.get(key.Bytes(), now); banned > 0 {
 		return banned, nil
 	}
+	begun := s.known.pardonsOf(key.Bytes())
 	d, err := s.bans.PeekKey(ctx, key, 1)
 	if err != nil || d.Allowed {
 		return 0, err
 	}
-	s.known.put(key.Bytes(), now, d.RetryAfter)
+	s.known.put(key.Bytes(), now, d.RetryAfter, begun)
 	return d.RetryAfter, nil
 }
 
@@ -57,6 +59,7 @@ func (s *Strikes) strike(ctx context.Context, c *ingress.Context) (banned time.D
 	if banned = s.known.get(s.subject(s.bans, c, buf).Bytes(), now); banned > 0 {
 		return banned // on another connection, while this frame was under way
 	}
+	begun := s.known.pardonsOf(s.subject(s.bans, c, buf).Bytes())
 	d, err := s.strikes.TakeKey(ctx, s.subject(s.strikes, c, buf), 1)
 	if err != nil || d.Allowed && d.Remaining > 0 {
 		return 0
@@ -69,8 +72,13 @@ func (s *Strikes) strike(ctx context.Context, c *ingress.Context) (banned time.D
 	if banned = d.RetryAfter; d.Allowed {
 		banned = d.ResetAfter
 	}
-	s.known.put(key.Bytes(), now, banned)
-	return banned
+	if s.known.put(key.Bytes(), now, banned, begun) {
+		return banned
+	}
+	if d.Allowed { // for strikes that were pardoned before the ban
+		_ = s.bans.ResetKey(ctx, key)
+	}
+	return 0
 }
 
 // subject is the key of a client's strikes or bans, in a buffer.
@@ -93,7 +101,16 @@ type beliefs struct {
 	mu       sync.RWMutex
 	new, old map[string]belief
 	since    time.Duration // when new was begun
+
+	pardons [64]pardons // by a hash of the subject
 }
+
+// pardons say which have been under way. What was asked of the store while one was may
+// be from before it: it must not be believed. (A pardon of another subject with the same
+// hash makes a check be repeated, no more.)
+type pardons struct{ begun, ended int }
+
+var pardonSeed = maphash.MakeSeed()
 
 type belief struct{ until, believed time.Duration }
 
@@ -118,23 +135,48 @@ func (b *beliefs) get(key []byte, now time.Duration) time.Duration {
 	return 0
 }
 
-// forget forgets a ban.
-func (b *beliefs) forget(key []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.new, string(key))
-	delete(b.old, string(key))
+// pardonsOf returns the pardons of a subject before the store is asked, for put.
+func (b *beliefs) pardonsOf(key []byte) pardons {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return *b.pardoned(key)
 }
 
-// put notes a ban. What is older than can be believed goes, and the older half when
-// there is no room.
-func (b *beliefs) put(key []byte, now, banned time.Duration) {
+func (b *beliefs) pardoned(key []byte) *pardons {
+	return &b.pardons[maphash.Bytes(pardonSeed, key)%uint64(len(b.pardons))]
+}
+
+// pardon calls reset, which takes a ban back, and forgets the ban if that succeeds.
+func (b *beliefs) pardon(key []byte, reset func() error) error {
+	b.mu.Lock()
+	p := b.pardoned(key)
+	p.begun++
+	b.mu.Unlock()
+	err := reset()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	p.ended++
+	if err == nil {
+		delete(b.new, string(key))
+		delete(b.old, string(key))
+	}
+	return err
+}
+
+// put notes a ban, unless a pardon has been under way since the pardons were those given.
+// It reports whether it did. What is older than can be believed goes, and the older half
+// when there is no room.
+func (b *beliefs) put(key []byte, now, banned time.Duration, begun pardons) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if begun != *b.pardoned(key) || begun.begun != begun.ended {
+		return false
+	}
 	if b.new == nil || len(b.new) >= maxBeliefs || now-b.since >= b.lasts {
 		b.old, b.new, b.since = b.new, map[string]belief{}, now
 	}
 	k := belief{until: now + banned, believed: now + min(banned, b.lasts)}
 	b.new[string(key)] = k
 	b.latest.Store(max(b.latest.Load(), int64(k.believed)))
+	return true
 }

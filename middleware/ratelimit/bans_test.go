@@ -12,7 +12,7 @@ func TestBeliefsAreBounded(t *testing.T) {
 	b := beliefs{lasts: 5 * time.Second}
 	now := time.Second
 	for i := range 5 * maxBeliefs {
-		b.put(fmt.Append(nil, i), now, time.Hour)
+		b.put(fmt.Append(nil, i), now, time.Hour, pardons{})
 		if n := len(b.new) + len(b.old); n > 2*maxBeliefs {
 			t.Fatalf("%d bans are remembered", n)
 		}
@@ -26,7 +26,7 @@ func TestBeliefsAreBounded(t *testing.T) {
 	for range 2 {
 		now += b.lasts
 		if !b.none(now - b.lasts + time.Second) {
-			b.put([]byte("x"), now, time.Hour)
+			b.put([]byte("x"), now, time.Hour, pardons{})
 		}
 	}
 	if n := len(b.new) + len(b.old); n > 2 {
@@ -44,17 +44,28 @@ func TestBeliefs(t *testing.T) {
 		}
 	}
 	want(0, 0)
-	b.put(key, time.Second, time.Minute)
+	b.put(key, time.Second, time.Minute, pardons{})
 	want(time.Second, time.Minute)
 	want(6*time.Second-1, 55*time.Second+1)
-	b.put([]byte("bob"), 3*time.Second, time.Minute)
+	b.put([]byte("bob"), 3*time.Second, time.Minute, pardons{})
 	want(6*time.Second, 0) // to be asked for again
-	b.put(key, 7*time.Second, 2*time.Second)
+	b.put(key, 7*time.Second, 2*time.Second, pardons{})
 	want(9*time.Second-1, 1)
 	want(9*time.Second, 0) // over
-	b.put(key, 10*time.Second, time.Minute)
-	b.put([]byte("bob"), 15*time.Second, time.Minute)
+	b.put(key, 10*time.Second, time.Minute, pardons{})
+	b.put([]byte("bob"), 15*time.Second, time.Minute, pardons{})
 	want(14*time.Second, 56*time.Second) // in the older half
-	b.forget(key)
+	_ = b.pardon(key, func() error {
+		if b.put(key, 14*time.Second, time.Minute, b.pardonsOf(key)) {
+			t.Error("what is asked while a pardon is under way is remembered")
+		}
+		return nil
+	})
 	want(14*time.Second, 0)
+	if b.put(key, 14*time.Second, time.Minute, pardons{}) {
+		t.Error("what was asked before a pardon is remembered after it")
+	}
+	if !b.put(key, 14*time.Second, time.Minute, b.pardonsOf(key)) {
+		t.Error("a ban after a pardon is not remembered")
+	}
 }

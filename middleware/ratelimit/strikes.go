@@ -236,21 +236,22 @@ func (s *Strikes) Banned(ctx context.Context, ip netip.Addr, id ingress.Identity
 }
 
 // Pardon ends the ban of the client with this address and identity and forgets its
-// strikes: in this process at once, in others within Recheck. The error is
-// errors.ErrUnsupported if the store has no Reset, or the store's.
+// strikes: in this process as soon as Pardon returns, whatever was being asked meanwhile,
+// and in others within Recheck. The error is errors.ErrUnsupported if the store has no
+// Reset, or the store's.
 func (s *Strikes) Pardon(ctx context.Context, ip netip.Addr, id ingress.Identity) error {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
+	other := buffers.Get().(*[]byte)
+	defer buffers.Put(other)
 	c := &ingress.Context{IP: ip, Identity: id}
-	if err := s.strikes.ResetKey(ctx, s.subject(s.strikes, c, buf)); err != nil {
-		return err
-	}
 	key := s.subject(s.bans, c, buf)
-	if err := s.bans.ResetKey(ctx, key); err != nil {
-		return err
-	}
-	s.known.forget(key.Bytes())
-	return nil
+	return s.known.pardon(key.Bytes(), func() error {
+		if err := s.strikes.ResetKey(ctx, s.subject(s.strikes, c, other)); err != nil {
+			return err
+		}
+		return s.bans.ResetKey(ctx, key)
+	})
 }
 
 // rejected is the rejection by a limit in an error, or nil.

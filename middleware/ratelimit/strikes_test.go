@@ -467,3 +467,73 @@ func TestStrikesAtOnce(t *testing.T) {
 		t.Errorf("%d rejections were answered, want %d", n, after-1)
 	}
 }
+
+// stalling is a store that, when asked to, waits after it has answered a Peek, and
+// before it takes a ban.
+type stalling struct {
+	*memory.Store
+	stall    atomic.Bool
+	stalled  chan struct{}
+	released chan struct{}
+}
+
+func (s *stalling) wait() {
+	if s.stall.CompareAndSwap(true, false) {
+		s.stalled <- struct{}{}
+		<-s.released
+	}
+}
+
+func (s *stalling) Peek(ctx context.Context, key string, p limit.Policy, cost int64) (limit.Decision, error) {
+	d, err := s.Store.Peek(ctx, key, p, cost)
+	s.wait()
+	return d, err
+}
+
+func (s *stalling) TakeBytes(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
+	if strings.Contains(string(key), "/bans:") {
+		s.wait()
+	}
+	return s.Store.TakeBytes(ctx, key, p, cost)
+}
+
+// DEFECTS 40: a pardon holds at once, also against what was asked before it and is
+// answered after it.
+func TestAPardonHoldsAgainstWhatWasAskedBefore(t *testing.T) {
+	rejected := &errors.LimitExceeded{Kind: errors.LimitRate}
+	for name, meanwhile := range map[string]func(*testing.T, *ratelimit.Strikes){
+		"a look": func(t *testing.T, s *ratelimit.Strikes) {
+			if d, err := s.Banned(t.Context(), nowhere, annID); d == 0 || err != nil {
+				t.Errorf("the look before the pardon found %v, %v", d, err)
+			}
+		},
+		"a strike": func(t *testing.T, s *ratelimit.Strikes) {
+			_ = s.Count(t.Context(), nowhere, annID, rejected)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := &stalling{Store: memory.NewStore(memory.Options{}), stalled: make(chan struct{}), released: make(chan struct{})}
+			o := ratelimit.StrikeOptions{After: 2, Limiter: limit.Options{Name: "s"}}
+			elsewhere, strikes := ratelimit.NewStrikes(store, o), ratelimit.NewStrikes(store, o)
+			_ = elsewhere.Count(t.Context(), nowhere, annID, rejected)
+			if name == "a look" {
+				_ = elsewhere.Count(t.Context(), nowhere, annID, rejected)
+			}
+			store.stall.Store(true)
+			var asked sync.WaitGroup
+			asked.Go(func() { meanwhile(t, strikes) })
+			<-store.stalled
+			if err := strikes.Pardon(t.Context(), nowhere, annID); err != nil {
+				t.Error(err)
+			}
+			store.released <- struct{}{}
+			asked.Wait()
+			if d, err := strikes.Banned(t.Context(), nowhere, annID); d != 0 || err != nil {
+				t.Errorf("banned for %v after the pardon, %v", d, err)
+			}
+			if err := strikes.Count(t.Context(), nowhere, annID, rejected); closes(err) {
+				t.Error("the first strike after the pardon bans")
+			}
+		})
+	}
+}
