@@ -24,8 +24,9 @@ type InProcessOptions struct {
 	// Grace is how long a state is kept after it has run out, in microseconds,
 	// for a clock that may be set back by as much.
 	Grace int64
-	// Now is the clock, in microseconds since the Unix epoch, 0 ≤ now < 2⁵². nil
-	// means the monotonic clock of the process.
+	// Now is the clock, in microseconds since the Unix epoch. Outside 0 ≤ now < 2⁵²
+	// it is taken to stand still at the nearer end. nil means the monotonic clock of
+	// the process.
 	Now func() int64
 }
 
@@ -62,12 +63,15 @@ func NewInProcess(o InProcessOptions) *InProcess {
 	return s
 }
 
+// maxInstant is the last instant that the algorithms can reckon with.
+const maxInstant = 1<<52 - 1
+
 // Now reads the clock.
 func (s *InProcess) Now() int64 {
 	if s.options.Now != nil {
-		return s.options.Now()
+		return min(max(s.options.Now(), 0), maxInstant)
 	}
-	return s.epoch + int64(time.Since(s.start)/time.Microsecond)
+	return min(max(s.epoch+int64(time.Since(s.start)/time.Microsecond), 0), maxInstant)
 }
 
 // Hash returns the hash of a key.

@@ -50,8 +50,9 @@ type Options struct {
 	// once each, not per decision. nil means slog.Default().
 	Logger *slog.Logger
 
-	// Now is the clock of FailLocal in microseconds; nil means the monotonic
-	// clock of the process.
+	// Now is the clock of FailLocal in microseconds since the Unix epoch. Outside
+	// 0 ≤ now < 2⁵² it is taken to stand still at the nearer end. nil means the
+	// monotonic clock of the process.
 	Now func() int64
 }
 

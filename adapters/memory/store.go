@@ -32,10 +32,11 @@ type Options struct {
 	// MaxKeys to choose.
 	MaxKeys int
 
-	// Now is the clock, in microseconds since the Unix epoch, at least 0 and
-	// below 2⁵². It may be set back; states and slots are then kept for
-	// limit.ClockTolerance longer. nil means the monotonic clock of the process, which
-	// is never set back.
+	// Now is the clock, in microseconds since the Unix epoch, at least 0 and below
+	// 2⁵², the year 2112. Outside of that it is taken to stand still at the nearer
+	// end: what has been used stays used. It may be set back; states are then kept a
+	// minute longer. nil means the monotonic clock of the process, which is never set
+	// back.
 	Now func() int64
 }
 

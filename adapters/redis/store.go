@@ -34,9 +34,10 @@ type Options struct {
 	Trips int
 
 	// Now is a clock in microseconds since the Unix epoch, at least 0 and below
-	// 2⁵², for tests: it takes the place of the server's in all decisions. State is
-	// kept by the server's clock, for as long as without it. nil means the clock of
-	// the server that has the key.
+	// 2⁵², for tests: it takes the place of the server's in all decisions. Outside of
+	// that it is taken to stand still at the nearer end. State is kept by the
+	// server's clock, for as long as without it. nil means the clock of the server
+	// that has the key.
 	Now func() int64
 }
 
@@ -87,6 +88,9 @@ var (
 func NewStore(client goredis.UniversalClient, o Options) *Store {
 	if o.Trips < 0 || o.RememberFor < 0 {
 		panic(fmt.Sprintf("redis: Options{Trips: %d, RememberFor: %v}: leave what is negative 0 for the default", o.Trips, o.RememberFor))
+	}
+	if now := o.Now; now != nil {
+		o.Now = func() int64 { return min(max(now(), 0), maxInstant) }
 	}
 	s := &Store{client: client, where: topologyOf(client), now: o.Now, trips: o.Trips}
 	if o.RememberedKeys >= 0 {
