@@ -12,6 +12,10 @@ import (
 const (
 	MaxTypeLength = 128 // bytes of a message type
 	MaxIDLength   = 128 // bytes of a correlation id or idempotency key
+	// maxIDEcho is how many bytes of JSON a correlation id that is too long may have to be
+	// sent back with the error: its client waits for an answer that has it, and would wait
+	// in vain for one with a part of it.
+	maxIDEcho = 1 << 10
 )
 
 // What Peek finds wrong with a frame.
@@ -23,6 +27,7 @@ var (
 	ErrTypeTooLong    = errors.InvalidArgument.New("type is longer than 128 bytes")
 	ErrMetaNotObject  = errors.InvalidArgument.New("meta is not an object")
 	ErrCorrelationID  = errors.InvalidArgument.New("meta.correlationId is not a string of at most 128 bytes")
+	ErrIDTooLong      = errors.InvalidArgument.New("meta.correlationId is longer than 128 bytes, and too long to be sent back")
 	ErrTimeout        = errors.InvalidArgument.New("meta.timeoutMs is not a number of at least 1")
 	ErrIdempotencyKey = errors.InvalidArgument.New("meta.idempotencyKey is not a string of at most 128 bytes")
 )
@@ -33,7 +38,8 @@ type Envelope struct {
 	// Type is the message type, unescaped.
 	Type []byte
 	// CorrelationID is the JSON string, quotes included, that names the
-	// request, ready to be sent back; nil when there is none or it is "".
+	// request, ready to be sent back; nil when there is none or it is "". With
+	// ErrCorrelationID it may have up to 1,024 bytes; with ErrIDTooLong it is nil.
 	CorrelationID []byte
 	// IdempotencyKey is a JSON string like CorrelationID.
 	IdempotencyKey []byte
@@ -285,8 +291,13 @@ func (p *Peeker) readMeta(e *Envelope) error {
 		switch string(plain(name, &p.scratch)) {
 		case `"correlationId"`:
 			e.CorrelationID, err = p.readID(ErrCorrelationID)
+			if err == ErrCorrelationID && len(e.CorrelationID) > maxIDEcho {
+				e.CorrelationID, err = nil, ErrIDTooLong
+			}
 		case `"idempotencyKey"`:
-			e.IdempotencyKey, err = p.readID(ErrIdempotencyKey)
+			if e.IdempotencyKey, err = p.readID(ErrIdempotencyKey); err != nil {
+				e.IdempotencyKey = nil
+			}
 		case `"timeoutMs"`:
 			e.TimeoutMs, err = p.readTimeout()
 		default:
@@ -307,6 +318,7 @@ func (p *Peeker) readMeta(e *Envelope) error {
 	return form
 }
 
+// readID returns a string that is too long with the error.
 func (p *Peeker) readID(invalid error) ([]byte, error) {
 	v, err := p.dec.ReadValue()
 	switch {
@@ -320,7 +332,7 @@ func (p *Peeker) readID(invalid error) ([]byte, error) {
 	if len(v)-len(`""`) > MaxIDLength { // with its escapes, if it has any
 		var scratch []byte
 		if len(unquote(v, &scratch)) > MaxIDLength {
-			return nil, invalid
+			return v, invalid
 		}
 	}
 	return v, nil

@@ -154,10 +154,12 @@ var frames = []struct {
 	{"correlation id number", `{"type":"a","meta":{"correlationId":7}}`, ingress.ErrCorrelationID, found{typ: "a"}},
 	{"correlation id object", `{"type":"a","meta":{"correlationId":{}}}`, ingress.ErrCorrelationID, found{typ: "a"}},
 	{"correlation id of 128 bytes", `{"type":"a","meta":{"correlationId":` + long(128) + `}}`, nil, found{typ: "a", id: long(128)}},
-	{"correlation id of 129 bytes", `{"type":"a","meta":{"correlationId":` + long(129) + `}}`, ingress.ErrCorrelationID, found{typ: "a"}},
+	{"correlation id of 129 bytes", `{"type":"a","meta":{"correlationId":` + long(129) + `}}`, ingress.ErrCorrelationID, found{typ: "a", id: long(129)}},
+	{"correlation id of 1024 bytes of JSON", `{"type":"a","meta":{"correlationId":` + long(1022) + `}}`, ingress.ErrCorrelationID, found{typ: "a", id: long(1022)}},
+	{"correlation id of 1025 bytes of JSON", `{"type":"a","meta":{"correlationId":` + long(1023) + `}}`, ingress.ErrIDTooLong, found{typ: "a"}},
 	{"correlation id of 128 bytes in escapes", `{"type":"a","meta":{"correlationId":"` + strings.Repeat(`\n`, 128) + `"}}`, nil,
 		found{typ: "a", id: `"` + strings.Repeat(`\n`, 128) + `"`}},
-	{"correlation id of 129 bytes in escapes", `{"type":"a","meta":{"correlationId":"` + strings.Repeat(`\n`, 129) + `"}}`, ingress.ErrCorrelationID, found{typ: "a"}},
+	{"correlation id of 129 bytes in escapes", `{"type":"a","meta":{"correlationId":"` + strings.Repeat(`\n`, 129) + `"}}`, ingress.ErrCorrelationID, found{typ: "a", id: `"` + strings.Repeat(`\n`, 129) + `"`}},
 	{"correlation id before a violation", `{"meta":{"correlationId":"c","timeoutMs":0},"type":"a"}`, ingress.ErrTimeout, found{typ: "a", id: `"c"`}},
 	{"correlation id after a violation", `{"meta":{"timeoutMs":0,"correlationId":"c"},"type":"a"}`, ingress.ErrTimeout, found{typ: "a", id: `"c"`}},
 	{"correlation id before a cut", `{"type":"a","meta":{"correlationId":"c"},"payload":"aaa`, ingress.ErrSyntax, found{typ: "a", id: `"c"`}},
@@ -402,7 +404,7 @@ func FuzzPeek(f *testing.F) {
 		}
 		switch err {
 		case nil, ingress.ErrSyntax, ingress.ErrNotObject, ingress.ErrNoType, ingress.ErrTypeNotString, ingress.ErrTypeTooLong,
-			ingress.ErrMetaNotObject, ingress.ErrCorrelationID, ingress.ErrTimeout, ingress.ErrIdempotencyKey:
+			ingress.ErrMetaNotObject, ingress.ErrCorrelationID, ingress.ErrIDTooLong, ingress.ErrTimeout, ingress.ErrIdempotencyKey:
 		default:
 			t.Errorf("frame %q: %v is none of the package's errors", frame, err)
 		}

@@ -54,7 +54,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 		})
 	case err != nil:
 	case bad != nil:
-		err = bad
+		err = malformed(frame, bad)
 	case rt == nil && reserved(env.Type):
 		err = errReserved
 	case rt == nil:
@@ -78,6 +78,9 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 			env.CorrelationID = nil // of a request, which has an answer of its own
 		}
 		c.refuse(s.in.Type, env.CorrelationID, err)
+		if bad == ingress.ErrIDTooLong { // whatever was answered, the client cannot match it
+			c.Close(errors.ClosePolicy, ingress.ErrIDTooLong.Message)
+		}
 		return true
 	}
 

@@ -79,7 +79,7 @@ func TestBadJSON(t *testing.T) {
 		{"number as id", `{"type":"echo","meta":{"correlationId":1}}`, plain},
 		{"object as id", `{"type":"echo","meta":{"correlationId":{"a":1}}}`, plain},
 		{"empty id", `{"type":"echo","meta":{"correlationId":""}}`, plain},
-		{"id too long", fmt.Sprintf(`{"type":"echo","meta":{"correlationId":%q}}`, strings.Repeat("i", 129)), plain},
+		{"id too long", fmt.Sprintf(`{"type":"echo","meta":{"correlationId":%q}}`, strings.Repeat("i", 129)), "RPC_ERROR " + strings.Repeat("i", 129) + " INVALID_ARGUMENT"},
 		{"negative timeout", `{"type":"echo","meta":{"correlationId":"1","timeoutMs":-1},"payload":{"text":"a"}}`, withID},
 		{"string as timeout", `{"type":"echo","meta":{"correlationId":"1","timeoutMs":"9"},"payload":{"text":"a"}}`, withID},
 		{"no payload", `{"type":"echo",` + meta + `}`, withID},
