@@ -5,7 +5,7 @@ GO      ?= go
 FUZZTIME ?= 20000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help check test vet lint redis nginx workerd cc unit fuzz e2e bench cross cover vuln api behind fmt run
+.PHONY: help check test vet lint redis nginx workerd cc unit fuzz e2e faults bench cross cover vuln api behind fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -50,6 +50,12 @@ fuzz: ## every fuzz target for FUZZTIME
 e2e: ## the chat in a real browser; installs Chromium where there is none
 	@./tools/install chromium chromium chromium-browser google-chrome
 	cd e2e && $(GO) test -count=1 ./...
+
+# How long make faults inflicts faults.
+FAULTTIME ?= 5m
+
+faults: redis ## servers, Redis and networks fail under clients for FAULTTIME; writes bench/RESULTS-faults.md
+	$(GO) test -count=1 -timeout 0 ./internal/faulttest -run TestFaults -args -faults.for=$(FAULTTIME) -faults.report=$(CURDIR)/bench/RESULTS-faults.md
 
 bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	$(GO) test -run '^$$' -bench . -benchmem ./...

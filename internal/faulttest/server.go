@@ -22,8 +22,8 @@ import (
 
 // The limits of the requests "local" and "closed": all clients share one subject.
 var (
-	localPolicy  = limit.TokenBucket{Capacity: 40, Refill: 40, Per: time.Second}
-	closedPolicy = limit.TokenBucket{Capacity: 40, Refill: 40, Per: time.Second}
+	localPolicy  = limit.TokenBucket{Capacity: 10, Refill: 10, Per: time.Second}
+	closedPolicy = limit.TokenBucket{Capacity: 10, Refill: 10, Per: time.Second}
 )
 
 // Config is what a server process is started with.

@@ -1,0 +1,310 @@
+package faulttest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// presenceTopic is joined by every connection.
+const presenceTopic = "here"
+
+// A Recorder makes a [History] of what clients see.
+type Recorder struct {
+	mu      sync.Mutex
+	history History
+	ids     int
+}
+
+// NewRecorder begins a history.
+func NewRecorder() *Recorder {
+	return &Recorder{history: History{From: time.Now(), Conns: map[string]*Conn{}}}
+}
+
+func (r *Recorder) do(f func(h *History)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(&r.history)
+}
+
+// id returns one that is new.
+func (r *Recorder) id(kind string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids++
+	return kind + strconv.Itoa(r.ids)
+}
+
+// Fault adds what the nemesis did.
+func (r *Recorder) Fault(f Fault) { r.do(func(h *History) { h.Faults = append(h.Faults, f) }) }
+
+// Finish returns the history, with what the journals say, once all clients have ended.
+func (r *Recorder) Finish(journals ...string) (*History, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.To = time.Now()
+	for _, name := range journals {
+		handled, err := readJournal(name)
+		if err != nil {
+			return nil, err
+		}
+		r.history.Handled = append(r.history.Handled, handled...)
+	}
+	return &r.history, nil
+}
+
+// Target is where clients connect: a server, or a proxy before it.
+type Target struct{ Name, Addr string }
+
+// Client connects to one of the targets after the other, sends requests for some
+// seconds, waits for all answers, closes, and begins again, until ctx is done.
+func Client(ctx context.Context, rec *Recorder, targets []Target) {
+	for ctx.Err() == nil {
+		c, err := open(ctx, rec, targets[rand.N(len(targets))])
+		if err != nil {
+			sleep(ctx, rand.N(100*time.Millisecond))
+			continue
+		}
+		c.use(ctx)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// conn is an open connection of a client.
+type conn struct {
+	id     string
+	rec    *Recorder
+	record *Conn
+	ws     *websocket.Conn
+	nc     net.Conn
+
+	mu      sync.Mutex
+	open    map[string]*Request // sent, and not answered
+	members []string            // of the last answer to "members"
+	joining string              // the request that joins the presence topic
+	said    int
+	changed chan struct{} // has room for one
+	ended   chan struct{}
+}
+
+// inFlight bounds what a connection sends before it is answered.
+const inFlight = 8
+
+func open(ctx context.Context, rec *Recorder, target Target) (*conn, error) {
+	c := &conn{id: rec.id("conn"), rec: rec, open: map[string]*Request{}, changed: make(chan struct{}, 1), ended: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		c.nc = nc
+		return nc, err
+	}}
+	defer transport.CloseIdleConnections()
+	ws, _, err := websocket.Dial(ctx, "ws://"+target.Addr, &websocket.DialOptions{
+		HTTPClient: &http.Client{Transport: transport},
+		HTTPHeader: http.Header{"Authorization": {"Bearer " + c.id}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.ws, c.record = ws, &Conn{Server: target.Name}
+	rec.do(func(h *History) { h.Conns[c.id] = c.record })
+	go c.read()
+	return c, nil
+}
+
+// message is what a server sends.
+type message struct {
+	Type string `json:"type"`
+	Meta struct {
+		CorrelationID string `json:"correlationId"`
+	} `json:"meta"`
+	Payload struct {
+		Said
+		Code string   `json:"code"`
+		IDs  []string `json:"ids"`
+	} `json:"payload"`
+}
+
+func (c *conn) read() {
+	defer close(c.ended)
+	for {
+		_, data, err := c.ws.Read(context.Background())
+		now := time.Now()
+		if err != nil {
+			end := Broke
+			if websocket.CloseStatus(err) == websocket.StatusGoingAway {
+				end = Drained
+			}
+			_ = c.ws.CloseNow()
+			c.rec.do(func(*History) {
+				if c.record.End == Open {
+					c.record.End = end
+				}
+			})
+			return
+		}
+		var m message
+		if err := json.Unmarshal(data, &m); err != nil {
+			panic(fmt.Sprintf("a server sent %q: %v", data, err))
+		}
+		if id := m.Meta.CorrelationID; id != "" {
+			c.answered(id, &m, now)
+		} else if m.Type == "said" {
+			c.rec.do(func(h *History) {
+				h.Heard = append(h.Heard, Heard{c.id, m.Payload.Topic, m.Payload.From, m.Payload.N})
+			})
+		}
+	}
+}
+
+func (c *conn) answered(id string, m *message, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.open[id]
+	if q == nil {
+		panic(fmt.Sprintf("a server answered %q, which %s has not asked", id, c.id))
+	}
+	c.rec.do(func(h *History) {
+		if q.Answers++; q.Answers > 1 {
+			return
+		}
+		q.OK, q.Code = m.Type != "RPC_ERROR", m.Payload.Code
+		if q.OK && q.Sent.After(c.record.Alive) {
+			c.record.Alive = q.Sent
+		}
+		if q.OK && q.ID == c.joining && c.record.Joined.IsZero() {
+			c.record.Joined = now
+		}
+		if q.OK && q.Type == "members" {
+			h.Sightings = append(h.Sightings, Sighting{q.Sent, now, m.Payload.IDs})
+			c.members = m.Payload.IDs
+		}
+	})
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// send sends a request. It returns false when the connection has ended.
+func (c *conn) send(typ string, payload func(id string) any) bool {
+	q := &Request{ID: c.rec.id("q"), Type: typ, Conn: c.id}
+	frame, err := json.Marshal(map[string]any{"type": typ, "meta": map[string]any{"correlationId": q.ID}, "payload": payload(q.ID)})
+	if err != nil {
+		panic(err)
+	}
+	c.mu.Lock()
+	c.open[q.ID] = q
+	c.mu.Unlock()
+	c.rec.do(func(h *History) {
+		q.Sent = time.Now()
+		h.Requests = append(h.Requests, q)
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return c.ws.Write(ctx, websocket.MessageText, frame) == nil
+}
+
+// waiting counts the requests without an answer.
+func (c *conn) waiting() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rec.do(func(*History) {
+		for _, q := range c.open {
+			if q.Answers == 0 {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// awaitFewer waits until fewer than n requests have no answer. It returns false when
+// the connection has ended, or answers are overdue.
+func (c *conn) awaitFewer(n int) bool {
+	overdue := time.After(patience)
+	for c.waiting() >= n {
+		select {
+		case <-c.changed:
+		case <-c.ended:
+			return false
+		case <-overdue:
+			return false
+		}
+	}
+	return true
+}
+
+// use sends requests of all types, and ends the connection.
+func (c *conn) use(ctx context.Context) {
+	topic := "room" + strconv.Itoa(rand.N(3))
+	join := func(topic string) bool {
+		return c.send("join", func(id string) any {
+			if topic == presenceTopic {
+				c.joining = id
+			}
+			return Topic{topic}
+		})
+	}
+	longest := 4 * time.Second
+	if rand.N(8) == 0 {
+		longest = time.Minute
+	}
+	until := time.Now().Add(500*time.Millisecond + rand.N(longest))
+	held := join(presenceTopic) && join(topic)
+	for held && ctx.Err() == nil && time.Now().Before(until) {
+		if typ := rand.N(2 * len(workTypes)); typ < len(workTypes) {
+			held = c.send(workTypes[typ], func(id string) any { return Work{id} })
+		} else {
+			c.said++
+			held = c.send("say", func(string) any { return Said{topic, c.id, c.said} })
+		}
+		held = held && c.awaitFewer(inFlight)
+		sleep(ctx, rand.N(12*time.Millisecond))
+	}
+	if rand.N(8) == 0 { // vanishes
+		c.end(Broke)
+		_ = c.nc.Close()
+	} else if held && c.awaitFewer(1) {
+		c.end(Closed)
+		_ = c.ws.Close(websocket.StatusNormalClosure, "")
+	} else if held {
+		c.overdue()
+	}
+	_ = c.ws.CloseNow()
+	<-c.ended
+}
+
+// end notes that the client ends the connection, unless it has ended.
+func (c *conn) end(how End) {
+	c.rec.do(func(*History) {
+		if c.record.End == Open {
+			c.record.End = how
+		}
+	})
+}
+
+// overdue ends a connection of which answers did not come in time. If it has not been
+// cut, they are missing.
+func (c *conn) overdue() {
+	select {
+	case <-c.ended:
+	default:
+		c.end(Closed)
+	}
+}

@@ -1,0 +1,205 @@
+package faulttest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/internal/redistest"
+)
+
+// A System is servers on one Redis, with networks between that can fail, and clients
+// that use them.
+type System struct {
+	Redis    *redistest.Server
+	Servers  []*Server
+	ToRedis  *redistest.Proxy // before Redis
+	ToServer *redistest.Proxy // before Servers[0], for some of the clients
+	Recorder *Recorder
+
+	t        testing.TB
+	journals []string
+	targets  []Target
+	stop     func()
+}
+
+// Start starts a system with a number of servers and of clients.
+func Start(t testing.TB, servers, clients int) *System {
+	t.Helper()
+	s := &System{t: t, Redis: redistest.Start(t), Recorder: NewRecorder()}
+	s.ToRedis = redistest.StartProxy(t, s.Redis.Addr)
+	dir := t.TempDir()
+	for i := range servers {
+		name := fmt.Sprint("server", i)
+		s.journals = append(s.journals, filepath.Join(dir, name))
+		server := StartServer(t, Config{
+			Redis: "redis://" + s.ToRedis.Addr, Journal: s.journals[i],
+			Gate: GateConfig{Instance: name, MaxPerUser: 5, Lease: 30 * time.Second},
+		})
+		s.Servers = append(s.Servers, server)
+		s.targets = append(s.targets, Target{name, server.Config.Addr})
+	}
+	s.ToServer = redistest.StartProxy(t, s.Servers[0].Config.Addr)
+	s.targets = append(s.targets, Target{"server0", s.ToServer.Addr})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wait sync.WaitGroup
+	for range clients {
+		wait.Go(func() { Client(ctx, s.Recorder, s.targets) })
+	}
+	s.stop = sync.OnceFunc(func() { cancel(); wait.Wait() })
+	t.Cleanup(func() { s.ToRedis.Mend(); s.ToServer.Mend(); s.stop() })
+	return s
+}
+
+// Finish has the clients end and the servers shut down, and returns the history.
+func (s *System) Finish() *History {
+	s.t.Helper()
+	s.stop()
+	for _, server := range s.Servers {
+		if err := server.Terminate(); err != nil {
+			s.t.Errorf("a server does not shut down: %v", err)
+		}
+	}
+	h, err := s.Recorder.Finish(s.journals...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return h
+}
+
+// A Nemesis is a kind of fault: it breaks something and mends it, and says what it
+// did in f, whose instants are filled in by Inflict. A fault that sets Away sets From
+// and To itself.
+type Nemesis struct {
+	Name string
+	Do   func(s *System, f *Fault)
+}
+
+// Inflict does it, and notes it in the history.
+func (s *System) Inflict(n Nemesis) {
+	f := Fault{Name: n.Name, From: time.Now()}
+	n.Do(s, &f)
+	if f.To.IsZero() {
+		f.To = time.Now()
+	}
+	s.Recorder.Fault(f)
+}
+
+// Nemeses are all kinds of faults.
+var Nemeses = []Nemesis{
+	{"server-kill", func(s *System, f *Fault) {
+		i := rand.N(len(s.Servers))
+		s.crash(i, f)
+		pause(500 * time.Millisecond)
+		s.Servers[i].Run()
+	}},
+	{"rolling-deploy", func(s *System, f *Fault) {
+		for _, server := range s.Servers {
+			if err := server.Terminate(); err != nil && f.Failed == nil {
+				f.Failed = err
+			}
+			server.Run()
+		}
+	}},
+	{"redis-stall", func(s *System, f *Fault) {
+		s.Redis.Stall()
+		f.away(2 * time.Second)
+		s.Redis.Resume()
+	}},
+	{"redis-kill", func(s *System, f *Fault) {
+		s.Redis.Kill()
+		f.Lost = true
+		f.away(2 * time.Second)
+		s.Redis.Run()
+	}},
+	{"redis-cut", func(s *System, f *Fault) {
+		s.ToRedis.Cut()
+		f.away(2 * time.Second)
+		s.ToRedis.Mend()
+	}},
+	{"redis-half-open", func(s *System, f *Fault) {
+		s.ToRedis.Mute()
+		f.away(2 * time.Second)
+		s.ToRedis.Mend()
+	}},
+	{"redis-connections-lost", func(s *System, f *Fault) {
+		s.ToRedis.Lose()
+		pause(time.Second)
+		s.ToRedis.Mend()
+	}},
+	{"clients-cut", func(s *System, f *Fault) {
+		s.ToServer.Cut()
+		pause(500 * time.Millisecond)
+		s.ToServer.Mend()
+	}},
+	{"clients-half-open", func(s *System, f *Fault) {
+		s.ToServer.Lose()
+		pause(2 * time.Second)
+		s.ToServer.Mend()
+	}},
+}
+
+// Ghosts kills a server, waits until its members are gone, and starts it again.
+var Ghosts = Nemesis{"server-kill-members", func(s *System, f *Fault) {
+	s.crash(0, f)
+	server := s.Servers[1]
+	for {
+		members, at := s.members(Target{"server1", server.Config.Addr})
+		gone := !slices.ContainsFunc(members, func(m string) bool { return slices.Contains(f.Killed, m) })
+		if gone || at.Sub(f.From) > 2*presenceTTL { // then the check finds what is wrong
+			break
+		}
+		pause(100 * time.Millisecond)
+	}
+	s.Servers[0].Run()
+}}
+
+func pause(d time.Duration) { time.Sleep(d) }
+
+// away notes that Redis can answer nothing from now on, and waits.
+func (f *Fault) away(d time.Duration) {
+	f.Away, f.From = true, time.Now()
+	pause(d)
+	f.To = time.Now()
+}
+
+// crash kills a server, and notes which connections it had.
+func (s *System) crash(i int, f *Fault) {
+	name := s.targets[i].Name
+	s.Recorder.do(func(h *History) {
+		for id, c := range h.Conns {
+			if c.Server == name && c.End == Open {
+				f.Killed = append(f.Killed, id)
+			}
+		}
+	})
+	s.Servers[i].Kill()
+	f.From = time.Now()
+}
+
+// members asks a server who is in the presence topic, and when that was asked.
+func (s *System) members(target Target) (members []string, at time.Time) {
+	s.t.Helper()
+	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); pause(50 * time.Millisecond) {
+		c, err := open(context.Background(), s.Recorder, target)
+		if err != nil {
+			continue
+		}
+		at = time.Now()
+		answered := c.send("members", func(string) any { return Topic{presenceTopic} }) && c.awaitFewer(1)
+		c.end(Closed)
+		_ = c.ws.Close(1000, "")
+		<-c.ended
+		if answered {
+			c.rec.do(func(*History) { members = c.members })
+			return members, at
+		}
+	}
+	s.t.Fatalf("%s does not say who is in a topic", target.Name)
+	return nil, at
+}
