@@ -59,7 +59,8 @@ func newRooms(r *router.Router, b Backend) *Rooms {
 	}
 }
 
-// Join moves a connection to a seat and returns what its tab has to show. When it fails, the connection is where it was; or in no room, if it has lost its seat.
+// Join moves a connection to a seat and returns what its tab has to show. When it fails,
+// the connection is where it was; or in no room, if it has lost its seat.
 func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 	// What has begun is finished, though the client leaves meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), storeTime)
