@@ -90,7 +90,7 @@ func NewStore(client goredis.UniversalClient, o Options) *Store {
 		panic(fmt.Sprintf("redis: Options{Trips: %d, RememberFor: %v}: leave what is negative 0 for the default", o.Trips, o.RememberFor))
 	}
 	if now := o.Now; now != nil {
-		o.Now = func() int64 { return min(max(now(), 0), maxInstant) }
+		o.Now = func() int64 { return min(max(now(), 0), maxInstant-1) }
 	}
 	s := &Store{client: client, where: topologyOf(client), now: o.Now, trips: o.Trips}
 	if o.RememberedKeys >= 0 {
