@@ -14,6 +14,7 @@ type Decision struct {
 	// in shadow mode: Allowed is then true and nothing was charged, and
 	// RetryAfter and Impossible are those of the denial.
 	Shadowed bool
+	shared   bool // charged to a state that the key shares with others: [InProcess.Take]
 	// Limit is the ceiling of the policy that bound: the largest cost it could
 	// ever admit.
 	Limit int64
@@ -38,8 +39,6 @@ type Decision struct {
 	// microseconds since the Unix epoch. A refund goes by them.
 	Charged int64
 	At      int64
-
-	shared bool // charged to a state that the key shares with others: [InProcess.Take]
 }
 
 // micros is a duration of n microseconds.
