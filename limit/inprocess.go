@@ -2,6 +2,7 @@ package limit
 
 import (
 	"maps"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,8 @@ type InProcess struct {
 func NewInProcess(o InProcessOptions) *InProcess {
 	start := time.Now()
 	s := &InProcess{options: o, start: start, epoch: start.UnixMicro(), space: table.NewSpace(o.MaxKeys)}
-	s.shared.budget, s.shared.grace = o.MaxKeys*sharedBytes, o.Grace+1e6
+	s.shared.budget = min(o.MaxKeys, math.MaxInt/sharedBytes) * sharedBytes
+	s.shared.grace = o.Grace + linger
 	s.buckets = table.New(table.Options{Instants: true, Space: s.space, Shards: o.Shards, Grace: o.Grace})
 	return s
 }

@@ -14,6 +14,9 @@ const (
 	sharedBytes = 54
 	// leastShared is how many shared states a scope has at least.
 	leastShared = 256
+	// linger is how much longer shared states are kept, in microseconds, for a bucket
+	// is charged by a clock that was read a little earlier.
+	linger = 1e6
 )
 
 // sharedStates are those that keys without state of their own share, by scope. Those
@@ -74,7 +77,7 @@ func (s *sharedStates) begin(plan *Plan, now int64) {
 		}
 	}
 	width := plan.packedWidth()
-	all := newCells(max(leastShared, s.budget/2/(8*width)), width, now+1e6)
+	all := newCells(max(leastShared, s.budget/2/(8*width)), width, now+linger)
 	s.budget -= all.bytes()
 	s.change(func(m map[scope]*cells) { m[scope{plan.scope, plan.policy}] = all })
 }

@@ -33,7 +33,8 @@ func (s *Store) Refund(_ context.Context, key string, policy limit.Policy, taken
 	return err
 }
 
-// Reset implements [limit.Resetter].
+// Reset implements [limit.Resetter]. The state that a key shares with others while the
+// store is full is not reset ([Options.MaxKeys]).
 func (s *Store) Reset(_ context.Context, key string, policy limit.Policy) error {
 	plan, err := limit.Compile(policy)
 	if err == nil {
