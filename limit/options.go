@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/wskit/wskit/errors"
 )
 
 // Options of a [Limiter]. The zero value is ready to use over a store in this
@@ -46,9 +48,15 @@ type Options struct {
 	// panics. Beyond it, keys share.
 	FallbackKeys int
 
-	// Logger is told when the limiter turns away from its store and back to it:
-	// once each, not per decision. nil means slog.Default().
+	// Logger gets a line, with the cause, when the limiter turns away from its store, and
+	// another when it is back: once each, not per decision. nil means slog.Default().
 	Logger *slog.Logger
+
+	// OnOutage is called at the same times, with what the store failed with: for metrics
+	// and alerts. It is never called by two goroutines at once, never by one that makes a
+	// decision, and under no lock, so it may take its time. While it does not return, only
+	// the latest change waits. Its panics are logged. nil means that nothing is called.
+	OnOutage func(errors.Outage)
 
 	// Now is the clock of FailLocal in microseconds since the Unix epoch. Outside
 	// 0 ≤ now < 2⁵² it is taken to stand still at the nearer end. nil means the

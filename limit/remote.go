@@ -2,13 +2,13 @@ package limit
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/limit/combine"
 )
 
@@ -20,8 +20,8 @@ type remote struct {
 	trips     bool // the timeout is that of a round trip: see TripTimer
 	onFailure Failure
 	fallback  *fallback
-	log       *slog.Logger
-	name      string
+	outage    outage.Reporter
+	cause     atomic.Pointer[error] // the last failure of the store
 	degraded  atomic.Bool
 	switches  *atomic.Int64
 }
@@ -41,8 +41,13 @@ func newRemote(s *shared, o Options) *remote {
 	_, trips := s.store.(TripTimer)
 	r := &remote{
 		trips:   trips,
-		timeout: o.Timeout, onFailure: o.OnFailure, log: o.Logger,
-		name: o.Name, switches: &s.counts.switches,
+		timeout: o.Timeout, onFailure: o.OnFailure, switches: &s.counts.switches,
+		outage: outage.Reporter{
+			Component: "store", Name: o.Name, Log: o.Logger, Hook: o.OnOutage,
+			Failing: "limit: the store fails; the failure policy decides until it answers again",
+			Working: "limit: the store answers again",
+			Attrs:   []any{"limiter", o.Name, "policy", o.OnFailure.String()},
+		},
 	}
 	if o.OnFailure == FailLocal {
 		r.fallback = &fallback{max: o.FallbackKeys, now: o.Now}
@@ -71,6 +76,8 @@ func newRemote(s *shared, o Options) *remote {
 	})
 	return r
 }
+
+var errPanicked = errors.New("limit: the store panicked")
 
 // notTheStore marks an error that says nothing about the store's health.
 type notTheStore struct{ error }
@@ -106,6 +113,8 @@ func (l *Limiter) guard(ctx context.Context, call func(context.Context) (Decisio
 		}](err); ok && timeout.Timeout() {
 			l.counts.timeouts.Add(1)
 		}
+		cause := err
+		l.remote.cause.Store(&cause)
 		return d, err
 	})
 	if err == nil {
@@ -172,21 +181,17 @@ func unavailable(failed error) error {
 func (r *remote) leave() {
 	if r.degraded.CompareAndSwap(false, true) {
 		r.switches.Add(1)
-		r.logger().Warn("limit: the store fails; the failure policy decides until it answers again",
-			"limiter", r.name, "policy", r.onFailure.String())
+		cause := errPanicked
+		if last := r.cause.Load(); last != nil {
+			cause = *last
+		}
+		r.outage.Failed(cause)
 	}
 }
 
 // comeBack notes, once, that the store answers again.
 func (r *remote) comeBack() {
 	if r.degraded.CompareAndSwap(true, false) {
-		r.logger().Info("limit: the store answers again", "limiter", r.name)
+		r.outage.Works()
 	}
-}
-
-func (r *remote) logger() *slog.Logger {
-	if r.log != nil {
-		return r.log
-	}
-	return slog.Default()
 }

@@ -44,8 +44,13 @@ var three = limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}
 func TestFailLocal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
+		var outages []errors.Outage
 		store := &flaky{}
-		l := limit.New(store, three, limit.Options{Name: "n", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		l := limit.New(store, three, limit.Options{
+			Name: "n", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			OnOutage: func(o errors.Outage) { outages = append(outages, o) },
+		})
+		begin := time.Now()
 		if d, err := l.Take(ctx, "ann", 1); err != nil || d.Limit != 99 {
 			t.Fatalf("%+v, %v", d, err)
 		}
@@ -83,8 +88,16 @@ func TestFailLocal(t *testing.T) {
 		if s := l.Stats(); s.Degraded || s.Switches != 1 {
 			t.Errorf("%+v", s)
 		}
-		if text := log.String(); strings.Count(text, "the store fails") != 1 || strings.Count(text, "the store answers again") != 1 || strings.Contains(text, "ann") {
+		synctest.Wait() // for the log
+		if text := log.String(); strings.Count(text, "the store fails") != 1 || strings.Count(text, "the store answers again") != 1 ||
+			strings.Count(text, errDown.Error()) != 1 || strings.Contains(text, "ann") {
 			t.Errorf("log:\n%s", text)
+		}
+		want := errors.Outage{Component: "store", Name: "n", Err: errDown, Since: begin}
+		over := want
+		over.Over = true
+		if len(outages) != 2 || outages[0] != want || outages[1] != over {
+			t.Errorf("OnOutage was called with %+v", outages)
 		}
 	})
 }
@@ -157,4 +170,23 @@ func TestCallerGone(t *testing.T) {
 	if s := l.Stats(); s.StoreFailures != 0 || s.Degraded || s.FailedOver != 0 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// A store that panics is left alone like one that fails.
+func TestAStoreThatPanicsIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := limit.New(storeFunc(func(context.Context, string, limit.Policy, int64) (limit.Decision, error) { panic("oops") }),
+			three, limit.Options{Name: "n", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 5 {
+			func() {
+				defer func() { _ = recover() }()
+				_, _ = l.Take(ctx, "ann", 1)
+			}()
+		}
+		synctest.Wait()
+		if !l.Stats().Degraded || !strings.Contains(log.String(), "the store panicked") {
+			t.Errorf("%+v\n%s", l.Stats(), log.String())
+		}
+	})
 }

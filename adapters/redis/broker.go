@@ -10,6 +10,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -53,8 +54,9 @@ type Broker struct {
 	failures map[string]int    // of a node's links, one after the other
 	homeless []*topic          // to be assigned to a link
 	refused  []*topic          // to be assigned in a while
-	outage   time.Time         // since when topics that had been subscribed to are not
-	orphans  int               // how many those are
+	orphans  int               // how many topics had been subscribed to and are not now
+
+	subscription, publishing outage.Reporter
 }
 
 // BrokerStats are figures of a Broker: Topics and Missing as they are now, the
@@ -98,6 +100,16 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 	b := &Broker{
 		client: client, opts: opts, nodes: nodesOf(client), wake: make(chan struct{}, 1),
 		topics: make(map[string]*topic), links: make(map[string]*link), failures: make(map[string]int),
+		subscription: outage.Reporter{
+			Component: "subscription", Name: opts.Prefix, Log: opts.Logger, Hook: opts.OnOutage,
+			Failing: "wskit: redis: subscriptions are lost; subscribing again",
+			Working: "wskit: redis: all topics are subscribed to again",
+		},
+		publishing: outage.Reporter{
+			Component: "publish", Name: opts.Prefix, Log: opts.Logger, Hook: opts.OnOutage, Settle: time.Second,
+			Failing: "wskit: redis: publishing fails",
+			Working: "wskit: redis: publishing works again",
+		},
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(b.assign)
@@ -139,10 +151,15 @@ func (b *Broker) publish(ctx context.Context, m pubsub.Message) error {
 	if err := checkTopic(m.Topic); err != nil {
 		return err
 	}
-	if err := b.send(ctx, key(b.opts.Prefix, "topic", m.Topic), encode(m)); err != nil {
-		return fmt.Errorf("redis: publishing: %w", err)
+	err := b.send(ctx, key(b.opts.Prefix, "topic", m.Topic), encode(m))
+	if err == nil {
+		b.publishing.Works()
+		return nil
 	}
-	return nil
+	if ctx.Err() == nil && b.ctx.Err() == nil {
+		b.publishing.Failed(err)
+	}
+	return fmt.Errorf("redis: publishing: %w", err)
 }
 
 // send publishes once.

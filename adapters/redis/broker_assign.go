@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -151,7 +150,7 @@ func (b *Broker) confirmed(l *link, channel string, subscribed bool) {
 		b.stats.lost.Add(1)
 		b.miss(t)
 		b.enqueue(t)
-		b.report(1, errMoved)
+		b.subscription.Failed(errMoved, "topics", 1)
 	}
 }
 
@@ -209,7 +208,7 @@ func (b *Broker) lost(l *link, err error) {
 	}
 	if lost > 0 {
 		b.stats.lost.Add(1)
-		b.report(lost, err)
+		b.subscription.Failed(err, "topics", lost)
 	}
 }
 
@@ -235,15 +234,6 @@ func (b *Broker) found(t *topic) {
 	}
 	t.orphan = false
 	if b.orphans--; b.orphans == 0 {
-		b.opts.Logger.Info("wskit: redis: all topics are subscribed to again", "after", time.Since(b.outage).Round(time.Millisecond))
-		b.outage = time.Time{}
-	}
-}
-
-// report logs a loss, unless the one before has not been made good yet.
-func (b *Broker) report(topics int, err error) {
-	if b.outage.IsZero() {
-		b.outage = time.Now()
-		b.opts.Logger.Warn("wskit: redis: subscriptions are lost; subscribing again", "topics", topics, "error", strings.TrimSpace(err.Error()))
+		b.subscription.Works()
 	}
 }

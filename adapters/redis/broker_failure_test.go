@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -34,7 +36,8 @@ func healthy(t *testing.T, b *redis.Broker) {
 func TestSubscriptionsComeBackAfterARestart(t *testing.T) {
 	s := redistest.Start(t)
 	logger, logged := newLog()
-	b := newBroker(t, s, redis.BrokerOptions{Logger: logger})
+	outages := make(chan errors.Outage, 100)
+	b := newBroker(t, s, redis.BrokerOptions{Logger: logger, OnOutage: func(o errors.Outage) { outages <- o }})
 	inboxes := []*inbox{subscribe(t, b, "a"), subscribe(t, b, "b")}
 	for range 2 {
 		lost := b.Stats().Lost
@@ -61,9 +64,25 @@ func TestSubscriptionsComeBackAfterARestart(t *testing.T) {
 			eventually(t, "the message is there", func() bool { return inboxes[i].count("back") == before+1 })
 		}
 	}
-	eventually(t, "the return is logged", func() bool { return strings.Count(logged(), "again") == 4 })
-	if text := logged(); strings.Count(text, "\n") != 4 || strings.Count(text, "are lost") != 2 {
+	eventually(t, "the return is logged", func() bool { return strings.Count(logged(), "subscribed to again") == 2 })
+	if text := logged(); strings.Count(text, "are lost") != 2 || strings.Count(text, "publishing fails") < 1 {
 		t.Errorf("one line for each loss and one for each return:\n%s", text)
+	}
+	var changes []bool
+	failedToPublish := false
+	for len(changes) < 4 || !failedToPublish {
+		o := <-outages
+		switch {
+		case o.Err == nil || o.Name != "wskit" || time.Since(o.Since) > patience:
+			t.Errorf("%+v", o)
+		case o.Component == "subscription":
+			changes = append(changes, o.Over)
+		case o.Component == "publish":
+			failedToPublish = true
+		}
+	}
+	if !slices.Equal(changes, []bool{false, true, false, true}) {
+		t.Errorf("the subscriptions were reported to begin and end to fail: %v", changes)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/wskit/wskit/errors"
 )
 
 // BrokerOptions configure a [Broker]. The zero value works.
@@ -42,10 +44,15 @@ type BrokerOptions struct {
 	// Default: 16 MiB.
 	MaxFrame int
 
-	// Logger is told when subscriptions are lost and when they are back.
+	// Logger gets a line, with the cause, when subscriptions are lost or publishing fails,
+	// and another when they are back or it works again.
 	//
 	// Default: slog.Default().
 	Logger *slog.Logger
+
+	// OnOutage is called at the same times, for the components "subscription" and
+	// "publish", in the way that limit.Options says.
+	OnOutage func(errors.Outage)
 }
 
 func (o BrokerOptions) withDefaults() (BrokerOptions, error) {

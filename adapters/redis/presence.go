@@ -13,6 +13,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -42,7 +43,7 @@ type Presence struct {
 	done   chan struct{} // closed when all has been written for the last time
 	stats  presenceCounters
 
-	failed bool // the last write; of the goroutine that writes
+	outage outage.Reporter // of writing
 
 	mu     sync.Mutex
 	closed bool
@@ -63,6 +64,11 @@ func NewPresence(client goredis.UniversalClient, opts PresenceOptions) *Presence
 	p := &Presence{
 		client: client, opts: opts, self: rand.Text(), rooms: make(map[string]*room),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		outage: outage.Reporter{
+			Component: "presence", Name: opts.Prefix, Log: opts.Logger, Hook: opts.OnOutage,
+			Failing: "wskit: redis: presence cannot be written; trying again",
+			Working: "wskit: redis: presence is written again",
+		},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	go p.keep()

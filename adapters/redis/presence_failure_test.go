@@ -15,6 +15,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/pubsub"
@@ -166,7 +167,10 @@ func TestPresenceIsRepaired(t *testing.T) {
 func TestPresenceWhileRedisIsStalled(t *testing.T) {
 	s := redistest.Start(t)
 	logger, logged := newLog()
-	p := newPresence(t, s, redis.PresenceOptions{TTL: time.Second, Timeout: 200 * time.Millisecond, Logger: logger})
+	outages := make(chan errors.Outage, 100)
+	p := newPresence(t, s, redis.PresenceOptions{
+		TTL: time.Second, Timeout: 200 * time.Millisecond, Logger: logger, OnOutage: func(o errors.Outage) { outages <- o },
+	})
 	other := newPresence(t, s, redis.PresenceOptions{})
 	eventually(t, "joining works", func() bool { return p.Join(ctx, "room", pubsub.Member{ID: "a"}) == nil })
 	s.Stall()
@@ -183,6 +187,11 @@ func TestPresenceWhileRedisIsStalled(t *testing.T) {
 	eventually(t, "joining works", func() bool { return p.Join(ctx, "room", pubsub.Member{ID: "c"}) == nil })
 	become(t, other, "room", "c")
 	eventually(t, "the end is logged", func() bool { return strings.Contains(logged(), "is written again") })
+	for _, over := range []bool{false, true} {
+		if o := <-outages; o.Component != "presence" || o.Over != over || o.Err == nil {
+			t.Errorf("%+v", o)
+		}
+	}
 	if p.Stats().Failed == 0 {
 		t.Error("the failure is not counted")
 	}

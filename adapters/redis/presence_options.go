@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/wskit/wskit/errors"
 )
 
 // PresenceOptions configure a [Presence]. The zero value works.
@@ -26,10 +28,15 @@ type PresenceOptions struct {
 	// Default: 2 s.
 	Timeout time.Duration
 
-	// Logger is told when writing to Redis fails and when it works again.
+	// Logger gets a line, with the cause, when writing to Redis fails, and another when it
+	// works again.
 	//
 	// Default: slog.Default().
 	Logger *slog.Logger
+
+	// OnOutage is called at the same times, for the component "presence", in the way that
+	// limit.Options says.
+	OnOutage func(errors.Outage)
 }
 
 // PresenceStats are figures of a Presence: Topics and Members as they are now, the

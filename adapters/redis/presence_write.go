@@ -236,18 +236,16 @@ func (p *Presence) settle(tasks []*task, broken error) (first error) {
 	return first
 }
 
-// report counts failures, and logs the first of several and their end.
+// report counts failures, and reports the first of several and their end.
 func (p *Presence) report(err error) {
 	if err != nil {
 		p.stats.failed.Add(1)
 	}
-	if p.ctx.Err() != nil || p.failed == (err != nil) {
-		return
-	}
-	p.failed = err != nil
-	if p.failed {
-		p.opts.Logger.Warn("wskit: redis: presence cannot be written; trying again", "error", err)
-	} else {
-		p.opts.Logger.Info("wskit: redis: presence is written again")
+	switch {
+	case p.ctx.Err() != nil:
+	case err != nil:
+		p.outage.Failed(err)
+	default:
+		p.outage.Works()
 	}
 }
