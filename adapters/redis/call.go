@@ -72,12 +72,14 @@ func (s *Store) trip(ctx context.Context, server any, batch []*combine.Item[call
 	}
 	if answered {
 		s.figures.took(took)
+		s.evictions.look(server)
 	}
 	for _, c := range w.commands {
 		if c.err == nil {
 			continue
 		}
 		s.figures.failures.Add(int64(len(c.asks)))
+		s.errors.add(c.err, int64(len(c.asks)))
 		err := s.failed(ctx, c.err, answered, took)
 		for _, item := range c.items {
 			item.Err = err

@@ -86,13 +86,18 @@
 // Give limits a server, or a cluster, of their own: then persistence can be off
 // (save "", appendonly no), for what is lost is one policy's worth.
 //
-// Set maxmemory, and maxmemory-policy volatile-ttl: every key expires, and this
-// gives up first what would have run out first. Of limits that is the least used.
-// Slots and presence, which are kept for half a minute at a time, go early as well;
-// they are written anew within a third of their lease or TTL. Under noeviction, a
-// full server refuses new keys instead, and the limiter's failure policy decides.
-// A policy that picks by use (lru, lfu) would rather drop users who are shut out: they
-// are refused without asking, so their keys look idle.
+// Set maxmemory, and maxmemory-policy noeviction. A full server then refuses to write:
+// nothing is forgotten, a limiter's failure policy decides what would have been admitted,
+// and it shows, as Errors["OOM"] of Store.Stats, as FailedOver of limit.Stats, in the log
+// and to OnOutage.
+//
+// Under any other policy a full server deletes keys that still count, and what they
+// limited is admitted again. volatile-ttl begins with the keys that have the least time to
+// live, which among others that live longer are the limits; lru and lfu begin with keys
+// that look idle, which are those of the users who are refused without asking. No decision
+// shows it. So a Store asks each of its servers about every 10 s, beside the decisions,
+// how many keys it has evicted: Evicted of its Stats counts them, and the first are
+// logged.
 //
 // Redis disconnects a Broker that does not read what is published as fast as it
 // comes, at client-output-buffer-limit pubsub (32 MB, or 8 MB for a minute). The

@@ -178,10 +178,12 @@ func (s *Store) holdTrip(ctx context.Context, server any, batch []*combine.Item[
 		s.figures.reloads.Add(int64(len(unknown)))
 		s.runHolds(ctx, server, unknown, "eval", holdScript)
 	}
+	s.evictions.look(server)
 	for _, item := range batch {
 		for _, h := range item.Value {
 			if h.err != nil {
 				s.figures.failures.Add(1)
+				s.errors.add(h.err, 1)
 				item.Err = s.failed(ctx, h.err, isAnswer(h.err), time.Since(start))
 			}
 		}

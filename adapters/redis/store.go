@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,10 @@ type Options struct {
 	// server's clock, for as long as without it. nil means the clock of the server
 	// that has the key.
 	Now func() int64
+
+	// Logger gets a line when a server evicts keys for want of memory, or does not say
+	// whether it does: once each. nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // Store is a [limit.Store] on Redis, for limits that several processes share. All
@@ -63,6 +68,8 @@ type Store struct {
 	// is back learns the truth.
 	answering atomic.Bool
 	figures   figures
+	errors    kinds
+	evictions evictions
 }
 
 type figures struct{ trips, sent, reloads, failures, roundTrip atomic.Int64 }
@@ -97,6 +104,10 @@ func NewStore(client goredis.UniversalClient, o Options) *Store {
 		s.memory = denial.New(denial.Options{Keys: o.RememberedKeys, MaxAge: o.RememberFor, Now: o.Now})
 	}
 	s.answering.Store(true)
+	s.evictions.log, s.evictions.start, s.evictions.every = o.Logger, time.Now(), lookEvery
+	if o.Logger == nil {
+		s.evictions.log = slog.Default()
+	}
 	return s
 }
 
@@ -162,8 +173,15 @@ type Stats struct {
 	Sent, Trips int64
 	// Reloads is how often a server did not know the script.
 	Reloads int64
-	// Failures is how many questions had no answer.
+	// Failures is how many questions had no answer, and Errors why: by the word that an
+	// error of Redis begins with, such as "OOM" (its memory is full), "READONLY" or
+	// "LOADING", or else "timeout", "canceled", "connection" or "other".
 	Failures int64
+	Errors   map[string]int64
+	// Evicted is how many keys the servers have deleted for want of memory since the
+	// store was first used: limits among them were forgotten. It is looked at about
+	// every 10 s. Keys of other applications on the same server count as well.
+	Evicted int64
 	// RoundTrip is how long the last round trips took, on average: what
 	// limit.Options.Timeout has to be longer than. One that had to make a connection
 	// takes several times as long.
@@ -176,6 +194,7 @@ func (s *Store) Stats() Stats {
 		Sent: s.figures.sent.Load(), Trips: s.figures.trips.Load(),
 		Reloads: s.figures.reloads.Load(), Failures: s.figures.failures.Load(),
 		RoundTrip: time.Duration(s.figures.roundTrip.Load()),
+		Errors:    s.errors.all(), Evicted: s.evictions.count.Load(),
 	}
 	if s.memory != nil {
 		st.Remembered = s.memory.Stats().Hits
