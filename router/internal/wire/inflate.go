@@ -40,9 +40,11 @@ var messageTail = [...]byte{0x00, 0x00, 0xFF, 0xFF}
 
 // huffman decodes symbols of a canonical code (RFC 1951, section 3.2.2).
 type huffman struct {
-	// fast holds symbol<<4 | length for what begins with a code of at most fastBits
-	// bits; 0: a longer code, or none.
+	// fast holds, up to mask, symbol<<4 | length for what begins with a code of at most
+	// fastBits bits; 0: a longer code, or none. The mask is as short as the codes allow:
+	// of a short message, filling the table is most of the work.
 	fast    [1 << fastBits]uint16
+	mask    uint64
 	count   [maxBits + 1]uint16 // of the codes of each length
 	symbols [maxLiterals]uint16 // in the order of their codes
 }
@@ -51,25 +53,31 @@ type huffman struct {
 // a code, which is complete, or has a single symbol of one bit, or none: a block
 // without matches needs no distances.
 func (h *huffman) build(lengths []uint8) bool {
-	h.count, h.fast = [maxBits + 1]uint16{}, [1 << fastBits]uint16{}
+	h.count = [maxBits + 1]uint16{}
 	for _, n := range lengths {
 		h.count[n]++
 	}
 	h.count[0] = 0
 	var first, offset [maxBits + 2]uint16 // code and index of the first symbol of a length
-	left, codes := 1, 0
+	left, codes, longest := 1, 0, 1
 	for n := 1; n <= maxBits; n++ {
 		left = left<<1 - int(h.count[n])
 		if left < 0 {
 			return false
 		}
-		codes += int(h.count[n])
+		if h.count[n] > 0 {
+			codes += int(h.count[n])
+			longest = n
+		}
 		first[n+1] = (first[n] + h.count[n]) << 1
 		offset[n+1] = offset[n] + h.count[n]
 	}
 	if left > 0 && codes > 0 && !(codes == 1 && h.count[1] == 1) {
 		return false
 	}
+	fast := h.fast[:1<<min(longest, fastBits)]
+	h.mask = uint64(len(fast) - 1)
+	clear(fast)
 	for symbol, n := range lengths {
 		if n == 0 {
 			continue
@@ -77,8 +85,8 @@ func (h *huffman) build(lengths []uint8) bool {
 		h.symbols[offset[n]] = uint16(symbol)
 		offset[n]++
 		if n <= fastBits {
-			for i := int(bits.Reverse16(first[n]) >> (16 - n)); i < len(h.fast); i += 1 << n {
-				h.fast[i] = uint16(symbol)<<4 | uint16(n)
+			for i := int(bits.Reverse16(first[n]) >> (16 - n)); i < len(fast); i += 1 << n {
+				fast[i] = uint16(symbol)<<4 | uint16(n)
 			}
 		}
 		first[n]++
@@ -320,7 +328,7 @@ func (f *inflater) symbol(h *huffman) (uint, bool) {
 	if f.held < maxBits {
 		f.fill()
 	}
-	e := uint(h.fast[f.acc&(1<<fastBits-1)])
+	e := uint(h.fast[f.acc&h.mask&(1<<fastBits-1)]) // the constant spares the bounds check
 	symbol, n := e>>4, e&15
 	if n == 0 {
 		symbol, n = h.slow(f.acc)
