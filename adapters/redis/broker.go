@@ -31,22 +31,26 @@ import (
 // that looks alive delivers nothing any more, because it leads to a server that
 // stands still or is no longer the one that publishers use: it sends itself a
 // message through Redis several times in BrokerOptions.HealthTimeout, and gives up
-// the connection on which it does not come back. The loss and the return are each
+// the connection on which it does not come back. When Sentinels name a new master, it
+// does so within half a second. The loss and the return are each
 // logged once, and BrokerStats says how things stand.
 //
 // Nothing is ever sent twice: a message whose publishing failed is not tried
 // again. One that failed with a timeout may still arrive, and later than those
 // that were published after it.
 type Broker struct {
-	client goredis.UniversalClient
-	owned  bool // the client is the Broker's
-	opts   BrokerOptions
-	nodes  nodes
-	ctx    context.Context // cancelled by Close
-	cancel context.CancelFunc
-	wake   chan struct{} // holds a token while there are topics to assign
-	wg     sync.WaitGroup
-	stats  brokerCounters
+	client    goredis.UniversalClient
+	owned     bool // the client is the Broker's
+	opts      BrokerOptions
+	nodes     nodes
+	where     topology
+	outlets   sync.Map        // by server
+	sentinels bool            // name the server
+	ctx       context.Context // cancelled by Close
+	cancel    context.CancelFunc
+	wake      chan struct{} // holds a token while there are topics to assign
+	wg        sync.WaitGroup
+	stats     brokerCounters
 
 	mu       sync.RWMutex
 	topics   map[string]*topic // by channel
@@ -84,7 +88,8 @@ type brokerCounters struct{ lost, failed, dropped, ignored atomic.Int64 }
 
 // NewBroker returns a Broker on a client of a single server, of Sentinel or of a
 // cluster, which has to be of Redis 7 or later. The client stays the caller's: it
-// is to be closed after the Broker. Nothing is sent to Redis before the first
+// is to be closed after the Broker. Of its pooled connections the Broker uses two for each
+// server, and one for each server it proves its subscriptions by. Nothing is sent to Redis before the first
 // Publish or Subscribe.
 //
 // For calls to end when their context does, the client needs ContextTimeoutEnabled;
@@ -98,7 +103,7 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 		panic(err.Error())
 	}
 	b := &Broker{
-		client: client, opts: opts, nodes: nodesOf(client), wake: make(chan struct{}, 1),
+		client: client, opts: opts, nodes: nodesOf(client), where: topologyOf("NewBroker", client), wake: make(chan struct{}, 1),
 		topics: make(map[string]*topic), links: make(map[string]*link), failures: make(map[string]int),
 		subscription: outage.Reporter{
 			Component: "subscription", Name: opts.Prefix, Log: opts.Logger, Hook: opts.OnOutage,
@@ -112,6 +117,7 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 		},
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.watchMaster()
 	b.wg.Go(b.assign)
 	return b
 }
@@ -121,7 +127,7 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 //
 // The error says when no server answers.
 func OpenBroker(ctx context.Context, address string) (*Broker, error) {
-	client, err := connect(ctx, address)
+	client, _, err := dial(ctx, address)
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
@@ -129,51 +135,6 @@ func OpenBroker(ctx context.Context, address string) (*Broker, error) {
 	b.owned = true
 	return b, nil
 }
-
-// Publish implements [pubsub.Broker]. It returns when Redis has taken the message.
-// It fails when Redis does not within BrokerOptions.Timeout, when the topic's name
-// or the frame is too long, and with [pubsub.ErrClosed].
-func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
-	err := b.publish(ctx, m)
-	if err != nil {
-		b.stats.failed.Add(1)
-	}
-	return err
-}
-
-func (b *Broker) publish(ctx context.Context, m pubsub.Message) error {
-	switch {
-	case b.ctx.Err() != nil:
-		return pubsub.ErrClosed
-	case len(m.Frame) > b.opts.MaxFrame:
-		return fmt.Errorf("redis: the message has %d bytes, BrokerOptions.MaxFrame allows %d", len(m.Frame), b.opts.MaxFrame)
-	}
-	if err := checkTopic(m.Topic); err != nil {
-		return err
-	}
-	err := b.send(ctx, key(b.opts.Prefix, "topic", m.Topic), encode(m))
-	if err == nil {
-		b.publishing.Works()
-		return nil
-	}
-	if ctx.Err() == nil && b.ctx.Err() == nil {
-		b.publishing.Failed(err)
-	}
-	return fmt.Errorf("redis: publishing: %w", err)
-}
-
-// send publishes once.
-func (b *Broker) send(ctx context.Context, channel string, payload []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, b.opts.Timeout)
-	defer cancel()
-	return b.client.Process(ctx, onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), channel, payload)})
-}
-
-// onlyOnce is a command that the client does not send again when it is unclear what
-// has become of it: a message must not be delivered twice.
-type onlyOnce struct{ *goredis.IntCmd }
-
-func (onlyOnce) NoRetry() bool { return true }
 
 // Subscribe implements [pubsub.Broker]. It returns when Redis has confirmed the
 // subscription, at once if this process already has one of the topic. It fails when

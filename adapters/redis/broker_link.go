@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -24,17 +25,19 @@ var (
 // Three goroutines serve it: one sends commands, one reads, one proves that what
 // is published comes back.
 type link struct {
-	b     *Broker
-	node  node
-	probe string // the channel of the messages to itself
-	delay time.Duration
-	wake  chan struct{}   // holds a token while there is something to do
-	up    chan struct{}   // closed when Redis has confirmed the probe's channel
-	echo  chan string     // what has come back
-	gone  chan error      // holds the first failure
-	ctx   context.Context // over when the link is
-	stop  context.CancelFunc
-	todo  []*topic // joining or leaving, and their command not sent; b.mu guards it
+	b      *Broker
+	node   node
+	probe  string // the channel of the messages to itself
+	delay  time.Duration
+	wake   chan struct{}          // holds a token while there is something to do
+	up     chan struct{}          // closed when Redis has confirmed the probe's channel
+	echo   chan string            // what has come back
+	gone   chan error             // holds the first failure
+	doubts chan struct{}          // holds a token when new connections lead elsewhere
+	where  atomic.Pointer[string] // it leads to, when Sentinels name the server
+	ctx    context.Context        // over when the link is
+	stop   context.CancelFunc
+	todo   []*topic // joining or leaving, and their command not sent; b.mu guards it
 
 	mu      sync.Mutex // held while writing: commands are sent in the order of pending
 	conn    *goredis.PubSub
@@ -55,8 +58,9 @@ func newLink(b *Broker, n node, topic string, delay time.Duration) *link {
 	l := &link{
 		b: b, node: n, delay: delay, probe: key(b.opts.Prefix, "probe:"+rand.Text(), topic),
 		wake: make(chan struct{}, 1), up: make(chan struct{}), echo: make(chan string, 1), gone: make(chan error, 1),
+		doubts: make(chan struct{}, 1),
 	}
-	l.ctx, l.stop = context.WithCancel(b.ctx)
+	l.ctx, l.stop = context.WithCancel(context.WithValue(b.ctx, linkKey{}, l))
 	return l
 }
 
@@ -239,7 +243,11 @@ func (l *link) prove() {
 		return
 	case <-l.up:
 	}
-	interval := time.NewTicker(l.b.opts.HealthTimeout / 4)
+	every := l.b.opts.HealthTimeout / 4
+	if l.b.sentinels {
+		every = min(every, proveEvery)
+	}
+	interval := time.NewTicker(every)
 	defer interval.Stop()
 	for {
 		if err := l.send(&request{left: 1, ping: true}, func() error { return l.conn.Ping(l.ctx) }); err != nil {
@@ -254,13 +262,17 @@ func (l *link) prove() {
 		case <-l.ctx.Done():
 			return
 		case <-interval.C:
+		case <-l.doubts:
+			signal(l.doubts) // for comesBack
 		}
 	}
 }
 
 // comesBack waits for what was published.
 func (l *link) comesBack(text string) bool {
-	timeout := time.NewTimer(l.b.opts.HealthTimeout)
+	within := l.b.opts.HealthTimeout
+	start := time.Now()
+	timeout := time.NewTimer(within)
 	defer timeout.Stop()
 	for {
 		select {
@@ -269,8 +281,11 @@ func (l *link) comesBack(text string) bool {
 				l.b.proven(l)
 				return true
 			}
+		case <-l.doubts:
+			within = min(within, time.Since(start)+proveWithin)
+			timeout.Reset(within - time.Since(start))
 		case <-timeout.C:
-			l.fail(fmt.Errorf("%w in %v", errDeaf, l.b.opts.HealthTimeout))
+			l.fail(fmt.Errorf("%w in %v", errDeaf, within.Round(time.Millisecond)))
 			return false
 		case <-l.ctx.Done():
 			return false

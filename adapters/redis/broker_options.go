@@ -19,7 +19,9 @@ type BrokerOptions struct {
 	// Default: "wskit".
 	Prefix string
 
-	// Timeout is the longest that Publish and Subscribe wait for Redis.
+	// Timeout is the longest that Publish and Subscribe wait for Redis. What is published has
+	// half of it for its own round trip. While Redis is known not to answer, Publish
+	// fails at once.
 	//
 	// Default: 2 s.
 	Timeout time.Duration

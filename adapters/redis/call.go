@@ -101,13 +101,10 @@ func isAnswer(err error) bool {
 // answered or nothing. Only then, and only if that is not because of the contexts of its
 // callers, is the server one that does not answer.
 func (s *Store) failed(ctx context.Context, err error, answered bool, took time.Duration) error {
-	timeout := combine.Timeout(ctx)
-	wait, late := errors.AsType[net.Error](err)
-	late = late && wait.Timeout()
-	left := errors.Is(err, context.Canceled) || late && (timeout == 0 || took < timeout)
-	if late && !left {
+	late, left := lateness(ctx, err, took)
+	if late {
 		err = fmt.Errorf("redis: no answer within %v; round trips took %v before: %w",
-			timeout, time.Duration(s.figures.roundTrip.Load()).Round(time.Microsecond), err)
+			combine.Timeout(ctx), time.Duration(s.figures.roundTrip.Load()).Round(time.Microsecond), err)
 	} else {
 		err = fmt.Errorf("redis: %w", err)
 	}
@@ -115,6 +112,16 @@ func (s *Store) failed(ctx context.Context, err error, answered bool, took time.
 		return err
 	}
 	return combine.NotAnswered(err)
+}
+
+// lateness says of the error of a trip that took so long whether the server did not answer
+// in time, or the contexts of the callers ended before.
+func lateness(ctx context.Context, err error, took time.Duration) (late, left bool) {
+	wait, ok := errors.AsType[net.Error](err)
+	late = ok && wait.Timeout()
+	timeout := combine.Timeout(ctx)
+	left = errors.Is(err, context.Canceled) || late && (timeout == 0 || took < timeout)
+	return late && !left, left
 }
 
 // took adds a round trip to the average of the last ones.

@@ -142,7 +142,7 @@ func (s *Store) holdMany(ctx context.Context, what hold, slots []limit.Slot) err
 
 // holdOn runs scripts on one server in one round trip.
 func (s *Store) holdOn(ctx context.Context, server any, holds []hold) error {
-	lane := s.holds.to(server, s, s.holdTrip)
+	lane := s.holds.to(server, s.lanes(), s.holdTrip)
 	item := lane.Item()
 	item.Value = append(item.Value[:0], holds...)
 	if err := lane.Do(ctx, item); err != nil {

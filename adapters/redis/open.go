@@ -2,9 +2,12 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -22,78 +25,115 @@ const (
 // it.
 //
 //	redis://user:password@host:6379/0           one server, or any node of a cluster
+//	redis://host1:6379,host2:6379,host3:6379    some nodes of a cluster: one has to answer
 //	rediss://…                                  the same over TLS
 //	unix:///run/redis.sock                      a socket
-//	redis://host:26379?master_name=mymaster&addr=other:26379    Sentinels
+//	redis://host:26379,other:26379?master_name=mymaster    Sentinels
 //
 // A server that says it is part of a cluster is used as one. The options of go-redis
-// may follow as parameters (pool_size, read_timeout, …). What the address leaves
-// open is set for this work: contexts end what waits on the network, a call is
-// never repeated, and nothing waits longer than a second.
+// may follow as parameters (pool_size, read_timeout, …), also "addr" for further hosts.
+// What the address leaves open is set for this work: contexts end what waits on the network,
+// a call is never repeated, and nothing waits longer than a second.
 //
-// The error says when no server answers.
+// The error says when no server answers. It repeats nothing of the address but hosts.
 func Open(ctx context.Context, address string) (*Store, error) {
-	client, err := connect(ctx, address)
+	client, connect, err := dial(ctx, address)
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
 	s := NewStore(client, Options{})
 	s.owned = true
+	s.others = sync.OnceValue(connect)
 	return s, nil
 }
 
-// Client is what the store asks Redis by, for a [Broker], a [Presence] or an
-// application that is to share its connections. It stays the store's, if Open made
-// it.
-func (s *Store) Client() goredis.UniversalClient { return s.client }
+// Client is for a [Broker], a [Presence] or an application that is to use the same
+// Redis. If [Open] made the store, it has connections of its own, so that
+// decisions never wait for what others do with theirs, and the store closes it. Otherwise it is the client
+// that the store was made on.
+func (s *Store) Client() goredis.UniversalClient {
+	if s.others == nil {
+		return s.client
+	}
+	s.shared.Store(true)
+	return s.others()
+}
 
-// connect makes a client and asks whether somebody is there.
-func connect(ctx context.Context, address string) (goredis.UniversalClient, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix" {
-		return nil, fmt.Errorf("the address is no URL such as redis://localhost:6379") // it may hold a password
+// dial finds out what is at an address. It returns a client that somebody has answered,
+// and what makes further ones.
+func dial(ctx context.Context, address string) (client goredis.UniversalClient, connect func() goredis.UniversalClient, err error) {
+	u, hosts, err := parseAddress(address)
+	if err != nil {
+		return nil, nil, err
 	}
-	var client goredis.UniversalClient
-	switch {
-	case u.Query().Has("master_name"):
-		o, err := goredis.ParseFailoverURL(address)
+	if u.Query().Has("master_name") {
+		o, err := goredis.ParseFailoverURL(at(u, hosts...))
 		if err != nil {
-			return nil, err
+			return nil, nil, complaint(u, func(address string) error { _, err := goredis.ParseFailoverURL(address); return err })
 		}
-		forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.MaxRetries)
-		o.ContextTimeoutEnabled, o.DialerRetries = true, 1
-		client = goredis.NewFailoverClient(o)
-	default:
-		o, err := goredis.ParseURL(address)
-		if err != nil {
-			return nil, err
+		connect = func() goredis.UniversalClient {
+			o := *o
+			forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.MaxRetries)
+			o.ContextTimeoutEnabled, o.DialerRetries = true, 1
+			return goredis.NewFailoverClient(&o)
 		}
-		forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.MaxRetries)
-		o.ContextTimeoutEnabled, o.DialerRetries = true, 1
-		client = goredis.NewClient(o)
+		client, _, err = asked(ctx, connect())
+		return client, connect, err
 	}
+	var errs []error
+	for _, host := range hosts {
+		o, err := goredis.ParseURL(at(u, host))
+		if err != nil {
+			return nil, nil, complaint(u, func(address string) error { _, err := goredis.ParseURL(address); return err })
+		}
+		connect = func() goredis.UniversalClient {
+			o := *o
+			forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.MaxRetries)
+			o.ContextTimeoutEnabled, o.DialerRetries = true, 1
+			return goredis.NewClient(&o)
+		}
+		client, clustered, err := asked(ctx, connect())
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+			continue
+		case clustered:
+			_ = client.Close()
+			return dialCluster(ctx, u, hosts)
+		case len(hosts) > 1:
+			_ = client.Close()
+			return nil, nil, errors.New("the address has several hosts, and one that answers is not part of a cluster: give one host, or for Sentinels the parameter master_name")
+		}
+		return client, connect, nil
+	}
+	return nil, nil, errors.Join(errs...)
+}
+
+func dialCluster(ctx context.Context, u *url.URL, hosts []string) (client goredis.UniversalClient, connect func() goredis.UniversalClient, err error) {
+	o, err := goredis.ParseClusterURL(at(u, hosts...))
+	if err != nil {
+		return nil, nil, complaint(u, func(address string) error { _, err := goredis.ParseClusterURL(address); return err })
+	}
+	connect = func() goredis.UniversalClient {
+		o, retries := *o, 0
+		o.Addrs = slices.Clone(o.Addrs)
+		forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &retries)
+		o.ContextTimeoutEnabled, o.DialerRetries = true, 1
+		return goredis.NewClusterClient(&o)
+	}
+	client, _, err = asked(ctx, connect())
+	return client, connect, err
+}
+
+// asked asks a client whether somebody is there and part of a cluster. It closes one
+// that nobody answers.
+func asked(ctx context.Context, client goredis.UniversalClient) (_ goredis.UniversalClient, clustered bool, err error) {
 	info, err := client.Info(ctx, "cluster").Result()
 	if err != nil {
 		_ = client.Close()
-		return nil, err
+		return nil, false, err
 	}
-	if !strings.Contains(info, "cluster_enabled:1") {
-		return client, nil
-	}
-	_ = client.Close()
-	o, err := goredis.ParseClusterURL(address)
-	if err != nil {
-		return nil, err
-	}
-	retries := -1
-	forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &retries)
-	o.ContextTimeoutEnabled, o.DialerRetries = true, 1
-	nodes := goredis.NewClusterClient(o)
-	if err := nodes.Info(ctx, "cluster").Err(); err != nil {
-		_ = nodes.Close()
-		return nil, err
-	}
-	return nodes, nil
+	return client, strings.Contains(info, "cluster_enabled:1"), nil
 }
 
 // forLimits fills in what the address left open.

@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +33,8 @@ import (
 type Presence struct {
 	client goredis.UniversalClient
 	owned  bool // the client is the Presence's
+	where  topology
+	reads  lanes[reading]
 	opts   PresenceOptions
 	self   string // names this process
 	ctx    context.Context
@@ -62,7 +62,7 @@ func NewPresence(client goredis.UniversalClient, opts PresenceOptions) *Presence
 		panic(err.Error())
 	}
 	p := &Presence{
-		client: client, opts: opts, self: rand.Text(), rooms: make(map[string]*room),
+		client: client, where: topologyOf("NewPresence", client), opts: opts, self: rand.Text(), rooms: make(map[string]*room),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		outage: outage.Reporter{
 			Component: "presence", Name: opts.Prefix, Log: opts.Logger, Hook: opts.OnOutage,
@@ -80,7 +80,7 @@ func NewPresence(client goredis.UniversalClient, opts PresenceOptions) *Presence
 //
 // The error says when no server answers.
 func OpenPresence(ctx context.Context, address string) (*Presence, error) {
-	client, err := connect(ctx, address)
+	client, _, err := dial(ctx, address)
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
@@ -127,83 +127,6 @@ func (p *Presence) Join(ctx context.Context, topic string, m pubsub.Member) erro
 // Leave implements [pubsub.Presence]. Redis is told as soon as it can be; if it
 // cannot within PresenceOptions.TTL, it has forgotten the member by itself.
 func (p *Presence) Leave(topic, id string) { p.remove(topic, id, nil) }
-
-// Members implements [pubsub.Presence]. It takes two round trips to Redis, and fails
-// when that does not answer within PresenceOptions.Timeout.
-func (p *Presence) Members(ctx context.Context, topic string) ([]pubsub.Member, error) {
-	if err := checkTopic(topic); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
-	defer cancel()
-	members := make(map[string]pubsub.Member)
-	if err := p.others(ctx, topic, members); err != nil {
-		return nil, fmt.Errorf("redis: reading the members: %w", err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r := p.rooms[topic]; r != nil {
-		for id, m := range r.members {
-			members[id] = *m
-		}
-	}
-	return slices.Collect(maps.Values(members)), nil
-}
-
-// others reads the members of other processes.
-func (p *Presence) others(ctx context.Context, topic string, into map[string]pubsub.Member) error {
-	processes, err := p.client.SMembers(ctx, p.processes(topic)).Result()
-	if err != nil {
-		return err
-	}
-	pipe := p.client.Pipeline()
-	hashes := make(map[string]*goredis.MapStringStringCmd)
-	for _, process := range processes {
-		if process != p.self {
-			hashes[process] = pipe.HGetAll(ctx, p.members(topic, process))
-		}
-	}
-	if len(hashes) == 0 {
-		return nil
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return err
-	}
-	var gone []string
-	for process, hash := range hashes {
-		if len(hash.Val()) == 0 {
-			gone = append(gone, process)
-		}
-		for id, value := range hash.Val() {
-			m, ok := decodeMember(id, value)
-			if !ok {
-				p.stats.ignored.Add(1)
-				continue
-			}
-			into[id] = m
-		}
-	}
-	p.forget(ctx, topic, gone)
-	return nil
-}
-
-// forgetProcess takes a process without members from a topic's, unless it has come
-// back meanwhile. KEYS: the topic's processes, the process's members. ARGV: the process.
-const forgetProcess = `
-if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('SREM', KEYS[1], ARGV[1]) end
-return 1`
-
-// forget takes processes without members from a topic's. It is no harm if it fails.
-func (p *Presence) forget(ctx context.Context, topic string, gone []string) {
-	if len(gone) == 0 {
-		return
-	}
-	pipe := p.client.Pipeline()
-	for _, process := range gone {
-		pipe.Eval(ctx, forgetProcess, []string{p.processes(topic), p.members(topic, process)}, process)
-	}
-	_, _ = pipe.Exec(ctx)
-}
 
 // processes is the key of the set of a topic's processes.
 func (p *Presence) processes(topic string) string { return key(p.opts.Prefix, "processes", topic) }

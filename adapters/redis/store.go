@@ -57,7 +57,9 @@ type Options struct {
 type Store struct {
 	client goredis.UniversalClient
 	where  topology
-	owned  bool
+	owned  bool                           // the client is the store's
+	others func() goredis.UniversalClient // of Open: the client for others, made when it is first asked for
+	shared atomic.Bool                    // it has been
 	now    func() int64
 	trips  int
 	memory *denial.Memory // nil when nothing is remembered
@@ -99,7 +101,7 @@ func NewStore(client goredis.UniversalClient, o Options) *Store {
 	if now := o.Now; now != nil {
 		o.Now = func() int64 { return min(max(now(), 0), maxInstant-1) }
 	}
-	s := &Store{client: client, where: topologyOf(client), now: o.Now, trips: o.Trips}
+	s := &Store{client: client, where: topologyOf("NewStore", client), now: o.Now, trips: o.Trips}
 	if o.RememberedKeys >= 0 {
 		s.memory = denial.New(denial.Options{Keys: o.RememberedKeys, MaxAge: o.RememberFor, Now: o.Now})
 	}
@@ -115,12 +117,16 @@ func NewStore(client goredis.UniversalClient, o Options) *Store {
 // question is sent ([limit.TripTimer]).
 func (s *Store) TimesTrips() {}
 
-// Close closes the client, if [Open] made it.
+// Close closes the clients, if [Open] made them.
 func (s *Store) Close() error {
 	if !s.owned {
 		return nil
 	}
-	return s.client.Close()
+	err := s.client.Close()
+	if s.shared.Load() {
+		err = errors.Join(err, s.others().Close())
+	}
+	return err
 }
 
 // Take implements [limit.Store].
@@ -221,7 +227,7 @@ func (s *Store) one(ctx context.Context, a *ask) error {
 
 // several asks several questions of one server, in one round trip.
 func (s *Store) several(ctx context.Context, server any, asks []ask, together bool) error {
-	lane := s.takes.to(server, s, s.trip)
+	lane := s.takes.to(server, s.lanes(), s.trip)
 	item := lane.Item()
 	item.Value.together = together
 	item.Value.asks = append(item.Value.asks[:0], asks...)
@@ -239,19 +245,23 @@ func (s *Store) lane(ctx context.Context, key string) (*combine.Combiner[call], 
 	if err != nil {
 		return nil, err
 	}
-	return s.takes.to(server, s, s.trip), nil
+	return s.takes.to(server, s.lanes(), s.trip), nil
+}
+
+func (s *Store) lanes() combine.Options {
+	return combine.Options{Trips: s.trips, OnCaller: s.where.keepsDeadlines(), Slack: slack}
 }
 
 // lanes are combiners by server.
 type lanes[T any] struct{ byServer sync.Map }
 
-func (l *lanes[T]) to(server any, s *Store, trip func(context.Context, any, []*combine.Item[T])) *combine.Combiner[T] {
+func (l *lanes[T]) to(server any, o combine.Options, trip func(context.Context, any, []*combine.Item[T])) *combine.Combiner[T] {
 	if lane, ok := l.byServer.Load(server); ok {
 		return lane.(*combine.Combiner[T])
 	}
 	lane, _ := l.byServer.LoadOrStore(server, combine.New(func(ctx context.Context, batch []*combine.Item[T]) {
 		trip(ctx, server, batch)
-	}, combine.Options{Trips: s.trips, OnCaller: s.where.keepsDeadlines(), Slack: slack}))
+	}, o))
 	return lane.(*combine.Combiner[T])
 }
 

@@ -25,7 +25,7 @@ type topology interface {
 	keepsDeadlines() bool
 }
 
-func topologyOf(client goredis.UniversalClient) topology {
+func topologyOf(maker string, client goredis.UniversalClient) topology {
 	switch c := client.(type) {
 	case *goredis.Client:
 		if c != nil {
@@ -40,7 +40,7 @@ func topologyOf(client goredis.UniversalClient) topology {
 			return ring{c, &timeouts{}}
 		}
 	}
-	panic(fmt.Sprintf("redis: NewStore with a client of type %T; make one with goredis.NewClient, NewFailoverClient, NewClusterClient or NewRing", client))
+	panic(fmt.Sprintf("redis: %s with a client of type %T; make one with goredis.NewClient, NewFailoverClient, NewClusterClient or NewRing", maker, client))
 }
 
 // single is one server, or the one that Sentinels name.
