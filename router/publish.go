@@ -75,6 +75,9 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	if err := b.event(typ, payload); err != nil {
 		return err
 	}
+	if err := r.errTooLarge(b.Len() - wire.HeaderRoom); err != nil {
+		return err
+	}
 	m.Frame = append([]byte(nil), b.Bytes()[wire.HeaderRoom:]...)
 	if r.opts.Broker == nil {
 		if !batched {

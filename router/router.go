@@ -200,10 +200,11 @@ type Stats struct {
 	FramesDropped int64 // frames that were to be sent and never left
 	Faults        int64 // what OnError was told: errors without a code, panics
 	HooksMissed   int64 // rejections that OnLimitExceeded was too slow to hear of
+	Foreign       int64 // messages from the broker that were dropped because no router made them
 }
 
 type counters struct {
-	connections, accepted, rejected, slow, dropped, faults, missed atomic.Int64
+	connections, accepted, rejected, slow, dropped, faults, missed, foreign atomic.Int64
 }
 
 // Stats returns the counters, of this process.
@@ -216,6 +217,7 @@ func (r *Router) Stats() Stats {
 		FramesDropped: r.stats.dropped.Load(),
 		Faults:        r.stats.faults.Load(),
 		HooksMissed:   r.stats.missed.Load(),
+		Foreign:       r.stats.foreign.Load(),
 	}
 }
 

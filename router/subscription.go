@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -35,8 +36,10 @@ type attempt struct {
 type intake struct {
 	spread
 	topic  *topic
+	router *Router
 	sub    pubsub.Subscription
-	closed atomic.Bool // no more will come
+	peeker ingress.Peeker // of deliver, under mu
+	closed atomic.Bool    // no more will come
 }
 
 // await returns the attempt to wait for. t.mu is held.
@@ -59,7 +62,7 @@ var errSubscribeExited = errors.New("runtime.Goexit called by the broker's Subsc
 
 // subscribe makes an attempt.
 func (t *topic) subscribe(r *Router, a *attempt) {
-	in := &intake{topic: t}
+	in := &intake{topic: t, router: r}
 	returned := false
 	var err error
 	defer func() {
@@ -128,11 +131,15 @@ func (in *intake) end() {
 func (in *intake) deliver(m pubsub.Message) {
 	t := in.topic
 	in.mu.Lock()
-	t.mu.RLock()
-	if t.intake == in { // a later one may have taken its place
-		t.deliver(m, &in.spread)
+	if err := in.router.errForeign(&in.peeker, &m); err != nil {
+		in.router.refuseForeign(t.name, err)
+	} else {
+		t.mu.RLock()
+		if t.intake == in { // a later one may have taken its place
+			t.deliver(m, &in.spread)
+		}
+		t.mu.RUnlock()
 	}
-	t.mu.RUnlock()
 	in.mu.Unlock()
 	if !m.More || len(m.Frame) >= spreadFrame || in.closed.Load() {
 		in.flush()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/pubsub"
 )
 
 var (
@@ -303,9 +305,16 @@ func (b *Broker) received(channel, payload string) {
 	}
 	subs := t.subs
 	b.mu.RUnlock()
-	m, ok := decode(t.name, payload, b.opts.MaxFrame)
+	plain, ok := seal(b.opts.Keys).open(channel, payload)
+	var m pubsub.Message
+	if ok {
+		m, ok = decode(t.name, plain, b.opts.MaxFrame)
+	}
 	if !ok {
-		b.stats.ignored.Add(1)
+		if b.stats.ignored.Add(1) == 1 {
+			b.opts.Logger.Warn("wskit: redis: a message that no Broker with our options has published was dropped; further ones are counted only",
+				"topic", t.name, "bytes", len(payload))
+		}
 		return
 	}
 	for _, s := range subs {

@@ -1,7 +1,10 @@
 package redis
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/binary"
+	"io"
 
 	"github.com/wskit/wskit/pubsub"
 )
@@ -9,10 +12,52 @@ import (
 // A message is published as: the byte 1, which is the version of this layout; the
 // overflow, one byte; key and except, each after its length as a uvarint; and the
 // frame, which is the rest. The topic is the channel's.
-const layout = 1
+//
+// With BrokerOptions.Keys it is the byte 2, the HMAC-SHA256 of what follows behind the
+// channel's name and its length as a uvarint, and then what would be published without.
+const (
+	layout       = 1
+	sealedLayout = 2
+)
 
 // maxLabel bounds key and except, in bytes.
 const maxLabel = 64 << 10
+
+// A seal is what a message is authenticated by; none without keys.
+type seal [][]byte
+
+// sum authenticates the plain layout of a message on a channel.
+func sum(key []byte, channel string, plain string) []byte {
+	h := hmac.New(sha256.New, key)
+	_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(channel))))
+	_, _ = io.WriteString(h, channel)
+	_, _ = io.WriteString(h, plain)
+	return h.Sum(nil)
+}
+
+// close makes what is published of the plain layout.
+func (s seal) close(channel string, plain []byte) []byte {
+	if len(s) == 0 {
+		return plain
+	}
+	return append(append([]byte{sealedLayout}, sum(s[0], channel, string(plain))...), plain...)
+}
+
+// open returns the plain layout of what was published, or not ok when it was made
+// without the key.
+func (s seal) open(channel, payload string) (plain string, ok bool) {
+	if len(s) == 0 {
+		return payload, true
+	}
+	if len(payload) < 1+sha256.Size || payload[0] != sealedLayout {
+		return "", false
+	}
+	given, plain := []byte(payload[1:1+sha256.Size]), payload[1+sha256.Size:]
+	for _, key := range s {
+		ok = hmac.Equal(given, sum(key, channel, plain)) || ok
+	}
+	return plain, ok
+}
 
 func encode(m pubsub.Message) []byte {
 	b := make([]byte, 0, 2+2*binary.MaxVarintLen32+len(m.Key)+len(m.Except)+len(m.Frame))

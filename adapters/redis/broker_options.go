@@ -1,8 +1,10 @@
 package redis
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +48,17 @@ type BrokerOptions struct {
 	// Default: 16 MiB.
 	MaxFrame int
 
+	// Keys authenticate messages (HMAC-SHA256 over channel and message), so that one who may
+	// publish at Redis cannot make messages. All processes have the same. The first signs
+	// and all are accepted: to change a key, first add the new one at the end everywhere,
+	// then put it first, then leave out the old one. At least 16 bytes each, at most 8 keys.
+	// What is not signed is dropped and counted in BrokerStats.Ignored, and Brokers without
+	// keys drop what is signed. One who can read the channels as well can repeat a
+	// message: docs/security.md.
+	//
+	// Default: none; messages are not authenticated.
+	Keys [][]byte
+
 	// Logger gets a line, with the cause, when subscriptions are lost or publishing fails,
 	// and another when they are back or it works again.
 	//
@@ -75,6 +88,16 @@ func (o BrokerOptions) withDefaults() (BrokerOptions, error) {
 		return o, fmt.Errorf("redis: BrokerOptions.MaxBuffered is %d; it must be positive (0 for 4 MiB)", o.MaxBuffered)
 	case o.MaxFrame < 0:
 		return o, fmt.Errorf("redis: BrokerOptions.MaxFrame is %d; it must be positive (0 for 16 MiB)", o.MaxFrame)
+	}
+	if len(o.Keys) > 8 {
+		return o, fmt.Errorf("redis: BrokerOptions.Keys are %d; at most 8 are allowed", len(o.Keys))
+	}
+	o.Keys = slices.Clone(o.Keys)
+	for i, key := range o.Keys {
+		if len(key) < 16 {
+			return o, fmt.Errorf("redis: BrokerOptions.Keys[%d] has %d bytes; it needs 16 that nobody can guess", i, len(key))
+		}
+		o.Keys[i] = bytes.Clone(key)
 	}
 	return o, checkPrefix("BrokerOptions", o.Prefix)
 }

@@ -45,7 +45,7 @@ func (b *Broker) publish(ctx context.Context, m pubsub.Message) error {
 	channel := key(b.opts.Prefix, "topic", m.Topic)
 	server, err := b.where.server(within, channel)
 	if err == nil {
-		err = b.outlet(server).publish(within, publication{channel, encode(m)})
+		err = b.outlet(server).publish(within, publication{channel, seal(b.opts.Keys).close(channel, encode(m))})
 	}
 	if err == nil {
 		b.publishing.Works()
@@ -102,7 +102,7 @@ func (b *Broker) outlet(server any) *outlet {
 	return kept.(*outlet)
 }
 
-var errNotPublished = errors.New("Redis did not answer the last messages; the next one in a second tries again")
+var errNotPublished = errors.New("the last messages had no answer; one in a second tries again")
 
 // publish publishes one message once.
 func (o *outlet) publish(ctx context.Context, p publication) error {

@@ -19,6 +19,9 @@
 -- wait for the next call, and count as little.
 local SWEEP = 1000
 
+-- An hour, or ten leases if that is longer: how far ahead a lease may end.
+local LONGEST = 3600000000
+
 local call, format, floor, min, max = redis.call, string.format, math.floor, math.min, math.max
 local key, longer, operation = KEYS[1], tonumber(ARGV[2]), ARGV[3]
 
@@ -52,22 +55,34 @@ local function hold()
 	end
 end
 
+local any = redis.pcall('ZCOUNT', key, '-inf', '+inf')
+if type(any) == 'table' and any.err:find('WRONGTYPE', 1, true) then
+	call('DEL', key) -- a key of another type: nobody's slots
+end
+
 if operation == 'release' then
 	call('ZREM', key, unpack(ARGV, 6))
 	return { now, 0, 0 }
 end
 
-local alive = '(' .. text(now)
+-- A lease that ends much later than any of ours is nobody's, and holds nothing.
+local alive, far = '(' .. text(now), '+inf'
 if operation == 'list' then
-	return call('ZRANGE', key, alive, '+inf', 'BYSCORE', 'LIMIT', 0, ARGV[5])
+	return call('ZRANGE', key, alive, far, 'BYSCORE', 'LIMIT', 0, ARGV[5])
 end
-local held = call('ZCOUNT', key, alive, '+inf')
 if operation ~= 'held' then
+	local last = now + max(LONGEST, 10 * ARGV[4])
+	far = text(last)
+	local foreign = call('ZCOUNT', key, '(' .. far, '+inf')
+	if foreign > 0 then
+		call('ZREMRANGEBYRANK', key, -foreign, -1)
+	end
 	local over = call('ZCOUNT', key, '-inf', text(now - longer * 1000))
 	if over > 0 then
 		call('ZREMRANGEBYRANK', key, 0, min(over, SWEEP) - 1)
 	end
 end
+local held = call('ZCOUNT', key, alive, far)
 if operation == 'acquire' then
 	local own = call('ZSCORE', key, ARGV[6])
 	if own and tonumber(own) > now then
@@ -79,5 +94,5 @@ if operation == 'acquire' then
 elseif operation == 'renew' then
 	hold()
 end
-local first = call('ZRANGE', key, alive, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+local first = call('ZRANGE', key, alive, far, 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
 return { now, held, tonumber(first or 0) }

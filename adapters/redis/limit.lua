@@ -36,7 +36,14 @@ end
 
 local values, reply
 if #KEYS == 1 then
-	values = { call('GET', KEYS[1]) }
+	local value = redis.pcall('GET', KEYS[1])
+	if type(value) == 'table' then
+		if not value.err:find('WRONGTYPE', 1, true) then
+			return value
+		end
+		value = false -- as MGET has it; SET replaces the key
+	end
+	values = { value }
 	reply = stamp .. ',' .. (values[1] or '')
 else
 	values = call('MGET', unpack(KEYS))

@@ -200,10 +200,13 @@ func TestPresenceWhileRedisIsStalled(t *testing.T) {
 // A key that Redis refuses to write keeps no other from being written.
 func TestRefusedKeyHarmsNoOther(t *testing.T) {
 	s := redistest.Start(t)
-	s.Do("SET", "wskit:processes:{bad}", "a string")
-	p, other := newPresence(t, s, redis.PresenceOptions{TTL: time.Second}), newPresence(t, s, redis.PresenceOptions{})
+	s.Do("ACL", "SETUSER", "app", "on", ">secret", "+@all", "~*{good}*", "~*{better}*")
+	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, Username: "app", Password: "secret", ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	p, other := redis.NewPresence(client, redis.PresenceOptions{TTL: time.Second}), newPresence(t, s, redis.PresenceOptions{})
+	t.Cleanup(func() { _ = p.Close() })
 	join(t, p, "good", "a")
-	if err := p.Join(ctx, "bad", pubsub.Member{ID: "a"}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+	if err := p.Join(ctx, "bad", pubsub.Member{ID: "a"}); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("Join: %v", err)
 	}
 	join(t, p, "better", "a")
@@ -260,9 +263,7 @@ func (between) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 func (b between) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 	return func(ctx context.Context, cmd goredis.Cmder) error {
 		err := next(ctx, cmd)
-		if cmd.Name() == "smembers" {
-			b.processes()
-		}
+		b.read(cmd)
 		return err
 	}
 }
@@ -270,10 +271,17 @@ func (b between) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 func (b between) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []goredis.Cmder) error {
 		err := next(ctx, cmds)
-		if cmds[0].Name() == "hgetall" {
-			b.members()
-		}
+		b.read(cmds[0])
 		return err
+	}
+}
+
+func (b between) read(cmd goredis.Cmder) {
+	switch cmd.Name() {
+	case "smembers":
+		b.processes()
+	case "hgetall":
+		b.members()
 	}
 }
 

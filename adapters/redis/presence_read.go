@@ -76,7 +76,7 @@ func (p *Presence) readTrip(ctx context.Context, server any, batch []*combine.It
 	var hashes []goredis.Cmder
 	for i, it := range batch {
 		processes, err := sets[i].(*goredis.StringSliceCmd).Result()
-		it.Err = err
+		it.Err = p.unlessForeign(err)
 		it.Value.members = make(map[string]pubsub.Member)
 		for _, process := range processes {
 			if process != p.self {
@@ -93,7 +93,9 @@ func (p *Presence) readTrip(ctx context.Context, server any, batch []*combine.It
 	for i, part := range parts {
 		members, err := hashes[i].(*goredis.MapStringStringCmd).Result()
 		if err != nil {
-			part.of.Err = err
+			if err = p.unlessForeign(err); err != nil {
+				part.of.Err = err
+			}
 			continue
 		}
 		topic := part.of.Value.topic
@@ -112,10 +114,20 @@ func (p *Presence) readTrip(ctx context.Context, server any, batch []*combine.It
 	p.forget(ctx, server, gone)
 }
 
+// unlessForeign counts a key of another type, which no Presence has written: it is as if
+// it were not there.
+func (p *Presence) unlessForeign(err error) error {
+	if err != nil && goredis.HasErrorPrefix(err, "WRONGTYPE ") {
+		p.stats.ignored.Add(1)
+		return nil
+	}
+	return err
+}
+
 // forgetProcess takes a process without members from a topic's, unless it has come
 // back meanwhile. KEYS: the topic's processes, the process's members. ARGV: the process.
 const forgetProcess = `
-if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('SREM', KEYS[1], ARGV[1]) end
+if redis.call('EXISTS', KEYS[2]) == 0 then redis.pcall('SREM', KEYS[1], ARGV[1]) end
 return 1`
 
 // forget takes processes without members from their topics. It is no harm if it fails.

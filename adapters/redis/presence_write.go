@@ -147,13 +147,16 @@ func (p *Presence) write(ctx context.Context, tasks []*task) (first error) {
 //
 // KEYS: the topic's processes, the process's members. ARGV: the process, the time
 // to live in ms, the number of members (-1: more are to come), the number of members
-// to remove, these, and those to add, each with its value.
+// to remove, these, and those to add, each with its value. Keys of another type are
+// dropped: no Presence has written them.
 const writeMembers = `
+local function foreign(reply) return type(reply) == 'table' and reply.err:find('WRONGTYPE', 1, true) end
 if ARGV[3] == '0' then
-	redis.call('SREM', KEYS[1], ARGV[1])
+	redis.pcall('SREM', KEYS[1], ARGV[1])
 	redis.call('DEL', KEYS[2])
 	return 1
 end
+if foreign(redis.pcall('HLEN', KEYS[2])) then redis.call('DEL', KEYS[2]) end
 local add = 5 + ARGV[4]
 for i = 5, add - 1 do redis.call('HDEL', KEYS[2], ARGV[i]) end
 for i = add, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
@@ -162,7 +165,13 @@ if ARGV[3] ~= '-1' and redis.call('HLEN', KEYS[2]) ~= tonumber(ARGV[3]) then
 	return 0
 end
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
-redis.call('SADD', KEYS[1], ARGV[1])
+local added = redis.pcall('SADD', KEYS[1], ARGV[1])
+if foreign(added) then
+	redis.call('DEL', KEYS[1])
+	redis.call('SADD', KEYS[1], ARGV[1])
+elseif type(added) == 'table' then
+	return added
+end
 redis.call('PEXPIRE', KEYS[1], 2 * ARGV[2])
 return 1`
 

@@ -1,0 +1,54 @@
+package router
+
+import (
+	"unicode/utf8"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/wire"
+)
+
+// What a broker delivers may come from others than our publishers: whoever may publish at
+// the server behind it. So a message is looked at before any subscriber gets it: it has to
+// be an event as publish makes them, and one message must not close connections.
+
+// errForeign says what is wrong with a message of the broker.
+func (r *Router) errForeign(p *ingress.Peeker, m *pubsub.Message) error {
+	if err := r.errTooLarge(len(m.Frame)); err != nil {
+		return err
+	}
+	if m.Overflow > uint8(LatestOnly) {
+		return errors.New("there is no such Overflow")
+	}
+	if !utf8.Valid(m.Frame) {
+		return errors.New("it is not UTF-8")
+	}
+	e, err := p.Peek(m.Frame)
+	switch {
+	case err != nil:
+		return err
+	case e.CorrelationID != nil:
+		return errors.New("it has a correlation id, as answers have")
+	case reserved(e.Type):
+		return errReserved
+	}
+	return nil
+}
+
+// errTooLarge says that a message fits no subscriber's queue, not even an empty one: it
+// would close them all.
+func (r *Router) errTooLarge(size int) error {
+	if most := r.opts.Limits.MaxQueued - wire.HeaderRoom; size > most {
+		return errors.Internal.Errorf("router: a message of %d bytes cannot be published: Limits.MaxQueued allows %d", size, most)
+	}
+	return nil
+}
+
+// refuseForeign drops a message of the broker that is no event.
+func (r *Router) refuseForeign(topic string, err error) {
+	if r.stats.foreign.Add(1) == 1 {
+		r.opts.Logger.Warn("wskit: a message from the broker was dropped; further ones are counted in Stats.Foreign only",
+			"topic", topic, "error", err)
+	}
+}
