@@ -3,6 +3,7 @@ package docs_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -90,6 +91,45 @@ func TestForgedCloudflareFieldDoesNotPassNginx(t *testing.T) {
 	}
 	if got := ask(t, ws); !strings.Contains(got, `"127.0.0.1"`) {
 		t.Errorf("the client is %s, want nginx's own address", got)
+	}
+}
+
+// Behind nginx, and behind a balancer before it that ends TLS, a page connects to its own
+// host with its own scheme alone.
+func TestPagesBehindNginx(t *testing.T) {
+	r := router.New(router.Options{Hosts: []string{"app.example"}, Logger: slog.New(slog.DiscardHandler)})
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	addr := startNginx(t, server.Listener.Addr().String())
+	for _, c := range []struct {
+		host, origin, proto string
+		status              int
+	}{
+		{"app.example", "http://app.example", "", 101},
+		{"app.example", "https://app.example", "https", 101},
+		{"app.example", "http://app.example", "https", 403},
+		{"app.example", "http://evil.example", "", 403},
+		{"evil.example", "http://evil.example", "", 421},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		header := http.Header{"Origin": {c.origin}}
+		if c.proto != "" { // from the balancer
+			header.Set("X-Forwarded-Proto", c.proto)
+		}
+		ws, res, err := websocket.Dial(ctx, "ws://"+addr, &websocket.DialOptions{Host: c.host, HTTPHeader: header})
+		if res == nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != c.status {
+			t.Errorf("%+v: answered %d", c, res.StatusCode)
+		}
+		if ws != nil {
+			_ = ws.CloseNow()
+		}
+	}
+	if err := r.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

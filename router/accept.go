@@ -60,6 +60,9 @@ func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, err e
 	if r.draining.Load() { // Shutdown does not wait for those that it did not count
 		return nil, r.drainError()
 	}
+	if err := r.checkHost(req); err != nil {
+		return nil, err
+	}
 	if err := r.checkOrigin(req); err != nil {
 		return nil, err
 	}

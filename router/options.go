@@ -36,6 +36,18 @@ type Options struct {
 	// Default: all are let in.
 	Gate ingress.Gate
 
+	// Hosts lists the names by which clients reach this server, in the field Host of a
+	// request: a host ("app.example.com"), which stands for all its ports unless it has
+	// one, a pattern as of path.Match ("*.example.com"), or either with the scheme of its
+	// pages ("https://app.example.com"). Requests for other hosts are refused with 421.
+	// Without it, a page of any site connects as if it were of this server's host, once the
+	// site's name leads to this server's address (DNS rebinding): set it for servers in
+	// private networks and on developers' machines, and wherever the network, and not the
+	// client's identity, protects the server.
+	//
+	// Default: any host.
+	Hosts []string
+
 	// Origins lists the origins of pages that may connect, besides pages of
 	// the host the request itself is for: a host ("app.example.com"), a
 	// pattern as of path.Match ("*.example.com"), or either with its scheme
@@ -43,6 +55,10 @@ type Options struct {
 	// the same port are one host. Requests without an Origin header do not
 	// come from a browser's page and are not checked. A refused origin is logged
 	// once with Logger, 100 of them an hour at most.
+	//
+	// A page of the request's own host may not connect if it was loaded over http and
+	// the request came by TLS: if the entry of Hosts begins with https, a proxy says so
+	// in X-Forwarded-Proto, or the server itself ends TLS.
 	//
 	// Default: none.
 	Origins []string
@@ -285,22 +301,37 @@ func (o Options) withDefaults() (Options, error) {
 	case v.PongTimeout < 0 || v.WriteTimeout < 0 || v.IdleTimeout < 0 || v.MaxAge < 0:
 		return o, fmt.Errorf("router: Liveness holds a negative time; only PingInterval and MessageTimeout may be negative, for never")
 	}
-	o.Origins = append([]string(nil), o.Origins...)
-	for i, origin := range o.Origins {
-		origin = strings.ToLower(strings.TrimSuffix(origin, "/"))
-		if origin == "*" || origin == "" {
-			return o, fmt.Errorf("router: Options.Origins holds %q; list the hosts that may connect, or set InsecureAnyOrigin if you mean any", origin)
-		}
-		if _, host, found := strings.Cut(origin, "://"); strings.Contains(host, "/") || !found && strings.Contains(origin, "/") {
-			return o, fmt.Errorf("router: Options.Origins holds %q; an origin has no path: leave it out", origin)
-		}
-		if _, err := path.Match(origin, ""); err != nil {
-			return o, fmt.Errorf("router: Options.Origins holds the malformed pattern %q", origin)
-		}
-		o.Origins[i] = origin
+	var err error
+	if o.Origins, err = hostPatterns("Origins", o.Origins, "list the hosts that may connect, or set InsecureAnyOrigin if you mean any"); err != nil {
+		return o, err
+	}
+	if o.Hosts, err = hostPatterns("Hosts", o.Hosts, "list the names of this server, or leave Hosts empty if you mean any"); err != nil {
+		return o, err
 	}
 	o.Subprotocols = append([]string(nil), o.Subprotocols...)
 	return o, nil
+}
+
+// hostPatterns returns a copy of a list of hosts and patterns, each perhaps with a scheme, in
+// lower case. remedy says what to do in place of an entry for all hosts.
+func hostPatterns(option string, list []string, remedy string) ([]string, error) {
+	list = append([]string(nil), list...)
+	for i, entry := range list {
+		entry = strings.ToLower(strings.TrimSuffix(entry, "/"))
+		scheme, host := cutScheme(entry)
+		switch _, err := path.Match(host, ""); {
+		case host == "*" && scheme == "" || host == "":
+			return nil, fmt.Errorf("router: Options.%s holds %q; %s", option, entry, remedy)
+		case strings.Contains(host, "/"):
+			return nil, fmt.Errorf("router: Options.%s holds %q; an entry has no path: leave it out", option, entry)
+		case err != nil:
+			return nil, fmt.Errorf("router: Options.%s holds the malformed pattern %q", option, entry)
+		case option == "Hosts" && scheme != "" && scheme != "http" && scheme != "https":
+			return nil, fmt.Errorf("router: Options.Hosts holds %q; the scheme is https or http, that of the pages", entry)
+		}
+		list[i] = entry
+	}
+	return list, nil
 }
 
 func defaultTo[T comparable](v, byDefault T) T {

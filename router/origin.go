@@ -3,7 +3,6 @@ package router
 import (
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 
 	"github.com/wskit/wskit/errors"
@@ -24,7 +23,7 @@ func (r *Router) checkOrigin(req *http.Request) error {
 		u, err := url.Parse(origins[0])
 		if err == nil && u.Host != "" {
 			host := strings.ToLower(u.Host)
-			if host == strings.ToLower(req.Host) || bothLoopback(u, req.Host) {
+			if (host == strings.ToLower(req.Host) || bothLoopback(u, req.Host)) && r.sameScheme(u, req) {
 				return nil
 			}
 			full := strings.ToLower(u.Scheme) + "://" + host
@@ -33,7 +32,7 @@ func (r *Router) checkOrigin(req *http.Request) error {
 				if strings.Contains(pattern, "://") {
 					target = full
 				}
-				if ok, _ := path.Match(pattern, target); ok {
+				if matchHost(pattern, target) {
 					return nil
 				}
 			}

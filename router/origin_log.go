@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// maxRefusedOrigins is how many refused origins are logged in refusedOriginsFor. The
+// maxRefusedOrigins is how many refused origins and hosts are logged in refusedOriginsFor. The
 // origins are text of clients: this bounds the log and the memory.
 const (
 	maxRefusedOrigins = 100
 	refusedOriginsFor = time.Hour
 )
 
-// refusedOrigins are the refused origins that have been logged.
+// refusedOrigins are the refused origins and hosts that have been logged.
 type refusedOrigins struct {
 	mu    sync.Mutex
 	since time.Time
@@ -38,19 +38,29 @@ func (o *refusedOrigins) add(origin string) (first, last bool) {
 // browser tells its page nothing but that the connection failed.
 func (r *Router) logRefusedOrigin(origin, host string) {
 	origin, host = cut(origin, maxLoggedOrigin), cut(host, maxLoggedOrigin)
-	first, last := r.refused.add(origin)
-	if !first {
-		return
-	}
 	remedy := "to let it connect, add " + origin + " to router.Options.Origins"
 	if u, err := url.Parse(origin); err != nil || u.Host == "" {
 		remedy = "the page has no origin that can be allowed, as when it is opened from a file: serve the page over http or https"
 	}
-	attrs := []any{"origin", origin, "host", host, "remedy", remedy}
+	r.logRefused(origin, "wskit: a page of another origin was refused", "origin", origin, "host", host, "remedy", remedy)
+}
+
+// logRefusedHost logs a host that is not in Options.Hosts once.
+func (r *Router) logRefusedHost(host string) {
+	host = cut(host, maxLoggedOrigin)
+	r.logRefused("host "+host, "wskit: a request for another host was refused", "host", host,
+		"remedy", "if this server has the name, add "+host+" to router.Options.Hosts")
+}
+
+func (r *Router) logRefused(what, message string, attrs ...any) {
+	first, last := r.refused.add(what)
+	if !first {
+		return
+	}
 	if last {
 		attrs = append(attrs, "note", "no more origins are logged within this hour")
 	}
-	r.opts.Logger.Warn("wskit: a page of another origin was refused", attrs...)
+	r.opts.Logger.Warn(message, attrs...)
 }
 
 // maxLoggedOrigin bounds an origin and a host in the log, in bytes.
