@@ -81,8 +81,8 @@ func (t *topic) subscribe(r *Router, a *attempt) {
 
 // subscribed settles an attempt with what the broker has returned.
 func (t *topic) subscribed(r *Router, a *attempt, in *intake, err error) {
-	a.cancel()
 	t.mu.Lock()
+	a.cancel() // not before the lock: to await it would look given up
 	latest := t.attempt
 	switch {
 	case t.waiting == 0:

@@ -445,7 +445,7 @@ func TestJoiningWhileRedisStandsStill(t *testing.T) {
 // fails: when all has settled, the broker has one subscription for each topic with
 // members, every member receives and nobody else does.
 func TestMembershipsSettle(t *testing.T) {
-	const clients, topics, steps = 12, 12, 200
+	const clients, topics, steps = 12, 12, 2000
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	broker := newStalling()
