@@ -94,7 +94,8 @@ func (s *Stream) Await() error {
 // not complete. Like Await, it sends what is queued first.
 func (s *Stream) More() error {
 	if s.unfinished.Load() == 0 {
-		s.unfinished.Store(max(1, int64(s.readAt.Sub(s.epoch))))
+		// Not since readAt: the reader may have been kept from reading since then.
+		s.unfinished.Store(max(1, int64(time.Since(s.epoch))))
 	}
 	s.flush()
 	return s.fill()
