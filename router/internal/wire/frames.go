@@ -231,7 +231,8 @@ func (s *Stream) frame(h header) ([]byte, Found) {
 		return s.fail(closePolicy, "too many frames without a message")
 	}
 	s.from += h.size
-	if deflated && fin && h.length <= uint64(s.to-s.from) {
+	// One that is too large takes the way that it takes when it comes in pieces.
+	if deflated && fin && h.length <= uint64(min(s.to-s.from, s.compressedLimit())) {
 		payload := s.in[s.from : s.from+int(h.length)]
 		s.from += int(h.length)
 		unmask(payload, h.mask)
@@ -366,12 +367,14 @@ func (s *Stream) direct() *part {
 // partLimit is how many bytes of a message are kept.
 func (s *Stream) partLimit(p *part) int {
 	if p.deflated {
-		// DEFLATE makes nothing longer by more than five bytes for every 64 KiB,
-		// or for every flush.
-		return int(s.limit) + int(s.limit)/8 + 64
+		return s.compressedLimit()
 	}
 	return int(s.limit)
 }
+
+// compressedLimit is how many bytes of a compressed message are kept: DEFLATE makes
+// nothing longer by more than five bytes for every 64 KiB, or for every flush.
+func (s *Stream) compressedLimit() int { return int(s.limit) + int(s.limit)/8 + 64 }
 
 // assemble adds what has come of a frame to its message.
 func (s *Stream) assemble() ([]byte, Found) {
@@ -384,6 +387,11 @@ func (s *Stream) assemble() ([]byte, Found) {
 	} else if s.from < s.to {
 		fresh = s.in[s.from:s.to]
 		fresh = fresh[:min(uint64(len(fresh)), p.left)]
+		if !p.over {
+			// No more than shows that the message is too large: what comes behind
+			// that is looked at after it, whether or not it is here already.
+			fresh = fresh[:min(len(fresh), s.partLimit(p)+1-len(p.buf.b))]
+		}
 		s.from += len(fresh)
 		p.left -= uint64(len(fresh))
 	}
@@ -420,7 +428,7 @@ func (s *Stream) overflowed(p *part) ([]byte, Found) {
 		in := s.lent
 		s.lent = newBuffer(headSize)
 		f := inflaters.Get().(*inflater)
-		_ = f.inflate(s.lent, in.b, headSize) // whatever it is, it is too large
+		_ = f.inflate(s.lent, in.b[:s.partLimit(p)], headSize) // whatever it is, it is too large
 		inflaters.Put(f)
 		in.free()
 	}

@@ -58,13 +58,18 @@ const readLimit = 64 << 10
 // opened is a stream whose client sends the portions. early bytes of the first come
 // with the handshake.
 func opened(early int, portions ...[]byte) (*Stream, *script) {
+	return openedWith(readLimit, false, early, portions...)
+}
+
+// openedWith is opened with a limit of the messages' size, and perhaps compression.
+func openedWith(limit int, deflate bool, early int, portions ...[]byte) (*Stream, *script) {
 	nc := &script{portions: portions}
 	var first []byte
 	if early > 0 {
 		first, portions[0] = portions[0][:early], portions[0][early:]
 	}
 	s := NewStream(nc, first, time.Now())
-	s.Limit(readLimit, false)
+	s.Limit(limit, deflate)
 	return s, nc
 }
 
@@ -72,6 +77,10 @@ func opened(early int, portions ...[]byte) (*Stream, *script) {
 func messages(t testing.TB, early int, portions ...[]byte) (all []string, end string) {
 	t.Helper()
 	s, _ := opened(early, portions...)
+	return messagesOf(s)
+}
+
+func messagesOf(s *Stream) (all []string, end string) {
 	defer func() {
 		s.Close()
 		s.Release()
@@ -92,7 +101,7 @@ func messages(t testing.TB, early int, portions ...[]byte) (all []string, end st
 		case Message:
 			all = append(all, string(payload))
 		case TooLarge:
-			all = append(all, "too large: "+string(payload[:10]))
+			all = append(all, "too large: "+string(payload[:min(10, len(payload))]))
 		}
 	}
 	if closed, ok := err.(*Closed); ok {
@@ -172,7 +181,13 @@ func TestMessagesOfAConversation(t *testing.T) {
 
 func checkSplit(t *testing.T, input []byte, seed uint64) {
 	t.Helper()
-	want, wantEnd := messages(t, 0, slices.Clone(input))
+	checkSplitOf(t, input, seed, readLimit, false)
+}
+
+func checkSplitOf(t *testing.T, input []byte, seed uint64, limit int, deflate bool) {
+	t.Helper()
+	s, _ := openedWith(limit, deflate, 0, slices.Clone(input))
+	want, wantEnd := messagesOf(s)
 	r := rand.New(rand.NewPCG(seed, 1))
 	portions := split(r, input)
 	// What comes before the handshake is answered comes in one portion.
@@ -180,7 +195,8 @@ func checkSplit(t *testing.T, input []byte, seed uint64) {
 	if len(portions) > 0 && r.IntN(2) == 0 {
 		early = min(1+r.IntN(len(portions[0])), 4096)
 	}
-	got, gotEnd := messages(t, early, portions...)
+	s, _ = openedWith(limit, deflate, early, portions...)
+	got, gotEnd := messagesOf(s)
 	if !slices.Equal(got, want) || gotEnd != wantEnd {
 		t.Fatalf("in %d portions, %d bytes early: %d messages %.100q, %s; at once: %d messages %.100q, %s",
 			len(portions), early, len(got), got, gotEnd, len(want), want, wantEnd)
@@ -200,6 +216,37 @@ func TestSplitsMakeNoDifference(t *testing.T) {
 	}
 }
 
+// What is too large, compressed or not text has one answer, whichever way it comes.
+func TestSplitsOfRefusedMessagesMakeNoDifference(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 12_000)
+	for i := range noise {
+		noise[i] = byte(r.Uint32())
+	}
+	short, long := string(compressed(t, payloadOf(r, 300), 6, 1<<20)), string(compressed(t, noise, 1, 1<<20))
+	empty := string(compressed(t, []byte("small"), 6, 1)) // blocks of a byte each
+	for name, c := range map[string][]byte{
+		"text that ends behind the limit":        slices.Concat(clientFrame(0x01, strings.Repeat("x", 400)), clientFrame(0x80, strings.Repeat("x", 300)+"\xff")),
+		"text that ends at the limit":            slices.Concat(clientFrame(0x01, strings.Repeat("x", 500)), clientFrame(0x80, strings.Repeat("x", 12)+"\xff")),
+		"a large frame that is not text":         clientFrame(0x81, strings.Repeat("x", 9000)+"\xff"),
+		"compressed data that is not valid":      clientFrame(0xC1, strings.Repeat("\xff", 1000)),
+		"compressed data longer than it may be":  clientFrame(0xC2, long[:2000]),
+		"compressed data with empty blocks":      clientFrame(0xC2, strings.Repeat("\x00\x00\x00\xff\xff", 300)+empty),
+		"a compressed message that is too large": clientFrame(0xC2, string(compressed(t, []byte(strings.Repeat("ab", 5000)), 9, 1<<20))),
+		"a compressed message":                   slices.Concat(clientFrame(0xC2, short), clientFrame(0x42, short[:3]), clientFrame(0x80, short[3:])),
+		"noise in fragments":                     slices.Concat(clientFrame(0x42, long[:900]), clientFrame(0x00, long[900:9000]), clientFrame(0x80, long[9000:])),
+	} {
+		t.Run(name, func(t *testing.T) {
+			input := slices.Concat(c, clientFrame(0x81, "next"))
+			for _, limit := range []int{128, 512, 4000, 8200} {
+				for seed := range uint64(40) {
+					checkSplitOf(t, input, seed, limit, true)
+				}
+			}
+		})
+	}
+}
+
 // FuzzStream feeds bytes in random portions: they never lead to a panic, and the
 // messages are those of the bytes given at once.
 func FuzzStream(f *testing.F) {
@@ -208,7 +255,10 @@ func FuzzStream(f *testing.F) {
 			f.Add(c, uint64(i))
 		}
 	}
-	f.Fuzz(func(t *testing.T, input []byte, seed uint64) { checkSplit(t, input, seed) })
+	f.Fuzz(func(t *testing.T, input []byte, seed uint64) {
+		checkSplit(t, input, seed)
+		checkSplitOf(t, input, seed, 128+int(seed%9000), true)
+	})
 }
 
 // A flood of pings in hand is answered with one pong, the latest.
