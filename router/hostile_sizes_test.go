@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/router"
 )
@@ -229,6 +230,30 @@ func TestReplyLargerThanTheQueue(t *testing.T) {
 	if got := p.next(); got != "reply 1 "+strings.Repeat("x", 5000) && got != "RPC_ERROR 1 RESOURCE_EXHAUSTED" {
 		t.Errorf("a request whose reply is larger than MaxQueued got %.60q, want its reply or an RPC_ERROR", got)
 	}
+	p.hangUp()
+	s.recovered()
+}
+
+// A ping behind such an answer, which the client has begun to read, is answered too: the
+// client is not a slow one.
+func TestPingBehindAReplyLargerThanTheQueue(t *testing.T) {
+	conns := make(chan *router.Conn, 1)
+	s := serveSocket(t, router.Options{Limits: router.Limits{MaxQueued: 4 << 10}}, func(r *router.Router) {
+		router.RPC(r, "big", func(c *router.Context, _ struct{}) (said, error) {
+			conns <- c.Conn()
+			return said{strings.Repeat("x", 16<<20)}, nil // more than the kernel takes
+		}, router.RouteOptions{Concurrent: true})
+	})
+	p := s.dial()
+	p.write(textFrame(`{"type":"big","meta":{"correlationId":"1"}}`))
+	c := <-conns
+	eventually(t, "the reply to be queued", func() bool { return c.Queued() > 4<<10 })
+	p.write(ping("p"))
+	time.Sleep(20 * time.Millisecond) // for the server to read it; without, less is tested
+	if got := p.next(); !strings.HasPrefix(got, "reply 1 xxx") {
+		t.Errorf("got %.60q, want the reply", got)
+	}
+	p.expect("pong p")
 	p.hangUp()
 	s.recovered()
 }

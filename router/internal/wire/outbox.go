@@ -179,11 +179,13 @@ func (o *Outbox) addShared(frame []byte, overflow Overflow, key string) error {
 	return nil
 }
 
-// Control queues a control frame. It is for the stream's own pongs and for
-// pings.
+// Control queues a control frame: a pong of the stream's own, or a ping. Like an answer
+// it is queued whether it fits or not, so that a client with one large answer on its way
+// is not disconnected for a ping. Their number is bounded: a client may send few pings
+// without a message (see [Stream.Next]), and is sent few.
 func (o *Outbox) Control(opcode byte, payload []byte) {
 	var buf [2 + maxControl]byte
-	_ = o.Append(controlFrame(buf[:0], opcode, payload))
+	_ = o.Answer(controlFrame(buf[:0], opcode, payload))
 }
 
 // Ping queues a ping.
