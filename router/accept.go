@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -96,15 +97,24 @@ func (r *Router) authenticate(req *http.Request) (id ingress.Identity, err error
 	if r.opts.Authenticate == nil {
 		return id, nil
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicFault{err: panicError("Authenticate", v), stack: stack()}
-		}
-		if err != nil && errors.CodeOf(err) == errors.Internal {
-			r.fault(Fault{Err: err})
-		}
-	}()
+	defer r.containHook("Authenticate", nil, &err)
 	return r.opts.Authenticate(req)
+}
+
+func (r *Router) clientIP(req *http.Request) (ip netip.Addr, err error) {
+	defer r.containHook("ClientIP", nil, &err)
+	return r.opts.ClientIP(req), nil
+}
+
+// containHook is deferred by a call of a hook that may fail. A panic becomes its error,
+// and an error without a code of its own is a fault.
+func (r *Router) containHook(name string, c *Conn, err *error) {
+	if v := recover(); v != nil {
+		*err = &panicFault{err: panicError(name, v), stack: stack()}
+	}
+	if *err != nil && errors.CodeOf(*err) == errors.Internal {
+		r.fault(Fault{Conn: c, Err: *err})
+	}
 }
 
 // accept takes the connection over and completes the handshake. Until the connection
@@ -116,6 +126,10 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 		httpclose.AfterAnswer(w, req)
 		malformed.Answer(w)
 		return nil, nil
+	}
+	ip, err := r.clientIP(req) // before the connection is taken over, while it can be refused
+	if err != nil {
+		return nil, err
 	}
 	nc, brw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -130,7 +144,7 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 
 	c := &Conn{
 		router: r, serving: r.freeze(), stream: wire.NewStream(nc, early, r.epoch),
-		id: rand.Text(), ip: r.opts.ClientIP(req), identity: identity,
+		id: rand.Text(), ip: ip, identity: identity,
 		opened: time.Since(r.epoch),
 	}
 	c.identity.Own()
@@ -214,14 +228,7 @@ func (c *Conn) onOpen() (err error) {
 	if r.opts.OnOpen == nil {
 		return nil
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicFault{err: panicError("OnOpen", v), stack: stack()}
-		}
-		if errors.CodeOf(err) == errors.Internal {
-			r.fault(Fault{Conn: c, Err: err})
-		}
-	}()
+	defer r.containHook("OnOpen", c, &err)
 	return r.opts.OnOpen(c)
 }
 

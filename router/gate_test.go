@@ -3,7 +3,9 @@ package router_test
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -169,5 +171,33 @@ func TestShutdownWaitsForHandshakes(t *testing.T) {
 	}
 	if got, want := gate.read(), []string{"enter", "identify ", "leave", "flush"}; !slices.Equal(got, want) {
 		t.Errorf("the gate saw %q, want %q", got, want)
+	}
+}
+
+// A hook of the handshake that panics refuses it, and leaves no place taken.
+func TestHooksOfTheHandshakeThatPanic(t *testing.T) {
+	for name, opts := range map[string]router.Options{
+		"Authenticate": {Authenticate: func(*http.Request) (ingress.Identity, error) { panic("on purpose") }},
+		"ClientIP":     {ClientIP: func(*http.Request) netip.Addr { panic("on purpose") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := &diary{}
+			var faults []router.Fault
+			opts.Gate = gate
+			opts.OnError = func(f router.Fault) { faults = append(faults, f) }
+			s := serveSocket(t, opts, nil)
+			p := s.connect()
+			p.write([]byte(s.handshake()))
+			if got := p.response().StatusCode; got != http.StatusInternalServerError {
+				t.Errorf("status %d, want 500", got)
+			}
+			p.hangUp()
+			if got := gate.read(); got[len(got)-1] != "leave" {
+				t.Errorf("the gate saw %v, want leave at the end", got)
+			}
+			if len(faults) != 1 || faults[0].Stack == nil || !strings.Contains(faults[0].Err.Error(), name) {
+				t.Errorf("faults %+v, want one with a stack that names %s", faults, name)
+			}
+		})
 	}
 }
