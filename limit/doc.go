@@ -77,7 +77,8 @@
 // What is held at a time, such as open connections, is counted by [Holds].
 //
 // Besides taking, a [Limiter] can look ([Limiter.Peek], [Limiter.Forecast]), give
-// back ([Limiter.Refund]) and forget ([Limiter.Reset]). [TakeMany] decides for
+// back ([Limiter.Refund]; docs/limits.md says how much, and proves that it mints
+// nothing) and forget ([Limiter.Reset]). [TakeMany] decides for
 // several keys in one round trip, and [TakeAll] charges several limiters or none
 // of them. Where the store has no such operation the answer is
 // errors.ErrUnsupported.

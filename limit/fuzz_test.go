@@ -105,6 +105,7 @@ func replay(t *testing.T, policy limit.Policy, steps []byte) {
 	}
 	model := limittest.NewModel(policy)
 	var state []int64
+	var reset int64
 	var last limit.Decision // the newest that charged
 	now := int64(1) << 50
 	for range 200 {
@@ -122,14 +123,21 @@ func replay(t *testing.T, policy limit.Policy, steps []byte) {
 		var d, want limit.Decision
 		switch {
 		case op >= 14: // refund
-			next, _, write := plan.Refund(slices.Clone(state), now, &last)
+			next, _, write := plan.Refund(slices.Clone(state), now, reset, &last)
 			model.Refund(now, last)
 			if write {
 				state = next
 			}
 			last = limit.Decision{}
 			fallthrough // and see what is left
-		case op >= 12:
+		case op >= 11:
+			if op == 11 {
+				if plan.Reset(state, now) > 0 {
+					reset = now
+				}
+				state = nil
+				model.Reset(now, policy)
+			}
 			plan.Peek(&d, state, now, cost)
 			want = model.Peek(now, cost)
 		default:

@@ -53,6 +53,7 @@ type InProcess struct {
 	wide       atomic.Pointer[map[int]*table.Table]
 	shared     sharedStates
 	overflowed atomic.Int64
+	resets     resets
 }
 
 // NewInProcess makes an empty one.
@@ -329,7 +330,7 @@ func (s *InProcess) Refund(h table.Hash, plan *Plan, taken *Decision) {
 		return
 	}
 	now := s.Now()
-	state, reset, write := plan.Refund(stateOf(r, plan), now, taken)
+	state, reset, write := plan.Refund(stateOf(r, plan), now, s.resets.last(h, now), taken)
 	if !write {
 		return
 	}
@@ -347,7 +348,7 @@ func (s *InProcess) refundShared(h table.Hash, plan *Plan, taken *Decision) {
 	}
 	defer one.mu.Unlock()
 	now := s.Now()
-	if state, reset, write := plan.Refund(one.load(plan), now, taken); write {
+	if state, reset, write := plan.Refund(one.load(plan), now, 0, taken); write {
 		one.store(plan, state, now+reset.Microseconds())
 	}
 }
@@ -358,8 +359,15 @@ func (s *InProcess) Reset(h table.Hash, plan *Plan) {
 	t := s.table(plan)
 	h = h.With(plan.salt)
 	r := t.Lock(h)
+	defer r.Unlock()
+	if !r.Found() {
+		return
+	}
+	now := s.Now()
+	if end := plan.Reset(stateOf(r, plan), now); end > 0 {
+		s.resets.note(h, now, end, s.options.Grace)
+	}
 	t.Delete(r, h)
-	r.Unlock()
 }
 
 // Figures are the number of keys that have state, expired ones that have not

@@ -60,8 +60,10 @@ func (l *Limiter) ForecastKey(ctx context.Context, key Key, cost int64) (Forecas
 }
 
 // Refund gives back what a decision of this limiter took from the subject: the
-// work it was for did not happen. Give a decision back once. What of it no longer
-// counts is not given back ([Plan.Refund]), nor what the store did not take: a
+// work it was for did not happen. Call it at most once for a decision, also when it
+// returned an error: a store does not know what was given back before. Call it soon:
+// a bucket gives back the cost less what has flowed in since ([Plan.Refund]). What
+// was charged before a reset is not given back, nor what the store did not take: a
 // denial, a shadowed one, or what the failure policy allowed.
 func (l *Limiter) Refund(ctx context.Context, subject string, taken Decision) error {
 	return l.RefundKey(ctx, l.Key(nil).Part(subject), taken)
@@ -85,7 +87,8 @@ func (l *Limiter) RefundKey(ctx context.Context, key Key, taken Decision) error 
 	})
 }
 
-// Reset forgets what the subject has used: it begins afresh.
+// Reset forgets what the subject has used: it begins afresh. What it was charged
+// before, or at the same instant, cannot be refunded afterwards.
 func (l *Limiter) Reset(ctx context.Context, subject string) error {
 	return l.ResetKey(ctx, l.Key(nil).Part(subject))
 }

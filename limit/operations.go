@@ -106,25 +106,41 @@ func (p *Plan) Forecast(state []int64, now, cost int64) Forecast {
 	return d.Forecast(cost)
 }
 
-// Refund gives back what the decision taken has charged and what of it still
-// counts, so that nothing is ever minted: never above full, nothing of what has
-// flowed in again since, nothing in a window that is over. With no other
-// traffic in between, the state is then what it would be without that charge.
-// The state of a policy whose numbers changed is treated likewise, as far as
-// that has a meaning.
+// Refund gives back what the decision taken has charged, as far as that is safe:
+// at no time do the admissions that were not refunded exceed what the policy would
+// have admitted without the refunded ones ever having been made. Of an [All] each
+// part is treated by itself. With c the cost, charged at the instant s, and now = t:
 //
-// When the state has to be healed because the clock was set back, it is healed
-// and nothing is given back. A charge that was made while the clock stood behind the state is not found
-// again in a window or a log; it runs out as if it had not been refunded. A
-// refund that gives nothing back writes nothing.
+//	bucket, pacer    c − rate·(t − s), and no more than is owed at t
+//	fixed window     c, in the window of s; nothing in any other
+//	sliding window   c, from the sub-window of s while that counts
+//	sliding log      c, from what was noted at s while that counts
 //
-// The result is that of [Plan.Take]; the state equals none after resetAfter.
-func (p *Plan) Refund(state []int64, now int64, taken *Decision) (next []int64, resetAfter time.Duration, write bool) {
+// Nothing is rounded. docs/limits.md has the proof. It supposes that the clock does
+// not stand behind an earlier charge at the refund; where it does, by d, a bucket
+// may give back up to rate·d too much. A charge that lies further ahead than
+// [ClockTolerance] gives nothing back, and one of a window or a log that was made
+// while the clock stood behind the state may give nothing back.
+//
+// reset is the instant of the last reset of the key, 0 when none is remembered:
+// what was charged by then gives nothing back, for the reset has forgotten it. A
+// store remembers it as [Plan.Reset] says.
+//
+// A state does not tell whether a decision was refunded before: one that is given
+// back twice counts as two charges. The parts of a charge may be given back one by
+// one, with Charged set to each.
+//
+// The state of a policy whose numbers changed is treated likewise, as far as that
+// has a meaning. When the state has to be healed because the clock was set back, it
+// is healed and nothing is given back. A refund that gives nothing back writes
+// nothing. The result is that of [Plan.Take]; the state equals none after
+// resetAfter.
+func (p *Plan) Refund(state []int64, now, reset int64, taken *Decision) (next []int64, resetAfter time.Duration, write bool) {
 	if taken.Charged < 1 || len(state) == 0 {
 		return state, 0, false
 	}
+	nothing := taken.At <= reset && believed(reset, now) || taken.At-now > healAfter
 	state = p.complete(state)
-	at, until := taken.At, taken.At+taken.ResetAfter.Microseconds()
 	parts := p.parts
 	if p.kind != kindAll {
 		parts = []*Plan{p}
@@ -138,15 +154,15 @@ func (p *Plan) Refund(state []int64, now int64, taken *Decision) (next []int64, 
 		switch {
 		case v.healed:
 			state, changed = part.write(&v, state, offset, now, 0), true
-		case v.used == 0:
+		case v.used == 0 || nothing:
 		case part.kind == kindBucket:
-			changed = part.bucket.refund(&v, state[offset:], now, taken.Charged, at, until)
+			changed = part.bucket.refund(&v, state[offset:], now, taken.Charged, taken.At)
 		case part.kind == kindFixed:
-			changed = part.fixed.refund(&v, state[offset:], taken.Charged, at)
+			changed = part.fixed.refund(&v, state[offset:], taken.Charged, taken.At)
 		case part.kind == kindSliding:
-			changed = part.sliding.refund(&v, state[offset:], taken.Charged, at)
+			changed = part.sliding.refund(&v, state[offset:], taken.Charged, taken.At)
 		case part.kind == kindLog:
-			state, changed = part.log.refund(&v, state, offset, now, taken.Charged, at)
+			state, changed = part.log.refund(state, offset, now, taken.Charged, taken.At)
 		}
 		write = write || changed
 		var d Decision
@@ -157,4 +173,42 @@ func (p *Plan) Refund(state []int64, now int64, taken *Decision) (next []int64, 
 		offset += part.size(state[offset:])
 	}
 	return state, micros(last), write
+}
+
+// Reset is for a store that forgets a state at the instant now. It remembers that
+// instant until end, for [Plan.Refund], and longer by as much as its clock may be set
+// back. When end is 0, nothing counts that could be refunded, and there is nothing to
+// remember. (An instant that was remembered before stays.)
+func (p *Plan) Reset(state []int64, now int64) (end int64) {
+	parts := p.parts
+	if p.kind != kindAll {
+		parts = []*Plan{p}
+	}
+	state, used := p.complete(state), false
+	for _, part := range parts {
+		var v view
+		part.look(&v, state, now, 1)
+		used = used || v.used > 0
+		end = max(end, part.refundsEnd(now))
+		state = state[part.size(state):]
+	}
+	if !used {
+		return 0
+	}
+	return end
+}
+
+// refundsEnd is the instant from which on nothing is given back of what was charged
+// by the instant at, to a plan that is no composite.
+func (p *Plan) refundsEnd(at int64) int64 {
+	switch p.kind {
+	case kindBucket:
+		return at + ceilDiv(p.bucket.full, p.bucket.q)
+	case kindFixed:
+		return at - at%p.fixed.window + p.fixed.window
+	case kindSliding:
+		return at - at%p.sliding.width + int64(p.sliding.n+1)*p.sliding.width
+	default:
+		return at + p.log.window
+	}
 }

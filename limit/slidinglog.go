@@ -132,36 +132,25 @@ func (l *slidingLog) answer(d *Decision, v *view, state []int64, now, cost int64
 	}
 }
 
-// refund gives back from the pair of the charge, while it counts.
-func (l *slidingLog) refund(v *view, state []int64, offset int, now, cost, at int64) (next []int64, write bool) {
-	if now-at >= l.window || !l.has(state[offset:], at) {
+// refund gives back from the pair of the charge, while it counts, and changes nothing
+// else: what is too old now counts again if the clock swings back.
+func (l *slidingLog) refund(state []int64, offset int, now, cost, at int64) (next []int64, write bool) {
+	if now-at >= l.window {
 		return state, false
 	}
-	state = l.write(v, state, offset, now, 0)
 	first := offset + 1
-	for i := first; i < first+2*int(state[offset]); i += 2 {
-		if state[i] != at {
+	last := first + 2*int(state[offset]) - 2
+	for i := first; i <= last; i += 2 {
+		if state[i] != at || state[i+1] == 0 {
 			continue
 		}
-		last := i == first+2*int(state[offset])-2
-		if state[i+1] -= min(cost, state[i+1]); state[i+1] == 0 && !last {
+		if state[i+1] -= min(cost, state[i+1]); state[i+1] == 0 && i < last {
 			state = slices.Delete(state, i, i+2)
 			state[offset]--
 		}
-		break
+		return state, true
 	}
-	return state, true
-}
-
-// has reports whether there is a pair of the instant with something to give back.
-func (l *slidingLog) has(state []int64, at int64) bool {
-	pairs := l.pairs(state)
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i] == at && pairs[i+1] > 0 {
-			return true
-		}
-	}
-	return false
+	return state, false
 }
 
 // shorten makes the logs of a state take less room where there is none: each has one

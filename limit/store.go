@@ -55,12 +55,15 @@ type Peeker interface {
 }
 
 // A Refunder gives back what a decision took from the key: see [Plan.Refund]. A
-// decision that took nothing gives nothing back.
+// decision that took nothing gives nothing back. A store need not know which decisions
+// were refunded before.
 type Refunder interface {
 	Refund(ctx context.Context, key string, policy Policy, taken Decision) error
 }
 
-// A Resetter forgets what was used of the key under policies of the same shape.
+// A Resetter forgets what was used of the key under policies of the same shape, and
+// the charges with it: what was charged by the instant of the reset gives nothing
+// back after it. See [Plan.Reset].
 type Resetter interface {
 	Reset(ctx context.Context, key string, policy Policy) error
 }

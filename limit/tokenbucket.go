@@ -162,26 +162,18 @@ func (b *bucket) answer(d *Decision, v *view, now, cost int64, charged bool) {
 	}
 }
 
-// refund takes back what is still owed of a charge that was made at the instant
-// at and paid off at until, by what the decision said, at the latest.
-//
-// Time pays off the oldest debt first, so a charge that was the last in line is
-// owed in full until its turn comes and not at all after until. What has been
-// paid off is not given back: it has flowed in already, and giving it back again
-// would mint it.
-func (b *bucket) refund(v *view, state []int64, now, cost, at, until int64) (write bool) {
-	until = min(until, at+ceilDiv(b.full, b.q))
-	if until <= now {
+// refund takes back a charge made at the instant at, less what has flowed in since:
+// after that a bucket without the charge might have been full, and then it would owe
+// as much as this one (see docs/limits.md).
+func (b *bucket) refund(v *view, state []int64, now, cost, at int64) (write bool) {
+	back, since := min(cost, b.limit)*b.p, max(0, now-at)
+	if since > back/b.q { // compare before multiplying
 		return false
 	}
-	back := b.full
-	if until-now < b.horizon {
-		back = min(back, (until-now)*b.q)
+	if back = min(back-since*b.q, v.used); back == 0 {
+		return false
 	}
-	if cost <= b.limit {
-		back = min(back, cost*b.p)
-	}
-	v.used -= min(back, v.used)
+	v.used -= back
 	b.write(v, state, now, 0)
 	return true
 }

@@ -74,7 +74,7 @@ func script(t *testing.T, policies ...vectors.Policy) vectors.Timeline {
 		return l.Steps[len(l.Steps)-1].Decision
 	}
 	refund := func(d *vectors.Decision) {
-		l.Steps = append(l.Steps, vectors.Step{Op: "refund", Now: now, Policy: policy, Taken: &vectors.Taken{Charged: d.Charged, At: d.At, ResetAfter: d.ResetAfter}})
+		l.Steps = append(l.Steps, vectors.Step{Op: "refund", Now: now, Policy: policy, Taken: &vectors.Taken{Charged: d.Charged, At: d.At}})
 		answer(t, &l)
 	}
 	half := max(1, ceiling/2)
@@ -109,9 +109,17 @@ func script(t *testing.T, policies ...vectors.Policy) vectors.Timeline {
 	ask("take", 1)
 	refund(full)
 	advance(full.ResetAfter + 60_000_001)
-	ask("take", half)
+	forgotten := ask("take", half)
 	l.Steps = append(l.Steps, vectors.Step{Op: "reset", Now: now, Policy: policy})
 	ask("take", 1)
+	refund(forgotten) // by the reset
+	advance(1)
+	a, b := ask("take", half), ask("take", 1)
+	refund(a)
+	advance(full.ResetAfter / 20)
+	ask("take", half)
+	refund(b)
+	ask("peek", 1)
 
 	rng := rand.New(rand.NewPCG(uint64(len(policies)), uint64(ceiling)))
 	span := max(full.ResetAfter, 2)

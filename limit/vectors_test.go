@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write limit/testdata anew from the code
 func answer(t *testing.T, l *vectors.Timeline) {
 	plans := l.Plans(t)
 	var state []int64
-	var now int64
+	var now, reset int64
 	store := memory.NewStore(memory.Options{Now: func() int64 { return now }})
 	for i := range l.Steps {
 		s := &l.Steps[i]
@@ -44,8 +44,11 @@ func answer(t *testing.T, l *vectors.Timeline) {
 			continue
 		case "refund":
 			taken := s.Taken.Decision()
-			next, _, write = plan.Refund(next, s.Now, &taken)
+			next, _, write = plan.Refund(next, s.Now, reset, &taken)
 		case "reset":
+			if plan.Reset(state, s.Now) > 0 {
+				reset = s.Now
+			}
 			state = nil
 			continue
 		case "take_many", "take_all":

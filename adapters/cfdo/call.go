@@ -67,8 +67,9 @@ const (
 	maxBody   = 1 << 20
 	// fullBody is where a body takes no more calls: 64 asks of long keys have room
 	// behind it.
-	fullBody = maxBody / 2
-	maxCost  = 1<<53 - 1
+	fullBody   = maxBody / 2
+	maxCost    = 1<<53 - 1
+	maxInstant = 1 << 52
 )
 
 // A body is a request as it is written: the calls and, once each, their policies.
@@ -96,8 +97,7 @@ func (b *body) add(c *call) {
 			case opRefund:
 				b.buf = append(b.buf, `,"taken":{"charged":`...)
 				b.buf = strconv.AppendInt(b.buf, min(c.taken.Charged, maxCost), 10)
-				b.field("at", c.taken.At)
-				b.field("resetAfter", c.taken.ResetAfter.Microseconds())
+				b.field("at", min(max(c.taken.At, 0), maxInstant))
 				b.buf = append(b.buf, '}')
 			}
 			b.buf = append(b.buf, '}')

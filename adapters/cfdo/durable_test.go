@@ -79,20 +79,20 @@ func TestAllIdleKeysAreSwept(t *testing.T) {
 	if w.Inspect("tenant:idle:0").Alarm == nil {
 		t.Error("nothing will sweep the rest")
 	}
-	for i := range 10 {
-		if err := s.Reset(ctx, fmt.Sprint("idle:", i), limit.FixedWindow{Limit: 1, Window: 24 * time.Hour}); err != nil {
+	s = openStore(t, w.URL, cfdo.Options{Tenant: func(string) string { return "rest" }})
+	short := limit.TokenBucket{Capacity: 1, Refill: 1, Per: 300 * time.Millisecond}
+	fill(t, s, 10, short)
+	for i := range 10 { // a reset is remembered as long as a charge before it counts
+		if err := s.Reset(ctx, fmt.Sprint("idle:", i), short); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// Now the alarm of tomorrow is set. Another key brings it forward, and it finds
-	// nothing that it would have to ring for again.
-	fill(t, s, 1, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Millisecond})
 	eventually(t, "an empty object rests", func() bool {
-		l := w.Inspect("tenant:idle:0")
+		l := w.Inspect("tenant:rest:0")
 		return l.Rows == 0 && l.Alarm == nil
 	})
 	for range 50 {
-		if l := w.Inspect("tenant:idle:0"); l.Alarm != nil {
+		if l := w.Inspect("tenant:rest:0"); l.Alarm != nil {
 			t.Fatalf("it does not rest: %+v", l)
 		}
 	}

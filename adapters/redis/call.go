@@ -39,7 +39,7 @@ type operation int64
 const (
 	take operation = iota + 1
 	peek
-	reset
+	forget
 	refund
 )
 

@@ -36,6 +36,7 @@ type command struct {
 	args      []any
 	numbers   []int64
 	states    [][]int64
+	resets    []int64 // of each key, 0 for none
 
 	reply string
 	err   error
@@ -49,7 +50,7 @@ type question struct {
 	operation operation
 	plan      *limit.Plan
 	cost      int64
-	at, paid  int64 // of a refund
+	at        int64 // of the charge to refund
 }
 
 // longer is how many milliseconds state outlives what it counts for. A clock may be set
@@ -154,7 +155,6 @@ func (c *command) ask(a *ask) {
 	q := question{operation: a.operation, plan: a.plan, cost: min(a.cost, maxCost)}
 	if a.operation == refund {
 		q.at = min(max(a.taken.At, 0), maxInstant)
-		q.paid = q.at + min(max(a.taken.ResetAfter.Microseconds(), 0), maxSpan)
 	}
 	n := slices.Index(c.questions, q)
 	if n < 0 {
@@ -169,8 +169,8 @@ func (c *command) ask(a *ask) {
 func (c *command) addQuestions() (buckets bool) {
 	buckets = true
 	for _, q := range c.questions {
-		c.numbers = q.plan.Numbers(append(c.numbers[:0], int64(q.operation), q.cost, q.at, q.paid))
-		buckets = buckets && q.operation == take && len(c.numbers) == 4+limit.NumbersPerPart && c.numbers[4] == limit.KindBucket
+		c.numbers = q.plan.Numbers(append(c.numbers[:0], int64(q.operation), q.cost, q.at))
+		buckets = buckets && q.operation == take && len(c.numbers) == 3+limit.NumbersPerPart && c.numbers[3] == limit.KindBucket
 		text := make([]byte, 0, 8*len(c.numbers))
 		for _, n := range c.numbers {
 			text = binary.BigEndian.AppendUint64(text, math.Float64bits(float64(n)))
@@ -200,25 +200,25 @@ func (c *command) answer() error {
 		return err
 	}
 	for len(c.states) < len(c.keys) {
-		c.states = append(c.states, nil)
+		c.states, c.resets = append(c.states, nil), append(c.resets, 0)
 	}
 	for k := range c.keys {
 		var text string
 		text, texts, _ = strings.Cut(texts, ",")
-		c.states[k] = readState(c.states[k][:0], text)
+		c.states[k], c.resets[k] = readState(c.states[k][:0], text)
 	}
 	if c.together {
 		c.decideTogether(now)
 		return nil
 	}
 	for i, a := range c.asks {
-		c.decide(a, &c.states[c.places[i]], now)
+		c.decide(a, &c.states[c.places[i]], &c.resets[c.places[i]], now)
 	}
 	return nil
 }
 
 // decide does for one ask what the script did.
-func (c *command) decide(a *ask, state *[]int64, now int64) {
+func (c *command) decide(a *ask, state *[]int64, reset *int64, now int64) {
 	switch a.operation {
 	case take:
 		*state, _ = a.plan.Take(&a.answer, a.plan.Complete(*state), now, a.cost)
@@ -227,8 +227,11 @@ func (c *command) decide(a *ask, state *[]int64, now int64) {
 		a.plan.Peek(&a.answer, a.plan.Complete(*state), now, a.cost)
 	case refund:
 		taken := a.taken
-		*state, _, _ = a.plan.Refund(a.plan.Complete(*state), now, &taken)
-	case reset:
+		*state, _, _ = a.plan.Refund(a.plan.Complete(*state), now, *reset, &taken)
+	case forget:
+		if a.plan.Reset(a.plan.Complete(*state), now) > 0 {
+			*reset = now
+		}
 		*state = (*state)[:0]
 	}
 }
@@ -278,18 +281,21 @@ func readInstant(text string) (int64, error) {
 	return now, nil
 }
 
-// readState reads a state as the script writes it. Text that is none is no state.
-func readState(dst []int64, text string) []int64 {
+// readState reads a state as the script writes it, and the instant of the reset behind
+// it. Text that is none is no state.
+func readState(dst []int64, text string) (state []int64, reset int64) {
+	text, after, _ := strings.Cut(text, "!")
+	reset, _ = strconv.ParseInt(after, 10, 53)
 	for text != "" {
 		var word string
 		word, text, _ = strings.Cut(text, " ")
 		n, err := strconv.ParseUint(word, 10, 53)
 		if err != nil {
-			return dst[:0]
+			return dst[:0], reset
 		}
 		dst = append(dst, int64(n))
 	}
-	return dst
+	return dst, reset
 }
 
 // clear lets go of what belongs to others.

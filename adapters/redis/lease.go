@@ -14,7 +14,7 @@ type LeaseOptions struct {
 	// Tokens is how many a lease takes ahead, at least 2: the L of the formula.
 	Tokens int64
 	// Hold is how long a lease is held; 0 means 100 ms, negative panics. What is not
-	// spent by then is given back.
+	// spent by then is given back, less what has flowed in meanwhile.
 	Hold time.Duration
 	// Keys bounds how many keys are watched at a time; 0 means 10,000, negative
 	// panics. For others every decision asks Redis.

@@ -14,10 +14,12 @@
 --          anything else the asks in order, four bytes each: number of the key, of
 --          the question
 -- ARGV[5…] the questions, in doubles: operation, cost, and for a refund the instant
---          of the charge and when it was paid off; then six numbers for each part of
---          the policy: kind, four of its own, ceiling
+--          of the charge; then six numbers for each part of the policy: kind, four of
+--          its own, ceiling
 --
--- A state is the decimal numbers of the Go state, without the zeros at its end.
+-- A state is the decimal numbers of the Go state, without the zeros at its end. Behind
+-- it are a '!' and the instant of the last reset, while that keeps earlier charges from
+-- being refunded.
 -- The reply is the instant and, for every key, the state before anything was
 -- decided: whoever asked makes the answers from that with the same arithmetic.
 -- What was not changed is not written.
@@ -72,19 +74,38 @@ local function keep(key, state, till)
 	end
 end
 
+-- Of a value the state, and the instant of the reset behind it.
+local function without_reset(value)
+	local state, reset = value:match('^([^!]*)!(%d+)$')
+	if state then
+		return state, tonumber(reset)
+	end
+	return value
+end
+
+-- Whether the instant of a reset is kept, if refunds end at till.
+local TOLERANCE = longer * 1000
+local function remembered(reset, till)
+	return reset and till + TOLERANCE > now
+end
+
 if mode == 'buckets' then
 	-- The most frequent case by far: the same as below, without a table for every
 	-- state and with one step for a run of takes.
 	local keys, at, loaded, times, more = KEYS, 1, 1, 1, 0
-	local _, cost, _, _, _, p, q, full, horizon, ceiling = doubles('>dddddddddd', ARGV[5])
+	local _, cost, _, _, p, q, full, horizon, ceiling = doubles('>ddddddddd', ARGV[5])
 	local text_t, text_f, text
 	for k = 1, #keys do
 		local value = values[k]
-		local t, f, changed = 0, 0, false
+		local t, f, changed, reset = 0, 0, false, nil
 		if value then
 			t = tonumber(value)
 			if not t then
 				local whole, part = value:match('^(%d+) (%d+)$')
+				if not whole then
+					value, reset = without_reset(value)
+					whole, part = value:match('^(%d+) ?(%d*)$')
+				end
 				t, f = tonumber(whole) or 0, tonumber(part) or 0
 			end
 			if t >= 2 ^ 53 or f >= 2 ^ 53 then
@@ -97,7 +118,7 @@ if mode == 'buckets' then
 				at, times, more = at + 5, c * 256 + d, e
 				if a * 256 + b ~= loaded then
 					loaded = a * 256 + b
-					_, cost, _, _, _, p, q, full, horizon, ceiling = doubles('>dddddddddd', ARGV[4 + loaded])
+					_, cost, _, _, p, q, full, horizon, ceiling = doubles('>ddddddddd', ARGV[4 + loaded])
 				end
 			end
 			local owed, healed = 0, false
@@ -122,7 +143,13 @@ if mode == 'buckets' then
 			if t ~= text_t or f ~= text_f then -- all that were full are alike now
 				text_t, text_f, text = t, f, f == 0 and decimal('%d', t) or decimal('%d %d', t, f)
 			end
-			keep(keys[k], text, f == 0 and t or t + 1)
+			local till = f == 0 and t or t + 1
+			local end_of_refunds = reset and reset + horizon - TOLERANCE
+			if remembered(reset, end_of_refunds) then
+				keep(keys[k], text .. decimal('!%d', reset), max(till, end_of_refunds))
+			else
+				keep(keys[k], text, till)
+			end
 		end
 	end
 	return reply
@@ -130,7 +157,7 @@ end
 
 local TAKE, RESET, REFUND = 1, 3, 4
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
-local TOLERANCE, MAX_LOG = longer * 1000, 1000
+local MAX_LOG = 1000
 local gmatch = string.gmatch
 local together = mode == 'all'
 
@@ -146,7 +173,7 @@ end
 -- The parts of a policy: kind k, numbers a to d, ceiling.
 local function parts_of(question)
 	local parts = {}
-	for i = 5, #question, 6 do
+	for i = 4, #question, 6 do
 		parts[#parts + 1] = {
 			k = question[i], a = question[i + 1], b = question[i + 2], c = question[i + 3], d = question[i + 4],
 			ceiling = question[i + 5],
@@ -376,20 +403,34 @@ local function till(part, s)
 	return first
 end
 
-local function refund(part, s, v, cost, at, paid)
+-- The instant from which on nothing is given back of what was charged by at.
+local function end_of_refunds(parts, at)
+	local last = 0
+	for _, part in ipairs(parts) do
+		if part.k == BUCKET then
+			last = max(last, at + part.d - TOLERANCE)
+		elseif part.k == FIXED then
+			last = max(last, at - at % part.a + part.a)
+		elseif part.k == SLIDING then
+			last = max(last, at - at % part.a + (part.b + 1) * part.a)
+		else
+			last = max(last, at + part.a)
+		end
+	end
+	return last
+end
+
+local function refund(part, s, v, cost, at)
 	if part.k == BUCKET then
-		paid = min(paid, at + floor((part.c + part.b - 1) / part.b))
-		if paid <= now then
+		local back, since = min(cost, part.ceiling) * part.a, max(0, now - at)
+		if since > floor(back / part.b) then
 			return false
 		end
-		local back = part.c
-		if paid - now < part.d then
-			back = min(back, (paid - now) * part.b)
+		back = min(back - since * part.b, v.used)
+		if back == 0 then
+			return false
 		end
-		if cost <= part.ceiling then
-			back = min(back, cost * part.a)
-		end
-		v.used = v.used - min(back, v.used)
+		v.used = v.used - back
 		write(part, s, v, 0)
 		return true
 	elseif part.k == FIXED then
@@ -413,26 +454,21 @@ local function refund(part, s, v, cost, at, paid)
 		s[2 + i] = s[2 + i] - back
 		return true
 	end
-	local found = false
-	for i = 1, s[1] do
-		found = found or s[2 * i] == at and s[2 * i + 1] > 0
-	end
-	if now - at >= part.a or not found then
+	if now - at >= part.a then
 		return false
 	end
-	write(part, s, v, 0)
 	for i = 1, s[1] do
-		if s[2 * i] == at then
+		if s[2 * i] == at and s[2 * i + 1] > 0 then
 			s[2 * i + 1] = s[2 * i + 1] - min(cost, s[2 * i + 1])
 			if s[2 * i + 1] == 0 and i < s[1] then
 				table.remove(s, 2 * i + 1)
 				table.remove(s, 2 * i)
 				s[1] = s[1] - 1
 			end
-			break
+			return true
 		end
 	end
-	return true
+	return false
 end
 
 -- Every key: its state, the parts it was last decided by, whether it changed.
@@ -442,7 +478,11 @@ local function entry(k, question)
 	question.parts = question.parts or parts_of(question)
 	local e = entries[k]
 	if not e then
-		e = { states = parse(values[k], question.parts), changed = false }
+		local value, reset = values[k], nil
+		if value then
+			value, reset = without_reset(value)
+		end
+		e = { states = parse(value, question.parts), changed = false, reset = reset }
 		entries[k] = e
 	end
 	e.parts = question.parts
@@ -471,13 +511,16 @@ local function decide(e, cost, charge)
 end
 
 local function give_back(e, question)
+	local cost, at = question[2], question[3]
+	local forgotten = e.reset and at <= e.reset and e.reset - now <= TOLERANCE
+	local nothing = forgotten or at - now > TOLERANCE
 	for i, part in ipairs(e.parts) do
 		local s = e.states[i]
 		local v = look(part, s)
 		if v.healed then
 			write(part, s, v, 0)
 			e.changed = true
-		elseif v.used > 0 and refund(part, s, v, question[2], question[3], question[4]) then
+		elseif v.used > 0 and not nothing and refund(part, s, v, cost, at) then
 			e.changed = true
 		end
 	end
@@ -531,6 +574,11 @@ else
 		elseif question[1] == REFUND then
 			give_back(e, question)
 		elseif question[1] == RESET then
+			for i, part in ipairs(e.parts) do
+				if look(part, e.states[i]).used > 0 then -- else there is nothing to refund
+					e.reset = now
+				end
+			end
 			e.states, e.changed = parse(nil, e.parts), true
 		end
 	end
@@ -542,7 +590,12 @@ for k, e in pairs(entries) do
 		for i, part in ipairs(e.parts) do
 			last = max(last, till(part, e.states[i]))
 		end
-		keep(KEYS[k], text(e.states), last)
+		local value = text(e.states)
+		local till = e.reset and end_of_refunds(e.parts, e.reset)
+		if remembered(e.reset, till) then
+			value, last = value .. decimal('!%d', e.reset), max(last, till)
+		end
+		keep(KEYS[k], value, last)
 	end
 end
 return reply

@@ -39,7 +39,7 @@ func (s *Store) Reset(ctx context.Context, key string, policy limit.Policy) erro
 		return err
 	}
 	defer s.forget(key, plan)
-	return s.one(ctx, &ask{operation: reset, key: keyOf(key, plan), plan: plan})
+	return s.one(ctx, &ask{operation: forget, key: keyOf(key, plan), plan: plan})
 }
 
 func (s *Store) forget(key string, plan *limit.Plan) {

@@ -63,9 +63,8 @@ type Step struct {
 
 // Taken is the charge that a refund gives back.
 type Taken struct {
-	Charged    int64 `json:"charged"`
-	At         int64 `json:"at"`
-	ResetAfter int64 `json:"resetAfter"`
+	Charged int64 `json:"charged"`
+	At      int64 `json:"at"`
 }
 
 // Ask is one of several costs.
@@ -162,7 +161,7 @@ func (p Policy) Policy() limit.Policy {
 
 // Decision is the charge, as [limit.Plan.Refund] takes it.
 func (v *Taken) Decision() limit.Decision {
-	return limit.Decision{Charged: v.Charged, At: v.At, ResetAfter: micros(v.ResetAfter)}
+	return limit.Decision{Charged: v.Charged, At: v.At}
 }
 
 // DecisionOf describes a decision.

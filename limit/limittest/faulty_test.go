@@ -18,6 +18,7 @@ import (
 type plain struct {
 	mu    sync.Mutex
 	state map[string][]int64
+	reset map[string]int64 // when keys were reset
 	clock *limittest.Clock
 	fault fault
 }
@@ -37,13 +38,15 @@ type fault struct {
 	decision func(*limit.Decision)
 	unlocked bool
 
-	load     func(before []int64, policy limit.Policy, now int64) []int64
-	separate bool // the parts of a composite are keys of their own
-	peek     func(s *plain, key string, policy limit.Policy, cost int64)
-	refund   func(taken *limit.Decision, now int64)
-	noReset  bool
-	reversed bool // many are taken from the last to the first
-	noUndo   bool // what was charged before one of several is denied stays charged
+	load           func(before []int64, policy limit.Policy, now int64) []int64
+	separate       bool // the parts of a composite are keys of their own
+	peek           func(s *plain, key string, policy limit.Policy, cost int64)
+	refund         func(taken *limit.Decision, now int64)
+	refunds        func(plan *limit.Plan, state []int64, now, reset int64, taken *limit.Decision) (next []int64, write bool)
+	noReset        bool
+	resetForgotten bool // refunds know nothing of resets
+	reversed       bool // many are taken from the last to the first
+	noUndo         bool // what was charged before one of several is denied stays charged
 }
 
 func (s *plain) Take(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
@@ -122,18 +125,30 @@ func (s *plain) Refund(_ context.Context, key string, policy limit.Policy, taken
 	if s.fault.refund != nil {
 		s.fault.refund(&taken, now)
 	}
-	if state, _, write := plan.Refund(append([]int64(nil), s.state[key]...), now, &taken); write {
+	state, write := append([]int64(nil), s.state[key]...), false
+	if s.fault.refunds != nil {
+		state, write = s.fault.refunds(plan, state, now, s.reset[key], &taken)
+	} else {
+		state, _, write = plan.Refund(state, now, s.reset[key], &taken)
+	}
+	if write {
 		s.state[key] = state
 	}
 	return nil
 }
 
-func (s *plain) Reset(_ context.Context, key string, _ limit.Policy) error {
+func (s *plain) Reset(_ context.Context, key string, policy limit.Policy) error {
+	plan, err := limit.Compile(policy)
+	if err != nil || s.fault.noReset {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.fault.noReset {
-		delete(s.state, key)
+	now := s.clock.Now()
+	if plan.Reset(s.state[key], now) > 0 && !s.fault.resetForgotten {
+		s.reset[key] = now
 	}
+	delete(s.state, key)
 	return nil
 }
 
@@ -196,6 +211,6 @@ func (s *plain) TakeAll(_ context.Context, requests []limit.Request, answers []l
 func open(f fault) func(*testing.T) limittest.Subject {
 	return func(*testing.T) limittest.Subject {
 		clock := limittest.NewClock()
-		return limittest.Subject{Store: &plain{state: map[string][]int64{}, clock: clock, fault: f}, Clock: clock}
+		return limittest.Subject{Store: &plain{state: map[string][]int64{}, reset: map[string]int64{}, clock: clock, fault: f}, Clock: clock}
 	}
 }

@@ -122,6 +122,7 @@ var parts = []part{
 	{name: "ForecastComesTrue", run: everySample(forecastComesTrue)},
 	{name: "RefundIsExact", run: everySample(refundIsExact)},
 	{name: "RefundNeverMints", run: everySample(refundNeverMints)},
+	{name: "RefundsMintNothing", run: refundsMintNothing},
 	{name: "ResetForgets", run: everySample(resetForgets)},
 	{name: "ManyInOrder", run: everySample(manyInOrder)},
 	{name: "AllOrNone", run: everySample(allOrNone)},

@@ -165,6 +165,10 @@ var faults = []fault{
 		name: "RefundOfHalf", part: "RefundIsExact", rule: "a refund gives back exactly what was taken",
 		refund: func(d *limit.Decision, _ int64) { d.Charged /= 2 },
 	},
+	{name: "RefundByTheLine", part: "RefundsMintNothing", rule: mintNothing, refunds: refundsBy(byTheLine)},
+	{name: "RefundByTheLineOfAll", part: "RefundsMintNothing", rule: mintNothing, refunds: refundsBy(byTheLineOfAll)},
+	{name: "RefundRoundedUp", part: "RefundsMintNothing", rule: mintNothing, refunds: refundsBy(roundedUp)},
+	{name: "ResetLeavesNoInstant", part: "RefundsMintNothing", rule: mintNothing, resetForgotten: true},
 	{name: "ResetDoesNothing", part: "ResetForgets", rule: "a reset forgets everything", noReset: true},
 	{name: "ManyBackwards", part: "ManyInOrder", rule: "several requests are answered in order", reversed: true},
 	{name: "NotUndone", part: "AllOrNone", rule: "a request that is denied charges none of the others", noUndo: true},
@@ -172,6 +176,8 @@ var faults = []fault{
 		name: "CheckThenSet", part: "Concurrency", rule: "N callers on one key", unlocked: true,
 	},
 }
+
+const mintNothing = "admissions that were not refunded never exceed what the policy admits without the refunded ones"
 
 // latest is a clock that never goes back, however far it was set back.
 func latest() func(int64) int64 {

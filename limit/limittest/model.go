@@ -15,6 +15,7 @@ type Model struct {
 	name   string
 	meters []meter
 	parts  []string // their names
+	reset  int64    // when it was reset last
 }
 
 // A meter says how much of one limit is used at an instant.
@@ -27,9 +28,8 @@ type meter interface {
 	// keep goes on from a reading, after charging cost at now. A cost of 0 keeps
 	// what was healed.
 	keep(r reading, now, cost int64)
-	// refund takes back cost that was charged at an instant and has been paid off
-	// at until.
-	refund(now, cost, at, until int64)
+	// refund takes back cost that was charged at an instant.
+	refund(now, cost, at int64)
 	become(policy limit.Policy)
 }
 
@@ -101,20 +101,33 @@ func (m *Model) Take(now, cost int64) limit.Decision { return m.decide(now, cost
 // Peek decides and charges nothing.
 func (m *Model) Peek(now, cost int64) limit.Decision { return m.decide(now, cost, false) }
 
-// Reset forgets what was used.
-func (m *Model) Reset(policy limit.Policy) { *m = *NewModel(policy) }
+// Reset forgets what was used, and with it the charges that could be refunded.
+func (m *Model) Reset(now int64, policy limit.Policy) {
+	next := NewModel(policy)
+	next.reset = m.reset
+	for _, part := range m.meters {
+		if part.read(now).used(now).Sign() > 0 {
+			next.reset = now
+		}
+	}
+	*m = *next
+}
 
-// Refund gives back what of the decision still counts.
+// Refund gives back what of the decision may be given back.
 func (m *Model) Refund(now int64, taken limit.Decision) {
 	if taken.Charged < 1 {
 		return
 	}
+	forgotten := taken.At <= m.reset && m.reset-now <= tolerance
 	for _, part := range m.meters {
 		if r := part.read(now); r.healed {
 			part.keep(r, now, 0)
 			continue
 		}
-		part.refund(now, taken.Charged, taken.At, taken.At+taken.ResetAfter.Microseconds())
+		if forgotten || taken.At-now > tolerance {
+			continue
+		}
+		part.refund(now, taken.Charged, taken.At)
 	}
 }
 

@@ -86,15 +86,13 @@ func (m *bucketModel) set(now int64, used *big.Rat) {
 	m.rest = floor(mul(sub(full, new(big.Rat).SetInt(m.fullAt)), new(big.Rat).SetInt(m.rate.Num())))
 }
 
-// refund: what was owed for the charge is paid off last of all that was owed at
-// the time, at until; what has been paid off is not given back.
-func (m *bucketModel) refund(now, cost, at, until int64) {
+// refund: what has flowed in since the charge is not given back, for it may have
+// filled a bucket without the charge.
+func (m *bucketModel) refund(now, cost, at int64) {
 	used := m.read(now).used(now)
-	longest := at + ceil(quo(m.size, m.rate)).Int64()
-	until = min(until, longest)
-	if until <= now || used.Sign() == 0 {
-		return
+	most := new(big.Rat).SetInt(floor(m.size))
+	back := sub(least(rat(cost), most), mul(rat(max(0, now-at)), m.rate))
+	if back.Sign() > 0 && used.Sign() > 0 {
+		m.set(now, sub(used, least(used, back)))
 	}
-	back := least(rat(cost), mul(rat(until-now), m.rate))
-	m.set(now, sub(used, least(used, least(back, m.size))))
 }

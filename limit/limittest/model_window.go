@@ -45,7 +45,7 @@ func (m *fixedModel) keep(r reading, _, cost int64) {
 	m.start, m.count = k.start, k.count+cost
 }
 
-func (m *fixedModel) refund(now, cost, at, _ int64) {
+func (m *fixedModel) refund(now, cost, at int64) {
 	w := m.policy.Window.Microseconds()
 	r := m.read(now)
 	if k := r.kept.(fixedModel); k.count > 0 && k.start/w == at/w {
@@ -120,7 +120,7 @@ func (m *slidingModel) keep(r reading, _, cost int64) {
 	m.counts[0] += cost
 }
 
-func (m *slidingModel) refund(now, cost, at, _ int64) {
+func (m *slidingModel) refund(now, cost, at int64) {
 	r := m.read(now)
 	k := r.kept.(slidingModel)
 	ago := int(k.newest/m.width() - at/m.width())
@@ -175,12 +175,11 @@ func (m *logModel) keep(r reading, now, cost int64) {
 }
 
 // refund takes back from all admissions of the instant together.
-func (m *logModel) refund(now, cost, at, _ int64) {
-	r := m.read(now)
-	if now-at >= m.policy.Window.Microseconds() || !slices.ContainsFunc(m.log, func(a admission) bool { return a.at == at }) {
+func (m *logModel) refund(now, cost, at int64) {
+	if now-at >= m.policy.Window.Microseconds() {
 		return
 	}
-	m.keep(r, now, 0)
+	m.log = slices.Clone(m.log)
 	for i := range m.log {
 		if m.log[i].at == at {
 			back := min(cost, m.log[i].cost)
@@ -188,5 +187,4 @@ func (m *logModel) refund(now, cost, at, _ int64) {
 			cost -= back
 		}
 	}
-	m.log = slices.DeleteFunc(m.log, func(a admission) bool { return a.cost == 0 })
 }

@@ -69,6 +69,7 @@ func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 	steps := rapid.IntRange(1, s.Steps).Draw(t, "steps")
 	var wait time.Duration // what the last denial advised
 	var taken []limit.Decision
+	var latest int64
 	_, peeks := s.Store.(limit.Peeker)
 	_, refunds := s.Store.(limit.Refunder)
 	_, resets := s.Store.(limit.Resetter)
@@ -81,13 +82,19 @@ func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 		}
 		s.Clock.Advance(anyStep(current, wait).Draw(t, "advance"))
 		now := s.Clock.Now()
+		if latest = max(latest, now); m.reset > 0 && latest-now > tolerance {
+			// Whether the reset is remembered still depends on when the store was asked.
+			latest, taken = now, nil
+		}
 		cost := anyCost(current).Draw(t, "cost")
 		var got, want limit.Decision
 		switch op := rapid.IntRange(0, 15).Draw(t, "operation"); {
 		case op == 0 && resets && rapid.Bool().Draw(t, "reset"):
 			l.reset(t, current)
-			m.Reset(current)
-			taken = nil
+			m.Reset(now, current)
+			if len(policies) > 1 {
+				taken = nil // how long a reset is remembered depends on the policy
+			}
 			continue
 		case op <= 2 && refunds && len(taken) > 0:
 			i := rapid.IntRange(0, len(taken)-1).Draw(t, "which")

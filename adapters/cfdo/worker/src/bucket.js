@@ -65,21 +65,22 @@ export class Bucket {
     return answer;
   }
 
-  // refund takes back what is still owed of a charge made at the instant at and
-  // paid off at until at the latest. What has been paid off has flowed in already.
-  refund(view, state, now, cost, at, until) {
-    until = Math.min(until, at + ceilDiv(this.full, this.q));
-    if (until <= now) {
+  // refund takes back a charge made at the instant at, less what has flowed in since.
+  refund(view, state, now, cost, at) {
+    const charge = Math.min(cost, this.limit) * this.p;
+    const since = Math.max(0, now - at);
+    if (since > floorDiv(charge, this.q)) {
       return null;
     }
-    let back = this.full;
-    if (until - now < this.horizon) {
-      back = Math.min(back, (until - now) * this.q);
+    const back = Math.min(charge - since * this.q, view.used);
+    if (back === 0) {
+      return null;
     }
-    if (cost <= this.limit) {
-      back = Math.min(back, cost * this.p);
-    }
-    view.used -= Math.min(back, view.used);
+    view.used -= back;
     return this.write(view, state, now, 0);
+  }
+
+  refundsEnd(at) {
+    return at + ceilDiv(this.full, this.q);
   }
 }

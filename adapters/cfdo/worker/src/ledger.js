@@ -43,6 +43,11 @@ export class Ledger {
     return `${this.plan(ask).shape} ${ask.key}`;
   }
 
+  // resetRow names the row that remembers when a row was reset.
+  resetRow(row) {
+    return `reset ${row}`;
+  }
+
   state(row) {
     let state = this.states.get(row);
     if (state === undefined) {
@@ -72,13 +77,20 @@ export class Ledger {
 
   refund(call) {
     const row = this.row(call);
-    this.keep(row, this.plan(call).refund(this.state(row), this.now, call.taken));
+    if (this.state(row) !== null) {
+      const [reset] = this.state(this.resetRow(row)) ?? [0];
+      this.keep(row, this.plan(call).refund(this.state(row), this.now, reset, call.taken));
+    }
     return [];
   }
 
   reset(call) {
     const row = this.row(call);
     if (this.state(row) !== null) {
+      const full = this.plan(call).reset(this.state(row), this.now);
+      if (full > 0) {
+        this.keep(this.resetRow(row), { next: [this.now], full });
+      }
       this.states.set(row, null);
       this.writes.set(row, null);
     }

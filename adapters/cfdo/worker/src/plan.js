@@ -1,3 +1,5 @@
+import { TOLERANCE } from "./exact.js";
+
 // Plan is a policy made ready: one limit, or several that are charged together.
 // Its methods are those of limit.Plan, as pure functions: state is a list with
 // the state of each part, and null means that nothing has been used.
@@ -29,20 +31,22 @@ export class Plan {
     return { decision, next: after, full: now + decision.resetAfter };
   }
 
-  // refund gives back what taken has charged and what of it still counts.
-  refund(state, now, taken) {
+  // refund gives back what taken has charged, as far as limit.Plan.Refund says. reset is
+  // the instant of the last reset of the key, 0 when none is remembered.
+  refund(state, now, reset, taken) {
     if (state === null) {
       return { next: null, full: 0 };
     }
-    const until = taken.at + taken.resetAfter;
+    const forgotten = taken.at <= reset && reset - now <= TOLERANCE;
+    const nothing = forgotten || taken.at - now > TOLERANCE;
     let wrote = false;
     const next = this.look(state, now, 1).map((view, i) => {
       const part = this.parts[i];
       const changed = view.healed
         ? part.write(view, state[i], now, 0)
-        : view.used === 0
+        : view.used === 0 || nothing
           ? null
-          : part.refund(view, state[i], now, taken.charged, taken.at, until);
+          : part.refund(view, state[i], now, taken.charged, taken.at);
       wrote ||= changed !== null;
       return changed ?? state[i];
     });
@@ -50,6 +54,13 @@ export class Plan {
       return { next: null, full: 0 };
     }
     return { next, full: now + this.answer(this.look(next, now, 1), next, now, 1, false).resetAfter };
+  }
+
+  // reset says until when a reset at now has to be remembered, or 0 when nothing counts
+  // that could be refunded.
+  reset(state, now) {
+    const views = this.look(this.complete(state), now, 1);
+    return views.some((view) => view.used > 0) ? Math.max(...this.parts.map((part) => part.refundsEnd(now))) : 0;
   }
 
   complete(state) {

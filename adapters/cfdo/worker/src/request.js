@@ -69,10 +69,9 @@ function call(one, policies) {
       record(one, "refund", ["op", "tenant", "key", "policy", "taken"]);
       subject(one);
       whole(one.policy, "policy", 0, policies - 1);
-      record(one.taken, "taken", ["charged", "at", "resetAfter"]);
+      record(one.taken, "taken", ["charged", "at"]);
       whole(one.taken.charged, "charged", 1, MAX_NUMBER);
       whole(one.taken.at, "at", 0, MAX_INSTANT);
-      whole(one.taken.resetAfter, "resetAfter", 0, MAX_INSTANT);
       return 1;
     case "reset":
       subject(record(one, "reset", ["op", "tenant", "key", "policy"]));

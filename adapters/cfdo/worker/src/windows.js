@@ -70,6 +70,12 @@ export class FixedWindow {
     view.used -= Math.min(cost, view.used);
     return this.write(view, state, now, 0);
   }
+
+  // refundsEnd is the instant from which on nothing is given back of what was charged
+  // by the instant at.
+  refundsEnd(at) {
+    return at - (at % this.window) + this.window;
+  }
 }
 
 // SlidingWindow counts n sub-windows in full and the one before them by the
@@ -193,6 +199,10 @@ export class SlidingWindow {
     next[1 + i] -= back;
     return next;
   }
+
+  refundsEnd(at) {
+    return at - (at % this.width) + (this.n + 1) * this.width;
+  }
 }
 
 // SlidingLog remembers every admission that still counts: limit/slidinglog.go.
@@ -286,7 +296,7 @@ export class SlidingLog {
     if (now - at >= this.window) {
       return null;
     }
-    const next = this.young(state, now);
+    const next = state.slice();
     for (let i = 1; i < next.length; i += 2) {
       if (next[i] !== at || next[i + 1] === 0) {
         continue;
@@ -299,5 +309,9 @@ export class SlidingLog {
       return next;
     }
     return null;
+  }
+
+  refundsEnd(at) {
+    return at + this.window;
   }
 }

@@ -94,7 +94,7 @@ export const invalidPoliciesAreRefused = {
 export const invalidRequestsAreRefused = {
   test() {
     const take = { op: "take", key: "k", policy: 0, cost: 1 };
-    const refund = { op: "refund", key: "k", policy: 0, taken: { charged: 1, at: 1, resetAfter: 1 } };
+    const refund = { op: "refund", key: "k", policy: 0, taken: { charged: 1, at: 1 } };
     const all = { op: "all", asks: [{ key: "k", policy: 0, cost: 1 }] };
     const reset = { op: "reset", key: "k", policy: 0 };
     const of = (...calls) => batch({ policies: [bucket], calls });
@@ -142,9 +142,9 @@ export const invalidRequestsAreRefused = {
       { ...take, costs: 1 },
       { ...refund, cost: 1 },
       { ...refund, taken: null },
-      { ...refund, taken: { charged: -1, at: 1, resetAfter: 1 } },
-      { ...refund, taken: { charged: 1, at: 2 ** 53, resetAfter: 1 } },
-      { ...refund, taken: { charged: 1, at: 1 } },
+      { ...refund, taken: { charged: -1, at: 1 } },
+      { ...refund, taken: { charged: 1, at: 2 ** 53 } },
+      { ...refund, taken: { charged: 1 } },
       { ...reset, policy: undefined },
       { op: "all", asks: [] },
       { op: "all", asks: [{ ...take }] },

@@ -43,6 +43,7 @@ function named({ part, ...d }, policy) {
 export function replayPure({ name, policies, steps }) {
   const plans = policies.map(compile);
   let state = null;
+  let reset = 0;
   steps.forEach((step, i) => {
     const plan = plans[step.policy];
     const where = `${name}, step ${i}: ${step.op}`;
@@ -69,9 +70,12 @@ export function replayPure({ name, policies, steps }) {
         );
         return;
       case "refund":
-        ({ next } = plan.refund(state, step.now, step.taken));
+        ({ next } = plan.refund(state, step.now, reset, step.taken));
         break;
       case "reset":
+        if (plan.reset(state, step.now) > 0) {
+          reset = step.now;
+        }
         state = null;
         return;
       default:

@@ -1,0 +1,57 @@
+package limittest_test
+
+import "github.com/wskit/wskit/limit"
+
+// A wrongRule says how many units of a bucket to give back of a charge of so many:
+// units of which p are worth a token and q flow in within a microsecond.
+type wrongRule func(charge, q, full, now int64, taken *limit.Decision, composite bool) (back int64)
+
+// refundsBy gives back by a wrong rule in the token buckets of a plan, and by the right
+// one in what else it has.
+func refundsBy(rule wrongRule) func(*limit.Plan, []int64, int64, int64, *limit.Decision) ([]int64, bool) {
+	return func(plan *limit.Plan, state []int64, now, reset int64, taken *limit.Decision) (next []int64, write bool) {
+		parts := plan.Parts()
+		if taken.Charged < 1 || taken.At <= reset || plan.Width() == 0 || len(state) == 0 {
+			state, _, write = plan.Refund(state, now, reset, taken)
+			return state, write
+		}
+		for i, part := range parts {
+			own := state[:part.Width()]
+			state = state[part.Width():]
+			if n := part.Numbers(nil); n[0] == limit.KindBucket {
+				p, q, full := n[1], n[2], n[3]
+				owed := max(0, (own[0]-now)*q+own[1])
+				owed -= max(0, min(owed, rule(taken.Charged*p, q, full, now, taken, len(parts) > 1)))
+				own = []int64{now + owed/q, owed % q}
+			} else {
+				own, _, _ = parts[i].Refund(own, now, reset, taken)
+			}
+			next = append(next, own...)
+		}
+		return next, true
+	}
+}
+
+func lessWhatFlowedIn(charge, q, now int64, taken *limit.Decision) int64 {
+	return charge - (now-taken.At)*q
+}
+
+// byTheLine supposes that time pays off the oldest debt first, and so that of a charge
+// everything is owed until the end of what was owed then.
+func byTheLine(charge, q, full, now int64, taken *limit.Decision, _ bool) int64 {
+	until := taken.At + min(taken.ResetAfter.Microseconds(), (full+q-1)/q)
+	return min(charge, (until-now)*q)
+}
+
+// byTheLineOfAll does so in composites, whose ResetAfter is that of another part.
+func byTheLineOfAll(charge, q, full, now int64, taken *limit.Decision, composite bool) int64 {
+	if composite {
+		return byTheLine(charge, q, full, now, taken, true)
+	}
+	return lessWhatFlowedIn(charge, q, now, taken)
+}
+
+// roundedUp gives back whole microseconds.
+func roundedUp(charge, q, _, now int64, taken *limit.Decision, _ bool) int64 {
+	return (lessWhatFlowedIn(charge, q, now, taken) + q - 1) / q * q
+}
