@@ -78,8 +78,15 @@ func (c *call) readAll(answer json.RawMessage) error {
 	return nil
 }
 
-// failure is what the Worker says of a call that an object did not answer.
+// failure is what the Worker says of a call that has no answer.
 func failure(answer json.RawMessage) error {
+	if bytes.HasPrefix(answer, []byte(`"invalid: `)) {
+		var text string
+		if json.Unmarshal(answer, &text) != nil {
+			return errAnswer
+		}
+		return fmt.Errorf("%w (%s)", ErrBadRequest, text[:min(len(text), 200)])
+	}
 	switch string(answer) {
 	case `"overloaded"`:
 		return ErrOverloaded

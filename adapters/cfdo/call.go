@@ -61,32 +61,36 @@ func (c *call) add(s *Store, key string, plan *limit.Plan, cost int64) *ask {
 
 // What the Worker takes at most: see worker/src/request.js.
 const (
-	maxKey    = 1024
-	maxTenant = 256
-	maxAsks   = 1000
-	maxBody   = 1 << 20
-	// fullBody is where a body takes no more calls: 64 asks of long keys have room
-	// behind it.
-	fullBody   = maxBody / 2
+	maxKey     = 1024
+	maxTenant  = 256
+	maxAsks    = 1000
+	maxBody    = 1 << 20 // a call has room, the largest that there can be
 	maxCost    = 1<<53 - 1
 	maxInstant = 1 << 52
 )
 
 // A body is a request as it is written: the calls and, once each, their policies.
 type body struct {
-	buf   []byte
-	plans []*limit.Plan
-	calls int // in the buffer; a call of several takes is as many
-	asks  int
+	buf      []byte
+	policies []byte // of the plans
+	plans    []*limit.Plan
+	calls    int // in the buffer; a call of several takes is as many
+	asks     int
 }
 
-// fits reports whether there is room for another call.
-func (b *body) fits(c *call) bool {
-	return b.asks+len(c.asks) <= maxAsks && len(b.buf) < fullBody
+// add writes a call. It reports false, and changes nothing, when there is no room for
+// it beside those that are there.
+func (b *body) add(c *call) bool {
+	before := *b
+	b.write(c)
+	if before.calls > 0 && (b.asks > maxAsks || len(b.buf)+len(b.policies)+len(endOfCalls)+len(endOfBody) > maxBody) {
+		*b = before // what was written behind its slices is written over
+		return false
+	}
+	return true
 }
 
-// add writes a call.
-func (b *body) add(c *call) {
+func (b *body) write(c *call) {
 	if c.op != opAll {
 		for i := range c.asks {
 			b.begin(c.op)
@@ -161,45 +165,49 @@ func (b *body) plan(p *limit.Plan) int {
 			return i
 		}
 	}
-	b.plans = append(b.plans, p)
+	if len(b.plans) > 0 {
+		b.policies = append(b.policies, ',')
+	}
+	b.plans, b.policies = append(b.plans, p), appendPlan(b.policies, p)
 	return len(b.plans) - 1
 }
 
+const (
+	endOfCalls = `],"policies":[`
+	endOfBody  = "]}"
+)
+
 // end writes the policies, and with them the end.
 func (b *body) end() []byte {
-	b.buf = append(b.buf, `],"policies":[`...)
-	for i, p := range b.plans {
-		if i > 0 {
-			b.buf = append(b.buf, ',')
-		}
-		b.buf = appendPlan(b.buf, p)
-	}
-	return append(b.buf, "]}"...)
+	b.buf = append(b.buf, endOfCalls...)
+	b.buf = append(b.buf, b.policies...)
+	return append(b.buf, endOfBody...)
 }
 
 // appendPlan writes a policy in the form of limit/testdata/vectors.schema.json.
 func appendPlan(dst []byte, p *limit.Plan) []byte {
 	parts := p.Parts()
 	if len(parts) == 1 {
-		return appendPolicy(dst, parts[0].Policy())
+		return appendPolicy(dst, parts[0])
 	}
 	dst = append(dst, `{"kind":"all","parts":[`...)
 	for i, part := range parts {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendPolicy(dst, part.Policy())
+		dst = appendPolicy(dst, part)
 	}
 	return append(dst, "]}"...)
 }
 
-func appendPolicy(dst []byte, policy limit.Policy) []byte {
-	switch p := policy.(type) {
+func appendPolicy(dst []byte, plan *limit.Plan) []byte {
+	switch p := plan.Policy().(type) {
 	case limit.TokenBucket:
-		return fmt.Appendf(dst, `{"kind":"token_bucket","capacity":%d,"refill":%d,"per":%d}`, p.Capacity, p.Refill, p.Per.Microseconds())
+		refill, per := rate(plan)
+		return fmt.Appendf(dst, `{"kind":"token_bucket","capacity":%d,"refill":%d,"per":%d}`, p.Capacity, refill, per)
 	case limit.Pacer:
-		return fmt.Appendf(dst, `{"kind":"pacer","burst":%d,"refill":%d,"per":%d,"maxWait":%d}`,
-			p.Burst, p.Refill, p.Per.Microseconds(), p.MaxWait.Microseconds())
+		refill, per := rate(plan)
+		return fmt.Appendf(dst, `{"kind":"pacer","burst":%d,"refill":%d,"per":%d,"maxWait":%d}`, p.Burst, refill, per, p.MaxWait.Microseconds())
 	case limit.FixedWindow:
 		return fmt.Appendf(dst, `{"kind":"fixed_window","limit":%d,"window":%d}`, p.Limit, p.Window.Microseconds())
 	case limit.SlidingWindow:
@@ -207,9 +215,21 @@ func appendPolicy(dst []byte, policy limit.Policy) []byte {
 	case limit.SlidingLog:
 		return fmt.Appendf(dst, `{"kind":"sliding_log","limit":%d,"window":%d}`, p.Limit, p.Window.Microseconds())
 	default:
-		panic("cfdo: no such policy: " + policy.String()) // the set is closed
+		panic("cfdo: no such policy: " + plan.String()) // the set is closed
 	}
 }
+
+// rate is the rate of a bucket in the smallest numbers that the Worker takes: JSON has
+// no room for the largest that a policy may be written in.
+func rate(plan *limit.Plan) (refill, per int64) {
+	n := plan.Numbers(nil)
+	p, q := n[1], n[2] // in lowest terms
+	times := (minPer + p - 1) / p
+	return q * times, p * times
+}
+
+// minPer is the shortest span of a policy, in microseconds.
+const minPer = 1000
 
 // appendText writes bytes as a JSON string of as many characters, each U+00XX, so
 // that different bytes are different texts, valid UTF-8 or not. What is too long

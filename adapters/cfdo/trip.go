@@ -50,11 +50,12 @@ func (s *Store) send(ctx context.Context, batch []*combine.Item[call]) {
 	var sends sync.WaitGroup
 	begin := 0
 	for i, it := range batch {
-		if !b.fits(&it.Value) {
-			full, calls := b, batch[begin:i]
-			sends.Go(func() { s.sendOne(ctx, &full, calls) })
-			b, begin = body{}, i
+		if b.add(&it.Value) {
+			continue
 		}
+		full, calls := b, batch[begin:i]
+		sends.Go(func() { s.sendOne(ctx, &full, calls) })
+		b, begin = body{}, i
 		b.add(&it.Value)
 	}
 	s.sendOne(ctx, &b, batch[begin:])

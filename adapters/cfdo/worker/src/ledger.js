@@ -17,7 +17,21 @@ export class Ledger {
     this.writes = new Map(); // row → { state, full }; null deletes it
   }
 
+  // answer answers one call. A call that cannot be answered, such as one for a row that
+  // is damaged, changes nothing and fails alone.
   answer(call) {
+    const { states, writes } = this;
+    try {
+      return this.answerOne(call);
+    } catch (err) {
+      console.error(err);
+      this.states = states;
+      this.writes = writes;
+      return "failed";
+    }
+  }
+
+  answerOne(call) {
     switch (call.op) {
       case "take":
         return this.encode(call, this.decide(call, true));
@@ -99,8 +113,9 @@ export class Ledger {
 
   // all charges every ask or none, as limit.TakeAll does.
   all(asks) {
-    const states = new Map(this.states);
-    const writes = new Map(this.writes);
+    const { states, writes } = this;
+    this.states = new Map(states);
+    this.writes = new Map(writes);
     const answers = [];
     for (const ask of asks) {
       const decision = this.decide(ask, true);

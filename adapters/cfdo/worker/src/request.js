@@ -37,28 +37,47 @@ export async function readJSON(request) {
   }
 }
 
-// batch checks the body of /v1/batch. Nothing of it reaches an object before all
-// of it is valid.
+// batch checks the body of /v1/batch. What is wrong with the body as a whole is thrown.
+// A call that is not valid fails alone: refused has the reason under its index, and no
+// object is asked about it.
 export function batch(body) {
   const { policies, calls } = record(body, "the body", ["policies", "calls"]);
   if (!Array.isArray(policies) || policies.length > MAX_POLICIES) {
     throw new Invalid(`policies must be a list of at most ${MAX_POLICIES}`);
   }
-  policies.forEach(compile);
   if (!Array.isArray(calls) || calls.length < 1 || calls.length > MAX_ASKS) {
     throw new Invalid(`calls must be a list of 1 to ${MAX_ASKS}`);
   }
+  const valid = policies.map(complaint);
+  const refused = new Map();
   let asks = 0;
-  for (const one of calls) {
-    asks += call(one, policies.length);
-  }
+  calls.forEach((one, i) => {
+    try {
+      asks += call(one, valid);
+    } catch (err) {
+      refused.set(i, reason(err));
+    }
+  });
   if (asks > MAX_ASKS) {
     throw new Invalid(`a request may hold at most ${MAX_ASKS} asks`);
   }
-  return { policies, calls };
+  return { policies, calls, refused };
 }
 
-// call checks one call and returns how many asks it holds.
+// complaint is what is wrong with a policy, or null.
+function complaint(policy) {
+  try {
+    compile(policy);
+    return null;
+  } catch (err) {
+    return reason(err);
+  }
+}
+
+const reason = (err) => (err instanceof Invalid ? err.message : "it cannot be read");
+
+// call checks one call, where policies has what is wrong with each, and returns how many
+// asks it holds.
 function call(one, policies) {
   switch (one?.op) {
     case "take":
@@ -67,15 +86,13 @@ function call(one, policies) {
       return 1;
     case "refund":
       record(one, "refund", ["op", "tenant", "key", "policy", "taken"]);
-      subject(one);
-      whole(one.policy, "policy", 0, policies - 1);
+      subject(one, policies);
       record(one.taken, "taken", ["charged", "at"]);
       whole(one.taken.charged, "charged", 1, MAX_NUMBER);
       whole(one.taken.at, "at", 0, MAX_INSTANT);
       return 1;
     case "reset":
-      subject(record(one, "reset", ["op", "tenant", "key", "policy"]));
-      whole(one.policy, "policy", 0, policies - 1);
+      subject(record(one, "reset", ["op", "tenant", "key", "policy"]), policies);
       return 1;
     case "all":
       record(one, "all", ["op", "asks"]);
@@ -92,22 +109,26 @@ function call(one, policies) {
 }
 
 function ask(one, policies) {
-  subject(one);
-  whole(one.policy, "policy", 0, policies - 1);
+  subject(one, policies);
   whole(one.cost, "cost", 1, MAX_NUMBER);
 }
 
-// subject checks who is asked about. A tenant may be left out.
-function subject({ key, tenant }) {
-  text(key, "key", MAX_KEY);
+// subject checks which key is asked about, and under which policy. A tenant may be left
+// out.
+function subject({ key, tenant, policy }, policies) {
+  text(key, "key", 0, MAX_KEY);
   if (tenant !== undefined) {
-    text(tenant, "tenant", MAX_TENANT);
+    text(tenant, "tenant", 1, MAX_TENANT);
+  }
+  whole(policy, "policy", 0, policies.length - 1);
+  if (policies[policy] !== null) {
+    throw new Invalid(policies[policy]);
   }
 }
 
-function text(value, name, most) {
-  if (typeof value !== "string" || value.length < 1 || value.length > most || !value.isWellFormed()) {
-    throw new Invalid(`${name} must be a text of 1 to ${most} characters`);
+function text(value, name, least, most) {
+  if (typeof value !== "string" || value.length < least || value.length > most || !value.isWellFormed()) {
+    throw new Invalid(`${name} must be a text of ${least} to ${most} characters`);
   }
 }
 
@@ -123,5 +144,9 @@ export function question(body) {
   if (typeof peek !== "boolean") {
     throw new Invalid("peek must be true or false");
   }
-  return batch({ policies: [policy], calls: [{ op: peek ? "peek" : "take", tenant, key, policy: 0, cost }] });
+  const asked = batch({ policies: [policy], calls: [{ op: peek ? "peek" : "take", tenant, key, policy: 0, cost }] });
+  if (asked.refused.size > 0) {
+    throw new Invalid(asked.refused.get(0));
+  }
+  return asked;
 }

@@ -28,8 +28,8 @@ export async function serve(request, env) {
   }
 }
 
-// answerBatch answers each call by itself: a call whose object fails is answered
-// with the code of that, and the others with their decisions.
+// answerBatch answers each call by itself: a call that is not valid, or whose object
+// fails, is answered with a code, and the others with their decisions.
 async function answerBatch(asked, env) {
   return Response.json({ answers: await decide(asked, env) });
 }
@@ -53,11 +53,15 @@ async function answerCheck(asked, env) {
 }
 
 // decide asks the objects, each once, all at the same time.
-async function decide({ policies, calls }, env) {
+async function decide({ policies, calls, refused }, env) {
   const routes = new Routes(env);
   const answers = new Array(calls.length);
   const groups = new Map(); // object → the calls it has to answer, and their places
   calls.forEach((call, i) => {
+    if (refused.has(i)) {
+      answers[i] = `invalid: ${refused.get(i)}`;
+      return;
+    }
     const object = call.op === "all" ? together(routes, call.asks) : routes.object(call);
     if (object === null) {
       answers[i] = "apart";

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { admits } from "../src/auth.js";
 import { MAX_NUMBER, ceilDiv, floorDiv, gcd } from "../src/exact.js";
 import { Invalid } from "../src/invalid.js";
+import { Ledger } from "../src/ledger.js";
 import { compile } from "../src/policy.js";
 import { MAX_ASKS, MAX_BODY, MAX_KEY, batch, question, readJSON } from "../src/request.js";
 import { Routes, hash } from "../src/route.js";
@@ -98,7 +99,8 @@ export const invalidRequestsAreRefused = {
     const all = { op: "all", asks: [{ key: "k", policy: 0, cost: 1 }] };
     const reset = { op: "reset", key: "k", policy: 0 };
     const of = (...calls) => batch({ policies: [bucket], calls });
-    of(take, refund, all, reset, { ...take, op: "peek", tenant: "acme" });
+    const good = of(take, refund, all, reset, { ...take, op: "peek", tenant: "acme" }, { ...take, key: "" });
+    assert.equal(good.refused.size, 0);
     for (const bad of [
       undefined,
       null,
@@ -110,7 +112,6 @@ export const invalidRequestsAreRefused = {
       { policies: {}, calls: [take] },
       { policies: [bucket], calls: [] },
       { policies: [bucket], calls: take },
-      { policies: [bucket, {}], calls: [take] },
       { policies: [bucket], calls: [take], more: 1 },
       { policies: [bucket], calls: new Array(MAX_ASKS + 1).fill(take) },
       { policies: new Array(MAX_ASKS + 1).fill(bucket), calls: [take] },
@@ -118,12 +119,14 @@ export const invalidRequestsAreRefused = {
     ]) {
       refused(() => batch(bad), JSON.stringify(bad)?.slice(0, 100));
     }
+    // A bad policy fails the calls that name it.
+    const { refused: mixed } = batch({ policies: [bucket, {}, null], calls: [take, { ...take, policy: 1 }, { ...take, policy: 2 }, take] });
+    assert.deepEqual([...mixed.keys()], [1, 2]);
     for (const bad of [
       null,
       1,
       {},
       { ...take, op: "give" },
-      { ...take, key: "" },
       { ...take, key: 1 },
       { ...take, key: "x".repeat(MAX_KEY + 1) },
       { ...take, key: "\ud800" },
@@ -151,11 +154,32 @@ export const invalidRequestsAreRefused = {
       { op: "all", asks: new Array(65).fill(all.asks[0]) },
       { op: "all", asks: [{ key: "k", policy: 0, cost: 0 }] },
     ]) {
-      refused(() => of(bad), JSON.stringify(bad)?.slice(0, 100));
+      const { refused } = of(take, bad, take);
+      assert.deepEqual([...refused.keys()], [1], JSON.stringify(bad)?.slice(0, 100));
+      assert.ok(refused.get(1).length > 10);
     }
     for (const bad of [null, {}, { key: "k" }, { key: "k", policy: bucket, cost: -1 }, { key: "k", policy: bucket, peek: 1 }]) {
       refused(() => question(bad), JSON.stringify(bad));
     }
+  },
+};
+
+// A row that is damaged fails the calls for its key and changes nothing.
+export const damagedRowsFailAlone = {
+  test() {
+    const read = (row) => {
+      if (row.endsWith("damaged")) {
+        throw new SyntaxError("no JSON");
+      }
+      return null;
+    };
+    const ledger = new Ledger(read, 1_000_000, [bucket]);
+    const take = (key) => ({ op: "take", key, policy: 0, cost: 1 });
+    assert.equal(ledger.answer(take("a"))[3], 9);
+    assert.equal(ledger.answer(take("damaged")), "failed");
+    assert.equal(ledger.answer({ op: "all", asks: [take("a"), take("damaged")] }), "failed");
+    assert.equal(ledger.answer(take("a"))[3], 8, "what failed was charged");
+    assert.deepEqual([...ledger.writes.keys()], ["b a"]);
   },
 };
 
