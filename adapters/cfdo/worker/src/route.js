@@ -1,4 +1,8 @@
+import { halfSipHash } from "./siphash.js";
+
 const MAX_SHARDS = 100_000;
+
+const encoder = new TextEncoder();
 
 // Routes says which object keeps the state of a key: shard i of all keys that
 // belong to no tenant, or shard i of a tenant. It is read from the variables of
@@ -7,8 +11,12 @@ const MAX_SHARDS = 100_000;
 //	SHARDS         how many objects share the keys without a tenant; 128
 //	TENANT_SHARDS  how many each tenant has; {"*": 1}. A tenant that is named
 //	               has a number of its own.
+//
+// The shard is chosen by a hash with a secret key (shardKey), so that a client that
+// chooses its own names cannot aim many of them at one object.
 export class Routes {
-  constructor(env) {
+  constructor(env, key) {
+    this.key = key;
     this.shards = shards(env.SHARDS ?? 128, "SHARDS");
     this.tenants = new Map([["*", 1]]);
     for (const [tenant, n] of Object.entries(env.TENANT_SHARDS ?? {})) {
@@ -20,10 +28,14 @@ export class Routes {
   // it is called is escaped, ':' included.
   object({ tenant, key }) {
     if (tenant === undefined) {
-      return `shard:${hash(key) % this.shards}`;
+      return `shard:${this.shard(key, this.shards)}`;
     }
     const n = this.tenants.get(tenant) ?? this.tenants.get("*");
-    return `tenant:${encodeURIComponent(tenant)}:${hash(key) % n}`;
+    return `tenant:${encodeURIComponent(tenant)}:${this.shard(key, n)}`;
+  }
+
+  shard(key, n) {
+    return n === 1 ? 0 : halfSipHash(encoder.encode(key), this.key) % n;
   }
 }
 
@@ -35,14 +47,18 @@ function shards(value, name) {
   return n;
 }
 
-// hash is FNV-1a over the code units of a text, mixed so that its low bits are as
-// good as the others (the finalizer of MurmurHash3).
-export function hash(text) {
-  let h = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) {
-    h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
+// What the key of the shards is derived for, and nothing else is.
+const PURPOSE = "wskit limits: the shard of a key";
+
+let known = { secret: undefined, key: undefined };
+
+// shardKey derives the key of the shards from the secret of the deployment, once for
+// each isolate.
+export async function shardKey(secret) {
+  if (known.secret !== secret) {
+    const hmac = await crypto.subtle.importKey("raw", encoder.encode(secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+    const view = new DataView(await crypto.subtle.sign("HMAC", hmac, encoder.encode(PURPOSE)));
+    known = { secret, key: [view.getUint32(0), view.getUint32(4)] };
   }
-  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
-  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
-  return (h ^ (h >>> 16)) >>> 0;
+  return known.key;
 }

@@ -1,7 +1,7 @@
 import { admits } from "./auth.js";
 import { Invalid } from "./invalid.js";
 import { batch, question, readJSON } from "./request.js";
-import { Routes } from "./route.js";
+import { Routes, shardKey } from "./route.js";
 
 // serve answers a request. Whatever goes wrong is answered as
 // {"error": {"code", "message"}} with a status other than 200.
@@ -54,7 +54,7 @@ async function answerCheck(asked, env) {
 
 // decide asks the objects, each once, all at the same time.
 async function decide({ policies, calls, refused }, env) {
-  const routes = new Routes(env);
+  const routes = new Routes(env, await shardKey(env.SECRET));
   const answers = new Array(calls.length);
   const groups = new Map(); // object → the calls it has to answer, and their places
   calls.forEach((call, i) => {

@@ -22,6 +22,7 @@ const limits :Workerd.Worker = (
     (name = "src/policy.js", esModule = embed "../src/policy.js"),
     (name = "src/request.js", esModule = embed "../src/request.js"),
     (name = "src/route.js", esModule = embed "../src/route.js"),
+    (name = "src/siphash.js", esModule = embed "../src/siphash.js"),
     (name = "src/windows.js", esModule = embed "../src/windows.js"),
     (name = "src/worker.js", esModule = embed "../src/worker.js"),
   ],

@@ -7,7 +7,8 @@ import { Invalid } from "../src/invalid.js";
 import { Ledger } from "../src/ledger.js";
 import { compile } from "../src/policy.js";
 import { MAX_ASKS, MAX_BODY, MAX_KEY, batch, question, readJSON } from "../src/request.js";
-import { Routes, hash } from "../src/route.js";
+import { Routes, shardKey } from "../src/route.js";
+import { halfSipHash } from "../src/siphash.js";
 import { serve } from "../src/worker.js";
 import { replayObject, replayPure, timelines } from "./vectors.js";
 
@@ -255,9 +256,22 @@ export const whoIsRefusedTouchesNothing = {
   },
 };
 
-export const objectsAreNamedApart = {
+// The vectors that are published with the reference implementation: the hashes of
+// nothing, 0, 0 1, 0 1 2, … with the key 0 1 2 3 4 5 6 7.
+export const shardsAreChosenByHalfSipHash = {
   test() {
-    const routes = new Routes({ SHARDS: 16, TENANT_SHARDS: { "*": 2, big: 8 } });
+    [0x5b9f35a9, 0xb85a4727, 0x03a662fa, 0x04e7fe8a, 0x89466e2a, 0x69b6fac5, 0x23fc6358, 0xc563cf8b, 0x8f84b8d0].forEach((want, n) => {
+      assert.equal(halfSipHash(Uint8Array.from({ length: n }, (_, i) => i), [0x03020100, 0x07060504]), want, `of ${n} bytes`);
+    });
+  },
+};
+
+export const objectsAreNamedApart = {
+  async test() {
+    const key = await shardKey("sesame");
+    assert.deepEqual(await shardKey("sesame"), key);
+    assert.notDeepEqual(await shardKey("another"), key);
+    const routes = new Routes({ SHARDS: 16, TENANT_SHARDS: { "*": 2, big: 8 } }, key);
     const keys = Array.from({ length: 10_000 }, (_, i) => `wskit:m:${i}`);
     const count = (tenant) => new Set(keys.map((key) => routes.object({ tenant, key }))).size;
     assert.deepEqual([count(undefined), count("acme"), count("big")], [16, 2, 8]);
@@ -271,13 +285,15 @@ export const objectsAreNamedApart = {
     }
     assert.equal(names.size, 11);
     const load = new Map();
+    const many = new Routes({}, key);
     for (const key of keys) {
-      load.set(hash(key) % 128, (load.get(hash(key) % 128) ?? 0) + 1);
+      const object = many.object({ key });
+      load.set(object, (load.get(object) ?? 0) + 1);
     }
     assert.ok(load.size === 128 && Math.max(...load.values()) < 2 * (10_000 / 128), "the keys are spread evenly");
     for (const bad of [0, -1, 1.5, "many", 100_001]) {
-      assert.throws(() => new Routes({ SHARDS: bad }), /SHARDS/);
-      assert.throws(() => new Routes({ TENANT_SHARDS: { acme: bad } }), /TENANT_SHARDS/);
+      assert.throws(() => new Routes({ SHARDS: bad }, key), /SHARDS/);
+      assert.throws(() => new Routes({ TENANT_SHARDS: { acme: bad } }, key), /TENANT_SHARDS/);
     }
   },
 };
