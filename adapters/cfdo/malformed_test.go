@@ -179,7 +179,7 @@ func TestBadAsksSpoilNoSharedRequest(t *testing.T) {
 	}
 }
 
-// What the Worker finds wrong with one ask is told to its caller alone.
+// What the Worker finds wrong with one ask goes to its caller alone.
 func TestRefusedAskIsAnError(t *testing.T) {
 	url, _ := answering(t, http.StatusOK, "application/json", `{"answers":["invalid: the cost is no cost"]}`)
 	s := openStore(t, url, cfdo.Options{})

@@ -53,7 +53,7 @@ type BrokerOptions struct {
 	// and all are accepted: to change a key, first add the new one at the end everywhere,
 	// then put it first, then leave out the old one. At least 16 bytes each, at most 8 keys.
 	// What is not signed is dropped and counted in BrokerStats.Ignored, and Brokers without
-	// keys drop what is signed. One who can read the channels as well can repeat a
+	// keys drop what is signed. A client that can read the channels as well can repeat a
 	// message: docs/security.md.
 	//
 	// Default: none; messages are not authenticated.

@@ -18,7 +18,7 @@ type kinds struct {
 	count map[string]int64
 }
 
-// maxKinds bounds how many kinds are told apart. Others are "ERR".
+// maxKinds bounds how many kinds are counted apart. Others are "ERR".
 const maxKinds = 32
 
 func (k *kinds) add(err error, n int64) {

@@ -59,7 +59,7 @@ func (s *Store) Client() goredis.UniversalClient {
 	return s.others()
 }
 
-// dial finds out what is at an address. It returns a client that somebody has answered,
+// dial finds out what is at an address. It returns a client that a server has answered,
 // and what makes further ones.
 func dial(ctx context.Context, address string) (client goredis.UniversalClient, connect func() goredis.UniversalClient, err error) {
 	u, hosts, err := parseAddress(address)
@@ -125,8 +125,8 @@ func dialCluster(ctx context.Context, u *url.URL, hosts []string) (client goredi
 	return client, connect, err
 }
 
-// asked asks a client whether somebody is there and part of a cluster. It closes one
-// that nobody answers.
+// asked asks a client whether a server answers and is part of a cluster. It closes one
+// that no server answers.
 func asked(ctx context.Context, client goredis.UniversalClient) (_ goredis.UniversalClient, clustered bool, err error) {
 	info, err := client.Info(ctx, "cluster").Result()
 	if err != nil {

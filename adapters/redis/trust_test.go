@@ -175,7 +175,7 @@ func TestKeysThatMayNotBeRead(t *testing.T) {
 	expectHeld(t, all, "k", 1)
 }
 
-// Leases that end when none of ours can hold nobody out.
+// Leases with an end later than any of ours take no places.
 func TestSlotsThatNeverEnd(t *testing.T) {
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
