@@ -115,18 +115,18 @@ func TakeAll(ctx context.Context, asks []Ask, answers []Decision) (bound int, er
 	return bound, b.shadows(ctx, asks, answers, answers[bound].Allowed)
 }
 
-// batch is what a call with several asks needs, used again.
-type batch struct {
+// severalTakes is what a call with several asks needs, used again.
+type severalTakes struct {
 	requests []Request
 	answers  []Decision
 	index    []int // of the requests in the asks
 	local    []InProcessAsk
 }
 
-var batches = sync.Pool{New: func() any { return new(batch) }}
+var severals = sync.Pool{New: func() any { return new(severalTakes) }}
 
 // prepare checks all asks before the first is decided.
-func prepare(asks []Ask, answers []Decision) (*batch, error) {
+func prepare(asks []Ask, answers []Decision) (*severalTakes, error) {
 	if err := CheckAnswers(len(asks), len(answers)); err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func prepare(asks []Ask, answers []Decision) (*batch, error) {
 				asks[0].Key.limiter.name, a.Key.limiter.name)
 		}
 	}
-	b := batches.Get().(*batch)
+	b := severals.Get().(*severalTakes)
 	b.requests = b.requests[:0]
 	for _, a := range asks {
 		b.requests = append(b.requests, Request{Key: a.Key.buf, Policy: a.Key.limiter.plan, Cost: a.Cost})
@@ -157,7 +157,7 @@ func sameStore(a, b *Limiter) bool {
 }
 
 // split leaves out the asks of limiters in shadow mode.
-func (b *batch) split(asks []Ask) {
+func (b *severalTakes) split(asks []Ask) {
 	b.requests, b.answers, b.index = b.requests[:0], b.answers[:0], b.index[:0]
 	for i, a := range asks {
 		if l := a.Key.limiter; !l.shadow {
@@ -169,7 +169,7 @@ func (b *batch) split(asks []Ask) {
 }
 
 // shadows asks the limiters in shadow mode, when the others have charged.
-func (b *batch) shadows(ctx context.Context, asks []Ask, answers []Decision, charged bool) (err error) {
+func (b *severalTakes) shadows(ctx context.Context, asks []Ask, answers []Decision, charged bool) (err error) {
 	for i, a := range asks {
 		l := a.Key.limiter
 		switch {
@@ -186,7 +186,7 @@ func (b *batch) shadows(ctx context.Context, asks []Ask, answers []Decision, cha
 }
 
 // failOver decides in the store's stead, all or none.
-func (b *batch) failOver(asks []Ask, failed error) (bound int, err error) {
+func (b *severalTakes) failOver(asks []Ask, failed error) (bound int, err error) {
 	b.local = b.local[:0]
 	for _, i := range b.index {
 		l := asks[i].Key.limiter
@@ -209,8 +209,8 @@ func (b *batch) failOver(asks []Ask, failed error) (bound int, err error) {
 	return bound, nil
 }
 
-func (b *batch) done() {
+func (b *severalTakes) done() {
 	clear(b.requests) // the keys are the caller's
 	clear(b.local)
-	batches.Put(b)
+	severals.Put(b)
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wskit/wskit/limit/table"
+	"github.com/wskit/wskit/internal/table"
 )
 
 // swapAttempts is how often a charge is tried without a lock. Each failure means

@@ -3,7 +3,7 @@ package limit
 import (
 	"sync"
 
-	"github.com/wskit/wskit/limit/table"
+	"github.com/wskit/wskit/internal/table"
 )
 
 // An InProcessAsk is one of several costs that are decided together: a key's

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/wskit/wskit/limit/table"
+	"github.com/wskit/wskit/internal/table"
 )
 
 // cellStripes is how many locks there are for cells of one scope.

@@ -3,7 +3,7 @@ package limit
 import (
 	"sync/atomic"
 
-	"github.com/wskit/wskit/limit/table"
+	"github.com/wskit/wskit/internal/table"
 )
 
 // maxResets bounds how many resets are remembered at a time. One takes about 40

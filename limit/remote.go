@@ -8,8 +8,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/internal/outage"
-	"github.com/wskit/wskit/limit/combine"
 )
 
 // remote is what a limiter needs over a store that can fail: a timeout, a
@@ -63,7 +63,7 @@ func newRemote(s *shared, o Options) *remote {
 		},
 		IsExcluded: func(err error) bool {
 			_, ok := errors.AsType[notTheStore](err)
-			return ok || errors.Is(err, combine.ErrFull)
+			return ok || errors.Is(err, batch.ErrFull)
 		},
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			switch to {
@@ -93,7 +93,7 @@ func (l *Limiter) guard(ctx context.Context, call func(context.Context) (Decisio
 		switch {
 		case l.remote.timeout <= 0:
 		case l.remote.trips:
-			within = combine.WithTimeout(ctx, l.remote.timeout)
+			within = batch.WithTimeout(ctx, l.remote.timeout)
 		default:
 			var cancel context.CancelFunc
 			within, cancel = context.WithTimeout(ctx, l.remote.timeout)

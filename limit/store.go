@@ -37,7 +37,7 @@ type LocalStore interface {
 
 // TripTimer marks a store that bounds its round trips by itself: it combines calls, or
 // has to make a connection first, and neither counts as a store that does not answer. A
-// limiter gives it [Options.Timeout] by combine.WithTimeout, and not as the deadline of
+// limiter gives it [Options.Timeout] by batch.WithTimeout, and not as the deadline of
 // the context.
 type TripTimer interface {
 	Store

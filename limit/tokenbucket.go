@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/wskit/wskit/limit/table"
+	"github.com/wskit/wskit/internal/table"
 )
 
 // The token bucket is kept as the generic cell rate algorithm keeps it (ITU-T

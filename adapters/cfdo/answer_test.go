@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/denialcache"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/denial"
 )
 
 // Whatever is answered is read as a whole or not at all, and what is learned from
@@ -43,7 +43,7 @@ func FuzzAnswers(f *testing.F) {
 }
 
 func readOne(t *testing.T, op operation, plan *limit.Plan, answers []json.RawMessage) {
-	m := denial.New(denial.Options{Keys: 16})
+	m := denialcache.New(denialcache.Options{Keys: 16})
 	var c call
 	c.begin(op)
 	for range 1 + int(op/opAll) {
@@ -58,11 +58,11 @@ func readOne(t *testing.T, op operation, plan *limit.Plan, answers []json.RawMes
 	}
 	for _, a := range c.asks {
 		var d limit.Decision
-		q, _ := m.AskString(&d, "k", plan, 1)
+		q, _ := m.GetString(&d, "k", plan, 1)
 		if a.told {
-			q.Learn(&a.answer, a.words)
+			q.Put(&a.answer, a.words)
 		}
-		m.AskString(&d, "k", plan, 1)
+		m.GetString(&d, "k", plan, 1)
 		if d := a.answer; op != opReset && (d.Limit < 0 || d.Remaining < 0 || d.RetryAfter < 0 || d.ResetAfter < 0 || d.Policy == "") {
 			t.Fatalf("%s is read as %+v", answers, d)
 		}

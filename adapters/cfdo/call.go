@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/wskit/wskit/internal/denialcache"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/denial"
 )
 
 type operation uint8
@@ -33,7 +33,7 @@ type ask struct {
 	key, tenant string
 	plan        *limit.Plan
 	cost        int64
-	question    denial.Question
+	question    denialcache.Miss
 
 	answer limit.Decision
 	words  []int64 // the state that the decision left

@@ -16,8 +16,8 @@
 // # What it does beyond asking
 //
 // Concurrent calls share requests, and a lone call waits for nobody (see package
-// limit/combine). A denial is remembered by the state it was made from (see
-// package limit/denial), so a flood of refused costs makes no requests. A request
+// internal/batch). A denial is remembered by the state it was made from (see
+// package internal/denialcache), so a flood of refused costs makes no requests. A request
 // that may have been charged is never sent again.
 //
 // # One object is one step

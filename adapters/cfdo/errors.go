@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/wskit/wskit/limit/combine"
+	"github.com/wskit/wskit/internal/batch"
 )
 
 // What went wrong when no decision was made: use errors.Is. A denial is no error.
@@ -27,7 +27,7 @@ var (
 	// the call was charged unless the error is [ErrNotSent] too.
 	ErrUnreachable = errors.New("cfdo: the Worker cannot be reached")
 	// ErrNotSent: the call never left this process, so nothing was charged.
-	ErrNotSent = combine.ErrNotSent
+	ErrNotSent = batch.ErrNotSent
 )
 
 // errApart is what the Worker says of keys that lie in several objects.

@@ -55,7 +55,7 @@ func (s *Store) change(ctx context.Context, op operation, key string, policy lim
 		s.trips.Free(it)
 	}
 	if s.denials != nil {
-		s.denials.Forget(key, plan)
+		s.denials.Invalidate(key, plan)
 	}
 	return err
 }

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wskit/wskit/internal/batch"
+	"github.com/wskit/wskit/internal/denialcache"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/combine"
-	"github.com/wskit/wskit/limit/denial"
 )
 
 // Options of a [Store]. The zero value is ready to use.
@@ -60,8 +60,8 @@ type Store struct {
 	tenant    func(string) string
 	timeout   time.Duration
 	client    *http.Client
-	trips     *combine.Combiner[call]
-	denials   *denial.Memory // nil when nothing is remembered
+	trips     *batch.Batcher[call]
+	denials   *denialcache.Cache // nil when nothing is remembered
 	tick      time.Duration
 	requests  atomic.Int64
 	asks      atomic.Int64
@@ -114,9 +114,9 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 		return http.ErrUseLastResponse // elsewhere nobody may have the secret
 	}}
 	if o.Remember >= 0 {
-		s.denials = denial.New(denial.Options{MaxAge: o.Remember, Granularity: tick, Now: now})
+		s.denials = denialcache.New(denialcache.Options{MaxAge: o.Remember, Granularity: tick, Now: now})
 	}
-	s.trips = combine.New(s.send, combine.Options{Trips: o.Requests, Batch: maxBatch, OnCaller: true})
+	s.trips = batch.New(s.send, batch.Options{Flushes: o.Requests, Size: maxBatch, OnCaller: true})
 	return s, nil
 }
 
@@ -134,10 +134,10 @@ func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost 
 	if err != nil {
 		return d, err
 	}
-	var q denial.Question
+	var q denialcache.Miss
 	if s.denials != nil {
 		var denied bool
-		if q, denied = s.denials.AskString(&d, key, plan, cost); denied {
+		if q, denied = s.denials.GetString(&d, key, plan, cost); denied {
 			s.laterByTick(&d)
 			return d, nil
 		}
@@ -159,18 +159,18 @@ func (s *Store) TakeBytes(ctx context.Context, key []byte, policy limit.Policy, 
 }
 
 // remembered answers a cost that is remembered to be denied.
-func (s *Store) remembered(d *limit.Decision, key []byte, plan *limit.Plan, cost int64) (q denial.Question, denied bool) {
+func (s *Store) remembered(d *limit.Decision, key []byte, plan *limit.Plan, cost int64) (q denialcache.Miss, denied bool) {
 	if s.denials == nil {
 		return q, false
 	}
-	if q, denied = s.denials.Ask(d, key, plan, cost); denied {
+	if q, denied = s.denials.Get(d, key, plan, cost); denied {
 		s.laterByTick(d)
 	}
 	return q, denied
 }
 
 // take asks the Worker.
-func (s *Store) take(ctx context.Context, q denial.Question, key string, plan *limit.Plan, cost int64) (d limit.Decision, err error) {
+func (s *Store) take(ctx context.Context, q denialcache.Miss, key string, plan *limit.Plan, cost int64) (d limit.Decision, err error) {
 	it := s.trips.Item()
 	it.Value.begin(opTake)
 	a := it.Value.add(s, key, plan, cost)
@@ -189,9 +189,9 @@ func (s *Store) take(ctx context.Context, q denial.Question, key string, plan *l
 func (s *Store) settle(a *ask) {
 	switch {
 	case a.told:
-		a.question.Learn(&a.answer, a.words)
+		a.question.Put(&a.answer, a.words)
 	case s.denials != nil: // what is remembered is not all that was used
-		s.denials.Forget(a.key, a.plan)
+		s.denials.Invalidate(a.key, a.plan)
 	}
 	a.answer.RetryAfter = roundUp(a.answer.RetryAfter, s.tick)
 }

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wskit/wskit/limit/combine"
+	"github.com/wskit/wskit/internal/batch"
 )
 
 const (
@@ -43,7 +43,7 @@ func newTransport(requests int) *http.Transport {
 
 // send makes the request for a batch of calls, or several when they do not fit
 // into one.
-func (s *Store) send(ctx context.Context, batch []*combine.Item[call]) {
+func (s *Store) send(ctx context.Context, batch []*batch.Item[call]) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var b body
@@ -63,7 +63,7 @@ func (s *Store) send(ctx context.Context, batch []*combine.Item[call]) {
 }
 
 // sendOne makes one request and fills in what it says.
-func (s *Store) sendOne(ctx context.Context, b *body, batch []*combine.Item[call]) {
+func (s *Store) sendOne(ctx context.Context, b *body, batch []*batch.Item[call]) {
 	s.asks.Add(int64(b.asks))
 	answers, err := s.post(ctx, b.end(), b.calls)
 	for _, it := range batch {

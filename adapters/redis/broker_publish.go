@@ -10,7 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/wskit/wskit/limit/combine"
+	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -65,7 +65,7 @@ type publication struct {
 
 // outlet is the way to one server.
 type outlet struct {
-	lane    *combine.Combiner[publication]
+	lane    *batch.Batcher[publication]
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	stalled atomic.Bool // what was sent last had no answer in time
 	timeout time.Duration
@@ -87,16 +87,16 @@ func (b *Broker) outlet(server any) *outlet {
 	}
 	// Half of the time is for the round trip before.
 	o := &outlet{timeout: b.opts.Timeout / 2}
-	o.lane = combine.New(func(ctx context.Context, batch []*combine.Item[publication]) {
+	o.lane = batch.New(func(ctx context.Context, batch []*batch.Item[publication]) {
 		b.publishTrip(ctx, o, server, batch)
-	}, combine.Options{OnCaller: b.where.keepsDeadlines(), Slack: 2})
+	}, batch.Options{OnCaller: b.where.keepsDeadlines(), Slack: 2})
 	o.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout: publishBreakFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return o.stalled.Load() || c.ConsecutiveFailures >= publishBreakAfter
 		},
 		IsSuccessful: func(err error) bool { return isAnswer(err) },
-		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) || errors.Is(err, combine.ErrFull) },
+		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) || errors.Is(err, batch.ErrFull) },
 	})
 	kept, _ := b.outlets.LoadOrStore(server, o)
 	return kept.(*outlet)
@@ -109,7 +109,7 @@ func (o *outlet) publish(ctx context.Context, p publication) error {
 	_, err := o.breaker.Execute(func() (struct{}, error) {
 		item := o.lane.Item()
 		item.Value = p
-		err := o.lane.Do(combine.WithTimeout(ctx, o.timeout), item)
+		err := o.lane.Do(batch.WithTimeout(ctx, o.timeout), item)
 		if err == nil {
 			item.Value = publication{}
 			o.lane.Free(item)
@@ -123,28 +123,28 @@ func (o *outlet) publish(ctx context.Context, p publication) error {
 }
 
 // publishTrip publishes a batch, so many bytes at a time.
-func (b *Broker) publishTrip(ctx context.Context, o *outlet, server any, batch []*combine.Item[publication]) {
+func (b *Broker) publishTrip(ctx context.Context, o *outlet, server any, items []*batch.Item[publication]) {
 	start := time.Now()
 	answered := false
-	for from := 0; from < len(batch); {
+	for from := 0; from < len(items); {
 		to, size := from, 0
-		for to < len(batch) && (to == from || size+len(batch[to].Value.payload) <= publishedAtOnce) {
-			size += len(batch[to].Value.payload)
+		for to < len(items) && (to == from || size+len(items[to].Value.payload) <= publishedAtOnce) {
+			size += len(items[to].Value.payload)
 			to++
 		}
 		sent := make([]goredis.Cmder, 0, to-from)
-		for _, it := range batch[from:to] {
+		for _, it := range items[from:to] {
 			sent = append(sent, onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), it.Value.channel, it.Value.payload)})
 		}
 		b.where.run(ctx, server, sent)
-		for i, it := range batch[from:to] {
+		for i, it := range items[from:to] {
 			it.Err = sent[i].Err()
 			answered = answered || isAnswer(it.Err)
 		}
 		from = to
 	}
 	o.stalled.Store(false)
-	for _, it := range batch {
+	for _, it := range items {
 		if err := it.Err; err != nil && !isAnswer(err) {
 			late, left := lateness(ctx, err, time.Since(start))
 			if late {
@@ -152,7 +152,7 @@ func (b *Broker) publishTrip(ctx context.Context, o *outlet, server any, batch [
 				it.Err = fmt.Errorf("no answer within %v: %w", o.timeout, err)
 			}
 			if !answered && !left {
-				it.Err = combine.NotAnswered(it.Err)
+				it.Err = batch.NotAnswered(it.Err)
 			}
 		}
 	}

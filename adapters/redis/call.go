@@ -11,9 +11,9 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/internal/batch"
+	"github.com/wskit/wskit/internal/denialcache"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/combine"
-	"github.com/wskit/wskit/limit/denial"
 )
 
 // A call is what one caller asks in one round trip of one server.
@@ -29,7 +29,7 @@ type ask struct {
 	plan      *limit.Plan
 	cost      int64
 	taken     limit.Decision // of a refund
-	question  denial.Question
+	question  denialcache.Miss
 	answer    limit.Decision
 }
 
@@ -48,7 +48,7 @@ const (
 const maxAsks = 256
 
 // trip sends a batch of calls to a server in one round trip.
-func (s *Store) trip(ctx context.Context, server any, batch []*combine.Item[call]) {
+func (s *Store) trip(ctx context.Context, server any, batch []*batch.Item[call]) {
 	w := works.Get().(*work)
 	defer w.done()
 	for _, item := range batch {
@@ -104,14 +104,14 @@ func (s *Store) failed(ctx context.Context, err error, answered bool, took time.
 	late, left := lateness(ctx, err, took)
 	if late {
 		err = fmt.Errorf("redis: no answer within %v; round trips took %v before: %w",
-			combine.Timeout(ctx), time.Duration(s.figures.roundTrip.Load()).Round(time.Microsecond), err)
+			batch.Timeout(ctx), time.Duration(s.figures.roundTrip.Load()).Round(time.Microsecond), err)
 	} else {
 		err = fmt.Errorf("redis: %w", err)
 	}
 	if answered || left {
 		return err
 	}
-	return combine.NotAnswered(err)
+	return batch.NotAnswered(err)
 }
 
 // lateness says of the error of a trip that took so long whether the server did not answer
@@ -119,7 +119,7 @@ func (s *Store) failed(ctx context.Context, err error, answered bool, took time.
 func lateness(ctx context.Context, err error, took time.Duration) (late, left bool) {
 	wait, ok := errors.AsType[net.Error](err)
 	late = ok && wait.Timeout()
-	timeout := combine.Timeout(ctx)
+	timeout := batch.Timeout(ctx)
 	left = errors.Is(err, context.Canceled) || late && (timeout == 0 || took < timeout)
 	return late && !left, left
 }
@@ -134,7 +134,7 @@ func (f *figures) took(d time.Duration) {
 }
 
 // plan adds the asks of a call to the commands of the trip.
-func (s *Store) plan(ctx context.Context, w *work, item *combine.Item[call]) {
+func (s *Store) plan(ctx context.Context, w *work, item *batch.Item[call]) {
 	if item.Value.together {
 		c := w.command(s, true)
 		for i := range item.Value.asks {

@@ -11,15 +11,15 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/combine"
 )
 
 // A command is one run of the script: questions about keys that one script may
 // touch. Its format is that of limit.lua.
 type command struct {
 	asks     []*ask
-	items    []*combine.Item[call] // whose the asks are
+	items    []*batch.Item[call] // whose the asks are
 	together bool
 	whole    bool // the script itself is sent, not its name
 	injected bool // now is the clock, not the server
@@ -57,7 +57,7 @@ type question struct {
 // back by as much, and must then find the state.
 var longer = strconv.FormatInt(limit.ClockTolerance.Milliseconds(), 10)
 
-func (c *command) add(item *combine.Item[call], a *ask) {
+func (c *command) add(item *batch.Item[call], a *ask) {
 	c.asks = append(c.asks, a)
 	c.items = append(c.items, item)
 }
@@ -222,7 +222,7 @@ func (c *command) decide(a *ask, state *[]int64, reset *int64, now int64) {
 	switch a.operation {
 	case take:
 		*state, _ = a.plan.Take(&a.answer, a.plan.Complete(*state), now, a.cost)
-		a.question.Learn(&a.answer, *state)
+		a.question.Put(&a.answer, *state)
 	case peek:
 		a.plan.Peek(&a.answer, a.plan.Complete(*state), now, a.cost)
 	case refund:
@@ -252,7 +252,7 @@ func (c *command) decideTogether(now int64) {
 	}
 	if denied < 0 {
 		for i, a := range c.asks {
-			a.question.Learn(&a.answer, c.states[c.places[i]])
+			a.question.Put(&a.answer, c.states[c.places[i]])
 		}
 		return
 	}

@@ -20,7 +20,7 @@
 //
 // Calls that are made at the same time share a round trip, and calls for one key a
 // single write. A call that comes alone goes out at once. What is known to be
-// denied is denied without asking (package limit/denial), so a flood costs Redis
+// denied is denied without asking (package internal/denialcache), so a flood costs Redis
 // nothing.
 //
 // # When Redis fails

@@ -9,8 +9,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/combine"
 )
 
 // Slots are kept in a sorted set for each key, of IDs by the end of their leases,
@@ -157,7 +157,7 @@ func (s *Store) holdOn(ctx context.Context, server any, holds []hold) error {
 // holdTrip sends a batch of calls to a server in one round trip, and those whose
 // script the server did not know in another. The client may repeat them as it is
 // made to: what was done already is done once.
-func (s *Store) holdTrip(ctx context.Context, server any, batch []*combine.Item[[]hold]) {
+func (s *Store) holdTrip(ctx context.Context, server any, batch []*batch.Item[[]hold]) {
 	var all []*hold
 	for _, item := range batch {
 		for i := range item.Value {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/wskit/wskit/internal/denialcache"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/denial"
 )
 
 // Peek implements [limit.Peeker]. It always asks Redis.
@@ -44,7 +44,7 @@ func (s *Store) Reset(ctx context.Context, key string, policy limit.Policy) erro
 
 func (s *Store) forget(key string, plan *limit.Plan) {
 	if s.memory != nil {
-		s.memory.Forget(key, plan)
+		s.memory.Invalidate(key, plan)
 	}
 }
 
@@ -111,7 +111,7 @@ func (s *Store) remembered(asks []ask, answers []limit.Decision) (rest []int) {
 		a := &asks[i]
 		if s.memory != nil && s.answering.Load() {
 			var denied bool
-			a.question, denied = s.memory.AskString(&answers[i], a.key[:len(a.key)-1-len(a.plan.Shape())], a.plan, a.cost)
+			a.question, denied = s.memory.GetString(&answers[i], a.key[:len(a.key)-1-len(a.plan.Shape())], a.plan, a.cost)
 			for _, j := range rest {
 				denied = denied && asks[j].key != a.key
 			}
@@ -145,7 +145,7 @@ func (s *Store) TakeAll(ctx context.Context, requests []limit.Request, answers [
 	if s.memory != nil { // what is denied together is not remembered, but what was taken is
 		for i := range asks {
 			var d limit.Decision
-			asks[i].question, _ = s.memory.Ask(&d, requests[i].Key, asks[i].plan, asks[i].cost)
+			asks[i].question, _ = s.memory.Get(&d, requests[i].Key, asks[i].plan, asks[i].cost)
 		}
 	}
 	server, err := s.where.server(ctx, asks[0].key)
@@ -180,7 +180,7 @@ func (s *Store) asks(requests []limit.Request, answers []limit.Decision) ([]ask,
 		if err != nil {
 			return nil, err
 		}
-		asks[i] = ask{operation: take, key: keyOf(r.Key, plan), plan: plan, cost: r.Cost, question: denial.Question{}}
+		asks[i] = ask{operation: take, key: keyOf(r.Key, plan), plan: plan, cost: r.Cost, question: denialcache.Miss{}}
 	}
 	return asks, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/wskit/wskit/limit/combine"
+	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -49,7 +49,7 @@ func (p *Presence) others(ctx context.Context, topic string) (map[string]pubsub.
 	if err != nil {
 		return nil, err
 	}
-	lane := p.reads.to(server, combine.Options{OnCaller: p.where.keepsDeadlines()}, p.readTrip)
+	lane := p.reads.to(server, batch.Options{OnCaller: p.where.keepsDeadlines()}, p.readTrip)
 	item := lane.Item()
 	item.Value = reading{topic: topic}
 	if err := lane.Do(ctx, item); err != nil {
@@ -62,19 +62,19 @@ func (p *Presence) others(ctx context.Context, topic string) (map[string]pubsub.
 }
 
 // readTrip reads for a batch: first the processes of each topic, then their members.
-func (p *Presence) readTrip(ctx context.Context, server any, batch []*combine.Item[reading]) {
-	sets := make([]goredis.Cmder, len(batch))
-	for i, it := range batch {
+func (p *Presence) readTrip(ctx context.Context, server any, items []*batch.Item[reading]) {
+	sets := make([]goredis.Cmder, len(items))
+	for i, it := range items {
 		sets[i] = goredis.NewStringSliceCmd(ctx, "smembers", p.processes(it.Value.topic))
 	}
 	p.where.run(ctx, server, sets)
 	type part struct {
-		of      *combine.Item[reading]
+		of      *batch.Item[reading]
 		process string
 	}
 	var parts []part
 	var hashes []goredis.Cmder
-	for i, it := range batch {
+	for i, it := range items {
 		processes, err := sets[i].(*goredis.StringSliceCmd).Result()
 		it.Err = p.unlessForeign(err)
 		it.Value.members = make(map[string]pubsub.Member)

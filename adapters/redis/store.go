@@ -11,9 +11,9 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/internal/batch"
+	"github.com/wskit/wskit/internal/denialcache"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/combine"
-	"github.com/wskit/wskit/limit/denial"
 )
 
 // Options of a [Store]. The zero value is ready to use.
@@ -21,7 +21,7 @@ type Options struct {
 	// RememberedKeys bounds how many exhausted keys are refused by this process
 	// without asking Redis; 0 means 65,536, which take about 7 MB; negative means
 	// none: every decision asks Redis. What is remembered, and why that is exact,
-	// is told by package limit/denial.
+	// is told by package internal/denialcache.
 	RememberedKeys int
 
 	// RememberFor bounds how long a key is refused without asking; 0 means 10 s,
@@ -62,7 +62,7 @@ type Store struct {
 	shared atomic.Bool                    // it has been
 	now    func() int64
 	trips  int
-	memory *denial.Memory // nil when nothing is remembered
+	memory *denialcache.Cache // nil when nothing is remembered
 	takes  lanes[call]
 	holds  lanes[[]hold]
 	// answering says that the last round trip was answered. While it was not,
@@ -103,7 +103,7 @@ func NewStore(client goredis.UniversalClient, o Options) *Store {
 	}
 	s := &Store{client: client, where: topologyOf("NewStore", client), now: o.Now, trips: o.Trips}
 	if o.RememberedKeys >= 0 {
-		s.memory = denial.New(denial.Options{Keys: o.RememberedKeys, MaxAge: o.RememberFor, Now: o.Now})
+		s.memory = denialcache.New(denialcache.Options{Keys: o.RememberedKeys, MaxAge: o.RememberFor, Now: o.Now})
 	}
 	s.answering.Store(true)
 	s.evictions.log, s.evictions.start, s.evictions.every = o.Logger, time.Now(), lookEvery
@@ -135,10 +135,10 @@ func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost 
 	if err != nil {
 		return d, err
 	}
-	var q denial.Question
+	var q denialcache.Miss
 	if s.memory != nil && s.answering.Load() {
 		var denied bool
-		if q, denied = s.memory.AskString(&d, key, plan, cost); denied {
+		if q, denied = s.memory.GetString(&d, key, plan, cost); denied {
 			return d, nil
 		}
 	}
@@ -153,10 +153,10 @@ func (s *Store) TakeBytes(ctx context.Context, key []byte, policy limit.Policy, 
 	if err != nil {
 		return d, err
 	}
-	var q denial.Question
+	var q denialcache.Miss
 	if s.memory != nil && s.answering.Load() {
 		var denied bool
-		if q, denied = s.memory.Ask(&d, key, plan, cost); denied {
+		if q, denied = s.memory.Get(&d, key, plan, cost); denied {
 			return d, nil
 		}
 	}
@@ -240,7 +240,7 @@ func (s *Store) several(ctx context.Context, server any, asks []ask, together bo
 }
 
 // lane is where calls to the server of a key share their round trips.
-func (s *Store) lane(ctx context.Context, key string) (*combine.Combiner[call], error) {
+func (s *Store) lane(ctx context.Context, key string) (*batch.Batcher[call], error) {
 	server, err := s.where.server(ctx, key)
 	if err != nil {
 		return nil, err
@@ -248,21 +248,21 @@ func (s *Store) lane(ctx context.Context, key string) (*combine.Combiner[call], 
 	return s.takes.to(server, s.lanes(), s.trip), nil
 }
 
-func (s *Store) lanes() combine.Options {
-	return combine.Options{Trips: s.trips, OnCaller: s.where.keepsDeadlines(), Slack: slack}
+func (s *Store) lanes() batch.Options {
+	return batch.Options{Flushes: s.trips, OnCaller: s.where.keepsDeadlines(), Slack: slack}
 }
 
 // lanes are combiners by server.
 type lanes[T any] struct{ byServer sync.Map }
 
-func (l *lanes[T]) to(server any, o combine.Options, trip func(context.Context, any, []*combine.Item[T])) *combine.Combiner[T] {
+func (l *lanes[T]) to(server any, o batch.Options, trip func(context.Context, any, []*batch.Item[T])) *batch.Batcher[T] {
 	if lane, ok := l.byServer.Load(server); ok {
-		return lane.(*combine.Combiner[T])
+		return lane.(*batch.Batcher[T])
 	}
-	lane, _ := l.byServer.LoadOrStore(server, combine.New(func(ctx context.Context, batch []*combine.Item[T]) {
+	lane, _ := l.byServer.LoadOrStore(server, batch.New(func(ctx context.Context, batch []*batch.Item[T]) {
 		trip(ctx, server, batch)
 	}, o))
-	return lane.(*combine.Combiner[T])
+	return lane.(*batch.Batcher[T])
 }
 
 // slack is how many timeouts of a round trip a call may take altogether: one in which

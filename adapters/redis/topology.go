@@ -8,7 +8,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/wskit/wskit/limit/combine"
+	"github.com/wskit/wskit/internal/batch"
 )
 
 // A topology says where keys live.
@@ -17,7 +17,7 @@ type topology interface {
 	server(ctx context.Context, key string) (any, error)
 	// script is the same for keys that one script may touch.
 	script(ctx context.Context, key string) (any, error)
-	// run sends commands to a server in one round trip, which combine.Timeout(ctx)
+	// run sends commands to a server in one round trip, which batch.Timeout(ctx)
 	// bounds, and before it every round trip that a new connection takes. Each command
 	// has its error.
 	run(ctx context.Context, server any, commands []goredis.Cmder)
@@ -99,7 +99,7 @@ const maxTimeouts = 1024
 // runOn sends commands to one server. (A pipeline of one has more to do than a
 // command.)
 func (t *timeouts) runOn(ctx context.Context, client *goredis.Client, commands []goredis.Cmder) {
-	client = t.within(client, combine.Timeout(ctx))
+	client = t.within(client, batch.Timeout(ctx))
 	if len(commands) == 1 {
 		_ = client.Process(ctx, commands[0])
 		return

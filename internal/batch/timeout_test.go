@@ -1,4 +1,4 @@
-package combine_test
+package batch_test
 
 import (
 	"context"
@@ -9,32 +9,32 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wskit/wskit/limit/combine"
+	"github.com/wskit/wskit/internal/batch"
 )
 
 const timeout = 100 * time.Millisecond
 
-func timed(t *testing.T) context.Context { return combine.WithTimeout(t.Context(), timeout) }
+func timed(t *testing.T) context.Context { return batch.WithTimeout(t.Context(), timeout) }
 
 // A call that waits for the trip before it has the whole timeout for its own.
 func TestTheTimeoutIsThatOfTheTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, onCaller := range []bool{false, true} {
 			var trips atomic.Int64
-			c := combine.New(func(ctx context.Context, batch []*combine.Item[ask]) {
+			c := batch.New(func(ctx context.Context, items []*batch.Item[ask]) {
 				trips.Add(1)
-				if got := combine.Timeout(ctx); got != timeout {
+				if got := batch.Timeout(ctx); got != timeout {
 					t.Errorf("the trip's timeout is %v", got)
 				}
-				within, cancel := context.WithTimeout(ctx, combine.Timeout(ctx))
+				within, cancel := context.WithTimeout(ctx, batch.Timeout(ctx))
 				defer cancel()
 				select {
 				case <-time.After(80 * time.Millisecond):
-					double(batch)
+					double(items)
 				case <-within.Done():
 					t.Error("the trip ended early")
 				}
-			}, combine.Options{Trips: 1, OnCaller: onCaller, Slack: 2})
+			}, batch.Options{Flushes: 1, OnCaller: onCaller, Slack: 2})
 			var wg sync.WaitGroup
 			for i := range 5 {
 				time.Sleep(time.Millisecond)
@@ -60,20 +60,20 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 		var takes, trips atomic.Int64
 		silent.Store(true)
 		takes.Store(int64(timeout))
-		c := combine.New(func(ctx context.Context, batch []*combine.Item[ask]) {
+		c := batch.New(func(ctx context.Context, items []*batch.Item[ask]) {
 			trips.Add(1)
 			select {
 			case <-time.After(time.Duration(takes.Load())):
 			case <-ctx.Done():
 				t.Error("the trip was cancelled")
 			}
-			for _, it := range batch {
+			for _, it := range items {
 				if silent.Load() {
-					it.Err = combine.NotAnswered(errors.New("silence"))
+					it.Err = batch.NotAnswered(errors.New("silence"))
 				}
 			}
-			double(batch)
-		}, combine.Options{Trips: 1, OnCaller: true, Slack: 12})
+			double(items)
+		}, batch.Options{Flushes: 1, OnCaller: true, Slack: 12})
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range 300 { // the first goes alone, the others would need three trips more
@@ -110,10 +110,10 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 // A server that answers too slowly for so many holds nobody for longer than Slack.
 func TestWaitingForTripsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
+		c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
 			time.Sleep(timeout - time.Millisecond)
-			double(batch)
-		}, combine.Options{Trips: 1, Batch: 1, Slack: 3})
+			double(items)
+		}, batch.Options{Flushes: 1, Size: 1, Slack: 3})
 		var answered, full atomic.Int64
 		var wg sync.WaitGroup
 		start := time.Now()
@@ -122,7 +122,7 @@ func TestWaitingForTripsIsBounded(t *testing.T) {
 				switch _, err := call(c, timed(t), i); {
 				case err == nil:
 					answered.Add(1)
-				case errors.Is(err, combine.ErrFull):
+				case errors.Is(err, batch.ErrFull):
 					full.Add(1)
 				default:
 					t.Error(err)

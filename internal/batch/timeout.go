@@ -1,4 +1,4 @@
-package combine
+package batch
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func (t *timed) Value(key any) any {
 	return t.Context.Value(key)
 }
 
-// WithTimeout returns a context for [Combiner.Do] that bounds the round trip of the
+// WithTimeout returns a context for [Batcher.Do] that bounds the round trip of the
 // call instead of the call: the timeout, which is positive, counts from the instant at
 // which the call is sent. The time for which it waits for the trips before it is bounded
 // by theirs.
@@ -49,15 +49,15 @@ type notAnswered struct{ error }
 func (e notAnswered) Unwrap() error { return e.error }
 
 // slack is how long a trip may take altogether.
-func (c *Combiner[T]) slack(timeout time.Duration) time.Duration {
+func (c *Batcher[T]) slack(timeout time.Duration) time.Duration {
 	return time.Duration(c.options.Slack) * timeout
 }
 
 // arrived takes note of whether the server answered, and answers for it to all that wait
 // when it did not. c.mu is held.
-func (c *Combiner[T]) arrived(batch []*Item[T]) {
+func (c *Batcher[T]) arrived(items []*Item[T]) {
 	down := false
-	for _, it := range batch {
+	for _, it := range items {
 		if it.Err == nil {
 			continue
 		}
@@ -68,7 +68,7 @@ func (c *Combiner[T]) arrived(batch []*Item[T]) {
 	if c.down = down; !down {
 		return
 	}
-	for _, it := range batch {
+	for _, it := range items {
 		if it.Err != nil {
 			c.failAll(errors.Join(ErrNotSent, it.Err))
 			return
@@ -77,18 +77,18 @@ func (c *Combiner[T]) arrived(batch []*Item[T]) {
 }
 
 // failAll answers all that wait with an error. c.mu is held.
-func (c *Combiner[T]) failAll(err error) {
+func (c *Batcher[T]) failAll(err error) {
 	for c.first != nil {
 		c.fail(c.first, err)
 	}
 }
 
 // over is the trip of items that are answered without one.
-var over = &trip{over: true}
+var over = &flush{over: true}
 
 // fail answers an item that waits with an error. c.mu is held.
-func (c *Combiner[T]) fail(it *Item[T], err error) {
+func (c *Batcher[T]) fail(it *Item[T], err error) {
 	c.remove(it)
-	it.Err, it.trip = err, over
+	it.Err, it.flush = err, over
 	it.done <- struct{}{}
 }

@@ -1,19 +1,19 @@
-package combine_test
+package batch_test
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/wskit/wskit/limit/combine"
+	"github.com/wskit/wskit/internal/batch"
 )
 
 func Example() {
 	type question struct{ text, answer string }
-	trips := combine.New(func(_ context.Context, batch []*combine.Item[question]) {
-		for _, item := range batch { // all of them in one round trip
+	trips := batch.New(func(_ context.Context, items []*batch.Item[question]) {
+		for _, item := range items { // all of them in one round trip
 			item.Value.answer = item.Value.text + "!"
 		}
-	}, combine.Options{})
+	}, batch.Options{})
 
 	item := trips.Item()
 	item.Value = question{text: "hello"}

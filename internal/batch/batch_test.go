@@ -1,4 +1,4 @@
-package combine_test
+package batch_test
 
 import (
 	"context"
@@ -14,19 +14,19 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/internal/race"
-	"github.com/wskit/wskit/limit/combine"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type ask struct{ n, answer int }
 
-type trips = combine.Combiner[ask]
+type trips = batch.Batcher[ask]
 
 // double is the trip of most tests: it answers every item with twice its number.
-func double(batch []*combine.Item[ask]) {
-	for _, it := range batch {
+func double(items []*batch.Item[ask]) {
+	for _, it := range items {
 		it.Value.answer = 2 * it.Value.n
 	}
 }
@@ -49,9 +49,9 @@ type gate struct {
 	open    chan struct{}
 }
 
-func (g *gate) send(ctx context.Context, batch []*combine.Item[ask]) {
+func (g *gate) send(ctx context.Context, items []*batch.Item[ask]) {
 	var numbers []int
-	for _, it := range batch {
+	for _, it := range items {
 		numbers = append(numbers, it.Value.n)
 	}
 	g.mu.Lock()
@@ -59,9 +59,9 @@ func (g *gate) send(ctx context.Context, batch []*combine.Item[ask]) {
 	g.mu.Unlock()
 	select {
 	case <-g.open:
-		double(batch)
+		double(items)
 	case <-ctx.Done():
-		for _, it := range batch {
+		for _, it := range items {
 			it.Err = ctx.Err()
 		}
 	}
@@ -73,15 +73,15 @@ func (g *gate) seen() string {
 	return fmt.Sprint(g.batches)
 }
 
-func newGate(o combine.Options) (*gate, *trips) {
+func newGate(o batch.Options) (*gate, *trips) {
 	g := &gate{open: make(chan struct{})}
-	return g, combine.New(g.send, o)
+	return g, batch.New(g.send, o)
 }
 
 func TestALoneCallGoesOutAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) { double(batch) }, combine.Options{})
+		c := batch.New(func(_ context.Context, items []*batch.Item[ask]) { double(items) }, batch.Options{})
 		if answer, err := call(c, t.Context(), 21); answer != 42 || err != nil {
 			t.Errorf("%d, %v", answer, err)
 		}
@@ -95,7 +95,7 @@ func TestALoneCallGoesOutAtOnce(t *testing.T) {
 // meanwhile, and a context that may end at any time is not held up.
 func TestOnCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, c := newGate(combine.Options{Trips: 1, OnCaller: true})
+		g, c := newGate(batch.Options{Flushes: 1, OnCaller: true})
 		bounded, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		var wg sync.WaitGroup
@@ -113,7 +113,7 @@ func TestOnCaller(t *testing.T) {
 			t.Error(got)
 		}
 
-		_, c = newGate(combine.Options{Trips: 1, OnCaller: true})
+		_, c = newGate(batch.Options{Flushes: 1, OnCaller: true})
 		ending, end := context.WithCancel(t.Context())
 		wg.Go(func() {
 			if _, err := call(c, ending, 1); !errors.Is(err, context.Canceled) {
@@ -124,7 +124,7 @@ func TestOnCaller(t *testing.T) {
 		end()
 		wg.Wait()
 
-		c = combine.New(func(context.Context, []*combine.Item[ask]) { panic("thirteen") }, combine.Options{OnCaller: true})
+		c = batch.New(func(context.Context, []*batch.Item[ask]) { panic("thirteen") }, batch.Options{OnCaller: true})
 		for range 2 {
 			if _, err := call(c, context.Background(), 13); err == nil || !strings.Contains(err.Error(), "thirteen") {
 				t.Errorf("%v", err)
@@ -137,7 +137,7 @@ func TestOnCaller(t *testing.T) {
 // at most Batch at a time.
 func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, c := newGate(combine.Options{Trips: 2, Batch: 3})
+		g, c := newGate(batch.Options{Flushes: 2, Size: 3})
 		var wg sync.WaitGroup
 		for i := range 10 {
 			wg.Go(func() {
@@ -177,10 +177,10 @@ func TestTripsShareEvenly(t *testing.T) {
 			}
 			g := &gate{open: make(chan struct{})}
 			close(g.open)
-			c := combine.New(func(ctx context.Context, batch []*combine.Item[ask]) {
-				g.send(ctx, batch)
-				<-back[batch[0].Value.n]
-			}, combine.Options{Trips: 2, OnCaller: onCaller})
+			c := batch.New(func(ctx context.Context, items []*batch.Item[ask]) {
+				g.send(ctx, items)
+				<-back[items[0].Value.n]
+			}, batch.Options{Flushes: 2, OnCaller: onCaller})
 			var wg sync.WaitGroup
 			for i := range back {
 				wg.Go(func() { call(c, context.Background(), i) })
@@ -206,14 +206,14 @@ func TestTripsShareEvenly(t *testing.T) {
 	}
 }
 
-// Trips that come back at the same time count each other's callers, who are about to
+// Flushes that come back at the same time count each other's callers, who are about to
 // come again: nobody is left behind for another round.
 func TestTripsInPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
+		c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
 			time.Sleep(10 * time.Millisecond)
-			double(batch)
-		}, combine.Options{Trips: 2})
+			double(items)
+		}, batch.Options{Flushes: 2})
 		start, calls := time.Now(), atomic.Int64{}
 		var wg sync.WaitGroup
 		for i := range 64 {
@@ -240,13 +240,13 @@ func TestTripsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const trips = 4
 		release := make(chan struct{})
-		c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
-			if batch[0].Value.n < trips-1 {
+		c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
+			if items[0].Value.n < trips-1 {
 				<-release
 			}
 			time.Sleep(20 * time.Millisecond)
-			double(batch)
-		}, combine.Options{Trips: trips})
+			double(items)
+		}, batch.Options{Flushes: trips})
 		var wg sync.WaitGroup
 		for i := range trips {
 			wg.Go(func() { call(c, context.Background(), i) })
@@ -273,12 +273,12 @@ func TestAFullShareWaitsForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		back := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
 		events := make(chan string, 100)
-		c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
+		c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
 			events <- "sent"
-			if first := batch[0].Value.n; first < len(back) {
+			if first := items[0].Value.n; first < len(back) {
 				<-back[first]
 			}
-		}, combine.Options{Trips: 2})
+		}, batch.Options{Flushes: 2})
 		var wg sync.WaitGroup
 		for i := range 12 {
 			wg.Go(func() {
@@ -302,11 +302,11 @@ func TestAFullShareWaitsForNobody(t *testing.T) {
 func TestTheAnsweredComeAlong(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var trips, calls atomic.Int64
-	c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
+	c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
 		trips.Add(1)
-		calls.Add(int64(len(batch)))
-		double(batch)
-	}, combine.Options{Trips: 1})
+		calls.Add(int64(len(items)))
+		double(items)
+	}, batch.Options{Flushes: 1})
 	var wg sync.WaitGroup
 	for range 32 {
 		wg.Go(func() {
@@ -325,7 +325,7 @@ func TestTheAnsweredComeAlong(t *testing.T) {
 
 func TestACallerLeavesWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, c := newGate(combine.Options{Trips: 1})
+		g, c := newGate(batch.Options{Flushes: 1})
 		background := make(chan error, 1)
 		go func() { _, err := call(c, context.Background(), 0); background <- err }()
 		synctest.Wait()
@@ -336,10 +336,10 @@ func TestACallerLeavesWhenItsContextEnds(t *testing.T) {
 		go func() { _, err := call(c, ctx, 1); waiting <- err }()
 		synctest.Wait()
 		cancel(cause)
-		if err := <-waiting; !errors.Is(err, combine.ErrNotSent) || !errors.Is(err, cause) {
+		if err := <-waiting; !errors.Is(err, batch.ErrNotSent) || !errors.Is(err, cause) {
 			t.Errorf("while waiting: %v", err)
 		}
-		if _, err := call(c, ctx, 2); !errors.Is(err, combine.ErrNotSent) {
+		if _, err := call(c, ctx, 2); !errors.Is(err, batch.ErrNotSent) {
 			t.Errorf("with a context that had ended: %v", err)
 		}
 		close(g.open)
@@ -364,14 +364,14 @@ func (e ending) Err() error            { return e.Context.Err() }
 
 func TestWhoIsAboutToLeaveIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, c := newGate(combine.Options{Trips: 1})
+		g, c := newGate(batch.Options{Flushes: 1})
 		var wg sync.WaitGroup
 		wg.Go(func() { call(c, context.Background(), 0) })
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		e := ending{ctx, make(chan struct{})}
 		wg.Go(func() {
-			if _, err := call(c, e, 1); !errors.Is(err, combine.ErrNotSent) {
+			if _, err := call(c, e, 1); !errors.Is(err, batch.ErrNotSent) {
 				t.Error(err)
 			}
 		})
@@ -396,18 +396,18 @@ func TestWhoIsAboutToLeaveIsNotSent(t *testing.T) {
 // others and is cancelled when there are none.
 func TestATripGoesOnForThoseWhoStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, c := newGate(combine.Options{Trips: 1})
+		g, c := newGate(batch.Options{Flushes: 1})
 		lone, cancelLone := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if _, err := call(c, lone, 0); !errors.Is(err, context.Canceled) || errors.Is(err, combine.ErrNotSent) {
+			if _, err := call(c, lone, 0); !errors.Is(err, context.Canceled) || errors.Is(err, batch.ErrNotSent) {
 				t.Errorf("sent, then left: %v", err)
 			}
 		})
 		synctest.Wait()
 		leaving, leave := context.WithCancel(t.Context())
 		wg.Go(func() {
-			if _, err := call(c, leaving, 1); !errors.Is(err, context.Canceled) || errors.Is(err, combine.ErrNotSent) {
+			if _, err := call(c, leaving, 1); !errors.Is(err, context.Canceled) || errors.Is(err, batch.ErrNotSent) {
 				t.Errorf("sent, then left: %v", err)
 			}
 		})
@@ -461,15 +461,15 @@ func TestDeadlines(t *testing.T) {
 			start := time.Now()
 			var got time.Duration
 			first := make(chan struct{})
-			comb := combine.New(func(ctx context.Context, batch []*combine.Item[ask]) {
-				if batch[0].Value.n < 0 {
+			comb := batch.New(func(ctx context.Context, items []*batch.Item[ask]) {
+				if items[0].Value.n < 0 {
 					<-first
 					return
 				}
 				if deadline, ok := ctx.Deadline(); ok {
 					got = deadline.Sub(start)
 				}
-			}, combine.Options{Trips: 1})
+			}, batch.Options{Flushes: 1})
 			var wg sync.WaitGroup
 			wg.Go(func() { call(comb, context.Background(), -1) })
 			synctest.Wait()
@@ -493,13 +493,13 @@ func TestDeadlines(t *testing.T) {
 }
 
 func TestPanicsAreContained(t *testing.T) {
-	c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
-		if batch[0].Value.n == 13 {
+	c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
+		if items[0].Value.n == 13 {
 			panic("thirteen")
 		}
-		double(batch)
-	}, combine.Options{})
-	if _, err := call(c, t.Context(), 13); err == nil || !strings.Contains(err.Error(), "thirteen") || errors.Is(err, combine.ErrNotSent) {
+		double(items)
+	}, batch.Options{})
+	if _, err := call(c, t.Context(), 13); err == nil || !strings.Contains(err.Error(), "thirteen") || errors.Is(err, batch.ErrNotSent) {
 		t.Errorf("%v", err)
 	}
 	if answer, err := call(c, t.Context(), 1); answer != 2 || err != nil {
@@ -509,14 +509,14 @@ func TestPanicsAreContained(t *testing.T) {
 
 func TestErrorsAreTheItems(t *testing.T) {
 	odd := errors.New("odd")
-	c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) {
-		for _, it := range batch {
+	c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
+		for _, it := range items {
 			if it.Value.n%2 == 1 {
 				it.Err = odd
 			}
 		}
-		double(batch)
-	}, combine.Options{Trips: 1})
+		double(items)
+	}, batch.Options{Flushes: 1})
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {
@@ -531,7 +531,7 @@ func TestErrorsAreTheItems(t *testing.T) {
 
 func TestWaitingIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, c := newGate(combine.Options{Trips: 1, Waiting: 3})
+		g, c := newGate(batch.Options{Flushes: 1, Waiting: 3})
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
@@ -541,7 +541,7 @@ func TestWaitingIsBounded(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		if _, err := call(c, t.Context(), 1); !errors.Is(err, combine.ErrFull) || !errors.Is(err, combine.ErrNotSent) {
+		if _, err := call(c, t.Context(), 1); !errors.Is(err, batch.ErrFull) || !errors.Is(err, batch.ErrNotSent) {
 			t.Errorf("the fourth that waits: %v", err)
 		}
 		close(g.open)
@@ -555,14 +555,14 @@ func TestWaitingIsBounded(t *testing.T) {
 // Every call is answered once, by its own answer, whoever comes and goes.
 func TestManyCallersComingAndGoing(t *testing.T) {
 	var most, under, sent atomic.Int64
-	c := combine.New(func(ctx context.Context, batch []*combine.Item[ask]) {
+	c := batch.New(func(ctx context.Context, items []*batch.Item[ask]) {
 		if n := under.Add(1); n > most.Load() {
 			most.Store(n)
 		}
 		defer under.Add(-1)
-		sent.Add(int64(len(batch)))
-		double(batch)
-	}, combine.Options{Trips: 3, Batch: 16, OnCaller: true})
+		sent.Add(int64(len(items)))
+		double(items)
+	}, batch.Options{Flushes: 3, Size: 16, OnCaller: true})
 	var answered, withdrawn, unknown atomic.Int64
 	var wg sync.WaitGroup
 	const callers, each = 32, 500
@@ -581,7 +581,7 @@ func TestManyCallersComingAndGoing(t *testing.T) {
 				switch {
 				case err == nil && answer == 2*n:
 					answered.Add(1)
-				case errors.Is(err, combine.ErrNotSent):
+				case errors.Is(err, batch.ErrNotSent):
 					withdrawn.Add(1)
 				case errors.Is(err, context.Canceled):
 					unknown.Add(1)
@@ -607,15 +607,15 @@ func TestManyCallersComingAndGoing(t *testing.T) {
 
 func TestInvalidOptionsPanic(t *testing.T) {
 	defer func() {
-		if text, _ := recover().(string); !strings.Contains(text, "Trips:-1") {
+		if text, _ := recover().(string); !strings.Contains(text, "Flushes:-1") {
 			t.Errorf("panic %q", text)
 		}
 	}()
-	combine.New(func(context.Context, []*combine.Item[ask]) {}, combine.Options{Trips: -1})
+	batch.New(func(context.Context, []*batch.Item[ask]) {}, batch.Options{Flushes: -1})
 }
 
 func BenchmarkDo(b *testing.B) {
-	c := combine.New(func(_ context.Context, batch []*combine.Item[ask]) { double(batch) }, combine.Options{})
+	c := batch.New(func(_ context.Context, items []*batch.Item[ask]) { double(items) }, batch.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for _, callers := range []int{1, 64} {

@@ -1,4 +1,4 @@
-package combine
+package batch
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// Options of a [Combiner]. The zero value is ready to use.
+// Options of a [Batcher]. The zero value is ready to use.
 type Options struct {
-	// Trips is how many round trips may be on their way at a time; 0 means 2: one
+	// Flushes is how many round trips may be on their way at a time; 0 means 2: one
 	// is prepared while the other is answered.
-	Trips int
-	// Batch is the largest number of items in one trip; 0 means 128.
-	Batch int
+	Flushes int
+	// Size is the largest number of items in one trip; 0 means 128.
+	Size int
 	// Waiting is the largest number of items that wait for a trip; 0 means 16,384.
 	// Beyond it calls fail with [ErrFull] at once.
 	Waiting int
@@ -32,16 +32,16 @@ type Options struct {
 
 var (
 	// ErrNotSent says that the item of a call that failed was never sent.
-	ErrNotSent = errors.New("combine: the call was not sent")
+	ErrNotSent = errors.New("batch: the call was not sent")
 	// ErrFull says that the call was not sent because too many wait already.
 	// Also a call that has waited for longer than Slack timeouts fails with it.
 	ErrFull = fmt.Errorf("%w: too many are waiting", ErrNotSent)
 )
 
-// Combiner combines calls. All its methods may be used by any number of
+// Batcher combines calls. All its methods may be used by any number of
 // goroutines.
-type Combiner[T any] struct {
-	send    func(ctx context.Context, batch []*Item[T])
+type Batcher[T any] struct {
+	send    func(ctx context.Context, items []*Item[T])
 	options Options
 	items   sync.Pool
 
@@ -49,15 +49,15 @@ type Combiner[T any] struct {
 	first, last *Item[T] // those that wait, oldest first
 	waiting     int
 	away        int    // on the trips, or just back
-	trips       int    // under way or about to be
-	boarded     uint64 // trips that have set out
+	flushes     int    // under way or about to be
+	started     uint64 // trips that have set out
 	idle        []*slot[T]
 	down        bool // the last trip was not answered
 }
 
 // An Item is one call: what is asked and, afterwards, the answer.
 type Item[T any] struct {
-	// Value is the question and the answer. When it comes from [Combiner.Item] it
+	// Value is the question and the answer. When it comes from [Batcher.Item] it
 	// is as its last user left it, so that what it holds can be used again.
 	Value T
 	// Err is set by send when there is no answer.
@@ -68,26 +68,26 @@ type Item[T any] struct {
 	since      time.Time     // it waits; with a timeout only
 	done       chan struct{} // receives once the trip is over
 	prev, next *Item[T]
-	trip       *trip // once it is sent
-	left       bool  // by its caller
+	flush      *flush // once it is sent
+	left       bool   // by its caller
 }
 
-// New makes a combiner. send makes one round trip for a batch of at least one
+// New makes a batcher. send makes one round trip for a batch of at least one
 // item, and fills in the Value or the Err of each. It runs on a goroutine of its
 // own; the batch is not its own beyond its return. Its context ends when that of
 // the last of the callers does, and has the latest of their deadlines; that of a
 // lone call is the caller's. When send panics, the items without an Err get one.
 //
 // New panics when an option is negative.
-func New[T any](send func(ctx context.Context, batch []*Item[T]), o Options) *Combiner[T] {
-	if o.Trips < 0 || o.Batch < 0 || o.Waiting < 0 || o.Slack < 0 {
-		panic(fmt.Sprintf("combine: %+v: leave what is negative 0 for the default", o))
+func New[T any](send func(ctx context.Context, items []*Item[T]), o Options) *Batcher[T] {
+	if o.Flushes < 0 || o.Size < 0 || o.Waiting < 0 || o.Slack < 0 {
+		panic(fmt.Sprintf("batch: %+v: leave what is negative 0 for the default", o))
 	}
-	o.Trips = orDefault(o.Trips, 2)
-	o.Batch = orDefault(o.Batch, 128)
+	o.Flushes = orDefault(o.Flushes, 2)
+	o.Size = orDefault(o.Size, 128)
 	o.Waiting = orDefault(o.Waiting, 1<<14)
 	o.Slack = orDefault(o.Slack, 1)
-	return &Combiner[T]{send: send, options: o}
+	return &Batcher[T]{send: send, options: o}
 }
 
 func orDefault(n, otherwise int) int {
@@ -98,7 +98,7 @@ func orDefault(n, otherwise int) int {
 }
 
 // Item returns an item to fill in.
-func (c *Combiner[T]) Item() *Item[T] {
+func (c *Batcher[T]) Item() *Item[T] {
 	if it, ok := c.items.Get().(*Item[T]); ok {
 		return it
 	}
@@ -106,14 +106,14 @@ func (c *Combiner[T]) Item() *Item[T] {
 }
 
 // Free gives back an item that Do returned nil for.
-func (c *Combiner[T]) Free(it *Item[T]) {
-	it.Err, it.ctx, it.trip, it.timeout, it.since = nil, nil, nil, 0, time.Time{}
+func (c *Batcher[T]) Free(it *Item[T]) {
+	it.Err, it.ctx, it.flush, it.timeout, it.since = nil, nil, nil, 0, time.Time{}
 	c.items.Put(it)
 }
 
 // Do sends the item, with others or alone, and returns when it is answered. When
 // the error is nil the caller reads the answer and calls Free; otherwise the item
-// is the combiner's, and the caller keeps nothing of it.
+// is the batcher's, and the caller keeps nothing of it.
 //
 // The error is the item's, or that of ctx when it ended first. It is [ErrNotSent]
 // when the item was not sent; after any other it is unknown what became of it.
@@ -121,7 +121,7 @@ func (c *Combiner[T]) Free(it *Item[T]) {
 // When a trip is not answered ([NotAnswered]), all that wait fail with it, not sent. Until
 // a trip is answered again, a call with a timeout ([WithTimeout]) waits no longer than
 // that; the trip made for it goes on, so that it can find out whether the server is back.
-func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
+func (c *Batcher[T]) Do(ctx context.Context, it *Item[T]) error {
 	if ctx.Err() != nil {
 		c.Free(it)
 		return notSent(ctx)
@@ -134,10 +134,10 @@ func (c *Combiner[T]) Do(ctx context.Context, it *Item[T]) error {
 		c.Free(it)
 		return ErrFull
 	}
-	if c.trips < c.options.Trips { // then nobody else waits
-		c.trips++
+	if c.flushes < c.options.Flushes { // then nobody else waits
+		c.flushes++
 		if c.options.OnCaller && !impatient && it.bounded() {
-			c.setOut(1)
+			c.start(1)
 			c.mu.Unlock()
 			return c.alone(it)
 		}
@@ -181,22 +181,22 @@ func (it *Item[T]) bounded() bool {
 }
 
 // alone makes a round trip for one item on its caller's goroutine.
-func (c *Combiner[T]) alone(it *Item[T]) error {
+func (c *Batcher[T]) alone(it *Item[T]) error {
 	ctx := it.ctx
 	if it.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.slack(it.timeout))
 		defer cancel()
 	}
-	batch := []*Item[T]{it}
-	c.try(ctx, batch)
+	items := []*Item[T]{it}
+	c.try(ctx, items)
 	c.mu.Lock()
 	c.away--
-	c.arrived(batch)
+	c.arrived(items)
 	if c.first != nil {
 		go c.run(c.slot())
 	} else {
-		c.trips--
+		c.flushes--
 	}
 	c.mu.Unlock()
 	err := it.Err
@@ -209,14 +209,14 @@ func (c *Combiner[T]) alone(it *Item[T]) error {
 // leave lets the caller of an item go. It returns nil when the answer came just
 // before. A trip that all callers have left is cancelled, except by those who say that
 // it is to go on.
-func (c *Combiner[T]) leave(it *Item[T], why error, cancel bool) error {
+func (c *Batcher[T]) leave(it *Item[T], why error, cancel bool) error {
 	c.mu.Lock()
-	if it.trip != nil && it.trip.over {
+	if it.flush != nil && it.flush.over {
 		c.mu.Unlock()
 		<-it.done
 		return nil
 	}
-	if it.trip == nil {
+	if it.flush == nil {
 		c.remove(it)
 		c.mu.Unlock()
 		c.Free(it)
@@ -225,18 +225,18 @@ func (c *Combiner[T]) leave(it *Item[T], why error, cancel bool) error {
 	defer c.mu.Unlock()
 	it.left = true
 	if cancel {
-		if it.trip.callers--; it.trip.callers == 0 {
-			it.trip.cancel()
+		if it.flush.callers--; it.flush.callers == 0 {
+			it.flush.cancel()
 		}
 	}
-	return fmt.Errorf("combine: left before the answer: %w", why)
+	return fmt.Errorf("batch: left before the answer: %w", why)
 }
 
 func notSent(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrNotSent, context.Cause(ctx))
 }
 
-func (c *Combiner[T]) push(it *Item[T]) {
+func (c *Batcher[T]) push(it *Item[T]) {
 	if it.timeout > 0 {
 		it.since = time.Now()
 	}
@@ -249,7 +249,7 @@ func (c *Combiner[T]) push(it *Item[T]) {
 	c.waiting++
 }
 
-func (c *Combiner[T]) remove(it *Item[T]) {
+func (c *Batcher[T]) remove(it *Item[T]) {
 	if it.prev != nil {
 		it.prev.next = it.next
 	} else {

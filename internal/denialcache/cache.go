@@ -1,4 +1,4 @@
-package denial
+package denialcache
 
 import (
 	"fmt"
@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wskit/wskit/internal/table"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/table"
 )
 
-// Options of a [Memory]. The zero value is ready to use.
+// Options of a [Cache]. The zero value is ready to use.
 type Options struct {
 	// Keys bounds how many keys are remembered; 0 means 65,536, negative panics.
 	// It counts keys of up to eight words of state and the room of a bucket's is
@@ -38,22 +38,22 @@ const (
 	keyRoom = 4
 )
 
-// Memory remembers denials. All its methods may be used by any number of
+// Cache remembers denials. All its methods may be used by any number of
 // goroutines.
-type Memory struct {
+type Cache struct {
 	space       *table.Space
 	table       *table.Table
 	now         func() int64
 	maxAge      int64
 	granularity int64
-	generations [256]atomic.Uint32 // of the keys by hash, counted up by Forget
+	generations [256]atomic.Uint32 // of the keys by hash, counted up by Invalidate
 	hits        atomic.Int64
 }
 
-// New makes an empty memory. It panics when an option is invalid.
-func New(o Options) *Memory {
+// New makes an empty cache. It panics when an option is invalid.
+func New(o Options) *Cache {
 	if o.Keys < 0 || o.MaxAge < 0 || o.Granularity < 0 {
-		panic(fmt.Sprintf("denial: Options{Keys: %d, MaxAge: %v, Granularity: %v}: leave what is negative 0 for the default",
+		panic(fmt.Sprintf("denialcache: Options{Keys: %d, MaxAge: %v, Granularity: %v}: leave what is negative 0 for the default",
 			o.Keys, o.MaxAge, o.Granularity))
 	}
 	if o.Keys == 0 {
@@ -67,43 +67,43 @@ func New(o Options) *Memory {
 		o.Now = func() int64 { return time.Since(start).Microseconds() }
 	}
 	space := table.NewSpace(o.Keys * keyRoom)
-	return &Memory{
+	return &Cache{
 		space: space, now: o.Now, maxAge: max(1, o.MaxAge.Microseconds()), granularity: o.Granularity.Microseconds(),
 		table: table.New(table.Options{Variable: true, Space: space, Shards: max(16, 4*runtime.GOMAXPROCS(0))}),
 	}
 }
 
-// A Question is one that the memory could not answer. It is a value; the zero
-// Question learns nothing.
-type Question struct {
-	memory     *Memory
+// A Miss is a question that the cache could not answer. It is a value; Put of the zero
+// Miss does nothing.
+type Miss struct {
+	cache      *Cache
 	plan       *limit.Plan
 	hash       table.Hash
 	sent       int64
 	generation uint32
 }
 
-// Ask answers a cost that the remembered state of the key denies: it fills in d
+// Get answers a cost that the remembered state of the key denies: it fills in d
 // as the store would, and reports true. Otherwise d is left alone and the store
-// has to be asked, by whoever keeps the Question to tell it what the store said.
+// has to be asked, by whoever keeps the Miss to tell it what the store said.
 // It allocates nothing and keeps nothing of the key.
-func (m *Memory) Ask(d *limit.Decision, key []byte, plan *limit.Plan, cost int64) (q Question, denied bool) {
-	q = m.question(m.space.HashBytes(key), plan)
+func (m *Cache) Get(d *limit.Decision, key []byte, plan *limit.Plan, cost int64) (q Miss, denied bool) {
+	q = m.miss(m.space.HashBytes(key), plan)
 	return q, q.denies(d, cost)
 }
 
-// AskString is [Memory.Ask] for a key that is a string.
-func (m *Memory) AskString(d *limit.Decision, key string, plan *limit.Plan, cost int64) (q Question, denied bool) {
-	q = m.question(m.space.Hash(key), plan)
+// GetString is [Cache.Get] for a key that is a string.
+func (m *Cache) GetString(d *limit.Decision, key string, plan *limit.Plan, cost int64) (q Miss, denied bool) {
+	q = m.miss(m.space.Hash(key), plan)
 	return q, q.denies(d, cost)
 }
 
-func (m *Memory) question(h table.Hash, plan *limit.Plan) Question {
+func (m *Cache) miss(h table.Hash, plan *limit.Plan) Miss {
 	h = h.With(plan.Salt()) // state of another shape is another entry
-	return Question{memory: m, plan: plan, hash: h, sent: m.now(), generation: m.generation(h).Load()}
+	return Miss{cache: m, plan: plan, hash: h, sent: m.now(), generation: m.generation(h).Load()}
 }
 
-func (m *Memory) generation(h table.Hash) *atomic.Uint32 {
+func (m *Cache) generation(h table.Hash) *atomic.Uint32 {
 	return &m.generations[h.Low()%uint64(len(m.generations))]
 }
 
@@ -116,8 +116,8 @@ const (
 )
 
 // denies answers from the entry of the key, if it still denies the cost.
-func (q *Question) denies(d *limit.Decision, cost int64) bool {
-	m := q.memory
+func (q *Miss) denies(d *limit.Decision, cost int64) bool {
+	m := q.cache
 	if m.table.Len() == 0 {
 		return false
 	}
@@ -145,17 +145,17 @@ func (q *Question) denies(d *limit.Decision, cost int64) bool {
 	return true
 }
 
-// Learn tells what the store answered. state is the key's state as the decision
+// Put tells what the store answered. state is the key's state as the decision
 // left it, which of a denial is the state that it was made from; it may be
 // shorter than the plan's when the rest is zero, and is copied. Only denials are
 // remembered; what was allowed is noted where the key is remembered already.
 //
-// An answer that another one has overtaken, or Forget, is not learned.
-func (q Question) Learn(d *limit.Decision, state []int64) {
-	if q.memory == nil || d.Allowed && q.memory.table.Len() == 0 {
+// An answer that another one has overtaken, or Invalidate, is not learned.
+func (q Miss) Put(d *limit.Decision, state []int64) {
+	if q.cache == nil || d.Allowed && q.cache.table.Len() == 0 {
 		return
 	}
-	m, now := q.memory, q.memory.now()
+	m, now := q.cache, q.cache.now()
 	r := m.table.Lock(q.hash)
 	defer r.Unlock()
 	switch {
@@ -179,8 +179,8 @@ func (q Question) Learn(d *limit.Decision, state []int64) {
 }
 
 // entry writes the words of the key's entry.
-func (q *Question) entry(words []int64, d *limit.Decision, state []int64, now int64) []int64 {
-	words = append(words, d.At, now, now-q.sent+q.memory.granularity)
+func (q *Miss) entry(words []int64, d *limit.Decision, state []int64, now int64) []int64 {
+	words = append(words, d.At, now, now-q.sent+q.cache.granularity)
 	words = append(words, state...)
 	if len(state) < q.plan.Width() || q.plan.Width() == 0 {
 		words = append(words[:wordState], q.plan.Complete(words[wordState:])...)
@@ -188,10 +188,10 @@ func (q *Question) entry(words []int64, d *limit.Decision, state []int64, now in
 	return words
 }
 
-// Forget forgets a key, and with it all answers that are on their way. Call it
+// Invalidate forgets a key, and with it all answers that are on their way. Call it
 // when a refund or a reset of the key has come back, however it ended: the
 // answers that come later were asked for in time to know of it.
-func (m *Memory) Forget(key string, plan *limit.Plan) {
+func (m *Cache) Invalidate(key string, plan *limit.Plan) {
 	h := m.space.Hash(key).With(plan.Salt())
 	r := m.table.Lock(h)
 	defer r.Unlock()
@@ -199,7 +199,7 @@ func (m *Memory) Forget(key string, plan *limit.Plan) {
 	m.table.Delete(r, h)
 }
 
-// Stats are figures of a [Memory].
+// Stats are figures of a [Cache].
 type Stats struct {
 	// Keys is how many keys are remembered, those included that no longer deny but
 	// have not been dropped yet.
@@ -208,5 +208,5 @@ type Stats struct {
 	Hits int64
 }
 
-// Stats returns the figures of the memory.
-func (m *Memory) Stats() Stats { return Stats{Keys: m.table.Len(), Hits: m.hits.Load()} }
+// Stats returns the figures of the cache.
+func (m *Cache) Stats() Stats { return Stats{Keys: m.table.Len(), Hits: m.hits.Load()} }

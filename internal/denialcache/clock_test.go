@@ -1,11 +1,11 @@
-package denial_test
+package denialcache_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/denialcache"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/denial"
 )
 
 // A store whose clock counts in milliseconds names an instant that has passed
@@ -16,16 +16,16 @@ func TestACoarseClockCountsOnTheSafeSide(t *testing.T) {
 		denied      bool
 	}{{0, true}, {time.Millisecond, false}} {
 		now := int64(0)
-		m := denial.New(denial.Options{Granularity: c.granularity, Now: func() int64 { return now }})
+		m := denialcache.New(denialcache.Options{Granularity: c.granularity, Now: func() int64 { return now }})
 		plan := compile(t, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second})
 		s := &store{clock: skew / 1000 * 1000} // in truth 999 µs later
 		s.take(plan, 1)
 		var d limit.Decision
-		q, _ := m.Ask(&d, []byte("k"), plan, 1)
+		q, _ := m.Get(&d, []byte("k"), plan, 1)
 		d, state := s.take(plan, 1)
-		q.Learn(&d, state)
+		q.Put(&d, state)
 		now = 999_001 // when the store's clock shows the second
-		if _, denied := m.Ask(&d, []byte("k"), plan, 1); denied != c.denied {
+		if _, denied := m.Get(&d, []byte("k"), plan, 1); denied != c.denied {
 			t.Errorf("granularity %v: %v, %+v", c.granularity, denied, d)
 		}
 	}
@@ -35,19 +35,19 @@ func TestACoarseClockCountsOnTheSafeSide(t *testing.T) {
 // nobody can owe as much, is for the store to answer, so that it is healed.
 func TestWhatHasToBeHealedIsAsked(t *testing.T) {
 	now := int64(0)
-	m := denial.New(denial.Options{Now: func() int64 { return now }})
+	m := denialcache.New(denialcache.Options{Now: func() int64 { return now }})
 	slow := compile(t, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Minute})
 	fast := compile(t, limit.TokenBucket{Capacity: 10, Refill: 10, Per: time.Second})
 	s := &store{clock: skew}
 	s.take(slow, 10)
 	var d limit.Decision
-	q, _ := m.Ask(&d, []byte("k"), slow, 1)
+	q, _ := m.Get(&d, []byte("k"), slow, 1)
 	d, state := s.take(slow, 1)
-	q.Learn(&d, state)
-	if _, denied := m.Ask(&d, []byte("k"), slow, 1); !denied {
+	q.Put(&d, state)
+	if _, denied := m.Get(&d, []byte("k"), slow, 1); !denied {
 		t.Fatal("the denial is not remembered")
 	}
-	if _, denied := m.Ask(&d, []byte("k"), fast, 1); denied {
+	if _, denied := m.Get(&d, []byte("k"), fast, 1); denied {
 		t.Errorf("answered from memory: %+v", d)
 	}
 }

@@ -1,4 +1,4 @@
-package denial_test
+package denialcache_test
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/wskit/wskit/internal/denialcache"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/denial"
 )
 
 // store is a shared store with one key in it, whose clock is ahead of ours.
@@ -68,7 +68,7 @@ func TestRememberedIsWhatTheStoreWouldSay(t *testing.T) {
 			hits := int64(0)
 			rapid.Check(t, func(t *rapid.T) {
 				now := int64(0)
-				m := denial.New(denial.Options{Now: func() int64 { return now }, MaxAge: time.Hour})
+				m := denialcache.New(denialcache.Options{Now: func() int64 { return now }, MaxAge: time.Hour})
 				s := &store{}
 				for range 60 {
 					now += rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 3000), rapid.Int64Range(0, 700_000)).Draw(t, "advance")
@@ -76,7 +76,7 @@ func TestRememberedIsWhatTheStoreWouldSay(t *testing.T) {
 					plan := plans[rapid.IntRange(0, 9).Draw(t, "plan")/8]
 					cost := rapid.OneOf(rapid.Int64Range(1, 12), rapid.Just(int64(math.MaxInt64))).Draw(t, "cost")
 					var d limit.Decision
-					q, denied := m.Ask(&d, []byte("k"), plan, cost)
+					q, denied := m.Get(&d, []byte("k"), plan, cost)
 					if denied {
 						if want := s.peek(plan, cost); d != want {
 							t.Fatalf("%v, cost %d: remembered\n%+v\nthe store says\n%+v", plan, cost, d, want)
@@ -84,9 +84,9 @@ func TestRememberedIsWhatTheStoreWouldSay(t *testing.T) {
 						continue
 					}
 					d, state := s.take(plan, cost)
-					q.Learn(&d, state)
+					q.Put(&d, state)
 					var again limit.Decision
-					if _, denied := m.Ask(&again, []byte("k"), plan, cost); !d.Allowed && !denied {
+					if _, denied := m.Get(&again, []byte("k"), plan, cost); !d.Allowed && !denied {
 						t.Fatalf("%v, cost %d: a denial is not remembered: %+v", plan, cost, d)
 					}
 				}
@@ -107,7 +107,7 @@ func TestRememberedIsNeverTooLong(t *testing.T) {
 			plan := compile(t, pair[0])
 			rapid.Check(t, func(t *rapid.T) {
 				now := int64(0)
-				m := denial.New(denial.Options{Now: func() int64 { return now }, MaxAge: time.Hour})
+				m := denialcache.New(denialcache.Options{Now: func() int64 { return now }, MaxAge: time.Hour})
 				s := &store{}
 				advance := func(most int64) {
 					now += rapid.Int64Range(0, most).Draw(t, "advance")
@@ -121,7 +121,7 @@ func TestRememberedIsNeverTooLong(t *testing.T) {
 						continue
 					}
 					var d limit.Decision
-					q, denied := m.Ask(&d, []byte("k"), plan, cost)
+					q, denied := m.Get(&d, []byte("k"), plan, cost)
 					if denied {
 						if true := s.peek(plan, cost); true.Allowed || d.Remaining < 0 {
 							t.Fatalf("cost %d: remembered\n%+v\nthe store says\n%+v", cost, d, true)
@@ -132,89 +132,89 @@ func TestRememberedIsNeverTooLong(t *testing.T) {
 					d, state := s.take(plan, cost)
 					state = append([]int64(nil), state...)
 					advance(1000) // and back
-					q.Learn(&d, state)
+					q.Put(&d, state)
 				}
 			})
 		})
 	}
 }
 
-// The deadline counts from when the question was sent; the wait that is answered
+// The deadline counts from when the miss was sent; the wait that is answered
 // counts from when the answer came, and so is long enough.
 func TestTheTripCountsOnTheSafeSide(t *testing.T) {
 	now := int64(0)
-	m := denial.New(denial.Options{Now: func() int64 { return now }})
+	m := denialcache.New(denialcache.Options{Now: func() int64 { return now }})
 	plan := compile(t, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second})
 	s := &store{clock: skew + 500}
 	s.take(plan, 1)
 	var d limit.Decision
-	q, _ := m.Ask(&d, []byte("k"), plan, 1)
+	q, _ := m.Get(&d, []byte("k"), plan, 1)
 	now = 1000 // half of it there, half of it back
 	d, state := s.take(plan, 1)
 	if d.RetryAfter != time.Second {
 		t.Fatalf("%+v", d)
 	}
-	q.Learn(&d, state)
+	q.Put(&d, state)
 
 	now = 400_000
-	if _, denied := m.Ask(&d, []byte("k"), plan, 1); !denied || d.RetryAfter != time.Second-399*time.Millisecond || d.At != skew+500+399_000 {
+	if _, denied := m.Get(&d, []byte("k"), plan, 1); !denied || d.RetryAfter != time.Second-399*time.Millisecond || d.At != skew+500+399_000 {
 		t.Errorf("%v, %+v", denied, d)
 	}
 	now = 999_999
-	if _, denied := m.Ask(&d, []byte("k"), plan, 1); !denied || d.RetryAfter != 1001*time.Microsecond {
+	if _, denied := m.Get(&d, []byte("k"), plan, 1); !denied || d.RetryAfter != 1001*time.Microsecond {
 		t.Errorf("%v, %+v: 1 µs before a second is over since it was asked", denied, d)
 	}
 	now = 1_000_000
-	if _, denied := m.Ask(&d, []byte("k"), plan, 1); denied {
+	if _, denied := m.Get(&d, []byte("k"), plan, 1); denied {
 		t.Errorf("%+v: a second is over since it was asked", d)
 	}
 }
 
-func deny(t *testing.T, m *denial.Memory, key string, plan *limit.Plan) denial.Question {
+func deny(t *testing.T, m *denialcache.Cache, key string, plan *limit.Plan) denialcache.Miss {
 	t.Helper()
 	s := &store{clock: skew}
 	s.take(plan, plan.Ceiling())
 	var d limit.Decision
-	q, denied := m.AskString(&d, key, plan, 1)
+	q, denied := m.GetString(&d, key, plan, 1)
 	if denied {
 		t.Fatalf("%s is denied before anything was learned: %+v", key, d)
 	}
 	d, state := s.take(plan, 1)
-	q.Learn(&d, state)
+	q.Put(&d, state)
 	return q
 }
 
 func TestForgetForgetsAnswersOnTheirWay(t *testing.T) {
-	m := denial.New(denial.Options{})
+	m := denialcache.New(denialcache.Options{})
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
 	q := deny(t, m, "k", plan)
 	var d limit.Decision
-	if _, denied := m.AskString(&d, "k", plan, 1); !denied {
+	if _, denied := m.GetString(&d, "k", plan, 1); !denied {
 		t.Fatal("not remembered")
 	}
-	if _, denied := m.Ask(&d, []byte("k"), plan, 1); !denied {
+	if _, denied := m.Get(&d, []byte("k"), plan, 1); !denied {
 		t.Error("the key in a buffer is another one")
 	}
-	m.Forget("k", plan)
-	if _, denied := m.AskString(&d, "k", plan, 1); denied {
-		t.Error("remembered after Forget")
+	m.Invalidate("k", plan)
+	if _, denied := m.GetString(&d, "k", plan, 1); denied {
+		t.Error("remembered after Invalidate")
 	}
 	s := &store{clock: skew}
 	s.take(plan, 3)
 	d, state := s.take(plan, 1)
-	q.Learn(&d, state) // asked before Forget, answered after it
-	if _, denied := m.AskString(&d, "k", plan, 1); denied {
-		t.Error("an answer from before Forget is remembered after it")
+	q.Put(&d, state) // asked before Invalidate, answered after it
+	if _, denied := m.GetString(&d, "k", plan, 1); denied {
+		t.Error("an answer from before Invalidate is remembered after it")
 	}
 	deny(t, m, "k", plan)
-	if _, denied := m.AskString(&d, "k", plan, 1); !denied {
+	if _, denied := m.GetString(&d, "k", plan, 1); !denied {
 		t.Error("nothing is remembered any more")
 	}
 }
 
 func TestOldDenialsAreAskedAgain(t *testing.T) {
 	now := int64(5)
-	m := denial.New(denial.Options{Now: func() int64 { return now }, MaxAge: time.Second})
+	m := denialcache.New(denialcache.Options{Now: func() int64 { return now }, MaxAge: time.Second})
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
 	deny(t, m, "k", plan)
 	var d limit.Decision
@@ -223,7 +223,7 @@ func TestOldDenialsAreAskedAgain(t *testing.T) {
 		denied bool
 	}{{4, false}, {5, true}, {1_000_004, true}, {1_000_005, false}} {
 		now = c.at
-		if _, denied := m.AskString(&d, "k", plan, 1); denied != c.denied {
+		if _, denied := m.GetString(&d, "k", plan, 1); denied != c.denied {
 			t.Errorf("at %d µs: denied %v", now, denied)
 		}
 	}
@@ -231,21 +231,21 @@ func TestOldDenialsAreAskedAgain(t *testing.T) {
 
 // Other shapes of one key have state of their own, and other keys as well.
 func TestKeysAndShapesAreApart(t *testing.T) {
-	m := denial.New(denial.Options{})
+	m := denialcache.New(denialcache.Options{})
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
 	deny(t, m, "k", plan)
 	var d limit.Decision
-	if _, denied := m.AskString(&d, "l", plan, 1); denied {
+	if _, denied := m.GetString(&d, "l", plan, 1); denied {
 		t.Error("another key is denied")
 	}
-	if _, denied := m.AskString(&d, "k", compile(t, limit.FixedWindow{Limit: 3, Window: time.Hour}), 1); denied {
+	if _, denied := m.GetString(&d, "k", compile(t, limit.FixedWindow{Limit: 3, Window: time.Hour}), 1); denied {
 		t.Error("another shape is denied")
 	}
 }
 
 // A flood of keys takes bounded memory; what has no room is not remembered.
 func TestMemoryIsBounded(t *testing.T) {
-	m := denial.New(denial.Options{Keys: 100})
+	m := denialcache.New(denialcache.Options{Keys: 100})
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
 	var d limit.Decision
 	for i := range 5000 {
@@ -254,12 +254,12 @@ func TestMemoryIsBounded(t *testing.T) {
 	if n := m.Stats().Keys; n < 100 || n > 200 {
 		t.Errorf("%d keys are remembered", n)
 	}
-	if _, denied := m.AskString(&d, "0", plan, 1); !denied {
+	if _, denied := m.GetString(&d, "0", plan, 1); !denied {
 		t.Error("the flood displaced what was remembered before")
 	}
 
 	// Long states count for more.
-	m = denial.New(denial.Options{Keys: 100})
+	m = denialcache.New(denialcache.Options{Keys: 100})
 	plan = compile(t, limit.SlidingWindow{Limit: 10, Window: time.Hour, Buckets: 600})
 	for i := range 5000 {
 		deny(t, m, fmt.Sprint(i), plan)
@@ -271,14 +271,14 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func TestHitsAllocateNothing(t *testing.T) {
 	for name, pair := range policies {
-		m := denial.New(denial.Options{})
+		m := denialcache.New(denialcache.Options{})
 		plan := compile(t, pair[0])
 		deny(t, m, "k", plan)
 		key := []byte("k")
 		var d limit.Decision
 		for _, cost := range []int64{1, math.MaxInt64} {
 			if n := testing.AllocsPerRun(1000, func() {
-				if _, denied := m.Ask(&d, key, plan, cost); !denied {
+				if _, denied := m.Get(&d, key, plan, cost); !denied {
 					t.Fatal("not remembered")
 				}
 			}); n != 0 {
@@ -289,7 +289,7 @@ func TestHitsAllocateNothing(t *testing.T) {
 }
 
 func TestConcurrentUse(t *testing.T) {
-	m := denial.New(denial.Options{Keys: 50})
+	m := denialcache.New(denialcache.Options{Keys: 50})
 	plan := compile(t, limit.All(limit.SlidingLog{Limit: 5, Window: time.Minute}, limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Second}))
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -298,14 +298,14 @@ func TestConcurrentUse(t *testing.T) {
 			for j := range 2000 {
 				key := fmt.Sprint("k", (i+j)%100)
 				var d limit.Decision
-				q, denied := m.AskString(&d, key, plan, 1+int64(j%7))
+				q, denied := m.GetString(&d, key, plan, 1+int64(j%7))
 				if denied != (d != limit.Decision{}) || denied && d.Allowed {
 					t.Errorf("%v, %+v", denied, d)
 				}
 				d, state := s.take(plan, 1)
-				q.Learn(&d, state)
+				q.Put(&d, state)
 				if j%50 == 0 {
-					m.Forget(key, plan)
+					m.Invalidate(key, plan)
 				}
 			}
 		})
@@ -314,35 +314,35 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 func TestTheZeroQuestionLearnsNothing(t *testing.T) {
-	var q denial.Question
-	q.Learn(&limit.Decision{}, nil)
+	var q denialcache.Miss
+	q.Put(&limit.Decision{}, nil)
 }
 
 func TestInvalidOptionsPanic(t *testing.T) {
-	for _, o := range []denial.Options{{Keys: -1}, {MaxAge: -1}} {
+	for _, o := range []denialcache.Options{{Keys: -1}, {MaxAge: -1}} {
 		func() {
 			defer func() {
-				if text, _ := recover().(string); !strings.Contains(text, "denial: Options") {
+				if text, _ := recover().(string); !strings.Contains(text, "denialcache: Options") {
 					t.Errorf("%+v: panic %q", o, text)
 				}
 			}()
-			denial.New(o)
+			denialcache.New(o)
 		}()
 	}
 }
 
 func BenchmarkHit(b *testing.B) {
-	m := denial.New(denial.Options{})
+	m := denialcache.New(denialcache.Options{})
 	plan := compile(b, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour})
 	s := &store{clock: skew}
 	s.take(plan, 1)
 	key := []byte("wskit:chat:u:acme:ann:chat.send")
 	var d limit.Decision
-	q, _ := m.Ask(&d, key, plan, 1)
+	q, _ := m.Get(&d, key, plan, 1)
 	d, state := s.take(plan, 1)
-	q.Learn(&d, state)
+	q.Put(&d, state)
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Ask(&d, key, plan, 1)
+		m.Get(&d, key, plan, 1)
 	}
 }

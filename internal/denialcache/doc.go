@@ -1,12 +1,12 @@
-// Package denial remembers what made a shared store deny, so that a flood of
+// Package denialcache remembers what made a shared store deny, so that a flood of
 // refused costs is refused by this process and costs the store nothing.
 //
-//	question, denied := memory.Ask(&d, key, plan, cost)
+//	miss, denied := cache.Get(&d, key, plan, cost)
 //	if denied {
 //		return d // what the store would say
 //	}
 //	d, state, err := … // the store decides
-//	question.Learn(&d, state)
+//	miss.Put(&d, state)
 //
 // # What is remembered
 //
@@ -30,7 +30,7 @@
 // Whatever others take of the key is added to what was used, and otherwise only
 // time takes it away, which the arithmetic accounts for. So what is denied by the
 // remembered state is denied by the one that the store has now. The instant is
-// counted from when the question was sent, on the monotonic clock: the store read
+// counted from when the miss was sent, on the monotonic clock: the store read
 // its own clock later than that, so no denial is remembered for too long. The
 // fields are those of an instant that was counted from when the answer came, and
 // so at most one round trip earlier than the store's clock: waiting RetryAfter
@@ -42,7 +42,7 @@
 //
 // Four things give back what was used, and end the reasoning: a refund, a reset,
 // a limit lowered and raised again, and a store that lost its state. A refund or a
-// reset through this process forgets the key ([Memory.Forget]). Those of others
+// reset through this process forgets the key ([Cache.Invalidate]). Those of others
 // are noticed after [Options.MaxAge] at the latest; until then the answer is the
 // stricter one.
-package denial
+package denialcache

@@ -3,7 +3,7 @@ package table_test
 import (
 	"fmt"
 
-	"github.com/wskit/wskit/limit/table"
+	"github.com/wskit/wskit/internal/table"
 )
 
 // Counts that expire, in a table with room for two keys.

@@ -1,4 +1,4 @@
-package combine
+package batch
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A trip is one round trip.
-type trip struct {
+// A flush is one round trip.
+type flush struct {
 	callers int  // that have not left
 	over    bool // its callers are answered, or about to be
 	cancel  context.CancelFunc
@@ -18,11 +18,11 @@ type trip struct {
 type slot[T any] struct {
 	batch    []*Item[T]
 	answered int    // by its last trip: they may be about to come again
-	boarded  uint64 // the Combiner's after its last trip had set out; 0: there was none
+	started  uint64 // the Batcher's after its last trip had set out; 0: there was none
 }
 
 // slot returns one that is idle.
-func (c *Combiner[T]) slot() *slot[T] {
+func (c *Batcher[T]) slot() *slot[T] {
 	n := len(c.idle) - 1
 	if n < 0 {
 		return &slot[T]{}
@@ -32,27 +32,27 @@ func (c *Combiner[T]) slot() *slot[T] {
 	return s
 }
 
-// setOut counts a trip.
-func (c *Combiner[T]) setOut(calls int) {
+// start counts a flush.
+func (c *Batcher[T]) start(calls int) {
 	c.away += calls
-	c.boarded++
+	c.started++
 }
 
 // run makes trips until nobody waits, or has another goroutine make them.
-func (c *Combiner[T]) run(s *slot[T]) {
+func (c *Batcher[T]) run(s *slot[T]) {
 	for {
 		c.mu.Lock()
 		c.away -= s.answered
-		t, ctx := c.board(s)
+		t, ctx := c.collect(s)
 		if len(s.batch) == 0 {
-			c.trips--
-			s.answered, s.boarded = 0, 0
+			c.flushes--
+			s.answered, s.started = 0, 0
 			c.idle = append(c.idle, s)
 			c.mu.Unlock()
 			return
 		}
-		c.setOut(len(s.batch))
-		s.boarded = c.boarded
+		c.start(len(s.batch))
+		s.started = c.started
 		c.mu.Unlock()
 
 		c.try(ctx, s.batch)
@@ -82,7 +82,7 @@ func (c *Combiner[T]) run(s *slot[T]) {
 // scheduler runs first what became runnable last, and the rest in order, so what
 // becomes runnable just before the last caller comes after all of them. Where that is
 // not so, batches are smaller.
-func (c *Combiner[T]) answer(s *slot[T], full bool) {
+func (c *Batcher[T]) answer(s *slot[T], full bool) {
 	var last *Item[T]
 	for i, it := range s.batch {
 		if s.batch[i] = nil; it == nil { // has left
@@ -102,41 +102,41 @@ func (c *Combiner[T]) answer(s *slot[T], full bool) {
 }
 
 // try sends a batch, and answers for a send that panics.
-func (c *Combiner[T]) try(ctx context.Context, batch []*Item[T]) {
+func (c *Batcher[T]) try(ctx context.Context, items []*Item[T]) {
 	defer func() {
 		if p := recover(); p != nil {
-			err := fmt.Errorf("combine: the round trip panicked: %v\n%s", p, debug.Stack())
-			for _, it := range batch {
+			err := fmt.Errorf("batch: the round trip panicked: %v\n%s", p, debug.Stack())
+			for _, it := range items {
 				if it.Err == nil {
 					it.Err = err
 				}
 			}
 		}
 	}()
-	c.send(ctx, batch)
+	c.send(ctx, items)
 }
 
 // share is an even share of all calls there are, for a trip. Were one trip to take them
 // all, the others would have nothing to do while it is away, and the server nothing
 // while it is prepared.
-func (c *Combiner[T]) share() int {
-	return min((c.waiting+c.away+c.options.Trips-1)/c.options.Trips, c.options.Batch)
+func (c *Batcher[T]) share() int {
+	return min((c.waiting+c.away+c.options.Flushes-1)/c.options.Flushes, c.options.Size)
 }
 
-// board takes the slot's share of those who have waited longest, and makes the context
+// collect takes the slot's share of those who have waited longest, and makes the context
 // of their trip. Nothing is left for others that have not set out since the slot's last
 // trip: they may be held up. Who is about to leave stays behind, and who has waited for
 // too long fails.
-func (c *Combiner[T]) board(s *slot[T]) (*trip, context.Context) {
+func (c *Batcher[T]) collect(s *slot[T]) (*flush, context.Context) {
 	s.batch = s.batch[:0]
 	if c.first == nil {
 		return nil, nil
 	}
 	share := c.share()
-	if s.boarded > 0 && s.boarded == c.boarded {
-		share = c.options.Batch
+	if s.started > 0 && s.started == c.started {
+		share = c.options.Size
 	}
-	t := &trip{cancel: func() {}}
+	t := &flush{cancel: func() {}}
 	var latest, now time.Time
 	var timeout time.Duration
 	bounded, timed := true, true // by the deadlines of all, by the timeouts
@@ -153,7 +153,7 @@ func (c *Combiner[T]) board(s *slot[T]) (*trip, context.Context) {
 			continue
 		}
 		c.remove(it)
-		it.trip = t
+		it.flush = t
 		timed = timed && it.timeout > 0
 		timeout = max(timeout, it.timeout)
 		deadline, ok := it.ctx.Deadline()

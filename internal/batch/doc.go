@@ -1,14 +1,14 @@
-// Package combine turns concurrent calls into fewer, larger round trips, and
+// Package batch turns concurrent calls into fewer, larger round trips, and
 // makes a lone call wait for nothing.
 //
-// A [Combiner] lets a fixed number of round trips be on their way at a time. A
+// A [Batcher] lets a fixed number of round trips be on their way at a time. A
 // call that finds one of them free goes out at once, alone. Calls that come while
 // all are busy go together in the next one, up to an even share of all calls there
 // are, so that the server always has one trip to work on while another is prepared.
 // So an idle server answers as fast as without, and the busier it gets, the more calls
 // share a trip; there is no timer and nothing to tune to the load.
 //
-//	trips := combine.New(send, combine.Options{})
+//	trips := batch.New(send, batch.Options{})
 //
 //	item := trips.Item()
 //	item.Value.question = …
@@ -18,7 +18,7 @@
 //	answer := item.Value.answer
 //	trips.Free(item)
 //
-//	func send(ctx context.Context, batch []*combine.Item[ask]) {
+//	func send(ctx context.Context, items []*batch.Item[ask]) {
 //		… // one round trip; fills in every Value, or Err
 //	}
 //
@@ -29,4 +29,4 @@
 //
 // The goroutines are those of the trips under way; none is left when nothing is
 // asked for. [Options.OnCaller] saves a lone call even that one.
-package combine
+package batch

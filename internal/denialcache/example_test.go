@@ -1,30 +1,30 @@
-package denial_test
+package denialcache_test
 
 import (
 	"fmt"
 	"time"
 
+	"github.com/wskit/wskit/internal/denialcache"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/denial"
 )
 
 // A store that others share is asked once; after that the denial is known here,
 // and so is what is taken through here.
 func Example() {
 	var clock int64
-	memory := denial.New(denial.Options{Now: func() int64 { return clock }})
+	cache := denialcache.New(denialcache.Options{Now: func() int64 { return clock }})
 	plan, _ := limit.Compile(limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second})
 
 	var state []int64 // in the store
 	trips := 0
 	take := func() (d limit.Decision) {
-		question, denied := memory.Ask(&d, []byte("ann"), plan, 1)
+		miss, denied := cache.Get(&d, []byte("ann"), plan, 1)
 		if denied {
 			return d
 		}
 		trips++
 		state, _ = plan.Take(&d, state, 1_795_219_200_000_000+clock, 1)
-		question.Learn(&d, state)
+		miss.Put(&d, state)
 		return d
 	}
 
