@@ -12,8 +12,8 @@ import (
 const (
 	// closeTimeout is how long the client has to answer a close frame.
 	closeTimeout = 5 * time.Second
-	// lastWords is how long events that came before the client's close frame may take.
-	lastWords = time.Second
+	// closeGrace is how long events that came before the client's close frame may take.
+	closeGrace = time.Second
 	// maxCloseReason is what fits into a control frame besides the code.
 	maxCloseReason = 123
 )
@@ -79,10 +79,10 @@ func (c *Conn) note(info CloseInfo) CloseInfo {
 	return c.info
 }
 
-// letFinish is the reader's when the client has closed. Requests cannot be answered any
+// drainEvents is the reader's when the client has closed. Requests cannot be answered any
 // more, but events that came before are heard: a client may say its last word and
 // close, and whether somebody listens should not depend on how fast he is.
-func (c *Conn) letFinish() {
+func (c *Conn) drainEvents() {
 	c.closing.Store(true)
 	c.stream.Close() // the client waits for that
 	c.mu.Lock()
@@ -99,7 +99,7 @@ func (c *Conn) letFinish() {
 			k.cancel(context.Canceled)
 		}
 	}
-	timer := time.AfterFunc(lastWords, func() {
+	timer := time.AfterFunc(closeGrace, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		late = true

@@ -42,7 +42,7 @@ type Conn struct {
 	draining atomic.Bool
 	ended    atomic.Bool
 	inFlight atomic.Int32 // open requests that are not run inline
-	spread   atomic.Pointer[spread]
+	deferred atomic.Pointer[deferredFlush]
 
 	mu      sync.Mutex
 	waiting []*Context // for their turn
@@ -156,7 +156,7 @@ func (l lazyContext) Value(any) any               { return nil }
 // BeforeHold sends what the batch has queued so far: it must not wait, too.
 func (l lazyContext) BeforeHold() {
 	l.c.stream.Out.Flush()
-	l.c.flushSpread()
+	l.c.flushDeferred()
 }
 
 func (l lazyContext) Err() error {
@@ -220,6 +220,6 @@ func (o owner) SlowConsumer() {
 
 func (o owner) FramesDropped(n int) { o.router.stats.dropped.Add(int64(n)) }
 
-func (o owner) BeforeWait() { o.flushSpread() }
+func (o owner) BeforeWait() { o.flushDeferred() }
 
 var _ wire.Owner = owner{}

@@ -116,7 +116,7 @@ func (c *Context) Send(typ string, payload any) error {
 func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions) error {
 	err := c.conn.router.publish(c, c.conn, c.batched, topic, typ, payload, opts)
 	if c.batched && !batched(c.conn.turn.Load()) {
-		c.conn.flushSpread() // detached meanwhile: nobody else will
+		c.conn.flushDeferred() // detached meanwhile: nobody else will
 	}
 	return err
 }

@@ -169,7 +169,7 @@ func (c *Conn) work() {
 		if k == nil {
 			// What comes while this is sent makes the next batch.
 			c.stream.Out.Flush()
-			c.flushSpread()
+			c.flushDeferred()
 			if c.freeTurn() {
 				return
 			}
@@ -243,7 +243,7 @@ func (c *Conn) detach(seen uint64) bool {
 	}
 	c.mu.Unlock()
 	c.stream.Out.Flush()
-	go c.flushSpread()
+	go c.flushDeferred()
 	return true
 }
 

@@ -218,10 +218,10 @@ func last(t *testing.T, slow time.Duration, say, end func(*routertest.Client)) s
 	return strings.Join(log, ", ")
 }
 
-// What a client said before it closed is heard, for a second at most; requests, which
+// Events sent before a close are handled, for a second at most; requests, which
 // cannot be answered any more, are not. When its connection breaks, what waits is
 // dropped.
-func TestLastWords(t *testing.T) {
+func TestEventsBeforeAClose(t *testing.T) {
 	events := func(c *routertest.Client) {
 		c.Send("slow", nil)
 		c.Send("event", nil)
@@ -253,8 +253,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// Who is closed by the server has no last word.
-func TestNoLastWordsForWhoIsClosed(t *testing.T) {
+// After a close by the server no further events are handled.
+func TestNoCloseGraceForServerCloses(t *testing.T) {
 	var kick atomic.Pointer[router.Conn]
 	synctest.Test(t, func(t *testing.T) {
 		var handled atomic.Int64
@@ -285,7 +285,7 @@ func TestNoLastWordsForWhoIsClosed(t *testing.T) {
 }
 
 // How a connection ended is what its client said, whatever happens afterwards.
-func TestShutdownCutsOffLastWords(t *testing.T) {
+func TestShutdownCutsOffTheCloseGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		infos := make(chan router.CloseInfo, 2)
 		r := router.New(router.Options{OnClose: func(_ *router.Conn, i router.CloseInfo) { infos <- i }})

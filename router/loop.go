@@ -53,14 +53,14 @@ const frameInHand = 1
 // inHand reports whether the reader is busy with a frame.
 func inHand(frame uint64) bool { return frame&frameInHand != 0 }
 
-// takeInHand is the reader's, before it dispatches a frame.
-func (c *Conn) takeInHand() {
+// beginFrame is the reader's, before it dispatches a frame.
+func (c *Conn) beginFrame() {
 	c.frame.Store((c.frame.Load() | frameInHand) + 2)
 	c.router.watchdog.watch(c)
 }
 
-// putDown is the reader's, when it may have to wait for its client.
-func (c *Conn) putDown() {
+// endFrame is the reader's, when it may have to wait for its client.
+func (c *Conn) endFrame() {
 	if frame := c.frame.Load(); inHand(frame) {
 		c.frame.Store(frame &^ frameInHand)
 	}
@@ -111,7 +111,7 @@ func (c *Conn) endReading(err error) {
 			info.ByServer, info.Err = true, err
 		}
 		if info = c.note(info); !info.ByServer {
-			c.letFinish()
+			c.drainEvents()
 		}
 	}
 	c.end(err)
@@ -126,7 +126,7 @@ func (c *Conn) read() {
 		if !reading {
 			return
 		}
-		c.flushSpread() // others wait for it, whatever became of this connection
+		c.flushDeferred() // others wait for it, whatever became of this connection
 		if err != nil {
 			c.endReading(err)
 			return
@@ -161,24 +161,24 @@ func (c *Conn) handleAll(s *scratch) (reading bool, err error) {
 		payload, found := c.stream.Next()
 		switch found {
 		case wire.Nothing:
-			c.putDown()
+			c.endFrame()
 			return true, nil
 		case wire.Ended:
-			c.putDown()
+			c.endFrame()
 			return true, c.stream.Err()
 		case wire.Partial:
-			c.putDown()
+			c.endFrame()
 			if err := c.stream.More(); err != nil {
 				return true, err
 			}
 			continue
 		}
-		c.takeInHand()
+		c.beginFrame()
 		if !c.dispatch(s, payload, found == wire.TooLarge) {
 			return false, nil
 		}
 		if c.stream.Crowded() {
-			c.putDown()
+			c.endFrame()
 			c.stream.HoldBack()
 		}
 	}

@@ -84,9 +84,9 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 			r.topics.deliver(m, nil)
 			return nil
 		}
-		later := from.spreading()
+		later := from.lockDeferred()
 		r.topics.deliver(m, later)
-		full := len(later.conns) > 0 && len(m.Frame) >= spreadFrame
+		full := len(later.conns) > 0 && len(m.Frame) >= deferLimit
 		later.mu.Unlock()
 		if full {
 			later.flush()
@@ -99,13 +99,13 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	return nil
 }
 
-// spreadFrame is a message so large that holding it back for others saves nothing.
-const spreadFrame = 16 << 10
+// deferLimit is a message so large that holding it back for others saves nothing.
+const deferLimit = 16 << 10
 
 // deliver hands a message to the members of its topic in this process. The frame
 // is made once, and once more for those who agreed on compression. With later,
 // which is locked, flushing is left to it. t.mu is held, for reading at least.
-func (t *topic) deliver(m pubsub.Message, later *spread) {
+func (t *topic) deliver(m pubsub.Message, later *deferredFlush) {
 	if len(t.members) == 0 {
 		return
 	}

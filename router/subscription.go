@@ -18,8 +18,8 @@ import (
 // comes before the call has returned begins the next attempt, which takes the
 // subscription over if the call succeeds all the same, and is made after it otherwise.
 //
-// Under topic.mu these hold: there is an intake only while there are members or waiting
-// members, and members only while there is an intake (with a broker); never an intake
+// Under topic.mu these hold: there is a subscription only while there are members or waiting
+// members, and members only while there is a subscription (with a broker); never a subscription
 // and an attempt; members wait only while there is an attempt, or have yet to see its
 // result.
 
@@ -31,10 +31,10 @@ type attempt struct {
 	err    error         // set before done is closed
 }
 
-// intake is a topic's subscription with the broker. What comes while more is there
+// subscription is a topic's subscription with the broker. What comes while more is there
 // already is flushed with that.
-type intake struct {
-	spread
+type subscription struct {
+	deferredFlush
 	topic  *topic
 	router *Router
 	sub    pubsub.Subscription
@@ -62,7 +62,7 @@ var errSubscribeExited = errors.New("runtime.Goexit called by the broker's Subsc
 
 // subscribe makes an attempt.
 func (t *topic) subscribe(r *Router, a *attempt) {
-	in := &intake{topic: t, router: r}
+	in := &subscription{topic: t, router: r}
 	returned := false
 	var err error
 	defer func() {
@@ -80,7 +80,7 @@ func (t *topic) subscribe(r *Router, a *attempt) {
 }
 
 // subscribed settles an attempt with what the broker has returned.
-func (t *topic) subscribed(r *Router, a *attempt, in *intake, err error) {
+func (t *topic) subscribed(r *Router, a *attempt, in *subscription, err error) {
 	t.mu.Lock()
 	a.cancel() // not before the lock: to await it would look given up
 	latest := t.attempt
@@ -92,7 +92,7 @@ func (t *topic) subscribed(r *Router, a *attempt, in *intake, err error) {
 			_ = in.sub.Close()
 		}
 	case err == nil:
-		t.intake, t.attempt = in, nil
+		t.subscription, t.attempt = in, nil
 		close(latest.done)
 		t.mu.Unlock()
 	case latest != a:
@@ -111,37 +111,37 @@ func (t *topic) subscribed(r *Router, a *attempt, in *intake, err error) {
 
 // unwanted gives up the subscription, or the attempt at it, when no member is left that
 // needs it. t.mu is held; what is returned is to be ended when it is not.
-func (t *topic) unwanted() (last *intake) {
+func (t *topic) unwanted() (last *subscription) {
 	if len(t.members) > 0 || t.waiting > 0 {
 		return nil
 	}
 	if t.attempt != nil {
 		t.attempt.cancel()
 	}
-	last, t.intake = t.intake, nil
+	last, t.subscription = t.subscription, nil
 	return last
 }
 
-func (in *intake) end() {
+func (in *subscription) end() {
 	in.closed.Store(true)
 	in.flush()
 	_ = in.sub.Close()
 }
 
-func (in *intake) deliver(m pubsub.Message) {
+func (in *subscription) deliver(m pubsub.Message) {
 	t := in.topic
 	in.mu.Lock()
 	if err := in.router.errForeign(&in.peeker, &m); err != nil {
 		in.router.refuseForeign(t.name, err)
 	} else {
 		t.mu.RLock()
-		if t.intake == in { // a later one may have taken its place
-			t.deliver(m, &in.spread)
+		if t.subscription == in { // a later one may have taken its place
+			t.deliver(m, &in.deferredFlush)
 		}
 		t.mu.RUnlock()
 	}
 	in.mu.Unlock()
-	if !m.More || len(m.Frame) >= spreadFrame || in.closed.Load() {
+	if !m.More || len(m.Frame) >= deferLimit || in.closed.Load() {
 		in.flush()
 	}
 }

@@ -17,7 +17,7 @@ import (
 //	topics.mu    the table of topics
 //
 // topics.mu is locked last, alone or under one of the others, which are never locked
-// together. Delivering locks spread.mu, then topic.mu, then the outboxes.
+// together. Delivering locks deferredFlush.mu, then topic.mu, then the outboxes.
 //
 // A member is put on its connection's list before it joins its topic, so that the end
 // of the connection finds it. Whatever takes it off the list (Unsubscribe, the end of
@@ -38,11 +38,11 @@ type topic struct {
 	name string
 	refs int // members on a connection's list, and a running call of Subscribe; guarded by topics.mu
 
-	mu      sync.RWMutex
-	members []*member // that have joined
-	waiting int       // members that wait for the subscription
-	intake  *intake   // the subscription, or nil
-	attempt *attempt  // what they wait for, or nil
+	mu           sync.RWMutex
+	members      []*member     // that have joined
+	waiting      int           // members that wait for the subscription
+	subscription *subscription // the subscription, or nil
+	attempt      *attempt      // what they wait for, or nil
 }
 
 // member is a connection's place in a topic.
@@ -77,7 +77,7 @@ func checkTopic(name string) error {
 	return nil
 }
 
-func (ts *topics) deliver(m pubsub.Message, later *spread) {
+func (ts *topics) deliver(m pubsub.Message, later *deferredFlush) {
 	ts.mu.RLock()
 	t := ts.m[m.Topic]
 	ts.mu.RUnlock()
@@ -280,7 +280,7 @@ func (m *member) join(ctx context.Context, r *Router) error {
 	case m.index == left:
 		t.mu.Unlock()
 		return ErrClosed
-	case r.opts.Broker == nil || t.intake != nil:
+	case r.opts.Broker == nil || t.subscription != nil:
 		t.add(m)
 		t.mu.Unlock()
 		return nil

@@ -143,8 +143,8 @@ func (c *Conn) observe() bool {
 	waiting := frame == c.watch.frame
 	c.watch.turn, c.watch.frame = turn, frame
 	c.stream.Out.Flush()
-	if c.spread.Load() != nil {
-		go c.flushSpread() // may be many connections, and the watchdog has others
+	if c.deferred.Load() != nil {
+		go c.flushDeferred() // may be many connections, and the watchdog has others
 	}
 	if batched(turn) || inHand(frame) && !waiting {
 		return true

@@ -24,13 +24,13 @@ type wheel struct {
 
 // timerLink is a place in a slot's list.
 type timerLink struct {
-	prev, next *timerLink
-	conn       *Conn
-	due        int64         // tick
-	pingAt     time.Duration // when a ping was sent that has not been answered; 0: none
-	closing    bool          // was closing at the last check
-	deaf       bool          // had a frame in hand at the last check
-	maxAge     time.Duration
+	prev, next  *timerLink
+	conn        *Conn
+	due         int64         // tick
+	pingAt      time.Duration // when a ping was sent that has not been answered; 0: none
+	closing     bool          // was closing at the last check
+	readBlocked bool          // had a frame in hand at the last check
+	maxAge      time.Duration
 }
 
 const (
@@ -158,9 +158,9 @@ func (c *Conn) check(now time.Duration) time.Duration {
 	l := &c.router.opts.Liveness
 	heard := c.stream.Heard()
 	if heard >= c.timer.pingAt {
-		c.timer.pingAt, c.timer.deaf = 0, false
+		c.timer.pingAt, c.timer.readBlocked = 0, false
 	}
-	deaf := c.timer.pingAt > 0 && c.deaf()
+	readBlocked := c.timer.pingAt > 0 && c.readBlocked()
 	unfinished := c.stream.Unfinished()
 	switch {
 	case l.MessageTimeout > 0 && unfinished > 0 && now-unfinished >= l.MessageTimeout:
@@ -169,10 +169,10 @@ func (c *Conn) check(now time.Duration) time.Duration {
 		c.Close(errors.CloseGoingAway, "maximum age reached")
 	case l.IdleTimeout > 0 && now-time.Duration(c.message.Load()) >= l.IdleTimeout:
 		c.Close(errors.CloseNormal, "idle")
-	case deaf && c.stream.Out.Gone():
+	case readBlocked && c.stream.Out.Gone():
 		go c.end(nil) // the reader, which would notice, is held up
 		return -1
-	case deaf:
+	case readBlocked:
 		// Writing tells whether somebody is still there.
 		c.timer.pingAt = now
 		c.stream.Out.Ping()
@@ -192,12 +192,12 @@ func (c *Conn) check(now time.Duration) time.Duration {
 	return c.nextCheck(now)
 }
 
-// deaf reports whether a pong may have come that has not been read, because the
+// readBlocked reports whether a pong may have come that has not been read, because the
 // reader has, or had until just now, a frame in hand that middleware keeps waiting.
-func (c *Conn) deaf() bool {
-	before := c.timer.deaf
-	c.timer.deaf = inHand(c.frame.Load())
-	return before || c.timer.deaf
+func (c *Conn) readBlocked() bool {
+	before := c.timer.readBlocked
+	c.timer.readBlocked = inHand(c.frame.Load())
+	return before || c.timer.readBlocked
 }
 
 // checkClosing gives a closing connection its time and then takes it apart,

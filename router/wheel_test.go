@@ -18,11 +18,11 @@ func TestAHeldConnectionIsNotTakenForDead(t *testing.T) {
 		now += l.PongTimeout
 	}
 	check("at the ping", false)
-	c.takeInHand()
+	c.beginFrame()
 	for range 10 {
 		check("while a frame is held", false)
 	}
-	c.putDown()
+	c.endFrame()
 	check("when it has just been let go", false)
 	check("when nothing has come for another timeout", true)
 }

@@ -30,10 +30,10 @@ type DialOptions struct {
 
 // Client is one connection to the server, seen from the other end.
 type Client struct {
-	t    testing.TB
-	ws   *websocket.Conn
-	done chan struct{} // closed when the connection has ended
-	deaf atomic.Bool   // leaves pings unanswered
+	t      testing.TB
+	ws     *websocket.Conn
+	done   chan struct{} // closed when the connection has ended
+	silent atomic.Bool   // leaves pings unanswered
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when anything below changes
@@ -92,7 +92,7 @@ func (s *Server) TryDial(opts ...DialOptions) (*Client, *http.Response, error) {
 		dial.Subprotocols = []string{"bearer." + o.Token}
 	}
 	c := &Client{t: s.t, done: make(chan struct{}), changed: make(chan struct{})}
-	dial.OnPingReceived = func(context.Context, []byte) bool { return !c.deaf.Load() }
+	dial.OnPingReceived = func(context.Context, []byte) bool { return !c.silent.Load() }
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	ws, res, err := websocket.Dial(ctx, "ws://routertest/?"+o.Query, dial)
@@ -314,7 +314,7 @@ func (c *Client) Close() { _ = c.ws.Close(websocket.StatusNormalClosure, "") }
 func (c *Client) Vanish() { _ = c.ws.CloseNow() }
 
 // IgnorePings makes the client leave pings unanswered from now on.
-func (c *Client) IgnorePings() { c.deaf.Store(true) }
+func (c *Client) IgnorePings() { c.silent.Store(true) }
 
 // expect takes the first frame that matches out of the inbox.
 func (c *Client) expect(what string, match func(Frame) bool) Frame {

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// spread is what a connection's publishing has queued for others and not flushed
+// deferredFlush is what a connection's publishing has queued for others and not flushed
 // yet. Like the answers to its own messages, it leaves when the connection's reader
 // has no more messages in hand: of ten messages published in one go, a subscriber
 // gets all in one write.
-type spread struct {
+type deferredFlush struct {
 	mu    sync.Mutex
 	conns []*Conn // whose outboxes were empty before
 	spare []*Conn
@@ -18,20 +18,20 @@ type spread struct {
 // parallelFlush is how many connections are worth a goroutine.
 const parallelFlush = 256
 
-func (s *spread) add(c *Conn) { s.conns = append(s.conns, c) }
+func (d *deferredFlush) add(c *Conn) { d.conns = append(d.conns, c) }
 
-// flushSpread sends what publishing has queued.
-func (c *Conn) flushSpread() {
-	if s := c.spread.Load(); s != nil {
-		s.flush()
+// flushDeferred sends what publishing has queued.
+func (c *Conn) flushDeferred() {
+	if d := c.deferred.Load(); d != nil {
+		d.flush()
 	}
 }
 
-func (s *spread) flush() {
-	s.mu.Lock()
-	conns := s.conns
-	s.conns, s.spare = s.spare[:0], nil
-	s.mu.Unlock()
+func (d *deferredFlush) flush() {
+	d.mu.Lock()
+	conns := d.conns
+	d.conns, d.spare = d.spare[:0], nil
+	d.mu.Unlock()
 	if len(conns) == 0 {
 		return
 	}
@@ -46,10 +46,10 @@ func (s *spread) flush() {
 		flushAll(conns)
 	}
 	clear(conns)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if cap(conns) <= 4<<10 {
-		s.spare = conns[:0]
+		d.spare = conns[:0]
 	}
 }
 
@@ -59,13 +59,13 @@ func flushAll(conns []*Conn) {
 	}
 }
 
-// spreading returns the connection's spread, locked.
-func (c *Conn) spreading() *spread {
-	s := c.spread.Load()
-	if s == nil {
-		c.spread.CompareAndSwap(nil, new(spread))
-		s = c.spread.Load()
+// lockDeferred returns the connection's deferredFlush, locked.
+func (c *Conn) lockDeferred() *deferredFlush {
+	d := c.deferred.Load()
+	if d == nil {
+		c.deferred.CompareAndSwap(nil, new(deferredFlush))
+		d = c.deferred.Load()
 	}
-	s.mu.Lock()
-	return s
+	d.mu.Lock()
+	return d
 }
