@@ -25,7 +25,7 @@ import (
 // patience bounds a test that would hang; it measures nothing.
 const patience = time.Minute
 
-// The recipes of proxies.md, behind a real nginx: the door and the limiter see each
+// The recipes of proxies.md, behind a real nginx: the gate and the limiter see each
 // client for itself, whatever the client writes into header fields.
 func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 	local := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
@@ -47,10 +47,10 @@ func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 			store := memory.NewStore(memory.Options{})
 			r := router.New(router.Options{
 				ClientIP: clientIP,
-				Gate:     ratelimit.NewDoor(store, ratelimit.DoorOptions{ClientIP: clientIP, MaxPerIP: 3, OnRefused: func(ratelimit.DoorRefusal) {}}),
+				Gate:     ratelimit.NewGate(store, ratelimit.GateOptions{ClientIP: clientIP, MaxPerIP: 3, OnRefused: func(ratelimit.GateRefusal) {}}),
 			})
 			two := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour})
-			r.Use(ratelimit.New(two, ratelimit.Options{Key: ratelimit.PerIP}))
+			r.UseIngress(ratelimit.New(two, ratelimit.Options{Key: ratelimit.PerIP}))
 			router.RPC(r, "ip", func(c *router.Context, _ struct{}) (string, error) { return c.IP().String(), nil })
 			server := httptest.NewServer(r)
 			t.Cleanup(server.Close)

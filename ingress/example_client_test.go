@@ -73,14 +73,14 @@ func ExampleBySecret() {
 // A gate that lets in nobody while the server is being repaired. It is set as
 // router.Options{Gate: closed(true)}.
 func ExampleGate() {
-	_, err := closed(true).Enter(httptest.NewRequest("GET", "/ws", nil))
+	_, err := closed(true).Admit(httptest.NewRequest("GET", "/ws", nil))
 	fmt.Println(err, errors.From(err).RetryAfter)
 	// Output: UNAVAILABLE: back in a minute 1m0s
 }
 
 type closed bool
 
-func (c closed) Enter(*http.Request) (ingress.Visit, error) {
+func (c closed) Admit(*http.Request) (ingress.Admission, error) {
 	if c {
 		return nil, errors.Unavailable.New("back in a minute").WithRetryAfter(time.Minute)
 	}
@@ -90,4 +90,4 @@ func (c closed) Enter(*http.Request) (ingress.Visit, error) {
 type visitor struct{}
 
 func (visitor) Identify(context.Context, *ingress.Identity) error { return nil }
-func (visitor) Leave()                                            {}
+func (visitor) Release()                                          {}

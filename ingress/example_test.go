@@ -20,7 +20,7 @@ func Example() {
 			return next(c)
 		}
 	}
-	// A router does this for r.Use(suspended).
+	// A router does this for r.UseIngress(suspended).
 	handle := ingress.Chain(ingress.Pass, suspended)
 
 	fmt.Println(handle(&ingress.Context{Identity: ingress.Identity{User: "ann"}}))

@@ -1,11 +1,11 @@
 // Package ingress is what is known of a frame before its payload is decoded.
 //
-// Middleware registered with a router's Use sees a [Context]: the message's
+// Middleware registered with a router's UseIngress sees a [Context]: the message's
 // type, the connection it came from and who is behind it, its size and when it
 // came. It never sees a payload, so that a frame can be turned away before
 // anything is decoded or allocated for it:
 //
-//	r.Use(func(next ingress.Handler) ingress.Handler {
+//	r.UseIngress(func(next ingress.Handler) ingress.Handler {
 //		return func(c *ingress.Context) error {
 //			if c.Identity.Tier == "suspended" {
 //				return errors.PermissionDenied.New("account suspended")

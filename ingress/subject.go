@@ -11,7 +11,7 @@ import (
 // Subject is who a request claims to come from, before that has been verified. It
 // holds no secret: what identifies a client by something that only the client may
 // know, holds a hash of it. So it may stand in a key, a log or a metric.
-type Subject struct {
+type Claim struct {
 	// Kind says what ID is: "session", "bearer", "apikey", "ip", or the kind given
 	// to [BySecret] and [ByName]. Subjects of different kinds never collide.
 	Kind string
@@ -20,12 +20,12 @@ type Subject struct {
 }
 
 // String returns "kind:id".
-func (s Subject) String() string { return s.Kind + ":" + s.ID }
+func (s Claim) String() string { return s.Kind + ":" + s.ID }
 
 // An Identifier finds out who a request claims to come from, and whether it says.
 // It runs for every handshake, before anything has been verified, and must be
 // cheap.
-type Identifier func(*http.Request) (Subject, bool)
+type Identifier func(*http.Request) (Claim, bool)
 
 // FirstOf asks one identifier after the other:
 //
@@ -33,16 +33,16 @@ type Identifier func(*http.Request) (Subject, bool)
 //
 // A claim costs nothing to make up. A limit by such a subject keeps one client
 // from taking what is others' at the same address; it needs the address's own limit
-// above it, as a front door has, or a random value per request would begin afresh
+// above it, as a connection gate has, or a random value per request would begin afresh
 // each time.
 func FirstOf(identifiers ...Identifier) Identifier {
-	return func(r *http.Request) (Subject, bool) {
+	return func(r *http.Request) (Claim, bool) {
 		for _, identify := range identifiers {
 			if s, ok := identify(r); ok {
 				return s, true
 			}
 		}
-		return Subject{}, false
+		return Claim{}, false
 	}
 }
 
@@ -58,7 +58,7 @@ func BySession(cookie string) Identifier {
 }
 
 // ByBearer identifies a client by the token that [Token] finds, hashed.
-func ByBearer(r *http.Request) (Subject, bool) { return byBearer(r) }
+func ByBearer(r *http.Request) (Claim, bool) { return byBearer(r) }
 
 var byBearer = BySecret("bearer", Token)
 
@@ -72,9 +72,9 @@ func ByAPIKey(header string) Identifier {
 // ByIP identifies a client by its address as clientIP finds it, IPv6 by its /64.
 // Clients without an address are not identified.
 func ByIP(clientIP func(*http.Request) netip.Addr) Identifier {
-	return func(r *http.Request) (Subject, bool) {
+	return func(r *http.Request) (Claim, bool) {
 		ip := GroupIP(clientIP(r))
-		return Subject{Kind: "ip", ID: ip.String()}, ip.IsValid()
+		return Claim{Kind: "ip", ID: ip.String()}, ip.IsValid()
 	}
 }
 
@@ -87,13 +87,13 @@ const maxSecret = 8 << 10
 // identified.
 func BySecret(kind string, of func(*http.Request) string) Identifier {
 	mustBeKind(kind)
-	return func(r *http.Request) (Subject, bool) {
+	return func(r *http.Request) (Claim, bool) {
 		secret := of(r)
 		if secret == "" || len(secret) > maxSecret {
-			return Subject{}, false
+			return Claim{}, false
 		}
 		sum := sha256.Sum256([]byte(secret))
-		return Subject{Kind: kind, ID: hex.EncodeToString(sum[:16])}, true
+		return Claim{Kind: kind, ID: hex.EncodeToString(sum[:16])}, true
 	}
 }
 
@@ -102,9 +102,9 @@ func BySecret(kind string, of func(*http.Request) string) Identifier {
 // more than 256 bytes, is not identified.
 func ByName(kind string, of func(*http.Request) string) Identifier {
 	mustBeKind(kind)
-	return func(r *http.Request) (Subject, bool) {
+	return func(r *http.Request) (Claim, bool) {
 		id := of(r)
-		return Subject{Kind: kind, ID: id}, id != "" && len(id) <= 256
+		return Claim{Kind: kind, ID: id}, id != "" && len(id) <= 256
 	}
 }
 

@@ -54,7 +54,7 @@ type Trust struct {
 const maxHops = 32
 
 // ClientIP returns a function that finds a request's client by what t trusts, for
-// the options of a router or a front door. Its result is without port and zone,
+// the options of a router or a connection gate. Its result is without port and zone,
 // and IPv4-mapped IPv6 is unmapped. It is not grouped: see [GroupIP].
 //
 // Where the fields do not say what they should, because they are missing, too

@@ -67,14 +67,14 @@ func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, err e
 	if err := r.checkOrigin(req); err != nil {
 		return nil, err
 	}
-	var visit ingress.Visit
+	var admission ingress.Admission
 	if r.opts.Gate != nil {
-		if visit, err = r.opts.Gate.Enter(req); err != nil {
+		if admission, err = r.opts.Gate.Admit(req); err != nil {
 			return nil, err
 		}
 		defer func() {
 			if c == nil {
-				visit.Leave()
+				admission.Release()
 			}
 		}()
 	}
@@ -82,13 +82,13 @@ func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, err e
 	if err != nil {
 		return nil, err
 	}
-	if visit != nil {
-		if err := visit.Identify(req.Context(), &identity); err != nil {
+	if admission != nil {
+		if err := admission.Identify(req.Context(), &identity); err != nil {
 			return nil, err
 		}
 	}
 	if c, err = r.accept(w, req, identity); c != nil {
-		c.visit = visit
+		c.admission = admission
 	}
 	return c, err
 }

@@ -148,8 +148,8 @@ func (c *Conn) takeApart(err error) bool {
 	}
 	c.router.wheel.remove(c)
 	c.leaveAll()
-	if c.visit != nil {
-		c.visit.Leave()
+	if c.admission != nil {
+		c.admission.Release()
 	}
 	return true
 }

@@ -20,16 +20,16 @@ type Conn struct {
 	// changed, and gives an ingress.Key access to the connection's values.
 	ingress.Carried
 
-	router   *Router
-	serving  *serving
-	stream   *wire.Stream
-	id       string
-	ip       netip.Addr
-	identity ingress.Identity
-	opened   time.Duration // after the router's epoch
-	deflate  bool
-	hooked   bool          // OnOpen has returned nil
-	visit    ingress.Visit // of Options.Gate, or nil
+	router    *Router
+	serving   *serving
+	stream    *wire.Stream
+	id        string
+	ip        netip.Addr
+	identity  ingress.Identity
+	opened    time.Duration // after the router's epoch
+	deflate   bool
+	hooked    bool              // OnOpen has returned nil
+	admission ingress.Admission // of Options.Gate, or nil
 
 	// turn says who runs the connection's handlers, see loop.go.
 	turn    atomic.Uint64

@@ -109,7 +109,7 @@ func (c *Conn) route(s *scratch, typ []byte) *route {
 	return rt
 }
 
-// admit sends the frame through the middleware of Router.Use.
+// admit sends the frame through the middleware of Router.UseIngress.
 func (c *Conn) admit(s *scratch, rt *route, env *ingress.Envelope, complete bool, size int) (err error) {
 	registered := ""
 	if rt != nil {

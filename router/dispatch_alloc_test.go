@@ -92,7 +92,7 @@ func TestDispatchAllocatesNothing(t *testing.T) {
 func allocRouter(refuse bool) *Router {
 	r := New(Options{})
 	if refuse {
-		r.Use(refuseAll)
+		r.UseIngress(refuseAll)
 	}
 	On(r, "event", func(*Context, numbers) error { return nil })
 	RPC(r, "request", func(_ *Context, n numbers) (numbers, error) { return n, nil })

@@ -87,7 +87,7 @@ func ExampleOptions_onLimitExceeded() {
 		OnLimitExceeded: func(_ context.Context, info router.LimitInfo) { told <- info },
 	})
 	slowly := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
-	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), slowly)))
+	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), slowly)))
 	router.On(r, "chat.send", func(*router.Context, string) error { return nil })
 
 	c := connect(r)
@@ -103,7 +103,7 @@ func ExampleOptions_onLimitExceeded() {
 // A frame that runs into a limit ends the connection.
 func ExampleLimits() {
 	r := router.New(router.Options{
-		Limits: router.Limits{MaxPayload: 1 << 10, OnExceeded: router.Close},
+		Limits: router.Limits{MaxPayload: 1 << 10, OnExceeded: router.OnExceededClose},
 	})
 
 	c := connect(r)

@@ -18,7 +18,7 @@ func ExampleContext_Publish() {
 	})
 	router.On(r, "map.move", func(c *router.Context, p Position) error {
 		return c.Publish("map", "map.moved", p, router.PublishOptions{
-			Overflow:   router.LatestOnly, // who reads slowly needs no older position
+			Overflow:   router.OverflowLatestOnly, // who reads slowly needs no older position
 			ExceptSelf: true,
 		})
 	})

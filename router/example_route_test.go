@@ -95,7 +95,7 @@ func ExampleRouteOptions_use() {
 }
 
 // What is turned away here has not been decoded.
-func ExampleRouter_Use() {
+func ExampleRouter_UseIngress() {
 	readOnly := func(next ingress.Handler) ingress.Handler {
 		return func(c *ingress.Context) error {
 			if !c.Identity.Authenticated() && strings.HasPrefix(c.Type, "chat.") {
@@ -105,7 +105,7 @@ func ExampleRouter_Use() {
 		}
 	}
 	r := router.New(router.Options{})
-	r.Use(readOnly)
+	r.UseIngress(readOnly)
 	router.On(r, "chat.send", func(*router.Context, string) error { return nil })
 	router.RPC(r, "room.list", func(*router.Context, struct{}) ([]string, error) { return []string{"lobby"}, nil })
 
@@ -119,12 +119,12 @@ func ExampleRouter_Use() {
 	// {"type":"room.list.reply","meta":{"correlationId":"1"},"payload":["lobby"]}
 }
 
-func ExampleRouter_UseHandler() {
+func ExampleRouter_Use() {
 	type Say struct {
 		Text string `json:"text"`
 	}
 	r := router.New(router.Options{})
-	r.UseHandler(func(next router.Handler) router.Handler {
+	r.Use(func(next router.Handler) router.Handler {
 		return func(c *router.Context) error {
 			if m, ok := c.Message().(*Say); ok {
 				m.Text = strings.TrimSpace(m.Text)
@@ -146,9 +146,9 @@ func ExampleRouter_UseHandler() {
 }
 
 // A rejection may end the connection, whatever Limits.OnExceeded says.
-func ExampleRouter_Use_closing() {
+func ExampleRouter_UseIngress_closing() {
 	r := router.New(router.Options{})
-	r.Use(func(next ingress.Handler) ingress.Handler {
+	r.UseIngress(func(next ingress.Handler) ingress.Handler {
 		return func(c *ingress.Context) error {
 			if c.Identity.Tier == "" {
 				return c.Reject(errors.LimitExceeded{

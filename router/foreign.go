@@ -18,7 +18,7 @@ func (r *Router) errForeign(p *ingress.Peeker, m *pubsub.Message) error {
 	if err := r.errTooLarge(len(m.Frame)); err != nil {
 		return err
 	}
-	if m.Overflow > uint8(LatestOnly) {
+	if m.Overflow > uint8(OverflowLatestOnly) {
 		return errors.New("there is no such Overflow")
 	}
 	if !utf8.Valid(m.Frame) {

@@ -19,7 +19,7 @@ import (
 type diary struct {
 	mu           sync.Mutex
 	lines        []string
-	enter, ident error
+	admit, ident error
 }
 
 func (d *diary) write(line string) {
@@ -34,10 +34,10 @@ func (d *diary) read() []string {
 	return slices.Clone(d.lines)
 }
 
-func (d *diary) Enter(*http.Request) (ingress.Visit, error) {
-	d.write("enter")
-	if d.enter != nil {
-		return nil, d.enter
+func (d *diary) Admit(*http.Request) (ingress.Admission, error) {
+	d.write("admit")
+	if d.admit != nil {
+		return nil, d.admit
 	}
 	return d, nil
 }
@@ -47,7 +47,7 @@ func (d *diary) Identify(_ context.Context, id *ingress.Identity) error {
 	return d.ident
 }
 
-func (d *diary) Leave() { d.write("leave") }
+func (d *diary) Release() { d.write("release") }
 
 // A gate is asked after the origin and before authentication, told who it is before
 // the upgrade, and told once that it is over.
@@ -61,11 +61,11 @@ func TestGate(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{"let in", &diary{}, nil, nil, 101, []string{"enter", "authenticate", "identify ann", "leave"}},
-		{"turned away", &diary{enter: full}, nil, nil, 503, []string{"enter"}},
-		{"turned away by an error", &diary{enter: errors.Unavailable.New("no")}, nil, nil, 503, []string{"enter"}},
-		{"not authenticated", &diary{}, errors.Unauthenticated.New("no"), nil, 401, []string{"enter", "authenticate", "leave"}},
-		{"turned away when known", &diary{ident: full}, nil, nil, 503, []string{"enter", "authenticate", "identify ann", "leave"}},
+		{"let in", &diary{}, nil, nil, 101, []string{"admit", "authenticate", "identify ann", "release"}},
+		{"turned away", &diary{admit: full}, nil, nil, 503, []string{"admit"}},
+		{"turned away by an error", &diary{admit: errors.Unavailable.New("no")}, nil, nil, 503, []string{"admit"}},
+		{"not authenticated", &diary{}, errors.Unauthenticated.New("no"), nil, 401, []string{"admit", "authenticate", "release"}},
+		{"turned away when known", &diary{ident: full}, nil, nil, 503, []string{"admit", "authenticate", "identify ann", "release"}},
 		{"a foreign page", &diary{}, nil, []string{"Origin: http://evil.example"}, 403, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestShutdownFlushesTheGate(t *testing.T) {
 			if err := s.r.Shutdown(ctx); err != c.want {
 				t.Errorf("Shutdown: %v, want %v", err, c.want)
 			}
-			if got, want := gate.read(), []string{"enter", "identify ", "leave", "flush"}; !slices.Equal(got, want) {
+			if got, want := gate.read(), []string{"admit", "identify ", "release", "flush"}; !slices.Equal(got, want) {
 				t.Errorf("the gate saw %q, want %q", got, want)
 			}
 			if gate.late {
@@ -169,7 +169,7 @@ func TestShutdownWaitsForHandshakes(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if got, want := gate.read(), []string{"enter", "identify ", "leave", "flush"}; !slices.Equal(got, want) {
+	if got, want := gate.read(), []string{"admit", "identify ", "release", "flush"}; !slices.Equal(got, want) {
 		t.Errorf("the gate saw %q, want %q", got, want)
 	}
 }
@@ -192,8 +192,8 @@ func TestHooksOfTheHandshakeThatPanic(t *testing.T) {
 				t.Errorf("status %d, want 500", got)
 			}
 			p.hangUp()
-			if got := gate.read(); got[len(got)-1] != "leave" {
-				t.Errorf("the gate saw %v, want leave at the end", got)
+			if got := gate.read(); got[len(got)-1] != "release" {
+				t.Errorf("the gate saw %v, want release at the end", got)
 			}
 			if len(faults) != 1 || faults[0].Stack == nil || !strings.Contains(faults[0].Err.Error(), name) {
 				t.Errorf("faults %+v, want one with a stack that names %s", faults, name)

@@ -79,7 +79,7 @@ func TestMiddlewareThatHidesTheConnection(t *testing.T) {
 			if len(faults) > 0 || r.Stats().Connections != 0 {
 				t.Errorf("%d more faults, %d connections", len(faults), r.Stats().Connections)
 			}
-			if got := gate.read(); got[len(got)-1] != "leave" {
+			if got := gate.read(); got[len(got)-1] != "release" {
 				t.Errorf("the gate saw %q", got)
 			}
 		})

@@ -16,7 +16,7 @@ import (
 // frames behind it wait.
 func TestAHeldFrame(t *testing.T) {
 	inMemory(t, router.Options{}, func(r *router.Router) {
-		r.Use(func(next ingress.Handler) ingress.Handler {
+		r.UseIngress(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "held" {
 					if err := c.Hold(5 * time.Second); err != nil {
@@ -54,7 +54,7 @@ func TestAHeldFrameOfAConnectionThatIsClosed(t *testing.T) {
 			var held chan error
 			inMemory(t, router.Options{Liveness: liveness, OnOpen: func(c *router.Conn) error { conn = c; return nil }}, func(r *router.Router) {
 				held = make(chan error, 1) // of this bubble
-				r.Use(func(ingress.Handler) ingress.Handler {
+				r.UseIngress(func(ingress.Handler) ingress.Handler {
 					return func(c *ingress.Context) error {
 						held <- c.Hold(time.Hour)
 						return context.Canceled

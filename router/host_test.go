@@ -70,7 +70,7 @@ func TestHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range gate.read() {
-		if line == "enter" {
+		if line == "admit" {
 			asked++
 		}
 	}

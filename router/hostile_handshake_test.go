@@ -226,7 +226,7 @@ func TestSoak(t *testing.T) {
 			case <-done:
 				return
 			case <-time.After(time.Millisecond):
-				_ = s.r.Publish(t.Context(), "room", "news", numbered{Fill: strings.Repeat("x", 3000)}, router.PublishOptions{Overflow: router.DropOldest})
+				_ = s.r.Publish(t.Context(), "room", "news", numbered{Fill: strings.Repeat("x", 3000)}, router.PublishOptions{Overflow: router.OverflowDropOldest})
 			}
 		}
 	})

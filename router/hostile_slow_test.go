@@ -248,9 +248,9 @@ func TestOverflowPolicies(t *testing.T) {
 		overflow router.Overflow
 		newest   bool // the last message arrives; else the first does
 	}{
-		{"drop oldest", router.DropOldest, true},
-		{"drop newest", router.DropNewest, false},
-		{"latest only", router.LatestOnly, true},
+		{"drop oldest", router.OverflowDropOldest, true},
+		{"drop newest", router.OverflowDropNewest, false},
+		{"latest only", router.OverflowLatestOnly, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conns := make(chan *router.Conn, 2)
@@ -561,7 +561,7 @@ func TestProgressToWhoDoesNotRead(t *testing.T) {
 			returned <- struct{}{}
 			return 1, nil
 		})
-		r.UseHandler(func(next router.Handler) router.Handler {
+		r.Use(func(next router.Handler) router.Handler {
 			return func(c *router.Context) error {
 				var looking sync.WaitGroup
 				defer looking.Wait()

@@ -47,7 +47,7 @@ func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
 	}
 	r := c.router
 	switch r.opts.Limits.OnExceeded {
-	case Close:
+	case OnExceededClose:
 		code := r.opts.Limits.CloseCode
 		switch {
 		case code != 0:
@@ -57,7 +57,7 @@ func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
 			code = errors.CloseTryAgainLater
 		}
 		c.beginClose(code, retryReason(l))
-	case Send:
+	case OnExceededSend:
 		b := newOutgoing()
 		defer b.free()
 		b.failureHead(id)

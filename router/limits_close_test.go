@@ -55,14 +55,14 @@ func TestARejectionThatCloses(t *testing.T) {
 		{"request in the handler", `{"type":"request","meta":{"correlationId":"1"}}`, false},
 		{"event beside others", `{"type":"beside"}`, false},
 	} {
-		for name, on := range map[string]router.OnExceeded{"Send": router.Send, "Close": router.Close, "Custom": router.Custom} {
+		for name, on := range map[string]router.OnExceeded{"Send": router.OnExceededSend, "Close": router.OnExceededClose, "Custom": router.OnExceededCustom} {
 			t.Run(tc.name+"/"+name, func(t *testing.T) {
 				var told toldOf
 				inMemory(t, router.Options{
 					OnLimitExceeded: told.hook,
 					Limits:          router.Limits{OnExceeded: on, MaxPayload: 128},
 				}, func(r *router.Router) {
-					r.Use(func(next ingress.Handler) ingress.Handler {
+					r.UseIngress(func(next ingress.Handler) ingress.Handler {
 						return func(c *ingress.Context) error {
 							if tc.ingress {
 								return c.Reject(banned)
@@ -102,7 +102,7 @@ func TestARejectionWithoutAWait(t *testing.T) {
 			l.Close = errors.CloseTooManyRequests
 		}
 		inMemory(t, router.Options{}, func(r *router.Router) {
-			r.Use(func(ingress.Handler) ingress.Handler {
+			r.UseIngress(func(ingress.Handler) ingress.Handler {
 				return func(c *ingress.Context) error { return c.Reject(l) }
 			})
 		}, func(t *testing.T, _ *router.Router, c *routertest.Client) {

@@ -29,7 +29,7 @@ type Options struct {
 	Authenticate func(*http.Request) (ingress.Identity, error)
 
 	// Gate decides which handshakes are let in, before Authenticate is called for
-	// them, and is told when their connections have ended. ratelimit.NewDoor makes
+	// them, and is told when their connections have ended. ratelimit.NewGate makes
 	// one. A handshake from a foreign page is refused before that: it must not use up
 	// what its visitor may open.
 	//
@@ -204,12 +204,12 @@ type Limits struct {
 	SocketBuffer int
 
 	// OnExceeded says what happens when a frame runs into a limit: MaxPayload,
-	// MaxInFlight, or one of the middleware's. Default: Send. A rejection that says
+	// MaxInFlight, or one of the middleware's. Default: OnExceededSend. A rejection that says
 	// itself that it closes the connection (errors.LimitExceeded.Close) does so in
 	// any case.
 	OnExceeded OnExceeded
 
-	// CloseCode is the code used by Close. Default: 1013 (try again later),
+	// CloseCode is the code used by OnExceededClose. Default: 1013 (try again later),
 	// and 1009 for a frame that is too large.
 	CloseCode errors.CloseCode
 }
@@ -219,14 +219,14 @@ type Limits struct {
 type OnExceeded uint8
 
 const (
-	// Send answers the frame with an error and goes on.
-	Send OnExceeded = iota
-	// Close closes the connection; the reason tells when to come back:
+	// OnExceededSend answers the frame with an error and goes on.
+	OnExceededSend OnExceeded = iota
+	// OnExceededClose closes the connection; the reason tells when to come back:
 	// {"retryAfterMs":n}, with null where waiting does not help.
-	Close
-	// Custom leaves it to the OnLimitExceeded hook alone: nothing is sent, not
+	OnExceededClose
+	// OnExceededCustom leaves it to the OnLimitExceeded hook alone: nothing is sent, not
 	// even to a request.
-	Custom
+	OnExceededCustom
 )
 
 // Liveness says when a connection counts as dead. Any bytes from the client,
@@ -292,10 +292,10 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("router: Limits.MaxQueued is %d; it is in bytes and must be at least 4096 (0 for 1 MiB)", l.MaxQueued)
 	case l.SocketBuffer >= 0 && l.SocketBuffer < 4<<10:
 		return o, fmt.Errorf("router: Limits.SocketBuffer is %d; it is in bytes and must be at least 4096 (0 for 64 KiB, negative for the kernel's choice)", l.SocketBuffer)
-	case l.OnExceeded > Custom:
-		return o, fmt.Errorf("router: Limits.OnExceeded is %d; use Send, Close or Custom", l.OnExceeded)
-	case l.OnExceeded == Custom && o.OnLimitExceeded == nil:
-		return o, fmt.Errorf("router: Limits.OnExceeded is Custom, which leaves it to Options.OnLimitExceeded; set that hook or use Send")
+	case l.OnExceeded > OnExceededCustom:
+		return o, fmt.Errorf("router: Limits.OnExceeded is %d; use OnExceededSend, OnExceededClose or OnExceededCustom", l.OnExceeded)
+	case l.OnExceeded == OnExceededCustom && o.OnLimitExceeded == nil:
+		return o, fmt.Errorf("router: Limits.OnExceeded is OnExceededCustom, which leaves it to Options.OnLimitExceeded; set that hook or use OnExceededSend")
 	case l.CloseCode != 0 && !l.CloseCode.Valid():
 		return o, fmt.Errorf("router: Limits.CloseCode %d may not be sent; use 1013 or a code from 4000 to 4999", l.CloseCode)
 	case v.PongTimeout < 0 || v.WriteTimeout < 0 || v.IdleTimeout < 0 || v.MaxAge < 0:

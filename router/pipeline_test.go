@@ -75,7 +75,7 @@ func TestStagesAnswerInOrder(t *testing.T) {
 				var limiter exhausted
 				var handled atomic.Int64
 				r := router.New(router.Options{Limits: router.Limits{MaxPayload: 256, MaxInFlight: 1}})
-				r.Use(limiter.middleware)
+				r.UseIngress(limiter.middleware)
 				router.RPC(r, "slow", func(c *router.Context, m observed) (struct{}, error) {
 					handled.Add(1)
 					if m.Text == "wait" {
@@ -128,7 +128,7 @@ func TestRefusedFloodNeverDecodes(t *testing.T) {
 			defer mu.Unlock()
 			told = append(told, info)
 		}})
-		r.Use(limiter.middleware)
+		r.UseIngress(limiter.middleware)
 		router.On(r, "chat.send", func(*router.Context, observed) error { return nil })
 		c := routertest.New(t, r).Dial()
 		before := decoded.Load()
@@ -170,7 +170,7 @@ func TestLimitHookIsNeverAwaited(t *testing.T) {
 			OnLimitExceeded: func(context.Context, router.LimitInfo) { <-release; panic("hook") },
 			OnError:         func(router.Fault) { faults.Add(1) },
 		})
-		r.Use(limiter.middleware)
+		r.UseIngress(limiter.middleware)
 		router.RPC(r, "ping", func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 		c := routertest.New(t, r).Dial()
 		limiter.on.Store(true)
@@ -203,8 +203,8 @@ func TestOnExceededClose(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var limiter exhausted
 				limiter.on.Store(true)
-				r := router.New(router.Options{Limits: router.Limits{MaxPayload: 128, OnExceeded: router.Close, CloseCode: tc.code}})
-				r.Use(limiter.middleware)
+				r := router.New(router.Options{Limits: router.Limits{MaxPayload: 128, OnExceeded: router.OnExceededClose, CloseCode: tc.code}})
+				r.UseIngress(limiter.middleware)
 				c := routertest.New(t, r).Dial()
 				c.SendRaw(tc.frame)
 				if reason := c.ExpectClose(tc.want); reason != tc.reason {
@@ -223,10 +223,10 @@ func TestOnExceededCustomLeavesItToTheHook(t *testing.T) {
 		var limiter exhausted
 		limiter.on.Store(true)
 		r := router.New(router.Options{
-			Limits:          router.Limits{OnExceeded: router.Custom},
+			Limits:          router.Limits{OnExceeded: router.OnExceededCustom},
 			OnLimitExceeded: func(_ context.Context, i router.LimitInfo) { _ = i.Conn.Send("slow.down", nil) },
 		})
-		r.Use(limiter.middleware)
+		r.UseIngress(limiter.middleware)
 		c := routertest.New(t, r).Dial()
 		c.SendRaw(`{"type":"x","meta":{"correlationId":"1"}}`)
 		routertest.ExpectEvent[struct{}](c, "slow.down")
@@ -258,7 +258,7 @@ func TestRejectionFromAHandler(t *testing.T) {
 // An abort carries the id of a request: its own refusal is not that one's answer.
 func TestARefusedAbortIsNotTheAnswer(t *testing.T) {
 	inMemory(t, router.Options{}, func(r *router.Router) {
-		r.Use(func(next ingress.Handler) ingress.Handler {
+		r.UseIngress(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "$ws:abort" {
 					return errors.PermissionDenied.New("not now")
@@ -296,7 +296,7 @@ func TestMiddlewareThatSwallowsAFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var faults atomic.Int64
 		r := router.New(router.Options{OnError: func(router.Fault) { faults.Add(1) }})
-		r.Use(func(next ingress.Handler) ingress.Handler {
+		r.UseIngress(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "swallowed" {
 					return nil
@@ -310,7 +310,7 @@ func TestMiddlewareThatSwallowsAFrame(t *testing.T) {
 		for _, typ := range []string{"swallowed", "panics", "inner"} {
 			router.RPC(r, typ, func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 		}
-		r.UseHandler(func(next router.Handler) router.Handler {
+		r.Use(func(next router.Handler) router.Handler {
 			return func(c *router.Context) error {
 				if c.Type() == "inner" {
 					return nil

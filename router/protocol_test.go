@@ -298,7 +298,7 @@ func TestMiddlewareOfHandlersSeesTheMessage(t *testing.T) {
 			trail = append(trail, "handler")
 			return m, nil
 		}, router.RouteOptions{Use: []router.Middleware{mark("route")}})
-		r.UseHandler(mark("outer"), mark("inner")) // after the route, and still around it
+		r.Use(mark("outer"), mark("inner")) // after the route, and still around it
 	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
 		routertest.ExpectReply[text](c.Request("echo", text{"hi"}))
 		want := "outer:hi inner:hi route:hi handler route done inner done outer done"
@@ -314,7 +314,7 @@ func TestKeysReachTheConnectionFromEverywhere(t *testing.T) {
 	inMemory(t, router.Options{
 		OnOpen: func(c *router.Conn) error { session.Set(c, 1); return nil },
 	}, func(r *router.Router) {
-		r.Use(func(next ingress.Handler) ingress.Handler {
+		r.UseIngress(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				n, _ := session.Get(c)
 				inMiddleware.Store(int64(n))

@@ -13,26 +13,26 @@ import (
 type Overflow uint8
 
 const (
-	// Disconnect closes the subscriber's connection with 4008, so that no
+	// OverflowDisconnect closes the subscriber's connection with 4008, so that no
 	// client goes on with a gap it does not know of. The default.
-	Disconnect Overflow = Overflow(wire.Disconnect)
-	// DropOldest drops the subscriber's oldest messages that were published
-	// with DropOldest or LatestOnly. If that does not make enough room, it
+	OverflowDisconnect Overflow = Overflow(wire.Disconnect)
+	// OverflowDropOldest drops the subscriber's oldest messages that were published
+	// with OverflowDropOldest or OverflowLatestOnly. If that does not make enough room, it
 	// drops the message itself.
-	DropOldest Overflow = Overflow(wire.DropOldest)
-	// DropNewest drops the message for this subscriber.
-	DropNewest Overflow = Overflow(wire.DropNewest)
-	// LatestOnly lets the message replace one of the same topic and type that
+	OverflowDropOldest Overflow = Overflow(wire.DropOldest)
+	// OverflowDropNewest drops the message for this subscriber.
+	OverflowDropNewest Overflow = Overflow(wire.DropNewest)
+	// OverflowLatestOnly lets the message replace one of the same topic and type that
 	// still waits, even in a queue that is not full: for positions and gauges,
 	// of which only the last matters. With nothing to replace in a full queue,
-	// it does what DropOldest does.
-	LatestOnly Overflow = Overflow(wire.LatestOnly)
+	// it does what OverflowDropOldest does.
+	OverflowLatestOnly Overflow = Overflow(wire.LatestOnly)
 )
 
 // PublishOptions are what one message may have of its own.
 type PublishOptions struct {
 	// Overflow is what happens at a subscriber that reads too slowly. Default:
-	// Disconnect.
+	// OverflowDisconnect.
 	Overflow Overflow
 	// ExceptSelf leaves out the connection that publishes. It has no effect on
 	// Router.Publish, which has none.
@@ -57,14 +57,14 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	case 0:
 	case 1:
 		o := opts[0]
-		if o.Overflow > LatestOnly {
-			return errors.Internal.Errorf("router: PublishOptions.Overflow is %d; use Disconnect, DropOldest, DropNewest or LatestOnly", o.Overflow)
+		if o.Overflow > OverflowLatestOnly {
+			return errors.Internal.Errorf("router: PublishOptions.Overflow is %d; use OverflowDisconnect, OverflowDropOldest, OverflowDropNewest or OverflowLatestOnly", o.Overflow)
 		}
 		m.Overflow = uint8(o.Overflow)
 		if o.ExceptSelf && from != nil {
 			m.Except = from.id
 		}
-		if o.Overflow == LatestOnly {
+		if o.Overflow == OverflowLatestOnly {
 			m.Key = topic + "\x00" + typ
 		}
 	default:

@@ -84,7 +84,7 @@ func refusedKinds() map[string][]byte {
 func kindsRouter(refuse bool) *Router {
 	r := New(Options{Compression: true})
 	if refuse {
-		r.Use(refuseAll)
+		r.UseIngress(refuseAll)
 	}
 	type text struct{ Text string }
 	RPC(r, "echo", func(_ *Context, m text) (struct{}, error) { return struct{}{}, nil })

@@ -49,7 +49,7 @@ func TestWiringMistakes(t *testing.T) {
 		{"bad pattern", "malformed", func() { router.New(router.Options{Origins: []string{"[a"}}) }},
 		{"payload", "in bytes", func() { router.New(router.Options{Limits: router.Limits{MaxPayload: -1}}) }},
 		{"queue", "in bytes", func() { router.New(router.Options{Limits: router.Limits{MaxQueued: 1}}) }},
-		{"custom without a hook", "OnLimitExceeded", func() { router.New(router.Options{Limits: router.Limits{OnExceeded: router.Custom}}) }},
+		{"custom without a hook", "OnLimitExceeded", func() { router.New(router.Options{Limits: router.Limits{OnExceeded: router.OnExceededCustom}}) }},
 		{"close code", "4000 to 4999", func() { router.New(router.Options{Limits: router.Limits{CloseCode: 1006}}) }},
 		{"time", "negative", func() { router.New(router.Options{Liveness: router.Liveness{PongTimeout: -1}}) }},
 	} {
@@ -70,8 +70,8 @@ func TestRegisteringAfterServing(t *testing.T) {
 	routertest.New(t, r).Dial()
 	for name, late := range map[string]func(){
 		"On":         func() { router.On(r, "late", none) },
-		"Use":        func() { r.Use(func(h ingress.Handler) ingress.Handler { return h }) },
-		"UseHandler": func() { r.UseHandler(func(h router.Handler) router.Handler { return h }) },
+		"UseIngress": func() { r.UseIngress(func(h ingress.Handler) ingress.Handler { return h }) },
+		"Use":        func() { r.Use(func(h router.Handler) router.Handler { return h }) },
 	} {
 		func() {
 			defer func() {

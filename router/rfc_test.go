@@ -108,7 +108,7 @@ func TestRFC(t *testing.T) {
 // A client that breaks the protocol is told so, even if a limit refuses all its messages.
 func TestViolationsInRefusedFrames(t *testing.T) {
 	s := serveSocket(t, router.Options{Compression: true}, func(r *router.Router) {
-		r.Use(func(ingress.Handler) ingress.Handler { return refuseRate })
+		r.UseIngress(func(ingress.Handler) ingress.Handler { return refuseRate })
 	})
 	for _, group := range rfcCases() {
 		for _, c := range group.cases {

@@ -76,7 +76,7 @@ func TestTimeWithoutReadingIsNotTheClients(t *testing.T) {
 	const timeout = 2 * time.Second
 	held, release := make(chan struct{}), make(chan struct{})
 	s := serveSocket(t, router.Options{Liveness: router.Liveness{MessageTimeout: timeout}}, func(r *router.Router) {
-		r.Use(func(next ingress.Handler) ingress.Handler {
+		r.UseIngress(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "held" {
 					close(held)

@@ -12,7 +12,7 @@ import (
 // becomes is said at [On].
 type Handler func(*Context) error
 
-// Middleware wraps the handling of decoded messages, see [Router.UseHandler]
+// Middleware wraps the handling of decoded messages, see [Router.Use]
 // and [RouteOptions]. [Context.Message] is the message. Middleware answers in the
 // handler's place by returning an error; to return nil without having called next
 // is a fault in a request, which would have no reply.
@@ -32,7 +32,7 @@ type RouteOptions struct {
 	// events a deadline, which by default they have not: when it is over, an
 	// event's context is cancelled and nothing is sent. Negative: none.
 	Timeout time.Duration
-	// Use wraps the route's handler, inside of what Router.UseHandler wraps.
+	// Use wraps the route's handler, inside of what Router.Use wraps.
 	// The first is the outermost.
 	Use []Middleware
 }

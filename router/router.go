@@ -2,7 +2,7 @@
 // type its handler takes, checks it, and sends the answer.
 //
 //	r := router.New(router.Options{})
-//	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{
+//	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{
 //		Capacity: 200, Refill: 100, Per: time.Second,
 //	})))
 //
@@ -18,7 +18,7 @@
 // # The way of a frame
 //
 // A frame is checked for its size, then its envelope is peeked at, then the
-// middleware of [Router.Use] decides whether it passes: all of that without
+// middleware of [Router.UseIngress] decides whether it passes: all of that without
 // decoding its payload. What passes is decoded, validated and handed to its
 // handler. Every frame that fails on the way is answered; see PROTOCOL.md for
 // the wire. dispatch.go is that way in one function.
@@ -117,27 +117,27 @@ func New(opts Options) *Router {
 	return r
 }
 
-// Use adds middleware that every frame goes through before its payload is
+// UseIngress adds middleware that every frame goes through before its payload is
 // decoded, in the order in which it was added; its errors are the frame's answer.
 // It panics once the router has served a connection.
-func (r *Router) Use(middleware ...ingress.Middleware) {
+func (r *Router) UseIngress(middleware ...ingress.Middleware) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.serving != nil {
-		panic("router: Use is called after the router has served a connection; add all middleware before http.Serve")
+		panic("router: UseIngress is called after the router has served a connection; add all middleware before http.Serve")
 	}
 	r.before = append(r.before, middleware...)
 }
 
-// UseHandler adds middleware around the handlers of all routes, whether they are
+// Use adds middleware around the handlers of all routes, whether they are
 // registered before or after it; the first that was added is the outermost. It
 // sees messages that have been decoded and validated. It panics once the router
 // has served a connection.
-func (r *Router) UseHandler(middleware ...Middleware) {
+func (r *Router) Use(middleware ...Middleware) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.serving != nil {
-		panic("router: UseHandler is called after the router has served a connection; add all middleware before http.Serve")
+		panic("router: Use is called after the router has served a connection; add all middleware before http.Serve")
 	}
 	r.around = append(r.around, middleware...)
 }

@@ -77,7 +77,7 @@
 //	                              process; and its Data
 //
 // A user with a bucket for each of three message types and one connection behind a
-// Door takes about 1 kB: a million of them, all busy, a gigabyte. A Broker keeps nothing
+// Gate takes about 1 kB: a million of them, all busy, a gigabyte. A Broker keeps nothing
 // in Redis. No key holds a secret (see [limit.Key]); the Data of a member is the
 // application's.
 //
@@ -106,7 +106,7 @@
 // # Rights
 //
 // What follows is all that is needed, in this order, by a [Store] with its [Leases];
-// by slots, which are those of [limit.Holds] and of a ratelimit.Door; by a [Broker]; by
+// by slots, which are those of [limit.Holds] and of a ratelimit.Gate; by a [Broker]; by
 // a [Presence]; and in a cluster by all of them:
 //
 //	ACL SETUSER limits on >password ~wskit:* resetchannels -@all +evalsha +eval +get +mget +set +del +time +info

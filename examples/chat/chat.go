@@ -74,14 +74,14 @@ type Chat struct {
 func NewChat(b Backend) *Chat {
 	chat := &Chat{limits: newLimits(b)}
 	chat.Router = router.New(router.Options{
-		Gate:         chat.limits.door,
+		Gate:         chat.limits.gate,
 		Authenticate: identify,
 		OnClose:      chat.closed,
 		Broker:       b.Broker,
 		Presence:     b.Presence,
 	})
 	chat.rooms = newRooms(chat.Router, b)
-	chat.Use(chat.limits.Middleware()...)
+	chat.UseIngress(chat.limits.Middleware()...)
 	router.RPC(chat.Router, "room.join", chat.join, router.RouteOptions{Reply: "room.joined"})
 	router.RPC(chat.Router, "chat.send", chat.send, router.RouteOptions{Reply: "chat.sent"})
 	return chat

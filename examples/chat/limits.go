@@ -28,9 +28,9 @@ var (
 
 	// Who is refused this often within a minute is a program that does not listen,
 	// and is shut out for a while. The button that floods is far from it.
-	strikesOut = ratelimit.StrikeOptions{
+	banOptions = ratelimit.BanOptions{
 		After: 50_000, Within: time.Minute, Ban: time.Minute,
-		Limiter: limit.Options{Name: "strikes", Timeout: storeTimeout},
+		Limiter: limit.Options{Name: "bans", Timeout: storeTimeout},
 	}
 )
 
@@ -41,23 +41,23 @@ const storeTimeout = 250 * time.Millisecond
 // Limits are the limits of the chat.
 type Limits struct {
 	tab, address *limit.Limiter
-	strikes      *ratelimit.Strikes
-	door         *ratelimit.Door
+	bans         *ratelimit.Bans
+	gate         *ratelimit.Gate
 }
 
 func newLimits(b Backend) Limits {
 	store := b.Limits
-	strikes := ratelimit.NewStrikes(store, strikesOut)
+	bans := ratelimit.NewBans(store, banOptions)
 	return Limits{
 		tab:     limit.New(store, perTab, limit.Options{Name: "tab", Timeout: storeTimeout}),
 		address: limit.New(store, perAddress, limit.Options{Name: "address", Timeout: storeTimeout}),
-		strikes: strikes,
-		door: ratelimit.NewDoor(b.Connections, ratelimit.DoorOptions{
+		bans:    bans,
+		gate: ratelimit.NewGate(b.Connections, ratelimit.GateOptions{
 			PerIdentity: tabOpens, MaxPerUser: tabConns,
 			PerIP: officeOpens, MaxPerIP: officeConns,
-			Banned:        strikes.Banned,
+			Banned:        bans.Banned,
 			AcceptRefused: true, // the page says when to come back
-			Limiter:       limit.Options{Name: "door"},
+			Limiter:       limit.Options{Name: "gate"},
 		}),
 	}
 }
@@ -66,7 +66,7 @@ func newLimits(b Backend) Limits {
 // against the address, so a tab that floods does not silence its neighbours.
 func (l Limits) Middleware() []ingress.Middleware {
 	return []ingress.Middleware{
-		l.strikes.Middleware,
+		l.bans.Middleware,
 		ratelimit.New(l.tab, ratelimit.Options{Key: ratelimit.PerUserPerType}),
 		ratelimit.New(l.address, ratelimit.Options{Key: ratelimit.PerIP}),
 	}

@@ -128,13 +128,13 @@ func serve(c Config) error {
 	return errors.Join(r.Shutdown(ctx), server.Shutdown(ctx), presence.Close(), broker.Close(), store.Close())
 }
 
-func newGate(store *redis.Store, c GateConfig) *ratelimit.Door {
+func newGate(store *redis.Store, c GateConfig) *ratelimit.Gate {
 	fast := limit.TokenBucket{Capacity: 100_000, Refill: 1000, Per: time.Second}
-	return ratelimit.NewDoor(store, ratelimit.DoorOptions{
+	return ratelimit.NewGate(store, ratelimit.GateOptions{
 		PerIP: fast, PerIdentity: fast, MaxPerIP: 100_000, MaxPerUser: c.MaxPerUser, MaxTotal: 100_000,
 		Lease:     c.Lease,
 		Instance:  c.Instance,
-		OnRefused: func(ratelimit.DoorRefusal) {},
+		OnRefused: func(ratelimit.GateRefusal) {},
 		Limiter:   limit.Options{Name: "gate", Timeout: gateTimeout},
 	})
 }

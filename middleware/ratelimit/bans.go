@@ -2,181 +2,271 @@ package ratelimit
 
 import (
 	"context"
-	"hash/maphash"
-	"sync"
+	"fmt"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 )
 
-// look says how long the sender of a frame is still banned. A connection that was
-// found not banned is believed, unless this process has banned its subject since.
-func (s *Strikes) look(c *ingress.Context) (banned time.Duration, err error) {
-	now := s.now()
-	at, ok := s.cleared.Get(c)
-	clear := ok && now-time.Duration(at.Load()) < s.recheck
-	if clear && s.known.none(now) {
-		return 0, nil
-	}
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	key := s.subject(s.bans, c, buf)
-	if clear {
-		return s.known.get(key.Bytes(), now), nil
-	}
-	if banned, err = s.ask(c.Context(), key, now); banned > 0 || err != nil {
-		return banned, err
-	}
-	if !ok {
-		at = new(atomic.Int64)
-		s.cleared.Set(c, at)
-	}
-	at.Store(int64(now))
-	return 0, nil
+// BanOptions say how often is too often. The zero value is ready to use over a
+// store in this process; over a shared one, Limiter.Name must be set.
+type BanOptions struct {
+	// After is the number of rejections Within a time that leads to a ban; 0 means
+	// 50.
+	After int
+
+	// Within is the time in which rejections are counted; 0 means a minute. They are
+	// counted by a [limit.SlidingWindow] of one sub-window, whose bounds apply.
+	Within time.Duration
+
+	// Ban is how long a ban lasts, by the rules for [limit.TokenBucket].Per; 0 means 5
+	// minutes. Rejections before the ban still count after it for as long as Within:
+	// a ban that is shorter may come again with the next rejection.
+	Ban time.Duration
+
+	// Recheck is how long a process believes what the store said of a subject
+	// before it asks again; 0 means 5 s. A ban holds at once in the process that
+	// made it and for every new connection, and reaches the open connections of
+	// other processes within this time.
+	Recheck time.Duration
+
+	// Key says who is banned; nil means [PerUserOrIP]: clients that are not
+	// authenticated are banned with all others of their address. Behind a proxy that
+	// is the proxy's, and with it everybody, unless the router's Options.ClientIP finds
+	// the client's. It may use only the Identity and the IP.
+	Key KeyFunc
+
+	// CloseCode closes the connection; 0 means 4429.
+	CloseCode errors.CloseCode
+
+	// Limiter are the options of the two limiters that count rejections and keep bans,
+	// whose names are Limiter.Name with "/rejections" and "/bans". Shadow is not
+	// available: leave the middleware out instead.
+	Limiter limit.Options
 }
 
-// ask says how long a subject is still banned, by what is known or by the store.
-func (s *Strikes) ask(ctx context.Context, key limit.Key, now time.Duration) (banned time.Duration, err error) {
-	if banned = s.known.get(key.Bytes(), now); banned > 0 {
-		return banned, nil
-	}
-	begun := s.known.pardonsOf(key.Bytes())
-	d, err := s.bans.PeekKey(ctx, key, 1)
-	if err != nil || d.Allowed {
-		return 0, err
-	}
-	s.known.put(key.Bytes(), now, d.RetryAfter, begun)
-	return d.RetryAfter, nil
+// Bans ban clients that are rejected too often: the connection is closed with 4429 and
+// the reason {"retryAfterMs":n}, and for as long as the ban lasts, so is every
+// connection of the same subject with its first frame.
+//
+//	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
+//	r.UseIngress(bans.Middleware, ratelimit.New(limiter))
+//
+// Rejection counts and bans are limits themselves, over any store that can Peek, and hold in
+// all processes that share it. A subject costs the store one operation for each of
+// its first After rejections and, in each process, one or two for the ban and then one
+// question in every Recheck, however many frames it sends on however many connections
+// (while the store answers the first, others may be under way). A connection that
+// behaves costs one question in Recheck.
+//
+// A store in this process that is full of keys has new ones share states: there a ban
+// may meet another subject as well, and Unban does not end it. The more states there
+// are, the rarer that is (memory.Options.MaxKeys). Give Bans a memory store of their
+// own if clients can fill the one that limits use, by their number or with subjects of
+// their choosing.
+//
+// While the store fails, Limiter.OnFailure decides. A rejection that cannot
+// be counted is a rejection all the same.
+//
+// All methods may be used by any number of goroutines.
+type Bans struct {
+	key              KeyFunc
+	after            int64
+	recheck          time.Duration
+	code             errors.CloseCode
+	rejections, bans *limit.Limiter
+	start            time.Time
+	known            banCache
+	cleared          *ingress.Key[*atomic.Int64] // when a connection was found not banned
 }
 
-// strike counts a rejection, and bans its subject if it was one too many.
-func (s *Strikes) strike(ctx context.Context, c *ingress.Context) (banned time.Duration) {
-	now := s.now()
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	if banned = s.known.get(s.subject(s.bans, c, buf).Bytes(), now); banned > 0 {
-		return banned // on another connection, while this frame was under way
+// NewBans makes Bans over a store. It panics when an option is invalid or the
+// store cannot Peek. At most one BanOptions may be given.
+func NewBans(store limit.Store, options ...BanOptions) *Bans {
+	var o BanOptions
+	switch len(options) {
+	case 0:
+	case 1:
+		o = options[0]
+	default:
+		panic(fmt.Sprintf("ratelimit: NewBans with %d BanOptions; put all of them in one", len(options)))
 	}
-	begun := s.known.pardonsOf(s.subject(s.bans, c, buf).Bytes())
-	d, err := s.strikes.TakeKey(ctx, s.subject(s.strikes, c, buf), 1)
-	if err != nil || d.Allowed && d.Remaining > 0 {
-		return 0
-	}
-	key := s.subject(s.bans, c, buf)
-	d, err = s.bans.TakeKey(ctx, key, 1)
-	if err != nil {
-		return 0
-	}
-	if banned = d.RetryAfter; d.Allowed {
-		banned = d.ResetAfter
-	}
-	if s.known.put(key.Bytes(), now, banned, begun) {
-		return banned
-	}
-	if d.Allowed { // for strikes that were pardoned before the ban
-		_ = s.bans.ResetKey(ctx, key)
-	}
-	return 0
+	o = o.withDefaults(store)
+	b := &Bans{key: o.Key, after: int64(o.After), recheck: o.Recheck, code: o.CloseCode, start: time.Now()}
+	b.rejections = limit.New(store, o.rejectionPolicy(), named(o.Limiter, "/rejections"))
+	b.bans = limit.New(store, o.banPolicy(), named(o.Limiter, "/bans"))
+	b.known.lasts = o.Recheck
+	b.cleared = ingress.NewKey[*atomic.Int64]("ratelimit.Bans")
+	return b
 }
 
-// subject is the key of a client's strikes or bans, in a buffer.
-func (s *Strikes) subject(l *limit.Limiter, c *ingress.Context, buf *[]byte) limit.Key {
-	key := s.key(l.Key(*buf), c)
-	if b := key.Bytes(); b != nil {
-		*buf = b
+func (o BanOptions) withDefaults(store limit.Store) BanOptions {
+	if _, ok := store.(limit.Peeker); !ok {
+		panic("ratelimit: NewBans over a store that is nil or cannot Peek: whether somebody is banned has to be asked without charging")
 	}
-	return key
+	mustBeNamed("NewBans", "BanOptions", store, o.Limiter)
+	if o.After == 0 {
+		o.After = 50
+	}
+	if o.Within == 0 {
+		o.Within = time.Minute
+	}
+	if o.Ban == 0 {
+		o.Ban = 5 * time.Minute
+	}
+	if o.Recheck == 0 {
+		o.Recheck = 5 * time.Second
+	}
+	if o.Key == nil {
+		o.Key = PerUserOrIP
+	}
+	if o.CloseCode == 0 {
+		o.CloseCode = errors.CloseTooManyRequests
+	}
+	switch {
+	case o.Recheck < 0:
+		panic(fmt.Sprintf("ratelimit: BanOptions.Recheck is %v; it must be positive (0 for 5 s)", o.Recheck))
+	case !o.CloseCode.Valid():
+		panic(fmt.Sprintf("ratelimit: BanOptions.CloseCode %d may not be sent; use 4429 or another code from 4000 to 4999", o.CloseCode))
+	case o.Limiter.Shadow:
+		panic("ratelimit: BanOptions.Limiter.Shadow is set; bans cannot be tried in shadow: leave the middleware out")
+	}
+	if err := limit.Validate(o.rejectionPolicy()); err != nil {
+		panic("ratelimit: BanOptions.After and Within: " + err.Error())
+	}
+	if err := limit.Validate(o.banPolicy()); err != nil {
+		panic("ratelimit: BanOptions.Ban: " + err.Error())
+	}
+	return o
 }
 
-// beliefs are the bans that this process knows of. Each is believed for as long as
-// lasts says, and then looked up again, so that a ban that was taken back does not
-// hold on. Their number is bounded: one that is forgotten is asked for again, by open
-// connections when they next would.
-type beliefs struct {
-	lasts  time.Duration
-	latest atomic.Int64 // until when any is believed
-
-	mu       sync.RWMutex
-	new, old map[string]belief
-	since    time.Duration // when new was begun
-
-	pardons [64]pardons // by a hash of the subject
+// mustBeNamed panics when a constructor lacks the name that its limiters need, with
+// the option to set.
+func mustBeNamed(constructor, options string, store limit.Store, o limit.Options) {
+	if _, local := store.(limit.LocalStore); store != nil && !local && o.Name == "" {
+		panic(fmt.Sprintf("ratelimit: %s over a shared store needs a name for its keys: set %s.Limiter to limit.Options{Name: \"chat\"}", constructor, options))
+	}
 }
 
-// pardons say which have been under way. What was asked of the store while one was may
-// be from before it: it must not be believed. (A pardon of another subject with the same
-// hash makes a check be repeated, no more.)
-type pardons struct{ begun, ended int }
+func (o BanOptions) rejectionPolicy() limit.Policy {
+	return limit.Named("rejections", limit.SlidingWindow{Limit: int64(o.After), Window: o.Within})
+}
 
-var pardonSeed = maphash.MakeSeed()
+// banPolicy is a bucket whose only token is taken by a ban and comes back at its end.
+func (o BanOptions) banPolicy() limit.Policy {
+	return limit.Named("ban", limit.TokenBucket{Capacity: 1, Refill: 1, Per: o.Ban})
+}
 
-type belief struct{ until, believed time.Duration }
-
-// maxBeliefs bounds each of the two maps.
-const maxBeliefs = 1 << 15
-
-// none reports whether nothing is believed any more.
-func (b *beliefs) none(now time.Duration) bool { return int64(now) >= b.latest.Load() }
-
-// get says how long a subject is still banned, or 0 if that is not known.
-func (b *beliefs) get(key []byte, now time.Duration) time.Duration {
-	if b.none(now) {
-		return 0
+func named(o limit.Options, suffix string) limit.Options {
+	if o.Name != "" {
+		o.Name += suffix
 	}
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	for _, m := range [...]map[string]belief{b.new, b.old} {
-		if k, ok := m[string(key)]; ok && now < k.believed {
-			return max(0, k.until-now)
+	return o
+}
+
+// Middleware turns the frames of banned clients away, and counts every
+// *errors.LimitExceeded that the middleware behind it returns: use it before the
+// limits. Of those it counts the rejection that leads to a ban closes the connection;
+// the router's hook OnLimitExceeded is told of it as of any other, with Close set.
+func (b *Bans) Middleware(next ingress.Handler) ingress.Handler {
+	return func(c *ingress.Context) error {
+		banned, err := b.look(c)
+		if err != nil {
+			return err
 		}
+		if banned > 0 {
+			return c.Reject(b.ban(errors.LimitExceeded{
+				Kind: errors.LimitBanned, Observed: b.after, Limit: b.after,
+				Limiter: b.bans.Name(), Policy: b.bans.Plan().String(),
+			}, banned))
+		}
+		err = next(c)
+		if l := rejected(err); l != nil {
+			if banned := b.countRejection(c.Context(), c); banned > 0 {
+				return c.Reject(b.ban(*l, banned))
+			}
+		}
+		return err
 	}
-	return 0
 }
 
-// pardonsOf returns the pardons of a subject before the store is asked, for put.
-func (b *beliefs) pardonsOf(key []byte) pardons {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return *b.pardoned(key)
+// Count counts err if it is a rejection, and returns err: as a rejection that
+// closes the connection, if that was one too many. It is for the rejections that do
+// not come by [Bans.Middleware], such as those of handlers:
+//
+//	r.Use(func(next router.Handler) router.Handler {
+//		return func(c *router.Context) error { return bans.Count(c, c.IP(), *c.Identity, next(c)) }
+//	})
+//
+// A rejection counts as often as it is counted: do not count one twice. Those that the
+// router makes itself, of frames that are too large and of too many requests in flight,
+// are counted by its hook, and a ban then meets the client's next frame:
+//
+//	OnLimitExceeded: func(ctx context.Context, i router.LimitInfo) {
+//		if i.Kind == errors.LimitPayload || i.Kind == errors.LimitInFlight {
+//			_ = bans.Count(ctx, i.IP, i.Identity, &i.LimitExceeded)
+//		}
+//	},
+func (b *Bans) Count(ctx context.Context, ip netip.Addr, id ingress.Identity, err error) error {
+	l := rejected(err)
+	if l == nil {
+		return err
+	}
+	// A client that takes its request back does not undo the count.
+	banned := b.countRejection(context.WithoutCancel(ctx), &ingress.Context{IP: ip, Identity: id})
+	if banned <= 0 {
+		return err
+	}
+	e := b.ban(*l, banned)
+	return &e
 }
 
-func (b *beliefs) pardoned(key []byte) *pardons {
-	return &b.pardons[maphash.Bytes(pardonSeed, key)%uint64(len(b.pardons))]
+// Banned says how long the client with this address and identity is still banned; 0
+// means it is not. It is for the connection gate, which can turn a client away before
+// there is a connection, and is answered without the store for Recheck. An error
+// (UNAVAILABLE under limit.FailClosed) leaves it open.
+func (b *Bans) Banned(ctx context.Context, ip netip.Addr, id ingress.Identity) (time.Duration, error) {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	return b.ask(ctx, b.subject(b.bans, &ingress.Context{IP: ip, Identity: id}, buf), b.now())
 }
 
-// pardon calls reset, which takes a ban back, and forgets the ban if that succeeds.
-func (b *beliefs) pardon(key []byte, reset func() error) error {
-	b.mu.Lock()
-	p := b.pardoned(key)
-	p.begun++
-	b.mu.Unlock()
-	err := reset()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p.ended++
-	if err == nil {
-		delete(b.new, string(key))
-		delete(b.old, string(key))
-	}
-	return err
+// Unban ends the ban of the client with this address and identity and forgets its
+// rejections: in this process as soon as Unban returns, whatever was being asked meanwhile,
+// and in others within Recheck. The error is errors.ErrUnsupported if the store has no
+// Reset, or the store's.
+func (b *Bans) Unban(ctx context.Context, ip netip.Addr, id ingress.Identity) error {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	other := buffers.Get().(*[]byte)
+	defer buffers.Put(other)
+	c := &ingress.Context{IP: ip, Identity: id}
+	key := b.subject(b.bans, c, buf)
+	return b.known.unban(key.Bytes(), func() error {
+		if err := b.rejections.ResetKey(ctx, b.subject(b.rejections, c, other)); err != nil {
+			return err
+		}
+		return b.bans.ResetKey(ctx, key)
+	})
 }
 
-// put notes a ban, unless a pardon has been under way since the pardons were those given.
-// It reports whether it did. What is older than can be believed goes, and the older half
-// when there is no room.
-func (b *beliefs) put(key []byte, now, banned time.Duration, begun pardons) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if begun != *b.pardoned(key) || begun.begun != begun.ended {
-		return false
+// rejected is the rejection by a limit in an error, or nil.
+func rejected(err error) *errors.LimitExceeded {
+	if l, ok := err.(*errors.LimitExceeded); ok || err == nil {
+		return l
 	}
-	if b.new == nil || len(b.new) >= maxBeliefs || now-b.since >= b.lasts {
-		b.old, b.new, b.since = b.new, map[string]belief{}, now
-	}
-	k := belief{until: now + banned, believed: now + min(banned, b.lasts)}
-	b.new[string(key)] = k
-	b.latest.Store(max(b.latest.Load(), int64(k.believed)))
-	return true
+	l, _ := errors.AsType[*errors.LimitExceeded](err)
+	return l
 }
+
+// ban makes a rejection one that closes the connection.
+func (b *Bans) ban(l errors.LimitExceeded, banned time.Duration) errors.LimitExceeded {
+	l.Close, l.RetryAfter, l.Never = b.code, banned, false
+	return l
+}
+
+func (b *Bans) now() time.Duration { return time.Since(b.start) }

@@ -37,8 +37,8 @@ func TestNothingIsAllocated(t *testing.T) {
 		told := ratelimit.Options{OnLimited: func(*ingress.Context, ratelimit.Limited) {}}
 		ways := map[string]ingress.Handler{
 			"per connection": ratelimit.NewPerConnection(policy, told)(ingress.Pass),
-			"strikes": ratelimit.NewStrikes(memory.NewStore(memory.Options{}),
-				ratelimit.StrikeOptions{After: 1_000_000}).Middleware(ratelimit.New(newLimiter(capacity))(ingress.Pass)),
+			"bans": ratelimit.NewBans(memory.NewStore(memory.Options{}),
+				ratelimit.BanOptions{After: 1_000_000}).Middleware(ratelimit.New(newLimiter(capacity))(ingress.Pass)),
 		}
 		for i, key := range []ratelimit.KeyFunc{ratelimit.PerUser, ratelimit.PerUserPerType, ratelimit.PerUserOrIPPerType, long} {
 			o := told
@@ -88,7 +88,7 @@ func BenchmarkMiddleware(b *testing.B) {
 		}
 		store := memory.NewStore(memory.Options{})
 		one := ratelimit.New(limit.New(store, policy))
-		strikes := ratelimit.NewStrikes(store, ratelimit.StrikeOptions{After: 1e9, Within: time.Second})
+		bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 1e9, Within: time.Second})
 		for _, way := range []struct {
 			name string
 			h    ingress.Handler
@@ -96,7 +96,7 @@ func BenchmarkMiddleware(b *testing.B) {
 			{"New", one(ingress.Pass)},
 			{"NewAll of three", stacked(store, policy, ratelimit.Options{})(ingress.Pass)},
 			{"NewPerConnection", ratelimit.NewPerConnection(policy)(ingress.Pass)},
-			{"Strikes before New", strikes.Middleware(one(ingress.Pass))},
+			{"Bans before New", bans.Middleware(one(ingress.Pass))},
 		} {
 			b.Run(way.name+"/"+bc.name, func(b *testing.B) {
 				c := ann("chat.send")

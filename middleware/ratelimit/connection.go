@@ -27,7 +27,7 @@ func NewPerConnection(policy limit.Policy, options ...Options) ingress.Middlewar
 	if err != nil {
 		panic("ratelimit: NewPerConnection: " + err.Error())
 	}
-	m := &perConnection{gate: gate{Options: oneOf("NewPerConnection", options)}, plan: plan, start: time.Now()}
+	m := &perConnection{rejecter: rejecter{Options: oneOf("NewPerConnection", options)}, plan: plan, start: time.Now()}
 	if m.Key != nil {
 		panic("ratelimit: NewPerConnection with a Key; the subject is the connection: leave it nil, or use New")
 	}
@@ -37,7 +37,7 @@ func NewPerConnection(policy limit.Policy, options ...Options) ingress.Middlewar
 }
 
 type perConnection struct {
-	gate
+	rejecter
 	plan  *limit.Plan
 	start time.Time
 	epoch int64 // start, in microseconds

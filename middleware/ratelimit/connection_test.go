@@ -134,7 +134,7 @@ func TestPerConnectionSharesNothing(t *testing.T) {
 	var guest ingress.Identity
 	ingress.NewKey[string]("locale").Set(&guest, "en")
 	r := router.New(router.Options{Authenticate: func(*http.Request) (ingress.Identity, error) { return guest, nil }})
-	r.Use(ratelimit.NewPerConnection(hourly(2)))
+	r.UseIngress(ratelimit.NewPerConnection(hourly(2)))
 	router.On(r, "say", func(c *router.Context, _ struct{}) error { return c.Send("said", nil) })
 	s := routertest.New(t, r)
 	for range 2 {

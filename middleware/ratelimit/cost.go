@@ -28,7 +28,7 @@ func BytesPer(unit int) func(*ingress.Context) int {
 // invalidCost turns a frame away whose cost is below 1: charging nothing would
 // let it bypass the limit, and charging less than nothing would mint tokens.
 // The client learns no numbers; it is the function's author who has to know.
-func (g *gate) invalidCost(c *ingress.Context, limiter string, cost int) error {
+func (g *rejecter) invalidCost(c *ingress.Context, limiter string, cost int) error {
 	if g.OnInvalidCost != nil {
 		g.OnInvalidCost(c, cost)
 	} else {

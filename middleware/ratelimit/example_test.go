@@ -14,7 +14,7 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// In an application, r.Use(ratelimit.New(…)) puts the middleware before a
+// In an application, r.UseIngress(ratelimit.New(…)) puts the middleware before a
 // router; here a frame is sent through it by hand.
 func ExampleNew() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
@@ -121,11 +121,11 @@ func ExampleNewPerConnection() {
 }
 
 // Whoever is rejected three times within a minute is out for ten.
-func ExampleStrikes() {
+func ExampleBans() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
-	strikes := ratelimit.NewStrikes(store, ratelimit.StrikeOptions{After: 3, Within: time.Minute, Ban: 10 * time.Minute})
-	handle := ingress.Chain(ingress.Pass, // in an application: r.Use(strikes.Middleware, ratelimit.New(…))
-		strikes.Middleware,
+	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Within: time.Minute, Ban: 10 * time.Minute})
+	handle := ingress.Chain(ingress.Pass, // in an application: r.UseIngress(bans.Middleware, ratelimit.New(…))
+		bans.Middleware,
 		ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second})),
 	)
 	ann := ingress.Identity{User: "ann"}
@@ -144,14 +144,14 @@ func ExampleStrikes() {
 	// banned 10m0s 4429
 }
 
-// The front door asks who is banned before it lets them in.
-func ExampleStrikes_Banned() {
-	strikes := ratelimit.NewStrikes(memory.NewStore(memory.Options{}), ratelimit.StrikeOptions{After: 1, Ban: time.Minute})
+// The connection gate asks who is banned before it lets them in.
+func ExampleBans_Banned() {
+	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 1, Ban: time.Minute})
 	ann, ip := ingress.Identity{User: "ann"}, netip.MustParseAddr("192.0.2.1")
-	_ = strikes.Count(context.Background(), ip, ann, &errors.LimitExceeded{Kind: errors.LimitRate})
+	_ = bans.Count(context.Background(), ip, ann, &errors.LimitExceeded{Kind: errors.LimitRate})
 
 	authenticate := func(ip netip.Addr, id ingress.Identity) error {
-		banned, err := strikes.Banned(context.Background(), ip, id)
+		banned, err := bans.Banned(context.Background(), ip, id)
 		if err == nil && banned > 0 {
 			err = errors.ResourceExhausted.New("come back later").WithRetryAfter(banned.Round(time.Second))
 		}
@@ -161,7 +161,7 @@ func ExampleStrikes_Banned() {
 	fmt.Println(err, errors.From(err).RetryAfter)
 	fmt.Println(authenticate(ip, ingress.Identity{User: "bob"}))
 
-	_ = strikes.Pardon(context.Background(), ip, ann)
+	_ = bans.Unban(context.Background(), ip, ann)
 	fmt.Println(authenticate(ip, ann))
 	// Output:
 	// RESOURCE_EXHAUSTED: come back later 1m0s
@@ -169,16 +169,16 @@ func ExampleStrikes_Banned() {
 	// <nil>
 }
 
-// Rejections that handlers return are strikes where they are counted.
-func ExampleStrikes_Count() {
+// Rejections that handlers return count where Bans.Count is called.
+func ExampleBans_Count() {
 	store := memory.NewStore(memory.Options{})
-	strikes := ratelimit.NewStrikes(store, ratelimit.StrikeOptions{})
+	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
 	rooms := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 10, Per: time.Second}, limit.Options{Name: "rooms"})
 
 	r := router.New(router.Options{})
-	r.Use(strikes.Middleware)
-	r.UseHandler(func(next router.Handler) router.Handler {
-		return func(c *router.Context) error { return strikes.Count(c, c.IP(), *c.Identity, next(c)) }
+	r.UseIngress(bans.Middleware)
+	r.Use(func(next router.Handler) router.Handler {
+		return func(c *router.Context) error { return bans.Count(c, c.IP(), *c.Identity, next(c)) }
 	})
 	router.On(r, "chat.send", func(c *router.Context, room string) error {
 		return ratelimit.Take(c, rooms, 1, room)

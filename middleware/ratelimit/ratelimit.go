@@ -2,7 +2,7 @@
 // decoded.
 //
 //	store := memory.NewStore(memory.Options{})
-//	r.Use(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second})))
+//	r.UseIngress(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second})))
 //
 // That gives every user 200 messages of each type at once and 100 a second from
 // then on, and every address the same for clients that are not authenticated.
@@ -18,14 +18,14 @@
 //
 //   - [NewAll] charges several limits or none: a user's and their tenant's.
 //   - [NewPerConnection] keeps a limit in the connection and asks no store.
-//   - [Strikes] bans whoever is rejected too often.
+//   - [Bans] bans whoever is rejected too often.
 //   - [Take] charges a limit from within a handler, for a subject that only the
 //     decoded message tells, such as a room.
-//   - [NewLimits] takes its limits from [Rules]: by tenant, message type and
+//   - [NewRuleLimiter] takes its limits from [Rules]: by tenant, message type and
 //     subject, readable from JSON, replaceable at run time.
 //   - A [limit.Pacer] holds frames back instead of rejecting them.
 //
-// Before there are frames, [NewDoor] limits who opens connections, how fast and how many.
+// Before there are frames, [NewGate] limits who opens connections, how fast and how many.
 package ratelimit
 
 import (
@@ -102,13 +102,13 @@ func oneOf(constructor string, options []Options) Options {
 }
 
 // gate is what all middleware does with a frame that does not fit.
-type gate struct {
+type rejecter struct {
 	Options
 	logOnce sync.Once
 }
 
 // limited tells of a frame that does not fit, and returns the rejection.
-func (g *gate) limited(c *ingress.Context, limiter string, cost int64, d *limit.Decision) error {
+func (g *rejecter) limited(c *ingress.Context, limiter string, cost int64, d *limit.Decision) error {
 	shadow := g.Shadow || d.Shadowed
 	if g.OnLimited != nil {
 		g.OnLimited(c, Limited{Limiter: limiter, Cost: cost, Decision: *d, Shadow: shadow})

@@ -8,7 +8,7 @@ import (
 
 // Rules say how much each client may send: a default, what differs for tenants
 // and message types, exceptions for single subjects, and a ceiling above all of
-// it. [ParseRules] reads them from JSON, and [NewLimits] enforces them.
+// it. [ParseRules] reads them from JSON, and [NewRuleLimiter] enforces them.
 //
 // A value that a frame is limited by is looked for in this order, each value on
 // its own, and the first rule that gives one decides:

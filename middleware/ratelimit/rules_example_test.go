@@ -30,15 +30,15 @@ func ExampleParseRules() {
 	// ratelimit: rules: tenants.acme.perMinute is 0; it must be a whole number from 1 to 30000000
 }
 
-// In an application, r.Use(limits.Middleware) puts the limits before a router; here
+// In an application, r.UseIngress(limits.Middleware) puts the limits before a router; here
 // frames are sent through it by hand.
-func ExampleNewLimits() {
+func ExampleNewRuleLimiter() {
 	rules := ratelimit.Rules{
 		Default: ratelimit.Rule{PerMinute: 60, Burst: 2},
 		Types:   map[string]ratelimit.Rule{"file.put": {Cost: 2}},
 		Tenants: map[string]ratelimit.Tenant{"acme": {Rule: ratelimit.Rule{Burst: 3}}},
 	}
-	limits, err := ratelimit.NewLimits(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules)
+	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -62,9 +62,9 @@ func ExampleNewLimits() {
 }
 
 // Who has used something has still used it under other rules.
-func ExampleLimits_Replace() {
+func ExampleRuleLimiter_Replace() {
 	rules := ratelimit.Rules{Default: ratelimit.Rule{PerMinute: 60, Burst: 2}}
-	limits, _ := ratelimit.NewLimits(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules)
+	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules)
 	handle := limits.Middleware(ingress.Pass)
 	frame := &ingress.Context{Type: "chat.send", Identity: ingress.Identity{User: "ann"}}
 	fmt.Println(handle(frame) == nil, handle(frame) == nil, handle(frame) == nil)
@@ -79,13 +79,13 @@ func ExampleLimits_Replace() {
 }
 
 // What a page for those who run the service would show.
-func ExampleLimits_Effective() {
+func ExampleRuleLimiter_Effective() {
 	rules := ratelimit.Rules{
 		Maximum: ratelimit.Rate{PerMinute: 6000, Burst: 200},
 		Default: ratelimit.Rule{PerMinute: 600, Burst: 20},
 		Tenants: map[string]ratelimit.Tenant{"acme": {Rule: ratelimit.Rule{PerMinute: 9000}}},
 	}
-	limits, _ := ratelimit.NewLimits(memory.NewStore(memory.Options{}), rules)
+	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules)
 	e := limits.Effective(&ingress.Context{Type: "chat.send", Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
 	fmt.Println(e.PerMinute)
 	fmt.Println(e.Burst)
@@ -115,7 +115,7 @@ func ExampleSubject() {
 		Allow:   []ratelimit.Subject{{IP: netip.MustParsePrefix("10.0.0.0/8")}},
 		Deny:    []ratelimit.Subject{{Tenant: "acme", User: "bob"}, {Tenant: "initech"}},
 	}
-	limits, _ := ratelimit.NewLimits(memory.NewStore(memory.Options{}), rules)
+	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules)
 	err := limits.Middleware(ingress.Pass)(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "bob"}})
 	fmt.Println(err, errors.From(err).Retryable())
 	// Output: PERMISSION_DENIED: you may not send messages false

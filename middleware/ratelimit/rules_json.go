@@ -28,7 +28,7 @@ import (
 // as "unlimited": true, never false. Values are whole numbers of at least 1, and a user
 // is not empty; what is not meant is left out. {"disabled": true} turns everything off.
 //
-// Unknown names, names that stand twice, null, and whatever [NewLimits] would not
+// Unknown names, names that stand twice, null, and whatever [NewRuleLimiter] would not
 // accept are refused with a [*RulesError], which names the place.
 func ParseRules(document []byte) (Rules, error) {
 	if err := refuseNull(document); err != nil {

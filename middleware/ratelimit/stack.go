@@ -40,7 +40,7 @@ func NewAll(layers []Layer, options ...Options) ingress.Middleware {
 
 // stack is the middleware of New and NewAll.
 type stack struct {
-	gate
+	rejecter
 	layers []Layer
 	asks   sync.Pool // of *asking
 }
@@ -53,7 +53,7 @@ type asking struct {
 }
 
 func newStack(constructor string, layers []Layer, options []Options) ingress.Middleware {
-	m := &stack{gate: gate{Options: oneOf(constructor, options)}, layers: append([]Layer(nil), layers...)}
+	m := &stack{rejecter: rejecter{Options: oneOf(constructor, options)}, layers: append([]Layer(nil), layers...)}
 	if len(layers) == 0 {
 		panic(fmt.Sprintf("ratelimit: %s without a layer; give it at least one ratelimit.Layer{Limiter: …}", constructor))
 	}

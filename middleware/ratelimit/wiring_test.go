@@ -24,8 +24,8 @@ func TestWiringMistakesPanic(t *testing.T) {
 	shadow := func() ratelimit.Layer {
 		return one(limit.New(brokenStore{}, hourly(1), limit.Options{Name: "n", Shadow: true}))
 	}
-	strikes := func(o ratelimit.StrikeOptions) func() {
-		return func() { ratelimit.NewStrikes(store, o) }
+	bans := func(o ratelimit.BanOptions) func() {
+		return func() { ratelimit.NewBans(store, o) }
 	}
 	for _, tc := range []struct {
 		says string
@@ -43,18 +43,18 @@ func TestWiringMistakesPanic(t *testing.T) {
 		{"the policy is nil", func() { ratelimit.NewPerConnection(nil) }},
 		{"Capacity", func() { ratelimit.NewPerConnection(limit.TokenBucket{Refill: 1, Per: time.Second}) }},
 		{"the subject is the connection", func() { ratelimit.NewPerConnection(hourly(1), ratelimit.Options{Key: ratelimit.PerUser}) }},
-		{"cannot Peek", func() { ratelimit.NewStrikes(nil) }},
-		{"cannot Peek", func() { ratelimit.NewStrikes(brokenStore{}) }},
-		{"set StrikeOptions.Limiter to", func() { ratelimit.NewStrikes(failing{}) }},
-		{"set DoorOptions.Limiter to", func() { ratelimit.NewDoor(failing{}) }},
-		{"set LimitsOptions.Limiter to", func() { _, _ = ratelimit.NewLimits(failing{}, ratelimit.Rules{}) }},
-		{"put all of them in one", func() { ratelimit.NewStrikes(store, ratelimit.StrikeOptions{}, ratelimit.StrikeOptions{}) }},
-		{"After", strikes(ratelimit.StrikeOptions{After: -1})},
-		{"Within", strikes(ratelimit.StrikeOptions{Within: -time.Second})},
-		{"Ban", strikes(ratelimit.StrikeOptions{Ban: time.Microsecond})},
-		{"Recheck", strikes(ratelimit.StrikeOptions{Recheck: -1})},
-		{"CloseCode", strikes(ratelimit.StrikeOptions{CloseCode: 1006})},
-		{"Shadow", strikes(ratelimit.StrikeOptions{Limiter: limit.Options{Shadow: true}})},
+		{"cannot Peek", func() { ratelimit.NewBans(nil) }},
+		{"cannot Peek", func() { ratelimit.NewBans(brokenStore{}) }},
+		{"set BanOptions.Limiter to", func() { ratelimit.NewBans(failing{}) }},
+		{"set GateOptions.Limiter to", func() { ratelimit.NewGate(failing{}) }},
+		{"set RuleOptions.Limiter to", func() { _, _ = ratelimit.NewRuleLimiter(failing{}, ratelimit.Rules{}) }},
+		{"put all of them in one", func() { ratelimit.NewBans(store, ratelimit.BanOptions{}, ratelimit.BanOptions{}) }},
+		{"After", bans(ratelimit.BanOptions{After: -1})},
+		{"Within", bans(ratelimit.BanOptions{Within: -time.Second})},
+		{"Ban", bans(ratelimit.BanOptions{Ban: time.Microsecond})},
+		{"Recheck", bans(ratelimit.BanOptions{Recheck: -1})},
+		{"CloseCode", bans(ratelimit.BanOptions{CloseCode: 1006})},
+		{"Shadow", bans(ratelimit.BanOptions{Limiter: limit.Options{Shadow: true}})},
 	} {
 		func() {
 			defer func() {

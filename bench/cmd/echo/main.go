@@ -39,7 +39,7 @@ func main() {
 
 func echoRouter(policy limit.Policy) *router.Router {
 	r := router.New(router.Options{})
-	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), policy)))
+	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), policy)))
 	router.RPC(r, "chat.echo", func(_ *router.Context, q echo) (echo, error) {
 		return q, nil
 	}, router.RouteOptions{Reply: "chat.echoed"})

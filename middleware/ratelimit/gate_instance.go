@@ -23,12 +23,12 @@ import (
 // epoch that has notes and does not live is released. So processes that live never
 // release each other's places, whatever their names are.
 //
-// All of it is slots without a limit, which keepers renew. A nil instance notes nothing.
+// All of it is slots without a limit, which lease renewers renew. A nil instance notes nothing.
 type instance struct {
 	name, epoch string
 	store       limit.Holder
-	notes       *keeper
-	alive       *keeper
+	notes       *leaseRenewer
+	alive       *leaseRenewer
 	log         *slog.Logger
 }
 
@@ -42,7 +42,7 @@ const (
 
 // newInstance returns nil where there is nothing to note. It begins to release what
 // former processes held.
-func newInstance(store limit.Store, o DoorOptions) *instance {
+func newInstance(store limit.Store, o GateOptions) *instance {
 	holder, ok := store.(limit.Holder)
 	if _, local := store.(limit.LocalStore); o.Instance == "" || local || !ok {
 		return nil
@@ -53,14 +53,14 @@ func newInstance(store limit.Store, o DoorOptions) *instance {
 	options.OnFailure = limit.FailOpen
 	i := &instance{
 		name: o.Instance, epoch: rand.Text(), store: holder, log: o.Limiter.Logger,
-		notes: newKeeper(store, "", math.MaxInt32, o.Lease, named(options, "/notes")),
-		alive: newKeeper(store, "", math.MaxInt32, min(aliveLease, o.Lease), named(options, "/alive")),
+		notes: newLeaseRenewer(store, "", math.MaxInt32, o.Lease, named(options, "/notes")),
+		alive: newLeaseRenewer(store, "", math.MaxInt32, min(aliveLease, o.Lease), named(options, "/alive")),
 	}
 	go i.reclaim()
 	return i
 }
 
-func (i *instance) epochs(k *keeper) limit.Key { return k.holds.Key(nil).Part(i.name) }
+func (i *instance) epochs(k *leaseRenewer) limit.Key { return k.holds.Key(nil).Part(i.name) }
 func (i *instance) notesOf(epoch string) limit.Key {
 	return i.notes.holds.Key(nil).Part(i.name).Part(epoch)
 }
@@ -86,7 +86,7 @@ func (i *instance) note(ctx context.Context, place limit.Slot) func() (forget fu
 	}
 }
 
-func (i *instance) hold(ctx context.Context, k *keeper, key limit.Key, id string) limit.Slot {
+func (i *instance) hold(ctx context.Context, k *leaseRenewer, key limit.Key, id string) limit.Slot {
 	slot, _, err := k.holds.Acquire(ctx, key, id)
 	if err != nil { // the handshake was given up
 		k.flush(nil)

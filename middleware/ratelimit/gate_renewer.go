@@ -8,10 +8,10 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// keeper keeps the places of a process: it renews them three times per lease, and
+// leaseRenewer keeps the places of a process: it renews them three times per lease, and
 // gives them back without making anybody wait. It has one goroutine, for as long as
 // there is anything to do, and none over a store in this process.
-type keeper struct {
+type leaseRenewer struct {
 	holds  *limit.Holds
 	policy string
 
@@ -22,16 +22,16 @@ type keeper struct {
 	wake    chan struct{}
 }
 
-// newKeeper returns nil for a negative number: no limit.
-func newKeeper(store limit.Store, policy string, most int, lease time.Duration, o limit.Options) *keeper {
+// newLeaseRenewer returns nil for a negative number: no limit.
+func newLeaseRenewer(store limit.Store, policy string, most int, lease time.Duration, o limit.Options) *leaseRenewer {
 	if most < 0 {
 		return nil
 	}
-	return &keeper{holds: limit.NewHolds(store, int64(most), lease, o), policy: policy, wake: make(chan struct{}, 1)}
+	return &leaseRenewer{holds: limit.NewHolds(store, int64(most), lease, o), policy: policy, wake: make(chan struct{}, 1)}
 }
 
 // mine is how many places the process has to renew or to give back.
-func (k *keeper) mine() int {
+func (k *leaseRenewer) mine() int {
 	if k == nil {
 		return 0
 	}
@@ -40,13 +40,13 @@ func (k *keeper) mine() int {
 
 // release gives a place back, without waiting for the store. When the store has
 // released it, then is called, unless it is nil; it must not wait for anything.
-func (k *keeper) release(slot limit.Slot, then func()) {
+func (k *leaseRenewer) release(slot limit.Slot, then func()) {
 	k.holds.ReleaseLater(slot)
 	k.flush(then)
 }
 
 // flush has the goroutine call the store for what was released.
-func (k *keeper) flush(then func()) {
+func (k *leaseRenewer) flush(then func()) {
 	if then != nil {
 		k.mu.Lock()
 		k.then = append(k.then, then)
@@ -58,7 +58,7 @@ func (k *keeper) flush(then func()) {
 }
 
 // look has the goroutine, if there is one, look at what there is to do.
-func (k *keeper) look() {
+func (k *leaseRenewer) look() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -67,7 +67,7 @@ func (k *keeper) look() {
 
 // flushed waits until the store has released what was released before, and what was to
 // be called then has been.
-func (k *keeper) flushed(ctx context.Context) error {
+func (k *leaseRenewer) flushed(ctx context.Context) error {
 	err := k.holds.Flush(ctx)
 	for err == nil {
 		k.look() // also when there is nothing left to do
@@ -87,7 +87,7 @@ func (k *keeper) flushed(ctx context.Context) error {
 }
 
 // keep makes sure that somebody renews.
-func (k *keeper) keep() {
+func (k *leaseRenewer) keep() {
 	if k.holds.Local() {
 		return
 	}
@@ -104,7 +104,7 @@ const retryPause = time.Second
 
 // run ends when nothing is held any more. It ignores errors: what fails is tried
 // again, and the limit's own log says that the store fails.
-func (k *keeper) run() {
+func (k *leaseRenewer) run() {
 	renew := time.NewTicker(k.holds.Lease() / 3)
 	defer renew.Stop()
 	var retry <-chan time.Time

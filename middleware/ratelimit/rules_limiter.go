@@ -11,17 +11,17 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Limits enforce [Rules] that can be replaced while frames arrive:
+// RuleLimiter enforces [Rules] that can be replaced while frames arrive:
 //
-//	limits, err := ratelimit.NewLimits(store, rules)
-//	r.Use(limits.Middleware)
+//	limits, err := ratelimit.NewRuleLimiter(store, rules)
+//	r.UseIngress(limits.Middleware)
 //	…
 //	err = limits.Replace(changed)
 //
 // Each frame is limited by a token bucket of what is in force for it. All methods
 // may be used by any number of goroutines.
-type Limits struct {
-	frames   gate
+type RuleLimiter struct {
+	frames   rejecter
 	limiter  *limit.Limiter // the one that all are made of
 	onDenied func(*ingress.Context, Subject)
 	marked   bool // whether keys need a mark, see resolved.mark
@@ -29,9 +29,9 @@ type Limits struct {
 	barred   atomic.Int64
 }
 
-// LimitsOptions of [NewLimits]. The zero value is ready to use over a store in this
+// RuleOptions of [NewRuleLimiter]. The zero value is ready to use over a store in this
 // process; over a shared store, Limiter.Name must be set.
-type LimitsOptions struct {
+type RuleOptions struct {
 	// Limiter names the keys and says what happens when the store fails.
 	Limiter limit.Options
 
@@ -58,21 +58,21 @@ type enforced struct {
 	limiters map[Rate]*limit.Limiter
 }
 
-// NewLimits makes limits of rules. At most one LimitsOptions may be given. An error
+// NewRuleLimiter makes limits of rules. At most one RuleOptions may be given. An error
 // is a [*RulesError]. Like limit.New, it panics when the store or an option is not
 // valid.
-func NewLimits(store limit.Store, rules Rules, options ...LimitsOptions) (*Limits, error) {
-	var o LimitsOptions
+func NewRuleLimiter(store limit.Store, rules Rules, options ...RuleOptions) (*RuleLimiter, error) {
+	var o RuleOptions
 	switch len(options) {
 	case 0:
 	case 1:
 		o = options[0]
 	default:
-		panic(fmt.Sprintf("ratelimit: NewLimits with %d LimitsOptions; put all of them in one", len(options)))
+		panic(fmt.Sprintf("ratelimit: NewRuleLimiter with %d RuleOptions; put all of them in one", len(options)))
 	}
-	mustBeNamed("NewLimits", "LimitsOptions", store, o.Limiter)
-	l := &Limits{
-		frames:   gate{Options: o.Options},
+	mustBeNamed("NewRuleLimiter", "RuleOptions", store, o.Limiter)
+	l := &RuleLimiter{
+		frames:   rejecter{Options: o.Options},
 		limiter:  limit.New(store, Rate{1, 1}.policy(), o.Limiter),
 		onDenied: o.OnDenied,
 		marked:   o.Key != nil,
@@ -97,7 +97,7 @@ func NewLimits(store limit.Store, rules Rules, options ...LimitsOptions) (*Limit
 //
 // With Options.Key, a client begins afresh where another rule than before gives the
 // rate or the burst.
-func (l *Limits) Replace(rules Rules) error {
+func (l *RuleLimiter) Replace(rules Rules) error {
 	b, err := newBook(rules)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func perClientPerType(k limit.Key, c *ingress.Context) limit.Key {
 
 // Middleware is an ingress.Middleware that lets a frame pass when the rules do. A
 // frame that does not fit is rejected as by [New].
-func (l *Limits) Middleware(next ingress.Handler) ingress.Handler {
+func (l *RuleLimiter) Middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {
 		if now := l.now.Load(); !now.rules.Disabled {
 			if err := l.admit(c, now); err != nil {
@@ -141,7 +141,7 @@ func (l *Limits) Middleware(next ingress.Handler) ingress.Handler {
 }
 
 // admit returns nil when the frame may pass.
-func (l *Limits) admit(c *ingress.Context, now *enforced) error {
+func (l *RuleLimiter) admit(c *ingress.Context, now *enforced) error {
 	if i, ok := now.deny.find(c); ok {
 		return l.deny(c, now.rules.Deny[i])
 	}
@@ -169,7 +169,7 @@ func (l *Limits) admit(c *ingress.Context, now *enforced) error {
 }
 
 // take asks the limiter, with a key made in a buffer that is used again.
-func (l *Limits) take(c *ingress.Context, limiter *limit.Limiter, is *resolved) (limit.Decision, error) {
+func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resolved) (limit.Decision, error) {
 	buf := keyBuffers.Get().(*[]byte)
 	key := l.frames.Key(limiter.Key(*buf), c)
 	if l.marked {
@@ -189,7 +189,7 @@ var keyBuffers = sync.Pool{New: func() any {
 }}
 
 // deny refuses a frame whose client may send nothing.
-func (l *Limits) deny(c *ingress.Context, entry Subject) error {
+func (l *RuleLimiter) deny(c *ingress.Context, entry Subject) error {
 	l.barred.Add(1)
 	if l.onDenied != nil {
 		l.onDenied(c, entry)
@@ -203,13 +203,13 @@ func (l *Limits) deny(c *ingress.Context, entry Subject) error {
 var errDenied = errors.PermissionDenied.New("you may not send messages")
 
 // Rules returns a copy of the rules in force.
-func (l *Limits) Rules() Rules { return l.now.Load().rules.clone() }
+func (l *RuleLimiter) Rules() Rules { return l.now.Load().rules.clone() }
 
 // Effective says what is in force for a frame, by its type, identity and address.
-func (l *Limits) Effective(c *ingress.Context) Effective { return l.now.Load().effective(c) }
+func (l *RuleLimiter) Effective(c *ingress.Context) Effective { return l.now.Load().effective(c) }
 
-// LimitsStats are figures of [Limits] since they were made.
-type LimitsStats struct {
+// RuleStats are figures of [RuleLimiter] since they were made.
+type RuleStats struct {
 	// Stats are those of the limiter, of all rules together.
 	limit.Stats
 	// Barred counts the frames of clients on a deny list.
@@ -217,6 +217,6 @@ type LimitsStats struct {
 }
 
 // Stats returns the figures.
-func (l *Limits) Stats() LimitsStats {
-	return LimitsStats{Stats: l.limiter.Stats(), Barred: l.barred.Load()}
+func (l *RuleLimiter) Stats() RuleStats {
+	return RuleStats{Stats: l.limiter.Stats(), Barred: l.barred.Load()}
 }

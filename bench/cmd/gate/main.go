@@ -1,10 +1,10 @@
-// Door measures what a storm of refused handshakes does to a running chat: it starts
+// Gate measures what a storm of refused handshakes does to a running chat: it starts
 // examples/chat, has people talk, and compares the latency of their messages while it
 // is quiet with that while thousands of clients a second are being refused.
 //
 //	cd bench
-//	go run ./cmd/door                              # 20 s quiet, 20 s storm, of 2,000 a second
-//	go run ./cmd/door -storm 4000 -rounds 3
+//	go run ./cmd/gate                              # 20 s quiet, 20 s storm, of 2,000 a second
+//	go run ./cmd/gate -storm 4000 -rounds 3
 //
 // Quiet and storm take turns, so that what else happens on the machine happens to both.
 // Chat, talk and storm are processes of their own and share the machine's cores: on a
@@ -47,7 +47,7 @@ func main() {
 		run = func(ctx context.Context) error { return storm(ctx, *target, *rate, *stormFor) }
 	}
 	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "door:", err)
+		fmt.Fprintln(os.Stderr, "gate:", err)
 		os.Exit(1)
 	}
 }
@@ -104,7 +104,7 @@ func measure(ctx context.Context) error {
 
 // startChat builds and runs the chat on a port that the system chooses.
 func startChat(ctx context.Context) (addr string, pid int, done func(), err error) {
-	dir, err := os.MkdirTemp("", "door")
+	dir, err := os.MkdirTemp("", "gate")
 	if err != nil {
 		return "", 0, nil, err
 	}

@@ -17,9 +17,9 @@ import (
 
 // The router's own rejections, which no middleware sees, count by the hook: who sends
 // too large a frame again and again is banned, and nobody else is.
-func TestStrikesForFramesThatAreTooLarge(t *testing.T) {
+func TestBansForFramesThatAreTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		strikes := ratelimit.NewStrikes(memory.NewStore(memory.Options{}), ratelimit.StrikeOptions{After: 3})
+		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 3})
 		r := router.New(router.Options{
 			Authenticate: func(r *http.Request) (ingress.Identity, error) {
 				return ingress.Identity{User: r.URL.Query().Get("user")}, nil
@@ -27,11 +27,11 @@ func TestStrikesForFramesThatAreTooLarge(t *testing.T) {
 			Limits: router.Limits{MaxPayload: 1 << 10},
 			OnLimitExceeded: func(ctx context.Context, i router.LimitInfo) {
 				if i.Kind == errors.LimitPayload || i.Kind == errors.LimitInFlight {
-					_ = strikes.Count(ctx, i.IP, i.Identity, &i.LimitExceeded)
+					_ = bans.Count(ctx, i.IP, i.Identity, &i.LimitExceeded)
 				}
 			},
 		})
-		r.Use(strikes.Middleware)
+		r.UseIngress(bans.Middleware)
 		router.On(r, "say", func(c *router.Context, _ struct{}) error { return c.Send("said", nil) })
 		s := routertest.New(t, r)
 		ann, bob := dial(s, "ann"), dial(s, "bob")

@@ -30,13 +30,13 @@ import (
 // patience is how long a test waits before it calls something hung.
 const patience = time.Minute
 
-// house is a server with a door, on a real socket, whose limits go by a clock that
+// house is a server with a gate, on a real socket, whose limits go by a clock that
 // stands still.
 type house struct {
 	t     *testing.T
 	clock *limittest.Clock
 	store *memory.Store
-	door  *ratelimit.Door
+	gate  *ratelimit.Gate
 	r     *router.Router
 	addr  string
 }
@@ -55,15 +55,15 @@ func bearer(r *http.Request) (ingress.Identity, error) {
 	}
 }
 
-func open(t *testing.T, o ratelimit.DoorOptions, more ...func(*router.Options)) *house {
+func open(t *testing.T, o ratelimit.GateOptions, more ...func(*router.Options)) *house {
 	t.Helper()
 	h := &house{t: t, clock: limittest.NewClock()}
 	h.store = memory.NewStore(memory.Options{Now: h.clock.Now})
 	if o.OnRefused == nil {
-		o.OnRefused = func(ratelimit.DoorRefusal) {}
+		o.OnRefused = func(ratelimit.GateRefusal) {}
 	}
-	h.door = ratelimit.NewDoor(h.store, o)
-	opts := router.Options{Gate: h.door, Authenticate: bearer, OnError: func(router.Fault) {}}
+	h.gate = ratelimit.NewGate(h.store, o)
+	opts := router.Options{Gate: h.gate, Authenticate: bearer, OnError: func(router.Fault) {}}
 	for _, change := range more {
 		change(&opts)
 	}
@@ -171,8 +171,8 @@ func headers(res *http.Response, names ...string) string {
 }
 
 func TestOpeningTooFast(t *testing.T) {
-	var refusals []ratelimit.DoorRefusal
-	h := open(t, ratelimit.DoorOptions{RateLimitDraft10: true, OnRefused: func(r ratelimit.DoorRefusal) { refusals = append(refusals, r) }})
+	var refusals []ratelimit.GateRefusal
+	h := open(t, ratelimit.GateOptions{RateLimitDraft10: true, OnRefused: func(r ratelimit.GateRefusal) { refusals = append(refusals, r) }})
 	for range 5 {
 		h.expect(101)
 	}
@@ -198,7 +198,7 @@ func TestOpeningTooFast(t *testing.T) {
 	if p := problemOf(t, res); p.TraceID == trace {
 		t.Error("the trace id is not a new one")
 	}
-	if s := h.door.Stats(); s.Entered != 6 || s.Refused != 2 {
+	if s := h.gate.Stats(); s.Admitted != 6 || s.Refused != 2 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -206,7 +206,7 @@ func TestOpeningTooFast(t *testing.T) {
 // DEFECTS 12: a token or a cookie that is made up for each request is no fresh limit,
 // and leaves nothing behind; and so is not one for each connection.
 func TestMadeUpIdentitiesMeetTheLimitOfTheirAddress(t *testing.T) {
-	h := open(t, ratelimit.DoorOptions{
+	h := open(t, ratelimit.GateOptions{
 		Identify: ingress.FirstOf(ingress.BySession("sid"), ingress.ByBearer, ingress.ByAPIKey("X-API-Key")),
 	})
 	admitted := 0
@@ -227,7 +227,7 @@ func TestMadeUpIdentitiesMeetTheLimitOfTheirAddress(t *testing.T) {
 
 // One client does not use up what the others at its address may open.
 func TestIdentitiesAreLimitedWithinAnAddress(t *testing.T) {
-	h := open(t, ratelimit.DoorOptions{PerIP: limit.TokenBucket{Capacity: 100, Refill: 1, Per: time.Hour}})
+	h := open(t, ratelimit.GateOptions{PerIP: limit.TokenBucket{Capacity: 100, Refill: 1, Per: time.Hour}})
 	for range 5 {
 		h.expect(101, "Authorization: Bearer user-ann")
 	}
@@ -239,21 +239,21 @@ func TestIdentitiesAreLimitedWithinAnAddress(t *testing.T) {
 }
 
 // DEFECTS 14: neither keys nor what is told of a refusal hold a secret.
-func TestDoorKeepsNoSecrets(t *testing.T) {
+func TestGateKeepsNoSecrets(t *testing.T) {
 	spy := &spyStore{Store: memory.NewStore(memory.Options{})}
 	var told strings.Builder
-	door := ratelimit.NewDoor(spy, ratelimit.DoorOptions{
-		Limiter:  limit.Options{Name: "door"},
+	gate := ratelimit.NewGate(spy, ratelimit.GateOptions{
+		Limiter:  limit.Options{Name: "gate"},
 		Identify: ingress.FirstOf(ingress.BySession("sid"), ingress.ByBearer, ingress.ByAPIKey("X-API-Key")),
 		MaxTotal: -1, MaxPerIP: -1, MaxPerUser: -1, PerIP: many,
-		OnRefused: func(r ratelimit.DoorRefusal) { fmt.Fprintf(&told, "%+v %v\n", r, r.Err) },
+		OnRefused: func(r ratelimit.GateRefusal) { fmt.Fprintf(&told, "%+v %v\n", r, r.Err) },
 	})
 	for _, f := range []string{"Authorization=Bearer s3cret", "Cookie=sid=s3cret", "X-API-Key=s3cret", "Sec-WebSocket-Protocol=bearer.s3cret"} {
 		for range 10 {
 			r := httptest.NewRequest("GET", "/", nil)
 			name, value, _ := strings.Cut(f, "=")
 			r.Header.Set(name, value)
-			_, _ = door.Enter(r)
+			_, _ = gate.Admit(r)
 		}
 	}
 	if strings.Contains(spy.keys.String()+told.String(), "s3cret") {
@@ -279,11 +279,11 @@ func (s *spyStore) Take(ctx context.Context, key string, p limit.Policy, cost in
 
 // DEFECTS 15: behind a proxy a client is whom the trusted proxy saw; one IPv6 host is
 // one client; clients without an address are one.
-func TestDoorCountsClientsByTheirRealAddress(t *testing.T) {
+func TestGateCountsClientsByTheirRealAddress(t *testing.T) {
 	store := memory.NewStore(memory.Options{Now: limittest.NewClock().Now})
-	door := ratelimit.NewDoor(store, ratelimit.DoorOptions{
+	gate := ratelimit.NewGate(store, ratelimit.GateOptions{
 		ClientIP:  ingress.ClientIP(ingress.Trust{Proxies: 1}),
-		OnRefused: func(ratelimit.DoorRefusal) {},
+		OnRefused: func(ratelimit.GateRefusal) {},
 	})
 	admitted := func(address func(i int) string, peer string) (n int) {
 		for i := range 20 {
@@ -292,8 +292,8 @@ func TestDoorCountsClientsByTheirRealAddress(t *testing.T) {
 			if a := address(i); a != "" {
 				r.Header.Set("X-Forwarded-For", fmt.Sprintf("203.0.113.%d, %s", i, a))
 			}
-			if v, err := door.Enter(r); err == nil {
-				v.Leave()
+			if a, err := gate.Admit(r); err == nil {
+				a.Release()
 				n++
 			}
 		}
@@ -351,7 +351,7 @@ func TestDefaultRatesAreWhatTheySay(t *testing.T) {
 var many = limit.TokenBucket{Capacity: 100_000, Refill: 1, Per: time.Hour}
 
 func TestOpenConnectionsPerAddress(t *testing.T) {
-	h := open(t, ratelimit.DoorOptions{PerIP: many, PerIdentity: many, MaxPerIP: 3, RateLimitDraft10: true})
+	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerIP: 3, RateLimitDraft10: true})
 	var all []*websocket.Conn
 	for range 3 {
 		all = append(all, h.expect(101))
@@ -371,7 +371,7 @@ func TestOpenConnectionsPerAddress(t *testing.T) {
 }
 
 func TestOpenConnectionsInAll(t *testing.T) {
-	h := open(t, ratelimit.DoorOptions{PerIP: many, MaxTotal: 2})
+	h := open(t, ratelimit.GateOptions{PerIP: many, MaxTotal: 2})
 	h.expect(101)
 	h.expect(101)
 	_, res := h.dial()
@@ -388,7 +388,7 @@ func TestOpenConnectionsInAll(t *testing.T) {
 // The limit per user comes after authentication: nobody can take a place in another's
 // name.
 func TestOpenConnectionsPerUser(t *testing.T) {
-	h := open(t, ratelimit.DoorOptions{PerIP: many, PerIdentity: many, MaxPerUser: 2})
+	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerUser: 2})
 	h.expect(101, "Authorization: Bearer user-ann")
 	h.expect(101, "Authorization: Bearer user-ann")
 	_, res := h.dial("Authorization: Bearer user-ann")
@@ -404,7 +404,7 @@ func TestOpenConnectionsPerUser(t *testing.T) {
 
 // However a handshake or a connection ends, its places are given back.
 func TestPlacesAreGivenBack(t *testing.T) {
-	h := open(t, ratelimit.DoorOptions{PerIP: many, PerIdentity: many, MaxPerIP: 1}, func(o *router.Options) {
+	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerIP: 1}, func(o *router.Options) {
 		o.OnOpen = func(c *router.Conn) error {
 			switch c.UserID() {
 			case "user-refused":
@@ -455,7 +455,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 
 // A page sees why it is refused: accepted, and closed with a code and the wait.
 func TestPagesAreToldTheRefusal(t *testing.T) {
-	h := open(t, ratelimit.DoorOptions{PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Minute}, MaxTotal: 1, AcceptRefused: true})
+	h := open(t, ratelimit.GateOptions{PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Minute}, MaxTotal: 1, AcceptRefused: true})
 	origin := "Origin: http://" + h.addr
 	first := h.expect(101, origin)
 	c := h.expect(101, origin, "Sec-WebSocket-Protocol: bearer.user-ann, wskit")
@@ -485,13 +485,13 @@ func TestPagesAreToldTheRefusal(t *testing.T) {
 // To tell pages is itself limited.
 func TestTellingPagesIsLimited(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
-	door := ratelimit.NewDoor(store, ratelimit.DoorOptions{PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, AcceptRefused: true, OnRefused: func(ratelimit.DoorRefusal) {}})
+	gate := ratelimit.NewGate(store, ratelimit.GateOptions{PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, AcceptRefused: true, OnRefused: func(ratelimit.GateRefusal) {}})
 	started := time.Now()
 	accepted := 0
 	for range 5000 {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Origin", "http://example.com")
-		_, err := door.Enter(r)
+		_, err := gate.Admit(r)
 		if e, ok := errors.AsType[*ingress.Refusal](err); ok && e.Accept {
 			accepted++
 		}
@@ -503,7 +503,7 @@ func TestTellingPagesIsLimited(t *testing.T) {
 
 func TestBannedClientsStayOutside(t *testing.T) {
 	banned := ""
-	h := open(t, ratelimit.DoorOptions{PerIP: many, PerIdentity: many, RetryAfter: time.Second,
+	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, RetryAfter: time.Second,
 		Banned: func(_ context.Context, ip netip.Addr, id ingress.Identity) (time.Duration, error) {
 			switch {
 			case banned == "fault":
@@ -537,7 +537,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 	for level, want := range map[slog.Level]int{slog.LevelInfo: 1, slog.LevelDebug: 20} {
 		synctest.Test(t, func(t *testing.T) {
 			var out strings.Builder
-			door := ratelimit.NewDoor(memory.NewStore(memory.Options{}), ratelimit.DoorOptions{
+			gate := ratelimit.NewGate(memory.NewStore(memory.Options{}), ratelimit.GateOptions{
 				PerIP:   limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour},
 				Limiter: limit.Options{Logger: slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level}))},
 			})
@@ -545,7 +545,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 			knock := func() {
 				r := httptest.NewRequest("GET", "/", nil)
 				r.Header.Set("Authorization", "Bearer s3cret")
-				_, err := door.Enter(r)
+				_, err := gate.Admit(r)
 				refusal, _ = errors.AsType[*ingress.Refusal](err)
 			}
 			for range 21 {
@@ -568,17 +568,17 @@ func TestRefusalsAreLogged(t *testing.T) {
 
 // After a storm of rejections the client is kept outside for the ban, the others are
 // not, and it comes in again afterwards.
-func TestStrikesCloseTheDoor(t *testing.T) {
+func TestBansCloseTheGate(t *testing.T) {
 	clock := limittest.NewClock()
 	store := memory.NewStore(memory.Options{Now: clock.Now})
-	strikes := ratelimit.NewStrikes(store, ratelimit.StrikeOptions{After: 3, Ban: time.Minute, Recheck: time.Nanosecond})
-	door := ratelimit.NewDoor(store, ratelimit.DoorOptions{
-		PerIP: many, PerIdentity: many, Banned: strikes.Banned, OnRefused: func(ratelimit.DoorRefusal) {},
+	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Ban: time.Minute, Recheck: time.Nanosecond})
+	gate := ratelimit.NewGate(store, ratelimit.GateOptions{
+		PerIP: many, PerIdentity: many, Banned: bans.Banned, OnRefused: func(ratelimit.GateRefusal) {},
 	})
-	r := router.New(router.Options{Gate: door, Authenticate: bearer})
-	r.Use(strikes.Middleware, ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour})))
+	r := router.New(router.Options{Gate: gate, Authenticate: bearer})
+	r.UseIngress(bans.Middleware, ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour})))
 	router.RPC(r, "echo", func(_ *router.Context, m string) (string, error) { return m, nil })
-	h := &house{t: t, clock: clock, store: store, door: door, r: r, addr: serve(t, &http.Server{Handler: r})}
+	h := &house{t: t, clock: clock, store: store, gate: gate, r: r, addr: serve(t, &http.Server{Handler: r})}
 
 	for _, who := range [][]string{{"Authorization: Bearer user-ann"}, nil} {
 		c := h.expect(101, who...)
@@ -606,7 +606,7 @@ func TestStrikesCloseTheDoor(t *testing.T) {
 
 func TestDoorOptionsThatMakeNoSensePanic(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
-	for want, o := range map[string]ratelimit.DoorOptions{
+	for want, o := range map[string]ratelimit.GateOptions{
 		"Lease":                    {Lease: time.Millisecond},
 		"RetryAfter":               {RetryAfter: -1},
 		"connections-per-ip":       {PerIP: limit.TokenBucket{}},
@@ -619,7 +619,7 @@ func TestDoorOptionsThatMakeNoSensePanic(t *testing.T) {
 					t.Errorf("panic %q, want one about %q", v, want)
 				}
 			}()
-			ratelimit.NewDoor(store, o)
+			ratelimit.NewGate(store, o)
 		}()
 	}
 }

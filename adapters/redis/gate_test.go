@@ -22,13 +22,13 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// house is a server of WebSockets on a real socket, with a door whose limits are in
+// house is a server of WebSockets on a real socket, with a gate whose limits are in
 // Redis.
 type house struct {
 	t    *testing.T
 	addr string
 	r    *router.Router
-	door *ratelimit.Door
+	gate *ratelimit.Gate
 }
 
 const (
@@ -45,12 +45,12 @@ func openHouse(t *testing.T, server *redistest.Server) *house {
 func openHouseFor(t *testing.T, server *redistest.Server, user, total int) *house {
 	t.Helper()
 	fast := limit.TokenBucket{Capacity: 100_000, Refill: 1, Per: time.Hour}
-	h := &house{t: t, door: ratelimit.NewDoor(redis.NewStore(storeClient(t, server.Addr), redis.Options{}), ratelimit.DoorOptions{
+	h := &house{t: t, gate: ratelimit.NewGate(redis.NewStore(storeClient(t, server.Addr), redis.Options{}), ratelimit.GateOptions{
 		PerIP: fast, PerIdentity: fast, MaxPerUser: user, MaxTotal: total, Lease: 10 * time.Minute,
-		OnRefused: func(ratelimit.DoorRefusal) {},
-		Limiter:   limit.Options{Name: "door", OnFailure: limit.FailClosed, Timeout: patience},
+		OnRefused: func(ratelimit.GateRefusal) {},
+		Limiter:   limit.Options{Name: "gate", OnFailure: limit.FailClosed, Timeout: patience},
 	})}
-	h.r = router.New(router.Options{Gate: h.door, Authenticate: func(r *http.Request) (ingress.Identity, error) {
+	h.r = router.New(router.Options{Gate: h.gate, Authenticate: func(r *http.Request) (ingress.Identity, error) {
 		return ingress.Identity{User: router.Token(r)}, nil
 	}})
 	router.RPC(h.r, "leave", func(c *router.Context, _ string) (string, error) {
@@ -141,7 +141,7 @@ func (g *guest) isClosed() {
 
 // Two servers over one Redis share what a user and all may open, and a place is given
 // back however its connection ends, to be taken at either.
-func TestDoorsShareTheirPlaces(t *testing.T) {
+func TestGatesShareTheirPlaces(t *testing.T) {
 	server := redistest.Start(t)
 	a, b := openHouse(t, server), openHouse(t, server)
 	store := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
@@ -152,9 +152,9 @@ func TestDoorsShareTheirPlaces(t *testing.T) {
 			key  func(limit.Key) limit.Key
 			want int64
 		}{
-			{"door/open-user", func(k limit.Key) limit.Key { return k.Part("").Part("ann") }, ann},
-			{"door/open-total", func(k limit.Key) limit.Key { return k }, total},
-			{"door/open-ip", func(k limit.Key) limit.Key { return k.Part("127.0.0.1") }, total},
+			{"gate/open-user", func(k limit.Key) limit.Key { return k.Part("").Part("ann") }, ann},
+			{"gate/open-total", func(k limit.Key) limit.Key { return k }, total},
+			{"gate/open-ip", func(k limit.Key) limit.Key { return k.Part("127.0.0.1") }, total},
 		} {
 			h := limit.NewHolds(store, 1, 0, limit.Options{Name: c.name})
 			var n int64
@@ -251,7 +251,7 @@ func TestAbortedHandshakesHoldNoPlaces(t *testing.T) {
 	if keys := held(server); len(keys) != 0 {
 		t.Errorf("after %d aborted handshakes Redis keeps %q with %v places", clients*aborts, keys, server.Do("ZCARD", keys[0]))
 	}
-	if n := h.door.Stats().Open; n != 0 {
+	if n := h.gate.Stats().Open; n != 0 {
 		t.Errorf("%d places are to be renewed or released", n)
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// The door before a handler of another library, and before a router that does not
+// The gate before a handler of another library, and before a router that does not
 // know of it.
-func TestDoorAsMiddleware(t *testing.T) {
+func TestGateAsMiddleware(t *testing.T) {
 	other := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := bearer(r)
 		if err == nil {
@@ -51,8 +51,8 @@ func TestDoorAsMiddleware(t *testing.T) {
 	for name, handler := range map[string]http.Handler{"another library": other, "a router": routed} {
 		t.Run(name, func(t *testing.T) {
 			h := &house{t: t, store: memory.NewStore(memory.Options{}), r: routed}
-			h.door = ratelimit.NewDoor(h.store, ratelimit.DoorOptions{PerIP: many, PerIdentity: many, MaxPerUser: 2, OnRefused: func(ratelimit.DoorRefusal) {}})
-			h.addr = serve(t, &http.Server{Handler: h.door.Handler(handler)})
+			h.gate = ratelimit.NewGate(h.store, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerUser: 2, OnRefused: func(ratelimit.GateRefusal) {}})
+			h.addr = serve(t, &http.Server{Handler: h.gate.Handler(handler)})
 
 			first := h.expect(101, "Authorization: Bearer user-ann")
 			h.expect(101, "Authorization: Bearer user-ann")
@@ -77,11 +77,11 @@ func TestDoorAsMiddleware(t *testing.T) {
 	}
 }
 
-// What a library behind the door takes for a handshake, the door does too.
-func TestDoorKnowsAHandshakeWhenTheLibraryDoes(t *testing.T) {
+// What a library behind the gate takes for a handshake, the gate does too.
+func TestGateRecognizesTheHandshakesOfTheLibrary(t *testing.T) {
 	h := &house{t: t, store: memory.NewStore(memory.Options{})}
-	h.door = ratelimit.NewDoor(h.store, ratelimit.DoorOptions{PerIP: many, PerIdentity: many, MaxPerIP: 1, OnRefused: func(ratelimit.DoorRefusal) {}})
-	h.addr = serve(t, &http.Server{Handler: h.door.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h.gate = ratelimit.NewGate(h.store, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerIP: 1, OnRefused: func(ratelimit.GateRefusal) {}})
+	h.addr = serve(t, &http.Server{Handler: h.gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, err := websocket.Accept(w, r, nil); err == nil {
 			defer c.CloseNow()
 			_, _, _ = c.Read(r.Context())
@@ -106,7 +106,7 @@ func TestDoorKnowsAHandshakeWhenTheLibraryDoes(t *testing.T) {
 	}
 }
 
-func TestIdentifyOutsideOfADoor(t *testing.T) {
+func TestIdentifyOutsideOfAGate(t *testing.T) {
 	if err := ratelimit.Identify(&http.Request{}, ingress.Identity{User: "ann"}); errors.CodeOf(err) != errors.Internal {
 		t.Errorf("%v; a limit that is not there must be noticed", err)
 	}

@@ -85,7 +85,7 @@ func perWindow(p limit.Policy) (q, seconds int64) {
 }
 
 // full denies because too many connections are open.
-func full(k *keeper, wait time.Duration) denial {
+func full(k *leaseRenewer, wait time.Duration) denial {
 	most := k.holds.Limit()
 	d := denial{
 		err: &errors.LimitExceeded{
@@ -111,25 +111,25 @@ func ban(left time.Duration) denial {
 }
 
 // refuse makes the answer of a denial, and tells of it.
-func (v *visit) refuse(d denial) error {
-	door := v.door
-	door.refused.Add(1)
+func (a *admission) refuse(d denial) error {
+	gate := a.gate
+	gate.refused.Add(1)
 	refusal := &ingress.Refusal{
-		Err: d.err, Status: d.status, Type: d.kind, Title: d.title, TraceID: v.hand.trace,
-		Header: d.header(door.o.RateLimitDraft10),
-		Accept: door.o.AcceptRefused && v.hand.page && door.told.one(),
+		Err: d.err, Status: d.status, Type: d.kind, Title: d.title, TraceID: a.hand.trace,
+		Header: d.header(gate.o.RateLimitDraft10),
+		Accept: gate.o.AcceptRefused && a.hand.page && gate.told.one(),
 	}
 	if d.policy != "" {
 		refusal.Violated = []string{d.policy}
 	}
-	told := DoorRefusal{
-		Policy: d.policy, IP: v.ip, Subject: v.subject,
-		RetryAfter: d.wait, TraceID: v.hand.trace, Err: d.err,
+	told := GateRefusal{
+		Policy: d.policy, IP: a.ip, Claim: a.subject,
+		RetryAfter: d.wait, TraceID: a.hand.trace, Err: d.err,
 	}
-	if door.o.OnRefused != nil {
-		door.o.OnRefused(told)
+	if gate.o.OnRefused != nil {
+		gate.o.OnRefused(told)
 	} else {
-		door.log.refusal(door.o.Limiter.Logger, told)
+		gate.log.refusal(gate.o.Limiter.Logger, told)
 	}
 	return refusal
 }
@@ -198,7 +198,7 @@ type logged struct {
 	between int64
 }
 
-func (l *logged) refusal(log *slog.Logger, r DoorRefusal) {
+func (l *logged) refusal(log *slog.Logger, r GateRefusal) {
 	level := slog.LevelDebug
 	now := time.Now()
 	l.mu.Lock()
@@ -211,8 +211,8 @@ func (l *logged) refusal(log *slog.Logger, r DoorRefusal) {
 		return
 	}
 	subject := ""
-	if r.Subject != (ingress.Subject{}) {
-		subject = r.Subject.String()
+	if r.Claim != (ingress.Claim{}) {
+		subject = r.Claim.String()
 	}
 	log.LogAttrs(context.Background(), level, "ratelimit: a handshake is refused",
 		slog.String("policy", r.Policy), slog.String("ip", r.IP.String()), slog.String("subject", subject),

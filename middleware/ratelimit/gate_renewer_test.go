@@ -15,7 +15,7 @@ import (
 	"github.com/wskit/wskit/middleware/ratelimit"
 )
 
-// sharedStore is a store that outlives the doors over it, as one in a process of its
+// sharedStore is a store that outlives the gates over it, as one in a process of its
 // own does: the memory store without the mark of a local one.
 type sharedStore struct {
 	limit.Store
@@ -67,17 +67,17 @@ func (s *sharedStore) held(t *testing.T) int {
 	return s.Holder.(*memory.Store).Stats().Held
 }
 
-func sharedDoor(s limit.Store) *ratelimit.Door {
-	return ratelimit.NewDoor(s, ratelimit.DoorOptions{
+func sharedGate(s limit.Store) *ratelimit.Gate {
+	return ratelimit.NewGate(s, ratelimit.GateOptions{
 		PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: -1,
-		OnRefused: func(ratelimit.DoorRefusal) {},
-		Limiter:   limit.Options{Name: "door"},
+		OnRefused: func(ratelimit.GateRefusal) {},
+		Limiter:   limit.Options{Name: "gate"},
 	})
 }
 
-func enter(d *ratelimit.Door) (ingress.Visit, bool) {
-	v, err := d.Enter(httptest.NewRequest("GET", "/", nil))
-	return v, err == nil
+func admit(g *ratelimit.Gate) (ingress.Admission, bool) {
+	a, err := g.Admit(httptest.NewRequest("GET", "/", nil))
+	return a, err == nil
 }
 
 // Connections are counted over all processes, for as long as they last and however
@@ -86,17 +86,17 @@ func TestPlacesOverProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
 		dying := shared.process()
-		killed, lives := sharedDoor(dying), sharedDoor(shared)
-		first, ok := enter(killed)
+		killed, lives := sharedGate(dying), sharedGate(shared)
+		first, ok := admit(killed)
 		if !ok {
 			t.Fatal("the first is refused")
 		}
-		v, ok := enter(lives)
-		if _, third := enter(lives); !ok || third {
+		a, ok := admit(lives)
+		if _, third := admit(lives); !ok || third {
 			t.Error("there are two places over both processes")
 		}
 		time.Sleep(10 * limit.DefaultLease)
-		if _, third := enter(lives); third {
+		if _, third := admit(lives); third {
 			t.Error("places that are renewed are lost")
 		}
 		if n := killed.Stats().Open + lives.Stats().Open; n != 2 {
@@ -105,13 +105,13 @@ func TestPlacesOverProcesses(t *testing.T) {
 
 		dying.deaf.Store(true)
 		time.Sleep(limit.DefaultLease + time.Millisecond)
-		again, ok := enter(lives)
-		if _, more := enter(lives); !ok || more {
+		again, ok := admit(lives)
+		if _, more := admit(lives); !ok || more {
 			t.Error("the one place of a killed process comes back after a lease")
 		}
 
-		v.Leave()
-		again.Leave()
+		a.Release()
+		again.Release()
 		synctest.Wait()
 		if n := shared.held(t); n != 0 || lives.Stats().Open != 0 {
 			t.Errorf("%d places are held, %d to be renewed, after all have left", n, lives.Stats().Open)
@@ -122,7 +122,7 @@ func TestPlacesOverProcesses(t *testing.T) {
 		if n := shared.held(t); n != 1 {
 			t.Errorf("%d places are held, want that of a connection which was not dead after all", n)
 		}
-		first.Leave()
+		first.Release()
 		synctest.Wait()
 		if n := shared.held(t); n != 0 {
 			t.Errorf("%d places are held in the end", n)
@@ -134,11 +134,11 @@ func TestPlacesOverProcesses(t *testing.T) {
 func TestPlacesWhileTheStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
-		door := sharedDoor(shared)
+		gate := sharedGate(shared)
 		shared.failing = errors.New("down")
-		a, ok := enter(door)
-		b, also := enter(door)
-		if _, third := enter(door); !ok || !also || third {
+		a, ok := admit(gate)
+		b, also := admit(gate)
+		if _, third := admit(gate); !ok || !also || third {
 			t.Error("a process by itself lets in two of two")
 		}
 		shared.failing = nil
@@ -146,8 +146,8 @@ func TestPlacesWhileTheStoreFails(t *testing.T) {
 		if n := shared.held(t); n != 2 {
 			t.Errorf("the store knows of %d places, want 2", n)
 		}
-		a.Leave()
-		b.Leave()
+		a.Release()
+		b.Release()
 		synctest.Wait()
 		if n := shared.held(t); n != 0 {
 			t.Errorf("%d places are held after all have left", n)
@@ -160,14 +160,14 @@ func TestPlacesWhileTheStoreFails(t *testing.T) {
 func TestPlaceOfAnAbandonedHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
-		door := sharedDoor(shared)
+		gate := sharedGate(shared)
 		ctx, cancel := context.WithCancel(t.Context())
 		shared.during = cancel
-		if _, err := door.Enter(httptest.NewRequest("GET", "/", nil).WithContext(ctx)); err == nil {
+		if _, err := gate.Admit(httptest.NewRequest("GET", "/", nil).WithContext(ctx)); err == nil {
 			t.Fatal("who is gone has come in")
 		}
 		synctest.Wait()
-		if held, open := shared.held(t), door.Stats().Open; held != 0 || open != 0 {
+		if held, open := shared.held(t), gate.Stats().Open; held != 0 || open != 0 {
 			t.Errorf("%d places are held, %d to be given back", held, open)
 		}
 	})
@@ -178,21 +178,21 @@ func TestPlaceOfAnAbandonedHandshake(t *testing.T) {
 func TestFloodOfOneIdentityLeavesTheAddressItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.NewStore(memory.Options{})
-		door := ratelimit.NewDoor(struct {
+		gate := ratelimit.NewGate(struct {
 			limit.Store
 			limit.Refunder
-		}{m, m}, ratelimit.DoorOptions{
+		}{m, m}, ratelimit.GateOptions{
 			PerIdentity: limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour},
 			PerIP:       limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour},
 			MaxPerIP:    -1, MaxPerUser: -1, MaxTotal: -1,
-			OnRefused: func(ratelimit.DoorRefusal) {},
-			Limiter:   limit.Options{Name: "door"},
+			OnRefused: func(ratelimit.GateRefusal) {},
+			Limiter:   limit.Options{Name: "gate"},
 		})
 		entered := func(token string) (n int) {
 			for range 20 {
 				r := httptest.NewRequest("GET", "/", nil)
 				r.Header.Set("Authorization", "Bearer "+token)
-				if _, err := door.Enter(r); err == nil {
+				if _, err := gate.Admit(r); err == nil {
 					n++
 				}
 			}
@@ -223,12 +223,12 @@ func (s lateStore) Acquire(ctx context.Context, slot limit.Slot, most int64, lea
 func TestPlaceOfALateAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
-		door := ratelimit.NewDoor(lateStore{shared}, ratelimit.DoorOptions{
+		gate := ratelimit.NewGate(lateStore{shared}, ratelimit.GateOptions{
 			PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: -1,
-			OnRefused: func(ratelimit.DoorRefusal) {},
-			Limiter:   limit.Options{Name: "door", OnFailure: limit.FailClosed},
+			OnRefused: func(ratelimit.GateRefusal) {},
+			Limiter:   limit.Options{Name: "gate", OnFailure: limit.FailClosed},
 		})
-		if _, ok := enter(door); ok {
+		if _, ok := admit(gate); ok {
 			t.Fatal("let in without an answer of the store")
 		}
 		time.Sleep(6 * time.Second)
@@ -236,7 +236,7 @@ func TestPlaceOfALateAcquisition(t *testing.T) {
 			t.Fatalf("%d places are held, the test expects the late one", n)
 		}
 		time.Sleep(limit.DefaultLease / 2)
-		if held, open := shared.held(t), door.Stats().Open; held != 0 || open != 0 {
+		if held, open := shared.held(t), gate.Stats().Open; held != 0 || open != 0 {
 			t.Errorf("%d places are held, %d to be released", held, open)
 		}
 	})
@@ -246,25 +246,25 @@ func TestPlaceOfALateAcquisition(t *testing.T) {
 func TestReleaseIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
-		door := sharedDoor(shared)
-		v, ok := enter(door)
+		gate := sharedGate(shared)
+		a, ok := admit(gate)
 		if !ok {
 			t.Fatal("the first is refused")
 		}
 		shared.deaf.Store(true)
-		v.Leave()
+		a.Release()
 		time.Sleep(3 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := door.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := gate.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Flush while nothing can be released: %v", err)
 		}
 		shared.deaf.Store(false)
-		if err := door.Flush(t.Context()); err != nil || shared.held(t) != 0 {
+		if err := gate.Flush(t.Context()); err != nil || shared.held(t) != 0 {
 			t.Errorf("%d places are held after Flush: %v", shared.held(t), err)
 		}
 		time.Sleep(limit.DefaultLease)
-		if n := door.Stats().Open; n != 0 {
+		if n := gate.Stats().Open; n != 0 {
 			t.Errorf("%d places are to be released", n)
 		}
 	})
@@ -274,15 +274,15 @@ func TestReleaseIsRepeated(t *testing.T) {
 func TestFlushEndsWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
-		door := sharedDoor(shared)
-		v, _ := enter(door)
+		gate := sharedGate(shared)
+		a, _ := admit(gate)
 		shared.deaf.Store(true)
-		v.Leave()
-		if err := door.Flush(t.Context()); err != nil {
+		a.Release()
+		if err := gate.Flush(t.Context()); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(limit.DefaultLease)
-		if n := door.Stats().Open; n != 0 {
+		if n := gate.Stats().Open; n != 0 {
 			t.Errorf("%d places are to be released", n)
 		}
 	})
@@ -291,21 +291,21 @@ func TestFlushEndsWithTheLease(t *testing.T) {
 // A hook that panics leaves no place behind.
 func TestPlaceOfAHandshakeThatPanics(t *testing.T) {
 	shared := newSharedStore()
-	door := ratelimit.NewDoor(shared, ratelimit.DoorOptions{
+	gate := ratelimit.NewGate(shared, ratelimit.GateOptions{
 		PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: 1,
-		OnRefused: func(ratelimit.DoorRefusal) { panic("a bug") },
-		Limiter:   limit.Options{Name: "door"},
+		OnRefused: func(ratelimit.GateRefusal) { panic("a bug") },
+		Limiter:   limit.Options{Name: "gate"},
 	})
-	v, ok := enter(door)
+	a, ok := admit(gate)
 	if !ok {
 		t.Fatal("the first is refused")
 	}
 	func() {
 		defer func() { _ = recover() }()
-		enter(door)
+		admit(gate)
 	}()
-	v.Leave()
-	if err := door.Flush(t.Context()); err != nil || shared.held(t) != 0 {
+	a.Release()
+	if err := gate.Flush(t.Context()); err != nil || shared.held(t) != 0 {
 		t.Errorf("%d places are held: %v", shared.held(t), err)
 	}
 }

@@ -12,102 +12,102 @@ import (
 	"github.com/wskit/wskit/internal/httpclose"
 )
 
-// Handler is the door as net/http middleware, for a handler of WebSockets of any
-// library; a router of this module takes the door as an option instead. Requests
+// Handler is the gate as net/http middleware, for a handler of WebSockets of any
+// library; a router of this module takes the gate as an option instead. Requests
 // that are no WebSocket handshakes pass.
 //
 // The connection has ended when the handler closes the socket that it has hijacked,
 // or returns without having hijacked one. A handler that authenticates calls
 // [Identify] for the limit per user.
-func (d *Door) Handler(next http.Handler) http.Handler {
+func (g *Gate) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !ingress.IsUpgrade(r) {
-			next.ServeHTTP(w, withVisit(r, plain{}))
+			next.ServeHTTP(w, withAdmission(r, plain{}))
 			return
 		}
 		if httpclose.HasBody(r) { // which would be waited for when the connection is hijacked
 			ingress.Refuse(w, r, httpclose.ErrBody)
 			return
 		}
-		v, err := d.Enter(r)
+		a, err := g.Admit(r)
 		if err != nil {
 			ingress.Refuse(w, r, err)
 			return
 		}
-		dw := &doorWriter{ResponseWriter: w, leave: sync.OnceFunc(v.Leave)}
+		gw := &gateWriter{ResponseWriter: w, leave: sync.OnceFunc(a.Release)}
 		defer func() {
-			if !dw.hijacked {
-				dw.leave()
+			if !gw.hijacked {
+				gw.leave()
 			}
 		}()
-		next.ServeHTTP(dw, withVisit(r, v))
+		next.ServeHTTP(gw, withAdmission(r, a))
 	})
 }
 
-type visitKey struct{}
+type admissionKey struct{}
 
-func withVisit(r *http.Request, v ingress.Visit) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+func withAdmission(r *http.Request, a ingress.Admission) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), admissionKey{}, a))
 }
 
-// plain is the visit of a request that opens no connection.
+// plain is the admission of a request that opens no connection.
 type plain struct{}
 
 func (plain) Identify(context.Context, *ingress.Identity) error { return nil }
-func (plain) Leave()                                            {}
+func (plain) Release()                                          {}
 
-// Identify says who opens a connection that came in by [Door.Handler], once that is
+// Identify says who opens a connection that came in by [Gate.Handler], once that is
 // authenticated and before the handshake is answered. An error is best answered with
 // [ingress.Refuse].
 func Identify(r *http.Request, id ingress.Identity) error {
-	v, ok := r.Context().Value(visitKey{}).(ingress.Visit)
+	a, ok := r.Context().Value(admissionKey{}).(ingress.Admission)
 	if !ok {
-		return errors.New("ratelimit: Identify for a request that has not come in by Door.Handler; wrap the handler in it")
+		return errors.New("ratelimit: Identify for a request that has not come in by Gate.Handler; wrap the handler in it")
 	}
-	return v.Identify(r.Context(), &id)
+	return a.Identify(r.Context(), &id)
 }
 
-// doorWriter learns when the connection it is for has ended.
-type doorWriter struct {
+// gateWriter learns when the connection it is for has ended.
+type gateWriter struct {
 	http.ResponseWriter
 	leave    func()
 	hijacked bool
 }
 
 // Unwrap is for http.ResponseController.
-func (w *doorWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *gateWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Hijack implements http.Hijacker.
-func (w *doorWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *gateWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, brw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
 	w.hijacked = true
 	if tcp, ok := nc.(*net.TCPConn); ok { // whose descriptor libraries may want
-		return &tcpVisit{tcp, w.leave}, brw, nil
+		return &gatedTCPConn{tcp, w.leave}, brw, nil
 	}
-	return &connVisit{nc, w.leave}, brw, nil
+	return &gatedConn{nc, w.leave}, brw, nil
 }
 
-type connVisit struct {
+type gatedConn struct {
 	net.Conn
 	leave func()
 }
 
-// Close ends the visit.
-func (c *connVisit) Close() error {
+// Close ends the admission.
+func (c *gatedConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
 }
 
-type tcpVisit struct {
+type gatedTCPConn struct {
 	*net.TCPConn
 	leave func()
 }
 
-// Close ends the visit.
-func (c *tcpVisit) Close() error {
+// Close ends the admission.
+func (c *gatedTCPConn) Close() error {
 	defer c.leave()
 	return c.TCPConn.Close()
 }

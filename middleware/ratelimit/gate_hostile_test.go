@@ -62,7 +62,7 @@ const handshake = "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection
 // What is no handshake is answered, takes no place, and leaves the connections that
 // are open alone.
 func TestBadOpenings(t *testing.T) {
-	h := open(t, ratelimit.DoorOptions{PerIP: many, AcceptRefused: true})
+	h := open(t, ratelimit.GateOptions{PerIP: many, AcceptRefused: true})
 	there := h.expect(101)
 	for name, c := range map[string]struct {
 		send   string
@@ -95,7 +95,7 @@ func TestBadOpenings(t *testing.T) {
 
 // A page of another site cannot use up what its visitor may open.
 func TestForeignPagesAreNotCharged(t *testing.T) {
-	h := open(t, ratelimit.DoorOptions{})
+	h := open(t, ratelimit.GateOptions{})
 	for range 30 {
 		h.expect(403, "Origin: http://evil.test")
 	}
@@ -107,7 +107,7 @@ func TestForeignPagesAreNotCharged(t *testing.T) {
 // Handshakes that never end (slowloris) take no place, keep nobody out, and are hung
 // up on when the server's ReadHeaderTimeout is over.
 func TestHalfOpenHandshakes(t *testing.T) {
-	h := open(t, ratelimit.DoorOptions{PerIP: many, MaxPerIP: 2})
+	h := open(t, ratelimit.GateOptions{PerIP: many, MaxPerIP: 2})
 	there := h.expect(101)
 	slow := &http.Server{Handler: h.r, ReadHeaderTimeout: 500 * time.Millisecond}
 	addr := serve(t, slow)
@@ -138,16 +138,16 @@ func TestHalfOpenHandshakes(t *testing.T) {
 }
 
 // Handshakes with a body that never comes are answered and hung up on, and take no place,
-// through a router's gate and through Door.Handler. The server has no timeouts.
+// through a router's gate and through Gate.Handler. The server has no timeouts.
 func TestHandshakesWithABodyTakeNoPlace(t *testing.T) {
 	for name, serving := range map[string]func(h *house) http.Handler{
 		"gate": func(h *house) http.Handler { return h.r },
 		"handler": func(h *house) http.Handler {
-			return h.door.Handler(router.New(router.Options{}))
+			return h.gate.Handler(router.New(router.Options{}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, ratelimit.DoorOptions{PerIP: many, MaxPerIP: 5})
+			h := open(t, ratelimit.GateOptions{PerIP: many, MaxPerIP: 5})
 			addr := serve(t, &http.Server{Handler: serving(h)})
 			var clients sync.WaitGroup
 			for range 600 {
@@ -177,7 +177,7 @@ func TestHandshakesWithABodyTakeNoPlace(t *testing.T) {
 // answered, and nothing of them stays.
 func TestThousandUpgradesAtOnce(t *testing.T) {
 	const crowd, places = 1000, 50
-	h := open(t, ratelimit.DoorOptions{PerIP: many, MaxPerIP: places + 1})
+	h := open(t, ratelimit.GateOptions{PerIP: many, MaxPerIP: places + 1})
 	there := h.expect(101)
 	heap := func() int64 {
 		runtime.GC()
@@ -241,13 +241,13 @@ func TestNothingOfAConnectionStays(t *testing.T) {
 	const connections = 40
 	store := memory.NewStore(memory.Options{})
 	messages := limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1000, Per: time.Second})
-	door := ratelimit.NewDoor(store, ratelimit.DoorOptions{PerIP: many, PerIdentity: many})
-	r := router.New(router.Options{Gate: door, Authenticate: bearer, Broker: memory.NewBroker()})
-	r.Use(ratelimit.New(messages))
+	gate := ratelimit.NewGate(store, ratelimit.GateOptions{PerIP: many, PerIdentity: many})
+	r := router.New(router.Options{Gate: gate, Authenticate: bearer, Broker: memory.NewBroker()})
+	r.UseIngress(ratelimit.New(messages))
 	router.RPC(r, "echo", func(c *router.Context, m string) (string, error) {
 		return m, c.Subscribe("own:" + c.UserID())
 	})
-	h := &house{t: t, store: store, door: door, r: r, addr: serve(t, &http.Server{Handler: r})}
+	h := &house{t: t, store: store, gate: gate, r: r, addr: serve(t, &http.Server{Handler: r})}
 	for range 3 {
 		var all []*websocket.Conn
 		for i := range connections {

@@ -25,9 +25,9 @@ var (
 	MessageRate = limit.TokenBucket{Capacity: 50, Refill: 100, Per: time.Second}
 )
 
-// DoorOptions configure a [Door]. The zero value is ready to use over a store in
+// GateOptions configure a [Gate]. The zero value is ready to use over a store in
 // this process; over a shared one, Limiter.Name must be set.
-type DoorOptions struct {
+type GateOptions struct {
 	// ClientIP finds a client's address; IPv6 is grouped by /64. It must be the
 	// router's, too.
 	//
@@ -76,7 +76,7 @@ type DoorOptions struct {
 
 	// Banned says how long a client is still banned; 0 means it is not. It is asked
 	// about every handshake with the address alone, and again with the identity once
-	// that is authenticated. The method Banned of [Strikes] is one.
+	// that is authenticated. The method Banned of [Bans] is one.
 	//
 	// Default: nobody is banned.
 	Banned func(ctx context.Context, ip netip.Addr, id ingress.Identity) (time.Duration, error)
@@ -103,16 +103,16 @@ type DoorOptions struct {
 	//
 	// Default: refusals are logged at level INFO, at most one a second, which tells
 	// the number of those between, and all at level DEBUG.
-	OnRefused func(DoorRefusal)
+	OnRefused func(GateRefusal)
 
-	// Limiter are the options of the door's limits. Their names are Limiter.Name with
+	// Limiter are the options of the gate's limits. Their names are Limiter.Name with
 	// "/rate-ip", "/rate-identity", "/open-ip", "/open-user" and "/open-total". With
-	// Shadow the door refuses nobody for them, and counts.
+	// Shadow the gate refuses nobody for them, and counts.
 	Limiter limit.Options
 }
 
-// DoorRefusal describes a handshake that was refused. It holds no secret.
-type DoorRefusal struct {
+// GateRefusal describes a handshake that was refused. It holds no secret.
+type GateRefusal struct {
 	// Policy names what refused: "connections-per-ip", "connections-per-identity",
 	// "open-per-ip", "open-per-user", "open-total", "ban", a name of your own
 	// (limit.Named), or "" for a store that fails.
@@ -121,7 +121,7 @@ type DoorRefusal struct {
 	IP netip.Addr
 	// Subject is whom the client claims to be. It is the zero Subject where the
 	// address is all that is known.
-	Subject ingress.Subject
+	Claim ingress.Claim
 	// RetryAfter is the wait that the client is told.
 	RetryAfter time.Duration
 	// TraceID is the id that the client is told.
@@ -130,13 +130,13 @@ type DoorRefusal struct {
 	Err error
 }
 
-// Door limits the opening of connections, before anything expensive is done for
+// Gate limits the opening of connections, before anything expensive is done for
 // them. It is an [ingress.Gate], to be set as the option of a router:
 //
-//	door := ratelimit.NewDoor(store, ratelimit.DoorOptions{})
-//	r := router.New(router.Options{Gate: door, Authenticate: authenticate})
+//	gate := ratelimit.NewGate(store, ratelimit.GateOptions{})
+//	r := router.New(router.Options{Gate: gate, Authenticate: authenticate})
 //
-// and, by [Door.Handler], middleware for any other handler of WebSockets.
+// and, by [Gate.Handler], middleware for any other handler of WebSockets.
 //
 // In this order it asks whether the address is banned; how fast its client and its
 // address open connections, which are charged together or not at all; how many
@@ -153,54 +153,54 @@ type DoorRefusal struct {
 //     and violated-policies.
 //
 // A connection's places are given back when it ends, however it does, and those of
-// a process that was killed when the lease is over. Before a process ends, [Door.Flush]
+// a process that was killed when the lease is over. Before a process ends, [Gate.Flush]
 // waits until the store has released the last of them; router.Router.Shutdown calls it.
 // All methods may be used by any number of goroutines.
-type Door struct {
-	o           DoorOptions
+type Gate struct {
+	o           GateOptions
 	ip          *limit.Limiter
 	identity    *limit.Limiter
-	perIP       *keeper
-	perUser     *keeper
-	total       *keeper
-	instance    *instance // nil without DoorOptions.Instance
+	perIP       *leaseRenewer
+	perUser     *leaseRenewer
+	total       *leaseRenewer
+	instance    *instance // nil without GateOptions.Instance
 	told        told
 	log         logged
-	entered     atomic.Int64
+	admitted    atomic.Int64
 	refused     atomic.Int64
 	refusedLate atomic.Int64
 }
 
-var _ ingress.Gate = (*Door)(nil)
+var _ ingress.Gate = (*Gate)(nil)
 
-// NewDoor makes a door over a store, which must be a [limit.Holder] unless all
+// NewGate makes a gate over a store, which must be a [limit.Holder] unless all
 // numbers of open connections are without limit. It panics when an option is
-// invalid. At most one DoorOptions may be given.
-func NewDoor(store limit.Store, options ...DoorOptions) *Door {
-	var o DoorOptions
+// invalid. At most one GateOptions may be given.
+func NewGate(store limit.Store, options ...GateOptions) *Gate {
+	var o GateOptions
 	switch len(options) {
 	case 0:
 	case 1:
 		o = options[0]
 	default:
-		panic(fmt.Sprintf("ratelimit: NewDoor with %d DoorOptions; put all of them in one", len(options)))
+		panic(fmt.Sprintf("ratelimit: NewGate with %d GateOptions; put all of them in one", len(options)))
 	}
 	o = o.withDefaults()
-	mustBeNamed("NewDoor", "DoorOptions", store, o.Limiter)
-	d := &Door{
+	mustBeNamed("NewGate", "GateOptions", store, o.Limiter)
+	g := &Gate{
 		o:        o,
 		ip:       limit.New(store, defaultName("connections-per-ip", o.PerIP), named(o.Limiter, "/rate-ip")),
 		identity: limit.New(store, defaultName("connections-per-identity", o.PerIdentity), named(o.Limiter, "/rate-identity")),
 	}
-	d.perIP = newKeeper(store, "open-per-ip", o.MaxPerIP, o.Lease, named(o.Limiter, "/open-ip"))
-	d.perUser = newKeeper(store, "open-per-user", o.MaxPerUser, o.Lease, named(o.Limiter, "/open-user"))
-	d.total = newKeeper(store, "open-total", o.MaxTotal, o.Lease, named(o.Limiter, "/open-total"))
-	d.instance = newInstance(store, o)
-	d.told.plan = mustCompile(limit.TokenBucket{Capacity: tellPerSecond, Refill: tellPerSecond, Per: time.Second})
-	return d
+	g.perIP = newLeaseRenewer(store, "open-per-ip", o.MaxPerIP, o.Lease, named(o.Limiter, "/open-ip"))
+	g.perUser = newLeaseRenewer(store, "open-per-user", o.MaxPerUser, o.Lease, named(o.Limiter, "/open-user"))
+	g.total = newLeaseRenewer(store, "open-total", o.MaxTotal, o.Lease, named(o.Limiter, "/open-total"))
+	g.instance = newInstance(store, o)
+	g.told.plan = mustCompile(limit.TokenBucket{Capacity: tellPerSecond, Refill: tellPerSecond, Per: time.Second})
+	return g
 }
 
-func (o DoorOptions) withDefaults() DoorOptions {
+func (o GateOptions) withDefaults() GateOptions {
 	if o.ClientIP == nil {
 		o.ClientIP = ingress.PeerIP
 	}
@@ -228,9 +228,9 @@ func (o DoorOptions) withDefaults() DoorOptions {
 	}
 	switch {
 	case o.Lease < time.Second:
-		panic(fmt.Sprintf("ratelimit: DoorOptions.Lease is %v; it must be at least 1 s (0 for 30 s)", o.Lease))
+		panic(fmt.Sprintf("ratelimit: GateOptions.Lease is %v; it must be at least 1 s (0 for 30 s)", o.Lease))
 	case o.RetryAfter < 0:
-		panic(fmt.Sprintf("ratelimit: DoorOptions.RetryAfter is %v; it must be positive (0 for 5 s)", o.RetryAfter))
+		panic(fmt.Sprintf("ratelimit: GateOptions.RetryAfter is %v; it must be positive (0 for 5 s)", o.RetryAfter))
 	}
 	return o
 }
@@ -257,35 +257,35 @@ func mustCompile(p limit.Policy) *limit.Plan {
 // ended. Releases of many connections share their calls. It returns an error when ctx
 // ends before, and after a lease at the latest, because then nothing is held any more.
 //
-// A router calls it in Shutdown. With [Door.Handler], call it after the last
+// A router calls it in Shutdown. With [Gate.Handler], call it after the last
 // connection has ended and before the store is closed.
-func (d *Door) Flush(ctx context.Context) error {
-	keepers := []*keeper{d.perIP, d.perUser, d.total}
-	errs := make([]error, len(keepers))
+func (g *Gate) Flush(ctx context.Context) error {
+	renewers := []*leaseRenewer{g.perIP, g.perUser, g.total}
+	errs := make([]error, len(renewers))
 	var wait sync.WaitGroup
-	for i, k := range keepers {
+	for i, k := range renewers {
 		if k != nil {
 			wait.Go(func() { errs[i] = k.flushed(ctx) })
 		}
 	}
 	wait.Wait()
-	return errors.Join(append(errs, d.instance.flush(ctx))...)
+	return errors.Join(append(errs, g.instance.flush(ctx))...)
 }
 
-// DoorStats are figures of a [Door] since it was made, and of this process.
-type DoorStats struct {
+// GateStats are figures of a [Gate] since it was made, and of this process.
+type GateStats struct {
 	// Entered counts the handshakes that were let in; Refused those that were not,
 	// the ones included that were refused when they were authenticated.
-	Entered, Refused int64
+	Admitted, Refused int64
 	// Open is how many places the process has to renew. It is 0 over a store in this
 	// process.
 	Open int
 }
 
-// Stats returns the figures of the door.
-func (d *Door) Stats() DoorStats {
-	return DoorStats{
-		Entered: d.entered.Load() - d.refusedLate.Load(), Refused: d.refused.Load(),
-		Open: d.perIP.mine() + d.perUser.mine() + d.total.mine(),
+// Stats returns the figures of the gate.
+func (g *Gate) Stats() GateStats {
+	return GateStats{
+		Admitted: g.admitted.Load() - g.refusedLate.Load(), Refused: g.refused.Load(),
+		Open: g.perIP.mine() + g.perUser.mine() + g.total.mine(),
 	}
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// In an application, the router asks the door: router.Options{Gate: door}.
-func ExampleNewDoor() {
+// In an application, the router asks the gate: router.Options{Gate: gate}.
+func ExampleNewGate() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
-	door := ratelimit.NewDoor(store, ratelimit.DoorOptions{
+	gate := ratelimit.NewGate(store, ratelimit.GateOptions{
 		ClientIP:   ingress.ClientIP(ingress.Trust{Proxies: 1}),
 		MaxPerUser: 4,
-		OnRefused: func(r ratelimit.DoorRefusal) {
+		OnRefused: func(r ratelimit.GateRefusal) {
 			fmt.Println("refused by", r.Policy, "for", r.RetryAfter)
 		},
 	})
-	server := router.New(router.Options{Gate: door})
+	server := router.New(router.Options{Gate: gate})
 
 	for range 6 {
 		w := httptest.NewRecorder()
@@ -40,13 +40,13 @@ func ExampleNewDoor() {
 	// 429 Retry-After: 6
 }
 
-// The door before the WebSocket handler of another library.
-func ExampleDoor_Handler() {
-	door := ratelimit.NewDoor(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), ratelimit.DoorOptions{
+// The gate before the WebSocket handler of another library.
+func ExampleGate_Handler() {
+	gate := ratelimit.NewGate(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), ratelimit.GateOptions{
 		PerIP:     limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second},
-		OnRefused: func(ratelimit.DoorRefusal) {}, // nothing is logged
+		OnRefused: func(ratelimit.GateRefusal) {}, // nothing is logged
 	})
-	handler := door.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ann := ingress.Identity{User: "ann"} // whom the request authenticates
 		if err := ratelimit.Identify(r, ann); err != nil {
 			ingress.Refuse(w, r, err)
@@ -62,10 +62,10 @@ func ExampleDoor_Handler() {
 		handler.ServeHTTP(w, r)
 		fmt.Println(w.Code)
 	}
-	fmt.Printf("%+v\n", door.Stats())
+	fmt.Printf("%+v\n", gate.Stats())
 	// Output:
 	// upgrade, and serve until the connection ends
 	// 200
 	// 429
-	// {Entered:1 Refused:1 Open:0}
+	// {Admitted:1 Refused:1 Open:0}
 }

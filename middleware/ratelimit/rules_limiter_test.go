@@ -28,9 +28,9 @@ func (s *countingStore) Take(ctx context.Context, key string, policy limit.Polic
 }
 
 // newLimits makes limits over a store whose clock stands still.
-func newLimits(t testing.TB, document string, options ...ratelimit.LimitsOptions) *ratelimit.Limits {
+func newLimits(t testing.TB, document string, options ...ratelimit.RuleOptions) *ratelimit.RuleLimiter {
 	t.Helper()
-	limits, err := ratelimit.NewLimits(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), mustParse(t, document), options...)
+	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), mustParse(t, document), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestLimitsEnforceTheRules(t *testing.T) {
 
 // A cost of the rules goes before the one of the options.
 func TestCostOfTheRulesAndOfTheOptions(t *testing.T) {
-	limits := newLimits(t, `{"default": {"perMinute": 1, "burst": 100}, "types": {"export": {"cost": 50}}}`, ratelimit.LimitsOptions{
+	limits := newLimits(t, `{"default": {"perMinute": 1, "burst": 100}, "types": {"export": {"cost": 50}}}`, ratelimit.RuleOptions{
 		Options: ratelimit.Options{Cost: func(c *ingress.Context) int { return c.Size }},
 	})
 	h := limits.Middleware(ingress.Pass)
@@ -105,11 +105,11 @@ func TestCostOfTheRulesAndOfTheOptions(t *testing.T) {
 func TestLists(t *testing.T) {
 	var told []ratelimit.Subject
 	store := &countingStore{Store: memory.NewStore(memory.Options{})}
-	limits, err := ratelimit.NewLimits(store, mustParse(t, `{
+	limits, err := ratelimit.NewRuleLimiter(store, mustParse(t, `{
 		"default": {"perMinute": 1, "burst": 1},
 		"allow": [{"tenant": "acme", "user": "probe"}, {"ip": "10.0.0.0/8"}],
 		"deny": [{"tenant": "acme", "user": "bob"}, {"ip": "10.6.6.6"}, {"tenant": "initech"}]
-	}`), ratelimit.LimitsOptions{
+	}`), ratelimit.RuleOptions{
 		Limiter:  limit.Options{Name: "n"},
 		OnDenied: func(_ *ingress.Context, entry ratelimit.Subject) { told = append(told, entry) },
 	})
@@ -122,7 +122,7 @@ func TestLists(t *testing.T) {
 			t.Errorf("%d pass of a client that is allowed", n)
 		}
 	}
-	if s := limits.Stats(); len(told) != 0 || s != (ratelimit.LimitsStats{}) {
+	if s := limits.Stats(); len(told) != 0 || s != (ratelimit.RuleStats{}) {
 		t.Errorf("told %v, stats %+v", told, s)
 	}
 	for _, c := range []*ingress.Context{frame("acme", "bob", "10.0.0.1", "x"), frame("", "", "10.6.6.6", "x"), frame("initech", "", "", "x")} {
@@ -144,7 +144,7 @@ func TestLists(t *testing.T) {
 
 // In shadow mode nothing is refused, whichever way it is turned on.
 func TestShadowRules(t *testing.T) {
-	for name, o := range map[string]ratelimit.LimitsOptions{
+	for name, o := range map[string]ratelimit.RuleOptions{
 		"middleware": {Options: ratelimit.Options{Shadow: true}},
 		"limiter":    {Limiter: limit.Options{Shadow: true}},
 	} {
@@ -168,7 +168,7 @@ func TestShadowRules(t *testing.T) {
 func TestDisabledIsNoOp(t *testing.T) {
 	store := &countingStore{Store: memory.NewStore(memory.Options{})}
 	rules := mustParse(t, `{"disabled": true, "default": {"perMinute": 1, "burst": 1}, "deny": [{"user": "ann"}]}`)
-	limits, err := ratelimit.NewLimits(store, rules, ratelimit.LimitsOptions{
+	limits, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{
 		Limiter:  limit.Options{Name: "n"},
 		Options:  ratelimit.Options{Key: func(k limit.Key, _ *ingress.Context) limit.Key { t.Error("asked for a key"); return k }},
 		OnDenied: func(*ingress.Context, ratelimit.Subject) { t.Error("denied") },
@@ -184,7 +184,7 @@ func TestDisabledIsNoOp(t *testing.T) {
 	}); n != 0 || store.calls != 0 {
 		t.Errorf("%v allocations, the store was asked %d times", n, store.calls)
 	}
-	if s := limits.Stats(); s != (ratelimit.LimitsStats{}) {
+	if s := limits.Stats(); s != (ratelimit.RuleStats{}) {
 		t.Errorf("%+v", s)
 	}
 	if e := limits.Effective(c); e.Limited {
@@ -202,7 +202,7 @@ func TestRulesAllocateNothing(t *testing.T) {
 		"overrides": [{"tenant": "acme", "user": "eve", "burst": 2}, {"ip": "2001:db8::/32", "burst": 2}, {"ip": "192.0.2.0/24", "burst": 2}],
 		"allow": [{"tenant": "acme", "user": "probe"}, {"ip": "10.0.0.0/8"}, {"ip": "2001:db9::/48"}],
 		"deny": [{"tenant": "acme", "user": "bob"}, {"ip": "10.6.6.6"}]
-	}`, ratelimit.LimitsOptions{OnDenied: func(*ingress.Context, ratelimit.Subject) {}})
+	}`, ratelimit.RuleOptions{OnDenied: func(*ingress.Context, ratelimit.Subject) {}})
 	h := limits.Middleware(ingress.Pass)
 	for _, c := range []*ingress.Context{
 		frame("acme", "ann", "198.51.100.1", "x"), frame("acme", "eve", "", "x"), frame("", "ann", "", "y"),
@@ -265,7 +265,7 @@ func TestReplaceKeepsState(t *testing.T) {
 // nor what is done with a copy changes what is in force.
 func TestRulesAreCopied(t *testing.T) {
 	rules := mustParse(t, everything)
-	limits, err := ratelimit.NewLimits(memory.NewStore(memory.Options{}), rules)
+	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestReplaceUnderLoad(t *testing.T) {
 	}
 	books := &ledger{Store: memory.NewStore(memory.Options{Now: func() int64 { return 0 }})}
 	var denied atomic.Int64 // under the larger burst
-	limits, err := ratelimit.NewLimits(books, sets[0], ratelimit.LimitsOptions{
+	limits, err := ratelimit.NewRuleLimiter(books, sets[0], ratelimit.RuleOptions{
 		Limiter: limit.Options{Name: "n", Timeout: -1},
 		Options: ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
 			switch d := l.Decision; {
@@ -378,7 +378,7 @@ func TestTypesUnderOneKey(t *testing.T) {
 		"default": {"perMinute": 1, "burst": 20},
 		"types": {"heavy": {"cost": 2}, "apart": {"burst": 3}},
 		"overrides": [{"user": "eve", "burst": 7}]
-	}`, ratelimit.LimitsOptions{Options: ratelimit.Options{Key: ratelimit.PerUser}})
+	}`, ratelimit.RuleOptions{Options: ratelimit.Options{Key: ratelimit.PerUser}})
 	h := limits.Middleware(ingress.Pass)
 	passed := map[string]int{}
 	for range 100 {
@@ -409,7 +409,7 @@ func TestReplaceKeepsStateUnderOneKey(t *testing.T) {
 		"default": {"perMinute": 60, "burst": 10},
 		"overrides": [{"user": "ann", "burst": 20}, {"user": "bob", "perMinute": 30}],
 		"types": {"x": {"perMinute": 20}}
-	}`, ratelimit.LimitsOptions{Options: ratelimit.Options{Key: ratelimit.PerUser}})
+	}`, ratelimit.RuleOptions{Options: ratelimit.Options{Key: ratelimit.PerUser}})
 	h := limits.Middleware(ingress.Pass)
 	frames := []*ingress.Context{frame("", "ann", "", "x"), frame("", "ann", "", "y"), frame("", "bob", "", "x"), frame("", "eve", "", "x"), frame("", "eve", "", "y")}
 	for i, f := range frames {
@@ -433,8 +433,8 @@ func TestReplaceKeepsStateUnderOneKey(t *testing.T) {
 
 // A store that fails is left to the failure policy, whatever the rule.
 func TestRulesOverAFailingStore(t *testing.T) {
-	limits, err := ratelimit.NewLimits(brokenStore{}, mustParse(t, `{"default": {"perMinute": 1, "burst": 3}, "types": {"x": {"burst": 2}}}`),
-		ratelimit.LimitsOptions{Limiter: limit.Options{Name: "n"}})
+	limits, err := ratelimit.NewRuleLimiter(brokenStore{}, mustParse(t, `{"default": {"perMinute": 1, "burst": 3}, "types": {"x": {"burst": 2}}}`),
+		ratelimit.RuleOptions{Limiter: limit.Options{Name: "n"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,10 +450,10 @@ func TestRulesOverAFailingStore(t *testing.T) {
 func TestLimitsWiringMistakesPanic(t *testing.T) {
 	rules := mustParse(t, everything)
 	for says, f := range map[string]func(){
-		"nil store":    func() { _, _ = ratelimit.NewLimits(nil, rules) },
-		"needs a name": func() { _, _ = ratelimit.NewLimits(brokenStore{}, rules) },
+		"nil store":    func() { _, _ = ratelimit.NewRuleLimiter(nil, rules) },
+		"needs a name": func() { _, _ = ratelimit.NewRuleLimiter(brokenStore{}, rules) },
 		"put all of them in one": func() {
-			_, _ = ratelimit.NewLimits(brokenStore{}, rules, ratelimit.LimitsOptions{}, ratelimit.LimitsOptions{})
+			_, _ = ratelimit.NewRuleLimiter(brokenStore{}, rules, ratelimit.RuleOptions{}, ratelimit.RuleOptions{})
 		},
 	} {
 		func() {
@@ -479,7 +479,7 @@ func BenchmarkLimits(b *testing.B) {
 			"allow": [{"tenant": "acme", "user": "probe"}, {"ip": "10.0.0.0/8"}], "deny": [{"tenant": "acme", "user": "bob"}, {"ip": "10.6.6.6"}]}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			limits, err := ratelimit.NewLimits(memory.NewStore(memory.Options{}), mustParse(b, document))
+			limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), mustParse(b, document))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -14,10 +14,10 @@ import (
 
 // What a refused handshake costs besides what net/http takes for any request.
 func BenchmarkRefusedHandshake(b *testing.B) {
-	door := ratelimit.NewDoor(memory.NewStore(memory.Options{}), ratelimit.DoorOptions{
-		PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, OnRefused: func(ratelimit.DoorRefusal) {},
+	gate := ratelimit.NewGate(memory.NewStore(memory.Options{}), ratelimit.GateOptions{
+		PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, OnRefused: func(ratelimit.GateRefusal) {},
 	})
-	r := router.New(router.Options{Gate: door})
+	r := router.New(router.Options{Gate: gate})
 	req := httptest.NewRequest("GET", "/ws", nil)
 	req.Header = http.Header{"Upgrade": {"websocket"}, "Authorization": {"Bearer made-up"}}
 	w := discard{}

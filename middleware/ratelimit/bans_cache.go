@@ -1,0 +1,182 @@
+package ratelimit
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+)
+
+// look says how long the sender of a frame is still banned. A connection that was
+// found not banned is believed, unless this process has banned its subject since.
+func (b *Bans) look(c *ingress.Context) (banned time.Duration, err error) {
+	now := b.now()
+	at, ok := b.cleared.Get(c)
+	clear := ok && now-time.Duration(at.Load()) < b.recheck
+	if clear && b.known.none(now) {
+		return 0, nil
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	key := b.subject(b.bans, c, buf)
+	if clear {
+		return b.known.get(key.Bytes(), now), nil
+	}
+	if banned, err = b.ask(c.Context(), key, now); banned > 0 || err != nil {
+		return banned, err
+	}
+	if !ok {
+		at = new(atomic.Int64)
+		b.cleared.Set(c, at)
+	}
+	at.Store(int64(now))
+	return 0, nil
+}
+
+// ask says how long a subject is still banned, by what is known or by the store.
+func (b *Bans) ask(ctx context.Context, key limit.Key, now time.Duration) (banned time.Duration, err error) {
+	if banned = b.known.get(key.Bytes(), now); banned > 0 {
+		return banned, nil
+	}
+	begun := b.known.unbansOf(key.Bytes())
+	d, err := b.bans.PeekKey(ctx, key, 1)
+	if err != nil || d.Allowed {
+		return 0, err
+	}
+	b.known.put(key.Bytes(), now, d.RetryAfter, begun)
+	return d.RetryAfter, nil
+}
+
+// countRejection counts a rejection, and bans its subject if it was one too many.
+func (b *Bans) countRejection(ctx context.Context, c *ingress.Context) (banned time.Duration) {
+	now := b.now()
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	if banned = b.known.get(b.subject(b.bans, c, buf).Bytes(), now); banned > 0 {
+		return banned // on another connection, while this frame was under way
+	}
+	begun := b.known.unbansOf(b.subject(b.bans, c, buf).Bytes())
+	d, err := b.rejections.TakeKey(ctx, b.subject(b.rejections, c, buf), 1)
+	if err != nil || d.Allowed && d.Remaining > 0 {
+		return 0
+	}
+	key := b.subject(b.bans, c, buf)
+	d, err = b.bans.TakeKey(ctx, key, 1)
+	if err != nil {
+		return 0
+	}
+	if banned = d.RetryAfter; d.Allowed {
+		banned = d.ResetAfter
+	}
+	if b.known.put(key.Bytes(), now, banned, begun) {
+		return banned
+	}
+	if d.Allowed { // for rejections that Unban forgot before the ban
+		_ = b.bans.ResetKey(ctx, key)
+	}
+	return 0
+}
+
+// subject is the key of a client's rejections or bans, in a buffer.
+func (b *Bans) subject(l *limit.Limiter, c *ingress.Context, buf *[]byte) limit.Key {
+	key := b.key(l.Key(*buf), c)
+	if b := key.Bytes(); b != nil {
+		*buf = b
+	}
+	return key
+}
+
+// banCache holds the bans that this process knows of. Each is believed for as long as
+// lasts says, and then looked up again, so that a ban that was taken back does not
+// hold on. Their number is bounded: one that is forgotten is asked for again, by open
+// connections when they next would.
+type banCache struct {
+	lasts  time.Duration
+	latest atomic.Int64 // until when any is believed
+
+	mu       sync.RWMutex
+	new, old map[string]cachedBan
+	since    time.Duration // when new was begun
+
+	unbans [64]unbans // by a hash of the subject
+}
+
+// unbans count the calls of Unban: begun and ended. What was asked of the store while one was may
+// be from before it: it must not be believed. (An Unban of another subject with the same
+// hash makes a check be repeated, no more.)
+type unbans struct{ begun, ended int }
+
+var banSeed = maphash.MakeSeed()
+
+type cachedBan struct{ until, expires time.Duration }
+
+// maxCachedBans bounds each of the two maps.
+const maxCachedBans = 1 << 15
+
+// none reports whether nothing is believed any more.
+func (b *banCache) none(now time.Duration) bool { return int64(now) >= b.latest.Load() }
+
+// get says how long a subject is still banned, or 0 if that is not known.
+func (b *banCache) get(key []byte, now time.Duration) time.Duration {
+	if b.none(now) {
+		return 0
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, m := range [...]map[string]cachedBan{b.new, b.old} {
+		if k, ok := m[string(key)]; ok && now < k.expires {
+			return max(0, k.until-now)
+		}
+	}
+	return 0
+}
+
+// unbansOf returns the unbans of a subject before the store is asked, for put.
+func (b *banCache) unbansOf(key []byte) unbans {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return *b.unbansAt(key)
+}
+
+func (b *banCache) unbansAt(key []byte) *unbans {
+	return &b.unbans[maphash.Bytes(banSeed, key)%uint64(len(b.unbans))]
+}
+
+// unban calls reset, which takes a ban back, and forgets the ban if that succeeds.
+func (b *banCache) unban(key []byte, reset func() error) error {
+	b.mu.Lock()
+	p := b.unbansAt(key)
+	p.begun++
+	b.mu.Unlock()
+	err := reset()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p.ended++
+	if err == nil {
+		delete(b.new, string(key))
+		delete(b.old, string(key))
+	}
+	return err
+}
+
+// put notes a ban, unless an Unban has been under way since the unbans were those given.
+// It reports whether it did. What is older than can be believed goes, and the older half
+// when there is no room.
+func (b *banCache) put(key []byte, now, banned time.Duration, begun unbans) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if begun != *b.unbansAt(key) || begun.begun != begun.ended {
+		return false
+	}
+	if b.new == nil || len(b.new) >= maxCachedBans || now-b.since >= b.lasts {
+		b.old, b.new, b.since = b.new, map[string]cachedBan{}, now
+	}
+	k := cachedBan{until: now + banned, expires: now + min(banned, b.lasts)}
+	b.new[string(key)] = k
+	b.latest.Store(max(b.latest.Load(), int64(k.expires)))
+	return true
+}
