@@ -60,6 +60,7 @@ faults: redis ## servers, Redis and networks fail under clients for FAULTTIME; w
 bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	cd bench && $(GO) run ./cmd/compare
+	cd bench && $(GO) run ./cmd/compare -tls -only 'echo|idle|fan'
 	cd bench && $(GO) run ./cmd/limits
 	cd bench && $(GO) run ./cmd/redis
 

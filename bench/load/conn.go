@@ -2,8 +2,10 @@ package load
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +14,8 @@ import (
 // conn is one client connection: a non-blocking socket and what is known of it.
 type conn struct {
 	fd      int
+	secure  *tls.Conn // over the socket; nil: none
+	socket  socket    // under secure
 	scanner frameScanner
 	unsent  []byte // the tail of a write the socket did not take
 
@@ -27,17 +31,44 @@ const (
 )
 
 // dial connects and upgrades with a blocking socket, then makes it non-blocking.
-func dial(addr netip.AddrPort, path string) (*conn, error) {
-	family, target := socketAddress(addr)
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+func dial(addr netip.AddrPort, target Target) (*conn, error) {
+	fd, err := connect(addr)
 	if err != nil {
-		return nil, fmt.Errorf("load: socket: %w", err)
+		return nil, err
 	}
-	if err := upgrade(fd, target, addr, path); err != nil {
+	c := &conn{fd: fd}
+	if target.TLS {
+		if err := c.encrypt(); err != nil {
+			unix.Close(fd)
+			return nil, err
+		}
+	}
+	if err := c.upgrade(addr, target.Path); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	return &conn{fd: fd}, nil
+	c.socket.nonblocking = true
+	return c, unix.SetNonblock(fd, true)
+}
+
+func connect(addr netip.AddrPort) (fd int, err error) {
+	family, target := socketAddress(addr)
+	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("load: socket: %w", err)
+	}
+	const patience = 10 // seconds for a server that is busy with thousands of others
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: patience})
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	// Closing resets the connection: tens of thousands of them in TIME_WAIT would
+	// otherwise use up the ports for the next server in the comparison.
+	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+
+	if err := retry(func() error { return unix.Connect(fd, target) }); err != nil {
+		unix.Close(fd)
+		return 0, fmt.Errorf("load: connect to %s: %w", addr, err)
+	}
+	return fd, nil
 }
 
 func socketAddress(addr netip.AddrPort) (family int, target unix.Sockaddr) {
@@ -47,37 +78,27 @@ func socketAddress(addr netip.AddrPort) (family int, target unix.Sockaddr) {
 	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(addr.Port()), Addr: addr.Addr().As16()}
 }
 
-func upgrade(fd int, target unix.Sockaddr, addr netip.AddrPort, path string) error {
-	const patience = 10 // seconds for a server that is busy with thousands of others
-	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: patience})
-	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-	// Closing resets the connection: tens of thousands of them in TIME_WAIT would
-	// otherwise use up the ports for the next server in the comparison.
-	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
-
-	if err := retry(func() error { return unix.Connect(fd, target) }); err != nil {
-		return fmt.Errorf("load: connect to %s: %w", addr, err)
-	}
+func (c *conn) upgrade(addr netip.AddrPort, path string) error {
 	request := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n\r\n", path, addr, handshakeNonce)
-	if _, err := unix.Write(fd, request); err != nil {
+	if err := c.send(request); err != nil {
 		return fmt.Errorf("load: upgrade: %w", err)
 	}
-	if err := readUpgradeAnswer(fd); err != nil {
+	if err := c.readUpgradeAnswer(); err != nil {
 		return fmt.Errorf("load: upgrade at %s: %w", path, err)
 	}
-	return unix.SetNonblock(fd, true)
+	return nil
 }
 
-func readUpgradeAnswer(fd int) error {
+func (c *conn) readUpgradeAnswer() error {
 	var buf [4096]byte
 	for have := 0; have < len(buf); {
-		n, err := readRetrying(fd, buf[have:])
+		n, err := c.read(buf[have:])
+		if err == io.EOF || n == 0 && err == nil {
+			return errors.New("the server closed the connection")
+		}
 		if err != nil {
 			return err
-		}
-		if n == 0 {
-			return errors.New("the server closed the connection")
 		}
 		have += n
 		head, rest, whole := bytes.Cut(buf[:have], []byte("\r\n\r\n"))
@@ -97,15 +118,31 @@ func readUpgradeAnswer(fd int) error {
 	return errors.New("the answer's header is too long")
 }
 
-// send writes frames, keeping what the socket does not take for flush. Frames sent
-// while a tail is waiting are appended behind it.
+// read is for a blocking socket.
+func (c *conn) read(buf []byte) (int, error) {
+	if c.secure != nil {
+		return c.secure.Read(buf)
+	}
+	return readRetrying(c.fd, buf)
+}
+
+// send writes frames, keeping what the socket does not take for flush.
 func (c *conn) send(frames []byte) error {
+	if c.secure != nil {
+		_, err := c.secure.Write(frames)
+		return err
+	}
+	return c.write(frames)
+}
+
+// write sends bytes. What is sent while a tail is waiting is appended behind it.
+func (c *conn) write(b []byte) error {
 	if len(c.unsent) > 0 {
 		// Copied, because the tail is a slice of the shared ring.
-		c.unsent = append(append([]byte(nil), c.unsent...), frames...)
+		c.unsent = append(append([]byte(nil), c.unsent...), b...)
 		return nil
 	}
-	c.unsent = frames
+	c.unsent = b
 	return c.flush()
 }
 

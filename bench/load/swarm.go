@@ -13,6 +13,7 @@ import (
 type Target struct {
 	Addr string // loopback only
 	Path string
+	TLS  bool
 }
 
 // Swarm is a set of open connections to one server, driven by the calling goroutine.
@@ -21,6 +22,7 @@ type Swarm struct {
 	epoll int
 	conns []*conn
 	buf   []byte
+	plain []byte // what of buf was encrypted
 }
 
 // stallAfter is how long a server may stay silent while answers are owed.
@@ -40,12 +42,15 @@ func Open(ctx context.Context, target Target, n int) (*Swarm, error) {
 		return nil, fmt.Errorf("load: epoll: %w", err)
 	}
 	s := &Swarm{epoll: epoll, buf: make([]byte, 256<<10)}
+	if target.TLS {
+		s.plain = make([]byte, 16<<10)
+	}
 	for range n {
 		if err := ctx.Err(); err != nil {
 			s.Close()
 			return nil, err
 		}
-		c, err := dial(addr, target.Path)
+		c, err := dial(addr, target)
 		if err == nil {
 			err = s.add(c)
 		}
@@ -144,7 +149,7 @@ func (s *Swarm) handle(c *conn, events uint32, r run) error {
 		case n == 0:
 			return errServerClosed
 		}
-		if err := s.scan(c, s.buf[:n], r); err != nil {
+		if err := s.took(c, s.buf[:n], r); err != nil {
 			return err
 		}
 		// A short read emptied the socket, so the edge will fire again. A hang-up
@@ -153,6 +158,13 @@ func (s *Swarm) handle(c *conn, events uint32, r run) error {
 			return r.drained(c)
 		}
 	}
+}
+
+func (s *Swarm) took(c *conn, in []byte, r run) error {
+	if c.secure == nil {
+		return s.scan(c, in, r)
+	}
+	return c.decrypt(in, s.plain, func(b []byte) error { return s.scan(c, b, r) })
 }
 
 func (s *Swarm) scan(c *conn, in []byte, r run) error {

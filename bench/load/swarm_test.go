@@ -2,8 +2,8 @@ package load_test
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,55 +13,59 @@ import (
 
 // Every rival must do the work it is measured for, and be counted in full.
 func TestEveryRivalAnswersAndIsCounted(t *testing.T) {
-	for _, kind := range rival.Kinds() {
-		t.Run(kind, func(t *testing.T) {
-			routes, _ := rival.Routes(kind)
-			target := serve(t, httptest.NewServer(routes.Echo))
-			if err := load.Verify(t.Context(), target); err != nil {
+	everyKind(t, func(t *testing.T, kind string, secure bool) {
+		routes, _ := rival.Routes(kind)
+		target := serve(t, routes.Echo, secure)
+		if err := load.Verify(t.Context(), target); err != nil {
+			t.Fatal(err)
+		}
+		swarm := open(t, target, 5)
+		for _, plan := range []load.Plan{
+			{InFlight: 1, Messages: 333, Latency: true},
+			{InFlight: 8, Messages: 1000},
+		} {
+			got, err := swarm.Echo(t.Context(), plan)
+			if err != nil {
 				t.Fatal(err)
 			}
-			swarm := open(t, target, 5)
-			for _, plan := range []load.Plan{
-				{InFlight: 1, Messages: 333, Latency: true},
-				{InFlight: 8, Messages: 1000},
-			} {
-				got, err := swarm.Echo(t.Context(), plan)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got.Answered != plan.Messages || got.Refused != 0 {
-					t.Errorf("%+v: %d answered and %d refused", plan, got.Answered, got.Refused)
-				}
-				if plan.Latency && (got.P50 <= 0 || got.P99 < got.P50) {
-					t.Errorf("p50 %v, p99 %v", got.P50, got.P99)
-				}
+			if got.Answered != plan.Messages || got.Refused != 0 {
+				t.Errorf("%+v: %d answered and %d refused", plan, got.Answered, got.Refused)
 			}
-		})
+			if plan.Latency && (got.P50 <= 0 || got.P99 < got.P50) {
+				t.Errorf("p50 %v, p99 %v", got.P50, got.P99)
+			}
+		}
+	})
+}
+
+// everyKind runs a test with every rival, without TLS and with it.
+func everyKind(t *testing.T, test func(t *testing.T, kind string, secure bool)) {
+	for _, kind := range rival.Kinds() {
+		t.Run(kind, func(t *testing.T) { test(t, kind, false) })
+		t.Run(kind+" under TLS", func(t *testing.T) { test(t, kind, true) })
 	}
 }
 
 func TestFanOutReachesEverySubscriber(t *testing.T) {
-	for _, kind := range rival.Kinds() {
+	everyKind(t, func(t *testing.T, kind string, secure bool) {
 		routes, _ := rival.Routes(kind)
 		if routes.Fan == nil {
-			continue
+			t.Skip("it offers none")
 		}
-		t.Run(kind, func(t *testing.T) {
-			swarm := open(t, serve(t, httptest.NewServer(routes.Fan)), 4)
-			got, err := swarm.Fan(t.Context(), load.FanPlan{InFlight: 4, Duration: 50 * time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.Published == 0 || got.Delivered+got.Lost != 3*got.Published {
-				t.Errorf("%+v does not add up for 3 subscribers", got)
-			}
-		})
-	}
+		swarm := open(t, serve(t, routes.Fan, secure), 4)
+		got, err := swarm.Fan(t.Context(), load.FanPlan{InFlight: 4, Duration: 50 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Published == 0 || got.Delivered+got.Lost != 3*got.Published {
+			t.Errorf("%+v does not add up for 3 subscribers", got)
+		}
+	})
 }
 
 func TestCancelEndsARun(t *testing.T) {
 	routes, _ := rival.Routes("coder")
-	swarm := open(t, serve(t, httptest.NewServer(routes.Echo)), 1)
+	swarm := open(t, serve(t, routes.Echo, false), 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := swarm.Hold(ctx, time.Hour); err == nil {
@@ -69,9 +73,15 @@ func TestCancelEndsARun(t *testing.T) {
 	}
 }
 
-func serve(t *testing.T, srv *httptest.Server) load.Target {
+func serve(t *testing.T, handler http.Handler, secure bool) load.Target {
+	srv := httptest.NewUnstartedServer(handler)
+	if secure {
+		srv.StartTLS()
+	} else {
+		srv.Start()
+	}
 	t.Cleanup(srv.Close)
-	return load.Target{Addr: strings.TrimPrefix(srv.URL, "http://"), Path: "/"}
+	return load.Target{Addr: srv.Listener.Addr().String(), Path: "/", TLS: secure}
 }
 
 func open(t *testing.T, target load.Target, n int) *load.Swarm {

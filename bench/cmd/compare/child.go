@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,11 +23,12 @@ import (
 type child struct {
 	cmd  *exec.Cmd
 	addr string
+	tls  bool
 }
 
 // start runs the contender on a port the kernel chooses and waits for its address.
 func (c contender) start(ctx context.Context, extra ...string) (*child, error) {
-	args := append([]string{"-addr", "127.0.0.1:0"}, c.args...)
+	args := append([]string{"-addr", "127.0.0.1:0", "-tls=" + strconv.FormatBool(c.tls)}, c.args...)
 	cmd := exec.CommandContext(ctx, c.binary, append(args, extra...)...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
@@ -35,7 +38,7 @@ func (c contender) start(ctx context.Context, extra ...string) (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	ch := &child{cmd: cmd}
+	ch := &child{cmd: cmd, tls: c.tls}
 
 	address := make(chan string, 1)
 	go func() {
@@ -70,18 +73,25 @@ func (ch *child) stop() {
 }
 
 func (ch *child) target(path string) load.Target {
-	return load.Target{Addr: ch.addr, Path: path}
+	return load.Target{Addr: ch.addr, Path: path, TLS: ch.tls}
 }
 
 // memory asks the server to collect its garbage, to give the freed pages back, and to
 // say what is left.
 func (ch *child) memory(ctx context.Context) (server.Memory, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ch.addr+"/debug/mem?release", nil)
+	scheme := "http"
+	if ch.tls {
+		scheme = "https"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+ch.addr+"/debug/mem?release", nil)
 	if err != nil {
 		return server.Memory{}, err
 	}
 	// A connection kept alive would count among the idle ones.
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // the certificate is the server's own
+	}, Timeout: 30 * time.Second}
 	res, err := client.Do(req)
 	if err != nil {
 		return server.Memory{}, err

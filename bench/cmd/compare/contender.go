@@ -24,6 +24,7 @@ type contender struct {
 	args    []string
 	library string // module and version, for the page
 	fans    bool   // offers fan-out
+	tls     bool   // is to serve TLS
 }
 
 // modules names the library behind each rival.
@@ -36,7 +37,7 @@ var modules = map[string]string{
 
 // build compiles the servers into dir. The rivals must compile; a wskit that does not
 // is left out with a warning, so that the rivals' figures can be had at any time.
-func build(ctx context.Context, dir string) ([]contender, error) {
+func build(ctx context.Context, dir string, secure bool) ([]contender, error) {
 	var contenders []contender
 
 	echo := filepath.Join(dir, "echo")
@@ -44,7 +45,7 @@ func build(ctx context.Context, dir string) ([]contender, error) {
 		log.Printf("compare: wskit does not compile, the rivals are measured alone: %v", err)
 	} else {
 		contenders = append(contenders, contender{
-			name: ours, binary: echo, library: "github.com/wskit/wskit, this checkout", fans: true,
+			name: ours, binary: echo, library: "github.com/wskit/wskit, this checkout", fans: true, tls: secure,
 		})
 	}
 
@@ -64,6 +65,7 @@ func build(ctx context.Context, dir string) ([]contender, error) {
 			args:    []string{"-kind", kind},
 			library: modules[kind] + " " + versions[modules[kind]],
 			fans:    routes.Fan != nil,
+			tls:     secure,
 		})
 	}
 	return contenders, nil

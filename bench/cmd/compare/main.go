@@ -2,6 +2,7 @@
 // rounds, prints the table and writes it to its section of RESULTS.md. Run it inside bench/:
 //
 //	go run ./cmd/compare                              # about 15 minutes
+//	go run ./cmd/compare -tls -only 'echo|idle|fan'     # under TLS
 //	go run ./cmd/compare -rounds 1 -duration 500ms -out ""   # a first look
 //
 // A missed target is reported and is no failure: timings vary, machines differ.
@@ -30,6 +31,7 @@ type settings struct {
 	manyConns   int
 	subscribers int
 	only        *regexp.Regexp
+	tls         bool
 	out         string
 }
 
@@ -41,6 +43,7 @@ func main() {
 	flag.IntVar(&s.idleConns, "idle", 5000, "idle connections for the memory figures")
 	flag.IntVar(&s.manyConns, "many", 10000, "connections for the growth figure")
 	flag.IntVar(&s.subscribers, "subscribers", 2000, "subscribers for the fan-out figure")
+	flag.BoolVar(&s.tls, "tls", false, "measure all servers under TLS; the section of RESULTS.md is one of its own")
 	only := flag.String("only", "", "measure only the scenarios whose name matches this regular expression")
 	flag.StringVar(&s.out, "out", "RESULTS.md", "file to write the section to; empty writes none")
 	flag.Parse()
@@ -67,21 +70,25 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	contenders, err := build(ctx, dir)
+	contenders, err := build(ctx, dir, s.tls)
 	if err != nil {
 		return err
 	}
 
-	table := newTable(contenders)
+	table := newTable(contenders, rowsFor(s.tls))
 	if err := measureAll(ctx, s, contenders, table); err != nil {
 		return err
 	}
 	text := table.render()
 	fmt.Print("\n", text)
+	title := "Servers"
+	if s.tls {
+		title = "Servers under TLS"
+	}
 	if s.out == "" {
 		return nil
 	}
-	return page.Write(s.out, "Servers", section(text, contenders, s))
+	return page.Write(s.out, title, section(text, contenders, s))
 }
 
 // measureAll finishes one scenario before the next, and within it lets the servers

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/wskit/wskit/bench/page"
@@ -65,6 +66,28 @@ var rows = []row{
 	{id: cpuFew, title: "CPU per message, 100 connections (µs)"},
 	{id: cpuMany, title: "CPU per message, many connections (µs)"},
 	{id: growthRatio, title: "CPU per message, many ÷ 100 connections", target: figureTarget(1.25)},
+}
+
+// underTLS are the targets of the same figures under TLS; there are no others.
+var underTLS = map[rowID]*target{
+	cpu1:      ratioTarget(1.0),
+	cpu8:      ratioTarget(0.5),
+	cpu32:     ratioTarget(0.4),
+	rssIdle:   ratioTarget(1.0),
+	rssRest:   ratioTarget(1.0),
+	inUseIdle: ratioTarget(1.0),
+}
+
+// rowsFor returns the rows with their targets.
+func rowsFor(secure bool) []row {
+	if !secure {
+		return rows
+	}
+	all := slices.Clone(rows)
+	for i := range all {
+		all[i].target = underTLS[all[i].id]
+	}
+	return all
 }
 
 func (r row) met(value float64) bool {

@@ -10,12 +10,13 @@ import (
 // table gathers the figures of all rounds.
 type table struct {
 	contenders []contender
+	rows       []row
 	values     map[rowID]map[string][]float64 // by row, then by contender
 	notes      []string
 }
 
-func newTable(contenders []contender) *table {
-	return &table{contenders: contenders, values: make(map[rowID]map[string][]float64)}
+func newTable(contenders []contender, rows []row) *table {
+	return &table{contenders: contenders, rows: rows, values: make(map[rowID]map[string][]float64)}
 }
 
 func (t *table) add(name string, f figures) {
@@ -68,7 +69,7 @@ func (t *table) render() string {
 		head = append(head, c.name)
 	}
 	lines := [][]string{append(head, "ours ÷ best rival", "target", "met")}
-	for _, r := range rows {
+	for _, r := range t.rows {
 		if t.values[r.id] != nil {
 			lines = append(lines, t.line(r))
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 func TestTableTakesMediansAndJudgesTargets(t *testing.T) {
-	table := newTable([]contender{{name: ours}, {name: "a"}, {name: "b"}})
+	table := newTable([]contender{{name: ours}, {name: "a"}, {name: "b"}}, rows)
 	for _, v := range []float64{9, 3, 4} { // median 4
 		table.add(ours, figures{cpu8: v, fanOut: v, rssIdle: v})
 	}
@@ -29,7 +29,7 @@ func TestTableTakesMediansAndJudgesTargets(t *testing.T) {
 }
 
 func TestTargetsStayOpenWithoutUs(t *testing.T) {
-	table := newTable([]contender{{name: "a"}})
+	table := newTable([]contender{{name: "a"}}, rows)
 	table.add("a", figures{cpu1: 10})
 	if line := table.line(rows[0]); line[len(line)-1] != "" || line[2] != "–" {
 		t.Errorf("a target is judged without a figure of ours: %q", line)

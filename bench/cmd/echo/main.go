@@ -31,10 +31,11 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:9001", "address to listen on; port 0 lets the kernel choose")
 	capacity := flag.Int64("capacity", 1e9, "requests a client may send at once; 1 refuses nearly all")
 	refill := flag.Int64("refill", 1e9, "requests a client regains per second")
+	secure := flag.Bool("tls", false, "serve TLS, with a certificate made at the start")
 	flag.Parse()
 
 	policy := limit.TokenBucket{Capacity: *capacity, Refill: *refill, Per: time.Second}
-	log.Fatal(server.Run(*addr, server.Routes{Echo: echoRouter(policy), Fan: fanRouter()}))
+	log.Fatal(server.Run(*addr, *secure, server.Routes{Echo: echoRouter(policy), Fan: fanRouter()}))
 }
 
 func echoRouter(policy limit.Policy) *router.Router {

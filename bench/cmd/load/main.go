@@ -26,6 +26,7 @@ type options struct {
 	inFlight   int
 	duration   time.Duration
 	messages   int
+	tls        bool
 }
 
 var modes = map[string]func(context.Context, options) error{
@@ -46,6 +47,7 @@ func main() {
 	flag.IntVar(&o.inFlight, "inflight", 1, "requests in flight on each connection; in mode fan publishes")
 	flag.DurationVar(&o.duration, "duration", 5*time.Second, "how long to send, or to hold in mode idle")
 	flag.IntVar(&o.messages, "messages", 0, "send this many requests in all instead of for a duration")
+	flag.BoolVar(&o.tls, "tls", false, "connect by TLS, to a server with any certificate")
 	flag.Parse()
 
 	run, ok := modes[*mode]
@@ -67,7 +69,7 @@ func (o options) open(ctx context.Context, path string, conns int) (*load.Swarm,
 	if o.path != "" {
 		path = o.path
 	}
-	return load.Open(ctx, load.Target{Addr: o.addr, Path: path}, conns)
+	return load.Open(ctx, load.Target{Addr: o.addr, Path: path, TLS: o.tls}, conns)
 }
 
 func (o options) echo(ctx context.Context, plan load.Plan) (load.Result, error) {

@@ -37,7 +37,7 @@ func main() {
 	out := flag.String("out", "RESULTS.md", "file to write the section to; empty writes none")
 	flag.Parse()
 	if *serve {
-		log.Fatal(server.Run("127.0.0.1:0", server.Routes{Echo: newRouter(*refuse)}))
+		log.Fatal(server.Run("127.0.0.1:0", false, server.Routes{Echo: newRouter(*refuse)}))
 	}
 	if *rounds < 1 || *duration <= 0 {
 		log.Fatal("refuse: -rounds and -duration must be positive")

@@ -15,11 +15,12 @@ func main() {
 	log.SetFlags(0)
 	addr := flag.String("addr", "127.0.0.1:9002", "address to listen on; port 0 lets the kernel choose")
 	kind := flag.String("kind", "coder", fmt.Sprintf("which rival: %s", strings.Join(rival.Kinds(), ", ")))
+	secure := flag.Bool("tls", false, "serve TLS, with a certificate made at the start")
 	flag.Parse()
 
 	routes, ok := rival.Routes(*kind)
 	if !ok {
 		log.Fatalf("rival: no rival named %q; there are %s", *kind, strings.Join(rival.Kinds(), ", "))
 	}
-	log.Fatal(server.Run(*addr, routes))
+	log.Fatal(server.Run(*addr, *secure, routes))
 }
