@@ -74,7 +74,7 @@
 //
 // # Operations
 //
-// What is held at a time, such as open connections, is counted by [Holds].
+// What is held at a time, such as open connections, is counted by [ConcurrencyLimit].
 //
 // Besides taking, a [Limiter] can look ([Limiter.Peek], [Limiter.Forecast]), give
 // back ([Limiter.Refund]; docs/limits.md says how much, and proves that it mints

@@ -10,7 +10,7 @@
 //	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second},
 //		limit.Options{Name: "messages", Timeout: 250 * time.Millisecond})
 //
-// The store keeps rates. It is no [limit.Holder]: limit.NewHolds, and a ratelimit.Gate
+// The store keeps rates. It is no [limit.LeaseStore]: limit.NewConcurrencyLimit, and a ratelimit.Gate
 // that counts open connections, take a store in memory or on Redis.
 //
 // # What it does beyond asking

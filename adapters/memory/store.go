@@ -46,8 +46,8 @@ const defaultMaxKeys = 2_000_000
 // that is known allocates nothing. All its methods may be used by any number of
 // goroutines; it needs no Close.
 type Store struct {
-	state *limit.InProcess
-	holds holds
+	state  *limit.InProcess
+	leases leases
 }
 
 var (
@@ -68,7 +68,7 @@ func NewStore(o Options) *Store {
 		opt.Grace = limit.ClockTolerance.Microseconds()
 	}
 	s := &Store{state: limit.NewInProcess(opt)}
-	s.holds.seed, s.holds.grace = maphash.MakeSeed(), opt.Grace
+	s.leases.seed, s.leases.grace = maphash.MakeSeed(), opt.Grace
 	return s
 }
 
@@ -119,8 +119,8 @@ type Stats struct {
 	// MaxKeys was reached. When it grows, the store is flooded with new keys, or
 	// MaxKeys is too small.
 	Overflowed int64
-	// Held is how many slots are held now ([limit.Holder]), those included whose
-	// lease has run out but that have not been dropped yet.
+	// Held is how many leases there are now ([limit.LeaseStore]), those included that have
+	// ended but have not been dropped yet.
 	Held int
 }
 
@@ -128,6 +128,6 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	var st Stats
 	st.Keys, st.Evicted, st.Overflowed = s.state.Figures()
-	st.Held = s.holds.held()
+	st.Held = s.leases.held()
 	return st
 }

@@ -28,11 +28,11 @@ func TestClockOutsideItsRange(t *testing.T) {
 				return d
 			})
 		}
-		if d, err := s.Acquire(ctx, limit.Slot{Key: "k", ID: "a"}, 1, time.Minute); err != nil || !d.Allowed {
+		if d, err := s.Acquire(ctx, limit.Lease{Key: "k", ID: "a"}, 1, time.Minute); err != nil || !d.Allowed {
 			t.Errorf("at %d: %+v, %v", at, d, err)
 		}
-		if d, err := s.Acquire(ctx, limit.Slot{Key: "k", ID: "b"}, 1, time.Minute); err != nil || d.Allowed {
-			t.Errorf("at %d: two hold one slot: %+v, %v", at, d, err)
+		if d, err := s.Acquire(ctx, limit.Lease{Key: "k", ID: "b"}, 1, time.Minute); err != nil || d.Allowed {
+			t.Errorf("at %d: two hold one lease: %+v, %v", at, d, err)
 		}
 	}
 }

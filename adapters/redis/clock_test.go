@@ -69,7 +69,7 @@ func TestStoreForgetsAfterTheTolerance(t *testing.T) {
 		clock.Step(d.ResetAfter + limit.ClockTolerance)
 		redistest.Eventually(t, "nothing is left", func() bool { return server.Do("DBSIZE") == int64(0) })
 	}
-	d := acquire(t, s, limit.Slot{Key: "k", ID: "1"}, 1, time.Minute)
+	d := acquire(t, s, limit.Lease{Key: "k", ID: "1"}, 1, time.Minute)
 	clock.Step(d.ResetAfter + limit.ClockTolerance)
 	redistest.Eventually(t, "no slot is left", func() bool { return server.Do("DBSIZE") == int64(0) })
 }

@@ -106,7 +106,7 @@
 // # Rights
 //
 // What follows is all that is needed, in this order, by a [Store] with its [Leases];
-// by slots, which are those of [limit.Holds] and of a ratelimit.Gate; by a [Broker]; by
+// by slots, which are those of [limit.ConcurrencyLimit] and of a ratelimit.Gate; by a [Broker]; by
 // a [Presence]; and in a cluster by all of them:
 //
 //	ACL SETUSER limits on >password ~wskit:* resetchannels -@all +evalsha +eval +get +mget +set +del +time +info

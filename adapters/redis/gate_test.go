@@ -156,7 +156,7 @@ func TestGatesShareTheirPlaces(t *testing.T) {
 			{"gate/open-total", func(k limit.Key) limit.Key { return k }, total},
 			{"gate/open-ip", func(k limit.Key) limit.Key { return k.Part("127.0.0.1") }, total},
 		} {
-			h := limit.NewHolds(store, 1, 0, limit.Options{Name: c.name})
+			h := limit.NewConcurrencyLimit(store, 1, 0, limit.Options{Name: c.name})
 			var n int64
 			for giveUp := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 				var err error

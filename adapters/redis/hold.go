@@ -42,9 +42,9 @@ const (
 	holdsAtOnce = 256
 )
 
-// Acquire implements [limit.Holder].
-func (s *Store) Acquire(ctx context.Context, slot limit.Slot, most int64, lease time.Duration) (d limit.Decision, err error) {
-	if err := limit.CheckHold(most, lease); err != nil {
+// Acquire implements [limit.LeaseStore].
+func (s *Store) Acquire(ctx context.Context, slot limit.Lease, most int64, lease time.Duration) (d limit.Decision, err error) {
+	if err := limit.CheckLease(most, lease); err != nil {
 		return d, err
 	}
 	h := hold{operation: "acquire", key: holdKey(slot.Key), lease: micros(lease), most: most, ids: []string{slot.ID}}
@@ -58,29 +58,29 @@ func (s *Store) Acquire(ctx context.Context, slot limit.Slot, most int64, lease 
 	return d, nil
 }
 
-// Renew implements [limit.Holder]. Slots of one key are renewed by one script,
+// Renew implements [limit.LeaseStore]. Slots of one key are renewed by one script,
 // scripts for one server share their round trips, and servers are told at the same
 // time. The error is one of those there were: what another server has is renewed.
-func (s *Store) Renew(ctx context.Context, slots []limit.Slot, lease time.Duration) error {
-	if err := limit.CheckHold(1, lease); err != nil {
+func (s *Store) Renew(ctx context.Context, slots []limit.Lease, lease time.Duration) error {
+	if err := limit.CheckLease(1, lease); err != nil {
 		return err
 	}
 	return s.holdMany(ctx, hold{operation: "renew", lease: micros(lease)}, slots)
 }
 
-// Release implements [limit.Holder], in the way of Renew.
-func (s *Store) Release(ctx context.Context, slots []limit.Slot) error {
+// Release implements [limit.LeaseStore], in the way of Renew.
+func (s *Store) Release(ctx context.Context, slots []limit.Lease) error {
 	return s.holdMany(ctx, hold{operation: "release"}, slots)
 }
 
-// Held implements [limit.Holder].
+// Held implements [limit.LeaseStore].
 func (s *Store) Held(ctx context.Context, key string) (int64, error) {
 	h := hold{operation: "held", key: holdKey(key)}
 	err := s.hold(ctx, &h)
 	return h.held, err
 }
 
-// HeldIDs implements [limit.Holder].
+// HeldIDs implements [limit.LeaseStore].
 func (s *Store) HeldIDs(ctx context.Context, key string, n int) ([]string, error) {
 	h := hold{operation: "list", key: holdKey(key), most: int64(n)}
 	err := s.hold(ctx, &h)
@@ -104,7 +104,7 @@ func (s *Store) hold(ctx context.Context, h *hold) error {
 }
 
 // holdMany does the same for all slots, with as few scripts as they have keys.
-func (s *Store) holdMany(ctx context.Context, what hold, slots []limit.Slot) error {
+func (s *Store) holdMany(ctx context.Context, what hold, slots []limit.Lease) error {
 	byKey := make(map[string][]string)
 	for _, slot := range slots {
 		byKey[slot.Key] = append(byKey[slot.Key], slot.ID)

@@ -28,9 +28,9 @@ const (
 )
 
 // newHolders is what the processes have of one limit.
-func newHolders(addr string) (*limit.Holds, limit.Key, *goredis.Client) {
+func newHolders(addr string) (*limit.ConcurrencyLimit, limit.Key, *goredis.Client) {
 	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	h := limit.NewHolds(redis.NewStore(client, redis.Options{}), holderLimit, holderLease,
+	h := limit.NewConcurrencyLimit(redis.NewStore(client, redis.Options{}), holderLimit, holderLease,
 		limit.Options{Name: "conns", OnFailure: limit.FailClosed, Timeout: patience})
 	return h, h.Key(nil).Part("ann"), client
 }
@@ -105,7 +105,7 @@ func TestHoldsOfAKilledProcess(t *testing.T) {
 
 	// Now all is to be had but what the living hold.
 	store := redis.NewStore(client, redis.Options{})
-	mine := func(i int) limit.Slot { return limit.Slot{Key: key.String(), ID: fmt.Sprint("mine", i)} }
+	mine := func(i int) limit.Lease { return limit.Lease{Key: key.String(), ID: fmt.Sprint("mine", i)} }
 	const free = holderLimit - 2*holderStays
 	for i := range free {
 		eventually("a slot that the killed process had is to be had", func() bool {
@@ -120,7 +120,7 @@ func TestHoldsOfAKilledProcess(t *testing.T) {
 		p.stop(t)
 	}
 	for i := range free {
-		if err := store.Release(t.Context(), []limit.Slot{mine(i)}); err != nil {
+		if err := store.Release(t.Context(), []limit.Lease{mine(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -201,7 +201,7 @@ func TestHolderProcess(t *testing.T) {
 			}
 		}
 	})
-	var stays []limit.Slot
+	var stays []limit.Lease
 	for i := range holderStays {
 		slot, d, err := h.Acquire(ctx, key, fmt.Sprint(name, i))
 		for err == nil && !d.Allowed { // others use it for a moment

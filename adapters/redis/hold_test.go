@@ -17,13 +17,13 @@ import (
 )
 
 // holding makes a store, and slots of a key by their numbers.
-func holding(t *testing.T, client goredis.UniversalClient) (*redis.Store, func(i int) limit.Slot) {
-	return redis.NewStore(client, redis.Options{}), func(i int) limit.Slot {
-		return limit.Slot{Key: "k", ID: fmt.Sprint("slot", i)}
+func holding(t *testing.T, client goredis.UniversalClient) (*redis.Store, func(i int) limit.Lease) {
+	return redis.NewStore(client, redis.Options{}), func(i int) limit.Lease {
+		return limit.Lease{Key: "k", ID: fmt.Sprint("slot", i)}
 	}
 }
 
-func acquire(t *testing.T, s *redis.Store, slot limit.Slot, most int64, lease time.Duration) limit.Decision {
+func acquire(t *testing.T, s *redis.Store, slot limit.Lease, most int64, lease time.Duration) limit.Decision {
 	t.Helper()
 	d, err := s.Acquire(t.Context(), slot, most, lease)
 	if err != nil {
@@ -61,8 +61,8 @@ func TestHoldsLiveAsLongAsTheLongestLease(t *testing.T) {
 	}
 	for what, do := range map[string]func() error{
 		"an acquisition": func() error { _, err := s.Acquire(t.Context(), slot(3), 9, time.Millisecond); return err },
-		"a renewal":      func() error { return s.Renew(t.Context(), []limit.Slot{slot(4)}, time.Millisecond) },
-		"a release":      func() error { return s.Release(t.Context(), []limit.Slot{slot(3), slot(4)}) },
+		"a renewal":      func() error { return s.Renew(t.Context(), []limit.Lease{slot(4)}, time.Millisecond) },
+		"a release":      func() error { return s.Release(t.Context(), []limit.Lease{slot(3), slot(4)}) },
 	} {
 		if err := do(); err != nil || kept() != until || score() != before {
 			t.Errorf("%s by somebody else changes the life of a slot: %v", what, err)
@@ -71,7 +71,7 @@ func TestHoldsLiveAsLongAsTheLongestLease(t *testing.T) {
 	redistest.Eventually(t, "the short leases are over", func() bool { n, _ := s.Held(t.Context(), "k"); return n == 1 })
 
 	// With the longest lease gone, the next one that is written counts.
-	if err := s.Release(t.Context(), []limit.Slot{slot(1)}); err != nil {
+	if err := s.Release(t.Context(), []limit.Lease{slot(1)}); err != nil {
 		t.Fatal(err)
 	}
 	d = acquire(t, s, slot(5), 1, time.Minute)
@@ -112,7 +112,7 @@ func TestHoldsOfTheDeadAreDropped(t *testing.T) {
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Now: clock.Now})
 	_, slot := holding(t, storeClient(t, server.Addr))
 	const dead = 2500
-	var slots []limit.Slot
+	var slots []limit.Lease
 	for i := range dead {
 		slots = append(slots, slot(i))
 	}
@@ -144,12 +144,12 @@ func TestHoldsOfTheDeadAreDropped(t *testing.T) {
 // the keys are.
 func TestHoldsAreToldTogether(t *testing.T) {
 	const keys, each = 700, 3
-	var slots []limit.Slot
+	var slots []limit.Lease
 	for i := range keys * each {
-		slots = append(slots, limit.Slot{Key: fmt.Sprint("key", i%keys), ID: fmt.Sprint(i)})
+		slots = append(slots, limit.Lease{Key: fmt.Sprint("key", i%keys), ID: fmt.Sprint(i)})
 	}
 	for i := range 1000 {
-		slots = append(slots, limit.Slot{Key: "total", ID: fmt.Sprint(i)})
+		slots = append(slots, limit.Lease{Key: "total", ID: fmt.Sprint(i)})
 	}
 	check := func(t *testing.T, client goredis.UniversalClient, trips int64, servers ...*redistest.Server) {
 		s := redis.NewStore(client, redis.Options{})
@@ -218,9 +218,9 @@ func TestHoldsWhileAServerFails(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = ring.Close() })
 	s := redis.NewStore(ring, redis.Options{})
-	var slots []limit.Slot
+	var slots []limit.Lease
 	for i := range 50 {
-		slots = append(slots, limit.Slot{Key: fmt.Sprint("k", i), ID: "a"})
+		slots = append(slots, limit.Lease{Key: fmt.Sprint("k", i), ID: "a"})
 	}
 	if err := s.Renew(t.Context(), slots, time.Minute); err != nil {
 		t.Fatal(err)
@@ -282,7 +282,7 @@ func TestHoldsNeedFewRights(t *testing.T) {
 	}
 	defer s.Close()
 	const key = "wskit:few:ann"
-	long, short, next := limit.Slot{Key: key, ID: "long"}, limit.Slot{Key: key, ID: "short"}, limit.Slot{Key: key, ID: "next"}
+	long, short, next := limit.Lease{Key: key, ID: "long"}, limit.Lease{Key: key, ID: "short"}, limit.Lease{Key: key, ID: "next"}
 	acquire(t, s, long, 2, time.Hour)
 	acquire(t, s, short, 2, time.Millisecond)
 	redistest.Eventually(t, "the short lease is over", func() bool { n, err := s.Held(t.Context(), key); return err == nil && n == 1 })
@@ -291,10 +291,10 @@ func TestHoldsNeedFewRights(t *testing.T) {
 	if n := server.Do("ZCARD", key+"~held"); n != int64(2) {
 		t.Errorf("%d slots are kept, one of them for nobody", n)
 	}
-	if err := s.Renew(t.Context(), []limit.Slot{long, next}, time.Hour); err != nil {
+	if err := s.Renew(t.Context(), []limit.Lease{long, next}, time.Hour); err != nil {
 		t.Error(err)
 	}
-	if err := s.Release(t.Context(), []limit.Slot{long, next}); err != nil {
+	if err := s.Release(t.Context(), []limit.Lease{long, next}); err != nil {
 		t.Error(err)
 	}
 	expectHeld(t, s, key, 0)
@@ -317,12 +317,12 @@ func TestHoldsBytesPerSlot(t *testing.T) {
 		{"one key", func(int) string { return "wskit:chat/open-total" }, 180},
 		{"a key for each", func(i int) string { return fmt.Sprintf("wskit:chat/open-user:acme:%06d", i) }, 280},
 	} {
-		if err := s.Renew(t.Context(), []limit.Slot{{Key: c.key(n), ID: id(n)}}, time.Hour); err != nil {
+		if err := s.Renew(t.Context(), []limit.Lease{{Key: c.key(n), ID: id(n)}}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		var slots []limit.Slot
+		var slots []limit.Lease
 		for i := range n {
-			slots = append(slots, limit.Slot{Key: c.key(i), ID: id(i)})
+			slots = append(slots, limit.Lease{Key: c.key(i), ID: id(i)})
 		}
 		before := server.UsedMemory()
 		if err := s.Renew(t.Context(), slots, time.Hour); err != nil {

@@ -87,9 +87,9 @@ func everything(t *testing.T, server *redistest.Server) {
 		t.Error(err)
 	}
 
-	slot := limit.Slot{Key: "wskit:r:ann", ID: "1"}
+	slot := limit.Lease{Key: "wskit:r:ann", ID: "1"}
 	acquire(t, s, slot, 1, time.Hour)
-	if err := s.Release(t.Context(), []limit.Slot{slot}); err != nil {
+	if err := s.Release(t.Context(), []limit.Lease{slot}); err != nil {
 		t.Error(err)
 	}
 

@@ -83,7 +83,7 @@ var (
 	_ limit.Resetter   = (*Store)(nil)
 	_ limit.ManyTaker  = (*Store)(nil)
 	_ limit.AllTaker   = (*Store)(nil)
-	_ limit.Holder     = (*Store)(nil)
+	_ limit.LeaseStore = (*Store)(nil)
 	_ limit.TripTimer  = (*Store)(nil)
 )
 

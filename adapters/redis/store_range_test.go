@@ -38,7 +38,7 @@ func TestInjectedClockOutsideItsRange(t *testing.T) {
 		}
 		held := 0
 		for i := range 3 {
-			d, err := s.Acquire(context.Background(), limit.Slot{Key: fmt.Sprint("slots", at), ID: fmt.Sprint(i)}, 2, time.Minute)
+			d, err := s.Acquire(context.Background(), limit.Lease{Key: fmt.Sprint("slots", at), ID: fmt.Sprint(i)}, 2, time.Minute)
 			if err != nil {
 				t.Fatal(err)
 			}

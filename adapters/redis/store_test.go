@@ -49,7 +49,7 @@ type storeApart struct {
 	limit.Refunder
 	limit.Resetter
 	limit.ManyTaker
-	limit.Holder
+	limit.LeaseStore
 }
 
 func apart(s *redis.Store) limit.Store { return storeApart{s, s, s, s, s, s} }

@@ -118,13 +118,13 @@ func TestKeysOfAnotherType(t *testing.T) {
 		}
 		poison(kind, "k~held")
 		for i := range 3 {
-			d, err := s.Acquire(ctx, limit.Slot{Key: "k", ID: fmt.Sprint(i)}, 2, time.Hour)
+			d, err := s.Acquire(ctx, limit.Lease{Key: "k", ID: fmt.Sprint(i)}, 2, time.Hour)
 			if err != nil || d.Allowed != (i < 2) {
 				t.Errorf("%s: slot %d: %+v, %v", kind, i, d, err)
 			}
 		}
 		poison(kind, "k~held")
-		if err := s.Release(ctx, []limit.Slot{{Key: "k", ID: "0"}}); err != nil {
+		if err := s.Release(ctx, []limit.Lease{{Key: "k", ID: "0"}}); err != nil {
 			t.Errorf("%s: Release: %v", kind, err)
 		}
 
@@ -154,7 +154,7 @@ func TestKeysOfAnotherType(t *testing.T) {
 func TestKeysThatMayNotBeRead(t *testing.T) {
 	server := redistest.Start(t)
 	all := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: -1})
-	slot := limit.Slot{Key: "k", ID: "a"}
+	slot := limit.Lease{Key: "k", ID: "a"}
 	if _, err := all.Take(ctx, "k", hourly(5), 5); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestKeysThatMayNotBeRead(t *testing.T) {
 	if d, err := few.Take(ctx, "k", hourly(5), 1); err == nil {
 		t.Errorf("Take: %+v", d)
 	}
-	if d, err := few.Acquire(ctx, limit.Slot{Key: "k", ID: "b"}, 1, time.Hour); err == nil {
+	if d, err := few.Acquire(ctx, limit.Lease{Key: "k", ID: "b"}, 1, time.Hour); err == nil {
 		t.Errorf("Acquire: %+v", d)
 	}
 	if d, err := all.Take(ctx, "k", hourly(5), 1); err != nil || d.Allowed {
@@ -181,7 +181,7 @@ func TestSlotsThatNeverEnd(t *testing.T) {
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	server.Do("ZADD", "k~held", "+inf", "a", 1e300, "b", 4e15, "c")
 	for i := range 3 {
-		d, err := s.Acquire(ctx, limit.Slot{Key: "k", ID: fmt.Sprint(i)}, 2, time.Minute)
+		d, err := s.Acquire(ctx, limit.Lease{Key: "k", ID: fmt.Sprint(i)}, 2, time.Minute)
 		if err != nil || d.Allowed != (i < 2) {
 			t.Errorf("slot %d: %+v, %v", i, d, err)
 		}

@@ -16,7 +16,7 @@ import (
 // server is alone; those that share a Redis are one chat.
 type Backend struct {
 	Limits      limit.Store     // of messages
-	Connections limit.Store     // of connections; a limit.Holder
+	Connections limit.Store     // of connections; a limit.LeaseStore
 	Broker      pubsub.Broker   // what is published; nil: to this server's tabs alone
 	Presence    pubsub.Presence // the members of the rooms, on all servers
 	History     History         // the latest messages

@@ -134,7 +134,7 @@ var parts = []part{
 	{name: "HoldsAreListed", run: holdsAreListed},
 	{name: "HoldsAtOnce", run: holdsAtOnce},
 	{name: "StepsMintNothing", run: stepsMintNothing, steps: true},
-	{name: "StepsFreeNoSlot", run: stepsFreeNoSlot, steps: true},
+	{name: "StepsEndNoLease", run: stepsEndNoLease, steps: true},
 }
 
 // A timeline drives one key and remembers what happened, for the report.

@@ -198,17 +198,17 @@ func mostIn(p limit.Policy, from, to int64) int64 {
 	return most
 }
 
-// stepsFreeNoSlot: a clock that swings by up to the tolerance hands out no slot while as
+// stepsEndNoLease: a clock that swings by up to the tolerance hands out no lease while as
 // many leases as the limit says last at its reading.
-func stepsFreeNoSlot(t *testing.T, s Subject) {
-	store := has[limit.Holder](t, s)
+func stepsEndNoLease(t *testing.T, s Subject) {
+	store := has[limit.LeaseStore](t, s)
 	const most = 3
 	rapid.Check(t, func(t *rapid.T) {
 		s.rewind()
-		w := newSwing(t, s, lease)
+		w := newSwing(t, s, leaseTime)
 		defer w.end()
 		key := fmt.Sprintf("limittest:hold:%d", keys.Add(1))
-		ends := map[string]int64{} // of the slots that were not released
+		ends := map[string]int64{} // of the leases that were not released
 		for i := range rapid.IntRange(1, s.Steps).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "step") {
 				w.step(t)
@@ -216,7 +216,7 @@ func stepsFreeNoSlot(t *testing.T, s Subject) {
 			switch op := rapid.IntRange(0, 5).Draw(t, "operation"); {
 			case op == 0 && len(ends) > 0:
 				for id := range ends {
-					if err := store.Release(context.Background(), []limit.Slot{{Key: key, ID: id}}); err != nil {
+					if err := store.Release(context.Background(), []limit.Lease{{Key: key, ID: id}}); err != nil {
 						t.Fatalf("Release: %v", err)
 					}
 					delete(ends, id)
@@ -228,14 +228,14 @@ func stepsFreeNoSlot(t *testing.T, s Subject) {
 				}
 			default:
 				id := fmt.Sprint(i)
-				d, err := store.Acquire(context.Background(), limit.Slot{Key: key, ID: id}, most, lease)
+				d, err := store.Acquire(context.Background(), limit.Lease{Key: key, ID: id}, most, leaseTime)
 				if err != nil {
 					t.Fatalf("Acquire: %v", err)
 				}
 				if !d.Allowed {
 					continue
 				}
-				ends[id] = d.At + lease.Microseconds()
+				ends[id] = d.At + leaseTime.Microseconds()
 				last := 0
 				for _, end := range ends {
 					if end > d.At {
@@ -243,7 +243,7 @@ func stepsFreeNoSlot(t *testing.T, s Subject) {
 					}
 				}
 				if last > most {
-					t.Fatalf("rule broken: a clock that is stepped frees no slot\n%d leases last at the reading at which one was granted, at most %d may", last, most)
+					t.Fatalf("rule broken: a clock that is stepped frees no lease\n%d leases last at the reading at which one was granted, at most %d may", last, most)
 				}
 			}
 		}

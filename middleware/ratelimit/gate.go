@@ -50,7 +50,7 @@ type GateOptions struct {
 	// MaxPerUser, MaxPerIP and MaxTotal are how many connections may be open at a
 	// time: of one user of a tenant once it is authenticated, of one address, and in
 	// all. They count in all processes that share the store, which has to be a
-	// [limit.Holder] unless all three are negative. Negative: no limit.
+	// [limit.LeaseStore] unless all three are negative. Negative: no limit.
 	//
 	// Default: 10, 100 and 50,000.
 	MaxPerUser, MaxPerIP, MaxTotal int
@@ -173,7 +173,7 @@ type Gate struct {
 
 var _ ingress.Gate = (*Gate)(nil)
 
-// NewGate makes a gate over a store, which must be a [limit.Holder] unless all
+// NewGate makes a gate over a store, which must be a [limit.LeaseStore] unless all
 // numbers of open connections are without limit. It panics when an option is
 // invalid. At most one GateOptions may be given.
 func NewGate(store limit.Store, options ...GateOptions) *Gate {
@@ -218,7 +218,7 @@ func (o GateOptions) withDefaults() GateOptions {
 		}
 	}
 	if o.Lease == 0 {
-		o.Lease = limit.DefaultLease
+		o.Lease = limit.DefaultLeaseTime
 	}
 	if o.RetryAfter == 0 {
 		o.RetryAfter = 5 * time.Second

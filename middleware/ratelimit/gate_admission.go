@@ -55,7 +55,7 @@ type handshake struct {
 
 type place struct {
 	renewer *leaseRenewer
-	slot    limit.Slot
+	slot    limit.Lease
 	forget  func() // its note; nil where there is none
 }
 
@@ -163,7 +163,7 @@ func (a *admission) hold(ctx context.Context, k *leaseRenewer, key func(limit.Ke
 		return nil
 	}
 	at, id := key(k.holds.Key(nil)), rand.Text()
-	noted := a.gate.instance.note(ctx, limit.Slot{Key: at.String(), ID: id})
+	noted := a.gate.instance.note(ctx, limit.Lease{Key: at.String(), ID: id})
 	slot, decision, err := k.holds.Acquire(ctx, at, id)
 	p := place{k, slot, noted()}
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 // All of it is slots without a limit, which lease renewers renew. A nil instance notes nothing.
 type instance struct {
 	name, epoch string
-	store       limit.Holder
+	store       limit.LeaseStore
 	notes       *leaseRenewer
 	alive       *leaseRenewer
 	log         *slog.Logger
@@ -43,7 +43,7 @@ const (
 // newInstance returns nil where there is nothing to note. It begins to release what
 // former processes held.
 func newInstance(store limit.Store, o GateOptions) *instance {
-	holder, ok := store.(limit.Holder)
+	holder, ok := store.(limit.LeaseStore)
 	if _, local := store.(limit.LocalStore); o.Instance == "" || local || !ok {
 		return nil
 	}
@@ -68,11 +68,11 @@ func (i *instance) notesOf(epoch string) limit.Key {
 // note begins to note a place. The function that it returns waits until that is done,
 // and returns one that forgets the note without waiting, to be called when the place is
 // free.
-func (i *instance) note(ctx context.Context, place limit.Slot) func() (forget func()) {
+func (i *instance) note(ctx context.Context, place limit.Lease) func() (forget func()) {
 	if i == nil {
 		return func() func() { return nil }
 	}
-	done := make(chan limit.Slot, 1)
+	done := make(chan limit.Lease, 1)
 	go func() {
 		if i.alive.mine() == 0 { // before there are notes: they are those of a living process
 			i.hold(ctx, i.alive, i.epochs(i.alive), i.epoch)
@@ -86,7 +86,7 @@ func (i *instance) note(ctx context.Context, place limit.Slot) func() (forget fu
 	}
 }
 
-func (i *instance) hold(ctx context.Context, k *leaseRenewer, key limit.Key, id string) limit.Slot {
+func (i *instance) hold(ctx context.Context, k *leaseRenewer, key limit.Key, id string) limit.Lease {
 	slot, _, err := k.holds.Acquire(ctx, key, id)
 	if err != nil { // the handshake was given up
 		k.flush(nil)
@@ -108,8 +108,8 @@ func (i *instance) flush(ctx context.Context) error {
 	if i.notes.mine() > 1 {
 		return nil
 	}
-	i.notes.release(limit.Slot{Key: i.epochs(i.notes).String(), ID: i.epoch}, nil)
-	i.alive.release(limit.Slot{Key: i.epochs(i.alive).String(), ID: i.epoch}, nil)
+	i.notes.release(limit.Lease{Key: i.epochs(i.notes).String(), ID: i.epoch}, nil)
+	i.alive.release(limit.Lease{Key: i.epochs(i.alive).String(), ID: i.epoch}, nil)
 	return errors.Join(i.notes.flushed(ctx), i.alive.flushed(ctx))
 }
 
@@ -118,7 +118,7 @@ func (i *instance) flush(ctx context.Context) error {
 // because then nothing is held any more.
 func (i *instance) reclaim() {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), i.notes.holds.Lease())
+	ctx, cancel := context.WithTimeout(context.Background(), i.notes.holds.LeaseTime())
 	defer cancel()
 	released := 0
 	for {
@@ -180,11 +180,11 @@ func (i *instance) releaseEpoch(ctx context.Context, epoch string) (released int
 			return released, err
 		}
 		if len(ids) == 0 {
-			return released, i.store.Release(ctx, []limit.Slot{{Key: i.epochs(i.notes).String(), ID: epoch}})
+			return released, i.store.Release(ctx, []limit.Lease{{Key: i.epochs(i.notes).String(), ID: epoch}})
 		}
-		var places, notes []limit.Slot
+		var places, notes []limit.Lease
 		for _, id := range ids {
-			notes = append(notes, limit.Slot{Key: key, ID: id})
+			notes = append(notes, limit.Lease{Key: key, ID: id})
 			if place, ok := decodeSlot(id); ok {
 				places = append(places, place)
 			}
@@ -200,13 +200,13 @@ func (i *instance) releaseEpoch(ctx context.Context, epoch string) (released int
 }
 
 // encodeSlot writes a place as the ID of its note.
-func encodeSlot(s limit.Slot) string { return fmt.Sprintf("%d:%s%s", len(s.ID), s.ID, s.Key) }
+func encodeSlot(s limit.Lease) string { return fmt.Sprintf("%d:%s%s", len(s.ID), s.ID, s.Key) }
 
-func decodeSlot(note string) (s limit.Slot, ok bool) {
+func decodeSlot(note string) (s limit.Lease, ok bool) {
 	length, rest, ok := strings.Cut(note, ":")
 	n, err := strconv.Atoi(length)
 	if !ok || err != nil || n < 0 || n > len(rest) {
 		return s, false
 	}
-	return limit.Slot{ID: rest[:n], Key: rest[n:]}, true
+	return limit.Lease{ID: rest[:n], Key: rest[n:]}, true
 }

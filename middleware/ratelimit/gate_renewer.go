@@ -12,7 +12,7 @@ import (
 // gives them back without making anybody wait. It has one goroutine, for as long as
 // there is anything to do, and none over a store in this process.
 type leaseRenewer struct {
-	holds  *limit.Holds
+	holds  *limit.ConcurrencyLimit
 	policy string
 
 	mu      sync.Mutex
@@ -27,7 +27,7 @@ func newLeaseRenewer(store limit.Store, policy string, most int, lease time.Dura
 	if most < 0 {
 		return nil
 	}
-	return &leaseRenewer{holds: limit.NewHolds(store, int64(most), lease, o), policy: policy, wake: make(chan struct{}, 1)}
+	return &leaseRenewer{holds: limit.NewConcurrencyLimit(store, int64(most), lease, o), policy: policy, wake: make(chan struct{}, 1)}
 }
 
 // mine is how many places the process has to renew or to give back.
@@ -40,7 +40,7 @@ func (k *leaseRenewer) mine() int {
 
 // release gives a place back, without waiting for the store. When the store has
 // released it, then is called, unless it is nil; it must not wait for anything.
-func (k *leaseRenewer) release(slot limit.Slot, then func()) {
+func (k *leaseRenewer) release(slot limit.Lease, then func()) {
 	k.holds.ReleaseLater(slot)
 	k.flush(then)
 }
@@ -105,7 +105,7 @@ const retryPause = time.Second
 // run ends when nothing is held any more. It ignores errors: what fails is tried
 // again, and the limit's own log says that the store fails.
 func (k *leaseRenewer) run() {
-	renew := time.NewTicker(k.holds.Lease() / 3)
+	renew := time.NewTicker(k.holds.LeaseTime() / 3)
 	defer renew.Stop()
 	var retry <-chan time.Time
 	for {

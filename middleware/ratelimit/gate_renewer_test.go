@@ -19,7 +19,7 @@ import (
 // own does: the memory store without the mark of a local one.
 type sharedStore struct {
 	limit.Store
-	limit.Holder
+	limit.LeaseStore
 	failing error
 	during  func()       // an acquisition: when the store has decided, and not answered
 	deaf    *atomic.Bool // to releases and renewals: as if the process were dead
@@ -27,14 +27,14 @@ type sharedStore struct {
 
 func newSharedStore() *sharedStore {
 	m := memory.NewStore(memory.Options{})
-	return &sharedStore{Store: m, Holder: m, deaf: new(atomic.Bool)}
+	return &sharedStore{Store: m, LeaseStore: m, deaf: new(atomic.Bool)}
 }
 
-func (s *sharedStore) Acquire(ctx context.Context, slot limit.Slot, most int64, lease time.Duration) (limit.Decision, error) {
+func (s *sharedStore) Acquire(ctx context.Context, slot limit.Lease, most int64, lease time.Duration) (limit.Decision, error) {
 	if s.failing != nil {
 		return limit.Decision{}, s.failing
 	}
-	d, err := s.Holder.Acquire(ctx, slot, most, lease)
+	d, err := s.LeaseStore.Acquire(ctx, slot, most, lease)
 	if s.during != nil {
 		s.during()
 	}
@@ -48,23 +48,23 @@ func (s *sharedStore) process() *sharedStore {
 	return &c
 }
 
-func (s *sharedStore) Renew(ctx context.Context, slots []limit.Slot, lease time.Duration) error {
+func (s *sharedStore) Renew(ctx context.Context, slots []limit.Lease, lease time.Duration) error {
 	if s.deaf.Load() {
 		return errors.New("dead")
 	}
-	return s.Holder.Renew(ctx, slots, lease)
+	return s.LeaseStore.Renew(ctx, slots, lease)
 }
 
-func (s *sharedStore) Release(ctx context.Context, slots []limit.Slot) error {
+func (s *sharedStore) Release(ctx context.Context, slots []limit.Lease) error {
 	if s.deaf.Load() {
 		return errors.New("dead")
 	}
-	return s.Holder.Release(ctx, slots)
+	return s.LeaseStore.Release(ctx, slots)
 }
 
 func (s *sharedStore) held(t *testing.T) int {
 	t.Helper()
-	return s.Holder.(*memory.Store).Stats().Held
+	return s.LeaseStore.(*memory.Store).Stats().Held
 }
 
 func sharedGate(s limit.Store) *ratelimit.Gate {
@@ -95,7 +95,7 @@ func TestPlacesOverProcesses(t *testing.T) {
 		if _, third := admit(lives); !ok || third {
 			t.Error("there are two places over both processes")
 		}
-		time.Sleep(10 * limit.DefaultLease)
+		time.Sleep(10 * limit.DefaultLeaseTime)
 		if _, third := admit(lives); third {
 			t.Error("places that are renewed are lost")
 		}
@@ -104,7 +104,7 @@ func TestPlacesOverProcesses(t *testing.T) {
 		}
 
 		dying.deaf.Store(true)
-		time.Sleep(limit.DefaultLease + time.Millisecond)
+		time.Sleep(limit.DefaultLeaseTime + time.Millisecond)
 		again, ok := admit(lives)
 		if _, more := admit(lives); !ok || more {
 			t.Error("the one place of a killed process comes back after a lease")
@@ -118,7 +118,7 @@ func TestPlacesOverProcesses(t *testing.T) {
 		}
 		// The killed process tries on, until it is told that its connection ended.
 		dying.deaf.Store(false)
-		time.Sleep(limit.DefaultLease)
+		time.Sleep(limit.DefaultLeaseTime)
 		if n := shared.held(t); n != 1 {
 			t.Errorf("%d places are held, want that of a connection which was not dead after all", n)
 		}
@@ -142,7 +142,7 @@ func TestPlacesWhileTheStoreFails(t *testing.T) {
 			t.Error("a process by itself lets in two of two")
 		}
 		shared.failing = nil
-		time.Sleep(limit.DefaultLease / 2) // a renewal tells the store
+		time.Sleep(limit.DefaultLeaseTime / 2) // a renewal tells the store
 		if n := shared.held(t); n != 2 {
 			t.Errorf("the store knows of %d places, want 2", n)
 		}
@@ -212,8 +212,8 @@ func TestFloodOfOneIdentityLeavesTheAddressItsRate(t *testing.T) {
 // lateStore carries acquisitions out 5 s after the caller got no answer.
 type lateStore struct{ *sharedStore }
 
-func (s lateStore) Acquire(ctx context.Context, slot limit.Slot, most int64, lease time.Duration) (limit.Decision, error) {
-	time.AfterFunc(5*time.Second, func() { _, _ = s.Holder.Acquire(context.Background(), slot, most, lease) })
+func (s lateStore) Acquire(ctx context.Context, slot limit.Lease, most int64, lease time.Duration) (limit.Decision, error) {
+	time.AfterFunc(5*time.Second, func() { _, _ = s.LeaseStore.Acquire(context.Background(), slot, most, lease) })
 	<-ctx.Done()
 	return limit.Decision{}, ctx.Err()
 }
@@ -235,7 +235,7 @@ func TestPlaceOfALateAcquisition(t *testing.T) {
 		if n := shared.held(t); n != 1 {
 			t.Fatalf("%d places are held, the test expects the late one", n)
 		}
-		time.Sleep(limit.DefaultLease / 2)
+		time.Sleep(limit.DefaultLeaseTime / 2)
 		if held, open := shared.held(t), gate.Stats().Open; held != 0 || open != 0 {
 			t.Errorf("%d places are held, %d to be released", held, open)
 		}
@@ -263,7 +263,7 @@ func TestReleaseIsRepeated(t *testing.T) {
 		if err := gate.Flush(t.Context()); err != nil || shared.held(t) != 0 {
 			t.Errorf("%d places are held after Flush: %v", shared.held(t), err)
 		}
-		time.Sleep(limit.DefaultLease)
+		time.Sleep(limit.DefaultLeaseTime)
 		if n := gate.Stats().Open; n != 0 {
 			t.Errorf("%d places are to be released", n)
 		}
@@ -281,7 +281,7 @@ func TestFlushEndsWithTheLease(t *testing.T) {
 		if err := gate.Flush(t.Context()); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(limit.DefaultLease)
+		time.Sleep(limit.DefaultLeaseTime)
 		if n := gate.Stats().Open; n != 0 {
 			t.Errorf("%d places are to be released", n)
 		}

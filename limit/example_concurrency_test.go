@@ -9,16 +9,16 @@ import (
 )
 
 // At most two documents open at a time for each user.
-func ExampleHolds() {
-	open := limit.NewHolds(memory.NewStore(memory.Options{}), 2, 0)
+func ExampleConcurrencyLimit() {
+	open := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), 2, 0)
 	ctx := context.Background()
 
-	var first limit.Slot
+	var first limit.Lease
 	for i, document := range []string{"plan", "budget", "notes"} {
-		slot, d, err := open.Acquire(ctx, open.Key(nil).Part("ann"), document)
+		lease, d, err := open.Acquire(ctx, open.Key(nil).Part("ann"), document)
 		fmt.Println(document, d.Allowed, d.Remaining, err)
 		if i == 0 {
-			first = slot
+			first = lease
 		}
 	}
 	_ = open.Release(ctx, first)

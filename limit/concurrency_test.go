@@ -17,7 +17,7 @@ import (
 // memory store without the mark of one.
 type shared struct {
 	limit.Store
-	holder  limit.Holder
+	holder  limit.LeaseStore
 	failing error
 	unclear bool // fails after it has done what it was asked for
 	renews  int
@@ -36,21 +36,21 @@ func (s *shared) do(f func() error) error {
 	return errors.Join(f(), s.failing)
 }
 
-func (s *shared) Acquire(ctx context.Context, slot limit.Slot, most int64, lease time.Duration) (d limit.Decision, err error) {
-	err = s.do(func() error { d, err = s.holder.Acquire(ctx, slot, most, lease); return err })
+func (s *shared) Acquire(ctx context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
+	err = s.do(func() error { d, err = s.holder.Acquire(ctx, lease, most, leaseTime); return err })
 	return d, err
 }
 
-func (s *shared) Renew(ctx context.Context, slots []limit.Slot, lease time.Duration) error {
+func (s *shared) Renew(ctx context.Context, leases []limit.Lease, leaseTime time.Duration) error {
 	s.renews++
 	if s.during != nil {
 		s.during()
 	}
-	return s.do(func() error { return s.holder.Renew(ctx, slots, lease) })
+	return s.do(func() error { return s.holder.Renew(ctx, leases, leaseTime) })
 }
 
-func (s *shared) Release(ctx context.Context, slots []limit.Slot) error {
-	return s.do(func() error { return s.holder.Release(ctx, slots) })
+func (s *shared) Release(ctx context.Context, leases []limit.Lease) error {
+	return s.do(func() error { return s.holder.Release(ctx, leases) })
 }
 
 func (s *shared) HeldIDs(ctx context.Context, key string, n int) ([]string, error) {
@@ -66,12 +66,12 @@ func synctestRun(t *testing.T, name string, f func(*testing.T)) {
 
 // process is one of those that share a store.
 type process struct {
-	*limit.Holds
+	*limit.ConcurrencyLimit
 	t *testing.T
 }
 
 func newProcess(t *testing.T, s limit.Store, onFailure limit.Failure) process {
-	return process{limit.NewHolds(s, 2, 0, limit.Options{Name: "conns", OnFailure: onFailure}), t}
+	return process{limit.NewConcurrencyLimit(s, 2, 0, limit.Options{Name: "conns", OnFailure: onFailure}), t}
 }
 
 func (p process) acquire(id string) bool {
@@ -84,13 +84,13 @@ func (p process) acquire(id string) bool {
 }
 
 func (p process) release(id string) {
-	_ = p.Release(p.t.Context(), limit.Slot{Key: p.Key(nil).Part("ann").String(), ID: id})
+	_ = p.Release(p.t.Context(), limit.Lease{Key: p.Key(nil).Part("ann").String(), ID: id})
 }
 
 func (p process) expect(held int64) {
 	p.t.Helper()
 	if n, err := p.Held(p.t.Context(), p.Key(nil).Part("ann")); n != held || err != nil {
-		p.t.Errorf("%d slots are held (%v), want %d", n, err, held)
+		p.t.Errorf("%d leases are held (%v), want %d", n, err, held)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestHoldsAreCountedAcrossProcesses(t *testing.T) {
 	s := newShared(clock)
 	one, two := newProcess(t, s, limit.FailLocal), newProcess(t, s, limit.FailLocal)
 	if !one.acquire("a") || !two.acquire("b") || one.acquire("c") || two.acquire("d") {
-		t.Error("two of two slots are handed out over both processes")
+		t.Error("two of two leases are handed out over both processes")
 	}
 	one.release("a")
 	if !two.acquire("d") {
@@ -120,7 +120,7 @@ func TestSlotsOfAKilledProcessComeBack(t *testing.T) {
 	killed.acquire("a")
 	lives.acquire("b")
 	for range 3 {
-		clock.Advance(limit.DefaultLease / 3)
+		clock.Advance(limit.DefaultLeaseTime / 3)
 		if lives.acquire("c") {
 			break
 		}
@@ -129,11 +129,11 @@ func TestSlotsOfAKilledProcessComeBack(t *testing.T) {
 		}
 	}
 	if !lives.acquire("c") || lives.acquire("d") {
-		t.Error("after a lease there is one free slot")
+		t.Error("after a lease there is one free lease")
 	}
 }
 
-// While the store fails each process hands out its limit's worth, and the slots it
+// While the store fails each process hands out its limit's worth, and the leases it
 // hands out count as soon as the store is back.
 func TestHoldsWhileTheStoreFails(t *testing.T) {
 	clock := limittest.NewClock()
@@ -152,12 +152,12 @@ func TestHoldsWhileTheStoreFails(t *testing.T) {
 			}
 			p.expect(1)
 			// What got no answer is released once more, in case it is carried out late.
-			time.Sleep(limit.DefaultLease / 3)
+			time.Sleep(limit.DefaultLeaseTime / 3)
 			if err := p.Renew(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if p.Mine() != 1 {
-				t.Errorf("%d slots are to be renewed or released", p.Mine())
+				t.Errorf("%d leases are to be renewed or released", p.Mine())
 			}
 		})
 	}
@@ -212,29 +212,29 @@ func TestReleaseDuringRenewal(t *testing.T) {
 func TestHoldsOverALocalStore(t *testing.T) {
 	clock := limittest.NewClock()
 	store := memory.NewStore(memory.Options{Now: clock.Now})
-	p := process{limit.NewHolds(store, 2, time.Second), t}
+	p := process{limit.NewConcurrencyLimit(store, 2, time.Second), t}
 	p.acquire("a")
 	p.acquire("b")
 	clock.Advance(24 * time.Hour)
 	if p.acquire("c") || p.Mine() != 0 || !p.Local() {
-		t.Error("slots in this process last until they are released")
+		t.Error("leases in this process last until they are released")
 	}
 	p.release("a")
 	p.release("b")
 	p.expect(0)
 	if n := store.Stats().Held; n != 0 {
-		t.Errorf("the store holds %d slots", n)
+		t.Errorf("the store holds %d leases", n)
 	}
 }
 
 func TestHoldsThatMakeNoSensePanic(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
 	for name, make := range map[string]func(){
-		"no store":      func() { limit.NewHolds(nil, 1, 0) },
-		"no slots":      func() { limit.NewHolds(store, 0, 0) },
-		"a short lease": func() { limit.NewHolds(store, 1, time.Microsecond) },
-		"no holder":     func() { limit.NewHolds(struct{ limit.Store }{store}, 1, 0) },
-		"no name":       func() { limit.NewHolds(newShared(limittest.NewClock()), 1, 0) },
+		"no store":      func() { limit.NewConcurrencyLimit(nil, 1, 0) },
+		"no leases":     func() { limit.NewConcurrencyLimit(store, 0, 0) },
+		"a short lease": func() { limit.NewConcurrencyLimit(store, 1, time.Microsecond) },
+		"no holder":     func() { limit.NewConcurrencyLimit(struct{ limit.Store }{store}, 1, 0) },
+		"no name":       func() { limit.NewConcurrencyLimit(newShared(limittest.NewClock()), 1, 0) },
 	} {
 		func() {
 			defer func() {

@@ -14,8 +14,8 @@ import (
 	"github.com/wskit/wskit/limit/limittest"
 )
 
-// slots is the plainest holder there is, and wrong in one way.
-type slots struct {
+// leases is the plainest holder there is, and wrong in one way.
+type leases struct {
 	limit.Store
 	clock *limittest.Clock
 	fault string
@@ -25,23 +25,23 @@ type slots struct {
 }
 
 var holdFaults = []struct{ name, part, rule string }{
-	{"OneTooMany", "HoldsUpToTheLimit", "there are no more slots than the limit says"},
+	{"OneTooMany", "HoldsUpToTheLimit", "there are no more leases than the limit says"},
 	{"DenialHolds", "HoldsUpToTheLimit", "a denial changes nothing"},
-	{"ReleaseIsLost", "HoldsUpToTheLimit", "a slot is released once"},
-	{"ReleaseFreesAll", "HoldsUpToTheLimit", "a slot is released once"},
+	{"ReleaseIsLost", "HoldsUpToTheLimit", "a lease is released once"},
+	{"ReleaseFreesAll", "HoldsUpToTheLimit", "a lease is released once"},
 	{"ZeroIsUnlimited", "HoldsUpToTheLimit", "what makes no sense is refused"},
-	{"CountedTwice", "HoldingAgainIsOnce", "a slot that is held is not in its own way"},
-	{"LeaseNotExtended", "HoldingAgainIsOnce", "to hold a slot again is a new lease"},
-	{"NoLease", "LeasesRunOut", "a slot is held no longer than its lease"},
-	{"HalfALease", "LeasesRunOut", "a slot is held for its whole lease"},
+	{"CountedTwice", "HoldingAgainIsOnce", "a lease that is held is not in its own way"},
+	{"LeaseNotExtended", "HoldingAgainIsOnce", "to hold a lease again is a new lease"},
+	{"NoLease", "LeasesRunOut", "a lease is held no longer than its lease"},
+	{"HalfALease", "LeasesRunOut", "a lease is held for its whole lease"},
 	{"RenewsWhatIsThere", "RenewalsBringBack", "a renewal brings back what was lost"},
-	{"ListsOnlyOne", "HoldsAreListed", "the slots that are held can be listed"},
-	{"ListsTheDead", "HoldsAreListed", "the slots that are held can be listed"},
-	{"ListsAll", "HoldsAreListed", "no more slots are listed than are asked for"},
-	{"CheckThenSet", "HoldsAtOnce", "N callers get exactly the limit's slots"},
+	{"ListsOnlyOne", "HoldsAreListed", "the leases that are held can be listed"},
+	{"ListsTheDead", "HoldsAreListed", "the leases that are held can be listed"},
+	{"ListsAll", "HoldsAreListed", "no more leases are listed than are asked for"},
+	{"CheckThenSet", "HoldsAtOnce", "N callers get exactly the limit's leases"},
 }
 
-func (s *slots) key(key string) map[string]int64 {
+func (s *leases) key(key string) map[string]int64 {
 	if s.until == nil {
 		s.until = map[string]map[string]int64{}
 	}
@@ -56,15 +56,15 @@ func (s *slots) key(key string) map[string]int64 {
 	return s.until[key]
 }
 
-func (s *slots) Acquire(_ context.Context, slot limit.Slot, most int64, lease time.Duration) (d limit.Decision, err error) {
-	if err := limit.CheckHold(most, lease); err != nil && (s.fault != "ZeroIsUnlimited" || most != 0) {
+func (s *leases) Acquire(_ context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
+	if err := limit.CheckLease(most, leaseTime); err != nil && (s.fault != "ZeroIsUnlimited" || most != 0) {
 		return d, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := s.key(slot.Key)
+	k := s.key(lease.Key)
 	held := int64(len(k))
-	if _, again := k[slot.ID]; again && s.fault != "CountedTwice" {
+	if _, again := k[lease.ID]; again && s.fault != "CountedTwice" {
 		held--
 	}
 	d = limit.Decision{Limit: most, Remaining: max(0, most-held-1), Allowed: held < most || s.fault == "OneTooMany" && held == most}
@@ -75,20 +75,20 @@ func (s *slots) Acquire(_ context.Context, slot limit.Slot, most int64, lease ti
 		}
 		s.mu.Lock()
 	}
-	until := s.clock.Now() + lease.Microseconds()
+	until := s.clock.Now() + leaseTime.Microseconds()
 	switch s.fault {
 	case "NoLease":
 		until = 1 << 60
-		d.ResetAfter = lease
+		d.ResetAfter = leaseTime
 	case "HalfALease":
-		until -= lease.Microseconds() / 2
+		until -= leaseTime.Microseconds() / 2
 	case "LeaseNotExtended":
-		if old, again := k[slot.ID]; again {
+		if old, again := k[lease.ID]; again {
 			until = old
 		}
 	}
 	if d.Allowed || s.fault == "DenialHolds" {
-		k[slot.ID] = until
+		k[lease.ID] = until
 	}
 	for _, until := range k {
 		if left := time.Duration(until-s.clock.Now()) * time.Microsecond; s.fault != "NoLease" && (d.ResetAfter == 0 || left < d.ResetAfter) {
@@ -98,43 +98,43 @@ func (s *slots) Acquire(_ context.Context, slot limit.Slot, most int64, lease ti
 	return d, nil
 }
 
-func (s *slots) Renew(_ context.Context, all []limit.Slot, lease time.Duration) error {
-	if err := limit.CheckHold(1, lease); err != nil {
+func (s *leases) Renew(_ context.Context, all []limit.Lease, leaseTime time.Duration) error {
+	if err := limit.CheckLease(1, leaseTime); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, slot := range all {
-		k := s.key(slot.Key)
-		if _, held := k[slot.ID]; held || s.fault != "RenewsWhatIsThere" {
-			k[slot.ID] = s.clock.Now() + lease.Microseconds()
+	for _, lease := range all {
+		k := s.key(lease.Key)
+		if _, held := k[lease.ID]; held || s.fault != "RenewsWhatIsThere" {
+			k[lease.ID] = s.clock.Now() + leaseTime.Microseconds()
 		}
 	}
 	return nil
 }
 
-func (s *slots) Release(_ context.Context, all []limit.Slot) error {
+func (s *leases) Release(_ context.Context, all []limit.Lease) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, slot := range all {
+	for _, lease := range all {
 		switch s.fault {
 		case "ReleaseIsLost":
 		case "ReleaseFreesAll":
-			clear(s.key(slot.Key))
+			clear(s.key(lease.Key))
 		default:
-			delete(s.key(slot.Key), slot.ID)
+			delete(s.key(lease.Key), lease.ID)
 		}
 	}
 	return nil
 }
 
-func (s *slots) Held(_ context.Context, key string) (int64, error) {
+func (s *leases) Held(_ context.Context, key string) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int64(len(s.key(key))), nil
 }
 
-func (s *slots) HeldIDs(_ context.Context, key string, n int) (ids []string, err error) {
+func (s *leases) HeldIDs(_ context.Context, key string, n int) (ids []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.until[key]
@@ -149,7 +149,7 @@ func (s *slots) HeldIDs(_ context.Context, key string, n int) (ids []string, err
 	return ids, nil
 }
 
-// TestSuiteCatchesFaultyHolders is TestSuiteCatches for slots. One without a fault
+// TestSuiteCatchesFaultyHolders is TestSuiteCatches for leases. One without a fault
 // passes.
 func TestSuiteCatchesFaultyHolders(t *testing.T) {
 	run := func(fault, part string) (string, error) {
@@ -181,6 +181,6 @@ func TestFaultyHolder(t *testing.T) {
 	}
 	limittest.Run(t, func(*testing.T) limittest.Subject {
 		clock := limittest.NewClock()
-		return limittest.Subject{Store: &slots{clock: clock, fault: fault}, Clock: clock}
+		return limittest.Subject{Store: &leases{clock: clock, fault: fault}, Clock: clock}
 	})
 }

@@ -14,42 +14,42 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// holder is a key of a store that is a limit.Holder.
+// holder is a key of a store that is a limit.LeaseStore.
 type holder struct {
 	t     *testing.T
-	store limit.Holder
+	store limit.LeaseStore
 	clock *Clock
 	key   string
 }
 
-const lease = 30 * time.Second
+const leaseTime = 30 * time.Second
 
 func newHolder(t *testing.T, s Subject) holder {
 	t.Helper()
-	store := has[limit.Holder](t, s)
+	store := has[limit.LeaseStore](t, s)
 	s.Clock.Set(epoch)
 	return holder{t, store, s.Clock, fmt.Sprintf("limittest:hold:%d", keys.Add(1))}
 }
 
-func (h holder) slot(id string) limit.Slot { return limit.Slot{Key: h.key, ID: id} }
+func (h holder) lease(id string) limit.Lease { return limit.Lease{Key: h.key, ID: id} }
 
-// acquire takes a slot and checks what the decision says but Allowed.
+// acquire takes a lease and checks what the decision says but Allowed.
 func (h holder) acquire(id string, most int64) bool {
 	h.t.Helper()
 	before := h.held()
-	d, err := h.store.Acquire(context.Background(), h.slot(id), most, lease)
+	d, err := h.store.Acquire(context.Background(), h.lease(id), most, leaseTime)
 	if err != nil {
 		h.t.Fatalf("rule broken: a valid call gets a decision\nAcquire returned the error %v", err)
 	}
 	after := h.held()
 	if d.Limit != most || d.Remaining != max(0, most-after) || d.RetryAfter != 0 || d.Impossible {
-		h.t.Errorf("rule broken: a decision about slots says how many are left\n%d of %d are held now: %s", after, most, describe(d))
+		h.t.Errorf("rule broken: a decision about leases says how many are left\n%d of %d are held now: %s", after, most, describe(d))
 	}
-	if after > 0 && (d.ResetAfter <= 0 || d.ResetAfter > lease) {
-		h.t.Errorf("rule broken: a decision about slots says when the first lease ends\nleases of %v: %s", lease, describe(d))
+	if after > 0 && (d.ResetAfter <= 0 || d.ResetAfter > leaseTime) {
+		h.t.Errorf("rule broken: a decision about leases says when the first lease ends\nleases of %v: %s", leaseTime, describe(d))
 	}
 	if !d.Allowed && after != before {
-		h.t.Errorf("rule broken: a denial changes nothing\n%d slots were held, and %d are after a denial", before, after)
+		h.t.Errorf("rule broken: a denial changes nothing\n%d leases were held, and %d are after a denial", before, after)
 	}
 	return d.Allowed
 }
@@ -66,29 +66,29 @@ func (h holder) held() int64 {
 func (h holder) expect(want int64, rule string) {
 	h.t.Helper()
 	if got := h.held(); got != want {
-		h.t.Fatalf("rule broken: %s\n%d slots are held, want %d", rule, got, want)
+		h.t.Fatalf("rule broken: %s\n%d leases are held, want %d", rule, got, want)
 	}
 }
 
 func (h holder) release(ids ...string) {
 	h.t.Helper()
-	if err := h.store.Release(context.Background(), h.slots(ids...)); err != nil {
+	if err := h.store.Release(context.Background(), h.leases(ids...)); err != nil {
 		h.t.Fatalf("Release: %v", err)
 	}
 }
 
 func (h holder) renew(ids ...string) {
 	h.t.Helper()
-	if err := h.store.Renew(context.Background(), h.slots(ids...), lease); err != nil {
+	if err := h.store.Renew(context.Background(), h.leases(ids...), leaseTime); err != nil {
 		h.t.Fatalf("Renew: %v", err)
 	}
 }
 
-func (h holder) slots(ids ...string) (slots []limit.Slot) {
+func (h holder) leases(ids ...string) (leases []limit.Lease) {
 	for _, id := range ids {
-		slots = append(slots, h.slot(id))
+		leases = append(leases, h.lease(id))
 	}
-	return slots
+	return leases
 }
 
 // holdsUpToTheLimit: as many as the limit, no more until one is released, and
@@ -97,12 +97,12 @@ func holdsUpToTheLimit(t *testing.T, s Subject) {
 	h, other := newHolder(t, s), newHolder(t, s)
 	for i := range 3 {
 		if !h.acquire(strconv.Itoa(i), 3) {
-			t.Fatalf("rule broken: there are as many slots as the limit says\nnumber %d of 3 is denied", i+1)
+			t.Fatalf("rule broken: there are as many leases as the limit says\nnumber %d of 3 is denied", i+1)
 		}
 	}
 	for range 3 {
 		if h.acquire("more", 3) {
-			t.Fatal("rule broken: there are no more slots than the limit says")
+			t.Fatal("rule broken: there are no more leases than the limit says")
 		}
 	}
 	if !other.acquire("0", 1) {
@@ -110,23 +110,23 @@ func holdsUpToTheLimit(t *testing.T, s Subject) {
 	}
 	h.release("1", "never held")
 	h.release("1")
-	h.expect(2, "a slot is released once, and by its own holder")
+	h.expect(2, "a lease is released once, and by its own holder")
 	if !h.acquire("more", 3) || h.acquire("yet more", 3) {
-		t.Error("rule broken: one released slot is one free slot")
+		t.Error("rule broken: one released lease is one free lease")
 	}
-	// The limit travels with the call: lowered, it takes no slot away.
+	// The limit travels with the call: lowered, it takes no lease away.
 	if h.acquire("yet more", 1) {
 		t.Error("rule broken: a lowered limit holds at once")
 	}
 	h.expect(3, "a lowered limit takes nothing away")
 	h.release("0", "2", "more")
-	h.expect(0, "all slots can be released")
+	h.expect(0, "all leases can be released")
 
 	for name, call := range map[string]func() error{
-		"no slots":     func() error { _, err := h.store.Acquire(context.Background(), h.slot("x"), 0, lease); return err },
-		"negative":     func() error { _, err := h.store.Acquire(context.Background(), h.slot("x"), -1, lease); return err },
-		"no lease":     func() error { _, err := h.store.Acquire(context.Background(), h.slot("x"), 1, 0); return err },
-		"nothing more": func() error { return h.store.Renew(context.Background(), h.slots("x"), 0) },
+		"no leases":    func() error { _, err := h.store.Acquire(context.Background(), h.lease("x"), 0, leaseTime); return err },
+		"negative":     func() error { _, err := h.store.Acquire(context.Background(), h.lease("x"), -1, leaseTime); return err },
+		"no lease":     func() error { _, err := h.store.Acquire(context.Background(), h.lease("x"), 1, 0); return err },
+		"nothing more": func() error { return h.store.Renew(context.Background(), h.leases("x"), 0) },
 	} {
 		if err := call(); errors.CodeOf(err) != errors.InvalidArgument {
 			t.Errorf("rule broken: what makes no sense is refused\n%s: %v", name, err)
@@ -140,33 +140,33 @@ func holdingAgainIsOnce(t *testing.T, s Subject) {
 	h := newHolder(t, s)
 	for range 3 {
 		if !h.acquire("a", 1) {
-			t.Fatal("rule broken: a slot that is held is not in its own way")
+			t.Fatal("rule broken: a lease that is held is not in its own way")
 		}
 	}
-	h.expect(1, "a slot is counted once")
-	s.Clock.Advance(lease - time.Microsecond)
+	h.expect(1, "a lease is counted once")
+	s.Clock.Advance(leaseTime - time.Microsecond)
 	h.acquire("a", 1)
-	s.Clock.Advance(lease - time.Microsecond)
-	h.expect(1, "to hold a slot again is a new lease")
+	s.Clock.Advance(leaseTime - time.Microsecond)
+	h.expect(1, "to hold a lease again is a new lease")
 }
 
-// leasesRunOut: the slots of whoever dies come back after a lease, not earlier, and
+// leasesRunOut: the leases of whoever dies come back after a lease, not earlier, and
 // nothing of them stays.
 func leasesRunOut(t *testing.T, s Subject) {
 	h := newHolder(t, s)
 	h.acquire("early", 2)
-	s.Clock.Advance(lease / 3)
+	s.Clock.Advance(leaseTime / 3)
 	h.acquire("late", 2)
-	s.Clock.Advance(lease - lease/3 - time.Millisecond)
+	s.Clock.Advance(leaseTime - leaseTime/3 - time.Millisecond)
 	if h.acquire("next", 2) {
-		t.Error("rule broken: a slot is held for its whole lease")
+		t.Error("rule broken: a lease is held for its whole lease")
 	}
 	s.Clock.Advance(time.Millisecond)
-	h.expect(1, "a slot is held no longer than its lease")
+	h.expect(1, "a lease is held no longer than its lease")
 	if !h.acquire("next", 2) || h.acquire("too many", 2) {
-		t.Error("rule broken: one lease that is over is one free slot")
+		t.Error("rule broken: one lease that is over is one free lease")
 	}
-	s.Clock.Advance(lease)
+	s.Clock.Advance(leaseTime)
 	h.expect(0, "all leases run out")
 }
 
@@ -177,7 +177,7 @@ func renewalsBringBack(t *testing.T, s Subject) {
 	h.acquire("a", 2)
 	h.acquire("b", 2)
 	for range 5 {
-		s.Clock.Advance(lease / 2)
+		s.Clock.Advance(leaseTime / 2)
 		h.renew("a")
 	}
 	h.expect(1, "only what is renewed is held on")
@@ -191,7 +191,7 @@ func renewalsBringBack(t *testing.T, s Subject) {
 	h.release()
 }
 
-// holdsAreListed: the IDs under a key are those of the slots that are held, each once.
+// holdsAreListed: the IDs under a key are those of the leases that are held, each once.
 func holdsAreListed(t *testing.T, s Subject) {
 	h, other := newHolder(t, s), newHolder(t, s)
 	expect := func(n int, want ...string) {
@@ -199,14 +199,14 @@ func holdsAreListed(t *testing.T, s Subject) {
 		got, err := h.store.HeldIDs(context.Background(), h.key, n)
 		slices.Sort(got)
 		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("rule broken: the slots that are held can be listed\ngot %q, %v, want %q", got, err, want)
+			t.Errorf("rule broken: the leases that are held can be listed\ngot %q, %v, want %q", got, err, want)
 		}
 	}
 	expect(10)
 	other.acquire("other", 9)
 	h.acquire("a", 9)
 	h.acquire("gone", 9)
-	s.Clock.Advance(lease - time.Second)
+	s.Clock.Advance(leaseTime - time.Second)
 	h.renew("a")
 	h.acquire("b: any text", 9)
 	h.acquire("released", 9)
@@ -215,11 +215,11 @@ func holdsAreListed(t *testing.T, s Subject) {
 	expect(10, "a", "b: any text")
 	expect(2, "a", "b: any text")
 	if got, err := h.store.HeldIDs(context.Background(), h.key, 1); err != nil || len(got) != 1 {
-		t.Errorf("rule broken: no more slots are listed than are asked for\ngot %q, %v, want one", got, err)
+		t.Errorf("rule broken: no more leases are listed than are asked for\ngot %q, %v, want one", got, err)
 	}
 }
 
-// holdsAtOnce: N callers get exactly the limit's slots, whatever they do at once.
+// holdsAtOnce: N callers get exactly the limit's leases, whatever they do at once.
 func holdsAtOnce(t *testing.T, s Subject) {
 	h := newHolder(t, s)
 	const callers, most = 16, 5
@@ -228,8 +228,8 @@ func holdsAtOnce(t *testing.T, s Subject) {
 	for c := range callers {
 		wg.Go(func() {
 			for i := range s.Steps {
-				slot := h.slot(fmt.Sprintf("%d:%d", c, i%3))
-				d, err := h.store.Acquire(context.Background(), slot, most, lease)
+				lease := h.lease(fmt.Sprintf("%d:%d", c, i%3))
+				d, err := h.store.Acquire(context.Background(), lease, most, leaseTime)
 				if err != nil {
 					t.Errorf("Acquire: %v", err)
 					return
@@ -244,7 +244,7 @@ func holdsAtOnce(t *testing.T, s Subject) {
 					}
 				}
 				now.Add(-1)
-				if err := h.store.Release(context.Background(), []limit.Slot{slot}); err != nil {
+				if err := h.store.Release(context.Background(), []limit.Lease{lease}); err != nil {
 					t.Errorf("Release: %v", err)
 					return
 				}
@@ -253,19 +253,19 @@ func holdsAtOnce(t *testing.T, s Subject) {
 	}
 	wg.Wait()
 	if peak.Load() > most {
-		t.Errorf("rule broken: there are no more slots than the limit says\n%d of %d were held at once", peak.Load(), most)
+		t.Errorf("rule broken: there are no more leases than the limit says\n%d of %d were held at once", peak.Load(), most)
 	}
-	h.expect(0, "all slots can be released")
+	h.expect(0, "all leases can be released")
 	var got atomic.Int64
 	for i := range 3 * most {
 		wg.Go(func() {
-			if d, err := h.store.Acquire(context.Background(), h.slot(strconv.Itoa(i)), most, lease); err == nil && d.Allowed {
+			if d, err := h.store.Acquire(context.Background(), h.lease(strconv.Itoa(i)), most, leaseTime); err == nil && d.Allowed {
 				got.Add(1)
 			}
 		})
 	}
 	wg.Wait()
 	if got.Load() != most {
-		t.Errorf("rule broken: N callers get exactly the limit's slots\n%d of %d were handed out", got.Load(), most)
+		t.Errorf("rule broken: N callers get exactly the limit's leases\n%d of %d were handed out", got.Load(), most)
 	}
 }

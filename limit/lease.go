@@ -1,0 +1,55 @@
+package limit
+
+import (
+	"context"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// A Lease is one of the places that a [ConcurrencyLimit] has under a key, such as the
+// place of one connection among those of a user. ID is unique among the leases of the key.
+type Lease struct{ Key, ID string }
+
+// A LeaseStore is a store that counts what exists at a time rather than what happens in
+// a time. It is optional, like the other operations of a [Store].
+//
+// A lease lasts until it is released or its time is over by the store's clock, whichever
+// comes first: what a process held that was killed ends after a lease time. Every
+// operation may be repeated without harm. A key without leases has no state. Its methods
+// may be called by any number of goroutines.
+//
+// In Redis a key is a sorted set of IDs by the end of their leases: Acquire drops those
+// that have ended, counts, and adds, in one script on one key; Renew and Release are
+// ZADD and ZREM.
+type LeaseStore interface {
+	// Acquire takes the lease for a time from now if there are fewer than limit others
+	// under its key, in one atomic step. A lease that is held already is extended and
+	// counted once. A denial changes nothing.
+	//
+	// The decision says Allowed, Limit and Remaining, and in ResetAfter when the first of
+	// the leases under the key ends; if that was renewed or released meanwhile, perhaps
+	// still when it would have. RetryAfter is 0: when a lease is released cannot be known.
+	Acquire(ctx context.Context, lease Lease, limit int64, leaseTime time.Duration) (Decision, error)
+	// Renew extends leases to a time from now, whatever the limit is. It takes those
+	// again that were lost: they stand for what exists.
+	Renew(ctx context.Context, leases []Lease, leaseTime time.Duration) error
+	// Release ends leases. Releasing one that is not held does nothing.
+	Release(ctx context.Context, leases []Lease) error
+	// Held counts the leases under a key.
+	Held(ctx context.Context, key string) (int64, error)
+	// HeldIDs returns the IDs of the leases under a key, in any order, and n of them at
+	// most. n is positive.
+	HeldIDs(ctx context.Context, key string, n int) ([]string, error)
+}
+
+// CheckLease refuses a limit below 1 and a lease time under a millisecond. Stores call it.
+func CheckLease(limit int64, leaseTime time.Duration) error {
+	switch {
+	case limit < 1:
+		return errors.InvalidArgument.Errorf("limit: %d leases are none: at least 1 must be allowed", limit)
+	case leaseTime < time.Millisecond:
+		return errors.InvalidArgument.Errorf("limit: the lease time of %v is under 1 ms", leaseTime)
+	}
+	return nil
+}
