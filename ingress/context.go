@@ -108,5 +108,3 @@ func (c *Context) Reject(e errors.LimitExceeded) error {
 	c.rejected = e
 	return &c.rejected
 }
-
-func (c *Context) values() *values { return c.Identity.values() }

@@ -81,7 +81,7 @@ func ExampleContext_SentType() {
 
 func ExampleKey() {
 	type Session struct{ Theme string }
-	session := ingress.NewKey[Session]("session") // in a package variable
+	session := ingress.NewKey[Session]() // in a package variable
 
 	authenticate := func(r *http.Request) (ingress.Identity, error) {
 		id := ingress.Identity{User: "ann"}
@@ -92,7 +92,7 @@ func ExampleKey() {
 
 	// Later, in middleware:
 	c := &ingress.Context{Identity: id}
-	s, ok := session.Get(c)
+	s, ok := session.Get(&c.Identity)
 	fmt.Println(s.Theme, ok)
 	// Output: dark true
 }

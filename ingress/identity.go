@@ -21,17 +21,6 @@ type Identity struct {
 // Authenticated reports whether the identity names a user.
 func (id *Identity) Authenticated() bool { return id.User != "" }
 
-// Carrier is what a [Key] stores values in: an *Identity (while authenticating),
-// or an *ingress.Context, a router's Context or a router's Conn, all of which
-// stand for the same connection.
-type Carrier interface{ values() *values }
-
-// Carried makes a Carrier of a connection's identity. Embedding it gives a
-// router's context the methods a Key needs.
-type Carried struct{ Identity *Identity }
-
-func (c Carried) values() *values { return c.Identity.values() }
-
 func (id *Identity) values() *values {
 	if id.bag == nil {
 		id.bag = new(values)
@@ -51,32 +40,29 @@ func (id *Identity) Own() {
 	id.bag = own
 }
 
-// Key stores a value of one type with a connection. Make one for each purpose,
-// in a package variable; two keys never see each other's value, whatever their
-// names:
+// Key stores a value of one type with the identity of a connection. Make one for
+// each purpose, in a package variable; no key sees the value of another key:
 //
-//	var session = ingress.NewKey[Session]("session")
+//	var session = ingress.NewKey[Session]()
 //
-//	session.Set(c, s)
-//	s, ok := session.Get(c)
+//	session.Set(&id, s)                // id is the Identity that Authenticate returns
+//	s, ok := session.Get(&c.Identity)  // c is an ingress.Context
+//	s, ok := session.Get(c.Identity)   // c is a router's Context or Conn
 //
 // A Key may be used by several goroutines at once.
-type Key[T any] struct{ name string }
+type Key[T any] struct{ _ byte } // keys of size 0 could have one address
 
-// NewKey makes a key. The name is for people who debug; it need not be unique.
-func NewKey[T any](name string) *Key[T] { return &Key[T]{name: name} }
-
-// String returns the key's name.
-func (k *Key[T]) String() string { return k.name }
+// NewKey makes a key.
+func NewKey[T any]() *Key[T] { return new(Key[T]) }
 
 // Set stores v with the connection, in place of an earlier value of this key.
-func (k *Key[T]) Set(c Carrier, v T) {
-	c.values().set(k, v)
+func (k *Key[T]) Set(id *Identity, v T) {
+	id.values().set(k, v)
 }
 
 // Get returns the connection's value, and whether one is set.
-func (k *Key[T]) Get(c Carrier) (T, bool) {
-	v, ok := c.values().get(k)
+func (k *Key[T]) Get(id *Identity) (T, bool) {
+	v, ok := id.values().get(k)
 	t, _ := v.(T) // a nil that was set as an interface's value is of no type
 	return t, ok
 }

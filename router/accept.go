@@ -148,7 +148,7 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 		opened: time.Since(r.epoch),
 	}
 	c.identity.Own()
-	c.Carried = ingress.Carried{Identity: &c.identity}
+	c.Identity = &c.identity
 	if c.stream.Socket() && !r.watchdog.sockets.Load() {
 		r.watchdog.sockets.Store(true)
 	}
@@ -246,9 +246,6 @@ func closeCodeOf(err error) errors.CloseCode {
 		return errors.CloseInternal
 	}
 }
-
-// Token is [ingress.Token]: the token of a handshake, or "" when it has none.
-func Token(req *http.Request) string { return ingress.Token(req) }
 
 // subprotocol is what is agreed on: of the configured subprotocols the first that the
 // client offers, in its spelling, or else the first that it offers.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
-	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router/internal/wire"
@@ -86,7 +85,7 @@ func pair(tb testing.TB, r *Router) (*Conn, net.Conn) {
 	tb.Cleanup(func() { client.Close(); server.Close() })
 	c := &Conn{router: r, serving: r.freeze(), id: "test", ip: netip.MustParseAddr("192.0.2.1")}
 	c.identity.Own()
-	c.Carried = ingress.Carried{Identity: &c.identity}
+	c.Identity = &c.identity
 	c.stream = wire.NewStream(server, nil, r.epoch)
 	c.stream.Limit(r.opts.Limits.MaxPayload, false)
 	c.stream.Out.Configure(r.opts.Limits.MaxQueued, time.Second, owner{c})

@@ -16,9 +16,9 @@ import (
 // longer, and used from any goroutine; once the connection has ended, its methods
 // fail or do nothing.
 type Conn struct {
-	// Carried holds the Identity that Authenticate returned, which must not be
-	// changed, and gives an ingress.Key access to the connection's values.
-	ingress.Carried
+	// Identity is what Authenticate returned. It must not be changed. An ingress.Key
+	// stores values with it.
+	Identity *ingress.Identity
 
 	router    *Router
 	serving   *serving
@@ -81,9 +81,6 @@ func (c *Conn) ID() string { return c.id }
 
 // IP is the client's address as Options.ClientIP found it.
 func (c *Conn) IP() netip.Addr { return c.ip }
-
-// UserID is the user of the connection's identity, empty if there is none.
-func (c *Conn) UserID() string { return c.identity.User }
 
 // Send sends an event to the client. payload is encoded as JSON; nil and struct{}
 // are sent as no payload at all. Send does not wait for the client. An error

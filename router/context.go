@@ -28,9 +28,9 @@ import (
 // What goes on after that takes the [Conn], which may be kept. Until then it may
 // be used by several goroutines.
 type Context struct {
-	// Carried holds the Identity that Authenticate returned, which must not be
-	// changed, and gives an ingress.Key access to the connection's values.
-	ingress.Carried
+	// Identity is what Authenticate returned. It must not be changed. An ingress.Key
+	// stores values with it.
+	Identity *ingress.Identity
 
 	conn       *Conn
 	route      *route
@@ -71,12 +71,6 @@ func (c *Context) Message() any {
 
 // Conn is the connection the message came from. It may be kept.
 func (c *Context) Conn() *Conn { return c.conn }
-
-// ConnID identifies the connection.
-func (c *Context) ConnID() string { return c.conn.id }
-
-// UserID is the user of the connection's identity, empty if there is none.
-func (c *Context) UserID() string { return c.conn.identity.User }
 
 // IP is the client's address.
 func (c *Context) IP() netip.Addr { return c.conn.ip }
@@ -146,11 +140,7 @@ func (c *Context) Subscribe(topic string) error { return c.conn.subscribe(c, top
 func (c *Context) Join(topic string, known any) error { return c.conn.join(c, topic, known) }
 
 // Unsubscribe ends the connection's membership in a topic. See [Conn.Unsubscribe].
-func (c *Context) Unsubscribe(topic string) error { return c.conn.Unsubscribe(topic) }
-
-// Queued is how many bytes wait for the client to read them; see
-// Limits.MaxQueued.
-func (c *Context) Queued() int { return c.conn.Queued() }
+func (c *Context) Unsubscribe(topic string) { c.conn.Unsubscribe(topic) }
 
 // Progress tells the client of a request how far it is. It may be called any
 // number of times before the handler returns; the client gets what it was called
@@ -255,7 +245,7 @@ func (c *Context) cancelLocked(err error) {
 // reset prepares the Context for a message. The id is copied: it points into a
 // buffer that is read into again.
 func (c *Context) reset(conn *Conn, rt *route, id []byte, timeoutMs int64, receivedAt time.Time) {
-	c.Carried = ingress.Carried{Identity: &conn.identity}
+	c.Identity = &conn.identity
 	c.conn, c.route, c.receivedAt = conn, rt, receivedAt
 	c.id = nil
 	if id != nil {

@@ -26,7 +26,7 @@ func dispatching(tb testing.TB, r *Router, frame string) func() {
 	tb.Helper()
 	c := &Conn{router: r, serving: r.freeze(), id: "test", identity: ingress.Identity{User: "ann"}}
 	c.identity.Own()
-	c.Carried = ingress.Carried{Identity: &c.identity}
+	c.Identity = &c.identity
 	c.stream = wire.NewStream(sink{}, nil, r.epoch)
 	c.stream.Out.Configure(r.opts.Limits.MaxQueued, time.Second, owner{c})
 	c.watch.on.Store(true) // no watchdog: it would be another goroutine's allocations

@@ -20,14 +20,14 @@ func ExampleOptions_authenticate() {
 	users := map[string]string{"3c59dc04": "ann"}
 	r := router.New(router.Options{
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
-			user, ok := users[router.Token(req)]
+			user, ok := users[ingress.Token(req)]
 			if !ok {
 				return ingress.Identity{}, errors.Unauthenticated.New("unknown token")
 			}
 			return ingress.Identity{User: user}, nil
 		},
 	})
-	router.RPC(r, "whoami", func(c *router.Context, _ struct{}) (string, error) { return c.UserID(), nil })
+	router.RPC(r, "whoami", func(c *router.Context, _ struct{}) (string, error) { return c.Identity.User, nil })
 
 	ann := connect(r, "3c59dc04")
 	defer ann.close()
@@ -45,14 +45,14 @@ func ExampleToken() {
 	// new WebSocket("wss://example.com/ws", ["chat", "bearer.3c59dc04"])
 	page, _ := http.NewRequest(http.MethodGet, "/ws", nil)
 	page.Header.Set("Sec-WebSocket-Protocol", "chat, bearer.3c59dc04")
-	fmt.Println(router.Token(page))
+	fmt.Println(ingress.Token(page))
 
 	link, _ := http.NewRequest(http.MethodGet, "/ws?access_token=3c59dc04", nil)
-	fmt.Println(router.Token(link))
+	fmt.Println(ingress.Token(link))
 
 	program, _ := http.NewRequest(http.MethodGet, "/ws", nil)
 	program.Header.Set("Authorization", "Bearer 3c59dc04")
-	fmt.Println(router.Token(program))
+	fmt.Println(ingress.Token(program))
 	// Output:
 	// 3c59dc04
 	// 3c59dc04
@@ -141,7 +141,7 @@ func ExampleContext_Conn() {
 // A registry of connections: the value of a key is found through the Conn as
 // through the Context.
 func ExampleConn() {
-	nickname := ingress.NewKey[string]("nickname") // in a package variable
+	nickname := ingress.NewKey[string]() // in a package variable
 
 	var mu sync.Mutex
 	online := make(map[*router.Conn]bool)
@@ -159,7 +159,7 @@ func ExampleConn() {
 		},
 	})
 	router.RPC(r, "nickname.set", func(c *router.Context, name string) (struct{}, error) {
-		nickname.Set(c, name)
+		nickname.Set(c.Identity, name)
 		return struct{}{}, nil
 	})
 
@@ -171,7 +171,7 @@ func ExampleConn() {
 	mu.Lock()
 	defer mu.Unlock()
 	for conn := range online {
-		name, _ := nickname.Get(conn)
+		name, _ := nickname.Get(conn.Identity)
 		_ = conn.Send("hello", name)
 	}
 	c.receive(1)

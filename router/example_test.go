@@ -99,7 +99,7 @@ func Example() {
 
 	r := router.New(router.Options{
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
-			user, ok := users[router.Token(req)]
+			user, ok := users[ingress.Token(req)]
 			if !ok {
 				return ingress.Identity{}, errors.Unauthenticated.New("unknown token")
 			}
@@ -118,7 +118,7 @@ func Example() {
 		return Joined{Members: r.Members("room:" + q.Room)}, nil
 	})
 	router.On(r, "chat.send", func(c *router.Context, m Say) error {
-		return c.Publish("room:"+m.Room, "chat.message", Message{From: c.UserID(), Text: m.Text})
+		return c.Publish("room:"+m.Room, "chat.message", Message{From: c.Identity.User, Text: m.Text})
 	})
 	// http.Handle("/ws", r)
 

@@ -168,7 +168,7 @@ func TestAnswersOfWaitingRequestsStayBounded(t *testing.T) {
 			return struct{}{}, nil
 		})
 		router.RPC(r, "big", func(c *router.Context, _ struct{}) (said, error) {
-			most.Store(max(most.Load(), int64(c.Queued())))
+			most.Store(max(most.Load(), int64(c.Conn().Queued())))
 			return said{strings.Repeat("x", reply)}, nil
 		})
 	})

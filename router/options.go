@@ -22,7 +22,7 @@ type Options struct {
 	// error refuses it: 401 for UNAUTHENTICATED, 400 for INVALID_ARGUMENT, 404
 	// for NOT_FOUND, 429 for RESOURCE_EXHAUSTED, 503 for UNAVAILABLE,
 	// DEADLINE_EXCEEDED and ABORTED, 500 for INTERNAL and for an error without
-	// a code, and 403 for all others. [Token] reads the credentials a browser
+	// a code, and 403 for all others. [ingress.Token] reads the credentials a browser
 	// can send. It is called concurrently, by the goroutines of the requests.
 	//
 	// Default: every client is accepted without an identity.

@@ -62,7 +62,7 @@ func (c *Conn) join(ctx context.Context, topic string, known any) error {
 	}
 	if err != nil {
 		if !wasMember {
-			_ = c.Unsubscribe(topic)
+			c.Unsubscribe(topic)
 		}
 		return errors.Unavailable.Wrap(err, "joining failed")
 	}

@@ -71,7 +71,7 @@ func TestWhoJoinsIsSeenUntilItLeaves(t *testing.T) {
 	if got := present(t, s.r); len(got) != 2 || !strings.HasSuffix(got[0], "=") && !strings.HasSuffix(got[1], "=") {
 		t.Errorf("after joining again seen are %q", got)
 	}
-	_ = joins.Unsubscribe("room")
+	joins.Unsubscribe("room")
 	if got := present(t, s.r); len(got) != 1 || !strings.HasSuffix(got[0], want[1]) {
 		t.Errorf("after one has left seen are %q", got)
 	}
@@ -148,7 +148,7 @@ func TestJoiningThatFails(t *testing.T) {
 		t.Error("Join with what cannot be encoded has no error")
 	}
 	// The connection leaves while it joins.
-	presence.joining = func() { _ = c.Unsubscribe("room") }
+	presence.joining = func() { c.Unsubscribe("room") }
 	if err := c.Join(ctx, "room", nil); !errors.Is(err, router.ErrClosed) {
 		t.Errorf("Join while leaving: %v", err)
 	}
@@ -180,7 +180,7 @@ func ExampleContext_Join() {
 	r := router.New(router.Options{
 		Presence: memory.NewPresence(),
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
-			return ingress.Identity{User: router.Token(req)}, nil
+			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
 	})
 	router.RPC(r, "room.join", func(c *router.Context, who entry) ([]string, error) {

@@ -309,21 +309,21 @@ func TestMiddlewareOfHandlersSeesTheMessage(t *testing.T) {
 }
 
 func TestKeysReachTheConnectionFromEverywhere(t *testing.T) {
-	var session = ingress.NewKey[int]("session")
+	var session = ingress.NewKey[int]()
 	var inMiddleware atomic.Int64
 	inMemory(t, router.Options{
-		OnOpen: func(c *router.Conn) error { session.Set(c, 1); return nil },
+		OnOpen: func(c *router.Conn) error { session.Set(c.Identity, 1); return nil },
 	}, func(r *router.Router) {
 		r.UseIngress(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
-				n, _ := session.Get(c)
+				n, _ := session.Get(&c.Identity)
 				inMiddleware.Store(int64(n))
 				return next(c)
 			}
 		})
 		router.RPC(r, "count", func(c *router.Context, _ struct{}) (int, error) {
-			n, _ := session.Get(c)
-			session.Set(c, n+1)
+			n, _ := session.Get(c.Identity)
+			session.Set(c.Identity, n+1)
 			return n, nil
 		})
 	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {

@@ -88,7 +88,7 @@ func TestHandshake(t *testing.T) {
 	r := router.New(router.Options{
 		Origins: []string{"*.example.com", "https://other.test"},
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
-			switch token := router.Token(req); token {
+			switch token := ingress.Token(req); token {
 			case "good":
 				return ingress.Identity{User: "ann"}, nil
 			case "":
@@ -107,7 +107,7 @@ func TestHandshake(t *testing.T) {
 		},
 		OnError: func(router.Fault) {},
 	})
-	router.RPC(r, "who", func(c *router.Context, _ struct{}) (string, error) { return c.UserID(), nil })
+	router.RPC(r, "who", func(c *router.Context, _ struct{}) (string, error) { return c.Identity.User, nil })
 	s := routertest.New(t, r)
 
 	for _, tc := range []struct {

@@ -7,7 +7,7 @@
 //	})))
 //
 //	router.On(r, "chat.send", func(c *router.Context, m Send) error {
-//		return c.Publish("room:"+m.Room, "chat.message", Message{From: c.UserID(), Text: m.Text})
+//		return c.Publish("room:"+m.Room, "chat.message", Message{From: c.Identity.User, Text: m.Text})
 //	})
 //	router.RPC(r, "room.join", func(c *router.Context, q Join) (Joined, error) {
 //		return Joined{Room: q.Room}, c.Subscribe("room:" + q.Room)

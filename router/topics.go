@@ -233,15 +233,13 @@ func (c *Conn) takeOff(match func(*member) bool) *member {
 }
 
 // Unsubscribe ends the connection's membership in a topic; a call of Subscribe or Join
-// that still waits for it fails with [ErrClosed]. Where it is no member nothing happens.
-// The error is always nil.
-func (c *Conn) Unsubscribe(name string) error {
+// that still waits for it fails with [ErrClosed]. Without a membership it does nothing.
+func (c *Conn) Unsubscribe(name string) {
 	m := c.takeOff(func(m *member) bool { return m.topic.name == name })
 	if m != nil {
 		m.leave()
 		c.router.topics.release(m.topic)
 	}
-	return nil
 }
 
 // Topics lists the topics the connection is a member of, or waits to become one, in no

@@ -51,7 +51,7 @@ func openHouseFor(t *testing.T, server *redistest.Server, user, total int) *hous
 		Limiter:   limit.Options{Name: "gate", OnFailure: limit.FailClosed, Timeout: patience},
 	})}
 	h.r = router.New(router.Options{Gate: h.gate, Authenticate: func(r *http.Request) (ingress.Identity, error) {
-		return ingress.Identity{User: router.Token(r)}, nil
+		return ingress.Identity{User: ingress.Token(r)}, nil
 	}})
 	router.RPC(h.r, "leave", func(c *router.Context, _ string) (string, error) {
 		c.Conn().Close(wserrors.CloseNormal, "")

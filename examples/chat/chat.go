@@ -61,7 +61,7 @@ type (
 )
 
 // seat is where a connection keeps who it is, and in which room.
-var seat = ingress.NewKey[Seat]("seat")
+var seat = ingress.NewKey[Seat]()
 
 // Chat is the server. It is the http.Handler of its router.
 type Chat struct {
@@ -98,14 +98,14 @@ func (chat *Chat) join(c *router.Context, q Join) (Joined, error) {
 	if err != nil {
 		return Joined{}, err
 	}
-	joined, err := chat.rooms.Join(c, Seat{Room: q.Room, Member: Member{ID: c.UserID(), Name: name}})
+	joined, err := chat.rooms.Join(c, Seat{Room: q.Room, Member: Member{ID: c.Identity.User, Name: name}})
 	joined.Limit = allowance
 	return joined, err
 }
 
 // send shows a message to everybody in the room, the sender included.
 func (chat *Chat) send(c *router.Context, m Send) (Sent, error) {
-	from, _ := seat.Get(c)
+	from, _ := seat.Get(c.Identity)
 	if from.Room == "" {
 		return Sent{}, errors.FailedPrecondition.New("join a room first")
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
-	"github.com/wskit/wskit/router"
 )
 
 // identify tells tabs apart, for a chat without accounts or cookies.
@@ -21,7 +20,7 @@ import (
 // The others see a hash of the token, and it stands in the keys of the limits:
 // the token itself, with which one could pass for its tab, stays here.
 func identify(r *http.Request) (ingress.Identity, error) {
-	token := router.Token(r)
+	token := ingress.Token(r)
 	if len(token) < 16 || len(token) > 64 {
 		return ingress.Identity{}, errors.Unauthenticated.New("connect with a random token of 16 to 64 characters as the subprotocol bearer.<token>")
 	}

@@ -69,7 +69,7 @@ func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 	if err := rs.admits(to); err != nil {
 		return Joined{}, err
 	}
-	from, _ := seat.Get(c)
+	from, _ := seat.Get(c.Identity)
 	moves := from.Room != to.Room
 	for _, t := range []string{roomsTopic, topic} {
 		if err := conn.Subscribe(ctx, t); err != nil {
@@ -82,7 +82,7 @@ func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 		err = conn.Join(ctx, topic, occupant{to.Member, rs.self})
 		if err != nil && !moves { // the presence has lost the seat
 			rs.Leave(conn, false)
-			seat.Set(c, Seat{})
+			seat.Set(c.Identity, Seat{})
 			moves = true
 		}
 	}
@@ -91,13 +91,13 @@ func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 	}
 	if err != nil {
 		if moves {
-			_ = conn.Unsubscribe(topic)
+			conn.Unsubscribe(topic)
 		}
 		return Joined{}, err
 	}
-	seat.Set(c, to)
+	seat.Set(c.Identity, to)
 	if moves && from.Room != "" {
-		_ = conn.Unsubscribe(topicOf(from.Room))
+		conn.Unsubscribe(topicOf(from.Room))
 	}
 	if conn.Context().Err() != nil { // perhaps Leave came before the seat
 		rs.Leave(conn, false)

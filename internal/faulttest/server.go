@@ -103,7 +103,7 @@ func serve(c Config) error {
 	r := router.New(router.Options{
 		Gate: newGate(store, c.Gate),
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
-			return ingress.Identity{User: router.Token(req)}, nil
+			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
 		Broker: broker, Presence: presence,
 		DrainWindow: time.Millisecond,

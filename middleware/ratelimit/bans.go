@@ -100,7 +100,7 @@ func NewBans(store limit.Store, options ...BanOptions) *Bans {
 	b.rejections = limit.New(store, o.rejectionPolicy(), named(o.Limiter, "/rejections"))
 	b.bans = limit.New(store, o.banPolicy(), named(o.Limiter, "/bans"))
 	b.known.lasts = o.Recheck
-	b.cleared = ingress.NewKey[*atomic.Int64]("ratelimit.Bans")
+	b.cleared = ingress.NewKey[*atomic.Int64]()
 	return b
 }
 

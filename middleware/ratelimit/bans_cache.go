@@ -15,7 +15,7 @@ import (
 // found not banned is believed, unless this process has banned its subject since.
 func (b *Bans) look(c *ingress.Context) (banned time.Duration, err error) {
 	now := b.now()
-	at, ok := b.cleared.Get(c)
+	at, ok := b.cleared.Get(&c.Identity)
 	clear := ok && now-time.Duration(at.Load()) < b.recheck
 	if clear && b.known.none(now) {
 		return 0, nil
@@ -31,7 +31,7 @@ func (b *Bans) look(c *ingress.Context) (banned time.Duration, err error) {
 	}
 	if !ok {
 		at = new(atomic.Int64)
-		b.cleared.Set(c, at)
+		b.cleared.Set(&c.Identity, at)
 	}
 	at.Store(int64(now))
 	return 0, nil

@@ -32,7 +32,7 @@ func NewPerConnection(policy limit.Policy, options ...Options) ingress.Middlewar
 		panic("ratelimit: NewPerConnection with a Key; the subject is the connection: leave it nil, or use New")
 	}
 	m.epoch = m.start.UnixMicro()
-	m.state = ingress.NewKey[*connState]("ratelimit.NewPerConnection")
+	m.state = ingress.NewKey[*connState]()
 	return m.middleware
 }
 
@@ -74,10 +74,10 @@ func (m *perConnection) middleware(next ingress.Handler) ingress.Handler {
 }
 
 func (m *perConnection) take(d *limit.Decision, c *ingress.Context, cost int64) {
-	s, ok := m.state.Get(c)
+	s, ok := m.state.Get(&c.Identity)
 	if !ok {
 		s = &connState{words: make([]int64, 0, m.plan.Width())}
-		m.state.Set(c, s)
+		m.state.Set(&c.Identity, s)
 	}
 	// The monotonic clock is never set back.
 	now := m.epoch + time.Since(m.start).Microseconds()

@@ -245,7 +245,7 @@ func TestNothingOfAConnectionStays(t *testing.T) {
 	r := router.New(router.Options{Gate: gate, Authenticate: bearer, Broker: memory.NewBroker()})
 	r.UseIngress(ratelimit.New(messages))
 	router.RPC(r, "echo", func(c *router.Context, m string) (string, error) {
-		return m, c.Subscribe("own:" + c.UserID())
+		return m, c.Subscribe("own:" + c.Identity.User)
 	})
 	h := &house{t: t, store: store, gate: gate, r: r, addr: serve(t, &http.Server{Handler: r})}
 	for range 3 {

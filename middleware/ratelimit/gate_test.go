@@ -43,7 +43,7 @@ type house struct {
 
 // bearer authenticates whoever brings a token that begins with "user-" as that user.
 func bearer(r *http.Request) (ingress.Identity, error) {
-	switch token := router.Token(r); {
+	switch token := ingress.Token(r); {
 	case token == "":
 		return ingress.Identity{}, nil
 	case strings.HasPrefix(token, "user-"):
@@ -406,7 +406,7 @@ func TestOpenConnectionsPerUser(t *testing.T) {
 func TestPlacesAreGivenBack(t *testing.T) {
 	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerIP: 1}, func(o *router.Options) {
 		o.OnOpen = func(c *router.Conn) error {
-			switch c.UserID() {
+			switch c.Identity.User {
 			case "user-refused":
 				return errors.PermissionDenied.New("no")
 			case "user-panic":
