@@ -13,7 +13,7 @@ help: ## list the targets
 test: vet lint cross unit fuzz e2e ## everything that CI runs
 
 # The packages whose tests start no server and no other process.
-ALONE = ./errors ./ingress ./limit/... ./middleware/... ./pubsub/... ./adapters/memory ./router/... ./internal/house
+ALONE = ./errors ./ingress ./limit/... ./middleware/... ./pubsub/... ./adapters/memory ./router/... ./internal/envelope ./internal/house
 
 check: vet lint ## vet, lint and the tests that need nothing installed, for the time between two edits
 	$(GO) test $(ALONE)
@@ -41,7 +41,7 @@ cc: ## install the C compiler that builds a clock for tests to step, where there
 
 unit: redis nginx workerd cc ## unit tests and examples under the race detector, in random order
 	$(GO) test -race -shuffle=on -p 4 ./...
-	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router ./limit/... ./adapters/memory ./ingress
+	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router ./limit/... ./adapters/memory ./ingress ./internal/envelope
 	cd bench && $(GO) test -race -shuffle=on -p 4 ./...
 
 fuzz: ## every fuzz target for FUZZTIME

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/envelope"
 )
 
 // Context is a frame on its way in. It belongs to the connection and is used
@@ -73,7 +74,7 @@ func (c *Context) Context() context.Context {
 // 128 bytes; it is empty where a frame has none. It is text of the client's choosing: never use it as a key or
 // a label. It allocates.
 func (c *Context) SentType() string {
-	return string(c.sentType[:min(len(c.sentType), MaxTypeLength)])
+	return string(c.sentType[:min(len(c.sentType), envelope.MaxTypeLength)])
 }
 
 // Hold delays the frame. Meanwhile nothing more is read from the connection, so that

@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
 )
 
 // builtin are the types the protocol defines for clients to send. They pass the
@@ -16,7 +16,7 @@ var builtin = []*route{
 }
 
 // heartbeat answers a client that cannot send pings, as pages cannot.
-func (c *Conn) heartbeat(ingress.Envelope) {
+func (c *Conn) heartbeat(envelope.Envelope) {
 	b := newOutgoing()
 	defer b.free()
 	b.WriteString(`{"type":"` + typeHeartbeatAck + `","meta":{"ts":`)
@@ -27,7 +27,7 @@ func (c *Conn) heartbeat(ingress.Envelope) {
 
 // abort takes a request back. One that is not open, because it has been answered
 // meanwhile or never was, has or had its answer: there is nothing to say.
-func (c *Conn) abort(env ingress.Envelope) {
+func (c *Conn) abort(env envelope.Envelope) {
 	if env.CorrelationID == nil {
 		c.refuse(typeAbort, nil, errNoID)
 		return

@@ -2,7 +2,7 @@ package router
 
 import (
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
 )
 
 // sizePeek is how much of a frame that is too large is looked at for a
@@ -78,8 +78,8 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 			env.CorrelationID = nil // of a request, which has an answer of its own
 		}
 		c.refuse(s.in.Type, env.CorrelationID, err)
-		if bad == ingress.ErrIDTooLong { // whatever was answered, the client cannot match it
-			c.Close(errors.ClosePolicy, ingress.ErrIDTooLong.Message)
+		if bad == envelope.ErrIDTooLong { // whatever was answered, the client cannot match it
+			c.Close(errors.ClosePolicy, envelope.ErrIDTooLong.Message)
 		}
 		return true
 	}
@@ -110,7 +110,7 @@ func (c *Conn) route(s *scratch, typ []byte) *route {
 }
 
 // admit sends the frame through the middleware of Router.UseIngress.
-func (c *Conn) admit(s *scratch, rt *route, env *ingress.Envelope, complete bool, size int) (err error) {
+func (c *Conn) admit(s *scratch, rt *route, env *envelope.Envelope, complete bool, size int) (err error) {
 	registered := ""
 	if rt != nil {
 		registered = rt.typ
@@ -148,7 +148,7 @@ func ends(err error) bool {
 
 // decode makes the route's message of a payload. A type may decode or validate
 // itself, and panic.
-func (c *Conn) decode(rt *route, env *ingress.Envelope) (lent any, err error) {
+func (c *Conn) decode(rt *route, env *envelope.Envelope) (lent any, err error) {
 	returned := false
 	defer func() {
 		if returned {

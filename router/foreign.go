@@ -4,7 +4,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/wire"
 )
@@ -14,7 +14,7 @@ import (
 // be an event as publish makes them, and one message must not close connections.
 
 // errForeign says what is wrong with a message of the broker.
-func (r *Router) errForeign(p *ingress.Peeker, m *pubsub.Message) error {
+func (r *Router) errForeign(p *envelope.Peeker, m *pubsub.Message) error {
 	if err := r.errTooLarge(len(m.Frame)); err != nil {
 		return err
 	}

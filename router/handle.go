@@ -6,13 +6,13 @@ import (
 	"sync"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
 )
 
 // handle has a decoded message handled: on the spot where nothing of the
 // connection is being handled, later where something is, or beside it where the
 // route says so. See loop.go for turns.
-func (c *Conn) handle(s *scratch, rt *route, lent any, env ingress.Envelope) (reading bool) {
+func (c *Conn) handle(s *scratch, rt *route, lent any, env envelope.Envelope) (reading bool) {
 	k := s.call
 	if rt.opts.Concurrent || taken(c.turn.Load()) {
 		k = new(Context)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -75,7 +76,7 @@ const hotFor = 10 * time.Second
 // scratch is what a goroutine needs to handle messages. It is borrowed for as
 // long as there are any.
 type scratch struct {
-	peeker ingress.Peeker
+	peeker envelope.Peeker
 	in     ingress.Context
 	call   *Context
 	latest *route // that was looked up, of this connection's router

@@ -6,7 +6,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
 )
 
 var errSurrogate = errors.InvalidArgument.New(`frame holds half of a surrogate pair (an escape from \ud800 to \udfff without the other half), as cutting a string within a character makes it`)
@@ -14,7 +14,7 @@ var errSurrogate = errors.InvalidArgument.New(`frame holds half of a surrogate p
 // malformed explains what is wrong with a frame that the peeker has found malformed, where
 // its error does not.
 func malformed(frame []byte, bad error) error {
-	if bad == ingress.ErrSyntax && hasLoneSurrogate(frame) {
+	if bad == envelope.ErrSyntax && hasLoneSurrogate(frame) {
 		return errSurrogate
 	}
 	return bad

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
 )
 
 // Handler handles a message that has been decoded and validated. What its error
@@ -100,7 +100,7 @@ type route struct {
 	// replyHead is the reply up to the correlation id.
 	replyHead []byte
 	// builtin is set for the protocol's own types, and nothing else is.
-	builtin func(*Conn, ingress.Envelope)
+	builtin func(*Conn, envelope.Envelope)
 }
 
 func (r *Router) register(rt *route) {
@@ -146,8 +146,8 @@ func checkType(typ string) error {
 	switch {
 	case typ == "":
 		return fmt.Errorf("router: a message type is empty; give it a name like \"chat.send\"")
-	case len(typ) > ingress.MaxTypeLength:
-		return fmt.Errorf("router: the message type %q is longer than %d bytes", typ[:32]+"…", ingress.MaxTypeLength)
+	case len(typ) > envelope.MaxTypeLength:
+		return fmt.Errorf("router: the message type %q is longer than %d bytes", typ[:32]+"…", envelope.MaxTypeLength)
 	case reserved(typ):
 		return fmt.Errorf("router: the message type %q is reserved for the protocol; names that begin with \"__\" or \"$ws:\", ERROR and RPC_ERROR cannot be used", typ)
 	}

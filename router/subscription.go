@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -38,8 +38,8 @@ type subscription struct {
 	topic  *topic
 	router *Router
 	sub    pubsub.Subscription
-	peeker ingress.Peeker // of deliver, under mu
-	closed atomic.Bool    // no more will come
+	peeker envelope.Peeker // of deliver, under mu
+	closed atomic.Bool     // no more will come
 }
 
 // await returns the attempt to wait for. t.mu is held.

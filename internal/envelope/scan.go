@@ -1,4 +1,4 @@
-package ingress
+package envelope
 
 import (
 	"encoding/binary"

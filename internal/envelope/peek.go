@@ -1,4 +1,6 @@
-package ingress
+// Package envelope reads the envelope of a frame, {"type", "meta", "payload"}, without
+// decoding its payload.
+package envelope
 
 import (
 	"bytes"
@@ -8,7 +10,7 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// Bounds of what the envelope may hold besides the payload.
+// Bounds of the envelope without its payload.
 const (
 	MaxTypeLength = 128 // bytes of a message type
 	MaxIDLength   = 128 // bytes of a correlation id or idempotency key

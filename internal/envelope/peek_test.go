@@ -1,4 +1,4 @@
-package ingress_test
+package envelope_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
 )
 
 // found is an Envelope in text. Absent and empty payloads differ.
@@ -22,7 +22,7 @@ type found struct {
 	payload      string // "" : none
 }
 
-func peek(t testing.TB, p *ingress.Peeker, frame string) (found, error) {
+func peek(t testing.TB, p *envelope.Peeker, frame string) (found, error) {
 	t.Helper()
 	raw := []byte(frame)
 	e, err := p.Peek(raw)
@@ -70,131 +70,131 @@ var frames = []struct {
 	{"escaped correlation id", `{"type":"a","meta":{"correlationId":"\u0061"}}`, nil, found{typ: "a", id: `"\u0061"`}},
 
 	// not JSON
-	{"empty", ``, ingress.ErrSyntax, found{}},
-	{"white space only", " \n", ingress.ErrSyntax, found{}},
-	{"text", `hello`, ingress.ErrSyntax, found{}},
-	{"byte order mark", "\ufeff" + `{"type":"a"}`, ingress.ErrSyntax, found{}},
-	{"NUL before", "\x00" + `{"type":"a"}`, ingress.ErrSyntax, found{}},
-	{"NUL after", `{"type":"a"}` + "\x00", ingress.ErrSyntax, found{typ: "a"}},
-	{"raw NUL in the type", "{\"type\":\"a\x00\"}", ingress.ErrSyntax, found{}},
-	{"raw newline in the type", "{\"type\":\"a\n\"}", ingress.ErrSyntax, found{}},
-	{"a second value", `{"type":"a"}{"type":"b"}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"a second value, spaced", `{"type":"a"} 1`, ingress.ErrSyntax, found{typ: "a"}},
-	{"a closing bracket more", `{"type":"a"}}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"trailing comma", `{"type":"a",}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"trailing comma in meta", `{"type":"a","meta":{"x":1,}}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"no comma", `{"type":"a" "payload":1}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"no colon", `{"type" "a"}`, ingress.ErrSyntax, found{}},
-	{"name is not a string", `{1:2,"type":"a"}`, ingress.ErrSyntax, found{}},
-	{"single quotes", `{'type':'a'}`, ingress.ErrSyntax, found{}},
-	{"comment", `{"type":"a"/**/}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"leading zero", `{"type":"a","payload":01}`, ingress.ErrSyntax, found{typ: "a", payload: "0"}},
-	{"NaN", `{"type":"a","payload":NaN}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"capital True", `{"type":"a","payload":True}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"bad escape", `{"type":"\x"}`, ingress.ErrSyntax, found{}},
-	{"lone high surrogate", `{"type":"\ud83d"}`, ingress.ErrSyntax, found{}},
-	{"lone low surrogate", `{"type":"\ude00x"}`, ingress.ErrSyntax, found{}},
-	{"surrogates swapped", `{"type":"\ude00\ud83d"}`, ingress.ErrSyntax, found{}},
-	{"lone surrogate in the payload", `{"type":"a","payload":["\ud83d"]}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"lone surrogate in a name", `{"type":"a","\ud83d":1}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"invalid UTF-8 in the type", "{\"type\":\"a\xff\"}", ingress.ErrSyntax, found{}},
-	{"invalid UTF-8 in a name", "{\"type\":\"a\",\"\xc3\x28\":1}", ingress.ErrSyntax, found{typ: "a"}},
-	{"invalid UTF-8 in the payload", "{\"type\":\"a\",\"payload\":{\"x\":\"\xe2\x82\"}}", ingress.ErrSyntax, found{typ: "a"}},
-	{"surrogate in UTF-8", "{\"type\":\"\xed\xa0\x80\"}", ingress.ErrSyntax, found{}},
-	{"overlong UTF-8", "{\"type\":\"\xc0\xaf\"}", ingress.ErrSyntax, found{}},
-	{"too deep", `{"type":"a","payload":` + strings.Repeat("[", 10001) + strings.Repeat("]", 10001) + `}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"endlessly deep", `{"type":"a","x":` + strings.Repeat(`{"":`, 30000), ingress.ErrSyntax, found{typ: "a"}},
+	{"empty", ``, envelope.ErrSyntax, found{}},
+	{"white space only", " \n", envelope.ErrSyntax, found{}},
+	{"text", `hello`, envelope.ErrSyntax, found{}},
+	{"byte order mark", "\ufeff" + `{"type":"a"}`, envelope.ErrSyntax, found{}},
+	{"NUL before", "\x00" + `{"type":"a"}`, envelope.ErrSyntax, found{}},
+	{"NUL after", `{"type":"a"}` + "\x00", envelope.ErrSyntax, found{typ: "a"}},
+	{"raw NUL in the type", "{\"type\":\"a\x00\"}", envelope.ErrSyntax, found{}},
+	{"raw newline in the type", "{\"type\":\"a\n\"}", envelope.ErrSyntax, found{}},
+	{"a second value", `{"type":"a"}{"type":"b"}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"a second value, spaced", `{"type":"a"} 1`, envelope.ErrSyntax, found{typ: "a"}},
+	{"a closing bracket more", `{"type":"a"}}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"trailing comma", `{"type":"a",}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"trailing comma in meta", `{"type":"a","meta":{"x":1,}}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"no comma", `{"type":"a" "payload":1}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"no colon", `{"type" "a"}`, envelope.ErrSyntax, found{}},
+	{"name is not a string", `{1:2,"type":"a"}`, envelope.ErrSyntax, found{}},
+	{"single quotes", `{'type':'a'}`, envelope.ErrSyntax, found{}},
+	{"comment", `{"type":"a"/**/}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"leading zero", `{"type":"a","payload":01}`, envelope.ErrSyntax, found{typ: "a", payload: "0"}},
+	{"NaN", `{"type":"a","payload":NaN}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"capital True", `{"type":"a","payload":True}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"bad escape", `{"type":"\x"}`, envelope.ErrSyntax, found{}},
+	{"lone high surrogate", `{"type":"\ud83d"}`, envelope.ErrSyntax, found{}},
+	{"lone low surrogate", `{"type":"\ude00x"}`, envelope.ErrSyntax, found{}},
+	{"surrogates swapped", `{"type":"\ude00\ud83d"}`, envelope.ErrSyntax, found{}},
+	{"lone surrogate in the payload", `{"type":"a","payload":["\ud83d"]}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"lone surrogate in a name", `{"type":"a","\ud83d":1}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"invalid UTF-8 in the type", "{\"type\":\"a\xff\"}", envelope.ErrSyntax, found{}},
+	{"invalid UTF-8 in a name", "{\"type\":\"a\",\"\xc3\x28\":1}", envelope.ErrSyntax, found{typ: "a"}},
+	{"invalid UTF-8 in the payload", "{\"type\":\"a\",\"payload\":{\"x\":\"\xe2\x82\"}}", envelope.ErrSyntax, found{typ: "a"}},
+	{"surrogate in UTF-8", "{\"type\":\"\xed\xa0\x80\"}", envelope.ErrSyntax, found{}},
+	{"overlong UTF-8", "{\"type\":\"\xc0\xaf\"}", envelope.ErrSyntax, found{}},
+	{"too deep", `{"type":"a","payload":` + strings.Repeat("[", 10001) + strings.Repeat("]", 10001) + `}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"endlessly deep", `{"type":"a","x":` + strings.Repeat(`{"":`, 30000), envelope.ErrSyntax, found{typ: "a"}},
 
 	// duplicate names: another parser could see the other one
-	{"type twice", `{"type":"a","type":"b"}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"type twice, escaped", `{"type":"a","\u0074ype":"b"}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"type twice, both escaped", `{"typ\u0065":"a","\u0074ype":"b"}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"meta twice", `{"type":"a","meta":{"correlationId":"c"},"meta":{}}`, ingress.ErrSyntax, found{typ: "a", id: `"c"`}},
-	{"payload twice", `{"type":"a","payload":1,"payload":2}`, ingress.ErrSyntax, found{typ: "a", payload: "1"}},
-	{"correlation id twice", `{"type":"a","meta":{"correlationId":"c","correlation\u0049d":"d"}}`, ingress.ErrSyntax, found{typ: "a", id: `"c"`}},
-	{"unknown name twice", `{"type":"a","x":1,"x":1}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"twice in the payload", `{"type":"a","payload":{"x":1,"\u0078":2}}`, ingress.ErrSyntax, found{typ: "a"}},
-	{"twice in something unknown", `{"type":"a","x":[{"y":1,"y":2}]}`, ingress.ErrSyntax, found{typ: "a"}},
+	{"type twice", `{"type":"a","type":"b"}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"type twice, escaped", `{"type":"a","\u0074ype":"b"}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"type twice, both escaped", `{"typ\u0065":"a","\u0074ype":"b"}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"meta twice", `{"type":"a","meta":{"correlationId":"c"},"meta":{}}`, envelope.ErrSyntax, found{typ: "a", id: `"c"`}},
+	{"payload twice", `{"type":"a","payload":1,"payload":2}`, envelope.ErrSyntax, found{typ: "a", payload: "1"}},
+	{"correlation id twice", `{"type":"a","meta":{"correlationId":"c","correlation\u0049d":"d"}}`, envelope.ErrSyntax, found{typ: "a", id: `"c"`}},
+	{"unknown name twice", `{"type":"a","x":1,"x":1}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"twice in the payload", `{"type":"a","payload":{"x":1,"\u0078":2}}`, envelope.ErrSyntax, found{typ: "a"}},
+	{"twice in something unknown", `{"type":"a","x":[{"y":1,"y":2}]}`, envelope.ErrSyntax, found{typ: "a"}},
 
 	// not an object
-	{"null", `null`, ingress.ErrNotObject, found{}},
-	{"array", `[{"type":"a"}]`, ingress.ErrNotObject, found{}},
-	{"string", `"type"`, ingress.ErrNotObject, found{}},
-	{"number", ` -0.5e3 `, ingress.ErrNotObject, found{}},
-	{"two numbers", `1 2`, ingress.ErrSyntax, found{}},
-	{"array that is not closed", `[1`, ingress.ErrSyntax, found{}},
+	{"null", `null`, envelope.ErrNotObject, found{}},
+	{"array", `[{"type":"a"}]`, envelope.ErrNotObject, found{}},
+	{"string", `"type"`, envelope.ErrNotObject, found{}},
+	{"number", ` -0.5e3 `, envelope.ErrNotObject, found{}},
+	{"two numbers", `1 2`, envelope.ErrSyntax, found{}},
+	{"array that is not closed", `[1`, envelope.ErrSyntax, found{}},
 
 	// type
-	{"empty object", `{}`, ingress.ErrNoType, found{}},
-	{"no type", `{"payload":1,"meta":{"correlationId":"c"}}`, ingress.ErrNoType, found{id: `"c"`, payload: "1"}},
-	{"empty type", `{"type":"","meta":{"correlationId":"c"}}`, ingress.ErrNoType, found{id: `"c"`}},
-	{"type null", `{"type":null,"meta":{"correlationId":"c"}}`, ingress.ErrTypeNotString, found{id: `"c"`}},
-	{"type number", `{"type":1}`, ingress.ErrTypeNotString, found{}},
-	{"type object", `{"type":{"type":"a"}}`, ingress.ErrTypeNotString, found{}},
+	{"empty object", `{}`, envelope.ErrNoType, found{}},
+	{"no type", `{"payload":1,"meta":{"correlationId":"c"}}`, envelope.ErrNoType, found{id: `"c"`, payload: "1"}},
+	{"empty type", `{"type":"","meta":{"correlationId":"c"}}`, envelope.ErrNoType, found{id: `"c"`}},
+	{"type null", `{"type":null,"meta":{"correlationId":"c"}}`, envelope.ErrTypeNotString, found{id: `"c"`}},
+	{"type number", `{"type":1}`, envelope.ErrTypeNotString, found{}},
+	{"type object", `{"type":{"type":"a"}}`, envelope.ErrTypeNotString, found{}},
 	{"type of 128 bytes", `{"type":` + long(128) + `}`, nil, found{typ: strings.Repeat("x", 128)}},
-	{"type of 129 bytes", `{"type":` + long(129) + `,"meta":{"correlationId":"c"}}`, ingress.ErrTypeTooLong, found{id: `"c"`}},
+	{"type of 129 bytes", `{"type":` + long(129) + `,"meta":{"correlationId":"c"}}`, envelope.ErrTypeTooLong, found{id: `"c"`}},
 	{"type of 128 bytes in escapes", `{"type":"` + strings.Repeat(`\u0061`, 128) + `"}`, nil, found{typ: strings.Repeat("a", 128)}},
-	{"type of 129 bytes in escapes", `{"type":"` + strings.Repeat(`\u0061`, 129) + `"}`, ingress.ErrTypeTooLong, found{}},
+	{"type of 129 bytes in escapes", `{"type":"` + strings.Repeat(`\u0061`, 129) + `"}`, envelope.ErrTypeTooLong, found{}},
 	{"type of 64 characters and 128 bytes", `{"type":"` + strings.Repeat("ä", 64) + `"}`, nil, found{typ: strings.Repeat("ä", 64)}},
-	{"type of 65 characters and 130 bytes", `{"type":"` + strings.Repeat("ä", 65) + `"}`, ingress.ErrTypeTooLong, found{}},
+	{"type of 65 characters and 130 bytes", `{"type":"` + strings.Repeat("ä", 65) + `"}`, envelope.ErrTypeTooLong, found{}},
 
 	// meta
 	{"meta empty", `{"type":"a","meta":{}}`, nil, found{typ: "a"}},
 	{"meta null", `{"type":"a","meta":null}`, nil, found{typ: "a"}},
-	{"meta array", `{"type":"a","meta":[]}`, ingress.ErrMetaNotObject, found{typ: "a"}},
-	{"meta string", `{"meta":"{}","type":"a","payload":1}`, ingress.ErrMetaNotObject, found{typ: "a", payload: "1"}},
-	{"meta number", `{"type":"a","meta":0}`, ingress.ErrMetaNotObject, found{typ: "a"}},
-	{"meta false", `{"type":"a","meta":false}`, ingress.ErrMetaNotObject, found{typ: "a"}},
-	{"the first violation counts", `{"type":1,"meta":[]}`, ingress.ErrTypeNotString, found{}},
-	{"syntax counts above all", `{"type":1,"meta":[`, ingress.ErrSyntax, found{}},
+	{"meta array", `{"type":"a","meta":[]}`, envelope.ErrMetaNotObject, found{typ: "a"}},
+	{"meta string", `{"meta":"{}","type":"a","payload":1}`, envelope.ErrMetaNotObject, found{typ: "a", payload: "1"}},
+	{"meta number", `{"type":"a","meta":0}`, envelope.ErrMetaNotObject, found{typ: "a"}},
+	{"meta false", `{"type":"a","meta":false}`, envelope.ErrMetaNotObject, found{typ: "a"}},
+	{"the first violation counts", `{"type":1,"meta":[]}`, envelope.ErrTypeNotString, found{}},
+	{"syntax counts above all", `{"type":1,"meta":[`, envelope.ErrSyntax, found{}},
 
 	// correlation id
 	{"correlation id null", `{"type":"a","meta":{"correlationId":null}}`, nil, found{typ: "a"}},
 	{"correlation id empty", `{"type":"a","meta":{"correlationId":""}}`, nil, found{typ: "a"}},
-	{"correlation id number", `{"type":"a","meta":{"correlationId":7}}`, ingress.ErrCorrelationID, found{typ: "a"}},
-	{"correlation id object", `{"type":"a","meta":{"correlationId":{}}}`, ingress.ErrCorrelationID, found{typ: "a"}},
+	{"correlation id number", `{"type":"a","meta":{"correlationId":7}}`, envelope.ErrCorrelationID, found{typ: "a"}},
+	{"correlation id object", `{"type":"a","meta":{"correlationId":{}}}`, envelope.ErrCorrelationID, found{typ: "a"}},
 	{"correlation id of 128 bytes", `{"type":"a","meta":{"correlationId":` + long(128) + `}}`, nil, found{typ: "a", id: long(128)}},
-	{"correlation id of 129 bytes", `{"type":"a","meta":{"correlationId":` + long(129) + `}}`, ingress.ErrCorrelationID, found{typ: "a", id: long(129)}},
-	{"correlation id of 1024 bytes of JSON", `{"type":"a","meta":{"correlationId":` + long(1022) + `}}`, ingress.ErrCorrelationID, found{typ: "a", id: long(1022)}},
-	{"correlation id of 1025 bytes of JSON", `{"type":"a","meta":{"correlationId":` + long(1023) + `}}`, ingress.ErrIDTooLong, found{typ: "a"}},
+	{"correlation id of 129 bytes", `{"type":"a","meta":{"correlationId":` + long(129) + `}}`, envelope.ErrCorrelationID, found{typ: "a", id: long(129)}},
+	{"correlation id of 1024 bytes of JSON", `{"type":"a","meta":{"correlationId":` + long(1022) + `}}`, envelope.ErrCorrelationID, found{typ: "a", id: long(1022)}},
+	{"correlation id of 1025 bytes of JSON", `{"type":"a","meta":{"correlationId":` + long(1023) + `}}`, envelope.ErrIDTooLong, found{typ: "a"}},
 	{"correlation id of 128 bytes in escapes", `{"type":"a","meta":{"correlationId":"` + strings.Repeat(`\n`, 128) + `"}}`, nil,
 		found{typ: "a", id: `"` + strings.Repeat(`\n`, 128) + `"`}},
-	{"correlation id of 129 bytes in escapes", `{"type":"a","meta":{"correlationId":"` + strings.Repeat(`\n`, 129) + `"}}`, ingress.ErrCorrelationID, found{typ: "a", id: `"` + strings.Repeat(`\n`, 129) + `"`}},
-	{"correlation id before a violation", `{"meta":{"correlationId":"c","timeoutMs":0},"type":"a"}`, ingress.ErrTimeout, found{typ: "a", id: `"c"`}},
-	{"correlation id after a violation", `{"meta":{"timeoutMs":0,"correlationId":"c"},"type":"a"}`, ingress.ErrTimeout, found{typ: "a", id: `"c"`}},
-	{"correlation id before a cut", `{"type":"a","meta":{"correlationId":"c"},"payload":"aaa`, ingress.ErrSyntax, found{typ: "a", id: `"c"`}},
+	{"correlation id of 129 bytes in escapes", `{"type":"a","meta":{"correlationId":"` + strings.Repeat(`\n`, 129) + `"}}`, envelope.ErrCorrelationID, found{typ: "a", id: `"` + strings.Repeat(`\n`, 129) + `"`}},
+	{"correlation id before a violation", `{"meta":{"correlationId":"c","timeoutMs":0},"type":"a"}`, envelope.ErrTimeout, found{typ: "a", id: `"c"`}},
+	{"correlation id after a violation", `{"meta":{"timeoutMs":0,"correlationId":"c"},"type":"a"}`, envelope.ErrTimeout, found{typ: "a", id: `"c"`}},
+	{"correlation id before a cut", `{"type":"a","meta":{"correlationId":"c"},"payload":"aaa`, envelope.ErrSyntax, found{typ: "a", id: `"c"`}},
 
 	// idempotency key
 	{"idempotency key null", `{"type":"a","meta":{"idempotencyKey":null}}`, nil, found{typ: "a"}},
 	{"idempotency key empty", `{"type":"a","meta":{"idempotencyKey":""}}`, nil, found{typ: "a"}},
-	{"idempotency key number", `{"type":"a","meta":{"idempotencyKey":7}}`, ingress.ErrIdempotencyKey, found{typ: "a"}},
-	{"idempotency key of 129 bytes", `{"type":"a","meta":{"idempotencyKey":` + long(129) + `}}`, ingress.ErrIdempotencyKey, found{typ: "a"}},
+	{"idempotency key number", `{"type":"a","meta":{"idempotencyKey":7}}`, envelope.ErrIdempotencyKey, found{typ: "a"}},
+	{"idempotency key of 129 bytes", `{"type":"a","meta":{"idempotencyKey":` + long(129) + `}}`, envelope.ErrIdempotencyKey, found{typ: "a"}},
 
 	// timeout
 	{"timeout null", `{"type":"a","meta":{"timeoutMs":null}}`, nil, found{typ: "a"}},
 	{"timeout 1", `{"type":"a","meta":{"timeoutMs":1}}`, nil, found{typ: "a", timeout: 1}},
-	{"timeout 0", `{"type":"a","meta":{"timeoutMs":0}}`, ingress.ErrTimeout, found{typ: "a"}},
-	{"timeout -0", `{"type":"a","meta":{"timeoutMs":-0}}`, ingress.ErrTimeout, found{typ: "a"}},
-	{"timeout -1", `{"type":"a","meta":{"timeoutMs":-1}}`, ingress.ErrTimeout, found{typ: "a"}},
-	{"timeout -1e400", `{"type":"a","meta":{"timeoutMs":-1e400}}`, ingress.ErrTimeout, found{typ: "a"}},
-	{"timeout 0.99", `{"type":"a","meta":{"timeoutMs":0.99}}`, ingress.ErrTimeout, found{typ: "a"}},
-	{"timeout 1e-400", `{"type":"a","meta":{"timeoutMs":1e-400}}`, ingress.ErrTimeout, found{typ: "a"}},
+	{"timeout 0", `{"type":"a","meta":{"timeoutMs":0}}`, envelope.ErrTimeout, found{typ: "a"}},
+	{"timeout -0", `{"type":"a","meta":{"timeoutMs":-0}}`, envelope.ErrTimeout, found{typ: "a"}},
+	{"timeout -1", `{"type":"a","meta":{"timeoutMs":-1}}`, envelope.ErrTimeout, found{typ: "a"}},
+	{"timeout -1e400", `{"type":"a","meta":{"timeoutMs":-1e400}}`, envelope.ErrTimeout, found{typ: "a"}},
+	{"timeout 0.99", `{"type":"a","meta":{"timeoutMs":0.99}}`, envelope.ErrTimeout, found{typ: "a"}},
+	{"timeout 1e-400", `{"type":"a","meta":{"timeoutMs":1e-400}}`, envelope.ErrTimeout, found{typ: "a"}},
 	{"timeout 1.5", `{"type":"a","meta":{"timeoutMs":1.5}}`, nil, found{typ: "a", timeout: 1}},
 	{"timeout 2.5e3", `{"type":"a","meta":{"timeoutMs":2.5e3}}`, nil, found{typ: "a", timeout: 2500}},
 	{"timeout 1e400", `{"type":"a","meta":{"timeoutMs":1e400}}`, nil, found{typ: "a", timeout: math.MaxInt64}},
 	{"timeout 2^63", `{"type":"a","meta":{"timeoutMs":9223372036854775808}}`, nil, found{typ: "a", timeout: math.MaxInt64}},
 	{"timeout of 400 digits", `{"type":"a","meta":{"timeoutMs":` + strings.Repeat("9", 400) + `}}`, nil, found{typ: "a", timeout: math.MaxInt64}},
-	{"timeout string", `{"type":"a","meta":{"timeoutMs":"x"}}`, ingress.ErrTimeout, found{typ: "a"}},
-	{"timeout number in a string", `{"type":"a","meta":{"timeoutMs":"5"}}`, ingress.ErrTimeout, found{typ: "a"}},
-	{"timeout true", `{"type":"a","meta":{"timeoutMs":true}}`, ingress.ErrTimeout, found{typ: "a"}},
-	{"timeout array", `{"type":"a","meta":{"timeoutMs":[5]}}`, ingress.ErrTimeout, found{typ: "a"}},
+	{"timeout string", `{"type":"a","meta":{"timeoutMs":"x"}}`, envelope.ErrTimeout, found{typ: "a"}},
+	{"timeout number in a string", `{"type":"a","meta":{"timeoutMs":"5"}}`, envelope.ErrTimeout, found{typ: "a"}},
+	{"timeout true", `{"type":"a","meta":{"timeoutMs":true}}`, envelope.ErrTimeout, found{typ: "a"}},
+	{"timeout array", `{"type":"a","meta":{"timeoutMs":[5]}}`, envelope.ErrTimeout, found{typ: "a"}},
 }
 
 func TestPeek(t *testing.T) {
-	var reused ingress.Peeker
+	var reused envelope.Peeker
 	for _, c := range frames {
 		t.Run(c.name, func(t *testing.T) {
-			for name, p := range map[string]*ingress.Peeker{"a new Peeker": new(ingress.Peeker), "a used Peeker": &reused} {
+			for name, p := range map[string]*envelope.Peeker{"a new Peeker": new(envelope.Peeker), "a used Peeker": &reused} {
 				got, err := peek(t, p, c.frame)
 				if err != c.err {
 					t.Errorf("%s: error %v, want %v", name, err, c.err)
@@ -221,11 +221,11 @@ func TestPeekTableAgreesWithDecoder(t *testing.T) {
 // A frame that was cut anywhere is no frame, and nothing is read beyond the cut.
 func TestPeekTruncated(t *testing.T) {
 	const whole = `{"ty\u0070e":"ch\u0061t.ü","meta":{"timestamp":17.5e3,"correlationId":"c\n","timeoutMs":5000},"x":[null,true,{}],"payload":{"a":"b"}}`
-	var p ingress.Peeker
+	var p envelope.Peeker
 	for n := range len(whole) {
 		// Without room behind it, reading on would panic.
 		cut := append(make([]byte, 0, n), whole[:n]...)
-		if _, err := p.Peek(cut); err != ingress.ErrSyntax {
+		if _, err := p.Peek(cut); err != envelope.ErrSyntax {
 			t.Errorf("%q: error %v", cut, err)
 		}
 	}
@@ -245,7 +245,7 @@ func TestPeekAllocatesNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			frame := []byte(c.frame)
-			var p ingress.Peeker
+			var p envelope.Peeker
 			n := testing.AllocsPerRun(200, func() {
 				if _, err := p.Peek(frame); err != nil {
 					t.Error(err)
@@ -261,7 +261,7 @@ func TestPeekAllocatesNothing(t *testing.T) {
 // What a Peeker has found stays valid while it reads other things of the frame.
 func TestPeekSlicesAreTheFrames(t *testing.T) {
 	frame := []byte(`{"payload":{"a":1},"type":"chat.send","meta":{"idempotencyKey":"k","correlationId":"c"}}`)
-	var p ingress.Peeker
+	var p envelope.Peeker
 	e, err := p.Peek(frame)
 	if err != nil {
 		t.Fatal(err)
@@ -300,13 +300,13 @@ func reference(frame []byte) (d decoded, ok bool) {
 	if err := json.Unmarshal(frame, &d); err != nil {
 		return d, false
 	}
-	if d.Type == "" || len(d.Type) > ingress.MaxTypeLength { // includes the frame null
+	if d.Type == "" || len(d.Type) > envelope.MaxTypeLength { // includes the frame null
 		return d, false
 	}
 	if d.Meta == nil {
 		return d, true
 	}
-	if len(d.Meta.CorrelationID) > ingress.MaxIDLength || len(d.Meta.IdempotencyKey) > ingress.MaxIDLength {
+	if len(d.Meta.CorrelationID) > envelope.MaxIDLength || len(d.Meta.IdempotencyKey) > envelope.MaxIDLength {
 		return d, false
 	}
 	if d.Meta.TimeoutMs == nil || string(d.Meta.TimeoutMs) == "null" {
@@ -387,7 +387,7 @@ func FuzzPeek(f *testing.F) {
 		unchanged := bytes.Clone(frame)
 		frame = frame[:len(frame):len(frame)]
 
-		var p ingress.Peeker
+		var p envelope.Peeker
 		_, _ = p.Peek(before) // leaves nothing behind
 		e, err := p.Peek(frame)
 
@@ -399,15 +399,15 @@ func FuzzPeek(f *testing.F) {
 				t.Errorf("frame %q: %s lies outside", frame, name)
 			}
 		}
-		if len(e.Type) > ingress.MaxTypeLength {
+		if len(e.Type) > envelope.MaxTypeLength {
 			t.Errorf("frame %q: a type of %d bytes", frame, len(e.Type))
 		}
 		if len(frame) > 4<<10 && err != nil && strings.HasPrefix(err.Error(), "INVALID_ARGUMENT: type is neither in the first nor in the last KiB") {
 			return // a rule for large frames alone, which the decoder does not have
 		}
 		switch err {
-		case nil, ingress.ErrSyntax, ingress.ErrNotObject, ingress.ErrNoType, ingress.ErrTypeNotString, ingress.ErrTypeTooLong,
-			ingress.ErrMetaNotObject, ingress.ErrCorrelationID, ingress.ErrIDTooLong, ingress.ErrTimeout, ingress.ErrIdempotencyKey:
+		case nil, envelope.ErrSyntax, envelope.ErrNotObject, envelope.ErrNoType, envelope.ErrTypeNotString, envelope.ErrTypeTooLong,
+			envelope.ErrMetaNotObject, envelope.ErrCorrelationID, envelope.ErrIDTooLong, envelope.ErrTimeout, envelope.ErrIdempotencyKey:
 		default:
 			t.Errorf("frame %q: %v is none of the package's errors", frame, err)
 		}
@@ -429,7 +429,7 @@ func BenchmarkPeek(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			frame := []byte(c.frame)
-			var p ingress.Peeker
+			var p envelope.Peeker
 			b.SetBytes(int64(len(frame)))
 			b.ReportAllocs()
 			for b.Loop() {
