@@ -142,18 +142,10 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 	_ = nc.SetDeadline(time.Time{})
 	early, _ := brw.Reader.Peek(brw.Reader.Buffered())
 
-	c := &Conn{
-		router: r, serving: r.freeze(), stream: wire.NewStream(nc, early, r.epoch),
-		id: rand.Text(), ip: ip, identity: identity,
-		opened: time.Since(r.epoch),
-	}
-	c.identity.Own()
-	c.Identity = &c.identity
+	c := r.newConn(rand.Text(), ip, identity, wire.NewStream(nc, early, r.epoch))
 	if c.stream.Socket() && !r.watchdog.sockets.Load() {
 		r.watchdog.sockets.Store(true)
 	}
-	c.stream.Out.Configure(r.opts.Limits.MaxQueued, r.opts.Liveness.WriteTimeout, owner{c})
-	c.message.Store(int64(c.opened))
 
 	h := w.Header()
 	h.Set(clientIDHeader, c.id)

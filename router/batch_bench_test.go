@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router/internal/wire"
@@ -83,13 +84,9 @@ func pair(tb testing.TB, r *Router) (*Conn, net.Conn) {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { client.Close(); server.Close() })
-	c := &Conn{router: r, serving: r.freeze(), id: "test", ip: netip.MustParseAddr("192.0.2.1")}
-	c.identity.Own()
-	c.Identity = &c.identity
-	c.stream = wire.NewStream(server, nil, r.epoch)
+	c := r.newConn("test", netip.MustParseAddr("192.0.2.1"), ingress.Identity{}, wire.NewStream(server, nil, r.epoch))
 	c.stream.Limit(r.opts.Limits.MaxPayload, false)
-	c.stream.Out.Configure(r.opts.Limits.MaxQueued, time.Second, owner{c})
-	c.watch.on.Store(true) // no watchdog: a benchmark may be preempted for longer than a tick
+	c.turn.Watch() // no watchdog: a benchmark may be preempted for longer than a tick
 	return c, client
 }
 

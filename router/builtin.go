@@ -32,17 +32,10 @@ func (c *Conn) abort(env envelope.Envelope) {
 		c.refuse(typeAbort, nil, errNoID)
 		return
 	}
-	c.mu.Lock()
-	var found []*Context
-	for _, k := range c.open {
-		// Ids are compared as they were sent. A client that writes one id in
-		// two ways has itself to blame.
+	for _, k := range c.turn.Open() {
+		// Ids are compared as they were sent, so a client has to write an id in one way.
 		if k.route.request && bytes.Equal(k.id, env.CorrelationID) {
-			found = append(found, k)
+			k.giveUp(context.Canceled, errAborted)
 		}
-	}
-	c.mu.Unlock()
-	for _, k := range found {
-		k.giveUp(context.Canceled, errAborted)
 	}
 }

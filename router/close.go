@@ -3,7 +3,6 @@ package router
 import (
 	"context"
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -56,7 +55,7 @@ func (c *Conn) beginClose(code errors.CloseCode, reason string) {
 // endInTime is for a connection that is closing: middleware that has a frame may keep
 // the reader from seeing that.
 func (c *Conn) endInTime() {
-	if !inHand(c.frame.Load()) {
+	if !c.turn.FrameInHand() {
 		return
 	}
 	c.mu.Lock()
@@ -85,30 +84,17 @@ func (c *Conn) note(info CloseInfo) CloseInfo {
 func (c *Conn) drainEvents() {
 	c.closing.Store(true)
 	c.stream.Close() // the client waits for that
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	late := false
-	eventsLeft := func() bool {
-		return slices.ContainsFunc(c.open, func(k *Context) bool { return !k.route.request })
-	}
-	if !eventsLeft() {
+	if !c.turn.HasEvents() {
 		return
 	}
-	for _, k := range c.open {
+	for _, k := range c.turn.Open() {
 		if k.route.request {
 			k.cancel(context.Canceled)
 		}
 	}
-	timer := time.AfterFunc(closeGrace, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		late = true
-		c.signalRoom()
-	})
+	timer := time.AfterFunc(closeGrace, func() { c.end(nil) })
 	defer timer.Stop()
-	for eventsLeft() && !late && !c.ended.Load() {
-		c.awaitRoom()
-	}
+	c.turn.AwaitEvents()
 }
 
 // end takes the connection apart, once, and calls OnClose. err is what ended the
@@ -138,12 +124,8 @@ func (c *Conn) takeApart(err error) bool {
 	if c.ctx != nil {
 		close(c.ctx.done)
 	}
-	if c.room != nil {
-		c.room.Broadcast()
-	}
-	open := slices.Clone(c.open)
 	c.mu.Unlock()
-	for _, k := range open {
+	for _, k := range c.turn.Stop() {
 		k.cancel(context.Canceled)
 	}
 	c.router.wheel.remove(c)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router/internal/turn"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -31,36 +32,40 @@ type Conn struct {
 	hooked    bool              // OnOpen has returned nil
 	admission ingress.Admission // of Options.Gate, or nil
 
-	// turn says who runs the connection's handlers, see loop.go.
-	turn    atomic.Uint64
-	frame   atomic.Uint64 // what the reader does, see loop.go
-	running *Context      // the handler that runs inline, written before turn says so
+	turn    turn.Turn[Context]
 	hotAt   time.Duration
 	message atomic.Int64 // when the last message came, after the epoch
 
 	closing  atomic.Bool // a close frame is queued: what still comes is ignored
 	draining atomic.Bool
 	ended    atomic.Bool
-	inFlight atomic.Int32 // open requests that are not run inline
 	deferred atomic.Pointer[deferredFlush]
 
-	mu      sync.Mutex
-	waiting []*Context // for their turn
-	beside  int        // events of concurrent routes that are being handled
-	pending int        // bytes of the messages that have begun and not finished
-	room    *sync.Cond // made when a reader has to wait for waiting to shrink
-	open    []*Context // to be cancelled when the connection ends
-	topics  []*member
-	ctx     *connContext
-	over    bool        // ctx is cancelled, or would be
-	cutOff  *time.Timer // see endInTime
+	mu     sync.Mutex
+	topics []*member
+	ctx    *connContext
+	over   bool        // ctx is cancelled, or would be
+	cutOff *time.Timer // see endInTime
 
 	noting sync.Mutex // info's; nothing else is locked under it
 	info   CloseInfo
 
 	list  connLink // of all connections
 	timer timerLink
-	watch watchLink
+}
+
+func (r *Router) newConn(id string, ip netip.Addr, identity ingress.Identity, stream *wire.Stream) *Conn {
+	c := &Conn{
+		router: r, serving: r.freeze(), stream: stream,
+		id: id, ip: ip, identity: identity,
+		opened: r.now(),
+	}
+	c.identity.Own()
+	c.Identity = &c.identity
+	c.turn.Init(&r.turns)
+	c.message.Store(int64(c.opened))
+	stream.Out.Configure(r.opts.Limits.MaxQueued, r.opts.Liveness.WriteTimeout, owner{c})
+	return c
 }
 
 // CloseInfo says how a connection ended.
@@ -166,43 +171,6 @@ func (l lazyContext) Err() error {
 		return context.Canceled
 	}
 	return nil
-}
-
-// track makes sure that the context of a message is cancelled with the
-// connection and when its time is over. Contexts of handlers that run inline and
-// never ask are not tracked: they are over sooner than it would matter.
-func (c *Conn) track(k *Context) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trackLocked(k)
-}
-
-func (c *Conn) trackLocked(k *Context) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.tracked || k.err != nil {
-		return
-	}
-	k.tracked = true
-	if c.ended.Load() {
-		k.cancelLocked(context.Canceled)
-	}
-	c.open = append(c.open, k)
-	if at, ok := k.Deadline(); ok {
-		k.timer = time.AfterFunc(time.Until(at), k.expire)
-	}
-}
-
-// untrack is called, with the lock held, when the handler has returned.
-func (c *Conn) untrack(k *Context) {
-	for i, o := range c.open {
-		if o == k {
-			last := len(c.open) - 1
-			c.open[i], c.open[last] = c.open[last], nil
-			c.open = c.open[:last]
-			break
-		}
-	}
 }
 
 // owner is what the connection's stream knows of it.

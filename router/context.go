@@ -12,6 +12,8 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/router/internal/turn"
 )
 
 // Context is a message being handled. It is a context.Context that is cancelled
@@ -35,7 +37,6 @@ type Context struct {
 	conn       *Conn
 	route      *route
 	lent       any           // the message, of the route's codec
-	size       int           // of its payload and id, in bytes
 	id         []byte        // correlation id, as JSON; nil: none
 	receivedAt time.Time     // also where the timeout counts from
 	timeout    time.Duration // 0: none
@@ -43,14 +44,13 @@ type Context struct {
 	head       int
 	idBuf      [48]byte
 	called     bool // the typed handler has been called
-	batched    bool // handled in turn, not beside it
-	beside     bool // holds one of the places for events
+	task       turn.Task[Context]
 
 	// answered is set by whoever sends the one terminal answer.
 	answered atomic.Bool
 
 	mu      sync.Mutex
-	tracked bool // in conn.open
+	tracked bool // the conn's turn finds it
 	done    chan struct{}
 	err     error
 	timer   *time.Timer
@@ -108,8 +108,9 @@ func (c *Context) Send(typ string, payload any) error {
 // the payload does not encode, or the broker has failed (UNAVAILABLE). Without an
 // error it has been handed on, which does not mean that every client has it.
 func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions) error {
-	err := c.conn.router.publish(c, c.conn, c.batched, topic, typ, payload, opts)
-	if c.batched && !batched(c.conn.turn.Load()) {
+	batched := !c.task.Concurrent
+	err := c.conn.router.publish(c, c.conn, batched, topic, typ, payload, opts)
+	if batched && !c.conn.turn.Batching() {
 		c.conn.flushDeferred() // detached meanwhile: nobody else will
 	}
 	return err
@@ -186,7 +187,12 @@ func (c *Context) Deadline() (time.Time, bool) {
 
 // Done implements context.Context.
 func (c *Context) Done() <-chan struct{} {
-	c.conn.track(c)
+	if c.arm() {
+		c.conn.turn.Track(&c.task)
+		if c.conn.ended.Load() {
+			c.cancel(context.Canceled)
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.done == nil {
@@ -242,18 +248,47 @@ func (c *Context) cancelLocked(err error) {
 	}
 }
 
+// arm makes sure that the context is cancelled when its time is over. It reports false if
+// that has been seen to. A context that is handled inline and never asked for Done is not
+// armed: it is over sooner than it would matter.
+func (c *Context) arm() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tracked || c.err != nil {
+		return false
+	}
+	c.tracked = true
+	if at, ok := c.Deadline(); ok {
+		c.timer = time.AfterFunc(time.Until(at), c.expire)
+	}
+	return true
+}
+
+// opened is called when the message becomes open, with the connection's turn locked.
+func (c *Context) opened() {
+	c.conn.router.handlers.add(1)
+	c.arm()
+	if c.conn.ended.Load() {
+		c.cancel(context.Canceled)
+	}
+}
+
 // reset prepares the Context for a message. The id is copied: it points into a
 // buffer that is read into again.
-func (c *Context) reset(conn *Conn, rt *route, id []byte, timeoutMs int64, receivedAt time.Time) {
+func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedAt time.Time) {
 	c.Identity = &conn.identity
 	c.conn, c.route, c.receivedAt = conn, rt, receivedAt
-	c.id = nil
-	if id != nil {
-		c.id = append(c.idBuf[:0], id...)
+	c.task = turn.Task[Context]{
+		Message: c, Size: len(env.Payload) + len(env.CorrelationID),
+		Request: rt.request, Concurrent: rt.opts.Concurrent,
 	}
-	c.timeout = timeoutOf(rt, timeoutMs, conn.router.opts.RequestTimeout)
+	c.id = nil
+	if env.CorrelationID != nil {
+		c.id = append(c.idBuf[:0], env.CorrelationID...)
+	}
+	c.timeout = timeoutOf(rt, env.TimeoutMs, conn.router.opts.RequestTimeout)
 	c.answered.Store(false)
-	c.called, c.batched, c.beside = false, false, false
+	c.called = false
 	c.out.Reset()
 	if rt.request {
 		c.out.Write(headerRoom[:])

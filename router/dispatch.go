@@ -67,7 +67,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 	case c.draining.Load():
 		err = c.router.drainError()
 	// 4 in-flight
-	case rt.request && int(c.inFlight.Load()) >= limits.MaxInFlight:
+	case rt.request && c.turn.Requests() >= limits.MaxInFlight:
 		err = s.in.Reject(errors.LimitExceeded{
 			Kind: errors.LimitInFlight, Observed: int64(limits.MaxInFlight) + 1, Limit: int64(limits.MaxInFlight),
 			RetryAfter: inFlightRetry,
@@ -93,7 +93,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 
 	// 6 handler, 7 reply
 	c.message.Store(int64(c.stream.Heard()))
-	return c.handle(s, rt, lent, env)
+	return c.handle(s, rt, lent, &env)
 }
 
 // route is the route of a type, nil if it is not registered. Clients send many of one

@@ -3,6 +3,7 @@ package router
 import (
 	"io"
 	"net"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -24,12 +25,8 @@ func (sink) SetWriteDeadline(time.Time) error { return nil }
 // reader would, and throws away what is answered.
 func dispatching(tb testing.TB, r *Router, frame string) func() {
 	tb.Helper()
-	c := &Conn{router: r, serving: r.freeze(), id: "test", identity: ingress.Identity{User: "ann"}}
-	c.identity.Own()
-	c.Identity = &c.identity
-	c.stream = wire.NewStream(sink{}, nil, r.epoch)
-	c.stream.Out.Configure(r.opts.Limits.MaxQueued, time.Second, owner{c})
-	c.watch.on.Store(true) // no watchdog: it would be another goroutine's allocations
+	c := r.newConn("test", netip.Addr{}, ingress.Identity{User: "ann"}, wire.NewStream(sink{}, nil, r.epoch))
+	c.turn.Watch() // no watchdog: it would be another goroutine's allocations
 	s := &scratch{call: new(Context)}
 	s.in.Bind(lazyContext{c}, c.id, c.ip, c.identity)
 	bytes := []byte(frame)

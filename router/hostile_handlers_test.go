@@ -45,7 +45,7 @@ func TestHandlersThatPanic(t *testing.T) {
 	}}, func(r *router.Router) {
 		for name, blowUp := range panics {
 			late := func() {
-				time.Sleep(20 * time.Millisecond) // so long that the handler does not run inline any more
+				router.DetachHandlers(r)
 				blowUp()
 			}
 			for _, v := range []struct {
@@ -92,7 +92,7 @@ func TestHandlersThatExit(t *testing.T) {
 		router.RPC(r, "exit", exit)
 		router.RPC(r, "exit concurrent", exit, router.RouteOptions{Concurrent: true})
 		router.RPC(r, "exit late", func(*router.Context, struct{}) (int, error) {
-			time.Sleep(20 * time.Millisecond) // detached by then
+			router.DetachHandlers(r)
 			runtime.Goexit()
 			return 1, nil
 		})

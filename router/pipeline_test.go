@@ -87,7 +87,8 @@ func TestStagesAnswerInOrder(t *testing.T) {
 				var open *routertest.Request
 				if tc.busy {
 					open = c.Request("slow", map[string]string{"text": "wait"})
-					time.Sleep(10 * time.Millisecond) // the watchdog detaches it
+					synctest.Wait()
+					router.DetachHandlers(r)
 				}
 				before, seen, was := decoded.Load(), limiter.seen.Load(), handled.Load()
 

@@ -141,10 +141,12 @@ func TestAbortCancelsTheHandler(t *testing.T) {
 			return text{"too late"}, nil
 		})
 		router.RPC(r, "ping", func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
-	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
+	}, func(t *testing.T, r *router.Router, c *routertest.Client) {
 		q := c.Request("wait", nil)
 		waiting := c.Request("wait", nil) // in line behind it
-		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		router.DetachHandlers(r)
+		synctest.Wait()
 		waiting.Abort()
 		if f := waiting.ExpectError(errors.Cancelled); f.Retryable {
 			t.Errorf("CANCELLED is %+v", f)

@@ -109,7 +109,7 @@ func (b *outgoing) int(n int64) { b.Write(strconv.AppendInt(b.AvailableBuffer(),
 // The order matters: what is queued before the turn is looked at is flushed by
 // whoever ends the turn.
 func (c *Conn) flushUnlessBatched() {
-	if !batched(c.turn.Load()) {
+	if !c.turn.Batching() {
 		c.stream.Out.Flush()
 	}
 }

@@ -61,6 +61,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router/internal/turn"
 )
 
 // Router is an http.Handler that upgrades requests to WebSocket connections and
@@ -87,6 +88,7 @@ type Router struct {
 	wheel    wheel
 	watchdog watchdog
 	limits   limitHook
+	turns    turn.Rules[Context]
 	refused  refusedOrigins
 	stats    counters
 	handlers tally
@@ -114,6 +116,9 @@ func New(opts Options) *Router {
 	r.topics.init(r)
 	r.wheel.init(r)
 	r.limits.init(r)
+	r.turns = turn.Rules[Context]{
+		MaxInFlight: opts.Limits.MaxInFlight, MaxPending: opts.Limits.MaxPending, Opened: (*Context).opened,
+	}
 	return r
 }
 

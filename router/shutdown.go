@@ -204,12 +204,9 @@ func (c *Conn) beginDrain() {
 	c.drained()
 }
 
-// drained closes a draining connection if nothing of it is being handled.
+// drained closes the connection if it is draining and nothing of it is being handled.
 func (c *Conn) drained() {
-	c.mu.Lock()
-	busy := c.turn.Load()&turnMask != turnFree || len(c.open) > 0 || len(c.waiting) > 0
-	c.mu.Unlock()
-	if !busy {
+	if c.draining.Load() && c.turn.Idle() {
 		c.Close(errors.CloseGoingAway, retryAfterReason(c.router.drainHint()))
 	}
 }

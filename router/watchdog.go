@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/wskit/wskit/router/internal/turn"
 )
 
 // watchdogTick is how long a handler may run before the watchdog looks at it a
@@ -33,21 +35,15 @@ type watchShard struct {
 	_     [64]byte // keeps the locks of two shards off one cache line
 }
 
-// watchLink is a connection's part of the watchdog.
-type watchLink struct {
-	on          atomic.Bool // in the list of its shard
-	turn, frame uint64      // the connection's at the last look; the watchdog's own
+// watch puts a connection under observation that takes up a frame or begins to run a
+// handler.
+func (c *Conn) watch() {
+	if c.turn.Watch() {
+		c.router.watchdog.add(c)
+	}
 }
 
-// watch puts a connection under observation that takes up a frame or begins to run a
-// handler. Being observed lasts until a look finds nothing going on, or nothing that
-// has not been seen to, so that a busy connection does not come here for every
-// message.
-func (w *watchdog) watch(c *Conn) {
-	if c.watch.on.Load() {
-		return
-	}
-	c.watch.on.Store(true)
+func (w *watchdog) add(c *Conn) {
 	s := &w.shards[w.next.Add(1)%uint32(len(w.shards))]
 	s.mu.Lock()
 	s.conns = append(s.conns, c)
@@ -134,25 +130,13 @@ func (w *watchdog) empty() bool {
 
 // observe reports whether the connection has to be looked at again.
 func (c *Conn) observe() bool {
-	turn, frame := c.turn.Load(), c.frame.Load()
-	if batched(turn) && turn == c.watch.turn && c.detach(turn) {
-		turn |= turnDetached
+	seen, again := c.turn.Look()
+	if seen == turn.TakenOver {
+		go c.read()
 	}
-	// A frame that was in hand at the last look has nothing ready to be sent after
-	// this one, however long it takes.
-	waiting := frame == c.watch.frame
-	c.watch.turn, c.watch.frame = turn, frame
 	c.stream.Out.Flush()
 	if c.deferred.Load() != nil {
 		go c.flushDeferred() // may be many connections, and the watchdog has others
 	}
-	if batched(turn) || inHand(frame) && !waiting {
-		return true
-	}
-	c.watch.on.Store(false)
-	// What began before that word, and so did not register again, must not be
-	// missed.
-	turn = c.turn.Load()
-	next := c.frame.Load()
-	return (batched(turn) || inHand(next) && next != frame) && c.watch.on.CompareAndSwap(false, true)
+	return again
 }

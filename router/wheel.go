@@ -196,7 +196,7 @@ func (c *Conn) check(now time.Duration) time.Duration {
 // reader has, or had until just now, a frame in hand that middleware keeps waiting.
 func (c *Conn) readBlocked() bool {
 	before := c.timer.readBlocked
-	c.timer.readBlocked = inHand(c.frame.Load())
+	c.timer.readBlocked = c.turn.FrameInHand()
 	return before || c.timer.readBlocked
 }
 

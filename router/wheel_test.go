@@ -18,11 +18,11 @@ func TestAHeldConnectionIsNotTakenForDead(t *testing.T) {
 		now += l.PongTimeout
 	}
 	check("at the ping", false)
-	c.beginFrame()
+	c.turn.BeginFrame()
 	for range 10 {
 		check("while a frame is held", false)
 	}
-	c.endFrame()
+	c.turn.EndFrame()
 	check("when it has just been let go", false)
 	check("when nothing has come for another timeout", true)
 }
