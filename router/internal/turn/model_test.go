@@ -41,7 +41,6 @@ type world struct {
 	sent       int
 	arriving   *message   // the reader has it, and there was no room yet
 	onReader   *message   // its handler runs on the goroutine that reads
-	reading    bool       // a goroutine may read
 	onWorker   *message   // its handler runs on the worker
 	worker     bool       // there is a worker
 	concurrent []*message // their handlers run
@@ -53,6 +52,8 @@ type world struct {
 	finished   []int            // ordered messages, as their handlers began
 	framed     bool
 	watched    bool
+	seenSent   int // sent, at the last look
+	quiet      int // looks in a row that found neither a handler nor a new frame
 	stopped    bool
 }
 
@@ -248,6 +249,17 @@ func (w *world) look() {
 	seen, again := w.turn.Look()
 	w.logf("a look: %d, again %v", seen, again)
 	w.watched = again
+	fresh := w.framed && w.seenSent != w.sent
+	if w.quiet++; running != nil || fresh || w.worker {
+		w.quiet = 0
+	}
+	w.seenSent = w.sent
+	if fresh && !again {
+		w.fail("a frame is in hand since the last look, and is not looked at again")
+	}
+	if w.quiet > 1 && again {
+		w.fail("nothing has happened for %d looks, and they go on", w.quiet)
+	}
 	if running == nil {
 		if seen != Nothing {
 			w.fail("a handler is detached, and none runs")

@@ -20,6 +20,7 @@ type crew struct {
 
 	handled int          // ordered messages; without a lock: the race detector sees handlers that overlap
 	order   []int        // of those, as their handlers began
+	watched atomic.Int64 // times that the connection is registered with the watchdog
 	opened  atomic.Int64 // messages that became open
 	ended   atomic.Int64 // messages of all kinds
 	aborted atomic.Int64
@@ -44,6 +45,9 @@ func (c *crew) handle(m *message) {
 	}
 	m.begun++
 	rest(m.n)
+	for m.n%193 == 0 && !m.task.Concurrent && c.turn.Batching() {
+		runtime.Gosched() // takes long: until it is detached
+	}
 	if m.n%7 == 0 {
 		c.turn.Track(&m.task)
 	}
@@ -70,11 +74,17 @@ func (c *crew) finish(m *message) {
 	c.ended.Add(1)
 }
 
+func (c *crew) watch() {
+	if c.turn.Watch() {
+		c.watched.Add(1)
+	}
+}
+
 // read is the reader's role: it returns when another goroutine has it, or all is read.
 func (c *crew) read() {
 	for c.sent < c.total {
 		c.turn.BeginFrame()
-		c.turn.Watch()
+		c.watch()
 		m := &message{n: c.sent}
 		c.sent++
 		m.task = Task[message]{Message: m, Size: c.arrival.IntN(64), Request: c.arrival.IntN(2) == 0, Concurrent: c.arrival.IntN(5) == 0}
@@ -82,6 +92,7 @@ func (c *crew) read() {
 		case Concurrent:
 			c.all.Go(func() { c.handle(m); c.finish(m) })
 		case Inline:
+			c.watch()
 			c.handle(m)
 			if !c.turn.Return() {
 				c.finish(m)
@@ -99,6 +110,7 @@ func (c *crew) read() {
 func (c *crew) work() {
 	for {
 		if m := c.turn.Next(); m != nil {
+			c.watch()
 			c.handle(m)
 			c.finish(m)
 		} else if c.turn.Free() {
@@ -124,8 +136,14 @@ func TestRealGoroutines(t *testing.T) {
 					return
 				default:
 				}
-				if seen, _ := c.turn.Look(); seen == TakenOver {
-					c.all.Go(c.read)
+				if c.watched.Load() > 0 {
+					seen, again := c.turn.Look()
+					if seen == TakenOver {
+						c.all.Go(c.read)
+					}
+					if !again {
+						c.watched.Add(-1)
+					}
 				}
 				runtime.Gosched()
 			}
