@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/engine"
 )
 
 // MaxAsks is the largest number of asks in one call.
@@ -120,7 +121,7 @@ type severalTakes struct {
 	requests []Request
 	answers  []Decision
 	index    []int // of the requests in the asks
-	local    []InProcessAsk
+	local    []engine.Ask
 }
 
 var severals = sync.Pool{New: func() any { return new(severalTakes) }}
@@ -179,7 +180,7 @@ func (b *severalTakes) shadows(ctx context.Context, asks []Ask, answers []Decisi
 				return err
 			}
 		default:
-			answers[i] = Decision{Policy: l.plan.name}
+			answers[i] = Decision{Policy: l.plan.String()}
 		}
 	}
 	return nil
@@ -188,21 +189,21 @@ func (b *severalTakes) shadows(ctx context.Context, asks []Ask, answers []Decisi
 // failOver decides in the store's stead, all or none.
 func (b *severalTakes) failOver(asks []Ask, failed error) (bound int, err error) {
 	b.local = b.local[:0]
-	for _, i := range b.index {
-		l := asks[i].Key.limiter
+	for j, i := range b.index {
+		l, answer := asks[i].Key.limiter, (*engine.Answer)(&b.answers[j])
 		l.countFailure(failed)
 		switch l.remote.onFailure {
 		case FailClosed:
 			return 0, unavailable(failed)
 		case FailLocal:
 			s := l.remote.fallback.open()
-			b.local = append(b.local, InProcessAsk{State: s, Hash: s.HashBytes(asks[i].Key.buf), Plan: l.plan, Cost: asks[i].Cost})
+			b.local = append(b.local, engine.Ask{Engine: s, Hash: s.HashBytes(asks[i].Key.buf), Plan: l.plan.compiled, Cost: asks[i].Cost, Answer: answer})
 		default:
-			s := NewInProcess(InProcessOptions{MaxKeys: defaultFallbackKeys}) // where nothing was ever used
-			b.local = append(b.local, InProcessAsk{State: s, Plan: l.plan, Cost: asks[i].Cost})
+			s := engine.New(engine.Options{MaxKeys: defaultFallbackKeys}) // where nothing was ever used
+			b.local = append(b.local, engine.Ask{Engine: s, Plan: l.plan.compiled, Cost: asks[i].Cost, Answer: answer})
 		}
 	}
-	bound = TakeAllInProcess(b.local, b.answers)
+	bound = engine.TakeAll(b.local)
 	for i := range b.answers {
 		b.answers[i].Charged = 0
 	}
@@ -213,4 +214,13 @@ func (b *severalTakes) done() {
 	clear(b.requests) // the keys are the caller's
 	clear(b.local)
 	severals.Put(b)
+}
+
+// CheckAnswers refuses a call for several decisions that has not exactly one
+// answer to fill in for each. Stores call it too.
+func CheckAnswers(asks, answers int) error {
+	if asks == answers {
+		return nil
+	}
+	return errors.InvalidArgument.Errorf("limit: %d asks and room for %d answers; give as many", asks, answers)
 }

@@ -14,7 +14,9 @@ type Decision struct {
 	// in shadow mode: Allowed is then true and nothing was charged, and
 	// RetryAfter and Impossible are those of the denial.
 	Shadowed bool
-	shared   bool // charged to a state that the key shares with others: [InProcess.Take]
+	// Shared says that the cost was charged to a state that the key shares with others,
+	// because the store had no room for one of its own. A refund goes by it.
+	Shared bool
 	// Limit is the ceiling of the policy that bound: the largest cost it could
 	// ever admit.
 	Limit int64
@@ -41,5 +43,27 @@ type Decision struct {
 	At      int64
 }
 
-// micros is a duration of n microseconds.
-func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+// A Forecast says when a cost fits, without charging it.
+type Forecast struct {
+	// Fits is how many of the cost fit now, one after the other.
+	Fits int64
+	// NextAfter is how long until one fits: 0 when one does now, and when none
+	// ever will, which Impossible tells apart.
+	NextAfter  time.Duration
+	Impossible bool
+	// FullAfter is how long until nothing is left of what was used.
+	FullAfter time.Duration
+	// Policy names the policy that binds.
+	Policy string
+}
+
+// Forecast says how many of the cost the answer of a Peek at it leaves room
+// for, and when. (Of a composite, a Peek that would be allowed names the part
+// with the least room.)
+func (d *Decision) Forecast(cost int64) Forecast {
+	f := Forecast{NextAfter: d.RetryAfter, Impossible: d.Impossible, FullAfter: d.ResetAfter, Policy: d.Policy}
+	if d.Allowed && !d.Shadowed {
+		f.Fits = d.Remaining / cost
+	}
+	return f
+}

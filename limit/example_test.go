@@ -59,8 +59,9 @@ func ExampleDecision() {
 
 // What is wrong with a policy from a configuration file, and what would be
 // right.
-func ExampleValidate() {
-	fmt.Println(limit.Validate(limit.TokenBucket{Capacity: 100, Refill: 10}))
+func ExampleCompile() {
+	_, err := limit.Compile(limit.TokenBucket{Capacity: 100, Refill: 10})
+	fmt.Println(err)
 	// Output: limit: token_bucket(100,10/0s): Per must be at least 1ms; for a higher rate raise the number instead of shortening the time
 }
 

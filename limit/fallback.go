@@ -1,6 +1,10 @@
 package limit
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/wskit/wskit/internal/engine"
+)
 
 // fallback answers for a store that fails: bounded state in this process, made
 // when it is first needed.
@@ -8,28 +12,28 @@ type fallback struct {
 	max   int
 	now   func() int64
 	once  sync.Once
-	state *InProcess
+	state *engine.Engine
 }
 
 // open makes the state.
-func (f *fallback) open() *InProcess {
+func (f *fallback) open() *engine.Engine {
 	f.once.Do(func() {
-		f.state = NewInProcess(InProcessOptions{MaxKeys: f.max, Shards: 16, Grace: ClockTolerance.Microseconds(), Now: f.now})
+		f.state = engine.New(engine.Options{MaxKeys: f.max, Shards: 16, Grace: ClockTolerance.Microseconds(), Now: f.now})
 	})
 	return f.state
 }
 
 func (f *fallback) take(d *Decision, key []byte, plan *Plan, cost int64) {
 	s := f.open()
-	s.Take(d, s.HashBytes(key), plan, cost)
+	s.Take((*engine.Answer)(d), s.HashBytes(key), plan.compiled, cost)
 }
 
 func (f *fallback) peek(d *Decision, key []byte, plan *Plan, cost int64) {
 	s := f.open()
-	s.Peek(d, s.HashBytes(key), plan, cost)
+	s.Peek((*engine.Answer)(d), s.HashBytes(key), plan.compiled, cost)
 }
 
 func (f *fallback) reset(key []byte, plan *Plan) {
 	s := f.open()
-	s.Reset(s.HashBytes(key), plan)
+	s.Reset(s.HashBytes(key), plan.compiled)
 }

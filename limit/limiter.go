@@ -149,7 +149,7 @@ func (l *Limiter) settle(d *Decision, key Key) {
 
 // refuse says what is wrong with a call; nil means nothing.
 func (l *Limiter) refuse(key Key, cost int64) error {
-	err := CheckCost(cost)
+	err := checkCost(cost)
 	if err == nil && (key.limiter != l || l == nil) {
 		if l == nil {
 			return errors.InvalidArgument.New("limit: the key is the zero Key: begin one with the method Key of a limiter")

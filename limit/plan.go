@@ -1,155 +1,146 @@
 package limit
 
 import (
-	"hash/fnv"
+	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/engine"
 )
 
-// A Plan is a policy that has been checked and made ready: everything that
-// does not depend on the moment is computed once. A [Limiter] hands its plan to
-// the store as the policy, so a store calls [Compile] on whatever it is given
-// and pays for it only when somebody passes a bare policy.
+// A Plan is a policy that was checked and made ready, for authors of a [Store]. A
+// [Limiter] passes its plan to the store as the policy; a store calls [Compile] on
+// whatever it gets, which costs nothing for a plan.
 //
-// The methods of a plan are the algorithms as pure functions: state, instant
-// and cost in; decision and next state out. Instants are microseconds since the
-// Unix epoch, 0 ≤ now < 2⁵². State is a sequence of integers below 2⁵³; its
-// layout is documented with each algorithm. No state is the same as all zeros:
-// nothing has been used.
+// Take, Peek, Refund and Reset are the algorithms as pure functions: state, instant and
+// cost in; decision and next state out. Instants are microseconds since the Unix epoch,
+// 0 ≤ now < 2⁵². State is a sequence of integers below 2⁵³. No state is the same as all
+// zeros: nothing was used.
 //
 // A plan never changes and may be used by any number of goroutines.
-type Plan struct {
-	policy  Policy
-	name    string
-	scope   string
-	shape   string
-	salt    uint64
-	width   int
-	ceiling int64
-	kind    kind
-	bucket  bucket
-	fixed   fixed
-	sliding sliding
-	log     slidingLog
-	parts   []*Plan // of a composite
-	late    bool    // what the answer says can be told without the state
-	paced   bool    // it may answer that one has to wait
-	swaps   int     // how often to try without a lock: see [InProcess.Take]
-}
+type Plan struct{ compiled *engine.Plan }
 
-type kind uint8
-
-const (
-	kindBucket kind = iota + 1
-	kindFixed
-	kindSliding
-	kindLog
-	kindAll
-)
-
-// Compile checks a policy and makes it ready. The error says what is wrong and
-// what would be right. Compiling a plan returns that plan.
+// Compile checks a policy and makes it ready. The error says what is wrong and what would
+// be right: use it for policies that come from configuration, for [New] panics on an
+// invalid one. Compiling a plan returns that plan.
 func Compile(policy Policy) (*Plan, error) {
 	if plan, ok := policy.(*Plan); ok && plan != nil {
 		return plan, nil
 	}
+	compiled, err := compile(policy)
+	if err != nil {
+		return nil, err
+	}
+	return &Plan{compiled}, nil
+}
+
+func compile(policy Policy) (*engine.Plan, error) {
 	if policy == nil {
 		return nil, errors.New("limit: the policy is nil: pass one, such as limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second}")
 	}
 	return policy.compile()
 }
 
-func newPlan(policy Policy, shape string, width int, ceiling int64) *Plan {
-	h := fnv.New64a()
-	h.Write([]byte(shape))
-	name := policy.String()
-	return &Plan{policy: policy, name: name, scope: name, shape: shape, salt: h.Sum64(), width: width, ceiling: ceiling}
-}
-
-func (p *Plan) named(name string) *Plan {
-	c := *p
-	c.name, c.scope = name, name
-	c.parts = make([]*Plan, len(p.parts))
-	for i, part := range p.parts {
-		c.parts[i] = part.named(name + "/" + part.name)
-	}
-	return &c
-}
-
-// within returns a copy of p whose scope is the limiter's name and p's own.
-func (p *Plan) within(limiter string) *Plan {
-	c := *p
-	c.scope = limiter + ":" + p.name
-	return &c
-}
-
-// Policy returns what the plan was made of.
-func (p *Plan) Policy() Policy { return p.policy }
-
-// String returns the name of the policy, which [Decision.Policy] reports. Of a
-// composite it reports the part that bound.
-func (p *Plan) String() string { return p.name }
-
-func (p *Plan) compile() (*Plan, error) {
+func (p *Plan) compile() (*engine.Plan, error) {
 	if p == nil {
 		return nil, errors.New("limit: the plan is nil: make one with limit.Compile")
 	}
-	return p, nil
+	return p.compiled, nil
 }
 
-// Parts are the plans of a composite ([All]), in order, or else p alone.
+// within returns a copy of p whose states belong to the named limiter.
+func (p *Plan) within(limiter string) *Plan { return &Plan{p.compiled.Within(limiter)} }
+
+// Compiled returns the plan as the packages of this module use it. Other modules cannot
+// use it, for its type is internal.
+func (p *Plan) Compiled() *engine.Plan { return p.compiled }
+
+// Policy returns what the plan was made of.
+func (p *Plan) Policy() Policy { return p.compiled.Policy.(Policy) }
+
+// String returns the name of the policy, which [Decision.Policy] reports. The decision of
+// an [All] reports the policy in it that decided.
+func (p *Plan) String() string { return p.compiled.Name }
+
+// Parts returns the plans of the policies in an [All], in order, or else p alone.
 func (p *Plan) Parts() []*Plan {
-	if p.kind != kindAll {
-		return []*Plan{p}
+	parts := make([]*Plan, len(p.compiled.Parts))
+	for i, part := range p.compiled.Parts {
+		parts[i] = &Plan{part}
 	}
-	return append([]*Plan(nil), p.parts...)
+	return parts
 }
-
-// Ceiling is the largest cost that can ever be admitted.
-func (p *Plan) Ceiling() int64 { return p.ceiling }
 
 // Width is how many integers the state takes, and 0 when that varies.
-func (p *Plan) Width() int { return p.width }
+func (p *Plan) Width() int { return p.compiled.Width }
 
-// Shape names the layout of the state. State of one shape means nothing under
-// another: a store keeps the shape with the state, or in its key, and treats
-// state of another shape as none. Policies that differ in their numbers alone
-// share a shape, so a changed rate keeps what has been used.
-func (p *Plan) Shape() string { return p.shape }
+// Ceiling is the largest cost that can ever be admitted.
+func (p *Plan) Ceiling() int64 { return p.compiled.Ceiling }
 
-// Salt is a number that differs between shapes and is the same in every
-// process, for stores that tell shapes apart in a hash.
-func (p *Plan) Salt() uint64 { return p.salt }
+// Shape names the layout of the state. State of one shape means nothing under another: a
+// store keeps the shape with the state, or in its key, and treats state of another shape
+// as none. Policies that differ in their numbers alone share a shape, so that what has
+// been used still counts after a rate was changed.
+func (p *Plan) Shape() string { return p.compiled.Shape }
 
-// Scope names the limiter this plan was made for and its policy, or the policy
-// alone when there is no limiter. A store whose memory is full makes new keys of
-// one scope and one policy share; others never do.
-func (p *Plan) Scope() string { return p.scope }
-
-// CheckCost refuses a cost that is not at least 1: a cost of 0 would bypass
-// the limit and a negative one would mint tokens. Stores call it too, since a
-// limiter is not the only way to reach them.
-func CheckCost(cost int64) error {
-	if cost >= 1 {
-		return nil
-	}
-	return errors.InvalidArgument.Errorf("limit: the cost is %d; it must be at least 1", cost)
+// Take decides whether cost fits now, charges it when it does, and fills d with the
+// answer. The cost must be at least 1: see [Prepare].
+//
+// It writes the next state into state, growing it as append does when it is too short
+// (nil is fine), and returns it with write = true. The store then keeps it until the
+// instant now + [Decision.ResetAfter], when it equals no state, and for [ClockTolerance]
+// longer where the clock may be set back. With write = false nothing has changed and
+// nothing is to be stored: that is so for every denial, unless the state had to be
+// corrected after the clock was set back.
+func (p *Plan) Take(d *Decision, state []int64, now, cost int64) (next []int64, write bool) {
+	return p.compiled.Take((*engine.Answer)(d), state, now, cost)
 }
 
-// Prepare is what a store begins a decision with: it refuses what [CheckCost] and
-// [Compile] refuse, in this order, and returns the plan to decide by.
+// Peek fills d with what [Plan.Take] would decide, and changes nothing: Allowed says
+// whether the cost would fit, and Remaining and ResetAfter are those of what has been used
+// without it.
+func (p *Plan) Peek(d *Decision, state []int64, now, cost int64) {
+	p.compiled.Peek((*engine.Answer)(d), state, now, cost)
+}
+
+// Refund gives back what the decision taken has charged, as far as that is safe: at no
+// time do the admissions that were not refunded exceed what the policy would have admitted
+// without the refunded ones. docs/limits.md says how much each policy gives back, with the
+// proof. A charge that lies further ahead than [ClockTolerance] gives nothing back.
+//
+// reset is the instant of the last reset of the key, 0 when none is remembered: what was
+// charged by then gives nothing back. A store remembers it as [Plan.Reset] says.
+//
+// A state does not tell whether a decision was refunded before: one that is refunded twice
+// counts as two charges. The parts of a charge may be refunded one by one, with Charged set
+// to each. A refund that gives nothing back returns write = false. The state equals none
+// after resetAfter.
+func (p *Plan) Refund(state []int64, now, reset int64, taken *Decision) (next []int64, resetAfter time.Duration, write bool) {
+	return p.compiled.Refund(state, now, reset, (*engine.Answer)(taken))
+}
+
+// Reset is for a store that deletes a state at the instant now. The store remembers that
+// instant until end, for [Plan.Refund], and longer by as much as its clock may be set back.
+// When end is 0, nothing counts that could be refunded, and there is nothing to remember.
+// (An instant that was remembered before stays.)
+func (p *Plan) Reset(state []int64, now int64) (end int64) { return p.compiled.Reset(state, now) }
+
+// ClockTolerance is how far a clock may swing back and forth without admitting one unit
+// more. State of windows and buckets that lies further ahead of the clock means that the
+// clock was set back: it is corrected to a full use from now.
+const ClockTolerance = engine.ClockTolerance
+
+// Prepare is what [Store.Take] begins with: it refuses a cost below 1 and compiles the
+// policy. A cost of 0 would bypass the limit and a negative one would give units back.
 func Prepare(policy Policy, cost int64) (*Plan, error) {
-	if err := CheckCost(cost); err != nil {
+	if err := checkCost(cost); err != nil {
 		return nil, err
 	}
 	return Compile(policy)
 }
 
-// CheckAnswers refuses a call for several decisions that has not exactly one
-// answer to fill in for each. Stores call it too.
-func CheckAnswers(asks, answers int) error {
-	if asks == answers {
+func checkCost(cost int64) error {
+	if cost >= 1 {
 		return nil
 	}
-	return errors.InvalidArgument.Errorf("limit: %d asks and room for %d answers; give as many", asks, answers)
+	return errors.InvalidArgument.Errorf("limit: the cost is %d; it must be at least 1", cost)
 }

@@ -47,7 +47,7 @@ func TestInvalidWindows(t *testing.T) {
 		{limit.All(compile(t, eight()), limit.FixedWindow{Limit: 1, Window: s}), "All of 9 policies: at most 8"},
 		{limit.Named("x", limit.All()), `in the policy named "x"`},
 	} {
-		err := limit.Validate(c.policy)
+		_, err := limit.Compile(c.policy)
 		if err == nil || !strings.HasPrefix(err.Error(), "limit: ") || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: error %v, want one that says %q", c.policy, err, c.says)
 		}

@@ -7,7 +7,7 @@ import "context"
 // Take decides whether cost fits under policy for key and charges it when it
 // does, in one step as seen by every other caller. A denial charges nothing
 // and writes nothing (healing apart, see [Plan.Take]). Take refuses what
-// [CheckCost] and [Compile] refuse, returns soon after ctx is done, and returns
+// [Prepare] refuses, returns soon after ctx is done, and returns
 // an error only when no decision was made. It never replays a call whose
 // outcome it does not know: a replay charges twice.
 //

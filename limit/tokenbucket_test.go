@@ -78,7 +78,7 @@ func TestInvalidPolicies(t *testing.T) {
 		{limit.Named("chat", nil), "the policy is nil"},
 		{(*limit.Plan)(nil), "the plan is nil"},
 	} {
-		err := limit.Validate(c.policy)
+		_, err := limit.Compile(c.policy)
 		if err == nil || !strings.HasPrefix(err.Error(), "limit: ") || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%#v: error %v, want one that says %q", c.policy, err, c.says)
 		}
@@ -92,7 +92,7 @@ func TestBoundsAreTight(t *testing.T) {
 		{Capacity: capacity, Refill: 1, Per: time.Second},
 		{Capacity: 1, Refill: refill, Per: 1000003 * time.Microsecond},
 	} {
-		if err := limit.Validate(b); err != nil {
+		if _, err := limit.Compile(b); err != nil {
 			t.Error(err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestBoundsAreTight(t *testing.T) {
 		{Capacity: capacity + 1, Refill: 1, Per: time.Second},
 		{Capacity: 1, Refill: refill + 1, Per: 1000003 * time.Microsecond},
 	} {
-		err := limit.Validate(b)
+		_, err := limit.Compile(b)
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprint("at most ", int64(capacity))) && !strings.Contains(err.Error(), fmt.Sprint("at most ", refill)) {
 			t.Errorf("%v: %v", b, err)
 		}

@@ -40,7 +40,8 @@ func answer(t *testing.T, l *vectors.Timeline) {
 			s.Decision = vectors.DecisionOf(d)
 			continue
 		case "forecast":
-			s.Forecast = vectors.ForecastOf(plan.Forecast(next, s.Now, s.Cost))
+			plan.Peek(&d, next, s.Now, s.Cost)
+			s.Forecast = vectors.ForecastOf(d.Forecast(s.Cost))
 			continue
 		case "refund":
 			taken := s.Taken.Decision()

@@ -41,8 +41,8 @@ func TestWithSharesEverythingButThePolicy(t *testing.T) {
 	if plan := l.Plan(); plan.Ceiling() != 2 || more.Plan().Ceiling() != 5 {
 		t.Errorf("ceilings %d and %d", plan.Ceiling(), more.Plan().Ceiling())
 	}
-	if !strings.HasPrefix(more.Plan().Scope(), l.Name()+":") {
-		t.Errorf("scope %s", more.Plan().Scope())
+	if !strings.HasPrefix(more.Plan().Compiled().Scope, l.Name()+":") {
+		t.Errorf("scope %s", more.Plan().Compiled().Scope)
 	}
 }
 

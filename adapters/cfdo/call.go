@@ -222,7 +222,7 @@ func appendPolicy(dst []byte, plan *limit.Plan) []byte {
 // rate is the rate of a bucket in the smallest numbers that the Worker takes: JSON has
 // no room for the largest that a policy may be written in.
 func rate(plan *limit.Plan) (refill, per int64) {
-	n := plan.Numbers(nil)
+	n := plan.Compiled().Numbers(nil)
 	p, q := n[1], n[2] // in lowest terms
 	times := (minPer + p - 1) / p
 	return q * times, p * times

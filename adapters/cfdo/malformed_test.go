@@ -126,7 +126,7 @@ func TestBadAsksSpoilNoSharedRequest(t *testing.T) {
 	plenty := limit.TokenBucket{Capacity: 500_000, Refill: 1, Per: time.Hour}
 	huge := func(i int) limit.Policy { // every part of another rate, in the largest numbers
 		var parts []limit.Policy
-		for j := range limit.MaxParts {
+		for j := range 8 {
 			parts = append(parts, limit.TokenBucket{Capacity: 1, Refill: int64(1+i%7) * 1_000_000_000_000_000, Per: time.Duration(1+j) * 1_000_000_000_000 * time.Microsecond})
 		}
 		return limit.All(parts...)

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"runtime"
 
+	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -46,7 +47,7 @@ const defaultMaxKeys = 2_000_000
 // that is known allocates nothing. All its methods may be used by any number of
 // goroutines; it needs no Close.
 type Store struct {
-	state  *limit.InProcess
+	state  *engine.Engine
 	leases leases
 }
 
@@ -63,11 +64,11 @@ func NewStore(o Options) *Store {
 	case o.MaxKeys == 0:
 		o.MaxKeys = defaultMaxKeys
 	}
-	opt := limit.InProcessOptions{MaxKeys: o.MaxKeys, Shards: max(64, 8*runtime.GOMAXPROCS(0)), Now: o.Now}
+	opt := engine.Options{MaxKeys: o.MaxKeys, Shards: max(64, 8*runtime.GOMAXPROCS(0)), Now: o.Now}
 	if o.Now != nil {
 		opt.Grace = limit.ClockTolerance.Microseconds()
 	}
-	s := &Store{state: limit.NewInProcess(opt)}
+	s := &Store{state: engine.New(opt)}
 	s.leases.seed, s.leases.grace = maphash.MakeSeed(), opt.Grace
 	return s
 }
@@ -83,7 +84,7 @@ func (s *Store) Take(_ context.Context, key string, policy limit.Policy, cost in
 			return d, err
 		}
 	}
-	s.state.Take(&d, s.state.Hash(key), plan, cost)
+	s.state.Take((*engine.Answer)(&d), s.state.Hash(key), plan.Compiled(), cost)
 	return d, nil
 }
 
@@ -95,7 +96,7 @@ func (s *Store) TakeBytes(_ context.Context, key []byte, policy limit.Policy, co
 			return d, err
 		}
 	}
-	s.state.Take(&d, s.state.HashBytes(key), plan, cost)
+	s.state.Take((*engine.Answer)(&d), s.state.HashBytes(key), plan.Compiled(), cost)
 	return d, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -19,7 +20,7 @@ var (
 func (s *Store) Peek(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err == nil {
-		s.state.Peek(&d, s.state.Hash(key), plan, cost)
+		s.state.Peek((*engine.Answer)(&d), s.state.Hash(key), plan.Compiled(), cost)
 	}
 	return d, err
 }
@@ -28,7 +29,7 @@ func (s *Store) Peek(_ context.Context, key string, policy limit.Policy, cost in
 func (s *Store) Refund(_ context.Context, key string, policy limit.Policy, taken limit.Decision) error {
 	plan, err := limit.Compile(policy)
 	if err == nil && taken.Charged > 0 {
-		s.state.Refund(s.state.Hash(key), plan, &taken)
+		s.state.Refund(s.state.Hash(key), plan.Compiled(), (*engine.Answer)(&taken))
 	}
 	return err
 }
@@ -42,7 +43,7 @@ func (s *Store) Refund(_ context.Context, key string, policy limit.Policy, taken
 func (s *Store) Reset(_ context.Context, key string, policy limit.Policy) error {
 	plan, err := limit.Compile(policy)
 	if err == nil {
-		s.state.Reset(s.state.Hash(key), plan)
+		s.state.Reset(s.state.Hash(key), plan.Compiled())
 	}
 	return err
 }
@@ -53,8 +54,8 @@ func (s *Store) TakeMany(_ context.Context, requests []limit.Request, answers []
 	if err != nil {
 		return err
 	}
-	s.state.TakeMany(*asks, answers)
-	asksPool.Put(asks)
+	s.state.TakeMany(*asks)
+	done(asks)
 	return nil
 }
 
@@ -64,26 +65,31 @@ func (s *Store) TakeAll(_ context.Context, requests []limit.Request, answers []l
 	if err != nil || len(*asks) == 0 {
 		return 0, err
 	}
-	bound = limit.TakeAllInProcess(*asks, answers)
-	asksPool.Put(asks)
+	bound = engine.TakeAll(*asks)
+	done(asks)
 	return bound, nil
 }
 
-var asksPool = sync.Pool{New: func() any { return new([]limit.InProcessAsk) }}
+var asksPool = sync.Pool{New: func() any { return new([]engine.Ask) }}
+
+func done(asks *[]engine.Ask) {
+	clear(*asks) // the answers are the caller's
+	asksPool.Put(asks)
+}
 
 // asks checks all requests before the first is decided.
-func (s *Store) asks(requests []limit.Request, answers []limit.Decision) (*[]limit.InProcessAsk, error) {
+func (s *Store) asks(requests []limit.Request, answers []limit.Decision) (*[]engine.Ask, error) {
 	if err := limit.CheckAnswers(len(requests), len(answers)); err != nil {
 		return nil, err
 	}
-	asks := asksPool.Get().(*[]limit.InProcessAsk)
+	asks := asksPool.Get().(*[]engine.Ask)
 	*asks = (*asks)[:0]
-	for _, r := range requests {
+	for i, r := range requests {
 		plan, err := limit.Prepare(r.Policy, r.Cost)
 		if err != nil {
 			return nil, err
 		}
-		*asks = append(*asks, limit.InProcessAsk{State: s.state, Hash: s.state.HashBytes(r.Key), Plan: plan, Cost: r.Cost})
+		*asks = append(*asks, engine.Ask{Engine: s.state, Hash: s.state.HashBytes(r.Key), Plan: plan.Compiled(), Cost: r.Cost, Answer: (*engine.Answer)(&answers[i])})
 	}
 	return asks, nil
 }

@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/wskit/wskit/internal/batch"
+	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -169,8 +170,8 @@ func (c *command) ask(a *ask) {
 func (c *command) addQuestions() (buckets bool) {
 	buckets = true
 	for _, q := range c.questions {
-		c.numbers = q.plan.Numbers(append(c.numbers[:0], int64(q.operation), q.cost, q.at))
-		buckets = buckets && q.operation == take && len(c.numbers) == 3+limit.NumbersPerPart && c.numbers[3] == limit.KindBucket
+		c.numbers = q.plan.Compiled().Numbers(append(c.numbers[:0], int64(q.operation), q.cost, q.at))
+		buckets = buckets && q.operation == take && len(c.numbers) == 3+engine.NumbersPerPart && c.numbers[3] == engine.KindBucket
 		text := make([]byte, 0, 8*len(c.numbers))
 		for _, n := range c.numbers {
 			text = binary.BigEndian.AppendUint64(text, math.Float64bits(float64(n)))
@@ -221,15 +222,15 @@ func (c *command) answer() error {
 func (c *command) decide(a *ask, state *[]int64, reset *int64, now int64) {
 	switch a.operation {
 	case take:
-		*state, _ = a.plan.Take(&a.answer, a.plan.Complete(*state), now, a.cost)
+		*state, _ = a.plan.Take(&a.answer, a.plan.Compiled().Complete(*state), now, a.cost)
 		a.question.Put(&a.answer, *state)
 	case peek:
-		a.plan.Peek(&a.answer, a.plan.Complete(*state), now, a.cost)
+		a.plan.Peek(&a.answer, a.plan.Compiled().Complete(*state), now, a.cost)
 	case refund:
 		taken := a.taken
-		*state, _, _ = a.plan.Refund(a.plan.Complete(*state), now, *reset, &taken)
+		*state, _, _ = a.plan.Refund(a.plan.Compiled().Complete(*state), now, *reset, &taken)
 	case forget:
-		if a.plan.Reset(a.plan.Complete(*state), now) > 0 {
+		if a.plan.Reset(a.plan.Compiled().Complete(*state), now) > 0 {
 			*reset = now
 		}
 		*state = (*state)[:0]
@@ -244,7 +245,7 @@ func (c *command) decideTogether(now int64) {
 	for i, a := range c.asks {
 		state := &c.states[c.places[i]]
 		before[i] = append([]int64(nil), *state...)
-		*state, _ = a.plan.Take(&a.answer, a.plan.Complete(*state), now, a.cost)
+		*state, _ = a.plan.Take(&a.answer, a.plan.Compiled().Complete(*state), now, a.cost)
 		if !a.answer.Allowed {
 			denied = i
 			break
@@ -261,7 +262,7 @@ func (c *command) decideTogether(now int64) {
 	}
 	for i, a := range c.asks {
 		if i != denied {
-			a.plan.Peek(&a.answer, a.plan.Complete(c.states[c.places[i]]), now, a.cost)
+			a.plan.Peek(&a.answer, a.plan.Compiled().Complete(c.states[c.places[i]]), now, a.cost)
 		}
 	}
 }

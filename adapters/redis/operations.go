@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/wskit/wskit/internal/denialcache"
+	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -160,7 +161,11 @@ func (s *Store) TakeAll(ctx context.Context, requests []limit.Request, answers [
 		answers[i] = asks[i].answer
 		denied = denied || !answers[i].Allowed
 	}
-	bound = limit.Binding(answers)
+	for i := range answers {
+		if engine.Binds((*engine.Answer)(&answers[i]), (*engine.Answer)(&answers[bound])) {
+			bound = i
+		}
+	}
 	for i := range answers {
 		if denied {
 			answers[i].Allowed, answers[i].Wait = false, 0

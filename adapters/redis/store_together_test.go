@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/limit"
 )
@@ -39,11 +40,11 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 		run++
 		now := int64(1_795_219_200_000_007)
 		s := redis.NewStore(client, redis.Options{Now: func() int64 { return now }})
-		local := limit.NewInProcess(limit.InProcessOptions{MaxKeys: 1000, Shards: 1, Grace: (240 * time.Hour).Microseconds(), Now: func() int64 { return now }})
+		local := engine.New(engine.Options{MaxKeys: 1000, Shards: 1, Grace: (240 * time.Hour).Microseconds(), Now: func() int64 { return now }})
 		for range 25 {
 			now += rapid.OneOf(rapid.Int64Range(0, 800_000), rapid.Int64Range(0, 5_000_000), rapid.SampledFrom([]int64{-1, -30_000_000, -60_000_001, -100_000_000})).Draw(t, "advance")
 			var requests []limit.Request
-			var asks []limit.InProcessAsk
+			var asks []engine.Ask
 			together := rapid.Bool().Draw(t, "together")
 			kinds, most := len(plans), 5
 			if rapid.Bool().Draw(t, "buckets only") {
@@ -58,7 +59,7 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 				key := fmt.Appendf(nil, "together%d:%t:%d:%d", run, together, state, rapid.IntRange(0, 1).Draw(t, "key"))
 				cost := rapid.OneOf(rapid.Int64Range(1, 4), rapid.Int64Range(1, 10)).Draw(t, "cost")
 				requests = append(requests, limit.Request{Key: key, Policy: plans[i], Cost: cost})
-				asks = append(asks, limit.InProcessAsk{State: local, Hash: local.HashBytes(key), Plan: plans[i], Cost: cost})
+				asks = append(asks, engine.Ask{Engine: local, Hash: local.HashBytes(key), Plan: plans[i].Compiled(), Cost: cost})
 			}
 			got, want := make([]limit.Decision, len(requests)), make([]limit.Decision, len(requests))
 			if together {
@@ -66,7 +67,10 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if b := limit.TakeAllInProcess(asks, want); b != bound {
+				for i := range asks {
+					asks[i].Answer = (*engine.Answer)(&want[i])
+				}
+				if b := engine.TakeAll(asks); b != bound {
 					t.Fatalf("bound %d, want %d", bound, b)
 				}
 			} else {
@@ -74,7 +78,7 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, a := range asks {
-					local.Take(&want[i], a.Hash, a.Plan, a.Cost)
+					local.Take((*engine.Answer)(&want[i]), a.Hash, a.Plan, a.Cost)
 				}
 			}
 			if !slices.Equal(got, want) {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/internal/table"
 	"github.com/wskit/wskit/limit"
 )
@@ -77,7 +78,7 @@ func New(o Options) *Cache {
 // Miss does nothing.
 type Miss struct {
 	cache      *Cache
-	plan       *limit.Plan
+	plan       *engine.Plan
 	hash       table.Hash
 	sent       int64
 	generation uint32
@@ -99,8 +100,8 @@ func (m *Cache) GetString(d *limit.Decision, key string, plan *limit.Plan, cost 
 }
 
 func (m *Cache) miss(h table.Hash, plan *limit.Plan) Miss {
-	h = h.With(plan.Salt()) // state of another shape is another entry
-	return Miss{cache: m, plan: plan, hash: h, sent: m.now(), generation: m.generation(h).Load()}
+	h = h.With(plan.Compiled().Salt) // state of another shape is another entry
+	return Miss{cache: m, plan: plan.Compiled(), hash: h, sent: m.now(), generation: m.generation(h).Load()}
 }
 
 func (m *Cache) generation(h table.Hash) *atomic.Uint32 {
@@ -131,7 +132,7 @@ func (q *Miss) denies(d *limit.Decision, cost int64) bool {
 	if age < 0 || age >= m.maxAge {
 		return false
 	}
-	var answer limit.Decision
+	var answer engine.Answer
 	if !q.plan.Denies(&answer, words[wordState:], words[wordAt]+age, cost) {
 		return false
 	}
@@ -140,7 +141,7 @@ func (q *Miss) denies(d *limit.Decision, cost int64) bool {
 	if !answer.Impossible && answer.RetryAfter.Microseconds() <= words[wordTrip] {
 		return false
 	}
-	*d = answer
+	*d = limit.Decision(answer)
 	m.hits.Add(1)
 	return true
 }
@@ -182,7 +183,7 @@ func (q Miss) Put(d *limit.Decision, state []int64) {
 func (q *Miss) entry(words []int64, d *limit.Decision, state []int64, now int64) []int64 {
 	words = append(words, d.At, now, now-q.sent+q.cache.granularity)
 	words = append(words, state...)
-	if len(state) < q.plan.Width() || q.plan.Width() == 0 {
+	if len(state) < q.plan.Width || q.plan.Width == 0 {
 		words = append(words[:wordState], q.plan.Complete(words[wordState:])...)
 	}
 	return words
@@ -192,7 +193,7 @@ func (q *Miss) entry(words []int64, d *limit.Decision, state []int64, now int64)
 // when a refund or a reset of the key has come back, however it ended: the
 // answers that come later were asked for in time to know of it.
 func (m *Cache) Invalidate(key string, plan *limit.Plan) {
-	h := m.space.Hash(key).With(plan.Salt())
+	h := m.space.Hash(key).With(plan.Compiled().Salt)
 	r := m.table.Lock(h)
 	defer r.Unlock()
 	m.generation(h).Add(1)

@@ -1,6 +1,9 @@
 package limittest_test
 
-import "github.com/wskit/wskit/limit"
+import (
+	"github.com/wskit/wskit/internal/engine"
+	"github.com/wskit/wskit/limit"
+)
 
 // A wrongRule says how many units of a bucket to give back of a charge of so many:
 // units of which p are worth a token and q flow in within a microsecond.
@@ -18,7 +21,7 @@ func refundsBy(rule wrongRule) func(*limit.Plan, []int64, int64, int64, *limit.D
 		for i, part := range parts {
 			own := state[:part.Width()]
 			state = state[part.Width():]
-			if n := part.Numbers(nil); n[0] == limit.KindBucket {
+			if n := part.Compiled().Numbers(nil); n[0] == engine.KindBucket {
 				p, q, full := n[1], n[2], n[3]
 				owed := max(0, (own[0]-now)*q+own[1])
 				owed -= max(0, min(owed, rule(taken.Charged*p, q, full, now, taken, len(parts) > 1)))

@@ -57,7 +57,7 @@ func (s *plain) Take(_ context.Context, key string, policy limit.Policy, cost in
 	if s.fault.cost != nil {
 		cost = s.fault.cost(cost)
 	}
-	if err := limit.CheckCost(cost); err != nil {
+	if _, err := limit.Prepare(plan, cost); err != nil {
 		return d, err
 	}
 	now := s.clock.Now()
@@ -154,7 +154,7 @@ func (s *plain) Reset(_ context.Context, key string, policy limit.Policy) error 
 
 func (s *plain) TakeMany(ctx context.Context, requests []limit.Request, answers []limit.Decision) (err error) {
 	for _, r := range requests {
-		if err := limit.CheckCost(r.Cost); err != nil {
+		if _, err := limit.Prepare(r.Policy, r.Cost); err != nil {
 			return err
 		}
 	}

@@ -201,7 +201,7 @@ func extremes(t *testing.T, s Subject) {
 		perSecond(1<<51, 1_000_000), {Capacity: 1 << 51, Refill: 1000, Per: time.Millisecond},
 		{Capacity: 1, Refill: 1, Per: 1 << 50 * time.Microsecond}, {Capacity: 1 << 31, Refill: 999_983, Per: time.Second},
 	} {
-		if err := limit.Validate(b); err != nil {
+		if _, err := limit.Compile(b); err != nil {
 			continue
 		}
 		l, m := newTimeline(s), NewModel(b)

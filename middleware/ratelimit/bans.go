@@ -135,10 +135,10 @@ func (o BanOptions) withDefaults(store limit.Store) BanOptions {
 	case o.Limiter.Shadow:
 		panic("ratelimit: BanOptions.Limiter.Shadow is set; bans cannot be tried in shadow: leave the middleware out")
 	}
-	if err := limit.Validate(o.rejectionPolicy()); err != nil {
+	if _, err := limit.Compile(o.rejectionPolicy()); err != nil {
 		panic("ratelimit: BanOptions.After and Within: " + err.Error())
 	}
-	if err := limit.Validate(o.banPolicy()); err != nil {
+	if _, err := limit.Compile(o.banPolicy()); err != nil {
 		panic("ratelimit: BanOptions.Ban: " + err.Error())
 	}
 	return o

@@ -1,7 +1,7 @@
 import { TOLERANCE, ceilDiv, floorDiv } from "./exact.js";
 
 // Bucket is a token bucket, or a pacer when a part of it is a queue. See
-// limit/tokenbucket.go and limit/pacer.go for the arithmetic.
+// internal/engine/bucket.go for the arithmetic.
 //
 // State: [t, f], full again at t + f/q µs, 0 ≤ f < q.
 export class Bucket {

@@ -11,7 +11,7 @@ const begin = (window, view, cost) => ({
   impossible: !view.fits && cost > window.limit,
 });
 
-// FixedWindow counts by the calendar: limit/fixedwindow.go.
+// FixedWindow counts by the calendar: internal/engine/fixedwindow.go.
 //
 // State: [start, count].
 export class FixedWindow {
@@ -79,7 +79,7 @@ export class FixedWindow {
 }
 
 // SlidingWindow counts n sub-windows in full and the one before them by the
-// share of it that the window still covers: limit/slidingwindow.go.
+// share of it that the window still covers: internal/engine/slidingwindow.go.
 //
 // State: [start, c0 … cn], ci counting the sub-window i before start.
 export class SlidingWindow {
@@ -205,7 +205,7 @@ export class SlidingWindow {
   }
 }
 
-// SlidingLog remembers every admission that still counts: limit/slidinglog.go.
+// SlidingLog remembers every admission that still counts: internal/engine/slidinglog.go.
 //
 // State: [n, t1, c1 … tn, cn], c admitted at t, oldest first. Only the last may be 0.
 export class SlidingLog {

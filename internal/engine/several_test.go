@@ -1,4 +1,4 @@
-package limit
+package engine
 
 import (
 	"fmt"
@@ -11,18 +11,11 @@ import (
 // While a full store gains and loses room for one key, what is denied together
 // leaves the states alone that keys without room share.
 func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
-	compile := func(p Policy) *Plan {
-		plan, err := Compile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return plan
-	}
-	user := compile(TokenBucket{Capacity: 1_000_000, Refill: 1, Per: time.Minute})
-	tenant := compile(TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour})
+	user := tokenBucket(t, 1_000_000, 1, time.Minute)
+	tenant := tokenBucket(t, 1, 1, time.Hour)
 	const now, keys = int64(1e15), 8 // the clock stands still
-	s := NewInProcess(InProcessOptions{MaxKeys: keys, Shards: 64, Now: func() int64 { return now }})
-	var d Decision
+	s := New(Options{MaxKeys: keys, Shards: 64, Now: func() int64 { return now }})
+	var d Answer
 	for i := range keys {
 		s.Take(&d, s.Hash(fmt.Sprint("fill", i)), user, 1)
 	}
@@ -37,7 +30,7 @@ func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
 		s.Reset(s.Hash(fmt.Sprint("fill", i)), user)
 	}
 	used := func() int64 {
-		one, ok := s.shared.lock(user, ann.With(user.salt))
+		one, ok := s.shared.lock(user, ann.With(user.Salt))
 		if !ok {
 			return 0
 		}
@@ -50,7 +43,7 @@ func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
 	var stop atomic.Bool
 	var toggling sync.WaitGroup
 	toggling.Go(func() {
-		var d Decision
+		var d Answer
 		for n := 0; !stop.Load(); n++ {
 			s.Take(&d, other, user, 1)
 			for range n % 1000 {
@@ -61,10 +54,10 @@ func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
 	})
 	defer toggling.Wait()
 	defer stop.Store(true)
-	answers := make([]Decision, 2)
+	answers := make([]Answer, 2)
 	for round := range 50_000 {
 		before := used()
-		TakeAllInProcess([]InProcessAsk{{s, ann, user, 1}, {s, acme, tenant, 1}}, answers)
+		TakeAll([]Ask{{s, ann, user, 1, &answers[0]}, {s, acme, tenant, 1, &answers[1]}})
 		if answers[0].Allowed {
 			s.Reset(ann, user)
 			s.Reset(acme, tenant)

@@ -1,4 +1,4 @@
-package limit
+package engine
 
 import "time"
 
@@ -7,7 +7,7 @@ import "time"
 //
 // It writes the next state into state, growing it as append does when it is
 // too short (nil is fine), and returns it with write = true; the caller then
-// keeps it until the instant now + [Decision.ResetAfter], when it equals no
+// keeps it until the instant now + [Answer.ResetAfter], when it equals no
 // state, and for [ClockTolerance] longer where the clock may be set back: else a clock
 // that swings finds nothing, and a whole limit is admitted again. With write = false nothing has changed and nothing is to be stored:
 // that is every denial, unless the state had to be healed after the clock was
@@ -15,13 +15,13 @@ import "time"
 //
 // The decision is filled in rather than returned because copying it through
 // several calls would take as long as making it.
-func (p *Plan) Take(d *Decision, state []int64, now, cost int64) (next []int64, write bool) {
+func (p *Plan) Take(d *Answer, state []int64, now, cost int64) (next []int64, write bool) {
 	return p.decide(d, state, now, cost, true)
 }
 
 // decide is Take or, without charge, the same but for the charge: what has to be
 // healed is written in either case.
-func (p *Plan) decide(d *Decision, state []int64, now, cost int64, charge bool) (next []int64, write bool) {
+func (p *Plan) decide(d *Answer, state []int64, now, cost int64, charge bool) (next []int64, write bool) {
 	state = p.complete(state)
 	if p.kind == kindAll {
 		var vs views
@@ -52,7 +52,7 @@ func (p *Plan) decide(d *Decision, state []int64, now, cost int64, charge bool) 
 // Peek fills d with what [Plan.Take] would decide, and changes nothing: Allowed
 // says whether the cost would fit, and Remaining and ResetAfter are those of
 // what has been used without it.
-func (p *Plan) Peek(d *Decision, state []int64, now, cost int64) {
+func (p *Plan) Peek(d *Answer, state []int64, now, cost int64) {
 	if need := p.least(); len(state) < need {
 		state = make([]int64, need)
 	}
@@ -71,39 +71,6 @@ func (p *Plan) Peek(d *Decision, state []int64, now, cost int64) {
 		state = p.write(&v, append([]int64(nil), state...), 0, now, 0)
 	}
 	p.answer(d, &v, state, now, cost, false)
-}
-
-// A Forecast says when a cost fits, without charging it.
-type Forecast struct {
-	// Fits is how many of the cost fit now, one after the other.
-	Fits int64
-	// NextAfter is how long until one fits: 0 when one does now, and when none
-	// ever will, which Impossible tells apart.
-	NextAfter  time.Duration
-	Impossible bool
-	// FullAfter is how long until nothing is left of what was used.
-	FullAfter time.Duration
-	// Policy names the policy that binds.
-	Policy string
-}
-
-// Forecast says how many of the cost the answer of a Peek at it leaves room
-// for, and when. (Of a composite, a Peek that would be allowed names the part
-// with the least room.)
-func (d *Decision) Forecast(cost int64) Forecast {
-	f := Forecast{NextAfter: d.RetryAfter, Impossible: d.Impossible, FullAfter: d.ResetAfter, Policy: d.Policy}
-	if d.Allowed && !d.Shadowed {
-		f.Fits = d.Remaining / cost
-	}
-	return f
-}
-
-// Forecast says how many of the cost fit now, when the next one does, and when
-// everything that was used has come back.
-func (p *Plan) Forecast(state []int64, now, cost int64) Forecast {
-	var d Decision
-	p.Peek(&d, state, now, cost)
-	return d.Forecast(cost)
 }
 
 // Refund gives back what the decision taken has charged, as far as that is safe:
@@ -135,21 +102,16 @@ func (p *Plan) Forecast(state []int64, now, cost int64) Forecast {
 // is healed and nothing is given back. A refund that gives nothing back writes
 // nothing. The result is that of [Plan.Take]; the state equals none after
 // resetAfter.
-func (p *Plan) Refund(state []int64, now, reset int64, taken *Decision) (next []int64, resetAfter time.Duration, write bool) {
+func (p *Plan) Refund(state []int64, now, reset int64, taken *Answer) (next []int64, resetAfter time.Duration, write bool) {
 	if taken.Charged < 1 || len(state) == 0 {
 		return state, 0, false
 	}
 	nothing := taken.At <= reset && believed(reset, now) || taken.At-now > healAfter
 	state = p.complete(state)
-	parts := p.parts
-	if p.kind != kindAll {
-		parts = []*Plan{p}
-	}
-	var last int64
-	for i, offset := 0, 0; i < len(parts); i++ {
+	offset, last := 0, int64(0)
+	for _, part := range p.Parts {
 		var v view
 		var changed bool
-		part := parts[i]
 		part.look(&v, state[offset:], now, 1)
 		switch {
 		case v.healed:
@@ -165,7 +127,7 @@ func (p *Plan) Refund(state []int64, now, reset int64, taken *Decision) (next []
 			state, changed = part.log.refund(state, offset, now, taken.Charged, taken.At)
 		}
 		write = write || changed
-		var d Decision
+		var d Answer
 		v = view{}
 		part.look(&v, state[offset:], now, 1)
 		part.tell(&d, &v, state[offset:], now, 1, false)
@@ -180,12 +142,8 @@ func (p *Plan) Refund(state []int64, now, reset int64, taken *Decision) (next []
 // back. When end is 0, nothing counts that could be refunded, and there is nothing to
 // remember. (An instant that was remembered before stays.)
 func (p *Plan) Reset(state []int64, now int64) (end int64) {
-	parts := p.parts
-	if p.kind != kindAll {
-		parts = []*Plan{p}
-	}
 	state, used := p.complete(state), false
-	for _, part := range parts {
+	for _, part := range p.Parts {
 		var v view
 		part.look(&v, state, now, 1)
 		used = used || v.used > 0

@@ -1,6 +1,7 @@
-package limit
+package engine
 
 import (
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -37,7 +38,7 @@ type sharedStates struct {
 // scope is a limiter and its policy: states under other numbers mean nothing here.
 type scope struct {
 	name   string
-	policy Policy
+	policy fmt.Stringer
 }
 
 // of returns the shared states for a plan, or nil while there are none.
@@ -46,7 +47,7 @@ func (s *sharedStates) of(plan *Plan) *cells {
 	if scopes == nil || len(*scopes) == 0 {
 		return nil
 	}
-	return (*scopes)[scope{plan.scope, plan.policy}]
+	return (*scopes)[scope{plan.Scope, plan.Policy}]
 }
 
 // lock locks the state that a key shares; ok is false while its scope has none.
@@ -79,7 +80,7 @@ func (s *sharedStates) begin(plan *Plan, now int64) {
 	width := plan.packedWidth()
 	all := newCells(max(leastShared, s.budget/2/(8*width)), width, now+linger)
 	s.budget -= all.bytes()
-	s.change(func(m map[scope]*cells) { m[scope{plan.scope, plan.policy}] = all })
+	s.change(func(m map[scope]*cells) { m[scope{plan.Scope, plan.Policy}] = all })
 }
 
 // relieve gives up the shared states for a plan, if nothing in them counts.
@@ -89,7 +90,7 @@ func (s *sharedStates) relieve(plan *Plan, now int64) {
 	}
 	defer s.mu.Unlock()
 	if all := s.of(plan); all != nil {
-		s.drop(scope{plan.scope, plan.policy}, all, now)
+		s.drop(scope{plan.Scope, plan.Policy}, all, now)
 	}
 }
 

@@ -1,4 +1,4 @@
-package limit
+package engine
 
 import (
 	"sync"
@@ -6,13 +6,14 @@ import (
 	"github.com/wskit/wskit/internal/table"
 )
 
-// An InProcessAsk is one of several costs that are decided together: a key's
-// hash by State.Hash, its plan, and the cost.
-type InProcessAsk struct {
-	State *InProcess
-	Hash  table.Hash
-	Plan  *Plan
-	Cost  int64
+// An Ask is one of several costs that are decided together: a key's hash by Engine.Hash,
+// its plan, the cost, and where the answer is put.
+type Ask struct {
+	Engine *Engine
+	Hash   table.Hash
+	Plan   *Plan
+	Cost   int64
+	Answer *Answer
 }
 
 // together is what a decision about several keys needs, used again.
@@ -44,21 +45,20 @@ const (
 
 var togethers = sync.Pool{New: func() any { return new(together) }}
 
-// TakeAllInProcess charges all of the asks or none, as one step: the states of all
-// keys are locked together, always in the same order. It fills in an answer to
-// each and returns the index of the one that bound: see [TakeAll]. There must be
-// at least one ask and as many answers. The instant is the latest that the clocks
-// of the states show.
-func TakeAllInProcess(asks []InProcessAsk, answers []Decision) (bound int) {
+// TakeAll charges all of the asks or none, as one step: the states of all
+// keys are locked together, always in the same order. It fills in the answer to each and
+// returns the index of the one that bound: see limit.TakeAll. There must be at least one
+// ask. The instant is the latest that the clocks of the engines show.
+func TakeAll(asks []Ask) (bound int) {
 	w := togethers.Get().(*together)
 	w.run(asks, func(now int64) (full int) {
-		denied, full := w.charge(asks, answers, now)
+		denied, full := w.charge(asks, now)
 		switch {
 		case full >= 0:
 		case denied < 0:
-			bound = binding(answers)
+			bound = binding(asks)
 		default:
-			bound = w.explain(asks, answers, now, denied)
+			bound = w.explain(asks, now, denied)
 		}
 		return full
 	})
@@ -67,26 +67,26 @@ func TakeAllInProcess(asks []InProcessAsk, answers []Decision) (bound int) {
 }
 
 // TakeMany takes several costs of s in order, each by itself, at one instant.
-func (s *InProcess) TakeMany(asks []InProcessAsk, answers []Decision) {
+func (s *Engine) TakeMany(asks []Ask) {
 	for _, a := range asks {
 		if a.Plan.kind != kindBucket {
-			takeManyLocked(asks, answers)
+			takeManyLocked(asks)
 			return
 		}
 	}
 	now := s.Now()
-	for i, a := range asks {
-		s.takeAt(&answers[i], a.Hash, a.Plan, now, a.Cost)
+	for _, a := range asks {
+		s.takeAt(a.Answer, a.Hash, a.Plan, now, a.Cost)
 	}
 }
 
 // takeManyLocked is TakeMany where the clock has to be read while all states are
 // locked.
-func takeManyLocked(asks []InProcessAsk, answers []Decision) {
+func takeManyLocked(asks []Ask) {
 	w := togethers.Get().(*together)
 	w.run(asks, func(now int64) (full int) {
 		for i, a := range asks {
-			if !w.step(i, a, &answers[i], now, true) {
+			if !w.step(i, a, now, true) {
 				w.undo(i)
 				return i
 			}
@@ -99,39 +99,39 @@ func takeManyLocked(asks []InProcessAsk, answers []Decision) {
 // run calls decide while the states of all asks are locked, with the latest instant
 // that their clocks show then. It calls it again when that finds no room for the state
 // of an ask whose scope has no shared states yet: full is its index, or else -1.
-func (w *together) run(asks []InProcessAsk, decide func(now int64) (full int)) {
+func (w *together) run(asks []Ask, decide func(now int64) (full int)) {
 	for full := 0; full >= 0; {
 		w.lock(asks)
 		var now int64
 		for i, a := range asks {
-			if i == 0 || a.State != asks[i-1].State {
-				now = max(now, a.State.Now())
+			if i == 0 || a.Engine != asks[i-1].Engine {
+				now = max(now, a.Engine.Now())
 			}
 		}
 		full = decide(now)
 		w.locks.Unlock()
 		if full >= 0 {
-			asks[full].State.shared.begin(asks[full].Plan, now)
+			asks[full].Engine.shared.begin(asks[full].Plan, now)
 		}
 	}
 	w.count(asks)
 }
 
 // count counts the asks that were decided by shared states.
-func (w *together) count(asks []InProcessAsk) {
+func (w *together) count(asks []Ask) {
 	for i, a := range asks {
 		if w.places[i].where == inShared {
-			a.State.overflowed.Add(1)
+			a.Engine.overflowed.Add(1)
 		}
 	}
 }
 
 // lock finds and locks what the asks may change.
-func (w *together) lock(asks []InProcessAsk) {
+func (w *together) lock(asks []Ask) {
 	for {
 		w.places, w.saved = w.places[:0], w.saved[:0]
 		for _, a := range asks {
-			p := spot{table: a.State.table(a.Plan), hash: a.Hash.With(a.Plan.salt), cells: a.State.shared.of(a.Plan)}
+			p := spot{table: a.Engine.table(a.Plan), hash: a.Hash.With(a.Plan.Salt), cells: a.Engine.shared.of(a.Plan)}
 			w.locks.Add(p.table, p.hash)
 			if p.cells != nil {
 				p.cells.addTo(&w.locks, p.hash)
@@ -148,9 +148,9 @@ func (w *together) lock(asks []InProcessAsk) {
 
 // current reports whether shared states were neither made nor dropped before the
 // locks were taken.
-func (w *together) current(asks []InProcessAsk) bool {
+func (w *together) current(asks []Ask) bool {
 	for i, a := range asks {
-		if a.State.shared.of(a.Plan) != w.places[i].cells {
+		if a.Engine.shared.of(a.Plan) != w.places[i].cells {
 			return false
 		}
 	}
@@ -161,21 +161,21 @@ func (w *together) current(asks []InProcessAsk) bool {
 // -1, when all states are again what they were. The same holds when there is no room
 // for the state of one whose scope has no shared states yet: full is its index, or
 // else -1.
-func (w *together) charge(asks []InProcessAsk, answers []Decision, now int64) (denied, full int) {
+func (w *together) charge(asks []Ask, now int64) (denied, full int) {
 	begins := false
 	for i := range asks {
 		if !begins && !w.places[i].find().Found() {
 			begins = true
-			if denied = w.refused(asks, answers, now, i); denied >= 0 {
+			if denied = w.refused(asks, now, i); denied >= 0 {
 				w.undo(i)
 				return denied, -1
 			}
 		}
-		if !w.step(i, asks[i], &answers[i], now, true) {
+		if !w.step(i, asks[i], now, true) {
 			w.undo(i)
 			return -1, i
 		}
-		if !answers[i].Allowed {
+		if !asks[i].Answer.Allowed {
 			w.undo(i)
 			return i, -1
 		}
@@ -187,7 +187,7 @@ func (p *spot) find() table.Ref { return p.table.At(p.hash) }
 
 // step decides an ask, charges it if charge is set, and notes what it changes. It
 // reports false when that would be state for which there is no room.
-func (w *together) step(i int, a InProcessAsk, d *Decision, now int64, charge bool) bool {
+func (w *together) step(i int, a Ask, now int64, charge bool) bool {
 	p := &w.places[i]
 	p.where, p.from = nowhere, len(w.saved)
 	r := p.find()
@@ -195,9 +195,9 @@ func (w *together) step(i int, a InProcessAsk, d *Decision, now int64, charge bo
 	case r.Found():
 		w.saved = append(w.saved, stateOf(r, a.Plan)...)
 		p.where = inOwn
-		step(d, r, a.Plan, now, a.Cost, charge)
+		step(a.Answer, r, a.Plan, now, a.Cost, charge)
 	case p.cells == nil:
-		if !begin(d, p.table, r, p.hash, a.Plan, now, a.Cost, charge) {
+		if !begin(a.Answer, p.table, r, p.hash, a.Plan, now, a.Cost, charge) {
 			return false
 		}
 		p.where = inNew
@@ -205,7 +205,7 @@ func (w *together) step(i int, a InProcessAsk, d *Decision, now int64, charge bo
 		one := p.cells.at(p.hash)
 		w.saved = append(w.saved, one.words...)
 		p.where = inShared
-		if beginBeside(d, p.table, r, one, p.hash, a.Plan, now, a.Cost, charge) {
+		if beginBeside(a.Answer, p.table, r, one, p.hash, a.Plan, now, a.Cost, charge) {
 			p.where = inNew
 		}
 	}
@@ -217,7 +217,7 @@ func (w *together) step(i int, a InProcessAsk, d *Decision, now int64, charge bo
 // already now, or -1. It is asked before the state of a new key is begun, which
 // for a denial would be thrown away: a flood beneath a limit that is used up must
 // cost no memory.
-func (w *together) refused(asks []InProcessAsk, answers []Decision, now int64, from int) int {
+func (w *together) refused(asks []Ask, now int64, from int) int {
 	for i := from; i < len(asks); i++ {
 		p := &w.places[i]
 		for _, before := range w.places[:i] {
@@ -225,8 +225,8 @@ func (w *together) refused(asks []InProcessAsk, answers []Decision, now int64, f
 				return -1 // what is left for this one, charging tells
 			}
 		}
-		w.step(i, asks[i], &answers[i], now, false)
-		if !answers[i].Allowed {
+		w.step(i, asks[i], now, false)
+		if !asks[i].Answer.Allowed {
 			return i
 		}
 	}
@@ -260,24 +260,24 @@ func (w *together) undo(n int) {
 // explain answers all asks as if each were alone, except that nothing is
 // charged; the one that was denied keeps its answer, for it may have been
 // denied because of those before it.
-func (w *together) explain(asks []InProcessAsk, answers []Decision, now int64, denied int) (bound int) {
+func (w *together) explain(asks []Ask, now int64, denied int) (bound int) {
 	for i, a := range asks {
 		if i == denied {
 			continue
 		}
-		w.step(i, a, &answers[i], now, false)
+		w.step(i, a, now, false)
 	}
-	bound = binding(answers)
-	for i := range answers {
-		answers[i].Allowed, answers[i].Wait = false, 0
+	bound = binding(asks)
+	for _, a := range asks {
+		a.Answer.Allowed, a.Answer.Wait = false, 0
 	}
 	return bound
 }
 
-// binding is the index of the answer to name: see [All].
-func binding(answers []Decision) (bound int) {
-	for i := range answers {
-		if binds(&answers[i], &answers[bound]) {
+// binding is the index of the ask whose answer is to be named: see limit.All.
+func binding(asks []Ask) (bound int) {
+	for i, a := range asks {
+		if Binds(a.Answer, asks[bound].Answer) {
 			bound = i
 		}
 	}

@@ -1,4 +1,4 @@
-package limit
+package engine
 
 import (
 	"maps"
@@ -14,8 +14,8 @@ import (
 // that somebody else's succeeded, or that the key is locked.
 const swapAttempts = 32
 
-// InProcessOptions configure an [InProcess].
-type InProcessOptions struct {
+// Options configure an [Engine].
+type Options struct {
 	// MaxKeys bounds how many keys have state of their own, at least 1. It counts
 	// keys of two words of state; a key with more counts for as many as it takes
 	// the room of.
@@ -31,19 +31,19 @@ type InProcessOptions struct {
 	Now func() int64
 }
 
-// InProcess keeps state in this process, for a store that lives in it and for
+// Engine keeps state in this process, for a store that lives in it and for
 // limiters whose store fails: the states of all policies of one width in one
 // table, and one bound for all tables. Costs are at least 1; nothing is checked
 // here.
 //
 // For windows and logs the clock is read while the state is locked. Otherwise a
 // charge could be noted after one that read the clock later, and would be noted at
-// that later instant: a refund, which goes by [Decision.At], would not find it. A
+// that later instant: a refund, which goes by [Answer.At], would not find it. A
 // bucket notes no instants, so for buckets the clock is read before.
 //
 // All its methods may be used by any number of goroutines.
-type InProcess struct {
-	options    InProcessOptions
+type Engine struct {
+	options    Options
 	start      time.Time // of the monotonic clock
 	epoch      int64     // the same, in microseconds since the Unix epoch
 	space      *table.Space
@@ -56,10 +56,10 @@ type InProcess struct {
 	resets     resets
 }
 
-// NewInProcess makes an empty one.
-func NewInProcess(o InProcessOptions) *InProcess {
+// New makes an empty one.
+func New(o Options) *Engine {
 	start := time.Now()
-	s := &InProcess{options: o, start: start, epoch: start.UnixMicro(), space: table.NewSpace(o.MaxKeys)}
+	s := &Engine{options: o, start: start, epoch: start.UnixMicro(), space: table.NewSpace(o.MaxKeys)}
 	s.shared.budget = min(o.MaxKeys, math.MaxInt/sharedBytes) * sharedBytes
 	s.shared.grace = o.Grace + linger
 	s.buckets = table.New(table.Options{Instants: true, Space: s.space, Shards: o.Shards, Grace: o.Grace})
@@ -70,7 +70,7 @@ func NewInProcess(o InProcessOptions) *InProcess {
 const maxInstant = 1<<52 - 1
 
 // Now reads the clock.
-func (s *InProcess) Now() int64 {
+func (s *Engine) Now() int64 {
 	if s.options.Now != nil {
 		return min(max(s.options.Now(), 0), maxInstant)
 	}
@@ -78,17 +78,17 @@ func (s *InProcess) Now() int64 {
 }
 
 // Hash returns the hash of a key.
-func (s *InProcess) Hash(key string) table.Hash { return s.space.Hash(key) }
+func (s *Engine) Hash(key string) table.Hash { return s.space.Hash(key) }
 
 // HashBytes returns the hash of a key in a buffer: that of the same string.
-func (s *InProcess) HashBytes(key []byte) table.Hash { return s.space.HashBytes(key) }
+func (s *Engine) HashBytes(key []byte) table.Hash { return s.space.HashBytes(key) }
 
 // table returns the table for states of a plan.
-func (s *InProcess) table(plan *Plan) *table.Table {
+func (s *Engine) table(plan *Plan) *table.Table {
 	if plan.kind == kindBucket {
 		return s.buckets
 	}
-	width := plan.width
+	width := plan.Width
 	if t := s.known(width); t != nil {
 		return t
 	}
@@ -114,7 +114,7 @@ func (s *InProcess) table(plan *Plan) *table.Table {
 	return t
 }
 
-func (s *InProcess) known(width int) *table.Table {
+func (s *Engine) known(width int) *table.Table {
 	if width < len(s.narrow) {
 		return s.narrow[width].Load()
 	}
@@ -132,20 +132,20 @@ func (s *InProcess) known(width int) *table.Table {
 // A bucket that has state is charged without a lock: the next state takes the
 // place of the one it was made of, unless another came between. A denial writes
 // nothing at all.
-func (s *InProcess) Take(d *Decision, h table.Hash, plan *Plan, cost int64) {
+func (s *Engine) Take(d *Answer, h table.Hash, plan *Plan, cost int64) {
 	if plan.kind == kindBucket {
 		s.takeAt(d, h, plan, s.Now(), cost)
 		return
 	}
 	t := s.table(plan)
-	h = h.With(plan.salt)
+	h = h.With(plan.Salt)
 	r := t.Lock(h)
 	s.takeLocked(d, t, r, h, plan, s.Now(), cost)
 }
 
 // takeAt is Take by a bucket, at the instant now.
-func (s *InProcess) takeAt(d *Decision, h table.Hash, plan *Plan, now, cost int64) {
-	h = h.With(plan.salt) // state of another shape is another entry
+func (s *Engine) takeAt(d *Answer, h table.Hash, plan *Plan, now, cost int64) {
+	h = h.With(plan.Salt) // state of another shape is another entry
 	for range plan.swaps {
 		i, at, fraction, ok := s.buckets.Instant(h)
 		if !ok {
@@ -159,7 +159,7 @@ func (s *InProcess) takeAt(d *Decision, h table.Hash, plan *Plan, now, cost int6
 				continue
 			}
 		}
-		*d = Decision{Policy: plan.name, Allowed: v.fits, At: now}
+		*d = Answer{Policy: plan.Name, Allowed: v.fits, At: now}
 		plan.bucket.answer(d, &v, now, cost, v.fits)
 		if v.fits {
 			d.Charged = cost
@@ -170,12 +170,12 @@ func (s *InProcess) takeAt(d *Decision, h table.Hash, plan *Plan, now, cost int6
 }
 
 // takeLocked is Take on a state that is locked, which ends here.
-func (s *InProcess) takeLocked(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64) {
+func (s *Engine) takeLocked(d *Answer, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64) {
 	switch {
 	case !r.Found():
 		s.takeNew(d, t, r, h, plan, now, cost)
 		r.Unlock()
-	case plan.width == 0:
+	case plan.Width == 0:
 		step(d, r, plan, now, cost, true)
 		r.Unlock()
 	case plan.kind == kindAll:
@@ -192,7 +192,7 @@ func (s *InProcess) takeLocked(d *Decision, t *table.Table, r table.Ref, h table
 }
 
 // takeNew is Take for a key without state, whose place is locked.
-func (s *InProcess) takeNew(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64) {
+func (s *Engine) takeNew(d *Answer, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64) {
 	for {
 		one, ok := s.shared.lock(plan, h)
 		if plan.kind != kindBucket {
@@ -219,7 +219,7 @@ func (s *InProcess) takeNew(d *Decision, t *table.Table, r table.Ref, h table.Ha
 }
 
 // takeParts is Take for a composite whose state was found.
-func takeParts(d *Decision, r table.Ref, plan *Plan, now, cost int64) {
+func takeParts(d *Answer, r table.Ref, plan *Plan, now, cost int64) {
 	var vs views
 	state, write := plan.chargeAll(&vs, r.State(), now, cost)
 	if plan.late && (vs.fits || !write) {
@@ -239,10 +239,10 @@ func takeParts(d *Decision, r table.Ref, plan *Plan, now, cost int64) {
 
 // step decides on the state of a key that was found and is locked, and charges if
 // charge is set.
-func step(d *Decision, r table.Ref, plan *Plan, now, cost int64, charge bool) {
+func step(d *Answer, r table.Ref, plan *Plan, now, cost int64, charge bool) {
 	state, write := plan.decide(d, stateOf(r, plan), now, cost, charge)
 	if write {
-		if plan.width == 0 {
+		if plan.Width == 0 {
 			keepWords(r, plan, state)
 		}
 		r.SetExpires(now + d.ResetAfter.Microseconds())
@@ -251,7 +251,7 @@ func step(d *Decision, r table.Ref, plan *Plan, now, cost int64, charge bool) {
 
 // begin is step for a key without state whose place is locked, in a scope without
 // shared states. It reports false when there is state to be kept and no room.
-func begin(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64, charge bool) bool {
+func begin(d *Answer, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64, charge bool) bool {
 	var room [16]int64
 	state, write := plan.decide(d, room[:0], now, cost, charge)
 	return !write || insert(t, r, h, plan, state, now+d.ResetAfter.Microseconds(), now)
@@ -261,7 +261,7 @@ func begin(d *Decision, t *table.Table, r table.Ref, h table.Hash, plan *Plan, n
 // well. It decides by that. As long as the shared state counts for anything, or there
 // is no room, the key stays with it. It reports whether the key has state of its own
 // now.
-func beginBeside(d *Decision, t *table.Table, r table.Ref, one cell, h table.Hash, plan *Plan, now, cost int64, charge bool) (own bool) {
+func beginBeside(d *Answer, t *table.Table, r table.Ref, one cell, h table.Hash, plan *Plan, now, cost int64, charge bool) (own bool) {
 	state := one.load(plan)
 	unused := plan.unused(state, now)
 	state, write := plan.decide(d, state, now, cost, charge)
@@ -273,13 +273,13 @@ func beginBeside(d *Decision, t *table.Table, r table.Ref, one cell, h table.Has
 		return true
 	}
 	one.store(plan, state, until)
-	d.shared = d.Charged > 0
+	d.Shared = d.Charged > 0
 	return false
 }
 
 // insert keeps the state of a key that has none, if there is room.
 func insert(t *table.Table, r table.Ref, h table.Hash, plan *Plan, state []int64, until, now int64) bool {
-	if plan.width == 0 {
+	if plan.Width == 0 {
 		return t.InsertWords(r, h, state, until, now)
 	}
 	return t.Insert(r, h, state, until, now)
@@ -295,8 +295,8 @@ func keepWords(r table.Ref, plan *Plan, state []int64) {
 }
 
 // Peek is [Plan.Peek] on the state of the key.
-func (s *InProcess) Peek(d *Decision, h table.Hash, plan *Plan, cost int64) {
-	h = h.With(plan.salt)
+func (s *Engine) Peek(d *Answer, h table.Hash, plan *Plan, cost int64) {
+	h = h.With(plan.Salt)
 	r := s.table(plan).Lock(h)
 	defer r.Unlock()
 	if !r.Found() {
@@ -310,7 +310,7 @@ func (s *InProcess) Peek(d *Decision, h table.Hash, plan *Plan, cost int64) {
 }
 
 func stateOf(r table.Ref, plan *Plan) []int64 {
-	if plan.width == 0 {
+	if plan.Width == 0 {
 		return r.Words()
 	}
 	return r.State()
@@ -318,9 +318,9 @@ func stateOf(r table.Ref, plan *Plan) []int64 {
 
 // Refund is [Plan.Refund] on the state that was charged: that of the key, or the one
 // that it shared with others when it was charged.
-func (s *InProcess) Refund(h table.Hash, plan *Plan, taken *Decision) {
-	h = h.With(plan.salt)
-	if taken.shared {
+func (s *Engine) Refund(h table.Hash, plan *Plan, taken *Answer) {
+	h = h.With(plan.Salt)
+	if taken.Shared {
 		s.refundShared(h, plan, taken)
 		return
 	}
@@ -334,14 +334,14 @@ func (s *InProcess) Refund(h table.Hash, plan *Plan, taken *Decision) {
 	if !write {
 		return
 	}
-	if plan.width == 0 {
+	if plan.Width == 0 {
 		keepWords(r, plan, state)
 	}
 	r.SetExpires(now + reset.Microseconds())
 }
 
 // refundShared is Refund of what was charged to a shared state.
-func (s *InProcess) refundShared(h table.Hash, plan *Plan, taken *Decision) {
+func (s *Engine) refundShared(h table.Hash, plan *Plan, taken *Answer) {
 	one, ok := s.shared.lock(plan, h)
 	if !ok {
 		return
@@ -355,9 +355,9 @@ func (s *InProcess) refundShared(h table.Hash, plan *Plan, taken *Decision) {
 
 // Reset forgets the state of the key. A state that it shares with others is theirs as
 // well, and stays.
-func (s *InProcess) Reset(h table.Hash, plan *Plan) {
+func (s *Engine) Reset(h table.Hash, plan *Plan) {
 	t := s.table(plan)
-	h = h.With(plan.salt)
+	h = h.With(plan.Salt)
 	r := t.Lock(h)
 	defer r.Unlock()
 	if !r.Found() {
@@ -373,7 +373,7 @@ func (s *InProcess) Reset(h table.Hash, plan *Plan) {
 // Figures are the number of keys that have state, expired ones that have not
 // been dropped yet included; how many were dropped; and how many decisions were
 // made on shared states.
-func (s *InProcess) Figures() (keys int, evicted, overflowed int64) {
+func (s *Engine) Figures() (keys int, evicted, overflowed int64) {
 	for _, t := range s.space.Tables() {
 		keys += t.Len()
 		evicted += t.Evicted()

@@ -1,4 +1,4 @@
-package limit
+package engine
 
 import (
 	"fmt"
@@ -7,24 +7,8 @@ import (
 	"time"
 )
 
-// MaxLog is the largest Limit of a [SlidingLog].
+// MaxLog is the largest limit of a sliding log.
 const MaxLog = 1000
-
-// SlidingLog admits Limit in any span of Window, exactly, by remembering when
-// each unit was admitted. It is the policy for few and weighty things: five
-// logins in 15 minutes. A key takes 16 bytes for every admission that still
-// counts; for many small things use [SlidingWindow].
-type SlidingLog struct {
-	// Limit is how much is admitted in any Window, from 1 to MaxLog.
-	Limit int64
-	// Window is at least 1 ms and a whole number of microseconds.
-	Window time.Duration
-}
-
-// String returns "sliding_log(Limit/Window)".
-func (l SlidingLog) String() string {
-	return fmt.Sprintf("sliding_log(%d/%v)", l.Limit, l.Window)
-}
 
 // State, of varying length:
 //
@@ -39,15 +23,16 @@ type slidingLog struct {
 	window, limit int64
 }
 
-func (l SlidingLog) compile() (*Plan, error) {
-	if err := checkLimit(l, l.Limit, MaxLog); err != nil {
+// SlidingLog makes the plan of a limit.SlidingLog.
+func SlidingLog(policy fmt.Stringer, limit int64, window time.Duration) (*Plan, error) {
+	if err := checkLimit(policy, limit, MaxLog); err != nil {
 		return nil, fmt.Errorf("%w: every admission is remembered; for more use SlidingWindow", err)
 	}
-	if err := checkWindow(l, l.Window); err != nil {
+	if err := checkWindow(policy, window); err != nil {
 		return nil, err
 	}
-	plan := newPlan(l, "l", 0, l.Limit)
-	plan.kind, plan.log = kindLog, slidingLog{window: l.Window.Microseconds(), limit: l.Limit}
+	plan := newPlan(policy, kindLog, "l", 0, limit)
+	plan.log = slidingLog{window: window.Microseconds(), limit: limit}
 	return plan, nil
 }
 
@@ -103,7 +88,7 @@ func (l *slidingLog) write(v *view, state []int64, offset int, now, cost int64) 
 	return state
 }
 
-func (l *slidingLog) answer(d *Decision, v *view, state []int64, now, cost int64) {
+func (l *slidingLog) answer(d *Answer, v *view, state []int64, now, cost int64) {
 	d.Limit = l.limit
 	d.Remaining = max(0, l.limit-v.used)
 	pairs := l.pairs(state)[2*v.start:]
@@ -156,11 +141,8 @@ func (l *slidingLog) refund(state []int64, offset int, now, cost, at int64) (nex
 // shorten makes the logs of a state take less room where there is none: each has one
 // pair less than before, of those that have two.
 func (p *Plan) shorten(state []int64) []int64 {
-	for i, offset := 0, 0; i < max(1, len(p.parts)); i++ {
-		part := p
-		if p.kind == kindAll {
-			part = p.parts[i]
-		}
+	offset := 0
+	for _, part := range p.Parts {
 		if part.kind == kindLog && state[offset] >= 2 {
 			state = join(state, offset)
 		}

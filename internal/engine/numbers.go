@@ -1,9 +1,9 @@
-package limit
+package engine
 
 // Kinds of algorithms, for implementations in another language: the first of the
 // [Plan.Numbers] of every part.
 const (
-	KindBucket  = int64(kindBucket)  // p, q, full, horizon: see tokenbucket.go
+	KindBucket  = int64(kindBucket)  // p, q, full, horizon: see bucket.go
 	KindFixed   = int64(kindFixed)   // window
 	KindSliding = int64(kindSliding) // width of a sub-window, their number n
 	KindLog     = int64(kindLog)     // window
@@ -19,15 +19,15 @@ const NumbersPerPart = 6
 func (p *Plan) Numbers(dst []int64) []int64 {
 	switch p.kind {
 	case kindBucket:
-		return append(dst, KindBucket, p.bucket.p, p.bucket.q, p.bucket.full, p.bucket.horizon, p.ceiling)
+		return append(dst, KindBucket, p.bucket.p, p.bucket.q, p.bucket.full, p.bucket.horizon, p.Ceiling)
 	case kindFixed:
-		return append(dst, KindFixed, p.fixed.window, 0, 0, 0, p.ceiling)
+		return append(dst, KindFixed, p.fixed.window, 0, 0, 0, p.Ceiling)
 	case kindSliding:
-		return append(dst, KindSliding, p.sliding.width, int64(p.sliding.n), 0, 0, p.ceiling)
+		return append(dst, KindSliding, p.sliding.width, int64(p.sliding.n), 0, 0, p.Ceiling)
 	case kindLog:
-		return append(dst, KindLog, p.log.window, 0, 0, 0, p.ceiling)
+		return append(dst, KindLog, p.log.window, 0, 0, 0, p.Ceiling)
 	}
-	for _, part := range p.parts {
+	for _, part := range p.Parts {
 		dst = part.Numbers(dst)
 	}
 	return dst
@@ -38,14 +38,11 @@ func (p *Plan) Numbers(dst []int64) []int64 {
 // and lest one that was damaged is read beyond its end.
 func (p *Plan) Complete(state []int64) []int64 {
 	state = p.complete(state)
-	if p.width > 0 {
+	if p.Width > 0 {
 		return state
 	}
-	parts, offset := p.parts, 0
-	if p.kind != kindAll {
-		parts = []*Plan{p}
-	}
-	for _, part := range parts {
+	offset := 0
+	for _, part := range p.Parts {
 		for len(state) < offset+part.least() {
 			state = append(state, 0)
 		}
@@ -60,13 +57,9 @@ func (p *Plan) Complete(state []int64) []int64 {
 	return state
 }
 
-// Binding is the index of the answer that bound, of several that were asked for
-// together: see [TakeAll].
-func Binding(answers []Decision) int { return binding(answers) }
-
 // Denies reports whether [Plan.Take] would deny cost and write nothing, and fills
 // in d as it would. Otherwise d is left as it is. The state has to be complete.
-func (p *Plan) Denies(d *Decision, state []int64, now, cost int64) bool {
+func (p *Plan) Denies(d *Answer, state []int64, now, cost int64) bool {
 	if p.kind == kindAll {
 		var vs views
 		if p.lookAll(&vs, state, now, cost); vs.fits || vs.healed {

@@ -1,26 +1,9 @@
-package limit
+package engine
 
 import (
 	"fmt"
 	"time"
 )
-
-// FixedWindow admits Limit in every Window of the calendar: windows begin at
-// multiples of Window after the Unix epoch, all of them at once for everybody.
-// It is the policy for quotas that people read off a clock ("1,000 a day, from
-// midnight UTC"). Around the boundary of two windows, up to twice the Limit can
-// be admitted at once; where that matters use [SlidingWindow].
-type FixedWindow struct {
-	// Limit is how much is admitted in a window, at least 1.
-	Limit int64
-	// Window is at least 1 ms and a whole number of microseconds.
-	Window time.Duration
-}
-
-// String returns "fixed_window(Limit/Window)".
-func (w FixedWindow) String() string {
-	return fmt.Sprintf("fixed_window(%d/%v)", w.Limit, w.Window)
-}
 
 // State:
 //
@@ -33,15 +16,16 @@ type fixed struct {
 	window, limit int64
 }
 
-func (w FixedWindow) compile() (*Plan, error) {
-	if err := checkLimit(w, w.Limit, maxTerm); err != nil {
+// FixedWindow makes the plan of a limit.FixedWindow.
+func FixedWindow(policy fmt.Stringer, limit int64, window time.Duration) (*Plan, error) {
+	if err := checkLimit(policy, limit, maxTerm); err != nil {
 		return nil, err
 	}
-	if err := checkWindow(w, w.Window); err != nil {
+	if err := checkWindow(policy, window); err != nil {
 		return nil, err
 	}
-	plan := newPlan(w, "f", 2, w.Limit)
-	plan.kind, plan.fixed, plan.late = kindFixed, fixed{window: w.Window.Microseconds(), limit: w.Limit}, true
+	plan := newPlan(policy, kindFixed, "f", 2, limit)
+	plan.fixed, plan.late = fixed{window: window.Microseconds(), limit: limit}, true
 	return plan, nil
 }
 
@@ -72,7 +56,7 @@ func (w *fixed) write(v *view, state []int64, cost int64) {
 	v.until = v.start + w.window
 }
 
-func (w *fixed) answer(d *Decision, v *view, now, cost int64) {
+func (w *fixed) answer(d *Answer, v *view, now, cost int64) {
 	d.Limit = w.limit
 	d.Remaining = max(0, w.limit-v.used)
 	left := micros(v.start + w.window - now)

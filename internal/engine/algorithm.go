@@ -1,4 +1,4 @@
-package limit
+package engine
 
 // A view is what the state of one limit means at an instant, before and after a
 // cost is charged. It splits a decision in three, so that a store holds its lock
@@ -6,7 +6,7 @@ package limit
 //
 //	look    reads the state and says whether the cost fits
 //	write   charges it, or writes down what had to be healed
-//	answer  turns the view into a Decision
+//	answer  turns the view into a Answer
 type view struct {
 	used  int64 // in the units of the algorithm
 	start int64 // of a window; of a log, how many of its pairs are too old
@@ -24,13 +24,13 @@ func (p *Plan) look(v *view, state []int64, now, cost int64) {
 		v.fits = p.bucket.fits(v, cost)
 	case kindFixed:
 		p.fixed.look(v, state, now)
-		v.fits = cost <= p.ceiling-v.used
+		v.fits = cost <= p.Ceiling-v.used
 	case kindSliding:
 		p.sliding.look(v, state, now)
-		v.fits = cost <= p.ceiling-v.used
+		v.fits = cost <= p.Ceiling-v.used
 	case kindLog:
 		p.log.look(v, state, now)
-		v.fits = cost <= p.ceiling-v.used
+		v.fits = cost <= p.Ceiling-v.used
 	}
 }
 
@@ -50,7 +50,7 @@ func (p *Plan) write(v *view, state []int64, offset int, now, cost int64) []int6
 }
 
 // tell fills d from the view.
-func (p *Plan) tell(d *Decision, v *view, state []int64, now, cost int64, charged bool) {
+func (p *Plan) tell(d *Answer, v *view, state []int64, now, cost int64, charged bool) {
 	switch p.kind {
 	case kindBucket:
 		p.bucket.answer(d, v, now, cost, charged)
@@ -77,11 +77,11 @@ func (p *Plan) least() int {
 	switch {
 	case p.kind == kindLog:
 		return 1
-	case p.width > 0:
-		return p.width
+	case p.Width > 0:
+		return p.Width
 	}
 	n := 0
-	for _, part := range p.parts {
+	for _, part := range p.Parts {
 		n += part.least()
 	}
 	return n
@@ -92,7 +92,7 @@ func (p *Plan) size(state []int64) int {
 	if p.kind == kindLog {
 		return 1 + 2*int(state[0])
 	}
-	return p.width
+	return p.Width
 }
 
 // charge is look and write for a plan that is no composite.
@@ -108,8 +108,8 @@ func (p *Plan) charge(v *view, state []int64, now, cost int64) (next []int64, wr
 }
 
 // answer makes the decision that v stands for.
-func (p *Plan) answer(d *Decision, v *view, state []int64, now, cost int64, charged bool) {
-	*d = Decision{Policy: p.name, Allowed: v.fits, At: now}
+func (p *Plan) answer(d *Answer, v *view, state []int64, now, cost int64, charged bool) {
+	*d = Answer{Policy: p.Name, Allowed: v.fits, At: now}
 	if charged {
 		d.Charged = cost
 	}

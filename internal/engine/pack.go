@@ -1,4 +1,4 @@
-package limit
+package engine
 
 // A shared state takes as few words as will do, so that there can be many. An instant
 // and a number that is small under the plan's policy are one word, and logs keep few
@@ -20,10 +20,10 @@ func (p *Plan) packedWidth() int {
 	case p.oneWord():
 		return 1
 	case p.kind != kindAll:
-		return p.width
+		return p.Width
 	}
 	n := 0
-	for _, part := range p.parts {
+	for _, part := range p.Parts {
 		n += part.packedWidth()
 	}
 	return n
@@ -38,7 +38,7 @@ func (p *Plan) oneWord() bool {
 func (p *Plan) unpack(state, words []int64) []int64 {
 	switch {
 	case p.kind == kindAll:
-		for _, part := range p.parts {
+		for _, part := range p.Parts {
 			n := part.packedWidth()
 			state, words = part.unpack(state, words[:n]), words[n:]
 		}
@@ -64,7 +64,7 @@ func (p *Plan) unpack(state, words []int64) []int64 {
 func (p *Plan) pack(words, state []int64) {
 	switch {
 	case p.kind == kindAll:
-		for _, part := range p.parts {
+		for _, part := range p.Parts {
 			n, size := part.packedWidth(), part.size(state)
 			part.pack(words[:n], state[:size])
 			words, state = words[n:], state[size:]
@@ -91,7 +91,7 @@ func (p *Plan) unused(state []int64, now int64) bool {
 		p.look(&v, state, now, 1)
 		return v.used == 0 && !v.healed
 	}
-	for _, part := range p.parts {
+	for _, part := range p.Parts {
 		size := part.size(state)
 		if !part.unused(state[:size], now) {
 			return false

@@ -1,4 +1,4 @@
-package limit
+package engine
 
 import (
 	"fmt"
@@ -6,30 +6,8 @@ import (
 	"time"
 )
 
-// MaxBuckets is the largest number of sub-windows of a [SlidingWindow].
+// MaxBuckets is the largest number of sub-windows of a sliding window.
 const MaxBuckets = 1440
-
-// SlidingWindow admits Limit in any span of Window, as far as counting by
-// sub-windows can tell: what was admitted in the Buckets newest sub-windows
-// counts in full, and what was admitted in the one before them by the share of
-// it that the window still covers, as if it had come evenly. More Buckets come
-// closer to the exact [SlidingLog] and take more memory: 16 bytes and 8 for each.
-// Capacity comes back continuously, never all at once.
-type SlidingWindow struct {
-	// Limit is at least 1. Multiplied by the microseconds of a sub-window it may
-	// be 2⁵¹ at most: 26,000 for one of a day, 625,000 for one of an hour.
-	Limit int64
-	// Window is at least 1 ms and a whole number of microseconds.
-	Window time.Duration
-	// Buckets is the number of sub-windows, at most MaxBuckets; 0 means 1. They
-	// are of equal length: a whole number of microseconds, at least 1 ms.
-	Buckets int
-}
-
-// String returns "sliding_window(Limit/Window,Buckets)".
-func (w SlidingWindow) String() string {
-	return fmt.Sprintf("sliding_window(%d/%v,%d)", w.Limit, w.Window, max(w.Buckets, 1))
-}
 
 // State, with n = Buckets:
 //
@@ -42,33 +20,34 @@ func (w SlidingWindow) String() string {
 //
 // Everything is compared after multiplying by w, so nothing is rounded. A count
 // above Limit was written under a higher one and counts as Limit. The start never goes
-// back, not even when nothing is counted any more: see [FixedWindow].
+// back, not even when nothing is counted any more: see fixed.
 type sliding struct {
 	width int64 // of a sub-window
 	limit int64
 	n     int
 }
 
-func (w SlidingWindow) compile() (*Plan, error) {
-	n := max(w.Buckets, 1)
-	if w.Buckets < 0 || n > MaxBuckets {
-		return nil, invalid(w, "Buckets", fmt.Sprintf("from 0 to %d; 0 means 1", MaxBuckets))
+// SlidingWindow makes the plan of a limit.SlidingWindow.
+func SlidingWindow(policy fmt.Stringer, limit int64, window time.Duration, buckets int) (*Plan, error) {
+	n := max(buckets, 1)
+	if buckets < 0 || n > MaxBuckets {
+		return nil, invalid(policy, "Buckets", fmt.Sprintf("from 0 to %d; 0 means 1", MaxBuckets))
 	}
-	if err := checkWindow(w, w.Window); err != nil {
+	if err := checkWindow(policy, window); err != nil {
 		return nil, err
 	}
-	width := w.Window.Microseconds() / int64(n)
+	width := window.Microseconds() / int64(n)
 	switch {
-	case width*int64(n) != w.Window.Microseconds():
-		return nil, invalid(w, "Buckets", fmt.Sprintf("such that Window is a whole number of microseconds for each; %v in %d parts is not", w.Window, n))
+	case width*int64(n) != window.Microseconds():
+		return nil, invalid(policy, "Buckets", fmt.Sprintf("such that Window is a whole number of microseconds for each; %v in %d parts is not", window, n))
 	case width < 1000:
-		return nil, invalid(w, "Buckets", fmt.Sprintf("at most %d, for sub-windows of at least 1ms", w.Window.Milliseconds()))
+		return nil, invalid(policy, "Buckets", fmt.Sprintf("at most %d, for sub-windows of at least 1ms", window.Milliseconds()))
 	}
-	if err := checkLimit(w, w.Limit, maxTerm/width); err != nil {
+	if err := checkLimit(policy, limit, maxTerm/width); err != nil {
 		return nil, fmt.Errorf("%w (with sub-windows of %v; more Buckets allow more)", err, micros(width))
 	}
-	plan := newPlan(w, "s"+strconv.Itoa(n), n+2, w.Limit)
-	plan.kind, plan.sliding = kindSliding, sliding{width: width, limit: w.Limit, n: n}
+	plan := newPlan(policy, kindSliding, "s"+strconv.Itoa(n), n+2, limit)
+	plan.sliding = sliding{width: width, limit: limit, n: n}
 	return plan, nil
 }
 
@@ -142,7 +121,7 @@ func (w *sliding) until(state []int64, start int64) int64 {
 	return start
 }
 
-func (w *sliding) answer(d *Decision, v *view, state []int64, now, cost int64) {
+func (w *sliding) answer(d *Answer, v *view, state []int64, now, cost int64) {
 	d.Limit = w.limit
 	d.Remaining = max(0, w.limit-v.used)
 	d.ResetAfter = micros(max(0, w.until(state, v.start)-now))

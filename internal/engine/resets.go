@@ -1,4 +1,4 @@
-package limit
+package engine
 
 import (
 	"sync/atomic"

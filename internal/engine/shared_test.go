@@ -1,4 +1,4 @@
-package limit
+package engine
 
 import (
 	"fmt"
@@ -9,8 +9,23 @@ import (
 	"time"
 )
 
-func compiled(t *testing.T, p Policy) *Plan {
-	plan, err := Compile(p)
+// policy is what a plan was made of, as text.
+type policy string
+
+func (p policy) String() string { return string(p) }
+
+func tokenBucket(t *testing.T, capacity, refill int64, per time.Duration) *Plan {
+	t.Helper()
+	plan, err := TokenBucket(policy(fmt.Sprintf("token_bucket(%d,%d/%v)", capacity, refill, per)), capacity, refill, per)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+func fixedWindow(t *testing.T, limit int64, window time.Duration) *Plan {
+	t.Helper()
+	plan, err := FixedWindow(policy(fmt.Sprintf("fixed_window(%d/%v)", limit, window)), limit, window)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,8 +33,8 @@ func compiled(t *testing.T, p Policy) *Plan {
 }
 
 // fill takes all the room of s.
-func fill(s *InProcess, plan *Plan) {
-	var d Decision
+func fill(s *Engine, plan *Plan) {
+	var d Answer
 	for i := 0; s.space.Used() < s.options.MaxKeys; i++ {
 		s.Take(&d, s.Hash(fmt.Sprint("fill", i)), plan, 1)
 	}
@@ -30,12 +45,12 @@ func fill(s *InProcess, plan *Plan) {
 func TestSharedStatesAreBoundedAndGivenBack(t *testing.T) {
 	const keys = 100_000
 	now := int64(1e15)
-	s := NewInProcess(InProcessOptions{MaxKeys: keys, Shards: 64, Now: func() int64 { return now }})
-	fill(s, compiled(t, FixedWindow{Limit: 1, Window: 2 * time.Second}))
-	var d Decision
+	s := New(Options{MaxKeys: keys, Shards: 64, Now: func() int64 { return now }})
+	fill(s, fixedWindow(t, 1, 2*time.Second))
+	var d Answer
 	var plans []*Plan
 	for i := range 20 {
-		plan := compiled(t, TokenBucket{Capacity: int64(2 + i), Refill: 1, Per: time.Second}).within("limiter")
+		plan := tokenBucket(t, int64(2+i), 1, time.Second).Within("limiter")
 		plans = append(plans, plan)
 		s.Take(&d, s.Hash("k"), plan, 1)
 		if all := s.shared.of(plan); all == nil || all.n < leastShared {
@@ -64,7 +79,7 @@ func TestSharedStatesAreBoundedAndGivenBack(t *testing.T) {
 		t.Error("shared states are kept after nothing in them counts")
 	}
 	now += 100e6
-	fill(s, compiled(t, FixedWindow{Limit: 1, Window: 2 * time.Second}))
+	fill(s, fixedWindow(t, 1, 2*time.Second))
 	for i := 0; s.shared.of(plans[1]) == nil; i++ {
 		s.Take(&d, s.Hash(fmt.Sprint("k", i)), plans[1], 1)
 	}
@@ -76,11 +91,11 @@ func TestSharedStatesAreBoundedAndGivenBack(t *testing.T) {
 // Policies of one name and different numbers do not share states.
 func TestPoliciesOfOneNameShareNoStates(t *testing.T) {
 	now := int64(1e15)
-	s := NewInProcess(InProcessOptions{MaxKeys: 1, Now: func() int64 { return now }})
-	fill(s, compiled(t, FixedWindow{Limit: 1, Window: 24 * time.Hour}))
-	slow := compiled(t, Named("burst", TokenBucket{Capacity: 1, Refill: 1, Per: 1000 * time.Hour}))
-	quick := compiled(t, Named("burst", TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}))
-	var d Decision
+	s := New(Options{MaxKeys: 1, Now: func() int64 { return now }})
+	fill(s, fixedWindow(t, 1, 24*time.Hour))
+	slow := tokenBucket(t, 1, 1, 1000*time.Hour).Named("burst")
+	quick := tokenBucket(t, 1, 1, time.Second).Named("burst")
+	var d Answer
 	for i := range 5000 {
 		s.Take(&d, s.Hash(fmt.Sprint(i)), slow, 1)
 		s.Take(&d, s.Hash(fmt.Sprint(i)), quick, 1)
@@ -97,9 +112,9 @@ func TestNeverMoreWhileSharedStatesAreMadeAndGivenUp(t *testing.T) {
 	const window, most = 4e6, 3
 	var clock, made atomic.Int64
 	clock.Store(1e15)
-	s := NewInProcess(InProcessOptions{MaxKeys: 4, Shards: 4, Now: clock.Load})
-	filler := compiled(t, FixedWindow{Limit: 1, Window: time.Second})
-	plan := compiled(t, FixedWindow{Limit: most, Window: window * time.Microsecond})
+	s := New(Options{MaxKeys: 4, Shards: 4, Now: clock.Load})
+	filler := fixedWindow(t, 1, time.Second)
+	plan := fixedWindow(t, most, window*time.Microsecond)
 	type admission struct {
 		key    int
 		window int64
@@ -109,16 +124,16 @@ func TestNeverMoreWhileSharedStatesAreMadeAndGivenUp(t *testing.T) {
 	for g := range admitted {
 		wg.Go(func() {
 			var last *cells
-			answers := make([]Decision, 2)
+			answers := make([]Answer, 2)
 			for i := range 5000 {
 				a, b := i%5, (i+g+1)%5
 				clock.Add(10e3)
-				var d Decision
+				var d Answer
 				s.Take(&d, s.Hash(fmt.Sprint("fill", i%16)), filler, 1)
 				if s.Take(&d, s.Hash(fmt.Sprint(a)), plan, 1); d.Charged > 0 {
 					admitted[g] = append(admitted[g], admission{a, d.At / window})
 				}
-				TakeAllInProcess([]InProcessAsk{{s, s.Hash(fmt.Sprint(a)), plan, 1}, {s, s.Hash(fmt.Sprint(b)), plan, 1}}, answers)
+				TakeAll([]Ask{{s, s.Hash(fmt.Sprint(a)), plan, 1, &answers[0]}, {s, s.Hash(fmt.Sprint(b)), plan, 1, &answers[1]}})
 				if answers[0].Charged > 0 {
 					admitted[g] = append(admitted[g], admission{a, answers[0].At / window}, admission{b, answers[1].At / window})
 				}

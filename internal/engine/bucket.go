@@ -1,4 +1,4 @@
-package limit
+package engine
 
 import (
 	"fmt"
@@ -25,15 +25,42 @@ type bucket struct {
 	limit   int64 // Capacity
 }
 
-func (b TokenBucket) compile() (*Plan, error) {
-	if b.Capacity < 1 {
-		return nil, invalid(b, "Capacity", "at least 1: the largest burst")
+// TokenBucket makes the plan of a limit.TokenBucket.
+func TokenBucket(policy fmt.Stringer, capacity, refill int64, per time.Duration) (*Plan, error) {
+	if capacity < 1 {
+		return nil, invalid(policy, "Capacity", "at least 1: the largest burst")
 	}
-	c, err := newBucket(b, "Capacity", b.Capacity, b.Refill, b.Per)
+	b, err := newBucket(policy, "Capacity", capacity, refill, per)
 	if err != nil {
 		return nil, err
 	}
-	return newBucketPlan(b, c), nil
+	return newBucketPlan(policy, b), nil
+}
+
+// Pacer makes the plan of a limit.Pacer. The arithmetic is that of a token bucket whose
+// capacity is the burst and what flows in during the longest wait, in the same state:
+// full = burst·p + maxWait·q. The wait is the time in which what is owed beyond the burst
+// flows in.
+func Pacer(policy fmt.Stringer, burst, refill int64, per, maxWait time.Duration) (*Plan, error) {
+	if burst < 1 {
+		return nil, invalid(policy, "Burst", "at least 1: what goes through at once")
+	}
+	b, err := newBucket(policy, "Burst", burst, refill, per)
+	if err != nil {
+		return nil, err
+	}
+	if maxWait < time.Microsecond || maxWait%time.Microsecond != 0 {
+		return nil, invalid(policy, "MaxWait", "at least 1µs and a whole number of microseconds; to deny instead of waiting use TokenBucket")
+	}
+	wait := maxWait.Microseconds()
+	if most := (maxTerm - b.full) / b.q; wait > most {
+		return nil, invalid(policy, "MaxWait", fmt.Sprintf("at most %v to stay exact with this Burst and rate", micros(most)))
+	}
+	b.queue = wait * b.q
+	b.full += b.queue
+	b.limit = b.full / b.p
+	b.horizon = ceilDiv(b.full, b.q) + healAfter
+	return newBucketPlan(policy, b), nil
 }
 
 // newBucket checks and prepares a bucket of n tokens, which the policy calls
@@ -69,10 +96,10 @@ func newBucket(policy fmt.Stringer, field string, n, refill int64, each time.Dur
 	return c, nil
 }
 
-func newBucketPlan(policy Policy, c bucket) *Plan {
-	plan := newPlan(policy, "b", 2, c.limit)
-	plan.kind, plan.bucket, plan.late, plan.paced = kindBucket, c, true, c.queue > 0
-	if c.q <= table.MaxFraction+1 {
+func newBucketPlan(policy fmt.Stringer, b bucket) *Plan {
+	plan := newPlan(policy, kindBucket, "b", 2, b.limit)
+	plan.bucket, plan.late, plan.paced = b, true, b.queue > 0
+	if b.q <= table.MaxFraction+1 {
 		plan.swaps = swapAttempts
 	}
 	return plan
@@ -134,7 +161,7 @@ func (b *bucket) write(v *view, state []int64, now, cost int64) {
 }
 
 // answer says what v means: after a charge, or for a cost that was not charged.
-func (b *bucket) answer(d *Decision, v *view, now, cost int64, charged bool) {
+func (b *bucket) answer(d *Answer, v *view, now, cost int64, charged bool) {
 	d.Limit = b.limit
 	if !v.fits {
 		if cost > b.limit {

@@ -1,4 +1,4 @@
-package limit
+package engine
 
 import (
 	"fmt"
@@ -9,18 +9,15 @@ import (
 // Resets are remembered in bounded memory. One for which there is no room counts as
 // a reset of every key: a refund then gives back less, never more.
 func TestResetsBeyondTheRoom(t *testing.T) {
-	plan, err := Compile(TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := tokenBucket(t, 10, 1, time.Hour)
 	now := int64(1e15)
-	s := NewInProcess(InProcessOptions{MaxKeys: 1000, Shards: 4, Now: func() int64 { return now }})
-	take := func(key string, cost int64) (d Decision) {
+	s := New(Options{MaxKeys: 1000, Shards: 4, Now: func() int64 { return now }})
+	take := func(key string, cost int64) (d Answer) {
 		s.Take(&d, s.Hash(key), plan, cost)
 		return d
 	}
 	left := func(key string) int64 {
-		var d Decision
+		var d Answer
 		s.Peek(&d, s.Hash(key), plan, 1)
 		return d.Remaining
 	}
