@@ -39,7 +39,7 @@ func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 		{"proxies at known addresses", ingress.Trust{Prefixes: local}, 2},
 		{"the last of them, reached around the others", ingress.Trust{Prefixes: local}, 1},
 		{"a balancer before nginx", ingress.Trust{Proxies: 2}, 2},
-		{"RFC 7239", ingress.Trust{Header: ingress.Forwarded, Proxies: 1}, 1},
+		{"RFC 7239", ingress.Trust{Header: "Forwarded", Proxies: 1}, 1},
 		{"a field that the proxy sets", ingress.Trust{Header: "X-Real-IP", Prefixes: local}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {

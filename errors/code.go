@@ -35,9 +35,8 @@ const (
 	Internal Code = "INTERNAL"
 )
 
-// Retryable reports whether the same request may succeed later, as far as the
-// code alone can say.
-func (c Code) Retryable() bool {
+// retryable reports whether the same request may succeed later, by the code alone.
+func (c Code) retryable() bool {
 	switch c {
 	case DeadlineExceeded, ResourceExhausted, Unavailable, Aborted:
 		return true
@@ -53,8 +52,6 @@ type CloseCode uint16
 const (
 	CloseNormal          CloseCode = 1000 // all is done
 	CloseGoingAway       CloseCode = 1001 // the server drains: reconnect
-	CloseProtocolError   CloseCode = 1002 // the client broke RFC 6455
-	CloseInvalidData     CloseCode = 1007 // a text frame that is not UTF-8
 	ClosePolicy          CloseCode = 1008 // not authenticated any more, banned
 	ClosePayloadTooLarge CloseCode = 1009 // where a size limit closes
 	CloseInternal        CloseCode = 1011 // a fault of the server

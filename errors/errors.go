@@ -8,8 +8,9 @@
 // An error without a code is a fault of the server: the client sees INTERNAL
 // and a fixed text, and the error itself goes to the log alone.
 //
-// The package also re-exports everything of the standard library's errors
-// package with the same signatures, so that one import serves both.
+// [New], [Is], [AsType], [Join] and [ErrUnsupported] are those of the standard library's
+// errors package, so that a file rarely needs both packages. As and Unwrap of the standard
+// library are not here: AsType does what they do.
 package errors
 
 import (
@@ -31,23 +32,15 @@ type Error struct {
 	// Details is any value that encodes to JSON, or nil. It must hold nothing
 	// the client may not know.
 	Details any
-	// Retry overrides what the code says about retrying.
-	Retry Retry
+	// Retry and NoRetry override what the code says about retrying: the same request may
+	// succeed later, or it never does. If both are set, NoRetry holds.
+	Retry, NoRetry bool
 	// RetryAfter is how long the client should wait before it tries again;
 	// 0 gives no advice. It is sent only with an error that is retryable.
 	RetryAfter time.Duration
 	// Cause is what [Unwrap] returns. It is logged and never sent.
 	Cause error
 }
-
-// Retry says whether trying again can help.
-type Retry uint8
-
-const (
-	RetryByCode Retry = iota // what the code says: the default
-	RetryYes                 // it can, whatever the code says
-	RetryNo                  // it cannot, whatever the code says
-)
 
 // Error describes the error for a log, cause included.
 func (e *Error) Error() string {
@@ -68,23 +61,9 @@ func (e *Error) Unwrap() error {
 	return e.Cause
 }
 
-// Is reports whether target is an *Error of the same code with no message, so
-// that errors.Is(err, &Error{Code: NotFound}) asks for the code alone.
-func (e *Error) Is(target error) bool {
-	t, ok := target.(*Error)
-	return ok && e != nil && t != nil && t.Message == "" && t.Code == e.Code
-}
-
 // Retryable reports whether trying again can help.
 func (e *Error) Retryable() bool {
-	switch e.Retry {
-	case RetryYes:
-		return true
-	case RetryNo:
-		return false
-	default:
-		return e.Code.Retryable()
-	}
+	return !e.NoRetry && (e.Retry || e.Code.retryable())
 }
 
 // WithDetails returns a copy of e with details for the client.
@@ -97,7 +76,7 @@ func (e *Error) WithDetails(details any) *Error {
 // WithRetryAfter returns a copy of e that is retryable after d.
 func (e *Error) WithRetryAfter(d time.Duration) *Error {
 	c := *e
-	c.Retry, c.RetryAfter = RetryYes, d
+	c.Retry, c.NoRetry, c.RetryAfter = true, false, d
 	return &c
 }
 
@@ -135,11 +114,7 @@ func From(err error) *Error {
 		return nil
 	}
 	if l, ok := stderrors.AsType[*LimitExceeded](err); ok && l != nil {
-		e := &Error{Code: l.Code(), Message: l.Message(), RetryAfter: l.RetryAfter, Cause: err}
-		if l.Never {
-			e.Retry = RetryNo
-		}
-		return e
+		return &Error{Code: l.Code(), Message: l.Message(), NoRetry: l.Never, RetryAfter: l.RetryAfter, Cause: err}
 	}
 	e, ok := stderrors.AsType[*Error](err)
 	switch {
@@ -147,7 +122,7 @@ func From(err error) *Error {
 		return internal(errNilPointer)
 	case ok && (e.Code == Internal || e.Code == ""):
 		fault := internal(err)
-		fault.Retry, fault.RetryAfter = e.Retry, e.RetryAfter
+		fault.Retry, fault.NoRetry, fault.RetryAfter = e.Retry, e.NoRetry, e.RetryAfter
 		return fault
 	case ok:
 		return e

@@ -43,11 +43,6 @@ func ExampleCode() {
 	// Output: ROOM_FULL false
 }
 
-func ExampleCode_Retryable() {
-	fmt.Println(errors.Unavailable.Retryable(), errors.NotFound.Retryable())
-	// Output: true false
-}
-
 func ExampleCode_New() {
 	fmt.Println(errors.PermissionDenied.New("only members may write"))
 	// Output: PERMISSION_DENIED: only members may write
@@ -74,15 +69,6 @@ func ExampleCode_Wrap() {
 	// log:    UNAVAILABLE: try again later: unexpected EOF
 }
 
-func ExampleError_Is() {
-	err := fmt.Errorf("joining: %w", errors.NotFound.New("no such room"))
-	fmt.Println(errors.Is(err, &errors.Error{Code: errors.NotFound}))
-	fmt.Println(errors.Is(err, &errors.Error{Code: errors.Aborted}))
-	// Output:
-	// true
-	// false
-}
-
 func ExampleError_WithDetails() {
 	errFull := errors.FailedPrecondition.New("room is full")
 	err := errFull.WithDetails(map[string]int{"seats": 10})
@@ -96,9 +82,9 @@ func ExampleError_WithRetryAfter() {
 	// Output: true 2s
 }
 
-func ExampleRetry() {
+func ExampleError_Retryable() {
 	err := errors.Unavailable.New("gone for good")
-	err.Retry = errors.RetryNo
+	err.NoRetry = true
 	fmt.Println(err.Retryable())
 	// Output: false
 }
@@ -123,13 +109,13 @@ func ExampleLimitExceeded() {
 	wait := &errors.LimitExceeded{
 		Kind: errors.LimitRate, Observed: 5, Limit: 100, RetryAfter: 249_500 * time.Microsecond,
 	}
-	fmt.Println(wait.Code(), wait.Retryable(), wait.RetryAfterMs())
+	fmt.Println(wait.Code(), errors.From(wait).Retryable(), errors.From(wait).RetryAfter)
 
 	// A cost above the capacity fits at no time.
 	never := &errors.LimitExceeded{Kind: errors.LimitRate, Observed: 500, Limit: 100, Never: true}
-	fmt.Println(never.Code(), never.Retryable())
+	fmt.Println(never.Code(), errors.From(never).Retryable())
 	// Output:
-	// RESOURCE_EXHAUSTED true 250
+	// RESOURCE_EXHAUSTED true 249.5ms
 	// FAILED_PRECONDITION false
 }
 
@@ -137,11 +123,6 @@ func ExampleCloseCode_Valid() {
 	// 1006 stands for a connection that was lost; no frame may hold it.
 	fmt.Println(errors.CloseTryAgainLater.Valid(), errors.CloseCode(1006).Valid())
 	// Output: true false
-}
-
-func ExampleCeilMs() {
-	fmt.Println(errors.CeilMs(1500*time.Microsecond), errors.CeilMs(time.Nanosecond), errors.CeilMs(-time.Second))
-	// Output: 2 1 0
 }
 
 func ExampleAsType() {

@@ -48,15 +48,6 @@ func (e *LimitExceeded) Code() Code {
 	return ResourceExhausted
 }
 
-// Retryable reports whether waiting can help.
-func (e *LimitExceeded) Retryable() bool { return !e.Never }
-
-// RetryAfterMs returns the wait in whole milliseconds, rounded up so that a
-// client that waits it out is never early.
-func (e *LimitExceeded) RetryAfterMs() int64 {
-	return CeilMs(e.RetryAfter)
-}
-
 // Message is the text for the client.
 func (e *LimitExceeded) Message() string {
 	switch {
@@ -88,16 +79,4 @@ func (e *LimitExceeded) Error() string {
 		s += ", retry after " + e.RetryAfter.String()
 	}
 	return s + ")"
-}
-
-// CeilMs returns d in whole milliseconds, rounded up, and 0 for d ≤ 0.
-func CeilMs(d time.Duration) int64 {
-	if d <= 0 {
-		return 0
-	}
-	ms := int64(d / time.Millisecond)
-	if d%time.Millisecond != 0 {
-		ms++
-	}
-	return ms
 }

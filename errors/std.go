@@ -12,14 +12,8 @@ func New(text string) error { return stderrors.New(text) }
 // Is is the standard library's errors.Is.
 func Is(err, target error) bool { return stderrors.Is(err, target) }
 
-// As is the standard library's errors.As.
-func As(err error, target any) bool { return stderrors.As(err, target) }
-
 // AsType is the standard library's errors.AsType.
 func AsType[E error](err error) (E, bool) { return stderrors.AsType[E](err) }
 
 // Join is the standard library's errors.Join.
 func Join(errs ...error) error { return stderrors.Join(errs...) }
-
-// Unwrap is the standard library's errors.Unwrap.
-func Unwrap(err error) error { return stderrors.Unwrap(err) }

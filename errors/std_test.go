@@ -49,22 +49,22 @@ var packages = sync.OnceValues(func() (std, ours *types.Package) {
 	return std, ours
 })
 
-// A file that imports this package instead of the standard one must go on
-// compiling, whatever it used, and with the next version of Go.
-func TestStandardPackageIsContained(t *testing.T) {
+// What has a name of the standard package has its signature, too.
+func TestNamesOfTheStandardPackage(t *testing.T) {
 	std, ours := packages()
-	for _, name := range std.Scope().Names() {
-		want := std.Scope().Lookup(name)
-		if !want.Exported() {
+	shared := 0
+	for _, name := range ours.Scope().Names() {
+		have, want := ours.Scope().Lookup(name), std.Scope().Lookup(name)
+		if want == nil || !want.Exported() {
 			continue
 		}
-		have := ours.Scope().Lookup(name)
-		switch {
-		case have == nil:
-			t.Errorf("the standard package exports %s; add it to std.go", want)
-		case kind(have) != kind(want) || !types.Identical(have.Type(), want.Type()):
+		shared++
+		if kind(have) != kind(want) || !types.Identical(have.Type(), want.Type()) {
 			t.Errorf("%s differs from the standard package's %s; correct std.go", have, want)
 		}
+	}
+	if shared != 5 {
+		t.Errorf("%d names of the standard package, want those 5 that the package's doc lists", shared)
 	}
 }
 
@@ -102,15 +102,8 @@ func TestStandardFunctionsWork(t *testing.T) {
 	if !errors.Is(joined, plain) || !stderrors.Is(joined, plain) {
 		t.Error("Is")
 	}
-	var target *errors.Error
-	if !errors.As(joined, &target) || target != coded {
-		t.Error("As")
-	}
 	if e, ok := errors.AsType[*errors.Error](joined); !ok || e != coded {
 		t.Error("AsType")
-	}
-	if errors.Unwrap(coded) != plain {
-		t.Error("Unwrap")
 	}
 	if errors.ErrUnsupported != stderrors.ErrUnsupported {
 		t.Error("ErrUnsupported")

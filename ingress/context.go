@@ -7,6 +7,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/internal/inbound"
 )
 
 // Context is a frame on its way in. It belongs to the connection and is used
@@ -33,48 +34,32 @@ type Context struct {
 	// large it is.
 	Size int
 
-	ctx      context.Context
-	passed   bool
-	sentType []byte
+	// State is for the router alone, and empty in a Context that a test makes.
+	State inbound.State
+
 	rejected errors.LimitExceeded
 }
 
-// Bind makes c the Context of a connection's frames. Only a router calls it;
-// tests of middleware make a Context with a literal.
-func (c *Context) Bind(ctx context.Context, connID string, ip netip.Addr, id Identity) {
-	*c = Context{ConnID: connID, IP: ip, Identity: id, ctx: ctx}
-}
-
-// Next prepares c for the connection's next frame. Only a router calls it.
-// The sent type is not copied: it must stay unchanged until the frame is done.
-func (c *Context) Next(registered string, sent []byte, receivedAt time.Time, size int) {
-	c.Type, c.sentType, c.ReceivedAt, c.Size = registered, sent, receivedAt, size
-	c.passed = false
-}
-
-// Pass is the innermost Handler: it lets the frame pass.
+// Pass is the innermost Handler: it lets the frame pass. Tests of middleware wrap it.
 func Pass(c *Context) error {
-	c.passed = true
+	c.State.Passed = true
 	return nil
 }
-
-// Passed reports whether the frame has reached [Pass].
-func (c *Context) Passed() bool { return c.passed }
 
 // Context is cancelled when the connection ends. Use it for a store or a lookup
 // that middleware asks; it never carries the deadline of a request.
 func (c *Context) Context() context.Context {
-	if c.ctx == nil {
+	if c.State.Ctx == nil {
 		return context.Background()
 	}
-	return c.ctx
+	return c.State.Ctx
 }
 
 // SentType returns the type as the client sent it, registered or not, of at most
 // 128 bytes; it is empty where a frame has none. It is text of the client's choosing: never use it as a key or
 // a label. It allocates.
 func (c *Context) SentType() string {
-	return string(c.sentType[:min(len(c.sentType), envelope.MaxTypeLength)])
+	return string(c.State.SentType[:min(len(c.State.SentType), envelope.MaxTypeLength)])
 }
 
 // Hold delays the frame. Meanwhile nothing more is read from the connection, so that
@@ -86,7 +71,7 @@ func (c *Context) Hold(d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
-	if h, ok := c.ctx.(holder); ok {
+	if h, ok := c.State.Ctx.(inbound.Holder); ok {
 		h.BeforeHold()
 	}
 	t := time.NewTimer(d)
@@ -99,9 +84,6 @@ func (c *Context) Hold(d time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-// holder is a connection's context that has something to do before a frame is held.
-type holder interface{ BeforeHold() }
 
 // Reject returns e as an error, without an allocation: the error lives in the
 // Context and is valid until the connection's next frame.

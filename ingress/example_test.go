@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"time"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -21,28 +20,13 @@ func Example() {
 		}
 	}
 	// A router does this for r.UseIngress(suspended).
-	handle := ingress.Chain(ingress.Pass, suspended)
+	handle := suspended(ingress.Pass)
 
 	fmt.Println(handle(&ingress.Context{Identity: ingress.Identity{User: "ann"}}))
 	fmt.Println(handle(&ingress.Context{Identity: ingress.Identity{User: "bob", Tier: "suspended"}}))
 	// Output:
 	// <nil>
 	// PERMISSION_DENIED: account suspended
-}
-
-func ExampleChain() {
-	say := func(name string) ingress.Middleware {
-		return func(next ingress.Handler) ingress.Handler {
-			return func(c *ingress.Context) error {
-				fmt.Println(name)
-				return next(c)
-			}
-		}
-	}
-	_ = ingress.Chain(ingress.Pass, say("first"), say("second"))(&ingress.Context{})
-	// Output:
-	// first
-	// second
 }
 
 func ExampleContext_Reject() {
@@ -56,27 +40,9 @@ func ExampleContext_Reject() {
 			return next(c)
 		}
 	}
-	err := ingress.Chain(ingress.Pass, atMost10)(&ingress.Context{Size: 12})
+	err := atMost10(ingress.Pass)(&ingress.Context{Size: 12})
 	fmt.Println(err)
 	// Output: RESOURCE_EXHAUSTED: payload too large (observed 12, limit 10)
-}
-
-func ExampleContext_Passed() {
-	// Middleware that forgets to call next.
-	forgetful := func(next ingress.Handler) ingress.Handler {
-		return func(c *ingress.Context) error { return nil }
-	}
-	var c ingress.Context
-	err := ingress.Chain(ingress.Pass, forgetful)(&c)
-	fmt.Println(err, c.Passed())
-	// Output: <nil> false
-}
-
-func ExampleContext_SentType() {
-	var c ingress.Context
-	c.Next("", []byte("no.such.type"), time.Now(), 42) // a router does this
-	fmt.Printf("%q %q\n", c.Type, c.SentType())
-	// Output: "" "no.such.type"
 }
 
 func ExampleKey() {

@@ -15,7 +15,7 @@ import (
 // mark that nothing closes.
 func (t Trust) hops(r *http.Request) iter.Seq[netip.Addr] {
 	parse := forwardedFor
-	if t.Header == Forwarded {
+	if t.Header == forwarded {
 		parse = forwardedElement
 	}
 	return func(yield func(netip.Addr) bool) {
@@ -23,7 +23,7 @@ func (t Trust) hops(r *http.Request) iter.Seq[netip.Addr] {
 		for i := len(lines) - 1; i >= 0; i-- {
 			for rest, more := lines[i], true; more; {
 				var element string
-				rest, element, more = cutLast(rest, ',', t.Header == Forwarded)
+				rest, element, more = cutLast(rest, ',', t.Header == forwarded)
 				ip, _ := parse(element)
 				if !yield(ip) {
 					return

@@ -36,11 +36,3 @@ type Handler func(*Context) error
 // runs for every frame, including those that turn out to be malformed or of an
 // unregistered type (see [Context.Type]), so that no frame is free of charge.
 type Middleware func(next Handler) Handler
-
-// Chain composes middleware around a handler; the first is the outermost.
-func Chain(h Handler, middleware ...Middleware) Handler {
-	for i := len(middleware) - 1; i >= 0; i-- {
-		h = middleware[i](h)
-	}
-	return h
-}

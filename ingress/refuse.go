@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/ceil"
 	"github.com/wskit/wskit/internal/httpclose"
 )
 
@@ -40,8 +41,8 @@ func (e *Refusal) Error() string { return e.Err.Error() }
 // Unwrap returns why.
 func (e *Refusal) Unwrap() error { return e.Err }
 
-// TraceHeader is the field of an answer that tells its trace id.
-const TraceHeader = "X-Trace-Id"
+// traceHeader is the field of an answer that tells its trace id.
+const traceHeader = "X-Trace-Id"
 
 // problem is the body of an answer: problem details (RFC 9457), with the members
 // of a frame's error beside them.
@@ -91,10 +92,10 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	for name, values := range refusal.Header {
 		h[name] = values
 	}
-	h.Set(TraceHeader, p.TraceID)
+	h.Set(traceHeader, p.TraceID)
 	if e.Retryable() && e.RetryAfter > 0 {
-		p.RetryAfterMs = errors.CeilMs(e.RetryAfter)
-		h.Set("Retry-After", strconv.FormatInt(CeilSeconds(e.RetryAfter), 10))
+		p.RetryAfterMs = ceil.Div(e.RetryAfter, time.Millisecond)
+		h.Set("Retry-After", strconv.FormatInt(ceil.Div(e.RetryAfter, time.Second), 10))
 	}
 	if e.Code == errors.Unauthenticated {
 		h.Set("WWW-Authenticate", "Bearer")
@@ -115,18 +116,6 @@ func writeProblem(w http.ResponseWriter, p problem) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(body)
-}
-
-// CeilSeconds returns d in whole seconds, rounded up, and 0 for d ≤ 0.
-func CeilSeconds(d time.Duration) int64 {
-	if d <= 0 {
-		return 0
-	}
-	s := int64(d / time.Second)
-	if d%time.Second != 0 {
-		s++
-	}
-	return s
 }
 
 func httpStatus(code errors.Code) int {

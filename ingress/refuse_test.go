@@ -52,7 +52,7 @@ func TestRefuse(t *testing.T) {
 			if strings.Contains(w.Body.String(), "password") {
 				t.Errorf("a fault's text leaves the server: %s", w.Body)
 			}
-			if id := w.Header().Get(ingress.TraceHeader); id != body["traceId"] || len(id) != 32 {
+			if id := w.Header().Get("X-Trace-Id"); id != body["traceId"] || len(id) != 32 {
 				t.Errorf("the trace is %q and %v", id, body["traceId"])
 			}
 			if (w.Header().Get("WWW-Authenticate") != "") != (c.status == 401) {
@@ -146,14 +146,6 @@ func TestTraceID(t *testing.T) {
 	}
 	if a, b := ingress.TraceID(&http.Request{}), ingress.TraceID(&http.Request{}); a == b {
 		t.Error("made-up trace ids are the same")
-	}
-}
-
-func TestCeilSeconds(t *testing.T) {
-	for d, want := range map[time.Duration]int64{-1: 0, 0: 0, 1: 1, time.Second: 1, time.Second + 1: 2, 1<<63 - 1: 9223372037} {
-		if got := ingress.CeilSeconds(d); got != want {
-			t.Errorf("CeilSeconds(%v) = %d, want %d", d, got, want)
-		}
 	}
 }
 

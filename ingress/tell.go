@@ -19,10 +19,6 @@ const (
 	tellBytes = 4 << 10
 )
 
-// IsUpgrade tells a WebSocket handshake from a request that is none. It does not
-// check that the handshake is valid.
-func IsUpgrade(r *http.Request) bool { return handshake.IsUpgrade(r) }
-
 // acceptAndClose completes the handshake, closes the connection, and reports
 // whether it could: the handshake must be valid, and nothing of it is done
 // otherwise. It returns when the client has hung up, soon in any case.
@@ -38,7 +34,7 @@ func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(tellTime))
 	// Browsers give up when none of what they offered is agreed on.
-	if offered, _ := Subprotocols(r); len(offered) > 0 {
+	if offered, _ := handshake.Subprotocols(r); len(offered) > 0 {
 		w.Header().Set("Sec-WebSocket-Protocol", offered[0])
 	}
 	answer := handshake.Response(w.Header(), key)

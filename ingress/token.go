@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/wskit/wskit/internal/handshake"
 )
 
 // Token returns the token of a handshake, or "" when it has none. It looks, in
@@ -21,7 +23,7 @@ func Token(r *http.Request) string {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)
 	}
-	if _, token := Subprotocols(r); token != "" {
+	if _, token := handshake.Subprotocols(r); token != "" {
 		return token
 	}
 	if r.URL == nil {
@@ -32,27 +34,4 @@ func Token(r *http.Request) string {
 		return ""
 	}
 	return q.Get("access_token")
-}
-
-// tokenSubprotocol begins a subprotocol that is a token, in any case.
-const tokenSubprotocol = "bearer."
-
-// Subprotocols returns the subprotocols that the client of a handshake offers, in
-// its order, and apart from them the first token among them: a token must never be
-// agreed on, because the answer of a handshake ends up in logs.
-func Subprotocols(r *http.Request) (offered []string, token string) {
-	for _, line := range r.Header.Values("Sec-WebSocket-Protocol") {
-		for p := range strings.SplitSeq(line, ",") {
-			p = strings.TrimSpace(p)
-			switch n := len(tokenSubprotocol); {
-			case len(p) >= n && strings.EqualFold(p[:n], tokenSubprotocol):
-				if token == "" {
-					token = p[n:]
-				}
-			case p != "":
-				offered = append(offered, p)
-			}
-		}
-	}
-	return offered, token
 }

@@ -10,8 +10,8 @@ import (
 // The header fields that hold a list of addresses, to which every proxy appends
 // the address of its own peer.
 const (
-	XForwardedFor = "X-Forwarded-For"
-	Forwarded     = "Forwarded" // RFC 7239
+	xForwardedFor = "X-Forwarded-For"
+	forwarded     = "Forwarded" // RFC 7239
 )
 
 // Trust says which proxies stand before the server and so what of a request's
@@ -21,13 +21,13 @@ const (
 //
 //	ingress.Trust{Proxies: 1}                               // nginx before the server
 //	ingress.Trust{Prefixes: balancers}                      // balancers at known addresses
-//	ingress.Trust{Header: ingress.Forwarded, Proxies: 2}    // RFC 7239, through two proxies
+//	ingress.Trust{Header: "Forwarded", Proxies: 2}    // RFC 7239, through two proxies
 //
 // or name the field in which a network of proxies writes one address:
 //
 //	ingress.Trust{Header: "CF-Connecting-IP", Prefixes: cloudflare}
 type Trust struct {
-	// Header is the field to read: [XForwardedFor] and [Forwarded] are lists, any
+	// Header is the field to read: X-Forwarded-For and Forwarded are lists, any
 	// other holds a single address, in place of whatever the client sent in it.
 	//
 	// Default: X-Forwarded-For.
@@ -70,7 +70,7 @@ func ClientIP(t Trust) func(*http.Request) netip.Addr {
 	t.check()
 	switch {
 	case t.Header == "":
-		t.Header = XForwardedFor
+		t.Header = xForwardedFor
 	default:
 		t.Header = http.CanonicalHeaderKey(t.Header)
 	}
@@ -82,7 +82,7 @@ func ClientIP(t Trust) func(*http.Request) netip.Addr {
 		t.Prefixes[i] = p.Masked()
 	}
 	switch {
-	case t.Header != XForwardedFor && t.Header != Forwarded:
+	case t.Header != xForwardedFor && t.Header != forwarded:
 		return t.single
 	case t.Proxies > 0:
 		return t.counted
@@ -94,7 +94,7 @@ func ClientIP(t Trust) func(*http.Request) netip.Addr {
 }
 
 func (t Trust) check() {
-	list := t.Header == "" || http.CanonicalHeaderKey(t.Header) == XForwardedFor || http.CanonicalHeaderKey(t.Header) == Forwarded
+	list := t.Header == "" || http.CanonicalHeaderKey(t.Header) == xForwardedFor || http.CanonicalHeaderKey(t.Header) == forwarded
 	switch {
 	case t.Proxies < 0 || t.Proxies > maxHops:
 		panic(fmt.Sprintf("ingress: Trust.Proxies is %d; it is the number of proxies before the server, from 1 to %d (0: not counted)", t.Proxies, maxHops))

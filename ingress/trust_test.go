@@ -37,8 +37,8 @@ func TestHostileForwardingHeaders(t *testing.T) {
 		both    = ingress.Trust{Proxies: 2, Prefixes: prefixes("10.0.0.0/8")}
 		mapped  = ingress.Trust{Prefixes: prefixes("::ffff:10.0.0.0/104")}
 		rfc1    = ingress.Trust{Header: "forwarded", Proxies: 1}
-		rfc2    = ingress.Trust{Header: ingress.Forwarded, Proxies: 2}
-		rfcIn   = ingress.Trust{Header: ingress.Forwarded, Prefixes: prefixes("10.0.0.0/8", "fd00::/8")}
+		rfc2    = ingress.Trust{Header: "Forwarded", Proxies: 2}
+		rfcIn   = ingress.Trust{Header: "Forwarded", Prefixes: prefixes("10.0.0.0/8", "fd00::/8")}
 		cloud   = ingress.Trust{Header: "cf-connecting-ip", Prefixes: prefixes("10.0.0.0/8")}
 		anyCDN  = ingress.Trust{Header: "X-Real-IP"}
 	)
@@ -154,7 +154,7 @@ func TestTrustThatMakesNoSensePanics(t *testing.T) {
 		"not counted":               {Proxies: 33},
 		"a single address":          {Header: "X-Real-IP", Proxies: 1},
 		"says whom to believe":      {Header: "x-forwarded-for"},
-		"set Proxies to the number": {Header: ingress.Forwarded},
+		"set Proxies to the number": {Header: "Forwarded"},
 		"MustParsePrefix":           {Prefixes: make([]netip.Prefix, 1)},
 	} {
 		func() {
@@ -184,7 +184,7 @@ func FuzzClientIP(f *testing.F) {
 	for _, s := range []string{"", "1.1.1.1", "unknown", `for="`, `for=1.1.1.1;x="`, `for="\`, ",", ";", `"`, "[::1", "fe80::1%", "a\x00b"} {
 		f.Add(s, s, "203.0.113.9", true)
 	}
-	lists := map[string]string{ingress.XForwardedFor: "", ingress.Forwarded: "for="}
+	lists := map[string]string{"X-Forwarded-For": "", "Forwarded": "for="}
 	want := netip.MustParseAddr("203.0.113.9")
 	f.Fuzz(func(t *testing.T, first, second, peer string, sameLine bool) {
 		for header, before := range lists {

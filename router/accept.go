@@ -28,11 +28,11 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		ingress.Refuse(w, req, r.drainError())
 		return
 	}
-	if httpclose.HasBody(req) && ingress.IsUpgrade(req) {
+	if httpclose.HasBody(req) && handshake.IsUpgrade(req) {
 		ingress.Refuse(w, req, httpclose.ErrBody)
 		return
 	}
-	if !ingress.IsUpgrade(req) {
+	if !handshake.IsUpgrade(req) {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "websocket")
 		ingress.Refuse(w, req, errNoUpgrade)
@@ -242,7 +242,7 @@ func closeCodeOf(err error) errors.CloseCode {
 // subprotocol is what is agreed on: of the configured subprotocols the first that the
 // client offers, in its spelling, or else the first that it offers.
 func (r *Router) subprotocol(req *http.Request) string {
-	offered, _ := ingress.Subprotocols(req)
+	offered, _ := handshake.Subprotocols(req)
 	if len(r.opts.Subprotocols) == 0 && len(offered) > 0 {
 		return offered[0]
 	}

@@ -115,7 +115,8 @@ func (c *Conn) admit(s *scratch, rt *route, env *envelope.Envelope, complete boo
 	if rt != nil {
 		registered = rt.typ
 	}
-	s.in.Next(registered, env.Type, c.stream.ReadAt(), size)
+	s.in.Type, s.in.ReceivedAt, s.in.Size = registered, c.stream.ReadAt(), size
+	s.in.State.SentType, s.in.State.Passed = env.Type, false
 	returned := false
 	defer func() {
 		if returned {
@@ -133,7 +134,7 @@ func (c *Conn) admit(s *scratch, rt *route, env *envelope.Envelope, complete boo
 	}()
 	err = c.serving.ingress(&s.in)
 	returned = true
-	if err == nil && !s.in.Passed() {
+	if err == nil && !s.in.State.Passed {
 		return errSwallowed
 	}
 	return err

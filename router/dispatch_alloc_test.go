@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/inbound"
 	"github.com/wskit/wskit/internal/race"
 	"github.com/wskit/wskit/router/internal/wire"
 )
@@ -28,7 +29,7 @@ func dispatching(tb testing.TB, r *Router, frame string) func() {
 	c := r.newConn("test", netip.Addr{}, ingress.Identity{User: "ann"}, wire.NewStream(sink{}, nil, r.epoch))
 	c.turn.Watch() // no watchdog: it would be another goroutine's allocations
 	s := &scratch{call: new(Context)}
-	s.in.Bind(lazyContext{c}, c.id, c.ip, c.identity)
+	s.in = ingress.Context{ConnID: c.id, IP: c.ip, Identity: c.identity, State: inbound.State{Ctx: lazyContext{c}}}
 	bytes := []byte(frame)
 	return func() {
 		if !c.dispatch(s, bytes, false) {

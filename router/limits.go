@@ -11,6 +11,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/ceil"
 )
 
 // inFlightRetry is the wait advised to a client with too many open requests.
@@ -90,11 +91,11 @@ func (b *outgoing) rejection(l *errors.LimitExceeded) {
 	p = append(p, `","message":"`...)
 	p = append(p, l.Message()...)
 	switch {
-	case !l.Retryable():
+	case l.Never:
 		p = append(p, `","retryable":false,"retryAfterMs":null`...)
 	case l.RetryAfter > 0:
 		p = append(p, `","retryable":true,"retryAfterMs":`...)
-		p = strconv.AppendInt(p, l.RetryAfterMs(), 10)
+		p = strconv.AppendInt(p, ceil.Div(l.RetryAfter, time.Millisecond), 10)
 	default: // not known: 0 would have the client come back at once, again and again
 		p = append(p, `","retryable":true`...)
 	}
@@ -111,7 +112,7 @@ func (b *outgoing) rejection(l *errors.LimitExceeded) {
 // retryReason is the reason of a close for a limit.
 func retryReason(l *errors.LimitExceeded) string {
 	switch {
-	case !l.Retryable():
+	case l.Never:
 		return `{"retryAfterMs":null}`
 	case l.RetryAfter > 0:
 		return retryAfterReason(l.RetryAfter)
@@ -121,7 +122,7 @@ func retryReason(l *errors.LimitExceeded) string {
 }
 
 func retryAfterReason(d time.Duration) string {
-	return `{"retryAfterMs":` + strconv.FormatInt(errors.CeilMs(d), 10) + `}`
+	return `{"retryAfterMs":` + strconv.FormatInt(ceil.Div(d, time.Millisecond), 10) + `}`
 }
 
 // maxRejectionsQueued bounds what a slow OnLimitExceeded hook can pile up.

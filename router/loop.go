@@ -7,6 +7,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/internal/inbound"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -29,7 +30,7 @@ var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} 
 
 func (c *Conn) borrow() *scratch {
 	s := scratches.Get().(*scratch)
-	s.in.Bind(lazyContext{c}, c.id, c.ip, c.identity)
+	s.in = ingress.Context{ConnID: c.id, IP: c.ip, Identity: c.identity, State: inbound.State{Ctx: lazyContext{c}}}
 	return s
 }
 

@@ -310,6 +310,34 @@ func TestMiddlewareOfHandlersSeesTheMessage(t *testing.T) {
 	})
 }
 
+// Middleware before decoding runs in the order in which it was added, also over several calls.
+// SentType is the text of the client, for each frame its own.
+func TestOrderOfIngressMiddleware(t *testing.T) {
+	var trail []string
+	mark := func(name string) ingress.Middleware {
+		return func(next ingress.Handler) ingress.Handler {
+			return func(c *ingress.Context) error {
+				trail = append(trail, name+":"+c.Type+":"+c.SentType())
+				defer func() { trail = append(trail, name+" done") }()
+				return next(c)
+			}
+		}
+	}
+	inMemory(t, router.Options{}, func(r *router.Router) {
+		r.UseIngress(mark("first"), mark("second"))
+		r.UseIngress(mark("third"))
+		router.RPC(r, "echo", func(_ *router.Context, m text) (text, error) { return m, nil })
+	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
+		c.Send("unknown", nil)
+		routertest.ExpectReply[text](c.Request("echo", text{"hi"}))
+		want := "first::unknown second::unknown third::unknown third done second done first done " +
+			"first:echo:echo second:echo:echo third:echo:echo third done second done first done"
+		if got := strings.Join(trail, " "); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+}
+
 func TestKeysReachTheConnectionFromEverywhere(t *testing.T) {
 	var session = ingress.NewKey[int]()
 	var inMiddleware atomic.Int64

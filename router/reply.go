@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"strconv"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/ceil"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -135,7 +137,7 @@ func (c *Conn) refuse(typ string, id []byte, err error) {
 	b.WriteString(strconv.FormatBool(e.Retryable()))
 	if e.Retryable() && e.RetryAfter > 0 {
 		b.WriteString(`,"retryAfterMs":`)
-		b.int(errors.CeilMs(e.RetryAfter))
+		b.int(ceil.Div(e.RetryAfter, time.Millisecond))
 	}
 	c.appendDetails(b, typ, e.Details)
 	b.WriteString("}}")

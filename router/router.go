@@ -56,6 +56,7 @@ package router
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,7 +160,7 @@ func (r *Router) freeze() *serving {
 	}
 	s := &serving{
 		routes:  make(map[string]*route, len(r.routes)+2),
-		ingress: ingress.Chain(ingress.Pass, r.before...),
+		ingress: wrapped(ingress.Handler(ingress.Pass), r.before),
 	}
 	for typ, rt := range r.routes {
 		rt.handle = handler(rt, r.around)
@@ -180,11 +181,13 @@ func handler(rt *route, around []Middleware) Handler {
 		c.out.Truncate(c.head) // middleware may try again
 		return rt.codec.call(c, c.lent, &c.out)
 	}
-	for i := len(rt.opts.Use) - 1; i >= 0; i-- {
-		h = rt.opts.Use[i](h)
-	}
-	for i := len(around) - 1; i >= 0; i-- {
-		h = around[i](h)
+	return wrapped(wrapped(Handler(h), rt.opts.Use), around)
+}
+
+// wrapped is a handler with middleware around it; the first is the outermost.
+func wrapped[H any, M ~func(H) H](h H, middleware []M) H {
+	for _, wrap := range slices.Backward(middleware) {
+		h = wrap(h)
 	}
 	return h
 }

@@ -97,10 +97,9 @@ func ExampleNewAll() {
 // behind it.
 func ExampleNewPerConnection() {
 	store := memory.NewStore(memory.Options{})
-	handle := ingress.Chain(ingress.Pass,
-		ratelimit.NewPerConnection(limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}),
-		ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute}, limit.Options{Name: "user"})),
-	)
+	perConnection := ratelimit.NewPerConnection(limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute})
+	perUser := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute}, limit.Options{Name: "user"}))
+	handle := perConnection(perUser(ingress.Pass)) // in an application: r.UseIngress(perConnection, perUser)
 	for _, conn := range []string{"first", "second"} {
 		c := &ingress.Context{ConnID: conn, Identity: ingress.Identity{User: "ann"}}
 		for range 3 {
@@ -124,10 +123,8 @@ func ExampleNewPerConnection() {
 func ExampleBans() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Within: time.Minute, Ban: 10 * time.Minute})
-	handle := ingress.Chain(ingress.Pass, // in an application: r.UseIngress(bans.Middleware, ratelimit.New(…))
-		bans.Middleware,
-		ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second})),
-	)
+	limited := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}))
+	handle := bans.Middleware(limited(ingress.Pass)) // in an application: r.UseIngress(bans.Middleware, limited)
 	ann := ingress.Identity{User: "ann"}
 	for range 4 {
 		if e, ok := errors.AsType[*errors.LimitExceeded](handle(&ingress.Context{Identity: ann})); ok {

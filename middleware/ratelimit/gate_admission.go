@@ -19,7 +19,7 @@ func (g *Gate) Admit(r *http.Request) (ingress.Admission, error) {
 	if s, ok := g.o.Identify(r); ok && s.Kind != "ip" {
 		a.subject = s
 	}
-	a.hand = &handshake{trace: ingress.TraceID(r), page: r.Header.Get("Origin") != ""}
+	a.hand = &request{trace: ingress.TraceID(r), page: r.Header.Get("Origin") != ""}
 	entered := false
 	defer func() { // also when a hook panics
 		if !entered {
@@ -39,7 +39,7 @@ type admission struct {
 	gate    *Gate
 	ip      netip.Addr // grouped
 	subject ingress.Claim
-	hand    *handshake // until the client is identified
+	hand    *request // until the client is identified
 
 	mu   sync.Mutex
 	gone bool
@@ -47,8 +47,8 @@ type admission struct {
 	n    int
 }
 
-// handshake is what a refusal needs to know of the request.
-type handshake struct {
+// request is what a refusal needs of the handshake's request.
+type request struct {
 	trace string
 	page  bool
 }

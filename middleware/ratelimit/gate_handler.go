@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/internal/httpclose"
 )
 
@@ -21,7 +22,7 @@ import (
 // [Identify] for the limit per user.
 func (g *Gate) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !ingress.IsUpgrade(r) {
+		if !handshake.IsUpgrade(r) {
 			next.ServeHTTP(w, withAdmission(r, plain{}))
 			return
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/ceil"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -80,7 +81,7 @@ func perWindow(p limit.Policy) (q, seconds int64) {
 	default:
 		return 0, 0
 	}
-	seconds = ingress.CeilSeconds(per)
+	seconds = ceil.Div(per, time.Second)
 	return int64(float64(n) * float64(time.Duration(seconds)*time.Second) / float64(per)), seconds
 }
 
@@ -141,7 +142,7 @@ func (d *denial) header(draft10 bool) http.Header {
 	}
 	h.Set("X-RateLimit-Limit", strconv.FormatInt(d.quota.limit, 10))
 	h.Set("X-RateLimit-Remaining", strconv.FormatInt(d.quota.remaining, 10))
-	h.Set("X-RateLimit-Reset", strconv.FormatInt(ingress.CeilSeconds(d.quota.reset), 10))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(ceil.Div(d.quota.reset, time.Second), 10))
 	if !draft10 || d.quota.q == 0 {
 		return h
 	}
@@ -152,7 +153,7 @@ func (d *denial) header(draft10 bool) http.Header {
 		h.Set("RateLimit-Policy", fmt.Sprintf("%s;q=%d;qu=%q", name, d.quota.q, concurrencyUnits))
 	}
 	// It is to say the same time as Retry-After.
-	h.Set("RateLimit", fmt.Sprintf("%s;r=%d;t=%d", name, d.quota.remaining, ingress.CeilSeconds(d.wait)))
+	h.Set("RateLimit", fmt.Sprintf("%s;r=%d;t=%d", name, d.quota.remaining, ceil.Div(d.wait, time.Second)))
 	return h
 }
 

@@ -156,8 +156,8 @@ func problemOf(t *testing.T, res *http.Response) (p problemBody) {
 	if err := json.Unmarshal(body, &p); err != nil || p.Status != res.StatusCode || res.Header.Get("Content-Type") != "application/problem+json" {
 		t.Fatalf("%s %q: %v", res.Header.Get("Content-Type"), body, err)
 	}
-	if p.TraceID != res.Header.Get(ingress.TraceHeader) || !regexp.MustCompile("^[0-9a-f]{32}$").MatchString(p.TraceID) {
-		t.Errorf("the trace is %q in the body and %q in the header", p.TraceID, res.Header.Get(ingress.TraceHeader))
+	if p.TraceID != res.Header.Get("X-Trace-Id") || !regexp.MustCompile("^[0-9a-f]{32}$").MatchString(p.TraceID) {
+		t.Errorf("the trace is %q in the body and %q in the header", p.TraceID, res.Header.Get("X-Trace-Id"))
 	}
 	return p
 }

@@ -57,7 +57,7 @@ func TestUnregisteredTypesShareOneLimit(t *testing.T) {
 	admitted := 0
 	for i := range 50 {
 		c := ann("")
-		c.Next("", fmt.Append(nil, "made.up.", i), c.ReceivedAt, 10)
+		c.State.SentType = fmt.Append(nil, "made.up.", i)
 		if passes(h, c) {
 			admitted++
 		}
@@ -80,7 +80,7 @@ func TestUnregisteredTypesShareOneLimitOfEachKind(t *testing.T) {
 		before, admitted := store.Stats().Keys, 0
 		c := ann("")
 		for i := range 50 {
-			c.Next("", fmt.Append(nil, "made.up.", i), c.ReceivedAt, 10)
+			c.State.SentType = fmt.Append(nil, "made.up.", i)
 			if passes(h, c) {
 				admitted++
 			}

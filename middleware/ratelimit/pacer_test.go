@@ -55,7 +55,7 @@ func TestPacerLetsGoOfAConnectionThatEnds(t *testing.T) {
 		handle := ratelimit.New(limiter)(ingress.Pass)
 		ctx, cancel := context.WithCancel(context.Background())
 		var c ingress.Context
-		c.Bind(ctx, "conn", netip.MustParseAddr("192.0.2.1"), ingress.Identity{})
+		c.State.Ctx = ctx
 		if err := handle(&c); err != nil {
 			t.Fatal(err)
 		}
@@ -74,13 +74,16 @@ func TestPacersInShadow(t *testing.T) {
 		pacer := limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: time.Second}
 		shadow := func() *limit.Limiter { return limit.New(store, pacer, limit.Options{Shadow: true}) }
 		taken := shadow()
-		handle := ingress.Chain(ingress.Pass,
+		handle := ingress.Handler(ingress.Pass)
+		for _, middleware := range []ingress.Middleware{
 			ratelimit.New(shadow()),
 			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow()}, {Limiter: limit.New(store, hourly(9))}}),
 			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow()}, {Limiter: shadow()}}),
 			ratelimit.New(limit.New(store, pacer), ratelimit.Options{Shadow: true}),
 			ratelimit.NewPerConnection(pacer, ratelimit.Options{Shadow: true}),
-		)
+		} {
+			handle = middleware(handle)
+		}
 		c, start := ann("x"), time.Now()
 		for range 3 { // one at once, one that would wait, and one that would not be let in
 			if err := errors.Join(handle(c), ratelimit.Take(t.Context(), taken, 1)); err != nil {

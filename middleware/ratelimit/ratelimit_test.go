@@ -25,7 +25,7 @@ func ann(typ string) *ingress.Context {
 
 // passes runs a frame through the middleware.
 func passes(h ingress.Handler, c *ingress.Context) bool {
-	return h(c) == nil && c.Passed()
+	return h(c) == nil && c.State.Passed
 }
 
 func TestRejection(t *testing.T) {
@@ -41,8 +41,8 @@ func TestRejection(t *testing.T) {
 	c := ann("chat.send")
 	err := h(c)
 	e, ok := errors.AsType[*errors.LimitExceeded](err)
-	if !ok || c.Passed() {
-		t.Fatalf("error %v, passed %v", err, c.Passed())
+	if !ok || c.State.Passed {
+		t.Fatalf("error %v, passed %v", err, c.State.Passed)
 	}
 	if e.RetryAfter <= 0 || e.RetryAfter > time.Hour {
 		t.Errorf("retry after %v", e.RetryAfter)
@@ -78,8 +78,8 @@ func TestInvalidCost(t *testing.T) {
 	})(ingress.Pass)
 	for _, cost = range []int{0, -1, -2} {
 		c := ann("chat.send")
-		if err := h(c); errors.CodeOf(err) != errors.InvalidArgument || c.Passed() {
-			t.Errorf("cost %d: error %v, passed %v", cost, err, c.Passed())
+		if err := h(c); errors.CodeOf(err) != errors.InvalidArgument || c.State.Passed {
+			t.Errorf("cost %d: error %v, passed %v", cost, err, c.State.Passed)
 		}
 	}
 	if fmt.Sprint(reported) != "[0 -1 -2]" {
@@ -123,8 +123,8 @@ func TestShadow(t *testing.T) {
 func TestStoreFailureTurnsAway(t *testing.T) {
 	l := limit.New(brokenStore{}, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}, limit.Options{Name: "n", OnFailure: limit.FailClosed})
 	c := ann("chat.send")
-	if err := ratelimit.New(l)(ingress.Pass)(c); errors.CodeOf(err) != errors.Unavailable || c.Passed() {
-		t.Errorf("error %v, passed %v", err, c.Passed())
+	if err := ratelimit.New(l)(ingress.Pass)(c); errors.CodeOf(err) != errors.Unavailable || c.State.Passed {
+		t.Errorf("error %v, passed %v", err, c.State.Passed)
 	}
 }
 

@@ -127,7 +127,7 @@ func TestLists(t *testing.T) {
 	}
 	for _, c := range []*ingress.Context{frame("acme", "bob", "10.0.0.1", "x"), frame("", "", "10.6.6.6", "x"), frame("initech", "", "", "x")} {
 		err := h(c)
-		if e := errors.From(err); e.Code != errors.PermissionDenied || e.Retryable() || c.Passed() {
+		if e := errors.From(err); e.Code != errors.PermissionDenied || e.Retryable() || c.State.Passed {
 			t.Errorf("a client that is denied: %v", err)
 		}
 	}

@@ -53,7 +53,7 @@ func TestStackChargesAllOrNone(t *testing.T) {
 		t.Helper()
 		before := lefts()
 		e, ok := errors.AsType[*errors.LimitExceeded](h(c))
-		if !ok || e.Limiter != by || e.Kind != errors.LimitRate || e.RetryAfter <= 0 || c.Passed() {
+		if !ok || e.Limiter != by || e.Kind != errors.LimitRate || e.RetryAfter <= 0 || c.State.Passed {
 			t.Errorf("rejected with %+v, want by %s", e, by)
 		}
 		if after := lefts(); !slices.Equal(before, after) {
@@ -158,8 +158,8 @@ func TestStackOverAStoreThatFails(t *testing.T) {
 	}
 	h := ratelimit.NewAll([]ratelimit.Layer{layer("a"), layer("b")})(ingress.Pass)
 	c := ann("x")
-	if err := h(c); errors.CodeOf(err) != errors.Unavailable || c.Passed() {
-		t.Errorf("error %v, passed %v", err, c.Passed())
+	if err := h(c); errors.CodeOf(err) != errors.Unavailable || c.State.Passed {
+		t.Errorf("error %v, passed %v", err, c.State.Passed)
 	}
 }
 
