@@ -87,7 +87,7 @@ func ExampleOptions_onLimitExceeded() {
 		OnLimitExceeded: func(_ context.Context, info router.LimitInfo) { told <- info },
 	})
 	slowly := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
-	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), slowly)))
+	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), slowly), ratelimit.Options{}))
 	router.On(r, "chat.send", func(*router.Context, string) error { return nil })
 
 	c := connect(r)

@@ -4,7 +4,7 @@
 //	r := router.New(router.Options{})
 //	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{
 //		Capacity: 200, Refill: 100, Per: time.Second,
-//	})))
+//	}), ratelimit.Options{}))
 //
 //	router.On(r, "chat.send", func(c *router.Context, m Send) error {
 //		return c.Publish("room:"+m.Room, "chat.message", Message{From: c.Identity.User, Text: m.Text})

@@ -54,7 +54,7 @@ type BanOptions struct {
 // connection of the same subject with its first frame.
 //
 //	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
-//	r.UseIngress(bans.Middleware, ratelimit.New(limiter))
+//	r.UseIngress(bans.Middleware, ratelimit.New(limiter, ratelimit.Options{}))
 //
 // Rejection counts and bans are limits themselves, over any store that can Peek, and hold in
 // all processes that share it. A subject costs the store one operation for each of
@@ -85,16 +85,8 @@ type Bans struct {
 }
 
 // NewBans makes Bans over a store. It panics when an option is invalid or the
-// store cannot Peek. At most one BanOptions may be given.
-func NewBans(store limit.Store, options ...BanOptions) *Bans {
-	var o BanOptions
-	switch len(options) {
-	case 0:
-	case 1:
-		o = options[0]
-	default:
-		panic(fmt.Sprintf("ratelimit: NewBans with %d BanOptions; put all of them in one", len(options)))
-	}
+// store cannot Peek.
+func NewBans(store limit.Store, o BanOptions) *Bans {
 	o = o.withDefaults(store)
 	b := &Bans{key: o.Key, after: int64(o.After), recheck: o.Recheck, code: o.CloseCode, start: time.Now()}
 	b.rejections = limit.New(store, o.rejectionPolicy(), named(o.Limiter, "/rejections"))

@@ -34,7 +34,7 @@ func TestBansBeginAndEnd(t *testing.T) {
 		store := memory.NewStore(memory.Options{})
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Ban: time.Minute})
 		slow := limit.TokenBucket{Capacity: 2, Refill: 2, Per: 10 * time.Second}
-		r := newRouter(bans.Middleware, ratelimit.New(limit.New(store, slow)))
+		r := newRouter(bans.Middleware, ratelimit.New(limit.New(store, slow), ratelimit.Options{}))
 		s := routertest.New(t, r.Router)
 		ann, other, bob := dial(s, "ann"), dial(s, "ann"), dial(s, "bob")
 		said(t, other)
@@ -174,7 +174,7 @@ func closes(err error) bool {
 func TestRejectionsStayCountedAfterReconnecting(t *testing.T) {
 	for name, identity := range map[string]ingress.Identity{"user": annID, "address": {}} {
 		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 5})
-		h := bans.Middleware(ratelimit.New(newLimiter(1))(ingress.Pass))
+		h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass))
 		for i := range 7 {
 			c := ann("x")
 			c.Identity, c.ConnID = identity, fmt.Sprint("conn", i)
@@ -189,7 +189,7 @@ func TestRejectionsStayCountedAfterReconnecting(t *testing.T) {
 func TestRejectionsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 3, Within: time.Minute})
-		h := bans.Middleware(ratelimit.New(newLimiter(1))(ingress.Pass))
+		h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass))
 		h(ann("x"))
 		for range 10 {
 			for range 2 {
@@ -275,7 +275,7 @@ func TestAFloodOfRejectionsIsBoundedAtTheStore(t *testing.T) {
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{
 			After: 10, Recheck: 5 * time.Second, Limiter: limit.Options{Name: "s"},
 		})
-		h := bans.Middleware(ratelimit.New(newLimiter(1))(ingress.Pass))
+		h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass))
 		const conns = 100
 		flood := make([]*ingress.Context, conns)
 		for i := range flood {
@@ -445,7 +445,7 @@ func TestRejectionsAtOnce(t *testing.T) {
 	const after, conns, frames = 100, 8, 100
 	store := memory.NewStore(memory.Options{})
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: after})
-	h := bans.Middleware(ratelimit.New(newLimiter(1))(ingress.Pass))
+	h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass))
 	h(ann("x"))
 	var rejected atomic.Int64
 	var wg sync.WaitGroup

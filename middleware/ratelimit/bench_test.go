@@ -38,7 +38,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		ways := map[string]ingress.Handler{
 			"per connection": ratelimit.NewPerConnection(policy, told)(ingress.Pass),
 			"bans": ratelimit.NewBans(memory.NewStore(memory.Options{}),
-				ratelimit.BanOptions{After: 1_000_000}).Middleware(ratelimit.New(newLimiter(capacity))(ingress.Pass)),
+				ratelimit.BanOptions{After: 1_000_000}).Middleware(ratelimit.New(newLimiter(capacity), ratelimit.Options{})(ingress.Pass)),
 		}
 		for i, key := range []ratelimit.KeyFunc{ratelimit.PerUser, ratelimit.PerUserPerType, ratelimit.PerUserOrIPPerType, long} {
 			o := told
@@ -87,7 +87,7 @@ func BenchmarkMiddleware(b *testing.B) {
 			policy.Per = time.Hour
 		}
 		store := memory.NewStore(memory.Options{})
-		one := ratelimit.New(limit.New(store, policy))
+		one := ratelimit.New(limit.New(store, policy), ratelimit.Options{})
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 1e9, Within: time.Second})
 		for _, way := range []struct {
 			name string
@@ -95,7 +95,7 @@ func BenchmarkMiddleware(b *testing.B) {
 		}{
 			{"New", one(ingress.Pass)},
 			{"NewAll of three", stacked(store, policy, ratelimit.Options{})(ingress.Pass)},
-			{"NewPerConnection", ratelimit.NewPerConnection(policy)(ingress.Pass)},
+			{"NewPerConnection", ratelimit.NewPerConnection(policy, ratelimit.Options{})(ingress.Pass)},
 			{"Bans before New", bans.Middleware(one(ingress.Pass))},
 		} {
 			b.Run(way.name+"/"+bc.name, func(b *testing.B) {

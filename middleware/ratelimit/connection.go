@@ -20,14 +20,14 @@ import (
 // connection; behind them it counts what they let pass.
 //
 // The rejection names the limiter "connection" and the policy; give that a name with
-// [limit.Named]. Options.Key must be nil. At most one Options may be given.
+// [limit.Named]. Options.Key must be nil.
 // It panics when the policy is invalid.
-func NewPerConnection(policy limit.Policy, options ...Options) ingress.Middleware {
+func NewPerConnection(policy limit.Policy, o Options) ingress.Middleware {
 	plan, err := limit.Compile(policy)
 	if err != nil {
 		panic("ratelimit: NewPerConnection: " + err.Error())
 	}
-	m := &perConnection{rejecter: rejecter{Options: oneOf("NewPerConnection", options)}, plan: plan, start: time.Now()}
+	m := &perConnection{rejecter: rejecter{Options: o}, plan: plan, start: time.Now()}
 	if m.Key != nil {
 		panic("ratelimit: NewPerConnection with a Key; the subject is the connection: leave it nil, or use New")
 	}

@@ -18,7 +18,7 @@ import (
 // router; here a frame is sent through it by hand.
 func ExampleNew() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
-	mw := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 4, Per: time.Second}))
+	mw := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 4, Per: time.Second}), ratelimit.Options{})
 
 	handle := mw(ingress.Pass)
 	frame := &ingress.Context{Type: "chat.send", Identity: ingress.Identity{User: "ann"}}
@@ -75,7 +75,7 @@ func ExampleNewAll() {
 	handle := ratelimit.NewAll([]ratelimit.Layer{
 		{Limiter: user, Key: ratelimit.PerUser},
 		{Limiter: tenant, Key: ratelimit.PerTenant},
-	})(ingress.Pass)
+	}, ratelimit.Options{})(ingress.Pass)
 
 	for _, name := range []string{"ann", "ann", "ann", "bob", "cat"} {
 		err := handle(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: name}})
@@ -97,8 +97,8 @@ func ExampleNewAll() {
 // behind it.
 func ExampleNewPerConnection() {
 	store := memory.NewStore(memory.Options{})
-	perConnection := ratelimit.NewPerConnection(limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute})
-	perUser := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute}, limit.Options{Name: "user"}))
+	perConnection := ratelimit.NewPerConnection(limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}, ratelimit.Options{})
+	perUser := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute}, limit.Options{Name: "user"}), ratelimit.Options{})
 	handle := perConnection(perUser(ingress.Pass)) // in an application: r.UseIngress(perConnection, perUser)
 	for _, conn := range []string{"first", "second"} {
 		c := &ingress.Context{ConnID: conn, Identity: ingress.Identity{User: "ann"}}
@@ -123,7 +123,7 @@ func ExampleNewPerConnection() {
 func ExampleBans() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Within: time.Minute, Ban: 10 * time.Minute})
-	limited := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}))
+	limited := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}), ratelimit.Options{})
 	handle := bans.Middleware(limited(ingress.Pass)) // in an application: r.UseIngress(bans.Middleware, limited)
 	ann := ingress.Identity{User: "ann"}
 	for range 4 {

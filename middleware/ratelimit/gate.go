@@ -175,16 +175,8 @@ var _ ingress.Gate = (*Gate)(nil)
 
 // NewGate makes a gate over a store, which must be a [limit.LeaseStore] unless all
 // numbers of open connections are without limit. It panics when an option is
-// invalid. At most one GateOptions may be given.
-func NewGate(store limit.Store, options ...GateOptions) *Gate {
-	var o GateOptions
-	switch len(options) {
-	case 0:
-	case 1:
-		o = options[0]
-	default:
-		panic(fmt.Sprintf("ratelimit: NewGate with %d GateOptions; put all of them in one", len(options)))
-	}
+// invalid.
+func NewGate(store limit.Store, o GateOptions) *Gate {
 	o = o.withDefaults()
 	mustBeNamed("NewGate", "GateOptions", store, o.Limiter)
 	g := &Gate{

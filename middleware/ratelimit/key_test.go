@@ -53,7 +53,7 @@ func TestKeys(t *testing.T) {
 
 // DEFECTS 11: a fresh unregistered type per frame is not a fresh limit.
 func TestUnregisteredTypesShareOneLimit(t *testing.T) {
-	h := ratelimit.New(newLimiter(2))(ingress.Pass)
+	h := ratelimit.New(newLimiter(2), ratelimit.Options{})(ingress.Pass)
 	admitted := 0
 	for i := range 50 {
 		c := ann("")
@@ -75,7 +75,7 @@ func TestUnregisteredTypesShareOneLimitOfEachKind(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
 	for name, h := range map[string]ingress.Handler{
 		"stack":      stacked(store, hourly(2), ratelimit.Options{})(ingress.Pass),
-		"connection": ratelimit.NewPerConnection(hourly(2))(ingress.Pass),
+		"connection": ratelimit.NewPerConnection(hourly(2), ratelimit.Options{})(ingress.Pass),
 	} {
 		before, admitted := store.Stats().Keys, 0
 		c := ann("")
@@ -94,7 +94,7 @@ func TestUnregisteredTypesShareOneLimitOfEachKind(t *testing.T) {
 // DEFECTS 12: whoever reconnects meets the limit they left.
 func TestReconnectingIsNoFreshStart(t *testing.T) {
 	for name, identity := range map[string]ingress.Identity{"user": {User: "ann"}, "address": {}} {
-		h := ratelimit.New(newLimiter(1))(ingress.Pass)
+		h := ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass)
 		passed := 0
 		for i := range 5 {
 			c := ann("chat.send")
@@ -123,7 +123,7 @@ func TestAddresses(t *testing.T) {
 		{"", "", true},
 		{"", "192.0.2.1", false},
 	} {
-		h := ratelimit.New(newLimiter(1))(ingress.Pass)
+		h := ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass)
 		frame := func(ip string) *ingress.Context {
 			x := &ingress.Context{Type: "chat.send"}
 			x.IP, _ = netip.ParseAddr(ip)

@@ -19,7 +19,7 @@ func TestPacerHoldsFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(memory.Options{})
 		limiter := limit.New(store, limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: 2 * time.Second})
-		handle := ratelimit.New(limiter)(ingress.Pass)
+		handle := ratelimit.New(limiter, ratelimit.Options{})(ingress.Pass)
 		c := &ingress.Context{Type: "x", IP: netip.MustParseAddr("192.0.2.1")}
 		start := time.Now()
 		for n := range 4 {
@@ -52,7 +52,7 @@ func TestPacerLetsGoOfAConnectionThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(memory.Options{})
 		limiter := limit.New(store, limit.Pacer{Burst: 1, Refill: 1, Per: time.Hour, MaxWait: 2 * time.Hour})
-		handle := ratelimit.New(limiter)(ingress.Pass)
+		handle := ratelimit.New(limiter, ratelimit.Options{})(ingress.Pass)
 		ctx, cancel := context.WithCancel(context.Background())
 		var c ingress.Context
 		c.State.Ctx = ctx
@@ -76,9 +76,9 @@ func TestPacersInShadow(t *testing.T) {
 		taken := shadow()
 		handle := ingress.Handler(ingress.Pass)
 		for _, middleware := range []ingress.Middleware{
-			ratelimit.New(shadow()),
-			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow()}, {Limiter: limit.New(store, hourly(9))}}),
-			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow()}, {Limiter: shadow()}}),
+			ratelimit.New(shadow(), ratelimit.Options{}),
+			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow()}, {Limiter: limit.New(store, hourly(9))}}, ratelimit.Options{}),
+			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow()}, {Limiter: shadow()}}, ratelimit.Options{}),
 			ratelimit.New(limit.New(store, pacer), ratelimit.Options{Shadow: true}),
 			ratelimit.NewPerConnection(pacer, ratelimit.Options{Shadow: true}),
 		} {
@@ -108,7 +108,7 @@ func TestPacersInAStack(t *testing.T) {
 			{Limiter: pacer(time.Second, time.Hour)},
 			{Limiter: pacer(3*time.Second, 3*time.Second), Key: ratelimit.Global},
 			{Limiter: pacer(4*time.Second, time.Hour)},
-		})(ingress.Pass)
+		}, ratelimit.Options{})(ingress.Pass)
 		start := time.Now()
 		for n := range 3 {
 			if err := handle(ann("x")); err != nil {

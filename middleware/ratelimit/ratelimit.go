@@ -2,7 +2,7 @@
 // decoded.
 //
 //	store := memory.NewStore(memory.Options{})
-//	r.UseIngress(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second})))
+//	r.UseIngress(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second}), ratelimit.Options{}))
 //
 // That gives every user 200 messages of each type at once and 100 a second from
 // then on, and every address the same for clients that are not authenticated.
@@ -29,7 +29,6 @@
 package ratelimit
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/wskit/wskit/errors"
@@ -77,8 +76,8 @@ type Limited struct {
 	Shadow bool
 }
 
-// New returns middleware that asks the limiter for every frame. At most one
-// Options may be given. It panics when the limiter is nil.
+// New returns middleware that asks the limiter for every frame. It panics when the
+// limiter is nil.
 //
 // With a [limit.Pacer] a frame that comes too early is held until it is due, and
 // rejected only if that is longer than the policy's MaxWait. While it is held, its
@@ -86,19 +85,8 @@ type Limited struct {
 //
 // An error instead of a decision (UNAVAILABLE under limit.FailClosed, or the
 // connection's end) turns the frame away with that error.
-func New(limiter *limit.Limiter, options ...Options) ingress.Middleware {
-	return newStack("New", []Layer{{Limiter: limiter}}, options)
-}
-
-// oneOf returns the options of a constructor, which takes at most one.
-func oneOf(constructor string, options []Options) Options {
-	switch len(options) {
-	case 0:
-		return Options{}
-	case 1:
-		return options[0]
-	}
-	panic(fmt.Sprintf("ratelimit: %s with %d Options; put all of them in one", constructor, len(options)))
+func New(limiter *limit.Limiter, o Options) ingress.Middleware {
+	return newStack("New", []Layer{{Limiter: limiter}}, o)
 }
 
 // gate is what all middleware does with a frame that does not fit.

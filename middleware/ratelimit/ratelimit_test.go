@@ -123,7 +123,7 @@ func TestShadow(t *testing.T) {
 func TestStoreFailureTurnsAway(t *testing.T) {
 	l := limit.New(brokenStore{}, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}, limit.Options{Name: "n", OnFailure: limit.FailClosed})
 	c := ann("chat.send")
-	if err := ratelimit.New(l)(ingress.Pass)(c); errors.CodeOf(err) != errors.Unavailable || c.State.Passed {
+	if err := ratelimit.New(l, ratelimit.Options{})(ingress.Pass)(c); errors.CodeOf(err) != errors.Unavailable || c.State.Passed {
 		t.Errorf("error %v, passed %v", err, c.State.Passed)
 	}
 }

@@ -38,7 +38,7 @@ func ExampleNewRuleLimiter() {
 		Types:   map[string]ratelimit.Rule{"file.put": {Cost: 2}},
 		Tenants: map[string]ratelimit.Tenant{"acme": {Rule: ratelimit.Rule{Burst: 3}}},
 	}
-	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules)
+	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules, ratelimit.RuleOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -64,7 +64,7 @@ func ExampleNewRuleLimiter() {
 // Who has used something has still used it under other rules.
 func ExampleRuleLimiter_Replace() {
 	rules := ratelimit.Rules{Default: ratelimit.Rule{PerMinute: 60, Burst: 2}}
-	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules)
+	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules, ratelimit.RuleOptions{})
 	handle := limits.Middleware(ingress.Pass)
 	frame := &ingress.Context{Type: "chat.send", Identity: ingress.Identity{User: "ann"}}
 	fmt.Println(handle(frame) == nil, handle(frame) == nil, handle(frame) == nil)
@@ -85,7 +85,7 @@ func ExampleRuleLimiter_Effective() {
 		Default: ratelimit.Rule{PerMinute: 600, Burst: 20},
 		Tenants: map[string]ratelimit.Tenant{"acme": {Rule: ratelimit.Rule{PerMinute: 9000}}},
 	}
-	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules)
+	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
 	e := limits.Effective(&ingress.Context{Type: "chat.send", Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
 	fmt.Println(e.PerMinute)
 	fmt.Println(e.Burst)
@@ -115,7 +115,7 @@ func ExampleSubject() {
 		Allow:   []ratelimit.Subject{{IP: netip.MustParsePrefix("10.0.0.0/8")}},
 		Deny:    []ratelimit.Subject{{Tenant: "acme", User: "bob"}, {Tenant: "initech"}},
 	}
-	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules)
+	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
 	err := limits.Middleware(ingress.Pass)(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "bob"}})
 	fmt.Println(err, errors.From(err).Retryable())
 	// Output: PERMISSION_DENIED: you may not send messages false

@@ -159,7 +159,7 @@ func TestRulesMadeInGoAreChecked(t *testing.T) {
 		"allow[0].ip":                    {Default: fine, Allow: subject(netip.MustParsePrefix("192.0.2.1/24"))},
 		"allow[0]":                       {Default: fine, Allow: subject(netip.Prefix{})},
 	} {
-		_, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules)
+		_, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
 		if e, ok := errors.AsType[*ratelimit.RulesError](err); !ok || e.Path != path {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -185,7 +185,7 @@ func FuzzParseRules(f *testing.F) {
 			}
 			return
 		}
-		limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules)
+		limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
 		if err != nil {
 			t.Fatalf("parsed, but cannot be enforced: %v", err)
 		}

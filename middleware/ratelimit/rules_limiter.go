@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,7 @@ import (
 
 // RuleLimiter enforces [Rules] that can be replaced while frames arrive:
 //
-//	limits, err := ratelimit.NewRuleLimiter(store, rules)
+//	limits, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{})
 //	r.UseIngress(limits.Middleware)
 //	…
 //	err = limits.Replace(changed)
@@ -58,18 +57,9 @@ type enforced struct {
 	limiters map[Rate]*limit.Limiter
 }
 
-// NewRuleLimiter makes limits of rules. At most one RuleOptions may be given. An error
-// is a [*RulesError]. Like limit.New, it panics when the store or an option is not
-// valid.
-func NewRuleLimiter(store limit.Store, rules Rules, options ...RuleOptions) (*RuleLimiter, error) {
-	var o RuleOptions
-	switch len(options) {
-	case 0:
-	case 1:
-		o = options[0]
-	default:
-		panic(fmt.Sprintf("ratelimit: NewRuleLimiter with %d RuleOptions; put all of them in one", len(options)))
-	}
+// NewRuleLimiter makes a RuleLimiter. The error is a [*RulesError]. Like limit.New, it
+// panics when the store or an option is not valid.
+func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter, error) {
 	mustBeNamed("NewRuleLimiter", "RuleOptions", store, o.Limiter)
 	l := &RuleLimiter{
 		frames:   rejecter{Options: o.Options},

@@ -30,7 +30,11 @@ func (s *countingStore) Take(ctx context.Context, key string, policy limit.Polic
 // newLimits makes limits over a store whose clock stands still.
 func newLimits(t testing.TB, document string, options ...ratelimit.RuleOptions) *ratelimit.RuleLimiter {
 	t.Helper()
-	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), mustParse(t, document), options...)
+	o := ratelimit.RuleOptions{}
+	if len(options) > 0 {
+		o = options[0]
+	}
+	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), mustParse(t, document), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +269,7 @@ func TestReplaceKeepsState(t *testing.T) {
 // nor what is done with a copy changes what is in force.
 func TestRulesAreCopied(t *testing.T) {
 	rules := mustParse(t, everything)
-	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules)
+	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,11 +454,8 @@ func TestRulesOverAFailingStore(t *testing.T) {
 func TestLimitsWiringMistakesPanic(t *testing.T) {
 	rules := mustParse(t, everything)
 	for says, f := range map[string]func(){
-		"nil store":    func() { _, _ = ratelimit.NewRuleLimiter(nil, rules) },
-		"needs a name": func() { _, _ = ratelimit.NewRuleLimiter(brokenStore{}, rules) },
-		"put all of them in one": func() {
-			_, _ = ratelimit.NewRuleLimiter(brokenStore{}, rules, ratelimit.RuleOptions{}, ratelimit.RuleOptions{})
-		},
+		"nil store":    func() { _, _ = ratelimit.NewRuleLimiter(nil, rules, ratelimit.RuleOptions{}) },
+		"needs a name": func() { _, _ = ratelimit.NewRuleLimiter(brokenStore{}, rules, ratelimit.RuleOptions{}) },
 	} {
 		func() {
 			defer func() {
@@ -479,7 +480,7 @@ func BenchmarkLimits(b *testing.B) {
 			"allow": [{"tenant": "acme", "user": "probe"}, {"ip": "10.0.0.0/8"}], "deny": [{"tenant": "acme", "user": "bob"}, {"ip": "10.6.6.6"}]}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), mustParse(b, document))
+			limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), mustParse(b, document), ratelimit.RuleOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -132,7 +132,7 @@ func TestMaximumIsARate(t *testing.T) {
 			document := `{"maximum": {"perMinute": 600, "burst": 10}, ` + fmt.Sprintf(place, rule) + `}`
 			now := int64(0)
 			store := memory.NewStore(memory.Options{Now: func() int64 { return now }})
-			limits, err := ratelimit.NewRuleLimiter(store, mustParse(t, document))
+			limits, err := ratelimit.NewRuleLimiter(store, mustParse(t, document), ratelimit.RuleOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,13 +249,13 @@ func TestTooManyLimitsAreRefused(t *testing.T) {
 		rules.Types[fmt.Sprint(i)] = ratelimit.Rule{Cost: 1, Burst: i%10 + 1}
 	}
 	store := memory.NewStore(memory.Options{})
-	if _, err := ratelimit.NewRuleLimiter(store, rules); err != nil {
+	if _, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{}); err != nil {
 		t.Errorf("ten bursts for a thousand rates: %v", err)
 	}
 	for i := range int64(1000) {
 		rules.Types[fmt.Sprint(i)] = ratelimit.Rule{Cost: 1, Burst: i + 1}
 	}
-	_, err := ratelimit.NewRuleLimiter(store, rules)
+	_, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{})
 	if e, ok := errors.AsType[*ratelimit.RulesError](err); !ok || e.Path != "" {
 		t.Errorf("a million limits: %v", err)
 	}
@@ -267,7 +267,7 @@ func TestExtremesAreExact(t *testing.T) {
 	for _, perMinute := range extremes {
 		for _, burst := range extremes {
 			rules := ratelimit.Rules{Default: ratelimit.Rule{PerMinute: perMinute, Burst: burst, Cost: burst}}
-			limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules)
+			limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules, ratelimit.RuleOptions{})
 			if err != nil {
 				t.Errorf("%d per minute, %d at once: %v", perMinute, burst, err)
 				continue

@@ -34,8 +34,8 @@ type Layer struct {
 // A layer whose limiter is in shadow mode is asked after the others have been
 // charged, and never turns a frame away. Of several pacers, the longest wait
 // counts.
-func NewAll(layers []Layer, options ...Options) ingress.Middleware {
-	return newStack("NewAll", layers, options)
+func NewAll(layers []Layer, o Options) ingress.Middleware {
+	return newStack("NewAll", layers, o)
 }
 
 // stack is the middleware of New and NewAll.
@@ -52,8 +52,8 @@ type asking struct {
 	answers []limit.Decision
 }
 
-func newStack(constructor string, layers []Layer, options []Options) ingress.Middleware {
-	m := &stack{rejecter: rejecter{Options: oneOf(constructor, options)}, layers: append([]Layer(nil), layers...)}
+func newStack(constructor string, layers []Layer, o Options) ingress.Middleware {
+	m := &stack{rejecter: rejecter{Options: o}, layers: append([]Layer(nil), layers...)}
 	if len(layers) == 0 {
 		panic(fmt.Sprintf("ratelimit: %s without a layer; give it at least one ratelimit.Layer{Limiter: …}", constructor))
 	}

@@ -156,7 +156,7 @@ func TestStackOverAStoreThatFails(t *testing.T) {
 	layer := func(name string) ratelimit.Layer {
 		return ratelimit.Layer{Limiter: limit.New(failing{}, hourly(2), limit.Options{Name: name, OnFailure: limit.FailClosed})}
 	}
-	h := ratelimit.NewAll([]ratelimit.Layer{layer("a"), layer("b")})(ingress.Pass)
+	h := ratelimit.NewAll([]ratelimit.Layer{layer("a"), layer("b")}, ratelimit.Options{})(ingress.Pass)
 	c := ann("x")
 	if err := h(c); errors.CodeOf(err) != errors.Unavailable || c.State.Passed {
 		t.Errorf("error %v, passed %v", err, c.State.Passed)

@@ -31,24 +31,24 @@ func TestWiringMistakesPanic(t *testing.T) {
 		says string
 		f    func()
 	}{
-		{"limit.New(store, policy)", func() { ratelimit.New(nil) }},
-		{"New with 2 Options; put all of them in one", func() { ratelimit.New(newLimiter(1), ratelimit.Options{}, ratelimit.Options{}) }},
-		{"without a layer", func() { ratelimit.NewAll(nil) }},
-		{"NewAll with a nil limiter", func() { ratelimit.NewAll(layers{one(newLimiter(1)), {}}) }},
-		{"have different stores", func() { ratelimit.NewAll(layers{one(newLimiter(1)), one(newLimiter(1))}) }},
-		{"at most 64", func() { ratelimit.NewAll(many) }},
-		{"it has no TakeAll", func() { ratelimit.NewAll(layers{broken(), broken()}) }},
-		{"it has no TakeMany", func() { ratelimit.NewAll(layers{shadow(), shadow()}) }},
+		{"limit.New(store, policy)", func() { ratelimit.New(nil, ratelimit.Options{}) }},
+		{"without a layer", func() { ratelimit.NewAll(nil, ratelimit.Options{}) }},
+		{"NewAll with a nil limiter", func() { ratelimit.NewAll(layers{one(newLimiter(1)), {}}, ratelimit.Options{}) }},
+		{"have different stores", func() { ratelimit.NewAll(layers{one(newLimiter(1)), one(newLimiter(1))}, ratelimit.Options{}) }},
+		{"at most 64", func() { ratelimit.NewAll(many, ratelimit.Options{}) }},
+		{"it has no TakeAll", func() { ratelimit.NewAll(layers{broken(), broken()}, ratelimit.Options{}) }},
+		{"it has no TakeMany", func() { ratelimit.NewAll(layers{shadow(), shadow()}, ratelimit.Options{}) }},
 		{"a number of bytes", func() { ratelimit.BytesPer(0) }},
-		{"the policy is nil", func() { ratelimit.NewPerConnection(nil) }},
-		{"Capacity", func() { ratelimit.NewPerConnection(limit.TokenBucket{Refill: 1, Per: time.Second}) }},
+		{"the policy is nil", func() { ratelimit.NewPerConnection(nil, ratelimit.Options{}) }},
+		{"Capacity", func() {
+			ratelimit.NewPerConnection(limit.TokenBucket{Refill: 1, Per: time.Second}, ratelimit.Options{})
+		}},
 		{"the subject is the connection", func() { ratelimit.NewPerConnection(hourly(1), ratelimit.Options{Key: ratelimit.PerUser}) }},
-		{"cannot Peek", func() { ratelimit.NewBans(nil) }},
-		{"cannot Peek", func() { ratelimit.NewBans(brokenStore{}) }},
-		{"set BanOptions.Limiter to", func() { ratelimit.NewBans(failing{}) }},
-		{"set GateOptions.Limiter to", func() { ratelimit.NewGate(failing{}) }},
-		{"set RuleOptions.Limiter to", func() { _, _ = ratelimit.NewRuleLimiter(failing{}, ratelimit.Rules{}) }},
-		{"put all of them in one", func() { ratelimit.NewBans(store, ratelimit.BanOptions{}, ratelimit.BanOptions{}) }},
+		{"cannot Peek", func() { ratelimit.NewBans(nil, ratelimit.BanOptions{}) }},
+		{"cannot Peek", func() { ratelimit.NewBans(brokenStore{}, ratelimit.BanOptions{}) }},
+		{"set BanOptions.Limiter to", func() { ratelimit.NewBans(failing{}, ratelimit.BanOptions{}) }},
+		{"set GateOptions.Limiter to", func() { ratelimit.NewGate(failing{}, ratelimit.GateOptions{}) }},
+		{"set RuleOptions.Limiter to", func() { _, _ = ratelimit.NewRuleLimiter(failing{}, ratelimit.Rules{}, ratelimit.RuleOptions{}) }},
 		{"After", bans(ratelimit.BanOptions{After: -1})},
 		{"Within", bans(ratelimit.BanOptions{Within: -time.Second})},
 		{"Ban", bans(ratelimit.BanOptions{Ban: time.Microsecond})},
@@ -66,5 +66,5 @@ func TestWiringMistakesPanic(t *testing.T) {
 		}()
 	}
 	// What may be given may be given.
-	ratelimit.NewAll(layers{shadow()})
+	ratelimit.NewAll(layers{shadow()}, ratelimit.Options{})
 }

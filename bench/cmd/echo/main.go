@@ -40,7 +40,7 @@ func main() {
 
 func echoRouter(policy limit.Policy) *router.Router {
 	r := router.New(router.Options{})
-	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), policy)))
+	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), policy), ratelimit.Options{}))
 	router.RPC(r, "chat.echo", func(_ *router.Context, q echo) (echo, error) {
 		return q, nil
 	}, router.RouteOptions{Reply: "chat.echoed"})
