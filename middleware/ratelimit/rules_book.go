@@ -16,7 +16,6 @@ type book struct {
 	nets      nets[*ruleAt]
 	allow     list
 	deny      list
-	rates     map[Rate]struct{} // all that resolve can answer with
 }
 
 type tenantAt struct {
@@ -54,9 +53,7 @@ func newBook(rules Rules) (*book, error) {
 			b.users[user{o.Tenant, o.User}] = at
 		}
 	}
-	var err error
-	b.rates, err = b.reach()
-	return b, err
+	return b, nil
 }
 
 func rulesAt(at path, rules map[string]Rule) map[string]*ruleAt {

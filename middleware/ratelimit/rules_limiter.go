@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -21,10 +20,10 @@ import (
 // may be used by any number of goroutines.
 type RuleLimiter struct {
 	frames   rejecter
-	limiter  *limit.Limiter // the one that all are made of
+	limiters limiters
 	onDenied func(*ingress.Context, Subject)
 	marked   bool // whether keys need a mark, see resolved.mark
-	now      atomic.Pointer[enforced]
+	now      atomic.Pointer[book]
 	barred   atomic.Int64
 }
 
@@ -51,19 +50,13 @@ type RuleOptions struct {
 	OnDenied func(c *ingress.Context, entry Subject)
 }
 
-// enforced are rules, and the limiters for what they can amount to.
-type enforced struct {
-	*book
-	limiters map[Rate]*limit.Limiter
-}
-
 // NewRuleLimiter makes a RuleLimiter. The error is a [*RulesError]. Like limit.New, it
 // panics when the store or an option is not valid.
 func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter, error) {
 	mustBeNamed("NewRuleLimiter", "RuleOptions", store, o.Limiter)
 	l := &RuleLimiter{
 		frames:   rejecter{Options: o.Options},
-		limiter:  limit.New(store, Rate{1, 1}.policy(), o.Limiter),
+		limiters: limiters{base: limit.New(store, Rate{1, 1}.policy(), o.Limiter)},
 		onDenied: o.OnDenied,
 		marked:   o.Key != nil,
 	}
@@ -92,19 +85,8 @@ func (l *RuleLimiter) Replace(rules Rules) error {
 	if err != nil {
 		return err
 	}
-	next := &enforced{book: b, limiters: make(map[Rate]*limit.Limiter, len(b.rates))}
-	for rate := range b.rates {
-		if next.limiters[rate], err = l.limiter.With(rate.policy()); err != nil {
-			return path("").wrong("amounts to a limit that cannot be enforced: %v", err)
-		}
-	}
-	l.now.Store(next)
+	l.now.Store(b)
 	return nil
-}
-
-// policy is the rate as a limit.
-func (r Rate) policy() limit.Policy {
-	return limit.TokenBucket{Capacity: r.Burst, Refill: r.PerMinute, Per: time.Minute}
 }
 
 // perClientPerType is PerUserOrIPPerType, except that it keeps clients which are not
@@ -131,7 +113,7 @@ func (l *RuleLimiter) Middleware(next ingress.Handler) ingress.Handler {
 }
 
 // admit returns nil when the frame may pass.
-func (l *RuleLimiter) admit(c *ingress.Context, now *enforced) error {
+func (l *RuleLimiter) admit(c *ingress.Context, now *book) error {
 	if i, ok := now.deny.find(c); ok {
 		return l.deny(c, now.rules.Deny[i])
 	}
@@ -146,16 +128,16 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *enforced) error {
 		cost := 1
 		if l.frames.Cost != nil {
 			if cost = l.frames.Cost(c); cost < 1 {
-				return l.frames.invalidCost(c, l.limiter.Name(), cost)
+				return l.frames.invalidCost(c, l.limiters.base.Name(), cost)
 			}
 		}
 		is.cost = int64(cost)
 	}
-	d, err := l.take(c, now.limiters[is.Rate], &is)
+	d, err := l.take(c, l.limiters.of(is.Rate), &is)
 	if err != nil || d.Allowed && !d.Shadowed {
 		return err
 	}
-	return l.frames.limited(c, l.limiter.Name(), is.cost, &d)
+	return l.frames.limited(c, l.limiters.base.Name(), is.cost, &d)
 }
 
 // take asks the limiter, with a key made in a buffer that is used again.
@@ -208,5 +190,5 @@ type RuleStats struct {
 
 // Stats returns the figures.
 func (l *RuleLimiter) Stats() RuleStats {
-	return RuleStats{Stats: l.limiter.Stats(), Barred: l.barred.Load()}
+	return RuleStats{Stats: l.limiters.base.Stats(), Barred: l.barred.Load()}
 }

@@ -1,79 +1,58 @@
 package ratelimit
 
-// maxRates bounds how many different limits one set of rules may amount to. Each of
-// them is made ready when the rules are put in force, so that frames find theirs by
-// looking it up, and nothing that clients do makes another one.
-const maxRates = 1 << 14
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
 
-// reach returns every rate that resolve can answer with under these rules.
-//
-// It goes through the order of the rules from the default up. On each step, a rule
-// that gives rate and burst adds one; a rule that gives one of the two meets all
-// there are of the other.
-func (b *book) reach() (map[Rate]struct{}, error) {
-	found := spread{b.otherwise.pair(): {}}
-	var tenants, tenantTypes, types, overrides []Rate
-	for _, t := range b.tenants {
-		tenants = append(tenants, t.pair())
-		for _, rule := range t.types {
-			tenantTypes = append(tenantTypes, rule.pair())
-		}
-	}
-	for _, rule := range b.types {
-		types = append(types, rule.pair())
-	}
-	for _, o := range b.rules.Overrides {
-		overrides = append(overrides, o.pair())
-	}
-	for _, step := range [][]Rate{tenants, types, tenantTypes, overrides} {
-		if !found.step(step) {
-			return nil, path("").wrong("amounts to more than %d different limits; let tenants and types share rates and bursts", maxRates)
-		}
-	}
-	capped := make(map[Rate]struct{}, len(found))
-	for rate := range found {
-		if rate = rate.within(b.rules.Maximum); rate.PerMinute > 0 && rate.Burst > 0 {
-			capped[rate] = struct{}{}
-		}
-	}
-	return capped, nil
+	"github.com/wskit/wskit/limit"
+)
+
+// limiters holds a limiter for each rate that a frame has met. Only the first frame of a rate
+// takes the lock and copies a part.
+type limiters struct {
+	base  *limit.Limiter // all are made of it; it has the name and the figures
+	mu    sync.Mutex
+	parts [64]atomic.Pointer[map[Rate]*limit.Limiter]
 }
 
-// pair is the rate of a rule, with 0 for what it does not give.
-func (r Rule) pair() Rate { return Rate{PerMinute: r.PerMinute, Burst: r.Burst} }
+// maxPerPart bounds the limiters of a part. A part that is full is made again as frames need
+// it.
+const maxPerPart = 256
 
-// spread is a set of rates.
-type spread map[Rate]struct{}
+// of returns the limiter of a rate.
+func (l *limiters) of(rate Rate) *limit.Limiter {
+	hash := uint64(rate.PerMinute)*0x9e3779b97f4a7c15 ^ uint64(rate.Burst)*0xbf58476d1ce4e5b9
+	part := &l.parts[hash>>58]
+	if found := lookup(part, rate); found != nil {
+		return found
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if found := lookup(part, rate); found != nil {
+		return found
+	}
+	made, err := l.base.With(rate.policy())
+	if err != nil {
+		panic("ratelimit: a rate that Rules allow is no valid policy: " + err.Error())
+	}
+	next := map[Rate]*limit.Limiter{rate: made}
+	if old := part.Load(); old != nil && len(*old) < maxPerPart {
+		maps.Copy(next, *old)
+	}
+	part.Store(&next)
+	return made
+}
 
-// step adds what rules of one kind make of the rates below them, and reports
-// whether that is within bounds.
-func (s spread) step(rules []Rate) bool {
-	perMinutes, bursts := map[int64]struct{}{}, map[int64]struct{}{}
-	for rate := range s {
-		perMinutes[rate.PerMinute] = struct{}{}
-		bursts[rate.Burst] = struct{}{}
+func lookup(part *atomic.Pointer[map[Rate]*limit.Limiter], rate Rate) *limit.Limiter {
+	if all := part.Load(); all != nil {
+		return (*all)[rate]
 	}
-	done := map[Rate]struct{}{{}: {}} // a rule without either changes nothing
-	for _, rule := range rules {
-		if _, again := done[rule]; again {
-			continue
-		}
-		done[rule] = struct{}{}
-		switch {
-		case rule.PerMinute != 0 && rule.Burst != 0:
-			s[rule] = struct{}{}
-		case rule.PerMinute != 0:
-			for burst := range bursts {
-				s[Rate{rule.PerMinute, burst}] = struct{}{}
-			}
-		default:
-			for perMinute := range perMinutes {
-				s[Rate{perMinute, rule.Burst}] = struct{}{}
-			}
-		}
-		if len(s) > maxRates {
-			return false
-		}
-	}
-	return true
+	return nil
+}
+
+// policy is the rate as a limit.
+func (r Rate) policy() limit.Policy {
+	return limit.TokenBucket{Capacity: r.Burst, Refill: r.PerMinute, Per: time.Minute}
 }

@@ -236,9 +236,9 @@ func drawRules(t *rapid.T) ratelimit.Rules {
 	return rules
 }
 
-// What is made ready is bounded by the rules, and rules that would make too much of
-// it are refused.
-func TestTooManyLimitsAreRefused(t *testing.T) {
+// Each tenant and type may have a rate of its own: a million limits need no more than the
+// rules that say them.
+func TestAMillionLimits(t *testing.T) {
 	rules := ratelimit.Rules{
 		Default: ratelimit.Rule{PerMinute: 1, Burst: 1},
 		Tenants: map[string]ratelimit.Tenant{},
@@ -246,18 +246,19 @@ func TestTooManyLimitsAreRefused(t *testing.T) {
 	}
 	for i := range int64(1000) {
 		rules.Tenants[fmt.Sprint(i)] = ratelimit.Tenant{Rule: ratelimit.Rule{PerMinute: i + 1}}
-		rules.Types[fmt.Sprint(i)] = ratelimit.Rule{Cost: 1, Burst: i%10 + 1}
-	}
-	store := memory.NewStore(memory.Options{})
-	if _, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{}); err != nil {
-		t.Errorf("ten bursts for a thousand rates: %v", err)
-	}
-	for i := range int64(1000) {
 		rules.Types[fmt.Sprint(i)] = ratelimit.Rule{Cost: 1, Burst: i + 1}
 	}
-	_, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{})
-	if e, ok := errors.AsType[*ratelimit.RulesError](err); !ok || e.Path != "" {
-		t.Errorf("a million limits: %v", err)
+	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules, ratelimit.RuleOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := limits.Middleware(ingress.Pass)
+	for tenant := range 1000 {
+		typ := (tenant * 37) % 1000
+		f := frame(fmt.Sprint(tenant), "ann", "", fmt.Sprint(typ))
+		if n := admits(h, f); n != min(typ+1, 100) { // admits tries 100
+			t.Errorf("tenant %d: %d frames of type %d pass, want %d", tenant, n, typ, min(typ+1, 100))
+		}
 	}
 }
 

@@ -1,0 +1,31 @@
+package ratelimit
+
+import (
+	"testing"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/limit"
+)
+
+// Every rate has its own limiter, the same one while it is kept, and no number of rates makes
+// more than are allowed.
+func TestLimitersAreBounded(t *testing.T) {
+	l := limiters{base: limit.New(memory.NewStore(memory.Options{}), Rate{1, 1}.policy())}
+	for i := range int64(30_000) {
+		rate := Rate{PerMinute: i/200 + 1, Burst: i%200 + 1}
+		made := l.of(rate)
+		if got, want := made.Plan().String(), (limit.TokenBucket{Capacity: rate.Burst, Refill: rate.PerMinute, Per: 60e9}).String(); got != want {
+			t.Fatalf("the limiter of %+v has the policy %s, want %s", rate, got, want)
+		}
+		if l.of(rate) != made {
+			t.Fatalf("%+v has two limiters", rate)
+		}
+	}
+	n := 0
+	for i := range l.parts {
+		n += len(*l.parts[i].Load())
+	}
+	if most := len(l.parts) * maxPerPart; n > most {
+		t.Errorf("%d limiters are kept, want at most %d", n, most)
+	}
+}
