@@ -57,6 +57,9 @@ type said struct {
 // left.
 func serveSocket(t *testing.T, opts router.Options, register func(*router.Router)) *socketServer {
 	t.Helper()
+	if socketsOverTLS {
+		return serveTLS(t, opts, register)
+	}
 	return serveListener(t, opts, register, nil)
 }
 

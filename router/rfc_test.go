@@ -69,6 +69,7 @@ func TestRFC(t *testing.T) {
 		{"in random pieces", plain, random, "", nil},
 		{"behind a large message", plain, atOnce, large, nil},
 		{"over TLS", secure, atOnce, "", nil},
+		{"over TLS, byte by byte", secure, oneByOne, "", nil},
 		{"over TLS, in random pieces", secure, random, "", nil},
 		{"with compression agreed on", plain, random, "", offerDeflate},
 	}

@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Flush writes what is queued, as far as the socket takes it without waiting; a
 // goroutine writes the rest. When somebody is writing already, what is queued
@@ -12,11 +15,14 @@ func (o *Outbox) Flush() {
 		return
 	}
 	o.flushing = true
+	t, _ := o.stream.conn.(*secure)
 	for !o.empty() && !o.gone {
 		b := o.take()
+		t.step(o)
 		o.mu.Unlock()
-		n, err := o.tryWrite(b)
+		n, err := o.tryWrite(t, b)
 		o.mu.Lock()
+		t.step(o)
 		if o.gone {
 			break
 		}
@@ -32,6 +38,21 @@ func (o *Outbox) Flush() {
 	}
 	o.finish()
 }
+
+// tryWrite writes what the socket takes without waiting, and returns errAgain if that is
+// less than was given and nothing more can be written now.
+func (o *Outbox) tryWrite(t *secure, b []byte) (int, error) {
+	switch {
+	case o.onWrite != nil:
+		return o.writeRaw(b)
+	case t != nil:
+		return t.tryWrite(b)
+	}
+	return 0, errAgain
+}
+
+// errAgain says that nothing more can be written now without waiting.
+var errAgain = errors.New("wire: the socket's buffer is full")
 
 // take hands out the segment to be written next. While it is written, nothing is
 // appended to it.
@@ -63,10 +84,11 @@ func (o *Outbox) drain() {
 			o.stream.progressed()
 		}
 		if err != nil {
-			if IsTimeout(err) && !o.closed && o.owner != nil {
-				o.owner.SlowConsumer()
+			if IsTimeout(err) {
+				o.timedOut()
+			} else {
+				o.failed()
 			}
-			o.failed()
 			break
 		}
 	}
@@ -124,6 +146,14 @@ func (o *Outbox) failed() {
 	o.shut()
 }
 
+// timedOut is failed for a client that did not take what was written in time.
+func (o *Outbox) timedOut() {
+	if !o.closed && o.owner != nil {
+		o.owner.SlowConsumer()
+	}
+	o.failed()
+}
+
 func (o *Outbox) shut() {
 	for i := o.head; i < len(o.queue); i++ {
 		// A chunk that is being written stays with its writer.
@@ -134,6 +164,9 @@ func (o *Outbox) shut() {
 	}
 	o.queue, o.head, o.taken = nil, 0, false
 	o.closed, o.gone = true, true
+	if t, ok := o.stream.conn.(*secure); ok {
+		t.stop()
+	}
 	o.wake()
 	o.stream.closeSocket()
 }

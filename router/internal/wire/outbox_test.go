@@ -389,9 +389,23 @@ func TestAbortDropsTheQueue(t *testing.T) {
 	o.stream.Close()
 }
 
-// tcpPair returns both ends of a loopback connection; the client's end buffers
-// little.
-func tcpPair(t *testing.T) (*Stream, *net.TCPConn, *counts) {
+// A pair makes both ends of a loopback connection; the client's end buffers little.
+type pair func(*testing.T) (*Stream, net.Conn, *counts)
+
+// overSockets runs a test without TLS and under it.
+func overSockets(t *testing.T, test func(*testing.T, pair)) {
+	t.Run("TCP", func(t *testing.T) { test(t, tcpPair) })
+	t.Run("TLS", func(t *testing.T) { test(t, tlsPair) })
+}
+
+func tcpPair(t *testing.T) (*Stream, net.Conn, *counts) {
+	t.Helper()
+	server, client := sockets(t)
+	return streamOver(t, server, client)
+}
+
+// sockets returns both ends of a loopback connection.
+func sockets(t *testing.T) (server, client *net.TCPConn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -406,26 +420,32 @@ func tcpPair(t *testing.T) (*Stream, *net.TCPConn, *counts) {
 		}
 		accepted <- nc
 	}()
-	client, err := net.Dial("tcp", ln.Addr().String())
+	nc, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := (<-accepted).(*net.TCPConn)
+	server, client = (<-accepted).(*net.TCPConn), nc.(*net.TCPConn)
 	_ = server.SetWriteBuffer(16 << 10)
-	_ = client.(*net.TCPConn).SetReadBuffer(16 << 10)
+	_ = client.SetReadBuffer(128 << 10)
+	return server, client
+}
+
+func streamOver(t *testing.T, server, client net.Conn) (*Stream, net.Conn, *counts) {
 	s, owner := NewStream(server, nil, time.Now()), new(counts)
 	s.Out.Configure(64<<20, patience, owner)
 	t.Cleanup(func() {
 		s.Abort()
 		_ = client.Close()
 	})
-	return s, client.(*net.TCPConn), owner
+	return s, client, owner
 }
 
 // The kernel takes as much of a frame as it has room for. The rest follows,
 // and nothing comes in between.
-func TestPartialWrites(t *testing.T) {
-	s, client, _ := tcpPair(t)
+func TestPartialWrites(t *testing.T) { overSockets(t, partialWrites) }
+
+func partialWrites(t *testing.T, connect pair) {
+	s, client, _ := connect(t)
 	want := []byte{}
 	for i := range 150 {
 		f := frameOf(byte(i), 1+i*i%30_000)
@@ -453,10 +473,12 @@ func TestPartialWrites(t *testing.T) {
 
 // What was half written when the queue overflowed is finished, so that the
 // close frame behind it can be read.
-func TestOverflowNeverTearsAFrame(t *testing.T) {
+func TestOverflowNeverTearsAFrame(t *testing.T) { overSockets(t, overflowNeverTearsAFrame) }
+
+func overflowNeverTearsAFrame(t *testing.T, connect pair) {
 	defer func(d time.Duration) { slowGrace = d }(slowGrace)
 	slowGrace = patience
-	s, client, owner := tcpPair(t)
+	s, client, owner := connect(t)
 	s.Out.Configure(256<<10, patience, owner)
 	const size = 40_000
 	for i := 0; ; i++ {
@@ -496,15 +518,18 @@ func TestOverflowNeverTearsAFrame(t *testing.T) {
 
 // A deadline that a goroutine has set for its writes must not fail writes that
 // come when it has passed.
-func TestWritesAfterADrain(t *testing.T) {
-	s, client, owner := tcpPair(t)
+func TestWritesAfterADrain(t *testing.T) { overSockets(t, writesAfterADrain) }
+
+func writesAfterADrain(t *testing.T, connect pair) {
+	s, client, owner := connect(t)
 	const timeout = 250 * time.Millisecond
 	s.Out.Configure(64<<20, timeout, owner)
 	_ = client.SetReadDeadline(time.Now().Add(patience))
 	for round := range 3 {
 		const n = 1 << 20 // far more than the kernel takes at once
-		_ = shared(&s.Out, frameOf('x', n/2), DropNewest, "")
-		_ = shared(&s.Out, frameOf('x', n/2), DropNewest, "")
+		for range 16 {    // each has the timeout for itself
+			_ = shared(&s.Out, frameOf('x', n/16), DropNewest, "")
+		}
 		s.Out.Flush()
 		if _, err := io.CopyN(io.Discard, client, n); err != nil {
 			t.Fatalf("round %d: %v", round, err)
@@ -521,8 +546,10 @@ func TestWritesAfterADrain(t *testing.T) {
 }
 
 // A client that stalls is given up after the timeout, once.
-func TestStalledClientIsGivenUp(t *testing.T) {
-	s, _, owner := tcpPair(t)
+func TestStalledClientIsGivenUp(t *testing.T) { overSockets(t, stalledClientIsGivenUp) }
+
+func stalledClientIsGivenUp(t *testing.T, connect pair) {
+	s, _, owner := connect(t)
 	s.Out.Configure(64<<20, 100*time.Millisecond, owner)
 	const n = 20
 	for range n {
@@ -540,8 +567,10 @@ func TestStalledClientIsGivenUp(t *testing.T) {
 
 // All methods at once, from many goroutines. Each sender's frames arrive whole
 // and in its order.
-func TestConcurrentSenders(t *testing.T) {
-	s, client, _ := tcpPair(t)
+func TestConcurrentSenders(t *testing.T) { overSockets(t, concurrentSenders) }
+
+func concurrentSenders(t *testing.T, connect pair) {
+	s, client, _ := connect(t)
 	const senders, each = 8, 400
 	var all sync.WaitGroup
 	for id := range senders {
@@ -601,9 +630,11 @@ func TestConcurrentSenders(t *testing.T) {
 }
 
 // Aborting, closing and hanging up while others send and flush.
-func TestConcurrentEnd(t *testing.T) {
+func TestConcurrentEnd(t *testing.T) { overSockets(t, concurrentEnd) }
+
+func concurrentEnd(t *testing.T, connect pair) {
 	for round := range 18 {
-		s, client, _ := tcpPair(t)
+		s, client, _ := connect(t)
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {

@@ -2,12 +2,7 @@
 
 package wire
 
-import (
-	"errors"
-	"syscall"
-)
-
-var errAgain = errors.New("wire: the socket's buffer is full")
+import "syscall"
 
 // initRaw does nothing: without readiness callbacks of the Unix kind the
 // connection is read and written through its net.Conn.
@@ -15,4 +10,4 @@ func (s *Stream) initRaw(syscall.Conn) {}
 
 func (s *Stream) fillRaw() error { panic("wire: not reached") }
 
-func (o *Outbox) tryWrite([]byte) (int, error) { return 0, errAgain }
+func (o *Outbox) writeRaw([]byte) (int, error) { panic("wire: not reached") }

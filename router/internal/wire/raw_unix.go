@@ -3,14 +3,10 @@
 package wire
 
 import (
-	"errors"
 	"io"
 	"net"
 	"syscall"
 )
-
-// errAgain says that nothing more can be written now without waiting.
-var errAgain = errors.New("wire: the socket's buffer is full")
 
 // initRaw arranges to read through the descriptor: the buffer can then be
 // borrowed after the socket has become readable, instead of being held while
@@ -63,12 +59,8 @@ func (s *Stream) readReady(fd uintptr) bool {
 	}
 }
 
-// tryWrite writes what the socket takes without waiting. It returns errAgain
-// with fewer bytes written than given.
-func (o *Outbox) tryWrite(b []byte) (int, error) {
-	if o.onWrite == nil {
-		return 0, errAgain
-	}
+// writeRaw is tryWrite for a descriptor.
+func (o *Outbox) writeRaw(b []byte) (int, error) {
 	o.writing, o.written, o.writeErr = b, 0, nil
 	err := o.stream.raw.Write(o.onWrite)
 	o.writing = nil

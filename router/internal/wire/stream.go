@@ -54,8 +54,11 @@ type Stream struct {
 func NewStream(nc net.Conn, early []byte, epoch time.Time) *Stream {
 	s := &Stream{conn: nc, epoch: epoch}
 	s.Out.init(s)
-	if sc, ok := nc.(syscall.Conn); ok {
-		s.initRaw(sc)
+	switch nc := nc.(type) {
+	case *tls.Conn:
+		s.conn = newSecure(nc)
+	case syscall.Conn:
+		s.initRaw(nc)
 	}
 	if len(early) > 0 {
 		// A client that sends more than this before it was answered has not
@@ -207,7 +210,7 @@ func (s *Stream) Release() {
 // socket is the connection below TLS. Closing that closes without the alert of TLS,
 // which may block for seconds when the peer does not read.
 func (s *Stream) socket() net.Conn {
-	if t, ok := s.conn.(*tls.Conn); ok {
+	if t, ok := s.conn.(*secure); ok {
 		return t.NetConn()
 	}
 	return s.conn
