@@ -127,11 +127,11 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 //
 // The error says when no server answers.
 func OpenBroker(ctx context.Context, address string) (*Broker, error) {
-	client, _, err := dial(ctx, address)
+	where, _, err := dial(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
+		return nil, err
 	}
-	b := NewBroker(client, BrokerOptions{})
+	b := NewBroker(where.all(), BrokerOptions{})
 	b.owned = true
 	return b, nil
 }

@@ -41,6 +41,10 @@
 // a decision takes two at most, or ten where Redis fails while a connection is made; after
 // that nothing waits longer than one until Redis answers again.
 //
+// The time for which this process itself waits for a CPU does not count: an answer that has
+// arrived when its timeout is over is an answer. Stats.LateReads counts these. When there
+// are many, the process needs more CPU.
+//
 // So with the default a steady round trip of up to 80 ms is supported. For a Redis that is farther
 // away, set a timeout that is a quarter longer than its round trip. Stats.RoundTrip says
 // how long it is, and Stats.TimedOut of a limiter that the timeout is too short for it.

@@ -37,11 +37,11 @@ const (
 //
 // The error says when no server answers. It repeats nothing of the address but hosts.
 func Open(ctx context.Context, address string) (*Store, error) {
-	client, connect, err := dial(ctx, address)
+	where, connect, err := dial(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
+		return nil, err
 	}
-	s := NewStore(client, Options{})
+	s := newStore(where, Options{})
 	s.owned = true
 	s.others = sync.OnceValue(connect)
 	return s, nil
@@ -59,13 +59,20 @@ func (s *Store) Client() goredis.UniversalClient {
 	return s.others()
 }
 
-// dial finds out what is at an address. It returns a client that a server has answered,
-// and what makes further ones.
-func dial(ctx context.Context, address string) (client goredis.UniversalClient, connect func() goredis.UniversalClient, err error) {
+// dial finds out what is at an address. It returns servers of which one has answered, and
+// what makes further clients for them.
+func dial(ctx context.Context, address string) (where topology, connect func() goredis.UniversalClient, err error) {
 	u, hosts, err := parseAddress(address)
-	if err != nil {
-		return nil, nil, err
+	if err == nil {
+		where, connect, err = dialHosts(ctx, u, hosts)
 	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("redis: %w", err)
+	}
+	return where, connect, nil
+}
+
+func dialHosts(ctx context.Context, u *url.URL, hosts []string) (where topology, connect func() goredis.UniversalClient, err error) {
 	if u.Query().Has("master_name") {
 		o, err := goredis.ParseFailoverURL(at(u, hosts...))
 		if err != nil {
@@ -77,8 +84,8 @@ func dial(ctx context.Context, address string) (client goredis.UniversalClient, 
 			o.ContextTimeoutEnabled, o.DialerRetries = true, 1
 			return goredis.NewFailoverClient(&o)
 		}
-		client, _, err = asked(ctx, connect())
-		return client, connect, err
+		where, _, err = asked(ctx, connect)
+		return where, connect, err
 	}
 	var errs []error
 	for _, host := range hosts {
@@ -92,24 +99,24 @@ func dial(ctx context.Context, address string) (client goredis.UniversalClient, 
 			o.ContextTimeoutEnabled, o.DialerRetries = true, 1
 			return goredis.NewClient(&o)
 		}
-		client, clustered, err := asked(ctx, connect())
+		where, clustered, err := asked(ctx, connect)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
 			continue
 		case clustered:
-			_ = client.Close()
+			_ = where.all().Close()
 			return dialCluster(ctx, u, hosts)
 		case len(hosts) > 1:
-			_ = client.Close()
+			_ = where.all().Close()
 			return nil, nil, errors.New("the address has several hosts, and one that answers is not part of a cluster: give one host, or for Sentinels the parameter master_name")
 		}
-		return client, connect, nil
+		return where, connect, nil
 	}
 	return nil, nil, errors.Join(errs...)
 }
 
-func dialCluster(ctx context.Context, u *url.URL, hosts []string) (client goredis.UniversalClient, connect func() goredis.UniversalClient, err error) {
+func dialCluster(ctx context.Context, u *url.URL, hosts []string) (where topology, connect func() goredis.UniversalClient, err error) {
 	o, err := goredis.ParseClusterURL(at(u, hosts...))
 	if err != nil {
 		return nil, nil, complaint(u, func(address string) error { _, err := goredis.ParseClusterURL(address); return err })
@@ -121,19 +128,20 @@ func dialCluster(ctx context.Context, u *url.URL, hosts []string) (client goredi
 		o.ContextTimeoutEnabled, o.DialerRetries = true, 1
 		return goredis.NewClusterClient(&o)
 	}
-	client, _, err = asked(ctx, connect())
-	return client, connect, err
+	where, _, err = asked(ctx, connect)
+	return where, connect, err
 }
 
-// asked asks a client whether a server answers and is part of a cluster. It closes one
-// that no server answers.
-func asked(ctx context.Context, client goredis.UniversalClient) (_ goredis.UniversalClient, clustered bool, err error) {
+// asked connects and asks whether a server answers and is part of a cluster.
+func asked(ctx context.Context, connect func() goredis.UniversalClient) (where topology, clustered bool, err error) {
+	client := connect()
+	where = topologyOf("Open", client)
 	info, err := client.Info(ctx, "cluster").Result()
 	if err != nil {
 		_ = client.Close()
 		return nil, false, err
 	}
-	return client, strings.Contains(info, "cluster_enabled:1"), nil
+	return where, strings.Contains(info, "cluster_enabled:1"), nil
 }
 
 // forLimits fills in what the address left open.

@@ -16,6 +16,7 @@ import (
 // servers is a topology of servers that all fail, and of which one key after the other
 // is no longer found, as while a cluster fails over.
 type servers struct {
+	topology
 	found   int64 // how many lookups succeed
 	lookups atomic.Int64
 }

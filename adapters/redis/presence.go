@@ -80,11 +80,11 @@ func NewPresence(client goredis.UniversalClient, opts PresenceOptions) *Presence
 //
 // The error says when no server answers.
 func OpenPresence(ctx context.Context, address string) (*Presence, error) {
-	client, _, err := dial(ctx, address)
+	where, _, err := dial(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
+		return nil, err
 	}
-	p := NewPresence(client, PresenceOptions{})
+	p := NewPresence(where.all(), PresenceOptions{})
 	p.owned = true
 	return p, nil
 }

@@ -91,7 +91,8 @@ var (
 // of Sentinels), a *ClusterClient or a *Ring of go-redis, which the store does not
 // close. It never lets the client repeat a decision, whatever its MaxRetries. Give the
 // client ContextTimeoutEnabled and short timeouts, as [Open] does: calls that are not
-// a limiter's end with their contexts only then.
+// a limiter's end with their contexts only then. The store adds a hook to the client: new
+// connections do not count a timeout for which only this process is late (Stats.LateReads).
 //
 // NewStore panics when an option or the client is not one it can use.
 func NewStore(client goredis.UniversalClient, o Options) *Store {
@@ -101,7 +102,11 @@ func NewStore(client goredis.UniversalClient, o Options) *Store {
 	if now := o.Now; now != nil {
 		o.Now = func() int64 { return min(max(now(), 0), maxInstant-1) }
 	}
-	s := &Store{client: client, where: topologyOf("NewStore", client), now: o.Now, trips: o.Trips}
+	return newStore(topologyOf("NewStore", client), o)
+}
+
+func newStore(where topology, o Options) *Store {
+	s := &Store{client: where.all(), where: where, now: o.Now, trips: o.Trips}
 	if o.RememberedKeys >= 0 {
 		s.memory = denialcache.New(denialcache.Options{Keys: o.RememberedKeys, MaxAge: o.RememberFor, Now: o.Now})
 	}
@@ -192,6 +197,10 @@ type Stats struct {
 	// limit.Options.Timeout has to be longer than. One that had to make a connection
 	// takes several times as long.
 	RoundTrip time.Duration
+	// LateReads is how many answers had arrived within the timeout and were read after it,
+	// because this process was waiting for a CPU. They count as answers. When there are
+	// many, the process needs more CPU.
+	LateReads int64
 }
 
 // Stats returns the figures of the store.
@@ -201,6 +210,7 @@ func (s *Store) Stats() Stats {
 		Reloads: s.figures.reloads.Load(), Failures: s.figures.failures.Load(),
 		RoundTrip: time.Duration(s.figures.roundTrip.Load()),
 		Errors:    s.errors.all(), Evicted: s.evictions.count.Load(),
+		LateReads: s.where.lateReads(),
 	}
 	if s.memory != nil {
 		st.Remembered = s.memory.Stats().Hits

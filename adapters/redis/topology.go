@@ -13,6 +13,8 @@ import (
 
 // A topology says where keys live.
 type topology interface {
+	// all is the client for all servers.
+	all() goredis.UniversalClient
 	// server is the one that has the key: calls to one server share round trips.
 	server(ctx context.Context, key string) (any, error)
 	// script is the same for keys that one script may touch.
@@ -23,21 +25,32 @@ type topology interface {
 	run(ctx context.Context, server any, commands []goredis.Cmder)
 	// keepsDeadlines says that run returns at the deadline of its context.
 	keepsDeadlines() bool
+	// lateReads is how many answers were there when their timeouts were over: this
+	// process was late.
+	lateReads() int64
 }
 
 func topologyOf(maker string, client goredis.UniversalClient) topology {
+	t := &timeouts{}
 	switch c := client.(type) {
 	case *goredis.Client:
 		if c != nil {
-			return single{c, &timeouts{}}
+			c.AddHook(&t.late)
+			return single{c, t}
 		}
 	case *goredis.ClusterClient:
 		if c != nil {
-			return cluster{c, &timeouts{}, &reloads{client: c}}
+			c.OnNewNode(func(node *goredis.Client) { node.AddHook(&t.late) })
+			return cluster{c, t, &reloads{client: c}}
 		}
 	case *goredis.Ring:
 		if c != nil {
-			return ring{c, &timeouts{}}
+			c.OnNewNode(func(node *goredis.Client) { node.AddHook(&t.late) })
+			_ = c.ForEachShard(context.Background(), func(_ context.Context, node *goredis.Client) error {
+				node.AddHook(&t.late)
+				return nil
+			})
+			return ring{c, t}
 		}
 	}
 	panic(fmt.Sprintf("redis: %s with a client of type %T; make one with goredis.NewClient, NewFailoverClient, NewClusterClient or NewRing", maker, client))
@@ -48,6 +61,8 @@ type single struct {
 	client *goredis.Client
 	*timeouts
 }
+
+func (t single) all() goredis.UniversalClient { return t.client }
 
 func (t single) server(context.Context, string) (any, error) { return t.client, nil }
 func (t single) script(context.Context, string) (any, error) { return t.client, nil }
@@ -62,7 +77,10 @@ func (t single) keepsDeadlines() bool { return t.client.Options().ContextTimeout
 type timeouts struct {
 	mu      sync.RWMutex
 	clients map[timedClient]*goredis.Client
+	late    lateReads
 }
+
+func (t *timeouts) lateReads() int64 { return t.late.count.Load() }
 
 type timedClient struct {
 	client  *goredis.Client
@@ -116,6 +134,8 @@ type ring struct {
 	*timeouts
 }
 
+func (t ring) all() goredis.UniversalClient { return t.client }
+
 func (t ring) server(_ context.Context, key string) (any, error) {
 	return t.client.GetShardClientForKey(key)
 }
@@ -133,6 +153,8 @@ type cluster struct {
 	*timeouts
 	*reloads
 }
+
+func (t cluster) all() goredis.UniversalClient { return t.client }
 
 func (t cluster) server(ctx context.Context, key string) (any, error) {
 	node, err := t.client.MasterForKey(ctx, key)
