@@ -191,13 +191,10 @@ func (r *Router) open(c *Conn) {
 	}()
 	switch err := c.onOpen(); {
 	case err == nil:
-		c.mu.Lock()
-		c.hooked = !c.over
-		c.mu.Unlock()
-		if c.hooked {
+		if c.life.Announce() {
 			r.wheel.add(c)
 		} else { // cut off by Shutdown meanwhile
-			c.onClose(c.note(CloseInfo{}))
+			c.onClose()
 		}
 	default:
 		e := errors.From(err)

@@ -3,19 +3,13 @@ package router
 import (
 	"context"
 	"encoding/binary"
-	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router/internal/life"
 )
 
-const (
-	// closeTimeout is how long the client has to answer a close frame.
-	closeTimeout = 5 * time.Second
-	// closeGrace is how long events that came before the client's close frame may take.
-	closeGrace = time.Second
-	// maxCloseReason is what fits into a control frame besides the code.
-	maxCloseReason = 123
-)
+// maxCloseReason is what fits into a control frame besides the code.
+const maxCloseReason = 123
 
 // Close closes the connection with a close code and a reason of at most 123
 // bytes; a longer one is cut. What is queued is sent first. Messages that are
@@ -40,49 +34,27 @@ func (c *Conn) beginClose(code errors.CloseCode, reason string) {
 		}
 		reason = reason[:cut]
 	}
+	if !c.life.To(life.Closing) {
+		return
+	}
+	c.router.wheel.enter(c, life.AwaitAnswer)
 	payload := append(binary.BigEndian.AppendUint16(make([]byte, 0, 2+maxCloseReason), uint16(code)), reason...)
-	c.closing.Store(true)
-	if !c.stream.Out.Close(payload) {
-		return
-	}
-	c.note(CloseInfo{Code: code, Reason: reason, ByServer: true})
-	// From now on the reader waits for the client's close frame, but not for
-	// ever.
-	c.stream.SetReadDeadline(time.Now().Add(closeTimeout))
-	c.endInTime()
-}
-
-// endInTime is for a connection that is closing: middleware that has a frame may keep
-// the reader from seeing that.
-func (c *Conn) endInTime() {
-	if !c.turn.FrameInHand() {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.over && c.cutOff == nil {
-		c.cutOff = time.AfterFunc(2*closeTimeout, func() {
-			c.stream.Abort()
-			c.end(nil)
-		})
+	if c.stream.Out.Close(payload) {
+		c.note(CloseInfo{Code: code, Reason: reason, ByServer: true})
 	}
 }
 
-// note remembers how the connection ends, and returns it: the first to know is right.
+// note records how the connection ends, and returns it: what is noted first holds.
 func (c *Conn) note(info CloseInfo) CloseInfo {
-	c.noting.Lock()
-	defer c.noting.Unlock()
-	if c.info.Code == 0 {
-		c.info = info
-	}
-	return c.info
+	c.info.CompareAndSwap(nil, &info)
+	return *c.info.Load()
 }
 
-// drainEvents is the reader's when the client has closed. Requests cannot be answered any
-// more, but events that came before are heard: a client may say its last word and
-// close, and whether somebody listens should not depend on how fast he is.
+// drainEvents is called by the reader when the client has closed. Requests cannot be
+// answered any more, but events that came before are handled: a fast close must not lose
+// events that were sent before it.
 func (c *Conn) drainEvents() {
-	c.closing.Store(true)
+	c.life.To(life.Closing)
 	c.stream.Close() // the client waits for that
 	if !c.turn.HasEvents() {
 		return
@@ -92,10 +64,11 @@ func (c *Conn) drainEvents() {
 			k.cancel(context.Canceled)
 		}
 	}
-	timer := time.AfterFunc(closeGrace, func() { c.end(nil) })
-	defer timer.Stop()
+	c.router.wheel.enter(c, life.AwaitEvents)
 	c.turn.AwaitEvents()
 }
+
+func (c *Conn) ended() bool { return c.life.State() == life.Ended }
 
 // end takes the connection apart, once, and calls OnClose. err is what ended the
 // reading.
@@ -108,27 +81,20 @@ func (c *Conn) end(err error) {
 // takeApart is end without OnClose, which may wait for anything; this waits for nothing.
 // It returns false for a connection that has been taken apart before.
 func (c *Conn) takeApart(err error) bool {
-	if !c.ended.CompareAndSwap(false, true) {
+	c.note(CloseInfo{Code: closeAbnormal, Err: err})
+	if !c.endContext() {
 		return false
 	}
-	c.closing.Store(true)
-	c.note(CloseInfo{Code: closeAbnormal, Err: err})
-	// The socket is closed when what is queued has left; nobody waits for that.
+	// The socket is closed when what is queued has left.
 	c.stream.Close()
-
-	c.mu.Lock()
-	c.over = true
-	if c.cutOff != nil {
-		c.cutOff.Stop()
-	}
-	if c.ctx != nil {
-		close(c.ctx.done)
-	}
-	c.mu.Unlock()
 	for _, k := range c.turn.Stop() {
 		k.cancel(context.Canceled)
 	}
-	c.router.wheel.remove(c)
+	if c.stream.Out.Gone() {
+		c.router.wheel.enter(c, life.Over)
+	} else {
+		c.router.wheel.enter(c, life.Flush)
+	}
 	c.leaveAll()
 	if c.admission != nil {
 		c.admission.Release()
@@ -136,13 +102,23 @@ func (c *Conn) takeApart(err error) bool {
 	return true
 }
 
+// endContext moves the connection to its last state, and cancels its context.
+func (c *Conn) endContext() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.life.To(life.Ended) {
+		return false
+	}
+	if c.ctx != nil {
+		close(c.ctx.done)
+	}
+	return true
+}
+
 // afterEnd reports the end of a connection that has been taken apart.
 func (c *Conn) afterEnd() {
-	c.mu.Lock()
-	hooked := c.hooked
-	c.mu.Unlock()
-	if hooked {
-		c.onClose(c.note(CloseInfo{}))
+	if c.life.Announced() {
+		c.onClose()
 	}
 	c.router.remove(c)
 }
@@ -151,7 +127,7 @@ func (c *Conn) afterEnd() {
 // 6455, 7.1.5). It is never sent.
 const closeAbnormal errors.CloseCode = 1006
 
-func (c *Conn) onClose(info CloseInfo) {
+func (c *Conn) onClose() {
 	if c.router.opts.OnClose == nil {
 		return
 	}
@@ -160,5 +136,5 @@ func (c *Conn) onClose(info CloseInfo) {
 			c.router.fault(Fault{Conn: c, Err: panicError("OnClose", v), Stack: stack()})
 		}
 	}()
-	c.router.opts.OnClose(c, info)
+	c.router.opts.OnClose(c, *c.info.Load())
 }

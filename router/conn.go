@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router/internal/life"
 	"github.com/wskit/wskit/router/internal/turn"
 	"github.com/wskit/wskit/router/internal/wire"
 )
@@ -29,26 +30,19 @@ type Conn struct {
 	identity  ingress.Identity
 	opened    time.Duration // after the router's epoch
 	deflate   bool
-	hooked    bool              // OnOpen has returned nil
 	admission ingress.Admission // of Options.Gate, or nil
 
 	turn    turn.Turn[Context]
 	hotAt   time.Duration
 	message atomic.Int64 // when the last message came, after the epoch
 
-	closing  atomic.Bool // a close frame is queued: what still comes is ignored
-	draining atomic.Bool
-	ended    atomic.Bool
+	life     life.Life
+	info     atomic.Pointer[CloseInfo] // how it ends, see note
 	deferred atomic.Pointer[deferredFlush]
 
 	mu     sync.Mutex
 	topics []*member
 	ctx    *connContext
-	over   bool        // ctx is cancelled, or would be
-	cutOff *time.Timer // see endInTime
-
-	noting sync.Mutex // info's; nothing else is locked under it
-	info   CloseInfo
 
 	list  connLink // of all connections
 	timer timerLink
@@ -62,6 +56,7 @@ func (r *Router) newConn(id string, ip netip.Addr, identity ingress.Identity, st
 	}
 	c.identity.Own()
 	c.Identity = &c.identity
+	c.timer.init(c)
 	c.turn.Init(&r.turns)
 	c.message.Store(int64(c.opened))
 	stream.Out.Configure(r.opts.Limits.MaxQueued, r.opts.Liveness.WriteTimeout, owner{c})
@@ -123,7 +118,7 @@ func (c *Conn) Context() context.Context {
 	defer c.mu.Unlock()
 	if c.ctx == nil {
 		c.ctx = &connContext{done: make(chan struct{})}
-		if c.over {
+		if c.ended() {
 			close(c.ctx.done)
 		}
 	}
@@ -162,15 +157,12 @@ func (l lazyContext) BeforeHold() {
 }
 
 func (l lazyContext) Err() error {
-	if !l.c.ended.Load() {
+	if !l.c.ended() {
 		return nil
 	}
-	l.c.mu.Lock()
+	l.c.mu.Lock() // until Done is closed
 	defer l.c.mu.Unlock()
-	if l.c.over { // from when Done is closed
-		return context.Canceled
-	}
-	return nil
+	return context.Canceled
 }
 
 // owner is what the connection's stream knows of it.
@@ -178,9 +170,10 @@ type owner struct{ *Conn }
 
 func (o owner) SlowConsumer() {
 	o.router.stats.slow.Add(1)
-	o.closing.Store(true)
-	o.note(CloseInfo{Code: errors.CloseSlowConsumer, Reason: "slow consumer", ByServer: true})
-	go o.endInTime() // takes the connection's lock, whose holder may wait for the outbox's
+	if o.life.To(life.Closing) {
+		o.note(CloseInfo{Code: errors.CloseSlowConsumer, Reason: "slow consumer", ByServer: true})
+	}
+	o.router.wheel.enter(o.Conn, life.AwaitSlow)
 }
 
 func (o owner) FramesDropped(n int) { o.router.stats.dropped.Add(int64(n)) }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -46,14 +45,12 @@ type Context struct {
 	called     bool // the typed handler has been called
 	task       turn.Task[Context]
 
-	// answered is set by whoever sends the one terminal answer.
-	answered atomic.Bool
-
-	mu      sync.Mutex
-	tracked bool // the conn's turn finds it
-	done    chan struct{}
-	err     error
-	timer   *time.Timer
+	mu       sync.Mutex // see locks.go
+	answered bool       // the one terminal answer has been given
+	tracked  bool       // the conn's turn finds it
+	done     chan struct{}
+	err      error
+	timer    *time.Timer
 }
 
 // Type is the message's type.
@@ -148,7 +145,7 @@ func (c *Context) Unsubscribe(topic string) { c.conn.Unsubscribe(topic) }
 // with before it gets the answer. For an event, and after the request has been
 // answered (aborted, timed out), it does nothing. It fails as [Conn.Send] does.
 func (c *Context) Progress(data any) error {
-	if !c.route.request || c.answered.Load() {
+	if !c.route.request || c.hasAnswer() {
 		return nil
 	}
 	b := newOutgoing()
@@ -167,7 +164,7 @@ func (c *Context) Progress(data any) error {
 	// The lock orders it before an answer by another goroutine.
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.answered.Load() {
+	if c.answered {
 		return nil
 	}
 	if err := c.conn.enqueue(b); err != nil {
@@ -175,6 +172,12 @@ func (c *Context) Progress(data any) error {
 	}
 	c.conn.flushUnlessBatched()
 	return nil
+}
+
+func (c *Context) hasAnswer() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered
 }
 
 // Deadline implements context.Context.
@@ -189,7 +192,7 @@ func (c *Context) Deadline() (time.Time, bool) {
 func (c *Context) Done() <-chan struct{} {
 	if c.arm() {
 		c.conn.turn.Track(&c.task)
-		if c.conn.ended.Load() {
+		if c.conn.ended() {
 			c.cancel(context.Canceled)
 		}
 	}
@@ -211,7 +214,7 @@ func (c *Context) Err() error {
 	if err := c.cause(); err != nil {
 		return err
 	}
-	if c.conn.ended.Load() {
+	if c.conn.ended() {
 		c.cancel(context.Canceled)
 	} else if at, ok := c.Deadline(); ok && !time.Now().Before(at) {
 		c.expire()
@@ -268,7 +271,7 @@ func (c *Context) arm() bool {
 func (c *Context) opened() {
 	c.conn.router.handlers.add(1)
 	c.arm()
-	if c.conn.ended.Load() {
+	if c.conn.ended() {
 		c.cancel(context.Canceled)
 	}
 }
@@ -287,8 +290,7 @@ func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedA
 		c.id = append(c.idBuf[:0], env.CorrelationID...)
 	}
 	c.timeout = timeoutOf(rt, env.TimeoutMs, conn.router.opts.RequestTimeout)
-	c.answered.Store(false)
-	c.called = false
+	c.answered, c.called = false, false
 	c.out.Reset()
 	if rt.request {
 		c.out.Write(headerRoom[:])

@@ -3,6 +3,7 @@ package router
 import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/router/internal/life"
 )
 
 // sizePeek is how much of a frame that is too large is looked at for a
@@ -21,7 +22,7 @@ var (
 // large, it is given the beginning. It returns false when the goroutine has lost the
 // reader's role while the handler ran.
 func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) {
-	if c.closing.Load() {
+	if c.life.State() >= life.Closing {
 		return true // after a close frame nothing is answered (RFC 6455, 1.4)
 	}
 	limits := &c.router.opts.Limits
@@ -64,7 +65,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 		return true
 	case rt.request && env.CorrelationID == nil:
 		err = errNoID
-	case c.draining.Load():
+	case c.life.State() == life.Draining:
 		err = c.router.drainError()
 	// 4 in-flight
 	case rt.request && c.turn.Requests() >= limits.MaxInFlight:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/router/internal/life"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -26,8 +27,9 @@ func (c *Conn) handle(s *scratch, rt *route, lent any, env *envelope.Envelope) (
 		return true
 	}
 	c.watch()
-	// A drain may have begun after dispatch looked, and found nothing to wait for.
-	if c.draining.Load() {
+	// A drain may have begun after dispatch looked, found nothing to wait for, and closed
+	// the connection.
+	if c.life.State() != life.Open {
 		k.finish(c.router.drainError())
 	} else {
 		k.run()
@@ -138,13 +140,13 @@ func (c *Conn) resume(k *Context) {
 func (c *Context) finish(err error) {
 	conn := c.conn
 	if !c.route.request {
-		if err != nil && !conn.ended.Load() {
+		if err != nil && !conn.ended() {
 			conn.refuse(c.route.typ, c.id, err)
 		}
 		return
 	}
 	if !c.claim() {
-		if err != nil && !conn.ended.Load() {
+		if err != nil && !conn.ended() {
 			conn.late(c.route.typ, err)
 		}
 		return
@@ -174,7 +176,9 @@ func (c *Conn) late(typ string, err error) {
 func (c *Context) claim() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.answered.CompareAndSwap(false, true)
+	first := !c.answered
+	c.answered = true
+	return first
 }
 
 // expire is called when the message's time is over.

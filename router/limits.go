@@ -147,21 +147,28 @@ type limitHook struct {
 func (h *limitHook) init(r *Router) { h.r = r }
 
 func (h *limitHook) tell(info LimitInfo) {
+	if h.add(info) {
+		h.r.opts.Logger.Warn("wskit: OnLimitExceeded is too slow, some rejections are only counted", "queued", maxRejectionsQueued)
+	}
+}
+
+// add queues a rejection for the hook. It reports whether there is no room for it, for the
+// first time since the queue was empty.
+func (h *limitHook) add(info LimitInfo) (missed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.queue) >= maxRejectionsQueued {
 		h.r.stats.missed.Add(1)
-		if !h.missed {
-			h.missed = true
-			h.r.opts.Logger.Warn("wskit: OnLimitExceeded is too slow, some rejections are only counted", "queued", len(h.queue))
-		}
-		return
+		missed = !h.missed
+		h.missed = true
+		return missed
 	}
 	h.queue = append(h.queue, info)
 	if !h.telling {
 		h.telling = true
 		go h.run()
 	}
+	return false
 }
 
 func (h *limitHook) run() {

@@ -230,8 +230,8 @@ const (
 )
 
 // Liveness says when a connection counts as dead. Any bytes from the client,
-// pongs included, prove that it is alive. That is looked at once a second, and
-// more often where one of the times is shorter than 8 s.
+// pongs included, prove that it is alive. That is checked four times a second, and
+// more often where one of the times is shorter than 2 s.
 type Liveness struct {
 	// PingInterval is the silence after which the client is pinged. Default:
 	// 25 s. Negative: never.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router/internal/life"
 )
 
 // A drain closes connections in batches, so that neither this process nor those
@@ -200,13 +201,13 @@ func (r *Router) drainError() error {
 }
 
 func (c *Conn) beginDrain() {
-	c.draining.Store(true)
+	c.life.To(life.Draining)
 	c.drained()
 }
 
 // drained closes the connection if it is draining and nothing of it is being handled.
 func (c *Conn) drained() {
-	if c.draining.Load() && c.turn.Idle() {
+	if c.life.State() == life.Draining && c.turn.Idle() {
 		c.Close(errors.CloseGoingAway, retryAfterReason(c.router.drainHint()))
 	}
 }

@@ -131,9 +131,8 @@ func (in *subscription) end() {
 func (in *subscription) deliver(m pubsub.Message) {
 	t := in.topic
 	in.mu.Lock()
-	if err := in.router.errForeign(&in.peeker, &m); err != nil {
-		in.router.refuseForeign(t.name, err)
-	} else {
+	err := in.router.errForeign(&in.peeker, &m)
+	if err == nil {
 		t.mu.RLock()
 		if t.subscription == in { // a later one may have taken its place
 			t.deliver(m, &in.deferredFlush)
@@ -141,6 +140,9 @@ func (in *subscription) deliver(m pubsub.Message) {
 		t.mu.RUnlock()
 	}
 	in.mu.Unlock()
+	if err != nil {
+		in.router.refuseForeign(t.name, err)
+	}
 	if !m.More || len(m.Frame) >= deferLimit || in.closed.Load() {
 		in.flush()
 	}

@@ -9,15 +9,10 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// Which connections are members of which topics is kept under three locks. None of
-// them is held while a broker, a presence or a client is waited for:
-//
-//	Conn.mu      a connection's list of members
-//	topic.mu     a topic's members and its subscription with the broker, see subscription.go
-//	topics.mu    the table of topics
-//
-// topics.mu is locked last, alone or under one of the others, which are never locked
-// together. Delivering locks deferredFlush.mu, then topic.mu, then the outboxes.
+// Which connections are members of which topics is kept under three locks, see locks.go:
+// Conn.mu guards a connection's list of members, topic.mu a topic's members and its
+// subscription with the broker, topics.mu the table of topics. The first two are never
+// held together.
 //
 // A member is put on its connection's list before it joins its topic, so that the end
 // of the connection finds it. Whatever takes it off the list (Unsubscribe, the end of
@@ -187,7 +182,7 @@ func (c *Conn) place(ctx context.Context, name string) (*member, error) {
 func (c *Conn) tryPlace(name string) (_ *member, settled <-chan struct{}, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended.Load() { // its memberships may still be there
+	if c.ended() { // its memberships may still be there
 		return nil, nil, ErrClosed
 	}
 	if i := slices.IndexFunc(c.topics, func(m *member) bool { return m.topic.name == name }); i >= 0 {

@@ -6,36 +6,51 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router/internal/life"
 )
 
-// wheel looks after the liveness of all connections with one goroutine: a
-// hashed timer wheel, in which a connection is hung at the time of its next
-// check. Adding, moving and removing take constant time.
+// wheel looks after the liveness of all connections, and ends those that are closing when
+// the time of their phase is over, with one goroutine: a hashed timer wheel, in which a
+// connection is hung at the time of its next check. Adding, moving and removing take
+// constant time. No lock is held during a check.
 type wheel struct {
 	r    *Router
 	tick time.Duration
 
 	mu      sync.Mutex
 	slots   [256]timerLink // heads of circular lists
+	due     timerLink      // head of those to be checked now
 	at      int64          // the tick that was handled last
 	size    int
 	running bool
 }
 
-// timerLink is a place in a slot's list.
+// timerLink is a connection's place in the wheel.
 type timerLink struct {
-	prev, next  *timerLink
-	conn        *Conn
-	due         int64         // tick
+	conn   *Conn
+	maxAge time.Duration
+
+	// guarded by wheel.mu
+	prev, next *timerLink
+	due        int64         // tick
+	phase      life.Phase    // of closing
+	until      time.Duration // the end of the phase
+
+	// of the wheel's goroutine
 	pingAt      time.Duration // when a ping was sent that has not been answered; 0: none
-	closing     bool          // was closing at the last check
 	readBlocked bool          // had a frame in hand at the last check
-	maxAge      time.Duration
+}
+
+func (t *timerLink) init(c *Conn) {
+	t.conn = c
+	if age := c.router.opts.Liveness.MaxAge; age > 0 {
+		t.maxAge = age - rand.N(age/10+1)
+	}
 }
 
 const (
 	minTick = 5 * time.Millisecond
-	maxTick = time.Second
+	maxTick = 250 * time.Millisecond
 )
 
 func (w *wheel) init(r *Router) {
@@ -50,55 +65,80 @@ func (w *wheel) init(r *Router) {
 	for i := range w.slots {
 		w.slots[i].prev, w.slots[i].next = &w.slots[i], &w.slots[i]
 	}
+	w.due.prev, w.due.next = &w.due, &w.due
 }
 
 // now is the time after the epoch.
 func (r *Router) now() time.Duration { return time.Since(r.epoch) }
 
+// add has a connection checked from now on.
 func (w *wheel) add(c *Conn) {
-	l := w.r.opts.Liveness
-	if l.MaxAge > 0 {
-		c.timer.maxAge = l.MaxAge - rand.N(l.MaxAge/10+1)
-	}
-	c.timer.conn = c
-	next := c.nextCheck(w.r.now())
-	if next < 0 {
-		return
-	}
+	at := c.nextCheck(w.r.now())
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c.ended.Load() {
+	if at >= 0 && c.timer.phase != life.Over {
+		w.hang(&c.timer, at)
+	}
+}
+
+// enter begins a phase of closing, unless the connection is in a later one, and ends it
+// when its time is over.
+func (w *wheel) enter(c *Conn, p life.Phase) {
+	now := w.r.now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := &c.timer
+	if p <= t.phase {
 		return
 	}
-	w.hang(&c.timer, next)
-	w.size++
+	t.phase, t.until = p, now+p.Time()
+	if p != life.Over {
+		w.hang(t, now)
+	} else if t.next != nil {
+		w.unhang(t)
+	}
+}
+
+// phase is the connection's phase of closing, and when that ends.
+func (w *wheel) phase(c *Conn) (life.Phase, time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return c.timer.phase, c.timer.until
+}
+
+// hang puts a connection where its check is due, and not before the next tick. One that
+// is due earlier stays where it is. w.mu is held.
+func (w *wheel) hang(t *timerLink, at time.Duration) {
 	if !w.running {
 		w.running = true
 		w.at = int64(w.r.now() / w.tick)
 		go w.run()
 	}
+	due := max(int64(at/w.tick)+1, w.at+1)
+	if t.next != nil {
+		if t.due <= due {
+			return
+		}
+		w.unhang(t)
+	}
+	t.due = due
+	t.append(&w.slots[due%int64(len(w.slots))])
+	w.size++
 }
 
-// hang puts a link where its time is due, and not before the next tick.
-func (w *wheel) hang(t *timerLink, at time.Duration) {
-	t.due = max(int64(at/w.tick)+1, w.at+1)
-	head := &w.slots[t.due%int64(len(w.slots))]
+func (t *timerLink) append(head *timerLink) {
 	t.prev, t.next = head.prev, head
 	t.prev.next, t.next.prev = t, t
 }
 
-func (t *timerLink) unhang() {
+func (t *timerLink) unlink() {
 	t.prev.next, t.next.prev = t.next, t.prev
 	t.prev, t.next = nil, nil
 }
 
-func (w *wheel) remove(c *Conn) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if c.timer.next != nil {
-		c.timer.unhang()
-		w.size--
-	}
+func (w *wheel) unhang(t *timerLink) {
+	t.unlink()
+	w.size--
 }
 
 func (w *wheel) run() {
@@ -111,6 +151,8 @@ func (w *wheel) run() {
 				return
 			}
 		case <-w.r.ctx.Done():
+			// All connections have ended. What some still send is bounded by
+			// Liveness.WriteTimeout.
 			return
 		}
 	}
@@ -119,40 +161,39 @@ func (w *wheel) run() {
 // advance handles the ticks that have come since the last time. It reports
 // whether there is anything left to look after.
 func (w *wheel) advance() bool {
+	now := w.r.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := w.r.now()
 	for to := int64(now / w.tick); w.at < to; {
 		w.at++
 		head := &w.slots[w.at%int64(len(w.slots))]
 		for t := head.next; t != head; {
 			next := t.next
 			if t.due <= w.at {
-				t.unhang()
-				if at := t.conn.check(now); at >= 0 {
-					w.hang(t, at)
-				} else {
-					w.size--
-				}
+				t.unlink()
+				t.append(&w.due)
 			}
 			t = next
 		}
 	}
-	if w.size == 0 {
-		w.running = false
+	for w.due.next != &w.due {
+		t := w.due.next
+		w.unhang(t)
+		w.mu.Unlock()
+		at := t.conn.check(now)
+		w.mu.Lock()
+		if at >= 0 && t.phase != life.Over {
+			w.hang(t, at)
+		}
 	}
+	w.running = w.size > 0
 	return w.running
 }
 
 // check closes a connection that counts as dead, pings one that is silent, and
 // returns when to check again, or -1. It does not block.
 func (c *Conn) check(now time.Duration) time.Duration {
-	if c.ended.Load() {
-		return -1
-	}
-	if c.closing.Load() {
-		// The close frame is out and the reader has a deadline; but the reader
-		// may be held up by handlers.
+	if c.life.State() >= life.Closing {
 		return c.checkClosing(now)
 	}
 	l := &c.router.opts.Liveness
@@ -179,14 +220,14 @@ func (c *Conn) check(now time.Duration) time.Duration {
 		c.stream.Out.Flush()
 	case c.timer.pingAt > 0 && now-c.timer.pingAt >= l.PongTimeout:
 		c.Close(errors.CloseNoHeartbeat, "no heartbeat")
-		// Nobody is there to answer the close frame.
-		c.stream.SetReadDeadline(time.Now())
+		go c.end(nil) // without waiting for an answer to the close frame
+		return -1
 	case l.PingInterval > 0 && now-heard >= l.PingInterval && c.timer.pingAt == 0:
 		c.timer.pingAt = now
 		c.stream.Out.Ping()
 		c.stream.Out.Flush()
 	}
-	if c.closing.Load() {
+	if c.life.State() >= life.Closing {
 		return c.checkClosing(now)
 	}
 	return c.nextCheck(now)
@@ -200,15 +241,27 @@ func (c *Conn) readBlocked() bool {
 	return before || c.timer.readBlocked
 }
 
-// checkClosing gives a closing connection its time and then takes it apart,
+// checkClosing ends the phase of a connection that is closing when its time is over,
 // whatever its reader is doing.
 func (c *Conn) checkClosing(now time.Duration) time.Duration {
-	if !c.timer.closing {
-		c.timer.closing = true
-		return now + 2*closeTimeout
+	phase, until := c.router.wheel.phase(c)
+	switch {
+	case phase == life.None: // about to enter one
+		return now
+	case c.ended() && c.stream.Out.Gone():
+		c.router.wheel.enter(c, life.Over)
+		return -1
+	case now < until && phase == life.Flush: // which may be over at any time
+		return now
+	case now < until:
+		return until
 	}
-	c.stream.Abort()
-	go c.end(nil)
+	if phase.Reset() {
+		c.stream.Abort()
+	}
+	if !c.ended() {
+		go c.end(nil)
+	}
 	return -1
 }
 

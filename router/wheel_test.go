@@ -1,6 +1,10 @@
 package router
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/wskit/wskit/router/internal/life"
+)
 
 // A connection whose frame is held by middleware is not read, so its pongs are not
 // seen: it does not count as dead for that. One that is read does.
@@ -12,7 +16,7 @@ func TestAHeldConnectionIsNotTakenForDead(t *testing.T) {
 	check := func(what string, closed bool) {
 		t.Helper()
 		c.check(now)
-		if got := c.closing.Load(); got != closed {
+		if got := c.life.State() >= life.Closing; got != closed {
 			t.Fatalf("%s: closing is %v, want %v", what, got, closed)
 		}
 		now += l.PongTimeout
@@ -25,4 +29,23 @@ func TestAHeldConnectionIsNotTakenForDead(t *testing.T) {
 	c.turn.EndFrame()
 	check("when it has just been let go", false)
 	check("when nothing has come for another timeout", true)
+}
+
+// A phase that is entered late, because two goroutines close the connection at the same
+// time, does not bring back one that is over.
+func TestPhasesOnlyMoveOn(t *testing.T) {
+	r := New(Options{})
+	c, _ := pair(t, r)
+	r.wheel.enter(c, life.Flush)
+	r.wheel.enter(c, life.AwaitAnswer)
+	if p, _ := r.wheel.phase(c); p != life.Flush {
+		t.Errorf("it is in phase %d", p)
+	}
+	r.wheel.enter(c, life.Over)
+	r.wheel.enter(c, life.Flush)
+	r.wheel.add(c)
+	if r.wheel.mu.Lock(); r.wheel.size != 0 {
+		t.Error("a connection that is over is looked after")
+	}
+	r.wheel.mu.Unlock()
 }

@@ -69,9 +69,6 @@ func (o *Outbox) drain() {
 	for !o.empty() && !o.gone {
 		b := o.take()
 		timeout := o.timeout
-		if o.hangup || o.closed {
-			timeout = min(timeout, lingerTime)
-		}
 		o.mu.Unlock()
 		_ = o.stream.conn.SetWriteDeadline(time.Now().Add(timeout))
 		n, err := o.stream.conn.Write(b)
@@ -115,8 +112,6 @@ func (o *Outbox) hangUp() {
 	o.wake()
 	switch {
 	case o.flushing:
-		// A write that began before may wait longer than one now would.
-		_ = o.stream.conn.SetWriteDeadline(time.Now().Add(lingerTime))
 	case o.empty():
 		o.shut()
 	default:

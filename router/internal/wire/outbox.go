@@ -10,9 +10,6 @@ import (
 // the connection has failed.
 var ErrClosed = errors.New("wire: connection closed")
 
-// lingerTime is how long a closing connection may take to send what is queued.
-const lingerTime = 5 * time.Second
-
 // Outbox queues a connection's frames. Appending does not write; whoever
 // appends sees to it that [Outbox.Flush] is called, now or at the end of a
 // batch. Nobody waits for a client that does not read: what the socket does not

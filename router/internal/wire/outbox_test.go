@@ -236,6 +236,8 @@ func TestOverflow(t *testing.T) {
 			t.Errorf("got %d slow, %d dropped, want 1 and %d", owner.slow.Load(), owner.dropped.Load(), fit+1)
 		}
 		g.open()
+		eventually(t, "the close frame to leave", func() bool { return o.Queued() == 0 })
+		o.stream.Abort() // as the owner does
 		<-g.closed
 		want := "head\x88\x0f\x0f\xa8slow consumer"
 		if got := g.written(); got != want {
@@ -476,8 +478,6 @@ func partialWrites(t *testing.T, connect pair) {
 func TestOverflowNeverTearsAFrame(t *testing.T) { overSockets(t, overflowNeverTearsAFrame) }
 
 func overflowNeverTearsAFrame(t *testing.T, connect pair) {
-	defer func(d time.Duration) { slowGrace = d }(slowGrace)
-	slowGrace = patience
 	s, client, owner := connect(t)
 	s.Out.Configure(256<<10, patience, owner)
 	const size = 40_000

@@ -3,7 +3,6 @@ package wire
 import (
 	"errors"
 	"slices"
-	"time"
 )
 
 // ErrOverflow is returned for the frame that made a client too slow: the
@@ -42,13 +41,9 @@ func (o *Outbox) admit(n int) error {
 	return ErrOverflow
 }
 
-// slowGrace is how long a client that is too slow has to take the close frame, and what
-// the kernel holds before it. Tests change it.
-var slowGrace = time.Second
-
 // tooSlow drops what is queued, except for the segment that is being written,
-// whose frames have to be finished, and queues the close frame. The client has
-// slowGrace to answer it; then the socket is reset.
+// whose frames have to be finished, and queues the close frame. How long the client has
+// to take it, and what the kernel holds before it, is the owner's to decide.
 func (o *Outbox) tooSlow() {
 	keep := o.unwritten()
 	o.dropped(o.framesFrom(keep) + 1)
@@ -61,7 +56,6 @@ func (o *Outbox) tooSlow() {
 	}
 	o.close(slowConsumer)
 	o.slow = true
-	time.AfterFunc(slowGrace, o.fail)
 	o.wake()
 	if !o.flushing {
 		o.flushing = true

@@ -187,11 +187,8 @@ func orEOF(err error) error {
 	return err
 }
 
-// SetReadDeadline makes reading fail when it has passed. Any goroutine may call it.
-func (s *Stream) SetReadDeadline(t time.Time) { _ = s.conn.SetReadDeadline(t) }
-
-// Close closes the connection as soon as what is queued has been sent, or could not
-// be sent in lingerTime.
+// Close closes the connection as soon as what is queued has been sent. It does not wait;
+// [Stream.Abort] bounds how long that takes.
 func (s *Stream) Close() { s.Out.hangUp() }
 
 // Abort closes the connection at once. What is queued is lost.

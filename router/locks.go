@@ -1,0 +1,36 @@
+package router
+
+// Locks are taken in this order, from top to bottom; one that is further down is never
+// held while one above it is taken. None is held while the network, a client, a handler, a
+// hook, a broker or a store is waited for. User code runs under one of them only where
+// middleware is composed, once, under Router.mu.
+//
+//	watchShard.mu     connections that the watchdog looks at       per router, a few
+//	turn.Turn.mu      messages that are open or wait               per connection
+//	Context.mu        whether a message is answered, cancelled     per message
+//	deferredFlush.mu  connections that are to be flushed           per connection that publishes,
+//	                                                               and per subscription
+//	topic.mu          a topic's members and its subscription       per topic
+//	wire.Outbox.mu    frames that are queued                       per connection
+//	Conn.mu           the list of topics, the context              per connection
+//	topics.mu         the table of topics                          per router
+//	wheel.mu          when connections are checked, their phases   per router
+//	Router.mu         registrations, the list of connections       per router
+//	tally.mu          what Shutdown waits for                      per router
+//	limitHook.mu      rejections that OnLimitExceeded is to get    per router
+//	refusedOrigins.mu what has been logged                         per router
+//
+// Pairs that really are held together:
+//
+//	watchShard.mu > Turn.mu > Context.mu > Outbox.mu     the watchdog detaches a handler; Context.Progress
+//	watchShard.mu > Outbox.mu                            the watchdog flushes, without waiting
+//	Turn.mu > tally.mu                                   a message becomes open
+//	deferredFlush.mu > topic.mu > Outbox.mu              a message is delivered
+//	deferredFlush.mu > topics.mu                         likewise, without a broker
+//	topic.mu > topics.mu                                 a subscription is begun
+//	Conn.mu > topics.mu                                  a member takes its place
+//	Outbox.mu > wheel.mu                                 a client turns out too slow
+//
+// No lock guards the state of a connection (life.Life), how it ended (Conn.info), the state
+// of its handlers (turn.Turn) and the times that the wheel looks at: they are atomic. The
+// wheel holds no lock while it checks a connection.
