@@ -15,15 +15,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-var (
-	// OpeningRate is how fast one client may open connections, unless an option says
-	// otherwise: 5 at once, and 10 a minute.
-	OpeningRate = limit.TokenBucket{Capacity: 5, Refill: 10, Per: time.Minute}
-
-	// MessageRate is how fast the messages of one connection may come, where there is
-	// no reason for another rate: 50 at once, and 100 a second.
-	MessageRate = limit.TokenBucket{Capacity: 50, Refill: 100, Per: time.Second}
-)
+// openingRate is how fast one client may open connections by default.
+var openingRate = limit.TokenBucket{Capacity: 5, Refill: 10, Per: time.Minute}
 
 // GateOptions configure a [Gate]. The zero value is ready to use over a store in
 // this process; over a shared one, Limiter.Name must be set.
@@ -44,7 +37,7 @@ type GateOptions struct {
 
 	// PerIdentity and PerIP are the rates at which connections may be opened.
 	//
-	// Default: [OpeningRate] each.
+	// Default: 5 at once, and 10 a minute, each.
 	PerIdentity, PerIP limit.Policy
 
 	// MaxPerUser, MaxPerIP and MaxTotal are how many connections may be open at a
@@ -199,7 +192,7 @@ func (o GateOptions) withDefaults() GateOptions {
 	if o.Identify == nil {
 		o.Identify = ingress.FirstOf(ingress.ByBearer, ingress.ByAPIKey("X-API-Key"))
 	}
-	for p, byDefault := range map[*limit.Policy]limit.Policy{&o.PerIdentity: OpeningRate, &o.PerIP: OpeningRate} {
+	for p, byDefault := range map[*limit.Policy]limit.Policy{&o.PerIdentity: openingRate, &o.PerIP: openingRate} {
 		if *p == nil {
 			*p = byDefault
 		}

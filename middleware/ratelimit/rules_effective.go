@@ -34,15 +34,12 @@ type Setting struct {
 	Asked int64 `json:"asked"`
 }
 
-// Capped reports whether the maximum keeps the value below what a rule asked for.
-func (s Setting) Capped() bool { return s.Value != s.Asked }
-
 // String is the value and where it comes from.
 func (s Setting) String() string {
 	switch {
 	case s.From == "":
 		return fmt.Sprint(s.Value)
-	case s.Capped():
+	case s.Value != s.Asked:
 		return fmt.Sprintf("%d (%s: %s, capped by the maximum)", s.Value, s.From, amount(s.Asked))
 	}
 	return fmt.Sprintf("%s (%s)", amount(s.Value), s.From)
