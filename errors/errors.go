@@ -1,4 +1,4 @@
-// Package errors gives an error a code that a client can act on.
+// Package errors has errors with a code that a client can act on.
 //
 // A handler that fails returns an error made from a [Code]; the router sends
 // its code, message and details to the client:
@@ -6,11 +6,11 @@
 //	return Joined{}, errors.NotFound.Errorf("no room %q", q.Room)
 //
 // An error without a code is a fault of the server: the client sees INTERNAL
-// and a fixed text, and the error itself goes to the log alone.
+// and a fixed text, and the error itself is only logged.
 //
 // [New], [Is], [AsType], [Join] and [ErrUnsupported] are those of the standard library's
-// errors package, so that a file rarely needs both packages. As and Unwrap of the standard
-// library are not here: AsType does what they do.
+// errors package, so that most files need only this one. As is left out because AsType replaces
+// it, Unwrap because applications rarely need it.
 package errors
 
 import (
@@ -20,29 +20,28 @@ import (
 	"time"
 )
 
-// Error is an error that a client may see. Code, Message, Details and the
-// retry advice travel to the client; Cause stays on the server.
+// Error is an error that a client may see. Code, Message, Details and the retry advice are
+// sent to the client; Cause is not.
 //
-// An Error is made by the methods of [Code] and is not changed after it has
-// been returned, so it may be shared between goroutines and kept in a package
-// variable.
+// The methods of [Code] make an Error. It must not be changed after it has been returned; so
+// it may be shared between goroutines and kept in a package variable.
 type Error struct {
 	Code    Code
 	Message string
-	// Details is any value that encodes to JSON, or nil. It must hold nothing
-	// the client may not know.
+	// Details is any value that encodes to JSON, or nil. It must contain
+	// nothing secret.
 	Details any
-	// Retry and NoRetry override what the code says about retrying: the same request may
-	// succeed later, or it never does. If both are set, NoRetry holds.
+	// Retry and NoRetry override the default of the code: the same request may succeed
+	// later, or never. If both are set, NoRetry applies.
 	Retry, NoRetry bool
-	// RetryAfter is how long the client should wait before it tries again;
-	// 0 gives no advice. It is sent only with an error that is retryable.
+	// RetryAfter is how long the client should wait before it tries again; 0 means not
+	// known. It is sent in milliseconds, rounded up, and only if the error is retryable.
 	RetryAfter time.Duration
-	// Cause is what [Unwrap] returns. It is logged and never sent.
+	// Cause is the error that Unwrap returns. It is logged and never sent.
 	Cause error
 }
 
-// Error describes the error for a log, cause included.
+// Error returns a text for logs, which includes the cause.
 func (e *Error) Error() string {
 	if e == nil {
 		return errNilPointer.Error()
@@ -61,7 +60,7 @@ func (e *Error) Unwrap() error {
 	return e.Cause
 }
 
-// Retryable reports whether trying again can help.
+// Retryable reports whether the same request may succeed later.
 func (e *Error) Retryable() bool {
 	return !e.NoRetry && (e.Retry || e.Code.retryable())
 }
@@ -86,8 +85,8 @@ func (c Code) New(message string) *Error {
 }
 
 // Errorf makes an error of this code with a formatted message for the client.
-// The operands of the verb %w become the cause; as they are part of the format,
-// their text becomes part of the message too. Use [Code.Wrap] to keep it back.
+// The operands of the verb %w become the cause, and their text is part of the message. Use
+// [Code.Wrap] if the client must not see it.
 func (c Code) Errorf(format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	e := &Error{Code: c, Message: err.Error(), Cause: stderrors.Unwrap(err)}
@@ -97,18 +96,22 @@ func (c Code) Errorf(format string, args ...any) *Error {
 	return e
 }
 
-// Wrap makes an error of this code with a message for the client and a cause
-// that stays on the server.
+// Wrap makes an error of this code with a message for the client and a cause that is not
+// sent.
 func (c Code) Wrap(cause error, message string) *Error {
 	return &Error{Code: c, Message: message, Cause: cause}
 }
 
-// From returns what a client may see of err: for a [LimitExceeded] anywhere in its
-// tree, its code and wait; else the first *Error; for an error of the context
-// package, the code that says the same. Everything else is a fault of the server:
-// INTERNAL with a fixed message and err as the cause. So is an *Error whose code is
-// INTERNAL or empty; of it only the retry advice is kept. From(nil) is nil; a nil
-// *Error or *LimitExceeded that was returned as an error is a fault like any other.
+// From returns the part of err that a client may see. It is made from the first of these that
+// the tree of err contains:
+//
+//   - a [LimitExceeded]: its code, message and wait
+//   - an *Error: this itself
+//   - an error of the context package: CANCELLED or DEADLINE_EXCEEDED
+//
+// Everything else is a fault of the server: INTERNAL with a fixed message and err as the
+// cause. So is an *Error whose code is INTERNAL or empty; only its retry advice is kept. A nil
+// *Error or *LimitExceeded in a variable of type error is a fault, too. From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -136,12 +139,11 @@ func From(err error) *Error {
 
 func internal(cause error) *Error { return Internal.Wrap(cause, "internal error") }
 
-// errNilPointer stands for what a function returns that keeps its error in a
-// variable of type *Error or *LimitExceeded: an error that is not nil and holds
-// nothing. A server must not fall over it.
+// errNilPointer replaces a nil *Error or *LimitExceeded that a function returned as an error.
+// Such an error is not nil.
 var errNilPointer = stderrors.New("errors: a nil pointer was returned as an error; return nil itself")
 
-// CodeOf returns the code a client would see for err, and "" for nil.
+// CodeOf returns the code that a client would see for err, and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

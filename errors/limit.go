@@ -5,42 +5,40 @@ import (
 	"time"
 )
 
-// LimitKind says which kind of limit a frame or a connection ran into.
+// LimitKind is the kind of limit that a frame or a connection exceeded.
 type LimitKind string
 
 const (
 	LimitPayload    LimitKind = "payload"    // the frame is too large
-	LimitRate       LimitKind = "rate"       // too many in a time
+	LimitRate       LimitKind = "rate"       // too many within a time
 	LimitInFlight   LimitKind = "in_flight"  // too many requests open at once
 	LimitConnection LimitKind = "connection" // too many connections, or opened too fast
-	LimitBanned     LimitKind = "banned"     // kept away for a time, after too many rejections
+	LimitBanned     LimitKind = "banned"     // banned for a time, after too many rejections
 )
 
-// LimitExceeded is the rejection of a frame or a connection. Middleware
-// returns it; the router alone decides what the client sees of it:
-// RESOURCE_EXHAUSTED with the wait when waiting helps, FAILED_PRECONDITION
-// when it never can.
+// LimitExceeded is the rejection of a frame or a connection by a limit. Middleware returns it,
+// and the router answers: RESOURCE_EXHAUSTED with the wait if waiting helps, and
+// FAILED_PRECONDITION if it does not.
 type LimitExceeded struct {
 	Kind     LimitKind
-	Observed int64 // the cost, size or count that was asked for
-	Limit    int64 // the ceiling it ran into
+	Observed int64 // the cost, size or count of the attempt
+	Limit    int64 // the limit that it exceeds
 	// RetryAfter is the shortest wait after which the same attempt can
 	// succeed. It is sent to the client in whole milliseconds, rounded up.
 	RetryAfter time.Duration
-	// Never says that waiting cannot help: the attempt can never fit.
+	// Never means that waiting does not help: the attempt can never fit.
 	Never bool
-	// Close ends the connection with this code, whatever the router does with
-	// other rejections, and the reason {"retryAfterMs":n} tells when to come back.
-	// 0, and a code that may not be sent ([CloseCode.Valid]), ends nothing.
+	// Close closes the connection with this code, whatever Limits.OnExceeded of the router
+	// says. The reason is {"retryAfterMs":n}. With 0, or with a code that may not be sent
+	// ([CloseCode.Valid]), the connection stays open.
 	Close CloseCode
-	// Limiter and Policy name what refused, for logs and metrics. They are
-	// not sent to the client.
+	// Limiter and Policy are the names of the limiter and the policy, for logs and metrics.
+	// They are not sent to the client.
 	Limiter string
 	Policy  string
 }
 
-// Code returns RESOURCE_EXHAUSTED, or FAILED_PRECONDITION for a cost that no
-// wait can make fit.
+// Code returns RESOURCE_EXHAUSTED, or FAILED_PRECONDITION for a cost that can never fit.
 func (e *LimitExceeded) Code() Code {
 	if e.Never && e.Kind != LimitPayload {
 		return FailedPrecondition
@@ -66,7 +64,7 @@ func (e *LimitExceeded) Message() string {
 	}
 }
 
-// Error describes the rejection for a log.
+// Error returns a text for logs.
 func (e *LimitExceeded) Error() string {
 	if e == nil {
 		return errNilPointer.Error()

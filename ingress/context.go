@@ -10,15 +10,15 @@ import (
 	"github.com/wskit/wskit/internal/inbound"
 )
 
-// Context is a frame on its way in. It belongs to the connection and is used
-// again for the connection's next frame: neither the Context nor a pointer into
-// it may be kept after the handler has returned. Its strings may be kept.
+// Context describes a frame. It is used again for the connection's next frame: neither the
+// Context nor a pointer into it may be kept after the handler has returned. Its strings may
+// be kept. It must not be used by several goroutines at once.
 type Context struct {
 	// Type is the message type as it is registered with the router. It is
-	// empty for a type that is not registered and for a frame that could not be
-	// read as a message; the text such a client sent is in no field, because
-	// as a key or a metric's label it would let the client choose its own
-	// bucket. See [Context.SentType].
+	// empty for a type that is not registered, and for a frame that could not be
+	// read as a message. Such a text from the client is in no field: used as a key
+	// or as the label of a metric, it would let clients choose their bucket. See
+	// [Context.SentType].
 	Type string
 	// ConnID identifies the connection. It is new for every connection, so a
 	// client that reconnects gets another one.
@@ -27,7 +27,7 @@ type Context struct {
 	IP netip.Addr
 	// Identity is what Authenticate returned when the connection was opened.
 	Identity Identity
-	// ReceivedAt is the server's time at which the frame was in hand.
+	// ReceivedAt is the server's time at which the frame was complete.
 	ReceivedAt time.Time
 	// Size is the frame's payload size in bytes, after decompression. A frame
 	// over the router's size limit counts as one byte more than the limit, however
@@ -46,8 +46,8 @@ func Pass(c *Context) error {
 	return nil
 }
 
-// Context is cancelled when the connection ends. Use it for a store or a lookup
-// that middleware asks; it never carries the deadline of a request.
+// Context is cancelled when the connection ends. Pass it to stores and lookups; it has no
+// deadline.
 func (c *Context) Context() context.Context {
 	if c.State.Ctx == nil {
 		return context.Background()
@@ -56,17 +56,16 @@ func (c *Context) Context() context.Context {
 }
 
 // SentType returns the type as the client sent it, registered or not, of at most
-// 128 bytes; it is empty where a frame has none. It is text of the client's choosing: never use it as a key or
-// a label. It allocates.
+// 128 bytes; it is empty if the frame has none. The client chooses this text: do not use it as
+// a key or a label. It allocates.
 func (c *Context) SentType() string {
 	return string(c.State.SentType[:min(len(c.State.SentType), envelope.MaxTypeLength)])
 }
 
-// Hold delays the frame. Meanwhile nothing more is read from the connection, so that
-// its client feels the back-pressure of TCP, and nothing piles up; what is ready to
-// be sent to it is sent. It returns nil after d, and an error when the connection
-// has ended before; that a client has gone away is not seen meanwhile. d ≤ 0 is no
-// delay.
+// Hold delays the frame. The connection is not read meanwhile, so that TCP slows the client
+// down and nothing is buffered; queued output is sent. Hold returns nil after d, and the error
+// of [Context.Context] if this side ends the connection before. It does not see that the client
+// has disconnected. d ≤ 0 is no delay.
 func (c *Context) Hold(d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 )
 
-// Behind one proxy, only the address that the proxy has appended is believed.
+// Behind one proxy, only the address that the proxy has appended is trusted.
 func ExampleClientIP() {
 	clientIP := ingress.ClientIP(ingress.Trust{Proxies: 1})
 	r := &http.Request{
@@ -23,7 +23,7 @@ func ExampleClientIP() {
 	// Output: 203.0.113.9
 }
 
-// Behind a network of proxies that names the client in a field of its own, believed
+// Behind a network of proxies that names the client in a field of its own, trusted
 // only from the addresses of that network.
 func ExampleTrust() {
 	clientIP := ingress.ClientIP(ingress.Trust{
@@ -70,7 +70,7 @@ func ExampleBySecret() {
 	// : false
 }
 
-// A gate that lets in nobody while the server is being repaired. It is set as
+// A gate that refuses all connections during maintenance. It is set as
 // router.Options{Gate: closed(true)}.
 func ExampleGate() {
 	_, err := closed(true).Admit(httptest.NewRequest("GET", "/ws", nil))

@@ -58,7 +58,7 @@ func escaped(s string, i int) bool {
 }
 
 // forwardedElement reads the parameter "for" of an element of Forwarded (RFC
-// 7239, section 4). An element that has none, or two, names nobody.
+// 7239, section 4). An element that has none, or two, is not valid.
 func forwardedElement(s string) (ip netip.Addr, ok bool) {
 	for more := true; more; {
 		var pair string

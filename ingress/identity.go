@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Identity says who is behind a connection. The zero Identity is a client that
+// Identity is the authenticated identity of a connection. The zero Identity is a client that
 // was not authenticated.
 type Identity struct {
-	// Tenant is the customer or organisation, empty where there is only one.
+	// Tenant is the customer or organisation; empty if there is only one.
 	Tenant string
-	// User identifies the user within the tenant; empty: not authenticated.
+	// User identifies the user within the tenant; empty means not authenticated.
 	User string
-	// Tier is a plan or class that middleware chooses limits by.
+	// Tier is a plan or class by which middleware may choose limits.
 	Tier string
 
 	bag *values
@@ -28,10 +28,10 @@ func (id *Identity) values() *values {
 	return id.bag
 }
 
-// Own gives the identity a place of its own for values, with those that it has; all
-// its later copies share it, and no earlier one. The router calls it once for a
-// connection: connections that were given one and the same identity, from a cache, do
-// not see each other's values.
+// Own gives the identity its own copy of the values that were stored with it. Later copies of
+// the identity share the new values, earlier ones do not. The router calls it once for each
+// connection, so that connections with the same identity, for instance from a cache, do not
+// share values.
 func (id *Identity) Own() {
 	own := new(values)
 	if id.bag != nil {
@@ -88,7 +88,7 @@ func (v *values) set(key, value any) {
 	v.list = append(v.list, entry{key, value})
 }
 
-// all returns a copy of what there is.
+// all returns a copy of the list.
 func (v *values) all() []entry {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -45,7 +45,7 @@ func TestSetReplaces(t *testing.T) {
 	k := ingress.NewKey[int]()
 	var id ingress.Identity
 	if _, ok := k.Get(&id); ok {
-		t.Error("a value that nobody set")
+		t.Error("a value that was never set")
 	}
 	for _, want := range []int{1, 2, 0} {
 		k.Set(&id, want)

@@ -1,9 +1,9 @@
-// Package ingress is what is known of a frame before its payload is decoded.
+// Package ingress is the contract of middleware that runs before the payload of a frame is
+// decoded, and of what is decided before a connection is opened.
 //
 // Middleware registered with a router's UseIngress sees a [Context]: the message's
-// type, the connection it came from and who is behind it, its size and when it
-// came. It never sees a payload, so that a frame can be turned away before
-// anything is decoded or allocated for it:
+// type, its connection and identity, its size and time of arrival. It does not see a
+// payload, so that a frame can be rejected before anything is decoded or allocated for it:
 //
 //	r.UseIngress(func(next ingress.Handler) ingress.Handler {
 //		return func(c *ingress.Context) error {
@@ -16,23 +16,22 @@
 package ingress
 
 // Handler lets a frame pass by calling the next Handler and returning nil, or
-// turns it away with an error. An *errors.LimitExceeded is answered as a
-// rejection by a limit; an *errors.Error with its code; any other error, and nil
-// without a call of the next Handler, as INTERNAL: a client is never left
-// without an answer.
+// rejects it with an error. An *errors.LimitExceeded is answered as a
+// rejection by a limit; an *errors.Error with its code; any other error as INTERNAL. To
+// return nil without a call of the next Handler is an error too, and answered as INTERNAL.
 //
-// The frames of one connection go through one at a time, in order of arrival;
-// frames of different connections go through at once.
+// The frames of one connection are handled one at a time, in order of arrival; frames of
+// different connections are handled concurrently.
 //
-// A Handler may wait, for a store or for [Context.Hold]. What is ready to be sent to
-// the connection then leaves within milliseconds, and requests that are being handled
-// go on and are answered. But the connection is not read: frames behind this one,
-// aborts and pings among them, and the client's going away are seen when the wait is
-// over. So bound it, and give what waits [Context.Context], which is cancelled when
-// this side ends the connection. The wait does not count as the client's silence.
+// A Handler may wait, for a store or for [Context.Hold]. Queued output is still sent within
+// milliseconds, and requests in progress are still answered. But the connection is not read:
+// later frames, including aborts and pings, and the end of the connection by the client are
+// seen when the wait is over. So limit the wait, and pass [Context.Context] to what waits: it
+// is cancelled when this side ends the connection. The wait does not count as silence of
+// the client.
 type Handler func(*Context) error
 
 // Middleware wraps a Handler. It runs at start-up, once; the Handler it returns
 // runs for every frame, including those that turn out to be malformed or of an
-// unregistered type (see [Context.Type]), so that no frame is free of charge.
+// unregistered type (see [Context.Type]), so that every frame can be charged.
 type Middleware func(next Handler) Handler

@@ -6,8 +6,8 @@ import (
 )
 
 // PeerIP returns the address of the peer of the request's TCP connection,
-// without port and zone, IPv4-mapped IPv6 unmapped. It believes no header: behind a
-// proxy it is the proxy's address. It is the zero Addr when the request has no
+// without port and zone; IPv4-mapped IPv6 is unmapped. It reads no header: behind a
+// proxy it is the address of the proxy. It is the zero Addr when the request has no
 // such address (a Unix socket).
 func PeerIP(r *http.Request) netip.Addr {
 	ap, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -17,9 +17,9 @@ func PeerIP(r *http.Request) netip.Addr {
 	return ap.Addr().Unmap().WithZone("")
 }
 
-// GroupIP returns the address that limits count a client under: an IPv4 address
-// as it is, an IPv6 address cut to its /64, because one host commands all 2⁶⁴
-// addresses of its network. IPv4-mapped IPv6 is unmapped first.
+// GroupIP returns the address by which limits count a client: an IPv4 address unchanged, an
+// IPv6 address cut to its /64, because one host has all 2⁶⁴ addresses of its network.
+// IPv4-mapped IPv6 is unmapped first.
 func GroupIP(ip netip.Addr) netip.Addr {
 	ip = ip.Unmap().WithZone("")
 	if !ip.Is6() {

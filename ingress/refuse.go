@@ -11,11 +11,10 @@ import (
 	"github.com/wskit/wskit/internal/httpclose"
 )
 
-// Refusal is the answer to a handshake that is turned away, for a [Gate] that has
-// more to say than an error does.
+// Refusal is the answer to a handshake that is refused, for a [Gate] that sets more of the
+// answer than the error.
 type Refusal struct {
-	// Err is why, for the log and for what errors.From makes of it: code, message
-	// and wait.
+	// Err is the reason. It is logged, and errors.From of it is sent: code, message and wait.
 	Err error
 	// Status is the HTTP status. Default: by the error's code, see [Refuse].
 	Status int
@@ -26,22 +25,22 @@ type Refusal struct {
 	Violated []string
 	// Header holds further fields of the answer.
 	Header http.Header
-	// TraceID is told in the answer. Default: [TraceID] of the request.
+	// TraceID is sent with the answer. Default: [TraceID] of the request.
 	TraceID string
-	// Accept answers by accepting the handshake and closing the connection at once,
-	// because pages cannot see how a handshake was refused: with 4429, or 1013 for a
-	// status of 503, and the reason {"retryAfterMs":n}: n is null where waiting does not
-	// help. There is no reason where the wait is not known.
+	// Accept accepts the handshake and closes the connection at once, because pages cannot
+	// see why a handshake was refused. The code is 4429, or 1013 for a status of 503. The
+	// reason is {"retryAfterMs":n}, with null if waiting does not help, and empty if the wait
+	// is not known.
 	Accept bool
 }
 
 // Error describes the refusal for a log.
 func (e *Refusal) Error() string { return e.Err.Error() }
 
-// Unwrap returns why.
+// Unwrap returns Err.
 func (e *Refusal) Unwrap() error { return e.Err }
 
-// traceHeader is the field of an answer that tells its trace id.
+// traceHeader is the field of an answer that has its trace id.
 const traceHeader = "X-Trace-Id"
 
 // problem is the body of an answer: problem details (RFC 9457), with the members
@@ -66,8 +65,8 @@ type problem struct {
 // ABORTED, 500 for INTERNAL and for an error without a code, and 403 for all others.
 // An error with a wait sets Retry-After, in whole seconds, rounded up.
 //
-// The connection is closed after the answer (HTTP/1), and a body that the client has
-// announced is not waited for.
+// Over HTTP/1 the connection is closed after the answer, without waiting for a body that the
+// client has announced.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	refusal, ok := errors.AsType[*Refusal](err)
 	if !ok || refusal == nil {

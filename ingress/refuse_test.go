@@ -142,7 +142,7 @@ func TestTraceID(t *testing.T) {
 	}
 	two := &http.Request{Header: http.Header{"Traceparent": {"00-" + id + "-00f067aa0ba902b7-01", "00-" + id + "-00f067aa0ba902b7-01"}}}
 	if ingress.TraceID(two) == id {
-		t.Error("two traceparents are believed")
+		t.Error("two traceparents are accepted")
 	}
 	if a, b := ingress.TraceID(&http.Request{}), ingress.TraceID(&http.Request{}); a == b {
 		t.Error("made-up trace ids are the same")

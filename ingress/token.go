@@ -12,12 +12,11 @@ import (
 // this order, for an Authorization header of the Bearer scheme; a subprotocol of
 // the form bearer.<token>; and the query parameter access_token, which proxies
 // may log. Pages cannot set the header. A page that sends the subprotocol has to
-// offer another one with it, because browsers fail a connection on which none is
-// agreed:
+// offer a second one, because browsers fail a connection for which none is selected:
 //
 //	new WebSocket(url, ["chat", "bearer." + token])
 //
-// A subprotocol holds letters, digits and !#$%&'*+-.^_`|~ only: a token with
+// A subprotocol may contain letters, digits and !#$%&'*+-.^_`|~ only: a token with
 // other characters has to be encoded, for instance in unpadded base64url.
 func Token(r *http.Request) string {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {

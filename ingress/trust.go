@@ -14,55 +14,55 @@ const (
 	forwarded     = "Forwarded" // RFC 7239
 )
 
-// Trust says which proxies stand before the server and so what of a request's
-// header fields may be believed. Anybody can send such a field: without a Trust
-// none is believed. Set Proxies or Prefixes for a list, which is read from its end,
-// where the proxies write, and never further than they vouch for:
+// Trust says which proxies are in front of the server, and so how much of the forwarding header
+// fields can be trusted. Any client can send such a field: without a Trust none is read. Set
+// Proxies or Prefixes for a list. It is read from its end, where the proxies write, and only as
+// far as trusted proxies have written:
 //
 //	ingress.Trust{Proxies: 1}                               // nginx before the server
 //	ingress.Trust{Prefixes: balancers}                      // balancers at known addresses
 //	ingress.Trust{Header: "Forwarded", Proxies: 2}    // RFC 7239, through two proxies
 //
-// or name the field in which a network of proxies writes one address:
+// Or name the field in which a network of proxies writes one address:
 //
 //	ingress.Trust{Header: "CF-Connecting-IP", Prefixes: cloudflare}
 type Trust struct {
 	// Header is the field to read: X-Forwarded-For and Forwarded are lists, any
-	// other holds a single address, in place of whatever the client sent in it.
+	// other contains a single address, which the proxy has to replace.
 	//
 	// Default: X-Forwarded-For.
 	Header string
 
-	// Proxies is the number of proxies that a request comes through, at most 32;
-	// each has appended one address, so the client's is that far from the end. A
-	// list that is shorter did not come that way, and is not believed.
+	// Proxies is the number of proxies that a request passes, at most 32. Each appends
+	// one address, so the client's address is that far from the end. A shorter list is
+	// not trusted.
 	//
-	// It is of no use with a header of a single address. Default: 0, not counted.
+	// It cannot be used with a header of a single address. Default: 0, not counted.
 	Proxies int
 
-	// Prefixes are the addresses of the proxies. Only a request whose TCP peer is
-	// in one of them is believed at all. If Proxies is 0, the client is the last
-	// address of the list that is in none of them.
+	// Prefixes are the addresses of the proxies. The fields of a request are read only if
+	// its TCP peer is in one of them. If Proxies is 0, the client is the last address of
+	// the list that is in none of them.
 	//
-	// Default: any peer is believed. That is right only where nothing but the
-	// proxies can reach the server.
+	// Default: every peer is trusted. That is right only if nothing but the proxies can
+	// reach the server.
 	Prefixes []netip.Prefix
 }
 
-// maxHops bounds how much of a list is read: no real one is longer, and a client
-// may send whatever the server's limit on header bytes lets through.
+// maxHops bounds how much of a list is read. No real list is longer, and a client may send as
+// much as the server's limit on header bytes allows.
 const maxHops = 32
 
-// ClientIP returns a function that finds a request's client by what t trusts, for
-// the options of a router or a connection gate. Its result is without port and zone,
-// and IPv4-mapped IPv6 is unmapped. It is not grouped: see [GroupIP].
+// ClientIP returns a function that finds the address of a request's client, for the options of
+// a router or a connection gate. The address is without port and zone, and IPv4-mapped IPv6 is
+// unmapped. It is not grouped: see [GroupIP]. The function may be called by any number of
+// goroutines.
 //
-// Where the fields do not say what they should, because they are missing, too
-// short or hold no address (garbage, "unknown", an obfuscated name), it is the last
-// address that can be vouched for: that of the TCP peer, or with Prefixes that of
-// the proxy which reported something else. Such requests share that address's
-// limits, so that nothing is gained by sending them. It is the zero Addr only where
-// [PeerIP] is, and then counts as one client.
+// If the fields are missing, too short or contain no address (garbage, "unknown", an obfuscated
+// name), the result is the last address that is certain: that of the TCP peer, or with Prefixes
+// that of the proxy which reported something else. Such requests share the limits of that
+// address, so that a client gains nothing by sending them. The result is the zero Addr only if
+// that of [PeerIP] is, and then counts as one client.
 //
 // The zero Trust is [PeerIP]. ClientIP panics if t makes no sense, saying what to
 // change.
@@ -101,7 +101,7 @@ func (t Trust) check() {
 	case !list && t.Proxies > 0:
 		panic(fmt.Sprintf("ingress: Trust.Header %q holds a single address: leave Proxies 0, or read a list such as X-Forwarded-For", t.Header))
 	case list && t.Header != "" && t.Proxies == 0 && len(t.Prefixes) == 0:
-		panic(fmt.Sprintf("ingress: Trust.Header is %q and nothing says whom to believe in it: set Proxies to the number of proxies, or Prefixes to their addresses", t.Header))
+		panic(fmt.Sprintf("ingress: Trust.Header is %q and no proxy is trusted to set it: set Proxies to the number of proxies, or Prefixes to their addresses", t.Header))
 	}
 	for _, p := range t.Prefixes {
 		if !p.IsValid() {
@@ -110,8 +110,8 @@ func (t Trust) check() {
 	}
 }
 
-// believes reports whether a peer's header fields count.
-func (t Trust) believes(peer netip.Addr) bool {
+// trusts reports whether the header fields of a peer are read.
+func (t Trust) trusts(peer netip.Addr) bool {
 	return len(t.Prefixes) == 0 || t.proxy(peer)
 }
 
@@ -123,7 +123,7 @@ func (t Trust) proxy(ip netip.Addr) bool {
 // that the proxy has not replaced what the client sent.
 func (t Trust) single(r *http.Request) netip.Addr {
 	peer := PeerIP(r)
-	if lines := r.Header[t.Header]; len(lines) == 1 && t.believes(peer) {
+	if lines := r.Header[t.Header]; len(lines) == 1 && t.trusts(peer) {
 		if ip, ok := forwardedFor(lines[0]); ok {
 			return ip
 		}
@@ -134,7 +134,7 @@ func (t Trust) single(r *http.Request) netip.Addr {
 // counted takes the address a fixed number of places from the end.
 func (t Trust) counted(r *http.Request) netip.Addr {
 	peer := PeerIP(r)
-	if !t.believes(peer) {
+	if !t.trusts(peer) {
 		return peer
 	}
 	place := 0

@@ -153,7 +153,7 @@ func TestTrustThatMakesNoSensePanics(t *testing.T) {
 		"from 1 to 32":              {Proxies: -1},
 		"not counted":               {Proxies: 33},
 		"a single address":          {Header: "X-Real-IP", Proxies: 1},
-		"says whom to believe":      {Header: "x-forwarded-for"},
+		"no proxy is trusted":       {Header: "x-forwarded-for"},
 		"set Proxies to the number": {Header: "Forwarded"},
 		"MustParsePrefix":           {Prefixes: make([]netip.Prefix, 1)},
 	} {

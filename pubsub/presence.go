@@ -5,49 +5,47 @@ import (
 	"fmt"
 )
 
-// Presence knows who is in a topic, in this process or across many. It is apart
-// from a [Broker]: who is seen in a topic need not be subscribed to it, and most who
-// are subscribed need not be seen.
+// Presence lists the members of topics, in one process or in several. It is independent of a
+// [Broker]: members need not be subscribers, and most subscribers need not be members.
 //
-// A member is in a topic from Join to Leave, or until its process is gone: an
-// implementation across processes says after what time the members of one that was
-// killed are gone. All methods may be called from any goroutine, and a context is
-// for the call it is given to alone.
+// A member is in a topic from Join to Leave, or until its process ends. An implementation for
+// several processes documents the time after which the members of a killed process are removed.
+// All methods may be called from any goroutine. A context applies only to the call.
 //
 // pubsubtest.RunPresence checks all of this.
 type Presence interface {
-	// Join puts a member into a topic; who has the same ID is replaced. When it
-	// returns, Members has the member, in all processes. After an error the
-	// member is not in the topic, or soon is not any more.
+	// Join adds a member to a topic; a member with the same ID is replaced. When it
+	// returns, Members has the member in all processes. After an error the member is not in
+	// the topic, or is removed soon.
 	Join(ctx context.Context, topic string, m Member) error
 
-	// Leave takes a member that joined through this Presence out of a topic; for
-	// any other it does nothing. It waits for nobody: Members of another process
-	// may have the member a little longer.
+	// Leave removes a member from a topic if it joined through this Presence, and else does
+	// nothing. It does not block: in other processes Members may have the member a little
+	// longer.
 	Leave(topic, id string)
 
-	// Members returns who is in a topic, each once, in no particular order. The
-	// caller may keep it, and must not change what Data points to.
+	// Members returns the members of a topic, each once, in no particular order. The caller
+	// may keep the slice, and must not change the bytes of Data.
 	Members(ctx context.Context, topic string) ([]Member, error)
 }
 
-// Member is someone in a topic.
+// Member is a member of a topic.
 type Member struct {
-	// ID tells members of a topic apart; it is not empty. A router takes the id
-	// of the connection.
+	// ID identifies the member within the topic; it is not empty. A router uses the id of
+	// the connection.
 	ID string
-	// User is who it is, which several members may be at once; empty: nobody
-	// known.
+	// User is the user of the member. Several members may have the same user; empty means
+	// not authenticated.
 	User string
-	// Data is what others are to know of the member.
+	// Data describes the member for others.
 	Data []byte
 }
 
-// MaxMember bounds a member: its ID, its User and its Data together, in bytes. All
-// members of a topic are read at once.
+// MaxMember is the largest size of a member in bytes: ID, User and Data together. (All members
+// of a topic are read at once.)
 const MaxMember = 4 << 10
 
-// Check returns an error for a member that no Presence takes: one without an ID, or
+// Check returns an error for a member that a Presence must refuse: one without an ID, or one
 // larger than [MaxMember].
 func (m Member) Check() error {
 	if m.ID == "" {

@@ -1,10 +1,9 @@
-// Package pubsub is the contract between a router and what carries published
-// messages between processes.
+// Package pubsub is the contract between a router and a broker, which delivers published
+// messages to other processes.
 //
-// A router keeps the members of its topics itself and delivers to them; it asks
-// a [Broker] for a topic only while the topic has members in this process. So a
-// broker carries each message once to each process, however many connections
-// wait for it there.
+// A router keeps the members of its topics itself and delivers to them. It subscribes to a
+// topic at a [Broker] only while the topic has members in this process. So a broker sends each
+// message once to each process, whatever the number of connections there.
 package pubsub
 
 import (
@@ -12,59 +11,56 @@ import (
 	"errors"
 )
 
-// Message is one message on its way to the subscribers of a topic.
+// Message is a message to the subscribers of a topic.
 type Message struct {
 	Topic string
-	// Frame is the encoded message. It is shared by all who receive it and
-	// never changed.
+	// Frame is the encoded message. It is shared by all receivers and must not
+	// be changed.
 	Frame []byte
-	// Overflow says what a subscriber does with it when its queue is full. A
-	// broker carries the value without knowing its meaning.
+	// Overflow says what happens if the queue of a subscriber is full. A broker transports
+	// the value without interpreting it.
 	Overflow uint8
 	// Key groups messages of which only the latest matters; empty: none.
 	Key string
-	// Except is the id of a connection that does not get the message, usually
-	// the sender's; empty: none.
+	// Except is the id of a connection that does not get the message, usually that of the
+	// sender; empty: none.
 	Except string
-	// More says, to a subscriber, that the next message of the subscription is
-	// there already: what serves several messages, such as a flush, may wait for
-	// the first without More, or for the subscription to be closed. A broker
-	// sets it or never does; to Publish it means nothing.
+	// More tells a subscriber that the next message of the subscription is available
+	// already: work that can serve several messages, such as a flush, may be deferred to the
+	// first message without More, or to the end of the subscription. Brokers need not set it.
+	// Publish ignores it.
 	More bool
 }
 
-// Broker carries messages from publishers to subscribers, in this process or
-// across many.
+// Broker delivers messages from publishers to subscribers, in one process or in several.
 //
-// Delivery is at most once, and in order for the messages that one publisher
-// sends to one topic one after the other. A topic's name is any bytes but none;
-// names are equal only byte for byte. All methods may be called from any
-// goroutine, and a context is for the call it is given to alone.
+// Delivery is at most once, and in order for messages that one publisher sends to one topic one
+// after the other. The name of a topic is any non-empty sequence of bytes; names are compared
+// byte by byte. All methods may be called from any goroutine. A context applies only to the call.
 //
 // pubsubtest.Run checks all of this.
 type Broker interface {
-	// Publish hands the message to every subscription of its topic that
-	// existed before the call. It returns an error when the message is known
-	// to have been lost; nil does not promise that anybody received it.
+	// Publish delivers the message to every subscription of its topic that existed before
+	// the call. It returns an error if the message is known to be lost. A nil error does not
+	// mean that the message was received.
 	Publish(ctx context.Context, m Message) error
 
 	// Subscribe begins to deliver a topic's messages. deliver is called for
 	// one message of the topic at a time and must not block, nor call the
 	// broker. When Subscribe returns, the subscription is in place; it lasts
-	// until it is closed, whatever becomes of ctx. Subscribe may wait for the
-	// network, but returns soon after ctx is over.
+	// until it is closed, also after the end of ctx. Subscribe may wait for the
+	// network, but returns soon after the end of ctx.
 	//
-	// Neither Subscribe nor Close waits for a call of deliver that is running:
-	// its caller may hold a lock that deliver needs.
+	// Neither Subscribe nor Close waits for a running call of deliver: the caller may hold
+	// a lock that deliver needs.
 	Subscribe(ctx context.Context, topic string, deliver func(Message)) (Subscription, error)
 }
 
-// Subscription is one subscriber's interest in a topic.
+// Subscription is the subscription of one subscriber to one topic.
 type Subscription interface {
-	// Close ends the delivery. It does not wait for the network: connections that
-	// end close the subscriptions of their topics. A call of deliver that is
-	// running may still be running when Close returns; no other begins after it.
-	// Closing twice is harmless.
+	// Close ends the delivery. It does not wait for the network, because the end of a
+	// connection closes subscriptions. A call of deliver may still be running when Close
+	// returns; no call begins after it. A second Close does nothing.
 	Close() error
 }
 

@@ -17,7 +17,7 @@ var errTypeFar = errors.InvalidArgument.New("type is neither in the first nor in
 
 // glance is Head for a large frame. It reads the members at the beginning, up to the
 // payload, and the type and meta at the end: some encoders sort names, so that the type
-// comes last. It decides nothing: what it takes for the type is believed once
+// comes last. The type that it finds counts only once
 // Rest has read the frame as a whole and found the same.
 func (p *Peeker) glance(frame []byte) (e Envelope, complete bool, err error) {
 	p.ends = true

@@ -9,8 +9,8 @@ import (
 const tokenSubprotocol = "bearer."
 
 // Subprotocols returns the subprotocols that the client of a handshake offers, in
-// its order, and apart from them the first token among them: a token must never be
-// agreed on, because the answer of a handshake ends up in logs.
+// its order, and separately the first token among them: a token must never be selected,
+// because the answer of a handshake may be logged.
 func Subprotocols(r *http.Request) (offered []string, token string) {
 	for _, line := range r.Header.Values("Sec-WebSocket-Protocol") {
 		for p := range strings.SplitSeq(line, ",") {

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// tellTime is how long a client has to take the answer and to hang up: enough
-	// for a page far away, and little for one that means harm.
-	tellTime = 2 * time.Second
-	// tellBytes is how much is read meanwhile: a close frame.
-	tellBytes = 4 << 10
+	// acceptTime is how long a client has to read the answer and to disconnect: enough for a
+	// distant page, and little for an attacker.
+	acceptTime = 2 * time.Second
+	// acceptBytes is how much is read meanwhile: a close frame.
+	acceptBytes = 4 << 10
 )
 
 // acceptAndClose completes the handshake, closes the connection, and reports
 // whether it could: the handshake must be valid, and nothing of it is done
-// otherwise. It returns when the client has hung up, soon in any case.
+// otherwise. It returns when the client has disconnected, or after acceptTime.
 func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
 	key, invalid := handshake.Key(r)
 	if invalid != nil {
@@ -32,8 +32,8 @@ func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
 		return false
 	}
 	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(tellTime))
-	// Browsers give up when none of what they offered is agreed on.
+	_ = nc.SetDeadline(time.Now().Add(acceptTime))
+	// Browsers fail the connection when none of their offers is selected.
 	if offered, _ := handshake.Subprotocols(r); len(offered) > 0 {
 		w.Header().Set("Sec-WebSocket-Protocol", offered[0])
 	}
@@ -48,17 +48,16 @@ func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
 	if _, err := nc.Write(answer); err != nil {
 		return true
 	}
-	// To close while something of the client is unread would be a reset, which may
-	// overtake the answer.
+	// Closing with unread bytes would send a reset, which may overtake the answer.
 	if half, ok := nc.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
-	_, _ = io.CopyN(io.Discard, readOnly{nc}, tellBytes)
+	_, _ = io.CopyN(io.Discard, readOnly{nc}, acceptBytes)
 	return true
 }
 
-// closeReason tells the client when to come back. 0 would have it come back at once, again
-// and again, so a wait that is not known is not told.
+// closeReason has the time after which the client may reconnect. It is empty if that is not
+// known: 0 would mean at once.
 func closeReason(p problem) string {
 	switch {
 	case !p.retryable:

@@ -8,33 +8,30 @@ import (
 	"strings"
 )
 
-// Subject is who a request claims to come from, before that has been verified. It
-// holds no secret: what identifies a client by something that only the client may
-// know, holds a hash of it. So it may stand in a key, a log or a metric.
+// Claim is the identity that a request claims, before it has been verified. It contains no
+// secret: of a secret it has a hash. So it may be part of a key, a log or a metric.
 type Claim struct {
 	// Kind says what ID is: "session", "bearer", "apikey", "ip", or the kind given
-	// to [BySecret] and [ByName]. Subjects of different kinds never collide.
+	// to [BySecret] and [ByName]. Claims of different kinds are never equal.
 	Kind string
-	// ID is 32 hexadecimal digits where it stands for a secret.
+	// ID is 32 hexadecimal digits if it is the hash of a secret.
 	ID string
 }
 
 // String returns "kind:id".
 func (s Claim) String() string { return s.Kind + ":" + s.ID }
 
-// An Identifier finds out who a request claims to come from, and whether it says.
-// It runs for every handshake, before anything has been verified, and must be
-// cheap.
+// An Identifier returns the claim of a request, and whether it has one. It is called for every
+// handshake, concurrently and before anything has been verified, and must be cheap.
 type Identifier func(*http.Request) (Claim, bool)
 
-// FirstOf asks one identifier after the other:
+// FirstOf returns the first claim that one of the identifiers finds:
 //
 //	ingress.FirstOf(ingress.BySession("sid"), ingress.ByBearer, ingress.ByAPIKey("X-API-Key"), ingress.ByIP(clientIP))
 //
-// A claim costs nothing to make up. A limit by such a subject keeps one client
-// from taking what is others' at the same address; it needs the address's own limit
-// above it, as a connection gate has, or a random value per request would begin afresh
-// each time.
+// A client can invent claims at no cost. A limit by claim protects the clients of one address
+// from each other. It needs a limit by address above it, as a connection gate has: otherwise a
+// client could send a new value with each request.
 func FirstOf(identifiers ...Identifier) Identifier {
 	return func(r *http.Request) (Claim, bool) {
 		for _, identify := range identifiers {
@@ -62,15 +59,15 @@ func ByBearer(r *http.Request) (Claim, bool) { return byBearer(r) }
 
 var byBearer = BySecret("bearer", Token)
 
-// ByAPIKey identifies a client by the API key in a header field, hashed as a
-// whole: by its public part alone, anybody could use up somebody else's limit. Where
-// that part is all there is, use [ByName].
+// ByAPIKey identifies a client by the API key in a header field, hashed as a whole. (With the
+// public part of a key alone, one client could use up the limit of another.) If a key has no
+// secret part, use [ByName].
 func ByAPIKey(header string) Identifier {
 	return BySecret("apikey", func(r *http.Request) string { return r.Header.Get(header) })
 }
 
 // ByIP identifies a client by its address as clientIP finds it, IPv6 by its /64.
-// Clients without an address are not identified.
+// Clients without an address have no claim.
 func ByIP(clientIP func(*http.Request) netip.Addr) Identifier {
 	return func(r *http.Request) (Claim, bool) {
 		ip := GroupIP(clientIP(r))
@@ -78,13 +75,13 @@ func ByIP(clientIP func(*http.Request) netip.Addr) Identifier {
 	}
 }
 
-// maxSecret bounds what is hashed for a client that has proven nothing.
+// maxSecret bounds what is hashed for a client that is not authenticated.
 const maxSecret = 8 << 10
 
-// BySecret identifies a client by something that only it should know. What of
-// returns never leaves this function: half of its SHA-256, with the kind, stands
-// for it. A request for which of returns nothing, or more than 8 KiB, is not
-// identified.
+// BySecret identifies a client by a secret of the request. The claim has half of the SHA-256
+// of the secret, and not the secret. A request for which of returns "", or more than 8 KiB, has
+// no claim. BySecret panics if the kind has other characters than lower-case letters, digits
+// and '-'.
 func BySecret(kind string, of func(*http.Request) string) Identifier {
 	mustBeKind(kind)
 	return func(r *http.Request) (Claim, bool) {
@@ -97,9 +94,9 @@ func BySecret(kind string, of func(*http.Request) string) Identifier {
 	}
 }
 
-// ByName identifies a client by something that is no secret, such as the public id
-// of an API key. It is kept as it is; a request for which of returns nothing, or
-// more than 256 bytes, is not identified.
+// ByName identifies a client by a value that is not secret, such as the public id of an API
+// key. The claim has the value itself. A request for which of returns "", or more than 256
+// bytes, has no claim. ByName panics as [BySecret] does.
 func ByName(kind string, of func(*http.Request) string) Identifier {
 	mustBeKind(kind)
 	return func(r *http.Request) (Claim, bool) {
@@ -110,6 +107,6 @@ func ByName(kind string, of func(*http.Request) string) Identifier {
 
 func mustBeKind(kind string) {
 	if kind == "" || strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		panic("ingress: a subject's kind is " + kind + "; use lower-case letters, digits and '-', such as \"device\"")
+		panic("ingress: the kind of a claim is " + kind + "; use lower-case letters, digits and '-', such as \"device\"")
 	}
 }
