@@ -21,15 +21,15 @@ var openingRate = limit.TokenBucket{Capacity: 5, Refill: 10, Per: time.Minute}
 // GateOptions configure a [Gate]. The zero value is ready to use over a store in
 // this process; over a shared one, Limiter.Name must be set.
 type GateOptions struct {
-	// ClientIP finds a client's address; IPv6 is grouped by /64. It must be the
-	// router's, too.
+	// ClientIP finds the address of a client; IPv6 is grouped by /64. Set the same function in
+	// the options of the router.
 	//
-	// Default: [ingress.PeerIP]. Behind a proxy that is the proxy's address, and all
-	// clients are one: use [ingress.ClientIP].
+	// Default: [ingress.PeerIP]. Behind a proxy that is the address of the proxy, and all
+	// clients share its limits: use [ingress.ClientIP].
 	ClientIP func(*http.Request) netip.Addr
 
-	// Identify finds out who a handshake claims to come from. The claim has its own
-	// rate, and its address has one above it, because claims cost nothing to make up.
+	// Identify finds the identity that a handshake claims. The claim has a rate of its own.
+	// The rate of the address applies as well, because clients can invent claims.
 	//
 	// Default: the bearer token, or else the API key in X-API-Key, both hashed; or
 	// else the address alone.
@@ -40,114 +40,113 @@ type GateOptions struct {
 	// Default: 5 at once, and 10 a minute, each.
 	PerIdentity, PerIP limit.Policy
 
-	// MaxPerUser, MaxPerIP and MaxTotal are how many connections may be open at a
-	// time: of one user of a tenant once it is authenticated, of one address, and in
-	// all. They count in all processes that share the store, which has to be a
+	// MaxPerUser, MaxPerIP and MaxTotal are the numbers of connections that may be open at
+	// a time: of one authenticated user of a tenant, of one address, and in total. All
+	// processes that share the store count together. The store has to be a
 	// [limit.LeaseStore] unless all three are negative. Negative: no limit.
 	//
 	// Default: 10, 100 and 50,000.
 	MaxPerUser, MaxPerIP, MaxTotal int
 
-	// Lease is the time after which the connections of a process that was killed
-	// count no more. A process that lives renews its own three times as often. A
-	// store in this process has no use for it.
+	// Lease is the time after which the connections of a killed process no longer count.
+	// A running process renews its leases three times within this time. A store in this
+	// process ignores it.
 	//
 	// Default: 30 s. At least 1 s.
 	Lease time.Duration
 
-	// Instance names this server among those that share the store: a name that is the
-	// same when the server starts again, and that no other server has at the same time,
-	// such as the host's. What a server of this name held that was killed is then
-	// released within seconds of the next one's start, not after Lease. A process that
-	// lives keeps what it holds, even if another one has its name by mistake, unless it
-	// cannot reach the store for 2 s while the other one starts; then its places are
-	// counted again when it renews them. It costs one more entry in the store for each
-	// place, and a call for each handshake that is made at the same time as its others.
+	// Instance is the name of this server among those that share the store, such as the
+	// name of the host: the same after a restart, and different from the names of all other
+	// running servers. The leases of a killed server are then released within seconds of the
+	// next start of a server with this name, and not after Lease. A running process keeps its
+	// leases, even if a second one has its name by mistake, unless it cannot reach the store
+	// for 2 s while the second one starts; then its leases count again when it renews them.
+	// The cost is one more entry in the store for each lease, and for each handshake a call
+	// that runs in parallel with the others.
 	//
-	// Default: none. A store in this process has no use for it.
+	// Default: none. A store in this process ignores it.
 	Instance string
 
-	// Banned says how long a client is still banned; 0 means it is not. It is asked
-	// about every handshake with the address alone, and again with the identity once
-	// that is authenticated. The method Banned of [Bans] is one.
+	// Banned returns how long a client is still banned; 0 means not banned. It is called for
+	// every handshake with the address, and again with the identity after authentication,
+	// concurrently. Use [Bans.Banned].
 	//
-	// Default: nobody is banned.
+	// Default: no bans.
 	Banned func(ctx context.Context, ip netip.Addr, id ingress.Identity) (time.Duration, error)
 
-	// RetryAfter is the wait to advise where nobody can know when there will be room,
-	// because it depends on others to leave. Up to as much is added at random, so that
-	// they do not all come back at once.
+	// RetryAfter is the wait that a refused client gets if too many connections are open. (The
+	// time of the next free one is not known.) Up to as much is added at random, so that
+	// clients do not all reconnect at once.
 	//
 	// Default: 5 s.
 	RetryAfter time.Duration
 
-	// AcceptRefused tells pages why they are refused. A browser hides the answer of a
-	// handshake that fails, so it is accepted and closed at once with 4429 (1013 if
-	// the server is full) and the reason {"retryAfterMs":n}. At most 100 a second are
-	// answered like this; others, and clients that are no pages, get the plain answer.
+	// AcceptRefused sends pages the reason of a refusal. Browsers hide the answer of a failed
+	// handshake, so the handshake is accepted and the connection closed at once with 4429
+	// (1013 if the server is full) and the reason {"retryAfterMs":n}. At most 100 a second are
+	// answered like this. All other refusals, and those of clients that are not pages, are
+	// HTTP answers.
 	AcceptRefused bool
 
-	// RateLimitDraft10 adds the fields RateLimit and RateLimit-Policy to refusals, as
-	// of draft-ietf-httpapi-ratelimit-headers-10, which is not a standard yet.
+	// RateLimitDraft10 adds the fields RateLimit and RateLimit-Policy to refusals, according
+	// to draft-ietf-httpapi-ratelimit-headers-10, which is not a standard yet.
 	RateLimitDraft10 bool
 
 	// OnRefused is called for every handshake that is refused, before it is answered.
 	// It runs on the request's goroutine and must not block.
 	//
-	// Default: refusals are logged at level INFO, at most one a second, which tells
-	// the number of those between, and all at level DEBUG.
+	// Default: refusals are logged at level INFO, at most one a second with the number of
+	// those since the last, and all at level DEBUG.
 	OnRefused func(GateRefusal)
 
-	// Limiter are the options of the gate's limits. Their names are Limiter.Name with
-	// "/rate-ip", "/rate-identity", "/open-ip", "/open-user" and "/open-total". With
-	// Shadow the gate refuses nobody for them, and counts.
+	// Limiter has the options of the gate's limits. Their names are Limiter.Name followed by
+	// "/rate-ip", "/rate-identity", "/open-ip", "/open-user" and "/open-total". With Shadow
+	// the limits are counted and not enforced.
 	Limiter limit.Options
 }
 
-// GateRefusal describes a handshake that was refused. It holds no secret.
+// GateRefusal describes a handshake that was refused. It contains no secret.
 type GateRefusal struct {
-	// Policy names what refused: "connections-per-ip", "connections-per-identity",
+	// Policy is the policy that refused: "connections-per-ip", "connections-per-identity",
 	// "open-per-ip", "open-per-user", "open-total", "ban", a name of your own
-	// (limit.Named), or "" for a store that fails.
+	// (limit.Named), or "" if the store failed.
 	Policy string
 	// IP is the client's address, IPv6 as its /64.
 	IP netip.Addr
-	// Subject is whom the client claims to be. It is the zero Subject where the
-	// address is all that is known.
+	// Claim is the identity that the client claims; the zero Claim if it has none.
 	Claim ingress.Claim
-	// RetryAfter is the wait that the client is told.
+	// RetryAfter is the wait that is sent to the client.
 	RetryAfter time.Duration
-	// TraceID is the id that the client is told.
+	// TraceID is the id that is sent to the client.
 	TraceID string
-	// Err is what was returned in place of a decision, or the rejection.
+	// Err is the rejection, or the error of the store.
 	Err error
 }
 
-// Gate limits the opening of connections, before anything expensive is done for
-// them. It is an [ingress.Gate], to be set as the option of a router:
+// Gate limits the opening of connections, before authentication. It is an [ingress.Gate], the
+// option of a router:
 //
 //	gate := ratelimit.NewGate(store, ratelimit.GateOptions{})
 //	r := router.New(router.Options{Gate: gate, Authenticate: authenticate})
 //
-// and, by [Gate.Handler], middleware for any other handler of WebSockets.
+// [Gate.Handler] is middleware for handlers of WebSockets of other libraries.
 //
-// In this order it asks whether the address is banned; how fast its client and its
-// address open connections, which are charged together or not at all; how many
-// connections the address has, and all have; and once the client is authenticated,
-// whether it is banned, and how many connections it has. A refused handshake is
-// answered 429, or 503 when the server is full, with
+// The checks are made in this order: a ban of the address; the rates of the claim and of the
+// address, which are charged together or not at all; the open connections of the address, and
+// of all clients; and after authentication, a ban of the user and the open connections of the
+// user. A refused handshake is answered with 429, or 503 if the server is full, and
 //
 //   - Retry-After, in whole seconds, rounded up;
-//   - except for a ban, X-RateLimit-Limit, the most that may be opened at once, or be open;
-//     X-RateLimit-Remaining, what is left of it; and X-RateLimit-Reset, the whole
-//     seconds from now, rounded up, until all of it is there again;
+//   - except for a ban, X-RateLimit-Limit, the number of connections that may be opened at
+//     once, or be open; X-RateLimit-Remaining, the rest of it; and X-RateLimit-Reset, the
+//     seconds, rounded up, until all of it is available again;
 //   - X-Trace-Id, see [ingress.TraceID];
 //   - a body of type application/problem+json (RFC 9457) with retryAfterMs, traceId
 //     and violated-policies.
 //
-// A connection's places are given back when it ends, however it does, and those of
-// a process that was killed when the lease is over. Before a process ends, [Gate.Flush]
-// waits until the store has released the last of them; router.Router.Shutdown calls it.
+// The leases of a connection are released when it ends, and those of a killed process when
+// they expire. Before a process ends, [Gate.Flush] waits until the store has released all of
+// them; router.Router.Shutdown calls it.
 // All methods may be used by any number of goroutines.
 type Gate struct {
 	o           GateOptions
@@ -157,7 +156,7 @@ type Gate struct {
 	perUser     *leaseRenewer
 	total       *leaseRenewer
 	instance    *instance // nil without GateOptions.Instance
-	told        told
+	accepts     accepts
 	log         logged
 	admitted    atomic.Int64
 	refused     atomic.Int64
@@ -166,9 +165,8 @@ type Gate struct {
 
 var _ ingress.Gate = (*Gate)(nil)
 
-// NewGate makes a gate over a store, which must be a [limit.LeaseStore] unless all
-// numbers of open connections are without limit. It panics when an option is
-// invalid.
+// NewGate returns a gate over a store, which must be a [limit.LeaseStore] unless the numbers
+// of open connections are not limited. It panics if an option is not valid.
 func NewGate(store limit.Store, o GateOptions) *Gate {
 	o = o.withDefaults()
 	mustBeNamed("NewGate", "GateOptions", store, o.Limiter)
@@ -181,7 +179,7 @@ func NewGate(store limit.Store, o GateOptions) *Gate {
 	g.perUser = newLeaseRenewer(store, "open-per-user", o.MaxPerUser, o.Lease, named(o.Limiter, "/open-user"))
 	g.total = newLeaseRenewer(store, "open-total", o.MaxTotal, o.Lease, named(o.Limiter, "/open-total"))
 	g.instance = newInstance(store, o)
-	g.told.plan = mustCompile(limit.TokenBucket{Capacity: tellPerSecond, Refill: tellPerSecond, Per: time.Second})
+	g.accepts.plan = mustCompile(limit.TokenBucket{Capacity: acceptsPerSecond, Refill: acceptsPerSecond, Per: time.Second})
 	return g
 }
 
@@ -220,7 +218,7 @@ func (o GateOptions) withDefaults() GateOptions {
 	return o
 }
 
-// defaultName names a policy that has no name of its own. A composite's parts keep theirs.
+// defaultName names a policy that has no name. The parts of a composite keep their names.
 func defaultName(name string, p limit.Policy) limit.Policy {
 	switch p.(type) {
 	case limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.Pacer:
@@ -238,39 +236,39 @@ func mustCompile(p limit.Policy) *limit.Plan {
 	return plan
 }
 
-// Flush waits until the store has released the places of all connections that have
-// ended. Releases of many connections share their calls. It returns an error when ctx
-// ends before, and after a lease at the latest, because then nothing is held any more.
+// Flush waits until the store has released the leases of all connections that have ended.
+// Releases of many connections share calls. It returns an error if ctx ends before, and after
+// the time of a lease at the latest, because then all of them have expired.
 //
-// A router calls it in Shutdown. With [Gate.Handler], call it after the last
-// connection has ended and before the store is closed.
+// Router.Shutdown calls it. With [Gate.Handler], call it after the last connection has ended
+// and before the store is closed.
 func (g *Gate) Flush(ctx context.Context) error {
 	renewers := []*leaseRenewer{g.perIP, g.perUser, g.total}
 	errs := make([]error, len(renewers))
 	var wait sync.WaitGroup
-	for i, k := range renewers {
-		if k != nil {
-			wait.Go(func() { errs[i] = k.flushed(ctx) })
+	for i, r := range renewers {
+		if r != nil {
+			wait.Go(func() { errs[i] = r.flushed(ctx) })
 		}
 	}
 	wait.Wait()
 	return errors.Join(append(errs, g.instance.flush(ctx))...)
 }
 
-// GateStats are figures of a [Gate] since it was made, and of this process.
+// GateStats has the figures of a [Gate] in this process since it was made.
 type GateStats struct {
-	// Entered counts the handshakes that were let in; Refused those that were not,
-	// the ones included that were refused when they were authenticated.
+	// Admitted counts the handshakes that were admitted, Refused the others, including those
+	// that were refused after authentication.
 	Admitted, Refused int64
-	// Open is how many places the process has to renew. It is 0 over a store in this
+	// Open is the number of leases that the process renews. It is 0 over a store in this
 	// process.
 	Open int
 }
 
-// Stats returns the figures of the gate.
+// Stats returns the figures.
 func (g *Gate) Stats() GateStats {
 	return GateStats{
 		Admitted: g.admitted.Load() - g.refusedLate.Load(), Refused: g.refused.Load(),
-		Open: g.perIP.mine() + g.perUser.mine() + g.total.mine(),
+		Open: g.perIP.count() + g.perUser.count() + g.total.count(),
 	}
 }

@@ -13,50 +13,50 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Enter implements [ingress.Gate].
+// Admit implements [ingress.Gate].
 func (g *Gate) Admit(r *http.Request) (ingress.Admission, error) {
 	a := &admission{gate: g, ip: ingress.GroupIP(g.o.ClientIP(r))}
 	if s, ok := g.o.Identify(r); ok && s.Kind != "ip" {
-		a.subject = s
+		a.claim = s
 	}
-	a.hand = &request{trace: ingress.TraceID(r), page: r.Header.Get("Origin") != ""}
-	entered := false
+	a.request = &request{trace: ingress.TraceID(r), page: r.Header.Get("Origin") != ""}
+	admitted := false
 	defer func() { // also when a hook panics
-		if !entered {
+		if !admitted {
 			a.Release()
 		}
 	}()
 	if err := a.admit(r.Context()); err != nil {
 		return nil, err
 	}
-	entered = true
+	admitted = true
 	g.admitted.Add(1)
 	return a, nil
 }
 
-// admission is a connection that came in by a [Gate].
+// admission is a connection that a [Gate] has admitted.
 type admission struct {
 	gate    *Gate
 	ip      netip.Addr // grouped
-	subject ingress.Claim
-	hand    *request // until the client is identified
+	claim   ingress.Claim
+	request *request // until the client is identified
 
-	mu   sync.Mutex
-	gone bool
-	held [3]place
-	n    int
+	mu       sync.Mutex
+	released bool
+	held     [3]heldLease
+	n        int
 }
 
-// request is what a refusal needs of the handshake's request.
+// request has the parts of the handshake that a refusal needs.
 type request struct {
 	trace string
 	page  bool
 }
 
-type place struct {
-	renewer *leaseRenewer
-	slot    limit.Lease
-	forget  func() // its note; nil where there is none
+type heldLease struct {
+	renewer    *leaseRenewer
+	lease      limit.Lease
+	forgetNote func() // nil: there is no note
 }
 
 func (a *admission) admit(ctx context.Context) error {
@@ -67,38 +67,38 @@ func (a *admission) admit(ctx context.Context) error {
 		return err
 	}
 	g := a.gate
-	if err := a.hold(ctx, g.perIP, func(k limit.Key) limit.Key { return k.Addr(a.ip) }); err != nil {
+	if err := a.acquire(ctx, g.perIP, func(k limit.Key) limit.Key { return k.Addr(a.ip) }); err != nil {
 		return err
 	}
-	return a.hold(ctx, g.total, func(k limit.Key) limit.Key { return k })
+	return a.acquire(ctx, g.total, func(k limit.Key) limit.Key { return k })
 }
 
-// Identify implements [ingress.Admission]. Only the first call does anything.
+// Identify implements [ingress.Admission]. Calls after the first do nothing.
 func (a *admission) Identify(ctx context.Context, id *ingress.Identity) error {
-	if a.hand == nil {
+	if a.request == nil {
 		return nil
 	}
 	if id.Authenticated() {
 		err := a.banned(ctx, *id)
 		if err == nil {
-			err = a.hold(ctx, a.gate.perUser, func(k limit.Key) limit.Key { return k.Part(id.Tenant).Part(id.User) })
+			err = a.acquire(ctx, a.gate.perUser, func(k limit.Key) limit.Key { return k.Part(id.Tenant).Part(id.User) })
 		}
 		if err != nil {
 			a.gate.refusedLate.Add(1)
 			return err
 		}
 	}
-	a.hand, a.subject = nil, ingress.Claim{} // a connection is small
+	a.request, a.claim = nil, ingress.Claim{} // they need memory and are not used again
 	return nil
 }
 
-// Leave implements [ingress.Admission].
+// Release implements [ingress.Admission].
 func (a *admission) Release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.gone = true
+	a.released = true
 	for _, p := range a.held[:a.n] {
-		p.renewer.release(p.slot, p.forget)
+		p.renewer.release(p.lease, p.forgetNote)
 	}
 	a.n = 0
 }
@@ -117,12 +117,12 @@ func (a *admission) banned(ctx context.Context, id ingress.Identity) error {
 	return a.refuse(ban(left))
 }
 
-// rates charges the client and its address, both or none.
+// rates charges the claim and the address, both or neither.
 func (a *admission) rates(ctx context.Context) error {
 	g := a.gate
 	asks := []limit.Ask{{Key: g.ip.Key(nil).Addr(a.ip), Cost: 1}}
-	if a.subject != (ingress.Claim{}) {
-		asks = append(asks, limit.Ask{Key: g.identity.Key(nil).Part(a.subject.Kind).Part(a.subject.ID), Cost: 1})
+	if a.claim != (ingress.Claim{}) {
+		asks = append(asks, limit.Ask{Key: g.identity.Key(nil).Part(a.claim.Kind).Part(a.claim.ID), Cost: 1})
 	}
 	answers := make([]limit.Decision, len(asks))
 	bound, err := limit.TakeAll(ctx, asks, answers)
@@ -142,9 +142,9 @@ func (a *admission) rates(ctx context.Context) error {
 	return a.refuse(rate(l, &answers[bound]))
 }
 
-// inTurn asks the address first: over it nothing else is charged. What a client is
-// refused for itself its address gets back, or it would use up what is its neighbours'.
-// (As far as the store can: one without Refund keeps it.)
+// inTurn charges the address first, and the claim only if that fits. If the claim is refused,
+// the address gets a refund, because other clients share it. (A store without Refund keeps the
+// charge.)
 func inTurn(ctx context.Context, asks []limit.Ask, answers []limit.Decision, limiters ...*limit.Limiter) (bound int, err error) {
 	for i, a := range asks {
 		if answers[i], err = limiters[i].TakeKey(ctx, a.Key, a.Cost); err != nil || !answers[i].Allowed {
@@ -157,43 +157,43 @@ func inTurn(ctx context.Context, asks []limit.Ask, answers []limit.Decision, lim
 	return 0, nil
 }
 
-// hold takes a place of the admission's own.
-func (a *admission) hold(ctx context.Context, k *leaseRenewer, key func(limit.Key) limit.Key) error {
-	if k == nil {
+// acquire acquires a lease for the admission.
+func (a *admission) acquire(ctx context.Context, r *leaseRenewer, key func(limit.Key) limit.Key) error {
+	if r == nil {
 		return nil
 	}
-	at, id := key(k.holds.Key(nil)), rand.Text()
+	at, id := key(r.limit.Key(nil)), rand.Text()
 	noted := a.gate.instance.note(ctx, limit.Lease{Key: at.String(), ID: id})
-	slot, decision, err := k.holds.Acquire(ctx, at, id)
-	p := place{k, slot, noted()}
+	lease, decision, err := r.limit.Acquire(ctx, at, id)
+	p := heldLease{r, lease, noted()}
 	if err != nil {
-		k.flush(p.forget)
+		r.flush(p.forgetNote)
 		return a.fault(err)
 	}
 	if !decision.Allowed {
-		if p.forget != nil {
-			p.forget()
+		if p.forgetNote != nil {
+			p.forgetNote()
 		}
-		return a.refuse(full(k, a.gate.advice()))
+		return a.refuse(full(r, a.gate.advice()))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.gone || ctx.Err() != nil { // while this was under way
-		k.release(slot, p.forget)
+	if a.released || ctx.Err() != nil { // meanwhile
+		r.release(lease, p.forgetNote)
 		return context.Canceled
 	}
 	a.held[a.n] = p
 	a.n++
-	k.keep()
+	r.start()
 	return nil
 }
 
-// fault refuses because there was no decision.
+// fault refuses because the store failed.
 func (a *admission) fault(err error) error {
 	return a.refuse(denial{err: err, wait: errors.From(err).RetryAfter})
 }
 
-// advice is how long to wait for others to leave.
+// advice is the wait for a free connection.
 func (g *Gate) advice() time.Duration {
 	return g.o.RetryAfter + randomUpTo(g.o.RetryAfter)
 }

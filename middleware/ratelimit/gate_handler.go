@@ -13,20 +13,20 @@ import (
 	"github.com/wskit/wskit/internal/httpclose"
 )
 
-// Handler is the gate as net/http middleware, for a handler of WebSockets of any
-// library; a router of this module takes the gate as an option instead. Requests
-// that are no WebSocket handshakes pass.
+// Handler is the gate as net/http middleware, for a WebSocket handler of any library. (For a
+// router of this module, set the gate as an option.) Requests that are not WebSocket handshakes
+// pass.
 //
-// The connection has ended when the handler closes the socket that it has hijacked,
-// or returns without having hijacked one. A handler that authenticates calls
-// [Identify] for the limit per user.
+// The connection ends when the handler closes the socket that it has hijacked, or returns
+// without having hijacked one. A handler that authenticates has to call [Identify] for the
+// limit per user.
 func (g *Gate) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !handshake.IsUpgrade(r) {
 			next.ServeHTTP(w, withAdmission(r, plain{}))
 			return
 		}
-		if httpclose.HasBody(r) { // which would be waited for when the connection is hijacked
+		if httpclose.HasBody(r) { // net/http would wait for it when the connection is hijacked
 			ingress.Refuse(w, r, httpclose.ErrBody)
 			return
 		}
@@ -57,18 +57,18 @@ type plain struct{}
 func (plain) Identify(context.Context, *ingress.Identity) error { return nil }
 func (plain) Release()                                          {}
 
-// Identify says who opens a connection that came in by [Gate.Handler], once that is
-// authenticated and before the handshake is answered. An error is best answered with
+// Identify passes the identity of a connection to the gate. A handler behind [Gate.Handler] calls
+// it after authentication and before it answers the handshake. Answer an error with
 // [ingress.Refuse].
 func Identify(r *http.Request, id ingress.Identity) error {
 	a, ok := r.Context().Value(admissionKey{}).(ingress.Admission)
 	if !ok {
-		return errors.New("ratelimit: Identify for a request that has not come in by Gate.Handler; wrap the handler in it")
+		return errors.New("ratelimit: Identify for a request that has not passed Gate.Handler; wrap the handler in it")
 	}
 	return a.Identify(r.Context(), &id)
 }
 
-// gateWriter learns when the connection it is for has ended.
+// gateWriter releases the admission when its connection has ended.
 type gateWriter struct {
 	http.ResponseWriter
 	leave    func()
@@ -85,7 +85,7 @@ func (w *gateWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	w.hijacked = true
-	if tcp, ok := nc.(*net.TCPConn); ok { // whose descriptor libraries may want
+	if tcp, ok := nc.(*net.TCPConn); ok { // libraries may use its descriptor
 		return &gatedTCPConn{tcp, w.leave}, brw, nil
 	}
 	return &gatedConn{nc, w.leave}, brw, nil
@@ -96,7 +96,7 @@ type gatedConn struct {
 	leave func()
 }
 
-// Close ends the admission.
+// Close releases the admission.
 func (c *gatedConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
@@ -107,7 +107,7 @@ type gatedTCPConn struct {
 	leave func()
 }
 
-// Close ends the admission.
+// Close releases the admission.
 func (c *gatedTCPConn) Close() error {
 	defer c.leave()
 	return c.TCPConn.Close()

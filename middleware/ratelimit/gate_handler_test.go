@@ -59,7 +59,7 @@ func TestGateAsMiddleware(t *testing.T) {
 			h.expect(429, "Authorization: Bearer user-ann")
 			h.expect(401, "Authorization: Bearer unknown")
 			if n := h.store.Stats().Held; n != 2*3 {
-				t.Errorf("%d places are held, want 6", n)
+				t.Errorf("%d leases are held, want 6", n)
 			}
 			res, err := http.Get("http://" + h.addr + "/")
 			if err != nil {
@@ -70,9 +70,9 @@ func TestGateAsMiddleware(t *testing.T) {
 				t.Errorf("a plain request is answered %s", res.Status)
 			}
 			_ = first.CloseNow()
-			eventually(t, "a place", func() bool { return h.store.Stats().Held == 3 })
+			eventually(t, "a lease", func() bool { return h.store.Stats().Held == 3 })
 			_ = h.expect(101, "Authorization: Bearer user-ann").Close(websocket.StatusNormalClosure, "")
-			eventually(t, "a place", func() bool { return h.store.Stats().Held == 3 })
+			eventually(t, "a lease", func() bool { return h.store.Stats().Held == 3 })
 		})
 	}
 }

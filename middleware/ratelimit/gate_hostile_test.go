@@ -59,7 +59,7 @@ func (h *house) echoes(c *websocket.Conn) {
 const handshake = "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
-// What is no handshake is answered, takes no place, and leaves the connections that
+// What is no handshake is answered, acquires no lease, and leaves the connections that
 // are open alone.
 func TestBadOpenings(t *testing.T) {
 	h := open(t, ratelimit.GateOptions{PerIP: many, AcceptRefused: true})
@@ -86,7 +86,7 @@ func TestBadOpenings(t *testing.T) {
 			if status := h.raw(c.send + "\r\n"); status != c.status {
 				t.Errorf("answered %d, want %d", status, c.status)
 			}
-			eventually(t, "its places", func() bool { return h.store.Stats().Held == 2 })
+			eventually(t, "its leases", func() bool { return h.store.Stats().Held == 2 })
 			h.echoes(there)
 		})
 	}
@@ -104,7 +104,7 @@ func TestForeignPagesAreNotCharged(t *testing.T) {
 	}
 }
 
-// Handshakes that never end (slowloris) take no place, keep nobody out, and are hung
+// Handshakes that never end (slowloris) acquire no lease, block no other client, and are hung
 // up on when the server's ReadHeaderTimeout is over.
 func TestHalfOpenHandshakes(t *testing.T) {
 	h := open(t, ratelimit.GateOptions{PerIP: many, MaxPerIP: 2})
@@ -123,7 +123,7 @@ func TestHalfOpenHandshakes(t *testing.T) {
 	}
 	h.echoes(there)
 	if n := h.store.Stats().Held; n != 2 {
-		t.Errorf("%d places are held, want those of the one connection", n)
+		t.Errorf("%d leases are held, want those of the one connection", n)
 	}
 	_ = h.expect(101).CloseNow()
 	for _, nc := range all {
@@ -137,9 +137,9 @@ func TestHalfOpenHandshakes(t *testing.T) {
 	h.echoes(there)
 }
 
-// Handshakes with a body that never comes are answered and hung up on, and take no place,
+// Handshakes with a body that never comes are answered and hung up on, and acquire no lease,
 // through a router's gate and through Gate.Handler. The server has no timeouts.
-func TestHandshakesWithABodyTakeNoPlace(t *testing.T) {
+func TestHandshakesWithABodyAcquireNoLease(t *testing.T) {
 	for name, serving := range map[string]func(h *house) http.Handler{
 		"gate": func(h *house) http.Handler { return h.r },
 		"handler": func(h *house) http.Handler {
@@ -167,17 +167,17 @@ func TestHandshakesWithABodyTakeNoPlace(t *testing.T) {
 			}
 			clients.Wait()
 			if n := h.store.Stats().Held; n != 0 {
-				t.Errorf("%d places are held", n)
+				t.Errorf("%d leases are held", n)
 			}
 		})
 	}
 }
 
-// A crowd that comes at once gets exactly the places there are; everybody else is
+// Many clients at once get exactly the leases that are free; all others are
 // answered, and nothing of them stays.
 func TestThousandUpgradesAtOnce(t *testing.T) {
-	const crowd, places = 1000, 50
-	h := open(t, ratelimit.GateOptions{PerIP: many, MaxPerIP: places + 1})
+	const crowd, leases = 1000, 50
+	h := open(t, ratelimit.GateOptions{PerIP: many, MaxPerIP: leases + 1})
 	there := h.expect(101)
 	heap := func() int64 {
 		runtime.GC()
@@ -222,11 +222,11 @@ func TestThousandUpgradesAtOnce(t *testing.T) {
 	close(start)
 	answered.Wait()
 	h.echoes(there)
-	if in.Load() != places || refused.Load() != crowd-places {
-		t.Errorf("%d came in and %d were refused, want %d and %d", in.Load(), refused.Load(), places, crowd-places)
+	if in.Load() != leases || refused.Load() != crowd-leases {
+		t.Errorf("%d came in and %d were refused, want %d and %d", in.Load(), refused.Load(), leases, crowd-leases)
 	}
-	if n := h.store.Stats().Held; n != 2*(places+1) {
-		t.Errorf("%d places are held, want %d", n, 2*(places+1))
+	if n := h.store.Stats().Held; n != 2*(leases+1) {
+		t.Errorf("%d leases are held, want %d", n, 2*(leases+1))
 	}
 	close(leave)
 	done.Wait()
@@ -235,7 +235,7 @@ func TestThousandUpgradesAtOnce(t *testing.T) {
 	h.echoes(there)
 }
 
-// All that is kept for a connection is gone when it ends: its topics, its places, and
+// All that is kept for a connection is gone when it ends: its topics, its leases, and
 // what its user's messages have used as soon as that is full again.
 func TestNothingOfAConnectionStays(t *testing.T) {
 	const connections = 40
@@ -256,7 +256,7 @@ func TestNothingOfAConnectionStays(t *testing.T) {
 			all = append(all, c)
 		}
 		if s := store.Stats(); s.Held != 3*connections || r.Topics() != connections {
-			t.Errorf("%d places and %d topics of %d connections", s.Held, r.Topics(), connections)
+			t.Errorf("%d leases and %d topics of %d connections", s.Held, r.Topics(), connections)
 		}
 		for i, c := range all {
 			if i%2 == 0 {

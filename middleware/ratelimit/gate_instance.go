@@ -14,16 +14,17 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// instance writes down in the store which places this process holds, so that the next
-// process of the same name can release them when this one is killed.
+// instance notes in the store which leases this process has, so that the next process of the
+// same name can release them if this one is killed.
 //
-// A process has an epoch, an ID that no other has. Under the name the store keeps two
-// sets of epochs: those that have notes, for a lease like any place, and those that
-// live, for aliveLease. Under name and epoch it keeps the notes. What belongs to an
-// epoch that has notes and does not live is released. So processes that live never
-// release each other's places, whatever their names are.
+// A process has an epoch, which is a unique ID. Under the name, the store has two sets of
+// epochs: those with notes, for the time of a lease, and those of running processes, for
+// aliveLease. Under name and epoch it has the notes. The leases of an epoch that has notes and
+// is not running are released. So running processes never release leases of each other,
+// whatever their names are.
 //
-// All of it is slots without a limit, which lease renewers renew. A nil instance notes nothing.
+// All of these are leases without a limit, which lease renewers renew. A nil instance notes
+// nothing.
 type instance struct {
 	name, epoch string
 	store       limit.LeaseStore
@@ -33,22 +34,21 @@ type instance struct {
 }
 
 const (
-	// aliveLease is the time after which a process that was killed counts as dead for
-	// the next one of its name.
+	// aliveLease is the time after which a killed process no longer counts as running.
 	aliveLease = 2 * time.Second
 	// listAtOnce bounds how many notes are read at a time.
 	listAtOnce = 1000
 )
 
-// newInstance returns nil where there is nothing to note. It begins to release what
-// former processes held.
+// newInstance returns nil if no notes are needed. It starts to release the leases of former
+// processes.
 func newInstance(store limit.Store, o GateOptions) *instance {
 	holder, ok := store.(limit.LeaseStore)
 	if _, local := store.(limit.LocalStore); o.Instance == "" || local || !ok {
 		return nil
 	}
-	// A note that cannot be written refuses no connection, and is written by the next
-	// renewal.
+	// If a note cannot be written, the connection is admitted, and the next renewal writes
+	// the note.
 	options := o.Limiter
 	options.OnFailure = limit.FailOpen
 	i := &instance{
@@ -60,44 +60,43 @@ func newInstance(store limit.Store, o GateOptions) *instance {
 	return i
 }
 
-func (i *instance) epochs(k *leaseRenewer) limit.Key { return k.holds.Key(nil).Part(i.name) }
+func (i *instance) epochs(r *leaseRenewer) limit.Key { return r.limit.Key(nil).Part(i.name) }
 func (i *instance) notesOf(epoch string) limit.Key {
-	return i.notes.holds.Key(nil).Part(i.name).Part(epoch)
+	return i.notes.limit.Key(nil).Part(i.name).Part(epoch)
 }
 
-// note begins to note a place. The function that it returns waits until that is done,
-// and returns one that forgets the note without waiting, to be called when the place is
-// free.
-func (i *instance) note(ctx context.Context, place limit.Lease) func() (forget func()) {
+// note starts to note a lease. The function that it returns waits until that is done. It returns
+// a function that removes the note without waiting, to be called when the lease is released.
+func (i *instance) note(ctx context.Context, lease limit.Lease) func() (forget func()) {
 	if i == nil {
 		return func() func() { return nil }
 	}
 	done := make(chan limit.Lease, 1)
 	go func() {
-		if i.alive.mine() == 0 { // before there are notes: they are those of a living process
-			i.hold(ctx, i.alive, i.epochs(i.alive), i.epoch)
-			i.hold(ctx, i.notes, i.epochs(i.notes), i.epoch)
+		if i.alive.count() == 0 { // before there are notes: an epoch with notes must be running
+			i.acquire(ctx, i.alive, i.epochs(i.alive), i.epoch)
+			i.acquire(ctx, i.notes, i.epochs(i.notes), i.epoch)
 		}
-		done <- i.hold(ctx, i.notes, i.notesOf(i.epoch), encodeSlot(place))
+		done <- i.acquire(ctx, i.notes, i.notesOf(i.epoch), encodeLease(lease))
 	}()
 	return func() func() {
-		slot := <-done
-		return func() { i.notes.release(slot, nil) }
+		lease := <-done
+		return func() { i.notes.release(lease, nil) }
 	}
 }
 
-func (i *instance) hold(ctx context.Context, k *leaseRenewer, key limit.Key, id string) limit.Lease {
-	slot, _, err := k.holds.Acquire(ctx, key, id)
-	if err != nil { // the handshake was given up
-		k.flush(nil)
-		return slot
+func (i *instance) acquire(ctx context.Context, r *leaseRenewer, key limit.Key, id string) limit.Lease {
+	lease, _, err := r.limit.Acquire(ctx, key, id)
+	if err != nil { // the handshake was cancelled
+		r.flush(nil)
+		return lease
 	}
-	k.keep()
-	return slot
+	r.start()
+	return lease
 }
 
-// flush waits until the notes of released places are gone. When there are no others,
-// the process needs not count as alive any more.
+// flush waits until the notes of released leases are removed. If there are no others, the epoch
+// is removed, too.
 func (i *instance) flush(ctx context.Context) error {
 	if i == nil {
 		return nil
@@ -105,7 +104,7 @@ func (i *instance) flush(ctx context.Context) error {
 	if err := i.notes.flushed(ctx); err != nil {
 		return err
 	}
-	if i.notes.mine() > 1 {
+	if i.notes.count() > 1 {
 		return nil
 	}
 	i.notes.release(limit.Lease{Key: i.epochs(i.notes).String(), ID: i.epoch}, nil)
@@ -113,12 +112,12 @@ func (i *instance) flush(ctx context.Context) error {
 	return errors.Join(i.notes.flushed(ctx), i.alive.flushed(ctx))
 }
 
-// reclaim releases what processes of this name held that have died. It looks until one
-// that died just before this one began counts as dead; and no longer than a lease,
-// because then nothing is held any more.
+// reclaim releases the leases of dead processes of this name. It repeats this until a process
+// that died just before this one started counts as dead, and for at most the time of a lease,
+// because then all leases have expired.
 func (i *instance) reclaim() {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), i.notes.holds.LeaseTime())
+	ctx, cancel := context.WithTimeout(context.Background(), i.notes.limit.LeaseTime())
 	defer cancel()
 	released := 0
 	for {
@@ -128,11 +127,11 @@ func (i *instance) reclaim() {
 		switch {
 		case err == nil && looked.Sub(began) > aliveLease+aliveLease/2:
 			if released > 0 {
-				i.log.Info("ratelimit: released what a former process of this instance held", "instance", i.name, "places", released)
+				i.log.Info("ratelimit: released the leases of a former process of this instance", "instance", i.name, "leases", released)
 			}
 			return
 		case ctx.Err() != nil:
-			i.log.Warn("ratelimit: what a former process of this instance held was not released before the end of its lease", "instance", i.name, "error", err)
+			i.log.Warn("ratelimit: the leases of a former process of this instance were not released before they expired", "instance", i.name, "error", err)
 			return
 		}
 		select {
@@ -142,9 +141,9 @@ func (i *instance) reclaim() {
 	}
 }
 
-// releaseDead releases what belongs to epochs that do not live, and counts the places.
+// releaseDead releases the leases of epochs that are not running, and counts them.
 func (i *instance) releaseDead(ctx context.Context) (released int, err error) {
-	// In this order: an epoch is alive before it has notes.
+	// In this order: an epoch is running before it has notes.
 	known, err := i.store.HeldIDs(ctx, i.epochs(i.notes).String(), listAtOnce)
 	if err != nil || len(known) == 0 {
 		return 0, err
@@ -182,31 +181,33 @@ func (i *instance) releaseEpoch(ctx context.Context, epoch string) (released int
 		if len(ids) == 0 {
 			return released, i.store.Release(ctx, []limit.Lease{{Key: i.epochs(i.notes).String(), ID: epoch}})
 		}
-		var places, notes []limit.Lease
+		var leases, notes []limit.Lease
 		for _, id := range ids {
 			notes = append(notes, limit.Lease{Key: key, ID: id})
-			if place, ok := decodeSlot(id); ok {
-				places = append(places, place)
+			if lease, ok := decodeLease(id); ok {
+				leases = append(leases, lease)
 			}
 		}
-		if err := i.store.Release(ctx, places); err != nil {
+		if err := i.store.Release(ctx, leases); err != nil {
 			return released, err
 		}
-		released += len(places)
+		released += len(leases)
 		if err := i.store.Release(ctx, notes); err != nil {
 			return released, err
 		}
 	}
 }
 
-// encodeSlot writes a place as the ID of its note.
-func encodeSlot(s limit.Lease) string { return fmt.Sprintf("%d:%s%s", len(s.ID), s.ID, s.Key) }
+// encodeLease writes a lease as the ID of its note.
+func encodeLease(lease limit.Lease) string {
+	return fmt.Sprintf("%d:%s%s", len(lease.ID), lease.ID, lease.Key)
+}
 
-func decodeSlot(note string) (s limit.Lease, ok bool) {
+func decodeLease(note string) (lease limit.Lease, ok bool) {
 	length, rest, ok := strings.Cut(note, ":")
 	n, err := strconv.Atoi(length)
 	if !ok || err != nil || n < 0 || n > len(rest) {
-		return s, false
+		return lease, false
 	}
 	return limit.Lease{ID: rest[:n], Key: rest[n:]}, true
 }

@@ -27,24 +27,24 @@ const (
 	concurrencyUnits = "concurrent-requests"
 )
 
-// denial is why a handshake is refused.
+// denial is the reason of a refusal.
 type denial struct {
 	err         error
 	status      int
 	kind, title string
 	policy      string
 	wait        time.Duration
-	quota       *quota // nil where there is none to tell
+	quota       *quota // nil: none is sent
 }
 
-// quota is what the fields of an answer tell of a limit.
+// quota has the fields of an answer that describe a limit.
 type quota struct {
 	limit, remaining int64
 	reset            time.Duration
 	q, window        int64 // of draft 10; window 0: open at a time
 }
 
-// rate denies by the rate at which connections are opened.
+// rate denies because connections are opened too fast.
 func rate(l *limit.Limiter, d *limit.Decision) denial {
 	q := quota{limit: d.Limit, remaining: d.Remaining, reset: d.ResetAfter}
 	for _, part := range l.Plan().Parts() {
@@ -62,8 +62,8 @@ func rate(l *limit.Limiter, d *limit.Decision) denial {
 	}
 }
 
-// perWindow tells a policy as so many in so many seconds, which draft 10 counts
-// whole.
+// perWindow returns the rate of a policy as a quota in a number of seconds. In draft 10 the
+// seconds are a whole number.
 func perWindow(p limit.Policy) (q, seconds int64) {
 	var n int64
 	var per time.Duration
@@ -86,17 +86,17 @@ func perWindow(p limit.Policy) (q, seconds int64) {
 }
 
 // full denies because too many connections are open.
-func full(k *leaseRenewer, wait time.Duration) denial {
-	most := k.holds.Limit()
+func full(r *leaseRenewer, wait time.Duration) denial {
+	most := r.limit.Limit()
 	d := denial{
 		err: &errors.LimitExceeded{
 			Kind: errors.LimitConnection, Observed: most + 1, Limit: most,
-			RetryAfter: wait, Limiter: k.holds.Name(), Policy: k.policy,
+			RetryAfter: wait, Limiter: r.limit.Name(), Policy: r.policy,
 		},
 		status: http.StatusTooManyRequests, kind: quotaExceeded, title: quotaTitle,
-		policy: k.policy, wait: wait, quota: &quota{limit: most, reset: wait, q: most},
+		policy: r.policy, wait: wait, quota: &quota{limit: most, reset: wait, q: most},
 	}
-	if k.policy == "open-total" {
+	if r.policy == "open-total" {
 		d.status, d.kind, d.title = http.StatusServiceUnavailable, reducedCapacity, capacityTitle
 	}
 	return d
@@ -111,26 +111,26 @@ func ban(left time.Duration) denial {
 	}
 }
 
-// refuse makes the answer of a denial, and tells of it.
+// refuse makes the answer of a denial, and reports it.
 func (a *admission) refuse(d denial) error {
 	gate := a.gate
 	gate.refused.Add(1)
 	refusal := &ingress.Refusal{
-		Err: d.err, Status: d.status, Type: d.kind, Title: d.title, TraceID: a.hand.trace,
+		Err: d.err, Status: d.status, Type: d.kind, Title: d.title, TraceID: a.request.trace,
 		Header: d.header(gate.o.RateLimitDraft10),
-		Accept: gate.o.AcceptRefused && a.hand.page && gate.told.one(),
+		Accept: gate.o.AcceptRefused && a.request.page && gate.accepts.one(),
 	}
 	if d.policy != "" {
 		refusal.Violated = []string{d.policy}
 	}
-	told := GateRefusal{
-		Policy: d.policy, IP: a.ip, Claim: a.subject,
-		RetryAfter: d.wait, TraceID: a.hand.trace, Err: d.err,
+	r := GateRefusal{
+		Policy: d.policy, IP: a.ip, Claim: a.claim,
+		RetryAfter: d.wait, TraceID: a.request.trace, Err: d.err,
 	}
 	if gate.o.OnRefused != nil {
-		gate.o.OnRefused(told)
+		gate.o.OnRefused(r)
 	} else {
-		gate.log.refusal(gate.o.Limiter.Logger, told)
+		gate.log.refusal(gate.o.Limiter.Logger, r)
 	}
 	return refusal
 }
@@ -152,7 +152,7 @@ func (d *denial) header(draft10 bool) http.Header {
 	} else {
 		h.Set("RateLimit-Policy", fmt.Sprintf("%s;q=%d;qu=%q", name, d.quota.q, concurrencyUnits))
 	}
-	// It is to say the same time as Retry-After.
+	// The time must be that of Retry-After.
 	h.Set("RateLimit", fmt.Sprintf("%s;r=%d;t=%d", name, d.quota.remaining, ceil.Div(d.wait, time.Second)))
 	return h
 }
@@ -173,18 +173,18 @@ func structured(name string) string {
 	return string(append(b, '"'))
 }
 
-// tellPerSecond bounds how many refusals a second are told by accepting, each of
-// which takes a socket for some seconds at most.
-const tellPerSecond = 100
+// acceptsPerSecond bounds the refusals by accepting. Each uses a socket for seconds.
 
-// told limits the refusals that are told by accepting.
-type told struct {
+const acceptsPerSecond = 100
+
+// accepts limits the refusals by accepting.
+type accepts struct {
 	mu    sync.Mutex
 	plan  *limit.Plan
 	state []int64
 }
 
-func (t *told) one() bool {
+func (t *accepts) one() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var d limit.Decision
@@ -192,7 +192,7 @@ func (t *told) one() bool {
 	return d.Allowed
 }
 
-// logged keeps a flood of refusals from being one of log lines.
+// logged limits the log lines of refusals.
 type logged struct {
 	mu      sync.Mutex
 	last    time.Time

@@ -8,17 +8,17 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// leaseRenewer keeps the places of a process: it renews them three times per lease, and
-// gives them back without making anybody wait. It has one goroutine, for as long as
-// there is anything to do, and none over a store in this process.
+// leaseRenewer renews the leases of this process for one limit, three times in the time of a
+// lease, and releases them without blocking. It has one goroutine while there are leases, and
+// none over a store in this process.
 type leaseRenewer struct {
-	holds  *limit.ConcurrencyLimit
+	limit  *limit.ConcurrencyLimit
 	policy string
 
 	mu      sync.Mutex
 	running bool
-	then    []func() // for when the store has released what is released now
-	calls   int      // of them that have not been made
+	after   []func() // called when the store has released what is released now
+	pending int      // calls that have not been made
 	wake    chan struct{}
 }
 
@@ -27,53 +27,53 @@ func newLeaseRenewer(store limit.Store, policy string, most int, lease time.Dura
 	if most < 0 {
 		return nil
 	}
-	return &leaseRenewer{holds: limit.NewConcurrencyLimit(store, int64(most), lease, o), policy: policy, wake: make(chan struct{}, 1)}
+	return &leaseRenewer{limit: limit.NewConcurrencyLimit(store, int64(most), lease, o), policy: policy, wake: make(chan struct{}, 1)}
 }
 
-// mine is how many places the process has to renew or to give back.
-func (k *leaseRenewer) mine() int {
-	if k == nil {
+// count is the number of leases to renew or to release.
+func (r *leaseRenewer) count() int {
+	if r == nil {
 		return 0
 	}
-	return k.holds.Mine()
+	return r.limit.Mine()
 }
 
-// release gives a place back, without waiting for the store. When the store has
-// released it, then is called, unless it is nil; it must not wait for anything.
-func (k *leaseRenewer) release(slot limit.Lease, then func()) {
-	k.holds.ReleaseLater(slot)
-	k.flush(then)
+// release releases a lease without waiting for the store. When the store has released it,
+// then is called, unless it is nil; it must not block.
+func (r *leaseRenewer) release(lease limit.Lease, then func()) {
+	r.limit.ReleaseLater(lease)
+	r.flush(then)
 }
 
-// flush has the goroutine call the store for what was released.
-func (k *leaseRenewer) flush(then func()) {
+// flush makes the goroutine call the store for the released leases.
+func (r *leaseRenewer) flush(then func()) {
 	if then != nil {
-		k.mu.Lock()
-		k.then = append(k.then, then)
-		k.calls++
-		k.mu.Unlock()
+		r.mu.Lock()
+		r.after = append(r.after, then)
+		r.pending++
+		r.mu.Unlock()
 	}
-	k.keep()
-	k.look()
+	r.start()
+	r.wakeUp()
 }
 
-// look has the goroutine, if there is one, look at what there is to do.
-func (k *leaseRenewer) look() {
+// wakeUp wakes the goroutine, if there is one.
+func (r *leaseRenewer) wakeUp() {
 	select {
-	case k.wake <- struct{}{}:
+	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// flushed waits until the store has released what was released before, and what was to
-// be called then has been.
-func (k *leaseRenewer) flushed(ctx context.Context) error {
-	err := k.holds.Flush(ctx)
+// flushed waits until the store has released what was released before the call, and the
+// functions for that have been called.
+func (r *leaseRenewer) flushed(ctx context.Context) error {
+	err := r.limit.Flush(ctx)
 	for err == nil {
-		k.look() // also when there is nothing left to do
-		k.mu.Lock()
-		calls := k.calls
-		k.mu.Unlock()
+		r.wakeUp() // it may have only functions to call
+		r.mu.Lock()
+		calls := r.pending
+		r.mu.Unlock()
 		if calls == 0 {
 			return nil
 		}
@@ -86,57 +86,57 @@ func (k *leaseRenewer) flushed(ctx context.Context) error {
 	return err
 }
 
-// keep makes sure that somebody renews.
-func (k *leaseRenewer) keep() {
-	if k.holds.Local() {
+// start starts the goroutine, unless it runs or is not needed.
+func (r *leaseRenewer) start() {
+	if r.limit.Local() {
 		return
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.running {
-		k.running = true
-		go k.run()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.running {
+		r.running = true
+		go r.run()
 	}
 }
 
-// retryPause is the time between two attempts to release what the store could not.
+// retryPause is the time between two attempts to release.
 const retryPause = time.Second
 
-// run ends when nothing is held any more. It ignores errors: what fails is tried
-// again, and the limit's own log says that the store fails.
-func (k *leaseRenewer) run() {
-	renew := time.NewTicker(k.holds.LeaseTime() / 3)
+// run ends when there are no leases. It ignores errors: it tries again, and the limit logs that
+// the store fails.
+func (r *leaseRenewer) run() {
+	renew := time.NewTicker(r.limit.LeaseTime() / 3)
 	defer renew.Stop()
 	var retry <-chan time.Time
 	for {
 		select {
-		case <-k.wake:
+		case <-r.wake:
 		case <-retry:
 		case <-renew.C:
-			_ = k.holds.Renew(context.Background())
+			_ = r.limit.Renew(context.Background())
 		}
 		retry = nil
-		k.mu.Lock()
-		then := k.then
-		k.then = nil
-		k.mu.Unlock()
-		if err := k.holds.Release(context.Background()); err != nil {
+		r.mu.Lock()
+		then := r.after
+		r.after = nil
+		r.mu.Unlock()
+		if err := r.limit.Release(context.Background()); err != nil {
 			retry = time.After(retryPause)
-			k.mu.Lock()
-			k.then = append(then, k.then...)
-			k.mu.Unlock()
+			r.mu.Lock()
+			r.after = append(then, r.after...)
+			r.mu.Unlock()
 			then = nil
 		}
 		for _, f := range then {
 			f()
 		}
-		k.mu.Lock()
-		k.calls -= len(then)
-		if k.holds.Mine() == 0 && len(k.then) == 0 {
-			k.running = false
-			k.mu.Unlock()
+		r.mu.Lock()
+		r.pending -= len(then)
+		if r.limit.Mine() == 0 && len(r.after) == 0 {
+			r.running = false
+			r.mu.Unlock()
 			return
 		}
-		k.mu.Unlock()
+		r.mu.Unlock()
 	}
 }

@@ -22,19 +22,19 @@ type sharedStore struct {
 	limit.LeaseStore
 	failing error
 	during  func()       // an acquisition: when the store has decided, and not answered
-	deaf    *atomic.Bool // to releases and renewals: as if the process were dead
+	dead    *atomic.Bool // releases and renewals fail, as if the process were dead
 }
 
 func newSharedStore() *sharedStore {
 	m := memory.NewStore(memory.Options{})
-	return &sharedStore{Store: m, LeaseStore: m, deaf: new(atomic.Bool)}
+	return &sharedStore{Store: m, LeaseStore: m, dead: new(atomic.Bool)}
 }
 
-func (s *sharedStore) Acquire(ctx context.Context, slot limit.Lease, most int64, lease time.Duration) (limit.Decision, error) {
+func (s *sharedStore) Acquire(ctx context.Context, l limit.Lease, most int64, lease time.Duration) (limit.Decision, error) {
 	if s.failing != nil {
 		return limit.Decision{}, s.failing
 	}
-	d, err := s.LeaseStore.Acquire(ctx, slot, most, lease)
+	d, err := s.LeaseStore.Acquire(ctx, l, most, lease)
 	if s.during != nil {
 		s.during()
 	}
@@ -44,22 +44,22 @@ func (s *sharedStore) Acquire(ctx context.Context, slot limit.Lease, most int64,
 // process is a view of the shared store: what one process does to it.
 func (s *sharedStore) process() *sharedStore {
 	c := *s
-	c.deaf = new(atomic.Bool)
+	c.dead = new(atomic.Bool)
 	return &c
 }
 
-func (s *sharedStore) Renew(ctx context.Context, slots []limit.Lease, lease time.Duration) error {
-	if s.deaf.Load() {
+func (s *sharedStore) Renew(ctx context.Context, leases []limit.Lease, lease time.Duration) error {
+	if s.dead.Load() {
 		return errors.New("dead")
 	}
-	return s.LeaseStore.Renew(ctx, slots, lease)
+	return s.LeaseStore.Renew(ctx, leases, lease)
 }
 
-func (s *sharedStore) Release(ctx context.Context, slots []limit.Lease) error {
-	if s.deaf.Load() {
+func (s *sharedStore) Release(ctx context.Context, leases []limit.Lease) error {
+	if s.dead.Load() {
 		return errors.New("dead")
 	}
-	return s.LeaseStore.Release(ctx, slots)
+	return s.LeaseStore.Release(ctx, leases)
 }
 
 func (s *sharedStore) held(t *testing.T) int {
@@ -82,7 +82,7 @@ func admit(g *ratelimit.Gate) (ingress.Admission, bool) {
 
 // Connections are counted over all processes, for as long as they last and however
 // long that is; and those of a process that is killed for a lease, and no longer.
-func TestPlacesOverProcesses(t *testing.T) {
+func TestLeasesOverProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
 		dying := shared.process()
@@ -93,45 +93,45 @@ func TestPlacesOverProcesses(t *testing.T) {
 		}
 		a, ok := admit(lives)
 		if _, third := admit(lives); !ok || third {
-			t.Error("there are two places over both processes")
+			t.Error("there are two leases over both processes")
 		}
 		time.Sleep(10 * limit.DefaultLeaseTime)
 		if _, third := admit(lives); third {
-			t.Error("places that are renewed are lost")
+			t.Error("leases that are renewed are lost")
 		}
 		if n := killed.Stats().Open + lives.Stats().Open; n != 2 {
-			t.Errorf("%d places are to be renewed", n)
+			t.Errorf("%d leases are to be renewed", n)
 		}
 
-		dying.deaf.Store(true)
+		dying.dead.Store(true)
 		time.Sleep(limit.DefaultLeaseTime + time.Millisecond)
 		again, ok := admit(lives)
 		if _, more := admit(lives); !ok || more {
-			t.Error("the one place of a killed process comes back after a lease")
+			t.Error("the one lease of a killed process comes back after a lease")
 		}
 
 		a.Release()
 		again.Release()
 		synctest.Wait()
 		if n := shared.held(t); n != 0 || lives.Stats().Open != 0 {
-			t.Errorf("%d places are held, %d to be renewed, after all have left", n, lives.Stats().Open)
+			t.Errorf("%d leases are held, %d to be renewed, after all have left", n, lives.Stats().Open)
 		}
 		// The killed process tries on, until it is told that its connection ended.
-		dying.deaf.Store(false)
+		dying.dead.Store(false)
 		time.Sleep(limit.DefaultLeaseTime)
 		if n := shared.held(t); n != 1 {
-			t.Errorf("%d places are held, want that of a connection which was not dead after all", n)
+			t.Errorf("%d leases are held, want that of a connection which was not dead after all", n)
 		}
 		first.Release()
 		synctest.Wait()
 		if n := shared.held(t); n != 0 {
-			t.Errorf("%d places are held in the end", n)
+			t.Errorf("%d leases are held in the end", n)
 		}
 	})
 }
 
 // While the store fails, each process counts its own.
-func TestPlacesWhileTheStoreFails(t *testing.T) {
+func TestLeasesWhileTheStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
 		gate := sharedGate(shared)
@@ -144,20 +144,20 @@ func TestPlacesWhileTheStoreFails(t *testing.T) {
 		shared.failing = nil
 		time.Sleep(limit.DefaultLeaseTime / 2) // a renewal tells the store
 		if n := shared.held(t); n != 2 {
-			t.Errorf("the store knows of %d places, want 2", n)
+			t.Errorf("the store knows of %d leases, want 2", n)
 		}
 		a.Release()
 		b.Release()
 		synctest.Wait()
 		if n := shared.held(t); n != 0 {
-			t.Errorf("%d places are held after all have left", n)
+			t.Errorf("%d leases are held after all have left", n)
 		}
 	})
 }
 
-// A client that is gone before the store has answered holds no place, though nobody
+// A client that is gone before the store has answered holds no lease, though nobody
 // else keeps any here.
-func TestPlaceOfAnAbandonedHandshake(t *testing.T) {
+func TestLeaseOfAnAbandonedHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
 		gate := sharedGate(shared)
@@ -168,7 +168,7 @@ func TestPlaceOfAnAbandonedHandshake(t *testing.T) {
 		}
 		synctest.Wait()
 		if held, open := shared.held(t), gate.Stats().Open; held != 0 || open != 0 {
-			t.Errorf("%d places are held, %d to be given back", held, open)
+			t.Errorf("%d leases are held, %d to be given back", held, open)
 		}
 	})
 }
@@ -212,15 +212,15 @@ func TestFloodOfOneIdentityLeavesTheAddressItsRate(t *testing.T) {
 // lateStore carries acquisitions out 5 s after the caller got no answer.
 type lateStore struct{ *sharedStore }
 
-func (s lateStore) Acquire(ctx context.Context, slot limit.Lease, most int64, lease time.Duration) (limit.Decision, error) {
-	time.AfterFunc(5*time.Second, func() { _, _ = s.LeaseStore.Acquire(context.Background(), slot, most, lease) })
+func (s lateStore) Acquire(ctx context.Context, l limit.Lease, most int64, lease time.Duration) (limit.Decision, error) {
+	time.AfterFunc(5*time.Second, func() { _, _ = s.LeaseStore.Acquire(context.Background(), l, most, lease) })
 	<-ctx.Done()
 	return limit.Decision{}, ctx.Err()
 }
 
-// An acquisition without an answer may be carried out after its release. Its place is
+// An acquisition without an answer may be carried out after its release. Its lease is
 // released again, long before its lease is over.
-func TestPlaceOfALateAcquisition(t *testing.T) {
+func TestLeaseOfALateAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
 		gate := ratelimit.NewGate(lateStore{shared}, ratelimit.GateOptions{
@@ -233,11 +233,11 @@ func TestPlaceOfALateAcquisition(t *testing.T) {
 		}
 		time.Sleep(6 * time.Second)
 		if n := shared.held(t); n != 1 {
-			t.Fatalf("%d places are held, the test expects the late one", n)
+			t.Fatalf("%d leases are held, the test expects the late one", n)
 		}
 		time.Sleep(limit.DefaultLeaseTime / 2)
 		if held, open := shared.held(t), gate.Stats().Open; held != 0 || open != 0 {
-			t.Errorf("%d places are held, %d to be released", held, open)
+			t.Errorf("%d leases are held, %d to be released", held, open)
 		}
 	})
 }
@@ -251,7 +251,7 @@ func TestReleaseIsRepeated(t *testing.T) {
 		if !ok {
 			t.Fatal("the first is refused")
 		}
-		shared.deaf.Store(true)
+		shared.dead.Store(true)
 		a.Release()
 		time.Sleep(3 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -259,37 +259,37 @@ func TestReleaseIsRepeated(t *testing.T) {
 		if err := gate.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Flush while nothing can be released: %v", err)
 		}
-		shared.deaf.Store(false)
+		shared.dead.Store(false)
 		if err := gate.Flush(t.Context()); err != nil || shared.held(t) != 0 {
-			t.Errorf("%d places are held after Flush: %v", shared.held(t), err)
+			t.Errorf("%d leases are held after Flush: %v", shared.held(t), err)
 		}
 		time.Sleep(limit.DefaultLeaseTime)
 		if n := gate.Stats().Open; n != 0 {
-			t.Errorf("%d places are to be released", n)
+			t.Errorf("%d leases are to be released", n)
 		}
 	})
 }
 
-// Nothing is repeated for longer than a place can be held.
+// Nothing is repeated for longer than a lease can be held.
 func TestFlushEndsWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
 		gate := sharedGate(shared)
 		a, _ := admit(gate)
-		shared.deaf.Store(true)
+		shared.dead.Store(true)
 		a.Release()
 		if err := gate.Flush(t.Context()); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(limit.DefaultLeaseTime)
 		if n := gate.Stats().Open; n != 0 {
-			t.Errorf("%d places are to be released", n)
+			t.Errorf("%d leases are to be released", n)
 		}
 	})
 }
 
-// A hook that panics leaves no place behind.
-func TestPlaceOfAHandshakeThatPanics(t *testing.T) {
+// A hook that panics leaves no lease behind.
+func TestLeaseOfAHandshakeThatPanics(t *testing.T) {
 	shared := newSharedStore()
 	gate := ratelimit.NewGate(shared, ratelimit.GateOptions{
 		PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: 1,
@@ -306,6 +306,6 @@ func TestPlaceOfAHandshakeThatPanics(t *testing.T) {
 	}()
 	a.Release()
 	if err := gate.Flush(t.Context()); err != nil || shared.held(t) != 0 {
-		t.Errorf("%d places are held: %v", shared.held(t), err)
+		t.Errorf("%d leases are held: %v", shared.held(t), err)
 	}
 }

@@ -131,7 +131,7 @@ func (h *house) expect(status int, fields ...string) *websocket.Conn {
 // empty waits until nothing of any connection is left.
 func (h *house) empty() {
 	h.t.Helper()
-	eventually(h.t, "all places to be given back", func() bool { return h.store.Stats().Held == 0 && h.r.Stats().Connections == 0 })
+	eventually(h.t, "all leases to be released", func() bool { return h.store.Stats().Held == 0 && h.r.Stats().Connections == 0 })
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {
@@ -238,7 +238,7 @@ func TestIdentitiesAreLimitedWithinAnAddress(t *testing.T) {
 	h.expect(101, "Authorization: Bearer user-bob")
 }
 
-// DEFECTS 14: neither keys nor what is told of a refusal hold a secret.
+// DEFECTS 14: neither keys nor the report of a refusal contain a secret.
 func TestGateKeepsNoSecrets(t *testing.T) {
 	spy := &spyStore{Store: memory.NewStore(memory.Options{})}
 	var told strings.Builder
@@ -351,7 +351,7 @@ func TestOpenConnectionsPerAddress(t *testing.T) {
 		t.Error(got)
 	}
 	_ = all[0].CloseNow()
-	eventually(t, "a place", func() bool { return h.store.Stats().Held == 2*2 })
+	eventually(t, "a lease", func() bool { return h.store.Stats().Held == 2*2 })
 	h.expect(101)
 	h.expect(429)
 }
@@ -365,13 +365,13 @@ func TestOpenConnectionsInAll(t *testing.T) {
 		p.Type != "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity" {
 		t.Errorf("%s %+v", res.Status, p)
 	}
-	// Who did not come in holds no place of the address.
+	// A refused client has no lease of the address.
 	if n := h.store.Stats().Held; n != 4 {
-		t.Errorf("%d places are held, want 4", n)
+		t.Errorf("%d leases are held, want 4", n)
 	}
 }
 
-// The limit per user comes after authentication: nobody can take a place in another's
+// The limit per user comes after authentication: no client can use up the leases of another's
 // name.
 func TestOpenConnectionsPerUser(t *testing.T) {
 	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerUser: 2})
@@ -388,8 +388,8 @@ func TestOpenConnectionsPerUser(t *testing.T) {
 	}
 }
 
-// However a handshake or a connection ends, its places are given back.
-func TestPlacesAreGivenBack(t *testing.T) {
+// However a handshake or a connection ends, its leases are released.
+func TestLeasesAreReleased(t *testing.T) {
 	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerIP: 1}, func(o *router.Options) {
 		o.OnOpen = func(c *router.Conn) error {
 			switch c.Identity.User {
@@ -453,7 +453,7 @@ func TestPagesAreToldTheRefusal(t *testing.T) {
 		t.Errorf("closed with %v", err)
 	}
 	h.expect(429)                             // no page
-	h.expect(403, "Origin: http://evil.test") // is told nothing
+	h.expect(403, "Origin: http://evil.test") // the origin is refused before the gate
 	h.clock.Advance(time.Minute)
 	c = h.expect(101, origin)
 	_, _, err = c.Read(t.Context())
@@ -461,7 +461,7 @@ func TestPagesAreToldTheRefusal(t *testing.T) {
 		t.Errorf("closed with %v", err)
 	}
 	if n := h.store.Stats().Held; n != 2 {
-		t.Errorf("%d places are held, want those of the one connection", n)
+		t.Errorf("%d leases are held, want those of the one connection", n)
 	}
 	if err := first.Ping(first.CloseRead(t.Context())); err != nil {
 		t.Errorf("the open connection: %v", err)
@@ -483,7 +483,7 @@ func TestTellingPagesIsLimited(t *testing.T) {
 		}
 	}
 	if most := 100 + int(100*time.Since(started)/time.Second) + 1; accepted > most || accepted < 100 {
-		t.Errorf("%d refusals are told by accepting, want 100 and no more than %d", accepted, most)
+		t.Errorf("%d refusals are made by accepting, want 100 and no more than %d", accepted, most)
 	}
 }
 
@@ -517,7 +517,7 @@ func TestBannedClientsStayOutside(t *testing.T) {
 	}
 }
 
-// A flood of refusals is one line a second, with the trace id that the client is told;
+// A flood of refusals is one line a second, with the trace id that the client gets;
 // all of them are there at level DEBUG.
 func TestRefusalsAreLogged(t *testing.T) {
 	for level, want := range map[slog.Level]int{slog.LevelInfo: 1, slog.LevelDebug: 20} {
