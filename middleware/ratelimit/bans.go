@@ -12,65 +12,62 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// BanOptions say how often is too often. The zero value is ready to use over a
-// store in this process; over a shared one, Limiter.Name must be set.
+// BanOptions configure [Bans]. The zero value is ready to use over a store in this process; over
+// a shared store, Limiter.Name must be set.
 type BanOptions struct {
-	// After is the number of rejections Within a time that leads to a ban; 0 means
-	// 50.
+	// After is the number of rejections that leads to a ban; 0 means 50.
 	After int
 
-	// Within is the time in which rejections are counted; 0 means a minute. They are
+	// Within is the time within which rejections are counted; 0 means a minute. They are
 	// counted by a [limit.SlidingWindow] of one sub-window, whose bounds apply.
 	Within time.Duration
 
-	// Ban is how long a ban lasts, by the rules for [limit.TokenBucket].Per; 0 means 5
-	// minutes. Rejections before the ban still count after it for as long as Within:
-	// a ban that is shorter may come again with the next rejection.
+	// Ban is the duration of a ban, with the bounds of [limit.TokenBucket].Per; 0 means 5
+	// minutes. Rejections count for Within, also after a ban: if the ban is shorter, the
+	// next rejection may lead to another one.
 	Ban time.Duration
 
-	// Recheck is how long a process believes what the store said of a subject
-	// before it asks again; 0 means 5 s. A ban holds at once in the process that
-	// made it and for every new connection, and reaches the open connections of
-	// other processes within this time.
+	// Recheck is how long a process caches the answer of the store for a subject; 0 means
+	// 5 s. A ban applies at once in the process that made it and to every new connection,
+	// and to open connections of other processes within this time.
 	Recheck time.Duration
 
-	// Key says who is banned; nil means [PerUserOrIP]: clients that are not
-	// authenticated are banned with all others of their address. Behind a proxy that
-	// is the proxy's, and with it everybody, unless the router's Options.ClientIP finds
-	// the client's. It may use only the Identity and the IP.
+	// Key is the subject of a ban; nil means [PerUserOrIP]: clients that are not
+	// authenticated are banned by address. Behind a proxy, set Options.ClientIP of the
+	// router: with the address of the proxy, one ban would apply to all clients. Key may
+	// use only the Identity and the IP.
 	Key KeyFunc
 
-	// CloseCode closes the connection; 0 means 4429.
+	// CloseCode is the code with which banned connections are closed; 0 means 4429.
 	CloseCode errors.CloseCode
 
-	// Limiter are the options of the two limiters that count rejections and keep bans,
-	// whose names are Limiter.Name with "/rejections" and "/bans". Shadow is not
-	// available: leave the middleware out instead.
+	// Limiter has the options of the two limiters that count rejections and store bans.
+	// Their names are Limiter.Name followed by "/rejections" and "/bans". Shadow must not
+	// be set: leave the middleware out instead.
 	Limiter limit.Options
 }
 
-// Bans ban clients that are rejected too often: the connection is closed with 4429 and
-// the reason {"retryAfterMs":n}, and for as long as the ban lasts, so is every
-// connection of the same subject with its first frame.
+// Bans ban clients that are rejected too often: the connection is closed with 4429 and the
+// reason {"retryAfterMs":n}. During the ban, every connection of the same subject is closed in
+// this way at its first frame.
 //
 //	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
 //	r.UseIngress(bans.Middleware, ratelimit.New(limiter, ratelimit.Options{}))
 //
-// Rejection counts and bans are limits themselves, over any store that can Peek, and hold in
-// all processes that share it. A subject costs the store one operation for each of
-// its first After rejections and, in each process, one or two for the ban and then one
-// question in every Recheck, however many frames it sends on however many connections
-// (while the store answers the first, others may be under way). A connection that
-// behaves costs one question in Recheck.
+// Counts and bans are limits themselves, over any store that implements [limit.Peeker], and
+// apply in all processes that share the store. A subject costs one operation of the store for
+// each of its first After rejections and, in each process, one or two for the ban and then one
+// in every Recheck, for any number of frames and connections. (Until the first answer of the
+// store, there may be more.) A connection without rejections costs one operation in every
+// Recheck.
 //
-// A store in this process that is full of keys has new ones share states: there a ban
-// may meet another subject as well, and Unban does not end it. The more states there
-// are, the rarer that is (memory.Options.MaxKeys). Give Bans a memory store of their
-// own if clients can fill the one that limits use, by their number or with subjects of
-// their choosing.
+// In a memory store that is full, new keys share states. Then a ban may apply to a second
+// subject, and Unban does not end it. This is rarer the more states there are
+// (memory.Options.MaxKeys). Give Bans a memory store of their own if clients can fill the one
+// of the limits, by their number or with subjects that they choose.
 //
-// While the store fails, Limiter.OnFailure decides. A rejection that cannot
-// be counted is a rejection all the same.
+// While the store fails, Limiter.OnFailure decides. Rejections that cannot be counted are
+// rejections nevertheless.
 //
 // All methods may be used by any number of goroutines.
 type Bans struct {
@@ -84,8 +81,8 @@ type Bans struct {
 	cleared          *ingress.Key[*atomic.Int64] // when a connection was found not banned
 }
 
-// NewBans makes Bans over a store. It panics when an option is invalid or the
-// store cannot Peek.
+// NewBans returns Bans over a store. It panics if an option is not valid or the store does not
+// implement [limit.Peeker].
 func NewBans(store limit.Store, o BanOptions) *Bans {
 	o = o.withDefaults(store)
 	b := &Bans{key: o.Key, after: int64(o.After), recheck: o.Recheck, code: o.CloseCode, start: time.Now()}
@@ -98,7 +95,7 @@ func NewBans(store limit.Store, o BanOptions) *Bans {
 
 func (o BanOptions) withDefaults(store limit.Store) BanOptions {
 	if _, ok := store.(limit.Peeker); !ok {
-		panic("ratelimit: NewBans over a store that is nil or cannot Peek: whether somebody is banned has to be asked without charging")
+		panic("ratelimit: NewBans over a store that is nil or cannot Peek; use a store that can read a limit without charging it")
 	}
 	mustBeNamed("NewBans", "BanOptions", store, o.Limiter)
 	if o.After == 0 {
@@ -136,8 +133,7 @@ func (o BanOptions) withDefaults(store limit.Store) BanOptions {
 	return o
 }
 
-// mustBeNamed panics when a constructor lacks the name that its limiters need, with
-// the option to set.
+// mustBeNamed panics if the limiters of a constructor need a name that is not set.
 func mustBeNamed(constructor, options string, store limit.Store, o limit.Options) {
 	if _, local := store.(limit.LocalStore); store != nil && !local && o.Name == "" {
 		panic(fmt.Sprintf("ratelimit: %s over a shared store needs a name for its keys: set %s.Limiter to limit.Options{Name: \"chat\"}", constructor, options))
@@ -148,7 +144,7 @@ func (o BanOptions) rejectionPolicy() limit.Policy {
 	return limit.Named("rejections", limit.SlidingWindow{Limit: int64(o.After), Window: o.Within})
 }
 
-// banPolicy is a bucket whose only token is taken by a ban and comes back at its end.
+// banPolicy is a bucket with one token: a ban takes it, and it is back at the end of the ban.
 func (o BanOptions) banPolicy() limit.Policy {
 	return limit.Named("ban", limit.TokenBucket{Capacity: 1, Refill: 1, Per: o.Ban})
 }
@@ -160,10 +156,9 @@ func named(o limit.Options, suffix string) limit.Options {
 	return o
 }
 
-// Middleware turns the frames of banned clients away, and counts every
-// *errors.LimitExceeded that the middleware behind it returns: use it before the
-// limits. Of those it counts the rejection that leads to a ban closes the connection;
-// the router's hook OnLimitExceeded is told of it as of any other, with Close set.
+// Middleware rejects the frames of banned clients, and counts every *errors.LimitExceeded of
+// the middleware after it: add it before the limits. The rejection that leads to a ban closes
+// the connection. The router's hook OnLimitExceeded gets it like any other, with Close set.
 func (b *Bans) Middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {
 		banned, err := b.look(c)
@@ -186,17 +181,17 @@ func (b *Bans) Middleware(next ingress.Handler) ingress.Handler {
 	}
 }
 
-// Count counts err if it is a rejection, and returns err: as a rejection that
-// closes the connection, if that was one too many. It is for the rejections that do
-// not come by [Bans.Middleware], such as those of handlers:
+// Count counts err if it is a rejection, and returns it; if the rejection leads to a ban, it
+// returns one that closes the connection. It is for rejections that do not pass
+// [Bans.Middleware], such as those of handlers:
 //
 //	r.Use(func(next router.Handler) router.Handler {
 //		return func(c *router.Context) error { return bans.Count(c, c.IP(), *c.Identity, next(c)) }
 //	})
 //
-// A rejection counts as often as it is counted: do not count one twice. Those that the
-// router makes itself, of frames that are too large and of too many requests in flight,
-// are counted by its hook, and a ban then meets the client's next frame:
+// Do not count a rejection twice. Rejections by the router itself, of frames that are too large
+// and of too many requests in flight, can be counted in its hook; a ban then applies to the
+// next frame:
 //
 //	OnLimitExceeded: func(ctx context.Context, i router.LimitInfo) {
 //		if i.Kind == errors.LimitPayload || i.Kind == errors.LimitInFlight {
@@ -208,7 +203,7 @@ func (b *Bans) Count(ctx context.Context, ip netip.Addr, id ingress.Identity, er
 	if l == nil {
 		return err
 	}
-	// A client that takes its request back does not undo the count.
+	// An aborted request is counted, too.
 	banned := b.countRejection(context.WithoutCancel(ctx), &ingress.Context{IP: ip, Identity: id})
 	if banned <= 0 {
 		return err
@@ -217,20 +212,18 @@ func (b *Bans) Count(ctx context.Context, ip netip.Addr, id ingress.Identity, er
 	return &e
 }
 
-// Banned says how long the client with this address and identity is still banned; 0
-// means it is not. It is for the connection gate, which can turn a client away before
-// there is a connection, and is answered without the store for Recheck. An error
-// (UNAVAILABLE under limit.FailClosed) leaves it open.
+// Banned returns how long the client with this address and identity is still banned; 0 means
+// not banned. It is for a connection gate ([GateOptions].Banned). Bans are cached for Recheck.
+// The error is UNAVAILABLE if the store fails under limit.FailClosed.
 func (b *Bans) Banned(ctx context.Context, ip netip.Addr, id ingress.Identity) (time.Duration, error) {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	return b.ask(ctx, b.subject(b.bans, &ingress.Context{IP: ip, Identity: id}, buf), b.now())
 }
 
-// Unban ends the ban of the client with this address and identity and forgets its
-// rejections: in this process as soon as Unban returns, whatever was being asked meanwhile,
-// and in others within Recheck. The error is errors.ErrUnsupported if the store has no
-// Reset, or the store's.
+// Unban ends the ban of the client with this address and identity and resets its count: in this
+// process when Unban returns, in others within Recheck. The error is errors.ErrUnsupported if
+// the store has no Reset, or that of the store.
 func (b *Bans) Unban(ctx context.Context, ip netip.Addr, id ingress.Identity) error {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
@@ -246,7 +239,7 @@ func (b *Bans) Unban(ctx context.Context, ip netip.Addr, id ingress.Identity) er
 	})
 }
 
-// rejected is the rejection by a limit in an error, or nil.
+// rejected returns the rejection that an error contains, or nil.
 func rejected(err error) *errors.LimitExceeded {
 	if l, ok := err.(*errors.LimitExceeded); ok || err == nil {
 		return l
@@ -255,7 +248,7 @@ func rejected(err error) *errors.LimitExceeded {
 	return l
 }
 
-// ban makes a rejection one that closes the connection.
+// ban returns a rejection that closes the connection.
 func (b *Bans) ban(l errors.LimitExceeded, banned time.Duration) errors.LimitExceeded {
 	l.Close, l.RetryAfter, l.Never = b.code, banned, false
 	return l

@@ -11,8 +11,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// look says how long the sender of a frame is still banned. A connection that was
-// found not banned is believed, unless this process has banned its subject since.
+// look returns how long the sender of a frame is still banned. For a connection that was not
+// banned, this is cached, unless this process has banned its subject since.
 func (b *Bans) look(c *ingress.Context) (banned time.Duration, err error) {
 	now := b.now()
 	at, ok := b.cleared.Get(&c.Identity)
@@ -37,7 +37,7 @@ func (b *Bans) look(c *ingress.Context) (banned time.Duration, err error) {
 	return 0, nil
 }
 
-// ask says how long a subject is still banned, by what is known or by the store.
+// ask returns how long a subject is still banned, from the cache or from the store.
 func (b *Bans) ask(ctx context.Context, key limit.Key, now time.Duration) (banned time.Duration, err error) {
 	if banned = b.known.get(key.Bytes(), now); banned > 0 {
 		return banned, nil
@@ -51,13 +51,13 @@ func (b *Bans) ask(ctx context.Context, key limit.Key, now time.Duration) (banne
 	return d.RetryAfter, nil
 }
 
-// countRejection counts a rejection, and bans its subject if it was one too many.
+// countRejection counts a rejection, and bans its subject if there are too many.
 func (b *Bans) countRejection(ctx context.Context, c *ingress.Context) (banned time.Duration) {
 	now := b.now()
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	if banned = b.known.get(b.subject(b.bans, c, buf).Bytes(), now); banned > 0 {
-		return banned // on another connection, while this frame was under way
+		return banned // on another connection, meanwhile
 	}
 	begun := b.known.unbansOf(b.subject(b.bans, c, buf).Bytes())
 	d, err := b.rejections.TakeKey(ctx, b.subject(b.rejections, c, buf), 1)
@@ -81,7 +81,7 @@ func (b *Bans) countRejection(ctx context.Context, c *ingress.Context) (banned t
 	return 0
 }
 
-// subject is the key of a client's rejections or bans, in a buffer.
+// subject is the key of a client, in a buffer.
 func (b *Bans) subject(l *limit.Limiter, c *ingress.Context, buf *[]byte) limit.Key {
 	key := b.key(l.Key(*buf), c)
 	if b := key.Bytes(); b != nil {
@@ -90,13 +90,12 @@ func (b *Bans) subject(l *limit.Limiter, c *ingress.Context, buf *[]byte) limit.
 	return key
 }
 
-// banCache holds the bans that this process knows of. Each is believed for as long as
-// lasts says, and then looked up again, so that a ban that was taken back does not
-// hold on. Their number is bounded: one that is forgotten is asked for again, by open
-// connections when they next would.
+// banCache has the bans that this process knows of. Each is cached for the time lasts, so that
+// bans that were ended elsewhere end here, too. Their number is bounded: those that are dropped
+// are read from the store again.
 type banCache struct {
 	lasts  time.Duration
-	latest atomic.Int64 // until when any is believed
+	latest atomic.Int64 // the last time at which an entry expires
 
 	mu       sync.RWMutex
 	new, old map[string]cachedBan
@@ -105,9 +104,9 @@ type banCache struct {
 	unbans [64]unbans // by a hash of the subject
 }
 
-// unbans count the calls of Unban: begun and ended. What was asked of the store while one was may
-// be from before it: it must not be believed. (An Unban of another subject with the same
-// hash makes a check be repeated, no more.)
+// unbans counts the calls of Unban that have begun and ended. An answer of the store that was
+// read during such a call may be outdated and must not be cached. (A call for another subject
+// with the same hash has no effect except another read.)
 type unbans struct{ begun, ended int }
 
 var banSeed = maphash.MakeSeed()
@@ -117,10 +116,10 @@ type cachedBan struct{ until, expires time.Duration }
 // maxCachedBans bounds each of the two maps.
 const maxCachedBans = 1 << 15
 
-// none reports whether nothing is believed any more.
+// none reports whether all entries have expired.
 func (b *banCache) none(now time.Duration) bool { return int64(now) >= b.latest.Load() }
 
-// get says how long a subject is still banned, or 0 if that is not known.
+// get returns how long a subject is still banned, or 0 if it has no entry.
 func (b *banCache) get(key []byte, now time.Duration) time.Duration {
 	if b.none(now) {
 		return 0
@@ -135,7 +134,7 @@ func (b *banCache) get(key []byte, now time.Duration) time.Duration {
 	return 0
 }
 
-// unbansOf returns the unbans of a subject before the store is asked, for put.
+// unbansOf returns the unbans of a subject. Call it before the store is read, for put.
 func (b *banCache) unbansOf(key []byte) unbans {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -146,7 +145,7 @@ func (b *banCache) unbansAt(key []byte) *unbans {
 	return &b.unbans[maphash.Bytes(banSeed, key)%uint64(len(b.unbans))]
 }
 
-// unban calls reset, which takes a ban back, and forgets the ban if that succeeds.
+// unban calls reset, which ends the ban in the store, and removes the entry if that succeeds.
 func (b *banCache) unban(key []byte, reset func() error) error {
 	b.mu.Lock()
 	p := b.unbansAt(key)
@@ -163,9 +162,8 @@ func (b *banCache) unban(key []byte, reset func() error) error {
 	return err
 }
 
-// put notes a ban, unless an Unban has been under way since the unbans were those given.
-// It reports whether it did. What is older than can be believed goes, and the older half
-// when there is no room.
+// put adds a ban, unless an Unban was called since unbansOf returned begun, and reports whether
+// it did. It drops entries that have expired, and the older half if there are too many.
 func (b *banCache) put(key []byte, now, banned time.Duration, begun unbans) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

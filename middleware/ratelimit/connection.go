@@ -7,21 +7,20 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// NewPerConnection returns middleware that limits each connection by itself. The
-// state is in the connection and ends with it: there is no key, no store is asked,
-// and after the connection's first frame nothing is allocated (a [limit.SlidingLog]
-// grows with what it remembers).
+// NewPerConnection returns middleware that limits each connection separately. The state is in
+// the connection and ends with it: there is no key and no store, and after the first frame
+// nothing is allocated (a [limit.SlidingLog] grows with its entries).
 //
-// It is for smoothing and for sparing the store, and no protection by itself: who
-// connects again begins afresh, and who opens ten connections has ten limits. Keep
-// a limit by user or address behind it.
+// It reduces the load of stores. It does not protect by itself: a client that reconnects gets a
+// new limit, and one with ten connections has ten limits. Use it together with a limit by user
+// or address.
 //
-// Before other limits in Use it spares them, and their rejections count against the
-// connection; behind them it counts what they let pass.
+// If it is added before other limits, frames that it rejects do not reach them. If it is added
+// after them, it counts the frames that they let pass.
 //
-// The rejection names the limiter "connection" and the policy; give that a name with
-// [limit.Named]. Options.Key must be nil.
-// It panics when the policy is invalid.
+// The name of the limiter in rejections is "connection"; name the policy with [limit.Named].
+// Options.Key must be nil.
+// It panics if the policy is not valid.
 func NewPerConnection(policy limit.Policy, o Options) ingress.Middleware {
 	plan, err := limit.Compile(policy)
 	if err != nil {
@@ -44,7 +43,7 @@ type perConnection struct {
 	state *ingress.Key[*connState]
 }
 
-// connState is a connection's, whose frames come one at a time.
+// connState is the state of a connection, whose frames come one at a time.
 type connState struct{ words []int64 }
 
 const connectionLimiter = "connection"

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Rules say how much each client may send: a default, what differs for tenants
-// and message types, exceptions for single subjects, and a ceiling above all of
-// it. [ParseRules] reads them from JSON, and [NewRuleLimiter] enforces them.
+// Rules are limits for frames: a default, rules for tenants and message types, exceptions for
+// single subjects, and a maximum for all. [ParseRules] reads them from JSON, and
+// [NewRuleLimiter] enforces them.
 //
-// A value that a frame is limited by is looked for in this order, each value on
-// its own, and the first rule that gives one decides:
+// Each value of a rule is looked up separately, in this order. The first rule that has the
+// value applies:
 //
 //  1. the override for the subject
 //  2. the tenant's rule for the message type
@@ -19,18 +19,16 @@ import (
 //  4. the tenant's rule
 //  5. the default
 //
-// The zero Rules are not valid: a limit that nobody has set is no reason to let
-// everything pass. To limit nothing say Disabled, or Unlimited in the Default.
+// The zero Rules are not valid. To limit nothing, set Disabled, or Unlimited in the Default.
 type Rules struct {
-	// Disabled turns everything off, the lists included.
+	// Disabled turns everything off, including the lists.
 	Disabled bool
 
-	// Maximum caps whatever the rules say; the zero Rate means that there is none.
-	// Overrides are capped too, and a rule that says Unlimited gets the Maximum.
-	// What is on the Allow list is not limited, so not by the Maximum either.
+	// Maximum caps all rules, overrides included; Unlimited becomes the Maximum. It does not
+	// apply to clients on the Allow list. The zero Rate means no maximum.
 	Maximum Rate
 
-	// Default must say how much, and how much at once.
+	// Default must have a PerMinute and a Burst.
 	Default Rule
 
 	// Tenants are the rules for the tenants of ingress.Identity, "" for clients
@@ -41,54 +39,52 @@ type Rules struct {
 	// frames of a type that is not registered.
 	Types map[string]Rule
 
-	// Overrides are the exceptions. An address's override is for clients that are
-	// counted by their address: those that are not authenticated. The most specific
-	// network decides.
+	// Overrides are the exceptions. The override for an address applies to clients that are
+	// not authenticated; of several, the one for the most specific network.
 	Overrides []Override
 
-	// Allow lists who is not limited: their frames pass and are not charged.
+	// Allow lists clients that are not limited: their frames pass and are not charged.
 	Allow []Subject
 
-	// Deny lists who may send nothing: their frames are refused with
-	// PERMISSION_DENIED, which is not retryable. Who is on both lists is denied.
+	// Deny lists clients that may send nothing: their frames are rejected with
+	// PERMISSION_DENIED, which is not retryable. Clients on both lists are denied.
 	Deny []Subject
 }
 
-// Rule is a limit, or the part of one in which a tenant, a message type or a
-// subject differs. A value of 0 leaves it to the next rule in the order.
+// Rule is a limit, or a part of one. A value of 0 means that the next rule in the order applies.
 type Rule struct {
-	// PerMinute is how much flows in within a minute, continuously: of 600, one
+	// PerMinute is the number of tokens that are added in a minute, continuously: 600 is one
 	// every 100 ms. It is at most 30,000,000, or [Unlimited].
 	PerMinute int64
-	// Burst is how much may come at once after a pause, at most 30,000,000. It says
-	// nothing where PerMinute is Unlimited.
+	// Burst is the number of tokens that may be used at once after a pause, at most
+	// 30,000,000. It has no effect if PerMinute is Unlimited.
 	Burst int64
-	// Cost is how much a frame takes, at most 30,000,000. Where no rule says it,
-	// Options.Cost does, and 1 without one. A frame whose cost is above the burst
-	// that another rule gives its client never passes.
+	// Cost is the number of tokens that a frame uses, at most 30,000,000. If no rule has one,
+	// Options.Cost applies, or 1 without it. A frame whose cost is above the Burst of the
+	// client never passes.
 	Cost int64
 }
 
-// Unlimited as [Rule.PerMinute] means that there is no limit but [Rules.Maximum].
+// Unlimited as [Rule.PerMinute] means that only [Rules.Maximum] applies.
 const Unlimited = -1
 
-// Tenant is the rule for a tenant, with what differs for its message types.
+// Tenant is the rule for a tenant, with rules for its message types.
 type Tenant struct {
 	Rule
-	// Types are the rules for the tenant's message types. They go before those of
-	// [Rules].
+	// Types are the rules for the tenant's message types. They take precedence over
+	// Rules.Types.
 	Types map[string]Rule
 }
 
-// Rate is a number of tokens per minute, and a number at once. Over any span of
-// time t it lets through at most
+// Rate is a number of tokens per minute, and a number at once. Within any time t it admits at
+// most
 //
 //	Burst + PerMinute·t/1min
 //
-// for each key of the limiter, which is what a [Rules.Maximum] guarantees as long
-// as it stays the same. A frame takes at least one token. Every rule is brought to
-// the same unit before it is capped, and rate and burst are capped both, so that
-// neither a shorter window nor a larger burst gets around the maximum.
+// tokens for each key of the limiter; [Rules.Maximum] guarantees this as long as it is not
+// changed. A frame uses at least one token. All rules are converted to one unit before they are
+// capped, and rate and burst are both capped, so that neither a shorter window nor a larger burst
+// exceeds the maximum.
 type Rate struct {
 	// PerMinute is from 1 to 30,000,000.
 	PerMinute int64
@@ -96,38 +92,38 @@ type Rate struct {
 	Burst int64
 }
 
-// Override is the exception for one subject: a user, or the addresses of a
-// network, each of which is limited by itself.
+// Override is the exception for one subject: a user, or the addresses of a network. Each address
+// has its own limit.
 type Override struct {
 	Subject
 	Rule
 }
 
-// Subject names whom an override or a list is about. It is one of the following;
-// use a literal with the fields that matter:
+// Subject selects the clients to which an override or an entry of a list applies. It is one of
+// the following:
 //
 //	Subject{Tenant: "acme", User: "ann"}    a user; Tenant is empty where there are none
 //	Subject{Tenant: "acme"}                 all clients of a tenant, for lists
 //	Subject{IP: prefix}                     an address or a network
 //
-// Tenant and User are compared with ingress.Identity as they are. Lists look at the
-// address of every client, authenticated or not. IPv6 clients are counted by their
-// /64, so an override for less is refused.
+// Tenant and User are compared with those of ingress.Identity, byte by byte. Lists apply to the
+// address of every client, authenticated or not. IPv6 clients are counted by their /64, so an
+// override for a smaller network is not valid.
 type Subject struct {
 	// Tenant is the user's tenant.
 	Tenant string
 	// User is the user's name within the tenant.
 	User string
-	// IP is a network in its canonical form, an address being a network of all its
-	// bits; IPv4 is written as IPv4.
+	// IP is a network in its canonical form; a single address is a network with all bits.
+	// IPv4 must not be written as IPv6.
 	IP netip.Prefix
 }
 
-// maxValue bounds rates, bursts and costs so that every combination of them is
-// exact in the arithmetic of limit.TokenBucket.
+// maxValue bounds rates, bursts and costs, so that limit.TokenBucket is exact for every
+// combination.
 const maxValue = 30_000_000
 
-// clone returns rules that share nothing with r.
+// clone returns a deep copy of r.
 func (r Rules) clone() Rules {
 	r.Types, r.Tenants = maps.Clone(r.Types), maps.Clone(r.Tenants)
 	for name, t := range r.Tenants {

@@ -6,7 +6,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 )
 
-// book is Rules laid out for looking up. It never changes.
+// book has Rules in a form for fast lookup. It is not changed.
 type book struct {
 	rules     Rules
 	otherwise *ruleAt
@@ -25,7 +25,7 @@ type tenantAt struct {
 
 type user struct{ tenant, name string }
 
-// newBook checks the rules and lays them out.
+// newBook checks the rules and makes a book of them.
 func newBook(rules Rules) (*book, error) {
 	if err := rules.check(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func newBook(rules Rules) (*book, error) {
 	}
 	for i, o := range rules.Overrides {
 		at := atOverrides.index(i).rule(o.Rule)
-		at.mark = fmt.Sprintf("%+q", []string{o.Tenant, o.User, o.IP.String()}) // whatever its place in the list
+		at.mark = fmt.Sprintf("%+q", []string{o.Tenant, o.User, o.IP.String()}) // independent of its index in the list
 		if o.IP.IsValid() {
 			b.nets.add(o.IP, at)
 		} else {
@@ -82,7 +82,7 @@ func (b *book) chain(c *ingress.Context) (ch chain) {
 	return ch
 }
 
-// resolve says what is in force for a frame.
+// resolve returns the values for a frame.
 func (b *book) resolve(c *ingress.Context) resolved {
 	ch := b.chain(c)
 	return ch.resolve(b.rules.Maximum)

@@ -9,13 +9,13 @@ import (
 	"strconv"
 )
 
-// RulesError says what is wrong with [Rules] and where.
+// RulesError is an error in [Rules].
 type RulesError struct {
-	// Path is the place in the rules, in the names of the JSON document, such as
+	// Path is the place of the error, with the names of the JSON document, such as
 	// tenants.acme.perMinute, types["chat.send"].cost or deny[2].ip. It is empty for
-	// the rules as a whole.
+	// the document as a whole.
 	Path string
-	// Problem is what is wrong there and what would be right.
+	// Problem describes the error and the remedy.
 	Problem string
 }
 
@@ -37,8 +37,8 @@ const (
 	atDeny      path = "deny"
 )
 
-// name is the place of a member. Names that could be taken for something else are
-// quoted.
+// name is the place of a member. Names with other characters than letters, digits, '_' and '-'
+// are quoted.
 func (p path) name(name string) path {
 	for i, c := range []byte(name) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
@@ -61,7 +61,7 @@ func (p path) wrong(format string, args ...any) *RulesError {
 	return &RulesError{Path: string(p), Problem: fmt.Sprintf(format, args...)}
 }
 
-// check returns the first thing that is wrong with the rules.
+// check returns the first error in the rules.
 func (r *Rules) check() error {
 	for _, check := range []func() *RulesError{
 		r.checkMaximum, r.checkDefault, r.checkTypes, r.checkTenants, r.checkOverrides,
@@ -93,7 +93,7 @@ func (r *Rules) checkMaximum() *RulesError {
 
 func (r *Rules) checkDefault() *RulesError {
 	if r.Default.PerMinute == 0 && !r.Disabled {
-		return atDefault.name("perMinute").wrong("is missing; say how much flows in within a minute, or that the default is unlimited")
+		return atDefault.name("perMinute").wrong("is missing; set a rate per minute, or make the default unlimited")
 	}
 	return r.checkRule(atDefault, &chain{})
 }
@@ -134,7 +134,7 @@ func (r *Rules) checkOverrides() *RulesError {
 		case o.IP.IsValid() && o.IP.Addr().Is6() && o.IP.Bits() > 64:
 			return at.name("ip").wrong("is %v; IPv6 clients are counted by their /64, so name a /64 or more", o.IP)
 		case !o.IP.IsValid() && o.User == "":
-			return at.wrong("names no user; the rule for a whole tenant stands in %s", atTenants.name(o.Tenant))
+			return at.wrong("names no user; put the rule for a whole tenant into %s", atTenants.name(o.Tenant))
 		}
 		if err := r.checkRule(at, &chain{0: {Rule: o.Rule}}); err != nil {
 			return err
@@ -143,8 +143,8 @@ func (r *Rules) checkOverrides() *RulesError {
 	return nil
 }
 
-// checkRule checks the strongest rule of a chain, which stands at a place, and what
-// becomes of it over the default.
+// checkRule checks the first rule of a chain, whose place is at, and the values that result
+// from it and the rules after it.
 func (r *Rules) checkRule(at path, ch *chain) *RulesError {
 	ch[len(ch)-1] = &ruleAt{Rule: r.Default}
 	rule := ch[slices.IndexFunc(ch[:], func(at *ruleAt) bool { return at != nil })]
@@ -162,14 +162,14 @@ func (r *Rules) checkRule(at path, ch *chain) *RulesError {
 	switch is := ch.resolve(r.Maximum); {
 	case is.perMinuteBy == nil || is.PerMinute == Unlimited:
 	case is.Burst == 0:
-		return at.name("burst").wrong("is missing, and there is none to take over; say how much may come at once")
+		return at.name("burst").wrong("is missing, also in the rules that apply otherwise; set how much may come at once")
 	case is.cost > is.Burst:
-		return at.wrong("lets a frame take %d where %d may come at once: it would never pass; lower the cost or raise the burst", is.cost, is.Burst)
+		return at.wrong("has a cost of %d and a burst of %d: a frame would never pass; lower the cost or raise the burst", is.cost, is.Burst)
 	}
 	return nil
 }
 
-// checkValue refuses what is out of range; 0 is a value that is not given.
+// checkValue checks the range of a value; 0 means that it is not set.
 func checkValue(at path, v int64) *RulesError {
 	if v < 0 || v > maxValue {
 		return at.wrong("is %d; it must be from 1 to %d", v, maxValue)
@@ -187,20 +187,19 @@ func checkList(at path, subjects []Subject) *RulesError {
 	return nil
 }
 
-// check refuses a subject that is none, or in a form other than the one it is
-// looked for, or that has been seen.
+// check refuses a subject that is empty, not in the canonical form, or a duplicate.
 func (s Subject) check(at path, seen map[Subject]path) *RulesError {
 	ip := s.IP
 	switch {
 	case s == Subject{}:
-		return at.wrong("names nobody; give a user, a tenant or an ip")
+		return at.wrong("is empty; set a user, a tenant or an ip")
 	case ip == netip.Prefix{}:
 	case s.Tenant != "" || s.User != "":
-		return at.wrong("names a user or tenant and an ip; make two entries of it")
+		return at.wrong("has a user or tenant and an ip; make two entries of it")
 	case !ip.IsValid():
 		return at.name("ip").wrong("is not a network")
 	case ip.Addr().Is4In6():
-		return at.name("ip").wrong("is %v; write IPv4 as IPv4", ip)
+		return at.name("ip").wrong("is %v; do not write IPv4 as IPv6", ip)
 	case ip != ip.Masked():
 		return at.name("ip").wrong("is %v, which has bits set beyond its length; write %v", ip, ip.Masked())
 	}

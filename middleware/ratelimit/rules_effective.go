@@ -6,35 +6,33 @@ import (
 	"github.com/wskit/wskit/ingress"
 )
 
-// Effective is what [Rules] amount to for a frame. As JSON it is for people who
-// look after the rules, not for clients.
+// Effective is the result of [Rules] for a frame. As JSON it is for the operators of a server,
+// not for clients.
 type Effective struct {
-	// Limited says that the rest is in force: the rules are not disabled, the client
-	// is on no list, and something limits it.
+	// Limited means that the values below are enforced: the rules are not disabled, the
+	// client is on no list, and its rate is not Unlimited.
 	Limited bool `json:"limited"`
 	// List is the entry that allows or denies the client, such as deny[2].
 	List string `json:"list,omitempty"`
-	// PerMinute flows in, of Burst at most. The value of PerMinute is [Unlimited]
-	// when nothing but a list limits the client.
+	// PerMinute and Burst are the limit. The value of PerMinute may be [Unlimited].
 	PerMinute Setting `json:"perMinute"`
 	Burst     Setting `json:"burst"`
-	// Cost is what the frame takes; 0 means what Options.Cost says, or 1.
+	// Cost is the cost of the frame; 0 means that of Options.Cost, or 1 without it.
 	Cost Setting `json:"cost"`
 }
 
-// Setting is a value and where it comes from.
+// Setting is a value and its origin.
 type Setting struct {
-	// Value is in force.
+	// Value is the value that applies.
 	Value int64 `json:"value"`
-	// From is the place in the rules that asked for a value, such as
-	// tenants.acme.perMinute; empty if none did.
+	// From is the place of the rule that has the value, such as tenants.acme.perMinute;
+	// empty if no rule has it.
 	From string `json:"from,omitempty"`
-	// Asked is the value it asked for. It differs from Value where the maximum caps
-	// it.
+	// Asked is the value of the rule. It differs from Value if the maximum caps it.
 	Asked int64 `json:"asked"`
 }
 
-// String is the value and where it comes from.
+// String returns the value and its origin.
 func (s Setting) String() string {
 	switch {
 	case s.From == "":
@@ -52,8 +50,8 @@ func amount(v int64) string {
 	return fmt.Sprint(v)
 }
 
-// Effective says what the rules amount to for a frame, by its type, identity and
-// address, without their being in force. The error is a [*RulesError].
+// Effective returns the result of the rules for a frame, by its type, identity and address. The
+// rules need not be in use. The error is a [*RulesError].
 func (r Rules) Effective(c *ingress.Context) (Effective, error) {
 	b, err := newBook(r)
 	if err != nil {
@@ -80,7 +78,7 @@ func (at *ruleAt) setting(name string, value int64, asked func(Rule) int64) Sett
 	switch {
 	case at == nil && value == 0:
 		return Setting{}
-	case at == nil: // the burst of what is unlimited, but for the maximum
+	case at == nil: // the burst of an unlimited rule under a maximum
 		return Setting{Value: value, From: string(atMaximum.name(name)), Asked: value}
 	}
 	return Setting{Value: value, From: at.path + "." + name, Asked: asked(at.Rule)}

@@ -129,5 +129,5 @@ func ExampleRulesError() {
 	}
 	// Output:
 	// deny[0].name
-	// is no name of the rules; there are tenant, user, ip
+	// is not a name of the rules; the names are tenant, user, ip
 }

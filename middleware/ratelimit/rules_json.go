@@ -23,13 +23,13 @@ import (
 //	  "deny":  [{"tenant": "acme", "user": "bob"}, {"tenant": "initech"}]
 //	}
 //
-// The names are those of the fields of [Rules] in lower camel case. A rate is
-// written as perMinute, as perSecond, which is sixty times as much per minute, or
-// as "unlimited": true, never false. Values are whole numbers of at least 1, and a user
-// is not empty; what is not meant is left out. {"disabled": true} turns everything off.
+// The names are those of the fields of [Rules] in lower camel case. A rate is perMinute,
+// perSecond (sixty times as much per minute), or "unlimited": true. Values are whole numbers of
+// at least 1, and a user is not empty; leave out what is not set. {"disabled": true} turns
+// everything off.
 //
-// Unknown names, names that stand twice, null, and whatever [NewRuleLimiter] would not
-// accept are refused with a [*RulesError], which names the place.
+// Unknown and duplicate names, null, "unlimited": false, and rules that [NewRuleLimiter] would
+// not accept are errors: a [*RulesError], which has the place.
 func ParseRules(document []byte) (Rules, error) {
 	if err := refuseNull(document); err != nil {
 		return Rules{}, decodeError(document, err)
@@ -89,7 +89,7 @@ type subjectDoc struct {
 	IP     network `json:"ip"`
 }
 
-// yes is true, or left out: false could be taken to mean that there is a limit.
+// yes is true or left out. False is refused: it could be taken to mean that there is a limit.
 type yes bool
 
 // UnmarshalJSON refuses everything but true.
@@ -100,8 +100,8 @@ func (y *yes) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// name is a text that is not empty: a template that was filled in with nothing must
-// not name everybody.
+// name is a text that is not empty: with an empty one, which a template may produce, an entry
+// would apply to a whole tenant.
 type name string
 
 // UnmarshalJSON refuses the empty text.
@@ -110,12 +110,12 @@ func (n *name) UnmarshalJSON(b []byte) error {
 		return problem(fmt.Sprintf("is %s; it must be a string", short(b)))
 	}
 	if *n == "" {
-		return problem("is empty; leave it out to name the whole tenant")
+		return problem("is empty; leave it out to select the whole tenant")
 	}
 	return nil
 }
 
-// whole is a number from 1 to maxValue, and 0 where there is none.
+// whole is a number from 1 to maxValue, or 0 if it is not set.
 type whole int64
 
 // UnmarshalJSON refuses everything but a whole number within the range.
@@ -147,7 +147,7 @@ func (n *network) UnmarshalJSON(b []byte) error {
 	return problem(fmt.Sprintf(`is %s; it must be an address or a network, such as "192.0.2.1" or "2001:db8::/64"`, short(b)))
 }
 
-// problem is what [RulesError] says of a value.
+// problem is the Problem of a [RulesError].
 type problem string
 
 func (p problem) Error() string { return string(p) }
@@ -204,7 +204,7 @@ func (d *rulesDoc) rules() (r Rules, err error) {
 	return r, nil
 }
 
-// rule brings the ways to write a rate to one.
+// rule converts a rate to one per minute.
 func (d ruleDoc) rule(at path) (Rule, error) {
 	r := Rule{PerMinute: int64(d.PerMinute), Burst: int64(d.Burst), Cost: int64(d.Cost)}
 	switch {

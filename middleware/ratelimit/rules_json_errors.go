@@ -12,14 +12,13 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// refuseNull finds a null anywhere: whether it means none, unlimited or a mistake
-// of whatever wrote it cannot be known.
+// refuseNull returns an error for a null anywhere: its meaning is not clear.
 func refuseNull(document []byte) error {
 	d := jsontext.NewDecoder(bytes.NewReader(document))
 	for {
 		token, err := d.ReadToken()
 		if err != nil {
-			return nil // the decoder says it better
+			return nil // the decoder has the better error
 		}
 		if token.Kind() == 'n' {
 			return &json.SemanticError{JSONPointer: d.StackPointer(), Err: problem("is null; leave it out instead")}
@@ -27,12 +26,12 @@ func refuseNull(document []byte) error {
 	}
 }
 
-// decodeError says in the terms of the rules what the JSON library found.
+// decodeError makes a RulesError of an error of the JSON library.
 func decodeError(document []byte, err error) error {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		at := pathOf(e.JSONPointer)
 		if errors.Is(e, jsontext.ErrDuplicateName) {
-			return at.wrong("stands there twice")
+			return at.wrong("is there twice")
 		}
 		line := 1 + bytes.Count(document[:min(int(e.ByteOffset), len(document))], []byte{'\n'})
 		return at.wrong("is not valid JSON in line %d: %v", line, e.Err)
@@ -46,7 +45,7 @@ func decodeError(document []byte, err error) error {
 	case ok:
 		return at.wrong("%s", p)
 	case errors.Is(e, json.ErrUnknownName):
-		return at.wrong("is no name of the rules; there are %s", strings.Join(namesOf(e.GoType), ", "))
+		return at.wrong("is not a name of the rules; the names are %s", strings.Join(namesOf(e.GoType), ", "))
 	case e.GoType != nil:
 		return at.wrong("must be %s", expected(e.GoType))
 	}
@@ -77,8 +76,7 @@ func namesOf(t reflect.Type) (names []string) {
 	return names
 }
 
-// pathOf is the place a JSON pointer points to. Only lists have numbers, and they
-// stand at the top.
+// pathOf is the place of a JSON pointer. Only lists have numbers, and they are at the top.
 func pathOf(p jsontext.Pointer) (at path) {
 	depth := 0
 	for token := range p.Tokens() {

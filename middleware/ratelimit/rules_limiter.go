@@ -9,15 +9,15 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// RuleLimiter enforces [Rules] that can be replaced while frames arrive:
+// RuleLimiter enforces [Rules], which can be replaced at run time:
 //
 //	limits, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{})
 //	r.UseIngress(limits.Middleware)
 //	…
 //	err = limits.Replace(changed)
 //
-// Each frame is limited by a token bucket of what is in force for it. All methods
-// may be used by any number of goroutines.
+// Each frame is limited by a token bucket with the values that the rules have for it. All
+// methods may be used by any number of goroutines.
 type RuleLimiter struct {
 	frames   rejecter
 	limiters limiters
@@ -30,23 +30,23 @@ type RuleLimiter struct {
 // RuleOptions of [NewRuleLimiter]. The zero value is ready to use over a store in this
 // process; over a shared store, Limiter.Name must be set.
 type RuleOptions struct {
-	// Limiter names the keys and says what happens when the store fails.
+	// Limiter has the options of the limiter, such as its name and the failure policy.
 	Limiter limit.Options
 
-	// Options are those of the middleware, with two differences. Cost is asked for
-	// frames of which no rule says the cost. A nil Key means [PerUserPerType] for
-	// clients that are authenticated, and tenant, address ([PerIP]) and type for
-	// others: give no Tenant to who is not authenticated and may choose it at will.
+	// Options are those of the middleware, with two differences. Cost applies to frames for
+	// which no rule has a cost. A nil Key means [PerUserPerType] for authenticated clients,
+	// and tenant, address ([PerIP]) and type for others: do not set a Tenant that clients can
+	// choose without authentication.
 	//
-	// With a Key, the frames that a rule for a type, a tenant or a subject gives a
-	// rate or a burst are counted apart from others with the same key. So with
-	// PerUser, a user has one limit over all types of which the rules say nothing or
-	// only a cost, and another one for each type of which they say more.
+	// With a Key, frames whose rate or burst is from a rule for a type, a tenant or a subject
+	// are counted separately from other frames with the same key. So with PerUser, a user has
+	// one limit over all types without a rule or with only a cost, and another limit for each
+	// type with a rate or a burst.
 	Options
 
-	// OnDenied is called for every frame that is refused because of [Rules.Deny],
-	// with the entry. It runs on the frame's path and must neither block nor keep c.
-	// In shadow mode the frame passes all the same.
+	// OnDenied is called for every frame that [Rules.Deny] refuses, with the entry. It delays
+	// the frame, so it must not block, and it must not keep c. In shadow mode the frame
+	// passes.
 	OnDenied func(c *ingress.Context, entry Subject)
 }
 
@@ -70,16 +70,15 @@ func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter
 	return l, nil
 }
 
-// Replace puts other rules in force, or returns a [*RulesError] and leaves things as
-// they are. Every frame is decided by the old rules or by the new ones as a whole.
+// Replace replaces the rules, or returns a [*RulesError] and changes nothing. Each frame is
+// decided by the old rules or by the new ones.
 //
-// What clients have used stays used. It is kept as the time until they have
-// everything again, which no new rule makes longer; what was used beyond a burst that
-// is lowered may be forgiven. A span of time in which rules are replaced lets through
-// no more than the old rules do before that moment and the new ones from then on.
+// Tokens that clients have used stay used. They are stored as the time until the bucket is full
+// again, which new rules do not change; tokens beyond a burst that is lowered may be lost from
+// the count. Over a replacement, at most as much is admitted as by the old rules before it and
+// by the new ones after it.
 //
-// With Options.Key, a client begins afresh where another rule than before gives the
-// rate or the burst.
+// With Options.Key, clients get a new bucket if their rate or burst is now from another rule.
 func (l *RuleLimiter) Replace(rules Rules) error {
 	b, err := newBook(rules)
 	if err != nil {
@@ -89,9 +88,9 @@ func (l *RuleLimiter) Replace(rules Rules) error {
 	return nil
 }
 
-// perClientPerType is PerUserOrIPPerType, except that it keeps clients which are not
-// authenticated apart by tenant, as tenants' rules differ. So it tells apart all that
-// rules can: a key has one rate at a time.
+// perClientPerType is PerUserOrIPPerType, except that it separates clients that are not
+// authenticated by tenant, because tenants have different rules. So a key has one rate at a
+// time.
 func perClientPerType(k limit.Key, c *ingress.Context) limit.Key {
 	if c.Identity.Authenticated() {
 		return PerUserPerType(k, c)
@@ -99,8 +98,7 @@ func perClientPerType(k limit.Key, c *ingress.Context) limit.Key {
 	return PerIP(k.Part("tenant").Part(c.Identity.Tenant), c).Part(c.Type)
 }
 
-// Middleware is an ingress.Middleware that lets a frame pass when the rules do. A
-// frame that does not fit is rejected as by [New].
+// Middleware is an ingress.Middleware that enforces the rules. It rejects frames as [New] does.
 func (l *RuleLimiter) Middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {
 		if now := l.now.Load(); !now.rules.Disabled {
@@ -112,7 +110,7 @@ func (l *RuleLimiter) Middleware(next ingress.Handler) ingress.Handler {
 	}
 }
 
-// admit returns nil when the frame may pass.
+// admit returns nil if the frame may pass.
 func (l *RuleLimiter) admit(c *ingress.Context, now *book) error {
 	if i, ok := now.deny.find(c); ok {
 		return l.deny(c, now.rules.Deny[i])
@@ -140,7 +138,7 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *book) error {
 	return l.frames.limited(c, l.limiters.base.Name(), is.cost, &d)
 }
 
-// take asks the limiter, with a key made in a buffer that is used again.
+// take charges the limiter, with a key in a pooled buffer.
 func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resolved) (limit.Decision, error) {
 	buf := keyBuffers.Get().(*[]byte)
 	key := l.frames.Key(limiter.Key(*buf), c)
@@ -160,7 +158,7 @@ var keyBuffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// deny refuses a frame whose client may send nothing.
+// deny refuses the frame of a client on the deny list.
 func (l *RuleLimiter) deny(c *ingress.Context, entry Subject) error {
 	l.barred.Add(1)
 	if l.onDenied != nil {
@@ -174,15 +172,15 @@ func (l *RuleLimiter) deny(c *ingress.Context, entry Subject) error {
 
 var errDenied = errors.PermissionDenied.New("you may not send messages")
 
-// Rules returns a copy of the rules in force.
+// Rules returns a copy of the current rules.
 func (l *RuleLimiter) Rules() Rules { return l.now.Load().rules.clone() }
 
-// Effective says what is in force for a frame, by its type, identity and address.
+// Effective returns the result of the rules for a frame, by its type, identity and address.
 func (l *RuleLimiter) Effective(c *ingress.Context) Effective { return l.now.Load().effective(c) }
 
-// RuleStats are figures of [RuleLimiter] since they were made.
+// RuleStats has the figures of a [RuleLimiter] since it was made.
 type RuleStats struct {
-	// Stats are those of the limiter, of all rules together.
+	// Stats are the figures of the limiter, for all rules together.
 	limit.Stats
 	// Barred counts the frames of clients on a deny list.
 	Barred int64

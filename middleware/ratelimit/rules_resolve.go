@@ -2,28 +2,27 @@ package ratelimit
 
 import "github.com/wskit/wskit/limit"
 
-// ruleAt is a rule and where it stands.
+// ruleAt is a rule and its place.
 type ruleAt struct {
 	Rule
 	path string
-	mark string // tells the rule from others in a key; empty for the default
+	mark string // identifies the rule in a key; empty for the default
 }
 
-// chain holds the rules that speak for a frame, the strongest first; nil where
-// there is none. The last one is the default.
+// chain has the rules for a frame in the order in which they apply, nil where there is none. The
+// last one is the default.
 type chain [5]*ruleAt
 
-// resolved is what a chain says: the values in force, and who asked for which.
-// PerMinute is Unlimited when nothing limits the frame, and then there is no burst.
-// A cost of 0 is one that no rule says.
+// resolved is the result of a chain: the values, and the rules that they are from. If PerMinute
+// is Unlimited, there is no burst. A cost of 0 means that no rule has one.
 type resolved struct {
 	Rate
 	cost                         int64
 	perMinuteBy, burstBy, costBy *ruleAt
 }
 
-// resolve picks each value from the first rule that has one, and caps the rate.
-// It is the one place where that is decided, for frames and for [Effective].
+// resolve takes each value from the first rule that has it, and caps the rate. It is used for
+// frames and for [Effective].
 func (ch *chain) resolve(maximum Rate) (r resolved) {
 	for _, rule := range ch {
 		if rule == nil {
@@ -46,7 +45,7 @@ func (ch *chain) resolve(maximum Rate) (r resolved) {
 	return r
 }
 
-// within caps the rate by the maximum, of which the zero Rate is none.
+// within caps the rate by the maximum; the zero Rate means no maximum.
 func (r Rate) within(maximum Rate) Rate {
 	switch {
 	case maximum == Rate{}:
@@ -57,9 +56,8 @@ func (r Rate) within(maximum Rate) Rate {
 	return Rate{PerMinute: min(r.PerMinute, maximum.PerMinute), Burst: min(r.Burst, maximum.Burst)}
 }
 
-// mark appends to a key which rules gave the rate, so that the frames of one key have
-// one rate at a time, whatever the key was made of. Under two rates in turn, a bucket
-// would hold neither (see limit.Limiter.With).
+// mark appends to a key the rules that the rate is from, so that all frames of a key have the
+// same rate. With two rates in turn, a bucket would enforce neither (see limit.Limiter.With).
 func (r *resolved) mark(key limit.Key) limit.Key {
 	if r.perMinuteBy.mark != "" {
 		key = key.Part(r.perMinuteBy.mark)

@@ -9,7 +9,7 @@ import (
 
 // list is an allow or a deny list.
 type list struct {
-	names map[user]int // the place in the list; of a whole tenant without a name
+	names map[user]int // the index in the list; without a name: a whole tenant
 	nets  nets[int]
 }
 
@@ -25,7 +25,7 @@ func newList(subjects []Subject) list {
 	return l
 }
 
-// find returns the place in the list of the entry that names the client.
+// find returns the index of the entry that applies to the client.
 func (l *list) find(c *ingress.Context) (int, bool) {
 	if len(l.names) > 0 {
 		if i, ok := l.names[user{c.Identity.Tenant, c.Identity.User}]; ok {
@@ -38,8 +38,8 @@ func (l *list) find(c *ingress.Context) (int, bool) {
 	return l.nets.find(c.IP)
 }
 
-// nets finds the most specific network of an address: one look for every length
-// of prefix there is, the longest first.
+// nets finds the most specific network of an address, with one lookup for every length of
+// prefix that is used, the longest first.
 type nets[T any] struct {
 	bits [2][]int // of IPv4 and of IPv6, descending
 	of   map[netip.Prefix]T

@@ -10,30 +10,27 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// A Layer is one of several limits that a frame has to fit into.
+// A Layer is one of several limits for a frame.
 type Layer struct {
 	// Limiter must be set. The limiters of all layers need one store.
 	Limiter *limit.Limiter
-	// Key says whose limit a frame counts against; nil means Options.Key.
+	// Key chooses the bucket that a frame is charged to; nil means Options.Key.
 	Key KeyFunc
-	// Cost says how much a frame takes; nil means Options.Cost.
+	// Cost is the cost of a frame; nil means Options.Cost.
 	Cost func(*ingress.Context) int
 }
 
-// NewAll returns middleware that charges a frame to all layers or, if it does not
-// fit into one of them, to none, in one step of the store: a user who floods does
-// not use up their tenant's limit with frames that are rejected. The rejection
-// names the limiter that bound: of those that deny, the one with the longest wait.
-// See [limit.TakeAll]; with one layer it is [New].
+// NewAll returns middleware that charges a frame to all layers, or to none if one of them
+// refuses it, in one step of the store: the rejected frames of a user do not use up the limit of
+// the tenant. The rejection names the limiter that refused; of several, the one with the longest
+// wait. See [limit.TakeAll]. With one layer it is [New].
 //
-// It panics without a layer, or when the layers cannot be charged in one step
-// ([limit.CanTakeAll]). Where a store has the operation but refuses it for certain
-// keys, such a frame is a fault: answered with INTERNAL, charged nowhere, and told
-// to the router's OnError.
+// It panics without a layer, or if the layers cannot be charged in one step. If a store has the
+// operation but refuses it for certain keys, the frame is not charged, answered with INTERNAL,
+// and reported to the router's OnError.
 //
-// A layer whose limiter is in shadow mode is asked after the others have been
-// charged, and never turns a frame away. Of several pacers, the longest wait
-// counts.
+// A layer whose limiter is in shadow mode is charged after the others, and never rejects a
+// frame. Of several pacers, the longest delay applies.
 func NewAll(layers []Layer, o Options) ingress.Middleware {
 	return newStack("NewAll", layers, o)
 }
@@ -45,7 +42,7 @@ type stack struct {
 	asks   sync.Pool // of *asking
 }
 
-// asking is what a frame's decision needs, used again.
+// asking has the buffers for the decision about a frame.
 type asking struct {
 	keys    [][]byte
 	asks    []limit.Ask
@@ -104,7 +101,7 @@ func (m *stack) middleware(next ingress.Handler) ingress.Handler {
 	}
 }
 
-// admit returns nil when the frame may pass, after the wait.
+// admit returns nil if the frame may pass, after the wait.
 func (m *stack) admit(c *ingress.Context, a *asking) (wait time.Duration, err error) {
 	for i := range m.layers {
 		l, cost := &m.layers[i], 1

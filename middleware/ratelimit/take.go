@@ -9,10 +9,10 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Take charges a limit from within a handler, for a subject that only the decoded
-// message tells: a room, a document, a recipient. The subject is made of the parts
-// ([limit.Key.Part]); what does not fit comes back as an *errors.LimitExceeded, which
-// the handler returns for the router to answer, count and tell like any other:
+// Take charges a limit from within a handler, for a subject that is known only after decoding: a
+// room, a document, a recipient. The subject consists of the parts ([limit.Key.Part]). Over the
+// limit, Take returns an *errors.LimitExceeded. If the handler returns it, the router answers,
+// counts and reports it like the rejection of a frame:
 //
 //	router.On(r, "chat.send", func(c *router.Context, m Send) error {
 //		if err := ratelimit.Take(c, rooms, 1, c.Identity.Tenant, m.Room); err != nil {
@@ -20,15 +20,15 @@ import (
 //		}
 //		…
 //
-// With a [limit.Pacer] it waits until the message is due, and so do the connection's
-// next messages. It returns the context's error when that ends first.
+// With a [limit.Pacer] it waits for the delay, and so do the connection's next messages. It
+// returns the error of ctx if ctx ends first.
 //
-// A subject of the client's choosing is no limit by itself: who makes up a new room
-// for every message meets a new limit every time. Take it after checking that the
-// room exists and that the client may use it, behind a limit by user.
+// If clients choose the subject, this limit alone is not enough: a new room for every message
+// gets a new bucket every time. Check first that the room exists and that the client may use
+// it, and limit users as well.
 //
-// A cost below 1 is a fault of the handler's, which the client sees as INTERNAL.
-// Other errors are those of [limit.Limiter.Take].
+// A cost below 1 is an error of the handler, which the client sees as INTERNAL. Other errors are
+// those of [limit.Limiter.Take]. Take may be called by any number of goroutines.
 func Take(ctx context.Context, limiter *limit.Limiter, cost int, parts ...string) error {
 	if cost < 1 {
 		return fmt.Errorf("ratelimit: Take from limiter %s with the cost %d; it must be at least 1", limiter.Name(), cost)
