@@ -18,83 +18,80 @@ var (
 	errSwallowed   = errors.New("router: middleware returned nil without calling the next handler")
 )
 
-// dispatch is the way of a frame: from the bytes to its answer. Of a frame that is too
-// large, it is given the beginning. It returns false when the goroutine has lost the
+// incoming is a frame on its way to its handler.
+type incoming struct {
+	bytes    []byte // the beginning, where it is too large
+	size     int
+	tooLarge bool
+	env      envelope.Envelope
+	complete bool   // env holds all of it
+	bad      error  // why it is malformed
+	route    *route // nil: none is registered, or the frame is not fit for it
+	lent     any    // the message, of the route's codec
+}
+
+// typ is the registered type.
+func (f *incoming) typ() string {
+	if f.route == nil {
+		return ""
+	}
+	return f.route.typ
+}
+
+// dispatch is how a frame is processed: from the bytes to its answer. Of a frame that is
+// too large, it is given the beginning. It returns false when the goroutine has lost the
 // reader's role while the handler ran.
 func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) {
 	if c.life.State() >= life.Closing {
 		return true // after a close frame nothing is answered (RFC 6455, 1.4)
 	}
-	limits := &c.router.opts.Limits
+	f := &s.frame
+	c.peek(s, f, frame, tooLarge)
+	err := c.askMiddleware(s, f)
+	s.peekRest(f, err == nil)
+	if f.tooLarge && !ends(err) {
+		err = s.errTooLarge(f)
+	}
+	if err == nil {
+		err = f.checkEnvelope()
+	}
+	if err == nil {
+		err = f.checkRoute()
+	}
+	if err == nil && f.route.builtin != nil {
+		f.route.builtin(c, f.env)
+		return true
+	}
+	if err == nil {
+		err = c.checkState()
+	}
+	if err == nil {
+		err = c.checkInFlight(s, f)
+	}
+	if err == nil {
+		err = c.decode(f)
+	}
+	if err != nil {
+		c.refuseFrame(f, err)
+		return true
+	}
+	c.message.Store(int64(c.stream.Heard()))
+	return c.handle(s, f)
+}
 
-	// 1 size
-	size := len(frame)
+// peek reads the envelope, up to the payload if that comes last, and finds the route.
+func (c *Conn) peek(s *scratch, f *incoming, frame []byte, tooLarge bool) {
+	f.size, f.tooLarge, f.lent = len(frame), tooLarge, nil
 	if tooLarge {
-		size = limits.MaxPayload + 1
+		f.size = c.router.opts.Limits.MaxPayload + 1
 		frame = frame[:min(len(frame), sizePeek)]
 	}
-
-	// 2 peek, up to the payload if it comes last
-	env, complete, bad := s.peeker.Head(frame)
-	rt := c.route(s, env.Type)
-	if bad != nil || tooLarge {
-		rt = nil
+	f.bytes = frame
+	f.env, f.complete, f.bad = s.peeker.Head(frame)
+	f.route = nil
+	if f.bad == nil && !tooLarge {
+		f.route = c.route(s, f.env.Type)
 	}
-
-	// 3 ingress. A frame that is too large or malformed goes through it, too:
-	// it has to be paid for like any other.
-	err := c.admit(s, rt, &env, complete, size)
-	if !complete && (err == nil || !s.peeker.HasMeta()) {
-		bad = s.peeker.Rest(&env)
-	}
-	switch {
-	case err != nil && ends(err): // nothing is said to who is banned
-	case tooLarge:
-		err = s.in.Reject(errors.LimitExceeded{
-			Kind: errors.LimitPayload, Observed: int64(size), Limit: int64(limits.MaxPayload), Never: true,
-		})
-	case err != nil:
-	case bad != nil:
-		err = malformed(frame, bad)
-	case rt == nil && reserved(env.Type):
-		err = errReserved
-	case rt == nil:
-		err = errUnknownType
-	case rt.builtin != nil:
-		rt.builtin(c, env)
-		return true
-	case rt.request && env.CorrelationID == nil:
-		err = errNoID
-	case c.life.State() == life.Draining:
-		err = c.router.drainError()
-	// 4 in-flight
-	case rt.request && c.turn.Requests() >= limits.MaxInFlight:
-		err = s.in.Reject(errors.LimitExceeded{
-			Kind: errors.LimitInFlight, Observed: int64(limits.MaxInFlight) + 1, Limit: int64(limits.MaxInFlight),
-			RetryAfter: inFlightRetry,
-		})
-	}
-	if err != nil {
-		if string(env.Type) == typeAbort {
-			env.CorrelationID = nil // of a request, which has an answer of its own
-		}
-		c.refuse(s.in.Type, env.CorrelationID, err)
-		if bad == envelope.ErrIDTooLong { // whatever was answered, the client cannot match it
-			c.Close(errors.ClosePolicy, envelope.ErrIDTooLong.Message)
-		}
-		return true
-	}
-
-	// 5 decode
-	lent, err := c.decode(rt, &env)
-	if err != nil {
-		c.refuse(rt.typ, env.CorrelationID, err)
-		return true
-	}
-
-	// 6 handler, 7 reply
-	c.message.Store(int64(c.stream.Heard()))
-	return c.handle(s, rt, lent, &env)
 }
 
 // route is the route of a type, nil if it is not registered. Clients send many of one
@@ -110,14 +107,11 @@ func (c *Conn) route(s *scratch, typ []byte) *route {
 	return rt
 }
 
-// admit sends the frame through the middleware of Router.UseIngress.
-func (c *Conn) admit(s *scratch, rt *route, env *envelope.Envelope, complete bool, size int) (err error) {
-	registered := ""
-	if rt != nil {
-		registered = rt.typ
-	}
-	s.in.Type, s.in.ReceivedAt, s.in.Size = registered, c.stream.ReadAt(), size
-	s.in.State.SentType, s.in.State.Passed = env.Type, false
+// askMiddleware sends the frame through the middleware of Router.UseIngress. A frame that
+// is too large or malformed goes through it, too: it has to be paid for like any other.
+func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {
+	s.in.Type, s.in.ReceivedAt, s.in.Size = f.typ(), c.stream.ReadAt(), f.size
+	s.in.State.SentType, s.in.State.Passed = f.env.Type, false
 	returned := false
 	defer func() {
 		if returned {
@@ -125,13 +119,13 @@ func (c *Conn) admit(s *scratch, rt *route, env *envelope.Envelope, complete boo
 		}
 		v := recover()
 		if v == nil {
-			if !complete {
-				_ = s.peeker.Rest(env) // for the correlation id
+			if !f.complete {
+				_ = s.peeker.Rest(&f.env) // for the correlation id
 			}
-			c.exited("middleware", registered, env.CorrelationID)
+			c.exited("middleware", f)
 			return
 		}
-		err = c.panicked(registered, v)
+		err = c.panicked(f.typ(), v)
 	}()
 	err = c.serving.ingress(&s.in)
 	returned = true
@@ -139,6 +133,68 @@ func (c *Conn) admit(s *scratch, rt *route, env *envelope.Envelope, complete boo
 		return errSwallowed
 	}
 	return err
+}
+
+// peekRest reads the rest of the envelope; of a frame that was refused, only to find the
+// correlation id.
+func (s *scratch) peekRest(f *incoming, admitted bool) {
+	if !f.complete && (admitted || !s.peeker.HasMeta()) {
+		f.bad = s.peeker.Rest(&f.env)
+	}
+}
+
+func (s *scratch) errTooLarge(f *incoming) error {
+	return s.in.Reject(errors.LimitExceeded{
+		Kind: errors.LimitPayload, Observed: int64(f.size), Limit: int64(f.size) - 1, Never: true,
+	})
+}
+
+func (f *incoming) checkEnvelope() error {
+	if f.bad != nil {
+		return malformed(f.bytes, f.bad)
+	}
+	return nil
+}
+
+func (f *incoming) checkRoute() error {
+	switch {
+	case f.route == nil && reserved(f.env.Type):
+		return errReserved
+	case f.route == nil:
+		return errUnknownType
+	case f.route.request && f.env.CorrelationID == nil:
+		return errNoID
+	}
+	return nil
+}
+
+func (c *Conn) checkState() error {
+	if c.life.State() == life.Draining {
+		return c.router.drainError()
+	}
+	return nil
+}
+
+func (c *Conn) checkInFlight(s *scratch, f *incoming) error {
+	most := c.router.opts.Limits.MaxInFlight
+	if !f.route.request || c.turn.Requests() < most {
+		return nil
+	}
+	return s.in.Reject(errors.LimitExceeded{
+		Kind: errors.LimitInFlight, Observed: int64(most) + 1, Limit: int64(most), RetryAfter: inFlightRetry,
+	})
+}
+
+// refuseFrame answers a frame that does not reach its handler.
+func (c *Conn) refuseFrame(f *incoming, err error) {
+	id := f.env.CorrelationID
+	if string(f.env.Type) == typeAbort {
+		id = nil // of a request, which has an answer of its own
+	}
+	c.refuse(f.typ(), id, err)
+	if f.bad == envelope.ErrIDTooLong { // whatever was answered, the client cannot match it
+		c.Close(errors.ClosePolicy, envelope.ErrIDTooLong.Message)
+	}
 }
 
 // ends reports whether an error of the middleware is a rejection that closes the
@@ -150,7 +206,7 @@ func ends(err error) bool {
 
 // decode makes the route's message of a payload. A type may decode or validate
 // itself, and panic.
-func (c *Conn) decode(rt *route, env *envelope.Envelope) (lent any, err error) {
+func (c *Conn) decode(f *incoming) (err error) {
 	returned := false
 	defer func() {
 		if returned {
@@ -158,25 +214,27 @@ func (c *Conn) decode(rt *route, env *envelope.Envelope) (lent any, err error) {
 		}
 		v := recover()
 		if v == nil {
-			c.exited("a message that decodes itself", rt.typ, env.CorrelationID)
+			c.exited("a message that decodes itself", f)
 			return
 		}
-		lent, err = nil, c.panicked(rt.typ, v)
+		err = c.panicked(f.typ(), v)
 	}()
-	lent = rt.codec.get()
-	if err = rt.codec.decode(lent, env.Payload); err != nil {
-		rt.codec.put(lent)
+	codec := f.route.codec
+	lent := codec.get()
+	if err = codec.decode(lent, f.env.Payload); err != nil {
+		codec.put(lent)
 		lent = nil
 	}
+	f.lent = lent
 	returned = true
-	return lent, err
+	return err
 }
 
 // exited is the last that the reader does whose goroutine was ended by
 // runtime.Goexit: as with a handler that does this, the frame is answered, the
 // connection is given up in good order, and another goroutine reads it to its end.
-func (c *Conn) exited(who, typ string, id []byte) {
-	c.refuse(typ, id, c.panicked(typ, "runtime.Goexit called by "+who))
+func (c *Conn) exited(by string, f *incoming) {
+	c.refuse(f.typ(), f.env.CorrelationID, c.panicked(f.typ(), "runtime.Goexit called by "+by))
 	c.Close(errors.CloseInternal, "internal error")
 	go c.read()
 }

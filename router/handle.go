@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/life"
 	"github.com/wskit/wskit/router/internal/turn"
 )
@@ -12,13 +11,13 @@ import (
 // handle has a decoded message handled: on the spot where nothing of the connection is
 // being handled, later where something is, or concurrently where the route says so. See
 // package turn.
-func (c *Conn) handle(s *scratch, rt *route, lent any, env *envelope.Envelope) (reading bool) {
+func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	k := s.call
-	if rt.opts.Concurrent || c.turn.Busy() {
+	if f.route.opts.Concurrent || c.turn.Busy() {
 		k = new(Context)
 	}
-	k.reset(c, rt, env, c.stream.ReadAt())
-	k.lent = lent
+	k.reset(c, f.route, &f.env, c.stream.ReadAt())
+	k.lent = f.lent
 	switch c.turn.Begin(&k.task) {
 	case turn.Queued:
 		return true
