@@ -41,7 +41,7 @@ cc: ## install the C compiler that builds a clock for tests to step, where there
 
 unit: redis nginx workerd cc ## unit tests and examples under the race detector, in random order
 	$(GO) test -race -shuffle=on -p 4 ./...
-	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router ./limit/... ./adapters/memory ./ingress ./internal/envelope
+	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router/... ./limit/... ./adapters/memory ./ingress ./internal/envelope
 	cd bench && $(GO) test -race -shuffle=on -p 4 ./...
 
 fuzz: ## every fuzz target for FUZZTIME

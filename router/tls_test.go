@@ -2,8 +2,13 @@ package router_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
+	"strings"
 	"testing"
+
+	"github.com/coder/websocket"
 
 	"github.com/wskit/wskit/internal/race"
 	"github.com/wskit/wskit/router"
@@ -50,6 +55,36 @@ func TestOverTLS(t *testing.T) {
 		{"handlers that hang", TestHandlersThatHang},
 	} {
 		t.Run(test.name, test.test)
+	}
+}
+
+// A server that offers HTTP/2, as those of net/http do, needs no setting: connections are
+// opened by HTTP/1.1, and a request by HTTP/2 is refused with what to do instead.
+func TestServerThatOffersHTTP2(t *testing.T) {
+	r := router.New(router.Options{})
+	router.RPC(r, "echo", func(_ *router.Context, m said) (said, error) { return m, nil })
+	s := httptest.NewUnstartedServer(r)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	res, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if res.ProtoMajor != 2 || res.StatusCode != http.StatusUpgradeRequired {
+		t.Errorf("a request by %s is answered %s, want HTTP/2 and 426", res.Proto, res.Status)
+	}
+	ws, _, err := websocket.Dial(t.Context(), s.URL, &websocket.DialOptions{HTTPClient: s.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.CloseNow()
+	if err := ws.Write(t.Context(), websocket.MessageText, []byte(`{"type":"echo","meta":{"correlationId":"1"},"payload":{"text":"x"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, answer, err := ws.Read(t.Context()); err != nil || !strings.Contains(string(answer), `"x"`) {
+		t.Errorf("got %q, %v", answer, err)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/internal/race"
 )
 
 // observed is a socket below TLS. It counts the writes, and those of goroutines that
@@ -22,10 +24,14 @@ type observed struct {
 	writes   int
 	drained  int
 	deadline time.Time
+	discard  bool          // what is written
 	block    chan struct{} // not nil: writes wait until it is closed
 }
 
 func (o *observed) Write(b []byte) (int, error) {
+	if o.discard {
+		return len(b), nil
+	}
 	o.mu.Lock()
 	o.writes++
 	if drains() {
@@ -135,6 +141,22 @@ func TestFlushUnderTLSStartsNoGoroutine(t *testing.T) {
 	}
 	if !socket.deadline.IsZero() {
 		t.Error("the socket has a deadline, which would fail what TLS writes later")
+	}
+}
+
+func TestFlushUnderTLSAllocatesNothing(t *testing.T) {
+	onlyWhereSocketsAreAsked(t)
+	if race.Enabled {
+		t.Skip("the race detector makes pools forget")
+	}
+	s, _, _, socket := observedPair(t)
+	socket.discard = true
+	frame := frameOf('x', 100)
+	if n := testing.AllocsPerRun(1000, func() {
+		_ = s.Out.Append(frame)
+		s.Out.Flush()
+	}); n != 0 {
+		t.Errorf("%v allocations for a frame, want none", n)
 	}
 }
 
