@@ -397,10 +397,12 @@ func TestShutdownOverAStalledBroker(t *testing.T) {
 // goes on, so does joining.
 func TestJoiningWhileRedisStandsStill(t *testing.T) {
 	server := redistest.Start(t)
-	broker, err := redis.OpenBroker(t.Context(), server.URL())
+	store, err := redis.Open(t.Context(), server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = store.Close() })
+	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{})
 	s, conns, closed := stalledServer(t, broker, router.Options{})
 	t.Cleanup(func() { _ = broker.Close() })
 	server.Stall()

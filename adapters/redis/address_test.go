@@ -36,17 +36,14 @@ func TestOpenWithSeveralSeeds(t *testing.T) {
 				t.Errorf("%q: Take: %v", address, err)
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-		b, err := redis.OpenBroker(ctx, address)
-		if err != nil {
-			t.Fatalf("OpenBroker(%q): %v", address, err)
-		}
+		b := redis.NewBroker(s.Client(), redis.BrokerOptions{})
 		if err := b.Publish(ctx, pubsub.Message{Topic: "room"}); err != nil {
 			t.Errorf("Publish: %v", err)
 		}
 		_ = b.Close()
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
 	}
 	if _, err := redis.Open(ctx, "redis://"+gone.Addr+","+alone.Addr); err == nil || !strings.Contains(err.Error(), "not part of a cluster") {
 		t.Errorf("several servers that are no cluster: %v", err)
@@ -89,13 +86,9 @@ func TestErrorsOfAddressesHaveNoSecrets(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		_, err := redis.Open(ctx, address)
-		_, err2 := redis.OpenBroker(ctx, address)
-		_, err3 := redis.OpenPresence(ctx, address)
 		cancel()
-		for _, err := range []error{err, err2, err3} {
-			if err == nil || strings.Contains(err.Error(), "SECRET") {
-				t.Errorf("%q: %v", address, err)
-			}
+		if err == nil || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%q: %v", address, err)
 		}
 	}
 	for address, want := range map[string]string{

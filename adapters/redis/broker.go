@@ -40,7 +40,6 @@ import (
 // that were published after it.
 type Broker struct {
 	client    goredis.UniversalClient
-	owned     bool // the client is the Broker's
 	opts      BrokerOptions
 	nodes     nodes
 	where     topology
@@ -120,20 +119,6 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 	b.watchMaster()
 	b.wg.Go(b.assign)
 	return b
-}
-
-// OpenBroker connects to Redis and makes a Broker with default BrokerOptions, which
-// has the connection closed by its Close. The address is that of [Open].
-//
-// The error says when no server answers.
-func OpenBroker(ctx context.Context, address string) (*Broker, error) {
-	where, _, err := dial(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	b := NewBroker(where.all(), BrokerOptions{})
-	b.owned = true
-	return b, nil
 }
 
 // Subscribe implements [pubsub.Broker]. It returns when Redis has confirmed the
@@ -244,9 +229,6 @@ func (b *Broker) Close() error {
 	}
 	b.mu.Unlock()
 	b.wg.Wait()
-	if b.owned {
-		_ = b.client.Close()
-	}
 	return nil
 }
 

@@ -12,14 +12,17 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// A router takes the broker as its Options.Broker; this is what it does with it.
-func ExampleOpenBroker() {
+// A router takes the broker as its Options.Broker; this is what it does with it. The store
+// keeps limits, and has a client to share.
+func ExampleNewBroker() {
 	ctx := context.Background()
-	broker, err := redis.OpenBroker(ctx, "redis://localhost:6379")
+	store, err := redis.Open(ctx, "redis://localhost:6379")
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer broker.Close()
+	defer store.Close()
+	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{Prefix: "shop"})
+	defer broker.Close() // before the store
 
 	sub, err := broker.Subscribe(ctx, "room:a", func(m pubsub.Message) {
 		fmt.Printf("%s: %s\n", m.Topic, m.Frame)
@@ -32,32 +35,21 @@ func ExampleOpenBroker() {
 	if err != nil {
 		log.Print("not published: ", err)
 	}
-}
-
-// Several applications share a cluster. A health check asks for what is missing.
-func ExampleNewBroker() {
-	client := goredis.NewClusterClient(&goredis.ClusterOptions{
-		Addrs: []string{"redis-1:6379", "redis-2:6379", "redis-3:6379"}, ContextTimeoutEnabled: true,
-	})
-	defer client.Close()
-	broker := redis.NewBroker(client, redis.BrokerOptions{Prefix: "shop"})
-	defer broker.Close()
-
+	// A health check asks for what is missing.
 	if stats := broker.Stats(); stats.Missing > 0 {
 		fmt.Printf("%d of %d topics are not delivered\n", stats.Missing, stats.Topics)
 	}
 }
 
 // A router takes the presence as its Options.Presence; this is what it does with it.
-func ExampleOpenPresence() {
+func ExampleNewPresence() {
 	ctx := context.Background()
-	presence, err := redis.OpenPresence(ctx, "redis://localhost:6379")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer presence.Close()
+	client := goredis.NewClient(&goredis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
+	defer client.Close()
+	presence := redis.NewPresence(client, redis.PresenceOptions{Prefix: "shop", TTL: 10 * time.Second})
+	defer presence.Close() // takes the members of this process out, before the client is closed
 
-	err = presence.Join(ctx, "room:a", pubsub.Member{ID: "connection 1", User: "ann"})
+	err := presence.Join(ctx, "room:a", pubsub.Member{ID: "connection 1", User: "ann"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -69,15 +61,7 @@ func ExampleOpenPresence() {
 		fmt.Println(m.User)
 	}
 	presence.Leave("room:a", "connection 1")
-}
-
-// Several applications share a Redis. A health check asks whether it can be written to.
-func ExampleNewPresence() {
-	client := goredis.NewClient(&goredis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
-	defer client.Close()
-	presence := redis.NewPresence(client, redis.PresenceOptions{Prefix: "shop", TTL: 10 * time.Second})
-	defer presence.Close() // takes the members of this process out, before the client is closed
-
+	// A health check asks whether Redis can be written to.
 	if stats := presence.Stats(); stats.Failed > 0 {
 		fmt.Printf("%d writes have failed, with %d members here\n", stats.Failed, stats.Members)
 	}

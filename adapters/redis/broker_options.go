@@ -2,6 +2,7 @@ package redis
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -48,8 +49,8 @@ type BrokerOptions struct {
 	// Default: 16 MiB.
 	MaxFrame int
 
-	// Keys authenticate messages (HMAC-SHA256 over channel and message), so that one who may
-	// publish at Redis cannot make messages. All processes have the same. The first signs
+	// Keys authenticate messages (HMAC-SHA256 over channel and message), so that a client of
+	// Redis that may publish cannot forge them. All processes have the same. The first signs
 	// and all are accepted: to change a key, first add the new one at the end everywhere,
 	// then put it first, then leave out the old one. At least 16 bytes each, at most 8 keys.
 	// What is not signed is dropped and counted in BrokerStats.Ignored, and Brokers without
@@ -71,11 +72,11 @@ type BrokerOptions struct {
 }
 
 func (o BrokerOptions) withDefaults() (BrokerOptions, error) {
-	o.Prefix = defaultTo(o.Prefix, "wskit")
-	o.Timeout = defaultTo(o.Timeout, 2*time.Second)
-	o.HealthTimeout = defaultTo(o.HealthTimeout, 5*time.Second)
-	o.MaxBuffered = defaultTo(o.MaxBuffered, 4<<20)
-	o.MaxFrame = defaultTo(o.MaxFrame, 16<<20)
+	o.Prefix = cmp.Or(o.Prefix, "wskit")
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
+	o.HealthTimeout = cmp.Or(o.HealthTimeout, 5*time.Second)
+	o.MaxBuffered = cmp.Or(o.MaxBuffered, 4<<20)
+	o.MaxFrame = cmp.Or(o.MaxFrame, 16<<20)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -95,19 +96,11 @@ func (o BrokerOptions) withDefaults() (BrokerOptions, error) {
 	o.Keys = slices.Clone(o.Keys)
 	for i, key := range o.Keys {
 		if len(key) < 16 {
-			return o, fmt.Errorf("redis: BrokerOptions.Keys[%d] has %d bytes; it needs 16 that nobody can guess", i, len(key))
+			return o, fmt.Errorf("redis: BrokerOptions.Keys[%d] has %d bytes; use at least 16 random bytes", i, len(key))
 		}
 		o.Keys[i] = bytes.Clone(key)
 	}
 	return o, checkPrefix("BrokerOptions", o.Prefix)
-}
-
-func defaultTo[T comparable](v, byDefault T) T {
-	var zero T
-	if v == zero {
-		return byDefault
-	}
-	return v
 }
 
 // maxTopicLength bounds the name of a topic, in bytes.

@@ -368,33 +368,36 @@ func TestBrokerOptionsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-func TestOpenBroker(t *testing.T) {
-	s := redistest.Start(t)
-	b, err := redis.OpenBroker(ctx, s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestBrokerAndPresenceOfAnAddress(t *testing.T) {
+	s, c := redistest.Start(t), redistest.StartCluster(t, 3)
+	b := redis.NewBroker(openClient(t, s.URL()), redis.BrokerOptions{})
 	in := subscribe(t, b, "room")
 	publish(t, b, "room", "hello")
 	eventually(t, "it arrives", func() bool { return in.count("hello") == 1 })
 	_ = b.Close()
 	_ = b.Close()
 
-	c := redistest.StartCluster(t, 3)
-	p, err := redis.OpenPresence(ctx, c.Nodes[0].URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := redis.NewPresence(openClient(t, c.Nodes[0].URL()), redis.PresenceOptions{})
 	join(t, p, "room", "a")
 	become(t, p, "room", "a")
 	_ = p.Close()
 	_ = p.Close()
 
 	s.Kill()
-	if _, err := redis.OpenBroker(ctx, s.URL()); err == nil || !strings.HasPrefix(err.Error(), "redis: ") {
-		t.Errorf("OpenBroker without a server: %v", err)
+	for _, address := range []string{s.URL(), "nonsense"} {
+		if _, err := redis.Open(ctx, address); err == nil || !strings.HasPrefix(err.Error(), "redis: ") {
+			t.Errorf("Open(%q): %v", address, err)
+		}
 	}
-	if _, err := redis.OpenPresence(ctx, "nonsense"); err == nil || !strings.HasPrefix(err.Error(), "redis: ") {
-		t.Errorf("OpenPresence of nonsense: %v", err)
+}
+
+// openClient is the client of a store at an address.
+func openClient(t *testing.T, address string) goredis.UniversalClient {
+	t.Helper()
+	s, err := redis.Open(ctx, address)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s.Client()
 }

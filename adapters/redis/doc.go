@@ -109,7 +109,7 @@
 //
 // # Rights
 //
-// What follows is all that is needed, in this order, by a [Store] with its [Leases];
+// What follows is all that is needed, in this order, by a [Store], also of [NewPrefetch];
 // by slots, which are those of [limit.ConcurrencyLimit] and of a ratelimit.Gate; by a [Broker]; by
 // a [Presence]; and in a cluster by all of them:
 //

@@ -39,6 +39,9 @@ func (s *Store) Reset(ctx context.Context, key string, policy limit.Policy) erro
 	if err != nil {
 		return err
 	}
+	if s.prefetch != nil {
+		s.prefetch.forget(key)
+	}
 	defer s.forget(key, plan)
 	return s.one(ctx, &ask{operation: forget, key: keyOf(key, plan), plan: plan})
 }

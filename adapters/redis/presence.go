@@ -32,7 +32,6 @@ import (
 // filled again after a third of TTL. No command looks at more than one topic.
 type Presence struct {
 	client goredis.UniversalClient
-	owned  bool // the client is the Presence's
 	where  topology
 	reads  lanes[reading]
 	opts   PresenceOptions
@@ -73,20 +72,6 @@ func NewPresence(client goredis.UniversalClient, opts PresenceOptions) *Presence
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	go p.keep()
 	return p
-}
-
-// OpenPresence connects to Redis and makes a Presence with default PresenceOptions,
-// which has the connection closed by its Close. The address is that of [Open].
-//
-// The error says when no server answers.
-func OpenPresence(ctx context.Context, address string) (*Presence, error) {
-	where, _, err := dial(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	p := NewPresence(where.all(), PresenceOptions{})
-	p.owned = true
-	return p, nil
 }
 
 // Join implements [pubsub.Presence]. It fails for a member that Member.Check
@@ -179,9 +164,6 @@ func (p *Presence) Close() error {
 	p.mu.Unlock()
 	p.cancel()
 	<-p.done
-	if p.owned {
-		_ = p.client.Close()
-	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -58,9 +59,9 @@ type PresenceStats struct {
 }
 
 func (o PresenceOptions) withDefaults() (PresenceOptions, error) {
-	o.Prefix = defaultTo(o.Prefix, "wskit")
-	o.TTL = defaultTo(o.TTL, 15*time.Second)
-	o.Timeout = defaultTo(o.Timeout, 2*time.Second)
+	o.Prefix = cmp.Or(o.Prefix, "wskit")
+	o.TTL = cmp.Or(o.TTL, 15*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

@@ -67,13 +67,13 @@ func everything(t *testing.T, server *redistest.Server) {
 	}
 	defer s.Close()
 
-	leases := redis.NewLeases(s, redis.LeaseOptions{Tokens: 4, Hold: time.Minute})
+	prefetch := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 4, Hold: time.Minute})
 	for range 10 {
-		if d, err := leases.Take(t.Context(), "wskit:r:ann", hourly(100), 1); err != nil || !d.Allowed {
-			t.Errorf("leases: %+v, %v", d, err)
+		if d, err := prefetch.Take(t.Context(), "wskit:r:ann", hourly(100), 1); err != nil || !d.Allowed {
+			t.Errorf("prefetch: %+v, %v", d, err)
 		}
 	}
-	if err := leases.Close(); err != nil {
+	if err := prefetch.Close(); err != nil {
 		t.Error(err)
 	}
 	pair := limit.All(hourly(2), limit.SlidingLog{Limit: 3, Window: time.Hour})

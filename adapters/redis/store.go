@@ -55,6 +55,12 @@ type Options struct {
 // whose outcome is unknown is never sent again; what is told about slots that are held
 // does no harm twice, so that the client may repeat it as its MaxRetries says.
 type Store struct {
+	*core
+	prefetch *prefetch // of NewPrefetch
+}
+
+// core is what stores on the same connections share.
+type core struct {
 	client goredis.UniversalClient
 	where  topology
 	owned  bool                           // the client is the store's
@@ -106,7 +112,7 @@ func NewStore(client goredis.UniversalClient, o Options) *Store {
 }
 
 func newStore(where topology, o Options) *Store {
-	s := &Store{client: where.all(), where: where, now: o.Now, trips: o.Trips}
+	s := &Store{core: &core{client: where.all(), where: where, now: o.Now, trips: o.Trips}}
 	if o.RememberedKeys >= 0 {
 		s.memory = denialcache.New(denialcache.Options{Keys: o.RememberedKeys, MaxAge: o.RememberFor, Now: o.Now})
 	}
@@ -122,8 +128,12 @@ func newStore(where topology, o Options) *Store {
 // question is sent ([limit.TripTimer]).
 func (s *Store) TimesTrips() {}
 
-// Close closes the clients, if [Open] made them.
+// Close closes the clients, if [Open] made them. See also [NewPrefetch].
 func (s *Store) Close() error {
+	if s.prefetch != nil {
+		s.prefetch.close()
+		return nil
+	}
 	if !s.owned {
 		return nil
 	}
@@ -135,21 +145,8 @@ func (s *Store) Close() error {
 }
 
 // Take implements [limit.Store].
-func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan, err := limit.Prepare(policy, cost)
-	if err != nil {
-		return d, err
-	}
-	var q denialcache.Miss
-	if s.memory != nil && s.answering.Load() {
-		var denied bool
-		if q, denied = s.memory.GetString(&d, key, plan, cost); denied {
-			return d, nil
-		}
-	}
-	a := ask{operation: take, key: keyOf(key, plan), plan: plan, cost: cost, question: q}
-	err = s.one(ctx, &a)
-	return a.answer, err
+func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
+	return s.TakeBytes(ctx, []byte(key), policy, cost)
 }
 
 // TakeBytes implements [limit.BytesStore].
@@ -157,6 +154,9 @@ func (s *Store) TakeBytes(ctx context.Context, key []byte, policy limit.Policy, 
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
+	}
+	if s.prefetch != nil {
+		return s.prefetch.take(ctx, string(key), plan, cost)
 	}
 	var q denialcache.Miss
 	if s.memory != nil && s.answering.Load() {

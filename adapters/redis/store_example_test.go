@@ -39,16 +39,16 @@ func ExampleNewStore() {
 }
 
 // One key that all share and that is asked for more often than Redis could answer:
-// each process takes 500 ahead.
-func ExampleNewLeases() {
+// each process takes 500 tokens in advance.
+func ExampleNewPrefetch() {
 	store, err := redis.Open(context.Background(), "redis://localhost:6379")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close()
-	leases := redis.NewLeases(store, redis.LeaseOptions{Tokens: 500})
-	defer leases.Close() // gives back what is left; before the store is closed
-	everybody := limit.New(leases, limit.TokenBucket{Capacity: 100_000, Refill: 1_000_000, Per: time.Second},
+	prefetch := redis.NewPrefetch(store, redis.PrefetchOptions{Tokens: 500})
+	defer prefetch.Close() // gives back what is left; before the store is closed
+	everybody := limit.New(prefetch, limit.TokenBucket{Capacity: 100_000, Refill: 1_000_000, Per: time.Second},
 		limit.Options{Name: "everybody"})
 
 	d, err := everybody.Take(context.Background(), "", 1)

@@ -23,11 +23,11 @@ func frozenStore(t testing.TB, server *redistest.Server) *redis.Store {
 	return redis.NewStore(storeClient(t, server.Addr), redis.Options{Now: func() int64 { return frozen }})
 }
 
-// A busy key is spent from leases: few questions, and not one unit more or less.
-func TestLeasesSpendWhatWasTaken(t *testing.T) {
+// Of a busy key what was taken in advance is spent: few questions, and not one unit more or less.
+func TestPrefetchSpendsWhatWasTaken(t *testing.T) {
 	server := redistest.Start(t)
 	s := frozenStore(t, server)
-	l := redis.NewLeases(s, redis.LeaseOptions{Tokens: 50, Hold: time.Hour})
+	l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 50, Hold: time.Hour})
 	var admitted atomic.Int64
 	var wait sync.WaitGroup
 	for range 8 {
@@ -57,11 +57,11 @@ func TestLeasesSpendWhatWasTaken(t *testing.T) {
 }
 
 // What is not needed is given back, after Hold or by Close.
-func TestLeasesGiveBack(t *testing.T) {
+func TestPrefetchGivesBack(t *testing.T) {
 	server := redistest.Start(t)
 	for name, hold := range map[string]time.Duration{"after Hold": 50 * time.Millisecond, "by Close": time.Hour} {
 		s := frozenStore(t, server)
-		l := redis.NewLeases(s, redis.LeaseOptions{Tokens: 50, Hold: hold})
+		l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 50, Hold: hold})
 		admitted := int64(0)
 		charged := func() int64 {
 			d, err := s.Peek(t.Context(), name, hourly(100_000), 1)
@@ -70,7 +70,7 @@ func TestLeasesGiveBack(t *testing.T) {
 			}
 			return 100_000 - d.Remaining
 		}
-		redistest.Eventually(t, "there is a lease", func() bool {
+		redistest.Eventually(t, "tokens are taken in advance", func() bool {
 			for range 40 { // soon enough that the key counts as busy
 				if d, err := l.Take(t.Context(), name, hourly(100_000), 1); err != nil || !d.Allowed {
 					t.Fatalf("%+v, %v", d, err)
@@ -87,12 +87,12 @@ func TestLeasesGiveBack(t *testing.T) {
 	}
 }
 
-// The lease of a key that is reset is forgotten with it; other policies, and large
-// costs, ask Redis.
-func TestLeasesStandAside(t *testing.T) {
+// What was taken in advance of a key that is reset is forgotten with it; other policies,
+// and large costs, ask Redis.
+func TestPrefetchOfOtherPoliciesAndCosts(t *testing.T) {
 	server := redistest.Start(t)
 	s := frozenStore(t, server)
-	l := redis.NewLeases(s, redis.LeaseOptions{Tokens: 10, Hold: time.Hour})
+	l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 10, Hold: time.Hour})
 	defer l.Close()
 	p := hourly(100)
 	for range 15 {
@@ -107,7 +107,7 @@ func TestLeasesStandAside(t *testing.T) {
 		t.Errorf("after a reset: %+v, %v", d, err)
 	}
 	if d, err := l.Take(t.Context(), "k", p, 11); err != nil || d.Remaining != 88 {
-		t.Errorf("more than a lease: %+v, %v", d, err)
+		t.Errorf("more than Tokens: %+v, %v", d, err)
 	}
 	for i := range int64(20) {
 		window := limit.FixedWindow{Limit: 15, Window: time.Hour}
@@ -120,34 +120,34 @@ func TestLeasesStandAside(t *testing.T) {
 	}
 }
 
-// Off until it pays: with few asks for a key, leases change no decision.
-func TestLeasesAreAStore(t *testing.T) {
+// Off until it pays: with few asks for a key, NewPrefetch changes no decision.
+func TestPrefetchIsAStore(t *testing.T) {
 	server := redistest.Start(t)
 	limittest.Run(t, func(t *testing.T) limittest.Subject {
 		clock := limittest.NewClock()
 		s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Now: clock.Now})
-		l := redis.NewLeases(s, redis.LeaseOptions{Tokens: 1 << 50})
+		l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 1 << 50})
 		t.Cleanup(func() { _ = l.Close() })
 		return limittest.Subject{Store: l, Clock: clock, Steps: 10}
 	})
 }
 
 const (
-	leaseProcesses = 3
-	leaseTokens    = 40
-	leaseHold      = 20 * time.Millisecond
+	prefetchProcesses = 3
+	prefetchTokens    = 40
+	prefetchHold      = 20 * time.Millisecond
 )
 
-// Several processes with leases on one key, by Redis' own clock, are admitted no
+// Several processes that take tokens of one key in advance, by Redis' own clock, are admitted no
 // more than the documented formula says, and with what they give back not much less.
-func TestLeasesOfManyProcesses(t *testing.T) {
+func TestPrefetchOfManyProcesses(t *testing.T) {
 	server := redistest.Start(t)
-	p := leasePolicy
+	p := prefetchPolicy
 	begin, _ := server.Do("TIME").([]any)
-	got := admittedByProcesses(t, leaseProcesses, 1, "TestLeaseProcess", "WSKIT_LEASES="+server.Addr)[0]
+	got := admittedByProcesses(t, prefetchProcesses, 1, "TestPrefetchProcess", "WSKIT_PREFETCH="+server.Addr)[0]
 	end, _ := server.Do("TIME").([]any)
 	span := time.Duration(instant(end)-instant(begin)) * time.Microsecond
-	ahead := min(leaseProcesses*leaseTokens, int64(leaseHold*time.Duration(p.Refill)/p.Per)+1)
+	ahead := min(prefetchProcesses*prefetchTokens, int64(prefetchHold*time.Duration(p.Refill)/p.Per)+1)
 	most := p.Capacity + int64(span*time.Duration(p.Refill)/p.Per) + 1 + ahead
 	if got > most || got < p.Capacity/2 {
 		t.Errorf("%d were admitted in %v, at most %d may be", got, span, most)
@@ -161,23 +161,23 @@ func instant(reply []any) (micros int64) {
 	return seconds*1e6 + rest
 }
 
-var leasePolicy = limit.TokenBucket{Capacity: 3000, Refill: 2000, Per: time.Second}
+var prefetchPolicy = limit.TokenBucket{Capacity: 3000, Refill: 2000, Per: time.Second}
 
-// TestLeaseProcess is one of the processes.
-func TestLeaseProcess(t *testing.T) {
-	addr := os.Getenv("WSKIT_LEASES")
+// TestPrefetchProcess is one of the processes.
+func TestPrefetchProcess(t *testing.T) {
+	addr := os.Getenv("WSKIT_PREFETCH")
 	if addr == "" {
-		t.Skip("one of the processes of TestLeasesOfManyProcesses")
+		t.Skip("one of the processes of TestPrefetchOfManyProcesses")
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	defer client.Close()
-	l := redis.NewLeases(redis.NewStore(client, redis.Options{}), redis.LeaseOptions{Tokens: leaseTokens, Hold: leaseHold})
+	l := redis.NewPrefetch(redis.NewStore(client, redis.Options{}), redis.PrefetchOptions{Tokens: prefetchTokens, Hold: prefetchHold})
 	var admitted atomic.Int64
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
 			for range 3000 {
-				d, err := l.Take(context.Background(), "leased", leasePolicy, 1)
+				d, err := l.Take(context.Background(), "prefetched", prefetchPolicy, 1)
 				if err != nil {
 					t.Error(err)
 					return
@@ -193,16 +193,15 @@ func TestLeaseProcess(t *testing.T) {
 	fmt.Println("admitted:", admitted.Load())
 }
 
-// A lease that is on its way when its key is reset is not spent: what was charged for
-// it is gone.
-func TestLeaseIsNotSpentAfterAReset(t *testing.T) {
+// What is being taken in advance when its key is reset is not spent: the charge is gone.
+func TestPrefetchedIsNotSpentAfterAReset(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
 	direct := frozenStore(t, server)
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
 	t.Cleanup(func() { _ = client.Close() })
 	s := redis.NewStore(client, redis.Options{Trips: 8, Now: func() int64 { return frozen }})
-	l := redis.NewLeases(s, redis.LeaseOptions{Tokens: 6, Hold: time.Hour})
+	l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 6, Hold: time.Hour})
 	const capacity = 20
 	take := func() bool {
 		d, err := l.Take(t.Context(), "k", hourly(capacity), 1)
