@@ -14,25 +14,25 @@ import (
 	"github.com/wskit/wskit/internal/ceil"
 )
 
-// inFlightRetry is the wait advised to a client with too many open requests.
-// When one of them will be answered nobody knows.
+// inFlightRetry is the wait that a client with too many open requests gets. The time of the next
+// answer is not known.
 const inFlightRetry = 100 * time.Millisecond
 
-// LimitInfo tells of a frame that a limit has rejected: which limit and by how
-// much, who sent it, and what.
+// LimitInfo describes a frame that a limit has rejected: the limit, the connection and the
+// message.
 type LimitInfo struct {
 	errors.LimitExceeded
-	// Conn is the connection that ran into the limit.
+	// Conn is the connection that exceeded the limit.
 	Conn *Conn
 	// Type is the message's registered type; empty if it has none.
 	Type string
 	// IP is the client's address as Options.ClientIP found it.
 	IP netip.Addr
-	// Identity is who is behind the connection.
+	// Identity is the identity of the connection.
 	Identity ingress.Identity
 }
 
-// rejection is the rejection by a limit in an error, or nil.
+// rejection returns the rejection that an error contains, or nil.
 func rejection(err error) *errors.LimitExceeded {
 	if l, ok := err.(*errors.LimitExceeded); ok { // as it comes from middleware: in a flood, quickly
 		return l
@@ -41,7 +41,7 @@ func rejection(err error) *errors.LimitExceeded {
 	return l
 }
 
-// exceeded does with a rejection what it says itself, or else Limits.OnExceeded.
+// exceeded handles a rejection according to its close code, or else to Limits.OnExceeded.
 func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
 	if c.rejected(typ, l) {
 		return
@@ -67,7 +67,7 @@ func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
 	}
 }
 
-// rejected counts and tells of a rejection, and closes the connection if it says so.
+// rejected counts and reports a rejection, and closes the connection if it has a close code.
 func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
 	r := c.router
 	r.stats.rejected.Add(1)
@@ -81,8 +81,8 @@ func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
 	return true
 }
 
-// rejection appends the payload of a rejection. A flood is answered with it, so it is
-// put together from text that needs no quoting.
+// rejection appends the payload of a rejection. It must be fast in a flood, so it consists of
+// text that needs no quoting.
 func (b *outgoing) rejection(l *errors.LimitExceeded) {
 	b.Grow(256)
 	p := b.AvailableBuffer()
@@ -96,7 +96,7 @@ func (b *outgoing) rejection(l *errors.LimitExceeded) {
 	case l.RetryAfter > 0:
 		p = append(p, `","retryable":true,"retryAfterMs":`...)
 		p = strconv.AppendInt(p, ceil.Div(l.RetryAfter, time.Millisecond), 10)
-	default: // not known: 0 would have the client come back at once, again and again
+	default: // not known: 0 would mean at once
 		p = append(p, `","retryable":true`...)
 	}
 	p = append(p, `,"details":{"kind":`...)
@@ -125,11 +125,11 @@ func retryAfterReason(d time.Duration) string {
 	return `{"retryAfterMs":` + strconv.FormatInt(ceil.Div(d, time.Millisecond), 10) + `}`
 }
 
-// maxRejectionsQueued bounds what a slow OnLimitExceeded hook can pile up.
+// maxRejectionsQueued bounds the rejections that are queued for a slow OnLimitExceeded hook.
 const maxRejectionsQueued = 1 << 16
 
-// limitHook calls OnLimitExceeded in order, in a goroutine that lives while there
-// is something to tell.
+// limitHook calls OnLimitExceeded in order, in a goroutine that runs while rejections are
+// queued.
 type limitHook struct {
 	r *Router
 
@@ -138,8 +138,8 @@ type limitHook struct {
 	telling bool
 	missed  bool // logged
 
-	// Of the goroutine that tells: what it has taken from the queue, with which it
-	// takes turns, and how far it is.
+	// For the goroutine: the rejections that it has taken from the queue, and its position.
+	// The two slices are swapped.
 	batch []LimitInfo
 	at    int
 }
@@ -187,7 +187,7 @@ func (h *limitHook) run() {
 	through = true
 }
 
-// more reports whether there is something to tell, and takes it from the queue.
+// more reports whether there are rejections, and takes them from the queue.
 func (h *limitHook) more() bool {
 	if h.at < len(h.batch) {
 		return true

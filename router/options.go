@@ -15,11 +15,11 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// Options configure a [Router]. The zero value works: nobody is authenticated,
-// pages of the same host may connect, topics stay in this process.
+// Options configure a [Router]. The zero value works: clients are not authenticated, pages of
+// the same host may connect, topics stay in this process.
 type Options struct {
-	// Authenticate finds out who opens a connection, before it is upgraded. An
-	// error refuses it: 401 for UNAUTHENTICATED, 400 for INVALID_ARGUMENT, 404
+	// Authenticate returns the identity of a connection, before it is upgraded. An error
+	// refuses the connection: 401 for UNAUTHENTICATED, 400 for INVALID_ARGUMENT, 404
 	// for NOT_FOUND, 429 for RESOURCE_EXHAUSTED, 503 for UNAVAILABLE,
 	// DEADLINE_EXCEEDED and ABORTED, 500 for INTERNAL and for an error without
 	// a code, and 403 for all others. [ingress.Token] reads the credentials a browser
@@ -28,22 +28,20 @@ type Options struct {
 	// Default: every client is accepted without an identity.
 	Authenticate func(*http.Request) (ingress.Identity, error)
 
-	// Gate decides which handshakes are let in, before Authenticate is called for
-	// them, and is told when their connections have ended. ratelimit.NewGate makes
-	// one. A handshake from a foreign page is refused before that: it must not use up
-	// what its visitor may open.
+	// Gate admits or refuses handshakes, before Authenticate is called, and is called again
+	// when their connections have ended. ratelimit.NewGate makes one. Handshakes from pages
+	// of other origins are refused before: they must not use up the limits of the user.
 	//
-	// Default: all are let in.
+	// Default: all are admitted.
 	Gate ingress.Gate
 
-	// Hosts lists the names by which clients reach this server, in the field Host of a
-	// request: a host ("app.example.com"), which stands for all its ports unless it has
-	// one, a pattern as of path.Match ("*.example.com"), or either with the scheme of its
+	// Hosts lists the names of this server, as in the field Host of a request: a host
+	// ("app.example.com"), which stands for all its ports unless it has one, a pattern as of path.Match ("*.example.com"), or either with the scheme of its
 	// pages ("https://app.example.com"). Requests for other hosts are refused with 421.
-	// Without it, a page of any site connects as if it were of this server's host, once the
-	// site's name leads to this server's address (DNS rebinding): set it for servers in
-	// private networks and on developers' machines, and wherever the network, and not the
-	// client's identity, protects the server.
+	// Without it, a page of another site can connect like a page of this server, if the name
+	// of that site leads to this server's address (DNS rebinding). Set it for servers in
+	// private networks and on developers' machines, and wherever clients are not
+	// authenticated.
 	//
 	// Default: any host.
 	Hosts []string
@@ -63,150 +61,140 @@ type Options struct {
 	// Default: none.
 	Origins []string
 
-	// InsecureAnyOrigin lets pages of any origin connect, with whatever the
-	// browser knows of its user: cookies above all. Use it only where no
-	// cookie counts.
+	// InsecureAnyOrigin lets pages of any origin connect. The browser sends the user's
+	// cookies with their requests: use it only if cookies do not authenticate users.
 	InsecureAnyOrigin bool
 
-	// Subprotocols lists the subprotocols to agree on, the first that the
-	// client offers too. A token offered as a subprotocol is never agreed on.
+	// Subprotocols lists the subprotocols of this server. The first one that the client
+	// offers, too, is selected. A token that is offered as a subprotocol is never selected.
 	//
-	// Default: the first that the client offers, because a browser gives a
-	// connection up when none of its offers is taken.
+	// Default: the first that the client offers, because browsers fail a connection for
+	// which none of their offers is selected.
 	Subprotocols []string
 
-	// ClientIP finds the client's address.
+	// ClientIP finds the address of a client.
 	//
-	// Default: ingress.PeerIP, which believes no header. Behind a proxy that
-	// is the proxy's address.
+	// Default: ingress.PeerIP, which reads no header. Behind a proxy that is the address of
+	// the proxy: use [ingress.ClientIP].
 	ClientIP func(*http.Request) netip.Addr
 
-	// Broker carries published messages between processes. The Router does not
-	// close it.
+	// Broker delivers published messages to other processes. The Router does not close it.
 	//
 	// Default: topics stay within this Router.
 	Broker pubsub.Broker
 
-	// Presence knows who has joined a topic, for [Context.Join] and
-	// [Router.Presence]: memory.NewPresence for one process, redis.NewPresence
+	// Presence has the members of topics, for [Context.Join] and [Router.Presence]: memory.NewPresence for one process, redis.NewPresence
 	// for several. The Router does not close it.
 	//
-	// Default: none; nobody can be seen, and Join fails.
+	// Default: none; Join and Presence fail.
 	Presence pubsub.Presence
 
-	// Limits bound what one connection may take.
+	// Limits bound the resources of one connection.
 	Limits Limits
 
-	// Liveness says when a connection counts as dead.
+	// Liveness has the times after which a connection counts as dead.
 	Liveness Liveness
 
-	// RequestTimeout is the most time a request has, unless its route says
-	// otherwise; a client may ask for less. When it is over, the client is
-	// answered DEADLINE_EXCEEDED and the handler's context is cancelled. It
-	// counts from when the request came: waiting for its turn is part of it.
+	// RequestTimeout is the maximum time for a request, unless its route sets another one;
+	// a client may ask for less. After it, the request is answered with DEADLINE_EXCEEDED
+	// and the handler's context is cancelled. It starts when the request arrives, so it
+	// includes the time in which the request waits for earlier ones.
 	//
 	// Default: 30 s. Negative: no limit.
 	RequestTimeout time.Duration
 
-	// DrainWindow is the time over which Shutdown spreads the moments at which
-	// it asks clients to come back, so that they do not all come at once.
-	// Shutdown itself does not wait for it.
+	// DrainWindow is the time over which Shutdown spreads the reconnects of clients, so that
+	// they do not all reconnect at once. Shutdown itself does not wait for it.
 	//
 	// Default: 5 s. Negative: at once.
 	DrainWindow time.Duration
 
-	// Compression agrees on permessage-deflate with clients that offer it and
-	// compresses messages of 1 KiB and more. Each message is compressed by
-	// itself: with context takeover every connection would hold more than a
-	// megabyte.
+	// Compression accepts permessage-deflate from clients that offer it, and compresses
+	// messages of 1 KiB and more. Each message is compressed separately: context takeover
+	// would need more than a megabyte for each connection.
 	//
-	// Default: off. It costs more than the rest of the router together.
+	// Default: off. It needs more CPU than the rest of the router together.
 	Compression bool
 
-	// OnOpen is called when a connection has been accepted, before its first
-	// message is read. Subscribe and send from here what every client gets. An
-	// error closes the connection: with 1008 for UNAUTHENTICATED and
-	// PERMISSION_DENIED, 1013 for an error that is retryable, else 1011, unless it
-	// is a rejection with a code of its own (errors.LimitExceeded.Close); its
-	// message becomes the reason, or {"retryAfterMs":n} where it says when to come
-	// back. It is called concurrently.
+	// OnOpen is called when a connection has been accepted, before its first message is read.
+	// It may subscribe and send. An error closes the connection: with 1008 for
+	// UNAUTHENTICATED and PERMISSION_DENIED, 1013 for an error that is retryable, else 1011,
+	// unless it is a rejection with a code of its own (errors.LimitExceeded.Close). The
+	// reason is {"retryAfterMs":n} if the error has a wait, and else its message. It is
+	// called concurrently.
 	OnOpen func(*Conn) error
 
-	// OnClose is called once for every connection for which OnOpen returned
-	// nil, when it has ended. Its topics and its context are gone by then; a
-	// handler that takes no notice of its context may still be running. It is
-	// called concurrently, and Shutdown waits for it.
+	// OnClose is called once for every connection for which OnOpen returned nil, when it has
+	// ended. The connection has left its topics and its context is cancelled by then; a
+	// handler that ignores its context may still be running. It is called concurrently, and
+	// Shutdown waits for it.
 	OnClose func(*Conn, CloseInfo)
 
 	// OnError is called for faults of the server: errors without a code or with
-	// INTERNAL, panics, answers that cannot be encoded. It is called
-	// concurrently, by the goroutines at fault, which wait for it.
+	// INTERNAL, panics, answers that cannot be encoded. It is called concurrently, by the
+	// goroutine with the fault, which waits for it.
 	//
 	// Default: the fault is logged with Logger.
 	OnError func(Fault)
 
-	// OnLimitExceeded is called once for every frame that a limit rejects, one
-	// after the other in order, by a goroutine of its own: a slow hook delays
-	// no frame. A hook that is 65,536 rejections behind misses the next; Stats
-	// counts these. The context is never cancelled, and Shutdown does not wait
-	// for the hook.
+	// OnLimitExceeded is called once for every frame that a limit rejects, in order, by one
+	// goroutine: a slow hook does not delay frames. If 65,536 rejections are queued for the
+	// hook, it is not called for further ones; Stats.HooksMissed counts these. The context is
+	// never cancelled, and Shutdown does not wait for the hook.
 	OnLimitExceeded func(context.Context, LimitInfo)
 
-	// Logger takes what no hook receives: faults without OnError, what goes wrong in
-	// the hooks, and origins that are refused.
+	// Logger gets everything that no hook gets: faults without OnError, faults of hooks, and
+	// refused origins.
 	//
 	// Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// Limits bound what one connection may take. In the worst case, that of a client that
-// sends as much as it may and reads nothing, a connection holds about
+// Limits bound the resources of one connection. In the worst case, with a client that sends as
+// much as it may and reads nothing, a connection needs about
 //
-//	MaxPending + 2·MaxPayload   messages that wait, as they came and decoded
+//	MaxPending + 2·MaxPayload   messages that wait, encoded and decoded
 //	+ 1.25·MaxPayload           a message that is not complete
-//	+ MaxQueued + MaxPayload    what waits for the client, with the answer that fills it
+//	+ MaxQueued + MaxPayload    output for the client, with the answer that fills it
 //	+ 4·SocketBuffer            in the kernel, both directions
 //
-// for the time that Liveness gives it. An idle one holds 7 KB.
+// for as long as Liveness allows. An idle connection needs 7 KB.
 type Limits struct {
 	// MaxPayload is the size in bytes of the largest frame that is accepted,
 	// after decompression. Default: 64 KiB. At least 128.
 	MaxPayload int
 
-	// MaxInFlight is how many requests may be open at once: read, and their
-	// handlers not returned. Default: 64. Requests that have not been read yet,
-	// because the handlers before them are quick, do not count. Events that
-	// wait for their turn are bounded by the same number, and so are events of
-	// concurrent routes that are being handled: when either number is reached,
-	// nothing more is read from the connection.
+	// MaxInFlight is the number of requests that may be open at once: read, and their
+	// handlers have not returned. Default: 64. The same number bounds the events that wait
+	// for earlier messages, and the running events of concurrent routes: at either bound,
+	// the connection is not read.
 	MaxInFlight int
 
-	// MaxPending is how many bytes of messages may be open at once: read, and their
-	// handlers not returned. Default: 1 MiB. At least 4 KiB. When it is reached,
-	// nothing more is read from the connection, except that one message may be open
-	// whatever its size.
+	// MaxPending is the size of the messages that may be open at once, in bytes: read, and
+	// their handlers have not returned. Default: 1 MiB. At least 4 KiB. At this bound the
+	// connection is not read. One message may be open whatever its size.
 	MaxPending int
 
-	// MaxTopics is how many topics the connection may be a member of at once.
-	// Default: 256. Beyond it Subscribe fails; OnExceeded has no part in that.
+	// MaxTopics is the number of topics that the connection may be a member of at once.
+	// Default: 256. Beyond it Subscribe fails; OnExceeded does not apply.
 	MaxTopics int
 
-	// MaxQueued is how many bytes may wait for a client that reads more slowly
-	// than it is sent to. Default: 1 MiB. At least 4 KiB. A message that does
-	// not fit any more meets its Overflow policy. Answers always fit: when they
-	// fill half of it, the connection is not read until they have left.
+	// MaxQueued is the number of bytes that may be queued for a client that reads slowly.
+	// Default: 1 MiB. At least 4 KiB. For a message that does not fit, its Overflow policy
+	// applies. Answers always fit: if they fill half of it, the connection is not read until
+	// they have been sent.
 	MaxQueued int
 
-	// SocketBuffer is how many bytes the kernel may hold for the connection in each
-	// direction (SO_RCVBUF and SO_SNDBUF; Linux doubles it for its own bookkeeping). Default: 64 KiB. At least 4 KiB. Negative:
-	// what the kernel chooses, which on Linux grows to megabytes for a client that
-	// does not read. A connection carries at most this much per round trip.
+	// SocketBuffer is the size of the kernel's buffers for the connection, in bytes for each
+	// direction (SO_RCVBUF and SO_SNDBUF; Linux doubles it for its own data). Default:
+	// 64 KiB. At least 4 KiB. Negative: the kernel chooses, which on Linux may be megabytes
+	// for a client that does not read. A connection transfers at most this much per round
+	// trip.
 	SocketBuffer int
 
-	// OnExceeded says what happens when a frame runs into a limit: MaxPayload,
-	// MaxInFlight, or one of the middleware's. Default: OnExceededSend. A rejection that says
-	// itself that it closes the connection (errors.LimitExceeded.Close) does so in
-	// any case.
+	// OnExceeded is what happens when a frame exceeds a limit: MaxPayload, MaxInFlight, or
+	// one of the middleware. Default: OnExceededSend. A rejection with a close code
+	// (errors.LimitExceeded.Close) closes the connection in any case.
 	OnExceeded OnExceeded
 
 	// CloseCode is the code used by OnExceededClose. Default: 1013 (try again later),
@@ -214,51 +202,48 @@ type Limits struct {
 	CloseCode errors.CloseCode
 }
 
-// OnExceeded says what happens when a frame runs into a limit. The hook
-// Options.OnLimitExceeded is told in any case.
+// OnExceeded is what happens when a frame exceeds a limit. The hook Options.OnLimitExceeded is
+// called in any case.
 type OnExceeded uint8
 
 const (
-	// OnExceededSend answers the frame with an error and goes on.
+	// OnExceededSend answers the frame with an error. The connection stays open.
 	OnExceededSend OnExceeded = iota
-	// OnExceededClose closes the connection; the reason tells when to come back:
-	// {"retryAfterMs":n}, with null where waiting does not help.
+	// OnExceededClose closes the connection with the reason {"retryAfterMs":n}, with null if
+	// waiting does not help.
 	OnExceededClose
-	// OnExceededCustom leaves it to the OnLimitExceeded hook alone: nothing is sent, not
-	// even to a request.
+	// OnExceededCustom sends nothing, not even to a request: the OnLimitExceeded hook has to.
 	OnExceededCustom
 )
 
-// Liveness says when a connection counts as dead. Any bytes from the client,
-// pongs included, prove that it is alive. That is checked four times a second, and
-// more often where one of the times is shorter than 2 s.
+// Liveness has the times after which a connection counts as dead. Any bytes from the client,
+// pongs included, show that it is alive. This is checked four times a second, and more often if
+// one of the times is shorter than 2 s.
 type Liveness struct {
 	// PingInterval is the silence after which the client is pinged. Default:
 	// 25 s. Negative: never.
 	PingInterval time.Duration
-	// PongTimeout is how long a pinged client has to be heard of, before the
-	// connection is closed with 4000. Default: 10 s.
+	// PongTimeout is the time within which bytes must come after a ping; then the connection
+	// is closed with 4000. Default: 10 s.
 	PongTimeout time.Duration
-	// MessageTimeout is how long a message may take from its first byte to its last,
-	// and likewise a frame of any kind; then the connection is closed with 1008.
-	// Default: 30 s. Negative: for ever. Where MaxPayload is megabytes and clients
-	// are slow, it has to be longer.
+	// MessageTimeout is the maximum time from the first to the last byte of a message, and of
+	// each frame; then the connection is closed with 1008. Default: 30 s. Negative: no limit.
+	// Set a longer time if messages are large and clients slow.
 	MessageTimeout time.Duration
-	// WriteTimeout is how long a client may take to accept bytes that are
-	// written to it. Default: 30 s.
+	// WriteTimeout is the time within which a client must accept bytes that are written to
+	// it. Default: 30 s.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long a connection may go without a message for a
-	// handler, before it is closed with 1000: pings, heartbeats and frames that
-	// are refused do not count. Default: 0, for ever.
+	// IdleTimeout is the time without a message for a handler after which the connection is
+	// closed with 1000: pings, heartbeats and rejected frames do not count. Default: 0, no
+	// limit.
 	IdleTimeout time.Duration
-	// MaxAge is how long a connection may last before it is closed with 1001,
-	// so that clients spread over new servers in time. Each connection gets up
-	// to a tenth less, at random. Default: 0, for ever.
+	// MaxAge is the age at which a connection is closed with 1001, so that clients move to
+	// new servers after some time. It is up to a tenth less for each connection, at random.
+	// Default: 0, no limit.
 	MaxAge time.Duration
 }
 
-// withDefaults returns a copy in which every field says what it means, or an
-// error that says what to change.
+// withDefaults returns a copy with the defaults, or an error that says what to change.
 func (o Options) withDefaults() (Options, error) {
 	o.Limits.MaxPayload = defaultTo(o.Limits.MaxPayload, 64<<10)
 	o.Limits.MaxInFlight = defaultTo(o.Limits.MaxInFlight, 64)
@@ -295,7 +280,7 @@ func (o Options) withDefaults() (Options, error) {
 	case l.OnExceeded > OnExceededCustom:
 		return o, fmt.Errorf("router: Limits.OnExceeded is %d; use OnExceededSend, OnExceededClose or OnExceededCustom", l.OnExceeded)
 	case l.OnExceeded == OnExceededCustom && o.OnLimitExceeded == nil:
-		return o, fmt.Errorf("router: Limits.OnExceeded is OnExceededCustom, which leaves it to Options.OnLimitExceeded; set that hook or use OnExceededSend")
+		return o, fmt.Errorf("router: Limits.OnExceeded is OnExceededCustom, which needs Options.OnLimitExceeded; set that hook or use OnExceededSend")
 	case l.CloseCode != 0 && !l.CloseCode.Valid():
 		return o, fmt.Errorf("router: Limits.CloseCode %d may not be sent; use 1013 or a code from 4000 to 4999", l.CloseCode)
 	case v.PongTimeout < 0 || v.WriteTimeout < 0 || v.IdleTimeout < 0 || v.MaxAge < 0:

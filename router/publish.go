@@ -8,13 +8,13 @@ import (
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
-// Overflow says what happens to a published message at a subscriber whose queue
-// is full (Limits.MaxQueued), because its client reads too slowly.
+// Overflow is what happens to a published message if the queue of a subscriber is full
+// (Limits.MaxQueued), because its client reads too slowly.
 type Overflow uint8
 
 const (
 	// OverflowDisconnect closes the subscriber's connection with 4008, so that no
-	// client goes on with a gap it does not know of. The default.
+	// client misses a message without noticing. The default.
 	OverflowDisconnect Overflow = Overflow(wire.Disconnect)
 	// OverflowDropOldest drops the subscriber's oldest messages that were published
 	// with OverflowDropOldest or OverflowLatestOnly. If that does not make enough room, it
@@ -23,25 +23,25 @@ const (
 	// OverflowDropNewest drops the message for this subscriber.
 	OverflowDropNewest Overflow = Overflow(wire.DropNewest)
 	// OverflowLatestOnly lets the message replace one of the same topic and type that
-	// still waits, even in a queue that is not full: for positions and gauges,
-	// of which only the last matters. With nothing to replace in a full queue,
-	// it does what OverflowDropOldest does.
+	// is still queued, even in a queue that is not full: for positions and gauges, of which
+	// only the last matters. If there is nothing to replace and the queue is full, it does
+	// what OverflowDropOldest does.
 	OverflowLatestOnly Overflow = Overflow(wire.LatestOnly)
 )
 
-// PublishOptions are what one message may have of its own.
+// PublishOptions configure one message.
 type PublishOptions struct {
-	// Overflow is what happens at a subscriber that reads too slowly. Default:
+	// Overflow is what happens if a subscriber reads too slowly. Default:
 	// OverflowDisconnect.
 	Overflow Overflow
 	// ExceptSelf leaves out the connection that publishes. It has no effect on
-	// Router.Publish, which has none.
+	// Router.Publish.
 	ExceptSelf bool
 }
 
-// Publish sends an event to all subscribers of a topic, from outside of a handler
-// but in the connection's name, see PublishOptions.ExceptSelf. Apart from that it
-// is [Context.Publish]. ctx is handed to the broker.
+// Publish sends an event to all subscribers of a topic, from outside of a handler. With
+// PublishOptions.ExceptSelf this connection is left out. See [Context.Publish]. ctx is passed to
+// the broker.
 func (c *Conn) Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error {
 	return c.router.publish(ctx, c, false, topic, typ, payload, opts)
 }

@@ -8,36 +8,34 @@ import (
 	"github.com/wskit/wskit/internal/envelope"
 )
 
-// Handler handles a message that has been decoded and validated. What its error
-// becomes is said at [On].
+// Handler handles a message that has been decoded and validated. [On] describes what is sent
+// for its error.
 type Handler func(*Context) error
 
-// Middleware wraps the handling of decoded messages, see [Router.Use]
-// and [RouteOptions]. [Context.Message] is the message. Middleware answers in the
-// handler's place by returning an error; to return nil without having called next
-// is a fault in a request, which would have no reply.
+// Middleware wraps the handling of decoded messages, see [Router.Use] and [RouteOptions].
+// [Context.Message] is the message. Middleware rejects a message by returning an error. For a
+// request, returning nil without a call of next is a fault, because there would be no reply.
 type Middleware func(next Handler) Handler
 
-// RouteOptions are what a route may have of its own.
+// RouteOptions configure a route. The zero value has the defaults.
 type RouteOptions struct {
 	// Reply is the type of a request's reply. Default: the request's type with
 	// ".reply" at its end.
 	Reply string
-	// Concurrent lets each of the route's messages be handled at once, in a
-	// goroutine of its own, whatever other messages of the same connection are
-	// being handled or wait. Default: in order of arrival. Of requests and of
-	// events, Limits.MaxInFlight each may be handled at once.
+	// Concurrent handles each message of the route at once, in a goroutine of its own,
+	// independent of other messages of the connection. At most Limits.MaxInFlight requests,
+	// and as many events, are handled at once. Default: in order of arrival.
 	Concurrent bool
-	// Timeout replaces the router's RequestTimeout for requests, and gives
-	// events a deadline, which by default they have not: when it is over, an
-	// event's context is cancelled and nothing is sent. Negative: none.
+	// Timeout replaces the router's RequestTimeout for requests. For events it sets a
+	// deadline, after which the context is cancelled and nothing is sent; by default events
+	// have none. Negative: none.
 	Timeout time.Duration
-	// Use wraps the route's handler, inside of what Router.Use wraps.
-	// The first is the outermost.
+	// Use wraps the route's handler, inside of the middleware of Router.Use. The first is the
+	// outermost.
 	Use []Middleware
 }
 
-// replySuffix makes a reply's type of a request's where a route names none.
+// replySuffix follows the type of a request in the default type of its reply.
 const replySuffix = ".reply"
 
 // On registers the handler of an event: a message that is not answered. It is
@@ -46,20 +44,18 @@ const replySuffix = ".reply"
 //
 // The payload is decoded into a T by the rules of the second version of
 // encoding/json: names match exactly, so a field Room without a tag is "Room" on
-// the wire and never "room"; members that are not known are ignored, and fields
-// that do not come are zero. Where T is a struct, it is then checked by its
-// `validate` tags (github.com/go-playground/validator). A payload that does not
-// fit is answered INVALID_ARGUMENT with the fields at fault and never reaches
-// the handler. With T struct{} the message needs no payload.
+// the wire and never "room"; unknown members are ignored, and missing fields are zero. Where T is a struct, it is then checked by its
+// `validate` tags (github.com/go-playground/validator). A payload that is not
+// valid is answered with INVALID_ARGUMENT and the fields, and does not reach the handler. With T struct{} the message needs no payload.
 //
 // An error that the handler returns is sent to the client as ERROR, or as
 // RPC_ERROR if the event carried a correlation id: one of package errors with
 // its code and message, the errors of package context as CANCELLED and
-// DEADLINE_EXCEEDED; any other, and a panic, as INTERNAL with a fixed text, while
-// Options.OnError hears of it.
+// DEADLINE_EXCEEDED; any other error, and a panic, as INTERNAL with a fixed text; these
+// are reported to Options.OnError.
 //
 // On panics if the type is registered already, is reserved or has not 1 to 128
-// bytes; if the `validate` tags of T make no sense; if opts has more than one
+// bytes; if the `validate` tags of T are not valid; if opts has more than one
 // element or names a reply; and once the router has served a connection.
 func On[T any](r *Router, typ string, h func(*Context, T) error, opts ...RouteOptions) {
 	if h == nil {

@@ -15,21 +15,19 @@
 //
 //	http.Handle("/ws", r)
 //
-// # The way of a frame
+// # How a frame is processed
 //
-// A frame is checked for its size, then its envelope is peeked at, then the
-// middleware of [Router.UseIngress] decides whether it passes: all of that without
-// decoding its payload. What passes is decoded, validated and handed to its
-// handler. Every frame that fails on the way is answered; see PROTOCOL.md for
-// the wire. dispatch.go is that way in one function.
+// The size of a frame is checked, its envelope is read, and the middleware of
+// [Router.UseIngress] accepts or rejects it: all of this without decoding its payload. Then the
+// payload is decoded, validated and passed to the handler. Every frame that fails is answered;
+// PROTOCOL.md describes the protocol. dispatch.go has all steps in one function.
 //
 // # Order and concurrency
 //
 // The messages of one connection are handled one at a time in order of arrival,
-// unless a route asks for concurrency; different connections are handled at
-// once. While a handler takes its time, the connection is still read: a client
-// can cancel a request, and a connection that ends cancels the contexts of its
-// handlers.
+// unless a route is concurrent; different connections are handled concurrently. While a
+// handler runs, the connection is still read: a client can abort a request, and the end of the
+// connection cancels the contexts of its handlers.
 //
 // # The HTTP server
 //
@@ -44,10 +42,10 @@
 //		IdleTimeout:       time.Minute,      // between two requests
 //	}
 //
-// They end when a connection is upgraded: from then on [Liveness] holds. Without
-// IdleTimeout and ReadHeaderTimeout a socket on which nothing comes stays open for ever.
-// A request for any other handler of the server may announce a body that never comes;
-// net/http waits for it as long as ReadTimeout allows, in http.Server.Shutdown, too.
+// They end when a connection is upgraded: from then on [Liveness] applies. Without IdleTimeout
+// and ReadHeaderTimeout a silent socket stays open for ever. A request for another handler of the
+// server may announce a body that never comes; net/http waits for it as long as ReadTimeout
+// allows, also in http.Server.Shutdown.
 //
 // Middleware that wraps the http.ResponseWriter needs a method
 // Unwrap() http.ResponseWriter. Without it handshakes are answered with 500.
@@ -65,9 +63,9 @@ import (
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
-// Router is an http.Handler that upgrades requests to WebSocket connections and
-// serves them. Make it with [New], register types and middleware, serve it, and
-// end it with [Router.Shutdown]. All its methods may be called from any goroutine.
+// Router is an http.Handler that upgrades requests to WebSocket connections and serves them.
+// Create it with [New], register types and middleware, serve it, and end it with
+// [Router.Shutdown]. All its methods may be called from any goroutine.
 type Router struct {
 	opts  Options
 	epoch time.Time // of the times that connections keep
@@ -104,8 +102,8 @@ type serving struct {
 	ingress ingress.Handler
 }
 
-// New returns a Router. It panics if the options make no sense, with a message
-// that says what to change.
+// New returns a Router. It panics if an option is not valid, with a message that says what to
+// change.
 func New(opts Options) *Router {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -123,9 +121,9 @@ func New(opts Options) *Router {
 	return r
 }
 
-// UseIngress adds middleware that every frame goes through before its payload is
-// decoded, in the order in which it was added; its errors are the frame's answer.
-// It panics once the router has served a connection.
+// UseIngress adds middleware for every frame, which runs before the payload is decoded, in the
+// order in which it was added. Its errors are the answer to the frame. It panics once the router
+// has served a connection.
 func (r *Router) UseIngress(middleware ...ingress.Middleware) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,9 +134,8 @@ func (r *Router) UseIngress(middleware ...ingress.Middleware) {
 }
 
 // Use adds middleware around the handlers of all routes, whether they are
-// registered before or after it; the first that was added is the outermost. It
-// sees messages that have been decoded and validated. It panics once the router
-// has served a connection.
+// registered before or after it; the first that was added is the outermost. It runs after a
+// message has been decoded and validated. It panics once the router has served a connection.
 func (r *Router) Use(middleware ...Middleware) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,23 +189,23 @@ func wrapped[H any, M ~func(H) H](h H, middleware []M) H {
 	return h
 }
 
-// Publish sends an event to the subscribers of a topic, from outside of a
-// handler. See [Context.Publish]. ctx is handed to the broker.
+// Publish sends an event to the subscribers of a topic, from outside of a handler. See
+// [Context.Publish]. ctx is passed to the broker.
 func (r *Router) Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error {
 	return r.publish(ctx, nil, false, topic, typ, payload, opts)
 }
 
 // Stats are counters since the Router was made, except for Connections. They are
-// read one by one, so they may differ by what happens meanwhile.
+// read one after the other, not as one snapshot.
 type Stats struct {
 	Connections   int64 // open now
 	Accepted      int64 // connections accepted
 	Rejected      int64 // frames refused by a limit of any kind
 	SlowConsumers int64 // connections closed because they read too slowly
-	FramesDropped int64 // frames that were to be sent and never left
-	Faults        int64 // what OnError was told: errors without a code, panics
-	HooksMissed   int64 // rejections that OnLimitExceeded was too slow to hear of
-	Foreign       int64 // messages from the broker that were dropped because no router made them
+	FramesDropped int64 // frames that were queued and not sent
+	Faults        int64 // calls of OnError: errors without a code, panics
+	HooksMissed   int64 // rejections for which OnLimitExceeded was not called because it was too slow
+	Foreign       int64 // messages from the broker that were dropped because they are not from a router
 }
 
 type counters struct {

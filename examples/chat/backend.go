@@ -12,21 +12,22 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// Backend is where a chat keeps what outlives a connection. With one in memory a
-// server is alone; those that share a Redis are one chat.
+// Backend stores everything that outlives a connection. In memory it serves one server; servers
+// that share a Redis are one chat.
 type Backend struct {
 	Limits      limit.Store     // of messages
 	Connections limit.Store     // of connections; a limit.LeaseStore
-	Broker      pubsub.Broker   // what is published; nil: to this server's tabs alone
+	Broker      pubsub.Broker   // published messages; nil: only to the tabs of this server
 	Presence    pubsub.Presence // the members of the rooms, on all servers
 	History     History         // the latest messages
-	// Shared says that other servers use it, too.
+	// Shared means that other servers use it, too.
 	Shared bool
 
 	closers []io.Closer // in the order of closing
 }
 
-// newBackend is in memory, but for what the URLs say that are not empty.
+// newBackend returns a backend on the servers of the URLs that are not empty, and else in
+// memory.
 func newBackend(ctx context.Context, redisURL, cfdoURL string) (b Backend, err error) {
 	b = inMemory()
 	if redisURL != "" {
@@ -49,7 +50,7 @@ func inMemory() Backend {
 	}
 }
 
-// withLimitsAt has the limits of messages kept by the Worker of adapters/cfdo at url.
+// withLimitsAt stores the limits of messages in the Worker of adapters/cfdo at url.
 func (b Backend) withLimitsAt(url, secret string) (Backend, error) {
 	store, err := cfdo.Open(url, secret, cfdo.Options{Tenant: cfdo.PartAfter("user")})
 	if err != nil {
@@ -60,7 +61,7 @@ func (b Backend) withLimitsAt(url, secret string) (Backend, error) {
 	return b, nil
 }
 
-// Close lets go of what the backend holds.
+// Close closes the parts of the backend.
 func (b Backend) Close() error {
 	var errs []error
 	for _, c := range b.closers {

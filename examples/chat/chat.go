@@ -10,22 +10,22 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// What clients send. The tags bound every field; what does not fit is answered
-// INVALID_ARGUMENT and never reaches a handler.
+// Messages from clients. The tags bound every field; the answer to anything else is
+// INVALID_ARGUMENT, and it does not reach a handler.
 type (
 	Join struct {
 		Room string `json:"room" validate:"required,max=24,alphanumunicode,lowercase"`
 		Name string `json:"name" validate:"required,max=24"`
 	}
-	// Send carries an id of the client's choosing. After a lost connection it
-	// finds out by it whether the message had arrived.
+	// Send has an id that the client chooses. After a lost connection the client uses it
+	// to find out whether the message has arrived.
 	Send struct {
 		ID   string `json:"id" validate:"required,hexadecimal,len=32"`
 		Text string `json:"text" validate:"required,max=500"`
 	}
 )
 
-// What they get.
+// Messages to clients.
 type (
 	Joined struct {
 		You      string     `json:"you"` // the member's own id
@@ -60,7 +60,7 @@ type (
 	}
 )
 
-// seat is where a connection keeps who it is, and in which room.
+// seat is the member and the room of a connection.
 var seat = ingress.NewKey[Seat]()
 
 // Chat is the server. It is the http.Handler of its router.
@@ -70,7 +70,7 @@ type Chat struct {
 	limits Limits
 }
 
-// NewChat wires the chat up. The backend stays the caller's.
+// NewChat connects the parts of the chat. It does not close the backend.
 func NewChat(b Backend) *Chat {
 	chat := &Chat{limits: newLimits(b)}
 	chat.Router = router.New(router.Options{
@@ -87,8 +87,8 @@ func NewChat(b Backend) *Chat {
 	return chat
 }
 
-// join moves the tab into a room, out of the one it was in. To join the same
-// room again is to change one's name.
+// join moves the tab from its room into another one. Joining the same room again changes the
+// name.
 func (chat *Chat) join(c *router.Context, q Join) (Joined, error) {
 	name := visible(q.Name)
 	if name == "" {
@@ -103,7 +103,7 @@ func (chat *Chat) join(c *router.Context, q Join) (Joined, error) {
 	return joined, err
 }
 
-// send shows a message to everybody in the room, the sender included.
+// send sends a message to all tabs in the room, including the sender.
 func (chat *Chat) send(c *router.Context, m Send) (Sent, error) {
 	from, _ := seat.Get(c.Identity)
 	if from.Room == "" {
@@ -118,15 +118,15 @@ func (chat *Chat) send(c *router.Context, m Send) (Sent, error) {
 	return Sent{At: now}, err
 }
 
-// closed takes a tab out of its room when its connection has ended.
+// closed removes a tab from its room when its connection has ended.
 func (chat *Chat) closed(c *router.Conn, why router.CloseInfo) {
-	// While the server shuts down it is not the member who leaves.
+	// While the server shuts down, members reconnect and do not leave.
 	quietly := why.ByServer && why.Code == errors.CloseGoingAway
 	chat.rooms.Leave(c, quietly)
 }
 
-// visible keeps what can be seen of a name: single spaces, nothing that turns
-// the direction of the text or takes no room.
+// visible returns the visible characters of a name: with single spaces, and without characters
+// of no width or that change the direction of the text.
 func visible(name string) string {
 	return strings.Join(strings.FieldsFunc(name, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)

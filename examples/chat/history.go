@@ -14,8 +14,8 @@ type History interface {
 	Latest(ctx context.Context, room string) ([]Message, error)
 }
 
-// memoryHistory is the history of one server: of the lobbies, and of maxRooms
-// rooms besides. The one that has been silent for longest makes way.
+// memoryHistory is the history of one server: of the lobbies, and of up to maxRooms other
+// rooms. If there are more, the one with the oldest latest message is dropped.
 type memoryHistory struct {
 	mu     sync.Mutex
 	byRoom map[string][]Message
@@ -29,11 +29,11 @@ func (h *memoryHistory) Add(_ context.Context, m Message) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.byRoom[m.Room]; !ok && !isLobby(m.Room) {
-		h.makeWay()
+		h.dropOldest()
 	}
 	messages := h.byRoom[m.Room]
 	if len(messages) == maxHistory {
-		messages = slices.Clone(messages[1:]) // answers on their way still hold the old one
+		messages = slices.Clone(messages[1:]) // answers that are being sent use the old one
 	}
 	h.byRoom[m.Room] = append(messages, m)
 	return nil
@@ -45,8 +45,8 @@ func (h *memoryHistory) Latest(_ context.Context, room string) ([]Message, error
 	return h.byRoom[room], nil
 }
 
-// makeWay forgets a room when there are too many.
-func (h *memoryHistory) makeWay() {
+// dropOldest drops a room if there are too many.
+func (h *memoryHistory) dropOldest() {
 	var rooms []string
 	for room := range h.byRoom {
 		if !isLobby(room) {

@@ -9,16 +9,15 @@ import (
 	"github.com/wskit/wskit/ingress"
 )
 
-// identify tells tabs apart, for a chat without accounts or cookies.
+// identify identifies tabs, in a chat without accounts or cookies.
 //
-// Every tab makes up a random token, keeps it for as long as it is open and
-// brings it with each connection. So two tabs are two members with a limit each,
-// and a tab that reconnects is the member it was, with what is left of its limit.
-// Nothing is proven by this: whoever makes up a new token is somebody new. That
-// is why the limits in limits.go have a ceiling for the address above them.
+// Every tab makes a random token, keeps it while it is open, and sends it with each connection.
+// So two tabs are two members with a limit each, and a tab that reconnects is the same member,
+// with the same limit. This is not authentication: a tab with a new token is a new member.
+// Therefore the limits in limits.go also have a limit for the address.
 //
-// The others see a hash of the token, and it stands in the keys of the limits:
-// the token itself, with which one could pass for its tab, stays here.
+// Other members and the keys of the limits get a hash of the token. The token itself is secret,
+// because another client could use it to be the same member.
 func identify(r *http.Request) (ingress.Identity, error) {
 	token := ingress.Token(r)
 	if len(token) < 16 || len(token) > 64 {

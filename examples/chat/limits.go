@@ -10,32 +10,31 @@ import (
 )
 
 var (
-	// A tab may send ten messages at once and one every three seconds from then
-	// on: more than anybody types, and few enough to watch it work. Each type
-	// of message has a bucket of its own.
+	// A tab may send ten messages at once, and then one every three seconds: more than
+	// people type, and few enough to see the limit. Each type of message has its own bucket.
 	perTab = limit.TokenBucket{Capacity: 10, Refill: 1, Per: 3 * time.Second}
 
-	// All tabs of one address together, whatever they send: room for an office
-	// behind one address, and an end to making up new tabs.
+	// All tabs of one address together, over all types: enough for an office behind one
+	// address, and a limit for invented tabs.
 	perAddress = limit.TokenBucket{Capacity: 300, Refill: 30, Per: time.Second}
 
-	// Connections of a tab: reloads and bad networks, but no loop. A tab needs one
-	// connection, and another while the server has not noticed the loss of the first.
+	// Connections of a tab: enough for reloads and bad networks, but not for a loop. A tab
+	// needs one connection, and a second one until the server notices that the first is lost.
 	tabOpens    = limit.TokenBucket{Capacity: 20, Refill: 1, Per: time.Second}
 	tabConns    = 4
 	officeOpens = limit.TokenBucket{Capacity: 500, Refill: 25, Per: time.Second}
 	officeConns = 1000
 
-	// Who is refused this often within a minute is a program that does not listen,
-	// and is shut out for a while. The button that floods is far from it.
+	// A client that is rejected this often within a minute is a faulty program, and is
+	// banned for a time. The flood button of the page stays far below.
 	banOptions = ratelimit.BanOptions{
 		After: 50_000, Within: time.Minute, Ban: time.Minute,
 		Limiter: limit.Options{Name: "bans", Timeout: storeTimeout},
 	}
 )
 
-// storeTimeout is how long a decision waits for a store across a network. Without an
-// answer each server decides by itself.
+// storeTimeout is how long a decision waits for a store across a network. After it, each server
+// decides by itself.
 const storeTimeout = 250 * time.Millisecond
 
 // Limits are the limits of the chat.
@@ -56,14 +55,14 @@ func newLimits(b Backend) Limits {
 			PerIdentity: tabOpens, MaxPerUser: tabConns,
 			PerIP: officeOpens, MaxPerIP: officeConns,
 			Banned:        bans.Banned,
-			AcceptRefused: true, // the page says when to come back
+			AcceptRefused: true, // the page shows when it may reconnect
 			Limiter:       limit.Options{Name: "gate"},
 		}),
 	}
 }
 
-// Middleware asks the tab's limit first. What that refuses does not count
-// against the address, so a tab that floods does not silence its neighbours.
+// Middleware charges the limit of the tab first. Frames that it rejects are not charged to the
+// address, so that a flood from one tab does not affect other tabs.
 func (l Limits) Middleware() []ingress.Middleware {
 	return []ingress.Middleware{
 		l.bans.Middleware,
@@ -72,7 +71,7 @@ func (l Limits) Middleware() []ingress.Middleware {
 	}
 }
 
-// Allowance tells a page how much it may send, so that it can show it.
+// Allowance has the limit of a tab, which the page shows.
 type Allowance struct {
 	Capacity int64   `json:"capacity"`
 	Refill   int64   `json:"refill"`
@@ -80,7 +79,7 @@ type Allowance struct {
 	Left     float64 `json:"left"`
 }
 
-// Allowance is what is left to the connection's tab for messages of a type.
+// Allowance returns the limit of the connection's tab for messages of a type.
 func (l Limits) Allowance(c *router.Context, typ string) (Allowance, error) {
 	key := ratelimit.PerUserPerType(l.tab.Key(nil), &ingress.Context{Type: typ, Identity: *c.Identity})
 	d, err := l.tab.PeekKey(c, key, 1)

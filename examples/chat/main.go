@@ -1,13 +1,13 @@
-// Chat is a chat room in the browser, and the example to copy from: a typed
-// router, rate limits before decoding, topics, and a clean shutdown.
+// Chat is a chat in the browser, and an example to start from: a typed router, rate limits
+// before decoding, topics, and a clean shutdown.
 //
 //	go run ./examples/chat
 //	go run ./examples/chat -addr 127.0.0.1:8081 -redis redis://127.0.0.1:6379
 //
-// Read on in this order: wiring in main.go, what is kept and where in backend.go,
-// identities in identity.go, how much they may send in limits.go, the messages and their
-// handlers in chat.go, and the rooms in rooms.go. Of several servers that are one chat,
-// others.go reads what the others have. The page is in static/.
+// Read the files in this order: main.go starts and stops the server, backend.go has the stores,
+// identity.go the identities, limits.go the limits, chat.go the messages and their handlers, and
+// rooms.go the rooms. others.go reads the state of the other servers of a chat. The page is in
+// static/.
 package main
 
 import (
@@ -29,10 +29,10 @@ const drainTime = 10 * time.Second
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "`host:port` to serve on; port 0 lets the system choose")
-	redisURL := flag.String("redis", "", "`URL` of a Redis, redis://host:port, that several servers share to be one chat; without it this one is alone")
+	redisURL := flag.String("redis", "", "`URL` of a Redis, redis://host:port, that several servers share to be one chat; without it there is one server")
 	cfdoURL := flag.String("cfdo", "", "`URL` of the Worker of adapters/cfdo, which then keeps the limits of messages; its secret is taken from LIMITS_SECRET")
 	flag.Parse()
-	if flag.NArg() > 0 { // not repeated: a URL in it may hold a password
+	if flag.NArg() > 0 { // not printed: a URL may contain a password
 		fmt.Fprintln(os.Stderr, "chat: there is an argument that belongs to no flag; see -help")
 		os.Exit(2)
 	}
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// serve runs the chat until ctx is done, and then drains it.
+// serve runs the chat until ctx is done, and then shuts it down.
 func serve(ctx context.Context, addr, redisURL, cfdoURL string) (err error) {
 	backend, err := newBackend(ctx, redisURL, cfdoURL)
 	if err != nil {
@@ -85,12 +85,12 @@ func serve(ctx context.Context, addr, redisURL, cfdoURL string) (err error) {
 	fmt.Println("Telling everybody to come back later …")
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	// The router first: to http.Server, a WebSocket is no connection any more.
+	// The router first: http.Server does not know about WebSockets.
 	return errors.Join(chat.Shutdown(ctx), server.Shutdown(ctx))
 }
 
-// newServer bounds how long a client may take for each part of an HTTP request. None of
-// these times counts for a WebSocket, which has router.Options.Liveness.
+// newServer limits the time for each part of an HTTP request. These times do not apply to
+// WebSockets, which have router.Options.Liveness.
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, MaxHeaderBytes: 16 << 10,
@@ -101,7 +101,7 @@ func newServer(handler http.Handler) *http.Server {
 	}
 }
 
-// urlOf is what to open in a browser on this machine.
+// urlOf is the URL to open in a browser on this machine.
 func urlOf(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if ok && tcp.IP.IsUnspecified() { // every address of this machine, but none to type

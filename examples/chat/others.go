@@ -9,17 +9,17 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// occupant is what the presence of a room has of a connection in it.
+// occupant is the data of a connection in the presence of its room.
 type occupant struct {
 	Member
 	Server string `json:"server"`
 }
 
-// countsTopic is the presence of the counts: each server has a member in it for each
-// room with tabs of its own.
+// countsTopic is the topic of the counts: in its presence, each server has a member for each
+// room with tabs of this server.
 const countsTopic = "counts"
 
-// count is how many members a room has on one server.
+// count is the number of members of a room on one server.
 type count struct {
 	RoomSize
 	Server string `json:"server"`
@@ -44,8 +44,8 @@ func (rs *Rooms) count(own map[string]int) {
 	}
 }
 
-// readCounts reads how many members the rooms have on the other servers, and returns
-// the sizes that have changed by it.
+// readCounts reads the number of members of the rooms on the other servers, and returns the
+// sizes that have changed.
 func (rs *Rooms) readCounts(ctx context.Context) (changed RoomsChanged, err error) {
 	all, err := rs.backend.Presence.Members(ctx, countsTopic)
 	if err != nil {
@@ -72,19 +72,19 @@ func (rs *Rooms) readCounts(ctx context.Context) (changed RoomsChanged, err erro
 	return rs.changes(differ), nil
 }
 
-// readOthers reads who is in a room on the other servers.
+// readOthers reads the members of a room on the other servers.
 func (rs *Rooms) readOthers(ctx context.Context, name string) error {
 	if !rs.backend.Shared {
 		return nil
 	}
 	all, err := rs.backend.Presence.Members(ctx, topicOf(name))
 	if err != nil {
-		return errors.Unavailable.Wrap(err, "the room cannot be seen just now")
+		return errors.Unavailable.Wrap(err, "the members of the room cannot be read at the moment")
 	}
 	others := make(map[string]Member)
 	for _, m := range all {
 		var o occupant
-		if json.Unmarshal(m.Data, &o) == nil && o.Server != rs.self { // else it is of a newer version of the chat
+		if json.Unmarshal(m.Data, &o) == nil && o.Server != rs.self { // else it is from a newer version of the chat
 			others[m.ID] = o.Member
 		}
 	}

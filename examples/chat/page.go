@@ -9,8 +9,7 @@ import (
 //go:embed static
 var static embed.FS
 
-// contentPolicy lets the page load and reach nothing but this server, and lets
-// nobody frame it.
+// contentPolicy lets the page use only this server, and forbids frames around it.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -26,7 +25,7 @@ func page() http.Handler {
 		h.Set("Content-Security-Policy", contentPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-cache") // another build may bring another page
+		h.Set("Cache-Control", "no-cache") // another build may have another page
 		server.ServeHTTP(w, r)
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// onRedis is the backend that servers share: each with the same URL.
+// onRedis is a backend that servers with the same URL share.
 func onRedis(ctx context.Context, url string) (Backend, error) {
 	store, err := redis.Open(ctx, url)
 	if err != nil {
@@ -29,9 +29,9 @@ func onRedis(ctx context.Context, url string) (Backend, error) {
 	}, nil
 }
 
-// redisHistory keeps each room's messages in a list, which a day of silence ends,
-// and the names of the rooms by their latest message, so that the one that has been
-// silent for longest makes way.
+// redisHistory has the messages of each room in a list, which expires a day after the latest
+// one, and the names of the rooms ordered by their latest message, so that the oldest can be
+// dropped.
 type redisHistory struct{ client goredis.UniversalClient }
 
 const silence = 24 * time.Hour
@@ -63,7 +63,7 @@ func (h redisHistory) Add(ctx context.Context, m Message) error {
 		err = h.forget(ctx, tooMany.Val())
 	}
 	if err != nil {
-		return errors.Unavailable.Wrap(err, "the message cannot be kept just now")
+		return errors.Unavailable.Wrap(err, "the message cannot be stored at the moment")
 	}
 	return nil
 }
@@ -85,12 +85,12 @@ func (h redisHistory) forget(ctx context.Context, rooms []string) error {
 func (h redisHistory) Latest(ctx context.Context, room string) ([]Message, error) {
 	list, err := h.client.LRange(ctx, historyKey(room), -maxHistory, -1).Result()
 	if err != nil {
-		return nil, errors.Unavailable.Wrap(err, "the room's messages cannot be read just now")
+		return nil, errors.Unavailable.Wrap(err, "the messages of the room cannot be read at the moment")
 	}
 	messages := make([]Message, 0, len(list))
 	for _, text := range list {
 		var m Message
-		if json.Unmarshal([]byte(text), &m) == nil { // else it is of another version of the chat
+		if json.Unmarshal([]byte(text), &m) == nil { // else it is from another version of the chat
 			messages = append(messages, m)
 		}
 	}

@@ -6,18 +6,17 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// A room is what this server knows of a room while a tab of its own is in it. Each
-// change takes the same time, however many members there are. It has no lock of its
-// own: see Rooms.
+// A room is the state of a room in which this server has tabs. Each change takes the same time,
+// for any number of members. The lock is that of Rooms.
 type room struct {
 	name  string
 	own   map[string]*router.Conn        // the connections of this server, by ID
 	seats map[string]Member              // of all servers, by connection
 	conns map[string]map[string]struct{} // the connections of a member, by its ID
 
-	// told is what the tabs have been sent of each member, by this server or another;
-	// changed are the IDs of members for whom this server has an event to send;
-	// telling says that a goroutine sends them.
+	// told has the state of each member that the tabs know, from this server or another;
+	// changed has the IDs of members for whom this server will send an event; telling
+	// means that a goroutine sends them.
 	told    map[string]Member
 	changed map[string]struct{}
 	telling bool
@@ -33,7 +32,7 @@ func newRoom(name string) *room {
 	}
 }
 
-// sit gives a connection a seat, instead of the one it has.
+// sit gives a connection a seat, and removes its former one.
 func (r *room) sit(conn string, m Member) {
 	r.stand(conn)
 	r.seats[conn] = m
@@ -43,7 +42,7 @@ func (r *room) sit(conn string, m Member) {
 	r.conns[m.ID][conn] = struct{}{}
 }
 
-// stand takes a connection's seat, if it has one.
+// stand removes the seat of a connection, if it has one.
 func (r *room) stand(conn string) {
 	m, ok := r.seats[conn]
 	if !ok {
@@ -56,8 +55,8 @@ func (r *room) stand(conn string) {
 	}
 }
 
-// member is a member of the room. Connections of one tab that give different names are
-// one member, whose name is that of the same connection on each server.
+// member is a member of the room. Connections of one tab with different names are one member.
+// All servers take its name from the same connection.
 func (r *room) member(id string) (m Member, here bool) {
 	var greatest string
 	for conn := range r.conns[id] { // a tab has few: see tabConns
@@ -87,8 +86,7 @@ func (r *room) ownSize() int {
 	return len(ids)
 }
 
-// news returns the event that tabs need for a member, "" for none, and notes that they
-// have been sent it.
+// news returns the event that tabs need for a member, "" for none, and records that it is sent.
 func (r *room) news(id string) (event string, m Member) {
 	delete(r.changed, id)
 	was, known := r.told[id]
@@ -104,8 +102,8 @@ func (r *room) news(id string) (event string, m Member) {
 	return "", m
 }
 
-// update replaces the seats of other servers. These send the events for them, except for
-// members for whom this server is about to send one.
+// update replaces the seats of other servers. The other servers send the events for them, except
+// for members for whom this server will send one.
 func (r *room) update(others map[string]Member) {
 	affected := make(map[string]struct{})
 	for conn, m := range r.seats {
@@ -132,7 +130,7 @@ func (r *room) update(others map[string]Member) {
 	}
 }
 
-// changedSinceSweep reports whether the members are others than at the last sweep.
+// changedSinceSweep reports whether the members have changed since the last sweep.
 func (r *room) changedSinceSweep() bool {
 	now := r.members()
 	if maps.Equal(now, r.seen) {

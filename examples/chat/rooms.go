@@ -12,18 +12,18 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// What the chat keeps is bounded in every direction. Servers that share one Redis
-// do not wait for each other: together they may go a little over.
+// All state of the chat is bounded. Servers that share one Redis do not wait for each other:
+// together they may exceed these numbers a little.
 const (
 	maxRooms   = 50  // with a member in them
 	maxMembers = 100 // of one room
 	maxHistory = 50  // messages of one room
 )
 
-// lobbies are the rooms that are always there.
+// lobbies are the rooms that always exist.
 var lobbies = []string{"help", "lobby", "random"}
 
-// roomsTopic is where every tab gets the sizes of the rooms.
+// roomsTopic is the topic with the sizes of the rooms, for all tabs.
 const roomsTopic = "rooms"
 
 func isLobby(room string) bool { return slices.Contains(lobbies, room) }
@@ -34,21 +34,20 @@ func topicOf(room string) string { return "room:" + room }
 // storeTime bounds how long a request may wait for the backend.
 const storeTime = 2 * time.Second
 
-// Rooms are the rooms of this server's tabs with all their members. Nothing here
-// takes longer the more tabs are connected: a join or a leave changes one entry, and
-// what is sent because of it goes to the members of one room. The sizes of rooms,
-// which go to all tabs, are sent together, once in sizesEvery.
+// Rooms are the rooms of this server's tabs with all their members. No step depends on the number
+// of connected tabs: a join or a leave changes one entry, and its event goes to the members of
+// one room. The sizes of rooms, which go to all tabs, are sent together, once in sizesEvery.
 type Rooms struct {
 	router  *router.Router
 	backend Backend
 	self    string // names this server
 
-	mu        sync.Mutex // guards all below; nothing waits while it is held
+	mu        sync.Mutex // guards the fields below; it is not held during I/O
 	here      map[*router.Conn]Seat
 	rooms     map[string]*room
 	elsewhere map[string]int      // the members of the other rooms, at the last sweep
 	resized   map[string]struct{} // the rooms whose size is to be sent
-	sizing    bool                // it is going to be
+	sizing    bool                // a goroutine will send them
 }
 
 func newRooms(r *router.Router, b Backend) *Rooms {
@@ -59,10 +58,10 @@ func newRooms(r *router.Router, b Backend) *Rooms {
 	}
 }
 
-// Join moves a connection to a seat and returns what its tab has to show. When it fails,
-// the connection is where it was; or in no room, if it has lost its seat.
+// Join moves a connection to a seat and returns the content of its room. After an error the
+// connection is in its former room; or in no room, if it has lost its seat.
 func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
-	// What has begun is finished, though the client leaves meanwhile.
+	// The move is completed also if the client leaves meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), storeTime)
 	defer cancel()
 	conn, topic := c.Conn(), topicOf(to.Room)
@@ -99,15 +98,15 @@ func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 	if moves && from.Room != "" {
 		conn.Unsubscribe(topicOf(from.Room))
 	}
-	if conn.Context().Err() != nil { // perhaps Leave came before the seat
+	if conn.Context().Err() != nil { // Leave may have been called before there was a seat
 		rs.Leave(conn, false)
 		return Joined{}, router.ErrClosed
 	}
-	_ = rs.readOthers(ctx, to.Room) // when it fails, they come with the next sweep
+	_ = rs.readOthers(ctx, to.Room) // after an error, the next sweep reads them
 	return rs.view(to, history), nil
 }
 
-// Leave gives up the connection's seat, if it has one.
+// Leave removes the connection from its seat, if it has one.
 func (rs *Rooms) Leave(c *router.Conn, quietly bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -127,7 +126,7 @@ func (rs *Rooms) Say(ctx context.Context, m Message) error {
 	return nil
 }
 
-// admits returns an error when there is no place for another member.
+// admits returns an error if there may not be another member.
 func (rs *Rooms) admits(to Seat) error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -143,14 +142,14 @@ func (rs *Rooms) admitsLocked(to Seat) error {
 	}
 	switch {
 	case size == 0 && !isLobby(to.Room) && len(rs.sizes()) >= maxRooms:
-		return errors.FailedPrecondition.New("there are as many rooms as there may be: choose one of them")
+		return errors.FailedPrecondition.New("no more rooms can be opened: choose an existing one")
 	case size >= maxMembers:
 		return errors.FailedPrecondition.Errorf("room %q is full", to.Room)
 	}
 	return nil
 }
 
-// sit gives a connection its seat, instead of the one it had, if there is a place.
+// sit gives a connection its seat, and removes its former one, if the room is not full.
 func (rs *Rooms) sit(c *router.Conn, to Seat) error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -172,7 +171,7 @@ func (rs *Rooms) sit(c *router.Conn, to Seat) error {
 	return nil
 }
 
-// stand takes a connection's seat, if it has one. rs.mu is held.
+// stand removes the seat of a connection, if it has one. rs.mu is held.
 func (rs *Rooms) stand(c *router.Conn, quietly bool) {
 	from, seated := rs.here[c]
 	if !seated {
@@ -188,7 +187,7 @@ func (rs *Rooms) stand(c *router.Conn, quietly bool) {
 	}
 }
 
-// size is how many members a room has, as far as this server knows. rs.mu is held.
+// size is the number of members of a room that this server knows of. rs.mu is held.
 func (rs *Rooms) size(name string) RoomSize {
 	if r := rs.rooms[name]; r != nil {
 		return RoomSize{Name: name, Members: r.size()}
@@ -196,7 +195,7 @@ func (rs *Rooms) size(name string) RoomSize {
 	return RoomSize{Name: name, Members: rs.elsewhere[name]}
 }
 
-// sizes are those of the lobbies and of all rooms that have members. rs.mu is held.
+// sizes has the sizes of the lobbies and of all rooms with members. rs.mu is held.
 func (rs *Rooms) sizes() (sizes []RoomSize) {
 	names := make(map[string]struct{})
 	for name := range rs.rooms {
@@ -216,7 +215,7 @@ func (rs *Rooms) sizes() (sizes []RoomSize) {
 	return sizes
 }
 
-// view is what the tab of a seat has to show.
+// view is the content of the room of a seat, for its tab.
 func (rs *Rooms) view(from Seat, history []Message) Joined {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

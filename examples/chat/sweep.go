@@ -9,20 +9,19 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// sweepEvery is how often a server reads again what the other servers have: the
-// members of one that was killed leave without an event.
+// sweepEvery is how often a server reads the members on other servers again: those of a killed
+// server leave without an event.
 const sweepEvery = 5 * time.Second
 
-// Room is how a room stands: its members, and the sizes of the others.
+// Room is the state of a room: its members, and the sizes of the other rooms.
 type Room struct {
 	Room    string     `json:"room"`
 	Members []Member   `json:"members"`
 	Rooms   []RoomSize `json:"rooms"`
 }
 
-// Sweep sends this server's tabs the state of their room whenever that has changed,
-// until ctx is done. Nearly always they know it already; they do not when another
-// server was killed.
+// Sweep sends this server's tabs the state of their room if it has changed, until ctx is done.
+// Usually the tabs know it already, but not after another server was killed.
 func (rs *Rooms) Sweep(ctx context.Context) {
 	ticks := time.NewTicker(sweepEvery)
 	defer ticks.Stop()
@@ -54,7 +53,7 @@ func (rs *Rooms) sweep(ctx context.Context) {
 		if ctx.Err() == nil {
 			slog.Error("chat: reading the members on other servers failed", "error", err)
 		}
-		return // there is a next time
+		return // the next sweep repeats it
 	}
 	if len(changed.Rooms)+len(changed.Removed) > 0 {
 		for conn := range here {
@@ -69,15 +68,14 @@ func (rs *Rooms) sweep(ctx context.Context) {
 	}
 }
 
-// within reads from the backend in storeTime.
+// within reads from the backend, for at most storeTime.
 func (rs *Rooms) within(ctx context.Context, read func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	return read(ctx)
 }
 
-// state is how a room stands, and the tabs that are to be sent it: none if nothing
-// has changed.
+// state returns the state of a room and the tabs to send it to: none if nothing has changed.
 func (rs *Rooms) state(r *room) (state Room, tabs []*router.Conn) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

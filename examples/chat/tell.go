@@ -17,9 +17,9 @@ type RoomsChanged struct {
 	Removed []string   `json:"removed"`
 }
 
-// tell sends the tabs of a room an event soon, for a member that has joined, left or
-// changed its name. A room has one goroutine for that, so the events are in order, and
-// of several changes of one member at once only the last is sent. rs.mu is held.
+// tell makes a goroutine send the tabs of a room an event for a member that has joined, left or
+// changed its name. A room has one goroutine for that, so the events are in order, and of several
+// changes of one member at once only the last is sent. rs.mu is held.
 func (rs *Rooms) tell(r *room, id string) {
 	r.changed[id] = struct{}{}
 	if !r.telling {
@@ -68,8 +68,8 @@ func (rs *Rooms) forget(r *room) {
 	}
 }
 
-// resize has the size of a room sent to all tabs, with those of the others that change
-// within sizesEvery. rs.mu is held.
+// resize makes a goroutine send the size of a room to all tabs, together with the other sizes
+// that change within sizesEvery. rs.mu is held.
 func (rs *Rooms) resize(name string) {
 	rs.resized[name] = struct{}{}
 	if !rs.sizing {
@@ -103,7 +103,7 @@ func (rs *Rooms) tellSizes() {
 	}
 }
 
-// changes are the sizes of the rooms named. rs.mu is held.
+// changes has the sizes of the given rooms. rs.mu is held.
 func (rs *Rooms) changes(names map[string]struct{}) (changed RoomsChanged) {
 	for name := range names {
 		if s := rs.size(name); s.Members > 0 || isLobby(name) {
@@ -115,8 +115,8 @@ func (rs *Rooms) changes(names map[string]struct{}) (changed RoomsChanged) {
 	return changed
 }
 
-// publish publishes an event. A tab that misses it gets the right picture with its
-// next join or the next sweep, so a failure is logged and no more.
+// publish publishes an event. A tab that misses it gets the current state with its next join or
+// the next sweep, so a failure is only logged.
 func (rs *Rooms) publish(topic, typ string, payload any) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()

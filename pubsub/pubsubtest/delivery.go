@@ -13,7 +13,7 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// everySubscription: whoever publishes, all get it, and get it once.
+// everySubscription: every subscription gets each message once, from any publisher.
 func everySubscription(s *suite) {
 	const rule = "a message goes to every subscription of its topic, in every process, at most once"
 	topic := s.topic("all")
@@ -84,7 +84,7 @@ func noHistory(s *suite) {
 	}
 }
 
-// confusable are names that are told apart by a broker that takes them as they
+// confusable are names that are different for a broker that takes them as they
 // are, and by no other.
 func confusable() []string {
 	names := []string{
@@ -126,7 +126,7 @@ func topicsAreApart(s *suite) {
 			listeners = append(listeners, of{s.listen(s.broker(i+1), topic), i})
 		}
 	}
-	// What goes astray in the first round has come before the end of the last.
+	// Messages of the first round that are misdirected arrive before the end of the last.
 	const rounds = 3
 	for round := range rounds {
 		for i, topic := range topics {
@@ -220,7 +220,7 @@ func messagesArriveUnchanged(s *suite) {
 		{Overflow: 3, Key: "k:\n", Except: "e:\n", Frame: []byte("f:\n")},
 		{Overflow: 3, Key: "\n", Except: "\n", Frame: large},
 	}
-	// The frame is the publisher's: nobody changes it.
+	// The frame belongs to the publisher and must not be changed.
 	originals := make([][]byte, len(sent))
 	for i := range sent {
 		sent[i].Topic = topic
@@ -305,7 +305,7 @@ func oneMessageAtATime(s *suite) {
 				overlapped.Store(true)
 			}
 			for range 10 {
-				runtime.Gosched() // an invitation to whoever does not wait
+				runtime.Gosched() // gives a Close that does not wait the opportunity to fail
 			}
 			l.add(m)
 			inside.Add(-1)

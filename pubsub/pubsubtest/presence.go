@@ -53,7 +53,7 @@ type presenceSuite struct {
 func (s *presenceSuite) join(p pubsub.Presence, topic string, m pubsub.Member) {
 	s.Helper()
 	if err := p.Join(context.Background(), topic, m); err != nil {
-		s.Errorf("rule broken: a presence that is up takes members\nJoin of %s to %s: %v", short(m.ID), short(topic), err)
+		s.Errorf("rule broken: a working presence accepts members\nJoin of %s to %s: %v", short(m.ID), short(topic), err)
 	}
 	s.Cleanup(func() { p.Leave(topic, m.ID) })
 }
@@ -63,7 +63,7 @@ func (s *presenceSuite) members(p pubsub.Presence, topic string) map[string]pubs
 	s.Helper()
 	list, err := p.Members(context.Background(), topic)
 	if err != nil {
-		s.broken("a presence that is up knows its members", "Members of %s: %v", short(topic), err)
+		s.broken("a working presence returns its members", "Members of %s: %v", short(topic), err)
 	}
 	byID := make(map[string]pubsub.Member)
 	for _, m := range list {
@@ -296,12 +296,12 @@ func presenceContext(s *presenceSuite) {
 	topic := s.topic("room")
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := s.all[0].Join(ctx, topic, pubsub.Member{ID: "m"}); err != nil {
-		s.broken("a presence that is up takes members", "Join: %v", err)
+		s.broken("a working presence accepts members", "Join: %v", err)
 	}
 	defer s.all[0].Leave(topic, "m")
 	cancel()
 	s.join(s.all[0], topic, pubsub.Member{ID: "later"})
-	for range 20 { // what the end of a context sets off takes a moment
+	for range 20 { // effects of the end of a context take a moment
 		if got := s.ids(s.all[0], topic); len(got) != 2 {
 			s.broken(rule, "the members are %q", got)
 		}

@@ -15,12 +15,12 @@
 //		})
 //	}
 //
-// A broker that reaches no further than its process stands for all n of them.
+// For a broker within one process, return the same broker n times.
 //
-// A failure says which rule was broken and what happened. Brokers may deliver
-// long after Publish has returned: the suite waits for what must come, and finds
-// out what must not come by waiting for something that was sent after it. It
-// reads no clock but for giving up, see [Patience]. Its topics have random names,
+// A failure names the broken rule and the observation. Brokers may deliver long after Publish
+// has returned: the suite waits for expected messages, and checks that others do not come by
+// waiting for a message that was sent after them. It
+// uses no clock except for its time limit, [Patience]. Its topics have random names,
 // so that several runs may share a server. Run it with the race detector.
 package pubsubtest
 
@@ -35,9 +35,8 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// Patience is how long the suite waits for something that must happen before it
-// takes it that it never will. A broker that keeps the contract does not come
-// near it; set it, before Run, for one that is far away.
+// Patience is how long the suite waits for an event before it fails. Set it, before Run, for a
+// distant broker.
 var Patience = 20 * time.Second
 
 // Run runs the suite. It calls newBrokers for every part of it, for n brokers
@@ -59,7 +58,7 @@ func Run(t *testing.T, newBrokers func(t *testing.T, n int) []pubsub.Broker) {
 		{"InPlaceWhenSubscribeReturns", 2, inPlace},
 		{"NothingBeginsAfterClose", 2, nothingBeginsAfterClose},
 		{"CloseWhileAnotherIsDelivering", 1, closeWhileAnotherIsDelivering},
-		{"NobodyWaitsForADelivery", 1, nobodyWaitsForADelivery},
+		{"NobodyWaitsForADelivery", 1, noWaitForADelivery},
 		{"CloseConcernsOneSubscription", 2, closeConcernsOne},
 		{"Churn", 3, churn},
 		{"ContextIsForTheCall", 1, contextIsForTheCall},
@@ -85,7 +84,7 @@ type suite struct {
 // topic is the name of a topic that only this run uses.
 func (s *suite) topic(name string) string { return s.prefix + name }
 
-// broker is one of the brokers, whatever i is.
+// broker is one of the brokers, for any i.
 func (s *suite) broker(i int) pubsub.Broker { return s.brokers[i%len(s.brokers)] }
 
 // broken ends the part: the rule, and what happened.
@@ -98,7 +97,7 @@ func (s *suite) broken(rule, format string, args ...any) {
 func (s *suite) publish(b pubsub.Broker, m pubsub.Message) {
 	s.Helper()
 	if err := b.Publish(context.Background(), m); err != nil {
-		s.Errorf("rule broken: a broker that is up carries messages\nPublish to %s: %v", short(m.Topic), err)
+		s.Errorf("rule broken: a working broker delivers messages\nPublish to %s: %v", short(m.Topic), err)
 	}
 }
 
@@ -111,7 +110,7 @@ func (s *suite) subscribe(b pubsub.Broker, topic string, deliver func(pubsub.Mes
 		err = fmt.Errorf("neither a subscription nor an error")
 	}
 	if err != nil {
-		s.Errorf("rule broken: a broker that is up takes subscriptions\nSubscribe to %s: %v", short(topic), err)
+		s.Errorf("rule broken: a working broker accepts subscriptions\nSubscribe to %s: %v", short(topic), err)
 		return nothing{}
 	}
 	return sub
@@ -147,7 +146,7 @@ func (s *suite) expect(l *listener, n int, rule string) []pubsub.Message {
 	return got
 }
 
-// returns reports whether f returns before the suite loses patience.
+// returns reports whether f returns within Patience.
 func returns(f func()) bool {
 	done := make(chan struct{})
 	go func() {

@@ -138,9 +138,9 @@ func closeWhileAnotherIsDelivering(s *suite) {
 
 const nobodyWaits = "neither Subscribe nor Close waits for a call of deliver that is running"
 
-// nobodyWaitsForADelivery subscribes and closes while the topic's only deliver
+// noWaitForADelivery subscribes and closes while the topic's only deliver
 // runs, the way a caller does that holds a lock which deliver needs.
-func nobodyWaitsForADelivery(s *suite) {
+func noWaitForADelivery(s *suite) {
 	topic := s.topic("held")
 	entered, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -221,9 +221,9 @@ func closeConcernsOne(s *suite) {
 }
 
 // churn subscribes and closes from many goroutines while messages flow; those
-// who stay miss nothing.
+// that stay miss nothing.
 func churn(s *suite) {
-	const rule = "those who stay get everything in order while others come and go"
+	const rule = "subscribers get everything in order while others subscribe and close"
 	const messages = 300
 	topics := []string{s.topic("churn a"), s.topic("churn b")}
 	var stay []*listener
@@ -248,7 +248,7 @@ func churn(s *suite) {
 				aloneSub := s.subscribe(b, own, alone.deliver)
 				s.publish(s.broker(g+i), message(own, strconv.Itoa(i)))
 				if got, ok := alone.wait(1); !ok || string(got[0].Frame) != strconv.Itoa(i) {
-					s.Errorf("rule broken: when Subscribe returns, the subscription is in place\nround %d of a topic that comes and goes: got %s", i, frames(got))
+					s.Errorf("rule broken: when Subscribe returns, the subscription is in place\nround %d of a topic that is subscribed and closed again: got %s", i, frames(got))
 					return
 				}
 				s.close(sub)
@@ -289,21 +289,21 @@ func contextIsForTheCall(s *suite) {
 	l := newListener(topic)
 	sub, err := s.broker(0).Subscribe(ctx, topic, l.deliver)
 	if err != nil {
-		s.broken("a broker that is up takes subscriptions", "Subscribe: %v", err)
+		s.broken("a working broker accepts subscriptions", "Subscribe: %v", err)
 	}
 	defer func() { _ = sub.Close() }()
 	cancel()
 	for i := range 10 {
 		ctx, cancel := context.WithCancel(context.Background())
 		if err := s.broker(0).Publish(ctx, message(topic, strconv.Itoa(i))); err != nil {
-			s.broken("a broker that is up carries messages", "Publish: %v", err)
+			s.broken("a working broker delivers messages", "Publish: %v", err)
 		}
 		cancel()
 		s.expect(l, i+1, rule)
 	}
 }
 
-// cancelledContext: a call whose context is over may do its work or say no.
+// cancelledContext: a call whose context has ended may succeed or fail.
 func cancelledContext(s *suite) {
 	const rule = "a call with a cancelled context fails with an error or works, and harms nothing"
 	topic := s.topic("cancelled")
@@ -324,7 +324,7 @@ func cancelledContext(s *suite) {
 		defer func() { _ = sub.Close() }()
 	}
 
-	// Whatever it said, the broker goes on.
+	// In both cases the broker continues to work.
 	s.publish(s.broker(0), message(topic, "next"))
 	for n := 1; ; n++ {
 		if got := s.expect(l, n, rule); string(got[n-1].Frame) == "next" {

@@ -28,7 +28,7 @@ type DialOptions struct {
 	Query string
 }
 
-// Client is one connection to the server, seen from the other end.
+// Client is the client's end of a connection to the server.
 type Client struct {
 	t      testing.TB
 	ws     *websocket.Conn
@@ -50,7 +50,7 @@ type Frame struct {
 		CorrelationID string `json:"correlationId"`
 	} `json:"meta"`
 	Payload jsontext.Value `json:"payload"`
-	// Raw is the frame as it came.
+	// Raw is the frame as it was received.
 	Raw jsontext.Value `json:"-"`
 }
 
@@ -59,12 +59,12 @@ type Failure struct {
 	Code      errors.Code `json:"code"`
 	Message   string      `json:"message"`
 	Retryable bool        `json:"retryable"`
-	// RetryAfterMs is nil when it is absent or null.
+	// RetryAfterMs is nil if it is missing or null.
 	RetryAfterMs *int64         `json:"retryAfterMs"`
 	Details      jsontext.Value `json:"details"`
 }
 
-// Dial connects a client; the test fails if it is refused. It returns when OnOpen has,
+// Dial connects a client; the test fails if it is refused. It returns when OnOpen has returned,
 // or after [Patience]. The connection is closed at the end of the test.
 func (s *Server) Dial(opts ...DialOptions) *Client {
 	s.t.Helper()
@@ -75,7 +75,7 @@ func (s *Server) Dial(opts ...DialOptions) *Client {
 	return c
 }
 
-// TryDial connects a client that may be refused: then the response tells how.
+// TryDial connects a client that may be refused; then it returns the response and an error.
 func (s *Server) TryDial(opts ...DialOptions) (*Client, *http.Response, error) {
 	s.t.Helper()
 	var o DialOptions
@@ -146,7 +146,7 @@ func (c *Client) Send(typ string, payload any) {
 	c.write(map[string]any{"type": typ, "payload": payload})
 }
 
-// SendRaw sends a text frame as it is.
+// SendRaw sends a text frame unchanged.
 func (c *Client) SendRaw(frame string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -156,7 +156,7 @@ func (c *Client) SendRaw(frame string) {
 	}
 }
 
-// ending says how the server has closed the connection, if it has.
+// ending describes how the server has closed the connection, if it has.
 func (c *Client) ending() string {
 	select {
 	case <-c.done:
@@ -199,14 +199,14 @@ func (c *Client) Request(typ string, payload any) *Request {
 	return &Request{ID: id, c: c, what: fmt.Sprintf("%s (request %s)", typ, id)}
 }
 
-// Abort takes the request back.
+// Abort aborts the request.
 func (q *Request) Abort() {
 	q.c.t.Helper()
 	q.c.write(map[string]any{"type": "$ws:abort", "meta": map[string]any{"correlationId": q.ID}})
 }
 
-// ExpectReply waits for the reply to a request and decodes it. An error in its
-// place fails the test.
+// ExpectReply waits for the reply to a request and decodes it. An error instead of a reply fails
+// the test.
 func ExpectReply[T any](q *Request) T {
 	q.c.t.Helper()
 	f := q.c.expect("a reply to "+q.what, func(f Frame) bool {
@@ -241,7 +241,7 @@ func ExpectProgress[T any](q *Request) T {
 }
 
 // ExpectEvent waits for the next event of a type and decodes it. Events of other
-// types stay until they are expected.
+// types are kept until they are expected.
 func ExpectEvent[T any](c *Client, typ string) T {
 	c.t.Helper()
 	return decode[T](c, c.expect("the event "+typ, func(f Frame) bool {
@@ -261,8 +261,7 @@ func (c *Client) ExpectError(code errors.Code) Failure {
 	return c.failure(code, c.expect("ERROR "+string(code), func(f Frame) bool { return f.Type == "ERROR" }))
 }
 
-// ExpectFailure waits for the RPC_ERROR that answers a correlation id, whatever its
-// code.
+// ExpectFailure waits for the RPC_ERROR that answers a correlation id, with any code.
 func ExpectFailure(c *Client, id string) Failure {
 	c.t.Helper()
 	return decode[Failure](c, c.expect("RPC_ERROR for "+id, func(f Frame) bool {
@@ -277,7 +276,7 @@ func (c *Client) ExpectClose(code errors.CloseCode) (reason string) {
 	return c.ExpectCloseWithin(Patience, code)
 }
 
-// ExpectCloseWithin is ExpectClose with a patience of its own.
+// ExpectCloseWithin is [Client.ExpectClose] with another time than [Patience].
 func (c *Client) ExpectCloseWithin(patience time.Duration, code errors.CloseCode) (reason string) {
 	c.t.Helper()
 	select {
@@ -297,8 +296,7 @@ func (c *Client) ExpectCloseWithin(patience time.Duration, code errors.CloseCode
 	return got.Reason
 }
 
-// Frames returns the frames that have come and have not been expected, and
-// forgets them.
+// Frames removes and returns the frames that were received and not expected.
 func (c *Client) Frames() []Frame {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -307,13 +305,13 @@ func (c *Client) Frames() []Frame {
 	return f
 }
 
-// Close closes the connection from the client's side, as a page does that is left.
+// Close closes the connection, as a browser does when the page is left.
 func (c *Client) Close() { _ = c.ws.Close(websocket.StatusNormalClosure, "") }
 
 // Vanish ends the connection without a closing handshake, as a lost network does.
 func (c *Client) Vanish() { _ = c.ws.CloseNow() }
 
-// IgnorePings makes the client leave pings unanswered from now on.
+// IgnorePings makes the client stop answering pings.
 func (c *Client) IgnorePings() { c.silent.Store(true) }
 
 // expect takes the first frame that matches out of the inbox.
@@ -338,7 +336,7 @@ func (c *Client) expect(what string, match func(Frame) bool) Frame {
 		select {
 		case <-changed:
 		case <-timeout.C:
-			c.t.Fatalf("routertest: expected %s, none came within %v; other frames: %s", what, Patience, inbox)
+			c.t.Fatalf("routertest: expected %s, but it was not received within %v; other frames: %s", what, Patience, inbox)
 		}
 	}
 }

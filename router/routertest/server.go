@@ -1,6 +1,6 @@
 // Package routertest lets an application test its handlers against a real router
 // without sockets: [New] serves the router in memory, [Server.Dial] connects a
-// client, and the client sends messages and expects what comes back.
+// client, and the client sends messages and expects answers.
 //
 //	func TestJoin(t *testing.T) {
 //		c := routertest.New(t, newRouter()).Dial()
@@ -10,9 +10,9 @@
 //		}
 //	}
 //
-// Everything but the socket is what runs in production: the HTTP server, the
-// handshake, the framing. It works inside of testing/synctest, where an
-// expectation that is not met fails without waiting.
+// Everything except the socket is the production code: the HTTP server, the handshake, the
+// framing. It works inside of testing/synctest, where an expectation that is not met fails
+// without waiting.
 package routertest
 
 import (

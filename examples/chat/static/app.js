@@ -1,4 +1,4 @@
-// The chat page: what happens when, and nothing of how it looks.
+// The chat page: its behaviour. The appearance is in style.css.
 
 import { Client } from "./client.js";
 import { Composer } from "./composer.js";
@@ -8,11 +8,11 @@ import { Rooms, People, drawer } from "./sidebar.js";
 import { Transcript } from "./transcript.js";
 import { suggestName } from "./names.js";
 
-// Who this tab is. sessionStorage survives a reload and belongs to this tab
-// alone, so every tab is a person, and a rate limit, of its own.
+// The identity of this tab. sessionStorage survives a reload and belongs to one tab, so every
+// tab is a member with its own rate limit.
 const tab = (sessionStorage["wskit.tab"] ??= randomID());
 let name = sessionStorage["wskit.name"] ?? "";
-let me = ""; // the id under which the others know this tab
+let me = ""; // the public id of this tab
 let room = ""; // the room that is shown; "" before the first join
 
 const client = new Client(`${location.origin.replace(/^http/, "ws")}/ws`, tab);
@@ -75,14 +75,14 @@ function joinFailed(error, wanted) {
     if (client.state.name === "open") setTimeout(join, error.retryAfterMs ?? 1_000);
   } else if (room && wanted !== room) {
     announce(error.message);
-    location.hash = room; // stay where we are
+    location.hash = room; // keep the current room in the address
   } else {
     askName(error.message);
   }
 }
 
-// What happens in a room while it is being entered is held back until its
-// history is shown, and what happens in another room is not of interest.
+// Events of a room that is being joined are shown after its history. Events of other rooms are
+// ignored.
 let joining = 0;
 const held = [];
 const inRoom = (handle) => (event) => {
@@ -109,12 +109,12 @@ people.onchange = (who, what) => transcript.note(who, what);
 client.onstate = (state) => {
   if (state.name === "open") join();
   else composer.disconnected();
-  // An attempt that fails at once is not worth a change on the screen.
+  // An attempt that fails at once does not change the page.
   if (state.name === "connecting" && room) setTimeout(showConnection, 300);
   else showConnection();
 };
 
-// The tab's title counts what came while nobody looked.
+// The title of the tab counts the messages that came while the tab was hidden.
 let unread = 0;
 function showTitle() {
   document.title = `${unread > 0 ? `(${unread}) ` : ""}#${room} · wskit chat`;
@@ -169,7 +169,7 @@ byID("welcome-form").addEventListener("submit", () => {
   else client.start();
 });
 welcome.addEventListener("close", () => composer.focus());
-// Leaving the dialog without a name would leave a page that does nothing.
+// Without a name the page would do nothing.
 welcome.addEventListener("cancel", (event) => room === "" && event.preventDefault());
 byID("me").addEventListener("click", () => askName());
 
@@ -187,7 +187,7 @@ function roomOfAddress() {
   try {
     wanted = decodeURIComponent(wanted);
   } catch {
-    // not encoded: taken as it is
+    // not encoded: used unchanged
   }
   return roomName(wanted) || "lobby";
 }
@@ -211,7 +211,7 @@ byID("new-room").addEventListener("submit", (event) => {
 });
 
 byID("skip").addEventListener("click", (event) => {
-  event.preventDefault(); // it is not a room
+  event.preventDefault(); // the link is not a room
   composer.focus();
 });
 

@@ -1,8 +1,7 @@
-// What the page believes about its token bucket on the server.
+// The page's copy of its token bucket on the server.
 //
-// The server tells the policy once; from then on the page does the same
-// arithmetic by itself and is put right by every answer, so a figure on the
-// screen is never wrong for longer than it takes to ask.
+// The server sends the policy once. Then the page computes the bucket itself, and every answer
+// of the server corrects it.
 
 export class Bucket {
   /** @param {{capacity: number, refill: number, perMs: number, left: number}} policy */

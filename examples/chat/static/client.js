@@ -1,5 +1,5 @@
-// A browser client of the wskit wire protocol. It knows nothing about chat:
-// copy this file into a project of your own.
+// A browser client of the wskit protocol. It does not depend on the chat: copy this file into
+// your project.
 //
 //   const client = new Client("ws://localhost:8080/ws", token);
 //   client.on("chat.message", (payload) => …);
@@ -7,23 +7,22 @@
 //   client.start();
 //   const reply = await client.request("room.join", { room: "lobby" });
 //
-// It reconnects by itself. Waits grow and are jittered, so that the clients of
-// a restarted server do not all return in the same instant; when the server
-// says how long to wait, that is obeyed.
+// It reconnects by itself. Waits grow and are random, so that the clients of a restarted server
+// do not all reconnect at once. A wait that the server sends is used.
 
 const FIRST_WAIT_MS = 400;
 const LONGEST_WAIT_MS = 8_000;
 const CONNECT_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 10_000;
-// A connection that lasted this long was a good one: waits start small again.
+// After a connection of this duration, waits start small again.
 const STABLE_AFTER_MS = 5_000;
-// A browser cannot send a ping, and a dead network says nothing: after this
-// much silence the client asks, and gives up when no answer comes.
+// A page cannot send pings, and a dead network gives no sign. After this time of silence the
+// client sends a heartbeat, and closes the connection if no answer comes.
 const HEARTBEAT_AFTER_MS = 20_000;
 const HEARTBEAT_TIMEOUT_MS = 10_000;
 
 const NO_CLOSE_FRAME = 1006;
-const POLICY_VIOLATION = 1008; // the server does not want this client back
+const POLICY_VIOLATION = 1008; // the server refuses this client
 
 /** The RPC_ERROR that answered a request, or the local reason there is no answer. */
 export class RequestError extends Error {
@@ -113,7 +112,7 @@ export class Client {
     const socket = new WebSocket(this.#url, this.#protocols);
     this.#socket = socket;
     this.#setState("connecting");
-    // A socket that was given up may still speak: only the current one counts.
+    // A former socket may still have events: only the current one counts.
     const current = (handler) => (event) => socket === this.#socket && handler(event);
     socket.onopen = current(() => this.#opened());
     socket.onmessage = current((event) => this.#received(event.data));

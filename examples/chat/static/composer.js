@@ -1,5 +1,4 @@
-// The message box. What is written in it stays there until the server has
-// accepted it, whatever happens in between.
+// The message box. Text stays in it until the server has accepted the message.
 
 import { byID, randomID, seconds } from "./dom.js";
 
@@ -16,7 +15,7 @@ export class Composer {
   #notice = byID("notice");
   #send;
   #countdown = null;
-  #unanswered = null; // the message of which it is not known whether it arrived
+  #unanswered = null; // the message that may or may not have arrived
   #online = false;
 
   /** @param {(message: object) => Promise} send */
@@ -116,7 +115,7 @@ export class Composer {
     if (this.#form.dataset.state === "idle") {
       this.#notice.textContent = length >= TELL_LENGTH_FROM ? `${LONGEST - length} characters left` : HINT;
     }
-    // Browsers without field-sizing need help to let the box grow.
+    // For browsers without field-sizing.
     if (CSS.supports("field-sizing", "content")) return;
     this.#text.style.height = "auto";
     this.#text.style.height = `${this.#text.scrollHeight}px`;

@@ -1,4 +1,4 @@
-// Everything on the page is made here: text goes in as text, never as HTML.
+// Makes all elements of the page. Text is inserted as text, never as HTML.
 
 export const byID = (id) => document.getElementById(id);
 

@@ -1,4 +1,4 @@
-// The rate limit, made visible: how much is left, and what a flood gets.
+// Shows the rate limit: the tokens that are left, and the result of a flood.
 
 import { Bucket } from "./bucket.js";
 import { byID, make, randomID, seconds } from "./dom.js";
