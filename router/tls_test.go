@@ -17,8 +17,8 @@ import (
 // socketsOverTLS has serveSocket serve TLS.
 var socketsOverTLS bool
 
-// What clients are promised over TCP they are promised over TLS: slow ones, those that
-// stop reading or disappear, closing with a full queue, back-pressure, order, floods.
+// Over TLS the same holds as over TCP: for slow clients and those that stop reading or
+// disappear, for closing with a full queue, for back-pressure, order and floods.
 func TestOverTLS(t *testing.T) {
 	socketsOverTLS = true
 	t.Cleanup(func() { socketsOverTLS = false })

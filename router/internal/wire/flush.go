@@ -6,8 +6,8 @@ import (
 )
 
 // Flush writes what is queued, as far as the socket takes it without waiting; a
-// goroutine writes the rest. When somebody is writing already, what is queued
-// leaves with it.
+// goroutine writes the rest. When another goroutine is writing already, it writes what
+// is queued now, too.
 func (o *Outbox) Flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,7 +54,7 @@ func (o *Outbox) tryWrite(t *secure, b []byte) (int, error) {
 // errAgain says that nothing more can be written now without waiting.
 var errAgain = errors.New("wire: the socket's buffer is full")
 
-// take hands out the segment to be written next. While it is written, nothing is
+// take returns the segment to be written next. While it is written, nothing is
 // appended to it.
 func (o *Outbox) take() []byte {
 	o.taken = true
@@ -120,7 +120,7 @@ func (o *Outbox) hangUp() {
 	}
 }
 
-// fail gives the connection up: the queue is dropped, the socket reset.
+// fail aborts the connection: the queue is dropped, the socket reset.
 func (o *Outbox) fail() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -420,7 +420,7 @@ func (s *Stream) assemble() ([]byte, Found) {
 	return s.assembled(p)
 }
 
-// overflowed returns the beginning of a message that has turned out too large.
+// overflowed returns the beginning of a message that is too large.
 func (s *Stream) overflowed(p *part) ([]byte, Found) {
 	p.over = true
 	s.lent, p.buf = p.buf, nil

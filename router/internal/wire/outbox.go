@@ -10,11 +10,10 @@ import (
 // the connection has failed.
 var ErrClosed = errors.New("wire: connection closed")
 
-// Outbox queues a connection's frames. Appending does not write; whoever
-// appends sees to it that [Outbox.Flush] is called, now or at the end of a
-// batch. Nobody waits for a client that does not read: what the socket does not
-// take at once is written by a goroutine that lives as long as there is
-// something to write.
+// Outbox queues a connection's frames. Appending does not write: the caller has to call
+// [Outbox.Flush], after the frame or at the end of a batch. Neither waits for a client
+// that does not read. What the socket does not take without waiting is written by a
+// goroutine that lives as long as there is something to write.
 //
 // Its methods may be called from any goroutine. Frames leave in the order in
 // which they were appended.
@@ -26,15 +25,15 @@ type Outbox struct {
 	head     int  // queue[:head] has left
 	queued   int  // bytes
 	taken    bool // queue[head] is being written
-	flushing bool // somebody writes, and will write what is appended meanwhile
+	flushing bool // a goroutine writes, and will write what is appended meanwhile
 	closed   bool // no frame may follow
 	hangup   bool // close the socket when the queue has left
 	gone     bool // the socket is closed
-	slow     bool // the client turned out too slow
+	slow     bool // the client was too slow
 	limit    int
 	timeout  time.Duration
 	owner    Owner
-	below    *sync.Cond // made when somebody waits for queued to shrink
+	below    *sync.Cond // made when a goroutine waits for queued to shrink
 	first    [2]segment // the queue of nearly every connection fits
 
 	// of the goroutine that writes
@@ -51,9 +50,9 @@ func (o *Outbox) init(s *Stream) {
 	o.timeout = 30 * time.Second
 }
 
-// Owner is told what happens in a Stream and its Outbox.
+// Owner has the callbacks of a Stream and its Outbox.
 type Owner interface {
-	// SlowConsumer is called when the client turned out too slow and is being
+	// SlowConsumer is called when the client was too slow and is being
 	// disconnected. The Outbox is locked and must not be used.
 	SlowConsumer()
 	// FramesDropped counts frames that were queued, or were to be, and will
@@ -63,14 +62,14 @@ type Owner interface {
 	BeforeWait()
 }
 
-// Configure sets the bytes that may be queued, how long a write may stall
-// before the connection is given up, and whom to tell.
+// Configure sets the bytes that may be queued, how long a write may stall before the
+// connection is aborted, and the callbacks.
 func (o *Outbox) Configure(limit int, timeout time.Duration, owner Owner) {
 	o.limit, o.timeout, o.owner = limit, timeout, owner
 }
 
-// HoldBack blocks while more than half of what may be queued is. It is for whoever
-// makes answers beside the reader; see [Stream.HoldBack].
+// HoldBack blocks while more than half of what may be queued is. It is for
+// goroutines other than the reader that send answers; see [Stream.HoldBack].
 func (o *Outbox) HoldBack() {
 	if o.Queued() >= o.limit/2 {
 		o.Flush()
@@ -91,7 +90,7 @@ func (o *Outbox) waitBelow(n int) {
 	}
 }
 
-// wake has those look again who wait for queued to shrink.
+// wake wakes the goroutines that wait for queued to shrink.
 func (o *Outbox) wake() {
 	if o.below != nil {
 		o.below.Broadcast()
@@ -136,8 +135,8 @@ func (o *Outbox) add(frame []byte) error {
 
 // AppendShared queues a frame that is never changed, so that thousands of
 // outboxes can hold the same one. key is for LatestOnly. first reports that the
-// outbox was empty: when it was not, somebody has yet to flush it and will flush
-// this frame, too.
+// outbox was empty: when it was not, a flush is still due, and will write this frame,
+// too.
 func (o *Outbox) AppendShared(frame []byte, overflow Overflow, key string) (first bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -315,10 +315,10 @@ func TestCloseComesLast(t *testing.T) {
 	o, g, _ := gated(t, 1<<20)
 	_ = o.Append([]byte("data"))
 	if !o.Close([]byte("\x03\xe8bye")) {
-		t.Error("the first Close is told it is not")
+		t.Error("the first Close reports that it is not")
 	}
 	if o.Close([]byte("\x03\xe9")) {
-		t.Error("the second Close is told it is the first")
+		t.Error("the second Close reports that it is the first")
 	}
 	if err := o.Append([]byte("late")); err != ErrClosed {
 		t.Errorf("Append after Close: %v, want ErrClosed", err)
@@ -545,7 +545,7 @@ func writesAfterADrain(t *testing.T, connect pair) {
 	}
 }
 
-// A client that stalls is given up after the timeout, once.
+// A client that stalls is disconnected after the timeout, once.
 func TestStalledClientIsGivenUp(t *testing.T) { overSockets(t, stalledClientIsGivenUp) }
 
 func stalledClientIsGivenUp(t *testing.T, connect pair) {
@@ -556,7 +556,7 @@ func stalledClientIsGivenUp(t *testing.T, connect pair) {
 		_ = shared(&s.Out, frameOf('x', 1<<20), Disconnect, "")
 	}
 	s.Out.Flush()
-	eventually(t, "the connection to be given up", s.Out.Gone)
+	eventually(t, "the connection to be aborted", s.Out.Gone)
 	if d := owner.dropped.Load(); d < 1 || d > n {
 		t.Errorf("%d frames are counted as dropped of %d", d, n)
 	}

@@ -88,8 +88,8 @@ func (o *Outbox) replace(frame []byte, key string) bool {
 	for i := start; i < len(o.queue); i++ {
 		if s := &o.queue[i]; s.drop && s.key == key && key != "" {
 			if o.queued+len(frame)-len(s.b) > o.limit {
-				// It is larger and does not fit there: it has to take its chance
-				// at the end.
+				// It is larger and does not fit there: it is queued at the end,
+				// or dropped.
 				o.forget(i)
 				o.queue = slices.Delete(o.queue, i, i+1)
 				o.dropped(1)

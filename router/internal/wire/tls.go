@@ -62,11 +62,13 @@ func (t *secure) tryWrite(b []byte) (int, error) {
 	return t.Write(b[:min(len(b), t.piece)])
 }
 
-// step is called, on nil for a connection without TLS, before and after a write. The kernel may shrink the buffer between the
-// question and the write, when it is short of memory. The write then waits, and the guard
-// gives the connection up after one to two timeouts. It is not a deadline of the socket:
-// one would have to be set for each write, and cleared, since an old one would fail what
-// TLS itself sends.
+// step is called before and after a write; on nil, for a connection without TLS, it does
+// nothing.
+//
+// The kernel may shrink the buffer between the question and the write, when it is short of
+// memory. The write then waits, and the guard aborts the connection after one to two
+// timeouts. It is not a deadline of the socket: one would have to be set for each write,
+// and cleared, since an old one would fail what TLS itself sends.
 func (t *secure) step(o *Outbox) {
 	if t == nil {
 		return
@@ -78,7 +80,7 @@ func (t *secure) step(o *Outbox) {
 	}
 }
 
-// check is the guard's, when it is due.
+// check runs when the guard is due.
 func (t *secure) check(o *Outbox) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

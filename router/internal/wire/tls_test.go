@@ -182,8 +182,7 @@ func TestFramesUnderTLSShareRecords(t *testing.T) {
 	}
 }
 
-// A client that does not read holds up nobody who flushes, and the rest leaves when it
-// reads.
+// Flush does not wait for a client that does not read. The rest leaves when it reads.
 func TestFlushUnderTLSDoesNotWait(t *testing.T) {
 	s, client, _, socket := observedPair(t)
 	const frames, size = 500, 5000
@@ -205,8 +204,8 @@ func TestFlushUnderTLSDoesNotWait(t *testing.T) {
 	})
 }
 
-// A write that was to fit and waits nevertheless ends the connection in time, and
-// nothing waits for it but the goroutine that flushes.
+// A write that waits although the socket had room ends the connection in time. Until then
+// it blocks the goroutine that flushes, and no other.
 func TestWriteUnderTLSThatWaitsNevertheless(t *testing.T) {
 	onlyWhereSocketsAreAsked(t)
 	s, _, owner, socket := observedPair(t)
@@ -230,8 +229,8 @@ func TestWriteUnderTLSThatWaitsNevertheless(t *testing.T) {
 	}
 }
 
-// The guard of the writes gives up neither a connection that is idle, nor one whose
-// queue is drained, however long that takes. An idle one has none.
+// The guard aborts neither an idle connection, nor one whose queue is drained, however
+// long that takes. An idle connection has no guard.
 func TestGuardOfWritesUnderTLS(t *testing.T) {
 	onlyWhereSocketsAreAsked(t)
 	s, client, _, _ := observedPair(t)
