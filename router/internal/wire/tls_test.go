@@ -96,14 +96,23 @@ func tlsPair(t *testing.T) (*Stream, net.Conn, *counts) {
 
 func observedPair(t *testing.T) (*Stream, net.Conn, *counts, *observed) {
 	t.Helper()
-	hs := httptest.NewTLSServer(nil) // for its certificate
-	hs.Close()
 	below, nc := sockets(t)
 	socket := &observed{TCPConn: below}
-	server := tls.Server(socket, &tls.Config{Certificates: hs.TLS.Certificates})
+	server, client := encrypted(t, socket, nc)
+	s, _, owner := streamOver(t, server, nc)
+	_ = nc.SetReadDeadline(time.Now().Add(patience))
+	socket.counted()
+	return s, client, owner, socket
+}
+
+// encrypted returns both ends of a connection under TLS, after the handshake.
+func encrypted(t *testing.T, below, nc net.Conn) (server, client *tls.Conn) {
+	t.Helper()
+	hs := httptest.NewTLSServer(nil) // for its certificate
+	hs.Close()
 	trust := hs.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	trust.ServerName = "127.0.0.1"
-	client := tls.Client(nc, trust)
+	server, client = tls.Server(below, &tls.Config{Certificates: hs.TLS.Certificates}), tls.Client(nc, trust)
 	shaken := make(chan error)
 	go func() { shaken <- client.Handshake() }()
 	if err := server.Handshake(); err != nil {
@@ -112,10 +121,7 @@ func observedPair(t *testing.T) (*Stream, net.Conn, *counts, *observed) {
 	if err := <-shaken; err != nil {
 		t.Fatal(err)
 	}
-	s, _, owner := streamOver(t, server, nc)
-	_ = nc.SetReadDeadline(time.Now().Add(patience))
-	socket.counted()
-	return s, client, owner, socket
+	return server, client
 }
 
 func onlyWhereSocketsAreAsked(t *testing.T) {
@@ -141,6 +147,23 @@ func TestFlushUnderTLSStartsNoGoroutine(t *testing.T) {
 	}
 	if !socket.deadline.IsZero() {
 		t.Error("the socket has a deadline, which would fail what TLS writes later")
+	}
+}
+
+// A connection that is not a socket of the operating system cannot be asked for room.
+func TestTLSWithoutASocket(t *testing.T) {
+	below, nc := net.Pipe()
+	server, client := encrypted(t, below, nc)
+	s, _, _ := streamOver(t, server, nc)
+	_ = nc.SetReadDeadline(time.Now().Add(patience))
+	want := string(frameOf('x', 20_000)) + "end"
+	_ = s.Out.Append([]byte(want[:20_000]))
+	s.Out.Flush()
+	_ = s.Out.Append([]byte(want[20_000:]))
+	s.Close()
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(client, got); err != nil || string(got) != want {
+		t.Errorf("got %d bytes, %v; want what was sent", len(got), err)
 	}
 }
 
