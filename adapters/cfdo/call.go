@@ -135,7 +135,7 @@ func (b *body) begin(op operation) {
 	b.buf = append(b.buf, '"')
 }
 
-// ask writes who is asked about under which policy, after a brace or a field.
+// ask writes the key and its policy, after a brace or a field.
 func (b *body) ask(a *ask) {
 	b.asks++
 	if b.buf[len(b.buf)-1] != '{' {

@@ -33,7 +33,7 @@ func TestChatKeepsItsLimitsInObjects(t *testing.T) {
 	url := startChat(t, binary, w.URL)
 	const token = "0123456789abcdef"
 	user := sha256.Sum256([]byte(token))
-	tab := limit.New(openStore(t, w.URL, cfdo.Options{Tenant: cfdo.PartAfter("user"), Remember: -1}),
+	tab := limit.New(openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(1, "user"), Remember: -1}),
 		limit.TokenBucket{Capacity: 10, Refill: 1, Per: 3 * time.Second}, limit.Options{Name: "tab", Timeout: -1})
 	key := tab.Key(nil).Part("user").Part("").Part(hex.EncodeToString(user[:8])).Part("room.join")
 

@@ -15,14 +15,14 @@
 //
 // # What it does beyond asking
 //
-// Concurrent calls share requests, and a lone call waits for nobody (see package
+// Concurrent calls share requests, and a lone call goes out at once (see package
 // internal/batch). A denial is remembered by the state it was made from (see
 // package internal/denialcache), so a flood of refused costs makes no requests. A request
 // that may have been charged is never sent again.
 //
 // # One object is one step
 //
-// The keys are spread over objects, 128 of them unless the Worker is told
+// The keys are spread over objects, 128 of them unless the Worker is configured
 // otherwise, and each of [Options].Tenant has objects of its own. An object
 // handles one call after the other, by its own clock: what is asked of keys in
 // different objects at once, by [Store.TakeMany], is answered at instants that

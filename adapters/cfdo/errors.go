@@ -23,11 +23,13 @@ var (
 	// ErrFailed: the Worker or an object failed while it handled the call. It is
 	// unknown whether that was charged.
 	ErrFailed = errors.New("cfdo: the Worker failed")
-	// ErrUnreachable: there is no connection, or it broke. It is unknown whether
-	// the call was charged unless the error is [ErrNotSent] too.
-	ErrUnreachable = errors.New("cfdo: the Worker cannot be reached")
-	// ErrNotSent: the call never left this process, so nothing was charged.
-	ErrNotSent = batch.ErrNotSent
+)
+
+// errUnreachable says that there is no connection, or that it broke. It is unknown
+// whether the call was charged, unless the error is errNotSent too.
+var (
+	errUnreachable = errors.New("cfdo: the Worker cannot be reached")
+	errNotSent     = batch.ErrNotSent
 )
 
 // errApart is what the Worker says of keys that lie in several objects.
@@ -41,8 +43,8 @@ func unreachable(ctx context.Context, err error, sent bool) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("cfdo: no answer in time: %w", context.Cause(ctx))
 	case !sent:
-		return fmt.Errorf("%w: %w: %w", ErrUnreachable, ErrNotSent, err)
+		return fmt.Errorf("%w: %w: %w", errUnreachable, errNotSent, err)
 	default:
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return fmt.Errorf("%w: %w", errUnreachable, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // time than the 100 ms that a limiter waits otherwise.
 func ExampleOpen() {
 	store, err := cfdo.Open("https://wskit-limits.example.workers.dev", "the-secret-of-the-Worker", cfdo.Options{
-		Tenant: cfdo.PartAfter("user"), // the keys of ratelimit.PerUserPerType: user:tenant:user:type
+		Tenant: cfdo.KeyPart(1, "user"), // the keys of ratelimit.PerUserPerType: user:tenant:user:type
 	})
 	if err != nil {
 		panic(err)
@@ -25,16 +25,13 @@ func ExampleOpen() {
 	// Output: messages
 }
 
-// The tenant is the first part of every key.
+// The tenant is the first part of every key, or the second of the keys of users; those of
+// addresses name none.
 func ExampleKeyPart() {
-	tenant := cfdo.KeyPart(0)
-	fmt.Println(tenant("wskit:messages:acme:ann"))
-	// Output: acme
-}
-
-// The keys of users name a tenant, those of addresses do not.
-func ExamplePartAfter() {
-	tenant := cfdo.PartAfter("user")
-	fmt.Printf("%q %q\n", tenant("wskit:messages:user:acme:ann"), tenant("wskit:messages:ip:192.0.2.1"))
-	// Output: "acme" ""
+	first, ofUsers := cfdo.KeyPart(0), cfdo.KeyPart(1, "user")
+	fmt.Println(first("wskit:messages:acme:ann"))
+	fmt.Printf("%q %q\n", ofUsers("wskit:messages:user:acme:ann"), ofUsers("wskit:messages:ip:192.0.2.1"))
+	// Output:
+	// acme
+	// "acme" ""
 }

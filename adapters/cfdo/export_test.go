@@ -7,3 +7,6 @@ import "time"
 func OpenAt(url, secret string, o Options, now func() int64) (*Store, error) {
 	return open(url, secret, o, time.Microsecond, now)
 }
+
+// Errors of the connection.
+var ErrUnreachable, ErrNotSent = errUnreachable, errNotSent

@@ -75,7 +75,7 @@ func (s *Store) TakeMany(ctx context.Context, requests []limit.Request, answers 
 		return err
 	}
 	// One that is remembered to be denied is asked again with the others: its
-	// answer tells of what those before it take.
+	// answer depends on what those before it take.
 	if err := s.trips.Do(ctx, it); err != nil {
 		return err
 	}

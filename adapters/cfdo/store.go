@@ -1,6 +1,7 @@
 package cfdo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -17,7 +18,7 @@ type Options struct {
 	// Tenant says which tenant a key belongs to; "" means none. Each tenant has
 	// objects of its own, so that neither its load nor its state touches
 	// another's. nil means that no key belongs to one. It must always say the same
-	// of a key, and everywhere: [PartAfter] and [KeyPart] read it from the key.
+	// of a key, and everywhere: [KeyPart] reads it from the key.
 	Tenant func(key string) string
 
 	// Timeout bounds a request, whatever the deadlines of its callers; 0 means 2 s,
@@ -33,8 +34,8 @@ type Options struct {
 	// unnoticed; 0 means 10 s, negative that nothing is remembered.
 	Remember time.Duration
 
-	// InsecureHTTP allows a plain http URL that is not of this machine. Whoever
-	// can listen then reads the secret.
+	// InsecureHTTP allows a plain http URL that is not of this machine. The
+	// secret is then sent unencrypted.
 	InsecureHTTP bool
 
 	// Transport makes the requests; nil means one that is tuned for this: it keeps
@@ -44,8 +45,6 @@ type Options struct {
 }
 
 const (
-	defaultTimeout  = 2 * time.Second
-	defaultRequests = 2
 	// maxBatch is how many calls share a request at most.
 	maxBatch = 512
 	// tick is in what steps the clock of Workers counts.
@@ -99,19 +98,15 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 	if o.Timeout < 0 || o.Requests < 0 {
 		return nil, fmt.Errorf("cfdo: Options{Timeout: %v, Requests: %d}: leave what is negative 0 for the default", o.Timeout, o.Requests)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
-	if o.Requests == 0 {
-		o.Requests = defaultRequests
-	}
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
+	o.Requests = cmp.Or(o.Requests, 2)
 	s := &Store{url: endpoint, bearer: "Bearer " + secret, tenant: o.Tenant, timeout: o.Timeout, tick: tick}
 	if o.Transport == nil {
 		s.transport = newTransport(o.Requests)
 		o.Transport = s.transport
 	}
 	s.client = &http.Client{Transport: o.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // elsewhere nobody may have the secret
+		return http.ErrUseLastResponse // the secret is for one address only
 	}}
 	if o.Remember >= 0 {
 		s.denials = denialcache.New(denialcache.Options{MaxAge: o.Remember, Granularity: tick, Now: now})
@@ -129,20 +124,8 @@ func (s *Store) Close() error {
 }
 
 // Take implements [limit.Store].
-func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan, err := limit.Prepare(policy, cost)
-	if err != nil {
-		return d, err
-	}
-	var q denialcache.Miss
-	if s.denials != nil {
-		var denied bool
-		if q, denied = s.denials.GetString(&d, key, plan, cost); denied {
-			s.laterByTick(&d)
-			return d, nil
-		}
-	}
-	return s.take(ctx, q, key, plan, cost)
+func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
+	return s.TakeBytes(ctx, []byte(key), policy, cost)
 }
 
 // TakeBytes implements [limit.BytesStore].

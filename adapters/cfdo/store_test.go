@@ -16,7 +16,7 @@ import (
 
 var ctx = context.Background()
 
-// clocked tells the Worker of the test what the time is.
+// clocked sends the time of the test to the Worker.
 type clocked struct {
 	clock *limittest.Clock
 	http.RoundTripper

@@ -23,13 +23,13 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// Each tenant has objects of its own, as many as the Worker is told, and what
+// Each tenant has objects of its own, as many as the Worker is configured for, and what
 // happens to one touches no other.
 func TestTenantsHaveObjectsOfTheirOwn(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{Env: map[string]string{
 		"SHARDS": "3", "TENANT_SHARDS": `{"*": 1, "big": 4}`,
 	}})
-	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.PartAfter("user")})
+	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(1, "user")})
 	l := limit.New(s, ten, limit.Options{Name: "m", Timeout: patience})
 	for i := range 100 {
 		for _, k := range []limit.Key{
@@ -135,21 +135,27 @@ func TestTenantOfKey(t *testing.T) {
 		{cfdo.KeyPart(0), "wskit:m:a%3Ab", "a%3Ab"},
 		{cfdo.KeyPart(0), "wskit:m", ""},
 		{cfdo.KeyPart(0), "", ""},
-		{cfdo.PartAfter("user"), "wskit:m:user:acme:ann", "acme"},
-		{cfdo.PartAfter("user"), "wskit:m:ip:192.0.2.1", ""},
-		{cfdo.PartAfter("user"), "wskit:m:user", ""},
-		{cfdo.PartAfter("user"), "wskit:user:acme", ""},
+		{cfdo.KeyPart(1, "user"), "wskit:m:user:acme:ann", "acme"},
+		{cfdo.KeyPart(1, "user"), "wskit:m:ip:192.0.2.1", ""},
+		{cfdo.KeyPart(1, "user"), "wskit:m:user", ""},
+		{cfdo.KeyPart(1, "user"), "wskit:user:acme", ""},
 	} {
 		if got := c.of(c.key); got != c.want {
 			t.Errorf("%q belongs to %q, want %q", c.key, got, c.want)
 		}
 	}
-	defer func() {
-		if recover() == nil {
-			t.Error("KeyPart(-1) does not panic")
-		}
-	}()
-	cfdo.KeyPart(-1)
+	for name, f := range map[string]func(){
+		"a negative index": func() { cfdo.KeyPart(-1) }, "two first parts": func() { cfdo.KeyPart(1, "a", "b") },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("KeyPart with %s does not panic", name)
+				}
+			}()
+			f()
+		}()
+	}
 }
 
 // Another Worker shares a budget with the limiters of this process.

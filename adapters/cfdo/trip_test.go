@@ -131,7 +131,7 @@ func TestErrorAnswersAreNoDecisions(t *testing.T) {
 }
 
 // DEFECTS 21: an unset secret that admits "Bearer null"; and a wrong one.
-func TestUnsetSecretAdmitsNobody(t *testing.T) {
+func TestUnsetSecretAdmitsNothing(t *testing.T) {
 	for _, c := range []struct{ secret, token string }{
 		{"", "null"}, {"", "undefined"}, {"", "-"}, {"right", "wrong"}, {"right", "righ"}, {"right", "right1"},
 	} {

@@ -52,7 +52,7 @@ func inMemory() Backend {
 
 // withLimitsAt stores the limits of messages in the Worker of adapters/cfdo at url.
 func (b Backend) withLimitsAt(url, secret string) (Backend, error) {
-	store, err := cfdo.Open(url, secret, cfdo.Options{Tenant: cfdo.PartAfter("user")})
+	store, err := cfdo.Open(url, secret, cfdo.Options{Tenant: cfdo.KeyPart(1, "user")})
 	if err != nil {
 		return b, err
 	}
