@@ -174,7 +174,7 @@ func TestErrorf(t *testing.T) {
 	}
 }
 
-// An error in a package variable is shared by all who return it.
+// An error in a package variable is shared by all functions that return it.
 func TestWithCopies(t *testing.T) {
 	shared := errors.Unavailable.Wrap(io.EOF, "no answer")
 	before := *shared
@@ -231,7 +231,7 @@ func TestCloseCodeValid(t *testing.T) {
 	}
 }
 
-// The log names who refused; the client's message names nothing of it.
+// The log has the name of the limiter; the message for the client does not.
 func TestLimitExceededText(t *testing.T) {
 	e := &errors.LimitExceeded{
 		Kind: errors.LimitRate, Observed: 3, Limit: 10, RetryAfter: 250 * time.Millisecond,

@@ -25,7 +25,7 @@ func TestFirstIdentifierThatFindsSomebody(t *testing.T) {
 		{"an empty cookie", "192.0.2.1:1", "ip", []string{"Cookie: sid="}},
 		{"a cookie no client needs", "192.0.2.1:1", "ip", []string{"Cookie: sid=" + strings.Repeat("x", 9000)}},
 		{"nothing", "192.0.2.1:1", "ip", nil},
-		{"nobody", "@", "", nil},
+		{"no claim", "@", "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := request(c.peer, c.send...)

@@ -33,7 +33,7 @@ func TestRefuse(t *testing.T) {
 		code   string
 		retry  string
 	}{
-		{"unauthenticated", errors.Unauthenticated.New("who?"), 401, "UNAUTHENTICATED", ""},
+		{"unauthenticated", errors.Unauthenticated.New("unknown"), 401, "UNAUTHENTICATED", ""},
 		{"denied", errors.PermissionDenied.New("no"), 403, "PERMISSION_DENIED", ""},
 		{"unavailable", errors.Unavailable.New("later").WithRetryAfter(1500 * time.Millisecond), 503, "UNAVAILABLE", "2"},
 		{"a limit", &errors.LimitExceeded{Kind: errors.LimitConnection, RetryAfter: time.Microsecond}, 429, "RESOURCE_EXHAUSTED", "1"},

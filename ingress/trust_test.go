@@ -179,7 +179,7 @@ func TestTrustIsCopied(t *testing.T) {
 }
 
 // Whatever a client sends before what the proxy appends, the client is the one
-// whom the proxy saw.
+// the address that the proxy saw.
 func FuzzClientIP(f *testing.F) {
 	for _, s := range []string{"", "1.1.1.1", "unknown", `for="`, `for=1.1.1.1;x="`, `for="\`, ",", ";", `"`, "[::1", "fe80::1%", "a\x00b"} {
 		f.Add(s, s, "203.0.113.9", true)

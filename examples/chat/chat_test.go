@@ -282,7 +282,7 @@ func TestMemberOnAnotherServerStays(t *testing.T) {
 		another(t, backend, bob, map[string]string{"conn": "Bob"})
 		old.Vanish()
 		if got := heard(ann, "member.left"); len(got) > 0 {
-			t.Errorf("Ann is told that %v left", got)
+			t.Errorf("Ann gets the event that %v left", got)
 		}
 		if got := names(enter(t, ann, "lobby", "Ann").Members); !slices.Equal(got, []string{"Ann", "Bob"}) {
 			t.Errorf("here are %v", got)

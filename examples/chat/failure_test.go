@@ -14,8 +14,8 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
-// A faultyPresence fails to let anybody in while it is out of order. As a Presence
-// may, it has then lost who was there under the same ID.
+// A faultyPresence refuses to add members while it is out of order. As a Presence may, it then
+// has lost the member with the same ID.
 type faultyPresence struct {
 	pubsub.Presence
 	fails atomic.Bool
@@ -91,13 +91,13 @@ func TestSeatThatIsLostOnTheWayIsGone(t *testing.T) {
 			t.Errorf("still in the lobby, Bob gets %v", got)
 		}
 		if got := heard(ann, "member.left"); len(got) > 0 {
-			t.Errorf("Ann is told that %v left", got)
+			t.Errorf("Ann gets the event that %v left", got)
 		}
 
 		bob.Request("room.join", Join{Room: "lobby", Name: "Robert"}).ExpectError(errors.Unavailable)
 		presence.fails.Store(false)
 		if got := heard(ann, "member.left"); len(got) != 1 {
-			t.Errorf("Ann is told %v of Bob's leaving", got)
+			t.Errorf("Ann gets %v when Bob leaves", got)
 		}
 		bob.Request("chat.send", message("I am not here")).ExpectError(errors.FailedPrecondition)
 		heard(bob, "")
@@ -112,7 +112,7 @@ func TestSeatThatIsLostOnTheWayIsGone(t *testing.T) {
 	})
 }
 
-// A join that cannot be answered moves nobody.
+// A join that fails moves no member.
 func TestJoinWithoutHistoryChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, history := withStalledHistory(t)
@@ -124,12 +124,12 @@ func TestJoinWithoutHistoryChangesNothing(t *testing.T) {
 		history.stalls.Store(false)
 		say(t, bob, "still here")
 		if got := heard(ann, "chat.message"); len(got) != 1 {
-			t.Errorf("Ann hears %v", got)
+			t.Errorf("Ann receives %v", got)
 		}
 	})
 }
 
-// While the backend stalls, nobody waits for all the others one after the other.
+// While the backend stalls, requests do not wait for each other one after the other.
 func TestStalledBackendIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, history := withStalledHistory(t)
@@ -143,7 +143,7 @@ func TestStalledBackendIsAnsweredInTime(t *testing.T) {
 		before := time.Now()
 		var asked []*routertest.Request
 		for _, c := range tabs {
-			asked = append(asked, c.Request("chat.send", message("anybody?")))
+			asked = append(asked, c.Request("chat.send", message("hello?")))
 		}
 		for _, q := range asked {
 			q.ExpectError(errors.Unavailable)
@@ -154,7 +154,7 @@ func TestStalledBackendIsAnsweredInTime(t *testing.T) {
 	})
 }
 
-// A tab with two names is told to others under one of them, the same each time.
+// A tab with two names has one of them for other tabs, the same each time.
 func TestTwoNamesOfOneTabDoNotAlternate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := sharedInMemory()
@@ -169,7 +169,7 @@ func TestTwoNamesOfOneTabDoNotAlternate(t *testing.T) {
 			chat.rooms.sweep(t.Context())
 		}
 		if got := heard(ann, "room.state"); len(got) > 0 {
-			t.Errorf("nothing has changed, and Ann is told %v", got)
+			t.Errorf("nothing has changed, and Ann gets %v", got)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func TestFloodOfOneTabConcernsNobodyElse(t *testing.T) {
 	})
 }
 
-// The page is told exactly what is left, and a new connection changes nothing.
+// The page gets exactly the tokens that are left, and a new connection changes nothing.
 func TestAllowance(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
 		ann := tab(s, "ann")
@@ -57,7 +57,7 @@ func TestAllowance(t *testing.T) {
 			t.Helper()
 			a := enter(t, c, "lobby", "Ann").Limit
 			if a.Capacity != 10 || a.Refill != 1 || a.PerMs != 3000 {
-				t.Errorf("the policy is told as %+v", a)
+				t.Errorf("the policy is sent as %+v", a)
 			}
 			return a.Left
 		}
@@ -85,7 +85,7 @@ func TestAllowance(t *testing.T) {
 	})
 }
 
-// Whoever makes up a token for every message meets the limit of the address.
+// A client with a new token for every message is limited by its address.
 func TestNewTokensDoNotEvadeTheLimit(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
 		passed := int64(0)
@@ -126,7 +126,7 @@ func TestTokenIsNeeded(t *testing.T) {
 	})
 }
 
-// A page that may not connect is told why and when to come back: its browser would
+// A page that may not connect gets the reason and the wait: its browser would
 // not show it the answer of a handshake that fails.
 func TestPageIsToldWhenToComeBack(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
@@ -142,6 +142,6 @@ func TestPageIsToldWhenToComeBack(t *testing.T) {
 		if err == nil || res.StatusCode != 429 || res.Header.Get("Retry-After") == "" {
 			t.Errorf("a client that is no page is answered %v", res)
 		}
-		tab(s, "another") // nobody else is concerned
+		tab(s, "another") // other tabs are not affected
 	})
 }

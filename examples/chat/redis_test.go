@@ -8,7 +8,7 @@ import (
 	"github.com/wskit/wskit/internal/redistest"
 )
 
-// Rooms that nobody is in any more leave no more in Redis than in memory.
+// Rooms without members leave no more in Redis than in memory.
 func TestHistoryOfRoomsInRedisIsBounded(t *testing.T) {
 	server := redistest.Start(t)
 	backend, err := onRedis(t.Context(), "redis://"+server.Addr)

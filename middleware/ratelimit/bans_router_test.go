@@ -15,8 +15,8 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
-// The router's own rejections, which no middleware sees, count by the hook: who sends
-// too large a frame again and again is banned, and nobody else is.
+// The router's own rejections, which no middleware sees, are counted in the hook: a client that
+// repeatedly sends frames that are too large is banned, and no other client is.
 func TestBansForFramesThatAreTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 3})

@@ -27,7 +27,7 @@ var (
 	bobID   = ingress.Identity{Tenant: "acme", User: "bob"}
 )
 
-// Who is rejected three times within a minute is out for a minute, on every
+// A client that is rejected three times within a minute is banned for a minute, on every
 // connection; others are not, and afterwards all is well.
 func TestBansBeginAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -68,13 +68,13 @@ func TestBansBeginAndEnd(t *testing.T) {
 		if told := r.told(); len(told) != 6 || told[5].Kind != errors.LimitBanned || told[5].RetryAfter != 40*time.Second {
 			t.Errorf("OnLimitExceeded was told %+v", told)
 		}
-		for _, who := range []struct {
+		for _, client := range []struct {
 			ip   netip.Addr
 			id   ingress.Identity
 			want time.Duration
 		}{{nowhere, annID, 40 * time.Second}, {netip.MustParseAddr("192.0.2.1"), annID, 40 * time.Second}, {nowhere, bobID, 0}, {nowhere, ingress.Identity{}, 0}} {
-			if d, err := bans.Banned(t.Context(), who.ip, who.id); d != who.want || err != nil {
-				t.Errorf("%s is banned for %v, want %v; %v", who.id.User, d, who.want, err)
+			if d, err := bans.Banned(t.Context(), client.ip, client.id); d != client.want || err != nil {
+				t.Errorf("%s is banned for %v, want %v; %v", client.id.User, d, client.want, err)
 			}
 		}
 		said(t, bob)
@@ -185,7 +185,7 @@ func TestRejectionsStayCountedAfterReconnecting(t *testing.T) {
 	}
 }
 
-// Rejections that are far apart ban nobody.
+// Rejections that are far apart lead to no ban.
 func TestRejectionsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 3, Within: time.Minute})

@@ -47,11 +47,11 @@ func TestNothingIsAllocated(t *testing.T) {
 			ways[fmt.Sprint("stack ", i)] = stacked(memory.NewStore(memory.Options{}), policy, o)(ingress.Pass)
 		}
 		for way, h := range ways {
-			for who, id := range map[string]ingress.Identity{"ann": ann("").Identity, "nobody": {}} {
+			for user, id := range map[string]ingress.Identity{"ann": ann("").Identity, "anonymous": {}} {
 				c := ann("chat.send")
 				c.Identity, c.IP = id, netip.MustParseAddr("2001:db8::1")
 				h(c)
-				allocates(t, fmt.Sprintf("%s, %s, %s", name, way, who), func() { h(c) })
+				allocates(t, fmt.Sprintf("%s, %s, %s", name, way, user), func() { h(c) })
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func TestPerConnectionOptions(t *testing.T) {
 	}
 }
 
-// A pacer in the connection makes its frames wait, and nobody else's.
+// A pacer in the connection delays its frames only.
 func TestPerConnectionPacer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := routertest.New(t, newRouter(ratelimit.NewPerConnection(

@@ -119,7 +119,7 @@ func ExampleNewPerConnection() {
 	// second is limited by connection
 }
 
-// Whoever is rejected three times within a minute is out for ten.
+// A client that is rejected three times within a minute is banned for ten.
 func ExampleBans() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Within: time.Minute, Ban: 10 * time.Minute})
@@ -141,7 +141,7 @@ func ExampleBans() {
 	// banned 10m0s 4429
 }
 
-// The connection gate asks who is banned before it lets them in.
+// The connection gate refuses banned clients.
 func ExampleBans_Banned() {
 	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 1, Ban: time.Minute})
 	ann, ip := ingress.Identity{User: "ann"}, netip.MustParseAddr("192.0.2.1")
@@ -182,7 +182,7 @@ func ExampleBans_Count() {
 	})
 }
 
-// A limit per room, over all who write there: the room is known when the message has
+// A limit per room, over all its senders: the room is known when the message has
 // been decoded.
 func ExampleTake() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})

@@ -47,7 +47,7 @@ func ExampleGate_Handler() {
 		OnRefused: func(ratelimit.GateRefusal) {}, // nothing is logged
 	})
 	handler := gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ann := ingress.Identity{User: "ann"} // whom the request authenticates
+		ann := ingress.Identity{User: "ann"} // the user of the request
 		if err := ratelimit.Identify(r, ann); err != nil {
 			ingress.Refuse(w, r, err)
 			return

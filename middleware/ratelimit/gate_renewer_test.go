@@ -116,7 +116,7 @@ func TestLeasesOverProcesses(t *testing.T) {
 		if n := shared.held(t); n != 0 || lives.Stats().Open != 0 {
 			t.Errorf("%d leases are held, %d to be renewed, after all have left", n, lives.Stats().Open)
 		}
-		// The killed process tries on, until it is told that its connection ended.
+		// The killed process tries again, until its connection has ended.
 		dying.dead.Store(false)
 		time.Sleep(limit.DefaultLeaseTime)
 		if n := shared.held(t); n != 1 {
@@ -155,7 +155,7 @@ func TestLeasesWhileTheStoreFails(t *testing.T) {
 	})
 }
 
-// A client that is gone before the store has answered holds no lease, though nobody
+// A client that disconnects before the store has answered holds no lease, though no caller
 // else keeps any here.
 func TestLeaseOfAnAbandonedHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestLeaseOfAnAbandonedHandshake(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		shared.during = cancel
 		if _, err := gate.Admit(httptest.NewRequest("GET", "/", nil).WithContext(ctx)); err == nil {
-			t.Fatal("who is gone has come in")
+			t.Fatal("a client that has disconnected is admitted")
 		}
 		synctest.Wait()
 		if held, open := shared.held(t), gate.Stats().Open; held != 0 || open != 0 {

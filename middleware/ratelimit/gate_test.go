@@ -41,7 +41,7 @@ type house struct {
 	addr  string
 }
 
-// bearer authenticates whoever brings a token that begins with "user-" as that user.
+// bearer authenticates a token that begins with "user-" as that user.
 func bearer(r *http.Request) (ingress.Identity, error) {
 	switch token := ingress.Token(r); {
 	case token == "":
@@ -51,7 +51,7 @@ func bearer(r *http.Request) (ingress.Identity, error) {
 	case token == "panic":
 		panic("authentication fails")
 	default:
-		return ingress.Identity{}, errors.Unauthenticated.New("who is that?")
+		return ingress.Identity{}, errors.Unauthenticated.New("unknown token")
 	}
 }
 
@@ -277,7 +277,7 @@ func (s *spyStore) Take(ctx context.Context, key string, p limit.Policy, cost in
 	return s.Store.Take(ctx, key, p, cost)
 }
 
-// DEFECTS 15: behind a proxy a client is whom the trusted proxy saw; one IPv6 host is
+// DEFECTS 15: behind a proxy a client has the address that the trusted proxy saw; one IPv6 host is
 // one client; clients without an address are one.
 func TestGateCountsClientsByTheirRealAddress(t *testing.T) {
 	store := memory.NewStore(memory.Options{Now: limittest.NewClock().Now})
@@ -384,7 +384,7 @@ func TestOpenConnectionsPerUser(t *testing.T) {
 	h.expect(401, "Authorization: Bearer made-up")
 	h.expect(101, "Authorization: Bearer user-bob")
 	for range 20 {
-		h.expect(101) // nobody's
+		h.expect(101) // no user's
 	}
 }
 
@@ -566,8 +566,8 @@ func TestBansCloseTheGate(t *testing.T) {
 	router.RPC(r, "echo", func(_ *router.Context, m string) (string, error) { return m, nil })
 	h := &house{t: t, clock: clock, store: store, gate: gate, r: r, addr: serve(t, &http.Server{Handler: r})}
 
-	for _, who := range [][]string{{"Authorization: Bearer user-ann"}, nil} {
-		c := h.expect(101, who...)
+	for _, fields := range [][]string{{"Authorization: Bearer user-ann"}, nil} {
+		c := h.expect(101, fields...)
 		for range 4 {
 			_ = c.Write(t.Context(), websocket.MessageText, []byte(`{"type":"echo","meta":{"correlationId":"1"},"payload":"hi"}`))
 		}
@@ -576,17 +576,17 @@ func TestBansCloseTheGate(t *testing.T) {
 			_, _, err = c.Read(t.Context())
 		}
 		if websocket.CloseStatus(err) != 4429 {
-			t.Errorf("%v is disconnected with %v", who, err)
+			t.Errorf("%v is disconnected with %v", fields, err)
 		}
-		_, res := h.dial(who...)
+		_, res := h.dial(fields...)
 		if p := problemOf(t, res); res.StatusCode != 429 || p.RetryAfterMs != 60_000 || p.Violated[0] != "ban" || res.Header.Get("Retry-After") != "60" {
-			t.Errorf("%v is answered %s %+v", who, res.Status, p)
+			t.Errorf("%v is answered %s %+v", fields, res.Status, p)
 		}
-		if len(who) > 0 {
+		if len(fields) > 0 {
 			h.expect(101, "Authorization: Bearer user-bob")
 		}
 		clock.Advance(time.Minute)
-		h.expect(101, who...)
+		h.expect(101, fields...)
 	}
 }
 

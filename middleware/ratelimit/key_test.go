@@ -91,7 +91,7 @@ func TestUnregisteredTypesShareOneLimitOfEachKind(t *testing.T) {
 	}
 }
 
-// DEFECTS 12: whoever reconnects meets the limit they left.
+// DEFECTS 12: a client that reconnects has the same limit.
 func TestReconnectingIsNoFreshStart(t *testing.T) {
 	for name, identity := range map[string]ingress.Identity{"user": {User: "ann"}, "address": {}} {
 		h := ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass)

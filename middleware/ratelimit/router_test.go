@@ -19,7 +19,7 @@ type watched struct {
 	info []router.LimitInfo
 }
 
-// newRouter makes a router with an event "say" and a request "ask". Who the client is
+// newRouter makes a router with an event "say" and a request "ask". The identity of the client
 // says the query: user and tenant.
 func newRouter(middleware ...ingress.Middleware) *watched {
 	w := new(watched)

@@ -61,7 +61,7 @@ func ExampleNewRuleLimiter() {
 	// initech file.put 1
 }
 
-// Who has used something has still used it under other rules.
+// Tokens that were used stay used under new rules.
 func ExampleRuleLimiter_Replace() {
 	rules := ratelimit.Rules{Default: ratelimit.Rule{PerMinute: 60, Burst: 2}}
 	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules, ratelimit.RuleOptions{})
@@ -78,7 +78,7 @@ func ExampleRuleLimiter_Replace() {
 	// true false
 }
 
-// What a page for those who run the service would show.
+// The values that a page for operators would show.
 func ExampleRuleLimiter_Effective() {
 	rules := ratelimit.Rules{
 		Maximum: ratelimit.Rate{PerMinute: 6000, Burst: 200},

@@ -156,9 +156,9 @@ func TestShadowRules(t *testing.T) {
 		o.OnLimited = func(*ingress.Context, ratelimit.Limited) { limited++ }
 		o.OnDenied = func(*ingress.Context, ratelimit.Subject) { denied++ }
 		h := newLimits(t, `{"default": {"perMinute": 1, "burst": 1}, "deny": [{"user": "bob"}]}`, o).Middleware(ingress.Pass)
-		for _, who := range []string{"ann", "bob"} {
-			if n := admits(h, frame("", who, "", "x")); n != 100 {
-				t.Errorf("%s: %d of %s pass", name, n, who)
+		for _, user := range []string{"ann", "bob"} {
+			if n := admits(h, frame("", user, "", "x")); n != 100 {
+				t.Errorf("%s: %d of %s pass", name, n, user)
 			}
 		}
 		if limited != 99 || denied != 100 {
@@ -250,7 +250,7 @@ func TestReplaceKeepsState(t *testing.T) {
 		}
 	}
 	if n := admits(h, bob); n != 17 {
-		t.Errorf("%d pass of who had used nothing", n)
+		t.Errorf("%d pass for a client without earlier frames", n)
 	}
 	if s := limits.Stats(); s.Allowed != 10+2+3+2+8+17 {
 		t.Errorf("%+v", s)
@@ -265,7 +265,7 @@ func TestReplaceKeepsState(t *testing.T) {
 	}
 }
 
-// Rules belong to whom they were given: neither what the caller does with them later
+// The limiter has its own copy of the rules: neither what the caller does with them later
 // nor what is done with a copy changes what is in force.
 func TestRulesAreCopied(t *testing.T) {
 	rules := mustParse(t, everything)

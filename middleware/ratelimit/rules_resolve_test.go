@@ -86,7 +86,7 @@ func TestResolution(t *testing.T) {
 		{"other", "", "192.0.3.7", "x", "", "600 (default.perMinute)", "20 (default.burst)", "0"},
 		{"other", "", "2001:db8::7%eth0", "x", "", "600 (default.perMinute)", "20 (default.burst)", "3 (overrides[3].cost)"},
 		{"other", "", "2001:db8:0:1::7", "x", "", "600 (default.perMinute)", "20 (default.burst)", "0"},
-		// Lists: users by tenant and name, whole tenants, addresses of everybody. Denied
+		// Lists: users by tenant and name, whole tenants, addresses of all clients. Denied
 		// is denied.
 		{"acme", "probe", "", "x", "allow[1]", "", "", ""},
 		{"other", "probe", "", "x", "", "", "", ""},

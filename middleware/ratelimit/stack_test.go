@@ -127,7 +127,7 @@ func TestStackCosts(t *testing.T) {
 	}
 }
 
-// A layer in shadow mode is told of and turns nobody away.
+// A layer in shadow mode is reported and rejects nothing.
 func TestStackWithShadows(t *testing.T) {
 	for name, shadowed := range map[string][]bool{"one of two": {true, false}, "both": {true, true}} {
 		store := memory.NewStore(memory.Options{})

@@ -54,9 +54,9 @@ func everySubscription(s *suite) {
 	}
 }
 
-func nobodyListens(s *suite) {
+func noSubscribers(s *suite) {
 	if err := s.broker(0).Publish(s.Context(), message(s.topic("desert"), "hello")); err != nil {
-		s.broken("a message that nobody waits for is not lost: there is no error", "Publish: %v", err)
+		s.broken("a message without subscribers is not lost: there is no error", "Publish: %v", err)
 	}
 }
 
@@ -244,7 +244,7 @@ func messagesArriveUnchanged(s *suite) {
 	}
 	for i, m := range sent {
 		if !bytes.Equal(m.Frame, originals[i]) {
-			s.broken("a frame is shared by all who have it and never changed", "%s is now %s", short(string(originals[i])), short(string(m.Frame)))
+			s.broken("a frame is shared by all receivers and not changed", "%s is now %s", short(string(originals[i])), short(string(m.Frame)))
 		}
 	}
 }

@@ -109,7 +109,7 @@ const (
 func joinedIsSeen(s *presenceSuite) {
 	topic := s.topic("room")
 	if got := s.ids(s.all[0], topic); len(got) != 0 {
-		s.broken("a topic nobody has joined is empty", "it has %q", got)
+		s.broken("a topic without members is empty", "it has %q", got)
 	}
 	var want []string
 	for i := range 9 {
@@ -144,13 +144,13 @@ func leftIsNotSeen(s *presenceSuite) {
 }
 
 func leavingConcernsOne(s *presenceSuite) {
-	const rule = "Leave takes one member out of one topic, and does nothing for who is not there"
+	const rule = "Leave takes one member out of one topic, and does nothing for others"
 	topic, other := s.topic("room"), s.topic("other")
 	for _, id := range []string{"a", "b"} {
 		s.join(s.all[0], topic, pubsub.Member{ID: id})
 		s.join(s.all[0], other, pubsub.Member{ID: id})
 	}
-	s.all[0].Leave(topic, "nobody")
+	s.all[0].Leave(topic, "unknown")
 	s.all[0].Leave(s.topic("nowhere"), "a")
 	s.all[0].Leave(topic, "a")
 	s.all[0].Leave(topic, "a")
@@ -194,7 +194,7 @@ func membersUnchanged(s *presenceSuite) {
 }
 
 func joiningReplaces(s *presenceSuite) {
-	const rule = "who joins with an ID that is there replaces it"
+	const rule = "a member with the same ID is replaced"
 	topic := s.topic("room")
 	s.join(s.all[0], topic, pubsub.Member{ID: "m", User: "before", Data: []byte("before")})
 	s.join(s.all[0], topic, pubsub.Member{ID: "m", User: "after"})
@@ -292,7 +292,7 @@ func manyMembers(s *presenceSuite) {
 }
 
 func presenceContext(s *presenceSuite) {
-	const rule = "a context is for the call alone: a member stays until it leaves, and a call whose context is over harms nobody"
+	const rule = "a context applies only to the call: a member stays until it leaves, and a call whose context has ended affects no other"
 	topic := s.topic("room")
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := s.all[0].Join(ctx, topic, pubsub.Member{ID: "m"}); err != nil {

@@ -48,7 +48,7 @@ func Run(t *testing.T, newBrokers func(t *testing.T, n int) []pubsub.Broker) {
 		run     func(*suite)
 	}{
 		{"EverySubscriptionGetsEveryMessageOnce", 3, everySubscription},
-		{"NobodyListens", 1, nobodyListens},
+		{"NoSubscribers", 1, noSubscribers},
 		{"NoHistory", 2, noHistory},
 		{"TopicsAreApart", 2, topicsAreApart},
 		{"ManyTopics", 2, manyTopics},

@@ -52,21 +52,21 @@ type fault struct {
 	message   func(pubsub.Message) pubsub.Message
 	subscribe func(ctx context.Context, s *subscription, register func())
 
-	copies          int // of every message, besides the first
-	queue           int // the most that waits; 0: any number
-	ownProcess      bool
-	history         bool
-	errNobody       bool
-	atOnce          bool // every message has a goroutine
-	newestFirst     bool
-	deliverClosed   bool // what has been queued
-	closeWaits      bool
-	closeAll        bool
-	closeOldest     bool // whichever that is
-	closeOnce       bool
-	subscribeWaits  bool
-	nilSubscription bool
-	synchronousList bool // delivered in Publish, from a list made before
+	copies           int // of every message, besides the first
+	queue            int // the most that waits; 0: any number
+	ownProcess       bool
+	history          bool
+	errNoSubscribers bool
+	atOnce           bool // every message has a goroutine
+	newestFirst      bool
+	deliverClosed    bool // what has been queued
+	closeWaits       bool
+	closeAll         bool
+	closeOldest      bool // whichever that is
+	closeOnce        bool
+	subscribeWaits   bool
+	nilSubscription  bool
+	synchronousList  bool // delivered in Publish, from a list made before
 }
 
 func (p *process) Publish(ctx context.Context, m pubsub.Message) error {
@@ -108,8 +108,8 @@ func (p *process) Publish(ctx context.Context, m pubsub.Message) error {
 		}
 	}
 	p.mu.Unlock()
-	if p.fault.errNobody && len(to) == 0 {
-		return errors.New("nobody listens")
+	if p.fault.errNoSubscribers && len(to) == 0 {
+		return errors.New("no subscribers")
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (p *process) Subscribe(ctx context.Context, topic string, deliver func(pubs
 	return s, nil
 }
 
-// waitFor waits until nobody holds the lock.
+// waitFor waits until the lock is free.
 func waitFor(mu *sync.Mutex) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -260,7 +260,7 @@ var faults = []fault{
 	{name: "OwnProcessOnly", part: "EverySubscriptionGetsEveryMessageOnce", rule: everySubscription, ownProcess: true},
 	{name: "DropsWhenFull", part: "EverySubscriptionGetsEveryMessageOnce", rule: everySubscription, queue: 3},
 	{name: "KeepsTheLastMessage", part: "NoHistory", rule: "a broker keeps no history", history: true},
-	{name: "NobodyIsAnError", part: "NobodyListens", rule: "a message that nobody waits for is not lost", errNobody: true},
+	{name: "NoSubscribersIsAnError", part: "NoSubscribers", rule: "a message without subscribers is not lost", errNoSubscribers: true},
 	{name: "Patterns", part: "TopicsAreApart", rule: asItIs, match: func(subscribed, sent string) bool {
 		ok, _ := path.Match(subscribed, sent)
 		return ok
@@ -310,7 +310,7 @@ var faults = []fault{
 		subscribe: func(_ context.Context, _ *subscription, register func()) {
 			time.AfterFunc(5*time.Millisecond, register)
 		}},
-	{name: "EndsWithContext", part: "ContextIsForTheCall", rule: "a context is for the call alone",
+	{name: "EndsWithContext", part: "ContextIsForTheCall", rule: "a context applies only to the call",
 		subscribe: func(ctx context.Context, s *subscription, register func()) {
 			register()
 			context.AfterFunc(ctx, func() { _ = s.Close() })
@@ -473,7 +473,7 @@ var presenceFaults = []presenceFault{
 		member: func(m pubsub.Member) pubsub.Member { m.Data = bytes.TrimSpace(m.Data); return m }},
 	{name: "UserAsText", part: "MembersArriveUnchanged", rule: "a member is seen as it joined",
 		member: func(m pubsub.Member) pubsub.Member { m.User = strings.ToValidUTF8(m.User, "?"); return m }},
-	{name: "FirstStays", part: "JoiningAgainReplaces", rule: "who joins with an ID that is there replaces it",
+	{name: "FirstStays", part: "JoiningAgainReplaces", rule: "a member with the same ID is replaced",
 		join: func(c *crowd, _ context.Context, topic string, m pubsub.Member) bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -495,7 +495,7 @@ var presenceFaults = []presenceFault{
 		list: func(list []pubsub.Member) []pubsub.Member { return list[:min(len(list), 1000)] }},
 	{name: "ListedTwice", part: "JoinedIsSeenEverywhere", rule: "each member is there once",
 		list: func(list []pubsub.Member) []pubsub.Member { return append(list, list...) }},
-	{name: "GoesWithContext", part: "ContextIsForTheCall", rule: "a context is for the call alone",
+	{name: "GoesWithContext", part: "ContextIsForTheCall", rule: "a context applies only to the call",
 		join: func(c *crowd, ctx context.Context, topic string, m pubsub.Member) bool {
 			c.put(topic, m)
 			context.AfterFunc(ctx, func() { c.Leave(topic, m.ID) })

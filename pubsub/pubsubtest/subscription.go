@@ -260,7 +260,7 @@ func churn(s *suite) {
 		publishing.Go(func() {
 			for n := range messages {
 				s.publish(s.broker(i), message(topic, strconv.Itoa(n)))
-				// In step with the listeners, so that those who come and go do
+				// In step with the listeners, so that those that subscribe and close do
 				// so all the time.
 				if _, ok := stay[2*i].wait(n - 10); !ok {
 					return
@@ -283,7 +283,7 @@ func churn(s *suite) {
 // contextIsForTheCall: a subscription outlives the context it was made with,
 // usually that of the one message that asked for it.
 func contextIsForTheCall(s *suite) {
-	const rule = "a context is for the call alone: a subscription lasts until it is closed"
+	const rule = "a context applies only to the call: a subscription lasts until it is closed"
 	topic := s.topic("context")
 	ctx, cancel := context.WithCancel(context.Background())
 	l := newListener(topic)

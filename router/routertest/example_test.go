@@ -58,7 +58,7 @@ func testMessagesReachTheRoom(t *testing.T) {
 	}
 	ann.Send("chat.send", Say{Room: "lobby", Text: "hi"})
 	if got := routertest.ExpectEvent[Say](bob, "chat.message"); got.Text != "hi" {
-		t.Errorf("bob hears %q", got.Text)
+		t.Errorf("bob receives %q", got.Text)
 	}
 }
 
@@ -77,7 +77,7 @@ func testStrangeMessageIsAnswered(t *testing.T) {
 }
 
 // Within synctest an hour takes no time, and that nothing comes can be told: when
-// everybody waits, all has come that will.
+// all goroutines wait, all frames have arrived.
 func testOthersHearNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := routertest.New(t, newRouter())
@@ -85,7 +85,7 @@ func testOthersHearNothing(t *testing.T) {
 		ann.Send("chat.send", Say{Room: "lobby", Text: "hi"})
 		synctest.Wait()
 		if frames := eve.Frames(); len(frames) > 0 {
-			t.Errorf("eve hears %v", frames)
+			t.Errorf("eve receives %v", frames)
 		}
 	})
 }
