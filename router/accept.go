@@ -13,6 +13,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/internal/httpclose"
+	"github.com/wskit/wskit/router/internal/life"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -192,7 +193,7 @@ func (r *Router) open(c *Conn) {
 	switch err := c.onOpen(); {
 	case err == nil:
 		if c.life.Announce() {
-			r.wheel.add(c)
+			r.wheel.add(c, c.nextCheck(r.now()))
 		} else { // cut off by Shutdown meanwhile
 			c.onClose()
 		}
@@ -250,3 +251,35 @@ func (r *Router) subprotocol(req *http.Request) string {
 	}
 	return ""
 }
+
+func (r *Router) newConn(id string, ip netip.Addr, identity ingress.Identity, stream *wire.Stream) *Conn {
+	c := &Conn{
+		router: r, serving: r.freeze(), stream: stream,
+		id: id, ip: ip, identity: identity,
+		opened: r.now(),
+	}
+	c.identity.Own()
+	c.Identity = &c.identity
+	c.timer.init(c, r.opts.Liveness)
+	c.turn.Init(&r.turns)
+	c.message.Store(int64(c.opened))
+	stream.Out.Configure(r.opts.Limits.MaxQueued, r.opts.Liveness.WriteTimeout, owner{c})
+	return c
+}
+
+// owner is what the connection's stream knows of it.
+type owner struct{ *Conn }
+
+func (o owner) SlowConsumer() {
+	o.router.stats.slow.Add(1)
+	if o.life.To(life.Closing) {
+		o.note(CloseInfo{Code: errors.CloseSlowConsumer, Reason: "slow consumer", ByServer: true})
+	}
+	o.router.wheel.enter(o.Conn, life.AwaitSlow)
+}
+
+func (o owner) FramesDropped(n int) { o.router.stats.dropped.Add(int64(n)) }
+
+func (o owner) BeforeWait() { o.flushDeferred() }
+
+var _ wire.Owner = owner{}

@@ -12,19 +12,6 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// codec is a typed handler seen from the untyped side. It lends out values, so
-// that decoding allocates only what the payload itself needs.
-type codec interface {
-	// get lends a *T for one message; put takes it back when nothing uses it.
-	get() any
-	put(v any)
-	// decode fills v from a payload and validates it.
-	decode(v any, payload []byte) error
-	// call runs the typed handler and, for a request, appends the reply's
-	// payload to out, with the key before it unless the reply has none.
-	call(c *Context, v any, out *bytes.Buffer) error
-}
-
 func newEventRoute[T any](typ string, h func(*Context, T) error, opts RouteOptions) *route {
 	shape := shapeOf[T](typ)
 	return &route{typ: typ, opts: opts, codec: &eventCodec[T]{shape: shape, handler: h}}

@@ -48,21 +48,6 @@ type Conn struct {
 	timer timerLink
 }
 
-func (r *Router) newConn(id string, ip netip.Addr, identity ingress.Identity, stream *wire.Stream) *Conn {
-	c := &Conn{
-		router: r, serving: r.freeze(), stream: stream,
-		id: id, ip: ip, identity: identity,
-		opened: r.now(),
-	}
-	c.identity.Own()
-	c.Identity = &c.identity
-	c.timer.init(c)
-	c.turn.Init(&r.turns)
-	c.message.Store(int64(c.opened))
-	stream.Out.Configure(r.opts.Limits.MaxQueued, r.opts.Liveness.WriteTimeout, owner{c})
-	return c
-}
-
 // CloseInfo says how a connection ended.
 type CloseInfo struct {
 	// Code is the close code: the one the client sent, or the one it was sent,
@@ -81,35 +66,6 @@ func (c *Conn) ID() string { return c.id }
 
 // IP is the client's address as Options.ClientIP found it.
 func (c *Conn) IP() netip.Addr { return c.ip }
-
-// Send sends an event to the client. payload is encoded as JSON; nil and struct{}
-// are sent as no payload at all. Send does not wait for the client. An error
-// means that the event has not been queued: the type is not a type name or is
-// reserved, the payload does not encode, or the connection is closed
-// ([ErrClosed]), perhaps by this very event, which did not fit into the queue of
-// a slow client. Without an error it has been queued, which does not mean that
-// it has arrived.
-func (c *Conn) Send(typ string, payload any) error {
-	if err := c.enqueueEvent(typ, payload); err != nil {
-		return err
-	}
-	c.stream.Out.Flush()
-	return nil
-}
-
-// Queued is how many bytes wait for the client to read them; see
-// Limits.MaxQueued.
-func (c *Conn) Queued() int { return c.stream.Out.Queued() }
-
-// Subscribe makes the connection a member of a topic. See [Context.Subscribe].
-// ctx is for the call alone; the membership lasts.
-func (c *Conn) Subscribe(ctx context.Context, topic string) error { return c.subscribe(ctx, topic) }
-
-// Join makes the connection a member of a topic that is seen by others. See
-// [Context.Join]. ctx is for the call alone; the membership lasts.
-func (c *Conn) Join(ctx context.Context, topic string, known any) error {
-	return c.join(ctx, topic, known)
-}
 
 // Context is cancelled when the connection has ended, before OnClose is called.
 // It carries no values and no deadline.
@@ -142,42 +98,17 @@ func (c *connContext) Err() error {
 	}
 }
 
-// lazyContext is the connection's context for middleware, most of which never
-// asks for it.
-type lazyContext struct{ c *Conn }
-
-func (l lazyContext) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (l lazyContext) Done() <-chan struct{}       { return l.c.Context().Done() }
-func (l lazyContext) Value(any) any               { return nil }
-
-// BeforeHold sends what the batch has queued so far: it must not wait, too.
-func (l lazyContext) BeforeHold() {
-	l.c.stream.Out.Flush()
-	l.c.flushDeferred()
+// note records how the connection ends, and returns it: what is noted first holds.
+func (c *Conn) note(info CloseInfo) CloseInfo {
+	c.info.CompareAndSwap(nil, &info)
+	return *c.info.Load()
 }
 
-func (l lazyContext) Err() error {
-	if !l.c.ended() {
-		return nil
-	}
-	l.c.mu.Lock() // until Done is closed
-	defer l.c.mu.Unlock()
-	return context.Canceled
-}
+func (c *Conn) ended() bool { return c.life.State() == life.Ended }
 
-// owner is what the connection's stream knows of it.
-type owner struct{ *Conn }
+// connLink is a connection's place in it.
+type connLink struct{ prev, next *Conn }
 
-func (o owner) SlowConsumer() {
-	o.router.stats.slow.Add(1)
-	if o.life.To(life.Closing) {
-		o.note(CloseInfo{Code: errors.CloseSlowConsumer, Reason: "slow consumer", ByServer: true})
-	}
-	o.router.wheel.enter(o.Conn, life.AwaitSlow)
-}
-
-func (o owner) FramesDropped(n int) { o.router.stats.dropped.Add(int64(n)) }
-
-func (o owner) BeforeWait() { o.flushDeferred() }
-
-var _ wire.Owner = owner{}
+// closeAbnormal stands for a connection that ended without a close frame (RFC
+// 6455, 7.1.5). It is never sent.
+const closeAbnormal errors.CloseCode = 1006

@@ -15,28 +15,7 @@ var (
 	errReserved    = errors.InvalidArgument.New("message type is reserved for the protocol")
 	errUnknownType = errors.Unimplemented.New("message type is not known")
 	errNoID        = errors.InvalidArgument.New("request has no meta.correlationId")
-	errSwallowed   = errors.New("router: middleware returned nil without calling the next handler")
 )
-
-// incoming is a frame on its way to its handler.
-type incoming struct {
-	bytes    []byte // the beginning, where it is too large
-	size     int
-	tooLarge bool
-	env      envelope.Envelope
-	complete bool   // env holds all of it
-	bad      error  // why it is malformed
-	route    *route // nil: none is registered, or the frame is not fit for it
-	lent     any    // the message, of the route's codec
-}
-
-// typ is the registered type.
-func (f *incoming) typ() string {
-	if f.route == nil {
-		return ""
-	}
-	return f.route.typ
-}
 
 // dispatch is how a frame is processed: from the bytes to its answer. Of a frame that is
 // too large, it is given the beginning. It returns false when the goroutine has lost the

@@ -8,19 +8,6 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// Fault is a fault of the server: what a client sees as INTERNAL.
-type Fault struct {
-	// Conn is the connection it happened on. It is nil for Authenticate, when
-	// there is none yet.
-	Conn *Conn
-	// Type is the message's registered type, empty if there is none.
-	Type string
-	// Err is what went wrong, as it was returned; for a panic, it says where.
-	Err error
-	// Stack is where it happened, for a panic; otherwise nil.
-	Stack []byte
-}
-
 // fault reports a fault, once.
 func (r *Router) fault(f Fault) {
 	if p, ok := errors.AsType[*panicFault](f.Err); ok {
@@ -55,6 +42,8 @@ func (r *Router) callOnError(f Fault) {
 	})
 	hook.Wait()
 }
+
+var errSwallowed = errors.New("router: middleware returned nil without calling the next handler")
 
 // panicFault is a panic on its way to be answered and reported. It does not
 // unwrap: a panic is a fault of the server, whatever was thrown.

@@ -6,7 +6,6 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
-	"github.com/wskit/wskit/router/internal/wire"
 )
 
 // What a broker delivers may come from others than our publishers: whoever may publish at
@@ -32,15 +31,6 @@ func (r *Router) errForeign(p *envelope.Peeker, m *pubsub.Message) error {
 		return errors.New("it has a correlation id, as answers have")
 	case reserved(e.Type):
 		return errReserved
-	}
-	return nil
-}
-
-// errTooLarge says that a message fits no subscriber's queue, not even an empty one: it
-// would close them all.
-func (r *Router) errTooLarge(size int) error {
-	if most := r.opts.Limits.MaxQueued - wire.HeaderRoom; size > most {
-		return errors.Internal.Errorf("router: a message of %d bytes cannot be published: Limits.MaxQueued allows %d", size, most)
 	}
 	return nil
 }

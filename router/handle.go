@@ -1,9 +1,10 @@
 package router
 
 import (
-	"context"
+	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/life"
 	"github.com/wskit/wskit/router/internal/turn"
 )
@@ -50,22 +51,6 @@ func (c *Conn) handleConcurrently(k *Context) {
 	c.stream.Out.Flush()
 	c.stream.Out.HoldBack() // keeps its place in flight meanwhile
 	c.finished(k)
-}
-
-// retire is for a message that was handled on the spot.
-func (c *Conn) retire(s *scratch, k *Context) {
-	if !k.release() {
-		c.turn.Untrack(&k.task)
-		s.call = new(Context)
-	}
-}
-
-// finished closes any other message, after its handler has returned.
-func (c *Conn) finished(k *Context) {
-	c.turn.Finish(&k.task)
-	k.release()
-	c.router.handlers.add(-1)
-	c.drained()
 }
 
 // work handles what waits for its turn. It is the worker's.
@@ -135,63 +120,45 @@ func (c *Conn) resume(k *Context) {
 	}
 }
 
-// finish gives a message its terminal answer, unless it has had one.
-func (c *Context) finish(err error) {
-	conn := c.conn
-	if !c.route.request {
-		if err != nil && !conn.ended() {
-			conn.refuse(c.route.typ, c.id, err)
-		}
-		return
+// reset prepares the Context for a message. The id is copied: it points into a
+// buffer that is read into again.
+func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedAt time.Time) {
+	c.Identity = &conn.identity
+	c.conn, c.route, c.receivedAt = conn, rt, receivedAt
+	c.task = turn.Task[Context]{
+		Message: c, Size: len(env.Payload) + len(env.CorrelationID),
+		Request: rt.request, Concurrent: rt.opts.Concurrent,
 	}
-	if !c.claim() {
-		if err != nil && !conn.ended() {
-			conn.late(c.route.typ, err)
-		}
-		return
+	c.id = nil
+	if env.CorrelationID != nil {
+		c.id = append(c.idBuf[:0], env.CorrelationID...)
 	}
-	switch {
-	case err != nil:
-		conn.refuse(c.route.typ, c.id, err)
-	case !c.called:
-		conn.refuse(c.route.typ, c.id, errSwallowed)
-	default:
+	c.timeout = timeoutOf(rt, env.TimeoutMs, conn.router.opts.RequestTimeout)
+	c.answered, c.called = false, false
+	c.out.Reset()
+	if rt.request {
+		c.out.Write(headerRoom[:])
+		c.out.Write(rt.replyHead)
+		c.out.Write(c.id)
 		c.out.WriteByte('}')
-		conn.answer(c.out.Bytes())
 	}
+	c.head = c.out.Len()
 }
 
-// late is for the error of a request that has been answered meanwhile.
-func (c *Conn) late(typ string, err error) {
-	if l := rejection(err); l != nil {
-		c.rejected(typ, l)
-	} else if errors.CodeOf(err) == errors.Internal {
-		c.router.fault(Fault{Conn: c, Type: typ, Err: err})
+func timeoutOf(rt *route, clientMs int64, byDefault time.Duration) time.Duration {
+	var t time.Duration
+	if rt.request {
+		t = byDefault
 	}
-}
-
-// claim reports whether the caller is the one to give the terminal answer.
-// Progress holds the lock too, so none can follow the answer.
-func (c *Context) claim() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	first := !c.answered
-	c.answered = true
-	return first
-}
-
-// expire is called when the message's time is over.
-func (c *Context) expire() { c.giveUp(context.DeadlineExceeded, errors.From(context.DeadlineExceeded)) }
-
-// giveUp cancels the handler's context and answers in its place.
-func (c *Context) giveUp(cause error, answer *errors.Error) {
-	// Whoever sees the context cancelled may take it that the answer is sent.
-	if c.route.request && c.claim() {
-		c.conn.refuse(c.route.typ, c.id, answer)
-		c.conn.stream.Out.Flush()
+	if rt.opts.Timeout != 0 {
+		t = rt.opts.Timeout
 	}
-	c.cancel(cause)
-	if c.conn.turn.Abort(&c.task) {
-		c.conn.finished(c)
+	t = max(t, 0)
+	const maxMs = int64(24 * time.Hour / time.Millisecond)
+	if clientMs > 0 && rt.request {
+		if asked := time.Duration(min(clientMs, maxMs)) * time.Millisecond; t == 0 || asked < t {
+			t = asked
+		}
 	}
+	return t
 }

@@ -58,13 +58,6 @@ func matchHost(pattern, host string) bool {
 	return ok || pattern == host
 }
 
-func cutScheme(pattern string) (scheme, rest string) {
-	if scheme, rest, ok := strings.Cut(pattern, "://"); ok {
-		return scheme, rest
-	}
-	return "", pattern
-}
-
 // sameScheme reports whether a page of the request's own host has its scheme, too. A page
 // over http can be changed on its way to the browser, so it must not open a wss in the name
 // of its visitor. A page over https cannot open a plain ws: browsers refuse it, so such a
@@ -99,4 +92,33 @@ func (r *Router) secure(req *http.Request) bool {
 		}
 	}
 	return !said && req.TLS != nil
+}
+
+// logRefusedOrigin logs a refused origin once, with the setting that allows it: the
+// browser tells its page nothing but that the connection failed.
+func (r *Router) logRefusedOrigin(origin, host string) {
+	origin, host = cut(origin, maxLoggedOrigin), cut(host, maxLoggedOrigin)
+	remedy := "to let it connect, add " + origin + " to router.Options.Origins"
+	if u, err := url.Parse(origin); err != nil || u.Host == "" {
+		remedy = "the page has no origin that can be allowed, as when it is opened from a file: serve the page over http or https"
+	}
+	r.logRefused(origin, "wskit: a page of another origin was refused", "origin", origin, "host", host, "remedy", remedy)
+}
+
+// logRefusedHost logs a host that is not in Options.Hosts once.
+func (r *Router) logRefusedHost(host string) {
+	host = cut(host, maxLoggedOrigin)
+	r.logRefused("host "+host, "wskit: a request for another host was refused", "host", host,
+		"remedy", "if this server has the name, add "+host+" to router.Options.Hosts")
+}
+
+func (r *Router) logRefused(what, message string, attrs ...any) {
+	first, last := r.refused.add(what)
+	if !first {
+		return
+	}
+	if last {
+		attrs = append(attrs, "note", "no more origins are logged within this hour")
+	}
+	r.opts.Logger.Warn(message, attrs...)
 }

@@ -2,35 +2,18 @@ package router
 
 import (
 	"context"
-	"net/netip"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/ceil"
 )
 
 // inFlightRetry is the wait that a client with too many open requests gets. The time of the next
 // answer is not known.
 const inFlightRetry = 100 * time.Millisecond
-
-// LimitInfo describes a frame that a limit has rejected: the limit, the connection and the
-// message.
-type LimitInfo struct {
-	errors.LimitExceeded
-	// Conn is the connection that exceeded the limit.
-	Conn *Conn
-	// Type is the message's registered type; empty if it has none.
-	Type string
-	// IP is the client's address as Options.ClientIP found it.
-	IP netip.Addr
-	// Identity is the identity of the connection.
-	Identity ingress.Identity
-}
 
 // rejection returns the rejection that an error contains, or nil.
 func rejection(err error) *errors.LimitExceeded {
@@ -72,7 +55,7 @@ func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
 	r := c.router
 	r.stats.rejected.Add(1)
 	if r.opts.OnLimitExceeded != nil {
-		r.limits.tell(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: c.identity})
+		r.queueRejection(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: c.identity})
 	}
 	if !l.Close.Valid() {
 		return false
@@ -125,91 +108,22 @@ func retryAfterReason(d time.Duration) string {
 	return `{"retryAfterMs":` + strconv.FormatInt(ceil.Div(d, time.Millisecond), 10) + `}`
 }
 
-// maxRejectionsQueued bounds the rejections that are queued for a slow OnLimitExceeded hook.
-const maxRejectionsQueued = 1 << 16
-
-// limitHook calls OnLimitExceeded in order, in a goroutine that runs while rejections are
-// queued.
-type limitHook struct {
-	r *Router
-
-	mu      sync.Mutex
-	queue   []LimitInfo
-	telling bool
-	missed  bool // logged
-
-	// For the goroutine: the rejections that it has taken from the queue, and its position.
-	// The two slices are swapped.
-	batch []LimitInfo
-	at    int
-}
-
-func (h *limitHook) init(r *Router) { h.r = r }
-
-func (h *limitHook) tell(info LimitInfo) {
-	if h.add(info) {
-		h.r.opts.Logger.Warn("wskit: OnLimitExceeded is too slow, some rejections are only counted", "queued", maxRejectionsQueued)
+// queueRejection has OnLimitExceeded called.
+func (r *Router) queueRejection(info LimitInfo) {
+	queued, first := r.limits.add(info)
+	if !queued {
+		r.stats.missed.Add(1)
+	}
+	if first {
+		r.opts.Logger.Warn("wskit: OnLimitExceeded is too slow, some rejections are only counted", "queued", maxRejectionsQueued)
 	}
 }
 
-// add queues a rejection for the hook. It reports whether there is no room for it, for the
-// first time since the queue was empty.
-func (h *limitHook) add(info LimitInfo) (missed bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.queue) >= maxRejectionsQueued {
-		h.r.stats.missed.Add(1)
-		missed = !h.missed
-		h.missed = true
-		return missed
-	}
-	h.queue = append(h.queue, info)
-	if !h.telling {
-		h.telling = true
-		go h.run()
-	}
-	return false
-}
-
-func (h *limitHook) run() {
-	through := false
-	defer func() {
-		if !through { // the hook has called runtime.Goexit
-			go h.run()
-		}
-	}()
-	for h.more() {
-		info := h.batch[h.at]
-		h.batch[h.at] = LimitInfo{}
-		h.at++
-		h.call(info)
-	}
-	through = true
-}
-
-// more reports whether there are rejections, and takes them from the queue.
-func (h *limitHook) more() bool {
-	if h.at < len(h.batch) {
-		return true
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.batch, h.queue, h.at = h.queue, h.batch[:0], 0
-	if len(h.batch) > 0 {
-		return true
-	}
-	h.missed, h.telling = false, false
-	if cap(h.queue) > 1<<10 {
-		h.queue = nil
-	}
-	return false
-}
-
-func (h *limitHook) call(info LimitInfo) {
+func (r *Router) callOnLimitExceeded(info LimitInfo) {
 	defer func() {
 		if v := recover(); v != nil {
-			h.r.fault(Fault{Conn: info.Conn, Type: info.Type, Err: panicError("OnLimitExceeded", v), Stack: stack()})
+			r.fault(Fault{Conn: info.Conn, Type: info.Type, Err: panicError("OnLimitExceeded", v), Stack: stack()})
 		}
 	}()
-	h.r.opts.OnLimitExceeded(context.WithoutCancel(h.r.ctx), info)
+	r.opts.OnLimitExceeded(context.WithoutCancel(r.ctx), info)
 }

@@ -1,13 +1,10 @@
 package router
 
 import (
-	"sync"
 	"time"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/ingress"
-	"github.com/wskit/wskit/internal/envelope"
-	"github.com/wskit/wskit/internal/inbound"
+	"github.com/wskit/wskit/router/internal/turn"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -16,29 +13,6 @@ import (
 // its goroutine lives; so a connection that is mostly silent waits in a small
 // goroutine and has its messages handled in another.
 const hotFor = 10 * time.Second
-
-// scratch is what a goroutine needs to handle messages. It is borrowed for as
-// long as there are any.
-type scratch struct {
-	peeker envelope.Peeker
-	in     ingress.Context
-	call   *Context
-	latest *route // that was looked up, of this connection's router
-	frame  incoming
-}
-
-var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} }}
-
-func (c *Conn) borrow() *scratch {
-	s := scratches.Get().(*scratch)
-	s.in = ingress.Context{ConnID: c.id, IP: c.ip, Identity: c.identity, State: inbound.State{Ctx: lazyContext{c}}}
-	return s
-}
-
-func (s *scratch) free() {
-	s.in, s.latest, s.frame = ingress.Context{}, nil, incoming{} // pins no connection
-	scratches.Put(s)
-}
 
 // rest waits for the connection's next bytes, on a stack that stays small.
 func (c *Conn) rest() {
@@ -129,4 +103,17 @@ func (c *Conn) handleAll(s *scratch) (reading bool, err error) {
 			c.stream.HoldBack()
 		}
 	}
+}
+
+// observe reports whether the connection has to be looked at again.
+func (c *Conn) observe() bool {
+	seen, again := c.turn.Look()
+	if seen == turn.TakenOver {
+		go c.read()
+	}
+	c.stream.Out.Flush()
+	if c.deferred.Load() != nil {
+		go c.flushDeferred() // may be many connections, and the watchdog has others
+	}
+	return again
 }

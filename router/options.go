@@ -326,3 +326,37 @@ func defaultTo[T comparable](v, byDefault T) T {
 	}
 	return v
 }
+
+// LimitInfo describes a frame that a limit has rejected: the limit, the connection and the
+// message.
+type LimitInfo struct {
+	errors.LimitExceeded
+	// Conn is the connection that exceeded the limit.
+	Conn *Conn
+	// Type is the message's registered type; empty if it has none.
+	Type string
+	// IP is the client's address as Options.ClientIP found it.
+	IP netip.Addr
+	// Identity is the identity of the connection.
+	Identity ingress.Identity
+}
+
+// Fault is a fault of the server: what a client sees as INTERNAL.
+type Fault struct {
+	// Conn is the connection it happened on. It is nil for Authenticate, when
+	// there is none yet.
+	Conn *Conn
+	// Type is the message's registered type, empty if there is none.
+	Type string
+	// Err is what went wrong, as it was returned; for a panic, it says where.
+	Err error
+	// Stack is where it happened, for a panic; otherwise nil.
+	Stack []byte
+}
+
+func cutScheme(pattern string) (scheme, rest string) {
+	if scheme, rest, ok := strings.Cut(pattern, "://"); ok {
+		return scheme, rest
+	}
+	return "", pattern
+}

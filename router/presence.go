@@ -86,3 +86,19 @@ func (m *member) show() bool {
 	m.seen = m.index != left
 	return m.seen
 }
+
+// Join makes the connection a member of a topic that is seen by others. See
+// [Context.Join]. ctx is for the call alone; the membership lasts.
+func (c *Conn) Join(ctx context.Context, topic string, known any) error {
+	return c.join(ctx, topic, known)
+}
+
+// Join makes the connection a member of a topic, as Subscribe does, and one that is
+// seen: [Router.Presence] has it, in all processes that share Options.Presence, with
+// what others are to know of it, which is encoded as in [Conn.Send]. It is seen
+// until it unsubscribes or ends. Joining again replaces what is known of it.
+//
+// The errors are those of Subscribe, also UNAVAILABLE when the presence fails, and
+// INVALID_ARGUMENT for more than pubsub.MaxMember bytes. After an error the
+// connection is not seen, and a member only if it was one before.
+func (c *Context) Join(topic string, known any) error { return c.conn.join(c, topic, known) }

@@ -145,3 +145,47 @@ func deflate(payload, plain []byte) []byte {
 	}
 	return wire.PutHeader(append([]byte(nil), b.Bytes()...), true)
 }
+
+// Publish sends an event to all subscribers of a topic, this connection too if it
+// is one; it need not be. payload is encoded as in [Conn.Send]. At most one
+// PublishOptions may be given.
+//
+// An error means that not all subscribers will get it: the topic's name has not 1
+// to 256 bytes (INVALID_ARGUMENT), the type is not a type name or is reserved,
+// the payload does not encode, or the broker has failed (UNAVAILABLE). Without an
+// error it has been handed on, which does not mean that every client has it.
+func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions) error {
+	batched := !c.task.Concurrent
+	err := c.conn.router.publish(c, c.conn, batched, topic, typ, payload, opts)
+	if batched && !c.conn.turn.Batching() {
+		c.conn.flushDeferred() // detached meanwhile: nobody else will
+	}
+	return err
+}
+
+// Publish sends an event to the subscribers of a topic, from outside of a handler. See
+// [Context.Publish]. ctx is passed to the broker.
+func (r *Router) Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error {
+	return r.publish(ctx, nil, false, topic, typ, payload, opts)
+}
+
+// errTooLarge says that a message fits no subscriber's queue, not even an empty one: it
+// would close them all.
+func (r *Router) errTooLarge(size int) error {
+	if most := r.opts.Limits.MaxQueued - wire.HeaderRoom; size > most {
+		return errors.Internal.Errorf("router: a message of %d bytes cannot be published: Limits.MaxQueued allows %d", size, most)
+	}
+	return nil
+}
+
+func (ts *topics) deliver(m pubsub.Message, later *deferredFlush) {
+	ts.mu.RLock()
+	t := ts.m[m.Topic]
+	ts.mu.RUnlock()
+	if t == nil {
+		return
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	t.deliver(m, later)
+}

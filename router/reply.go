@@ -1,120 +1,14 @@
 package router
 
 import (
-	"bytes"
 	"strconv"
-	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/ceil"
-	"github.com/wskit/wskit/router/internal/wire"
 )
-
-// outgoing is a frame being built: room for its header, then the JSON.
-type outgoing struct{ bytes.Buffer }
-
-var headerRoom [wire.HeaderRoom]byte
-
-var outgoings = sync.Pool{New: func() any { return new(outgoing) }}
-
-func newOutgoing() *outgoing {
-	b := outgoings.Get().(*outgoing)
-	b.Reset()
-	b.Write(headerRoom[:])
-	return b
-}
-
-// keptBuffer is the largest buffer that is kept for another use.
-const keptBuffer = 64 << 10
-
-func (b *outgoing) free() {
-	if b.Cap() <= keptBuffer {
-		outgoings.Put(b)
-	}
-}
-
-// enqueue queues a frame that nobody has asked for, without flushing it.
-func (c *Conn) enqueue(b *outgoing) error {
-	return c.queue(b.Bytes(), (*wire.Outbox).Append)
-}
-
-// answer queues a frame that answers one of the client's, without flushing it. It
-// fails only when nobody is there to read it.
-func (c *Conn) answer(b []byte) { _ = c.queue(b, (*wire.Outbox).Answer) }
-
-func (c *Conn) queue(b []byte, put func(*wire.Outbox, []byte) error) error {
-	if c.deflate && len(b)-wire.HeaderRoom >= wire.DeflateThreshold {
-		d := newOutgoing()
-		defer d.free()
-		if err := wire.Deflate(&d.Buffer, b[wire.HeaderRoom:]); err != nil {
-			return err
-		}
-		return closedError(put(&c.stream.Out, wire.PutHeader(d.Bytes(), true)))
-	}
-	return closedError(put(&c.stream.Out, wire.PutHeader(b, false)))
-}
-
-// ErrClosed is returned for what is to be sent or subscribed to on a connection
-// that has been closed, or is being closed because its client reads too slowly.
-var ErrClosed = errors.Unavailable.New("connection closed")
-
-func closedError(err error) error {
-	if err != nil {
-		return ErrClosed
-	}
-	return nil
-}
-
-// enqueueEvent encodes an event and queues it.
-func (c *Conn) enqueueEvent(typ string, payload any) error {
-	b := newOutgoing()
-	defer b.free()
-	if err := b.event(typ, payload); err != nil {
-		return err
-	}
-	return c.enqueue(b)
-}
-
-func (b *outgoing) event(typ string, payload any) error {
-	if err := checkType(typ); err != nil {
-		return err
-	}
-	b.WriteString(`{"type":`)
-	b.string(typ)
-	if _, empty := payload.(struct{}); payload != nil && !empty {
-		if err := appendPayload(&b.Buffer, payload); err != nil {
-			return err
-		}
-	}
-	b.WriteByte('}')
-	return nil
-}
-
-// string appends a JSON string.
-func (b *outgoing) string(s string) {
-	if !utf8.ValidString(s) {
-		b.Write(quote(s))
-		return
-	}
-	q, _ := jsontext.AppendQuote(b.AvailableBuffer(), s)
-	b.Write(q)
-}
-
-func (b *outgoing) int(n int64) { b.Write(strconv.AppendInt(b.AvailableBuffer(), n, 10)) }
-
-// flushUnlessBatched sends what is queued, unless it leaves at the end of a batch.
-// The order matters: what is queued before the turn is looked at is flushed by
-// whoever ends the turn.
-func (c *Conn) flushUnlessBatched() {
-	if !c.turn.Batching() {
-		c.stream.Out.Flush()
-	}
-}
 
 // refuse answers a frame that has failed. It does not flush.
 func (c *Conn) refuse(typ string, id []byte, err error) {
@@ -142,19 +36,6 @@ func (c *Conn) refuse(typ string, id []byte, err error) {
 	c.appendDetails(b, typ, e.Details)
 	b.WriteString("}}")
 	c.answer(b.Bytes())
-}
-
-// failureHead appends a frame of RPC_ERROR or ERROR up to the first field of its
-// payload.
-func (b *outgoing) failureHead(id []byte) {
-	if id == nil {
-		b.WriteString(`{"type":"` + typeError + `","payload":{`)
-		return
-	}
-	b.Grow(64 + len(id))
-	p := append(b.AvailableBuffer(), `{"type":"`+typeRPCError+`","meta":{"correlationId":`...)
-	p = append(append(p, id...), `},"payload":{`...)
-	b.Write(p)
 }
 
 // appendDetails leaves details that do not encode out: an answer without them is

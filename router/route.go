@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"time"
@@ -38,53 +39,6 @@ type RouteOptions struct {
 // replySuffix follows the type of a request in the default type of its reply.
 const replySuffix = ".reply"
 
-// On registers the handler of an event: a message that is not answered. It is
-// a function and not a method because methods have no type parameters; T is
-// inferred from the handler.
-//
-// The payload is decoded into a T by the rules of the second version of
-// encoding/json: names match exactly, so a field Room without a tag is "Room" on
-// the wire and never "room"; unknown members are ignored, and missing fields are zero. Where T is a struct, it is then checked by its
-// `validate` tags (github.com/go-playground/validator). A payload that is not
-// valid is answered with INVALID_ARGUMENT and the fields, and does not reach the handler. With T struct{} the message needs no payload.
-//
-// An error that the handler returns is sent to the client as ERROR, or as
-// RPC_ERROR if the event carried a correlation id: one of package errors with
-// its code and message, the errors of package context as CANCELLED and
-// DEADLINE_EXCEEDED; any other error, and a panic, as INTERNAL with a fixed text; these
-// are reported to Options.OnError.
-//
-// On panics if the type is registered already, is reserved or has not 1 to 128
-// bytes; if the `validate` tags of T are not valid; if opts has more than one
-// element or names a reply; and once the router has served a connection.
-func On[T any](r *Router, typ string, h func(*Context, T) error, opts ...RouteOptions) {
-	if h == nil {
-		panic(fmt.Sprintf("router: %q is registered with a nil handler; pass a function", typ))
-	}
-	r.register(newEventRoute(typ, h, oneOf(typ, opts)))
-}
-
-// RPC registers the handler of a request: a message with a correlation id that
-// gets exactly one answer, the reply or an error. With R struct{} the reply has
-// no payload. A reply that does not encode is answered INTERNAL. The time for the
-// answer is bounded, see Options.RequestTimeout. See [On] for the rest.
-func RPC[T, R any](r *Router, typ string, h func(*Context, T) (R, error), opts ...RouteOptions) {
-	if h == nil {
-		panic(fmt.Sprintf("router: %q is registered with a nil handler; pass a function", typ))
-	}
-	r.register(newRequestRoute(typ, h, oneOf(typ, opts)))
-}
-
-func oneOf(typ string, opts []RouteOptions) RouteOptions {
-	switch len(opts) {
-	case 0:
-		return RouteOptions{}
-	case 1:
-		return opts[0]
-	}
-	panic(fmt.Sprintf("router: %q is registered with %d RouteOptions; merge them into one", typ, len(opts)))
-}
-
 // route is a registered type. Nothing in it is generic: the typed handler is
 // behind the codec.
 type route struct {
@@ -97,29 +51,6 @@ type route struct {
 	replyHead []byte
 	// builtin is set for the protocol's own types, and nothing else is.
 	builtin func(*Conn, envelope.Envelope)
-}
-
-func (r *Router) register(rt *route) {
-	if err := checkType(rt.typ); err != nil {
-		panic(err.Error())
-	}
-	if rt.opts.Reply != "" {
-		if !rt.request {
-			panic(fmt.Sprintf("router: %q is an event and has no reply; register it with RPC or leave RouteOptions.Reply empty", rt.typ))
-		}
-		if err := checkType(rt.opts.Reply); err != nil {
-			panic(err.Error())
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.serving != nil {
-		panic(fmt.Sprintf("router: %q is registered after the router has served a connection; register all types before http.Serve", rt.typ))
-	}
-	if _, ok := r.routes[rt.typ]; ok {
-		panic(fmt.Sprintf("router: %q is registered twice; remove one registration or rename the type", rt.typ))
-	}
-	r.routes[rt.typ] = rt
 }
 
 // Types that are the protocol's own.
@@ -148,4 +79,17 @@ func checkType(typ string) error {
 		return fmt.Errorf("router: the message type %q is reserved for the protocol; names that begin with \"__\" or \"$ws:\", ERROR and RPC_ERROR cannot be used", typ)
 	}
 	return nil
+}
+
+// codec is a typed handler seen from the untyped side. It lends out values, so
+// that decoding allocates only what the payload itself needs.
+type codec interface {
+	// get lends a *T for one message; put takes it back when nothing uses it.
+	get() any
+	put(v any)
+	// decode fills v from a payload and validates it.
+	decode(v any, payload []byte) error
+	// call runs the typed handler and, for a request, appends the reply's
+	// payload to out, with the key before it unless the reply has none.
+	call(c *Context, v any, out *bytes.Buffer) error
 }

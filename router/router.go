@@ -54,7 +54,6 @@ package router
 import (
 	"context"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,99 +101,6 @@ type serving struct {
 	ingress ingress.Handler
 }
 
-// New returns a Router. It panics if an option is not valid, with a message that says what to
-// change.
-func New(opts Options) *Router {
-	opts, err := opts.withDefaults()
-	if err != nil {
-		panic(err.Error())
-	}
-	r := &Router{opts: opts, epoch: time.Now(), routes: make(map[string]*route)}
-	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.watchdog.stop = r.ctx.Done()
-	r.topics.init(r)
-	r.wheel.init(r)
-	r.limits.init(r)
-	r.turns = turn.Rules[Context]{
-		MaxInFlight: opts.Limits.MaxInFlight, MaxPending: opts.Limits.MaxPending, Opened: (*Context).opened,
-	}
-	return r
-}
-
-// UseIngress adds middleware for every frame, which runs before the payload is decoded, in the
-// order in which it was added. Its errors are the answer to the frame. It panics once the router
-// has served a connection.
-func (r *Router) UseIngress(middleware ...ingress.Middleware) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.serving != nil {
-		panic("router: UseIngress is called after the router has served a connection; add all middleware before http.Serve")
-	}
-	r.before = append(r.before, middleware...)
-}
-
-// Use adds middleware around the handlers of all routes, whether they are
-// registered before or after it; the first that was added is the outermost. It runs after a
-// message has been decoded and validated. It panics once the router has served a connection.
-func (r *Router) Use(middleware ...Middleware) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.serving != nil {
-		panic("router: Use is called after the router has served a connection; add all middleware before http.Serve")
-	}
-	r.around = append(r.around, middleware...)
-}
-
-// freeze makes the registrations final.
-func (r *Router) freeze() *serving {
-	if s := r.frozen.Load(); s != nil {
-		return s
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.serving != nil {
-		return r.serving
-	}
-	s := &serving{
-		routes:  make(map[string]*route, len(r.routes)+2),
-		ingress: wrapped(ingress.Handler(ingress.Pass), r.before),
-	}
-	for typ, rt := range r.routes {
-		rt.handle = handler(rt, r.around)
-		s.routes[typ] = rt
-	}
-	for _, rt := range builtin {
-		s.routes[rt.typ] = rt
-	}
-	r.serving = s
-	r.frozen.Store(s)
-	return s
-}
-
-// handler composes the middleware around a route's typed handler.
-func handler(rt *route, around []Middleware) Handler {
-	h := func(c *Context) error {
-		c.called = true
-		c.out.Truncate(c.head) // middleware may try again
-		return rt.codec.call(c, c.lent, &c.out)
-	}
-	return wrapped(wrapped(Handler(h), rt.opts.Use), around)
-}
-
-// wrapped is a handler with middleware around it; the first is the outermost.
-func wrapped[H any, M ~func(H) H](h H, middleware []M) H {
-	for _, wrap := range slices.Backward(middleware) {
-		h = wrap(h)
-	}
-	return h
-}
-
-// Publish sends an event to the subscribers of a topic, from outside of a handler. See
-// [Context.Publish]. ctx is passed to the broker.
-func (r *Router) Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error {
-	return r.publish(ctx, nil, false, topic, typ, payload, opts)
-}
-
 // Stats are counters since the Router was made, except for Connections. They are
 // read one after the other, not as one snapshot.
 type Stats struct {
@@ -227,3 +133,9 @@ func (r *Router) Stats() Stats {
 }
 
 var _ http.Handler = (*Router)(nil)
+
+// connList is a list of all connections.
+type connList struct{ first *Conn }
+
+// now is the time after the epoch.
+func (r *Router) now() time.Duration { return time.Since(r.epoch) }

@@ -3,7 +3,6 @@ package router
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -16,52 +15,6 @@ const (
 	drainBatch = 500
 	drainPause = 20 * time.Millisecond
 )
-
-// connList is a list of all connections.
-type connList struct{ first *Conn }
-
-// connLink is a connection's place in it.
-type connLink struct{ prev, next *Conn }
-
-func (r *Router) add(c *Conn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c.list.next = r.conns.first
-	if c.list.next != nil {
-		c.list.next.list.prev = c
-	}
-	r.conns.first = c
-	r.stats.connections.Add(1)
-}
-
-func (r *Router) remove(c *Conn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if c.list.prev != nil {
-		c.list.prev.list.next = c.list.next
-	} else {
-		r.conns.first = c.list.next
-	}
-	if c.list.next != nil {
-		c.list.next.list.prev = c.list.prev
-	}
-	c.list = connLink{}
-	r.stats.connections.Add(-1)
-	if r.conns.first == nil && r.emptied != nil {
-		close(r.emptied)
-		r.emptied = nil
-	}
-}
-
-func (r *Router) all() []*Conn {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []*Conn
-	for c := r.conns.first; c != nil; c = c.list.next {
-		all = append(all, c)
-	}
-	return all
-}
 
 // Shutdown drains the router: handshakes are refused with 503; messages that are
 // being handled, or wait for their turn, are handled and answered, while others
@@ -148,40 +101,6 @@ func (r *Router) awaitEmpty(ctx context.Context) error {
 	r.mu.Unlock()
 	select {
 	case <-emptied:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// tally counts what is under way, for Shutdown to wait for.
-type tally struct {
-	mu   sync.Mutex
-	n    int
-	none chan struct{} // closed when n becomes 0, if Shutdown waits
-}
-
-func (h *tally) add(n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.n += n; h.n == 0 && h.none != nil {
-		close(h.none)
-		h.none = nil
-	}
-}
-
-func (h *tally) wait(ctx context.Context) error {
-	h.mu.Lock()
-	if h.n > 0 && h.none == nil {
-		h.none = make(chan struct{})
-	}
-	none := h.none
-	h.mu.Unlock()
-	if none == nil {
-		return nil
-	}
-	select {
-	case <-none:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -2,10 +2,8 @@ package router
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -22,25 +20,6 @@ import (
 // members, and members only while there is a subscription (with a broker); never a subscription
 // and an attempt; members wait only while there is an attempt, or have yet to see its
 // result.
-
-// attempt is one at subscribing a topic.
-type attempt struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	done   chan struct{} // closed when it has succeeded or failed
-	err    error         // set before done is closed
-}
-
-// subscription is a topic's subscription with the broker. What comes while more is there
-// already is flushed with that.
-type subscription struct {
-	deferredFlush
-	topic  *topic
-	router *Router
-	sub    pubsub.Subscription
-	peeker envelope.Peeker // of deliver, under mu
-	closed atomic.Bool     // no more will come
-}
 
 // await returns the attempt to wait for. t.mu is held.
 func (t *topic) await(r *Router) *attempt {

@@ -3,10 +3,8 @@ package router
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/pubsub"
 )
 
 // Which connections are members of which topics is kept under three locks, see locks.go:
@@ -17,100 +15,6 @@ import (
 // A member is put on its connection's list before it joins its topic, so that the end
 // of the connection finds it. Whatever takes it off the list (Unsubscribe, the end of
 // the connection, or the call that failed to join) has it leave the topic.
-
-// maxTopicLength bounds the name of a topic, in bytes.
-const maxTopicLength = 256
-
-// topics are the topics that have members in this process.
-type topics struct {
-	r  *Router
-	mu sync.RWMutex
-	m  map[string]*topic
-}
-
-// topic is a topic with its members.
-type topic struct {
-	name string
-	refs int // members on a connection's list, and a running call of Subscribe; guarded by topics.mu
-
-	mu           sync.RWMutex
-	members      []*member     // that have joined
-	waiting      int           // members that wait for the subscription
-	subscription *subscription // the subscription, or nil
-	attempt      *attempt      // what they wait for, or nil
-}
-
-// member is a connection's place in a topic.
-type member struct {
-	conn  *Conn
-	topic *topic
-
-	// guarded by topic.mu
-	index int           // in topic.members, or joining or left
-	gone  chan struct{} // closed when it leaves; made when it waits for the subscription
-	seen  bool          // by others, or about to be
-
-	// guarded by conn.mu
-	joined  bool
-	settled chan struct{} // closed when it has joined or left; made when another call waits for that
-}
-
-const (
-	joining = -1
-	left    = -2 // before it could join, if it had not yet
-)
-
-func (ts *topics) init(r *Router) {
-	ts.r = r
-	ts.m = make(map[string]*topic)
-}
-
-func checkTopic(name string) error {
-	if name == "" || len(name) > maxTopicLength {
-		return errors.InvalidArgument.Errorf("a topic's name has 1 to %d bytes, this one %d", maxTopicLength, len(name))
-	}
-	return nil
-}
-
-func (ts *topics) deliver(m pubsub.Message, later *deferredFlush) {
-	ts.mu.RLock()
-	t := ts.m[m.Topic]
-	ts.mu.RUnlock()
-	if t == nil {
-		return
-	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	t.deliver(m, later)
-}
-
-// acquire finds or makes a topic, and holds it until it is released as often.
-func (ts *topics) acquire(name string) *topic {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	t := ts.m[name]
-	if t == nil {
-		t = &topic{name: name}
-		ts.m[name] = t
-	}
-	t.refs++
-	return t
-}
-
-// hold is acquire for a topic that is held already.
-func (ts *topics) hold(t *topic) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	t.refs++
-}
-
-func (ts *topics) release(t *topic) {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if t.refs--; t.refs == 0 {
-		delete(ts.m, t.name)
-	}
-}
 
 // Topics returns how many topics have members in this process. A topic counts from when
 // the first connection begins to subscribe until the broker has nothing more to do for
@@ -202,14 +106,6 @@ func (c *Conn) tryPlace(name string) (_ *member, settled <-chan struct{}, err er
 	m := &member{conn: c, topic: c.router.topics.acquire(name), index: joining}
 	c.topics = append(c.topics, m)
 	return m, nil, nil
-}
-
-// settle lets other calls for the same topic go on.
-func (m *member) settle() {
-	if m.settled != nil {
-		close(m.settled)
-		m.settled = nil
-	}
 }
 
 // takeOff takes a member off the connection's list. It returns nil if none matches.
@@ -306,11 +202,6 @@ func (m *member) join(ctx context.Context, r *Router) error {
 	}
 }
 
-func (t *topic) add(m *member) {
-	m.index = len(t.members)
-	t.members = append(t.members, m)
-}
-
 // leave takes the member out of its topic, if it is in it.
 func (m *member) leave() {
 	t := m.topic
@@ -336,3 +227,24 @@ func (m *member) leave() {
 		m.conn.router.opts.Presence.Leave(t.name, m.conn.id)
 	}
 }
+
+// Subscribe makes the connection a member of a topic. See [Context.Subscribe].
+// ctx is for the call alone; the membership lasts.
+func (c *Conn) Subscribe(ctx context.Context, topic string) error { return c.subscribe(ctx, topic) }
+
+// Subscribe makes the connection a member of a topic: it gets what is published
+// there from now on, until it unsubscribes or ends. A topic is any name of 1 to
+// 256 bytes; it begins with its first member and ends with its last. Subscribing
+// again is harmless.
+//
+// The first member of a topic in this process waits for the broker, and so do those
+// that subscribe meanwhile: until the context is cancelled, the connection ends or
+// unsubscribes.
+//
+// The error is INVALID_ARGUMENT for the name, RESOURCE_EXHAUSTED over
+// Limits.MaxTopics, and UNAVAILABLE when the broker fails, the context is cancelled, or
+// the connection has ended or unsubscribed meanwhile ([ErrClosed]).
+func (c *Context) Subscribe(topic string) error { return c.conn.subscribe(c, topic) }
+
+// Unsubscribe ends the connection's membership in a topic. See [Conn.Unsubscribe].
+func (c *Context) Unsubscribe(topic string) { c.conn.Unsubscribe(topic) }

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/wskit/wskit/router/internal/turn"
 )
 
 // watchdogTick is how long a handler may run before the watchdog looks at it a
@@ -23,10 +21,11 @@ type watchdog struct {
 	shards  [8]watchShard
 	next    atomic.Uint32
 	running atomic.Bool
-	sockets atomic.Bool     // there have been connections that the kernel keeps
-	nap     nap             // of run, as is timed
-	timed   int             // how many ticks are still to be those of a timer
-	stop    <-chan struct{} // closed when the router has been shut down
+	sockets atomic.Bool      // there have been connections that the kernel keeps
+	nap     nap              // of run, as is timed
+	timed   int              // how many ticks are still to be those of a timer
+	stop    <-chan struct{}  // closed when the router has been shut down
+	observe func(*Conn) bool // [Conn.observe]
 }
 
 type watchShard struct {
@@ -103,7 +102,7 @@ func (w *watchdog) look() int {
 		s.mu.Lock()
 		kept := s.conns[:0]
 		for _, c := range s.conns {
-			if c.observe() {
+			if w.observe(c) {
 				kept = append(kept, c)
 			}
 		}
@@ -126,17 +125,4 @@ func (w *watchdog) empty() bool {
 		}
 	}
 	return true
-}
-
-// observe reports whether the connection has to be looked at again.
-func (c *Conn) observe() bool {
-	seen, again := c.turn.Look()
-	if seen == turn.TakenOver {
-		go c.read()
-	}
-	c.stream.Out.Flush()
-	if c.deferred.Load() != nil {
-		go c.flushDeferred() // may be many connections, and the watchdog has others
-	}
-	return again
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router/internal/life"
 )
 
@@ -14,8 +13,10 @@ import (
 // connection is hung at the time of its next check. Adding, moving and removing take
 // constant time. No lock is held during a check.
 type wheel struct {
-	r    *Router
-	tick time.Duration
+	epoch time.Time
+	tick  time.Duration
+	check func(*Conn, time.Duration) time.Duration // [Conn.check]
+	stop  <-chan struct{}                          // closed when the router has been shut down
 
 	mu      sync.Mutex
 	slots   [256]timerLink // heads of circular lists
@@ -41,9 +42,9 @@ type timerLink struct {
 	readBlocked bool          // had a frame in hand at the last check
 }
 
-func (t *timerLink) init(c *Conn) {
+func (t *timerLink) init(c *Conn, l Liveness) {
 	t.conn = c
-	if age := c.router.opts.Liveness.MaxAge; age > 0 {
+	if age := l.MaxAge; age > 0 {
 		t.maxAge = age - rand.N(age/10+1)
 	}
 }
@@ -53,10 +54,8 @@ const (
 	maxTick = 250 * time.Millisecond
 )
 
-func (w *wheel) init(r *Router) {
-	w.r = r
+func (w *wheel) init(l Liveness) {
 	w.tick = maxTick
-	l := r.opts.Liveness
 	for _, d := range []time.Duration{l.PingInterval, l.PongTimeout, l.MessageTimeout, l.IdleTimeout, l.MaxAge} {
 		if d > 0 {
 			w.tick = min(w.tick, max(d/8, minTick))
@@ -69,11 +68,10 @@ func (w *wheel) init(r *Router) {
 }
 
 // now is the time after the epoch.
-func (r *Router) now() time.Duration { return time.Since(r.epoch) }
+func (w *wheel) now() time.Duration { return time.Since(w.epoch) }
 
-// add has a connection checked from now on.
-func (w *wheel) add(c *Conn) {
-	at := c.nextCheck(w.r.now())
+// add has a connection checked for the first time, unless at is negative.
+func (w *wheel) add(c *Conn, at time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if at >= 0 && c.timer.phase != life.Over {
@@ -84,7 +82,7 @@ func (w *wheel) add(c *Conn) {
 // enter begins a phase of closing, unless the connection is in a later one, and ends it
 // when its time is over.
 func (w *wheel) enter(c *Conn, p life.Phase) {
-	now := w.r.now()
+	now := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := &c.timer
@@ -111,7 +109,7 @@ func (w *wheel) phase(c *Conn) (life.Phase, time.Duration) {
 func (w *wheel) hang(t *timerLink, at time.Duration) {
 	if !w.running {
 		w.running = true
-		w.at = int64(w.r.now() / w.tick)
+		w.at = int64(w.now() / w.tick)
 		go w.run()
 	}
 	due := max(int64(at/w.tick)+1, w.at+1)
@@ -150,7 +148,7 @@ func (w *wheel) run() {
 			if !w.advance() {
 				return
 			}
-		case <-w.r.ctx.Done():
+		case <-w.stop:
 			// All connections have ended. What some still send is bounded by
 			// Liveness.WriteTimeout.
 			return
@@ -161,7 +159,7 @@ func (w *wheel) run() {
 // advance handles the ticks that have come since the last time. It reports
 // whether there is anything left to look after.
 func (w *wheel) advance() bool {
-	now := w.r.now()
+	now := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for to := int64(now / w.tick); w.at < to; {
@@ -180,7 +178,7 @@ func (w *wheel) advance() bool {
 		t := w.due.next
 		w.unhang(t)
 		w.mu.Unlock()
-		at := t.conn.check(now)
+		at := w.check(t.conn, now)
 		w.mu.Lock()
 		if at >= 0 && t.phase != life.Over {
 			w.hang(t, at)
@@ -188,112 +186,4 @@ func (w *wheel) advance() bool {
 	}
 	w.running = w.size > 0
 	return w.running
-}
-
-// check closes a connection that counts as dead, pings one that is silent, and
-// returns when to check again, or -1. It does not block.
-func (c *Conn) check(now time.Duration) time.Duration {
-	if c.life.State() >= life.Closing {
-		return c.checkClosing(now)
-	}
-	l := &c.router.opts.Liveness
-	heard := c.stream.Heard()
-	if heard >= c.timer.pingAt {
-		c.timer.pingAt, c.timer.readBlocked = 0, false
-	}
-	readBlocked := c.timer.pingAt > 0 && c.readBlocked()
-	unfinished := c.stream.Unfinished()
-	switch {
-	case l.MessageTimeout > 0 && unfinished > 0 && now-unfinished >= l.MessageTimeout:
-		c.Close(errors.ClosePolicy, "message not complete in time")
-	case c.timer.maxAge > 0 && now-c.opened >= c.timer.maxAge:
-		c.Close(errors.CloseGoingAway, "maximum age reached")
-	case l.IdleTimeout > 0 && now-time.Duration(c.message.Load()) >= l.IdleTimeout:
-		c.Close(errors.CloseNormal, "idle")
-	case readBlocked && c.stream.Out.Gone():
-		go c.end(nil) // the reader, which would notice, is held up
-		return -1
-	case readBlocked:
-		// Writing tells whether somebody is still there.
-		c.timer.pingAt = now
-		c.stream.Out.Ping()
-		c.stream.Out.Flush()
-	case c.timer.pingAt > 0 && now-c.timer.pingAt >= l.PongTimeout:
-		c.Close(errors.CloseNoHeartbeat, "no heartbeat")
-		go c.end(nil) // without waiting for an answer to the close frame
-		return -1
-	case l.PingInterval > 0 && now-heard >= l.PingInterval && c.timer.pingAt == 0:
-		c.timer.pingAt = now
-		c.stream.Out.Ping()
-		c.stream.Out.Flush()
-	}
-	if c.life.State() >= life.Closing {
-		return c.checkClosing(now)
-	}
-	return c.nextCheck(now)
-}
-
-// readBlocked reports whether a pong may have come that has not been read, because the
-// reader has, or had until just now, a frame in hand that middleware keeps waiting.
-func (c *Conn) readBlocked() bool {
-	before := c.timer.readBlocked
-	c.timer.readBlocked = c.turn.FrameInHand()
-	return before || c.timer.readBlocked
-}
-
-// checkClosing ends the phase of a connection that is closing when its time is over,
-// whatever its reader is doing.
-func (c *Conn) checkClosing(now time.Duration) time.Duration {
-	phase, until := c.router.wheel.phase(c)
-	switch {
-	case phase == life.None: // about to enter one
-		return now
-	case c.ended() && c.stream.Out.Gone():
-		c.router.wheel.enter(c, life.Over)
-		return -1
-	case now < until && phase == life.Flush: // which may be over at any time
-		return now
-	case now < until:
-		return until
-	}
-	if phase.Reset() {
-		c.stream.Abort()
-	}
-	if !c.ended() {
-		go c.end(nil)
-	}
-	return -1
-}
-
-func (c *Conn) nextCheck(now time.Duration) time.Duration {
-	l := &c.router.opts.Liveness
-	next := time.Duration(-1)
-	soonest := func(at time.Duration) {
-		if next < 0 || at < next {
-			next = at
-		}
-	}
-	if c.timer.maxAge > 0 {
-		soonest(c.opened + c.timer.maxAge)
-	}
-	if l.MessageTimeout > 0 {
-		// A message that begins after this look is not late before the next.
-		since := c.stream.Unfinished()
-		if since == 0 {
-			since = now
-		}
-		soonest(since + l.MessageTimeout)
-	}
-	if l.IdleTimeout > 0 {
-		soonest(time.Duration(c.message.Load()) + l.IdleTimeout)
-	}
-	if l.PingInterval > 0 {
-		// The answer may be here already.
-		if heard := c.stream.Heard(); heard < c.timer.pingAt {
-			soonest(c.timer.pingAt + l.PongTimeout)
-		} else {
-			soonest(heard + l.PingInterval)
-		}
-	}
-	return next
 }

@@ -43,7 +43,7 @@ func TestPhasesOnlyMoveOn(t *testing.T) {
 	}
 	r.wheel.enter(c, life.Over)
 	r.wheel.enter(c, life.Flush)
-	r.wheel.add(c)
+	r.wheel.add(c, 0)
 	if r.wheel.mu.Lock(); r.wheel.size != 0 {
 		t.Error("a connection that is over is looked after")
 	}

@@ -1,0 +1,165 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// Done implements context.Context.
+func (c *Context) Done() <-chan struct{} {
+	if c.arm() {
+		c.conn.turn.Track(&c.task)
+		if c.conn.ended() {
+			c.cancel(context.Canceled)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		}
+	}
+	return c.done
+}
+
+// Err implements context.Context. As it has to, it returns an error if and only if Done is
+// closed. A context that has not been asked for Done has no timer: then Err finds out
+// whether the time is over, and does what the timer would.
+func (c *Context) Err() error {
+	if err := c.cause(); err != nil {
+		return err
+	}
+	if c.conn.ended() {
+		c.cancel(context.Canceled)
+	} else if at, ok := c.Deadline(); ok && !time.Now().Before(at) {
+		c.expire()
+	}
+	return c.cause()
+}
+
+// arm makes sure that the context is cancelled when its time is over. It reports false if
+// that has been seen to. A context that is handled inline and never asked for Done is not
+// armed: it is over sooner than it would matter.
+func (c *Context) arm() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tracked || c.err != nil {
+		return false
+	}
+	c.tracked = true
+	if at, ok := c.Deadline(); ok {
+		c.timer = time.AfterFunc(time.Until(at), c.expire)
+	}
+	return true
+}
+
+// opened is called when the message becomes open, with the connection's turn locked.
+func (c *Context) opened() {
+	c.conn.router.handlers.add(1)
+	c.arm()
+	if c.conn.ended() {
+		c.cancel(context.Canceled)
+	}
+}
+
+// expire is called when the message's time is over.
+func (c *Context) expire() { c.giveUp(context.DeadlineExceeded, errors.From(context.DeadlineExceeded)) }
+
+// giveUp cancels the handler's context and answers in its place.
+func (c *Context) giveUp(cause error, answer *errors.Error) {
+	// Whoever sees the context cancelled may take it that the answer is sent.
+	if c.route.request && c.claim() {
+		c.conn.refuse(c.route.typ, c.id, answer)
+		c.conn.stream.Out.Flush()
+	}
+	c.cancel(cause)
+	if c.conn.turn.Abort(&c.task) {
+		c.conn.finished(c)
+	}
+}
+
+// claim reports whether the caller is the one to give the terminal answer.
+// Progress holds the lock too, so none can follow the answer.
+func (c *Context) claim() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := !c.answered
+	c.answered = true
+	return first
+}
+
+var errAborted = errors.Cancelled.New("aborted by the client")
+
+// finish gives a message its terminal answer, unless it has had one.
+func (c *Context) finish(err error) {
+	conn := c.conn
+	if !c.route.request {
+		if err != nil && !conn.ended() {
+			conn.refuse(c.route.typ, c.id, err)
+		}
+		return
+	}
+	if !c.claim() {
+		if err != nil && !conn.ended() {
+			conn.late(c.route.typ, err)
+		}
+		return
+	}
+	switch {
+	case err != nil:
+		conn.refuse(c.route.typ, c.id, err)
+	case !c.called:
+		conn.refuse(c.route.typ, c.id, errSwallowed)
+	default:
+		c.out.WriteByte('}')
+		conn.answer(c.out.Bytes())
+	}
+}
+
+// late is for the error of a request that has been answered meanwhile.
+func (c *Conn) late(typ string, err error) {
+	if l := rejection(err); l != nil {
+		c.rejected(typ, l)
+	} else if errors.CodeOf(err) == errors.Internal {
+		c.router.fault(Fault{Conn: c, Type: typ, Err: err})
+	}
+}
+
+// finished closes any other message, after its handler has returned.
+func (c *Conn) finished(k *Context) {
+	c.turn.Finish(&k.task)
+	k.release()
+	c.router.handlers.add(-1)
+	c.drained()
+}
+
+// retire is for a message that was handled on the spot.
+func (c *Conn) retire(s *scratch, k *Context) {
+	if !k.release() {
+		c.turn.Untrack(&k.task)
+		s.call = new(Context)
+	}
+}
+
+// release makes the Context ready for another message, unless somebody has got
+// hold of its Done channel: then it is cancelled, as every context is when its
+// function returns, and left to the collector.
+func (c *Context) release() (reusable bool) {
+	c.route.codec.put(c.lent)
+	c.lent = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tracked || c.done != nil || c.err != nil {
+		c.cancelLocked(context.Canceled)
+		return false
+	}
+	if c.out.Cap() > keptBuffer {
+		c.out = bytes.Buffer{}
+	}
+	return true
+}

@@ -1,0 +1,28 @@
+package router
+
+import (
+	"context"
+	"time"
+
+	"github.com/wskit/wskit/router/internal/turn"
+)
+
+// New returns a Router. It panics if an option is not valid, with a message that says what to
+// change.
+func New(opts Options) *Router {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		panic(err.Error())
+	}
+	r := &Router{opts: opts, epoch: time.Now(), routes: make(map[string]*route)}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.topics.init()
+	r.watchdog.stop, r.watchdog.observe = r.ctx.Done(), (*Conn).observe
+	r.wheel.epoch, r.wheel.stop, r.wheel.check = r.epoch, r.ctx.Done(), (*Conn).check
+	r.wheel.init(opts.Liveness)
+	r.limits.hook = r.callOnLimitExceeded
+	r.turns = turn.Rules[Context]{
+		MaxInFlight: opts.Limits.MaxInFlight, MaxPending: opts.Limits.MaxPending, Opened: (*Context).opened,
+	}
+	return r
+}

@@ -1,0 +1,79 @@
+package router
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/internal/inbound"
+)
+
+// incoming is a frame on its way to its handler.
+type incoming struct {
+	bytes    []byte // the beginning, where it is too large
+	size     int
+	tooLarge bool
+	env      envelope.Envelope
+	complete bool   // env holds all of it
+	bad      error  // why it is malformed
+	route    *route // nil: none is registered, or the frame is not fit for it
+	lent     any    // the message, of the route's codec
+}
+
+// typ is the registered type.
+func (f *incoming) typ() string {
+	if f.route == nil {
+		return ""
+	}
+	return f.route.typ
+}
+
+// scratch is what a goroutine needs to handle messages. It is borrowed for as
+// long as there are any.
+type scratch struct {
+	peeker envelope.Peeker
+	in     ingress.Context
+	call   *Context
+	latest *route // that was looked up, of this connection's router
+	frame  incoming
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} }}
+
+func (c *Conn) borrow() *scratch {
+	s := scratches.Get().(*scratch)
+	s.in = ingress.Context{ConnID: c.id, IP: c.ip, Identity: c.identity, State: inbound.State{Ctx: lazyContext{c}}}
+	return s
+}
+
+func (s *scratch) free() {
+	s.in, s.latest, s.frame = ingress.Context{}, nil, incoming{} // pins no connection
+	scratches.Put(s)
+}
+
+// lazyContext is the connection's context for middleware, most of which never
+// asks for it.
+type lazyContext struct{ c *Conn }
+
+func (l lazyContext) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+func (l lazyContext) Done() <-chan struct{} { return l.c.Context().Done() }
+
+func (l lazyContext) Value(any) any { return nil }
+
+// BeforeHold sends what the batch has queued so far: it must not wait, too.
+func (l lazyContext) BeforeHold() {
+	l.c.stream.Out.Flush()
+	l.c.flushDeferred()
+}
+
+func (l lazyContext) Err() error {
+	if !l.c.ended() {
+		return nil
+	}
+	l.c.mu.Lock() // until Done is closed
+	defer l.c.mu.Unlock()
+	return context.Canceled
+}

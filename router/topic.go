@@ -1,0 +1,123 @@
+package router
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// topics are the topics that have members in this process.
+type topics struct {
+	mu sync.RWMutex
+	m  map[string]*topic
+}
+
+// topic is a topic with its members.
+type topic struct {
+	name string
+	refs int // members on a connection's list, and a running call of Subscribe; guarded by topics.mu
+
+	mu           sync.RWMutex
+	members      []*member     // that have joined
+	waiting      int           // members that wait for the subscription
+	subscription *subscription // the subscription, or nil
+	attempt      *attempt      // what they wait for, or nil
+}
+
+// member is a connection's place in a topic.
+type member struct {
+	conn  *Conn
+	topic *topic
+
+	// guarded by topic.mu
+	index int           // in topic.members, or joining or left
+	gone  chan struct{} // closed when it leaves; made when it waits for the subscription
+	seen  bool          // by others, or about to be
+
+	// guarded by conn.mu
+	joined  bool
+	settled chan struct{} // closed when it has joined or left; made when another call waits for that
+}
+
+const (
+	joining = -1
+	left    = -2 // before it could join, if it had not yet
+)
+
+// maxTopicLength bounds the name of a topic, in bytes.
+const maxTopicLength = 256
+
+func checkTopic(name string) error {
+	if name == "" || len(name) > maxTopicLength {
+		return errors.InvalidArgument.Errorf("a topic's name has 1 to %d bytes, this one %d", maxTopicLength, len(name))
+	}
+	return nil
+}
+
+func (ts *topics) init() {
+	ts.m = make(map[string]*topic)
+}
+
+// acquire finds or makes a topic, and holds it until it is released as often.
+func (ts *topics) acquire(name string) *topic {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t := ts.m[name]
+	if t == nil {
+		t = &topic{name: name}
+		ts.m[name] = t
+	}
+	t.refs++
+	return t
+}
+
+// hold is acquire for a topic that is held already.
+func (ts *topics) hold(t *topic) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	t.refs++
+}
+
+func (ts *topics) release(t *topic) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t.refs--; t.refs == 0 {
+		delete(ts.m, t.name)
+	}
+}
+
+func (t *topic) add(m *member) {
+	m.index = len(t.members)
+	t.members = append(t.members, m)
+}
+
+// settle lets other calls for the same topic go on.
+func (m *member) settle() {
+	if m.settled != nil {
+		close(m.settled)
+		m.settled = nil
+	}
+}
+
+// attempt is one at subscribing a topic.
+type attempt struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{} // closed when it has succeeded or failed
+	err    error         // set before done is closed
+}
+
+// subscription is a topic's subscription with the broker. What comes while more is there
+// already is flushed with that.
+type subscription struct {
+	deferredFlush
+	topic  *topic
+	router *Router
+	sub    pubsub.Subscription
+	peeker envelope.Peeker // of deliver, under mu
+	closed atomic.Bool     // no more will come
+}
