@@ -50,17 +50,15 @@ const connectionLimiter = "connection"
 
 func (m *perConnection) middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {
-		cost := 1
-		if m.Cost != nil {
-			if cost = m.Cost(c); cost < 1 {
-				return m.invalidCost(c, connectionLimiter, cost)
-			}
+		cost, err := m.cost(c, m.Cost, connectionLimiter)
+		if err != nil {
+			return err
 		}
 		var d limit.Decision
-		m.take(&d, c, int64(cost))
+		m.take(&d, c, cost)
 		switch {
 		case !d.Allowed:
-			if err := m.limited(c, connectionLimiter, int64(cost), &d); err != nil {
+			if err := m.limited(c, connectionLimiter, cost, &d); err != nil {
 				return err
 			}
 		case d.Wait > 0 && !m.Shadow:

@@ -25,9 +25,17 @@ func BytesPer(unit int) func(*ingress.Context) int {
 	return func(c *ingress.Context) int { return (Bytes(c)-1)/unit + 1 }
 }
 
-// invalidCost rejects a frame whose cost is below 1: a cost of 0 would bypass the limit, and a
-// negative cost would add tokens. The answer has no numbers; they are for the log or the hook.
-func (g *rejecter) invalidCost(c *ingress.Context, limiter string, cost int) error {
+// cost is the cost of a frame by a function, which may be nil. A cost below 1 is an error: 0
+// would bypass the limit, and a negative cost would add tokens. The answer has no numbers; they
+// are for the log or the hook.
+func (g *rejecter) cost(c *ingress.Context, of func(*ingress.Context) int, limiter string) (int64, error) {
+	if of == nil {
+		return 1, nil
+	}
+	cost := of(c)
+	if cost >= 1 {
+		return int64(cost), nil
+	}
 	if g.OnInvalidCost != nil {
 		g.OnInvalidCost(c, cost)
 	} else {
@@ -36,7 +44,7 @@ func (g *rejecter) invalidCost(c *ingress.Context, limiter string, cost int) err
 				"limiter", limiter, "type", c.Type, "cost", cost)
 		})
 	}
-	return errInvalidCost
+	return 0, errInvalidCost
 }
 
 var errInvalidCost = errors.InvalidArgument.New("the message's cost is not valid")

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/wskit/wskit/errors"
@@ -123,13 +122,10 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *book) error {
 		return nil
 	}
 	if is.cost == 0 {
-		cost := 1
-		if l.frames.Cost != nil {
-			if cost = l.frames.Cost(c); cost < 1 {
-				return l.frames.invalidCost(c, l.limiters.base.Name(), cost)
-			}
+		var err error
+		if is.cost, err = l.frames.cost(c, l.frames.Cost, l.limiters.base.Name()); err != nil {
+			return err
 		}
-		is.cost = int64(cost)
 	}
 	d, err := l.take(c, l.limiters.of(is.Rate), &is)
 	if err != nil || d.Allowed && !d.Shadowed {
@@ -140,7 +136,7 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *book) error {
 
 // take charges the limiter, with a key in a pooled buffer.
 func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resolved) (limit.Decision, error) {
-	buf := keyBuffers.Get().(*[]byte)
+	buf := buffers.Get().(*[]byte)
 	key := l.frames.Key(limiter.Key(*buf), c)
 	if l.marked {
 		key = is.mark(key)
@@ -149,14 +145,9 @@ func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resol
 	if b := key.Bytes(); b != nil {
 		*buf = b
 	}
-	keyBuffers.Put(buf)
+	buffers.Put(buf)
 	return d, err
 }
-
-var keyBuffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, 256)
-	return &b
-}}
 
 // deny refuses the frame of a client on the deny list.
 func (l *RuleLimiter) deny(c *ingress.Context, entry Subject) error {

@@ -104,17 +104,16 @@ func (m *stack) middleware(next ingress.Handler) ingress.Handler {
 // admit returns nil if the frame may pass, after the wait.
 func (m *stack) admit(c *ingress.Context, a *asking) (wait time.Duration, err error) {
 	for i := range m.layers {
-		l, cost := &m.layers[i], 1
-		if l.Cost != nil {
-			if cost = l.Cost(c); cost < 1 {
-				return 0, m.invalidCost(c, l.Limiter.Name(), cost)
-			}
+		l := &m.layers[i]
+		cost, err := m.cost(c, l.Cost, l.Limiter.Name())
+		if err != nil {
+			return 0, err
 		}
 		key := l.Key(l.Limiter.Key(a.keys[i]), c)
 		if b := key.Bytes(); b != nil {
 			a.keys[i] = b
 		}
-		a.asks[i] = limit.Ask{Key: key, Cost: int64(cost)}
+		a.asks[i] = limit.Ask{Key: key, Cost: cost}
 	}
 	bound, err := m.decide(c.Context(), a)
 	if err != nil {
