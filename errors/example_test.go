@@ -138,3 +138,10 @@ func ExampleNew() {
 	fmt.Println(errors.CodeOf(err))
 	// Output: INTERNAL
 }
+
+// A file that needs codes needs no second errors package.
+func ExampleJoin() {
+	err := errors.Join(errors.New("saving"), errors.Unavailable.New("try again later"))
+	fmt.Println(errors.CodeOf(err), errors.Is(err, io.EOF))
+	// Output: UNAVAILABLE false
+}

@@ -91,3 +91,22 @@ type visitor struct{}
 
 func (visitor) Identify(context.Context, *ingress.Identity) error { return nil }
 func (visitor) Release()                                          {}
+
+// The three ways to send a token.
+func ExampleToken() {
+	// new WebSocket("wss://example.com/ws", ["chat", "bearer.3c59dc04"])
+	page, _ := http.NewRequest(http.MethodGet, "/ws", nil)
+	page.Header.Set("Sec-WebSocket-Protocol", "chat, bearer.3c59dc04")
+	fmt.Println(ingress.Token(page))
+
+	link, _ := http.NewRequest(http.MethodGet, "/ws?access_token=3c59dc04", nil)
+	fmt.Println(ingress.Token(link))
+
+	program, _ := http.NewRequest(http.MethodGet, "/ws", nil)
+	program.Header.Set("Authorization", "Bearer 3c59dc04")
+	fmt.Println(ingress.Token(program))
+	// Output:
+	// 3c59dc04
+	// 3c59dc04
+	// 3c59dc04
+}

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 )
 
-// Middleware turns frames away by what is known without their payload.
+// Middleware that rejects frames by their identity, without decoding their payloads.
 func Example() {
 	suspended := func(next ingress.Handler) ingress.Handler {
 		return func(c *ingress.Context) error {
@@ -83,4 +84,29 @@ func ExampleGroupIP() {
 	// 192.0.2.1
 	// 2001:db8:1:2::
 	// 2001:db8:1:2::
+}
+
+// Middleware that delays large frames. The connection is not read meanwhile.
+func ExampleContext_Hold() {
+	slow := func(next ingress.Handler) ingress.Handler {
+		return func(c *ingress.Context) error {
+			if c.Size > 10<<10 {
+				if err := c.Hold(time.Millisecond); err != nil {
+					return err // this side has ended the connection
+				}
+			}
+			return next(c)
+		}
+	}
+	start := time.Now()
+	err := slow(ingress.Pass)(&ingress.Context{Size: 64 << 10})
+	fmt.Println(err, time.Since(start) >= time.Millisecond)
+	// Output: <nil> true
+}
+
+// The trace id of a request, for logs of an application.
+func ExampleTraceID() {
+	r := &http.Request{Header: http.Header{"Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}}
+	fmt.Println(ingress.TraceID(r))
+	// Output: 4bf92f3577b34da6a3ce929d0e0e4736
 }

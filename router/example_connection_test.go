@@ -41,24 +41,6 @@ func ExampleOptions_authenticate() {
 	// refused: 401 Unauthorized
 }
 
-func ExampleToken() {
-	// new WebSocket("wss://example.com/ws", ["chat", "bearer.3c59dc04"])
-	page, _ := http.NewRequest(http.MethodGet, "/ws", nil)
-	page.Header.Set("Sec-WebSocket-Protocol", "chat, bearer.3c59dc04")
-	fmt.Println(ingress.Token(page))
-
-	link, _ := http.NewRequest(http.MethodGet, "/ws?access_token=3c59dc04", nil)
-	fmt.Println(ingress.Token(link))
-
-	program, _ := http.NewRequest(http.MethodGet, "/ws", nil)
-	program.Header.Set("Authorization", "Bearer 3c59dc04")
-	fmt.Println(ingress.Token(program))
-	// Output:
-	// 3c59dc04
-	// 3c59dc04
-	// 3c59dc04
-}
-
 func ExampleOptions_onOpen() {
 	r := router.New(router.Options{
 		OnOpen: func(c *router.Conn) error {

@@ -1,9 +1,9 @@
-// Package inbound is what the router keeps in an ingress.Context beside what middleware reads.
+// Package inbound has the part of an ingress.Context that only the router sets.
 package inbound
 
 import "context"
 
-// State belongs to the router. The zero State is that of a Context which a test made.
+// State is set by the router. The zero State is that of a Context which a test makes.
 type State struct {
 	// Ctx is cancelled when the connection ends. It may implement [Holder].
 	Ctx context.Context

@@ -209,3 +209,32 @@ func ExampleBytes() {
 	fmt.Println(ratelimit.Bytes(frame), ratelimit.BytesPer(1<<10)(frame))
 	// Output: 2500 3
 }
+
+// A limit for each tier of a tenant, with costs by size.
+func ExampleKeyFunc() {
+	perTier := func(k limit.Key, c *ingress.Context) limit.Key {
+		return k.Part(c.Identity.Tenant).Part(c.Identity.Tier)
+	}
+	limiter := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 4, Refill: 1, Per: time.Minute})
+	handle := ratelimit.New(limiter, ratelimit.Options{Key: perTier, Cost: ratelimit.BytesPer(1 << 10)})(ingress.Pass)
+	for _, tier := range []string{"free", "free", "pro"} {
+		c := &ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "ann", Tier: tier}, Size: 2500} // a cost of 3
+		fmt.Println(tier, handle(c) == nil)
+	}
+	// Output:
+	// free true
+	// free false
+	// pro true
+}
+
+// An operator ends a ban.
+func ExampleBans_Unban() {
+	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 1})
+	ctx, bob := context.Background(), ingress.Identity{User: "bob"}
+	_ = bans.Count(ctx, netip.Addr{}, bob, &errors.LimitExceeded{Kind: errors.LimitRate})
+	before, _ := bans.Banned(ctx, netip.Addr{}, bob)
+	err := bans.Unban(ctx, netip.Addr{}, bob)
+	after, _ := bans.Banned(ctx, netip.Addr{}, bob)
+	fmt.Println(before > 0, err, after)
+	// Output: true <nil> 0s
+}
