@@ -52,6 +52,10 @@ func Command(name string) string {
 	command := "go run ./cmd/" + name
 	flag.Visit(func(f *flag.Flag) {
 		value := f.Value.String()
+		if _, isBool := f.Value.(interface{ IsBoolFlag() bool }); isBool {
+			command += " -" + f.Name + "=" + value
+			return
+		}
 		if f.Name == "out" {
 			value = filepath.Base(value)
 		}

@@ -1,6 +1,9 @@
 package page
 
-import "testing"
+import (
+	"flag"
+	"testing"
+)
 
 func TestSectionsAreReplacedAlone(t *testing.T) {
 	one := replace("", "Servers", "old\n")
@@ -12,5 +15,22 @@ func TestSectionsAreReplacedAlone(t *testing.T) {
 	}
 	if again := replace(three, "Limits", "a\n\n### b\n\nc"); again != want {
 		t.Errorf("writing the same again changes the page: %q", again)
+	}
+}
+
+// The command of a section can be repeated: the flag package takes no word behind a switch
+// for its value.
+func TestCommandCanBeRepeated(t *testing.T) {
+	old := flag.CommandLine
+	defer func() { flag.CommandLine = old }()
+	flag.CommandLine = flag.NewFlagSet("compare", flag.ContinueOnError)
+	flag.Bool("tls", false, "")
+	flag.Int("rounds", 3, "")
+	flag.String("only", "", "")
+	if err := flag.CommandLine.Parse([]string{"-tls", "-rounds", "1", "-only", "a|b"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := Command("compare"), "```\ngo run ./cmd/compare -only 'a|b' -rounds 1 -tls=true\n```\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
