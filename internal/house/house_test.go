@@ -15,18 +15,17 @@ import (
 
 const module = "github.com/wskit/wskit"
 
-// A room is a folder with what lies below it, except for what is a room of its
-// own. It may import the rooms named here, its own packages, the standard library
-// and the modules of others. CONTRIBUTING.md explains the picture; a package that
-// is in none of the rooms needs one.
-type room struct {
+// A part of the repository is a folder with everything below it, except for folders with an
+// entry of their own. Its packages may import the parts named here, each other, the standard
+// library and other modules. CONTRIBUTING.md has the same table. Every package needs an entry.
+type part struct {
 	folder string
 	may    []string
 }
 
 const anything = "anything"
 
-var rooms = []room{
+var parts = []part{
 	{"errors", nil},
 	{"limit", []string{"errors", "internal/batch", "internal/engine", "internal/outage"}},
 	{"limit/limittest", []string{"limit", "errors"}},
@@ -64,9 +63,9 @@ var rooms = []room{
 	{"internal/workerdtest", []string{"internal/process", "internal/stepclock", "internal/transcript"}},
 }
 
-// roomOf finds the room of a package, by the longest folder that holds it.
-func roomOf(pkg string) (found room, ok bool) {
-	for _, r := range rooms {
+// partOf finds the part of a package, by the longest folder that contains it.
+func partOf(pkg string) (found part, ok bool) {
+	for _, r := range parts {
 		if within(pkg, module+"/"+r.folder) && (!ok || len(r.folder) > len(found.folder)) {
 			found, ok = r, true
 		}
@@ -126,19 +125,19 @@ func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
 		t.Fatal("go list found no packages")
 	}
 	for _, p := range packages {
-		in, ok := roomOf(p.ImportPath)
+		in, ok := partOf(p.ImportPath)
 		if !ok {
-			t.Errorf("%s is in no room; give it one here and in CONTRIBUTING.md", p.ImportPath)
+			t.Errorf("%s has no entry; add one here and in CONTRIBUTING.md", p.ImportPath)
 			continue
 		}
 		for _, imported := range p.Imports {
 			if !within(imported, module) || slices.Contains(in.may, anything) {
 				continue
 			}
-			other, ok := roomOf(imported)
+			other, ok := partOf(imported)
 			switch {
 			case !ok:
-				t.Errorf("%s imports %s, which is in no room", p.ImportPath, imported)
+				t.Errorf("%s imports %s, which has no entry", p.ImportPath, imported)
 			case other.folder == in.folder || slices.Contains(in.may, other.folder):
 			default:
 				t.Errorf("%s imports %s: %s", p.ImportPath, imported, in.allowance())
@@ -147,15 +146,14 @@ func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
 	}
 }
 
-func (r room) allowance() string {
+func (r part) allowance() string {
 	if len(r.may) == 0 {
 		return r.folder + "/ may import nothing of the project"
 	}
 	return r.folder + "/ may import only " + strings.Join(r.may, "/, ") + "/ of the project"
 }
 
-// An internal package is what Go says it is, and a room's internal packages are
-// nobody else's; a router that knew of limits could not be used without them.
+// The router does not import limits: it can be used without them.
 func TestRouterKnowsNoLimits(t *testing.T) {
 	deps := list(t, "-deps", "./router")
 	if len(deps) < 10 {
@@ -174,7 +172,7 @@ func TestRouterKnowsNoLimits(t *testing.T) {
 // router, along with it.
 func TestAdaptersStandAlone(t *testing.T) {
 	for _, adapter := range list(t, "./adapters/...") {
-		in, ok := roomOf(adapter.ImportPath)
+		in, ok := partOf(adapter.ImportPath)
 		if !ok {
 			continue // reported above
 		}

@@ -127,7 +127,11 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *book) error {
 			return err
 		}
 	}
-	d, err := l.take(c, l.limiters.of(is.Rate), &is)
+	limiter, err := l.limiters.of(is.Rate)
+	if err != nil {
+		return err
+	}
+	d, err := l.take(c, limiter, &is)
 	if err != nil || d.Allowed && !d.Shadowed {
 		return err
 	}

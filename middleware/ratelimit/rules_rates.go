@@ -21,28 +21,28 @@ type limiters struct {
 // it.
 const maxPerPart = 256
 
-// of returns the limiter of a rate.
-func (l *limiters) of(rate Rate) *limit.Limiter {
+// of returns the limiter of a rate. Rates from valid Rules cause no error.
+func (l *limiters) of(rate Rate) (*limit.Limiter, error) {
 	hash := uint64(rate.PerMinute)*0x9e3779b97f4a7c15 ^ uint64(rate.Burst)*0xbf58476d1ce4e5b9
 	part := &l.parts[hash>>58]
 	if found := lookup(part, rate); found != nil {
-		return found
+		return found, nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if found := lookup(part, rate); found != nil {
-		return found
+		return found, nil
 	}
 	made, err := l.base.With(rate.policy())
 	if err != nil {
-		panic("ratelimit: a rate that Rules allow is no valid policy: " + err.Error())
+		return nil, err
 	}
 	next := map[Rate]*limit.Limiter{rate: made}
 	if old := part.Load(); old != nil && len(*old) < maxPerPart {
 		maps.Copy(next, *old)
 	}
 	part.Store(&next)
-	return made
+	return made, nil
 }
 
 func lookup(part *atomic.Pointer[map[Rate]*limit.Limiter], rate Rate) *limit.Limiter {

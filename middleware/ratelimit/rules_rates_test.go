@@ -13,11 +13,14 @@ func TestLimitersAreBounded(t *testing.T) {
 	l := limiters{base: limit.New(memory.NewStore(memory.Options{}), Rate{1, 1}.policy())}
 	for i := range int64(30_000) {
 		rate := Rate{PerMinute: i/200 + 1, Burst: i%200 + 1}
-		made := l.of(rate)
+		made, err := l.of(rate)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if got, want := made.Plan().String(), (limit.TokenBucket{Capacity: rate.Burst, Refill: rate.PerMinute, Per: 60e9}).String(); got != want {
 			t.Fatalf("the limiter of %+v has the policy %s, want %s", rate, got, want)
 		}
-		if l.of(rate) != made {
+		if again, _ := l.of(rate); again != made {
 			t.Fatalf("%+v has two limiters", rate)
 		}
 	}
