@@ -47,7 +47,7 @@ func at(u *url.URL, hosts ...string) string {
 	return there.String()
 }
 
-// complaint says what it is that parse does not like about a URL.
+// complaint is an error that says which part of a URL parse refuses.
 func complaint(u *url.URL, parse func(string) error) error {
 	bare := url.URL{Scheme: u.Scheme, Host: "localhost", Path: u.Path}
 	if parse(bare.String()) != nil {

@@ -25,15 +25,14 @@ import (
 //
 // # When Redis fails
 //
-// A publisher is told by an error. A subscriber misses what is published until its
+// A publisher gets an error. A subscriber misses what is published until its
 // topics are subscribed to again, which the Broker does by itself: after a restart,
-// a failover, and when a cluster's slots move. It also finds out when a connection
-// that looks alive delivers nothing any more, because it leads to a server that
-// stands still or is no longer the one that publishers use: it sends itself a
-// message through Redis several times in BrokerOptions.HealthTimeout, and gives up
-// the connection on which it does not come back. When Sentinels name a new master, it
-// does so within half a second. The loss and the return are each
-// logged once, and BrokerStats says how things stand.
+// a failover, and when a cluster's slots move. It also detects a connection that is open
+// and delivers nothing, because its server is stalled or is no longer the one that
+// publishers use: it sends itself a message through Redis several times in
+// BrokerOptions.HealthTimeout, and replaces the connection on which it does not come back.
+// When Sentinels name a new master, that takes half a second at most. The loss and the
+// return are each logged once; BrokerStats has the current state.
 //
 // Nothing is ever sent twice: a message whose publishing failed is not tried
 // again. One that failed with a timeout may still arrive, and later than those
@@ -51,13 +50,13 @@ type Broker struct {
 	wg        sync.WaitGroup
 	stats     brokerCounters
 
-	mu       sync.RWMutex
-	topics   map[string]*topic // by channel
-	links    map[string]*link  // by node
-	failures map[string]int    // of a node's links, one after the other
-	homeless []*topic          // to be assigned to a link
-	refused  []*topic          // to be assigned in a while
-	orphans  int               // how many topics had been subscribed to and are not now
+	mu         sync.RWMutex
+	topics     map[string]*topic // by channel
+	links      map[string]*link  // by node
+	failures   map[string]int    // of a node's links, one after the other
+	unassigned []*topic          // to be assigned to a link
+	refused    []*topic          // to be assigned in a while
+	lostTopics int               // how many topics had been subscribed to and are not now
 
 	subscription, publishing outage.Reporter
 }
@@ -78,8 +77,8 @@ type BrokerStats struct {
 	Failed int64
 	// Dropped is how many messages did not fit the buffer of a subscription.
 	Dropped int64
-	// Ignored is how many messages on the Broker's channels came from somebody
-	// who is no Broker, or were larger than MaxFrame.
+	// Ignored is how many messages on the Broker's channels were not published by a
+	// Broker, or were larger than MaxFrame.
 	Ignored int64
 }
 
@@ -95,7 +94,7 @@ type brokerCounters struct{ lost, failed, dropped, ignored atomic.Int64 }
 // otherwise they may take as long as its ReadTimeout.
 //
 // NewBroker panics when an option is invalid, and with a Ring: its clients do not
-// agree on who has a channel while its servers come and go.
+// agree on which server has a channel while servers come and go.
 func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -151,8 +150,8 @@ func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub
 	return s, nil
 }
 
-// subscribe adds a subscription. What it returns besides is told once when Redis
-// has confirmed or refused it; nil if that is not to be waited for.
+// subscribe adds a subscription. The channel receives once, when Redis
+// has confirmed or refused it; it is nil if there is nothing to wait for.
 func (b *Broker) subscribe(name string, deliver func(pubsub.Message)) (*subscription, <-chan error, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// How a topic gets to Redis: enqueue puts it into homeless; assign, a goroutine,
+// How a topic gets to Redis: enqueue puts it into unassigned; assign, a goroutine,
 // finds its node and gives it to the node's link; the link sends the command; what
-// Redis answers comes back through confirmed, refuse or lost.
+// Redis answers comes back through confirmed, refuse or linkEnded.
 
 // refusedFor is how long a topic waits that Redis has refused, or whose node could
 // not be found.
@@ -19,7 +19,7 @@ const refusedFor = 200 * time.Millisecond
 // enqueue has a topic assigned to a link. b.mu is held.
 func (b *Broker) enqueue(t *topic) {
 	t.state, t.link = queued, nil
-	b.homeless = append(b.homeless, t)
+	b.unassigned = append(b.unassigned, t)
 	signal(b.wake)
 }
 
@@ -39,7 +39,7 @@ func (b *Broker) assign() {
 		case <-b.ctx.Done():
 			return
 		case <-b.wake:
-			for _, t := range b.takeHomeless() {
+			for _, t := range b.takeUnassigned() {
 				b.assignOne(t)
 			}
 		case <-retry.C:
@@ -48,11 +48,11 @@ func (b *Broker) assign() {
 	}
 }
 
-func (b *Broker) takeHomeless() []*topic {
+func (b *Broker) takeUnassigned() []*topic {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	topics := b.homeless
-	b.homeless = nil
+	topics := b.unassigned
+	b.unassigned = nil
 	return topics
 }
 
@@ -60,7 +60,7 @@ func (b *Broker) retryRefused() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.refused) > 0 {
-		b.homeless = append(b.homeless, b.refused...)
+		b.unassigned = append(b.unassigned, b.refused...)
 		b.refused = nil
 		signal(b.wake)
 	}
@@ -77,7 +77,7 @@ func (b *Broker) assignOne(t *topic) {
 	case len(t.subs) == 0:
 		b.forget(t)
 	case err != nil:
-		t.tell(err)
+		t.notify(err)
 		b.refused = append(b.refused, t)
 	default:
 		l := b.links[n.name()]
@@ -104,7 +104,7 @@ func backoff(failures int) time.Duration {
 
 // unneeded is for a topic that has lost its last subscription. b.mu is held.
 func (b *Broker) unneeded(t *topic) {
-	b.found(t)
+	b.markFound(t)
 	switch t.state {
 	case idle:
 		b.forget(t)
@@ -117,7 +117,7 @@ func (b *Broker) unneeded(t *topic) {
 }
 
 func (b *Broker) forget(t *topic) {
-	b.found(t)
+	b.markFound(t)
 	t.state, t.link = idle, nil
 	delete(b.topics, t.channel)
 }
@@ -134,8 +134,8 @@ func (b *Broker) confirmed(l *link, channel string, subscribed bool) {
 	switch {
 	case subscribed && t.state == joining:
 		t.state = joined
-		b.found(t)
-		t.tell(nil)
+		b.markFound(t)
+		t.notify(nil)
 		if len(t.subs) == 0 {
 			b.unneeded(t)
 		}
@@ -148,7 +148,7 @@ func (b *Broker) confirmed(l *link, channel string, subscribed bool) {
 	case !subscribed && t.state == joined:
 		b.nodes.changed()
 		b.stats.lost.Add(1)
-		b.miss(t)
+		b.markLost(t)
 		b.enqueue(t)
 		b.subscription.Failed(errMoved, "topics", 1)
 	}
@@ -163,16 +163,16 @@ func (b *Broker) refuse(l *link, topics []*topic, err error) {
 		if t.link != l || t.state == joined {
 			continue
 		}
-		if !passing(err) {
-			t.tell(err)
+		if !transient(err) {
+			t.notify(err)
 		}
 		t.state, t.link = queued, nil
 		b.refused = append(b.refused, t)
 	}
 }
 
-// passing reports whether an error of Redis is to be waited out.
-func passing(err error) bool {
+// transient reports whether an error of Redis is to be waited out.
+func transient(err error) bool {
 	for _, prefix := range []string{"MOVED ", "ASK ", "CLUSTERDOWN ", "TRYAGAIN ", "LOADING ", "MASTERDOWN ", "READONLY "} {
 		if goredis.HasErrorPrefix(err, prefix) {
 			return true
@@ -181,8 +181,8 @@ func passing(err error) bool {
 	return false
 }
 
-// lost is called when a link has ended. Its topics need another.
-func (b *Broker) lost(l *link, err error) {
+// linkEnded is called when a link has ended. Its topics need another.
+func (b *Broker) linkEnded(l *link, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.links, l.node.name())
@@ -197,7 +197,7 @@ func (b *Broker) lost(l *link, err error) {
 			continue
 		}
 		if t.state == joined {
-			b.miss(t)
+			b.markLost(t)
 			lost++
 		}
 		if len(t.subs) == 0 {
@@ -219,21 +219,21 @@ func (b *Broker) proven(l *link) {
 	delete(b.failures, l.node.name())
 }
 
-// miss and found keep account of the topics that have to be subscribed to again.
+// markLost and markFound keep account of the topics that have to be subscribed to again.
 
-func (b *Broker) miss(t *topic) {
-	if !t.orphan {
-		t.orphan = true
-		b.orphans++
+func (b *Broker) markLost(t *topic) {
+	if !t.lost {
+		t.lost = true
+		b.lostTopics++
 	}
 }
 
-func (b *Broker) found(t *topic) {
-	if !t.orphan {
+func (b *Broker) markFound(t *topic) {
+	if !t.lost {
 		return
 	}
-	t.orphan = false
-	if b.orphans--; b.orphans == 0 {
+	t.lost = false
+	if b.lostTopics--; b.lostTopics == 0 {
 		b.subscription.Works()
 	}
 }

@@ -86,7 +86,7 @@ func TestSubscriptionsComeBackAfterARestart(t *testing.T) {
 	}
 }
 
-// A server that stands still closes no connection.
+// A stalled server closes no connection.
 func TestStalledServerIsNoticed(t *testing.T) {
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{HealthTimeout: 500 * time.Millisecond, Timeout: 100 * time.Millisecond})
@@ -110,7 +110,7 @@ func TestStalledServerIsNoticed(t *testing.T) {
 
 // The connection is alive and the server answers on it, but it is no longer the one
 // that is published to.
-func TestSubscriptionAtAServerNobodyUsesIsNoticed(t *testing.T) {
+func TestSubscriptionAtAnUnusedServerIsNoticed(t *testing.T) {
 	old, next := redistest.Start(t), redistest.Start(t)
 	var master atomic.Pointer[redistest.Server]
 	master.Store(old)
@@ -125,7 +125,7 @@ func TestSubscriptionAtAServerNobodyUsesIsNoticed(t *testing.T) {
 	master.Store(next)
 	old.Do("CLIENT", "KILL", "TYPE", "normal") // all but subscribers
 	eventually(t, "the subscription has moved", func() bool {
-		old.Do("PUBLISH", "wskit:topic:{room}", "by one who has not noticed either")
+		old.Do("PUBLISH", "wskit:topic:{room}", "of a client of the old master")
 		return len(topics(next)) == 1 && len(topics(old)) == 0
 	})
 	healthy(t, b)
@@ -140,7 +140,7 @@ func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, network, addr)
 }
 
-// As long as messages come back nothing is given up, also if nobody publishes.
+// As long as messages come back nothing is given up, also if nothing is published.
 func TestSilenceIsNoFailure(t *testing.T) {
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{HealthTimeout: 4 * time.Second})
@@ -225,7 +225,7 @@ func subscribeUntilItWorks(t *testing.T, b pubsub.Broker, topic string) *inbox {
 func TestPublishIsNotReplayed(t *testing.T) {
 	s := redistest.Start(t)
 	in := subscribe(t, newBroker(t, s, redis.BrokerOptions{}), "room")
-	proxy := deafTo(t, s.Addr, "publish")
+	proxy := withoutCommand(t, s.Addr, "publish")
 	b := brokerOn(t, &goredis.Options{Addr: proxy, MaxRetries: 3}, redis.BrokerOptions{})
 	if err := b.Publish(ctx, pubsub.Message{Topic: "room", Frame: []byte("once")}); err == nil {
 		t.Error("a publish without an answer has no error")
@@ -238,9 +238,9 @@ func TestPublishIsNotReplayed(t *testing.T) {
 	}
 }
 
-// deafTo is a proxy to a server that passes everything on, but ends a connection in
+// withoutCommand is a proxy to a server that passes everything on, but ends a connection in
 // place of the answer to a command.
-func deafTo(t *testing.T, addr, command string) string {
+func withoutCommand(t *testing.T, addr, command string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

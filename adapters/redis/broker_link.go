@@ -17,11 +17,11 @@ import (
 var (
 	errMoved       = errors.New("the topic's slot has moved to another node")
 	errReconnected = errors.New("the connection broke and was replaced")
-	errDeaf        = errors.New("a message that was published did not come back")
+	errNoEcho      = errors.New("a message that was published did not come back")
 )
 
 // link is one connection to a node, from its making to its first failure. The
-// client would reconnect by itself, but not tell; so a link that has failed is
+// client would reconnect by itself without a notice; so a link that has failed is
 // closed, and its topics get another.
 //
 // Three goroutines serve it: one sends commands, one reads, one proves that what
@@ -68,7 +68,7 @@ func newLink(b *Broker, n node, topic string, delay time.Duration) *link {
 
 func (l *link) run() {
 	err := l.serve()
-	l.b.lost(l, err)
+	l.b.linkEnded(l, err)
 }
 
 func (l *link) serve() error {
@@ -174,7 +174,7 @@ func (l *link) read() {
 		switch got := got.(type) {
 		case *goredis.Message:
 			if got.Channel == l.probe {
-				l.heard(got.Payload)
+				l.returned(got.Payload)
 			} else {
 				l.b.received(got.Channel, got.Payload)
 			}
@@ -229,7 +229,7 @@ func (c *request) about(channel, probe string) bool {
 	return false
 }
 
-func (l *link) heard(payload string) {
+func (l *link) returned(payload string) {
 	select {
 	case l.echo <- payload:
 	default:
@@ -287,7 +287,7 @@ func (l *link) comesBack(text string) bool {
 			within = min(within, time.Since(start)+proveWithin)
 			timeout.Reset(within - time.Since(start))
 		case <-timeout.C:
-			l.fail(fmt.Errorf("%w in %v", errDeaf, within.Round(time.Millisecond)))
+			l.fail(fmt.Errorf("%w in %v", errNoEcho, within.Round(time.Millisecond)))
 			return false
 		case <-l.ctx.Done():
 			return false

@@ -6,7 +6,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// nodes know who carries which channel.
+// nodes find the node of a channel.
 type nodes interface {
 	// publishing is the command that publishes.
 	publishing() string
@@ -16,7 +16,7 @@ type nodes interface {
 	changed()
 }
 
-// node is a server, or whoever stands for it at the moment, with its commands.
+// node is a server, or the master that is in its place, with its commands.
 type node interface {
 	name() string
 	// open makes a connection that is not connected yet.

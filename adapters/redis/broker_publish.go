@@ -16,7 +16,7 @@ import (
 
 // What is published at the same time shares round trips, two at a time for each server.
 // So the Broker takes two connections of the client's pool however much is
-// published, and leaves the others to those who share the client.
+// published, and leaves the others to the other users of the client.
 
 // Publish implements [pubsub.Broker]. It returns when Redis has taken the message.
 // It fails when Redis does not within BrokerOptions.Timeout, when the topic's name
@@ -72,7 +72,7 @@ type outlet struct {
 }
 
 const (
-	// The breaker of an outlet opens when the server stands still, or after this many
+	// The breaker of an outlet opens when the server does not answer in time, or after this many
 	// failures in a row.
 	publishBreakAfter = 5
 	// publishBreakFor is how long nothing is published then, before one message tries.

@@ -126,7 +126,7 @@ func publish(t *testing.T, b pubsub.Broker, topic, frame string) {
 	}
 }
 
-// newLog returns a logger and what it has been told.
+// newLog returns a logger and what it has logged.
 func newLog() (*slog.Logger, func() string) {
 	var mu sync.Mutex
 	var buf bytes.Buffer
@@ -279,7 +279,7 @@ func TestForeignMessagesAreIgnoredAndCounted(t *testing.T) {
 	}
 }
 
-// One slow consumer delays nobody else, and what waits for it is bounded.
+// One slow consumer delays no other, and what waits for it is bounded.
 func TestSlowSubscriberLosesItsOwnMessagesAlone(t *testing.T) {
 	s := redistest.Start(t)
 	const fit = 10

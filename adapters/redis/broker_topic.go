@@ -14,11 +14,11 @@ type topic struct {
 	subs          []*subscription // replaced, never changed
 	state         state
 	link          *link // not nil from joining to leaving
-	orphan        bool  // it was joined, and is to be so again
+	lost          bool  // it was joined, and is to be so again
 }
 
 // state is how far a topic is. There is never more than one command for a topic
-// under way, so Redis's confirmation says which it was.
+// under way, so a confirmation of Redis can only be of that one.
 type state uint8
 
 const (
@@ -29,8 +29,8 @@ const (
 	leaving              // its link is to unsubscribe from it, or has asked for it
 )
 
-// tell lets those go on who wait for Redis.
-func (t *topic) tell(err error) {
+// notify ends the calls of Subscribe that wait for Redis.
+func (t *topic) notify(err error) {
 	for _, s := range t.subs {
 		if s.confirmed != nil {
 			s.confirmed <- err
@@ -46,8 +46,8 @@ type subscription struct {
 	topic   *topic
 	deliver func(pubsub.Message)
 	closed  atomic.Bool
-	// confirmed is told once when Redis has confirmed the topic or refused it;
-	// nil: nobody waits. Broker.mu guards it.
+	// confirmed receives once, when Redis has confirmed the topic or refused it;
+	// nil if nothing waits for that. Broker.mu guards it.
 	confirmed chan<- error
 
 	mu      sync.Mutex

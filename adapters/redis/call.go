@@ -57,7 +57,7 @@ func (s *Store) trip(ctx context.Context, server any, batch []*batch.Item[call])
 	s.figures.trips.Add(1)
 	start := time.Now()
 	s.send(ctx, w, server, w.commands)
-	if again := s.unrun(ctx, w); len(again) > 0 {
+	if again := s.notRun(ctx, w); len(again) > 0 {
 		s.send(ctx, w, server, again)
 	}
 	took := time.Since(start)
@@ -114,8 +114,8 @@ func (s *Store) failed(ctx context.Context, err error, answered bool, took time.
 	return batch.NotAnswered(err)
 }
 
-// lateness says of the error of a trip that took so long whether the server did not answer
-// in time, or the contexts of the callers ended before.
+// lateness reports of the error of a trip that took so long whether the server did not
+// answer in time, or the contexts of the callers ended before.
 func lateness(ctx context.Context, err error, took time.Duration) (late, left bool) {
 	wait, ok := errors.AsType[net.Error](err)
 	late = ok && wait.Timeout()
@@ -171,11 +171,11 @@ func (s *Store) send(ctx context.Context, w *work, server any, commands []*comma
 	clear(w.sent)
 }
 
-// unrun returns the commands that the server says it did not run, to be sent a
+// notRun returns the commands that the server answers it did not run, to be sent a
 // second and last time: with the whole script when it did not know it, which it
 // then keeps; and key by key while their slot is moving, when some of them are
 // here already and some still there.
-func (s *Store) unrun(ctx context.Context, w *work) (again []*command) {
+func (s *Store) notRun(ctx context.Context, w *work) (again []*command) {
 	for i, n := 0, len(w.commands); i < n; i++ {
 		c := w.commands[i]
 		switch {
@@ -243,7 +243,7 @@ func (w *work) done() {
 // once is a command that go-redis never sends a second time by itself.
 type once struct{ *goredis.Cmd }
 
-// NoRetry tells go-redis.
+// NoRetry is what go-redis asks for.
 func (once) NoRetry() bool { return true }
 
 // Clone keeps that.

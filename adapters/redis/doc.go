@@ -7,7 +7,7 @@
 //	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second},
 //		limit.Options{Name: "messages"})
 //
-// Redis 6.2 or later on a 64-bit machine, or what speaks its protocol and runs Lua: alone, with
+// Redis 6.2 or later on a 64-bit machine, or a server with its protocol and Lua: alone, with
 // Sentinels, as a cluster, or several servers under a Ring of go-redis.
 //
 // # A decision
@@ -56,7 +56,7 @@
 // about a second after the cluster has failed over.
 //
 // A server that comes back empty has forgotten what was used, and so has a replica
-// that was promoted before it heard of the last decisions: each costs at most one
+// that was promoted before the last decisions reached it: each costs at most one
 // policy's worth. Asynchronous replication is enough; waiting for replicas would
 // cost every decision a round trip to bound what a failover may admit.
 //
@@ -64,19 +64,18 @@
 //
 // A limit's key is that of the limiter, prefix:name:part:part…, with '~' and the
 // shape of its state behind it; its value is an instant or a few numbers in decimal.
-// It expires a minute (limit.ClockTolerance) after the millisecond in which it says no
+// It expires a minute (limit.ClockTolerance) after the millisecond in which it means no
 // more than no key would: the clock of a server may be set back, and a key that is gone
-// by then would grant a whole limit again. So memory goes with the users who have used
-// something lately, not with all there are: with those of the last minute, and of the
-// time before it in which a full limit comes back. Of a bucket of 10 that fills in 1 s
+// by then would grant a whole limit again. So memory depends on the users of the last
+// minute, and of the time before it in which a full limit comes back, not on all users. Of a bucket of 10 that fills in 1 s
 // there are 61 keys where one new user comes each second, of a quota per day one for
-// each user of the day. Slots whose leases are over are kept for the same minute.
+// each user of the day. Leases that are over are kept for the same minute.
 // Bytes of Redis 7.0, for keys of 40:
 //
 //	TokenBucket, Pacer            150 per key
 //	FixedWindow, SlidingWindow    180 per key
 //	SlidingLog                    270 per key with 5 admissions in it
-//	a slot that is held           200 alone under its key, 130 among many
+//	a lease                       200 alone under its key, 130 among many
 //	a member of a Presence        520 alone in a topic, 50 to 90 among others of its
 //	                              process; and its Data
 //
@@ -98,7 +97,7 @@
 // Under any other policy a full server deletes keys that still count, and what they
 // limited is admitted again. volatile-ttl begins with the keys that have the least time to
 // live, which among others that live longer are the limits; lru and lfu begin with keys
-// that look idle, which are those of the users who are refused without asking. No decision
+// that look idle, which are those of users that are refused without asking. No decision
 // shows it. So a Store asks each of its servers about every 10 s, beside the decisions,
 // how many keys it has evicted: Evicted of its Stats counts them, and the first are
 // logged.
@@ -110,7 +109,7 @@
 // # Rights
 //
 // What follows is all that is needed, in this order, by a [Store], also of [NewPrefetch];
-// by slots, which are those of [limit.ConcurrencyLimit] and of a ratelimit.Gate; by a [Broker]; by
+// by leases, which are those of [limit.ConcurrencyLimit] and of a ratelimit.Gate; by a [Broker]; by
 // a [Presence]; and in a cluster by all of them:
 //
 //	ACL SETUSER limits on >password ~wskit:* resetchannels -@all +evalsha +eval +get +mget +set +del +time +info

@@ -75,7 +75,7 @@ func TestEvictionsAreReported(t *testing.T) {
 	}
 }
 
-// A server without the right to INFO says nothing about evictions, which is logged.
+// A server without the right to INFO does not report evictions, which is logged.
 func TestEvictionsThatCannotBeSeenAreReported(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do("ACL", "SETUSER", "limits", "on", ">password", "~*", "-@all", "+evalsha", "+eval", "+get", "+set", "+time")

@@ -175,7 +175,7 @@ func TestGatesShareTheirPlaces(t *testing.T) {
 	expect(3, 3)
 	a.enter("ann", 429)
 	b.enter("ann", 429)
-	expect(3, 3) // who was refused as a user holds no other place either
+	expect(3, 3) // what was refused as a user holds no other place either
 	bobs := []*guest{b.enter("bob", 101), a.enter("bob", 101)}
 	expect(3, houseTotal)
 	a.enter("eve", 503)

@@ -13,7 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// What Open sets where the address says nothing else.
+// What Open sets where the address sets nothing.
 const (
 	dialTimeout = time.Second
 	// readTimeout is for calls without a deadline; a limiter's have one.
@@ -30,12 +30,12 @@ const (
 //	unix:///run/redis.sock                      a socket
 //	redis://host:26379,other:26379?master_name=mymaster    Sentinels
 //
-// A server that says it is part of a cluster is used as one. The options of go-redis
+// A server that is part of a cluster is used as one. The options of go-redis
 // may follow as parameters (pool_size, read_timeout, …), also "addr" for further hosts.
 // What the address leaves open is set for this work: contexts end what waits on the network,
 // a call is never repeated, and nothing waits longer than a second.
 //
-// The error says when no server answers. It repeats nothing of the address but hosts.
+// The error says when no server answers. It contains nothing of the address but hosts.
 func Open(ctx context.Context, address string) (*Store, error) {
 	where, connect, err := dial(ctx, address)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// Presence is a [pubsub.Presence] on Redis: who is in a topic, in all processes that
+// Presence is a [pubsub.Presence] on Redis: the members of a topic, in all processes that
 // share a Redis and a prefix.
 //
 // The members of a process are gone from Members at most PresenceOptions.TTL after
@@ -109,7 +109,7 @@ func (p *Presence) Join(ctx context.Context, topic string, m pubsub.Member) erro
 	return nil
 }
 
-// Leave implements [pubsub.Presence]. Redis is told as soon as it can be; if it
+// Leave implements [pubsub.Presence]. It is written to Redis as soon as it can be; if it
 // cannot within PresenceOptions.TTL, it has forgotten the member by itself.
 func (p *Presence) Leave(topic, id string) { p.remove(topic, id, nil) }
 
@@ -150,7 +150,7 @@ func (p *Presence) Stats() PresenceStats {
 }
 
 // Close takes all members of this process out of their topics. It waits for Redis
-// for as long as PresenceOptions.Timeout; what it could not tell it, runs out.
+// for as long as PresenceOptions.Timeout; what could not be written runs out.
 // Closing twice is harmless. It always returns nil.
 func (p *Presence) Close() error {
 	p.mu.Lock()

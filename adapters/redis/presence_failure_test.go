@@ -62,7 +62,7 @@ func TestProcess(t *testing.T) {
 	select {}
 }
 
-// A process that is killed leaves nobody behind: neither its subscriptions nor, after
+// A process that is killed leaves no member behind: neither its subscriptions nor, after
 // TTL, its members, which are there for as long as it lives.
 func TestKilledProcess(t *testing.T) {
 	s := redistest.Start(t)
@@ -82,7 +82,7 @@ func TestKilledProcess(t *testing.T) {
 	for lines.Scan() && lines.Text() != "joined" {
 	}
 	become(t, p, "room", "child")
-	// It renews three times in TTL; nobody else writes.
+	// It renews three times in TTL; no other process writes.
 	before := s.Calls("eval")
 	eventually(t, "the child renews for longer than TTL", func() bool { return s.Calls("eval") > before+7 })
 	become(t, p, "room", "child")
@@ -180,7 +180,7 @@ func TestPresenceWhileRedisIsStalled(t *testing.T) {
 	if _, err := p.Members(ctx, "room"); err == nil {
 		t.Error("Members has no error")
 	}
-	p.Leave("room", "a") // waits for nobody
+	p.Leave("room", "a") // waits for nothing
 	eventually(t, "the failure is logged", func() bool { return strings.Contains(logged(), "cannot be written") })
 	s.Resume()
 	become(t, other, "room")
@@ -285,7 +285,7 @@ func (b between) read(cmd goredis.Cmder) {
 	}
 }
 
-// Whoever comes back to an empty room while somebody looks into it is not forgotten.
+// A member that joins an empty topic again while its members are read is not lost.
 func TestMemberWhoComesBackWhileOthersLook(t *testing.T) {
 	s := redistest.Start(t)
 	p := newPresence(t, s, redis.PresenceOptions{TTL: time.Hour})
@@ -297,7 +297,7 @@ func TestMemberWhoComesBackWhileOthersLook(t *testing.T) {
 		processes: func() {
 			left.Do(func() {
 				p.Leave("room", "a")
-				eventually(t, "nobody is there", func() bool { return len(keys(s)) == 0 })
+				eventually(t, "the topic is empty", func() bool { return len(keys(s)) == 0 })
 			})
 		},
 		members: func() { back.Do(func() { join(t, p, "room", "a") }) },

@@ -53,7 +53,7 @@ type PresenceStats struct {
 	// was written anew: after Redis had lost it, or this process had been away
 	// for TTL.
 	Repaired int64
-	// Ignored is how many entries that Members met came from somebody who is no
+	// Ignored is how many entries that Members met were not written by a
 	// Presence.
 	Ignored int64
 }

@@ -18,11 +18,11 @@ import (
 type room struct {
 	topic   string
 	members map[string]*pubsub.Member
-	changed map[string]struct{} // ids that Redis has yet to be told of
-	waiting []chan<- error      // told when it has been
+	changed map[string]struct{} // ids that are not yet written to Redis
+	waiting []chan<- error      // receive when they are
 }
 
-// put adds a member. written is told when Redis has it.
+// put adds a member. written receives when Redis has it.
 func (p *Presence) put(topic string, m *pubsub.Member, written chan<- error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,7 +207,7 @@ func (p *Presence) eval(ctx context.Context, pipe goredis.Pipeliner, topic strin
 	return pipe.Eval(ctx, writeMembers, []string{p.processes(topic), p.members(topic, p.self)}, args...)
 }
 
-// settle takes note of what has become of tasks, and tells those who wait. broken is
+// settle takes note of what has become of tasks, and answers the calls that wait. broken is
 // what has kept them all from Redis. It returns the first task's error.
 func (p *Presence) settle(tasks []*task, broken error) (first error) {
 	p.mu.Lock()

@@ -11,7 +11,7 @@ import (
 
 // reloads has the client of a cluster ask which node has which slots. By itself the
 // client asks once a minute, and when a node redirects it; a node that is dead redirects
-// nobody.
+// nothing.
 type reloads struct {
 	client *goredis.ClusterClient
 
@@ -55,7 +55,7 @@ func (r *reloads) again() {
 // moved, or to a node that is gone.
 func suggestsChange(err error) bool {
 	if _, answer := errors.AsType[goredis.Error](err); answer {
-		return passing(err)
+		return transient(err)
 	}
 	return !errors.Is(err, context.Canceled)
 }

@@ -32,7 +32,7 @@ func documentedRights(t *testing.T) (one, cluster []any) {
 		}
 	}
 	if len(one) != 4 || cluster == nil {
-		t.Fatalf("doc.go tells other rights than this test expects: %q, %q", one, cluster)
+		t.Fatalf("doc.go has other rights than this test expects: %q, %q", one, cluster)
 	}
 	return one, cluster
 }

@@ -9,13 +9,13 @@ import (
 //go:embed limit.lua
 var script string
 
-//go:embed hold.lua
-var holdScript string
+//go:embed leases.lua
+var leaseScript string
 
 // The names under which a server keeps the scripts.
 var (
-	scriptID     = nameOf(script)
-	holdScriptID = nameOf(holdScript)
+	scriptID      = nameOf(script)
+	leaseScriptID = nameOf(leaseScript)
 )
 
 func nameOf(script string) string {

@@ -18,7 +18,7 @@ import (
 )
 
 // Whatever a Broker and a Presence do, they leave connections for others of their
-// client's: here it has five, and they stand still with what they have.
+// client's: here it has five, which are stalled while calls are under way.
 func TestBrokerAndPresenceLeaveConnections(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
@@ -35,7 +35,7 @@ func TestBrokerAndPresenceLeaveConnections(t *testing.T) {
 	const calls = 200
 	var wait sync.WaitGroup
 	var done atomic.Int64
-	proxy.Delay(time.Second) // what they are told comes late
+	proxy.Delay(time.Second) // what Redis sends comes late
 	for i := range calls {
 		wait.Go(func() {
 			defer done.Add(1)
@@ -98,7 +98,7 @@ func TestStoreKeepsConnectionsForItself(t *testing.T) {
 	}
 }
 
-// Once it is known that Redis stands still, a publisher is told at once, and one message
+// Once it is known that Redis is stalled, a publish fails at once, and one message
 // in a second tries.
 func TestPublishingFailsFastDuringAStall(t *testing.T) {
 	server := redistest.Start(t)

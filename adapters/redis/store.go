@@ -21,7 +21,7 @@ type Options struct {
 	// RememberedKeys bounds how many exhausted keys are refused by this process
 	// without asking Redis; 0 means 65,536, which take about 7 MB; negative means
 	// none: every decision asks Redis. What is remembered, and why that is exact,
-	// is told by package internal/denialcache.
+	// is explained by package internal/denialcache.
 	RememberedKeys int
 
 	// RememberFor bounds how long a key is refused without asking; 0 means 10 s,
@@ -36,7 +36,7 @@ type Options struct {
 
 	// Now is a clock in microseconds since the Unix epoch, at least 0 and below
 	// 2⁵², for tests: it takes the place of the server's in all decisions. Outside of
-	// that it is taken to stand still at the nearer end. State is kept by the
+	// that it stops at the nearer end. State is kept by the
 	// server's clock, for as long as without it. nil means the clock of the server
 	// that has the key.
 	Now func() int64
@@ -52,8 +52,8 @@ type Options struct {
 // A decision is one atomic script on the server that has the key, by that server's
 // clock. Calls that come together share a round trip; a call that comes alone goes
 // out at once. A cost that is known to be denied is denied without asking. A decision
-// whose outcome is unknown is never sent again; what is told about slots that are held
-// does no harm twice, so that the client may repeat it as its MaxRetries says.
+// whose outcome is unknown is never sent again; operations on leases
+// may be repeated, so that the client does as its MaxRetries says.
 type Store struct {
 	*core
 	prefetch *prefetch // of NewPrefetch
@@ -70,7 +70,7 @@ type core struct {
 	trips  int
 	memory *denialcache.Cache // nil when nothing is remembered
 	takes  lanes[call]
-	holds  lanes[[]hold]
+	leases lanes[[]leaseCall]
 	// answering says that the last round trip was answered. While it was not,
 	// nothing is answered from memory, so that a limiter that tries whether Redis
 	// is back learns the truth.

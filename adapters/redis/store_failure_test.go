@@ -161,12 +161,12 @@ func TestStoreKilledUnderLoad(t *testing.T) {
 	stop()
 	n.check(t, 3) // before, by the node itself, and from what Redis forgot
 	if st := n.store.Stats(); st.Reloads < 1 {
-		t.Errorf("%+v: the new server was told the script by nobody", st)
+		t.Errorf("%+v: no script was sent to the new server", st)
 	}
 }
 
-// A stalled server holds up nobody for longer than the timeout: everybody is
-// answered while it stands still.
+// A stalled server delays no call for longer than the timeout: all are
+// answered while it is stalled.
 func TestStoreStalled(t *testing.T) {
 	server := redistest.Start(t)
 	n := newNode(storeClient(t, server.Addr), limit.Options{})
@@ -175,7 +175,7 @@ func TestStoreStalled(t *testing.T) {
 	before := runtime.NumGoroutine()
 	server.Stall()
 	n.degrades(t)
-	n.goesOn(t, "while Redis stands still")
+	n.goesOn(t, "while Redis is stalled")
 	goroutines(t, before)
 	server.Resume()
 	n.recovers(t)
@@ -192,8 +192,8 @@ func TestStoreNetworkCutAndSlow(t *testing.T) {
 	n.goesOn(t, "by Redis")
 	before := runtime.NumGoroutine()
 	for what, fault := range map[string]func(){
-		"without a network":      proxy.Cut,
-		"while nothing is heard": proxy.Mute,
+		"without a network":     proxy.Cut,
+		"while nothing arrives": proxy.Mute,
 		"over a network that is too slow": func() {
 			proxy.Delay(time.Second)
 		},
@@ -226,7 +226,7 @@ func TestStoreSentinelFailsOver(t *testing.T) {
 	n.recovers(t)
 	n.goesOn(t, "by the new master")
 	stop()
-	// By the masters, by the node itself, and what the old master had not told yet.
+	// By the masters, by the node itself, and what the old master had not replicated.
 	if got := n.admitted.Load(); got > 3*nodeCapacity {
 		t.Errorf("%d were admitted", got)
 	}
@@ -443,7 +443,7 @@ func TestStoreNeverRepeatsACallInACluster(t *testing.T) {
 		return err != nil
 	})
 	proxies[owner.Addr].Mend()
-	redistest.Eventually(t, "the node is heard", func() bool {
+	redistest.Eventually(t, "the node answers", func() bool {
 		d, err := s.Peek(t.Context(), "k", hourly(100), 1)
 		if err == nil && d.Remaining != 100-calls {
 			t.Fatalf("%d are left of 100 after %d calls", d.Remaining, calls)

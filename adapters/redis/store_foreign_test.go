@@ -10,7 +10,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// What somebody else has written where a state should be counts as no state: the
+// What another application has written under the key of a state counts as no state: the
 // script and the client agree about that, and the next cost finds a state again.
 func TestStoreForeignStates(t *testing.T) {
 	client := storeClient(t, redistest.Start(t).Addr)

@@ -24,7 +24,7 @@ const (
 )
 
 // DEFECTS 16: processes that ask for the same keys at the same time are admitted
-// together exactly what one would be under a clock that stands still.
+// together exactly what one would be under a stopped clock.
 func TestStoreManyProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	for k, got := range admittedByProcesses(t, processes, processKeys, "TestStoreProcess", "WSKIT_REDIS="+server.Addr) {
@@ -35,7 +35,7 @@ func TestStoreManyProcesses(t *testing.T) {
 }
 
 // admittedByProcesses has a test of this program run by n processes at the same
-// time, and adds up what each says of each key behind "admitted:".
+// time, and adds up what each prints for each key behind "admitted:".
 func admittedByProcesses(t *testing.T, n, keys int, test, env string) []int64 {
 	t.Helper()
 	var mu sync.Mutex

@@ -12,8 +12,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// An injected clock outside the range stands still at its end: it admits what the policy
-// says, once, however it goes on there.
+// An injected clock outside the range stops at its end: it admits what the policy
+// allows, once, however it goes on there.
 func TestInjectedClockOutsideItsRange(t *testing.T) {
 	client := storeClient(t, redistest.Start(t).Addr)
 	for _, at := range []int64{math.MinInt64, -1, 1 << 52, 1 << 53, math.MaxInt64} {

@@ -267,7 +267,7 @@ func TestStoreCombinesCalls(t *testing.T) {
 		}
 		if r.d.Allowed {
 			if seen[r.d.Remaining] {
-				t.Errorf("two were told that %d remain", r.d.Remaining)
+				t.Errorf("two answers have %d remaining", r.d.Remaining)
 			}
 			seen[r.d.Remaining] = true
 		}
@@ -355,11 +355,11 @@ func fewRights(t *testing.T, server *redistest.Server) {
 		t.Error(err)
 	}
 	if _, err := s.Take(t.Context(), "other:ann", hourly(1), 1); err == nil {
-		t.Error("a key of somebody else's is within reach")
+		t.Error("a key of another application is within reach")
 	}
 }
 
-// A user takes about as much memory as the documentation says.
+// A user takes about as much memory as documented.
 func TestStoreBytesPerKey(t *testing.T) {
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})

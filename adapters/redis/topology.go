@@ -11,7 +11,7 @@ import (
 	"github.com/wskit/wskit/internal/batch"
 )
 
-// A topology says where keys live.
+// A topology finds the servers of keys.
 type topology interface {
 	// all is the client for all servers.
 	all() goredis.UniversalClient
@@ -146,8 +146,8 @@ func (t ring) run(ctx context.Context, server any, commands []goredis.Cmder) {
 func (t ring) keepsDeadlines() bool { return t.client.Options().ContextTimeoutEnabled }
 
 // cluster is a Redis Cluster, in which a script may touch keys of one slot. Commands go
-// to the node that has their slots. What the node says it has no more, the client sends,
-// because it knows where to.
+// to the node that has their slots. What the node no longer has, the client sends,
+// because it knows the node that has it.
 type cluster struct {
 	client *goredis.ClusterClient
 	*timeouts

@@ -14,7 +14,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// With keys, what somebody else publishes at Redis is dropped, counted and logged once:
+// With keys, what others publish at Redis is dropped, counted and logged once:
 // made without the key, changed, or taken from another channel. The key can be changed
 // process by process.
 func TestBrokerMessagesAreAuthenticated(t *testing.T) {

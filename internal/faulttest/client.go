@@ -166,7 +166,7 @@ func (c *conn) read() {
 			c.answered(id, &m, now)
 		} else if m.Type == "said" {
 			c.rec.do(func(h *History) {
-				h.Heard = append(h.Heard, Heard{c.id, m.Payload.Topic, m.Payload.From, m.Payload.N})
+				h.Received = append(h.Received, Received{c.id, m.Payload.Topic, m.Payload.From, m.Payload.N})
 			})
 		}
 	}

@@ -54,7 +54,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("no request of the type %s was ever acknowledged", typ)
 		}
 	}
-	if len(h.Heard) == 0 {
+	if len(h.Received) == 0 {
 		t.Error("no message of a topic was delivered")
 	}
 }
@@ -75,7 +75,7 @@ func summary(h *History, servers, clients int, violations []string) string {
 	line("# Servers under faults\n")
 	line("Written by `make faults`; do not edit. internal/faulttest says what is done and checked.\n")
 	line("%d servers and %d clients on one Redis for %.0f s: %d connections, %d requests, %d messages of topics delivered, %d faults, **%d violations**.\n",
-		servers, clients, h.To.Sub(h.From).Seconds(), len(h.Conns), len(h.Requests), len(h.Heard), len(h.Faults), len(violations))
+		servers, clients, h.To.Sub(h.From).Seconds(), len(h.Conns), len(h.Requests), len(h.Received), len(h.Faults), len(violations))
 	line("| fault | times |\n|---|---|")
 	for _, n := range append(Nemeses[:len(Nemeses):len(Nemeses)], Ghosts) {
 		times := 0

@@ -54,7 +54,7 @@ func placesUnder(redis *redistest.Server, key any) int64 {
 	return redis.Do("ZCOUNT", key, fmt.Sprintf("(%s%06s", now...), "+inf").(int64)
 }
 
-// A server that is told to end leaves no place behind, however many connections it
+// A server that is ended leaves no place behind, however many connections it
 // had: their users may connect to another server at once.
 func TestShutdownReleasesAllPlaces(t *testing.T) {
 	redis := redistest.Start(t)

@@ -17,7 +17,7 @@ type History struct {
 	From, To  time.Time
 	Requests  []*Request
 	Handled   []Handled
-	Heard     []Heard
+	Received  []Received
 	Conns     map[string]*Conn
 	Faults    []Fault
 	Sightings []Sighting
@@ -38,8 +38,8 @@ type Handled struct {
 	At       time.Time
 }
 
-// Heard is an event of a topic at a subscriber, in the order of arrival.
-type Heard struct {
+// Received is an event of a topic at a subscriber, in the order of arrival.
+type Received struct {
 	Conn, Topic, From string
 	N                 int
 }
@@ -69,7 +69,7 @@ type Conn struct {
 type Fault struct {
 	Name     string
 	From, To time.Time
-	// Away says that servers could get no answer of Redis from From to To, and Lost
+	// Away is a span in which servers could get no answer of Redis from From to To, and Lost
 	// that Redis lost its data.
 	Away, Lost bool
 	// Killed are the connections of a server that was killed at From.
@@ -78,7 +78,7 @@ type Fault struct {
 	Failed error
 }
 
-// A Sighting is who was in the presence topic, as a server said.
+// A Sighting is the members of the presence topic, as a server reported them.
 type Sighting struct {
 	Sent, Answered time.Time
 	Members        []string
@@ -180,7 +180,7 @@ func (h *History) checkLimits(handled map[string][]Handled, servers int) (violat
 func (h *History) checkTopics() (violations []string) {
 	type stream struct{ conn, topic, from string }
 	last := make(map[stream]int)
-	for _, e := range h.Heard {
+	for _, e := range h.Received {
 		s := stream{e.Conn, e.Topic, e.From}
 		if before, ok := last[s]; ok && e.N <= before {
 			violations = append(violations, fmt.Sprintf("message %d of %s came after %d at %s: twice or out of order", e.N, e.From, before, e.Conn))
@@ -217,7 +217,7 @@ func (h *History) checkPresence() (violations []string) {
 	return violations
 }
 
-// faultsBefore tells what was done in the minute before an instant.
+// faultsBefore lists what was done in the minute before an instant.
 func (h *History) faultsBefore(at time.Time) string {
 	var b strings.Builder
 	for _, f := range h.Faults {

@@ -39,7 +39,7 @@ func goodHistory() *History {
 		for _, typ := range workTypes {
 			add("held", typ, at, typ != "closed" || at < 4 || at > 11)
 		}
-		h.Heard = append(h.Heard, Heard{"held", "t", "one", i}, Heard{"held", "t", "two", 2 * i})
+		h.Received = append(h.Received, Received{"held", "t", "one", i}, Received{"held", "t", "two", 2 * i})
 	}
 	// Neither answered nor handled, by connections that did not hold.
 	h.Requests = append(h.Requests, &Request{ID: "lost", Type: "work", Conn: "broke", Sent: after(30)},
@@ -84,8 +84,8 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		"FailClosed admits":                     {func(h *History) { handle(h, h.find("closed", 6)) }, "FailClosed while Redis was away"},
 		"FailClosed too much":                   {func(h *History) { flood(h, "closed", 12, 19, 110) }, "under FailClosed in"},
 		"FailLocal too much":                    {func(h *History) { flood(h, "local", 12, 19, 450) }, "under FailLocal in"},
-		"a duplicate":                           {func(h *History) { h.Heard = append(h.Heard, h.Heard[199]) }, "twice or out of order"},
-		"out of order":                          {func(h *History) { h.Heard[20], h.Heard[24] = h.Heard[24], h.Heard[20] }, "twice or out of order"},
+		"a duplicate":                           {func(h *History) { h.Received = append(h.Received, h.Received[199]) }, "twice or out of order"},
+		"out of order":                          {func(h *History) { h.Received[20], h.Received[24] = h.Received[24], h.Received[20] }, "twice or out of order"},
 		"a ghost":                               {func(h *History) { h.Sightings[1].Members = []string{"held", "broke"} }, "of a killed server is a member"},
 		"not seen":                              {func(h *History) { h.Sightings[1].Members = nil }, "is not seen"},
 		"a failed shutdown":                     {func(h *History) { h.Faults[2].Failed = errors.New("exit status 1") }, "rolling-deploy failed"},

@@ -72,7 +72,7 @@ func (s *System) Finish() *History {
 	return h
 }
 
-// A Nemesis is a kind of fault: it breaks something and mends it, and says what it
+// A Nemesis is a kind of fault: it breaks something and mends it, and reports what it
 // did in f, whose instants are filled in by Inflict. A fault that sets Away sets From
 // and To itself.
 type Nemesis struct {
@@ -182,7 +182,7 @@ func (s *System) crash(i int, f *Fault) {
 	f.From = time.Now()
 }
 
-// members asks a server who is in the presence topic, and when that was asked.
+// members asks a server for the members of the presence topic, and returns when.
 func (s *System) members(target Target) (members []string, at time.Time) {
 	s.t.Helper()
 	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); pause(50 * time.Millisecond) {
@@ -200,6 +200,6 @@ func (s *System) members(target Target) (members []string, at time.Time) {
 			return members, at
 		}
 	}
-	s.t.Fatalf("%s does not say who is in a topic", target.Name)
+	s.t.Fatalf("%s does not list the members of a topic", target.Name)
 	return nil, at
 }

@@ -83,7 +83,7 @@ type (
 	}
 )
 
-// drainTime is how long a server that is told to end has for it.
+// drainTime is how long a server may take to end.
 const drainTime = 20 * time.Second
 
 // serve runs a server until SIGTERM, in the way of README.md and examples/chat.

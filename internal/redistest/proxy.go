@@ -16,11 +16,11 @@ type Proxy struct {
 
 	to       string
 	listener net.Listener
-	mute     atomic.Bool // what the server says is lost
+	mute     atomic.Bool // what the server sends is lost
 	refuse   atomic.Bool
 	delay    atomic.Int64
 	mu       sync.Mutex
-	open     map[net.Conn]*atomic.Bool // which of them are deaf
+	open     map[net.Conn]*atomic.Bool // which of them lose what comes
 	running  sync.WaitGroup
 }
 
@@ -48,7 +48,7 @@ func (p *Proxy) Cut() {
 	p.closeAll()
 }
 
-// Mute loses what the server says, while what it is told still arrives, until
+// Mute loses what the server sends, while what it is sent still arrives, until
 // Mend.
 func (p *Proxy) Mute() { p.mute.Store(true) }
 
@@ -56,12 +56,12 @@ func (p *Proxy) Mute() { p.mute.Store(true) }
 func (p *Proxy) Lose() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, deaf := range p.open {
-		deaf.Store(true)
+	for _, lossy := range p.open {
+		lossy.Store(true)
 	}
 }
 
-// Delay holds up everything the server says.
+// Delay delays everything the server sends.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
 // Mend makes the network whole again. Connections that lost something are closed.
@@ -71,8 +71,8 @@ func (p *Proxy) Mend() {
 	p.mute.Store(false)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c, deaf := range p.open {
-		if deaf.Load() {
+	for c, lossy := range p.open {
+		if lossy.Load() {
 			_ = c.Close()
 		}
 	}
@@ -93,17 +93,17 @@ func (p *Proxy) accept() {
 			continue
 		}
 		p.mu.Lock()
-		deaf := &atomic.Bool{}
-		p.open[client], p.open[server] = deaf, deaf
+		lossy := &atomic.Bool{}
+		p.open[client], p.open[server] = lossy, lossy
 		p.mu.Unlock()
 		p.running.Go(func() { p.carry(server, client, nil) })
-		p.running.Go(func() { p.carry(client, server, deaf) })
+		p.running.Go(func() { p.carry(client, server, lossy) })
 	}
 }
 
-// carry copies what is said; deaf is that of the way back. As on a long line, what is
+// carry copies what is sent; lossy is that of the way back. As on a long line, what is
 // delayed delays nothing that comes after it.
-func (p *Proxy) carry(to, from net.Conn, deaf *atomic.Bool) {
+func (p *Proxy) carry(to, from net.Conn, lossy *atomic.Bool) {
 	type piece struct {
 		text []byte
 		due  time.Time
@@ -112,15 +112,15 @@ func (p *Proxy) carry(to, from net.Conn, deaf *atomic.Bool) {
 	var arriving sync.WaitGroup
 	arriving.Go(func() {
 		broken := false
-		for said := range line {
-			time.Sleep(time.Until(said.due))
-			if deaf != nil && p.mute.Load() {
-				deaf.Store(true)
+		for sent := range line {
+			time.Sleep(time.Until(sent.due))
+			if lossy != nil && p.mute.Load() {
+				lossy.Store(true)
 			}
-			if broken || deaf != nil && deaf.Load() {
+			if broken || lossy != nil && lossy.Load() {
 				continue
 			}
-			if _, err := to.Write(said.text); err != nil {
+			if _, err := to.Write(sent.text); err != nil {
 				_ = from.Close()
 				broken = true
 			}
@@ -139,11 +139,11 @@ func (p *Proxy) carry(to, from net.Conn, deaf *atomic.Bool) {
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			said := piece{text: bytes.Clone(buf[:n])}
-			if deaf != nil {
-				said.due = time.Now().Add(time.Duration(p.delay.Load()))
+			sent := piece{text: bytes.Clone(buf[:n])}
+			if lossy != nil {
+				sent.due = time.Now().Add(time.Duration(p.delay.Load()))
 			}
-			line <- said
+			line <- sent
 		}
 		if err != nil {
 			return

@@ -24,7 +24,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// patience is how long a server may take to do what it was told. It bounds a test
+// patience is how long a server may take for what a test asks of it. It bounds a test
 // that would hang; it measures nothing.
 const patience = time.Minute
 
@@ -98,12 +98,12 @@ func (s *Server) URL() string { return "redis://" + s.Addr }
 func (s *Server) Run() {
 	s.t.Helper()
 	if !s.launch() {
-		s.t.Fatalf("redis-server: somebody else has taken a port of %s:\n%s", s.Addr, s.log)
+		s.t.Fatalf("redis-server: another process has taken a port of %s:\n%s", s.Addr, s.log)
 	}
 }
 
 // launch starts the process and waits until it listens. It reports false when
-// somebody else has taken a port.
+// another process has taken a port.
 func (s *Server) launch() bool {
 	s.t.Helper()
 	s.log = &transcript.Transcript{}
@@ -117,7 +117,7 @@ func (s *Server) launch() bool {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server: %v", err)
 	}
-	// What it says is asked, not the port: somebody else's server may answer there.
+	// Its answer is checked, not the port: the server of another process may answer there.
 	for giveUp := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		said := s.log.String()
 		if strings.Contains(said, "Ready to accept connections") {

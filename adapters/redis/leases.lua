@@ -1,21 +1,21 @@
--- Slots that are held under one key: a sorted set of ids by the instants, in
--- microseconds, at which their leases end. All numbers are integers that doubles
+-- The leases under one key: a sorted set of ids by the instants, in microseconds, at
+-- which they end. All numbers are integers that doubles
 -- hold exactly.
 --
 -- KEYS[1]  the set
 -- ARGV[1]  the instant; '' for the clock of this server
--- ARGV[2]  how many milliseconds a slot is kept longer than its lease, because a clock
+-- ARGV[2]  how many milliseconds a lease is kept longer than it lasts, because a clock
 --          may be set back by as much
 -- ARGV[3]  'acquire', 'renew', 'release', 'held' or 'list'
--- ARGV[4]  the lease in microseconds
+-- ARGV[4]  the time of the lease in microseconds
 -- ARGV[5]  of 'acquire', the limit; of 'list', how many ids at most
 -- ARGV[6…] the ids; of 'acquire' one, of 'held' and 'list' none
 --
--- The reply is the instant, how many slots were held before, for 'acquire' without
--- its own, and when the first of the leases ends that are there after it, or 0; for
+-- The reply is the instant, how many leases there were before, for 'acquire' without
+-- its own, and when the first ends of those that are there after it, or 0; for
 -- 'list' the ids.
 
--- How many slots whose leases have been over for long are dropped at a time. Others
+-- How many leases that have been over for long are dropped at a time. Others
 -- wait for the next call, and count as little.
 local SWEEP = 1000
 

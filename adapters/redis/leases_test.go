@@ -16,16 +16,16 @@ import (
 	"github.com/wskit/wskit/limit/limittest"
 )
 
-// holding makes a store, and slots of a key by their numbers.
+// holding makes a store, and leases of a key by their numbers.
 func holding(t *testing.T, client goredis.UniversalClient) (*redis.Store, func(i int) limit.Lease) {
 	return redis.NewStore(client, redis.Options{}), func(i int) limit.Lease {
-		return limit.Lease{Key: "k", ID: fmt.Sprint("slot", i)}
+		return limit.Lease{Key: "k", ID: fmt.Sprint("lease", i)}
 	}
 }
 
-func acquire(t *testing.T, s *redis.Store, slot limit.Lease, most int64, lease time.Duration) limit.Decision {
+func acquire(t *testing.T, s *redis.Store, lease limit.Lease, most int64, leaseTime time.Duration) limit.Decision {
 	t.Helper()
-	d, err := s.Acquire(t.Context(), slot, most, lease)
+	d, err := s.Acquire(t.Context(), lease, most, leaseTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,58 +35,58 @@ func acquire(t *testing.T, s *redis.Store, slot limit.Lease, most int64, lease t
 func expectHeld(t *testing.T, s *redis.Store, key string, want int64) {
 	t.Helper()
 	if n, err := s.Held(t.Context(), key); err != nil || n != want {
-		t.Fatalf("%d slots of %s are held, want %d; %v", n, key, want, err)
+		t.Fatalf("%d leases of %s are held, want %d; %v", n, key, want, err)
 	}
 }
 
-// DEFECTS 16: neither a denial nor a shorter lease of somebody else shortens the
+// DEFECTS 16: neither a denial nor a shorter lease of another instance shortens the
 // life of what is held.
-func TestHoldsLiveAsLongAsTheLongestLease(t *testing.T) {
+func TestLeasesLiveAsLongAsTheLongestLease(t *testing.T) {
 	server := redistest.Start(t)
-	s, slot := holding(t, storeClient(t, server.Addr))
+	s, lease := holding(t, storeClient(t, server.Addr))
 	kept := func() int64 { return server.Do("PEXPIRETIME", "k~held").(int64) }
-	score := func() any { return server.Do("ZSCORE", "k~held", "slot1") }
+	score := func() any { return server.Do("ZSCORE", "k~held", "lease1") }
 
-	d := acquire(t, s, slot(1), 1, time.Hour)
+	d := acquire(t, s, lease(1), 1, time.Hour)
 	ends, until := d.At+d.ResetAfter.Microseconds(), kept()
 	if !d.Allowed || d.ResetAfter != time.Hour || until != (ends+999)/1000+longer {
 		t.Fatalf("the lease ends at %d µs and the key at %d ms: %+v", ends, until, d)
 	}
 	before := score()
-	if d := acquire(t, s, slot(2), 1, time.Millisecond); d.Allowed {
+	if d := acquire(t, s, lease(2), 1, time.Millisecond); d.Allowed {
 		t.Fatalf("%+v", d)
 	}
 	if kept() != until || score() != before || server.Calls("zadd") != 1 {
 		t.Error("a denial writes")
 	}
 	for what, do := range map[string]func() error{
-		"an acquisition": func() error { _, err := s.Acquire(t.Context(), slot(3), 9, time.Millisecond); return err },
-		"a renewal":      func() error { return s.Renew(t.Context(), []limit.Lease{slot(4)}, time.Millisecond) },
-		"a release":      func() error { return s.Release(t.Context(), []limit.Lease{slot(3), slot(4)}) },
+		"an acquisition": func() error { _, err := s.Acquire(t.Context(), lease(3), 9, time.Millisecond); return err },
+		"a renewal":      func() error { return s.Renew(t.Context(), []limit.Lease{lease(4)}, time.Millisecond) },
+		"a release":      func() error { return s.Release(t.Context(), []limit.Lease{lease(3), lease(4)}) },
 	} {
 		if err := do(); err != nil || kept() != until || score() != before {
-			t.Errorf("%s by somebody else changes the life of a slot: %v", what, err)
+			t.Errorf("%s by another instance changes the life of a lease: %v", what, err)
 		}
 	}
 	redistest.Eventually(t, "the short leases are over", func() bool { n, _ := s.Held(t.Context(), "k"); return n == 1 })
 
 	// With the longest lease gone, the next one that is written counts.
-	if err := s.Release(t.Context(), []limit.Lease{slot(1)}); err != nil {
+	if err := s.Release(t.Context(), []limit.Lease{lease(1)}); err != nil {
 		t.Fatal(err)
 	}
-	d = acquire(t, s, slot(5), 1, time.Minute)
+	d = acquire(t, s, lease(5), 1, time.Minute)
 	if ends := d.At + d.ResetAfter.Microseconds(); kept() != (ends+999)/1000+longer {
 		t.Errorf("the last lease ends at %d µs and the key at %d ms", ends, kept())
 	}
 }
 
-// Slots are held by the server's clock, whatever this process takes for the time,
+// Leases are held by the server's clock, whatever this process takes for the time,
 // and under keys that no limit has.
-func TestHoldsAreApartFromLimits(t *testing.T) {
+func TestLeasesAreApartFromLimits(t *testing.T) {
 	server := redistest.Start(t)
-	s, slot := holding(t, storeClient(t, server.Addr))
+	s, lease := holding(t, storeClient(t, server.Addr))
 	for range 2 {
-		d := acquire(t, s, slot(1), 1, time.Hour)
+		d := acquire(t, s, lease(1), 1, time.Hour)
 		if at := time.UnixMicro(d.At); !d.Allowed || time.Since(at).Abs() > 10*time.Minute {
 			t.Errorf("%+v", d)
 		}
@@ -106,50 +106,50 @@ func TestHoldsAreApartFromLimits(t *testing.T) {
 
 // What a large process leaves behind counts as nothing at once, and is dropped bit by bit
 // once the tolerance has passed.
-func TestHoldsOfTheDeadAreDropped(t *testing.T) {
+func TestLeasesOfTheDeadAreDropped(t *testing.T) {
 	server := redistest.Start(t)
 	clock := limittest.NewClock()
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Now: clock.Now})
-	_, slot := holding(t, storeClient(t, server.Addr))
+	_, lease := holding(t, storeClient(t, server.Addr))
 	const dead = 2500
-	var slots []limit.Lease
+	var leases []limit.Lease
 	for i := range dead {
-		slots = append(slots, slot(i))
+		leases = append(leases, lease(i))
 	}
-	acquire(t, s, slot(dead), 1, time.Hour)
-	if err := s.Renew(t.Context(), slots, time.Minute); err != nil {
+	acquire(t, s, lease(dead), 1, time.Hour)
+	if err := s.Renew(t.Context(), leases, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	expectHeld(t, s, "k", dead+1)
 	clock.Advance(time.Minute)
 	expectHeld(t, s, "k", 1)
 	clock.Advance(limit.ClockTolerance)
-	last := slot(999) // by score and by name: it is there still, and holds nothing
+	last := lease(999) // by score and by name: it is there still, and holds nothing
 	if d := acquire(t, s, last, 1, time.Hour); d.Allowed {
 		t.Errorf("what is over is taken for held: %+v", d)
 	}
 	for i, left := range []int64{500 + 2, 3, 4} {
-		d := acquire(t, s, slot(dead+1+i), 10, time.Hour)
+		d := acquire(t, s, lease(dead+1+i), 10, time.Hour)
 		if !d.Allowed || d.Remaining != int64(8-i) || d.ResetAfter != 58*time.Minute {
 			t.Errorf("%+v", d)
 		}
 		if n := server.Do("ZCARD", "k~held"); n != left {
-			t.Errorf("%d slots are kept, want %d", n, left)
+			t.Errorf("%d leases are kept, want %d", n, left)
 		}
 	}
 	expectHeld(t, s, "k", 4)
 }
 
-// Many slots are told in few round trips, those of a key in few scripts, wherever
+// Many leases are sent in few round trips, those of a key in few scripts, wherever
 // the keys are.
-func TestHoldsAreToldTogether(t *testing.T) {
+func TestLeasesAreSentTogether(t *testing.T) {
 	const keys, each = 700, 3
-	var slots []limit.Lease
+	var leases []limit.Lease
 	for i := range keys * each {
-		slots = append(slots, limit.Lease{Key: fmt.Sprint("key", i%keys), ID: fmt.Sprint(i)})
+		leases = append(leases, limit.Lease{Key: fmt.Sprint("key", i%keys), ID: fmt.Sprint(i)})
 	}
 	for i := range 1000 {
-		slots = append(slots, limit.Lease{Key: "total", ID: fmt.Sprint(i)})
+		leases = append(leases, limit.Lease{Key: "total", ID: fmt.Sprint(i)})
 	}
 	check := func(t *testing.T, client goredis.UniversalClient, trips int64, servers ...*redistest.Server) {
 		s := redis.NewStore(client, redis.Options{})
@@ -160,9 +160,9 @@ func TestHoldsAreToldTogether(t *testing.T) {
 			}
 			expectHeld(t, s, "total", want)
 		}
-		acquire(t, s, slots[0], 1, time.Hour) // who knows the scripts by then
+		acquire(t, s, leases[0], 1, time.Hour) // the server knows the scripts by then
 		before := s.Stats()
-		if err := s.Renew(t.Context(), slots, time.Hour); err != nil {
+		if err := s.Renew(t.Context(), leases, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		after := s.Stats()
@@ -178,7 +178,7 @@ func TestHoldsAreToldTogether(t *testing.T) {
 				t.Errorf("%s has no keys", server.Addr)
 			}
 		}
-		if err := s.Release(t.Context(), slots); err != nil {
+		if err := s.Release(t.Context(), leases); err != nil {
 			t.Fatal(err)
 		}
 		held(0)
@@ -207,10 +207,10 @@ func TestHoldsAreToldTogether(t *testing.T) {
 	})
 }
 
-// A server that stands still holds nobody up beyond the context, and whatever it
+// A stalled server delays no call beyond its context, and whatever it
 // then did, the call may be made again. One that is down keeps no other from being
 // told.
-func TestHoldsWhileAServerFails(t *testing.T) {
+func TestLeasesWhileAServerFails(t *testing.T) {
 	a, b := redistest.Start(t), redistest.Start(t)
 	ring := goredis.NewRing(&goredis.RingOptions{
 		Addrs: map[string]string{"a": a.Addr, "b": b.Addr}, ContextTimeoutEnabled: true, MaxRetries: -1,
@@ -218,11 +218,11 @@ func TestHoldsWhileAServerFails(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = ring.Close() })
 	s := redis.NewStore(ring, redis.Options{})
-	var slots []limit.Lease
+	var leases []limit.Lease
 	for i := range 50 {
-		slots = append(slots, limit.Lease{Key: fmt.Sprint("k", i), ID: "a"})
+		leases = append(leases, limit.Lease{Key: fmt.Sprint("k", i), ID: "a"})
 	}
-	if err := s.Renew(t.Context(), slots, time.Minute); err != nil {
+	if err := s.Renew(t.Context(), leases, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	there := b.Do("DBSIZE").(int64)
@@ -233,34 +233,34 @@ func TestHoldsWhileAServerFails(t *testing.T) {
 	b.Do("FLUSHALL")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	told := make(chan error, 1)
-	go func() { told <- s.Renew(ctx, slots, time.Minute) }()
-	redistest.Eventually(t, "the other server was told", func() bool { return b.Do("DBSIZE") == there })
+	renewed := make(chan error, 1)
+	go func() { renewed <- s.Renew(ctx, leases, time.Minute) }()
+	redistest.Eventually(t, "the other server was called", func() bool { return b.Do("DBSIZE") == there })
 	cancel()
-	if err := <-told; !errors.Is(err, context.Canceled) {
-		t.Errorf("a server that stands still was told: %v", err)
+	if err := <-renewed; !errors.Is(err, context.Canceled) {
+		t.Errorf("the call of a stalled server: %v", err)
 	}
 	a.Resume()
 	for range 3 {
-		if err := s.Renew(t.Context(), slots, time.Minute); err != nil {
+		if err := s.Renew(t.Context(), leases, time.Minute); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, slot := range slots {
-		expectHeld(t, s, slot.Key, 1)
-		if d := acquire(t, s, slot, 1, time.Minute); !d.Allowed {
+	for _, lease := range leases {
+		expectHeld(t, s, lease.Key, 1)
+		if d := acquire(t, s, lease, 1, time.Minute); !d.Allowed {
 			t.Errorf("%+v", d)
 		}
 	}
 }
 
 // DEFECTS 17: a script that a server forgot is sent once more, whole.
-func TestHoldsScriptsFlushed(t *testing.T) {
+func TestLeasesScriptsFlushed(t *testing.T) {
 	server := redistest.Start(t)
-	s, slot := holding(t, storeClient(t, server.Addr))
+	s, lease := holding(t, storeClient(t, server.Addr))
 	for i := range 5 {
 		server.Do("SCRIPT", "FLUSH")
-		if d := acquire(t, s, slot(i), 3, time.Hour); d.Allowed != (i < 3) {
+		if d := acquire(t, s, lease(i), 3, time.Hour); d.Allowed != (i < 3) {
 			t.Errorf("%d: %+v", i, d)
 		}
 		expectHeld(t, s, "k", min(int64(i)+1, 3))
@@ -271,7 +271,7 @@ func TestHoldsScriptsFlushed(t *testing.T) {
 }
 
 // The rights that the documentation names are enough.
-func TestHoldsNeedFewRights(t *testing.T) {
+func TestLeasesNeedFewRights(t *testing.T) {
 	server, clock := redistest.StartWithClock(t)
 	server.Do("ACL", "SETUSER", "limits", "on", ">password", "~wskit:*", "resetchannels", "-@all",
 		"+evalsha", "+eval", "+mget", "+set", "+del", "+time", "+info",
@@ -289,7 +289,7 @@ func TestHoldsNeedFewRights(t *testing.T) {
 	clock.Step(limit.ClockTolerance)
 	acquire(t, s, next, 2, time.Hour)
 	if n := server.Do("ZCARD", key+"~held"); n != int64(2) {
-		t.Errorf("%d slots are kept, one of them for nobody", n)
+		t.Errorf("%d leases are kept, one of them without an ID", n)
 	}
 	if err := s.Renew(t.Context(), []limit.Lease{long, next}, time.Hour); err != nil {
 		t.Error(err)
@@ -299,12 +299,12 @@ func TestHoldsNeedFewRights(t *testing.T) {
 	}
 	expectHeld(t, s, key, 0)
 	if _, err := s.Held(t.Context(), "other:ann"); err == nil {
-		t.Error("a key of somebody else's is within reach")
+		t.Error("a key of another application is within reach")
 	}
 }
 
-// A slot takes about as much memory as the documentation says.
-func TestHoldsBytesPerSlot(t *testing.T) {
+// A lease takes about as much memory as documented.
+func TestLeasesBytesPerSlot(t *testing.T) {
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	const n = 20_000
@@ -320,18 +320,18 @@ func TestHoldsBytesPerSlot(t *testing.T) {
 		if err := s.Renew(t.Context(), []limit.Lease{{Key: c.key(n), ID: id(n)}}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		var slots []limit.Lease
+		var leases []limit.Lease
 		for i := range n {
-			slots = append(slots, limit.Lease{Key: c.key(i), ID: id(i)})
+			leases = append(leases, limit.Lease{Key: c.key(i), ID: id(i)})
 		}
 		before := server.UsedMemory()
-		if err := s.Renew(t.Context(), slots, time.Hour); err != nil {
+		if err := s.Renew(t.Context(), leases, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		if each := (server.UsedMemory() - before) / n; each > c.most {
-			t.Errorf("%s: %d bytes for a slot, at most %d are documented", c.what, each, c.most)
+			t.Errorf("%s: %d bytes for a lease, at most %d are documented", c.what, each, c.most)
 		} else {
-			t.Logf("%s: %d bytes for a slot", c.what, each)
+			t.Logf("%s: %d bytes for a lease", c.what, each)
 		}
 	}
 }

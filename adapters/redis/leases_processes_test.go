@@ -22,9 +22,9 @@ import (
 
 const (
 	holderLimit = 9
-	holderStays = 2 // slots that each process holds for as long as it lives
+	holderStays = 2 // leases that each process holds for as long as it lives
 	holderLease = 5 * time.Second
-	holderUses  = "uses" // a hash: how many other slots each process uses now
+	holderUses  = "uses" // a hash: how many other leases each process uses now
 )
 
 // newHolders is what the processes have of one limit.
@@ -35,10 +35,10 @@ func newHolders(addr string) (*limit.ConcurrencyLimit, limit.Key, *goredis.Clien
 	return h, h.Key(nil).Part("ann"), client
 }
 
-// Processes hold slots of one key and quarrel over what is left. One is killed: its
-// slots come back once their leases are over, those of the others stay, and never
+// Processes hold leases of one key and compete for what is left. One is killed: its
+// leases are free once they are over, those of the others stay, and never
 // are there more than the limit.
-func TestHoldsOfAKilledProcess(t *testing.T) {
+func TestLeasesOfAKilledProcess(t *testing.T) {
 	server := redistest.Start(t)
 	h, key, client := newHolders(server.Addr)
 	defer client.Close()
@@ -62,7 +62,7 @@ func TestHoldsOfAKilledProcess(t *testing.T) {
 	look := func() {
 		t.Helper()
 		if n, err := h.Held(t.Context(), key); err != nil || n > holderLimit {
-			t.Fatalf("%d slots are held, at most %d may be; %v", n, holderLimit, err)
+			t.Fatalf("%d leases are held, at most %d may be; %v", n, holderLimit, err)
 		}
 		uses, err := client.HGetAll(t.Context(), holderUses).Result()
 		if err != nil {
@@ -74,12 +74,12 @@ func TestHoldsOfAKilledProcess(t *testing.T) {
 			used += n + holderStays
 			for i := range holderStays {
 				if score(fmt.Sprint(name, i)) == 0 {
-					t.Fatalf("a slot of the living process %s is gone", name)
+					t.Fatalf("a lease of the living process %s is gone", name)
 				}
 			}
 		}
 		if used > holderLimit {
-			t.Fatalf("the processes use %d slots of %d", used, holderLimit)
+			t.Fatalf("the processes use %d leases of %d", used, holderLimit)
 		}
 	}
 	eventually := func(what string, ok func() bool) {
@@ -96,7 +96,7 @@ func TestHoldsOfAKilledProcess(t *testing.T) {
 	alive = names[:2]
 	all[2].kill()
 	before := score("a0")
-	eventually("the slots of the killed process come back", func() bool {
+	eventually("the leases of the killed process come back", func() bool {
 		now := float64(client.Time(t.Context()).Val().UnixMicro())
 		return score("killed0") < now && score("killed1") < now
 	})
@@ -108,12 +108,12 @@ func TestHoldsOfAKilledProcess(t *testing.T) {
 	mine := func(i int) limit.Lease { return limit.Lease{Key: key.String(), ID: fmt.Sprint("mine", i)} }
 	const free = holderLimit - 2*holderStays
 	for i := range free {
-		eventually("a slot that the killed process had is to be had", func() bool {
+		eventually("a lease that the killed process had is to be had", func() bool {
 			return acquire(t, store, mine(i), holderLimit, time.Hour).Allowed
 		})
 	}
 	if acquire(t, store, mine(free), holderLimit, time.Hour).Allowed {
-		t.Errorf("more than %d slots are to be had while %d are held", free, 2*holderStays)
+		t.Errorf("more than %d leases are to be had while %d are held", free, 2*holderStays)
 	}
 
 	for _, p := range all[:2] {
@@ -124,7 +124,7 @@ func TestHoldsOfAKilledProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	redistest.Eventually(t, "no slot is held", func() bool { n, err := h.Held(t.Context(), key); return err == nil && n == 0 })
+	redistest.Eventually(t, "no lease is held", func() bool { n, err := h.Held(t.Context(), key); return err == nil && n == 0 })
 }
 
 type holderProcess struct {
@@ -182,7 +182,7 @@ func (p *holderProcess) stop(t *testing.T) {
 func TestHolderProcess(t *testing.T) {
 	addr, name := os.Getenv("WSKIT_REDIS_HOLDER"), os.Getenv("WSKIT_REDIS_NAME")
 	if addr == "" {
-		t.Skip("one of the processes of TestHoldsOfAKilledProcess")
+		t.Skip("one of the processes of TestLeasesOfAKilledProcess")
 	}
 	h, key, client := newHolders(addr)
 	defer client.Close()
@@ -203,19 +203,19 @@ func TestHolderProcess(t *testing.T) {
 	})
 	var stays []limit.Lease
 	for i := range holderStays {
-		slot, d, err := h.Acquire(ctx, key, fmt.Sprint(name, i))
+		lease, d, err := h.Acquire(ctx, key, fmt.Sprint(name, i))
 		for err == nil && !d.Allowed { // others use it for a moment
-			slot, d, err = h.Acquire(ctx, key, fmt.Sprint(name, i))
+			lease, d, err = h.Acquire(ctx, key, fmt.Sprint(name, i))
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		stays = append(stays, slot)
+		stays = append(stays, lease)
 	}
 	for i := range 4 {
 		wait.Go(func() {
 			for j := 0; ctx.Err() == nil; j++ {
-				slot, d, err := h.Acquire(context.Background(), key, fmt.Sprint(name, "-", i, "-", j))
+				lease, d, err := h.Acquire(context.Background(), key, fmt.Sprint(name, "-", i, "-", j))
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -226,7 +226,7 @@ func TestHolderProcess(t *testing.T) {
 				}
 				client.HIncrBy(context.Background(), holderUses, name, 1)
 				client.HIncrBy(context.Background(), holderUses, name, -1)
-				if err := h.Release(context.Background(), slot); err != nil {
+				if err := h.Release(context.Background(), lease); err != nil {
 					t.Error(err)
 				}
 			}
@@ -240,6 +240,6 @@ func TestHolderProcess(t *testing.T) {
 		t.Error(err)
 	}
 	if n := h.Mine(); n != 0 {
-		t.Errorf("%d slots are to be renewed in the end", n)
+		t.Errorf("%d leases are to be renewed in the end", n)
 	}
 }
