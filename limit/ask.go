@@ -8,219 +8,234 @@ import (
 	"github.com/wskit/wskit/internal/engine"
 )
 
-// MaxAsks is the largest number of asks in one call.
-const MaxAsks = 64
-
-// An Ask is a cost for the subject of a key, and so of the limiter that began
-// the key.
+// An Ask is one of several costs that are decided by one call, and the answer to it.
+// [Limiter.Ask] makes one for [TakeAll] and [TakeMany].
+//
+// A store gets the same asks, and reads Key, Policy and Cost and fills in Decision. It
+// keeps nothing of them when its method has returned.
 type Ask struct {
-	Key  Key
-	Cost int64
+	Key      []byte
+	Policy   Policy
+	Cost     int64
+	Decision Decision // the answer
+
+	limiter *Limiter
 }
 
-// TakeMany takes several costs, for any subjects of any limiters over one store,
-// in one round trip: at one instant, in order, each as [Limiter.TakeKey] would.
-// The answer to asks[i] is put into answers[i], of which there must be as many;
-// at most [MaxAsks] may be given.
+// maxAsks is the largest number of asks in one call.
+const maxAsks = 64
+
+// Ask makes one of several costs that [TakeAll] or [TakeMany] decides. The key must not
+// change before that is done.
+func (l *Limiter) Ask(key Key, cost int64) Ask {
+	key = l.bind(key)
+	a := Ask{Key: key.buf, Cost: cost, limiter: l}
+	if key.limiter == l {
+		a.Policy = l.plan
+	}
+	return a
+}
+
+// TakeMany takes several costs, for any subjects of any limiters over one store, in one
+// round trip: at one instant, in order, each as [Limiter.Take] would. It fills in the
+// decision of each. At most 64 asks may be given.
 //
-// When the store has no such operation, the error is errors.ErrUnsupported and
-// nothing was taken. A failure policy answers for all.
-func TakeMany(ctx context.Context, asks []Ask, answers []Decision) error {
-	b, err := prepare(asks, answers)
-	if err != nil || len(asks) == 0 {
+// When the store has no such operation, the error is errors.ErrUnsupported and nothing was
+// taken. While the store fails, the limiters' failure policies decide.
+func TakeMany(ctx context.Context, asks []Ask) error {
+	if err := checkAsks(asks); err != nil || len(asks) == 0 {
 		return err
 	}
-	defer b.done()
-	first := asks[0].Key.limiter
+	first := asks[0].limiter
 	store, ok := first.store.(ManyTaker)
 	if !ok {
 		return first.unsupported("TakeMany")
 	}
 	if first.remote == nil {
-		err = store.TakeMany(ctx, b.requests, answers)
+		if err := store.TakeMany(ctx, asks); err != nil {
+			return err
+		}
 	} else {
-		var failed error
-		_, failed, err = first.guard(ctx, func(ctx context.Context) (d Decision, err error) {
-			return d, store.TakeMany(ctx, b.requests, answers)
+		_, failed, err := first.guard(ctx, func(ctx context.Context) (d Decision, err error) {
+			return d, store.TakeMany(ctx, asks)
 		})
-		if failed != nil {
-			for i, a := range asks {
-				if err := a.Key.limiter.failOver(&answers[i], a.Key.buf, a.Cost, failed); err != nil {
-					return err
-				}
+		if err != nil {
+			return err
+		}
+		for i := range asks {
+			a := &asks[i]
+			if failed == nil {
+				break
 			}
-		}
-	}
-	if err != nil {
-		return err
-	}
-	for i, a := range asks {
-		a.Key.limiter.settle(&answers[i], a.Key)
-	}
-	return nil
-}
-
-// TakeAll charges several costs, for any subjects of any limiters over one
-// store, or none of them, in one atomic step: a limit per user and one per
-// tenant, where a message that one of them denies must not use up the other.
-//
-// It returns the index of the ask that bound: answers[bound].Allowed says
-// whether all were charged. When they were not, that is the one with the longest
-// wait, or an impossible one; Allowed is then false in every answer, and the
-// others say what they would have said alone, so that RetryAfter is 0 where it
-// would have fitted. When they were, it is the one with the least left.
-//
-// A limiter in shadow mode is asked after all others have been charged, and
-// never binds unless it is alone.
-//
-// When the store has no such operation, the error is errors.ErrUnsupported and
-// nothing was taken. While the store fails, the limiters' failure policies decide,
-// together as well.
-func TakeAll(ctx context.Context, asks []Ask, answers []Decision) (bound int, err error) {
-	b, err := prepare(asks, answers)
-	if err != nil || len(asks) == 0 {
-		return 0, err
-	}
-	defer b.done()
-	b.split(asks)
-	if len(b.index) == 0 { // shadows only
-		return 0, TakeMany(ctx, asks, answers)
-	}
-	first := asks[0].Key.limiter
-	store, ok := first.store.(AllTaker)
-	if !ok {
-		return 0, first.unsupported("TakeAll")
-	}
-	if first.remote == nil {
-		bound, err = store.TakeAll(ctx, b.requests, b.answers)
-	} else {
-		var failed error
-		_, failed, err = first.guard(ctx, func(ctx context.Context) (d Decision, err error) {
-			bound, err = store.TakeAll(ctx, b.requests, b.answers)
-			return d, err
-		})
-		if failed != nil {
-			bound, err = b.failOver(asks, failed)
-		}
-	}
-	if err != nil {
-		return 0, err
-	}
-	for j, i := range b.index {
-		answers[i] = b.answers[j]
-		if a := asks[i]; j == bound || answers[i].Allowed {
-			a.Key.limiter.settle(&answers[i], a.Key)
-		}
-	}
-	bound = b.index[bound]
-	return bound, b.shadows(ctx, asks, answers, answers[bound].Allowed)
-}
-
-// severalTakes is what a call with several asks needs, used again.
-type severalTakes struct {
-	requests []Request
-	answers  []Decision
-	index    []int // of the requests in the asks
-	local    []engine.Ask
-}
-
-var severals = sync.Pool{New: func() any { return new(severalTakes) }}
-
-// prepare checks all asks before the first is decided.
-func prepare(asks []Ask, answers []Decision) (*severalTakes, error) {
-	if err := CheckAnswers(len(asks), len(answers)); err != nil {
-		return nil, err
-	}
-	if len(asks) > MaxAsks {
-		return nil, errors.InvalidArgument.Errorf("limit: %d asks; at most %d are allowed", len(asks), MaxAsks)
-	}
-	for _, a := range asks {
-		if err := a.Key.limiter.refuse(a.Key, a.Cost); err != nil {
-			return nil, err
-		}
-		if !sameStore(a.Key.limiter, asks[0].Key.limiter) {
-			return nil, errors.InvalidArgument.Errorf("limit: limiters %s and %s have different stores: one call asks one store",
-				asks[0].Key.limiter.name, a.Key.limiter.name)
-		}
-	}
-	b := severals.Get().(*severalTakes)
-	b.requests = b.requests[:0]
-	for _, a := range asks {
-		b.requests = append(b.requests, Request{Key: a.Key.buf, Policy: a.Key.limiter.plan, Cost: a.Cost})
-	}
-	return b, nil
-}
-
-// sameStore reports whether two limiters have one store. Stores that cannot be
-// compared are taken to differ.
-func sameStore(a, b *Limiter) bool {
-	return a.shared == b.shared || a.comparable && b.comparable && a.store == b.store
-}
-
-// split leaves out the asks of limiters in shadow mode.
-func (b *severalTakes) split(asks []Ask) {
-	b.requests, b.answers, b.index = b.requests[:0], b.answers[:0], b.index[:0]
-	for i, a := range asks {
-		if l := a.Key.limiter; !l.shadow {
-			b.requests = append(b.requests, Request{Key: a.Key.buf, Policy: l.plan, Cost: a.Cost})
-			b.answers = append(b.answers, Decision{})
-			b.index = append(b.index, i)
-		}
-	}
-}
-
-// shadows asks the limiters in shadow mode, when the others have charged.
-func (b *severalTakes) shadows(ctx context.Context, asks []Ask, answers []Decision, charged bool) (err error) {
-	for i, a := range asks {
-		l := a.Key.limiter
-		switch {
-		case !l.shadow:
-		case charged:
-			if answers[i], err = l.TakeKey(ctx, a.Key, a.Cost); err != nil {
+			if err := a.limiter.failOver(&a.Decision, a.Key, a.Cost, failed); err != nil {
 				return err
 			}
-		default:
-			answers[i] = Decision{Policy: l.plan.String()}
 		}
+	}
+	for i := range asks {
+		asks[i].settle()
 	}
 	return nil
 }
 
-// failOver decides in the store's stead, all or none.
-func (b *severalTakes) failOver(asks []Ask, failed error) (bound int, err error) {
-	b.local = b.local[:0]
-	for j, i := range b.index {
-		l, answer := asks[i].Key.limiter, (*engine.Answer)(&b.answers[j])
-		l.countFailure(failed)
-		switch l.remote.onFailure {
-		case FailClosed:
-			return 0, unavailable(failed)
-		case FailLocal:
-			s := l.remote.fallback.open()
-			b.local = append(b.local, engine.Ask{Engine: s, Hash: s.HashBytes(asks[i].Key.buf), Plan: l.plan.compiled, Cost: asks[i].Cost, Answer: answer})
-		default:
-			s := engine.New(engine.Options{MaxKeys: defaultFallbackKeys}) // where nothing was ever used
-			b.local = append(b.local, engine.Ask{Engine: s, Plan: l.plan.compiled, Cost: asks[i].Cost, Answer: answer})
+// TakeAll charges several costs, for any subjects of any limiters over one store, or none
+// of them, in one atomic step: a limit per user and one per tenant, where a message that
+// one of them denies must not use up the other. It fills in the decision of each ask. At
+// most 64 may be given.
+//
+// It returns the index of the ask that decided: asks[bound].Decision.Allowed says whether
+// all were charged. When they were not, that is the one with the longest wait, or an
+// impossible one; Allowed is then false in every decision, and the others say what they
+// would have said alone, so that RetryAfter is 0 where the cost would have fitted. When
+// they were, it is the one with the least left.
+//
+// A limiter in shadow mode is asked after all others have been charged, and never decides
+// unless it is alone.
+//
+// When the store has no such operation, the error is errors.ErrUnsupported and nothing was
+// taken. While the store fails, the limiters' failure policies decide, together as well.
+func TakeAll(ctx context.Context, asks []Ask) (bound int, err error) {
+	if err := checkAsks(asks); err != nil {
+		return 0, err
+	}
+	shadows := 0
+	for i := range asks {
+		if asks[i].limiter.shadow {
+			shadows++
 		}
 	}
-	bound = engine.TakeAll(b.local)
-	for i := range b.answers {
-		b.answers[i].Charged = 0
+	switch shadows {
+	case 0:
+		return takeAll(ctx, asks)
+	case len(asks):
+		return 0, TakeMany(ctx, asks)
+	}
+	others := askSlices.Get().(*[]Ask)
+	defer func() {
+		clear(*others) // the keys are the caller's
+		askSlices.Put(others)
+	}()
+	*others = (*others)[:0]
+	for _, a := range asks {
+		if !a.limiter.shadow {
+			*others = append(*others, a)
+		}
+	}
+	decided, err := takeAll(ctx, *others)
+	if err != nil {
+		return 0, err
+	}
+	charged := (*others)[decided].Decision.Allowed
+	other := 0
+	for i := range asks {
+		a := &asks[i]
+		switch l := a.limiter; {
+		case !l.shadow:
+			if a.Decision = (*others)[other].Decision; other == decided {
+				bound = i
+			}
+			other++
+		case charged:
+			if a.Decision, err = l.Take(ctx, Key{a.Key, l}, a.Cost); err != nil {
+				return 0, err
+			}
+		default:
+			a.Decision = Decision{Policy: l.plan.String()}
+		}
 	}
 	return bound, nil
 }
 
-func (b *severalTakes) done() {
-	clear(b.requests) // the keys are the caller's
-	clear(b.local)
-	severals.Put(b)
+var askSlices = sync.Pool{New: func() any { return new([]Ask) }}
+
+// takeAll is [TakeAll] without limiters in shadow mode.
+func takeAll(ctx context.Context, asks []Ask) (bound int, err error) {
+	if len(asks) == 0 {
+		return 0, nil
+	}
+	first := asks[0].limiter
+	store, ok := first.store.(ManyTaker)
+	if !ok {
+		return 0, first.unsupported("TakeAll")
+	}
+	if first.remote == nil {
+		bound, err = store.TakeAll(ctx, asks)
+	} else {
+		var failed error
+		_, failed, err = first.guard(ctx, func(ctx context.Context) (d Decision, err error) {
+			bound, err = store.TakeAll(ctx, asks)
+			return d, err
+		})
+		if failed != nil {
+			bound, err = failOverAll(asks, failed)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	for i := range asks {
+		if i == bound || asks[i].Decision.Allowed {
+			asks[i].settle()
+		}
+	}
+	return bound, nil
 }
 
-// CheckAnswers refuses a call for several decisions that has not exactly one
-// answer to fill in for each. Stores call it too.
-func CheckAnswers(asks, answers int) error {
-	if asks == answers {
-		return nil
+// settle is [Limiter.settle] of the answer.
+func (a *Ask) settle() { a.limiter.settle(&a.Decision, a.Key) }
+
+// checkAsks checks all asks before the first is decided.
+func checkAsks(asks []Ask) error {
+	if len(asks) > maxAsks {
+		return errors.InvalidArgument.Errorf("limit: %d asks; at most %d are allowed", len(asks), maxAsks)
 	}
-	return errors.InvalidArgument.Errorf("limit: %d asks and room for %d answers; give as many", asks, answers)
+	for i := range asks {
+		a := &asks[i]
+		if a.limiter == nil {
+			return errors.InvalidArgument.Errorf("limit: ask %d was not made by a limiter: use its method Ask", i)
+		}
+		if a.Policy == nil || a.Cost < 1 {
+			key := Key{buf: a.Key}
+			if a.Policy != nil {
+				key.limiter = a.limiter
+			}
+			return a.limiter.refuse(key, a.Cost)
+		}
+		if !sameStore(a.limiter, asks[0].limiter) {
+			return errors.InvalidArgument.Errorf("limit: limiters %s and %s have different stores: one call asks one store",
+				asks[0].limiter.name, a.limiter.name)
+		}
+	}
+	return nil
+}
+
+// sameStore reports whether two limiters have one store. Stores that cannot be compared
+// are taken to differ.
+func sameStore(a, b *Limiter) bool {
+	return a.shared == b.shared || a.comparable && b.comparable && a.store == b.store
+}
+
+// failOverAll decides in place of the store, all or none.
+func failOverAll(asks []Ask, failed error) (bound int, err error) {
+	local := make([]engine.Ask, len(asks))
+	for i := range asks {
+		a := &asks[i]
+		l := a.limiter
+		l.countFailure(failed)
+		local[i] = engine.Ask{Plan: l.plan.compiled, Cost: a.Cost, Answer: (*engine.Answer)(&a.Decision)}
+		switch l.remote.onFailure {
+		case FailClosed:
+			return 0, unavailable(failed)
+		case FailLocal:
+			local[i].Engine = l.remote.fallback.open()
+			local[i].Hash = local[i].Engine.Hash(a.Key)
+		default:
+			local[i].Engine = engine.New(engine.Options{MaxKeys: defaultFallbackKeys}) // where nothing was ever used
+		}
+	}
+	bound = engine.TakeAll(local)
+	for i := range asks {
+		asks[i].Decision.Charged = 0
+	}
+	return bound, nil
 }

@@ -25,27 +25,27 @@ func stacked(store limit.Store, o ...limit.Options) (user, tenant *limit.Limiter
 }
 
 func asksOf(user, tenant *limit.Limiter, name string) []limit.Ask {
-	return []limit.Ask{{Key: user.Key(nil).Part(name), Cost: 1}, {Key: tenant.Key(nil).Part("acme"), Cost: 1}}
+	return []limit.Ask{user.Ask(user.Key(nil).Part(name), 1), tenant.Ask(tenant.Key(nil).Part("acme"), 1)}
 }
 
 // A message that one limit denies uses up none of the others.
 func TestTakeAll(t *testing.T) {
 	user, tenant := stacked(memory.NewStore(memory.Options{}))
-	answers := make([]limit.Decision, 2)
 	for i, want := range []struct {
 		name    string
 		allowed bool
 		bound   int
 	}{{"ann", true, 0}, {"ann", true, 0}, {"ann", false, 0}, {"ann", false, 0}, {"bob", true, 1}, {"cid", false, 1}} {
-		bound, err := limit.TakeAll(ctx, asksOf(user, tenant, want.name), answers)
-		if err != nil || bound != want.bound || answers[bound].Allowed != want.allowed {
-			t.Errorf("call %d: bound %d, %+v, %v", i, bound, answers, err)
+		asks := asksOf(user, tenant, want.name)
+		bound, err := limit.TakeAll(ctx, asks)
+		if err != nil || bound != want.bound || asks[bound].Decision.Allowed != want.allowed {
+			t.Errorf("call %d: bound %d, %+v, %v", i, bound, asks, err)
 		}
-		if !want.allowed && (answers[0].Charged != 0 || answers[1].Charged != 0) {
-			t.Errorf("call %d is denied and charged %+v", i, answers)
+		if !want.allowed && (asks[0].Decision.Charged != 0 || asks[1].Decision.Charged != 0) {
+			t.Errorf("call %d is denied and charged %+v", i, asks)
 		}
 	}
-	if d, _ := user.Take(ctx, "cid", 2); !d.Allowed {
+	if d, _ := user.Take(ctx, limit.KeyOf("cid"), 2); !d.Allowed {
 		t.Error("cid was charged for what the tenant's limit denied")
 	}
 	if u, a := user.Stats(), tenant.Stats(); u.Allowed != 4 || u.Denied != 2 || a.Allowed != 3 || a.Denied != 1 {
@@ -56,12 +56,13 @@ func TestTakeAll(t *testing.T) {
 // A limiter in shadow mode denies nothing, and is charged only for what passes.
 func TestTakeAllInShadow(t *testing.T) {
 	user, tenant := stacked(memory.NewStore(memory.Options{}), limit.Options{Shadow: true})
-	answers := make([]limit.Decision, 2)
+	var asks []limit.Ask
 	for _, name := range []string{"ann", "ann", "ann", "bob", "bob"} {
-		limit.TakeAll(ctx, asksOf(user, tenant, name), answers)
+		asks = asksOf(user, tenant, name)
+		limit.TakeAll(ctx, asks)
 	}
-	if !answers[0].Allowed || !answers[1].Shadowed || !answers[1].Allowed {
-		t.Errorf("%+v", answers)
+	if !asks[0].Decision.Allowed || !asks[1].Decision.Shadowed || !asks[1].Decision.Allowed {
+		t.Errorf("%+v", asks)
 	}
 	if s := tenant.Stats(); s.Allowed != 3 || s.Shadowed != 1 {
 		t.Errorf("%+v", s)
@@ -70,15 +71,14 @@ func TestTakeAllInShadow(t *testing.T) {
 
 func TestTakeMany(t *testing.T) {
 	user, tenant := stacked(memory.NewStore(memory.Options{}))
-	asks := append(asksOf(user, tenant, "ann"), limit.Ask{Key: user.Key(nil).Part("ann"), Cost: 2}, limit.Ask{Key: user.Key(nil).Part("ann"), Cost: 1})
-	answers := make([]limit.Decision, 4)
-	if err := limit.TakeMany(ctx, asks, answers); err != nil {
+	asks := append(asksOf(user, tenant, "ann"), user.Ask(user.Key(nil).Part("ann"), 2), user.Ask(user.Key(nil).Part("ann"), 1))
+	if err := limit.TakeMany(ctx, asks); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(answers[0].Allowed, answers[1].Allowed, answers[2].Allowed, answers[3].Allowed); got != "true true false true" {
+	if got := fmt.Sprint(asks[0].Decision.Allowed, asks[1].Decision.Allowed, asks[2].Decision.Allowed, asks[3].Decision.Allowed); got != "true true false true" {
 		t.Error(got)
 	}
-	if answers[0].At != answers[3].At {
+	if asks[0].Decision.At != asks[3].Decision.At {
 		t.Error("not at one instant")
 	}
 }
@@ -86,25 +86,25 @@ func TestTakeMany(t *testing.T) {
 func TestAsksAreChecked(t *testing.T) {
 	user, tenant := stacked(memory.NewStore(memory.Options{}))
 	other, _ := stacked(memory.NewStore(memory.Options{}))
-	two := make([]limit.Decision, 2)
 	for name, asks := range map[string][]limit.Ask{
-		"cost 0":       {{Key: user.Key(nil).Part("ann"), Cost: 1}, {Key: tenant.Key(nil).Part("acme")}},
-		"zero key":     {{Key: user.Key(nil).Part("ann"), Cost: 1}, {Cost: 1}},
-		"two stores":   {{Key: user.Key(nil).Part("ann"), Cost: 1}, {Key: other.Key(nil).Part("ann"), Cost: 1}},
-		"one answer":   asksOf(user, tenant, "ann")[:1],
+		"cost 0":       {user.Ask(user.Key(nil).Part("ann"), 1), tenant.Ask(tenant.Key(nil).Part("acme"), 0)},
+		"zero key":     {user.Ask(user.Key(nil).Part("ann"), 1), user.Ask(limit.Key{}, 1)},
+		"another's":    {user.Ask(user.Key(nil).Part("ann"), 1), user.Ask(tenant.Key(nil).Part("acme"), 1)},
+		"no limiter":   {user.Ask(user.Key(nil).Part("ann"), 1), {Key: []byte("k"), Policy: three, Cost: 1}},
+		"two stores":   {user.Ask(user.Key(nil).Part("ann"), 1), other.Ask(other.Key(nil).Part("ann"), 1)},
 		"far too many": make([]limit.Ask, 65),
 	} {
-		if _, err := limit.TakeAll(ctx, asks, two); errors.CodeOf(err) != errors.InvalidArgument {
+		if _, err := limit.TakeAll(ctx, asks); errors.CodeOf(err) != errors.InvalidArgument {
 			t.Errorf("%s: TakeAll: %v", name, err)
 		}
-		if err := limit.TakeMany(ctx, asks, two); errors.CodeOf(err) != errors.InvalidArgument {
+		if err := limit.TakeMany(ctx, asks); errors.CodeOf(err) != errors.InvalidArgument {
 			t.Errorf("%s: TakeMany: %v", name, err)
 		}
 	}
-	if d, _ := user.Peek(ctx, "ann", 2); !d.Allowed {
+	if d, _ := user.Peek(ctx, limit.KeyOf("ann"), 2); !d.Allowed {
 		t.Error("a refused call charged something")
 	}
-	if _, err := limit.TakeAll(ctx, nil, nil); err != nil {
+	if _, err := limit.TakeAll(ctx, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -115,27 +115,28 @@ func TestTakeAllFailsOver(t *testing.T) {
 		limit.FailLocal: "true true false", limit.FailOpen: "true true true",
 	} {
 		user, tenant := stacked(&downMany{}, limit.Options{OnFailure: failure})
-		answers := make([]limit.Decision, 2)
 		got := ""
 		for range 3 {
-			bound, err := limit.TakeAll(ctx, asksOf(user, tenant, "ann"), answers)
+			asks := asksOf(user, tenant, "ann")
+			bound, err := limit.TakeAll(ctx, asks)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got += fmt.Sprint(" ", answers[bound].Allowed)
-			if answers[0].Charged != 0 {
+			got += fmt.Sprint(" ", asks[bound].Decision.Allowed)
+			if asks[0].Decision.Charged != 0 {
 				t.Error("a charge that the store does not know can be refunded to it")
 			}
 		}
 		if got != " "+want {
 			t.Errorf("%v:%s", failure, got)
 		}
-		if err := limit.TakeMany(ctx, asksOf(user, tenant, "bob"), answers); err != nil || !answers[0].Allowed {
-			t.Errorf("%v: TakeMany %+v, %v", failure, answers, err)
+		asks := asksOf(user, tenant, "bob")
+		if err := limit.TakeMany(ctx, asks); err != nil || !asks[0].Decision.Allowed {
+			t.Errorf("%v: TakeMany %+v, %v", failure, asks, err)
 		}
 	}
 	user, tenant := stacked(&downMany{}, limit.Options{OnFailure: limit.FailClosed})
-	if _, err := limit.TakeAll(ctx, asksOf(user, tenant, "ann"), make([]limit.Decision, 2)); errors.CodeOf(err) != errors.Unavailable {
+	if _, err := limit.TakeAll(ctx, asksOf(user, tenant, "ann")); errors.CodeOf(err) != errors.Unavailable {
 		t.Error(err)
 	}
 }
@@ -143,41 +144,43 @@ func TestTakeAllFailsOver(t *testing.T) {
 // downMany has every operation, and none works.
 type downMany struct{}
 
-func (*downMany) Take(context.Context, string, limit.Policy, int64) (limit.Decision, error) {
+func (*downMany) Take(context.Context, []byte, limit.Policy, int64) (limit.Decision, error) {
 	return limit.Decision{}, errDown
 }
-func (*downMany) TakeMany(context.Context, []limit.Request, []limit.Decision) error { return errDown }
-func (*downMany) TakeAll(context.Context, []limit.Request, []limit.Decision) (int, error) {
+func (*downMany) TakeMany(context.Context, []limit.Ask) error { return errDown }
+func (*downMany) TakeAll(context.Context, []limit.Ask) (int, error) {
 	return 0, errDown
 }
-func (*downMany) Peek(context.Context, string, limit.Policy, int64) (limit.Decision, error) {
+func (*downMany) Peek(context.Context, []byte, limit.Policy, int64) (limit.Decision, error) {
 	return limit.Decision{}, errDown
 }
-func (*downMany) Refund(context.Context, string, limit.Policy, limit.Decision) error { return errDown }
-func (*downMany) Reset(context.Context, string, limit.Policy) error                  { return errDown }
+func (*downMany) Refund(context.Context, []byte, limit.Policy, limit.Decision) error { return errDown }
+func (*downMany) Reset(context.Context, []byte, limit.Policy) error                  { return errDown }
 
 func TestOperations(t *testing.T) {
 	l := newLimiter(t)
-	d, _ := l.Take(ctx, "ann", 2)
-	if f, err := l.Forecast(ctx, "ann", 1); err != nil || f.Fits != 0 || f.NextAfter <= 0 || f.FullAfter <= f.NextAfter {
+	d, _ := l.Take(ctx, limit.KeyOf("ann"), 2)
+	now, err := l.Peek(ctx, limit.KeyOf("ann"), 1)
+	if f := now.Forecast(1); err != nil || f.Fits != 0 || f.NextAfter <= 0 || f.FullAfter <= f.NextAfter {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if err := l.Refund(ctx, "ann", d); err != nil {
+	if err := l.Refund(ctx, limit.KeyOf("ann"), d); err != nil {
 		t.Error(err)
 	}
-	if f, _ := l.Forecast(ctx, "ann", 1); f.Fits != 2 {
+	now, _ = l.Peek(ctx, limit.KeyOf("ann"), 1)
+	if f := now.Forecast(1); f.Fits != 2 {
 		t.Errorf("after the refund: %+v", f)
 	}
-	l.Take(ctx, "ann", 2)
-	denied, _ := l.Take(ctx, "ann", 1)
-	l.Refund(ctx, "ann", denied)
-	if d, _ := l.Peek(ctx, "ann", 1); d.Allowed {
+	l.Take(ctx, limit.KeyOf("ann"), 2)
+	denied, _ := l.Take(ctx, limit.KeyOf("ann"), 1)
+	l.Refund(ctx, limit.KeyOf("ann"), denied)
+	if d, _ := l.Peek(ctx, limit.KeyOf("ann"), 1); d.Allowed {
 		t.Error("the refund of a denial gave something back")
 	}
-	if err := l.Reset(ctx, "ann"); err != nil {
+	if err := l.Reset(ctx, limit.KeyOf("ann")); err != nil {
 		t.Error(err)
 	}
-	if d, _ := l.Take(ctx, "ann", 2); !d.Allowed {
+	if d, _ := l.Take(ctx, limit.KeyOf("ann"), 2); !d.Allowed {
 		t.Errorf("after the reset: %+v", d)
 	}
 }
@@ -185,23 +188,22 @@ func TestOperations(t *testing.T) {
 // What the store cannot do is said, and takes nothing.
 func TestUnsupportedOperations(t *testing.T) {
 	l := limit.New(&flaky{}, three, limit.Options{Name: "n"})
-	asks, answers := []limit.Ask{{Key: l.Key(nil).Part("ann"), Cost: 1}}, make([]limit.Decision, 1)
-	_, peek := l.Peek(ctx, "ann", 1)
-	_, forecast := l.Forecast(ctx, "ann", 1)
-	_, all := limit.TakeAll(ctx, asks, answers)
+	asks := []limit.Ask{l.Ask(limit.KeyOf("ann"), 1)}
+	_, peek := l.Peek(ctx, limit.KeyOf("ann"), 1)
+	_, all := limit.TakeAll(ctx, asks)
 	for name, err := range map[string]error{
-		"Peek": peek, "Forecast": forecast, "TakeAll": all, "TakeMany": limit.TakeMany(ctx, asks, answers),
-		"Refund": l.Refund(ctx, "ann", limit.Decision{Charged: 1}), "Reset": l.Reset(ctx, "ann"),
+		"Peek": peek, "TakeAll": all, "TakeMany": limit.TakeMany(ctx, asks),
+		"Refund": l.Refund(ctx, limit.KeyOf("ann"), limit.Decision{Charged: 1}), "Reset": l.Reset(ctx, limit.KeyOf("ann")),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	down := limit.New(&downMany{}, three, limit.Options{Name: "n"})
-	if err := down.Reset(ctx, "ann"); errors.CodeOf(err) != errors.Unavailable {
+	if err := down.Reset(ctx, limit.KeyOf("ann")); errors.CodeOf(err) != errors.Unavailable {
 		t.Errorf("Reset of a store that is down: %v", err)
 	}
-	if d, err := down.Peek(ctx, "ann", 1); err != nil || !d.Allowed {
+	if d, err := down.Peek(ctx, limit.KeyOf("ann"), 1); err != nil || !d.Allowed {
 		t.Errorf("Peek of a store that is down: %+v, %v", d, err)
 	}
 }
@@ -214,15 +216,15 @@ func TestTogetherAllocatesNothing(t *testing.T) {
 		limit.FixedWindow{Limit: 1e6, Window: time.Hour},
 	)
 	user, tenant := limit.New(store, policy), limit.New(store, limit.FixedWindow{Limit: 100, Window: time.Hour})
-	asks := []limit.Ask{{Key: user.Key(nil).Part("ann"), Cost: 1}, {Key: tenant.Key(nil).Part("acme"), Cost: 1}}
-	answers := make([]limit.Decision, 2)
+	key := user.Key(nil).Part("ann")
+	asks := []limit.Ask{user.Ask(key, 1), tenant.Ask(tenant.Key(nil).Part("acme"), 1)}
 	for range 10 {
-		limit.TakeAll(ctx, asks, answers)
+		limit.TakeAll(ctx, asks)
 	}
 	for name, f := range map[string]func(){
-		"composite": func() { user.TakeKey(ctx, asks[0].Key, 1) },
-		"TakeAll":   func() { limit.TakeAll(ctx, asks, answers) }, // allowed, then denied
-		"TakeMany":  func() { limit.TakeMany(ctx, asks, answers) },
+		"composite": func() { user.Take(ctx, key, 1) },
+		"TakeAll":   func() { limit.TakeAll(ctx, asks) }, // allowed, then denied
+		"TakeMany":  func() { limit.TakeMany(ctx, asks) },
 	} {
 		if n := testing.AllocsPerRun(1000, f); n > 0.1 && !race.Enabled {
 			t.Errorf("%s: %v allocations", name, n)

@@ -97,6 +97,7 @@ func (c *ConcurrencyLimit) Key(buf []byte) Key { return c.limiter.Key(buf) }
 // Once the store has been asked, the end of ctx does not end the call: only the answer
 // says whether there is a lease to release. The call takes Options.Timeout at most.
 func (c *ConcurrencyLimit) Acquire(ctx context.Context, key Key, id string) (lease Lease, d Decision, err error) {
+	key = c.limiter.bind(key)
 	if err := c.limiter.refuse(key, 1); err != nil {
 		return lease, d, err
 	}
@@ -108,7 +109,7 @@ func (c *ConcurrencyLimit) Acquire(ctx context.Context, key Key, id string) (lea
 	}
 	if err == nil {
 		d.Policy = c.limiter.name
-		c.limiter.settle(&d, key)
+		c.limiter.settle(&d, key.buf)
 	}
 	return lease, d, err
 }
@@ -165,7 +166,7 @@ func (c *ConcurrencyLimit) failOver(lease Lease, failed error) (Decision, error)
 
 // Held counts the leases under a key, those of other processes included.
 func (c *ConcurrencyLimit) Held(ctx context.Context, key Key) (int64, error) {
-	return c.store.Held(ctx, key.String())
+	return c.store.Held(ctx, c.limiter.bind(key).String())
 }
 
 // Mine counts the leases that this process has to renew or to release: none over a

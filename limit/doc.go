@@ -5,7 +5,7 @@
 //	store := memory.NewStore(memory.Options{})
 //	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second})
 //
-//	d, err := messages.Take(ctx, "ann", 1)
+//	d, err := messages.Take(ctx, limit.KeyOf("ann"), 1)
 //	switch {
 //	case err != nil:          // no decision was made
 //	case d.Allowed:           // go on; d.Remaining are left
@@ -74,21 +74,18 @@
 //
 // # Operations
 //
-// What is held at a time, such as open connections, is counted by [ConcurrencyLimit].
+// What exists at a time, such as open connections, is limited by a [ConcurrencyLimit].
 //
-// Besides taking, a [Limiter] can look ([Limiter.Peek], [Limiter.Forecast]), give
-// back ([Limiter.Refund]; docs/limits.md says how much, and proves that it mints
-// nothing) and forget ([Limiter.Reset]). [TakeMany] decides for
-// several keys in one round trip, and [TakeAll] charges several limiters or none
-// of them. Where the store has no such operation the answer is
-// errors.ErrUnsupported.
+// Besides taking, a [Limiter] can look ([Limiter.Peek], [Decision.Forecast]), give back
+// ([Limiter.Refund]; docs/limits.md says how much, and proves that refunds admit nothing
+// more) and forget ([Limiter.Reset]). [TakeMany] decides for several keys in one round trip,
+// and [TakeAll] charges several limiters or none of them. Where the store has no such
+// operation the answer is errors.ErrUnsupported.
 //
 // # Parts
 //
-// A [Policy] is compiled into a [Plan], whose methods are the algorithms. A
-// [Store] keeps state under a key and applies a plan to it in one atomic step;
-// it is checked by the suite in limit/limittest. A [Limiter] gives a policy a
-// namespace in a store, joins the parts of a [Key] so that different subjects
-// never meet, and decides itself, by its [Failure] policy, while a store does
-// not answer.
+// A [Policy] is compiled into a [Plan]. A [Store] keeps state under a key and applies a plan
+// to it in one atomic step; the suite in limit/limittest checks it. A [Limiter] gives a
+// policy a namespace in a store, joins the parts of a [Key] so that different subjects never
+// share one, and decides itself, by its [Failure] policy, while the store does not answer.
 package limit

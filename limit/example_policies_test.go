@@ -20,8 +20,8 @@ func ExampleFixedWindow() {
 	store, clock := at()
 	l := limit.New(store, limit.FixedWindow{Limit: 2, Window: time.Hour})
 	*clock = clock.Add(50 * time.Minute)
-	l.Take(context.Background(), "ann", 2)
-	d, _ := l.Take(context.Background(), "ann", 1)
+	l.Take(context.Background(), limit.KeyOf("ann"), 2)
+	d, _ := l.Take(context.Background(), limit.KeyOf("ann"), 1)
 	fmt.Println(d.Allowed, "again in", d.RetryAfter)
 	// Output: false again in 10m0s
 }
@@ -30,11 +30,11 @@ func ExampleFixedWindow() {
 func ExampleSlidingWindow() {
 	store, clock := at()
 	l := limit.New(store, limit.SlidingWindow{Limit: 10, Window: time.Minute})
-	l.Take(context.Background(), "ann", 10)
-	d, _ := l.Take(context.Background(), "ann", 1)
+	l.Take(context.Background(), limit.KeyOf("ann"), 10)
+	d, _ := l.Take(context.Background(), limit.KeyOf("ann"), 1)
 	fmt.Println(d.Allowed, "again in", d.RetryAfter)
 	*clock = clock.Add(90 * time.Second)
-	d, _ = l.Take(context.Background(), "ann", 1)
+	d, _ = l.Take(context.Background(), limit.KeyOf("ann"), 1)
 	fmt.Println(d.Allowed, d.Remaining, "left")
 	// Output:
 	// false again in 1m6s
@@ -46,10 +46,10 @@ func ExampleSlidingLog() {
 	store, clock := at()
 	l := limit.New(store, limit.SlidingLog{Limit: 5, Window: 15 * time.Minute})
 	for range 5 {
-		l.Take(context.Background(), "ann", 1)
+		l.Take(context.Background(), limit.KeyOf("ann"), 1)
 		*clock = clock.Add(time.Minute)
 	}
-	d, _ := l.Take(context.Background(), "ann", 1)
+	d, _ := l.Take(context.Background(), limit.KeyOf("ann"), 1)
 	fmt.Println(d.Allowed, "again in", d.RetryAfter)
 	// Output: false again in 10m0s
 }
@@ -59,7 +59,7 @@ func ExamplePacer() {
 	store, _ := at()
 	l := limit.New(store, limit.Pacer{Burst: 1, Refill: 2, Per: time.Second, MaxWait: time.Second})
 	for range 4 {
-		d, _ := l.Take(context.Background(), "ann", 1)
+		d, _ := l.Take(context.Background(), limit.KeyOf("ann"), 1)
 		fmt.Println(d.Allowed, d.Wait, d.RetryAfter)
 	}
 	// Output:
@@ -77,7 +77,7 @@ func ExampleAll() {
 		limit.Named("minute", limit.FixedWindow{Limit: 5, Window: time.Minute}),
 	))
 	for range 7 {
-		d, _ := l.Take(context.Background(), "ann", 1)
+		d, _ := l.Take(context.Background(), limit.KeyOf("ann"), 1)
 		fmt.Println(d.Allowed, d.Policy, d.RetryAfter)
 		*clock = clock.Add(500 * time.Millisecond)
 	}
@@ -92,12 +92,13 @@ func ExampleAll() {
 }
 
 // How much is left, without taking any.
-func ExampleLimiter_Forecast() {
+func ExampleDecision_Forecast() {
 	store, _ := at()
 	l := limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Second})
-	l.Take(context.Background(), "ann", 4)
+	l.Take(context.Background(), limit.KeyOf("ann"), 4)
 	for _, cost := range []int64{1, 3, 8, 11} {
-		f, _ := l.Forecast(context.Background(), "ann", cost)
+		d, _ := l.Peek(context.Background(), limit.KeyOf("ann"), cost)
+		f := d.Forecast(cost)
 		fmt.Println(f.Fits, f.NextAfter, f.FullAfter, f.Impossible)
 	}
 	// Output:
@@ -112,7 +113,7 @@ func ExampleLimiter_Peek() {
 	store, _ := at()
 	l := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Second})
 	for range 2 {
-		d, _ := l.Peek(context.Background(), "ann", 2)
+		d, _ := l.Peek(context.Background(), limit.KeyOf("ann"), 2)
 		fmt.Println(d.Allowed, d.Remaining)
 	}
 	// Output:
@@ -124,9 +125,9 @@ func ExampleLimiter_Peek() {
 func ExampleLimiter_Refund() {
 	store, _ := at()
 	l := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour})
-	taken, _ := l.Take(context.Background(), "ann", 2)
-	l.Refund(context.Background(), "ann", taken)
-	d, _ := l.Peek(context.Background(), "ann", 1)
+	taken, _ := l.Take(context.Background(), limit.KeyOf("ann"), 2)
+	l.Refund(context.Background(), limit.KeyOf("ann"), taken)
+	d, _ := l.Peek(context.Background(), limit.KeyOf("ann"), 1)
 	fmt.Println(d.Remaining)
 	// Output: 2
 }
@@ -135,9 +136,9 @@ func ExampleLimiter_Refund() {
 func ExampleLimiter_Reset() {
 	store, _ := at()
 	l := limit.New(store, limit.SlidingLog{Limit: 5, Window: 24 * time.Hour})
-	l.Take(context.Background(), "ann", 5)
-	l.Reset(context.Background(), "ann")
-	d, _ := l.Take(context.Background(), "ann", 1)
+	l.Take(context.Background(), limit.KeyOf("ann"), 5)
+	l.Reset(context.Background(), limit.KeyOf("ann"))
+	d, _ := l.Take(context.Background(), limit.KeyOf("ann"), 1)
 	fmt.Println(d.Allowed, d.Remaining)
 	// Output: true 4
 }
@@ -148,14 +149,13 @@ func ExampleTakeAll() {
 	store, _ := at()
 	users := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Second}, limit.Options{Name: "user"})
 	tenants := limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Second}, limit.Options{Name: "tenant"})
-	answers := make([]limit.Decision, 2)
 	for _, user := range []string{"ann", "ann", "ann", "bob", "bob"} {
 		asks := []limit.Ask{
-			{Key: users.Key(nil).Part("acme").Part(user), Cost: 1},
-			{Key: tenants.Key(nil).Part("acme"), Cost: 1},
+			users.Ask(users.Key(nil).Part("acme").Part(user), 1),
+			tenants.Ask(tenants.Key(nil).Part("acme"), 1),
 		}
-		bound, err := limit.TakeAll(context.Background(), asks, answers)
-		fmt.Println(user, answers[bound].Allowed, bound, err)
+		bound, err := limit.TakeAll(context.Background(), asks)
+		fmt.Println(user, asks[bound].Decision.Allowed, bound, err)
 	}
 	// Output:
 	// ann true 0 <nil>
@@ -169,12 +169,12 @@ func ExampleTakeAll() {
 func ExampleTakeMany() {
 	store, _ := at()
 	l := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Second})
-	asks := []limit.Ask{{Key: l.Key(nil).Part("ann"), Cost: 2}, {Key: l.Key(nil).Part("ann"), Cost: 1}, {Key: l.Key(nil).Part("bob"), Cost: 1}}
-	answers := make([]limit.Decision, len(asks))
-	if err := limit.TakeMany(context.Background(), asks, answers); err != nil {
+	asks := []limit.Ask{l.Ask(l.Key(nil).Part("ann"), 2), l.Ask(l.Key(nil).Part("ann"), 1), l.Ask(l.Key(nil).Part("bob"), 1)}
+	if err := limit.TakeMany(context.Background(), asks); err != nil {
 		panic(err)
 	}
-	for _, d := range answers {
+	for _, a := range asks {
+		d := a.Decision
 		fmt.Println(d.Allowed)
 	}
 	// Output:

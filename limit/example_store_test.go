@@ -18,16 +18,16 @@ type ownStore struct {
 // LocalStore marks it as one that cannot fail: no policy for that is needed.
 func (*ownStore) LocalStore() {}
 
-func (s *ownStore) Take(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *ownStore) Take(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key += "~" + plan.Shape() // policies that count differently have state of their own
-	if state, write := plan.Take(&d, s.states[key], time.Now().UnixMicro(), cost); write {
-		s.states[key] = state
+	own := string(key) + "~" + plan.Shape() // policies that count differently have state of their own
+	if state, write := plan.Take(&d, s.states[own], time.Now().UnixMicro(), cost); write {
+		s.states[own] = state
 	}
 	return d, nil
 }
@@ -38,10 +38,10 @@ func ExamplePrepare() {
 	policy := limit.TokenBucket{Capacity: 2, Refill: 2, Per: time.Hour}
 	l := limit.New(&ownStore{states: map[string][]int64{}}, policy)
 	for range 3 {
-		d, err := l.Take(context.Background(), "ann", 1)
+		d, err := l.Take(context.Background(), limit.KeyOf("ann"), 1)
 		fmt.Println(d.Allowed, d.Remaining, err)
 	}
-	_, err := l.Take(context.Background(), "ann", 0)
+	_, err := l.Take(context.Background(), limit.KeyOf("ann"), 0)
 	fmt.Println(err)
 	// Output:
 	// true 1 <nil>

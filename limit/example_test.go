@@ -15,7 +15,7 @@ func Example() {
 	messages := limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Second})
 
 	for range 4 {
-		d, err := messages.Take(context.Background(), "ann", 1)
+		d, err := messages.Take(context.Background(), limit.KeyOf("ann"), 1)
 		switch {
 		case err != nil:
 			fmt.Println("no decision:", err)
@@ -52,7 +52,7 @@ func ExampleTokenBucket() {
 func ExampleDecision() {
 	store := memory.NewStore(memory.Options{})
 	bytes := limit.New(store, limit.TokenBucket{Capacity: 1 << 20, Refill: 1 << 20, Per: time.Second})
-	d, _ := bytes.Take(context.Background(), "ann", 5<<20)
+	d, _ := bytes.Take(context.Background(), limit.KeyOf("ann"), 5<<20)
 	fmt.Println(d.Allowed, d.Impossible, d.RetryAfter)
 	// Output: false true 0s
 }
@@ -69,7 +69,7 @@ func ExampleCompile() {
 func ExampleNamed() {
 	policy := limit.Named("chat-burst", limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second})
 	l := limit.New(memory.NewStore(memory.Options{}), policy)
-	d, _ := l.Take(context.Background(), "ann", 1)
+	d, _ := l.Take(context.Background(), limit.KeyOf("ann"), 1)
 	fmt.Println(d.Policy)
 	// Output: chat-burst
 }
@@ -94,7 +94,7 @@ func ExampleOptions_shadow() {
 	store := memory.NewStore(memory.Options{})
 	l := limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, limit.Options{Shadow: true})
 	for range 3 {
-		l.Take(context.Background(), "ann", 1)
+		l.Take(context.Background(), limit.KeyOf("ann"), 1)
 	}
 	fmt.Println("would have refused", l.Stats().Shadowed)
 	// Output: would have refused 2
@@ -103,12 +103,12 @@ func ExampleOptions_shadow() {
 // A store that fails does not stop the service: by default the process goes on
 // by itself, with the same policy.
 func ExampleFailure() {
-	down := storeFunc(func(context.Context, string, limit.Policy, int64) (limit.Decision, error) {
+	down := storeFunc(func(context.Context, []byte, limit.Policy, int64) (limit.Decision, error) {
 		return limit.Decision{}, fmt.Errorf("connection refused")
 	})
 	l := limit.New(down, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour}, limit.Options{Name: "chat"})
 	for range 3 {
-		d, err := l.Take(context.Background(), "ann", 1)
+		d, err := l.Take(context.Background(), limit.KeyOf("ann"), 1)
 		fmt.Println(d.Allowed, err)
 	}
 	fmt.Println("failed over:", l.Stats().FailedOver)

@@ -25,15 +25,15 @@ func (f *fallback) open() *engine.Engine {
 
 func (f *fallback) take(d *Decision, key []byte, plan *Plan, cost int64) {
 	s := f.open()
-	s.Take((*engine.Answer)(d), s.HashBytes(key), plan.compiled, cost)
+	s.Take((*engine.Answer)(d), s.Hash(key), plan.compiled, cost)
 }
 
 func (f *fallback) peek(d *Decision, key []byte, plan *Plan, cost int64) {
 	s := f.open()
-	s.Peek((*engine.Answer)(d), s.HashBytes(key), plan.compiled, cost)
+	s.Peek((*engine.Answer)(d), s.Hash(key), plan.compiled, cost)
 }
 
 func (f *fallback) reset(key []byte, plan *Plan) {
 	s := f.open()
-	s.Reset(s.HashBytes(key), plan.compiled)
+	s.Reset(s.Hash(key), plan.compiled)
 }

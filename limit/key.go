@@ -5,43 +5,62 @@ import (
 	"encoding/hex"
 	"net/netip"
 	"strconv"
+	"unsafe"
 )
 
-// A Key names the subject of a decision, part by part: who, and which of their
-// limits. [Limiter.Key] begins one and its methods append to it, each returning
-// the longer key:
+// A Key names the subject of a decision. [KeyOf] makes one of a text. For several parts,
+// [Limiter.Key] begins one, and its methods append to it, each returning the longer key:
 //
 //	k := limiter.Key(nil).Part(tenant).Part(user).Part("chat.send")
 //
-// The result is printable ASCII, prefix:name:part:part…, in which different
-// parts never make the same key:
+// What a store gets is printable ASCII, prefix:name:part:part…, in which different parts
+// never make the same key:
 //
-//   - a byte outside letters, digits and common punctuation is written %XX, the
-//     separator ':' and the wildcards of Redis among them, so that no text of a
-//     user reaches beyond its part;
-//   - an empty part is written %none, which no text can produce: a user called
-//     "none" or "anon" is not the absence of one;
-//   - a part longer than 64 bytes, once escaped, is written as %h and half of
-//     its SHA-256 in hexadecimal, so that keys are bounded.
+//   - a byte outside letters, digits and common punctuation is written %XX, the separator
+//     ':' and the wildcards of Redis among them, so that no text of a user reaches beyond
+//     its part;
+//   - an empty part is written %none, which no text can produce: a user called "none" or
+//     "anon" is not the absence of one;
+//   - a part longer than 64 bytes, once escaped, is written as %h and half of its SHA-256
+//     in hexadecimal, so that the length of keys is bounded.
 //
-// A key made in a buffer with room allocates nothing. Keys are not kept: the
-// buffer may be used again once the decision is made.
+// A key made in a buffer with room allocates nothing. Keys are not kept: the buffer may be
+// used again once the decision is made. The zero Key is refused.
 type Key struct {
 	buf     []byte
-	limiter *Limiter
+	limiter *Limiter // nil: buf is a text of KeyOf
 }
+
+// KeyOf is the key of a subject that one text names, for any limiter. It equals the key
+// that [Limiter.Key] begins, with the text as its only part. It allocates nothing. Parts
+// cannot be added to it.
+func KeyOf(text string) Key {
+	if text == "" {
+		return Key{buf: []byte{}}
+	}
+	return Key{buf: unsafe.Slice(unsafe.StringData(text), len(text))} // is only read: see isText
+}
+
+// isText reports whether k is of [KeyOf], so that its bytes must not be changed.
+func (k Key) isText() bool { return k.limiter == nil && k.buf != nil }
 
 // maxPart is the longest a part is written out.
 const maxPart = 64
 
 // Part appends a text. The empty text means that there is none.
 func (k Key) Part(text string) Key {
+	if k.isText() {
+		return Key{}
+	}
 	k.buf = appendPart(k.buf, text)
 	return k
 }
 
 // Int appends a number.
 func (k Key) Int(n int64) Key {
+	if k.isText() {
+		return Key{}
+	}
 	k.buf = strconv.AppendInt(append(k.buf, ':'), n, 10)
 	return k
 }
@@ -50,7 +69,7 @@ func (k Key) Int(n int64) Key {
 // subjects share one limit. Addresses are taken as they are; group them first,
 // IPv6 by /64, or a single host has 2⁶⁴ limits (ingress.GroupIP).
 func (k Key) Addr(addr netip.Addr) Key {
-	if !addr.IsValid() {
+	if !addr.IsValid() || k.isText() {
 		return k.Part("")
 	}
 	if addr.Is4() { // digits and dots, which are written as they are
@@ -65,7 +84,7 @@ func (k Key) Addr(addr netip.Addr) Key {
 // Secret appends a text that must not be readable in a store or a log, such as
 // a session id: half of its SHA-256 stands for it.
 func (k Key) Secret(text string) Key {
-	if text == "" {
+	if text == "" || k.isText() {
 		return k.Part("")
 	}
 	n := len(k.buf) + 1

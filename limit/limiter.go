@@ -26,8 +26,7 @@ type shared struct {
 	name   string
 	head   string // prefix:name
 	store  Store
-	bytes  BytesStore // store, when it takes keys from a buffer
-	remote *remote    // nil for a LocalStore
+	remote *remote // nil for a LocalStore
 	shadow bool
 	counts counts
 
@@ -60,7 +59,6 @@ func New(store Store, policy Policy, options ...Options) *Limiter {
 
 	s := &shared{name: o.Name, head: o.Prefix + ":" + o.Name, store: store, shadow: o.Shadow}
 	s.comparable = reflect.ValueOf(store).Comparable()
-	s.bytes, _ = store.(BytesStore)
 	if !local {
 		s.remote = newRemote(s, o)
 	}
@@ -96,47 +94,56 @@ func (l *Limiter) Key(buf []byte) Key {
 	return Key{buf: append(buf[:0], l.head...), limiter: l}
 }
 
-// Take decides whether cost fits for the subject and charges it when it does.
-// The subject is one part of a key, whatever it contains; for several parts
-// see [Limiter.TakeKey].
+// Take decides whether cost fits for the subject and charges it when it does. The key is
+// that of a text ([KeyOf]), or one that [Limiter.Key] of this limiter began. Take allocates
+// nothing unless the store does.
 //
-// The error is nil whenever a decision was made, a denial included. It is
-// INVALID_ARGUMENT for a cost below 1, the context's when ctx ends first, and
+// The error is nil whenever a decision was made, a denial included. It is INVALID_ARGUMENT
+// for a cost below 1 or a key of another limiter, the context's when ctx ends first, and
 // UNAVAILABLE when the store fails under [FailClosed].
-func (l *Limiter) Take(ctx context.Context, subject string, cost int64) (Decision, error) {
-	buf := buffers.Get().(*[]byte)
-	k := l.Key(*buf).Part(subject)
-	d, err := l.TakeKey(ctx, k, cost)
-	*buf = k.buf
-	buffers.Put(buf)
-	return d, err
-}
-
-// TakeKey is [Limiter.Take] for a key that [Limiter.Key] of this limiter began.
-// Over a store that takes keys from a buffer, as the memory store does, it
-// allocates nothing.
-func (l *Limiter) TakeKey(ctx context.Context, key Key, cost int64) (d Decision, err error) {
+func (l *Limiter) Take(ctx context.Context, key Key, cost int64) (d Decision, err error) {
 	if cost < 1 || key.limiter != l {
+		if key.isText() && cost >= 1 {
+			return l.takeText(ctx, key, cost)
+		}
 		return d, l.refuse(key, cost)
 	}
-	switch {
-	case l.remote != nil:
+	if l.remote != nil {
 		err = l.takeRemote(&d, ctx, key.buf, cost)
-	case l.bytes != nil:
-		d, err = l.bytes.TakeBytes(ctx, key.buf, l.plan, cost)
-	default:
-		d, err = l.store.Take(ctx, string(key.buf), l.plan, cost)
+	} else {
+		d, err = l.store.Take(ctx, key.buf, l.plan, cost)
 	}
 	if err != nil {
 		return d, err
 	}
-	l.settle(&d, key)
+	l.settle(&d, key.buf)
 	return d, nil
 }
 
-// settle counts a decision, and makes nobody stop or wait in shadow mode.
-func (l *Limiter) settle(d *Decision, key Key) {
-	l.counts.decision(d, len(key.buf)+int(key.buf[len(key.buf)-1]))
+// takeText is Take for a key of [KeyOf].
+func (l *Limiter) takeText(ctx context.Context, key Key, cost int64) (Decision, error) {
+	buf := buffers.Get().(*[]byte)
+	bound := l.Key(*buf)
+	bound.buf = appendPart(bound.buf, key.buf)
+	d, err := l.Take(ctx, bound, cost)
+	*buf = bound.buf
+	buffers.Put(buf)
+	return d, err
+}
+
+// bind returns a key of [KeyOf] as one of this limiter, and any other as it is.
+func (l *Limiter) bind(key Key) Key {
+	if !key.isText() {
+		return key
+	}
+	bound := l.Key(nil)
+	bound.buf = appendPart(bound.buf, key.buf)
+	return bound
+}
+
+// settle counts a decision, and in shadow mode neither denies nor asks to wait.
+func (l *Limiter) settle(d *Decision, key []byte) {
+	l.counts.decision(d, len(key)+int(key[len(key)-1]))
 	if !l.shadow {
 		return
 	}
@@ -150,15 +157,16 @@ func (l *Limiter) settle(d *Decision, key Key) {
 // refuse says what is wrong with a call; nil means nothing.
 func (l *Limiter) refuse(key Key, cost int64) error {
 	err := checkCost(cost)
-	if err == nil && (key.limiter != l || l == nil) {
-		if l == nil {
-			return errors.InvalidArgument.New("limit: the key is the zero Key: begin one with the method Key of a limiter")
-		}
+	switch {
+	case err != nil:
+	case key.limiter == l:
+		return nil
+	case len(key.buf) == 0:
+		err = errors.InvalidArgument.New("limit: the key is the zero Key: use limit.KeyOf, or begin it with the method Key of a limiter")
+	default:
 		err = errors.InvalidArgument.Errorf("limit: the key %q was not begun by limiter %s: use its method Key", key.buf, l.name)
 	}
-	if err != nil && l != nil {
-		l.counts.invalid.Add(1)
-	}
+	l.counts.invalid.Add(1)
 	return err
 }
 

@@ -16,15 +16,15 @@ var ctx = context.Background()
 func TestTakeCountsDown(t *testing.T) {
 	l := newLimiter(t)
 	for i, want := range []limit.Decision{{Allowed: true, Remaining: 1}, {Allowed: true}, {RetryAfter: time.Hour}} {
-		d, err := l.Take(ctx, "ann", 1)
+		d, err := l.Take(ctx, limit.KeyOf("ann"), 1)
 		if err != nil || d.Allowed != want.Allowed || d.Remaining != want.Remaining || d.RetryAfter > want.RetryAfter {
 			t.Errorf("call %d: %+v, %v", i, d, err)
 		}
 	}
-	if d, _ := l.Take(ctx, "bob", 1); !d.Allowed {
+	if d, _ := l.Take(ctx, limit.KeyOf("bob"), 1); !d.Allowed {
 		t.Error("bob is limited by what ann did")
 	}
-	if d, _ := l.Take(ctx, "ann", 3); !d.Impossible || d.RetryAfter != 0 {
+	if d, _ := l.Take(ctx, limit.KeyOf("ann"), 3); !d.Impossible || d.RetryAfter != 0 {
 		t.Errorf("cost above the ceiling: %+v", d)
 	}
 	want := limit.Stats{Allowed: 3, Denied: 2, Impossible: 1}
@@ -33,13 +33,13 @@ func TestTakeCountsDown(t *testing.T) {
 	}
 }
 
-func TestTakeIsTakeKeyOfOnePart(t *testing.T) {
+func TestKeyOfIsAKeyOfOnePart(t *testing.T) {
 	l := newLimiter(t)
-	l.Take(ctx, "a:b", 2)
-	if d, _ := l.TakeKey(ctx, l.Key(nil).Part("a:b"), 1); d.Allowed {
+	l.Take(ctx, limit.KeyOf("a:b"), 2)
+	if d, _ := l.Take(ctx, l.Key(nil).Part("a:b"), 1); d.Allowed {
 		t.Error("the key of one part is another one")
 	}
-	if d, _ := l.TakeKey(ctx, l.Key(nil).Part("a").Part("b"), 1); !d.Allowed {
+	if d, _ := l.Take(ctx, l.Key(nil).Part("a").Part("b"), 1); !d.Allowed {
 		t.Error("the key of two parts is the same")
 	}
 }
@@ -55,7 +55,7 @@ func TestUnnamedLimitersShareNothing(t *testing.T) {
 		l       *limit.Limiter
 		allowed bool
 	}{{a, true}, {a, false}, {b, true}, {named, true}, {same, false}} {
-		if d, _ := c.l.Take(ctx, "ann", 1); d.Allowed != c.allowed {
+		if d, _ := c.l.Take(ctx, limit.KeyOf("ann"), 1); d.Allowed != c.allowed {
 			t.Errorf("call %d, limiter %s: %+v", i, c.l.Name(), d)
 		}
 	}
@@ -64,13 +64,13 @@ func TestUnnamedLimitersShareNothing(t *testing.T) {
 // DEFECTS 4: a cost of 0 must not bypass, a negative one must not mint.
 func TestCostBelowOneIsRefused(t *testing.T) {
 	l := newLimiter(t)
-	l.Take(ctx, "ann", 2)
+	l.Take(ctx, limit.KeyOf("ann"), 2)
 	for _, cost := range []int64{0, -1, -1 << 63} {
-		if d, err := l.Take(ctx, "ann", cost); errors.CodeOf(err) != errors.InvalidArgument || d.Allowed {
+		if d, err := l.Take(ctx, limit.KeyOf("ann"), cost); errors.CodeOf(err) != errors.InvalidArgument || d.Allowed {
 			t.Errorf("cost %d: %+v, %v", cost, d, err)
 		}
 	}
-	if d, _ := l.Take(ctx, "ann", 1); d.Allowed {
+	if d, _ := l.Take(ctx, limit.KeyOf("ann"), 1); d.Allowed {
 		t.Error("tokens were minted")
 	}
 	if s := l.Stats(); s.Invalid != 3 {
@@ -81,7 +81,7 @@ func TestCostBelowOneIsRefused(t *testing.T) {
 func TestKeyOfAnotherLimiterIsRefused(t *testing.T) {
 	a, b := newLimiter(t), newLimiter(t)
 	for _, k := range []limit.Key{b.Key(nil).Part("ann"), {}} {
-		if _, err := a.TakeKey(ctx, k, 1); errors.CodeOf(err) != errors.InvalidArgument {
+		if _, err := a.Take(ctx, k, 1); errors.CodeOf(err) != errors.InvalidArgument {
 			t.Errorf("key %s: error %v", k, err)
 		}
 	}
@@ -89,8 +89,8 @@ func TestKeyOfAnotherLimiterIsRefused(t *testing.T) {
 
 func TestShadowNeverRefuses(t *testing.T) {
 	l := newLimiter(t, limit.Options{Shadow: true})
-	l.Take(ctx, "ann", 2)
-	d, err := l.Take(ctx, "ann", 1)
+	l.Take(ctx, limit.KeyOf("ann"), 2)
+	d, err := l.Take(ctx, limit.KeyOf("ann"), 1)
 	if err != nil || !d.Allowed || !d.Shadowed || d.RetryAfter <= 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -102,14 +102,14 @@ func TestShadowNeverRefuses(t *testing.T) {
 func TestTakeAllocatesNothing(t *testing.T) {
 	l := newLimiter(t)
 	for range 3 {
-		l.Take(ctx, "ann", 1)
+		l.Take(ctx, limit.KeyOf("ann"), 1)
 	}
-	if n := testing.AllocsPerRun(1000, func() { l.Take(ctx, "ann", 1) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { l.Take(ctx, limit.KeyOf("ann"), 1) }); n != 0 {
 		t.Errorf("denied: %v allocations", n)
 	}
 	m := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1e6, Refill: 1, Per: time.Second})
-	m.Take(ctx, "ann", 1)
-	if n := testing.AllocsPerRun(1000, func() { m.Take(ctx, "ann", 1) }); n != 0 {
+	m.Take(ctx, limit.KeyOf("ann"), 1)
+	if n := testing.AllocsPerRun(1000, func() { m.Take(ctx, limit.KeyOf("ann"), 1) }); n != 0 {
 		t.Errorf("allowed: %v allocations", n)
 	}
 }

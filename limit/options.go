@@ -33,9 +33,8 @@ type Options struct {
 	// Timeout bounds how long the store may take to answer; 0 means 100 ms, negative that
 	// only the caller's context bounds it. It does not apply to a [LocalStore].
 	//
-	// It counts from the instant at which a decision is asked for, or for a store that is
-	// a [TripTimer], as Redis is, from the instant at which the question is sent. Let it
-	// be at least a quarter longer than the longest round trip to the store that is no
+	// It counts from the instant at which a decision is asked for, and with Redis from the
+	// instant at which the question is sent. Let it be at least a quarter longer than the longest round trip to the store that is no
 	// failure: the default is for up to 80 ms. Stats.TimedOut says when it is too short.
 	Timeout time.Duration
 

@@ -17,7 +17,7 @@ import (
 type remote struct {
 	breaker   *gobreaker.CircuitBreaker[Decision]
 	timeout   time.Duration
-	trips     bool // the timeout is that of a round trip: see TripTimer
+	trips     bool // the timeout is that of a round trip: see batch.TripTimer
 	onFailure Failure
 	fallback  *fallback
 	outage    outage.Reporter
@@ -38,7 +38,7 @@ const (
 )
 
 func newRemote(s *shared, o Options) *remote {
-	_, trips := s.store.(TripTimer)
+	_, trips := s.store.(batch.TripTimer)
 	r := &remote{
 		trips:   trips,
 		timeout: o.Timeout, onFailure: o.OnFailure, switches: &s.counts.switches,
@@ -130,10 +130,7 @@ func (l *Limiter) guard(ctx context.Context, call func(context.Context) (Decisio
 func (l *Limiter) takeRemote(d *Decision, ctx context.Context, key []byte, cost int64) (err error) {
 	var failed error
 	*d, failed, err = l.guard(ctx, func(ctx context.Context) (Decision, error) {
-		if l.bytes != nil {
-			return l.bytes.TakeBytes(ctx, key, l.plan, cost)
-		}
-		return l.store.Take(ctx, string(key), l.plan, cost)
+		return l.store.Take(ctx, key, l.plan, cost)
 	})
 	if failed == nil {
 		return err

@@ -15,10 +15,10 @@ import (
 )
 
 // storeFunc is a shared store that is a function.
-type storeFunc func(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error)
+type storeFunc func(ctx context.Context, key []byte, policy limit.Policy, cost int64) (limit.Decision, error)
 
-func (f storeFunc) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
-	return f(ctx, key, policy, cost)
+func (f storeFunc) Take(ctx context.Context, key []byte, policy limit.Policy, cost int64) (limit.Decision, error) {
+	return f(ctx, []byte(string(key)), policy, cost)
 }
 
 var errDown = errors.New("connection refused")
@@ -29,7 +29,7 @@ type flaky struct {
 	calls atomic.Int64
 }
 
-func (f *flaky) Take(context.Context, string, limit.Policy, int64) (limit.Decision, error) {
+func (f *flaky) Take(context.Context, []byte, limit.Policy, int64) (limit.Decision, error) {
 	f.calls.Add(1)
 	if f.down.Load() {
 		return limit.Decision{}, errDown
@@ -51,13 +51,13 @@ func TestFailLocal(t *testing.T) {
 			OnOutage: func(o errors.Outage) { outages = append(outages, o) },
 		})
 		begin := time.Now()
-		if d, err := l.Take(ctx, "ann", 1); err != nil || d.Limit != 99 {
+		if d, err := l.Take(ctx, limit.KeyOf("ann"), 1); err != nil || d.Limit != 99 {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		store.down.Store(true)
 		allowed := 0
 		for range 100 {
-			d, err := l.Take(ctx, "ann", 1)
+			d, err := l.Take(ctx, limit.KeyOf("ann"), 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestFailLocal(t *testing.T) {
 		if allowed != 3 {
 			t.Errorf("%d allowed, want one policy's worth: 3", allowed)
 		}
-		if d, _ := l.Take(ctx, "bob", 1); !d.Allowed {
+		if d, _ := l.Take(ctx, limit.KeyOf("bob"), 1); !d.Allowed {
 			t.Error("bob is limited by what ann did")
 		}
 		s := l.Stats()
@@ -79,10 +79,10 @@ func TestFailLocal(t *testing.T) {
 			t.Errorf("the store was asked %d times", n)
 		}
 		time.Sleep(2 * time.Second)
-		l.Take(ctx, "ann", 1) // tries again, fails
+		l.Take(ctx, limit.KeyOf("ann"), 1) // tries again, fails
 		store.down.Store(false)
 		time.Sleep(2 * time.Second)
-		if d, _ := l.Take(ctx, "ann", 1); d.Limit != 99 {
+		if d, _ := l.Take(ctx, limit.KeyOf("ann"), 1); d.Limit != 99 {
 			t.Errorf("the store answers again and is not asked: %+v", d)
 		}
 		if s := l.Stats(); s.Degraded || s.Switches != 1 {
@@ -107,11 +107,11 @@ func TestFailOpen(t *testing.T) {
 	store.down.Store(true)
 	l := limit.New(store, three, limit.Options{Name: "n", OnFailure: limit.FailOpen})
 	for range 10 {
-		if d, err := l.Take(ctx, "ann", 1); err != nil || !d.Allowed || d.Policy == "" {
+		if d, err := l.Take(ctx, limit.KeyOf("ann"), 1); err != nil || !d.Allowed || d.Policy == "" {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
-	if d, _ := l.Take(ctx, "ann", 4); d.Allowed || !d.Impossible {
+	if d, _ := l.Take(ctx, limit.KeyOf("ann"), 4); d.Allowed || !d.Impossible {
 		t.Errorf("what can never be admitted is: %+v", d)
 	}
 }
@@ -121,7 +121,7 @@ func TestFailClosed(t *testing.T) {
 	store.down.Store(true)
 	l := limit.New(store, three, limit.Options{Name: "n", OnFailure: limit.FailClosed})
 	for range 10 {
-		_, err := l.Take(ctx, "ann", 1)
+		_, err := l.Take(ctx, limit.KeyOf("ann"), 1)
 		e := errors.From(err)
 		if e == nil || e.Code != errors.Unavailable || !e.Retryable() || e.RetryAfter <= 0 {
 			t.Fatalf("%v", err)
@@ -131,7 +131,7 @@ func TestFailClosed(t *testing.T) {
 		}
 	}
 	shadow := limit.New(store, three, limit.Options{Name: "n", OnFailure: limit.FailClosed, Shadow: true})
-	if d, err := shadow.Take(ctx, "ann", 1); err != nil || !d.Allowed {
+	if d, err := shadow.Take(ctx, limit.KeyOf("ann"), 1); err != nil || !d.Allowed {
 		t.Errorf("shadow mode refuses: %+v, %v", d, err)
 	}
 }
@@ -139,13 +139,13 @@ func TestFailClosed(t *testing.T) {
 // DEFECTS 18: a store that hangs costs a frame the timeout and then nothing.
 func TestStalledStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limit.New(storeFunc(func(ctx context.Context, _ string, _ limit.Policy, _ int64) (limit.Decision, error) {
+		l := limit.New(storeFunc(func(ctx context.Context, _ []byte, _ limit.Policy, _ int64) (limit.Decision, error) {
 			<-ctx.Done()
 			return limit.Decision{}, ctx.Err()
 		}), three, limit.Options{Name: "n", Logger: slog.New(slog.DiscardHandler)})
 		start := time.Now()
 		for range 50 {
-			if _, err := l.Take(ctx, "ann", 1); err != nil {
+			if _, err := l.Take(ctx, limit.KeyOf("ann"), 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -157,13 +157,13 @@ func TestStalledStore(t *testing.T) {
 
 // A caller that goes away says nothing about the store.
 func TestCallerGone(t *testing.T) {
-	l := limit.New(storeFunc(func(ctx context.Context, _ string, _ limit.Policy, _ int64) (limit.Decision, error) {
+	l := limit.New(storeFunc(func(ctx context.Context, _ []byte, _ limit.Policy, _ int64) (limit.Decision, error) {
 		return limit.Decision{}, ctx.Err()
 	}), three, limit.Options{Name: "n"})
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
 	for range 20 {
-		if d, err := l.Take(gone, "ann", 1); !errors.Is(err, context.Canceled) || d.Allowed {
+		if d, err := l.Take(gone, limit.KeyOf("ann"), 1); !errors.Is(err, context.Canceled) || d.Allowed {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
@@ -176,12 +176,12 @@ func TestCallerGone(t *testing.T) {
 func TestAStoreThatPanicsIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		l := limit.New(storeFunc(func(context.Context, string, limit.Policy, int64) (limit.Decision, error) { panic("oops") }),
+		l := limit.New(storeFunc(func(context.Context, []byte, limit.Policy, int64) (limit.Decision, error) { panic("oops") }),
 			three, limit.Options{Name: "n", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		for range 5 {
 			func() {
 				defer func() { _ = recover() }()
-				_, _ = l.Take(ctx, "ann", 1)
+				_, _ = l.Take(ctx, limit.KeyOf("ann"), 1)
 			}()
 		}
 		synctest.Wait()

@@ -15,7 +15,7 @@ import (
 // knows whether they are one.
 type plainStore struct{ _ []int }
 
-func (plainStore) Take(context.Context, string, limit.Policy, int64) (d limit.Decision, err error) {
+func (plainStore) Take(context.Context, []byte, limit.Policy, int64) (d limit.Decision, err error) {
 	return d, nil
 }
 
@@ -29,7 +29,7 @@ func TestCanTakeAll(t *testing.T) {
 		return limit.New(s, policy, limit.Options{Name: "n", Shadow: shadow})
 	}
 	plain := on(new(plainStore), false)
-	many := make([]*limit.Limiter, limit.MaxAsks+1)
+	many := make([]*limit.Limiter, 65)
 	for i := range many {
 		many[i] = on(store, false)
 	}
@@ -44,7 +44,7 @@ func TestCanTakeAll(t *testing.T) {
 		{"as many as there may be", many[1:], ""},
 		{"more", many, "at most 64"},
 		{"shadows", []*limit.Limiter{on(store, true), on(store, true)}, ""},
-		{"shadows over a plain store", []*limit.Limiter{on(new(plainStore), true)}, "no TakeMany"},
+		{"shadows over a plain store", []*limit.Limiter{on(new(plainStore), true)}, "no TakeAll"},
 		{"a nil", []*limit.Limiter{on(store, false), nil}, "limiter 1 is nil"},
 		{"a nil first", []*limit.Limiter{nil, on(store, false)}, "limiter 0 is nil"},
 		{"two stores", []*limit.Limiter{on(store, false), on(other, false)}, "different stores"},

@@ -66,24 +66,24 @@ func answer(t *testing.T, l *vectors.Timeline) {
 }
 
 func together(t *testing.T, store *memory.Store, plans []*limit.Plan, s *vectors.Step) {
-	var requests []limit.Request
+	var asks []limit.Ask
 	for _, a := range s.Asks {
-		requests = append(requests, limit.Request{Key: []byte(a.Key), Policy: plans[a.Policy], Cost: a.Cost})
+		asks = append(asks, limit.Ask{Key: []byte(a.Key), Policy: plans[a.Policy], Cost: a.Cost})
 	}
-	answers := make([]limit.Decision, len(requests))
 	if s.Op == "take_many" {
-		if err := store.TakeMany(ctx, requests, answers); err != nil {
+		if err := store.TakeMany(ctx, asks); err != nil {
 			t.Fatal(err)
 		}
 	} else {
-		bound, err := store.TakeAll(ctx, requests, answers)
+		bound, err := store.TakeAll(ctx, asks)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Bound = &bound
 	}
 	s.Answers = nil
-	for _, d := range answers {
+	for _, a := range asks {
+		d := a.Decision
 		s.Answers = append(s.Answers, *vectors.DecisionOf(d))
 	}
 }

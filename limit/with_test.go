@@ -30,7 +30,7 @@ func TestWithSharesEverythingButThePolicy(t *testing.T) {
 		remaining int64
 	}{{l, 2, true, 0}, {l, 1, false, 0}, {more, 1, true, 2}, {more, 2, true, 0}, {more, 1, false, 0}} {
 		// What flows back in while the test runs is far less than one.
-		d, err := step.l.Take(ctx, "ann", step.cost)
+		d, err := step.l.Take(ctx, limit.KeyOf("ann"), step.cost)
 		if err != nil || d.Allowed != step.allowed || d.Remaining != step.remaining {
 			t.Errorf("call %d: %+v, %v", i, d, err)
 		}
@@ -53,13 +53,12 @@ func TestWithRefusesKeysOfTheOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.TakeKey(ctx, l.Key(nil).Part("ann"), 1); errors.CodeOf(err) != errors.InvalidArgument {
+	if _, err := other.Take(ctx, l.Key(nil).Part("ann"), 1); errors.CodeOf(err) != errors.InvalidArgument {
 		t.Errorf("error %v", err)
 	}
-	answers := make([]limit.Decision, 2)
-	asks := []limit.Ask{{Key: l.Key(nil).Part("ann"), Cost: 1}, {Key: other.Key(nil).Part("bob"), Cost: 1}}
-	if err := limit.TakeMany(ctx, asks, answers); err != nil || answers[0].Limit == answers[1].Limit {
-		t.Errorf("each by its own policy: %+v, %v", answers, err)
+	asks := []limit.Ask{l.Ask(l.Key(nil).Part("ann"), 1), other.Ask(other.Key(nil).Part("bob"), 1)}
+	if err := limit.TakeMany(ctx, asks); err != nil || asks[0].Decision.Limit == asks[1].Decision.Limit {
+		t.Errorf("each by its own policy: %+v, %v", asks, err)
 	}
 }
 
@@ -84,7 +83,7 @@ func TestWithSharesTheFailurePolicy(t *testing.T) {
 	allowed := 0
 	for _, l := range []*limit.Limiter{l, five} {
 		for range 10 {
-			if d, err := l.Take(ctx, "ann", 1); err != nil {
+			if d, err := l.Take(ctx, limit.KeyOf("ann"), 1); err != nil {
 				t.Fatal(err)
 			} else if d.Allowed {
 				allowed++
@@ -107,8 +106,8 @@ func ExampleLimiter_With() {
 		fmt.Println(err)
 		return
 	}
-	before, _ := free.Take(ctx, "ann", 2)
-	after, _ := paid.Take(ctx, "ann", 1) // she pays; what she has used still counts
+	before, _ := free.Take(ctx, limit.KeyOf("ann"), 2)
+	after, _ := paid.Take(ctx, limit.KeyOf("ann"), 1) // she pays; what she has used still counts
 	fmt.Println(before.Remaining, after.Remaining)
 	// Output: 0 2
 }

@@ -58,11 +58,11 @@ func readOne(t *testing.T, op operation, plan *limit.Plan, answers []json.RawMes
 	}
 	for _, a := range c.asks {
 		var d limit.Decision
-		q, _ := m.GetString(&d, "k", plan, 1)
+		q, _ := m.Get(&d, []byte("k"), plan, 1)
 		if a.told {
 			q.Put(&a.answer, a.words)
 		}
-		m.GetString(&d, "k", plan, 1)
+		m.Get(&d, []byte("k"), plan, 1)
 		if d := a.answer; op != opReset && (d.Limit < 0 || d.Remaining < 0 || d.RetryAfter < 0 || d.ResetAfter < 0 || d.Policy == "") {
 			t.Fatalf("%s is read as %+v", answers, d)
 		}

@@ -34,7 +34,7 @@ func TestConcurrentCallsAdmitExactlyTheCapacity(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 500 {
 				wg.Go(func() {
-					d, err := s.Take(ctx, "atomic:"+c.name, p, 1)
+					d, err := s.Take(ctx, []byte("atomic:"+c.name), p, 1)
 					if err != nil {
 						t.Errorf("Take: %v", err)
 					} else if d.Allowed {
@@ -92,33 +92,35 @@ func TestAllStoresDecideAlike(t *testing.T) {
 		i := rng.IntN(len(policies))
 		switch rng.IntN(10) {
 		case 0:
-			must(t, m.Refund(ctx, key(i), policies[i], taken[i]))
+			must(t, m.Refund(ctx, []byte(key(i)), policies[i], taken[i]))
 			for _, s := range stores {
-				must(t, s.Refund(ctx, key(i), policies[i], taken[i]))
+				must(t, s.Refund(ctx, []byte(key(i)), policies[i], taken[i]))
 			}
 			delete(taken, i)
 		case 1:
-			must(t, m.Reset(ctx, key(i), policies[i]))
+			must(t, m.Reset(ctx, []byte(key(i)), policies[i]))
 			for _, s := range stores {
-				must(t, s.Reset(ctx, key(i), policies[i]))
+				must(t, s.Reset(ctx, []byte(key(i)), policies[i]))
 			}
 			delete(taken, i)
 		}
-		var requests []limit.Request
+		var asks []limit.Ask
 		for range each {
 			i := rng.IntN(len(policies))
-			requests = append(requests, limit.Request{Key: []byte(key(i)), Policy: policies[i], Cost: 1 + rng.Int64N(4)})
+			asks = append(asks, limit.Ask{Key: []byte(key(i)), Policy: policies[i], Cost: 1 + rng.Int64N(4)})
 		}
 		together := rng.IntN(4) == 0
 		if together {
-			requests = requests[:1+rng.IntN(3)]
+			asks = asks[:1+rng.IntN(3)]
 		}
 		take := func(s allStore) (answers []limit.Decision, bound int, err error) {
-			answers = make([]limit.Decision, len(requests))
 			if together {
-				bound, err = s.TakeAll(ctx, requests, answers)
+				bound, err = s.TakeAll(ctx, asks)
 			} else {
-				err = s.TakeMany(ctx, requests, answers)
+				err = s.TakeMany(ctx, asks)
+			}
+			for _, a := range asks {
+				answers = append(answers, a.Decision)
 			}
 			return answers, bound, err
 		}
@@ -131,13 +133,13 @@ func TestAllStoresDecideAlike(t *testing.T) {
 			}
 			for j := range got {
 				if got[j] != want[j] {
-					t.Fatalf("step %d: %v, cost %d:\n%s %+v\nmemory %+v", step+j, requests[j].Policy, requests[j].Cost, s.name, got[j], want[j])
+					t.Fatalf("step %d: %v, cost %d:\n%s %+v\nmemory %+v", step+j, asks[j].Policy, asks[j].Cost, s.name, got[j], want[j])
 				}
 			}
 		}
 		for j, d := range want {
 			for i := range policies {
-				if d.Allowed && key(i) == string(requests[j].Key) {
+				if d.Allowed && key(i) == string(asks[j].Key) {
 					taken[i] = d
 				}
 			}
@@ -150,7 +152,6 @@ type allStore interface {
 	limit.Refunder
 	limit.Resetter
 	limit.ManyTaker
-	limit.AllTaker
 }
 
 func must(t *testing.T, err error) {
@@ -182,19 +183,18 @@ func TestDenialsWriteNothing(t *testing.T) {
 		if take(t, s, "k", p, 1).Allowed || take(t, s, "never", p, 11).Allowed {
 			t.Fatal("more than the capacity is admitted")
 		}
-		if _, err := s.Peek(ctx, "k", p, 1); err != nil {
+		if _, err := s.Peek(ctx, []byte("k"), p, 1); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Refund(ctx, "never", p, limit.Decision{Charged: 1, At: 1, ResetAfter: time.Second}); err != nil {
+		if err := s.Refund(ctx, []byte("never"), p, limit.Decision{Charged: 1, At: 1, ResetAfter: time.Second}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Reset(ctx, "never", p); err != nil {
+		if err := s.Reset(ctx, []byte("never"), p); err != nil {
 			t.Fatal(err)
 		}
-		answers := make([]limit.Decision, 2)
-		requests := []limit.Request{{Key: []byte("other"), Policy: p, Cost: 1}, {Key: []byte("k"), Policy: p, Cost: 1}}
-		if _, err := s.TakeAll(ctx, requests, answers); err != nil || answers[0].Allowed {
-			t.Fatalf("%+v, %v", answers, err)
+		asks := []limit.Ask{{Key: []byte("other"), Policy: p, Cost: 1}, {Key: []byte("k"), Policy: p, Cost: 1}}
+		if _, err := s.TakeAll(ctx, asks); err != nil || asks[0].Decision.Allowed {
+			t.Fatalf("%+v, %v", asks, err)
 		}
 	}
 	if after := w.Inspect("tenant:rows:0"); after.Written != admitted.Written || after.Rows != 1 {
@@ -208,7 +208,7 @@ func TestRefusedFloodMakesNoRequests(t *testing.T) {
 	s := openStore(t, w.URL, cfdo.Options{Remember: time.Hour})
 	l := limit.New(s, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}, limit.Options{Name: "flood", Timeout: time.Minute})
 	for range 4 {
-		if _, err := l.Take(ctx, "ann", 1); err != nil {
+		if _, err := l.Take(ctx, limit.KeyOf("ann"), 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -217,7 +217,7 @@ func TestRefusedFloodMakesNoRequests(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 10_000 {
-				if d, err := l.Take(context.Background(), "ann", 1); err != nil || d.Allowed || d.RetryAfter <= 0 {
+				if d, err := l.Take(context.Background(), limit.KeyOf("ann"), 1); err != nil || d.Allowed || d.RetryAfter <= 0 {
 					t.Errorf("%+v, %v", d, err)
 					return
 				}
@@ -229,10 +229,10 @@ func TestRefusedFloodMakesNoRequests(t *testing.T) {
 		t.Errorf("%d requests for 80,000 refused costs; %+v", st.Requests-before, st)
 	}
 	// What is given back counts at once.
-	if err := l.Reset(ctx, "ann"); err != nil {
+	if err := l.Reset(ctx, limit.KeyOf("ann")); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := l.Take(ctx, "ann", 3); err != nil || !d.Allowed {
+	if d, err := l.Take(ctx, limit.KeyOf("ann"), 3); err != nil || !d.Allowed {
 		t.Errorf("after a reset: %+v, %v", d, err)
 	}
 }

@@ -57,7 +57,7 @@ func TestChatKeepsItsLimitsInObjects(t *testing.T) {
 			}
 			answer = string(b)
 		}
-		d, err := tab.PeekKey(ctx, key, 1)
+		d, err := tab.Peek(ctx, key, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

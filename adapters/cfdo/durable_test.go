@@ -57,12 +57,12 @@ func swept(t *testing.T) *workerdtest.Server {
 
 func fill(t *testing.T, s *cfdo.Store, keys int, p limit.Policy) {
 	t.Helper()
-	for i := 0; i < keys; i += limit.MaxAsks {
-		var requests []limit.Request
-		for j := i; j < min(i+limit.MaxAsks, keys); j++ {
-			requests = append(requests, limit.Request{Key: fmt.Append(nil, "idle:", j), Policy: p, Cost: 1})
+	for i := 0; i < keys; i += 64 {
+		var requests []limit.Ask
+		for j := i; j < min(i+64, keys); j++ {
+			requests = append(requests, limit.Ask{Key: fmt.Append(nil, "idle:", j), Policy: p, Cost: 1})
 		}
-		if err := s.TakeMany(ctx, requests, make([]limit.Decision, len(requests))); err != nil {
+		if err := s.TakeMany(ctx, requests); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestAllIdleKeysAreSwept(t *testing.T) {
 	short := limit.TokenBucket{Capacity: 1, Refill: 1, Per: 300 * time.Millisecond}
 	fill(t, s, 10, short)
 	for i := range 10 { // a reset is remembered as long as a charge before it counts
-		if err := s.Reset(ctx, fmt.Sprint("idle:", i), short); err != nil {
+		if err := s.Reset(ctx, []byte(fmt.Sprint("idle:", i)), short); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,7 +143,7 @@ func TestKillRounds(t *testing.T) {
 		for range 16 {
 			wg.Go(func() {
 				for running.Err() == nil {
-					d, err := s.Take(ctx, "kill", p, 1)
+					d, err := s.Take(ctx, []byte("kill"), p, 1)
 					switch {
 					case err == nil && d.Allowed:
 						if acked.Add(1) >= target {
@@ -175,7 +175,7 @@ func TestKillRounds(t *testing.T) {
 		stop()
 		wg.Wait()
 		w.Run()
-		d, err := s.Peek(ctx, "kill", p, 1)
+		d, err := s.Peek(ctx, []byte("kill"), p, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -133,27 +133,27 @@ func TestBadAsksSpoilNoSharedRequest(t *testing.T) {
 	}
 	bad := []func(i int) error{
 		func(i int) error {
-			return s.Refund(ctx, "bad", ten, limit.Decision{Charged: 1, At: -int64(i), ResetAfter: -time.Second})
+			return s.Refund(ctx, []byte("bad"), ten, limit.Decision{Charged: 1, At: -int64(i), ResetAfter: -time.Second})
 		},
 		func(int) error {
-			return s.Refund(ctx, "bad", ten, limit.Decision{Charged: math.MaxInt64, At: math.MinInt64, ResetAfter: math.MinInt64})
+			return s.Refund(ctx, []byte("bad"), ten, limit.Decision{Charged: math.MaxInt64, At: math.MinInt64, ResetAfter: math.MinInt64})
 		},
 		func(int) error {
-			return s.Refund(ctx, "bad", ten, limit.Decision{Charged: 1, At: math.MaxInt64, ResetAfter: math.MaxInt64})
+			return s.Refund(ctx, []byte("bad"), ten, limit.Decision{Charged: 1, At: math.MaxInt64, ResetAfter: math.MaxInt64})
 		},
-		func(int) error { _, err := s.Take(ctx, "", ten, 1); return err },
-		func(int) error { _, err := s.Take(ctx, "bad", ten, math.MaxInt64); return err },
-		func(int) error { _, err := s.Take(ctx, "\xff\x00\ud7ff\"\\", ten, 1); return err },
-		func(int) error { _, err := s.Take(ctx, strings.Repeat("\xff", 1024), ten, 1); return err },
-		func(int) error { _, err := s.Take(ctx, strings.Repeat("k", 1<<16), ten, 1); return err },
-		func(int) error { _, err := s.Take(ctx, "long tenant", ten, 1); return err },
-		func(i int) error { _, err := s.Take(ctx, "bad", huge(i), 1); return err },
+		func(int) error { _, err := s.Take(ctx, []byte(""), ten, 1); return err },
+		func(int) error { _, err := s.Take(ctx, []byte("bad"), ten, math.MaxInt64); return err },
+		func(int) error { _, err := s.Take(ctx, []byte("\xff\x00\ud7ff\"\\"), ten, 1); return err },
+		func(int) error { _, err := s.Take(ctx, []byte(strings.Repeat("\xff", 1024)), ten, 1); return err },
+		func(int) error { _, err := s.Take(ctx, []byte(strings.Repeat("k", 1<<16)), ten, 1); return err },
+		func(int) error { _, err := s.Take(ctx, []byte("long tenant"), ten, 1); return err },
+		func(i int) error { _, err := s.Take(ctx, []byte("bad"), huge(i), 1); return err },
 		func(i int) error {
-			requests := make([]limit.Request, limit.MaxAsks)
+			requests := make([]limit.Ask, 64)
 			for j := range requests {
-				requests[j] = limit.Request{Key: fmt.Appendf(nil, "%s%d", strings.Repeat("\xff", 1000), j), Policy: huge(i), Cost: 1}
+				requests[j] = limit.Ask{Key: fmt.Appendf(nil, "%s%d", strings.Repeat("\xff", 1000), j), Policy: huge(i), Cost: 1}
 			}
-			return s.TakeMany(ctx, requests, make([]limit.Decision, len(requests)))
+			return s.TakeMany(ctx, requests)
 		},
 	}
 	const callers, rounds = 16, 20
@@ -161,7 +161,7 @@ func TestBadAsksSpoilNoSharedRequest(t *testing.T) {
 	for i := range callers {
 		wg.Go(func() {
 			for n := range rounds {
-				if d, err := s.Take(ctx, "good", plenty, 1); err != nil || !d.Allowed {
+				if d, err := s.Take(ctx, []byte("good"), plenty, 1); err != nil || !d.Allowed {
 					t.Errorf("a good take: %+v, %v", d, err)
 				}
 				if err := bad[(i+n)%len(bad)](i); err != nil {
@@ -183,7 +183,7 @@ func TestBadAsksSpoilNoSharedRequest(t *testing.T) {
 func TestRefusedAskIsAnError(t *testing.T) {
 	url, _ := answering(t, http.StatusOK, "application/json", `{"answers":["invalid: the cost is no cost"]}`)
 	s := openStore(t, url, cfdo.Options{})
-	if _, err := s.Take(ctx, "k", ten, 1); !errors.Is(err, cfdo.ErrBadRequest) || !strings.Contains(err.Error(), "the cost is no cost") {
+	if _, err := s.Take(ctx, []byte("k"), ten, 1); !errors.Is(err, cfdo.ErrBadRequest) || !strings.Contains(err.Error(), "the cost is no cost") {
 		t.Errorf("error %v", err)
 	}
 }

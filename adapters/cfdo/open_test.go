@@ -21,16 +21,16 @@ func TestLargeBatches(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {
-			var requests []limit.Request
-			for j := range limit.MaxAsks {
-				requests = append(requests, limit.Request{Key: fmt.Append(nil, long, i, ":", j), Policy: p, Cost: int64(j%6 + 1)})
+			var asks []limit.Ask
+			for j := range 64 {
+				asks = append(asks, limit.Ask{Key: fmt.Append(nil, long, i, ":", j), Policy: p, Cost: int64(j%6 + 1)})
 			}
-			answers := make([]limit.Decision, len(requests))
-			if err := s.TakeMany(ctx, requests, answers); err != nil {
+			if err := s.TakeMany(ctx, asks); err != nil {
 				t.Error(err)
 				return
 			}
-			for j, d := range answers {
+			for j, a := range asks {
+				d := a.Decision
 				if cost := int64(j%6 + 1); d.Allowed != (cost <= 5) || d.Allowed && d.Remaining != 5-cost {
 					t.Errorf("call %d, ask %d: %+v", i, j, d)
 				}
@@ -41,8 +41,8 @@ func TestLargeBatches(t *testing.T) {
 	if st := s.Stats(); st.Asks != 6400 || st.Requests >= 100 || st.Requests < 7 {
 		t.Errorf("%+v", st)
 	}
-	if err := s.TakeMany(ctx, make([]limit.Request, 65), make([]limit.Decision, 65)); err == nil {
-		t.Error("65 requests in one call")
+	if err := s.TakeMany(ctx, make([]limit.Ask, 65)); err == nil {
+		t.Error("65 asks in one call")
 	}
 }
 

@@ -38,12 +38,12 @@ func TestShardsCannotBeAimedAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		for i := 0; i < keys; i += limit.MaxAsks {
-			var requests []limit.Request
-			for _, key := range aimed[i:min(i+limit.MaxAsks, keys)] {
-				requests = append(requests, limit.Request{Key: []byte(key), Policy: ten, Cost: 1})
+		for i := 0; i < keys; i += 64 {
+			var requests []limit.Ask
+			for _, key := range aimed[i:min(i+64, keys)] {
+				requests = append(requests, limit.Ask{Key: []byte(key), Policy: ten, Cost: 1})
 			}
-			if err := s.TakeMany(ctx, requests, make([]limit.Decision, len(requests))); err != nil {
+			if err := s.TakeMany(ctx, requests); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -69,12 +69,10 @@ type Store struct {
 }
 
 var (
-	_ limit.BytesStore = (*Store)(nil)
-	_ limit.Peeker     = (*Store)(nil)
-	_ limit.Refunder   = (*Store)(nil)
-	_ limit.Resetter   = (*Store)(nil)
-	_ limit.ManyTaker  = (*Store)(nil)
-	_ limit.AllTaker   = (*Store)(nil)
+	_ limit.Peeker    = (*Store)(nil)
+	_ limit.Refunder  = (*Store)(nil)
+	_ limit.Resetter  = (*Store)(nil)
+	_ limit.ManyTaker = (*Store)(nil)
 )
 
 // Open returns a store that asks the Worker at a URL, such as
@@ -124,12 +122,7 @@ func (s *Store) Close() error {
 }
 
 // Take implements [limit.Store].
-func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
-	return s.TakeBytes(ctx, []byte(key), policy, cost)
-}
-
-// TakeBytes implements [limit.BytesStore].
-func (s *Store) TakeBytes(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *Store) Take(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
@@ -174,7 +167,7 @@ func (s *Store) settle(a *ask) {
 	case a.told:
 		a.question.Put(&a.answer, a.words)
 	case s.denials != nil: // what is remembered is not all that was used
-		s.denials.Invalidate(a.key, a.plan)
+		s.denials.Invalidate([]byte(a.key), a.plan)
 	}
 	a.answer.RetryAfter = roundUp(a.answer.RetryAfter, s.tick)
 }

@@ -74,7 +74,7 @@ func BenchmarkCallers(b *testing.B) {
 				key, s := fmt.Sprint("caller", i), stores[i%len(stores)]
 				wg.Go(func() {
 					for left.Add(-1) >= 0 {
-						if _, err := s.Take(ctx, key, plenty, 1); err != nil {
+						if _, err := s.Take(ctx, []byte(key), plenty, 1); err != nil {
 							b.Error(err)
 							return
 						}

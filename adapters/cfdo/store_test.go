@@ -66,7 +66,7 @@ func TestStore(t *testing.T) {
 
 func take(t testing.TB, s limit.Store, key string, p limit.Policy, cost int64) limit.Decision {
 	t.Helper()
-	d, err := s.Take(ctx, key, p, cost)
+	d, err := s.Take(ctx, []byte(key), p, cost)
 	if err != nil {
 		t.Fatalf("Take of %q: %v", key, err)
 	}

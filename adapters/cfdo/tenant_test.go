@@ -39,7 +39,7 @@ func TestTenantsHaveObjectsOfTheirOwn(t *testing.T) {
 			l.Key(nil).Part("user").Part("").Part(fmt.Sprint(i)),
 			l.Key(nil).Part("ip").Part(fmt.Sprint("192.0.2.", i)),
 		} {
-			if d, err := l.TakeKey(ctx, k, 1); err != nil || !d.Allowed {
+			if d, err := l.Take(ctx, k, 1); err != nil || !d.Allowed {
 				t.Fatalf("%s: %+v, %v", k, d, err)
 			}
 		}
@@ -75,19 +75,18 @@ func TestObjectsFailApart(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{})
 	tenant := cfdo.KeyPart(0)
 	s := openStore(t, w.URL, cfdo.Options{Tenant: tenant, Transport: failing{"tenant:sick:0"}})
-	requests := []limit.Request{{Key: []byte("p:n:well"), Policy: ten, Cost: 1}, {Key: []byte("p:n:sick"), Policy: ten, Cost: 1}}
-	answers := make([]limit.Decision, 2)
-	if err := s.TakeMany(ctx, requests, answers); !errors.Is(err, cfdo.ErrFailed) {
+	asks := []limit.Ask{{Key: []byte("p:n:well"), Policy: ten, Cost: 1}, {Key: []byte("p:n:sick"), Policy: ten, Cost: 1}}
+	if err := s.TakeMany(ctx, asks); !errors.Is(err, cfdo.ErrFailed) {
 		t.Errorf("error %v, want that the object failed", err)
 	}
 	if d := take(t, s, "p:n:well", ten, 1); d.Remaining != 8 {
 		t.Errorf("the object that is well: %+v", d)
 	}
-	if _, err := s.Take(ctx, "p:n:sick", ten, 1); !errors.Is(err, cfdo.ErrFailed) {
+	if _, err := s.Take(ctx, []byte("p:n:sick"), ten, 1); !errors.Is(err, cfdo.ErrFailed) {
 		t.Errorf("error %v, want that the object failed", err)
 	}
 	s = openStore(t, w.URL, cfdo.Options{Transport: failing{"overloaded"}})
-	if _, err := s.Take(ctx, "k", ten, 1); !errors.Is(err, cfdo.ErrOverloaded) {
+	if _, err := s.Take(ctx, []byte("k"), ten, 1); !errors.Is(err, cfdo.ErrOverloaded) {
 		t.Errorf("error %v, want that the object is overloaded", err)
 	}
 	s = openStore(t, w.URL, cfdo.Options{Tenant: tenant})
@@ -102,11 +101,11 @@ func TestTakeAllIsForOneObject(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{})
 	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(0)})
 	all := func(keys ...string) error {
-		var requests []limit.Request
+		var requests []limit.Ask
 		for _, k := range keys {
-			requests = append(requests, limit.Request{Key: []byte(k), Policy: ten, Cost: 1})
+			requests = append(requests, limit.Ask{Key: []byte(k), Policy: ten, Cost: 1})
 		}
-		_, err := s.TakeAll(ctx, requests, make([]limit.Decision, len(keys)))
+		_, err := s.TakeAll(ctx, requests)
 		return err
 	}
 	if err := all("p:n:a:1", "p:n:b:1"); !errors.Is(err, errors.ErrUnsupported) {
@@ -163,7 +162,7 @@ func TestCheckEndpoint(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{})
 	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(0)})
 	l := limit.New(s, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}, limit.Options{Name: "messages", Timeout: patience})
-	if d, err := l.TakeKey(ctx, l.Key(nil).Part("acme").Part("ann"), 1); err != nil || d.Remaining != 2 {
+	if d, err := l.Take(ctx, l.Key(nil).Part("acme").Part("ann"), 1); err != nil || d.Remaining != 2 {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	type answer struct {
@@ -203,7 +202,7 @@ func TestCheckEndpoint(t *testing.T) {
 	if a, _ := check(who + `, "cost": 4}`); a.Allowed || a.RetryAfterMs != nil {
 		t.Errorf("what can never fit: %+v", a)
 	}
-	if d, err := l.TakeKey(ctx, l.Key(nil).Part("acme").Part("ann"), 1); err != nil || d.Remaining != 0 {
+	if d, err := l.Take(ctx, l.Key(nil).Part("acme").Part("ann"), 1); err != nil || d.Remaining != 0 {
 		t.Errorf("the third, through the limiter: %+v, %v", d, err)
 	}
 	if a, status := check(who + `, "cost": 0}`); status != http.StatusBadRequest || a.Allowed || a.Error.Code != "bad_request" || a.Error.Message == "" {

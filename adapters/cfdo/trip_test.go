@@ -104,7 +104,7 @@ func TestErrorAnswersAreNoDecisions(t *testing.T) {
 			url, posts := answering(t, c.status, c.kind, c.body)
 			s := openStore(t, url, cfdo.Options{})
 			for i := range int64(2) {
-				d, err := s.Take(ctx, "k", ten, 1)
+				d, err := s.Take(ctx, []byte("k"), ten, 1)
 				if !errors.Is(err, c.want) || d != (limit.Decision{}) {
 					t.Errorf("%+v, %v; want %v", d, err, c.want)
 				}
@@ -113,7 +113,7 @@ func TestErrorAnswersAreNoDecisions(t *testing.T) {
 				}
 			}
 			if strings.Contains(c.body, "whole number") {
-				if _, err := s.Take(ctx, "k", ten, 1); !strings.Contains(err.Error(), "whole number") {
+				if _, err := s.Take(ctx, []byte("k"), ten, 1); !strings.Contains(err.Error(), "whole number") {
 					t.Errorf("%v does not say what is wrong", err)
 				}
 			}
@@ -122,7 +122,7 @@ func TestErrorAnswersAreNoDecisions(t *testing.T) {
 	url, posts := answering(t, 200, json, allowed)
 	redirect := httptest.NewServer(http.RedirectHandler(url, http.StatusTemporaryRedirect))
 	defer redirect.Close()
-	if _, err := openStore(t, redirect.URL, cfdo.Options{}).Take(ctx, "k", ten, 1); !errors.Is(err, cfdo.ErrBadRequest) || posts.Load() != 0 {
+	if _, err := openStore(t, redirect.URL, cfdo.Options{}).Take(ctx, []byte("k"), ten, 1); !errors.Is(err, cfdo.ErrBadRequest) || posts.Load() != 0 {
 		t.Errorf("a redirect is followed: %v, %d requests", err, posts.Load())
 	}
 	if d := take(t, openStore(t, url, cfdo.Options{}), "k", ten, 1); !d.Allowed || d.Charged != 1 || d.Policy != ten.String() {
@@ -140,7 +140,7 @@ func TestUnsetSecretAdmitsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, err := s.Take(ctx, "k", ten, 1); !errors.Is(err, cfdo.ErrUnauthorized) || d.Allowed {
+		if d, err := s.Take(ctx, []byte("k"), ten, 1); !errors.Is(err, cfdo.ErrUnauthorized) || d.Allowed {
 			t.Errorf("secret %q, token %q: %+v, %v", c.secret, c.token, d, err)
 		}
 	}
@@ -156,14 +156,14 @@ func TestTimeoutIsNotRetried(t *testing.T) {
 	w.Stall()
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	if _, err := s.Take(short, "timeout", ten, 1); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Take(short, []byte("timeout"), ten, 1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want the deadline", err)
 	}
 	w.Resume()
 	if n := s.Stats().Requests - before; n != 1 {
 		t.Errorf("%d requests", n)
 	}
-	d, err := s.Peek(ctx, "timeout", ten, 1)
+	d, err := s.Peek(ctx, []byte("timeout"), ten, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestLostRequestIsNotReplayed(t *testing.T) {
 	s := openStore(t, "http://"+l.Addr().String(), cfdo.Options{Requests: 1})
 	for round := range int64(5) {
 		take(t, s, "k", ten, 1)
-		if _, err := s.Take(ctx, "k", ten, 1); !errors.Is(err, cfdo.ErrUnreachable) || errors.Is(err, cfdo.ErrNotSent) {
+		if _, err := s.Take(ctx, []byte("k"), ten, 1); !errors.Is(err, cfdo.ErrUnreachable) || errors.Is(err, cfdo.ErrNotSent) {
 			t.Errorf("a lost request: %v", err)
 		}
 		if n := posts.Load(); n != 2*(round+1) {
@@ -233,7 +233,7 @@ func TestRefusedConnectionIsTriedAgain(t *testing.T) {
 	addr := l.Addr().String()
 	l.Close()
 	s := openStore(t, "http://"+addr, cfdo.Options{})
-	_, err = s.Take(ctx, "k", ten, 1)
+	_, err = s.Take(ctx, []byte("k"), ten, 1)
 	if !errors.Is(err, cfdo.ErrUnreachable) || !errors.Is(err, cfdo.ErrNotSent) {
 		t.Errorf("error %v, want unreachable and not sent", err)
 	}
@@ -263,20 +263,20 @@ func TestLimiterFallsBack(t *testing.T) {
 	local := limit.New(s, ten, limit.Options{Name: "local", Timeout: patience})
 	closed := limit.New(s, ten, limit.Options{Name: "closed", Timeout: patience, OnFailure: limit.FailClosed})
 	for _, l := range []*limit.Limiter{local, closed} {
-		if d, err := l.Take(ctx, "ann", 4); err != nil || d.Remaining != 6 {
+		if d, err := l.Take(ctx, limit.KeyOf("ann"), 4); err != nil || d.Remaining != 6 {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
 	w.Kill()
-	if d, err := local.Take(ctx, "ann", 4); err != nil || !d.Allowed || d.Charged != 0 {
+	if d, err := local.Take(ctx, limit.KeyOf("ann"), 4); err != nil || !d.Allowed || d.Charged != 0 {
 		t.Errorf("FailLocal: %+v, %v", d, err)
 	}
-	if _, err := closed.Take(ctx, "ann", 1); err == nil {
+	if _, err := closed.Take(ctx, limit.KeyOf("ann"), 1); err == nil {
 		t.Error("FailClosed admits while the Worker is down")
 	}
 	w.Run()
 	eventually(t, "the Worker is asked again", func() bool {
-		d, err := closed.Take(ctx, "bea", 1)
+		d, err := closed.Take(ctx, limit.KeyOf("bea"), 1)
 		return err == nil && d.Allowed
 	})
 }

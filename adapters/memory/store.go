@@ -51,10 +51,7 @@ type Store struct {
 	leases leases
 }
 
-var (
-	_ limit.BytesStore = (*Store)(nil)
-	_ limit.LocalStore = (*Store)(nil)
-)
+var _ limit.LocalStore = (*Store)(nil)
 
 // NewStore makes an empty store. It panics when an option is invalid.
 func NewStore(o Options) *Store {
@@ -77,7 +74,7 @@ func NewStore(o Options) *Store {
 func (*Store) LocalStore() {}
 
 // Take implements [limit.Store]. It never waits and ignores the context.
-func (s *Store) Take(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *Store) Take(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan := ready(policy, cost)
 	if plan == nil {
 		if plan, err = limit.Prepare(policy, cost); err != nil {
@@ -85,18 +82,6 @@ func (s *Store) Take(_ context.Context, key string, policy limit.Policy, cost in
 		}
 	}
 	s.state.Take((*engine.Answer)(&d), s.state.Hash(key), plan.Compiled(), cost)
-	return d, nil
-}
-
-// TakeBytes implements [limit.BytesStore].
-func (s *Store) TakeBytes(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
-	plan := ready(policy, cost)
-	if plan == nil {
-		if plan, err = limit.Prepare(policy, cost); err != nil {
-			return d, err
-		}
-	}
-	s.state.Take((*engine.Answer)(&d), s.state.HashBytes(key), plan.Compiled(), cost)
 	return d, nil
 }
 

@@ -37,13 +37,13 @@ func BenchmarkTake(b *testing.B) {
 		keys := shuffled(n)
 		s := memory.NewStore(memory.Options{})
 		for _, k := range keys {
-			s.Take(ctx, k, plan, 1)
+			s.Take(ctx, []byte(k), plan, 1)
 		}
 		b.Run(fmt.Sprintf("serial/keys=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				s.Take(ctx, keys[i], plan, 1)
+				s.Take(ctx, []byte(keys[i]), plan, 1)
 				if i++; i == n {
 					i = 0
 				}
@@ -54,7 +54,7 @@ func BenchmarkTake(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				i := int(start.Add(7919)) % n
 				for pb.Next() {
-					s.Take(ctx, keys[i], plan, 1)
+					s.Take(ctx, []byte(keys[i]), plan, 1)
 					if i++; i == n {
 						i = 0
 					}
@@ -87,12 +87,12 @@ func BenchmarkPolicies(b *testing.B) {
 			keys := shuffled(n)
 			s := memory.NewStore(memory.Options{})
 			for _, k := range keys {
-				s.Take(ctx, k, plan, 1)
+				s.Take(ctx, []byte(k), plan, 1)
 			}
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				s.Take(ctx, keys[i], plan, 1)
+				s.Take(ctx, []byte(keys[i]), plan, 1)
 				if i++; i == n {
 					i = 0
 				}
@@ -105,18 +105,17 @@ func BenchmarkPolicies(b *testing.B) {
 func BenchmarkTogether(b *testing.B) {
 	plan := compile(b, limit.TokenBucket{Capacity: 1_000_000, Refill: 1_000_000, Per: time.Second})
 	s := memory.NewStore(memory.Options{})
-	requests := []limit.Request{{Key: []byte("user:ann"), Policy: plan, Cost: 1}, {Key: []byte("tenant:acme"), Policy: plan, Cost: 1}}
-	answers := make([]limit.Decision, 2)
+	asks := []limit.Ask{{Key: []byte("user:ann"), Policy: plan, Cost: 1}, {Key: []byte("tenant:acme"), Policy: plan, Cost: 1}}
 	b.Run("TakeMany", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			s.TakeMany(ctx, requests, answers)
+			s.TakeMany(ctx, asks)
 		}
 	})
 	b.Run("TakeAll", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			s.TakeAll(ctx, requests, answers)
+			s.TakeAll(ctx, asks)
 		}
 	})
 }

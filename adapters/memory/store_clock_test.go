@@ -24,7 +24,7 @@ func TestClockOutsideItsRange(t *testing.T) {
 		for name, p := range policies {
 			plan := compile(t, p)
 			exhaust(t, fmt.Sprintf("%s at %d", name, at), plan, func(cost int64) limit.Decision {
-				d, _ := s.Take(ctx, name, plan, cost)
+				d, _ := s.Take(ctx, []byte(name), plan, cost)
 				return d
 			})
 		}
@@ -54,7 +54,7 @@ func exhaust(t *testing.T, what string, plan *limit.Plan, take func(cost int64) 
 // failingStore is a store that does not answer.
 type failingStore struct{}
 
-func (failingStore) Take(context.Context, string, limit.Policy, int64) (limit.Decision, error) {
+func (failingStore) Take(context.Context, []byte, limit.Policy, int64) (limit.Decision, error) {
 	return limit.Decision{}, errors.New("down")
 }
 
@@ -65,7 +65,7 @@ func TestClockOfFailLocalOutsideItsRange(t *testing.T) {
 			Name: "l", Now: func() int64 { return at }, Logger: slog.New(slog.DiscardHandler),
 		})
 		exhaust(t, fmt.Sprint("at ", at), l.Plan(), func(cost int64) limit.Decision {
-			d, _ := l.Take(ctx, "k", cost)
+			d, _ := l.Take(ctx, limit.KeyOf("k"), cost)
 			return d
 		})
 	}

@@ -69,7 +69,7 @@ var full = [][]limit.Policy{
 
 // subject is a key under one of the policies in full.
 type subject struct {
-	request  limit.Request
+	request  limit.Ask
 	parts    []limit.Policy
 	admitted []admission
 }
@@ -78,7 +78,7 @@ func subjects(t *testing.T, perPolicy int) (all []*subject) {
 	for i, parts := range full {
 		plan := compile(t, limit.All(parts...))
 		for n := range perPolicy {
-			all = append(all, &subject{request: limit.Request{Key: fmt.Append(nil, "subject", i, ".", n), Policy: plan}, parts: parts})
+			all = append(all, &subject{request: limit.Ask{Key: fmt.Append(nil, "subject", i, ".", n), Policy: plan}, parts: parts})
 		}
 	}
 	return all
@@ -109,14 +109,13 @@ func TestNeverMoreWhileRoomComesAndGoes(t *testing.T) {
 		}
 		for range 2000 {
 			var some []*subject
-			var requests []limit.Request
+			var asks []limit.Ask
 			for range 1 + rng.IntN(3) {
 				one := all[rng.IntN(len(all))]
 				one.request.Cost = 1 + rng.Int64N(rng.Int64N(4)+1)
-				some, requests = append(some, one), append(requests, one.request)
+				some, asks = append(some, one), append(asks, one.request)
 			}
-			answers := make([]limit.Decision, len(some))
-			one, r := some[0], requests[0]
+			one, r := some[0], asks[0]
 			switch rng.IntN(8) {
 			case 0, 1:
 				clock.Advance(time.Duration(rng.IntN(400)) * time.Millisecond)
@@ -125,43 +124,45 @@ func TestNeverMoreWhileRoomComesAndGoes(t *testing.T) {
 				}
 			case 2: // others take the room, for a second at most
 				for i := range rng.IntN(40) {
-					s.Take(ctx, fmt.Sprint("filler", i), filler, 1)
+					s.Take(ctx, fmt.Append(nil, "filler", i), filler, 1)
 				}
 			case 3: // and give it back
 				for i := range rng.IntN(40) {
-					s.Reset(ctx, fmt.Sprint("filler", i), filler)
+					s.Reset(ctx, fmt.Append(nil, "filler", i), filler)
 				}
 			case 4:
-				if err := s.TakeMany(ctx, requests, answers); err != nil {
+				if err := s.TakeMany(ctx, asks); err != nil {
 					t.Fatal(err)
 				}
-				for i, d := range answers {
+				for i, a := range asks {
+					d := a.Decision
 					admit(some[i], d)
 				}
 			case 5:
-				if _, err := s.TakeAll(ctx, requests, answers); err != nil {
+				if _, err := s.TakeAll(ctx, asks); err != nil {
 					t.Fatal(err)
 				}
-				for i, d := range answers {
+				for i, a := range asks {
+					d := a.Decision
 					admit(some[i], d)
 				}
 			case 6: // a refund at the instant of the charge, perhaps after room has come
-				d, _ := s.TakeBytes(ctx, r.Key, r.Policy, r.Cost)
+				d, _ := s.Take(ctx, r.Key, r.Policy, r.Cost)
 				admit(one, d)
 				if d.Charged > 0 {
 					for i := range rng.IntN(40) {
-						s.Reset(ctx, fmt.Sprint("filler", i), filler)
+						s.Reset(ctx, fmt.Append(nil, "filler", i), filler)
 					}
-					if d, _ := s.TakeBytes(ctx, r.Key, r.Policy, 1); d.Allowed {
+					if d, _ := s.Take(ctx, r.Key, r.Policy, 1); d.Allowed {
 						admit(one, d)
 					}
-					s.Refund(ctx, string(r.Key), r.Policy, d)
+					s.Refund(ctx, r.Key, r.Policy, d)
 					i := slices.Index(one.admitted, admission{clock.Now(), d.Charged})
 					one.admitted = slices.Delete(one.admitted, i, i+1)
 				}
 			default:
-				peeked, _ := s.Peek(ctx, string(r.Key), r.Policy, r.Cost)
-				d, _ := s.TakeBytes(ctx, r.Key, r.Policy, r.Cost)
+				peeked, _ := s.Peek(ctx, r.Key, r.Policy, r.Cost)
+				d, _ := s.Take(ctx, r.Key, r.Policy, r.Cost)
 				admit(one, d)
 				if peeked.Allowed != d.Allowed || peeked.RetryAfter != d.RetryAfter {
 					t.Fatalf("seed %d: Peek says %+v, Take %+v", seed, peeked, d)
@@ -184,30 +185,30 @@ func TestNeverMoreAtOnceWhileRoomComesAndGoes(t *testing.T) {
 		all := subjects(t, 1)
 		filler := compile(t, limit.FixedWindow{Limit: 1, Window: time.Second})
 		for i := range 16 {
-			s.Take(ctx, fmt.Sprint("filler", i), filler, 1)
+			s.Take(ctx, fmt.Append(nil, "filler", i), filler, 1)
 		}
 		admitted := make([]atomic.Int64, len(all))
 		var wg sync.WaitGroup
 		for g := range 4 {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(g), 1))
-				answers := make([]limit.Decision, 2)
 				for range 1000 {
 					i, j := rng.IntN(len(all)), rng.IntN(len(all))
 					a, b := all[i].request, all[j].request
 					a.Cost, b.Cost = 1, 1
 					switch rng.IntN(4) {
 					case 0:
-						s.Take(ctx, fmt.Sprint("filler", rng.IntN(16)), filler, 1)
+						s.Take(ctx, fmt.Append(nil, "filler", rng.IntN(16)), filler, 1)
 					case 1:
-						s.Reset(ctx, fmt.Sprint("filler", rng.IntN(16)), filler)
+						s.Reset(ctx, fmt.Append(nil, "filler", rng.IntN(16)), filler)
 					case 2:
-						d, _ := s.TakeBytes(ctx, a.Key, a.Policy, 1)
+						d, _ := s.Take(ctx, a.Key, a.Policy, 1)
 						admitted[i].Add(d.Charged)
 					default:
-						s.TakeAll(ctx, []limit.Request{a, b}, answers)
-						admitted[i].Add(answers[0].Charged)
-						admitted[j].Add(answers[1].Charged)
+						asks := []limit.Ask{a, b}
+						s.TakeAll(ctx, asks)
+						admitted[i].Add(asks[0].Decision.Charged)
+						admitted[j].Add(asks[1].Decision.Charged)
 					}
 				}
 			})
@@ -230,26 +231,26 @@ func TestRefundGoesWhereItWasCharged(t *testing.T) {
 		s := memory.NewStore(memory.Options{MaxKeys: 8, Now: clock.Now})
 		plan, filler := compile(t, limit.All(parts...)), compile(t, limit.FixedWindow{Limit: 1, Window: time.Second})
 		used := func() int64 {
-			d, _ := s.Peek(ctx, "k", plan, 1)
+			d, _ := s.Peek(ctx, []byte("k"), plan, 1)
 			return plan.Ceiling() - d.Remaining
 		}
-		own, _ := s.Take(ctx, "k", plan, 4)
-		s.Reset(ctx, "k", plan)
+		own, _ := s.Take(ctx, []byte("k"), plan, 4)
+		s.Reset(ctx, []byte("k"), plan)
 		for n := range 10 {
-			s.Take(ctx, fmt.Sprint("filler", n), filler, 1)
+			s.Take(ctx, fmt.Append(nil, "filler", n), filler, 1)
 		}
-		shared, _ := s.Take(ctx, "k", plan, 3)
-		s.Take(ctx, "k", plan, 1)
+		shared, _ := s.Take(ctx, []byte("k"), plan, 3)
+		s.Take(ctx, []byte("k"), plan, 1)
 		if used() != 4 || s.Stats().Overflowed < 2 {
 			t.Fatalf("policy %d: %d used, want 4 of a shared state", i, used())
 		}
-		if s.Refund(ctx, "k", plan, own); used() != 4 {
+		if s.Refund(ctx, []byte("k"), plan, own); used() != 4 {
 			t.Errorf("policy %d: %d of 4 used after a refund of what was charged elsewhere", i, used())
 		}
 		for n := range 10 {
-			s.Reset(ctx, fmt.Sprint("filler", n), filler)
+			s.Reset(ctx, fmt.Append(nil, "filler", n), filler)
 		}
-		if s.Refund(ctx, "k", plan, shared); used() != 1 {
+		if s.Refund(ctx, []byte("k"), plan, shared); used() != 1 {
 			t.Errorf("policy %d: %d used after 4 were taken and 3 refunded", i, used())
 		}
 	}
@@ -260,15 +261,15 @@ func TestDeniedTogetherLeavesSharedStates(t *testing.T) {
 	for i, parts := range full {
 		s := memory.NewStore(memory.Options{MaxKeys: 1, Now: limittest.NewClock().Now})
 		plan := compile(t, limit.All(parts...))
-		s.Take(ctx, "fills the store", compile(t, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}), 1)
-		k := limit.Request{Key: []byte("k"), Policy: plan, Cost: 1}
-		s.TakeBytes(ctx, k.Key, plan, 1)
-		before, _ := s.Peek(ctx, "k", plan, 1)
-		answers := make([]limit.Decision, 8)
-		if bound, err := s.TakeAll(ctx, []limit.Request{k, k, k, k, k, k, k, {Key: k.Key, Policy: plan, Cost: plan.Ceiling()}}, answers); err != nil || answers[bound].Allowed {
-			t.Fatalf("policy %d: %+v, %v", i, answers, err)
+		s.Take(ctx, []byte("fills the store"), compile(t, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}), 1)
+		k := limit.Ask{Key: []byte("k"), Policy: plan, Cost: 1}
+		s.Take(ctx, k.Key, plan, 1)
+		before, _ := s.Peek(ctx, []byte("k"), plan, 1)
+		asks := []limit.Ask{k, k, k, k, k, k, k, {Key: k.Key, Policy: plan, Cost: plan.Ceiling()}}
+		if bound, err := s.TakeAll(ctx, asks); err != nil || asks[bound].Decision.Allowed {
+			t.Fatalf("policy %d: %+v, %v", i, asks, err)
 		}
-		if after, _ := s.Peek(ctx, "k", plan, 1); after != before {
+		if after, _ := s.Peek(ctx, []byte("k"), plan, 1); after != before {
 			t.Errorf("policy %d: %+v before, %+v after", i, before, after)
 		}
 	}

@@ -13,11 +13,10 @@ var (
 	_ limit.Refunder  = (*Store)(nil)
 	_ limit.Resetter  = (*Store)(nil)
 	_ limit.ManyTaker = (*Store)(nil)
-	_ limit.AllTaker  = (*Store)(nil)
 )
 
 // Peek implements [limit.Peeker].
-func (s *Store) Peek(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *Store) Peek(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err == nil {
 		s.state.Peek((*engine.Answer)(&d), s.state.Hash(key), plan.Compiled(), cost)
@@ -26,7 +25,7 @@ func (s *Store) Peek(_ context.Context, key string, policy limit.Policy, cost in
 }
 
 // Refund implements [limit.Refunder].
-func (s *Store) Refund(_ context.Context, key string, policy limit.Policy, taken limit.Decision) error {
+func (s *Store) Refund(_ context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
 	plan, err := limit.Compile(policy)
 	if err == nil && taken.Charged > 0 {
 		s.state.Refund(s.state.Hash(key), plan.Compiled(), (*engine.Answer)(&taken))
@@ -40,7 +39,7 @@ func (s *Store) Refund(_ context.Context, key string, policy limit.Policy, taken
 // The instants of at most 65,536 resets are remembered, which take up to 3 MB. A reset
 // beyond them counts as one of every key as far as refunds are concerned, so these give
 // back less.
-func (s *Store) Reset(_ context.Context, key string, policy limit.Policy) error {
+func (s *Store) Reset(_ context.Context, key []byte, policy limit.Policy) error {
 	plan, err := limit.Compile(policy)
 	if err == nil {
 		s.state.Reset(s.state.Hash(key), plan.Compiled())
@@ -49,47 +48,45 @@ func (s *Store) Reset(_ context.Context, key string, policy limit.Policy) error 
 }
 
 // TakeMany implements [limit.ManyTaker].
-func (s *Store) TakeMany(_ context.Context, requests []limit.Request, answers []limit.Decision) error {
-	asks, err := s.asks(requests, answers)
-	if err != nil {
-		return err
+func (s *Store) TakeMany(_ context.Context, asks []limit.Ask) error {
+	prepared, err := s.prepare(asks)
+	if err == nil {
+		s.state.TakeMany(*prepared)
 	}
-	s.state.TakeMany(*asks)
-	done(asks)
-	return nil
+	done(prepared)
+	return err
 }
 
-// TakeAll implements [limit.AllTaker].
-func (s *Store) TakeAll(_ context.Context, requests []limit.Request, answers []limit.Decision) (bound int, err error) {
-	asks, err := s.asks(requests, answers)
-	if err != nil || len(*asks) == 0 {
-		return 0, err
+// TakeAll implements [limit.ManyTaker].
+func (s *Store) TakeAll(_ context.Context, asks []limit.Ask) (bound int, err error) {
+	prepared, err := s.prepare(asks)
+	if err == nil && len(asks) > 0 {
+		bound = engine.TakeAll(*prepared)
 	}
-	bound = engine.TakeAll(*asks)
-	done(asks)
-	return bound, nil
+	done(prepared)
+	return bound, err
 }
 
-var asksPool = sync.Pool{New: func() any { return new([]engine.Ask) }}
+var preparedPool = sync.Pool{New: func() any { return new([]engine.Ask) }}
 
-func done(asks *[]engine.Ask) {
-	clear(*asks) // the answers are the caller's
-	asksPool.Put(asks)
-}
-
-// asks checks all requests before the first is decided.
-func (s *Store) asks(requests []limit.Request, answers []limit.Decision) (*[]engine.Ask, error) {
-	if err := limit.CheckAnswers(len(requests), len(answers)); err != nil {
-		return nil, err
-	}
-	asks := asksPool.Get().(*[]engine.Ask)
-	*asks = (*asks)[:0]
-	for i, r := range requests {
-		plan, err := limit.Prepare(r.Policy, r.Cost)
+// prepare checks all asks before the first is decided.
+func (s *Store) prepare(asks []limit.Ask) (*[]engine.Ask, error) {
+	prepared := preparedPool.Get().(*[]engine.Ask)
+	for i := range asks {
+		a := &asks[i]
+		plan, err := limit.Prepare(a.Policy, a.Cost)
 		if err != nil {
-			return nil, err
+			return prepared, err
 		}
-		*asks = append(*asks, engine.Ask{Engine: s.state, Hash: s.state.HashBytes(r.Key), Plan: plan.Compiled(), Cost: r.Cost, Answer: (*engine.Answer)(&answers[i])})
+		*prepared = append(*prepared, engine.Ask{
+			Engine: s.state, Hash: s.state.Hash(a.Key), Plan: plan.Compiled(), Cost: a.Cost, Answer: (*engine.Answer)(&a.Decision),
+		})
 	}
-	return asks, nil
+	return prepared, nil
+}
+
+func done(prepared *[]engine.Ask) {
+	clear(*prepared) // the answers are the caller's
+	*prepared = (*prepared)[:0]
+	preparedPool.Put(prepared)
 }

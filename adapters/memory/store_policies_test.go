@@ -31,9 +31,9 @@ func TestNoPolicyAllocates(t *testing.T) {
 	for name, p := range policies {
 		plan := compile(t, p)
 		for range 100 {
-			s.TakeBytes(ctx, key, plan, 1)
+			s.Take(ctx, key, plan, 1)
 		}
-		if n := testing.AllocsPerRun(200, func() { s.TakeBytes(ctx, key, plan, 1) }); n != 0 {
+		if n := testing.AllocsPerRun(200, func() { s.Take(ctx, key, plan, 1) }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
@@ -49,14 +49,14 @@ func TestFloodOfWideStates(t *testing.T) {
 			before := heap()
 			s := memory.NewStore(memory.Options{MaxKeys: 10_000, Now: clock.Now})
 			for i := range 40_000 {
-				s.Take(ctx, fmt.Sprint("flood", i%20_000), plan, 1)
+				s.Take(ctx, fmt.Append(nil, "flood", i%20_000), plan, 1)
 			}
 			more := 10_000
 			if plan.Width() == 0 {
 				more = 100_000
 			}
 			for i := range more { // what has room grows
-				s.Take(ctx, fmt.Sprint("flood", i%2000), plan, 1)
+				s.Take(ctx, fmt.Append(nil, "flood", i%2000), plan, 1)
 				clock.Advance(time.Microsecond)
 			}
 			// 54 bytes for each of MaxKeys, the shards, and 256 states that are shared.
@@ -74,11 +74,11 @@ func TestLogsWithoutRoomAreStricter(t *testing.T) {
 	s := memory.NewStore(memory.Options{MaxKeys: 20, Now: clock.Now})
 	plan := compile(t, limit.SlidingLog{Limit: 10, Window: time.Minute})
 	for i := range 30 {
-		s.Take(ctx, fmt.Sprint("fills", i), plan, 1)
+		s.Take(ctx, fmt.Append(nil, "fills", i), plan, 1)
 	}
 	var admitted []int64
 	for range 5000 {
-		if d, _ := s.Take(ctx, "fills0", plan, 1); d.Allowed {
+		if d, _ := s.Take(ctx, []byte("fills0"), plan, 1); d.Allowed {
 			admitted = append(admitted, clock.Now())
 		}
 		clock.Advance(777 * time.Millisecond)
@@ -97,20 +97,20 @@ func TestLogsWithoutRoomAreStricter(t *testing.T) {
 func TestTakeAllWithoutRoom(t *testing.T) {
 	s := memory.NewStore(memory.Options{MaxKeys: 1})
 	plan := compile(t, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour})
-	s.Take(ctx, "fills the store", plan, 1)
-	answers := make([]limit.Decision, 2)
+	s.Take(ctx, []byte("fills the store"), plan, 1)
 	charged := int64(0)
 	for i := range 3000 {
-		bound, err := s.TakeAll(ctx, []limit.Request{
+		asks := []limit.Ask{
 			{Key: fmt.Append(nil, "a", i), Policy: plan, Cost: 1}, {Key: fmt.Append(nil, "b", i), Policy: plan, Cost: 1},
-		}, answers)
+		}
+		bound, err := s.TakeAll(ctx, asks)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if answers[bound].Allowed {
-			charged += answers[0].Charged + answers[1].Charged
-		} else if answers[0].Charged+answers[1].Charged != 0 {
-			t.Fatalf("denied, and charged: %+v", answers)
+		if asks[bound].Decision.Allowed {
+			charged += asks[0].Decision.Charged + asks[1].Decision.Charged
+		} else if asks[0].Decision.Charged+asks[1].Decision.Charged != 0 {
+			t.Fatalf("denied, and charged: %+v", asks)
 		}
 	}
 	if charged > 256*2 || charged < 256 {
@@ -127,19 +127,18 @@ func TestDeniedTogetherAllocatesNothing(t *testing.T) {
 	drained := compile(t, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour})
 	for name, p := range policies {
 		s, plan := memory.NewStore(memory.Options{}), compile(t, p)
-		s.Take(ctx, "tenant", drained, 1)
-		for what, last := range map[string]limit.Request{
+		s.Take(ctx, []byte("tenant"), drained, 1)
+		for what, last := range map[string]limit.Ask{
 			"drained":    {Key: []byte("tenant"), Policy: drained, Cost: 1},
 			"impossible": {Key: []byte("another tenant"), Policy: drained, Cost: 2},
 		} {
-			var asks []limit.Request
+			var asks []limit.Ask
 			for i := range 20 {
-				asks = append(asks, limit.Request{Key: fmt.Append(nil, "user", i), Policy: plan, Cost: 1})
+				asks = append(asks, limit.Ask{Key: fmt.Append(nil, "user", i), Policy: plan, Cost: 1})
 			}
 			asks = append(asks, last)
-			answers := make([]limit.Decision, len(asks))
 			n := testing.AllocsPerRun(200, func() {
-				if bound, err := s.TakeAll(ctx, asks, answers); err != nil || bound != 20 || answers[0].RetryAfter != 0 {
+				if bound, err := s.TakeAll(ctx, asks); err != nil || bound != 20 || asks[0].Decision.RetryAfter != 0 {
 					t.Fatalf("%s, %s: bound %d, %v", name, what, bound, err)
 				}
 			})
@@ -158,15 +157,15 @@ func TestUndoOfOneKeyTwice(t *testing.T) {
 	s := memory.NewStore(memory.Options{})
 	for name, p := range policies {
 		plan := compile(t, p)
-		s.Take(ctx, name, plan, 7)
-		before, _ := s.Peek(ctx, name, plan, 1)
-		one := limit.Request{Key: []byte(name), Policy: plan, Cost: 3}
-		never := limit.Request{Key: []byte("never"), Policy: plan, Cost: 1 << 50}
-		answers := make([]limit.Decision, 4)
-		if bound, err := s.TakeAll(ctx, []limit.Request{one, one, one, never}, answers); err != nil || bound != 3 || answers[0].Charged != 0 {
+		s.Take(ctx, []byte(name), plan, 7)
+		before, _ := s.Peek(ctx, []byte(name), plan, 1)
+		one := limit.Ask{Key: []byte(name), Policy: plan, Cost: 3}
+		never := limit.Ask{Key: []byte("never"), Policy: plan, Cost: 1 << 50}
+		asks := []limit.Ask{one, one, one, never}
+		if bound, err := s.TakeAll(ctx, asks); err != nil || bound != 3 || asks[0].Decision.Charged != 0 {
 			t.Errorf("%s: bound %d, %v", name, bound, err)
 		}
-		if after, _ := s.Peek(ctx, name, plan, 1); after.Limit-after.Remaining > before.Limit-before.Remaining {
+		if after, _ := s.Peek(ctx, []byte(name), plan, 1); after.Limit-after.Remaining > before.Limit-before.Remaining {
 			t.Errorf("%s: %d left before, %d after", name, before.Remaining, after.Remaining)
 		}
 	}
@@ -175,7 +174,7 @@ func TestUndoOfOneKeyTwice(t *testing.T) {
 // crowd makes the store look through its entries for expired ones.
 func crowd(t *testing.T, s *memory.Store, plan *limit.Plan) {
 	for i := range 20_000 {
-		s.Take(ctx, fmt.Sprint("crowd", i), plan, 1)
+		s.Take(ctx, fmt.Append(nil, "crowd", i), plan, 1)
 	}
 }
 
@@ -191,11 +190,11 @@ func TestEntriesLiveToTheirEnd(t *testing.T) {
 		clock := limittest.NewClock()
 		s := memory.NewStore(memory.Options{Now: clock.Now})
 		plan := compile(t, p)
-		s.Take(ctx, "k", plan, 1)
-		s.Take(ctx, "k", plan, 999)
+		s.Take(ctx, []byte("k"), plan, 1)
+		s.Take(ctx, []byte("k"), plan, 999)
 		clock.Advance(5 * time.Minute)
 		crowd(t, s, plan)
-		if d, _ := s.Take(ctx, "k", plan, 1000); d.Allowed {
+		if d, _ := s.Take(ctx, []byte("k"), plan, 1000); d.Allowed {
 			t.Errorf("%s: the state was forgotten", name)
 		}
 	}
@@ -208,14 +207,14 @@ func TestHealedCompositeLivesToItsEnd(t *testing.T) {
 	plan := compile(t, limit.All(
 		limit.TokenBucket{Capacity: 1000, Refill: 1000, Per: time.Hour}, limit.FixedWindow{Limit: 1000, Window: time.Second},
 	))
-	s.Take(ctx, "k", plan, 500)
+	s.Take(ctx, []byte("k"), plan, 500)
 	clock.Advance(-10 * time.Minute)
-	if d, _ := s.Take(ctx, "k", plan, 1); d.Allowed {
+	if d, _ := s.Take(ctx, []byte("k"), plan, 1); d.Allowed {
 		t.Fatal("the window was not healed")
 	}
 	clock.Advance(5 * time.Minute)
 	crowd(t, s, plan)
-	if d, _ := s.Take(ctx, "k", plan, 900); d.Allowed {
+	if d, _ := s.Take(ctx, []byte("k"), plan, 900); d.Allowed {
 		t.Error("the bucket was forgotten with the window")
 	}
 }

@@ -32,21 +32,24 @@ func TestRefundsOfOneKeyAtOnce(t *testing.T) {
 						var d [2]limit.Decision
 						switch i % 3 {
 						case 0:
-							d[0], _ = s.Take(ctx, "key", plan, 1)
+							d[0], _ = s.Take(ctx, []byte("key"), plan, 1)
 						case 1:
-							s.TakeMany(ctx, []limit.Request{{Key: []byte("key"), Policy: plan, Cost: 1}, {Key: []byte("key"), Policy: plan, Cost: 1}}, d[:])
+							asks := []limit.Ask{{Key: []byte("key"), Policy: plan, Cost: 1}, {Key: []byte("key"), Policy: plan, Cost: 1}}
+							s.TakeMany(ctx, asks)
+							d = [2]limit.Decision{asks[0].Decision, asks[1].Decision}
 						case 2:
-							s.TakeAll(ctx, []limit.Request{{Key: []byte("key"), Policy: plan, Cost: 1}, {Key: []byte("other"), Policy: other, Cost: 1}}, d[:])
-							d[1] = limit.Decision{}
+							asks := []limit.Ask{{Key: []byte("key"), Policy: plan, Cost: 1}, {Key: []byte("other"), Policy: other, Cost: 1}}
+							s.TakeAll(ctx, asks)
+							d[0] = asks[0].Decision
 						}
 						for _, taken := range d {
-							s.Refund(ctx, "key", plan, taken)
+							s.Refund(ctx, []byte("key"), plan, taken)
 						}
 					}
 				})
 			}
 			wg.Wait()
-			if d, _ := s.Peek(ctx, "key", plan, 1); d.Remaining != most {
+			if d, _ := s.Peek(ctx, []byte("key"), plan, 1); d.Remaining != most {
 				t.Errorf("after everything was given back, %d of %d remain", d.Remaining, most)
 			}
 		})

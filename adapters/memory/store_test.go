@@ -31,24 +31,24 @@ func perSecond(capacity, refill int64) limit.TokenBucket {
 func TestOwnClock(t *testing.T) {
 	s := memory.NewStore(memory.Options{})
 	p := limit.TokenBucket{Capacity: 1, Refill: 1, Per: 20 * time.Millisecond}
-	s.Take(ctx, "k", p, 1)
-	d, _ := s.Take(ctx, "k", p, 1)
+	s.Take(ctx, []byte("k"), p, 1)
+	d, _ := s.Take(ctx, []byte("k"), p, 1)
 	if d.Allowed || d.RetryAfter > 20*time.Millisecond {
 		t.Fatalf("%+v", d)
 	}
 	time.Sleep(d.RetryAfter + time.Microsecond)
-	if d, _ := s.Take(ctx, "k", p, 1); !d.Allowed {
+	if d, _ := s.Take(ctx, []byte("k"), p, 1); !d.Allowed {
 		t.Errorf("%+v", d)
 	}
 }
 
 func TestBytesAndStringAreOneKey(t *testing.T) {
 	s := memory.NewStore(memory.Options{})
-	s.Take(ctx, "k", perSecond(1, 1), 1)
-	if d, err := s.TakeBytes(ctx, []byte("k"), perSecond(1, 1), 1); err != nil || d.Allowed {
+	s.Take(ctx, []byte("k"), perSecond(1, 1), 1)
+	if d, err := s.Take(ctx, []byte("k"), perSecond(1, 1), 1); err != nil || d.Allowed {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if _, err := s.TakeBytes(ctx, []byte("k"), perSecond(1, 1), 0); err == nil {
+	if _, err := s.Take(ctx, []byte("k"), perSecond(1, 1), 0); err == nil {
 		t.Error("cost 0 is accepted")
 	}
 }
@@ -60,16 +60,16 @@ func TestKeyFlood(t *testing.T) {
 	s := memory.NewStore(memory.Options{MaxKeys: 1000, Now: clock.Now})
 	plan := compile(t, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour})
 	for range 10 {
-		s.Take(ctx, "mine", plan, 1)
+		s.Take(ctx, []byte("mine"), plan, 1)
 	}
 	admitted := 0
 	const flood = 100_000
 	for i := range flood {
-		if d, _ := s.Take(ctx, fmt.Sprint("flood", i), plan, 1); d.Allowed {
+		if d, _ := s.Take(ctx, fmt.Append(nil, "flood", i), plan, 1); d.Allowed {
 			admitted++
 		}
 	}
-	if d, _ := s.Take(ctx, "mine", plan, 1); d.Allowed {
+	if d, _ := s.Take(ctx, []byte("mine"), plan, 1); d.Allowed {
 		t.Error("the flood reset the limit of a key that was there before")
 	}
 	if most := 999 + 1000*54/2/8*10; admitted > most {
@@ -83,7 +83,7 @@ func TestKeyFlood(t *testing.T) {
 	// Once everything has run out, new keys have states of their own again.
 	clock.Advance(24 * time.Hour)
 	for i := range 2000 {
-		s.Take(ctx, fmt.Sprint("later", i%500), plan, 1)
+		s.Take(ctx, fmt.Append(nil, "later", i%500), plan, 1)
 	}
 	if now := s.Stats(); now.Evicted == 0 || now.Overflowed-st.Overflowed > 100 {
 		t.Errorf("a day later: %+v, before: %+v", now, st)
@@ -95,14 +95,14 @@ func TestOverflowIsPerLimiter(t *testing.T) {
 	s := memory.NewStore(memory.Options{MaxKeys: 1})
 	policy := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
 	a, b := limit.New(s, policy), limit.New(s, policy)
-	a.Take(ctx, "fills the store", 1)
+	a.Take(ctx, limit.KeyOf("fills the store"), 1)
 	for i := range 5000 {
-		a.Take(ctx, fmt.Sprint(i), 1) // uses up all of a's shared states
+		a.Take(ctx, limit.KeyOf(fmt.Sprint(i)), 1) // uses up all of a's shared states
 	}
-	if d, _ := a.Take(ctx, "new", 1); d.Allowed {
+	if d, _ := a.Take(ctx, limit.KeyOf("new"), 1); d.Allowed {
 		t.Error("the flooded limiter admits a new key")
 	}
-	if d, _ := b.Take(ctx, "new", 1); !d.Allowed {
+	if d, _ := b.Take(ctx, limit.KeyOf("new"), 1); !d.Allowed {
 		t.Error("a flood of one limiter used up another's shared states")
 	}
 }
@@ -111,7 +111,7 @@ func TestOverflowIsPerLimiter(t *testing.T) {
 func TestDenialsTakeNoMemory(t *testing.T) {
 	s := memory.NewStore(memory.Options{})
 	for i := range 1000 {
-		s.Take(ctx, fmt.Sprint(i), perSecond(1, 1), 2) // impossible
+		s.Take(ctx, fmt.Append(nil, i), perSecond(1, 1), 2) // impossible
 	}
 	if n := s.Stats().Keys; n != 0 {
 		t.Errorf("%d keys", n)
@@ -124,11 +124,11 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 	for name, plan := range map[string]*limit.Plan{
 		"allowed": compile(t, perSecond(1e9, 1e9)), "denied": compile(t, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}),
 	} {
-		s.TakeBytes(ctx, key, plan, 1)
-		if n := testing.AllocsPerRun(1000, func() { s.TakeBytes(ctx, key, plan, 1) }); n != 0 {
+		s.Take(ctx, key, plan, 1)
+		if n := testing.AllocsPerRun(1000, func() { s.Take(ctx, key, plan, 1) }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
-		if n := testing.AllocsPerRun(1000, func() { s.Take(ctx, "wskit:chat:u:acme:ann:chat.send", plan, 1) }); n != 0 {
+		if n := testing.AllocsPerRun(1000, func() { s.Take(ctx, []byte("wskit:chat:u:acme:ann:chat.send"), plan, 1) }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
@@ -150,7 +150,7 @@ func TestBytesPerKey(t *testing.T) {
 	key := make([]byte, 0, 32)
 	for i := range int64(n) {
 		key = strconv.AppendInt(append(key[:0], "user:"...), i, 10)
-		s.TakeBytes(ctx, key, plan, 1)
+		s.Take(ctx, key, plan, 1)
 	}
 	perKey := float64(heap()-before) / n
 	t.Logf("%.1f bytes per key", perKey)

@@ -32,7 +32,7 @@ func TestOpenWithSeveralSeeds(t *testing.T) {
 			t.Errorf("%q: the client is a %T", address, s.Client())
 		}
 		for _, key := range []string{"a", "b", "c", "d"} { // on several nodes
-			if _, err := s.Take(ctx, key, hourly(10), 1); err != nil {
+			if _, err := s.Take(ctx, []byte(key), hourly(10), 1); err != nil {
 				t.Errorf("%q: Take: %v", address, err)
 			}
 		}
@@ -64,7 +64,7 @@ func TestOpenWithSeveralSentinels(t *testing.T) {
 			t.Errorf("%q: %v", hosts, err)
 			continue
 		}
-		if _, err := store.Take(ctx, "k", hourly(10), 1); err != nil {
+		if _, err := store.Take(ctx, []byte("k"), hourly(10), 1); err != nil {
 			t.Errorf("Take: %v", err)
 		}
 		_ = store.Close()

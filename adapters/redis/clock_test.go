@@ -34,7 +34,7 @@ func TestStoreKeepsWhatNothingAsksFor(t *testing.T) {
 	client := storeClient(t, server.Addr)
 	s := redis.NewStore(client, redis.Options{RememberedKeys: asking})
 	month := limit.FixedWindow{Limit: 1_000_000, Window: 720 * time.Hour}
-	d, err := s.Take(t.Context(), "k", month, month.Limit)
+	d, err := s.Take(t.Context(), []byte("k"), month, month.Limit)
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -45,11 +45,11 @@ func TestStoreKeepsWhatNothingAsksFor(t *testing.T) {
 	clock.Step(d.ResetAfter + 10*time.Millisecond)
 	redistest.Eventually(t, "the server has dropped what is over", func() bool { return server.Do("DBSIZE").(int64) < 2 })
 	clock.Step(-limit.ClockTolerance)
-	if d, err := s.Take(t.Context(), "k", month, 1); err != nil || d.Allowed {
+	if d, err := s.Take(t.Context(), []byte("k"), month, 1); err != nil || d.Allowed {
 		t.Errorf("one more in the month: %+v, %v", d, err)
 	}
 	clock.Step(limit.ClockTolerance)
-	if d, err := s.Take(t.Context(), "k", month, month.Limit); err != nil || !d.Allowed {
+	if d, err := s.Take(t.Context(), []byte("k"), month, month.Limit); err != nil || !d.Allowed {
 		t.Errorf("the next month: %+v, %v", d, err)
 	}
 }
@@ -62,7 +62,7 @@ func TestStoreForgetsAfterTheTolerance(t *testing.T) {
 		limit.TokenBucket{Capacity: 7, Refill: 7, Per: time.Minute}, limit.FixedWindow{Limit: 7, Window: time.Minute},
 		limit.SlidingWindow{Limit: 7, Window: time.Minute}, limit.SlidingLog{Limit: 7, Window: time.Minute},
 	} {
-		d, err := s.Take(t.Context(), "k", p, 7)
+		d, err := s.Take(t.Context(), []byte("k"), p, 7)
 		if err != nil || !d.Allowed {
 			t.Fatalf("%v: %+v, %v", p, d, err)
 		}

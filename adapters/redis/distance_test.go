@@ -45,7 +45,7 @@ func TestDistantRedis(t *testing.T) {
 				for range 16 {
 					wait.Go(func() {
 						for range 4 {
-							d, err := n.Take(context.Background(), "all", 1)
+							d, err := n.Take(context.Background(), limit.KeyOf("all"), 1)
 							if err != nil {
 								t.Error(err)
 							}

@@ -49,7 +49,7 @@ func TestEvictionsAreReported(t *testing.T) {
 			room(t, server, policy)
 			p := limit.FixedWindow{Limit: 5, Window: time.Hour}
 			ask := func() {
-				if _, err := s.Take(t.Context(), "k", p, 1); err != nil {
+				if _, err := s.Take(t.Context(), []byte("k"), p, 1); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -85,7 +85,7 @@ func TestEvictionsThatCannotBeSeenAreReported(t *testing.T) {
 	s := redis.NewStore(client, redis.Options{Logger: logger})
 	s.LookEvery(time.Millisecond)
 	redistest.Eventually(t, "it is logged", func() bool {
-		if _, err := s.Take(t.Context(), "k", hourly(5), 1); err != nil {
+		if _, err := s.Take(t.Context(), []byte("k"), hourly(5), 1); err != nil {
 			t.Fatal(err)
 		}
 		return strings.Contains(logged(), "NOPERM")
@@ -109,7 +109,7 @@ func TestAFullServerFailsVisibly(t *testing.T) {
 	take := func(l *limit.Limiter, times int) (admitted, failed int) {
 		t.Helper()
 		for range times {
-			d, err := l.Take(t.Context(), "ann", 1)
+			d, err := l.Take(t.Context(), limit.KeyOf("ann"), 1)
 			switch {
 			case wskiterrors.CodeOf(err) == wskiterrors.Unavailable:
 				failed++
@@ -151,7 +151,7 @@ func TestAFullServerFailsVisibly(t *testing.T) {
 	// With room again, nothing has been forgotten.
 	server.Do("CONFIG", "SET", "maxmemory", 0)
 	redistest.Eventually(t, "the limiter is back at its store", func() bool {
-		_, err := closed.Peek(t.Context(), "ann", 1)
+		_, err := closed.Peek(t.Context(), limit.KeyOf("ann"), 1)
 		return err == nil && !closed.Stats().Degraded
 	})
 	if n, failed := take(closed, 30); n != most-4 || failed != 0 {
@@ -197,7 +197,7 @@ func TestTheCauseIsLoggedWithoutPasswords(t *testing.T) {
 		Name: "n", Logger: logger, OnOutage: func(o wskiterrors.Outage) { called <- o },
 	})
 	for range 5 {
-		if _, err := l.Take(t.Context(), "ann", 1); err != nil {
+		if _, err := l.Take(t.Context(), limit.KeyOf("ann"), 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -79,7 +79,7 @@ func TestBusyProcess(t *testing.T) {
 			l := limit.New(store, limit.TokenBucket{Capacity: 40, Refill: 1, Per: 24 * time.Hour},
 				limit.Options{Name: name, Timeout: timeoutOfHeldUp})
 			for i := range int64(3) {
-				if d, err := l.Take(t.Context(), "k", 1); err != nil || d.Remaining != 39-i {
+				if d, err := l.Take(t.Context(), limit.KeyOf("k"), 1); err != nil || d.Remaining != 39-i {
 					t.Errorf("%+v %v", d, err)
 				}
 			}

@@ -92,7 +92,7 @@ func TestLeasesAreApartFromLimits(t *testing.T) {
 		}
 		for _, p := range []limit.Policy{hourly(5), limit.FixedWindow{Limit: 5, Window: time.Hour}, limit.SlidingLog{Limit: 5, Window: time.Hour}} {
 			for _, key := range []string{"k", "k~held"} {
-				if d, err := s.Take(t.Context(), key, p, 1); err != nil || !d.Allowed {
+				if d, err := s.Take(t.Context(), []byte(key), p, 1); err != nil || !d.Allowed {
 					t.Errorf("%v: %+v, %v", p, d, err)
 				}
 			}

@@ -7,13 +7,12 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/wskit/wskit/internal/denialcache"
 	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/limit"
 )
 
 // Peek implements [limit.Peeker]. It always asks Redis.
-func (s *Store) Peek(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
+func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost int64) (limit.Decision, error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return limit.Decision{}, err
@@ -24,7 +23,7 @@ func (s *Store) Peek(ctx context.Context, key string, policy limit.Policy, cost 
 }
 
 // Refund implements [limit.Refunder].
-func (s *Store) Refund(ctx context.Context, key string, policy limit.Policy, taken limit.Decision) error {
+func (s *Store) Refund(ctx context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
 	plan, err := limit.Compile(policy)
 	if err != nil || taken.Charged < 1 {
 		return err
@@ -34,19 +33,19 @@ func (s *Store) Refund(ctx context.Context, key string, policy limit.Policy, tak
 }
 
 // Reset implements [limit.Resetter].
-func (s *Store) Reset(ctx context.Context, key string, policy limit.Policy) error {
+func (s *Store) Reset(ctx context.Context, key []byte, policy limit.Policy) error {
 	plan, err := limit.Compile(policy)
 	if err != nil {
 		return err
 	}
 	if s.prefetch != nil {
-		s.prefetch.forget(key)
+		s.prefetch.forget(string(key))
 	}
 	defer s.forget(key, plan)
 	return s.one(ctx, &ask{operation: forget, key: keyOf(key, plan), plan: plan})
 }
 
-func (s *Store) forget(key string, plan *limit.Plan) {
+func (s *Store) forget(key []byte, plan *limit.Plan) {
 	if s.memory != nil {
 		s.memory.Invalidate(key, plan)
 	}
@@ -56,13 +55,13 @@ func (s *Store) forget(key string, plan *limit.Plan) {
 // instant and in one script, or in a cluster in one for each slot; servers are
 // asked at the same time. When it is not known which server has a key, nothing is
 // taken. The error is that of all servers that failed.
-func (s *Store) TakeMany(ctx context.Context, requests []limit.Request, answers []limit.Decision) error {
-	asks, err := s.asks(requests, answers)
+func (s *Store) TakeMany(ctx context.Context, several []limit.Ask) error {
+	asks, err := s.asks(several)
 	if err != nil || len(asks) == 0 {
 		return err
 	}
 	var parts []part
-	for _, i := range s.remembered(asks, answers) {
+	for _, i := range s.remembered(asks, several) {
 		server, err := s.where.server(ctx, asks[i].key)
 		if err != nil {
 			return fmt.Errorf("redis: %w", err)
@@ -77,7 +76,7 @@ func (s *Store) TakeMany(ctx context.Context, requests []limit.Request, answers 
 	errs := make([]error, len(parts)) // each server has its own
 	var wait sync.WaitGroup
 	for n, p := range parts {
-		one := func() { errs[n] = s.takePart(ctx, p, asks, answers) }
+		one := func() { errs[n] = s.takePart(ctx, p, asks, several) }
 		if n == len(parts)-1 {
 			one()
 		} else {
@@ -94,14 +93,14 @@ type part struct {
 	index  []int // of the asks
 }
 
-func (s *Store) takePart(ctx context.Context, p part, asks []ask, answers []limit.Decision) error {
+func (s *Store) takePart(ctx context.Context, p part, asks []ask, several []limit.Ask) error {
 	own := make([]ask, len(p.index))
 	for j, i := range p.index {
 		own[j] = asks[i]
 	}
 	err := s.several(ctx, p.server, own, false)
 	for j, i := range p.index {
-		answers[i] = own[j].answer
+		several[i].Decision = own[j].answer
 	}
 	return err
 }
@@ -109,13 +108,13 @@ func (s *Store) takePart(ctx context.Context, p part, asks []ask, answers []limi
 // remembered answers what is known to be denied, and returns which are left to
 // ask. An earlier ask for the same key may change what the answer says, so then
 // Redis is asked.
-func (s *Store) remembered(asks []ask, answers []limit.Decision) (rest []int) {
+func (s *Store) remembered(asks []ask, several []limit.Ask) (rest []int) {
 	rest = make([]int, 0, len(asks))
 	for i := range asks {
 		a := &asks[i]
 		if s.memory != nil && s.answering.Load() {
 			var denied bool
-			a.question, denied = s.memory.GetString(&answers[i], a.key[:len(a.key)-1-len(a.plan.Shape())], a.plan, a.cost)
+			a.question, denied = s.memory.Get(&several[i].Decision, several[i].Key, a.plan, a.cost)
 			for _, j := range rest {
 				denied = denied && asks[j].key != a.key
 			}
@@ -128,11 +127,11 @@ func (s *Store) remembered(asks []ask, answers []limit.Decision) (rest []int) {
 	return rest
 }
 
-// TakeAll implements [limit.AllTaker] for keys that one script may touch: those on
+// TakeAll implements [limit.ManyTaker] for keys that one script may touch: those on
 // one server, which in a cluster have to be in one slot. For others the error is
 // errors.ErrUnsupported, and nothing was taken.
-func (s *Store) TakeAll(ctx context.Context, requests []limit.Request, answers []limit.Decision) (bound int, err error) {
-	asks, err := s.asks(requests, answers)
+func (s *Store) TakeAll(ctx context.Context, several []limit.Ask) (bound int, err error) {
+	asks, err := s.asks(several)
 	if err != nil || len(asks) == 0 {
 		return 0, err
 	}
@@ -149,7 +148,7 @@ func (s *Store) TakeAll(ctx context.Context, requests []limit.Request, answers [
 	if s.memory != nil { // what is denied together is not remembered, but what was taken is
 		for i := range asks {
 			var d limit.Decision
-			asks[i].question, _ = s.memory.Get(&d, requests[i].Key, asks[i].plan, asks[i].cost)
+			asks[i].question, _ = s.memory.Get(&d, several[i].Key, asks[i].plan, asks[i].cost)
 		}
 	}
 	server, err := s.where.server(ctx, asks[0].key)
@@ -161,34 +160,31 @@ func (s *Store) TakeAll(ctx context.Context, requests []limit.Request, answers [
 	}
 	denied := false
 	for i := range asks {
-		answers[i] = asks[i].answer
-		denied = denied || !answers[i].Allowed
-	}
-	for i := range answers {
-		if engine.Binds((*engine.Answer)(&answers[i]), (*engine.Answer)(&answers[bound])) {
+		d := &several[i].Decision
+		*d = asks[i].answer
+		denied = denied || !d.Allowed
+		if engine.Binds((*engine.Answer)(d), (*engine.Answer)(&several[bound].Decision)) {
 			bound = i
 		}
 	}
-	for i := range answers {
+	for i := range several {
 		if denied {
-			answers[i].Allowed, answers[i].Wait = false, 0
+			several[i].Decision.Allowed, several[i].Decision.Wait = false, 0
 		}
 	}
 	return bound, nil
 }
 
-// asks checks all requests before the first is decided.
-func (s *Store) asks(requests []limit.Request, answers []limit.Decision) ([]ask, error) {
-	if err := limit.CheckAnswers(len(requests), len(answers)); err != nil {
-		return nil, err
-	}
-	asks := make([]ask, len(requests))
-	for i, r := range requests {
-		plan, err := limit.Prepare(r.Policy, r.Cost)
+// asks checks all asks before the first is decided.
+func (s *Store) asks(several []limit.Ask) ([]ask, error) {
+	asks := make([]ask, len(several))
+	for i := range several {
+		a := &several[i]
+		plan, err := limit.Prepare(a.Policy, a.Cost)
 		if err != nil {
 			return nil, err
 		}
-		asks[i] = ask{operation: take, key: keyOf(r.Key, plan), plan: plan, cost: r.Cost, question: denialcache.Miss{}}
+		asks[i] = ask{operation: take, key: keyOf(a.Key, plan), plan: plan, cost: a.Cost}
 	}
 	return asks, nil
 }

@@ -41,9 +41,9 @@ func (s *servers) run(_ context.Context, server any, commands []goredis.Cmder) {
 // failure is in the error.
 func TestSeveralServersFail(t *testing.T) {
 	policy := limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Hour}
-	var requests []limit.Request
+	var requests []limit.Ask
 	for i := range 8 {
-		requests = append(requests, limit.Request{Key: fmt.Append(nil, "k", i), Policy: policy, Cost: 1})
+		requests = append(requests, limit.Ask{Key: fmt.Append(nil, "k", i), Policy: policy, Cost: 1})
 	}
 	client := goredis.NewClient(&goredis.Options{})
 	defer client.Close()
@@ -51,7 +51,7 @@ func TestSeveralServersFail(t *testing.T) {
 		s := NewStore(client, Options{})
 		where := &servers{found: found}
 		s.where = where
-		err := s.TakeMany(t.Context(), requests, make([]limit.Decision, len(requests)))
+		err := s.TakeMany(t.Context(), requests)
 		if found < int64(len(requests)) {
 			if !errors.Is(err, errGone) {
 				t.Errorf("after %d lookups no server is found: %v", found, err)

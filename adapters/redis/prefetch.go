@@ -76,7 +76,7 @@ type prefetched struct {
 	fetching bool
 }
 
-func (p *prefetch) take(ctx context.Context, key string, plan *limit.Plan, cost int64) (d limit.Decision, err error) {
+func (p *prefetch) take(ctx context.Context, key []byte, plan *limit.Plan, cost int64) (d limit.Decision, err error) {
 	if _, ok := plan.Policy().(limit.TokenBucket); !ok || cost > p.options.Tokens || !p.store.answering.Load() {
 		return p.store.Take(ctx, key, plan, cost)
 	}
@@ -92,15 +92,15 @@ func (p *prefetch) take(ctx context.Context, key string, plan *limit.Plan, cost 
 
 // spend spends what a key has, or else notes that it was asked for. It returns the key if
 // it is time to take more in advance, which the caller then does.
-func (p *prefetch) spend(key string, plan *limit.Plan, cost int64) (d limit.Decision, spent bool, fetch *prefetched) {
+func (p *prefetch) spend(key []byte, plan *limit.Plan, cost int64) (d limit.Decision, spent bool, fetch *prefetched) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	k := p.keys[key]
+	k := p.keys[string(key)]
 	switch {
 	case k == nil:
 		if len(p.keys) < p.options.Keys && !p.closed {
-			p.keys[key] = &prefetched{key: key, plan: plan, ends: now.Add(p.options.Hold), asked: 1}
+			p.keys[string(key)] = &prefetched{key: string(key), plan: plan, ends: now.Add(p.options.Hold), asked: 1}
 			if p.cleaner == nil {
 				p.cleaner = time.AfterFunc(p.options.Hold, p.clean)
 			}
@@ -134,7 +134,7 @@ func (k *prefetched) answer(cost int64) limit.Decision {
 // next watch.
 func (p *prefetch) fetch(ctx context.Context, k *prefetched, plan *limit.Plan, cost int64) (limit.Decision, error) {
 	key := k.key
-	d, err := p.store.Take(ctx, key, plan, p.options.Tokens)
+	d, err := p.store.Take(ctx, []byte(key), plan, p.options.Tokens)
 	p.mu.Lock()
 	k.fetching, k.asked = false, 0
 	switch {
@@ -143,7 +143,7 @@ func (p *prefetch) fetch(ctx context.Context, k *prefetched, plan *limit.Plan, c
 		return d, err
 	case !d.Allowed:
 		p.mu.Unlock()
-		return p.store.Take(ctx, key, plan, cost)
+		return p.store.Take(ctx, []byte(key), plan, cost)
 	case p.keys[key] != k: // closed meanwhile, or reset: then what was charged may be gone already
 		closed := p.closed
 		p.mu.Unlock()
@@ -195,7 +195,7 @@ func (p *prefetch) giveBack(key string, plan *limit.Plan, taken limit.Decision, 
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
 	taken.Charged = left
-	_ = p.store.Refund(ctx, key, plan, taken)
+	_ = p.store.Refund(ctx, []byte(key), plan, taken)
 }
 
 const giveBackTimeout = time.Second

@@ -33,7 +33,7 @@ func TestPrefetchSpendsWhatWasTaken(t *testing.T) {
 	for range 8 {
 		wait.Go(func() {
 			for range 300 {
-				d, err := l.TakeBytes(context.Background(), []byte("busy"), hourly(1000), 1)
+				d, err := l.Take(context.Background(), []byte("busy"), hourly(1000), 1)
 				if err != nil || d.Allowed && (d.Charged != 1 || d.Limit != 1000 || d.Remaining < 0 || d.Remaining > 999) {
 					t.Errorf("%+v, %v", d, err)
 				}
@@ -47,7 +47,7 @@ func TestPrefetchSpendsWhatWasTaken(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := s.Peek(t.Context(), "busy", hourly(1000), 1)
+	d, err := s.Peek(t.Context(), []byte("busy"), hourly(1000), 1)
 	if err != nil || admitted.Load()+d.Remaining != 1000 || d.Remaining > 50 {
 		t.Errorf("%d were admitted of 1000, %d are left, %v", admitted.Load(), d.Remaining, err)
 	}
@@ -64,7 +64,7 @@ func TestPrefetchGivesBack(t *testing.T) {
 		l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 50, Hold: hold})
 		admitted := int64(0)
 		charged := func() int64 {
-			d, err := s.Peek(t.Context(), name, hourly(100_000), 1)
+			d, err := s.Peek(t.Context(), []byte(name), hourly(100_000), 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestPrefetchGivesBack(t *testing.T) {
 		}
 		redistest.Eventually(t, "tokens are taken in advance", func() bool {
 			for range 40 { // soon enough that the key counts as busy
-				if d, err := l.Take(t.Context(), name, hourly(100_000), 1); err != nil || !d.Allowed {
+				if d, err := l.Take(t.Context(), []byte(name), hourly(100_000), 1); err != nil || !d.Allowed {
 					t.Fatalf("%+v, %v", d, err)
 				}
 				admitted++
@@ -96,26 +96,26 @@ func TestPrefetchOfOtherPoliciesAndCosts(t *testing.T) {
 	defer l.Close()
 	p := hourly(100)
 	for range 15 {
-		if _, err := l.Take(t.Context(), "k", p, 1); err != nil {
+		if _, err := l.Take(t.Context(), []byte("k"), p, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Reset(t.Context(), "k", p); err != nil {
+	if err := l.Reset(t.Context(), []byte("k"), p); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := l.Take(t.Context(), "k", p, 1); err != nil || d.Remaining != 99 {
+	if d, err := l.Take(t.Context(), []byte("k"), p, 1); err != nil || d.Remaining != 99 {
 		t.Errorf("after a reset: %+v, %v", d, err)
 	}
-	if d, err := l.Take(t.Context(), "k", p, 11); err != nil || d.Remaining != 88 {
+	if d, err := l.Take(t.Context(), []byte("k"), p, 11); err != nil || d.Remaining != 88 {
 		t.Errorf("more than Tokens: %+v, %v", d, err)
 	}
 	for i := range int64(20) {
 		window := limit.FixedWindow{Limit: 15, Window: time.Hour}
-		if d, err := l.Take(t.Context(), "w", window, 1); err != nil || d.Allowed != (i < 15) || d.Remaining != max(0, 14-i) {
+		if d, err := l.Take(t.Context(), []byte("w"), window, 1); err != nil || d.Allowed != (i < 15) || d.Remaining != max(0, 14-i) {
 			t.Errorf("%d of a window: %+v, %v", i, d, err)
 		}
 	}
-	if _, err := l.Take(t.Context(), "k", p, 0); err == nil {
+	if _, err := l.Take(t.Context(), []byte("k"), p, 0); err == nil {
 		t.Error("cost 0 is accepted")
 	}
 }
@@ -177,7 +177,7 @@ func TestPrefetchProcess(t *testing.T) {
 	for range 8 {
 		wait.Go(func() {
 			for range 3000 {
-				d, err := l.Take(context.Background(), "prefetched", prefetchPolicy, 1)
+				d, err := l.Take(context.Background(), []byte("prefetched"), prefetchPolicy, 1)
 				if err != nil {
 					t.Error(err)
 					return
@@ -204,7 +204,7 @@ func TestPrefetchedIsNotSpentAfterAReset(t *testing.T) {
 	l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 6, Hold: time.Hour})
 	const capacity = 20
 	take := func() bool {
-		d, err := l.Take(t.Context(), "k", hourly(capacity), 1)
+		d, err := l.Take(t.Context(), []byte("k"), hourly(capacity), 1)
 		if err != nil {
 			t.Error(err)
 		}
@@ -212,7 +212,7 @@ func TestPrefetchedIsNotSpentAfterAReset(t *testing.T) {
 	}
 	charged := func(n int64) {
 		redistest.Eventually(t, fmt.Sprint(n, " are charged"), func() bool {
-			d, err := direct.Peek(t.Context(), "k", hourly(capacity), 1)
+			d, err := direct.Peek(t.Context(), []byte("k"), hourly(capacity), 1)
 			return err == nil && capacity-d.Remaining == n
 		})
 	}
@@ -235,7 +235,7 @@ func TestPrefetchedIsNotSpentAfterAReset(t *testing.T) {
 	wait.Go(func() { take() })
 	charged(3 + 6)
 	wait.Go(func() {
-		if err := l.Reset(t.Context(), "k", hourly(capacity)); err != nil {
+		if err := l.Reset(t.Context(), []byte("k"), hourly(capacity)); err != nil {
 			t.Error(err)
 		}
 	})

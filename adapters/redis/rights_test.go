@@ -69,7 +69,7 @@ func everything(t *testing.T, server *redistest.Server) {
 
 	prefetch := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 4, Hold: time.Minute})
 	for range 10 {
-		if d, err := prefetch.Take(t.Context(), "wskit:r:ann", hourly(100), 1); err != nil || !d.Allowed {
+		if d, err := prefetch.Take(t.Context(), []byte("wskit:r:ann"), hourly(100), 1); err != nil || !d.Allowed {
 			t.Errorf("prefetch: %+v, %v", d, err)
 		}
 	}
@@ -77,13 +77,13 @@ func everything(t *testing.T, server *redistest.Server) {
 		t.Error(err)
 	}
 	pair := limit.All(hourly(2), limit.SlidingLog{Limit: 3, Window: time.Hour})
-	requests := []limit.Request{
+	requests := []limit.Ask{
 		{Key: []byte("wskit:{r}:ann"), Policy: pair, Cost: 1}, {Key: []byte("wskit:{r}:bob"), Policy: pair, Cost: 1},
 	}
-	if err := s.TakeMany(t.Context(), requests, make([]limit.Decision, len(requests))); err != nil {
+	if err := s.TakeMany(t.Context(), requests); err != nil {
 		t.Error(err)
 	}
-	if err := s.Reset(t.Context(), "wskit:{r}:ann", pair); err != nil {
+	if err := s.Reset(t.Context(), []byte("wskit:{r}:ann"), pair); err != nil {
 		t.Error(err)
 	}
 

@@ -80,7 +80,7 @@ func TestStoreKeepsConnectionsForItself(t *testing.T) {
 		return strings.Contains(info, "blocked_clients:2")
 	})
 	for range 10 {
-		if _, err := s.Take(ctx, "k", hourly(100), 1); err != nil {
+		if _, err := s.Take(ctx, []byte("k"), hourly(100), 1); err != nil {
 			t.Errorf("Take: %v", err)
 		}
 	}

@@ -83,14 +83,12 @@ type core struct {
 type figures struct{ trips, sent, reloads, failures, roundTrip atomic.Int64 }
 
 var (
-	_ limit.BytesStore = (*Store)(nil)
 	_ limit.Peeker     = (*Store)(nil)
 	_ limit.Refunder   = (*Store)(nil)
 	_ limit.Resetter   = (*Store)(nil)
 	_ limit.ManyTaker  = (*Store)(nil)
-	_ limit.AllTaker   = (*Store)(nil)
 	_ limit.LeaseStore = (*Store)(nil)
-	_ limit.TripTimer  = (*Store)(nil)
+	_ batch.TripTimer  = (*Store)(nil)
 )
 
 // NewStore makes a store on a client of the caller's, a *Client (of one server or
@@ -125,7 +123,7 @@ func newStore(where topology, o Options) *Store {
 }
 
 // TimesTrips says that the timeout of a limiter counts from the instant at which a
-// question is sent ([limit.TripTimer]).
+// question is sent ([batch.TripTimer]).
 func (s *Store) TimesTrips() {}
 
 // Close closes the clients, if [Open] made them. See also [NewPrefetch].
@@ -145,18 +143,13 @@ func (s *Store) Close() error {
 }
 
 // Take implements [limit.Store].
-func (s *Store) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
-	return s.TakeBytes(ctx, []byte(key), policy, cost)
-}
-
-// TakeBytes implements [limit.BytesStore].
-func (s *Store) TakeBytes(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *Store) Take(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
 	}
 	if s.prefetch != nil {
-		return s.prefetch.take(ctx, string(key), plan, cost)
+		return s.prefetch.take(ctx, key, plan, cost)
 	}
 	var q denialcache.Miss
 	if s.memory != nil && s.answering.Load() {
@@ -172,7 +165,7 @@ func (s *Store) TakeBytes(ctx context.Context, key []byte, policy limit.Policy, 
 
 // keyOf is the key in Redis: state of another shape is another key. No shape has
 // a '~' in it, so different keys stay different.
-func keyOf[T string | []byte](key T, plan *limit.Plan) string {
+func keyOf(key []byte, plan *limit.Plan) string {
 	return string(key) + "~" + plan.Shape()
 }
 

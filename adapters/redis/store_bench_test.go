@@ -37,7 +37,7 @@ func BenchmarkTake(b *testing.B) {
 						if n > int64(b.N) {
 							return
 						}
-						if _, err := s.TakeBytes(context.Background(), keys[int(n*2654435761>>7)%len(keys)], plan, 1); err != nil {
+						if _, err := s.Take(context.Background(), keys[int(n*2654435761>>7)%len(keys)], plan, 1); err != nil {
 							b.Error(err)
 							return
 						}

@@ -22,7 +22,7 @@ func ExampleOpen() {
 	defer store.Close()
 	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "messages"})
 
-	d, err := messages.Take(ctx, "ann", 1)
+	d, err := messages.Take(ctx, limit.KeyOf("ann"), 1)
 	fmt.Println(d.Allowed, d.Remaining, err)
 }
 
@@ -51,6 +51,6 @@ func ExampleNewPrefetch() {
 	everybody := limit.New(prefetch, limit.TokenBucket{Capacity: 100_000, Refill: 1_000_000, Per: time.Second},
 		limit.Options{Name: "everybody"})
 
-	d, err := everybody.Take(context.Background(), "", 1)
+	d, err := everybody.Take(context.Background(), limit.KeyOf(""), 1)
 	fmt.Println(d.Allowed, err)
 }

@@ -79,7 +79,7 @@ func (n *node) busy(t *testing.T) (stop func()) {
 				if j%4 == 3 {
 					key = fmt.Sprint("own", i)
 				}
-				d, err := n.Take(context.Background(), key, 1)
+				d, err := n.Take(context.Background(), limit.KeyOf(key), 1)
 				if err != nil {
 					t.Errorf("a caller got no decision: %v", err)
 					return
@@ -123,7 +123,7 @@ func (n *node) check(t *testing.T, worth int64) {
 	redistest.Eventually(t, "every switch and every return is logged", func() bool {
 		// A slow machine may have the limiter leave its store once more at the end, and
 		// it returns only when it is asked.
-		if _, err := n.Take(t.Context(), "last", 1); err != nil {
+		if _, err := n.Take(t.Context(), limit.KeyOf("last"), 1); err != nil {
 			t.Fatal(err)
 		}
 		left := n.log.left.Load()
@@ -220,7 +220,7 @@ func TestStoreSentinelFailsOver(t *testing.T) {
 	n.goesOn(t, "by the master")
 	s.Master.Kill()
 	redistest.Eventually(t, "the replica decides", func() bool {
-		_, err := n.store.Peek(t.Context(), "any", hourly(1), 1)
+		_, err := n.store.Peek(t.Context(), []byte("any"), hourly(1), 1)
 		return err == nil
 	})
 	n.recovers(t)
@@ -279,7 +279,7 @@ func TestStoreSlotsMove(t *testing.T) {
 		wait.Go(func() {
 			for j := i; ctx.Err() == nil; j++ {
 				k := j % keys
-				d, err := s.Take(context.Background(), fmt.Sprintf("{moving}%d", k), hourly(capacity), 1)
+				d, err := s.Take(context.Background(), []byte(fmt.Sprintf("{moving}%d", k)), hourly(capacity), 1)
 				if err != nil {
 					t.Errorf("no decision: %v", err)
 					return
@@ -330,7 +330,7 @@ func TestStoreScriptsFlushed(t *testing.T) {
 	for range nodeCallers {
 		wait.Go(func() {
 			for range 100 {
-				d, err := s.Take(context.Background(), "k", hourly(capacity), 1)
+				d, err := s.Take(context.Background(), []byte("k"), hourly(capacity), 1)
 				if err != nil {
 					t.Errorf("no decision: %v", err)
 					return
@@ -348,7 +348,7 @@ func TestStoreScriptsFlushed(t *testing.T) {
 	if got := admitted.Load(); got != capacity {
 		t.Errorf("%d of %d were admitted", got, capacity)
 	}
-	if _, err := s.Take(t.Context(), "k", hourly(capacity), 1); err != nil {
+	if _, err := s.Take(t.Context(), []byte("k"), hourly(capacity), 1); err != nil {
 		t.Fatal(err)
 	}
 	// DEFECTS 20: what these tests run is the script of the adapter.
@@ -365,7 +365,7 @@ func TestStoreScriptsFlushed(t *testing.T) {
 	few := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "few", Password: "secret"})
 	t.Cleanup(func() { _ = few.Close() })
 	before := server.Calls("evalsha")
-	if _, err := redis.NewStore(few, redis.Options{}).Take(t.Context(), "k", hourly(1), 1); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+	if _, err := redis.NewStore(few, redis.Options{}).Take(t.Context(), []byte("k"), hourly(1), 1); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("without the right to load it: %v", err)
 	}
 	if n := server.Calls("evalsha") - before; n != 1 {
@@ -381,7 +381,7 @@ func TestStoreNeverRepeatsACall(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, MaxRetries: 5, ReadTimeout: 100 * time.Millisecond})
 	t.Cleanup(func() { _ = client.Close() })
 	s := redis.NewStore(client, redis.Options{})
-	if _, err := s.Take(t.Context(), "k", hourly(100), 1); err != nil { // the script is known, the connection made
+	if _, err := s.Take(t.Context(), []byte("k"), hourly(100), 1); err != nil { // the script is known, the connection made
 		t.Fatal(err)
 	}
 	// The store looks at its servers beside the decisions. While it does, a call would take
@@ -392,23 +392,23 @@ func TestStoreNeverRepeatsACall(t *testing.T) {
 	})
 	before := server.Calls("evalsha") + server.Calls("eval")
 	proxy.Lose()
-	if _, err := s.Take(t.Context(), "k", hourly(100), 1); err == nil {
+	if _, err := s.Take(t.Context(), []byte("k"), hourly(100), 1); err == nil {
 		t.Error("an answer arrived that was lost")
 	}
-	requests := []limit.Request{{Key: []byte("k"), Policy: hourly(100), Cost: 1}, {Key: []byte("l"), Policy: hourly(100), Cost: 1}}
+	requests := []limit.Ask{{Key: []byte("k"), Policy: hourly(100), Cost: 1}, {Key: []byte("l"), Policy: hourly(100), Cost: 1}}
 	proxy.Mend()
-	if _, err := s.Take(t.Context(), "l", hourly(100), 1); err != nil {
+	if _, err := s.Take(t.Context(), []byte("l"), hourly(100), 1); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Lose()
-	if err := s.TakeMany(t.Context(), requests, make([]limit.Decision, 2)); err == nil {
+	if err := s.TakeMany(t.Context(), requests); err == nil {
 		t.Error("answers arrived that were lost")
 	}
 	proxy.Mend()
 	if n := server.Calls("evalsha") + server.Calls("eval") - before; n != 3 {
 		t.Errorf("%d calls for 3", n)
 	}
-	d, err := s.Peek(t.Context(), "k", hourly(100), 1)
+	d, err := s.Peek(t.Context(), []byte("k"), hourly(100), 1)
 	if err != nil || d.Remaining != 97 {
 		t.Errorf("%+v, %v: 1 and 1 and 1 were charged", d, err)
 	}
@@ -430,7 +430,7 @@ func TestStoreNeverRepeatsACallInACluster(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	s := redis.NewStore(client, redis.Options{})
 	owner := c.Nodes[c.Owner(redis.Slot("k~b"))]
-	if _, err := s.Take(t.Context(), "k", hourly(100), 1); err != nil {
+	if _, err := s.Take(t.Context(), []byte("k"), hourly(100), 1); err != nil {
 		t.Fatal(err)
 	}
 	// The store looks at its servers beside the decisions, so a call may take a new
@@ -439,12 +439,12 @@ func TestStoreNeverRepeatsACallInACluster(t *testing.T) {
 	redistest.Eventually(t, "an answer is lost", func() bool {
 		proxies[owner.Addr].Lose()
 		calls++
-		_, err := s.Take(t.Context(), "k", hourly(100), 1)
+		_, err := s.Take(t.Context(), []byte("k"), hourly(100), 1)
 		return err != nil
 	})
 	proxies[owner.Addr].Mend()
 	redistest.Eventually(t, "the node answers", func() bool {
-		d, err := s.Peek(t.Context(), "k", hourly(100), 1)
+		d, err := s.Peek(t.Context(), []byte("k"), hourly(100), 1)
 		if err == nil && d.Remaining != 100-calls {
 			t.Fatalf("%d are left of 100 after %d calls", d.Remaining, calls)
 		}
@@ -483,23 +483,23 @@ func TestStoreRemembersNothingWhileRedisFails(t *testing.T) {
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	for range 3 {
-		if _, err := s.Take(t.Context(), "k", hourly(1), 1); err != nil {
+		if _, err := s.Take(t.Context(), []byte("k"), hourly(1), 1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	server.Kill()
-	if d, err := s.Take(t.Context(), "k", hourly(1), 1); err != nil || d.Allowed {
+	if d, err := s.Take(t.Context(), []byte("k"), hourly(1), 1); err != nil || d.Allowed {
 		t.Errorf("what is known needs no Redis: %+v, %v", d, err)
 	}
-	if _, err := s.Take(t.Context(), "other", hourly(1), 1); err == nil {
+	if _, err := s.Take(t.Context(), []byte("other"), hourly(1), 1); err == nil {
 		t.Error("a killed server answers")
 	}
-	if d, err := s.Take(t.Context(), "k", hourly(1), 1); err == nil {
+	if d, err := s.Take(t.Context(), []byte("k"), hourly(1), 1); err == nil {
 		t.Errorf("Redis is known to fail: %+v", d)
 	}
 	server.Run()
-	redistest.Eventually(t, "Redis answers", func() bool { _, err := s.Take(t.Context(), "other", hourly(1), 1); return err == nil })
-	if d, err := s.Take(t.Context(), "k", hourly(1), 1); err != nil || d.Allowed {
+	redistest.Eventually(t, "Redis answers", func() bool { _, err := s.Take(t.Context(), []byte("other"), hourly(1), 1); return err == nil })
+	if d, err := s.Take(t.Context(), []byte("k"), hourly(1), 1); err != nil || d.Allowed {
 		t.Errorf("what is known is known again: %+v, %v", d, err)
 	}
 }
@@ -508,7 +508,7 @@ func TestStoreRemembersNothingWhileRedisFails(t *testing.T) {
 func TestStoreCallersLeave(t *testing.T) {
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Trips: 1})
-	if _, err := s.Take(t.Context(), "k", hourly(100), 1); err != nil {
+	if _, err := s.Take(t.Context(), []byte("k"), hourly(100), 1); err != nil {
 		t.Fatal(err)
 	}
 	server.Stall()
@@ -516,7 +516,7 @@ func TestStoreCallersLeave(t *testing.T) {
 	var wait sync.WaitGroup
 	leave := func() {
 		wait.Go(func() {
-			if _, err := s.Take(ctx, "k", hourly(100), 1); err == nil {
+			if _, err := s.Take(ctx, []byte("k"), hourly(100), 1); err == nil {
 				t.Error("a stalled server answered")
 			}
 		})
@@ -530,7 +530,7 @@ func TestStoreCallersLeave(t *testing.T) {
 	wait.Wait()
 	server.Resume()
 	redistest.Eventually(t, "the one is back", func() bool { return s.Stats().Sent == 2 })
-	d, err := s.Peek(t.Context(), "k", hourly(100), 1)
+	d, err := s.Peek(t.Context(), []byte("k"), hourly(100), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

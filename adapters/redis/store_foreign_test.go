@@ -34,7 +34,7 @@ func TestStoreForeignStates(t *testing.T) {
 				t.Fatal(err)
 			}
 			for left := int64(4); left >= -1; left-- {
-				d, err := s.Take(t.Context(), key, plan, 1)
+				d, err := s.Take(t.Context(), []byte(key), plan, 1)
 				if err != nil || d.Allowed != (left >= 0) || d.Remaining != max(0, left) {
 					t.Errorf("%s, %q: %+v, %v; want %d left", kind, foreign, d, err, left)
 					break

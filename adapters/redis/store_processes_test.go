@@ -83,7 +83,7 @@ func TestStoreProcess(t *testing.T) {
 		wait.Go(func() {
 			for j := range processKeys * 60 {
 				k := (i + j) % processKeys
-				d, err := s.Take(context.Background(), fmt.Sprint("shared", k), p, 1)
+				d, err := s.Take(context.Background(), []byte(fmt.Sprint("shared", k)), p, 1)
 				if err != nil {
 					t.Error(err)
 					return

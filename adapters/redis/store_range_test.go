@@ -24,7 +24,7 @@ func TestInjectedClockOutsideItsRange(t *testing.T) {
 		} {
 			admitted := 0
 			for range 20 {
-				d, err := s.Take(context.Background(), fmt.Sprint(p, at), p, 1)
+				d, err := s.Take(context.Background(), []byte(fmt.Sprint(p, at)), p, 1)
 				if err != nil {
 					t.Fatalf("%v at %d: %v", p, at, err)
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,13 +45,15 @@ func asItIs(s *redis.Store) limit.Store { return s }
 
 // storeApart is a store without TakeAll, which the suite asks for any keys.
 type storeApart struct {
-	limit.BytesStore
+	limit.Store
 	limit.Peeker
 	limit.Refunder
 	limit.Resetter
 	limit.ManyTaker
 	limit.LeaseStore
 }
+
+func (storeApart) TakeAll(context.Context, []limit.Ask) (int, error) { return 0, errors.ErrUnsupported }
 
 func apart(s *redis.Store) limit.Store { return storeApart{s, s, s, s, s, s} }
 
@@ -61,37 +64,47 @@ func tagged(s *redis.Store) limit.Store { return storeTagged{s} }
 
 const tag = "{limittest}"
 
-func (w storeTagged) Take(ctx context.Context, key string, p limit.Policy, cost int64) (limit.Decision, error) {
-	return w.s.Take(ctx, tag+key, p, cost)
+func (w storeTagged) Take(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
+	return w.s.Take(ctx, slices.Concat([]byte(tag), key), p, cost)
 }
 
-func (w storeTagged) Peek(ctx context.Context, key string, p limit.Policy, cost int64) (limit.Decision, error) {
-	return w.s.Peek(ctx, tag+key, p, cost)
+func (w storeTagged) Peek(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
+	return w.s.Peek(ctx, slices.Concat([]byte(tag), key), p, cost)
 }
 
-func (w storeTagged) Refund(ctx context.Context, key string, p limit.Policy, taken limit.Decision) error {
-	return w.s.Refund(ctx, tag+key, p, taken)
+func (w storeTagged) Refund(ctx context.Context, key []byte, p limit.Policy, taken limit.Decision) error {
+	return w.s.Refund(ctx, slices.Concat([]byte(tag), key), p, taken)
 }
 
-func (w storeTagged) Reset(ctx context.Context, key string, p limit.Policy) error {
-	return w.s.Reset(ctx, tag+key, p)
+func (w storeTagged) Reset(ctx context.Context, key []byte, p limit.Policy) error {
+	return w.s.Reset(ctx, slices.Concat([]byte(tag), key), p)
 }
 
-func (w storeTagged) requests(requests []limit.Request) []limit.Request {
-	with := make([]limit.Request, len(requests))
-	for i, r := range requests {
+func (w storeTagged) asks(asks []limit.Ask) []limit.Ask {
+	with := make([]limit.Ask, len(asks))
+	for i, r := range asks {
 		r.Key = append([]byte(tag), r.Key...)
 		with[i] = r
 	}
 	return with
 }
 
-func (w storeTagged) TakeMany(ctx context.Context, requests []limit.Request, answers []limit.Decision) error {
-	return w.s.TakeMany(ctx, w.requests(requests), answers)
+func (w storeTagged) TakeMany(ctx context.Context, asks []limit.Ask) error {
+	with := w.asks(asks)
+	err := w.s.TakeMany(ctx, with)
+	for i := range with {
+		asks[i].Decision = with[i].Decision
+	}
+	return err
 }
 
-func (w storeTagged) TakeAll(ctx context.Context, requests []limit.Request, answers []limit.Decision) (int, error) {
-	return w.s.TakeAll(ctx, w.requests(requests), answers)
+func (w storeTagged) TakeAll(ctx context.Context, asks []limit.Ask) (int, error) {
+	with := w.asks(asks)
+	bound, err := w.s.TakeAll(ctx, with)
+	for i := range with {
+		asks[i].Decision = with[i].Decision
+	}
+	return bound, err
 }
 
 func TestStore(t *testing.T) {
@@ -136,24 +149,24 @@ func TestStoreOnARing(t *testing.T) {
 func TestStoreTakesTogetherWhatIsTogether(t *testing.T) {
 	c := redistest.StartCluster(t, 3)
 	s := redis.NewStore(storeCluster(t, c), redis.Options{})
-	var requests []limit.Request
+	var asks []limit.Ask
 	for i := range 20 {
-		requests = append(requests, limit.Request{Key: fmt.Appendf(nil, "k%d", i), Policy: hourly(3), Cost: 1})
+		asks = append(asks, limit.Ask{Key: fmt.Appendf(nil, "k%d", i), Policy: hourly(3), Cost: 1})
 	}
-	answers := make([]limit.Decision, len(requests))
-	if _, err := s.TakeAll(t.Context(), requests, answers); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := s.TakeAll(t.Context(), asks); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("TakeAll in many slots: %v", err)
 	}
-	if err := s.TakeMany(t.Context(), requests, answers); err != nil {
+	if err := s.TakeMany(t.Context(), asks); err != nil {
 		t.Fatal(err)
 	}
-	for i, d := range answers {
+	for i, a := range asks {
+		d := a.Decision
 		if !d.Allowed || d.Remaining != 2 {
-			t.Errorf("%s: %+v", requests[i].Key, d)
+			t.Errorf("%s: %+v", asks[i].Key, d)
 		}
 	}
-	if bound, err := s.TakeAll(t.Context(), requests[:1], answers[:1]); err != nil || bound != 0 || answers[0].Remaining != 1 {
-		t.Errorf("TakeAll of one: %d, %v, %+v", bound, err, answers[0])
+	if bound, err := s.TakeAll(t.Context(), asks[:1]); err != nil || bound != 0 || asks[0].Decision.Remaining != 1 {
+		t.Errorf("TakeAll of one: %d, %v, %+v", bound, err, asks[0].Decision)
 	}
 }
 
@@ -170,7 +183,7 @@ func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
 	} {
 		before := time.Now()
 		for range 3 {
-			d, err := s.Take(t.Context(), "k", p, 2)
+			d, err := s.Take(t.Context(), []byte("k"), p, 2)
 			if err != nil || !d.Allowed {
 				t.Fatalf("%v: %+v, %v", p, d, err)
 			}
@@ -186,7 +199,7 @@ func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
 		state := server.Do("GET", "k~"+name)
 		kept := server.Do("PEXPIRETIME", "k~"+name)
 		s := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: -1})
-		if d, err := s.Take(t.Context(), "k", p, 2); err != nil || d.Allowed {
+		if d, err := s.Take(t.Context(), []byte("k"), p, 2); err != nil || d.Allowed {
 			t.Fatalf("%v: %+v, %v", p, d, err)
 		}
 		if server.Calls("set") != writes || server.Do("GET", "k~"+name) != state || server.Do("PEXPIRETIME", "k~"+name) != kept {
@@ -207,7 +220,7 @@ func TestStoreOwnClock(t *testing.T) {
 	p := limit.TokenBucket{Capacity: 1, Refill: 1, Per: 50 * time.Millisecond}
 	for range 3 {
 		redistest.Eventually(t, "one is admitted again", func() bool {
-			d, err := s.Take(t.Context(), "k", p, 1)
+			d, err := s.Take(t.Context(), []byte("k"), p, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +234,7 @@ func TestStoreFloodIsRefusedHere(t *testing.T) {
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	for i := range 10_000 {
-		d, err := s.Take(t.Context(), "k", hourly(3), 1)
+		d, err := s.Take(t.Context(), []byte("k"), hourly(3), 1)
 		if err != nil || d.Allowed != (i < 3) {
 			t.Fatalf("%d: %+v, %v", i, d, err)
 		}
@@ -232,10 +245,10 @@ func TestStoreFloodIsRefusedHere(t *testing.T) {
 	if st := s.Stats(); st.Remembered < 9_900 || st.Sent+st.Remembered != 10_000 || st.Failures != 0 {
 		t.Errorf("%+v", st)
 	}
-	if err := s.Reset(t.Context(), "k", hourly(3)); err != nil {
+	if err := s.Reset(t.Context(), []byte("k"), hourly(3)); err != nil {
 		t.Fatal(err)
 	}
-	if d, _ := s.Take(t.Context(), "k", hourly(3), 1); !d.Allowed {
+	if d, _ := s.Take(t.Context(), []byte("k"), hourly(3), 1); !d.Allowed {
 		t.Errorf("after a reset: %+v", d)
 	}
 }
@@ -254,7 +267,7 @@ func TestStoreCombinesCalls(t *testing.T) {
 	results := make(chan result, callers)
 	for range callers {
 		go func() {
-			d, err := s.Take(context.Background(), "k", hourly(150), 1)
+			d, err := s.Take(context.Background(), []byte("k"), hourly(150), 1)
 			results <- result{d, err}
 		}()
 	}
@@ -298,7 +311,7 @@ func TestStoreOpen(t *testing.T) {
 			t.Fatalf("%s: %v", address, err)
 		}
 		for i := range 20 {
-			if d, err := s.Take(t.Context(), fmt.Sprint("k", i), hourly(1), 1); err != nil || !d.Allowed {
+			if d, err := s.Take(t.Context(), []byte(fmt.Sprint("k", i)), hourly(1), 1); err != nil || !d.Allowed {
 				t.Errorf("%s: %+v, %v", address, d, err)
 			}
 		}
@@ -347,14 +360,14 @@ func fewRights(t *testing.T, server *redistest.Server) {
 	defer s.Close()
 	l := limit.New(s, limit.All(hourly(2), limit.SlidingLog{Limit: 3, Window: time.Hour}), limit.Options{Name: "few", OnFailure: limit.FailClosed})
 	for i := range 3 {
-		if d, err := l.Take(t.Context(), "ann", 1); err != nil || d.Allowed != (i < 2) {
+		if d, err := l.Take(t.Context(), limit.KeyOf("ann"), 1); err != nil || d.Allowed != (i < 2) {
 			t.Errorf("%d: %+v, %v", i, d, err)
 		}
 	}
-	if err := l.Reset(t.Context(), "ann"); err != nil {
+	if err := l.Reset(t.Context(), limit.KeyOf("ann")); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Take(t.Context(), "other:ann", hourly(1), 1); err == nil {
+	if _, err := s.Take(t.Context(), []byte("other:ann"), hourly(1), 1); err == nil {
 		t.Error("a key of another application is within reach")
 	}
 }
@@ -366,11 +379,11 @@ func TestStoreBytesPerKey(t *testing.T) {
 	const n = 20_000
 	fill := func(from, to int) {
 		for i := from; i < to; i += 50 {
-			var requests []limit.Request
+			var requests []limit.Ask
 			for j := range 50 {
-				requests = append(requests, limit.Request{Key: fmt.Appendf(nil, "wskit:chat:u:acme:%06d:chat.send", i+j), Policy: hourly(10), Cost: 1})
+				requests = append(requests, limit.Ask{Key: fmt.Appendf(nil, "wskit:chat:u:acme:%06d:chat.send", i+j), Policy: hourly(10), Cost: 1})
 			}
-			if err := s.TakeMany(t.Context(), requests, make([]limit.Decision, 50)); err != nil {
+			if err := s.TakeMany(t.Context(), requests); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -43,7 +43,7 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 		local := engine.New(engine.Options{MaxKeys: 1000, Shards: 1, Grace: (240 * time.Hour).Microseconds(), Now: func() int64 { return now }})
 		for range 25 {
 			now += rapid.OneOf(rapid.Int64Range(0, 800_000), rapid.Int64Range(0, 5_000_000), rapid.SampledFrom([]int64{-1, -30_000_000, -60_000_001, -100_000_000})).Draw(t, "advance")
-			var requests []limit.Request
+			var requests []limit.Ask
 			var asks []engine.Ask
 			together := rapid.Bool().Draw(t, "together")
 			kinds, most := len(plans), 5
@@ -58,12 +58,12 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 				}
 				key := fmt.Appendf(nil, "together%d:%t:%d:%d", run, together, state, rapid.IntRange(0, 1).Draw(t, "key"))
 				cost := rapid.OneOf(rapid.Int64Range(1, 4), rapid.Int64Range(1, 10)).Draw(t, "cost")
-				requests = append(requests, limit.Request{Key: key, Policy: plans[i], Cost: cost})
-				asks = append(asks, engine.Ask{Engine: local, Hash: local.HashBytes(key), Plan: plans[i].Compiled(), Cost: cost})
+				requests = append(requests, limit.Ask{Key: key, Policy: plans[i], Cost: cost})
+				asks = append(asks, engine.Ask{Engine: local, Hash: local.Hash(key), Plan: plans[i].Compiled(), Cost: cost})
 			}
 			got, want := make([]limit.Decision, len(requests)), make([]limit.Decision, len(requests))
 			if together {
-				bound, err := s.TakeAll(t.Context(), requests, got)
+				bound, err := s.TakeAll(t.Context(), requests)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -74,12 +74,15 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 					t.Fatalf("bound %d, want %d", bound, b)
 				}
 			} else {
-				if err := s.TakeMany(t.Context(), requests, got); err != nil {
+				if err := s.TakeMany(t.Context(), requests); err != nil {
 					t.Fatal(err)
 				}
 				for i, a := range asks {
 					local.Take((*engine.Answer)(&want[i]), a.Hash, a.Plan, a.Cost)
 				}
+			}
+			for i := range requests {
+				got[i] = requests[i].Decision
 			}
 			if !slices.Equal(got, want) {
 				t.Fatalf("got\n%+v\nwant\n%+v", got, want)
@@ -96,17 +99,17 @@ func TestStoreKeepsWhatIsLessThanAnInstant(t *testing.T) {
 	}
 	s := redis.NewStore(storeClient(t, redistest.Start(t).Addr), redis.Options{Now: func() int64 { return 1_795_219_200_000_007 }})
 	costs := []int64{1, 2, 2, 8, 9, 14, 7}
-	requests, answers := make([]limit.Request, len(costs)), make([]limit.Decision, len(costs))
+	asks := make([]limit.Ask, len(costs))
 	for i, cost := range costs {
-		requests[i] = limit.Request{Key: []byte{'a' + byte(i)}, Policy: plan, Cost: cost}
+		asks[i] = limit.Ask{Key: []byte{'a' + byte(i)}, Policy: plan, Cost: cost}
 	}
-	if err := s.TakeMany(t.Context(), requests, answers); err != nil {
+	if err := s.TakeMany(t.Context(), asks); err != nil {
 		t.Fatal(err)
 	}
 	for i, cost := range costs {
-		d, err := s.Peek(t.Context(), string(requests[i].Key), plan, 1)
-		if want := 20 - cost; err != nil || answers[i].Remaining != want || d.Remaining != want {
-			t.Errorf("after %d of 20: %d remain, then %d, %v", cost, answers[i].Remaining, d.Remaining, err)
+		d, err := s.Peek(t.Context(), asks[i].Key, plan, 1)
+		if want := 20 - cost; err != nil || asks[i].Decision.Remaining != want || d.Remaining != want {
+			t.Errorf("after %d of 20: %d remain, then %d, %v", cost, asks[i].Decision.Remaining, d.Remaining, err)
 		}
 	}
 }

@@ -46,31 +46,30 @@ func replay(t *testing.T, v *vectors.Step, s *redis.Store, client *goredis.Clien
 	var err error
 	switch v.Op {
 	case "take":
-		d, err = s.Take(t.Context(), key, plan, v.Cost)
+		d, err = s.Take(t.Context(), []byte(key), plan, v.Cost)
 	case "peek", "forecast":
-		d, err = s.Peek(t.Context(), key, plan, v.Cost)
+		d, err = s.Peek(t.Context(), []byte(key), plan, v.Cost)
 	case "refund":
-		err = s.Refund(t.Context(), key, plan, v.Taken.Decision())
+		err = s.Refund(t.Context(), []byte(key), plan, v.Taken.Decision())
 	case "reset":
-		err = s.Reset(t.Context(), key, plan)
+		err = s.Reset(t.Context(), []byte(key), plan)
 	case "take_many", "take_all":
-		var requests []limit.Request
+		var asks []limit.Ask
 		for _, a := range v.Asks {
-			requests = append(requests, limit.Request{Key: []byte(key + a.Key), Policy: plans[a.Policy], Cost: a.Cost})
+			asks = append(asks, limit.Ask{Key: []byte(key + a.Key), Policy: plans[a.Policy], Cost: a.Cost})
 		}
-		answers := make([]limit.Decision, len(requests))
 		bound := 0
 		if v.Op == "take_many" {
-			err = s.TakeMany(t.Context(), requests, answers)
+			err = s.TakeMany(t.Context(), asks)
 		} else {
-			bound, err = s.TakeAll(t.Context(), requests, answers)
+			bound, err = s.TakeAll(t.Context(), asks)
 		}
 		if v.Bound != nil && bound != *v.Bound {
 			t.Errorf("bound %d, want %d", bound, *v.Bound)
 			return false
 		}
 		for i, want := range v.Answers {
-			if got := *vectors.DecisionOf(answers[i]); got != want {
+			if got := *vectors.DecisionOf(asks[i].Decision); got != want {
 				t.Errorf("answer %d\ngot  %+v\nwant %+v", i, got, want)
 				return false
 			}

@@ -104,7 +104,7 @@ func TestKeysOfAnotherType(t *testing.T) {
 			key := kind + plan.Shape()
 			poison(kind, key+"~"+plan.Shape())
 			for left := int64(4); left >= -1; left-- {
-				if d, err := s.Take(ctx, key, policy, 1); err != nil || d.Allowed != (left >= 0) || d.Remaining != max(0, left) {
+				if d, err := s.Take(ctx, []byte(key), policy, 1); err != nil || d.Allowed != (left >= 0) || d.Remaining != max(0, left) {
 					t.Errorf("%s, %T: %+v, %v; want %d left", kind, policy, d, err, left)
 				}
 			}
@@ -155,7 +155,7 @@ func TestKeysThatMayNotBeRead(t *testing.T) {
 	server := redistest.Start(t)
 	all := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: -1})
 	slot := limit.Lease{Key: "k", ID: "a"}
-	if _, err := all.Take(ctx, "k", hourly(5), 5); err != nil {
+	if _, err := all.Take(ctx, []byte("k"), hourly(5), 5); err != nil {
 		t.Fatal(err)
 	}
 	acquire(t, all, slot, 1, time.Hour)
@@ -163,13 +163,13 @@ func TestKeysThatMayNotBeRead(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "few", Password: "secret", ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	few := redis.NewStore(client, redis.Options{RememberedKeys: -1})
-	if d, err := few.Take(ctx, "k", hourly(5), 1); err == nil {
+	if d, err := few.Take(ctx, []byte("k"), hourly(5), 1); err == nil {
 		t.Errorf("Take: %+v", d)
 	}
 	if d, err := few.Acquire(ctx, limit.Lease{Key: "k", ID: "b"}, 1, time.Hour); err == nil {
 		t.Errorf("Acquire: %+v", d)
 	}
-	if d, err := all.Take(ctx, "k", hourly(5), 1); err != nil || d.Allowed {
+	if d, err := all.Take(ctx, []byte("k"), hourly(5), 1); err != nil || d.Allowed {
 		t.Errorf("what was used is forgotten: %+v, %v", d, err)
 	}
 	expectHeld(t, all, "k", 1)

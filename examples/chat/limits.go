@@ -82,7 +82,7 @@ type Allowance struct {
 // Allowance returns the limit of the connection's tab for messages of a type.
 func (l Limits) Allowance(c *router.Context, typ string) (Allowance, error) {
 	key := ratelimit.PerUserPerType(l.tab.Key(nil), &ingress.Context{Type: typ, Identity: *c.Identity})
-	d, err := l.tab.PeekKey(c, key, 1)
+	d, err := l.tab.Peek(c, key, 1)
 	used := float64(d.ResetAfter) / float64(perTab.Per) * float64(perTab.Refill)
 	return Allowance{
 		Capacity: perTab.Capacity,

@@ -92,3 +92,11 @@ func (c *Batcher[T]) fail(it *Item[T], err error) {
 	it.Err, it.flush = err, over
 	it.done <- struct{}{}
 }
+
+// A TripTimer is a store that bounds its round trips by itself: it batches calls, or has to
+// make a connection first, and neither counts as a store that does not answer. A limiter
+// gives it the timeout by [WithTimeout], and not as the deadline of the context.
+type TripTimer interface {
+	// TimesTrips does nothing; its presence is the statement.
+	TimesTrips()
+}

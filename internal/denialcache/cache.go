@@ -93,12 +93,6 @@ func (m *Cache) Get(d *limit.Decision, key []byte, plan *limit.Plan, cost int64)
 	return q, q.denies(d, cost)
 }
 
-// GetString is [Cache.Get] for a key that is a string.
-func (m *Cache) GetString(d *limit.Decision, key string, plan *limit.Plan, cost int64) (q Miss, denied bool) {
-	q = m.miss(m.space.Hash(key), plan)
-	return q, q.denies(d, cost)
-}
-
 func (m *Cache) miss(h table.Hash, plan *limit.Plan) Miss {
 	h = h.With(plan.Compiled().Salt) // state of another shape is another entry
 	return Miss{cache: m, plan: plan.Compiled(), hash: h, sent: m.now(), generation: m.generation(h).Load()}
@@ -192,8 +186,8 @@ func (q *Miss) entry(words []int64, d *limit.Decision, state []int64, now int64)
 // Invalidate forgets a key, and with it all answers that are on their way. Call it
 // when a refund or a reset of the key has come back, however it ended: the
 // answers that come later were asked for in time to know of it.
-func (m *Cache) Invalidate(key string, plan *limit.Plan) {
-	h := m.space.Hash(key).With(plan.Compiled().Salt)
+func (m *Cache) Invalidate(key []byte, plan *limit.Plan) {
+	h := m.space.HashBytes(key).With(plan.Compiled().Salt)
 	r := m.table.Lock(h)
 	defer r.Unlock()
 	m.generation(h).Add(1)

@@ -175,7 +175,7 @@ func deny(t *testing.T, m *denialcache.Cache, key string, plan *limit.Plan) deni
 	s := &store{clock: skew}
 	s.take(plan, plan.Ceiling())
 	var d limit.Decision
-	q, denied := m.GetString(&d, key, plan, 1)
+	q, denied := m.Get(&d, []byte(key), plan, 1)
 	if denied {
 		t.Fatalf("%s is denied before anything was learned: %+v", key, d)
 	}
@@ -189,25 +189,25 @@ func TestForgetForgetsAnswersOnTheirWay(t *testing.T) {
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
 	q := deny(t, m, "k", plan)
 	var d limit.Decision
-	if _, denied := m.GetString(&d, "k", plan, 1); !denied {
+	if _, denied := m.Get(&d, []byte("k"), plan, 1); !denied {
 		t.Fatal("not remembered")
 	}
 	if _, denied := m.Get(&d, []byte("k"), plan, 1); !denied {
 		t.Error("the key in a buffer is another one")
 	}
-	m.Invalidate("k", plan)
-	if _, denied := m.GetString(&d, "k", plan, 1); denied {
+	m.Invalidate([]byte("k"), plan)
+	if _, denied := m.Get(&d, []byte("k"), plan, 1); denied {
 		t.Error("remembered after Invalidate")
 	}
 	s := &store{clock: skew}
 	s.take(plan, 3)
 	d, state := s.take(plan, 1)
 	q.Put(&d, state) // asked before Invalidate, answered after it
-	if _, denied := m.GetString(&d, "k", plan, 1); denied {
+	if _, denied := m.Get(&d, []byte("k"), plan, 1); denied {
 		t.Error("an answer from before Invalidate is remembered after it")
 	}
 	deny(t, m, "k", plan)
-	if _, denied := m.GetString(&d, "k", plan, 1); !denied {
+	if _, denied := m.Get(&d, []byte("k"), plan, 1); !denied {
 		t.Error("nothing is remembered any more")
 	}
 }
@@ -223,7 +223,7 @@ func TestOldDenialsAreAskedAgain(t *testing.T) {
 		denied bool
 	}{{4, false}, {5, true}, {1_000_004, true}, {1_000_005, false}} {
 		now = c.at
-		if _, denied := m.GetString(&d, "k", plan, 1); denied != c.denied {
+		if _, denied := m.Get(&d, []byte("k"), plan, 1); denied != c.denied {
 			t.Errorf("at %d µs: denied %v", now, denied)
 		}
 	}
@@ -235,10 +235,10 @@ func TestKeysAndShapesAreApart(t *testing.T) {
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
 	deny(t, m, "k", plan)
 	var d limit.Decision
-	if _, denied := m.GetString(&d, "l", plan, 1); denied {
+	if _, denied := m.Get(&d, []byte("l"), plan, 1); denied {
 		t.Error("another key is denied")
 	}
-	if _, denied := m.GetString(&d, "k", compile(t, limit.FixedWindow{Limit: 3, Window: time.Hour}), 1); denied {
+	if _, denied := m.Get(&d, []byte("k"), compile(t, limit.FixedWindow{Limit: 3, Window: time.Hour}), 1); denied {
 		t.Error("another shape is denied")
 	}
 }
@@ -254,7 +254,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if n := m.Stats().Keys; n < 100 || n > 200 {
 		t.Errorf("%d keys are remembered", n)
 	}
-	if _, denied := m.GetString(&d, "0", plan, 1); !denied {
+	if _, denied := m.Get(&d, []byte("0"), plan, 1); !denied {
 		t.Error("the flood displaced what was remembered before")
 	}
 
@@ -298,14 +298,14 @@ func TestConcurrentUse(t *testing.T) {
 			for j := range 2000 {
 				key := fmt.Sprint("k", (i+j)%100)
 				var d limit.Decision
-				q, denied := m.GetString(&d, key, plan, 1+int64(j%7))
+				q, denied := m.Get(&d, []byte(key), plan, 1+int64(j%7))
 				if denied != (d != limit.Decision{}) || denied && d.Allowed {
 					t.Errorf("%v, %+v", denied, d)
 				}
 				d, state := s.take(plan, 1)
 				q.Put(&d, state)
 				if j%50 == 0 {
-					m.Invalidate(key, plan)
+					m.Invalidate([]byte(key), plan)
 				}
 			}
 		})

@@ -78,10 +78,7 @@ func (s *Engine) Now() int64 {
 }
 
 // Hash returns the hash of a key.
-func (s *Engine) Hash(key string) table.Hash { return s.space.Hash(key) }
-
-// HashBytes returns the hash of a key in a buffer: that of the same string.
-func (s *Engine) HashBytes(key []byte) table.Hash { return s.space.HashBytes(key) }
+func (s *Engine) Hash(key []byte) table.Hash { return s.space.HashBytes(key) }
 
 // table returns the table for states of a plan.
 func (s *Engine) table(plan *Plan) *table.Table {

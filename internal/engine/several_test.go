@@ -17,9 +17,9 @@ func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
 	s := New(Options{MaxKeys: keys, Shards: 64, Now: func() int64 { return now }})
 	var d Answer
 	for i := range keys {
-		s.Take(&d, s.Hash(fmt.Sprint("fill", i)), user, 1)
+		s.Take(&d, s.Hash(fmt.Append(nil, "fill", i)), user, 1)
 	}
-	ann, acme, other := s.Hash("ann"), s.Hash("acme"), s.Hash("other")
+	ann, acme, other := s.Hash([]byte("ann")), s.Hash([]byte("acme")), s.Hash([]byte("other"))
 	s.Take(&d, ann, user, 500_000)
 	s.Take(&d, acme, tenant, 1) // drained
 	s.Take(&d, other, user, 1)
@@ -27,7 +27,7 @@ func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
 		t.Fatalf("%d decisions on shared states, want 3", shared)
 	}
 	for i := range 4 { // room for the states that are shared, and for one key
-		s.Reset(s.Hash(fmt.Sprint("fill", i)), user)
+		s.Reset(s.Hash(fmt.Append(nil, "fill", i)), user)
 	}
 	used := func() int64 {
 		one, ok := s.shared.lock(user, ann.With(user.Salt))

@@ -36,7 +36,7 @@ func fixedWindow(t *testing.T, limit int64, window time.Duration) *Plan {
 func fill(s *Engine, plan *Plan) {
 	var d Answer
 	for i := 0; s.space.Used() < s.options.MaxKeys; i++ {
-		s.Take(&d, s.Hash(fmt.Sprint("fill", i)), plan, 1)
+		s.Take(&d, s.Hash(fmt.Append(nil, "fill", i)), plan, 1)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestSharedStatesAreBoundedAndGivenBack(t *testing.T) {
 	for i := range 20 {
 		plan := tokenBucket(t, int64(2+i), 1, time.Second).Within("limiter")
 		plans = append(plans, plan)
-		s.Take(&d, s.Hash("k"), plan, 1)
+		s.Take(&d, s.Hash([]byte("k")), plan, 1)
 		if all := s.shared.of(plan); all == nil || all.n < leastShared {
 			t.Fatalf("scope %d has no %d shared states", i, leastShared)
 		}
@@ -73,7 +73,7 @@ func TestSharedStatesAreBoundedAndGivenBack(t *testing.T) {
 	now += 100e6
 	for i := range 10_000 {
 		now += 1000
-		s.Take(&d, s.Hash(fmt.Sprint("later", i)), plans[0], 1)
+		s.Take(&d, s.Hash(fmt.Append(nil, "later", i)), plans[0], 1)
 	}
 	if s.shared.of(plans[0]) != nil {
 		t.Error("shared states are kept after nothing in them counts")
@@ -81,7 +81,7 @@ func TestSharedStatesAreBoundedAndGivenBack(t *testing.T) {
 	now += 100e6
 	fill(s, fixedWindow(t, 1, 2*time.Second))
 	for i := 0; s.shared.of(plans[1]) == nil; i++ {
-		s.Take(&d, s.Hash(fmt.Sprint("k", i)), plans[1], 1)
+		s.Take(&d, s.Hash(fmt.Append(nil, "k", i)), plans[1], 1)
 	}
 	if n := s.shared.of(plans[1]).n; n < keys*sharedBytes/4/8 {
 		t.Errorf("%d shared states, want those of a quarter of the memory: others have not given theirs back", n)
@@ -97,11 +97,11 @@ func TestPoliciesOfOneNameShareNoStates(t *testing.T) {
 	quick := tokenBucket(t, 1, 1, time.Second).Named("burst")
 	var d Answer
 	for i := range 5000 {
-		s.Take(&d, s.Hash(fmt.Sprint(i)), slow, 1)
-		s.Take(&d, s.Hash(fmt.Sprint(i)), quick, 1)
+		s.Take(&d, s.Hash(fmt.Append(nil, i)), slow, 1)
+		s.Take(&d, s.Hash(fmt.Append(nil, i)), quick, 1)
 	}
 	now += 3600e6
-	if s.Take(&d, s.Hash("another"), slow, 1); d.Allowed {
+	if s.Take(&d, s.Hash([]byte("another")), slow, 1); d.Allowed {
 		t.Error("a policy of the same name has changed the shared states")
 	}
 }
@@ -129,11 +129,11 @@ func TestNeverMoreWhileSharedStatesAreMadeAndGivenUp(t *testing.T) {
 				a, b := i%5, (i+g+1)%5
 				clock.Add(10e3)
 				var d Answer
-				s.Take(&d, s.Hash(fmt.Sprint("fill", i%16)), filler, 1)
-				if s.Take(&d, s.Hash(fmt.Sprint(a)), plan, 1); d.Charged > 0 {
+				s.Take(&d, s.Hash(fmt.Append(nil, "fill", i%16)), filler, 1)
+				if s.Take(&d, s.Hash(fmt.Append(nil, a)), plan, 1); d.Charged > 0 {
 					admitted[g] = append(admitted[g], admission{a, d.At / window})
 				}
-				TakeAll([]Ask{{s, s.Hash(fmt.Sprint(a)), plan, 1, &answers[0]}, {s, s.Hash(fmt.Sprint(b)), plan, 1, &answers[1]}})
+				TakeAll([]Ask{{s, s.Hash(fmt.Append(nil, a)), plan, 1, &answers[0]}, {s, s.Hash([]byte(fmt.Sprint(b))), plan, 1, &answers[1]}})
 				if answers[0].Charged > 0 {
 					admitted[g] = append(admitted[g], admission{a, answers[0].At / window}, admission{b, answers[1].At / window})
 				}

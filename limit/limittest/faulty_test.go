@@ -40,7 +40,7 @@ type fault struct {
 
 	load           func(before []int64, policy limit.Policy, now int64) []int64
 	separate       bool // the parts of a composite are keys of their own
-	peek           func(s *plain, key string, policy limit.Policy, cost int64)
+	peek           func(s *plain, key []byte, policy limit.Policy, cost int64)
 	refund         func(taken *limit.Decision, now int64)
 	refunds        func(plan *limit.Plan, state []int64, now, reset int64, taken *limit.Decision) (next []int64, write bool)
 	noReset        bool
@@ -49,7 +49,7 @@ type fault struct {
 	noUndo         bool // what was charged before one of several is denied stays charged
 }
 
-func (s *plain) Take(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *plain) Take(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Compile(policy)
 	if err != nil {
 		return d, err
@@ -65,11 +65,11 @@ func (s *plain) Take(_ context.Context, key string, policy limit.Policy, cost in
 		now = s.fault.now(now)
 	}
 	if s.fault.key != nil {
-		key = s.fault.key(key)
+		key = []byte(s.fault.key(string(key)))
 	}
 	if parts := plan.Parts(); s.fault.separate && len(parts) > 1 {
 		for i, part := range parts {
-			if d, err = s.Take(context.Background(), fmt.Sprint(key, "#", i), part, cost); err != nil || !d.Allowed {
+			if d, err = s.Take(context.Background(), fmt.Append(nil, key, "#", i), part, cost); err != nil || !d.Allowed {
 				break
 			}
 		}
@@ -77,7 +77,7 @@ func (s *plain) Take(_ context.Context, key string, policy limit.Policy, cost in
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.state[key]
+	before := s.state[string(key)]
 	if s.fault.load != nil {
 		before = s.fault.load(before, plan.Policy(), now)
 	}
@@ -93,14 +93,14 @@ func (s *plain) Take(_ context.Context, key string, policy limit.Policy, cost in
 	if s.fault.state != nil {
 		after = s.fault.state(before, after, &d, now)
 	}
-	s.state[key] = after
+	s.state[string(key)] = after
 	if s.fault.decision != nil {
 		s.fault.decision(&d)
 	}
 	return d, nil
 }
 
-func (s *plain) Peek(_ context.Context, key string, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *plain) Peek(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Compile(policy)
 	if err != nil {
 		return d, err
@@ -110,11 +110,11 @@ func (s *plain) Peek(_ context.Context, key string, policy limit.Policy, cost in
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	plan.Peek(&d, s.state[key], s.clock.Now(), cost)
+	plan.Peek(&d, s.state[string(key)], s.clock.Now(), cost)
 	return d, nil
 }
 
-func (s *plain) Refund(_ context.Context, key string, policy limit.Policy, taken limit.Decision) error {
+func (s *plain) Refund(_ context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
 	plan, err := limit.Compile(policy)
 	if err != nil {
 		return err
@@ -125,19 +125,19 @@ func (s *plain) Refund(_ context.Context, key string, policy limit.Policy, taken
 	if s.fault.refund != nil {
 		s.fault.refund(&taken, now)
 	}
-	state, write := append([]int64(nil), s.state[key]...), false
+	state, write := append([]int64(nil), s.state[string(key)]...), false
 	if s.fault.refunds != nil {
-		state, write = s.fault.refunds(plan, state, now, s.reset[key], &taken)
+		state, write = s.fault.refunds(plan, state, now, s.reset[string(key)], &taken)
 	} else {
-		state, _, write = plan.Refund(state, now, s.reset[key], &taken)
+		state, _, write = plan.Refund(state, now, s.reset[string(key)], &taken)
 	}
 	if write {
-		s.state[key] = state
+		s.state[string(key)] = state
 	}
 	return nil
 }
 
-func (s *plain) Reset(_ context.Context, key string, policy limit.Policy) error {
+func (s *plain) Reset(_ context.Context, key []byte, policy limit.Policy) error {
 	plan, err := limit.Compile(policy)
 	if err != nil || s.fault.noReset {
 		return err
@@ -145,46 +145,46 @@ func (s *plain) Reset(_ context.Context, key string, policy limit.Policy) error 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
-	if plan.Reset(s.state[key], now) > 0 && !s.fault.resetForgotten {
-		s.reset[key] = now
+	if plan.Reset(s.state[string(key)], now) > 0 && !s.fault.resetForgotten {
+		s.reset[string(key)] = now
 	}
-	delete(s.state, key)
+	delete(s.state, string(key))
 	return nil
 }
 
-func (s *plain) TakeMany(ctx context.Context, requests []limit.Request, answers []limit.Decision) (err error) {
-	for _, r := range requests {
+func (s *plain) TakeMany(ctx context.Context, asks []limit.Ask) (err error) {
+	for _, r := range asks {
 		if _, err := limit.Prepare(r.Policy, r.Cost); err != nil {
 			return err
 		}
 	}
-	for i := range requests {
+	for i := range asks {
 		if s.fault.reversed {
-			i = len(requests) - 1 - i
+			i = len(asks) - 1 - i
 		}
-		r := requests[i]
-		if answers[i], err = s.Take(ctx, string(r.Key), r.Policy, r.Cost); err != nil {
+		r := &asks[i]
+		if r.Decision, err = s.Take(ctx, r.Key, r.Policy, r.Cost); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *plain) TakeAll(_ context.Context, requests []limit.Request, answers []limit.Decision) (bound int, err error) {
+func (s *plain) TakeAll(_ context.Context, asks []limit.Ask) (bound int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, before := s.clock.Now(), maps.Clone(s.state)
-	for i, r := range requests {
+	for i, r := range asks {
 		plan, err := limit.Compile(r.Policy)
 		if err != nil {
 			return 0, err
 		}
-		state, write := plan.Take(&answers[i], slices.Clone(s.state[string(r.Key)]), now, r.Cost)
+		state, write := plan.Take(&asks[i].Decision, slices.Clone(s.state[string(r.Key)]), now, r.Cost)
 		if write {
 			s.state[string(r.Key)] = state
 		}
-		if answers[i].Allowed {
-			if answers[i].Remaining < answers[bound].Remaining {
+		if asks[i].Decision.Allowed {
+			if asks[i].Decision.Remaining < asks[bound].Decision.Remaining {
 				bound = i
 			}
 			continue
@@ -193,15 +193,15 @@ func (s *plain) TakeAll(_ context.Context, requests []limit.Request, answers []l
 			s.state = before
 		}
 		bound = i
-		for j, r := range requests {
+		for j, r := range asks {
 			plan, _ := limit.Compile(r.Policy)
 			if j != i {
-				plan.Peek(&answers[j], s.state[string(r.Key)], now, r.Cost)
+				plan.Peek(&asks[j].Decision, s.state[string(r.Key)], now, r.Cost)
 			}
-			if d := &answers[j]; d.Impossible && !answers[bound].Impossible || d.Impossible == answers[bound].Impossible && d.RetryAfter > answers[bound].RetryAfter {
+			if d := &asks[j].Decision; d.Impossible && !asks[bound].Decision.Impossible || d.Impossible == asks[bound].Decision.Impossible && d.RetryAfter > asks[bound].Decision.RetryAfter {
 				bound = j
 			}
-			answers[j].Allowed, answers[j].Wait = false, 0
+			asks[j].Decision.Allowed, asks[j].Decision.Wait = false, 0
 		}
 		break
 	}

@@ -209,7 +209,7 @@ func (l *timeline) note(what string, cost int64, policy limit.Policy, d limit.De
 // take asks for cost at the instant the clock shows.
 func (l *timeline) take(t tb, policy limit.Policy, cost int64) limit.Decision {
 	t.Helper()
-	d, err := l.s.Store.Take(context.Background(), l.key, policy, cost)
+	d, err := l.s.Store.Take(context.Background(), []byte(l.key), policy, cost)
 	l.note("", cost, policy, d)
 	if err != nil {
 		l.broken(t, "a valid call gets a decision", "Take returned the error %v", err)
@@ -235,7 +235,7 @@ func (l *timeline) exhaust(t tb, policy limit.Policy, cost int64) (last, denial 
 // peek asks without taking, of a store that is a Peeker.
 func (l *timeline) peek(t tb, policy limit.Policy, cost int64) limit.Decision {
 	t.Helper()
-	d, err := l.s.Store.(limit.Peeker).Peek(context.Background(), l.key, policy, cost)
+	d, err := l.s.Store.(limit.Peeker).Peek(context.Background(), []byte(l.key), policy, cost)
 	l.note("peek ", cost, policy, d)
 	if err != nil {
 		l.broken(t, "a valid call gets a decision", "Peek returned the error %v", err)
@@ -246,7 +246,7 @@ func (l *timeline) peek(t tb, policy limit.Policy, cost int64) limit.Decision {
 // refund gives back what a decision took, to a store that is a Refunder.
 func (l *timeline) refund(t tb, policy limit.Policy, taken limit.Decision) {
 	t.Helper()
-	err := l.s.Store.(limit.Refunder).Refund(context.Background(), l.key, policy, taken)
+	err := l.s.Store.(limit.Refunder).Refund(context.Background(), []byte(l.key), policy, taken)
 	l.note("refund of what was taken at "+since(l.start, taken.At)+" ", taken.Charged, policy, limit.Decision{})
 	if err != nil {
 		l.broken(t, "a valid refund is accepted", "Refund returned the error %v", err)
@@ -256,7 +256,7 @@ func (l *timeline) refund(t tb, policy limit.Policy, taken limit.Decision) {
 // reset forgets the key, in a store that is a Resetter.
 func (l *timeline) reset(t tb, policy limit.Policy) {
 	t.Helper()
-	err := l.s.Store.(limit.Resetter).Reset(context.Background(), l.key, policy)
+	err := l.s.Store.(limit.Resetter).Reset(context.Background(), []byte(l.key), policy)
 	l.note("reset ", 0, policy, limit.Decision{})
 	if err != nil {
 		l.broken(t, "a valid reset is accepted", "Reset returned the error %v", err)

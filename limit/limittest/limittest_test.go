@@ -153,8 +153,8 @@ var faults = []fault{
 	{name: "PartsChargedOneByOne", part: "CompositesChargeAllOrNone", rule: "a denied part of a composite charges none of the others", separate: true},
 	{
 		name: "PeekCharges", part: "PeekChangesNothing", rule: "a peek changes nothing",
-		peek: func(s *plain, key string, policy limit.Policy, cost int64) {
-			s.Take(context.Background(), key, policy, cost)
+		peek: func(s *plain, key []byte, policy limit.Policy, cost int64) {
+			s.Take(context.Background(), []byte(key), policy, cost)
 		},
 	},
 	{
@@ -170,8 +170,8 @@ var faults = []fault{
 	{name: "RefundRoundedUp", part: "RefundsMintNothing", rule: mintNothing, refunds: refundsBy(roundedUp)},
 	{name: "ResetLeavesNoInstant", part: "RefundsMintNothing", rule: mintNothing, resetForgotten: true},
 	{name: "ResetDoesNothing", part: "ResetForgets", rule: "a reset forgets everything", noReset: true},
-	{name: "ManyBackwards", part: "ManyInOrder", rule: "several requests are answered in order", reversed: true},
-	{name: "NotUndone", part: "AllOrNone", rule: "a request that is denied charges none of the others", noUndo: true},
+	{name: "ManyBackwards", part: "ManyInOrder", rule: "several asks are answered in order", reversed: true},
+	{name: "NotUndone", part: "AllOrNone", rule: "an ask that is denied charges none of the others", noUndo: true},
 	{
 		name: "CheckThenSet", part: "Concurrency", rule: "N callers on one key", unlocked: true,
 	},

@@ -173,14 +173,14 @@ func invalidIsRefused(t *testing.T, s Subject) {
 		limit.SlidingLog{}, limit.SlidingLog{Limit: math.MaxInt64, Window: time.Second}, limit.Pacer{}, limit.Pacer{Burst: 1, Refill: 1, Per: time.Second},
 		limit.All(), limit.All(perSecond(1, 1), nil), limit.All(perSecond(1, 1), perSecond(0, 1)), limit.Named("", perSecond(1, 1)),
 	} {
-		if d, err := s.Store.Take(context.Background(), l.key, p, 1); err == nil || d.Allowed {
+		if d, err := s.Store.Take(context.Background(), []byte(l.key), p, 1); err == nil || d.Allowed {
 			t.Fatalf("rule broken: an invalid policy is an error, never unlimited\npolicy %#v: %s, error %v", p, describe(d), err)
 		}
 	}
 	b := perSecond(3, 1)
 	l.take(t, b, 3)
 	for _, cost := range []int64{0, -1, -3, math.MinInt64} {
-		d, err := s.Store.Take(context.Background(), l.key, b, cost)
+		d, err := s.Store.Take(context.Background(), []byte(l.key), b, cost)
 		if err == nil || d.Allowed {
 			l.broken(t, "a cost below 1 is an error", "cost %d: %s", cost, describe(d))
 		}

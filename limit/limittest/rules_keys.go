@@ -23,13 +23,13 @@ func keysAreApart(t *testing.T, s Subject) {
 		strings.Repeat("x", 500), strings.Repeat("x", 501), strings.Repeat("x", 499) + "y",
 	}
 	for _, name := range names {
-		d, err := s.Store.Take(context.Background(), base+name, b, 1)
+		d, err := s.Store.Take(context.Background(), []byte(base+name), b, 1)
 		if err != nil || !d.Allowed {
 			t.Fatalf("rule broken: different keys have different limits\nkey %q was never used and is answered %s (error %v)", name, describe(d), err)
 		}
 	}
 	for _, name := range names {
-		if d, err := s.Store.Take(context.Background(), base+name, b, 1); err != nil || d.Allowed {
+		if d, err := s.Store.Take(context.Background(), []byte(base+name), b, 1); err != nil || d.Allowed {
 			t.Fatalf("rule broken: a key finds its own state again\nkey %q was used up and is answered %s (error %v)", name, describe(d), err)
 		}
 	}
@@ -48,7 +48,7 @@ func limitersAreApart(t *testing.T, s Subject) {
 		limiter *limit.Limiter
 		allowed bool
 	}{{one, true}, {one, false}, {two, true}, {same, false}} {
-		d, err := c.limiter.Take(context.Background(), "ann", 1)
+		d, err := c.limiter.Take(context.Background(), limit.KeyOf("ann"), 1)
 		if err != nil || d.Allowed != c.allowed {
 			t.Fatalf("rule broken: limiters share state exactly when they share a name\nlimiter %s: %s, error %v; want allowed = %v",
 				c.limiter.Name(), describe(d), err, c.allowed)
@@ -70,7 +70,7 @@ func concurrency(t *testing.T, s Subject) {
 		wg.Go(func() {
 			for j := range each * len(admitted) {
 				k := (i + j) % len(admitted)
-				d, err := s.Store.Take(context.Background(), fmt.Sprint(base, k), b, 1)
+				d, err := s.Store.Take(context.Background(), fmt.Append(nil, base, k), b, 1)
 				if err != nil {
 					t.Errorf("Take: %v", err)
 					return

@@ -57,7 +57,7 @@ func shape(p limit.Policy) string {
 // needs skips a part for a policy that the store does not have.
 func needs(t *testing.T, s Subject, p limit.Policy) {
 	t.Helper()
-	_, err := s.Store.Take(context.Background(), newTimeline(s).key, p, 1)
+	_, err := s.Store.Take(context.Background(), []byte(newTimeline(s).key), p, 1)
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skipf("the store has no %v", p)
 	}

@@ -232,10 +232,10 @@ func (b *Bans) Unban(ctx context.Context, ip netip.Addr, id ingress.Identity) er
 	c := &ingress.Context{IP: ip, Identity: id}
 	key := b.subject(b.bans, c, buf)
 	return b.known.unban(key.Bytes(), func() error {
-		if err := b.rejections.ResetKey(ctx, b.subject(b.rejections, c, other)); err != nil {
+		if err := b.rejections.Reset(ctx, b.subject(b.rejections, c, other)); err != nil {
 			return err
 		}
-		return b.bans.ResetKey(ctx, key)
+		return b.bans.Reset(ctx, key)
 	})
 }
 

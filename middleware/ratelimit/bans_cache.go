@@ -43,7 +43,7 @@ func (b *Bans) ask(ctx context.Context, key limit.Key, now time.Duration) (banne
 		return banned, nil
 	}
 	begun := b.known.unbansOf(key.Bytes())
-	d, err := b.bans.PeekKey(ctx, key, 1)
+	d, err := b.bans.Peek(ctx, key, 1)
 	if err != nil || d.Allowed {
 		return 0, err
 	}
@@ -60,12 +60,12 @@ func (b *Bans) countRejection(ctx context.Context, c *ingress.Context) (banned t
 		return banned // on another connection, meanwhile
 	}
 	begun := b.known.unbansOf(b.subject(b.bans, c, buf).Bytes())
-	d, err := b.rejections.TakeKey(ctx, b.subject(b.rejections, c, buf), 1)
+	d, err := b.rejections.Take(ctx, b.subject(b.rejections, c, buf), 1)
 	if err != nil || d.Allowed && d.Remaining > 0 {
 		return 0
 	}
 	key := b.subject(b.bans, c, buf)
-	d, err = b.bans.TakeKey(ctx, key, 1)
+	d, err = b.bans.Take(ctx, key, 1)
 	if err != nil {
 		return 0
 	}
@@ -76,7 +76,7 @@ func (b *Bans) countRejection(ctx context.Context, c *ingress.Context) (banned t
 		return banned
 	}
 	if d.Allowed { // for rejections that Unban forgot before the ban
-		_ = b.bans.ResetKey(ctx, key)
+		_ = b.bans.Reset(ctx, key)
 	}
 	return 0
 }

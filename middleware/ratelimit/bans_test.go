@@ -253,18 +253,18 @@ type counting struct {
 	rejections, bans, peeks atomic.Int64
 }
 
-func (s *counting) TakeBytes(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
+func (s *counting) Take(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
 	if strings.Contains(string(key), "/rejections:") {
 		s.rejections.Add(1)
 	} else if strings.Contains(string(key), "/bans:") {
 		s.bans.Add(1)
 	}
-	return s.Store.TakeBytes(ctx, key, p, cost)
+	return s.Store.Take(ctx, key, p, cost)
 }
 
-func (s *counting) Peek(ctx context.Context, key string, p limit.Policy, cost int64) (limit.Decision, error) {
+func (s *counting) Peek(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
 	s.peeks.Add(1)
-	return s.Store.Peek(ctx, key, p, cost)
+	return s.Store.Peek(ctx, []byte(key), p, cost)
 }
 
 // A flood of rejections costs the store no more than the counted rejections and the ban, on
@@ -416,15 +416,15 @@ func TestRejectionsByHandlers(t *testing.T) {
 // obeying is a shared store that does nothing for a context that is done.
 type obeying struct{ store *memory.Store }
 
-func (s obeying) Take(ctx context.Context, key string, p limit.Policy, cost int64) (limit.Decision, error) {
+func (s obeying) Take(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return limit.Decision{}, err
 	}
-	return s.store.Take(ctx, key, p, cost)
+	return s.store.Take(ctx, []byte(key), p, cost)
 }
 
-func (s obeying) Peek(ctx context.Context, key string, p limit.Policy, cost int64) (limit.Decision, error) {
-	return s.store.Peek(ctx, key, p, cost)
+func (s obeying) Peek(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
+	return s.store.Peek(ctx, []byte(key), p, cost)
 }
 
 // Taking a request back does not undo the count.
@@ -484,17 +484,17 @@ func (s *stalling) wait() {
 	}
 }
 
-func (s *stalling) Peek(ctx context.Context, key string, p limit.Policy, cost int64) (limit.Decision, error) {
-	d, err := s.Store.Peek(ctx, key, p, cost)
+func (s *stalling) Peek(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
+	d, err := s.Store.Peek(ctx, []byte(key), p, cost)
 	s.wait()
 	return d, err
 }
 
-func (s *stalling) TakeBytes(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
+func (s *stalling) Take(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
 	if strings.Contains(string(key), "/bans:") {
 		s.wait()
 	}
-	return s.Store.TakeBytes(ctx, key, p, cost)
+	return s.Store.Take(ctx, key, p, cost)
 }
 
 // DEFECTS 40: Unban holds at once, also against what was asked before it and is

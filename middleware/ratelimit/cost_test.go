@@ -47,7 +47,7 @@ func TestBytesOfFrames(t *testing.T) {
 			ann.SendRaw(frame)
 			synctest.Wait()
 			used += max(1, int64(len(frame)))
-			d, err := l.PeekKey(t.Context(), ratelimit.PerTenant(l.Key(nil), &ingress.Context{Identity: annID}), 1)
+			d, err := l.Peek(t.Context(), ratelimit.PerTenant(l.Key(nil), &ingress.Context{Identity: annID}), 1)
 			if err != nil || 1000-d.Remaining != used {
 				t.Fatalf("%d bytes are used after %.40s, want %d; %v", 1000-d.Remaining, frame, used, err)
 			}
@@ -77,7 +77,7 @@ func TestBytesOfAFrameThatIsTooLarge(t *testing.T) {
 	for n, size := range []int{5000, 50000} {
 		c.SendRaw(strings.Repeat("x", size))
 		c.ExpectError(errors.ResourceExhausted)
-		d, err := l.PeekKey(t.Context(), l.Key(nil), 1)
+		d, err := l.Peek(t.Context(), l.Key(nil), 1)
 		if want := 300 - int64(n+1)*129; err != nil || d.Remaining != want {
 			t.Errorf("%d bytes are left after a frame of %d, want %d; %v", d.Remaining, size, want, err)
 		}

@@ -120,36 +120,38 @@ func (a *admission) banned(ctx context.Context, id ingress.Identity) error {
 // rates charges the claim and the address, both or neither.
 func (a *admission) rates(ctx context.Context) error {
 	g := a.gate
-	asks := []limit.Ask{{Key: g.ip.Key(nil).Addr(a.ip), Cost: 1}}
+	limiters := []*limit.Limiter{g.ip}
+	keys := []limit.Key{g.ip.Key(nil).Addr(a.ip)}
 	if a.claim != (ingress.Claim{}) {
-		asks = append(asks, limit.Ask{Key: g.identity.Key(nil).Part(a.claim.Kind).Part(a.claim.ID), Cost: 1})
+		limiters = append(limiters, g.identity)
+		keys = append(keys, g.identity.Key(nil).Part(a.claim.Kind).Part(a.claim.ID))
 	}
-	answers := make([]limit.Decision, len(asks))
-	bound, err := limit.TakeAll(ctx, asks, answers)
+	asks := make([]limit.Ask, len(keys))
+	for i, l := range limiters {
+		asks[i] = l.Ask(keys[i], 1)
+	}
+	bound, err := limit.TakeAll(ctx, asks)
 	if errors.Is(err, errors.ErrUnsupported) {
-		bound, err = inTurn(ctx, asks, answers, g.ip, g.identity)
+		bound, err = inTurn(ctx, limiters, keys, asks)
 	}
 	switch {
 	case err != nil:
 		return a.fault(err)
-	case answers[bound].Allowed:
+	case asks[bound].Decision.Allowed:
 		return nil
 	}
-	l := g.ip
-	if bound == 1 {
-		l = g.identity
-	}
-	return a.refuse(rate(l, &answers[bound]))
+	return a.refuse(rate(limiters[bound], &asks[bound].Decision))
 }
 
 // inTurn charges the address first, and the claim only if that fits. If the claim is refused,
 // the address gets a refund, because other clients share it. (A store without Refund keeps the
 // charge.)
-func inTurn(ctx context.Context, asks []limit.Ask, answers []limit.Decision, limiters ...*limit.Limiter) (bound int, err error) {
-	for i, a := range asks {
-		if answers[i], err = limiters[i].TakeKey(ctx, a.Key, a.Cost); err != nil || !answers[i].Allowed {
+func inTurn(ctx context.Context, limiters []*limit.Limiter, keys []limit.Key, asks []limit.Ask) (bound int, err error) {
+	for i, l := range limiters {
+		d := &asks[i].Decision
+		if *d, err = l.Take(ctx, keys[i], 1); err != nil || !d.Allowed {
 			for j := range i {
-				_ = limiters[j].RefundKey(ctx, asks[j].Key, answers[j])
+				_ = limiters[j].Refund(ctx, keys[j], asks[j].Decision)
 			}
 			return i, err
 		}

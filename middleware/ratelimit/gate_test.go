@@ -272,8 +272,8 @@ type spyStore struct {
 	keys strings.Builder
 }
 
-func (s *spyStore) Take(ctx context.Context, key string, p limit.Policy, cost int64) (limit.Decision, error) {
-	s.keys.WriteString(key + "\n")
+func (s *spyStore) Take(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
+	s.keys.WriteString(string(key) + "\n")
 	return s.Store.Take(ctx, key, p, cost)
 }
 

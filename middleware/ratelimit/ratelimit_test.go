@@ -130,6 +130,6 @@ func TestStoreFailureTurnsAway(t *testing.T) {
 
 type brokenStore struct{}
 
-func (brokenStore) Take(context.Context, string, limit.Policy, int64) (limit.Decision, error) {
+func (brokenStore) Take(context.Context, []byte, limit.Policy, int64) (limit.Decision, error) {
 	return limit.Decision{}, errors.New("down")
 }

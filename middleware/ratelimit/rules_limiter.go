@@ -145,7 +145,7 @@ func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resol
 	if l.marked {
 		key = is.mark(key)
 	}
-	d, err := limiter.TakeKey(c.Context(), key, is.cost)
+	d, err := limiter.Take(c.Context(), key, is.cost)
 	if b := key.Bytes(); b != nil {
 		*buf = b
 	}

@@ -22,9 +22,9 @@ type countingStore struct {
 	calls int
 }
 
-func (s *countingStore) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
+func (s *countingStore) Take(ctx context.Context, key []byte, policy limit.Policy, cost int64) (limit.Decision, error) {
 	s.calls++
-	return s.Store.Take(ctx, key, policy, cost)
+	return s.Store.Take(ctx, []byte(key), policy, cost)
 }
 
 // newLimits makes limits over a store whose clock stands still.
@@ -350,7 +350,7 @@ type ledger struct {
 
 type entry struct{ at, cost int64 }
 
-func (l *ledger) Take(ctx context.Context, key string, policy limit.Policy, cost int64) (limit.Decision, error) {
+func (l *ledger) Take(ctx context.Context, key []byte, policy limit.Policy, cost int64) (limit.Decision, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.takes++
@@ -359,7 +359,7 @@ func (l *ledger) Take(ctx context.Context, key string, policy limit.Policy, cost
 		if l.entries == nil {
 			l.entries = map[string][]entry{}
 		}
-		l.entries[key] = append(l.entries[key], entry{d.At, d.Charged})
+		l.entries[string(key)] = append(l.entries[string(key)], entry{d.At, d.Charged})
 	}
 	return d, err
 }

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -44,9 +43,8 @@ type stack struct {
 
 // asking has the buffers for the decision about a frame.
 type asking struct {
-	keys    [][]byte
-	asks    []limit.Ask
-	answers []limit.Decision
+	keys [][]byte
+	asks []limit.Ask
 }
 
 func newStack(constructor string, layers []Layer, o Options) ingress.Middleware {
@@ -77,7 +75,7 @@ func newStack(constructor string, layers []Layer, o Options) ingress.Middleware 
 		}
 	}
 	m.asks.New = func() any {
-		a := &asking{keys: make([][]byte, len(layers)), asks: make([]limit.Ask, len(layers)), answers: make([]limit.Decision, len(layers))}
+		a := &asking{keys: make([][]byte, len(layers)), asks: make([]limit.Ask, len(layers))}
 		for i := range a.keys {
 			a.keys[i] = make([]byte, 0, 128)
 		}
@@ -113,17 +111,26 @@ func (m *stack) admit(c *ingress.Context, a *asking) (wait time.Duration, err er
 		if b := key.Bytes(); b != nil {
 			a.keys[i] = b
 		}
-		a.asks[i] = limit.Ask{Key: key, Cost: cost}
+		if len(m.layers) > 1 {
+			a.asks[i] = l.Limiter.Ask(key, cost)
+			continue
+		}
+		a.asks[i].Cost = cost
+		if a.asks[i].Decision, err = l.Limiter.Take(c.Context(), key, cost); err != nil {
+			return 0, err
+		}
 	}
-	bound, err := m.decide(c.Context(), a)
-	if err != nil {
-		return 0, err
+	bound := 0
+	if len(m.layers) > 1 {
+		if bound, err = limit.TakeAll(c.Context(), a.asks); err != nil {
+			return 0, err
+		}
 	}
-	if !a.answers[bound].Allowed {
+	if !a.asks[bound].Decision.Allowed {
 		return 0, m.exceeded(c, a, bound)
 	}
-	for i := range a.answers {
-		if d := &a.answers[i]; d.Shadowed {
+	for i := range a.asks {
+		if d := &a.asks[i].Decision; d.Shadowed {
 			_ = m.exceeded(c, a, i)
 		} else if !m.Shadow {
 			wait = max(wait, d.Wait)
@@ -132,14 +139,6 @@ func (m *stack) admit(c *ingress.Context, a *asking) (wait time.Duration, err er
 	return wait, nil
 }
 
-func (m *stack) decide(ctx context.Context, a *asking) (bound int, err error) {
-	if len(a.asks) > 1 {
-		return limit.TakeAll(ctx, a.asks, a.answers)
-	}
-	a.answers[0], err = m.layers[0].Limiter.TakeKey(ctx, a.asks[0].Key, a.asks[0].Cost)
-	return 0, err
-}
-
 func (m *stack) exceeded(c *ingress.Context, a *asking, layer int) error {
-	return m.limited(c, m.layers[layer].Limiter.Name(), a.asks[layer].Cost, &a.answers[layer])
+	return m.limited(c, m.layers[layer].Limiter.Name(), a.asks[layer].Cost, &a.asks[layer].Decision)
 }

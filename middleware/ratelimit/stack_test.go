@@ -40,7 +40,7 @@ func TestStackChargesAllOrNone(t *testing.T) {
 	clear(layers) // they were copied
 
 	left := func(l *limit.Limiter, key ratelimit.KeyFunc) int64 {
-		d, err := l.PeekKey(t.Context(), key(l.Key(nil), ann("")), 1)
+		d, err := l.Peek(t.Context(), key(l.Key(nil), ann("")), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestStackCosts(t *testing.T) {
 	if err := frame(40); err != nil {
 		t.Errorf("what was refused has been charged: %v", err)
 	}
-	d, err := bytes.PeekKey(t.Context(), bytes.Key(nil), 1)
+	d, err := bytes.Peek(t.Context(), bytes.Key(nil), 1)
 	if err != nil || d.Remaining != 0 {
 		t.Errorf("%d bytes left, %v", d.Remaining, err)
 	}
@@ -166,10 +166,12 @@ func TestStackOverAStoreThatFails(t *testing.T) {
 // failing is a shared store that is down.
 type failing struct{ brokenStore }
 
-func (failing) TakeAll(context.Context, []limit.Request, []limit.Decision) (int, error) {
+func (failing) TakeMany(context.Context, []limit.Ask) error { return errors.New("down") }
+
+func (failing) TakeAll(context.Context, []limit.Ask) (int, error) {
 	return 0, errors.New("down")
 }
 
-func (failing) Peek(context.Context, string, limit.Policy, int64) (limit.Decision, error) {
+func (failing) Peek(context.Context, []byte, limit.Policy, int64) (limit.Decision, error) {
 	return limit.Decision{}, errors.New("down")
 }

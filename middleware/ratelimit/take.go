@@ -38,7 +38,7 @@ func Take(ctx context.Context, limiter *limit.Limiter, cost int, parts ...string
 	for _, part := range parts {
 		key = key.Part(part)
 	}
-	d, err := limiter.TakeKey(ctx, key, int64(cost))
+	d, err := limiter.Take(ctx, key, int64(cost))
 	*buf = key.Bytes()
 	buffers.Put(buf)
 	switch {

@@ -14,7 +14,7 @@ func TestWiringMistakesPanic(t *testing.T) {
 	type layers = []ratelimit.Layer
 	store := memory.NewStore(memory.Options{})
 	one := func(l *limit.Limiter) ratelimit.Layer { return ratelimit.Layer{Limiter: l} }
-	many := make(layers, limit.MaxAsks+1)
+	many := make(layers, 65)
 	for i := range many {
 		many[i] = one(newLimiter(1))
 	}
@@ -37,7 +37,7 @@ func TestWiringMistakesPanic(t *testing.T) {
 		{"have different stores", func() { ratelimit.NewAll(layers{one(newLimiter(1)), one(newLimiter(1))}, ratelimit.Options{}) }},
 		{"at most 64", func() { ratelimit.NewAll(many, ratelimit.Options{}) }},
 		{"it has no TakeAll", func() { ratelimit.NewAll(layers{broken(), broken()}, ratelimit.Options{}) }},
-		{"it has no TakeMany", func() { ratelimit.NewAll(layers{shadow(), shadow()}, ratelimit.Options{}) }},
+		{"it has no TakeAll", func() { ratelimit.NewAll(layers{shadow(), shadow()}, ratelimit.Options{}) }},
 		{"a number of bytes", func() { ratelimit.BytesPer(0) }},
 		{"the policy is nil", func() { ratelimit.NewPerConnection(nil, ratelimit.Options{}) }},
 		{"Capacity", func() {

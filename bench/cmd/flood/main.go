@@ -82,7 +82,7 @@ func (s scenario) run(keys int, rate, others float64) (same, other float64) {
 	n := 0
 	take := func(l *limit.Limiter, of string) bool {
 		n++
-		d, err := l.Take(context.Background(), of+strconv.Itoa(n), 1)
+		d, err := l.Take(context.Background(), limit.KeyOf(of+strconv.Itoa(n)), 1)
 		if err != nil {
 			log.Fatal("flood: ", err)
 		}

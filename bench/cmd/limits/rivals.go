@@ -72,7 +72,7 @@ func openOurs(policy limit.Policy) (func(string) error, error) {
 	plan, err := limit.Compile(policy)
 	s := memory.NewStore(memory.Options{})
 	return func(key string) error {
-		_, err := s.Take(context.Background(), key, plan, 1)
+		_, err := s.Take(context.Background(), []byte(key), plan, 1)
 		return err
 	}, err
 }

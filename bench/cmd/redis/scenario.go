@@ -58,7 +58,7 @@ func open(contender, addr string, l load) (decide decider, closing func() error)
 		panic(err)
 	}
 	return func(ctx context.Context, key string) (bool, error) {
-		d, err := store.Take(ctx, key, plan, 1)
+		d, err := store.Take(ctx, []byte(key), plan, 1)
 		return d.Allowed, err
 	}, client.Close
 }
