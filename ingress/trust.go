@@ -64,8 +64,8 @@ const maxHops = 32
 // address, so that a client gains nothing by sending them. The result is the zero Addr only if
 // that of [PeerIP] is, and then counts as one client.
 //
-// The zero Trust is [PeerIP]. ClientIP panics if t makes no sense, saying what to
-// change.
+// The zero Trust is [PeerIP]. ClientIP panics if t is not valid, with a message
+// that says what to change.
 func ClientIP(t Trust) func(*http.Request) netip.Addr {
 	t.check()
 	switch {
