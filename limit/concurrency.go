@@ -80,12 +80,16 @@ func (c *ConcurrencyLimit) Name() string { return c.limiter.name }
 // Limit is how many leases there may be under a key.
 func (c *ConcurrencyLimit) Limit() int64 { return c.limit }
 
-// LeaseTime is how long a lease lasts without a renewal.
-func (c *ConcurrencyLimit) LeaseTime() time.Duration { return c.leaseTime }
+// LeaseTime is how long a lease lasts without a renewal: 0 over a [LocalStore], where nothing
+// has to be renewed.
+func (c *ConcurrencyLimit) LeaseTime() time.Duration {
+	if c.local() {
+		return 0
+	}
+	return c.leaseTime
+}
 
-// Local reports whether the leases end with this process, so that nothing has to be
-// renewed.
-func (c *ConcurrencyLimit) Local() bool { return c.mine == nil }
+func (c *ConcurrencyLimit) local() bool { return c.mine == nil }
 
 // Key begins a key in buf, which may be nil.
 func (c *ConcurrencyLimit) Key(buf []byte) Key { return c.limiter.Key(buf) }
@@ -102,7 +106,7 @@ func (c *ConcurrencyLimit) Acquire(ctx context.Context, key Key, id string) (lea
 		return lease, d, err
 	}
 	lease = Lease{Key: key.String(), ID: id}
-	if c.Local() {
+	if c.local() {
 		d, err = c.store.Acquire(ctx, lease, c.limit, c.leaseTime)
 	} else {
 		d, err = c.acquireRemote(ctx, lease)
@@ -180,7 +184,7 @@ func (c *ConcurrencyLimit) Mine() int {
 // Release ends leases. When the store cannot be reached it returns an error, and
 // the next call of Release, Renew or Flush repeats it, until the lease has ended by itself.
 func (c *ConcurrencyLimit) Release(ctx context.Context, leases ...Lease) error {
-	if c.Local() {
+	if c.local() {
 		return c.store.Release(ctx, leases)
 	}
 	c.ReleaseLater(leases...)
@@ -190,7 +194,7 @@ func (c *ConcurrencyLimit) Release(ctx context.Context, leases ...Lease) error {
 // ReleaseLater is Release without a call to the store, which the next call of
 // Release, Renew or Flush makes. Over a [LocalStore] nothing has to be made later.
 func (c *ConcurrencyLimit) ReleaseLater(leases ...Lease) {
-	if c.Local() {
+	if c.local() {
 		_ = c.store.Release(context.Background(), leases) // neither waits nor fails
 		return
 	}
@@ -212,7 +216,7 @@ func (c *ConcurrencyLimit) ReleaseLater(leases ...Lease) {
 // have ended by themselves. It repeats calls that fail. When ctx ends first, the error
 // is that of ctx and of the store.
 func (c *ConcurrencyLimit) Flush(ctx context.Context) error {
-	if c.Local() {
+	if c.local() {
 		return nil
 	}
 	for {

@@ -216,7 +216,7 @@ func TestHoldsOverALocalStore(t *testing.T) {
 	p.acquire("a")
 	p.acquire("b")
 	clock.Advance(24 * time.Hour)
-	if p.acquire("c") || p.Mine() != 0 || !p.Local() {
+	if p.acquire("c") || p.Mine() != 0 || p.LeaseTime() != 0 {
 		t.Error("leases in this process last until they are released")
 	}
 	p.release("a")

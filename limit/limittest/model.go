@@ -7,11 +7,11 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// A Model is what a policy means for one subject, counted in exact rationals
+// A model is what a policy means for one subject, counted in exact rationals
 // and without a thought for speed. It shares no code with package limit, and it
 // solves nothing: a wait is found by looking for the first instant at which the
 // cost fits.
-type Model struct {
+type model struct {
 	name   string
 	meters []meter
 	parts  []string // their names
@@ -44,13 +44,13 @@ type reading struct {
 	kept any
 }
 
-// NewModel returns the model of a valid policy, with nothing used.
-func NewModel(policy limit.Policy) *Model {
+// newModel returns the model of a valid policy, with nothing used.
+func newModel(policy limit.Policy) *model {
 	plan, err := limit.Compile(policy)
 	if err != nil {
 		panic("limittest: no model for an invalid policy: " + err.Error())
 	}
-	m := &Model{name: plan.String()}
+	m := &model{name: plan.String()}
 	for _, part := range plan.Parts() {
 		m.meters = append(m.meters, newMeter(part.Policy()))
 		m.parts = append(m.parts, part.String())
@@ -77,8 +77,8 @@ func newMeter(policy limit.Policy) (m meter) {
 
 // Become goes on under another policy of the same kind, keeping what has been
 // used.
-func (m *Model) Become(policy limit.Policy) {
-	next := NewModel(policy)
+func (m *model) Become(policy limit.Policy) {
+	next := newModel(policy)
 	for i, part := range next.meters {
 		switch p := part.(type) {
 		case *bucketModel:
@@ -96,14 +96,14 @@ func (m *Model) Become(policy limit.Policy) {
 
 // Take decides at now, in microseconds since the Unix epoch, and charges what
 // it allows. The cost is at least 1.
-func (m *Model) Take(now, cost int64) limit.Decision { return m.decide(now, cost, true) }
+func (m *model) Take(now, cost int64) limit.Decision { return m.decide(now, cost, true) }
 
 // Peek decides and charges nothing.
-func (m *Model) Peek(now, cost int64) limit.Decision { return m.decide(now, cost, false) }
+func (m *model) Peek(now, cost int64) limit.Decision { return m.decide(now, cost, false) }
 
 // Reset forgets what was used, and with it the charges that could be refunded.
-func (m *Model) Reset(now int64, policy limit.Policy) {
-	next := NewModel(policy)
+func (m *model) Reset(now int64, policy limit.Policy) {
+	next := newModel(policy)
 	next.reset = m.reset
 	for _, part := range m.meters {
 		if part.read(now).used(now).Sign() > 0 {
@@ -114,7 +114,7 @@ func (m *Model) Reset(now int64, policy limit.Policy) {
 }
 
 // Refund gives back what of the decision may be given back.
-func (m *Model) Refund(now int64, taken limit.Decision) {
+func (m *model) Refund(now int64, taken limit.Decision) {
 	if taken.Charged < 1 {
 		return
 	}
@@ -131,7 +131,7 @@ func (m *Model) Refund(now int64, taken limit.Decision) {
 	}
 }
 
-func (m *Model) decide(now, cost int64, charge bool) limit.Decision {
+func (m *model) decide(now, cost int64, charge bool) limit.Decision {
 	readings := make([]reading, len(m.meters))
 	fits := true
 	for i, part := range m.meters {

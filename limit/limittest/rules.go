@@ -204,7 +204,7 @@ func extremes(t *testing.T, s Subject) {
 		if _, err := limit.Compile(b); err != nil {
 			continue
 		}
-		l, m := newTimeline(s), NewModel(b)
+		l, m := newTimeline(s), newModel(b)
 		for _, cost := range []int64{1, b.Capacity, b.Capacity - 1, math.MaxInt64, 1, 1} {
 			if cost < 1 {
 				continue

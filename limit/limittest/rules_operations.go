@@ -121,7 +121,7 @@ func refundNeverMints(t *testing.T, s Subject, p limit.Policy) {
 	l = newTimeline(s)
 	l.refund(t, p, taken)
 	full := l.take(t, p, 1)
-	if want := NewModel(p).Take(s.Clock.Now(), 1); full != want {
+	if want := newModel(p).Take(s.Clock.Now(), 1); full != want {
 		l.broken(t, "a refund never makes more than full", "got  %s\nwant %s", describe(full), describe(want))
 	}
 }
@@ -133,7 +133,7 @@ func resetForgets(t *testing.T, s Subject, p limit.Policy) {
 	l.take(t, p, 10)
 	l.reset(t, p)
 	got := l.take(t, p, 1)
-	if want := NewModel(p).Take(s.Clock.Now(), 1); got.Remaining != want.Remaining || got.ResetAfter != want.ResetAfter {
+	if want := newModel(p).Take(s.Clock.Now(), 1); got.Remaining != want.Remaining || got.ResetAfter != want.ResetAfter {
 		l.broken(t, "a reset forgets everything", "got  %s\nwant %s", describe(got), describe(want))
 	}
 	l.reset(t, p)
@@ -153,7 +153,7 @@ func manyInOrder(t *testing.T, s Subject, p limit.Policy) {
 	store := has[limit.ManyTaker](t, s)
 	s.Clock.Set(epoch)
 	base := fmt.Sprintf("many:%d", keys.Add(1))
-	models := map[string]*Model{}
+	models := map[string]*model{}
 	for round := range 5 {
 		asks := asksOf(p, base, 1, 3, 2, 4, 11_000, 5, 1)
 		if err := store.TakeMany(context.Background(), asks); err != nil {
@@ -162,7 +162,7 @@ func manyInOrder(t *testing.T, s Subject, p limit.Policy) {
 		for i, q := range asks {
 			m := models[string(q.Key)]
 			if m == nil {
-				m = NewModel(p)
+				m = newModel(p)
 				models[string(q.Key)] = m
 			}
 			if want := m.Take(s.Clock.Now(), q.Cost); q.Decision != want {
@@ -201,7 +201,7 @@ func allOrNone(t *testing.T, s Subject, p limit.Policy) {
 		return bound, asks
 	}
 	l.take(t, p, 8)
-	want := NewModel(p).Peek(s.Clock.Now(), 2)
+	want := newModel(p).Peek(s.Clock.Now(), 2)
 	for range 3 {
 		bound, answers := take(2, 3)
 		if bound != 1 || answers[1].Decision.Allowed || answers[1].Decision.RetryAfter <= 0 || answers[0].Decision.Allowed || answers[0].Decision.RetryAfter != 0 || answers[0].Decision.Charged != 0 {

@@ -65,7 +65,7 @@ func needs(t *testing.T, s Subject, p limit.Policy) {
 
 func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 	l := newTimeline(s)
-	m, current := NewModel(policies[0]), policies[0]
+	m, current := newModel(policies[0]), policies[0]
 	steps := rapid.IntRange(1, s.Steps).Draw(t, "steps")
 	var wait time.Duration // what the last denial advised
 	var taken []limit.Decision

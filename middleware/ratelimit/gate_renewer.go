@@ -88,7 +88,7 @@ func (r *leaseRenewer) flushed(ctx context.Context) error {
 
 // start starts the goroutine, unless it runs or is not needed.
 func (r *leaseRenewer) start() {
-	if r.limit.Local() {
+	if r.limit.LeaseTime() == 0 {
 		return
 	}
 	r.mu.Lock()

@@ -1,4 +1,4 @@
-package limit_test
+package limittest
 
 import (
 	"encoding/binary"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/limit/limittest"
 )
 
 // Every target compares the integers with the rational model on a timeline read
@@ -103,7 +102,7 @@ func replay(t *testing.T, policy limit.Policy, steps []byte) {
 	if err != nil {
 		t.Skip()
 	}
-	model := limittest.NewModel(policy)
+	model := newModel(policy)
 	var state []int64
 	var reset int64
 	var last limit.Decision // the newest that charged
