@@ -1,7 +1,6 @@
 package cfdo_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,17 +91,10 @@ func TestMalformedCallsFailAlone(t *testing.T) {
 			}
 		}
 		body := `{"policies":` + policies + `,"calls":[` + strings.Join(calls, ",") + `]}`
-		req, _ := http.NewRequest(http.MethodPost, w.URL+"/v1/batch", bytes.NewBufferString(body))
-		req.Header.Set("Authorization", "Bearer "+workerdtest.Secret)
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
 		var answer struct{ Answers []json.RawMessage }
-		if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK || len(answer.Answers) != len(calls) {
-			t.Fatalf("%s for %d calls: %d answers, %v\n%s", resp.Status, len(calls), len(answer.Answers), err, body)
+		status, err := post(w.URL+"/v1/batch", body, &answer)
+		if err != nil || status != http.StatusOK || len(answer.Answers) != len(calls) {
+			t.Fatalf("%d for %d calls: %d answers, %v\n%s", status, len(calls), len(answer.Answers), err, body)
 		}
 		for n, i := range good {
 			var d []int64
@@ -186,4 +178,20 @@ func TestRefusedAskIsAnError(t *testing.T) {
 	if _, err := s.Take(ctx, []byte("k"), ten, 1); !errors.Is(err, cfdo.ErrBadRequest) || !strings.Contains(err.Error(), "the cost is no cost") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// post sends a request with the secret to the Worker, without the store.
+func post(url, body string, answer any) (status int, err error) {
+	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+workerdtest.Secret)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, json.NewDecoder(resp.Body).Decode(answer)
 }

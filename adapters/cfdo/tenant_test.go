@@ -1,8 +1,6 @@
 package cfdo_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -175,37 +173,30 @@ func TestCheckEndpoint(t *testing.T) {
 	}
 	check := func(body string) (a answer, status int) {
 		t.Helper()
-		req, _ := http.NewRequest(http.MethodPost, w.URL+"/v1/check", bytes.NewBufferString(body))
-		req.Header.Set("Authorization", "Bearer "+workerdtest.Secret)
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
+		status, err := post(w.URL+"/v1/check", body, &a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close()
-		if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
-			t.Fatal(err)
-		}
-		return a, resp.StatusCode
+		return a, status
 	}
-	const who = `{"tenant": "acme", "key": "wskit:messages:acme:ann", "policy": {"kind": "token_bucket", "capacity": 3, "refill": 1, "per": 3600000000}`
+	const call = `{"tenant": "acme", "key": "wskit:messages:acme:ann", "policy": {"kind": "token_bucket", "capacity": 3, "refill": 1, "per": 3600000000}`
 	hours := func(ms int64) float64 { return time.Until(time.UnixMilli(ms)).Hours() }
-	if a, _ := check(who + `, "peek": true}`); !a.Allowed || a.Remaining != 2 || a.Limit != 3 {
+	if a, _ := check(call + `, "peek": true}`); !a.Allowed || a.Remaining != 2 || a.Limit != 3 {
 		t.Errorf("a look: %+v", a)
 	}
-	if a, _ := check(who + `}`); !a.Allowed || a.Remaining != 1 || hours(a.ResetAt) < 1.5 || hours(a.ResetAt) > 2.1 || *a.RetryAfterMs != 0 {
+	if a, _ := check(call + `}`); !a.Allowed || a.Remaining != 1 || hours(a.ResetAt) < 1.5 || hours(a.ResetAt) > 2.1 || *a.RetryAfterMs != 0 {
 		t.Errorf("the second of three: %+v", a)
 	}
-	if a, _ := check(who + `, "cost": 2}`); a.Allowed || a.Remaining != 1 || *a.RetryAfterMs < 1 || *a.RetryAfterMs > 3_600_000 {
+	if a, _ := check(call + `, "cost": 2}`); a.Allowed || a.Remaining != 1 || *a.RetryAfterMs < 1 || *a.RetryAfterMs > 3_600_000 {
 		t.Errorf("two more: %+v", a)
 	}
-	if a, _ := check(who + `, "cost": 4}`); a.Allowed || a.RetryAfterMs != nil {
+	if a, _ := check(call + `, "cost": 4}`); a.Allowed || a.RetryAfterMs != nil {
 		t.Errorf("what can never fit: %+v", a)
 	}
 	if d, err := l.Take(ctx, l.Key(nil).Part("acme").Part("ann"), 1); err != nil || d.Remaining != 0 {
 		t.Errorf("the third, through the limiter: %+v, %v", d, err)
 	}
-	if a, status := check(who + `, "cost": 0}`); status != http.StatusBadRequest || a.Allowed || a.Error.Code != "bad_request" || a.Error.Message == "" {
+	if a, status := check(call + `, "cost": 0}`); status != http.StatusBadRequest || a.Allowed || a.Error.Code != "bad_request" || a.Error.Message == "" {
 		t.Errorf("a cost of nothing: %d, %+v", status, a)
 	}
 }

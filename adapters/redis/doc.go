@@ -43,7 +43,7 @@
 //
 // The time for which this process itself waits for a CPU does not count: an answer that has
 // arrived when its timeout is over is an answer. Stats.LateReads counts these. When there
-// are many, the process needs more CPU.
+// are many, the process needs more CPU. Only the ten timeouts for a connection include it.
 //
 // So with the default a steady round trip of up to 80 ms is supported. For a Redis that is farther
 // away, set a timeout that is a quarter longer than its round trip. Stats.RoundTrip says

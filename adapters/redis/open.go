@@ -74,30 +74,16 @@ func dial(ctx context.Context, address string) (where topology, connect func() g
 
 func dialHosts(ctx context.Context, u *url.URL, hosts []string) (where topology, connect func() goredis.UniversalClient, err error) {
 	if u.Query().Has("master_name") {
-		o, err := goredis.ParseFailoverURL(at(u, hosts...))
-		if err != nil {
-			return nil, nil, complaint(u, func(address string) error { _, err := goredis.ParseFailoverURL(address); return err })
-		}
-		connect = func() goredis.UniversalClient {
-			o := *o
-			forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.MaxRetries)
-			o.ContextTimeoutEnabled, o.DialerRetries = true, 1
-			return goredis.NewFailoverClient(&o)
+		if connect, err = connector(u, hosts, goredis.ParseFailoverURL, failoverClient); err != nil {
+			return nil, nil, err
 		}
 		where, _, err = asked(ctx, connect)
 		return where, connect, err
 	}
 	var errs []error
 	for _, host := range hosts {
-		o, err := goredis.ParseURL(at(u, host))
-		if err != nil {
-			return nil, nil, complaint(u, func(address string) error { _, err := goredis.ParseURL(address); return err })
-		}
-		connect = func() goredis.UniversalClient {
-			o := *o
-			forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.MaxRetries)
-			o.ContextTimeoutEnabled, o.DialerRetries = true, 1
-			return goredis.NewClient(&o)
+		if connect, err = connector(u, []string{host}, goredis.ParseURL, singleClient); err != nil {
+			return nil, nil, err
 		}
 		where, clustered, err := asked(ctx, connect)
 		switch {
@@ -106,7 +92,11 @@ func dialHosts(ctx context.Context, u *url.URL, hosts []string) (where topology,
 			continue
 		case clustered:
 			_ = where.all().Close()
-			return dialCluster(ctx, u, hosts)
+			if connect, err = connector(u, hosts, goredis.ParseClusterURL, clusterClient); err != nil {
+				return nil, nil, err
+			}
+			where, _, err = asked(ctx, connect)
+			return where, connect, err
 		case len(hosts) > 1:
 			_ = where.all().Close()
 			return nil, nil, errors.New("the address has several hosts, and one that answers is not part of a cluster: give one host, or for Sentinels the parameter master_name")
@@ -116,20 +106,33 @@ func dialHosts(ctx context.Context, u *url.URL, hosts []string) (where topology,
 	return nil, nil, errors.Join(errs...)
 }
 
-func dialCluster(ctx context.Context, u *url.URL, hosts []string) (where topology, connect func() goredis.UniversalClient, err error) {
-	o, err := goredis.ParseClusterURL(at(u, hosts...))
+// connector returns what makes clients for an address.
+func connector[O any](u *url.URL, hosts []string, parse func(string) (*O, error), client func(O) goredis.UniversalClient) (func() goredis.UniversalClient, error) {
+	o, err := parse(at(u, hosts...))
 	if err != nil {
-		return nil, nil, complaint(u, func(address string) error { _, err := goredis.ParseClusterURL(address); return err })
+		return nil, complaint(u, func(address string) error { _, err := parse(address); return err })
 	}
-	connect = func() goredis.UniversalClient {
-		o, retries := *o, 0
-		o.Addrs = slices.Clone(o.Addrs)
-		forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &retries)
-		o.ContextTimeoutEnabled, o.DialerRetries = true, 1
-		return goredis.NewClusterClient(&o)
-	}
-	where, _, err = asked(ctx, connect)
-	return where, connect, err
+	return func() goredis.UniversalClient { return client(*o) }, nil
+}
+
+func failoverClient(o goredis.FailoverOptions) goredis.UniversalClient {
+	forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.MaxRetries)
+	o.ContextTimeoutEnabled, o.DialerRetries = true, 1
+	return goredis.NewFailoverClient(&o)
+}
+
+func singleClient(o goredis.Options) goredis.UniversalClient {
+	forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &o.MaxRetries)
+	o.ContextTimeoutEnabled, o.DialerRetries = true, 1
+	return goredis.NewClient(&o)
+}
+
+func clusterClient(o goredis.ClusterOptions) goredis.UniversalClient {
+	retries := 0
+	o.Addrs = slices.Clone(o.Addrs)
+	forLimits(&o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout, &o.PoolTimeout, &retries)
+	o.ContextTimeoutEnabled, o.DialerRetries = true, 1
+	return goredis.NewClusterClient(&o)
 }
 
 // asked connects and asks whether a server answers and is part of a cluster.
