@@ -1,6 +1,5 @@
-// Package limit says what a rate limit is: policies, decisions, the algorithms
-// as pure functions on integers, the contract of a store, and the [Limiter]
-// that puts them together.
+// Package limit has exact rate limits: policies, decisions, the contract of a store, and
+// the [Limiter] that puts them together.
 //
 //	store := memory.NewStore(memory.Options{})
 //	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second})
@@ -26,15 +25,15 @@
 //
 // A clock that swings back and forth by up to [ClockTolerance] never admits one
 // unit more: a store keeps state for that much longer than it counts. One that is set
-// back further costs at most one capacity, once, and
-// locks nobody out for longer than the tolerance plus one refill.
+// back further costs at most one capacity, once, and denies no subject for longer than the
+// tolerance plus one refill.
 //
-// # Which policy for which job
+// # Which policy for which purpose
 //
 // docs/limits.md has a picture of each.
 //
-// Chat and most messages: [TokenBucket]. People type in bursts and then pause;
-// it forgives the burst and holds the rate, in 16 bytes per key.
+// Chat and most messages: [TokenBucket]. It allows bursts, as typing makes them, and
+// enforces the rate, in 16 bytes per key.
 //
 //	limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}
 //
@@ -45,9 +44,9 @@
 //	limit.TokenBucket{Capacity: 5, Refill: 60, Per: time.Second}
 //	limit.Pacer{Burst: 2, Refill: 60, Per: time.Second, MaxWait: 100 * time.Millisecond}
 //
-// Billing and quotas that people read off a calendar: [FixedWindow]. It begins
-// anew at a known instant (of UTC), and around that instant up to twice the Limit
-// may come at once, which a quota does not mind. Put a bucket beside it:
+// Billing and quotas by the calendar: [FixedWindow]. It begins at a known instant (of
+// UTC), and around that instant up to twice the Limit may be admitted at once. Put a bucket
+// beside it:
 //
 //	limit.All(
 //		limit.Named("month", limit.FixedWindow{Limit: 1_000_000, Window: 30 * 24 * time.Hour}),
@@ -61,7 +60,7 @@
 //
 //	limit.SlidingWindow{Limit: 600, Window: time.Minute, Buckets: 6}
 //
-// Few and weighty things, where the promise has to be exact: [SlidingLog].
+// Small limits that have to be exact: [SlidingLog].
 //
 //	limit.SlidingLog{Limit: 5, Window: 15 * time.Minute} // logins
 //

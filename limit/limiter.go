@@ -33,11 +33,10 @@ type shared struct {
 	comparable bool // whether store can be compared with others
 }
 
-// New makes a limiter. It is meant for start-up, so that it can stand in the
-// middle of a line of wiring: it panics, saying what to change, when the store
-// is nil, the policy is invalid, an option is, or a shared store is used without
-// a name. Check a policy that comes from configuration with [Validate] first. At
-// most one Options may be given.
+// New makes a limiter when the program starts. It panics, saying what to change, when the
+// store is nil, the policy or an option is invalid, or a shared store is used without a
+// name. Check a policy that comes from configuration with [Compile] first. At most one
+// Options may be given.
 func New(store Store, policy Policy, options ...Options) *Limiter {
 	if store == nil {
 		panic("limit: New with a nil store; in one process use memory.NewStore(memory.Options{})")

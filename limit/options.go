@@ -15,18 +15,17 @@ type Options struct {
 	// one store share state, and others never do. Letters, digits, '.', '_', '-'
 	// and '/', at most 64.
 	//
-	// Over a store that other processes share there is no default: whatever were
-	// made up here would either differ between the processes that should share a
-	// limit, or be the same in two programs that should not. Over a store that
-	// lives in this process ([LocalStore]), "" means a name that no other limiter
-	// has.
+	// Over a store that other processes share there is no default: a generated name would
+	// either differ between the processes that should share a limit, or be the same in two
+	// programs that should not. Over a store in this process ([LocalStore]), "" means a name
+	// that no other limiter has.
 	Name string
 
 	// Prefix comes before the name in every key, for databases that hold more
 	// than limits; "" means "wskit". The same characters as in a name.
 	Prefix string
 
-	// OnFailure says what answers when the store does not. The default is
+	// OnFailure says what decides when the store does not answer. The default is
 	// [FailLocal].
 	OnFailure Failure
 
@@ -47,8 +46,8 @@ type Options struct {
 	// panics. Beyond it, keys share.
 	FallbackKeys int
 
-	// Logger gets a line, with the cause, when the limiter turns away from its store, and
-	// another when it is back: once each, not per decision. nil means slog.Default().
+	// Logger gets a line, with the cause, when the limiter stops asking its store, and another
+	// when it asks it again: once each, not per decision. nil means slog.Default().
 	Logger *slog.Logger
 
 	// OnOutage is called at the same times, with what the store failed with: for metrics
@@ -63,13 +62,12 @@ type Options struct {
 	Now func() int64
 }
 
-// Failure says what answers when the store does not.
+// Failure says what decides when the store does not answer.
 type Failure uint8
 
 const (
-	// FailLocal decides in this process by the same policy, beginning with
-	// nothing used: each process then admits at most one policy's worth. It needs
-	// no knowledge of the others and never stops the service.
+	// FailLocal decides in this process by the same policy, beginning with nothing used: each
+	// process then admits at most what the policy allows.
 	FailLocal Failure = iota
 	// FailOpen admits everything that could ever be admitted.
 	FailOpen

@@ -24,8 +24,8 @@ type Stats struct {
 	// FailedOver counts the decisions that the failure policy made: all those
 	// that StoreFailures and Skipped count.
 	FailedOver int64
-	// Switches counts how often the limiter turned away from its store; Degraded
-	// says that it has now.
+	// Switches counts how often the limiter stopped asking its store; Degraded
+	// says that it does not ask it now.
 	Switches int64
 	Degraded bool
 }

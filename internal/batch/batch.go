@@ -11,12 +11,12 @@ import (
 
 // Options of a [Batcher]. The zero value is ready to use.
 type Options struct {
-	// Flushes is how many round trips may be on their way at a time; 0 means 2: one
-	// is prepared while the other is answered.
+	// Flushes is how many round trips may be under way at a time; 0 means 2: one is prepared
+	// while the other is answered.
 	Flushes int
-	// Size is the largest number of items in one trip; 0 means 128.
+	// Size is the largest number of items in one flush; 0 means 128.
 	Size int
-	// Waiting is the largest number of items that wait for a trip; 0 means 16,384.
+	// Waiting is the largest number of items that wait for a flush; 0 means 16,384.
 	// Beyond it calls fail with [ErrFull] at once.
 	Waiting int
 	// OnCaller makes a lone call on the goroutine of its caller, which saves the
@@ -24,7 +24,7 @@ type Options struct {
 	// [WithTimeout]. Set it when send returns at the deadline of its context: the caller
 	// then cannot leave earlier.
 	OnCaller bool
-	// Slack is how many timeouts of [WithTimeout] a trip may take altogether, and a call
+	// Slack is how many timeouts of [WithTimeout] a flush may take altogether, and a call
 	// may wait for it; 0 means 1. Set it to more when send bounds each of its steps by
 	// the timeout itself, because it may have to make a connection first.
 	Slack int
@@ -38,7 +38,7 @@ var (
 	ErrFull = fmt.Errorf("%w: too many are waiting", ErrNotSent)
 )
 
-// Batcher combines calls. All its methods may be used by any number of
+// A Batcher sends concurrent calls in batches. All its methods may be used by any number of
 // goroutines.
 type Batcher[T any] struct {
 	send    func(ctx context.Context, items []*Item[T])
@@ -48,11 +48,11 @@ type Batcher[T any] struct {
 	mu          sync.Mutex
 	first, last *Item[T] // those that wait, oldest first
 	waiting     int
-	away        int    // on the trips, or just back
+	away        int    // items of the flushes under way, or just answered
 	flushes     int    // under way or about to be
-	started     uint64 // trips that have set out
+	started     uint64 // flushes that have been started
 	idle        []*slot[T]
-	down        bool // the last trip was not answered
+	down        bool // the last flush was not answered
 }
 
 // An Item is one call: what is asked and, afterwards, the answer.
@@ -66,13 +66,13 @@ type Item[T any] struct {
 	ctx        context.Context
 	timeout    time.Duration // of ctx, by WithTimeout
 	since      time.Time     // it waits; with a timeout only
-	done       chan struct{} // receives once the trip is over
+	done       chan struct{} // receives once the flush is over
 	prev, next *Item[T]
 	flush      *flush // once it is sent
 	left       bool   // by its caller
 }
 
-// New makes a batcher. send makes one round trip for a batch of at least one
+// New makes a Batcher. send makes one round trip for a batch of at least one
 // item, and fills in the Value or the Err of each. It runs on a goroutine of its
 // own; the batch is not its own beyond its return. Its context ends when that of
 // the last of the callers does, and has the latest of their deadlines; that of a
@@ -118,9 +118,9 @@ func (c *Batcher[T]) Free(it *Item[T]) {
 // The error is the item's, or that of ctx when it ended first. It is [ErrNotSent]
 // when the item was not sent; after any other it is unknown what became of it.
 //
-// When a trip is not answered ([NotAnswered]), all that wait fail with it, not sent. Until
-// a trip is answered again, a call with a timeout ([WithTimeout]) waits no longer than
-// that; the trip made for it goes on, so that it can find out whether the server is back.
+// When a flush is not answered ([NotAnswered]), all that wait fail with it, not sent. Until
+// a flush is answered again, a call with a timeout ([WithTimeout]) waits no longer than that;
+// the flush made for it goes on, so that it can find out whether the server is back.
 func (c *Batcher[T]) Do(ctx context.Context, it *Item[T]) error {
 	if ctx.Err() != nil {
 		c.Free(it)
@@ -134,7 +134,7 @@ func (c *Batcher[T]) Do(ctx context.Context, it *Item[T]) error {
 		c.Free(it)
 		return ErrFull
 	}
-	if c.flushes < c.options.Flushes { // then nobody else waits
+	if c.flushes < c.options.Flushes { // then no other call waits
 		c.flushes++
 		if c.options.OnCaller && !impatient && it.bounded() {
 			c.start(1)
@@ -207,8 +207,7 @@ func (c *Batcher[T]) alone(it *Item[T]) error {
 }
 
 // leave lets the caller of an item go. It returns nil when the answer came just
-// before. A trip that all callers have left is cancelled, except by those who say that
-// it is to go on.
+// before. A flush that all callers have left is cancelled, unless cancel is false for one.
 func (c *Batcher[T]) leave(it *Item[T], why error, cancel bool) error {
 	c.mu.Lock()
 	if it.flush != nil && it.flush.over {

@@ -14,11 +14,11 @@ type flush struct {
 	cancel  context.CancelFunc
 }
 
-// A slot makes one trip after the other while there are calls.
+// A slot makes one flush after the other while there are calls.
 type slot[T any] struct {
 	batch    []*Item[T]
-	answered int    // by its last trip: they may be about to come again
-	started  uint64 // the Batcher's after its last trip had set out; 0: there was none
+	answered int    // by its last flush: the callers may call again at once
+	started  uint64 // the Batcher's after its last flush was started; 0: there was none
 }
 
 // slot returns one that is idle.
@@ -38,7 +38,7 @@ func (c *Batcher[T]) start(calls int) {
 	c.started++
 }
 
-// run makes trips until nobody waits, or has another goroutine make them.
+// run makes flushes until no call waits, or has another goroutine make them.
 func (c *Batcher[T]) run(s *slot[T]) {
 	for {
 		c.mu.Lock()
@@ -76,16 +76,15 @@ func (c *Batcher[T]) run(s *slot[T]) {
 	}
 }
 
-// answer lets the callers go on, not with the lock held, which those who have more to
-// ask take next. Unless there are calls enough for the next trip it has that begin, on
-// another goroutine, when the callers have run, so that they can come along: a
-// scheduler runs first what became runnable last, and the rest in order, so what
-// becomes runnable just before the last caller comes after all of them. Where that is
-// not so, batches are smaller.
+// answer lets the callers go on. The lock is not held, for callers that ask again take it
+// next. Unless there are calls enough for the next flush, that begins on another goroutine
+// when the callers have run, so that their next calls are part of it: a scheduler runs first
+// what became runnable last, and the rest in order, so what becomes runnable just before the
+// last caller runs after all of them. Where that is not so, batches are smaller.
 func (c *Batcher[T]) answer(s *slot[T], full bool) {
 	var last *Item[T]
 	for i, it := range s.batch {
-		if s.batch[i] = nil; it == nil { // has left
+		if s.batch[i] = nil; it == nil { // its caller has left
 			continue
 		}
 		if last != nil {
@@ -101,7 +100,7 @@ func (c *Batcher[T]) answer(s *slot[T], full bool) {
 	}
 }
 
-// try sends a batch, and answers for a send that panics.
+// try sends a batch. When send panics, the items get an error.
 func (c *Batcher[T]) try(ctx context.Context, items []*Item[T]) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -116,17 +115,17 @@ func (c *Batcher[T]) try(ctx context.Context, items []*Item[T]) {
 	c.send(ctx, items)
 }
 
-// share is an even share of all calls there are, for a trip. Were one trip to take them
-// all, the others would have nothing to do while it is away, and the server nothing
-// while it is prepared.
+// share is an even share of all calls there are, for a flush. If one flush took them all,
+// the others would have nothing to do while it is under way, and the server nothing while it
+// is prepared.
 func (c *Batcher[T]) share() int {
 	return min((c.waiting+c.away+c.options.Flushes-1)/c.options.Flushes, c.options.Size)
 }
 
-// collect takes the slot's share of those who have waited longest, and makes the context
-// of their trip. Nothing is left for others that have not set out since the slot's last
-// trip: they may be held up. Who is about to leave stays behind, and who has waited for
-// too long fails.
+// collect takes the slot's share of the items that have waited longest, and makes the
+// context of their flush. If no other flush was started since the slot's last one, the
+// others may be stuck, and it takes all. An item whose context has ended is not taken, and
+// one that has waited too long fails.
 func (c *Batcher[T]) collect(s *slot[T]) (*flush, context.Context) {
 	s.batch = s.batch[:0]
 	if c.first == nil {

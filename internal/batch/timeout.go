@@ -24,14 +24,14 @@ func (t *timed) Value(key any) any {
 
 // WithTimeout returns a context for [Batcher.Do] that bounds the round trip of the
 // call instead of the call: the timeout, which is positive, counts from the instant at
-// which the call is sent. The time for which it waits for the trips before it is bounded
+// which the call is sent. The time for which it waits for the flushes before it is bounded
 // by theirs.
 func WithTimeout(ctx context.Context, timeout time.Duration) context.Context {
 	return &timed{ctx, timeout}
 }
 
 // Timeout is the timeout of a context of [WithTimeout], or of one made from it; 0 means
-// none. That of the context of a trip is the longest of its calls, 0 when one has none.
+// none. That of the context of a flush is the longest of its calls, 0 when one has none.
 func Timeout(ctx context.Context) time.Duration {
 	if t, ok := ctx.(*timed); ok {
 		return t.timeout
@@ -48,13 +48,13 @@ type notAnswered struct{ error }
 
 func (e notAnswered) Unwrap() error { return e.error }
 
-// slack is how long a trip may take altogether.
+// slack is how long a flush may take altogether.
 func (c *Batcher[T]) slack(timeout time.Duration) time.Duration {
 	return time.Duration(c.options.Slack) * timeout
 }
 
-// arrived takes note of whether the server answered, and answers for it to all that wait
-// when it did not. c.mu is held.
+// arrived notes whether the server answered. When it did not, all that wait fail. c.mu is
+// held.
 func (c *Batcher[T]) arrived(items []*Item[T]) {
 	down := false
 	for _, it := range items {
@@ -83,7 +83,7 @@ func (c *Batcher[T]) failAll(err error) {
 	}
 }
 
-// over is the trip of items that are answered without one.
+// over is the flush of items that are answered without one.
 var over = &flush{over: true}
 
 // fail answers an item that waits with an error. c.mu is held.

@@ -13,10 +13,10 @@ import (
 
 // Options of a [Cache]. The zero value is ready to use.
 type Options struct {
-	// Keys bounds how many keys are remembered; 0 means 65,536, negative panics.
-	// It counts keys of up to eight words of state and the room of a bucket's is
-	// about 100 bytes, so the default bounds the memory at about 7 MB. Where there
-	// is no room, nothing is remembered, which is always safe.
+	// Keys bounds how many keys are remembered; 0 means 65,536, negative panics. It counts
+	// keys of up to eight words of state; a bucket's takes about 100 bytes, so the default
+	// bounds the memory at about 7 MB. Where there is no room, nothing is remembered, which is
+	// always safe.
 	Keys int
 	// MaxAge is how long a denial is remembered at most; 0 means 10 s, negative
 	// panics. It bounds how long a refund or a reset through another process goes
@@ -28,7 +28,7 @@ type Options struct {
 	Granularity time.Duration
 	// Now is a clock in microseconds, at least 0, that does not go back; nil means
 	// the monotonic clock of the process. When it does go back, for a test, what
-	// was learned later is not used.
+	// was stored later is not used.
 	Now func() int64
 }
 
@@ -86,7 +86,7 @@ type Miss struct {
 
 // Get answers a cost that the remembered state of the key denies: it fills in d
 // as the store would, and reports true. Otherwise d is left alone and the store
-// has to be asked, by whoever keeps the Miss to tell it what the store said.
+// has to be asked; [Miss.Put] of what is returned then stores its answer.
 // It allocates nothing and keeps nothing of the key.
 func (m *Cache) Get(d *limit.Decision, key []byte, plan *limit.Plan, cost int64) (q Miss, denied bool) {
 	q = m.miss(m.space.HashBytes(key), plan)
@@ -105,7 +105,7 @@ func (m *Cache) generation(h table.Hash) *atomic.Uint32 {
 // An entry is the state of a key, behind three words.
 const (
 	wordAt       = iota // the store's instant at which that was the state
-	wordReceived        // when it was learned, by the local clock
+	wordReceived        // when it was stored, by the local clock
 	wordTrip            // how far the store's clock may be ahead of wordAt then
 	wordState
 )
@@ -140,12 +140,12 @@ func (q *Miss) denies(d *limit.Decision, cost int64) bool {
 	return true
 }
 
-// Put tells what the store answered. state is the key's state as the decision
+// Put stores what the store answered. state is the key's state as the decision
 // left it, which of a denial is the state that it was made from; it may be
 // shorter than the plan's when the rest is zero, and is copied. Only denials are
 // remembered; what was allowed is noted where the key is remembered already.
 //
-// An answer that another one has overtaken, or Invalidate, is not learned.
+// An answer that is older than a stored one, or than a call of Invalidate, is not stored.
 func (q Miss) Put(d *limit.Decision, state []int64) {
 	if q.cache == nil || d.Allowed && q.cache.table.Len() == 0 {
 		return
@@ -184,8 +184,8 @@ func (q *Miss) entry(words []int64, d *limit.Decision, state []int64, now int64)
 }
 
 // Invalidate forgets a key, and with it all answers that are on their way. Call it
-// when a refund or a reset of the key has come back, however it ended: the
-// answers that come later were asked for in time to know of it.
+// when a refund or a reset of the key has returned, also with an error: what is asked
+// afterwards is answered with it.
 func (m *Cache) Invalidate(key []byte, plan *limit.Plan) {
 	h := m.space.HashBytes(key).With(plan.Compiled().Salt)
 	r := m.table.Lock(h)

@@ -11,7 +11,7 @@ import "time"
 // state, and for [ClockTolerance] longer where the clock may be set back: else a clock
 // that swings finds nothing, and a whole limit is admitted again. With write = false nothing has changed and nothing is to be stored:
 // that is every denial, unless the state had to be healed after the clock was
-// set back. The cost must be at least 1: see [CheckCost].
+// set back. The cost must be at least 1.
 //
 // The decision is filled in rather than returned because copying it through
 // several calls would take as long as making it.
