@@ -10,8 +10,8 @@ import (
 	"github.com/wskit/wskit/internal/table"
 )
 
-// swapAttempts is how often a charge is tried without a lock. Each failure means
-// that somebody else's succeeded, or that the key is locked.
+// swapAttempts is how often a charge is tried without a lock. Each failure means that
+// another charge succeeded, or that the key is locked.
 const swapAttempts = 32
 
 // Options configure an [Engine].
@@ -31,10 +31,9 @@ type Options struct {
 	Now func() int64
 }
 
-// Engine keeps state in this process, for a store that lives in it and for
-// limiters whose store fails: the states of all policies of one width in one
-// table, and one bound for all tables. Costs are at least 1; nothing is checked
-// here.
+// Engine keeps state in this process, for the memory store and for limiters whose store
+// fails: the states of all policies of one width in one table, and one bound for all
+// tables. Costs must be at least 1; they are not checked here.
 //
 // For windows and logs the clock is read while the state is locked. Otherwise a
 // charge could be noted after one that read the clock later, and would be noted at

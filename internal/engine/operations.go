@@ -5,22 +5,22 @@ import "time"
 // Take decides whether cost fits now, charges it when it does, and fills d with
 // the answer.
 //
-// It writes the next state into state, growing it as append does when it is
-// too short (nil is fine), and returns it with write = true; the caller then
-// keeps it until the instant now + [Answer.ResetAfter], when it equals no
-// state, and for [ClockTolerance] longer where the clock may be set back: else a clock
-// that swings finds nothing, and a whole limit is admitted again. With write = false nothing has changed and nothing is to be stored:
-// that is every denial, unless the state had to be healed after the clock was
-// set back. The cost must be at least 1.
+// It writes the next state into state, growing it as append does when it is too short (nil
+// is fine), and returns it with write = true; the caller then keeps it until the instant
+// now + [Answer.ResetAfter], when it equals no state, and for [ClockTolerance] longer where
+// the clock may be set back: without that, a clock that swings would find no state, and a
+// whole limit would be admitted again. With write = false nothing has changed and nothing is
+// to be stored: that is so for every denial, unless the state had to be corrected after the
+// clock was set back. The cost must be at least 1.
 //
-// The decision is filled in rather than returned because copying it through
-// several calls would take as long as making it.
+// The answer is filled in rather than returned because copying it through several calls
+// would take as long as making it.
 func (p *Plan) Take(d *Answer, state []int64, now, cost int64) (next []int64, write bool) {
 	return p.decide(d, state, now, cost, true)
 }
 
-// decide is Take or, without charge, the same but for the charge: what has to be
-// healed is written in either case.
+// decide is Take or, without charge, the same but for the charge: what has to be corrected
+// is written in either case.
 func (p *Plan) decide(d *Answer, state []int64, now, cost int64, charge bool) (next []int64, write bool) {
 	state = p.complete(state)
 	if p.kind == kindAll {
