@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -70,7 +71,7 @@ func (c *Batcher[T]) arrived(items []*Item[T]) {
 	}
 	for _, it := range items {
 		if it.Err != nil {
-			c.failAll(errors.Join(ErrNotSent, it.Err))
+			c.failAll(fmt.Errorf("%w: %w", ErrNotSent, it.Err))
 			return
 		}
 	}
