@@ -40,8 +40,9 @@ type Context struct {
 	out        bytes.Buffer  // the reply, of which the first head bytes are not payload
 	head       int
 	idBuf      [48]byte
-	called     bool // the typed handler has been called
 	task       turn.Task[Context]
+
+	called bool // the typed handler has been called
 
 	mu       sync.Mutex // see locks.go
 	answered bool       // the one terminal answer has been given

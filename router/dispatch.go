@@ -24,12 +24,12 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 	if c.life.State() >= life.Closing {
 		return true // after a close frame nothing is answered (RFC 6455, 1.4)
 	}
-	f := &s.frame
-	c.peek(s, f, frame, tooLarge)
-	err := c.askMiddleware(s, f)
-	s.peekRest(f, err == nil)
+	var f incoming // on the stack
+	c.peek(s, &f, frame, tooLarge)
+	err := c.askMiddleware(s, &f)
+	s.peekRest(&f, err == nil)
 	if f.tooLarge && !ends(err) {
-		err = s.errTooLarge(f)
+		err = s.errTooLarge(&f)
 	}
 	if err == nil {
 		err = f.checkEnvelope()
@@ -45,29 +45,28 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 		err = c.checkState()
 	}
 	if err == nil {
-		err = c.checkInFlight(s, f)
+		err = c.checkInFlight(s, &f)
 	}
 	if err == nil {
-		err = c.decode(f)
+		err = c.decode(&f)
 	}
 	if err != nil {
-		c.refuseFrame(f, err)
+		c.refuseFrame(&f, err)
 		return true
 	}
 	c.message.Store(int64(c.stream.Heard()))
-	return c.handle(s, f)
+	return c.handle(s, &f)
 }
 
 // peek reads the envelope, up to the payload if that comes last, and finds the route.
 func (c *Conn) peek(s *scratch, f *incoming, frame []byte, tooLarge bool) {
-	f.size, f.tooLarge, f.lent = len(frame), tooLarge, nil
+	f.size, f.tooLarge = len(frame), tooLarge
 	if tooLarge {
 		f.size = c.router.opts.Limits.MaxPayload + 1
 		frame = frame[:min(len(frame), sizePeek)]
 	}
 	f.bytes = frame
 	f.env, f.complete, f.bad = s.peeker.Head(frame)
-	f.route = nil
 	if f.bad == nil && !tooLarge {
 		f.route = c.route(s, f.env.Type)
 	}

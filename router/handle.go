@@ -126,7 +126,7 @@ func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedA
 	c.Identity = &conn.identity
 	c.conn, c.route, c.receivedAt = conn, rt, receivedAt
 	c.task = turn.Task[Context]{
-		Message: c, Size: len(env.Payload) + len(env.CorrelationID),
+		Message: c, Size: int32(len(env.Payload) + len(env.CorrelationID)),
 		Request: rt.request, Concurrent: rt.opts.Concurrent,
 	}
 	c.id = nil

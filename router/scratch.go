@@ -37,7 +37,6 @@ type scratch struct {
 	in     ingress.Context
 	call   *Context
 	latest *route // that was looked up, of this connection's router
-	frame  incoming
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} }}
@@ -49,7 +48,7 @@ func (c *Conn) borrow() *scratch {
 }
 
 func (s *scratch) free() {
-	s.in, s.latest, s.frame = ingress.Context{}, nil, incoming{} // pins no connection
+	s.in, s.latest = ingress.Context{}, nil // pins no connection
 	scratches.Put(s)
 }
 

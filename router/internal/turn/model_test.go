@@ -76,9 +76,9 @@ func (w *world) open() []*message {
 func (w *world) arrive() {
 	kinds := []Task[message]{{}, {}, {}, {Request: true}, {Request: true}, {Concurrent: true}, {Concurrent: true, Request: true}}
 	m := &message{n: w.sent, task: kinds[w.rng.IntN(len(kinds))]}
-	m.task.Size, m.task.Message = w.rng.IntN(8), m
+	m.task.Size, m.task.Message = w.rng.Int32N(8), m
 	if w.rng.IntN(10) == 0 {
-		m.task.Size = 2 * w.rules.MaxPending // a large one
+		m.task.Size = int32(2 * w.rules.MaxPending) // a large one
 	}
 	w.sent++
 	w.turn.BeginFrame()
@@ -95,7 +95,7 @@ func (w *world) arrive() {
 func (w *world) hasRoom(m *message) bool {
 	waiting, beside, bytes := 0, 0, 0
 	for _, o := range w.open() {
-		bytes += o.task.Size
+		bytes += int(o.task.Size)
 		if o.task.Concurrent && !o.task.Request {
 			beside++
 		}
@@ -106,7 +106,7 @@ func (w *world) hasRoom(m *message) bool {
 		return true // it need not wait
 	case w.stopped:
 		return true
-	case bytes > 0 && bytes+m.task.Size > w.rules.MaxPending:
+	case bytes > 0 && bytes+int(m.task.Size) > w.rules.MaxPending:
 		return false
 	case m.task.Request:
 		return true
@@ -313,7 +313,7 @@ func (w *world) check() {
 			events++
 		}
 		if m != w.late {
-			bytes += m.task.Size
+			bytes += int(m.task.Size)
 		}
 		if !w.opened[m] {
 			w.fail("%v was not opened", m)
@@ -360,7 +360,7 @@ func (w *world) check() {
 // large reports whether a message is open that alone exceeds the bound: it began when
 // nothing else was open.
 func (w *world) large(open []*message) bool {
-	return slices.ContainsFunc(open, func(m *message) bool { return m.task.Size > w.rules.MaxPending })
+	return slices.ContainsFunc(open, func(m *message) bool { return int(m.task.Size) > w.rules.MaxPending })
 }
 
 // step does one thing that can happen now.

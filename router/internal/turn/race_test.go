@@ -87,7 +87,7 @@ func (c *crew) read() {
 		c.watch()
 		m := &message{n: c.sent}
 		c.sent++
-		m.task = Task[message]{Message: m, Size: c.arrival.IntN(64), Request: c.arrival.IntN(2) == 0, Concurrent: c.arrival.IntN(5) == 0}
+		m.task = Task[message]{Message: m, Size: c.arrival.Int32N(64), Request: c.arrival.IntN(2) == 0, Concurrent: c.arrival.IntN(5) == 0}
 		switch c.turn.Begin(&m.task) {
 		case Concurrent:
 			c.all.Go(func() { c.handle(m); c.finish(m) })

@@ -76,7 +76,7 @@ type Rules[M any] struct {
 // Task is the part of a message that a Turn keeps.
 type Task[M any] struct {
 	Message    *M
-	Size       int // in bytes
+	Size       int32 // in bytes
 	Request    bool
 	Concurrent bool
 
@@ -196,7 +196,7 @@ func (t *Turn[M]) full(k *Task[M]) bool {
 	switch {
 	case t.stopped:
 		return false
-	case t.pending > 0 && t.pending+k.Size > t.rules.MaxPending:
+	case t.pending > 0 && t.pending+int(k.Size) > t.rules.MaxPending:
 		return true
 	case k.Request:
 		return false
@@ -214,7 +214,7 @@ func (t *Turn[M]) add(k *Task[M]) {
 	} else if k.Concurrent {
 		t.concurrent++
 	}
-	t.pending += k.Size
+	t.pending += int(k.Size)
 	t.list(k)
 	t.rules.Opened(k.Message)
 }
@@ -274,7 +274,7 @@ func (t *Turn[M]) Finish(k *Task[M]) {
 	} else if k.Concurrent {
 		t.concurrent--
 	}
-	t.pending -= k.Size
+	t.pending -= int(k.Size)
 	t.signalRoom()
 }
 
