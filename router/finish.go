@@ -146,7 +146,7 @@ func (c *Conn) retire(s *scratch, k *Context) {
 	}
 }
 
-// release makes the Context ready for another message, unless somebody has got
+// release makes the Context ready for another message, unless a goroutine has got
 // hold of its Done channel: then it is cancelled, as every context is when its
 // function returns, and left to the collector.
 func (c *Context) release() (reusable bool) {

@@ -8,7 +8,7 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// What a broker delivers may come from others than our publishers: whoever may publish at
+// What a broker delivers may come from others than our publishers: from any that may publish at
 // the server behind it. So a message is looked at before any subscriber gets it: it has to
 // be an event as publish makes them, and one message must not close connections.
 

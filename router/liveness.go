@@ -31,7 +31,7 @@ func (c *Conn) check(now time.Duration) time.Duration {
 		go c.end(nil) // the reader, which would notice, is held up
 		return -1
 	case readBlocked:
-		// Writing tells whether somebody is still there.
+		// A write fails if the client is gone.
 		c.timer.pingAt = now
 		c.stream.Out.Ping()
 		c.stream.Out.Flush()

@@ -74,13 +74,13 @@ func (b *outgoing) failureHead(id []byte) {
 	b.Write(p)
 }
 
-// enqueue queues a frame that nobody has asked for, without flushing it.
+// enqueue queues a frame that answers none of the client's, without flushing it.
 func (c *Conn) enqueue(b *outgoing) error {
 	return c.queue(b.Bytes(), (*wire.Outbox).Append)
 }
 
 // answer queues a frame that answers one of the client's, without flushing it. It
-// fails only when nobody is there to read it.
+// fails only when the client is gone, or being closed.
 func (c *Conn) answer(b []byte) { _ = c.queue(b, (*wire.Outbox).Answer) }
 
 func (c *Conn) queue(b []byte, put func(*wire.Outbox, []byte) error) error {

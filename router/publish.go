@@ -103,7 +103,7 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 const deferLimit = 16 << 10
 
 // deliver hands a message to the members of its topic in this process. The frame
-// is made once, and once more for those who agreed on compression. With later,
+// is made once, and once more for connections with compression. With later,
 // which is locked, flushing is left to it. t.mu is held, for reading at least.
 func (t *topic) deliver(m pubsub.Message, later *deferredFlush) {
 	if len(t.members) == 0 {
@@ -158,7 +158,7 @@ func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions
 	batched := !c.task.Concurrent
 	err := c.conn.router.publish(c, c.conn, batched, topic, typ, payload, opts)
 	if batched && !c.conn.turn.Batching() {
-		c.conn.flushDeferred() // detached meanwhile: nobody else will
+		c.conn.flushDeferred() // detached meanwhile: no batch ends that would
 	}
 	return err
 }

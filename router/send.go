@@ -83,7 +83,7 @@ func (c *Conn) enqueueEvent(typ string, payload any) error {
 
 // flushUnlessBatched sends what is queued, unless it leaves at the end of a batch.
 // The order matters: what is queued before the turn is looked at is flushed by
-// whoever ends the turn.
+// the goroutine that ends the batch.
 func (c *Conn) flushUnlessBatched() {
 	if !c.turn.Batching() {
 		c.stream.Out.Flush()
