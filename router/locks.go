@@ -5,6 +5,7 @@ package router
 // hook, a broker or a store is waited for. User code runs under one of them only where
 // middleware is composed, once, under Router.mu.
 //
+//	watchdog.looking  a look of the watchdog                       per router; no other goroutine takes it
 //	watchShard.mu     connections that the watchdog looks at       per router, a few
 //	turn.Turn.mu      messages that are open or wait               per connection
 //	Context.mu        whether a message is answered, cancelled     per message
@@ -22,8 +23,8 @@ package router
 //
 // Pairs that really are held together:
 //
-//	watchShard.mu > Turn.mu > Context.mu > Outbox.mu     the watchdog detaches a handler; Context.Progress
-//	watchShard.mu > Outbox.mu                            the watchdog flushes, without waiting
+//	Turn.mu > Context.mu                                 a message becomes open
+//	Context.mu > Outbox.mu                               Context.Progress
 //	Turn.mu > tally.mu                                   a message becomes open
 //	deferredFlush.mu > topic.mu > Outbox.mu              a message is delivered
 //	deferredFlush.mu > topics.mu                         likewise, without a broker
@@ -33,4 +34,5 @@ package router
 //
 // No lock guards the state of a connection (life.Life), how it ended (Conn.info), the state
 // of its handlers (turn.Turn) and the times that the wheel looks at: they are atomic. The
-// wheel holds no lock while it checks a connection.
+// wheel holds no lock while it checks a connection, nor does the watchdog one that another
+// goroutine takes while it looks at one.

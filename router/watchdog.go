@@ -19,6 +19,7 @@ const timedTicks = 64
 // handler. It runs only while there is something to look at.
 type watchdog struct {
 	shards  [8]watchShard
+	looking sync.Mutex // of the watchdog's goroutine; a test looks, too
 	next    atomic.Uint32
 	running atomic.Bool
 	sockets atomic.Bool      // there have been connections that the kernel keeps
@@ -31,6 +32,7 @@ type watchdog struct {
 type watchShard struct {
 	mu    sync.Mutex
 	conns []*Conn
+	spare []*Conn  // room for those that come during a look
 	_     [64]byte // keeps the locks of two shards off one cache line
 }
 
@@ -96,21 +98,34 @@ func (w *watchdog) pause() bool {
 
 // look visits all connections and returns how many are left.
 func (w *watchdog) look() int {
+	w.looking.Lock()
+	defer w.looking.Unlock()
 	left := 0
 	for i := range w.shards {
-		s := &w.shards[i]
-		s.mu.Lock()
-		kept := s.conns[:0]
-		for _, c := range s.conns {
-			if w.observe(c) {
-				kept = append(kept, c)
-			}
-		}
-		clear(s.conns[len(kept):])
-		s.conns = kept
-		left += len(kept)
-		s.mu.Unlock()
+		left += w.shards[i].look(w.observe)
 	}
+	return left
+}
+
+// look takes the connections out, so that the lock is not held while they are looked at.
+func (s *watchShard) look(observe func(*Conn) bool) (left int) {
+	s.mu.Lock()
+	conns := s.conns
+	s.conns = s.spare
+	s.mu.Unlock()
+	for _, c := range conns {
+		if observe(c) {
+			conns[left] = c
+			left++
+		}
+	}
+	clear(conns[left:])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	added := s.conns
+	s.conns = append(conns[:left], added...)
+	clear(added)
+	s.spare = added[:0]
 	return left
 }
 
