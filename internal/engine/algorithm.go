@@ -1,22 +1,22 @@
 package engine
 
 // A view is what the state of one limit means at an instant, before and after a
-// cost is charged. It splits a decision in three, so that a store holds its lock
+// cost is charged. It splits a decision into three steps. A store holds its lock
 // for the first two only:
 //
 //	look    reads the state and says whether the cost fits
-//	write   charges it, or writes down what had to be healed
-//	answer  turns the view into a Answer
+//	write   charges it, or stores a corrected state
+//	answer  turns the view into an Answer
 type view struct {
 	used  int64 // in the units of the algorithm
-	start int64 // of a window; of a log, how many of its pairs are too old
-	until int64 // once written: the instant at which the state equals none
-	// fits says that the cost fits; healed, that the clock was set back so far
-	// that the state has to be written again, whatever the cost.
-	fits, healed bool
+	start int64 // of a window: its start; of a log: how many of its pairs are too old
+	until int64 // once written: the instant from which on the state means the same as no state
+	// fits: the cost fits. corrected: the clock was set back so far that the state
+	// must be written again, even if nothing is charged.
+	fits, corrected bool
 }
 
-// look reads state, which is complete, at now.
+// look reads a complete state at the instant now.
 func (p *Plan) look(v *view, state []int64, now, cost int64) {
 	switch p.kind {
 	case kindBucket:
@@ -34,7 +34,7 @@ func (p *Plan) look(v *view, state []int64, now, cost int64) {
 	}
 }
 
-// write charges cost to the state at the offset, and returns the whole of it.
+// write charges cost to the state at the offset, and returns all of state.
 func (p *Plan) write(v *view, state []int64, offset int, now, cost int64) []int64 {
 	switch p.kind {
 	case kindBucket:
@@ -63,8 +63,8 @@ func (p *Plan) tell(d *Answer, v *view, state []int64, now, cost int64, charged 
 	}
 }
 
-// complete lengthens a state that is missing or too short by zeros, which mean
-// that nothing has been used.
+// complete appends zeros to a state that is missing or too short. Zeros mean that
+// nothing has been used.
 func (p *Plan) complete(state []int64) []int64 {
 	if need := p.least() - len(state); need > 0 {
 		state = append(state, make([]int64, need)...)
@@ -101,13 +101,13 @@ func (p *Plan) charge(v *view, state []int64, now, cost int64) (next []int64, wr
 	switch {
 	case v.fits:
 		return p.write(v, state, 0, now, cost), true
-	case v.healed:
+	case v.corrected:
 		return p.write(v, state, 0, now, 0), true
 	}
 	return state, false
 }
 
-// answer makes the decision that v stands for.
+// answer fills d with the decision for v.
 func (p *Plan) answer(d *Answer, v *view, state []int64, now, cost int64, charged bool) {
 	*d = Answer{Policy: p.Name, Allowed: v.fits, At: now}
 	if charged {

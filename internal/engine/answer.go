@@ -2,8 +2,8 @@ package engine
 
 import "time"
 
-// An Answer is the answer to a cost. It has the fields of limit.Decision, which says
-// what they mean, so that a pointer to one converts to a pointer to the other.
+// An Answer is the decision about a cost. It has the same fields as limit.Decision, where
+// they are documented. A pointer to one converts to a pointer to the other.
 type Answer struct {
 	Allowed    bool
 	Impossible bool

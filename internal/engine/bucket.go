@@ -7,10 +7,10 @@ import (
 	"github.com/wskit/wskit/internal/table"
 )
 
-// The token bucket is kept as the generic cell rate algorithm keeps it (ITU-T
-// I.371): instead of a number of tokens that a clock must keep adding to, the
-// state is the instant at which the bucket will be full again. Nothing has to
-// be refilled, nothing is rounded, and an absent state is a full bucket.
+// The token bucket is implemented as the generic cell rate algorithm (ITU-T
+// I.371). The state is not a number of tokens, but the instant at which the bucket
+// will be full again. So there is no refill and no rounding, and an absent state is
+// a full bucket.
 //
 // Refill R per P microseconds, g = gcd(R, P), p = P/g, q = R/g. Counted in
 // units of 1/q µs, one token is worth p and q units pass per microsecond, so
@@ -20,8 +20,8 @@ import (
 type bucket struct {
 	p, q    int64 // one token is worth p units; q units pass per microsecond
 	full    int64 // Capacity·p
-	queue   int64 // of a Pacer: how much of full is queue rather than burst
-	horizon int64 // τ + healAfter: no bucket is honestly owed for longer
+	queue   int64 // of a Pacer: the part of full that is queue, not burst
+	horizon int64 // τ + correctAfter: a state further ahead was written before the clock was set back
 	limit   int64 // Capacity
 }
 
@@ -37,10 +37,9 @@ func TokenBucket(policy fmt.Stringer, capacity, refill int64, per time.Duration)
 	return newBucketPlan(policy, b), nil
 }
 
-// Pacer makes the plan of a limit.Pacer. The arithmetic is that of a token bucket whose
-// capacity is the burst and what flows in during the longest wait, in the same state:
-// full = burst·p + maxWait·q. The wait is the time in which what is owed beyond the burst
-// flows in.
+// Pacer makes the plan of a limit.Pacer. It is a token bucket with the same state. Its
+// capacity is the burst plus the tokens that flow in during the longest wait:
+// full = burst·p + maxWait·q. The wait is the time until only the burst is owed.
 func Pacer(policy fmt.Stringer, burst, refill int64, per, maxWait time.Duration) (*Plan, error) {
 	if burst < 1 {
 		return nil, invalid(policy, "Burst", "at least 1: what goes through at once")
@@ -59,12 +58,12 @@ func Pacer(policy fmt.Stringer, burst, refill int64, per, maxWait time.Duration)
 	b.queue = wait * b.q
 	b.full += b.queue
 	b.limit = b.full / b.p
-	b.horizon = ceilDiv(b.full, b.q) + healAfter
+	b.horizon = ceilDiv(b.full, b.q) + correctAfter
 	return newBucketPlan(policy, b), nil
 }
 
-// newBucket checks and prepares a bucket of n tokens, which the policy calls
-// field.
+// newBucket checks and prepares a bucket of n tokens. field is the name of n in the
+// policy, for error texts.
 func newBucket(policy fmt.Stringer, field string, n, refill int64, each time.Duration) (c bucket, err error) {
 	if refill < 1 {
 		return c, invalid(policy, "Refill", "at least 1: the tokens that flow in every Per")
@@ -76,12 +75,12 @@ func newBucket(policy fmt.Stringer, field string, n, refill int64, each time.Dur
 	g := gcd(refill, per)
 	c = bucket{p: per / g, q: refill / g, limit: n}
 
-	// The largest intermediates: (τ+H)·q + q, what can be owed before it is
-	// healed, plus a cost of n·p.
-	if c.q > maxTerm/(healAfter+2) {
+	// The largest intermediate value is (τ+H)·q + q + n·p: the most that can be owed
+	// without a correction, plus a cost of n.
+	if c.q > maxTerm/(correctAfter+2) {
 		return c, invalid(policy, "Refill", fmt.Sprintf(
 			"such that the rate stays exact: in lowest terms it is %d per %v, and the number may be at most %d; round it to a multiple of 1,000 or more",
-			c.q, micros(c.p), maxTerm/(healAfter+2)))
+			c.q, micros(c.p), maxTerm/(correctAfter+2)))
 	}
 	if most := maxTerm / c.p; n > most {
 		if most == 0 {
@@ -92,7 +91,7 @@ func newBucket(policy fmt.Stringer, field string, n, refill int64, each time.Dur
 			most, c.q, micros(c.p)))
 	}
 	c.full = n * c.p
-	c.horizon = ceilDiv(c.full, c.q) + healAfter
+	c.horizon = ceilDiv(c.full, c.q) + correctAfter
 	return c, nil
 }
 
@@ -106,9 +105,9 @@ func newBucketPlan(policy fmt.Stringer, b bucket) *Plan {
 }
 
 // owed returns how many units are missing from a full bucket at now, and
-// whether the state had to be healed. It compares before it multiplies, so no
-// product leaves the exact range.
-func (b *bucket) owed(t, f, now int64) (units int64, healed bool) {
+// whether the state had to be corrected. It compares before it multiplies, so that
+// no product exceeds the exact range.
+func (b *bucket) owed(t, f, now int64) (units int64, corrected bool) {
 	if f >= b.q {
 		f = b.q - 1 // written under another rate: keep it under the next microsecond
 	}
@@ -122,25 +121,26 @@ func (b *bucket) owed(t, f, now int64) (units int64, healed bool) {
 	}
 }
 
-// look reads what is owed at now.
+// look computes what is owed at now.
 func (b *bucket) look(v *view, state []int64, now int64) {
-	v.used, v.healed = b.owed(state[0], state[1], now)
+	v.used, v.corrected = b.owed(state[0], state[1], now)
 }
 
 func (b *bucket) fits(v *view, cost int64) bool {
 	return cost <= b.limit && cost*b.p <= b.full-v.used
 }
 
-// admit is look and charge: it returns what is owed afterwards.
-func (b *bucket) admit(t, f, now, cost int64) (used int64, fits, healed bool) {
-	used, healed = b.owed(t, f, now)
+// admit looks and charges. It returns what is owed afterwards.
+func (b *bucket) admit(t, f, now, cost int64) (used int64, fits, corrected bool) {
+	used, corrected = b.owed(t, f, now)
 	if cost > b.limit || cost*b.p > b.full-used {
-		return used, false, healed
+		return used, false, corrected
 	}
-	return used + cost*b.p, true, healed
+	return used + cost*b.p, true, corrected
 }
 
-// due is the state of a bucket that owes so much, and when it equals none.
+// due returns the state of a bucket that owes used, and the instant from which on
+// that state means the same as no state.
 func (b *bucket) due(used, now int64) (t, f, until int64) {
 	t = used
 	if b.q > 1 {
@@ -153,14 +153,13 @@ func (b *bucket) due(used, now int64) (t, f, until int64) {
 	return t, f, until
 }
 
-// write charges cost, which may be 0 to write a healed state, and notes when
-// the state will equal none.
+// write charges cost and sets v.until. A cost of 0 writes a corrected state.
 func (b *bucket) write(v *view, state []int64, now, cost int64) {
 	v.used += cost * b.p
 	state[0], state[1], v.until = b.due(v.used, now)
 }
 
-// answer says what v means: after a charge, or for a cost that was not charged.
+// answer fills d, after a charge or for a cost that was not charged.
 func (b *bucket) answer(d *Answer, v *view, now, cost int64, charged bool) {
 	d.Limit = b.limit
 	if !v.fits {
@@ -173,7 +172,7 @@ func (b *bucket) answer(d *Answer, v *view, now, cost int64, charged bool) {
 	if v.used < b.full {
 		d.Remaining = floorDiv(b.full-v.used, b.p)
 	}
-	if charged || v.healed {
+	if charged || v.corrected {
 		d.ResetAfter = micros(v.until - now)
 	} else {
 		d.ResetAfter = micros(ceilDiv(v.used, b.q))
@@ -189,9 +188,9 @@ func (b *bucket) answer(d *Answer, v *view, now, cost int64, charged bool) {
 	}
 }
 
-// refund takes back a charge made at the instant at, less what has flowed in since:
-// after that a bucket without the charge might have been full, and then it would owe
-// as much as this one (see docs/limits.md).
+// refund gives back a charge made at the instant at, less what has flowed in since. Without
+// the charge the bucket might have been full for a part of that time, and would then owe
+// as much as this one does (see docs/limits.md).
 func (b *bucket) refund(v *view, state []int64, now, cost, at int64) (write bool) {
 	back, since := min(cost, b.limit)*b.p, max(0, now-at)
 	if since > back/b.q { // compare before multiplying

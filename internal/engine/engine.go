@@ -16,18 +16,17 @@ const swapAttempts = 32
 
 // Options configure an [Engine].
 type Options struct {
-	// MaxKeys bounds how many keys have state of their own, at least 1. It counts
-	// keys of two words of state; a key with more counts for as many as it takes
-	// the room of.
+	// MaxKeys is the largest number of keys that have their own state, at least 1. The
+	// unit is a key with two words of state: a key with more words counts as several.
 	MaxKeys int
 	// Shards is how many locks there are for the keys of one width of state.
 	Shards int
 	// Grace is how long a state is kept after it has run out, in microseconds,
 	// for a clock that may be set back by as much.
 	Grace int64
-	// Now is the clock, in microseconds since the Unix epoch. Outside 0 ≤ now < 2⁵²
-	// it is taken to stand still at the nearer end. nil means the monotonic clock of
-	// the process.
+	// Now is the clock, in microseconds since the Unix epoch. A value outside
+	// 0 ≤ now < 2⁵² is replaced by the nearest one inside. nil means the monotonic clock
+	// of the process.
 	Now func() int64
 }
 
@@ -36,17 +35,17 @@ type Options struct {
 // tables. Costs must be at least 1; they are not checked here.
 //
 // For windows and logs the clock is read while the state is locked. Otherwise a
-// charge could be noted after one that read the clock later, and would be noted at
-// that later instant: a refund, which goes by [Answer.At], would not find it. A
-// bucket notes no instants, so for buckets the clock is read before.
+// charge could be recorded after one that read the clock later. It would be recorded at
+// that later instant, and a refund, which uses [Answer.At], would not find it. A
+// bucket records no instants, so for buckets the clock is read before.
 //
-// All its methods may be used by any number of goroutines.
+// All its methods may be called concurrently.
 type Engine struct {
 	options    Options
 	start      time.Time // of the monotonic clock
 	epoch      int64     // the same, in microseconds since the Unix epoch
 	space      *table.Space
-	buckets    *table.Table // of buckets alone, whose state is an instant
+	buckets    *table.Table // of buckets only: their state is an instant
 	mu         sync.Mutex
 	narrow     [64]atomic.Pointer[table.Table] // of the others by width; 0 is the table of logs
 	wide       atomic.Pointer[map[int]*table.Table]
@@ -55,7 +54,7 @@ type Engine struct {
 	resets     resets
 }
 
-// New makes an empty one.
+// New makes an engine without state.
 func New(o Options) *Engine {
 	start := time.Now()
 	s := &Engine{options: o, start: start, epoch: start.UnixMicro(), space: table.NewSpace(o.MaxKeys)}
@@ -65,10 +64,10 @@ func New(o Options) *Engine {
 	return s
 }
 
-// maxInstant is the last instant that the algorithms can reckon with.
+// maxInstant is the last instant that the algorithms can compute with.
 const maxInstant = 1<<52 - 1
 
-// Now reads the clock.
+// Now returns the time of the engine's clock in microseconds.
 func (s *Engine) Now() int64 {
 	if s.options.Now != nil {
 		return min(max(s.options.Now(), 0), maxInstant)
@@ -120,14 +119,12 @@ func (s *Engine) known(width int) *table.Table {
 	return nil
 }
 
-// Take is [Plan.Take] on the state of the key: the one step that every
-// in-process store takes. A key without state of its own is decided by the state
-// that it shares with others of the plan's scope, if there are any, and a charge is
-// noted there: until there is room and the shared state says that nothing is used.
+// Take applies [Plan.Take] to the state of the key. If the table is full, a key without
+// its own state uses a state that it shares with other keys of the plan's scope. It gets
+// its own state once there is capacity and the shared state says that nothing is used.
 //
-// A bucket that has state is charged without a lock: the next state takes the
-// place of the one it was made of, unless another came between. A denial writes
-// nothing at all.
+// A bucket that has state is charged without a lock, by compare-and-swap. A denial
+// writes nothing.
 func (s *Engine) Take(d *Answer, h table.Hash, plan *Plan, cost int64) {
 	if plan.kind == kindBucket {
 		s.takeAt(d, h, plan, s.Now(), cost)
@@ -139,17 +136,17 @@ func (s *Engine) Take(d *Answer, h table.Hash, plan *Plan, cost int64) {
 	s.takeLocked(d, t, r, h, plan, s.Now(), cost)
 }
 
-// takeAt is Take by a bucket, at the instant now.
+// takeAt is Take for a bucket at the instant now.
 func (s *Engine) takeAt(d *Answer, h table.Hash, plan *Plan, now, cost int64) {
-	h = h.With(plan.Salt) // state of another shape is another entry
+	h = h.With(plan.Salt) // states of different shapes are different entries
 	for range plan.swaps {
 		i, at, fraction, ok := s.buckets.Instant(h)
 		if !ok {
 			break
 		}
 		var v view
-		v.used, v.fits, v.healed = plan.bucket.admit(at, fraction, now, cost)
-		if v.fits || v.healed {
+		v.used, v.fits, v.corrected = plan.bucket.admit(at, fraction, now, cost)
+		if v.fits || v.corrected {
 			at, fraction, v.until = plan.bucket.due(v.used, now)
 			if !i.Swap(at, fraction) {
 				continue
@@ -165,7 +162,7 @@ func (s *Engine) takeAt(d *Answer, h table.Hash, plan *Plan, now, cost int64) {
 	s.takeLocked(d, s.buckets, s.buckets.Lock(h), h, plan, now, cost)
 }
 
-// takeLocked is Take on a state that is locked, which ends here.
+// takeLocked is Take on a locked state. It unlocks the state.
 func (s *Engine) takeLocked(d *Answer, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64) {
 	switch {
 	case !r.Found():
@@ -187,12 +184,12 @@ func (s *Engine) takeLocked(d *Answer, t *table.Table, r table.Ref, h table.Hash
 	}
 }
 
-// takeNew is Take for a key without state, whose place is locked.
+// takeNew is Take for a key without state. The key is locked.
 func (s *Engine) takeNew(d *Answer, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64) {
 	for {
 		one, ok := s.shared.lock(plan, h)
 		if plan.kind != kindBucket {
-			now = s.Now() // later than what was charged to the shared state or made it go
+			now = s.Now() // read again: the shared state may have been charged or dropped since
 		}
 		if !ok {
 			if begin(d, t, r, h, plan, now, cost, true) {
@@ -233,8 +230,7 @@ func takeParts(d *Answer, r table.Ref, plan *Plan, now, cost int64) {
 	r.Unlock()
 }
 
-// step decides on the state of a key that was found and is locked, and charges if
-// charge is set.
+// step decides for a key that has state and is locked. It charges if charge is set.
 func step(d *Answer, r table.Ref, plan *Plan, now, cost int64, charge bool) {
 	state, write := plan.decide(d, stateOf(r, plan), now, cost, charge)
 	if write {
@@ -245,18 +241,17 @@ func step(d *Answer, r table.Ref, plan *Plan, now, cost int64, charge bool) {
 	}
 }
 
-// begin is step for a key without state whose place is locked, in a scope without
-// shared states. It reports false when there is state to be kept and no room.
+// begin is step for a key without state, in a scope without shared states. The key is
+// locked. It returns false if the state could not be kept because the table is full.
 func begin(d *Answer, t *table.Table, r table.Ref, h table.Hash, plan *Plan, now, cost int64, charge bool) bool {
 	var room [16]int64
 	state, write := plan.decide(d, room[:0], now, cost, charge)
 	return !write || insert(t, r, h, plan, state, now+d.ResetAfter.Microseconds(), now)
 }
 
-// beginBeside is begin in a scope with shared states, of which the key's is locked as
-// well. It decides by that. As long as the shared state counts for anything, or there
-// is no room, the key stays with it. It reports whether the key has state of its own
-// now.
+// beginBeside is begin in a scope with shared states. The shared state of the key is
+// locked too, and decides. The key keeps using it while anything in it counts or the
+// table is full. It returns whether the key has its own state now.
 func beginBeside(d *Answer, t *table.Table, r table.Ref, one cell, h table.Hash, plan *Plan, now, cost int64, charge bool) (own bool) {
 	state := one.load(plan)
 	unused := plan.unused(state, now)
@@ -273,7 +268,7 @@ func beginBeside(d *Answer, t *table.Table, r table.Ref, one cell, h table.Hash,
 	return false
 }
 
-// insert keeps the state of a key that has none, if there is room.
+// insert keeps the state of a key that has none, unless the table is full.
 func insert(t *table.Table, r table.Ref, h table.Hash, plan *Plan, state []int64, until, now int64) bool {
 	if plan.Width == 0 {
 		return t.InsertWords(r, h, state, until, now)
@@ -281,8 +276,8 @@ func insert(t *table.Table, r table.Ref, h table.Hash, plan *Plan, state []int64
 	return t.Insert(r, h, state, until, now)
 }
 
-// keepWords keeps a state that varies in length. Where there is no room for it
-// to grow, its logs become coarser.
+// keepWords keeps a state of variable length. If the table is too full for it to grow,
+// its logs become coarser.
 func keepWords(r table.Ref, plan *Plan, state []int64) {
 	before := cap(r.Words())
 	if !r.SetWords(state) {
@@ -290,7 +285,7 @@ func keepWords(r table.Ref, plan *Plan, state []int64) {
 	}
 }
 
-// Peek is [Plan.Peek] on the state of the key.
+// Peek applies [Plan.Peek] to the state of the key.
 func (s *Engine) Peek(d *Answer, h table.Hash, plan *Plan, cost int64) {
 	h = h.With(plan.Salt)
 	r := s.table(plan).Lock(h)
@@ -312,8 +307,8 @@ func stateOf(r table.Ref, plan *Plan) []int64 {
 	return r.State()
 }
 
-// Refund is [Plan.Refund] on the state that was charged: that of the key, or the one
-// that it shared with others when it was charged.
+// Refund applies [Plan.Refund] to the state that was charged: the key's own, or the one
+// that it shared at the time.
 func (s *Engine) Refund(h table.Hash, plan *Plan, taken *Answer) {
 	h = h.With(plan.Salt)
 	if taken.Shared {
@@ -336,7 +331,7 @@ func (s *Engine) Refund(h table.Hash, plan *Plan, taken *Answer) {
 	r.SetExpires(now + reset.Microseconds())
 }
 
-// refundShared is Refund of what was charged to a shared state.
+// refundShared is Refund for a charge to a shared state.
 func (s *Engine) refundShared(h table.Hash, plan *Plan, taken *Answer) {
 	one, ok := s.shared.lock(plan, h)
 	if !ok {
@@ -349,8 +344,7 @@ func (s *Engine) refundShared(h table.Hash, plan *Plan, taken *Answer) {
 	}
 }
 
-// Reset forgets the state of the key. A state that it shares with others is theirs as
-// well, and stays.
+// Reset deletes the key's own state. A shared state stays, because other keys use it.
 func (s *Engine) Reset(h table.Hash, plan *Plan) {
 	t := s.table(plan)
 	h = h.With(plan.Salt)
@@ -366,9 +360,9 @@ func (s *Engine) Reset(h table.Hash, plan *Plan) {
 	t.Delete(r, h)
 }
 
-// Figures are the number of keys that have state, expired ones that have not
-// been dropped yet included; how many were dropped; and how many decisions were
-// made on shared states.
+// Figures returns the number of keys that have state (with expired ones that were not
+// evicted yet), the number of evicted keys, and the number of decisions that used shared
+// states.
 func (s *Engine) Figures() (keys int, evicted, overflowed int64) {
 	for _, t := range s.space.Tables() {
 		keys += t.Len()

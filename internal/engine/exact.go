@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// ClockTolerance is the H of the clock rules: how far a clock may swing back
-// and forth without admitting one unit more, and how far ahead of a clock that
-// was set back further state is believed before it is healed.
+// ClockTolerance is the H of the clock rules. A clock may jump back and forth by this
+// much without one extra unit being admitted. A state that is further ahead of the clock
+// is corrected.
 const ClockTolerance = 60 * time.Second
 
 const (
@@ -16,12 +16,11 @@ const (
 	// and JavaScript agree to the bit.
 	maxTerm = int64(1) << 51
 
-	// healAfter is the H of the clock rules, in microseconds. A clock that
-	// swings back by up to H is ridden out: what was used stays used, so that no
-	// time is credited twice. State further ahead than that means that the clock
-	// was set back; it is healed to a full use from now, so that nobody is locked
-	// out for as long as the step.
-	healAfter = int64(ClockTolerance / time.Microsecond)
+	// correctAfter is the H of the clock rules, in microseconds. When the clock jumps
+	// back by up to H, states stay as they are, so that no time is credited twice. A
+	// state further ahead means that the clock was set back for good. It is corrected to
+	// "all used now"; otherwise the key would be denied for as long as the clock jumped.
+	correctAfter = int64(ClockTolerance / time.Microsecond)
 )
 
 // gcd is the greatest common divisor of two positive numbers.
@@ -48,12 +47,12 @@ func floorDiv(a, b int64) int64 {
 	return int64(uint64(a) / uint64(b))
 }
 
-// invalid says which field of a policy is wrong and what would be right.
+// invalid returns an error that names the wrong field of a policy and the allowed values.
 func invalid(policy fmt.Stringer, field, right string) error {
 	return fmt.Errorf("limit: %v: %s must be %s", policy, field, right)
 }
 
-// checkSpan checks a duration that a policy counts in.
+// checkSpan checks a duration of a policy.
 func checkSpan(policy fmt.Stringer, field string, d time.Duration) error {
 	switch {
 	case d < time.Millisecond:

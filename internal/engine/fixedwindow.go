@@ -10,8 +10,8 @@ import (
 //	state[0] = start    the window that is counted
 //	state[1] = count    what was admitted in it
 //
-// The window never goes back, not even when all of its count was given back: else what
-// was admitted in the window before it would be forgotten by a clock that swings.
+// The start never goes back, even if all of the count was refunded: otherwise a clock that
+// jumps back and forth would erase the count of the window before.
 type fixed struct {
 	window, limit int64
 }
@@ -29,8 +29,8 @@ func FixedWindow(policy fmt.Stringer, limit int64, window time.Duration) (*Plan,
 	return plan, nil
 }
 
-// look finds the window that counts: that of now, or a later one when the clock
-// was set back, but by no more than the tolerance.
+// look finds the current window: the one of now, or a later one if the clock was set back
+// by no more than the tolerance.
 func (w *fixed) look(v *view, state []int64, now int64) {
 	_ = state[1]
 	v.start = now - now%w.window
@@ -40,8 +40,8 @@ func (w *fixed) look(v *view, state []int64, now int64) {
 	}
 	if start != v.start {
 		start -= start % w.window // it may have been written under another width
-		if start-now > healAfter {
-			v.used, v.healed = w.limit, true
+		if start-now > correctAfter {
+			v.used, v.corrected = w.limit, true
 			v.until = v.start + w.window
 			return
 		}
@@ -74,7 +74,7 @@ func (w *fixed) answer(d *Answer, v *view, now, cost int64) {
 	}
 }
 
-// refund gives back within the window of the charge only.
+// refund gives back only within the window of the charge.
 func (w *fixed) refund(v *view, state []int64, cost, at int64) (write bool) {
 	if v.start != at-at%w.window {
 		return false

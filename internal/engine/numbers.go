@@ -1,7 +1,7 @@
 package engine
 
-// Kinds of algorithms, for implementations in another language: the first of the
-// [Plan.Numbers] of every part.
+// Kinds of algorithms, for implementations in other languages. The kind is the first of the
+// [Plan.Numbers] of each part.
 const (
 	KindBucket  = int64(kindBucket)  // p, q, full, horizon: see bucket.go
 	KindFixed   = int64(kindFixed)   // window
@@ -12,10 +12,10 @@ const (
 // NumbersPerPart is how many numbers [Plan.Numbers] appends for every part.
 const NumbersPerPart = 6
 
-// Numbers appends what the arithmetic of the plan goes by, for an implementation
-// in another language that is given it with every call: for each of its parts
-// the kind, four numbers of that kind (0 where it has fewer) and the ceiling. All
-// are below 2⁵³. A [Pacer] is a bucket that differs in what its answer says.
+// Numbers appends the parameters of the plan, which an implementation in another language
+// receives with every call: for each part the kind, four numbers of that kind (0 where it
+// has fewer) and the ceiling. All are below 2⁵³. A [Pacer] is a bucket here; only its
+// answer differs.
 func (p *Plan) Numbers(dst []int64) []int64 {
 	switch p.kind {
 	case kindBucket:
@@ -33,9 +33,9 @@ func (p *Plan) Numbers(dst []int64) []int64 {
 	return dst
 }
 
-// Complete lengthens a state by zeros, which mean that nothing was used, until it
-// is one of the plan: for states that were kept without the zeros at their end,
-// and lest one that was damaged is read beyond its end.
+// Complete appends zeros, which mean that nothing was used, until the state has the length
+// that the plan needs. States may be stored without the zeros at their end, and a damaged
+// one must not be read beyond its end.
 func (p *Plan) Complete(state []int64) []int64 {
 	state = p.complete(state)
 	if p.Width > 0 {
@@ -57,19 +57,19 @@ func (p *Plan) Complete(state []int64) []int64 {
 	return state
 }
 
-// Denies reports whether [Plan.Take] would deny cost and write nothing, and fills
-// in d as it would. Otherwise d is left as it is. The state has to be complete.
+// Denies reports whether [Plan.Take] would deny cost and write nothing. If so, it fills in
+// d as Take would; otherwise d is unchanged. The state must be complete.
 func (p *Plan) Denies(d *Answer, state []int64, now, cost int64) bool {
 	if p.kind == kindAll {
 		var vs views
-		if p.lookAll(&vs, state, now, cost); vs.fits || vs.healed {
+		if p.lookAll(&vs, state, now, cost); vs.fits || vs.corrected {
 			return false
 		}
 		p.answerAll(d, &vs, state, now, cost, false)
 		return true
 	}
 	var v view
-	if p.look(&v, state, now, cost); v.fits || v.healed {
+	if p.look(&v, state, now, cost); v.fits || v.corrected {
 		return false
 	}
 	p.answer(d, &v, state, now, cost, false)

@@ -2,25 +2,25 @@ package engine
 
 import "time"
 
-// Take decides whether cost fits now, charges it when it does, and fills d with
-// the answer.
+// Take decides whether cost fits now, charges it if it does, and fills d with
+// the answer. The cost must be at least 1.
 //
-// It writes the next state into state, growing it as append does when it is too short (nil
-// is fine), and returns it with write = true; the caller then keeps it until the instant
-// now + [Answer.ResetAfter], when it equals no state, and for [ClockTolerance] longer where
-// the clock may be set back: without that, a clock that swings would find no state, and a
-// whole limit would be admitted again. With write = false nothing has changed and nothing is
-// to be stored: that is so for every denial, unless the state had to be corrected after the
-// clock was set back. The cost must be at least 1.
+// With write = true the caller must store next. It is written into state, which grows as
+// with append (nil is allowed). The caller keeps it until now + [Answer.ResetAfter]; from then
+// on it means the same as no state. If the clock may be set back, the caller keeps it for
+// [ClockTolerance] longer: otherwise a clock that jumps back would find no state, and the
+// whole limit would be admitted again.
 //
-// The answer is filled in rather than returned because copying it through several calls
-// would take as long as making it.
+// With write = false nothing has changed and nothing needs to be stored. This is so for
+// every denial, unless the state had to be corrected after the clock was set back.
+//
+// d is a parameter and not a result, because copying it through several calls would take
+// as long as computing it.
 func (p *Plan) Take(d *Answer, state []int64, now, cost int64) (next []int64, write bool) {
 	return p.decide(d, state, now, cost, true)
 }
 
-// decide is Take or, without charge, the same but for the charge: what has to be corrected
-// is written in either case.
+// decide is Take. If charge is false it charges nothing, but still writes corrections.
 func (p *Plan) decide(d *Answer, state []int64, now, cost int64, charge bool) (next []int64, write bool) {
 	state = p.complete(state)
 	if p.kind == kindAll {
@@ -30,7 +30,7 @@ func (p *Plan) decide(d *Answer, state []int64, now, cost int64, charge bool) (n
 		switch {
 		case charge:
 			state, write = p.writeAll(&vs, state, now, cost, true), true
-		case vs.healed:
+		case vs.corrected:
 			state, write = p.writeAll(&vs, state, now, 0, false), true
 		}
 		p.answerAll(d, &vs, state, now, cost, charge)
@@ -42,16 +42,15 @@ func (p *Plan) decide(d *Answer, state []int64, now, cost int64, charge bool) (n
 	switch {
 	case charge:
 		state, write = p.write(&v, state, 0, now, cost), true
-	case v.healed:
+	case v.corrected:
 		state, write = p.write(&v, state, 0, now, 0), true
 	}
 	p.answer(d, &v, state, now, cost, charge)
 	return state, write
 }
 
-// Peek fills d with what [Plan.Take] would decide, and changes nothing: Allowed
-// says whether the cost would fit, and Remaining and ResetAfter are those of
-// what has been used without it.
+// Peek fills d with what [Plan.Take] would decide, and changes nothing. Allowed
+// says whether the cost would fit. Remaining and ResetAfter do not include the cost.
 func (p *Plan) Peek(d *Answer, state []int64, now, cost int64) {
 	if need := p.least(); len(state) < need {
 		state = make([]int64, need)
@@ -59,7 +58,7 @@ func (p *Plan) Peek(d *Answer, state []int64, now, cost int64) {
 	if p.kind == kindAll {
 		var vs views
 		p.lookAll(&vs, state, now, cost)
-		if vs.healed {
+		if vs.corrected {
 			state = p.writeAll(&vs, append([]int64(nil), state...), now, 0, false)
 		}
 		p.answerAll(d, &vs, state, now, cost, false)
@@ -67,7 +66,7 @@ func (p *Plan) Peek(d *Answer, state []int64, now, cost int64) {
 	}
 	var v view
 	p.look(&v, state, now, cost)
-	if v.healed { // answer as if it had been written
+	if v.corrected { // answer as if it had been written
 		state = p.write(&v, append([]int64(nil), state...), 0, now, 0)
 	}
 	p.answer(d, &v, state, now, cost, false)
@@ -75,38 +74,36 @@ func (p *Plan) Peek(d *Answer, state []int64, now, cost int64) {
 
 // Refund gives back what the decision taken has charged, as far as that is safe:
 // at no time do the admissions that were not refunded exceed what the policy would
-// have admitted without the refunded ones ever having been made. Of an [All] each
-// part is treated by itself. With c the cost, charged at the instant s, and now = t:
+// have admitted if the refunded ones had never happened. The parts of an [All] are
+// independent. With c the cost, charged at the instant s, and now = t:
 //
 //	bucket, pacer    c − rate·(t − s), and no more than is owed at t
 //	fixed window     c, in the window of s; nothing in any other
-//	sliding window   c, from the sub-window of s while that counts
-//	sliding log      c, from what was noted at s while that counts
+//	sliding window   c, from the sub-window of s while it counts
+//	sliding log      c, from the pair of s while it counts
 //
-// Nothing is rounded. docs/limits.md has the proof. It supposes that the clock does
-// not stand behind an earlier charge at the refund; where it does, by d, a bucket
-// may give back up to rate·d too much. A charge that lies further ahead than
-// [ClockTolerance] gives nothing back, and one of a window or a log that was made
-// while the clock stood behind the state may give nothing back.
+// Nothing is rounded. docs/limits.md has the proof. It assumes that at the refund the clock
+// is not behind an earlier charge. If it is behind by d, a bucket may give back up to
+// rate·d too much. A charge further ahead of the clock than [ClockTolerance] gives nothing
+// back. A charge to a window or a log may give nothing back if the clock was behind the
+// state when it was made.
 //
-// reset is the instant of the last reset of the key, 0 when none is remembered:
-// what was charged by then gives nothing back, for the reset has forgotten it. A
-// store remembers it as [Plan.Reset] says.
+// reset is the instant of the last reset of the key, or 0 if none is known. Charges up to
+// that instant give nothing back, because the reset has deleted them. [Plan.Reset] tells a
+// store how long to keep the instant.
 //
-// A state does not tell whether a decision was refunded before: one that is given
-// back twice counts as two charges. The parts of a charge may be given back one by
-// one, with Charged set to each.
+// A state does not record refunds: a decision that is refunded twice counts as two
+// charges. A charge may be refunded in portions, with Charged set to each.
 //
-// The state of a policy whose numbers changed is treated likewise, as far as that
-// has a meaning. When the state has to be healed because the clock was set back, it
-// is healed and nothing is given back. A refund that gives nothing back writes
-// nothing. The result is that of [Plan.Take]; the state equals none after
-// resetAfter.
+// The state may have been written under other numbers of the policy; the rules are the
+// same. If the clock was set back and the state must be corrected, it is corrected and
+// nothing is given back. A refund that gives nothing back writes nothing. The results are
+// those of [Plan.Take]; after resetAfter the state means the same as no state.
 func (p *Plan) Refund(state []int64, now, reset int64, taken *Answer) (next []int64, resetAfter time.Duration, write bool) {
 	if taken.Charged < 1 || len(state) == 0 {
 		return state, 0, false
 	}
-	nothing := taken.At <= reset && believed(reset, now) || taken.At-now > healAfter
+	nothing := taken.At <= reset && plausible(reset, now) || taken.At-now > correctAfter
 	state = p.complete(state)
 	offset, last := 0, int64(0)
 	for _, part := range p.Parts {
@@ -114,7 +111,7 @@ func (p *Plan) Refund(state []int64, now, reset int64, taken *Answer) (next []in
 		var changed bool
 		part.look(&v, state[offset:], now, 1)
 		switch {
-		case v.healed:
+		case v.corrected:
 			state, changed = part.write(&v, state, offset, now, 0), true
 		case v.used == 0 || nothing:
 		case part.kind == kindBucket:
@@ -137,10 +134,10 @@ func (p *Plan) Refund(state []int64, now, reset int64, taken *Answer) (next []in
 	return state, micros(last), write
 }
 
-// Reset is for a store that forgets a state at the instant now. It remembers that
-// instant until end, for [Plan.Refund], and longer by as much as its clock may be set
-// back. When end is 0, nothing counts that could be refunded, and there is nothing to
-// remember. (An instant that was remembered before stays.)
+// Reset is called by a store that deletes a state at the instant now. The store must keep
+// that instant for [Plan.Refund] until end, and longer by as much as its clock may be set
+// back. If end is 0, no charge can be refunded and nothing needs to be kept. An instant
+// that was kept before stays.
 func (p *Plan) Reset(state []int64, now int64) (end int64) {
 	state, used := p.complete(state), false
 	for _, part := range p.Parts {
@@ -156,8 +153,8 @@ func (p *Plan) Reset(state []int64, now int64) (end int64) {
 	return end
 }
 
-// refundsEnd is the instant from which on nothing is given back of what was charged
-// by the instant at, to a plan that is no composite.
+// refundsEnd is the instant from which on charges up to the instant at give nothing back.
+// p is no composite.
 func (p *Plan) refundsEnd(at int64) int64 {
 	switch p.kind {
 	case kindBucket:

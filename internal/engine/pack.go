@@ -1,14 +1,14 @@
 package engine
 
-// A shared state takes as few words as will do, so that there can be many. An instant
-// and a number that is small under the plan's policy are one word, and logs keep few
-// pairs. Zeros mean that nothing is used, as in any state.
+// A shared state takes as few words as possible, so that there can be many. An instant
+// and a small number are packed into one word, and logs keep few pairs. Zeros mean that
+// nothing is used, as in any state.
 
 const (
-	// numberBits are those of the number beside an instant in one word.
+	// numberBits is the size of the number that is packed with an instant.
 	numberBits = 10
 	maxNumber  = 1<<numberBits - 1
-	// packedPairs is how many pairs of a log are kept.
+	// packedPairs is how many pairs a packed log has.
 	packedPairs = 4
 )
 
@@ -34,7 +34,7 @@ func (p *Plan) oneWord() bool {
 	return p.kind == kindBucket && p.bucket.q <= maxNumber+1 || p.kind == kindFixed && p.fixed.limit <= maxNumber
 }
 
-// unpack appends the state that words stand for to state.
+// unpack appends the state in words to state.
 func (p *Plan) unpack(state, words []int64) []int64 {
 	switch {
 	case p.kind == kindAll:
@@ -59,8 +59,7 @@ func (p *Plan) unpack(state, words []int64) []int64 {
 	return append(state, words...)
 }
 
-// pack writes a state into words. A log that has more pairs than are kept becomes
-// stricter by it.
+// pack writes a state into words. A log with more pairs than packedPairs becomes stricter.
 func (p *Plan) pack(words, state []int64) {
 	switch {
 	case p.kind == kindAll:
@@ -84,12 +83,12 @@ func (p *Plan) pack(words, state []int64) {
 	}
 }
 
-// unused reports whether nothing that a state notes counts now.
+// unused reports whether nothing in a state counts now.
 func (p *Plan) unused(state []int64, now int64) bool {
 	if p.kind != kindAll {
 		var v view
 		p.look(&v, state, now, 1)
-		return v.used == 0 && !v.healed
+		return v.used == 0 && !v.corrected
 	}
 	for _, part := range p.Parts {
 		size := part.size(state)

@@ -31,44 +31,43 @@ func All(policy fmt.Stringer, parts []*Plan) *Plan {
 	return plan
 }
 
-// views are those of the parts of a composite. Its state is that of the parts,
-// one after the other.
+// views are the views of the parts of a composite. Its state consists of the states of the
+// parts, one after the other.
 type views struct {
-	part         [MaxParts]view
-	until        int64
-	fits, healed bool
+	part            [MaxParts]view
+	until           int64
+	fits, corrected bool
 }
 
-// lookAll looks at every part: all of them must have room.
+// lookAll looks at every part. The cost fits if it fits in all of them.
 func (p *Plan) lookAll(vs *views, state []int64, now, cost int64) {
 	vs.fits = true
 	for i, part := range p.Parts {
 		v := &vs.part[i]
 		part.look(v, state, now, cost)
 		vs.fits = vs.fits && v.fits
-		vs.healed = vs.healed || v.healed
+		vs.corrected = vs.corrected || v.corrected
 		state = state[part.size(state):]
 	}
 }
 
-// chargeAll charges every part or none. Parts that had to be healed are
-// written in either case.
+// chargeAll charges every part or none. Corrected parts are written in either case.
 func (p *Plan) chargeAll(vs *views, state []int64, now, cost int64) (next []int64, write bool) {
 	p.lookAll(vs, state, now, cost)
 	switch {
 	case vs.fits:
 		return p.writeAll(vs, state, now, cost, true), true
-	case vs.healed:
+	case vs.corrected:
 		return p.writeAll(vs, state, now, 0, false), true
 	}
 	return state, false
 }
 
-// writeAll writes every part, or those that had to be healed.
+// writeAll writes every part, or only the corrected ones.
 func (p *Plan) writeAll(vs *views, state []int64, now, cost int64, every bool) []int64 {
 	offset := 0
 	for i, part := range p.Parts {
-		if v := &vs.part[i]; every || v.healed {
+		if v := &vs.part[i]; every || v.corrected {
 			state = part.write(v, state, offset, now, cost)
 			vs.until = max(vs.until, v.until)
 		}
@@ -77,7 +76,7 @@ func (p *Plan) writeAll(vs *views, state []int64, now, cost int64, every bool) [
 	return state
 }
 
-// answerAll makes the decision of the part that bound.
+// answerAll fills d with the decision of the binding part.
 func (p *Plan) answerAll(d *Answer, vs *views, state []int64, now, cost int64, charged bool) {
 	if charged && p.late && !p.paced {
 		p.answerCharged(d, vs, now, cost)
@@ -109,8 +108,7 @@ func (p *Plan) answerAll(d *Answer, vs *views, state []int64, now, cost int64, c
 	}
 }
 
-// answerCharged is answerAll after a charge, where only the part with the least
-// left has to be asked.
+// answerCharged is answerAll after a charge: the part with the least remaining decides.
 func (p *Plan) answerCharged(d *Answer, vs *views, now, cost int64) {
 	bound, least := 0, p.Parts[0].remaining(&vs.part[0])
 	for i := 1; i < len(p.Parts); i++ {
@@ -133,8 +131,8 @@ func (p *Plan) remaining(v *view) int64 {
 	return max(0, p.Ceiling-v.used)
 }
 
-// Binds reports whether a rather than b is the limit to name. Of equals it is
-// the one named first.
+// Binds reports whether a is the limit to name in the decision, rather than b. If they are
+// equal, b is.
 func Binds(a, b *Answer) bool {
 	switch {
 	case a.Impossible != b.Impossible:

@@ -5,22 +5,22 @@ import (
 	"hash/fnv"
 )
 
-// A Plan is a policy that was checked and made ready: everything that does not depend on
-// the instant is computed once. Its methods are the algorithms as pure functions: state,
-// instant and cost in; answer and next state out. Instants are microseconds since the
-// Unix epoch, 0 ≤ now < 2⁵². State is a sequence of integers below 2⁵³; its layout is
-// documented with each algorithm. No state is the same as all zeros: nothing was used.
+// A Plan is a validated policy: everything that does not depend on the instant is computed
+// once. Its methods are the algorithms as pure functions: state, instant and cost in; answer
+// and next state out. Instants are microseconds since the Unix epoch, 0 ≤ now < 2⁵². A state
+// is a sequence of integers below 2⁵³; each algorithm documents its layout. No state is the
+// same as all zeros: nothing was used.
 //
-// A plan never changes and may be used by any number of goroutines.
+// A plan is immutable and may be used concurrently.
 type Plan struct {
-	Policy  fmt.Stringer // what the plan was made of; it can be compared
+	Policy  fmt.Stringer // the policy of the plan; it is comparable
 	Name    string       // of the policy, which [Answer.Policy] reports
 	Scope   string       // names the limiter and the policy: see [Plan.Within]
 	Shape   string       // names the layout of the state
 	Salt    uint64       // differs between shapes, and is the same in every process
-	Width   int          // how many integers the state takes, 0 when that varies
+	Width   int          // how many integers the state has, 0 if that varies
 	Ceiling int64        // the largest cost that can ever be admitted
-	Parts   []*Plan      // of a composite, in order, or else the plan alone
+	Parts   []*Plan      // of a composite: its parts in order; otherwise the plan itself
 
 	kind    kind
 	bucket  bucket
@@ -42,7 +42,7 @@ const (
 	kindAll
 )
 
-// newPlan begins the plan of a policy that is no composite.
+// newPlan makes the common part of a plan that is no composite.
 func newPlan(policy fmt.Stringer, kind kind, shape string, width int, ceiling int64) *Plan {
 	h := fnv.New64a()
 	h.Write([]byte(shape))
@@ -52,7 +52,7 @@ func newPlan(policy fmt.Stringer, kind kind, shape string, width int, ceiling in
 	return p
 }
 
-// copy returns a copy of p, which is its own part unless p is a composite.
+// copy returns a copy of p. Unless p is a composite, the copy is its own only part.
 func (p *Plan) copy() *Plan {
 	c := *p
 	if p.kind != kindAll {
@@ -61,7 +61,7 @@ func (p *Plan) copy() *Plan {
 	return &c
 }
 
-// Named returns a copy of p with a name of its own, which is also that of its parts.
+// Named returns a copy of p in which it and its parts have the given name.
 func (p *Plan) Named(name string) *Plan {
 	c := p.copy()
 	c.Name, c.Scope = name, name
@@ -74,8 +74,8 @@ func (p *Plan) Named(name string) *Plan {
 	return c
 }
 
-// Within returns a copy of p whose scope is the limiter's name and p's own. An engine
-// that is full makes new keys of one scope and one policy share states; others never do.
+// Within returns a copy of p whose scope is made of the limiter's name and p's own scope. In
+// a full engine new keys share states with keys of the same scope and policy only.
 func (p *Plan) Within(limiter string) *Plan {
 	c := p.copy()
 	c.Scope = limiter + ":" + p.Name

@@ -6,20 +6,19 @@ import (
 	"github.com/wskit/wskit/internal/table"
 )
 
-// maxResets bounds how many resets are remembered at a time. One takes about 40
-// bytes.
+// maxResets is the largest number of resets that are kept at a time, about 40 bytes each.
 const maxResets = 1 << 16
 
-// resets remembers when keys were reset, for as long as a charge from before could be
-// refunded. The zero value is ready; it takes memory with the first reset.
+// resets keeps the instants at which keys were reset, for as long as an earlier charge could
+// be refunded. The zero value is ready to use; it allocates with the first reset.
 type resets struct {
 	table atomic.Pointer[table.Table]
-	// all is the latest reset for which there was no room. It is taken for a reset of
-	// every key, as far as refunds are concerned: they then give back less.
+	// all is the instant of the latest reset beyond maxResets. For refunds it counts as a
+	// reset of every key: they then give back less, never more.
 	all atomic.Int64
 }
 
-// note remembers a reset of a key until the instant end, and longer by grace.
+// note keeps a reset of a key until end + grace.
 func (s *resets) note(h table.Hash, now, end, grace int64) {
 	t := s.table.Load()
 	if t == nil {
@@ -38,28 +37,28 @@ func (s *resets) note(h table.Hash, now, end, grace int64) {
 	}
 	for {
 		all := s.all.Load()
-		if all >= now && believed(all, now) || s.all.CompareAndSwap(all, now) {
+		if all >= now && plausible(all, now) || s.all.CompareAndSwap(all, now) {
 			return
 		}
 	}
 }
 
-// believed reports whether a reset lies so little ahead that the clock need not have
-// been set back for good.
-func believed(reset, now int64) bool { return reset-now <= healAfter }
+// plausible reports whether a reset is so little ahead of now that the clock was not
+// necessarily set back for good.
+func plausible(reset, now int64) bool { return reset-now <= correctAfter }
 
-// last is the instant of the last reset of a key that is remembered, or 0.
+// last returns the instant of the last known reset of a key, or 0.
 func (s *resets) last(h table.Hash, now int64) (last int64) {
 	t := s.table.Load()
 	if t == nil {
 		return 0
 	}
-	if all := s.all.Load(); believed(all, now) {
+	if all := s.all.Load(); plausible(all, now) {
 		last = all
 	}
 	r := t.Lock(h)
 	defer r.Unlock()
-	if r.Found() && believed(r.State()[0], now) {
+	if r.Found() && plausible(r.State()[0], now) {
 		last = max(last, r.State()[0])
 	}
 	return last

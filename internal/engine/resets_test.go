@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Resets are remembered in bounded memory. One for which there is no room counts as
-// a reset of every key: a refund then gives back less, never more.
-func TestResetsBeyondTheRoom(t *testing.T) {
+// Resets are kept in bounded memory. One beyond the bound counts as a reset of every
+// key: a refund then gives back less, never more.
+func TestResetsBeyondTheBound(t *testing.T) {
 	plan := tokenBucket(t, 10, 1, time.Hour)
 	now := int64(1e15)
 	s := New(Options{MaxKeys: 1000, Shards: 4, Now: func() int64 { return now }})
@@ -28,19 +28,19 @@ func TestResetsBeyondTheRoom(t *testing.T) {
 		s.Reset(s.Hash([]byte(key)), plan)
 	}
 	if n := s.resets.table.Load().Len(); n > maxResets {
-		t.Errorf("%d resets are remembered, at most %d may be", n, maxResets)
+		t.Errorf("%d resets are kept, want at most %d", n, maxResets)
 	}
 	if keys, _, _ := s.Figures(); keys != 1 {
-		t.Errorf("%d keys have state, want one: resets must not take the room of keys", keys)
+		t.Errorf("%d keys have state, want one: resets must not take capacity of keys", keys)
 	}
 	forgotten := take(fmt.Sprint("key", maxResets+999), 10)
 	s.Refund(s.Hash([]byte("ann")), plan, &before)
 	s.Refund(s.Hash(fmt.Append(nil, "key", maxResets+999)), plan, &forgotten) // of the instant of the reset
 	if got := left("ann"); got != 0 {
-		t.Errorf("a charge from before a reset that there was no room for gave back %d", got)
+		t.Errorf("a charge from before a reset beyond the bound gave back %d", got)
 	}
 	if got := left("key" + fmt.Sprint(maxResets+999)); got != 0 {
-		t.Errorf("a charge of the instant of a reset that there was no room for gave back %d", got)
+		t.Errorf("a charge of the instant of a reset beyond the bound gave back %d", got)
 	}
 	now++
 	after := take("bob", 10)
@@ -48,7 +48,7 @@ func TestResetsBeyondTheRoom(t *testing.T) {
 	if got := left("bob"); got != 10 {
 		t.Errorf("a charge from after all resets gave back %d, want 10", got)
 	}
-	now += 12 * time.Hour.Microseconds() // the resets that are remembered give their room to new ones
+	now += 12 * time.Hour.Microseconds() // the kept resets expire
 	reset := take("bob", 10)
 	s.Reset(s.Hash([]byte("bob")), plan)
 	again := take("bob", 10)

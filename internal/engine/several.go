@@ -16,14 +16,14 @@ type Ask struct {
 	Answer *Answer
 }
 
-// together is what a decision about several keys needs, used again.
+// together is the working memory of a decision about several keys. It is pooled.
 type together struct {
 	locks  table.Locks
 	places []spot
 	saved  []int64
 }
 
-// A spot is where one of several asks has its state, and what it was before.
+// A spot is where one of several asks has its state, and the state before.
 type spot struct {
 	table *table.Table
 	hash  table.Hash
@@ -33,22 +33,22 @@ type spot struct {
 	from, end int // in saved: the state before
 }
 
-// where says what a charge has changed.
+// where is the place of the state that a charge has changed.
 type where uint8
 
 const (
 	nowhere where = iota
 	inOwn
-	inNew    // state of the key's own that was not there before
+	inNew    // a new state of the key
 	inShared // the state that the key shares with others
 )
 
 var togethers = sync.Pool{New: func() any { return new(together) }}
 
-// TakeAll charges all of the asks or none, as one step: the states of all
-// keys are locked together, always in the same order. It fills in the answer to each and
-// returns the index of the one that bound: see limit.TakeAll. There must be at least one
-// ask. The instant is the latest that the clocks of the engines show.
+// TakeAll charges all of the asks or none, as one atomic step: the states of all
+// keys are locked together, always in the same order. It fills in each answer and
+// returns the index of the binding one: see limit.TakeAll. There must be at least one
+// ask. The instant is the latest of the engines' clocks.
 func TakeAll(asks []Ask) (bound int) {
 	w := togethers.Get().(*together)
 	w.run(asks, func(now int64) (full int) {
@@ -66,7 +66,7 @@ func TakeAll(asks []Ask) (bound int) {
 	return bound
 }
 
-// TakeMany takes several costs of s in order, each by itself, at one instant.
+// TakeMany takes several independent costs of s in order, at one instant.
 func (s *Engine) TakeMany(asks []Ask) {
 	for _, a := range asks {
 		if a.Plan.kind != kindBucket {
@@ -96,9 +96,10 @@ func takeManyLocked(asks []Ask) {
 	togethers.Put(w)
 }
 
-// run calls decide while the states of all asks are locked, with the latest instant
-// that their clocks show then. It calls it again when that finds no room for the state
-// of an ask whose scope has no shared states yet: full is its index, or else -1.
+// run calls decide while the states of all asks are locked, with the latest instant of
+// their clocks. If decide could not keep the state of an ask whose scope has no shared
+// states yet, it returns the index of that ask as full, otherwise -1. run then makes the
+// shared states and calls decide again.
 func (w *together) run(asks []Ask, decide func(now int64) (full int)) {
 	for full := 0; full >= 0; {
 		w.lock(asks)
@@ -146,8 +147,7 @@ func (w *together) lock(asks []Ask) {
 	}
 }
 
-// current reports whether shared states were neither made nor dropped before the
-// locks were taken.
+// current reports whether the shared states are still the ones that were locked.
 func (w *together) current(asks []Ask) bool {
 	for i, a := range asks {
 		if a.Engine.shared.of(a.Plan) != w.places[i].cells {
@@ -157,10 +157,10 @@ func (w *together) current(asks []Ask) bool {
 	return true
 }
 
-// charge takes the asks in order until one is denied, and returns which that was, or
-// -1, when all states are again what they were. The same holds when there is no room
-// for the state of one whose scope has no shared states yet: full is its index, or
-// else -1.
+// charge takes the asks in order. If one is denied, it undoes the earlier ones and
+// returns its index as denied, otherwise -1. If the state of one cannot be kept and its
+// scope has no shared states yet, it does the same and returns its index as full,
+// otherwise -1.
 func (w *together) charge(asks []Ask, now int64) (denied, full int) {
 	begins := false
 	for i := range asks {
@@ -185,8 +185,8 @@ func (w *together) charge(asks []Ask, now int64) (denied, full int) {
 
 func (p *spot) find() table.Ref { return p.table.At(p.hash) }
 
-// step decides an ask, charges it if charge is set, and notes what it changes. It
-// reports false when that would be state for which there is no room.
+// step decides an ask, charges it if charge is set, and records what it changes. It
+// returns false if the state cannot be kept because the table is full.
 func (w *together) step(i int, a Ask, now int64, charge bool) bool {
 	p := &w.places[i]
 	p.where, p.from = nowhere, len(w.saved)
@@ -213,10 +213,9 @@ func (w *together) step(i int, a Ask, now int64, charge bool) bool {
 	return true
 }
 
-// refused returns the first of the asks from the given one on that is denied
-// already now, or -1. It is asked before the state of a new key is begun, which
-// for a denial would be thrown away: a flood beneath a limit that is used up must
-// cost no memory.
+// refused returns the index of the first ask, at from or later, that is already denied
+// now, or -1. It is called before a state is made for a new key, which a denial would
+// discard: a flood on an exhausted limit must cost no memory.
 func (w *together) refused(asks []Ask, now int64, from int) int {
 	for i := from; i < len(asks); i++ {
 		p := &w.places[i]
@@ -233,8 +232,8 @@ func (w *together) refused(asks []Ask, now int64, from int) int {
 	return -1
 }
 
-// undo puts back the states of the first n asks, the last first, so that a key
-// that was asked for twice ends as it began.
+// undo restores the states of the first n asks, in reverse order, so that a key that
+// occurs twice gets its first state back.
 func (w *together) undo(n int) {
 	for i := n - 1; i >= 0; i-- {
 		p := &w.places[i]
@@ -257,9 +256,8 @@ func (w *together) undo(n int) {
 	}
 }
 
-// explain answers all asks as if each were alone, except that nothing is
-// charged; the one that was denied keeps its answer, for it may have been
-// denied because of those before it.
+// explain answers each ask as if it were the only one, and charges nothing. The denied
+// one keeps its answer, because the asks before it may be the reason for its denial.
 func (w *together) explain(asks []Ask, now int64, denied int) (bound int) {
 	for i, a := range asks {
 		if i == denied {
@@ -274,7 +272,7 @@ func (w *together) explain(asks []Ask, now int64, denied int) (bound int) {
 	return bound
 }
 
-// binding is the index of the ask whose answer is to be named: see limit.All.
+// binding returns the index of the answer to report: see limit.All.
 func binding(asks []Ask) (bound int) {
 	for i, a := range asks {
 		if Binds(a.Answer, asks[bound].Answer) {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// While a full store gains and loses room for one key, what is denied together
-// leaves the states alone that keys without room share.
-func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
+// A denied TakeAll leaves shared states unchanged, also while the capacity of a full
+// store changes.
+func TestDeniedTogetherWhileCapacityChanges(t *testing.T) {
 	user := tokenBucket(t, 1_000_000, 1, time.Minute)
 	tenant := tokenBucket(t, 1, 1, time.Hour)
 	const now, keys = int64(1e15), 8 // the clock stands still
@@ -26,7 +26,7 @@ func TestDeniedTogetherWhileRoomComesAndGoes(t *testing.T) {
 	if _, _, shared := s.Figures(); shared != 3 {
 		t.Fatalf("%d decisions on shared states, want 3", shared)
 	}
-	for i := range 4 { // room for the states that are shared, and for one key
+	for i := range 4 { // capacity for the shared states, and for one key
 		s.Reset(s.Hash(fmt.Append(nil, "fill", i)), user)
 	}
 	used := func() int64 {

@@ -10,38 +10,38 @@ import (
 )
 
 const (
-	// sharedBytes is how much memory all shared states may take, for each of MaxKeys:
-	// what a key with state of its own takes at most.
+	// sharedBytes times MaxKeys is how much memory all shared states may take. It is what
+	// a key with its own state takes at most.
 	sharedBytes = 54
 	// leastShared is how many shared states a scope has at least.
 	leastShared = 256
-	// linger is how much longer shared states are kept, in microseconds, for a bucket
-	// is charged by a clock that was read a little earlier.
+	// linger is how much longer shared states are kept, in microseconds, because the clock
+	// for the charge of a bucket is read a little earlier.
 	linger = 1e6
 )
 
-// sharedStates are those that keys without state of their own share, by scope. Those
-// of a scope are made when one of its keys first finds no room, and given up once
+// sharedStates are the states that keys without their own state share, by scope. Those
+// of a scope are made when one of its keys first finds the table full, and dropped when
 // nothing in them counts any more.
 //
-// A key is charged to its shared state under the lock of its own place in the table,
-// and only while it has no state there. State of its own begins only when the shared
-// one counts for nothing, and ends only when it counts for nothing itself. So what
-// decides never says less than what the key has used.
+// A key is charged to its shared state while its shard of the table is locked, and only
+// while it has no state there. It gets its own state only when nothing in the shared one
+// counts, and loses it only when nothing in it counts. So the deciding state never shows
+// less than the key has used.
 type sharedStates struct {
 	mu     sync.Mutex // to make and to drop
 	scopes atomic.Pointer[map[scope]*cells]
-	budget int   // in bytes, that is left
-	grace  int64 // for which states are kept after nothing in them counts
+	budget int   // the bytes that are left
+	grace  int64 // how long states are kept after nothing in them counts
 }
 
-// scope is a limiter and its policy: states under other numbers mean nothing here.
+// A scope is a limiter and its policy. States of different policies cannot be shared.
 type scope struct {
 	name   string
 	policy fmt.Stringer
 }
 
-// of returns the shared states for a plan, or nil while there are none.
+// of returns the shared states of a plan, or nil if there are none.
 func (s *sharedStates) of(plan *Plan) *cells {
 	scopes := s.scopes.Load()
 	if scopes == nil || len(*scopes) == 0 {
@@ -50,7 +50,7 @@ func (s *sharedStates) of(plan *Plan) *cells {
 	return (*scopes)[scope{plan.Scope, plan.Policy}]
 }
 
-// lock locks the state that a key shares; ok is false while its scope has none.
+// lock locks the shared state of a key. ok is false if its scope has none.
 func (s *sharedStates) lock(plan *Plan, h table.Hash) (one cell, ok bool) {
 	for {
 		all := s.of(plan)
@@ -64,8 +64,8 @@ func (s *sharedStates) lock(plan *Plan, h table.Hash) (one cell, ok bool) {
 	}
 }
 
-// begin makes the shared states for a plan, if there are none. A scope gets half of
-// the memory that is left, so that there is some for every other.
+// begin makes the shared states of a plan, if there are none. A scope gets half of
+// the memory that is left, so that later scopes get some too.
 func (s *sharedStates) begin(plan *Plan, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *sharedStates) begin(plan *Plan, now int64) {
 	s.change(func(m map[scope]*cells) { m[scope{plan.Scope, plan.Policy}] = all })
 }
 
-// relieve gives up the shared states for a plan, if nothing in them counts.
+// relieve drops the shared states of a plan if nothing in them counts.
 func (s *sharedStates) relieve(plan *Plan, now int64) {
 	if !s.mu.TryLock() {
 		return
@@ -94,7 +94,7 @@ func (s *sharedStates) relieve(plan *Plan, now int64) {
 	}
 }
 
-// drop gives up shared states in which nothing counts.
+// drop removes shared states in which nothing counts.
 func (s *sharedStates) drop(of scope, all *cells, now int64) {
 	if all.drop(now, s.grace, func() {
 		s.change(func(m map[scope]*cells) { delete(m, of) })

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// policy is what a plan was made of, as text.
+// policy is the text of a plan's policy.
 type policy string
 
 func (p policy) String() string { return string(p) }
@@ -32,7 +32,7 @@ func fixedWindow(t *testing.T, limit int64, window time.Duration) *Plan {
 	return plan
 }
 
-// fill takes all the room of s.
+// fill uses all capacity of s.
 func fill(s *Engine, plan *Plan) {
 	var d Answer
 	for i := 0; s.space.Used() < s.options.MaxKeys; i++ {
@@ -40,9 +40,9 @@ func fill(s *Engine, plan *Plan) {
 	}
 }
 
-// The memory of shared states is bounded for all scopes together, the first ones leave
-// some for those that come later, and all of it is given back.
-func TestSharedStatesAreBoundedAndGivenBack(t *testing.T) {
+// The memory of shared states is bounded for all scopes together, the first scopes leave
+// some for later ones, and all of it is freed in the end.
+func TestSharedStatesAreBoundedAndFreed(t *testing.T) {
 	const keys = 100_000
 	now := int64(1e15)
 	s := New(Options{MaxKeys: keys, Shards: 64, Now: func() int64 { return now }})
@@ -84,7 +84,7 @@ func TestSharedStatesAreBoundedAndGivenBack(t *testing.T) {
 		s.Take(&d, s.Hash(fmt.Append(nil, "k", i)), plans[1], 1)
 	}
 	if n := s.shared.of(plans[1]).n; n < keys*sharedBytes/4/8 {
-		t.Errorf("%d shared states, want those of a quarter of the memory: others have not given theirs back", n)
+		t.Errorf("%d shared states, want those of a quarter of the memory: others have not freed theirs", n)
 	}
 }
 
@@ -106,9 +106,9 @@ func TestPoliciesOfOneNameShareNoStates(t *testing.T) {
 	}
 }
 
-// DEFECTS 37: shared states may be made and given up at any time, and no key is ever
-// admitted more than its policy says.
-func TestNeverMoreWhileSharedStatesAreMadeAndGivenUp(t *testing.T) {
+// DEFECTS 37: shared states may be made and dropped at any time, and no key is ever
+// admitted more than its policy allows.
+func TestNeverMoreWhileSharedStatesAreMadeAndDropped(t *testing.T) {
 	const window, most = 4e6, 3
 	var clock, made atomic.Int64
 	clock.Store(1e15)

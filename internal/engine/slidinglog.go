@@ -13,12 +13,12 @@ const MaxLog = 1000
 // State, of varying length:
 //
 //	state[0]               = n       the number of pairs
-//	state[1+2i], [2+2i]    = t, c    at t, c was admitted; oldest first
+//	state[1+2i], [2+2i]    = t, c    at the instant t, c was admitted; oldest first
 //
-// A pair counts while now − t < Window. Instants never go back: what is admitted
-// while the clock is behind the newest pair is noted with it. Pairs of one
-// instant are one, and only the newest pair may have been given back in full, to mark
-// the instant until the next one is noted: so there are never more than Limit.
+// A pair counts while now − t < Window. Instants never go back: if the clock is behind the
+// newest pair, a charge is added to that pair. There is one pair per instant. Only the
+// newest pair may have c = 0 (after a full refund); it keeps the instant until the next
+// charge. So there are never more than Limit pairs.
 type slidingLog struct {
 	window, limit int64
 }
@@ -26,7 +26,7 @@ type slidingLog struct {
 // SlidingLog makes the plan of a limit.SlidingLog.
 func SlidingLog(policy fmt.Stringer, limit int64, window time.Duration) (*Plan, error) {
 	if err := checkLimit(policy, limit, MaxLog); err != nil {
-		return nil, fmt.Errorf("%w: every admission is remembered; for more use SlidingWindow", err)
+		return nil, fmt.Errorf("%w: every admission is stored; for a larger limit use SlidingWindow", err)
 	}
 	if err := checkWindow(policy, window); err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func (l *slidingLog) pairs(state []int64) []int64 { return state[1 : 1+2*state[0
 
 func (l *slidingLog) look(v *view, state []int64, now int64) {
 	pairs := l.pairs(state)
-	if n := len(pairs); n > 0 && pairs[n-2]-now > healAfter {
-		v.used, v.healed = l.limit, true
+	if n := len(pairs); n > 0 && pairs[n-2]-now > correctAfter {
+		v.used, v.corrected = l.limit, true
 		return
 	}
 	for i := 0; i < len(pairs); i += 2 {
@@ -54,12 +54,12 @@ func (l *slidingLog) look(v *view, state []int64, now int64) {
 	}
 }
 
-// write drops the pairs that are too old and notes cost. The offset is that of
-// the log in state, behind which there may be other state.
+// write drops the pairs that are too old and adds cost. The log is at the offset in state;
+// other state may follow it.
 func (l *slidingLog) write(v *view, state []int64, offset int, now, cost int64) []int64 {
 	first := offset + 1
 	end := first + 2*int(state[offset])
-	if v.healed {
+	if v.corrected {
 		state = slices.Replace(state, first, end, now, l.limit)
 		state[offset] = 1
 		v.until = now + l.window
@@ -117,8 +117,8 @@ func (l *slidingLog) answer(d *Answer, v *view, state []int64, now, cost int64) 
 	}
 }
 
-// refund gives back from the pair of the charge, while it counts, and changes nothing
-// else: what is too old now counts again if the clock swings back.
+// refund gives back from the pair of the charge while it counts. It changes nothing
+// else: pairs that are too old now would count again if the clock jumped back.
 func (l *slidingLog) refund(state []int64, offset int, now, cost, at int64) (next []int64, write bool) {
 	if now-at >= l.window {
 		return state, false
@@ -138,8 +138,7 @@ func (l *slidingLog) refund(state []int64, offset int, now, cost, at int64) (nex
 	return state, false
 }
 
-// shorten makes the logs of a state take less room where there is none: each has one
-// pair less than before, of those that have two.
+// shorten removes one pair from each log that has at least two, for tables that are full.
 func (p *Plan) shorten(state []int64) []int64 {
 	offset := 0
 	for _, part := range p.Parts {
@@ -151,9 +150,9 @@ func (p *Plan) shorten(state []int64) []int64 {
 	return state
 }
 
-// join makes one pair of two neighbours in the log at the offset of state, of those
-// that lose the least by it. Both are noted as if they had come at the later instant:
-// they then count for longer than they should, never for less.
+// join merges two adjacent pairs of the log at the offset of state. It chooses those for
+// which this costs the least. The merged pair has the later instant: it counts for longer
+// than it should, never for less.
 func join(state []int64, offset int) []int64 {
 	first, last := offset+1, offset+1+2*int(state[offset]-1)
 	at, least := first, int64(math.MaxInt64)

@@ -19,8 +19,8 @@ const MaxBuckets = 1440
 //	c[0] + … + c[n−1] + c[n]·(w − e)/w
 //
 // Everything is compared after multiplying by w, so nothing is rounded. A count
-// above Limit was written under a higher one and counts as Limit. The start never goes
-// back, not even when nothing is counted any more: see fixed.
+// above Limit was written under a higher limit and counts as Limit. The start never goes
+// back: see fixed.
 type sliding struct {
 	width int64 // of a sub-window
 	limit int64
@@ -44,21 +44,21 @@ func SlidingWindow(policy fmt.Stringer, limit int64, window time.Duration, bucke
 		return nil, invalid(policy, "Buckets", fmt.Sprintf("at most %d, for sub-windows of at least 1ms", window.Milliseconds()))
 	}
 	if err := checkLimit(policy, limit, maxTerm/width); err != nil {
-		return nil, fmt.Errorf("%w (with sub-windows of %v; more Buckets allow more)", err, micros(width))
+		return nil, fmt.Errorf("%w (with sub-windows of %v; more Buckets allow a larger limit)", err, micros(width))
 	}
 	plan := newPlan(policy, kindSliding, "s"+strconv.Itoa(n), n+2, limit)
 	plan.sliding = sliding{width: width, limit: limit, n: n}
 	return plan, nil
 }
 
-// age is how many sub-windows the counts of state have to be moved for the
-// newest to be the one at start.
+// age is by how many sub-windows the counts of state must be moved so that the newest is
+// the one at start.
 func (w *sliding) age(state []int64, start int64) int64 {
 	first := state[0] - state[0]%w.width // it may have been written under another width
 	return min(max(0, (start-first)/w.width), int64(w.n)+1)
 }
 
-// count is c[i] of a state that has to be moved by age.
+// count is c[i] of a state after it is moved by age.
 func (w *sliding) count(state []int64, i int, age int64) int64 {
 	if i -= int(age); i < 0 {
 		return 0
@@ -66,7 +66,7 @@ func (w *sliding) count(state []int64, i int, age int64) int64 {
 	return min(state[1+i], w.limit)
 }
 
-// oldest is what c[n] counts for, rounded up, at the instant now.
+// oldest is the share of c[n] that counts at the instant now, rounded up.
 func (w *sliding) oldest(c, start, now int64) int64 {
 	left := w.width - max(0, now-start)
 	return ceilDiv(c*left, w.width)
@@ -76,8 +76,8 @@ func (w *sliding) look(v *view, state []int64, now int64) {
 	state = state[:w.n+2]
 	v.start = now - now%w.width
 	if first := state[0] - state[0]%w.width; first > v.start {
-		if first-now > healAfter {
-			v.used, v.healed = w.limit, true
+		if first-now > correctAfter {
+			v.used, v.corrected = w.limit, true
 			return
 		}
 		v.start = first
@@ -94,7 +94,7 @@ func (w *sliding) look(v *view, state []int64, now int64) {
 // write moves the counts and adds cost to the newest.
 func (w *sliding) write(v *view, state []int64, cost int64) {
 	state = state[:w.n+2]
-	if v.healed {
+	if v.corrected {
 		clear(state)
 		state[1] = w.limit
 	} else {
@@ -109,8 +109,7 @@ func (w *sliding) write(v *view, state []int64, cost int64) {
 	v.until = w.until(state, v.start)
 }
 
-// until is the instant at which nothing of state counts any more, start at the
-// earliest.
+// until is the instant from which on nothing in state counts, at least start.
 func (w *sliding) until(state []int64, start int64) int64 {
 	age := w.age(state, start)
 	for i := range w.n + 1 {
@@ -135,29 +134,29 @@ func (w *sliding) answer(d *Answer, v *view, state []int64, now, cost int64) {
 	d.RetryAfter = micros(w.fitsAt(state, v.start, w.limit-cost) - now)
 }
 
-// fitsAt is the first instant at which no more than room is used, with no
-// other traffic. j sub-windows after start, c[n−j] is the oldest and those
-// before it count in full; as the instant moves through that sub-window, the
-// share of the oldest falls evenly from all to nothing. The first j at which the
-// others leave room is the one, and the share solves for the instant in it.
-func (w *sliding) fitsAt(state []int64, start, room int64) int64 {
+// fitsAt is the first instant at which no more than free is used, without other
+// traffic. j sub-windows after start, c[n−j] is the oldest count, and the newer ones count
+// in full. Within that sub-window the share of the oldest falls evenly from all to nothing.
+// fitsAt finds the first j for which the newer counts are at most free, and then the
+// instant within the sub-window.
+func (w *sliding) fitsAt(state []int64, start, free int64) int64 {
 	age := w.age(state, start)
 	full := int64(0)
 	for i := range w.n {
 		full += w.count(state, i, age)
 	}
 	j := 0
-	for ; full > room; j++ {
+	for ; full > free; j++ {
 		full -= w.count(state, w.n-1-j, age)
 	}
 	at := start + int64(j)*w.width
-	if c := w.count(state, w.n-j, age); c > room-full {
-		at += w.width - (room-full)*w.width/c
+	if c := w.count(state, w.n-j, age); c > free-full {
+		at += w.width - (free-full)*w.width/c
 	}
 	return at
 }
 
-// refund gives back in the sub-window of the charge, while it counts.
+// refund gives back in the sub-window of the charge while it counts.
 func (w *sliding) refund(v *view, state []int64, cost, at int64) (write bool) {
 	first := at - at%w.width
 	if first > v.start || (v.start-first)/w.width > int64(w.n) {
