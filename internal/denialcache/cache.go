@@ -13,34 +13,31 @@ import (
 
 // Options of a [Cache]. The zero value is ready to use.
 type Options struct {
-	// Keys bounds how many keys are remembered; 0 means 65,536, negative panics. It counts
-	// keys of up to eight words of state; a bucket's takes about 100 bytes, so the default
-	// bounds the memory at about 7 MB. Where there is no room, nothing is remembered, which is
-	// always safe.
+	// Keys is the largest number of cached keys; 0 means 65,536, negative panics. The unit is
+	// a key with up to eight words of state. A bucket takes about 100 bytes, so the default
+	// bounds the memory at about 7 MB. A full cache stores no new keys, which is always safe:
+	// the store is then called.
 	Keys int
-	// MaxAge is how long a denial is remembered at most; 0 means 10 s, negative
-	// panics. It bounds how long a refund or a reset through another process goes
-	// unnoticed here.
+	// MaxAge is how long a denial is cached at most; 0 means 10 s, negative panics. A
+	// refund or a reset by another process takes effect here after MaxAge at the latest.
 	MaxAge time.Duration
-	// Granularity is in what steps the store's clock counts, when they are larger
-	// than a microsecond: by so much it may be ahead of the instant it names.
+	// Granularity is the resolution of the store's clock, if it is coarser than a
+	// microsecond: the true time may be ahead of the store's instant by this much.
 	// Negative panics.
 	Granularity time.Duration
-	// Now is a clock in microseconds, at least 0, that does not go back; nil means
-	// the monotonic clock of the process. When it does go back, for a test, what
-	// was stored later is not used.
+	// Now is a monotonic clock in microseconds, at least 0; nil means that of the process.
+	// If a test sets it back, entries from later instants are not used.
 	Now func() int64
 }
 
 const (
 	defaultKeys   = 1 << 16
 	defaultMaxAge = 10 * time.Second
-	// keyRoom is the room of a key in units of the table: its slot and its words.
-	keyRoom = 4
+	// unitsPerKey is the capacity that a key takes in the table: its slot and its words.
+	unitsPerKey = 4
 )
 
-// Cache remembers denials. All its methods may be used by any number of
-// goroutines.
+// Cache stores denials. All its methods may be called concurrently.
 type Cache struct {
 	space       *table.Space
 	table       *table.Table
@@ -54,7 +51,7 @@ type Cache struct {
 // New makes an empty cache. It panics when an option is invalid.
 func New(o Options) *Cache {
 	if o.Keys < 0 || o.MaxAge < 0 || o.Granularity < 0 {
-		panic(fmt.Sprintf("denialcache: Options{Keys: %d, MaxAge: %v, Granularity: %v}: leave what is negative 0 for the default",
+		panic(fmt.Sprintf("denialcache: Options{Keys: %d, MaxAge: %v, Granularity: %v}: options must not be negative; use 0 for the default",
 			o.Keys, o.MaxAge, o.Granularity))
 	}
 	if o.Keys == 0 {
@@ -67,15 +64,15 @@ func New(o Options) *Cache {
 		start := time.Now()
 		o.Now = func() int64 { return time.Since(start).Microseconds() }
 	}
-	space := table.NewSpace(o.Keys * keyRoom)
+	space := table.NewSpace(o.Keys * unitsPerKey)
 	return &Cache{
 		space: space, now: o.Now, maxAge: max(1, o.MaxAge.Microseconds()), granularity: o.Granularity.Microseconds(),
 		table: table.New(table.Options{Variable: true, Space: space, Shards: max(16, 4*runtime.GOMAXPROCS(0))}),
 	}
 }
 
-// A Miss is a question that the cache could not answer. It is a value; Put of the zero
-// Miss does nothing.
+// A Miss is a call that the cache could not answer. It is a value. Put on the zero Miss
+// does nothing.
 type Miss struct {
 	cache      *Cache
 	plan       *engine.Plan
@@ -84,17 +81,16 @@ type Miss struct {
 	generation uint32
 }
 
-// Get answers a cost that the remembered state of the key denies: it fills in d
-// as the store would, and reports true. Otherwise d is left alone and the store
-// has to be asked; [Miss.Put] of what is returned then stores its answer.
-// It allocates nothing and keeps nothing of the key.
+// Get returns true if the cached state of the key denies the cost. It then fills in d as
+// the store would. Otherwise d is unchanged: call the store, and store its answer with
+// [Miss.Put]. Get does not allocate, and does not keep the key.
 func (m *Cache) Get(d *limit.Decision, key []byte, plan *limit.Plan, cost int64) (q Miss, denied bool) {
 	q = m.miss(m.space.HashBytes(key), plan)
 	return q, q.denies(d, cost)
 }
 
 func (m *Cache) miss(h table.Hash, plan *limit.Plan) Miss {
-	h = h.With(plan.Compiled().Salt) // state of another shape is another entry
+	h = h.With(plan.Compiled().Salt) // states of different shapes are different entries
 	return Miss{cache: m, plan: plan.Compiled(), hash: h, sent: m.now(), generation: m.generation(h).Load()}
 }
 
@@ -102,15 +98,15 @@ func (m *Cache) generation(h table.Hash) *atomic.Uint32 {
 	return &m.generations[h.Low()%uint64(len(m.generations))]
 }
 
-// An entry is the state of a key, behind three words.
+// An entry is three words and the state of a key.
 const (
-	wordAt       = iota // the store's instant at which that was the state
+	wordAt       = iota // the instant of the state, by the store's clock
 	wordReceived        // when it was stored, by the local clock
-	wordTrip            // how far the store's clock may be ahead of wordAt then
+	wordTrip            // how far the store's clock may have been ahead of wordAt at wordReceived
 	wordState
 )
 
-// denies answers from the entry of the key, if it still denies the cost.
+// denies fills in d from the entry of the key, if it still denies the cost.
 func (q *Miss) denies(d *limit.Decision, cost int64) bool {
 	m := q.cache
 	if m.table.Len() == 0 {
@@ -130,8 +126,8 @@ func (q *Miss) denies(d *limit.Decision, cost int64) bool {
 	if !q.plan.Denies(&answer, words[wordState:], words[wordAt]+age, cost) {
 		return false
 	}
-	// The store's clock may be ahead of that instant, by a round trip at most and
-	// what is less than a step of it.
+	// The store's clock may be ahead of that instant, by at most a round trip and its
+	// granularity.
 	if !answer.Impossible && answer.RetryAfter.Microseconds() <= words[wordTrip] {
 		return false
 	}
@@ -140,12 +136,11 @@ func (q *Miss) denies(d *limit.Decision, cost int64) bool {
 	return true
 }
 
-// Put stores what the store answered. state is the key's state as the decision
-// left it, which of a denial is the state that it was made from; it may be
-// shorter than the plan's when the rest is zero, and is copied. Only denials are
-// remembered; what was allowed is noted where the key is remembered already.
+// Put stores the answer of the store. state is the key's state after the decision (a
+// denial does not change it). It is copied, and may lack zeros at its end. A denial adds
+// the key to the cache; an allowed decision only updates a key that is cached already.
 //
-// An answer that is older than a stored one, or than a call of Invalidate, is not stored.
+// An answer that is older than the cached one, or than a call of Invalidate, is ignored.
 func (q Miss) Put(d *limit.Decision, state []int64) {
 	if q.cache == nil || d.Allowed && q.cache.table.Len() == 0 {
 		return
@@ -183,9 +178,9 @@ func (q *Miss) entry(words []int64, d *limit.Decision, state []int64, now int64)
 	return words
 }
 
-// Invalidate forgets a key, and with it all answers that are on their way. Call it
-// when a refund or a reset of the key has returned, also with an error: what is asked
-// afterwards is answered with it.
+// Invalidate removes a key, and makes the Put of all earlier misses do nothing. Call it when
+// a refund or a reset of the key has returned, also with an error: later answers include
+// the refund or the reset.
 func (m *Cache) Invalidate(key []byte, plan *limit.Plan) {
 	h := m.space.HashBytes(key).With(plan.Compiled().Salt)
 	r := m.table.Lock(h)
@@ -196,10 +191,9 @@ func (m *Cache) Invalidate(key []byte, plan *limit.Plan) {
 
 // Stats are figures of a [Cache].
 type Stats struct {
-	// Keys is how many keys are remembered, those included that no longer deny but
-	// have not been dropped yet.
+	// Keys is the number of cached keys, including expired ones that were not evicted yet.
 	Keys int
-	// Hits is how many costs were answered without the store.
+	// Hits is how many calls were answered without the store.
 	Hits int64
 }
 

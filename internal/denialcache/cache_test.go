@@ -14,13 +14,13 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// store is a shared store with one key in it, whose clock is ahead of ours.
+// store is a shared store with one key. Its clock is ahead of the local one.
 type store struct {
 	clock int64
 	state []int64
 }
 
-// skew is what the store's clock is ahead.
+// skew is how far the store's clock is ahead.
 const skew = 1_795_219_200_000_007
 
 func (s *store) take(plan *limit.Plan, cost int64) (d limit.Decision, state []int64) {
@@ -42,7 +42,7 @@ func compile(t testing.TB, p limit.Policy) *limit.Plan {
 	return plan
 }
 
-// policies are pairs of one shape: the second is the first with a raised limit.
+// policies are pairs of the same shape: the second is the first with a raised limit.
 var policies = map[string][2]limit.Policy{
 	"TokenBucket": {
 		limit.TokenBucket{Capacity: 10, Refill: 7, Per: 3 * time.Second}, limit.TokenBucket{Capacity: 20, Refill: 7, Per: 3 * time.Second},
@@ -59,9 +59,9 @@ var policies = map[string][2]limit.Policy{
 	},
 }
 
-// With a store that answers at once and nobody else asking, what is remembered is
-// what the store would say, in every field, for every cost and either policy.
-func TestRememberedIsWhatTheStoreWouldSay(t *testing.T) {
+// If the store answers at once and has no other clients, the cache gives the answer of the
+// store in every field, for every cost and both policies.
+func TestCacheGivesTheAnswerOfTheStore(t *testing.T) {
 	for name, pair := range policies {
 		t.Run(name, func(t *testing.T) {
 			plans := []*limit.Plan{compile(t, pair[0]), compile(t, pair[1])}
@@ -79,7 +79,7 @@ func TestRememberedIsWhatTheStoreWouldSay(t *testing.T) {
 					q, denied := m.Get(&d, []byte("k"), plan, cost)
 					if denied {
 						if want := s.peek(plan, cost); d != want {
-							t.Fatalf("%v, cost %d: remembered\n%+v\nthe store says\n%+v", plan, cost, d, want)
+							t.Fatalf("%v, cost %d: the cache answers\n%+v\nthe store answers\n%+v", plan, cost, d, want)
 						}
 						continue
 					}
@@ -87,21 +87,21 @@ func TestRememberedIsWhatTheStoreWouldSay(t *testing.T) {
 					q.Put(&d, state)
 					var again limit.Decision
 					if _, denied := m.Get(&again, []byte("k"), plan, cost); !d.Allowed && !denied {
-						t.Fatalf("%v, cost %d: a denial is not remembered: %+v", plan, cost, d)
+						t.Fatalf("%v, cost %d: a denial is not cached: %+v", plan, cost, d)
 					}
 				}
 				hits += m.Stats().Hits
 			})
 			if hits == 0 {
-				t.Error("nothing was ever remembered")
+				t.Error("nothing was ever cached")
 			}
 		})
 	}
 }
 
-// With a store that takes its time and that others ask as well, nothing is denied
-// that the store would allow, and no wait is shorter than the true one was.
-func TestRememberedIsNeverTooLong(t *testing.T) {
+// With a slow store that has other clients too, the cache denies nothing that the store
+// would allow, and no wait is shorter than the true one.
+func TestCacheNeverDeniesTooLong(t *testing.T) {
 	for name, pair := range policies {
 		t.Run(name, func(t *testing.T) {
 			plan := compile(t, pair[0])
@@ -124,7 +124,7 @@ func TestRememberedIsNeverTooLong(t *testing.T) {
 					q, denied := m.Get(&d, []byte("k"), plan, cost)
 					if denied {
 						if true := s.peek(plan, cost); true.Allowed || d.Remaining < 0 {
-							t.Fatalf("cost %d: remembered\n%+v\nthe store says\n%+v", cost, d, true)
+							t.Fatalf("cost %d: the cache answers\n%+v\nthe store answers\n%+v", cost, d, true)
 						}
 						continue
 					}
@@ -139,9 +139,9 @@ func TestRememberedIsNeverTooLong(t *testing.T) {
 	}
 }
 
-// The deadline counts from when the miss was sent; the wait that is answered
-// counts from when the answer came, and so is long enough.
-func TestTheTripCountsOnTheSafeSide(t *testing.T) {
+// The end of a denial is computed from the instant at which the miss was sent. RetryAfter
+// is computed from the instant of the answer, and so is long enough.
+func TestRoundTripTimeIsRoundedToTheSafeSide(t *testing.T) {
 	now := int64(0)
 	m := denialcache.New(denialcache.Options{Now: func() int64 { return now }})
 	plan := compile(t, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second})
@@ -149,7 +149,7 @@ func TestTheTripCountsOnTheSafeSide(t *testing.T) {
 	s.take(plan, 1)
 	var d limit.Decision
 	q, _ := m.Get(&d, []byte("k"), plan, 1)
-	now = 1000 // half of it there, half of it back
+	now = 1000 // the round trip: 500 µs each way
 	d, state := s.take(plan, 1)
 	if d.RetryAfter != time.Second {
 		t.Fatalf("%+v", d)
@@ -162,11 +162,11 @@ func TestTheTripCountsOnTheSafeSide(t *testing.T) {
 	}
 	now = 999_999
 	if _, denied := m.Get(&d, []byte("k"), plan, 1); !denied || d.RetryAfter != 1001*time.Microsecond {
-		t.Errorf("%v, %+v: 1 µs before a second is over since it was asked", denied, d)
+		t.Errorf("%v, %+v: 1 µs before a second has passed since the call", denied, d)
 	}
 	now = 1_000_000
 	if _, denied := m.Get(&d, []byte("k"), plan, 1); denied {
-		t.Errorf("%+v: a second is over since it was asked", d)
+		t.Errorf("%+v: a second has passed since the call", d)
 	}
 }
 
@@ -177,42 +177,42 @@ func deny(t *testing.T, m *denialcache.Cache, key string, plan *limit.Plan) deni
 	var d limit.Decision
 	q, denied := m.Get(&d, []byte(key), plan, 1)
 	if denied {
-		t.Fatalf("%s is denied before anything was learned: %+v", key, d)
+		t.Fatalf("%s is denied by an empty cache: %+v", key, d)
 	}
 	d, state := s.take(plan, 1)
 	q.Put(&d, state)
 	return q
 }
 
-func TestForgetForgetsAnswersOnTheirWay(t *testing.T) {
+func TestInvalidateDiscardsAnswersUnderWay(t *testing.T) {
 	m := denialcache.New(denialcache.Options{})
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
 	q := deny(t, m, "k", plan)
 	var d limit.Decision
 	if _, denied := m.Get(&d, []byte("k"), plan, 1); !denied {
-		t.Fatal("not remembered")
+		t.Fatal("not cached")
 	}
 	if _, denied := m.Get(&d, []byte("k"), plan, 1); !denied {
-		t.Error("the key in a buffer is another one")
+		t.Error("the key in a buffer is a different key")
 	}
 	m.Invalidate([]byte("k"), plan)
 	if _, denied := m.Get(&d, []byte("k"), plan, 1); denied {
-		t.Error("remembered after Invalidate")
+		t.Error("cached after Invalidate")
 	}
 	s := &store{clock: skew}
 	s.take(plan, 3)
 	d, state := s.take(plan, 1)
-	q.Put(&d, state) // asked before Invalidate, answered after it
+	q.Put(&d, state) // called before Invalidate, answered after it
 	if _, denied := m.Get(&d, []byte("k"), plan, 1); denied {
-		t.Error("an answer from before Invalidate is remembered after it")
+		t.Error("an answer from before Invalidate is cached after it")
 	}
 	deny(t, m, "k", plan)
 	if _, denied := m.Get(&d, []byte("k"), plan, 1); !denied {
-		t.Error("nothing is remembered any more")
+		t.Error("nothing is cached any more")
 	}
 }
 
-func TestOldDenialsAreAskedAgain(t *testing.T) {
+func TestOldDenialsExpire(t *testing.T) {
 	now := int64(5)
 	m := denialcache.New(denialcache.Options{Now: func() int64 { return now }, MaxAge: time.Second})
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
@@ -229,8 +229,8 @@ func TestOldDenialsAreAskedAgain(t *testing.T) {
 	}
 }
 
-// Other shapes of one key have state of their own, and other keys as well.
-func TestKeysAndShapesAreApart(t *testing.T) {
+// Each key has its own state, and so has each shape of one key.
+func TestKeysAndShapesAreSeparate(t *testing.T) {
 	m := denialcache.New(denialcache.Options{})
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
 	deny(t, m, "k", plan)
@@ -243,7 +243,7 @@ func TestKeysAndShapesAreApart(t *testing.T) {
 	}
 }
 
-// A flood of keys takes bounded memory; what has no room is not remembered.
+// A flood of keys takes bounded memory; a full cache stores no new keys.
 func TestMemoryIsBounded(t *testing.T) {
 	m := denialcache.New(denialcache.Options{Keys: 100})
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
@@ -252,10 +252,10 @@ func TestMemoryIsBounded(t *testing.T) {
 		deny(t, m, fmt.Sprint(i), plan)
 	}
 	if n := m.Stats().Keys; n < 100 || n > 200 {
-		t.Errorf("%d keys are remembered", n)
+		t.Errorf("%d keys are cached", n)
 	}
 	if _, denied := m.Get(&d, []byte("0"), plan, 1); !denied {
-		t.Error("the flood displaced what was remembered before")
+		t.Error("the flood evicted what was cached before")
 	}
 
 	// Long states count for more.
@@ -265,7 +265,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		deny(t, m, fmt.Sprint(i), plan)
 	}
 	if n := m.Stats().Keys; n > 4 {
-		t.Errorf("%d keys of 602 words are remembered", n)
+		t.Errorf("%d keys of 602 words are cached", n)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestHitsAllocateNothing(t *testing.T) {
 		for _, cost := range []int64{1, math.MaxInt64} {
 			if n := testing.AllocsPerRun(1000, func() {
 				if _, denied := m.Get(&d, key, plan, cost); !denied {
-					t.Fatal("not remembered")
+					t.Fatal("not cached")
 				}
 			}); n != 0 {
 				t.Errorf("%s, cost %d: %v allocations", name, cost, n)
@@ -313,7 +313,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-func TestTheZeroQuestionLearnsNothing(t *testing.T) {
+func TestPutOnTheZeroMissDoesNothing(t *testing.T) {
 	var q denialcache.Miss
 	q.Put(&limit.Decision{}, nil)
 }

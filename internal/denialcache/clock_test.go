@@ -8,9 +8,9 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// A store whose clock counts in milliseconds names an instant that has passed
-// already, by up to one.
-func TestACoarseClockCountsOnTheSafeSide(t *testing.T) {
+// A clock that counts in milliseconds is behind by up to one millisecond. The cache
+// accounts for that.
+func TestCoarseClockIsRoundedToTheSafeSide(t *testing.T) {
 	for _, c := range []struct {
 		granularity time.Duration
 		denied      bool
@@ -31,9 +31,9 @@ func TestACoarseClockCountsOnTheSafeSide(t *testing.T) {
 	}
 }
 
-// A state that the store would heal, here because the rate was raised so far that
-// nobody can owe as much, is for the store to answer, so that it is healed.
-func TestWhatHasToBeHealedIsAsked(t *testing.T) {
+// A state that needs a correction is left to the store, so that the store corrects it. Here
+// the rate was raised so far that a bucket cannot owe as much.
+func TestStateThatNeedsCorrectionGoesToTheStore(t *testing.T) {
 	now := int64(0)
 	m := denialcache.New(denialcache.Options{Now: func() int64 { return now }})
 	slow := compile(t, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Minute})
@@ -45,7 +45,7 @@ func TestWhatHasToBeHealedIsAsked(t *testing.T) {
 	d, state := s.take(slow, 1)
 	q.Put(&d, state)
 	if _, denied := m.Get(&d, []byte("k"), slow, 1); !denied {
-		t.Fatal("the denial is not remembered")
+		t.Fatal("the denial is not cached")
 	}
 	if _, denied := m.Get(&d, []byte("k"), fast, 1); denied {
 		t.Errorf("answered from memory: %+v", d)

@@ -1,48 +1,44 @@
-// Package denialcache remembers what made a shared store deny, so that a flood of
-// refused costs is refused by this process and costs the store nothing.
+// Package denialcache caches the state for which a shared store denied a cost. While the
+// state still denies, this process refuses further costs without a call of the store.
 //
 //	miss, denied := cache.Get(&d, key, plan, cost)
 //	if denied {
-//		return d // what the store would say
+//		return d // the answer that the store would give
 //	}
 //	d, state, err := … // the store decides
 //	miss.Put(&d, state)
 //
-// # What is remembered
+// # What is cached
 //
-// Not the answer but the state it was made from: what had been used of the key
-// when the store denied. The state and the plan give the answer of any later
-// instant, so a remembered denial is exact in every field: RetryAfter and
-// ResetAfter shrink, Remaining grows, of an All the policy that binds is named,
-// and the end comes when the cost fits. It is the arithmetic that knows; nothing
-// is special about a policy:
+// The cache stores the state of the key, not the answer. The state and the plan give the
+// answer for any later instant, so a cached denial is exact in every field: RetryAfter and
+// ResetAfter shrink, Remaining grows, an All names the binding policy, and the denial ends
+// when the cost fits. This follows from the arithmetic; no policy is a special case:
 //
-//   - One state answers for every cost. A cost that is denied by it is answered,
-//     whichever cost it was learned from; one that would fit asks the store.
-//   - An All is answered when one of its parts denies, a [limit.Pacer] when the
-//     line is too long.
-//   - A changed policy of the same shape reads the same state by its own numbers:
-//     a raised limit asks the store again at once.
+//   - One state answers for every cost. A cost that it denies is answered from the
+//     cache, even if another cost was denied before; one that would fit goes to the store.
+//   - An All is answered if one of its parts denies, a [limit.Pacer] if its queue is
+//     too long.
+//   - A changed policy of the same shape uses the same state with its own numbers: with a
+//     raised limit the next call goes to the store.
 //   - An impossible cost is denied by any state.
 //
 // # Why that is exact
 //
-// Whatever others take of the key is added to what was used, and otherwise only
-// time takes it away, which the arithmetic accounts for. So what is denied by the
-// remembered state is denied by the one that the store has now. The instant is
-// counted from when the miss was sent, on the monotonic clock: the store read
-// its own clock later than that, so no denial is remembered for too long. The
-// fields are those of an instant that was counted from when the answer came, and
-// so at most one round trip earlier than the store's clock: waiting RetryAfter
-// succeeds. [limit.Decision.At] is that instant by the clock of the store.
+// Other clients of the store can only add to what was used. Only time reduces it, and the
+// arithmetic accounts for that. So a cost that is denied by the cached state is also denied
+// by the current state in the store. For the end of a denial, time is measured from when the
+// miss was sent, on the monotonic clock. The store read its own clock later than that, so
+// no denial lasts too long. For the fields of the answer, time is measured from when the
+// answer came, which is at most one round trip earlier than the store's clock: waiting
+// RetryAfter succeeds. [limit.Decision.At] is that instant by the clock of the store.
 //
-// What this process takes of the key itself is learned with it. What others take
-// meanwhile is not known: the true wait may be longer than what is remembered,
-// and Remaining smaller, until the store is asked again.
+// The cached state includes what this process takes. What other processes take meanwhile is
+// not known: until the next call of the store the true wait may be longer than RetryAfter,
+// and Remaining smaller.
 //
-// Four things give back what was used, and end the reasoning: a refund, a reset,
-// a limit lowered and raised again, and a store that lost its state. A refund or a
-// reset through this process forgets the key ([Cache.Invalidate]). Those of others
-// are noticed after [Options.MaxAge] at the latest; until then the answer is the
-// stricter one.
+// Four events give back what was used: a refund, a reset, a limit that is lowered and raised
+// again, and a store that loses its state. A refund or a reset by this process removes the
+// key ([Cache.Invalidate]). The other events take effect after [Options.MaxAge] at the
+// latest; until then the answer is stricter than that of the store.
 package denialcache

@@ -8,8 +8,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// A store that others share is asked once; after that the denial is known here,
-// and so is what is taken through here.
+// A shared store is called until it denies. After that the cache answers until the cost
+// fits again.
 func Example() {
 	var clock int64
 	cache := denialcache.New(denialcache.Options{Now: func() int64 { return clock }})

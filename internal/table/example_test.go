@@ -6,7 +6,7 @@ import (
 	"github.com/wskit/wskit/internal/table"
 )
 
-// Counts that expire, in a table with room for two keys.
+// Counts that expire, in a table with a capacity of two keys.
 func Example() {
 	t := table.New(table.Options{Width: 1, Max: 2})
 	const minute = 60_000_000
@@ -27,7 +27,7 @@ func Example() {
 		return n
 	}
 	fmt.Println(count("ann", 0), count("ann", 0), count("bob", 0), count("cat", 0))
-	fmt.Println(count("cat", 2*minute)) // what has expired makes room
+	fmt.Println(count("cat", 2*minute)) // an expired entry is evicted
 	// Output:
 	// 1 2 1 full
 	// 1

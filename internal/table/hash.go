@@ -7,14 +7,14 @@ import (
 	"unsafe"
 )
 
-// A lane is a 64-bit hash with secrets of its own. It is wyhash
+// A lane is a 64-bit hash with its own secrets. It is wyhash
 // (github.com/wangyi-fudan/wyhash), which the Go runtime uses for its maps where
-// there is no AES: blocks of 16 bytes, multiplied into 128 bits whose halves are
-// folded. Who does not know the secrets cannot look for keys that collide.
+// there is no AES: blocks of 16 bytes are multiplied to 128 bits, and the two halves
+// are folded. Without the secrets an attacker cannot find keys that collide.
 type lane struct{ seed, block, length uint64 }
 
-// secrets are two lanes, computed side by side: one pass over a key gives 128 bits
-// in less time than one call of hash/maphash, which has 64.
+// secrets are two lanes, computed together: one pass over a key gives 128 bits
+// in less time than one call of hash/maphash takes for 64.
 type secrets [2]lane
 
 func newSecrets() (s secrets) {
@@ -44,7 +44,7 @@ func (s *secrets) hash(key []byte) Hash {
 			x, y = binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:])
 			a, b = mix(x^s[0].block, y^a), mix(x^s[1].block, y^b)
 		}
-		end := key[len(key)-16:] // of which the last block may have seen a part
+		end := key[len(key)-16:] // may overlap the last block
 		x, y = binary.LittleEndian.Uint64(end), binary.LittleEndian.Uint64(end[8:])
 	case len(key) >= 8:
 		x, y = binary.LittleEndian.Uint64(key), binary.LittleEndian.Uint64(key[len(key)-8:])

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkHash is a key's hash beside what hash/maphash takes for as many bits.
+// BenchmarkHash compares the hash of a key with hash/maphash for as many bits.
 func BenchmarkHash(b *testing.B) {
 	for _, key := range []string{"user:00000000", "wskit:chat:u:acme:ann:chat.send"} {
 		s := newSecrets()

@@ -37,8 +37,7 @@ func TestHashAvalanche(t *testing.T) {
 	}
 }
 
-// Keys as they come, each differing little from the next, have different hashes in
-// each lane, and lanes that have nothing to do with each other.
+// Similar keys have different hashes in each lane, and the lanes are independent.
 func TestHashesDiffer(t *testing.T) {
 	s := newSecrets()
 	seenA, seenB := map[uint64]string{}, map[uint64]string{}
@@ -54,7 +53,7 @@ func TestHashesDiffer(t *testing.T) {
 		seenA[h.a], seenB[h.b] = key, key
 		agree += 64 - bits.OnesCount64(h.a^h.b)
 	}
-	for n := range 300 { // nothing but the length tells them apart
+	for n := range 300 { // they differ in length only
 		add(strings.Repeat("\x00", n))
 		add(strings.Repeat("a", n+1))
 	}
@@ -67,7 +66,7 @@ func TestHashesDiffer(t *testing.T) {
 	}
 }
 
-// The secrets are of the process: whoever knows the keys does not know the hashes.
+// The secrets are random per process: the hashes cannot be computed from the keys.
 func TestHashIsSecret(t *testing.T) {
 	s, other := newSecrets(), newSecrets()
 	for _, key := range []string{"", "a", "user:00000000", strings.Repeat("long", 20)} {

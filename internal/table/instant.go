@@ -9,18 +9,18 @@ import (
 const instantStride = head + 2
 
 // In a table of instants a state is an instant in microseconds and a fraction of
-// one: the two words that a token bucket needs, and the state equals none once
-// the instant has passed. Both are kept in the first word of the slot's state,
+// a microsecond: the two words that a token bucket needs. The state expires when the
+// instant has passed. Both are packed into the first word of the slot's state,
 // so that a decision is one compare-and-swap:
 //
-//	bit 63       the entry is free, to be swapped by anybody
+//	bit 63       the entry is free: it may be swapped without the lock
 //	bits 53–62   the fraction
 //	bits 0–52    the instant
 //
-// Whoever has locked the shard and found the entry holds it, by taking away bit
-// 63, until the lock is released. A fraction that does not fit is kept in the
-// second word, and the entry is then never free. Entries that were removed or
-// moved stay held for ever, so nobody swaps what is no longer in the table.
+// A goroutine that has locked the shard and found the entry holds it: it clears bit 63
+// until it releases the lock. A fraction that does not fit is stored in the second word,
+// and the entry is then never free. Entries that were removed or moved stay held for ever,
+// so that an entry which is no longer in the table cannot be swapped.
 const (
 	free         = math.MinInt64
 	fractionBits = 10
@@ -31,7 +31,7 @@ const (
 // MaxFraction is the largest fraction of an instant that [Instant.Swap] can write.
 const MaxFraction = 1<<fractionBits - 1
 
-// pack returns the two words of a slot for an instant and a fraction, held.
+// pack returns the two words of a held slot for an instant and a fraction.
 func pack(at, fraction int64) (word, rest int64) {
 	if fraction > MaxFraction {
 		return at, fraction
@@ -44,7 +44,7 @@ func unpack(word, rest int64) (at, fraction int64) {
 	return word & instantMask, rest + (word&math.MaxInt64)>>instantBits
 }
 
-// packed is the state of a slot for a new entry.
+// packed returns the state of the slot of a new entry.
 func packed(state []int64, held bool) []int64 {
 	word, rest := pack(state[0], state[1])
 	if rest == 0 && !held {
@@ -53,18 +53,18 @@ func packed(state []int64, held bool) []int64 {
 	return []int64{word, rest}
 }
 
-// linger keeps an entry this many microseconds beyond its instant, as the whole
-// seconds of other tables do on average: so short a state would come and go with
-// every decision.
+// linger is how many microseconds an entry is kept beyond its instant, about as long as
+// rounding to whole seconds adds in other tables. Without it, short-lived states would be
+// inserted and evicted with every decision.
 const linger = 1e6
 
-// past reports whether the state equals none at now.
+// past reports whether the state has expired at now.
 func past(word, rest, now int64) bool {
 	at, fraction := unpack(word, rest)
 	return at < now || at == now && fraction == 0
 }
 
-// hold makes the entry one that nobody swaps, and returns what it was.
+// hold makes the entry one that cannot be swapped, and returns its value.
 func hold(word *int64) (was int64) {
 	for {
 		was = atomic.LoadInt64(word)
@@ -74,7 +74,7 @@ func hold(word *int64) (was int64) {
 	}
 }
 
-// release ends hold. slot is that of an entry.
+// release ends hold, for the slot of an entry.
 func release(slot []int64) {
 	if was := atomic.LoadInt64(&slot[head]); was >= 0 && slot[head+1] == 0 {
 		atomic.StoreInt64(&slot[head], was|free)
@@ -87,14 +87,14 @@ type Instant struct {
 	was  int64
 }
 
-// Instant finds the state of a key without a lock. It reports false when there
-// is none or the entry is not free: then only [Table.Lock] tells.
+// Instant finds the state of a key without a lock. It returns false if there is no entry
+// or it is not free: then use [Table.Lock].
 func (t *Table) Instant(h Hash) (i Instant, at, fraction int64, ok bool) {
 	r := t.shards[h.b&t.mask].run.Load()
 	if r.n == 0 {
 		return i, 0, 0, false
 	}
-	// This is run.find, which takes as long as all the rest when it is called.
+	// This is run.find, inlined by hand: the call would double the time.
 	slots := r.slots
 	for n := int(home(h.a, r.n)) * instantStride; i.word == nil; {
 		slot := (*[instantStride]int64)(slots[n : n+instantStride])
@@ -114,8 +114,8 @@ func (t *Table) Instant(h Hash) (i Instant, at, fraction int64, ok bool) {
 	return i, at, fraction, i.was < 0
 }
 
-// Swap writes another state, unless somebody else has written one or locked the
-// key since. The fraction is at most MaxFraction.
+// Swap writes another state. It fails if the state was changed or the key was locked since
+// [Table.Instant]. The fraction is at most MaxFraction.
 func (i Instant) Swap(at, fraction int64) bool {
 	return atomic.CompareAndSwapInt64(i.word, i.was, free|fraction<<instantBits|at)
 }

@@ -70,8 +70,8 @@ func TestInstantsAgainstMap(t *testing.T) {
 	}
 }
 
-// What is charged without a lock is never lost, while other keys come and go,
-// the shard is rebuilt around it, and others lock the key.
+// Charges without a lock are never lost while other keys are inserted and removed,
+// the shard is rebuilt, and other goroutines lock the key.
 func TestSwapsAreNotLost(t *testing.T) {
 	const hot, each = 4, 20_000
 	tab := New(Options{Instants: true, Max: 1 << 20, Shards: 1})

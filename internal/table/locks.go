@@ -18,15 +18,15 @@ type lockedKey struct {
 }
 
 type place struct {
-	order uint64 // the same for every Locks, so that none wait in a circle
+	order uint64 // the same for every Locks, to prevent deadlocks
 	mu    *sync.Mutex
 	shard *shard // nil for a lock of the caller's
 }
 
-// last is set in the order of what comes after all shards.
+// last is set in the order of locks that are taken after all shards.
 const last = 1 << 63
 
-// Add notes a key to be locked.
+// Add adds a key to be locked.
 func (l *Locks) Add(t *Table, h Hash) {
 	n := h.b & t.mask
 	l.shards = append(l.shards, place{t.id<<32 | n, &t.shards[n].mu, &t.shards[n]})
@@ -35,8 +35,8 @@ func (l *Locks) Add(t *Table, h Hash) {
 	}
 }
 
-// AddLast notes a lock of the caller's, to be taken after those of all keys. The order
-// among such locks is the same in every call; a number stands for one lock.
+// AddLast adds a lock of the caller, to be taken after those of all keys. Such locks are
+// taken by ascending order. Each lock has one number, the same in every call.
 func (l *Locks) AddLast(order uint64, mu *sync.Mutex) {
 	l.shards = append(l.shards, place{last | order, mu, nil})
 }
@@ -61,7 +61,7 @@ func (l *Locks) Lock() {
 	}
 }
 
-// Unlock releases them and forgets the keys.
+// Unlock releases the locks and removes the keys.
 func (l *Locks) Unlock() {
 	for _, k := range l.keys {
 		r := k.table.shards[k.hash.b&k.table.mask].run.Load()

@@ -9,31 +9,31 @@ import (
 
 // A slot is [hash a] [hash b, upper half; expiry in seconds, lower half] [state…].
 // The expiry of a used slot is at least 1. A slot whose second word is 0 is free:
-// a search ends there. One that was given up is dead: a search goes on behind it,
-// and it is not used again before the shard is rebuilt. So the slots of one run
-// never change their key, which is what lets a search do without the lock.
+// a search ends there. The slot of a removed entry is a tombstone: a search continues
+// behind it, and it is not used again before the shard is rebuilt. So the slots of one run
+// never change their key, which allows a search without the lock.
 const (
 	head       = 2
 	expiryMask = math.MaxUint32
 	dead       = 1 << 32
 	minSlots   = 8
-	// sweepStep is how many slots an insert looks at for expired entries. The
-	// sweep thus overtakes the inserts: no more than an eighth of the slots hold
-	// entries that have expired since it last came by.
+	// sweepStep is how many slots an insert checks for expired entries. The sweep is
+	// thus faster than the inserts: at most an eighth of the slots have entries that
+	// have expired since the last check.
 	sweepStep = 8
 	// reliefStep is the same when the table is full.
 	reliefStep = 64
 )
 
-// shard is a part of a table. The mutex guards all of it, but those who only
-// search a run, which is replaced and never moved, need it not.
+// shard is a part of a table. The mutex guards all of it. A search of a run needs no
+// lock, because a run is replaced and never moved.
 type shard struct {
 	run      atomic.Pointer[run]
 	mu       sync.Mutex
 	used     int      // entries
-	taken    int      // slots that are not free: entries and dead ones
+	taken    int      // slots that are not free: entries and tombstones
 	cursor   int      // the slot the next sweep begins at
-	words    *words   // of a table whose states vary in length
+	words    *words   // in a table of variable states
 	instant  [2]int64 // of the entry that is locked, in a table of instants
 	instants bool
 	together bool // locked by Locks
@@ -48,8 +48,8 @@ type run struct {
 
 var noRun = new(run)
 
-// expirySeconds rounds an instant up to whole seconds. What does not fit in 32
-// bits (the year 2106) never expires.
+// expirySeconds rounds an instant up to whole seconds. An instant that does not fit in
+// 32 bits (after the year 2106) means never.
 func expirySeconds(micros int64) int64 {
 	s := micros / 1e6
 	if micros%1e6 > 0 {
@@ -58,7 +58,7 @@ func expirySeconds(micros int64) int64 {
 	return min(max(s, 1), math.MaxUint32)
 }
 
-// expired reports whether the state of a used slot equals none at now.
+// expired reports whether the state of a used slot has expired at now.
 func expired(meta, now, grace int64) bool {
 	s := meta & expiryMask
 	return s != math.MaxUint32 && s*1e6+grace <= now
@@ -67,15 +67,15 @@ func expired(meta, now, grace int64) bool {
 // live reports whether there is an entry at index i.
 func (r *run) live(i int) bool { return r.slots[i+1]&expiryMask != 0 }
 
-// home is the slot at which the search for a hash begins. It grows with the
-// hash, so a rebuild copies from front to back.
+// home is the slot at which the search for a hash begins. It is monotonic in the
+// hash, so that a rebuild copies from front to back.
 func home(a uint64, n uint64) uint64 {
 	hi, _ := bits.Mul64(a, n)
 	return hi
 }
 
-// find returns the index of the key's first word, or -1. What it finds without
-// the lock may have been given up since; what it does not find may have come.
+// find returns the index of the key's first word, or -1. Without the lock the result may
+// be out of date: the key may have been removed or inserted since.
 func (r *run) find(h Hash, stride int) int {
 	if r.n == 0 {
 		return -1
@@ -96,8 +96,8 @@ func (r *run) find(h Hash, stride int) int {
 	}
 }
 
-// place writes a slot for a key that is not in the run, which has room. The
-// second word comes last: it makes the slot one that can be found.
+// place writes a slot for a key that is not in the run. The run has a free slot. The
+// second word is written last: only then can the slot be found.
 func (r *run) place(a, meta int64, state []int64, stride int) {
 	i := int(home(uint64(a), r.n)) * stride
 	for r.slots[i+1] != 0 {
@@ -110,7 +110,7 @@ func (r *run) place(a, meta int64, state []int64, stride int) {
 	atomic.StoreInt64(&r.slots[i+1], meta)
 }
 
-// remove gives up the slot at index i.
+// remove turns the slot at index i into a tombstone.
 func (t *Table) remove(s *shard, r *run, i int) {
 	if s.words != nil {
 		s.words.release(r.slots[i+head])
@@ -122,8 +122,8 @@ func (t *Table) remove(s *shard, r *run, i int) {
 	s.used--
 }
 
-// expired reports whether the entry at index i equals none at now. One of a
-// table of instants is then held, so that it stays so.
+// expired reports whether the entry at index i has expired at now. In a table of
+// instants it then holds the entry, so that it stays expired.
 func (t *Table) expired(r *run, i int, now int64) bool {
 	if !t.instants {
 		return expired(r.slots[i+1], now, t.grace)
@@ -140,7 +140,7 @@ func (t *Table) expired(r *run, i int, now int64) bool {
 	return false
 }
 
-// sweep looks at a few slots and drops the expired entries among them.
+// sweep checks a few slots and drops the expired entries among them.
 func (t *Table) sweep(s *shard, steps int, now int64) {
 	r := s.run.Load()
 	dropped := 0
@@ -157,8 +157,8 @@ func (t *Table) sweep(s *shard, steps int, now int64) {
 	t.drop(dropped)
 }
 
-// rebuild drops the expired entries and sizes the shard for the rest, to be
-// three fifths full.
+// rebuild drops the expired entries and resizes the shard, so that it is three fifths
+// full.
 func (t *Table) rebuild(s *shard, now int64) {
 	old, before := s.run.Load(), s.used
 	for i := 0; i < len(old.slots); i += t.stride {
@@ -175,7 +175,7 @@ func (t *Table) rebuild(s *shard, now int64) {
 		}
 		state := old.slots[i+head : i+t.stride]
 		if t.instants {
-			state = []int64{hold(&state[0]), state[1]} // whoever finds the old one, finds it held
+			state = []int64{hold(&state[0]), state[1]} // so that a search in the old run finds it held
 		}
 		r.place(old.slots[i], old.slots[i+1], state, t.stride)
 	}
@@ -183,7 +183,7 @@ func (t *Table) rebuild(s *shard, now int64) {
 	s.taken, s.cursor = s.used, 0
 }
 
-// insert adds a key that is not in the shard, whose lock is held.
+// insert adds a key that is not in the shard. The lock is held.
 func (t *Table) insert(s *shard, h Hash, state []int64, expires, now int64) bool {
 	t.sweep(s, sweepStep, now)
 	if t.space.used.Add(t.weight) > t.space.max {
@@ -195,8 +195,8 @@ func (t *Table) insert(s *shard, h Hash, state []int64, expires, now int64) bool
 		}
 	}
 	t.entries.Add(1)
-	// At most three quarters full; and the memory of a flood is given back once
-	// three quarters are free.
+	// At most three quarters full. The memory of a flood is freed when three quarters
+	// are free.
 	if n := int(s.run.Load().n); (s.taken+1)*4 > n*3 || n > 4*minSlots && s.used*4 < n {
 		t.rebuild(s, now)
 	}

@@ -5,33 +5,33 @@ import (
 	"sync/atomic"
 )
 
-// A Space is what several tables share: the hash, so that a key is hashed once
-// whichever of them it belongs to, and one bound on their entries together.
+// A Space is shared by several tables. It has one bound on all of their entries together,
+// and one hash function, so that a key is hashed once for all tables.
 type Space struct {
 	secrets   secrets
 	max       int64
 	used      atomic.Int64
-	elsewhere atomic.Uint64 // the next shard to be relieved when there is no room
+	elsewhere atomic.Uint64 // the next shard to be relieved when the space is full
 	mu        sync.Mutex
 	tables    atomic.Pointer[[]*Table]
 }
 
-// NewSpace makes a space with room for max entries of two words. An entry of
-// more words counts for as many of those as it takes the room of.
+// NewSpace makes a space with a capacity of max entries of two words. A larger entry
+// counts as several.
 func NewSpace(max int) *Space {
 	return &Space{secrets: newSecrets(), max: int64(max)}
 }
 
-// weight is what words count for.
+// weight is how much of the capacity an entry of so many words takes.
 func weight(words int) int64 { return int64(words+3) / 4 }
 
 // Hash returns the hash of a key in every table of the space.
 func (s *Space) Hash(key string) Hash { return s.secrets.hashString(key) }
 
-// HashBytes returns the hash of a key in a buffer: that of the same string.
+// HashBytes is Hash for a key in a buffer.
 func (s *Space) HashBytes(key []byte) Hash { return s.secrets.hash(key) }
 
-// Used is the room that is taken, in entries of two words.
+// Used is how much of the capacity is used, in entries of two words.
 func (s *Space) Used() int { return int(s.used.Load()) }
 
 // ids number the tables of the process.
@@ -57,8 +57,8 @@ func (s *Space) Tables() []*Table {
 	return nil
 }
 
-// relieve drops expired entries of another shard, if one is free: expired
-// entries there must not keep this one from having new keys.
+// relieve drops expired entries of another shard, if the lock of one is free: expired
+// entries there must not prevent new keys here.
 func (s *Space) relieve(now int64) {
 	tables := s.Tables()
 	n := s.elsewhere.Add(1)

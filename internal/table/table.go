@@ -1,8 +1,8 @@
 // Package table is a bounded table from keys to small integer states that
 // expire, for rate-limit stores that live in a process.
 //
-// It knows nothing of policies: it finds the state of a key, under a lock, and
-// keeps it until its expiry.
+// It is independent of policies: it finds the state of a key, under a lock, and
+// stores it until its expiry.
 //
 //	h := t.Hash(key)
 //	r := t.Lock(h)
@@ -19,26 +19,25 @@
 //
 // # Layout
 //
-// A table is split into shards, each with a lock of its own. A shard is one
-// slice of integers without pointers, so the garbage collector never walks it,
-// in which a slot holds 96 bits of a keyed 128-bit hash, the expiry in seconds
-// and the state side by side: a decision touches one cache line of a slot of
-// two state words. Keys themselves are not kept, nor any secret in them. That
-// two of a billion keys share a slot has a probability of 10⁻¹¹: the shard
-// stands for further bits of the hash. The hash has a seed of the process, so
-// nobody outside can look for such keys.
+// A table is split into shards, each with its own lock. A shard is one slice of
+// integers without pointers, so the garbage collector never scans it. A slot has 96
+// bits of a keyed 128-bit hash, the expiry in seconds and the state, next to each other:
+// with two state words a decision touches one cache line. Keys themselves are not
+// stored, nor any secret in them. The number of the shard adds further bits of the
+// hash, so the probability that any two of a billion keys share a slot is 10⁻¹¹. The hash
+// has a random seed per process, so an attacker cannot find such keys.
 //
-// Collisions are resolved by linear probing. The slot of an entry that was
-// dropped is not used again: a shard of which three quarters of the slots have
-// been used is rebuilt, three fifths full. Slots that never change their key are
-// what lets a search do without the lock.
+// Collisions are resolved by linear probing. The slot of a dropped entry is not used
+// again. When three quarters of the slots of a shard have been used, the shard is rebuilt
+// and is then three fifths full. Slots never change their key, which allows a search
+// without the lock.
 //
 // # Memory
 //
-// Only an entry that has expired is ever evicted. Each insert looks at a few
-// slots of its shard and drops the expired ones, and growing drops all of them,
-// so no sweep ever holds up a table. Max bounds the number of entries: beyond
-// it Insert fails, and nothing that lives is thrown out.
+// Only expired entries are evicted. Each insert checks a few slots of its shard and
+// drops the expired ones, and a rebuild drops all of them, so a table is never blocked by
+// a long sweep. Max bounds the number of entries: beyond it Insert fails. Entries that
+// have not expired are never evicted.
 package table
 
 import (
@@ -53,25 +52,23 @@ type Options struct {
 	// Variable makes the state of an entry a slice that may grow and shrink
 	// ([Ref.Words]) instead of Width words.
 	Variable bool
-	// Instants makes the state of an entry an instant in microseconds, below 2⁵³,
-	// and a fraction of one, at least 0: two words, which [Table.Instant] finds and
-	// changes without a lock. The state equals none once that has passed, whatever
-	// expiry is given.
+	// Instants makes the state of an entry two words: an instant in microseconds, below
+	// 2⁵³, and a fraction of a microsecond, at least 0. [Table.Instant] finds and changes
+	// them without a lock. The state expires at that instant; other expiries are ignored.
 	Instants bool
 	// Max bounds the number of entries, at least 1, in units of an entry of two
 	// words: a wider one counts for more. It is not used with a Space.
 	Max int
-	// Space is what the table shares with others; nil means that it is alone.
+	// Space is shared with other tables; nil means that the table has its own.
 	Space *Space
 	// Shards is rounded up to a power of two; 0 means 1.
 	Shards int
-	// Grace keeps entries this many microseconds beyond their expiry: for a
+	// Grace is how many microseconds entries are kept beyond their expiry, for a
 	// clock that may be set back by as much.
 	Grace int64
 }
 
-// Table is a bounded table. All its methods may be used by any number of
-// goroutines.
+// Table is a bounded table. All its methods may be called concurrently.
 type Table struct {
 	space    *Space
 	id       uint64
@@ -86,7 +83,7 @@ type Table struct {
 	shards   []shard
 }
 
-// New makes an empty table. It takes memory as entries come.
+// New makes an empty table. It allocates as entries are inserted.
 func New(o Options) *Table {
 	n := 1
 	for n < o.Shards {
@@ -97,7 +94,7 @@ func New(o Options) *Table {
 	}
 	switch {
 	case o.Variable:
-		o.Width = 1 // the number of the slice
+		o.Width = 1 // the index of the slice
 	case o.Instants:
 		o.Width = 2
 		o.Grace += linger
@@ -122,23 +119,22 @@ func New(o Options) *Table {
 // Width is the number of state words per entry.
 func (t *Table) Width() int { return t.width }
 
-// Len is the number of entries, expired ones that have not been dropped yet
-// included.
+// Len is the number of entries, including expired ones that were not evicted yet.
 func (t *Table) Len() int { return int(t.entries.Load()) }
 
-// Evicted counts the expired entries that were dropped.
+// Evicted is how many expired entries were evicted.
 func (t *Table) Evicted() int64 { return t.evicted.Load() }
 
-// A Hash stands for a key in one table.
+// A Hash identifies a key in the tables of one space.
 type Hash struct{ a, b uint64 }
 
 // Hash returns the hash of a key.
 func (t *Table) Hash(key string) Hash { return t.space.Hash(key) }
 
-// HashBytes returns the hash of a key in a buffer: that of the same string.
+// HashBytes is Hash for a key in a buffer.
 func (t *Table) HashBytes(key []byte) Hash { return t.space.HashBytes(key) }
 
-// Low returns some bits of the hash, evenly spread.
+// Low returns some evenly distributed bits of the hash.
 func (h Hash) Low() uint64 { return h.a }
 
 // With returns a hash of the key and a number. With(0) is h itself.
@@ -147,8 +143,8 @@ func (h Hash) With(n uint64) Hash {
 	return Hash{h.a ^ lo, h.b ^ lo ^ hi}
 }
 
-// A Ref is a key's place in the table, locked until Unlock. The whole shard is
-// locked with it: hold it for the arithmetic only. (It is four words, so that
+// A Ref is the place of a key in the table, locked until Unlock. The whole shard is
+// locked with it: hold it for the arithmetic only. (It has four words, so that
 // the compiler keeps it in registers.)
 type Ref struct {
 	shard *shard
@@ -162,7 +158,7 @@ func (t *Table) Lock(h Hash) Ref {
 	return t.at(s, h)
 }
 
-// At finds a key whose shard is locked already ([Locks]).
+// At finds a key in a shard that is already locked ([Locks]).
 func (t *Table) At(h Hash) Ref { return t.at(&t.shards[h.b&t.mask], h) }
 
 func (t *Table) at(s *shard, h Hash) Ref {
@@ -186,9 +182,8 @@ func (r Ref) Unlock() {
 	r.shard.mu.Unlock()
 }
 
-// State is the key's state, to be changed in place, or nil when the table has
-// none. Changes are kept by [Ref.SetExpires] or [Ref.Keep]. It must not be used beyond Unlock
-// or the next At.
+// State returns the key's state, or nil if the table has none. Change it in place and store
+// the change with [Ref.SetExpires] or [Ref.Keep]. Do not use it after Unlock or the next At.
 func (r Ref) State() []int64 {
 	if r.slot == nil {
 		return nil
@@ -202,7 +197,7 @@ func (r Ref) State() []int64 {
 // Found reports whether the table has the key.
 func (r Ref) Found() bool { return r.slot != nil }
 
-// Keep keeps what was written to State, and its expiry as it was.
+// Keep stores what was written to State and leaves the expiry unchanged.
 func (r Ref) Keep() {
 	if s := r.shard; s.instants {
 		word, rest := pack(s.instant[0], s.instant[1])
@@ -211,9 +206,9 @@ func (r Ref) Keep() {
 	}
 }
 
-// SetExpires keeps what was written to State, and the instant, in microseconds,
-// at which it equals none. That is kept in whole seconds, rounded up; a state of
-// instants says it itself.
+// SetExpires stores what was written to State, and the instant of expiry in microseconds,
+// which is rounded up to whole seconds. In a table of instants the state itself has the
+// expiry.
 func (r Ref) SetExpires(micros int64) {
 	if r.shard.instants {
 		r.Keep()
@@ -222,14 +217,13 @@ func (r Ref) SetExpires(micros int64) {
 	r.slot[1] = r.slot[1]&^expiryMask | expirySeconds(micros)
 }
 
-// Insert keeps the state of a key that was locked and had none, until expires;
-// both instants are in microseconds. It reports false when the table is full:
-// then nothing is kept.
+// Insert stores the state of a locked key that has none, until expires. Both instants are
+// in microseconds. It returns false and stores nothing if the table is full.
 func (t *Table) Insert(r Ref, h Hash, state []int64, expires, now int64) bool {
 	return t.insert(r.shard, h, state, expires, now)
 }
 
-// Delete forgets a key that was locked and had state.
+// Delete removes a locked key that has state.
 func (t *Table) Delete(r Ref, h Hash) {
 	run := r.shard.run.Load()
 	if i := run.find(h, t.stride); i >= 0 {

@@ -10,14 +10,14 @@ import (
 
 const second = int64(1e6)
 
-// get is the state of a key, or nil.
+// get returns the state of a key, or nil.
 func get(t *Table, key string) []int64 {
 	r := t.Lock(t.Hash(key))
 	defer r.Unlock()
 	return append([]int64(nil), r.State()...)
 }
 
-// put keeps state under a key.
+// put stores state under a key.
 func put(t *Table, key string, state []int64, expires, now int64) bool {
 	h := t.Hash(key)
 	r := t.Lock(h)
@@ -30,8 +30,8 @@ func put(t *Table, key string, state []int64, expires, now int64) bool {
 	return t.Insert(r, h, state, expires, now)
 }
 
-// TestAgainstMap runs random operations on a table and on a map, with one shard
-// so that probing, deleting and growing meet, and compares them throughout.
+// TestAgainstMap runs random operations on a table and on a map and compares them after
+// each. There is one shard, so that probing, deleting and growing interact.
 func TestAgainstMap(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -84,9 +84,9 @@ func TestAgainstMap(t *testing.T) {
 	}
 }
 
-// DEFECTS 13: a flood of new keys takes bounded memory, and no live entry makes
-// room for it.
-func TestFloodEvictsNothingThatLives(t *testing.T) {
+// DEFECTS 13: a flood of new keys takes bounded memory and evicts no entry that has not
+// expired.
+func TestFloodEvictsOnlyExpiredEntries(t *testing.T) {
 	tab := New(Options{Width: 2, Max: 5000, Shards: 16})
 	now := 1000 * second
 	for i := range 1000 {
@@ -108,9 +108,9 @@ func TestFloodEvictsNothingThatLives(t *testing.T) {
 	}
 }
 
-// Expired entries make room, also those of shards that get no new keys, and the
-// memory of a flood is given back.
-func TestExpiredEntriesMakeRoom(t *testing.T) {
+// Expired entries free capacity, also those of shards that get no new keys, and the
+// memory of a flood is freed.
+func TestExpiredEntriesFreeCapacity(t *testing.T) {
 	tab := New(Options{Width: 2, Max: 10_000, Shards: 16})
 	now := 1000 * second
 	for i := range 20_000 {
@@ -120,7 +120,7 @@ func TestExpiredEntriesMakeRoom(t *testing.T) {
 	now += 3 * second
 	for i := range 1000 {
 		if !put(tab, fmt.Sprint("new", i), []int64{1, 1}, now+3600*second, now) && i > 200 {
-			t.Fatalf("key %d found no room among %d entries, all but %d of them expired", i, tab.Len(), i)
+			t.Fatalf("key %d does not fit beside %d entries, all but %d of them expired", i, tab.Len(), i)
 		}
 	}
 	for i := range 20_000 {
@@ -131,7 +131,7 @@ func TestExpiredEntriesMakeRoom(t *testing.T) {
 	}
 }
 
-// An entry lives to its expiry and, with a grace, as much longer.
+// An entry is kept until its expiry and, with a grace, for that much longer.
 func TestGrace(t *testing.T) {
 	const expires = 1000*second + 1
 	for _, grace := range []int64{0, 60 * second} {
@@ -140,13 +140,13 @@ func TestGrace(t *testing.T) {
 			lives bool
 		}{{expires, true}, {1001*second - 1 + grace, true}, {1001*second + grace, false}} {
 			if expired(expirySeconds(expires), c.now, grace) == c.lives {
-				t.Errorf("grace %d: at %d the entry of %d lives: %v", grace, c.now, int64(expires), !c.lives)
+				t.Errorf("grace %d: at %d the entry of %d is kept: %v", grace, c.now, int64(expires), !c.lives)
 			}
 		}
 	}
 	for _, micros := range []int64{math.MaxInt64, 1 << 53, math.MaxUint32 * second} {
 		if expired(expirySeconds(micros), math.MaxInt64, 0) {
-			t.Errorf("an expiry of %d is forgotten", micros)
+			t.Errorf("an expiry of %d is lost", micros)
 		}
 	}
 	if expirySeconds(-5) < 1 || expirySeconds(0) < 1 {

@@ -1,15 +1,14 @@
 package table
 
-// words are the states of a shard whose entries vary in length. The slot of an
-// entry holds the number of its slice, so that slots move as they do in any
-// other table.
+// words are the states of a shard whose entries vary in length. The slot of an entry has
+// the index of its slice, so that slots have a fixed size, as in other tables.
 type words struct {
 	space *Space
 	all   [][]int64
 	free  []int32
 }
 
-// take keeps a copy of state and returns its number.
+// take stores a copy of state and returns its index.
 func (w *words) take(state []int64) int64 {
 	n := len(w.all)
 	if f := len(w.free); f > 0 {
@@ -22,7 +21,7 @@ func (w *words) take(state []int64) int64 {
 	return int64(n)
 }
 
-// release forgets a slice.
+// release frees a slice.
 func (w *words) release(n int64) {
 	w.space.used.Add(-weight(cap(w.all[n])))
 	w.all[n] = nil
@@ -37,9 +36,8 @@ func (r Ref) Words() []int64 {
 	return r.shard.words.all[r.slot[head]]
 }
 
-// SetWords keeps what Words returned after it was changed. It reports false when
-// the state has grown and there is no room for that any more; it is kept all the
-// same.
+// SetWords stores a changed state of Words. It returns false if the state has grown beyond
+// the capacity of the table; the state is stored in this case, too.
 func (r Ref) SetWords(state []int64) bool {
 	w := r.shard.words
 	n := r.slot[head]
@@ -48,8 +46,7 @@ func (r Ref) SetWords(state []int64) bool {
 	return more == 0 || w.space.used.Add(more) <= w.space.max || more < 0
 }
 
-// InsertWords is [Table.Insert] in a table of variable states. It keeps a copy of
-// state.
+// InsertWords is [Table.Insert] in a table of variable states. It stores a copy of state.
 func (t *Table) InsertWords(r Ref, h Hash, state []int64, expires, now int64) bool {
 	slot := [1]int64{-1}
 	if !t.insert(r.shard, h, slot[:], expires, now) {

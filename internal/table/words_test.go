@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// States that vary in length are found again however slots move, and their room
-// is given back.
+// States that vary in length are found after slots have moved, and their capacity
+// is freed.
 func TestWordsAgainstMap(t *testing.T) {
 	space := NewSpace(100_000)
 	tab := New(Options{Variable: true, Space: space, Shards: 2})
@@ -41,7 +41,7 @@ func TestWordsAgainstMap(t *testing.T) {
 		default:
 			expires[key] = now + rng.Int64N(5*second)
 			if !tab.InsertWords(r, h, []int64{1, int64(step)}, expires[key], now) {
-				t.Fatal("no room")
+				t.Fatal("the table is full")
 			}
 			model[key] = []int64{1, int64(step)}
 		}
@@ -54,12 +54,12 @@ func TestWordsAgainstMap(t *testing.T) {
 		r.Unlock()
 	}
 	if space.Used() != 0 || tab.Len() != 0 {
-		t.Errorf("after all keys are gone %d units of room are taken by %d keys", space.Used(), tab.Len())
+		t.Errorf("after all keys were removed %d units of capacity are used by %d keys", space.Used(), tab.Len())
 	}
 }
 
-// DEFECTS 13: tables of one space have one bound, and what has expired in one
-// makes room in another.
+// DEFECTS 13: tables of one space have one bound, and an entry that expires in one frees
+// capacity for another.
 func TestSpaceBoundsItsTables(t *testing.T) {
 	space := NewSpace(1000)
 	narrow := New(Options{Width: 2, Space: space, Shards: 4})
@@ -75,7 +75,7 @@ func TestSpaceBoundsItsTables(t *testing.T) {
 		r.Unlock()
 	}
 	if n := space.Used(); n > 1000+1 {
-		t.Errorf("%d units are taken of 1000", n)
+		t.Errorf("%d units of 1000 are used", n)
 	}
 	now += 3 * second
 	fits := 0
@@ -84,12 +84,12 @@ func TestSpaceBoundsItsTables(t *testing.T) {
 			fits++
 		}
 	}
-	if fits < 250 { // a third of the room counts for each
-		t.Errorf("%d wide keys fit where everything has expired", fits)
+	if fits < 250 { // each takes a third of the capacity
+		t.Errorf("%d wide keys fit after everything has expired", fits)
 	}
 }
 
-// Locks of several keys never wait in a circle, whatever the order.
+// Locks of several keys never deadlock, in whatever order the keys were added.
 func TestLocks(t *testing.T) {
 	space := NewSpace(1000)
 	a := New(Options{Width: 2, Space: space, Shards: 2})
@@ -115,6 +115,6 @@ func TestLocks(t *testing.T) {
 	}
 	wg.Wait()
 	if n != 16_000 {
-		t.Errorf("%d steps, want 16000: not all were alone", n)
+		t.Errorf("%d steps, want 16000: some ran concurrently", n)
 	}
 }
