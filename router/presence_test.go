@@ -83,8 +83,8 @@ func TestWhoJoinsIsSeenUntilItLeaves(t *testing.T) {
 	ann.bye()
 	listener.bye()
 	s.recovered()
-	if n := shared.Topics(); n != 0 {
-		t.Errorf("%d topics are left in the presence", n)
+	if left, err := shared.Members(ctx, "room"); err != nil || len(left) != 0 {
+		t.Errorf("%d members are left in the presence, %v", len(left), err)
 	}
 }
 
@@ -152,8 +152,8 @@ func TestJoiningThatFails(t *testing.T) {
 	if err := c.Join(ctx, "room", nil); !errors.Is(err, router.ErrClosed) {
 		t.Errorf("Join while leaving: %v", err)
 	}
-	if n := presence.Topics(); n != 0 {
-		t.Error("it is still seen")
+	if left, err := presence.Presence.Members(ctx, "room"); err != nil || len(left) != 0 {
+		t.Errorf("%d members are left in the presence, %v", len(left), err)
 	}
 	p.bye()
 	s.recovered()

@@ -77,13 +77,6 @@ func (b *Broker) Subscribe(_ context.Context, name string, deliver func(pubsub.M
 	return s, nil
 }
 
-// Topics returns how many topics have subscribers.
-func (b *Broker) Topics() int {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return len(b.topics)
-}
-
 // Close implements pubsub.Subscription.
 func (s *subscription) Close() error {
 	s.closed.Store(true)

@@ -32,8 +32,8 @@ func TestTopicsReturnToZero(t *testing.T) {
 	if n := b.Topics(); n != 0 {
 		t.Fatalf("a new broker has %d topics", n)
 	}
-	if err := b.Publish(ctx, pubsub.Message{Topic: "nobody"}); err != nil || b.Topics() != 0 {
-		t.Errorf("publishing where nobody listens: %v, %d topics", err, b.Topics())
+	if err := b.Publish(ctx, pubsub.Message{Topic: "empty"}); err != nil || b.Topics() != 0 {
+		t.Errorf("publishing without a subscriber: %v, %d topics", err, b.Topics())
 	}
 	var subs []pubsub.Subscription
 	for i := range 100 {
@@ -100,11 +100,8 @@ func ExampleBroker() {
 		fmt.Printf("%s: %s\n", m.Topic, m.Frame)
 	})
 	_ = b.Publish(ctx, pubsub.Message{Topic: "room:a", Frame: []byte("hello")})
-	_ = b.Publish(ctx, pubsub.Message{Topic: "room:b", Frame: []byte("to nobody")})
+	_ = b.Publish(ctx, pubsub.Message{Topic: "room:b", Frame: []byte("without a subscriber")})
 	_ = sub.Close()
 	_ = b.Publish(ctx, pubsub.Message{Topic: "room:a", Frame: []byte("too late")})
-	fmt.Println(b.Topics())
-	// Output:
-	// room:a: hello
-	// 0
+	// Output: room:a: hello
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Presence is a pubsub.Presence for a single process. Routers that share one share
-// their members. Its methods wait for nobody and ignore their contexts.
+// their members. Its methods never wait and ignore their contexts.
 //
 // The zero Presence is ready to use.
 type Presence struct {
@@ -19,7 +19,7 @@ type Presence struct {
 	topics map[string]map[string]pubsub.Member
 }
 
-// NewPresence returns a Presence with nobody in it.
+// NewPresence returns an empty Presence.
 func NewPresence() *Presence { return new(Presence) }
 
 // Join implements pubsub.Presence. It fails for a member that Member.Check refuses,
@@ -58,13 +58,6 @@ func (p *Presence) Members(_ context.Context, topic string) ([]pubsub.Member, er
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return slices.Collect(maps.Values(p.topics[topic])), nil
-}
-
-// Topics returns how many topics have members.
-func (p *Presence) Topics() int {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return len(p.topics)
 }
 
 var _ pubsub.Presence = (*Presence)(nil)

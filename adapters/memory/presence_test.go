@@ -34,7 +34,8 @@ func ExamplePresence() {
 		fmt.Println(m.User)
 	}
 	p.Leave("room:a", "connection 1")
-	fmt.Println(p.Topics())
+	members, _ = p.Members(ctx, "room:a")
+	fmt.Println(len(members))
 	// Output:
 	// ann
 	// 0
