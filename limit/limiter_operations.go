@@ -16,7 +16,7 @@ func (l *Limiter) Peek(ctx context.Context, key Key, cost int64) (d Decision, er
 	if err := l.refuse(key, cost); err != nil {
 		return d, err
 	}
-	store, ok := l.store.(Peeker)
+	store, ok := l.store.(ExtendedStore)
 	if !ok {
 		return d, l.unsupported("Peek")
 	}
@@ -51,7 +51,7 @@ func (l *Limiter) Refund(ctx context.Context, key Key, taken Decision) error {
 	if err := l.refuse(key, 1); err != nil {
 		return err
 	}
-	store, ok := l.store.(Refunder)
+	store, ok := l.store.(ExtendedStore)
 	switch {
 	case !ok:
 		return l.unsupported("Refund")
@@ -70,7 +70,7 @@ func (l *Limiter) Reset(ctx context.Context, key Key) error {
 	if err := l.refuse(key, 1); err != nil {
 		return err
 	}
-	store, ok := l.store.(Resetter)
+	store, ok := l.store.(ExtendedStore)
 	if !ok {
 		return l.unsupported("Reset")
 	}

@@ -54,27 +54,12 @@ func (p *Plan) within(limiter string) *Plan { return &Plan{p.compiled.Within(lim
 // use it, for its type is internal.
 func (p *Plan) Compiled() *engine.Plan { return p.compiled }
 
-// Policy returns what the plan was made of.
-func (p *Plan) Policy() Policy { return p.compiled.Policy.(Policy) }
-
 // String returns the name of the policy, which [Decision.Policy] reports. The decision of
 // an [All] reports the policy in it that decided.
 func (p *Plan) String() string { return p.compiled.Name }
 
-// Parts returns the plans of the policies in an [All], in order, or else p alone.
-func (p *Plan) Parts() []*Plan {
-	parts := make([]*Plan, len(p.compiled.Parts))
-	for i, part := range p.compiled.Parts {
-		parts[i] = &Plan{part}
-	}
-	return parts
-}
-
 // Width is how many integers the state takes, and 0 when that varies.
 func (p *Plan) Width() int { return p.compiled.Width }
-
-// Ceiling is the largest cost that can ever be admitted.
-func (p *Plan) Ceiling() int64 { return p.compiled.Ceiling }
 
 // Shape names the layout of the state. State of one shape means nothing under another: a
 // store keeps the shape with the state, or in its key, and treats state of another shape

@@ -76,8 +76,8 @@ func TestAllIsFlat(t *testing.T) {
 	if compile(t, limit.All(a)).Shape() != compile(t, a).Shape() {
 		t.Error("All of one policy is another")
 	}
-	parts := compile(t, limit.All(a, limit.Named("in", limit.All(b, a)))).Parts()
-	if len(parts) != 3 || parts[1].String() != "in/sliding_log(2/1s)" {
+	parts := compile(t, limit.All(a, limit.Named("in", limit.All(b, a)))).Compiled().Parts
+	if len(parts) != 3 || parts[1].Name != "in/sliding_log(2/1s)" {
 		t.Error(parts)
 	}
 }
@@ -94,12 +94,12 @@ func TestNoWindowLeavesTheExactRange(t *testing.T) {
 	} {
 		plan := compile(t, p)
 		var d limit.Decision
-		state, _ := plan.Take(&d, nil, now, plan.Ceiling())
+		state, _ := plan.Take(&d, nil, now, plan.Compiled().Ceiling)
 		if !d.Allowed {
 			t.Errorf("%v: the ceiling does not fit: %+v", p, d)
 		}
 		for _, back := range []int64{0, 1, 60_000_000, 60_000_001, now} {
-			for _, cost := range []int64{1, plan.Ceiling(), math.MaxInt64} {
+			for _, cost := range []int64{1, plan.Compiled().Ceiling, math.MaxInt64} {
 				s, _ := plan.Take(&d, append([]int64(nil), state...), now-back, cost)
 				for _, n := range append(s, d.RetryAfter.Microseconds(), d.ResetAfter.Microseconds(), d.Remaining) {
 					if n < 0 || n >= 1<<53 {

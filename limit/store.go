@@ -31,21 +31,16 @@ type LocalStore interface {
 // errors.ErrUnsupported where the store has none. A store that has one, but not for the
 // policy that is asked for, returns that error itself. The key is the caller's, as in Take.
 
-// A Peeker decides without charging: see [Plan.Peek].
-type Peeker interface {
+// An ExtendedStore has the operations on one key besides Take.
+type ExtendedStore interface {
+	// Peek decides without charging: see [Plan.Peek].
 	Peek(ctx context.Context, key []byte, policy Policy, cost int64) (Decision, error)
-}
-
-// A Refunder gives back what a decision took from the key: see [Plan.Refund]. A decision
-// that took nothing gives nothing back. A store need not know which decisions were refunded
-// before.
-type Refunder interface {
+	// Refund gives back what a decision took from the key: see [Plan.Refund]. A decision
+	// that took nothing gives nothing back. A store need not know which decisions were
+	// refunded before.
 	Refund(ctx context.Context, key []byte, policy Policy, taken Decision) error
-}
-
-// A Resetter forgets what was used of the key under policies of the same shape. What was
-// charged by the instant of the reset gives nothing back after it: see [Plan.Reset].
-type Resetter interface {
+	// Reset forgets what was used of the key under policies of the same shape. What was
+	// charged by the instant of the reset gives nothing back after it: see [Plan.Reset].
 	Reset(ctx context.Context, key []byte, policy Policy) error
 }
 

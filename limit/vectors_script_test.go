@@ -66,7 +66,7 @@ func script(t *testing.T, policies ...vectors.Policy) vectors.Timeline {
 	l := vectors.Timeline{Name: policies[0].Name, Policies: policies}
 	now := int64(1_795_219_200_000_007)
 	plan := compile(t, policies[0].Policy())
-	ceiling, policy := plan.Ceiling(), 0
+	ceiling, policy := plan.Compiled().Ceiling, 0
 	advance := func(by int64) { now = min(max(now+by, 0), 1<<52-1) }
 	ask := func(op string, cost int64) *vectors.Decision {
 		l.Steps = append(l.Steps, vectors.Step{Op: op, Now: now, Policy: policy, Cost: cost})

@@ -38,8 +38,8 @@ func TestWithSharesEverythingButThePolicy(t *testing.T) {
 	if got, want := l.Stats(), (limit.Stats{Allowed: 3, Denied: 2}); got != want || more.Stats() != want {
 		t.Errorf("stats %+v and %+v, want %+v", got, more.Stats(), want)
 	}
-	if plan := l.Plan(); plan.Ceiling() != 2 || more.Plan().Ceiling() != 5 {
-		t.Errorf("ceilings %d and %d", plan.Ceiling(), more.Plan().Ceiling())
+	if plan := l.Plan(); plan.Compiled().Ceiling != 2 || more.Plan().Compiled().Ceiling != 5 {
+		t.Errorf("ceilings %d and %d", plan.Compiled().Ceiling, more.Plan().Compiled().Ceiling)
 	}
 	if !strings.HasPrefix(more.Plan().Compiled().Scope, l.Name()+":") {
 		t.Errorf("scope %s", more.Plan().Compiled().Scope)

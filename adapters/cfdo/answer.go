@@ -104,7 +104,7 @@ func (a *ask) read(answer json.RawMessage, charge bool) (err error) {
 		return err
 	}
 	n := a.words
-	parts := a.plan.Parts()
+	parts := a.plan.Compiled().Parts
 	if len(n) < wireState || n[wireAllowed] > 1 || n[wireImpossible] > 1 || n[wirePart] >= int64(len(parts)) {
 		return errAnswer
 	}
@@ -117,7 +117,7 @@ func (a *ask) read(answer json.RawMessage, charge bool) (err error) {
 		Wait:       micros(n[wireWait]),
 		ResetAfter: micros(n[wireResetAfter]),
 		At:         n[wireAt],
-		Policy:     parts[n[wirePart]].String(),
+		Policy:     parts[n[wirePart]].Name,
 	}
 	if charge && a.answer.Allowed {
 		a.answer.Charged = a.cost

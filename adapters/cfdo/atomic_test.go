@@ -149,8 +149,7 @@ func TestAllStoresDecideAlike(t *testing.T) {
 
 // allStore has every operation.
 type allStore interface {
-	limit.Refunder
-	limit.Resetter
+	limit.ExtendedStore
 	limit.ManyTaker
 }
 

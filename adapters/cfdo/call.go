@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/wskit/wskit/internal/denialcache"
+	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -186,7 +187,7 @@ func (b *body) end() []byte {
 
 // appendPlan writes a policy in the form of limit/testdata/vectors.schema.json.
 func appendPlan(dst []byte, p *limit.Plan) []byte {
-	parts := p.Parts()
+	parts := p.Compiled().Parts
 	if len(parts) == 1 {
 		return appendPolicy(dst, parts[0])
 	}
@@ -200,8 +201,8 @@ func appendPlan(dst []byte, p *limit.Plan) []byte {
 	return append(dst, "]}"...)
 }
 
-func appendPolicy(dst []byte, plan *limit.Plan) []byte {
-	switch p := plan.Policy().(type) {
+func appendPolicy(dst []byte, plan *engine.Plan) []byte {
+	switch p := plan.Policy.(type) {
 	case limit.TokenBucket:
 		refill, per := rate(plan)
 		return fmt.Appendf(dst, `{"kind":"token_bucket","capacity":%d,"refill":%d,"per":%d}`, p.Capacity, refill, per)
@@ -215,14 +216,14 @@ func appendPolicy(dst []byte, plan *limit.Plan) []byte {
 	case limit.SlidingLog:
 		return fmt.Appendf(dst, `{"kind":"sliding_log","limit":%d,"window":%d}`, p.Limit, p.Window.Microseconds())
 	default:
-		panic("cfdo: no such policy: " + plan.String()) // the set is closed
+		panic("cfdo: no such policy: " + plan.Name) // the set is closed
 	}
 }
 
 // rate is the rate of a bucket in the smallest numbers that the Worker takes: JSON has
 // no room for the largest that a policy may be written in.
-func rate(plan *limit.Plan) (refill, per int64) {
-	n := plan.Compiled().Numbers(nil)
+func rate(plan *engine.Plan) (refill, per int64) {
+	n := plan.Numbers(nil)
 	p, q := n[1], n[2] // in lowest terms
 	times := (minPer + p - 1) / p
 	return q * times, p * times

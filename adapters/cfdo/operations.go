@@ -7,7 +7,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Peek implements [limit.Peeker]. It always asks.
+// Peek implements [limit.ExtendedStore]. It always asks.
 func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost 
 	return d, nil
 }
 
-// Refund implements [limit.Refunder].
+// Refund implements [limit.ExtendedStore].
 func (s *Store) Refund(ctx context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
 	if taken.Charged < 1 {
 		_, err := limit.Compile(policy)
@@ -34,7 +34,7 @@ func (s *Store) Refund(ctx context.Context, key []byte, policy limit.Policy, tak
 	return s.change(ctx, opRefund, key, policy, taken)
 }
 
-// Reset implements [limit.Resetter].
+// Reset implements [limit.ExtendedStore].
 func (s *Store) Reset(ctx context.Context, key []byte, policy limit.Policy) error {
 	return s.change(ctx, opReset, key, policy, limit.Decision{})
 }

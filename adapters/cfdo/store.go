@@ -69,10 +69,8 @@ type Store struct {
 }
 
 var (
-	_ limit.Peeker    = (*Store)(nil)
-	_ limit.Refunder  = (*Store)(nil)
-	_ limit.Resetter  = (*Store)(nil)
-	_ limit.ManyTaker = (*Store)(nil)
+	_ limit.ExtendedStore = (*Store)(nil)
+	_ limit.ManyTaker     = (*Store)(nil)
 )
 
 // Open returns a store that asks the Worker at a URL, such as

@@ -42,12 +42,12 @@ func exhaust(t *testing.T, what string, plan *limit.Plan, take func(cost int64) 
 	t.Helper()
 	admitted := int64(0)
 	for range 10 {
-		if d := take(plan.Ceiling() / 4); d.Allowed {
-			admitted += plan.Ceiling() / 4
+		if d := take(plan.Compiled().Ceiling / 4); d.Allowed {
+			admitted += plan.Compiled().Ceiling / 4
 		}
 	}
-	if admitted != plan.Ceiling()/4*4 {
-		t.Errorf("%s: %d admitted of %d", what, admitted, plan.Ceiling())
+	if admitted != plan.Compiled().Ceiling/4*4 {
+		t.Errorf("%s: %d admitted of %d", what, admitted, plan.Compiled().Ceiling)
 	}
 }
 

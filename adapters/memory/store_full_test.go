@@ -216,7 +216,7 @@ func TestNeverMoreAtOnceWhileRoomComesAndGoes(t *testing.T) {
 		wg.Wait()
 		for i, one := range all {
 			n := admitted[i].Load()
-			if most := one.request.Policy.(*limit.Plan).Ceiling(); n > most {
+			if most := one.request.Policy.(*limit.Plan).Compiled().Ceiling; n > most {
 				t.Fatalf("%s: %d of %d admitted at one instant", one.request.Key, n, most)
 			}
 		}
@@ -232,7 +232,7 @@ func TestRefundGoesWhereItWasCharged(t *testing.T) {
 		plan, filler := compile(t, limit.All(parts...)), compile(t, limit.FixedWindow{Limit: 1, Window: time.Second})
 		used := func() int64 {
 			d, _ := s.Peek(ctx, []byte("k"), plan, 1)
-			return plan.Ceiling() - d.Remaining
+			return plan.Compiled().Ceiling - d.Remaining
 		}
 		own, _ := s.Take(ctx, []byte("k"), plan, 4)
 		s.Reset(ctx, []byte("k"), plan)
@@ -265,7 +265,7 @@ func TestDeniedTogetherLeavesSharedStates(t *testing.T) {
 		k := limit.Ask{Key: []byte("k"), Policy: plan, Cost: 1}
 		s.Take(ctx, k.Key, plan, 1)
 		before, _ := s.Peek(ctx, []byte("k"), plan, 1)
-		asks := []limit.Ask{k, k, k, k, k, k, k, {Key: k.Key, Policy: plan, Cost: plan.Ceiling()}}
+		asks := []limit.Ask{k, k, k, k, k, k, k, {Key: k.Key, Policy: plan, Cost: plan.Compiled().Ceiling}}
 		if bound, err := s.TakeAll(ctx, asks); err != nil || asks[bound].Decision.Allowed {
 			t.Fatalf("policy %d: %+v, %v", i, asks, err)
 		}

@@ -9,13 +9,11 @@ import (
 )
 
 var (
-	_ limit.Peeker    = (*Store)(nil)
-	_ limit.Refunder  = (*Store)(nil)
-	_ limit.Resetter  = (*Store)(nil)
-	_ limit.ManyTaker = (*Store)(nil)
+	_ limit.ExtendedStore = (*Store)(nil)
+	_ limit.ManyTaker     = (*Store)(nil)
 )
 
-// Peek implements [limit.Peeker].
+// Peek implements [limit.ExtendedStore].
 func (s *Store) Peek(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err == nil {
@@ -24,7 +22,7 @@ func (s *Store) Peek(_ context.Context, key []byte, policy limit.Policy, cost in
 	return d, err
 }
 
-// Refund implements [limit.Refunder].
+// Refund implements [limit.ExtendedStore].
 func (s *Store) Refund(_ context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
 	plan, err := limit.Compile(policy)
 	if err == nil && taken.Charged > 0 {
@@ -33,7 +31,7 @@ func (s *Store) Refund(_ context.Context, key []byte, policy limit.Policy, taken
 	return err
 }
 
-// Reset implements [limit.Resetter]. The state that a key shares with others while the
+// Reset implements [limit.ExtendedStore]. The state that a key shares with others while the
 // store is full is not reset ([Options.MaxKeys]).
 //
 // The instants of at most 65,536 resets are remembered, which take up to 3 MB. A reset

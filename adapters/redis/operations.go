@@ -11,7 +11,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Peek implements [limit.Peeker]. It always asks Redis.
+// Peek implements [limit.ExtendedStore]. It always asks Redis.
 func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost int64) (limit.Decision, error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost 
 	return a.answer, err
 }
 
-// Refund implements [limit.Refunder].
+// Refund implements [limit.ExtendedStore].
 func (s *Store) Refund(ctx context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
 	plan, err := limit.Compile(policy)
 	if err != nil || taken.Charged < 1 {
@@ -32,7 +32,7 @@ func (s *Store) Refund(ctx context.Context, key []byte, policy limit.Policy, tak
 	return s.one(ctx, &ask{operation: refund, key: keyOf(key, plan), plan: plan, cost: taken.Charged, taken: taken})
 }
 
-// Reset implements [limit.Resetter].
+// Reset implements [limit.ExtendedStore].
 func (s *Store) Reset(ctx context.Context, key []byte, policy limit.Policy) error {
 	plan, err := limit.Compile(policy)
 	if err != nil {

@@ -77,7 +77,7 @@ type prefetched struct {
 }
 
 func (p *prefetch) take(ctx context.Context, key []byte, plan *limit.Plan, cost int64) (d limit.Decision, err error) {
-	if _, ok := plan.Policy().(limit.TokenBucket); !ok || cost > p.options.Tokens || !p.store.answering.Load() {
+	if _, ok := plan.Compiled().Policy.(limit.TokenBucket); !ok || cost > p.options.Tokens || !p.store.answering.Load() {
 		return p.store.Take(ctx, key, plan, cost)
 	}
 	d, spent, fetch := p.spend(key, plan, cost)
@@ -106,7 +106,7 @@ func (p *prefetch) spend(key []byte, plan *limit.Plan, cost int64) (d limit.Deci
 			}
 		}
 		return d, false, nil
-	case k.plan != plan && k.plan.Policy() != plan.Policy():
+	case k.plan != plan && k.plan.Compiled().Policy != plan.Compiled().Policy:
 		return d, false, nil // the tokens are of another policy
 	}
 	k.asked++

@@ -83,12 +83,10 @@ type core struct {
 type figures struct{ trips, sent, reloads, failures, roundTrip atomic.Int64 }
 
 var (
-	_ limit.Peeker     = (*Store)(nil)
-	_ limit.Refunder   = (*Store)(nil)
-	_ limit.Resetter   = (*Store)(nil)
-	_ limit.ManyTaker  = (*Store)(nil)
-	_ limit.LeaseStore = (*Store)(nil)
-	_ batch.TripTimer  = (*Store)(nil)
+	_ limit.ExtendedStore = (*Store)(nil)
+	_ limit.ManyTaker     = (*Store)(nil)
+	_ limit.LeaseStore    = (*Store)(nil)
+	_ batch.TripTimer     = (*Store)(nil)
 )
 
 // NewStore makes a store on a client of the caller's, a *Client (of one server or

@@ -46,16 +46,14 @@ func asItIs(s *redis.Store) limit.Store { return s }
 // storeApart is a store without TakeAll, which the suite asks for any keys.
 type storeApart struct {
 	limit.Store
-	limit.Peeker
-	limit.Refunder
-	limit.Resetter
+	limit.ExtendedStore
 	limit.ManyTaker
 	limit.LeaseStore
 }
 
 func (storeApart) TakeAll(context.Context, []limit.Ask) (int, error) { return 0, errors.ErrUnsupported }
 
-func apart(s *redis.Store) limit.Store { return storeApart{s, s, s, s, s, s} }
+func apart(s *redis.Store) limit.Store { return storeApart{s, s, s, s} }
 
 // storeTagged is a store whose keys are all in one slot.
 type storeTagged struct{ s *redis.Store }

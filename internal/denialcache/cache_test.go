@@ -173,7 +173,7 @@ func TestRoundTripTimeIsRoundedToTheSafeSide(t *testing.T) {
 func deny(t *testing.T, m *denialcache.Cache, key string, plan *limit.Plan) denialcache.Miss {
 	t.Helper()
 	s := &store{clock: skew}
-	s.take(plan, plan.Ceiling())
+	s.take(plan, plan.Compiled().Ceiling)
 	var d limit.Decision
 	q, denied := m.Get(&d, []byte(key), plan, 1)
 	if denied {

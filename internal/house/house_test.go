@@ -35,7 +35,7 @@ var parts = []part{
 	{"middleware/ratelimit", []string{"limit", "ingress", "errors", "internal/ceil", "internal/handshake", "internal/httpclose"}},
 	{"adapters/memory", []string{"limit", "pubsub", "internal/engine"}},
 	{"adapters/redis", []string{"limit", "pubsub", "errors", "internal/batch", "internal/denialcache", "internal/engine", "internal/outage"}},
-	{"adapters/cfdo", []string{"limit", "internal/batch", "internal/denialcache"}},
+	{"adapters/cfdo", []string{"limit", "internal/batch", "internal/denialcache", "internal/engine"}},
 	{"router", []string{"ingress", "pubsub", "errors", "internal/ceil", "internal/envelope", "internal/handshake", "internal/httpclose", "internal/inbound"}},
 	{"router/routertest", []string{"router", "errors"}},
 	{"examples", []string{anything}},

@@ -13,21 +13,21 @@ type wrongRule func(charge, q, full, now int64, taken *limit.Decision, composite
 // one in what else it has.
 func refundsBy(rule wrongRule) func(*limit.Plan, []int64, int64, int64, *limit.Decision) ([]int64, bool) {
 	return func(plan *limit.Plan, state []int64, now, reset int64, taken *limit.Decision) (next []int64, write bool) {
-		parts := plan.Parts()
+		parts := plan.Compiled().Parts
 		if taken.Charged < 1 || taken.At <= reset || plan.Width() == 0 || len(state) == 0 {
 			state, _, write = plan.Refund(state, now, reset, taken)
 			return state, write
 		}
-		for i, part := range parts {
-			own := state[:part.Width()]
-			state = state[part.Width():]
-			if n := part.Compiled().Numbers(nil); n[0] == engine.KindBucket {
+		for _, part := range parts {
+			own := state[:part.Width]
+			state = state[part.Width:]
+			if n := part.Numbers(nil); n[0] == engine.KindBucket {
 				p, q, full := n[1], n[2], n[3]
 				owed := max(0, (own[0]-now)*q+own[1])
 				owed -= max(0, min(owed, rule(taken.Charged*p, q, full, now, taken, len(parts) > 1)))
 				own = []int64{now + owed/q, owed % q}
 			} else {
-				own, _, _ = parts[i].Refund(own, now, reset, taken)
+				own, _, _ = part.Refund(own, now, reset, (*engine.Answer)(taken))
 			}
 			next = append(next, own...)
 		}

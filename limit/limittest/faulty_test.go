@@ -67,9 +67,9 @@ func (s *plain) Take(_ context.Context, key []byte, policy limit.Policy, cost in
 	if s.fault.key != nil {
 		key = []byte(s.fault.key(string(key)))
 	}
-	if parts := plan.Parts(); s.fault.separate && len(parts) > 1 {
+	if parts := plan.Compiled().Parts; s.fault.separate && len(parts) > 1 {
 		for i, part := range parts {
-			if d, err = s.Take(context.Background(), fmt.Append(nil, key, "#", i), part, cost); err != nil || !d.Allowed {
+			if d, err = s.Take(context.Background(), fmt.Append(nil, key, "#", i), limit.Named(part.Name, part.Policy.(limit.Policy)), cost); err != nil || !d.Allowed {
 				break
 			}
 		}
@@ -79,7 +79,7 @@ func (s *plain) Take(_ context.Context, key []byte, policy limit.Policy, cost in
 	defer s.mu.Unlock()
 	before := s.state[string(key)]
 	if s.fault.load != nil {
-		before = s.fault.load(before, plan.Policy(), now)
+		before = s.fault.load(before, plan.Compiled().Policy.(limit.Policy), now)
 	}
 	if s.fault.unlocked {
 		s.mu.Unlock()

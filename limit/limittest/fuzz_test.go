@@ -115,7 +115,7 @@ func replay(t *testing.T, policy limit.Policy, steps []byte) {
 		steps = steps[8:]
 		scale, op, cost := word&15, word>>4&15, max(word>>8&0xff, 1)
 		if cost == 0xff {
-			cost = plan.Ceiling()
+			cost = plan.Compiled().Ceiling
 		}
 		now = min(max(now+word>>16>>(2*scale), 0), 1<<52-1)
 		before := slices.Clone(state)

@@ -33,9 +33,8 @@ type promise struct {
 
 func newLedger(policy limit.Policy) *ledger {
 	g := &ledger{}
-	plan, _ := limit.Compile(policy)
-	for _, part := range plan.Parts() {
-		g.parts = append(g.parts, &promise{policy: part.Policy(), at: map[*entry]int64{}})
+	for _, part := range partsOf(policy) {
+		g.parts = append(g.parts, &promise{policy: part, at: map[*entry]int64{}})
 	}
 	return g
 }

@@ -232,10 +232,10 @@ func (l *timeline) exhaust(t tb, policy limit.Policy, cost int64) (last, denial 
 	return last, last
 }
 
-// peek asks without taking, of a store that is a Peeker.
+// peek asks without taking, of a limit.ExtendedStore.
 func (l *timeline) peek(t tb, policy limit.Policy, cost int64) limit.Decision {
 	t.Helper()
-	d, err := l.s.Store.(limit.Peeker).Peek(context.Background(), []byte(l.key), policy, cost)
+	d, err := l.s.Store.(limit.ExtendedStore).Peek(context.Background(), []byte(l.key), policy, cost)
 	l.note("peek ", cost, policy, d)
 	if err != nil {
 		l.broken(t, "a valid call gets a decision", "Peek returned the error %v", err)
@@ -243,20 +243,20 @@ func (l *timeline) peek(t tb, policy limit.Policy, cost int64) limit.Decision {
 	return d
 }
 
-// refund gives back what a decision took, to a store that is a Refunder.
+// refund gives back what a decision took, to a limit.ExtendedStore.
 func (l *timeline) refund(t tb, policy limit.Policy, taken limit.Decision) {
 	t.Helper()
-	err := l.s.Store.(limit.Refunder).Refund(context.Background(), []byte(l.key), policy, taken)
+	err := l.s.Store.(limit.ExtendedStore).Refund(context.Background(), []byte(l.key), policy, taken)
 	l.note("refund of what was taken at "+since(l.start, taken.At)+" ", taken.Charged, policy, limit.Decision{})
 	if err != nil {
 		l.broken(t, "a valid refund is accepted", "Refund returned the error %v", err)
 	}
 }
 
-// reset forgets the key, in a store that is a Resetter.
+// reset forgets the key, in a limit.ExtendedStore.
 func (l *timeline) reset(t tb, policy limit.Policy) {
 	t.Helper()
-	err := l.s.Store.(limit.Resetter).Reset(context.Background(), []byte(l.key), policy)
+	err := l.s.Store.(limit.ExtendedStore).Reset(context.Background(), []byte(l.key), policy)
 	l.note("reset ", 0, policy, limit.Decision{})
 	if err != nil {
 		l.broken(t, "a valid reset is accepted", "Reset returned the error %v", err)

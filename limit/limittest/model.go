@@ -51,11 +51,21 @@ func newModel(policy limit.Policy) *model {
 		panic("limittest: no model for an invalid policy: " + err.Error())
 	}
 	m := &model{name: plan.String()}
-	for _, part := range plan.Parts() {
-		m.meters = append(m.meters, newMeter(part.Policy()))
-		m.parts = append(m.parts, part.String())
+	for _, part := range plan.Compiled().Parts {
+		m.meters = append(m.meters, newMeter(part.Policy.(limit.Policy)))
+		m.parts = append(m.parts, part.Name)
 	}
 	return m
+}
+
+// partsOf returns the policies in a composite, in order, or else the policy alone, without
+// names of their own.
+func partsOf(policy limit.Policy) (parts []limit.Policy) {
+	plan, _ := limit.Compile(policy)
+	for _, part := range plan.Compiled().Parts {
+		parts = append(parts, part.Policy.(limit.Policy))
+	}
+	return parts
 }
 
 func newMeter(policy limit.Policy) (m meter) {

@@ -75,13 +75,12 @@ func stepsMintNothing(t *testing.T, s Subject) {
 // swingRegularly takes all there is, swings the clock to where it has come back, does
 // something there if the store can, swings it back, and so on.
 func swingRegularly(t *testing.T, s Subject, p limit.Policy) {
-	_, peeks := s.Store.(limit.Peeker)
-	_, refunds := s.Store.(limit.Refunder)
+	_, extended := s.Store.(limit.ExtendedStore)
 	for _, do := range []func(*timeline, *tally){
 		func(*timeline, *tally) {},
 		func(l *timeline, log *tally) { log.take(t, l, p, l.take(t, p, 11)) },
 		func(l *timeline, log *tally) {
-			if d := l.take(t, p, 1); refunds && d.Allowed {
+			if d := l.take(t, p, 1); extended && d.Allowed {
 				log.see(d)
 				l.refund(t, p, d)
 			} else {
@@ -89,7 +88,7 @@ func swingRegularly(t *testing.T, s Subject, p limit.Policy) {
 			}
 		},
 		func(l *timeline, log *tally) {
-			if peeks {
+			if extended {
 				log.see(l.peek(t, p, 1))
 			}
 		},
@@ -143,23 +142,21 @@ func swingAndTake(t *rapid.T, s Subject, p limit.Policy) {
 	_, long := typical(p)
 	l, w := newTimeline(s), newSwing(t, s, long)
 	defer w.end()
-	_, peeks := s.Store.(limit.Peeker)
-	_, refunds := s.Store.(limit.Refunder)
-	_, resets := s.Store.(limit.Resetter)
+	_, extended := s.Store.(limit.ExtendedStore)
 	var log tally
 	for range rapid.IntRange(1, s.Steps).Draw(t, "steps") {
 		if rapid.Bool().Draw(t, "step") {
 			w.step(t)
 		}
 		switch op := rapid.IntRange(0, 19).Draw(t, "operation"); {
-		case op == 0 && resets:
+		case op == 0 && extended:
 			l.reset(t, p)
 			log = tally{latest: log.latest}
-		case op <= 4 && peeks:
+		case op <= 4 && extended:
 			log.see(l.peek(t, p, rapid.Int64Range(1, 11).Draw(t, "cost")))
 		default:
 			d := l.take(t, p, rapid.SampledFrom([]int64{1, 1, 3, 10, 11}).Draw(t, "cost"))
-			if refunds && op >= 14 && d.Allowed {
+			if extended && op >= 14 && d.Allowed {
 				log.see(d)
 				l.refund(t, p, d)
 				continue
@@ -190,10 +187,9 @@ func mostIn(p limit.Policy, from, to int64) int64 {
 	case limit.SlidingLog:
 		return p.Limit * ((to-from)/p.Window.Microseconds() + 1)
 	}
-	plan, _ := limit.Compile(p)
 	most := int64(1) << 62
-	for _, part := range plan.Parts() {
-		most = min(most, mostIn(part.Policy(), from, to))
+	for _, part := range partsOf(p) {
+		most = min(most, mostIn(part, from, to))
 	}
 	return most
 }

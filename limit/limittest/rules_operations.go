@@ -24,7 +24,7 @@ func has[O any](t *testing.T, s Subject) O {
 
 // peekChangesNothing: looking is free, and says what taking would.
 func peekChangesNothing(t *testing.T, s Subject, p limit.Policy) {
-	has[limit.Peeker](t, s)
+	has[limit.ExtendedStore](t, s)
 	l := newTimeline(s)
 	for range 30 {
 		before := l.peek(t, p, 2)
@@ -50,7 +50,7 @@ func peekChangesNothing(t *testing.T, s Subject, p limit.Policy) {
 
 // forecastComesTrue: as many fit as were forecast, and not one more.
 func forecastComesTrue(t *testing.T, s Subject, p limit.Policy) {
-	has[limit.Peeker](t, s)
+	has[limit.ExtendedStore](t, s)
 	for _, cost := range []int64{1, 2, 3, 11_000} {
 		l := newTimeline(s)
 		l.take(t, p, 2)
@@ -74,11 +74,10 @@ func forecastComesTrue(t *testing.T, s Subject, p limit.Policy) {
 // log, everything is as if it had never been asked for: compared with a key where it
 // was not. (A bucket gives back less as time passes: see refundsMintNothing.)
 func refundIsExact(t *testing.T, s Subject, p limit.Policy) {
-	has[limit.Refunder](t, s)
+	has[limit.ExtendedStore](t, s)
 	laters := []time.Duration{0, time.Microsecond, 500 * time.Millisecond, 2999999 * time.Microsecond, 3 * time.Second, 10 * time.Second}
-	plan, _ := limit.Compile(p)
-	for _, part := range plan.Parts() {
-		switch part.Policy().(type) {
+	for _, part := range partsOf(p) {
+		switch part.(type) {
 		case limit.TokenBucket, limit.Pacer:
 			laters = laters[:1]
 		}
@@ -104,7 +103,7 @@ func refundIsExact(t *testing.T, s Subject, p limit.Policy) {
 // refundNeverMints: what has come back by itself, and what was never taken, is
 // not given back.
 func refundNeverMints(t *testing.T, s Subject, p limit.Policy) {
-	has[limit.Refunder](t, s)
+	has[limit.ExtendedStore](t, s)
 	l := newTimeline(s)
 	taken := l.take(t, p, 5)
 	s.Clock.Advance(taken.ResetAfter)
@@ -128,7 +127,7 @@ func refundNeverMints(t *testing.T, s Subject, p limit.Policy) {
 
 // resetForgets: after a reset a key is one that was never seen.
 func resetForgets(t *testing.T, s Subject, p limit.Policy) {
-	has[limit.Resetter](t, s)
+	has[limit.ExtendedStore](t, s)
 	l := newTimeline(s)
 	l.take(t, p, 10)
 	l.reset(t, p)

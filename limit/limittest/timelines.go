@@ -71,9 +71,7 @@ func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 	var taken []limit.Decision
 	var latest int64
 	swung := false // the clock, further than a reset is remembered
-	_, peeks := s.Store.(limit.Peeker)
-	_, refunds := s.Store.(limit.Refunder)
-	_, resets := s.Store.(limit.Resetter)
+	_, extended := s.Store.(limit.ExtendedStore)
 	for range steps {
 		if len(policies) > 1 {
 			if p := rapid.SampledFrom(policies).Draw(t, "policy"); p != current {
@@ -90,7 +88,7 @@ func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 		cost := anyCost(current).Draw(t, "cost")
 		var got, want limit.Decision
 		switch op := rapid.IntRange(0, 15).Draw(t, "operation"); {
-		case op == 0 && resets && rapid.Bool().Draw(t, "reset"):
+		case op == 0 && extended && rapid.Bool().Draw(t, "reset"):
 			l.reset(t, current)
 			m.Reset(now, current)
 			swung = swung && m.reset != now
@@ -98,13 +96,13 @@ func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 				taken = nil // how long a reset is remembered depends on the policy
 			}
 			continue
-		case op <= 2 && refunds && len(taken) > 0:
+		case op <= 2 && extended && len(taken) > 0:
 			i := rapid.IntRange(0, len(taken)-1).Draw(t, "which")
 			l.refund(t, current, taken[i])
 			m.Refund(now, taken[i])
 			taken = append(taken[:i], taken[i+1:]...)
 			continue
-		case op <= 5 && peeks:
+		case op <= 5 && extended:
 			want, got = m.Peek(now, cost), l.peek(t, current, cost)
 		default:
 			want, got = m.Take(now, cost), l.take(t, current, cost)
@@ -114,7 +112,7 @@ func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 				taken = append(taken, got)
 			}
 		}
-		if !refunds { // then nobody needs these
+		if !extended { // they are for refunds
 			got.At, got.Charged, want.At, want.Charged = 0, 0, 0, 0
 		}
 		if got != want {
@@ -241,8 +239,7 @@ func typical(p limit.Policy) (one, all time.Duration) {
 	case limit.SlidingLog:
 		one, all = p.Window/time.Duration(p.Limit), p.Window
 	default:
-		plan, _ := limit.Compile(p)
-		return typical(plan.Parts()[0].Policy())
+		return typical(partsOf(p)[0])
 	}
 	return max(one, time.Microsecond), max(all, time.Microsecond)
 }
@@ -269,7 +266,7 @@ func anyStep(p limit.Policy, wait time.Duration) *rapid.Generator[time.Duration]
 
 func anyCost(p limit.Policy) *rapid.Generator[int64] {
 	plan, _ := limit.Compile(p)
-	ceiling := plan.Ceiling()
+	ceiling := plan.Compiled().Ceiling
 	return rapid.OneOf(
 		rapid.Just(int64(1)),
 		rapid.Int64Range(1, min(ceiling, 10)),

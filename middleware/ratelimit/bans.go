@@ -54,12 +54,11 @@ type BanOptions struct {
 //	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
 //	r.UseIngress(bans.Middleware, ratelimit.New(limiter, ratelimit.Options{}))
 //
-// Counts and bans are limits themselves, over any store that implements [limit.Peeker], and
-// apply in all processes that share the store. A subject costs one operation of the store for
-// each of its first After rejections and, in each process, one or two for the ban and then one
-// in every Recheck, for any number of frames and connections. (Until the first answer of the
-// store, there may be more.) A connection without rejections costs one operation in every
-// Recheck.
+// Counts and bans are limits themselves, over any [limit.ExtendedStore], and apply in all processes
+// that share the store. A subject costs one operation of the store for each of its first After
+// rejections and, in each process, one or two for the ban and then one in every Recheck, for
+// any number of frames and connections. (Until the first answer of the store, there may be
+// more.) A connection without rejections costs one operation in every Recheck.
 //
 // In a memory store that is full, new keys share states. Then a ban may apply to a second
 // subject, and Unban does not end it. This is rarer the more states there are
@@ -81,8 +80,8 @@ type Bans struct {
 	cleared          *ingress.Key[*atomic.Int64] // when a connection was found not banned
 }
 
-// NewBans returns Bans over a store. It panics if an option is not valid or the store does not
-// implement [limit.Peeker].
+// NewBans returns Bans over a store. It panics if an option is not valid or the store is no
+// [limit.ExtendedStore].
 func NewBans(store limit.Store, o BanOptions) *Bans {
 	o = o.withDefaults(store)
 	b := &Bans{key: o.Key, after: int64(o.After), recheck: o.Recheck, code: o.CloseCode, start: time.Now()}
@@ -94,7 +93,7 @@ func NewBans(store limit.Store, o BanOptions) *Bans {
 }
 
 func (o BanOptions) withDefaults(store limit.Store) BanOptions {
-	if _, ok := store.(limit.Peeker); !ok {
+	if _, ok := store.(limit.ExtendedStore); !ok {
 		panic("ratelimit: NewBans over a store that is nil or cannot Peek; use a store that can read a limit without charging it")
 	}
 	mustBeNamed("NewBans", "BanOptions", store, o.Limiter)
@@ -222,8 +221,8 @@ func (b *Bans) Banned(ctx context.Context, ip netip.Addr, id ingress.Identity) (
 }
 
 // Unban ends the ban of the client with this address and identity and resets its count: in this
-// process when Unban returns, in others within Recheck. The error is errors.ErrUnsupported if
-// the store has no Reset, or that of the store.
+// process when Unban returns, in others within Recheck. The error is that of the
+// store.
 func (b *Bans) Unban(ctx context.Context, ip netip.Addr, id ingress.Identity) error {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)

@@ -47,9 +47,9 @@ type quota struct {
 // rate denies because connections are opened too fast.
 func rate(l *limit.Limiter, d *limit.Decision) denial {
 	q := quota{limit: d.Limit, remaining: d.Remaining, reset: d.ResetAfter}
-	for _, part := range l.Plan().Parts() {
-		if part.String() == d.Policy {
-			q.q, q.window = perWindow(part.Policy())
+	for _, part := range l.Plan().Compiled().Parts {
+		if part.Name == d.Policy {
+			q.q, q.window = perWindow(part.Policy.(limit.Policy))
 		}
 	}
 	return denial{

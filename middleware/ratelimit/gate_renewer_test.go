@@ -180,7 +180,7 @@ func TestFloodOfOneIdentityLeavesTheAddressItsRate(t *testing.T) {
 		m := memory.NewStore(memory.Options{})
 		gate := ratelimit.NewGate(struct {
 			limit.Store
-			limit.Refunder
+			limit.ExtendedStore
 		}{m, m}, ratelimit.GateOptions{
 			PerIdentity: limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour},
 			PerIP:       limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour},

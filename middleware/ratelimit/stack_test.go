@@ -175,3 +175,9 @@ func (failing) TakeAll(context.Context, []limit.Ask) (int, error) {
 func (failing) Peek(context.Context, []byte, limit.Policy, int64) (limit.Decision, error) {
 	return limit.Decision{}, errors.New("down")
 }
+
+func (failing) Refund(context.Context, []byte, limit.Policy, limit.Decision) error {
+	return errors.New("down")
+}
+
+func (failing) Reset(context.Context, []byte, limit.Policy) error { return errors.New("down") }
