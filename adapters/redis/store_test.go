@@ -31,34 +31,28 @@ func hourly(capacity int64) limit.TokenBucket {
 
 // suite runs limittest over stores on a client. With asking, nothing is remembered
 // and the script decides everything.
-func suite(t *testing.T, remembered, steps int, client func(*testing.T) goredis.UniversalClient, wrap func(*redis.Store) limit.Store) {
+func suite(t *testing.T, remembered, steps int, client func(*testing.T) goredis.UniversalClient, wrap func(*redis.Store) limittest.Subject) {
 	limittest.Run(t, func(t *testing.T) limittest.Subject {
 		clock := limittest.NewClock()
 		s := redis.NewStore(client(t), redis.Options{Now: clock.Now, RememberedKeys: remembered})
-		return limittest.Subject{Store: wrap(s), Clock: clock, Steps: steps}
+		subject := wrap(s)
+		subject.Clock, subject.Steps = clock, steps
+		return subject
 	})
 }
 
 const asking, remembering = -1, 0
 
-func asItIs(s *redis.Store) limit.Store { return s }
+func asItIs(s *redis.Store) limittest.Subject { return limittest.Subject{Store: s} }
 
-// storeApart is a store without TakeAll, which the suite asks for any keys.
-type storeApart struct {
-	limit.Store
-	limit.ExtendedStore
-	limit.ManyTaker
-	limit.LeaseStore
-}
-
-func (storeApart) TakeAll(context.Context, []limit.Ask) (int, error) { return 0, errors.ErrUnsupported }
-
-func apart(s *redis.Store) limit.Store { return storeApart{s, s, s, s} }
+// apart is a store whose keys are on several servers, so that it cannot charge any two of
+// them in one step.
+func apart(s *redis.Store) limittest.Subject { return limittest.Subject{Store: s, NoTakeAll: true} }
 
 // storeTagged is a store whose keys are all in one slot.
 type storeTagged struct{ s *redis.Store }
 
-func tagged(s *redis.Store) limit.Store { return storeTagged{s} }
+func tagged(s *redis.Store) limittest.Subject { return limittest.Subject{Store: storeTagged{s}} }
 
 const tag = "{limittest}"
 

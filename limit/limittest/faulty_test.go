@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
 )
@@ -46,6 +47,7 @@ type fault struct {
 	noReset        bool
 	resetForgotten bool // refunds know nothing of resets
 	reversed       bool // many are taken from the last to the first
+	noTakeAll      bool // TakeAll answers that it is unsupported
 	noUndo         bool // what was charged before one of several is denied stays charged
 }
 
@@ -171,6 +173,9 @@ func (s *plain) TakeMany(ctx context.Context, asks []limit.Ask) (err error) {
 }
 
 func (s *plain) TakeAll(_ context.Context, asks []limit.Ask) (bound int, err error) {
+	if s.fault.noTakeAll {
+		return 0, errors.ErrUnsupported
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, before := s.clock.Now(), maps.Clone(s.state)

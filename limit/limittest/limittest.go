@@ -45,6 +45,10 @@ type Subject struct {
 	// Steps bounds the length of a generated timeline; 0 means 100. Lower it for
 	// a store behind a network.
 	Steps int
+	// NoTakeAll says that TakeAll of the store cannot charge any two keys in one step and
+	// answers errors.ErrUnsupported for them, as a cluster does for keys of different nodes.
+	// The rules of TakeAll are then not checked.
+	NoTakeAll bool
 }
 
 // Clock is a clock that stands still until it is set. It may be read and set

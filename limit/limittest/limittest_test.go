@@ -171,6 +171,8 @@ var faults = []fault{
 	{name: "ResetLeavesNoInstant", part: "RefundsMintNothing", rule: mintNothing, resetForgotten: true},
 	{name: "ResetDoesNothing", part: "ResetForgets", rule: "a reset forgets everything", noReset: true},
 	{name: "ManyBackwards", part: "ManyInOrder", rule: "several asks are answered in order", reversed: true},
+	{name: "NoKeysTogether", part: "AllOrNone", rule: "a valid call gets its decisions", noTakeAll: true},
+	{name: "NoKeysAtOnce", part: "AllOrNoneAtOnce", rule: "a valid call gets its decisions", noTakeAll: true},
 	{name: "NotUndone", part: "AllOrNone", rule: "an ask that is denied charges none of the others", noUndo: true},
 	{
 		name: "CheckThenSet", part: "Concurrency", rule: "N callers on one key", unlocked: true,
