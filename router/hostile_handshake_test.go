@@ -264,7 +264,7 @@ func TestSoak(t *testing.T) {
 		crowd.Wait()
 		eventually(t, "all connections to have come and gone", func() bool {
 			stats := s.r.Stats()
-			return stats.Accepted == accepted && stats.Connections == 0 && s.r.Topics() == 0
+			return stats.Accepted == accepted && stats.Connections == 0 && s.r.Stats().Topics == 0
 		})
 		s.hangUpAll()
 	}

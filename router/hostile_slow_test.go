@@ -392,7 +392,7 @@ func TestDisappearing(t *testing.T) {
 					}
 				}
 				eventually(t, "the connection to be forgotten", func() bool {
-					return s.r.Stats().Connections == 0 && s.r.Topics() == 0
+					return s.r.Stats().Connections == 0 && s.r.Stats().Topics == 0
 				})
 			})
 		}

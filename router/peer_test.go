@@ -173,7 +173,7 @@ func (s *socketServer) recovered() {
 func (s *socketServer) settled() {
 	s.t.Helper()
 	eventually(s.t, "all connections to be forgotten", func() bool {
-		return s.r.Stats().Connections == 0 && s.r.Topics() == 0
+		return s.r.Stats().Connections == 0 && s.r.Stats().Topics == 0
 	})
 	if err := leaktest.Left(patience, s.allow...); err != nil {
 		s.t.Fatalf("goroutines outlive their connections: %v", err)

@@ -122,8 +122,8 @@ func TestJoiningThatFails(t *testing.T) {
 	p := s.dial()
 	c, ctx := <-conns, context.Background()
 
-	if err := c.Join(ctx, "room", nil); errors.CodeOf(err) != errors.Unavailable || s.r.Topics() != 0 {
-		t.Errorf("Join: %v, %d topics", err, s.r.Topics())
+	if err := c.Join(ctx, "room", nil); errors.CodeOf(err) != errors.Unavailable || s.r.Stats().Topics != 0 {
+		t.Errorf("Join: %v, %d topics", err, s.r.Stats().Topics)
 	}
 	if _, err := s.r.Presence(ctx, "room"); errors.CodeOf(err) != errors.Unavailable {
 		t.Errorf("Presence: %v", err)

@@ -112,6 +112,9 @@ type Stats struct {
 	Faults        int64 // calls of OnError: errors without a code, panics
 	HooksMissed   int64 // rejections for which OnLimitExceeded was not called because it was too slow
 	Foreign       int64 // messages from the broker that were dropped because they are not from a router
+	// Topics is how many topics have members in this process. A topic counts from when the first
+	// connection begins to subscribe until the broker has nothing more to do for it.
+	Topics int64
 }
 
 type counters struct {
@@ -129,6 +132,7 @@ func (r *Router) Stats() Stats {
 		Faults:        r.stats.faults.Load(),
 		HooksMissed:   r.stats.missed.Load(),
 		Foreign:       r.stats.foreign.Load(),
+		Topics:        int64(r.topics.count()),
 	}
 }
 

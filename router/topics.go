@@ -16,13 +16,11 @@ import (
 // of the connection finds it. Whatever takes it off the list (Unsubscribe, the end of
 // the connection, or the call that failed to join) has it leave the topic.
 
-// Topics returns how many topics have members in this process. A topic counts from when
-// the first connection begins to subscribe until the broker has nothing more to do for
-// it.
-func (r *Router) Topics() int {
-	r.topics.mu.RLock()
-	defer r.topics.mu.RUnlock()
-	return len(r.topics.m)
+// count returns how many topics are held.
+func (ts *topics) count() int {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return len(ts.m)
 }
 
 // Members returns how many connections of this process are members of a topic.

@@ -404,7 +404,7 @@ func TestJoiningWhileRedisStandsStill(t *testing.T) {
 	t.Cleanup(func() { _ = store.Close() })
 	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{})
 	s, conns, closed := stalledServer(t, broker, router.Options{})
-	t.Cleanup(func() { _ = broker.Close() })
+	t.Cleanup(broker.Close)
 	server.Stall()
 	defer server.Resume()
 	var stay, leave []*peer
@@ -522,7 +522,7 @@ func TestMembershipsSettle(t *testing.T) {
 		}
 	}
 	eventually(t, fmt.Sprintf("%d subscriptions for as many topics with members", populated), func() bool {
-		return broker.subscriptions() == populated && s.r.Topics() == populated
+		return broker.subscriptions() == populated && int(s.r.Stats().Topics) == populated
 	})
 	for topic := range topics {
 		if err := s.r.Publish(context.Background(), name(topic), "heard", topic); err != nil {

@@ -112,11 +112,10 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 }
 
 // Close closes the connections that are idle. It ends no call.
-func (s *Store) Close() error {
+func (s *Store) Close() {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
 	}
-	return nil
 }
 
 // Take implements [limit.Store].

@@ -40,7 +40,7 @@ func TestOpenWithSeveralSeeds(t *testing.T) {
 		if err := b.Publish(ctx, pubsub.Message{Topic: "room"}); err != nil {
 			t.Errorf("Publish: %v", err)
 		}
-		_ = b.Close()
+		b.Close()
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}

@@ -34,7 +34,7 @@ func TestBrokerInCluster(t *testing.T) {
 func newClusterBroker(t *testing.T, c *redistest.Cluster, opts redis.BrokerOptions) *redis.Broker {
 	t.Helper()
 	b := redis.NewBroker(clusterClient(t, c), opts)
-	t.Cleanup(func() { _ = b.Close() })
+	t.Cleanup(b.Close)
 	return b
 }
 
@@ -111,7 +111,7 @@ func TestTopicsFollowSentinel(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	b := redis.NewBroker(client, redis.BrokerOptions{HealthTimeout: time.Second})
-	t.Cleanup(func() { _ = b.Close() })
+	t.Cleanup(b.Close)
 	in := subscribe(t, b, "room")
 	publish(t, b, "room", "before")
 	eventually(t, "it arrives", func() bool { return in.count("before") == 1 })
@@ -133,7 +133,7 @@ func TestTopicsFollowAPlannedFailover(t *testing.T) {
 		})
 		t.Cleanup(func() { _ = client.Close() })
 		b := redis.NewBroker(client, redis.BrokerOptions{HealthTimeout: time.Hour})
-		t.Cleanup(func() { _ = b.Close() })
+		t.Cleanup(b.Close)
 		return b
 	}
 	b, publisher := newBroker(), newBroker()

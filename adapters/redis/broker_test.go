@@ -69,7 +69,7 @@ func brokerOn(t *testing.T, client *goredis.Options, opts redis.BrokerOptions) *
 	c := goredis.NewClient(client)
 	t.Cleanup(func() { _ = c.Close() })
 	b := redis.NewBroker(c, opts)
-	t.Cleanup(func() { _ = b.Close() })
+	t.Cleanup(b.Close)
 	return b
 }
 
@@ -187,8 +187,8 @@ func TestTopicsGoWithTheProcess(t *testing.T) {
 	defer client.Close()
 	b := redis.NewBroker(client, redis.BrokerOptions{})
 	in := subscribe(t, b, "room")
-	_ = b.Close()
-	_ = b.Close()
+	b.Close()
+	b.Close()
 	eventually(t, "Redis has no channels", func() bool { return len(channels(s)) == 0 })
 	other := newBroker(t, s, redis.BrokerOptions{})
 	publish(t, other, "room", "late")
@@ -213,7 +213,7 @@ func TestCloseEndsThoseWhoWait(t *testing.T) {
 		failed <- err
 	}()
 	eventually(t, "it waits", func() bool { return b.Stats().Missing == 1 })
-	_ = b.Close()
+	b.Close()
 	if err := <-failed; !errors.Is(err, pubsub.ErrClosed) {
 		t.Errorf("Subscribe while Close: %v", err)
 	}
@@ -374,14 +374,14 @@ func TestBrokerAndPresenceOfAnAddress(t *testing.T) {
 	in := subscribe(t, b, "room")
 	publish(t, b, "room", "hello")
 	eventually(t, "it arrives", func() bool { return in.count("hello") == 1 })
-	_ = b.Close()
-	_ = b.Close()
+	b.Close()
+	b.Close()
 
 	p := redis.NewPresence(openClient(t, c.Nodes[0].URL()), redis.PresenceOptions{})
 	join(t, p, "room", "a")
 	become(t, p, "room", "a")
-	_ = p.Close()
-	_ = p.Close()
+	p.Close()
+	p.Close()
 
 	s.Kill()
 	for _, address := range []string{s.URL(), "nonsense"} {

@@ -151,8 +151,8 @@ func (p *Presence) Stats() PresenceStats {
 
 // Close takes all members of this process out of their topics. It waits for Redis
 // for as long as PresenceOptions.Timeout; what could not be written runs out.
-// Closing twice is harmless. It always returns nil.
-func (p *Presence) Close() error {
+// Closing twice is harmless.
+func (p *Presence) Close() {
 	p.mu.Lock()
 	p.closed = true
 	for _, r := range p.rooms {
@@ -164,7 +164,6 @@ func (p *Presence) Close() error {
 	p.mu.Unlock()
 	p.cancel()
 	<-p.done
-	return nil
 }
 
 var _ pubsub.Presence = (*Presence)(nil)

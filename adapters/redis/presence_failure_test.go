@@ -129,7 +129,7 @@ func TestEveryKeyExpires(t *testing.T) {
 			t.Errorf("%s expires in %d ms", key, left)
 		}
 	}
-	_ = p.Close()
+	p.Close()
 	if all := keys(s); len(all) != 0 {
 		t.Errorf("after Close there are %q", all)
 	}
@@ -137,7 +137,7 @@ func TestEveryKeyExpires(t *testing.T) {
 		t.Errorf("Join after Close: %v", err)
 	}
 	p.Leave("room1", "b") // harmless
-	_ = p.Close()
+	p.Close()
 }
 
 // Whatever Redis has lost or got wrong is written anew.
@@ -204,7 +204,7 @@ func TestRefusedKeyHarmsNoOther(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, Username: "app", Password: "secret", ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	p, other := redis.NewPresence(client, redis.PresenceOptions{TTL: time.Second}), newPresence(t, s, redis.PresenceOptions{})
-	t.Cleanup(func() { _ = p.Close() })
+	t.Cleanup(func() { p.Close() })
 	join(t, p, "good", "a")
 	if err := p.Join(ctx, "bad", pubsub.Member{ID: "a"}); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("Join: %v", err)
@@ -232,7 +232,7 @@ func TestClosingPresenceWithoutRedis(t *testing.T) {
 	p := newPresence(t, s, redis.PresenceOptions{Timeout: 200 * time.Millisecond})
 	eventually(t, "joining works", func() bool { return p.Join(ctx, "room", pubsub.Member{ID: "a"}) == nil })
 	s.Kill()
-	_ = p.Close()
+	p.Close()
 }
 
 func TestPresenceOptionsThatMakeNoSense(t *testing.T) {

@@ -25,9 +25,9 @@ func TestBrokerAndPresenceLeaveConnections(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, PoolSize: 5, ReadTimeout: patience, PoolTimeout: time.Second})
 	t.Cleanup(func() { _ = client.Close() })
 	b := redis.NewBroker(client, redis.BrokerOptions{Timeout: patience})
-	t.Cleanup(func() { _ = b.Close() })
+	t.Cleanup(b.Close)
 	p := redis.NewPresence(client, redis.PresenceOptions{Timeout: patience})
-	t.Cleanup(func() { _ = p.Close() })
+	t.Cleanup(p.Close)
 	if err := client.Ping(ctx).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
 
 	"github.com/wskit/wskit/adapters/cfdo"
 	"github.com/wskit/wskit/adapters/memory"
-	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -23,7 +21,7 @@ type Backend struct {
 	// Shared means that other servers use it, too.
 	Shared bool
 
-	closers []io.Closer // in the order of closing
+	close func() error // nil: nothing to close
 }
 
 // newBackend returns a backend on the servers of the URLs that are not empty, and else in
@@ -57,15 +55,18 @@ func (b Backend) withLimitsAt(url, secret string) (Backend, error) {
 		return b, err
 	}
 	b.Limits = store
-	b.closers = append([]io.Closer{store}, b.closers...)
+	rest := b
+	b.close = func() error {
+		store.Close()
+		return rest.Close()
+	}
 	return b, nil
 }
 
 // Close closes the parts of the backend.
 func (b Backend) Close() error {
-	var errs []error
-	for _, c := range b.closers {
-		errs = append(errs, c.Close())
+	if b.close == nil {
+		return nil
 	}
-	return errors.Join(errs...)
+	return b.close()
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -25,7 +24,11 @@ func onRedis(ctx context.Context, url string) (Backend, error) {
 		Broker: broker, Presence: presence,
 		History: redisHistory{store.Client()},
 		Shared:  true,
-		closers: []io.Closer{presence, broker, store},
+		close: func() error {
+			presence.Close()
+			broker.Close()
+			return store.Close()
+		},
 	}, nil
 }
 

@@ -125,7 +125,10 @@ func serve(c Config) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	return errors.Join(r.Shutdown(ctx), server.Shutdown(ctx), presence.Close(), broker.Close(), store.Close())
+	err = errors.Join(r.Shutdown(ctx), server.Shutdown(ctx))
+	presence.Close()
+	broker.Close()
+	return errors.Join(err, store.Close())
 }
 
 func newGate(store *redis.Store, c GateConfig) *ratelimit.Gate {

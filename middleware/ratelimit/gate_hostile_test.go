@@ -255,8 +255,8 @@ func TestNothingOfAConnectionStays(t *testing.T) {
 			h.echoes(c)
 			all = append(all, c)
 		}
-		if s := store.Stats(); s.Held != 3*connections || r.Topics() != connections {
-			t.Errorf("%d leases and %d topics of %d connections", s.Held, r.Topics(), connections)
+		if s := store.Stats(); s.Held != 3*connections || r.Stats().Topics != connections {
+			t.Errorf("%d leases and %d topics of %d connections", s.Held, r.Stats().Topics, connections)
 		}
 		for i, c := range all {
 			if i%2 == 0 {
@@ -266,7 +266,7 @@ func TestNothingOfAConnectionStays(t *testing.T) {
 			}
 		}
 		eventually(t, "everything to be gone", func() bool {
-			return store.Stats().Held == 0 && r.Topics() == 0 && r.Stats().Connections == 0
+			return store.Stats().Held == 0 && r.Stats().Topics == 0 && r.Stats().Connections == 0
 		})
 	}
 	// Keys of rates are dropped when they are full, by those that come after.

@@ -52,15 +52,11 @@ func amount(v int64) string {
 
 // Effective returns the result of the rules for a frame, by its type, identity and address. The
 // rules need not be in use. The error is a [*RulesError].
-func (r Rules) Effective(c *ingress.Context) (Effective, error) {
+func (r Rules) Effective(c *ingress.Context) (e Effective, err error) {
 	b, err := newBook(r)
 	if err != nil {
-		return Effective{}, err
+		return e, err
 	}
-	return b.effective(c), nil
-}
-
-func (b *book) effective(c *ingress.Context) (e Effective) {
 	is := b.resolve(c)
 	e.PerMinute = is.perMinuteBy.setting("perMinute", is.PerMinute, func(r Rule) int64 { return r.PerMinute })
 	e.Burst = is.burstBy.setting("burst", is.Burst, func(r Rule) int64 { return r.Burst })
@@ -71,7 +67,7 @@ func (b *book) effective(c *ingress.Context) (e Effective) {
 		e.List = string(atAllow.index(i))
 	}
 	e.Limited = !b.rules.Disabled && e.List == "" && is.PerMinute != Unlimited
-	return e
+	return e, nil
 }
 
 func (at *ruleAt) setting(name string, value int64, asked func(Rule) int64) Setting {

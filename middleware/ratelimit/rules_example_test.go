@@ -79,14 +79,14 @@ func ExampleRuleLimiter_Replace() {
 }
 
 // The values that a page for operators would show.
-func ExampleRuleLimiter_Effective() {
+func ExampleRuleLimiter_Rules() {
 	rules := ratelimit.Rules{
 		Maximum: ratelimit.Rate{PerMinute: 6000, Burst: 200},
 		Default: ratelimit.Rule{PerMinute: 600, Burst: 20},
 		Tenants: map[string]ratelimit.Tenant{"acme": {Rule: ratelimit.Rule{PerMinute: 9000}}},
 	}
 	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
-	e := limits.Effective(&ingress.Context{Type: "chat.send", Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
+	e, _ := limits.Rules().Effective(&ingress.Context{Type: "chat.send", Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
 	fmt.Println(e.PerMinute)
 	fmt.Println(e.Burst)
 	page, _ := json.Marshal(e)

@@ -191,7 +191,7 @@ func FuzzParseRules(f *testing.F) {
 		}
 		handle := limits.Middleware(ingress.Pass)
 		for _, frame := range framesFor(rules) {
-			e := limits.Effective(&frame)
+			e, _ := limits.Rules().Effective(&frame)
 			if e.Limited && (e.PerMinute.Value < 1 || e.Burst.Value < 1) {
 				t.Errorf("%+v: %+v", frame, e)
 			}

@@ -167,11 +167,8 @@ func (l *RuleLimiter) deny(c *ingress.Context, entry Subject) error {
 
 var errDenied = errors.PermissionDenied.New("you may not send messages")
 
-// Rules returns a copy of the current rules.
+// Rules returns a copy of the current rules. [Rules.Effective] says what they mean for a frame.
 func (l *RuleLimiter) Rules() Rules { return l.now.Load().rules.clone() }
-
-// Effective returns the result of the rules for a frame, by its type, identity and address.
-func (l *RuleLimiter) Effective(c *ingress.Context) Effective { return l.now.Load().effective(c) }
 
 // RuleStats has the figures of a [RuleLimiter] since it was made.
 type RuleStats struct {

@@ -191,7 +191,7 @@ func TestDisabledIsNoOp(t *testing.T) {
 	if s := limits.Stats(); s != (ratelimit.RuleStats{}) {
 		t.Errorf("%+v", s)
 	}
-	if e := limits.Effective(c); e.Limited {
+	if e := effective(t, limits, c); e.Limited {
 		t.Errorf("%+v", e)
 	}
 }
@@ -260,7 +260,7 @@ func TestReplaceKeepsState(t *testing.T) {
 	if err := limits.Replace(ratelimit.Rules{}); err == nil {
 		t.Error("the zero Rules are in force")
 	}
-	if e := limits.Effective(bob); e.Burst.Value != rules.Default.Burst || limits.Rules().Default != rules.Default {
+	if e := effective(t, limits, bob); e.Burst.Value != rules.Default.Burst || limits.Rules().Default != rules.Default {
 		t.Errorf("rules that are wrong changed something: %+v", e)
 	}
 }
@@ -274,7 +274,7 @@ func TestRulesAreCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := frame("acme", "ann", "", "file.put")
-	before := limits.Effective(f)
+	before := effective(t, limits, f)
 	for _, r := range []ratelimit.Rules{rules, limits.Rules()} {
 		r.Types["file.put"] = ratelimit.Rule{PerMinute: 1}
 		r.Tenants["acme"].Types["file.put"] = ratelimit.Rule{Burst: 1}
@@ -282,11 +282,11 @@ func TestRulesAreCopied(t *testing.T) {
 		r.Overrides[0].Subject, r.Overrides[0].Burst = ratelimit.Subject{User: "x"}, 1
 		r.Deny[0] = ratelimit.Subject{Tenant: "acme"}
 	}
-	if after := limits.Effective(f); after != before {
+	if after := effective(t, limits, f); after != before {
 		t.Errorf("%+v, and it was %+v", after, before)
 	}
-	if err := limits.Replace(limits.Rules()); err != nil || limits.Effective(f) != before {
-		t.Errorf("the rules in force, put in force again: %v, %+v", err, limits.Effective(f))
+	if err := limits.Replace(limits.Rules()); err != nil || effective(t, limits, f) != before {
+		t.Errorf("the rules in force, put in force again: %v, %+v", err, effective(t, limits, f))
 	}
 }
 
@@ -491,4 +491,13 @@ func BenchmarkLimits(b *testing.B) {
 			}
 		})
 	}
+}
+
+func effective(t *testing.T, limits *ratelimit.RuleLimiter, c *ingress.Context) ratelimit.Effective {
+	t.Helper()
+	e, err := limits.Rules().Effective(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }

@@ -88,14 +88,14 @@ func (s *presenceSuite) ids(p pubsub.Presence, topic string) (ids []string) {
 func (s *presenceSuite) become(p pubsub.Presence, topic, rule string, want ...string) {
 	s.Helper()
 	slices.Sort(want)
-	giveUp := time.Now().Add(Patience)
+	giveUp := time.Now().Add(timeLimit)
 	for {
 		got := s.ids(p, topic)
 		if slices.Equal(got, want) {
 			return
 		}
 		if time.Now().After(giveUp) {
-			s.broken(rule, "after %v the members of %s are %.200q, not %.200q", Patience, short(topic), got, want)
+			s.broken(rule, "after %v the members of %s are %.200q, not %.200q", timeLimit, short(topic), got, want)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

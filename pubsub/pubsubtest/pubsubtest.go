@@ -20,7 +20,7 @@
 // A failure names the broken rule and the observation. Brokers may deliver long after Publish
 // has returned: the suite waits for expected messages, and checks that others do not come by
 // waiting for a message that was sent after them. It
-// uses no clock except for its time limit, [Patience]. Its topics have random names,
+// uses no clock except for its time limit of 20 s. Its topics have random names,
 // so that several runs may share a server. Run it with the race detector.
 package pubsubtest
 
@@ -35,9 +35,8 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// Patience is how long the suite waits for an event before it fails. Set it, before Run, for a
-// distant broker.
-var Patience = 20 * time.Second
+// timeLimit is how long the suite waits for an event before it fails.
+var timeLimit = 20 * time.Second
 
 // Run runs the suite. It calls newBrokers for every part of it, for n brokers
 // that share topics; newBrokers registers what has to be closed with t.Cleanup.
@@ -141,12 +140,12 @@ func (s *suite) expect(l *listener, n int, rule string) []pubsub.Message {
 	s.Helper()
 	got, ok := l.wait(n)
 	if !ok {
-		s.broken(rule, "after %v a subscription of %s has %d messages of %d: %s", Patience, short(l.topic), len(got), n, frames(got))
+		s.broken(rule, "after %v a subscription of %s has %d messages of %d: %s", timeLimit, short(l.topic), len(got), n, frames(got))
 	}
 	return got
 }
 
-// returns reports whether f returns within Patience.
+// returns reports whether f returns within timeLimit.
 func returns(f func()) bool {
 	done := make(chan struct{})
 	go func() {
@@ -156,7 +155,7 @@ func returns(f func()) bool {
 	select {
 	case <-done:
 		return true
-	case <-time.After(Patience):
+	case <-time.After(timeLimit):
 		return false
 	}
 }
@@ -200,7 +199,7 @@ func (l *listener) messages() []pubsub.Message {
 
 // wait waits until there are n messages; ok is false if they do not come.
 func (l *listener) wait(n int) (got []pubsub.Message, ok bool) {
-	timeout := time.NewTimer(Patience)
+	timeout := time.NewTimer(timeLimit)
 	defer timeout.Stop()
 	for {
 		l.mu.Lock()

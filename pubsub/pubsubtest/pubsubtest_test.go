@@ -360,7 +360,7 @@ func TestFaultyBroker(t *testing.T) {
 	if name == "" {
 		t.Skip("run by TestSuiteCatches")
 	}
-	pubsubtest.Patience = time.Second
+	pubsubtest.SetTimeLimit(time.Second)
 	for _, f := range faults {
 		if f.name == name {
 			pubsubtest.Run(t, open(f))
@@ -517,7 +517,7 @@ func TestFaultyPresence(t *testing.T) {
 	if name == "" {
 		t.Skip("run by TestPresenceSuiteCatches")
 	}
-	pubsubtest.Patience = time.Second
+	pubsubtest.SetTimeLimit(time.Second)
 	for _, f := range presenceFaults {
 		if f.name == name {
 			pubsubtest.RunPresence(t, openCrowd(f))

@@ -60,7 +60,7 @@ func nothingBeginsAfterClose(s *suite) {
 			}
 		})
 		if !returns(func() { <-first }) {
-			s.Errorf("rule broken: a message goes to every subscription of its topic\nnothing came in %v", Patience)
+			s.Errorf("rule broken: a message goes to every subscription of its topic\nnothing came in %v", timeLimit)
 			break
 		}
 		s.close(sub)
@@ -107,7 +107,7 @@ func closeWhileAnotherIsDelivering(s *suite) {
 	}()
 	var turn int
 	if !returns(func() { turn = <-entered }) {
-		s.broken("a message goes to every subscription of its topic", "nothing came in %v", Patience)
+		s.broken("a message goes to every subscription of its topic", "nothing came in %v", timeLimit)
 	}
 	for i, sub := range subs {
 		if i == turn {
@@ -123,7 +123,7 @@ func closeWhileAnotherIsDelivering(s *suite) {
 	}
 	close(goOn)
 	if !returns(func() { <-published }) {
-		s.broken("Publish returns", "it does not, %v after the last deliver", Patience)
+		s.broken("Publish returns", "it does not, %v after the last deliver", timeLimit)
 	}
 	// What the broker still does with that message it has done when a later one
 	// has come.
@@ -156,7 +156,7 @@ func noWaitForADelivery(s *suite) {
 	release := sync.OnceFunc(func() { close(goOn) })
 	defer release()
 	if !returns(func() { <-entered }) {
-		s.broken("a message goes to every subscription of its topic", "nothing came in %v", Patience)
+		s.broken("a message goes to every subscription of its topic", "nothing came in %v", timeLimit)
 	}
 	if !returns(func() { s.close(sub) }) {
 		s.broken(nobodyWaits, "Close does not return while the subscription's own deliver runs")
@@ -170,7 +170,7 @@ func noWaitForADelivery(s *suite) {
 	}
 	release()
 	if !returns(func() { <-published }) {
-		s.broken("Publish returns", "it does not, %v after the last deliver", Patience)
+		s.broken("Publish returns", "it does not, %v after the last deliver", timeLimit)
 	}
 	s.publish(s.broker(0), message(topic, "free"))
 	l, rule := again, "a subscription made while another was delivering gets the messages after it"

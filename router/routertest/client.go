@@ -65,7 +65,7 @@ type Failure struct {
 }
 
 // Dial connects a client; the test fails if it is refused. It returns when OnOpen has returned,
-// or after [Patience]. The connection is closed at the end of the test.
+// or after 10 s. The connection is closed at the end of the test.
 func (s *Server) Dial(opts ...DialOptions) *Client {
 	s.t.Helper()
 	c, _, err := s.TryDial(opts...)
@@ -93,7 +93,7 @@ func (s *Server) TryDial(opts ...DialOptions) (*Client, *http.Response, error) {
 	}
 	c := &Client{t: s.t, done: make(chan struct{}), changed: make(chan struct{})}
 	dial.OnPingReceived = func(context.Context, []byte) bool { return !c.silent.Load() }
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	ws, res, err := websocket.Dial(ctx, "ws://routertest/?"+o.Query, dial)
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *Client) Send(typ string, payload any) {
 // SendRaw sends a text frame unchanged.
 func (c *Client) SendRaw(frame string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	if err := c.ws.Write(ctx, websocket.MessageText, []byte(frame)); err != nil {
 		c.t.Fatalf("routertest: send: %v%s", err, c.ending())
@@ -273,15 +273,9 @@ func ExpectFailure(c *Client, id string) Failure {
 // reason. The code 1006 stands for an end without a close frame.
 func (c *Client) ExpectClose(code errors.CloseCode) (reason string) {
 	c.t.Helper()
-	return c.ExpectCloseWithin(Patience, code)
-}
-
-// ExpectCloseWithin is [Client.ExpectClose] with another time than [Patience].
-func (c *Client) ExpectCloseWithin(patience time.Duration, code errors.CloseCode) (reason string) {
-	c.t.Helper()
 	select {
 	case <-c.done:
-	case <-time.After(patience):
+	case <-time.After(timeLimit):
 		c.t.Fatalf("routertest: expected the connection to be closed with %d; it is open", code)
 	}
 	c.mu.Lock()
@@ -317,7 +311,7 @@ func (c *Client) IgnorePings() { c.silent.Store(true) }
 // expect takes the first frame that matches out of the inbox.
 func (c *Client) expect(what string, match func(Frame) bool) Frame {
 	c.t.Helper()
-	timeout := time.NewTimer(Patience)
+	timeout := time.NewTimer(timeLimit)
 	defer timeout.Stop()
 	for {
 		c.mu.Lock()
@@ -336,7 +330,7 @@ func (c *Client) expect(what string, match func(Frame) bool) Frame {
 		select {
 		case <-changed:
 		case <-timeout.C:
-			c.t.Fatalf("routertest: expected %s, but it was not received within %v; other frames: %s", what, Patience, inbox)
+			c.t.Fatalf("routertest: expected %s, but it was not received within %v; other frames: %s", what, timeLimit, inbox)
 		}
 	}
 }

@@ -26,9 +26,9 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// Patience is how long an expectation waits before it fails. Within synctest no
+// timeLimit is how long an expectation waits before it fails. Within synctest no
 // real time passes.
-const Patience = 10 * time.Second
+const timeLimit = 10 * time.Second
 
 // Server serves a router to clients of the same process.
 type Server struct {
@@ -56,7 +56,7 @@ func New(t testing.TB, r *router.Router) *Server {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, servedKey{}, c.(*pipeConn).served)
 		},
-		ReadHeaderTimeout: Patience,
+		ReadHeaderTimeout: timeLimit,
 	}
 	go func() {
 		defer close(s.done)
@@ -68,7 +68,7 @@ func New(t testing.TB, r *router.Router) *Server {
 
 func (s *Server) close() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
 	if err := s.router.Shutdown(ctx); err != nil {
 		s.t.Errorf("routertest: the router does not shut down: %v; does a handler ignore its context?", err)
