@@ -521,15 +521,16 @@ func TestSlowButSteadyReaderIsAlive(t *testing.T) {
 	s := serveSocket(t, router.Options{
 		Limits: router.Limits{MaxQueued: 64 << 10},
 		Liveness: router.Liveness{
-			// A ping waits behind what is queued, which takes a second or two to read.
-			PingInterval: 200 * time.Millisecond, PongTimeout: 2 * time.Second,
+			// Reading all takes longer than this, and the last part of it, behind which the last
+			// ping waits in the kernel, a fifth as long.
+			PingInterval: 200 * time.Millisecond, PongTimeout: 5 * time.Second,
 		},
 	}, func(r *router.Router) {
 		router.RPC(r, "big", func(*router.Context, struct{}) (said, error) { return said{strings.Repeat("x", 8<<10)}, nil })
 	})
 	p := s.dial()
 	_ = p.nc.SetReadBuffer(16 << 10)
-	const n = 50
+	const n = 120
 	for i := range n {
 		p.write(textFrame(fmt.Sprintf(`{"type":"big","meta":{"correlationId":"%d"}}`, i)))
 	}
@@ -540,7 +541,7 @@ func TestSlowButSteadyReaderIsAlive(t *testing.T) {
 			p.write(pong(""))
 		case strings.HasPrefix(f, fmt.Sprintf("reply %d ", i)):
 			i++
-			time.Sleep(30 * time.Millisecond) // the case itself: slower than it could
+			time.Sleep(50 * time.Millisecond) // the case itself: slower than it could
 		default:
 			t.Fatalf("after %d replies of %d, a client that reads steadily got %.60q", i, n, f)
 		}
