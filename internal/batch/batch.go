@@ -11,77 +11,76 @@ import (
 
 // Options of a [Batcher]. The zero value is ready to use.
 type Options struct {
-	// Flushes is how many round trips may be under way at a time; 0 means 2: one is prepared
-	// while the other is answered.
+	// Flushes is the largest number of concurrent round trips; 0 means 2: one is prepared
+	// while the server works on the other.
 	Flushes int
 	// Size is the largest number of items in one flush; 0 means 128.
 	Size int
-	// Waiting is the largest number of items that wait for a flush; 0 means 16,384.
-	// Beyond it calls fail with [ErrFull] at once.
+	// Waiting is the largest number of queued items; 0 means 16,384. Beyond it calls fail
+	// with [ErrFull] at once.
 	Waiting int
-	// OnCaller makes a lone call on the goroutine of its caller, which saves the
-	// time of waking another, when its context has a deadline, never ends or is of
-	// [WithTimeout]. Set it when send returns at the deadline of its context: the caller
-	// then cannot leave earlier.
+	// OnCaller runs a single call on the goroutine of its caller, which saves a goroutine
+	// switch, if its context has a deadline, never ends or comes from [WithTimeout]. Such a
+	// caller cannot leave early, so set OnCaller only if send returns at the deadline of its
+	// context.
 	OnCaller bool
-	// Slack is how many timeouts of [WithTimeout] a flush may take altogether, and a call
-	// may wait for it; 0 means 1. Set it to more when send bounds each of its steps by
-	// the timeout itself, because it may have to make a connection first.
+	// Slack is how many times the timeout of [WithTimeout] a flush may take, and a call may
+	// wait for it; 0 means 1. Set it higher if send itself applies the timeout to each of its
+	// steps, such as making a connection first.
 	Slack int
 }
 
 var (
-	// ErrNotSent says that the item of a call that failed was never sent.
+	// ErrNotSent means that the call failed and its item was never sent.
 	ErrNotSent = errors.New("batch: the call was not sent")
-	// ErrFull says that the call was not sent because too many wait already.
-	// Also a call that has waited for longer than Slack timeouts fails with it.
+	// ErrFull means that the call was not sent because too many are queued, or because it
+	// was queued for longer than Slack timeouts.
 	ErrFull = fmt.Errorf("%w: too many are waiting", ErrNotSent)
 )
 
-// A Batcher sends concurrent calls in batches. All its methods may be used by any number of
-// goroutines.
+// A Batcher sends concurrent calls in batches. All its methods may be called concurrently.
 type Batcher[T any] struct {
 	send    func(ctx context.Context, items []*Item[T])
 	options Options
 	items   sync.Pool
 
 	mu          sync.Mutex
-	first, last *Item[T] // those that wait, oldest first
+	first, last *Item[T] // the queue, oldest first
 	waiting     int
 	away        int    // items of the flushes under way, or just answered
-	flushes     int    // under way or about to be
-	started     uint64 // flushes that have been started
+	flushes     int    // under way or about to start
+	started     uint64 // how many flushes have been started
 	idle        []*slot[T]
 	down        bool // the last flush was not answered
 }
 
-// An Item is one call: what is asked and, afterwards, the answer.
+// An Item is one call: the question and, afterwards, the answer.
 type Item[T any] struct {
-	// Value is the question and the answer. When it comes from [Batcher.Item] it
-	// is as its last user left it, so that what it holds can be used again.
+	// Value is the question and the answer. [Batcher.Item] does not clear it, so that its
+	// buffers can be reused.
 	Value T
-	// Err is set by send when there is no answer.
+	// Err is set by send if there is no answer.
 	Err error
 
 	ctx        context.Context
 	timeout    time.Duration // of ctx, by WithTimeout
-	since      time.Time     // it waits; with a timeout only
+	since      time.Time     // when it was queued; with a timeout only
 	done       chan struct{} // receives once the flush is over
 	prev, next *Item[T]
 	flush      *flush // once it is sent
-	left       bool   // by its caller
+	left       bool   // the caller has left
 }
 
 // New makes a Batcher. send makes one round trip for a batch of at least one
-// item, and fills in the Value or the Err of each. It runs on a goroutine of its
-// own; the batch is not its own beyond its return. Its context ends when that of
-// the last of the callers does, and has the latest of their deadlines; that of a
-// lone call is the caller's. When send panics, the items without an Err get one.
+// item, and fills in the Value or the Err of each. It runs on its own goroutine and must not
+// keep the batch after it returns. Its context ends when the contexts of all callers have
+// ended, and has the latest of their deadlines; a single call has its caller's context. If
+// send panics, the items without an Err get one.
 //
 // New panics when an option is negative.
 func New[T any](send func(ctx context.Context, items []*Item[T]), o Options) *Batcher[T] {
 	if o.Flushes < 0 || o.Size < 0 || o.Waiting < 0 || o.Slack < 0 {
-		panic(fmt.Sprintf("batch: %+v: leave what is negative 0 for the default", o))
+		panic(fmt.Sprintf("batch: %+v: options must not be negative; use 0 for the default", o))
 	}
 	o.Flushes = orDefault(o.Flushes, 2)
 	o.Size = orDefault(o.Size, 128)
@@ -105,22 +104,22 @@ func (c *Batcher[T]) Item() *Item[T] {
 	return &Item[T]{done: make(chan struct{}, 1)}
 }
 
-// Free gives back an item that Do returned nil for.
+// Free recycles an item for which Do has returned nil.
 func (c *Batcher[T]) Free(it *Item[T]) {
 	it.Err, it.ctx, it.flush, it.timeout, it.since = nil, nil, nil, 0, time.Time{}
 	c.items.Put(it)
 }
 
-// Do sends the item, with others or alone, and returns when it is answered. When
-// the error is nil the caller reads the answer and calls Free; otherwise the item
-// is the batcher's, and the caller keeps nothing of it.
+// Do sends the item, alone or with others, and returns when it is answered. If the error is
+// nil the caller reads the answer and calls Free; otherwise the caller must not use the item
+// any more.
 //
-// The error is the item's, or that of ctx when it ended first. It is [ErrNotSent]
-// when the item was not sent; after any other it is unknown what became of it.
+// The error is the item's, or that of ctx if it ended first. It is [ErrNotSent] if the item
+// was not sent; after any other error the outcome is unknown.
 //
-// When a flush is not answered ([NotAnswered]), all that wait fail with it, not sent. Until
-// a flush is answered again, a call with a timeout ([WithTimeout]) waits no longer than that;
-// the flush made for it goes on, so that it can find out whether the server is back.
+// If a flush is not answered ([NotAnswered]), all queued calls fail, not sent. Until a flush
+// is answered again, a call with a timeout ([WithTimeout]) waits for that timeout at most. Its
+// flush continues after that, to detect when the server is back.
 func (c *Batcher[T]) Do(ctx context.Context, it *Item[T]) error {
 	if ctx.Err() != nil {
 		c.Free(it)
@@ -128,15 +127,15 @@ func (c *Batcher[T]) Do(ctx context.Context, it *Item[T]) error {
 	}
 	it.ctx, it.timeout = ctx, Timeout(ctx)
 	c.mu.Lock()
-	impatient := c.down && it.timeout > 0
+	useTimer := c.down && it.timeout > 0
 	if c.waiting >= c.options.Waiting {
 		c.mu.Unlock()
 		c.Free(it)
 		return ErrFull
 	}
-	if c.flushes < c.options.Flushes { // then no other call waits
+	if c.flushes < c.options.Flushes { // then the queue is empty
 		c.flushes++
-		if c.options.OnCaller && !impatient && it.bounded() {
+		if c.options.OnCaller && !useTimer && it.bounded() {
 			c.start(1)
 			c.mu.Unlock()
 			return c.alone(it)
@@ -146,13 +145,13 @@ func (c *Batcher[T]) Do(ctx context.Context, it *Item[T]) error {
 	c.push(it)
 	c.mu.Unlock()
 
-	var patience <-chan time.Time
-	if impatient {
+	var expired <-chan time.Time
+	if useTimer {
 		timer := time.NewTimer(it.timeout)
 		defer timer.Stop()
-		patience = timer.C
+		expired = timer.C
 	}
-	if ctx.Done() == nil && patience == nil { // costs less than a select
+	if ctx.Done() == nil && expired == nil { // costs less than a select
 		<-it.done
 	} else {
 		var err error
@@ -160,7 +159,7 @@ func (c *Batcher[T]) Do(ctx context.Context, it *Item[T]) error {
 		case <-it.done:
 		case <-ctx.Done():
 			err = c.leave(it, context.Cause(ctx), true)
-		case <-patience:
+		case <-expired:
 			err = c.leave(it, context.DeadlineExceeded, false)
 		}
 		if err != nil {
@@ -174,13 +173,13 @@ func (c *Batcher[T]) Do(ctx context.Context, it *Item[T]) error {
 	return err
 }
 
-// bounded reports whether a call that cannot be left early ends in time.
+// bounded reports whether a call ends in time without leaving early.
 func (it *Item[T]) bounded() bool {
 	_, ok := it.ctx.Deadline()
 	return ok || it.timeout > 0 || it.ctx.Done() == nil
 }
 
-// alone makes a round trip for one item on its caller's goroutine.
+// alone makes a round trip for a single item on its caller's goroutine.
 func (c *Batcher[T]) alone(it *Item[T]) error {
 	ctx := it.ctx
 	if it.timeout > 0 {
@@ -206,8 +205,8 @@ func (c *Batcher[T]) alone(it *Item[T]) error {
 	return err
 }
 
-// leave lets the caller of an item go. It returns nil when the answer came just
-// before. A flush that all callers have left is cancelled, unless cancel is false for one.
+// leave is called when the caller of an item stops waiting. It returns nil if the answer has
+// just come. A flush that all callers have left is cancelled, unless cancel was false for one.
 func (c *Batcher[T]) leave(it *Item[T], why error, cancel bool) error {
 	c.mu.Lock()
 	if it.flush != nil && it.flush.over {

@@ -22,16 +22,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type ask struct{ n, answer int }
 
-type trips = batch.Batcher[ask]
+type batcher = batch.Batcher[ask]
 
-// double is the trip of most tests: it answers every item with twice its number.
+// double is the send of most tests: it answers every item with twice its number.
 func double(items []*batch.Item[ask]) {
 	for _, it := range items {
 		it.Value.answer = 2 * it.Value.n
 	}
 }
 
-func call(c *trips, ctx context.Context, n int) (answer int, err error) {
+func call(c *batcher, ctx context.Context, n int) (answer int, err error) {
 	it := c.Item()
 	it.Value = ask{n: n}
 	if err := c.Do(ctx, it); err != nil {
@@ -42,7 +42,7 @@ func call(c *trips, ctx context.Context, n int) (answer int, err error) {
 	return answer, nil
 }
 
-// gate is a trip that waits to be let through, and notes what it carried.
+// gate is a send that blocks until the test opens it. It records the batches.
 type gate struct {
 	mu      sync.Mutex
 	batches [][]int
@@ -73,12 +73,12 @@ func (g *gate) seen() string {
 	return fmt.Sprint(g.batches)
 }
 
-func newGate(o batch.Options) (*gate, *trips) {
+func newGate(o batch.Options) (*gate, *batcher) {
 	g := &gate{open: make(chan struct{})}
 	return g, batch.New(g.send, o)
 }
 
-func TestALoneCallGoesOutAtOnce(t *testing.T) {
+func TestSingleCallIsSentAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		c := batch.New(func(_ context.Context, items []*batch.Item[ask]) { double(items) }, batch.Options{})
@@ -91,8 +91,8 @@ func TestALoneCallGoesOutAtOnce(t *testing.T) {
 	})
 }
 
-// On its caller's goroutine, a lone call still makes room for those that came
-// meanwhile, and a context that may end at any time is not held up.
+// Calls that come during a single call on its caller's goroutine are sent after it. A call
+// whose context may end at any time does not run on its caller's goroutine.
 func TestOnCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, c := newGate(batch.Options{Flushes: 1, OnCaller: true})
@@ -133,9 +133,9 @@ func TestOnCaller(t *testing.T) {
 	})
 }
 
-// What arrives while the trips are busy goes together in the next ones, in order,
-// at most Batch at a time.
-func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
+// Calls that arrive while all flushes are busy are sent together in the next ones, in
+// order, at most Size at a time.
+func TestQueuedCallsAreSentTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, c := newGate(batch.Options{Flushes: 2, Size: 3})
 		var wg sync.WaitGroup
@@ -148,7 +148,7 @@ func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
 			synctest.Wait()
 		}
 		if got := g.seen(); got != "[[0] [1]]" {
-			t.Errorf("with two trips under way: %s", got)
+			t.Errorf("with two flushes under way: %s", got)
 		}
 		g.open <- struct{}{}
 		synctest.Wait()
@@ -167,11 +167,11 @@ func TestWhatComesMeanwhileGoesTogether(t *testing.T) {
 	})
 }
 
-// No trip takes so many that nothing is left for the others.
-func TestTripsShareEvenly(t *testing.T) {
+// A flush leaves an even share of the queued calls to the others.
+func TestFlushesShareEvenly(t *testing.T) {
 	for _, onCaller := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			var back [11]chan struct{} // of the trip that begins with this number
+			var back [11]chan struct{} // of the flush that begins with this number
 			for i := range back {
 				back[i] = make(chan struct{})
 			}
@@ -206,9 +206,9 @@ func TestTripsShareEvenly(t *testing.T) {
 	}
 }
 
-// Flushes that come back at the same time count each other's callers, who are about to
-// come again: nobody is left behind for another round.
-func TestTripsInPhase(t *testing.T) {
+// Flushes that end at the same time include each other's callers in their share, as these
+// are about to call again: no call waits for another round.
+func TestFlushesInPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
 			time.Sleep(10 * time.Millisecond)
@@ -235,20 +235,20 @@ func TestTripsInPhase(t *testing.T) {
 	})
 }
 
-// The trips that go on leave nothing to those that hang.
-func TestTripsThatHang(t *testing.T) {
+// While one flush hangs, the others send its share too.
+func TestFlushesThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const trips = 4
+		const flushes = 4
 		release := make(chan struct{})
 		c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
-			if items[0].Value.n < trips-1 {
+			if items[0].Value.n < flushes-1 {
 				<-release
 			}
 			time.Sleep(20 * time.Millisecond)
 			double(items)
-		}, batch.Options{Flushes: trips})
+		}, batch.Options{Flushes: flushes})
 		var wg sync.WaitGroup
-		for i := range trips {
+		for i := range flushes {
 			wg.Go(func() { call(c, context.Background(), i) })
 			synctest.Wait()
 		}
@@ -256,7 +256,7 @@ func TestTripsThatHang(t *testing.T) {
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
-				if _, err := call(c, ctx, trips+i); err != nil {
+				if _, err := call(c, ctx, flushes+i); err != nil {
 					t.Error(err)
 				}
 			})
@@ -267,8 +267,9 @@ func TestTripsThatHang(t *testing.T) {
 	})
 }
 
-// When there are calls enough, none waits for the answered, who may be busy for long.
-func TestAFullShareWaitsForNobody(t *testing.T) {
+// If enough calls are queued, the next flush does not wait for the answered callers to call
+// again.
+func TestFullShareIsSentAtOnce(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	synctest.Test(t, func(t *testing.T) {
 		back := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
@@ -291,19 +292,19 @@ func TestAFullShareWaitsForNobody(t *testing.T) {
 		<-events
 		close(back[0])
 		if got := <-events; got != "sent" {
-			t.Errorf("a caller was %s before the next trip was sent, for which ten waited", got)
+			t.Errorf("a caller was %s before the next flush was sent, for which ten calls waited", got)
 		}
 		close(back[1])
 		wg.Wait()
 	})
 }
 
-// Who asks again as soon as it is answered goes with all the others who do.
-func TestTheAnsweredComeAlong(t *testing.T) {
+// Callers that call again as soon as they are answered share the next flush.
+func TestAnsweredCallersShareTheNextFlush(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var trips, calls atomic.Int64
+	var flushes, calls atomic.Int64
 	c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
-		trips.Add(1)
+		flushes.Add(1)
 		calls.Add(int64(len(items)))
 		double(items)
 	}, batch.Options{Flushes: 1})
@@ -318,8 +319,8 @@ func TestTheAnsweredComeAlong(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := calls.Load(); n != 3200 || trips.Load() > 200 { // the scheduler is shuffled under the race detector
-		t.Errorf("%d calls in %d trips", n, trips.Load())
+	if n := calls.Load(); n != 3200 || flushes.Load() > 200 { // the scheduler is shuffled under the race detector
+		t.Errorf("%d calls in %d flushes", n, flushes.Load())
 	}
 }
 
@@ -348,12 +349,12 @@ func TestACallerLeavesWhenItsContextEnds(t *testing.T) {
 		}
 		synctest.Wait()
 		if got := g.seen(); got != "[[0]]" {
-			t.Errorf("%s: what was withdrawn was sent", got)
+			t.Errorf("%s: a withdrawn call was sent", got)
 		}
 	})
 }
 
-// ending is a context that has ended before its caller was told.
+// ending is a context whose Err is set before its Done is closed.
 type ending struct {
 	context.Context
 	done chan struct{}
@@ -362,7 +363,7 @@ type ending struct {
 func (e ending) Done() <-chan struct{} { return e.done }
 func (e ending) Err() error            { return e.Context.Err() }
 
-func TestWhoIsAboutToLeaveIsNotSent(t *testing.T) {
+func TestCallWithEndedContextIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, c := newGate(batch.Options{Flushes: 1})
 		var wg sync.WaitGroup
@@ -392,9 +393,9 @@ func TestWhoIsAboutToLeaveIsNotSent(t *testing.T) {
 	})
 }
 
-// A caller whose item is on its way leaves as well; the trip goes on for the
-// others and is cancelled when there are none.
-func TestATripGoesOnForThoseWhoStay(t *testing.T) {
+// A caller can also leave while its item is being sent. The flush continues for the other
+// callers, and is cancelled when all have left.
+func TestFlushContinuesForRemainingCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, c := newGate(batch.Options{Flushes: 1})
 		lone, cancelLone := context.WithCancel(t.Context())
@@ -419,7 +420,7 @@ func TestATripGoesOnForThoseWhoStay(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		cancelLone() // frees the trip for the other two
+		cancelLone() // frees the flush for the other two
 		synctest.Wait()
 		if got := g.seen(); got != "[[0] [1 2]]" {
 			t.Fatal(got)
@@ -431,12 +432,12 @@ func TestATripGoesOnForThoseWhoStay(t *testing.T) {
 		go func() { _, fifth = call(c, context.Background(), 3); close(answered) }()
 		synctest.Wait()
 		if got := g.seen(); got != "[[0] [1 2]]" {
-			t.Errorf("%s: a trip was given up though one caller stayed", got)
+			t.Errorf("%s: a flush was cancelled though one caller stayed", got)
 		}
 		leaveLast()
 		synctest.Wait()
 		if got := g.seen(); got != "[[0] [1 2] [3]]" {
-			t.Errorf("%s: a trip that all have left is not cancelled", got)
+			t.Errorf("%s: a flush that all callers have left is not cancelled", got)
 		}
 		close(g.open)
 		<-answered
@@ -447,7 +448,7 @@ func TestATripGoesOnForThoseWhoStay(t *testing.T) {
 	})
 }
 
-// A batch has the latest deadline of its callers, and none when one has none.
+// A batch has the latest deadline of its callers, and none if a caller has none.
 func TestDeadlines(t *testing.T) {
 	for _, c := range []struct {
 		timeouts []time.Duration
@@ -507,7 +508,7 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
-func TestErrorsAreTheItems(t *testing.T) {
+func TestErrorsAreThoseOfTheItems(t *testing.T) {
 	odd := errors.New("odd")
 	c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
 		for _, it := range items {
@@ -542,18 +543,18 @@ func TestWaitingIsBounded(t *testing.T) {
 			synctest.Wait()
 		}
 		if _, err := call(c, t.Context(), 1); !errors.Is(err, batch.ErrFull) || !errors.Is(err, batch.ErrNotSent) {
-			t.Errorf("the fourth that waits: %v", err)
+			t.Errorf("the fourth call in the queue: %v", err)
 		}
 		close(g.open)
 		wg.Wait()
 		if _, err := call(c, t.Context(), 1); err != nil {
-			t.Errorf("once there is room again: %v", err)
+			t.Errorf("once the queue has capacity again: %v", err)
 		}
 	})
 }
 
-// Every call is answered once, by its own answer, whoever comes and goes.
-func TestManyCallersComingAndGoing(t *testing.T) {
+// Every call gets exactly its own answer while many callers call and leave.
+func TestManyCallersAndLeavers(t *testing.T) {
 	var most, under, sent atomic.Int64
 	c := batch.New(func(ctx context.Context, items []*batch.Item[ask]) {
 		if n := under.Add(1); n > most.Load() {
@@ -594,11 +595,11 @@ func TestManyCallersComingAndGoing(t *testing.T) {
 	}
 	wg.Wait()
 	if n := most.Load(); n > 3 {
-		t.Errorf("%d trips at a time", n)
+		t.Errorf("%d flushes at a time", n)
 	}
 	want := callers*each - withdrawn.Load()
 	for giveUp := time.Now().Add(time.Minute); sent.Load() != want && time.Now().Before(giveUp); {
-		time.Sleep(time.Millisecond) // the last trips may be those of callers that left
+		time.Sleep(time.Millisecond) // the last flushes may be those of callers that left
 	}
 	if n := answered.Load() + withdrawn.Load() + unknown.Load(); n != callers*each || sent.Load() != want {
 		t.Errorf("%d calls answered, %d withdrawn, %d left; %d sent", answered.Load(), withdrawn.Load(), unknown.Load(), sent.Load())

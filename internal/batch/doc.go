@@ -1,12 +1,11 @@
-// Package batch turns concurrent calls into fewer, larger round trips, and
-// makes a lone call wait for nothing.
+// Package batch turns concurrent calls into fewer, larger round trips, without delaying
+// single calls.
 //
-// A [Batcher] makes a fixed number of round trips (flushes) at a time. A call that finds
-// one of them free is sent at once, alone. Calls that come while all are busy go together in
-// the next one, up to an even share of all calls there are, so that the server always has one
-// flush to work on while another is prepared. So an idle server answers as fast as without a
-// Batcher, and the busier it is, the more calls share a flush. There is no timer and nothing
-// to tune to the load.
+// A [Batcher] makes at most a fixed number of round trips (flushes) at a time. If one of them
+// is free, a call is sent at once, alone. Calls that come while all are busy are sent together
+// in the next one, up to an even share of all calls, so that the server has one flush to
+// work on while another is prepared. An idle server answers as fast as without a Batcher; the
+// busier it is, the more calls share a flush. There is no timer, and nothing to tune.
 //
 //	calls := batch.New(send, batch.Options{})
 //
@@ -22,11 +21,10 @@
 //		… // one round trip; fills in every Value, or Err
 //	}
 //
-// A caller leaves when its context ends. If its item had not been sent, it is
-// withdrawn and never will be: the error is [ErrNotSent]. If it had, the outcome
-// is unknown. A caller that has left is never waited for, and a flush that all
-// callers have left is cancelled.
+// A caller leaves when its context ends. If its item was not sent yet, it is withdrawn and
+// never sent: the error is [ErrNotSent]. If it was sent, the outcome is unknown. A flush that
+// all callers have left is cancelled.
 //
-// The goroutines are those of the flushes under way; none is left when nothing is
-// asked for. [Options.OnCaller] saves a lone call even that one.
+// Each flush under way has one goroutine; an idle Batcher has none. With
+// [Options.OnCaller] a single call needs no goroutine.
 package batch

@@ -9,19 +9,19 @@ import (
 
 // A flush is one round trip.
 type flush struct {
-	callers int  // that have not left
-	over    bool // its callers are answered, or about to be
+	callers int  // callers that have not left
+	over    bool // the callers are answered, or about to be
 	cancel  context.CancelFunc
 }
 
-// A slot makes one flush after the other while there are calls.
+// A slot makes one flush after the other while calls are queued.
 type slot[T any] struct {
 	batch    []*Item[T]
-	answered int    // by its last flush: the callers may call again at once
-	started  uint64 // the Batcher's after its last flush was started; 0: there was none
+	answered int    // how many calls its last flush answered: the callers may call again at once
+	started  uint64 // Batcher.started after its last flush was started; 0: there was none
 }
 
-// slot returns one that is idle.
+// slot returns an idle slot.
 func (c *Batcher[T]) slot() *slot[T] {
 	n := len(c.idle) - 1
 	if n < 0 {
@@ -38,7 +38,7 @@ func (c *Batcher[T]) start(calls int) {
 	c.started++
 }
 
-// run makes flushes until no call waits, or has another goroutine make them.
+// run makes flushes until the queue is empty, or starts another goroutine that does.
 func (c *Batcher[T]) run(s *slot[T]) {
 	for {
 		c.mu.Lock()
@@ -76,11 +76,12 @@ func (c *Batcher[T]) run(s *slot[T]) {
 	}
 }
 
-// answer lets the callers go on. The lock is not held, for callers that ask again take it
-// next. Unless there are calls enough for the next flush, that begins on another goroutine
-// when the callers have run, so that their next calls are part of it: a scheduler runs first
-// what became runnable last, and the rest in order, so what becomes runnable just before the
-// last caller runs after all of them. Where that is not so, batches are smaller.
+// answer wakes the callers. The lock must not be held, because callers that call again take
+// it. If too few calls are queued for the next flush, that flush begins on another goroutine
+// after the callers have run, so that it includes their next calls. This uses the order of
+// the scheduler: the goroutine that became runnable last runs first, then the others in
+// order. So a goroutine that is started just before the last caller is woken runs after all
+// of them. With another order batches are only smaller.
 func (c *Batcher[T]) answer(s *slot[T], full bool) {
 	var last *Item[T]
 	for i, it := range s.batch {
@@ -115,17 +116,16 @@ func (c *Batcher[T]) try(ctx context.Context, items []*Item[T]) {
 	c.send(ctx, items)
 }
 
-// share is an even share of all calls there are, for a flush. If one flush took them all,
-// the others would have nothing to do while it is under way, and the server nothing while it
-// is prepared.
+// share is an even share of all calls for one flush. If one flush took all of them, the other
+// flushes would be idle while it is under way, and the server while it is prepared.
 func (c *Batcher[T]) share() int {
 	return min((c.waiting+c.away+c.options.Flushes-1)/c.options.Flushes, c.options.Size)
 }
 
-// collect takes the slot's share of the items that have waited longest, and makes the
-// context of their flush. If no other flush was started since the slot's last one, the
-// others may be stuck, and it takes all. An item whose context has ended is not taken, and
-// one that has waited too long fails.
+// collect takes the slot's share of the queue, oldest items first, and makes the context of
+// the flush. If no other flush was started since the slot's last one, the others may be stuck,
+// and it takes all items. It skips an item whose context has ended, and fails one that has
+// waited too long.
 func (c *Batcher[T]) collect(s *slot[T]) (*flush, context.Context) {
 	s.batch = s.batch[:0]
 	if c.first == nil {
@@ -173,7 +173,7 @@ func (c *Batcher[T]) collect(s *slot[T]) (*flush, context.Context) {
 	}
 	switch {
 	case len(s.batch) == 0:
-	case len(s.batch) == 1 && timeout == 0: // on its own: no other context is needed
+	case len(s.batch) == 1 && timeout == 0: // a single call: use the caller's context
 		ctx = s.batch[0].ctx
 	case bounded:
 		ctx, t.cancel = context.WithDeadline(ctx, latest)

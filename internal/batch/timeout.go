@@ -23,16 +23,15 @@ func (t *timed) Value(key any) any {
 	return t.Context.Value(key)
 }
 
-// WithTimeout returns a context for [Batcher.Do] that bounds the round trip of the
-// call instead of the call: the timeout, which is positive, counts from the instant at
-// which the call is sent. The time for which it waits for the flushes before it is bounded
-// by theirs.
+// WithTimeout returns a context for [Batcher.Do] that bounds the round trip of the call, not
+// the whole call: the timeout, which is positive, begins when the call is sent. The time in
+// the queue is bounded by the timeouts of the flushes before it.
 func WithTimeout(ctx context.Context, timeout time.Duration) context.Context {
 	return &timed{ctx, timeout}
 }
 
-// Timeout is the timeout of a context of [WithTimeout], or of one made from it; 0 means
-// none. That of the context of a flush is the longest of its calls, 0 when one has none.
+// Timeout returns the timeout of a context of [WithTimeout], or of one derived from it; 0
+// means none. The context of a flush has the longest timeout of its calls, 0 if one has none.
 func Timeout(ctx context.Context) time.Duration {
 	if t, ok := ctx.(*timed); ok {
 		return t.timeout
@@ -41,20 +40,20 @@ func Timeout(ctx context.Context) time.Duration {
 	return timeout
 }
 
-// NotAnswered marks the Err of an item: the server did not answer at all, and what waits
-// for it need not wait for the same.
+// NotAnswered marks the Err of an item: the server did not answer at all. All queued calls
+// then fail too.
 func NotAnswered(err error) error { return notAnswered{err} }
 
 type notAnswered struct{ error }
 
 func (e notAnswered) Unwrap() error { return e.error }
 
-// slack is how long a flush may take altogether.
+// slack is how long a flush may take in total.
 func (c *Batcher[T]) slack(timeout time.Duration) time.Duration {
 	return time.Duration(c.options.Slack) * timeout
 }
 
-// arrived notes whether the server answered. When it did not, all that wait fail. c.mu is
+// arrived records whether the server answered. If it did not, all queued calls fail. c.mu is
 // held.
 func (c *Batcher[T]) arrived(items []*Item[T]) {
 	down := false
@@ -77,27 +76,27 @@ func (c *Batcher[T]) arrived(items []*Item[T]) {
 	}
 }
 
-// failAll answers all that wait with an error. c.mu is held.
+// failAll answers all queued calls with an error. c.mu is held.
 func (c *Batcher[T]) failAll(err error) {
 	for c.first != nil {
 		c.fail(c.first, err)
 	}
 }
 
-// over is the flush of items that are answered without one.
+// over is the flush of items that are answered without being sent.
 var over = &flush{over: true}
 
-// fail answers an item that waits with an error. c.mu is held.
+// fail answers a queued item with an error. c.mu is held.
 func (c *Batcher[T]) fail(it *Item[T], err error) {
 	c.remove(it)
 	it.Err, it.flush = err, over
 	it.done <- struct{}{}
 }
 
-// A TripTimer is a store that bounds its round trips by itself: it batches calls, or has to
-// make a connection first, and neither counts as a store that does not answer. A limiter
-// gives it the timeout by [WithTimeout], and not as the deadline of the context.
+// A TripTimer is a store that bounds its round trips itself, because a call may wait in a
+// batch or for a new connection, which is no failure of the store. A limiter passes its
+// timeout by [WithTimeout], not as the deadline of the context.
 type TripTimer interface {
-	// TimesTrips does nothing; its presence is the statement.
+	// TimesTrips does nothing. It marks the type.
 	TimesTrips()
 }

@@ -16,15 +16,15 @@ const timeout = 100 * time.Millisecond
 
 func timed(t *testing.T) context.Context { return batch.WithTimeout(t.Context(), timeout) }
 
-// A call that waits for the trip before it has the whole timeout for its own.
-func TestTheTimeoutIsThatOfTheTrip(t *testing.T) {
+// The time in the queue does not count towards the timeout of a call.
+func TestTimeoutIsThatOfTheRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, onCaller := range []bool{false, true} {
-			var trips atomic.Int64
+			var flushes atomic.Int64
 			c := batch.New(func(ctx context.Context, items []*batch.Item[ask]) {
-				trips.Add(1)
+				flushes.Add(1)
 				if got := batch.Timeout(ctx); got != timeout {
-					t.Errorf("the trip's timeout is %v", got)
+					t.Errorf("the flush's timeout is %v", got)
 				}
 				within, cancel := context.WithTimeout(ctx, batch.Timeout(ctx))
 				defer cancel()
@@ -32,7 +32,7 @@ func TestTheTimeoutIsThatOfTheTrip(t *testing.T) {
 				case <-time.After(80 * time.Millisecond):
 					double(items)
 				case <-within.Done():
-					t.Error("the trip ended early")
+					t.Error("the flush ended early")
 				}
 			}, batch.Options{Flushes: 1, OnCaller: onCaller, Slack: 2})
 			var wg sync.WaitGroup
@@ -45,27 +45,27 @@ func TestTheTimeoutIsThatOfTheTrip(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if trips.Load() != 2 {
-				t.Errorf("%d trips", trips.Load())
+			if flushes.Load() != 2 {
+				t.Errorf("%d flushes", flushes.Load())
 			}
 		}
 	})
 }
 
-// A trip that is not answered fails what waits behind it as well. From then on nobody
-// waits for longer than the timeout, while the trip goes on and may find the server back.
+// A flush that is not answered fails all queued calls, too. From then on no call waits for
+// longer than the timeout, while the flush continues and detects when the server is back.
 func TestServerThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var silent atomic.Bool
-		var takes, trips atomic.Int64
+		var takes, flushes atomic.Int64
 		silent.Store(true)
 		takes.Store(int64(timeout))
 		c := batch.New(func(ctx context.Context, items []*batch.Item[ask]) {
-			trips.Add(1)
+			flushes.Add(1)
 			select {
 			case <-time.After(time.Duration(takes.Load())):
 			case <-ctx.Done():
-				t.Error("the trip was cancelled")
+				t.Error("the flush was cancelled")
 			}
 			for _, it := range items {
 				if silent.Load() {
@@ -76,7 +76,7 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 		}, batch.Options{Flushes: 1, OnCaller: true, Slack: 12})
 		start := time.Now()
 		var wg sync.WaitGroup
-		for i := range 300 { // the first goes alone, the others would need three trips more
+		for i := range 300 { // the first is sent alone, the others would need three more flushes
 			wg.Go(func() {
 				if _, err := call(c, timed(t), i); err == nil {
 					t.Error("there is an answer")
@@ -85,8 +85,8 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 			synctest.Wait()
 		}
 		wg.Wait()
-		if took := time.Since(start); took != timeout || trips.Load() != 1 {
-			t.Errorf("%d trips, all failed after %v; want 1, %v", trips.Load(), took, timeout)
+		if took := time.Since(start); took != timeout || flushes.Load() != 1 {
+			t.Errorf("%d flushes, all failed after %v; want 1, %v", flushes.Load(), took, timeout)
 		}
 
 		// The server is back, but making a connection takes longer than the timeout.
@@ -107,8 +107,8 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// A server that answers too slowly for so many holds nobody for longer than Slack.
-func TestWaitingForTripsIsBounded(t *testing.T) {
+// If a server is too slow for the load, no call waits for longer than Slack.
+func TestTimeInQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := batch.New(func(_ context.Context, items []*batch.Item[ask]) {
 			time.Sleep(timeout - time.Millisecond)

@@ -14,10 +14,10 @@ import (
 	"github.com/coder/websocket"
 )
 
-// presenceTopic is joined by every connection.
+// presenceTopic is the topic that every connection joins.
 const presenceTopic = "here"
 
-// A Recorder makes a [History] of what clients see.
+// A Recorder records a [History] of what clients observe.
 type Recorder struct {
 	mu      sync.Mutex
 	history History
@@ -35,7 +35,7 @@ func (r *Recorder) do(f func(h *History)) {
 	f(&r.history)
 }
 
-// id returns one that is new.
+// id returns a new id.
 func (r *Recorder) id(kind string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,10 +43,10 @@ func (r *Recorder) id(kind string) string {
 	return kind + strconv.Itoa(r.ids)
 }
 
-// Fault adds what the nemesis did.
+// Fault adds a fault.
 func (r *Recorder) Fault(f Fault) { r.do(func(h *History) { h.Faults = append(h.Faults, f) }) }
 
-// Finish returns the history, with what the journals say, once all clients have ended.
+// Finish returns the history, including the journals. Call it after all clients have ended.
 func (r *Recorder) Finish(journals ...string) (*History, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,11 +97,11 @@ type conn struct {
 	members []string            // of the last answer to "members"
 	joining string              // the request that joins the presence topic
 	said    int
-	changed chan struct{} // has room for one
+	changed chan struct{} // with a buffer of one
 	ended   chan struct{}
 }
 
-// inFlight bounds what a connection sends before it is answered.
+// inFlight is the largest number of unanswered requests of a connection.
 const inFlight = 8
 
 func open(ctx context.Context, rec *Recorder, target Target) (*conn, error) {
@@ -127,7 +127,7 @@ func open(ctx context.Context, rec *Recorder, target Target) (*conn, error) {
 	return c, nil
 }
 
-// message is what a server sends.
+// message is a frame of a server.
 type message struct {
 	Type string `json:"type"`
 	Meta struct {
@@ -177,7 +177,7 @@ func (c *conn) answered(id string, m *message, now time.Time) {
 	defer c.mu.Unlock()
 	q := c.open[id]
 	if q == nil {
-		panic(fmt.Sprintf("a server answered %q, which %s has not asked", id, c.id))
+		panic(fmt.Sprintf("a server answered %q, which %s has not sent", id, c.id))
 	}
 	c.rec.do(func(h *History) {
 		if q.Answers++; q.Answers > 1 {
@@ -215,7 +215,7 @@ func (c *conn) send(typ string, payload func(id string) any) bool {
 		q.Sent = time.Now()
 		h.Requests = append(h.Requests, q)
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), hangGuard)
 	defer cancel()
 	return c.ws.Write(ctx, websocket.MessageText, frame) == nil
 }
@@ -237,7 +237,7 @@ func (c *conn) waiting() (n int) {
 // awaitFewer waits until fewer than n requests have no answer. It returns false when
 // the connection has ended, or answers are overdue.
 func (c *conn) awaitFewer(n int) bool {
-	overdue := time.After(patience)
+	overdue := time.After(hangGuard)
 	for c.waiting() >= n {
 		select {
 		case <-c.changed:
@@ -250,7 +250,7 @@ func (c *conn) awaitFewer(n int) bool {
 	return true
 }
 
-// use sends requests of all types, and ends the connection.
+// use sends requests of all types, and then ends the connection.
 func (c *conn) use(ctx context.Context) {
 	topic := "room" + strconv.Itoa(rand.N(3))
 	join := func(topic string) bool {
@@ -277,7 +277,7 @@ func (c *conn) use(ctx context.Context) {
 		held = held && c.awaitFewer(inFlight)
 		sleep(ctx, rand.N(12*time.Millisecond))
 	}
-	if rand.N(8) == 0 { // vanishes
+	if rand.N(8) == 0 { // disconnects without a close frame
 		c.end(Broke)
 		_ = c.nc.Close()
 	} else if held && c.awaitFewer(1) {
@@ -290,7 +290,7 @@ func (c *conn) use(ctx context.Context) {
 	<-c.ended
 }
 
-// end notes that the client ends the connection, unless it has ended.
+// end records that the client ends the connection, unless it has ended already.
 func (c *conn) end(how End) {
 	c.rec.do(func(*History) {
 		if c.record.End == Open {
@@ -299,8 +299,8 @@ func (c *conn) end(how End) {
 	})
 }
 
-// overdue ends a connection of which answers did not come in time. If it has not been
-// cut, they are missing.
+// overdue ends a connection whose answers did not come in time. If the connection was not
+// cut, the check reports them as missing.
 func (c *conn) overdue() {
 	select {
 	case <-c.ended:

@@ -15,7 +15,7 @@ var (
 	report = flag.String("faults.report", "", "`file` to which TestFaults writes what it did and saw")
 )
 
-// While servers, Redis and the network fail under clients, every promise is kept.
+// Every guarantee holds while servers, Redis and the network fail.
 func TestFaults(t *testing.T) {
 	const servers, clients = 3, 16
 	s := Start(t, servers, clients)
@@ -39,7 +39,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("and %d more", len(violations)-i)
 			break
 		}
-		t.Errorf("broken: %s", v)
+		t.Errorf("violated: %s", v)
 	}
 	text := summary(h, servers, clients, violations)
 	t.Log("\n" + text)
@@ -48,7 +48,7 @@ func TestFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A run without traffic would break no promise.
+	// A run without traffic would violate no guarantee.
 	for _, typ := range append([]string{"join", "say"}, workTypes...) {
 		if h.acknowledged(typ) == 0 {
 			t.Errorf("no request of the type %s was ever acknowledged", typ)

@@ -17,7 +17,7 @@ import (
 // returns the status of the answer.
 func dial(t *testing.T, s *Server, user string) (*websocket.Conn, int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 	defer cancel()
 	ws, res, err := websocket.Dial(ctx, "ws://"+s.Config.Addr, &websocket.DialOptions{
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + user}},
@@ -39,7 +39,7 @@ func dial(t *testing.T, s *Server, user string) (*websocket.Conn, int) {
 	return ws, res.StatusCode
 }
 
-// placesAt counts the places that Redis holds, of all limits of the gate.
+// placesAt counts the leases in Redis, of all limits of the gate.
 func placesAt(redis *redistest.Server) (n int64) {
 	keys, _ := redis.Do("KEYS", "*~held").([]any)
 	for _, key := range keys {
@@ -48,14 +48,14 @@ func placesAt(redis *redistest.Server) (n int64) {
 	return n
 }
 
-// placesUnder counts those under a key whose lease is not over.
+// placesUnder counts the leases under a key that have not expired.
 func placesUnder(redis *redistest.Server, key any) int64 {
 	now := redis.Do("TIME").([]any)
 	return redis.Do("ZCOUNT", key, fmt.Sprintf("(%s%06s", now...), "+inf").(int64)
 }
 
-// A server that is ended leaves no place behind, however many connections it
-// had: their users may connect to another server at once.
+// A server that shuts down releases the leases of all its connections: their users may
+// connect to another server at once.
 func TestShutdownReleasesAllPlaces(t *testing.T) {
 	redis := redistest.Start(t)
 	const user = 20
@@ -71,7 +71,7 @@ func TestShutdownReleasesAllPlaces(t *testing.T) {
 			dial(t, ends, fmt.Sprint("user", i))
 		}
 		if _, status := dial(t, stays, "ann"); status != http.StatusTooManyRequests {
-			t.Fatalf("one connection too many is answered %d", status)
+			t.Fatalf("a connection over the limit is answered %d", status)
 		}
 		if err := ends.Terminate(); err != nil {
 			t.Fatal(err)
@@ -83,9 +83,9 @@ func TestShutdownReleasesAllPlaces(t *testing.T) {
 	}
 }
 
-// A server that is killed and starts again releases what it held before, at once and
-// not when the leases are over, and nothing else: neither what another server holds nor
-// what a living one holds that has its name by mistake.
+// A server that is killed and starts again releases its old leases at once, before they
+// expire. It releases no others: neither those of another server, nor those of a running
+// server that has the same name by mistake.
 func TestRestartReleasesWhatWasHeld(t *testing.T) {
 	redis := redistest.Start(t)
 	config := func(instance string) Config {
@@ -113,7 +113,7 @@ func TestRestartReleasesWhatWasHeld(t *testing.T) {
 		crashes.Run()
 		redistest.Eventually(t, "the places of the killed server are free", func() bool { return usersPlaces(redis, "ann") == 0 })
 		redistest.Eventually(t, "its notes are gone as well", func() bool {
-			return placesUnder(redis, "wskit:gate/notes:a~held") <= 2 // the epochs of the living
+			return placesUnder(redis, "wskit:gate/notes:a~held") <= 2 // the epochs of the running servers
 		})
 		for range 3 {
 			enter(crashes, "ann", in)
@@ -123,17 +123,17 @@ func TestRestartReleasesWhatWasHeld(t *testing.T) {
 		enter(crashes, "eve", refused)
 	}
 
-	// Nothing is left of any when all have ended in good order.
+	// Nothing is left when all servers have shut down.
 	for _, s := range []*Server{crashes, stays, twin} {
 		if err := s.Terminate(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// That the killed ones were alive is known for some seconds more.
-	redistest.Eventually(t, "neither places nor notes are left", func() bool { return placesAt(redis) == 0 })
+	// The notes of the killed servers expire some seconds later.
+	redistest.Eventually(t, "no places and no notes are left", func() bool { return placesAt(redis) == 0 })
 }
 
-// usersPlaces counts the places of a user.
+// usersPlaces counts the leases of a user.
 func usersPlaces(redis *redistest.Server, user string) (n int64) {
 	keys, _ := redis.Do("KEYS", "*open-user*:"+user+"~held").([]any)
 	for _, key := range keys {

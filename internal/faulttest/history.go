@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// A History is what clients, servers and the nemesis saw of one run. All instants are
-// of the clock of this machine. [History.Check] compares it with what users were
-// promised.
+// A History is the record of one run by clients, servers and the nemesis. All instants are
+// of the local clock. [History.Check] checks the guarantees.
 type History struct {
 	From, To  time.Time
 	Requests  []*Request
@@ -32,7 +31,7 @@ type Request struct {
 	Code           string // of an error
 }
 
-// Handled is a line of a server's journal: a handler has run, past the limits.
+// Handled is a line of a server's journal: the limits admitted a request and its handler ran.
 type Handled struct {
 	Type, ID string
 	At       time.Time
@@ -50,31 +49,30 @@ type End int
 // How connections end.
 const (
 	Open    End = iota // not yet
-	Broke              // the network or the server did it, or the client without waiting for answers
+	Broke              // by the network or the server, or by the client before all answers
 	Drained            // the server closed it with 1001
-	Closed             // the client closed it, having waited for its answers
+	Closed             // the client closed it after all answers
 )
 
 // Conn is a connection of a client.
 type Conn struct {
 	End    End
 	Joined time.Time // the presence topic; zero: never
-	// Alive is when the last of its requests was sent that the server handled. The end
-	// of a connection is no such instant: a client that is slow to read sees it late.
+	// Alive is when the last request that the server handled was sent. The instant at which
+	// the client notices the end of the connection may be much later.
 	Alive  time.Time
 	Server string
 }
 
-// A Fault is what the nemesis did to the system, and for how long.
+// A Fault is a fault that was injected, and its duration.
 type Fault struct {
 	Name     string
 	From, To time.Time
-	// Away is a span in which servers could get no answer of Redis from From to To, and Lost
-	// that Redis lost its data.
+	// Away: servers got no answer of Redis from From to To. Lost: Redis lost its data.
 	Away, Lost bool
-	// Killed are the connections of a server that was killed at From.
+	// Killed are the connections of the server that was killed at From.
 	Killed []string
-	// Failed is what went wrong in a fault that must not fail, such as a shutdown.
+	// Failed is the error of a step that must not fail, such as a shutdown.
 	Failed error
 }
 
@@ -84,10 +82,10 @@ type Sighting struct {
 	Members        []string
 }
 
-// presenceTTL is the promise about members of a killed server.
+// presenceTTL is how long members of a killed server may stay in presence.
 const presenceTTL = 15 * time.Second
 
-// Check returns the promises that were broken.
+// Check returns the violated guarantees.
 func (h *History) Check(servers int) (violations []string) {
 	broken := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
 	handled := make(map[string][]Handled)
@@ -128,8 +126,8 @@ func journaled(typ string) bool { return slices.Contains(workTypes, typ) }
 
 var workTypes = []string{"work", "slow", "local", "closed"}
 
-// A decision lies between the sending of a request and its handling, so those of
-// requests that were sent and handled within a span were made within it.
+// checkLimits counts admissions. A decision is made between the sending of a request and its
+// handling. So if a request was sent and handled within a span, its decision was made within it.
 func (h *History) checkLimits(handled map[string][]Handled, servers int) (violations []string) {
 	admitted := func(typ string, from, to time.Time) (n int) {
 		for _, r := range h.Requests {
@@ -167,7 +165,7 @@ func (h *History) checkLimits(handled map[string][]Handled, servers int) (violat
 		if n, most := admitted("closed", s.From, s.To), worth(1+lost, closedPolicy.Capacity, closedPolicy.Refill); n > most {
 			violations = append(violations, fmt.Sprintf("%d requests admitted under FailClosed in %.1f s (%s), at most %d may be", n, seconds, s.Name, most))
 		}
-		// Each server by itself admits one policy's worth besides that of Redis.
+		// Each server may admit the policy once, in addition to Redis.
 		most := worth(1+lost+servers+started, localPolicy.Capacity, localPolicy.Refill*int64(1+servers))
 		if n := admitted("local", s.From, s.To); n > most {
 			violations = append(violations, fmt.Sprintf("%d requests admitted under FailLocal in %.1f s (%s), at most %d may be", n, seconds, s.Name, most))
@@ -176,7 +174,7 @@ func (h *History) checkLimits(handled map[string][]Handled, servers int) (violat
 	return violations
 }
 
-// checkTopics: what a sender publishes arrives in order, and once at most.
+// checkTopics: the messages of a sender arrive in order, and at most once.
 func (h *History) checkTopics() (violations []string) {
 	type stream struct{ conn, topic, from string }
 	last := make(map[stream]int)
@@ -190,8 +188,8 @@ func (h *History) checkTopics() (violations []string) {
 	return violations
 }
 
-// checkPresence: members of a killed server are gone in time, and who has been there
-// for as long without a fault of Redis is seen.
+// checkPresence: members of a killed server are removed in time, and members that have been
+// present for that long without a fault of Redis are listed.
 func (h *History) checkPresence() (violations []string) {
 	for _, s := range h.Sightings {
 		for _, f := range h.Faults {
@@ -217,7 +215,7 @@ func (h *History) checkPresence() (violations []string) {
 	return violations
 }
 
-// faultsBefore lists what was done in the minute before an instant.
+// faultsBefore lists the faults in the minute before an instant.
 func (h *History) faultsBefore(at time.Time) string {
 	var b strings.Builder
 	for _, f := range h.Faults {
@@ -228,12 +226,12 @@ func (h *History) faultsBefore(at time.Time) string {
 	return b.String()
 }
 
-// redisFailed reports whether Redis was away at any time within a span.
+// redisFailed reports whether Redis was unavailable at any time within a span.
 func (h *History) redisFailed(from, to time.Time) bool {
 	return slices.ContainsFunc(h.Faults, func(f Fault) bool { return f.Away && f.From.Before(to) && from.Before(f.To) })
 }
 
-// readJournal reads what servers have handled.
+// readJournal reads the journal of a server.
 func readJournal(name string) (all []Handled, err error) {
 	file, err := os.Open(name)
 	if err != nil {

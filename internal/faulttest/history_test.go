@@ -14,7 +14,7 @@ func after(seconds float64) time.Time {
 	return begin.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// goodHistory is one in which all promises were kept.
+// goodHistory is a history without violations.
 func goodHistory() *History {
 	h := &History{From: begin, To: after(60), Conns: map[string]*Conn{
 		"held":    {End: Closed, Joined: after(1), Alive: after(50)},
@@ -41,7 +41,7 @@ func goodHistory() *History {
 		}
 		h.Received = append(h.Received, Received{"held", "t", "one", i}, Received{"held", "t", "two", 2 * i})
 	}
-	// Neither answered nor handled, by connections that did not hold.
+	// Neither answered nor handled: their connections broke.
 	h.Requests = append(h.Requests, &Request{ID: "lost", Type: "work", Conn: "broke", Sent: after(30)},
 		&Request{ID: "late", Type: "work", Conn: "drained", Sent: after(20)},
 		&Request{ID: "unknown", Type: "work", Conn: "broke", Sent: after(29.9)})
@@ -62,8 +62,8 @@ func (h *History) find(typ string, from float64) *Request {
 	panic("the history has no such request")
 }
 
-// The check finds nothing in a good history, and each fault that is put into one.
-func TestCheckFindsWhatIsBroken(t *testing.T) {
+// The check finds nothing in a good history, and finds each violation that is added to it.
+func TestCheckFindsViolations(t *testing.T) {
 	if got := goodHistory().Check(3); len(got) > 0 {
 		t.Fatalf("in a good history the check finds %q", got)
 	}

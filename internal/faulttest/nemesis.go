@@ -13,13 +13,13 @@ import (
 	"github.com/wskit/wskit/internal/redistest"
 )
 
-// A System is servers on one Redis, with networks between that can fail, and clients
-// that use them.
+// A System is servers on one Redis, networks between them that can fail, and clients
+// that use the servers.
 type System struct {
 	Redis    *redistest.Server
 	Servers  []*Server
-	ToRedis  *redistest.Proxy // before Redis
-	ToServer *redistest.Proxy // before Servers[0], for some of the clients
+	ToRedis  *redistest.Proxy // in front of Redis
+	ToServer *redistest.Proxy // in front of Servers[0], for some of the clients
 	Recorder *Recorder
 
 	t        testing.TB
@@ -56,7 +56,7 @@ func Start(t testing.TB, servers, clients int) *System {
 	return s
 }
 
-// Finish has the clients end and the servers shut down, and returns the history.
+// Finish stops the clients, shuts down the servers, and returns the history.
 func (s *System) Finish() *History {
 	s.t.Helper()
 	s.stop()
@@ -72,15 +72,14 @@ func (s *System) Finish() *History {
 	return h
 }
 
-// A Nemesis is a kind of fault: it breaks something and mends it, and reports what it
-// did in f, whose instants are filled in by Inflict. A fault that sets Away sets From
-// and To itself.
+// A Nemesis is a kind of fault: it breaks something, repairs it, and describes the fault in
+// f. Inflict fills in the instants. A fault that sets Away sets From and To itself.
 type Nemesis struct {
 	Name string
 	Do   func(s *System, f *Fault)
 }
 
-// Inflict does it, and notes it in the history.
+// Inflict injects the fault and records it in the history.
 func (s *System) Inflict(n Nemesis) {
 	f := Fault{Name: n.Name, From: time.Now()}
 	n.Do(s, &f)
@@ -151,7 +150,7 @@ var Ghosts = Nemesis{"server-kill-members", func(s *System, f *Fault) {
 	for {
 		members, at := s.members(Target{"server1", server.Config.Addr})
 		gone := !slices.ContainsFunc(members, func(m string) bool { return slices.Contains(f.Killed, m) })
-		if gone || at.Sub(f.From) > 2*presenceTTL { // then the check finds what is wrong
+		if gone || at.Sub(f.From) > 2*presenceTTL { // then the check reports it
 			break
 		}
 		pause(100 * time.Millisecond)
@@ -161,14 +160,14 @@ var Ghosts = Nemesis{"server-kill-members", func(s *System, f *Fault) {
 
 func pause(d time.Duration) { time.Sleep(d) }
 
-// away notes that Redis can answer nothing from now on, and waits.
+// away records that Redis cannot answer from now on, and waits.
 func (f *Fault) away(d time.Duration) {
 	f.Away, f.From = true, time.Now()
 	pause(d)
 	f.To = time.Now()
 }
 
-// crash kills a server, and notes which connections it had.
+// crash kills a server, and records its connections.
 func (s *System) crash(i int, f *Fault) {
 	name := s.targets[i].Name
 	s.Recorder.do(func(h *History) {
@@ -182,10 +181,11 @@ func (s *System) crash(i int, f *Fault) {
 	f.From = time.Now()
 }
 
-// members asks a server for the members of the presence topic, and returns when.
+// members returns the members of the presence topic by one server, and the instant of the
+// answer.
 func (s *System) members(target Target) (members []string, at time.Time) {
 	s.t.Helper()
-	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); pause(50 * time.Millisecond) {
+	for giveUp := time.Now().Add(hangGuard); time.Now().Before(giveUp); pause(50 * time.Millisecond) {
 		c, err := open(context.Background(), s.Recorder, target)
 		if err != nil {
 			continue

@@ -16,10 +16,10 @@ import (
 	"github.com/wskit/wskit/internal/transcript"
 )
 
-// patience bounds a test that would hang. It measures nothing.
-const patience = time.Minute
+// hangGuard ends a test that hangs. It measures nothing.
+const hangGuard = time.Minute
 
-// Server is a server process, which can be started again after its end.
+// Server is a server process that can be restarted.
 type Server struct {
 	Config Config
 
@@ -41,7 +41,7 @@ func StartServer(t testing.TB, c Config) *Server {
 	return s
 }
 
-// freeAddr is an address that nothing listens on.
+// freeAddr returns an address on which nothing listens.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,8 +60,8 @@ func (s *Server) Run() {
 		s.t.Fatal(err)
 	}
 	var said string
-	// A server that finds no Redis, or its port taken, ends.
-	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); time.Sleep(50 * time.Millisecond) {
+	// A server exits if Redis is unavailable or its port is in use.
+	for giveUp := time.Now().Add(hangGuard); time.Now().Before(giveUp); time.Sleep(50 * time.Millisecond) {
 		s.log = &transcript.Transcript{}
 		s.cmd = exec.Command(os.Args[0])
 		s.cmd.Env = append(os.Environ(), configVariable+"="+string(config))
@@ -96,8 +96,7 @@ func (s *Server) Kill() {
 	}
 }
 
-// Terminate has the process shut down, waits for its end, and returns what it said if
-// it did not end well.
+// Terminate shuts the process down and waits for its end. If it fails, the error has the log.
 func (s *Server) Terminate() error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -110,5 +109,5 @@ func (s *Server) Terminate() error {
 	return nil
 }
 
-// Log is what the process wrote to its standard error.
+// Log returns the standard error of the process.
 func (s *Server) Log() string { return s.log.String() }

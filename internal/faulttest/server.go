@@ -26,15 +26,15 @@ var (
 	closedPolicy = limit.TokenBucket{Capacity: 10, Refill: 10, Per: time.Second}
 )
 
-// Config is what a server process is started with.
+// Config configures a server process.
 type Config struct {
 	Addr    string // host:port, the same after a restart
 	Redis   string // URL
-	Journal string // the file that every handled request is written to
+	Journal string // the file to which every handled request is written
 	Gate    GateConfig
 }
 
-// GateConfig are options of a server's connection gate.
+// GateConfig configures a server's connection gate.
 type GateConfig struct {
 	Instance   string
 	MaxPerUser int
@@ -43,8 +43,8 @@ type GateConfig struct {
 
 const configVariable = "WSKIT_FAULTTEST_SERVER"
 
-// Main runs a server if this process was started as one, and then does not return. A
-// TestMain calls it first.
+// Main runs a server and does not return, if this process was started as a server. Call it
+// first in TestMain.
 func Main() {
 	text := os.Getenv(configVariable)
 	if text == "" {
@@ -62,7 +62,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// What clients send, and what they get.
+// Payloads.
 type (
 	Work struct {
 		ID string `json:"id"`
@@ -83,10 +83,10 @@ type (
 	}
 )
 
-// drainTime is how long a server may take to end.
+// drainTime is how long a server may take to shut down.
 const drainTime = 20 * time.Second
 
-// serve runs a server until SIGTERM, in the way of README.md and examples/chat.
+// serve runs a server until SIGTERM, as README.md and examples/chat do.
 func serve(c Config) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -142,7 +142,7 @@ func newGate(store *redis.Store, c GateConfig) *ratelimit.Gate {
 	})
 }
 
-// gateTimeout is longer than what a busy machine needs to answer.
+// gateTimeout is long enough for a busy machine.
 const gateTimeout = 2 * time.Second
 
 // register adds the routes.
@@ -181,8 +181,7 @@ func register(r *router.Router, store limit.Store, journal *journal) {
 	})
 }
 
-// A journal is a file of what servers did. A line that was written outlives a server
-// that is killed.
+// A journal is a file of handled requests. Its lines survive when a server is killed.
 type journal struct{ file *os.File }
 
 func openJournal(name string) (*journal, error) {

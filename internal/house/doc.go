@@ -1,4 +1,4 @@
-// Package house holds the tests that concern the repository as a whole: who may
-// import whom, that what is exported is documented, and that no file speaks of
-// the machine it was written on.
+// Package house has the tests of the repository as a whole: which folders may import
+// which, that exported names are documented, and that no file has a path of a
+// developer's machine.
 package house

@@ -23,7 +23,7 @@ func TestExportedIdentifiersAreDocumented(t *testing.T) {
 	}
 }
 
-// public reports whether a package is one that users may import.
+// public reports whether users may import a package.
 func public(p listed) bool {
 	rel := strings.TrimPrefix(p.ImportPath, module+"/")
 	return p.Name != "main" && !strings.Contains("/"+rel, "/internal/") && len(p.GoFiles) > 0 &&
@@ -89,7 +89,7 @@ func (c checker) funcs(what string, all []*doc.Func) {
 	}
 }
 
-// values are documented one by one, or as a group that has a comment.
+// values checks constants and variables: each has a comment, or its group has one.
 func (c checker) values(groups []*doc.Value) {
 	for _, g := range groups {
 		if g.Doc != "" {
@@ -106,9 +106,9 @@ func (c checker) values(groups []*doc.Value) {
 	}
 }
 
-// members are the methods of interfaces, whose contract stands nowhere else, and
-// the fields of options, whose defaults do not. The comment of an interface may
-// speak for a method by its name.
+// members checks the methods of interfaces and the fields of options, because their
+// contracts and defaults are documented nowhere else. The comment of an interface may
+// document a method by naming it.
 func (c checker) members(typ *doc.Type) {
 	for _, spec := range typ.Decl.Specs {
 		s, ok := spec.(*ast.TypeSpec)

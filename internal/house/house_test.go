@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/wskit/wskit"
 
-// A part of the repository is a folder with everything below it, except for folders with an
-// entry of their own. Its packages may import the parts named here, each other, the standard
+// A part of the repository is a folder with everything below it, except for folders that
+// have their own entry. Its packages may import the parts named here, each other, the standard
 // library and other modules. CONTRIBUTING.md has the same table. Every package needs an entry.
 type part struct {
 	folder string
@@ -73,20 +73,19 @@ func partOf(pkg string) (found part, ok bool) {
 	return found, ok
 }
 
-// within reports whether a package is a folder's or below it.
+// within reports whether a package is in a folder or below it.
 func within(pkg, folder string) bool {
 	return pkg == folder || strings.HasPrefix(pkg, folder+"/")
 }
 
-// listed is what go list says of a package.
+// listed is the output of go list for a package.
 type listed struct {
 	ImportPath, Dir, Name, ForTest string
 	GoFiles                        []string
 	Imports                        []string
 }
 
-// list asks go list. Packages that do not compile are listed all the same: they
-// fail elsewhere.
+// list runs go list. It also lists packages that do not compile: they fail elsewhere.
 func list(t *testing.T, args ...string) []listed {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list", "-e", "-json=ImportPath,Dir,Name,ForTest,GoFiles,Imports"}, args...)...)
@@ -119,7 +118,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
+func TestFoldersImportOnlyWhatTheyMay(t *testing.T) {
 	packages := list(t, "./...")
 	if len(packages) == 0 {
 		t.Fatal("go list found no packages")
@@ -153,8 +152,8 @@ func (r part) allowance() string {
 	return r.folder + "/ may import only " + strings.Join(r.may, "/, ") + "/ of the project"
 }
 
-// The router does not import limits: it can be used without them.
-func TestRouterKnowsNoLimits(t *testing.T) {
+// The router can be used without limits.
+func TestRouterDoesNotImportLimits(t *testing.T) {
 	deps := list(t, "-deps", "./router")
 	if len(deps) < 10 {
 		t.Fatalf("go list -deps found %d packages", len(deps))
@@ -168,9 +167,8 @@ func TestRouterKnowsNoLimits(t *testing.T) {
 	}
 }
 
-// Adapters are chosen by the application: one must not bring another, nor the
-// router, along with it.
-func TestAdaptersStandAlone(t *testing.T) {
+// An application chooses its adapters: one must not import another, nor the router.
+func TestAdaptersAreIndependent(t *testing.T) {
 	for _, adapter := range list(t, "./adapters/...") {
 		in, ok := partOf(adapter.ImportPath)
 		if !ok {
@@ -186,8 +184,7 @@ func TestAdaptersStandAlone(t *testing.T) {
 	}
 }
 
-// What is true on one machine only is of no use in a repository, and tells of the
-// one who wrote it.
+// A path of a developer's machine is useless to others, and may be private.
 func TestNoFileNamesAMachinesPath(t *testing.T) {
 	var paths []string
 	for _, dir := range []string{"work", "root"} {

@@ -13,8 +13,8 @@ var (
 	testName      = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
 )
 
-// TestInvariantsHaveTests holds docs/invariants.md to the code: each invariant names tests, and
-// they exist.
+// TestInvariantsHaveTests checks docs/invariants.md: each invariant names tests, and they
+// exist.
 func TestInvariantsHaveTests(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root(t), "docs", "invariants.md"))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files of this package")
 
 // TestSurface compares the exported names of every public package with a golden
-// file, so that a change of what users may rely on is seen where it is made.
+// file, so that a change of the public API is visible in the commit that makes it.
 func TestSurface(t *testing.T) {
 	var names []string
 	for _, p := range list(t, "./...") {
@@ -49,7 +49,7 @@ func TestSurface(t *testing.T) {
 		}
 	}
 	if t.Failed() {
-		t.Log("if the change of the public surface is meant: go test ./internal/house -run TestSurface -update, and a line in CHANGELOG.md")
+		t.Log("if the change of the public API is intended: go test ./internal/house -run TestSurface -update, and a line in CHANGELOG.md")
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *Cluster) Client() *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 }
 
-// Owner is the index of the node that has a slot.
+// Owner returns the index of the node that has a slot.
 func (c *Cluster) Owner(slot int) int {
 	c.t.Helper()
 	for i, n := range c.Nodes {
@@ -78,8 +78,8 @@ func (c *Cluster) Owner(slot int) int {
 	return 0
 }
 
-// Move moves a slot to the node of an index, key by key as an operator does, and
-// calls between when a part of the keys has moved.
+// Move moves a slot to the node with an index, key by key as an operator does. It calls
+// between when a part of the keys has moved.
 func (c *Cluster) Move(slot, to int, between func()) {
 	c.t.Helper()
 	from, target := c.Nodes[c.Owner(slot)], c.Nodes[to]
@@ -118,12 +118,12 @@ func (c *Cluster) cli(args ...string) {
 	}
 }
 
-// Eventually waits until ok is true, a minute at most.
+// Eventually waits until ok returns true, for at most a minute.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for giveUp := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+	for giveUp := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(giveUp) {
-			t.Fatalf("it never came to be that %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }

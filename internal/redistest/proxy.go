@@ -9,22 +9,21 @@ import (
 	"time"
 )
 
-// Proxy is a network between a client and a server that a test can cut and slow
-// down.
+// Proxy is a network between a client and a server. A test can cut it and slow it down.
 type Proxy struct {
 	Addr string
 
 	to       string
 	listener net.Listener
-	mute     atomic.Bool // what the server sends is lost
+	mute     atomic.Bool // the bytes of the server are dropped
 	refuse   atomic.Bool
 	delay    atomic.Int64
 	mu       sync.Mutex
-	open     map[net.Conn]*atomic.Bool // which of them lose what comes
+	open     map[net.Conn]*atomic.Bool // true: the bytes of the server are dropped
 	running  sync.WaitGroup
 }
 
-// StartProxy starts one in front of a server, until the test ends.
+// StartProxy starts a proxy in front of a server, until the test ends.
 func StartProxy(t testing.TB, to string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,11 +47,11 @@ func (p *Proxy) Cut() {
 	p.closeAll()
 }
 
-// Mute loses what the server sends, while what it is sent still arrives, until
-// Mend.
+// Mute drops the bytes that the server sends, until Mend. Those of the client still
+// arrive.
 func (p *Proxy) Mute() { p.mute.Store(true) }
 
-// Lose does the same to the connections that there are: new ones work.
+// Lose is Mute for the connections that are open now: new ones work.
 func (p *Proxy) Lose() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,10 +60,10 @@ func (p *Proxy) Lose() {
 	}
 }
 
-// Delay delays everything the server sends.
+// Delay delays the bytes that the server sends.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
-// Mend makes the network whole again. Connections that lost something are closed.
+// Mend ends Cut, Mute and Lose. Connections that have lost bytes are closed.
 func (p *Proxy) Mend() {
 	p.refuse.Store(false)
 	p.delay.Store(0)
@@ -101,8 +100,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// carry copies what is sent; lossy is that of the way back. As on a long line, what is
-// delayed delays nothing that comes after it.
+// carry copies bytes. lossy is set for the direction from the server to the client. A delay
+// adds latency and does not reduce the throughput.
 func (p *Proxy) carry(to, from net.Conn, lossy *atomic.Bool) {
 	type piece struct {
 		text []byte

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// AddReplica starts a node that takes over when the node of an index fails, and
-// waits until it is in step and all others know of it.
+// AddReplica starts a node that takes over when the node with an index fails. It waits
+// until the replica is in sync and all other nodes list it.
 func (c *Cluster) AddReplica(of int) *Server {
 	c.t.Helper()
 	master := c.Nodes[of]
@@ -26,7 +26,7 @@ func (c *Cluster) AddReplica(of int) *Server {
 		return strings.Contains(info, "master_link_status:up")
 	})
 	for _, n := range c.Nodes {
-		Eventually(c.t, "everybody knows the replica", func() bool {
+		Eventually(c.t, "all nodes list the replica", func() bool {
 			nodes, _ := n.Do("CLUSTER", "NODES").(string)
 			for line := range strings.Lines(nodes) {
 				if strings.HasPrefix(line, self) && strings.Contains(line, "slave "+id) {

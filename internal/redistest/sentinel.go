@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Sentinel is a master and a replica that a Sentinel watches over. (Three would
-// watch in earnest; for a failover one that decides alone is enough.)
+// Sentinel is a master and a replica that are monitored by a Sentinel. (Production has
+// three Sentinels; for a failover in a test one is enough.)
 type Sentinel struct {
 	Addr            string // of the Sentinel
 	Name            string // of the master

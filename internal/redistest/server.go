@@ -1,5 +1,5 @@
-// Package redistest starts real Redis servers for tests: each on a port of its
-// own, in a directory of its own, gone when the test is.
+// Package redistest starts real Redis servers for tests. Each has its own port and its own
+// directory, and is removed when the test ends.
 package redistest
 
 import (
@@ -24,9 +24,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// patience is how long a server may take for what a test asks of it. It bounds a test
-// that would hang; it measures nothing.
-const patience = time.Minute
+// hangGuard is how long a server may take for a step of a test. It only ends a test that
+// hangs.
+const hangGuard = time.Minute
 
 // Server is a redis-server process.
 type Server struct {
@@ -34,7 +34,7 @@ type Server struct {
 
 	t    testing.TB
 	port string
-	bus  string // the port of the cluster's own traffic
+	bus  string // the port of the cluster bus
 	args []string
 	env  []string
 	dir  string
@@ -42,23 +42,23 @@ type Server struct {
 	log  *transcript.Transcript
 }
 
-// Start starts a server with nothing in it, which is killed when the test ends.
-// Further arguments are those of redis-server, "--maxmemory", "1mb". Without
-// redis-server on the PATH the test is skipped, and fails in CI.
+// Start starts an empty server, which is killed when the test ends. Further arguments are
+// passed to redis-server: "--maxmemory", "1mb". If redis-server is not on the PATH the test
+// is skipped; in CI it fails.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return start(t, args, false, nil)
 }
 
-// StartWithClock is Start for a server that goes by a clock of the test: all that the
-// server does by the time of day, expiry included, goes by that.
+// StartWithClock is Start for a server whose time of day is a clock of the test. Expiry uses
+// it too.
 func StartWithClock(t testing.TB, args ...string) (*Server, *stepclock.Clock) {
 	t.Helper()
 	clock := stepclock.New(t)
 	return start(t, args, false, clock.Env()), clock
 }
 
-// StartNode is Start for a server that is to be part of a cluster.
+// StartNode is Start for a node of a cluster.
 func StartNode(t testing.TB) *Server {
 	t.Helper()
 	return start(t, []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, true, nil)
@@ -84,17 +84,17 @@ func start(t testing.TB, args []string, node bool, env []string) *Server {
 		if s.launch() {
 			return s
 		}
-		s.Kill() // what is left of it: another test has taken the port in the meantime
+		s.Kill() // removes the rest of it: another test has taken the port in the meantime
 	}
-	t.Fatal("redis-server finds no port that is free")
+	t.Fatal("redis-server finds no free port")
 	return nil
 }
 
-// URL is the server's address as clients take it.
+// URL is the server's address as a redis:// URL.
 func (s *Server) URL() string { return "redis://" + s.Addr }
 
-// Run starts the process again after Kill or Terminate, on the same port. What it
-// kept on disk it finds again; by default that is nothing.
+// Run starts the process again after Kill or Terminate, on the same port. It loads the data
+// from its disk; by default there is none.
 func (s *Server) Run() {
 	s.t.Helper()
 	if !s.launch() {
@@ -102,8 +102,8 @@ func (s *Server) Run() {
 	}
 }
 
-// launch starts the process and waits until it listens. It reports false when
-// another process has taken a port.
+// launch starts the process and waits until it listens. It returns false if another process
+// has taken a port.
 func (s *Server) launch() bool {
 	s.t.Helper()
 	s.log = &transcript.Transcript{}
@@ -117,8 +117,8 @@ func (s *Server) launch() bool {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server: %v", err)
 	}
-	// Its answer is checked, not the port: the server of another process may answer there.
-	for giveUp := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	// Check the answer, not only the port: another server may listen there.
+	for giveUp := time.Now().Add(hangGuard); ; time.Sleep(5 * time.Millisecond) {
 		said := s.log.String()
 		if strings.Contains(said, "Ready to accept connections") {
 			return true
@@ -135,7 +135,7 @@ func (s *Server) launch() bool {
 // Kill ends the process at once, as a power cut does.
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 
-// Terminate has the process end in an orderly way.
+// Terminate shuts the process down gracefully.
 func (s *Server) Terminate() { s.end(syscall.SIGTERM) }
 
 func (s *Server) end(signal syscall.Signal) {
@@ -151,7 +151,7 @@ func (s *Server) end(signal syscall.Signal) {
 // Stall stops the process without closing its connections, until Resume.
 func (s *Server) Stall() { s.signal(process.Stop) }
 
-// Resume lets a stalled process go on.
+// Resume continues a stalled process.
 func (s *Server) Resume() { s.signal(process.Continue) }
 
 func (s *Server) signal(send func(*os.Process) error) {
@@ -161,19 +161,18 @@ func (s *Server) signal(send func(*os.Process) error) {
 	}
 }
 
-// Client is a plain client of this server, for a test that looks for itself. The
-// caller closes it.
+// Client returns a plain client of this server. The caller closes it.
 func (s *Server) Client() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
 }
 
-// Do runs one command and returns its answer. It asks again when the connection is
-// lost, as it is during a failover: Sentinel has a new master drop its clients.
+// Do runs one command and returns its answer. It retries if the connection is lost. This
+// happens during a failover, when Sentinel makes a new master drop its clients.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
 	client := s.Client()
 	defer client.Close()
-	for giveUp := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for giveUp := time.Now().Add(hangGuard); ; time.Sleep(5 * time.Millisecond) {
 		answer, err := client.Do(context.Background(), args...).Result()
 		if err == nil {
 			return answer
@@ -193,8 +192,8 @@ func (s *Server) UsedMemory() (n int64) {
 	return n
 }
 
-// Calls is how often the server has run a command since it started, from INFO
-// commandstats: "evalsha", "publish".
+// Calls returns how often the server has run a command, such as "evalsha" or "publish",
+// since it started (INFO commandstats).
 func (s *Server) Calls(command string) (n int64) {
 	s.t.Helper()
 	info, _ := s.Do("INFO", "commandstats").(string)
@@ -206,9 +205,9 @@ func (s *Server) Calls(command string) (n int64) {
 	return n
 }
 
-// freePort is below those that the system gives to outgoing connections, so that
-// none of these is there first: not before the server listens, and not while it is
-// down between Kill and Run, when a client that reconnects might even meet itself.
+// freePort returns a free port below those that the system uses for outgoing connections.
+// Otherwise such a connection could take the port before the server listens, or between
+// Kill and Run; a client that reconnects could even connect to itself.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for {

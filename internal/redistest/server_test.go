@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestServerComesAndGoes(t *testing.T) {
+func TestServerStopsAndRestarts(t *testing.T) {
 	s := Start(t)
 	s.Do("SET", "a", "1")
 	if s.Do("GET", "a") != "1" || s.Calls("get") != 1 {

@@ -1,6 +1,6 @@
 // Package workerdtest runs the Worker of package cfdo for tests, on workerd, the
-// runtime of Cloudflare Workers: each on a port that the system chooses, with its
-// state in a directory of its own, gone when the test is.
+// runtime of Cloudflare Workers. Each has a port chosen by the system and its own
+// directory for its state, and is removed when the test ends.
 package workerdtest
 
 import (
@@ -23,14 +23,14 @@ import (
 	"github.com/wskit/wskit/internal/transcript"
 )
 
-// patience is how long a process may take to do what it was told. It bounds a
-// test that would hang; it measures nothing.
-const patience = time.Minute
+// hangGuard is how long a process may take for a step of a test. It only ends a test that
+// hangs.
+const hangGuard = time.Minute
 
-// Secret is what the Worker is given, unless the environment says otherwise.
+// Secret is the Worker's secret, unless Config.Env sets another.
 const Secret = "a-secret-for-tests"
 
-// Folder is that of the Worker.
+// Folder returns the folder of the Worker.
 func Folder(t testing.TB) string {
 	t.Helper()
 	_, file, _, ok := runtime.Caller(0)
@@ -40,8 +40,8 @@ func Folder(t testing.TB) string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "adapters", "cfdo", "worker")
 }
 
-// sources reads the Worker as the runtime will, so that go test knows what the
-// test depends on and does not answer from its cache when the Worker has changed.
+// sources reads the files of the Worker, so that go test does not use a cached result when
+// the Worker has changed.
 func sources(t testing.TB) {
 	t.Helper()
 	for _, pattern := range []string{"src/*", "test/*", "package-lock.json", "../../../limit/testdata/*.json"} {
@@ -57,8 +57,8 @@ func sources(t testing.TB) {
 	}
 }
 
-// Modules is where npm ci has put the runtime. Without it the test is skipped, and
-// fails in CI.
+// Modules returns the folder where npm ci has put the runtime. Without the runtime the test
+// is skipped; in CI it fails.
 func Modules(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(Folder(t), "node_modules")
@@ -68,7 +68,7 @@ func Modules(t testing.TB) string {
 	return dir
 }
 
-// Missing skips the test for want of something, and fails it in CI.
+// Missing skips the test because something is missing; in CI it fails.
 func Missing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -77,13 +77,13 @@ func Missing(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// platforms are the runtimes that npm has, by GOOS/GOARCH.
+// platforms are the packages of the runtime on npm, by GOOS/GOARCH.
 var platforms = map[string]string{
 	"linux/amd64": "linux-64", "linux/arm64": "linux-arm64",
 	"darwin/amd64": "darwin-64", "darwin/arm64": "darwin-arm64",
 }
 
-// Binary is the runtime.
+// Binary returns the path of the runtime.
 func Binary(t testing.TB) string {
 	t.Helper()
 	sources(t)
@@ -94,14 +94,14 @@ func Binary(t testing.TB) string {
 	return path
 }
 
-// Config says how the Worker is run.
+// Config configures a Worker.
 type Config struct {
-	// File is that in worker/test; "" means serve.capnp.
+	// File is the configuration file in worker/test; "" means serve.capnp.
 	File string
-	// Env is what the variables of the Worker are read from: SECRET, SHARDS,
-	// TENANT_SHARDS, GRACE_MS, PAUSE_MS.
+	// Env sets the variables of the Worker: SECRET, SHARDS, TENANT_SHARDS, GRACE_MS,
+	// PAUSE_MS.
 	Env map[string]string
-	// Clock, when it is not nil, is what the process takes for the time of day.
+	// Clock, if it is not nil, is the time of day for the process.
 	Clock *stepclock.Clock
 }
 
@@ -118,7 +118,7 @@ type Server struct {
 	log    *transcript.Transcript
 }
 
-// Start starts the Worker without any state. It is killed when the test ends.
+// Start starts a Worker without state. It is killed when the test ends.
 func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	if c.File == "" {
@@ -130,8 +130,8 @@ func Start(t testing.TB, c Config) *Server {
 	return s
 }
 
-// Run starts the process again after Kill or Terminate, on the same port and with
-// the state that is on disk.
+// Run starts the process again after Kill or Terminate, on the same port and with the state
+// on its disk.
 func (s *Server) Run() {
 	s.t.Helper()
 	r, w, err := os.Pipe()
@@ -157,7 +157,7 @@ func (s *Server) Run() {
 	if err != nil {
 		s.t.Fatalf("workerd: %v", err)
 	}
-	_ = r.SetReadDeadline(time.Now().Add(patience))
+	_ = r.SetReadDeadline(time.Now().Add(hangGuard))
 	var listen struct {
 		Event string
 		Port  int
@@ -176,7 +176,7 @@ func (s *Server) Run() {
 // Kill ends the process at once, as a power cut does.
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 
-// Terminate has the process end in an orderly way.
+// Terminate shuts the process down gracefully.
 func (s *Server) Terminate() { s.end(syscall.SIGTERM) }
 
 func (s *Server) end(signal syscall.Signal) {
@@ -191,36 +191,36 @@ func (s *Server) end(signal syscall.Signal) {
 // Stall stops the process without closing its connections, until Resume.
 func (s *Server) Stall() { _ = process.Stop(s.cmd.Process) }
 
-// Resume lets a stalled process go on.
+// Resume continues a stalled process.
 func (s *Server) Resume() { _ = process.Continue(s.cmd.Process) }
 
-// Log is what the process has said.
+// Log returns the output of the process.
 func (s *Server) Log() string { return s.log.String() }
 
-// Look is what there is to see of an object.
+// Look is the visible state of an object.
 type Look struct {
-	// Rows is how many there are, and Written how many the object has written since
-	// it was made, alarms included.
+	// Rows is the number of rows, and Written how many rows the object has written since it
+	// was made, alarms included.
 	Rows, Written int
-	// Alarm is when it rings, in milliseconds since the Unix epoch; nil when it
-	// does not.
+	// Alarm is the time of the next alarm, in milliseconds since the Unix epoch; nil if none
+	// is set.
 	Alarm *int64
 }
 
-// Inspect looks into an object by its name.
+// Inspect returns the state of the object with a name.
 func (s *Server) Inspect(object string) (l Look) {
 	s.t.Helper()
 	s.tell("inspect", object, &l)
 	return l
 }
 
-// Evict throws an object out of memory, as happens to one that is idle.
+// Evict removes an object from memory, as the runtime does with idle ones.
 func (s *Server) Evict(object string) {
 	s.t.Helper()
 	s.tell("evict", object, new(any))
 }
 
-// Sweep has an object do what it does when its alarm rings.
+// Sweep runs the alarm of an object.
 func (s *Server) Sweep(object string) {
 	s.t.Helper()
 	s.tell("sweep", object, new(any))
