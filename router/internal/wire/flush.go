@@ -158,6 +158,7 @@ func (o *Outbox) shut() {
 		o.forget(i)
 	}
 	o.queue, o.head, o.taken = nil, 0, false
+	o.latest.drop()
 	o.closed, o.gone = true, true
 	if t, ok := o.stream.conn.(*secure); ok {
 		t.stop()

@@ -35,6 +35,7 @@ type Outbox struct {
 	owner    Owner
 	below    *sync.Cond // made when a goroutine waits for queued to shrink
 	first    [2]segment // the queue of nearly every connection fits
+	latest   latest
 
 	// of the goroutine that writes
 	onWrite  func(fd uintptr) bool

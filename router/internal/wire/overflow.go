@@ -51,6 +51,7 @@ func (o *Outbox) tooSlow() {
 		o.forget(i)
 	}
 	o.queue = o.queue[:keep]
+	o.latest.drop()
 	if o.owner != nil {
 		o.owner.SlowConsumer()
 	}
@@ -79,29 +80,33 @@ func (o *Outbox) dropOldest(need int) {
 	}
 	clear(o.queue[len(kept):])
 	o.queue = kept
+	if n > 0 {
+		o.latest.drop()
+	}
 	o.dropped(n)
 }
 
 // replace puts the frame where an older one of the same key still waits.
 func (o *Outbox) replace(frame []byte, key string) bool {
-	start := o.unwritten()
-	for i := start; i < len(o.queue); i++ {
-		if s := &o.queue[i]; s.drop && s.key == key && key != "" {
-			if o.queued+len(frame)-len(s.b) > o.limit {
-				// It is larger and does not fit there: it is queued at the end,
-				// or dropped.
-				o.forget(i)
-				o.queue = slices.Delete(o.queue, i, i+1)
-				o.dropped(1)
-				return false
-			}
-			o.queued += len(frame) - len(s.b)
-			s.b = frame
-			o.dropped(1)
-			return true
-		}
+	if key == "" {
+		return false
 	}
-	return false
+	i := o.find(key)
+	if i < 0 {
+		return false
+	}
+	s := &o.queue[i]
+	o.dropped(1)
+	if o.queued+len(frame)-len(s.b) > o.limit {
+		// It is larger and does not fit there: it is queued at the end, or dropped.
+		o.forget(i)
+		o.queue = slices.Delete(o.queue, i, i+1)
+		o.latest.drop()
+		return false
+	}
+	o.queued += len(frame) - len(s.b)
+	s.b = frame
+	return true
 }
 
 func (o *Outbox) dropped(frames int) {

@@ -48,6 +48,7 @@ func (o *Outbox) push(s segment) {
 	}
 	s.frames = 1
 	o.queue = append(o.queue, s)
+	o.indexed(len(o.queue) - 1)
 	o.queued += len(s.b)
 }
 
@@ -92,10 +93,12 @@ func (o *Outbox) wrote(n int) {
 		o.taken = true
 		return
 	}
+	o.latest.leaves(s.key)
 	o.forget(o.head)
 	o.head++
 	if o.head == len(o.queue) {
 		o.queue, o.head = o.first[:0], 0
+		o.latest.drop()
 	}
 }
 
