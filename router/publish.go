@@ -2,6 +2,8 @@ package router
 
 import (
 	"context"
+	"crypto/sha256"
+	"strconv"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
@@ -22,8 +24,8 @@ const (
 	OverflowDropOldest Overflow = Overflow(wire.DropOldest)
 	// OverflowDropNewest drops the message for this subscriber.
 	OverflowDropNewest Overflow = Overflow(wire.DropNewest)
-	// OverflowLatestOnly lets the message replace one of the same topic and type that
-	// is still queued, even in a queue that is not full: for positions and gauges, of which
+	// OverflowLatestOnly lets the message replace one of the same topic, type and Key
+	// that is still queued, even in a queue that is not full: for positions and gauges, of which
 	// only the last matters. If there is nothing to replace and the queue is full, it does
 	// what OverflowDropOldest does.
 	OverflowLatestOnly Overflow = Overflow(wire.LatestOnly)
@@ -34,6 +36,10 @@ type PublishOptions struct {
 	// Overflow is what happens if a subscriber reads too slowly. Default:
 	// OverflowDisconnect.
 	Overflow Overflow
+	// Key tells apart OverflowLatestOnly messages of one topic and type: with the user as the
+	// key, the latest position of each of ten users is kept; without a key, only one of all.
+	// At most 256 bytes.
+	Key string
 	// ExceptSelf leaves out the connection that publishes. It has no effect on
 	// Router.Publish.
 	ExceptSelf bool
@@ -64,8 +70,13 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 		if o.ExceptSelf && from != nil {
 			m.Except = from.id
 		}
-		if o.Overflow == OverflowLatestOnly {
-			m.Key = topic + "\x00" + typ
+		switch {
+		case o.Overflow == OverflowLatestOnly && len(o.Key) <= maxKeyLength:
+			m.Key = latestKey(topic, typ, o.Key)
+		case o.Key != "" && o.Overflow != OverflowLatestOnly:
+			return errors.Internal.Errorf("router: PublishOptions.Key is set without OverflowLatestOnly; set Overflow, or leave Key empty")
+		case o.Key != "":
+			return errors.InvalidArgument.Errorf("PublishOptions.Key has at most %d bytes, this one %d", maxKeyLength, len(o.Key))
 		}
 	default:
 		return errors.Internal.Errorf("router: %d PublishOptions are given; merge them into one", len(opts))
@@ -97,6 +108,24 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 		return errors.Unavailable.Wrap(err, "publishing failed")
 	}
 	return nil
+}
+
+// maxKeyLength bounds PublishOptions.Key, in bytes.
+const maxKeyLength = 256
+
+// latestKey is different for each combination of topic, type and key. Every queued message has
+// one, so a long one is replaced by its hash.
+func latestKey(topic, typ, key string) string {
+	b := make([]byte, 0, 8+len(topic)+len(typ)+len(key))
+	b = append(strconv.AppendInt(b, int64(len(topic)), 10), ' ')
+	b = append(strconv.AppendInt(b, int64(len(typ)), 10), ' ')
+	b = append(append(append(b, topic...), typ...), key...)
+	if len(b) > 2*sha256.Size {
+		sum := sha256.Sum256(b)
+		b = append(b[:0], '#')
+		b = append(b, sum[:]...)
+	}
+	return string(b)
 }
 
 // deferLimit is a message so large that holding it back for others saves nothing.
