@@ -33,6 +33,9 @@ type Context struct {
 	// over the router's size limit counts as one byte more than the limit, however
 	// large it is.
 	Size int
+	// Exempt means that the frame is not charged (router.RouteOptions.Exempt): rate limits let
+	// it pass. Bans and permissions still apply to it.
+	Exempt bool
 
 	// State is for the router alone, and empty in a Context that a test makes.
 	State inbound.State

@@ -162,7 +162,7 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 	if n := r.opts.Limits.SocketBuffer; n > 0 {
 		c.stream.Buffer(n)
 	}
-	c.stream.Limit(r.opts.Limits.MaxPayload, c.deflate)
+	c.stream.Limit(c.serving.maxPayload, c.deflate)
 	_ = c.stream.Out.Append(handshake.Response(h, key))
 	c.stream.Out.Flush()
 	return c, nil

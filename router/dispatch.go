@@ -61,15 +61,30 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 // peek reads the envelope, up to the payload if that comes last, and finds the route.
 func (c *Conn) peek(s *scratch, f *incoming, frame []byte, tooLarge bool) {
 	f.size, f.tooLarge = len(frame), tooLarge
-	if tooLarge {
-		f.size = c.router.opts.Limits.MaxPayload + 1
+	f.head(s, frame)
+	if f.bad == nil {
+		f.route = c.route(s, f.env.Type)
+	}
+	maxPayload := c.router.opts.Limits.MaxPayload
+	if f.route != nil && f.route.own != nil {
+		maxPayload = f.route.own.maxPayload
+	}
+	if f.size > maxPayload && !tooLarge { // other routes may have larger frames
+		f.tooLarge = true
+		f.head(s, frame)
+	}
+	if f.tooLarge {
+		f.size, f.route = maxPayload+1, nil
+	}
+}
+
+// head reads the envelope of a frame, or of the beginning of one that is too large.
+func (f *incoming) head(s *scratch, frame []byte) {
+	if f.tooLarge {
 		frame = frame[:min(len(frame), sizePeek)]
 	}
 	f.bytes = frame
 	f.env, f.complete, f.bad = s.peeker.Head(frame)
-	if f.bad == nil && !tooLarge {
-		f.route = c.route(s, f.env.Type)
-	}
 }
 
 // route is the route of a type, nil if it is not registered. Clients send many of one
@@ -90,6 +105,12 @@ func (c *Conn) route(s *scratch, typ []byte) *route {
 func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {
 	s.in.Type, s.in.ReceivedAt, s.in.Size = f.typ(), c.stream.ReadAt(), f.size
 	s.in.State.SentType, s.in.State.Passed = f.env.Type, false
+	if c.serving.own {
+		s.in.Exempt, s.in.State.Own = false, nil
+		if f.route != nil && f.route.own != nil {
+			s.in.Exempt, s.in.State.Own = f.route.own.exempt, f.route.own
+		}
+	}
 	returned := false
 	defer func() {
 		if returned {

@@ -19,7 +19,7 @@ func ExampleContext_Publish() {
 	router.On(r, "map.move", func(c *router.Context, p Position) error {
 		return c.Publish("map", "map.moved", p, router.PublishOptions{
 			Overflow:   router.OverflowLatestOnly, // a slow reader needs no older position
-			Key:        c.Conn().ID(),             // of this client; without it, of all others neither
+			Key:        c.Conn().ID(),             // the latest of each client
 			ExceptSelf: true,
 		})
 	})

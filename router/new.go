@@ -16,6 +16,7 @@ func New(opts Options) *Router {
 	}
 	r := &Router{opts: opts, epoch: time.Now(), routes: make(map[string]*route)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.top = Group{router: r, opts: RouteOptions{Strict: opts.Strict}}
 	r.topics.init()
 	r.watchdog.stop, r.watchdog.observe = r.ctx.Done(), (*Conn).observe
 	r.wheel.epoch, r.wheel.stop, r.wheel.check = r.epoch, r.ctx.Done(), (*Conn).check

@@ -92,6 +92,19 @@ type Options struct {
 	// Limits bound the resources of one connection.
 	Limits Limits
 
+	// Strict refuses payloads with unknown members, in all routes. See RouteOptions.Strict.
+	//
+	// Default: unknown members are ignored.
+	Strict bool
+
+	// ValidateOutgoing checks replies and declared events by the `validate` tags of their
+	// types before they are sent. In place of a reply that is not valid, the answer is
+	// INTERNAL; an event that is not valid is not sent. Package routertest always checks, and
+	// fails the test.
+	//
+	// Default: only messages from clients are checked.
+	ValidateOutgoing bool
+
 	// Liveness has the times after which a connection counts as dead.
 	Liveness Liveness
 
@@ -161,7 +174,8 @@ type Options struct {
 // for as long as Liveness allows. An idle connection needs 7 KB.
 type Limits struct {
 	// MaxPayload is the size in bytes of the largest frame that is accepted,
-	// after decompression. Default: 64 KiB. At least 128.
+	// after decompression, of types whose RouteOptions.MaxPayload does not say
+	// otherwise. Default: 64 KiB. At least 128.
 	MaxPayload int
 
 	// MaxInFlight is the number of requests that may be open at once: read, and their

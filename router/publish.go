@@ -58,6 +58,9 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	if err := checkTopic(topic); err != nil {
 		return err
 	}
+	if err := r.checkEvent(typ, payload); err != nil {
+		return err
+	}
 	m := pubsub.Message{Topic: topic}
 	switch len(opts) {
 	case 0:

@@ -2,34 +2,23 @@ package router
 
 import (
 	"fmt"
+	"reflect"
+	"runtime"
 	"slices"
+	"strconv"
 
 	"github.com/wskit/wskit/ingress"
 )
 
-// Use adds middleware around the handlers of all routes, whether they are
-// registered before or after it; the first that was added is the outermost. It runs after a
-// message has been decoded and validated. It panics once the router has served a connection.
-func (r *Router) Use(middleware ...Middleware) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.serving != nil {
-		panic("router: Use is called after the router has served a connection; add all middleware before http.Serve")
-	}
-	r.around = append(r.around, middleware...)
-}
-
 // UseIngress adds middleware for every frame, which runs before the payload is decoded, in the
 // order in which it was added. Its errors are the answer to the frame. It panics once the router
 // has served a connection.
-func (r *Router) UseIngress(middleware ...ingress.Middleware) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.serving != nil {
-		panic("router: UseIngress is called after the router has served a connection; add all middleware before http.Serve")
-	}
-	r.before = append(r.before, middleware...)
-}
+func (r *Router) UseIngress(middleware ...ingress.Middleware) { r.top.UseIngress(middleware...) }
+
+// Use adds middleware around the handlers of all routes, whether they are
+// registered before or after it; the first that was added is the outermost. It runs after a
+// message has been decoded and validated. It panics once the router has served a connection.
+func (r *Router) Use(middleware ...Middleware) { r.top.Use(middleware...) }
 
 // freeze makes the registrations final.
 func (r *Router) freeze() *serving {
@@ -42,13 +31,19 @@ func (r *Router) freeze() *serving {
 		return r.serving
 	}
 	s := &serving{
-		routes:  make(map[string]*route, len(r.routes)+2),
-		ingress: wrapped(ingress.Handler(ingress.Pass), r.before),
+		routes: make(map[string]*route, len(r.routes)+2), events: r.events,
+		maxPayload: r.opts.Limits.MaxPayload,
 	}
+	last := ingress.Handler(ingress.Pass)
 	for typ, rt := range r.routes {
-		rt.handle = handler(rt, r.around)
+		rt.handle = handler(rt)
+		if rt.own = rt.compose(&r.opts.Limits); rt.own != nil {
+			s.own, last = true, passOwn
+			s.maxPayload = max(s.maxPayload, rt.own.maxPayload)
+		}
 		s.routes[typ] = rt
 	}
+	s.ingress = wrapped(last, r.top.before)
 	for _, rt := range builtin {
 		s.routes[rt.typ] = rt
 	}
@@ -58,13 +53,17 @@ func (r *Router) freeze() *serving {
 }
 
 // handler composes the middleware around a route's typed handler.
-func handler(rt *route, around []Middleware) Handler {
-	h := func(c *Context) error {
+func handler(rt *route) Handler {
+	h := Handler(func(c *Context) error {
 		c.called = true
 		c.out.Truncate(c.head) // middleware may try again
 		return rt.codec.call(c, c.lent, &c.out)
+	})
+	h = wrapped(h, rt.opts.Use)
+	for g := rt.group; g != nil; g = g.parent {
+		h = wrapped(h, g.around)
 	}
-	return wrapped(wrapped(Handler(h), rt.opts.Use), around)
+	return h
 }
 
 // wrapped is a handler with middleware around it; the first is the outermost.
@@ -75,38 +74,18 @@ func wrapped[H any, M ~func(H) H](h H, middleware []M) H {
 	return h
 }
 
-func (r *Router) register(rt *route) {
-	if err := checkType(rt.typ); err != nil {
-		panic(err.Error())
-	}
-	if rt.opts.Reply != "" {
-		if !rt.request {
-			panic(fmt.Sprintf("router: %q is an event and has no reply; register it with RPC or leave RouteOptions.Reply empty", rt.typ))
-		}
-		if err := checkType(rt.opts.Reply); err != nil {
-			panic(err.Error())
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.serving != nil {
-		panic(fmt.Sprintf("router: %q is registered after the router has served a connection; register all types before http.Serve", rt.typ))
-	}
-	if _, ok := r.routes[rt.typ]; ok {
-		panic(fmt.Sprintf("router: %q is registered twice; remove one registration or rename the type", rt.typ))
-	}
-	r.routes[rt.typ] = rt
-}
-
 // On registers the handler of an event: a message that is not answered. It is
 // a function and not a method because methods have no type parameters; T is
 // inferred from the handler.
 //
 // The payload is decoded into a T by the rules of the second version of
 // encoding/json: names match exactly, so a field Room without a tag is "Room" on
-// the wire and never "room"; unknown members are ignored, and missing fields are zero. Where T is a struct, it is then checked by its
-// `validate` tags (github.com/go-playground/validator). A payload that is not
-// valid is answered with INVALID_ARGUMENT and the fields, and does not reach the handler. With T struct{} the message needs no payload.
+// the wire and never "room"; unknown members are ignored, and missing fields are zero. Where T
+// is a struct, it is then checked by its `validate` tags (github.com/go-playground/validator). A
+// payload that is not valid is answered with INVALID_ARGUMENT and the fields, and does not reach
+// the handler. The message needs no payload if T is struct{}, or a struct whose fields are
+// all optional: pointers, or with omitempty or omitzero in their json tag, and valid when they
+// are zero. docs/messages.md has the rules of JSON.
 //
 // An error that the handler returns is sent to the client as ERROR, or as
 // RPC_ERROR if the event carried a correlation id: one of package errors with
@@ -114,33 +93,108 @@ func (r *Router) register(rt *route) {
 // DEADLINE_EXCEEDED; any other error, and a panic, as INTERNAL with a fixed text; these
 // are reported to Options.OnError.
 //
+// r is the router or a group, whose prefix is put before the type.
+//
 // On panics if the type is registered already, is reserved or has not 1 to 128
-// bytes; if the `validate` tags of T are not valid; if opts has more than one
+// bytes; if T can never be decoded from JSON, such as a channel or a time.Duration; if the
+// `validate` tags of T are not valid; if opts has more than one
 // element or names a reply; and once the router has served a connection.
-func On[T any](r *Router, typ string, h func(*Context, T) error, opts ...RouteOptions) {
+func On[T any](r Registrar, typ string, h func(*Context, T) error, opts ...RouteOptions) {
+	rt := newRoute(r, typ, opts)
 	if h == nil {
-		panic(fmt.Sprintf("router: %q is registered with a nil handler; pass a function", typ))
+		panic(rt.nilHandler())
 	}
-	r.register(newEventRoute(typ, h, oneOf(typ, opts)))
+	shape := decodedShape[T](rt)
+	rt.codec = &eventCodec[T]{shape: shape, handler: h}
+	rt.register()
 }
 
 // RPC registers the handler of a request: a message with a correlation id that
 // gets exactly one answer, the reply or an error. With R struct{} the reply has
-// no payload. A reply that does not encode is answered INTERNAL. The time for the
-// answer is bounded, see Options.RequestTimeout. See [On] for the rest.
-func RPC[T, R any](r *Router, typ string, h func(*Context, T) (R, error), opts ...RouteOptions) {
+// no payload. A reply that does not encode is answered INTERNAL; RPC panics if R can never
+// be encoded. The time for the answer is bounded, see Options.RequestTimeout. See [On] for
+// the rest.
+func RPC[T, R any](r Registrar, typ string, h func(*Context, T) (R, error), opts ...RouteOptions) {
+	rt := newRoute(r, typ, opts)
 	if h == nil {
-		panic(fmt.Sprintf("router: %q is registered with a nil handler; pass a function", typ))
+		panic(rt.nilHandler())
 	}
-	r.register(newRequestRoute(typ, h, oneOf(typ, opts)))
+	shape := decodedShape[T](rt)
+	rt.codec = &requestCodec[T, R]{shape: shape, reply: rt.repliesWith(reflect.TypeFor[R]()), handler: h}
+	rt.register()
 }
 
-func oneOf(typ string, opts []RouteOptions) RouteOptions {
+func oneOf(what string, opts []RouteOptions) RouteOptions {
 	switch len(opts) {
 	case 0:
 		return RouteOptions{}
 	case 1:
 		return opts[0]
 	}
-	panic(fmt.Sprintf("router: %q is registered with %d RouteOptions; merge them into one", typ, len(opts)))
+	panic(fmt.Sprintf("router: %s has %d RouteOptions; merge them into one", what, len(opts)))
+}
+
+// newRoute makes a route for On or RPC, which call it: see caller.
+func newRoute(r Registrar, typ string, opts []RouteOptions) *route {
+	g := r.group()
+	rt := &route{typ: g.prefix + typ, place: caller(), group: g}
+	what := strconv.Quote(rt.typ)
+	rt.opts = oneOf(what, opts)
+	rt.opts.check(what)
+	rt.opts.inherit(g)
+	return rt
+}
+
+// caller returns the file and line from which On, RPC or Declare was called. It is called by a
+// function that these call.
+func caller() string {
+	_, file, line, _ := runtime.Caller(3)
+	return file + ":" + strconv.Itoa(line)
+}
+
+func (rt *route) nilHandler() string {
+	return fmt.Sprintf("router: %q is registered with a nil handler; pass a function", rt.typ)
+}
+
+// repliesWith makes the route one of a request with replies of a type.
+func (rt *route) repliesWith(t reflect.Type) shape {
+	rt.request, rt.reply = true, t
+	if rt.opts.Reply == "" {
+		rt.opts.Reply = rt.typ + replySuffix
+	} else {
+		rt.opts.Reply = rt.group.prefix + rt.opts.Reply
+		if err := checkType(rt.opts.Reply); err != nil {
+			panic(err.Error())
+		}
+	}
+	head := append([]byte(`{"type":`), quote(rt.opts.Reply)...)
+	rt.replyHead = append(head, `,"meta":{"correlationId":`...)
+	if rt.opts.Progress != nil {
+		mustEncode(reflect.TypeOf(rt.opts.Progress), "the progress", rt.typ)
+	}
+	return encodedShape(t, "the reply", rt.typ)
+}
+
+func (rt *route) register() {
+	if err := checkType(rt.typ); err != nil {
+		panic(err.Error())
+	}
+	if !rt.request && (rt.opts.Reply != "" || rt.opts.Progress != nil) {
+		panic(fmt.Sprintf("router: %q is an event and has no reply or progress; register it with RPC, or leave RouteOptions.Reply and Progress empty", rt.typ))
+	}
+	r := rt.group.router
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mustNotServe(rt.typ)
+	if other, ok := r.routes[rt.typ]; ok {
+		panic(fmt.Sprintf("router: %q is registered twice, at %s and at %s; remove one registration or rename the type", rt.typ, other.place, rt.place))
+	}
+	r.routes[rt.typ] = rt
+}
+
+// mustNotServe is called with the lock held.
+func (r *Router) mustNotServe(typ string) {
+	if r.serving != nil {
+		panic(fmt.Sprintf("router: %q is registered after the router has served a connection; register all types before http.Serve", typ))
+	}
 }

@@ -3,9 +3,11 @@ package router
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
+	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
 )
 
@@ -18,7 +20,7 @@ type Handler func(*Context) error
 // request, returning nil without a call of next is a fault, because there would be no reply.
 type Middleware func(next Handler) Handler
 
-// RouteOptions configure a route. The zero value has the defaults.
+// RouteOptions configure a route, or the routes of a group. The zero value has the defaults.
 type RouteOptions struct {
 	// Reply is the type of a request's reply. Default: the request's type with
 	// ".reply" at its end.
@@ -31,9 +33,36 @@ type RouteOptions struct {
 	// deadline, after which the context is cancelled and nothing is sent; by default events
 	// have none. Negative: none.
 	Timeout time.Duration
-	// Use wraps the route's handler, inside of the middleware of Router.Use. The first is the
-	// outermost.
+	// Use wraps the route's handler, inside of the middleware of Router.Use and Group.Use. The
+	// first is the outermost.
 	Use []Middleware
+	// UseIngress is middleware for frames of this type alone, which runs before the payload is
+	// decoded, such as a rate limit. It runs inside of the middleware of Router.UseIngress and
+	// Group.UseIngress. The first is the outermost.
+	UseIngress []ingress.Middleware
+	// Exempt frames are not charged by the middleware of the router and of groups, see
+	// ingress.Context.Exempt. UseIngress charges them, and bans apply. In the options of a
+	// group it concerns the middleware outside of the group.
+	Exempt bool
+	// MaxPayload is the size in bytes of the largest frame of this type. It may be larger than
+	// Limits.MaxPayload: the memory of a connection depends on the largest of all routes.
+	// Default: Limits.MaxPayload.
+	MaxPayload int
+	// Strict refuses payloads with unknown members, with the rule "unknown". Default: unknown
+	// members are ignored. See also Options.Strict.
+	Strict bool
+	// Progress is a value of the type that is passed to Context.Progress, such as Percent{}.
+	// Another type is then an error. Default: any type.
+	Progress any
+	// Doc describes the route in one line, for Router.Routes.
+	Doc string
+}
+
+// check panics if an option is not valid. what names the route or group.
+func (o *RouteOptions) check(what string) {
+	if o.MaxPayload < 0 {
+		panic(fmt.Sprintf("router: MaxPayload of %s is %d; it is in bytes and must be positive (0 for that of the router)", what, o.MaxPayload))
+	}
 }
 
 // replySuffix follows the type of a request in the default type of its reply.
@@ -43,10 +72,17 @@ const replySuffix = ".reply"
 // behind the codec.
 type route struct {
 	typ     string
+	place   string // of the registration, in the source
+	group   *Group
 	request bool
 	opts    RouteOptions
-	codec   codec
-	handle  Handler // with its middleware around it
+	message reflect.Type
+	reply   reflect.Type // nil for an event
+	// optional says that a frame needs no payload.
+	optional bool
+	codec    codec
+	handle   Handler // with its middleware around it
+	own      *own    // nil for nearly all
 	// replyHead is the reply up to the correlation id.
 	replyHead []byte
 	// builtin is set for the protocol's own types, and nothing else is.

@@ -22,6 +22,12 @@
 // payload is decoded, validated and passed to the handler. Every frame that fails is answered;
 // PROTOCOL.md describes the protocol. dispatch.go has all steps in one function.
 //
+// # Groups and declared events
+//
+// Types can be registered in groups ([Router.Group]), each with a prefix, limits and middleware
+// of its own. [Declare] fixes the Go type of an event that the server sends. [Router.Routes] lists
+// all of them.
+//
 // # Order and concurrency
 //
 // The messages of one connection are handled one at a time in order of arrival,
@@ -74,8 +80,8 @@ type Router struct {
 
 	mu       sync.Mutex
 	routes   map[string]*route
-	before   []ingress.Middleware
-	around   []Middleware
+	top      Group // the outermost
+	events   map[string]*declared
 	serving  *serving // set by the first connection: from then on nothing can be registered
 	conns    connList
 	emptied  chan struct{} // closed by the last connection's end, while draining
@@ -87,6 +93,7 @@ type Router struct {
 	watchdog watchdog
 	limits   limitHook
 	turns    turn.Rules[Context]
+	watched  atomic.Pointer[func(error)] // reports to a test, see refuseToSend
 	refused  refusedOrigins
 	stats    counters
 	handlers tally
@@ -97,8 +104,11 @@ type Router struct {
 // serving is what connections need of the registrations, which are final by
 // then.
 type serving struct {
-	routes  map[string]*route
-	ingress ingress.Handler
+	routes     map[string]*route
+	events     map[string]*declared // nil: none
+	ingress    ingress.Handler
+	own        bool // a route has an own
+	maxPayload int  // the largest of all routes
 }
 
 // Stats are counters since the Router was made, except for Connections. They are

@@ -1,6 +1,12 @@
 package router
 
-import "github.com/go-json-experiment/json"
+import (
+	"reflect"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/wskit/wskit/errors"
+)
 
 // Send sends an event to the client. payload is encoded as JSON; nil and struct{}
 // are sent as no payload at all. Send does not wait for the client. An error
@@ -34,6 +40,9 @@ func (c *Context) Send(typ string, payload any) error {
 func (c *Context) Progress(data any) error {
 	if !c.route.request || c.hasAnswer() {
 		return nil
+	}
+	if of := c.route.opts.Progress; of != nil && reflect.TypeOf(data) != reflect.TypeOf(of) {
+		return c.conn.router.refuseToSend(errors.Internal.Errorf("router: the progress of %q is declared with %T at %s, but was sent with %T", c.route.typ, of, c.route.place, data))
 	}
 	b := newOutgoing()
 	defer b.free()
@@ -73,6 +82,9 @@ func (c *Conn) Queued() int { return c.stream.Out.Queued() }
 
 // enqueueEvent encodes an event and queues it.
 func (c *Conn) enqueueEvent(typ string, payload any) error {
+	if err := c.router.checkEvent(typ, payload); err != nil {
+		return err
+	}
 	b := newOutgoing()
 	defer b.free()
 	if err := b.event(typ, payload); err != nil {

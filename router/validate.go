@@ -55,8 +55,8 @@ type FieldError struct {
 	// joined by dots. It is
 	// empty for the payload itself.
 	Path string `json:"path"`
-	// Rule is the validation that failed, or "type" when the JSON value is of
-	// another type than the field.
+	// Rule is the validation that failed, "type" when the JSON value is of
+	// another type than the field, or "unknown" for a member that Strict does not allow.
 	Rule string `json:"rule"`
 	// Param is the rule's parameter, such as 280 for max=280.
 	Param string `json:"param,omitempty"`
@@ -73,7 +73,11 @@ func decodeError(err error) error {
 	e := errors.InvalidArgument.Wrap(err, "payload does not decode")
 	if s, ok := errors.AsType[*json.SemanticError](err); ok {
 		path := strings.ReplaceAll(strings.TrimPrefix(string(s.JSONPointer), "/"), "/", ".")
-		e.Details = fieldErrors{[]FieldError{{Path: path, Rule: "type"}}}
+		rule := "type"
+		if errors.Is(err, json.ErrUnknownName) {
+			rule = "unknown"
+		}
+		e.Details = fieldErrors{[]FieldError{{Path: path, Rule: rule}}}
 	}
 	return e
 }
@@ -93,13 +97,15 @@ func validationError(err error) error {
 	return e
 }
 
-func checkRules(typ string, t reflect.Type) {
+// checkRules panics if the validator cannot use a struct's tags, and reports whether the zero
+// value is valid.
+func checkRules(t reflect.Type, what, typ string) (zeroIsValid bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			panic(fmt.Sprintf("router: the validate tags of %v, the payload of %q, cannot be used: %v; correct the tag, or add the rule with RegisterValidation first", t, typ, v))
+			panic(fmt.Sprintf("router: the validate tags of %v, %s of %q, cannot be used: %v; correct the tag, or add the rule with RegisterValidation first", t, what, typ, v))
 		}
 	}()
-	_ = validate.Struct(reflect.New(t).Interface()) // finds fault with the value, too
+	return validate.Struct(reflect.New(t).Interface()) == nil
 }
 
 // hasRules reports whether a type may have anything to validate: the validator

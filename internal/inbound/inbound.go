@@ -12,6 +12,8 @@ type State struct {
 	SentType []byte
 	// Passed says that the frame has reached the innermost handler.
 	Passed bool
+	// Own is the router's data about the route of the frame.
+	Own any
 }
 
 // Holder is a connection's context that does something before a frame is held.

@@ -50,6 +50,9 @@ const connectionLimiter = "connection"
 
 func (m *perConnection) middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {
+		if c.Exempt {
+			return next(c)
+		}
 		cost, err := m.cost(c, m.Cost, connectionLimiter)
 		if err != nil {
 			return err

@@ -11,6 +11,10 @@
 // A rejected frame costs only the decision: it is not decoded, and rejecting it allocates
 // nothing over a store that allocates nothing.
 //
+// In router.RouteOptions.UseIngress, in place of Router.UseIngress, it limits one type alone. Exempt
+// routes (router.RouteOptions.Exempt) are charged by the limits in their own options alone; bans and
+// deny lists apply to them.
+//
 // Beyond one limit:
 //
 //   - [NewAll] charges all of several limits, or none: that of a user and that of a tenant.

@@ -114,7 +114,7 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *book) error {
 	if i, ok := now.deny.find(c); ok {
 		return l.deny(c, now.rules.Deny[i])
 	}
-	if _, ok := now.allow.find(c); ok {
+	if _, ok := now.allow.find(c); ok || c.Exempt {
 		return nil
 	}
 	is := now.resolve(c)

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/internal/testmode"
 )
 
 // timeLimit is how long an expectation waits before it fails. Within synctest no
@@ -41,6 +42,9 @@ type Server struct {
 
 // New serves r until the test ends. At the end it shuts the router down, which
 // fails the test if a handler does not return.
+//
+// Replies and declared events are always validated, as with router.Options.ValidateOutgoing. One
+// that is not valid, or has another Go type than the declared one, is not sent and fails the test.
 func New(t testing.TB, r *router.Router) *Server {
 	t.Helper()
 	s := &Server{
@@ -62,6 +66,7 @@ func New(t testing.TB, r *router.Router) *Server {
 		defer close(s.done)
 		_ = s.http.Serve(s.listener)
 	}()
+	testmode.Watch(r, func(err error) { t.Errorf("routertest: not sent: %v", err) })
 	t.Cleanup(s.close)
 	return s
 }
@@ -75,6 +80,7 @@ func (s *Server) close() {
 	}
 	_ = s.http.Close()
 	<-s.done
+	testmode.Watch(s.router, nil)
 }
 
 // pipeListener is a net.Listener whose connections are pipes.

@@ -1,0 +1,182 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router/internal/testmode"
+)
+
+// Event is an event that the server sends, with the Go type of its payload. [Declare] makes it.
+// Its methods may be called from any goroutine.
+type Event[T any] struct{ typ string }
+
+// EventOptions configure a declared event.
+type EventOptions struct {
+	// Doc describes the event in one line, for Router.Routes.
+	Doc string
+}
+
+// Sender is the target of [Event.Send]: a [Conn], or the [Context] of a message from it.
+type Sender interface {
+	Send(typ string, payload any) error
+}
+
+// Publisher is the source of [Event.PublishFrom]: a [Router] or a [Conn].
+type Publisher interface {
+	Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error
+}
+
+// Declare declares events that the server sends, and the type of their payload:
+//
+//	message := router.Declare[Message](r, "chat.message")
+//	…
+//	return message.Publish(c, "room:"+m.Room, Message{From: c.Identity.User, Text: m.Text})
+//
+// Router.Routes lists it. Send and Publish of the router and its connections then return an
+// error for this type with a payload of another Go type than T, and nothing is sent; in a test
+// with package routertest that fails the test. Types that are not declared can have any payload.
+//
+// r is the router or a group, whose prefix is put before the type. A message from clients may
+// have the same type; On and RPC register that. Declare panics if the event is declared already,
+// if its type is reserved or does not have 1 to 128 bytes, if T can never be encoded as JSON, if
+// opts has more than one element, and once the router has served a connection.
+func Declare[T any](r Registrar, typ string, opts ...EventOptions) Event[T] {
+	return Event[T]{declare(r.group(), typ, reflect.TypeFor[T](), opts)}
+}
+
+// Send sends the event to one client. See [Conn.Send] and [Context.Send].
+func (e Event[T]) Send(to Sender, payload T) error { return to.Send(e.typ, payload) }
+
+// Publish sends the event to the subscribers of a topic, from a handler. See
+// [Context.Publish].
+func (e Event[T]) Publish(c *Context, topic string, payload T, opts ...PublishOptions) error {
+	return c.Publish(topic, e.typ, payload, opts...)
+}
+
+// PublishFrom sends the event to the subscribers of a topic, from outside of a handler. See
+// [Router.Publish] and [Conn.Publish].
+func (e Event[T]) PublishFrom(ctx context.Context, from Publisher, topic string, payload T, opts ...PublishOptions) error {
+	return from.Publish(ctx, topic, e.typ, payload, opts...)
+}
+
+// declared is a declared event, as the router keeps it.
+type declared struct {
+	typ   string
+	place string // of the declaration, in the source
+	group *Group
+	of    reflect.Type
+	shape shape
+	doc   string
+}
+
+func declare(g *Group, typ string, of reflect.Type, opts []EventOptions) string {
+	d := &declared{typ: g.prefix + typ, place: caller(), group: g, of: of}
+	if err := checkType(d.typ); err != nil {
+		panic(err.Error())
+	}
+	switch len(opts) {
+	case 0:
+	case 1:
+		d.doc = opts[0].Doc
+	default:
+		panic(fmt.Sprintf("router: %q is declared with %d EventOptions; merge them into one", d.typ, len(opts)))
+	}
+	d.shape = encodedShape(of, "the payload", d.typ)
+	r := g.router
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mustNotServe(d.typ)
+	if other, ok := r.events[d.typ]; ok {
+		panic(fmt.Sprintf("router: the event %q is declared twice, at %s and at %s; declare it once and share the Event, or rename the type", d.typ, other.place, d.place))
+	}
+	if r.events == nil {
+		r.events = make(map[string]*declared)
+	}
+	r.events[d.typ] = d
+	return d.typ
+}
+
+// checkEvent returns an error if the type is declared and the payload does not fit it.
+func (r *Router) checkEvent(typ string, payload any) error {
+	s := r.frozen.Load()
+	if s == nil {
+		return r.checkEarlyEvent(typ, payload)
+	}
+	if s.events == nil {
+		return nil
+	}
+	return r.fits(s.events[typ], payload)
+}
+
+// checkEarlyEvent is for what is published before the first connection is served.
+func (r *Router) checkEarlyEvent(typ string, payload any) error {
+	r.mu.Lock()
+	d := r.events[typ]
+	r.mu.Unlock()
+	return r.fits(d, payload)
+}
+
+// fits returns an error if the payload is not one of the event, which may be nil.
+func (r *Router) fits(d *declared, payload any) error {
+	if d == nil {
+		return nil
+	}
+	switch t := reflect.TypeOf(payload); {
+	case t == d.of:
+	case d.of.Kind() == reflect.Interface && (t == nil || t.Implements(d.of)):
+	case t == nil && d.shape.empty:
+	default:
+		return r.refuseToSend(errors.Internal.Errorf("router: the event %q is declared with %v at %s, but was sent with %T", d.typ, d.of, d.place, payload))
+	}
+	if !d.shape.validated || !r.validates() {
+		return nil
+	}
+	v := reflect.New(d.of)
+	v.Elem().Set(reflect.ValueOf(payload))
+	if err := d.shape.validate(v.Interface()); err != nil {
+		return r.refuseToSend(errors.Internal.Wrap(err, "router: the event "+strconv.Quote(d.typ)+" is not valid"))
+	}
+	return nil
+}
+
+// validateReply is called for replies whose type has rules.
+func (r *Router) validateReply(rt *route, s *shape, reply any) error {
+	if !r.validates() {
+		return nil
+	}
+	if err := s.validate(reply); err != nil {
+		return r.refuseToSend(errors.Internal.Wrap(err, "router: the reply of "+strconv.Quote(rt.typ)+" is not valid"))
+	}
+	return nil
+}
+
+func (r *Router) validates() bool { return r.opts.ValidateOutgoing || r.watched.Load() != nil }
+
+// refuseToSend reports to the test that watches the router.
+func (r *Router) refuseToSend(err error) error {
+	if report := r.watched.Load(); report != nil {
+		(*report)(err)
+	}
+	return err
+}
+
+func init() {
+	testmode.Watch = func(r any, report func(error)) {
+		if report == nil {
+			r.(*Router).watched.Store(nil)
+			return
+		}
+		r.(*Router).watched.Store(&report)
+	}
+}
+
+var (
+	_ Sender    = (*Conn)(nil)
+	_ Sender    = (*Context)(nil)
+	_ Publisher = (*Router)(nil)
+	_ Publisher = (*Conn)(nil)
+)

@@ -1,0 +1,170 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/router"
+)
+
+func ExampleDeclare() {
+	type (
+		Say struct {
+			Text string `json:"text"`
+		}
+		Message struct {
+			Text string    `json:"text"`
+			At   time.Time `json:"at,omitzero"`
+		}
+	)
+	r := router.New(router.Options{})
+	message := router.Declare[Message](r, "chat.message", router.EventOptions{Doc: "Somebody said something."})
+	router.On(r, "chat.send", func(c *router.Context, m Say) error {
+		return message.Send(c, Message{Text: m.Text})
+	})
+	router.On(r, "chat.mistake", func(c *router.Context, m Say) error {
+		err := c.Send("chat.message", m) // not a Message
+		fmt.Println(err != nil)
+		return nil
+	})
+
+	c := connect(r)
+	defer c.close()
+	c.send(`{"type":"chat.mistake","payload":{"text":"hi"}}`, `{"type":"chat.send","payload":{"text":"hi"}}`)
+	c.receive(1)
+	// Output:
+	// true
+	// {"type":"chat.message","payload":{"text":"hi"}}
+}
+
+func ExampleEvent() {
+	type Price struct {
+		Symbol string  `json:"symbol"`
+		Price  float64 `json:"price"`
+	}
+	r := router.New(router.Options{})
+	price := router.Declare[Price](r, "price")
+	router.RPC(r, "price.follow", func(c *router.Context, _ struct{}) (struct{}, error) {
+		return struct{}{}, c.Subscribe("prices")
+	})
+	router.On(r, "price.set", func(c *router.Context, p Price) error {
+		return price.Publish(c, "prices", p) // from a handler
+	})
+
+	c := connect(r)
+	defer c.close()
+	c.send(`{"type":"price.follow","meta":{"correlationId":"1"}}`, `{"type":"price.set","payload":{"symbol":"A","price":1}}`)
+	c.receive(2)
+	// From anywhere else.
+	if err := price.PublishFrom(context.Background(), r, "prices", Price{"B", 2}); err != nil {
+		fmt.Println(err)
+	}
+	c.receive(1)
+	// Output:
+	// {"type":"price.follow.reply","meta":{"correlationId":"1"}}
+	// {"type":"price","payload":{"symbol":"A","price":1}}
+	// {"type":"price","payload":{"symbol":"B","price":2}}
+}
+
+// A package registers its types into what it is handed, a router or a group of it.
+func ExampleRegistrar() {
+	registerBoard := func(r router.Registrar) { // of package board
+		router.RPC(r, "open", func(*router.Context, struct{}) (string, error) { return "opened", nil })
+	}
+	r := router.New(router.Options{})
+	registerBoard(r.Group("board."))
+
+	c := connect(r)
+	defer c.close()
+	c.send(`{"type":"board.open","meta":{"correlationId":"1"}}`)
+	c.receive(1)
+	// Output:
+	// {"type":"board.open.reply","meta":{"correlationId":"1"},"payload":"opened"}
+}
+
+// Drawing has limits of its own; all else has those of the router.
+func ExampleRouter_Group() {
+	perUser := func(n int64) ingress.Middleware {
+		limiter := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: n, Window: 24 * time.Hour})
+		return ratelimit.New(limiter, ratelimit.Options{Key: ratelimit.PerUserOrIP})
+	}
+	r := router.New(router.Options{})
+	r.UseIngress(perUser(100))
+	board := r.Group("board.", router.RouteOptions{
+		Exempt:     true,    // from the 100 a day
+		MaxPayload: 1 << 20, // bytes
+	})
+	board.UseIngress(perUser(1))
+	router.On(board, "draw", func(c *router.Context, line []int) error { return c.Send("drawn", len(line)) })
+
+	c := connect(r)
+	defer c.close()
+	for range 2 {
+		c.send(`{"type":"board.draw","payload":[1,2]}`)
+		_, frame, _ := c.ws.Read(context.Background())
+		kind, _, _ := strings.Cut(string(frame), `"payload"`)
+		fmt.Println(kind)
+	}
+	// Output:
+	// {"type":"drawn",
+	// {"type":"ERROR",
+}
+
+// A limit for one type alone, declared where the type is.
+func ExampleRouteOptions_useIngress() {
+	searches := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Second})
+	r := router.New(router.Options{})
+	router.RPC(r, "search", func(_ *router.Context, text string) ([]string, error) { return nil, nil },
+		router.RouteOptions{
+			Doc:        "Finds messages by their text.",
+			UseIngress: []ingress.Middleware{ratelimit.New(searches, ratelimit.Options{})},
+			MaxPayload: 1 << 10, // bytes
+		})
+
+	c := connect(r)
+	defer c.close()
+	c.send(`{"type":"search","meta":{"correlationId":"1"},"payload":"go"}`)
+	c.receive(1)
+	// Output:
+	// {"type":"search.reply","meta":{"correlationId":"1"},"payload":[]}
+}
+
+func ExampleRouteOptions_strict() {
+	type Order struct {
+		Symbol string `json:"symbol"`
+		Limit  int    `json:"limit,omitempty"`
+	}
+	r := router.New(router.Options{})
+	router.On(r, "order", func(*router.Context, Order) error { return nil }, router.RouteOptions{Strict: true})
+
+	c := connect(r)
+	defer c.close()
+	c.send(`{"type":"order","payload":{"symbol":"A","limt":3}}`)
+	c.receive(1)
+	// Output:
+	// {"type":"ERROR","payload":{"code":"INVALID_ARGUMENT","message":"payload does not decode","retryable":false,"details":{"fields":[{"path":"limt","rule":"unknown"}]}}}
+}
+
+func ExampleRouter_Routes() {
+	type (
+		Join   struct{ Room string }
+		Joined struct{ Members int }
+	)
+	r := router.New(router.Options{})
+	rooms := r.Group("room.")
+	router.RPC(rooms, "join", func(*router.Context, Join) (Joined, error) { return Joined{}, nil },
+		router.RouteOptions{Doc: "Enters a room."})
+	router.Declare[string](rooms, "closed", router.EventOptions{Doc: "The room is no more."})
+	for _, i := range r.Routes() {
+		fmt.Println(i.Type, i.Kind, i.Message, i.Reply, i.Timeout, "#", i.Doc)
+	}
+	// Output:
+	// room.closed declared string <nil> 0s # The room is no more.
+	// room.join request router_test.Join router_test.Joined 30s # Enters a room.
+}

@@ -1,0 +1,133 @@
+package router
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/wskit/wskit/ingress"
+)
+
+// Registrar is where types are registered: a [Router] or one of its groups.
+type Registrar interface {
+	group() *Group
+}
+
+// Group is a set of routes with a common prefix, common options and middleware of their own. A
+// package can register its types into a Group that it gets as an argument. Its methods may be
+// called from any goroutine.
+type Group struct {
+	router *Router
+	parent *Group // nil for the outermost one, which every router has
+	prefix string // with those of its parents
+	opts   RouteOptions
+	before []ingress.Middleware
+	around []Middleware
+}
+
+func (r *Router) group() *Group { return &r.top }
+func (g *Group) group() *Group  { return g }
+
+// Group makes a group of routes whose types, and those of their replies, begin with a prefix,
+// which may be empty. The options apply to all routes of the group: Concurrent, Exempt and
+// Strict cannot be unset by a route, Timeout and MaxPayload are defaults. Reply, Progress and Doc
+// are for routes alone. At most one RouteOptions may be given.
+func (r *Router) Group(prefix string, opts ...RouteOptions) *Group {
+	return r.top.Group(prefix, opts...)
+}
+
+// Group makes a group within the group. Its prefix follows that of the outer group, and its
+// middleware runs inside of that of the outer group.
+func (g *Group) Group(prefix string, opts ...RouteOptions) *Group {
+	prefix = g.prefix + prefix
+	what := "the group " + strconv.Quote(prefix)
+	o := oneOf(what, opts)
+	if o.Reply != "" || o.Progress != nil || o.Doc != "" {
+		panic("router: " + what + " has a Reply, Progress or Doc; give them to its routes")
+	}
+	o.check(what)
+	inner := &Group{router: g.router, parent: g, prefix: prefix, opts: o, before: slices.Clone(o.UseIngress), around: slices.Clone(o.Use)}
+	inner.opts.inherit(g)
+	return inner
+}
+
+// UseIngress adds middleware for every frame of the group's types, which runs before the payload
+// is decoded, and after that of the router and of outer groups. See [Router.UseIngress].
+// Frames that are too large or malformed do not reach it. The Middleware function is called once
+// for each route of the group.
+func (g *Group) UseIngress(middleware ...ingress.Middleware) {
+	g.router.configure("UseIngress", func() { g.before = append(g.before, middleware...) })
+}
+
+// Use adds middleware around the handlers of the group's routes, inside of that of the router
+// and of outer groups. See [Router.Use].
+func (g *Group) Use(middleware ...Middleware) {
+	g.router.configure("Use", func() { g.around = append(g.around, middleware...) })
+}
+
+// configure calls change, and panics once a connection is served.
+func (r *Router) configure(method string, change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.serving != nil {
+		panic("router: " + method + " is called after the router has served a connection; add all middleware before http.Serve")
+	}
+	change()
+}
+
+// inherit applies the options of a group.
+func (o *RouteOptions) inherit(g *Group) {
+	o.Concurrent = o.Concurrent || g.opts.Concurrent
+	o.Strict = o.Strict || g.opts.Strict
+	o.Timeout = defaultTo(o.Timeout, g.opts.Timeout)
+	o.MaxPayload = defaultTo(o.MaxPayload, g.opts.MaxPayload)
+}
+
+// own is what a route, or one of its groups, changes before a frame is decoded.
+type own struct {
+	ingress    ingress.Handler // the middleware of its groups and its own; nil: none
+	exempt     bool            // see RouteOptions.Exempt
+	maxPayload int
+}
+
+// compose returns nil for a route that is processed like all others, as most are.
+func (rt *route) compose(limits *Limits) *own {
+	o := own{ingress: ingress.Pass, maxPayload: defaultTo(rt.opts.MaxPayload, limits.MaxPayload)}
+	used := false
+	add := func(exempt bool, middleware []ingress.Middleware) {
+		used = used || len(middleware) > 0
+		o.ingress = wrapped(o.ingress, middleware)
+		if exempt && !o.exempt {
+			o.exempt = true
+			o.ingress = charged(o.ingress)
+		}
+	}
+	add(rt.opts.Exempt, rt.opts.UseIngress)
+	for g := rt.group; g.parent != nil; g = g.parent {
+		add(g.opts.Exempt, g.before)
+	}
+	if !used {
+		o.ingress = nil
+	}
+	if !used && !o.exempt && o.maxPayload == limits.MaxPayload {
+		return nil
+	}
+	return &o
+}
+
+// charged ends an exemption: the middleware inside of it charges the frame.
+func charged(next ingress.Handler) ingress.Handler {
+	return func(c *ingress.Context) error {
+		c.Exempt = false
+		err := next(c)
+		c.Exempt = true
+		return err
+	}
+}
+
+// passOwn is the innermost handler of the router's ingress middleware if a route has its own.
+func passOwn(c *ingress.Context) error {
+	if o, ok := c.State.Own.(*own); ok && o.ingress != nil {
+		return o.ingress(c)
+	}
+	return ingress.Pass(c)
+}

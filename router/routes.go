@@ -1,0 +1,90 @@
+package router
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RouteKind is the kind of a registration.
+type RouteKind string
+
+const (
+	// KindEvent is a message from clients that is not answered, see [On].
+	KindEvent RouteKind = "event"
+	// KindRequest is a message from clients that is answered, see [RPC].
+	KindRequest RouteKind = "request"
+	// KindDeclared is an event that the server sends, see [Declare].
+	KindDeclared RouteKind = "declared"
+)
+
+// RouteInfo describes a registered type.
+type RouteInfo struct {
+	Type string
+	Kind RouteKind
+	// Group is the prefix of its group; empty: none.
+	Group string
+	// Message is the Go type of the payload.
+	Message reflect.Type
+	// ReplyType is the type of a request's reply, and Reply the Go type of its payload.
+	ReplyType string
+	Reply     reflect.Type
+	// Progress is the Go type of RouteOptions.Progress; nil: none.
+	Progress reflect.Type
+	// Timeout is the maximum time for a message; 0: no limit.
+	Timeout time.Duration
+	// MaxPayload is the size of the largest frame, in bytes; 0 for a declared event.
+	MaxPayload int
+	// Concurrent, Exempt and Strict are those of RouteOptions, also if set for a group or, with
+	// Options.Strict, for the router.
+	Concurrent, Exempt, Strict bool
+	// PayloadOptional says that a frame needs no payload.
+	PayloadOptional bool
+	// Doc is RouteOptions.Doc or EventOptions.Doc.
+	Doc string
+	// Place is the file and line of the registration.
+	Place string
+}
+
+// Routes lists all registered types, in the order of their names. The protocol's own types are
+// not in the list.
+func (r *Router) Routes() []RouteInfo {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]RouteInfo, 0, len(r.routes)+len(r.events))
+	for _, rt := range r.routes {
+		list = append(list, rt.info())
+	}
+	for _, d := range r.events {
+		list = append(list, RouteInfo{
+			Type: d.typ, Kind: KindDeclared, Group: d.group.prefix, Message: d.of, PayloadOptional: d.shape.empty,
+			Doc: d.doc, Place: d.place,
+		})
+	}
+	slices.SortFunc(list, func(a, b RouteInfo) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(string(a.Kind), string(b.Kind)))
+	})
+	return list
+}
+
+func (rt *route) info() RouteInfo {
+	opts := &rt.group.router.opts
+	i := RouteInfo{
+		Type: rt.typ, Kind: KindEvent, Group: rt.group.prefix, Message: rt.message, PayloadOptional: rt.optional,
+		Timeout: timeoutOf(rt, 0, opts.RequestTimeout), MaxPayload: defaultTo(rt.opts.MaxPayload, opts.Limits.MaxPayload),
+		Concurrent: rt.opts.Concurrent, Strict: rt.opts.Strict,
+		Doc: rt.opts.Doc, Place: rt.place,
+	}
+	if own := rt.compose(&opts.Limits); own != nil {
+		i.Exempt = own.exempt
+	}
+	if rt.request {
+		i.Kind, i.ReplyType, i.Reply = KindRequest, rt.opts.Reply, rt.reply
+	}
+	if rt.opts.Progress != nil {
+		i.Progress = reflect.TypeOf(rt.opts.Progress)
+	}
+	return i
+}
