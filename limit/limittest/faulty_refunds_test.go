@@ -5,12 +5,12 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// A wrongRule says how many units of a bucket to give back of a charge of so many:
-// units of which p are worth a token and q flow in within a microsecond.
+// A wrongRule returns how many units of a charge a bucket gives back. A token is worth p
+// units, and q units flow in per microsecond.
 type wrongRule func(charge, q, full, now int64, taken *limit.Decision, composite bool) (back int64)
 
-// refundsBy gives back by a wrong rule in the token buckets of a plan, and by the right
-// one in what else it has.
+// refundsBy refunds with a wrong rule in the token buckets of a plan, and with the right
+// rule in its other parts.
 func refundsBy(rule wrongRule) func(*limit.Plan, []int64, int64, int64, *limit.Decision) ([]int64, bool) {
 	return func(plan *limit.Plan, state []int64, now, reset int64, taken *limit.Decision) (next []int64, write bool) {
 		parts := plan.Compiled().Parts
@@ -39,14 +39,14 @@ func lessWhatFlowedIn(charge, q, now int64, taken *limit.Decision) int64 {
 	return charge - (now-taken.At)*q
 }
 
-// byTheLine supposes that time pays off the oldest debt first, and so that of a charge
-// everything is owed until the end of what was owed then.
+// byTheLine assumes that time pays the oldest charge first: a charge is owed in full until
+// all earlier charges are paid.
 func byTheLine(charge, q, full, now int64, taken *limit.Decision, _ bool) int64 {
 	until := taken.At + min(taken.ResetAfter.Microseconds(), (full+q-1)/q)
 	return min(charge, (until-now)*q)
 }
 
-// byTheLineOfAll does so in composites, whose ResetAfter is that of another part.
+// byTheLineOfAll is byTheLine for composites, where ResetAfter may belong to another part.
 func byTheLineOfAll(charge, q, full, now int64, taken *limit.Decision, composite bool) int64 {
 	if composite {
 		return byTheLine(charge, q, full, now, taken, true)

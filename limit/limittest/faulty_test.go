@@ -14,8 +14,7 @@ import (
 	"github.com/wskit/wskit/limit/limittest"
 )
 
-// plain is the simplest store that is right: a map, a lock and a plan. Its hooks
-// make it wrong.
+// plain is the simplest correct store: a map, a lock and a plan. Its hooks add faults.
 type plain struct {
 	mu    sync.Mutex
 	state map[string][]int64
@@ -24,12 +23,12 @@ type plain struct {
 	fault fault
 }
 
-// A fault is one of the defects that stores have been seen to have.
+// A fault is a defect that some store once had.
 type fault struct {
 	name string
-	// part is the part of the suite that must catch it.
+	// part is the part of the suite that must fail.
 	part string
-	// rule is what the suite must say about it.
+	// rule is the rule that the failure must name.
 	rule string
 
 	key      func(string) string
@@ -40,15 +39,15 @@ type fault struct {
 	unlocked bool
 
 	load           func(before []int64, policy limit.Policy, now int64) []int64
-	separate       bool // the parts of a composite are keys of their own
+	separate       bool // the parts of a composite are separate keys
 	peek           func(s *plain, key []byte, policy limit.Policy, cost int64)
 	refund         func(taken *limit.Decision, now int64)
 	refunds        func(plan *limit.Plan, state []int64, now, reset int64, taken *limit.Decision) (next []int64, write bool)
 	noReset        bool
-	resetForgotten bool // refunds know nothing of resets
-	reversed       bool // many are taken from the last to the first
+	resetForgotten bool // refunds ignore resets
+	reversed       bool // TakeMany takes the last ask first
 	noTakeAll      bool // TakeAll answers that it is unsupported
-	noUndo         bool // what was charged before one of several is denied stays charged
+	noUndo         bool // when an ask is denied, the earlier ones stay charged
 }
 
 func (s *plain) Take(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {

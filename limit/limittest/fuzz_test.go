@@ -105,7 +105,7 @@ func replay(t *testing.T, policy limit.Policy, steps []byte) {
 	model := newModel(policy)
 	var state []int64
 	var reset int64
-	var last limit.Decision // the newest that charged
+	var last limit.Decision // the latest decision with a charge
 	now := int64(1) << 50
 	for range 200 {
 		if len(steps) < 8 {
@@ -128,7 +128,7 @@ func replay(t *testing.T, policy limit.Policy, steps []byte) {
 				state = next
 			}
 			last = limit.Decision{}
-			fallthrough // and see what is left
+			fallthrough // and peek
 		case op >= 11:
 			if op == 11 {
 				if plan.Reset(state, now) > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/wskit/wskit/limit/limittest"
 )
 
-// leases is the plainest holder there is, and wrong in one way.
+// leases is the simplest lease store, with one fault.
 type leases struct {
 	limit.Store
 	clock *limittest.Clock
@@ -29,11 +29,11 @@ var holdFaults = []struct{ name, part, rule string }{
 	{"DenialHolds", "HoldsUpToTheLimit", "a denial changes nothing"},
 	{"ReleaseIsLost", "HoldsUpToTheLimit", "a lease is released once"},
 	{"ReleaseFreesAll", "HoldsUpToTheLimit", "a lease is released once"},
-	{"ZeroIsUnlimited", "HoldsUpToTheLimit", "what makes no sense is refused"},
-	{"CountedTwice", "HoldingAgainIsOnce", "a lease that is held is not in its own way"},
+	{"ZeroIsUnlimited", "HoldsUpToTheLimit", "an invalid argument is an error"},
+	{"CountedTwice", "HoldingAgainIsOnce", "acquiring a held lease again succeeds"},
 	{"LeaseNotExtended", "HoldingAgainIsOnce", "to hold a lease again is a new lease"},
 	{"NoLease", "LeasesRunOut", "a lease is held no longer than its lease"},
-	{"HalfALease", "LeasesRunOut", "a lease is held for its whole lease"},
+	{"HalfALease", "LeasesRunOut", "a lease is held until it expires"},
 	{"RenewsWhatIsThere", "RenewalsBringBack", "a renewal brings back what was lost"},
 	{"ListsOnlyOne", "HoldsAreListed", "the leases that are held can be listed"},
 	{"ListsTheDead", "HoldsAreListed", "the leases that are held can be listed"},
@@ -149,7 +149,7 @@ func (s *leases) HeldIDs(_ context.Context, key string, n int) (ids []string, er
 	return ids, nil
 }
 
-// TestSuiteCatchesFaultyHolders is TestSuiteCatches for leases. One without a fault
+// TestSuiteCatchesFaultyHolders is TestSuiteCatches for leases. A store without a fault
 // passes.
 func TestSuiteCatchesFaultyHolders(t *testing.T) {
 	run := func(fault, part string) (string, error) {

@@ -8,11 +8,11 @@ import (
 )
 
 // A ledger is the oracle of refunds: the admissions of one subject that were not
-// refunded, as if the refunded ones had never been made. It knows no state and
-// no rule for refunds, only what the documentation of each policy promises: how much
-// may be admitted in a span of time, a window, or at an instant.
+// refunded. It has no state of a limit and no rule for refunds. It uses only the documented
+// bound of each policy: how much may be admitted in a span of time, a window, or at an
+// instant.
 type ledger struct {
-	entries []*entry // as they were admitted
+	entries []*entry // in the order of admission
 	parts   []*promise
 }
 
@@ -22,9 +22,9 @@ type entry struct {
 	refunded bool
 }
 
-// A promise is that of one policy. It goes by a clock that does not go back: a clock
-// that swings is ridden out at the latest instant at which something was charged or,
-// in a window, given back that still counted.
+// A promise is the bound of one policy. Its clock does not go back: while the real clock is
+// behind, the promise uses the latest instant of a charge or, in a window, of a refund that
+// still counted.
 type promise struct {
 	policy limit.Policy
 	latest int64
@@ -39,8 +39,8 @@ func newLedger(policy limit.Policy) *ledger {
 	return g
 }
 
-// forget begins anew: after a reset, or when the clock was set back so far that
-// states are healed.
+// forget removes all admissions: after a reset, or when the clock was set back so far that
+// states are corrected.
 func (g *ledger) forget() {
 	g.entries = nil
 	for _, p := range g.parts {
@@ -49,7 +49,7 @@ func (g *ledger) forget() {
 	}
 }
 
-// admit notes an admission. It returns the promise that it breaks, or "".
+// admit adds an admission. It returns the promise that it breaks, or "".
 func (g *ledger) admit(d limit.Decision) (broken string) {
 	e := &entry{taken: d}
 	g.entries = append(g.entries, e)
@@ -65,7 +65,7 @@ func (g *ledger) admit(d limit.Decision) (broken string) {
 	return ""
 }
 
-// refund notes that an admission was refunded.
+// refund removes an admission.
 func (g *ledger) refund(e *entry, now int64) {
 	e.refunded = true
 	for _, p := range g.parts {
@@ -78,8 +78,8 @@ func (g *ledger) refund(e *entry, now int64) {
 	}
 }
 
-// broken checks the newest admission. Those before it were checked when they came, and
-// refunds since have only made them fewer.
+// broken checks the newest admission. The earlier ones were checked before, and refunds can
+// only have removed some.
 func (p *promise) broken(entries []*entry) string {
 	sum := new(big.Rat)
 	size, rate := p.bucket()
@@ -100,8 +100,8 @@ func (p *promise) broken(entries []*entry) string {
 	return ""
 }
 
-// bucket is how much may be admitted at once and, of a bucket, how much more as time
-// goes on: in no span may it be more.
+// bucket returns how much may be admitted at once and, for a bucket, how much more per
+// microsecond. No span may admit more.
 func (p *promise) bucket() (size, rate *big.Rat) {
 	switch p := p.policy.(type) {
 	case limit.TokenBucket:
@@ -119,8 +119,8 @@ func (p *promise) bucket() (size, rate *big.Rat) {
 	panic("limittest: no promise of " + p.policy.String())
 }
 
-// share is the part of an admission at an instant that counts at now. Under a bucket
-// every admission counts.
+// share is the part of an admission at an instant that counts at now. In a bucket every
+// admission counts in full.
 func (p *promise) share(at, now int64) *big.Rat {
 	counts := true
 	switch p := p.policy.(type) {

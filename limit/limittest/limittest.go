@@ -1,7 +1,8 @@
-// Package limittest checks that a [limit.Store] decides as the arithmetic says.
+// Package limittest checks that a [limit.Store] makes the decisions that the documentation
+// of package limit defines.
 //
-// A store's own test hands the suite a way to open it with a clock that the
-// suite moves:
+// The test of a store passes a function that opens the store with a clock. The suite moves
+// that clock:
 //
 //	func TestStore(t *testing.T) {
 //		limittest.Run(t, func(t *testing.T) limittest.Subject {
@@ -14,11 +15,10 @@
 //	}
 //
 // Run compares the store's decisions, field by field, with those of a reference
-// model that counts in exact rationals (math/big) and shares no code with the
-// algorithms of package limit, over generated timelines in which the clock may
-// jump both ways; then it checks rules that every limit has to keep, each named
-// for what goes wrong without it. A failure says which rule was broken, shows
-// the timeline that led there and, for a generated one, a seed that repeats it.
+// model. The model uses exact rationals (math/big) and shares no code with the
+// algorithms of package limit. The timelines are generated, and their clock may
+// jump both ways. Run then checks rules that hold for every limit. A failure names the
+// broken rule and shows the timeline and, if it was generated, a seed that repeats it.
 package limittest
 
 import (
@@ -51,8 +51,7 @@ type Subject struct {
 	NoTakeAll bool
 }
 
-// Clock is a clock that stands still until it is set. It may be read and set
-// by any number of goroutines.
+// Clock is a clock that moves only when it is set. Its methods may be called concurrently.
 type Clock struct{ micros atomic.Int64 }
 
 // NewClock returns a clock set to an instant in 2026.
@@ -62,10 +61,10 @@ func NewClock() *Clock {
 	return c
 }
 
-// epoch is 2026-11-21T00:00:00.000007Z: not on a round second.
+// epoch is 2026-11-21T00:00:00.000007Z, deliberately not a whole second.
 const epoch = 1_795_219_200_000_007
 
-// Now is the instant the clock is set to, in microseconds since the Unix epoch.
+// Now returns the time of the clock, in microseconds since the Unix epoch.
 func (c *Clock) Now() int64 { return c.micros.Load() }
 
 // Set sets the clock to an instant, in microseconds since the Unix epoch.
@@ -74,8 +73,8 @@ func (c *Clock) Set(micros int64) { c.micros.Store(micros) }
 // Advance moves the clock by d, which may be negative.
 func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
-// Run runs the suite. It calls open for every part of it, each time for an
-// empty store; open registers what has to be closed with t.Cleanup.
+// Run runs the suite. It calls open for each part of the suite; open returns an empty store
+// and closes it with t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) Subject) {
 	for _, part := range parts {
 		t.Run(part.name, func(t *testing.T) {
@@ -98,7 +97,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 type part struct {
 	name  string
 	run   func(*testing.T, Subject)
-	steps bool // it sets no clock, but steps it
+	steps bool // it only moves the clock by steps
 }
 
 var parts = []part{
@@ -118,15 +117,15 @@ var parts = []part{
 	{name: "Concurrency", run: concurrency},
 	{name: "WaitsAreExact", run: everySample(waitsAreExact)},
 	{name: "NoSpanAdmitsMore", run: noSpanAdmitsMore},
-	{name: "WindowsRideOutSwings", run: everySample(windowsRideOutSwings)},
-	{name: "WindowsHeal", run: everySample(windowsHeal)},
+	{name: "WindowsTolerateSwings", run: everySample(windowsTolerateSwings)},
+	{name: "WindowsSetBack", run: everySample(windowsSetBack)},
 	{name: "CompositesChargeAllOrNone", run: compositesChargeAllOrNone},
 	{name: "PacerSpacesOut", run: pacerSpacesOut},
 	{name: "PeekChangesNothing", run: everySample(peekChangesNothing)},
-	{name: "ForecastComesTrue", run: everySample(forecastComesTrue)},
+	{name: "ForecastIsExact", run: everySample(forecastIsExact)},
 	{name: "RefundIsExact", run: everySample(refundIsExact)},
-	{name: "RefundNeverMints", run: everySample(refundNeverMints)},
-	{name: "RefundsMintNothing", run: refundsMintNothing},
+	{name: "RefundAdmitsNoMore", run: everySample(refundAdmitsNoMore)},
+	{name: "RefundsAdmitNoMore", run: refundsAdmitNoMore},
 	{name: "ResetForgets", run: everySample(resetForgets)},
 	{name: "ManyInOrder", run: everySample(manyInOrder)},
 	{name: "AllOrNone", run: everySample(allOrNone)},
@@ -137,20 +136,20 @@ var parts = []part{
 	{name: "RenewalsBringBack", run: renewalsBringBack},
 	{name: "HoldsAreListed", run: holdsAreListed},
 	{name: "HoldsAtOnce", run: holdsAtOnce},
-	{name: "StepsMintNothing", run: stepsMintNothing, steps: true},
+	{name: "StepsAdmitNoMore", run: stepsAdmitNoMore, steps: true},
 	{name: "StepsEndNoLease", run: stepsEndNoLease, steps: true},
 }
 
-// A timeline drives one key and remembers what happened, for the report.
+// A timeline makes calls on one key and records them, for the report.
 type timeline struct {
 	s     Subject
 	key   string
-	start int64 // with a clock that cannot be set, of the first decision
-	last  int64 // of the decisions' instants
+	start int64 // the first instant; of the first decision, if the clock cannot be set
+	last  int64 // the instant of the last decision
 	log   []step
 }
 
-// A step is one question and its answer.
+// A step is one call and its answer.
 type step struct {
 	what      string // "" for Take
 	now, cost int64
@@ -160,13 +159,13 @@ type step struct {
 
 var keys atomic.Int64
 
-// newTimeline begins a timeline on a key of its own, with the clock at its start.
+// newTimeline begins a timeline on a new key, with the clock at its start.
 func newTimeline(s Subject) *timeline {
 	return &timeline{s: s, key: fmt.Sprintf("limittest:%d", keys.Add(1)), start: s.rewind()}
 }
 
-// rewind sets the clock to the start of all timelines, if it can be set, and returns
-// that.
+// rewind sets the clock to the start of all timelines, if it can be set. It returns the
+// start.
 func (s Subject) rewind() int64 {
 	if s.Clock == nil {
 		return 0
@@ -175,7 +174,7 @@ func (s Subject) rewind() int64 {
 	return epoch
 }
 
-// step moves the clock, by whatever means there is.
+// step moves the clock, by Clock or Step.
 func (s Subject) step(d time.Duration) {
 	if s.Clock == nil {
 		s.Step(d)
@@ -184,8 +183,8 @@ func (s Subject) step(d time.Duration) {
 	}
 }
 
-// now is what the clock shows, or for a clock that cannot be read when the store last
-// read it.
+// now is the time of the clock. If the clock cannot be read, it is the instant of the
+// store's last decision.
 func (l *timeline) now() int64 {
 	if l.s.Clock != nil {
 		return l.s.Clock.Now()
@@ -210,7 +209,7 @@ func (l *timeline) note(what string, cost int64, policy limit.Policy, d limit.De
 	l.log = append(l.log, step{what, l.now(), cost, policy, d})
 }
 
-// take asks for cost at the instant the clock shows.
+// take takes cost now.
 func (l *timeline) take(t tb, policy limit.Policy, cost int64) limit.Decision {
 	t.Helper()
 	d, err := l.s.Store.Take(context.Background(), []byte(l.key), policy, cost)
@@ -267,7 +266,7 @@ func (l *timeline) reset(t tb, policy limit.Policy) {
 	}
 }
 
-// broken fails the test: the rule, what happened, and how it came to that.
+// broken fails the test with the rule, the cause and the timeline.
 func (l *timeline) broken(t tb, rule, format string, args ...any) {
 	t.Helper()
 	var text strings.Builder

@@ -19,7 +19,7 @@ func TestRightStorePasses(t *testing.T) { limittest.Run(t, open(fault{})) }
 var faults = []fault{
 	{
 		name: "RefillRoundedDown", part: "EveryRateIsExact", rule: "ideal count over any horizon",
-		// The parts of a microsecond that are owed are rounded up each time.
+		// The fraction of a microsecond that is owed is rounded up each time.
 		state: func(_, after []int64, d *limit.Decision, _ int64) []int64 {
 			if len(after) == 2 && after[1] > 0 && strings.HasPrefix(d.Policy, "token_bucket") {
 				return []int64{after[0] + 1, 0}
@@ -59,8 +59,8 @@ var faults = []fault{
 	},
 	{
 		name: "TimeCreditedTwice", part: "ClockSwings", rule: "a clock that swings never credits the same time twice",
-		// What is owed is cut off at the bucket's size whenever the clock is behind,
-		// and stored, as if the time that was set back passed again.
+		// When the clock is behind, what is owed is cut to the bucket's size and stored, as
+		// if the time passed twice.
 		state: func(before, after []int64, d *limit.Decision, now int64) []int64 {
 			if !d.Allowed && len(before) == 2 && before[0]-now > 12_000_000 {
 				return []int64{now + 5_000_000, 0}
@@ -69,17 +69,17 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "FrozenUntilTheClockCatchesUp", part: "ClockSetBack", rule: "locks nobody out",
+		name: "FrozenUntilTheClockCatchesUp", part: "ClockSetBack", rule: "denies a key for no longer",
 		state: func(before, after []int64, d *limit.Decision, _ int64) []int64 {
 			if !d.Allowed && len(before) == 2 {
-				return before // a heal is not written
+				return before // a correction is not written
 			}
 			return after
 		},
 		now: latest(),
 	},
 	{
-		name: "NegativeCostMints", part: "InvalidIsRefused", rule: "a cost below 1 is an error",
+		name: "NegativeCostAddsTokens", part: "InvalidIsRefused", rule: "a cost below 1 is an error",
 		cost: func(c int64) int64 { return max(c, 1) },
 	},
 	{
@@ -110,7 +110,7 @@ var faults = []fault{
 		key: func(k string) string { return strings.NewReplacer("one-", "", "two-", "").Replace(k) },
 	},
 	{
-		name: "AnotherWindowIsFresh", part: "WindowsRideOutSwings", rule: "a clock that swings never credits the same time twice",
+		name: "AnotherWindowIsFresh", part: "WindowsTolerateSwings", rule: "a clock that swings never credits the same time twice",
 		load: func(before []int64, policy limit.Policy, now int64) []int64 {
 			if w, ok := policy.(limit.FixedWindow); ok && len(before) == 2 && before[0] > now-now%w.Window.Microseconds() {
 				return nil
@@ -119,7 +119,7 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "DroppedWhenItSaysNothing", part: "StepsMintNothing", rule: "a clock that is stepped mints nothing",
+		name: "DroppedWhenItIsEmpty", part: "StepsAdmitNoMore", rule: "a clock that is stepped admits no more",
 		load: func(before []int64, policy limit.Policy, now int64) []int64 {
 			var d limit.Decision
 			plan, _ := limit.Compile(policy)
@@ -147,7 +147,7 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "ResetFromTheOldest", part: "WaitsAreExact", rule: "after ResetAfter everything is there again",
+		name: "ResetFromTheOldest", part: "WaitsAreExact", rule: "after ResetAfter the whole limit is available again",
 		decision: func(d *limit.Decision) { d.ResetAfter /= 2 },
 	},
 	{name: "PartsChargedOneByOne", part: "CompositesChargeAllOrNone", rule: "a denied part of a composite charges none of the others", separate: true},
@@ -158,18 +158,18 @@ var faults = []fault{
 		},
 	},
 	{
-		name: "RefundOfWhatCameBack", part: "RefundNeverMints", rule: "a refund gives back nothing that has come back by itself",
+		name: "RefundOfWhatCameBack", part: "RefundAdmitsNoMore", rule: "a refund gives back nothing that has flowed back in",
 		refund: func(d *limit.Decision, now int64) { d.At = now },
 	},
 	{
 		name: "RefundOfHalf", part: "RefundIsExact", rule: "a refund gives back exactly what was taken",
 		refund: func(d *limit.Decision, _ int64) { d.Charged /= 2 },
 	},
-	{name: "RefundByTheLine", part: "RefundsMintNothing", rule: mintNothing, refunds: refundsBy(byTheLine)},
-	{name: "RefundByTheLineOfAll", part: "RefundsMintNothing", rule: mintNothing, refunds: refundsBy(byTheLineOfAll)},
-	{name: "RefundRoundedUp", part: "RefundsMintNothing", rule: mintNothing, refunds: refundsBy(roundedUp)},
-	{name: "ResetLeavesNoInstant", part: "RefundsMintNothing", rule: mintNothing, resetForgotten: true},
-	{name: "ResetDoesNothing", part: "ResetForgets", rule: "a reset forgets everything", noReset: true},
+	{name: "RefundByTheLine", part: "RefundsAdmitNoMore", rule: ruleNoMore, refunds: refundsBy(byTheLine)},
+	{name: "RefundByTheLineOfAll", part: "RefundsAdmitNoMore", rule: ruleNoMore, refunds: refundsBy(byTheLineOfAll)},
+	{name: "RefundRoundedUp", part: "RefundsAdmitNoMore", rule: ruleNoMore, refunds: refundsBy(roundedUp)},
+	{name: "ResetLeavesNoInstant", part: "RefundsAdmitNoMore", rule: ruleNoMore, resetForgotten: true},
+	{name: "ResetDoesNothing", part: "ResetForgets", rule: "a reset deletes everything", noReset: true},
 	{name: "ManyBackwards", part: "ManyInOrder", rule: "several asks are answered in order", reversed: true},
 	{name: "NoKeysTogether", part: "AllOrNone", rule: "a valid call gets its decisions", noTakeAll: true},
 	{name: "NoKeysAtOnce", part: "AllOrNoneAtOnce", rule: "a valid call gets its decisions", noTakeAll: true},
@@ -179,9 +179,9 @@ var faults = []fault{
 	},
 }
 
-const mintNothing = "admissions that were not refunded never exceed what the policy admits without the refunded ones"
+const ruleNoMore = "admissions that were not refunded never exceed what the policy admits without the refunded ones"
 
-// latest is a clock that never goes back, however far it was set back.
+// latest returns a clock that never goes back, even if its input does.
 func latest() func(int64) int64 {
 	var mu sync.Mutex
 	high := int64(math.MinInt64)
@@ -193,9 +193,9 @@ func latest() func(int64) int64 {
 	}
 }
 
-// TestSuiteCatches runs the suite in a process of its own on stores that are
-// wrong in one way each: it must fail, and name the rule. A fault that is a race, or
-// that shows at few instants, may stay hidden from one run, or a few.
+// TestSuiteCatches runs the suite in a separate process on stores with one fault each: it
+// must fail and name the rule. A race, or a fault that shows at few instants only, may need
+// several runs.
 func TestSuiteCatches(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {

@@ -7,26 +7,24 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// A model is what a policy means for one subject, counted in exact rationals
-// and without a thought for speed. It shares no code with package limit, and it
-// solves nothing: a wait is found by looking for the first instant at which the
-// cost fits.
+// A model implements a policy for one subject with exact rationals, in the simplest way and
+// slowly. It shares no code with package limit, and solves no equations: it finds a wait by
+// searching for the first instant at which the cost fits.
 type model struct {
 	name   string
 	meters []meter
 	parts  []string // their names
-	reset  int64    // when it was reset last
+	reset  int64    // the instant of the last reset
 }
 
-// A meter says how much of one limit is used at an instant.
+// A meter computes how much of one limit is used at an instant.
 type meter interface {
 	capacity() *big.Rat
-	// read looks at now. The reading says what will be used at later instants
-	// when nothing else happens, and whether the clock was set back so far that
-	// what is kept had to be healed.
+	// read returns a reading at now: what will be used at later instants without other
+	// calls, and whether the clock was set back so far that the state had to be
+	// corrected.
 	read(now int64) reading
-	// keep goes on from a reading, after charging cost at now. A cost of 0 keeps
-	// what was healed.
+	// keep stores a reading, after charging cost at now. A cost of 0 stores a correction.
 	keep(r reading, now, cost int64)
 	// refund takes back cost that was charged at an instant.
 	refund(now, cost, at int64)
@@ -34,12 +32,12 @@ type meter interface {
 }
 
 type reading struct {
-	healed bool
-	used   func(at int64) *big.Rat
-	// ahead is the instant before which the state is not a fresh one even when nothing
-	// is used: the clock was there already.
+	corrected bool
+	used      func(at int64) *big.Rat
+	// ahead is the instant until which the state differs from a new one although nothing
+	// is used: the clock has been there already.
 	ahead int64
-	// wait is how much of what is used has to be held back; nil means nothing.
+	// wait is how long an admission must be delayed; nil means no delay.
 	wait func(used *big.Rat) time.Duration
 	kept any
 }
@@ -85,8 +83,7 @@ func newMeter(policy limit.Policy) (m meter) {
 	return m
 }
 
-// Become goes on under another policy of the same kind, keeping what has been
-// used.
+// Become changes the policy to another of the same kind and keeps the state.
 func (m *model) Become(policy limit.Policy) {
 	next := newModel(policy)
 	for i, part := range next.meters {
@@ -104,14 +101,14 @@ func (m *model) Become(policy limit.Policy) {
 	m.name, m.parts = next.name, next.parts
 }
 
-// Take decides at now, in microseconds since the Unix epoch, and charges what
-// it allows. The cost is at least 1.
+// Take decides at now, in microseconds since the Unix epoch, and charges the cost if it is
+// allowed. The cost is at least 1.
 func (m *model) Take(now, cost int64) limit.Decision { return m.decide(now, cost, true) }
 
 // Peek decides and charges nothing.
 func (m *model) Peek(now, cost int64) limit.Decision { return m.decide(now, cost, false) }
 
-// Reset forgets what was used, and with it the charges that could be refunded.
+// Reset deletes what was used, and with it the charges that could be refunded.
 func (m *model) Reset(now int64, policy limit.Policy) {
 	next := newModel(policy)
 	next.reset = m.reset
@@ -123,14 +120,14 @@ func (m *model) Reset(now int64, policy limit.Policy) {
 	*m = *next
 }
 
-// Refund gives back what of the decision may be given back.
+// Refund gives back the part of a charge that may be given back.
 func (m *model) Refund(now int64, taken limit.Decision) {
 	if taken.Charged < 1 {
 		return
 	}
 	forgotten := taken.At <= m.reset && m.reset-now <= tolerance
 	for _, part := range m.meters {
-		if r := part.read(now); r.healed {
+		if r := part.read(now); r.corrected {
 			part.keep(r, now, 0)
 			continue
 		}
@@ -171,7 +168,7 @@ func (m *model) decide(now, cost int64, charge bool) limit.Decision {
 			part.keep(r, now, cost)
 			d.Charged = cost
 			r = part.read(now)
-		case r.healed && charge:
+		case r.corrected && charge:
 			part.keep(r, now, 0)
 		}
 		if left := sub(part.capacity(), r.used(now)); left.Sign() > 0 {
@@ -189,8 +186,8 @@ func (m *model) decide(now, cost int64, charge bool) limit.Decision {
 	return all
 }
 
-// binding reports whether d is to be named rather than the one named so far:
-// what can never be, then the longest wait, then what has the least left.
+// binding reports whether d binds rather than the one named so far: an impossible one comes
+// first, then the longest wait, then the least remaining.
 func binding(d, named limit.Decision) bool {
 	rank := func(d limit.Decision) int {
 		switch {
@@ -210,8 +207,8 @@ func binding(d, named limit.Decision) bool {
 	return d.RetryAfter > named.RetryAfter
 }
 
-// first is how long after now ok is true, which it stays: found by doubling a
-// span until it is, and halving what is left.
+// first returns how long after now ok becomes true (it stays true): it doubles a span until
+// ok is true, and then bisects.
 func first(now int64, ok func(at int64) bool) time.Duration {
 	if ok(now) {
 		return 0

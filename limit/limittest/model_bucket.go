@@ -7,16 +7,15 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// bucketModel is a token bucket, or a pacer, that remembers when it will be full
-// again.
+// bucketModel is a token bucket or a pacer. It stores when it will be full again.
 type bucketModel struct {
 	policy limit.Policy
-	burst  *big.Rat // what goes through without a wait
-	size   *big.Rat // that and what may wait
+	burst  *big.Rat // what is admitted without a wait
+	size   *big.Rat // burst plus what may wait
 	rate   *big.Rat // tokens per microsecond
 	// Full again at fullAt + rest/(numerator of the rate in lowest terms) µs since
-	// the epoch; nil when it has never been used. The parts are kept as they
-	// would be stored, so that they mean something under another rate too.
+	// the epoch; nil if it was never used. The two are separate, as in a store, so that
+	// they can be read under another rate too.
 	fullAt, rest *big.Int
 }
 
@@ -36,8 +35,8 @@ func (m *bucketModel) become(policy limit.Policy) {
 
 func (m *bucketModel) capacity() *big.Rat { return m.size }
 
-// full is the instant the bucket is full again, under the rate of now. A rest
-// that was stored under another rate stays below the next microsecond.
+// full is the instant at which the bucket is full again, under the current rate. A rest
+// that was stored under another rate stays below one microsecond.
 func (m *bucketModel) full() *big.Rat {
 	if m.fullAt == nil {
 		return new(big.Rat)
@@ -55,7 +54,7 @@ func (m *bucketModel) read(now int64) (r reading) {
 	if m.fullAt != nil {
 		ahead := sub(new(big.Rat).SetInt(m.fullAt), rat(now))
 		if less(add(span, rat(tolerance)), ahead) {
-			r.healed = true
+			r.corrected = true
 			full = add(rat(now), quo(m.size, m.rate))
 		}
 	}
@@ -86,8 +85,8 @@ func (m *bucketModel) set(now int64, used *big.Rat) {
 	m.rest = floor(mul(sub(full, new(big.Rat).SetInt(m.fullAt)), new(big.Rat).SetInt(m.rate.Num())))
 }
 
-// refund: what has flowed in since the charge is not given back, for it may have
-// filled a bucket without the charge.
+// refund does not give back what has flowed in since the charge, because without the charge
+// the bucket might have been full by then.
 func (m *bucketModel) refund(now, cost, at int64) {
 	used := m.read(now).used(now)
 	most := new(big.Rat).SetInt(floor(m.size))

@@ -7,10 +7,10 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// fixedModel counts in the window it has last seen.
+// fixedModel counts in the newest window.
 type fixedModel struct {
 	policy limit.FixedWindow
-	start  int64 // as it was when something was last counted
+	start  int64 // at the last charge
 	count  int64
 }
 
@@ -25,7 +25,7 @@ func (m *fixedModel) read(now int64) (r reading) {
 		case kept == window:
 			count = m.count
 		case kept*w-now > tolerance:
-			count, r.healed = m.policy.Limit, true
+			count, r.corrected = m.policy.Limit, true
 		default:
 			window, count = kept, m.count
 		}
@@ -53,11 +53,11 @@ func (m *fixedModel) refund(now, cost, at int64) {
 	}
 }
 
-// slidingModel remembers every admission by the sub-window it was counted in.
+// slidingModel stores the admissions by sub-window.
 type slidingModel struct {
 	policy limit.SlidingWindow
-	newest int64         // the start of the newest sub-window, as it was
-	counts map[int]int64 // by how many sub-windows ago, seen from newest
+	newest int64         // the start of the newest sub-window
+	counts map[int]int64 // by how many sub-windows before newest
 }
 
 func (m *slidingModel) become(policy limit.Policy) { m.policy = policy.(limit.SlidingWindow) }
@@ -69,8 +69,8 @@ func (m *slidingModel) width() int64 {
 	return m.policy.Window.Microseconds() / int64(m.buckets())
 }
 
-// seen are the counts as they are seen from a sub-window at or after the newest:
-// none above the limit, none older than the policy reaches.
+// seen returns the counts relative to a sub-window at or after the newest: none above the
+// limit, none older than the window.
 func (m *slidingModel) seen(ago int64) map[int]int64 {
 	counts := map[int]int64{}
 	for i, c := range m.counts {
@@ -89,7 +89,7 @@ func (m *slidingModel) read(now int64) (r reading) {
 	case newest <= current:
 		counts = m.seen(current - newest)
 	case newest*w-now > tolerance:
-		counts, r.healed = map[int]int64{0: m.policy.Limit}, true
+		counts, r.corrected = map[int]int64{0: m.policy.Limit}, true
 	default:
 		current, counts = newest, m.seen(0)
 	}
@@ -130,7 +130,7 @@ func (m *slidingModel) refund(now, cost, at int64) {
 	}
 }
 
-// logModel remembers every admission, and the latest instant at which there was one.
+// logModel stores every admission, and the instant of the latest.
 type logModel struct {
 	policy limit.SlidingLog
 	log    []admission
@@ -145,7 +145,7 @@ func (m *logModel) capacity() *big.Rat         { return rat(m.policy.Limit) }
 func (m *logModel) read(now int64) (r reading) {
 	log, newest := m.log, m.newest
 	if newest-now > tolerance {
-		log, newest, r.healed = []admission{{now, m.policy.Limit}}, now, true
+		log, newest, r.corrected = []admission{{now, m.policy.Limit}}, now, true
 	}
 	r.kept, r.ahead = logModel{log: log, newest: newest}, newest
 	r.used = func(at int64) *big.Rat {
@@ -160,8 +160,8 @@ func (m *logModel) read(now int64) (r reading) {
 	return r
 }
 
-// keep forgets what is too old when it notes something: a clock that is set
-// back then does not bring it back.
+// keep removes admissions that are too old when it adds one: if the clock is set back later,
+// they do not count again.
 func (m *logModel) keep(r reading, now, cost int64) {
 	k := r.kept.(logModel)
 	m.newest = k.newest
@@ -174,7 +174,7 @@ func (m *logModel) keep(r reading, now, cost int64) {
 	}
 }
 
-// refund takes back from all admissions of the instant together.
+// refund gives back from the admissions of that instant, taken together.
 func (m *logModel) refund(now, cost, at int64) {
 	if now-at >= m.policy.Window.Microseconds() {
 		return

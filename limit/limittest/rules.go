@@ -15,9 +15,8 @@ func perSecond(capacity, refill int64) limit.TokenBucket {
 	return limit.TokenBucket{Capacity: capacity, Refill: refill, Per: time.Second}
 }
 
-// everyRateIsExact: polled as fast as a clock can tell instants apart, or more
-// slowly, a rate admits the ideal count over any horizon, whatever it is in
-// lowest terms.
+// everyRateIsExact: polled every microsecond or more slowly, a rate admits the ideal count
+// over any horizon, for any rational rate.
 func everyRateIsExact(t *testing.T, s Subject) {
 	for _, c := range []struct {
 		b     limit.TokenBucket
@@ -33,8 +32,8 @@ func everyRateIsExact(t *testing.T, s Subject) {
 	}
 }
 
-// pollingNeverLosesTime: asking more often than a token takes to flow in must
-// not throw its parts away (1/s polled every 900 ms used to refill nothing).
+// pollingNeverLosesTime: asking more often than a token takes to flow in must not discard
+// fractions of tokens (1/s polled every 900 ms must still refill).
 func pollingNeverLosesTime(t *testing.T, s Subject) {
 	for _, every := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 900 * time.Millisecond, 999_999 * time.Microsecond} {
 		polls(t, s, perSecond(2, 1), every, 5*s.Steps)
@@ -52,9 +51,8 @@ func polls(t *testing.T, s Subject, b limit.TokenBucket, every time.Duration, n 
 		}
 		s.Clock.Advance(every)
 	}
-	// A bucket with room for two never spills when less than one token flows in
-	// between two polls, so what was there and what flowed in is admitted, to the
-	// last whole token.
+	// A bucket of two never overflows if less than one token flows in between two polls. So
+	// all whole tokens are admitted: the ones at the start and those that flowed in.
 	span := rat((time.Duration(n-1) * every).Microseconds())
 	ideal := floor(add(rat(b.Capacity), mul(span, big.NewRat(b.Refill, b.Per.Microseconds())))).Int64()
 	if admitted != min(ideal, int64(n)) {
@@ -63,8 +61,8 @@ func polls(t *testing.T, s Subject, b limit.TokenBucket, every time.Duration, n 
 	}
 }
 
-// retryAfterIsExact: waiting as advised succeeds, a microsecond less does not,
-// and asking early does not put it off.
+// retryAfterIsExact: waiting RetryAfter succeeds, a microsecond less does not, and asking
+// early does not delay it.
 func retryAfterIsExact(t *testing.T, s Subject) {
 	for _, b := range []limit.TokenBucket{
 		perSecond(10, 1), perSecond(10, 3), perSecond(200, 100_000), perSecond(5, 999_983),
@@ -91,8 +89,8 @@ func retryAfterIsExact(t *testing.T, s Subject) {
 	}
 }
 
-// impossibleIsNotRetryable: a cost above the ceiling can never fit and says so,
-// or clients would retry for ever.
+// impossibleIsNotRetryable: a cost above the ceiling is marked as impossible; otherwise
+// clients would retry for ever.
 func impossibleIsNotRetryable(t *testing.T, s Subject) {
 	b := perSecond(10, 1)
 	for _, cost := range []int64{11, 1000, math.MaxInt64} {
@@ -107,8 +105,8 @@ func impossibleIsNotRetryable(t *testing.T, s Subject) {
 	}
 }
 
-// clockSwings: a clock that swings back and forth by up to the tolerance never
-// admits one unit more than time gave.
+// clockSwings: a clock that swings back and forth by up to the tolerance never admits more
+// than a clock that does not.
 func clockSwings(t *testing.T, s Subject) {
 	tolerance := limit.ClockTolerance
 	for _, swing := range []time.Duration{time.Microsecond, time.Second, tolerance / 2, tolerance} {
@@ -139,8 +137,8 @@ func clockSwings(t *testing.T, s Subject) {
 	}
 }
 
-// clockSetBack: a clock that is set back further costs at most one capacity,
-// once, and locks nobody out for longer than the tolerance and one refill.
+// clockSetBack: a clock that is set back further costs at most one capacity, once, and
+// denies a key for no longer than the tolerance and one refill.
 func clockSetBack(t *testing.T, s Subject) {
 	for _, step := range []time.Duration{limit.ClockTolerance + time.Second, time.Hour, 365 * 24 * time.Hour} {
 		for _, b := range []limit.TokenBucket{perSecond(10, 1), perSecond(3, 7)} {
@@ -151,15 +149,14 @@ func clockSetBack(t *testing.T, s Subject) {
 			refill := time.Duration(b.Capacity) * b.Per / time.Duration(b.Refill)
 			s.Clock.Advance(limit.ClockTolerance + refill + time.Microsecond)
 			if d := l.take(t, b, b.Capacity); !d.Allowed {
-				l.broken(t, "a clock set back locks nobody out for longer than the tolerance and one refill",
+				l.broken(t, "a clock set back denies a key for no longer than the tolerance and one refill",
 					"set back by %v; after another %v the capacity is still not there", step, limit.ClockTolerance+refill)
 			}
 		}
 	}
 }
 
-// invalidIsRefused: neither a policy nor a cost that makes no sense may count
-// as "unlimited".
+// invalidIsRefused: an invalid policy or cost must never mean "unlimited".
 func invalidIsRefused(t *testing.T, s Subject) {
 	l := newTimeline(s)
 	for _, p := range []limit.Policy{
@@ -189,12 +186,12 @@ func invalidIsRefused(t *testing.T, s Subject) {
 		}
 	}
 	if d := l.take(t, b, 1); d.Allowed {
-		l.broken(t, "a refused cost changes nothing", "a negative cost minted tokens: %s", describe(d))
+		l.broken(t, "a refused cost changes nothing", "a negative cost added tokens: %s", describe(d))
 	}
 }
 
-// extremes: the first call's numbers, rates above 40 million a second, and the
-// largest numbers that are valid, where floating point gives itself away.
+// extremes: the first call, rates above 40 million a second, and the largest valid numbers.
+// Floating point would fail here.
 func extremes(t *testing.T, s Subject) {
 	for _, b := range []limit.TokenBucket{
 		perSecond(100, 10), perSecond(1, 40_000_001), perSecond(1_000_000_000, 1_000_000_000),
@@ -218,7 +215,7 @@ func extremes(t *testing.T, s Subject) {
 	}
 }
 
-// denialChangesNothing: a denial neither charges nor puts anything off.
+// denialChangesNothing: a denial neither charges nor delays anything.
 func denialChangesNothing(t *testing.T, s Subject) {
 	b := perSecond(10, 1)
 	l := newTimeline(s)
@@ -230,7 +227,7 @@ func denialChangesNothing(t *testing.T, s Subject) {
 	}
 	s.Clock.Advance(-100 * time.Millisecond)
 	if again := l.take(t, b, 4); again != before {
-		l.broken(t, "a denial changes nothing", "the same question was first answered\n%s\nand after 100 denials\n%s", describe(before), describe(again))
+		l.broken(t, "a denial changes nothing", "the same call was first answered\n%s\nand after 100 denials\n%s", describe(before), describe(again))
 	}
 	if d := l.take(t, b, 3); !d.Allowed || d.Remaining != 0 {
 		l.broken(t, "a denial charges nothing", "3 were left and do not fit after denials: %s", describe(d))

@@ -19,7 +19,7 @@ var samples = []limit.Policy{
 	limit.All(limit.SlidingLog{Limit: 10, Window: 2 * time.Second}, limit.TokenBucket{Capacity: 30, Refill: 1, Per: time.Second}),
 }
 
-// everySample runs a rule for a policy of every algorithm the store has.
+// everySample runs a rule for a policy of each algorithm that the store has.
 func everySample(rule func(*testing.T, Subject, limit.Policy)) func(*testing.T, Subject) {
 	return func(t *testing.T, s Subject) {
 		for i, p := range samples {
@@ -31,8 +31,8 @@ func everySample(rule func(*testing.T, Subject, limit.Policy)) func(*testing.T, 
 	}
 }
 
-// waitsAreExact: for every algorithm, waiting as advised succeeds, a
-// microsecond less does not, and ResetAfter is when everything is there again.
+// waitsAreExact: for every algorithm, waiting RetryAfter succeeds, a microsecond less does
+// not, and after ResetAfter the whole limit is available again.
 func waitsAreExact(t *testing.T, s Subject, p limit.Policy) {
 	for _, cost := range []int64{1, 3, 10} {
 		l := newTimeline(s)
@@ -56,14 +56,14 @@ func waitsAreExact(t *testing.T, s Subject, p limit.Policy) {
 		}
 		s.Clock.Advance(after.ResetAfter)
 		if full := l.take(t, p, after.Limit); !full.Allowed || full.RetryAfter != 0 {
-			l.broken(t, "after ResetAfter everything is there again", "the ceiling of %d is answered: %s", after.Limit, describe(full))
+			l.broken(t, "after ResetAfter the whole limit is available again", "the ceiling of %d is answered: %s", after.Limit, describe(full))
 		}
 	}
 }
 
-// noSpanAdmitsMore: whatever the pace, no span of a window admits more than the
-// policy's bound: Limit of a log, of a sliding window twice that less what its
-// sub-windows see, Limit of a calendar window.
+// noSpanAdmitsMore: at any pace, no span as long as a window admits more than the policy's
+// bound: Limit for a log and for a calendar window; for a sliding window up to twice that,
+// depending on its sub-windows.
 func noSpanAdmitsMore(t *testing.T, s Subject) {
 	const window = 3 * time.Second
 	for _, c := range []struct {
@@ -88,13 +88,13 @@ func noSpanAdmitsMore(t *testing.T, s Subject) {
 				l.broken(t, "no window admits more than its limit", "%v asked every %v: %d in one window, at most %d", c.policy, every, got, most)
 			}
 			if span := time.Duration(3*s.Steps) * every; len(admitted) < int(span/window)*8 {
-				l.broken(t, "a window admits what it says", "%v asked every %v: only %d in %v", c.policy, every, len(admitted), span)
+				l.broken(t, "a window admits its limit", "%v asked every %v: only %d in %v", c.policy, every, len(admitted), span)
 			}
 		}
 	}
 }
 
-// busiest is the most that any half-open span of a window holds.
+// busiest is the largest number of admissions in any half-open span as long as a window.
 func busiest(at []int64, window time.Duration) (most int) {
 	for i, j := 0, 0; j < len(at); j++ {
 		for at[j]-at[i] >= window.Microseconds() {
@@ -114,42 +114,42 @@ func calendar(at []int64, window time.Duration) (most int) {
 	return most
 }
 
-// windowsRideOutSwings: a clock that swings by up to the tolerance opens no
-// window twice, whatever the algorithm.
-func windowsRideOutSwings(t *testing.T, s Subject, p limit.Policy) {
+// windowsTolerateSwings: a clock that swings by up to the tolerance opens no window twice,
+// for any algorithm.
+func windowsTolerateSwings(t *testing.T, s Subject, p limit.Policy) {
 	for _, swing := range []time.Duration{time.Microsecond, 3 * time.Second, limit.ClockTolerance / 2} {
 		l := newTimeline(s)
 		l.exhaust(t, p, 1)
 		for range 6 {
 			s.Clock.Advance(-swing)
 			if d := l.take(t, p, 1); d.Allowed {
-				l.broken(t, "a clock that swings never credits the same time twice", "swinging back by %v admitted another one", swing)
+				l.broken(t, "a clock that swings never credits the same time twice", "swinging back by %v admitted one more", swing)
 			}
 			s.Clock.Advance(swing)
 			if d := l.take(t, p, 1); d.Allowed {
-				l.broken(t, "a clock that swings never credits the same time twice", "back where it was after swinging by %v, another one is admitted", swing)
+				l.broken(t, "a clock that swings never credits the same time twice", "back where it was after swinging by %v, one more is admitted", swing)
 			}
 		}
 	}
 }
 
-// windowsHeal: set back by more, a clock locks nobody out for longer than the
-// tolerance and the time in which everything comes back, and gives nothing away.
-func windowsHeal(t *testing.T, s Subject, p limit.Policy) {
+// windowsSetBack: a clock that is set back by more admits no more, and denies a key for no
+// longer than the tolerance and ResetAfter.
+func windowsSetBack(t *testing.T, s Subject, p limit.Policy) {
 	l := newTimeline(s)
 	full, _ := l.exhaust(t, p, 1)
 	s.Clock.Advance(-365 * 24 * time.Hour)
 	if d := l.take(t, p, 1); d.Allowed {
-		l.broken(t, "a clock set back gives nothing away", "another one is admitted")
+		l.broken(t, "a clock set back admits no more", "one more is admitted")
 	}
 	s.Clock.Advance(limit.ClockTolerance + 2*full.ResetAfter + 6*time.Second)
 	if d := l.take(t, p, full.Limit); !d.Allowed {
-		l.broken(t, "a clock set back locks nobody out for longer than the tolerance and one refill", "the ceiling is still not there")
+		l.broken(t, "a clock set back denies a key for no longer than the tolerance and one refill", "the ceiling is not available")
 	}
 }
 
-// compositesChargeAllOrNone: a part that denies keeps the others from being
-// charged, and the decision names it.
+// compositesChargeAllOrNone: if a part denies, the others are not charged, and the decision
+// names that part.
 func compositesChargeAllOrNone(t *testing.T, s Subject) {
 	day := limit.Named("day", limit.FixedWindow{Limit: 100, Window: 24 * time.Hour})
 	burst := limit.Named("burst", limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Second})
@@ -186,8 +186,8 @@ func compositesChargeAllOrNone(t *testing.T, s Subject) {
 	}
 }
 
-// pacerSpacesOut: what is admitted in a line goes out at the rate, and what
-// would wait too long is denied.
+// pacerSpacesOut: admissions are spaced out at the rate, and one that would wait too long is
+// denied.
 func pacerSpacesOut(t *testing.T, s Subject) {
 	p := limit.Pacer{Burst: 2, Refill: 7, Per: 3 * time.Second, MaxWait: 2 * time.Second}
 	needs(t, s, p)

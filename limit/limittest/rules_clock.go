@@ -12,7 +12,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// slow are policies whose state lasts about as long as a clock may swing, and longer.
+// slow are policies whose state lasts about as long as the clock tolerance, and longer.
 var slow = []limit.Policy{
 	limit.TokenBucket{Capacity: 10, Refill: 1, Per: 7 * time.Second},
 	limit.FixedWindow{Limit: 10, Window: 50 * time.Second},
@@ -21,7 +21,7 @@ var slow = []limit.Policy{
 	limit.All(limit.FixedWindow{Limit: 10, Window: 2 * time.Minute}, limit.SlidingLog{Limit: 10, Window: time.Second}),
 }
 
-// swing moves the clock of a store, which is ahead of the time by 0 to far.
+// swing moves the clock of a store between 0 and far ahead of the time.
 type swing struct {
 	s      Subject
 	passes *rapid.Generator[time.Duration] // how much time passes at a step
@@ -29,8 +29,8 @@ type swing struct {
 	ahead  time.Duration
 }
 
-// newSwing draws how far the clock swings, and how time passes: not at all, or at some
-// steps. Both are about as long as state lasts, or as long as the tolerance allows.
+// newSwing draws how far the clock swings, and how much time passes at a step, possibly
+// none. Both are about as long as state lasts, or as the tolerance.
 func newSwing(t *rapid.T, s Subject, long time.Duration) swing {
 	const tolerance = limit.ClockTolerance
 	long = min(long, tolerance)
@@ -59,10 +59,10 @@ func drawSpan(lo, hi time.Duration) *rapid.Generator[time.Duration] {
 	})
 }
 
-// stepsMintNothing: whatever a clock does that swings by up to the tolerance, and
-// whatever is asked at whatever reading, no more is admitted than the policy admits in
-// the time from a reading to the latest there was.
-func stepsMintNothing(t *testing.T, s Subject) {
+// stepsAdmitNoMore: while a clock swings by up to the tolerance and any calls are made, no
+// more is admitted than the policy admits in the time between a reading of the clock and the
+// latest reading.
+func stepsAdmitNoMore(t *testing.T, s Subject) {
 	for _, p := range append(append([]limit.Policy(nil), samples...), slow...) {
 		t.Run(p.String(), func(t *testing.T) {
 			needs(t, s, p)
@@ -72,8 +72,8 @@ func stepsMintNothing(t *testing.T, s Subject) {
 	}
 }
 
-// swingRegularly takes all there is, swings the clock to where it has come back, does
-// something there if the store can, swings it back, and so on.
+// swingRegularly exhausts the limit, moves the clock to where the limit is available again,
+// makes another call there if the store can, moves the clock back, and repeats this.
 func swingRegularly(t *testing.T, s Subject, p limit.Policy) {
 	_, extended := s.Store.(limit.ExtendedStore)
 	for _, do := range []func(*timeline, *tally){
@@ -110,13 +110,13 @@ func swingRegularly(t *testing.T, s Subject, p limit.Policy) {
 	}
 }
 
-// A tally adds up what is admitted and not given back.
+// A tally is the sum of the admissions that are not refunded.
 type tally struct {
 	at, cost []int64 // at each reading
 	latest   int64   // of all readings
 }
 
-// take notes a decision that is not given back, and checks what it admits.
+// take adds a decision that is not refunded, and checks the sum.
 func (y *tally) take(t tb, l *timeline, p limit.Policy, d limit.Decision) {
 	t.Helper()
 	y.see(d)
@@ -128,14 +128,14 @@ func (y *tally) take(t tb, l *timeline, p limit.Policy, d limit.Decision) {
 	for i := len(y.at) - 1; i >= 0; i-- {
 		admitted += y.cost[i]
 		if most := mostIn(p, y.at[i], y.latest); admitted > most {
-			l.broken(t, "a clock that is stepped mints nothing",
+			l.broken(t, "a clock that is stepped admits no more",
 				"from the reading %s on %d were admitted and not given back; by the latest reading, %s, at most %d may be",
 				since(l.start, y.at[i]), admitted, since(l.start, y.latest), most)
 		}
 	}
 }
 
-// see notes the reading of a decision.
+// see records the instant of a decision.
 func (y *tally) see(d limit.Decision) { y.latest = max(y.latest, d.At) }
 
 func swingAndTake(t *rapid.T, s Subject, p limit.Policy) {
@@ -166,8 +166,8 @@ func swingAndTake(t *rapid.T, s Subject, p limit.Policy) {
 	}
 }
 
-// mostIn is how much a policy may admit from one reading of the clock to another, both
-// included, as its documentation promises.
+// mostIn is how much a policy may admit from one reading of the clock to another (both
+// included), according to its documentation.
 func mostIn(p limit.Policy, from, to int64) int64 {
 	windows := func(width time.Duration) int64 { return to/width.Microseconds() - from/width.Microseconds() + 1 }
 	flow := func(refill int64, per time.Duration) int64 {
@@ -177,7 +177,7 @@ func mostIn(p limit.Policy, from, to int64) int64 {
 	case limit.TokenBucket:
 		return p.Capacity + flow(p.Refill, p.Per)
 	case limit.Pacer:
-		to += p.MaxWait.Microseconds() // what waits is admitted ahead of its time
+		to += p.MaxWait.Microseconds() // delayed admissions are decided early
 		return p.Burst + flow(p.Refill, p.Per)
 	case limit.FixedWindow:
 		return p.Limit * windows(p.Window)
@@ -194,8 +194,8 @@ func mostIn(p limit.Policy, from, to int64) int64 {
 	return most
 }
 
-// stepsEndNoLease: a clock that swings by up to the tolerance hands out no lease while as
-// many leases as the limit says last at its reading.
+// stepsEndNoLease: with a clock that swings by up to the tolerance, the store never grants
+// more leases than the limit at any reading of the clock.
 func stepsEndNoLease(t *testing.T, s Subject) {
 	store := has[limit.LeaseStore](t, s)
 	const most = 3
@@ -239,7 +239,7 @@ func stepsEndNoLease(t *testing.T, s Subject) {
 					}
 				}
 				if last > most {
-					t.Fatalf("rule broken: a clock that is stepped frees no lease\n%d leases last at the reading at which one was granted, at most %d may", last, most)
+					t.Fatalf("rule broken: a clock that is stepped frees no lease\n%d leases were unexpired when one was granted, want at most %d", last, most)
 				}
 			}
 		}

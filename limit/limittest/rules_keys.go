@@ -11,8 +11,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// keysAreApart: whatever bytes keys are made of, different keys have different
-// limits.
+// keysAreApart: different keys have different limits, whatever bytes they have.
 func keysAreApart(t *testing.T, s Subject) {
 	s.Clock.Set(epoch)
 	b := perSecond(1, 1)
@@ -30,13 +29,12 @@ func keysAreApart(t *testing.T, s Subject) {
 	}
 	for _, name := range names {
 		if d, err := s.Store.Take(context.Background(), []byte(base+name), b, 1); err != nil || d.Allowed {
-			t.Fatalf("rule broken: a key finds its own state again\nkey %q was used up and is answered %s (error %v)", name, describe(d), err)
+			t.Fatalf("rule broken: a key finds its own state\nkey %q was used up and is answered %s (error %v)", name, describe(d), err)
 		}
 	}
 }
 
-// limitersAreApart: two limiters over one store share nothing unless they share
-// a name.
+// limitersAreApart: two limiters on one store share state only if they share a name.
 func limitersAreApart(t *testing.T, s Subject) {
 	s.Clock.Set(epoch)
 	b := perSecond(1, 1)

@@ -33,7 +33,7 @@ func newHolder(t *testing.T, s Subject) holder {
 
 func (h holder) lease(id string) limit.Lease { return limit.Lease{Key: h.key, ID: id} }
 
-// acquire takes a lease and checks what the decision says but Allowed.
+// acquire takes a lease and checks all fields of the decision except Allowed.
 func (h holder) acquire(id string, most int64) bool {
 	h.t.Helper()
 	before := h.held()
@@ -91,8 +91,8 @@ func (h holder) leases(ids ...string) (leases []limit.Lease) {
 	return leases
 }
 
-// holdsUpToTheLimit: as many as the limit, no more until one is released, and
-// every key for itself.
+// holdsUpToTheLimit: a key can have as many leases as the limit, and another one only after
+// one is released. Keys are independent.
 func holdsUpToTheLimit(t *testing.T, s Subject) {
 	h, other := newHolder(t, s), newHolder(t, s)
 	for i := range 3 {
@@ -106,17 +106,17 @@ func holdsUpToTheLimit(t *testing.T, s Subject) {
 		}
 	}
 	if !other.acquire("0", 1) {
-		t.Error("rule broken: keys are apart")
+		t.Error("rule broken: each key has its own leases")
 	}
 	h.release("1", "never held")
 	h.release("1")
 	h.expect(2, "a lease is released once, and by its own holder")
 	if !h.acquire("more", 3) || h.acquire("yet more", 3) {
-		t.Error("rule broken: one released lease is one free lease")
+		t.Error("rule broken: a released lease is free again")
 	}
-	// The limit travels with the call: lowered, it takes no lease away.
+	// Each call has the limit. A lower one removes no lease.
 	if h.acquire("yet more", 1) {
-		t.Error("rule broken: a lowered limit holds at once")
+		t.Error("rule broken: a lowered limit applies at once")
 	}
 	h.expect(3, "a lowered limit takes nothing away")
 	h.release("0", "2", "more")
@@ -129,18 +129,18 @@ func holdsUpToTheLimit(t *testing.T, s Subject) {
 		"nothing more": func() error { return h.store.Renew(context.Background(), h.leases("x"), 0) },
 	} {
 		if err := call(); errors.CodeOf(err) != errors.InvalidArgument {
-			t.Errorf("rule broken: what makes no sense is refused\n%s: %v", name, err)
+			t.Errorf("rule broken: an invalid argument is an error\n%s: %v", name, err)
 		}
 	}
 	h.expect(0, "what is refused holds nothing")
 }
 
-// holdingAgainIsOnce: a call whose outcome was unknown may be repeated.
+// holdingAgainIsOnce: a call with an unknown outcome may be repeated.
 func holdingAgainIsOnce(t *testing.T, s Subject) {
 	h := newHolder(t, s)
 	for range 3 {
 		if !h.acquire("a", 1) {
-			t.Fatal("rule broken: a lease that is held is not in its own way")
+			t.Fatal("rule broken: acquiring a held lease again succeeds")
 		}
 	}
 	h.expect(1, "a lease is counted once")
@@ -150,8 +150,8 @@ func holdingAgainIsOnce(t *testing.T, s Subject) {
 	h.expect(1, "to hold a lease again is a new lease")
 }
 
-// leasesRunOut: the leases of whoever dies come back after a lease, not earlier, and
-// nothing of them stays.
+// leasesRunOut: leases that are not renewed expire after their time, not earlier, and leave
+// no state behind.
 func leasesRunOut(t *testing.T, s Subject) {
 	h := newHolder(t, s)
 	h.acquire("early", 2)
@@ -159,19 +159,19 @@ func leasesRunOut(t *testing.T, s Subject) {
 	h.acquire("late", 2)
 	s.Clock.Advance(leaseTime - leaseTime/3 - time.Millisecond)
 	if h.acquire("next", 2) {
-		t.Error("rule broken: a lease is held for its whole lease")
+		t.Error("rule broken: a lease is held until it expires")
 	}
 	s.Clock.Advance(time.Millisecond)
 	h.expect(1, "a lease is held no longer than its lease")
 	if !h.acquire("next", 2) || h.acquire("too many", 2) {
-		t.Error("rule broken: one lease that is over is one free lease")
+		t.Error("rule broken: an expired lease is free again")
 	}
 	s.Clock.Advance(leaseTime)
 	h.expect(0, "all leases run out")
 }
 
-// renewalsBringBack: what is renewed is held on, and what was lost, by a lease that
-// ran out or a store that forgot, is held again, whatever the limit.
+// renewalsBringBack: a renewed lease stays held. A lease that expired, or that the store
+// lost, is held again after a renewal, even above the limit.
 func renewalsBringBack(t *testing.T, s Subject) {
 	h := newHolder(t, s)
 	h.acquire("a", 2)
@@ -185,13 +185,13 @@ func renewalsBringBack(t *testing.T, s Subject) {
 	h.renew("a", "b")
 	h.expect(3, "a renewal brings back what was lost")
 	if h.acquire("d", 3) {
-		t.Error("rule broken: what was brought back counts")
+		t.Error("rule broken: a renewed lease counts")
 	}
 	h.renew()
 	h.release()
 }
 
-// holdsAreListed: the IDs under a key are those of the leases that are held, each once.
+// holdsAreListed: the list of a key has the ID of each held lease once.
 func holdsAreListed(t *testing.T, s Subject) {
 	h, other := newHolder(t, s), newHolder(t, s)
 	expect := func(n int, want ...string) {
@@ -219,7 +219,7 @@ func holdsAreListed(t *testing.T, s Subject) {
 	}
 }
 
-// holdsAtOnce: N callers get exactly the limit's leases, whatever they do at once.
+// holdsAtOnce: concurrent callers together get exactly as many leases as the limit.
 func holdsAtOnce(t *testing.T, s Subject) {
 	h := newHolder(t, s)
 	const callers, most = 16, 5

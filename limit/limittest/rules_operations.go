@@ -12,7 +12,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// has skips a part for an operation that the store does not have.
+// has skips a part if the store does not have the operation.
 func has[O any](t *testing.T, s Subject) O {
 	t.Helper()
 	o, ok := s.Store.(O)
@@ -22,7 +22,7 @@ func has[O any](t *testing.T, s Subject) O {
 	return o
 }
 
-// peekChangesNothing: looking is free, and says what taking would.
+// peekChangesNothing: a peek charges nothing, and predicts the answer of a take.
 func peekChangesNothing(t *testing.T, s Subject, p limit.Policy) {
 	has[limit.ExtendedStore](t, s)
 	l := newTimeline(s)
@@ -39,17 +39,17 @@ func peekChangesNothing(t *testing.T, s Subject, p limit.Policy) {
 		f := before.Forecast(2)
 		got := l.take(t, p, 2)
 		if got.Allowed != before.Allowed || got.RetryAfter != before.RetryAfter {
-			l.broken(t, "a peek says what taking would", "peek %s\ntake %s", describe(before), describe(got))
+			l.broken(t, "a peek predicts the take", "peek %s\ntake %s", describe(before), describe(got))
 		}
 		if f.Fits > 0 != got.Allowed || f.NextAfter != got.RetryAfter {
-			l.broken(t, "a forecast comes true", "forecast %+v\ntake %s", f, describe(got))
+			l.broken(t, "a forecast is exact", "forecast %+v\ntake %s", f, describe(got))
 		}
 		s.Clock.Advance(41 * time.Millisecond)
 	}
 }
 
-// forecastComesTrue: as many fit as were forecast, and not one more.
-func forecastComesTrue(t *testing.T, s Subject, p limit.Policy) {
+// forecastIsExact: exactly as many fit as were forecast.
+func forecastIsExact(t *testing.T, s Subject, p limit.Policy) {
 	has[limit.ExtendedStore](t, s)
 	for _, cost := range []int64{1, 2, 3, 11_000} {
 		l := newTimeline(s)
@@ -58,21 +58,21 @@ func forecastComesTrue(t *testing.T, s Subject, p limit.Policy) {
 		f := d.Forecast(cost)
 		for i := range f.Fits {
 			if got := l.take(t, p, cost); !got.Allowed {
-				l.broken(t, "a forecast comes true", "%d of %d were to fit, number %d did not", f.Fits, cost, i+1)
+				l.broken(t, "a forecast is exact", "%d of %d were to fit, number %d did not", f.Fits, cost, i+1)
 			}
 		}
 		if got := l.take(t, p, cost); got.Allowed {
-			l.broken(t, "a forecast comes true", "only %d of %d were to fit, and another one does", f.Fits, cost)
+			l.broken(t, "a forecast is exact", "only %d of %d were to fit, and another one does", f.Fits, cost)
 		}
 		if f.Impossible != (cost > d.Limit) {
-			l.broken(t, "a forecast tells what can never fit", "cost %d of at most %d: %+v", cost, d.Limit, f)
+			l.broken(t, "a forecast reports an impossible cost", "cost %d of at most %d: %+v", cost, d.Limit, f)
 		}
 	}
 }
 
-// refundIsExact: with a charge given back at once, or at any time in a window or a
-// log, everything is as if it had never been asked for: compared with a key where it
-// was not. (A bucket gives back less as time passes: see refundsMintNothing.)
+// refundIsExact: after a refund at once (in a window or a log at any time) the key is in the
+// same state as a key that was never charged. (A bucket gives back less as time passes: see
+// refundsAdmitNoMore.)
 func refundIsExact(t *testing.T, s Subject, p limit.Policy) {
 	has[limit.ExtendedStore](t, s)
 	laters := []time.Duration{0, time.Microsecond, 500 * time.Millisecond, 2999999 * time.Microsecond, 3 * time.Second, 10 * time.Second}
@@ -100,9 +100,9 @@ func refundIsExact(t *testing.T, s Subject, p limit.Policy) {
 	}
 }
 
-// refundNeverMints: what has come back by itself, and what was never taken, is
-// not given back.
-func refundNeverMints(t *testing.T, s Subject, p limit.Policy) {
+// refundAdmitsNoMore: a refund does not give back what has flowed back in since, nor what was
+// never taken.
+func refundAdmitsNoMore(t *testing.T, s Subject, p limit.Policy) {
 	has[limit.ExtendedStore](t, s)
 	l := newTimeline(s)
 	taken := l.take(t, p, 5)
@@ -110,7 +110,7 @@ func refundNeverMints(t *testing.T, s Subject, p limit.Policy) {
 	l.take(t, p, 10)
 	l.refund(t, p, taken)
 	if d := l.take(t, p, 2); d.Allowed {
-		l.broken(t, "a refund gives back nothing that has come back by itself", "2 more than the limit are admitted: %s", describe(d))
+		l.broken(t, "a refund gives back nothing that has flowed back in", "2 more than the limit are admitted: %s", describe(d))
 	}
 	denied := l.take(t, p, 2)
 	l.refund(t, p, denied)
@@ -125,7 +125,7 @@ func refundNeverMints(t *testing.T, s Subject, p limit.Policy) {
 	}
 }
 
-// resetForgets: after a reset a key is one that was never seen.
+// resetForgets: after a reset a key is like a new one.
 func resetForgets(t *testing.T, s Subject, p limit.Policy) {
 	has[limit.ExtendedStore](t, s)
 	l := newTimeline(s)
@@ -133,7 +133,7 @@ func resetForgets(t *testing.T, s Subject, p limit.Policy) {
 	l.reset(t, p)
 	got := l.take(t, p, 1)
 	if want := newModel(p).Take(s.Clock.Now(), 1); got.Remaining != want.Remaining || got.ResetAfter != want.ResetAfter {
-		l.broken(t, "a reset forgets everything", "got  %s\nwant %s", describe(got), describe(want))
+		l.broken(t, "a reset deletes everything", "got  %s\nwant %s", describe(got), describe(want))
 	}
 	l.reset(t, p)
 	l.reset(t, p)

@@ -9,9 +9,9 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-const mintNothing = "admissions that were not refunded never exceed what the policy admits without the refunded ones"
+const ruleNoMore = "admissions that were not refunded never exceed what the policy admits without the refunded ones"
 
-// A refunded timeline is checked by a ledger at every admission.
+// A refunded timeline checks every admission with a ledger.
 type refunded struct {
 	*timeline
 	ledger *ledger
@@ -27,7 +27,7 @@ func (r *refunded) take(t tb, cost int64) limit.Decision {
 	d := r.timeline.take(t, r.p, cost)
 	if d.Allowed {
 		if broken := r.ledger.admit(d); broken != "" {
-			r.broken(t, mintNothing, "%s", broken)
+			r.broken(t, ruleNoMore, "%s", broken)
 		}
 	}
 	return d
@@ -53,10 +53,9 @@ func (r *refunded) reset(t tb) {
 	r.ledger.forget()
 }
 
-// refundsMintNothing: whatever is refunded, in whichever order and whenever, and
-// whatever was reset, no more is admitted than if the refunded had never been asked
-// for.
-func refundsMintNothing(t *testing.T, s Subject) {
+// refundsAdmitNoMore: with any refunds and resets, in any order and at any time, no more is
+// admitted than if the refunded charges had never been made.
+func refundsAdmitNoMore(t *testing.T, s Subject) {
 	has[limit.ExtendedStore](t, s)
 	t.Run("an earlier charge was refunded too", func(t *testing.T) {
 		r := newRefunded(s, perSecond(10, 1))
@@ -99,7 +98,7 @@ func refundsMintNothing(t *testing.T, s Subject) {
 	}
 }
 
-// resetForgetsCharges: what was charged before a reset gives nothing back after it.
+// resetForgetsCharges: a charge before a reset gives nothing back after it.
 func resetForgetsCharges(t *testing.T, s Subject, p limit.Policy) {
 	for _, later := range []time.Duration{0, time.Microsecond, 100 * time.Millisecond} {
 		r := newRefunded(s, p)
@@ -112,7 +111,7 @@ func resetForgetsCharges(t *testing.T, s Subject, p limit.Policy) {
 		s.Clock.Advance(later)
 		r.takeAll(t)
 	}
-	r := newRefunded(s, p) // and what was charged after it is given back
+	r := newRefunded(s, p) // a charge after the reset can be refunded
 	r.take(t, 10)
 	r.reset(t)
 	s.Clock.Advance(tick)
@@ -123,10 +122,10 @@ func resetForgetsCharges(t *testing.T, s Subject, p limit.Policy) {
 	}
 }
 
-// tick is longer than the step of any store's clock.
+// tick is longer than the granularity of any store's clock.
 const tick = 10 * time.Millisecond
 
-// small draws policies of a kind under which few admissions fill the limit.
+// small draws policies of a kind with small limits.
 func small(t *rapid.T, kind string) limit.Policy {
 	span := func() time.Duration {
 		return rapid.OneOf(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 3 * time.Second, 40 * time.Second}),
@@ -158,10 +157,9 @@ func drawMicros(lo, hi int64) *rapid.Generator[time.Duration] {
 	return rapid.Map(rapid.Int64Range(lo, hi), func(us int64) time.Duration { return time.Duration(us) * time.Microsecond })
 }
 
-// refundAtRandom takes, refunds any of what was taken, and resets, while the clock
-// goes on, swings, and is set back. While it stands behind an admission, nothing is
-// refunded or reset, and what is admitted then is not refunded: that is what the
-// promise supposes.
+// refundAtRandom takes, refunds and resets at random, while the clock advances, swings and
+// is set back. While the clock is behind an admission, nothing is refunded or reset, and
+// admissions of that time are never refunded: the guarantee requires this.
 func refundAtRandom(t *rapid.T, s Subject, kind string) {
 	p := small(t, kind)
 	if !compiles(p) {
@@ -173,7 +171,7 @@ func refundAtRandom(t *rapid.T, s Subject, kind string) {
 	tolerance := limit.ClockTolerance.Microseconds()
 	forwards := rapid.OneOf(rapid.Just(time.Duration(0)), rapid.Just(time.Microsecond),
 		drawMicros(0, 2*one.Microseconds()), drawMicros(0, all.Microseconds()), drawMicros(0, 2*all.Microseconds()))
-	var taken []*entry // that may be refunded
+	var taken []*entry // these may be refunded
 	var highest int64  // the latest instant of a charge, a refund or a reset
 	lowest := s.Clock.Now()
 	for range rapid.IntRange(1, s.Steps).Draw(t, "steps") {
@@ -182,7 +180,7 @@ func refundAtRandom(t *rapid.T, s Subject, kind string) {
 			if most := tolerance - max(0, highest-s.Clock.Now()); most > 0 {
 				s.Clock.Advance(-drawMicros(1, most).Draw(t, "swing"))
 			}
-		case op == 1: // so far that every state is healed
+		case op == 1: // so far that every state is corrected
 			s.Clock.Set(lowest - 2*tolerance - time.Hour.Microseconds())
 			r.ledger.forget()
 			taken, highest = nil, 0

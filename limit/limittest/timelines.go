@@ -25,11 +25,11 @@ func timelines(t *testing.T, s Subject) {
 	}
 }
 
-// policyChange does the same while the policy changes under the state.
+// policyChange is timelines with changes of the policy.
 func policyChange(t *testing.T, s Subject) {
 	for _, kind := range kinds {
 		if kind.name == "All" {
-			continue // its parts would have to be the same in number and kind
+			continue // a change must keep the number and the kinds of its parts
 		}
 		t.Run(kind.name, func(t *testing.T) {
 			needs(t, s, kind.example)
@@ -54,7 +54,7 @@ func shape(p limit.Policy) string {
 	return plan.Shape()
 }
 
-// needs skips a part for a policy that the store does not have.
+// needs skips a part if the store does not have the policy.
 func needs(t *testing.T, s Subject, p limit.Policy) {
 	t.Helper()
 	_, err := s.Store.Take(context.Background(), []byte(newTimeline(s).key), p, 1)
@@ -70,7 +70,7 @@ func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 	var wait time.Duration // what the last denial advised
 	var taken []limit.Decision
 	var latest int64
-	swung := false // the clock, further than a reset is remembered
+	swung := false // whether the clock has swung further than a reset is kept
 	_, extended := s.Store.(limit.ExtendedStore)
 	for range steps {
 		if len(policies) > 1 {
@@ -82,7 +82,7 @@ func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 		s.Clock.Advance(anyStep(current, wait).Draw(t, "advance"))
 		now := s.Clock.Now()
 		if latest = max(latest, now); m.reset > 0 && latest-now > tolerance {
-			// Whether the reset is remembered still depends on when the store was asked.
+			// Whether the reset is still kept depends on the instant of the store's last call.
 			latest, taken, swung = now, nil, true
 		}
 		cost := anyCost(current).Draw(t, "cost")
@@ -93,7 +93,7 @@ func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 			m.Reset(now, current)
 			swung = swung && m.reset != now
 			if len(policies) > 1 {
-				taken = nil // how long a reset is remembered depends on the policy
+				taken = nil // how long a reset is kept depends on the policy
 			}
 			continue
 		case op <= 2 && extended && len(taken) > 0:
@@ -106,8 +106,8 @@ func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 			want, got = m.Peek(now, cost), l.peek(t, current, cost)
 		default:
 			want, got = m.Take(now, cost), l.take(t, current, cost)
-			// With a changing policy, and under a clock that has swung, how long a reset refuses
-			// what was charged behind it depends on when the store was asked.
+			// If the policy changes or the clock has swung, how long a reset blocks refunds of
+			// earlier charges depends on the instants of the store's calls.
 			if got.Allowed && (len(policies) == 1 && !swung || got.At > m.reset) {
 				taken = append(taken, got)
 			}
@@ -175,8 +175,8 @@ func anyRefill(t *rapid.T) int64 {
 		rapid.SampledFrom([]int64{7, 997, 99_991, 100_000, 999_983, 40_000_000, 1_000_000_000})).Draw(t, "refill")
 }
 
-// anyBucket draws token buckets, small and large, many with rates coprime with
-// the clock.
+// anyBucket draws token buckets, small and large. Many have rates that are coprime with the
+// clock.
 func anyBucket() *rapid.Generator[limit.Policy] {
 	return valid(rapid.Custom(func(t *rapid.T) limit.Policy {
 		return limit.TokenBucket{Capacity: anyLimit(t, "capacity"), Refill: anyRefill(t), Per: anySpan(t, "per")}
@@ -224,7 +224,8 @@ func anyAll() *rapid.Generator[limit.Policy] {
 	})
 }
 
-// typical is about how long one unit takes to come back, and all of them.
+// typical returns about how long it takes until one unit is available again, and until all
+// are.
 func typical(p limit.Policy) (one, all time.Duration) {
 	switch p := p.(type) {
 	case limit.TokenBucket:
@@ -244,9 +245,9 @@ func typical(p limit.Policy) (one, all time.Duration) {
 	return max(one, time.Microsecond), max(all, time.Microsecond)
 }
 
-// anyStep draws how far the clock moves: not at all, about the time of a token,
-// to the instant the last denial named and just before, over about a window, and
-// far jumps both ways.
+// anyStep draws how far the clock moves: not at all, about the time of a token, by the
+// RetryAfter of the last denial or slightly less, about a window, or far in either
+// direction.
 func anyStep(p limit.Policy, wait time.Duration) *rapid.Generator[time.Duration] {
 	one, all := typical(p)
 	between := func(lo, hi time.Duration) *rapid.Generator[time.Duration] {
