@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 
@@ -90,38 +91,33 @@ func declare(g *Group, typ string, of reflect.Type, opts []EventOptions) string 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mustNotServe(d.typ)
-	if other, ok := r.events[d.typ]; ok {
+	events := maps.Clone(r.declared())
+	if other, ok := events[d.typ]; ok {
 		panic(fmt.Sprintf("router: the event %q is declared twice, at %s and at %s; declare it once and share the Event, or rename the type", d.typ, other.place, d.place))
 	}
-	if r.events == nil {
-		r.events = make(map[string]*declared)
+	if events == nil {
+		events = make(map[string]*declared)
 	}
-	r.events[d.typ] = d
+	events[d.typ] = d
+	r.events.Store(&events)
 	return d.typ
+}
+
+// declared returns the declared events by type, in a map that is never changed; nil: none.
+func (r *Router) declared() map[string]*declared {
+	if events := r.events.Load(); events != nil {
+		return *events
+	}
+	return nil
 }
 
 // checkEvent returns an error if the type is declared and the payload does not fit it.
 func (r *Router) checkEvent(typ string, payload any) error {
-	s := r.frozen.Load()
-	if s == nil {
-		return r.checkEarlyEvent(typ, payload)
-	}
-	if s.events == nil {
+	events := r.events.Load()
+	if events == nil {
 		return nil
 	}
-	return r.fits(s.events[typ], payload)
-}
-
-// checkEarlyEvent is for what is published before the first connection is served.
-func (r *Router) checkEarlyEvent(typ string, payload any) error {
-	r.mu.Lock()
-	d := r.events[typ]
-	r.mu.Unlock()
-	return r.fits(d, payload)
-}
-
-// fits returns an error if the payload is not one of the event, which may be nil.
-func (r *Router) fits(d *declared, payload any) error {
+	d := (*events)[typ]
 	if d == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -294,7 +295,12 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 	}
+	wrapped := 0
+	g.UseIngress(func(next ingress.Handler) ingress.Handler { wrapped++; return next })
 	check()
+	if wrapped != 0 {
+		t.Errorf("listing calls the middleware %d times", wrapped)
+	}
 	routertest.New(t, r).Dial()
 	check()
 }

@@ -91,13 +91,13 @@ type own struct {
 
 // compose returns nil for a route that is processed like all others, as most are.
 func (rt *route) compose(limits *Limits) *own {
-	o := own{ingress: ingress.Pass, maxPayload: defaultTo(rt.opts.MaxPayload, limits.MaxPayload)}
-	used := false
+	o := own{ingress: ingress.Pass, exempt: rt.exempt(), maxPayload: defaultTo(rt.opts.MaxPayload, limits.MaxPayload)}
+	used, outside := false, false // of the innermost exemption
 	add := func(exempt bool, middleware []ingress.Middleware) {
 		used = used || len(middleware) > 0
 		o.ingress = wrapped(o.ingress, middleware)
-		if exempt && !o.exempt {
-			o.exempt = true
+		if exempt && !outside {
+			outside = true
 			o.ingress = charged(o.ingress)
 		}
 	}
@@ -112,6 +112,15 @@ func (rt *route) compose(limits *Limits) *own {
 		return nil
 	}
 	return &o
+}
+
+// exempt reports whether any middleware does not charge the route.
+func (rt *route) exempt() bool {
+	exempt := rt.opts.Exempt
+	for g := rt.group; g != nil; g = g.parent {
+		exempt = exempt || g.opts.Exempt
+	}
+	return exempt
 }
 
 // charged ends an exemption: the middleware inside of it charges the frame.

@@ -31,7 +31,7 @@ func (r *Router) freeze() *serving {
 		return r.serving
 	}
 	s := &serving{
-		routes: make(map[string]*route, len(r.routes)+2), events: r.events,
+		routes:     make(map[string]*route, len(r.routes)+2),
 		maxPayload: r.opts.Limits.MaxPayload,
 	}
 	last := ingress.Handler(ingress.Pass)
@@ -112,7 +112,7 @@ func On[T any](r Registrar, typ string, h func(*Context, T) error, opts ...Route
 // RPC registers the handler of a request: a message with a correlation id that
 // gets exactly one answer, the reply or an error. With R struct{} the reply has
 // no payload. A reply that does not encode is answered INTERNAL; RPC panics if R can never
-// be encoded. The time for the answer is bounded, see Options.RequestTimeout. See [On] for
+// be encoded or its `validate` tags are not valid. The time for the answer is bounded, see Options.RequestTimeout. See [On] for
 // the rest.
 func RPC[T, R any](r Registrar, typ string, h func(*Context, T) (R, error), opts ...RouteOptions) {
 	rt := newRoute(r, typ, opts)

@@ -67,11 +67,16 @@ func TestWiringMistakes(t *testing.T) {
 
 func TestRegisteringAfterServing(t *testing.T) {
 	r := router.New(router.Options{})
+	g := r.Group("g.")
 	routertest.New(t, r).Dial()
 	for name, late := range map[string]func(){
-		"On":         func() { router.On(r, "late", none) },
-		"UseIngress": func() { r.UseIngress(func(h ingress.Handler) ingress.Handler { return h }) },
-		"Use":        func() { r.Use(func(h router.Handler) router.Handler { return h }) },
+		"Declare":          func() { router.Declare[int](r, "late") },
+		"On, in a group":   func() { router.On(g, "late", none) },
+		"Group.UseIngress": func() { g.UseIngress(func(h ingress.Handler) ingress.Handler { return h }) },
+		"Group.Use":        func() { g.Use(func(h router.Handler) router.Handler { return h }) },
+		"On":               func() { router.On(r, "late", none) },
+		"UseIngress":       func() { r.UseIngress(func(h ingress.Handler) ingress.Handler { return h }) },
+		"Use":              func() { r.Use(func(h router.Handler) router.Handler { return h }) },
 	} {
 		func() {
 			defer func() {

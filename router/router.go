@@ -80,14 +80,14 @@ type Router struct {
 
 	mu       sync.Mutex
 	routes   map[string]*route
-	top      Group // the outermost
-	events   map[string]*declared
+	top      Group    // the outermost
 	serving  *serving // set by the first connection: from then on nothing can be registered
 	conns    connList
 	emptied  chan struct{} // closed by the last connection's end, while draining
 	draining atomic.Bool
 
 	frozen   atomic.Pointer[serving]
+	events   atomic.Pointer[map[string]*declared] // nil: none
 	topics   topics
 	wheel    wheel
 	watchdog watchdog
@@ -105,7 +105,6 @@ type Router struct {
 // then.
 type serving struct {
 	routes     map[string]*route
-	events     map[string]*declared // nil: none
 	ingress    ingress.Handler
 	own        bool // a route has an own
 	maxPayload int  // the largest of all routes

@@ -53,11 +53,11 @@ type RouteInfo struct {
 func (r *Router) Routes() []RouteInfo {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := make([]RouteInfo, 0, len(r.routes)+len(r.events))
+	list := make([]RouteInfo, 0, len(r.routes))
 	for _, rt := range r.routes {
 		list = append(list, rt.info())
 	}
-	for _, d := range r.events {
+	for _, d := range r.declared() {
 		list = append(list, RouteInfo{
 			Type: d.typ, Kind: KindDeclared, Group: d.group.prefix, Message: d.of, PayloadOptional: d.shape.empty,
 			Doc: d.doc, Place: d.place,
@@ -74,11 +74,8 @@ func (rt *route) info() RouteInfo {
 	i := RouteInfo{
 		Type: rt.typ, Kind: KindEvent, Group: rt.group.prefix, Message: rt.message, PayloadOptional: rt.optional,
 		Timeout: timeoutOf(rt, 0, opts.RequestTimeout), MaxPayload: defaultTo(rt.opts.MaxPayload, opts.Limits.MaxPayload),
-		Concurrent: rt.opts.Concurrent, Strict: rt.opts.Strict,
+		Concurrent: rt.opts.Concurrent, Exempt: rt.exempt(), Strict: rt.opts.Strict,
 		Doc: rt.opts.Doc, Place: rt.place,
-	}
-	if own := rt.compose(&opts.Limits); own != nil {
-		i.Exempt = own.exempt
 	}
 	if rt.request {
 		i.Kind, i.ReplyType, i.Reply = KindRequest, rt.opts.Reply, rt.reply
