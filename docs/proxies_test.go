@@ -22,8 +22,8 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// patience bounds a test that would hang; it measures nothing.
-const patience = time.Minute
+// hangGuard only ends a test that hangs.
+const hangGuard = time.Minute
 
 // The recipes of proxies.md, behind a real nginx: the gate and the limiter see each
 // client for itself, whatever the client writes into header fields.
@@ -61,7 +61,7 @@ func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 
 			for _, client := range []string{"127.0.0.2", "127.0.0.3"} {
 				for i, want := range []string{client, client, "RESOURCE_EXHAUSTED"} {
-					ws, _ := dial(t, addr, client, i) // each time as somebody else, it says
+					ws, _ := dial(t, addr, client, i) // each time with another forged address
 					if ws == nil {
 						t.Fatalf("connection %d of %s is refused", i+1, client)
 					}
@@ -111,7 +111,7 @@ func TestPagesBehindNginx(t *testing.T) {
 		{"app.example", "http://evil.example", "", 403},
 		{"evil.example", "http://evil.example", "", 421},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 		defer cancel()
 		header := http.Header{"Origin": {c.origin}}
 		if c.proto != "" { // from the balancer
@@ -137,7 +137,7 @@ func TestPagesBehindNginx(t *testing.T) {
 // fields. It lasts as long as the test; nil means that it was refused.
 func dial(t *testing.T, addr, from string, i int) (ws *websocket.Conn, status int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 	defer cancel()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	transport := &http.Transport{DialContext: dialer.DialContext}
@@ -164,7 +164,7 @@ func dial(t *testing.T, addr, from string, i int) (ws *websocket.Conn, status in
 // ask sends a message and returns its answer.
 func ask(t *testing.T, ws *websocket.Conn) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 	defer cancel()
 	if err := ws.Write(ctx, websocket.MessageText, []byte(`{"type":"ip","meta":{"correlationId":"1"}}`)); err != nil {
 		t.Fatal(err)

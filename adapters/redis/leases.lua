@@ -1,22 +1,20 @@
 -- The leases under one key: a sorted set of ids by the instants, in microseconds, at
--- which they end. All numbers are integers that doubles
--- hold exactly.
+-- which they end. All numbers are integers that doubles represent exactly.
 --
 -- KEYS[1]  the set
 -- ARGV[1]  the instant; '' for the clock of this server
--- ARGV[2]  how many milliseconds a lease is kept longer than it lasts, because a clock
+-- ARGV[2]  how many milliseconds a lease is kept after it has expired, because the clock
 --          may be set back by as much
 -- ARGV[3]  'acquire', 'renew', 'release', 'held' or 'list'
--- ARGV[4]  the time of the lease in microseconds
--- ARGV[5]  of 'acquire', the limit; of 'list', how many ids at most
--- ARGV[6…] the ids; of 'acquire' one, of 'held' and 'list' none
+-- ARGV[4]  the duration of the lease in microseconds
+-- ARGV[5]  for 'acquire' the limit; for 'list' the largest number of ids
+-- ARGV[6…] the ids; for 'acquire' one, for 'held' and 'list' none
 --
--- The reply is the instant, how many leases there were before, for 'acquire' without
--- its own, and when the first ends of those that are there after it, or 0; for
--- 'list' the ids.
+-- The reply is the instant, the number of leases before the call (for 'acquire' without
+-- its own), and when the first lease after the call ends, or 0. For 'list' it is the ids.
 
--- How many leases that have been over for long are dropped at a time. Others
--- wait for the next call, and count as little.
+-- The largest number of expired leases that one call removes. The others do not count
+-- either, and are removed by later calls.
 local SWEEP = 1000
 
 -- An hour, or ten leases if that is longer: how far ahead a lease may end.
@@ -36,9 +34,8 @@ if own then
 	now = time[1] * 1000000 + time[2]
 end
 
--- hold adds slots from ARGV[6] on. The set is kept for the last of all its leases: a
--- shorter one does not shorten the life of others. Under another clock than the
--- server's it is kept as long by the server's.
+-- hold adds leases from ARGV[6] on. The set expires after the last of its leases. If now
+-- is not of this server's clock, the duration is measured by the server's clock.
 local function hold()
 	local till = text(now + ARGV[4])
 	local scores = {}
@@ -57,7 +54,7 @@ end
 
 local any = redis.pcall('ZCOUNT', key, '-inf', '+inf')
 if type(any) == 'table' and any.err:find('WRONGTYPE', 1, true) then
-	call('DEL', key) -- a key of another type: nobody's slots
+	call('DEL', key) -- a key of another type has no leases
 end
 
 if operation == 'release' then
@@ -65,7 +62,7 @@ if operation == 'release' then
 	return { now, 0, 0 }
 end
 
--- A lease that ends much later than any of ours is nobody's, and holds nothing.
+-- A lease that ends later than is possible is not valid, and does not count.
 local alive, far = '(' .. text(now), '+inf'
 if operation == 'list' then
 	return call('ZRANGE', key, alive, far, 'BYSCORE', 'LIMIT', 0, ARGV[5])

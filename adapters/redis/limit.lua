@@ -1,31 +1,30 @@
--- Decides costs as package limit does, number for number: see the Go functions of
--- the same names. All numbers are integers below 2^53, which doubles hold exactly,
--- and so does every quotient that is rounded down below.
+-- Makes the same decisions as package limit: see the Go functions of the same names. All
+-- numbers are integers below 2^53, which doubles represent exactly. Quotients that are
+-- rounded down are exact, too.
 --
 -- KEYS     the keys, each once
 -- ARGV[1]  the instant in microseconds; '' for the clock of this server
--- ARGV[2]  how many milliseconds state is kept longer than it counts, because a clock
+-- ARGV[2]  how many milliseconds a state is kept after it has expired, because the clock
 --          may be set back by as much
--- ARGV[3]  'buckets' when all asks are to take from token buckets; 'all' to charge
---          all of the asks or none; '' for anything, each by itself
--- ARGV[4]  '' when the first question is asked of every key, once. Otherwise, for
---          buckets, the runs of one question, key by key, five bytes each: number of
---          the question, how often, 1 if another run of the same key follows; for
---          anything else the asks in order, four bytes each: number of the key, of
---          the question
--- ARGV[5…] the questions, in doubles: operation, cost, and for a refund the instant
---          of the charge; then six numbers for each part of the policy: kind, four of
---          its own, ceiling
+-- ARGV[3]  'buckets' if all asks take from token buckets; 'all' to charge all of the
+--          asks or none; '' for any other asks, each independent
+-- ARGV[4]  '' if there is one question, for every key once. Otherwise, for buckets: runs
+--          of a question, key by key, five bytes each: the index of the question, how
+--          often, 1 if another run of the same key follows. For anything else: the asks
+--          in order, four bytes each: the index of the key and of the question
+-- ARGV[5…] the questions, as doubles: operation, cost, and for a refund the instant
+--          of the charge; then six numbers for each part of the policy: kind, four
+--          numbers of that kind, ceiling
 --
--- A state is the decimal numbers of the Go state, without the zeros at its end. Behind
--- it are a '!' and the instant of the last reset, while that keeps earlier charges from
--- being refunded.
--- The reply is the instant and, for every key, the state before anything was
--- decided: whoever asked makes the answers from that with the same arithmetic.
--- What was not changed is not written.
+-- A state is the decimal numbers of the Go state, without the zeros at its end. It may be
+-- followed by a '!' and the instant of the last reset, while that prevents refunds of
+-- earlier charges.
+-- The reply is the instant and, for every key, the state before the call: the client
+-- computes the answers from that with the same arithmetic.
+-- States that did not change are not written.
 
 local call, byte, floor, max, min = redis.call, string.byte, math.floor, math.max, math.min
-local decimal, doubles = string.format, struct.unpack -- a number given to call is written many times slower
+local decimal, doubles = string.format, struct.unpack -- passing a number to call is much slower than passing its text
 local longer, mode, asks = tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local now, stamp = tonumber(ARGV[1]), ARGV[1]
@@ -43,7 +42,7 @@ if #KEYS == 1 then
 		if not value.err:find('WRONGTYPE', 1, true) then
 			return value
 		end
-		value = false -- as MGET has it; SET replaces the key
+		value = false -- as in the reply of MGET; SET replaces the key
 	end
 	values = { value }
 	reply = stamp .. ',' .. (values[1] or '')
@@ -56,10 +55,10 @@ else
 	reply = table.concat(reply, ',')
 end
 
-local latest, text_of_latest -- states often last until the same millisecond
+local latest, text_of_latest -- many states expire in the same millisecond
 
--- keep keeps a state for as long as it counts and longer. Under another clock than the
--- server's that is as long by the server's.
+-- keep stores a state until it has expired, and longer. If now is not of this server's
+-- clock, the duration is measured by the server's clock.
 local function keep(key, state, till)
 	if state == '' then
 		call('DEL', key)
@@ -74,7 +73,7 @@ local function keep(key, state, till)
 	end
 end
 
--- Of a value the state, and the instant of the reset behind it.
+-- Splits a value into the state and the instant of the reset.
 local function without_reset(value)
 	local state, reset = value:match('^([^!]*)!(%d+)$')
 	if state then
@@ -83,15 +82,15 @@ local function without_reset(value)
 	return value
 end
 
--- Whether the instant of a reset is kept, if refunds end at till.
+-- Whether the instant of a reset must be kept, if refunds end at till.
 local TOLERANCE = longer * 1000
 local function remembered(reset, till)
 	return reset and till + TOLERANCE > now
 end
 
 if mode == 'buckets' then
-	-- The most frequent case by far: the same as below, without a table for every
-	-- state and with one step for a run of takes.
+	-- By far the most frequent case: the same as below, without a table for each state,
+	-- and with one step for a run of takes.
 	local keys, at, loaded, times, more = KEYS, 1, 1, 1, 0
 	local _, cost, _, _, p, q, full, horizon, ceiling = doubles('>ddddddddd', ARGV[5])
 	local text_t, text_f, text
@@ -109,7 +108,7 @@ if mode == 'buckets' then
 				t, f = tonumber(whole) or 0, tonumber(part) or 0
 			end
 			if t >= 2 ^ 53 or f >= 2 ^ 53 then
-				t, f = 0, 0 -- nobody's state
+				t, f = 0, 0 -- not a valid state
 			end
 		end
 		repeat
@@ -121,10 +120,10 @@ if mode == 'buckets' then
 					_, cost, _, _, p, q, full, horizon, ceiling = doubles('>ddddddddd', ARGV[4 + loaded])
 				end
 			end
-			local owed, healed = 0, false
+			local owed, corrected = 0, false
 			if t > now or t == now and f > 0 then
 				if t - now > horizon then
-					owed, healed = full, true
+					owed, corrected = full, true
 				else
 					owed = (t - now) * q + (f < q and f or q - 1)
 				end
@@ -133,14 +132,14 @@ if mode == 'buckets' then
 			if cost <= ceiling and price <= full - owed then
 				fit = times == 1 and 1 or min(times, floor((full - owed) / price))
 			end
-			if fit > 0 or healed then
+			if fit > 0 or corrected then
 				owed = owed + fit * price
 				f = owed % q
 				t, changed = now + (owed - f) / q, true
 			end
 		until more == 0
 		if changed then -- a denial writes nothing
-			if t ~= text_t or f ~= text_f then -- all that were full are alike now
+			if t ~= text_t or f ~= text_f then -- keys that were full have the same new state
 				text_t, text_f, text = t, f, f == 0 and decimal('%d', t) or decimal('%d %d', t, f)
 			end
 			local till = f == 0 and t or t + 1
@@ -182,14 +181,14 @@ local function parts_of(question)
 	return parts
 end
 
--- The state of each part as a list of its own, beginning with 1.
+-- The states of the parts, one list each; indexes begin with 1.
 local function parse(value, parts)
 	local numbers, states, at = {}, {}, 1
 	if value and not value:find('[^%d ]') then
 		for n in gmatch(value, '%d+') do
 			numbers[#numbers + 1] = tonumber(n)
 			if numbers[#numbers] >= 2 ^ 53 then
-				numbers = {} -- nobody's state
+				numbers = {} -- not a valid state
 				break
 			end
 		end
@@ -201,7 +200,7 @@ local function parse(value, parts)
 		elseif part.k == LOG then
 			size = 1 + 2 * (numbers[at] or 0)
 			if size > 1 + 2 * MAX_LOG then
-				return parse(nil, parts) -- nobody's state, either
+				return parse(nil, parts) -- not a valid state
 			end
 		end
 		local state = {}
@@ -227,7 +226,7 @@ local function text(states)
 	return table.concat(words, ' ', 1, last)
 end
 
--- Sliding windows: how far the counts have to be moved, and c[i] once they are.
+-- Sliding windows: by how much the counts must be moved, and c[i] after that.
 local function age(part, s, start)
 	return min(max(0, floor((start - (s[1] - s[1] % part.a)) / part.a)), part.b + 1)
 end
@@ -248,7 +247,7 @@ local function look_bucket(part, s, v)
 		return
 	end
 	if t - now > part.d then
-		v.used, v.healed = part.c, true
+		v.used, v.corrected = part.c, true
 	else
 		v.used = (t - now) * q + f
 	end
@@ -263,7 +262,7 @@ local function look_fixed(part, s, v)
 	if start ~= v.start then
 		start = start - start % part.a
 		if start - now > TOLERANCE then
-			v.used, v.healed = part.ceiling, true
+			v.used, v.corrected = part.ceiling, true
 			return
 		end
 		v.start = start
@@ -277,7 +276,7 @@ local function look_sliding(part, s, v)
 	local first = s[1] - s[1] % width
 	if first > v.start then
 		if first - now > TOLERANCE then
-			v.used, v.healed = part.ceiling, true
+			v.used, v.corrected = part.ceiling, true
 			return
 		end
 		v.start = first
@@ -296,7 +295,7 @@ local function look_log(part, s, v)
 	v.old = 0
 	local n = s[1]
 	if n > 0 and s[2 * n] - now > TOLERANCE then
-		v.used, v.healed = part.ceiling, true
+		v.used, v.corrected = part.ceiling, true
 		return
 	end
 	for i = 1, n do
@@ -311,7 +310,7 @@ end
 local look_by = { [BUCKET] = look_bucket, [FIXED] = look_fixed, [SLIDING] = look_sliding, [LOG] = look_log }
 
 local function look(part, s)
-	local v = { used = 0, healed = false }
+	local v = { used = 0, corrected = false }
 	look_by[part.k](part, s, v)
 	return v
 end
@@ -335,7 +334,7 @@ local function write_fixed(_, s, v, cost)
 end
 
 local function write_sliding(part, s, v, cost)
-	if v.healed then
+	if v.corrected then
 		for i = 2, part.b + 2 do
 			s[i] = 0
 		end
@@ -352,7 +351,7 @@ end
 
 local function write_log(part, s, v, cost)
 	local n = s[1]
-	if v.healed then
+	if v.corrected then
 		for i = #s, 4, -1 do
 			s[i] = nil
 		end
@@ -385,7 +384,7 @@ local function write(part, s, v, cost)
 	write_by[part.k](part, s, v, cost)
 end
 
--- The instant at which nothing counts any more, not even that the clock was there.
+-- The instant from which on nothing counts, not even the position of the clock.
 local function till(part, s)
 	if part.k == BUCKET then
 		return s[1] + (s[2] > 0 and 1 or 0)
@@ -403,7 +402,7 @@ local function till(part, s)
 	return first
 end
 
--- The instant from which on nothing is given back of what was charged by at.
+-- The instant from which on charges up to the instant at give nothing back.
 local function end_of_refunds(parts, at)
 	local last = 0
 	for _, part in ipairs(parts) do
@@ -471,7 +470,7 @@ local function refund(part, s, v, cost, at)
 	return false
 end
 
--- Every key: its state, the parts it was last decided by, whether it changed.
+-- For every key: its state, the parts of the last decision, whether it changed.
 local entries = {}
 
 local function entry(k, question)
@@ -489,19 +488,19 @@ local function entry(k, question)
 	return e
 end
 
--- Charges every part or none, and heals in either case what has to be healed.
+-- Charges every part or none. Corrections are made in either case.
 local function decide(e, cost, charge)
-	local views, all, healed = {}, true, false
+	local views, all, corrected = {}, true, false
 	for i, part in ipairs(e.parts) do
 		local v = look(part, e.states[i])
 		views[i] = v
 		all = fits(part, v, cost) and all
-		healed = healed or v.healed
+		corrected = corrected or v.corrected
 	end
 	charge = charge and all
-	if charge or healed then
+	if charge or corrected then
 		for i, part in ipairs(e.parts) do
-			if charge or views[i].healed then
+			if charge or views[i].corrected then
 				write(part, e.states[i], views[i], charge and cost or 0)
 			end
 		end
@@ -517,7 +516,7 @@ local function give_back(e, question)
 	for i, part in ipairs(e.parts) do
 		local s = e.states[i]
 		local v = look(part, s)
-		if v.healed then
+		if v.corrected then
 			write(part, s, v, 0)
 			e.changed = true
 		elseif v.used > 0 and not nothing and refund(part, s, v, cost, at) then

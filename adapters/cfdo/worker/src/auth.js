@@ -1,8 +1,8 @@
 const encoder = new TextEncoder();
 
-// admits reports whether a request carries the secret as a bearer token. A
-// secret that is not set, or empty, admits nobody. The comparison takes as long
-// for any wrong token: digests are of equal length.
+// admits reports whether a request has the secret as a bearer token. If the secret is
+// not set or empty, no request has. The comparison takes constant time: digests have
+// equal length.
 export async function admits(request, secret) {
   if (typeof secret !== "string" || secret === "") {
     return false;

@@ -5,8 +5,8 @@ import { TOLERANCE, ceilDiv, floorDiv } from "./exact.js";
 //
 // State: [t, f], full again at t + f/q µs, 0 ≤ f < q.
 export class Bucket {
-  // p units are worth one token, q units pass in a microsecond, and count tokens
-  // and queue units fit in.
+  // A token is worth p units, and q units pass per microsecond. The capacity is count
+  // tokens plus queue units.
   constructor(p, q, count, queue) {
     this.shape = "b";
     this.p = p;
@@ -26,12 +26,12 @@ export class Bucket {
       f = this.q - 1; // written under another rate: keep it under the next microsecond
     }
     if (now > t || (now === t && f === 0)) {
-      return { used: 0, healed: false };
+      return { used: 0, corrected: false };
     }
     if (t - now > this.horizon) {
-      return { used: this.full, healed: true };
+      return { used: this.full, corrected: true };
     }
-    return { used: (t - now) * this.q + f, healed: false };
+    return { used: (t - now) * this.q + f, corrected: false };
   }
 
   fits(view, cost) {
@@ -65,7 +65,7 @@ export class Bucket {
     return answer;
   }
 
-  // refund takes back a charge made at the instant at, less what has flowed in since.
+  // refund gives back a charge made at the instant at, less what has flowed in since.
   refund(view, state, now, cost, at) {
     const charge = Math.min(cost, this.limit) * this.p;
     const since = Math.max(0, now - at);

@@ -4,16 +4,16 @@
 // MAX_TERM bounds products and spans; sums of up to four of them stay exact.
 export const MAX_TERM = 2 ** 51;
 
-// MAX_NUMBER is the largest number there is: what a cost may be at most.
+// MAX_NUMBER is the largest number, and the largest cost.
 export const MAX_NUMBER = Number.MAX_SAFE_INTEGER;
 
-// TOLERANCE is how far a clock may swing back without admitting one unit more.
-// State further ahead than that means that the clock was set back; it is healed
-// to a full use from now.
+// TOLERANCE is how far a clock may jump back without one extra unit being admitted.
+// State further ahead than that means that the clock was set back; it is corrected
+// to "all used now".
 export const TOLERANCE = 60_000_000;
 
-// floorDiv is ⌊a/b⌋ for a ≥ 0 and b ≥ 1. The quotient of numbers below 2⁵³ is never
-// so close below a whole number that it is rounded up to it.
+// floorDiv is ⌊a/b⌋ for a ≥ 0 and b ≥ 1. A quotient of numbers below 2⁵³ is never
+// rounded up to the next whole number.
 export function floorDiv(a, b) {
   return Math.floor(a / b);
 }

@@ -1,4 +1,4 @@
-// Invalid is what is wrong with a request, for the one who wrote it.
+// Invalid is an error of the client. Its message says what is wrong with the request.
 export class Invalid extends Error {
   constructor(message, status = 400, code = "bad_request") {
     super(message);
@@ -7,7 +7,7 @@ export class Invalid extends Error {
   }
 }
 
-// whole returns value when it is a whole number from least to most.
+// whole returns value if it is a whole number from least to most.
 export function whole(value, name, least, most) {
   if (!Number.isSafeInteger(value) || value < least || value > most) {
     throw new Invalid(`${name} must be a whole number from ${least} to ${most}`);
@@ -15,8 +15,8 @@ export function whole(value, name, least, most) {
   return value;
 }
 
-// record returns value when it is an object with no fields but those named, so
-// that a field with a typing error is never one that was left out.
+// record returns value if it is an object with no other fields than those named, so
+// that a misspelt field is an error.
 export function record(value, name, fields) {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new Invalid(`${name} must be an object`);

@@ -1,11 +1,11 @@
 import { compile } from "./policy.js";
 import { binds } from "./plan.js";
 
-// MAX_TOLD is the longest state that comes with a decision that allowed.
+// MAX_TOLD is the longest state that is sent with an allowed decision.
 const MAX_TOLD = 16;
 
-// Ledger answers calls, in order, at one instant, on states that it reads through
-// a function and remembers until they are all written at once.
+// Ledger answers calls, in order, at one instant. It reads states through a function,
+// and collects the changes, which are then written at once.
 export class Ledger {
   // read returns the state of a row, or null.
   constructor(read, now, policies) {
@@ -17,7 +17,7 @@ export class Ledger {
     this.writes = new Map(); // row → { state, full }; null deletes it
   }
 
-  // answer answers one call. A call that cannot be answered, such as one for a row that
+  // answer answers one call. A call that cannot be answered, for example because its row
   // is damaged, changes nothing and fails alone.
   answer(call) {
     const { states, writes } = this;
@@ -51,13 +51,13 @@ export class Ledger {
     return (this.plans[policy] ??= compile(this.policies[policy]));
   }
 
-  // row names the row of a key. State of another shape is another row; no shape
+  // row names the row of a key. States of different shapes are different rows; no shape
   // contains a space.
   row(ask) {
     return `${this.plan(ask).shape} ${ask.key}`;
   }
 
-  // resetRow names the row that remembers when a row was reset.
+  // resetRow names the row with the instant at which a row was reset.
   resetRow(row) {
     return `reset ${row}`;
   }
@@ -129,13 +129,13 @@ export class Ledger {
     return [binding(answers), ...answers.map((decision, i) => this.encode(asks[i], decision))];
   }
 
-  // explain answers all asks as if each were alone and nothing were charged; the
-  // one that was denied, the last of answers, keeps its answer, for it may have
-  // been denied because of those before it.
+  // explain answers each ask as if it were the only one, and charges nothing. The denied
+  // one, the last of answers, keeps its answer, because the asks before it may be the
+  // reason for its denial.
   explain(asks, answers) {
     const denied = answers.length - 1;
     asks.forEach((ask, i) => {
-      const decision = this.decide(ask, false); // for what has to be healed
+      const decision = this.decide(ask, false); // for corrections
       if (i !== denied) {
         answers[i] = decision;
       }
@@ -144,9 +144,9 @@ export class Ledger {
     return [binding(answers), ...answers.map((decision, i) => this.encode(asks[i], { ...decision, ...none }))];
   }
 
-  // encode writes a decision as a list, for it is what travels most: nine numbers
-  // and the state it left, of which a caller that is denied can tell itself for
-  // how long it will be. A long state is spared those who were not.
+  // encode writes a decision as a list, which is the shortest form: nine numbers and the
+  // state after it, from which a denied caller can compute how long it is denied. A long
+  // state is sent with denials only.
   encode(ask, d) {
     const answer = [
       d.allowed ? 1 : 0,

@@ -3,14 +3,14 @@ import { DurableObject } from "cloudflare:workers";
 import { TOLERANCE } from "./exact.js";
 import { Ledger } from "./ledger.js";
 
-// How many rows a sweep looks at before others have their turn.
+// How many rows a sweep checks before it lets other calls run.
 const CHUNK = 500;
 
-// Limits is the object that keeps the states of a shard of keys. A row is a key's
-// state and the instant at which it equals none.
+// Limits is the object that stores the states of a shard of keys. A row has a key's
+// state and the instant at which it expires.
 export class Limits extends DurableObject {
-  // grace is how long a row is kept beyond that instant, for a clock that is set
-  // back by as much; pause is the least time between two sweeps. Microseconds.
+  // grace is how long a row is kept beyond that instant, because the clock may be set
+  // back by as much. pause is the shortest time between two sweeps. Both in microseconds.
   grace = TOLERANCE;
   pause = 300_000_000;
 
@@ -22,15 +22,15 @@ export class Limits extends DurableObject {
     );
   }
 
-  // now is the clock, in microseconds. That of Workers counts milliseconds.
+  // now is the clock, in microseconds. The clock of Workers counts milliseconds.
   now() {
     return Date.now() * 1000;
   }
 
   // decide answers the calls of a batch in order, all at one instant.
   async decide({ policies, calls }) {
-    // The only thing that is waited for comes before the first state is read:
-    // from here to the last write, no other call can come in between.
+    // The only await comes before the first state is read: from here to the last write
+    // no other call can run.
     const alarm = await this.storage.getAlarm();
     const ledger = new Ledger((row) => this.read(row), this.now(), policies);
     const answers = calls.map((call) => ledger.answer(call));
@@ -48,7 +48,7 @@ export class Limits extends DurableObject {
     return null;
   }
 
-  // write writes all rows or, when one fails, none.
+  // write writes all rows or, if one fails, none.
   write(writes) {
     const sql = this.storage.sql;
     this.storage.transactionSync(() => {
@@ -62,9 +62,10 @@ export class Limits extends DurableObject {
     });
   }
 
-  // schedule has the rows that were written swept once they equal none. The alarm that is set already is asked for, not remembered: an object is
-  // evicted when it is idle, and its memory with it. Setting one costs a row
-  // written, so one that comes a little late is left as it is.
+  // schedule sets an alarm that sweeps the written rows when they have expired. alarm is
+  // the one that is set already; it is read from storage, because an idle object loses
+  // its memory. Setting an alarm costs a row written, so one that comes a little late is
+  // left unchanged.
   schedule({ writes, now }, alarm) {
     let full = Infinity;
     for (const kept of writes.values()) {
@@ -79,14 +80,14 @@ export class Limits extends DurableObject {
     }
   }
 
-  // instant is when an alarm has to ring for something that is due after so many
-  // microseconds. Alarms go by the time of the machine.
+  // instant is the time of an alarm for something that is due after so many
+  // microseconds. Alarms use the clock of the machine.
   instant(after) {
     return Date.now() + Math.max(0, Math.ceil(after / 1000));
   }
 
-  // alarm deletes the rows that equal none, a chunk at a time, and has itself
-  // called again when others will. An object without rows is left in peace.
+  // alarm deletes the expired rows, a chunk at a time, and sets the next alarm if rows
+  // remain.
   async alarm() {
     const sql = this.storage.sql;
     let after = "";

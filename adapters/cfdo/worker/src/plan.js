@@ -1,27 +1,27 @@
 import { TOLERANCE } from "./exact.js";
 
-// Plan is a policy made ready: one limit, or several that are charged together.
-// Its methods are those of limit.Plan, as pure functions: state is a list with
-// the state of each part, and null means that nothing has been used.
+// Plan is a validated policy: one limit, or several that are charged together. Its
+// methods are those of limit.Plan, as pure functions. state is a list with the state of
+// each part; null means that nothing has been used.
 export class Plan {
   constructor(parts) {
     this.parts = parts;
     this.shape = parts.map((part) => part.shape).join("+");
   }
 
-  // decide says whether cost fits at now and, with charge, charges it when it
-  // does. next is the state to keep until the instant full, or null when there is
-  // nothing to write: that is every denial, unless the clock was set back.
+  // decide decides whether cost fits at now. If it does and charge is set, it charges the
+  // cost. next is the state to store until the instant full, or null if there is nothing
+  // to write: so for every denial, unless the clock was set back.
   decide(state, now, cost, charge) {
     const before = this.complete(state);
     const views = this.look(before, now, cost);
     const fits = views.every((view) => view.fits);
     const charged = charge && fits;
-    const healed = views.some((view) => view.healed);
+    const corrected = views.some((view) => view.corrected);
     const after =
-      charged || healed
+      charged || corrected
         ? this.parts.map((part, i) =>
-            charged || views[i].healed ? part.write(views[i], before[i], now, charged ? cost : 0) : before[i],
+            charged || views[i].corrected ? part.write(views[i], before[i], now, charged ? cost : 0) : before[i],
           )
         : before;
     const decision = this.answer(views, after, now, cost, charged);
@@ -31,8 +31,8 @@ export class Plan {
     return { decision, next: after, full: now + decision.resetAfter };
   }
 
-  // refund gives back what taken has charged, as far as limit.Plan.Refund says. reset is
-  // the instant of the last reset of the key, 0 when none is remembered.
+  // refund gives back what taken has charged, by the rules of limit.Plan.Refund. reset is
+  // the instant of the last reset of the key, or 0.
   refund(state, now, reset, taken) {
     if (state === null) {
       return { next: null, full: 0 };
@@ -42,7 +42,7 @@ export class Plan {
     let wrote = false;
     const next = this.look(state, now, 1).map((view, i) => {
       const part = this.parts[i];
-      const changed = view.healed
+      const changed = view.corrected
         ? part.write(view, state[i], now, 0)
         : view.used === 0 || nothing
           ? null
@@ -56,8 +56,8 @@ export class Plan {
     return { next, full: now + this.answer(this.look(next, now, 1), next, now, 1, false).resetAfter };
   }
 
-  // reset says until when a reset at now has to be remembered, or 0 when nothing counts
-  // that could be refunded.
+  // reset returns the instant until which a reset at now must be kept, or 0 if no charge
+  // can be refunded.
   reset(state, now) {
     const views = this.look(this.complete(state), now, 1);
     return views.some((view) => view.used > 0) ? Math.max(...this.parts.map((part) => part.refundsEnd(now))) : 0;
@@ -75,7 +75,7 @@ export class Plan {
     });
   }
 
-  // answer is that of the part that bound. Its index stands for its name.
+  // answer is the answer of the binding part, which is named by its index.
   answer(views, state, now, cost, charged) {
     let bound = null;
     let resetAfter = 0;
@@ -94,8 +94,8 @@ export class Plan {
   }
 }
 
-// binds reports whether a rather than b is the limit to name. Of equals it is
-// the one named first.
+// binds reports whether a is the limit to name, rather than b. If they are equal, b
+// is.
 export function binds(a, b) {
   if (a.impossible !== b.impossible) {
     return a.impossible;

@@ -9,9 +9,9 @@ const MAX_BUCKETS = 1440;
 const MAX_LOG = 1000;
 const MIN_SPAN = 1000;
 
-// compile checks a policy, in the form of limit/testdata/vectors.schema.json, and
-// makes it ready. It refuses what limit.Compile refuses: nothing means unlimited
-// by being zero or by leaving the range in which whole numbers are exact.
+// compile checks a policy, in the form of limit/testdata/vectors.schema.json, and makes
+// a plan of it. It refuses what limit.Compile refuses: neither 0 nor a number beyond the
+// exact range means unlimited.
 export function compile(policy) {
   if (policy?.kind !== "all") {
     return new Plan([part(policy)]);
@@ -67,7 +67,7 @@ function bucket(policy, field, maxWait) {
   const g = gcd(refill, per);
   const p = per / g;
   const q = refill / g;
-  // The largest intermediates: (τ + H)·q + q and what can be owed plus a cost.
+  // The largest intermediate values: (τ + H)·q + q, and what can be owed plus a cost.
   const most = floorDiv(MAX_TERM, TOLERANCE + 2);
   if (q > most) {
     throw new Invalid(`refill in lowest terms of per must be at most ${most}`);

@@ -2,17 +2,17 @@ import { MAX_NUMBER } from "./exact.js";
 import { Invalid, record, whole } from "./invalid.js";
 import { compile } from "./policy.js";
 
-// What one request may hold at most.
+// The limits of one request.
 export const MAX_BODY = 1 << 20; // bytes
-export const MAX_ASKS = 1000; // asks, those within an "all" included: each may be for an object of its own
+export const MAX_ASKS = 1000; // asks, including those in an "all": each may be for a different object
 export const MAX_TOGETHER = 64; // asks within one "all": limit.MaxAsks
 export const MAX_POLICIES = MAX_ASKS;
 export const MAX_KEY = 1024; // characters
 export const MAX_TENANT = 256; // characters
 const MAX_INSTANT = 2 ** 52;
 
-// readJSON reads a body of at most MAX_BODY bytes, whatever the headers say of
-// its length.
+// readJSON reads a body of at most MAX_BODY bytes. It does not trust the header for the
+// length.
 export async function readJSON(request) {
   if (!(request.headers.get("content-type") ?? "").toLowerCase().startsWith("application/json")) {
     throw new Invalid("the content type must be application/json", 415);
@@ -37,9 +37,9 @@ export async function readJSON(request) {
   }
 }
 
-// batch checks the body of /v1/batch. What is wrong with the body as a whole is thrown.
-// A call that is not valid fails alone: refused has the reason under its index, and no
-// object is asked about it.
+// batch checks the body of /v1/batch. It throws if the body as a whole is invalid. An
+// invalid call fails alone: refused has the reason under its index, and the call goes to
+// no object.
 export function batch(body) {
   const { policies, calls } = record(body, "the body", ["policies", "calls"]);
   if (!Array.isArray(policies) || policies.length > MAX_POLICIES) {
@@ -64,7 +64,7 @@ export function batch(body) {
   return { policies, calls, refused };
 }
 
-// complaint is what is wrong with a policy, or null.
+// complaint returns what is wrong with a policy, or null.
 function complaint(policy) {
   try {
     compile(policy);
@@ -76,8 +76,8 @@ function complaint(policy) {
 
 const reason = (err) => (err instanceof Invalid ? err.message : "it cannot be read");
 
-// call checks one call, where policies has what is wrong with each, and returns how many
-// asks it holds.
+// call checks one call and returns how many asks it has. policies has the complaint about
+// each policy.
 function call(one, policies) {
   switch (one?.op) {
     case "take":
@@ -113,8 +113,7 @@ function ask(one, policies) {
   whole(one.cost, "cost", 1, MAX_NUMBER);
 }
 
-// subject checks which key is asked about, and under which policy. A tenant may be left
-// out.
+// subject checks the key, the policy and the tenant, which is optional.
 function subject({ key, tenant, policy }, policies) {
   text(key, "key", 0, MAX_KEY);
   if (tenant !== undefined) {

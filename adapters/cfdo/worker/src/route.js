@@ -4,13 +4,13 @@ const MAX_SHARDS = 100_000;
 
 const encoder = new TextEncoder();
 
-// Routes says which object keeps the state of a key: shard i of all keys that
-// belong to no tenant, or shard i of a tenant. It is read from the variables of
-// the Worker, so that everybody who asks it agrees:
+// Routes selects the object that stores the state of a key: shard i of all keys that
+// belong to no tenant, or shard i of a tenant. It is read from the variables of the
+// Worker, so that all of its clients use the same objects:
 //
 //	SHARDS         how many objects share the keys without a tenant; 128
-//	TENANT_SHARDS  how many each tenant has; {"*": 1}. A tenant that is named
-//	               has a number of its own.
+//	TENANT_SHARDS  how many objects each tenant has; {"*": 1}. A named tenant has
+//	               its own number.
 //
 // The shard is chosen by a hash with a secret key (shardKey), so that a client that
 // chooses its own names cannot aim many of them at one object.
@@ -24,8 +24,8 @@ export class Routes {
     }
   }
 
-  // object names the object for a key. No tenant can name one of another: what
-  // it is called is escaped, ':' included.
+  // object names the object for a key. The name of the tenant is escaped, including ':',
+  // so that no tenant can name an object of another.
   object({ tenant, key }) {
     if (tenant === undefined) {
       return `shard:${this.shard(key, this.shards)}`;
@@ -47,7 +47,7 @@ function shards(value, name) {
   return n;
 }
 
-// What the key of the shards is derived for, and nothing else is.
+// The purpose of the derived key. No other key is derived for it.
 const PURPOSE = "wskit limits: the shard of a key";
 
 let known = { secret: undefined, key: undefined };

@@ -1,6 +1,6 @@
 // HalfSipHash-2-4 with 32 bits of output (Aumasson and Bernstein,
-// https://github.com/veorq/SipHash): a hash with a key, for choosing among few places.
-// Without the key it cannot be computed which texts go to the same place.
+// https://github.com/veorq/SipHash): a keyed hash, to choose one of a few objects.
+// Without the key it cannot be computed which keys have the same object.
 
 const rotate = (x, n) => (x << n) | (x >>> (32 - n));
 

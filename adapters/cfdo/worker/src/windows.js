@@ -26,7 +26,7 @@ export class FixedWindow {
   }
 
   look([start, count], now) {
-    const view = { used: 0, healed: false, start: now - (now % this.window) };
+    const view = { used: 0, corrected: false, start: now - (now % this.window) };
     if (start < view.start) {
       return view;
     }
@@ -34,7 +34,7 @@ export class FixedWindow {
       start -= start % this.window; // it may have been written under another width
       if (start - now > TOLERANCE) {
         view.used = this.limit;
-        view.healed = true;
+        view.corrected = true;
         return view;
       }
       view.start = start;
@@ -62,7 +62,7 @@ export class FixedWindow {
     return answer;
   }
 
-  // refund gives back within the window of the charge only.
+  // refund gives back only within the window of the charge.
   refund(view, state, now, cost, at) {
     if (view.start !== at - (at % this.window)) {
       return null;
@@ -71,15 +71,15 @@ export class FixedWindow {
     return this.write(view, state, now, 0);
   }
 
-  // refundsEnd is the instant from which on nothing is given back of what was charged
-  // by the instant at.
+  // refundsEnd is the instant from which on charges up to the instant at give nothing
+  // back.
   refundsEnd(at) {
     return at - (at % this.window) + this.window;
   }
 }
 
-// SlidingWindow counts n sub-windows in full and the one before them by the
-// share of it that the window still covers: internal/engine/slidingwindow.go.
+// SlidingWindow counts n sub-windows in full, and the one before them in
+// proportion to the part of it that is still in the window: internal/engine/slidingwindow.go.
 //
 // State: [start, c0 … cn], ci counting the sub-window i before start.
 export class SlidingWindow {
@@ -94,26 +94,26 @@ export class SlidingWindow {
     return new Array(this.n + 2).fill(0);
   }
 
-  // age is how many sub-windows the counts have to be moved for the newest to
-  // be the one at start.
+  // age is by how many sub-windows the counts must be moved so that the newest is
+  // the one at start.
   age(state, start) {
     const first = state[0] - (state[0] % this.width); // it may have been written under another width
     return start <= first ? 0 : Math.min(floorDiv(start - first, this.width), this.n + 1);
   }
 
-  // count is ci of a state that has to be moved by age. A count above the limit
-  // was written under a higher one.
+  // count is ci of a state after it is moved by age. A count above the limit was
+  // written under a higher limit.
   count(state, i, age) {
     return i < age ? 0 : Math.min(state[1 + i - age], this.limit);
   }
 
   look(state, now) {
-    const view = { used: 0, healed: false, start: now - (now % this.width) };
+    const view = { used: 0, corrected: false, start: now - (now % this.width) };
     const first = state[0] - (state[0] % this.width);
     if (first > view.start) {
       if (first - now > TOLERANCE) {
         view.used = this.limit;
-        view.healed = true;
+        view.corrected = true;
         return view;
       }
       view.start = first;
@@ -134,7 +134,7 @@ export class SlidingWindow {
   write(view, state, now, cost) {
     const next = this.empty();
     next[0] = view.start;
-    if (view.healed) {
+    if (view.corrected) {
       next[1] = this.limit;
     } else {
       const age = this.age(state, view.start);
@@ -147,8 +147,7 @@ export class SlidingWindow {
     return next;
   }
 
-  // until is the instant at which nothing of the state counts any more, start at the
-  // earliest.
+  // until is the instant from which on nothing in the state counts, at least start.
   until(state, start) {
     const age = this.age(state, start);
     for (let i = 0; i <= this.n; i++) {
@@ -168,23 +167,23 @@ export class SlidingWindow {
     return answer;
   }
 
-  // fitsAt is the first instant at which no more than room is used.
-  fitsAt(state, start, room) {
+  // fitsAt is the first instant at which no more than free is used.
+  fitsAt(state, start, free) {
     const age = this.age(state, start);
     let full = 0;
     for (let i = 0; i < this.n; i++) {
       full += this.count(state, i, age);
     }
     let j = 0;
-    for (; full > room; j++) {
+    for (; full > free; j++) {
       full -= this.count(state, this.n - 1 - j, age);
     }
     const at = start + j * this.width;
     const c = this.count(state, this.n - j, age);
-    return c > room - full ? at + this.width - floorDiv((room - full) * this.width, c) : at;
+    return c > free - full ? at + this.width - floorDiv((free - full) * this.width, c) : at;
   }
 
-  // refund gives back in the sub-window of the charge, while it counts.
+  // refund gives back in the sub-window of the charge while it counts.
   refund(view, state, now, cost, at) {
     const first = at - (at % this.width);
     if (first > view.start || floorDiv(view.start - first, this.width) > this.n) {
@@ -205,7 +204,7 @@ export class SlidingWindow {
   }
 }
 
-// SlidingLog remembers every admission that still counts: internal/engine/slidinglog.go.
+// SlidingLog stores every admission that still counts: internal/engine/slidinglog.go.
 //
 // State: [n, t1, c1 … tn, cn], c admitted at t, oldest first. Only the last may be 0.
 export class SlidingLog {
@@ -220,10 +219,10 @@ export class SlidingLog {
   }
 
   look(state, now) {
-    const view = { used: 0, healed: false };
+    const view = { used: 0, corrected: false };
     if (state[0] > 0 && state[state.length - 2] - now > TOLERANCE) {
       view.used = this.limit;
-      view.healed = true;
+      view.corrected = true;
       return view;
     }
     for (let i = 1; i < state.length; i += 2) {
@@ -239,7 +238,7 @@ export class SlidingLog {
   }
 
   write(view, state, now, cost) {
-    if (view.healed) {
+    if (view.corrected) {
       return [1, now, this.limit];
     }
     const next = this.young(state, now);
@@ -273,7 +272,7 @@ export class SlidingLog {
     if (pairs[0] > 0 && pairs[last] > 0) {
       answer.resetAfter = pairs[last - 1] + this.window - now;
     } else if (pairs[0] > 0) {
-      // Given back: what is before it counts, and the instant itself.
+      // A refunded pair: earlier pairs count, and its instant.
       const before = pairs[0] > 1 ? pairs[last - 3] + this.window : 0;
       answer.resetAfter = Math.max(0, pairs[last - 1] - now, before - now);
     }
@@ -291,7 +290,7 @@ export class SlidingLog {
     return answer;
   }
 
-  // refund gives back from the pair of the charge, while it counts.
+  // refund gives back from the pair of the charge while it counts.
   refund(view, state, now, cost, at) {
     if (now - at >= this.window) {
       return null;

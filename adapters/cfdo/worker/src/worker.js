@@ -3,7 +3,7 @@ import { Invalid } from "./invalid.js";
 import { batch, question, readJSON } from "./request.js";
 import { Routes, shardKey } from "./route.js";
 
-// serve answers a request. Whatever goes wrong is answered as
+// serve answers a request. Every failure is answered as
 // {"error": {"code", "message"}} with a status other than 200.
 export async function serve(request, env) {
   try {
@@ -15,7 +15,7 @@ export async function serve(request, env) {
       throw new Invalid("the method must be POST", 405, "method_not_allowed");
     }
     if (!(await admits(request, env.SECRET))) {
-      throw new Invalid("send the Worker's secret as a bearer token; without a secret the Worker admits nobody", 401, "unauthorized");
+      throw new Invalid("send the Worker's secret as a bearer token; a Worker without a secret refuses every request", 401, "unauthorized");
     }
     const body = await readJSON(request);
     return pathname === "/v1/batch" ? await answerBatch(batch(body), env) : await answerCheck(question(body), env);
@@ -28,13 +28,13 @@ export async function serve(request, env) {
   }
 }
 
-// answerBatch answers each call by itself: a call that is not valid, or whose object
+// answerBatch answers each call independently: a call that is invalid, or whose object
 // fails, is answered with a code, and the others with their decisions.
 async function answerBatch(asked, env) {
   return Response.json({ answers: await decide(asked, env) });
 }
 
-// answerCheck answers one question in words, for other Workers.
+// answerCheck answers one question with named fields, for other Workers.
 async function answerCheck(asked, env) {
   const [answer] = await decide(asked, env);
   if (typeof answer === "string") {
@@ -52,11 +52,11 @@ async function answerCheck(asked, env) {
   });
 }
 
-// decide asks the objects, each once, all at the same time.
+// decide calls the objects, each once and concurrently.
 async function decide({ policies, calls, refused }, env) {
   const routes = new Routes(env, await shardKey(env.SECRET));
   const answers = new Array(calls.length);
-  const groups = new Map(); // object → the calls it has to answer, and their places
+  const groups = new Map(); // object → its calls, and their indexes
   calls.forEach((call, i) => {
     if (refused.has(i)) {
       answers[i] = `invalid: ${refused.get(i)}`;
@@ -84,7 +84,7 @@ async function decide({ policies, calls, refused }, env) {
   return answers;
 }
 
-// together is the object of several keys, or null when they have several: only
+// together is the object of several keys, or null if they are in several objects: only
 // one object can charge all or none.
 function together(routes, asks) {
   const objects = new Set(asks.map((ask) => routes.object(ask)));

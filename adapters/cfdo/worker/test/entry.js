@@ -1,5 +1,5 @@
-// The Worker with a clock that a test sets, and a look inside. Nothing of this is
-// part of what is deployed.
+// The Worker with a clock that a test sets, and with access to its objects. Nothing of
+// this is deployed.
 import { Limits as Production } from "../src/object.js";
 import { serve } from "../src/worker.js";
 
@@ -44,7 +44,7 @@ export class Limits extends Production {
   }
 }
 
-// count is a storage that reports the rows that are written, alarms included.
+// count wraps a storage and reports the rows written, alarms included.
 function count(storage, wrote) {
   return {
     getAlarm: () => storage.getAlarm(),

@@ -226,8 +226,8 @@ export const anUnsetSecretAdmitsNobody = {
   },
 };
 
-// Refused before the body is read, so that nobody without the secret costs more
-// than that.
+// A request without the secret is refused before its body is read, so that it costs no
+// more than that.
 export const whoIsRefusedTouchesNothing = {
   async test() {
     const env = {
@@ -256,8 +256,8 @@ export const whoIsRefusedTouchesNothing = {
   },
 };
 
-// The vectors that are published with the reference implementation: the hashes of
-// nothing, 0, 0 1, 0 1 2, … with the key 0 1 2 3 4 5 6 7.
+// The vectors of the reference implementation: the hashes of the empty input, 0, 0 1,
+// 0 1 2, … with the key 0 1 2 3 4 5 6 7.
 export const shardsAreChosenByHalfSipHash = {
   test() {
     [0x5b9f35a9, 0xb85a4727, 0x03a662fa, 0x04e7fe8a, 0x89466e2a, 0x69b6fac5, 0x23fc6358, 0xc563cf8b, 0x8f84b8d0].forEach((want, n) => {

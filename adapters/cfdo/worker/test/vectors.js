@@ -1,4 +1,4 @@
-// Replays limit/testdata, by the pure arithmetic and through an object.
+// Replays limit/testdata, with the pure functions and through an object.
 import assert from "node:assert/strict";
 
 import { Limits } from "../src/object.js";
@@ -34,12 +34,12 @@ const forecast = (d, cost) => ({
   impossible: d.impossible,
 });
 
-// named is a decision in the words of the vectors.
+// named is a decision with the field names of the vectors.
 function named({ part, ...d }, policy) {
   return { ...d, policy: policy.kind === "all" ? policy.parts[part].name : policy.name };
 }
 
-// replayPure goes through a timeline with the plan alone.
+// replayPure replays a timeline with the plan alone.
 export function replayPure({ name, policies, steps }) {
   const plans = policies.map(compile);
   let state = null;
@@ -79,7 +79,7 @@ export function replayPure({ name, policies, steps }) {
         state = null;
         return;
       default:
-        return; // of several keys: for the object
+        return; // several keys: only an object has these
     }
     assert.equal(next !== null, step.write, `${where}: write`);
     state = next ?? state;
@@ -100,7 +100,7 @@ const decode = ([allowed, impossible, limit, remaining, retryAfter, wait, resetA
   part,
 });
 
-// replayObject goes through a timeline with an object, as the Worker asks it.
+// replayObject replays a timeline with an object, as the Worker calls it.
 export async function replayObject({ name, policies, steps }, namespace) {
   const object = namespace.get(namespace.idFromName(name + steps.length));
   for (const [i, step] of steps.entries()) {
