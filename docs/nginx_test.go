@@ -82,7 +82,7 @@ func tryNginx(t *testing.T, conf string) (addr string) {
 			t.Logf("nginx said:\n%s", &said)
 		}
 	})
-	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); {
+	for giveUp := time.Now().Add(hangGuard); time.Now().Before(giveUp); {
 		select {
 		case <-ended:
 			return ""

@@ -52,7 +52,7 @@ func serve(addr string) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", r)
 	mux.HandleFunc("/release", func(http.ResponseWriter, *http.Request) { close(released) })
-	server := &http.Server{Addr: addr, Handler: mux, ReadTimeout: patience}
+	server := &http.Server{Addr: addr, Handler: mux, ReadTimeout: hangGuard}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ListenAndServe() }()
 	select {
@@ -60,7 +60,7 @@ func serve(addr string) error {
 		return err
 	case <-stop.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), hangGuard)
 	defer cancel()
 	if err := r.Shutdown(ctx); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (p *process) start() {
 // until waits until the server answers handshakes with a status.
 func (p *process) until(status int) {
 	p.t.Helper()
-	for giveUp := time.Now().Add(patience); time.Now().Before(giveUp); time.Sleep(5 * time.Millisecond) {
+	for giveUp := time.Now().Add(hangGuard); time.Now().Before(giveUp); time.Sleep(5 * time.Millisecond) {
 		ws, res, err := websocket.Dial(p.t.Context(), "ws://"+p.addr, nil)
 		if err == nil {
 			_ = ws.CloseNow()
