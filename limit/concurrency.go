@@ -2,315 +2,114 @@ package limit
 
 import (
 	"context"
-	"fmt"
-	"sync"
+	"crypto/rand"
 	"time"
 
 	"github.com/wskit/wskit/errors"
 )
 
-// DefaultLeaseTime is how long a lease lasts without a renewal, by default.
-const DefaultLeaseTime = 30 * time.Second
+// defaultLeaseTime is the default of ConcurrencyOptions.LeaseTime.
+const defaultLeaseTime = 30 * time.Second
 
-// A ConcurrencyLimit limits how many things exist at a time, such as the open connections
-// of a user. Each takes a [Lease] and releases it at its end. As a [Limiter] does for
-// rates, it has a namespace of keys, a timeout, a circuit breaker and a failure policy.
-// It remembers the leases that this process holds, for [ConcurrencyLimit.Renew].
+// ConcurrencyOptions configure a [ConcurrencyLimit]. Max must be set, and over a shared store
+// Limiter.Name.
+type ConcurrencyOptions struct {
+	// Max is how many leases there may be under a key, at least 1.
+	Max int64
+
+	// LeaseTime is the time after which the leases of a killed process no longer count. A
+	// running process renews its leases three times within this time. A store in this process
+	// ignores it.
+	//
+	// Default: 30 s. At least 1 ms.
+	LeaseTime time.Duration
+
+	// Instance is the name of this server among those that share the store, such as the name
+	// of the host: the same after a restart, and different from the names of all other running
+	// servers. The leases of a killed server are then released within seconds of the next
+	// start of a server with this name, and not after LeaseTime. A running process keeps its
+	// leases, even if a second one has its name by mistake, unless it cannot reach the store
+	// for 2 s while the second one starts; then its leases count again when it renews them.
+	// The cost is one more entry in the store for each lease, and for each acquisition a call
+	// that runs in parallel with it.
+	//
+	// Default: none. A store in this process ignores it.
+	Instance string
+
+	// Limiter has the namespace of the keys, the timeout and the failure policy, as for a
+	// [Limiter]. Under [FailLocal] each process counts its own leases.
+	Limiter Options
+}
+
+// A ConcurrencyLimit limits how many things exist at a time, such as the open connections of
+// a user or the reports that are computed for a tenant. Each takes a [Lease] and releases it
+// at its end. All processes that share the store count together.
 //
-// It starts no goroutine. Over a [LocalStore], which ends with the process, nothing has
-// to be renewed. Over any other store, call Renew three times per lease time. All its
-// methods may be used by any number of goroutines.
+// Over a store that other processes share, one goroutine renews the leases of this process
+// while it has any. There is nothing to close; call [ConcurrencyLimit.Flush] before the
+// process ends. All methods may be used by any number of goroutines.
 type ConcurrencyLimit struct {
-	limiter   *Limiter // of which all but its policy is used
-	store     LeaseStore
-	limit     int64
-	leaseTime time.Duration
-
-	mu       sync.Mutex
-	mine     map[Lease]struct{} // what this process holds; nil over a LocalStore
-	perKey   map[string]int64   // how many of them
-	renewing int
-	released []released
-	sending  int       // how many of the released are being sent to the store
-	settled  time.Time // no call that got no answer is carried out after this
+	leases   *leaseRenewer
+	instance *instance // nil without ConcurrencyOptions.Instance
 }
 
-// A released lease is remembered until the store has released it.
-type released struct {
-	lease Lease
-	until time.Time // it has ended by itself
-	done  bool      // the store has released it, and may have to again
+// NewConcurrencyLimit makes a limit over a store. It panics, saying what to change, where
+// [New] would, and when the store is no [LeaseStore] or an option is invalid.
+func NewConcurrencyLimit(store Store, o ConcurrencyOptions) *ConcurrencyLimit {
+	return &ConcurrencyLimit{leases: newLeaseRenewer(store, o), instance: newInstance(store, o)}
 }
 
-// retryPause is the time between two attempts to release.
-const retryPause = 20 * time.Millisecond
-
-// NewConcurrencyLimit makes a limit of at most limit leases under a key. A lease time of 0
-// means [DefaultLeaseTime]. It panics, saying what to change, where [New] would, and when
-// the store is no [LeaseStore] or the limit is below 1.
-func NewConcurrencyLimit(store Store, limit int64, leaseTime time.Duration, options ...Options) *ConcurrencyLimit {
-	if leaseTime == 0 {
-		leaseTime = DefaultLeaseTime
-	}
-	holder, ok := store.(LeaseStore)
-	if !ok && store != nil {
-		panic(fmt.Sprintf("limit: NewConcurrencyLimit over a %T, which keeps no leases: use a store that is a limit.LeaseStore, such as memory.NewStore", store))
-	}
-	if err := CheckLease(limit, leaseTime); err != nil {
-		panic(err.Error())
-	}
-	c := &ConcurrencyLimit{
-		limiter: New(store, TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}, options...),
-		store:   holder, limit: limit, leaseTime: leaseTime,
-	}
-	if c.limiter.remote == nil {
-		c.leaseTime = forever
-	} else {
-		c.mine, c.perKey = make(map[Lease]struct{}), make(map[string]int64)
-	}
-	return c
-}
-
-// forever is the lease time where no holder can outlive the store.
-const forever = 100 * 365 * 24 * time.Hour
-
-// Name is the namespace of the keys.
-func (c *ConcurrencyLimit) Name() string { return c.limiter.name }
-
-// Limit is how many leases there may be under a key.
-func (c *ConcurrencyLimit) Limit() int64 { return c.limit }
-
-// LeaseTime is how long a lease lasts without a renewal: 0 over a [LocalStore], where nothing
-// has to be renewed.
-func (c *ConcurrencyLimit) LeaseTime() time.Duration {
-	if c.local() {
-		return 0
-	}
-	return c.leaseTime
-}
-
-func (c *ConcurrencyLimit) local() bool { return c.mine == nil }
-
-// Key begins a key in buf, which may be nil.
-func (c *ConcurrencyLimit) Key(buf []byte) Key { return c.limiter.Key(buf) }
-
-// Acquire takes a lease if fewer than the limit are held under the key. The id must be
-// new. When the store fails, the failure policy decides: under [FailLocal] each process
-// counts its own leases.
+// Acquire takes a lease if fewer than the limit are held under the key, which is one of
+// [KeyOf]. If Decision.Allowed is true, the lease must be released. A denial has no
+// RetryAfter: when a lease is released cannot be known. When the store fails, the failure
+// policy decides.
 //
-// Once the store has been asked, the end of ctx does not end the call: only the answer
-// says whether there is a lease to release. The call takes Options.Timeout at most.
-func (c *ConcurrencyLimit) Acquire(ctx context.Context, key Key, id string) (lease Lease, d Decision, err error) {
-	key = c.limiter.bind(key)
-	if err := c.limiter.refuse(key, 1); err != nil {
+// The error is nil whenever a decision was made. Once the store has been asked, the end of ctx
+// does not end the call, for only the answer says whether there is a lease to release. The
+// call takes Options.Timeout at most.
+func (c *ConcurrencyLimit) Acquire(ctx context.Context, key Key) (lease Lease, d Decision, err error) {
+	if lease, err = c.leases.lease(key, rand.Text()); err != nil {
 		return lease, d, err
 	}
-	lease = Lease{Key: key.String(), ID: id}
-	if c.local() {
-		d, err = c.store.Acquire(ctx, lease, c.limit, c.leaseTime)
-	} else {
-		d, err = c.acquireRemote(ctx, lease)
+	wait := c.instance.note(ctx, lease)
+	d, err = c.leases.acquire(ctx, lease)
+	wait()
+	switch forget := c.instance.forget(lease); {
+	case err != nil:
+		c.leases.release(lease, forget)
+		return lease, Decision{}, err
+	case d.Allowed:
+		c.leases.start()
+	case forget != nil:
+		forget()
 	}
-	if err == nil {
-		d.Policy = c.limiter.name
-		c.limiter.settle(&d, key.buf)
-	}
-	return lease, d, err
+	return lease, d, nil
 }
 
-func (c *ConcurrencyLimit) acquireRemote(ctx context.Context, lease Lease) (Decision, error) {
-	if ctx.Err() != nil {
-		return Decision{}, context.Cause(ctx)
-	}
-	d, failed, err := c.limiter.guard(context.WithoutCancel(ctx), func(ctx context.Context) (Decision, error) {
-		return c.store.Acquire(ctx, lease, c.limit, c.leaseTime)
-	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	unclear := failed != nil && !leftAlone(failed)
-	if unclear {
-		c.doubt()
-	}
-	if failed != nil {
-		d, err = c.failOver(lease, failed)
-	}
-	switch {
-	case err == nil && d.Allowed:
-		if _, again := c.mine[lease]; !again {
-			c.mine[lease] = struct{}{}
-			c.perKey[lease.Key]++
-		}
-	case unclear:
-		c.release(lease) // the store may hold it all the same
-	}
-	return d, err
-}
-
-// doubt notes a call that got no answer. The store may carry it out later than the calls
-// after it, and so take a lease again that was released. Until that cannot happen any
-// more, releases are repeated. c.mu is held.
-func (c *ConcurrencyLimit) doubt() { c.settled = time.Now().Add(c.leaseTime / 3) }
-
-// release remembers a lease for the next call to the store. c.mu is held.
-func (c *ConcurrencyLimit) release(lease Lease) {
-	c.released = append(c.released, released{lease: lease, until: time.Now().Add(2 * c.leaseTime)})
-}
-
-// failOver decides in place of the store.
-func (c *ConcurrencyLimit) failOver(lease Lease, failed error) (Decision, error) {
-	l := c.limiter
-	l.countFailure(failed)
-	held := c.perKey[lease.Key]
-	d := Decision{Allowed: held < c.limit || l.failsOpen(), Limit: c.limit, Remaining: max(0, c.limit-held-1)}
-	if l.remote.onFailure == FailClosed && !l.shadow {
-		return Decision{}, unavailable(failed)
-	}
-	return d, nil
+// Release ends a lease without waiting for the store. The call to the store is repeated until
+// it succeeds or the lease has ended by itself. To release one that is not held does nothing.
+func (c *ConcurrencyLimit) Release(lease Lease) {
+	c.leases.release(lease, c.instance.forget(lease))
 }
 
 // Held counts the leases under a key, those of other processes included.
 func (c *ConcurrencyLimit) Held(ctx context.Context, key Key) (int64, error) {
-	return c.store.Held(ctx, c.limiter.bind(key).String())
-}
-
-// Mine counts the leases that this process has to renew or to release: none over a
-// [LocalStore].
-func (c *ConcurrencyLimit) Mine() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.mine) + len(c.released) + c.sending
-}
-
-// Release ends leases. When the store cannot be reached it returns an error, and
-// the next call of Release, Renew or Flush repeats it, until the lease has ended by itself.
-func (c *ConcurrencyLimit) Release(ctx context.Context, leases ...Lease) error {
-	if c.local() {
-		return c.store.Release(ctx, leases)
+	lease, err := c.leases.lease(key, "")
+	if err != nil {
+		return 0, err
 	}
-	c.ReleaseLater(leases...)
-	return c.flush(ctx)
+	n, _, err := c.leases.store.Held(ctx, lease.Key, 0)
+	return n, err
 }
 
-// ReleaseLater is Release without a call to the store, which the next call of
-// Release, Renew or Flush makes. Over a [LocalStore] nothing has to be made later.
-func (c *ConcurrencyLimit) ReleaseLater(leases ...Lease) {
-	if c.local() {
-		_ = c.store.Release(context.Background(), leases) // neither waits nor fails
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range leases {
-		if _, ok := c.mine[s]; !ok {
-			continue
-		}
-		delete(c.mine, s)
-		if c.perKey[s.Key]--; c.perKey[s.Key] == 0 {
-			delete(c.perKey, s.Key)
-		}
-		c.release(s)
-	}
-}
+// Open is the number of leases that this process renews or has yet to release. It is 0 over
+// a [LocalStore].
+func (c *ConcurrencyLimit) Open() int { return c.leases.count() }
 
-// Flush waits until the store has released all leases that were released before, or
-// have ended by themselves. It repeats calls that fail. When ctx ends first, the error
-// is that of ctx and of the store.
+// Flush waits until the store has released all leases that were released before. Releases of
+// many leases share calls. It returns an error if ctx ends before, and after the lease time at
+// the latest, because then all of them have ended. Call it before the process ends and before
+// the store is closed.
 func (c *ConcurrencyLimit) Flush(ctx context.Context) error {
-	if c.local() {
-		return nil
-	}
-	for {
-		failed := c.flush(ctx)
-		left := c.unreleased()
-		if left == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("limit: %d leases of %s are not released and end by themselves later: %w", left, c.Name(), context.Cause(ctx)), failed)
-		case <-time.After(retryPause):
-		}
-	}
-}
-
-// unreleased counts the released leases that the store has not released yet.
-func (c *ConcurrencyLimit) unreleased() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := c.sending
-	for _, r := range c.released {
-		if !r.done {
-			n++
-		}
-	}
-	return n
-}
-
-// flush has the store release what was released, unless a renewal is under way: that
-// might reach the store later and would take the leases again.
-func (c *ConcurrencyLimit) flush(ctx context.Context) error {
-	c.mu.Lock()
-	if c.renewing > 0 || len(c.released) == 0 {
-		c.mu.Unlock()
-		return nil
-	}
-	sent := c.released
-	c.released = nil
-	c.sending += len(sent)
-	c.mu.Unlock()
-
-	leases := make([]Lease, len(sent))
-	for i, r := range sent {
-		leases[i] = r.lease
-	}
-	began := time.Now()
-	err := c.call(ctx, leases, c.store.Release)
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sending -= len(sent)
-	for _, r := range sent {
-		r.done = r.done || err == nil
-		finally := err == nil && !began.Before(c.settled)
-		if !finally && began.Before(r.until) {
-			c.released = append(c.released, r)
-		}
-	}
-	return err
-}
-
-// Renew extends all leases of this process by a lease time from now.
-func (c *ConcurrencyLimit) Renew(ctx context.Context) error {
-	c.mu.Lock()
-	leases := make([]Lease, 0, len(c.mine))
-	for s := range c.mine {
-		leases = append(leases, s)
-	}
-	c.renewing++
-	c.mu.Unlock()
-	err := c.call(ctx, leases, func(ctx context.Context, leases []Lease) error { return c.store.Renew(ctx, leases, c.leaseTime) })
-	c.mu.Lock()
-	if err != nil && !leftAlone(err) {
-		c.doubt()
-	}
-	c.renewing--
-	c.mu.Unlock()
-	return errors.Join(err, c.flush(ctx))
-}
-
-// leasesPerCall bounds the leases of one call.
-const leasesPerCall = 1000
-
-func (c *ConcurrencyLimit) call(ctx context.Context, leases []Lease, send func(context.Context, []Lease) error) error {
-	for len(leases) > 0 {
-		n := min(len(leases), leasesPerCall)
-		_, failed, err := c.limiter.guard(ctx, func(ctx context.Context) (Decision, error) {
-			return Decision{}, send(ctx, leases[:n])
-		})
-		if failed != nil || err != nil {
-			return errors.Join(failed, err)
-		}
-		leases = leases[n:]
-	}
-	return nil
+	return errors.Join(c.leases.flushed(ctx), c.instance.flush(ctx))
 }

@@ -53,11 +53,9 @@ func (s *shared) Release(ctx context.Context, leases []limit.Lease) error {
 	return s.do(func() error { return s.holder.Release(ctx, leases) })
 }
 
-func (s *shared) HeldIDs(ctx context.Context, key string, n int) ([]string, error) {
-	return s.holder.HeldIDs(ctx, key, n)
+func (s *shared) Held(ctx context.Context, key string, n int) (int64, []string, error) {
+	return s.holder.Held(ctx, key, n)
 }
-
-func (s *shared) Held(ctx context.Context, key string) (int64, error) { return s.holder.Held(ctx, key) }
 
 // synctestRun runs a subtest under a clock that does not wait.
 func synctestRun(t *testing.T, name string, f func(*testing.T)) {
@@ -66,17 +64,17 @@ func synctestRun(t *testing.T, name string, f func(*testing.T)) {
 
 // process is one of those that share a store.
 type process struct {
-	*limit.ConcurrencyLimit
+	*limit.Leases
 	t *testing.T
 }
 
 func newProcess(t *testing.T, s limit.Store, onFailure limit.Failure) process {
-	return process{limit.NewConcurrencyLimit(s, 2, 0, limit.Options{Name: "conns", OnFailure: onFailure}), t}
+	return process{limit.NewLeases(s, 2, 0, limit.Options{Name: "conns", OnFailure: onFailure}), t}
 }
 
 func (p process) acquire(id string) bool {
 	p.t.Helper()
-	_, d, err := p.Acquire(p.t.Context(), p.Key(nil).Part("ann"), id)
+	d, err := p.Acquire(p.t.Context(), limit.KeyOf("ann"), id)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -84,17 +82,17 @@ func (p process) acquire(id string) bool {
 }
 
 func (p process) release(id string) {
-	_ = p.Release(p.t.Context(), limit.Lease{Key: p.Key(nil).Part("ann").String(), ID: id})
+	_ = p.Release(p.t.Context(), limit.KeyOf("ann"), id)
 }
 
 func (p process) expect(held int64) {
 	p.t.Helper()
-	if n, err := p.Held(p.t.Context(), p.Key(nil).Part("ann")); n != held || err != nil {
+	if n, err := p.Held(p.t.Context(), limit.KeyOf("ann")); n != held || err != nil {
 		p.t.Errorf("%d leases are held (%v), want %d", n, err, held)
 	}
 }
 
-func TestHoldsAreCountedAcrossProcesses(t *testing.T) {
+func TestLeasesAreCountedAcrossProcesses(t *testing.T) {
 	clock := limittest.NewClock()
 	s := newShared(clock)
 	one, two := newProcess(t, s, limit.FailLocal), newProcess(t, s, limit.FailLocal)
@@ -107,13 +105,13 @@ func TestHoldsAreCountedAcrossProcesses(t *testing.T) {
 	}
 	two.release("a") // not its own
 	two.expect(2)
-	if one.Mine() != 0 || two.Mine() != 2 {
-		t.Errorf("%d and %d are to be renewed", one.Mine(), two.Mine())
+	if one.Count() != 0 || two.Count() != 2 {
+		t.Errorf("%d and %d are to be renewed", one.Count(), two.Count())
 	}
 }
 
 // A process that is killed neither renews nor releases.
-func TestSlotsOfAKilledProcessComeBack(t *testing.T) {
+func TestLeasesOfAKilledProcessComeBack(t *testing.T) {
 	clock := limittest.NewClock()
 	s := newShared(clock)
 	killed, lives := newProcess(t, s, limit.FailLocal), newProcess(t, s, limit.FailLocal)
@@ -135,7 +133,7 @@ func TestSlotsOfAKilledProcessComeBack(t *testing.T) {
 
 // While the store fails each process hands out its limit's worth, and the leases it
 // hands out count as soon as the store is back.
-func TestHoldsWhileTheStoreFails(t *testing.T) {
+func TestLeasesWhileTheStoreFails(t *testing.T) {
 	clock := limittest.NewClock()
 	for _, unclear := range []bool{false, true} {
 		synctestRun(t, fmt.Sprintf("unclear=%v", unclear), func(t *testing.T) {
@@ -156,8 +154,8 @@ func TestHoldsWhileTheStoreFails(t *testing.T) {
 			if err := p.Renew(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if p.Mine() != 1 {
-				t.Errorf("%d leases are to be renewed or released", p.Mine())
+			if p.Count() != 1 {
+				t.Errorf("%d leases are to be renewed or released", p.Count())
 			}
 		})
 	}
@@ -165,7 +163,7 @@ func TestHoldsWhileTheStoreFails(t *testing.T) {
 		s := newShared(clock)
 		p := newProcess(t, s, limit.FailClosed)
 		s.failing = errors.New("down")
-		if _, _, err := p.Acquire(t.Context(), p.Key(nil).Part("ann"), "a"); errors.CodeOf(err) != errors.Unavailable {
+		if _, err := p.Acquire(t.Context(), limit.KeyOf("ann"), "a"); errors.CodeOf(err) != errors.Unavailable {
 			t.Errorf("%v", err)
 		}
 	})
@@ -209,14 +207,14 @@ func TestReleaseDuringRenewal(t *testing.T) {
 }
 
 // Over a store of this process nothing has to be renewed.
-func TestHoldsOverALocalStore(t *testing.T) {
+func TestLeasesOverALocalStore(t *testing.T) {
 	clock := limittest.NewClock()
 	store := memory.NewStore(memory.Options{Now: clock.Now})
-	p := process{limit.NewConcurrencyLimit(store, 2, time.Second), t}
+	p := process{limit.NewLeases(store, 2, time.Second, limit.Options{}), t}
 	p.acquire("a")
 	p.acquire("b")
 	clock.Advance(24 * time.Hour)
-	if p.acquire("c") || p.Mine() != 0 || p.LeaseTime() != 0 {
+	if p.acquire("c") || p.Count() != 0 {
 		t.Error("leases in this process last until they are released")
 	}
 	p.release("a")
@@ -227,14 +225,20 @@ func TestHoldsOverALocalStore(t *testing.T) {
 	}
 }
 
-func TestHoldsThatMakeNoSensePanic(t *testing.T) {
+func TestConcurrencyLimitsThatMakeNoSensePanic(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
 	for name, make := range map[string]func(){
-		"no store":      func() { limit.NewConcurrencyLimit(nil, 1, 0) },
-		"no leases":     func() { limit.NewConcurrencyLimit(store, 0, 0) },
-		"a short lease": func() { limit.NewConcurrencyLimit(store, 1, time.Microsecond) },
-		"no holder":     func() { limit.NewConcurrencyLimit(struct{ limit.Store }{store}, 1, 0) },
-		"no name":       func() { limit.NewConcurrencyLimit(newShared(limittest.NewClock()), 1, 0) },
+		"no store":  func() { limit.NewConcurrencyLimit(nil, limit.ConcurrencyOptions{Max: 1, LeaseTime: 0}) },
+		"no leases": func() { limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 0, LeaseTime: 0}) },
+		"a short lease": func() {
+			limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 1, LeaseTime: time.Microsecond})
+		},
+		"no holder": func() {
+			limit.NewConcurrencyLimit(struct{ limit.Store }{store}, limit.ConcurrencyOptions{Max: 1, LeaseTime: 0})
+		},
+		"no name": func() {
+			limit.NewConcurrencyLimit(newShared(limittest.NewClock()), limit.ConcurrencyOptions{Max: 1, LeaseTime: 0})
+		},
 	} {
 		func() {
 			defer func() {

@@ -8,25 +8,29 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// At most two documents open at a time for each user.
+// At most two reports are computed at a time for each user of a tenant.
 func ExampleConcurrencyLimit() {
-	open := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), 2, 0)
-	ctx := context.Background()
+	store := memory.NewStore(memory.Options{}) // over Redis, the limit is that of all processes
+	reports := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 2})
+	ctx, ann := context.Background(), limit.KeyOf("acme", "ann")
 
 	var first limit.Lease
-	for i, document := range []string{"plan", "budget", "notes"} {
-		lease, d, err := open.Acquire(ctx, open.Key(nil).Part("ann"), document)
-		fmt.Println(document, d.Allowed, d.Remaining, err)
+	for i := range 3 {
+		lease, d, err := reports.Acquire(ctx, ann)
+		fmt.Println(d.Allowed, d.Remaining, err)
 		if i == 0 {
 			first = lease
 		}
 	}
-	_ = open.Release(ctx, first)
-	_, d, _ := open.Acquire(ctx, open.Key(nil).Part("ann"), "notes")
-	fmt.Println("notes", d.Allowed)
+	reports.Release(first) // when its work is done
+	_, d, _ := reports.Acquire(ctx, ann)
+	held, _ := reports.Held(ctx, ann)
+	fmt.Println(d.Allowed, held)
+	fmt.Println(reports.Flush(ctx)) // before the process ends
 	// Output:
-	// plan true 1 <nil>
-	// budget true 0 <nil>
-	// notes false 0 <nil>
-	// notes true
+	// true 1 <nil>
+	// true 0 <nil>
+	// false 0 <nil>
+	// true 2
+	// <nil>
 }

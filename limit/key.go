@@ -8,8 +8,9 @@ import (
 	"unsafe"
 )
 
-// A Key names the subject of a decision. [KeyOf] makes one of a text. For several parts,
-// [Limiter.Key] begins one, and its methods append to it, each returning the longer key:
+// A Key names the subject of a decision. [KeyOf] makes one of texts, for any limiter. For
+// other parts, and without an allocation, [Limiter.Key] begins one, and its methods append
+// to it, each returning the longer key:
 //
 //	k := limiter.Key(nil).Part(tenant).Part(user).Part("chat.send")
 //
@@ -28,21 +29,46 @@ import (
 // used again once the decision is made. The zero Key is refused.
 type Key struct {
 	buf     []byte
-	limiter *Limiter // nil: buf is a text of KeyOf
+	limiter *Limiter // nil: buf is a text of KeyOf; joined: buf has several, as parts
 }
 
-// KeyOf is the key of a subject that one text names, for any limiter. It equals the key
-// that [Limiter.Key] begins, with the text as its only part. It allocates nothing. Parts
-// cannot be added to it.
-func KeyOf(text string) Key {
-	if text == "" {
-		return Key{buf: []byte{}}
+// joined is the limiter of keys that KeyOf makes of several texts.
+var joined = new(Limiter)
+
+// KeyOf is the key of a subject that texts name, for any limiter or [ConcurrencyLimit]. It
+// equals the key that [Limiter.Key] begins, with the texts as its parts. For one text it
+// allocates nothing. Parts cannot be added to it. Without a text it is the zero Key.
+func KeyOf(parts ...string) Key {
+	switch len(parts) {
+	case 0:
+		return Key{}
+	case 1:
+		if parts[0] == "" {
+			return Key{buf: []byte{}}
+		}
+		return Key{buf: unsafe.Slice(unsafe.StringData(parts[0]), len(parts[0]))} // is only read: see isText
 	}
-	return Key{buf: unsafe.Slice(unsafe.StringData(text), len(text))} // is only read: see isText
+	return keyOfParts(parts)
+}
+
+func keyOfParts(parts []string) Key {
+	k := Key{limiter: joined}
+	for _, text := range parts {
+		k.buf = appendPart(k.buf, text)
+	}
+	return k
 }
 
 // isText reports whether k is of [KeyOf], so that its bytes must not be changed.
-func (k Key) isText() bool { return k.limiter == nil && k.buf != nil }
+func (k Key) isText() bool { return k.limiter == nil && k.buf != nil || k.limiter == joined }
+
+// appendTo appends a key of [KeyOf] to the head of a limiter's keys.
+func (k Key) appendTo(head []byte) []byte {
+	if k.limiter == joined {
+		return append(head, k.buf...)
+	}
+	return appendPart(head, k.buf)
+}
 
 // maxPart is the longest a part is written out.
 const maxPart = 64

@@ -3,8 +3,6 @@ package limit
 import (
 	"context"
 	"time"
-
-	"github.com/wskit/wskit/errors"
 )
 
 // A Lease is one of the places that a [ConcurrencyLimit] has under a key, such as the
@@ -22,6 +20,9 @@ type Lease struct{ Key, ID string }
 // In Redis a key is a sorted set of IDs by the end of their leases: Acquire drops those
 // that have ended, counts, and adds, in one script on one key; Renew and Release are
 // ZADD and ZREM.
+//
+// Acquire refuses a limit below 1, and Acquire and Renew a lease time under a millisecond,
+// with an INVALID_ARGUMENT.
 type LeaseStore interface {
 	// Acquire takes the lease for a time from now if there are fewer than limit others
 	// under its key, in one atomic step. A lease that is held already is extended and
@@ -36,20 +37,7 @@ type LeaseStore interface {
 	Renew(ctx context.Context, leases []Lease, leaseTime time.Duration) error
 	// Release ends leases. Releasing one that is not held does nothing.
 	Release(ctx context.Context, leases []Lease) error
-	// Held counts the leases under a key.
-	Held(ctx context.Context, key string) (int64, error)
-	// HeldIDs returns the IDs of the leases under a key, in any order, and n of them at
-	// most. n is positive.
-	HeldIDs(ctx context.Context, key string, n int) ([]string, error)
-}
-
-// CheckLease refuses a limit below 1 and a lease time under a millisecond. Stores call it.
-func CheckLease(limit int64, leaseTime time.Duration) error {
-	switch {
-	case limit < 1:
-		return errors.InvalidArgument.Errorf("limit: %d leases are none: at least 1 must be allowed", limit)
-	case leaseTime < time.Millisecond:
-		return errors.InvalidArgument.Errorf("limit: the lease time of %v is under 1 ms", leaseTime)
-	}
-	return nil
+	// Held counts the leases under a key, and returns the IDs of n of them, or of all if
+	// there are fewer, in any order.
+	Held(ctx context.Context, key string, n int) (count int64, ids []string, err error)
 }

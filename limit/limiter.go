@@ -123,7 +123,7 @@ func (l *Limiter) Take(ctx context.Context, key Key, cost int64) (d Decision, er
 func (l *Limiter) takeText(ctx context.Context, key Key, cost int64) (Decision, error) {
 	buf := buffers.Get().(*[]byte)
 	bound := l.Key(*buf)
-	bound.buf = appendPart(bound.buf, key.buf)
+	bound.buf = key.appendTo(bound.buf)
 	d, err := l.Take(ctx, bound, cost)
 	*buf = bound.buf
 	buffers.Put(buf)
@@ -136,7 +136,7 @@ func (l *Limiter) bind(key Key) Key {
 		return key
 	}
 	bound := l.Key(nil)
-	bound.buf = appendPart(bound.buf, key.buf)
+	bound.buf = key.appendTo(bound.buf)
 	return bound
 }
 

@@ -33,6 +33,30 @@ func TestTakeCountsDown(t *testing.T) {
 	}
 }
 
+// A key of several texts is that of the limiter with these parts, under every limiter.
+func TestKeyOfSeveralTexts(t *testing.T) {
+	l := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour})
+	for _, parts := range [][]string{{"acme", "ann"}, {"", "ann"}, {"a:b", ""}, {"a", "b:", "c"}} {
+		key := l.Key(nil)
+		for _, part := range parts {
+			key = key.Part(part)
+		}
+		l.Take(ctx, limit.KeyOf(parts...), 2)
+		d, err := l.Take(ctx, key, 1)
+		if err != nil || d.Remaining != 7 {
+			t.Errorf("%q: %+v, %v", parts, d, err)
+		}
+		if d, err := l.Peek(ctx, limit.KeyOf(parts...), 1); err != nil || d.Remaining != 7 {
+			t.Errorf("Peek %q: %+v, %v", parts, d, err)
+		}
+	}
+	for _, key := range []limit.Key{limit.KeyOf(), limit.KeyOf("a", "b").Part("c")} {
+		if _, err := l.Take(ctx, key, 1); errors.CodeOf(err) != errors.InvalidArgument {
+			t.Errorf("%q is accepted: %v", key, err)
+		}
+	}
+}
+
 func TestKeyOfIsAKeyOfOnePart(t *testing.T) {
 	l := newLimiter(t)
 	l.Take(ctx, limit.KeyOf("a:b"), 2)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wskit/wskit/internal/leasecheck"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -44,7 +45,7 @@ func (h *leases) lock(key string) *leaseShard {
 
 // Acquire implements [limit.LeaseStore].
 func (s *Store) Acquire(_ context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
-	if err := limit.CheckLease(most, leaseTime); err != nil {
+	if err := leasecheck.Check(most, leaseTime); err != nil {
 		return d, err
 	}
 	shard := s.leases.lock(lease.Key)
@@ -69,7 +70,7 @@ func (s *Store) Acquire(_ context.Context, lease limit.Lease, most int64, leaseT
 
 // Renew implements [limit.LeaseStore].
 func (s *Store) Renew(_ context.Context, leases []limit.Lease, leaseTime time.Duration) error {
-	if err := limit.CheckLease(1, leaseTime); err != nil {
+	if err := leasecheck.Check(1, leaseTime); err != nil {
 		return err
 	}
 	until := s.state.Now() + leaseTime.Microseconds()
@@ -97,32 +98,25 @@ func (s *Store) Release(_ context.Context, leases []limit.Lease) error {
 }
 
 // Held implements [limit.LeaseStore].
-func (s *Store) Held(_ context.Context, key string) (int64, error) {
+func (s *Store) Held(_ context.Context, key string, n int) (count int64, ids []string, err error) {
 	shard := s.leases.lock(key)
 	defer shard.mu.Unlock()
 	now := s.state.Now()
-	held, _ := shard.look(key, now, s.leases.grace)
-	return held, nil
-}
-
-// HeldIDs implements [limit.LeaseStore].
-func (s *Store) HeldIDs(_ context.Context, key string, n int) (ids []string, err error) {
-	shard := s.leases.lock(key)
-	defer shard.mu.Unlock()
-	p := shard.keys[key]
-	if p == nil {
-		return nil, nil
+	count, _ = shard.look(key, now, s.leases.grace)
+	if int64(n) > count {
+		n = int(count)
 	}
-	now := s.state.Now()
-	for id, until := range p.until {
-		if len(ids) == n {
-			break
-		}
-		if until > now {
-			ids = append(ids, id)
+	if n > 0 {
+		for id, until := range shard.keys[key].until {
+			if len(ids) == n {
+				break
+			}
+			if until > now {
+				ids = append(ids, id)
+			}
 		}
 	}
-	return ids, nil
+	return count, ids, nil
 }
 
 // held counts all leases, those included that have ended.

@@ -149,18 +149,18 @@ func TestGatesShareTheirPlaces(t *testing.T) {
 		t.Helper()
 		for _, c := range []struct {
 			name string
-			key  func(limit.Key) limit.Key
+			key  limit.Key
 			want int64
 		}{
-			{"gate/open-user", func(k limit.Key) limit.Key { return k.Part("").Part("ann") }, ann},
-			{"gate/open-total", func(k limit.Key) limit.Key { return k }, total},
-			{"gate/open-ip", func(k limit.Key) limit.Key { return k.Part("127.0.0.1") }, total},
+			{"gate/open-user", limit.KeyOf("", "ann"), ann},
+			{"gate/open-total", limit.KeyOf("all"), total},
+			{"gate/open-ip", limit.KeyOf("127.0.0.1"), total},
 		} {
-			h := limit.NewConcurrencyLimit(store, 1, 0, limit.Options{Name: c.name})
+			h := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 1, Limiter: limit.Options{Name: c.name}})
 			var n int64
 			for giveUp := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 				var err error
-				if n, err = h.Held(t.Context(), c.key(h.Key(nil))); err != nil {
+				if n, err = h.Held(t.Context(), c.key); err != nil {
 					t.Fatal(err)
 				} else if n == c.want {
 					break

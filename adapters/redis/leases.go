@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/wskit/wskit/internal/batch"
+	"github.com/wskit/wskit/internal/leasecheck"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -30,7 +31,7 @@ type leaseCall struct {
 	ids       []string
 
 	now, held, first int64
-	listed           []string
+	listed           []string // IDs, of "held"
 	err              error
 }
 
@@ -44,7 +45,7 @@ const (
 
 // Acquire implements [limit.LeaseStore].
 func (s *Store) Acquire(ctx context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
-	if err := limit.CheckLease(most, leaseTime); err != nil {
+	if err := leasecheck.Check(most, leaseTime); err != nil {
 		return d, err
 	}
 	h := leaseCall{operation: "acquire", key: leaseKey(lease.Key), time: micros(leaseTime), most: most, ids: []string{lease.ID}}
@@ -62,7 +63,7 @@ func (s *Store) Acquire(ctx context.Context, lease limit.Lease, most int64, leas
 // scripts for one server share their round trips, and servers are called at the same
 // time. The error is one of those there were: what another server has is renewed.
 func (s *Store) Renew(ctx context.Context, leases []limit.Lease, leaseTime time.Duration) error {
-	if err := limit.CheckLease(1, leaseTime); err != nil {
+	if err := leasecheck.Check(1, leaseTime); err != nil {
 		return err
 	}
 	return s.callLeases(ctx, leaseCall{operation: "renew", time: micros(leaseTime)}, leases)
@@ -74,17 +75,10 @@ func (s *Store) Release(ctx context.Context, leases []limit.Lease) error {
 }
 
 // Held implements [limit.LeaseStore].
-func (s *Store) Held(ctx context.Context, key string) (int64, error) {
-	h := leaseCall{operation: "held", key: leaseKey(key)}
-	err := s.callLease(ctx, &h)
-	return h.held, err
-}
-
-// HeldIDs implements [limit.LeaseStore].
-func (s *Store) HeldIDs(ctx context.Context, key string, n int) ([]string, error) {
-	h := leaseCall{operation: "list", key: leaseKey(key), most: int64(n)}
-	err := s.callLease(ctx, &h)
-	return h.listed, err
+func (s *Store) Held(ctx context.Context, key string, n int) (count int64, ids []string, err error) {
+	h := leaseCall{operation: "held", key: leaseKey(key), most: int64(max(n, 0))}
+	err = s.callLease(ctx, &h)
+	return h.held, h.listed, err
 }
 
 // micros cuts off what would not be exact in a double once the instant is added:
@@ -206,21 +200,30 @@ func (s *Store) runLeaseCalls(ctx context.Context, server any, calls []*leaseCal
 	}
 	s.where.run(ctx, server, commands)
 	for i, h := range calls {
-		command := commands[i].(*goredis.Cmd)
-		if h.operation == "list" {
-			h.listed, h.err = command.StringSlice()
-		} else {
-			h.read(command.Int64Slice())
-		}
+		h.read(commands[i].(*goredis.Cmd).Slice())
 	}
 }
 
 // read takes the reply of the script.
-func (h *leaseCall) read(reply []int64, err error) {
-	if err == nil && len(reply) != 3 {
-		err = fmt.Errorf("the script replied with %d numbers", len(reply))
+func (h *leaseCall) read(reply []any, err error) {
+	if h.err = err; err != nil {
+		return
 	}
-	if h.err = err; err == nil {
-		h.now, h.held, h.first = reply[0], reply[1], reply[2]
+	ok := len(reply) == 4
+	for i, n := range []*int64{&h.now, &h.held, &h.first} {
+		if ok {
+			*n, ok = reply[i].(int64)
+		}
+	}
+	var ids []any
+	if ok {
+		ids, ok = reply[3].([]any)
+	}
+	for _, id := range ids {
+		text, isText := id.(string)
+		h.listed, ok = append(h.listed, text), ok && isText
+	}
+	if !ok {
+		h.err = fmt.Errorf("the script replied with %d values, want 3 numbers and a list of ids", len(reply))
 	}
 }

@@ -5,13 +5,13 @@
 -- ARGV[1]  the instant; '' for the clock of this server
 -- ARGV[2]  how many milliseconds a lease is kept after it has expired, because the clock
 --          may be set back by as much
--- ARGV[3]  'acquire', 'renew', 'release', 'held' or 'list'
+-- ARGV[3]  'acquire', 'renew', 'release' or 'held'
 -- ARGV[4]  the duration of the lease in microseconds
--- ARGV[5]  for 'acquire' the limit; for 'list' the largest number of ids
--- ARGV[6…] the ids; for 'acquire' one, for 'held' and 'list' none
+-- ARGV[5]  for 'acquire' the limit; for 'held' the largest number of ids
+-- ARGV[6…] the ids; for 'acquire' one, for 'held' none
 --
 -- The reply is the instant, the number of leases before the call (for 'acquire' without
--- its own), and when the first lease after the call ends, or 0. For 'list' it is the ids.
+-- its own), when the first lease after the call ends, or 0, and for 'held' the ids.
 
 -- The largest number of expired leases that one call removes. The others do not count
 -- either, and are removed by later calls.
@@ -59,14 +59,11 @@ end
 
 if operation == 'release' then
 	call('ZREM', key, unpack(ARGV, 6))
-	return { now, 0, 0 }
+	return { now, 0, 0, {} }
 end
 
 -- A lease that ends later than is possible is not valid, and does not count.
 local alive, far = '(' .. text(now), '+inf'
-if operation == 'list' then
-	return call('ZRANGE', key, alive, far, 'BYSCORE', 'LIMIT', 0, ARGV[5])
-end
 if operation ~= 'held' then
 	local last = now + max(LONGEST, 10 * ARGV[4])
 	far = text(last)
@@ -91,5 +88,9 @@ if operation == 'acquire' then
 elseif operation == 'renew' then
 	hold()
 end
+local ids = {}
+if operation == 'held' and ARGV[5] ~= '0' then
+	ids = call('ZRANGE', key, alive, far, 'BYSCORE', 'LIMIT', 0, ARGV[5])
+end
 local first = call('ZRANGE', key, alive, far, 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
-return { now, held, tonumber(first or 0) }
+return { now, held, tonumber(first or 0), ids }

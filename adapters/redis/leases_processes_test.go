@@ -25,14 +25,18 @@ const (
 	holderStays = 2 // leases that each process holds for as long as it lives
 	holderLease = 5 * time.Second
 	holderUses  = "uses" // a hash: how many other leases each process uses now
+	holderIDs   = "ids"  // a hash: the ids of the leases that stay, by the process and a number
+	holderKey   = "wskit:conns:ann"
 )
 
 // newHolders is what the processes have of one limit.
 func newHolders(addr string) (*limit.ConcurrencyLimit, limit.Key, *goredis.Client) {
 	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	h := limit.NewConcurrencyLimit(redis.NewStore(client, redis.Options{}), holderLimit, holderLease,
-		limit.Options{Name: "conns", OnFailure: limit.FailClosed, Timeout: patience})
-	return h, h.Key(nil).Part("ann"), client
+	h := limit.NewConcurrencyLimit(redis.NewStore(client, redis.Options{}), limit.ConcurrencyOptions{
+		Max: holderLimit, LeaseTime: holderLease,
+		Limiter: limit.Options{Name: "conns", OnFailure: limit.FailClosed, Timeout: patience},
+	})
+	return h, limit.KeyOf("ann"), client
 }
 
 // Processes hold leases of one key and compete for what is left. One is killed: its
@@ -50,9 +54,9 @@ func TestLeasesOfAKilledProcess(t *testing.T) {
 	for _, p := range all {
 		p.waitFor(t, "ready")
 	}
-	set := key.String() + "~held"
-	score := func(id string) float64 {
-		n, err := client.ZScore(t.Context(), set, id).Result()
+	set := holderKey + "~held"
+	score := func(name string) float64 {
+		n, err := client.ZScore(t.Context(), set, client.HGet(t.Context(), holderIDs, name).Val()).Result()
 		if err != nil && err != goredis.Nil {
 			t.Fatal(err)
 		}
@@ -105,7 +109,7 @@ func TestLeasesOfAKilledProcess(t *testing.T) {
 
 	// Now all is to be had but what the living hold.
 	store := redis.NewStore(client, redis.Options{})
-	mine := func(i int) limit.Lease { return limit.Lease{Key: key.String(), ID: fmt.Sprint("mine", i)} }
+	mine := func(i int) limit.Lease { return limit.Lease{Key: holderKey, ID: fmt.Sprint("mine", i)} }
 	const free = holderLimit - 2*holderStays
 	for i := range free {
 		eventually("a lease that the killed process had is to be had", func() bool {
@@ -188,34 +192,22 @@ func TestHolderProcess(t *testing.T) {
 	defer client.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	var wait sync.WaitGroup
-	wait.Go(func() {
-		for every := time.NewTicker(holderLease / 3); ; {
-			select {
-			case <-ctx.Done():
-				every.Stop()
-				return
-			case <-every.C:
-				if err := h.Renew(context.Background()); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-	})
 	var stays []limit.Lease
 	for i := range holderStays {
-		lease, d, err := h.Acquire(ctx, key, fmt.Sprint(name, i))
+		lease, d, err := h.Acquire(ctx, key)
 		for err == nil && !d.Allowed { // others use it for a moment
-			lease, d, err = h.Acquire(ctx, key, fmt.Sprint(name, i))
+			lease, d, err = h.Acquire(ctx, key)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		stays = append(stays, lease)
+		client.HSet(ctx, holderIDs, fmt.Sprint(name, i), lease.ID)
 	}
-	for i := range 4 {
+	for range 4 {
 		wait.Go(func() {
-			for j := 0; ctx.Err() == nil; j++ {
-				lease, d, err := h.Acquire(context.Background(), key, fmt.Sprint(name, "-", i, "-", j))
+			for ctx.Err() == nil {
+				lease, d, err := h.Acquire(context.Background(), key)
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -226,9 +218,7 @@ func TestHolderProcess(t *testing.T) {
 				}
 				client.HIncrBy(context.Background(), holderUses, name, 1)
 				client.HIncrBy(context.Background(), holderUses, name, -1)
-				if err := h.Release(context.Background(), lease); err != nil {
-					t.Error(err)
-				}
+				h.Release(lease)
 			}
 		})
 	}
@@ -236,10 +226,10 @@ func TestHolderProcess(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until it is closed
 	cancel()
 	wait.Wait()
-	if err := h.Release(context.Background(), stays...); err != nil {
-		t.Error(err)
+	for _, lease := range stays {
+		h.Release(lease)
 	}
-	if n := h.Mine(); n != 0 {
-		t.Errorf("%d leases are to be renewed in the end", n)
+	if err := h.Flush(context.Background()); err != nil {
+		t.Error(err)
 	}
 }

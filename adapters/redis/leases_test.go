@@ -34,7 +34,7 @@ func acquire(t *testing.T, s *redis.Store, lease limit.Lease, most int64, leaseT
 
 func expectHeld(t *testing.T, s *redis.Store, key string, want int64) {
 	t.Helper()
-	if n, err := s.Held(t.Context(), key); err != nil || n != want {
+	if n, _, err := s.Held(t.Context(), key, 0); err != nil || n != want {
 		t.Fatalf("%d leases of %s are held, want %d; %v", n, key, want, err)
 	}
 }
@@ -68,7 +68,7 @@ func TestLeasesLiveAsLongAsTheLongestLease(t *testing.T) {
 			t.Errorf("%s by another instance changes the life of a lease: %v", what, err)
 		}
 	}
-	redistest.Eventually(t, "the short leases are over", func() bool { n, _ := s.Held(t.Context(), "k"); return n == 1 })
+	redistest.Eventually(t, "the short leases are over", func() bool { n, _, _ := s.Held(t.Context(), "k", 0); return n == 1 })
 
 	// With the longest lease gone, the next one that is written counts.
 	if err := s.Release(t.Context(), []limit.Lease{lease(1)}); err != nil {
@@ -285,7 +285,7 @@ func TestLeasesNeedFewRights(t *testing.T) {
 	long, short, next := limit.Lease{Key: key, ID: "long"}, limit.Lease{Key: key, ID: "short"}, limit.Lease{Key: key, ID: "next"}
 	acquire(t, s, long, 2, time.Hour)
 	acquire(t, s, short, 2, time.Millisecond)
-	redistest.Eventually(t, "the short lease is over", func() bool { n, err := s.Held(t.Context(), key); return err == nil && n == 1 })
+	redistest.Eventually(t, "the short lease is over", func() bool { n, _, err := s.Held(t.Context(), key, 0); return err == nil && n == 1 })
 	clock.Step(limit.ClockTolerance)
 	acquire(t, s, next, 2, time.Hour)
 	if n := server.Do("ZCARD", key+"~held"); n != int64(2) {
@@ -298,7 +298,7 @@ func TestLeasesNeedFewRights(t *testing.T) {
 		t.Error(err)
 	}
 	expectHeld(t, s, key, 0)
-	if _, err := s.Held(t.Context(), "other:ann"); err == nil {
+	if _, _, err := s.Held(t.Context(), "other:ann", 0); err == nil {
 		t.Error("a key of another application is within reach")
 	}
 }

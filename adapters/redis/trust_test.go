@@ -112,7 +112,7 @@ func TestKeysOfAnotherType(t *testing.T) {
 
 		poison(kind, "k~held")
 		if kind != "zset" {
-			if n, err := s.Held(ctx, "k"); n != 0 || err != nil {
+			if n, _, err := s.Held(ctx, "k", 0); n != 0 || err != nil {
 				t.Errorf("%s: %d are held, %v", kind, n, err)
 			}
 		}

@@ -112,9 +112,11 @@ func TestRestartReleasesWhatWasHeld(t *testing.T) {
 		enter(stays, "ann", refused)
 		crashes.Run()
 		redistest.Eventually(t, "the places of the killed server are free", func() bool { return usersPlaces(redis, "ann") == 0 })
-		redistest.Eventually(t, "its notes are gone as well", func() bool {
-			return placesUnder(redis, "wskit:gate/notes:a~held") <= 2 // the epochs of the running servers
-		})
+		for _, limit := range []string{"open-ip", "open-user", "open-total"} {
+			redistest.Eventually(t, "its notes are gone as well", func() bool {
+				return placesUnder(redis, "wskit:gate/"+limit+"/notes:a~held") <= 2 // the epochs of the running servers
+			})
+		}
 		for range 3 {
 			enter(crashes, "ann", in)
 		}

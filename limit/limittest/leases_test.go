@@ -2,6 +2,7 @@ package limittest_test
 
 import (
 	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/leasecheck"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
 )
@@ -57,7 +59,7 @@ func (s *leases) key(key string) map[string]int64 {
 }
 
 func (s *leases) Acquire(_ context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
-	if err := limit.CheckLease(most, leaseTime); err != nil && (s.fault != "ZeroIsUnlimited" || most != 0) {
+	if err := leasecheck.Check(most, leaseTime); err != nil && (s.fault != "ZeroIsUnlimited" || most != 0) {
 		return d, err
 	}
 	s.mu.Lock()
@@ -99,7 +101,7 @@ func (s *leases) Acquire(_ context.Context, lease limit.Lease, most int64, lease
 }
 
 func (s *leases) Renew(_ context.Context, all []limit.Lease, leaseTime time.Duration) error {
-	if err := limit.CheckLease(1, leaseTime); err != nil {
+	if err := leasecheck.Check(1, leaseTime); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -128,25 +130,23 @@ func (s *leases) Release(_ context.Context, all []limit.Lease) error {
 	return nil
 }
 
-func (s *leases) Held(_ context.Context, key string) (int64, error) {
+func (s *leases) Held(_ context.Context, key string, n int) (count int64, ids []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return int64(len(s.key(key))), nil
-}
-
-func (s *leases) HeldIDs(_ context.Context, key string, n int) (ids []string, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.until[key]
+	all := maps.Clone(s.until[key])
+	count = int64(len(s.key(key)))
 	if s.fault != "ListsTheDead" {
 		all = s.key(key)
+	}
+	if n == 0 {
+		return count, nil, nil
 	}
 	for id := range all {
 		if len(ids) < n && (s.fault != "ListsOnlyOne" || len(ids) < 1) || s.fault == "ListsAll" {
 			ids = append(ids, id)
 		}
 	}
-	return ids, nil
+	return count, ids, nil
 }
 
 // TestSuiteCatchesFaultyHolders is TestSuiteCatches for leases. A store without a fault

@@ -219,7 +219,7 @@ func stepsEndNoLease(t *testing.T, s Subject) {
 					break
 				}
 			case op == 1:
-				if _, err := store.Held(context.Background(), key); err != nil {
+				if _, _, err := store.Held(context.Background(), key, 0); err != nil {
 					t.Fatalf("Held: %v", err)
 				}
 			default:

@@ -56,13 +56,9 @@ type GateOptions struct {
 	Lease time.Duration
 
 	// Instance is the name of this server among those that share the store, such as the
-	// name of the host: the same after a restart, and different from the names of all other
-	// running servers. The leases of a killed server are then released within seconds of the
-	// next start of a server with this name, and not after Lease. A running process keeps its
-	// leases, even if a second one has its name by mistake, unless it cannot reach the store
-	// for 2 s while the second one starts; then its leases count again when it renews them.
-	// The cost is one more entry in the store for each lease, and for each handshake a call
-	// that runs in parallel with the others.
+	// name of the host. The leases of a killed server are then released within seconds of the
+	// next start of a server with this name, and not after Lease: see
+	// [limit.ConcurrencyOptions].
 	//
 	// Default: none. A store in this process ignores it.
 	Instance string
@@ -152,10 +148,9 @@ type Gate struct {
 	o           GateOptions
 	ip          *limit.Limiter
 	identity    *limit.Limiter
-	perIP       *leaseRenewer
-	perUser     *leaseRenewer
-	total       *leaseRenewer
-	instance    *instance // nil without GateOptions.Instance
+	perIP       *openLimit
+	perUser     *openLimit
+	total       *openLimit
 	accepts     accepts
 	log         logged
 	admitted    atomic.Int64
@@ -175,10 +170,9 @@ func NewGate(store limit.Store, o GateOptions) *Gate {
 		ip:       limit.New(store, defaultName("connections-per-ip", o.PerIP), named(o.Limiter, "/rate-ip")),
 		identity: limit.New(store, defaultName("connections-per-identity", o.PerIdentity), named(o.Limiter, "/rate-identity")),
 	}
-	g.perIP = newLeaseRenewer(store, "open-per-ip", o.MaxPerIP, o.Lease, named(o.Limiter, "/open-ip"))
-	g.perUser = newLeaseRenewer(store, "open-per-user", o.MaxPerUser, o.Lease, named(o.Limiter, "/open-user"))
-	g.total = newLeaseRenewer(store, "open-total", o.MaxTotal, o.Lease, named(o.Limiter, "/open-total"))
-	g.instance = newInstance(store, o)
+	g.perIP = newOpenLimit(store, "open-per-ip", o.MaxPerIP, o, "/open-ip")
+	g.perUser = newOpenLimit(store, "open-per-user", o.MaxPerUser, o, "/open-user")
+	g.total = newOpenLimit(store, "open-total", o.MaxTotal, o, "/open-total")
 	g.accepts.plan = mustCompile(limit.TokenBucket{Capacity: acceptsPerSecond, Refill: acceptsPerSecond, Per: time.Second})
 	return g
 }
@@ -200,9 +194,6 @@ func (o GateOptions) withDefaults() GateOptions {
 			*n = byDefault
 		}
 	}
-	if o.Lease == 0 {
-		o.Lease = limit.DefaultLeaseTime
-	}
 	if o.RetryAfter == 0 {
 		o.RetryAfter = 5 * time.Second
 	}
@@ -210,7 +201,7 @@ func (o GateOptions) withDefaults() GateOptions {
 		o.Limiter.Logger = slog.Default()
 	}
 	switch {
-	case o.Lease < time.Second:
+	case o.Lease != 0 && o.Lease < time.Second:
 		panic(fmt.Sprintf("ratelimit: GateOptions.Lease is %v; it must be at least 1 s (0 for 30 s)", o.Lease))
 	case o.RetryAfter < 0:
 		panic(fmt.Sprintf("ratelimit: GateOptions.RetryAfter is %v; it must be positive (0 for 5 s)", o.RetryAfter))
@@ -243,16 +234,40 @@ func mustCompile(p limit.Policy) *limit.Plan {
 // Router.Shutdown calls it. With [Gate.Handler], call it after the last connection has ended
 // and before the store is closed.
 func (g *Gate) Flush(ctx context.Context) error {
-	renewers := []*leaseRenewer{g.perIP, g.perUser, g.total}
-	errs := make([]error, len(renewers))
+	limits := []*openLimit{g.perIP, g.perUser, g.total}
+	errs := make([]error, len(limits))
 	var wait sync.WaitGroup
-	for i, r := range renewers {
-		if r != nil {
-			wait.Go(func() { errs[i] = r.flushed(ctx) })
+	for i, l := range limits {
+		if l != nil {
+			wait.Go(func() { errs[i] = l.limit.Flush(ctx) })
 		}
 	}
 	wait.Wait()
-	return errors.Join(append(errs, g.instance.flush(ctx))...)
+	return errors.Join(errs...)
+}
+
+// openLimit limits the connections that are open under a key.
+type openLimit struct {
+	limit  *limit.ConcurrencyLimit
+	policy string
+	most   int64
+}
+
+// newOpenLimit returns nil for a negative number: no limit.
+func newOpenLimit(store limit.Store, policy string, most int, o GateOptions, suffix string) *openLimit {
+	if most < 0 {
+		return nil
+	}
+	return &openLimit{policy: policy, most: int64(most), limit: limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{
+		Max: int64(most), LeaseTime: o.Lease, Instance: o.Instance, Limiter: named(o.Limiter, suffix),
+	})}
+}
+
+func (l *openLimit) count() int {
+	if l == nil {
+		return 0
+	}
+	return l.limit.Open()
 }
 
 // GateStats has the figures of a [Gate] in this process since it was made.

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"crypto/rand"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -54,9 +53,8 @@ type request struct {
 }
 
 type heldLease struct {
-	renewer    *leaseRenewer
-	lease      limit.Lease
-	forgetNote func() // nil: there is no note
+	limit *limit.ConcurrencyLimit
+	lease limit.Lease
 }
 
 func (a *admission) admit(ctx context.Context) error {
@@ -67,10 +65,14 @@ func (a *admission) admit(ctx context.Context) error {
 		return err
 	}
 	g := a.gate
-	if err := a.acquire(ctx, g.perIP, func(k limit.Key) limit.Key { return k.Addr(a.ip) }); err != nil {
+	address := ""
+	if a.ip.IsValid() {
+		address = a.ip.String()
+	}
+	if err := a.acquire(ctx, g.perIP, limit.KeyOf(address)); err != nil {
 		return err
 	}
-	return a.acquire(ctx, g.total, func(k limit.Key) limit.Key { return k })
+	return a.acquire(ctx, g.total, limit.KeyOf("all"))
 }
 
 // Identify implements [ingress.Admission]. Calls after the first do nothing.
@@ -81,7 +83,7 @@ func (a *admission) Identify(ctx context.Context, id *ingress.Identity) error {
 	if id.Authenticated() {
 		err := a.banned(ctx, *id)
 		if err == nil {
-			err = a.acquire(ctx, a.gate.perUser, func(k limit.Key) limit.Key { return k.Part(id.Tenant).Part(id.User) })
+			err = a.acquire(ctx, a.gate.perUser, limit.KeyOf(id.Tenant, id.User))
 		}
 		if err != nil {
 			a.gate.refusedLate.Add(1)
@@ -98,7 +100,7 @@ func (a *admission) Release() {
 	defer a.mu.Unlock()
 	a.released = true
 	for _, p := range a.held[:a.n] {
-		p.renewer.release(p.lease, p.forgetNote)
+		p.limit.Release(p.lease)
 	}
 	a.n = 0
 }
@@ -160,33 +162,25 @@ func inTurn(ctx context.Context, limiters []*limit.Limiter, keys []limit.Key, as
 }
 
 // acquire acquires a lease for the admission.
-func (a *admission) acquire(ctx context.Context, r *leaseRenewer, key func(limit.Key) limit.Key) error {
-	if r == nil {
+func (a *admission) acquire(ctx context.Context, l *openLimit, key limit.Key) error {
+	if l == nil {
 		return nil
 	}
-	at, id := key(r.limit.Key(nil)), rand.Text()
-	noted := a.gate.instance.note(ctx, limit.Lease{Key: at.String(), ID: id})
-	lease, decision, err := r.limit.Acquire(ctx, at, id)
-	p := heldLease{r, lease, noted()}
-	if err != nil {
-		r.flush(p.forgetNote)
+	lease, decision, err := l.limit.Acquire(ctx, key)
+	switch {
+	case err != nil:
 		return a.fault(err)
-	}
-	if !decision.Allowed {
-		if p.forgetNote != nil {
-			p.forgetNote()
-		}
-		return a.refuse(full(r, a.gate.advice()))
+	case !decision.Allowed:
+		return a.refuse(full(l, &decision, a.gate.advice()))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.released || ctx.Err() != nil { // meanwhile
-		r.release(lease, p.forgetNote)
+		l.limit.Release(lease)
 		return context.Canceled
 	}
-	a.held[a.n] = p
+	a.held[a.n] = heldLease{l.limit, lease}
 	a.n++
-	r.start()
 	return nil
 }
 

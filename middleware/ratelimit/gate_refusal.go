@@ -86,17 +86,17 @@ func perWindow(p limit.Policy) (q, seconds int64) {
 }
 
 // full denies because too many connections are open.
-func full(r *leaseRenewer, wait time.Duration) denial {
-	most := r.limit.Limit()
+func full(l *openLimit, decision *limit.Decision, wait time.Duration) denial {
+	most := l.most
 	d := denial{
 		err: &errors.LimitExceeded{
 			Kind: errors.LimitConnection, Observed: most + 1, Limit: most,
-			RetryAfter: wait, Limiter: r.limit.Name(), Policy: r.policy,
+			RetryAfter: wait, Limiter: decision.Policy, Policy: l.policy,
 		},
 		status: http.StatusTooManyRequests, kind: quotaExceeded, title: quotaTitle,
-		policy: r.policy, wait: wait, quota: &quota{limit: most, reset: wait, q: most},
+		policy: l.policy, wait: wait, quota: &quota{limit: most, reset: wait, q: most},
 	}
-	if r.policy == "open-total" {
+	if l.policy == "open-total" {
 		d.status, d.kind, d.title = http.StatusServiceUnavailable, reducedCapacity, capacityTitle
 	}
 	return d

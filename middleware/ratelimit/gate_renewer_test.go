@@ -15,6 +15,9 @@ import (
 	"github.com/wskit/wskit/middleware/ratelimit"
 )
 
+// defaultLease is the default of GateOptions.Lease.
+const defaultLease = 30 * time.Second
+
 // sharedStore is a store that outlives the gates over it, as one in a process of its
 // own does: the memory store without the mark of a local one.
 type sharedStore struct {
@@ -95,7 +98,7 @@ func TestLeasesOverProcesses(t *testing.T) {
 		if _, third := admit(lives); !ok || third {
 			t.Error("there are two leases over both processes")
 		}
-		time.Sleep(10 * limit.DefaultLeaseTime)
+		time.Sleep(10 * defaultLease)
 		if _, third := admit(lives); third {
 			t.Error("leases that are renewed are lost")
 		}
@@ -104,7 +107,7 @@ func TestLeasesOverProcesses(t *testing.T) {
 		}
 
 		dying.dead.Store(true)
-		time.Sleep(limit.DefaultLeaseTime + time.Millisecond)
+		time.Sleep(defaultLease + time.Millisecond)
 		again, ok := admit(lives)
 		if _, more := admit(lives); !ok || more {
 			t.Error("the one lease of a killed process comes back after a lease")
@@ -118,7 +121,7 @@ func TestLeasesOverProcesses(t *testing.T) {
 		}
 		// The killed process tries again, until its connection has ended.
 		dying.dead.Store(false)
-		time.Sleep(limit.DefaultLeaseTime)
+		time.Sleep(defaultLease)
 		if n := shared.held(t); n != 1 {
 			t.Errorf("%d leases are held, want that of a connection which was not dead after all", n)
 		}
@@ -142,7 +145,7 @@ func TestLeasesWhileTheStoreFails(t *testing.T) {
 			t.Error("a process by itself lets in two of two")
 		}
 		shared.failing = nil
-		time.Sleep(limit.DefaultLeaseTime / 2) // a renewal tells the store
+		time.Sleep(defaultLease / 2) // a renewal tells the store
 		if n := shared.held(t); n != 2 {
 			t.Errorf("the store knows of %d leases, want 2", n)
 		}
@@ -235,7 +238,7 @@ func TestLeaseOfALateAcquisition(t *testing.T) {
 		if n := shared.held(t); n != 1 {
 			t.Fatalf("%d leases are held, the test expects the late one", n)
 		}
-		time.Sleep(limit.DefaultLeaseTime / 2)
+		time.Sleep(defaultLease / 2)
 		if held, open := shared.held(t), gate.Stats().Open; held != 0 || open != 0 {
 			t.Errorf("%d leases are held, %d to be released", held, open)
 		}
@@ -263,7 +266,7 @@ func TestReleaseIsRepeated(t *testing.T) {
 		if err := gate.Flush(t.Context()); err != nil || shared.held(t) != 0 {
 			t.Errorf("%d leases are held after Flush: %v", shared.held(t), err)
 		}
-		time.Sleep(limit.DefaultLeaseTime)
+		time.Sleep(defaultLease)
 		if n := gate.Stats().Open; n != 0 {
 			t.Errorf("%d leases are to be released", n)
 		}
@@ -281,7 +284,7 @@ func TestFlushEndsWithTheLease(t *testing.T) {
 		if err := gate.Flush(t.Context()); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(limit.DefaultLeaseTime)
+		time.Sleep(defaultLease)
 		if n := gate.Stats().Open; n != 0 {
 			t.Errorf("%d leases are to be released", n)
 		}

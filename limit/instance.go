@@ -1,6 +1,7 @@
-package ratelimit
+package limit
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/limit"
 )
 
 // instance notes in the store which leases this process has, so that the next process of the
@@ -27,7 +27,7 @@ import (
 // nothing.
 type instance struct {
 	name, epoch string
-	store       limit.LeaseStore
+	store       LeaseStore
 	notes       *leaseRenewer
 	alive       *leaseRenewer
 	log         *slog.Logger
@@ -42,57 +42,76 @@ const (
 
 // newInstance returns nil if no notes are needed. It starts to release the leases of former
 // processes.
-func newInstance(store limit.Store, o GateOptions) *instance {
-	holder, ok := store.(limit.LeaseStore)
-	if _, local := store.(limit.LocalStore); o.Instance == "" || local || !ok {
+func newInstance(store Store, o ConcurrencyOptions) *instance {
+	if _, local := store.(LocalStore); o.Instance == "" || local {
 		return nil
 	}
-	// If a note cannot be written, the connection is admitted, and the next renewal writes
-	// the note.
-	options := o.Limiter
-	options.OnFailure = limit.FailOpen
+	// If a note cannot be written, the lease is acquired, and the next renewal writes the note.
+	o.Limiter.OnFailure = FailOpen
+	if o.Limiter.Logger == nil {
+		o.Limiter.Logger = slog.Default()
+	}
+	unlimited := func(suffix string, leaseTime time.Duration) *leaseRenewer {
+		limiter := o.Limiter
+		limiter.Name += suffix
+		return newLeaseRenewer(store, ConcurrencyOptions{Max: math.MaxInt32, LeaseTime: leaseTime, Limiter: limiter})
+	}
+	o.LeaseTime = cmp.Or(o.LeaseTime, defaultLeaseTime)
 	i := &instance{
-		name: o.Instance, epoch: rand.Text(), store: holder, log: o.Limiter.Logger,
-		notes: newLeaseRenewer(store, "", math.MaxInt32, o.Lease, named(options, "/notes")),
-		alive: newLeaseRenewer(store, "", math.MaxInt32, min(aliveLease, o.Lease), named(options, "/alive")),
+		name: o.Instance, epoch: rand.Text(), store: store.(LeaseStore), log: o.Limiter.Logger,
+		notes: unlimited("/notes", o.LeaseTime), alive: unlimited("/alive", min(aliveLease, o.LeaseTime)),
 	}
 	go i.reclaim()
 	return i
 }
 
-func (i *instance) epochs(r *leaseRenewer) limit.Key { return r.limit.Key(nil).Part(i.name) }
-func (i *instance) notesOf(epoch string) limit.Key {
-	return i.notes.limit.Key(nil).Part(i.name).Part(epoch)
+// epochs is the lease of this epoch: among those with notes, or those of running processes.
+func (i *instance) epochs(r *leaseRenewer) Lease {
+	return Lease{Key: r.limiter.Key(nil).Part(i.name).String(), ID: i.epoch}
 }
 
-// note starts to note a lease. The function that it returns waits until that is done. It returns
-// a function that removes the note without waiting, to be called when the lease is released.
-func (i *instance) note(ctx context.Context, lease limit.Lease) func() (forget func()) {
+// notesOf is the key of an epoch's notes.
+func (i *instance) notesOf(epoch string) string {
+	return i.notes.limiter.Key(nil).Part(i.name).Part(epoch).String()
+}
+
+// noteOf is the note of a lease of this process.
+func (i *instance) noteOf(lease Lease) Lease {
+	return Lease{Key: i.notesOf(i.epoch), ID: encodeLease(lease)}
+}
+
+// note starts to note a lease. The function that it returns waits until that is done.
+func (i *instance) note(ctx context.Context, lease Lease) (wait func()) {
 	if i == nil {
-		return func() func() { return nil }
+		return func() {}
 	}
-	done := make(chan limit.Lease, 1)
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		if i.alive.count() == 0 { // before there are notes: an epoch with notes must be running
-			i.acquire(ctx, i.alive, i.epochs(i.alive), i.epoch)
-			i.acquire(ctx, i.notes, i.epochs(i.notes), i.epoch)
+			i.acquire(ctx, i.alive, i.epochs(i.alive))
+			i.acquire(ctx, i.notes, i.epochs(i.notes))
 		}
-		done <- i.acquire(ctx, i.notes, i.notesOf(i.epoch), encodeLease(lease))
+		i.acquire(ctx, i.notes, i.noteOf(lease))
 	}()
-	return func() func() {
-		lease := <-done
-		return func() { i.notes.release(lease, nil) }
-	}
+	return func() { <-done }
 }
 
-func (i *instance) acquire(ctx context.Context, r *leaseRenewer, key limit.Key, id string) limit.Lease {
-	lease, _, err := r.limit.Acquire(ctx, key, id)
-	if err != nil { // the handshake was cancelled
-		r.flush(nil)
-		return lease
+func (i *instance) acquire(ctx context.Context, r *leaseRenewer, lease Lease) {
+	if _, err := r.acquire(ctx, lease); err != nil { // the caller has given up
+		r.wakeFor(nil)
+		return
 	}
 	r.start()
-	return lease
+}
+
+// forget returns a function that removes the note of a lease without waiting, to be called
+// when the lease is released; nil if there is none.
+func (i *instance) forget(lease Lease) func() {
+	if i == nil {
+		return nil
+	}
+	return func() { i.notes.release(i.noteOf(lease), nil) }
 }
 
 // flush waits until the notes of released leases are removed. If there are no others, the epoch
@@ -107,8 +126,8 @@ func (i *instance) flush(ctx context.Context) error {
 	if i.notes.count() > 1 {
 		return nil
 	}
-	i.notes.release(limit.Lease{Key: i.epochs(i.notes).String(), ID: i.epoch}, nil)
-	i.alive.release(limit.Lease{Key: i.epochs(i.alive).String(), ID: i.epoch}, nil)
+	i.notes.release(i.epochs(i.notes), nil)
+	i.alive.release(i.epochs(i.alive), nil)
 	return errors.Join(i.notes.flushed(ctx), i.alive.flushed(ctx))
 }
 
@@ -117,7 +136,7 @@ func (i *instance) flush(ctx context.Context) error {
 // because then all leases have expired.
 func (i *instance) reclaim() {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), i.notes.limit.LeaseTime())
+	ctx, cancel := context.WithTimeout(context.Background(), i.notes.leaseTime)
 	defer cancel()
 	released := 0
 	for {
@@ -127,11 +146,11 @@ func (i *instance) reclaim() {
 		switch {
 		case err == nil && looked.Sub(began) > aliveLease+aliveLease/2:
 			if released > 0 {
-				i.log.Info("ratelimit: released the leases of a former process of this instance", "instance", i.name, "leases", released)
+				i.log.Info("limit: released the leases of a former process of this instance", "instance", i.name, "leases", released)
 			}
 			return
 		case ctx.Err() != nil:
-			i.log.Warn("ratelimit: the leases of a former process of this instance were not released before they expired", "instance", i.name, "error", err)
+			i.log.Warn("limit: the leases of a former process of this instance were not released before they expired", "instance", i.name, "error", err)
 			return
 		}
 		select {
@@ -144,11 +163,11 @@ func (i *instance) reclaim() {
 // releaseDead releases the leases of epochs that are not running, and counts them.
 func (i *instance) releaseDead(ctx context.Context) (released int, err error) {
 	// In this order: an epoch is running before it has notes.
-	known, err := i.store.HeldIDs(ctx, i.epochs(i.notes).String(), listAtOnce)
+	_, known, err := i.store.Held(ctx, i.epochs(i.notes).Key, listAtOnce)
 	if err != nil || len(known) == 0 {
 		return 0, err
 	}
-	living, err := i.store.HeldIDs(ctx, i.epochs(i.alive).String(), listAtOnce)
+	_, living, err := i.store.Held(ctx, i.epochs(i.alive).Key, listAtOnce)
 	if err != nil {
 		return 0, err
 	}
@@ -172,18 +191,18 @@ func (i *instance) releaseDead(ctx context.Context) (released int, err error) {
 }
 
 func (i *instance) releaseEpoch(ctx context.Context, epoch string) (released int, err error) {
-	key := i.notesOf(epoch).String()
+	key := i.notesOf(epoch)
 	for {
-		ids, err := i.store.HeldIDs(ctx, key, listAtOnce)
+		_, ids, err := i.store.Held(ctx, key, listAtOnce)
 		if err != nil {
 			return released, err
 		}
 		if len(ids) == 0 {
-			return released, i.store.Release(ctx, []limit.Lease{{Key: i.epochs(i.notes).String(), ID: epoch}})
+			return released, i.store.Release(ctx, []Lease{{Key: i.epochs(i.notes).Key, ID: epoch}})
 		}
-		var leases, notes []limit.Lease
+		var leases, notes []Lease
 		for _, id := range ids {
-			notes = append(notes, limit.Lease{Key: key, ID: id})
+			notes = append(notes, Lease{Key: key, ID: id})
 			if lease, ok := decodeLease(id); ok {
 				leases = append(leases, lease)
 			}
@@ -199,15 +218,15 @@ func (i *instance) releaseEpoch(ctx context.Context, epoch string) (released int
 }
 
 // encodeLease writes a lease as the ID of its note.
-func encodeLease(lease limit.Lease) string {
+func encodeLease(lease Lease) string {
 	return fmt.Sprintf("%d:%s%s", len(lease.ID), lease.ID, lease.Key)
 }
 
-func decodeLease(note string) (lease limit.Lease, ok bool) {
+func decodeLease(note string) (lease Lease, ok bool) {
 	length, rest, ok := strings.Cut(note, ":")
 	n, err := strconv.Atoi(length)
 	if !ok || err != nil || n < 0 || n > len(rest) {
 		return lease, false
 	}
-	return limit.Lease{ID: rest[:n], Key: rest[n:]}, true
+	return Lease{ID: rest[:n], Key: rest[n:]}, true
 }

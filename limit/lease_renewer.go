@@ -1,57 +1,42 @@
-package ratelimit
+package limit
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/wskit/wskit/limit"
 )
 
 // leaseRenewer renews the leases of this process for one limit, three times in the time of a
 // lease, and releases them without blocking. It has one goroutine while there are leases, and
 // none over a store in this process.
 type leaseRenewer struct {
-	limit  *limit.ConcurrencyLimit
-	policy string
+	*leases
 
-	mu      sync.Mutex
+	own     sync.Mutex // guards what follows. Taken before leases.mu.
 	running bool
 	after   []func() // called when the store has released what is released now
 	pending int      // calls that have not been made
 	wake    chan struct{}
 }
 
-// newLeaseRenewer returns nil for a negative number: no limit.
-func newLeaseRenewer(store limit.Store, policy string, most int, lease time.Duration, o limit.Options) *leaseRenewer {
-	if most < 0 {
-		return nil
-	}
-	return &leaseRenewer{limit: limit.NewConcurrencyLimit(store, int64(most), lease, o), policy: policy, wake: make(chan struct{}, 1)}
-}
-
-// count is the number of leases to renew or to release.
-func (r *leaseRenewer) count() int {
-	if r == nil {
-		return 0
-	}
-	return r.limit.Mine()
+func newLeaseRenewer(store Store, o ConcurrencyOptions) *leaseRenewer {
+	return &leaseRenewer{leases: newLeases(store, o), wake: make(chan struct{}, 1)}
 }
 
 // release releases a lease without waiting for the store. When the store has released it,
 // then is called, unless it is nil; it must not block.
-func (r *leaseRenewer) release(lease limit.Lease, then func()) {
-	r.limit.ReleaseLater(lease)
-	r.flush(then)
+func (r *leaseRenewer) release(lease Lease, then func()) {
+	r.releaseLater(lease)
+	r.wakeFor(then)
 }
 
-// flush makes the goroutine call the store for the released leases.
-func (r *leaseRenewer) flush(then func()) {
+// wakeFor makes the goroutine call the store for the released leases, and then the function.
+func (r *leaseRenewer) wakeFor(then func()) {
 	if then != nil {
-		r.mu.Lock()
+		r.own.Lock()
 		r.after = append(r.after, then)
 		r.pending++
-		r.mu.Unlock()
+		r.own.Unlock()
 	}
 	r.start()
 	r.wakeUp()
@@ -68,12 +53,12 @@ func (r *leaseRenewer) wakeUp() {
 // flushed waits until the store has released what was released before the call, and the
 // functions for that have been called.
 func (r *leaseRenewer) flushed(ctx context.Context) error {
-	err := r.limit.Flush(ctx)
+	err := r.flushAll(ctx)
 	for err == nil {
 		r.wakeUp() // it may have only functions to call
-		r.mu.Lock()
+		r.own.Lock()
 		calls := r.pending
-		r.mu.Unlock()
+		r.own.Unlock()
 		if calls == 0 {
 			return nil
 		}
@@ -88,24 +73,24 @@ func (r *leaseRenewer) flushed(ctx context.Context) error {
 
 // start starts the goroutine, unless it runs or is not needed.
 func (r *leaseRenewer) start() {
-	if r.limit.LeaseTime() == 0 {
+	if r.local() {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.own.Lock()
+	defer r.own.Unlock()
 	if !r.running {
 		r.running = true
 		go r.run()
 	}
 }
 
-// retryPause is the time between two attempts to release.
-const retryPause = time.Second
+// renewerPause is the time between two attempts of the goroutine to release.
+const renewerPause = time.Second
 
 // run ends when there are no leases. It ignores errors: it tries again, and the limit logs that
 // the store fails.
 func (r *leaseRenewer) run() {
-	renew := time.NewTicker(r.limit.LeaseTime() / 3)
+	renew := time.NewTicker(r.leaseTime / 3)
 	defer renew.Stop()
 	var retry <-chan time.Time
 	for {
@@ -113,30 +98,30 @@ func (r *leaseRenewer) run() {
 		case <-r.wake:
 		case <-retry:
 		case <-renew.C:
-			_ = r.limit.Renew(context.Background())
+			_ = r.renew(context.Background())
 		}
 		retry = nil
-		r.mu.Lock()
+		r.own.Lock()
 		then := r.after
 		r.after = nil
-		r.mu.Unlock()
-		if err := r.limit.Release(context.Background()); err != nil {
-			retry = time.After(retryPause)
-			r.mu.Lock()
+		r.own.Unlock()
+		if err := r.flush(context.Background()); err != nil {
+			retry = time.After(renewerPause)
+			r.own.Lock()
 			r.after = append(then, r.after...)
-			r.mu.Unlock()
+			r.own.Unlock()
 			then = nil
 		}
 		for _, f := range then {
 			f()
 		}
-		r.mu.Lock()
+		r.own.Lock()
 		r.pending -= len(then)
-		if r.limit.Mine() == 0 && len(r.after) == 0 {
+		if r.count() == 0 && len(r.after) == 0 {
 			r.running = false
-			r.mu.Unlock()
+			r.own.Unlock()
 			return
 		}
-		r.mu.Unlock()
+		r.own.Unlock()
 	}
 }

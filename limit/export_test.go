@@ -1,0 +1,49 @@
+package limit
+
+import (
+	"context"
+	"time"
+)
+
+// Leases are those of a concurrency limit without the goroutine that renews and releases.
+type Leases = leases
+
+// DefaultLeaseTime is the default of ConcurrencyOptions.LeaseTime.
+const DefaultLeaseTime = defaultLeaseTime
+
+// NewLeases makes leases as NewConcurrencyLimit does.
+func NewLeases(store Store, most int64, leaseTime time.Duration, o Options) *Leases {
+	return newLeases(store, ConcurrencyOptions{Max: most, LeaseTime: leaseTime, Limiter: o})
+}
+
+// Acquire takes a lease with an id.
+func (c *leases) Acquire(ctx context.Context, key Key, id string) (Decision, error) {
+	lease, err := c.lease(key, id)
+	if err != nil {
+		return Decision{}, err
+	}
+	return c.acquire(ctx, lease)
+}
+
+// Release releases a lease and tells the store.
+func (c *leases) Release(ctx context.Context, key Key, id string) error {
+	lease, err := c.lease(key, id)
+	if err != nil {
+		return err
+	}
+	c.releaseLater(lease)
+	return c.flush(ctx)
+}
+
+// Held counts the leases under a key.
+func (c *leases) Held(ctx context.Context, key Key) (int64, error) {
+	lease, _ := c.lease(key, "")
+	n, _, err := c.store.Held(ctx, lease.Key, 0)
+	return n, err
+}
+
+// Renew renews all leases.
+func (c *leases) Renew(ctx context.Context) error { return c.renew(ctx) }
+
+// Count counts the leases to renew or to release.
+func (c *leases) Count() int { return c.count() }

@@ -1,0 +1,272 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/leasecheck"
+)
+
+// leases has the leases of one [ConcurrencyLimit] in this process. It starts no goroutine:
+// see leaseRenewer.
+type leases struct {
+	limiter   *Limiter // of which all but its policy is used
+	store     LeaseStore
+	limit     int64
+	leaseTime time.Duration
+
+	mu       sync.Mutex
+	mine     map[Lease]struct{} // what this process holds; nil over a LocalStore
+	perKey   map[string]int64   // how many of them
+	renewing int
+	released []released
+	sending  int       // how many of the released are being sent to the store
+	settled  time.Time // no call that got no answer is carried out after this
+}
+
+// A released lease is remembered until the store has released it.
+type released struct {
+	lease Lease
+	until time.Time // it has ended by itself
+	done  bool      // the store has released it, and may have to again
+}
+
+// retryPause is the time between two attempts to release.
+const retryPause = 20 * time.Millisecond
+
+func newLeases(store Store, o ConcurrencyOptions) *leases {
+	if o.LeaseTime == 0 {
+		o.LeaseTime = defaultLeaseTime
+	}
+	holder, ok := store.(LeaseStore)
+	if !ok && store != nil {
+		panic(fmt.Sprintf("limit: NewConcurrencyLimit over a %T, which keeps no leases: use a store that is a limit.LeaseStore, such as memory.NewStore", store))
+	}
+	if err := leasecheck.Check(o.Max, o.LeaseTime); err != nil {
+		panic(err.Error())
+	}
+	c := &leases{
+		limiter: New(store, TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}, o.Limiter),
+		store:   holder, limit: o.Max, leaseTime: o.LeaseTime,
+	}
+	if c.limiter.remote == nil {
+		c.leaseTime = forever
+	} else {
+		c.mine, c.perKey = make(map[Lease]struct{}), make(map[string]int64)
+	}
+	return c
+}
+
+// forever is the lease time where no holder can outlive the store.
+const forever = 100 * 365 * 24 * time.Hour
+
+// local reports whether the store ends with the process, so that nothing has to be renewed.
+func (c *leases) local() bool { return c.mine == nil }
+
+// lease returns a lease under a key of this limit.
+func (c *leases) lease(key Key, id string) (Lease, error) {
+	key = c.limiter.bind(key)
+	return Lease{Key: key.String(), ID: id}, c.limiter.refuse(key, 1)
+}
+
+// acquire takes a lease if fewer than the limit are held under its key. When the store
+// fails, the failure policy decides. Once the store has been asked, the end of ctx does not
+// end the call: only the answer says whether there is a lease to release.
+func (c *leases) acquire(ctx context.Context, lease Lease) (d Decision, err error) {
+	if c.local() {
+		d, err = c.store.Acquire(ctx, lease, c.limit, c.leaseTime)
+	} else {
+		d, err = c.acquireRemote(ctx, lease)
+	}
+	if err == nil {
+		d.Policy = c.limiter.name
+		c.limiter.settle(&d, []byte(lease.Key))
+	}
+	return d, err
+}
+
+func (c *leases) acquireRemote(ctx context.Context, lease Lease) (Decision, error) {
+	if ctx.Err() != nil {
+		return Decision{}, context.Cause(ctx)
+	}
+	d, failed, err := c.limiter.guard(context.WithoutCancel(ctx), func(ctx context.Context) (Decision, error) {
+		return c.store.Acquire(ctx, lease, c.limit, c.leaseTime)
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	unclear := failed != nil && !leftAlone(failed)
+	if unclear {
+		c.doubt()
+	}
+	if failed != nil {
+		d, err = c.failOver(lease, failed)
+	}
+	switch {
+	case err == nil && d.Allowed:
+		if _, again := c.mine[lease]; !again {
+			c.mine[lease] = struct{}{}
+			c.perKey[lease.Key]++
+		}
+	case unclear:
+		c.remember(lease) // the store may hold it all the same
+	}
+	return d, err
+}
+
+// doubt notes a call that got no answer. The store may carry it out later than the calls
+// after it, and so take a lease again that was released. Until that cannot happen any
+// more, releases are repeated. c.mu is held.
+func (c *leases) doubt() { c.settled = time.Now().Add(c.leaseTime / 3) }
+
+// remember remembers a lease for the next call to the store. c.mu is held.
+func (c *leases) remember(lease Lease) {
+	c.released = append(c.released, released{lease: lease, until: time.Now().Add(2 * c.leaseTime)})
+}
+
+// failOver decides in place of the store.
+func (c *leases) failOver(lease Lease, failed error) (Decision, error) {
+	l := c.limiter
+	l.countFailure(failed)
+	held := c.perKey[lease.Key]
+	d := Decision{Allowed: held < c.limit || l.failsOpen(), Limit: c.limit, Remaining: max(0, c.limit-held-1)}
+	if l.remote.onFailure == FailClosed && !l.shadow {
+		return Decision{}, unavailable(failed)
+	}
+	return d, nil
+}
+
+// count counts the leases that this process has to renew or to release: none over a
+// [LocalStore].
+func (c *leases) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.mine) + len(c.released) + c.sending
+}
+
+// releaseLater ends leases without waiting for the store: the next call of flush, renew or
+// flushAll tells it. It is repeated until it succeeds or the lease has ended by itself. Over
+// a [LocalStore] the leases end at once.
+func (c *leases) releaseLater(leases ...Lease) {
+	if c.local() {
+		_ = c.store.Release(context.Background(), leases) // neither waits nor fails
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range leases {
+		if _, ok := c.mine[s]; !ok {
+			continue
+		}
+		delete(c.mine, s)
+		if c.perKey[s.Key]--; c.perKey[s.Key] == 0 {
+			delete(c.perKey, s.Key)
+		}
+		c.remember(s)
+	}
+}
+
+// flushAll waits until the store has released all leases that were released before, or
+// have ended by themselves. It repeats calls that fail. When ctx ends first, the error
+// is that of ctx and of the store.
+func (c *leases) flushAll(ctx context.Context) error {
+	if c.local() {
+		return nil
+	}
+	for {
+		failed := c.flush(ctx)
+		left := c.unreleased()
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("limit: %d leases of %s are not released and end by themselves later: %w", left, c.limiter.name, context.Cause(ctx)), failed)
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+// unreleased counts the released leases that the store has not released yet.
+func (c *leases) unreleased() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.sending
+	for _, r := range c.released {
+		if !r.done {
+			n++
+		}
+	}
+	return n
+}
+
+// flush has the store release what was released, unless a renewal is under way: that
+// might reach the store later and would take the leases again.
+func (c *leases) flush(ctx context.Context) error {
+	c.mu.Lock()
+	if c.renewing > 0 || len(c.released) == 0 {
+		c.mu.Unlock()
+		return nil
+	}
+	sent := c.released
+	c.released = nil
+	c.sending += len(sent)
+	c.mu.Unlock()
+
+	leases := make([]Lease, len(sent))
+	for i, r := range sent {
+		leases[i] = r.lease
+	}
+	began := time.Now()
+	err := c.call(ctx, leases, c.store.Release)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sending -= len(sent)
+	for _, r := range sent {
+		r.done = r.done || err == nil
+		finally := err == nil && !began.Before(c.settled)
+		if !finally && began.Before(r.until) {
+			c.released = append(c.released, r)
+		}
+	}
+	return err
+}
+
+// renew extends all leases of this process by a lease time from now.
+func (c *leases) renew(ctx context.Context) error {
+	c.mu.Lock()
+	leases := make([]Lease, 0, len(c.mine))
+	for s := range c.mine {
+		leases = append(leases, s)
+	}
+	c.renewing++
+	c.mu.Unlock()
+	err := c.call(ctx, leases, func(ctx context.Context, leases []Lease) error { return c.store.Renew(ctx, leases, c.leaseTime) })
+	c.mu.Lock()
+	if err != nil && !leftAlone(err) {
+		c.doubt()
+	}
+	c.renewing--
+	c.mu.Unlock()
+	return errors.Join(err, c.flush(ctx))
+}
+
+// leasesPerCall bounds the leases of one call.
+const leasesPerCall = 1000
+
+func (c *leases) call(ctx context.Context, leases []Lease, send func(context.Context, []Lease) error) error {
+	for len(leases) > 0 {
+		n := min(len(leases), leasesPerCall)
+		_, failed, err := c.limiter.guard(ctx, func(ctx context.Context) (Decision, error) {
+			return Decision{}, send(ctx, leases[:n])
+		})
+		if failed != nil || err != nil {
+			return errors.Join(failed, err)
+		}
+		leases = leases[n:]
+	}
+	return nil
+}
