@@ -85,9 +85,6 @@ func (l *Limiter) With(policy Policy) (*Limiter, error) {
 // Name is the namespace of the limiter's keys.
 func (l *Limiter) Name() string { return l.name }
 
-// Plan is the limiter's policy, checked and made ready.
-func (l *Limiter) Plan() *Plan { return l.plan }
-
 // Key begins a key of this limiter in buf, which may be nil.
 func (l *Limiter) Key(buf []byte) Key {
 	return Key{buf: append(buf[:0], l.head...), limiter: l}

@@ -61,10 +61,14 @@ func (failingStore) Take(context.Context, []byte, limit.Policy, int64) (limit.De
 // The same of a limiter's own clock, by which it decides while its store fails.
 func TestClockOfFailLocalOutsideItsRange(t *testing.T) {
 	for _, at := range outside {
-		l := limit.New(failingStore{}, limit.TokenBucket{Capacity: 100, Refill: 1, Per: time.Second}, limit.Options{
+		plan, err := limit.Compile(limit.TokenBucket{Capacity: 100, Refill: 1, Per: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := limit.New(failingStore{}, plan, limit.Options{
 			Name: "l", Now: func() int64 { return at }, Logger: slog.New(slog.DiscardHandler),
 		})
-		exhaust(t, fmt.Sprint("at ", at), l.Plan(), func(cost int64) limit.Decision {
+		exhaust(t, fmt.Sprint("at ", at), plan, func(cost int64) limit.Decision {
 			d, _ := l.Take(ctx, limit.KeyOf("k"), cost)
 			return d
 		})

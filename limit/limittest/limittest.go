@@ -57,7 +57,7 @@ type Clock struct{ micros atomic.Int64 }
 // NewClock returns a clock set to an instant in 2026.
 func NewClock() *Clock {
 	c := &Clock{}
-	c.Set(epoch)
+	c.set(epoch)
 	return c
 }
 
@@ -67,8 +67,8 @@ const epoch = 1_795_219_200_000_007
 // Now returns the time of the clock, in microseconds since the Unix epoch.
 func (c *Clock) Now() int64 { return c.micros.Load() }
 
-// Set sets the clock to an instant, in microseconds since the Unix epoch.
-func (c *Clock) Set(micros int64) { c.micros.Store(micros) }
+// set sets the clock to an instant, in microseconds since the Unix epoch.
+func (c *Clock) set(micros int64) { c.micros.Store(micros) }
 
 // Advance moves the clock by d, which may be negative.
 func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
@@ -170,7 +170,7 @@ func (s Subject) rewind() int64 {
 	if s.Clock == nil {
 		return 0
 	}
-	s.Clock.Set(epoch)
+	s.Clock.set(epoch)
 	return epoch
 }
 

@@ -81,7 +81,7 @@ func retryAfterIsExact(t *testing.T, s Subject) {
 			if early := l.take(t, b, cost); early.Allowed {
 				l.broken(t, "RetryAfter is the shortest wait", "admitted 1 µs before RetryAfter (%v) was over", d.RetryAfter)
 			}
-			s.Clock.Set(denied + d.RetryAfter.Microseconds())
+			s.Clock.set(denied + d.RetryAfter.Microseconds())
 			if after := l.take(t, b, cost); !after.Allowed {
 				l.broken(t, "waiting RetryAfter with no other traffic succeeds", "denied again after waiting %v", d.RetryAfter)
 			}

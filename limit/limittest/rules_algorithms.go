@@ -49,7 +49,7 @@ func waitsAreExact(t *testing.T, s Subject, p limit.Policy) {
 		if early := l.take(t, p, cost); d.RetryAfter <= 0 || early.Allowed {
 			l.broken(t, "RetryAfter is the shortest wait", "admitted 1 µs before RetryAfter (%v) was over", d.RetryAfter)
 		}
-		s.Clock.Set(denied + d.RetryAfter.Microseconds())
+		s.Clock.set(denied + d.RetryAfter.Microseconds())
 		after := l.take(t, p, cost)
 		if !after.Allowed {
 			l.broken(t, "waiting RetryAfter with no other traffic succeeds", "denied again after waiting %v", d.RetryAfter)

@@ -13,7 +13,7 @@ import (
 
 // keysAreApart: different keys have different limits, whatever bytes they have.
 func keysAreApart(t *testing.T, s Subject) {
-	s.Clock.Set(epoch)
+	s.Clock.set(epoch)
 	b := perSecond(1, 1)
 	base := fmt.Sprintf("apart:%d:", keys.Add(1))
 	names := []string{
@@ -36,7 +36,7 @@ func keysAreApart(t *testing.T, s Subject) {
 
 // limitersAreApart: two limiters on one store share state only if they share a name.
 func limitersAreApart(t *testing.T, s Subject) {
-	s.Clock.Set(epoch)
+	s.Clock.set(epoch)
 	b := perSecond(1, 1)
 	n := keys.Add(1)
 	one := limit.New(s.Store, b, limit.Options{Name: fmt.Sprintf("one-%d", n)})
@@ -57,7 +57,7 @@ func limitersAreApart(t *testing.T, s Subject) {
 // concurrency: any number of callers on one key are admitted exactly what one
 // caller would be.
 func concurrency(t *testing.T, s Subject) {
-	s.Clock.Set(epoch)
+	s.Clock.set(epoch)
 	const callers = 32
 	each := max(s.Steps/4, 10)
 	b := perSecond(int64(callers*each/2), 1)

@@ -27,7 +27,7 @@ const leaseTime = 30 * time.Second
 func newHolder(t *testing.T, s Subject) holder {
 	t.Helper()
 	store := has[limit.LeaseStore](t, s)
-	s.Clock.Set(epoch)
+	s.Clock.set(epoch)
 	return holder{t, store, s.Clock, fmt.Sprintf("limittest:hold:%d", keys.Add(1))}
 }
 

@@ -150,7 +150,7 @@ func asksOf(p limit.Policy, base string, costs ...int64) (asks []limit.Ask) {
 // all at one instant.
 func manyInOrder(t *testing.T, s Subject, p limit.Policy) {
 	store := has[limit.ManyTaker](t, s)
-	s.Clock.Set(epoch)
+	s.Clock.set(epoch)
 	base := fmt.Sprintf("many:%d", keys.Add(1))
 	models := map[string]*model{}
 	for round := range 5 {
@@ -235,7 +235,7 @@ func allOrNone(t *testing.T, s Subject, p limit.Policy) {
 // admitted exactly what fits, and no call waits for ever.
 func allOrNoneAtOnce(t *testing.T, s Subject) {
 	store := takesAll(t, s)
-	s.Clock.Set(epoch)
+	s.Clock.set(epoch)
 	const callers, capacity = 16, 100
 	p := limit.All(limit.TokenBucket{Capacity: capacity, Refill: 1, Per: time.Hour}, limit.FixedWindow{Limit: 1000, Window: 24 * time.Hour})
 	base := fmt.Sprintf("at-once:%d", keys.Add(1))

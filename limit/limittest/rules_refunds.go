@@ -181,7 +181,7 @@ func refundAtRandom(t *rapid.T, s Subject, kind string) {
 				s.Clock.Advance(-drawMicros(1, most).Draw(t, "swing"))
 			}
 		case op == 1: // so far that every state is corrected
-			s.Clock.Set(lowest - 2*tolerance - time.Hour.Microseconds())
+			s.Clock.set(lowest - 2*tolerance - time.Hour.Microseconds())
 			r.ledger.forget()
 			taken, highest = nil, 0
 		case op <= 5:

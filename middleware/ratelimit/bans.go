@@ -144,8 +144,11 @@ func (o BanOptions) rejectionPolicy() limit.Policy {
 }
 
 // banPolicy is a bucket with one token: a ban takes it, and it is back at the end of the ban.
+// banPolicyName is the policy of a rejection for a ban.
+const banPolicyName = "ban"
+
 func (o BanOptions) banPolicy() limit.Policy {
-	return limit.Named("ban", limit.TokenBucket{Capacity: 1, Refill: 1, Per: o.Ban})
+	return limit.Named(banPolicyName, limit.TokenBucket{Capacity: 1, Refill: 1, Per: o.Ban})
 }
 
 func named(o limit.Options, suffix string) limit.Options {
@@ -167,7 +170,7 @@ func (b *Bans) Middleware(next ingress.Handler) ingress.Handler {
 		if banned > 0 {
 			return c.Reject(b.ban(errors.LimitExceeded{
 				Kind: errors.LimitBanned, Observed: b.after, Limit: b.after,
-				Limiter: b.bans.Name(), Policy: b.bans.Plan().String(),
+				Limiter: b.bans.Name(), Policy: banPolicyName,
 			}, banned))
 		}
 		err = next(c)

@@ -148,6 +148,8 @@ type Gate struct {
 	o           GateOptions
 	ip          *limit.Limiter
 	identity    *limit.Limiter
+	ipRate      *limit.Plan // of ip
+	ownRate     *limit.Plan // of identity
 	perIP       *openLimit
 	perUser     *openLimit
 	total       *openLimit
@@ -166,10 +168,12 @@ func NewGate(store limit.Store, o GateOptions) *Gate {
 	o = o.withDefaults()
 	mustBeNamed("NewGate", "GateOptions", store, o.Limiter)
 	g := &Gate{
-		o:        o,
-		ip:       limit.New(store, defaultName("connections-per-ip", o.PerIP), named(o.Limiter, "/rate-ip")),
-		identity: limit.New(store, defaultName("connections-per-identity", o.PerIdentity), named(o.Limiter, "/rate-identity")),
+		o:       o,
+		ipRate:  mustCompile(defaultName("connections-per-ip", o.PerIP)),
+		ownRate: mustCompile(defaultName("connections-per-identity", o.PerIdentity)),
 	}
+	g.ip = limit.New(store, g.ipRate, named(o.Limiter, "/rate-ip"))
+	g.identity = limit.New(store, g.ownRate, named(o.Limiter, "/rate-identity"))
 	g.perIP = newOpenLimit(store, "open-per-ip", o.MaxPerIP, o, "/open-ip")
 	g.perUser = newOpenLimit(store, "open-per-user", o.MaxPerUser, o, "/open-user")
 	g.total = newOpenLimit(store, "open-total", o.MaxTotal, o, "/open-total")

@@ -142,7 +142,11 @@ func (a *admission) rates(ctx context.Context) error {
 	case asks[bound].Decision.Allowed:
 		return nil
 	}
-	return a.refuse(rate(limiters[bound], &asks[bound].Decision))
+	policy := g.ipRate
+	if bound > 0 {
+		policy = g.ownRate
+	}
+	return a.refuse(rate(limiters[bound], policy, &asks[bound].Decision))
 }
 
 // inTurn charges the address first, and the claim only if that fits. If the claim is refused,

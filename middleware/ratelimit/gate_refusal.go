@@ -45,9 +45,9 @@ type quota struct {
 }
 
 // rate denies because connections are opened too fast.
-func rate(l *limit.Limiter, d *limit.Decision) denial {
+func rate(l *limit.Limiter, policy *limit.Plan, d *limit.Decision) denial {
 	q := quota{limit: d.Limit, remaining: d.Remaining, reset: d.ResetAfter}
-	for _, part := range l.Plan().Compiled().Parts {
+	for _, part := range policy.Compiled().Parts {
 		if part.Name == d.Policy {
 			q.q, q.window = perWindow(part.Policy.(limit.Policy))
 		}

@@ -17,7 +17,11 @@ func TestLimitersAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := made.Plan().String(), (limit.TokenBucket{Capacity: rate.Burst, Refill: rate.PerMinute, Per: 60e9}).String(); got != want {
+		d, err := made.Peek(t.Context(), limit.KeyOf("ann"), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := d.Policy, (limit.TokenBucket{Capacity: rate.Burst, Refill: rate.PerMinute, Per: 60e9}).String(); got != want {
 			t.Fatalf("the limiter of %+v has the policy %s, want %s", rate, got, want)
 		}
 		if again, _ := l.of(rate); again != made {
