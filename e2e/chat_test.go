@@ -13,7 +13,7 @@ func TestTwoTabsChat(t *testing.T) {
 	bob.say("Hello Ada")
 	ada.sees("Hello Ada")
 
-	// Who comes later reads what was said before.
+	// A member that joins later gets the earlier messages.
 	eve := enter(t, s, "Eve")
 	eve.sees("Hello Bob")
 	eve.sees("Hello Ada")

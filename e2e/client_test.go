@@ -56,7 +56,7 @@ func TestClientHonoursWhatTheServerAsksFor(t *testing.T) {
 			check(code + ": for as long as it was asked to and little more", within(client.state.retryAt - asked, 60000, 61000));
 
 			client.retryNow();
-			check(code + ": a person may be less patient", client.state.name === "connecting");
+			check(code + ": the user can retry at once", client.state.name === "connecting");
 			sockets.at(-1).closed(1006);
 			check(code + ": why the connection was lost is still known", client.state.close.code === code);
 		}

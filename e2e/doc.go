@@ -1,8 +1,7 @@
-// Package e2e tests the chat example, and the first program of the README, as people
-// use them: the real program, and real tabs of a real browser. make e2e installs the
-// browser where there is none.
+// Package e2e tests the chat example and the first program of the README in a real browser.
+// make e2e installs the browser if it is missing.
 //
 //	go test ./...
 //
-// Pictures of the page are left in screenshots/ for a person to look at.
+// The tests save pictures of the page in screenshots/.
 package e2e

@@ -60,7 +60,7 @@ func TestOthersStayLiveDuringAFlood(t *testing.T) {
 		ada.sees("yes: " + text)
 	}
 	if eval[bool](bob, refused) || eval[bool](eve, refused) {
-		t.Error("somebody else's message was refused")
+		t.Error("the message of another tab was refused")
 	}
 	eval[any](ada, `clearInterval(window.flooding)`)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/wskit/wskit/internal/redistest"
 )
 
-// Three servers on one Redis are one chat with one limit for each tab; when one is
-// killed the others go on, and notice who went with it.
+// Three servers on one Redis are one chat with one limit for each tab. If one is killed, the
+// others continue, and remove its members.
 func TestThreeServersAreOneChat(t *testing.T) {
 	redis := redistest.Start(t).URL()
 	a, b, c := startChat(t, "-redis", redis), startChat(t, "-redis", redis), startChat(t, "-redis", redis)

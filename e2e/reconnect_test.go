@@ -28,7 +28,7 @@ func TestDrainAndRestart(t *testing.T) {
 	ada.sees("not sent yet")
 	ada.sees("before the restart")
 	if n := eval[int](ada, `document.querySelectorAll("#messages .note").length`); n > 1 {
-		t.Errorf("the restart left %d notes about people who never went: %v", n, eval[[]string](ada, `[...document.querySelectorAll("#messages .note")].map((e) => e.textContent)`))
+		t.Errorf("the restart left %d notes about members that never left: %v", n, eval[[]string](ada, `[...document.querySelectorAll("#messages .note")].map((e) => e.textContent)`))
 	}
 }
 

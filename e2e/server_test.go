@@ -20,7 +20,7 @@ import (
 const hangGuard = 90 * time.Second
 
 // buildChat builds the example with the race detector, which makes the program
-// end with a code of its own when it has seen a race.
+// end with a special exit code after a race.
 func buildChat(dir string) (string, error) {
 	binary := filepath.Join(dir, "chat")
 	build := exec.Command("go", "build", "-race", "-o", binary, "./examples/chat")
@@ -118,7 +118,7 @@ func (s *server) stop() {
 	}
 }
 
-// crash ends the program without a word to anybody.
+// crash kills the program, without a shutdown.
 func (s *server) crash() {
 	s.kill()
 }

@@ -57,8 +57,8 @@ func connect(addr netip.AddrPort) (fd int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("load: socket: %w", err)
 	}
-	const patience = 10 // seconds for a server that is busy with thousands of others
-	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: patience})
+	const timeout = 10 // seconds; a server may be busy with thousands of other connections
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: timeout})
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	// Closing resets the connection: tens of thousands of them in TIME_WAIT would
 	// otherwise use up the ports for the next server in the comparison.

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// raiseOpenFiles makes room for need descriptors. Go raises the soft limit to the hard
+// raiseOpenFiles allows need descriptors. Go raises the soft limit to the hard
 // one at start-up, so only the hard limit is left to try, which needs privilege.
 func raiseOpenFiles(need uint64) error {
 	var limit unix.Rlimit

@@ -68,7 +68,7 @@ type broadcastPayload struct {
 
 var broadcastText = strings.Repeat("x", 200)
 
-// publication decodes a publish request and encodes, once, what everybody is sent.
+// publication decodes a publish request and encodes the message for all subscribers once.
 func publication(frame []byte) ([]byte, error) {
 	var q request
 	if err := json.Unmarshal(frame, &q); err != nil {

@@ -49,7 +49,7 @@ func (gwsEcho) OnMessage(conn *gws.Conn, message *gws.Message) {
 	_ = conn.WriteMessage(gws.OpcodeText, out)
 }
 
-// gwsHub uses the library's Broadcaster, which frames a message once for everybody.
+// gwsHub uses the library's Broadcaster, which frames a message once for all subscribers.
 type gwsHub struct {
 	gws.BuiltinEventHandler
 	mu      sync.RWMutex

@@ -14,7 +14,7 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
-// tab is a client with a token of its own, as a browser's tab has it.
+// tab is a client with its own token, like a tab of a browser.
 func tab(s *routertest.Server, name string) *routertest.Client {
 	return s.Dial(routertest.DialOptions{Token: strings.Repeat(name, 16)[:16]})
 }
@@ -45,7 +45,7 @@ func names(members []Member) []string {
 	return names
 }
 
-// each runs a test in a bubble of its own, where time passes only when all goroutines
+// each runs a test in its own synctest bubble, where time passes only while all goroutines
 // wait.
 func each(t *testing.T, f func(*testing.T, *routertest.Server)) {
 	t.Helper()
@@ -54,7 +54,7 @@ func each(t *testing.T, f func(*testing.T, *routertest.Server)) {
 	})
 }
 
-func TestMessagesReachTheRoomAndNobodyElse(t *testing.T) {
+func TestMessagesReachTheirRoomOnly(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
 		ann, bob, eve := tab(s, "ann"), tab(s, "bob"), tab(s, "eve")
 		enter(t, ann, "lobby", "Ann")
@@ -76,7 +76,7 @@ func TestMessagesReachTheRoomAndNobodyElse(t *testing.T) {
 	})
 }
 
-func TestComingAndGoing(t *testing.T) {
+func TestJoinsAndLeavesAreSent(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
 		ann, bob := tab(s, "ann"), tab(s, "bob")
 		enter(t, ann, "lobby", "Ann")
@@ -107,8 +107,8 @@ func TestComingAndGoing(t *testing.T) {
 	})
 }
 
-// A tab that reconnects before its old connection is known to be dead is one
-// member all the time.
+// A tab that reconnects before the server notices the loss of its old connection remains one
+// member.
 func TestTwoConnectionsOfOneTabAreOneMember(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
 		ann, old := tab(s, "ann"), tab(s, "bob")
@@ -176,8 +176,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	})
 }
 
-// Rooms with people and the lobbies are there; a room goes with its last member.
-func TestRoomsComeAndGo(t *testing.T) {
+// The lobbies and the rooms with members exist; a room ends with its last member.
+func TestRoomsEndWithTheirLastMember(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
 		ann, bob := tab(s, "ann"), tab(s, "bob")
 		enter(t, bob, "kept", "Bob")
@@ -205,7 +205,7 @@ func TestRoomsAreBounded(t *testing.T) {
 	})
 }
 
-// What is kept of rooms that are gone is bounded; the lobbies keep theirs.
+// The history of rooms without members is bounded; the lobbies keep theirs.
 func TestHistoryOfRoomsIsBounded(t *testing.T) {
 	h, at := newMemoryHistory(), time.Now()
 	add := func(room string) {
@@ -241,8 +241,8 @@ func sharedInMemory() Backend {
 	return b
 }
 
-// The members of a server that was killed leave without an event; the others notice and
-// tell their tabs.
+// The members of a killed server leave without an event; the other servers detect this and
+// send events to their tabs.
 func TestSweepFindsMembersOfKilledServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := sharedInMemory()
@@ -270,7 +270,7 @@ func TestSweepFindsMembersOfKilledServers(t *testing.T) {
 	})
 }
 
-// A tab that is on another server already when its old connection ends has not left.
+// A tab that has connected to another server when its old connection ends has not left.
 func TestMemberOnAnotherServerStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := sharedInMemory()

@@ -21,8 +21,8 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
-// patience bounds a test that would hang; it measures nothing.
-const patience = time.Minute
+// hangGuard only ends a test that hangs.
+const hangGuard = time.Minute
 
 // countingPresence counts the members that are read from it.
 type countingPresence struct {
@@ -43,13 +43,13 @@ type crowd struct {
 	addr     string
 	presence *countingPresence
 	tabs     []*socketTab
-	frames   atomic.Int64 // what all tabs have got, but for the sizes of rooms
-	sizes    atomic.Int64 // the frames with those
+	frames   atomic.Int64 // the frames of all tabs, without those of sizes
+	sizes    atomic.Int64 // the frames with sizes of rooms
 }
 
 func newCrowd(t *testing.T) *crowd {
 	if runtime.GOOS != "linux" {
-		t.Skip("NOT TESTED: only Linux has all of 127.0.0.0/8, which stands for many clients")
+		t.Skip("NOT TESTED: only Linux has all of 127.0.0.0/8, which this test uses for many clients")
 	}
 	backend := inMemory()
 	backend.Shared = true
@@ -58,7 +58,7 @@ func newCrowd(t *testing.T) *crowd {
 	chat := NewChat(backend)
 	server := httptest.NewServer(chat)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), hangGuard)
 		defer cancel()
 		_ = chat.Shutdown(ctx)
 		server.Close()
@@ -76,7 +76,7 @@ type socketTab struct {
 // open connects a tab from one of 200 addresses.
 func (c *crowd) open(address int) *socketTab {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), hangGuard)
 	defer cancel()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+address))}}
 	transport := &http.Transport{DialContext: dialer.DialContext}
@@ -134,7 +134,7 @@ func (tb *socketTab) ask(typ string, payload any) string {
 	select {
 	case answer := <-tb.answers:
 		return answer
-	case <-time.After(patience):
+	case <-time.After(hangGuard):
 		tb.c.t.Fatalf("%s is not answered", typ)
 		return ""
 	}
@@ -147,7 +147,7 @@ func (tb *socketTab) enter(room string) {
 	}
 }
 
-// settle waits until the server has told of all members, and all tabs have got it.
+// settle waits until the server has sent all events of members and all tabs have received them.
 func (c *crowd) settle() {
 	c.t.Helper()
 	for telling := true; telling; time.Sleep(time.Millisecond) {
@@ -158,7 +158,7 @@ func (c *crowd) settle() {
 		}
 		c.chat.rooms.mu.Unlock()
 	}
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), hangGuard)
 	defer cancel()
 	for _, tb := range c.tabs { // the pong comes after them
 		if err := tb.ws.Ping(ctx); err != nil {
@@ -167,9 +167,9 @@ func (c *crowd) settle() {
 	}
 }
 
-// What a join costs does not depend on how many members the chat has: neither what is
-// read and decoded for it, nor what is sent because of it. Rooms have 25 members
-// each. Only the sizes of the rooms go to all tabs, and these not once for each join.
+// The work of a join does not depend on the number of members of the chat: neither the
+// entries that are read, nor the frames that are sent. Rooms have 25 members each. Only the
+// sizes of the rooms go to all tabs, and not once for each join.
 func TestWorkOfAJoinDoesNotGrowWithTheChat(t *testing.T) {
 	const joins = 20
 	work := func(members int) (read, sent float64) {
@@ -199,9 +199,9 @@ func TestWorkOfAJoinDoesNotGrowWithTheChat(t *testing.T) {
 	}
 }
 
-// A crowd that joins rooms without a pause, as far as the limits let it, keeps no
-// message of another from being sent.
-func TestCrowdThatJoinsDelaysNoMessage(t *testing.T) {
+// Many tabs that join rooms without a pause, as fast as the limits allow, do not delay the
+// messages of others.
+func TestManyJoinsDelayNoMessage(t *testing.T) {
 	c := newCrowd(t)
 	victim := c.open(100)
 	victim.enter("lobby")
@@ -246,7 +246,7 @@ func (p *stalledPresence) Join(ctx context.Context, topic string, m pubsub.Membe
 	return p.Presence.Join(ctx, topic, m)
 }
 
-// While joins wait for the backend, messages are sent as if there were none.
+// While joins wait for the backend, messages are sent without delay.
 func TestStalledJoinDelaysNoMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := inMemory()

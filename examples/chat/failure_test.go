@@ -14,8 +14,8 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
-// A faultyPresence refuses to add members while it is out of order. As a Presence may, it then
-// has lost the member with the same ID.
+// A faultyPresence fails to add members while it is out of order. It then also loses the
+// member with the same ID, which a Presence may do.
 type faultyPresence struct {
 	pubsub.Presence
 	fails atomic.Bool
@@ -69,9 +69,9 @@ func heard(c *routertest.Client, typ string) (texts []string) {
 	return texts
 }
 
-// A tab whose seat is lost is in no room: it gets nothing from it, and cannot send. One
-// that fails to move is where it was.
-func TestSeatThatIsLostOnTheWayIsGone(t *testing.T) {
+// A tab that has lost its seat is in no room: it receives no messages and cannot send. A tab
+// whose move fails stays in its room.
+func TestTabWithoutSeatIsInNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := inMemory()
 		presence := &faultyPresence{Presence: backend.Presence}
@@ -112,7 +112,7 @@ func TestSeatThatIsLostOnTheWayIsGone(t *testing.T) {
 	})
 }
 
-// A join that fails moves no member.
+// A failed join moves no member.
 func TestJoinWithoutHistoryChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, history := withStalledHistory(t)
@@ -129,7 +129,7 @@ func TestJoinWithoutHistoryChangesNothing(t *testing.T) {
 	})
 }
 
-// While the backend stalls, requests do not wait for each other one after the other.
+// While the backend stalls, requests time out concurrently, not one after the other.
 func TestStalledBackendIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, history := withStalledHistory(t)
@@ -154,7 +154,7 @@ func TestStalledBackendIsAnsweredInTime(t *testing.T) {
 	})
 }
 
-// A tab with two names has one of them for other tabs, the same each time.
+// If a tab has two names, other tabs always see the same one.
 func TestTwoNamesOfOneTabDoNotAlternate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := sharedInMemory()

@@ -13,7 +13,7 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
-func TestFloodOfOneTabConcernsNobodyElse(t *testing.T) {
+func TestFloodOfOneTabDoesNotAffectOthers(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
 		ann, bob := tab(s, "ann"), tab(s, "bob")
 		enter(t, ann, "lobby", "Ann")
@@ -126,9 +126,9 @@ func TestTokenIsNeeded(t *testing.T) {
 	})
 }
 
-// A page that may not connect gets the reason and the wait: its browser would
-// not show it the answer of a handshake that fails.
-func TestPageIsToldWhenToComeBack(t *testing.T) {
+// A refused page gets the reason and the time to wait, after the handshake: a browser does not
+// show the answer to a failed handshake to the page.
+func TestRefusedPageGetsTheTimeToWait(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
 		page := routertest.DialOptions{Token: "a-tab-that-opens-a-lot", Header: http.Header{"Origin": {"http://routertest"}}}
 		for range tabConns {

@@ -82,7 +82,7 @@ func serve(ctx context.Context, addr, redisURL, cfdoURL string) (err error) {
 		return err
 	case <-ctx.Done():
 	}
-	fmt.Println("Telling everybody to come back later …")
+	fmt.Println("Closing all connections; the clients will reconnect …")
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	// The router first: http.Server does not know about WebSockets.

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestMain is the chat itself where a test starts this binary as a program.
+// TestMain runs the chat if a test has started this binary as a program.
 func TestMain(m *testing.M) {
 	if os.Getenv("CHAT_TEST_MAIN") != "" {
 		main()
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestTakenPortIsSaid(t *testing.T) {
+func TestErrorNamesThePortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -42,9 +42,9 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A client that stops at any point of a request is hung up on: one that says nothing, one
-// with half a header, one whose body never comes, and one that is silent after an answer.
-func TestSilentClientsAreHungUpOn(t *testing.T) {
+// The server closes the connection of a client that stops at any point: before a request, in
+// the header, before the body, or after an answer.
+func TestSilentClientsAreDisconnected(t *testing.T) {
 	server := newServer(page())
 	for _, limit := range []*time.Duration{&server.ReadHeaderTimeout, &server.ReadTimeout, &server.WriteTimeout, &server.IdleTimeout} {
 		if *limit <= 0 {
@@ -73,7 +73,7 @@ func TestSilentClientsAreHungUpOn(t *testing.T) {
 			}
 			defer nc.Close()
 			_, _ = io.WriteString(nc, sent)
-			_ = nc.SetReadDeadline(time.Now().Add(time.Minute)) // it says nothing about how long anything should take
+			_ = nc.SetReadDeadline(time.Now().Add(time.Minute)) // only against hanging
 			var timeout net.Error
 			if _, err := io.Copy(io.Discard, nc); errors.As(err, &timeout) && timeout.Timeout() {
 				t.Error("the connection stays open")
@@ -82,7 +82,7 @@ func TestSilentClientsAreHungUpOn(t *testing.T) {
 	}
 }
 
-// The end of the server does not wait for a body that never comes.
+// A shutdown does not wait for a body that never comes.
 func TestServeEndsWithABodyUnderWay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,7 +131,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// What the program prints when its command line is wrong ends up in logs.
+// The error about a wrong command line may be logged, so it must not contain a URL.
 func TestWrongCommandLineIsNotRepeated(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/wskit/wskit/internal/redistest"
 )
 
-// Rooms without members leave no more in Redis than in memory.
+// The history of rooms without members is bounded in Redis as in memory.
 func TestHistoryOfRoomsInRedisIsBounded(t *testing.T) {
 	server := redistest.Start(t)
 	backend, err := onRedis(t.Context(), "redis://"+server.Addr)

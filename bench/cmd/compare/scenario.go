@@ -106,8 +106,8 @@ func lonelyLatency(ctx context.Context, c contender, s settings) (figures, error
 }
 
 // idle takes the memory of connections that have exchanged one message and then rest.
-// The baseline is taken before the first connection. RSS is read twice: as it lies, with
-// whatever garbage the handshakes left behind, and at rest, after a collection.
+// The baseline is taken before the first connection. RSS is read twice: first with
+// the garbage of the handshakes, then at rest, after a collection.
 func idle(ctx context.Context, c contender, s settings) (figures, error) {
 	ch, err := c.start(ctx)
 	if err != nil {
@@ -156,8 +156,8 @@ func idle(ctx context.Context, c contender, s settings) (figures, error) {
 	}, nil
 }
 
-// refused compares a flood that is let through with one that is turned away, on two
-// servers that differ in their limit only.
+// refused compares an admitted flood with a rejected one, on two servers that differ in their
+// limit only.
 func refused(ctx context.Context, c contender, s settings) (figures, error) {
 	flood := load.Plan{InFlight: 32, Duration: s.duration}
 	through, _, err := handled(ctx, c, echoConns, flood)

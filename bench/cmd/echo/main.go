@@ -1,6 +1,6 @@
 // Echo is wskit in the comparison: one validated request behind a rate limiter, and
-// one topic everybody is subscribed to. It is what a user would write; nothing in it
-// is tuned for the measurement.
+// one topic to which all clients subscribe. It is ordinary application code, not tuned for
+// the measurement.
 package main
 
 import (

@@ -1,12 +1,12 @@
-// Flood says how many honest new clients are refused while others flood a limit with
-// keys that they make up, each used once: clients of the same limit, and of another
-// limit in the same memory store that is not flooded. Time is simulated. Run it inside
+// Flood prints how many legitimate new clients are refused while attackers flood a limit with
+// invented keys, each used once: clients of the same limit, and of another limit in the same
+// memory store that is not flooded. Time is simulated. Run it inside
 // bench/:
 //
 //	go run ./cmd/flood
 //	go run ./cmd/flood -keys 100000      # with a smaller store
 //
-// MaxKeys and all rates are divided by -scale, which changes nothing of the shares.
+// MaxKeys and all rates are divided by -scale, which does not change the shares.
 package main
 
 import (
@@ -52,7 +52,7 @@ func main() {
 	if err != nil {
 		log.Fatalf("flood: -only: %v", err)
 	}
-	fmt.Printf("MaxKeys %d. Refused of the first requests of honest new clients, at the end:\n\n", *keys)
+	fmt.Printf("MaxKeys %d. Refused of the first requests of legitimate new clients, at the end:\n\n", *keys)
 	fmt.Println("| flooded limit | made-up keys/s | same limit | another limit, chat |")
 	fmt.Println("|---|---|---|---|")
 	for _, s := range scenarios {
@@ -96,7 +96,7 @@ func (s scenario) run(keys int, rate, others float64) (same, other float64) {
 		take(flooded, "flood")
 		late := i >= total-total/10
 		if i%50 == 0 {
-			newcomers.add(late, take(flooded, "honest"))
+			newcomers.add(late, take(flooded, "legitimate"))
 		}
 		if store.Stats().Overflowed == 0 {
 			continue // the flooded limit is the first that needs shared states

@@ -143,8 +143,8 @@ func startChat(ctx context.Context) (addr string, pid int, done func(), err erro
 	return "", 0, nil, errors.New("the chat ended before it printed its address")
 }
 
-// startStorm runs the storm in a process of its own: its garbage collector must not
-// stop the clocks of those who talk. The function it returns waits for it.
+// startStorm runs the storm in a separate process, so that its garbage collector does not
+// affect the measured latencies. The returned function waits for its end.
 func startStorm(ctx context.Context, addr string, d time.Duration, out io.Writer) (wait func() error) {
 	cmd := exec.CommandContext(ctx, os.Args[0], "-target", addr, "-storm", fmt.Sprint(*rate), "-for", d.String())
 	cmd.Stdout, cmd.Stderr = out, os.Stderr

@@ -39,7 +39,7 @@ func measureMemory(f figures) error {
 	return nil
 }
 
-// heap collects the garbage and says what is left.
+// heap collects the garbage and returns the size of the heap.
 func heap() (m runtime.MemStats) {
 	runtime.GC()
 	runtime.GC() // what the first one's sweep frees

@@ -13,8 +13,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// rival is one store. Its limit is so high that everything is admitted: a denial is
-// another path, and cheaper for everybody.
+// rival is one store. Its limit is so high that everything is admitted: a denial is another
+// path, and cheaper for all stores.
 type rival struct {
 	name   string
 	module string

@@ -15,8 +15,8 @@ import (
 const (
 	chunk  = 5000 // decisions that are timed together, of each goroutine
 	chunks = 8    // of a turn
-	// warm is how many decisions, not timed, begin a turn: those before it were made by
-	// somebody else, who used the same caches.
+	// warm is how many decisions without timing begin a turn, because another store used
+	// the caches before.
 	warm = 100_000
 )
 
@@ -40,9 +40,9 @@ var scenarios = []scenario{
 	{"all-1", 10_000, false, []rival{rivals[0], three}},
 }
 
-// shuffled returns n keys in random order. Their bytes lie in memory in the order of
-// use, as those of a key that was just read from a connection lie in a cache: what is
-// measured is where a store has its state, not where this command has its keys.
+// shuffled returns n keys in random order. Their bytes are in memory in the order of use, so
+// that they are in the cache, like a key that was just read from a connection. So the
+// benchmark measures the memory accesses of the store, not those of this command.
 func shuffled(n int) []string {
 	const width = len("user:00000000")
 	text := make([]byte, 0, n*width)
@@ -73,7 +73,7 @@ func measureTime(f figures, s settings) error {
 	if err != nil {
 		return err
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nobody's decisions leave much
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the decisions leave little garbage
 	for round := range s.rounds {
 		runtime.GC()
 		for _, t := range all {
@@ -196,8 +196,8 @@ func (t *turns) some(g, count int) (failed error) {
 	return failed
 }
 
-// quartile is the value that a quarter of the samples lie below: others on the machine
-// make a sample larger, and a single lucky one says as little.
+// quartile is the lower quartile: other programs on the machine make samples larger, and the
+// smallest one may be an outlier, too.
 func quartile(samples []float64) float64 {
 	s := slices.Sorted(slices.Values(samples))
 	return s[len(s)/4]

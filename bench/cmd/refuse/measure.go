@@ -21,7 +21,7 @@ import (
 
 const (
 	connections = 8
-	patience    = 30 * time.Second
+	hangGuard   = 30 * time.Second
 )
 
 // measure returns the server's CPU time in microseconds and its allocations for a
@@ -124,12 +124,12 @@ type client struct {
 }
 
 func dial(addr string, k kind) (*client, error) {
-	nc, err := net.DialTimeout("tcp", addr, patience)
+	nc, err := net.DialTimeout("tcp", addr, hangGuard)
 	if err != nil {
 		return nil, err
 	}
 	c := &client{nc: nc, br: bufio.NewReaderSize(nc, 64<<10), batch: bytes.Repeat(k.frame, k.inFlight), inFlight: k.inFlight}
-	_ = nc.SetDeadline(time.Now().Add(patience))
+	_ = nc.SetDeadline(time.Now().Add(hangGuard))
 	_, err = fmt.Fprintf(nc, "GET /ws HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
 		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n", addr)
 	if err == nil {
@@ -149,7 +149,7 @@ var refusal = []byte(`"RESOURCE_EXHAUSTED"`)
 
 // exchange sends a batch and reads its answers, all of which are small.
 func (c *client) exchange(refused bool) error {
-	_ = c.nc.SetDeadline(time.Now().Add(patience))
+	_ = c.nc.SetDeadline(time.Now().Add(hangGuard))
 	sent := make(chan error, 1)
 	go func() {
 		_, err := c.nc.Write(c.batch)

@@ -104,7 +104,7 @@ client
     rooms.open(room, state.rooms);
   }));
 
-people.onchange = (who, what) => transcript.note(who, what);
+people.onchange = (name, change) => transcript.note(name, change);
 
 client.onstate = (state) => {
   if (state.name === "open") join();

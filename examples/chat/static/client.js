@@ -59,9 +59,8 @@ export class Client {
 
   /**
    * @param {string} url of the server, ws: or wss:
-   * @param {string} [token] says who this is. It travels as a subprotocol,
-   *   the only header that a browser lets a page set: not in the URL, because
-   *   URLs end up in logs.
+   * @param {string} [token] identifies the client. It is sent as a subprotocol, the
+   *   only header that a page can set, and not in the URL, because URLs are logged.
    */
   constructor(url, token) {
     this.#url = url;

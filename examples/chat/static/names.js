@@ -1,4 +1,4 @@
-// Names for people who do not want to think of one.
+// Suggested names.
 
 const MOODS = ["Amber", "Brisk", "Calm", "Clever", "Gentle", "Keen", "Lucky", "Merry", "Mild", "Quiet", "Sunny", "Swift"];
 const ANIMALS = ["Badger", "Crane", "Finch", "Fox", "Hare", "Heron", "Lynx", "Marten", "Otter", "Owl", "Seal", "Wren"];

@@ -1,9 +1,9 @@
-// Rooms, the people of this room, and the drawer that holds both on a phone.
+// The list of rooms, the members of this room, and the drawer with both on a phone.
 
 import { avatar, byID, make } from "./dom.js";
 
-// After a server restart everybody comes back within a moment. Until this has
-// passed, somebody who is missing has not left.
+// After a server restart all members reconnect within a moment. A missing member counts as
+// left only after this time.
 const GRACE_MS = 8_000;
 
 export class Rooms {
@@ -17,7 +17,7 @@ export class Rooms {
     this.#render();
   }
 
-  /** The server has counted anew; what was removed had nobody left. */
+  /** The server has sent new sizes; removed rooms have no members. */
   change({ rooms, removed }) {
     for (const { name, members } of rooms ?? []) this.#counts.set(name, members);
     for (const name of removed ?? []) this.#counts.delete(name);
@@ -38,13 +38,13 @@ export class People {
   #list = byID("people");
   #size = byID("room-size");
   #present = new Map(); // id → name
-  #away = new Map(); // id → timer, for those who may come back
+  #away = new Map(); // id → timer, for members that may reconnect
   #me = "";
 
-  /** Called with (name, "joined" | "left") when there is something to tell. */
+  /** Called with (name, "joined" | "left"). */
   onchange = () => {};
 
-  /** A room was entered: nobody came, they were there before. */
+  /** This tab has entered a room: its members do not count as joined. */
   open(me, members) {
     for (const timer of this.#away.values()) clearTimeout(timer);
     this.#away.clear();
@@ -53,7 +53,7 @@ export class People {
     this.#render();
   }
 
-  /** The same room again after a reconnect: who is missing gets time to return. */
+  /** The same room again after a reconnect: missing members get time to return. */
   reopen(me, members) {
     const before = this.#present;
     before.delete(this.#me);

@@ -1,4 +1,4 @@
-// The messages of the room, and notes about who came and went.
+// The messages of the room, and notes about joins and leaves.
 
 import { avatar, byID, make } from "./dom.js";
 
