@@ -9,7 +9,7 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// A handler says what went wrong in words for the client, and keeps the cause
+// A handler returns an error with a message for the client, and keeps the cause
 // for the log.
 func Example() {
 	find := func(room string) error {

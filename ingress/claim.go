@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Claim is the identity that a request claims, before it has been verified. It contains no
-// secret: of a secret it has a hash. So it may be part of a key, a log or a metric.
+// Claim is the identity that a request claims, before it has been verified. It has the hash of
+// a secret, never the secret itself. So it may be part of a key, a log or a metric.
 type Claim struct {
 	// Kind says what ID is: "session", "bearer", "apikey", "ip", or the kind given
 	// to [BySecret] and [ByName]. Claims of different kinds are never equal.
@@ -75,7 +75,7 @@ func ByIP(clientIP func(*http.Request) netip.Addr) Identifier {
 	}
 }
 
-// maxSecret bounds what is hashed for a client that is not authenticated.
+// maxSecret is the longest secret that is hashed for a client that is not authenticated.
 const maxSecret = 8 << 10
 
 // BySecret identifies a client by a secret of the request. The claim has half of the SHA-256

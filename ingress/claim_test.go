@@ -13,7 +13,7 @@ func everyone() ingress.Identifier {
 	return ingress.FirstOf(ingress.BySession("sid"), ingress.ByBearer, ingress.ByAPIKey("X-API-Key"), ingress.ByIP(ingress.PeerIP))
 }
 
-func TestFirstIdentifierThatFindsSomebody(t *testing.T) {
+func TestFirstIdentifierWithAClaimWins(t *testing.T) {
 	for _, c := range []struct {
 		name, peer, kind string
 		send             []string
@@ -37,8 +37,7 @@ func TestFirstIdentifierThatFindsSomebody(t *testing.T) {
 	}
 }
 
-// DEFECTS 14: what a client proves itself by is in no subject, and so in no key
-// and no log.
+// DEFECTS 14: a secret is in no subject, and so in no key and no log.
 func TestSecretsAreHashed(t *testing.T) {
 	kinds := map[string]bool{}
 	for _, send := range []string{"Cookie: sid=secret-value", "Authorization: Bearer secret-value", "X-API-Key: secret-value"} {
@@ -58,7 +57,7 @@ func TestSecretsAreHashed(t *testing.T) {
 	}
 }
 
-// The same text as a cookie, a token, a key and a name is four subjects.
+// The same text as a cookie, a token, a key and a name gives four subjects.
 func TestSubjectsOfDifferentKindsNeverCollide(t *testing.T) {
 	value := "192.0.2.1"
 	all := map[string]bool{}

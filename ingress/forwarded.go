@@ -10,9 +10,8 @@ import (
 // hops yields the addresses of the list from its end, all lines of the field
 // joined; the zero Addr stands for an element that is no address.
 //
-// It is read backwards because only the end is the proxies': what a client sent
-// before it must not decide where an element begins, for instance by a quotation
-// mark that nothing closes.
+// It is read backwards because proxies write at the end. The part from the client must not
+// change where an element begins, for instance by an unclosed quotation mark.
 func (t Trust) hops(r *http.Request) iter.Seq[netip.Addr] {
 	parse := forwardedFor
 	if t.Header == forwarded {
@@ -71,7 +70,7 @@ func forwardedElement(s string) (ip netip.Addr, ok bool) {
 			return netip.Addr{}, false
 		}
 		value, whole := unquoted(trim(value))
-		// An address without brackets could not be told from one with a port.
+		// Without brackets an address is ambiguous: it could have a port.
 		bare := strings.Count(value, ":") > 1 && !strings.HasPrefix(value, "[")
 		if ip, ok = forwardedFor(value); !ok || !whole || bare {
 			return netip.Addr{}, false
@@ -80,8 +79,8 @@ func forwardedElement(s string) (ip netip.Addr, ok bool) {
 	return ip, ok
 }
 
-// unquoted removes the quotation marks and what they escape. whole is false for
-// what begins with one and does not end with one.
+// unquoted removes the quotation marks and the escapes. whole is false if the text begins with
+// a quotation mark and does not end with one.
 func unquoted(s string) (value string, whole bool) {
 	if !strings.HasPrefix(s, `"`) {
 		return s, true
@@ -103,7 +102,7 @@ func unquoted(s string) (value string, whole bool) {
 	return b.String(), true
 }
 
-// forwardedFor reads one address as it stands in X-Forwarded-For: IPv4 or IPv6,
+// forwardedFor reads one address of X-Forwarded-For: IPv4 or IPv6,
 // the latter in brackets or not, with or without a port and a zone.
 func forwardedFor(s string) (netip.Addr, bool) {
 	s = trim(s)
@@ -128,8 +127,8 @@ func forwardedFor(s string) (netip.Addr, bool) {
 	return ip, true
 }
 
-// maxAddress bounds what can be an address: the longest IPv6 address, a zone, a
-// port, brackets.
+// maxAddress is the longest text of an address: the longest IPv6 address, a zone, a port,
+// brackets.
 const maxAddress = 128
 
 // isPort reads a colon and a port (RFC 7239, section 6), which may be obfuscated.

@@ -70,7 +70,7 @@ func TestKeyTypes(t *testing.T) {
 	roundTrip(t, &id, struct{}{})
 	roundTrip[any](t, &id, 1)
 	roundTrip[fmt.Stringer](t, &id, netip.Addr{})
-	// A nil that is kept as an interface is a value like any other.
+	// A nil interface is a value, too.
 	roundTrip[error](t, &id, nil)
 	roundTrip[any](t, &id, nil)
 }
@@ -99,7 +99,7 @@ func TestCopiesShareAfterOwn(t *testing.T) {
 		t.Errorf("a Context gets %q", v)
 	}
 
-	// What was set while authenticating is there for the connection.
+	// The connection has the values that were set during authentication.
 	var early ingress.Identity
 	k.Set(&early, "early")
 	copied = early
@@ -108,14 +108,14 @@ func TestCopiesShareAfterOwn(t *testing.T) {
 		t.Errorf("Own lost a value: %q", v)
 	}
 
-	// Connections do not meet.
+	// Connections do not share values.
 	var other ingress.Identity
 	other.Own()
 	if v, ok := k.Get(&other); ok {
 		t.Errorf("another connection gets %q", v)
 	}
 
-	// Nor do those that were given one identity with a value in it.
+	// Connections that got the same identity with a value do not share it either.
 	one, two := early, early
 	one.Own()
 	two.Own()
@@ -128,7 +128,7 @@ func TestCopiesShareAfterOwn(t *testing.T) {
 }
 
 // Run with -race.
-func TestKeysAreForSeveralGoroutines(t *testing.T) {
+func TestKeysCanBeUsedConcurrently(t *testing.T) {
 	keys := []*ingress.Key[int]{ingress.NewKey[int](), ingress.NewKey[int](), ingress.NewKey[int]()}
 	shared := ingress.NewKey[[2]int]()
 	var id ingress.Identity

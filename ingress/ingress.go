@@ -1,5 +1,5 @@
 // Package ingress is the contract of middleware that runs before the payload of a frame is
-// decoded, and of what is decided before a connection is opened.
+// decoded, and of the decisions before a connection is opened.
 //
 // Middleware registered with a router's UseIngress sees a [Context]: the message's
 // type, its connection and identity, its size and time of arrival. It does not see a

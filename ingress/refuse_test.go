@@ -62,8 +62,8 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// Only what is a valid handshake on a connection of its own can be accepted, and all
-// else gets the plain answer.
+// Only a valid handshake on an HTTP/1 connection can be accepted. All other requests get the
+// plain answer.
 func TestRefusalThatCannotBeAccepted(t *testing.T) {
 	for name, change := range map[string]func(*http.Request){
 		"no connection to take over": func(*http.Request) {},
@@ -84,8 +84,8 @@ func TestRefusalThatCannotBeAccepted(t *testing.T) {
 	}
 }
 
-// A refusal that is accepted and closed says how long to wait where that is known, null where
-// waiting does not help, and never 0.
+// The close reason of an accepted refusal has the time to wait if it is known, null if waiting
+// does not help, and never 0.
 func TestTheReasonOfAnAcceptedRefusal(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// TraceID is the trace id of a request: that of its traceparent field (W3C Trace
-// Context), if it has a valid one, or else a new one. It is 32 hexadecimal digits,
-// whatever the client sent.
+// TraceID returns the trace id of a request: that of its traceparent field (W3C Trace
+// Context) if it is valid, otherwise a new one. It always has 32 hexadecimal digits.
 func TraceID(r *http.Request) string {
 	if lines := r.Header["Traceparent"]; len(lines) == 1 {
 		if id, ok := traceOf(lines[0]); ok {

@@ -14,8 +14,8 @@ const (
 	forwarded     = "Forwarded" // RFC 7239
 )
 
-// Trust says which proxies are in front of the server, and so how much of the forwarding header
-// fields can be trusted. Any client can send such a field: without a Trust none is read. Set
+// Trust configures the proxies in front of the server, and so the part of the forwarding header
+// fields that can be trusted. Any client can send such a field: without a Trust none is read. Set
 // Proxies or Prefixes for a list. It is read from its end, where the proxies write, and only as
 // far as trusted proxies have written:
 //

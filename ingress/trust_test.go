@@ -26,8 +26,8 @@ func request(peer string, fields ...string) *http.Request {
 	return r
 }
 
-// DEFECTS 15, each in the name of its row: what a hostile client can write, and
-// what proxies do write.
+// DEFECTS 15: fields that a hostile client may send and fields that proxies write. Each row
+// names its case.
 func TestHostileForwardingHeaders(t *testing.T) {
 	var (
 		none    = ingress.Trust{}
@@ -148,7 +148,7 @@ func TestHostileForwardingHeaders(t *testing.T) {
 	}
 }
 
-func TestTrustThatMakesNoSensePanics(t *testing.T) {
+func TestInvalidTrustPanics(t *testing.T) {
 	for want, trust := range map[string]ingress.Trust{
 		"from 1 to 32":              {Proxies: -1},
 		"not counted":               {Proxies: 33},
@@ -178,8 +178,8 @@ func TestTrustIsCopied(t *testing.T) {
 	}
 }
 
-// Whatever a client sends before what the proxy appends, the client is the one
-// the address that the proxy saw.
+// Whatever a client sends before the entry of the proxy, the result is the address in that
+// entry.
 func FuzzClientIP(f *testing.F) {
 	for _, s := range []string{"", "1.1.1.1", "unknown", `for="`, `for=1.1.1.1;x="`, `for="\`, ",", ";", `"`, "[::1", "fe80::1%", "a\x00b"} {
 		f.Add(s, s, "203.0.113.9", true)
@@ -199,7 +199,7 @@ func FuzzClientIP(f *testing.F) {
 					t.Errorf("%s %q: the client is %v", header, r.Header[header], got)
 				}
 			}
-			// What a broken proxy might append.
+			// The entry of a broken proxy.
 			r.Header[header] = []string{first, peer}
 			for _, trust := range []ingress.Trust{{Header: header, Proxies: 1}, {Header: header, Proxies: 3}, {Header: header, Prefixes: prefixes("10.0.0.0/8")}} {
 				if got := ingress.ClientIP(trust)(r); !got.IsValid() || got.Zone() != "" || got.Is4In6() {

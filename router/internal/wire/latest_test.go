@@ -105,7 +105,7 @@ func BenchmarkLatest(b *testing.B) {
 			g := newGate()
 			s := NewStream(g, nil, time.Now())
 			defer s.Abort()
-			s.Out.Configure(1<<20, patience, new(counts))
+			s.Out.Configure(1<<20, hangGuard, new(counts))
 			frame := make([]byte, 150)
 			names := make([]string, keys)
 			for i := range names {

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// patience is how long a test waits before it calls something hung.
-const patience = 30 * time.Second
+// hangGuard is how long a test waits for a step before it fails.
+const hangGuard = 30 * time.Second
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for giveUp := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+	for giveUp := time.Now().Add(hangGuard); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(giveUp) {
-			t.Fatalf("waited %v in vain for %s", patience, what)
+			t.Fatalf("timed out after %v waiting for %s", hangGuard, what)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func gated(t *testing.T, limit int) (*Outbox, *gate, *counts) {
 	t.Helper()
 	g, owner := newGate(), new(counts)
 	s := NewStream(g, nil, time.Now())
-	s.Out.Configure(limit, patience, owner)
+	s.Out.Configure(limit, hangGuard, owner)
 	t.Cleanup(s.Abort)
 	o := &s.Out
 	if err := o.Append([]byte("head")); err != nil {
@@ -345,7 +345,7 @@ func TestHangUpFlushes(t *testing.T) {
 	for _, writing := range []bool{true, false} {
 		g, owner := newGate(), new(counts)
 		s := NewStream(g, nil, time.Now())
-		s.Out.Configure(1<<20, patience, owner)
+		s.Out.Configure(1<<20, hangGuard, owner)
 		_ = s.Out.Append([]byte("data"))
 		if writing {
 			s.Out.Flush()
@@ -434,7 +434,7 @@ func sockets(t *testing.T) (server, client *net.TCPConn) {
 
 func streamOver(t *testing.T, server, client net.Conn) (*Stream, net.Conn, *counts) {
 	s, owner := NewStream(server, nil, time.Now()), new(counts)
-	s.Out.Configure(64<<20, patience, owner)
+	s.Out.Configure(64<<20, hangGuard, owner)
 	t.Cleanup(func() {
 		s.Abort()
 		_ = client.Close()
@@ -459,7 +459,7 @@ func partialWrites(t *testing.T, connect pair) {
 	}
 	s.Out.Flush()
 	got := make([]byte, len(want))
-	_ = client.SetReadDeadline(time.Now().Add(patience))
+	_ = client.SetReadDeadline(time.Now().Add(hangGuard))
 	for n := 0; n < len(got); { // slowly
 		m, err := client.Read(got[n:min(len(got), n+1777)])
 		if err != nil {
@@ -479,7 +479,7 @@ func TestOverflowNeverTearsAFrame(t *testing.T) { overSockets(t, overflowNeverTe
 
 func overflowNeverTearsAFrame(t *testing.T, connect pair) {
 	s, client, owner := connect(t)
-	s.Out.Configure(256<<10, patience, owner)
+	s.Out.Configure(256<<10, hangGuard, owner)
 	const size = 40_000
 	for i := 0; ; i++ {
 		f := PutHeader(append(make([]byte, HeaderRoom), frameOf('x', size)...), false)
@@ -492,7 +492,7 @@ func overflowNeverTearsAFrame(t *testing.T, connect pair) {
 			t.Fatalf("frame %d: %v, want ErrOverflow in the end", i, err)
 		}
 	}
-	_ = client.SetReadDeadline(time.Now().Add(patience))
+	_ = client.SetReadDeadline(time.Now().Add(hangGuard))
 	r := bufio.NewReader(client)
 	for {
 		head, err := r.Peek(4)
@@ -524,7 +524,7 @@ func writesAfterADrain(t *testing.T, connect pair) {
 	s, client, owner := connect(t)
 	const timeout = 250 * time.Millisecond
 	s.Out.Configure(64<<20, timeout, owner)
-	_ = client.SetReadDeadline(time.Now().Add(patience))
+	_ = client.SetReadDeadline(time.Now().Add(hangGuard))
 	for round := range 3 {
 		const n = 1 << 20 // far more than the kernel takes at once
 		for range 16 {    // each has the timeout for itself
@@ -604,7 +604,7 @@ func concurrentSenders(t *testing.T, connect pair) {
 		all.Wait()
 		s.Close()
 	}()
-	_ = client.SetReadDeadline(time.Now().Add(patience))
+	_ = client.SetReadDeadline(time.Now().Add(hangGuard))
 	b, err := io.ReadAll(client)
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ func observedPair(t *testing.T) (*Stream, net.Conn, *counts, *observed) {
 	socket := &observed{TCPConn: below}
 	server, client := encrypted(t, socket, nc)
 	s, _, owner := streamOver(t, server, nc)
-	_ = nc.SetReadDeadline(time.Now().Add(patience))
+	_ = nc.SetReadDeadline(time.Now().Add(hangGuard))
 	socket.counted()
 	return s, client, owner, socket
 }
@@ -155,7 +155,7 @@ func TestTLSWithoutASocket(t *testing.T) {
 	below, nc := net.Pipe()
 	server, client := encrypted(t, below, nc)
 	s, _, _ := streamOver(t, server, nc)
-	_ = nc.SetReadDeadline(time.Now().Add(patience))
+	_ = nc.SetReadDeadline(time.Now().Add(hangGuard))
 	want := string(frameOf('x', 20_000)) + "end"
 	_ = s.Out.Append([]byte(want[:20_000]))
 	s.Out.Flush()
