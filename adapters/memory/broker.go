@@ -1,6 +1,7 @@
-// Package memory keeps limits, topics and presence in this process: a limit.Store, a
-// pubsub.Broker and a pubsub.Presence that need nothing besides. Several processes that
-// have to share them take another adapter; nothing else changes.
+// Package memory keeps limits, topics, presence and the answers of idempotent messages in
+// this process: a limit.Store, a pubsub.Broker, a pubsub.Presence and an idempotency.Store
+// that need nothing besides. Several processes that have to share them take another
+// adapter; nothing else changes.
 package memory
 
 import (

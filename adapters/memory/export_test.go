@@ -7,9 +7,9 @@ func (b *Broker) Topics() int {
 	return len(b.topics)
 }
 
-// Topics counts the topics with members.
+// Topics counts the topics with members or watchers.
 func (p *Presence) Topics() int {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return len(p.topics)
 }

@@ -40,6 +40,7 @@ import (
 type Broker struct {
 	client    goredis.UniversalClient
 	opts      BrokerOptions
+	kind      string // of its channels
 	nodes     nodes
 	where     topology
 	outlets   sync.Map        // by server
@@ -101,7 +102,7 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 		panic(err.Error())
 	}
 	b := &Broker{
-		client: client, opts: opts, nodes: nodesOf(client), where: topologyOf("NewBroker", client), wake: make(chan struct{}, 1),
+		client: client, opts: opts, kind: "topic", nodes: nodesOf(client), where: topologyOf("NewBroker", client), wake: make(chan struct{}, 1),
 		topics: make(map[string]*topic), links: make(map[string]*link), failures: make(map[string]int),
 		subscription: outage.Reporter{
 			Component: "subscription", Name: opts.Prefix, Log: opts.Logger, Hook: opts.OnOutage,
@@ -125,10 +126,16 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 // Redis does not confirm within BrokerOptions.Timeout or before ctx is over, when
 // the topic's name is too long, and with [pubsub.ErrClosed].
 func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
+	return b.watch(ctx, name, deliver, nil)
+}
+
+// watch is Subscribe with a function that is called, in a goroutine of its own, when Redis
+// has confirmed the subscription again after it was lost.
+func (b *Broker) watch(ctx context.Context, name string, deliver func(pubsub.Message), again func()) (pubsub.Subscription, error) {
 	if err := checkTopic(name); err != nil {
 		return nil, err
 	}
-	s, confirmed, err := b.subscribe(name, deliver)
+	s, confirmed, err := b.subscribe(name, deliver, again)
 	if err != nil || confirmed == nil {
 		return s, err
 	}
@@ -152,19 +159,19 @@ func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub
 
 // subscribe adds a subscription. The channel receives once, when Redis
 // has confirmed or refused it; it is nil if there is nothing to wait for.
-func (b *Broker) subscribe(name string, deliver func(pubsub.Message)) (*subscription, <-chan error, error) {
+func (b *Broker) subscribe(name string, deliver func(pubsub.Message), again func()) (*subscription, <-chan error, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ctx.Err() != nil {
 		return nil, nil, pubsub.ErrClosed
 	}
-	channel := key(b.opts.Prefix, "topic", name)
+	channel := key(b.opts.Prefix, b.kind, name)
 	t := b.topics[channel]
 	if t == nil {
 		t = &topic{name: name, channel: channel}
 		b.topics[channel] = t
 	}
-	s := &subscription{broker: b, topic: t, deliver: deliver}
+	s := &subscription{broker: b, topic: t, deliver: deliver, again: again}
 	t.subs = append(slices.Clip(t.subs), s)
 	if t.state == joined {
 		return s, nil, nil

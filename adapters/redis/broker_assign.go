@@ -134,6 +134,13 @@ func (b *Broker) confirmed(l *link, channel string, subscribed bool) {
 	switch {
 	case subscribed && t.state == joining:
 		t.state = joined
+		if t.lost {
+			for _, s := range t.subs {
+				if s.again != nil {
+					go s.again()
+				}
+			}
+		}
 		b.markFound(t)
 		t.notify(nil)
 		if len(t.subs) == 0 {

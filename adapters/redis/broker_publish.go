@@ -42,7 +42,7 @@ func (b *Broker) publish(ctx context.Context, m pubsub.Message) error {
 	}
 	within, cancel := context.WithTimeout(ctx, b.opts.Timeout)
 	defer cancel()
-	channel := key(b.opts.Prefix, "topic", m.Topic)
+	channel := key(b.opts.Prefix, b.kind, m.Topic)
 	server, err := b.where.server(within, channel)
 	if err == nil {
 		err = b.outlet(server).publish(within, publication{channel, seal(b.opts.Keys).close(channel, encode(m))})

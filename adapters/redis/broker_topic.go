@@ -45,6 +45,7 @@ type subscription struct {
 	broker  *Broker
 	topic   *topic
 	deliver func(pubsub.Message)
+	again   func() // see Broker.watch; may be nil
 	closed  atomic.Bool
 	// confirmed receives once, when Redis has confirmed the topic or refused it;
 	// nil if nothing waits for that. Broker.mu guards it.

@@ -1,5 +1,5 @@
-// Package redis keeps limits, topics and presence on Redis, so that several processes
-// share them.
+// Package redis keeps limits, topics, presence and the answers of idempotent messages on
+// Redis, so that several processes share them.
 //
 //	store, err := redis.Open(ctx, "redis://localhost:6379")
 //	…
@@ -78,6 +78,7 @@
 //	a lease                       200 alone under its key, 130 among many
 //	a member of a Presence        520 alone in a topic, 50 to 90 among others of its
 //	                              process; and its Data
+//	an idempotency key            500, and its answer
 //
 // A user with a bucket for each of three message types and one connection behind a
 // Gate takes about 1 kB: a million of them, all busy, a gigabyte. A Broker keeps nothing
@@ -110,15 +111,16 @@
 //
 // What follows is all that is needed, in this order, by a [Store], also of [NewPrefetch];
 // by leases, which are those of [limit.ConcurrencyLimit] and of a ratelimit.Gate; by a [Broker]; by
-// a [Presence]; and in a cluster by all of them:
+// a [Presence]; by an [Idempotency]; and in a cluster by all of them:
 //
 //	ACL SETUSER limits on >password ~wskit:* resetchannels -@all +evalsha +eval +get +mget +set +del +time +info
 //	ACL SETUSER limits +zadd +zrem +zcount +zscore +zrange +zremrangebyrank +pexpireat
 //	ACL SETUSER limits &wskit:* +publish +subscribe +unsubscribe +ping
-//	ACL SETUSER limits +smembers +srem +sadd +hgetall +hset +hdel +hlen +pexpire
+//	ACL SETUSER limits +smembers +srem +sadd +exists +hrandfield +hget +hmget +hset +hdel +hincrby +hlen +pexpire +publish
+//	ACL SETUSER limits +hmget +hset +pexpire +pttl +zadd +zrem +zcard +zremrangebyscore
 //	ACL SETUSER limits +cluster|slots +cluster|shards +spublish +ssubscribe +sunsubscribe
 //
-// With another prefix (limit.Options, BrokerOptions, PresenceOptions), name that.
+// A Presence that is watched also needs the rights of a Broker. With another prefix (limit.Options, BrokerOptions, PresenceOptions, IdempotencyOptions), name that.
 //
 // # Clusters
 //

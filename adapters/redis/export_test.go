@@ -13,3 +13,20 @@ func (s *Store) LookEvery(d time.Duration) { s.evictions.every = d }
 
 // KindOf is for tests.
 func KindOf(err error) string { return kindOf(err) }
+
+// PendingChanges is how many changes of a topic have yet to be written.
+func (p *Presence) PendingChanges(topic string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.rooms[topic]; r != nil {
+		return len(r.changed)
+	}
+	return 0
+}
+
+// PendingTopics is how many topics have members, or something to be written.
+func (p *Presence) PendingTopics() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.rooms)
+}

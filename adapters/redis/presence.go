@@ -23,6 +23,19 @@ import (
 // reach Redis for as long as TTL looks to others as if it were gone, until it can.
 // It always sees its own members itself.
 //
+// # Changes
+//
+// Whatever changes the members of a topic publishes the change in the same step, so a
+// watcher (see [Presence.Watch]) has the changes in the order of Redis. Changes are
+// numbered: a watcher that misses one, and one whose subscription was lost, reads the list
+// again at once, and reports who has joined. Who is not in the list any more is reported as
+// left when it is not in the list half of TTL later either: a process that Redis has
+// forgotten, after a restart without its data or under a clock that was set forward, writes
+// its members anew within a third of TTL, and is not reported at all. Three times in TTL
+// each watcher looks for processes that are gone, and whether it has missed the last
+// change; the first that finds a process gone removes it. So members of a process that was
+// killed are reported as left within twice TTL.
+//
 // # In Redis
 //
 // Each topic has a set of the processes with members in it, and for each of these a
@@ -31,22 +44,25 @@ import (
 // has been lost or has come out different, so that a Redis that starts empty is
 // filled again after a third of TTL. No command looks at more than one topic.
 type Presence struct {
-	client goredis.UniversalClient
-	where  topology
-	reads  lanes[reading]
-	opts   PresenceOptions
-	self   string // names this process
-	ctx    context.Context
-	cancel context.CancelFunc
-	wake   chan struct{} // holds a token while there is something to write
-	done   chan struct{} // closed when all has been written for the last time
-	stats  presenceCounters
+	client     goredis.UniversalClient
+	where      topology
+	reads      lanes[reading]
+	opts       PresenceOptions
+	self       string // names this process
+	publishing string // the command that publishes
+	ctx        context.Context
+	cancel     context.CancelFunc
+	wake       chan struct{} // holds a token while there is something to write
+	done       chan struct{} // closed when all has been written for the last time
+	stats      presenceCounters
 
 	outage outage.Reporter // of writing
 
-	mu     sync.Mutex
-	closed bool
-	rooms  map[string]*room
+	mu      sync.Mutex
+	closed  bool
+	rooms   map[string]*room
+	watches map[*watch]struct{}
+	events  *Broker // carries changes; made by the first watch
 }
 
 type presenceCounters struct{ failed, repaired, ignored atomic.Int64 }
@@ -62,12 +78,17 @@ func NewPresence(client goredis.UniversalClient, opts PresenceOptions) *Presence
 	}
 	p := &Presence{
 		client: client, where: topologyOf("NewPresence", client), opts: opts, self: rand.Text(), rooms: make(map[string]*room),
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		watches: make(map[*watch]struct{}),
+		wake:    make(chan struct{}, 1), done: make(chan struct{}),
 		outage: outage.Reporter{
 			Component: "presence", Name: opts.Prefix, Log: opts.Logger, Hook: opts.OnOutage,
 			Failing: "wskit: redis: presence cannot be written; trying again",
 			Working: "wskit: redis: presence is written again",
 		},
+	}
+	p.publishing = "publish"
+	if _, ok := client.(*goredis.ClusterClient); ok {
+		p.publishing = "spublish"
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	go p.keep()
@@ -121,6 +142,14 @@ func (p *Presence) members(topic, process string) string {
 	return key(p.opts.Prefix, "members", topic) + ":" + process
 }
 
+// version is the key of the hash of a topic's epoch and the number of its last change.
+func (p *Presence) version(topic string) string { return key(p.opts.Prefix, "version", topic) }
+
+// channel is where the changes of a topic are published.
+func (p *Presence) channel(topic string) string { return key(p.opts.Prefix, presenceKind, topic) }
+
+const presenceKind = "presence"
+
 // A member is kept as its user, after its length as a uvarint, and its data.
 
 func encodeMember(m *pubsub.Member) []byte {
@@ -161,9 +190,17 @@ func (p *Presence) Close() {
 			r.changed[id] = struct{}{}
 		}
 	}
+	events := p.events
+	for w := range p.watches {
+		w.closed.Store(true)
+	}
+	clear(p.watches)
 	p.mu.Unlock()
 	p.cancel()
 	<-p.done
+	if events != nil {
+		events.Close()
+	}
 }
 
-var _ pubsub.Presence = (*Presence)(nil)
+var _ pubsub.PresenceWatcher = (*Presence)(nil)

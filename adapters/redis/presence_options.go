@@ -24,10 +24,16 @@ type PresenceOptions struct {
 	// Default: 15 s.
 	TTL time.Duration
 
-	// Timeout is the longest that Join and Members wait for Redis.
+	// Timeout is the longest that Join, Members and Watch wait for Redis.
 	//
 	// Default: 2 s.
 	Timeout time.Duration
+
+	// MaxMembers is how many members of a topic Members returns at most, and how many of each
+	// process it reads. Which of more it returns is not defined.
+	//
+	// Default: 10,000.
+	MaxMembers int
 
 	// Logger gets a line, with the cause, when writing to Redis fails, and another when it
 	// works again.
@@ -62,6 +68,7 @@ func (o PresenceOptions) withDefaults() (PresenceOptions, error) {
 	o.Prefix = cmp.Or(o.Prefix, "wskit")
 	o.TTL = cmp.Or(o.TTL, 15*time.Second)
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
+	o.MaxMembers = cmp.Or(o.MaxMembers, 10_000)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -70,6 +77,8 @@ func (o PresenceOptions) withDefaults() (PresenceOptions, error) {
 		return o, fmt.Errorf("redis: PresenceOptions.TTL is %v; it must be at least 1s (0 for 15s)", o.TTL)
 	case o.Timeout < 0:
 		return o, fmt.Errorf("redis: PresenceOptions.Timeout is %v; it must be positive (0 for 2s)", o.Timeout)
+	case o.MaxMembers < 0:
+		return o, fmt.Errorf("redis: PresenceOptions.MaxMembers is %d; it must be positive (0 for 10000)", o.MaxMembers)
 	}
 	return o, checkPrefix("PresenceOptions", o.Prefix)
 }

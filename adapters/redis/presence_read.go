@@ -40,7 +40,8 @@ func (p *Presence) Members(ctx context.Context, topic string) ([]pubsub.Member, 
 			members[id] = *m
 		}
 	}
-	return slices.Collect(maps.Values(members)), nil
+	list := slices.Collect(maps.Values(members))
+	return list[:min(len(list), p.opts.MaxMembers)], nil
 }
 
 // others reads the members of other processes.
@@ -81,7 +82,7 @@ func (p *Presence) readTrip(ctx context.Context, server any, items []*batch.Item
 		for _, process := range processes {
 			if process != p.self {
 				parts = append(parts, part{it, process})
-				hashes = append(hashes, goredis.NewMapStringStringCmd(ctx, "hgetall", p.members(it.Value.topic, process)))
+				hashes = append(hashes, goredis.NewKeyValueSliceCmd(ctx, "hrandfield", p.members(it.Value.topic, process), p.opts.MaxMembers, "withvalues"))
 			}
 		}
 	}
@@ -89,9 +90,9 @@ func (p *Presence) readTrip(ctx context.Context, server any, items []*batch.Item
 		return
 	}
 	p.where.run(ctx, server, hashes)
-	gone := make(map[string][]string)
+	gone := make(map[string]struct{})
 	for i, part := range parts {
-		members, err := hashes[i].(*goredis.MapStringStringCmd).Result()
+		members, err := hashes[i].(*goredis.KeyValueSliceCmd).Result()
 		if err != nil {
 			if err = p.unlessForeign(err); err != nil {
 				part.of.Err = err
@@ -99,19 +100,26 @@ func (p *Presence) readTrip(ctx context.Context, server any, items []*batch.Item
 			continue
 		}
 		topic := part.of.Value.topic
-		if len(members) == 0 && !slices.Contains(gone[topic], part.process) {
-			gone[topic] = append(gone[topic], part.process)
+		if len(members) == 0 {
+			gone[topic] = struct{}{}
 		}
-		for id, value := range members {
-			m, ok := decodeMember(id, value)
+		for _, f := range members {
+			m, ok := decodeMember(f.Key, f.Value)
 			if !ok {
 				p.stats.ignored.Add(1)
 				continue
 			}
-			part.of.Value.members[id] = m
+			part.of.Value.members[f.Key] = m
 		}
 	}
-	p.forget(ctx, server, gone)
+	// It is no harm if this fails.
+	sweeps := make([]goredis.Cmder, 0, len(gone))
+	for topic := range gone {
+		sweeps = append(sweeps, p.sweep(ctx, topic))
+	}
+	if len(sweeps) > 0 {
+		p.where.run(ctx, server, sweeps)
+	}
 }
 
 // unlessForeign counts a key of another type, which no Presence has written: it is as if
@@ -122,23 +130,4 @@ func (p *Presence) unlessForeign(err error) error {
 		return nil
 	}
 	return err
-}
-
-// forgetProcess takes a process without members from a topic's, unless it has come
-// back meanwhile. KEYS: the topic's processes, the process's members. ARGV: the process.
-const forgetProcess = `
-if redis.call('EXISTS', KEYS[2]) == 0 then redis.pcall('SREM', KEYS[1], ARGV[1]) end
-return 1`
-
-// forget takes processes without members from their topics. It is no harm if it fails.
-func (p *Presence) forget(ctx context.Context, server any, gone map[string][]string) {
-	var commands []goredis.Cmder
-	for topic, processes := range gone {
-		for _, process := range processes {
-			commands = append(commands, goredis.NewCmd(ctx, "eval", forgetProcess, 2, p.processes(topic), p.members(topic, process), process))
-		}
-	}
-	if len(commands) > 0 {
-		p.where.run(ctx, server, commands)
-	}
 }

@@ -20,7 +20,13 @@ type room struct {
 	members map[string]*pubsub.Member
 	changed map[string]struct{} // ids that are not yet written to Redis
 	waiting []chan<- error      // receive when they are
+	rewrite bool                // all members are to be written, in place of what Redis has
+	emptied time.Time           // when the last member left
 }
+
+// maxChanged is how many more changes than members may wait, for a Redis that does not
+// answer, before all members are to be written instead.
+const maxChanged = 1000
 
 // put adds a member. written receives when Redis has it.
 func (p *Presence) put(topic string, m *pubsub.Member, written chan<- error) bool {
@@ -50,7 +56,13 @@ func (p *Presence) remove(topic, id string, only *pubsub.Member) {
 		return
 	}
 	delete(r.members, id)
-	r.changed[id] = struct{}{}
+	if len(r.members) == 0 {
+		r.emptied = time.Now()
+	}
+	if r.changed[id] = struct{}{}; len(r.changed) > len(r.members)+maxChanged {
+		r.rewrite = true
+		clear(r.changed)
+	}
 	signal(p.wake)
 }
 
@@ -71,6 +83,7 @@ func (p *Presence) keep() {
 			return
 		case <-beat.C:
 			err = p.write(p.ctx, p.collect(true))
+			p.look(p.ctx)
 		case <-p.wake:
 			err = p.write(p.ctx, p.collect(false))
 		case <-retry.C:
@@ -89,6 +102,7 @@ type task struct {
 	gone    []any
 	there   []any // ids, each followed by its value
 	changed []string
+	rewrite bool
 	waiting []chan<- error
 	answer  *goredis.Cmd
 }
@@ -98,10 +112,17 @@ func (p *Presence) collect(all bool) (tasks []*task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.rooms {
-		if !all && len(r.changed) == 0 {
+		if !all && len(r.changed) == 0 && !r.rewrite {
 			continue
 		}
-		t := &task{room: r, count: len(r.members), waiting: r.waiting}
+		t := &task{room: r, count: len(r.members), waiting: r.waiting, rewrite: r.rewrite}
+		if r.rewrite {
+			r.rewrite = false
+			clear(r.changed)
+			for id, m := range r.members {
+				t.there = append(t.there, id, encodeMember(m))
+			}
+		}
 		for id := range r.changed {
 			t.changed = append(t.changed, id)
 			if m := r.members[id]; m != nil {
@@ -141,24 +162,50 @@ func (p *Presence) write(ctx context.Context, tasks []*task) (first error) {
 	return first
 }
 
+// announce is the part of scripts that numbers a change and publishes it. The epoch ends with
+// the topic's last process. A channel that cannot be published to stops nothing: watchers find
+// out that they have missed a change.
+const announce = `
+local function foreign(reply) return type(reply) == 'table' and reply.err and reply.err:find('WRONGTYPE', 1, true) end
+local function announce(processes, version, channel, publish, body)
+	if foreign(redis.pcall('HGET', version, 'epoch')) then redis.call('DEL', version) end
+	local epoch = redis.call('HGET', version, 'epoch')
+	if not epoch then
+		local time = redis.call('TIME')
+		epoch = time[1] .. '.' .. time[2]
+		redis.call('HSET', version, 'epoch', epoch)
+	end
+	local number = redis.call('HINCRBY', version, 'number', 1)
+	if redis.pcall('EXISTS', processes) == 0 then
+		redis.call('DEL', version)
+		number = number .. '!'
+	end
+	redis.pcall(publish, channel, '\1\0\0\0' .. epoch .. ' ' .. number .. '\n' .. body)
+end`
+
 // writeMembers writes a task: it removes and adds members of a process's hash and renews
 // it. If that comes out with another number of members, something is known to be
 // wrong: the hash is dropped and 0 returned, for it to be written anew.
 //
-// KEYS: the topic's processes, the process's members. ARGV: the process, the time
-// to live in ms, the number of members (-1: more are to come), the number of members
-// to remove, these, and those to add, each with its value. Keys of another type are
-// dropped: no Presence has written them.
-const writeMembers = `
-local function foreign(reply) return type(reply) == 'table' and reply.err:find('WRONGTYPE', 1, true) end
+// KEYS: the topic's processes, the process's members, the topic's version, its channel.
+// ARGV: the process, the time to live in ms, the number of members (-1: more are to come),
+// the number of members to remove, the command that publishes or none, the change to publish,
+// 1 to drop what is there, the members to remove, and those to add, each with its value.
+// Keys of another type are dropped: no Presence has written them.
+const writeMembers = announce + `
+local function done()
+	if ARGV[5] ~= '' then announce(KEYS[1], KEYS[3], KEYS[4], ARGV[5], ARGV[6]) end
+	redis.call('PEXPIRE', KEYS[3], 2 * ARGV[2])
+	return 1
+end
 if ARGV[3] == '0' then
 	redis.pcall('SREM', KEYS[1], ARGV[1])
 	redis.call('DEL', KEYS[2])
-	return 1
+	return done()
 end
-if foreign(redis.pcall('HLEN', KEYS[2])) then redis.call('DEL', KEYS[2]) end
-local add = 5 + ARGV[4]
-for i = 5, add - 1 do redis.call('HDEL', KEYS[2], ARGV[i]) end
+if ARGV[7] == '1' or foreign(redis.pcall('HLEN', KEYS[2])) then redis.call('DEL', KEYS[2]) end
+local add = 8 + ARGV[4]
+for i = 8, add - 1 do redis.call('HDEL', KEYS[2], ARGV[i]) end
 for i = add, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
 if ARGV[3] ~= '-1' and redis.call('HLEN', KEYS[2]) ~= tonumber(ARGV[3]) then
 	redis.call('DEL', KEYS[2])
@@ -173,7 +220,7 @@ elseif type(added) == 'table' then
 	return added
 end
 redis.call('PEXPIRE', KEYS[1], 2 * ARGV[2])
-return 1`
+return done()`
 
 // changesAtOnce is how many members one command writes.
 const changesAtOnce = 500
@@ -184,14 +231,16 @@ func (p *Presence) send(ctx context.Context, tasks []*task) error {
 	defer cancel()
 	pipe := p.client.Pipeline()
 	for _, t := range tasks {
-		gone, there := t.gone, t.there
-		for t.count > 0 && len(gone)+len(there)/2 > changesAtOnce {
-			g := min(len(gone), changesAtOnce)
-			a := min(len(there), 2*(changesAtOnce-g))
-			p.eval(ctx, pipe, t.room.topic, -1, gone[:g], there[:a])
-			gone, there = gone[g:], there[a:]
+		rest := portion{room: t.room, count: -1, rewrite: t.rewrite, drop: t.rewrite, gone: t.gone, there: t.there}
+		for t.count > 0 && len(rest.gone)+len(rest.there)/2 > changesAtOnce {
+			first, g := rest, min(len(rest.gone), changesAtOnce)
+			a := min(len(rest.there), 2*(changesAtOnce-g))
+			first.gone, first.there = rest.gone[:g], rest.there[:a]
+			p.eval(ctx, pipe, first)
+			rest.gone, rest.there, rest.drop = rest.gone[g:], rest.there[a:], false
 		}
-		t.answer = p.eval(ctx, pipe, t.room.topic, t.count, gone, there)
+		rest.count = t.count
+		t.answer = p.eval(ctx, pipe, rest)
 	}
 	_, err := pipe.Exec(ctx)
 	if _, ok := errors.AsType[goredis.Error](err); ok {
@@ -200,11 +249,32 @@ func (p *Presence) send(ctx context.Context, tasks []*task) error {
 	return err
 }
 
-func (p *Presence) eval(ctx context.Context, pipe goredis.Pipeliner, topic string, count int, gone, there []any) *goredis.Cmd {
-	args := make([]any, 0, 4+len(gone)+len(there))
-	args = append(args, p.self, p.opts.TTL.Milliseconds(), count, len(gone))
-	args = append(append(args, gone...), there...)
-	return pipe.Eval(ctx, writeMembers, []string{p.processes(topic), p.members(topic, p.self)}, args...)
+// portion is a task, or as much of it as one command writes.
+type portion struct {
+	room        *room
+	count       int  // how many members there are then; -1: more follow
+	rewrite     bool // it is of a task that writes all members
+	drop        bool // what there was
+	gone, there []any
+}
+
+func (p *Presence) eval(ctx context.Context, pipe goredis.Pipeliner, t portion) *goredis.Cmd {
+	var publish, change, drop any = p.publishing, encodeChange(t.gone, t.there), 0
+	switch {
+	case t.rewrite && t.count >= 0:
+		change = "" // watchers read the list
+	case t.rewrite, len(t.gone)+len(t.there) == 0:
+		publish, change = "", ""
+	}
+	if t.drop {
+		drop = 1
+	}
+	args := make([]any, 0, 7+len(t.gone)+len(t.there))
+	args = append(args, p.self, p.opts.TTL.Milliseconds(), t.count, len(t.gone), publish, change, drop)
+	args = append(append(args, t.gone...), t.there...)
+	topic := t.room.topic
+	keys := []string{p.processes(topic), p.members(topic, p.self), p.version(topic), p.channel(topic)}
+	return pipe.Eval(ctx, writeMembers, keys, args...)
 }
 
 // settle takes note of what has become of tasks, and answers the calls that wait. broken is
@@ -223,14 +293,17 @@ func (p *Presence) settle(tasks []*task, broken error) (first error) {
 		r := t.room
 		switch {
 		case err != nil:
+			r.rewrite = r.rewrite || t.rewrite
 			for _, id := range t.changed {
 				r.changed[id] = struct{}{}
 			}
+			if len(r.members) == 0 && time.Since(r.emptied) > p.opts.TTL { // Redis has forgotten them
+				r.rewrite = false
+				clear(r.changed)
+			}
 		case t.answer.Val() == int64(0):
 			p.stats.repaired.Add(1)
-			for id := range r.members {
-				r.changed[id] = struct{}{}
-			}
+			r.rewrite = true
 			r.waiting = append(t.waiting, r.waiting...)
 			signal(p.wake)
 			continue
@@ -238,7 +311,7 @@ func (p *Presence) settle(tasks []*task, broken error) (first error) {
 		for _, w := range t.waiting {
 			w <- err
 		}
-		if len(r.members) == 0 && len(r.changed) == 0 {
+		if len(r.members) == 0 && len(r.changed) == 0 && !r.rewrite {
 			delete(p.rooms, r.topic)
 		}
 	}

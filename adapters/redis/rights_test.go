@@ -31,7 +31,7 @@ func documentedRights(t *testing.T) (one, cluster []any) {
 			one = append(one, rights)
 		}
 	}
-	if len(one) != 4 || cluster == nil {
+	if len(one) != 5 || cluster == nil {
 		t.Fatalf("doc.go has other rights than this test expects: %q, %q", one, cluster)
 	}
 	return one, cluster
@@ -106,12 +106,30 @@ func everything(t *testing.T, server *redistest.Server) {
 			t.Error(err)
 		}
 	}
+	watched := watchTopic(t, p, "room")
+	watched.become(t, "1", "2")
 	p.Leave("room", "1")
+	watched.become(t, "2")
 	eventually(t, "one member is left", func() bool {
 		all, err := p.Members(t.Context(), "room")
 		return err == nil && len(all) == 1
 	})
 	if n := p.Stats().Failed; n != 0 {
 		t.Errorf("%d writes of the presence have failed", n)
+	}
+
+	i := redis.NewIdempotency(s.Client(), redis.IdempotencyOptions{Timeout: patience})
+	c := claimOf("ann", "1")
+	if _, _, err := i.Begin(t.Context(), c, time.Hour); err != nil {
+		t.Error(err)
+	}
+	for what, err := range map[string]error{
+		"Renew":   i.Renew(t.Context(), c, time.Hour),
+		"Release": i.Release(t.Context(), c),
+		"Finish":  i.Finish(t.Context(), c, []byte("answer"), time.Hour),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

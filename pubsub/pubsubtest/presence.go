@@ -34,11 +34,21 @@ func RunPresence(t *testing.T, open func(t *testing.T, n int) []pubsub.Presence)
 		{"MembersAreBounded", 1, membersAreBounded},
 		{"ManyMembers", 2, manyMembers},
 		{"ContextIsForTheCall", 1, presenceContext},
+		{"WatchersSeeChanges", 3, watchersSeeChanges},
+		{"WatchedWithoutAGap", 3, listWithoutAGap},
+		{"WatchersAgree", 3, watchersAgree},
+		{"WatchersSeeAChangeOnce", 2, changesAreReportedOnce},
+		{"WatchedTopicsAreApart", 2, watchedTopicsAreApart},
+		{"WatchEndsWithClose", 2, nothingAfterClose},
+		{"WatchOutlivesItsContext", 2, watchOutlivesItsContext},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			all := open(t, part.n)
 			if len(all) != part.n {
 				t.Fatalf("pubsubtest: open returned %d, asked for %d", len(all), part.n)
+			}
+			if _, ok := all[0].(pubsub.PresenceWatcher); !ok && strings.Contains(part.name, "Watch") {
+				t.Skip("not a pubsub.PresenceWatcher")
 			}
 			part.run(&presenceSuite{suite: &suite{T: t, prefix: "pubsubtest-" + rand.Text()[:10] + "-"}, all: all})
 		})

@@ -1,0 +1,124 @@
+package memory_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/idempotency"
+	"github.com/wskit/wskit/idempotency/idempotencytest"
+)
+
+func TestIdempotency(t *testing.T) {
+	idempotencytest.Run(t, func(t *testing.T, n int) []idempotency.Store {
+		s := memory.NewIdempotency(memory.IdempotencyOptions{})
+		all := make([]idempotency.Store, n)
+		for i := range all {
+			all[i] = s
+		}
+		return all
+	})
+}
+
+func claimOf(subject, key string) idempotency.Claim {
+	return idempotency.Claim{Subject: subject, Key: key, Digest: "d", Execution: subject + key}
+}
+
+// Each bound refuses a new key, and what has expired or was released makes room again.
+func TestIdempotencyIsBounded(t *testing.T) {
+	for name, opts := range map[string]memory.IdempotencyOptions{
+		"MaxKeys":       {MaxKeys: 10},
+		"MaxPerSubject": {MaxPerSubject: 10},
+		"MaxBytes":      {MaxBytes: 5000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1e9, 0)
+			opts.Now = func() time.Time { return now }
+			s := memory.NewIdempotency(opts)
+			fill := func(lease time.Duration) (taken int) {
+				for i := range 20 {
+					state, _, err := s.Begin(ctx, claimOf("ann", fmt.Sprint(now.Unix(), i)), lease)
+					switch {
+					case err == nil && state == idempotency.Claimed:
+						taken++
+					case !errors.Is(err, idempotency.ErrFull):
+						t.Fatalf("%v, %v", state, err)
+					}
+				}
+				return taken
+			}
+			if n := fill(time.Minute); n != 10 {
+				t.Errorf("%d keys are taken, of a bound of 10", n)
+			}
+			if n := fill(time.Minute); n != 10 { // the same keys again
+				t.Errorf("%d keys are known", n)
+			}
+			_, _, err := s.Begin(ctx, claimOf("bob", "1"), time.Minute)
+			if other := name == "MaxPerSubject"; other != (err == nil) {
+				t.Errorf("a key of another subject: %v", err)
+			}
+			_ = s.Release(ctx, claimOf("bob", "1"))
+			now = now.Add(time.Minute)
+			if n := fill(time.Hour); n != 10 {
+				t.Errorf("after all have expired %d keys are taken", n)
+			}
+			if err := s.Release(ctx, claimOf("ann", fmt.Sprint(now.Unix(), 3))); err != nil {
+				t.Error(err)
+			}
+			if _, _, err := s.Begin(ctx, claimOf("ann", "another"), time.Hour); err != nil {
+				t.Errorf("after a release: %v", err)
+			}
+		})
+	}
+}
+
+// An answer that does not fit is refused, and the claim stays.
+func TestIdempotencyRefusesAnAnswerThatDoesNotFit(t *testing.T) {
+	s := memory.NewIdempotency(memory.IdempotencyOptions{MaxBytes: 2000})
+	c := claimOf("ann", "1")
+	if _, _, err := s.Begin(ctx, c, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Finish(ctx, c, make([]byte, 1501), time.Hour); !errors.Is(err, idempotency.ErrFull) {
+		t.Errorf("an answer of 1501 bytes beside a key: %v", err)
+	}
+	if err := s.Finish(ctx, c, make([]byte, 1500), time.Hour); err != nil {
+		t.Errorf("an answer of 1500 bytes beside a key: %v", err)
+	}
+	if _, _, err := s.Begin(ctx, claimOf("ann", "2"), time.Hour); !errors.Is(err, idempotency.ErrFull) {
+		t.Errorf("a key in a full store: %v", err)
+	}
+}
+
+func TestIdempotencyOptionsThatMakeNoSense(t *testing.T) {
+	for says, opts := range map[string]memory.IdempotencyOptions{
+		"IdempotencyOptions.MaxKeys": {MaxKeys: -1}, "IdempotencyOptions.MaxPerSubject": {MaxPerSubject: -1}, "IdempotencyOptions.MaxBytes": {MaxBytes: -1},
+	} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.HasPrefix(text, "memory: ") || !strings.Contains(text, says) {
+					t.Errorf("%s: the panic says %q", says, text)
+				}
+			}()
+			memory.NewIdempotency(opts)
+		}()
+	}
+}
+
+// The second execution of a key gets the answer of the first.
+func ExampleIdempotency() {
+	s := memory.NewIdempotency(memory.IdempotencyOptions{})
+	first := idempotency.Claim{Subject: "ann", Key: "order 17", Digest: "2 apples", Execution: "1"}
+	again := idempotency.Claim{Subject: "ann", Key: "order 17", Digest: "2 apples", Execution: "2"}
+	state, _, _ := s.Begin(ctx, first, time.Minute)
+	fmt.Println(state == idempotency.Claimed)
+	_ = s.Finish(ctx, first, []byte("ordered"), time.Hour)
+	state, answer, _ := s.Begin(ctx, again, time.Minute)
+	fmt.Println(state == idempotency.Answered, string(answer))
+	// Output:
+	// true
+	// true ordered
+}

@@ -1,0 +1,92 @@
+-- One key of idempotency: a hash of the digest, the execution, and the answer once there
+-- is one.
+--
+-- KEYS[1]  the hash
+-- KEYS[2]  the keys of the same subject: a sorted set of names by the milliseconds at
+--          which they expire
+-- ARGV[1]  'begin', 'renew', 'finish' or 'release'
+-- ARGV[2]  the digest
+-- ARGV[3]  the execution
+-- ARGV[4]  how many milliseconds the claim or the answer lasts
+-- ARGV[5]  how many keys a subject may have
+-- ARGV[6]  of 'finish', the answer
+--
+-- The reply is a word, for 'answered' with the answer behind it.
+
+local call = redis.call
+local operation, digest, execution = ARGV[1], ARGV[2], ARGV[3]
+
+-- A key of another type is not ours.
+local known = redis.pcall('HMGET', KEYS[1], 'digest', 'execution', 'answer')
+if known.err then
+	call('DEL', KEYS[1])
+	known = { false, false, false }
+end
+local index = redis.pcall('ZCARD', KEYS[2])
+if type(index) == 'table' then
+	call('DEL', KEYS[2])
+end
+
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- last makes the key last as long as ARGV[4] says from now on, and the index as long as the
+-- last of its keys.
+local function last()
+	local ms = tonumber(ARGV[4])
+	call('PEXPIRE', KEYS[1], ARGV[4])
+	call('ZADD', KEYS[2], string.format('%.0f', now + ms), KEYS[1])
+	if call('PTTL', KEYS[2]) < ms then
+		call('PEXPIRE', KEYS[2], ARGV[4])
+	end
+end
+
+local function claim()
+	call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now))
+	if call('ZCARD', KEYS[2]) >= tonumber(ARGV[5]) then
+		return { 'full' }
+	end
+	call('HSET', KEYS[1], 'digest', digest, 'execution', execution)
+	last()
+	return { 'claimed' }
+end
+
+if operation == 'release' then
+	if known[2] == execution and not known[3] then
+		call('DEL', KEYS[1])
+		call('ZREM', KEYS[2], KEYS[1])
+	end
+	return { 'done' }
+end
+
+if operation == 'begin' then
+	if not known[1] then
+		return claim()
+	elseif known[1] ~= digest then
+		return { 'mismatch' }
+	elseif known[3] then
+		return { 'answered', known[3] }
+	elseif known[2] ~= execution then
+		return { 'running' }
+	end
+	last()
+	return { 'claimed' }
+end
+
+if known[2] and known[2] ~= execution or operation == 'renew' and known[3] then
+	return { 'lost' }
+end
+if known[3] then
+	return { 'done' } -- by the same call before
+end
+if not known[1] then
+	local reply = claim()
+	if reply[1] == 'full' then
+		return reply
+	end
+end
+if operation == 'finish' then
+	call('HSET', KEYS[1], 'answer', ARGV[6])
+end
+last()
+return { 'done' }
