@@ -41,6 +41,7 @@ type Context struct {
 	head       int
 	idBuf      [48]byte
 	task       turn.Task[Context]
+	execution  *execution // of a message with an idempotency key
 
 	called bool // the typed handler has been called
 

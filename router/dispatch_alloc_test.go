@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/inbound"
@@ -88,7 +89,8 @@ func TestDispatchAllocatesNothing(t *testing.T) {
 }
 
 func allocRouter(refuse bool) *Router {
-	r := New(Options{})
+	// A message without a key costs nothing more where there are keys.
+	r := New(Options{Idempotency: IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}})
 	if refuse {
 		r.UseIngress(refuseAll)
 	}

@@ -98,6 +98,9 @@ var errAborted = errors.Cancelled.New("aborted by the client")
 // finish gives a message its terminal answer, unless it has had one.
 func (c *Context) finish(err error) {
 	conn := c.conn
+	if c.execution != nil {
+		c.execution.end(c, err)
+	}
 	if !c.route.request {
 		if err != nil && !conn.ended() {
 			conn.refuse(c.route.typ, c.id, err)

@@ -19,6 +19,9 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	}
 	k.reset(c, f.route, &f.env, c.stream.ReadAt())
 	k.lent = f.lent
+	if f.env.IdempotencyKey != nil && c.router.opts.Idempotency.Store != nil {
+		k.execution = c.newExecution(f)
+	}
 	switch c.turn.Begin(&k.task) {
 	case turn.Queued:
 		return true
@@ -101,6 +104,10 @@ func (c *Context) run() {
 		}
 		c.finish(c.conn.panicked(c.route.typ, v))
 	}()
+	if c.execution != nil && !c.execution.begin(c) {
+		returned = true
+		return
+	}
 	err := c.route.handle(c)
 	returned = true
 	c.finish(err)
@@ -134,7 +141,7 @@ func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedA
 		c.id = append(c.idBuf[:0], env.CorrelationID...)
 	}
 	c.timeout = timeoutOf(rt, env.TimeoutMs, conn.router.opts.RequestTimeout)
-	c.answered, c.called = false, false
+	c.answered, c.called, c.execution = false, false, nil
 	c.out.Reset()
 	if rt.request {
 		c.out.Write(headerRoom[:])

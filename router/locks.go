@@ -9,12 +9,16 @@ package router
 //	watchShard.mu     connections that the watchdog looks at       per router, a few
 //	turn.Turn.mu      messages that are open or wait               per connection
 //	Context.mu        whether a message is answered, cancelled     per message
+//	execution.mu      whether a claim is to be renewed             per message with an idempotency key
+//	crowd.sending     what is sent of a topic's presence           per topic that is watched
+//	crowd.mu          a topic's members, and what was sent         per topic that is watched
 //	deferredFlush.mu  connections that are to be flushed           per connection that publishes,
 //	                                                               and per subscription
 //	topic.mu          a topic's members and its subscription       per topic
 //	wire.Outbox.mu    frames that are queued                       per connection
 //	Conn.mu           the list of topics, the context              per connection
 //	topics.mu         the table of topics                          per router
+//	crowds.mu         the table of topics that are watched         per router
 //	wheel.mu          when connections are checked, their phases   per router
 //	Router.mu         registrations, the list of connections       per router
 //	tally.mu          what Shutdown waits for                      per router
@@ -29,6 +33,8 @@ package router
 //	deferredFlush.mu > topic.mu > Outbox.mu              a message is delivered
 //	deferredFlush.mu > topics.mu                         likewise, without a broker
 //	topic.mu > topics.mu                                 a subscription is begun
+//	crowd.sending > crowd.mu                             changes are collected
+//	crowd.sending > Outbox.mu                            changes are sent
 //	Conn.mu > topics.mu                                  a member takes its place
 //	Outbox.mu > wheel.mu                                 a client turns out too slow
 //

@@ -18,6 +18,7 @@ func New(opts Options) *Router {
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.top = Group{router: r, opts: RouteOptions{Strict: opts.Strict}}
 	r.topics.init()
+	r.crowds = crowds{r: r, m: make(map[string]*crowd)}
 	r.watchdog.stop, r.watchdog.observe = r.ctx.Done(), (*Conn).observe
 	r.wheel.epoch, r.wheel.stop, r.wheel.check = r.epoch, r.ctx.Done(), (*Conn).check
 	r.wheel.init(opts.Liveness)

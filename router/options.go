@@ -89,6 +89,9 @@ type Options struct {
 	// Default: none; Join and Presence fail.
 	Presence pubsub.Presence
 
+	// Idempotency has messages with a meta.idempotencyKey handled once.
+	Idempotency IdempotencyOptions
+
 	// Limits bound the resources of one connection.
 	Limits Limits
 
@@ -308,7 +311,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, err
 	}
 	o.Subprotocols = append([]string(nil), o.Subprotocols...)
-	return o, nil
+	o.Idempotency, err = o.Idempotency.withDefaults()
+	return o, err
 }
 
 // hostPatterns returns a copy of a list of hosts and patterns, each perhaps with a scheme, in

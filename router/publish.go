@@ -141,24 +141,16 @@ func (t *topic) deliver(m pubsub.Message, later *deferredFlush) {
 	if len(t.members) == 0 {
 		return
 	}
-	var deflated []byte
-	plain := wire.PutHeader(append(make([]byte, wire.HeaderRoom, wire.HeaderRoom+len(m.Frame)), m.Frame...), false)
+	frame := share(m.Frame)
 	overflow := wire.Overflow(m.Overflow)
 	for _, member := range t.members {
 		c := member.conn
 		if m.Except != "" && c.id == m.Except {
 			continue
 		}
-		frame := plain
-		if c.deflate && len(m.Frame) >= wire.DeflateThreshold {
-			if deflated == nil {
-				deflated = deflate(m.Frame, plain)
-			}
-			frame = deflated
-		}
 		// A member that is closing, or that this message makes too slow, is
 		// dealt with by its outbox: no concern of the others.
-		first, err := c.stream.Out.AppendShared(frame, overflow, m.Key)
+		first, err := c.stream.Out.AppendShared(frame.frame(c), overflow, m.Key)
 		switch {
 		case err != nil:
 		case later == nil:
@@ -220,4 +212,29 @@ func (ts *topics) deliver(m pubsub.Message, later *deferredFlush) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	t.deliver(m, later)
+}
+
+// shared is a message that many connections get. Its frame is made once, and once more for
+// those who agreed on compression.
+type shared struct{ payload, plain, deflated []byte }
+
+func share(payload []byte) shared {
+	return shared{payload: payload, plain: wire.PutHeader(append(make([]byte, wire.HeaderRoom, wire.HeaderRoom+len(payload)), payload...), false)}
+}
+
+func (s *shared) frame(c *Conn) []byte {
+	if !c.deflate || len(s.payload) < wire.DeflateThreshold {
+		return s.plain
+	}
+	if s.deflated == nil {
+		s.deflated = deflate(s.payload, s.plain)
+	}
+	return s.deflated
+}
+
+// sendShared sends a message that is not to be dropped.
+func (c *Conn) sendShared(s *shared) {
+	if _, err := c.stream.Out.AppendShared(s.frame(c), wire.Disconnect, ""); err == nil {
+		c.stream.Out.Flush()
+	}
 }

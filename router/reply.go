@@ -23,6 +23,13 @@ func (c *Conn) refuse(typ string, id []byte, err error) {
 	b := newOutgoing()
 	defer b.free()
 	b.failureHead(id)
+	c.appendFailure(b, typ, e)
+	c.answer(b.Bytes())
+}
+
+// appendFailure appends the payload of an error from its first field on, and the end of the
+// frame.
+func (c *Conn) appendFailure(b *outgoing, typ string, e *errors.Error) {
 	b.WriteString(`"code":`)
 	b.string(string(e.Code))
 	b.WriteString(`,"message":`)
@@ -35,7 +42,6 @@ func (c *Conn) refuse(typ string, id []byte, err error) {
 	}
 	c.appendDetails(b, typ, e.Details)
 	b.WriteString("}}")
-	c.answer(b.Bytes())
 }
 
 // appendDetails leaves details that do not encode out: an answer without them is

@@ -95,6 +95,7 @@ const (
 	typeRPCError     = "RPC_ERROR"
 	typeProgress     = "$ws:rpc-progress"
 	typeAbort        = "$ws:abort"
+	typePresence     = "$ws:presence"
 	typeHeartbeat    = "__heartbeat"
 	typeHeartbeatAck = "__heartbeat_ack"
 )

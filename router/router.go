@@ -89,6 +89,7 @@ type Router struct {
 	frozen   atomic.Pointer[serving]
 	events   atomic.Pointer[map[string]*declared] // nil: none
 	topics   topics
+	crowds   crowds
 	wheel    wheel
 	watchdog watchdog
 	limits   limitHook

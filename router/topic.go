@@ -37,6 +37,7 @@ type member struct {
 	index int           // in topic.members, or joining or left
 	gone  chan struct{} // closed when it leaves; made when it waits for the subscription
 	seen  bool          // by others, or about to be
+	crowd *crowd        // that its connection watches, or nil
 
 	// guarded by conn.mu
 	joined  bool

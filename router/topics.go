@@ -216,8 +216,12 @@ func (m *member) leave() {
 		close(m.gone)
 	}
 	m.index = left
-	last, seen := t.unwanted(), m.seen
+	last, seen, watched := t.unwanted(), m.seen, m.crowd
 	t.mu.Unlock()
+	if watched != nil {
+		watched.remove(m)
+		watched.r.crowds.release(watched)
+	}
 	if last != nil {
 		last.end()
 	}

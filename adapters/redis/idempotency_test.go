@@ -1,13 +1,11 @@
 package redis_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +16,6 @@ import (
 	wskiterrors "github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/idempotency"
 	"github.com/wskit/wskit/idempotency/idempotencytest"
-	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
 )
 
@@ -174,20 +171,7 @@ func TestIdempotencyProcess(t *testing.T) {
 func TestKilledProcessLosesItsClaims(t *testing.T) {
 	server := redistest.Start(t)
 	s := newIdempotency(t, server, redis.IdempotencyOptions{Timeout: patience})
-	child := exec.Command(os.Args[0], "-test.run=^TestIdempotencyProcess$", "-test.v")
-	child.Env = append(os.Environ(), "WSKIT_TEST_IDEMPOTENCY="+server.Addr)
-	process.DieWithParent(child)
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != "ready" {
-	}
+	child := startChild(t, "TestIdempotencyProcess", "WSKIT_TEST_IDEMPOTENCY="+server.Addr, "ready")
 	begin := func(key string) (idempotency.State, string) {
 		c := claimOf("ann", key)
 		c.Execution = "another"

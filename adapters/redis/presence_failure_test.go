@@ -1,11 +1,9 @@
 package redis_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -67,20 +64,7 @@ func TestProcess(t *testing.T) {
 func TestKilledProcess(t *testing.T) {
 	s := redistest.Start(t)
 	p := newPresence(t, s, redis.PresenceOptions{TTL: childTTL})
-	child := exec.Command(os.Args[0], "-test.run=^TestProcess$", "-test.v")
-	child.Env = append(os.Environ(), "WSKIT_TEST_REDIS="+s.Addr)
-	process.DieWithParent(child)
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != "joined" {
-	}
+	child := startChild(t, "TestProcess", "WSKIT_TEST_REDIS="+s.Addr, "joined")
 	become(t, p, "room", "child")
 	// It renews three times in TTL; no other process writes.
 	before := s.Calls("eval")

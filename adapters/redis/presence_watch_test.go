@@ -1,12 +1,10 @@
 package redis_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +14,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/wskit/wskit/adapters/redis"
-	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -107,20 +104,7 @@ func TestKilledProcessIsReportedOnce(t *testing.T) {
 	a, b := newPresence(t, s, redis.PresenceOptions{TTL: childTTL}), newPresence(t, s, redis.PresenceOptions{TTL: childTTL})
 	join(t, a, "room", "a")
 	views := []*seen{watchTopic(t, a, "room"), watchTopic(t, b, "room")}
-	child := exec.Command(os.Args[0], "-test.run=^TestWatchedProcess$", "-test.v")
-	child.Env = append(os.Environ(), "WSKIT_TEST_WATCHED="+s.Addr)
-	process.DieWithParent(child)
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != "joined" {
-	}
+	child := startChild(t, "TestWatchedProcess", "WSKIT_TEST_WATCHED="+s.Addr, "joined")
 	for _, v := range views {
 		v.become(t, "a", "child1", "child2")
 	}

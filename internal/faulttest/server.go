@@ -32,6 +32,9 @@ type Config struct {
 	Redis   string // URL
 	Journal string // the file to which every handled request is written
 	Gate    GateConfig
+	// PresenceTTL is that of the presence, and Lease that of idempotent messages; 0: the
+	// defaults.
+	PresenceTTL, Lease time.Duration
 }
 
 // GateConfig configures a server's connection gate.
@@ -78,6 +81,14 @@ type (
 		From  string `json:"from"`
 		N     int    `json:"n"`
 	}
+	Order struct {
+		ID string `json:"id"`
+		Ms int    `json:"ms"`
+	}
+	Ordered struct {
+		ID string `json:"id"`
+		By int    `json:"by"`
+	}
 	Members struct {
 		IDs []string `json:"ids"`
 	}
@@ -95,7 +106,7 @@ func serve(c Config) error {
 		return err
 	}
 	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{})
-	presence := redis.NewPresence(store.Client(), redis.PresenceOptions{})
+	presence := redis.NewPresence(store.Client(), redis.PresenceOptions{TTL: c.PresenceTTL})
 	journal, err := openJournal(c.Journal)
 	if err != nil {
 		return err
@@ -106,6 +117,9 @@ func serve(c Config) error {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
 		Broker: broker, Presence: presence,
+		Idempotency: router.IdempotencyOptions{
+			Store: redis.NewIdempotency(store.Client(), redis.IdempotencyOptions{}), Lease: c.Lease,
+		},
 		DrainWindow: time.Millisecond,
 	})
 	register(r, store, journal)
@@ -175,6 +189,20 @@ func register(r *router.Router, store limit.Store, journal *journal) {
 			m.IDs = append(m.IDs, one.User)
 		}
 		return m, err
+	})
+	router.RPC(r, "watch", func(c *router.Context, t Topic) (Done, error) {
+		if err := c.Join(t.Topic, nil); err != nil {
+			return Done{}, err
+		}
+		return Done{}, c.WatchPresence(t.Topic, router.WatchOptions{ByUser: true})
+	})
+	// An order takes its time, whatever becomes of its client.
+	router.RPC(r, "order", func(c *router.Context, o Order) (Ordered, error) {
+		if err := journal.write(c.Type(), o.ID); err != nil {
+			return Ordered{}, err
+		}
+		time.Sleep(time.Duration(o.Ms) * time.Millisecond)
+		return Ordered{ID: o.ID, By: os.Getpid()}, nil
 	})
 	router.RPC(r, "say", func(c *router.Context, s Said) (Done, error) {
 		return Done{}, c.Publish(s.Topic, "said", s)

@@ -396,6 +396,15 @@ func (w *world) step(arrivals bool) {
 	if w.rng.IntN(4) == 0 {
 		can = append(can, w.abort)
 	}
+	if arrivals && w.rng.IntN(8) == 0 {
+		can = append(can, func() { // a message that waits for something else, from any goroutine
+			m := &message{n: -1, task: Task[message]{Request: true, Concurrent: true}, begun: 1, given: true}
+			m.task.Message = m
+			w.turn.Add(&m.task)
+			w.concurrent = append(w.concurrent, m)
+			w.logf("%v is added", m)
+		})
+	}
 	if w.rng.IntN(300) == 0 && !w.stopped {
 		can = append(can, func() {
 			want := len(w.turn.Open())

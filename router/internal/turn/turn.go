@@ -264,6 +264,14 @@ func (t *Turn[M]) Untrack(k *Task[M]) {
 	t.unlist(k)
 }
 
+// Add opens a concurrent message that was not begun: it waits for something outside of the
+// connection, until Finish. Any goroutine may call it.
+func (t *Turn[M]) Add(k *Task[M]) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(k)
+}
+
 // Finish closes a message that is not handled inline. It is called once for each.
 func (t *Turn[M]) Finish(k *Task[M]) {
 	t.mu.Lock()

@@ -1,0 +1,100 @@
+package router
+
+import (
+	"context"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// WatchOptions say what of a topic's presence is sent.
+type WatchOptions struct {
+	// ByUser sends users in place of members: one with several connections joins with the
+	// first and leaves with the last. The data of a user is that of the connection whose
+	// ID is the lowest. A member without a user is sent by itself.
+	ByUser bool
+}
+
+// WatchPresence has the connection get the members of a topic (see Join) and from then on
+// each change, as $ws:presence, until it unsubscribes or ends. The connection has to be a
+// member: subscribe or join first. It gets the list once, and changes behind it without a
+// gap, those of other processes and of processes that were killed as well. Changes come
+// together: at most one frame in 20 ms, and 0.2 ms more for each member, up to 1 s. Where
+// more than 1,000 have joined, or their list takes more than half of Limits.MaxQueued, only
+// their number is sent, and the list again when they are fewer. PROTOCOL.md has the frames.
+//
+// Calling it again does nothing, and with other WatchOptions has the list sent anew. At most
+// one WatchOptions may be given.
+//
+// The error is FAILED_PRECONDITION where the connection is not a member, and UNAVAILABLE when
+// the presence fails, the context is cancelled, or the connection has ended or unsubscribed
+// meanwhile ([ErrClosed]). Options.Presence has to be a [pubsub.PresenceWatcher].
+func (c *Context) WatchPresence(topic string, opts ...WatchOptions) error {
+	return c.conn.WatchPresence(c, topic, opts...)
+}
+
+// WatchPresence has the connection get the members of a topic, and their changes. See
+// [Context.WatchPresence]. ctx is for the call alone.
+func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOptions) error {
+	if err := checkTopic(topic); err != nil {
+		return err
+	}
+	if len(opts) > 1 {
+		return errors.Internal.Errorf("router: %d WatchOptions are given; merge them into one", len(opts))
+	}
+	w, ok := c.router.opts.Presence.(pubsub.PresenceWatcher)
+	if !ok {
+		return errNoWatcher
+	}
+	m := c.member(topic)
+	if m == nil {
+		return errors.FailedPrecondition.New("the connection is not a member of the topic")
+	}
+	cr := c.router.crowds.acquire(w, topic)
+	select {
+	case <-cr.ready:
+	case <-ctx.Done():
+		c.router.crowds.release(cr)
+		return errors.Unavailable.Wrap(ctx.Err(), "watching failed")
+	}
+	if cr.err != nil {
+		c.router.crowds.release(cr)
+		return errors.Unavailable.Wrap(cr.err, "watching failed")
+	}
+	first, ok := m.watch(cr)
+	if !first {
+		c.router.crowds.release(cr)
+	}
+	if !ok {
+		return ErrClosed
+	}
+	cr.add(m, len(opts) == 1 && opts[0].ByUser)
+	if !m.watches() { // left meanwhile, perhaps before it was there
+		cr.remove(m)
+		return ErrClosed
+	}
+	return nil
+}
+
+var errWatchExited = errors.New("runtime.Goexit called by the presence's Watch")
+
+var errNoWatcher = errors.Internal.New("router: changes of presence are not known without Options.Presence that is a pubsub.PresenceWatcher; set it, to memory.NewPresence() for one process")
+
+// watch has the crowd told when the member leaves. first reports that it was not so before;
+// then the member keeps the caller's hold of the crowd. ok is false if it has left.
+func (m *member) watch(cr *crowd) (first, ok bool) {
+	m.topic.mu.Lock()
+	defer m.topic.mu.Unlock()
+	if m.index == left {
+		return false, false
+	}
+	first = m.crowd == nil
+	m.crowd = cr
+	return first, true
+}
+
+func (m *member) watches() bool {
+	m.topic.mu.Lock()
+	defer m.topic.mu.Unlock()
+	return m.index != left
+}
