@@ -57,8 +57,8 @@ func (m Member) Check() error {
 	return nil
 }
 
-// PresenceWatcher is a [Presence] that reports changes. Without it a router cannot tell
-// its clients who joins and leaves a topic.
+// PresenceWatcher is a [Presence] that reports changes. A router needs it to send
+// changes to clients.
 //
 // pubsubtest.RunPresence checks it where a Presence has it.
 type PresenceWatcher interface {

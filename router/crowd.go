@@ -292,7 +292,7 @@ func (cr *crowd) send() {
 	}
 }
 
-// changes brings a view up to date. It returns the frame that says so to those who watch, nil
+// changes brings a view up to date. It returns the frame with the changes for its watchers, nil
 // for nothing.
 func (cr *crowd) changes(by int) []byte {
 	v := &cr.views[by]

@@ -80,7 +80,7 @@ var errWatchExited = errors.New("runtime.Goexit called by the presence's Watch")
 
 var errNoWatcher = errors.Internal.New("router: changes of presence are not known without Options.Presence that is a pubsub.PresenceWatcher; set it, to memory.NewPresence() for one process")
 
-// watch has the crowd told when the member leaves. first reports that it was not so before;
+// watch has the member stop watching when it leaves. first reports that it was not so before;
 // then the member keeps the caller's hold of the crowd. ok is false if it has left.
 func (m *member) watch(cr *crowd) (first, ok bool) {
 	m.topic.mu.Lock()

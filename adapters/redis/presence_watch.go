@@ -29,7 +29,7 @@ type watch struct {
 	stale    bool    // it has to be read once more
 	waiting  []change
 	size     int         // bytes of waiting
-	complete *time.Timer // reads the list to find out who is gone
+	complete *time.Timer // reads the list to find out which members have left
 }
 
 // maxWaiting bounds the changes that wait while the list is read, in bytes. Beyond it the
@@ -151,8 +151,8 @@ func (w *watch) lost() {
 	w.read()
 }
 
-// read has the list read now, for who has joined, and half of TTL later, for who is gone.
-// w.mu is held.
+// read has the list read now, for members that have joined, and half of TTL later, for those
+// that have left. w.mu is held.
 func (w *watch) read() {
 	if w.closed.Load() {
 		return

@@ -173,7 +173,7 @@ func oneClaims(s *suite) {
 		}
 		wg.Wait()
 		if count[idempotency.Claimed] != 1 || count[idempotency.Running] != 11 {
-			s.broken(rule, "of 12 executions %d were told Claimed and %d Running", count[idempotency.Claimed], count[idempotency.Running])
+			s.broken(rule, "of 12 executions %d got Claimed and %d got Running", count[idempotency.Claimed], count[idempotency.Running])
 		}
 	}
 }
@@ -311,7 +311,7 @@ func renewedLasts(s *suite) {
 }
 
 func lostClaims(s *suite) {
-	const rule = "an execution whose claim was taken over is told ErrLost, and changes nothing"
+	const rule = "an execution whose claim was taken over gets ErrLost, and changes nothing"
 	first := s.claim("key")
 	if state, _ := s.begin(0, first, short); state != idempotency.Claimed {
 		s.broken("a new key is claimed", "Begin returned %s", text(state))
