@@ -519,7 +519,7 @@ func TestCloseIsNotAnswered(t *testing.T) {
 // own and must not be taken for the client's.
 func TestSlowButSteadyReaderIsAlive(t *testing.T) {
 	s := serveSocket(t, router.Options{
-		Limits: router.Limits{MaxQueued: 64 << 10},
+		Limits: router.Limits{MaxQueued: 64 << 10, MaxInFlight: 120},
 		Liveness: router.Liveness{
 			// Reading all takes longer than this, and the last part of it, behind which the last
 			// ping waits in the kernel, a fifth as long.
