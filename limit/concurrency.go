@@ -103,7 +103,7 @@ func (c *ConcurrencyLimit) Held(ctx context.Context, key Key) (int64, error) {
 }
 
 // Open is the number of leases that this process renews or has yet to release. It is 0 over
-// a [LocalStore].
+// a store in this process.
 func (c *ConcurrencyLimit) Open() int { return c.leases.count() }
 
 // Flush waits until the store has released all leases that were released before. Releases of

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/engine"
 )
 
 // instance notes in the store which leases this process has, so that the next process of the
@@ -43,7 +44,7 @@ const (
 // newInstance returns nil if no notes are needed. It starts to release the leases of former
 // processes.
 func newInstance(store Store, o ConcurrencyOptions) *instance {
-	if _, local := store.(LocalStore); o.Instance == "" || local {
+	if _, local := store.(engine.LocalStore); o.Instance == "" || local {
 		return nil
 	}
 	// If a note cannot be written, the lease is acquired, and the next renewal writes the note.

@@ -19,7 +19,7 @@ type leases struct {
 	leaseTime time.Duration
 
 	mu       sync.Mutex
-	mine     map[Lease]struct{} // what this process holds; nil over a LocalStore
+	mine     map[Lease]struct{} // what this process holds; nil over a store in this process
 	perKey   map[string]int64   // how many of them
 	renewing int
 	released []released
@@ -148,7 +148,7 @@ func (c *leases) count() int {
 
 // releaseLater ends leases without waiting for the store: the next call of flush, renew or
 // flushAll tells it. It is repeated until it succeeds or the lease has ended by itself. Over
-// a [LocalStore] the leases end at once.
+// a store in this process the leases end at once.
 func (c *leases) releaseLater(leases ...Lease) {
 	if c.local() {
 		_ = c.store.Release(context.Background(), leases) // neither waits nor fails

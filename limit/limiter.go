@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/engine"
 )
 
 // A Limiter is one limit of an application: a policy, a store to keep its state
@@ -26,7 +27,7 @@ type shared struct {
 	name   string
 	head   string // prefix:name
 	store  Store
-	remote *remote // nil for a LocalStore
+	remote *remote // nil for a store in this process
 	shadow bool
 	counts counts
 
@@ -53,7 +54,7 @@ func New(store Store, policy Policy, options ...Options) *Limiter {
 	default:
 		panic(fmt.Sprintf("limit: New with %d Options; put all of them in one", len(options)))
 	}
-	_, local := store.(LocalStore)
+	_, local := store.(engine.LocalStore)
 	o = o.withDefaults(local)
 
 	s := &shared{name: o.Name, head: o.Prefix + ":" + o.Name, store: store, shadow: o.Shadow}

@@ -17,7 +17,7 @@ type Options struct {
 	//
 	// Over a store that other processes share there is no default: a generated name would
 	// either differ between the processes that should share a limit, or be the same in two
-	// programs that should not. Over a store in this process ([LocalStore]), "" means a name
+	// programs that should not. Over a store in this process (see [Store]), "" means a name
 	// that no other limiter has.
 	Name string
 
@@ -30,7 +30,7 @@ type Options struct {
 	OnFailure Failure
 
 	// Timeout bounds how long the store may take to answer; 0 means 100 ms, negative that
-	// only the caller's context bounds it. It does not apply to a [LocalStore].
+	// only the caller's context bounds it. It does not apply to a store in this process.
 	//
 	// It counts from the instant at which a decision is asked for, and with Redis from the
 	// instant at which the question is sent. Let it be at least a quarter longer than the longest round trip to the store that is no
@@ -75,8 +75,8 @@ const (
 	FailClosed
 )
 
-// String names the policy, for logs.
-func (f Failure) String() string {
+// text names the policy, for logs.
+func (f Failure) text() string {
 	switch f {
 	case FailLocal:
 		return "FailLocal"

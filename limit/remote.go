@@ -46,7 +46,7 @@ func newRemote(s *shared, o Options) *remote {
 			Component: "store", Name: o.Name, Log: o.Logger, Hook: o.OnOutage,
 			Failing: "limit: the store fails; the failure policy decides until it answers again",
 			Working: "limit: the store answers again",
-			Attrs:   []any{"limiter", o.Name, "policy", o.OnFailure.String()},
+			Attrs:   []any{"limiter", o.Name, "policy", o.OnFailure.text()},
 		},
 	}
 	if o.OnFailure == FailLocal {

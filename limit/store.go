@@ -14,17 +14,12 @@ import "context"
 // The key is the caller's: a store must not keep or change it. Keys come joined and bounded
 // from a [Limiter]; a store adds nothing to their meaning. The methods of a Store may be
 // called by any number of goroutines.
+//
+// A store whose state ends with this process, and that never waits for anything, has a method
+// LocalStore() that does nothing: a limiter over it needs no name, no timeout and no circuit
+// breaker.
 type Store interface {
 	Take(ctx context.Context, key []byte, policy Policy, cost int64) (Decision, error)
-}
-
-// LocalStore marks a store whose state ends with this process and that never waits for
-// anything. A limiter over such a store needs no name of its own, no timeout and no circuit
-// breaker.
-type LocalStore interface {
-	Store
-	// LocalStore does nothing; its presence is the statement.
-	LocalStore()
 }
 
 // The operations below are optional. A limiter finds them by type assertion and answers

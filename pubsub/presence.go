@@ -41,18 +41,18 @@ type Member struct {
 	Data []byte
 }
 
-// MaxMember is the largest size of a member in bytes: ID, User and Data together. (All members
+// maxMember is the largest size of a member in bytes: ID, User and Data together. (All members
 // of a topic are read at once.)
-const MaxMember = 4 << 10
+const maxMember = 4 << 10
 
 // Check returns an error for a member that a Presence must refuse: one without an ID, or one
-// larger than [MaxMember].
+// larger than 4 KiB.
 func (m Member) Check() error {
 	if m.ID == "" {
 		return fmt.Errorf("pubsub: the member has no ID")
 	}
-	if n := len(m.ID) + len(m.User) + len(m.Data); n > MaxMember {
-		return fmt.Errorf("pubsub: the member has %d bytes, ID, User and Data together; %d are allowed", n, MaxMember)
+	if n := len(m.ID) + len(m.User) + len(m.Data); n > maxMember {
+		return fmt.Errorf("pubsub: the member has %d bytes, ID, User and Data together; %d are allowed", n, maxMember)
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func TestJoiningThatFails(t *testing.T) {
 		t.Errorf("Join of a member: %v, %d members", err, s.r.Members("room"))
 	}
 	presence.err = nil
-	if err := c.Join(ctx, "room", strings.Repeat("x", pubsub.MaxMember)); errors.CodeOf(err) != errors.InvalidArgument {
+	if err := c.Join(ctx, "room", strings.Repeat("x", 4<<10)); errors.CodeOf(err) != errors.InvalidArgument {
 		t.Errorf("Join with too much: %v", err)
 	}
 	if err := c.Join(ctx, "", nil); errors.CodeOf(err) != errors.InvalidArgument {

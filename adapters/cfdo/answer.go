@@ -12,7 +12,7 @@ import (
 )
 
 // errAnswer is an answer that makes no sense. It must never pass for a decision.
-var errAnswer = fmt.Errorf("%w: its answer makes no sense", ErrFailed)
+var errAnswer = fmt.Errorf("%w: its answer makes no sense", errFailed)
 
 // The Worker answers a decision as nine numbers and the state that it left.
 const (
@@ -91,7 +91,7 @@ func failure(answer json.RawMessage) error {
 	case `"overloaded"`:
 		return ErrOverloaded
 	case `"failed"`:
-		return fmt.Errorf("%w: an object did", ErrFailed)
+		return fmt.Errorf("%w: an object did", errFailed)
 	case `"apart"`:
 		return errApart
 	}

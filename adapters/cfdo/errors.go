@@ -20,9 +20,9 @@ var (
 	// ErrOverloaded: the object gets more calls than it can handle, or the account
 	// is over a limit of its plan. Give the keys more shards.
 	ErrOverloaded = errors.New("cfdo: the object is overloaded")
-	// ErrFailed: the Worker or an object failed while it handled the call. It is
+	// errFailed: the Worker or an object failed while it handled the call. It is
 	// unknown whether that was charged.
-	ErrFailed = errors.New("cfdo: the Worker failed")
+	errFailed = errors.New("cfdo: the Worker failed")
 )
 
 // errUnreachable says that there is no connection, or that it broke. It is unknown

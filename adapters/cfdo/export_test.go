@@ -10,3 +10,6 @@ func OpenAt(url, secret string, o Options, now func() int64) (*Store, error) {
 
 // Errors of the connection.
 var ErrUnreachable, ErrNotSent = errUnreachable, errNotSent
+
+// ErrFailed is the error of a Worker or an object that failed.
+var ErrFailed = errFailed

@@ -143,7 +143,7 @@ func statusError(status int) error {
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		return ErrOverloaded
 	case status >= 500:
-		return ErrFailed
+		return errFailed
 	default:
 		return ErrBadRequest
 	}

@@ -51,7 +51,7 @@ type Store struct {
 	leases leases
 }
 
-var _ limit.LocalStore = (*Store)(nil)
+var _ engine.LocalStore = (*Store)(nil)
 
 // NewStore makes an empty store. It panics when an option is invalid.
 func NewStore(o Options) *Store {

@@ -204,7 +204,7 @@ func TestForeignMembersAreIgnoredAndCounted(t *testing.T) {
 	p := newPresence(t, s, redis.PresenceOptions{})
 	join(t, p, "room", "a")
 	s.Do("SADD", "wskit:processes:{room}", "foreign")
-	s.Do("HSET", "wskit:members:{room}:foreign", "m", "\xff\xff\xff\xff\x7f", "n", "", "large", "\x00"+strings.Repeat("x", pubsub.MaxMember))
+	s.Do("HSET", "wskit:members:{room}:foreign", "m", "\xff\xff\xff\xff\x7f", "n", "", "large", "\x00"+strings.Repeat("x", 4<<10))
 	become(t, p, "room", "a")
 	if n := p.Stats().Ignored; n != 3 {
 		t.Errorf("%d ignored", n)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -134,7 +135,7 @@ func (o BanOptions) withDefaults(store limit.Store) BanOptions {
 
 // mustBeNamed panics if the limiters of a constructor need a name that is not set.
 func mustBeNamed(constructor, options string, store limit.Store, o limit.Options) {
-	if _, local := store.(limit.LocalStore); store != nil && !local && o.Name == "" {
+	if _, local := store.(engine.LocalStore); store != nil && !local && o.Name == "" {
 		panic(fmt.Sprintf("ratelimit: %s over a shared store needs a name for its keys: set %s.Limiter to limit.Options{Name: \"chat\"}", constructor, options))
 	}
 }

@@ -342,7 +342,7 @@ func TestBansWhileTheStoreFails(t *testing.T) {
 		{limit.FailOpen, "", false},
 		{limit.FailClosed, errors.Unavailable, false},
 	} {
-		t.Run(tc.policy.String(), func(t *testing.T) {
+		t.Run(fmt.Sprintf("policy %d", tc.policy), func(t *testing.T) {
 			bans := ratelimit.NewBans(failing{}, ratelimit.BanOptions{
 				After: 3, Limiter: limit.Options{Name: "s", OnFailure: tc.policy, Logger: slog.New(slog.DiscardHandler)},
 			})

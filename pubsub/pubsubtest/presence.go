@@ -184,7 +184,7 @@ func membersUnchanged(s *presenceSuite) {
 		{ID: string(all), User: string(all), Data: all},
 		{ID: "{*}\n", User: ":\x00", Data: []byte("\r\n")},
 		{ID: "same", User: "user", Data: []byte("user")},
-		{ID: "full", Data: bytes.Repeat([]byte("x"), pubsub.MaxMember-4)},
+		{ID: "full", Data: bytes.Repeat([]byte("x"), 4<<10-4)},
 	}
 	for _, m := range members {
 		s.join(s.all[0], topic, m)
@@ -264,8 +264,8 @@ func membersAreBounded(s *presenceSuite) {
 	topic := s.topic("room")
 	for _, m := range []pubsub.Member{
 		{User: "without an ID"},
-		{ID: "large", Data: make([]byte, pubsub.MaxMember)},
-		{ID: strings.Repeat("x", pubsub.MaxMember), User: "x"},
+		{ID: "large", Data: make([]byte, 4<<10)},
+		{ID: strings.Repeat("x", 4<<10), User: "x"},
 	} {
 		if err := s.all[0].Join(context.Background(), topic, m); err == nil {
 			s.broken("what Member.Check refuses is no member", "Join takes one of %d bytes with the ID %s", len(m.ID)+len(m.User)+len(m.Data), short(m.ID))
