@@ -9,7 +9,6 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
-	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -133,9 +132,10 @@ func (o BanOptions) withDefaults(store limit.Store) BanOptions {
 	return o
 }
 
-// mustBeNamed panics if the limiters of a constructor need a name that is not set.
+// mustBeNamed panics if the limiters of a constructor need a name that is not set. A store in this
+// process needs none: it has the method LocalStore, see limit.Store.
 func mustBeNamed(constructor, options string, store limit.Store, o limit.Options) {
-	if _, local := store.(engine.LocalStore); store != nil && !local && o.Name == "" {
+	if _, local := store.(interface{ LocalStore() }); store != nil && !local && o.Name == "" {
 		panic(fmt.Sprintf("ratelimit: %s over a shared store needs a name for its keys: set %s.Limiter to limit.Options{Name: \"chat\"}", constructor, options))
 	}
 }
