@@ -15,8 +15,8 @@ test: vet lint cross unit fuzz e2e ## everything that CI runs
 # The packages whose tests start no server and no other process.
 ALONE = ./errors ./ingress ./limit/... ./middleware/... ./pubsub/... ./adapters/memory ./router/... ./internal/envelope ./internal/house
 
-check: vet lint ## vet, lint and the tests that need nothing installed, for the time between two edits
-	$(GO) test $(ALONE)
+check: vet lint ## vet, lint and the quick tests that need nothing installed, for the time between two edits
+	$(GO) test -short $(ALONE)
 
 vet: ## go vet and gofmt, in all modules
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi

@@ -11,6 +11,7 @@ import (
 // When it is decided that a client is too slow, its socket ends: a client that still
 // reads nothing finds it reset soon, and the kernel holds nothing for it.
 func TestSlowConsumersSocketEnds(t *testing.T) {
+	takesTime(t)
 	for _, serve := range []func(*testing.T, router.Options, func(*router.Router)) *socketServer{serveSocket, serveTLS} {
 		s := serve(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 10}}, subscribing)
 		p := s.dial()

@@ -211,6 +211,7 @@ func TestWriteTimeout(t *testing.T) {
 // written to without any wait since; a deadline of an earlier write must not
 // fail a later one.
 func TestReaderThatResumes(t *testing.T) {
+	takesTime(t)
 	const timeout = 300 * time.Millisecond
 	s := serveSocket(t, router.Options{Liveness: router.Liveness{WriteTimeout: timeout}}, subscribing)
 	p := s.dial()
@@ -422,6 +423,7 @@ func TestHalfClosedClientGetsItsAnswers(t *testing.T) {
 // Who opens a connection and says nothing is pinged and then told to go; who
 // does anything stays.
 func TestSilence(t *testing.T) {
+	takesTime(t)
 	s := serveSocket(t, router.Options{Liveness: router.Liveness{
 		PingInterval: 100 * time.Millisecond, PongTimeout: 100 * time.Millisecond,
 	}}, nil)
@@ -457,6 +459,7 @@ func TestSilence(t *testing.T) {
 
 // A slow network is alive: one byte of a frame now and then proves it.
 func TestAFrameThatTricklesIn(t *testing.T) {
+	takesTime(t)
 	s := serveSocket(t, router.Options{Liveness: router.Liveness{
 		PingInterval: time.Second, PongTimeout: time.Second,
 	}}, nil)
@@ -493,6 +496,7 @@ func TestNothingButPings(t *testing.T) {
 // A server that closes does not wait for a client that does not answer, nor
 // for one that keeps talking.
 func TestCloseIsNotAnswered(t *testing.T) {
+	takesTime(t)
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		router.On(r, "bye", func(c *router.Context, _ struct{}) error {
 			c.Conn().Close(4001, "server")
@@ -518,6 +522,7 @@ func TestCloseIsNotAnswered(t *testing.T) {
 // server reads neither its requests nor its pongs: that silence is the server's
 // own and must not be taken for the client's.
 func TestSlowButSteadyReaderIsAlive(t *testing.T) {
+	takesTime(t)
 	s := serveSocket(t, router.Options{
 		Limits: router.Limits{MaxQueued: 64 << 10, MaxInFlight: 120},
 		Liveness: router.Liveness{
@@ -600,6 +605,7 @@ func TestProgressToWhoDoesNotRead(t *testing.T) {
 // A client that goes after it has sent more events than may wait: the reader has one in
 // hand and sees neither its close frame nor the end of the stream.
 func TestWhoGoesBehindAFullQueueIsNoticed(t *testing.T) {
+	takesTime(t)
 	for _, concurrent := range []bool{false, true} {
 		s := serveSocket(t, router.Options{
 			Limits:   router.Limits{MaxInFlight: 4},

@@ -495,6 +495,7 @@ func TestRequestsThatStopWaiting(t *testing.T) {
 // A claim lasts for as long as the handler runs, which may be longer than the lease, and not
 // longer. Two routers that share a store stand for two processes.
 func TestLongHandlerKeepsItsClaim(t *testing.T) {
+	takesTime(t)
 	store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
 	opts := router.IdempotencyOptions{Store: store, Lease: time.Second}
 	goOn := make(chan struct{})

@@ -514,3 +514,12 @@ func echoJSON(id, text string) string {
 func echo(id, s string) []byte { return textFrame(echoJSON(id, s)) }
 
 func join(frames ...[]byte) []byte { return bytes.Join(frames, nil) }
+
+// takesTime is called by tests that wait for seconds of real time: make check leaves them out, make
+// test runs them.
+func takesTime(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("waits for seconds of real time; make test runs it")
+	}
+}

@@ -172,6 +172,7 @@ func TestHandshake(t *testing.T) {
 }
 
 func TestSubprotocols(t *testing.T) {
+	takesTime(t)
 	for _, tc := range []struct {
 		name    string
 		options []string

@@ -12,6 +12,7 @@ import (
 
 // A message has a time to be complete, however its client shows that it is alive.
 func TestUnfinishedMessagesEnd(t *testing.T) {
+	takesTime(t)
 	s := serveSocket(t, router.Options{Liveness: router.Liveness{MessageTimeout: 300 * time.Millisecond}}, nil)
 	request, _ := echoOf(20_000)
 	for _, c := range []struct {
@@ -57,6 +58,7 @@ func TestUnfinishedMessagesEnd(t *testing.T) {
 // Messages one after the other, none of which takes long, are no unfinished message,
 // and neither is silence.
 func TestFinishedMessagesDoNotEnd(t *testing.T) {
+	takesTime(t)
 	s := serveSocket(t, router.Options{Liveness: router.Liveness{MessageTimeout: time.Second}}, nil)
 	p := s.dial()
 	for begin := time.Now(); time.Since(begin) < 2500*time.Millisecond; {
@@ -73,6 +75,7 @@ func TestFinishedMessagesDoNotEnd(t *testing.T) {
 // The time for which the server itself does not read is no time that a client has taken:
 // a message of which half lies there meanwhile has its whole time when reading resumes.
 func TestTimeWithoutReadingIsNotTheClients(t *testing.T) {
+	takesTime(t)
 	const timeout = 2 * time.Second
 	held, release := make(chan struct{}), make(chan struct{})
 	s := serveSocket(t, router.Options{Liveness: router.Liveness{MessageTimeout: timeout}}, func(r *router.Router) {

@@ -20,6 +20,7 @@ var socketsOverTLS bool
 // Over TLS the same holds as over TCP: for slow clients and those that stop reading or
 // disappear, for closing with a full queue, for back-pressure, order and floods.
 func TestOverTLS(t *testing.T) {
+	takesTime(t)
 	socketsOverTLS = true
 	t.Cleanup(func() { socketsOverTLS = false })
 	for _, test := range []struct {

@@ -348,6 +348,7 @@ func (b *panicking) Subscribe(ctx context.Context, topic string, deliver func(pu
 
 // Shutdown returns with its context, while the broker stalls and hooks wait.
 func TestShutdownOverAStalledBroker(t *testing.T) {
+	takesTime(t)
 	for _, ignores := range []bool{false, true} {
 		t.Run(fmt.Sprintf("broker ignores its context: %t", ignores), func(t *testing.T) {
 			broker := newStalling()
@@ -396,6 +397,7 @@ func TestShutdownOverAStalledBroker(t *testing.T) {
 // so fail together after the broker's timeout; those who left are gone, and when Redis
 // goes on, so does joining.
 func TestJoiningWhileRedisStandsStill(t *testing.T) {
+	takesTime(t)
 	server := redistest.Start(t)
 	store, err := redis.Open(t.Context(), server.URL())
 	if err != nil {

@@ -624,6 +624,7 @@ func TestWatchingAPresenceThatReportsNothing(t *testing.T) {
 
 // A client that reads nothing is closed like any slow one, and holds up no other.
 func TestWatchingWithoutReading(t *testing.T) {
+	takesTime(t)
 	presence := memory.NewPresence()
 	s := openRoom(t, presence)
 	ann, deaf := s.client("ann"), s.client("deaf")
