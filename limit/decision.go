@@ -37,7 +37,7 @@ type Decision struct {
 	Policy string
 	// Charged is what the store took and can give back: the cost when it was
 	// charged, or else 0, also when a failure policy decided in its stead. At is
-	// the instant of the decision by the clock of whoever decided, in
+	// the instant of the decision by the clock of the store that decided, in
 	// microseconds since the Unix epoch. A refund goes by them.
 	Charged int64
 	At      int64

@@ -132,7 +132,7 @@ func ExampleLimiter_Refund() {
 	// Output: 2
 }
 
-// A support desk lets somebody begin afresh.
+// A support desk resets the limit of a user.
 func ExampleLimiter_Reset() {
 	store, _ := at()
 	l := limit.New(store, limit.SlidingLog{Limit: 5, Window: 24 * time.Hour})

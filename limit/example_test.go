@@ -89,7 +89,7 @@ func ExampleKey() {
 	// wskit:chat:acme:%none:chat.send
 }
 
-// Try a limit on real traffic before it refuses anybody.
+// Try a limit on real traffic before it refuses anything.
 func ExampleOptions_shadow() {
 	store := memory.NewStore(memory.Options{})
 	l := limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, limit.Options{Shadow: true})

@@ -68,7 +68,7 @@ func TestKeyOfIsAKeyOfOnePart(t *testing.T) {
 	}
 }
 
-// DEFECTS 10: limiters that nobody named share nothing over one store; limiters
+// DEFECTS 10: limiters without a name share nothing over one store; limiters
 // of one name share.
 func TestUnnamedLimitersShareNothing(t *testing.T) {
 	store := memory.NewStore(memory.Options{})

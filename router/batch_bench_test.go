@@ -67,7 +67,7 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// pair returns a connection that nobody reads, and its client.
+// pair returns a connection that no goroutine reads, and its client.
 func pair(tb testing.TB, r *Router) (*Conn, net.Conn) {
 	tb.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

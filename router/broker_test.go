@@ -70,7 +70,7 @@ func TestMessagesOfABrokerLeaveTogether(t *testing.T) {
 	}
 	p.expect(`heard {"text":"d"}`)
 
-	// One that was on its way by then reaches nobody.
+	// One that was on its way by then reaches no connection.
 	late := broker.deliver
 	if err := c.Subscribe(context.Background(), "room"); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func ExampleDeclare() {
 		}
 	)
 	r := router.New(router.Options{})
-	message := router.Declare[Message](r, "chat.message", router.EventOptions{Doc: "Somebody said something."})
+	message := router.Declare[Message](r, "chat.message", router.EventOptions{Doc: "A message of a user."})
 	router.On(r, "chat.send", func(c *router.Context, m Say) error {
 		return message.Send(c, Message{Text: m.Text})
 	})

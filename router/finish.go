@@ -72,7 +72,7 @@ func (c *Context) expire() { c.giveUp(context.DeadlineExceeded, errors.From(cont
 
 // giveUp cancels the handler's context and answers in its place.
 func (c *Context) giveUp(cause error, answer *errors.Error) {
-	// Whoever sees the context cancelled may take it that the answer is sent.
+	// When the context is seen to be cancelled, the answer has been sent.
 	if c.route.request && c.claim() {
 		c.conn.refuse(c.route.typ, c.id, answer)
 		c.conn.stream.Out.Flush()

@@ -7,7 +7,7 @@ import (
 )
 
 // What a client publishes reaches the others whatever the client does next, and
-// even if it does it in the same packet: nobody's messages may wait for a client
+// even if it does it in the same packet: no client's messages may wait for another
 // that has gone or that stops in the middle of a frame.
 func TestPublishedMessagesDoNotWaitForThePublisher(t *testing.T) {
 	say := textFrame(`{"type":"say","payload":{"text":"room"}}`)

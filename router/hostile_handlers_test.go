@@ -135,7 +135,7 @@ func TestHooksThatExit(t *testing.T) {
 	s.recovered()
 }
 
-// What a handler that exited held is not used again while somebody may still
+// What a handler that exited held is not used again while a goroutine may still
 // look at it: the requests of other connections are not affected.
 func TestExitDoesNotReachOtherConnections(t *testing.T) {
 	s := serveSocket(t, router.Options{OnError: func(router.Fault) {}}, func(r *router.Router) {
@@ -178,7 +178,7 @@ func TestExitDoesNotReachOtherConnections(t *testing.T) {
 	s.recovered()
 }
 
-// A handler that ignores its context keeps nobody waiting but its own
+// A handler that ignores its context delays no connection but its own
 // connection's later messages; the connection ends without it.
 func TestHandlersThatHang(t *testing.T) {
 	release := make(chan struct{})
@@ -218,7 +218,7 @@ func TestHandlersThatHang(t *testing.T) {
 	s.recovered()
 }
 
-// Handlers that return when nobody is there any more.
+// Handlers that return after their connection has ended.
 func TestHandlersThatOutliveTheConnection(t *testing.T) {
 	began, results := make(chan struct{}, 10), make(chan error, 10)
 	s := serveSocket(t, router.Options{OnError: func(f router.Fault) { t.Errorf("fault: %+v", f) }}, func(r *router.Router) {

@@ -36,7 +36,7 @@ func TestHandshakes(t *testing.T) {
 		{"as it should be", good, 101},
 		{"upgrade in capitals", instead("Upgrade: websocket", "Upgrade: WEBSOCKET"), 101},
 		{"connection with more tokens", instead("Connection: Upgrade", "Connection: keep-alive, uPGRADE"), 101},
-		{"an extension nobody knows", with("Sec-WebSocket-Extensions: x-unheard-of; a=b, permessage-deflate"), 101},
+		{"an unknown extension", with("Sec-WebSocket-Extensions: x-unheard-of; a=b, permessage-deflate"), 101},
 		{"the same origin", with("Origin: http://" + s.addr), 101},
 		{"a listed origin", with("Origin: http://friend.example"), 101},
 		{"a listed origin in capitals", with("Origin: HTTP://FRIEND.example"), 101},
@@ -220,7 +220,7 @@ func TestSoak(t *testing.T) {
 	}
 	var stop sync.WaitGroup
 	done := make(chan struct{})
-	stop.Go(func() { // somebody talks to whoever is there
+	stop.Go(func() { // messages while connections come and go
 		for {
 			select {
 			case <-done:

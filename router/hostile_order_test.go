@@ -132,9 +132,9 @@ func scan(s, format string, id *int) bool {
 }
 
 // Requests are completed, aborted by the client and run out of time at the same
-// moment: whoever comes first, there is one terminal answer, and no progress
+// moment: whichever comes first, there is one terminal answer, and no progress
 // after it.
-func TestOneAnswerWhoeverComesFirst(t *testing.T) {
+func TestOneAnswerWhicheverComesFirst(t *testing.T) {
 	const n, window = 4000, 40
 	for _, c := range []struct {
 		name       string

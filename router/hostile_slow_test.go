@@ -115,7 +115,7 @@ func TestSlowConsumerIsCutOffAndDelaysNobody(t *testing.T) {
 }
 
 // A client that asks and never reads its answers costs a bounded number of
-// bytes, keeps nobody else from theirs, and is cut off in the end.
+// bytes, delays no other client, and is cut off in the end.
 func TestRepliesToAClientThatNeverReads(t *testing.T) {
 	const maxQueued, reply, inFlight = 256 << 10, 8 << 10, 16
 	conns := make(chan *router.Conn, 10)
@@ -556,8 +556,8 @@ func TestSlowButSteadyReaderIsAlive(t *testing.T) {
 }
 
 // A client that does not read, while its handler sends it progress and hands its context
-// on: whoever waits for a lock here stops the whole router.
-func TestProgressToWhoDoesNotRead(t *testing.T) {
+// on: a wait for a lock here stops the whole router.
+func TestProgressToAClientThatDoesNotRead(t *testing.T) {
 	large := strings.Repeat("x", 4000)
 	returned := make(chan struct{}, 1)
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 10}}, func(r *router.Router) {
@@ -604,7 +604,7 @@ func TestProgressToWhoDoesNotRead(t *testing.T) {
 
 // A client that goes after it has sent more events than may wait: the reader has one in
 // hand and sees neither its close frame nor the end of the stream.
-func TestWhoGoesBehindAFullQueueIsNoticed(t *testing.T) {
+func TestAClientThatLeavesBehindAFullQueueIsNoticed(t *testing.T) {
 	takesTime(t)
 	for _, concurrent := range []bool{false, true} {
 		s := serveSocket(t, router.Options{

@@ -311,7 +311,7 @@ func TestDeadlinesAndAborts(t *testing.T) {
 	p.write(textFrame(`{"type":"$ws:abort","meta":{"correlationId":"2"}}`))
 	p.expect("RPC_ERROR 2 CANCELLED")
 
-	// Those who wait have deadlines and may be aborted as well.
+	// Requests that wait have deadlines and may be aborted as well.
 	p.write(textFrame(`{"type":"beside","meta":{"correlationId":"3","idempotencyKey":"late","timeoutMs":30},"payload":{"text":"ignores"}}`))
 	p.expect("RPC_ERROR 3 DEADLINE_EXCEEDED")
 	p.write(keyed("beside", "4", "late", `{"text":"ignores"}`), textFrame(`{"type":"echo","meta":{"correlationId":"5"},"payload":{"text":"hi"}}`))

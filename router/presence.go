@@ -29,22 +29,22 @@ func (r *Router) Presence(ctx context.Context, topic string) ([]pubsub.Member, e
 	return members, nil
 }
 
-var errNoPresence = errors.Internal.New("router: nobody can be seen without Options.Presence; set it, to memory.NewPresence() for one process")
+var errNoPresence = errors.Internal.New("router: presence needs Options.Presence; set it, to memory.NewPresence() for one process")
 
 func (c *Conn) join(ctx context.Context, topic string, known any) error {
 	p := c.router.opts.Presence
 	if p == nil {
 		return errNoPresence
 	}
-	who := pubsub.Member{ID: c.id, User: c.identity.User}
+	entry := pubsub.Member{ID: c.id, User: c.identity.User}
 	if known != nil && known != struct{}{} {
 		data, err := json.Marshal(known)
 		if err != nil {
 			return err
 		}
-		who.Data = data
+		entry.Data = data
 	}
-	if err := who.Check(); err != nil {
+	if err := entry.Check(); err != nil {
 		return errors.InvalidArgument.Wrap(err, "what is to be known of a member is too long")
 	}
 	wasMember := c.member(topic) != nil
@@ -55,7 +55,7 @@ func (c *Conn) join(ctx context.Context, topic string, known any) error {
 	if m == nil || !m.show() {
 		return ErrClosed
 	}
-	err := p.Join(ctx, topic, who)
+	err := p.Join(ctx, topic, entry)
 	if !m.show() {
 		p.Leave(topic, c.id) // left meanwhile, perhaps before it was there
 		return ErrClosed

@@ -15,7 +15,7 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// present lists who has joined the room, as user=data.
+// present lists the members of the room, as user=data.
 func present(t *testing.T, r *router.Router) (list []string) {
 	t.Helper()
 	members, err := r.Presence(context.Background(), "room")
@@ -49,7 +49,7 @@ func TestWhoJoinsIsSeenUntilItLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := present(t, s.r); len(got) != 0 {
-		t.Errorf("one who only listens is seen: %q", got)
+		t.Errorf("a subscriber that has not joined is seen: %q", got)
 	}
 	for i, c := range []*router.Conn{joins, joinsToo} {
 		if err := c.Join(ctx, "room", said{Text: fmt.Sprint(i)}); err != nil {
@@ -63,7 +63,7 @@ func TestWhoJoinsIsSeenUntilItLeaves(t *testing.T) {
 		}
 	}
 	if n := s.r.Members("room"); n != 3 {
-		t.Errorf("%d members; who joins is a member", n)
+		t.Errorf("%d members; a connection that joins is a member", n)
 	}
 	if err := joins.Join(ctx, "room", nil); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestWhoJoinsIsSeenUntilItLeaves(t *testing.T) {
 		t.Errorf("after one has left seen are %q", got)
 	}
 	ben.reset()
-	eventually(t, "nobody is seen", func() bool { return len(present(t, s.r)) == 0 })
+	eventually(t, "no member is listed", func() bool { return len(present(t, s.r)) == 0 })
 	if err := joinsToo.Join(ctx, "room", nil); !errors.Is(err, router.ErrClosed) {
 		t.Errorf("joining after the end: %v", err)
 	}
@@ -183,8 +183,8 @@ func ExampleContext_Join() {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
 	})
-	router.RPC(r, "room.join", func(c *router.Context, who entry) ([]string, error) {
-		if err := c.Join("room", who); err != nil {
+	router.RPC(r, "room.join", func(c *router.Context, e entry) ([]string, error) {
+		if err := c.Join("room", e); err != nil {
 			return nil, err
 		}
 		members, err := r.Presence(c, "room")

@@ -215,7 +215,7 @@ func (ts *topics) deliver(m pubsub.Message, later *deferredFlush) {
 }
 
 // shared is a message that many connections get. Its frame is made once, and once more for
-// those who agreed on compression.
+// those that agreed on compression.
 type shared struct{ payload, plain, deflated []byte }
 
 func share(payload []byte) shared {

@@ -173,7 +173,7 @@ func TestJoiningAStalledTopicEndsWithTheClientsOwnDeadline(t *testing.T) {
 	broker.resume()
 	patient.expect("reply j room")
 	if n := broker.callsOf("room"); n != 1 {
-		t.Errorf("Subscribe was called %d times for one who waited all the time", n)
+		t.Errorf("Subscribe was called %d times for one that waited all the time", n)
 	}
 	// What is published after Subscribe returned reaches the member.
 	if err := s.r.Publish(context.Background(), "room", "heard", nil); err != nil {
@@ -223,7 +223,7 @@ func TestClientsThatLeaveAStalledTopicAreGone(t *testing.T) {
 					p.write(closing(1000, ""))
 				}
 			}
-			eventually(t, "those who left to be gone", func() bool {
+			eventually(t, "those that left to be gone", func() bool {
 				return s.r.Stats().Connections == 1 && closed.Load() == int64(len(peers))
 			})
 			if err := s.r.Publish(context.Background(), "other", "heard", nil); err != nil {
@@ -297,7 +297,7 @@ func TestSubscribeEndsWithoutTheBroker(t *testing.T) {
 	}
 }
 
-// A broker that fails, or panics, fails those who wait for it, and the next are
+// A broker that fails, or panics, fails those that wait for it, and the next are
 // subscribed.
 func TestABrokerThatFailsToSubscribe(t *testing.T) {
 	faults := make(chan router.Fault, 10)
@@ -394,7 +394,7 @@ func TestShutdownOverAStalledBroker(t *testing.T) {
 }
 
 // The same with a real Redis that stands still. All that join share one subscription, and
-// so fail together after the broker's timeout; those who left are gone, and when Redis
+// so fail together after the broker's timeout; those that left are gone, and when Redis
 // goes on, so does joining.
 func TestJoiningWhileRedisStandsStill(t *testing.T) {
 	takesTime(t)
@@ -425,7 +425,7 @@ func TestJoiningWhileRedisStandsStill(t *testing.T) {
 	for _, p := range leave {
 		p.reset()
 	}
-	eventually(t, "those who left to be gone", func() bool {
+	eventually(t, "those that left to be gone", func() bool {
 		return closed.Load() == int64(len(leave)) && s.r.Stats().Connections == int64(len(stay))
 	})
 	for _, p := range stay {
@@ -445,7 +445,7 @@ func TestJoiningWhileRedisStandsStill(t *testing.T) {
 
 // Whatever joins, leaves and ends at once with a broker that is slow and sometimes
 // fails: when all has settled, the broker has one subscription for each topic with
-// members, every member receives and nobody else does.
+// members, every member receives, and no other connection.
 func TestMembershipsSettle(t *testing.T) {
 	const clients, topics, steps = 12, 12, 2000
 	seed := rand.Uint64()

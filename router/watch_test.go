@@ -157,7 +157,7 @@ func (c *watcher) becomes(want string) {
 	}
 }
 
-// watchedPresence counts who watches.
+// watchedPresence counts the watchers.
 type watchedPresence struct {
 	*memory.Presence
 	open atomic.Int64
@@ -181,7 +181,7 @@ func (w *watching) Close() error {
 	return w.Subscription.Close()
 }
 
-// Who joins, changes and leaves is sent to those who watch, once, in two routers that share
+// Joins, changes and leaves are sent to the watchers, once, in two routers that share
 // a presence.
 func TestWatchingPresence(t *testing.T) {
 	shared := &watchedPresence{Presence: memory.NewPresence()}
@@ -472,7 +472,7 @@ func TestWhatIsReported(t *testing.T) {
 	both("ann=one ann=three ann=two ann=zero", "ann=zero")
 	d.report(pubsub.PresenceReport{Left: []string{"0", "unknown"}})
 	both("ann=one ann=three ann=two", "ann=one")
-	// Who is not in a complete list has left.
+	// A member that is missing in a complete list has left.
 	d.report(pubsub.PresenceReport{Complete: true, Present: []pubsub.Member{{ID: "2", User: "ann", Data: data("two")}, {ID: "4", User: "bob"}}})
 	both("ann=two bob=", "ann=two bob=")
 	// A member may become another user's.
@@ -649,7 +649,7 @@ func TestWatchingWithoutReading(t *testing.T) {
 	ann.becomes("ann=")
 }
 
-// The members of a room come as a list, and then who joins and leaves.
+// The members of a room come as a list, and then the joins and leaves.
 func ExampleContext_WatchPresence() {
 	r := router.New(router.Options{
 		Presence: memory.NewPresence(),

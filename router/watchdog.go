@@ -60,7 +60,7 @@ func (w *watchdog) run() {
 			continue
 		}
 		w.running.Store(false)
-		// Somebody may have come between the look and the word.
+		// A connection may have come between the look and this.
 		if w.empty() || !w.running.CompareAndSwap(false, true) {
 			return
 		}

@@ -46,7 +46,7 @@ func TestProductionWorker(t *testing.T) {
 	}
 }
 
-// answering is a server that says the same to everybody.
+// answering is a server that gives every request the same answer.
 func answering(t *testing.T, status int, kind, body string) (url string, posts *atomic.Int64) {
 	posts = new(atomic.Int64)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -42,7 +42,7 @@ func TestBroker(t *testing.T) {
 	eventually(t, "Redis has no channels", func() bool { return len(channels(s)) == 0 })
 }
 
-// channels are those that anybody is subscribed to.
+// channels are those with subscribers.
 func channels(s *redistest.Server) []any {
 	all, _ := s.Do("PUBSUB", "CHANNELS").([]any)
 	return all
@@ -149,7 +149,7 @@ func TestOneSubscriptionAtRedisPerTopicAndProcess(t *testing.T) {
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{})
 	if n := s.Calls("subscribe"); n != 0 {
-		t.Errorf("%d SUBSCRIBE before anybody has subscribed", n)
+		t.Errorf("%d SUBSCRIBE before the first subscription", n)
 	}
 	var inboxes [50]inbox
 	subs := make([]pubsub.Subscription, len(inboxes))

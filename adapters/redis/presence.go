@@ -28,7 +28,7 @@ import (
 // Whatever changes the members of a topic publishes the change in the same step, so a
 // watcher (see [Presence.Watch]) has the changes in the order of Redis. Changes are
 // numbered: a watcher that misses one, and one whose subscription was lost, reads the list
-// again at once, and reports who has joined. Who is not in the list any more is reported as
+// again at once, and reports the members that have joined. A member that is not in the list any more is reported as
 // left when it is not in the list half of TTL later either: a process that Redis has
 // forgotten, after a restart without its data or under a clock that was set forward, writes
 // its members anew within a third of TTL, and is not reported at all. Three times in TTL

@@ -125,7 +125,7 @@ func TestKilledProcessIsReportedOnce(t *testing.T) {
 	}
 }
 
-// When Redis has lost everything, and when its clock is set forward, nobody has left: the
+// When Redis has lost everything, and when its clock is set forward, no member has left: the
 // living processes write their members anew, and no watcher is reported anything else.
 func TestWhatRedisForgetsHasNotLeft(t *testing.T) {
 	s, clock := redistest.StartWithClock(t)
@@ -268,7 +268,7 @@ func TestMembersAreBounded(t *testing.T) {
 	if n := len(v.ids()); n > 20 {
 		t.Errorf("a watcher read %d members of two processes", n)
 	}
-	// A list that is cut says nothing of who is gone.
+	// A list that is cut does not say which members are gone.
 	before := v.ids()
 	s.Do("CLIENT", "KILL", "TYPE", "pubsub")
 	eventually(t, "the list is read again", func() bool { return len(v.ids()) >= len(before) && v.completes() == 0 })

@@ -48,9 +48,9 @@ func ExampleNewPrefetch() {
 	defer store.Close()
 	prefetch := redis.NewPrefetch(store, redis.PrefetchOptions{Tokens: 500})
 	defer prefetch.Close() // gives back what is left; before the store is closed
-	everybody := limit.New(prefetch, limit.TokenBucket{Capacity: 100_000, Refill: 1_000_000, Per: time.Second},
-		limit.Options{Name: "everybody"})
+	global := limit.New(prefetch, limit.TokenBucket{Capacity: 100_000, Refill: 1_000_000, Per: time.Second},
+		limit.Options{Name: "global"})
 
-	d, err := everybody.Take(context.Background(), limit.KeyOf(""), 1)
+	d, err := global.Take(context.Background(), limit.KeyOf(""), 1)
 	fmt.Println(d.Allowed, err)
 }

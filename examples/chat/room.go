@@ -15,7 +15,7 @@ type room struct {
 	conns map[string]map[string]struct{} // the connections of a member, by its ID
 
 	// told has the state of each member that the tabs know, from this server or another;
-	// changed has the IDs of members for whom this server will send an event; telling
+	// changed has the IDs of members about which this server will send an event; telling
 	// means that a goroutine sends them.
 	told    map[string]Member
 	changed map[string]struct{}

@@ -125,7 +125,7 @@ func TestIdempotencyAcrossServers(t *testing.T) {
 	eventually(t, "it is handled again", func() bool { return handled("c") == 2 })
 }
 
-// Users whose server is killed leave, once, and those who also have a connection to another
+// Users whose server is killed leave, once, and those that also have a connection to another
 // server stay. They join again, once.
 func TestPresenceOfAKilledServer(t *testing.T) {
 	one, two, _ := twoServers(t)
