@@ -19,7 +19,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +28,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wskit/wskit/internal/leaktest"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 )
 
@@ -183,12 +183,7 @@ func (s *socketServer) settled() {
 // eventually polls until the condition holds.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for giveUp := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(giveUp) {
-			buf := make([]byte, 1<<20)
-			t.Fatalf("waited %v in vain for %s; goroutines:\n%s", patience, what, buf[:runtime.Stack(buf, true)])
-		}
-	}
+	poll.Until(t, patience, what, condition)
 }
 
 // peer is a WebSocket client made by hand: it sends any bytes and shows every

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/adapters/cfdo"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 )
@@ -18,13 +19,9 @@ import (
 const patience = time.Minute
 
 // eventually waits until something is true.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for giveUp := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(giveUp) {
-			t.Fatalf("in %v it never came to be that %s", patience, what)
-		}
-	}
+	poll.Until(t, patience, what, condition)
 }
 
 func TestStateOutlivesTheProcess(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
 )
 
@@ -76,13 +77,9 @@ func twoServers(t *testing.T) (one, two *Server, handled func(id string) int) {
 	}
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for giveUp := time.Now().Add(hangGuard); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(giveUp) {
-			t.Fatalf("not in %v: %s", hangGuard, what)
-		}
-	}
+	poll.Until(t, hangGuard, what, condition)
 }
 
 // A message that is sent again to another server gets the first one's answer: after it, while

@@ -56,6 +56,7 @@ var parts = []part{
 	{"internal/leasecheck", []string{"errors"}},
 	{"internal/leaktest", nil},
 	{"internal/outage", []string{"errors"}},
+	{"internal/poll", nil},
 	{"internal/process", nil},
 	{"internal/race", nil},
 	{"internal/redistest", []string{"internal/process", "internal/stepclock", "internal/transcript"}},

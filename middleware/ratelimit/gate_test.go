@@ -21,6 +21,7 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
 	"github.com/wskit/wskit/middleware/ratelimit"
@@ -134,13 +135,9 @@ func (h *house) empty() {
 	eventually(h.t, "all leases to be released", func() bool { return h.store.Stats().Held == 0 && h.r.Stats().Connections == 0 })
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
+	poll.Until(t, patience, what, condition)
 }
 
 type problemBody struct {

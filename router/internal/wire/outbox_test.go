@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/internal/poll"
 )
 
 // hangGuard is how long a test waits for a step before it fails.
@@ -19,11 +21,7 @@ const hangGuard = 30 * time.Second
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for giveUp := time.Now().Add(hangGuard); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(giveUp) {
-			t.Fatalf("timed out after %v waiting for %s", hangGuard, what)
-		}
-	}
+	poll.Until(t, hangGuard, what, condition)
 }
 
 type counts struct{ slow, dropped atomic.Int64 }
