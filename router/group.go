@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -78,8 +79,8 @@ func (r *Router) configure(method string, change func()) {
 func (o *RouteOptions) inherit(g *Group) {
 	o.Concurrent = o.Concurrent || g.opts.Concurrent
 	o.Strict = o.Strict || g.opts.Strict
-	o.Timeout = defaultTo(o.Timeout, g.opts.Timeout)
-	o.MaxPayload = defaultTo(o.MaxPayload, g.opts.MaxPayload)
+	o.Timeout = cmp.Or(o.Timeout, g.opts.Timeout)
+	o.MaxPayload = cmp.Or(o.MaxPayload, g.opts.MaxPayload)
 }
 
 // own is what a route, or one of its groups, changes before a frame is decoded.
@@ -91,7 +92,7 @@ type own struct {
 
 // compose returns nil for a route that is processed like all others, as most are.
 func (rt *route) compose(limits *Limits) *own {
-	o := own{ingress: ingress.Pass, exempt: rt.exempt(), maxPayload: defaultTo(rt.opts.MaxPayload, limits.MaxPayload)}
+	o := own{ingress: ingress.Pass, exempt: rt.exempt(), maxPayload: cmp.Or(rt.opts.MaxPayload, limits.MaxPayload)}
 	used, outside := false, false // of the innermost exemption
 	add := func(exempt bool, middleware []ingress.Middleware) {
 		used = used || len(middleware) > 0

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -78,10 +79,10 @@ type IdempotencyOptions struct {
 }
 
 func (o IdempotencyOptions) withDefaults() (IdempotencyOptions, error) {
-	o.Keep = defaultTo(o.Keep, time.Hour)
-	o.Lease = defaultTo(o.Lease, 10*time.Second)
-	o.MaxAnswer = defaultTo(o.MaxAnswer, 16<<10)
-	o.Timeout = defaultTo(o.Timeout, time.Second)
+	o.Keep = cmp.Or(o.Keep, time.Hour)
+	o.Lease = cmp.Or(o.Lease, 10*time.Second)
+	o.MaxAnswer = cmp.Or(o.MaxAnswer, 16<<10)
+	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	switch {
 	case o.Keep < 0 || o.Timeout < 0 || o.MaxAnswer < 0:
 		return o, fmt.Errorf("router: Options.Idempotency holds a negative value; all are positive, and 0 stands for the default")

@@ -376,7 +376,7 @@ func TestStoreWithoutRoom(t *testing.T) {
 	p.expect("reply 1 order 1", "RPC_ERROR 2 RESOURCE_EXHAUSTED", "reply 3 order 1")
 }
 
-// troubledStore fails where it is told to.
+// troubledStore fails where a test sets a flag.
 type troubledStore struct {
 	*memory.Idempotency
 	begin, finish atomic.Bool // fail

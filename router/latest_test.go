@@ -75,7 +75,7 @@ func TestLatestByKey(t *testing.T) {
 	}
 }
 
-// What replaces what is told apart by topic, type and key, however they are put together.
+// A message replaces only one of the same topic, type and key, even if the three read the same when joined.
 func TestLatestKeysAreNotConfused(t *testing.T) {
 	broker := new(heldMessages)
 	r := router.New(router.Options{Broker: broker})

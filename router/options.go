@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -262,18 +263,18 @@ type Liveness struct {
 
 // withDefaults returns a copy with the defaults, or an error that says what to change.
 func (o Options) withDefaults() (Options, error) {
-	o.Limits.MaxPayload = defaultTo(o.Limits.MaxPayload, 64<<10)
-	o.Limits.MaxInFlight = defaultTo(o.Limits.MaxInFlight, 64)
-	o.Limits.MaxPending = defaultTo(o.Limits.MaxPending, 1<<20)
-	o.Limits.MaxTopics = defaultTo(o.Limits.MaxTopics, 256)
-	o.Limits.SocketBuffer = defaultTo(o.Limits.SocketBuffer, 64<<10)
-	o.Limits.MaxQueued = defaultTo(o.Limits.MaxQueued, 1<<20)
-	o.Liveness.PingInterval = defaultTo(o.Liveness.PingInterval, 25*time.Second)
-	o.Liveness.PongTimeout = defaultTo(o.Liveness.PongTimeout, 10*time.Second)
-	o.Liveness.MessageTimeout = defaultTo(o.Liveness.MessageTimeout, 30*time.Second)
-	o.Liveness.WriteTimeout = defaultTo(o.Liveness.WriteTimeout, 30*time.Second)
-	o.RequestTimeout = defaultTo(o.RequestTimeout, 30*time.Second)
-	o.DrainWindow = max(0, defaultTo(o.DrainWindow, 5*time.Second))
+	o.Limits.MaxPayload = cmp.Or(o.Limits.MaxPayload, 64<<10)
+	o.Limits.MaxInFlight = cmp.Or(o.Limits.MaxInFlight, 64)
+	o.Limits.MaxPending = cmp.Or(o.Limits.MaxPending, 1<<20)
+	o.Limits.MaxTopics = cmp.Or(o.Limits.MaxTopics, 256)
+	o.Limits.SocketBuffer = cmp.Or(o.Limits.SocketBuffer, 64<<10)
+	o.Limits.MaxQueued = cmp.Or(o.Limits.MaxQueued, 1<<20)
+	o.Liveness.PingInterval = cmp.Or(o.Liveness.PingInterval, 25*time.Second)
+	o.Liveness.PongTimeout = cmp.Or(o.Liveness.PongTimeout, 10*time.Second)
+	o.Liveness.MessageTimeout = cmp.Or(o.Liveness.MessageTimeout, 30*time.Second)
+	o.Liveness.WriteTimeout = cmp.Or(o.Liveness.WriteTimeout, 30*time.Second)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 30*time.Second)
+	o.DrainWindow = max(0, cmp.Or(o.DrainWindow, 5*time.Second))
 	if o.ClientIP == nil {
 		o.ClientIP = ingress.PeerIP
 	}
@@ -335,14 +336,6 @@ func hostPatterns(option string, list []string, remedy string) ([]string, error)
 		list[i] = entry
 	}
 	return list, nil
-}
-
-func defaultTo[T comparable](v, byDefault T) T {
-	var zero T
-	if v == zero {
-		return byDefault
-	}
-	return v
 }
 
 // LimitInfo describes a frame that a limit has rejected: the limit, the connection and the

@@ -73,7 +73,7 @@ func (rt *route) info() RouteInfo {
 	opts := &rt.group.router.opts
 	i := RouteInfo{
 		Type: rt.typ, Kind: KindEvent, Group: rt.group.prefix, Message: rt.message, PayloadOptional: rt.optional,
-		Timeout: timeoutOf(rt, 0, opts.RequestTimeout), MaxPayload: defaultTo(rt.opts.MaxPayload, opts.Limits.MaxPayload),
+		Timeout: timeoutOf(rt, 0, opts.RequestTimeout), MaxPayload: cmp.Or(rt.opts.MaxPayload, opts.Limits.MaxPayload),
 		Concurrent: rt.opts.Concurrent, Exempt: rt.exempt(), Strict: rt.opts.Strict,
 		Doc: rt.opts.Doc, Place: rt.place,
 	}

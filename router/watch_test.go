@@ -242,12 +242,12 @@ func TestWatchingUsers(t *testing.T) {
 		for look.known["ann"].Data.Text != "same" {
 			look.presence()
 		}
-		nobody := s.client("")
-		nobody.write(event("enter", fmt.Sprintf(`{"text":"%d"}`, i)))
+		other := s.client("")
+		other.write(event("enter", fmt.Sprintf(`{"text":"%d"}`, i)))
 		for len(look.known) != i+2 {
 			look.presence()
 		}
-		defer nobody.hangUp()
+		defer other.hangUp()
 	}
 	for _, tab := range tabs {
 		if len(look.known) != 4 {
