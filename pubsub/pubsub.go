@@ -30,6 +30,17 @@ type Message struct {
 	// first message without More, or to the end of the subscription. Brokers need not set it.
 	// Publish ignores it.
 	More bool
+	// Lost tells a subscriber that messages of the topic may have been lost before this one. Such
+	// a message has a Topic and no Frame. A broker sends it where it knows of a loss: its
+	// subscription was made anew, or its buffer was full. Publish ignores it.
+	Lost bool
+	// Position is the place of a message in the log of its topic; zero for one that was not
+	// appended. Append and Publish ignore it.
+	Position Position
+	// Previous is the tag of the message before it in the log, 0 for the first one. A subscriber
+	// that has the message before Position.Offset with another tag has messages that
+	// the log has lost.
+	Previous uint32
 }
 
 // Broker delivers messages from publishers to subscribers, in one process or in several.

@@ -1,0 +1,152 @@
+package pubsub
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// Log is a [Broker] that can keep the messages of a topic in a log, so that subscribers that
+// missed some can read them. Messages that are appended are in the log and are delivered;
+// those that are published are only delivered. A topic gets one or the other.
+//
+// pubsubtest.RunLog checks all of this.
+type Log interface {
+	Broker
+
+	// Append adds a message to the log of its topic, begins the log if there is none, and
+	// delivers the message to every subscription that existed before the call, with
+	// Message.Position and Message.Previous. Deliveries are in the order of the log. It returns the
+	// position of the message.
+	//
+	// id makes it safe to repeat the call: an Append with the id of an earlier one to the same
+	// topic, at most [IDWindow] before and in the same epoch, adds and delivers nothing, and
+	// returns the earlier position. An empty id is never the same as another.
+	//
+	// After an error the message may be in the log or not. A nil error means that the log has it; what
+	// a failure of the store can take away again is for the implementation to document.
+	Append(ctx context.Context, m Message, h History, id string) (Position, error)
+
+	// Read returns messages of a log, and begins the log if there is none: so a subscriber of
+	// a new topic has a position, too.
+	Read(ctx context.Context, topic string, h History, r ReadOptions) (Page, error)
+
+	// Heads returns the position of the last message of each log, in the order of the topics; the
+	// zero Position for a topic without a log. It begins no log.
+	Heads(ctx context.Context, topics []string) ([]Position, error)
+}
+
+// History is how much of a topic its log keeps. Older messages are removed as soon as
+// there are more than Messages, or together more than Bytes, or when they are older than Age; the
+// last message is kept in spite of Bytes. All three must be positive.
+//
+// The position of the last message is kept for at least twice Age after it was appended. Then a
+// log without messages may end, and a new one begins in its place, with a new epoch.
+type History struct {
+	Messages int           // at most
+	Bytes    int           // of their frames, at most
+	Age      time.Duration // in whole milliseconds
+}
+
+// Check returns an error if a bound is not positive.
+func (h History) Check() error {
+	if h.Messages <= 0 || h.Bytes <= 0 || h.Age < time.Millisecond {
+		return fmt.Errorf("pubsub: History{Messages: %d, Bytes: %d, Age: %v}; Messages and Bytes must be positive, and Age at least 1ms", h.Messages, h.Bytes, h.Age)
+	}
+	return nil
+}
+
+// IDWindow is how long the id of an Append is known, at least.
+const IDWindow = 2 * time.Minute
+
+// MaxIDLength is the size of the longest id of an Append, in bytes.
+const MaxIDLength = 128
+
+// ReadOptions say what is read of a log. The zero value reads nothing but the head.
+type ReadOptions struct {
+	// From is a position that was seen; the page has the messages after it, or before it with
+	// Backwards. The zero Position stands for the place before the oldest message that is
+	// kept, and with Backwards for the place after the newest.
+	From Position
+	// Backwards reads towards older messages. The page is in the order of the log in any case.
+	Backwards bool
+	// Messages is how many messages the page has at most.
+	Messages int
+	// Bytes is the size of their frames, at most, except that the first one may have any size.
+	Bytes int
+}
+
+// Page is a part of a log: what was in it at one moment.
+type Page struct {
+	// Messages are in the order of the log, without holes: with From, they begin directly after it,
+	// or with Backwards end directly before it.
+	Messages []Message
+	// Head is the position of the last message of the log, also if that has been removed for
+	// its age. In a log without any, the offset is 0.
+	Head Position
+	// More says that the log has more messages in the direction that was read.
+	More bool
+	// Lost says that nothing could be read from From, and why. Then the page has no messages.
+	Lost Loss
+}
+
+// Loss is the reason why a log cannot be read from a position.
+type Loss string
+
+const (
+	// LossNone means that the log can be read from the position.
+	LossNone Loss = ""
+	// LossEpoch means that the log of the position has ended or was lost, and another one was begun.
+	LossEpoch Loss = "epoch"
+	// LossTrimmed means that messages after the position have been removed from the log, or may
+	// have been.
+	LossTrimmed Loss = "trimmed"
+	// LossRewound means that the log does not have the message at the position any more although it
+	// is not older than those that are kept: the store has lost the end of the log, and may have given
+	// its offsets to other messages.
+	LossRewound Loss = "rewound"
+)
+
+// Position identifies a message of a log, or the place before its first message. The zero
+// Position is no position.
+type Position struct {
+	// Epoch is a random number, not 0, that was made when the log was begun.
+	Epoch uint64
+	// Offset counts the messages of a log: 1, 2, 3 and so on, without holes. 0 is the place
+	// before the first message.
+	Offset uint64
+	// Tag is a random number, not 0, that was made for the message. It is 0 if Offset is. A store
+	// that has lost the last messages of a log gives their offsets to others, with other tags.
+	Tag uint32
+}
+
+// String returns the position as text of at most 27 characters, for clients that keep it. It has no meaning
+// to them.
+func (p Position) String() string {
+	b := binary.BigEndian.AppendUint64(nil, p.Epoch)
+	b = binary.BigEndian.AppendUint32(b, p.Tag)
+	b = binary.BigEndian.AppendUint64(b, p.Offset)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// ParsePosition reads what String returned. It accepts no other text for the same position.
+func ParsePosition(s string) (Position, error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
+	if err != nil || len(b) != 20 || len(s) != 27 {
+		return Position{}, fmt.Errorf("pubsub: %.40q is no position", s)
+	}
+	p := Position{
+		Epoch:  binary.BigEndian.Uint64(b),
+		Tag:    binary.BigEndian.Uint32(b[8:]),
+		Offset: binary.BigEndian.Uint64(b[12:]),
+	}
+	if p.Epoch == 0 || (p.Tag == 0) != (p.Offset == 0) || p.Offset > maxOffset {
+		return Position{}, fmt.Errorf("pubsub: %.40q is no position", s)
+	}
+	return p, nil
+}
+
+// maxOffset is the largest offset: a float64 has each integer up to it.
+const maxOffset = 1<<53 - 1
