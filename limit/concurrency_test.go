@@ -13,7 +13,7 @@ import (
 	"github.com/wskit/wskit/limit/limittest"
 )
 
-// shared is a store that outlives its users, and fails as it is told. It is a
+// shared is a store that outlives its users, and fails on demand. It is a
 // memory store without the mark of one.
 type shared struct {
 	limit.Store

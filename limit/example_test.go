@@ -48,7 +48,7 @@ func ExampleTokenBucket() {
 	// Output: false 428.572ms 3s
 }
 
-// A cost above the capacity is told apart from one that has to wait.
+// A cost above the capacity differs from one that has to wait.
 func ExampleDecision() {
 	store := memory.NewStore(memory.Options{})
 	bytes := limit.New(store, limit.TokenBucket{Capacity: 1 << 20, Refill: 1 << 20, Per: time.Second})

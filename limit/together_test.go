@@ -11,8 +11,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// plainStore can do nothing but Take; of two of a type that cannot be compared nobody
-// knows whether they are one.
+// plainStore can do nothing but Take; values of its type cannot be compared, so whether two
+// are the same store is unknown.
 type plainStore struct{ _ []int }
 
 func (plainStore) Take(context.Context, []byte, limit.Policy, int64) (d limit.Decision, err error) {

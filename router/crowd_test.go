@@ -25,8 +25,8 @@ const crowdSize = 10_000
 // descriptors for both ends.
 const crowdServer = "WSKIT_TEST_CROWD_SERVER"
 
-// Ten thousand clients are drained: each is told when to come back, over the whole
-// window, and each request that was open is answered first.
+// Ten thousand clients are drained: each close frame says when to reconnect, spread over the whole
+// window, and each open request is answered first.
 func TestDrainOfTenThousand(t *testing.T) {
 	if addr := os.Getenv(crowdServer); addr != "" {
 		playCrowd(t, addr)

@@ -76,8 +76,8 @@ func (c *client) close() {
 	c.server.Close()
 }
 
-// A small chat: who connects needs a token, each user may send so much, a request
-// enters a room, and an event speaks to all who are in it.
+// A small chat: a connection needs a token, each user has a rate limit, a request
+// joins a room, and an event sends a message to all its members.
 func Example() {
 	type (
 		Join struct {
@@ -181,7 +181,7 @@ func ExampleRPC() {
 }
 
 // What a handler returns decides what the client sees: an error with a code as it
-// is, any other error as INTERNAL, which OnError hears of.
+// is, any other error as INTERNAL, which OnError gets.
 func ExampleRPC_errors() {
 	type Join struct {
 		Room string `json:"room"`

@@ -49,8 +49,8 @@ func (d *diary) Identify(_ context.Context, id *ingress.Identity) error {
 
 func (d *diary) Release() { d.write("release") }
 
-// A gate is asked after the origin and before authentication, told who it is before
-// the upgrade, and told once that it is over.
+// A gate admits after the check of the origin and before authentication, gets the identity before
+// the upgrade, and is released once at the end.
 func TestGate(t *testing.T) {
 	full := &ingress.Refusal{Err: &errors.LimitExceeded{Kind: errors.LimitConnection, RetryAfter: time.Second}, Status: 503}
 	for _, c := range []struct {

@@ -46,7 +46,7 @@ func TestAHeldFrame(t *testing.T) {
 }
 
 // A connection that is closed while middleware holds a frame ends in seconds, whether
-// or not anything else looks after it, and the middleware is told.
+// with pings and without, and cancels the context of the middleware.
 func TestAHeldFrameOfAConnectionThatIsClosed(t *testing.T) {
 	for name, liveness := range map[string]router.Liveness{"pinged": {}, "left alone": {PingInterval: -1}} {
 		t.Run(name, func(t *testing.T) {

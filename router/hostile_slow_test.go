@@ -420,8 +420,8 @@ func TestHalfClosedClientGetsItsAnswers(t *testing.T) {
 	s.recovered()
 }
 
-// Who opens a connection and says nothing is pinged and then told to go; who
-// does anything stays.
+// A client that sends nothing is pinged and then closed; one that sends anything
+// stays.
 func TestSilence(t *testing.T) {
 	takesTime(t)
 	s := serveSocket(t, router.Options{Liveness: router.Liveness{

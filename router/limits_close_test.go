@@ -20,26 +20,26 @@ var banned = errors.LimitExceeded{
 	Kind: errors.LimitBanned, Observed: 5, Limit: 5, RetryAfter: 90 * time.Second, Close: errors.CloseTooManyRequests,
 }
 
-// toldOf collects what OnLimitExceeded is told.
-type toldOf struct {
+// rejections collects what OnLimitExceeded gets.
+type rejections struct {
 	mu   sync.Mutex
 	info []router.LimitInfo
 }
 
-func (o *toldOf) hook(_ context.Context, i router.LimitInfo) {
+func (o *rejections) hook(_ context.Context, i router.LimitInfo) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.info = append(o.info, i)
 }
 
-func (o *toldOf) all() []router.LimitInfo {
+func (o *rejections) all() []router.LimitInfo {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.info
 }
 
 // A rejection with a close code closes the connection with it and the wait as the
-// reason, wherever it comes from and whatever OnExceeded says, and is told once.
+// reason, wherever it comes from and whatever OnExceeded says; the hook is called once.
 func TestARejectionThatCloses(t *testing.T) {
 	reject := func(*router.Context, struct{}) error { e := banned; return fmt.Errorf("room: %w", &e) }
 	for _, tc := range []struct {
@@ -57,7 +57,7 @@ func TestARejectionThatCloses(t *testing.T) {
 	} {
 		for name, on := range map[string]router.OnExceeded{"Send": router.OnExceededSend, "Close": router.OnExceededClose, "Custom": router.OnExceededCustom} {
 			t.Run(tc.name+"/"+name, func(t *testing.T) {
-				var told toldOf
+				var told rejections
 				inMemory(t, router.Options{
 					OnLimitExceeded: told.hook,
 					Limits:          router.Limits{OnExceeded: on, MaxPayload: 128},
@@ -123,7 +123,7 @@ func TestARejectionWithoutAWait(t *testing.T) {
 func TestARejectionAfterTheAnswer(t *testing.T) {
 	for name, code := range map[string]errors.CloseCode{"goes on": 0, "closes": errors.CloseTooManyRequests} {
 		t.Run(name, func(t *testing.T) {
-			var told toldOf
+			var told rejections
 			inMemory(t, router.Options{OnLimitExceeded: told.hook}, func(r *router.Router) {
 				router.RPC(r, "slow", func(c *router.Context, _ struct{}) (struct{}, error) {
 					<-c.Done()

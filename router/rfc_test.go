@@ -106,7 +106,7 @@ func TestRFC(t *testing.T) {
 	secure.recovered()
 }
 
-// A client that breaks the protocol is told so, even if a limit refuses all its messages.
+// A violation of the protocol is answered as one, even if a limit refuses all messages of the client.
 func TestViolationsInRefusedFrames(t *testing.T) {
 	s := serveSocket(t, router.Options{Compression: true}, func(r *router.Router) {
 		r.UseIngress(func(ingress.Handler) ingress.Handler { return refuseRate })

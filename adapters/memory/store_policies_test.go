@@ -121,7 +121,7 @@ func TestTakeAllWithoutRoom(t *testing.T) {
 	}
 }
 
-// A flood of whoever has used nothing yet, beneath a limit that others have
+// A flood from a key that has used nothing yet, beneath a limit that others have
 // drained or of a cost that never fits, makes no state: there is none to undo.
 func TestDeniedTogetherAllocatesNothing(t *testing.T) {
 	drained := compile(t, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour})

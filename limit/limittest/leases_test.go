@@ -27,20 +27,20 @@ type leases struct {
 }
 
 var holdFaults = []struct{ name, part, rule string }{
-	{"OneTooMany", "HoldsUpToTheLimit", "there are no more leases than the limit says"},
-	{"DenialHolds", "HoldsUpToTheLimit", "a denial changes nothing"},
-	{"ReleaseIsLost", "HoldsUpToTheLimit", "a lease is released once"},
-	{"ReleaseFreesAll", "HoldsUpToTheLimit", "a lease is released once"},
-	{"ZeroIsUnlimited", "HoldsUpToTheLimit", "an invalid argument is an error"},
+	{"OneTooMany", "LeasesUpToTheLimit", "there are no more leases than the limit says"},
+	{"DenialHolds", "LeasesUpToTheLimit", "a denial changes nothing"},
+	{"ReleaseIsLost", "LeasesUpToTheLimit", "a lease is released once"},
+	{"ReleaseFreesAll", "LeasesUpToTheLimit", "a lease is released once"},
+	{"ZeroIsUnlimited", "LeasesUpToTheLimit", "an invalid argument is an error"},
 	{"CountedTwice", "HoldingAgainIsOnce", "acquiring a held lease again succeeds"},
 	{"LeaseNotExtended", "HoldingAgainIsOnce", "to hold a lease again is a new lease"},
 	{"NoLease", "LeasesRunOut", "a lease is held no longer than its lease"},
 	{"HalfALease", "LeasesRunOut", "a lease is held until it expires"},
 	{"RenewsWhatIsThere", "RenewalsBringBack", "a renewal brings back what was lost"},
-	{"ListsOnlyOne", "HoldsAreListed", "the leases that are held can be listed"},
-	{"ListsTheDead", "HoldsAreListed", "the leases that are held can be listed"},
-	{"ListsAll", "HoldsAreListed", "no more leases are listed than are asked for"},
-	{"CheckThenSet", "HoldsAtOnce", "N callers get exactly the limit's leases"},
+	{"ListsOnlyOne", "LeasesAreListed", "the leases that are held can be listed"},
+	{"ListsTheDead", "LeasesAreListed", "the leases that are held can be listed"},
+	{"ListsAll", "LeasesAreListed", "no more leases are listed than are asked for"},
+	{"CheckThenSet", "LeasesAtOnce", "N callers get exactly the limit's leases"},
 }
 
 func (s *leases) key(key string) map[string]int64 {

@@ -91,9 +91,9 @@ func (h holder) leases(ids ...string) (leases []limit.Lease) {
 	return leases
 }
 
-// holdsUpToTheLimit: a key can have as many leases as the limit, and another one only after
+// leasesUpToTheLimit: a key can have as many leases as the limit, and another one only after
 // one is released. Keys are independent.
-func holdsUpToTheLimit(t *testing.T, s Subject) {
+func leasesUpToTheLimit(t *testing.T, s Subject) {
 	h, other := newHolder(t, s), newHolder(t, s)
 	for i := range 3 {
 		if !h.acquire(strconv.Itoa(i), 3) {
@@ -191,8 +191,8 @@ func renewalsBringBack(t *testing.T, s Subject) {
 	h.release()
 }
 
-// holdsAreListed: the list of a key has the ID of each held lease once.
-func holdsAreListed(t *testing.T, s Subject) {
+// leasesAreListed: the list of a key has the ID of each held lease once.
+func leasesAreListed(t *testing.T, s Subject) {
 	h, other := newHolder(t, s), newHolder(t, s)
 	expect := func(n int, want ...string) {
 		t.Helper()
@@ -219,8 +219,8 @@ func holdsAreListed(t *testing.T, s Subject) {
 	}
 }
 
-// holdsAtOnce: concurrent callers together get exactly as many leases as the limit.
-func holdsAtOnce(t *testing.T, s Subject) {
+// leasesAtOnce: concurrent callers together get exactly as many leases as the limit.
+func leasesAtOnce(t *testing.T, s Subject) {
 	h := newHolder(t, s)
 	const callers, most = 16, 5
 	var now, peak atomic.Int64
