@@ -21,6 +21,10 @@ type Log interface {
 	// Message.Position and Message.Previous. Deliveries are in the order of the log. It returns the
 	// position of the message.
 	//
+	// A subscription that is made while Append runs gets the message, unless a Read after Subscribe
+	// has it: a subscriber that subscribes first and then reads misses nothing, and may get twice
+	// what was appended in between.
+	//
 	// id makes it safe to repeat the call: an Append with the id of an earlier one to the same
 	// topic, at most [IDWindow] before and in the same epoch, adds and delivers nothing, and
 	// returns the earlier position. An empty id is never the same as another.
@@ -34,7 +38,7 @@ type Log interface {
 	Read(ctx context.Context, topic string, h History, r ReadOptions) (Page, error)
 
 	// Heads returns the position of the last message of each log, in the order of the topics; the
-	// zero Position for a topic without a log. It begins no log.
+	// zero Position for a topic without a log. It begins no log, and keeps those that there are.
 	Heads(ctx context.Context, topics []string) ([]Position, error)
 }
 
@@ -42,8 +46,12 @@ type Log interface {
 // there are more than Messages, or together more than Bytes, or when they are older than Age; the
 // last message is kept in spite of Bytes. All three must be positive.
 //
-// The position of the last message is kept for at least twice Age after it was appended. Then a
-// log without messages may end, and a new one begins in its place, with a new epoch.
+// The position of the last message is kept longer than the message. A log ends no earlier than after
+// a time without an Append, a Read or a Heads of its topic: twice Age, and at least [IDWindow]. Then the
+// next call begins a new one, with a new epoch.
+//
+// All calls for a topic should have the same History. If they differ, an Append removes what is too
+// much for its own.
 type History struct {
 	Messages int           // at most
 	Bytes    int           // of their frames, at most
@@ -69,6 +77,9 @@ type ReadOptions struct {
 	// From is a position that was seen; the page has the messages after it, or before it with
 	// Backwards. The zero Position stands for the place before the oldest message that is
 	// kept, and with Backwards for the place after the newest.
+	//
+	// A position can be read from while it is the head, or the message after it is kept. With
+	// Backwards the message at the position has to be kept, or it is the head.
 	From Position
 	// Backwards reads towards older messages. The page is in the order of the log in any case.
 	Backwards bool
@@ -78,7 +89,8 @@ type ReadOptions struct {
 	Bytes int
 }
 
-// Page is a part of a log: what was in it at one moment.
+// Page is a part of a log: what was in it at one moment. It has as many messages as the bounds
+// of ReadOptions allow.
 type Page struct {
 	// Messages are in the order of the log, without holes: with From, they begin directly after it,
 	// or with Backwards end directly before it.
@@ -100,8 +112,8 @@ const (
 	LossNone Loss = ""
 	// LossEpoch means that the log of the position has ended or was lost, and another one was begun.
 	LossEpoch Loss = "epoch"
-	// LossTrimmed means that messages after the position have been removed from the log, or may
-	// have been.
+	// LossTrimmed means that messages after the position have been removed from the log; with
+	// ReadOptions.Backwards, that the one at the position has been.
 	LossTrimmed Loss = "trimmed"
 	// LossRewound means that the log does not have the message at the position any more although it
 	// is not older than those that are kept: the store has lost the end of the log, and may have given
