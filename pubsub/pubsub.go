@@ -67,6 +67,19 @@ type Broker interface {
 	Subscribe(ctx context.Context, topic string, deliver func(Message)) (Subscription, error)
 }
 
+// ReceiverCounter is a [Broker] that knows how many receivers a message was sent to. A router
+// needs it to find out whether all processes have answered.
+//
+// pubsubtest.Run checks brokers that have it.
+type ReceiverCounter interface {
+	Broker
+
+	// PublishCounted is Publish, and returns how many receivers the message was sent to: at
+	// least one for each process with a subscription of the topic, at most one for each
+	// subscription. A process whose subscription is being made anew is not counted.
+	PublishCounted(ctx context.Context, m Message) (receivers int, err error)
+}
+
 // Subscription is the subscription of one subscriber to one topic.
 type Subscription interface {
 	// Close ends the delivery. It does not wait for the network, because the end of a

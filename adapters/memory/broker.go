@@ -41,12 +41,18 @@ type subscription struct {
 func NewBroker() *Broker { return new(Broker) }
 
 // Publish implements pubsub.Broker. It never fails.
-func (b *Broker) Publish(_ context.Context, m pubsub.Message) error {
+func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
+	_, err := b.PublishCounted(ctx, m)
+	return err
+}
+
+// PublishCounted implements pubsub.ReceiverCounter: it counts subscriptions. It never fails.
+func (b *Broker) PublishCounted(_ context.Context, m pubsub.Message) (receivers int, err error) {
 	b.mu.RLock()
 	t := b.topics[m.Topic]
 	b.mu.RUnlock()
 	if t == nil {
-		return nil
+		return 0, nil
 	}
 	t.publishing.Lock()
 	defer t.publishing.Unlock()
@@ -56,10 +62,13 @@ func (b *Broker) Publish(_ context.Context, m pubsub.Message) error {
 	for _, s := range subs {
 		if !s.closed.Load() { // by a subscriber that was called before it
 			s.deliver(m)
+			receivers++
 		}
 	}
-	return nil
+	return receivers, nil
 }
+
+var _ pubsub.ReceiverCounter = (*Broker)(nil)
 
 // Subscribe implements pubsub.Broker.
 func (b *Broker) Subscribe(_ context.Context, name string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {

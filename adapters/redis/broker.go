@@ -237,4 +237,4 @@ func (b *Broker) Close() {
 	b.wg.Wait()
 }
 
-var _ pubsub.Broker = (*Broker)(nil)
+var _ pubsub.ReceiverCounter = (*Broker)(nil)

@@ -23,44 +23,52 @@ import (
 // or the frame is too long, and with [pubsub.ErrClosed]. While Redis is known not to
 // answer it fails at once, but for one message in a second that tries.
 func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
-	err := b.publish(ctx, m)
-	if err != nil {
-		b.stats.failed.Add(1)
-	}
+	_, err := b.PublishCounted(ctx, m)
 	return err
 }
 
-func (b *Broker) publish(ctx context.Context, m pubsub.Message) error {
+// PublishCounted implements [pubsub.ReceiverCounter]. It counts the connections that Redis has
+// sent the message to, of which each process has one.
+func (b *Broker) PublishCounted(ctx context.Context, m pubsub.Message) (receivers int, err error) {
+	receivers, err = b.publish(ctx, m)
+	if err != nil {
+		b.stats.failed.Add(1)
+	}
+	return receivers, err
+}
+
+func (b *Broker) publish(ctx context.Context, m pubsub.Message) (receivers int, err error) {
 	switch {
 	case b.ctx.Err() != nil:
-		return pubsub.ErrClosed
+		return 0, pubsub.ErrClosed
 	case len(m.Frame) > b.opts.MaxFrame:
-		return fmt.Errorf("redis: the message has %d bytes, BrokerOptions.MaxFrame allows %d", len(m.Frame), b.opts.MaxFrame)
+		return 0, fmt.Errorf("redis: the message has %d bytes, BrokerOptions.MaxFrame allows %d", len(m.Frame), b.opts.MaxFrame)
 	}
 	if err := checkTopic(m.Topic); err != nil {
-		return err
+		return 0, err
 	}
 	within, cancel := context.WithTimeout(ctx, b.opts.Timeout)
 	defer cancel()
 	channel := key(b.opts.Prefix, b.kind, m.Topic)
 	server, err := b.where.server(within, channel)
 	if err == nil {
-		err = b.outlet(server).publish(within, publication{channel, seal(b.opts.Keys).close(channel, encode(m))})
+		receivers, err = b.outlet(server).publish(within, publication{channel: channel, payload: seal(b.opts.Keys).close(channel, encode(m))})
 	}
 	if err == nil {
 		b.publishing.Works()
-		return nil
+		return receivers, nil
 	}
 	if ctx.Err() == nil && b.ctx.Err() == nil && err != errNotPublished {
 		b.publishing.Failed(err)
 	}
-	return fmt.Errorf("redis: publishing: %w", err)
+	return 0, fmt.Errorf("redis: publishing: %w", err)
 }
 
 // A publication is a message on its way out.
 type publication struct {
-	channel string
-	payload []byte
+	channel   string
+	payload   []byte
+	receivers int // the answer
 }
 
 // outlet is the way to one server.
@@ -105,21 +113,22 @@ func (b *Broker) outlet(server any) *outlet {
 var errNotPublished = errors.New("the last messages had no answer; one in a second tries again")
 
 // publish publishes one message once.
-func (o *outlet) publish(ctx context.Context, p publication) error {
-	_, err := o.breaker.Execute(func() (struct{}, error) {
+func (o *outlet) publish(ctx context.Context, p publication) (receivers int, err error) {
+	_, err = o.breaker.Execute(func() (struct{}, error) {
 		item := o.lane.Item()
 		item.Value = p
 		err := o.lane.Do(batch.WithTimeout(ctx, o.timeout), item)
 		if err == nil {
+			receivers = item.Value.receivers
 			item.Value = publication{}
 			o.lane.Free(item)
 		}
 		return struct{}{}, err
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return errNotPublished
+		return 0, errNotPublished
 	}
-	return err
+	return receivers, err
 }
 
 // publishTrip publishes a batch, so many bytes at a time.
@@ -138,7 +147,7 @@ func (b *Broker) publishTrip(ctx context.Context, o *outlet, server any, items [
 		}
 		b.where.run(ctx, server, sent)
 		for i, it := range items[from:to] {
-			it.Err = sent[i].Err()
+			it.Err, it.Value.receivers = sent[i].Err(), int(sent[i].(onlyOnce).Val())
 			answered = answered || isAnswer(it.Err)
 		}
 		from = to

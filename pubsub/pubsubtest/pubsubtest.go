@@ -62,6 +62,7 @@ func Run(t *testing.T, newBrokers func(t *testing.T, n int) []pubsub.Broker) {
 		{"Churn", 3, churn},
 		{"ContextIsForTheCall", 1, contextIsForTheCall},
 		{"CancelledContext", 1, cancelledContext},
+		{"ReceiversAreCounted", 3, receiversAreCounted},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			brokers := newBrokers(t, part.brokers)

@@ -67,11 +67,17 @@ type fault struct {
 	subscribeWaits   bool
 	nilSubscription  bool
 	synchronousList  bool // delivered in Publish, from a list made before
+	counted          func(subs int) int
 }
 
 func (p *process) Publish(ctx context.Context, m pubsub.Message) error {
+	_, err := p.PublishCounted(ctx, m)
+	return err
+}
+
+func (p *process) PublishCounted(ctx context.Context, m pubsub.Message) (int, error) {
 	if err := ctx.Err(); err != nil && !p.fault.nilSubscription {
-		return err
+		return 0, err
 	}
 	sent := m.Topic
 	if p.fault.topic != nil {
@@ -97,7 +103,7 @@ func (p *process) Publish(ctx context.Context, m pubsub.Message) error {
 			s.deliver(m)
 			s.running.Unlock()
 		}
-		return nil
+		return len(to), nil
 	}
 	for _, s := range to {
 		if p.fault.ownProcess && s.process != p {
@@ -109,9 +115,12 @@ func (p *process) Publish(ctx context.Context, m pubsub.Message) error {
 	}
 	p.mu.Unlock()
 	if p.fault.errNoSubscribers && len(to) == 0 {
-		return errors.New("no subscribers")
+		return 0, errors.New("no subscribers")
 	}
-	return nil
+	if p.fault.counted != nil {
+		return p.fault.counted(len(to)), nil
+	}
+	return len(to), nil
 }
 
 func (p *process) Subscribe(ctx context.Context, topic string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
@@ -252,6 +261,7 @@ const (
 	unchanged         = "a message arrives as it was published"
 	afterClose        = "no call of deliver begins after Close has returned"
 	nobodyWaits       = "neither Subscribe nor Close waits for a call of deliver that is running"
+	counted           = "PublishCounted returns at least one receiver for each process"
 	thatOneAlone      = "closing a subscription ends that one alone"
 )
 
@@ -322,6 +332,9 @@ var faults = []fault{
 	{name: "SubscribeWaits", part: "NobodyWaitsForADelivery", rule: nobodyWaits, subscribeWaits: true},
 	{name: "CloseEndsTheTopic", part: "CloseConcernsOneSubscription", rule: thatOneAlone, closeAll: true},
 	{name: "CloseEndsTheOldest", part: "CloseConcernsOneSubscription", rule: thatOneAlone, closeOldest: true},
+	{name: "CountsNone", part: "ReceiversAreCounted", rule: counted, counted: func(int) int { return 0 }},
+	{name: "CountsItself", part: "ReceiversAreCounted", rule: counted, counted: func(n int) int { return n + 1 }},
+	{name: "CountsOneProcess", part: "ReceiversAreCounted", rule: counted, counted: func(n int) int { return min(n, 1) }},
 	{name: "ClosedAlready", part: "CloseConcernsOneSubscription", rule: "closing a subscription works, again and again", closeOnce: true},
 }
 
