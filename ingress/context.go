@@ -25,7 +25,7 @@ type Context struct {
 	ConnID string
 	// IP is the client's address as Options.ClientIP of the router found it.
 	IP netip.Addr
-	// Identity is what Authenticate returned when the connection was opened.
+	// Identity is what Authenticate of the router returned, or Renew since.
 	Identity Identity
 	// ReceivedAt is the server's time at which the frame was complete.
 	ReceivedAt time.Time

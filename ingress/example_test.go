@@ -46,6 +46,23 @@ func ExampleContext_Reject() {
 	// Output: RESOURCE_EXHAUSTED: payload too large (observed 12, limit 10)
 }
 
+// Routes of a group need a role. A router applies the middleware of
+// RouteOptions{UseIngress: []ingress.Middleware{ingress.RequireRole("admin")}} like this.
+func ExampleRequireRole() {
+	handle := ingress.RequireRole("admin")(ingress.Pass)
+	for _, id := range []ingress.Identity{
+		{User: "ann", Roles: []string{"admin", "author"}},
+		{User: "bob", Roles: []string{"author"}},
+		{},
+	} {
+		fmt.Println(handle(&ingress.Context{Type: "room.delete", Identity: id}))
+	}
+	// Output:
+	// <nil>
+	// PERMISSION_DENIED: this needs a role that the user does not have
+	// UNAUTHENTICATED: this needs an authenticated user
+}
+
 func ExampleKey() {
 	type Session struct{ Theme string }
 	session := ingress.NewKey[Session]() // in a package variable

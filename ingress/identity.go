@@ -3,6 +3,7 @@ package ingress
 import (
 	"slices"
 	"sync"
+	"time"
 )
 
 // Identity is the authenticated identity of a connection. The zero Identity is a client that
@@ -14,12 +15,26 @@ type Identity struct {
 	User string
 	// Tier is a plan or class by which middleware may choose limits.
 	Tier string
+	// Roles are the names of what the user may do, see [RequireRole].
+	Roles []string
+	// ExpiresAt is when the identity expires, such as the expiry of its token; the zero Time
+	// stands for never. The router closes the connection then, unless the client has renewed the
+	// identity (router.Options.Renew). It is compared with the wall clock.
+	ExpiresAt time.Time
 
 	bag *values
 }
 
 // Authenticated reports whether the identity names a user.
 func (id *Identity) Authenticated() bool { return id.User != "" }
+
+// HasRole reports whether a role is one of Roles.
+func (id *Identity) HasRole(role string) bool { return slices.Contains(id.Roles, role) }
+
+// Expired reports whether the identity has expired at a time.
+func (id *Identity) Expired(at time.Time) bool {
+	return !id.ExpiresAt.IsZero() && !at.Before(id.ExpiresAt)
+}
 
 func (id *Identity) values() *values {
 	if id.bag == nil {
@@ -28,16 +43,36 @@ func (id *Identity) values() *values {
 	return id.bag
 }
 
-// Own gives the identity its own copy of the values that were stored with it. Later copies of
-// the identity share the new values, earlier ones do not. The router calls it once for each
-// connection, so that connections with the same identity, for instance from a cache, do not
+// Own gives the identity its own copy of Roles and of the values that were stored with it. Later
+// copies of the identity share the new values, earlier ones do not. The router calls it once for
+// each connection, so that connections with the same identity, for instance from a cache, do not
 // share values.
 func (id *Identity) Own() {
+	id.ownFields()
 	own := new(values)
 	if id.bag != nil {
 		own.list = id.bag.all()
 	}
 	id.bag = own
+}
+
+// OwnAs is [Identity.Own] for an identity that replaces another one of the same connection: it
+// shares the values of the other one, and those that were stored with id itself replace them.
+func (id *Identity) OwnAs(replaced *Identity) {
+	id.ownFields()
+	set := id.bag
+	id.bag = replaced.values()
+	if set == nil || set == id.bag {
+		return
+	}
+	for _, e := range set.all() {
+		id.bag.set(e.key, e.value)
+	}
+}
+
+func (id *Identity) ownFields() {
+	id.Roles = slices.Clone(id.Roles)
+	id.ExpiresAt = id.ExpiresAt.Round(0) // without the monotonic clock, which is not a token's
 }
 
 // Key stores a value of one type with the identity of a connection. Make one for
@@ -47,7 +82,8 @@ func (id *Identity) Own() {
 //
 //	session.Set(&id, s)                // id is the Identity that Authenticate returns
 //	s, ok := session.Get(&c.Identity)  // c is an ingress.Context
-//	s, ok := session.Get(c.Identity)   // c is a router's Context or Conn
+//	s, ok := session.Get(c.Identity)   // c is a router's Context
+//	s, ok := session.Get(c.Identity()) // c is a router's Conn
 //
 // A Key may be used by several goroutines at once.
 type Key[T any] struct{ _ byte } // keys of size 0 could have one address

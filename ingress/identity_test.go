@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/ingress"
 )
@@ -123,6 +124,76 @@ func TestCopiesShareAfterOwn(t *testing.T) {
 	for name, c := range map[string]*ingress.Identity{"the other": &two, "the next": &early} {
 		if v, _ := k.Get(c); v != "early" {
 			t.Errorf("%s gets %q", name, v)
+		}
+	}
+}
+
+func TestIdentitiesOfConnectionsDoNotShareRoles(t *testing.T) {
+	cached := ingress.Identity{User: "ann", Roles: []string{"reader"}, ExpiresAt: time.Now().Add(time.Hour)}
+	for name, own := range map[string]func(*ingress.Identity){
+		"Own":   (*ingress.Identity).Own,
+		"OwnAs": func(id *ingress.Identity) { id.OwnAs(new(ingress.Identity)) },
+	} {
+		copied := cached
+		own(&copied)
+		copied.Roles[0] = "admin"
+		if !cached.HasRole("reader") || cached.HasRole("admin") {
+			t.Errorf("%s: the roles of the original are %q", name, cached.Roles)
+		}
+		if copied.ExpiresAt.String() != cached.ExpiresAt.Round(0).String() {
+			t.Errorf("%s: expires at %v, want the wall clock of %v", name, copied.ExpiresAt, cached.ExpiresAt)
+		}
+	}
+}
+
+// An identity that replaces another one has its values, and those of its own replace them.
+func TestOwnAsKeepsValues(t *testing.T) {
+	seat, theme := ingress.NewKey[int](), ingress.NewKey[string]()
+	var old ingress.Identity
+	old.Own()
+	seat.Set(&old, 1)
+	theme.Set(&old, "light")
+
+	cached := ingress.Identity{User: "ann"}
+	theme.Set(&cached, "dark")
+	renewed := cached
+	renewed.OwnAs(&old)
+	for name, id := range map[string]*ingress.Identity{"new": &renewed, "old": &old} {
+		if n, _ := seat.Get(id); n != 1 {
+			t.Errorf("the %s identity has the seat %d", name, n)
+		}
+		if s, _ := theme.Get(id); s != "dark" {
+			t.Errorf("the %s identity has the theme %q", name, s)
+		}
+	}
+	// What a handler stores that began before is found after.
+	seat.Set(&old, 2)
+	if n, _ := seat.Get(&renewed); n != 2 {
+		t.Errorf("the new identity has the seat %d", n)
+	}
+	if _, ok := seat.Get(&cached); ok {
+		t.Error("the identity that was passed has a value of the connection")
+	}
+	again := renewed
+	again.OwnAs(&renewed)
+	if n, _ := seat.Get(&again); n != 2 {
+		t.Errorf("a copy has the seat %d", n)
+	}
+}
+
+func TestExpired(t *testing.T) {
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		expires, now time.Time
+		want         bool
+	}{
+		{time.Time{}, at, false},
+		{at, at.Add(-time.Nanosecond), false},
+		{at, at, true},
+		{at, at.Add(time.Hour), true},
+	} {
+		if got := (&ingress.Identity{ExpiresAt: c.expires}).Expired(c.now); got != c.want {
+			t.Errorf("expires at %v, at %v: %v", c.expires, c.now, got)
 		}
 	}
 }

@@ -255,11 +255,10 @@ func (r *Router) subprotocol(req *http.Request) string {
 func (r *Router) newConn(id string, ip netip.Addr, identity ingress.Identity, stream *wire.Stream) *Conn {
 	c := &Conn{
 		router: r, serving: r.freeze(), stream: stream,
-		id: id, ip: ip, identity: identity,
-		opened: r.now(),
+		id: id, ip: ip, opened: r.now(),
 	}
-	c.identity.Own()
-	c.Identity = &c.identity
+	identity.Own()
+	c.identity.Store(&identity)
 	c.timer.init(c, r.opts.Liveness)
 	c.turn.Init(&r.turns)
 	c.message.Store(int64(c.opened))

@@ -18,17 +18,13 @@ import (
 // longer, and used from any goroutine; once the connection has ended, its methods
 // fail or do nothing.
 type Conn struct {
-	// Identity is what Authenticate returned. It must not be changed. An ingress.Key
-	// stores values with it.
-	Identity *ingress.Identity
-
 	router    *Router
 	serving   *serving
 	stream    *wire.Stream
 	id        string
 	ip        netip.Addr
-	identity  ingress.Identity
-	opened    time.Duration // after the router's epoch
+	identity  atomic.Pointer[ingress.Identity] // replaced by a renewal
+	opened    time.Duration                    // after the router's epoch
 	deflate   bool
 	admission ingress.Admission // of Options.Gate, or nil
 
@@ -63,6 +59,10 @@ type CloseInfo struct {
 
 // ID identifies the connection. It is unguessable, and new for each one.
 func (c *Conn) ID() string { return c.id }
+
+// Identity is what Authenticate returned, or Renew since. It must not be changed. An
+// ingress.Key stores values with it.
+func (c *Conn) Identity() *ingress.Identity { return c.identity.Load() }
 
 // IP is the client's address as Options.ClientIP found it.
 func (c *Conn) IP() netip.Addr { return c.ip }

@@ -27,8 +27,9 @@ import (
 // What goes on after that takes the [Conn], which may be kept. Until then it may
 // be used by several goroutines.
 type Context struct {
-	// Identity is what Authenticate returned. It must not be changed. An ingress.Key
-	// stores values with it.
+	// Identity is that of the connection when the message came: what Authenticate returned, or
+	// Renew since. It stays the same while the message is handled, and must not be changed. An
+	// ingress.Key stores values with it.
 	Identity *ingress.Identity
 
 	conn       *Conn

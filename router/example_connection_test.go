@@ -153,7 +153,7 @@ func ExampleConn() {
 	mu.Lock()
 	defer mu.Unlock()
 	for conn := range online {
-		name, _ := nickname.Get(conn.Identity)
+		name, _ := nickname.Get(conn.Identity())
 		_ = conn.Send("hello", name)
 	}
 	c.receive(1)

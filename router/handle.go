@@ -18,7 +18,7 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 		k = new(Context)
 	}
 	k.reset(c, f.route, &f.env, c.stream.ReadAt())
-	k.lent = f.lent
+	k.Identity, k.lent = s.identity, f.lent
 	if f.env.IdempotencyKey != nil && c.router.opts.Idempotency.Store != nil {
 		k.execution = c.newExecution(f)
 	}
@@ -130,7 +130,7 @@ func (c *Conn) resume(k *Context) {
 // reset prepares the Context for a message. The id is copied: it points into a
 // buffer that is read into again.
 func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedAt time.Time) {
-	c.Identity = &conn.identity
+	c.Identity = conn.identity.Load()
 	c.conn, c.route, c.receivedAt = conn, rt, receivedAt
 	c.task = turn.Task[Context]{
 		Message: c, Size: int32(len(env.Payload) + len(env.CorrelationID)),

@@ -114,7 +114,7 @@ type execution struct {
 // newExecution is for a frame with a key. It must be called while the frame is in its buffer.
 func (c *Conn) newExecution(f *incoming) *execution {
 	e := &execution{r: c.router}
-	if id := &c.identity; id.Authenticated() {
+	if id := c.identity.Load(); id.Authenticated() {
 		e.claim.Subject = digestOf("user", []byte(id.Tenant), []byte(id.User))
 	} else {
 		e.claim.Subject = digestOf("connection", []byte(c.id))

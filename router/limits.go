@@ -55,7 +55,7 @@ func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
 	r := c.router
 	r.stats.rejected.Add(1)
 	if r.opts.OnLimitExceeded != nil {
-		r.queueRejection(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: c.identity})
+		r.queueRejection(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: *c.identity.Load()})
 	}
 	if !l.Close.Valid() {
 		return false

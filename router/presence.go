@@ -36,7 +36,7 @@ func (c *Conn) join(ctx context.Context, topic string, known any) error {
 	if p == nil {
 		return errNoPresence
 	}
-	entry := pubsub.Member{ID: c.id, User: c.identity.User}
+	entry := pubsub.Member{ID: c.id, User: c.identity.Load().User}
 	if known != nil && known != struct{}{} {
 		data, err := json.Marshal(known)
 		if err != nil {

@@ -342,7 +342,7 @@ func TestKeysReachTheConnectionFromEverywhere(t *testing.T) {
 	var session = ingress.NewKey[int]()
 	var inMiddleware atomic.Int64
 	inMemory(t, router.Options{
-		OnOpen: func(c *router.Conn) error { session.Set(c.Identity, 1); return nil },
+		OnOpen: func(c *router.Conn) error { session.Set(c.Identity(), 1); return nil },
 	}, func(r *router.Router) {
 		r.UseIngress(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {

@@ -33,22 +33,30 @@ func (f *incoming) typ() string {
 // scratch is what a goroutine needs to handle messages. It is borrowed for as
 // long as there are any.
 type scratch struct {
-	peeker envelope.Peeker
-	in     ingress.Context
-	call   *Context
-	latest *route // that was looked up, of this connection's router
+	peeker   envelope.Peeker
+	in       ingress.Context
+	identity *ingress.Identity // of which in has a copy
+	call     *Context
+	latest   *route // that was looked up, of this connection's router
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} }}
 
 func (c *Conn) borrow() *scratch {
 	s := scratches.Get().(*scratch)
-	s.in = ingress.Context{ConnID: c.id, IP: c.ip, Identity: c.identity, State: inbound.State{Ctx: lazyContext{c}}}
+	s.in = ingress.Context{ConnID: c.id, IP: c.ip, State: inbound.State{Ctx: lazyContext{c}}}
 	return s
 }
 
+// identify takes over the connection's identity, which a renewal may have replaced.
+func (s *scratch) identify(id *ingress.Identity) {
+	if id != s.identity {
+		s.identity, s.in.Identity = id, *id
+	}
+}
+
 func (s *scratch) free() {
-	s.in, s.latest = ingress.Context{}, nil // pins no connection
+	s.in, s.identity, s.latest = ingress.Context{}, nil, nil // pins no connection
 	scratches.Put(s)
 }
 

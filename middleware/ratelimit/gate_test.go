@@ -389,7 +389,7 @@ func TestOpenConnectionsPerUser(t *testing.T) {
 func TestLeasesAreReleased(t *testing.T) {
 	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerIP: 1}, func(o *router.Options) {
 		o.OnOpen = func(c *router.Conn) error {
-			switch c.Identity.User {
+			switch c.Identity().User {
 			case "user-refused":
 				return errors.PermissionDenied.New("no")
 			case "user-panic":
