@@ -191,7 +191,7 @@ func (c *Conn) refuseFrame(f *incoming, err error) {
 	if string(f.env.Type) == typeAbort {
 		id = nil // of a request, which has an answer of its own
 	}
-	c.refuse(f.typ(), id, err)
+	c.answerFailed(failed{typ: f.typ(), sent: f.env.Type, id: id}, err)
 	if f.bad == envelope.ErrIDTooLong { // whatever was answered, the client cannot match it
 		c.Close(errors.ClosePolicy, envelope.ErrIDTooLong.Message)
 	}

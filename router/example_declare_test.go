@@ -148,7 +148,7 @@ func ExampleRouteOptions_strict() {
 	c.send(`{"type":"order","payload":{"symbol":"A","limt":3}}`)
 	c.receive(1)
 	// Output:
-	// {"type":"ERROR","payload":{"code":"INVALID_ARGUMENT","message":"payload does not decode","retryable":false,"details":{"fields":[{"path":"limt","rule":"unknown"}]}}}
+	// {"type":"ERROR","payload":{"type":"order","code":"INVALID_ARGUMENT","message":"payload does not decode","retryable":false,"details":{"fields":[{"path":"limt","rule":"unknown"}]}}}
 }
 
 func ExampleRouter_Routes() {

@@ -115,7 +115,7 @@ func ExampleRouter_UseIngress() {
 	c.send(`{"type":"room.list","meta":{"correlationId":"1"}}`)
 	c.receive(2)
 	// Output:
-	// {"type":"ERROR","payload":{"code":"UNAUTHENTICATED","message":"log in to write","retryable":false}}
+	// {"type":"ERROR","payload":{"type":"chat.send","code":"UNAUTHENTICATED","message":"log in to write","retryable":false}}
 	// {"type":"room.list.reply","meta":{"correlationId":"1"},"payload":["lobby"]}
 }
 
@@ -236,7 +236,7 @@ func ExampleRegisterValidation() {
 	c.send(`{"type":"room.join","payload":{"room":"The Lobby"}}`)
 	c.receive(1)
 	// Output:
-	// {"type":"ERROR","payload":{"code":"INVALID_ARGUMENT","message":"payload is not valid","retryable":false,"details":{"fields":[{"path":"room","rule":"slug"}]}}}
+	// {"type":"ERROR","payload":{"type":"room.join","code":"INVALID_ARGUMENT","message":"payload is not valid","retryable":false,"details":{"fields":[{"path":"room","rule":"slug"}]}}}
 }
 
 // A client in Go reads which fields were at fault.

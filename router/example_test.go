@@ -154,7 +154,7 @@ func ExampleOn() {
 	c.receive(1)
 	// Output:
 	// {"type":"chat.heard","payload":{"text":"hi"}}
-	// {"type":"ERROR","payload":{"code":"INVALID_ARGUMENT","message":"payload is not valid","retryable":false,"details":{"fields":[{"path":"text","rule":"required"}]}}}
+	// {"type":"ERROR","payload":{"type":"chat.send","code":"INVALID_ARGUMENT","message":"payload is not valid","retryable":false,"details":{"fields":[{"path":"text","rule":"required"}]}}}
 }
 
 func ExampleRPC() {

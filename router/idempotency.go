@@ -380,7 +380,7 @@ func (c *Context) repeat(answer []byte) {
 		b.Write(answer[1:])
 		b.WriteByte('}')
 	case len(answer) > 0 && answer[0] == keptError:
-		b.failureHead(c.id)
+		b.failureHead(failed{typ: c.route.typ, id: c.id})
 		b.Write(answer[1:])
 	}
 	if frame := jsontext.Value(b.Bytes()[from:]); !frame.IsValid() { // a store is not to be trusted that far

@@ -25,8 +25,8 @@ func rejection(err error) *errors.LimitExceeded {
 }
 
 // exceeded handles a rejection according to its close code, or else to Limits.OnExceeded.
-func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
-	if c.rejected(typ, l) {
+func (c *Conn) exceeded(m failed, l *errors.LimitExceeded) {
+	if c.rejected(m.typ, l) {
 		return
 	}
 	r := c.router
@@ -44,7 +44,7 @@ func (c *Conn) exceeded(typ string, id []byte, l *errors.LimitExceeded) {
 	case OnExceededSend:
 		b := newOutgoing()
 		defer b.free()
-		b.failureHead(id)
+		b.failureHead(m)
 		b.rejection(l)
 		c.answer(b.Bytes())
 	}

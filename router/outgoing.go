@@ -61,17 +61,27 @@ func (b *outgoing) string(s string) {
 
 func (b *outgoing) int(n int64) { b.Write(strconv.AppendInt(b.AvailableBuffer(), n, 10)) }
 
-// failureHead appends a frame of RPC_ERROR or ERROR up to the first field of its
-// payload.
-func (b *outgoing) failureHead(id []byte) {
-	if id == nil {
-		b.WriteString(`{"type":"` + typeError + `","payload":{`)
+// failureHead appends a frame of RPC_ERROR or ERROR up to the code in its payload.
+func (b *outgoing) failureHead(m failed) {
+	if m.id != nil {
+		b.Grow(64 + len(m.id))
+		p := append(b.AvailableBuffer(), `{"type":"`+typeRPCError+`","meta":{"correlationId":`...)
+		p = append(append(p, m.id...), `},"payload":{`...)
+		b.Write(p)
 		return
 	}
-	b.Grow(64 + len(id))
-	p := append(b.AvailableBuffer(), `{"type":"`+typeRPCError+`","meta":{"correlationId":`...)
-	p = append(append(p, id...), `},"payload":{`...)
-	b.Write(p)
+	b.WriteString(`{"type":"` + typeError + `","payload":{`)
+	if m.typ == "" && m.sent == nil {
+		return
+	}
+	b.WriteString(`"type":`)
+	if m.typ != "" {
+		b.string(m.typ)
+	} else {
+		q, _ := jsontext.AppendQuote(b.AvailableBuffer(), m.sent) // has been read as a string
+		b.Write(q)
+	}
+	b.WriteByte(',')
 }
 
 // enqueue queues a frame that answers none of the client's, without flushing it.

@@ -63,24 +63,24 @@ func TestFramesAsOnTheWire(t *testing.T) {
 			{"retry advice", `{"type":"busy","meta":{"correlationId":"4"},"payload":null}`, []string{
 				`{"type":"RPC_ERROR","meta":{"correlationId":"4"},"payload":{"code":"UNAVAILABLE","message":"later","retryable":true,"retryAfterMs":2,"details":{"shard":"a"}}}`}},
 			{"failed event", `{"type":"fails","payload":{"text":"a"}}`, []string{
-				`{"type":"ERROR","payload":{"code":"ALREADY_EXISTS","message":"twice","retryable":false}}`}},
+				`{"type":"ERROR","payload":{"type":"fails","code":"ALREADY_EXISTS","message":"twice","retryable":false}}`}},
 			{"failed event with an id", `{"type":"fails","meta":{"correlationId":"5"},"payload":{"text":"a"}}`, []string{
 				`{"type":"RPC_ERROR","meta":{"correlationId":"5"},"payload":{"code":"ALREADY_EXISTS","message":"twice","retryable":false}}`}},
 			{"event", `{"payload":{"text":"<&>"},"type":"says","meta":null}`, []string{`{"type":"said","payload":{"text":"<&>"}}`}},
 			{"event without payload", `{"type":"bare","meta":{}}`, []string{`{"type":"bared"}`}},
 			{"request without id", `{"type":"missing"}`, []string{
-				`{"type":"ERROR","payload":{"code":"INVALID_ARGUMENT","message":"request has no meta.correlationId","retryable":false}}`}},
+				`{"type":"ERROR","payload":{"type":"missing","code":"INVALID_ARGUMENT","message":"request has no meta.correlationId","retryable":false}}`}},
 			{"unknown type", `{"type":"nope","meta":{"correlationId":"6"}}`, []string{
 				`{"type":"RPC_ERROR","meta":{"correlationId":"6"},"payload":{"code":"UNIMPLEMENTED","message":"message type is not known","retryable":false}}`}},
 			{"reserved type", `{"type":"RPC_ERROR","meta":{"correlationId":"7"}}`, []string{
 				`{"type":"RPC_ERROR","meta":{"correlationId":"7"},"payload":{"code":"INVALID_ARGUMENT","message":"message type is reserved for the protocol","retryable":false}}`}},
 			{"reserved prefix", `{"type":"$ws:rpc-progress"}`, []string{
-				`{"type":"ERROR","payload":{"code":"INVALID_ARGUMENT","message":"message type is reserved for the protocol","retryable":false}}`}},
+				`{"type":"ERROR","payload":{"type":"$ws:rpc-progress","code":"INVALID_ARGUMENT","message":"message type is reserved for the protocol","retryable":false}}`}},
 			{"bad JSON after its id", `{"meta":{"correlationId":"8"},"type":`, []string{
 				`{"type":"RPC_ERROR","meta":{"correlationId":"8"},"payload":{"code":"INVALID_ARGUMENT","message":"frame is not valid JSON, or a name in it repeats","retryable":false}}`}},
 			{"abort of nothing", `{"type":"$ws:abort","meta":{"correlationId":"9"}}`, nil},
 			{"abort without id", `{"type":"$ws:abort"}`, []string{
-				`{"type":"ERROR","payload":{"code":"INVALID_ARGUMENT","message":"request has no meta.correlationId","retryable":false}}`}},
+				`{"type":"ERROR","payload":{"type":"$ws:abort","code":"INVALID_ARGUMENT","message":"request has no meta.correlationId","retryable":false}}`}},
 			{"heartbeat", `{"type":"__heartbeat"}`, []string{`{"type":"__heartbeat_ack","meta":{"ts":946684800000}}`}},
 		} {
 			c.SendRaw(tc.in)

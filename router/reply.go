@@ -10,25 +10,35 @@ import (
 	"github.com/wskit/wskit/internal/ceil"
 )
 
-// refuse answers a frame that has failed. It does not flush.
+// failed is a message that is answered with an error.
+type failed struct {
+	typ  string // its registered type; empty: none
+	sent []byte // its type as it was sent, of at most 128 bytes, if none is registered; nil: not known
+	id   []byte // its correlation id; nil: none
+}
+
+// refuse answers a message that has failed. It does not flush.
 func (c *Conn) refuse(typ string, id []byte, err error) {
+	c.answerFailed(failed{typ: typ, id: id}, err)
+}
+
+func (c *Conn) answerFailed(m failed, err error) {
 	if l := rejection(err); l != nil {
-		c.exceeded(typ, id, l)
+		c.exceeded(m, l)
 		return
 	}
 	e := errors.From(err)
 	if e.Code == errors.Internal {
-		c.router.fault(Fault{Conn: c, Type: typ, Err: err})
+		c.router.fault(Fault{Conn: c, Type: m.typ, Err: err})
 	}
 	b := newOutgoing()
 	defer b.free()
-	b.failureHead(id)
-	c.appendFailure(b, typ, e)
+	b.failureHead(m)
+	c.appendFailure(b, m.typ, e)
 	c.answer(b.Bytes())
 }
 
-// appendFailure appends the payload of an error from its first field on, and the end of the
-// frame.
+// appendFailure appends the payload of an error from its code on, and the end of the frame.
 func (c *Conn) appendFailure(b *outgoing, typ string, e *errors.Error) {
 	b.WriteString(`"code":`)
 	b.string(string(e.Code))

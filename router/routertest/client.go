@@ -56,6 +56,8 @@ type Frame struct {
 
 // Failure is the payload of ERROR and RPC_ERROR.
 type Failure struct {
+	// Type is the type of the message that failed, in an ERROR, if it is known.
+	Type      string      `json:"type"`
 	Code      errors.Code `json:"code"`
 	Message   string      `json:"message"`
 	Retryable bool        `json:"retryable"`
