@@ -185,19 +185,18 @@ func (r *Router) open(c *Conn) {
 	r.add(c)
 	opened := false
 	defer func() {
-		if !opened { // the hook has called runtime.Goexit
+		if !opened { // a hook has called runtime.Goexit
+			c.announce()
 			c.stream.Abort()
 			c.end(errors.New("router: OnOpen ended its goroutine"))
 		}
 	}()
-	switch err := c.onOpen(); {
-	case err == nil:
-		if c.life.Announce() {
-			r.wheel.add(c, c.nextCheck(r.now()))
-		} else { // cut off by Shutdown meanwhile
-			c.onClose()
-		}
-	default:
+	err := c.onOpen()
+	going := c.announce() // false: cut off by Shutdown meanwhile
+	switch {
+	case err == nil && going:
+		r.wheel.add(c, c.nextCheck(r.now()))
+	case err != nil:
 		e := errors.From(err)
 		reason := e.Message
 		if e.Retryable() && e.RetryAfter > 0 {
@@ -207,19 +206,6 @@ func (r *Router) open(c *Conn) {
 	}
 	opened = true
 	go c.rest()
-}
-
-func (c *Conn) onOpen() (err error) {
-	r := c.router
-	if r.draining.Load() {
-		c.Close(errors.CloseGoingAway, retryAfterReason(r.drainHint()))
-		return r.drainError()
-	}
-	if r.opts.OnOpen == nil {
-		return nil
-	}
-	defer r.containHook("OnOpen", c, &err)
-	return r.opts.OnOpen(c)
 }
 
 func closeCodeOf(err error) errors.CloseCode {

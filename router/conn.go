@@ -26,6 +26,7 @@ type Conn struct {
 	identity  atomic.Pointer[ingress.Identity] // replaced by a renewal
 	opened    time.Duration                    // after the router's epoch
 	deflate   bool
+	hooked    uint16            // hooks whose OnOpen has succeeded and whose OnClose is due
 	admission ingress.Admission // of Options.Gate, or nil
 
 	turn    turn.Turn[Context]
@@ -55,6 +56,9 @@ type CloseInfo struct {
 	ByServer bool
 	// Err is the error that ended the connection, where it was no close frame.
 	Err error
+	// Topics are the topics of which the connection was a member when it ended, in no
+	// particular order. It has left them by now. The slice must not be changed.
+	Topics []string
 }
 
 // ID identifies the connection. It is unguessable, and new for each one.

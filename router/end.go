@@ -60,31 +60,35 @@ func (c *Conn) takeApart(err error) bool {
 func (c *Conn) endContext() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.life.To(life.Ended) {
+	if c.ended() {
 		return false
 	}
+	c.noteTopics()
+	c.life.To(life.Ended)
 	if c.ctx != nil {
 		close(c.ctx.done)
 	}
 	return true
 }
 
+// noteTopics records for OnClose what the connection is a member of. c.mu is held.
+func (c *Conn) noteTopics() {
+	if len(c.topics) == 0 || !c.router.hooks.Load().closes {
+		return
+	}
+	info := *c.info.Load()
+	for _, m := range c.topics {
+		if m.joined {
+			info.Topics = append(info.Topics, m.topic.name)
+		}
+	}
+	c.info.Store(&info)
+}
+
 // afterEnd reports the end of a connection that has been taken apart.
 func (c *Conn) afterEnd() {
+	defer c.router.remove(c) // also if a hook calls runtime.Goexit
 	if c.life.Announced() {
 		c.onClose()
 	}
-	c.router.remove(c)
-}
-
-func (c *Conn) onClose() {
-	if c.router.opts.OnClose == nil {
-		return
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			c.router.fault(Fault{Conn: c, Err: panicError("OnClose", v), Stack: stack()})
-		}
-	}()
-	c.router.opts.OnClose(c, *c.info.Load())
 }

@@ -14,8 +14,10 @@ func (r *Router) fault(f Fault) {
 		f.Err, f.Stack = p.err, p.stack
 	}
 	r.stats.faults.Add(1)
-	if r.opts.OnError != nil {
-		r.callOnError(f)
+	if hooks := r.hooks.Load().faults; len(hooks) > 0 {
+		for _, hook := range hooks {
+			r.callOnError(hook, f)
+		}
 		return
 	}
 	attrs := []any{"type", f.Type, "error", f.Err}
@@ -30,17 +32,17 @@ func (r *Router) fault(f Fault) {
 
 // callOnError waits for the hook, in a goroutine that it may end by
 // runtime.Goexit without taking the connection's along.
-func (r *Router) callOnError(f Fault) {
-	var hook sync.WaitGroup
-	hook.Go(func() {
+func (r *Router) callOnError(hook func(Fault), f Fault) {
+	var done sync.WaitGroup
+	done.Go(func() {
 		defer func() {
 			if v := recover(); v != nil {
 				r.opts.Logger.Error("wskit: OnError panicked", "panic", v, "stack", string(stack()))
 			}
 		}()
-		r.opts.OnError(f)
+		hook(f)
 	})
-	hook.Wait()
+	done.Wait()
 }
 
 var errSwallowed = errors.New("router: middleware returned nil without calling the next handler")

@@ -70,7 +70,7 @@ func (r *Router) configure(method string, change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.serving != nil {
-		panic("router: " + method + " is called after the router has served a connection; add all middleware before http.Serve")
+		panic("router: " + method + " is called after the router has served a connection; add all middleware and hooks before http.Serve")
 	}
 	change()
 }

@@ -54,7 +54,7 @@ func (c *Conn) exceeded(m failed, l *errors.LimitExceeded) {
 func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
 	r := c.router
 	r.stats.rejected.Add(1)
-	if r.opts.OnLimitExceeded != nil {
+	if len(r.hooks.Load().exceeds) > 0 {
 		r.queueRejection(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: *c.identity.Load()})
 	}
 	if !l.Close.Valid() {
@@ -120,10 +120,12 @@ func (r *Router) queueRejection(info LimitInfo) {
 }
 
 func (r *Router) callOnLimitExceeded(info LimitInfo) {
-	defer func() {
-		if v := recover(); v != nil {
-			r.fault(Fault{Conn: info.Conn, Type: info.Type, Err: panicError("OnLimitExceeded", v), Stack: stack()})
-		}
-	}()
-	r.opts.OnLimitExceeded(context.WithoutCancel(r.ctx), info)
+	callAll(r.hooks.Load().exceeds, func(hook func(context.Context, LimitInfo)) {
+		defer func() {
+			if v := recover(); v != nil {
+				r.fault(Fault{Conn: info.Conn, Type: info.Type, Err: panicError("OnLimitExceeded", v), Stack: stack()})
+			}
+		}()
+		hook(context.WithoutCancel(r.ctx), info)
+	})
 }

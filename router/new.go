@@ -16,6 +16,9 @@ func New(opts Options) *Router {
 	}
 	r := &Router{opts: opts, epoch: time.Now(), routes: make(map[string]*route)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.addHooks(Hooks{
+		OnOpen: opts.OnOpen, OnClose: opts.OnClose, OnError: opts.OnError, OnLimitExceeded: opts.OnLimitExceeded,
+	})
 	r.top = Group{router: r, opts: RouteOptions{Strict: opts.Strict}}
 	r.topics.init()
 	r.crowds = crowds{r: r, m: make(map[string]*crowd)}

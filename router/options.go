@@ -138,13 +138,13 @@ type Options struct {
 	// UNAUTHENTICATED and PERMISSION_DENIED, 1013 for an error that is retryable, else 1011,
 	// unless it is a rejection with a code of its own (errors.LimitExceeded.Close). The
 	// reason is {"retryAfterMs":n} if the error has a wait, and else its message. It is
-	// called concurrently.
+	// called concurrently. A library adds further hooks with [Router.AddHooks].
 	OnOpen func(*Conn) error
 
 	// OnClose is called once for every connection for which OnOpen returned nil, when it has
-	// ended. The connection has left its topics and its context is cancelled by then; a
-	// handler that ignores its context may still be running. It is called concurrently, and
-	// Shutdown waits for it.
+	// ended. The connection has left its topics, which are in CloseInfo.Topics, and its context
+	// is cancelled by then; a handler that ignores its context may still be running. It is
+	// called concurrently, and Shutdown waits for it.
 	OnClose func(*Conn, CloseInfo)
 
 	// OnError is called for faults of the server: errors without a code or with

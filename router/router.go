@@ -87,6 +87,7 @@ type Router struct {
 	draining atomic.Bool
 
 	frozen   atomic.Pointer[serving]
+	hooks    atomic.Pointer[hooks]
 	events   atomic.Pointer[map[string]*declared] // nil: none
 	topics   topics
 	crowds   crowds

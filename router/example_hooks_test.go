@@ -1,0 +1,53 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router"
+)
+
+// A library that counts open connections has hooks of its own beside those of the application.
+func ExampleRouter_AddHooks() {
+	r := router.New(router.Options{
+		OnClose: func(*router.Conn, router.CloseInfo) { fmt.Println("the application: closed") },
+	})
+	var open atomic.Int64
+	r.AddHooks(router.Hooks{
+		OnOpen: func(*router.Conn) error {
+			fmt.Println("the library:", open.Add(1), "open")
+			return nil
+		},
+		OnClose: func(*router.Conn, router.CloseInfo) { fmt.Println("the library:", open.Add(-1), "open") },
+	})
+
+	connect(r).close()
+	_ = r.Shutdown(context.Background()) // waits for OnClose
+	// Output:
+	// the library: 1 open
+	// the library: 0 open
+	// the application: closed
+}
+
+// When a connection has ended, it is in no topic any more. OnClose gets those that it was in.
+func ExampleCloseInfo() {
+	r := router.New(router.Options{
+		OnClose: func(c *router.Conn, info router.CloseInfo) {
+			fmt.Println(info.Code == errors.CloseNormal, info.Topics, len(c.Topics()))
+		},
+	})
+	router.RPC(r, "room.join", func(c *router.Context, room string) (struct{}, error) {
+		return struct{}{}, c.Subscribe("room:" + room)
+	})
+
+	c := connect(r)
+	c.send(`{"type":"room.join","meta":{"correlationId":"1"},"payload":"lobby"}`)
+	c.receive(1)
+	c.close()
+	_ = r.Shutdown(context.Background())
+	// Output:
+	// {"type":"room.join.reply","meta":{"correlationId":"1"}}
+	// true [room:lobby] 0
+}

@@ -1,0 +1,126 @@
+package router
+
+import (
+	"context"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// Hooks are functions that a [Router] calls, for a library beside the application: see
+// [Router.AddHooks]. [Options] has fields of the same names, which describe them. Nil: none.
+type Hooks struct {
+	OnOpen          func(*Conn) error
+	OnClose         func(*Conn, CloseInfo)
+	OnError         func(Fault)
+	OnLimitExceeded func(context.Context, LimitInfo)
+}
+
+// AddHooks adds hooks to those of Options, which come first, and to those that were added before.
+//
+// The OnOpen hooks are called in the order in which they were added. If one returns an error or
+// panics, the connection is closed, and later ones are not called. Then, or when the connection
+// has ended, OnClose is called for exactly those Hooks whose OnOpen has returned nil, in the
+// opposite order. Hooks without an OnOpen count like those whose OnOpen returns nil. So what
+// an OnOpen has acquired can be released by the OnClose beside it.
+//
+// All other hooks, and OnClose, are called even if another one panics.
+//
+// AddHooks panics once the router has served a connection.
+func (r *Router) AddHooks(h Hooks) {
+	r.configure("AddHooks", func() { r.addHooks(h) })
+}
+
+// hooks are all hooks of a router. They are replaced as a whole: handshakes may be refused while
+// more are added.
+type hooks struct {
+	all     []Hooks
+	closes  bool // there is an OnClose
+	faults  []func(Fault)
+	exceeds []func(context.Context, LimitInfo)
+}
+
+// addHooks is called with Router.mu locked, or by New.
+func (r *Router) addHooks(h Hooks) {
+	var next hooks
+	if now := r.hooks.Load(); now != nil {
+		next = *now
+	}
+	next.all = append(next.all[:len(next.all):len(next.all)], h)
+	next.closes = next.closes || h.OnClose != nil
+	if h.OnError != nil {
+		next.faults = append(next.faults[:len(next.faults):len(next.faults)], h.OnError)
+	}
+	if h.OnLimitExceeded != nil {
+		next.exceeds = append(next.exceeds[:len(next.exceeds):len(next.exceeds)], h.OnLimitExceeded)
+	}
+	r.hooks.Store(&next)
+}
+
+// callAll calls all hooks in order, also after one that has called runtime.Goexit. call recovers
+// from panics.
+func callAll[F any](hooks []F, call func(F)) {
+	if len(hooks) == 0 {
+		return
+	}
+	defer callAll(hooks[1:], call)
+	call(hooks[0])
+}
+
+// onOpen calls the OnOpen hooks, and counts those that have succeeded.
+func (c *Conn) onOpen() error {
+	r := c.router
+	if r.draining.Load() {
+		c.Close(errors.CloseGoingAway, retryAfterReason(r.drainHint()))
+		return r.drainError()
+	}
+	for _, h := range r.hooks.Load().all {
+		if err := c.callOnOpen(h.OnOpen); err != nil {
+			return err
+		}
+		c.hooked++
+	}
+	return nil
+}
+
+func (c *Conn) callOnOpen(hook func(*Conn) error) (err error) {
+	if hook == nil {
+		return nil
+	}
+	defer c.router.containHook("OnOpen", c, &err)
+	return hook(c)
+}
+
+// announce makes the OnClose hooks due of which OnOpen has succeeded. It reports false if the
+// connection has ended: then it has called them.
+func (c *Conn) announce() bool {
+	if c.life.Announce() {
+		return true
+	}
+	c.onClose()
+	return false
+}
+
+// onClose calls the OnClose hooks, once.
+func (c *Conn) onClose() {
+	due := c.router.hooks.Load().all[:c.hooked]
+	c.hooked = 0
+	c.callOnClose(due, *c.info.Load())
+}
+
+// callOnClose calls the last hook, and then the others, whatever it does.
+func (c *Conn) callOnClose(due []Hooks, info CloseInfo) {
+	if len(due) == 0 {
+		return
+	}
+	last := len(due) - 1
+	defer c.callOnClose(due[:last], info)
+	if due[last].OnClose == nil {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			c.router.fault(Fault{Conn: c, Err: panicError("OnClose", v), Stack: stack()})
+		}
+	}()
+	due[last].OnClose(c, info)
+}
