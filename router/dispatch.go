@@ -175,9 +175,12 @@ func (c *Conn) checkState() error {
 	return nil
 }
 
+// checkInFlight refuses a request beside which too many are handled already, or stand in for
+// an earlier one with the same idempotency key. What waits for its turn is not refused: it
+// holds back reading, see turn.Rules.
 func (c *Conn) checkInFlight(s *scratch, f *incoming) error {
 	most := c.router.opts.Limits.MaxInFlight
-	if !f.route.request || c.turn.Requests() < most {
+	if !f.route.request || c.turn.Requests() < most || !f.route.opts.Concurrent && !c.idempotent(f) {
 		return nil
 	}
 	return s.in.Reject(errors.LimitExceeded{

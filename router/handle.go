@@ -19,8 +19,12 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	}
 	k.reset(c, f.route, &f.env, c.stream.ReadAt())
 	k.Identity, k.lent = s.identity, f.lent
-	if f.env.IdempotencyKey != nil && c.router.opts.Idempotency.Store != nil {
+	if c.idempotent(f) {
 		k.execution = c.newExecution(f)
+	}
+	waits := k != s.call
+	if waits {
+		k.arm() // its time goes on while there is no room for it
 	}
 	switch c.turn.Begin(&k.task) {
 	case turn.Queued:
@@ -32,9 +36,13 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	c.watch()
 	// A drain may have begun after dispatch looked, found nothing to wait for, and closed
 	// the connection.
-	if c.life.State() != life.Open {
+	switch {
+	case c.life.State() != life.Open:
 		k.finish(c.router.drainError())
-	} else {
+	case waits: // for room, until nothing was in front of it
+		c.turn.Track(&k.task)
+		k.runInTime()
+	default:
 		k.run()
 	}
 	if c.turn.Return() {

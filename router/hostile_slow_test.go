@@ -1,6 +1,7 @@
 package router_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime"
@@ -602,24 +603,24 @@ func TestProgressToAClientThatDoesNotRead(t *testing.T) {
 	s.recovered()
 }
 
-// A client that goes after it has sent more events than may wait: the reader has one in
+// A client that goes after it has sent more messages than may wait: the reader has one in
 // hand and sees neither its close frame nor the end of the stream.
 func TestAClientThatLeavesBehindAFullQueueIsNoticed(t *testing.T) {
 	takesTime(t)
-	for _, concurrent := range []bool{false, true} {
+	for _, tc := range []struct {
+		frame      string
+		concurrent bool
+	}{{`{"type":"hang"}`, false}, {`{"type":"hang"}`, true}, {`{"type":"ask","meta":{"correlationId":"1"}}`, false}} {
 		s := serveSocket(t, router.Options{
 			Limits:   router.Limits{MaxInFlight: 4},
 			Liveness: router.Liveness{PingInterval: 100 * time.Millisecond, PongTimeout: 100 * time.Millisecond},
 		}, func(r *router.Router) {
-			router.On(r, "hang", func(c *router.Context, _ struct{}) error { <-c.Done(); return nil }, router.RouteOptions{Concurrent: concurrent})
+			router.On(r, "hang", func(c *router.Context, _ struct{}) error { <-c.Done(); return nil }, router.RouteOptions{Concurrent: tc.concurrent})
+			router.RPC(r, "ask", func(c *router.Context, _ struct{}) (int, error) { <-c.Done(); return 0, nil })
 		})
 		for _, last := range [][]byte{nil, closing(1000, "")} {
 			p := s.dial()
-			var events []byte
-			for range 6 {
-				events = append(events, textFrame(`{"type":"hang"}`)...)
-			}
-			p.write(join(events, last))
+			p.write(join(bytes.Repeat(textFrame(tc.frame), 6), last))
 			_ = p.nc.Close()
 			eventually(t, "the connection to be forgotten", func() bool { return s.r.Stats().Connections == 0 })
 		}

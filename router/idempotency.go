@@ -111,6 +111,11 @@ type execution struct {
 	renewing chan struct{} // closed when a renewal under way has ended
 }
 
+// idempotent reports whether a frame has a key that counts.
+func (c *Conn) idempotent(f *incoming) bool {
+	return f.env.IdempotencyKey != nil && c.router.opts.Idempotency.Store != nil
+}
+
 // newExecution is for a frame with a key. It must be called while the frame is in its buffer.
 func (c *Conn) newExecution(f *incoming) *execution {
 	e := &execution{r: c.router}

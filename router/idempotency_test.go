@@ -48,14 +48,16 @@ func (f *faults) String() string {
 	return strings.Join(f.all, "; ")
 }
 
-func openShop(t *testing.T, opts router.IdempotencyOptions, do func(*router.Context, order) (said, error)) *shop {
+func openShop(t *testing.T, opts router.IdempotencyOptions, do func(*router.Context, order) (said, error), limits ...router.Limits) *shop {
 	t.Helper()
 	s := &shop{do: do}
+	limits = append(limits, router.Limits{})
 	if opts.Store == nil {
 		opts.Store = memory.NewIdempotency(memory.IdempotencyOptions{})
 	}
 	s.socketServer = serveSocket(t, router.Options{
 		Idempotency: opts,
+		Limits:      limits[0],
 		OnError:     s.faults.add,
 		Authenticate: func(r *http.Request) (ingress.Identity, error) {
 			tenant, user, _ := strings.Cut(ingress.Token(r), "/")

@@ -171,6 +171,7 @@ type Options struct {
 // much as it may and reads nothing, a connection needs about
 //
 //	MaxPending + 2·MaxPayload   messages that wait, encoded and decoded
+//	+ 1 KiB · MaxInFlight       beside them, and a goroutine's stack for each concurrent one
 //	+ 1.25·MaxPayload           a message that is not complete
 //	+ MaxQueued + MaxPayload    output for the client, with the answer that fills it
 //	+ 4·SocketBuffer            in the kernel, both directions
@@ -182,10 +183,11 @@ type Limits struct {
 	// otherwise. Default: 64 KiB. At least 128.
 	MaxPayload int
 
-	// MaxInFlight is the number of requests that may be open at once: read, and their
-	// handlers have not returned. Default: 64. The same number bounds the events that wait
-	// for earlier messages, and the running events of concurrent routes: at either bound,
-	// the connection is not read.
+	// MaxInFlight is the number of messages that may wait for earlier ones; of requests that
+	// may be handled at once, where routes are concurrent; and of such events. Default: 256.
+	// Where too many wait, or too many events are handled, the connection is not read until
+	// there is room: a client may send any number of messages at once. A concurrent request
+	// that is one too many is refused. The time of a request begins when it is read.
 	MaxInFlight int
 
 	// MaxPending is the size of the messages that may be open at once, in bytes: read, and
@@ -264,7 +266,7 @@ type Liveness struct {
 // withDefaults returns a copy with the defaults, or an error that says what to change.
 func (o Options) withDefaults() (Options, error) {
 	o.Limits.MaxPayload = cmp.Or(o.Limits.MaxPayload, 64<<10)
-	o.Limits.MaxInFlight = cmp.Or(o.Limits.MaxInFlight, 64)
+	o.Limits.MaxInFlight = cmp.Or(o.Limits.MaxInFlight, 256)
 	o.Limits.MaxPending = cmp.Or(o.Limits.MaxPending, 1<<20)
 	o.Limits.MaxTopics = cmp.Or(o.Limits.MaxTopics, 256)
 	o.Limits.SocketBuffer = cmp.Or(o.Limits.SocketBuffer, 64<<10)
@@ -286,7 +288,7 @@ func (o Options) withDefaults() (Options, error) {
 	case l.MaxPayload < 128:
 		return o, fmt.Errorf("router: Limits.MaxPayload is %d; it is in bytes and must be at least 128 (0 for 64 KiB)", l.MaxPayload)
 	case l.MaxInFlight < 0:
-		return o, fmt.Errorf("router: Limits.MaxInFlight is %d; it must be positive (0 for 64)", l.MaxInFlight)
+		return o, fmt.Errorf("router: Limits.MaxInFlight is %d; it must be positive (0 for 256)", l.MaxInFlight)
 	case l.MaxPending < 4<<10:
 		return o, fmt.Errorf("router: Limits.MaxPending is %d; it is in bytes and must be at least 4096 (0 for 1 MiB)", l.MaxPending)
 	case l.MaxTopics < 0:

@@ -82,13 +82,12 @@ func TestStagesAnswerInOrder(t *testing.T) {
 						<-c.Done()
 					}
 					return struct{}{}, errors.NotFound.New("handler was reached")
-				})
+				}, router.RouteOptions{Concurrent: tc.busy})
 				c := routertest.New(t, r).Dial()
 				var open *routertest.Request
 				if tc.busy {
 					open = c.Request("slow", map[string]string{"text": "wait"})
 					synctest.Wait()
-					router.DetachHandlers(r)
 				}
 				before, seen, was := decoded.Load(), limiter.seen.Load(), handled.Load()
 

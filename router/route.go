@@ -27,7 +27,8 @@ type RouteOptions struct {
 	Reply string
 	// Concurrent handles each message of the route at once, in a goroutine of its own,
 	// independent of other messages of the connection. At most Limits.MaxInFlight requests,
-	// and as many events, are handled at once. Default: in order of arrival.
+	// and as many events, are handled at once. Default: one message of a connection after the
+	// other, in order of arrival.
 	Concurrent bool
 	// Timeout replaces the router's RequestTimeout for requests. For events it sets a
 	// deadline, after which the context is cancelled and nothing is sent; by default events

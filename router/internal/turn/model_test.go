@@ -90,8 +90,8 @@ func (w *world) arrive() {
 	w.begin()
 }
 
-// hasRoom is what a user is promised: so many events at a time of either kind, so many
-// bytes, and one message of any size where there is none.
+// hasRoom is what a user is promised: so many messages wait for their turn, so many events
+// are handled beside them, so many bytes, and one message of any size where there is none.
 func (w *world) hasRoom(m *message) bool {
 	waiting, beside, bytes := 0, 0, 0
 	for _, o := range w.open() {
@@ -108,12 +108,12 @@ func (w *world) hasRoom(m *message) bool {
 		return true
 	case bytes > 0 && bytes+int(m.task.Size) > w.rules.MaxPending:
 		return false
-	case m.task.Request:
-		return true
-	case m.task.Concurrent:
-		return beside < w.rules.MaxInFlight
-	default:
+	case !m.task.Concurrent:
 		return waiting < w.rules.MaxInFlight
+	case m.task.Request:
+		return true // the router has refused it if there were too many
+	default:
+		return beside < w.rules.MaxInFlight
 	}
 }
 
@@ -306,10 +306,10 @@ func (w *world) check() {
 	open := w.open()
 	requests, bytes, events := 0, 0, 0
 	for _, m := range open {
-		if m.task.Request {
+		switch {
+		case m.task.Concurrent && m.task.Request:
 			requests++
-		}
-		if m.task.Concurrent && !m.task.Request {
+		case m.task.Concurrent:
 			events++
 		}
 		if m != w.late {
@@ -320,7 +320,10 @@ func (w *world) check() {
 		}
 	}
 	if got := w.turn.Requests(); got != requests {
-		w.fail("%d requests are open, want %d", got, requests)
+		w.fail("%d requests are handled concurrently, want %d", got, requests)
+	}
+	if !w.stopped && len(w.line) > w.rules.MaxInFlight {
+		w.fail("%d messages wait", len(w.line))
 	}
 	if !w.stopped && (events > w.rules.MaxInFlight || bytes > w.rules.MaxPending && len(open) > 1 && !w.large(open)) {
 		w.fail("%d concurrent events and %d bytes are open", events, bytes)

@@ -12,8 +12,9 @@ func TestTheReaderIsWoken(t *testing.T) {
 		comes Task[M] // while one of 6 bytes is handled by the worker and one of 1 byte waits
 		room  func(turn *Turn[M], handled, waits *M)
 	}{
-		"Finish":         {Task[M]{Size: 6, Request: true}, func(turn *Turn[M], handled, _ *M) { turn.Finish(&handled.task) }},
+		"Finish":         {Task[M]{Size: 6, Request: true, Concurrent: true}, func(turn *Turn[M], handled, _ *M) { turn.Finish(&handled.task) }},
 		"Next":           {Task[M]{}, func(turn *Turn[M], handled, _ *M) { turn.Next() }},
+		"Next, request":  {Task[M]{Request: true}, func(turn *Turn[M], _, _ *M) { turn.Next() }},
 		"Abort":          {Task[M]{}, func(turn *Turn[M], _, waits *M) { turn.Abort(&waits.task) }},
 		"Stop":           {Task[M]{}, func(turn *Turn[M], _, _ *M) { turn.Stop() }},
 		"Stop, too much": {Task[M]{Size: 6}, func(turn *Turn[M], _, _ *M) { turn.Stop() }},

@@ -38,8 +38,8 @@
 // # Locks
 //
 // Turn.mu guards what is open and waits. Rules.Opened is called under it; nothing else is.
-// The state, what the reader does, and the number of open requests are atomic, so that a
-// message that is handled inline takes no lock.
+// The state, what the reader does, and the number of concurrent requests are atomic, so that
+// a message that is handled inline takes no lock.
 package turn
 
 import (
@@ -62,8 +62,9 @@ const (
 
 // Rules hold for all connections of a router.
 type Rules[M any] struct {
-	// MaxInFlight is how many events may be handled concurrently, and how many may wait.
-	// Requests are not bounded here: the user refuses them, see [Turn.Requests].
+	// MaxInFlight is how many messages may wait for their turn, and how many events may be
+	// handled concurrently. Requests that are handled concurrently are not bounded here: the
+	// user refuses them, see [Turn.Requests].
 	MaxInFlight int
 	// MaxPending is how many bytes of messages may be open. One message alone may be
 	// larger.
@@ -104,7 +105,7 @@ type Turn[M any] struct {
 
 	word     atomic.Uint64 // the state, and a count of handlers
 	frame    atomic.Uint64 // odd: the reader has a frame in hand; no two frames have the same
-	requests atomic.Int32  // open requests
+	requests atomic.Int32  // open requests of those that are handled concurrently
 	watched  atomic.Bool   // the watchdog looks at it
 	running  *Task[M]      // the message that is handled inline; written before word says so
 
@@ -150,7 +151,7 @@ func (t *Turn[M]) EndFrame() {
 // FrameInHand reports whether the reader is busy with a frame.
 func (t *Turn[M]) FrameInHand() bool { return inHand(t.frame.Load()) }
 
-// Requests returns how many requests are open.
+// Requests returns how many requests are handled concurrently.
 func (t *Turn[M]) Requests() int { return int(t.requests.Load()) }
 
 // Begin gives a message its place. It is the reader's, which it keeps waiting as long as
@@ -198,22 +199,18 @@ func (t *Turn[M]) full(k *Task[M]) bool {
 		return false
 	case t.pending > 0 && t.pending+int(k.Size) > t.rules.MaxPending:
 		return true
+	case !k.Concurrent:
+		return len(t.waiting) >= t.rules.MaxInFlight
 	case k.Request:
 		return false
-	case k.Concurrent:
-		return t.concurrent >= t.rules.MaxInFlight
 	default:
-		return len(t.waiting) >= t.rules.MaxInFlight
+		return t.concurrent >= t.rules.MaxInFlight
 	}
 }
 
 // add opens a message that is not handled inline, or not any more. t.mu is held.
 func (t *Turn[M]) add(k *Task[M]) {
-	if k.Request {
-		t.requests.Add(1)
-	} else if k.Concurrent {
-		t.concurrent++
-	}
+	t.count(k, 1)
 	t.pending += int(k.Size)
 	t.list(k)
 	t.rules.Opened(k.Message)
@@ -277,13 +274,20 @@ func (t *Turn[M]) Finish(k *Task[M]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.unlist(k)
-	if k.Request {
-		t.requests.Add(-1)
-	} else if k.Concurrent {
-		t.concurrent--
-	}
+	t.count(k, -1)
 	t.pending -= int(k.Size)
 	t.signalRoom()
+}
+
+// count counts the messages that are handled concurrently. t.mu is held.
+func (t *Turn[M]) count(k *Task[M], by int) {
+	switch {
+	case !k.Concurrent:
+	case k.Request:
+		t.requests.Add(int32(by))
+	default:
+		t.concurrent += by
+	}
 }
 
 // Next returns the next message for the worker to handle, which is then to be finished, or
