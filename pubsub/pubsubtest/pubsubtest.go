@@ -41,6 +41,17 @@ var timeLimit = 20 * time.Second
 // Run runs the suite. It calls newBrokers for every part of it, for n brokers
 // that share topics; newBrokers registers what has to be closed with t.Cleanup.
 func Run(t *testing.T, newBrokers func(t *testing.T, n int) []pubsub.Broker) {
+	run(t, func(t *testing.T, n int) *suite {
+		brokers := newBrokers(t, n)
+		if len(brokers) != n {
+			t.Fatalf("pubsubtest: newBrokers returned %d brokers, asked for %d", len(brokers), n)
+		}
+		return &suite{T: t, brokers: brokers, prefix: "pubsubtest-" + rand.Text()[:10] + "-"}
+	})
+}
+
+// run runs each part of the suite with n brokers that begin makes.
+func run(t *testing.T, begin func(t *testing.T, n int) *suite) {
 	for _, part := range []struct {
 		name    string
 		brokers int
@@ -64,13 +75,7 @@ func Run(t *testing.T, newBrokers func(t *testing.T, n int) []pubsub.Broker) {
 		{"CancelledContext", 1, cancelledContext},
 		{"ReceiversAreCounted", 3, receiversAreCounted},
 	} {
-		t.Run(part.name, func(t *testing.T) {
-			brokers := newBrokers(t, part.brokers)
-			if len(brokers) != part.brokers {
-				t.Fatalf("pubsubtest: newBrokers returned %d brokers, asked for %d", len(brokers), part.brokers)
-			}
-			part.run(&suite{T: t, brokers: brokers, prefix: "pubsubtest-" + rand.Text()[:10] + "-"})
-		})
+		t.Run(part.name, func(t *testing.T) { part.run(begin(t, part.brokers)) })
 	}
 }
 
