@@ -45,7 +45,7 @@ var sendings = map[string]func(k *router.Context, r *router.Router, typ string, 
 // Under a declared type only its Go type can be sent, by whichever method; types that are
 // not declared go with any payload. With a broker it is the same.
 func TestDeclaredEvents(t *testing.T) {
-	for name, broker := range map[string]*memory.Broker{"alone": nil, "with a broker": memory.NewBroker()} {
+	for name, broker := range map[string]*memory.Broker{"alone": nil, "with a broker": memory.NewBroker(memory.BrokerOptions{})} {
 		for way, send := range sendings {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				opts := router.Options{}

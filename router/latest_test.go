@@ -24,7 +24,7 @@ type position struct {
 // over one.
 func TestLatestByKey(t *testing.T) {
 	const users, rounds = 10, 400
-	for name, broker := range map[string]pubsub.Broker{"alone": nil, "over a broker": memory.NewBroker()} {
+	for name, broker := range map[string]pubsub.Broker{"alone": nil, "over a broker": memory.NewBroker(memory.BrokerOptions{})} {
 		t.Run(name, func(t *testing.T) {
 			conns := make(chan *router.Conn, 1)
 			s := serveSocket(t, router.Options{

@@ -1,11 +1,12 @@
-// Package memory keeps limits, topics, presence and the answers of idempotent messages in
-// this process: a limit.Store, a pubsub.Broker, a pubsub.Presence and an idempotency.Store
+// Package memory keeps limits, topics, their logs, presence and the answers of idempotent messages in
+// this process: a limit.Store, a pubsub.Log, a pubsub.Presence and an idempotency.Store
 // that need nothing besides. Several processes that have to share them take another
 // adapter; nothing else changes.
 package memory
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,14 +14,28 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// Broker is a pubsub.Broker for a single process: Publish calls the topic's
-// subscribers one after the other before it returns. Routers that share a Broker
-// share their topics.
+// Broker is a [pubsub.Log] for a single process: Publish and Append call the topic's
+// subscribers one after the other before they return. Routers that share a Broker
+// share their topics. Its methods ignore their contexts.
 //
 // The zero Broker is ready to use.
 type Broker struct {
 	mu     sync.RWMutex
 	topics map[string]*topic
+	logs   logs
+}
+
+var _ pubsub.Log = (*Broker)(nil)
+
+// BrokerOptions bound the logs of a [Broker]. The zero value works.
+type BrokerOptions struct {
+	// MaxLogBytes is how many bytes all logs take together: the frames and keys of their messages,
+	// 160 bytes more for each message, 400 for each log and 100 for each id. Default: 256 MiB.
+	//
+	// When there is no room, the oldest messages of all logs are removed before their time, and the logs
+	// without messages that have not been used for longest end; BrokerStats counts both. Ids take
+	// at most half: an Append with an id that does not fit fails, and adds nothing.
+	MaxLogBytes int
 }
 
 type topic struct {
@@ -37,8 +52,13 @@ type subscription struct {
 	closed  atomic.Bool
 }
 
-// NewBroker returns an empty Broker.
-func NewBroker() *Broker { return new(Broker) }
+// NewBroker returns an empty Broker. It panics when an option is negative.
+func NewBroker(opts BrokerOptions) *Broker {
+	if opts.MaxLogBytes < 0 {
+		panic(fmt.Sprintf("memory: BrokerOptions.MaxLogBytes is %d; it must be positive (0 for %d)", opts.MaxLogBytes, defaultLogBytes))
+	}
+	return &Broker{logs: logs{max: opts.MaxLogBytes}}
+}
 
 // Publish implements pubsub.Broker. It never fails.
 func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
@@ -48,11 +68,16 @@ func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
 
 // PublishCounted implements pubsub.ReceiverCounter: it counts subscriptions. It never fails.
 func (b *Broker) PublishCounted(_ context.Context, m pubsub.Message) (receivers int, err error) {
+	m.More, m.Lost, m.Position, m.Previous = false, false, pubsub.Position{}, 0
+	return b.deliver(m), nil
+}
+
+func (b *Broker) deliver(m pubsub.Message) (receivers int) {
 	b.mu.RLock()
 	t := b.topics[m.Topic]
 	b.mu.RUnlock()
 	if t == nil {
-		return 0, nil
+		return 0
 	}
 	t.publishing.Lock()
 	defer t.publishing.Unlock()
@@ -65,7 +90,7 @@ func (b *Broker) PublishCounted(_ context.Context, m pubsub.Message) (receivers 
 			receivers++
 		}
 	}
-	return receivers, nil
+	return receivers
 }
 
 var _ pubsub.ReceiverCounter = (*Broker)(nil)

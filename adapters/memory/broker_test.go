@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/pubsub"
@@ -12,7 +13,7 @@ import (
 
 func TestBroker(t *testing.T) {
 	pubsubtest.Run(t, func(t *testing.T, n int) []pubsub.Broker {
-		b := memory.NewBroker()
+		b := memory.NewBroker(memory.BrokerOptions{})
 		// A topic without subscriptions leaves nothing behind.
 		t.Cleanup(func() {
 			if n := b.Topics(); n != 0 {
@@ -24,6 +25,20 @@ func TestBroker(t *testing.T) {
 			brokers[i] = b
 		}
 		return brokers
+	})
+}
+
+func TestBrokerLog(t *testing.T) {
+	pubsubtest.RunLog(t, func(_ *testing.T, n int) []pubsub.Log {
+		b := memory.NewBroker(memory.BrokerOptions{})
+		logs := make([]pubsub.Log, n)
+		for i := range logs {
+			logs[i] = b
+		}
+		return logs
+	}, pubsubtest.LogFaults{
+		LoseTail: func(_ *testing.T, l pubsub.Log, topic string, n int) { l.(*memory.Broker).LoseTail(topic, n) },
+		LoseLog:  func(_ *testing.T, l pubsub.Log, topic string) { l.(*memory.Broker).LoseLog(topic) },
 	})
 }
 
@@ -62,7 +77,7 @@ func TestTopicsReturnToZero(t *testing.T) {
 }
 
 func TestDeliveryIsSynchronous(t *testing.T) {
-	b := memory.NewBroker()
+	b := memory.NewBroker(memory.BrokerOptions{})
 	delivered := 0 // without a lock: it is this goroutine that delivers
 	for range 3 {
 		sub, err := b.Subscribe(ctx, "topic", func(pubsub.Message) { delivered++ })
@@ -82,7 +97,7 @@ func TestDeliveryIsSynchronous(t *testing.T) {
 }
 
 func TestBrokerPublishAllocatesNothing(t *testing.T) {
-	b := memory.NewBroker()
+	b := memory.NewBroker(memory.BrokerOptions{})
 	sub, err := b.Subscribe(ctx, "topic", func(pubsub.Message) {})
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +110,7 @@ func TestBrokerPublishAllocatesNothing(t *testing.T) {
 }
 
 func ExampleBroker() {
-	b := memory.NewBroker()
+	b := memory.NewBroker(memory.BrokerOptions{})
 	sub, _ := b.Subscribe(ctx, "room:a", func(m pubsub.Message) {
 		fmt.Printf("%s: %s\n", m.Topic, m.Frame)
 	})
@@ -104,4 +119,27 @@ func ExampleBroker() {
 	_ = sub.Close()
 	_ = b.Publish(ctx, pubsub.Message{Topic: "room:a", Frame: []byte("too late")})
 	// Output: room:a: hello
+}
+
+// A subscriber that was away reads what it missed, and then goes on with what is delivered.
+func ExampleBroker_Append() {
+	b := memory.NewBroker(memory.BrokerOptions{})
+	history := pubsub.History{Messages: 1000, Bytes: 1 << 20, Age: time.Hour}
+	say := func(frame string) pubsub.Position {
+		p, _ := b.Append(ctx, pubsub.Message{Topic: "room:a", Frame: []byte(frame)}, history, "")
+		return p
+	}
+	seen := say("hello")
+	say("is anyone here?")
+	say("bye")
+
+	page, _ := b.Read(ctx, "room:a", history, pubsub.ReadOptions{From: seen, Messages: 100, Bytes: 64 << 10})
+	for _, m := range page.Messages {
+		fmt.Printf("%d: %s\n", m.Position.Offset, m.Frame)
+	}
+	fmt.Println("more:", page.More)
+	// Output:
+	// 2: is anyone here?
+	// 3: bye
+	// more: false
 }

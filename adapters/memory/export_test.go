@@ -13,3 +13,34 @@ func (p *Presence) Topics() int {
 	defer p.mu.Unlock()
 	return len(p.topics)
 }
+
+// LoseTail removes the last messages of a log and their ids, as if they had not been appended.
+func (b *Broker) LoseTail(topic string, n int) {
+	l := b.logs.lock(topic)
+	defer l.mu.Unlock()
+	for range n {
+		l.tag = l.tagBefore(l.kept.n - 1)
+		l.offset--
+		l.frames -= len(l.kept.at(l.kept.n - 1).frame)
+		b.logs.bytes.Add(-int64(l.kept.at(l.kept.n - 1).bytes()))
+		l.kept.n--
+	}
+	for id, at := range b.logs.ids.young {
+		if id.epoch == l.epoch && at.offset > l.offset {
+			delete(b.logs.ids.young, id)
+		}
+	}
+}
+
+// LoseLog ends a log.
+func (b *Broker) LoseLog(topic string) {
+	b.logs.mu.Lock()
+	defer b.logs.mu.Unlock()
+	l := b.logs.byTopic[topic]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.kept.n > 0 {
+		b.logs.bytes.Add(-int64(l.removeOldest()))
+	}
+	b.logs.endLog(l)
+}

@@ -13,13 +13,28 @@ import (
 func ExampleRun() {
 	_ = func(t *testing.T) { // func TestBroker(t *testing.T)
 		pubsubtest.Run(t, func(_ *testing.T, n int) []pubsub.Broker {
-			broker := memory.NewBroker()
+			broker := memory.NewBroker(memory.BrokerOptions{})
 			brokers := make([]pubsub.Broker, n)
 			for i := range brokers {
 				brokers[i] = broker
 			}
 			return brokers
 		})
+	}
+}
+
+// The test of a broker that keeps logs, besides that of the broker. This one cannot lose
+// anything, so the parts with losses are skipped.
+func ExampleRunLog() {
+	_ = func(t *testing.T) { // func TestLog(t *testing.T)
+		pubsubtest.RunLog(t, func(_ *testing.T, n int) []pubsub.Log {
+			broker := memory.NewBroker(memory.BrokerOptions{})
+			logs := make([]pubsub.Log, n)
+			for i := range logs {
+				logs[i] = broker
+			}
+			return logs
+		}, pubsubtest.LogFaults{})
 	}
 }
 
