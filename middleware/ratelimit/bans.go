@@ -33,7 +33,7 @@ type BanOptions struct {
 	Recheck time.Duration
 
 	// Key is the subject of a ban; nil means [PerUserOrIP]: clients that are not
-	// authenticated are banned by address. Behind a proxy, set Options.ClientIP of the
+	// authenticated are banned by tenant and address. Behind a proxy, set Options.ClientIP of the
 	// router: with the address of the proxy, one ban would apply to all clients. Key may
 	// use only the Identity and the IP.
 	Key KeyFunc

@@ -64,8 +64,8 @@ type GateOptions struct {
 	Instance string
 
 	// Banned returns how long a client is still banned; 0 means not banned. It is called for
-	// every handshake with the address, and again with the identity after authentication,
-	// concurrently. Use [Bans.Banned].
+	// every handshake with the address, and after authentication again with an identity that
+	// has a user or a tenant, concurrently. Use [Bans.Banned].
 	//
 	// Default: no bans.
 	Banned func(ctx context.Context, ip netip.Addr, id ingress.Identity) (time.Duration, error)
@@ -129,8 +129,8 @@ type GateRefusal struct {
 //
 // The checks are made in this order: a ban of the address; the rates of the claim and of the
 // address, which are charged together or not at all; the open connections of the address, and
-// of all clients; and after authentication, a ban of the user and the open connections of the
-// user. A refused handshake is answered with 429, or 503 if the server is full, and
+// of all clients; and after authentication, a ban of the user, or of the address in its tenant,
+// and the open connections of the user. A refused handshake is answered with 429, or 503 if the server is full, and
 //
 //   - Retry-After, in whole seconds, rounded up;
 //   - except for a ban, X-RateLimit-Limit, the number of connections that may be opened at

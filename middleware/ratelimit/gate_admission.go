@@ -80,18 +80,24 @@ func (a *admission) Identify(ctx context.Context, id *ingress.Identity) error {
 	if a.request == nil {
 		return nil
 	}
-	if id.Authenticated() {
-		err := a.banned(ctx, *id)
-		if err == nil {
-			err = a.acquire(ctx, a.gate.perUser, limit.KeyOf(id.Tenant, id.User))
-		}
-		if err != nil {
-			a.gate.refusedLate.Add(1)
-			return err
-		}
+	if err := a.identify(ctx, id); err != nil {
+		a.gate.refusedLate.Add(1)
+		return err
 	}
 	a.request, a.claim = nil, ingress.Claim{} // they need memory and are not used again
 	return nil
+}
+
+// identify refuses a client that is known by more than its address by now.
+func (a *admission) identify(ctx context.Context, id *ingress.Identity) error {
+	if id.User == "" && id.Tenant == "" {
+		return nil
+	}
+	err := a.banned(ctx, *id)
+	if err == nil && id.Authenticated() {
+		err = a.acquire(ctx, a.gate.perUser, limit.KeyOf(id.Tenant, id.User))
+	}
+	return err
 }
 
 // Release implements [ingress.Admission].

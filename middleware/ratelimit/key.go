@@ -31,23 +31,28 @@ func PerUser(k limit.Key, c *ingress.Context) limit.Key {
 }
 
 // PerUserOrIPPerType is the default. It limits each user of a tenant separately for each
-// message type, and clients that are not authenticated by address and type, IPv6 by its /64.
-// Clients without an address share a limit.
+// message type, and clients that are not authenticated by tenant, address and type: see
+// [PerUserOrIP].
 func PerUserOrIPPerType(k limit.Key, c *ingress.Context) limit.Key {
 	return PerUserOrIP(k, c).Part(c.Type)
 }
 
 // PerUserOrIP limits each user of a tenant over all message types, and clients that are not
-// authenticated by address, IPv6 by its /64. Clients without an address share a limit.
+// authenticated by tenant and address, IPv6 by its /64. Clients of a tenant without an address
+// share a limit. So Authenticate must not return a Tenant that a client can choose without
+// authentication: the client would get a new limit with each name.
 func PerUserOrIP(k limit.Key, c *ingress.Context) limit.Key {
 	if c.Identity.Authenticated() {
 		return PerUser(k, c)
 	}
+	if c.Identity.Tenant != "" {
+		k = PerTenant(k, c)
+	}
 	return PerIP(k, c)
 }
 
-// PerIP limits each address over all message types, IPv6 by its /64. Clients without an address
-// share a limit. Use it together with a limit by an identity that clients can invent.
+// PerIP limits each address over all message types and tenants, IPv6 by its /64. Clients without
+// an address share a limit. Use it together with a limit by an identity that clients can invent.
 func PerIP(k limit.Key, c *ingress.Context) limit.Key {
 	return k.Part("ip").Addr(ingress.GroupIP(c.IP))
 }

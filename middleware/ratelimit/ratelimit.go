@@ -4,7 +4,7 @@
 //	r.UseIngress(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second}), ratelimit.Options{}))
 //
 // This allows every user 200 messages of each type at once, and then 100 a second. Clients that
-// are not authenticated are counted by address. Options set another subject ([PerUser],
+// are not authenticated are counted by tenant and address. Options set another subject ([PerUser],
 // [PerTenant], [Global] or any [KeyFunc]), another cost than 1 ([Bytes]), and hooks.
 //
 // A frame over the limit is rejected with an *errors.LimitExceeded, which the router answers.

@@ -32,10 +32,8 @@ type RuleOptions struct {
 	// Limiter has the options of the limiter, such as its name and the failure policy.
 	Limiter limit.Options
 
-	// Options are those of the middleware, with two differences. Cost applies to frames for
-	// which no rule has a cost. A nil Key means [PerUserPerType] for authenticated clients,
-	// and tenant, address ([PerIP]) and type for others: do not set a Tenant that clients can
-	// choose without authentication.
+	// Options are those of the middleware, with one difference: Cost applies to frames for
+	// which no rule has a cost.
 	//
 	// With a Key, frames whose rate or burst is from a rule for a type, a tenant or a subject
 	// are counted separately from other frames with the same key. So with PerUser, a user has
@@ -61,7 +59,7 @@ func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter
 	}
 	l.frames.Shadow = o.Shadow || o.Limiter.Shadow
 	if l.frames.Key == nil {
-		l.frames.Key = perClientPerType
+		l.frames.Key = PerUserOrIPPerType // has the tenant: a key has one rate at a time
 	}
 	if err := l.Replace(rules); err != nil {
 		return nil, err
@@ -85,16 +83,6 @@ func (l *RuleLimiter) Replace(rules Rules) error {
 	}
 	l.now.Store(b)
 	return nil
-}
-
-// perClientPerType is PerUserOrIPPerType, except that it separates clients that are not
-// authenticated by tenant, because tenants have different rules. So a key has one rate at a
-// time.
-func perClientPerType(k limit.Key, c *ingress.Context) limit.Key {
-	if c.Identity.Authenticated() {
-		return PerUserPerType(k, c)
-	}
-	return PerIP(k.Part("tenant").Part(c.Identity.Tenant), c).Part(c.Type)
 }
 
 // Middleware is an ingress.Middleware that enforces the rules. It rejects frames as [New] does.
