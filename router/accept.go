@@ -1,7 +1,6 @@
 package router
 
 import (
-	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -143,7 +142,7 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 	_ = nc.SetDeadline(time.Time{})
 	early, _ := brw.Reader.Peek(brw.Reader.Buffered())
 
-	c := r.newConn(rand.Text(), ip, identity, wire.NewStream(nc, early, r.epoch))
+	c := r.newConn(r.newID(), ip, identity, wire.NewStream(nc, early, r.epoch))
 	if c.stream.Socket() && !r.watchdog.sockets.Load() {
 		r.watchdog.sockets.Store(true)
 	}

@@ -17,11 +17,15 @@ const maxCloseReason = 123
 //
 // It panics if the code may not be sent, see errors.CloseCode.Valid.
 func (c *Conn) Close(code errors.CloseCode, reason string) {
+	mustBeValid(code)
+	c.beginClose(code, reason)
+	c.stream.Out.Flush()
+}
+
+func mustBeValid(code errors.CloseCode) {
 	if !code.Valid() {
 		panic("router: close code is not one that may be sent; use 1000 or a code from 4000 to 4999")
 	}
-	c.beginClose(code, reason)
-	c.stream.Out.Flush()
 }
 
 // beginClose queues the close frame.

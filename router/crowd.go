@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/wire"
 )
 
 // crowds are the topics whose presence connections of this process watch.
@@ -287,7 +288,7 @@ func (cr *crowd) send() {
 	cr.mu.Unlock()
 	for by := range to {
 		for _, c := range to[by] {
-			c.sendShared(&frames[by])
+			c.sendShared(&frames[by], wire.Disconnect, "")
 		}
 	}
 }
@@ -420,7 +421,7 @@ func (cr *crowd) add(m *member, users bool) {
 	}
 	frame := share(v.list)
 	cr.mu.Unlock()
-	m.conn.sendShared(&frame)
+	m.conn.sendShared(&frame, wire.Disconnect, "")
 }
 
 // show begins a view.

@@ -50,6 +50,9 @@ func (c *Conn) takeApart(err error) bool {
 		c.router.wheel.enter(c, life.Flush)
 	}
 	c.leaveAll()
+	if c.router.opts.Addressing.Enabled {
+		c.router.directory.remove(c)
+	}
 	if c.admission != nil {
 		c.admission.Release()
 	}
@@ -78,7 +81,7 @@ func (c *Conn) noteTopics() {
 	}
 	info := *c.info.Load()
 	for _, m := range c.topics {
-		if m.joined {
+		if m.joined && !isReservedTopic(m.topic.name) {
 			info.Topics = append(info.Topics, m.topic.name)
 		}
 	}

@@ -64,6 +64,11 @@ func (e Event[T]) PublishFrom(ctx context.Context, from Publisher, topic string,
 	return from.Publish(ctx, topic, e.typ, payload, opts...)
 }
 
+// SendTo sends the event to the connections of a target. See [Target.Send].
+func (e Event[T]) SendTo(ctx context.Context, to Target, payload T, opts ...PublishOptions) error {
+	return to.Send(ctx, e.typ, payload, opts...)
+}
+
 // declared is a declared event, as the router keeps it.
 type declared struct {
 	typ   string

@@ -73,6 +73,9 @@ func (c *Conn) onOpen() error {
 		c.Close(errors.CloseGoingAway, retryAfterReason(r.drainHint()))
 		return r.drainError()
 	}
+	if err := c.makeAddressable(); err != nil {
+		return err
+	}
 	for _, h := range r.hooks.Load().all {
 		if err := c.callOnOpen(h.OnOpen); err != nil {
 			return err

@@ -21,6 +21,9 @@ func New(opts Options) *Router {
 	})
 	r.top = Group{router: r, opts: RouteOptions{Strict: opts.Strict}}
 	r.topics.init()
+	if opts.Addressing.Enabled {
+		r.directory.conns = make(map[string]*Conn)
+	}
 	r.crowds = crowds{r: r, m: make(map[string]*crowd)}
 	r.watchdog.stop, r.watchdog.observe = r.ctx.Done(), (*Conn).observe
 	r.wheel.epoch, r.wheel.stop, r.wheel.check = r.epoch, r.ctx.Done(), (*Conn).check

@@ -90,6 +90,10 @@ type Options struct {
 	// Default: none; Join and Presence fail.
 	Presence pubsub.Presence
 
+	// Addressing has events sent to a user, a connection or everybody, and their connections
+	// counted, listed and closed.
+	Addressing AddressingOptions
+
 	// Idempotency has messages with a meta.idempotencyKey handled once.
 	Idempotency IdempotencyOptions
 
@@ -314,6 +318,12 @@ func (o Options) withDefaults() (Options, error) {
 		return o, err
 	}
 	o.Subprotocols = append([]string(nil), o.Subprotocols...)
+	if o.Addressing, err = o.Addressing.withDefaults(); err != nil {
+		return o, err
+	}
+	if o.Addressing.Enabled && o.Broker != nil {
+		return o, fmt.Errorf("router: Options.Addressing does not work with Options.Broker yet; leave one of them out")
+	}
 	o.Idempotency, err = o.Idempotency.withDefaults()
 	return o, err
 }

@@ -43,6 +43,9 @@ type PublishOptions struct {
 	// ExceptSelf leaves out the connection that publishes. It has no effect on
 	// Router.Publish.
 	ExceptSelf bool
+	// LocalOnly delivers to the subscribers in this process alone, without Options.Broker. Between
+	// messages with it and without it there is no order.
+	LocalOnly bool
 }
 
 // Publish sends an event to all subscribers of a topic, from outside of a handler. With
@@ -58,59 +61,80 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	if err := checkTopic(topic); err != nil {
 		return err
 	}
-	if err := r.checkEvent(typ, payload); err != nil {
+	o, err := onlyOption(opts)
+	if err != nil {
 		return err
 	}
-	m := pubsub.Message{Topic: topic}
-	switch len(opts) {
-	case 0:
-	case 1:
-		o := opts[0]
-		if o.Overflow > OverflowLatestOnly {
-			return errors.Internal.Errorf("router: PublishOptions.Overflow is %d; use OverflowDisconnect, OverflowDropOldest, OverflowDropNewest or OverflowLatestOnly", o.Overflow)
-		}
-		m.Overflow = uint8(o.Overflow)
-		if o.ExceptSelf && from != nil {
-			m.Except = from.id
-		}
-		switch {
-		case o.Overflow == OverflowLatestOnly && len(o.Key) <= maxKeyLength:
-			m.Key = latestKey(topic, typ, o.Key)
-		case o.Key != "" && o.Overflow != OverflowLatestOnly:
-			return errors.Internal.Errorf("router: PublishOptions.Key is set without OverflowLatestOnly; set Overflow, or leave Key empty")
-		case o.Key != "":
-			return errors.InvalidArgument.Errorf("PublishOptions.Key has at most %d bytes, this one %d", maxKeyLength, len(o.Key))
-		}
-	default:
-		return errors.Internal.Errorf("router: %d PublishOptions are given; merge them into one", len(opts))
-	}
-	b := newOutgoing()
-	defer b.free()
-	if err := b.event(typ, payload); err != nil {
+	m, err := r.encode(topic, typ, payload, o)
+	if err != nil {
 		return err
 	}
-	if err := r.errTooLarge(b.Len() - wire.HeaderRoom); err != nil {
-		return err
+	if o.ExceptSelf && from != nil {
+		m.Except = from.id
 	}
-	m.Frame = append([]byte(nil), b.Bytes()[wire.HeaderRoom:]...)
-	if r.opts.Broker == nil {
-		if !batched {
-			r.topics.deliver(m, nil)
-			return nil
-		}
-		later := from.lockDeferred()
-		r.topics.deliver(m, later)
-		full := len(later.conns) > 0 && len(m.Frame) >= deferLimit
-		later.mu.Unlock()
-		if full {
-			later.flush()
-		}
+	if !batched || r.opts.Broker != nil && !o.LocalOnly {
+		return r.handOn(ctx, m, o.LocalOnly)
+	}
+	later := from.lockDeferred()
+	r.topics.deliver(m, later)
+	full := len(later.conns) > 0 && len(m.Frame) >= deferLimit
+	later.mu.Unlock()
+	if full {
+		later.flush()
+	}
+	return nil
+}
+
+// handOn hands a message to the broker, or to the topic's members in this process.
+func (r *Router) handOn(ctx context.Context, m pubsub.Message, localOnly bool) error {
+	if localOnly || r.opts.Broker == nil {
+		r.topics.deliver(m, nil)
 		return nil
 	}
 	if err := r.opts.Broker.Publish(ctx, m); err != nil {
 		return errors.Unavailable.Wrap(err, "publishing failed")
 	}
 	return nil
+}
+
+func onlyOption(opts []PublishOptions) (o PublishOptions, err error) {
+	switch len(opts) {
+	case 0:
+		return o, nil
+	case 1:
+		return opts[0], nil
+	default:
+		return o, errors.Internal.Errorf("router: %d PublishOptions are given; merge them into one", len(opts))
+	}
+}
+
+// encode makes the message that all receivers share.
+func (r *Router) encode(topic, typ string, payload any, o PublishOptions) (m pubsub.Message, err error) {
+	if err := r.checkEvent(typ, payload); err != nil {
+		return m, err
+	}
+	if o.Overflow > OverflowLatestOnly {
+		return m, errors.Internal.Errorf("router: PublishOptions.Overflow is %d; use OverflowDisconnect, OverflowDropOldest, OverflowDropNewest or OverflowLatestOnly", o.Overflow)
+	}
+	m.Topic, m.Overflow = topic, uint8(o.Overflow)
+	switch {
+	case o.Overflow == OverflowLatestOnly && len(o.Key) <= maxKeyLength:
+		m.Key = latestKey(topic, typ, o.Key)
+	case o.Key != "" && o.Overflow != OverflowLatestOnly:
+		return m, errors.Internal.Errorf("router: PublishOptions.Key is set without OverflowLatestOnly; set Overflow, or leave Key empty")
+	case o.Key != "":
+		return m, errors.InvalidArgument.Errorf("PublishOptions.Key has at most %d bytes, this one %d", maxKeyLength, len(o.Key))
+	}
+	b := newOutgoing()
+	defer b.free()
+	if err := b.event(typ, payload); err != nil {
+		return m, err
+	}
+	if err := r.errTooLarge(b.Len() - wire.HeaderRoom); err != nil {
+		return m, err
+	}
+	m.Frame = append([]byte(nil), b.Bytes()[wire.HeaderRoom:]...)
+	return m, nil
 }
 
 // maxKeyLength bounds PublishOptions.Key, in bytes.
@@ -175,7 +199,7 @@ func deflate(payload, plain []byte) []byte {
 // PublishOptions may be given.
 //
 // An error means that not all subscribers will get it: the topic's name has not 1
-// to 256 bytes (INVALID_ARGUMENT), the type is not a type name or is reserved,
+// to 256 bytes or is reserved (INVALID_ARGUMENT), the type is not a type name or is reserved,
 // the payload does not encode, or the broker has failed (UNAVAILABLE). Without an
 // error it has been handed on, which does not mean that every client has it.
 func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions) error {
@@ -232,9 +256,8 @@ func (s *shared) frame(c *Conn) []byte {
 	return s.deflated
 }
 
-// sendShared sends a message that is not to be dropped.
-func (c *Conn) sendShared(s *shared) {
-	if _, err := c.stream.Out.AppendShared(s.frame(c), wire.Disconnect, ""); err == nil {
+func (c *Conn) sendShared(s *shared, overflow wire.Overflow, key string) {
+	if _, err := c.stream.Out.AppendShared(s.frame(c), overflow, key); err == nil {
 		c.stream.Out.Flush()
 	}
 }

@@ -86,19 +86,20 @@ type Router struct {
 	emptied  chan struct{} // closed by the last connection's end, while draining
 	draining atomic.Bool
 
-	frozen   atomic.Pointer[serving]
-	hooks    atomic.Pointer[hooks]
-	events   atomic.Pointer[map[string]*declared] // nil: none
-	topics   topics
-	crowds   crowds
-	wheel    wheel
-	watchdog watchdog
-	limits   limitHook
-	turns    turn.Rules[Context]
-	watched  atomic.Pointer[func(error)] // reports to a test, see refuseToSend
-	refused  refusedOrigins
-	stats    counters
-	handlers tally
+	frozen    atomic.Pointer[serving]
+	hooks     atomic.Pointer[hooks]
+	events    atomic.Pointer[map[string]*declared] // nil: none
+	topics    topics
+	crowds    crowds
+	directory directory
+	wheel     wheel
+	watchdog  watchdog
+	limits    limitHook
+	turns     turn.Rules[Context]
+	watched   atomic.Pointer[func(error)] // reports to a test, see refuseToSend
+	refused   refusedOrigins
+	stats     counters
+	handlers  tally
 
 	handshakes tally
 }
@@ -124,7 +125,8 @@ type Stats struct {
 	HooksMissed   int64 // rejections for which OnLimitExceeded was not called because it was too slow
 	Foreign       int64 // messages from the broker that were dropped because they are not from a router
 	// Topics is how many topics have members in this process. A topic counts from when the first
-	// connection begins to subscribe until the broker has nothing more to do for it.
+	// connection begins to subscribe until the broker has nothing more to do for it. With Options.Addressing there is one for each user,
+	// and one for all.
 	Topics int64
 }
 

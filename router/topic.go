@@ -56,6 +56,9 @@ func checkTopic(name string) error {
 	if name == "" || len(name) > maxTopicLength {
 		return errors.InvalidArgument.Errorf("a topic's name has 1 to %d bytes, this one %d", maxTopicLength, len(name))
 	}
+	if isReservedTopic(name) {
+		return errors.InvalidArgument.Errorf("names of topics that begin with %q are reserved", reservedTopics)
+	}
 	return nil
 }
 
@@ -88,6 +91,21 @@ func (ts *topics) release(t *topic) {
 	defer ts.mu.Unlock()
 	if t.refs--; t.refs == 0 {
 		delete(ts.m, t.name)
+	}
+}
+
+// each calls f with each member of a topic, which is locked.
+func (ts *topics) each(name string, f func(*Conn)) {
+	ts.mu.RLock()
+	t := ts.m[name]
+	ts.mu.RUnlock()
+	if t == nil {
+		return
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, m := range t.members {
+		f(m.conn)
 	}
 }
 

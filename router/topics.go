@@ -42,6 +42,11 @@ func (c *Conn) subscribe(ctx context.Context, name string) error {
 	if err := checkTopic(name); err != nil {
 		return err
 	}
+	return c.enter(ctx, name)
+}
+
+// enter is subscribe for a topic of any name.
+func (c *Conn) enter(ctx context.Context, name string) error {
 	m, err := c.place(ctx, name)
 	if m == nil {
 		return err
@@ -97,7 +102,8 @@ func (c *Conn) tryPlace(name string) (_ *member, settled <-chan struct{}, err er
 		}
 		return nil, m.settled, nil
 	}
-	if limit := c.router.opts.Limits.MaxTopics; len(c.topics) >= limit {
+	limit := c.router.opts.Limits.MaxTopics
+	if len(c.topics) >= limit && !isReservedTopic(name) && len(c.ownTopics()) >= limit {
 		return nil, nil, errors.ResourceExhausted.Errorf("a connection may subscribe to at most %d topics", limit).WithDetails(
 			map[string]any{"kind": "topics", "limit": limit})
 	}
@@ -121,9 +127,23 @@ func (c *Conn) takeOff(match func(*member) bool) *member {
 	return m
 }
 
+// ownTopics lists the topics that the application knows of. c.mu is held.
+func (c *Conn) ownTopics() []string {
+	names := make([]string, 0, len(c.topics))
+	for _, m := range c.topics {
+		if !isReservedTopic(m.topic.name) {
+			names = append(names, m.topic.name)
+		}
+	}
+	return names
+}
+
 // Unsubscribe ends the connection's membership in a topic; a call of Subscribe or Join
 // that still waits for it fails with [ErrClosed]. Without a membership it does nothing.
 func (c *Conn) Unsubscribe(name string) {
+	if isReservedTopic(name) {
+		return
+	}
 	m := c.takeOff(func(m *member) bool { return m.topic.name == name })
 	if m != nil {
 		m.leave()
@@ -136,11 +156,7 @@ func (c *Conn) Unsubscribe(name string) {
 func (c *Conn) Topics() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	names := make([]string, len(c.topics))
-	for i, m := range c.topics {
-		names[i] = m.topic.name
-	}
-	return names
+	return c.ownTopics()
 }
 
 // leaveAll is for the end of the connection.
@@ -236,7 +252,7 @@ func (c *Conn) Subscribe(ctx context.Context, topic string) error { return c.sub
 
 // Subscribe makes the connection a member of a topic: it gets what is published
 // there from now on, until it unsubscribes or ends. A topic is any name of 1 to
-// 256 bytes; it begins with its first member and ends with its last. Subscribing
+// 256 bytes that does not begin with "$ws:"; it begins with its first member and ends with its last. Subscribing
 // again is harmless.
 //
 // The first member of a topic in this process waits for the broker, and so do those

@@ -1,0 +1,197 @@
+package router
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/life"
+	"github.com/wskit/wskit/router/internal/wire"
+)
+
+// Target is a set of connections: those of a user, one, or all. [Router.User],
+// [Router.Connection] and [Router.Everybody] make it. It is a name, not a list: each call of a
+// method is for the connections that are open then. It needs [AddressingOptions].
+//
+// A connection can be addressed from before Options.OnOpen is called until it is closed. So if OnOpen
+// looks whether a user is banned, and the ban is stored before Close is called, then no
+// connection of the user stays open.
+type Target struct {
+	r *Router
+	targetName
+}
+
+// targetName says which connections are meant.
+type targetName struct {
+	topic  string // that they are members of, or
+	id     string // of the connection
+	except string // the id of one that is left out
+}
+
+// User is the connections of a user, named as in ingress.Identity. User must not be empty.
+func (r *Router) User(tenant, user string) Target {
+	t := Target{r: r}
+	if user != "" {
+		t.topic = userTopic(tenant, user)
+	}
+	return t
+}
+
+// Connection is the connection with an id, see [Conn.ID].
+func (r *Router) Connection(id string) Target { return Target{r, targetName{id: id}} }
+
+// Everybody is all connections.
+func (r *Router) Everybody() Target { return Target{r, targetName{topic: topicEverybody}} }
+
+// Except is the target without one connection: to close all sessions of a user but this one,
+//
+//	n, err := r.User(c.Identity.Tenant, c.Identity.User).Except(c.Conn().ID()).Close(c, 4001, "signed out")
+func (t Target) Except(id string) Target {
+	t.except = id
+	return t
+}
+
+// ConnInfo describes an open connection.
+type ConnInfo struct {
+	ID     string     `json:"id"`
+	Tenant string     `json:"tenant,omitzero"`
+	User   string     `json:"user,omitzero"`
+	IP     netip.Addr `json:"ip,omitzero"`
+	// OpenedAt is by the clock of its process.
+	OpenedAt time.Time `json:"openedAt"`
+}
+
+// Send sends an event to the connections, as [Router.Publish] does to the subscribers of a topic:
+// to each that was open before the call, and perhaps to one that is opened meanwhile. Without a
+// connection nothing is sent, and there is no error. What is sent to one target, one after the
+// other, arrives in that order. payload is encoded as in [Conn.Send]. At most one
+// PublishOptions may be given; ExceptSelf has no effect, see Except.
+func (t Target) Send(ctx context.Context, typ string, payload any, opts ...PublishOptions) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	o, err := onlyOption(opts)
+	if err != nil {
+		return err
+	}
+	topic := t.topic
+	if t.id != "" {
+		topic = topicConnection
+	}
+	m, err := t.r.encode(topic, typ, payload, o)
+	if err != nil {
+		return err
+	}
+	if m.Except = t.except; t.id != "" {
+		t.r.sendToConnection(t.id, m)
+		return nil
+	}
+	return t.r.handOn(ctx, m, o.LocalOnly)
+}
+
+// topicConnection stands for the topic of what is sent to one connection.
+const topicConnection = reservedTopics + "connection"
+
+// Count returns how many connections are open.
+func (t Target) Count(ctx context.Context) (int, error) {
+	if err := t.check(); err != nil {
+		return 0, err
+	}
+	return t.r.countLocal(t.targetName), nil
+}
+
+// List describes the connections, in no particular order. More than 10,000 are not listed: the error
+// is RESOURCE_EXHAUSTED.
+func (t Target) List(ctx context.Context) ([]ConnInfo, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	list, ok := t.r.listLocal(t.targetName)
+	if !ok {
+		return nil, errTooManyListed
+	}
+	return list, nil
+}
+
+// maxConnsListed is how many connections List describes.
+const maxConnsListed = 10_000
+
+var errTooManyListed = errors.ResourceExhausted.Errorf("more than %d connections are not listed", maxConnsListed)
+
+// Close closes the connections as [Conn.Close] does, and returns how many it has closed. When it
+// returns nil, each connection that was open before the call is closed: messages that its
+// process reads after that are not handled. Messages that were read before are handled as usual,
+// but cannot be answered.
+//
+// It panics if the code may not be sent, see errors.CloseCode.Valid.
+func (t Target) Close(ctx context.Context, code errors.CloseCode, reason string) (closed int, err error) {
+	mustBeValid(code)
+	if err := t.check(); err != nil {
+		return 0, err
+	}
+	return t.r.closeLocal(t.targetName, code, reason), nil
+}
+
+func (t Target) check() error {
+	switch {
+	case t.r == nil:
+		return errors.Internal.New("router: the Target is empty; make it with Router.User, Router.Connection or Router.Everybody")
+	case !t.r.opts.Addressing.Enabled:
+		return errors.Internal.New("router: addressing is off; set Options.Addressing.Enabled")
+	case t.topic == "" && t.id == "":
+		return errors.InvalidArgument.New("the user or the connection has no name")
+	}
+	return nil
+}
+
+// eachLocal calls f with each connection of this process, with a topic locked.
+func (r *Router) eachLocal(t targetName, f func(*Conn)) {
+	each := func(c *Conn) {
+		if c != nil && c.id != t.except && c.life.State() < life.Closing {
+			f(c)
+		}
+	}
+	if t.id != "" {
+		each(r.directory.find(t.id))
+		return
+	}
+	r.topics.each(t.topic, each)
+}
+
+func (r *Router) countLocal(t targetName) (n int) {
+	r.eachLocal(t, func(*Conn) { n++ })
+	return n
+}
+
+// listLocal is not ok where there are too many.
+func (r *Router) listLocal(t targetName) (list []ConnInfo, ok bool) {
+	if r.countLocal(t) > maxConnsListed {
+		return nil, false
+	}
+	r.eachLocal(t, func(c *Conn) {
+		identity := c.Identity()
+		list = append(list, ConnInfo{
+			ID: c.id, Tenant: identity.Tenant, User: identity.User, IP: c.ip, OpenedAt: r.epoch.Add(c.opened).Round(0),
+		})
+	})
+	return list, true
+}
+
+func (r *Router) closeLocal(t targetName, code errors.CloseCode, reason string) int {
+	var conns []*Conn
+	r.eachLocal(t, func(c *Conn) { conns = append(conns, c) })
+	for _, c := range conns {
+		c.Close(code, reason)
+	}
+	return len(conns)
+}
+
+// sendToConnection sends to a connection of this process.
+func (r *Router) sendToConnection(id string, m pubsub.Message) {
+	if c := r.directory.find(id); c != nil && id != m.Except {
+		frame := share(m.Frame)
+		c.sendShared(&frame, wire.Overflow(m.Overflow), m.Key)
+	}
+}
