@@ -109,6 +109,12 @@ func (in *subscription) end() {
 
 func (in *subscription) deliver(m pubsub.Message) {
 	t := in.topic
+	if m.Lost {
+		if !m.More {
+			in.flush()
+		}
+		return
+	}
 	in.mu.Lock()
 	err := in.router.errForeign(&in.peeker, &m)
 	if err == nil {

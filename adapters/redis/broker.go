@@ -20,19 +20,25 @@ import (
 //
 // A process asks Redis for a topic once, however many subscriptions it has, and
 // only while it has any. Each of its subscriptions has a buffer of its own, so one
-// that is slow delays neither the others nor the reading from Redis; what does not
-// fit its buffer it does not get (BrokerStats.Dropped).
+// that is slow delays neither the others nor the reading from Redis; a message that does not
+// fit its buffer is dropped (BrokerStats.Dropped).
 //
 // # When Redis fails
 //
 // A publisher gets an error. A subscriber misses what is published until its
 // topics are subscribed to again, which the Broker does by itself: after a restart,
-// a failover, and when a cluster's slots move. It also detects a connection that is open
-// and delivers nothing, because its server is stalled or is no longer the one that
-// publishers use: it sends itself a message through Redis several times in
-// BrokerOptions.HealthTimeout, and replaces the connection on which it does not come back.
-// When Sentinels name a new master, that takes half a second at most. The loss and the
+// a failover, when Redis has closed the connection, and when a cluster's slots move. The loss and the
 // return are each logged once; BrokerStats has the current state.
+//
+// A subscriber gets a message with Lost before the first message after each time in which some may
+// have been lost: when its topic is subscribed to again, and after messages that did not fit its buffer.
+//
+// The Broker also detects a connection that is open and delivers nothing, because its server is stalled,
+// has forgotten the subscriptions or is no longer the one that publishers use: it sends itself a
+// message through Redis four times in BrokerOptions.HealthTimeout, and replaces the connection on
+// which it does not come back in that time. When Sentinels name a new master, that takes half a
+// second at most. What is published meanwhile is lost, and is reported when the topic is subscribed
+// to again.
 //
 // Nothing is ever sent twice: a message whose publishing failed is not tried
 // again. One that failed with a timeout may still arrive, and later than those
@@ -126,16 +132,10 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 // Redis does not confirm within BrokerOptions.Timeout or before ctx is over, when
 // the topic's name is too long, and with [pubsub.ErrClosed].
 func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
-	return b.watch(ctx, name, deliver, nil)
-}
-
-// watch is Subscribe with a function that is called, in a goroutine of its own, when Redis
-// has confirmed the subscription again after it was lost.
-func (b *Broker) watch(ctx context.Context, name string, deliver func(pubsub.Message), again func()) (pubsub.Subscription, error) {
 	if err := checkTopic(name); err != nil {
 		return nil, err
 	}
-	s, confirmed, err := b.subscribe(name, deliver, again)
+	s, confirmed, err := b.subscribe(name, deliver)
 	if err != nil || confirmed == nil {
 		return s, err
 	}
@@ -159,7 +159,7 @@ func (b *Broker) watch(ctx context.Context, name string, deliver func(pubsub.Mes
 
 // subscribe adds a subscription. The channel receives once, when Redis
 // has confirmed or refused it; it is nil if there is nothing to wait for.
-func (b *Broker) subscribe(name string, deliver func(pubsub.Message), again func()) (*subscription, <-chan error, error) {
+func (b *Broker) subscribe(name string, deliver func(pubsub.Message)) (*subscription, <-chan error, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ctx.Err() != nil {
@@ -171,7 +171,7 @@ func (b *Broker) subscribe(name string, deliver func(pubsub.Message), again func
 		t = &topic{name: name, channel: channel}
 		b.topics[channel] = t
 	}
-	s := &subscription{broker: b, topic: t, deliver: deliver, again: again}
+	s := &subscription{broker: b, topic: t, deliver: deliver}
 	t.subs = append(slices.Clip(t.subs), s)
 	if t.state == joined {
 		return s, nil, nil

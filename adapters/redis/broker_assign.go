@@ -136,8 +136,8 @@ func (b *Broker) confirmed(l *link, channel string, subscribed bool) {
 		t.state = joined
 		if t.lost {
 			for _, s := range t.subs {
-				if s.again != nil {
-					go s.again()
+				if s.confirmed == nil { // it is not a new one
+					s.reportLoss()
 				}
 			}
 		}

@@ -38,7 +38,7 @@ type BrokerOptions struct {
 
 	// MaxBuffered is how many bytes may wait for one subscription, which counts
 	// 128 more for each message. A message that does not fit is dropped, unless
-	// nothing else waits.
+	// nothing else waits; a message with Lost is in its place.
 	//
 	// Default: 4 MiB.
 	MaxBuffered int

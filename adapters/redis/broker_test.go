@@ -73,16 +73,28 @@ func brokerOn(t *testing.T, client *goredis.Options, opts redis.BrokerOptions) *
 	return b
 }
 
-// inbox is a subscriber that keeps what it gets.
+// inbox is a subscriber that keeps what it gets, and counts the reports of losses.
 type inbox struct {
-	mu  sync.Mutex
-	got []pubsub.Message
+	mu     sync.Mutex
+	got    []pubsub.Message
+	losses int
 }
 
 func (i *inbox) deliver(m pubsub.Message) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if m.Lost {
+		i.losses++
+		return
+	}
 	i.got = append(i.got, m)
+}
+
+// lost is how many losses have been reported.
+func (i *inbox) lost() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.losses
 }
 
 // count is how often a frame came.

@@ -45,7 +45,6 @@ type subscription struct {
 	broker  *Broker
 	topic   *topic
 	deliver func(pubsub.Message)
-	again   func() // see Broker.watch; may be nil
 	closed  atomic.Bool
 	// confirmed receives once, when Redis has confirmed the topic or refused it;
 	// nil if nothing waits for that. Broker.mu guards it.
@@ -56,6 +55,7 @@ type subscription struct {
 	spare   []pubsub.Message // the room of the queue before
 	size    int              // what queue and those being delivered count for
 	running bool
+	lossDue bool // the last of all that waits is a report of a loss
 }
 
 // messageOverhead is what a message counts for besides its frame.
@@ -63,7 +63,8 @@ const messageOverhead = 128
 
 func weight(m pubsub.Message) int { return messageOverhead + len(m.Frame) + len(m.Key) + len(m.Except) }
 
-// push queues a message. It returns false if there is no room for it.
+// push queues a message. If there is no room for it, it returns false, and queues a report of the
+// loss.
 func (s *subscription) push(m pubsub.Message, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,15 +73,40 @@ func (s *subscription) push(m pubsub.Message, most int) bool {
 	case s.closed.Load():
 		return true
 	case s.size > 0 && s.size+w > most:
+		s.addLoss()
 		return false
 	}
 	s.size += w
+	s.lossDue = false
+	s.add(m)
+	return true
+}
+
+// reportLoss queues a report that messages may have been lost.
+func (s *subscription) reportLoss() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed.Load() {
+		s.addLoss()
+	}
+}
+
+// addLoss is reportLoss; s.mu is held. A report always has room: it counts for nothing, and never
+// follows another.
+func (s *subscription) addLoss() {
+	if !s.lossDue {
+		s.lossDue = true
+		s.add(pubsub.Message{Topic: s.topic.name, Lost: true})
+	}
+}
+
+// add appends to the queue. s.mu is held.
+func (s *subscription) add(m pubsub.Message) {
 	s.queue = append(s.queue, m)
 	if !s.running {
 		s.running = true
 		go s.run()
 	}
-	return true
 }
 
 func (s *subscription) run() {
@@ -94,12 +120,27 @@ func (s *subscription) run() {
 				break
 			}
 			m.More = i < len(batch)-1
+			if m.Lost {
+				s.beforeLoss(!m.More)
+				s.deliver(m)
+				continue
+			}
 			s.deliver(m)
 			s.mu.Lock()
 			s.size -= weight(m)
 			s.mu.Unlock()
 		}
 		s.giveBack(batch)
+	}
+}
+
+// beforeLoss is called before a report is delivered, which is the last one of those taken or
+// not. A loss after it needs another report, unless that waits already.
+func (s *subscription) beforeLoss(last bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last && len(s.queue) == 0 {
+		s.lossDue = false
 	}
 }
 

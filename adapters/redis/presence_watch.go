@@ -54,7 +54,7 @@ func (p *Presence) Watch(ctx context.Context, topic string, report func(pubsub.P
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
 	defer cancel()
 	w := &watch{p: p, topic: topic, report: report, listing: true}
-	if w.sub, err = events.watch(ctx, topic, w.deliver, w.lost); err != nil {
+	if w.sub, err = events.Subscribe(ctx, topic, w.deliver); err != nil {
 		return nil, err
 	}
 	l, err := p.list(ctx, topic)
@@ -105,12 +105,14 @@ func (w *watch) Close() error {
 	return w.sub.Close()
 }
 
-// deliver is called for each change that is published.
+// deliver is called for each change that is published, and when changes may have been missed.
 func (w *watch) deliver(m pubsub.Message) {
 	c, ok := decodeChange(string(m.Frame))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
+	case m.Lost:
+		w.read()
 	case !ok:
 		w.p.stats.ignored.Add(1)
 	case !w.listing:
@@ -142,13 +144,6 @@ func (w *watch) apply(c change) {
 		w.at = version{}
 	}
 	w.report(r)
-}
-
-// lost is called when changes may have been missed.
-func (w *watch) lost() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.read()
 }
 
 // read has the list read now, for members that have joined, and half of TTL later, for those
