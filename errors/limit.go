@@ -23,6 +23,9 @@ type LimitExceeded struct {
 	Kind     LimitKind
 	Observed int64 // the cost, size or count of the attempt
 	Limit    int64 // the limit that it exceeds
+	// Remaining is what was left of the limit, such as 3 of 20 tokens for an attempt that
+	// costs 5.
+	Remaining int64
 	// RetryAfter is the shortest wait after which the same attempt can
 	// succeed. It is sent to the client in whole milliseconds, rounded up.
 	RetryAfter time.Duration
@@ -32,6 +35,10 @@ type LimitExceeded struct {
 	// says. The reason is {"retryAfterMs":n}. With 0, or with a code that may not be sent
 	// ([CloseCode.Valid]), the connection stays open.
 	Close CloseCode
+	// Drop rejects a message without an answer, whatever Limits.OnExceeded of the router says.
+	// A message with a correlation id is answered nevertheless: its client waits for that. Close
+	// takes precedence.
+	Drop bool
 	// Limiter and Policy are the names of the limiter and the policy, for logs and metrics.
 	// They are not sent to the client.
 	Limiter string

@@ -88,8 +88,10 @@ func (c *Context) Hold(d time.Duration) error {
 }
 
 // Reject returns e as an error, without an allocation: the error lives in the
-// Context and is valid until the connection's next frame.
+// Context and is valid until the connection's next frame. If the route drops what exceeds a limit
+// (router.RouteOptions.DropExceeded), Drop is set.
 func (c *Context) Reject(e errors.LimitExceeded) error {
 	c.rejected = e
+	c.rejected.Drop = e.Drop || c.State.Drop
 	return &c.rejected
 }

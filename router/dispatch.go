@@ -107,9 +107,9 @@ func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {
 	s.in.Type, s.in.ReceivedAt, s.in.Size = f.typ(), c.stream.ReadAt(), f.size
 	s.in.State.SentType, s.in.State.Passed = f.env.Type, false
 	if c.serving.own {
-		s.in.Exempt, s.in.State.Own = false, nil
+		s.in.Exempt, s.in.State.Own, s.in.State.Drop = false, nil, false
 		if f.route != nil && f.route.own != nil {
-			s.in.Exempt, s.in.State.Own = f.route.own.exempt, f.route.own
+			s.in.Exempt, s.in.State.Own, s.in.State.Drop = f.route.own.exempt, f.route.own, f.route.own.drop
 		}
 	}
 	returned := false
@@ -131,6 +131,11 @@ func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {
 	returned = true
 	if err == nil && !s.in.State.Passed {
 		return errSwallowed
+	}
+	if s.in.State.Drop {
+		if l := rejection(err); l != nil {
+			return s.in.Reject(*l) // sets Drop, if the middleware has not called Reject
+		}
 	}
 	return err
 }

@@ -135,6 +135,30 @@ func ExampleRouteOptions_useIngress() {
 	// {"type":"search.reply","meta":{"correlationId":"1"},"payload":[]}
 }
 
+// Of positions of a cursor, 200 refusals a second would help no client.
+func ExampleRouteOptions_dropExceeded() {
+	moves := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute})
+	r := router.New(router.Options{})
+	router.On(r, "cursor.move", func(c *router.Context, x int) error { return c.Send("cursor.moved", x) },
+		router.RouteOptions{
+			UseIngress:   []ingress.Middleware{ratelimit.New(moves, ratelimit.Options{})},
+			DropExceeded: true,
+		})
+	router.RPC(r, "cursors", func(*router.Context, struct{}) (int64, error) { return r.Stats().Unanswered, nil })
+
+	c := connect(r)
+	defer c.close()
+	for x := range 5 {
+		c.send(fmt.Sprintf(`{"type":"cursor.move","payload":%d}`, x))
+	}
+	c.send(`{"type":"cursors","meta":{"correlationId":"1"}}`)
+	c.receive(3)
+	// Output:
+	// {"type":"cursor.moved","payload":0}
+	// {"type":"cursor.moved","payload":1}
+	// {"type":"cursors.reply","meta":{"correlationId":"1"},"payload":3}
+}
+
 func ExampleRouteOptions_strict() {
 	type Order struct {
 		Symbol string `json:"symbol"`

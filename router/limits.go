@@ -30,7 +30,12 @@ func (c *Conn) exceeded(m failed, l *errors.LimitExceeded) {
 		return
 	}
 	r := c.router
-	switch r.opts.Limits.OnExceeded {
+	on := r.opts.Limits.OnExceeded
+	if m.id == nil && (l.Drop || on == OnExceededDrop) {
+		r.stats.unanswered.Add(1)
+		return
+	}
+	switch on {
 	case OnExceededClose:
 		code := r.opts.Limits.CloseCode
 		switch {
@@ -41,7 +46,7 @@ func (c *Conn) exceeded(m failed, l *errors.LimitExceeded) {
 			code = errors.CloseTryAgainLater
 		}
 		c.beginClose(code, retryReason(l))
-	case OnExceededSend:
+	case OnExceededSend, OnExceededDrop:
 		b := newOutgoing()
 		defer b.free()
 		b.failureHead(m)
@@ -88,6 +93,10 @@ func (b *outgoing) rejection(l *errors.LimitExceeded) {
 	p = strconv.AppendInt(p, l.Observed, 10)
 	p = append(p, `,"limit":`...)
 	p = strconv.AppendInt(p, l.Limit, 10)
+	if l.Kind != errors.LimitPayload {
+		p = append(p, `,"remaining":`...)
+		p = strconv.AppendInt(p, l.Remaining, 10)
+	}
 	p = append(p, "}}}"...)
 	b.Write(p)
 }

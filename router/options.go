@@ -218,7 +218,8 @@ type Limits struct {
 
 	// OnExceeded is what happens when a frame exceeds a limit: MaxPayload, MaxInFlight, or
 	// one of the middleware. Default: OnExceededSend. A rejection with a close code
-	// (errors.LimitExceeded.Close) closes the connection in any case.
+	// (errors.LimitExceeded.Close) closes the connection in any case. See also
+	// RouteOptions.DropExceeded.
 	OnExceeded OnExceeded
 
 	// CloseCode is the code used by OnExceededClose. Default: 1013 (try again later),
@@ -238,6 +239,9 @@ const (
 	OnExceededClose
 	// OnExceededCustom sends nothing, not even to a request: the OnLimitExceeded hook has to.
 	OnExceededCustom
+	// OnExceededDrop drops the frame without an answer, and counts it in Stats.Unanswered. A
+	// frame with a correlation id is answered as by OnExceededSend: its client waits for that.
+	OnExceededDrop
 )
 
 // Liveness has the times after which a connection counts as dead. Any bytes from the client,
@@ -301,8 +305,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("router: Limits.MaxQueued is %d; it is in bytes and must be at least 4096 (0 for 1 MiB)", l.MaxQueued)
 	case l.SocketBuffer >= 0 && l.SocketBuffer < 4<<10:
 		return o, fmt.Errorf("router: Limits.SocketBuffer is %d; it is in bytes and must be at least 4096 (0 for 64 KiB, negative for the kernel's choice)", l.SocketBuffer)
-	case l.OnExceeded > OnExceededCustom:
-		return o, fmt.Errorf("router: Limits.OnExceeded is %d; use OnExceededSend, OnExceededClose or OnExceededCustom", l.OnExceeded)
+	case l.OnExceeded > OnExceededDrop:
+		return o, fmt.Errorf("router: Limits.OnExceeded is %d; use OnExceededSend, OnExceededClose, OnExceededDrop or OnExceededCustom", l.OnExceeded)
 	case l.OnExceeded == OnExceededCustom && o.OnLimitExceeded == nil:
 		return o, fmt.Errorf("router: Limits.OnExceeded is OnExceededCustom, which needs Options.OnLimitExceeded; set that hook or use OnExceededSend")
 	case l.CloseCode != 0 && !l.CloseCode.Valid():

@@ -106,6 +106,33 @@ func TestRefusedFramesAllocateNothing(t *testing.T) {
 	}
 }
 
+// Dropping a frame without an answer allocates nothing either.
+func TestDroppedFramesAllocateNothing(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector makes pools forget, so it allocates")
+	}
+	refused := clientFrame(0x81, `{"type":"cursor","payload":{"x":1,"y":2}}`)
+	answered := clientFrame(0x81, `{"type":"echo","meta":{"correlationId":"1"},"payload":{"text":"x"}}`)
+	for name, opts := range map[string]RouteOptions{"all": {}, "one type": {DropExceeded: true}} {
+		o := Options{}
+		if !opts.DropExceeded {
+			o.Limits.OnExceeded = OnExceededDrop
+		}
+		r := New(o)
+		r.UseIngress(refuseAll)
+		On(r, "cursor", func(*Context, struct{}) error { return nil }, opts)
+		RPC(r, "echo", func(_ *Context, m struct{}) (struct{}, error) { return m, nil })
+		read := reading(t, r, append(refused, answered...))
+		read()
+		if n := testing.AllocsPerRun(200, read); n >= 1 {
+			t.Errorf("%s: %v allocations, want none", name, n)
+		}
+		if s := r.Stats(); s.Unanswered == 0 || s.Rejected != 2*s.Unanswered {
+			t.Errorf("%s: Stats are %+v, want half of the rejected frames unanswered", name, s)
+		}
+	}
+}
+
 // BenchmarkKinds is what a frame of each kind costs, from the socket's bytes to the
 // answer: handled, and refused by a limit.
 func BenchmarkKinds(b *testing.B) {

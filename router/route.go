@@ -45,6 +45,13 @@ type RouteOptions struct {
 	// ingress.Context.Exempt. UseIngress charges them, and bans apply. In the options of a
 	// group it concerns the middleware outside of the group.
 	Exempt bool
+	// DropExceeded drops frames of this type that the middleware of UseIngress rejects because
+	// of a limit, without an answer, for input such as the positions of a cursor, of which 200
+	// refusals a second help no client. They are counted in Stats.Unanswered, and
+	// ratelimit.Bans do not count them. Frames with a correlation id are answered, so it has no
+	// effect on requests; a frame that is too large is answered as well. Default: what
+	// Limits.OnExceeded says.
+	DropExceeded bool
 	// MaxPayload is the size in bytes of the largest frame of this type. It may be larger than
 	// Limits.MaxPayload: the memory of a connection depends on the largest of all routes.
 	// Default: Limits.MaxPayload.

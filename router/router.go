@@ -119,6 +119,7 @@ type Stats struct {
 	Connections   int64 // open now
 	Accepted      int64 // connections accepted
 	Rejected      int64 // frames refused by a limit of any kind
+	Unanswered    int64 // of these, frames that were dropped without an answer
 	SlowConsumers int64 // connections closed because they read too slowly
 	FramesDropped int64 // frames that were queued and not sent
 	Faults        int64 // calls of OnError: errors without a code, panics
@@ -131,7 +132,7 @@ type Stats struct {
 }
 
 type counters struct {
-	connections, accepted, rejected, slow, dropped, faults, missed, foreign atomic.Int64
+	connections, accepted, rejected, unanswered, slow, dropped, faults, missed, foreign atomic.Int64
 }
 
 // Stats returns the counters, of this process.
@@ -140,6 +141,7 @@ func (r *Router) Stats() Stats {
 		Connections:   r.stats.connections.Load(),
 		Accepted:      r.stats.accepted.Load(),
 		Rejected:      r.stats.rejected.Load(),
+		Unanswered:    r.stats.unanswered.Load(),
 		SlowConsumers: r.stats.slow.Load(),
 		FramesDropped: r.stats.dropped.Load(),
 		Faults:        r.stats.faults.Load(),

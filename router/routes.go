@@ -37,9 +37,9 @@ type RouteInfo struct {
 	Timeout time.Duration
 	// MaxPayload is the size of the largest frame, in bytes; 0 for a declared event.
 	MaxPayload int
-	// Concurrent, Exempt and Strict are those of RouteOptions, also if set for a group or, with
-	// Options.Strict, for the router.
-	Concurrent, Exempt, Strict bool
+	// Concurrent, Exempt, DropExceeded and Strict are those of RouteOptions, also if set for a
+	// group or, with Options.Strict, for the router.
+	Concurrent, Exempt, DropExceeded, Strict bool
 	// PayloadOptional says that a frame needs no payload.
 	PayloadOptional bool
 	// Doc is RouteOptions.Doc or EventOptions.Doc.
@@ -74,7 +74,7 @@ func (rt *route) info() RouteInfo {
 	i := RouteInfo{
 		Type: rt.typ, Kind: KindEvent, Group: rt.group.prefix, Message: rt.message, PayloadOptional: rt.optional,
 		Timeout: timeoutOf(rt, 0, opts.RequestTimeout), MaxPayload: cmp.Or(rt.opts.MaxPayload, opts.Limits.MaxPayload),
-		Concurrent: rt.opts.Concurrent, Exempt: rt.exempt(), Strict: rt.opts.Strict,
+		Concurrent: rt.opts.Concurrent, Exempt: rt.exempt(), DropExceeded: rt.opts.DropExceeded, Strict: rt.opts.Strict,
 		Doc: rt.opts.Doc, Place: rt.place,
 	}
 	if rt.request {

@@ -14,6 +14,8 @@ type State struct {
 	Passed bool
 	// Own is the router's data about the route of the frame.
 	Own any
+	// Drop says that a rejection of the frame is not answered (router.RouteOptions.DropExceeded).
+	Drop bool
 }
 
 // Holder is a connection's context that does something before a frame is held.

@@ -160,7 +160,8 @@ func named(o limit.Options, suffix string) limit.Options {
 }
 
 // Middleware rejects the frames of banned clients, and counts every *errors.LimitExceeded of
-// the middleware after it: add it before the limits. The rejection that leads to a ban closes
+// the middleware after it, unless its Drop is set: a client that is not told of its limit is not
+// banned for it. Add it before the limits. The rejection that leads to a ban closes
 // the connection. The router's hook OnLimitExceeded gets it like any other, with Close set.
 func (b *Bans) Middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {
@@ -175,7 +176,7 @@ func (b *Bans) Middleware(next ingress.Handler) ingress.Handler {
 			}, banned))
 		}
 		err = next(c)
-		if l := rejected(err); l != nil {
+		if l := counted(err); l != nil {
 			if banned := b.countRejection(c.Context(), c); banned > 0 {
 				return c.Reject(b.ban(*l, banned))
 			}
@@ -202,7 +203,7 @@ func (b *Bans) Middleware(next ingress.Handler) ingress.Handler {
 //		}
 //	},
 func (b *Bans) Count(ctx context.Context, ip netip.Addr, id ingress.Identity, err error) error {
-	l := rejected(err)
+	l := counted(err)
 	if l == nil {
 		return err
 	}
@@ -242,12 +243,18 @@ func (b *Bans) Unban(ctx context.Context, ip netip.Addr, id ingress.Identity) er
 	})
 }
 
-// rejected returns the rejection that an error contains, or nil.
-func rejected(err error) *errors.LimitExceeded {
-	if l, ok := err.(*errors.LimitExceeded); ok || err == nil {
-		return l
+// counted returns the rejection that an error contains, nil if there is none that counts.
+func counted(err error) *errors.LimitExceeded {
+	if err == nil {
+		return nil
 	}
-	l, _ := errors.AsType[*errors.LimitExceeded](err)
+	l, ok := err.(*errors.LimitExceeded)
+	if !ok {
+		l, _ = errors.AsType[*errors.LimitExceeded](err)
+	}
+	if l == nil || l.Drop {
+		return nil
+	}
 	return l
 }
 

@@ -54,7 +54,7 @@ func rate(l *limit.Limiter, policy *limit.Plan, d *limit.Decision) denial {
 	}
 	return denial{
 		err: &errors.LimitExceeded{
-			Kind: errors.LimitConnection, Observed: 1, Limit: d.Limit,
+			Kind: errors.LimitConnection, Observed: 1, Limit: d.Limit, Remaining: d.Remaining,
 			RetryAfter: d.RetryAfter, Never: d.Impossible, Limiter: l.Name(), Policy: d.Policy,
 		},
 		status: http.StatusTooManyRequests, kind: quotaExceeded, title: quotaTitle,

@@ -57,6 +57,12 @@ type Options struct {
 	// first such frame is logged through log/slog.
 	OnInvalidCost func(c *ingress.Context, cost int)
 
+	// Drop rejects frames over the limit without an answer, for input such as the positions of
+	// a cursor, of which 200 refusals a second help no client. Frames with a correlation id are
+	// answered. Rejected frames are counted (router.Stats.Unanswered), and [Bans] do not count
+	// them. To do the same for all limits of a type, set router.RouteOptions.DropExceeded.
+	Drop bool
+
 	// Shadow lets frames over the limit pass. OnLimited is called with Limited.Shadow
 	// set. Frames that fit are charged.
 	Shadow bool
@@ -102,13 +108,15 @@ func (g *rejecter) limited(c *ingress.Context, limiter string, cost int64, d *li
 	if shadow {
 		return nil
 	}
-	return c.Reject(rejection(limiter, cost, d))
+	e := rejection(limiter, cost, d)
+	e.Drop = g.Drop
+	return c.Reject(e)
 }
 
 // rejection is the error for a denial.
 func rejection(limiter string, cost int64, d *limit.Decision) errors.LimitExceeded {
 	return errors.LimitExceeded{
-		Kind: errors.LimitRate, Observed: cost, Limit: d.Limit,
+		Kind: errors.LimitRate, Observed: cost, Limit: d.Limit, Remaining: d.Remaining,
 		RetryAfter: d.RetryAfter, Never: d.Impossible,
 		Limiter: limiter, Policy: d.Policy,
 	}
