@@ -49,13 +49,32 @@ func Pass(c *Context) error {
 	return nil
 }
 
-// Context is cancelled when the connection ends. Pass it to stores and lookups; it has no
-// deadline.
+// Context is cancelled when the connection ends. It has the values of the handshake
+// (router.Options.ConnContext) and those of [Context.SetValues], and no deadline. Pass it to
+// stores and lookups.
 func (c *Context) Context() context.Context {
+	if c.State.Values != nil {
+		return c.State.Values
+	}
+	return c.connection()
+}
+
+func (c *Context) connection() context.Context {
 	if c.State.Ctx == nil {
 		return context.Background()
 	}
 	return c.State.Ctx
+}
+
+// SetValues gives the message the values of ctx: Context, the router's Context and what is
+// derived from them return them. Derive ctx from Context, so that earlier values are kept:
+//
+//	c.SetValues(context.WithValue(c.Context(), traceKey{}, id))
+//
+// Only the values of ctx count, not its cancellation or deadline. They end with the message;
+// [Key] stores a value with the connection.
+func (c *Context) SetValues(ctx context.Context) {
+	c.State.Values = &inbound.Values{Context: c.connection(), Of: context.WithoutCancel(ctx)}
 }
 
 // SentType returns the type as the client sent it, registered or not, of at most
@@ -78,7 +97,7 @@ func (c *Context) Hold(d time.Duration) error {
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
-	ctx := c.Context()
+	ctx := c.connection()
 	select {
 	case <-t.C:
 		return nil

@@ -131,6 +131,10 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 	if err != nil {
 		return nil, err
 	}
+	ctx, err := r.connContext(req)
+	if err != nil {
+		return nil, err
+	}
 	nc, brw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		err = hijackError(w, err)
@@ -143,6 +147,7 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 	early, _ := brw.Reader.Peek(brw.Reader.Buffered())
 
 	c := r.newConn(r.newID(), ip, identity, wire.NewStream(nc, early, r.epoch))
+	c.ctx.Store(ctx)
 	if c.stream.Socket() && !r.watchdog.sockets.Load() {
 		r.watchdog.sockets.Store(true)
 	}

@@ -36,10 +36,10 @@ type Conn struct {
 	life     life.Life
 	info     atomic.Pointer[CloseInfo] // how it ends, see note
 	deferred atomic.Pointer[deferredFlush]
+	ctx      atomic.Pointer[connContext]
 
 	mu     sync.Mutex
 	topics []*member
-	ctx    *connContext
 
 	list  connLink // of all connections
 	timer timerLink
@@ -71,35 +71,40 @@ func (c *Conn) Identity() *ingress.Identity { return c.identity.Load() }
 // IP is the client's address as Options.ClientIP found it.
 func (c *Conn) IP() netip.Addr { return c.ip }
 
-// Context is cancelled when the connection has ended, before OnClose is called.
-// It carries no values and no deadline.
+// Context is cancelled when the connection has ended, before OnClose is called; its cause
+// (context.Cause) is [ErrClosed]. It has the values of Options.ConnContext, and no deadline.
 func (c *Conn) Context() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ctx == nil {
-		c.ctx = &connContext{done: make(chan struct{})}
+	x := c.ctx.Load()
+	if x == nil {
+		x = &connContext{values: context.Background()}
+		c.ctx.Store(x)
+	}
+	if x.ctx == nil {
+		x.ctx, x.cancel = context.WithCancelCause(x.values)
 		if c.ended() {
-			close(c.ctx.done)
+			x.cancel(ErrClosed)
 		}
 	}
-	return c.ctx
+	return x.ctx
 }
 
 // connContext is the context of a connection. Most connections never need it, so
-// it is made when it is asked for.
-type connContext struct{ done chan struct{} }
+// it is made when it is asked for, or has values.
+type connContext struct {
+	values context.Context // of Options.ConnContext; it does not change
 
-func (c *connContext) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (c *connContext) Done() <-chan struct{}       { return c.done }
-func (c *connContext) Value(any) any               { return nil }
+	ctx    context.Context // nil until it is asked for; Conn.mu guards it, and cancel
+	cancel context.CancelCauseFunc
+}
 
-func (c *connContext) Err() error {
-	select {
-	case <-c.done:
-		return context.Canceled
-	default:
-		return nil
+// value returns a value of the handshake.
+func (c *Conn) value(key any) any {
+	if x := c.ctx.Load(); x != nil {
+		return x.values.Value(key)
 	}
+	return nil
 }
 
 // note records how the connection ends, and returns it: what is noted first holds.

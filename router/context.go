@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -23,9 +24,10 @@ import (
 // this happens after the events that it sent before have been handled, or a second
 // later; only its requests are cancelled at once.
 //
-// It belongs to the handler and is used again after the handler has returned.
-// What goes on after that takes the [Conn], which may be kept. Until then it may
-// be used by several goroutines.
+// It belongs to the handler, and is used again for another message, perhaps of another client,
+// after the handler has returned. Work that goes on after that takes [Context.Detach] and the
+// [Conn], which may be kept; package routertest fails a test in which it takes the Context. Until
+// the handler returns, the Context may be used by several goroutines.
 type Context struct {
 	// Identity is that of the connection when the message came: what Authenticate returned, or
 	// Renew since. It stays the same while the message is handled, and must not be changed. An
@@ -42,7 +44,9 @@ type Context struct {
 	head       int
 	idBuf      [48]byte
 	task       turn.Task[Context]
-	execution  *execution // of a message with an idempotency key
+	execution  *execution      // of a message with an idempotency key
+	values     context.Context // that were set for the message, or nil
+	after      atomic.Uint32   // see checkReturned
 
 	called bool // the typed handler has been called
 
@@ -68,10 +72,13 @@ func (c *Context) Message() any {
 }
 
 // Conn is the connection the message came from. It may be kept.
-func (c *Context) Conn() *Conn { return c.conn }
+func (c *Context) Conn() *Conn {
+	c.checkReturned()
+	return c.conn
+}
 
 // IP is the client's address.
-func (c *Context) IP() netip.Addr { return c.conn.ip }
+func (c *Context) IP() netip.Addr { return c.Conn().ip }
 
 // ReceivedAt is when the message came, by the server's clock. Its deadline counts
 // from there.
@@ -94,9 +101,6 @@ func (c *Context) Deadline() (time.Time, bool) {
 	}
 	return c.receivedAt.Add(c.timeout), true
 }
-
-// Value implements context.Context. It holds nothing: see ingress.NewKey.
-func (c *Context) Value(any) any { return nil }
 
 var _ context.Context = (*Context)(nil)
 

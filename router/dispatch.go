@@ -106,6 +106,9 @@ func (c *Conn) route(s *scratch, typ []byte) *route {
 func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {
 	s.in.Type, s.in.ReceivedAt, s.in.Size = f.typ(), c.stream.ReadAt(), f.size
 	s.in.State.SentType, s.in.State.Passed = f.env.Type, false
+	if s.in.State.Values != nil {
+		s.in.State.Values = nil
+	}
 	if c.serving.own {
 		s.in.Exempt, s.in.State.Own, s.in.State.Drop = false, nil, false
 		if f.route != nil && f.route.own != nil {

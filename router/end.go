@@ -68,8 +68,8 @@ func (c *Conn) endContext() bool {
 	}
 	c.noteTopics()
 	c.life.To(life.Ended)
-	if c.ctx != nil {
-		close(c.ctx.done)
+	if x := c.ctx.Load(); x != nil && x.ctx != nil {
+		x.cancel(ErrClosed)
 	}
 	return true
 }

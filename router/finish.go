@@ -10,6 +10,7 @@ import (
 
 // Done implements context.Context.
 func (c *Context) Done() <-chan struct{} {
+	c.checkReuse()
 	if c.arm() {
 		c.conn.turn.Track(&c.task)
 		if c.conn.ended() {
@@ -31,6 +32,7 @@ func (c *Context) Done() <-chan struct{} {
 // closed. A context that has not been asked for Done has no timer: then Err finds out
 // whether the time is over, and does what the timer would.
 func (c *Context) Err() error {
+	c.checkReuse()
 	if err := c.cause(); err != nil {
 		return err
 	}
@@ -155,10 +157,19 @@ func (c *Conn) retire(s *scratch, k *Context) {
 func (c *Context) release() (reusable bool) {
 	c.route.codec.put(c.lent)
 	c.lent = nil
+	inTest := c.conn.router.watched.Load() != nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.tracked || c.done != nil || c.err != nil {
 		c.cancelLocked(context.Canceled)
+		if inTest {
+			c.after.Store(returned)
+		}
+		return false
+	}
+	if inTest {
+		c.cancelLocked(context.Canceled)
+		c.after.Store(reused)
 		return false
 	}
 	if c.out.Cap() > keptBuffer {

@@ -19,6 +19,9 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	}
 	k.reset(c, f.route, &f.env, c.stream.ReadAt())
 	k.Identity, k.lent = s.identity, f.lent
+	if v := s.in.State.Values; v != nil {
+		k.values = v.Of
+	}
 	if c.idempotent(f) {
 		k.execution = c.newExecution(f)
 	}
@@ -149,7 +152,7 @@ func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedA
 		c.id = append(c.idBuf[:0], env.CorrelationID...)
 	}
 	c.timeout = timeoutOf(rt, env.TimeoutMs, conn.router.opts.RequestTimeout)
-	c.answered, c.called, c.execution = false, false, nil
+	c.answered, c.called, c.execution, c.values = false, false, nil, nil
 	c.out.Reset()
 	if rt.request {
 		c.out.Write(headerRoom[:])

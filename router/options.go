@@ -79,6 +79,18 @@ type Options struct {
 	// the proxy: use [ingress.ClientIP].
 	ClientIP func(*http.Request) netip.Addr
 
+	// ConnContext returns a context whose values the contexts of the connection and of its
+	// messages have, such as a trace id or a logger that HTTP middleware put into the context
+	// of the request. It is called before the connection is upgraded, concurrently. An upgrade
+	// ends the request, so the cancellation and the deadline of what it returns do not count.
+	// What it returns is held for as long as the connection: req.Context() has all values, and
+	// needs up to 1 KB; a context made of context.Background() has only those that are
+	// put into it. Some HTTP routers use a value again for the next request (chi.URLParam):
+	// copy what is needed of it.
+	//
+	// Default: none; the contexts have no values of the request.
+	ConnContext func(req *http.Request) context.Context
+
 	// Broker delivers published messages to other processes. The Router does not close it.
 	//
 	// Default: topics stay within this Router.

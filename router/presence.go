@@ -101,4 +101,4 @@ func (c *Conn) Join(ctx context.Context, topic string, known any) error {
 // The errors are those of Subscribe, also UNAVAILABLE when the presence fails, and
 // INVALID_ARGUMENT for more than 4 KiB. After an error the
 // connection is not seen, and a member only if it was one before.
-func (c *Context) Join(topic string, known any) error { return c.conn.join(c, topic, known) }
+func (c *Context) Join(topic string, known any) error { return c.Conn().join(c, topic, known) }

@@ -203,6 +203,7 @@ func deflate(payload, plain []byte) []byte {
 // the payload does not encode, or the broker has failed (UNAVAILABLE). Without an
 // error it has been handed on, which does not mean that every client has it.
 func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions) error {
+	c.checkReturned()
 	batched := !c.task.Concurrent
 	err := c.conn.router.publish(c, c.conn, batched, topic, typ, payload, opts)
 	if batched && !c.conn.turn.Batching() {

@@ -68,7 +68,7 @@ func (l lazyContext) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 func (l lazyContext) Done() <-chan struct{} { return l.c.Context().Done() }
 
-func (l lazyContext) Value(any) any { return nil }
+func (l lazyContext) Value(key any) any { return l.c.value(key) }
 
 // BeforeHold sends what the batch has queued so far: it must not wait, too.
 func (l lazyContext) BeforeHold() {

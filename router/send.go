@@ -26,6 +26,7 @@ func (c *Conn) Send(typ string, payload any) error {
 // Send sends an event to this connection. See [Conn.Send]. It may leave together
 // with what follows, within milliseconds.
 func (c *Context) Send(typ string, payload any) error {
+	c.checkReturned()
 	if err := c.conn.enqueueEvent(typ, payload); err != nil {
 		return err
 	}
@@ -38,6 +39,7 @@ func (c *Context) Send(typ string, payload any) error {
 // with before it gets the answer. For an event, and after the request has been
 // answered (aborted, timed out), it does nothing. It fails as [Conn.Send] does.
 func (c *Context) Progress(data any) error {
+	c.checkReturned()
 	if !c.route.request || c.hasAnswer() {
 		return nil
 	}

@@ -262,7 +262,7 @@ func (c *Conn) Subscribe(ctx context.Context, topic string) error { return c.sub
 // The error is INVALID_ARGUMENT for the name, RESOURCE_EXHAUSTED over
 // Limits.MaxTopics, and UNAVAILABLE when the broker fails, the context is cancelled, or
 // the connection has ended or unsubscribed meanwhile ([ErrClosed]).
-func (c *Context) Subscribe(topic string) error { return c.conn.subscribe(c, topic) }
+func (c *Context) Subscribe(topic string) error { return c.Conn().subscribe(c, topic) }
 
 // Unsubscribe ends the connection's membership in a topic. See [Conn.Unsubscribe].
-func (c *Context) Unsubscribe(topic string) { c.conn.Unsubscribe(topic) }
+func (c *Context) Unsubscribe(topic string) { c.Conn().Unsubscribe(topic) }

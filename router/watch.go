@@ -30,7 +30,7 @@ type WatchOptions struct {
 // the presence fails, the context is cancelled, or the connection has ended or unsubscribed
 // meanwhile ([ErrClosed]). Options.Presence has to be a [pubsub.PresenceWatcher].
 func (c *Context) WatchPresence(topic string, opts ...WatchOptions) error {
-	return c.conn.WatchPresence(c, topic, opts...)
+	return c.Conn().WatchPresence(c, topic, opts...)
 }
 
 // WatchPresence has the connection get the members of a topic, and their changes. See

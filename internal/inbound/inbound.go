@@ -7,6 +7,8 @@ import "context"
 type State struct {
 	// Ctx is cancelled when the connection ends. It may implement [Holder].
 	Ctx context.Context
+	// Values is set by middleware, nil for most frames.
+	Values *Values
 	// SentType is the frame's type as it was sent. It stays unchanged until the frame is
 	// done.
 	SentType []byte

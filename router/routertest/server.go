@@ -45,6 +45,7 @@ type Server struct {
 //
 // Replies and declared events are always validated, as with router.Options.ValidateOutgoing. One
 // that is not valid, or has another Go type than the declared one, is not sent and fails the test.
+// So does the use of a router.Context after its handler has returned.
 func New(t testing.TB, r *router.Router) *Server {
 	t.Helper()
 	s := &Server{
@@ -66,7 +67,7 @@ func New(t testing.TB, r *router.Router) *Server {
 		defer close(s.done)
 		_ = s.http.Serve(s.listener)
 	}()
-	testmode.Watch(r, func(err error) { t.Errorf("routertest: not sent: %v", err) })
+	testmode.Watch(r, func(err error) { t.Errorf("routertest: %v", err) })
 	t.Cleanup(s.close)
 	return s
 }
