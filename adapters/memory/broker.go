@@ -30,7 +30,7 @@ var _ pubsub.Log = (*Broker)(nil)
 // BrokerOptions bound the logs of a [Broker]. The zero value works.
 type BrokerOptions struct {
 	// MaxLogBytes is how many bytes all logs take together: the frames and keys of their messages,
-	// 160 bytes more for each message, 400 for each log and 100 for each id. Default: 256 MiB.
+	// 160 bytes more for each message, 300 for each log and 100 for each id. Default: 256 MiB.
 	//
 	// When there is no room, the oldest messages of all logs are removed before their time, and the logs
 	// without messages that have not been used for longest end; BrokerStats counts both. Ids take

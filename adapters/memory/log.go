@@ -47,7 +47,7 @@ func (e *logEntry) bytes() int { return messageBytes + len(e.frame) + len(e.key)
 // less than full.
 const (
 	messageBytes = 160
-	logBytes     = 400
+	logBytes     = 300
 )
 
 // append adds a message and removes what is too much then. It returns the

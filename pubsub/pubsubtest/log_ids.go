@@ -69,6 +69,9 @@ func idsAreApart(s *logSuite) {
 				s.broken(rule, "the repeated id %s of topic %d is at %+v, not at the offset %d", short(id), n, p, i+3)
 			}
 		}
+		if page := s.all(s.log(n), topic, plenty); len(page.Messages) != len(ids) {
+			s.broken(rule, "%d messages were appended, and the log has %s", len(ids), describePage(page))
+		}
 	}
 }
 

@@ -1,0 +1,306 @@
+package memory_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/pubsub"
+)
+
+var hour = pubsub.History{Messages: 1 << 20, Bytes: 1 << 30, Age: time.Hour}
+
+func mustAppend(t *testing.T, b *memory.Broker, topic, frame string, h pubsub.History, id string) pubsub.Position {
+	t.Helper()
+	p, err := b.Append(ctx, pubsub.Message{Topic: topic, Frame: []byte(frame)}, h, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func mustRead(t *testing.T, b *memory.Broker, topic string, h pubsub.History, from pubsub.Position) pubsub.Page {
+	t.Helper()
+	page, err := b.Read(ctx, topic, h, pubsub.ReadOptions{From: from, Messages: 1 << 30, Bytes: 1 << 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
+}
+
+// Logs that nothing is asked of take no memory when their time is over, and no timer runs on.
+func TestLogsEndByThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.NewBroker(memory.BrokerOptions{})
+		for i := range 5000 {
+			h := pubsub.History{Messages: 10, Bytes: 1000, Age: time.Duration(1+i%300) * time.Second}
+			for range i % 4 {
+				mustAppend(t, b, fmt.Sprint(i), "frame", h, "")
+			}
+			mustRead(t, b, fmt.Sprint(i), h, pubsub.Position{})
+		}
+		first := b.Stats()
+		time.Sleep(pubsub.IDWindow - time.Second)
+		if s := b.Stats(); s.Logs != 5000 || s.LogBytes >= first.LogBytes {
+			t.Errorf("before IDWindow is over: %+v, at the beginning %+v", s, first)
+		}
+		time.Sleep(time.Minute) // twice 80 s is not over for those of 100 s and more
+		if s := b.Stats(); s.Logs < 5000*200/300 || s.Logs > 5000*215/300 {
+			t.Errorf("after 3 minutes: %+v", s)
+		}
+		for range 20 { // a log that is asked for does not end
+			time.Sleep(time.Minute)
+			if heads, _ := b.Heads(ctx, []string{"299"}); heads[0].Offset != 3 {
+				t.Fatalf("the head is %+v", heads[0])
+			}
+		}
+		if s := b.Stats(); s.Logs != 1 {
+			t.Errorf("after 20 minutes: %+v", s)
+		}
+		time.Sleep(10*time.Minute + 3*time.Second)
+		if s := b.Stats(); s != (memory.BrokerStats{}) {
+			t.Errorf("at the end: %+v", s)
+		}
+		mustAppend(t, b, "ids", "frame", pubsub.History{Messages: 1, Bytes: 1, Age: time.Second}, "id")
+		time.Sleep(2*pubsub.IDWindow + 5*time.Second)
+		if s := b.Stats(); s != (memory.BrokerStats{}) {
+			t.Errorf("with an id: %+v", s)
+		}
+	})
+}
+
+// Times of a log, to the nanosecond.
+func TestLogTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.NewBroker(memory.BrokerOptions{})
+		h := pubsub.History{Messages: 10, Bytes: 1000, Age: 70 * time.Second}
+		p := mustAppend(t, b, "topic", "frame", h, "id")
+		time.Sleep(h.Age)
+		if page := mustRead(t, b, "topic", h, pubsub.Position{}); len(page.Messages) != 1 {
+			t.Errorf("after Age the log is %+v", page)
+		}
+		time.Sleep(1)
+		if page := mustRead(t, b, "topic", h, p); len(page.Messages) != 0 || page.Head != p || page.Lost != "" {
+			t.Errorf("1 ns later it is %+v", page)
+		}
+		time.Sleep(pubsub.IDWindow - h.Age - 1)
+		if again := mustAppend(t, b, "topic", "frame", h, "id"); again != p {
+			t.Errorf("the id of %+v was appended at %+v", p, again)
+		}
+		time.Sleep(2 * h.Age)
+		if next := mustAppend(t, b, "topic", "frame", h, ""); next.Epoch != p.Epoch || next.Offset != 2 {
+			t.Errorf("after twice Age, %+v is followed by %+v", p, next)
+		}
+		time.Sleep(2*pubsub.IDWindow + 2*time.Second)
+		if next := mustAppend(t, b, "topic", "frame", h, "id"); next.Epoch == p.Epoch || next.Offset != 1 {
+			t.Errorf("long after, %+v is followed by %+v", p, next)
+		}
+	})
+}
+
+// Over the bound the oldest messages of all logs are removed, and nothing else.
+func TestLogBytesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most, topics = 100_000, 40
+		random := rand.New(rand.NewPCG(1, 2))
+		b := memory.NewBroker(memory.BrokerOptions{MaxLogBytes: most})
+		oldest := 0
+		for n := range 3000 {
+			time.Sleep(1)
+			frame := binary.BigEndian.AppendUint64(make([]byte, random.IntN(300)), uint64(n))
+			mustAppend(t, b, fmt.Sprint(random.IntN(topics)), string(frame), hour, "")
+			if s := b.Stats(); s.LogBytes > most || s.LogBytes != b.CountLogBytes() {
+				t.Fatalf("message %d: %+v, and counted %d", n, s, b.CountLogBytes())
+			}
+			if n%100 > 0 && n < 2999 {
+				continue
+			}
+			kept := make(map[int]bool)
+			for i := range topics {
+				for _, m := range mustRead(t, b, fmt.Sprint(i), hour, pubsub.Position{}).Messages {
+					kept[int(binary.BigEndian.Uint64(m.Frame[len(m.Frame)-8:]))] = true
+				}
+			}
+			for ; !kept[oldest]; oldest++ {
+			}
+			if len(kept) != n+1-oldest {
+				t.Fatalf("after message %d the oldest is %d, and %d are kept", n, oldest, len(kept))
+			}
+		}
+		if s := b.Stats(); s.Removed != int64(oldest) || s.Ended != 0 || oldest < 1000 {
+			t.Errorf("%+v, and the oldest is %d", s, oldest)
+		}
+		// Many new logs end old ones, and the newest have their messages.
+		for n := range 1000 {
+			time.Sleep(1)
+			mustAppend(t, b, fmt.Sprint("new", n), "frame", hour, "")
+		}
+		s := b.Stats()
+		if s.LogBytes > most || s.Logs > most/300 || s.Ended < 500 {
+			t.Errorf("after 1000 new logs: %+v", s)
+		}
+		if page := mustRead(t, b, "new999", hour, pubsub.Position{}); len(page.Messages) != 1 {
+			t.Errorf("the newest log is %+v", page)
+		}
+		// A message that does not fit is delivered, and its position is kept.
+		if p := mustAppend(t, b, "large", strings.Repeat("x", most), hour, ""); p.Offset != 1 {
+			t.Errorf("a large message is at %+v", p)
+		} else if page := mustRead(t, b, "large", hour, p); page.Head != p || page.Lost != "" || len(page.Messages) != 0 {
+			t.Errorf("after it: %+v", page)
+		}
+		if s := b.Stats(); s.LogBytes > most || s.Logs > 2 {
+			t.Errorf("after a large message: %+v", s)
+		}
+	})
+}
+
+// Ids are refused when there is no room, and never forgotten before their time.
+func TestIDsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 50_000
+		b := memory.NewBroker(memory.BrokerOptions{MaxLogBytes: most})
+		var known []pubsub.Position
+		add := func(n int) error {
+			p, err := b.Append(ctx, pubsub.Message{Topic: "topic", Frame: make([]byte, 100)}, hour, fmt.Sprint("id", n))
+			if err == nil {
+				known = append(known, p)
+			}
+			return err
+		}
+		for add(len(known)) == nil {
+		}
+		full := len(known)
+		if full < 200 || full > most/200 {
+			t.Errorf("%d ids found room", full)
+		}
+		if p := mustAppend(t, b, "topic", "frame", hour, ""); p.Offset != uint64(full)+1 {
+			t.Errorf("after %d messages and a refused one: %+v", full, p)
+		}
+		time.Sleep(pubsub.IDWindow)
+		for i, p := range known {
+			if again := mustAppend(t, b, "topic", "frame", hour, fmt.Sprint("id", i)); again != p {
+				t.Fatalf("the id of %+v was appended at %+v", p, again)
+			}
+		}
+		time.Sleep(pubsub.IDWindow + 3*time.Second)
+		if err := add(full); err != nil {
+			t.Errorf("after twice IDWindow: %v", err)
+		}
+		if s := b.Stats(); s.LogBytes > most || s.LogBytes != b.CountLogBytes() {
+			t.Errorf("%+v, and counted %d", s, b.CountLogBytes())
+		}
+	})
+}
+
+// Everything at once, with little room: no message is delivered out of order, and the count of bytes stays right.
+func TestLogsUnderPressure(t *testing.T) {
+	b := memory.NewBroker(memory.BrokerOptions{MaxLogBytes: 20_000})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(g)))
+			for i := range 3000 {
+				topic := fmt.Sprint(random.IntN(60))
+				h := pubsub.History{Messages: 1 + random.IntN(20), Bytes: 2000, Age: time.Duration(1+random.IntN(20)) * time.Millisecond}
+				switch random.IntN(4) {
+				case 0:
+					page, err := b.Read(ctx, topic, h, pubsub.ReadOptions{Messages: 10, Bytes: 500})
+					for j, m := range page.Messages {
+						if j > 0 && m.Previous != page.Messages[j-1].Position.Tag || err != nil {
+							t.Errorf("a hole: %+v, %v", page.Messages, err)
+						}
+					}
+				case 1:
+					if _, err := b.Heads(ctx, []string{topic, "none"}); err != nil {
+						t.Error(err)
+					}
+				default:
+					id := ""
+					if i%7 == 0 {
+						id = fmt.Sprint(g, i)
+					}
+					_, _ = b.Append(ctx, pubsub.Message{Topic: topic, Frame: make([]byte, random.IntN(500))}, h, id)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s := b.Stats(); s.LogBytes > 20_000 || s.LogBytes != b.CountLogBytes() || s.Removed == 0 || s.Ended == 0 {
+		t.Errorf("%+v, and counted %d", s, b.CountLogBytes())
+	}
+}
+
+// What is counted is about what is taken.
+func TestLogMemory(t *testing.T) {
+	for name, fill := range map[string]func(*memory.Broker){
+		"one log": func(b *memory.Broker) {
+			for range 100_000 {
+				mustAppend(t, b, "topic", "0123456789", hour, "")
+			}
+		},
+		"logs of ten": func(b *memory.Broker) {
+			for i := range 30_000 {
+				mustAppend(t, b, fmt.Sprint("topic", i/10), "0123456789", hour, "")
+			}
+		},
+		"empty logs": func(b *memory.Broker) {
+			for i := range 30_000 {
+				mustRead(t, b, fmt.Sprint("topic", i), hour, pubsub.Position{})
+			}
+		},
+		"ids": func(b *memory.Broker) {
+			for i := range 50_000 {
+				mustAppend(t, b, "topic", "", pubsub.History{Messages: 1, Bytes: 1, Age: time.Hour}, fmt.Sprint("an id with 24 bytes ", i%10000+10000, i/10000))
+			}
+		},
+	} {
+		b := memory.NewBroker(memory.BrokerOptions{MaxLogBytes: 1 << 30})
+		before := heap()
+		fill(b)
+		taken := float64(heap() - before)
+		counted := float64(b.Stats().LogBytes)
+		t.Logf("%s: %.0f bytes, %.0f counted", name, taken, counted)
+		if taken > 1.3*counted {
+			t.Errorf("%s take %.0f bytes, and %.0f are counted", name, taken, counted)
+		}
+		runtime.KeepAlive(b)
+	}
+}
+
+func TestAppendAllocatesNothing(t *testing.T) {
+	b := memory.NewBroker(memory.BrokerOptions{})
+	sub, err := b.Subscribe(ctx, "topic", func(pubsub.Message) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	m := pubsub.Message{Topic: "topic", Frame: []byte("f")}
+	h := pubsub.History{Messages: 100, Bytes: 1000, Age: time.Hour}
+	append := func() {
+		if _, err := b.Append(ctx, m, h, ""); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 200 {
+		append()
+	}
+	if n := testing.AllocsPerRun(100, append); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestBrokerOptionsAreChecked(t *testing.T) {
+	defer func() {
+		if text := fmt.Sprint(recover()); !strings.Contains(text, "BrokerOptions.MaxLogBytes is -1") {
+			t.Errorf("NewBroker panicked with %q", text)
+		}
+	}()
+	memory.NewBroker(memory.BrokerOptions{MaxLogBytes: -1})
+}
