@@ -199,6 +199,62 @@ func TestIDsAreBounded(t *testing.T) {
 	})
 }
 
+// An id is known for IDWindow, whenever it was appended.
+func TestIDsAreKnownForTheirWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const step = 7 * time.Second
+		b := memory.NewBroker(memory.BrokerOptions{})
+		var known []pubsub.Position
+		for n := range 100 {
+			known = append(known, mustAppend(t, b, "topic", "frame", hour, fmt.Sprint(n)))
+			if old := n - int(pubsub.IDWindow/step); old >= 0 {
+				time.Sleep(pubsub.IDWindow % step)
+				if again := mustAppend(t, b, "topic", "frame", hour, fmt.Sprint(old)); again != known[old] {
+					t.Fatalf("the id of %+v was appended at %+v, IDWindow after it", known[old], again)
+				}
+				time.Sleep(step - pubsub.IDWindow%step)
+			} else {
+				time.Sleep(step)
+			}
+		}
+		if s := b.Stats(); s.LogBytes != b.CountLogBytes() {
+			t.Errorf("%+v, and counted %d", s, b.CountLogBytes())
+		}
+	})
+}
+
+// A message is appended when those before it have been delivered, and reading waits for no delivery.
+func TestAppendsTakeTurns(t *testing.T) {
+	b := memory.NewBroker(memory.BrokerOptions{})
+	entered, goOn := make(chan uint64), make(chan bool)
+	sub, err := b.Subscribe(ctx, "topic", func(m pubsub.Message) {
+		entered <- m.Position.Offset
+		<-goOn
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	const n = 20
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() { mustAppend(t, b, "topic", "frame", hour, "") })
+	}
+	for i := range uint64(n) {
+		if offset := <-entered; offset != i+1 {
+			t.Errorf("message %d is delivered where %d is due", offset, i+1)
+		}
+		for range 100 {
+			runtime.Gosched()
+			if head := mustRead(t, b, "topic", hour, pubsub.Position{}).Head; head.Offset != i+1 {
+				t.Errorf("while message %d is delivered, the log has %d", i+1, head.Offset)
+			}
+		}
+		goOn <- true
+	}
+	wg.Wait()
+}
+
 // Everything at once, with little room: no message is delivered out of order, and the count of bytes stays right.
 func TestLogsUnderPressure(t *testing.T) {
 	b := memory.NewBroker(memory.BrokerOptions{MaxLogBytes: 20_000})
