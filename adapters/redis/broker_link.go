@@ -305,21 +305,28 @@ func (b *Broker) received(channel, payload string) {
 	}
 	subs := t.subs
 	b.mu.RUnlock()
-	plain, ok := seal(b.opts.Keys).open(channel, payload)
-	var m pubsub.Message
-	if ok {
-		m, ok = decode(t.name, plain, b.opts.MaxFrame)
-	}
-	if !ok {
-		if b.stats.ignored.Add(1) == 1 {
-			b.opts.Logger.Warn("wskit: redis: a message that no Broker with our options has published was dropped; further ones are counted only",
-				"topic", t.name, "bytes", len(payload))
+	from := reader{seal: b.opts.Keys, channel: channel, topic: t.name, maxFrame: b.opts.MaxFrame}
+	if from.each(payload, func(m pubsub.Message) {
+		for _, s := range subs {
+			if !s.push(m, b.opts.MaxBuffered) {
+				b.stats.dropped.Add(1)
+			}
 		}
+	}) {
 		return
 	}
-	for _, s := range subs {
-		if !s.push(m, b.opts.MaxBuffered) {
-			b.stats.dropped.Add(1)
+	b.ignored(t.name, len(payload))
+	if payload != "" && (payload[0] == severalLayout || payload[0] == appendedLayout) {
+		for _, s := range subs {
+			s.reportLoss()
 		}
+	}
+}
+
+// ignored counts a message that is not one of ours.
+func (b *Broker) ignored(topic string, bytes int) {
+	if b.stats.ignored.Add(1) == 1 {
+		b.opts.Logger.Warn("wskit: redis: a message that no Broker with our options has published was dropped; further ones are counted only",
+			"topic", topic, "bytes", bytes)
 	}
 }

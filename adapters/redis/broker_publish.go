@@ -14,8 +14,8 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// What is published at the same time shares round trips, two at a time for each server.
-// So the Broker takes two connections of the client's pool however much is
+// What is published at the same time shares round trips, two at a time for each server, and messages of
+// one topic share a PUBLISH. So the Broker takes two connections of the client's pool however much is
 // published, and leaves the others to the other users of the client.
 
 // Publish implements [pubsub.Broker]. It returns when Redis has taken the message.
@@ -38,42 +38,53 @@ func (b *Broker) PublishCounted(ctx context.Context, m pubsub.Message) (receiver
 }
 
 func (b *Broker) publish(ctx context.Context, m pubsub.Message) (receivers int, err error) {
-	switch {
-	case b.ctx.Err() != nil:
-		return 0, pubsub.ErrClosed
-	case len(m.Frame) > b.opts.MaxFrame:
-		return 0, fmt.Errorf("redis: the message has %d bytes, BrokerOptions.MaxFrame allows %d", len(m.Frame), b.opts.MaxFrame)
-	}
-	if err := checkTopic(m.Topic); err != nil {
+	if err := b.check(m); err != nil {
 		return 0, err
 	}
-	within, cancel := context.WithTimeout(ctx, b.opts.Timeout)
-	defer cancel()
+	m.Position = pubsub.Position{}
 	channel := key(b.opts.Prefix, b.kind, m.Topic)
-	server, err := b.where.server(within, channel)
-	if err == nil {
-		receivers, err = b.outlet(server).publish(within, publication{channel: channel, payload: seal(b.opts.Keys).close(channel, encode(m))})
+	p := publication{channel: channel, payload: seal(b.opts.Keys).close(channel, encode(m))}
+	err = b.hand(ctx, channel, func(ctx context.Context, o *outlet) error { return o.publish(ctx, &p) })
+	if err != nil {
+		return 0, fmt.Errorf("redis: publishing: %w", err)
 	}
-	if err == nil {
-		b.publishing.Works()
-		return receivers, nil
-	}
-	if ctx.Err() == nil && b.ctx.Err() == nil && err != errNotPublished {
-		b.publishing.Failed(err)
-	}
-	return 0, fmt.Errorf("redis: publishing: %w", err)
+	return p.receivers, nil
 }
 
-// A publication is a message on its way out.
-type publication struct {
-	channel   string
-	payload   []byte
-	receivers int // the answer
+// check refuses what no subscriber would accept.
+func (b *Broker) check(m pubsub.Message) error {
+	switch {
+	case b.ctx.Err() != nil:
+		return pubsub.ErrClosed
+	case len(m.Frame) > b.opts.MaxFrame:
+		return fmt.Errorf("redis: the message has %d bytes, BrokerOptions.MaxFrame allows %d", len(m.Frame), b.opts.MaxFrame)
+	case len(m.Key) > maxLabel || len(m.Except) > maxLabel:
+		return fmt.Errorf("redis: Key and Except of the message have %d and %d bytes, at most %d are allowed", len(m.Key), len(m.Except), maxLabel)
+	}
+	return checkTopic(m.Topic)
+}
+
+// hand calls do with the outlet of a key's server, and reports how that goes.
+func (b *Broker) hand(ctx context.Context, key string, do func(context.Context, *outlet) error) error {
+	within, cancel := context.WithTimeout(ctx, b.opts.Timeout)
+	defer cancel()
+	server, err := b.where.server(within, key)
+	if err == nil {
+		err = do(within, b.outlet(server))
+	}
+	switch {
+	case err == nil:
+		b.publishing.Works()
+	case ctx.Err() == nil && b.ctx.Err() == nil && err != errNotPublished:
+		b.publishing.Failed(err)
+	}
+	return err
 }
 
 // outlet is the way to one server.
 type outlet struct {
 	lane    *batch.Batcher[publication]
+	reads   *batch.Batcher[[]*logCall]
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	stalled atomic.Bool // what was sent last had no answer in time
 	timeout time.Duration
@@ -98,6 +109,9 @@ func (b *Broker) outlet(server any) *outlet {
 	o.lane = batch.New(func(ctx context.Context, batch []*batch.Item[publication]) {
 		b.publishTrip(ctx, o, server, batch)
 	}, batch.Options{OnCaller: b.where.keepsDeadlines(), Slack: 2})
+	o.reads = batch.New(func(ctx context.Context, batch []*batch.Item[[]*logCall]) {
+		b.readTrip(ctx, o, server, batch)
+	}, batch.Options{OnCaller: b.where.keepsDeadlines(), Slack: 2})
 	o.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout: publishBreakFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
@@ -112,59 +126,29 @@ func (b *Broker) outlet(server any) *outlet {
 
 var errNotPublished = errors.New("the last messages had no answer; one in a second tries again")
 
-// publish publishes one message once.
-func (o *outlet) publish(ctx context.Context, p publication) (receivers int, err error) {
-	_, err = o.breaker.Execute(func() (struct{}, error) {
-		item := o.lane.Item()
-		item.Value = p
-		err := o.lane.Do(batch.WithTimeout(ctx, o.timeout), item)
+// publish publishes one message once, and fills in the answer.
+func (o *outlet) publish(ctx context.Context, p *publication) error {
+	return through(ctx, o, o.lane, p)
+}
+
+// through has a question answered in a flush, unless the breaker is open.
+func through[T any](ctx context.Context, o *outlet, lane *batch.Batcher[T], question *T) error {
+	_, err := o.breaker.Execute(func() (struct{}, error) {
+		item := lane.Item()
+		item.Value = *question
+		err := lane.Do(batch.WithTimeout(ctx, o.timeout), item)
 		if err == nil {
-			receivers = item.Value.receivers
-			item.Value = publication{}
-			o.lane.Free(item)
+			*question = item.Value
+			var none T
+			item.Value = none
+			lane.Free(item)
 		}
 		return struct{}{}, err
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return 0, errNotPublished
+		return errNotPublished
 	}
-	return receivers, err
-}
-
-// publishTrip publishes a batch, so many bytes at a time.
-func (b *Broker) publishTrip(ctx context.Context, o *outlet, server any, items []*batch.Item[publication]) {
-	start := time.Now()
-	answered := false
-	for from := 0; from < len(items); {
-		to, size := from, 0
-		for to < len(items) && (to == from || size+len(items[to].Value.payload) <= publishedAtOnce) {
-			size += len(items[to].Value.payload)
-			to++
-		}
-		sent := make([]goredis.Cmder, 0, to-from)
-		for _, it := range items[from:to] {
-			sent = append(sent, onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), it.Value.channel, it.Value.payload)})
-		}
-		b.where.run(ctx, server, sent)
-		for i, it := range items[from:to] {
-			it.Err, it.Value.receivers = sent[i].Err(), int(sent[i].(onlyOnce).Val())
-			answered = answered || isAnswer(it.Err)
-		}
-		from = to
-	}
-	o.stalled.Store(false)
-	for _, it := range items {
-		if err := it.Err; err != nil && !isAnswer(err) {
-			late, left := lateness(ctx, err, time.Since(start))
-			if late {
-				o.stalled.Store(true)
-				it.Err = fmt.Errorf("no answer within %v: %w", o.timeout, err)
-			}
-			if !answered && !left {
-				it.Err = batch.NotAnswered(it.Err)
-			}
-		}
-	}
+	return err
 }
 
 // send publishes once, as the messages that a link sends to itself are.

@@ -12,10 +12,14 @@ var script string
 //go:embed leases.lua
 var leaseScript string
 
+//go:embed log.lua
+var logScript string
+
 // The names under which a server keeps the scripts.
 var (
 	scriptID      = nameOf(script)
 	leaseScriptID = nameOf(leaseScript)
+	logScriptID   = nameOf(logScript)
 )
 
 func nameOf(script string) string {
