@@ -18,6 +18,9 @@ import (
 // Broker reaches the subscriptions of all that share a Redis and a prefix. In a
 // cluster it is sharded pub/sub, so that each node carries its own topics only.
 //
+// It is a [pubsub.Log], too: the log of a topic is one hash. A script appends to it
+// and publishes, in one step.
+//
 // A process asks Redis for a topic once, however many subscriptions it has, and
 // only while it has any. Each of its subscriptions has a buffer of its own, so one
 // that is slow delays neither the others nor the reading from Redis; a message that does not
@@ -43,6 +46,8 @@ import (
 // Nothing is ever sent twice: a message whose publishing failed is not tried
 // again. One that failed with a timeout may still arrive, and later than those
 // that were published after it.
+//
+// What happens to logs is in the package comment.
 type Broker struct {
 	client    goredis.UniversalClient
 	opts      BrokerOptions
@@ -56,6 +61,7 @@ type Broker struct {
 	wake      chan struct{} // holds a token while there are topics to assign
 	wg        sync.WaitGroup
 	stats     brokerCounters
+	evictions evictions
 
 	mu         sync.RWMutex
 	topics     map[string]*topic // by channel
@@ -80,13 +86,17 @@ type BrokerStats struct {
 	// connection failed, or their slots moved: what was published to them
 	// meanwhile has been missed.
 	Lost int64
-	// Failed is how many messages could not be published.
+	// Failed is how many messages could not be published or appended.
 	Failed int64
 	// Dropped is how many messages did not fit the buffer of a subscription.
 	Dropped int64
 	// Ignored is how many messages on the Broker's channels were not published by a
 	// Broker, or were larger than MaxFrame.
 	Ignored int64
+	// Evicted is how many keys the servers have deleted for want of memory since the Broker first used a
+	// log: logs among them are lost. It is looked at about every 10 s. Keys of other
+	// applications on the same server count as well.
+	Evicted int64
 }
 
 type brokerCounters struct{ lost, failed, dropped, ignored atomic.Int64 }
@@ -94,8 +104,8 @@ type brokerCounters struct{ lost, failed, dropped, ignored atomic.Int64 }
 // NewBroker returns a Broker on a client of a single server, of Sentinel or of a
 // cluster, which has to be of Redis 7 or later. The client stays the caller's: it
 // is to be closed after the Broker. Of its pooled connections the Broker uses two for each
-// server, and one for each server it proves its subscriptions by. Nothing is sent to Redis before the first
-// Publish or Subscribe.
+// server, two more if it reads logs, and one for each server it proves its subscriptions by. Nothing is
+// sent to Redis before the first call.
 //
 // For calls to end when their context does, the client needs ContextTimeoutEnabled;
 // otherwise they may take as long as its ReadTimeout.
@@ -121,6 +131,8 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 			Working: "wskit: redis: publishing works again",
 		},
 	}
+	b.evictions.log, b.evictions.start, b.evictions.every = opts.Logger, time.Now(), lookEvery
+	b.evictions.means = "logs of topics are lost"
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.watchMaster()
 	b.wg.Go(b.assign)
@@ -205,6 +217,7 @@ func (b *Broker) Stats() BrokerStats {
 	s := BrokerStats{
 		Lost: b.stats.lost.Load(), Failed: b.stats.failed.Load(),
 		Dropped: b.stats.dropped.Load(), Ignored: b.stats.ignored.Load(),
+		Evicted: b.evictions.count.Load(),
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -61,6 +61,9 @@ func (b *Broker) publishTrip(ctx context.Context, o *outlet, server any, items [
 		for i := range parcels {
 			answered = parcels[i].answer(commands[i]) || answered
 		}
+		if answered && parcels[0].items[0].Value.log != nil {
+			b.evictions.look(server)
+		}
 	}
 	conclude(ctx, o, items, start, answered)
 }

@@ -99,6 +99,9 @@ func (b *Broker) readTrip(ctx context.Context, o *outlet, server any, items []*b
 			next++
 		}
 	}
+	if answered {
+		b.evictions.look(server)
+	}
 	conclude(ctx, o, items, start, answered)
 }
 

@@ -81,3 +81,19 @@ func TestBrokerIsALog(t *testing.T) {
 		return logs
 	}, faults)
 }
+
+func TestBrokerIsALogInACluster(t *testing.T) {
+	c := redistest.StartCluster(t, 3)
+	pubsubtest.RunLog(t, func(t *testing.T, n int) []pubsub.Log {
+		logs := make([]pubsub.Log, n)
+		for i := range logs {
+			logs[i] = newClusterBroker(t, c, redis.BrokerOptions{Keys: [][]byte{[]byte("0123456789abcdef")}})
+		}
+		return logs
+	}, logFaults(clusterClient(t, c)))
+	for i, n := range c.Nodes {
+		if n.Calls("spublish") == 0 || n.Calls("publish") != 0 || n.Calls("evalsha") == 0 {
+			t.Errorf("node %d saw %d SPUBLISH, %d PUBLISH, %d EVALSHA", i, n.Calls("spublish"), n.Calls("publish"), n.Calls("evalsha"))
+		}
+	}
+}

@@ -79,10 +79,13 @@
 //	a member of a Presence        520 alone in a topic, 50 to 90 among others of its
 //	                              process; and its Data
 //	an idempotency key            500, and its answer
+//	a log                         800
+//	a message in a log            160, its frame, key and except; with Keys 32 more
+//	an id of Append               180, for two minutes and until the next Append
 //
 // A user with a bucket for each of three message types and one connection behind a
 // Gate takes about 1 kB: a million of them, all busy, a gigabyte. A Broker keeps nothing
-// in Redis. No key holds a secret (see [limit.Key]); the Data of a member is the
+// in Redis but logs. No key holds a secret (see [limit.Key]); the Data of a member is the
 // application's.
 //
 // # Persistence and eviction
@@ -107,15 +110,36 @@
 // comes, at client-output-buffer-limit pubsub (32 MB, or 8 MB for a minute). The
 // Broker connects again and counts it in BrokerStats.Lost.
 //
+// # Logs
+//
+// What a nil error of [Broker.Append] means is what Redis is configured to. By default a server
+// writes to disk now and then, and sends to its replicas a moment later. So when it crashes, or a
+// replica takes over, the messages of the last moments can be missing: a part of a second with appendonly yes
+// (appendfsync everysec), all since the last snapshot with save alone, and everything with
+// neither. With appendfsync always, a server alone loses nothing; a failover still can. No
+// message is lost in silence: what is missing at the end of a log is found by the tags of the
+// messages (pubsub.LossRewound), and a log that is gone by its epoch (pubsub.LossEpoch).
+//
+// Logs need maxmemory-policy noeviction, as limits do: under any other policy a full server deletes
+// logs, each as a whole. BrokerStats.Evicted counts them as Stats.Evicted does. lazyfree-lazy-expire
+// yes keeps a server from stopping for a moment when a log of 100,000 messages or more ends.
+//
+// The age of messages is by the server's clock. When that is set forward by more than
+// History.Age, all messages are too old; by more than twice History.Age and a minute, logs end: readers
+// get LossTrimmed or LossEpoch. When it is set back, messages are kept for longer.
+//
+// A log is one hash, so that a cluster moves it as a whole. It is read and appended to meanwhile.
+//
 // # Rights
 //
 // What follows is all that is needed, in this order, by a [Store], also of [NewPrefetch];
-// by leases, which are those of [limit.ConcurrencyLimit] and of a ratelimit.Gate; by a [Broker]; by
-// a [Presence]; by an [Idempotency]; and in a cluster by all of them:
+// by leases, which are those of [limit.ConcurrencyLimit] and of a ratelimit.Gate; by a [Broker];
+// by the logs of a Broker; by a [Presence]; by an [Idempotency]; and in a cluster by all of them:
 //
 //	ACL SETUSER limits on >password ~wskit:* resetchannels -@all +evalsha +eval +get +mget +set +del +time +info
 //	ACL SETUSER limits +zadd +zrem +zcount +zscore +zrange +zremrangebyrank +pexpireat
 //	ACL SETUSER limits &wskit:* +publish +subscribe +unsubscribe +ping
+//	ACL SETUSER limits +evalsha +eval +time +hget +hmget +hset +hdel +pexpire +del +publish +info
 //	ACL SETUSER limits +smembers +srem +sadd +exists +hrandfield +hget +hmget +hset +hdel +hincrby +hlen +pexpire +publish
 //	ACL SETUSER limits +hmget +hset +pexpire +pttl +zadd +zrem +zcard +zremrangebyscore
 //	ACL SETUSER limits +cluster|slots +cluster|shards +spublish +ssubscribe +sunsubscribe

@@ -15,9 +15,11 @@ import (
 
 // evictions notices that a server deletes keys because its memory is full: what they
 // limited is forgotten, and no decision shows it. While a store is used, each of its
-// servers is asked for its figures now and then, beside the decisions.
+// servers is asked for its figures now and then, beside the decisions. The same goes for the logs of a
+// Broker.
 type evictions struct {
 	log      *slog.Logger
+	means    string // what is lost with the keys
 	start    time.Time
 	every    time.Duration
 	count    atomic.Int64
@@ -71,7 +73,7 @@ func (e *evictions) ask(client *goredis.Client, f *figuresOf) {
 	if run == f.run && evicted > f.evicted {
 		e.count.Add(evicted - f.evicted)
 		if e.logged.CompareAndSwap(false, true) {
-			e.log.Error("wskit: redis: the server's memory is full and it evicts keys: limits are forgotten, and admit more; set maxmemory-policy noeviction, and give it more memory",
+			e.log.Error("wskit: redis: the server's memory is full and it evicts keys: "+e.means+"; set maxmemory-policy noeviction, and give it more memory",
 				"server", client.Options().Addr, "evicted", evicted-f.evicted, "maxmemory_policy", field(text, "maxmemory_policy"))
 		}
 	}

@@ -11,6 +11,9 @@ var ScriptID = scriptID
 // LookEvery sets the shortest time between two looks for evictions.
 func (s *Store) LookEvery(d time.Duration) { s.evictions.every = d }
 
+// LookEvery sets the shortest time between two looks for evictions.
+func (b *Broker) LookEvery(d time.Duration) { b.evictions.every = d }
+
 // KindOf is for tests.
 func KindOf(err error) string { return kindOf(err) }
 

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -31,7 +32,7 @@ func documentedRights(t *testing.T) (one, cluster []any) {
 			one = append(one, rights)
 		}
 	}
-	if len(one) != 5 || cluster == nil {
+	if len(one) != 6 || cluster == nil {
 		t.Fatalf("doc.go has other rights than this test expects: %q, %q", one, cluster)
 	}
 	return one, cluster
@@ -98,6 +99,20 @@ func everything(t *testing.T, server *redistest.Server) {
 	in := subscribe(t, b, "room")
 	publish(t, b, "room", "hello")
 	eventually(t, "the message arrives", func() bool { return in.count("hello") == 1 })
+	h := pubsub.History{Messages: 1, Bytes: 1000, Age: time.Hour}
+	logged := subscribe(t, b, "logged")
+	for i := range 3 {
+		if _, err := b.Append(t.Context(), pubsub.Message{Topic: "logged"}, h, fmt.Sprint(i)); err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, "the messages arrive", func() bool { return logged.len() == 3 })
+	if page, err := b.Read(t.Context(), "logged", h, pubsub.ReadOptions{Messages: 1}); err != nil || len(page.Messages) != 1 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	if heads, err := b.Heads(t.Context(), []string{"logged"}); err != nil || heads[0].Offset != 3 {
+		t.Errorf("%+v, %v", heads, err)
+	}
 
 	p := redis.NewPresence(s.Client(), redis.PresenceOptions{Timeout: patience})
 	defer p.Close()

@@ -114,6 +114,7 @@ func newStore(where topology, o Options) *Store {
 	}
 	s.answering.Store(true)
 	s.evictions.log, s.evictions.start, s.evictions.every = o.Logger, time.Now(), lookEvery
+	s.evictions.means = "limits are forgotten, and admit more"
 	if o.Logger == nil {
 		s.evictions.log = slog.Default()
 	}
