@@ -146,7 +146,8 @@ func (r *reader) each(payload string, yield func(pubsub.Message)) bool {
 	case payload[0] == severalLayout:
 		payload = payload[1:]
 	case payload[0] == appendedLayout:
-		head, rest, ok := strings.Cut(payload[1:], "\n")
+		var ok bool
+		head, rest, _ := strings.Cut(payload[1:], "\n")
 		if next, ok = parsePlace(head); !ok {
 			return false
 		}
