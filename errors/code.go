@@ -58,6 +58,7 @@ const (
 	CloseTryAgainLater   CloseCode = 1013 // overload; the default for a limit that closes
 	CloseNoHeartbeat     CloseCode = 4000 // no bytes from the client in time
 	CloseSlowConsumer    CloseCode = 4008 // the client reads too slowly
+	CloseUnauthenticated CloseCode = 4401 // not authenticated, or the identity has expired: reconnect with another token
 	CloseTooManyRequests CloseCode = 4429 // too many rejections
 )
 

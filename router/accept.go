@@ -98,7 +98,10 @@ func (r *Router) authenticate(req *http.Request) (id ingress.Identity, err error
 		return id, nil
 	}
 	defer r.containHook("Authenticate", nil, &err)
-	return r.opts.Authenticate(req)
+	if id, err = r.opts.Authenticate(req); err == nil && id.Expired(time.Now()) {
+		err = errExpired
+	}
+	return id, err
 }
 
 func (r *Router) clientIP(req *http.Request) (ip netip.Addr, err error) {

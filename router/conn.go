@@ -24,6 +24,7 @@ type Conn struct {
 	id        string
 	ip        netip.Addr
 	identity  atomic.Pointer[ingress.Identity] // replaced by a renewal
+	renewal   atomic.Int64                     // until when, after the epoch, a renewal may take that is under way; 0: none
 	opened    time.Duration                    // after the router's epoch
 	deflate   bool
 	hooked    uint16            // hooks whose OnOpen has succeeded and whose OnClose is due

@@ -43,7 +43,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 		return true
 	}
 	if err == nil {
-		err = c.checkState()
+		err = c.checkState(s)
 	}
 	if err == nil {
 		err = c.checkInFlight(s, &f)
@@ -55,7 +55,9 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 		c.refuseFrame(&f, err)
 		return true
 	}
-	c.message.Store(int64(c.stream.Heard()))
+	if !f.route.protocol {
+		c.message.Store(int64(c.stream.Heard()))
+	}
 	return c.handle(s, &f)
 }
 
@@ -166,6 +168,8 @@ func (f *incoming) checkEnvelope() error {
 
 func (f *incoming) checkRoute() error {
 	switch {
+	case f.route == nil && string(f.env.Type) == typeRenew:
+		return errNoRenew
 	case f.route == nil && reserved(f.env.Type):
 		return errReserved
 	case f.route == nil:
@@ -176,9 +180,12 @@ func (f *incoming) checkRoute() error {
 	return nil
 }
 
-func (c *Conn) checkState() error {
-	if c.life.State() == life.Draining {
+func (c *Conn) checkState(s *scratch) error {
+	switch {
+	case c.life.State() == life.Draining:
 		return c.router.drainError()
+	case s.identity.Expired(c.stream.ReadAt()):
+		return errExpired
 	}
 	return nil
 }

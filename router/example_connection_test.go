@@ -41,6 +41,44 @@ func ExampleOptions_authenticate() {
 	// refused: 401 Unauthorized
 }
 
+// A client renews its identity over the open connection. The new token has another role.
+func ExampleOptions_renew() {
+	tokens := map[string]ingress.Identity{
+		"3c59dc04": {User: "ann", ExpiresAt: time.Now().Add(time.Hour)},
+		"b6d767d2": {User: "ann", Roles: []string{"admin"}, ExpiresAt: time.UnixMilli(4102444800000)},
+		"37693cfc": {User: "bob", Roles: []string{"admin"}},
+	}
+	verify := func(token string) (ingress.Identity, error) {
+		id, ok := tokens[token]
+		if !ok {
+			return id, errors.Unauthenticated.New("unknown token")
+		}
+		return id, nil
+	}
+	r := router.New(router.Options{
+		Authenticate: func(req *http.Request) (ingress.Identity, error) { return verify(ingress.Token(req)) },
+		Renew: func(_ context.Context, _ *router.Conn, token string) (ingress.Identity, error) {
+			return verify(token)
+		},
+	})
+	router.RPC(r, "roles", func(c *router.Context, _ struct{}) ([]string, error) { return c.Identity.Roles, nil })
+
+	c := connect(r, "3c59dc04")
+	defer c.close()
+	for _, frame := range []string{
+		`{"type":"$ws:renew","meta":{"correlationId":"1"},"payload":{"token":"37693cfc"}}`,
+		`{"type":"$ws:renew","meta":{"correlationId":"2"},"payload":{"token":"b6d767d2"}}`,
+		`{"type":"roles","meta":{"correlationId":"3"}}`,
+	} {
+		c.send(frame)
+		c.receive(1)
+	}
+	// Output:
+	// {"type":"RPC_ERROR","meta":{"correlationId":"1"},"payload":{"code":"PERMISSION_DENIED","message":"a renewal cannot change the user; open another connection","retryable":false}}
+	// {"type":"$ws:renewed","meta":{"correlationId":"2"},"payload":{"expiresAt":4102444800000}}
+	// {"type":"roles.reply","meta":{"correlationId":"3"},"payload":["admin"]}
+}
+
 func ExampleOptions_onOpen() {
 	r := router.New(router.Options{
 		OnOpen: func(c *router.Conn) error {

@@ -113,7 +113,7 @@ type execution struct {
 
 // idempotent reports whether a frame has a key that counts.
 func (c *Conn) idempotent(f *incoming) bool {
-	return f.env.IdempotencyKey != nil && c.router.opts.Idempotency.Store != nil
+	return f.env.IdempotencyKey != nil && !f.route.protocol && c.router.opts.Idempotency.Store != nil
 }
 
 // newExecution is for a frame with a key. It must be called while the frame is in its buffer.

@@ -13,6 +13,7 @@ func (c *Conn) check(now time.Duration) time.Duration {
 	if c.life.State() >= life.Closing {
 		return c.checkClosing(now)
 	}
+	c.checkIdentity(now)
 	l := &c.router.opts.Liveness
 	heard := c.stream.Heard()
 	if heard >= c.timer.pingAt {
@@ -110,6 +111,11 @@ func (c *Conn) nextCheck(now time.Duration) time.Duration {
 			soonest(c.timer.pingAt + l.PongTimeout)
 		} else {
 			soonest(heard + l.PingInterval)
+		}
+	}
+	if id := c.identity.Load(); !id.ExpiresAt.IsZero() {
+		if at := c.identityDue(id, c.timer.noticed == id, now); at >= 0 {
+			soonest(at)
 		}
 	}
 	return next

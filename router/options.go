@@ -29,6 +29,29 @@ type Options struct {
 	// Default: every client is accepted without an identity.
 	Authenticate func(*http.Request) (ingress.Identity, error)
 
+	// Renew returns the identity of a new token, with which a client renews its identity over the
+	// open connection ($ws:renew, see PROTOCOL.md): roles, tier and expiry of the connection are
+	// replaced. Tenant and user have to stay the same, or else the renewal is refused. Values that
+	// are stored with a Key stay, too; those that are set with the returned identity replace them.
+	// Handlers that run go on with the identity that they began with.
+	//
+	// An error is the answer to the client, and the identity stays as it is. Renew may wait for the
+	// network: it has 10 s, has a goroutine of its own, and is called for one renewal of a
+	// connection at a time. The context ends with that time and with the connection. The token has
+	// at most 8 KiB.
+	//
+	// Default: renewals are answered UNIMPLEMENTED.
+	Renew func(context.Context, *Conn, string) (ingress.Identity, error)
+
+	// ExpiryNotice is how long before its identity expires (ingress.Identity.ExpiresAt) a client
+	// gets $ws:expiring. An identity that has expired by then is not accepted: a handshake is
+	// refused with 401, a message with UNAUTHENTICATED, and a connection is closed with 4401. A
+	// renewal that came before may end first. The clock is the wall clock: if it is set, a connection
+	// gets the notice and is closed up to 30 s late.
+	//
+	// Default: 60 s. Negative: no notice.
+	ExpiryNotice time.Duration
+
 	// Gate admits or refuses handshakes, before Authenticate is called, and is called again
 	// when their connections have ended. ratelimit.NewGate makes one. Handshakes from pages
 	// of other origins are refused before: they must not use up the limits of the user.
@@ -295,6 +318,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Liveness.PongTimeout = cmp.Or(o.Liveness.PongTimeout, 10*time.Second)
 	o.Liveness.MessageTimeout = cmp.Or(o.Liveness.MessageTimeout, 30*time.Second)
 	o.Liveness.WriteTimeout = cmp.Or(o.Liveness.WriteTimeout, 30*time.Second)
+	o.ExpiryNotice = cmp.Or(o.ExpiryNotice, time.Minute)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 30*time.Second)
 	o.DrainWindow = max(0, cmp.Or(o.DrainWindow, 5*time.Second))
 	if o.ClientIP == nil {

@@ -47,6 +47,9 @@ func (r *Router) freeze() *serving {
 	for _, rt := range builtin {
 		s.routes[rt.typ] = rt
 	}
+	if r.opts.Renew != nil {
+		s.routes[typeRenew] = r.renewRoute()
+	}
 	r.serving = s
 	r.frozen.Store(s)
 	return s
@@ -54,16 +57,18 @@ func (r *Router) freeze() *serving {
 
 // handler composes the middleware around a route's typed handler.
 func handler(rt *route) Handler {
-	h := Handler(func(c *Context) error {
-		c.called = true
-		c.out.Truncate(c.head) // middleware may try again
-		return rt.codec.call(c, c.lent, &c.out)
-	})
-	h = wrapped(h, rt.opts.Use)
+	h := wrapped(Handler(rt.typed), rt.opts.Use)
 	for g := rt.group; g != nil; g = g.parent {
 		h = wrapped(h, g.around)
 	}
 	return h
+}
+
+// typed calls the typed handler.
+func (rt *route) typed(c *Context) error {
+	c.called = true
+	c.out.Truncate(c.head) // middleware may try again
+	return rt.codec.call(c, c.lent, &c.out)
 }
 
 // wrapped is a handler with middleware around it; the first is the outermost.

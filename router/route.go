@@ -93,7 +93,10 @@ type route struct {
 	own      *own    // nil for nearly all
 	// replyHead is the reply up to the correlation id.
 	replyHead []byte
-	// builtin is set for the protocol's own types, and nothing else is.
+	// protocol says that the type is the protocol's own.
+	protocol bool
+	// builtin is set for those of the protocol's own types that the reader handles, and nothing
+	// else is.
 	builtin func(*Conn, envelope.Envelope)
 }
 
@@ -104,6 +107,9 @@ const (
 	typeProgress     = "$ws:rpc-progress"
 	typeAbort        = "$ws:abort"
 	typePresence     = "$ws:presence"
+	typeRenew        = "$ws:renew"
+	typeRenewed      = "$ws:renewed"
+	typeExpiring     = "$ws:expiring"
 	typeHeartbeat    = "__heartbeat"
 	typeHeartbeatAck = "__heartbeat_ack"
 )

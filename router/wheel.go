@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router/internal/life"
 )
 
@@ -38,8 +39,9 @@ type timerLink struct {
 	until      time.Duration // the end of the phase
 
 	// of the wheel's goroutine
-	pingAt      time.Duration // when a ping was sent that has not been answered; 0: none
-	readBlocked bool          // had a frame in hand at the last check
+	pingAt      time.Duration     // when a ping was sent that has not been answered; 0: none
+	readBlocked bool              // had a frame in hand at the last check
+	noticed     *ingress.Identity // for which $ws:expiring was sent
 }
 
 func (t *timerLink) init(c *Conn, l Liveness) {

@@ -1,0 +1,60 @@
+package router
+
+import (
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router/internal/life"
+)
+
+// An identity expires by the wall clock, as tokens do. The wheel goes by the monotonic clock,
+// which differs when the wall clock is set, or the machine was asleep. So the wheel looks at an
+// identity that expires at least once in clockCheck. A message that comes after the expiry is
+// refused in any case.
+const clockCheck = 30 * time.Second
+
+var errExpired = errors.Unauthenticated.New("the identity has expired")
+
+// checkIdentity closes a connection whose identity has expired, and sends $ws:expiring before
+// that. It is called by the wheel. A draining connection handles no more messages: it is not
+// closed before those that it has accepted are answered.
+func (c *Conn) checkIdentity(now time.Duration) {
+	renewal := c.renewal.Load() // before the identity, which a renewal replaces before it ends
+	id := c.identity.Load()
+	if id.ExpiresAt.IsZero() || c.life.State() != life.Open {
+		return
+	}
+	left := time.Until(id.ExpiresAt)
+	switch notice := c.router.opts.ExpiryNotice; {
+	case left <= 0 && time.Duration(renewal) <= now:
+		c.Close(errors.CloseUnauthenticated, "identity expired")
+	case left > 0 && left <= notice && c.timer.noticed != id:
+		c.timer.noticed = id
+		c.sendExpiring(left)
+	}
+}
+
+// sendExpiring rounds down: a client that renews within the time is never late.
+func (c *Conn) sendExpiring(left time.Duration) {
+	b := newOutgoing()
+	defer b.free()
+	b.WriteString(`{"type":"` + typeExpiring + `","payload":{"inMs":`)
+	b.int(left.Milliseconds())
+	b.WriteString("}}")
+	if c.enqueue(b) == nil {
+		c.stream.Out.Flush()
+	}
+}
+
+// identityDue is when checkIdentity has something to do, or -1.
+func (c *Conn) identityDue(id *ingress.Identity, noticed bool, now time.Duration) time.Duration {
+	if id.ExpiresAt.IsZero() || c.life.State() != life.Open {
+		return -1
+	}
+	left := time.Until(id.ExpiresAt)
+	if !noticed {
+		left -= max(c.router.opts.ExpiryNotice, 0)
+	}
+	return now + min(max(left, 0), clockCheck)
+}
