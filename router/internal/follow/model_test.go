@@ -21,7 +21,7 @@ type world struct {
 	head     pubsub.Position
 	before   []uint32 // by tag: the tag of the message before it in its log; 0: none
 	epochs   []uint64 // by tag
-	silent   bool     // something was lost that only a look at the head shows
+	silent   uint32   // something was lost; the next message with this tag or a larger one shows it. 0: nothing
 	queue    []pubsub.Message
 	attempts [2]attempt
 
@@ -64,7 +64,7 @@ const pageSize = 2
 func newWorld(b budget) *world {
 	w := &world{budget: b, before: []uint32{0}, epochs: []uint64{0}}
 	w.wipe()
-	w.silent = false
+	w.silent = 0
 	return w
 }
 
@@ -78,7 +78,7 @@ func (w *world) clone() *world {
 func (w *world) wipe() {
 	w.epoch++
 	w.entries, w.removed, w.head = nil, 0, pubsub.Position{Epoch: w.epoch}
-	w.silent = true
+	w.silent = uint32(len(w.before))
 }
 
 // append is an Append by a publisher. It is repeated with the same id while its outcome is unknown.
@@ -168,6 +168,9 @@ var steps = []step{
 	{"a message is delivered", func(w *world) bool { return len(w.queue) > 0 }, func(w *world) {
 		m := w.queue[0]
 		w.queue = w.queue[1:]
+		if m.Position == w.head && m.Position.Tag >= w.silent {
+			w.silent = 0
+		}
 		if m.Lost {
 			w.cursor.Lost()
 		} else if w.cursor.Live(m) {
@@ -178,7 +181,11 @@ var steps = []step{
 		spend(&w.budget.losses)
 		w.queue = slices.Insert(w.queue, 1, w.queue[0])
 	}},
-	{"a message is lost", func(w *world) bool { return len(w.queue) > 0 && w.budget.losses > 0 }, func(w *world) { spend(&w.budget.losses); w.queue = w.queue[1:]; w.silent = true }},
+	{"a message is lost", func(w *world) bool { return len(w.queue) > 0 && w.budget.losses > 0 }, func(w *world) {
+		spend(&w.budget.losses)
+		w.silent = max(w.silent, w.queue[0].Position.Tag+1)
+		w.queue = w.queue[1:]
+	}},
 	{"all messages on their way are lost, which is reported", func(w *world) bool { return w.budget.reports > 0 }, func(w *world) { spend(&w.budget.reports); w.queue = []pubsub.Message{{Lost: true}} }},
 	{"a read is made", func(w *world) bool { return w.reading == nil }, func(w *world) {
 		if from, ok := w.cursor.Read(); ok {
@@ -206,7 +213,7 @@ var steps = []step{
 	{"the log is trimmed", func(w *world) bool { return w.budget.trims > 0 && len(w.entries) > 1 }, func(w *world) { spend(&w.budget.trims); w.entries = w.entries[1:]; w.removed++ }},
 	{"the log loses its end", func(w *world) bool { return w.budget.rewinds > 0 && len(w.entries) > 1 }, func(w *world) {
 		spend(&w.budget.rewinds)
-		w.silent = true
+		w.silent = uint32(len(w.before))
 		w.entries = w.entries[:len(w.entries)-1]
 		w.head = w.entries[len(w.entries)-1].Position
 	}},
@@ -247,7 +254,7 @@ func (w *world) resume() {
 }
 
 // settled has all that is under way come to its end. Then the client has all that the log has. If
-// something was lost without a report, the head has to be looked at before.
+// something was lost, and nothing since has shown it, the head has to be looked at before.
 func (w *world) settled() {
 	for look := range 2 {
 		if look == 1 {
@@ -263,7 +270,7 @@ func (w *world) settled() {
 			w.run(subscribes)
 			w.run(goesOn)
 		}
-		if w.at != w.head && (look == 1 || !w.silent) {
+		if w.at != w.head && (look == 1 || w.silent == 0) {
 			panic(violation(fmt.Sprintf("the client has %v, the log ends at %v", w.at, w.head)))
 		}
 	}
@@ -316,10 +323,10 @@ func (w *world) key() string {
 		position(p)
 	}
 	x := w.budget
-	for _, n := range []int{w.removed, len(w.before), c.early, int(w.state), x.appends, x.losses, x.reports, x.trims, x.rewinds, x.wipes, x.crashes, x.leaves, x.failures} {
+	for _, n := range []int{w.removed, len(w.before), c.early, int(w.silent), int(w.state), x.appends, x.losses, x.reports, x.trims, x.rewinds, x.wipes, x.crashes, x.leaves, x.failures} {
 		number(uint64(n))
 	}
-	for _, v := range []bool{w.silent, c.missed, c.reading, w.looking, w.attempts[1].open, w.reading != nil, w.looked != nil} {
+	for _, v := range []bool{c.missed, c.reading, w.looking, w.attempts[1].open, w.reading != nil, w.looked != nil} {
 		truth(v)
 	}
 	for i := range 6 {
