@@ -5,7 +5,6 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
-	"github.com/wskit/wskit/pubsub"
 )
 
 // What a broker delivers may come from others than our publishers: from any that may publish at
@@ -13,17 +12,17 @@ import (
 // be an event as publish makes them, and one message must not close connections.
 
 // errForeign says what is wrong with a message of the broker.
-func (r *Router) errForeign(p *envelope.Peeker, m *pubsub.Message) error {
-	if err := r.errTooLarge(len(m.Frame)); err != nil {
+func (r *Router) errForeign(p *envelope.Peeker, frame []byte, overflow uint8) error {
+	if err := r.errTooLarge(len(frame)); err != nil {
 		return err
 	}
-	if m.Overflow > uint8(OverflowLatestOnly) {
+	if overflow > uint8(OverflowLatestOnly) {
 		return errors.New("there is no such Overflow")
 	}
-	if !utf8.Valid(m.Frame) {
+	if !utf8.Valid(frame) {
 		return errors.New("it is not UTF-8")
 	}
-	e, err := p.Peek(m.Frame)
+	e, err := p.Peek(frame)
 	switch {
 	case err != nil:
 		return err

@@ -14,11 +14,13 @@ package router
 //	crowd.mu          a topic's members, and what was sent         per topic that is watched
 //	deferredFlush.mu  connections that are to be flushed           per connection that publishes,
 //	                                                               and per subscription
-//	topic.mu          a topic's members and its subscription       per topic
+//	topic.mu          a topic's members, its subscription, and the per topic
+//	                  position of a topic with history
 //	wire.Outbox.mu    frames that are queued                       per connection
 //	Conn.mu           the list of topics, the context              per connection
 //	topics.mu         the table of topics                          per router
 //	crowds.mu         the table of topics that are watched         per router
+//	heads.mu          the logs that are followed                   per router
 //	wheel.mu          when connections are checked, their phases   per router
 //	Router.mu         registrations, the list of connections       per router
 //	tally.mu          what Shutdown waits for                      per router
@@ -32,6 +34,7 @@ package router
 //	Turn.mu > tally.mu                                   a message becomes open
 //	deferredFlush.mu > topic.mu > Outbox.mu              a message is delivered
 //	deferredFlush.mu > topics.mu                         likewise, without a broker
+//	topic.mu > Outbox.mu                                 a member of a topic with history joins
 //	topic.mu > topics.mu                                 a subscription is begun
 //	crowd.sending > crowd.mu                             changes are collected
 //	crowd.sending > Outbox.mu                            changes are sent

@@ -20,10 +20,11 @@ func New(opts Options) *Router {
 		OnOpen: opts.OnOpen, OnClose: opts.OnClose, OnError: opts.OnError, OnLimitExceeded: opts.OnLimitExceeded,
 	})
 	r.top = Group{router: r, opts: RouteOptions{Strict: opts.Strict}}
-	r.topics.init()
 	if opts.Addressing.Enabled {
 		r.directory.conns = make(map[string]*Conn)
 	}
+	r.topics.init(r.historyOf)
+	r.tickets.init(opts.Resume)
 	r.crowds = crowds{r: r, m: make(map[string]*crowd)}
 	r.watchdog.stop, r.watchdog.observe = r.ctx.Done(), (*Conn).observe
 	r.wheel.epoch, r.wheel.stop, r.wheel.check = r.epoch, r.ctx.Done(), (*Conn).check

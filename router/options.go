@@ -132,6 +132,17 @@ type Options struct {
 	// Idempotency has messages with a meta.idempotencyKey handled once.
 	Idempotency IdempotencyOptions
 
+	// Resume says which clients may resume their subscriptions to topics with history, see
+	// Router.History.
+	Resume ResumeOptions
+
+	// HistoryCheck is how often the ends of the logs of topics with history are compared with
+	// what this process has delivered. It is the time after which the loss of a message shows
+	// that no other message follows.
+	//
+	// Default: 5 s. At least 10 ms.
+	HistoryCheck time.Duration
+
 	// Limits bound the resources of one connection.
 	Limits Limits
 
@@ -320,6 +331,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Liveness.WriteTimeout = cmp.Or(o.Liveness.WriteTimeout, 30*time.Second)
 	o.ExpiryNotice = cmp.Or(o.ExpiryNotice, time.Minute)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 30*time.Second)
+	o.HistoryCheck = cmp.Or(o.HistoryCheck, 5*time.Second)
 	o.DrainWindow = max(0, cmp.Or(o.DrainWindow, 5*time.Second))
 	if o.ClientIP == nil {
 		o.ClientIP = ingress.PeerIP
@@ -347,6 +359,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("router: Limits.OnExceeded is OnExceededCustom, which needs Options.OnLimitExceeded; set that hook or use OnExceededSend")
 	case l.CloseCode != 0 && !l.CloseCode.Valid():
 		return o, fmt.Errorf("router: Limits.CloseCode %d may not be sent; use 1013 or a code from 4000 to 4999", l.CloseCode)
+	case o.HistoryCheck < 10*time.Millisecond:
+		return o, fmt.Errorf("router: Options.HistoryCheck is %v; it must be at least 10ms (0 for 5s)", o.HistoryCheck)
 	case v.PongTimeout < 0 || v.WriteTimeout < 0 || v.IdleTimeout < 0 || v.MaxAge < 0:
 		return o, fmt.Errorf("router: Liveness holds a negative time; only PingInterval and MessageTimeout may be negative, for never")
 	}
@@ -363,6 +377,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Addressing.Enabled && o.Broker != nil {
 		return o, fmt.Errorf("router: Options.Addressing does not work with Options.Broker yet; leave one of them out")
+	}
+	if o.Resume, err = o.Resume.withDefaults(); err != nil {
+		return o, err
 	}
 	o.Idempotency, err = o.Idempotency.withDefaults()
 	return o, err

@@ -41,11 +41,15 @@ type PublishOptions struct {
 	// At most 256 bytes.
 	Key string
 	// ExceptSelf leaves out the connection that publishes. It has no effect on
-	// Router.Publish.
+	// Router.Publish, nor on topics with history.
 	ExceptSelf bool
 	// LocalOnly delivers to the subscribers in this process alone, without Options.Broker. Between
 	// messages with it and without it there is no order.
 	LocalOnly bool
+	// ID makes it safe to publish again to a topic with history, if it is not known whether the
+	// message was: a second one with the same ID within two minutes changes nothing, whatever process
+	// it comes from. At most 128 bytes.
+	ID string
 }
 
 // Publish sends an event to all subscribers of a topic, from outside of a handler. With
@@ -65,9 +69,16 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	if err != nil {
 		return err
 	}
+	h := r.historyOf(topic)
+	if err := checkAppend(h != nil, o); err != nil {
+		return err
+	}
 	m, err := r.encode(topic, typ, payload, o)
 	if err != nil {
 		return err
+	}
+	if h != nil {
+		return r.append(ctx, h, m, o.ID)
 	}
 	if o.ExceptSelf && from != nil {
 		m.Except = from.id
@@ -166,15 +177,20 @@ func (t *topic) deliver(m pubsub.Message, later *deferredFlush) {
 		return
 	}
 	frame := share(m.Frame)
-	overflow := wire.Overflow(m.Overflow)
+	t.send(&frame, wire.Overflow(m.Overflow), m.Key, m.Except, later)
+}
+
+// send queues a frame for the members, but for the connection except. t.mu is held, for reading at
+// least.
+func (t *topic) send(frame *shared, overflow wire.Overflow, key, except string, later *deferredFlush) {
 	for _, member := range t.members {
 		c := member.conn
-		if m.Except != "" && c.id == m.Except {
+		if except != "" && c.id == except {
 			continue
 		}
 		// A member that is closing, or that this message makes too slow, is
 		// dealt with by its outbox: no concern of the others.
-		first, err := c.stream.Out.AppendShared(frame.frame(c), overflow, m.Key)
+		first, err := c.stream.Out.AppendShared(frame.frame(c), overflow, key)
 		switch {
 		case err != nil:
 		case later == nil:

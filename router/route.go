@@ -105,6 +105,8 @@ const (
 	typeError        = "ERROR"
 	typeRPCError     = "RPC_ERROR"
 	typeProgress     = "$ws:rpc-progress"
+	typeSubscribed   = "$ws:subscribed"
+	typeReset        = "$ws:reset"
 	typeAbort        = "$ws:abort"
 	typePresence     = "$ws:presence"
 	typeRenew        = "$ws:renew"

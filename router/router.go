@@ -65,6 +65,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -90,6 +91,10 @@ type Router struct {
 	hooks     atomic.Pointer[hooks]
 	events    atomic.Pointer[map[string]*declared] // nil: none
 	topics    topics
+	histories atomic.Pointer[histories] // nil: none
+	heads     heads
+	tickets   tickets
+	reader    outage.Reporter // of the logs of topics
 	crowds    crowds
 	directory directory
 	wheel     wheel

@@ -42,6 +42,9 @@ var errSubscribeExited = errors.New("runtime.Goexit called by the broker's Subsc
 // subscribe makes an attempt.
 func (t *topic) subscribe(r *Router, a *attempt) {
 	in := &subscription{topic: t, router: r}
+	if t.history != nil {
+		in.log = newFollowed(t)
+	}
 	returned := false
 	var err error
 	defer func() {
@@ -55,6 +58,9 @@ func (t *topic) subscribe(r *Router, a *attempt) {
 		t.subscribed(r, a, in, err)
 	}()
 	in.sub, err = r.opts.Broker.Subscribe(a.ctx, t.name, in.deliver)
+	if err == nil && in.log != nil {
+		err = in.begin(a.ctx)
+	}
 	returned = true
 }
 
@@ -68,12 +74,15 @@ func (t *topic) subscribed(r *Router, a *attempt, in *subscription, err error) {
 		t.attempt = nil
 		t.mu.Unlock()
 		if err == nil {
-			_ = in.sub.Close()
+			in.end()
 		}
 	case err == nil:
 		t.subscription, t.attempt = in, nil
 		close(latest.done)
 		t.mu.Unlock()
+		if in.log != nil {
+			r.heads.add(in)
+		}
 	case latest != a:
 		t.mu.Unlock()
 		go t.subscribe(r, latest)
@@ -103,32 +112,41 @@ func (t *topic) unwanted() (last *subscription) {
 
 func (in *subscription) end() {
 	in.closed.Store(true)
+	if in.log != nil {
+		in.log.cancel()
+		in.router.heads.remove(in)
+	}
 	in.flush()
 	_ = in.sub.Close()
 }
 
 func (in *subscription) deliver(m pubsub.Message) {
-	t := in.topic
-	if m.Lost {
-		if !m.More {
-			in.flush()
+	switch {
+	case in.log != nil:
+		in.follow(m)
+	case !m.Lost:
+		in.mu.Lock()
+		err := in.pass(m)
+		in.mu.Unlock()
+		if err != nil {
+			in.router.refuseForeign(in.topic.name, err)
 		}
-		return
-	}
-	in.mu.Lock()
-	err := in.router.errForeign(&in.peeker, &m)
-	if err == nil {
-		t.mu.RLock()
-		if t.subscription == in { // a later one may have taken its place
-			t.deliver(m, &in.deferredFlush)
-		}
-		t.mu.RUnlock()
-	}
-	in.mu.Unlock()
-	if err != nil {
-		in.router.refuseForeign(t.name, err)
 	}
 	if !m.More || len(m.Frame) >= deferLimit || in.closed.Load() {
 		in.flush()
 	}
+}
+
+// pass delivers a message to the members. in.mu is held.
+func (in *subscription) pass(m pubsub.Message) error {
+	if err := in.router.errForeign(&in.peeker, m.Frame, m.Overflow); err != nil {
+		return err
+	}
+	t := in.topic
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.subscription == in { // a later one may have taken its place
+		t.deliver(m, &in.deferredFlush)
+	}
+	return nil
 }

@@ -14,12 +14,15 @@ import (
 type topics struct {
 	mu sync.RWMutex
 	m  map[string]*topic
+
+	historyOf func(topic string) *history
 }
 
 // topic is a topic with its members.
 type topic struct {
-	name string
-	refs int // members on a connection's list, and a running call of Subscribe; guarded by topics.mu
+	name    string
+	history *history // nil: none
+	refs    int      // members on a connection's list, and a running call of Subscribe; guarded by topics.mu
 
 	mu           sync.RWMutex
 	members      []*member     // that have joined
@@ -62,8 +65,8 @@ func checkTopic(name string) error {
 	return nil
 }
 
-func (ts *topics) init() {
-	ts.m = make(map[string]*topic)
+func (ts *topics) init(historyOf func(string) *history) {
+	ts.m, ts.historyOf = make(map[string]*topic), historyOf
 }
 
 // acquire finds or makes a topic, and holds it until it is released as often.
@@ -72,7 +75,7 @@ func (ts *topics) acquire(name string) *topic {
 	defer ts.mu.Unlock()
 	t := ts.m[name]
 	if t == nil {
-		t = &topic{name: name}
+		t = &topic{name: name, history: ts.historyOf(name)}
 		ts.m[name] = t
 	}
 	t.refs++
@@ -114,6 +117,14 @@ func (t *topic) add(m *member) {
 	t.members = append(t.members, m)
 }
 
+// admit adds a member that gets what is published from now on.
+func (t *topic) admit(m *member) {
+	t.add(m)
+	if t.history != nil {
+		m.welcome()
+	}
+}
+
 // settle lets other calls for the same topic go on.
 func (m *member) settle() {
 	if m.settled != nil {
@@ -137,6 +148,7 @@ type subscription struct {
 	topic  *topic
 	router *Router
 	sub    pubsub.Subscription
+	log    *followed       // of a topic with history; nil: it has none
 	peeker envelope.Peeker // of deliver, under mu
 	closed atomic.Bool     // no more will come
 }

@@ -56,6 +56,9 @@ func (c *Conn) enter(ctx context.Context, name string) error {
 		defer c.mu.Unlock()
 		m.joined = true
 		m.settle()
+		if m.topic.history != nil {
+			c.flushUnlessBatched()
+		}
 		return nil
 	}
 	if c.takeOff(func(have *member) bool { return have == m }) != nil {
@@ -179,17 +182,40 @@ func (c *Conn) leaveAll() {
 func (m *member) join(ctx context.Context, r *Router) error {
 	t := m.topic
 	t.mu.Lock()
-	switch {
-	case m.index == left:
-		t.mu.Unlock()
-		return ErrClosed
-	case r.opts.Broker == nil || t.subscription != nil:
-		t.add(m)
+	if m.index != left && (r.opts.Broker == nil || t.subscription != nil) {
+		t.admit(m)
 		t.mu.Unlock()
 		return nil
 	}
+	t.mu.Unlock()
+	if err := m.wait(ctx, r); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.index == left {
+		return ErrClosed
+	}
+	t.waiting-- // for which the subscription was kept
+	t.admit(m)
+	return nil
+}
+
+// wait waits for the subscription of the member's topic. The subscription is kept until the member
+// joins or leaves.
+func (m *member) wait(ctx context.Context, r *Router) error {
+	t := m.topic
+	t.mu.Lock()
+	if m.index == left {
+		t.mu.Unlock()
+		return ErrClosed
+	}
 	m.gone = make(chan struct{})
 	t.waiting++
+	if t.subscription != nil {
+		t.mu.Unlock()
+		return nil
+	}
 	a := t.await(r)
 	t.mu.Unlock()
 
@@ -201,19 +227,12 @@ func (m *member) join(ctx context.Context, r *Router) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch {
-	case m.index == left:
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if m.index == left {
 		return ErrClosed
-	case err == nil:
-		t.waiting-- // for which the subscription was kept
-		t.add(m)
-		return nil
-	default:
-		return err
 	}
+	return err
 }
 
 // leave takes the member out of its topic, if it is in it.

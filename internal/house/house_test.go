@@ -38,7 +38,7 @@ var parts = []part{
 	{"adapters/memory", []string{"limit", "pubsub", "idempotency", "internal/engine", "internal/leasecheck"}},
 	{"adapters/redis", []string{"limit", "pubsub", "idempotency", "errors", "internal/batch", "internal/denialcache", "internal/engine", "internal/leasecheck", "internal/outage"}},
 	{"adapters/cfdo", []string{"limit", "internal/batch", "internal/denialcache", "internal/engine"}},
-	{"router", []string{"ingress", "pubsub", "idempotency", "errors", "internal/ceil", "internal/envelope", "internal/handshake", "internal/httpclose", "internal/inbound"}},
+	{"router", []string{"ingress", "pubsub", "idempotency", "errors", "internal/ceil", "internal/envelope", "internal/handshake", "internal/httpclose", "internal/inbound", "internal/outage"}},
 	{"router/routertest", []string{"router", "errors"}},
 	{"examples", []string{anything}},
 	{"docs", nil},

@@ -1,0 +1,30 @@
+package router_test
+
+import (
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/router"
+)
+
+func ExampleRouter_History() {
+	r := router.New(router.Options{Broker: memory.NewBroker(memory.BrokerOptions{})})
+	r.History("room:*", router.HistoryOptions{Messages: 500, Age: 24 * time.Hour})
+	router.RPC(r, "room.join", func(c *router.Context, room string) (struct{}, error) {
+		return struct{}{}, c.Subscribe("room:" + room)
+	})
+	router.On(r, "room.say", func(c *router.Context, text string) error {
+		return c.Publish("room:a", "room.said", text)
+	})
+
+	ann := connect(r)
+	defer ann.close()
+	ann.send(`{"type":"room.join","meta":{"correlationId":"1"},"payload":"a"}`)
+	ann.receive(2)
+	ann.send(`{"type":"room.say","payload":"hi"}`)
+	ann.receive(1)
+	// Output:
+	// {"type":"$ws:subscribed","payload":{"topic":"room:a","pos":"…","ticket":"…"}}
+	// {"type":"room.join.reply","meta":{"correlationId":"1"}}
+	// {"meta":{"topic":"room:a","pos":"…"},"type":"room.said","payload":"hi"}
+}

@@ -1,0 +1,216 @@
+package router
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/follow"
+	"github.com/wskit/wskit/router/internal/wire"
+)
+
+// A process with members of a topic with history follows its log: what the subscription delivers
+// passes the cursor, which finds what is missing. That is read from the log by a goroutine, one for
+// each topic at most, which holds no lock while it waits.
+
+// followed is what a subscription has of the log of its topic.
+type followed struct {
+	history *history
+	prefix  []byte // of the topic's frames
+	ctx     context.Context
+	cancel  context.CancelFunc
+	cursor  follow.Cursor // guarded by subscription.mu
+	// at is where the members are: each has what comes up to it, and gets what comes behind it. It
+	// changes with subscription.mu and topic.mu held, the latter for reading; either is enough to
+	// read it, topic.mu only for writing.
+	at pubsub.Position
+}
+
+const (
+	// pageMessages and pageBytes bound what is read of a log at once.
+	pageMessages = 128
+	pageBytes    = 256 << 10
+	// readTimeout is the time for one call of a log.
+	readTimeout = 10 * time.Second
+	// A read that has failed is repeated after firstReadPause, then after twice as long, up to longestReadPause.
+	firstReadPause   = 50 * time.Millisecond
+	longestReadPause = 5 * time.Second
+)
+
+func newFollowed(t *topic) *followed {
+	f := &followed{history: t.history, prefix: topicPrefix(t.name)}
+	f.cursor.Most = uint64(t.history.replay)
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.cursor.Read() // by begin: what comes before that is held
+	return f
+}
+
+var (
+	errPage     = errors.New("router: the broker's Read has returned a page that is not of the log")
+	errPosition = errors.New("its position is not valid")
+	errPrefix   = errors.New("it has not the topic in its meta, as messages of a topic with history have")
+)
+
+// begin gives the cursor its place: the end of the log. The subscription is in place already.
+func (in *subscription) begin(ctx context.Context) (err error) {
+	f := in.log
+	done := false
+	defer func() {
+		if !done {
+			in.end()
+		}
+	}()
+	page, err := f.history.log.Read(ctx, in.topic.name, f.history.kept, pubsub.ReadOptions{})
+	if err != nil {
+		return err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if _, _, _, ok := f.cursor.Page(page); !ok {
+		return errPage
+	}
+	f.at = f.cursor.Position() // there are no members yet
+	in.catchUp()
+	done = true
+	return nil
+}
+
+// follow takes what the broker delivers.
+func (in *subscription) follow(m pubsub.Message) {
+	f := in.log
+	var err error
+	in.mu.Lock()
+	switch {
+	case m.Lost:
+		f.cursor.Lost()
+	case m.Position == pubsub.Position{}: // by a process that has not declared the history
+		err = in.pass(m)
+	case !follow.Valid(m.Position) || m.Position.Offset == 0:
+		err = errPosition
+	case f.cursor.Live(m):
+		err = in.passAt(m)
+	}
+	in.catchUp()
+	in.mu.Unlock()
+	if err != nil {
+		in.router.refuseForeign(in.topic.name, err)
+	}
+}
+
+// passAt delivers a message of the log to the members. One that is no event is left out: no router
+// has appended it. in.mu is held.
+func (in *subscription) passAt(m pubsub.Message) error {
+	frame, err := in.router.positioned(&in.peeker, in.log.prefix, &m)
+	t := in.topic
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	in.log.at = m.Position
+	if err == nil && t.subscription == in {
+		t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
+	}
+	return err
+}
+
+// reset tells the members that the topic goes on at a position, and why. in.mu is held.
+func (in *subscription) reset(reason pubsub.Loss, at pubsub.Position) {
+	frame := share(resetFrame(in.topic.name, reason, at))
+	t := in.topic
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	in.log.at = at
+	if t.subscription == in {
+		t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
+	}
+}
+
+// catchUp begins to read the log if that is due. in.mu is held.
+func (in *subscription) catchUp() {
+	if in.closed.Load() {
+		return
+	}
+	if from, ok := in.log.cursor.Read(); ok {
+		go in.read(from)
+	}
+}
+
+// read reads the log until nothing is missing.
+func (in *subscription) read(from pubsub.Position) {
+	returned := false
+	defer func() {
+		if !returned { // the broker has called runtime.Goexit
+			in.mu.Lock()
+			defer in.mu.Unlock()
+			in.log.cursor.Failed() // the next message, or look at the head, begins another
+		}
+	}()
+	f, r := in.log, in.router
+	for pause, again := firstReadPause, true; again && !in.closed.Load(); {
+		page, err := r.readLog(f.ctx, in.topic.name, f.history, pubsub.ReadOptions{From: from, Messages: pageMessages, Bytes: pageBytes})
+		var foreign error
+		if err == nil {
+			in.mu.Lock()
+			if foreign, err = in.take(page); err == nil {
+				from, again = f.cursor.Read()
+			}
+			in.mu.Unlock()
+			in.flush()
+		}
+		if foreign != nil {
+			r.refuseForeign(in.topic.name, foreign)
+		}
+		if err == nil {
+			r.reader.Works()
+			pause = firstReadPause
+			continue
+		}
+		if f.ctx.Err() != nil {
+			break
+		}
+		r.reader.Failed(err, "topic", in.topic.name)
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-f.ctx.Done():
+		}
+		pause = min(2*pause, longestReadPause)
+		in.mu.Lock()
+		f.cursor.Failed()
+		from, again = f.cursor.Read()
+		in.mu.Unlock()
+	}
+	returned = true
+}
+
+// take delivers a page. in.mu is held.
+func (in *subscription) take(page pubsub.Page) (foreign, err error) {
+	deliver, reset, at, ok := in.log.cursor.Page(page)
+	if !ok {
+		return nil, errPage
+	}
+	if reset != "" {
+		in.reset(reset, at)
+	}
+	for _, m := range deliver {
+		if bad := in.passAt(m); bad != nil {
+			foreign = bad
+		}
+	}
+	return foreign, nil
+}
+
+// readLog is Log.Read with a bound on its time.
+func (r *Router) readLog(ctx context.Context, topic string, h *history, o pubsub.ReadOptions) (page pubsub.Page, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	defer r.containBroker("Read", &err)
+	return h.log.Read(ctx, topic, h.kept, o)
+}
+
+// containBroker is deferred by a call of the broker. A panic becomes its error.
+func (r *Router) containBroker(method string, err *error) {
+	if v := recover(); v != nil {
+		*err = panicError("the broker's "+method, v)
+		r.fault(Fault{Err: *err, Stack: stack()})
+	}
+}

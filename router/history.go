@@ -1,0 +1,167 @@
+package router
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/outage"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// HistoryOptions say how much of a topic is kept, for clients that were away and for those that
+// come late. A message is removed when one of the three bounds is exceeded.
+type HistoryOptions struct {
+	// Messages is how many messages are kept.
+	//
+	// Default: 1,000.
+	Messages int
+
+	// Bytes is the size of the messages that are kept. The last message is kept whatever
+	// its size.
+	//
+	// Default: 1 MiB.
+	Bytes int
+
+	// Age is how long a message is kept.
+	//
+	// Default: 1 h. At least 1 s.
+	Age time.Duration
+
+	// Replay is how many messages a client gets at most when it resumes. If it has missed
+	// more, it is not resumed, with the reason tooFar. The same holds for a process that has
+	// missed messages while the broker failed.
+	//
+	// Default: all that are kept.
+	Replay int
+}
+
+func (o HistoryOptions) withDefaults() (HistoryOptions, error) {
+	o.Messages = cmp.Or(o.Messages, 1000)
+	o.Bytes = cmp.Or(o.Bytes, 1<<20)
+	o.Age = cmp.Or(o.Age, time.Hour)
+	switch {
+	case o.Messages < 0 || o.Bytes < 0 || o.Replay < 0:
+		return o, fmt.Errorf("holds a negative value; all are positive, and 0 stands for the default")
+	case o.Age < time.Second:
+		return o, fmt.Errorf("Age is %v; it must be at least 1s (0 for 1h)", o.Age)
+	}
+	return o, nil
+}
+
+// History declares that topics have a history: their messages are kept in a log, each has a
+// position, and a client gets every message after its position once and in order, or is told
+// that it cannot. PROTOCOL.md has the frames, docs/delivery.md the guarantee and its cost.
+//
+// topics is the name of a topic, or the beginning of names followed by "*", such as "room:*". If
+// several declarations fit a topic, the one with the longest name or beginning applies, and one
+// without "*" before others. All processes that share a broker have to declare the same.
+//
+// What is published to such a topic is appended to its log. PublishOptions.ID makes that safe
+// to repeat. Each subscriber gets it, also the one that publishes: ExceptSelf has no effect. An
+// Overflow other than OverflowDisconnect is refused, since it would make gaps; a client that was closed
+// because it was too slow resumes.
+//
+// Options.Broker has to be a [pubsub.Log]. History panics if it is none, if topics is empty or
+// was declared before, if an option is not valid, and once the router has served a connection.
+func (r *Router) History(topics string, o HistoryOptions) {
+	log, ok := r.opts.Broker.(pubsub.Log)
+	if !ok {
+		panic(fmt.Sprintf("router: the topics %q cannot have a history, since Options.Broker is %T and not a pubsub.Log; set it to redis.NewBroker, or to memory.NewBroker for one process", topics, r.opts.Broker))
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		panic(fmt.Sprintf("router: HistoryOptions of %q: %v", topics, err))
+	}
+	prefix, wild := strings.CutSuffix(topics, "*")
+	if topics == "" || len(topics) > maxTopicLength {
+		panic(fmt.Sprintf("router: History of %q: a topic's name has 1 to %d bytes; name the topics, or use \"*\" for all", topics, maxTopicLength))
+	}
+	h := &history{log: log, kept: pubsub.History{Messages: o.Messages, Bytes: o.Bytes, Age: o.Age.Truncate(time.Millisecond)}, replay: o.Replay}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mustNotServe("the history of " + topics)
+	old := r.histories.Load()
+	if old == nil {
+		old = new(histories)
+		r.reader = outage.Reporter{
+			Component: "history", Failing: "wskit: the logs of topics cannot be read", Working: "wskit: the logs of topics can be read again", Log: r.opts.Logger,
+		}
+	}
+	all := &histories{exact: maps.Clone(old.exact), prefixes: maps.Clone(old.prefixes)}
+	into := &all.exact
+	if wild {
+		into = &all.prefixes
+	}
+	if _, ok := (*into)[prefix]; ok {
+		panic(fmt.Sprintf("router: the history of %q is declared twice; remove one declaration", topics))
+	}
+	if *into == nil {
+		*into = make(map[string]*history)
+	}
+	(*into)[prefix] = h
+	r.histories.Store(all)
+}
+
+// history is what was declared for topics.
+type history struct {
+	log    pubsub.Log
+	kept   pubsub.History
+	replay int // messages; 0: all
+}
+
+// histories are all declarations. They are never changed.
+type histories struct {
+	exact    map[string]*history
+	prefixes map[string]*history
+}
+
+// historyOf returns what was declared for a topic, nil if it has no history.
+func (r *Router) historyOf(topic string) *history {
+	all := r.histories.Load()
+	if all == nil || isReservedTopic(topic) {
+		return nil
+	}
+	if h := all.exact[topic]; h != nil {
+		return h
+	}
+	var found *history
+	longest := -1
+	for prefix, h := range all.prefixes {
+		if len(prefix) > longest && strings.HasPrefix(topic, prefix) {
+			found, longest = h, len(prefix)
+		}
+	}
+	return found
+}
+
+// checkAppend checks the options that a history allows, or needs.
+func checkAppend(kept bool, o PublishOptions) error {
+	switch {
+	case !kept && o.ID != "":
+		return errors.Internal.Errorf("router: PublishOptions.ID is for topics with history; declare it with Router.History, or leave ID empty")
+	case len(o.ID) > pubsub.MaxIDLength:
+		return errors.InvalidArgument.Errorf("PublishOptions.ID has at most %d bytes, this one %d", pubsub.MaxIDLength, len(o.ID))
+	case kept && o.LocalOnly:
+		return errors.Internal.Errorf("router: PublishOptions.LocalOnly would leave the message out of the topic's log; leave LocalOnly out, or publish to a topic without history")
+	case kept && o.Overflow != OverflowDisconnect:
+		return errors.Internal.Errorf("router: PublishOptions.Overflow would make gaps in a topic with history; leave it out: a client that was closed because it is slow resumes")
+	}
+	return nil
+}
+
+// append publishes an event to a topic with history.
+func (r *Router) append(ctx context.Context, h *history, m pubsub.Message, id string) error {
+	m.Frame = appendable(m.Topic, m.Frame)
+	if err := r.errTooLarge(len(m.Frame) + positionSize); err != nil {
+		return err
+	}
+	if _, err := h.log.Append(ctx, m, h.kept, id); err != nil {
+		return errors.Unavailable.Wrap(err, "publishing failed")
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package router
+
+import (
+	"bytes"
+
+	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/wire"
+)
+
+// The frame of a message of a topic with history begins with its meta, and that with the topic:
+//
+//	{"meta":{"topic":"room:a"},"type":"chat.message","payload":…}
+//
+// So it is known, without looking, where its position goes, which the publisher does not know.
+
+// topicPrefix is what the frames of a topic with history begin with.
+func topicPrefix(topic string) []byte {
+	return append([]byte(`{"meta":{"topic":`), quote(topic)...)
+}
+
+// appendable makes the frame for the log of an event.
+func appendable(topic string, event []byte) []byte {
+	const open = len(`{`)
+	frame := append(topicPrefix(topic), `},`...)
+	return append(frame, event[open:]...)
+}
+
+// positionSize is what passAt adds to a frame.
+const positionSize = len(`,"pos":""`) + 27
+
+// positioned makes the message that subscribers get of one of the log.
+func (r *Router) positioned(p *envelope.Peeker, prefix []byte, m *pubsub.Message) (shared, error) {
+	rest, ok := bytes.CutPrefix(m.Frame, prefix)
+	if !ok || len(rest) == 0 || rest[0] != '}' && rest[0] != ',' {
+		return shared{}, errPrefix
+	}
+	b := make([]byte, wire.HeaderRoom, wire.HeaderRoom+len(m.Frame)+positionSize)
+	b = append(append(append(b, prefix...), `,"pos":"`...), m.Position.String()...)
+	b = append(append(b, '"'), rest...)
+	payload := b[wire.HeaderRoom:]
+	if err := r.errForeign(p, payload, m.Overflow); err != nil {
+		return shared{}, err
+	}
+	return shared{payload: payload, plain: wire.PutHeader(b, false)}, nil
+}
+
+// topicFrame begins a frame of the protocol's own about a topic.
+func topicFrame(typ, topic string) *outgoing {
+	b := newOutgoing()
+	b.WriteString(`{"type":"` + typ + `","payload":{"topic":`)
+	b.string(topic)
+	return b
+}
+
+// resetFrame makes a $ws:reset.
+func resetFrame(topic string, reason pubsub.Loss, at pubsub.Position) []byte {
+	b := topicFrame(typeReset, topic)
+	defer b.free()
+	b.WriteString(`,"reason":`)
+	b.string(string(reason))
+	b.WriteString(`,"pos":"` + at.String() + `"}}`)
+	return bytes.Clone(b.Bytes()[wire.HeaderRoom:])
+}
+
+// welcome sends $ws:subscribed. The topic is locked, so that what is published comes behind it.
+func (m *member) welcome() {
+	c, t := m.conn, m.topic
+	b := topicFrame(typeSubscribed, t.name)
+	defer b.free()
+	b.WriteString(`,"pos":"` + t.subscription.log.at.String() + `","ticket":"` + c.router.tickets.issue(c, t.name) + `"}}`)
+	_ = c.enqueue(b) // or the connection is being closed
+}

@@ -1,0 +1,137 @@
+package router
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/wskit/wskit/ingress"
+)
+
+// ResumeOptions say which clients may resume their subscriptions on a new connection. A client
+// that was subscribed to a topic with history has a ticket for it, which only the same identity
+// (tenant and user) can use. A client without an identity can use any ticket of another one without.
+type ResumeOptions struct {
+	// Keys sign tickets. All processes have to have the same: the first one signs, and all are
+	// accepted. So a key is replaced by adding the new one at the end, in all processes, then
+	// moving it to the front, and removing the old one when its tickets are older than MaxAge.
+	// Each has at least 32 bytes.
+	//
+	// Default: a random one. Then clients can resume only on the same process.
+	Keys [][]byte
+
+	// MaxAge is how old a ticket may be. While a connection lasts, its tickets are replaced in time.
+	//
+	// Default: 24 h. At least 1 min.
+	MaxAge time.Duration
+
+	// Allow is called for each topic that a client resumes. With an error the topic is not
+	// resumed: a user may have lost the right to it. It may wait, and is called concurrently.
+	//
+	// Default: every client with a ticket may.
+	Allow func(c *Conn, topic string) error
+}
+
+const minKey = 32
+
+func (o ResumeOptions) withDefaults() (ResumeOptions, error) {
+	if o.MaxAge == 0 {
+		o.MaxAge = 24 * time.Hour
+	}
+	if o.MaxAge < time.Minute {
+		return o, fmt.Errorf("router: Options.Resume.MaxAge is %v; it must be at least 1m (0 for 24h)", o.MaxAge)
+	}
+	for i, key := range o.Keys {
+		if len(key) < minKey {
+			return o, fmt.Errorf("router: Options.Resume.Keys[%d] has %d bytes; a key has at least %d random ones", i, len(key), minKey)
+		}
+	}
+	return o, nil
+}
+
+// tickets issues and checks tickets.
+type tickets struct {
+	keys   []ticketKey
+	maxAge time.Duration
+}
+
+type ticketKey struct {
+	id     [4]byte
+	secret []byte
+}
+
+func (ts *tickets) init(o ResumeOptions) {
+	ts.maxAge = o.MaxAge
+	keys := o.Keys
+	if len(keys) == 0 {
+		random := make([]byte, minKey)
+		_, _ = rand.Read(random) // never fails
+		keys = [][]byte{random}
+	}
+	for _, secret := range keys {
+		k := ticketKey{secret: append([]byte(nil), secret...)}
+		sum := sha256.Sum256(append([]byte("wskit ticket key "), secret...))
+		copy(k.id[:], sum[:])
+		ts.keys = append(ts.keys, k)
+	}
+}
+
+// A ticket is, in base64:
+//
+//	version (1)  key (4)  time in seconds (8)  topic  HMAC (16)
+//
+// The HMAC covers all of it, with the identity.
+const (
+	ticketVersion = 1
+	ticketHead    = 1 + 4 + 8
+	ticketMAC     = 16
+	// maxTicket is the length of the longest ticket.
+	maxTicket = (ticketHead + maxTopicLength + ticketMAC + 2) / 3 * 4
+)
+
+// issue makes a ticket for a topic, for the identity of a connection.
+func (ts *tickets) issue(c *Conn, topic string) string {
+	k := &ts.keys[0]
+	b := make([]byte, 0, ticketHead+len(topic)+ticketMAC)
+	b = append(b, ticketVersion)
+	b = append(b, k.id[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(time.Now().Unix()))
+	b = append(b, topic...)
+	return base64.RawURLEncoding.EncodeToString(k.sign(b, c.Identity()))
+}
+
+// check returns the topic of a ticket that the identity may use. It returns an empty one for all
+// others.
+func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(ticket)
+	if err != nil || len(b) <= ticketHead+ticketMAC || b[0] != ticketVersion {
+		return ""
+	}
+	body := b[:len(b)-ticketMAC]
+	for i := range ts.keys {
+		k := &ts.keys[i]
+		if [4]byte(b[1:5]) != k.id || !hmac.Equal(k.sign(body[:len(body):len(body)], id), b) {
+			continue
+		}
+		age := time.Since(time.Unix(int64(binary.BigEndian.Uint64(b[5:])), 0))
+		if age > ts.maxAge || age < -ts.maxAge {
+			return ""
+		}
+		return string(body[ticketHead:])
+	}
+	return ""
+}
+
+// sign appends the HMAC of a ticket.
+func (k *ticketKey) sign(b []byte, id *ingress.Identity) []byte {
+	h := hmac.New(sha256.New, k.secret)
+	for _, s := range []string{id.Tenant, id.User, string(b)} {
+		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(s))))
+		_, _ = h.Write([]byte(s))
+	}
+	return append(b, h.Sum(nil)[:ticketMAC]...)
+}
