@@ -32,7 +32,7 @@ const positionSize = len(`,"pos":""`) + 27
 // positioned makes the message that subscribers get of one of the log.
 func (r *Router) positioned(p *envelope.Peeker, prefix []byte, m *pubsub.Message) (shared, error) {
 	rest, ok := bytes.CutPrefix(m.Frame, prefix)
-	if !ok || len(rest) == 0 || rest[0] != '}' && rest[0] != ',' {
+	if !ok {
 		return shared{}, errPrefix
 	}
 	b := make([]byte, wire.HeaderRoom, wire.HeaderRoom+len(m.Frame)+positionSize)
