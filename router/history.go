@@ -48,14 +48,14 @@ func (o HistoryOptions) withDefaults() (HistoryOptions, error) {
 	case o.Messages < 0 || o.Bytes < 0 || o.Replay < 0:
 		return o, fmt.Errorf("holds a negative value; all are positive, and 0 stands for the default")
 	case o.Age < time.Second:
-		return o, fmt.Errorf("Age is %v; it must be at least 1s (0 for 1h)", o.Age)
+		return o, fmt.Errorf("the Age is %v; it must be at least 1s (0 for 1h)", o.Age)
 	}
 	return o, nil
 }
 
 // History declares that topics have a history: their messages are kept in a log, each has a
 // position, and a client gets every message after its position once and in order, or is told
-// that it cannot. PROTOCOL.md has the frames, docs/delivery.md the guarantee and its cost.
+// that it cannot. PROTOCOL.md has the frames.
 //
 // topics is the name of a topic, or the beginning of names followed by "*", such as "room:*". If
 // several declarations fit a topic, the one with the longest name or beginning applies, and one

@@ -43,7 +43,6 @@ type world struct {
 
 // attempt is an Append of a publisher with an id, of which the publisher does not know the outcome.
 type attempt struct {
-	id   int // the next one
 	done pubsub.Position
 	open bool
 }
