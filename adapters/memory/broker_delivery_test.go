@@ -24,7 +24,7 @@ type follower struct {
 	at          pubsub.Position
 
 	mu   sync.Mutex
-	live []pubsub.Message
+	live []pubsub.Message // a call of deliver may add one after its subscription was closed
 }
 
 func (f *follower) record(kind deliverytest.Kind, change func(*deliverytest.Event)) {
@@ -61,7 +61,6 @@ func (f *follower) catchUp() {
 
 // visit subscribes, catches up, and follows what is delivered until enough.
 func (f *follower) visit(enough func() bool) {
-	f.live = nil
 	sub, err := f.b.Subscribe(ctx, f.topic, func(m pubsub.Message) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
