@@ -50,16 +50,17 @@ func (c Code) retryable() bool {
 type CloseCode uint16
 
 const (
-	CloseNormal          CloseCode = 1000 // normal end
-	CloseGoingAway       CloseCode = 1001 // the server shuts down: reconnect
-	ClosePolicy          CloseCode = 1008 // no longer authenticated, or banned
-	ClosePayloadTooLarge CloseCode = 1009 // a frame too large, if a size limit closes
-	CloseInternal        CloseCode = 1011 // a fault of the server
-	CloseTryAgainLater   CloseCode = 1013 // overload; the default for a limit that closes
-	CloseNoHeartbeat     CloseCode = 4000 // no bytes from the client in time
-	CloseSlowConsumer    CloseCode = 4008 // the client reads too slowly
-	CloseUnauthenticated CloseCode = 4401 // not authenticated, or the identity has expired: reconnect with another token
-	CloseTooManyRequests CloseCode = 4429 // too many rejections
+	CloseNormal           CloseCode = 1000 // normal end
+	CloseGoingAway        CloseCode = 1001 // the server shuts down: reconnect
+	ClosePolicy           CloseCode = 1008 // no longer authenticated, or banned
+	ClosePayloadTooLarge  CloseCode = 1009 // a frame too large, if a size limit closes
+	CloseInternal         CloseCode = 1011 // a fault of the server
+	CloseTryAgainLater    CloseCode = 1013 // overload; the default for a limit that closes
+	CloseNoHeartbeat      CloseCode = 4000 // no bytes from the client in time
+	CloseSlowConsumer     CloseCode = 4008 // the client reads too slowly
+	CloseUnauthenticated  CloseCode = 4401 // not authenticated, or the identity has expired: reconnect with another token
+	ClosePermissionDenied CloseCode = 4403 // a handshake was refused because the client may not connect
+	CloseTooManyRequests  CloseCode = 4429 // too many rejections
 )
 
 // Valid reports whether a server may send the code in a close frame.

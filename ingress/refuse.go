@@ -28,9 +28,9 @@ type Refusal struct {
 	// TraceID is sent with the answer. Default: [TraceID] of the request.
 	TraceID string
 	// Accept accepts the handshake and closes the connection at once, because pages cannot
-	// see why a handshake was refused. The code is 4429, or 1013 for a status of 503. The
-	// reason is {"retryAfterMs":n}, with null if waiting does not help, and empty if the wait
-	// is not known.
+	// see why a handshake was refused. The code is 4401 for a status of 401, 4403 for 403, 4429
+	// for 429, and 1013 for 503; a refusal with another status is not accepted. The reason is
+	// {"retryAfterMs":n}, with null if waiting does not help, and empty if the wait is not known.
 	Accept bool
 }
 

@@ -19,10 +19,22 @@ const (
 	acceptBytes = 4 << 10
 )
 
+// acceptCodes are the close codes of the refusals that can be accepted.
+var acceptCodes = map[int]errors.CloseCode{
+	http.StatusUnauthorized:       errors.CloseUnauthenticated,
+	http.StatusForbidden:          errors.ClosePermissionDenied,
+	http.StatusTooManyRequests:    errors.CloseTooManyRequests,
+	http.StatusServiceUnavailable: errors.CloseTryAgainLater,
+}
+
 // acceptAndClose completes the handshake, closes the connection, and reports
 // whether it could: the handshake must be valid, and nothing of it is done
 // otherwise. It returns when the client has disconnected, or after acceptTime.
 func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
+	code, ok := acceptCodes[p.Status]
+	if !ok {
+		return false
+	}
 	key, invalid := handshake.Key(r)
 	if invalid != nil {
 		return false
@@ -33,15 +45,10 @@ func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
 	}
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(acceptTime))
-	// Browsers fail the connection when none of their offers is selected.
-	if offered, _ := handshake.Subprotocols(r); len(offered) > 0 {
-		w.Header().Set("Sec-WebSocket-Protocol", offered[0])
+	if selected := handshake.Select(r, nil); selected != "" {
+		w.Header().Set("Sec-WebSocket-Protocol", selected)
 	}
 	answer := handshake.Response(w.Header(), key)
-	code := errors.CloseTooManyRequests
-	if p.Status == http.StatusServiceUnavailable {
-		code = errors.CloseTryAgainLater
-	}
 	reason := closeReason(p)
 	answer = append(answer, 0x88, byte(2+len(reason)), byte(code>>8), byte(code))
 	answer = append(answer, reason...)

@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/wskit/wskit/internal/handshake"
@@ -11,10 +10,13 @@ import (
 // Token returns the token of a handshake, or "" when it has none. It looks, in
 // this order, for an Authorization header of the Bearer scheme; a subprotocol of
 // the form bearer.<token>; and the query parameter access_token, which proxies
-// may log. Pages cannot set the header. A page that sends the subprotocol has to
-// offer a second one, because browsers fail a connection for which none is selected:
+// may log. router.Options.TokenSubprotocol and TokenQuery set other names. Pages cannot set the
+// header. A page that sends the subprotocol should offer a second one:
 //
 //	new WebSocket(url, ["chat", "bearer." + token])
+//
+// The server selects the second one. If the token is the only one, it is selected, because browsers
+// fail a connection for which none is selected; then it is part of the answer, too.
 //
 // A subprotocol may contain letters, digits and !#$%&'*+-.^_`|~ only: a token with
 // other characters has to be encoded, for instance in unpadded base64url.
@@ -22,15 +24,5 @@ func Token(r *http.Request) string {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)
 	}
-	if _, token := handshake.Subprotocols(r); token != "" {
-		return token
-	}
-	if r.URL == nil {
-		return ""
-	}
-	q, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return ""
-	}
-	return q.Get("access_token")
+	return handshake.Token(r)
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -38,6 +36,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		ingress.Refuse(w, req, errNoUpgrade)
 		return
 	}
+	req = r.tokens.With(req)
 	r.handshakes.add(1)
 	defer r.handshakes.add(-1)
 	c, err := r.admit(w, req)
@@ -67,6 +66,27 @@ func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, err e
 	if err := r.checkOrigin(req); err != nil {
 		return nil, err
 	}
+	if c, err = r.admitClient(w, req); err != nil {
+		return nil, r.acceptRefused(req, err)
+	}
+	return c, nil
+}
+
+// acceptRefused has the refusal of a page accepted, so that the page gets the reason.
+func (r *Router) acceptRefused(req *http.Request, err error) error {
+	if !r.opts.AcceptRefused || req.Header.Get("Origin") == "" {
+		return err
+	}
+	refusal := ingress.Refusal{Err: err}
+	if given, ok := errors.AsType[*ingress.Refusal](err); ok && given != nil {
+		refusal = *given
+	}
+	refusal.Accept = refusal.Accept || r.accepts.Take()
+	return &refusal
+}
+
+// admitClient is admit after the host and the origin have been checked.
+func (r *Router) admitClient(w http.ResponseWriter, req *http.Request) (c *Conn, err error) {
 	var admission ingress.Admission
 	if r.opts.Gate != nil {
 		if admission, err = r.opts.Gate.Admit(req); err != nil {
@@ -157,7 +177,7 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 
 	h := w.Header()
 	h.Set(clientIDHeader, c.id)
-	if p := r.subprotocol(req); p != "" {
+	if p := handshake.Select(req, r.opts.Subprotocols); p != "" {
 		h.Set("Sec-WebSocket-Protocol", p)
 	}
 	if r.opts.Compression {
@@ -228,21 +248,6 @@ func closeCodeOf(err error) errors.CloseCode {
 	default:
 		return errors.CloseInternal
 	}
-}
-
-// subprotocol is what is agreed on: of the configured subprotocols the first that the
-// client offers, in its spelling, or else the first that it offers.
-func (r *Router) subprotocol(req *http.Request) string {
-	offered, _ := handshake.Subprotocols(req)
-	if len(r.opts.Subprotocols) == 0 && len(offered) > 0 {
-		return offered[0]
-	}
-	for _, p := range r.opts.Subprotocols {
-		if i := slices.IndexFunc(offered, func(o string) bool { return strings.EqualFold(o, p) }); i >= 0 {
-			return offered[i]
-		}
-	}
-	return ""
 }
 
 func (r *Router) newConn(id string, ip netip.Addr, identity ingress.Identity, stream *wire.Stream) *Conn {

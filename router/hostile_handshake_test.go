@@ -120,24 +120,33 @@ func TestHandshakes(t *testing.T) {
 	s.recovered()
 }
 
-// A token offered as a subprotocol is not sent back, whatever else is offered
-// or configured: the answers of handshakes end up in logs.
-func TestTokenSubprotocolIsNeverEchoed(t *testing.T) {
+// A token offered as a subprotocol is sent back only if nothing else is offered: the answers of
+// handshakes end up in logs, but browsers fail a connection for which none of their offers is selected.
+func TestTokenSubprotocolIsEchoedOnlyAlone(t *testing.T) {
 	for _, c := range []struct {
+		prefix     string
 		configured []string
 		offered    []string
 		want       string
 	}{
-		{nil, []string{"Sec-WebSocket-Protocol: bearer.secret"}, ""},
-		{nil, []string{"Sec-WebSocket-Protocol: bearer.secret, chat"}, "chat"},
-		{nil, []string{"Sec-WebSocket-Protocol: chat, bearer.secret"}, "chat"},
-		{nil, []string{"Sec-WebSocket-Protocol: bearer.secret", "Sec-WebSocket-Protocol: chat, other"}, "chat"},
-		{nil, []string{"Sec-WebSocket-Protocol: ,, ,bearer.secret,"}, ""},
-		{[]string{"v2", "v1"}, []string{"Sec-WebSocket-Protocol: bearer.secret, v1, v2"}, "v2"},
-		{[]string{"v2"}, []string{"Sec-WebSocket-Protocol: bearer.secret, v1"}, ""},
-		{[]string{"bearer.secret"}, []string{"Sec-WebSocket-Protocol: bearer.secret"}, ""},
+		{"", nil, []string{"Sec-WebSocket-Protocol: bearer.secret"}, "bearer.secret"},
+		{"", nil, []string{"Sec-WebSocket-Protocol: Bearer.secret, bearer.secret2"}, "Bearer.secret"},
+		{"auth-", nil, []string{"Sec-WebSocket-Protocol: auth-secret"}, "auth-secret"},
+		{"auth-", nil, []string{"Sec-WebSocket-Protocol: AUTH-secret, chat"}, "chat"},
+		{"auth-", []string{"chat"}, []string{"Sec-WebSocket-Protocol: other, auth-secret, chat"}, "chat"},
+		{"auth-", nil, []string{"Sec-WebSocket-Protocol: bearer.secret, chat"}, "chat"}, // of a client that does not know
+		{"auth-", nil, []string{"Sec-WebSocket-Protocol: bearer.secret"}, "bearer.secret"},
+		{"", nil, []string{"Sec-WebSocket-Protocol: auth-chat"}, "auth-chat"},
+		{"", nil, []string{"Sec-WebSocket-Protocol: bearer.secret, chat"}, "chat"},
+		{"", nil, []string{"Sec-WebSocket-Protocol: chat, bearer.secret"}, "chat"},
+		{"", nil, []string{"Sec-WebSocket-Protocol: bearer.secret", "Sec-WebSocket-Protocol: chat, other"}, "chat"},
+		{"", nil, []string{"Sec-WebSocket-Protocol: ,, ,bearer.secret,"}, "bearer.secret"},
+		{"", []string{"v2", "v1"}, []string{"Sec-WebSocket-Protocol: bearer.secret, v1, v2"}, "v2"},
+		{"", []string{"v2"}, []string{"Sec-WebSocket-Protocol: bearer.secret, v1"}, ""},
+		{"", []string{"bearer.secret"}, []string{"Sec-WebSocket-Protocol: bearer.secret, v1"}, ""},
+		{"", []string{"v2"}, []string{"Sec-WebSocket-Protocol: bearer.secret"}, "bearer.secret"},
 	} {
-		s := serveSocket(t, router.Options{Subprotocols: c.configured}, nil)
+		s := serveSocket(t, router.Options{Subprotocols: c.configured, TokenSubprotocol: c.prefix}, nil)
 		p := s.connect()
 		p.write([]byte(s.handshake(c.offered...)))
 		res := p.response()
@@ -145,7 +154,7 @@ func TestTokenSubprotocolIsNeverEchoed(t *testing.T) {
 			t.Errorf("configured %q, offered %q: %s with the subprotocol %q, want 101 with %q", c.configured, c.offered, res.Status, got, c.want)
 		}
 		for name, values := range res.Header {
-			if strings.Contains(strings.Join(values, ","), "secret") {
+			if strings.Contains(strings.Join(values, ","), "secret") && !strings.Contains(c.want, "secret") {
 				t.Errorf("the token comes back in %s", name)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -20,6 +21,7 @@ func New(opts Options) *Router {
 		OnOpen: opts.OnOpen, OnClose: opts.OnClose, OnError: opts.OnError, OnLimitExceeded: opts.OnLimitExceeded,
 	})
 	r.top = Group{router: r, opts: RouteOptions{Strict: opts.Strict}}
+	r.tokens = handshake.Tokens{Prefix: opts.TokenSubprotocol, Query: opts.TokenQuery}
 	if opts.Addressing.Enabled {
 		r.directory.conns = make(map[string]*Conn)
 	}

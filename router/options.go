@@ -13,6 +13,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -89,8 +90,25 @@ type Options struct {
 	// cookies with their requests: use it only if cookies do not authenticate users.
 	InsecureAnyOrigin bool
 
+	// AcceptRefused sends pages the reason of a refusal: browsers hide the answer of a failed
+	// handshake. A handshake that the Gate or Authenticate refuse is accepted, and the connection
+	// is closed at once: with 4401 for a status of 401, 4403 for 403, 4429 for 429 and 1013 for
+	// 503, and the reason {"retryAfterMs":n}, see ingress.Refusal.Accept. At most 100 a second are
+	// answered like this, each for 2 s at most. All other refusals, such as those of origins and
+	// hosts, and those of clients that are not pages (without an Origin), are HTTP answers.
+	//
+	// Default: all refusals are HTTP answers.
+	AcceptRefused bool
+
+	// TokenSubprotocol and TokenQuery are the names under which [ingress.Token] finds the token of
+	// a handshake: what a subprotocol begins with that is a token, and a parameter of the query.
+	//
+	// Default: "bearer." and "access_token".
+	TokenSubprotocol, TokenQuery string
+
 	// Subprotocols lists the subprotocols of this server. The first one that the client
-	// offers, too, is selected. A token that is offered as a subprotocol is never selected.
+	// offers, too, is selected. A token that is offered as a subprotocol is selected only if it
+	// is the only offer, see [ingress.Token].
 	//
 	// Default: the first that the client offers, because browsers fail a connection for
 	// which none of their offers is selected.
@@ -361,6 +379,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("router: Limits.CloseCode %d may not be sent; use 1013 or a code from 4000 to 4999", l.CloseCode)
 	case o.HistoryCheck < 10*time.Millisecond:
 		return o, fmt.Errorf("router: Options.HistoryCheck is %v; it must be at least 10ms (0 for 5s)", o.HistoryCheck)
+	case o.TokenSubprotocol != "" && !handshake.IsToken(o.TokenSubprotocol):
+		return o, fmt.Errorf("router: Options.TokenSubprotocol is %q; a subprotocol has letters, digits and !#$%%&'*+-.^_`|~ only", o.TokenSubprotocol)
 	case v.PongTimeout < 0 || v.WriteTimeout < 0 || v.IdleTimeout < 0 || v.MaxAge < 0:
 		return o, fmt.Errorf("router: Liveness holds a negative time; only PingInterval and MessageTimeout may be negative, for never")
 	}

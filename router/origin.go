@@ -38,11 +38,26 @@ func (r *Router) checkOrigin(req *http.Request) error {
 			}
 		}
 	}
-	origin := strings.Join(origins, ", ")
+	origin := shownOrigin(origins)
 	r.logRefusedOrigin(origin, req.Host)
 	return errors.PermissionDenied.Errorf(
 		"origin %.200q may not connect to host %.200q; the server allows an origin with router.Options.Origins",
 		origin, req.Host)
+}
+
+// shownOrigin is the part of the Origin fields of a request that is logged and answered: scheme and
+// host. What else a client sends in place of an origin may have a token in it.
+func shownOrigin(origins []string) string {
+	shown := make([]string, len(origins))
+	for i, o := range origins {
+		if u, err := url.Parse(o); err == nil && u.Host != "" {
+			o = u.Scheme + "://" + u.Host
+		} else if end := strings.IndexAny(o, "/?#@"); end >= 0 {
+			o = o[:end] + "…"
+		}
+		shown[i] = o
+	}
+	return strings.Join(shown, ", ")
 }
 
 // bothLoopback reports whether an origin and a request's host are names of this

@@ -148,7 +148,7 @@ func TestHandshake(t *testing.T) {
 				if res.Header.Get("X-Client-Id") == "" {
 					t.Error("the answer has no X-Client-Id")
 				}
-				if p := res.Header.Get("Sec-WebSocket-Protocol"); p != "" {
+				if p := res.Header.Get("Sec-WebSocket-Protocol"); p != "" && p != "bearer."+tc.opts.Token {
 					t.Errorf("the subprotocol %q was agreed on", p)
 				}
 				if who := routertest.ExpectReply[string](c.Request("who", nil)); who != "ann" {
@@ -182,7 +182,8 @@ func TestSubprotocols(t *testing.T) {
 		{"the first that is no token", nil, "bearer.secret, chat.v1, chat.v2", "chat.v1"},
 		{"the most wanted", []string{"chat.v2", "chat.v1"}, "chat.v1, chat.v2", "chat.v2"},
 		{"none in common", []string{"chat.v3"}, "chat.v1", ""},
-		{"a token is never wanted", []string{"bearer.secret"}, "bearer.secret", ""},
+		{"a token is never wanted", []string{"bearer.secret"}, "bearer.secret, chat.v1", ""},
+		{"a token that is the only offer", []string{"chat.v1"}, "bearer.secret", "bearer.secret"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := routertest.New(t, router.New(router.Options{Subprotocols: tc.options}))

@@ -65,6 +65,8 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/handshake"
+	"github.com/wskit/wskit/internal/httpclose"
 	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/router/internal/turn"
 )
@@ -103,6 +105,8 @@ type Router struct {
 	turns     turn.Rules[Context]
 	watched   atomic.Pointer[func(error)] // reports to a test, see refuseToSend
 	refused   refusedOrigins
+	accepts   httpclose.Accepts
+	tokens    handshake.Tokens
 	stats     counters
 	handlers  tally
 

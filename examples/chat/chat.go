@@ -74,11 +74,12 @@ type Chat struct {
 func NewChat(b Backend) *Chat {
 	chat := &Chat{limits: newLimits(b)}
 	chat.Router = router.New(router.Options{
-		Gate:         chat.limits.gate,
-		Authenticate: identify,
-		OnClose:      chat.closed,
-		Broker:       b.Broker,
-		Presence:     b.Presence,
+		Gate:          chat.limits.gate,
+		Authenticate:  identify,
+		AcceptRefused: true, // the page shows why, and when it may reconnect
+		OnClose:       chat.closed,
+		Broker:        b.Broker,
+		Presence:      b.Presence,
 	})
 	chat.rooms = newRooms(chat.Router, b)
 	chat.UseIngress(chat.limits.Middleware()...)

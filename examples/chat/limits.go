@@ -54,9 +54,8 @@ func newLimits(b Backend) Limits {
 		gate: ratelimit.NewGate(b.Connections, ratelimit.GateOptions{
 			PerIdentity: tabOpens, MaxPerUser: tabConns,
 			PerIP: officeOpens, MaxPerIP: officeConns,
-			Banned:        bans.Banned,
-			AcceptRefused: true, // the page shows when it may reconnect
-			Limiter:       limit.Options{Name: "gate"},
+			Banned:  bans.Banned,
+			Limiter: limit.Options{Name: "gate"},
 		}),
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/httpclose"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -77,11 +78,12 @@ type GateOptions struct {
 	// Default: 5 s.
 	RetryAfter time.Duration
 
-	// AcceptRefused sends pages the reason of a refusal. Browsers hide the answer of a failed
-	// handshake, so the handshake is accepted and the connection closed at once with 4429
-	// (1013 if the server is full) and the reason {"retryAfterMs":n}. At most 100 a second are
-	// answered like this. All other refusals, and those of clients that are not pages, are
-	// HTTP answers.
+	// AcceptRefused sends pages the reason of a refusal, for [Gate.Handler]. For a router set
+	// router.Options.AcceptRefused, which does so for the refusals of the gate and for all others.
+	// Browsers hide the answer of a failed handshake, so the handshake is accepted and the
+	// connection closed at once with 4429 (1013 if the server is full) and the reason
+	// {"retryAfterMs":n}. At most 100 a second are answered like this. All other refusals, and
+	// those of clients that are not pages, are HTTP answers.
 	AcceptRefused bool
 
 	// RateLimitDraft10 adds the fields RateLimit and RateLimit-Policy to refusals, according
@@ -153,7 +155,7 @@ type Gate struct {
 	perIP       *openLimit
 	perUser     *openLimit
 	total       *openLimit
-	accepts     accepts
+	accepts     httpclose.Accepts
 	log         logged
 	admitted    atomic.Int64
 	refused     atomic.Int64
@@ -177,7 +179,6 @@ func NewGate(store limit.Store, o GateOptions) *Gate {
 	g.perIP = newOpenLimit(store, "open-per-ip", o.MaxPerIP, o, "/open-ip")
 	g.perUser = newOpenLimit(store, "open-per-user", o.MaxPerUser, o, "/open-user")
 	g.total = newOpenLimit(store, "open-total", o.MaxTotal, o, "/open-total")
-	g.accepts.plan = mustCompile(limit.TokenBucket{Capacity: acceptsPerSecond, Refill: acceptsPerSecond, Per: time.Second})
 	return g
 }
 

@@ -118,7 +118,7 @@ func (a *admission) refuse(d denial) error {
 	refusal := &ingress.Refusal{
 		Err: d.err, Status: d.status, Type: d.kind, Title: d.title, TraceID: a.request.trace,
 		Header: d.header(gate.o.RateLimitDraft10),
-		Accept: gate.o.AcceptRefused && a.request.page && gate.accepts.one(),
+		Accept: gate.o.AcceptRefused && a.request.page && gate.accepts.Take(),
 	}
 	if d.policy != "" {
 		refusal.Violated = []string{d.policy}
@@ -171,25 +171,6 @@ func structured(name string) string {
 		}
 	}
 	return string(append(b, '"'))
-}
-
-// acceptsPerSecond bounds the refusals by accepting. Each uses a socket for seconds.
-
-const acceptsPerSecond = 100
-
-// accepts limits the refusals by accepting.
-type accepts struct {
-	mu    sync.Mutex
-	plan  *limit.Plan
-	state []int64
-}
-
-func (t *accepts) one() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var d limit.Decision
-	t.state, _ = t.plan.Take(&d, t.state, time.Now().UnixMicro(), 1)
-	return d.Allowed
 }
 
 // logged limits the log lines of refusals.

@@ -22,7 +22,7 @@ const HEARTBEAT_AFTER_MS = 20_000;
 const HEARTBEAT_TIMEOUT_MS = 10_000;
 
 const NO_CLOSE_FRAME = 1006;
-const POLICY_VIOLATION = 1008; // the server refuses this client
+const REFUSED = [1008, 4401, 4403]; // the server refuses this client, or its token
 
 /** The RPC_ERROR that answered a request, or the local reason there is no answer. */
 export class RequestError extends Error {
@@ -173,7 +173,7 @@ export class Client {
       reject(new RequestError({ code: "UNAVAILABLE", message: "connection lost", retryable: true }));
     }
     this.#pending.clear();
-    if (code === POLICY_VIOLATION) {
+    if (REFUSED.includes(code)) {
       this.#setState("stopped", { close });
       return;
     }
