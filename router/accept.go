@@ -269,7 +269,7 @@ type owner struct{ *Conn }
 
 func (o owner) SlowConsumer() {
 	o.router.stats.slow.Add(1)
-	if o.life.To(life.Closing) {
+	if o.to(life.Closing) {
 		o.note(CloseInfo{Code: errors.CloseSlowConsumer, Reason: "slow consumer", ByServer: true})
 	}
 	o.router.wheel.enter(o.Conn, life.AwaitSlow)

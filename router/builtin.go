@@ -13,10 +13,11 @@ import (
 var builtin = []*route{
 	{typ: typeHeartbeat, builtin: (*Conn).heartbeat},
 	{typ: typeAbort, builtin: (*Conn).abort},
+	{typ: typeAnswer, builtin: (*Conn).takeAnswer},
 }
 
 // heartbeat answers a client that cannot send pings, as pages cannot.
-func (c *Conn) heartbeat(envelope.Envelope) {
+func (c *Conn) heartbeat(envelope.Envelope, []byte) {
 	b := newOutgoing()
 	defer b.free()
 	b.WriteString(`{"type":"` + typeHeartbeatAck + `","meta":{"ts":`)
@@ -27,7 +28,7 @@ func (c *Conn) heartbeat(envelope.Envelope) {
 
 // abort takes a request back. One that is not open, because it has been answered
 // meanwhile or never was, has or had its answer: there is nothing to say.
-func (c *Conn) abort(env envelope.Envelope) {
+func (c *Conn) abort(env envelope.Envelope, _ []byte) {
 	if env.CorrelationID == nil {
 		c.refuse(typeAbort, nil, errNoID)
 		return

@@ -30,14 +30,8 @@ func mustBeValid(code errors.CloseCode) {
 
 // beginClose queues the close frame.
 func (c *Conn) beginClose(code errors.CloseCode, reason string) {
-	if len(reason) > maxCloseReason {
-		cut := maxCloseReason
-		for cut > 0 && reason[cut]&0xC0 == 0x80 { // not within a character
-			cut--
-		}
-		reason = reason[:cut]
-	}
-	if !c.life.To(life.Closing) {
+	reason = truncated(reason, maxCloseReason)
+	if !c.to(life.Closing) {
 		return
 	}
 	c.router.wheel.enter(c, life.AwaitAnswer)
@@ -45,4 +39,15 @@ func (c *Conn) beginClose(code errors.CloseCode, reason string) {
 	if c.stream.Out.Close(payload) {
 		c.note(CloseInfo{Code: code, Reason: reason, ByServer: true})
 	}
+}
+
+// truncated returns the beginning of a text, of at most n bytes, and not within a character.
+func truncated(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n]
 }

@@ -34,10 +34,11 @@ type Conn struct {
 	hotAt   time.Duration
 	message atomic.Int64 // when the last message came, after the epoch
 
-	life     life.Life
-	info     atomic.Pointer[CloseInfo] // how it ends, see note
-	deferred atomic.Pointer[deferredFlush]
-	ctx      atomic.Pointer[connContext]
+	life      life.Life
+	info      atomic.Pointer[CloseInfo] // how it ends, see note
+	deferred  atomic.Pointer[deferredFlush]
+	ctx       atomic.Pointer[connContext]
+	questions atomic.Pointer[questions] // nil for nearly all
 
 	mu     sync.Mutex
 	topics []*member

@@ -39,7 +39,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 		err = f.checkRoute()
 	}
 	if err == nil && f.route.builtin != nil {
-		f.route.builtin(c, f.env)
+		f.route.builtin(c, f.env, f.bytes)
 		return true
 	}
 	if err == nil {
@@ -198,16 +198,14 @@ func (c *Conn) checkInFlight(s *scratch, f *incoming) error {
 	if !f.route.request || c.turn.Requests() < most || !f.route.opts.Concurrent && !c.idempotent(f) {
 		return nil
 	}
-	return s.in.Reject(errors.LimitExceeded{
-		Kind: errors.LimitInFlight, Observed: int64(most) + 1, Limit: int64(most), RetryAfter: inFlightRetry,
-	})
+	return s.in.Reject(inFlight(most))
 }
 
 // refuseFrame answers a frame that does not reach its handler.
 func (c *Conn) refuseFrame(f *incoming, err error) {
 	id := f.env.CorrelationID
-	if string(f.env.Type) == typeAbort {
-		id = nil // of a request, which has an answer of its own
+	if string(f.env.Type) == typeAbort || string(f.env.Type) == typeAnswer {
+		id = nil // of a request, which has an answer of its own, or of a question
 	}
 	c.answerFailed(failed{typ: f.typ(), sent: f.env.Type, id: id}, err)
 	if f.bad == envelope.ErrIDTooLong { // whatever was answered, the client cannot match it

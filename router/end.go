@@ -10,7 +10,7 @@ import (
 // answered any more, but events that came before are handled: a fast close must not lose
 // events that were sent before it.
 func (c *Conn) drainEvents() {
-	c.life.To(life.Closing)
+	c.to(life.Closing)
 	c.stream.Close() // the client waits for that
 	if !c.turn.HasEvents() {
 		return
@@ -67,7 +67,7 @@ func (c *Conn) endContext() bool {
 		return false
 	}
 	c.noteTopics()
-	c.life.To(life.Ended)
+	c.to(life.Ended)
 	if x := c.ctx.Load(); x != nil && x.ctx != nil {
 		x.cancel(ErrClosed)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"strconv"
+	"time"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router/internal/testmode"
@@ -46,7 +47,10 @@ type Publisher interface {
 // if its type is reserved or does not have 1 to 128 bytes, if T can never be encoded as JSON, if
 // opts has more than one element, and once the router has served a connection.
 func Declare[T any](r Registrar, typ string, opts ...EventOptions) Event[T] {
-	return Event[T]{declare(r.group(), typ, reflect.TypeFor[T](), opts)}
+	d := newDeclared(r, typ, reflect.TypeFor[T]())
+	d.doc = oneOf("the event "+strconv.Quote(d.typ), opts).Doc
+	d.register()
+	return Event[T]{d.typ}
 }
 
 // Send sends the event to one client. See [Conn.Send] and [Context.Send].
@@ -69,7 +73,7 @@ func (e Event[T]) SendTo(ctx context.Context, to Target, payload T, opts ...Publ
 	return to.Send(ctx, e.typ, payload, opts...)
 }
 
-// declared is a declared event, as the router keeps it.
+// declared is a declared event or question, as the router keeps it.
 type declared struct {
 	typ   string
 	place string // of the declaration, in the source
@@ -77,38 +81,49 @@ type declared struct {
 	of    reflect.Type
 	shape shape
 	doc   string
+
+	// of a question; nil for an event
+	answer   *shape
+	answerOf reflect.Type
+	timeout  time.Duration // 0: none
 }
 
-func declare(g *Group, typ string, of reflect.Type, opts []EventOptions) string {
+// newDeclared is for Declare and DeclareQuestion, which call it: see caller.
+func newDeclared(r Registrar, typ string, of reflect.Type) *declared {
+	g := r.group()
 	d := &declared{typ: g.prefix + typ, place: caller(), group: g, of: of}
 	if err := checkType(d.typ); err != nil {
 		panic(err.Error())
 	}
-	switch len(opts) {
-	case 0:
-	case 1:
-		d.doc = opts[0].Doc
-	default:
-		panic(fmt.Sprintf("router: %q is declared with %d EventOptions; merge them into one", d.typ, len(opts)))
-	}
 	d.shape = encodedShape(of, "the payload", d.typ)
-	r := g.router
+	return d
+}
+
+// kind is a word for messages.
+func (d *declared) kind() string {
+	if d.answer != nil {
+		return "question"
+	}
+	return "event"
+}
+
+func (d *declared) register() {
+	r := d.group.router
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mustNotServe(d.typ)
 	events := maps.Clone(r.declared())
 	if other, ok := events[d.typ]; ok {
-		panic(fmt.Sprintf("router: the event %q is declared twice, at %s and at %s; declare it once and share the Event, or rename the type", d.typ, other.place, d.place))
+		panic(fmt.Sprintf("router: the %s %q is declared twice, at %s and at %s; declare it once and share what that returns, or rename the type", d.kind(), d.typ, other.place, d.place))
 	}
 	if events == nil {
 		events = make(map[string]*declared)
 	}
 	events[d.typ] = d
 	r.events.Store(&events)
-	return d.typ
 }
 
-// declared returns the declared events by type, in a map that is never changed; nil: none.
+// declared returns what is declared by type, in a map that is never changed; nil: none.
 func (r *Router) declared() map[string]*declared {
 	if events := r.events.Load(); events != nil {
 		return *events
@@ -127,19 +142,26 @@ func (r *Router) checkEvent(typ string, payload any) error {
 		return nil
 	}
 	switch t := reflect.TypeOf(payload); {
+	case d.answer != nil:
+		return r.refuseToSend(errors.Internal.Errorf("router: %q is declared as a question at %s, but was sent as an event; use its Ask", d.typ, d.place))
 	case t == d.of:
 	case d.of.Kind() == reflect.Interface && (t == nil || t.Implements(d.of)):
 	case t == nil && d.shape.empty:
 	default:
 		return r.refuseToSend(errors.Internal.Errorf("router: the event %q is declared with %v at %s, but was sent with %T", d.typ, d.of, d.place, payload))
 	}
+	return r.checkDeclared(d, payload)
+}
+
+// checkDeclared returns an error if the payload of a declared event or question is not valid.
+func (r *Router) checkDeclared(d *declared, payload any) error {
 	if !d.shape.validated || !r.validates() {
 		return nil
 	}
 	v := reflect.New(d.of)
 	v.Elem().Set(reflect.ValueOf(payload))
 	if err := d.shape.validate(v.Interface()); err != nil {
-		return r.refuseToSend(errors.Internal.Wrap(err, "router: the event "+strconv.Quote(d.typ)+" is not valid"))
+		return r.refuseToSend(errors.Internal.Wrap(err, "router: the "+d.kind()+" "+strconv.Quote(d.typ)+" is not valid"))
 	}
 	return nil
 }

@@ -35,6 +35,11 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	case turn.Concurrent:
 		go c.handleConcurrently(k)
 		return true
+	case turn.Refused:
+		l := inFlight(c.router.opts.Limits.MaxInFlight)
+		k.finish(&l)
+		k.release()
+		return true
 	}
 	c.watch()
 	// A drain may have begun after dispatch looked, found nothing to wait for, and closed

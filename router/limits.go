@@ -15,6 +15,12 @@ import (
 // answer is not known.
 const inFlightRetry = 100 * time.Millisecond
 
+func inFlight(most int) errors.LimitExceeded {
+	return errors.LimitExceeded{
+		Kind: errors.LimitInFlight, Observed: int64(most) + 1, Limit: int64(most), RetryAfter: inFlightRetry,
+	}
+}
+
 // rejection returns the rejection that an error contains, or nil.
 func rejection(err error) *errors.LimitExceeded {
 	if l, ok := err.(*errors.LimitExceeded); ok { // as it comes from middleware: in a flood, quickly

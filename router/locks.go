@@ -18,6 +18,7 @@ package router
 //	                  position of a topic with history
 //	wire.Outbox.mu    frames that are queued                       per connection
 //	Conn.mu           the list of topics, the context              per connection
+//	questions.mu      questions that are open                      per connection that is asked
 //	topics.mu         the table of topics                          per router
 //	crowds.mu         the table of topics that are watched         per router
 //	heads.mu          the logs that are followed                   per router
@@ -40,6 +41,8 @@ package router
 //	crowd.sending > Outbox.mu                            changes are sent
 //	Conn.mu > topics.mu                                  a member takes its place
 //	Outbox.mu > wheel.mu                                 a client turns out too slow
+//	Outbox.mu > questions.mu                             likewise
+//	Conn.mu > questions.mu                               the connection ends
 //
 // No lock guards the state of a connection (life.Life), how it ended (Conn.info), the state
 // of its handlers (turn.Turn) and the times that the wheel looks at: they are atomic. The

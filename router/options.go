@@ -267,6 +267,10 @@ type Limits struct {
 	// Default: 256. Beyond it Subscribe fails; OnExceeded does not apply.
 	MaxTopics int
 
+	// MaxQuestions is the number of questions that the client may be asked at once, see
+	// [Question.Ask]. Default: 64. Beyond it Ask fails.
+	MaxQuestions int
+
 	// MaxQueued is the number of bytes that may be queued for a client that reads slowly.
 	// Default: 1 MiB. At least 4 KiB. For a message that does not fit, its Overflow policy
 	// applies. Answers always fit: if they fill half of it, the connection is not read until
@@ -341,6 +345,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Limits.MaxInFlight = cmp.Or(o.Limits.MaxInFlight, 256)
 	o.Limits.MaxPending = cmp.Or(o.Limits.MaxPending, 1<<20)
 	o.Limits.MaxTopics = cmp.Or(o.Limits.MaxTopics, 256)
+	o.Limits.MaxQuestions = cmp.Or(o.Limits.MaxQuestions, 64)
 	o.Limits.SocketBuffer = cmp.Or(o.Limits.SocketBuffer, 64<<10)
 	o.Limits.MaxQueued = cmp.Or(o.Limits.MaxQueued, 1<<20)
 	o.Liveness.PingInterval = cmp.Or(o.Liveness.PingInterval, 25*time.Second)
@@ -367,6 +372,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("router: Limits.MaxPending is %d; it is in bytes and must be at least 4096 (0 for 1 MiB)", l.MaxPending)
 	case l.MaxTopics < 0:
 		return o, fmt.Errorf("router: Limits.MaxTopics is %d; it must be positive (0 for 256)", l.MaxTopics)
+	case l.MaxQuestions < 0:
+		return o, fmt.Errorf("router: Limits.MaxQuestions is %d; it must be positive (0 for 64)", l.MaxQuestions)
 	case l.MaxQueued < 4<<10:
 		return o, fmt.Errorf("router: Limits.MaxQueued is %d; it is in bytes and must be at least 4096 (0 for 1 MiB)", l.MaxQueued)
 	case l.SocketBuffer >= 0 && l.SocketBuffer < 4<<10:

@@ -109,7 +109,7 @@ func On[T any](r Registrar, typ string, h func(*Context, T) error, opts ...Route
 	if h == nil {
 		panic(rt.nilHandler())
 	}
-	shape := decodedShape[T](rt)
+	shape := rt.decodes(reflect.TypeFor[T]())
 	rt.codec = &eventCodec[T]{shape: shape, handler: h}
 	rt.register()
 }
@@ -124,19 +124,20 @@ func RPC[T, R any](r Registrar, typ string, h func(*Context, T) (R, error), opts
 	if h == nil {
 		panic(rt.nilHandler())
 	}
-	shape := decodedShape[T](rt)
+	shape := rt.decodes(reflect.TypeFor[T]())
 	rt.codec = &requestCodec[T, R]{shape: shape, reply: rt.repliesWith(reflect.TypeFor[R]()), handler: h}
 	rt.register()
 }
 
-func oneOf(what string, opts []RouteOptions) RouteOptions {
+// oneOf returns the options of what, which has one of them at most.
+func oneOf[O any](what string, opts []O) (o O) {
 	switch len(opts) {
 	case 0:
-		return RouteOptions{}
+		return o
 	case 1:
 		return opts[0]
 	}
-	panic(fmt.Sprintf("router: %s has %d RouteOptions; merge them into one", what, len(opts)))
+	panic(fmt.Sprintf("router: %s has %d %s; merge them into one", what, len(opts), reflect.TypeFor[O]().Name()))
 }
 
 // newRoute makes a route for On or RPC, which call it: see caller.
@@ -150,7 +151,14 @@ func newRoute(r Registrar, typ string, opts []RouteOptions) *route {
 	return rt
 }
 
-// caller returns the file and line from which On, RPC or Declare was called. It is called by a
+// decodes makes the route one of messages of a type.
+func (rt *route) decodes(t reflect.Type) shape {
+	s := decodedShape(t, "the payload", rt.typ, rt.opts.Strict)
+	rt.message, rt.optional = t, s.optional
+	return s
+}
+
+// caller returns the file and line from which On, RPC, Declare or DeclareQuestion was called. It is called by a
 // function that these call.
 func caller() string {
 	_, file, line, _ := runtime.Caller(3)

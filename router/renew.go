@@ -40,7 +40,7 @@ func (r *Router) renewRoute() *route {
 		replyHead: []byte(`{"type":"` + typeRenewed + `","meta":{"correlationId":`),
 	}
 	rt.codec = &requestCodec[renewal, renewed]{
-		shape: decodedShape[renewal](rt), reply: encodedShape(rt.reply, "the reply", typeRenew), handler: renew,
+		shape: rt.decodes(reflect.TypeFor[renewal]()), reply: encodedShape(rt.reply, "the reply", typeRenew), handler: renew,
 	}
 	rt.handle = rt.typed
 	return rt

@@ -97,7 +97,7 @@ type route struct {
 	protocol bool
 	// builtin is set for those of the protocol's own types that the reader handles, and nothing
 	// else is.
-	builtin func(*Conn, envelope.Envelope)
+	builtin func(c *Conn, env envelope.Envelope, frame []byte)
 }
 
 // Types that are the protocol's own.
@@ -108,6 +108,7 @@ const (
 	typeSubscribed   = "$ws:subscribed"
 	typeReset        = "$ws:reset"
 	typeAbort        = "$ws:abort"
+	typeAnswer       = "$ws:answer"
 	typePresence     = "$ws:presence"
 	typeRenew        = "$ws:renew"
 	typeRenewed      = "$ws:renewed"

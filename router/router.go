@@ -25,8 +25,8 @@
 // # Groups and declared events
 //
 // Types can be registered in groups ([Router.Group]), each with a prefix, limits and middleware
-// of its own. [Declare] fixes the Go type of an event that the server sends. [Router.Routes] lists
-// all of them.
+// of its own. [Declare] fixes the Go type of an event that the server sends, [DeclareQuestion] those
+// of a question to a client and its answer. [Router.Routes] lists all of them.
 //
 // # Order and concurrency
 //
@@ -134,6 +134,9 @@ type Stats struct {
 	Faults        int64 // calls of OnError: errors without a code, panics
 	HooksMissed   int64 // rejections for which OnLimitExceeded was not called because it was too slow
 	Foreign       int64 // messages from the broker that were dropped because they are not from a router
+	// AnswersIgnored is how many answers came for questions that were not open: too late,
+	// again, or for none at all.
+	AnswersIgnored int64
 	// Topics is how many topics have members in this process. A topic counts from when the first
 	// connection begins to subscribe until the broker has nothing more to do for it. With Options.Addressing there is one for each user,
 	// and one for all.
@@ -141,22 +144,23 @@ type Stats struct {
 }
 
 type counters struct {
-	connections, accepted, rejected, unanswered, slow, dropped, faults, missed, foreign atomic.Int64
+	connections, accepted, rejected, unanswered, slow, dropped, faults, missed, foreign, answersIgnored atomic.Int64
 }
 
 // Stats returns the counters, of this process.
 func (r *Router) Stats() Stats {
 	return Stats{
-		Connections:   r.stats.connections.Load(),
-		Accepted:      r.stats.accepted.Load(),
-		Rejected:      r.stats.rejected.Load(),
-		Unanswered:    r.stats.unanswered.Load(),
-		SlowConsumers: r.stats.slow.Load(),
-		FramesDropped: r.stats.dropped.Load(),
-		Faults:        r.stats.faults.Load(),
-		HooksMissed:   r.stats.missed.Load(),
-		Foreign:       r.stats.foreign.Load(),
-		Topics:        int64(r.topics.count()),
+		Connections:    r.stats.connections.Load(),
+		Accepted:       r.stats.accepted.Load(),
+		Rejected:       r.stats.rejected.Load(),
+		Unanswered:     r.stats.unanswered.Load(),
+		SlowConsumers:  r.stats.slow.Load(),
+		FramesDropped:  r.stats.dropped.Load(),
+		Faults:         r.stats.faults.Load(),
+		HooksMissed:    r.stats.missed.Load(),
+		Foreign:        r.stats.foreign.Load(),
+		AnswersIgnored: r.stats.answersIgnored.Load(),
+		Topics:         int64(r.topics.count()),
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	KindRequest RouteKind = "request"
 	// KindDeclared is an event that the server sends, see [Declare].
 	KindDeclared RouteKind = "declared"
+	// KindQuestion is a message that the server sends and a client answers, see [DeclareQuestion].
+	KindQuestion RouteKind = "question"
 )
 
 // RouteInfo describes a registered type.
@@ -28,21 +30,22 @@ type RouteInfo struct {
 	Group string
 	// Message is the Go type of the payload.
 	Message reflect.Type
-	// ReplyType is the type of a request's reply, and Reply the Go type of its payload.
+	// ReplyType is the type of a request's reply. The answer to a question is $ws:answer.
 	ReplyType string
-	Reply     reflect.Type
+	// Reply is the Go type of the payload of a request's reply, or of a question's answer.
+	Reply reflect.Type
 	// Progress is the Go type of RouteOptions.Progress; nil: none.
 	Progress reflect.Type
-	// Timeout is the maximum time for a message; 0: no limit.
+	// Timeout is the maximum time for a message, or for the answer to a question; 0: no limit.
 	Timeout time.Duration
-	// MaxPayload is the size of the largest frame, in bytes; 0 for a declared event.
+	// MaxPayload is the size of the largest frame, in bytes; 0 for what the server sends.
 	MaxPayload int
 	// Concurrent, Exempt, DropExceeded and Strict are those of RouteOptions, also if set for a
 	// group or, with Options.Strict, for the router.
 	Concurrent, Exempt, DropExceeded, Strict bool
 	// PayloadOptional says that a frame needs no payload.
 	PayloadOptional bool
-	// Doc is RouteOptions.Doc or EventOptions.Doc.
+	// Doc is the Doc of RouteOptions, EventOptions or QuestionOptions.
 	Doc string
 	// Place is the file and line of the registration.
 	Place string
@@ -58,15 +61,23 @@ func (r *Router) Routes() []RouteInfo {
 		list = append(list, rt.info())
 	}
 	for _, d := range r.declared() {
-		list = append(list, RouteInfo{
-			Type: d.typ, Kind: KindDeclared, Group: d.group.prefix, Message: d.of, PayloadOptional: d.shape.empty,
-			Doc: d.doc, Place: d.place,
-		})
+		list = append(list, d.info())
 	}
 	slices.SortFunc(list, func(a, b RouteInfo) int {
 		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(string(a.Kind), string(b.Kind)))
 	})
 	return list
+}
+
+func (d *declared) info() RouteInfo {
+	i := RouteInfo{
+		Type: d.typ, Kind: KindDeclared, Group: d.group.prefix, Message: d.of, PayloadOptional: d.shape.empty,
+		Doc: d.doc, Place: d.place,
+	}
+	if d.answer != nil {
+		i.Kind, i.Reply, i.Timeout = KindQuestion, d.answerOf, d.timeout
+	}
+	return i
 }
 
 func (rt *route) info() RouteInfo {

@@ -19,23 +19,20 @@ type shape struct {
 	options   []json.Options // nil for nearly all
 }
 
-// decodedShape is that of a route's messages. It panics if they can never be decoded, and if the
+// decodedShape is that of what clients send. It panics if it can never be decoded, and if the
 // type's validate tags are not valid, as the validator would at the first message.
-func decodedShape[T any](rt *route) shape {
-	t := reflect.TypeFor[T]()
-	rt.message = t
+func decodedShape(t reflect.Type, what, typ string, strict bool) shape {
 	if err := jsontype.Check(t, jsontype.Decode); err != nil {
-		panic(fmt.Sprintf("router: the payload of %q can never be decoded: %v", rt.typ, err))
+		panic(fmt.Sprintf("router: %s of %q can never be decoded: %v", what, typ, err))
 	}
-	s, zeroIsValid := shapeOf(t, "the payload", rt.typ)
+	s, zeroIsValid := shapeOf(t, what, typ)
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Interface, reflect.Map, reflect.Slice:
 		s.optional = true
 	case reflect.Struct:
 		s.optional = s.empty || zeroIsValid && jsontype.Optional(t)
 	}
-	rt.optional = s.optional
-	if rt.opts.Strict {
+	if strict {
 		s.options = []json.Options{json.RejectUnknownMembers(true)}
 	}
 	return s

@@ -35,12 +35,15 @@ type Client struct {
 	done   chan struct{} // closed when the connection has ended
 	silent atomic.Bool   // leaves pings unanswered
 
+	answering sync.WaitGroup
+
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when anything below changes
 	inbox   []Frame
 	closed  *websocket.CloseError
 	err     error
 	nextID  int
+	answers map[string]func(Frame) // by the type of the question, see Answer
 }
 
 // Frame is a frame from the server.
@@ -107,6 +110,7 @@ func (s *Server) TryDial(opts ...DialOptions) (*Client, *http.Response, error) {
 	s.t.Cleanup(func() {
 		_ = ws.CloseNow()
 		<-c.done
+		c.answering.Wait()
 	})
 	select {
 	case <-handshake.Done():
@@ -130,6 +134,8 @@ func (c *Client) receive() {
 			if ce, ok := errors.AsType[websocket.CloseError](err); ok {
 				c.closed = &ce
 			}
+		} else if answer := c.answers[f.Type]; answer != nil && f.isQuestion() {
+			c.answering.Go(func() { answer(f) })
 		} else {
 			c.inbox = append(c.inbox, f)
 		}

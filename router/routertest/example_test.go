@@ -46,6 +46,10 @@ func newRouter() *router.Router {
 			return "", c.Err()
 		}
 	})
+	leave := router.DeclareQuestion[string, bool](r, "really.leave")
+	router.RPC(r, "room.leave", func(c *router.Context, q Join) (bool, error) {
+		return leave.Ask(c, c.Conn(), "Leave "+q.Room+"?")
+	})
 	return r
 }
 
@@ -73,6 +77,15 @@ func testStrangeMessageIsAnswered(t *testing.T) {
 	c.SendRaw(`{"type":"room.join","meta":{"correlationId":"7"},"payload":[]}`)
 	if f := routertest.ExpectFailure(c, "7"); f.Code != errors.InvalidArgument || f.Retryable {
 		t.Errorf("failed with %+v", f)
+	}
+}
+
+// The server asks before it acts.
+func testLeavingIsConfirmed(t *testing.T) {
+	c := routertest.New(t, newRouter()).Dial()
+	routertest.Answer(c, "really.leave", func(text string) (bool, error) { return text == "Leave lobby?", nil })
+	if left := routertest.ExpectReply[bool](c.Request("room.leave", Join{Room: "lobby"})); !left {
+		t.Error("it was not left")
 	}
 }
 
@@ -109,6 +122,7 @@ func Example() {
 		testRoomNeedsName,
 		testStrangeMessageIsAnswered,
 		testOthersHearNothing,
+		testLeavingIsConfirmed,
 		testReportTakesTooLong,
 	}
 }

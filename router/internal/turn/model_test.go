@@ -55,6 +55,7 @@ type world struct {
 	seenSent   int // sent, at the last look
 	quiet      int // looks in a row that found neither a handler nor a new frame
 	stopped    bool
+	asking     int // handlers that wait for the client
 }
 
 func (w *world) logf(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
@@ -121,11 +122,19 @@ func (w *world) hasRoom(m *message) bool {
 func (w *world) begin() {
 	m := w.arriving
 	place := w.turn.tryBegin(&m.task)
-	if room := w.hasRoom(m); room != (place != full) {
+	if room := w.hasRoom(m); room != (place != full && place != Refused) {
 		w.fail("%v: there is room: %v; its place is %d", m, room, place)
 	}
-	if place == full {
+	if (place == full || place == Refused) && (place == Refused) != (w.asking > 0) {
+		w.fail("%v finds no room while %d handlers wait for the client; its place is %d", m, w.asking, place)
+	}
+	switch place {
+	case full:
 		w.logf("%v waits for room", m)
+		return
+	case Refused:
+		w.arriving = nil
+		w.logf("%v is refused", m)
 		return
 	}
 	w.arriving, m.given = nil, true
@@ -399,6 +408,17 @@ func (w *world) step(arrivals bool) {
 	if w.rng.IntN(4) == 0 {
 		can = append(can, w.abort)
 	}
+	if w.rng.IntN(8) == 0 {
+		by := 1
+		if w.asking > 0 {
+			by = 1 - 2*w.rng.IntN(2)
+		}
+		can = append(can, func() {
+			w.turn.NeedReader(by)
+			w.asking += by
+			w.logf("%d handlers wait for the client now", w.asking)
+		})
+	}
 	if arrivals && w.rng.IntN(8) == 0 {
 		can = append(can, func() { // a message that waits for something else, from any goroutine
 			m := &message{n: -1, task: Task[message]{Request: true, Concurrent: true}, begun: 1, given: true}
@@ -433,7 +453,7 @@ func TestRandomSequences(t *testing.T) {
 	if s := os.Getenv("TURN_RUNS"); s != "" {
 		runs, _ = strconv.Atoi(s)
 	}
-	var detached, queued, full, aborted int
+	var detached, queued, full, aborted, refused int
 	for seed := range runs {
 		w := &world{
 			t: t, rng: rand.New(rand.NewPCG(uint64(seed), 1)),
@@ -478,11 +498,13 @@ func TestRandomSequences(t *testing.T) {
 				full++
 			case line[len(line)-7:] == "aborted":
 				aborted++
+			case line[len(line)-7:] == "refused":
+				refused++
 			}
 		}
 	}
-	t.Logf("%d detached, %d queued, %d kept waiting for room, %d aborted", detached, queued, full, aborted)
-	if detached == 0 || queued == 0 || full == 0 || aborted == 0 {
+	t.Logf("%d detached, %d queued, %d kept waiting for room, %d aborted, %d refused", detached, queued, full, aborted, refused)
+	if detached == 0 || queued == 0 || full == 0 || aborted == 0 || refused == 0 {
 		t.Error("the sequences do not reach every state")
 	}
 }

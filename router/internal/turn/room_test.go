@@ -18,6 +18,7 @@ func TestTheReaderIsWoken(t *testing.T) {
 		"Abort":          {Task[M]{}, func(turn *Turn[M], _, waits *M) { turn.Abort(&waits.task) }},
 		"Stop":           {Task[M]{}, func(turn *Turn[M], _, _ *M) { turn.Stop() }},
 		"Stop, too much": {Task[M]{Size: 6}, func(turn *Turn[M], _, _ *M) { turn.Stop() }},
+		"Refused":        {Task[M]{}, func(turn *Turn[M], _, _ *M) { turn.NeedReader(1) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -95,6 +95,9 @@ const (
 	Queued
 	// Concurrent means that a goroutine is to run the handler, and to call [Turn.Finish].
 	Concurrent
+	// Refused means that there is no room, and that the reader may not wait for it, see
+	// [Turn.NeedReader]. The message is not open.
+	Refused
 
 	full // there is no room yet
 )
@@ -117,6 +120,7 @@ type Turn[M any] struct {
 	waiting    []*Task[M] // in order of arrival; they are open as well
 	concurrent int        // open events of those that are handled concurrently
 	pending    int        // bytes of open messages that are not handled inline
+	needed     int        // handlers that need the reader
 	stopped    bool       // the connection has ended: the reader waits for nothing
 }
 
@@ -155,7 +159,7 @@ func (t *Turn[M]) FrameInHand() bool { return inHand(t.frame.Load()) }
 func (t *Turn[M]) Requests() int { return int(t.requests.Load()) }
 
 // Begin gives a message its place. It is the reader's, which it keeps waiting as long as
-// the bounds leave no room for the message.
+// the bounds leave no room for the message, and no handler needs the reader.
 func (t *Turn[M]) Begin(k *Task[M]) Place {
 	if !k.Concurrent && !t.Busy() { // and only the reader ends that
 		return t.beginInline(k)
@@ -174,6 +178,8 @@ func (t *Turn[M]) tryBegin(k *Task[M]) Place {
 	switch {
 	case !k.Concurrent && !t.Busy(): // by now
 		return t.beginInline(k)
+	case t.full(k) && t.needed > 0:
+		return Refused
 	case t.full(k):
 		return full
 	case k.Concurrent:
@@ -316,6 +322,16 @@ func (t *Turn[M]) Free() bool {
 	t.waiting = nil
 	t.word.Store(t.word.Load() &^ stateBits)
 	return true
+}
+
+// NeedReader counts, by 1 and by -1, the handlers that wait for what the client is still to
+// send. While there are any, the reader does not wait for room: what it waits for may be
+// behind the message in its hands.
+func (t *Turn[M]) NeedReader(by int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.needed += by
+	t.signalRoom()
 }
 
 // Abort takes a message out of the line, and reports whether it waited. Then the caller

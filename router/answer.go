@@ -1,0 +1,151 @@
+package router
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/router/internal/life"
+)
+
+// questions are those of one connection that the client has not answered.
+type questions struct {
+	over chan struct{} // closed when no answer can come any more
+
+	mu   sync.Mutex
+	open map[string]chan<- answer // by correlation id
+	last int
+	done bool // over is closed
+}
+
+type answer struct {
+	payload []byte
+	err     error // what the client answered in place of a payload
+}
+
+// questionPrefix is the beginning of their ids, which those of a client's requests do not have.
+// A client that uses it all the same confuses itself alone: the server keeps the two apart.
+const questionPrefix = "$ws:"
+
+// asked returns the connection's questions. Most connections are never asked any.
+func (c *Conn) asked() *questions {
+	if qs := c.questions.Load(); qs != nil {
+		return qs
+	}
+	c.questions.CompareAndSwap(nil, &questions{over: make(chan struct{}), open: make(map[string]chan<- answer)})
+	qs := c.questions.Load()
+	if c.life.State() >= life.Closing { // perhaps before end could find them
+		qs.end()
+	}
+	return qs
+}
+
+// add opens a question. Its answer comes once, if take has not taken it off before.
+func (qs *questions) add(limit int) (id string, answered <-chan answer, err error) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	switch {
+	case qs.done:
+		return "", nil, ErrClosed
+	case len(qs.open) >= limit:
+		return "", nil, errors.ResourceExhausted.Errorf("a client may be asked at most %d questions at once", limit).WithDetails(
+			map[string]any{"kind": "questions", "limit": limit})
+	}
+	qs.last++
+	id = questionPrefix + strconv.Itoa(qs.last)
+	ch := make(chan answer, 1)
+	qs.open[id] = ch
+	return id, ch, nil
+}
+
+// take takes a question off, and returns nil if it is not open.
+func (qs *questions) take(id string) chan<- answer {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	ch := qs.open[id]
+	delete(qs.open, id)
+	return ch
+}
+
+// end is called when no answer can come any more. It may be called again.
+func (qs *questions) end() {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if !qs.done {
+		qs.done = true
+		close(qs.over)
+	}
+}
+
+// to moves the connection on to a state, see [life.Life.To].
+func (c *Conn) to(state life.State) bool {
+	entered := c.life.To(state)
+	if entered && state >= life.Closing {
+		if qs := c.questions.Load(); qs != nil {
+			qs.end()
+		}
+	}
+	return entered
+}
+
+var errNoQuestion = errors.InvalidArgument.New("answer has no meta.correlationId")
+
+// takeAnswer hands an answer of the client to the goroutine that waits for it. One to a question
+// that is not open (any more) is counted: it may have crossed $ws:abort.
+func (c *Conn) takeAnswer(env envelope.Envelope, frame []byte) {
+	if env.CorrelationID == nil {
+		c.refuse(typeAnswer, nil, errNoQuestion)
+		return
+	}
+	var open chan<- answer
+	if qs := c.questions.Load(); qs != nil {
+		id, _ := jsontext.AppendUnquote(nil, env.CorrelationID) // it has been read as a string
+		open = qs.take(string(id))
+	}
+	if open == nil {
+		c.router.stats.answersIgnored.Add(1)
+		return
+	}
+	c.message.Store(int64(c.stream.Heard()))
+	var a answer
+	if env.Payload == nil || string(env.Payload) == "null" {
+		a.err = clientError(frame)
+	} else {
+		a.payload = append(a.payload, env.Payload...) // which is read over
+	}
+	open <- a
+}
+
+// What is taken of a client's error.
+const (
+	maxErrorCode    = 64
+	maxErrorMessage = 1 << 10
+	unknown         = errors.Code("UNKNOWN")
+)
+
+// clientError returns the error that a client has answered with, or nil.
+func clientError(frame []byte) error {
+	var f struct {
+		Error *struct {
+			Code    errors.Code `json:"code"`
+			Message string      `json:"message"`
+		} `json:"error"`
+	}
+	switch err := json.Unmarshal(frame, &f); {
+	case err != nil:
+		return unknown.Wrap(err, "the client has answered with an error that does not decode")
+	case f.Error == nil:
+		return nil
+	}
+	e := &errors.Error{Code: f.Error.Code, Message: truncated(f.Error.Message, maxErrorMessage)}
+	other := func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' }
+	if e.Code == "" || len(e.Code) > maxErrorCode || strings.ContainsFunc(string(e.Code), other) || e.Code == errors.Internal {
+		e.Code = unknown
+	}
+	return e
+}
