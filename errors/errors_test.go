@@ -224,6 +224,7 @@ func TestCloseCodeValid(t *testing.T) {
 		errors.CloseNormal, errors.CloseGoingAway,
 		errors.ClosePolicy, errors.ClosePayloadTooLarge, errors.CloseInternal, errors.CloseTryAgainLater,
 		errors.CloseNoHeartbeat, errors.CloseSlowConsumer, errors.CloseTooManyRequests,
+		errors.CloseUnauthenticated, errors.ClosePermissionDenied,
 	} {
 		if !c.Valid() {
 			t.Errorf("the package's own code %d is not valid", c)

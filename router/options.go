@@ -48,7 +48,8 @@ type Options struct {
 	// gets $ws:expiring. An identity that has expired by then is not accepted: a handshake is
 	// refused with 401, a message with UNAUTHENTICATED, and a connection is closed with 4401. A
 	// renewal that came before may end first. The clock is the wall clock: if it is set, a connection
-	// gets the notice and is closed up to 30 s late.
+	// gets the notice and is closed up to 30 s late. A connection that Shutdown drains is not closed
+	// before the messages that it has accepted are answered.
 	//
 	// Default: 60 s. Negative: no notice.
 	ExpiryNotice time.Duration
