@@ -20,6 +20,8 @@ package router
 //	Conn.mu           the list of topics, the context              per connection
 //	questions.mu      questions that are open                      per connection that is asked
 //	topics.mu         the table of topics                          per router
+//	directory.mu      the connections by their ids                 per router with addressing
+//	fleet.mu          the other processes, queries to them         per router with addressing
 //	crowds.mu         the table of topics that are watched         per router
 //	heads.mu          the logs that are followed                   per router
 //	wheel.mu          when connections are checked, their phases   per router

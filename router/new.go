@@ -24,6 +24,9 @@ func New(opts Options) *Router {
 	r.tokens = handshake.Tokens{Prefix: opts.TokenSubprotocol, Query: opts.TokenQuery}
 	if opts.Addressing.Enabled {
 		r.directory.conns = make(map[string]*Conn)
+		if opts.Broker != nil {
+			r.fleet = newFleet(r)
+		}
 	}
 	r.topics.init(r.historyOf)
 	r.tickets.init(opts.Resume)

@@ -403,8 +403,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Addressing, err = o.Addressing.withDefaults(); err != nil {
 		return o, err
 	}
-	if o.Addressing.Enabled && o.Broker != nil {
-		return o, fmt.Errorf("router: Options.Addressing does not work with Options.Broker yet; leave one of them out")
+	if _, ok := o.Broker.(pubsub.ReceiverCounter); o.Addressing.Enabled && o.Broker != nil && !ok {
+		return o, fmt.Errorf("router: Options.Addressing needs a Broker that is a pubsub.ReceiverCounter, and %T is none; use redis.Broker or memory.Broker, or add the method PublishCounted", o.Broker)
 	}
 	if o.Resume, err = o.Resume.withDefaults(); err != nil {
 		return o, err

@@ -40,6 +40,7 @@ const patience = 15 * time.Second
 type socketServer struct {
 	t     *testing.T
 	r     *router.Router
+	hs    *http.Server
 	addr  string
 	allow []goleak.Option // goroutines that were there before, and the router's own
 	tls   *tls.Config     // of its clients; nil: none
@@ -95,7 +96,7 @@ func serveListener(t *testing.T, opts router.Options, register func(*router.Rout
 			_ = hs.Serve(accepted)
 		}
 	}()
-	s := &socketServer{t: t, r: r, addr: ln.Addr().String(), allow: []goleak.Option{
+	s := &socketServer{t: t, r: r, hs: hs, addr: ln.Addr().String(), allow: []goleak.Option{
 		before,
 		goleak.IgnoreAnyFunction("github.com/wskit/wskit/router.(*wheel).run"),
 		goleak.IgnoreAnyFunction("github.com/wskit/wskit/router.(*watchdog).run"),

@@ -99,6 +99,7 @@ type Router struct {
 	reader    outage.Reporter // of the logs of topics
 	crowds    crowds
 	directory directory
+	fleet     *fleet // nil: addressing is off, or there is no broker
 	wheel     wheel
 	watchdog  watchdog
 	limits    limitHook

@@ -35,7 +35,12 @@ const (
 // more.
 func (r *Router) Shutdown(ctx context.Context) error {
 	r.draining.Store(true)
-	defer r.cancel()
+	defer func() {
+		r.cancel()
+		if r.fleet != nil {
+			r.fleet.leave(ctx)
+		}
+	}()
 	gate, ok := r.opts.Gate.(interface{ Flush(context.Context) error })
 	if !ok {
 		return r.drain(ctx)

@@ -13,11 +13,23 @@ import (
 
 // Target is a set of connections: those of a user, one, or all. [Router.User],
 // [Router.Connection] and [Router.Everybody] make it. It is a name, not a list: each call of a
-// method is for the connections that are open then. It needs [AddressingOptions].
+// method is for the connections that are open then, in all processes that share Options.Broker. It
+// needs [AddressingOptions].
 //
 // A connection can be addressed from before Options.OnOpen is called until it is closed. So if OnOpen
 // looks whether a user is banned, and the ban is stored before Close is called, then no
 // connection of the user stays open.
+//
+// # Other processes
+//
+// Send costs a message for each process in which the user has connections, and one for a connection
+// by its id. Count, List and Close of a user or of everybody cost a message and an answer for each
+// process, those of a connection by its id one of each. They wait until every process has
+// answered. If one does not, in AddressingOptions.Timeout or before the end of the context, the error is
+// UNAVAILABLE: no result is without a process that is there. That is so while the broker fails, while
+// a process is stopped, and for AddressingOptions.ProcessTimeout after one was killed. Only
+// a process that has been cut off from the broker for longer than that, and goes on serving its
+// clients, is left out like one that was killed.
 type Target struct {
 	r *Router
 	targetName
@@ -67,12 +79,19 @@ type ConnInfo struct {
 // to each that was open before the call, and perhaps to one that is opened meanwhile. Without a
 // connection nothing is sent, and there is no error. What is sent to one target, one after the
 // other, arrives in that order. payload is encoded as in [Conn.Send]. At most one
-// PublishOptions may be given; ExceptSelf has no effect, see Except.
+// PublishOptions may be given, without an ID; ExceptSelf has no effect, see Except.
+//
+// The error is UNAVAILABLE if the broker fails, or if the process of a connection is not reached.
+// As with Publish, a process whose subscription is lost, until it is made again, misses what is sent: the
+// broker reports that (redis.BrokerOptions.OnOutage).
 func (t Target) Send(ctx context.Context, typ string, payload any, opts ...PublishOptions) error {
 	if err := t.check(); err != nil {
 		return err
 	}
 	o, err := onlyOption(opts)
+	if err == nil {
+		err = checkAppend(false, o)
+	}
 	if err != nil {
 		return err
 	}
@@ -84,32 +103,53 @@ func (t Target) Send(ctx context.Context, typ string, payload any, opts ...Publi
 	if err != nil {
 		return err
 	}
-	if m.Except = t.except; t.id != "" {
+	m.Except = t.except
+	switch process, elsewhere := t.process(); {
+	case t.id == "":
+		return t.r.handOn(ctx, m, o.LocalOnly)
+	case elsewhere && !o.LocalOnly && t.id != t.except:
+		return t.r.fleet.send(ctx, process, t.id, m)
+	default:
 		t.r.sendToConnection(t.id, m)
 		return nil
 	}
-	return t.r.handOn(ctx, m, o.LocalOnly)
 }
 
 // topicConnection stands for the topic of what is sent to one connection.
 const topicConnection = reservedTopics + "connection"
 
-// Count returns how many connections are open.
+// Count returns how many connections are open. See [Target] for when it fails.
 func (t Target) Count(ctx context.Context) (int, error) {
 	if err := t.check(); err != nil {
 		return 0, err
 	}
-	return t.r.countLocal(t.targetName), nil
+	n := t.r.countLocal(t.targetName)
+	if !t.isElsewhere() {
+		return n, nil
+	}
+	q, err := t.ask(ctx, fleetMessage{Do: doCount})
+	if err != nil {
+		return 0, err
+	}
+	return n + q.n, nil
 }
 
 // List describes the connections, in no particular order. More than 10,000 are not listed: the error
-// is RESOURCE_EXHAUSTED.
+// is RESOURCE_EXHAUSTED. See [Target] for when it fails besides.
 func (t Target) List(ctx context.Context) ([]ConnInfo, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
 	list, ok := t.r.listLocal(t.targetName)
-	if !ok {
+	if ok && t.isElsewhere() {
+		q, err := t.ask(ctx, fleetMessage{Do: doList})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, q.list...)
+		ok = !q.tooMany
+	}
+	if !ok || len(list) > maxConnsListed {
 		return nil, errTooManyListed
 	}
 	return list, nil
@@ -123,7 +163,8 @@ var errTooManyListed = errors.ResourceExhausted.Errorf("more than %d connections
 // Close closes the connections as [Conn.Close] does, and returns how many it has closed. When it
 // returns nil, each connection that was open before the call is closed: messages that its
 // process reads after that are not handled. Messages that were read before are handled as usual,
-// but cannot be answered.
+// but cannot be answered. After an error, those of this process are closed, and those of others are
+// closed or not, or will be: closing again is harmless.
 //
 // It panics if the code may not be sent, see errors.CloseCode.Valid.
 func (t Target) Close(ctx context.Context, code errors.CloseCode, reason string) (closed int, err error) {
@@ -131,7 +172,35 @@ func (t Target) Close(ctx context.Context, code errors.CloseCode, reason string)
 	if err := t.check(); err != nil {
 		return 0, err
 	}
-	return t.r.closeLocal(t.targetName, code, reason), nil
+	closed = t.r.closeLocal(t.targetName, code, reason)
+	if !t.isElsewhere() {
+		return closed, nil
+	}
+	q, err := t.ask(ctx, fleetMessage{Do: doClose, Code: code, Reason: truncated(reason, maxCloseReason)})
+	if err != nil {
+		return closed, err
+	}
+	return closed + q.n, nil
+}
+
+// process is the process of the connection, if it is another one.
+func (t Target) process() (process string, elsewhere bool) {
+	process, ok := processOf(t.id)
+	return process, ok && t.r.fleet != nil && process != t.r.fleet.process
+}
+
+// isElsewhere reports whether connections of other processes may be meant.
+func (t Target) isElsewhere() bool {
+	if t.id == "" {
+		return t.r.fleet != nil
+	}
+	_, elsewhere := t.process()
+	return elsewhere
+}
+
+func (t Target) ask(ctx context.Context, m fleetMessage) (*query, error) {
+	m.Topic, m.ID, m.Except = t.topic, t.id, t.except
+	return t.r.fleet.ask(ctx, m)
 }
 
 func (t Target) check() error {

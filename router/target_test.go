@@ -3,13 +3,16 @@ package router_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/pubsub"
@@ -44,10 +47,24 @@ func forServers(t *testing.T, opts router.Options, test func(t *testing.T, a *ad
 					subscribing(r)
 				}))
 			}
+			t.Cleanup(a.shutdown) // before any of them looks for what is left
 			test(t, a)
 		})
 	}
 	run("one", 1, func(*router.Options) {})
+	run("several", 3, func(o *router.Options) {
+		o.Broker, o.Addressing.ProcessTimeout = memory.NewBroker(memory.BrokerOptions{}), 400*time.Millisecond
+	})
+}
+
+func (a *addressed) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, s := range a.servers {
+		s.hangUpAll()
+		_ = s.r.Shutdown(ctx)
+		_ = s.hs.Close()
+	}
 }
 
 func (a *addressed) server(i int) *socketServer { return a.servers[i%len(a.servers)] }
@@ -202,10 +219,11 @@ func TestCloseTargets(t *testing.T) {
 				}
 			}
 			closed(must[int](t)(s.r.User("acme", "ann").Except(id1).Close(ctx, 4001, "signed out")), 1, ann2)
-			closed(must[int](t)(s.r.User("acme", "ann").Close(ctx, 4001, "signed out")), 1, ann1)
+			n := must[int](t)(s.r.User("acme", "ann").Close(ctx, 4001, "signed out"))
 			if n := must[int](t)(s.r.User("acme", "ann").Count(ctx)); n != 0 {
 				t.Errorf("%d are counted after they were closed", n)
 			}
+			closed(n, 1, ann1)
 			closed(must[int](t)(s.r.User("acme", "ann").Close(ctx, 4001, "signed out")), 0)
 			closed(must[int](t)(s.r.Connection(id).Close(ctx, 4001, "signed out")), 1, carl)
 			closed(must[int](t)(s.r.Connection(id).Close(ctx, 4001, "signed out")), 0)
@@ -228,7 +246,9 @@ func TestNoConnectionOfABannedUserStaysOpen(t *testing.T) {
 	takesTime(t)
 	var banned atomic.Bool
 	opts := router.Options{OnOpen: func(*router.Conn) error {
-		if banned.Load() {
+		isBanned := banned.Load()
+		time.Sleep(rand.N(2 * time.Millisecond))
+		if isBanned {
 			return errors.PermissionDenied.New("banned")
 		}
 		return nil
@@ -370,7 +390,7 @@ func TestSendingDeclaredEventsToTargets(t *testing.T) {
 	to := s.r.User("acme", "ann")
 	for what, err := range map[string]error{
 		"another type": to.Send(ctx, "hello", 1), "not valid": hello.SendTo(ctx, to, greeting{}),
-		"reserved": to.Send(ctx, "$ws:hello", nil), "two options": hello.SendTo(ctx, to, greeting{"x"}, router.PublishOptions{}, router.PublishOptions{}),
+		"with an id": hello.SendTo(ctx, to, greeting{"x"}, router.PublishOptions{ID: "1"}), "reserved": to.Send(ctx, "$ws:hello", nil), "two options": hello.SendTo(ctx, to, greeting{"x"}, router.PublishOptions{}, router.PublishOptions{}),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", what)

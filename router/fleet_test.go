@@ -1,0 +1,305 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router"
+)
+
+// cutBroker is one process's way to a broker, which can be cut.
+type cutBroker struct {
+	*memory.Broker
+
+	mu    sync.Mutex
+	deaf  bool // its subscriptions are lost
+	mute  bool // it cannot publish
+	subs  map[*cutSubscription]bool
+	calls int
+}
+
+type cutSubscription struct {
+	b       *cutBroker
+	topic   string
+	deliver func(pubsub.Message)
+	pubsub.Subscription
+}
+
+func newCutBroker(shared *memory.Broker) *cutBroker {
+	return &cutBroker{Broker: shared, subs: make(map[*cutSubscription]bool)}
+}
+
+func (b *cutBroker) Subscribe(ctx context.Context, topic string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls++
+	if b.deaf {
+		return nil, errors.New("not reachable")
+	}
+	s := &cutSubscription{b: b, topic: topic, deliver: deliver}
+	s.Subscription, _ = b.Broker.Subscribe(ctx, topic, deliver)
+	b.subs[s] = true
+	return s, nil
+}
+
+func (s *cutSubscription) Close() error {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	delete(s.b.subs, s)
+	return s.Subscription.Close()
+}
+
+func (b *cutBroker) Publish(ctx context.Context, m pubsub.Message) error {
+	_, err := b.PublishCounted(ctx, m)
+	return err
+}
+
+func (b *cutBroker) PublishCounted(ctx context.Context, m pubsub.Message) (int, error) {
+	b.mu.Lock()
+	b.calls++
+	mute := b.mute
+	b.mu.Unlock()
+	if mute {
+		return 0, errors.New("not reachable")
+	}
+	return b.Broker.PublishCounted(ctx, m)
+}
+
+// cut cuts a process off, or connects it again.
+func (b *cutBroker) cut(deaf, mute bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mute = mute
+	if deaf == b.deaf {
+		return
+	}
+	b.deaf = deaf
+	for s := range b.subs {
+		if deaf {
+			_ = s.Subscription.Close()
+		} else {
+			s.Subscription, _ = b.Broker.Subscribe(context.Background(), s.topic, s.deliver)
+		}
+	}
+}
+
+const testProcessTimeout = 400 * time.Millisecond
+
+// cutServers serves n processes with a connection of ann each.
+func cutServers(t *testing.T, n int, processTimeout time.Duration) (servers []*socketServer, brokers []*cutBroker) {
+	a := &addressed{T: t}
+	shared := memory.NewBroker(memory.BrokerOptions{})
+	for i := range n {
+		b := newCutBroker(shared)
+		brokers = append(brokers, b)
+		a.servers = append(a.servers, serveSocket(t, router.Options{
+			Broker: b, Authenticate: asUser,
+			Addressing: router.AddressingOptions{Enabled: true, Timeout: time.Second, ProcessTimeout: processTimeout},
+			Liveness:   router.Liveness{PingInterval: -1},
+		}, nil))
+		a.dial(i, "acme", "ann")
+	}
+	t.Cleanup(a.shutdown)
+	return a.servers, brokers
+}
+
+// counts counts until the number is there; until then it is unknown, or one of those that are right.
+func counts(t *testing.T, r *router.Router, what string, want int, right ...int) {
+	t.Helper()
+	eventually(t, what, func() bool {
+		n, err := r.User("acme", "ann").Count(context.Background())
+		if err != nil {
+			if errors.CodeOf(err) != errors.Unavailable {
+				t.Fatal(err)
+			}
+			return false
+		}
+		if n != want && !slices.Contains(right, n) {
+			t.Fatalf("%s: %d are counted, want %d", what, n, want)
+		}
+		return n == want
+	})
+}
+
+// unknown counts for longer than a process is waited for, and longer.
+func unknown(t *testing.T, r *router.Router, what string) {
+	t.Helper()
+	for end := time.Now().Add(3 * testProcessTimeout); time.Now().Before(end); {
+		if n, err := r.User("acme", "ann").Count(context.Background()); errors.CodeOf(err) != errors.Unavailable {
+			t.Fatalf("%s: %d, %v are counted", what, n, err)
+		}
+	}
+}
+
+func TestAProcessWithoutItsSubscriptionsIsNotLeftOut(t *testing.T) {
+	takesTime(t)
+	s, b := cutServers(t, 3, testProcessTimeout)
+	counts(t, s[0].r, "all are reached", 3)
+	b[1].cut(true, false)
+	unknown(t, s[0].r, "one is not reached")
+	b[1].cut(false, false)
+	counts(t, s[0].r, "all are reached again", 3)
+}
+
+func TestAProcessThatDoesNotAnswerIsNotLeftOut(t *testing.T) {
+	takesTime(t)
+	s, b := cutServers(t, 3, testProcessTimeout)
+	counts(t, s[0].r, "all are reached", 3)
+	b[1].cut(false, true)
+	unknown(t, s[0].r, "one does not answer")
+	b[1].cut(false, false)
+	counts(t, s[0].r, "all answer again", 3)
+}
+
+func TestAProcessThatIsGoneIsForgotten(t *testing.T) {
+	takesTime(t)
+	s, b := cutServers(t, 3, testProcessTimeout)
+	counts(t, s[0].r, "all are reached", 3)
+	b[1].cut(true, true)
+	counts(t, s[0].r, "one is gone", 2)
+	b[1].cut(false, false)
+	counts(t, s[0].r, "it is back", 3, 2)
+}
+
+// The broker is away for long, and the processes reach it again one after the other.
+func TestAnOutageOfTheBrokerForgetsNone(t *testing.T) {
+	takesTime(t)
+	s, b := cutServers(t, 3, testProcessTimeout)
+	for range 3 {
+		counts(t, s[0].r, "all are reached", 3)
+		for _, b := range b {
+			b.cut(true, true)
+		}
+		unknown(t, s[0].r, "the broker is away")
+		for _, i := range rand.Perm(len(b)) {
+			b[i].cut(true, false) // publishing works first
+			time.Sleep(testProcessTimeout / 16)
+			if _, err := s[0].r.User("acme", "ann").Count(context.Background()); err == nil {
+				t.Fatal("all are counted where some are not reached")
+			}
+		}
+		for i := range b {
+			time.Sleep(rand.N(testProcessTimeout / 2))
+			b[i].cut(false, false)
+			if n, err := s[0].r.User("acme", "ann").Count(context.Background()); err == nil && n != 3 {
+				t.Fatalf("%d are counted", n)
+			}
+		}
+	}
+}
+
+// The first process that reaches the broker again does not count without the others, however long the
+// outage was.
+func TestAnOutageDoesNotCountAsSilence(t *testing.T) {
+	takesTime(t)
+	const processTimeout = 2 * time.Second
+	s, b := cutServers(t, 2, processTimeout)
+	counts(t, s[0].r, "both are reached", 2)
+	for _, b := range b {
+		b.cut(true, true)
+	}
+	time.Sleep(processTimeout * 3 / 2)
+	back := time.Now()
+	b[0].cut(false, false)
+	for time.Since(back) < processTimeout {
+		n, err := s[0].r.User("acme", "ann").Count(context.Background())
+		if err == nil && time.Since(back) < processTimeout {
+			t.Fatalf("%d are counted %v after the outage", n, time.Since(back))
+		}
+	}
+	b[1].cut(false, false)
+	counts(t, s[0].r, "both are reached again", 2, 1)
+}
+
+// A process that has been shut down need not be waited for.
+func TestAProcessThatEndsIsForgottenAtOnce(t *testing.T) {
+	s, _ := cutServers(t, 3, testProcessTimeout)
+	counts(t, s[0].r, "all are reached", 3)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s[1].hangUpAll()
+	if err := s[1].r.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s[0].r.User("acme", "ann").Count(ctx); n != 2 || err != nil {
+		t.Errorf("after a process has ended: %d, %v", n, err)
+	}
+}
+
+// What is published at the topics of processes by others is counted and ignored.
+func TestForeignMessagesBetweenProcesses(t *testing.T) {
+	s, b := cutServers(t, 1, testProcessTimeout)
+	r := s[0].r
+	counts(t, r, "it is there", 1)
+	b[0].mu.Lock()
+	var process string
+	for sub := range b[0].subs {
+		if strings.HasPrefix(sub.topic, "$ws:process:") {
+			process = sub.topic
+		}
+	}
+	b[0].mu.Unlock()
+	other := strings.Repeat("A", 16)
+	valid := fmt.Sprintf(`{"kind":"query","from":%q,"query":1,"do":"close","topic":"$ws:everybody","code":4000}`, other)
+	var sent int64
+	for _, frame := range []string{
+		"", "{}", "null", "[]", "\n", "\xff", strings.Repeat("[", 1<<20), strings.Repeat(" ", 3<<20) + "{}",
+		strings.Replace(valid, other, "a", 1), strings.Replace(valid, other, other+"A", 1), strings.Replace(valid, other, strings.Repeat("*", 16), 1),
+		strings.Replace(valid, "query", "other", 1), strings.Replace(valid, `"close"`, `"drop"`, 1), strings.Replace(valid, "4000", "1005", 1),
+		strings.Replace(valid, "4000", "-1", 1), strings.Replace(valid, "4000", "70000", 1), strings.Replace(valid, "$ws:", "", 1),
+		strings.Replace(valid, "$ws:everybody", "$ws:"+strings.Repeat("x", 300), 1), strings.Replace(valid, `"topic":"$ws:everybody"`, `"id":"`+strings.Repeat("x", 300)+`"`, 1),
+		fmt.Sprintf(`{"kind":"alive","from":%q}`, other), fmt.Sprintf(`{"kind":"alive","from":%q,"timeoutMs":-5}`, other),
+		fmt.Sprintf(`{"kind":"answer","from":%q,"n":-5}`, other), fmt.Sprintf(`{"kind":"answer","from":%q,"n":99999999999999999999}`, other),
+		fmt.Sprintf(`{"kind":"send","from":%q}`, other), fmt.Sprintf(`{"kind":"send","from":%q,"id":"x"}`, other), valid + "\n{}",
+		fmt.Sprintf(`{"kind":"send","from":%q,"id":"x"}`+"\n"+`{"type":"ERROR"}`, other),
+	} {
+		for _, topic := range []string{"$ws:fleet", process} {
+			_ = b[0].Publish(context.Background(), pubsub.Message{Topic: topic, Frame: []byte(frame)})
+			sent++
+		}
+	}
+	if n := r.Stats().Foreign; n != sent {
+		t.Errorf("%d of %d were counted", n, sent)
+	}
+	// Any bytes of a valid one may change.
+	for range 5_000 {
+		frame := []byte(strings.Replace(valid, `"do":"close"`, `"do":"count"`, 1))
+		for range 1 + rand.IntN(3) {
+			frame[rand.IntN(len(frame))] = byte(rand.IntN(256))
+		}
+		_ = b[0].Publish(context.Background(), pubsub.Message{Topic: []string{"$ws:fleet", process}[rand.IntN(2)], Frame: frame})
+	}
+	if n := r.Stats().Connections; n != 1 {
+		t.Errorf("%d connections are open", n)
+	}
+}
+
+// Without addressing there is no subscription but those of topics.
+func TestWithoutAddressingTheBrokerIsNotUsed(t *testing.T) {
+	b := newCutBroker(memory.NewBroker(memory.BrokerOptions{}))
+	s := serveSocket(t, router.Options{Broker: b, Authenticate: asUser}, nil)
+	p := s.dial(as("acme", "ann"))
+	p.write(echo("1", "x"))
+	p.expect("reply 1 x")
+	if b.calls != 0 || s.r.Stats().Topics != 0 {
+		t.Errorf("%d calls of the broker, %d topics", b.calls, s.r.Stats().Topics)
+	}
+}
+
+func TestBrokersThatDoNotCount(t *testing.T) {
+	defer func() {
+		if v := fmt.Sprint(recover()); !strings.Contains(v, "pubsub.ReceiverCounter") {
+			t.Errorf("New: %s", v)
+		}
+	}()
+	router.New(router.Options{Broker: new(stage), Addressing: router.AddressingOptions{Enabled: true}})
+}
