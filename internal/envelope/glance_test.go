@@ -10,6 +10,7 @@ func TestLargeFrames(t *testing.T) {
 	big := `"` + strings.Repeat("x", 10_000) + `"`
 	nested := `{"a":` + big + `,"type":"inner","meta":{"correlationId":"inner"}}`
 	const meta = `"meta":{"timestamp":1,"correlationId":"c"}`
+	var p Peeker // used again, as the router does
 	for _, c := range []struct {
 		frame, typ, id string
 		far, bad       bool // errTypeFar from Head, an error from Rest
@@ -40,7 +41,6 @@ func TestLargeFrames(t *testing.T) {
 		{frame: `{"type":"a","payload":` + big + `,"payload":1}`, typ: "a", bad: true},
 		{frame: `{"type":"a","payload":{"x":` + big + `,"x":1}}`, typ: "a", bad: true},
 	} {
-		var p Peeker
 		e, complete, err := p.Head([]byte(c.frame))
 		short := c.frame[:20] + "…" + c.frame[len(c.frame)-40:]
 		if c.far {

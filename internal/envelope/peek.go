@@ -62,6 +62,13 @@ type Peeker struct {
 	form     error   // the first violation of the envelope's form
 	metaSeen bool
 
+	owns                     Members // of all metas that were read since Head
+	own                      Members // of the frame, within owns
+	pending                  []byte  // the frame, if it may have a meta to which Head has not come
+	whole                    *Peeker // reads it
+	name                     []byte
+	memberCount, membersSize int
+
 	large []byte // the frame of which glance has read the ends
 	ends  bool   // glance reads: nothing is waited for that may go on beyond the first KiB
 	end   []byte // the last members of such a frame, as an object
@@ -90,10 +97,14 @@ func (p *Peeker) Peek(frame []byte) (Envelope, error) {
 // is nothing left to read; otherwise [Peeker.Rest] goes on, and until it has, the frame
 // may still turn out to be malformed.
 func (p *Peeker) Head(frame []byte) (e Envelope, complete bool, err error) {
+	p.forget()
 	if p.large = nil; len(frame) > smallFrame {
 		return p.glance(frame)
 	}
-	return p.head(frame)
+	if e, complete, err = p.head(frame); !complete && !p.metaSeen {
+		p.pending = frame
+	}
+	return e, complete, err
 }
 
 func (p *Peeker) head(frame []byte) (e Envelope, complete bool, err error) {
@@ -135,6 +146,7 @@ func (p *Peeker) HasMeta() bool { return p.metaSeen || p.large != nil }
 
 // Rest reads what Head has left.
 func (p *Peeker) Rest(e *Envelope) error {
+	p.pending = nil
 	if frame := p.large; frame != nil {
 		return p.all(frame, e)
 	}
@@ -266,7 +278,7 @@ func (p *Peeker) readType(e *Envelope) error {
 	return nil
 }
 
-func (p *Peeker) readMeta(e *Envelope) error {
+func (p *Peeker) readMetaMembers(e *Envelope) error {
 	d := &p.dec
 	switch d.PeekKind() {
 	case 'n':
@@ -303,7 +315,10 @@ func (p *Peeker) readMeta(e *Envelope) error {
 		case `"timeoutMs"`:
 			e.TimeoutMs, err = p.readTimeout()
 		default:
-			if _, err = d.ReadValue(); err != nil {
+			var v jsontext.Value
+			if v, err = d.ReadValue(); err == nil {
+				err = p.addOwn(name, v)
+			} else {
 				err = ErrSyntax
 			}
 		}
