@@ -84,6 +84,17 @@ func (c *Context) SentType() string {
 	return string(c.State.SentType[:min(len(c.State.SentType), envelope.MaxTypeLength)])
 }
 
+// Meta decodes a member of the frame's meta into v, a pointer. It returns false, and does not
+// change v, if the client has sent none or null, and INVALID_ARGUMENT if the value does not fit v.
+// Only an application's own members can be read, see router.Meta. The client chooses them: do not
+// use them as a key or a label.
+func (c *Context) Meta(name string, v any) (bool, error) {
+	if c.State.Frame == nil {
+		return false, nil
+	}
+	return c.State.Frame.DecodeMember(name, v)
+}
+
 // Hold delays the frame. The connection is not read meanwhile, so that TCP slows the client
 // down and nothing is buffered; queued output is sent. Hold returns nil after d, and the error
 // of [Context.Context] if this side ends the connection before. It does not see that the client

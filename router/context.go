@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -44,9 +45,11 @@ type Context struct {
 	head       int
 	idBuf      [48]byte
 	task       turn.Task[Context]
-	execution  *execution      // of a message with an idempotency key
-	values     context.Context // that were set for the message, or nil
-	after      atomic.Uint32   // see checkReturned
+	execution  *execution           // of a message with an idempotency key
+	values     context.Context      // that were set for the message, or nil
+	own        envelope.Members     // of the message's meta
+	replyMeta  atomic.Pointer[Meta] // of the reply, as JSON; nil: none
+	after      atomic.Uint32        // see checkReturned
 
 	called bool // the typed handler has been called
 

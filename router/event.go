@@ -24,7 +24,7 @@ type EventOptions struct {
 
 // Sender is the target of [Event.Send]: a [Conn], or the [Context] of a message from it.
 type Sender interface {
-	Send(typ string, payload any) error
+	Send(typ string, payload any, opts ...SendOptions) error
 }
 
 // Publisher is the source of [Event.PublishFrom]: a [Router] or a [Conn].
@@ -54,7 +54,9 @@ func Declare[T any](r Registrar, typ string, opts ...EventOptions) Event[T] {
 }
 
 // Send sends the event to one client. See [Conn.Send] and [Context.Send].
-func (e Event[T]) Send(to Sender, payload T) error { return to.Send(e.typ, payload) }
+func (e Event[T]) Send(to Sender, payload T, opts ...SendOptions) error {
+	return to.Send(e.typ, payload, opts...)
+}
 
 // Publish sends the event to the subscribers of a topic, from a handler. See
 // [Context.Publish].

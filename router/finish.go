@@ -100,6 +100,9 @@ var errAborted = errors.Cancelled.New("aborted by the client")
 // finish gives a message its terminal answer, unless it has had one.
 func (c *Context) finish(err error) {
 	conn := c.conn
+	if err == nil && c.route.request {
+		c.insertMeta()
+	}
 	if c.execution != nil {
 		c.execution.end(c, err)
 	}

@@ -22,7 +22,7 @@ func (r *Router) errForeign(p *envelope.Peeker, frame []byte, overflow uint8) er
 	if !utf8.Valid(frame) {
 		return errors.New("it is not UTF-8")
 	}
-	e, err := p.Peek(frame)
+	e, err := p.PeekAll(frame)
 	switch {
 	case err != nil:
 		return err

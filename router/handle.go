@@ -22,6 +22,10 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	if v := s.in.State.Values; v != nil {
 		k.values = v.Of
 	}
+	if own := s.peeker.Own(); len(own) > 0 {
+		k.own = append(k.own, own...)
+		k.task.Size += int32(len(own))
+	}
 	if c.idempotent(f) {
 		k.execution = c.newExecution(f)
 	}
@@ -158,6 +162,10 @@ func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedA
 	}
 	c.timeout = timeoutOf(rt, env.TimeoutMs, conn.router.opts.RequestTimeout)
 	c.answered, c.called, c.execution, c.values = false, false, nil, nil
+	c.own = c.own[:0]
+	if c.replyMeta.Load() != nil {
+		c.replyMeta.Store(nil)
+	}
 	c.out.Reset()
 	if rt.request {
 		c.out.Write(headerRoom[:])

@@ -342,7 +342,7 @@ func (e *execution) insist(answer []byte) {
 }
 
 // An answer is kept as one of these and what follows the correlation id in the answer: of a
-// reply, from the key of its payload on, and of an error, from its code on.
+// reply, from its own members of meta or the end of its meta on, and of an error, from its code on.
 const (
 	keptReply   = 'r'
 	keptError   = 'e'
@@ -355,7 +355,7 @@ func (c *Context) kept(err error) []byte {
 		err = errSwallowed
 	}
 	if err == nil {
-		return append([]byte{keptReply}, c.out.Bytes()[c.head:]...)
+		return append([]byte{keptReply}, c.out.Bytes()[max(0, c.head-1):]...) // an event has none
 	}
 	e := errors.From(err)
 	if rejection(err) != nil || e.Retryable() || e.Code == errors.Cancelled {
@@ -381,7 +381,7 @@ func (c *Context) repeat(answer []byte) {
 		if !c.route.request {
 			return
 		}
-		b.Write(c.out.Bytes()[from:c.head])
+		b.Write(c.out.Bytes()[from : c.head-1])
 		b.Write(answer[1:])
 		b.WriteByte('}')
 	case len(answer) > 0 && answer[0] == keptError:

@@ -34,11 +34,21 @@ func (b *outgoing) free() {
 	}
 }
 
-func (b *outgoing) event(typ string, payload any) error {
+func (b *outgoing) event(typ string, payload any, meta Meta) error {
 	if err := checkType(typ); err != nil {
 		return err
 	}
-	b.WriteString(`{"type":`)
+	b.WriteByte('{')
+	if len(meta) > 0 { // comes first: see appendable
+		members, err := meta.encode()
+		if err != nil {
+			return err
+		}
+		b.WriteString(ownMeta)
+		b.Write(members)
+		b.WriteString(`},`)
+	}
+	b.WriteString(`"type":`)
 	b.string(typ)
 	if _, empty := payload.(struct{}); payload != nil && !empty {
 		if err := appendPayload(&b.Buffer, payload); err != nil {

@@ -14,6 +14,9 @@ import (
 //
 // So it is known, without looking, where its position goes, which the publisher does not know.
 
+// ownMeta begins the frame of an event with own members of meta, behind the brace.
+const ownMeta = `"meta":{`
+
 // topicPrefix is what the frames of a topic with history begin with.
 func topicPrefix(topic string) []byte {
 	return append([]byte(`{"meta":{"topic":`), quote(topic)...)
@@ -21,8 +24,12 @@ func topicPrefix(topic string) []byte {
 
 // appendable makes the frame for the log of an event.
 func appendable(topic string, event []byte) []byte {
+	frame := topicPrefix(topic)
+	if own, ok := bytes.CutPrefix(event, []byte("{"+ownMeta)); ok {
+		return append(append(frame, ','), own...)
+	}
 	const open = len(`{`)
-	frame := append(topicPrefix(topic), `},`...)
+	frame = append(frame, `},`...)
 	return append(frame, event[open:]...)
 }
 

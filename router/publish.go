@@ -50,6 +50,8 @@ type PublishOptions struct {
 	// message was: a second one with the same ID within two minutes changes nothing, whatever process
 	// it comes from. At most 128 bytes.
 	ID string
+	// Meta is put into the event's meta.
+	Meta Meta
 }
 
 // Publish sends an event to all subscribers of a topic, from outside of a handler. With
@@ -138,7 +140,7 @@ func (r *Router) encode(topic, typ string, payload any, o PublishOptions) (m pub
 	}
 	b := newOutgoing()
 	defer b.free()
-	if err := b.event(typ, payload); err != nil {
+	if err := b.event(typ, payload, o.Meta); err != nil {
 		return m, err
 	}
 	if err := r.errTooLarge(b.Len() - wire.HeaderRoom); err != nil {

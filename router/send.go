@@ -15,8 +15,9 @@ import (
 // ([ErrClosed]), perhaps by this very event, which did not fit into the queue of
 // a slow client. Without an error it has been queued, which does not mean that
 // it has arrived.
-func (c *Conn) Send(typ string, payload any) error {
-	if err := c.enqueueEvent(typ, payload); err != nil {
+// At most one SendOptions may be given.
+func (c *Conn) Send(typ string, payload any, opts ...SendOptions) error {
+	if err := c.enqueueEvent(typ, payload, opts); err != nil {
 		return err
 	}
 	c.stream.Out.Flush()
@@ -25,9 +26,9 @@ func (c *Conn) Send(typ string, payload any) error {
 
 // Send sends an event to this connection. See [Conn.Send]. It may leave together
 // with what follows, within milliseconds.
-func (c *Context) Send(typ string, payload any) error {
+func (c *Context) Send(typ string, payload any, opts ...SendOptions) error {
 	c.checkReturned()
-	if err := c.conn.enqueueEvent(typ, payload); err != nil {
+	if err := c.conn.enqueueEvent(typ, payload, opts); err != nil {
 		return err
 	}
 	c.conn.flushUnlessBatched()
@@ -83,13 +84,21 @@ func (c *Context) hasAnswer() bool {
 func (c *Conn) Queued() int { return c.stream.Out.Queued() }
 
 // enqueueEvent encodes an event and queues it.
-func (c *Conn) enqueueEvent(typ string, payload any) error {
+func (c *Conn) enqueueEvent(typ string, payload any, opts []SendOptions) error {
+	var meta Meta
+	switch len(opts) {
+	case 0:
+	case 1:
+		meta = opts[0].Meta
+	default:
+		return errors.Internal.Errorf("router: %d SendOptions are given; merge them into one", len(opts))
+	}
 	if err := c.router.checkEvent(typ, payload); err != nil {
 		return err
 	}
 	b := newOutgoing()
 	defer b.free()
-	if err := b.event(typ, payload); err != nil {
+	if err := b.event(typ, payload, meta); err != nil {
 		return err
 	}
 	return c.enqueue(b)

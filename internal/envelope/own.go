@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wskit/wskit/errors"
@@ -13,11 +14,11 @@ import (
 // Bounds of the application's own members of meta.
 const (
 	MaxMembers     = 16
-	MaxMembersSize = 1 << 10 // bytes of their names, without escapes, and of their values, as JSON
+	MaxMembersSize = 512 // bytes of their names, without escapes, and of their values, as JSON
 )
 
 var (
-	ErrMembers    = errors.InvalidArgument.New("meta has more than 16 members of the application, or more than 1,024 bytes of them")
+	ErrMembers    = errors.InvalidArgument.New("meta has more than 16 members of the application, or more than 512 bytes of them")
 	errMembersFar = errors.InvalidArgument.New("meta has members of the application and is neither in the first nor in the last KiB of a frame of more than 4 KiB")
 )
 
@@ -47,6 +48,22 @@ func (m Members) All() iter.Seq2[string, jsontext.Value] {
 			}
 		}
 	}
+}
+
+// Decode decodes a member into v. It returns false if there is none or null, and an error if the
+// value does not fit v.
+func (m Members) Decode(name string, v any) (bool, error) {
+	value := m.Get(name)
+	if value == nil && IsProtocolMember(name) {
+		return false, errors.Internal.Errorf("wskit: meta.%s belongs to the protocol and cannot be read; use another name", name)
+	}
+	if value == nil || value.Kind() == 'n' {
+		return false, nil
+	}
+	if err := json.Unmarshal(value, v); err != nil {
+		return false, errors.InvalidArgument.Wrap(err, "meta."+name+" is not valid")
+	}
+	return true, nil
 }
 
 // Get returns the value of a member, nil if there is none.
@@ -88,19 +105,17 @@ func (p *Peeker) Own() Members {
 	return p.own
 }
 
+// DecodeMember is Decode of Own.
+func (p *Peeker) DecodeMember(name string, v any) (bool, error) { return p.Own().Decode(name, v) }
+
 func (p *Peeker) forget() { p.owns, p.own, p.pending = p.owns[:0], nil, nil }
 
-// readMeta reads the value of the member meta. Of a meta that is not complete, there are no
-// own members.
+// readMeta reads the value of the member meta.
 func (p *Peeker) readMeta(e *Envelope) error {
 	from := len(p.owns)
 	p.memberCount, p.membersSize = 0, 0
 	err := p.readMetaMembers(e)
-	if err == ErrSyntax {
-		p.owns = p.owns[:from]
-	} else {
-		p.own = p.owns[from:]
-	}
+	p.own = p.owns[from:]
 	return err
 }
 

@@ -91,6 +91,17 @@ func (p *Peeker) Peek(frame []byte) (Envelope, error) {
 	return e, err
 }
 
+// PeekAll is Peek without the rules for frames of more than 4 KiB.
+func (p *Peeker) PeekAll(frame []byte) (Envelope, error) {
+	p.forget()
+	p.large = nil
+	e, complete, err := p.head(frame)
+	if !complete {
+		err = p.rest(&e)
+	}
+	return e, err
+}
+
 // Head is Peek as far as it is needed to decide about a frame: up to the payload, if
 // the type comes before it, and of a frame of more than 4 KiB in its first and its last
 // KiB. What a limit turns away has cost no more than that. complete reports that there

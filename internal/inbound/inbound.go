@@ -14,10 +14,18 @@ type State struct {
 	SentType []byte
 	// Passed says that the frame has reached the innermost handler.
 	Passed bool
+	// Frame has read the frame, nil in a Context that a test makes.
+	Frame Frame
 	// Own is the router's data about the route of the frame.
 	Own any
 	// Drop says that a rejection of the frame is not answered (router.RouteOptions.DropExceeded).
 	Drop bool
+}
+
+// Frame is the envelope of a frame.
+type Frame interface {
+	// DecodeMember decodes a member of meta into v, if there is one.
+	DecodeMember(name string, v any) (bool, error)
 }
 
 // Holder is a connection's context that does something before a frame is held.

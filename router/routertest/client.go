@@ -51,6 +51,8 @@ type Frame struct {
 	Type string `json:"type"`
 	Meta struct {
 		CorrelationID string `json:"correlationId"`
+		// Own has the application's own members.
+		Own map[string]jsontext.Value `json:",inline"`
 	} `json:"meta"`
 	Payload jsontext.Value `json:"payload"`
 	// Raw is the frame as it was received.
