@@ -27,6 +27,7 @@ type Conn struct {
 	renewal   atomic.Int64                     // until when, after the epoch, a renewal may take that is under way; 0: none
 	opened    time.Duration                    // after the router's epoch
 	deflate   bool
+	resuming  atomic.Bool       // a $ws:resume is under way
 	hooked    uint16            // hooks whose OnOpen has succeeded and whose OnClose is due
 	admission ingress.Admission // of Options.Gate, or nil
 

@@ -170,6 +170,8 @@ func (f *incoming) checkRoute() error {
 	switch {
 	case f.route == nil && string(f.env.Type) == typeRenew:
 		return errNoRenew
+	case f.route == nil && string(f.env.Type) == typeResume:
+		return errNoResume
 	case f.route == nil && reserved(f.env.Type):
 		return errReserved
 	case f.route == nil:

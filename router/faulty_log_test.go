@@ -229,6 +229,7 @@ func (l *faultyLog) rewind(topic string, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.topic(topic)
+	n = min(n, len(t.entries))
 	for range n {
 		t.head = l.before[t.head]
 	}
@@ -241,7 +242,7 @@ func (l *faultyLog) trim(topic string, keep int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.topic(topic)
-	t.entries = t.entries[len(t.entries)-keep:]
+	t.entries = t.entries[max(0, len(t.entries)-keep):]
 }
 
 func (l *faultyLog) head(topic string) pubsub.Position {
@@ -259,6 +260,24 @@ type reader struct {
 	at     pubsub.Position
 	ticket string
 	texts  []string // what it got
+
+	resumed []topicOutcome // of the last resume
+}
+
+// topicOutcome is an entry of $ws:resumed.
+type topicOutcome struct {
+	Topic       string
+	Resumed     bool
+	Replayed    int
+	Pos, Ticket string
+	Reason      string
+}
+
+func (o topicOutcome) String() string {
+	if o.Resumed {
+		return fmt.Sprintf("%s resumed after %d", o.Topic, o.Replayed)
+	}
+	return o.Topic + " " + o.Reason
 }
 
 // wire is a frame as a client reads it.
@@ -304,6 +323,10 @@ func (r *reader) step() string {
 	switch f.Type {
 	case "$ws:subscribed":
 		r.at, r.ticket = parse(r.t, p.Pos), p.Ticket
+	case "$ws:resumed":
+		var q struct{ Topics []topicOutcome }
+		_ = json.Unmarshal(f.Payload, &q)
+		r.resumed = q.Topics
 	case "$ws:reset":
 		r.at = parse(r.t, p.Pos)
 		return f.Type + " " + p.Reason
@@ -344,6 +367,40 @@ func (s *socketServer) reader(l *faultyLog, topic string) *reader {
 	for r.step() != "join.reply" {
 	}
 	return r
+}
+
+// resume has the client resume on another connection, perhaps to another process, and reads until it
+// is answered. It returns what came besides messages.
+func (r *reader) resume(s *socketServer, lines ...string) (others []string) {
+	r.t.Helper()
+	r.hangUp()
+	r.peer = s.dial(lines...)
+	r.write(resumption(held{r.ticket, r.at.String()}))
+	for r.resumed = nil; r.resumed == nil; {
+		switch got := r.step(); got {
+		case "message", "$ws:resumed":
+		default:
+			others = append(others, got)
+			if got == "RPC_ERROR" {
+				return others
+			}
+		}
+	}
+	if o := r.resumed[0]; o.Ticket != "" {
+		r.ticket = o.Ticket
+	}
+	return others
+}
+
+type held struct {
+	Ticket string `json:"ticket"`
+	Pos    string `json:"pos"`
+}
+
+// resumption is a $ws:resume.
+func resumption(entries ...held) []byte {
+	payload, _ := json.Marshal(map[string]any{"topics": entries})
+	return textFrame(`{"type":"$ws:resume","meta":{"correlationId":"r"},"payload":` + string(payload) + `}`)
 }
 
 func say(i int) said { return said{Text: fmt.Sprint(i)} }

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -25,7 +26,9 @@ type followed struct {
 	// at is where the members are: each has what comes up to it, and gets what comes behind it. It
 	// changes with subscription.mu and topic.mu held, the latter for reading; either is enough to
 	// read it, topic.mu only for writing.
-	at pubsub.Position
+	at     pubsub.Position
+	latest latest
+	pages  pages
 }
 
 const (
@@ -39,9 +42,10 @@ const (
 	longestReadPause = 5 * time.Second
 )
 
-func newFollowed(t *topic) *followed {
+func newFollowed(t *topic, total *atomic.Int64) *followed {
 	f := &followed{history: t.history, prefix: topicPrefix(t.name)}
 	f.cursor.Most = uint64(t.history.replay)
+	f.pages.total = total
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.cursor.Read() // by begin: what comes before that is held
 	return f
@@ -107,6 +111,7 @@ func (in *subscription) passAt(m pubsub.Message) error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	in.log.at = m.Position
+	in.log.latest.keep(logged{m.Position, frame.plain})
 	if err == nil && t.subscription == in {
 		t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
 	}
@@ -120,6 +125,8 @@ func (in *subscription) reset(reason pubsub.Loss, at pubsub.Position) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	in.log.at = at
+	in.log.latest.reset(at)
+	in.log.pages.drop()
 	if t.subscription == in {
 		t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
 	}

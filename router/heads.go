@@ -59,8 +59,10 @@ func (h *heads) list() []*subscription {
 	return all
 }
 
-// lookAtHeads looks at them in about each Options.HistoryCheck.
+// lookAtHeads looks at them in about each Options.HistoryCheck. It also renews the tickets of
+// connections that last.
 func (r *Router) lookAtHeads(ctx context.Context) {
+	renewed := time.Now()
 	for {
 		period := r.opts.HistoryCheck
 		select {
@@ -69,12 +71,33 @@ func (r *Router) lookAtHeads(ctx context.Context) {
 			return
 		}
 		all := r.heads.list()
+		if time.Since(renewed) >= r.tickets.maxAge/4 {
+			renewed = time.Now()
+			for _, in := range all {
+				in.renewTickets()
+			}
+		}
 		for len(all) > 0 && ctx.Err() == nil {
 			n := min(headsAtOnce, len(all))
 			r.lookAt(ctx, all[:n])
 			all = all[n:]
 		}
 	}
+}
+
+// renewTickets sends the members of a topic new tickets.
+func (in *subscription) renewTickets() {
+	t := in.topic
+	t.mu.Lock()
+	var conns []*Conn
+	if t.subscription == in {
+		for _, m := range t.members {
+			m.welcome()
+			conns = append(conns, m.conn)
+		}
+	}
+	t.mu.Unlock()
+	flushAll(conns)
 }
 
 // lookAt compares the ends of some logs with what was delivered.

@@ -154,6 +154,8 @@ func checkAppend(kept bool, o PublishOptions) error {
 	return nil
 }
 
+var errNoHistory = errors.Internal.New("router: the topic has no history; declare it with Router.History")
+
 // append publishes an event to a topic with history.
 func (r *Router) append(ctx context.Context, h *history, m pubsub.Message, id string) error {
 	m.Frame = appendable(m.Topic, m.Frame)

@@ -22,6 +22,7 @@ func withHistory(t *testing.T, l *faultyLog, opts router.Options, o router.Histo
 	return serveSocket(t, opts, func(r *router.Router) {
 		subscribing(r)
 		r.History("room:*", o)
+		router.RPC(r, "leave", func(c *router.Context, m said) (said, error) { c.Unsubscribe(m.Text); return m, nil })
 		router.RPC(r, "say", func(c *router.Context, m said) (struct{}, error) {
 			return struct{}{}, c.Publish("room:a", "heard", m, router.PublishOptions{ExceptSelf: true})
 		})

@@ -50,6 +50,9 @@ func (r *Router) freeze() *serving {
 	if r.opts.Renew != nil {
 		s.routes[typeRenew] = r.renewRoute()
 	}
+	if r.histories.Load() != nil {
+		s.routes[typeResume] = r.resumeRoute()
+	}
 	r.serving = s
 	r.frozen.Store(s)
 	return s

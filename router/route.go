@@ -107,6 +107,8 @@ const (
 	typeProgress     = "$ws:rpc-progress"
 	typeSubscribed   = "$ws:subscribed"
 	typeReset        = "$ws:reset"
+	typeResume       = "$ws:resume"
+	typeResumed      = "$ws:resumed"
 	typeAbort        = "$ws:abort"
 	typeAnswer       = "$ws:answer"
 	typePresence     = "$ws:presence"

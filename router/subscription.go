@@ -43,7 +43,7 @@ var errSubscribeExited = errors.New("runtime.Goexit called by the broker's Subsc
 func (t *topic) subscribe(r *Router, a *attempt) {
 	in := &subscription{topic: t, router: r}
 	if t.history != nil {
-		in.log = newFollowed(t)
+		in.log = newFollowed(t, &r.pageBytes)
 	}
 	returned := false
 	var err error
@@ -114,6 +114,7 @@ func (in *subscription) end() {
 	in.closed.Store(true)
 	if in.log != nil {
 		in.log.cancel()
+		in.log.pages.drop()
 		in.router.heads.remove(in)
 	}
 	in.flush()

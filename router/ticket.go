@@ -24,7 +24,7 @@ type ResumeOptions struct {
 	// Default: a random one. Then clients can resume only on the same process.
 	Keys [][]byte
 
-	// MaxAge is how old a ticket may be. While a connection lasts, its tickets are replaced in time.
+	// MaxAge is how old a ticket may be. While a connection lasts, the client gets a new one in time.
 	//
 	// Default: 24 h. At least 1 min.
 	MaxAge time.Duration
@@ -89,8 +89,6 @@ const (
 	ticketVersion = 1
 	ticketHead    = 1 + 4 + 8
 	ticketMAC     = 16
-	// maxTicket is the length of the longest ticket.
-	maxTicket = (ticketHead + maxTopicLength + ticketMAC + 2) / 3 * 4
 )
 
 // issue makes a ticket for a topic, for the identity of a connection.

@@ -53,9 +53,9 @@ func (c *Conn) enter(ctx context.Context, name string) error {
 	}
 	if err = m.join(ctx, c.router); err == nil {
 		c.mu.Lock()
-		defer c.mu.Unlock()
 		m.joined = true
 		m.settle()
+		c.mu.Unlock()
 		if m.topic.history != nil {
 			c.flushUnlessBatched()
 		}

@@ -91,6 +91,31 @@ func (o *Outbox) waitBelow(n int) {
 	}
 }
 
+// HasRoom reports whether n more bytes leave the outbox no more than half full, or find it empty.
+func (o *Outbox) HasRoom(n int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.hasRoom(n)
+}
+
+func (o *Outbox) hasRoom(n int) bool { return o.queued == 0 || o.queued+n <= o.limit/2 }
+
+// AwaitRoom blocks until HasRoom(n). It returns false if nothing can be written any more.
+func (o *Outbox) AwaitRoom(n int) bool {
+	if !o.HasRoom(n) {
+		o.Flush()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.closed && !o.hasRoom(n) {
+		if o.below == nil {
+			o.below = sync.NewCond(&o.mu)
+		}
+		o.below.Wait()
+	}
+	return !o.closed
+}
+
 // wake wakes the goroutines that wait for queued to shrink.
 func (o *Outbox) wake() {
 	if o.below != nil {

@@ -1,0 +1,120 @@
+package router
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// resumeTimeout is the time for a $ws:resume.
+const resumeTimeout = time.Minute
+
+var errNoResume = errors.Unimplemented.New("no topic of this server has a history")
+
+// resumption is the payload of $ws:resume.
+type resumption struct {
+	Topics []struct {
+		Ticket string `json:"ticket"`
+		Pos    string `json:"pos"`
+	} `json:"topics"`
+}
+
+// resumedTopics is the answer.
+type resumedTopics struct {
+	Topics []resumedTopic `json:"topics"`
+}
+
+type resumedTopic struct {
+	Topic    string `json:"topic,omitzero"`
+	Resumed  bool   `json:"resumed"`
+	Replayed int    `json:"replayed,omitzero"`
+	Pos      string `json:"pos,omitzero"`
+	Ticket   string `json:"ticket,omitzero"`
+	Reason   string `json:"reason,omitzero"`
+}
+
+// Reasons of topics that are not resumed, besides those of the log.
+const (
+	reasonDenied      = "denied"
+	reasonUnavailable = "unavailable"
+)
+
+// resumeRoute is the route of $ws:resume.
+func (r *Router) resumeRoute() *route {
+	rt := &route{
+		typ: typeResume, group: &r.top, protocol: true, request: true,
+		opts:      RouteOptions{Concurrent: true, Timeout: resumeTimeout},
+		reply:     reflect.TypeFor[resumedTopics](),
+		replyHead: []byte(`{"type":"` + typeResumed + `","meta":{"correlationId":`),
+	}
+	rt.codec = &requestCodec[resumption, resumedTopics]{
+		shape: rt.decodes(reflect.TypeFor[resumption]()), reply: encodedShape(rt.reply, "the reply", typeResume), handler: resume,
+	}
+	rt.handle = rt.typed
+	return rt
+}
+
+// resume resumes topics, one after the other. It is the handler of $ws:resume.
+func resume(c *Context, q resumption) (answer resumedTopics, err error) {
+	conn := c.conn
+	most := conn.router.opts.Limits.MaxTopics
+	if n := len(q.Topics); n == 0 || n > most {
+		return answer, errors.InvalidArgument.Errorf("payload.topics must have 1 to %d entries", most)
+	}
+	if !conn.resuming.CompareAndSwap(false, true) {
+		return answer, &errors.LimitExceeded{Kind: errors.LimitInFlight, Observed: 2, Limit: 1, RetryAfter: inFlightRetry}
+	}
+	defer conn.resuming.Store(false)
+	for _, t := range q.Topics {
+		pos, err := pubsub.ParsePosition(t.Pos)
+		if err != nil {
+			return answer, errors.InvalidArgument.New("payload.topics has a pos that no server has sent")
+		}
+		done, err := c.resume(t.Ticket, pos)
+		if err != nil {
+			return answer, err
+		}
+		answer.Topics = append(answer.Topics, done)
+	}
+	return answer, nil
+}
+
+// resume resumes a topic. An error ends the connection's resume as a whole.
+func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic, err error) {
+	conn, r := c.conn, c.conn.router
+	topic := r.tickets.check(ticket, conn.Identity())
+	if topic == "" || r.historyOf(topic) == nil {
+		return resumedTopic{Reason: reasonDenied}, nil
+	}
+	done.Topic = topic
+	if allow := r.opts.Resume.Allow; allow != nil {
+		if err := allow(conn, topic); err != nil {
+			if errors.CodeOf(err) == errors.Internal {
+				r.fault(Fault{Conn: conn, Type: typeResume, Err: err})
+			}
+			done.Reason = reasonDenied
+			return done, nil
+		}
+	}
+	replayed, at, err := conn.resumeTopic(c, topic, from)
+	done.Replayed, done.Resumed = replayed, err == nil
+	if reset, ok := errors.AsType[*errReset](err); ok {
+		done.Reason, err = string(reset.reason), nil
+		if reset.reason == lossJoined {
+			return done, nil
+		}
+	}
+	switch {
+	case err == nil:
+		done.Pos, done.Ticket = at.String(), r.tickets.issue(conn, topic)
+	case c.Err() != nil || conn.ended():
+		return done, c.Err()
+	case errors.CodeOf(err) == errors.ResourceExhausted: // too many topics
+		done.Reason = reasonDenied
+	default:
+		done.Reason = reasonUnavailable
+	}
+	return done, nil
+}
