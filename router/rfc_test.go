@@ -246,3 +246,36 @@ func canonical(frames []string) []string {
 	}
 	return slices.Concat(data, pongs, end)
 }
+
+// The first byte that is wrong closes the connection: what would follow it is not waited for.
+func TestTheFirstWrongByte(t *testing.T) {
+	s := serveSocket(t, router.Options{}, subscribing)
+	for name, bytes := range map[string][]byte{
+		"reserved bits":             {0xf1},
+		"opcode 3":                  {0x83},
+		"opcode 11":                 {0x8b},
+		"continuation of nothing":   {0x80},
+		"fragmented ping":           {0x09},
+		"not masked":                {0x81, 0x01},
+		"ping of 126 bytes":         {0x89, 0xfe},
+		"125 as 16 bits":            {0x81, 0xfe, 0, 125},
+		"length out of range":       {0x82, 0xff, 0x80},
+		"65535 as 64 bits":          {0x82, 0xff, 0, 0, 0, 0, 0, 0},
+		"message within a message":  {0x01, 0x80, 0, 0, 0, 0, 0x81},
+		"compression without offer": {0xc1},
+	} {
+		for way, step := range map[string]int{"at once": len(bytes), "byte by byte": 1} {
+			p := s.dial()
+			for chunk := range slices.Chunk(bytes, step) {
+				p.write(chunk)
+				if step == 1 {
+					time.Sleep(5 * time.Millisecond) // so that most are read by themselves
+				}
+			}
+			if f, err := p.read(); err != nil || f.String() != "close 1002" {
+				t.Errorf("%s, %s: got %v %v, want close 1002", name, way, f, err)
+			}
+			p.hangUp()
+		}
+	}
+}

@@ -131,6 +131,9 @@ func (s *Stream) Next() (payload []byte, found Found) {
 		}
 		h, ok := parseHeader(s.in[s.from:s.to])
 		if !ok {
+			if why := s.violation(s.in[s.from:s.to]); why != "" {
+				return s.fail(closeProtocol, why)
+			}
 			return nil, Partial
 		}
 		// Nearly all messages are one frame that lies in hand.
@@ -209,24 +212,14 @@ func (s *Stream) completed(h header, payload []byte) ([]byte, Found) {
 
 // frame reads a frame of any kind from its header on.
 func (s *Stream) frame(h header) ([]byte, Found) {
-	op, fin := h.b0&opBits, h.b0&finBit != 0
-	deflated := s.deflate && h.b0&rsvBits == rsv1Bit && (op == opText || op == opBinary)
-	switch {
-	case !h.masked:
-		return s.fail(closeProtocol, "frame is not masked")
-	case h.bad:
-		return s.fail(closeProtocol, "length is not in its shortest form")
-	case h.b0&rsvBits != 0 && !deflated:
-		return s.fail(closeProtocol, "reserved bit set")
-	case op >= opClose:
-		return s.control(h, op, fin)
-	case op > opBinary:
-		return s.fail(closeProtocol, "opcode not defined")
-	case op == opCont && s.part == nil:
-		return s.fail(closeProtocol, "continuation of nothing")
-	case op != opCont && s.part != nil:
-		return s.fail(closeProtocol, "message within a message")
+	if why := s.violation(s.in[s.from:s.to]); why != "" {
+		return s.fail(closeProtocol, why)
 	}
+	op, fin := h.b0&opBits, h.b0&finBit != 0
+	if op >= opClose {
+		return s.control(h, op)
+	}
+	deflated := h.b0&rsv1Bit != 0
 	if !fin && h.length == 0 && !s.mayIdle() {
 		return s.fail(closePolicy, "too many frames without a message")
 	}
@@ -248,16 +241,36 @@ func (s *Stream) frame(h header) ([]byte, Found) {
 	return nil, Nothing
 }
 
-// control deals with a control frame.
-func (s *Stream) control(h header, op byte, fin bool) ([]byte, Found) {
+// violation returns what is wrong with the header of a frame, of which b has at least the first
+// byte; empty for nothing. What comes later is not waited for.
+func (s *Stream) violation(b []byte) string {
+	op, fin := b[0]&opBits, b[0]&finBit != 0
+	data := op == opText || op == opBinary
 	switch {
-	case op > opPong:
-		return s.fail(closeProtocol, "opcode not defined")
-	case !fin:
-		return s.fail(closeProtocol, "fragmented control frame")
-	case h.length > maxControl:
-		return s.fail(closeProtocol, "control frame longer than 125 bytes")
+	case b[0]&rsvBits != 0 && !(s.deflate && data && b[0]&rsvBits == rsv1Bit):
+		return "reserved bit set"
+	case op > opPong || op > opBinary && op < opClose:
+		return "opcode not defined"
+	case op >= opClose && !fin:
+		return "fragmented control frame"
+	case op == opCont && s.part == nil:
+		return "continuation of nothing"
+	case data && s.part != nil:
+		return "message within a message"
+	case len(b) == 1:
+		return ""
+	case b[1]&maskBit == 0:
+		return "frame is not masked"
+	case op >= opClose && b[1]&^maskBit > maxControl:
+		return "control frame longer than 125 bytes"
+	case badLength(b[1]&^maskBit, b[2:]):
+		return "length is not in its shortest form"
 	}
+	return ""
+}
+
+// control deals with a control frame.
+func (s *Stream) control(h header, op byte) ([]byte, Found) {
 	end := s.from + h.size + int(h.length)
 	if end > s.to {
 		return nil, Partial

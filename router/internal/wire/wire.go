@@ -71,7 +71,7 @@ func controlFrame(dst []byte, opcode byte, payload []byte) []byte {
 type header struct {
 	b0     byte
 	masked bool
-	bad    bool   // the length is not in its shortest form, or out of range
+	bad    bool   // see badLength
 	length uint64 // of the payload
 	size   int    // of the header itself
 	mask   uint32 // little endian
@@ -89,15 +89,13 @@ func parseHeader(b []byte) (h header, ok bool) {
 		if len(b) < h.size {
 			return h, false
 		}
-		h.length = uint64(binary.BigEndian.Uint16(b[2:]))
-		h.bad = h.length <= 125
+		h.length, h.bad = uint64(binary.BigEndian.Uint16(b[2:])), badLength(l, b[2:])
 	case 127:
 		h.size += 8
 		if len(b) < h.size {
 			return h, false
 		}
-		h.length = binary.BigEndian.Uint64(b[2:])
-		h.bad = h.length <= 0xFFFF || h.length > 1<<63-1
+		h.length, h.bad = binary.BigEndian.Uint64(b[2:]), badLength(l, b[2:])
 	default:
 		h.length = uint64(l)
 	}
@@ -109,6 +107,20 @@ func parseHeader(b []byte) (h header, ok bool) {
 		h.mask = binary.LittleEndian.Uint32(b[h.size-4:])
 	}
 	return h, true
+}
+
+// badLength reports whether a length is not in its shortest form, or out of range. b is what has
+// come behind the length byte.
+func badLength(length byte, b []byte) bool {
+	switch {
+	case length == 126 && len(b) >= 2:
+		return binary.BigEndian.Uint16(b) <= 125
+	case length == 127 && len(b) >= 6:
+		return b[0]&0x80 != 0 || [6]byte(b) == [6]byte{}
+	case length == 127 && len(b) >= 1:
+		return b[0]&0x80 != 0
+	}
+	return false
 }
 
 // unmask applies the mask to b, eight bytes at a time. It reports whether b is ASCII.
