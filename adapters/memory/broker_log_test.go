@@ -68,6 +68,22 @@ func TestLogsEndByThemselves(t *testing.T) {
 		if s := b.Stats(); s != (memory.BrokerStats{}) {
 			t.Errorf("at the end: %+v", s)
 		}
+		// Many are looked at by and by, also behind many that do not end.
+		for i := range 30_000 {
+			mustAppend(t, b, fmt.Sprint(i), "frame", pubsub.History{Messages: 1, Bytes: 1, Age: time.Second}, "")
+		}
+		time.Sleep(time.Millisecond)
+		for i := range 15_000 {
+			mustAppend(t, b, fmt.Sprint("long", i), "frame", pubsub.History{Messages: 1, Bytes: 1, Age: 80 * time.Second}, "")
+		}
+		time.Sleep(pubsub.IDWindow + 20*time.Second)
+		if s := b.Stats(); s.Logs != 15_000 {
+			t.Errorf("of 45,000 logs, 15,000 that do not end: %+v", s)
+		}
+		time.Sleep(40 * time.Second)
+		if s := b.Stats(); s != (memory.BrokerStats{}) {
+			t.Errorf("of 45,000 logs: %+v", s)
+		}
 		mustAppend(t, b, "ids", "frame", pubsub.History{Messages: 1, Bytes: 1, Age: time.Second}, "id")
 		time.Sleep(2*pubsub.IDWindow + 5*time.Second)
 		if s := b.Stats(); s != (memory.BrokerStats{}) {

@@ -21,14 +21,16 @@ type logs struct {
 	byTopic  map[string]*topicLog
 	byAge    byAge
 	sweeping bool // a timer calls sweep
+	next     int  // place of the log behind the next one that sweep looks at; only for sweep
 }
 
 const (
 	defaultLogBytes = 256 << 20
-	// sweepEvery is how often logs are searched for what is too old. Only memory waits for it:
-	// reading looks at the time itself.
+	// sweepEvery is how often sweepMost logs are searched for what is too old, batchSize under one
+	// lock. Only memory waits for it: reading looks at the time itself.
 	sweepEvery = time.Second
-	batchSize  = 1000 // logs that are looked at under one lock
+	sweepMost  = 10_000
+	batchSize  = 1000
 )
 
 var started = time.Now()
@@ -152,14 +154,17 @@ func (s *logs) sweepLater() {
 	}
 }
 
-// sweep removes what is too old from all logs.
+// sweep removes what is too old from some logs, and goes on with the others the next time.
 func (s *logs) sweep() {
 	s.bytes.Add(-int64(s.ids.sweep(clock())))
 	s.mu.RLock()
-	next := len(s.byAge)
+	logs := len(s.byAge)
 	s.mu.RUnlock()
-	for ; next > 0; next -= batchSize {
-		s.sweepBatch(max(0, next-batchSize), next)
+	if s.next <= 0 || s.next > logs {
+		s.next = logs
+	}
+	for end := s.next - sweepMost; s.next > max(0, end); s.next -= batchSize {
+		s.sweepBatch(max(0, s.next-batchSize), s.next)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
