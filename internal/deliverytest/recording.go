@@ -2,8 +2,9 @@
 // client missed a message, got one twice or in another order, without an explicit reset.
 //
 // A test records [Event] values while servers run and fail, and calls [Check]. Nothing in the
-// recording comes from inside of a server, and the check knows no rule by which positions, pages or
-// logs are made: a position is a text that names one message.
+// recording comes from inside of a server, and Check knows no rule by which positions, pages or
+// logs are made: a position is a text that names one message. For tests of a [pubsub.Log]
+// there are a [Follower], which is client and server in one, and [Append].
 package deliverytest
 
 import (

@@ -47,7 +47,7 @@ var parts = []part{
 	{"internal/ceil", nil},
 	{"internal/envelope", []string{"errors"}},
 	{"internal/denialcache", []string{"limit", "internal/engine", "internal/table"}},
-	{"internal/deliverytest", nil},
+	{"internal/deliverytest", []string{"pubsub"}},
 	{"internal/engine", []string{"internal/table"}},
 	{"internal/faulttest", []string{"adapters/redis", "errors", "ingress", "limit", "middleware/ratelimit", "router", "internal/process", "internal/redistest", "internal/transcript"}},
 	{"internal/handshake", nil},
