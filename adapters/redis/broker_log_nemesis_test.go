@@ -31,7 +31,7 @@ func TestLogsUnderRandomFaults(t *testing.T) {
 		faults = n
 	}
 	const brokers, topics, followers, publishers = 3, 3, 9, 4
-	h := pubsub.History{Messages: 200, Bytes: 1 << 20, Age: time.Hour}
+	h := pubsub.History{Messages: 60, Bytes: 1 << 20, Age: time.Hour}
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--client-output-buffer-limit", "pubsub 64kb 0 0")
 	client := s.Client()
 
@@ -119,6 +119,9 @@ func TestLogsUnderRandomFaults(t *testing.T) {
 		happened[f.name]++
 		f.do()
 		short()
+		for i := range topics {
+			deliverytest.Audit(ctx, r, logs[rand.IntN(brokers)], topic(i), h, fmt.Sprint("audit", n))
+		}
 	}
 	stop()
 	time.AfterFunc(patience, giveUp)

@@ -157,6 +157,20 @@ func (f *Follower) catchUp(ctx context.Context) error {
 	}
 }
 
+// Audit records all that a log has, as what a new client received. So Check knows the order of the
+// log also where no client received it. It records nothing if reading fails.
+func Audit(ctx context.Context, r *Recorder, l pubsub.Log, topic string, h pubsub.History, client string) {
+	page, err := l.Read(ctx, topic, h, pubsub.ReadOptions{Messages: 1 << 20, Bytes: 1 << 30})
+	if err != nil {
+		return
+	}
+	f := &Follower{Recorder: r, Client: client, Topic: topic}
+	r.Record(Event{Kind: Joined, Client: client, Topic: topic})
+	for _, m := range page.Messages {
+		f.receive(m)
+	}
+}
+
 // Append appends a message whose frame begins with id, and repeats the call while it fails, until ctx
 // ends. It records what is known then.
 func Append(ctx context.Context, r *Recorder, l pubsub.Log, topic string, h pubsub.History, id string) {

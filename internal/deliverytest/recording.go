@@ -4,7 +4,7 @@
 // A test records [Event] values while servers run and fail, and calls [Check]. Nothing in the
 // recording comes from inside of a server, and Check knows no rule by which positions, pages or
 // logs are made: a position is a text that names one message. For tests of a [pubsub.Log]
-// there are a [Follower], which is client and server in one, and [Append].
+// there are a [Follower], which is client and server in one, [Append] and [Audit].
 package deliverytest
 
 import (
