@@ -1,6 +1,8 @@
 package router_test
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
@@ -27,4 +29,30 @@ func ExampleRouter_History() {
 	// {"type":"$ws:subscribed","payload":{"topic":"room:a","pos":"…","ticket":"…"}}
 	// {"type":"room.join.reply","meta":{"correlationId":"1"}}
 	// {"meta":{"topic":"room:a","pos":"…"},"type":"room.said","payload":"hi"}
+}
+
+// A client that comes late reads the last messages, and then all that come.
+func ExampleContext_SubscribeFrom() {
+	r := router.New(router.Options{Broker: memory.NewBroker(memory.BrokerOptions{})})
+	r.History("room:*", router.HistoryOptions{})
+	router.RPC(r, "room.join", func(c *router.Context, room string) (router.HistoryPage, error) {
+		topic := "room:" + room
+		page, err := r.ReadHistory(c, topic, router.HistoryQuery{Backwards: true, Limit: 1})
+		if err != nil {
+			return page, err
+		}
+		return page, c.SubscribeFrom(topic, page.Head)
+	})
+	for _, text := range []string{"one", "two"} {
+		if err := r.Publish(context.Background(), "room:a", "room.said", text); err != nil {
+			fmt.Println(err)
+		}
+	}
+	ann := connect(r)
+	defer ann.close()
+	ann.send(`{"type":"room.join","meta":{"correlationId":"1"},"payload":"a"}`)
+	ann.receive(2)
+	// Output:
+	// {"type":"$ws:subscribed","payload":{"topic":"room:a","pos":"…","ticket":"…"}}
+	// {"type":"room.join.reply","meta":{"correlationId":"1"},"payload":{"messages":[{"type":"room.said","payload":"two","pos":"…"}],"more":true,"head":"…"}}
 }

@@ -70,7 +70,7 @@ func (c *client) receive(n int) {
 }
 
 // random is what differs from run to run.
-var random = regexp.MustCompile(`"(pos|ticket)":"[^"]*"`)
+var random = regexp.MustCompile(`"(pos|ticket|head)":"[^"]*"`)
 
 // close ends the connection from the client's side.
 func (c *client) close() {

@@ -24,6 +24,7 @@ package router
 //	directory.mu      the connections by their ids                 per router with addressing
 //	fleet.mu          the other processes, queries to them         per router with addressing
 //	crowds.mu         the table of topics that are watched         per router
+//	losses.mu         topics of which messages may be lost         per router
 //	heads.mu          the logs that are followed                   per router
 //	wheel.mu          when connections are checked, their phases   per router
 //	Router.mu         registrations, the list of connections       per router

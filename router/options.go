@@ -162,6 +162,17 @@ type Options struct {
 	// Default: 5 s. At least 10 ms.
 	HistoryCheck time.Duration
 
+	// OnLost is called when messages of topics without history may have been lost on the way from
+	// the broker to this process, with the topics that have members here. Losses that come together
+	// are reported together. It is called by one goroutine for each report.
+	OnLost func(topics []string)
+
+	// SendGaps sends the members of such topics $ws:gap, so that they can read again what they
+	// show.
+	//
+	// Default: clients are not informed.
+	SendGaps bool
+
 	// Limits bound the resources of one connection.
 	Limits Limits
 

@@ -70,11 +70,14 @@ func resetFrame(topic string, reason pubsub.Loss, at pubsub.Position) []byte {
 	return bytes.Clone(b.Bytes()[wire.HeaderRoom:])
 }
 
-// welcome sends $ws:subscribed. The topic is locked, so that what is published comes behind it.
-func (m *member) welcome() {
-	c, t := m.conn, m.topic
-	b := topicFrame(typeSubscribed, t.name)
+// welcome announces to a member where it begins. The topic is locked, so that what is published
+// comes behind it.
+func (m *member) welcome() { _ = m.announce(m.topic.subscription.log.at) } // or the connection is being closed
+
+// announce sends $ws:subscribed.
+func (m *member) announce(at pubsub.Position) error {
+	b := topicFrame(typeSubscribed, m.topic.name)
 	defer b.free()
-	b.WriteString(`,"pos":"` + t.subscription.log.at.String() + `","ticket":"` + c.router.tickets.issue(c, t.name) + `"}}`)
-	_ = c.enqueue(b) // or the connection is being closed
+	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.conn.router.tickets.issue(m.conn, m.topic.name) + `"}}`)
+	return m.conn.enqueue(b)
 }

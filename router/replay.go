@@ -82,10 +82,11 @@ func (e *errReset) Error() string { return "router: not resumed: " + string(e.re
 // lossJoined means that the connection is a member already.
 const lossJoined pubsub.Loss = "subscribed"
 
-// resumeTopic makes the connection a member of a topic, after what it has missed since a position. It
+// resumeTopic makes the connection a member of a topic, after what it has missed since a position. With
+// announce, it sends $ws:subscribed before. It
 // returns how many messages that were, and where the connection is. If the error is an errReset, it is
 // a member nevertheless, but for lossJoined, and was told so.
-func (c *Conn) resumeTopic(ctx context.Context, name string, from pubsub.Position) (replayed int, at pubsub.Position, err error) {
+func (c *Conn) resumeTopic(ctx context.Context, name string, from pubsub.Position, announce bool) (replayed int, at pubsub.Position, err error) {
 	m, err := c.place(ctx, name)
 	if m == nil && err == nil {
 		err = &errReset{lossJoined}
@@ -93,7 +94,7 @@ func (c *Conn) resumeTopic(ctx context.Context, name string, from pubsub.Positio
 	if err != nil {
 		return 0, at, err
 	}
-	r := replay{m: m, c: c, at: from}
+	r := replay{m: m, c: c, at: from, announce: announce}
 	err = r.run(ctx)
 	if _, reset := errors.AsType[*errReset](err); err == nil || reset {
 		c.mu.Lock()
@@ -117,6 +118,8 @@ type replay struct {
 	in   *subscription
 	at   pubsub.Position // up to which it has been sent
 	sent int
+
+	announce bool // send $ws:subscribed first
 }
 
 func (r *replay) run(ctx context.Context) error {
@@ -140,6 +143,11 @@ func (r *replay) run(ctx context.Context) error {
 	tooFar := f.at.Epoch == r.at.Epoch && t.history.replay > 0 && f.at.Offset > r.at.Offset+uint64(t.history.replay)
 	t.mu.Unlock()
 	defer r.in.resumed()
+	if r.announce {
+		if err := r.m.announce(r.at); err != nil {
+			return err
+		}
+	}
 	if tooFar {
 		return r.reset(follow.LossTooFar)
 	}

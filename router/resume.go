@@ -98,7 +98,7 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 			return done, nil
 		}
 	}
-	replayed, at, err := conn.resumeTopic(c, topic, from)
+	replayed, at, err := conn.resumeTopic(c, topic, from, false)
 	done.Replayed, done.Resumed = replayed, err == nil
 	if reset, ok := errors.AsType[*errReset](err); ok {
 		done.Reason, err = string(reset.reason), nil

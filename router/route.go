@@ -109,6 +109,7 @@ const (
 	typeReset        = "$ws:reset"
 	typeResume       = "$ws:resume"
 	typeResumed      = "$ws:resumed"
+	typeGap          = "$ws:gap"
 	typeAbort        = "$ws:abort"
 	typeAnswer       = "$ws:answer"
 	typePresence     = "$ws:presence"

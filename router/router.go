@@ -96,6 +96,7 @@ type Router struct {
 	histories atomic.Pointer[histories] // nil: none
 	heads     heads
 	tickets   tickets
+	losses    losses
 	replaying chan struct{}   // the clients that are being sent what they have missed, see replay.send
 	pageBytes atomic.Int64    // of what clients that resume share
 	reader    outage.Reporter // of the logs of topics

@@ -125,7 +125,9 @@ func (in *subscription) deliver(m pubsub.Message) {
 	switch {
 	case in.log != nil:
 		in.follow(m)
-	case !m.Lost:
+	case m.Lost:
+		in.router.lost(in.topic.name)
+	default:
 		in.mu.Lock()
 		err := in.pass(m)
 		in.mu.Unlock()

@@ -1,0 +1,150 @@
+package router
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// HistoryQuery says which messages of a topic are read. The zero value stands for the oldest ones that are
+// kept.
+type HistoryQuery struct {
+	// From is a position, as clients get it in meta.pos: the messages behind it are read, or with
+	// Backwards those before it. Empty stands for the beginning, and with Backwards for the end.
+	From string
+	// Backwards reads the latest messages before From. They are in the order of the log in any case.
+	Backwards bool
+	// Limit is how many messages are read at most. Default: 50. At most 1,000; fewer are read if
+	// they have more than 1 MiB.
+	Limit int
+}
+
+// HistoryPage is what [Router.ReadHistory] returns. It can be the reply to a request.
+type HistoryPage struct {
+	Messages []HistoryMessage `json:"messages"`
+	// More says that there are more messages in the direction that was read.
+	More bool `json:"more"`
+	// Head is the position of the last message of the topic: to subscribe from it misses nothing,
+	// see Context.SubscribeFrom.
+	Head string `json:"head"`
+	// Lost is why nothing could be read from From, or empty: epoch, trimmed or rewound, as in
+	// $ws:reset.
+	Lost string `json:"lost,omitzero"`
+}
+
+// HistoryMessage is a message of a topic.
+type HistoryMessage struct {
+	Type    string         `json:"type"`
+	Payload jsontext.Value `json:"payload,omitzero"`
+	Pos     string         `json:"pos"`
+}
+
+const (
+	historyLimit    = 50
+	maxHistoryLimit = 1000
+	maxHistoryBytes = 1 << 20
+)
+
+var errNoPosition = errors.InvalidArgument.New("the position is none that a server has sent")
+
+// ReadHistory reads messages of a topic with history, for clients that come late or scroll back. Whether
+// a client may read the topic is for the handler to decide. The error is INVALID_ARGUMENT for a name
+// of a topic, a position or a limit that makes no sense, and UNAVAILABLE when the broker fails.
+func (r *Router) ReadHistory(ctx context.Context, topic string, q HistoryQuery) (page HistoryPage, err error) {
+	h, from, err := r.historyFrom(topic, q.From)
+	if err != nil {
+		return page, err
+	}
+	if q.Limit < 0 || q.Limit > maxHistoryLimit {
+		return page, errors.InvalidArgument.Errorf("the limit is %d; it must be from 1 to %d (0 for %d)", q.Limit, maxHistoryLimit, historyLimit)
+	}
+	if q.Limit == 0 {
+		q.Limit = historyLimit
+	}
+	read, err := r.readLog(ctx, topic, h, pubsub.ReadOptions{From: from, Backwards: q.Backwards, Messages: q.Limit, Bytes: maxHistoryBytes})
+	if err != nil {
+		return page, errors.Unavailable.Wrap(err, "the history cannot be read")
+	}
+	page = HistoryPage{Messages: make([]HistoryMessage, 0, len(read.Messages)), More: read.More, Head: read.Head.String(), Lost: string(read.Lost)}
+	var peeker envelope.Peeker
+	prefix := topicPrefix(topic)
+	for i := range read.Messages {
+		m := &read.Messages[i]
+		frame, err := r.positioned(&peeker, prefix, m)
+		if err != nil {
+			r.refuseForeign(topic, err)
+			continue
+		}
+		e, _ := peeker.Peek(frame.payload) // it has been read as valid
+		page.Messages = append(page.Messages, HistoryMessage{
+			Type: string(e.Type), Payload: append(jsontext.Value(nil), e.Payload...), Pos: m.Position.String(),
+		})
+	}
+	return page, nil
+}
+
+// historyFrom returns the history of a topic, and a position that may be empty.
+func (r *Router) historyFrom(topic, pos string) (h *history, from pubsub.Position, err error) {
+	if err := checkTopic(topic); err != nil {
+		return nil, from, err
+	}
+	if h = r.historyOf(topic); h == nil {
+		return nil, from, errNoHistory
+	}
+	if pos != "" {
+		if from, err = pubsub.ParsePosition(pos); err != nil {
+			return nil, from, errNoPosition
+		}
+	}
+	return h, from, nil
+}
+
+// SubscribeFrom makes the connection a member of a topic with history. See [Context.SubscribeFrom].
+// ctx is for the call alone.
+func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string) error {
+	r := c.router
+	h, from, err := r.historyFrom(topic, pos)
+	if err != nil {
+		return err
+	}
+	if pos == "" {
+		if from, err = r.oldest(ctx, topic, h); err != nil {
+			return errors.Unavailable.Wrap(err, "subscribing failed")
+		}
+	}
+	_, _, err = c.resumeTopic(ctx, topic, from, true)
+	reset, ok := errors.AsType[*errReset](err)
+	switch {
+	case ok && reset.reason == lossJoined:
+		return errors.FailedPrecondition.New("the connection is a member of the topic already")
+	case ok, err == nil:
+		return nil
+	case err == ErrClosed || errors.CodeOf(err) == errors.ResourceExhausted:
+		return err
+	}
+	return errors.Unavailable.Wrap(err, "subscribing failed")
+}
+
+// oldest returns the position before the oldest message that is kept.
+func (r *Router) oldest(ctx context.Context, topic string, h *history) (pubsub.Position, error) {
+	page, err := r.readLog(ctx, topic, h, pubsub.ReadOptions{Messages: 1, Bytes: 1})
+	if err != nil || len(page.Messages) == 0 {
+		return page.Head, err
+	}
+	m := &page.Messages[0]
+	return pubsub.Position{Epoch: m.Position.Epoch, Offset: m.Position.Offset - 1, Tag: m.Previous}, nil
+}
+
+// SubscribeFrom is Subscribe for a topic with history, from a position on: the client gets
+// $ws:subscribed, then what was published behind the position, then what comes, without a gap between
+// them. An empty position stands for all that is kept. It returns when the client has been sent what there is,
+// but for half of Limits.MaxQueued.
+//
+// If the messages behind the position are not all there, the client gets $ws:reset with the reason, and
+// then what comes; that is no error. The errors are those of Subscribe, INVALID_ARGUMENT for the position,
+// and FAILED_PRECONDITION where the connection is a member already.
+func (c *Context) SubscribeFrom(topic, pos string) error { return c.conn.SubscribeFrom(c, topic, pos) }
