@@ -1,0 +1,150 @@
+// Dashboard is the server of a trading dashboard. Several processes on one Redis are one
+// dashboard: prices reach all pages, an order that is sent twice is placed once, and the desk sees
+// and closes the sessions of traders on every server.
+//
+//	go run ./examples/dashboard -addr 127.0.0.1:8081 -redis redis://127.0.0.1:6379
+//	go run ./examples/dashboard -addr 127.0.0.1:8082 -redis redis://127.0.0.1:6379
+//
+// A client connects to /ws?access_token=ann, or with the name of a role behind a colon, as in
+// desk:dora. docs/applications.md explains each part.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"flag"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/router"
+)
+
+type (
+	// Price is in cents.
+	Price struct {
+		Symbol string `json:"symbol" validate:"required,max=12"`
+		Cents  int64  `json:"cents" validate:"gt=0"`
+	}
+	Order struct {
+		Symbol   string `json:"symbol" validate:"required,max=12"`
+		Quantity int    `json:"quantity" validate:"gt=0,lte=100000"`
+	}
+	Placed struct {
+		ID string `json:"id"`
+		Order
+	}
+	Trader struct {
+		User     string `json:"user" validate:"required"`
+		Sessions int    `json:"sessions,omitzero"` // that were closed
+	}
+)
+
+// authenticate reads the demonstration's tokens. A real server verifies a signature here.
+func authenticate(r *http.Request) (ingress.Identity, error) {
+	role, user, ok := strings.Cut(ingress.Token(r), ":")
+	if !ok {
+		role, user = "trader", role
+	}
+	if user == "" {
+		return ingress.Identity{}, errors.Unauthenticated.New("connect with a token")
+	}
+	return ingress.Identity{User: user, Roles: []string{role}}, nil
+}
+
+func requires(role string) router.RouteOptions {
+	return router.RouteOptions{UseIngress: []ingress.Middleware{ingress.RequireRole(role)}}
+}
+
+func newRouter(store *redis.Store, broker *redis.Broker, presence *redis.Presence) *router.Router {
+	r := router.New(router.Options{
+		Authenticate: authenticate,
+		Broker:       broker,
+		Presence:     presence,
+		Idempotency:  router.IdempotencyOptions{Store: redis.NewIdempotency(store.Client(), redis.IdempotencyOptions{Prefix: "dashboard"})},
+		Addressing:   router.AddressingOptions{Enabled: true},
+	})
+	price := router.Declare[Price](r, "price", router.EventOptions{Doc: "the latest price of a symbol"})
+	placed := router.Declare[Placed](r, "order.placed", router.EventOptions{Doc: "to all sessions of the trader"})
+
+	router.RPC(r, "prices.watch", func(c *router.Context, _ struct{}) (struct{}, error) {
+		return struct{}{}, c.Join("prices", nil)
+	})
+
+	// The limit is for this type alone. A page that does not know whether its order arrived sends it
+	// again with the same idempotency key: the answer is the first one's.
+	perTrader := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "orders"}), ratelimit.Options{})
+	router.RPC(r, "order.place", func(c *router.Context, o Order) (Placed, error) {
+		p := Placed{ID: rand.Text(), Order: o}
+		return p, placed.SendTo(c, r.User("", c.Identity.User), p)
+	}, router.RouteOptions{UseIngress: []ingress.Middleware{perTrader}})
+
+	market := r.Group("price.", requires("market"))
+	router.On(market, "set", func(c *router.Context, p Price) error {
+		// A page that reads slowly gets the latest price of each symbol.
+		return price.Publish(c, "prices", p, router.PublishOptions{Overflow: router.OverflowLatestOnly, Key: p.Symbol})
+	})
+
+	desk := r.Group("desk.", requires("desk"))
+	router.RPC(desk, "watch", func(c *router.Context, _ struct{}) (struct{}, error) {
+		if err := c.Subscribe("prices"); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, c.WatchPresence("prices", router.WatchOptions{ByUser: true})
+	})
+	router.RPC(desk, "close", func(c *router.Context, t Trader) (Trader, error) {
+		n, err := r.User("", t.User).Close(c, errors.ClosePolicy, "closed by the desk")
+		return Trader{t.User, n}, err
+	})
+	return r
+}
+
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8081", "`host:port` to serve on")
+	redisURL := flag.String("redis", "redis://127.0.0.1:6379", "`URL` of the Redis that the servers share")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, *addr, *redisURL); err != nil {
+		log.Print("dashboard: ", err)
+	}
+}
+
+// serve runs the server until ctx is done, and then shuts it down.
+func serve(ctx context.Context, addr, redisURL string) error {
+	store, err := redis.Open(ctx, redisURL)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{Prefix: "dashboard"})
+	defer broker.Close()
+	presence := redis.NewPresence(store.Client(), redis.PresenceOptions{Prefix: "dashboard"})
+	defer presence.Close()
+
+	r := newRouter(store, broker, presence)
+	mux := http.NewServeMux()
+	mux.Handle("/ws", r)
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	log.Print("dashboard on ws://", listener.Addr(), "/ws")
+	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second}
+	ctx, stop := context.WithCancel(ctx)
+	go func() { log.Print(server.Serve(listener)); stop() }()
+	<-ctx.Done()
+	drain, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(r.Shutdown(drain), server.Shutdown(drain)) // the router first
+}
