@@ -23,25 +23,25 @@ const clientIDHeader = "X-Client-Id"
 // a malformed handshake with plain text.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if r.draining.Load() {
-		ingress.Refuse(w, req, r.drainError())
+		r.refuseHandshake(w, req, RefusedDraining, r.drainError())
 		return
 	}
 	if httpclose.HasBody(req) && handshake.IsUpgrade(req) {
-		ingress.Refuse(w, req, httpclose.ErrBody)
+		r.refuseHandshake(w, req, RefusedHandshake, httpclose.ErrBody)
 		return
 	}
 	if !handshake.IsUpgrade(req) {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "websocket")
-		ingress.Refuse(w, req, errNoUpgrade)
+		r.refuseHandshake(w, req, RefusedHandshake, errNoUpgrade)
 		return
 	}
 	req = r.tokens.With(req)
 	r.handshakes.add(1)
 	defer r.handshakes.add(-1)
-	c, err := r.admit(w, req)
+	c, check, err := r.admit(w, req)
 	if err != nil {
-		ingress.Refuse(w, req, err)
+		r.refuseHandshake(w, req, check, err)
 		return
 	}
 	if c != nil {
@@ -55,21 +55,22 @@ var errNoUpgrade = &ingress.Refusal{
 }
 
 // admit checks a handshake, the cheap questions first, and upgrades it. It returns
-// no connection and no error when a malformed handshake has been answered.
-func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, err error) {
+// no connection and no error when a malformed handshake has been answered. With an error it returns
+// which check has failed.
+func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, check RefusedKind, err error) {
 	if r.draining.Load() { // Shutdown does not wait for those that it did not count
-		return nil, r.drainError()
+		return nil, RefusedDraining, r.drainError()
 	}
 	if err := r.checkHost(req); err != nil {
-		return nil, err
+		return nil, RefusedHost, err
 	}
 	if err := r.checkOrigin(req); err != nil {
-		return nil, err
+		return nil, RefusedOrigin, err
 	}
-	if c, err = r.admitClient(w, req); err != nil {
-		return nil, r.acceptRefused(req, err)
+	if c, check, err = r.admitClient(w, req); err != nil {
+		err = r.acceptRefused(req, err)
 	}
-	return c, nil
+	return c, check, err
 }
 
 // acceptRefused has the refusal of a page accepted, so that the page gets the reason.
@@ -86,11 +87,11 @@ func (r *Router) acceptRefused(req *http.Request, err error) error {
 }
 
 // admitClient is admit after the host and the origin have been checked.
-func (r *Router) admitClient(w http.ResponseWriter, req *http.Request) (c *Conn, err error) {
+func (r *Router) admitClient(w http.ResponseWriter, req *http.Request) (c *Conn, check RefusedKind, err error) {
 	var admission ingress.Admission
 	if r.opts.Gate != nil {
 		if admission, err = r.opts.Gate.Admit(req); err != nil {
-			return nil, err
+			return nil, RefusedGate, err
 		}
 		defer func() {
 			if c == nil {
@@ -100,17 +101,17 @@ func (r *Router) admitClient(w http.ResponseWriter, req *http.Request) (c *Conn,
 	}
 	identity, err := r.authenticate(req)
 	if err != nil {
-		return nil, err
+		return nil, RefusedIdentity, err
 	}
 	if admission != nil {
 		if err := admission.Identify(req.Context(), &identity); err != nil {
-			return nil, err
+			return nil, RefusedGate, err
 		}
 	}
 	if c, err = r.accept(w, req, identity); c != nil {
 		c.admission = admission
 	}
-	return c, err
+	return c, RefusedHandshake, err
 }
 
 func (r *Router) authenticate(req *http.Request) (id ingress.Identity, err error) {
@@ -146,6 +147,7 @@ func (r *Router) containHook(name string, c *Conn, err *error) {
 func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingress.Identity) (*Conn, error) {
 	key, malformed := handshake.Key(req)
 	if malformed != nil {
+		r.refusedHandshake(req, RefusedHandshake, errors.InvalidArgument.New(malformed.Text))
 		httpclose.AfterAnswer(w, req)
 		malformed.Answer(w)
 		return nil, nil
@@ -224,6 +226,7 @@ func (r *Router) open(c *Conn) {
 	case err == nil && going:
 		r.wheel.add(c, c.nextCheck(r.now()))
 	case err != nil:
+		r.reportRefused(Refused{Kind: RefusedOpen, Conn: c, IP: c.ip}, err)
 		e := errors.From(err)
 		reason := e.Message
 		if e.Retryable() && e.RetryAfter > 0 {

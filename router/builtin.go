@@ -30,6 +30,7 @@ func (c *Conn) heartbeat(envelope.Envelope, []byte) {
 // meanwhile or never was, has or had its answer: there is nothing to say.
 func (c *Conn) abort(env envelope.Envelope, _ []byte) {
 	if env.CorrelationID == nil {
+		c.refused(RefusedEnvelope, typeAbort, errNoID)
 		c.refuse(typeAbort, nil, errNoID)
 		return
 	}

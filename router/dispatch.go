@@ -27,32 +27,32 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 	s.identify(c.identity.Load())
 	var f incoming // on the stack
 	c.peek(s, &f, frame, tooLarge)
-	err := c.askMiddleware(s, &f)
+	check, err := RefusedMiddleware, c.askMiddleware(s, &f)
 	s.peekRest(&f, err == nil)
 	if f.tooLarge && !ends(err) {
 		err = s.errTooLarge(&f)
 	}
 	if err == nil {
-		err = f.checkEnvelope()
+		check, err = RefusedEnvelope, f.checkEnvelope()
 	}
 	if err == nil {
-		err = f.checkRoute()
+		check, err = RefusedType, f.checkRoute()
 	}
 	if err == nil && f.route.builtin != nil {
 		f.route.builtin(c, f.env, f.bytes)
 		return true
 	}
 	if err == nil {
-		err = c.checkState(s)
+		check, err = RefusedDraining, c.checkState(s)
 	}
 	if err == nil {
 		err = c.checkInFlight(s, &f)
 	}
 	if err == nil {
-		err = c.decode(&f)
+		check, err = RefusedPayload, c.decode(&f)
 	}
 	if err != nil {
-		c.refuseFrame(&f, err)
+		c.refuseFrame(&f, check, err)
 		return true
 	}
 	if !f.route.protocol {
@@ -204,7 +204,14 @@ func (c *Conn) checkInFlight(s *scratch, f *incoming) error {
 }
 
 // refuseFrame answers a frame that does not reach its handler.
-func (c *Conn) refuseFrame(f *incoming, err error) {
+func (c *Conn) refuseFrame(f *incoming, check RefusedKind, err error) {
+	switch err {
+	case errNoID:
+		check = RefusedEnvelope
+	case errExpired:
+		check = RefusedIdentity
+	}
+	c.refused(check, f.typ(), err)
 	id := f.env.CorrelationID
 	if string(f.env.Type) == typeAbort || string(f.env.Type) == typeAnswer {
 		id = nil // of a request, which has an answer of its own, or of a question

@@ -51,3 +51,25 @@ func ExampleCloseInfo() {
 	// {"type":"room.join.reply","meta":{"correlationId":"1"}}
 	// true [room:lobby] 0
 }
+
+// Refusals, counted by their kind for a metric.
+func ExampleOptions_onRefused() {
+	refused := make(chan router.Refused, 10)
+	r := router.New(router.Options{OnRefused: func(i router.Refused) { refused <- i }})
+	type Say struct {
+		Text string `json:"text" validate:"required"`
+	}
+	router.On(r, "chat.send", func(*router.Context, Say) error { return nil })
+
+	c := connect(r)
+	defer c.close()
+	c.send(`{"type":"chat.send","payload":{"text":""}}`, `{"type":"chat.sned"}`, `hello`)
+	for range 3 {
+		i := <-refused
+		fmt.Println(i.Kind, i.Type, i.Code)
+	}
+	// Output:
+	// payload chat.send INVALID_ARGUMENT
+	// type  UNIMPLEMENTED
+	// envelope  INVALID_ARGUMENT
+}

@@ -50,7 +50,9 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	// the connection.
 	switch {
 	case c.life.State() != life.Open:
-		k.finish(c.router.drainError())
+		err := c.router.drainError()
+		c.refused(RefusedDraining, f.route.typ, err)
+		k.finish(err)
 	case waits: // for room, until nothing was in front of it
 		c.turn.Track(&k.task)
 		k.runInTime()

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"slices"
 
 	"github.com/wskit/wskit/errors"
 )
@@ -13,6 +14,7 @@ type Hooks struct {
 	OnClose         func(*Conn, CloseInfo)
 	OnError         func(Fault)
 	OnLimitExceeded func(context.Context, LimitInfo)
+	OnRefused       func(Refused)
 }
 
 // AddHooks adds hooks to those of Options, which come first, and to those that were added before.
@@ -33,10 +35,11 @@ func (r *Router) AddHooks(h Hooks) {
 // hooks are all hooks of a router. They are replaced as a whole: handshakes may be refused while
 // more are added.
 type hooks struct {
-	all     []Hooks
-	closes  bool // there is an OnClose
-	faults  []func(Fault)
-	exceeds []func(context.Context, LimitInfo)
+	all      []Hooks
+	closes   bool // there is an OnClose
+	faults   []func(Fault)
+	exceeds  []func(context.Context, LimitInfo)
+	refusals []func(Refused)
 }
 
 // addHooks is called with Router.mu locked, or by New.
@@ -45,13 +48,16 @@ func (r *Router) addHooks(h Hooks) {
 	if now := r.hooks.Load(); now != nil {
 		next = *now
 	}
-	next.all = append(next.all[:len(next.all):len(next.all)], h)
+	next.all = append(slices.Clip(next.all), h)
 	next.closes = next.closes || h.OnClose != nil
 	if h.OnError != nil {
-		next.faults = append(next.faults[:len(next.faults):len(next.faults)], h.OnError)
+		next.faults = append(slices.Clip(next.faults), h.OnError)
 	}
 	if h.OnLimitExceeded != nil {
-		next.exceeds = append(next.exceeds[:len(next.exceeds):len(next.exceeds)], h.OnLimitExceeded)
+		next.exceeds = append(slices.Clip(next.exceeds), h.OnLimitExceeded)
+	}
+	if h.OnRefused != nil {
+		next.refusals = append(slices.Clip(next.refusals), h.OnRefused)
 	}
 	r.hooks.Store(&next)
 }

@@ -66,7 +66,7 @@ func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
 	r := c.router
 	r.stats.rejected.Add(1)
 	if len(r.hooks.Load().exceeds) > 0 {
-		r.queueRejection(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: *c.identity.Load()})
+		r.limits.add(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: *c.identity.Load()})
 	}
 	if !l.Close.Valid() {
 		return false
@@ -121,17 +121,6 @@ func retryReason(l *errors.LimitExceeded) string {
 
 func retryAfterReason(d time.Duration) string {
 	return `{"retryAfterMs":` + strconv.FormatInt(ceil.Div(d, time.Millisecond), 10) + `}`
-}
-
-// queueRejection has OnLimitExceeded called.
-func (r *Router) queueRejection(info LimitInfo) {
-	queued, first := r.limits.add(info)
-	if !queued {
-		r.stats.missed.Add(1)
-	}
-	if first {
-		r.opts.Logger.Warn("wskit: OnLimitExceeded is too slow, some rejections are only counted", "queued", maxRejectionsQueued)
-	}
 }
 
 func (r *Router) callOnLimitExceeded(info LimitInfo) {

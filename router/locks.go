@@ -29,7 +29,7 @@ package router
 //	wheel.mu          when connections are checked, their phases   per router
 //	Router.mu         registrations, the list of connections       per router
 //	tally.mu          what Shutdown waits for                      per router
-//	limitHook.mu      rejections that OnLimitExceeded is to get    per router
+//	hookQueue.mu      calls of OnLimitExceeded, of OnRefused       per router, two
 //	refusedOrigins.mu what has been logged                         per router
 //
 // Pairs that really are held together:

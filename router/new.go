@@ -19,7 +19,7 @@ func New(opts Options) *Router {
 	r := &Router{opts: opts, epoch: time.Now(), routes: make(map[string]*route)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.addHooks(Hooks{
-		OnOpen: opts.OnOpen, OnClose: opts.OnClose, OnError: opts.OnError, OnLimitExceeded: opts.OnLimitExceeded,
+		OnOpen: opts.OnOpen, OnClose: opts.OnClose, OnError: opts.OnError, OnLimitExceeded: opts.OnLimitExceeded, OnRefused: opts.OnRefused,
 	})
 	r.top = Group{router: r, opts: RouteOptions{Strict: opts.Strict}}
 	r.tokens = handshake.Tokens{Prefix: opts.TokenSubprotocol, Query: opts.TokenQuery}
@@ -36,7 +36,8 @@ func New(opts Options) *Router {
 	r.watchdog.stop, r.watchdog.observe = r.ctx.Done(), (*Conn).observe
 	r.wheel.epoch, r.wheel.stop, r.wheel.check = r.epoch, r.ctx.Done(), (*Conn).check
 	r.wheel.init(opts.Liveness)
-	r.limits.hook = r.callOnLimitExceeded
+	r.limits = hookQueue[LimitInfo]{name: "OnLimitExceeded", call: r.callOnLimitExceeded, missed: &r.stats.missed, logger: opts.Logger}
+	r.refusals = hookQueue[Refused]{name: "OnRefused", call: r.callOnRefused, missed: &r.stats.missed, logger: opts.Logger}
 	r.turns = turn.Rules[Context]{
 		MaxInFlight: opts.Limits.MaxInFlight, MaxPending: opts.Limits.MaxPending, Opened: (*Context).opened,
 	}

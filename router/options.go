@@ -235,10 +235,17 @@ type Options struct {
 	OnError func(Fault)
 
 	// OnLimitExceeded is called once for every frame that a limit rejects, in order, by one
-	// goroutine: a slow hook does not delay frames. If 65,536 rejections are queued for the
-	// hook, it is not called for further ones; Stats.HooksMissed counts these. The context is
+	// goroutine: a slow hook does not delay frames. If 65,536 calls are queued, further
+	// ones are left out and counted in Stats.HooksMissed. The context is
 	// never cancelled, and Shutdown does not wait for the hook.
 	OnLimitExceeded func(context.Context, LimitInfo)
+
+	// OnRefused is called once for every handshake that is refused, and for every message that is
+	// refused before it reaches its handler, in order, by one goroutine: a slow hook delays
+	// neither. Faults are for OnError, and messages that a limit rejects for OnLimitExceeded. If
+	// 65,536 calls are queued, further ones are left out and counted in Stats.HooksMissed.
+	// Shutdown does not wait for the hook.
+	OnRefused func(Refused)
 
 	// Logger gets everything that no hook gets: faults without OnError, faults of hooks, and
 	// refused origins.

@@ -105,7 +105,8 @@ type Router struct {
 	fleet     *fleet // nil: addressing is off, or there is no broker
 	wheel     wheel
 	watchdog  watchdog
-	limits    limitHook
+	limits    hookQueue[LimitInfo]
+	refusals  hookQueue[Refused]
 	turns     turn.Rules[Context]
 	watched   atomic.Pointer[func(error)] // reports to a test, see refuseToSend
 	refused   refusedOrigins
@@ -136,7 +137,7 @@ type Stats struct {
 	SlowConsumers int64 // connections closed because they read too slowly
 	FramesDropped int64 // frames that were queued and not sent
 	Faults        int64 // calls of OnError: errors without a code, panics
-	HooksMissed   int64 // rejections for which OnLimitExceeded was not called because it was too slow
+	HooksMissed   int64 // calls of OnLimitExceeded and OnRefused that were left out because the hook was too slow
 	Foreign       int64 // messages from the broker that were dropped because they are not from a router
 	// AnswersIgnored is how many answers came for questions that were not open: too late,
 	// again, or for none at all.

@@ -1,0 +1,102 @@
+package router
+
+import (
+	"net/http"
+	"net/netip"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+)
+
+// Refused describes a handshake or a message that the router has refused, for metrics and logs.
+// It has no payload, no header field and no token. Its texts are those that the client gets, of
+// which the client chose a part in the messages of RefusedHost and RefusedOrigin: there, a host and
+// an origin are quoted, and cut after 200 bytes.
+type Refused struct {
+	Kind RefusedKind
+	// Code and Message are those of the error that the client gets.
+	Code    errors.Code
+	Message string
+	// Conn is the connection; nil for a handshake.
+	Conn *Conn
+	// Type is the message's registered type; empty if it has none, and for a handshake.
+	Type string
+	// IP is the client's address as Options.ClientIP finds it.
+	IP netip.Addr
+}
+
+// RefusedKind says why a handshake or a message was refused. It can be the label of a metric.
+type RefusedKind string
+
+const (
+	// RefusedDraining is a handshake or a message that comes while the router shuts down.
+	RefusedDraining RefusedKind = "draining"
+
+	// RefusedHandshake is a request that is no handshake, or a malformed one.
+	RefusedHandshake RefusedKind = "handshake"
+	// RefusedHost is a handshake for a host that is not in Options.Hosts.
+	RefusedHost RefusedKind = "host"
+	// RefusedOrigin is a handshake from a page of another origin.
+	RefusedOrigin RefusedKind = "origin"
+	// RefusedGate is a handshake that Options.Gate refuses.
+	RefusedGate RefusedKind = "gate"
+	// RefusedIdentity is a handshake that Options.Authenticate refuses, or a message of a client
+	// whose identity has expired.
+	RefusedIdentity RefusedKind = "identity"
+	// RefusedOpen is a connection that is closed in place of being opened, mostly because OnOpen
+	// refuses it. OnClose is called only for hooks whose OnOpen has succeeded before.
+	RefusedOpen RefusedKind = "open"
+
+	// RefusedMiddleware is a message that middleware refuses before it is decoded, but for
+	// rejections by a limit.
+	RefusedMiddleware RefusedKind = "middleware"
+	// RefusedEnvelope is a frame without a valid envelope, or a request without an id.
+	RefusedEnvelope RefusedKind = "envelope"
+	// RefusedType is a message of a type that is not registered.
+	RefusedType RefusedKind = "type"
+	// RefusedPayload is a message whose payload does not decode or is not valid.
+	RefusedPayload RefusedKind = "payload"
+)
+
+// reportRefused has OnRefused called, unless OnError gets the error.
+func (r *Router) reportRefused(info Refused, err error) {
+	if len(r.hooks.Load().refusals) == 0 {
+		return
+	}
+	if e := errors.From(err); e.Code != errors.Internal {
+		info.Code, info.Message = e.Code, e.Message
+		r.refusals.add(info)
+	}
+}
+
+// refused is for a message. Rejections by limits are for OnLimitExceeded.
+func (c *Conn) refused(kind RefusedKind, typ string, err error) {
+	if rejection(err) == nil {
+		c.router.reportRefused(Refused{Kind: kind, Conn: c, Type: typ, IP: c.ip}, err)
+	}
+}
+
+// refusedHandshake is for a handshake.
+func (r *Router) refusedHandshake(req *http.Request, kind RefusedKind, err error) {
+	if len(r.hooks.Load().refusals) > 0 {
+		ip, _ := r.clientIP(req)
+		r.reportRefused(Refused{Kind: kind, IP: ip}, err)
+	}
+}
+
+func (r *Router) callOnRefused(info Refused) {
+	callAll(r.hooks.Load().refusals, func(hook func(Refused)) {
+		defer func() {
+			if v := recover(); v != nil {
+				r.fault(Fault{Conn: info.Conn, Type: info.Type, Err: panicError("OnRefused", v), Stack: stack()})
+			}
+		}()
+		hook(info)
+	})
+}
+
+// refuseHandshake answers a request that is not upgraded.
+func (r *Router) refuseHandshake(w http.ResponseWriter, req *http.Request, kind RefusedKind, err error) {
+	r.refusedHandshake(req, kind, err)
+	ingress.Refuse(w, req, err)
+}
