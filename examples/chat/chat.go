@@ -60,6 +60,24 @@ type (
 	}
 )
 
+// events are the events that the server sends. A send with another payload type does not compile.
+type events struct {
+	message      router.Event[Message]
+	joined, left router.Event[Seat]
+	sizes        router.Event[RoomsChanged]
+	state        router.Event[Room]
+}
+
+func declareEvents(r *router.Router) events {
+	return events{
+		message: router.Declare[Message](r, "chat.message"),
+		joined:  router.Declare[Seat](r, "member.joined", router.EventOptions{Doc: "a member joined the room, or has a new name"}),
+		left:    router.Declare[Seat](r, "member.left"),
+		sizes:   router.Declare[RoomsChanged](r, "rooms.changed", router.EventOptions{Doc: "sizes of rooms, to all tabs"}),
+		state:   router.Declare[Room](r, "room.state", router.EventOptions{Doc: "all members of the room, where events may have been missed"}),
+	}
+}
+
 // seat is the member and the room of a connection.
 var seat = ingress.NewKey[Seat]()
 

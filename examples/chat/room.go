@@ -86,20 +86,17 @@ func (r *room) ownSize() int {
 	return len(ids)
 }
 
-// news returns the event that tabs need for a member, "" for none, and records that it is sent.
-func (r *room) news(id string) (event string, m Member) {
+// news reports whether tabs need an event for a member, and whether the member is here, and
+// records that the event is sent.
+func (r *room) news(id string) (m Member, here, changed bool) {
 	delete(r.changed, id)
 	was, known := r.told[id]
-	now, here := r.member(id)
-	switch {
-	case here && now != was:
-		r.told[id] = now
-		return "member.joined", now
-	case !here && known:
-		delete(r.told, id)
-		return "member.left", was
+	if m, here = r.member(id); here {
+		r.told[id] = m
+		return m, true, m != was
 	}
-	return "", m
+	delete(r.told, id)
+	return was, false, known
 }
 
 // update replaces the seats of other servers. The other servers send the events for them, except

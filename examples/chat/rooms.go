@@ -39,6 +39,7 @@ const storeTime = 2 * time.Second
 // one room. The sizes of rooms, which go to all tabs, are sent together, once in sizesEvery.
 type Rooms struct {
 	router  *router.Router
+	events  events
 	backend Backend
 	self    string // names this server
 
@@ -52,7 +53,7 @@ type Rooms struct {
 
 func newRooms(r *router.Router, b Backend) *Rooms {
 	return &Rooms{
-		router: r, backend: b, self: rand.Text(),
+		router: r, events: declareEvents(r), backend: b, self: rand.Text(),
 		here: make(map[*router.Conn]Seat), rooms: make(map[string]*room),
 		elsewhere: make(map[string]int), resized: make(map[string]struct{}),
 	}
@@ -120,7 +121,7 @@ func (rs *Rooms) Say(ctx context.Context, m Message) error {
 	if err := rs.backend.History.Add(ctx, m); err != nil {
 		return err
 	}
-	if err := rs.router.Publish(ctx, topicOf(m.Room), "chat.message", m); err != nil {
+	if err := rs.events.message.PublishFrom(ctx, rs.router, topicOf(m.Room), m); err != nil {
 		return errors.Unavailable.Wrap(err, "the message could not be delivered")
 	}
 	return nil

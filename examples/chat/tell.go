@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/wskit/wskit/router"
 )
 
 // sizesEvery is how often the sizes of rooms are sent, which go to all tabs.
@@ -47,11 +49,16 @@ func (rs *Rooms) tellMembers(r *room) {
 		}
 		for _, id := range ids {
 			rs.mu.Lock()
-			event, m := r.news(id)
+			m, here, changed := r.news(id)
 			rs.mu.Unlock()
-			if event != "" && err == nil {
-				rs.publish(topicOf(r.name), event, Seat{Room: r.name, Member: m})
+			if !changed || err != nil {
+				continue
 			}
+			event := rs.events.left
+			if here {
+				event = rs.events.joined
+			}
+			publish(rs.router, event, topicOf(r.name), Seat{Room: r.name, Member: m})
 		}
 	}
 }
@@ -92,7 +99,7 @@ func (rs *Rooms) tellSizes() {
 	}
 	clear(rs.resized)
 	rs.mu.Unlock()
-	rs.publish(roomsTopic, "rooms.changed", changed)
+	publish(rs.router, rs.events.sizes, roomsTopic, changed)
 	if rs.backend.Shared {
 		rs.count(own)
 	}
@@ -117,10 +124,10 @@ func (rs *Rooms) changes(names map[string]struct{}) (changed RoomsChanged) {
 
 // publish publishes an event. A tab that misses it gets the current state with its next join or
 // the next sweep, so a failure is only logged.
-func (rs *Rooms) publish(topic, typ string, payload any) {
+func publish[T any](r *router.Router, event router.Event[T], topic string, payload T) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
-	if err := rs.router.Publish(ctx, topic, typ, payload); err != nil {
-		slog.Error("chat: publishing failed", "type", typ, "error", err)
+	if err := event.PublishFrom(ctx, r, topic, payload); err != nil {
+		slog.Error("chat: publishing failed", "topic", topic, "error", err)
 	}
 }
