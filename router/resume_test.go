@@ -99,6 +99,7 @@ func TestTicketsThatAreDenied(t *testing.T) {
 		for p.step() != "join.reply" {
 		}
 		p.hangUp()
+		eventually(t, "the connection to end", func() bool { return s.r.Members(topic) == 0 })
 		return p
 	}
 	ann := []string{"Tenant: x", "User: ann"}
