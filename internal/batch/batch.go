@@ -182,7 +182,7 @@ func (it *Item[T]) bounded() bool {
 // alone makes a round trip for a single item on its caller's goroutine.
 func (c *Batcher[T]) alone(it *Item[T]) error {
 	ctx := it.ctx
-	if it.timeout > 0 {
+	if deadline, ok := ctx.Deadline(); it.timeout > 0 && (!ok || time.Until(deadline) > c.slack(it.timeout)) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.slack(it.timeout))
 		defer cancel()
