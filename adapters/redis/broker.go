@@ -71,7 +71,7 @@ type Broker struct {
 	refused    []*topic          // to be assigned in a while
 	lostTopics int               // how many topics had been subscribed to and are not now
 
-	subscription, publishing outage.Reporter
+	subscription, publishing, reading outage.Reporter
 }
 
 // BrokerStats are figures of a Broker: Topics and Missing as they are now, the
@@ -129,6 +129,11 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 			Component: "publish", Name: opts.Prefix, Log: opts.Logger, Hook: opts.OnOutage, Settle: time.Second,
 			Failing: "wskit: redis: publishing fails",
 			Working: "wskit: redis: publishing works again",
+		},
+		reading: outage.Reporter{
+			Component: "log", Name: opts.Prefix, Log: opts.Logger, Hook: opts.OnOutage, Settle: time.Second,
+			Failing: "wskit: redis: logs of topics cannot be read",
+			Working: "wskit: redis: logs of topics are read again",
 		},
 	}
 	b.evictions.log, b.evictions.start, b.evictions.every = opts.Logger, time.Now(), lookEvery

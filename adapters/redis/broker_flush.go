@@ -114,11 +114,16 @@ func (b *Broker) command(ctx context.Context, p *parcel) goredis.Cmder {
 func (b *Broker) appendCommand(ctx context.Context, p *parcel) goredis.Cmder {
 	first := &p.items[0].Value
 	h := first.log.history
-	args := append(make([]any, 0, 11+4*len(p.items)), "evalsha", logScriptID, 1, first.log.key,
-		"append", newEpoch(), h.Age.Milliseconds(), h.Messages, h.Bytes, b.nodes.publishing(), first.channel)
+	args := append(make([]any, 0, 12+5*len(p.items)), "evalsha", logScriptID, 1, first.log.key,
+		"append", newEpoch(), h.Age.Milliseconds(), h.Messages, h.Bytes, b.nodes.publishing(), first.channel, len(p.items))
 	for _, it := range p.items {
 		m := &it.Value
-		args = append(args, uint64(m.log.at.Tag), m.log.bytes, m.log.id, appendWithLength(nil, m.payload))
+		args = append(args, uint64(m.log.at.Tag), m.log.bytes, appendWithLength(nil, m.payload))
+	}
+	for i, it := range p.items {
+		if id := it.Value.log.id; id != "" {
+			args = append(args, i+1, id)
+		}
 	}
 	return once{goredis.NewCmd(ctx, args...)}
 }
@@ -133,33 +138,41 @@ func (p *parcel) answer(command goredis.Cmder) bool {
 		}
 	case once:
 		var reply []any
-		if reply, err = c.Slice(); err == nil && len(reply) != 1+len(p.items) {
-			err = errReply
+		if reply, err = c.Slice(); err == nil {
+			err = p.placed(reply)
 		}
-		for i, it := range p.items {
-			if it.Err = err; err == nil {
-				it.Err = it.Value.log.placed(reply[0], reply[1+i])
-			}
+		for _, it := range p.items {
+			it.Err = err
 		}
 	}
 	return isAnswer(err)
 }
 
-// placed takes note of a position: the offset of a message that is new, or the offset and the
-// tag of the one with the same id.
-func (a *appended) placed(epoch, place any) error {
-	e, _ := epoch.(string)
-	var ok bool
-	switch place := place.(type) {
-	case int64:
-		a.at.Offset = uint64(place)
-		a.at.Epoch, _ = strconv.ParseUint(e, 10, 64)
-		ok = a.at.Epoch != 0
-	case string:
-		a.at, ok = parsePlace(e + " " + place)
-	}
-	if !ok {
+// placed takes note of positions: the script replies with the epoch and the offset of the first new message, and
+// then with the number and the place of each message whose id is known.
+func (p *parcel) placed(reply []any) error {
+	if len(reply)%2 != 0 || len(reply) == 0 {
 		return errReply
+	}
+	text, _ := reply[0].(string)
+	epoch, err := strconv.ParseUint(text, 10, 64)
+	offset, ok := reply[1].(int64)
+	if err != nil || !ok {
+		return errReply
+	}
+	known := reply[2:]
+	for i, it := range p.items {
+		at := &it.Value.log.at
+		if len(known) == 0 || known[0] != int64(i+1) {
+			at.Epoch, at.Offset = epoch, uint64(offset)
+			offset++
+			continue
+		}
+		place, _ := known[1].(string)
+		if *at, ok = parsePlace(text + " " + place); !ok {
+			return errReply
+		}
+		known = known[2:]
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (b *Broker) append(ctx context.Context, m pubsub.Message, h pubsub.History,
 		channel: channel, payload: seal(b.opts.Keys).close(channel, encode(m)),
 		log: &appended{key: b.logKey(m.Topic), history: h, id: id, bytes: len(m.Frame), at: m.Position},
 	}
-	err := b.hand(ctx, channel, func(ctx context.Context, o *outlet) error { return o.publish(ctx, &p) })
+	err := b.hand(ctx, &b.publishing, channel, func(ctx context.Context, o *outlet) error { return o.publish(ctx, &p) })
 	if err != nil {
 		return pubsub.Position{}, fmt.Errorf("redis: appending: %w", err)
 	}
@@ -118,7 +118,7 @@ func (b *Broker) Read(ctx context.Context, topic string, h pubsub.History, r pub
 		return page, err
 	}
 	logKey := b.logKey(topic)
-	err = b.hand(ctx, logKey, func(ctx context.Context, o *outlet) error {
+	err = b.hand(ctx, &b.reading, logKey, func(ctx context.Context, o *outlet) error {
 		page, err = b.readPages(ctx, o, topic, logKey, h, r)
 		return err
 	})
@@ -300,7 +300,7 @@ func (b *Broker) Heads(ctx context.Context, topics []string) ([]pubsub.Position,
 	errs := make(chan error, len(parts))
 	for _, p := range parts {
 		go func() {
-			errs <- b.hand(ctx, p.calls[0].keys[0], func(ctx context.Context, o *outlet) error { return through(ctx, o, o.reads, &p.calls) })
+			errs <- b.hand(ctx, &b.reading, p.calls[0].keys[0], func(ctx context.Context, o *outlet) error { return through(ctx, o, o.reads, &p.calls) })
 		}()
 	}
 	var err error

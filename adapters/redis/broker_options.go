@@ -60,14 +60,14 @@ type BrokerOptions struct {
 	// Default: none; messages are not authenticated.
 	Keys [][]byte
 
-	// Logger gets a line, with the cause, when subscriptions are lost or publishing fails,
-	// and another when they are back or it works again.
+	// Logger gets a line, with the cause, when subscriptions are lost, publishing fails or logs
+	// cannot be read, and another when they are back or it works again.
 	//
 	// Default: slog.Default().
 	Logger *slog.Logger
 
-	// OnOutage is called at the same times, for the components "subscription" and
-	// "publish", in the way that limit.Options says.
+	// OnOutage is called at the same times, for the components "subscription",
+	// "publish" and "log", in the way that limit.Options says.
 	OnOutage func(errors.Outage)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/wskit/wskit/internal/batch"
+	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -44,7 +45,7 @@ func (b *Broker) publish(ctx context.Context, m pubsub.Message) (receivers int, 
 	m.Position = pubsub.Position{}
 	channel := key(b.opts.Prefix, b.kind, m.Topic)
 	p := publication{channel: channel, payload: seal(b.opts.Keys).close(channel, encode(m))}
-	err = b.hand(ctx, channel, func(ctx context.Context, o *outlet) error { return o.publish(ctx, &p) })
+	err = b.hand(ctx, &b.publishing, channel, func(ctx context.Context, o *outlet) error { return o.publish(ctx, &p) })
 	if err != nil {
 		return 0, fmt.Errorf("redis: publishing: %w", err)
 	}
@@ -64,8 +65,8 @@ func (b *Broker) check(m pubsub.Message) error {
 	return checkTopic(m.Topic)
 }
 
-// hand calls do with the outlet of a key's server, and reports how that goes.
-func (b *Broker) hand(ctx context.Context, key string, do func(context.Context, *outlet) error) error {
+// hand calls do with the outlet of a key's server, and tells a reporter how that goes.
+func (b *Broker) hand(ctx context.Context, to *outage.Reporter, key string, do func(context.Context, *outlet) error) error {
 	within, cancel := context.WithTimeout(ctx, b.opts.Timeout)
 	defer cancel()
 	server, err := b.where.server(within, key)
@@ -74,9 +75,9 @@ func (b *Broker) hand(ctx context.Context, key string, do func(context.Context, 
 	}
 	switch {
 	case err == nil:
-		b.publishing.Works()
+		to.Works()
 	case ctx.Err() == nil && b.ctx.Err() == nil && err != errNotPublished:
-		b.publishing.Failed(err)
+		to.Failed(err)
 	}
 	return err
 }
