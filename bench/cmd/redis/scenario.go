@@ -16,6 +16,7 @@ import (
 
 // A scenario measures one contender; atLeast says that more is better.
 type scenario struct {
+	rival   string
 	name    string
 	target  float64
 	atLeast bool
@@ -23,13 +24,26 @@ type scenario struct {
 }
 
 var scenarios = []scenario{
-	{"decisions per second, 64 callers, many keys", 4, true, rate(64, 0, plenty)},
-	{"decisions per second, 256 callers, many keys", 4, true, rate(256, 0, plenty)},
-	{"decisions per second, 64 callers, one key", 8, true, rate(64, 1, plenty)},
-	{"refusals per second, 64 callers, exhausted keys", 50, true, rate(64, 100, scarce)},
-	{"time of a decision, one caller (µs)", 1.1, false, alone},
-	{"bytes per key in Redis", 1, false, bytesPerKey},
+	{limits, "decisions per second, 64 callers, many keys", 4, true, rate(64, 0, plenty)},
+	{limits, "decisions per second, 256 callers, many keys", 4, true, rate(256, 0, plenty)},
+	{limits, "decisions per second, 64 callers, one key", 8, true, rate(64, 1, plenty)},
+	{limits, "refusals per second, 64 callers, exhausted keys", 50, true, rate(64, 100, scarce)},
+	{limits, "time of a decision, one caller (µs)", 1.1, false, alone},
+	{limits, "bytes per key in Redis", 1, false, bytesPerKey},
+	{bare, "messages per second, published and delivered, 1 caller", 1.2, true, publishing(1, false)},
+	{bare, "messages per second, published and delivered, 16 callers", 1, true, publishing(16, false)},
+	{bare, "messages per second, published and delivered, 64 callers", 2, true, publishing(64, false)},
+	{bare, "messages per second, published and delivered, 256 callers", 5, true, publishing(256, false)},
+	{bare, "messages per second, appended to a log and delivered, 256 callers", 1.5, true, publishing(256, true)},
+	{bare, "time of a publish, one caller, p50 (µs)", 1.1, false, lonePublish(0.5)},
+	{bare, "time of a publish, one caller, p99 (µs)", 1.1, false, lonePublish(0.99)},
 }
+
+// The rivals.
+const (
+	limits = "redis_rate"
+	bare   = "go-redis"
+)
 
 // A load is a limit: refill per hour.
 type load struct{ burst, refill int64 }
@@ -44,7 +58,7 @@ type decider func(ctx context.Context, key string) (allowed bool, err error)
 
 func open(contender, addr string, l load) (decide decider, closing func() error) {
 	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	if contender == "redis_rate" {
+	if contender == limits {
 		limiter := redis_rate.NewLimiter(client)
 		limit := redis_rate.Limit{Rate: int(l.refill), Burst: int(l.burst), Period: time.Hour}
 		return func(ctx context.Context, key string) (bool, error) {

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// A publisher is a contender that publishes to one topic, with one subscriber that counts. Both
+// have clients of their own, in this process.
+type publisher struct {
+	publish   func(ctx context.Context) error
+	delivered *atomic.Int64
+	close     func()
+}
+
+// frame is what is published.
+var frame = []byte(`{"type":"chat.message","meta":{"topic":"room:1"},"payload":{"from":"ann","text":"Hello, how are you today?"}}`)
+
+// openPublisher makes a contender ready. The rival is a bare loop of PUBLISH and SUBSCRIBE, with history or without.
+func openPublisher(ctx context.Context, s *server, contender string, history bool) (*publisher, error) {
+	options := goredis.Options{Addr: s.addr, ContextTimeoutEnabled: true}
+	out, in := goredis.NewClient(&options), goredis.NewClient(&options)
+	p := &publisher{delivered: new(atomic.Int64)}
+	const topic = "room:1"
+	if contender != ours {
+		sub := in.Subscribe(ctx, topic)
+		if _, err := sub.Receive(ctx); err != nil {
+			return nil, err
+		}
+		go func() {
+			for {
+				m, err := sub.ReceiveMessage(context.WithoutCancel(ctx))
+				if err != nil {
+					return
+				}
+				if len(m.Payload) == len(frame) {
+					p.delivered.Add(1)
+				}
+			}
+		}()
+		p.publish = func(ctx context.Context) error { return out.Publish(ctx, topic, frame).Err() }
+		p.close = func() { _, _, _ = sub.Close(), in.Close(), out.Close() }
+		return p, nil
+	}
+	to, from := redis.NewBroker(out, redis.BrokerOptions{}), redis.NewBroker(in, redis.BrokerOptions{MaxBuffered: 64 << 20})
+	_, err := from.Subscribe(ctx, topic, func(m pubsub.Message) {
+		if len(m.Frame) == len(frame) {
+			p.delivered.Add(1)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.close = func() {
+		to.Close()
+		from.Close()
+		_, _ = in.Close(), out.Close()
+	}
+	m := pubsub.Message{Topic: topic, Frame: frame}
+	p.publish = func(ctx context.Context) error { return to.Publish(ctx, m) }
+	if history {
+		h := pubsub.History{Messages: 1000, Bytes: 1 << 20, Age: time.Hour}
+		p.publish = func(ctx context.Context) error {
+			_, err := to.Append(ctx, m, h, "")
+			return err
+		}
+	}
+	return p, nil
+}
+
+// publishing counts what is delivered while a number of callers publish, each one message
+// after the other.
+func publishing(callers int, history bool) func(context.Context, *server, string, settings) (float64, string, error) {
+	return func(ctx context.Context, s *server, contender string, o settings) (float64, string, error) {
+		if err := s.fresh(ctx); err != nil {
+			return 0, "", err
+		}
+		p, err := openPublisher(ctx, s, contender, history)
+		if err != nil {
+			return 0, "", err
+		}
+		defer p.close()
+		decide := func(ctx context.Context, _ string) (bool, error) { return true, p.publish(ctx) }
+		if _, _, err := drive(ctx, decide, names(1), callers, o.duration/4); err != nil {
+			return 0, "", err
+		}
+		before := p.delivered.Load()
+		start := time.Now()
+		sent, _, err := drive(ctx, decide, names(1), callers, o.duration)
+		if err != nil {
+			return 0, "", err
+		}
+		// What was published is to be delivered, too.
+		for giveUp := time.Now().Add(10 * time.Second); p.delivered.Load()-before < sent; time.Sleep(100 * time.Microsecond) {
+			if time.Now().After(giveUp) {
+				return 0, "", fmt.Errorf("%d of %d messages delivered", p.delivered.Load()-before, sent)
+			}
+		}
+		return float64(sent) / time.Since(start).Seconds(), "", nil
+	}
+}
+
+// lonePublish is a quantile of the time of a publish by one caller, in µs.
+func lonePublish(quantile float64) func(context.Context, *server, string, settings) (float64, string, error) {
+	return func(ctx context.Context, s *server, contender string, o settings) (float64, string, error) {
+		if err := s.fresh(ctx); err != nil {
+			return 0, "", err
+		}
+		p, err := openPublisher(ctx, s, contender, false)
+		if err != nil {
+			return 0, "", err
+		}
+		defer p.close()
+		var took []float64
+		for end := time.Now().Add(o.duration); time.Now().Before(end); {
+			start := time.Now()
+			if err := p.publish(ctx); err != nil {
+				return 0, "", err
+			}
+			took = append(took, float64(time.Since(start).Nanoseconds())/1e3)
+			time.Sleep(200 * time.Microsecond)
+		}
+		slices.Sort(took)
+		return took[int(quantile*float64(len(took)-1))], "", nil
+	}
+}
