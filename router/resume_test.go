@@ -183,10 +183,12 @@ func TestResumesThatReset(t *testing.T) {
 				s.appends(0, 3)
 				p.until(l.head("room:a"))
 				var stays *reader
+				members := 0
 				if followed {
-					stays = s.reader(l, "room:a")
+					stays, members = s.reader(l, "room:a"), 1
 				}
 				p.hangUp()
+				eventually(t, "the connection to end", func() bool { return s.r.Members("room:a") == members })
 				c.fault(s, l)
 				others := p.resume(s)
 				if p.resumed[0].Resumed && followed { // the fault has not been found yet
