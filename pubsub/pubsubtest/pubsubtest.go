@@ -20,8 +20,8 @@
 // A failure names the broken rule and the observation. Brokers may deliver long after Publish
 // has returned: the suite waits for expected messages, and checks that others do not come by
 // waiting for a message that was sent after them. It
-// uses no clock except for its time limit of 20 s. Its topics have random names,
-// so that several runs may share a server. Run it with the race detector.
+// uses no clock except for its time limit of 20 s; [RunLog] also measures how long messages are kept.
+// Its topics have random names, so that several runs may share a server. Run it with the race detector.
 package pubsubtest
 
 import (
