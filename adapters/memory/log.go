@@ -8,7 +8,8 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// topicLog is the log of one topic. Locks are taken in the order turn, logs.mu, mu.
+// topicLog is the log of one topic. Locks are taken in the order turn, logs.mu, mu, appendIDs.mu; while
+// a message is delivered, turn alone is held of these.
 type topicLog struct {
 	// turn is held by an Append until its message is delivered, so that the order of the log is the
 	// order of delivery.
