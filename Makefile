@@ -5,7 +5,7 @@ GO      ?= go
 FUZZTIME ?= 20000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help check test vet lint redis nginx workerd cc unit fuzz e2e faults bench cross cover vuln api behind fmt run
+.PHONY: help check test vet lint redis nginx workerd cc unit fuzz e2e faults delivery bench cross cover vuln api behind fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -56,6 +56,12 @@ FAULTTIME ?= 5m
 
 faults: redis ## servers, Redis and networks fail under clients for FAULTTIME; writes bench/RESULTS-faults.md
 	$(GO) test -count=1 -timeout 0 ./internal/faulttest -run TestFaults -args -faults.for=$(FAULTTIME) -faults.report=$(CURDIR)/bench/RESULTS-faults.md
+
+# How many faults make delivery inflicts.
+DELIVERYFAULTS ?= 1000
+
+delivery: redis ## clients resume topics with history under DELIVERYFAULTS faults; writes bench/RESULTS-delivery.md
+	$(GO) test -count=1 -timeout 0 ./internal/faulttest -run TestDelivery -args -delivery.faults=$(DELIVERYFAULTS) -delivery.report=$(CURDIR)/bench/RESULTS-delivery.md
 
 bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	$(GO) test -run '^$$' -bench . -benchmem ./...

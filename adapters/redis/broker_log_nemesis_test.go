@@ -1,7 +1,6 @@
 package redis_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -129,15 +128,10 @@ func TestLogsUnderRandomFaults(t *testing.T) {
 	end()
 	reading.Wait()
 
-	text, err := os.ReadFile(recording)
+	report, err := deliverytest.CheckFile(recording)
 	if err != nil || r.Err() != nil {
 		t.Fatal(err, r.Err())
 	}
-	events, err := deliverytest.Read(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	report := deliverytest.Check(events)
 	t.Logf("%v: %v", happened, report)
 	if len(report.Violations) > 0 || report.Received < report.Published[deliverytest.Acked] {
 		t.Errorf("%v", report)

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 )
@@ -122,4 +123,18 @@ func Read(from io.Reader) ([]Event, error) {
 		events = append(events, e)
 	}
 	return events, lines.Err()
+}
+
+// CheckFile is [Check] for a recording in a file.
+func CheckFile(name string) (Report, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return Report{}, err
+	}
+	defer file.Close()
+	events, err := Read(file)
+	if err != nil {
+		return Report{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return Check(events), nil
 }

@@ -9,7 +9,9 @@
 //     FailLocal admits at most its policy once more per server;
 //   - messages of one sender reach a subscriber in order, and at most once;
 //   - 15 s after a server was killed its members are gone from presence, and members that
-//     have been present for that long are listed.
+//     have been present for that long are listed;
+//   - a client of a topic with history, a [Feed], gets each message once and in order, over connections
+//     that it resumes, or a reset with a reason; internal/deliverytest checks this.
 //
 // A [System] is servers, Redis and clients; a [Nemesis] injects a fault into it; a
 // [Recorder] records a [History], and [History.Check] finds violations. Tests of other

@@ -120,9 +120,12 @@ func serve(c Config) error {
 		Idempotency: router.IdempotencyOptions{
 			Store: redis.NewIdempotency(store.Client(), redis.IdempotencyOptions{}), Lease: c.Lease,
 		},
-		DrainWindow: time.Millisecond,
+		DrainWindow:  time.Millisecond,
+		HistoryCheck: 300 * time.Millisecond,
+		Resume:       router.ResumeOptions{Keys: [][]byte{[]byte("the key of all servers of a test")}},
 	})
 	register(r, store, journal)
+	registerFeeds(r)
 
 	listener, err := net.Listen("tcp", c.Addr)
 	if err != nil {

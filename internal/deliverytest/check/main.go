@@ -19,7 +19,7 @@ func main() {
 	}
 	code := 0
 	for _, name := range os.Args[1:] {
-		report, err := check(name)
+		report, err := deliverytest.CheckFile(name)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
@@ -30,17 +30,4 @@ func main() {
 		}
 	}
 	os.Exit(code)
-}
-
-func check(name string) (deliverytest.Report, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return deliverytest.Report{}, err
-	}
-	defer file.Close()
-	events, err := deliverytest.Read(file)
-	if err != nil {
-		return deliverytest.Report{}, fmt.Errorf("%s: %w", name, err)
-	}
-	return deliverytest.Check(events), nil
 }
