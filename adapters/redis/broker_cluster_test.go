@@ -104,14 +104,20 @@ func slotOf(c *redistest.Cluster, key string) int {
 	return int(c.Nodes[0].Do("CLUSTER", "KEYSLOT", key).(int64))
 }
 
-func TestTopicsFollowSentinel(t *testing.T) {
-	s := redistest.StartSentinel(t)
+func brokerOfSentinel(t *testing.T, s *redistest.Sentinel, opts redis.BrokerOptions) *redis.Broker {
+	t.Helper()
 	client := goredis.NewFailoverClient(&goredis.FailoverOptions{
 		MasterName: s.Name, SentinelAddrs: []string{s.Addr}, ContextTimeoutEnabled: true,
 	})
 	t.Cleanup(func() { _ = client.Close() })
-	b := redis.NewBroker(client, redis.BrokerOptions{HealthTimeout: time.Second})
+	b := redis.NewBroker(client, opts)
 	t.Cleanup(b.Close)
+	return b
+}
+
+func TestTopicsFollowSentinel(t *testing.T) {
+	s := redistest.StartSentinel(t)
+	b := brokerOfSentinel(t, s, redis.BrokerOptions{HealthTimeout: time.Second})
 	in := subscribe(t, b, "room")
 	publish(t, b, "room", "before")
 	eventually(t, "it arrives", func() bool { return in.count("before") == 1 })
@@ -128,13 +134,7 @@ func TestTopicsFollowSentinel(t *testing.T) {
 func TestTopicsFollowAPlannedFailover(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	newBroker := func() *redis.Broker {
-		client := goredis.NewFailoverClient(&goredis.FailoverOptions{
-			MasterName: s.Name, SentinelAddrs: []string{s.Addr}, ContextTimeoutEnabled: true,
-		})
-		t.Cleanup(func() { _ = client.Close() })
-		b := redis.NewBroker(client, redis.BrokerOptions{HealthTimeout: time.Hour})
-		t.Cleanup(b.Close)
-		return b
+		return brokerOfSentinel(t, s, redis.BrokerOptions{HealthTimeout: time.Hour})
 	}
 	b, publisher := newBroker(), newBroker()
 	in := subscribe(t, b, "room")

@@ -162,12 +162,7 @@ func TestLogsAfterARestart(t *testing.T) {
 // A replica that lacks the last messages takes over.
 func TestLogsAfterAFailoverWithoutTheTail(t *testing.T) {
 	s := redistest.StartSentinel(t)
-	client := goredis.NewFailoverClient(&goredis.FailoverOptions{
-		MasterName: s.Name, SentinelAddrs: []string{s.Addr}, ContextTimeoutEnabled: true,
-	})
-	t.Cleanup(func() { _ = client.Close() })
-	b := redis.NewBroker(client, redis.BrokerOptions{HealthTimeout: time.Second})
-	t.Cleanup(b.Close)
+	b := brokerOfSentinel(t, s, redis.BrokerOptions{HealthTimeout: time.Second})
 	in := subscribe(t, b, "room")
 	var seen []pubsub.Position
 	for i := range 5 {

@@ -243,13 +243,7 @@ func TestLossIsReportedWhenASlotMoves(t *testing.T) {
 func TestLossIsReportedAfterAPlannedFailover(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	newBroker := func() *redis.Broker {
-		client := goredis.NewFailoverClient(&goredis.FailoverOptions{
-			MasterName: s.Name, SentinelAddrs: []string{s.Addr}, ContextTimeoutEnabled: true,
-		})
-		t.Cleanup(func() { _ = client.Close() })
-		b := redis.NewBroker(client, redis.BrokerOptions{})
-		t.Cleanup(b.Close)
-		return b
+		return brokerOfSentinel(t, s, redis.BrokerOptions{})
 	}
 	b := newBroker()
 	f := startFlow(t, newBroker(), b, "room")
