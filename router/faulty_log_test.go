@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/pubsub"
 )
@@ -22,9 +23,9 @@ type faultyLog struct {
 	epoch  uint64
 	tag    uint32
 
-	drop  int   // so many deliveries are lost
-	fail  error // of Read and Heads
-	stall chan struct{}
+	drop  int           // so many deliveries are lost
+	fail  error         // of Read and Heads
+	delay time.Duration // of the results of Read
 
 	reads, heads atomic.Int64
 }
@@ -130,19 +131,11 @@ func (l *faultyLog) Subscribe(_ context.Context, topic string, deliver func(pubs
 
 func (s *faultySub) Close() error { s.closed.Store(true); return nil }
 
-func (l *faultyLog) Read(ctx context.Context, topic string, _ pubsub.History, o pubsub.ReadOptions) (pubsub.Page, error) {
+func (l *faultyLog) Read(_ context.Context, topic string, _ pubsub.History, o pubsub.ReadOptions) (pubsub.Page, error) {
 	l.reads.Add(1)
 	l.mu.Lock()
+	defer func(d time.Duration) { time.Sleep(d) }(l.delay)
 	defer l.mu.Unlock()
-	if l.stall != nil {
-		stall := l.stall
-		l.mu.Unlock()
-		select {
-		case <-stall:
-		case <-ctx.Done():
-		}
-		l.mu.Lock()
-	}
 	if l.fail != nil {
 		return pubsub.Page{}, l.fail
 	}
@@ -268,6 +261,7 @@ type reader struct {
 type topicOutcome struct {
 	Topic       string
 	Resumed     bool
+	Joined      bool
 	Replayed    int
 	Pos, Ticket string
 	Reason      string

@@ -29,6 +29,7 @@ type followed struct {
 	at     pubsub.Position
 	latest latest
 	pages  pages
+	joined map[*member][]byte // what members have joined with; guarded by topic.mu
 }
 
 const (

@@ -72,12 +72,15 @@ func resetFrame(topic string, reason pubsub.Loss, at pubsub.Position) []byte {
 
 // welcome announces to a member where it begins. The topic is locked, so that what is published
 // comes behind it.
-func (m *member) welcome() { _ = m.announce(m.topic.subscription.log.at) } // or the connection is being closed
+func (m *member) welcome() {
+	f := m.topic.subscription.log
+	_ = m.announce(f.at, f.joined[m]) // or the connection is being closed
+}
 
 // announce sends $ws:subscribed.
-func (m *member) announce(at pubsub.Position) error {
+func (m *member) announce(at pubsub.Position, joined []byte) error {
 	b := topicFrame(typeSubscribed, m.topic.name)
 	defer b.free()
-	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.conn.router.tickets.issue(m.conn, m.topic.name) + `"}}`)
+	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.conn.router.tickets.issue(m.conn, m.topic.name, joined) + `"}}`)
 	return m.conn.enqueue(b)
 }

@@ -36,12 +36,20 @@ func (c *Conn) join(ctx context.Context, topic string, known any) error {
 	if p == nil {
 		return errNoPresence
 	}
-	entry := pubsub.Member{ID: c.id, User: c.identity.Load().User}
+	data := []byte{}
 	if known != nil && known != struct{}{} {
-		data, err := json.Marshal(known)
-		if err != nil {
+		var err error
+		if data, err = json.Marshal(known); err != nil {
 			return err
 		}
+	}
+	return c.joinWith(ctx, p, topic, data)
+}
+
+// joinWith is join with what is known of the connection as JSON, or nothing.
+func (c *Conn) joinWith(ctx context.Context, p pubsub.Presence, topic string, data []byte) error {
+	entry := pubsub.Member{ID: c.id, User: c.identity.Load().User}
+	if len(data) > 0 {
 		entry.Data = data
 	}
 	if err := entry.Check(); err != nil {
@@ -66,7 +74,27 @@ func (c *Conn) join(ctx context.Context, topic string, known any) error {
 		}
 		return errors.Unavailable.Wrap(err, "joining failed")
 	}
+	m.remember(data)
 	return nil
+}
+
+// remember has the client of a topic with history get a ticket with which it joins again.
+func (m *member) remember(data []byte) {
+	t := m.topic
+	if t.history == nil {
+		return
+	}
+	t.mu.Lock()
+	if m.index >= 0 {
+		f := t.subscription.log
+		if f.joined == nil {
+			f.joined = make(map[*member][]byte)
+		}
+		f.joined[m] = data
+		m.welcome()
+	}
+	t.mu.Unlock()
+	m.conn.flushUnlessBatched()
 }
 
 // member is the connection's place in a topic, nil if it has none.

@@ -27,7 +27,8 @@ const (
 // latest is what was delivered last. It changes as followed.at does, and is read with topic.mu
 // locked for writing.
 type latest struct {
-	clients int // that resume; 0: nothing is kept
+	clients int       // that resume; 0: nothing is kept
+	ended   time.Time // when the last one had resumed
 	from    pubsub.Position
 	list    []logged // from and list[i].at are next to each other; never changed, but replaced
 	bytes   int
@@ -144,7 +145,7 @@ func (r *replay) run(ctx context.Context) error {
 	t.mu.Unlock()
 	defer r.in.resumed()
 	if r.announce {
-		if err := r.m.announce(r.at); err != nil {
+		if err := r.m.announce(r.at, nil); err != nil {
 			return err
 		}
 	}
@@ -313,6 +314,7 @@ func (in *subscription) resumed() {
 	l := &in.log.latest
 	if l.clients--; l.clients == 0 {
 		l.reset(in.log.at)
+		l.ended = time.Now()
 		time.AfterFunc(keepPages, in.forgetPages)
 	}
 }
@@ -320,9 +322,9 @@ func (in *subscription) resumed() {
 // forgetPages ends the sharing of what was read, unless clients resume.
 func (in *subscription) forgetPages() {
 	in.topic.mu.RLock()
-	clients := in.log.latest.clients
+	unused := in.log.latest.clients == 0 && time.Since(in.log.latest.ended) >= keepPages
 	in.topic.mu.RUnlock()
-	if clients == 0 {
+	if unused {
 		in.log.pages.drop()
 	}
 }

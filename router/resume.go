@@ -30,6 +30,7 @@ type resumedTopic struct {
 	Topic    string `json:"topic,omitzero"`
 	Resumed  bool   `json:"resumed"`
 	Replayed int    `json:"replayed,omitzero"`
+	Joined   bool   `json:"joined,omitzero"`
 	Pos      string `json:"pos,omitzero"`
 	Ticket   string `json:"ticket,omitzero"`
 	Reason   string `json:"reason,omitzero"`
@@ -84,7 +85,7 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 // resume resumes a topic. An error ends the connection's resume as a whole.
 func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic, err error) {
 	conn, r := c.conn, c.conn.router
-	topic := r.tickets.check(ticket, conn.Identity())
+	topic, joined := r.tickets.check(ticket, conn.Identity())
 	if topic == "" || r.historyOf(topic) == nil {
 		return resumedTopic{Reason: reasonDenied}, nil
 	}
@@ -108,7 +109,10 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 	}
 	switch {
 	case err == nil:
-		done.Pos, done.Ticket = at.String(), r.tickets.issue(conn, topic)
+		if p := r.opts.Presence; p != nil && joined != nil {
+			done.Joined = conn.joinWith(c, p, topic, joined) == nil
+		}
+		done.Pos, done.Ticket = at.String(), r.tickets.issue(conn, topic, joined)
 	case c.Err() != nil || conn.ended():
 		return done, c.Err()
 	case errors.CodeOf(err) == errors.ResourceExhausted: // too many topics

@@ -136,6 +136,8 @@ func TestTicketsThatAreDenied(t *testing.T) {
 			if o := p.resumed[0]; o.Resumed || o.Reason != "denied" || o.Pos != "" || o.Ticket != "" || c.err == nil && o.Topic != "" {
 				t.Errorf("the answer is %+v", o)
 			}
+			p.write(echo("1", "still there"))
+			p.step()
 			if n := s.r.Members("room:a"); n != 0 {
 				t.Errorf("the topic has %d members", n)
 			}
@@ -191,7 +193,7 @@ func TestResumesThatReset(t *testing.T) {
 				eventually(t, "the connection to end", func() bool { return s.r.Members("room:a") == members })
 				c.fault(s, l)
 				others := p.resume(s)
-				if p.resumed[0].Resumed && followed { // the fault has not been found yet
+				if p.resumed[0].Resumed { // the fault has not been found yet
 					p.resumed[0] = topicOutcome{Topic: "room:a", Reason: c.reason}
 					others = append(others, p.step())
 				}
@@ -331,7 +333,76 @@ func TestResumesShareWhatIsRead(t *testing.T) {
 	} else {
 		t.Logf("%d reads of %d pages", reads, pages)
 	}
+	// One after the other, each from a position before the last one's.
+	s.appends(messages, 1) // the last page is read again
+	stays.until(l.head("room:a"))
+	before = l.reads.Load()
+	for from := len(positions) - 1; from >= 0; from -= 11 {
+		p := &reader{peer: s.dial(), log: l, topic: "room:a", ticket: stays.ticket, at: positions[from]}
+		p.write(resumption(held{p.ticket, p.at.String()}))
+		for p.resumed == nil {
+			p.step()
+		}
+		p.hangUp()
+	}
+	if reads, pages := l.reads.Load()-before, int64((messages+127)/128); reads > 2*pages {
+		t.Errorf("clients in the opposite order have made %d reads of %d pages", reads, pages)
+	}
 	stays.hangUp()
+	s.recovered()
+}
+
+// A topic in which messages are published without a pause can be resumed, though each read of the log is
+// late.
+func TestResumeOnABusyTopic(t *testing.T) {
+	l := newFaultyLog()
+	l.delay = 5 * time.Millisecond
+	s := withHistory(t, l, router.Options{}, router.HistoryOptions{Messages: 1_000_000})
+	p := s.reader(l, "room:a")
+	stop := make(chan struct{})
+	var publishing sync.WaitGroup
+	publishing.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Microsecond):
+				_ = s.r.Publish(context.Background(), "room:a", "heard", say(i))
+			}
+		}
+	})
+	for range 5 {
+		p.step()
+		if p.resume(s); !p.resumed[0].Resumed {
+			t.Errorf("the answer is %v", p.resumed)
+		}
+	}
+	close(stop)
+	publishing.Wait()
+	p.hangUp()
+	s.recovered()
+}
+
+// A client whose last message the log has lost is not sent what other clients that resume share.
+func TestLostPositionsOnSharedPages(t *testing.T) {
+	l := newFaultyLog()
+	s := withHistory(t, l, router.Options{HistoryCheck: time.Hour}, router.HistoryOptions{})
+	p := s.reader(l, "room:a")
+	early := *p
+	s.appends(0, 5)
+	p.until(l.head("room:a"))
+	p.hangUp()
+	s.settled()
+	l.rewind("room:a", 3)
+	s.appends(5, 6)
+	if early.resume(s); !early.resumed[0].Resumed || early.resumed[0].Replayed != 8 {
+		t.Errorf("a client at the beginning: %v", early.resumed)
+	}
+	if p.resume(s); p.resumed[0].Reason != "rewound" {
+		t.Errorf("a client whose message was lost: %v", p.resumed)
+	}
+	p.hangUp()
+	early.hangUp()
 	s.recovered()
 }
 
@@ -468,4 +539,59 @@ func TestTicketsAreRenewed(t *testing.T) {
 			t.Errorf("the latest ticket: %q", got)
 		}
 	})
+}
+
+// A client that had joined a topic is seen again after it has resumed, as what it was known by last.
+func TestPresenceIsRestored(t *testing.T) {
+	l := newFaultyLog()
+	s := serveSocket(t, router.Options{Broker: l, Presence: memory.NewPresence()}, func(r *router.Router) {
+		r.History("room:*", router.HistoryOptions{})
+		router.RPC(r, "join", func(c *router.Context, m said) (said, error) { return m, c.Join("room:a", m) })
+		router.RPC(r, "enter", func(c *router.Context, m said) (said, error) { return m, c.Join("room:a", nil) })
+		router.RPC(r, "follow", func(c *router.Context, m said) (said, error) { return m, c.Subscribe("room:a") })
+	})
+	seen := func() string {
+		members, err := s.r.Presence(t.Context(), "room:a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, m := range members {
+			all = append(all, string(m.Data))
+		}
+		return fmt.Sprint(len(members), all)
+	}
+	for _, c := range []struct {
+		calls []string
+		want  string
+	}{
+		{[]string{"follow"}, "0 []"},
+		{[]string{"enter"}, "1 []"},
+		{[]string{"join"}, `1 [{"text":"Ann 0"}]`},
+		{[]string{"follow", "join", "join"}, `1 [{"text":"Ann 2"}]`},
+	} {
+		p := &reader{peer: s.dial(), log: l, topic: "room:a"}
+		for i, call := range c.calls {
+			p.write(textFrame(fmt.Sprintf(`{"type":%q,"meta":{"correlationId":"1"},"payload":{"text":"Ann %d"}}`, call, i)))
+			for p.step() != call+".reply" {
+			}
+		}
+		if got := seen(); got != c.want {
+			t.Errorf("%v: before: %s", c.calls, got)
+		}
+		for range 2 { // the new ticket is as good
+			p.hangUp()
+			eventually(t, "the client to be gone", func() bool { return seen() == "0 []" })
+			s.appends(0, 1)
+			p.resume(s)
+			if o := p.resumed[0]; !o.Resumed || o.Joined != (c.want != "0 []") {
+				t.Errorf("%v: the answer is %+v", c.calls, o)
+			}
+			if got := seen(); got != c.want {
+				t.Errorf("%v: after: %s", c.calls, got)
+			}
+		}
+		p.hangUp()
+		s.recovered()
+	}
 }

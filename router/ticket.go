@@ -82,32 +82,37 @@ func (ts *tickets) init(o ResumeOptions) {
 
 // A ticket is, in base64:
 //
-//	version (1)  key (4)  time in seconds (8)  topic  HMAC (16)
+//	version (1)  key (4)  time in seconds (8)  length of the topic, topic  presence  HMAC (16)
 //
-// The HMAC covers all of it, with the identity.
+// The presence is a 1 and what the connection has joined with, or nothing. The HMAC covers all of it,
+// with the identity.
 const (
 	ticketVersion = 1
 	ticketHead    = 1 + 4 + 8
 	ticketMAC     = 16
 )
 
-// issue makes a ticket for a topic, for the identity of a connection.
-func (ts *tickets) issue(c *Conn, topic string) string {
+// issue makes a ticket for a topic, for the identity of a connection. joined is what it has joined
+// with; nil: it has not.
+func (ts *tickets) issue(c *Conn, topic string, joined []byte) string {
 	k := &ts.keys[0]
-	b := make([]byte, 0, ticketHead+len(topic)+ticketMAC)
+	b := make([]byte, 0, ticketHead+2+len(topic)+1+len(joined)+ticketMAC)
 	b = append(b, ticketVersion)
 	b = append(b, k.id[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(time.Now().Unix()))
-	b = append(b, topic...)
+	b = append(binary.AppendUvarint(b, uint64(len(topic))), topic...)
+	if joined != nil {
+		b = append(append(b, 1), joined...)
+	}
 	return base64.RawURLEncoding.EncodeToString(k.sign(b, c.Identity()))
 }
 
-// check returns the topic of a ticket that the identity may use. It returns an empty one for all
-// others.
-func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string) {
+// check returns the topic of a ticket that the identity may use, and what was joined with. It
+// returns an empty topic for all other tickets.
+func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joined []byte) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(ticket)
 	if err != nil || len(b) <= ticketHead+ticketMAC || b[0] != ticketVersion {
-		return ""
+		return "", nil
 	}
 	body := b[:len(b)-ticketMAC]
 	for i := range ts.keys {
@@ -117,11 +122,17 @@ func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string) {
 		}
 		age := time.Since(time.Unix(int64(binary.BigEndian.Uint64(b[5:])), 0))
 		if age > ts.maxAge || age < -ts.maxAge {
-			return ""
+			return "", nil
 		}
-		return string(body[ticketHead:])
+		body = body[ticketHead:]
+		n, size := binary.Uvarint(body) // it was made by issue
+		topic, joined = string(body[size:size+int(n)]), body[size+int(n):]
+		if len(joined) == 0 {
+			return topic, nil
+		}
+		return topic, joined[1:]
 	}
-	return ""
+	return "", nil
 }
 
 // sign appends the HMAC of a ticket.

@@ -250,6 +250,9 @@ func (m *member) leave() {
 		t.waiting--
 		close(m.gone)
 	}
+	if in := t.subscription; in != nil && in.log != nil {
+		delete(in.log.joined, m)
+	}
 	m.index = left
 	last, seen, watched := t.unwanted(), m.seen, m.crowd
 	t.mu.Unlock()

@@ -63,17 +63,20 @@ func order(id string, ms int) string {
 }
 
 func twoServers(t *testing.T) (one, two *Server, handled func(id string) int) {
-	redis := redistest.Start(t)
-	c := Config{
-		Redis: redis.URL(), Journal: filepath.Join(t.TempDir(), "journal"), Gate: GateConfig{MaxPerUser: 1000},
-		PresenceTTL: time.Second, Lease: time.Second,
-	}
+	c := testConfig(t, redistest.Start(t))
 	return StartServer(t, c), StartServer(t, c), func(id string) int {
 		text, err := os.ReadFile(c.Journal)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return strings.Count(string(text), "order "+id+" ")
+	}
+}
+
+func testConfig(t *testing.T, redis *redistest.Server) Config {
+	return Config{
+		Redis: redis.URL(), Journal: filepath.Join(t.TempDir(), "journal"), Gate: GateConfig{MaxPerUser: 1000},
+		PresenceTTL: time.Second, Lease: time.Second,
 	}
 }
 
