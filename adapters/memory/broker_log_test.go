@@ -28,7 +28,7 @@ func mustAppend(t *testing.T, b *memory.Broker, topic, frame string, h pubsub.Hi
 
 func mustRead(t *testing.T, b *memory.Broker, topic string, h pubsub.History, from pubsub.Position) pubsub.Page {
 	t.Helper()
-	page, err := b.Read(ctx, topic, h, pubsub.ReadOptions{From: from, Messages: 1 << 30, Bytes: 1 << 40})
+	page, err := b.Read(ctx, topic, h, pubsub.ReadOptions{From: from, Messages: 1 << 30, Bytes: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}

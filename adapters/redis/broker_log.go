@@ -166,7 +166,7 @@ func (b *Broker) readPages(ctx context.Context, o *outlet, topic, logKey string,
 func (b *Broker) readPart(ctx context.Context, o *outlet, topic, logKey string, h pubsub.History, r pubsub.ReadOptions, first bool) (page pubsub.Page, err error) {
 	largest, backwards := r.Bytes, 0
 	if first {
-		largest = math.MaxInt64
+		largest = math.MaxInt
 	}
 	if r.Backwards {
 		backwards = 1

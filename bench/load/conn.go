@@ -110,8 +110,11 @@ func (c *conn) readUpgradeAnswer() error {
 			return fmt.Errorf("refused with %q", status)
 		case !bytes.Contains(head, []byte(handshakeAccept)):
 			return errors.New("wrong Sec-WebSocket-Accept")
-		case len(rest) > 0:
-			return errors.New("the server spoke first; the load generator expects it to answer only")
+		}
+		for len(rest) > 0 { // what a server sends by itself is not counted
+			if _, rest, _, err = c.scanner.next(rest); err != nil {
+				return err
+			}
 		}
 		return nil
 	}

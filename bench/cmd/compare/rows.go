@@ -12,23 +12,26 @@ import (
 type rowID string
 
 const (
-	cpu1         rowID = "cpu-1"
-	cpu8         rowID = "cpu-8"
-	cpu32        rowID = "cpu-32"
-	p50Busy      rowID = "p50-busy"
-	p99Busy      rowID = "p99-busy"
-	p50Alone     rowID = "p50-alone"
-	p99Alone     rowID = "p99-alone"
-	rssIdle      rowID = "rss-idle"
-	rssRest      rowID = "rss-rest"
-	inUseIdle    rowID = "in-use-idle"
-	cpuRefused   rowID = "cpu-refused"
-	refusedShare rowID = "refused-share"
-	fanOut       rowID = "fan-out"
-	fanLost      rowID = "fan-lost"
-	cpuFew       rowID = "cpu-few"
-	cpuMany      rowID = "cpu-many"
-	growthRatio  rowID = "growth"
+	cpu1           rowID = "cpu-1"
+	cpu8           rowID = "cpu-8"
+	cpu32          rowID = "cpu-32"
+	p50Busy        rowID = "p50-busy"
+	p99Busy        rowID = "p99-busy"
+	p50Alone       rowID = "p50-alone"
+	p99Alone       rowID = "p99-alone"
+	rssIdle        rowID = "rss-idle"
+	rssRest        rowID = "rss-rest"
+	inUseIdle      rowID = "in-use-idle"
+	cpuRefused     rowID = "cpu-refused"
+	refusedShare   rowID = "refused-share"
+	fanOut         rowID = "fan-out"
+	fanLost        rowID = "fan-lost"
+	fanWithHistory rowID = "fan-history"
+	fanBroker      rowID = "fan-broker"
+	historyShare   rowID = "history-share"
+	cpuFew         rowID = "cpu-few"
+	cpuMany        rowID = "cpu-many"
+	growthRatio    rowID = "growth"
 )
 
 // row is how a figure is shown and what is hoped for it.
@@ -63,6 +66,9 @@ var rows = []row{
 	{id: refusedShare, title: "refused frame ÷ handled frame", target: figureTarget(0.5)},
 	{id: fanOut, title: "fan-out, deliveries per CPU second", more: true, target: ratioTarget(1.5)},
 	{id: fanLost, title: "fan-out, lost (%)"},
+	{id: fanBroker, title: "fan-out through memory.Broker, deliveries per CPU second", more: true},
+	{id: fanWithHistory, title: "fan-out of a topic with history, deliveries per CPU second", more: true},
+	{id: historyShare, title: "fan-out with history ÷ without, the default", more: true, target: figureTarget(0.8)},
 	{id: cpuFew, title: "CPU per message, 100 connections (µs)"},
 	{id: cpuMany, title: "CPU per message, many connections (µs)"},
 	{id: growthRatio, title: "CPU per message, many ÷ 100 connections", target: figureTarget(1.25)},

@@ -26,6 +26,7 @@ var scenarios = []scenario{
 	{name: "idle", measure: idle},
 	{name: "refused", measure: refused, skip: func(c contender) bool { return c.name != ours }},
 	{name: "fan", measure: fan, skip: func(c contender) bool { return !c.fans }},
+	{name: "history", measure: fanHistory, skip: func(c contender) bool { return c.name != ours }},
 	{name: "growth", measure: growth},
 }
 
@@ -176,41 +177,62 @@ func refused(ctx context.Context, c contender, s settings) (figures, error) {
 
 // fan counts what reaches the subscribers for one second of the server's CPU time.
 func fan(ctx context.Context, c contender, s settings) (figures, error) {
-	ch, err := c.start(ctx)
+	perSecond, lost, err := fanOf(ctx, c, s)
+	return figures{fanOut: perSecond, fanLost: lost}, err
+}
+
+// fanHistory compares a topic that has a history with one that has none.
+func fanHistory(ctx context.Context, c contender, s settings) (figures, error) {
+	got := figures{}
+	for _, topic := range []struct {
+		name string
+		row  rowID
+	}{{"plain", ""}, {"broker", fanBroker}, {"history", fanWithHistory}} {
+		perSecond, _, err := fanOf(ctx, c, s, "-topic", topic.name)
+		if err != nil {
+			return nil, err
+		}
+		got[topic.row] = perSecond
+	}
+	got[historyShare] = got[fanWithHistory] / got[""]
+	delete(got, "")
+	return got, nil
+}
+
+// fanOf returns the deliveries for one second of the server's CPU time, and what was lost, in percent.
+func fanOf(ctx context.Context, c contender, s settings, args ...string) (perSecond, lost float64, err error) {
+	ch, err := c.start(ctx, args...)
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	defer ch.stop()
 	swarm, err := load.Open(ctx, ch.target("/fan"), s.subscribers+1)
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	defer swarm.Close()
 
 	const inFlight = 8
 	if _, err := swarm.Fan(ctx, load.FanPlan{InFlight: inFlight, Duration: s.duration / 4}); err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	before, err := ch.cpuTime()
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	result, err := swarm.Fan(ctx, load.FanPlan{InFlight: inFlight, Duration: s.duration})
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	after, err := ch.cpuTime()
 	if err != nil {
-		return nil, err
+		return 0, 0, err
 	}
 	if result.Delivered == 0 {
-		return nil, errors.New("nothing was delivered")
+		return 0, 0, errors.New("nothing was delivered")
 	}
-	total := float64(result.Delivered + result.Lost)
-	return figures{
-		fanOut:  float64(result.Delivered) / (after - before).Seconds(),
-		fanLost: 100 * float64(result.Lost) / total,
-	}, nil
+	lost = 100 * float64(result.Lost) / float64(result.Delivered+result.Lost)
+	return float64(result.Delivered) / (after - before).Seconds(), lost, nil
 }
 
 // growth compares the price of a message among many connections with that among few.

@@ -31,11 +31,12 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:9001", "address to listen on; port 0 lets the kernel choose")
 	capacity := flag.Int64("capacity", 1e9, "requests a client may send at once; 1 refuses nearly all")
 	refill := flag.Int64("refill", 1e9, "requests a client regains per second")
+	topic := flag.String("topic", "plain", "what /fan publishes on: plain, broker (a broker in memory) or history (with a history on that broker)")
 	secure := flag.Bool("tls", false, "serve TLS, with a certificate made at the start")
 	flag.Parse()
 
 	policy := limit.TokenBucket{Capacity: *capacity, Refill: *refill, Per: time.Second}
-	log.Fatal(server.Run(*addr, *secure, server.Routes{Echo: echoRouter(policy), Fan: fanRouter()}))
+	log.Fatal(server.Run(*addr, *secure, server.Routes{Echo: echoRouter(policy), Fan: fanRouter(*topic)}))
 }
 
 func echoRouter(policy limit.Policy) *router.Router {
@@ -50,11 +51,18 @@ func echoRouter(policy limit.Policy) *router.Router {
 // fanTopic is the topic every connection on /fan is subscribed to as it opens.
 const fanTopic = "room:lobby"
 
-func fanRouter() *router.Router {
+func fanRouter(topic string) *router.Router {
 	text := strings.Repeat("x", 200)
-	r := router.New(router.Options{
+	opts := router.Options{
 		OnOpen: func(c *router.Conn) error { return c.Subscribe(context.Background(), fanTopic) },
-	})
+	}
+	if topic != "plain" {
+		opts.Broker = memory.NewBroker(memory.BrokerOptions{})
+	}
+	r := router.New(opts)
+	if topic == "history" {
+		r.History(fanTopic, router.HistoryOptions{})
+	}
 	router.On(r, "chat.send", func(c *router.Context, _ echo) error {
 		return c.Publish(fanTopic, "chat.message", message{Text: text})
 	})
