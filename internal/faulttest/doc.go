@@ -10,10 +10,13 @@
 //   - messages of one sender reach a subscriber in order, and at most once;
 //   - 15 s after a server was killed its members are gone from presence, and members that
 //     have been present for that long are listed;
-//   - a client of a topic with history, a [Feed], gets each message once and in order, over connections
-//     that it resumes, or a reset with a reason; internal/deliverytest checks this.
+//   - a client of topics with history gets each message once and in order, over connections
+//     that it resumes, or a reset with a reason.
 //
 // A [System] is servers, Redis and clients; a [Nemesis] injects a fault into it; a
 // [Recorder] records a [History], and [History.Check] finds violations. Tests of other
 // guarantees add types of requests to the servers, and rules to the check.
+//
+// For topics with history there are others: a [Delivery], and a [DeliveryNemesis]. What its
+// clients observe is checked by package deliverytest.
 package faulttest

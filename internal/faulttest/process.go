@@ -96,6 +96,19 @@ func (s *Server) Kill() {
 	}
 }
 
+// Stall stops the process without closing its connections, until Resume.
+func (s *Server) Stall() { s.signal(process.Stop) }
+
+// Resume continues a stalled process.
+func (s *Server) Resume() { s.signal(process.Continue) }
+
+func (s *Server) signal(send func(*os.Process) error) {
+	s.t.Helper()
+	if err := send(s.cmd.Process); err != nil {
+		s.t.Fatalf("the server on %s: %v", s.Config.Addr, err)
+	}
+}
+
 // Terminate shuts the process down and waits for its end. If it fails, the error has the log.
 func (s *Server) Terminate() error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -35,6 +35,8 @@ type Config struct {
 	// PresenceTTL is that of the presence, and Lease that of idempotent messages; 0: the
 	// defaults.
 	PresenceTTL, Lease time.Duration
+	// Delivery has a server of topics with history run instead, which uses Addr and Redis only.
+	Delivery bool
 }
 
 // GateConfig configures a server's connection gate.
@@ -105,6 +107,12 @@ func serve(c Config) error {
 	if err != nil {
 		return err
 	}
+	if c.Delivery {
+		broker := redis.NewBroker(store.Client(), redis.BrokerOptions{Timeout: time.Second, HealthTimeout: time.Second})
+		err := listen(ctx, c.Addr, newDeliveryRouter(broker))
+		broker.Close()
+		return errors.Join(err, store.Close())
+	}
 	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{})
 	presence := redis.NewPresence(store.Client(), redis.PresenceOptions{TTL: c.PresenceTTL})
 	journal, err := openJournal(c.Journal)
@@ -126,9 +134,16 @@ func serve(c Config) error {
 	})
 	r.History("kept:*", router.HistoryOptions{})
 	register(r, store, journal)
-	registerFeeds(r)
 
-	listener, err := net.Listen("tcp", c.Addr)
+	err = listen(ctx, c.Addr, r)
+	presence.Close()
+	broker.Close()
+	return errors.Join(err, store.Close())
+}
+
+// listen serves the router until ctx ends, and then shuts it down.
+func listen(ctx context.Context, addr string, r *router.Router) error {
+	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
@@ -143,10 +158,7 @@ func serve(c Config) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	err = errors.Join(r.Shutdown(ctx), server.Shutdown(ctx))
-	presence.Close()
-	broker.Close()
-	return errors.Join(err, store.Close())
+	return errors.Join(r.Shutdown(ctx), server.Shutdown(ctx))
 }
 
 func newGate(store *redis.Store, c GateConfig) *ratelimit.Gate {

@@ -50,7 +50,7 @@ var parts = []part{
 	{"internal/deliverytest", []string{"pubsub"}},
 	{"internal/engine", []string{"internal/table"}},
 	{"internal/exampletest", []string{"errors", "internal/process"}},
-	{"internal/faulttest", []string{"adapters/redis", "errors", "ingress", "limit", "middleware/ratelimit", "router", "internal/deliverytest", "internal/process", "internal/redistest", "internal/transcript"}},
+	{"internal/faulttest", []string{"adapters/redis", "errors", "ingress", "limit", "middleware/ratelimit", "pubsub", "router", "internal/deliverytest", "internal/poll", "internal/process", "internal/redistest", "internal/transcript"}},
 	{"internal/handshake", nil},
 	{"internal/house", nil},
 	{"internal/httpclose", []string{"errors"}},

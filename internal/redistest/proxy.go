@@ -18,6 +18,7 @@ type Proxy struct {
 	mute     atomic.Bool // the bytes of the server are dropped
 	refuse   atomic.Bool
 	delay    atomic.Int64
+	left     atomic.Int64 // bytes until the end of all connections; 0: no end
 	mu       sync.Mutex
 	open     map[net.Conn]*atomic.Bool // true: the bytes of the server are dropped
 	running  sync.WaitGroup
@@ -47,6 +48,9 @@ func (p *Proxy) Cut() {
 	p.closeAll()
 }
 
+// CutAfter closes all connections once n more bytes were carried, if Mend does not come first. New ones work.
+func (p *Proxy) CutAfter(n int64) { p.left.Store(max(n, 1)) }
+
 // Mute drops the bytes that the server sends, until Mend. Those of the client still
 // arrive.
 func (p *Proxy) Mute() { p.mute.Store(true) }
@@ -63,9 +67,10 @@ func (p *Proxy) Lose() {
 // Delay delays the bytes that the server sends.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
-// Mend ends Cut, Mute and Lose. Connections that have lost bytes are closed.
+// Mend ends Cut, CutAfter, Mute and Lose. Connections that have lost bytes are closed.
 func (p *Proxy) Mend() {
 	p.refuse.Store(false)
+	p.left.Store(0)
 	p.delay.Store(0)
 	p.mute.Store(false)
 	p.mu.Lock()
@@ -119,7 +124,12 @@ func (p *Proxy) carry(to, from net.Conn, lossy *atomic.Bool) {
 			if broken || lossy != nil && lossy.Load() {
 				continue
 			}
-			if _, err := to.Write(sent.text); err != nil {
+			text, end := p.until(sent.text)
+			_, err := to.Write(text)
+			if end {
+				p.closeAll()
+			}
+			if end || err != nil {
 				_ = from.Close()
 				broken = true
 			}
@@ -146,6 +156,20 @@ func (p *Proxy) carry(to, from net.Conn, lossy *atomic.Bool) {
 		}
 		if err != nil {
 			return
+		}
+	}
+}
+
+// until returns what of some bytes is carried, and whether all connections end then.
+func (p *Proxy) until(text []byte) (carried []byte, end bool) {
+	for {
+		left := p.left.Load()
+		after := max(0, left-int64(len(text)))
+		switch {
+		case left == 0:
+			return text, false
+		case p.left.CompareAndSwap(left, after):
+			return text[:min(left, int64(len(text)))], after == 0
 		}
 	}
 }

@@ -1,0 +1,237 @@
+package faulttest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/internal/deliverytest"
+	"github.com/wskit/wskit/internal/poll"
+	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// Delivery is servers of topics with history on one Redis, networks between them that can fail, and
+// writers and readers, which are recorded.
+type Delivery struct {
+	DeliveryFigures
+	Recorder *deliverytest.Recorder
+
+	t         testing.TB
+	rand      *rand.Rand
+	durable   bool
+	redis     *redistest.Server
+	servers   []*Server
+	toRedis   []*redistest.Proxy // of each server
+	toServers []*redistest.Proxy // before each server
+	targets   []string
+	recording *os.File
+	readers   []*reader
+	nemesis   writer
+	calm      atomic.Bool // nothing fails any more, and readers stay
+	stalled   atomic.Bool // readers read nothing
+	stop      func()      // the writers, and waits
+	end       func()      // the readers, and waits
+
+	mu         sync.Mutex
+	violations []string // of PROTOCOL.md, as a reader saw them
+}
+
+// DeliveryFigures are what was counted in a run. They are complete when it has finished.
+type DeliveryFigures struct {
+	Connections int            // of readers
+	Repeated    int            // requests of writers that were sent again
+	Replayed    int            // messages of successful resumes
+	Outcomes    map[string]int // of resumes, of one topic each
+	Faults      map[string]int // by name
+	Overruns    int            // subscriptions that Redis closed because their buffers were full
+}
+
+const (
+	deliveryServers = 3
+	deliveryReaders = 9
+	deliveryWriters = 4
+)
+
+// StartDelivery starts a system. A durable Redis keeps what it has acknowledged when it is killed; another
+// one is empty then.
+func StartDelivery(t testing.TB, durable bool, seed uint64) *Delivery {
+	t.Helper()
+	random := func(i int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(i))) }
+	d := &Delivery{t: t, rand: random(0), durable: durable}
+	d.Outcomes, d.Faults = make(map[string]int), make(map[string]int)
+	var args []string
+	if durable {
+		args = []string{"--appendonly", "yes", "--appendfsync", "always"}
+	}
+	d.redis = redistest.Start(t, args...)
+	for range deliveryServers {
+		toRedis := redistest.StartProxy(t, d.redis.Addr)
+		server := StartServer(t, Config{Redis: "redis://" + toRedis.Addr, Delivery: true})
+		toServer := redistest.StartProxy(t, server.Config.Addr)
+		d.toRedis = append(d.toRedis, toRedis)
+		d.servers = append(d.servers, server)
+		d.toServers = append(d.toServers, toServer)
+		d.targets = append(d.targets, server.Config.Addr, toServer.Addr)
+	}
+	var err error
+	if d.recording, err = os.CreateTemp("", "wskit-delivery-*.jsonl"); err != nil {
+		t.Fatal(err)
+	}
+	d.Recorder = deliverytest.NewRecorder(d.recording)
+	d.nemesis = writer{name: "nemesis", d: d, rand: random(1)}
+
+	begin := func(each func(ctx context.Context, wait *sync.WaitGroup)) (end func()) {
+		ctx, cancel := context.WithCancel(context.Background())
+		var wait sync.WaitGroup
+		each(ctx, &wait)
+		end = sync.OnceFunc(func() { cancel(); wait.Wait() })
+		t.Cleanup(end)
+		return end
+	}
+	d.end = begin(func(ctx context.Context, wait *sync.WaitGroup) {
+		for i := range deliveryReaders {
+			r := &reader{name: fmt.Sprint("reader", i), d: d, rand: random(100 + i), topics: make(map[string]*readerTopic)}
+			for _, name := range deliveryTopics {
+				r.topics[name] = &readerTopic{name: name}
+			}
+			d.readers = append(d.readers, r)
+			wait.Go(func() { r.read(ctx) })
+		}
+	})
+	d.stop = begin(func(ctx context.Context, wait *sync.WaitGroup) {
+		for i := range deliveryWriters {
+			w := &writer{name: fmt.Sprint("writer", i), d: d, rand: random(200 + i)}
+			wait.Go(func() { w.write(ctx) })
+		}
+	})
+	return d
+}
+
+// target returns a server's address, or that of the proxy before it.
+func (d *Delivery) target(rand *rand.Rand) string { return d.targets[rand.IntN(len(d.targets))] }
+
+func (d *Delivery) count(figure *int, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	*figure += n
+}
+
+func (d *Delivery) outcome(of string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.Outcomes[of]++
+}
+
+func (d *Delivery) violated(what string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.violations = append(d.violations, what)
+}
+
+// Inflict injects a fault, and repairs what is broken.
+func (d *Delivery) Inflict(n DeliveryNemesis) {
+	d.Faults[n.Name]++
+	n.Do(d)
+}
+
+// Finish ends the writers, waits until all readers have all messages, shuts down the servers and
+// checks the recording.
+func (d *Delivery) Finish() deliverytest.Report {
+	d.t.Helper()
+	d.stop()
+	d.nemesis.hangUp()
+	d.calm.Store(true)
+	d.settle()
+	d.end()
+	for _, s := range d.servers {
+		d.inspect(s)
+		if err := s.Terminate(); err != nil {
+			d.t.Errorf("a server does not shut down: %v", err)
+		}
+	}
+	report := d.check()
+	report.Violations = append(report.Violations, d.violations...)
+	if len(report.Violations) > 0 {
+		d.t.Logf("the recording is %s", d.recording.Name())
+	} else {
+		_ = os.Remove(d.recording.Name())
+	}
+	return report
+}
+
+// settle waits until every reader is where the logs end.
+func (d *Delivery) settle() {
+	d.t.Helper()
+	client := d.redis.Client()
+	defer client.Close()
+	broker := redis.NewBroker(client, redis.BrokerOptions{})
+	defer broker.Close()
+	var heads []pubsub.Position
+	poll.Until(d.t, hangGuard, "Redis tells where the logs end", func() (ok bool) {
+		var err error
+		heads, err = broker.Heads(context.Background(), deliveryTopics)
+		return err == nil
+	})
+	giveUp := time.Now().Add(hangGuard)
+	for _, r := range d.readers {
+		for i, topic := range deliveryTopics {
+			for r.at(topic) != heads[i].String() && time.Now().Before(giveUp) {
+				pause(5 * time.Millisecond)
+			}
+			if r.at(topic) != heads[i].String() {
+				d.violated(fmt.Sprintf("%s is at %q of %s after %v without faults, and the log ends at %s", r.name, r.at(topic), topic, hangGuard, heads[i]))
+				continue
+			}
+			d.Recorder.Record(deliverytest.Event{Kind: deliverytest.Settled, Client: r.name, Topic: topic})
+		}
+	}
+}
+
+func (d *Delivery) check() deliverytest.Report {
+	d.t.Helper()
+	if err := d.Recorder.Err(); err != nil {
+		d.t.Fatal(err)
+	}
+	defer d.recording.Close()
+	report, err := deliverytest.CheckFile(d.recording.Name())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return report
+}
+
+// inspect reports what a server has printed that none should.
+func (d *Delivery) inspect(s *Server) {
+	log := s.Log()
+	for _, bad := range []string{"DATA RACE", "panic"} {
+		if strings.Contains(log, bad) {
+			d.t.Errorf("a server printed:\n%s", log)
+		}
+	}
+}
+
+// add adds the figures of another run.
+func (f *DeliveryFigures) add(o DeliveryFigures) {
+	f.Connections += o.Connections
+	f.Repeated += o.Repeated
+	f.Replayed += o.Replayed
+	f.Overruns += o.Overruns
+	addAll := func(into *map[string]int, from map[string]int) {
+		if *into == nil {
+			*into = make(map[string]int)
+		}
+		for k, n := range from {
+			(*into)[k] += n
+		}
+	}
+	addAll(&f.Outcomes, o.Outcomes)
+	addAll(&f.Faults, o.Faults)
+}
