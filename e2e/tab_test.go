@@ -210,6 +210,12 @@ func (tb *tab) notes(line string) {
 	tb.until("the note "+line, `[...document.querySelectorAll("#messages .note")].some((e) => e.textContent === `+js(line)+`)`)
 }
 
+// gaps waits until there are so many lines that say that messages may be missing.
+func (tb *tab) gaps(n int) {
+	tb.t.Helper()
+	tb.until(fmt.Sprint(n, " lines about missing messages"), fmt.Sprintf(`document.querySelectorAll("#messages .gap").length === %d`, n))
+}
+
 // box returns what is in the message box.
 func (tb *tab) box() string {
 	tb.t.Helper()

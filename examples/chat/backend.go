@@ -15,9 +15,8 @@ import (
 type Backend struct {
 	Limits      limit.Store     // of messages
 	Connections limit.Store     // of connections; a limit.LeaseStore
-	Broker      pubsub.Broker   // published messages; nil: only to the tabs of this server
+	Broker      pubsub.Log      // published messages, and the latest ones of each room
 	Presence    pubsub.Presence // the members of the rooms, on all servers
-	History     History         // the latest messages
 	// Shared means that other servers use it, too.
 	Shared bool
 
@@ -43,8 +42,8 @@ func inMemory() Backend {
 	store := memory.NewStore(memory.Options{})
 	return Backend{
 		Limits: store, Connections: store,
+		Broker:   memory.NewBroker(memory.BrokerOptions{}),
 		Presence: memory.NewPresence(),
-		History:  newMemoryHistory(),
 	}
 }
 

@@ -16,6 +16,9 @@ type (
 	Join struct {
 		Room string `json:"room" validate:"required,max=24,alphanumunicode,lowercase"`
 		Name string `json:"name" validate:"required,max=24"`
+		// After is the position of the last message that the tab has of this room, after a lost
+		// connection. Without it the answer has the latest messages.
+		After string `json:"after,omitzero" validate:"max=27"`
 	}
 	// Send has an id that the client chooses. After a lost connection the client uses it
 	// to find out whether the message has arrived.
@@ -28,12 +31,12 @@ type (
 // Messages to clients.
 type (
 	Joined struct {
-		You      string     `json:"you"` // the member's own id
-		Room     string     `json:"room"`
-		Members  []Member   `json:"members"`
-		Messages []Message  `json:"messages"`
-		Rooms    []RoomSize `json:"rooms"`
-		Limit    Allowance  `json:"limit"`
+		You     string   `json:"you"` // the member's own id
+		Room    string   `json:"room"`
+		Members []Member `json:"members"`
+		History
+		Rooms []RoomSize `json:"rooms"`
+		Limit Allowance  `json:"limit"`
 	}
 	Sent struct {
 		At time.Time `json:"at"`
@@ -99,6 +102,7 @@ func NewChat(b Backend) *Chat {
 		Broker:        b.Broker,
 		Presence:      b.Presence,
 	})
+	declareHistories(chat.Router)
 	chat.rooms = newRooms(chat.Router, b)
 	chat.UseIngress(chat.limits.Middleware()...)
 	router.RPC(chat.Router, "room.join", chat.join, router.RouteOptions{Reply: "room.joined"})
@@ -117,7 +121,7 @@ func (chat *Chat) join(c *router.Context, q Join) (Joined, error) {
 	if err != nil {
 		return Joined{}, err
 	}
-	joined, err := chat.rooms.Join(c, Seat{Room: q.Room, Member: Member{ID: c.Identity.User, Name: name}})
+	joined, err := chat.rooms.Join(c, Seat{Room: q.Room, Member: Member{ID: c.Identity.User, Name: name}}, q.After)
 	joined.Limit = allowance
 	return joined, err
 }

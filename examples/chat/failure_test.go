@@ -29,34 +29,34 @@ func (p *faultyPresence) Join(ctx context.Context, topic string, m pubsub.Member
 	return p.Presence.Join(ctx, topic, m)
 }
 
-// A stalledHistory answers nothing while it stalls.
-type stalledHistory struct {
-	History
+// A stalledLog answers nothing while it stalls.
+type stalledLog struct {
+	pubsub.Log
 	stalls atomic.Bool
 }
 
-// withStalledHistory serves a chat whose history can be made to stall.
-func withStalledHistory(t *testing.T) (*routertest.Server, *stalledHistory) {
+// withStalledLog serves a chat whose history can be made to stall.
+func withStalledLog(t *testing.T) (*routertest.Server, *stalledLog) {
 	backend := inMemory()
-	history := &stalledHistory{History: backend.History}
-	backend.History = history
-	return routertest.New(t, NewChat(backend).Router), history
+	log := &stalledLog{Log: backend.Broker}
+	backend.Broker = log
+	return routertest.New(t, NewChat(backend).Router), log
 }
 
-func (h *stalledHistory) Latest(ctx context.Context, room string) ([]Message, error) {
-	if h.stalls.Load() {
+func (l *stalledLog) Read(ctx context.Context, topic string, h pubsub.History, r pubsub.ReadOptions) (pubsub.Page, error) {
+	if l.stalls.Load() {
 		<-ctx.Done()
-		return nil, errors.Unavailable.Wrap(ctx.Err(), "no answer")
+		return pubsub.Page{}, ctx.Err()
 	}
-	return h.History.Latest(ctx, room)
+	return l.Log.Read(ctx, topic, h, r)
 }
 
-func (h *stalledHistory) Add(ctx context.Context, m Message) error {
-	if h.stalls.Load() {
+func (l *stalledLog) Append(ctx context.Context, m pubsub.Message, h pubsub.History, id string) (pubsub.Position, error) {
+	if l.stalls.Load() {
 		<-ctx.Done()
-		return errors.Unavailable.Wrap(ctx.Err(), "no answer")
+		return pubsub.Position{}, ctx.Err()
 	}
-	return h.History.Add(ctx, m)
+	return l.Log.Append(ctx, m, h, id)
 }
 
 func heard(c *routertest.Client, typ string) (texts []string) {
@@ -115,7 +115,7 @@ func TestTabWithoutSeatIsInNoRoom(t *testing.T) {
 // A failed join moves no member.
 func TestJoinWithoutHistoryChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, history := withStalledHistory(t)
+		s, history := withStalledLog(t)
 		ann, bob := tab(s, "ann"), tab(s, "bob")
 		enter(t, ann, "lobby", "Ann")
 		enter(t, bob, "lobby", "Bob")
@@ -132,7 +132,7 @@ func TestJoinWithoutHistoryChangesNothing(t *testing.T) {
 // While the backend stalls, requests time out concurrently, not one after the other.
 func TestStalledBackendIsAnsweredInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, history := withStalledHistory(t)
+		s, history := withStalledLog(t)
 		var tabs []*routertest.Client
 		for _, name := range []string{"ann", "bob", "eve", "joe", "kim", "lee"} {
 			c := tab(s, name)

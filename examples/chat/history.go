@@ -1,61 +1,63 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"sync"
+	"encoding/json"
+	"time"
+
+	"github.com/wskit/wskit/router"
 )
 
-// History keeps the latest messages of each room.
-type History interface {
-	Add(context.Context, Message) error
-	// Latest returns at most maxHistory messages, the oldest first.
-	Latest(ctx context.Context, room string) ([]Message, error)
-}
+// maxHistory is how many messages of a room are kept.
+const maxHistory = 50
 
-// memoryHistory is the history of one server: of the lobbies, and of up to maxRooms other
-// rooms. If there are more, the one with the oldest latest message is dropped.
-type memoryHistory struct {
-	mu     sync.Mutex
-	byRoom map[string][]Message
-}
+// The latest messages of the lobbies are kept for a day. Those of other rooms are kept for less,
+// because each tab can open some.
+const (
+	lobbyHistory = 24 * time.Hour
+	roomHistory  = time.Hour
+)
 
-func newMemoryHistory() *memoryHistory {
-	return &memoryHistory{byRoom: make(map[string][]Message)}
-}
+// messagesOf is the topic of a room's messages: a topic with history.
+func messagesOf(room string) string { return "messages:" + room }
 
-func (h *memoryHistory) Add(_ context.Context, m Message) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, ok := h.byRoom[m.Room]; !ok && !isLobby(m.Room) {
-		h.dropOldest()
+func declareHistories(r *router.Router) {
+	for _, room := range lobbies {
+		r.History(messagesOf(room), router.HistoryOptions{Messages: maxHistory, Age: lobbyHistory})
 	}
-	messages := h.byRoom[m.Room]
-	if len(messages) == maxHistory {
-		messages = slices.Clone(messages[1:]) // answers that are being sent use the old one
+	r.History(messagesOf("*"), router.HistoryOptions{Messages: maxHistory, Age: roomHistory})
+}
+
+// History has the messages of a room behind a position, or the latest ones.
+type History struct {
+	Messages []Message `json:"messages"`
+	// Pos is the position of the last message. The tab gets those behind it as events, each with
+	// its position, and sends the last position that it has when it joins again.
+	Pos string `json:"pos"`
+	// Gap means that messages between the tab's position and these are not kept any more.
+	Gap bool `json:"gap,omitzero"`
+}
+
+func readHistory(ctx context.Context, r *router.Router, room, after string) (h History, err error) {
+	latest := router.HistoryQuery{Backwards: true, Limit: maxHistory}
+	query := latest
+	if after != "" {
+		query = router.HistoryQuery{From: after, Limit: maxHistory}
 	}
-	h.byRoom[m.Room] = append(messages, m)
-	return nil
-}
-
-func (h *memoryHistory) Latest(_ context.Context, room string) ([]Message, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.byRoom[room], nil
-}
-
-// dropOldest drops a room if there are too many.
-func (h *memoryHistory) dropOldest() {
-	var rooms []string
-	for room := range h.byRoom {
-		if !isLobby(room) {
-			rooms = append(rooms, room)
+	page, err := r.ReadHistory(ctx, messagesOf(room), query)
+	if err == nil && page.Lost != "" {
+		h.Gap = true
+		page, err = r.ReadHistory(ctx, messagesOf(room), latest)
+	}
+	if err != nil {
+		return History{}, err
+	}
+	h.Pos = page.Head // the page ends there: it has room for all messages that are kept
+	for _, kept := range page.Messages {
+		var m Message
+		if json.Unmarshal(kept.Payload, &m) == nil { // else it is from another version of the chat
+			h.Messages = append(h.Messages, m)
 		}
 	}
-	if len(rooms) < maxRooms {
-		return
-	}
-	last := func(room string) int64 { m := h.byRoom[room]; return m[len(m)-1].At.UnixNano() }
-	delete(h.byRoom, slices.MinFunc(rooms, func(a, b string) int { return cmp.Compare(last(a), last(b)) }))
+	return h, nil
 }

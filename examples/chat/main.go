@@ -1,13 +1,13 @@
 // Chat is a chat in the browser, and an example to start from: a typed router, rate limits
-// before decoding, topics, and a clean shutdown.
+// before decoding, topics with and without history, and a clean shutdown.
 //
 //	go run ./examples/chat
 //	go run ./examples/chat -addr 127.0.0.1:8081 -redis redis://127.0.0.1:6379
 //
 // Read the files in this order: main.go starts and stops the server, backend.go has the stores,
-// identity.go the identities, limits.go the limits, chat.go the messages and their handlers, and
-// rooms.go the rooms. others.go reads the state of the other servers of a chat. The page is in
-// static/.
+// identity.go the identities, limits.go the limits, chat.go the messages and their handlers,
+// rooms.go the rooms, and history.go their latest messages. others.go reads the state of the
+// other servers of a chat. The page is in static/.
 package main
 
 import (

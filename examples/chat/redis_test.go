@@ -1,39 +1,52 @@
 package main
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/router/routertest"
 )
 
-// The history of rooms without members is bounded in Redis as in memory.
-func TestHistoryOfRoomsInRedisIsBounded(t *testing.T) {
-	server := redistest.Start(t)
-	backend, err := onRedis(t.Context(), "redis://"+server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer backend.Close()
-	at := time.Now()
-	add := func(room string) {
-		t.Helper()
-		at = at.Add(time.Second)
-		if err := backend.History.Add(t.Context(), Message{Room: room, At: at}); err != nil {
+// The history is in Redis: a tab gets what it missed from another server, and from one that is
+// started later. No key of it is kept for ever.
+func TestHistoryInRedis(t *testing.T) {
+	redis := redistest.Start(t)
+	server := func() *routertest.Server {
+		backend, err := onRedis(t.Context(), redis.URL())
+		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = backend.Close() })
+		return routertest.New(t, NewChat(backend).Router)
 	}
-	add("lobby")
-	for i := range maxRooms + 5 {
-		add(fmt.Sprint("room", i))
-	}
-	for room, want := range map[string]int{"lobby": 1, "room4": 0, "room5": 1} {
-		if got, err := backend.History.Latest(t.Context(), room); err != nil || len(got) != want {
-			t.Errorf("of %s there are %d messages, want %d (%v)", room, len(got), want, err)
+	one, two := server(), server()
+	ann := tab(one, "ann")
+	for _, room := range []string{"lobby", "garden"} {
+		enter(t, ann, room, "Ann")
+		bob := tab(two, "bob")
+		after := enter(t, bob, room, "Bob").Pos
+		bob.Vanish()
+		say(t, ann, "one")
+		say(t, ann, "two")
+		for _, s := range []*routertest.Server{two, one, server()} {
+			bob = tab(s, "bob")
+			if back := enterAfter(t, bob, room, "Bob", after); !slices.Equal(texts(back.Messages), []string{"one", "two"}) || back.Gap {
+				t.Errorf("Bob gets %q, gap %v", texts(back.Messages), back.Gap)
+			}
+			bob.Vanish()
 		}
-	}
-	if keys, _ := server.Do("KEYS", "*history*").([]any); len(keys) != maxRooms+2 { // with the lobby's and the index
-		t.Errorf("Redis has %d keys", len(keys))
+		kept := 2*map[string]time.Duration{"lobby": lobbyHistory, "garden": roomHistory}[room] + time.Hour
+		keys, _ := redis.Do("KEYS", "*messages:"+room+"*").([]any)
+		for _, key := range keys {
+			name, _ := key.(string)
+			if ttl, _ := redis.Do("PTTL", name).(int64); ttl <= 0 || time.Duration(ttl)*time.Millisecond > kept {
+				t.Errorf("%s is kept for %v", name, time.Duration(ttl)*time.Millisecond)
+			}
+		}
+		if len(keys) == 0 {
+			t.Errorf("Redis has no log of %s: %v", room, redis.Do("KEYS", "*"))
+		}
 	}
 }

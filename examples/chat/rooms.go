@@ -17,7 +17,6 @@ import (
 const (
 	maxRooms   = 50  // with a member in them
 	maxMembers = 100 // of one room
-	maxHistory = 50  // messages of one room
 )
 
 // lobbies are the rooms that always exist.
@@ -28,7 +27,7 @@ const roomsTopic = "rooms"
 
 func isLobby(room string) bool { return slices.Contains(lobbies, room) }
 
-// topicOf is the topic of a room's messages, and of the presence of its members.
+// topicOf is the topic of the events of a room's members, and of their presence.
 func topicOf(room string) string { return "room:" + room }
 
 // storeTime bounds how long a request may wait for the backend.
@@ -59,9 +58,10 @@ func newRooms(r *router.Router, b Backend) *Rooms {
 	}
 }
 
-// Join moves a connection to a seat and returns the content of its room. After an error the
-// connection is in its former room; or in no room, if it has lost its seat.
-func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
+// Join moves a connection to a seat and returns the content of its room, with the messages behind
+// a position, or the latest ones. After an error the connection is in its former room; or in no
+// room, if it has lost its seat.
+func (rs *Rooms) Join(c *router.Context, to Seat, after string) (Joined, error) {
 	// The move is completed also if the client leaves meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), storeTime)
 	defer cancel()
@@ -76,8 +76,10 @@ func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 			return Joined{}, err
 		}
 	}
-	// The messages since then come as events, those before are in the history.
-	history, err := rs.backend.History.Latest(ctx, to.Room)
+	history, err := readHistory(ctx, rs.router, to.Room, after)
+	if err == nil && moves { // what is sent since then comes as events
+		err = conn.SubscribeFrom(ctx, messagesOf(to.Room), history.Pos)
+	}
 	if err == nil {
 		err = conn.Join(ctx, topic, occupant{to.Member, rs.self})
 		if err != nil && !moves { // the presence has lost the seat
@@ -91,13 +93,13 @@ func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 	}
 	if err != nil {
 		if moves {
-			conn.Unsubscribe(topic)
+			unsubscribe(conn, to.Room)
 		}
 		return Joined{}, err
 	}
 	seat.Set(c.Identity, to)
 	if moves && from.Room != "" {
-		conn.Unsubscribe(topicOf(from.Room))
+		unsubscribe(conn, from.Room)
 	}
 	if conn.Context().Err() != nil { // Leave may have been called before there was a seat
 		rs.Leave(conn, false)
@@ -107,6 +109,11 @@ func (rs *Rooms) Join(c *router.Context, to Seat) (Joined, error) {
 	return rs.view(to, history), nil
 }
 
+func unsubscribe(conn *router.Conn, room string) {
+	conn.Unsubscribe(topicOf(room))
+	conn.Unsubscribe(messagesOf(room))
+}
+
 // Leave removes the connection from its seat, if it has one.
 func (rs *Rooms) Leave(c *router.Conn, quietly bool) {
 	rs.mu.Lock()
@@ -114,14 +121,13 @@ func (rs *Rooms) Leave(c *router.Conn, quietly bool) {
 	rs.stand(c, quietly)
 }
 
-// Say adds a message to the history of its room and sends it to the members.
+// Say sends a message to the members of its room and adds it to the history. A message that is
+// sent again is not added again.
 func (rs *Rooms) Say(ctx context.Context, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err := rs.backend.History.Add(ctx, m); err != nil {
-		return err
-	}
-	if err := rs.events.message.PublishFrom(ctx, rs.router, topicOf(m.Room), m); err != nil {
+	once := router.PublishOptions{ID: m.From.ID + "/" + m.ID}
+	if err := rs.events.message.PublishFrom(ctx, rs.router, messagesOf(m.Room), m, once); err != nil {
 		return errors.Unavailable.Wrap(err, "the message could not be delivered")
 	}
 	return nil
@@ -217,10 +223,10 @@ func (rs *Rooms) sizes() (sizes []RoomSize) {
 }
 
 // view is the content of the room of a seat, for its tab.
-func (rs *Rooms) view(from Seat, history []Message) Joined {
+func (rs *Rooms) view(from Seat, history History) Joined {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	joined := Joined{You: from.ID, Room: from.Room, Messages: history, Rooms: rs.sizes()}
+	joined := Joined{You: from.ID, Room: from.Room, History: history, Rooms: rs.sizes()}
 	if r := rs.rooms[from.Room]; r != nil {
 		joined.Members = slices.Collect(maps.Values(r.members()))
 	}

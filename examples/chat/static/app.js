@@ -14,6 +14,8 @@ const tab = (sessionStorage["wskit.tab"] ??= randomID());
 let name = sessionStorage["wskit.name"] ?? "";
 let me = ""; // the public id of this tab
 let room = ""; // the room that is shown; "" before the first join
+let position = ""; // of the last message that is shown
+let complete = false; // every message up to position is shown; else the next room.join brings the rest
 
 const client = new Client(`${location.origin.replace(/^http/, "ws")}/ws`, tab);
 const limiter = new Limiter(send);
@@ -34,17 +36,23 @@ async function send(message) {
   }
 }
 
-/** Enters the room of the address, for the first time or once more. */
-async function join() {
+/** Enters the room of the address, when the joins before are answered. */
+function join() {
+  joins = joins.then(joinNow);
+}
+let joins = Promise.resolve();
+
+async function joinNow() {
   const wanted = roomOfAddress();
-  joining++;
+  const after = wanted === room ? position : ""; // the answer has the messages behind it
+  joining = true;
   try {
-    show(await client.request("room.join", { room: wanted, name }));
+    show(await client.request("room.join", { room: wanted, name, after }));
   } catch (error) {
     joinFailed(error, wanted);
   } finally {
-    joining--;
-    if (joining === 0) for (const handle of held.splice(0)) handle();
+    joining = false;
+    for (const handle of held.splice(0)) handle();
   }
 }
 
@@ -52,11 +60,14 @@ function show(joined) {
   const again = joined.room === room;
   me = joined.you;
   room = joined.room;
+  position = joined.pos;
+  complete = true;
   name = joined.members.find(({ id }) => id === me)?.name ?? name;
   limiter.open(joined.limit);
   rooms.open(room, joined.rooms);
   if (again) {
     people.reopen(me, joined.members);
+    if (joined.gap) transcript.gap();
     transcript.merge(joined.messages, me);
   } else {
     people.open(me, joined.members);
@@ -72,6 +83,7 @@ function show(joined) {
 
 function joinFailed(error, wanted) {
   if (error.retryable) {
+    complete = false;
     if (client.state.name === "open") setTimeout(join, error.retryAfterMs ?? 1_000);
   } else if (room && wanted !== room) {
     announce(error.message);
@@ -83,16 +95,18 @@ function joinFailed(error, wanted) {
 
 // Events of a room that is being joined are shown after its history. Events of other rooms are
 // ignored.
-let joining = 0;
+let joining = false;
 const held = [];
-const inRoom = (handle) => (event) => {
-  if (joining > 0) held.push(() => inRoom(handle)(event));
-  else if (event.room === room) handle(event);
+const inRoom = (handle) => (event, meta) => {
+  if (joining) held.push(() => inRoom(handle)(event, meta));
+  else if (event.room === room) handle(event, meta);
 };
 
 client
-  .on("chat.message", inRoom((message) => {
+  .on("chat.message", inRoom((message, { pos }) => {
+    if (!complete) return;
     transcript.add(message, me);
+    position = pos;
     if (document.hidden) unread++;
     showTitle();
   }))
@@ -102,11 +116,18 @@ client
   .on("room.state", inRoom((state) => {
     people.reopen(me, state.members);
     rooms.open(room, state.rooms);
-  }));
+  }))
+  // Messages are lost: what there is comes with the answer.
+  .on("$ws:reset", ({ topic }) => {
+    if (topic !== `messages:${room}`) return;
+    complete = false;
+    join();
+  });
 
 people.onchange = (name, change) => transcript.note(name, change);
 
 client.onstate = (state) => {
+  complete = false;
   if (state.name === "open") join();
   else composer.disconnected();
   // An attempt that fails at once does not change the page.

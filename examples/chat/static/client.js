@@ -68,7 +68,7 @@ export class Client {
     globalThis.addEventListener?.("online", () => this.retryNow());
   }
 
-  /** Calls listener with the payload of every event of this type. */
+  /** Calls listener with the payload and the meta of every event of this type. */
   on(type, listener) {
     this.#listeners.set(type, listener);
     return this;
@@ -152,7 +152,7 @@ export class Client {
     } else if (type === "ERROR") {
       this.onerror(payload);
     } else if (type !== "RPC_ERROR") {
-      this.#listeners.get(type)?.(payload);
+      this.#listeners.get(type)?.(payload, meta);
     }
   }
 

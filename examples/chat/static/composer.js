@@ -54,10 +54,12 @@ export class Composer {
   async #submit() {
     const text = this.#text.value.trim();
     if (!text || this.#button.ariaDisabled === "true") return;
-    const message = { id: randomID(), text };
+    // Sent again, it has the same id: the room gets it once.
+    const message = this.#unanswered?.text === text ? this.#unanswered : { id: randomID(), text };
     this.#show("sending");
     try {
       await this.#send(message);
+      this.#unanswered = null;
       this.#clear(message);
       this.#show("idle");
     } catch (error) {

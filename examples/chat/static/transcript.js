@@ -82,6 +82,12 @@ export class Transcript {
     this.#append(make("li", { className: "note" }, make("span", { className: "name" }, name), ` ${what}`), false);
   }
 
+  /** A line where messages may be missing. */
+  gap() {
+    this.#last = null;
+    this.#append(make("li", { className: "gap" }, "Messages may be missing here."), false);
+  }
+
   #append(item, follow) {
     this.#list.append(item);
     if (this.#atEnd || follow) this.#scrollToEnd();
