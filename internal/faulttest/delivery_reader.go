@@ -64,8 +64,8 @@ type readerConn struct {
 }
 
 const (
-	// silence is the time without a frame after which a reader gives a connection up. The topics
-	// are busy.
+	// silence is the time without a frame after which a reader gives a connection up, while the topics
+	// are busy. Afterwards the servers have to find what is missing.
 	silence = 3 * time.Second
 	// overdue is the time for an answer.
 	overdue = 15 * time.Second
@@ -159,7 +159,7 @@ func (c *readerConn) use(ctx context.Context) {
 			}
 		case <-tick.C:
 			calm := c.d.calm.Load()
-			if time.Since(heard) > silence || !calm && time.Now().After(until) {
+			if !calm && (time.Since(heard) > silence || time.Now().After(until)) {
 				if c.rand.IntN(2) == 0 {
 					_ = c.ws.Close(websocket.StatusNormalClosure, "")
 				}
