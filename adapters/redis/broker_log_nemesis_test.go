@@ -33,6 +33,7 @@ func TestLogsUnderRandomFaults(t *testing.T) {
 	h := pubsub.History{Messages: 60, Bytes: 1 << 20, Age: time.Hour}
 	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--save", "", "--client-output-buffer-limit", "pubsub 64kb 0 0")
 	client := s.Client()
+	defer client.Close()
 
 	recording := os.Getenv("LOG_RECORDING")
 	if recording == "" {

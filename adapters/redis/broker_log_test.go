@@ -65,7 +65,9 @@ func loseTail(client goredis.UniversalClient, key string, n int) error {
 func TestBrokerIsALog(t *testing.T) {
 	s := redistest.Start(t)
 	proxies := map[pubsub.Log]*redistest.Proxy{}
-	faults := logFaults(s.Client())
+	client := s.Client()
+	defer client.Close()
+	faults := logFaults(client)
 	faults.Interrupt = func(t *testing.T, l pubsub.Log, meanwhile func()) {
 		proxies[l].Cut()
 		meanwhile()
