@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/wskit/wskit/idempotency"
 	"github.com/wskit/wskit/idempotency/idempotencytest"
+	"github.com/wskit/wskit/internal/suitetest"
 )
 
 // store is the simplest store that is right: a lock and a map. Its faults make it wrong.
@@ -202,27 +201,16 @@ func TestSuiteCatches(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.Command(os.Args[0], "-test.run=^TestFaultyStore$/^"+f.part+"$", "-test.v")
-			cmd.Env = append(os.Environ(), "IDEMPOTENCYTEST_FAULT="+f.name)
-			out, err := cmd.CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "rule broken: "+f.rule) {
-				t.Errorf("%s does not find it (%v):\n%s", f.part, err, out)
+			out := suitetest.Catches(t, 1, "^TestFaultyStore$/^"+f.part+"$", f.name)
+			if !strings.Contains(out, "rule broken: "+f.rule) {
+				t.Errorf("%s does not find it:\n%s", f.part, out)
 			}
 		})
 	}
 }
 
 func TestFaultyStore(t *testing.T) {
-	name := os.Getenv("IDEMPOTENCYTEST_FAULT")
-	if name == "" {
-		t.Skip("run by TestSuiteCatches")
-	}
+	f := suitetest.Find(t, faults, func(f fault) string { return f.name })
 	idempotencytest.SetTimeLimit(time.Second)
-	for _, f := range faults {
-		if f.name == name {
-			idempotencytest.Run(t, open(f))
-			return
-		}
-	}
-	t.Fatalf("no fault is called %q", name)
+	idempotencytest.Run(t, open(f))
 }

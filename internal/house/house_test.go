@@ -63,6 +63,7 @@ var parts = []part{
 	{"internal/race", nil},
 	{"internal/redistest", []string{"internal/process", "internal/stepclock", "internal/transcript"}},
 	{"internal/stepclock", nil},
+	{"internal/suitetest", nil},
 	{"internal/table", nil},
 	{"internal/transcript", nil},
 	{"internal/vectors", []string{"limit"}},

@@ -3,8 +3,6 @@ package limittest_test
 import (
 	"context"
 	"maps"
-	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/internal/leasecheck"
+	"github.com/wskit/wskit/internal/suitetest"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
 )
@@ -152,21 +151,13 @@ func (s *leases) Held(_ context.Context, key string, n int) (count int64, ids []
 // TestSuiteCatchesFaultyHolders is TestSuiteCatches for leases. A store without a fault
 // passes.
 func TestSuiteCatchesFaultyHolders(t *testing.T) {
-	run := func(fault, part string) (string, error) {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestFaultyHolder$/^"+part+"$")
-		cmd.Env = append(os.Environ(), "LIMITTEST_FAULT="+fault)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
 	for _, f := range holdFaults {
 		t.Run(f.name, func(t *testing.T) {
-			if out, err := run("none", f.part); err != nil || !strings.Contains(out, "PASS") {
+			test := "^TestFaultyHolder$/^" + f.part + "$"
+			if out, err := suitetest.Run(test, "none"); err != nil || !strings.Contains(out, "PASS") {
 				t.Fatalf("the suite failed a store without a fault:\n%s", out)
 			}
-			out, err := run(f.name, f.part)
-			if err == nil {
-				t.Fatal("the suite passed a store with the fault")
-			}
+			out := suitetest.Catches(t, 1, test, f.name)
 			if !strings.Contains(out, "rule broken: "+f.rule) {
 				t.Fatalf("the suite failed without naming the rule %q:\n%s", f.rule, out)
 			}
@@ -175,10 +166,7 @@ func TestSuiteCatchesFaultyHolders(t *testing.T) {
 }
 
 func TestFaultyHolder(t *testing.T) {
-	fault := os.Getenv("LIMITTEST_FAULT")
-	if fault == "" {
-		t.Skip("run by TestSuiteCatchesFaultyHolders")
-	}
+	fault := suitetest.Fault(t)
 	limittest.Run(t, func(*testing.T) limittest.Subject {
 		clock := limittest.NewClock()
 		return limittest.Subject{Store: &leases{clock: clock, fault: fault}, Clock: clock}

@@ -3,13 +3,12 @@ package limittest_test
 import (
 	"context"
 	"math"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/suitetest"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
 )
@@ -200,17 +199,8 @@ func TestSuiteCatches(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			var out []byte
-			var err error
-			for run := 0; err == nil; run++ {
-				if run == 20 {
-					t.Fatalf("the suite passed a store with the fault %d times", run)
-				}
-				cmd := exec.Command(os.Args[0], "-test.run=^TestFaultyStore$/^"+f.part+"$", "-rapid.nofailfile", "-rapid.shrinktime=10ms", "-rapid.checks=30")
-				cmd.Env = append(os.Environ(), "LIMITTEST_FAULT="+f.name)
-				out, err = cmd.CombinedOutput()
-			}
-			if !strings.Contains(string(out), "rule broken: ") || !strings.Contains(string(out), f.rule) {
+			out := suitetest.Catches(t, 20, "^TestFaultyStore$/^"+f.part+"$", f.name, "-rapid.nofailfile", "-rapid.shrinktime=10ms", "-rapid.checks=30")
+			if !strings.Contains(out, "rule broken: ") || !strings.Contains(out, f.rule) {
 				t.Fatalf("the suite failed without naming the rule %q:\n%s", f.rule, out)
 			}
 		})
@@ -218,15 +208,6 @@ func TestSuiteCatches(t *testing.T) {
 }
 
 func TestFaultyStore(t *testing.T) {
-	name := os.Getenv("LIMITTEST_FAULT")
-	if name == "" {
-		t.Skip("run by TestSuiteCatches")
-	}
-	for _, f := range faults {
-		if f.name == name {
-			limittest.Run(t, open(f))
-			return
-		}
-	}
-	t.Fatalf("no fault is called %q", name)
+	f := suitetest.Find(t, faults, func(f fault) string { return f.name })
+	limittest.Run(t, open(f))
 }

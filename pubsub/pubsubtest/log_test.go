@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/suitetest"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/pubsub/pubsubtest"
 )
@@ -508,10 +508,7 @@ func TestLogSuiteCatches(t *testing.T) {
 }
 
 func TestFaultyLog(t *testing.T) {
-	name := os.Getenv("PUBSUBTEST_FAULT")
-	if name == "" {
-		t.Skip("run by TestLogSuiteCatches")
-	}
+	name := suitetest.Fault(t)
 	pubsubtest.SetTimeLimit(time.Second)
 	pubsubtest.RunLog(t, openKeepers(name), keeperFaults)
 }

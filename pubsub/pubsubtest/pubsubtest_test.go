@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
-	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/suitetest"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/pubsub/pubsubtest"
 )
@@ -353,34 +352,16 @@ func TestSuiteCatches(t *testing.T) {
 // catches runs a test with a fault in another process until it fails.
 func catches(t *testing.T, test, fault, rule string) {
 	t.Helper()
-	var out []byte
-	var err error
-	for run := 0; err == nil; run++ {
-		if run == 20 {
-			t.Fatalf("the suite passed what has the fault %d times", run)
-		}
-		cmd := exec.Command(os.Args[0], "-test.run="+test)
-		cmd.Env = append(os.Environ(), "PUBSUBTEST_FAULT="+fault)
-		out, err = cmd.CombinedOutput()
-	}
-	if !strings.Contains(string(out), "rule broken: "+rule) {
+	out := suitetest.Catches(t, 20, test, fault)
+	if !strings.Contains(out, "rule broken: "+rule) {
 		t.Fatalf("the suite failed without naming the rule %q:\n%s", rule, out)
 	}
 }
 
 func TestFaultyBroker(t *testing.T) {
-	name := os.Getenv("PUBSUBTEST_FAULT")
-	if name == "" {
-		t.Skip("run by TestSuiteCatches")
-	}
+	f := suitetest.Find(t, faults, func(f fault) string { return f.name })
 	pubsubtest.SetTimeLimit(time.Second)
-	for _, f := range faults {
-		if f.name == name {
-			pubsubtest.Run(t, open(f))
-			return
-		}
-	}
-	t.Fatalf("no fault is called %q", name)
+	pubsubtest.Run(t, open(f))
 }
 
 // crowd is a presence that is right: its faults make it wrong.
@@ -526,16 +507,7 @@ func TestPresenceSuiteCatches(t *testing.T) {
 }
 
 func TestFaultyPresence(t *testing.T) {
-	name := os.Getenv("PUBSUBTEST_FAULT")
-	if name == "" {
-		t.Skip("run by TestPresenceSuiteCatches")
-	}
+	f := suitetest.Find(t, presenceFaults, func(f presenceFault) string { return f.name })
 	pubsubtest.SetTimeLimit(time.Second)
-	for _, f := range presenceFaults {
-		if f.name == name {
-			pubsubtest.RunPresence(t, openCrowd(f))
-			return
-		}
-	}
-	t.Fatalf("no fault is called %q", name)
+	pubsubtest.RunPresence(t, openCrowd(f))
 }

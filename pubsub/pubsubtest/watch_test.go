@@ -2,12 +2,12 @@ package pubsubtest_test
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/internal/suitetest"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/pubsub/pubsubtest"
 )
@@ -126,23 +126,14 @@ func TestPresenceSuiteCatchesWatchers(t *testing.T) {
 }
 
 func TestFaultyWatcher(t *testing.T) {
-	name := os.Getenv("PUBSUBTEST_FAULT")
-	if name == "" {
-		t.Skip("run by TestPresenceSuiteCatchesWatchers")
-	}
+	f := suitetest.Find(t, watchFaults, func(f watchFault) string { return f.name })
 	pubsubtest.SetTimeLimit(time.Second)
-	for _, f := range watchFaults {
-		if f.name == name {
-			pubsubtest.RunPresence(t, func(_ *testing.T, n int) []pubsub.Presence {
-				shared := memory.NewPresence()
-				all := make([]pubsub.Presence, n)
-				for i := range all {
-					all[i] = gallery{shared, f}
-				}
-				return all
-			})
-			return
+	pubsubtest.RunPresence(t, func(_ *testing.T, n int) []pubsub.Presence {
+		shared := memory.NewPresence()
+		all := make([]pubsub.Presence, n)
+		for i := range all {
+			all[i] = gallery{shared, f}
 		}
-	}
-	t.Fatalf("no fault is called %q", name)
+		return all
+	})
 }
