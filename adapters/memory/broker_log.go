@@ -40,7 +40,7 @@ var errNoRoom = errors.New("memory: there is no room for the id of the message; 
 // there is an earlier message with the id, whose position it returns, or no room for the id.
 func (s *logs) append(l *topicLog, m pubsub.Message, h pubsub.History, id string) (_ pubsub.Message, p pubsub.Position, added bool) {
 	now := clock()
-	next := pubsub.Position{Epoch: l.epoch, Offset: l.offset + 1, Tag: randomTag()}
+	next := pubsub.Position{Epoch: l.epoch, Offset: l.offset + 1, Tag: newTag()}
 	p = next
 	if id != "" {
 		var bytes int

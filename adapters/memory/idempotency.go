@@ -18,8 +18,8 @@ type Idempotency struct {
 
 	mu       sync.Mutex
 	entries  map[entryName]*entry
-	subjects map[string]int // entries of each
-	expiring expiring
+	subjects map[string]int        // entries of each
+	expiring priorityQueue[*entry] // by the ends of their times
 	bytes    int
 }
 
@@ -192,28 +192,7 @@ func (s *Idempotency) sweep() time.Time {
 	return now
 }
 
-// expiring is a heap of the entries by the ends of their times.
-type expiring []*entry
-
-func (h expiring) Len() int           { return len(h) }
-func (h expiring) Less(i, j int) bool { return h[i].until.Before(h[j].until) }
-func (h expiring) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *expiring) Push(x any) {
-	e := x.(*entry)
-	e.index = len(*h)
-	*h = append(*h, e)
-}
-
-func (h *expiring) Pop() any {
-	last := len(*h) - 1
-	e := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return e
-}
+func (e *entry) before(other *entry) bool { return e.until.Before(other.until) }
+func (e *entry) moveTo(place int)         { e.index = place }
 
 var _ idempotency.Store = (*Idempotency)(nil)

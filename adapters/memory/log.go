@@ -20,7 +20,7 @@ type topicLog struct {
 	epoch   uint64
 	offset  uint64 // of the last message
 	tag     uint32 // of the last message
-	before  uint32 // of the message before the oldest that is kept
+	removed uint32 // the tag of the message before the oldest that is kept
 	history pubsub.History
 	kept    ring
 	frames  int           // bytes of the frames that are kept
@@ -32,6 +32,9 @@ type topicLog struct {
 	place  int
 	oldest time.Duration
 }
+
+func (l *topicLog) before(other *topicLog) bool { return l.oldest < other.oldest }
+func (l *topicLog) moveTo(place int)            { l.place = place }
 
 // logEntry is a message in a log.
 type logEntry struct {
@@ -78,7 +81,7 @@ func (l *topicLog) removeOldest() (bytes int) {
 	e := l.kept.at(0)
 	bytes = e.bytes()
 	l.frames -= len(e.frame)
-	l.before = e.tag
+	l.removed = e.tag
 	l.kept.pop()
 	return bytes
 }
@@ -107,7 +110,7 @@ func (l *topicLog) head() pubsub.Position {
 // after the last.
 func (l *topicLog) tagBefore(i int) uint32 {
 	if i == 0 {
-		return l.before
+		return l.removed
 	}
 	return l.kept.at(i - 1).tag
 }
@@ -174,21 +177,9 @@ func (l *topicLog) read(r pubsub.ReadOptions) pubsub.Page {
 	return page
 }
 
-func randomTag() uint32 {
-	for {
-		if tag := rand.Uint32(); tag != 0 {
-			return tag
-		}
-	}
-}
+func newEpoch() uint64 { return max(1, rand.Uint64()) }
 
-func randomEpoch() uint64 {
-	for {
-		if epoch := rand.Uint64(); epoch != 0 {
-			return epoch
-		}
-	}
-}
+func newTag() uint32 { return max(1, rand.Uint32()) }
 
 // ring is a queue of messages in a buffer whose size is a power of two, or 0.
 type ring struct {

@@ -19,9 +19,9 @@ type logs struct {
 
 	mu       sync.RWMutex
 	byTopic  map[string]*topicLog
-	byAge    byAge
-	sweeping bool // a timer calls sweep
-	next     int  // place of the log behind the next one that sweep looks at; only for sweep
+	byAge    priorityQueue[*topicLog] // by oldest
+	sweeping bool                     // a timer calls sweep
+	next     int                      // place of the log behind the next one that sweep looks at; only for sweep
 }
 
 const (
@@ -66,7 +66,7 @@ func (s *logs) findOrBegin(topic string, h pubsub.History) *topicLog {
 		s.byTopic = make(map[string]*topicLog)
 	}
 	now := clock()
-	l := &topicLog{topic: topic, epoch: randomEpoch(), history: h, used: now, oldest: now}
+	l := &topicLog{topic: topic, epoch: newEpoch(), history: h, used: now, oldest: now}
 	s.byTopic[topic] = l
 	heap.Push(&s.byAge, l)
 	s.bytes.Add(int64(l.bytes()))
@@ -187,28 +187,4 @@ func (s *logs) sweepBatch(from, to int) {
 		}
 		l.mu.Unlock()
 	}
-}
-
-// byAge is a heap of the logs by oldest.
-type byAge []*topicLog
-
-func (h byAge) Len() int           { return len(h) }
-func (h byAge) Less(i, j int) bool { return h[i].oldest < h[j].oldest }
-func (h byAge) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-
-func (h *byAge) Push(x any) {
-	l := x.(*topicLog)
-	l.place = len(*h)
-	*h = append(*h, l)
-}
-
-func (h *byAge) Pop() any {
-	last := len(*h) - 1
-	l := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return l
 }

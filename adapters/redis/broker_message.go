@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,9 +120,13 @@ func appendWithLength(b, payload []byte) []byte {
 }
 
 func cutLength(s string) (payload, rest string, ok bool) {
-	head := []byte(s[:min(len(s), lengthBytes)])
-	n, width := binary.Uvarint(head)
-	if width <= 0 || n > uint64(len(s)-width) {
+	return cut(s, lengthBytes, math.MaxUint64)
+}
+
+// cut cuts off a string behind its length, which takes so many bytes and has such a value at most.
+func cut(s string, width int, most uint64) (one, rest string, ok bool) {
+	n, width := binary.Uvarint([]byte(s[:min(len(s), width)]))
+	if width <= 0 || n > most || n > uint64(len(s)-width) {
 		return "", "", false
 	}
 	s = s[width:]
@@ -206,11 +211,5 @@ func parsePosition(epoch, offset, tag string) (p pubsub.Position, ok bool) {
 }
 
 func cutLabel(s string) (label, rest string, ok bool) {
-	head := []byte(s[:min(len(s), binary.MaxVarintLen32)])
-	n, width := binary.Uvarint(head)
-	if width <= 0 || n > maxLabel || n > uint64(len(s)-width) {
-		return "", "", false
-	}
-	s = s[width:]
-	return s[:n], s[n:], true
+	return cut(s, binary.MaxVarintLen32, maxLabel)
 }
