@@ -71,7 +71,7 @@ func (f *follower) resume(s *Server) (outcome string) {
 
 // A client whose server is killed resumes on another one, and gets what was published meanwhile,
 // once. Messages are not lost when the connections of the servers to Redis are, and if Redis is
-// started empty, the client is told.
+// started empty, the client gets a reset.
 func TestResumeOnAnotherServer(t *testing.T) {
 	one, two, redis := twoServersOn(t)
 	f := &follower{phone: call(t, one, "ann")}

@@ -130,7 +130,7 @@ func (w *world) message(m pubsub.Message) {
 	w.got++
 }
 
-// reset tells the client that it goes on at a position. That has to be necessary.
+// reset has the client go on at a position. That has to be necessary.
 func (w *world) reset(reason pubsub.Loss, at pubsub.Position) {
 	if w.cursor.Most == 0 && w.read(w.at).Lost == "" {
 		panic(violation(fmt.Sprintf("a reset (%s) of a client that could go on", reason)))
