@@ -27,7 +27,7 @@ type AddressingOptions struct {
 	// Timeout is the longest that Count, List and Close wait for other processes, and that a connection
 	// waits at its opening until it can be addressed. A connection that cannot be, because the
 	// broker fails, is closed with 1013, so that none is open that was never reachable. While
-	// the broker is away, a user who has other connections in this process can open more; they are reached
+	// the broker is away, a user with other connections in this process can open more; they are reached
 	// again when those are.
 	//
 	// Default: 5 s.

@@ -3,8 +3,10 @@ package router
 import (
 	"bytes"
 	"context"
+	"reflect"
 	"time"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
 )
 
@@ -14,6 +16,28 @@ var builtin = []*route{
 	{typ: typeHeartbeat, builtin: (*Conn).heartbeat},
 	{typ: typeAbort, builtin: (*Conn).abort},
 	{typ: typeAnswer, builtin: (*Conn).takeAnswer},
+}
+
+// protocolRequest is the route of a request that the protocol defines. It is handled beside other
+// messages. Middleware after decoding is for the application's types: it does not see, for instance,
+// the token of a renewal.
+func protocolRequest[Q, A any](r *Router, typ, reply string, timeout time.Duration, handler func(*Context, Q) (A, error)) *route {
+	rt := &route{
+		typ: typ, group: &r.top, protocol: true, request: true,
+		opts:      RouteOptions{Concurrent: true, Timeout: timeout},
+		reply:     reflect.TypeFor[A](),
+		replyHead: []byte(`{"type":"` + reply + `","meta":{"correlationId":`),
+	}
+	rt.codec = &requestCodec[Q, A]{
+		shape: rt.decodes(reflect.TypeFor[Q]()), reply: encodedShape(rt.reply, "the reply", typ), handler: handler,
+	}
+	rt.handle = rt.typed
+	return rt
+}
+
+// errOneAtATime refuses a request of which a connection may have one at a time.
+func errOneAtATime() error {
+	return &errors.LimitExceeded{Kind: errors.LimitInFlight, Observed: 2, Limit: 1, RetryAfter: inFlightRetry}
 }
 
 // heartbeat answers a client that cannot send pings, as pages cannot.

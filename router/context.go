@@ -45,11 +45,11 @@ type Context struct {
 	head       int
 	idBuf      [48]byte
 	task       turn.Task[Context]
-	execution  *execution           // of a message with an idempotency key
-	values     context.Context      // that were set for the message, or nil
-	own        envelope.Members     // of the message's meta
-	replyMeta  atomic.Pointer[Meta] // of the reply, as JSON; nil: none
-	after      atomic.Uint32        // see checkReturned
+	execution  *execution                // of a message with an idempotency key
+	values     context.Context           // that were set for the message, or nil
+	own        envelope.Members          // of the message's meta
+	replyMeta  atomic.Pointer[replyMeta] // of the reply; nil: none
+	after      atomic.Uint32             // see checkReturned
 
 	called bool // the typed handler has been called
 

@@ -153,7 +153,7 @@ func observe(ctx context.Context, want error) string {
 	return <-wrong
 }
 
-// However a context ends, and whoever looks at it meanwhile, it ends once, with one error:
+// However a context ends, and whatever goroutines use it meanwhile, it ends once, with one error:
 // DeadlineExceeded if its time is over, and else Canceled. This holds inline, behind another
 // message and concurrently, and for those of the connection and of work that goes on.
 func TestContextsUnderRace(t *testing.T) {

@@ -42,9 +42,7 @@ func (c *Conn) sendExpiring(left time.Duration) {
 	b.WriteString(`{"type":"` + typeExpiring + `","payload":{"inMs":`)
 	b.int(left.Milliseconds())
 	b.WriteString("}}")
-	if c.enqueue(b) == nil {
-		c.stream.Out.Flush()
-	}
+	_ = c.sendNow(b) // or the connection is being closed
 }
 
 // identityDue is when checkIdentity has something to do, or -1.

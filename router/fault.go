@@ -45,6 +45,13 @@ func (r *Router) callOnError(hook func(Fault), f Fault) {
 	done.Wait()
 }
 
+// containPanic is deferred by a call of a hook that returns nothing. A panic becomes a fault.
+func (r *Router) containPanic(name string, c *Conn, typ string) {
+	if v := recover(); v != nil {
+		r.fault(Fault{Conn: c, Type: typ, Err: panicError(name, v), Stack: stack()})
+	}
+}
+
 var errSwallowed = errors.New("router: middleware returned nil without calling the next handler")
 
 // panicFault is a panic on its way to be answered and reported. It does not

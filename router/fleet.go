@@ -208,7 +208,7 @@ func (f *fleet) hear(process string, timeout time.Duration) {
 		}
 		return
 	}
-	if f.since.IsZero() || now.Sub(f.heard) > 2*f.interval() {
+	if f.since.IsZero() || !f.hearsItself(now) {
 		f.unsettle(now)
 	}
 	f.heard = now
@@ -244,6 +244,9 @@ func (f *fleet) isSettled() bool {
 	}
 }
 
+// hearsItself reports whether what this process sends to all came back to it until now.
+func (f *fleet) hearsItself(now time.Time) bool { return now.Sub(f.heard) <= 2*f.interval() }
+
 // isKnown reports whether a process counts as being there.
 func (f *fleet) isKnown(process string) bool {
 	p, ok := f.peers[process]
@@ -253,7 +256,8 @@ func (f *fleet) isKnown(process string) bool {
 	if p.at.Before(f.since) {
 		p.at = f.since
 	}
-	return time.Since(p.at) <= p.timeout || time.Since(f.heard) > 2*f.interval()
+	now := time.Now()
+	return now.Sub(p.at) <= p.timeout || !f.hearsItself(now)
 }
 
 // forget forgets processes that were not heard for too long.
@@ -285,7 +289,7 @@ func (f *fleet) awaitSettled(ctx context.Context) (since time.Time, err error) {
 	for {
 		f.mu.Lock()
 		settled, now := f.settled, time.Now()
-		if f.isSettled() && now.Sub(f.heard) <= 2*f.interval() {
+		if f.isSettled() && f.hearsItself(now) {
 			since = f.since
 			f.mu.Unlock()
 			return since, nil

@@ -158,7 +158,7 @@ func (f *fleet) answer(in *fleetMessage) {
 	m := *in
 	go func() {
 		defer func() { <-f.answers }()
-		out := fleetMessage{Kind: kindAnswer, Query: m.Query}
+		out := fleetMessage{Kind: kindAnswer, From: f.process, Query: m.Query}
 		switch t := m.targetName(); m.Do {
 		case doCount:
 			out.N = f.r.countLocal(t)
@@ -170,10 +170,13 @@ func (f *fleet) answer(in *fleetMessage) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), f.r.opts.Addressing.Timeout)
 		defer cancel()
-		if _, err := out.encode(); err != nil {
+		frame, err := out.encode()
+		if err != nil {
 			out.List, out.TooMany = nil, true
+			frame, _ = out.encode()
 		}
-		_ = f.publish(ctx, processTopic(m.From), out) // without it, the other process gets UNAVAILABLE
+		// Without it, the other process gets UNAVAILABLE.
+		_, _ = f.broker.PublishCounted(ctx, pubsub.Message{Topic: processTopic(m.From), Frame: frame})
 	}()
 }
 
@@ -197,7 +200,7 @@ func (f *fleet) send(ctx context.Context, process, id string, m pubsub.Message) 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if receivers == 0 && (f.isKnown(process) || !f.isSettled() || time.Since(f.heard) > 2*f.interval()) {
+	if receivers == 0 && (f.isKnown(process) || !f.isSettled() || !f.hearsItself(time.Now())) {
 		return errProcessUnreached
 	}
 	return nil

@@ -119,7 +119,7 @@ func (in *subscription) passAt(m pubsub.Message) error {
 	return err
 }
 
-// reset tells the members that the topic goes on at a position, and why. in.mu is held.
+// reset sends the members the position at which the topic goes on, and the reason. in.mu is held.
 func (in *subscription) reset(reason pubsub.Loss, at pubsub.Position) {
 	frame := share(resetFrame(in.topic.name, reason, at))
 	t := in.topic

@@ -41,7 +41,7 @@ func (s *socketServer) appends(first, n int) {
 
 const fastCheck = 20 * time.Millisecond
 
-// A subscriber is told its position and gets each message with its own, in the order of the log.
+// A subscriber gets its position and each message with its own, in the order of the log.
 func TestMessagesHavePositions(t *testing.T) {
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{}, router.HistoryOptions{})

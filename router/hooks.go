@@ -126,10 +126,6 @@ func (c *Conn) callOnClose(due []Hooks, info CloseInfo) {
 	if due[last].OnClose == nil {
 		return
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			c.router.fault(Fault{Conn: c, Err: panicError("OnClose", v), Stack: stack()})
-		}
-	}()
+	defer c.router.containPanic("OnClose", c, "")
 	due[last].OnClose(c, info)
 }

@@ -125,11 +125,7 @@ func retryAfterReason(d time.Duration) string {
 
 func (r *Router) callOnLimitExceeded(info LimitInfo) {
 	callAll(r.hooks.Load().exceeds, func(hook func(context.Context, LimitInfo)) {
-		defer func() {
-			if v := recover(); v != nil {
-				r.fault(Fault{Conn: info.Conn, Type: info.Type, Err: panicError("OnLimitExceeded", v), Stack: stack()})
-			}
-		}()
+		defer r.containPanic("OnLimitExceeded", info.Conn, info.Type)
 		hook(context.WithoutCancel(r.ctx), info)
 	})
 }

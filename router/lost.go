@@ -44,11 +44,7 @@ func (r *Router) reportLosses() {
 	if r.opts.OnLost == nil {
 		return
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			r.fault(Fault{Err: panicError("OnLost", v), Stack: stack()})
-		}
-	}()
+	defer r.containPanic("OnLost", nil, "")
 	r.opts.OnLost(topics)
 }
 
@@ -56,17 +52,7 @@ func (r *Router) reportLosses() {
 func (r *Router) sendGaps(topics []string) {
 	gaps := make(map[*Conn][]string)
 	for _, name := range topics {
-		r.topics.mu.RLock()
-		t := r.topics.m[name]
-		r.topics.mu.RUnlock()
-		if t == nil {
-			continue
-		}
-		t.mu.RLock()
-		for _, m := range t.members {
-			gaps[m.conn] = append(gaps[m.conn], name)
-		}
-		t.mu.RUnlock()
+		r.topics.each(name, func(c *Conn) { gaps[c] = append(gaps[c], name) })
 	}
 	for c, names := range gaps {
 		c.sendGap(names)
@@ -84,7 +70,5 @@ func (c *Conn) sendGap(topics []string) {
 		b.string(name)
 	}
 	b.WriteString("]}}")
-	if c.enqueue(b) == nil {
-		c.stream.Out.Flush()
-	}
+	_ = c.sendNow(b) // or the connection is being closed
 }

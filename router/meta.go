@@ -49,14 +49,21 @@ func (c *Context) SetReplyMeta(name string, value any) error {
 	defer c.mu.Unlock()
 	all := make(Meta)
 	if earlier := c.replyMeta.Load(); earlier != nil {
-		maps.Copy(all, *earlier)
+		maps.Copy(all, earlier.members)
 	}
 	all[name] = jsontext.Value(encoded)
-	if _, err := all.encode(); err != nil {
+	b, err := all.encode()
+	if err != nil {
 		return err
 	}
-	c.replyMeta.Store(&all)
+	c.replyMeta.Store(&replyMeta{all, b})
 	return nil
+}
+
+// replyMeta is what SetReplyMeta was called with, and all of it as JSON. It is never changed.
+type replyMeta struct {
+	members Meta
+	encoded []byte
 }
 
 // insertMeta puts the members of SetReplyMeta into the reply.
@@ -65,11 +72,10 @@ func (c *Context) insertMeta() {
 	if meta == nil {
 		return
 	}
-	members, _ := meta.encode() // has been tried
-	members = append([]byte{','}, members...)
 	rest := bytes.Clone(c.out.Bytes()[c.head-1:])
 	c.out.Truncate(c.head - 1)
-	c.out.Write(members)
+	c.out.WriteByte(',')
+	c.out.Write(meta.encoded)
 	c.out.Write(rest)
 }
 

@@ -99,6 +99,15 @@ func (c *Conn) enqueue(b *outgoing) error {
 	return c.queue(b.Bytes(), (*wire.Outbox).Append)
 }
 
+// sendNow is enqueue, and flushes.
+func (c *Conn) sendNow(b *outgoing) error {
+	if err := c.enqueue(b); err != nil {
+		return err
+	}
+	c.stream.Out.Flush()
+	return nil
+}
+
 // answer queues a frame that answers one of the client's, without flushing it. It
 // fails only when the client is gone, or being closed.
 func (c *Conn) answer(b []byte) { _ = c.queue(b, (*wire.Outbox).Answer) }

@@ -200,8 +200,7 @@ func (in *subscription) readRun(peeker *envelope.Peeker, o pubsub.ReadOptions) (
 		return run, read.Lost, nil
 	}
 	if o.Backwards && len(read.Messages) > 0 {
-		m := &read.Messages[0]
-		run.from = pubsub.Position{Epoch: m.Position.Epoch, Offset: m.Position.Offset - 1, Tag: m.Previous}
+		run.from = positionBefore(&read.Messages[0])
 	}
 	var foreign error
 	for i := range read.Messages {

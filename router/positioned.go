@@ -33,6 +33,11 @@ func appendable(topic string, event []byte) []byte {
 	return append(frame, event[open:]...)
 }
 
+// positionBefore is the position of the message before one of the log.
+func positionBefore(m *pubsub.Message) pubsub.Position {
+	return pubsub.Position{Epoch: m.Position.Epoch, Offset: m.Position.Offset - 1, Tag: m.Previous}
+}
+
 // positionSize is what passAt adds to a frame.
 const positionSize = len(`,"pos":""`) + 27
 

@@ -246,9 +246,7 @@ func (r *Router) errTooLarge(size int) error {
 }
 
 func (ts *topics) deliver(m pubsub.Message, later *deferredFlush) {
-	ts.mu.RLock()
-	t := ts.m[m.Topic]
-	ts.mu.RUnlock()
+	t := ts.find(m.Topic)
 	if t == nil {
 		return
 	}

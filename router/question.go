@@ -166,14 +166,6 @@ func (b *outgoing) questionID(id string) {
 	b.WriteByte('}')
 }
 
-func (c *Conn) sendNow(b *outgoing) error {
-	if err := c.enqueue(b); err != nil {
-		return err
-	}
-	c.stream.Out.Flush()
-	return nil
-}
-
 // decodeAnswer fills answer, a pointer. An answer that is not valid is an error for both sides.
 func (c *Conn) decodeAnswer(d *declared, answer any, payload []byte) (err error) {
 	defer func() {

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -62,9 +63,7 @@ func (r *Router) ReadHistory(ctx context.Context, topic string, q HistoryQuery) 
 	if q.Limit < 0 || q.Limit > maxHistoryLimit {
 		return page, errors.InvalidArgument.Errorf("the limit is %d; it must be from 1 to %d (0 for %d)", q.Limit, maxHistoryLimit, historyLimit)
 	}
-	if q.Limit == 0 {
-		q.Limit = historyLimit
-	}
+	q.Limit = cmp.Or(q.Limit, historyLimit)
 	read, err := r.readLog(ctx, topic, h, pubsub.ReadOptions{From: from, Backwards: q.Backwards, Messages: q.Limit, Bytes: maxHistoryBytes})
 	if err != nil {
 		return page, errors.Unavailable.Wrap(err, "the history cannot be read")
@@ -135,8 +134,7 @@ func (r *Router) oldest(ctx context.Context, topic string, h *history) (pubsub.P
 	if err != nil || len(page.Messages) == 0 {
 		return page.Head, err
 	}
-	m := &page.Messages[0]
-	return pubsub.Position{Epoch: m.Position.Epoch, Offset: m.Position.Offset - 1, Tag: m.Previous}, nil
+	return positionBefore(&page.Messages[0]), nil
 }
 
 // SubscribeFrom is Subscribe for a topic with history, from a position on: the client gets

@@ -86,11 +86,7 @@ func (r *Router) refusedHandshake(req *http.Request, kind RefusedKind, err error
 
 func (r *Router) callOnRefused(info Refused) {
 	callAll(r.hooks.Load().refusals, func(hook func(Refused)) {
-		defer func() {
-			if v := recover(); v != nil {
-				r.fault(Fault{Conn: info.Conn, Type: info.Type, Err: panicError("OnRefused", v), Stack: stack()})
-			}
-		}()
+		defer r.containPanic("OnRefused", info.Conn, info.Type)
 		hook(info)
 	})
 }

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"reflect"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -30,20 +29,9 @@ type renewed struct {
 	ExpiresAt *int64 `json:"expiresAt"` // in milliseconds since the Unix epoch
 }
 
-// renewRoute is the route of $ws:renew. Middleware after decoding is for the application's types:
-// it does not see the token.
+// renewRoute is the route of $ws:renew.
 func (r *Router) renewRoute() *route {
-	rt := &route{
-		typ: typeRenew, group: &r.top, protocol: true, request: true,
-		opts:      RouteOptions{Concurrent: true, Timeout: renewTimeout},
-		reply:     reflect.TypeFor[renewed](),
-		replyHead: []byte(`{"type":"` + typeRenewed + `","meta":{"correlationId":`),
-	}
-	rt.codec = &requestCodec[renewal, renewed]{
-		shape: rt.decodes(reflect.TypeFor[renewal]()), reply: encodedShape(rt.reply, "the reply", typeRenew), handler: renew,
-	}
-	rt.handle = rt.typed
-	return rt
+	return protocolRequest(r, typeRenew, typeRenewed, renewTimeout, renew)
 }
 
 // renew replaces the identity of a connection. It is the handler of $ws:renew.
@@ -55,7 +43,7 @@ func renew(c *Context, m renewal) (renewed, error) {
 	at, _ := c.Deadline()
 	until := at.Sub(r.epoch) + time.Second // the answer is sent before the connection is closed
 	if !conn.renewal.CompareAndSwap(0, int64(until)) {
-		return renewed{}, &errors.LimitExceeded{Kind: errors.LimitInFlight, Observed: 2, Limit: 1, RetryAfter: inFlightRetry}
+		return renewed{}, errOneAtATime()
 	}
 	defer conn.renewal.Store(0) // after the identity has been replaced, see checkIdentity
 	id, err := r.opts.Renew(c, conn, m.Token)

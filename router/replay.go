@@ -86,7 +86,7 @@ const lossJoined pubsub.Loss = "subscribed"
 // resumeTopic makes the connection a member of a topic, after what it has missed since a position. With
 // announce, it sends $ws:subscribed before. It
 // returns how many messages that were, and where the connection is. If the error is an errReset, it is
-// a member nevertheless, but for lossJoined, and was told so.
+// a member nevertheless, but for lossJoined, and got $ws:reset.
 func (c *Conn) resumeTopic(ctx context.Context, name string, from pubsub.Position, announce bool) (replayed int, at pubsub.Position, err error) {
 	m, err := c.place(ctx, name)
 	if m == nil && err == nil {
@@ -256,7 +256,7 @@ func (r *replay) send(ctx context.Context, list []logged) error {
 	return nil
 }
 
-// reset makes the client a member without what it has missed, and tells it so.
+// reset makes the client a member without what it has missed, and sends $ws:reset.
 func (r *replay) reset(reason pubsub.Loss) error {
 	t := r.m.topic
 	t.mu.Lock()

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"reflect"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -44,17 +43,7 @@ const (
 
 // resumeRoute is the route of $ws:resume.
 func (r *Router) resumeRoute() *route {
-	rt := &route{
-		typ: typeResume, group: &r.top, protocol: true, request: true,
-		opts:      RouteOptions{Concurrent: true, Timeout: resumeTimeout},
-		reply:     reflect.TypeFor[resumedTopics](),
-		replyHead: []byte(`{"type":"` + typeResumed + `","meta":{"correlationId":`),
-	}
-	rt.codec = &requestCodec[resumption, resumedTopics]{
-		shape: rt.decodes(reflect.TypeFor[resumption]()), reply: encodedShape(rt.reply, "the reply", typeResume), handler: resume,
-	}
-	rt.handle = rt.typed
-	return rt
+	return protocolRequest(r, typeResume, typeResumed, resumeTimeout, resume)
 }
 
 // resume resumes topics, one after the other. It is the handler of $ws:resume.
@@ -65,7 +54,7 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 		return answer, errors.InvalidArgument.Errorf("payload.topics must have 1 to %d entries", most)
 	}
 	if !conn.resuming.CompareAndSwap(false, true) {
-		return answer, &errors.LimitExceeded{Kind: errors.LimitInFlight, Observed: 2, Limit: 1, RetryAfter: inFlightRetry}
+		return answer, errOneAtATime()
 	}
 	defer conn.resuming.Store(false)
 	for _, t := range q.Topics {

@@ -164,7 +164,7 @@ func TestTicketsThatAreDenied(t *testing.T) {
 	s.recovered()
 }
 
-// What cannot be resumed has a reason, and the topic goes on from where the client is told.
+// What cannot be resumed has a reason, and the topic goes on from the position in the answer.
 func TestResumesThatReset(t *testing.T) {
 	for _, c := range []struct {
 		reason string

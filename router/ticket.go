@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -39,9 +40,7 @@ type ResumeOptions struct {
 const minKey = 32
 
 func (o ResumeOptions) withDefaults() (ResumeOptions, error) {
-	if o.MaxAge == 0 {
-		o.MaxAge = 24 * time.Hour
-	}
+	o.MaxAge = cmp.Or(o.MaxAge, 24*time.Hour)
 	if o.MaxAge < time.Minute {
 		return o, fmt.Errorf("router: Options.Resume.MaxAge is %v; it must be at least 1m (0 for 24h)", o.MaxAge)
 	}

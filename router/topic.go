@@ -97,11 +97,16 @@ func (ts *topics) release(t *topic) {
 	}
 }
 
+// find returns a topic that has members in this process, or is about to have, or nil.
+func (ts *topics) find(name string) *topic {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return ts.m[name]
+}
+
 // each calls f with each member of a topic, which is locked.
 func (ts *topics) each(name string, f func(*Conn)) {
-	ts.mu.RLock()
-	t := ts.m[name]
-	ts.mu.RUnlock()
+	t := ts.find(name)
 	if t == nil {
 		return
 	}

@@ -25,9 +25,7 @@ func (ts *topics) count() int {
 
 // Members returns how many connections of this process are members of a topic.
 func (r *Router) Members(topic string) int {
-	r.topics.mu.RLock()
-	t := r.topics.m[topic]
-	r.topics.mu.RUnlock()
+	t := r.topics.find(topic)
 	if t == nil {
 		return 0
 	}
