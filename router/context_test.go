@@ -157,6 +157,7 @@ func observe(ctx context.Context, want error) string {
 // DeadlineExceeded if its time is over, and else Canceled. This holds inline, behind another
 // message and concurrently, and for those of the connection and of work that goes on.
 func TestContextsUnderRace(t *testing.T) {
+	takesTime(t)
 	var wrong journal
 	started := make(chan string, 100)
 	watch := func(ctx context.Context, want error) {

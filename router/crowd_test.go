@@ -28,6 +28,7 @@ const crowdServer = "WSKIT_TEST_CROWD_SERVER"
 // Ten thousand clients are drained: each close frame says when to reconnect, spread over the whole
 // window, and each open request is answered first.
 func TestDrainOfTenThousand(t *testing.T) {
+	takesTime(t)
 	if addr := os.Getenv(crowdServer); addr != "" {
 		playCrowd(t, addr)
 		return

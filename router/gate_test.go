@@ -103,6 +103,7 @@ func (g *flushingGate) Flush(ctx context.Context) error {
 // Shutdown waits until the gate has released what connections held, those included
 // that are cut off because the time is over.
 func TestShutdownFlushesTheGate(t *testing.T) {
+	takesTime(t)
 	for _, c := range []struct {
 		name    string
 		answers bool

@@ -50,6 +50,7 @@ func answeredAndClosed(t *testing.T, nc net.Conn) (status int) {
 // end of the connection, nor the server's shutdown waits for the body. The server has no
 // timeouts here.
 func TestBodyThatNeverComes(t *testing.T) {
+	takesTime(t)
 	for _, secure := range []bool{false, true} {
 		for name, lines := range bodyless {
 			t.Run(fmt.Sprintf("%s, TLS: %t", name, secure), func(t *testing.T) {

@@ -128,6 +128,7 @@ func scan(s, format string, id *int) bool {
 // moment: whichever comes first, there is one terminal answer, and no progress
 // after it.
 func TestOneAnswerWhicheverComesFirst(t *testing.T) {
+	takesTime(t)
 	const n, window = 4000, 40
 	for _, c := range []struct {
 		name       string

@@ -466,6 +466,7 @@ func TestStoreThatFails(t *testing.T) {
 // A request whose time is over while the store is asked has had its answer, and one whose
 // client has gone stops waiting.
 func TestRequestsThatStopWaiting(t *testing.T) {
+	takesTime(t)
 	store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
 	goOn := make(chan struct{})
 	s := openShop(t, router.IdempotencyOptions{Store: store, Timeout: patience}, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })

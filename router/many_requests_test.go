@@ -16,6 +16,7 @@ func numberedRequest(typ string, n int) []byte {
 // A page that loads sends all its requests in one go. None is refused, and the answers come
 // in order, whether the handlers are quick or so slow that all the others wait.
 func TestManyRequestsAtOnce(t *testing.T) {
+	takesTime(t)
 	for _, tc := range []struct {
 		name   string
 		n      int

@@ -409,6 +409,7 @@ func TestLostPositionsOnSharedPages(t *testing.T) {
 // Whatever happens to the log, to what is delivered and to the connections, each client gets
 // what follows its position, or a reset.
 func TestResumingThroughFaults(t *testing.T) {
+	takesTime(t)
 	l := newFaultyLog()
 	opts := router.Options{HistoryCheck: fastCheck, Resume: router.ResumeOptions{Keys: [][]byte{ticketKey}}}
 	servers := []*socketServer{withHistory(t, l, opts, router.HistoryOptions{Messages: 400}), withHistory(t, l, opts, router.HistoryOptions{Messages: 400})}

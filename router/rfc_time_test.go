@@ -105,6 +105,7 @@ func TestTimeWithoutReadingIsNotTheClients(t *testing.T) {
 
 // What a connection holds in requests that wait for their turn is bounded in bytes.
 func TestPendingBytes(t *testing.T) {
+	takesTime(t)
 	const size, maxPending = 60_000, 256 << 10
 	for _, concurrent := range []bool{false, true} {
 		var begun atomic.Int64
