@@ -46,6 +46,7 @@ var parts = []part{
 	{"internal/batch", []string{"errors"}},
 	{"internal/ceil", nil},
 	{"internal/envelope", []string{"errors"}},
+	{"internal/clienttest", []string{"adapters/memory", "adapters/redis", "errors", "idempotency", "ingress", "limit", "middleware/ratelimit", "pubsub", "router", "internal/redistest"}},
 	{"internal/denialcache", []string{"limit", "internal/engine", "internal/table"}},
 	{"internal/deliverytest", []string{"pubsub"}},
 	{"internal/engine", []string{"internal/table"}},
