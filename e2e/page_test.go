@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,23 +58,87 @@ const label = `((e) => e.id || e.hash || e.textContent)`
 const reachable = `[...document.querySelectorAll("a, button, input, textarea")]
 	.filter((e) => e.tabIndex >= 0 && !e.closest("dialog") && e.checkVisibility({visibilityProperty: true})).map(` + label + `)`
 
-// Nothing is cut off at the side and nothing overlaps, down to small phones.
-func TestFitsEveryWidth(t *testing.T) {
+// Nothing is cut off at the side and nothing overlaps, down to small phones, also on their side.
+func TestFitsEverySize(t *testing.T) {
 	s := startChat(t)
 	ada := enter(t, s, "Ada")
 	ada.say(strings.Repeat("Donaudampfschifffahrt", 20))
 	ada.click("flood")
 	ada.until("the flood is over", floodIsOver)
-	for _, width := range []int64{320, 360, 390, 600, 760, 900, 1080, 1280, 1920} {
-		ada.resize(width, 740)
-		ada.until(fmt.Sprintf("nothing sticks out at %d px", width), `[...document.querySelectorAll("body *")].every((e) => {
+	for _, size := range []struct{ width, height, log int64 }{
+		{320, 740, 200}, {360, 740, 200}, {390, 740, 200}, {600, 740, 200}, {760, 740, 200}, {900, 740, 200},
+		{1080, 740, 200}, {1280, 740, 200}, {1920, 740, 200}, {667, 375, 150}, {844, 390, 150}, {932, 430, 150},
+	} {
+		ada.resize(size.width, size.height)
+		ada.until(fmt.Sprintf("nothing sticks out at %d px", size.width), `[...document.querySelectorAll("body *")].every((e) => {
 			const r = e.getBoundingClientRect();
 			return r.left >= -1 && r.right <= innerWidth + 1 || !e.checkVisibility({visibilityProperty: true}) || e.matches(".sr, .skip");
 		})`)
 		ada.until("the send button is on the screen", `document.getElementById("send").getBoundingClientRect().bottom <= innerHeight`)
-		if h := eval[float64](ada, `document.getElementById("log").clientHeight`); h < 200 {
-			t.Errorf("at %d px only %g px are left for messages", width, h)
+		if h := eval[int64](ada, `document.getElementById("log").clientHeight`); h < size.log {
+			t.Errorf("at %d × %d px only %d px are left for messages", size.width, size.height, h)
 		}
+	}
+}
+
+// A phone shows what the limit is, and the members, upright and on its side.
+func TestPhone(t *testing.T) {
+	s := startChat(t)
+	enter(t, s, "Bob")
+	ada := openTab(t, s.url(), "Ada")
+	ada.emulate(390, 844, true, "light")
+	ada.join()
+	const explained = `document.getElementById("explain").checkVisibility()`
+	if eval[bool](ada, explained) {
+		t.Error("a phone shows the explanation before the button is pressed")
+	}
+	ada.click("how")
+	ada.until("the limit is explained", explained)
+	ada.until("no second tab is offered", `![...document.querySelectorAll(".second-tab")].some((e) => e.checkVisibility())`)
+	ada.click("how")
+	ada.until("the explanation is closed", `!(`+explained+`)`)
+	for _, size := range [][2]int64{{390, 844}, {844, 390}} {
+		ada.emulate(size[0], size[1], true, "light")
+		ada.until("the head says who is here", `document.getElementById("room-size").innerText === "2 people here: you, Bob"`)
+		ada.click("menu")
+		ada.until("the list of members is on the screen", `[...document.querySelectorAll("#people .name")].every((e) => {
+			const r = e.getBoundingClientRect();
+			return r.left >= 0 && r.top >= 0 && r.bottom <= innerHeight;
+		})`)
+		ada.press(kb.Escape)
+		ada.until("the drawer is closed", `!document.getElementById("side").checkVisibility({visibilityProperty: true})`)
+	}
+}
+
+// Members of a room have different colours, the same ones in the list and beside their messages.
+func TestColoursOfNames(t *testing.T) {
+	s := startChat(t)
+	ada := enter(t, s, "Ada")
+	for _, name := range []string{"Bob", "Cyd", "Dan", "Eve", "Fay"} {
+		enter(t, s, name).say("from " + name)
+		ada.sees("from " + name)
+	}
+	ada.people("Ada", "Bob", "Cyd", "Dan", "Eve", "Fay")
+	const colours = `[...document.querySelectorAll("#people .name")].map((e) => [e.textContent, e.style.getPropertyValue("--hue")])`
+	if n := eval[int](ada, `new Set(`+colours+`.map(([, hue]) => hue)).size`); n != 6 {
+		t.Errorf("6 members have %d colours", n)
+	}
+	if !eval[bool](ada, `(() => { const of = new Map(`+colours+`);
+		return [...document.querySelectorAll("#messages .message .name")].every((e) => of.get(e.textContent) === e.style.getPropertyValue("--hue")); })()`) {
+		t.Error("a name beside a message has another colour than in the list")
+	}
+}
+
+// Web addresses in messages are links to where they say, and nothing else is a link.
+func TestLinks(t *testing.T) {
+	s := startChat(t)
+	ada := enter(t, s, "Ada")
+	text := `see https://example.org/a?b=1&c=2, (http://example.org/x) and https://example.org/y_(z) not javascript:alert(1) nor https:// or <a href="https://example.org/q">https://example.org/q</a>.`
+	ada.say(text)
+	want := []string{"https://example.org/a?b=1&c=2", "http://example.org/x", "https://example.org/y_(z)", "https://example.org/q", "https://example.org/q"}
+	links := eval[[]string](ada, `[...document.querySelectorAll("#messages .body a")].map((a) => a.getAttribute("href") === a.textContent && a.rel.includes("noopener") ? a.href : "bad " + a.href)`)
+	if !slices.Equal(links, want) {
+		t.Errorf("the links are %q, want %q", links, want)
 	}
 }
 

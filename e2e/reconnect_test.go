@@ -39,12 +39,17 @@ func TestCrashIsSurvived(t *testing.T) {
 	s.crash()
 	ada.until("the page says that it reconnects", waiting)
 	ada.write("age")
+	eval[any](ada, `document.getElementById("flood").click()`)
+	if !eval[bool](ada, `document.getElementById("flood").ariaDisabled === "true" && document.getElementById("outcome").hidden`) {
+		t.Error("a flood begins without a connection")
+	}
 	s.start()
 	ada.connected()
 	if got := ada.box(); got != "half a message" {
 		t.Errorf("after the crash the box holds %q", got)
 	}
 	ada.gaps(1) // the messages of the room were in the memory of the server
+	ada.until("the page says why", `document.querySelector("#messages .gap").textContent.startsWith("The server has restarted.")`)
 	ada.enter()
 	ada.sees("half a message")
 }

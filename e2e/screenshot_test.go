@@ -16,6 +16,7 @@ func TestScreenshots(t *testing.T) {
 	}{
 		{"desktop", 1280, 800, false},
 		{"phone", 390, 844, true},
+		{"landscape", 844, 390, true},
 	} {
 		for _, scheme := range []string{"light", "dark"} {
 			t.Run(size.name+"-"+scheme, func(t *testing.T) {
@@ -38,6 +39,9 @@ func TestScreenshots(t *testing.T) {
 				ada.sees("It refused me twice already, and kept my text both times")
 				shoot("1-joined")
 				if size.phone {
+					ada.click("how")
+					shoot("1-joined-how")
+					ada.click("how")
 					ada.click("menu")
 					ada.until("the drawer is open", `document.getElementById("side").getBoundingClientRect().left === 0`)
 					shoot("1-joined-drawer")

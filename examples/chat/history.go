@@ -34,8 +34,9 @@ type History struct {
 	// Pos is the position of the last message. The tab gets those behind it as events, each with
 	// its position, and sends the last position that it has when it joins again.
 	Pos string `json:"pos"`
-	// Gap means that messages between the tab's position and these are not kept any more.
-	Gap bool `json:"gap,omitzero"`
+	// Gap is why messages between the tab's position and these are missing, or empty: epoch,
+	// trimmed or rewound, see router.HistoryPage.
+	Gap string `json:"gap,omitzero"`
 }
 
 func readHistory(ctx context.Context, r *router.Router, room, after string) (h History, err error) {
@@ -46,7 +47,7 @@ func readHistory(ctx context.Context, r *router.Router, room, after string) (h H
 	}
 	page, err := r.ReadHistory(ctx, messagesOf(room), query)
 	if err == nil && page.Lost != "" {
-		h.Gap = true
+		h.Gap = page.Lost
 		page, err = r.ReadHistory(ctx, messagesOf(room), latest)
 	}
 	if err != nil {

@@ -53,8 +53,8 @@ func TestTabThatComesBackMissesNothing(t *testing.T) {
 			}
 			bob = tab(s, "bob")
 			back := enterAfter(t, bob, "lobby", "Bob", after)
-			if got := texts(back.Messages); !slices.Equal(got, want) || back.Gap {
-				t.Errorf("Bob gets %q and gap %v, and missed %q", got, back.Gap, want)
+			if got := texts(back.Messages); !slices.Equal(got, want) || back.Gap != "" {
+				t.Errorf("Bob gets %q and gap %q, and missed %q", got, back.Gap, want)
 			}
 			say(t, ann, "live")
 			synctest.Wait()
@@ -114,8 +114,8 @@ func TestMissedTooMuch(t *testing.T) {
 			time.Sleep(perTab.Per)
 			say(t, ann, fmt.Sprint(i))
 			back := enterAfter(t, ann, "lobby", "Ann", after)
-			if want := min(i+1, maxHistory); len(back.Messages) != want || back.Gap != (i == maxHistory) {
-				t.Errorf("after %d messages the tab gets %d, and gap %v", i+1, len(back.Messages), back.Gap)
+			if want := min(i+1, maxHistory); len(back.Messages) != want || back.Gap != map[bool]string{true: "trimmed"}[i == maxHistory] {
+				t.Errorf("after %d messages the tab gets %d, and gap %q", i+1, len(back.Messages), back.Gap)
 			}
 		}
 		ann.Request("room.join", Join{Room: "lobby", Name: "Ann", After: "nonsense"}).ExpectError(errors.InvalidArgument)

@@ -1,6 +1,7 @@
 // The chat page: its behaviour. The appearance is in style.css.
 
 import { Client } from "./client.js";
+import { forgetColours } from "./colours.js";
 import { Composer } from "./composer.js";
 import { byID, paintAvatar, randomID } from "./dom.js";
 import { Limiter } from "./limiter.js";
@@ -67,13 +68,15 @@ function show(joined) {
   rooms.open(room, joined.rooms);
   if (again) {
     people.reopen(me, joined.members);
-    if (joined.gap) transcript.gap();
+    if (joined.gap) transcript.gap(joined.gap);
     transcript.merge(joined.messages, me);
   } else {
+    forgetColours();
     people.open(me, joined.members);
     transcript.open(room, joined.messages, me);
     announce(`You are in room ${room}.`);
   }
+  limiter.online(true);
   composer.connected((id) => transcript.has(id));
   byID("room-title").textContent = `# ${room}`;
   showTitle();
@@ -128,8 +131,12 @@ people.onchange = (name, change) => transcript.note(name, change);
 
 client.onstate = (state) => {
   complete = false;
-  if (state.name === "open") join();
-  else composer.disconnected();
+  if (state.name === "open") {
+    join();
+  } else {
+    composer.disconnected();
+    limiter.online(false);
+  }
   // An attempt that fails at once does not change the page.
   if (state.name === "connecting" && room) setTimeout(showConnection, 300);
   else showConnection();

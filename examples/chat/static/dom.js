@@ -1,5 +1,7 @@
 // Makes all elements of the page. Text is inserted as text, never as HTML.
 
+import { hueOf } from "./colours.js";
+
 export const byID = (id) => document.getElementById(id);
 
 /** Makes an element: make("li", {className: "note"}, "text", otherElement). */
@@ -9,17 +11,23 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** A round initial in a colour that belongs to the member's id, not to the
- * name, so that two people of one name can be told apart. */
+/** A round initial in the colour of the member. */
 export function avatar(member) {
   return paintAvatar(make("span", { className: "avatar", ariaHidden: "true" }), member);
 }
 
 export function paintAvatar(element, { id, name }) {
-  let hue = 0;
-  for (const letter of id) hue = (hue * 31 + letter.codePointAt(0)) % 360;
-  element.style.setProperty("--hue", hue);
-  element.textContent = ([...name][0] ?? "?").toUpperCase();
+  colour(element, id).textContent = ([...name][0] ?? "?").toUpperCase();
+  return element;
+}
+
+/** A name in the colour of the member. */
+export function nameOf({ id, name }) {
+  return colour(make("span", { className: "name" }, name), id);
+}
+
+function colour(element, id) {
+  element.style.setProperty("--hue", hueOf(id));
   return element;
 }
 

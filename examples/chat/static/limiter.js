@@ -12,11 +12,18 @@ export class Limiter {
   #flood = byID("flood");
   #bucket = null;
   #send;
+  #online = false;
+  #running = false;
 
   /** @param {(message: object) => Promise} send sends one message and learns what became of it */
   constructor(send) {
     this.#send = send;
     this.#flood.addEventListener("click", () => this.#run());
+    this.#show();
+    const how = byID("how");
+    how.addEventListener("click", () => {
+      how.ariaExpanded = String(this.#panel.toggleAttribute("data-explained"));
+    });
     setInterval(() => this.#render(), TICK_MS);
   }
 
@@ -31,6 +38,16 @@ export class Limiter {
       + `and one comes back every ${perToken / 1000} seconds. With none left, a message is turned away `
       + "before its content is parsed, and the answer says how long to wait.";
     this.#render();
+  }
+
+  /** There is a connection, or none. */
+  online(online) {
+    this.#online = online;
+    this.#show();
+  }
+
+  #show() {
+    this.#flood.ariaDisabled = String(this.#running || !this.#online);
   }
 
   accepted() {
@@ -62,7 +79,8 @@ export class Limiter {
 
   async #run() {
     if (this.#flood.ariaDisabled === "true") return;
-    this.#flood.ariaDisabled = "true";
+    this.#running = true;
+    this.#show();
     const started = performance.now();
     const count = { accepted: 0, refused: 0, lost: 0 };
     await Promise.all(Array.from({ length: FLOOD }, (_, i) =>
@@ -70,7 +88,8 @@ export class Limiter {
         () => count.accepted++,
         (error) => (error.code === "RESOURCE_EXHAUSTED" ? count.refused++ : count.lost++))));
     this.#tell(count, performance.now() - started);
-    this.#flood.ariaDisabled = "false";
+    this.#running = false;
+    this.#show();
   }
 
   #tell({ accepted, refused, lost }, ms) {

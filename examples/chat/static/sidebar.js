@@ -1,10 +1,11 @@
 // The list of rooms, the members of this room, and the drawer with both on a phone.
 
-import { avatar, byID, make } from "./dom.js";
+import { avatar, byID, make, nameOf } from "./dom.js";
 
 // After a server restart all members reconnect within a moment. A missing member counts as
 // left only after this time.
 const GRACE_MS = 8_000;
+const NAMES_IN_HEAD = 8;
 
 export class Rooms {
   #list = byID("rooms");
@@ -86,14 +87,21 @@ export class People {
 
   #render() {
     const order = (a, b) => (b[0] === this.#me) - (a[0] === this.#me) || a[1].localeCompare(b[1]);
-    this.#list.replaceChildren(...[...this.#present].sort(order).map(([id, name]) => {
+    const present = [...this.#present].sort(order);
+    this.#list.replaceChildren(...present.map(([id, name]) => {
       const item = make("li", { className: this.#away.has(id) ? "away" : "" },
-        avatar({ id, name }), make("span", { className: "name" }, name));
+        avatar({ id, name }), nameOf({ id, name }));
       if (id === this.#me) item.append(make("span", { className: "you" }, "you"));
       return item;
     }));
     const here = this.#present.size;
-    this.#size.textContent = here === 1 ? "Only you are here" : `${here} people here`;
+    if (here === 1) {
+      this.#size.textContent = "Only you are here";
+      return;
+    }
+    // The names are shown where the list is hidden.
+    const names = present.slice(0, NAMES_IN_HEAD).map(([id, name]) => (id === this.#me ? "you" : name)).join(", ");
+    this.#size.replaceChildren(`${here} people here`, make("span", { className: "names" }, `: ${names}${here > NAMES_IN_HEAD ? ", …" : ""}`));
   }
 }
 
@@ -113,7 +121,7 @@ export function drawer() {
   byID("scrim").addEventListener("click", () => set(false));
   byID("rooms").addEventListener("click", (event) => event.target.closest("a") && set(false));
   byID("me").addEventListener("click", () => set(false));
-  matchMedia("(min-width: 760px)").addEventListener("change", () => set(false));
+  matchMedia("(min-width: 760px) and (min-height: 481px)").addEventListener("change", () => set(false));
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || app.dataset.side !== "open") return;
     set(false);

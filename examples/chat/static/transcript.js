@@ -1,10 +1,18 @@
 // The messages of the room, and notes about joins and leaves.
 
-import { avatar, byID, make } from "./dom.js";
+import { avatar, byID, make, nameOf } from "./dom.js";
+import { linked } from "./links.js";
 
 const MOST_ENTRIES = 200;
 const SAME_BREATH_MS = 5 * 60_000; // messages this close together share one name
 const NEAR_THE_END_PX = 48;
+
+const GAPS = {
+  epoch: "The server has restarted. It has no messages from before: those above are on this page only.",
+  trimmed: "Messages are missing here: there were more than the server keeps.",
+  tooFar: "Messages are missing here: there were more than the server keeps.",
+  rewound: "The server has lost some of the messages above. They are on this page only.",
+};
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
@@ -38,7 +46,7 @@ export class Transcript {
     if (messages.length === 0) {
       this.#list.append(make("li", { className: "empty" },
         make("b", {}, `This is the start of #${room}.`),
-        "Say something, or open a second tab and talk to yourself."));
+        "Say something", make("span", { className: "second-tab" }, ", or open a second tab and talk to yourself"), "."));
     }
     this.merge(messages, me);
   }
@@ -65,11 +73,11 @@ export class Transcript {
     if (first) {
       item.append(avatar(message.from), make("div", {},
         make("header", {},
-          make("span", { className: "name" }, message.from.name),
+          nameOf(message.from),
           make("time", { dateTime: at.toISOString() }, clock.format(at))),
-        make("p", { className: "body" }, message.text)));
+        make("p", { className: "body" }, ...linked(message.text))));
     } else {
-      item.append(make("p", { className: "body" }, message.text));
+      item.append(make("p", { className: "body" }, ...linked(message.text)));
     }
     this.#last = message;
     this.#shown.set(message.id, item);
@@ -82,10 +90,10 @@ export class Transcript {
     this.#append(make("li", { className: "note" }, make("span", { className: "name" }, name), ` ${what}`), false);
   }
 
-  /** A line where messages may be missing. */
-  gap() {
+  /** A line where messages are missing, and why: a reason of the server. */
+  gap(reason) {
     this.#last = null;
-    this.#append(make("li", { className: "gap" }, "Messages may be missing here."), false);
+    this.#append(make("li", { className: "gap" }, GAPS[reason] ?? "Messages may be missing here."), false);
   }
 
   #append(item, follow) {
