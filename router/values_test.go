@@ -89,17 +89,20 @@ func TestValuesOfTheHandshake(t *testing.T) {
 			note("connection", c.Conn().Context())
 			return m, nil
 		})
-		var requests sync.WaitGroup
+		requestEnded := make(chan struct{})
 		s := behind(t, r, func(next http.Handler) http.Handler {
 			return traced(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				next.ServeHTTP(w, req)
-				requests.Go(func() { <-req.Context().Done() })
+				go func() {
+					<-req.Context().Done()
+					requestEnded <- struct{}{}
+				}()
 			}), nil)
 		})
 		for i := range 3 {
 			trace := fmt.Sprint("trace-", i)
 			p := s.dial("X-Trace-Id: " + trace)
-			requests.Wait() // net/http has cancelled the context of the request
+			<-requestEnded // net/http has cancelled the context of the request
 			p.write(echo("1", "a"), echo("2", "b"))
 			p.expect("reply 1 a", "reply 2 b")
 			p.bye()
