@@ -40,6 +40,7 @@ var parts = []part{
 	{"adapters/cfdo", []string{"limit", "internal/batch", "internal/denialcache", "internal/engine"}},
 	{"router", []string{"ingress", "pubsub", "idempotency", "errors", "internal/ceil", "internal/envelope", "internal/handshake", "internal/httpclose", "internal/inbound", "internal/outage"}},
 	{"router/routertest", []string{"router", "errors"}},
+	{"clients/typescript", nil},
 	{"examples", []string{anything}},
 	{"docs", nil},
 	{"docs/plot", []string{"limit"}},

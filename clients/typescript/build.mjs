@@ -1,0 +1,50 @@
+// Writes dist/: node build.mjs [folder]
+
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const here = dirname(fileURLToPath(import.meta.url));
+
+// Properties that only the client itself uses, and neither the protocol nor the platform has: they get short names.
+const internal =
+  "advanced|answered|asked|buffered|busy|deadline|dispatch|dropOldest|ended|flush|fresh|heard|heartbeatTimeout|hold|hurry|inQuery|" +
+  "iterate|leave|needed|notBefore|opened|patient|received|resend|seen|settle|silence|spend|subscribedAt";
+
+/** Writes wskit.js and wskit.d.ts into a folder. */
+export async function writeDist(folder = join(here, "dist")) {
+  mkdirSync(folder, { recursive: true });
+  await build({
+    absWorkingDir: here,
+    entryPoints: ["src/index.ts"],
+    outfile: join(folder, "wskit.js"),
+    bundle: true,
+    minify: true,
+    mangleProps: new RegExp(`^(${internal})$`),
+    format: "esm",
+    target: "es2022",
+    logLevel: "warning",
+    banner: { js: "// @wskit/client, MIT. Source: clients/typescript of github.com/wskit/wskit" },
+  });
+  writeFileSync(join(folder, "wskit.d.ts"), declarations());
+}
+
+/** All declarations in one file: those that index.ts exports, and what they use. */
+function declarations() {
+  const out = mkdtempSync(join(tmpdir(), "wskit-types-"));
+  try {
+    const tsc = join(here, "node_modules", "typescript", "bin", "tsc");
+    execFileSync(process.execPath, [tsc, "-p", here, "--outDir", out], { stdio: "inherit" });
+    const parts = ["errors", "contract", "client"].map((name) =>
+      readFileSync(join(out, `${name}.d.ts`), "utf8").replace(/^import .*\n/gm, "").trim(),
+    );
+    return `${parts.join("\n\n")}\n`;
+  } finally {
+    rmSync(out, { recursive: true, force: true });
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await writeDist(process.argv[2]);

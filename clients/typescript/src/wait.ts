@@ -1,0 +1,37 @@
+/** The longest time of a timer. A longer one would end at once. */
+const LONGEST = 2 ** 31 - 1;
+
+export type Timer = ReturnType<typeof setTimeout>;
+
+/** Calls f after ms milliseconds, never before. */
+export function after(ms: number, f: () => void): Timer {
+  return setTimeout(f, Math.min(LONGEST, Math.max(0, Math.ceil(ms))));
+}
+
+/** A random part of a ceiling that doubles with each attempt: full jitter, so that clients spread. */
+export function backoff(attempt: number, first: number, most: number): number {
+  return Math.random() * Math.min(most, first * 2 ** Math.min(attempt, 30));
+}
+
+/** Limits attempts to connect, whatever causes them: so many at once, then one in each interval. */
+export function pacer(burst: number, interval: number) {
+  let full = 0; // when the bucket is full again, on the clock of performance.now()
+  return {
+    /** The wait until the next attempt is allowed. */
+    wait: () => Math.max(0, full - performance.now() - (burst - 1) * interval),
+    spend: () => void (full = Math.max(full, performance.now()) + interval),
+  };
+}
+
+/**
+ * The wait in the reason of a close frame: {"retryAfterMs":1500}. null if waiting does not help, undefined if it
+ * is not known.
+ */
+export function adviceIn(reason: string): number | null | undefined {
+  try {
+    const { retryAfterMs: ms } = JSON.parse(reason);
+    return ms === null || (Number.isFinite(ms) && ms >= 0) ? ms : undefined;
+  } catch {
+    return undefined;
+  }
+}

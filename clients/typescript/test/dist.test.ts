@@ -1,0 +1,50 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { publint } from "publint";
+import { formatMessage } from "publint/utils";
+import { expect, test } from "vitest";
+
+const folder = fileURLToPath(new URL("..", import.meta.url));
+const dist = join(folder, "dist");
+
+test("dist is what the sources build", async () => {
+  const { writeDist } = await import("../build.mjs");
+  const fresh = mkdtempSync(join(tmpdir(), "wskit-dist-"));
+  try {
+    await writeDist(fresh);
+    expect(readdirSync(dist)).toEqual(readdirSync(fresh));
+    for (const name of readdirSync(fresh)) {
+      expect(readFileSync(join(dist, name), "utf8") === readFileSync(join(fresh, name), "utf8"), `dist/${name} is old; run npm run build`).toBe(true);
+    }
+  } finally {
+    rmSync(fresh, { recursive: true });
+  }
+});
+
+test("the client has at most 6 KB", () => {
+  expect(gzipSync(readFileSync(join(dist, "wskit.js")), { level: 9 }).length).toBeLessThanOrEqual(6 * 1024);
+});
+
+test("the built file works without a build, and exports what is documented", async () => {
+  expect(Object.keys(await import(join(dist, "wskit.js"))).sort()).toEqual(["UnknownOutcome", "WskitError", "connect"]);
+});
+
+test("the package can be published", async () => {
+  const { messages, pkg } = await publint({ pkgDir: folder, strict: true });
+  expect(messages.map((m) => formatMessage(m, pkg))).toEqual([]);
+});
+
+test("types", () => {
+  const tsc = join(folder, "node_modules", "typescript", "bin", "tsc");
+  let out = "";
+  try {
+    execFileSync(process.execPath, [tsc, "-p", join(folder, "test")], { encoding: "utf8" });
+  } catch (error) {
+    out = (error as { stdout: string }).stdout;
+  }
+  expect(out).toBe("");
+});

@@ -1,0 +1,83 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { createInterface } from "node:readline";
+import { afterEach } from "vitest";
+import { connect, type Client, type Options } from "../dist/wskit.js";
+import { program } from "./build.js";
+
+export interface Sent {
+  conn: number;
+  atMs: number;
+  type: string;
+  correlationId: string;
+  idempotencyKey: string;
+  text: string;
+}
+
+export interface Log {
+  attempts: { conn: number; atMs: number; endedMs: number; outcome: string; token: string; path: string }[];
+  received: Sent[];
+  sent: Sent[];
+  closes: { conn: number; dir: string; code: number; reason: string }[];
+  executed: { type: string; id: string; user: string }[];
+  executions: Record<string, number>;
+}
+
+const ends: (() => unknown)[] = [];
+
+/** Has f called when the test has ended. */
+export const atEnd = (f: () => unknown) => void ends.push(f);
+
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+/** The server of internal/clienttest, whose package comment lists what can be asked of it. */
+export class Server {
+  constructor(
+    readonly url: string,
+    readonly control: string,
+    readonly process: ChildProcess,
+  ) {}
+
+  async do(path: string, body: unknown = {}): Promise<any> {
+    const answer = await fetch(this.control + path, { method: "POST", body: JSON.stringify(body) });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${text}`);
+    return text ? JSON.parse(text) : undefined;
+  }
+
+  async log(): Promise<Log> {
+    return (await fetch(`${this.control}/log`)).json() as Promise<Log>;
+  }
+
+  /** A client, which is closed at the end of the test. */
+  connect(options: Partial<Options> = {}): Client {
+    const client = connect({ url: this.url, token: () => "ann", backoff: { first: 20, most: 200 }, attempts: { burst: 1000 }, ...options });
+    atEnd(() => client.close());
+    client.onError(() => {});
+    return client;
+  }
+}
+
+/** Starts a server, until the test has ended. */
+export async function start(options: object = {}): Promise<Server> {
+  const child = spawn(process.env["CLIENTTEST"] ?? program, [JSON.stringify(options)], { stdio: ["pipe", "pipe", "inherit"] });
+  atEnd(() => {
+    child.stdin.end();
+    return new Promise((resolve) => (child.exitCode === null ? child.once("exit", resolve) : resolve(null)));
+  });
+  for await (const line of createInterface(child.stdout)) {
+    const { url, control } = JSON.parse(line);
+    return new Server(url, control, child);
+  }
+  throw new Error("the server did not start");
+}
+
+/** Waits until something is so. */
+export async function until(what: () => unknown): Promise<void> {
+  while (!(await what())) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+export const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export const isOpen = (client: Client) => until(() => client.state.get().status === "open");

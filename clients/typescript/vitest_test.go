@@ -1,0 +1,54 @@
+package wskitjs_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// The client's own tests, in Node, against real servers.
+func TestTypeScriptClient(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers")
+	}
+	vitest := filepath.Join("node_modules", ".bin", "vitest")
+	if _, err := os.Stat(vitest); err != nil || runtime.GOOS == "windows" {
+		missing := "the client's packages are not installed; make typescript, or npm ci in clients/typescript, installs them"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
+	}
+	sources(t)
+	bin, err := filepath.Abs(filepath.Dir(vitest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), vitest, "run", "--reporter=default", "--no-color")
+	// The packages have a Node of the version that the client needs.
+	cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// sources reads the files of the client, and those of the server that the tests start, so that go test does not use a
+// cached result when they have changed.
+func sources(t *testing.T) {
+	t.Helper()
+	for _, pattern := range []string{
+		"src/*", "test/*", "dist/*", "*.json", "*.mjs", "*.ts", "../*.json", "../../internal/clienttest/*.go", "../../internal/clienttest/cmd/*/*.go", "../../router/*.go",
+	} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
