@@ -41,6 +41,7 @@ var parts = []part{
 	{"router", []string{"ingress", "pubsub", "idempotency", "errors", "internal/ceil", "internal/envelope", "internal/handshake", "internal/httpclose", "internal/inbound", "internal/outage"}},
 	{"router/routertest", []string{"router", "errors"}},
 	{"clients/typescript", nil},
+	{"client", []string{"errors"}},
 	{"examples", []string{anything}},
 	{"docs", nil},
 	{"docs/plot", []string{"limit"}},

@@ -1,0 +1,69 @@
+package client
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// fetchToken calls Options.Token.
+func (c *Client) fetchToken(ctx context.Context) (string, error) {
+	token, err := c.opts.Token(ctx)
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.denied != "" && token == c.denied {
+		return "", errSameToken
+	}
+	c.token = token
+	return token, nil
+}
+
+var errSameToken = errors.Unauthenticated.New("Options.Token returned a token that the server has refused")
+
+// denyToken remembers that the server refused the token. It reports whether there is no other one.
+func (c *Client) denyToken() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.denied = c.token
+	return c.opts.Token == nil
+}
+
+func tokenError(err error) *errors.Error {
+	if refusesForGood(err) {
+		return errors.From(err)
+	}
+	return errors.Unavailable.Wrap(err, "no token was obtained")
+}
+
+// refusesForGood reports whether there will be no token.
+func refusesForGood(err error) bool {
+	code := errors.CodeOf(err)
+	return code == errors.Unauthenticated || code == errors.PermissionDenied
+}
+
+// renew renews the identity of the connection, at a random time within the first half of what is left of it.
+// If that fails until it expires, the server closes the connection, and the next attempt has another token.
+func (l *link) renew(left time.Duration) {
+	defer l.renewing.Store(false)
+	until := time.Now().Add(left)
+	for pause := rand.N(left/2 + 1); sleep(l.ctx, pause) && time.Now().Before(until); pause = rand.N(l.c.opts.MinBackoff + left/4 + 1) {
+		ctx, cancel := context.WithTimeout(l.ctx, l.c.opts.ConnectTimeout)
+		token, err := l.c.fetchToken(ctx)
+		cancel()
+		if err == nil {
+			_, err = l.ask(typeRenew, map[string]string{"token": token})
+		}
+		if err == nil {
+			return
+		}
+		l.c.opts.Logger.Warn("wskit client: the identity was not renewed", "error", err)
+		if e := errors.From(err); !e.Retryable() && e.Code != errors.Internal {
+			return
+		}
+	}
+}

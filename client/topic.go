@@ -1,0 +1,189 @@
+package client
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// Gap says that events of a topic may have been missed.
+type Gap struct {
+	Topic string
+	// Reason is why, in the words of PROTOCOL.md: "epoch", "trimmed", "rewound" and "tooFar": the topic goes on
+	// without the events that the server does not have. "denied": the client is not subscribed any
+	// more. "subscribed": the topic was subscribed to anew, behind what was missed. "lost": a topic without
+	// history, of which the servers have lost events.
+	Reason string
+}
+
+// topic is a topic with history that the client is subscribed to.
+type topic struct {
+	ticket, pos string
+}
+
+// Forget has a topic with history not resumed after a reconnect. Call it when the application has left the topic.
+func (c *Client) Forget(topic string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.topics, topic)
+}
+
+const (
+	// maxTopics bounds the topics that are resumed. A server allows 256 for a connection by default.
+	maxTopics = 1024
+	// maxTicket is the size in bytes of the largest ticket that is kept, with its topic and position.
+	maxTicket = 4 << 10
+)
+
+// topicFrame takes what the server says about topics.
+func (l *link) topicFrame(f *frame, data []byte) error {
+	var p struct {
+		Topic  string   `json:"topic"`
+		Pos    string   `json:"pos"`
+		Ticket string   `json:"ticket"`
+		Reason string   `json:"reason"`
+		Topics []string `json:"topics"`
+	}
+	if err := json.Unmarshal(f.Payload, &p); err != nil {
+		return l.malformed(f.Type, data)
+	}
+	c := l.c
+	if f.Type == typeGap {
+		for _, name := range p.Topics {
+			if err := l.gap(name, "lost"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	c.mu.Lock()
+	t, full := c.topics[p.Topic], len(c.topics) >= maxTopics
+	c.mu.Unlock()
+	reason := ""
+	switch {
+	case f.Type == typeReset:
+		reason = p.Reason
+	case t == nil && full || len(p.Topic)+len(p.Pos)+len(p.Ticket) > maxTicket:
+		return l.reportError(f.Type, errors.ResourceExhausted.New("the topic cannot be resumed: there are too many topics, or its ticket is too large"))
+	case t != nil && t.pos != p.Pos: // which this goroutine alone changes
+		reason = "subscribed"
+	}
+	if reason != "" {
+		if err := l.gap(p.Topic, reason); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t = c.topics[p.Topic]; t == nil && f.Type == typeSubscribed {
+		t = new(topic)
+		c.topics[p.Topic] = t
+	}
+	if t != nil {
+		t.pos = p.Pos
+	}
+	if f.Type == typeSubscribed {
+		t.ticket = p.Ticket
+	}
+	return nil
+}
+
+// gap has OnGap called in the order of the events.
+func (l *link) gap(topic, reason string) error {
+	return l.deliver(len(topic), func(context.Context) { l.c.opts.OnGap(Gap{topic, reason}) })
+}
+
+// topicsAtOnce is how many topics are resumed with one frame, which has to fit into the server's
+// Limits.MaxPayload.
+const topicsAtOnce = 64
+
+// resumeAll resumes the topics, before messages are sent: a message may subscribe to one of them. c.mu is held.
+func (l *link) resumeAll() {
+	names := make([]string, 0, len(l.c.topics))
+	for name := range l.c.topics {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return
+	}
+	l.resuming = true
+	l.c.running.Go(func() {
+		names := l.resume(names)
+		l.c.mu.Lock()
+		l.resuming = false
+		l.c.wake()
+		l.c.mu.Unlock()
+		for pause := l.c.opts.MinBackoff; len(names) > 0 && sleep(l.ctx, rand.N(pause)+1); pause = min(2*pause, l.c.opts.MaxBackoff) {
+			names = l.resume(names)
+		}
+	})
+}
+
+// resume resumes topics. It returns those that are to be tried again.
+func (l *link) resume(names []string) (later []string) {
+	for names := range slices.Chunk(names, topicsAtOnce) {
+		later = append(later, l.resumeSome(names)...)
+	}
+	return later
+}
+
+func (l *link) resumeSome(names []string) (later []string) {
+	type entry struct {
+		Ticket string `json:"ticket"`
+		Pos    string `json:"pos"`
+	}
+	var q struct {
+		Topics []entry `json:"topics"`
+	}
+	l.c.mu.Lock()
+	names = slices.DeleteFunc(names, func(name string) bool { return l.c.topics[name] == nil }) // forgotten
+	for _, name := range names {
+		t := l.c.topics[name]
+		q.Topics = append(q.Topics, entry{t.ticket, t.pos})
+	}
+	l.c.mu.Unlock()
+	if len(names) == 0 {
+		return nil
+	}
+	answer, err := l.ask(typeResume, q)
+	if err != nil {
+		e := errors.From(err)
+		if l.ctx.Err() != nil || e.Retryable() && sleep(l.ctx, e.RetryAfter) {
+			return names
+		}
+		l.c.opts.Logger.Warn("wskit client: topics were not resumed", "error", err)
+		answer = nil // all are denied
+	}
+	return l.resumed(names, answer)
+}
+
+func (l *link) resumed(names []string, answer jsontext.Value) (later []string) {
+	var a struct {
+		Topics []struct {
+			Ticket string `json:"ticket"`
+			Reason string `json:"reason"`
+		} `json:"topics"`
+	}
+	_ = json.Unmarshal(answer, &a)
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	for i, name := range names {
+		t := l.c.topics[name]
+		switch {
+		case t == nil: // forgotten
+		case i >= len(a.Topics) || a.Topics[i].Reason == "denied":
+			delete(l.c.topics, name)
+			l.c.inbox.add(delivery{call: func(context.Context) { l.c.opts.OnGap(Gap{name, "denied"}) }})
+		case a.Topics[i].Reason == "unavailable":
+			later = append(later, name)
+		case a.Topics[i].Ticket != "":
+			t.ticket = a.Topics[i].Ticket
+		}
+	}
+	return later
+}
