@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/router/internal/jsontype"
+	"github.com/wskit/wskit/internal/jsontype"
 )
 
 // shape holds what decoding and validation need to know about a type.

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
-	"github.com/wskit/wskit/router/internal/jsontype"
+	"github.com/wskit/wskit/internal/jsontype"
 )
 
 type (
