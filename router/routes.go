@@ -41,10 +41,11 @@ type RouteInfo struct {
 	// MaxPayload is the size of the largest frame, in bytes; 0 for what the server sends.
 	MaxPayload int
 	// Concurrent, Exempt, DropExceeded and Strict are those of RouteOptions, also if set for a
-	// group or, with Options.Strict, for the router.
+	// group or, with Options.Strict, for the router. Strict is also that of answers to questions.
 	Concurrent, Exempt, DropExceeded, Strict bool
-	// PayloadOptional says that a frame needs no payload.
-	PayloadOptional bool
+	// PayloadOptional says that a frame needs no payload, and AnswerOptional that the answer to a
+	// question needs none.
+	PayloadOptional, AnswerOptional bool
 	// Doc is the Doc of RouteOptions, EventOptions or QuestionOptions.
 	Doc string
 	// Place is the file and line of the registration.
@@ -76,6 +77,7 @@ func (d *declared) info() RouteInfo {
 	}
 	if d.answer != nil {
 		i.Kind, i.Reply, i.Timeout = KindQuestion, d.answerOf, d.timeout
+		i.AnswerOptional, i.Strict = d.answer.optional, d.answer.options != nil
 	}
 	return i
 }

@@ -7,7 +7,7 @@
 // Read the files in this order: main.go starts and stops the server, backend.go has the stores,
 // identity.go the identities, limits.go the limits, chat.go the messages and their handlers,
 // rooms.go the rooms, and history.go their latest messages. others.go reads the state of the
-// other servers of a chat. The page is in static/.
+// other servers of a chat. The page is in static/; contract.go writes the types of its messages.
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wskit/wskit/contract"
 	"github.com/wskit/wskit/errors"
 )
 
@@ -31,6 +32,7 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "`host:port` to serve on; port 0 lets the system choose")
 	redisURL := flag.String("redis", "", "`URL` of a Redis, redis://host:port, that several servers share to be one chat; without it there is one server")
 	cfdoURL := flag.String("cfdo", "", "`URL` of the Worker of adapters/cfdo, which then keeps the limits of messages; its secret is taken from LIMITS_SECRET")
+	contract.Flags(flag.CommandLine, describe)
 	flag.Parse()
 	if flag.NArg() > 0 { // not printed: a URL may contain a password
 		fmt.Fprintln(os.Stderr, "chat: there is an argument that belongs to no flag; see -help")

@@ -42,6 +42,7 @@ var parts = []part{
 	{"router/routertest", []string{"router", "errors"}},
 	{"clients/typescript", nil},
 	{"client", []string{"errors"}},
+	{"contract", []string{"router", "errors", "internal/jsontype"}},
 	{"examples", []string{anything}},
 	{"docs", nil},
 	{"docs/plot", []string{"limit"}},

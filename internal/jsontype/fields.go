@@ -6,17 +6,21 @@ import (
 	"strings"
 )
 
-// field is a member of a struct's JSON object.
-type field struct {
+// Field is a member of a struct's JSON object.
+type Field struct {
 	Name string // in JSON; empty for the map that takes the members no other field has
 	Type reflect.Type
-	// optional fields may be left out: they are pointers, or their tag says omitempty or
-	// omitzero.
-	optional bool
-	quoted   bool // the tag has the option string
-	sealed   bool // behind an embedded pointer that cannot be set
-	tagged   bool // the tag has the name
-	depth    int
+	// Path has the embedded structs that lead to the field, and the field itself at its end.
+	Path   []reflect.StructField
+	Omits  bool // the tag says omitempty or omitzero
+	Quoted bool // the tag has the option string
+	sealed bool // behind an embedded pointer that cannot be set
+	tagged bool // the tag has the name
+}
+
+// optional fields may be left out of what is decoded.
+func (f Field) optional() bool {
+	return f.Omits || f.Name == "" || f.Type.Kind() == reflect.Pointer
 }
 
 // Optional reports whether an object may be decoded into t that has none of its members,
@@ -25,22 +29,22 @@ func Optional(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct || implements(t, unmarshalers) {
 		return false
 	}
-	fields, _ := fieldsOf(t)
-	return !slices.ContainsFunc(fields, func(f field) bool { return !f.optional })
+	fields, _ := Fields(t)
+	return !slices.ContainsFunc(fields, func(f Field) bool { return !f.optional() })
 }
 
-// fieldsOf lists the members of a struct, of embedded structs too: of several with one name
+// Fields lists the members of a struct, of embedded structs too: of several with one name
 // the outermost, and of those the one whose tag has the name. Names for which that leaves
 // more than one are lost.
-func fieldsOf(t reflect.Type) (fields []field, lost []string) {
+func Fields(t reflect.Type) (fields []Field, lost []string) {
 	type level struct {
 		t        reflect.Type
-		depth    int
+		path     []reflect.StructField
 		sealed   bool
 		descends bool
 	}
 	seen := map[reflect.Type]bool{t: true}
-	best := make(map[string][]field)
+	best := make(map[string][]Field)
 	var names []string
 	for queue := []level{{t: t, descends: true}}; len(queue) > 0; queue = queue[1:] {
 		l := queue[0]
@@ -50,13 +54,14 @@ func fieldsOf(t reflect.Type) (fields []field, lost []string) {
 				continue
 			}
 			name, options, _ := strings.Cut(tag, ",")
-			f := field{Name: sf.Name, Type: sf.Type, depth: l.depth, sealed: l.sealed, tagged: hasTag && name != ""}
+			path := append(slices.Clip(l.path), sf)
+			f := Field{Name: sf.Name, Type: sf.Type, Path: path, sealed: l.sealed, tagged: hasTag && name != ""}
 			if f.tagged {
 				f.Name = name
 			}
 			has := func(option string) bool { return slices.Contains(strings.Split(options, ","), option) }
-			f.optional = has("omitempty") || has("omitzero") || sf.Type.Kind() == reflect.Pointer
-			f.quoted = has("string")
+			f.Omits = has("omitempty") || has("omitzero")
+			f.Quoted = has("string")
 			inner, pointer := sf.Type, sf.Type.Kind() == reflect.Pointer
 			if pointer {
 				inner = inner.Elem()
@@ -64,11 +69,11 @@ func fieldsOf(t reflect.Type) (fields []field, lost []string) {
 			switch {
 			case has("embed") || sf.Anonymous && !f.tagged:
 				if inner.Kind() != reflect.Struct {
-					f.Name, f.optional = "", true
+					f.Name = ""
 					break
 				}
 				if l.descends {
-					queue = append(queue, level{inner, l.depth + 1, l.sealed || pointer && !sf.IsExported(), !seen[inner]})
+					queue = append(queue, level{inner, path, l.sealed || pointer && !sf.IsExported(), !seen[inner]})
 				}
 				seen[inner] = true
 				continue
@@ -81,9 +86,9 @@ func fieldsOf(t reflect.Type) (fields []field, lost []string) {
 	}
 	for _, name := range names {
 		all := best[name]
-		slices.SortStableFunc(all, func(a, b field) int {
-			if a.depth != b.depth {
-				return a.depth - b.depth
+		slices.SortStableFunc(all, func(a, b Field) int {
+			if len(a.Path) != len(b.Path) {
+				return len(a.Path) - len(b.Path)
 			}
 			if a.tagged == b.tagged {
 				return 0
@@ -92,7 +97,7 @@ func fieldsOf(t reflect.Type) (fields []field, lost []string) {
 			}
 			return 1
 		})
-		if len(all) > 1 && all[0].depth == all[1].depth && all[0].tagged == all[1].tagged {
+		if len(all) > 1 && len(all[0].Path) == len(all[1].Path) && all[0].tagged == all[1].tagged {
 			lost = append(lost, name)
 			continue
 		}

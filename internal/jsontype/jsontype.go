@@ -1,5 +1,5 @@
-// Package jsontype says whether values of a Go type can be encoded as JSON and decoded from
-// it, by the rules of the second version of encoding/json. The rules of struct tags are the
+// Package jsontype lists the members of a struct in JSON, and says whether values of a Go type can
+// be encoded as JSON and decoded from it, by the rules of the second version of encoding/json. The rules of struct tags are the
 // library's own: it is asked.
 package jsontype
 
@@ -92,7 +92,7 @@ func (w *walk) checkStruct(t reflect.Type, path string) error {
 	if err := w.checkTags(t); err != nil {
 		return fault(t, path, "cannot be used: "+reason(err)+"; correct its fields or their tags")
 	}
-	fields, lost := fieldsOf(t)
+	fields, lost := Fields(t)
 	if len(lost) > 0 {
 		return fault(t, path, fmt.Sprintf(`has two fields with the JSON name %q, so that neither is used; rename one of them, or leave one out with the tag json:"-"`, lost[0]))
 	}
@@ -101,7 +101,7 @@ func (w *walk) checkStruct(t reflect.Type, path string) error {
 		if f.sealed && w.use == Decode {
 			return fault(f.Type, at, "is a field of an embedded pointer to a struct that is not exported, so it cannot be set; embed the struct itself, or export it")
 		}
-		if f.quoted {
+		if f.Quoted {
 			if err := w.checkQuoted(f.Type); err != nil {
 				return fault(f.Type, at, "cannot have the option string in its tag: "+reason(err)+"; remove the option")
 			}
@@ -154,10 +154,24 @@ var (
 
 // custom reports whether a type does by itself what is to be done with it.
 func (w *walk) custom(t reflect.Type) bool {
-	if w.use == Decode {
+	return Custom(t, w.use)
+}
+
+// Custom reports whether methods of the type decode or encode its values.
+func Custom(t reflect.Type, use Use) bool {
+	if use == Decode {
 		return implements(t, unmarshalers)
 	}
 	return implements(t, marshalers)
+}
+
+// Text reports whether these methods are those of package encoding, so that the values are
+// strings.
+func Text(t reflect.Type, use Use) bool {
+	if use == Decode {
+		return Custom(t, use) && !implements(t, unmarshalers[:2])
+	}
+	return Custom(t, use) && !implements(t, marshalers[:2])
 }
 
 // implements reports whether the library calls a method of the type, on a value or on a
