@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	wskitjs "github.com/wskit/wskit/clients/typescript"
 	"github.com/wskit/wskit/contract"
 	"github.com/wskit/wskit/errors"
 )
@@ -72,6 +73,7 @@ func serve(ctx context.Context, addr, redisURL, cfdoURL string) (err error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/ws", chat)
+	mux.Handle("/wskit.js", wskitjs.Handler()) // the client, which the page imports
 	mux.Handle("/", page())
 	server := newServer(mux)
 

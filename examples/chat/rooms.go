@@ -79,6 +79,9 @@ func (rs *Rooms) Join(c *router.Context, to Seat, after string) (Joined, error) 
 	history, err := readHistory(ctx, rs.router, to.Room, after)
 	if err == nil && moves { // what is sent since then comes as events
 		err = conn.SubscribeFrom(ctx, messagesOf(to.Room), history.Pos)
+		if errors.CodeOf(err) == errors.FailedPrecondition { // the client has resumed the topic
+			err = nil
+		}
 	}
 	if err == nil {
 		err = conn.Join(ctx, topic, occupant{to.Member, rs.self})

@@ -1,6 +1,6 @@
 // The chat page: its behaviour. The appearance is in style.css.
 
-import { Client } from "./client.js";
+import { connect } from "./wskit.js"; // the client of clients/typescript
 import { forgetColours } from "./colours.js";
 import { Composer } from "./composer.js";
 import { byID, paintAvatar, randomID } from "./dom.js";
@@ -18,7 +18,8 @@ let room = ""; // the room that is shown; "" before the first join
 let position = ""; // of the last message that is shown
 let complete = false; // every message up to position is shown; else the next room.join brings the rest
 
-const client = new Client(`${location.origin.replace(/^http/, "ws")}/ws`, tab);
+/** The connection; made when there is a name. */
+let client = null;
 const limiter = new Limiter(send);
 const composer = new Composer(send);
 const transcript = new Transcript();
@@ -50,7 +51,7 @@ async function joinNow() {
   try {
     show(await client.request("room.join", { room: wanted, name, after }));
   } catch (error) {
-    joinFailed(error, wanted);
+    if (connected()) joinFailed(error, wanted); // else the next connection joins
   } finally {
     joining = false;
     for (const handle of held.splice(0)) handle();
@@ -59,6 +60,7 @@ async function joinNow() {
 
 function show(joined) {
   const again = joined.room === room;
+  if (!again) leave();
   me = joined.you;
   room = joined.room;
   position = joined.pos;
@@ -84,10 +86,15 @@ function show(joined) {
   showConnection();
 }
 
+/** The messages of the room are not resumed any more. */
+function leave() {
+  if (room) client.forget(`messages:${room}`);
+}
+
 function joinFailed(error, wanted) {
   if (error.retryable) {
     complete = false;
-    if (client.state.name === "open") setTimeout(join, error.retryAfterMs ?? 1_000);
+    if (connected()) setTimeout(join, error.retryAfterMs ?? 1_000);
   } else if (room && wanted !== room) {
     announce(error.message);
     location.hash = room; // keep the current room in the address
@@ -105,42 +112,56 @@ const inRoom = (handle) => (event, meta) => {
   else if (event.room === room) handle(event, meta);
 };
 
-client
-  .on("chat.message", inRoom((message, { pos }) => {
+function start() {
+  client = connect({
+    url: "/ws",
+    token: () => tab,
+    timeout: REQUEST_TIMEOUT_MS,
+    backoff: { first: 400, most: 8_000 },
+    attempts: { burst: 10, perMinute: 30 }, // fewer than the server's limits.go allows
+  });
+  // The client has the messages that were missed come before others.
+  client.on("chat.message", inRoom((message, { pos }) => {
     if (!complete) return;
     transcript.add(message, me);
     position = pos;
     if (document.hidden) unread++;
     showTitle();
-  }))
-  .on("member.joined", inRoom((member) => people.join(member)))
-  .on("member.left", inRoom((member) => people.leave(member)))
-  .on("rooms.changed", (changed) => rooms.change(changed))
-  .on("room.state", inRoom((state) => {
+  }));
+  client.on("member.joined", inRoom((member) => people.join(member)));
+  client.on("member.left", inRoom((member) => people.leave(member)));
+  client.on("rooms.changed", (changed) => rooms.change(changed));
+  client.on("room.state", inRoom((state) => {
     people.reopen(me, state.members);
     rooms.open(room, state.rooms);
-  }))
-  // Messages are lost: what there is comes with the answer.
-  .on("$ws:reset", ({ topic }) => {
+  }));
+  // Messages are missing: what there is comes with the answer.
+  client.onLoss(({ topic }) => {
     if (topic !== `messages:${room}`) return;
     complete = false;
-    join();
+    if (connected()) join();
   });
+  client.state.subscribe(changed);
+  changed();
+}
+const REQUEST_TIMEOUT_MS = 10_000;
+
+const connected = () => client?.state.get().status === "open";
 
 people.onchange = (name, change) => transcript.note(name, change);
 
-client.onstate = (state) => {
-  complete = false;
-  if (state.name === "open") {
+function changed() {
+  const { status } = client.state.get();
+  if (status === "open") {
     join();
   } else {
     composer.disconnected();
     limiter.online(false);
   }
   // An attempt that fails at once does not change the page.
-  if (state.name === "connecting" && room) setTimeout(showConnection, 300);
+  if (status === "connecting" && room) setTimeout(showConnection, 300);
   else showConnection();
-};
+}
 
 // The title of the tab counts the messages that came while the tab was hidden.
 let unread = 0;
@@ -155,25 +176,25 @@ document.addEventListener("visibilitychange", () => {
 // Connection
 
 function showConnection() {
-  const { name: state, retryAt, close } = client.state;
-  const why = WHY[close?.code] ?? "Connection lost.";
-  byID("connection").dataset.state = state;
-  byID("connection-why").textContent = state === "waiting" ? `${why} ` : "";
+  const { status, retryAt, closeCode } = client.state.get();
+  const why = WHY[closeCode] ?? "Connection lost.";
+  byID("connection").dataset.state = status;
+  byID("connection-why").textContent = status === "waiting" ? `${why} ` : "";
   byID("connection-text").textContent = {
     idle: "Not connected",
     connecting: room ? "Reconnecting" : "Connecting",
     open: "Connected",
-    waiting: `Retry in ${Math.max(1, Math.ceil((retryAt - performance.now()) / 1000))} s`,
-    stopped: "Closed by the server",
-  }[state];
-  byID("retry").hidden = state !== "waiting" && state !== "stopped";
-  const news = { open: "Connected.", waiting: `${why} Reconnecting.`, stopped: "Closed by the server." }[state];
+    waiting: `Retry in ${Math.max(1, Math.ceil((retryAt - Date.now()) / 1000))} s`,
+    closed: "Closed by the server",
+  }[status];
+  byID("retry").hidden = status === "connecting" || status === "open";
+  const news = { open: "Connected.", waiting: `${why} Reconnecting.`, closed: "Closed by the server." }[status];
   if (news && news !== lastNews) announce((lastNews = news));
 }
 const WHY = { 1001: "The server is restarting.", 1013: "The server is busy.", 4429: "Too many requests." };
 let lastNews = "";
-setInterval(() => client.state.name === "waiting" && showConnection(), 500);
-byID("retry").addEventListener("click", () => client.retryNow());
+setInterval(() => client?.state.get().status === "waiting" && showConnection(), 500);
+byID("retry").addEventListener("click", () => client.reconnect());
 
 function announce(text) {
   byID("announce").textContent = text;
@@ -193,8 +214,8 @@ function askName(problem = "") {
 byID("welcome-form").addEventListener("submit", () => {
   name = byID("name").value.trim();
   sessionStorage["wskit.name"] = name;
-  if (client.state.name === "open") join();
-  else client.start();
+  if (connected()) join();
+  else if (!client) start();
 });
 welcome.addEventListener("close", () => composer.focus());
 // Without a name the page would do nothing.
@@ -226,7 +247,9 @@ function roomName(text) {
 
 addEventListener("hashchange", () => {
   byID("second-tab").href = location.href;
-  if (name && client.state.name === "open" && roomOfAddress() !== room) join();
+  if (roomOfAddress() === room) return;
+  if (connected()) join();
+  else if (client) leave(); // the next connection joins the other room
 });
 
 byID("new-room").addEventListener("submit", (event) => {
@@ -244,5 +267,5 @@ byID("skip").addEventListener("click", (event) => {
 });
 
 byID("second-tab").href = location.href;
-if (name) client.start();
+if (name) start();
 else askName();
