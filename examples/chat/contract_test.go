@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/wskit/wskit/internal/exampletest"
+)
 
 func TestContractOfThePageIsCurrent(t *testing.T) {
 	c, err := describe()
@@ -10,4 +14,9 @@ func TestContractOfThePageIsCurrent(t *testing.T) {
 	if err := c.Check("static/contract.d.ts"); err != nil {
 		t.Error(err)
 	}
+}
+
+// What the page sends and reads is what the server reads and sends.
+func TestPageKeepsTheContract(t *testing.T) {
+	exampletest.CheckTypes(t)
 }

@@ -18,8 +18,10 @@ let room = ""; // the room that is shown; "" before the first join
 let position = ""; // of the last message that is shown
 let complete = false; // every message up to position is shown; else the next room.join brings the rest
 
+/** @import { Client } from "./wskit.js" */
+/** @import { Contract } from "./contract.js" */
 /** The connection; made when there is a name. */
-let client = null;
+let client = /** @type {Client<Contract>} */ (null);
 const limiter = new Limiter(send);
 const composer = new Composer(send);
 const transcript = new Transcript();

@@ -2,6 +2,7 @@
 
 import { hueOf } from "./colours.js";
 
+/** @type {(id: string) => any} */
 export const byID = (id) => document.getElementById(id);
 
 /** Makes an element: make("li", {className: "note"}, "text", otherElement). */

@@ -42,7 +42,10 @@ export class People {
   #away = new Map(); // id → timer, for members that may reconnect
   #me = "";
 
-  /** Called with (name, "joined" | "left"). */
+  /**
+   * Called with a name, and what has changed: "joined", "left", "is now Ada".
+   * @type {(name: string, change: string) => void}
+   */
   onchange = () => {};
 
   /** This tab has entered a room: its members do not count as joined. */
@@ -86,7 +89,7 @@ export class People {
   }
 
   #render() {
-    const order = (a, b) => (b[0] === this.#me) - (a[0] === this.#me) || a[1].localeCompare(b[1]);
+    const order = (a, b) => Number(b[0] === this.#me) - Number(a[0] === this.#me) || a[1].localeCompare(b[1]);
     const present = [...this.#present].sort(order);
     this.#list.replaceChildren(...present.map(([id, name]) => {
       const item = make("li", { className: this.#away.has(id) ? "away" : "" },
@@ -119,7 +122,7 @@ export function drawer() {
     byID("rooms").querySelector("a")?.focus();
   });
   byID("scrim").addEventListener("click", () => set(false));
-  byID("rooms").addEventListener("click", (event) => event.target.closest("a") && set(false));
+  byID("rooms").addEventListener("click", (event) => /** @type {Element} */ (event.target).closest("a") && set(false));
   byID("me").addEventListener("click", () => set(false));
   matchMedia("(min-width: 760px) and (min-height: 481px)").addEventListener("change", () => set(false));
   document.addEventListener("keydown", (event) => {

@@ -67,7 +67,7 @@ export class Transcript {
     if (this.#shown.has(message.id)) return;
     const at = new Date(message.at);
     const first = !this.#last || this.#last.from.id !== message.from.id
-      || this.#last.from.name !== message.from.name || at - new Date(this.#last.at) > SAME_BREATH_MS;
+      || this.#last.from.name !== message.from.name || at.getTime() - Date.parse(this.#last.at) > SAME_BREATH_MS;
     const mine = message.from.id === me;
     const item = make("li", { className: `message${first ? " first" : ""}${mine ? " mine" : ""}` });
     if (first) {

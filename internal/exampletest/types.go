@@ -1,0 +1,31 @@
+package exampletest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// CheckTypes compiles the page in the folder static against the types of its server's messages.
+func CheckTypes(t *testing.T) {
+	t.Helper()
+	tsc := filepath.Join("..", "..", "clients", "typescript", "node_modules", ".bin", "tsc")
+	if _, err := os.Stat(tsc); err != nil || runtime.GOOS == "windows" {
+		missing := "the TypeScript compiler is not installed; make typescript installs it"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
+	}
+	bin, err := filepath.Abs(filepath.Dir(tsc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), tsc, "-p", "static")
+	cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
