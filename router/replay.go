@@ -43,15 +43,15 @@ func (l *latest) keep(m logged) {
 		return
 	}
 	l.list = append(l.list, m)
-	if l.bytes += m.size(); len(l.list) <= maxLatest && l.bytes <= maxLatestBytes {
-		return
-	}
-	half := len(l.list) / 2
-	l.from = l.list[half].at
-	l.list = append([]logged(nil), l.list[half+1:]...)
-	l.bytes = 0
-	for i := range l.list {
-		l.bytes += l.list[i].size()
+	l.bytes += m.size()
+	for len(l.list) > maxLatest || l.bytes > maxLatestBytes {
+		half := len(l.list) / 2
+		l.from = l.list[half].at
+		l.list = append([]logged(nil), l.list[half+1:]...)
+		l.bytes = 0
+		for i := range l.list {
+			l.bytes += l.list[i].size()
+		}
 	}
 }
 
