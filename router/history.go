@@ -55,7 +55,8 @@ func (o HistoryOptions) withDefaults() (HistoryOptions, error) {
 
 // History declares that topics have a history: their messages are kept in a log, each has a
 // position, and a client gets every message after its position once and in order, or a
-// $ws:reset with the reason. PROTOCOL.md has the frames.
+// $ws:reset with the reason. docs/delivery.md says what is guaranteed, what can be lost nevertheless and
+// how that shows; PROTOCOL.md has the frames.
 //
 // topics is the name of a topic, or the beginning of names followed by "*", such as "room:*". If
 // several declarations fit a topic, the one with the longest name or beginning applies, and one

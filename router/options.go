@@ -165,6 +165,9 @@ type Options struct {
 	// OnLost is called when messages of topics without history may have been lost on the way from
 	// the broker to this process, with the topics that have members here. Losses that come together
 	// are reported together. It is called by one goroutine for each report.
+	//
+	// Topics of the router's own, whose names begin with "$ws:", are not reported: they carry what is
+	// sent to targets, see [Target.Send].
 	OnLost func(topics []string)
 
 	// SendGaps sends the members of such topics $ws:gap, so that they can read again what they
