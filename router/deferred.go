@@ -2,6 +2,7 @@ package router
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 )
 
@@ -13,6 +14,19 @@ type deferredFlush struct {
 	mu    sync.Mutex
 	conns []*Conn // whose outboxes were empty before
 	spare []*Conn
+	bytes int             // of what was queued since the last flush
+	subs  []*subscription // likewise, those that are to be flushed with it
+}
+
+// deferLimit is how many bytes of messages are held back at most. Holding back more saves
+// nothing.
+const deferLimit = 16 << 10
+
+// hold counts a message that has been queued, and reports whether it is too much to be held
+// back. most is Limits.MaxQueued: no client is too slow for what is held back. d is locked.
+func (d *deferredFlush) hold(frame []byte, most int) (full bool) {
+	d.bytes += len(frame)
+	return d.bytes >= min(deferLimit, most/4)
 }
 
 // parallelFlush is how many connections are worth a goroutine.
@@ -29,9 +43,12 @@ func (c *Conn) flushDeferred() {
 
 func (d *deferredFlush) flush() {
 	d.mu.Lock()
-	conns := d.conns
-	d.conns, d.spare = d.spare[:0], nil
+	conns, subs := d.conns, d.subs
+	d.conns, d.spare, d.subs, d.bytes = d.spare[:0], nil, nil, 0
 	d.mu.Unlock()
+	for _, in := range subs {
+		in.flush()
+	}
 	if len(conns) == 0 {
 		return
 	}
@@ -68,4 +85,43 @@ func (c *Conn) lockDeferred() *deferredFlush {
 	}
 	d.mu.Lock()
 	return d
+}
+
+// A broker in this process delivers a message before Publish or Append returns, and passes on
+// the bytes that it was given. What a batch publishes that way leaves when the batch ends,
+// as without a broker: the subscription knows the frames that batches are about to publish, by the
+// address of their first byte.
+
+// expect announces a frame that a batch is about to publish.
+func (in *subscription) expect(frame []byte) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.expected == nil {
+		in.expected = make(map[*byte]struct{})
+	}
+	in.expected[&frame[0]] = struct{}{}
+}
+
+// expects reports whether the frame was announced, once for each. in.mu is held.
+func (in *subscription) expects(frame []byte) bool {
+	before := len(in.expected)
+	if before > 0 && len(frame) > 0 {
+		delete(in.expected, &frame[0])
+	}
+	return len(in.expected) < before
+}
+
+// published ends expect. If the frame has been delivered, the connection's batch flushes it.
+func (in *subscription) published(c *Conn, frame []byte) {
+	in.mu.Lock()
+	delivered := !in.expects(frame)
+	in.mu.Unlock()
+	if !delivered {
+		return
+	}
+	later := c.lockDeferred()
+	defer later.mu.Unlock()
+	if !slices.Contains(later.subs, in) {
+		later.subs = append(later.subs, in)
+	}
 }

@@ -82,11 +82,9 @@ func (in *subscription) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// follow takes what the broker delivers.
-func (in *subscription) follow(m pubsub.Message) {
+// follow takes what the broker delivers. in.mu is held.
+func (in *subscription) follow(m pubsub.Message) (err error) {
 	f := in.log
-	var err error
-	in.mu.Lock()
 	switch {
 	case m.Lost:
 		f.cursor.Lost()
@@ -98,10 +96,7 @@ func (in *subscription) follow(m pubsub.Message) {
 		err = in.passAt(m)
 	}
 	in.catchUp()
-	in.mu.Unlock()
-	if err != nil {
-		in.router.refuseForeign(in.topic.name, err)
-	}
+	return err
 }
 
 // passAt delivers a message of the log to the members. One that is no event is left out: no router

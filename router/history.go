@@ -157,9 +157,8 @@ func checkAppend(kept bool, o PublishOptions) error {
 
 var errNoHistory = errors.Internal.New("router: the topic has no history; declare it with Router.History")
 
-// append publishes an event to a topic with history.
+// append publishes an event to a topic with history. Its frame is appendable.
 func (r *Router) append(ctx context.Context, h *history, m pubsub.Message, id string) error {
-	m.Frame = appendable(m.Topic, m.Frame)
 	if err := r.errTooLarge(len(m.Frame) + positionSize); err != nil {
 		return err
 	}

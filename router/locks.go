@@ -39,6 +39,7 @@ package router
 //	Turn.mu > tally.mu                                   a message becomes open
 //	deferredFlush.mu > topic.mu > Outbox.mu              a message is delivered
 //	deferredFlush.mu > topics.mu                         likewise, without a broker
+//	deferredFlush.mu > losses.mu                         a loss is reported in its place
 //	topic.mu > Outbox.mu                                 a member of a topic with history joins
 //	topic.mu > pages.mu                                  a topic with history is reset
 //	topic.mu > topics.mu                                 a subscription is begun

@@ -62,7 +62,8 @@ func (c *Conn) Publish(ctx context.Context, topic, typ string, payload any, opts
 }
 
 // publish encodes a message once and hands it to the broker, or, without one, to
-// the topic's members. What a batch publishes to them leaves when the batch ends.
+// the topic's members. What a batch publishes to them leaves when the batch ends, also if a broker in
+// this process delivers it at once.
 func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, typ string, payload any, opts []PublishOptions) error {
 	if err := checkTopic(topic); err != nil {
 		return err
@@ -79,23 +80,38 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	if err != nil {
 		return err
 	}
+	switch {
+	case h != nil:
+		m.Frame = appendable(topic, m.Frame)
+	case o.ExceptSelf && from != nil:
+		m.Except = from.id
+	}
+	if batched {
+		if h == nil && (r.opts.Broker == nil || o.LocalOnly) {
+			r.deliverLater(from, m)
+			return nil
+		}
+		if in := r.topics.subscribed(topic); in != nil {
+			in.expect(m.Frame)
+			defer in.published(from, m.Frame)
+		}
+	}
 	if h != nil {
 		return r.append(ctx, h, m, o.ID)
 	}
-	if o.ExceptSelf && from != nil {
-		m.Except = from.id
-	}
-	if !batched || r.opts.Broker != nil && !o.LocalOnly {
-		return r.handOn(ctx, m, o.LocalOnly)
-	}
+	return r.handOn(ctx, m, o.LocalOnly)
+}
+
+// deliverLater hands a message to the topic's members in this process, and leaves flushing to the
+// end of the connection's batch.
+func (r *Router) deliverLater(from *Conn, m pubsub.Message) {
 	later := from.lockDeferred()
 	r.topics.deliver(m, later)
-	full := len(later.conns) > 0 && len(m.Frame) >= deferLimit
+	full := later.hold(m.Frame, r.opts.Limits.MaxQueued)
 	later.mu.Unlock()
 	if full {
 		later.flush()
 	}
-	return nil
 }
 
 // handOn hands a message to the broker, or to the topic's members in this process.
@@ -167,9 +183,6 @@ func latestKey(topic, typ, key string) string {
 	}
 	return string(b)
 }
-
-// deferLimit is a message so large that holding it back for others saves nothing.
-const deferLimit = 16 << 10
 
 // deliver hands a message to the members of its topic in this process. The frame
 // is made once, and once more for connections with compression. With later,

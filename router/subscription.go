@@ -121,22 +121,31 @@ func (in *subscription) end() {
 	_ = in.sub.Close()
 }
 
+// deliver takes what the broker delivers.
 func (in *subscription) deliver(m pubsub.Message) {
+	in.mu.Lock()
+	err := in.handle(m)
+	later := in.expects(m.Frame) || m.More
+	full := in.hold(m.Frame, in.router.opts.Limits.MaxQueued)
+	in.mu.Unlock()
+	if err != nil {
+		in.router.refuseForeign(in.topic.name, err)
+	}
+	if !later || full || in.closed.Load() {
+		in.flush()
+	}
+}
+
+// handle queues a message for the members, or takes note of a loss. in.mu is held.
+func (in *subscription) handle(m pubsub.Message) error {
 	switch {
 	case in.log != nil:
-		in.follow(m)
+		return in.follow(m)
 	case m.Lost:
 		in.router.lost(in.topic.name)
+		return nil
 	default:
-		in.mu.Lock()
-		err := in.pass(m)
-		in.mu.Unlock()
-		if err != nil {
-			in.router.refuseForeign(in.topic.name, err)
-		}
-	}
-	if !m.More || len(m.Frame) >= deferLimit || in.closed.Load() {
-		in.flush()
+		return in.pass(m)
 	}
 }
 

@@ -104,6 +104,17 @@ func (ts *topics) find(name string) *topic {
 	return ts.m[name]
 }
 
+// subscribed returns the subscription of a topic, or nil.
+func (ts *topics) subscribed(name string) *subscription {
+	t := ts.find(name)
+	if t == nil {
+		return nil
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.subscription
+}
+
 // each calls f with each member of a topic, which is locked.
 func (ts *topics) each(name string, f func(*Conn)) {
 	t := ts.find(name)
@@ -153,7 +164,10 @@ type subscription struct {
 	topic  *topic
 	router *Router
 	sub    pubsub.Subscription
-	log    *followed       // of a topic with history; nil: it has none
-	peeker envelope.Peeker // of deliver, under mu
-	closed atomic.Bool     // no more will come
+	log    *followed   // of a topic with history; nil: it has none
+	closed atomic.Bool // no more will come
+
+	// guarded by mu
+	peeker   envelope.Peeker    // of deliver
+	expected map[*byte]struct{} // frames that batches publish at the moment, see expect
 }
