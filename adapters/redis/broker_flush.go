@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -15,36 +16,37 @@ import (
 
 // A publication is a message on its way out, and the answer.
 type publication struct {
-	channel   string
+	topic     string
 	payload   []byte // what is published of it
 	receivers int
-	log       *appended // nil for one that is not appended
-}
-
-// appended is what the log of a topic needs to know of a message.
-type appended struct {
-	key     string // of the log
-	history pubsub.History
+	// Of one that is appended to a log:
+	history pubsub.History // otherwise zero
 	id      string
-	bytes   int
+	bytes   int             // of its frame
 	at      pubsub.Position // the tag, if it is new; then the answer
 }
 
 // A parcel is a command that publishes messages of one topic, in order.
 type parcel struct {
 	items []*batch.Item[publication]
+	bytes int // of what is published
 }
 
 // parcelKey is what the messages of a parcel have in common.
 type parcelKey struct {
-	channel string
-	history pubsub.History // zero for those that are not appended
+	topic   string
+	history pubsub.History
 }
+
+func (p *publication) parcel() parcelKey { return parcelKey{p.topic, p.history} }
+
+// bundledAtOnce is how many bytes one command appends, but for a single message.
+const bundledAtOnce = 64 << 10
 
 // publishTrip publishes a batch, so many bytes at a time.
 func (b *Broker) publishTrip(ctx context.Context, o *outlet, server any, items []*batch.Item[publication]) {
 	start := time.Now()
-	answered := false
+	answered, appended := false, false
 	for rest := items; len(rest) > 0; {
 		n, size := 0, 0
 		for n < len(rest) && (n == 0 || size+len(rest[n].Value.payload) <= publishedAtOnce) {
@@ -60,68 +62,88 @@ func (b *Broker) publishTrip(ctx context.Context, o *outlet, server any, items [
 		b.runScripts(ctx, server, commands)
 		for i := range parcels {
 			answered = parcels[i].answer(commands[i]) || answered
+			appended = appended || parcels[i].appends()
 		}
-		if answered && parcels[0].items[0].Value.log != nil {
-			b.evictions.look(server)
-		}
+	}
+	if answered && appended {
+		b.evictions.look(server)
 	}
 	conclude(ctx, o, items, start, answered)
 }
 
 // parcelsOf puts messages of the same topic into one parcel.
 func parcelsOf(items []*batch.Item[publication]) []parcel {
-	if len(items) == 1 {
-		return []parcel{{items: items}}
-	}
-	parcels := make([]parcel, 0, len(items))
-	index := make(map[parcelKey]int, len(items))
-	for _, it := range items {
-		k := parcelKey{channel: it.Value.channel}
-		if it.Value.log != nil {
-			k.history = it.Value.log.history
+	parcels := make([]parcel, 1, 4)
+	var index map[parcelKey]int // the last parcel of each; nil while there is one parcel
+	at, current := 0, items[0].Value.parcel()
+	for n, it := range items {
+		if k := it.Value.parcel(); k != current {
+			if index == nil {
+				index = make(map[parcelKey]int, len(items)-n+1)
+			}
+			index[current] = at
+			var ok bool
+			if at, ok = index[k]; !ok {
+				at, parcels = len(parcels), append(parcels, parcel{})
+			}
+			current = k
 		}
-		i, ok := index[k]
-		if !ok {
-			i = len(parcels)
-			index[k] = i
-			parcels = append(parcels, parcel{})
+		p := &parcels[at]
+		size := len(it.Value.payload)
+		if p.appends() && p.bytes+size > bundledAtOnce {
+			at, parcels = len(parcels), append(parcels, parcel{})
+			p = &parcels[at]
 		}
-		parcels[i].items = append(parcels[i].items, it)
+		if p.bytes += size; len(parcels) == 1 {
+			p.items = items[: n+1 : n+1]
+		} else {
+			p.items = append(p.items, it)
+		}
 	}
 	return parcels
+}
+
+// appends reports whether the messages of a parcel, which are none yet or all alike, are appended to a log.
+func (p *parcel) appends() bool {
+	return len(p.items) > 0 && p.items[0].Value.history != pubsub.History{}
 }
 
 // command is the command of a parcel.
 func (b *Broker) command(ctx context.Context, p *parcel) goredis.Cmder {
 	first := &p.items[0].Value
-	switch {
-	case first.log != nil:
+	if p.appends() {
 		return b.appendCommand(ctx, p)
-	case len(p.items) == 1:
-		return onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), first.channel, first.payload)}
 	}
-	size := 1
-	for _, it := range p.items {
-		size += lengthBytes + len(it.Value.payload)
+	channel, payload := key(b.opts.Prefix, b.kind, first.topic), first.payload
+	if len(p.items) > 1 {
+		payload = append(make([]byte, 0, 1+lengthBytes*len(p.items)+p.bytes), severalLayout)
+		for _, it := range p.items {
+			payload = appendWithLength(payload, it.Value.payload)
+		}
 	}
-	payload := append(make([]byte, 0, size), severalLayout)
-	for _, it := range p.items {
-		payload = appendWithLength(payload, it.Value.payload)
-	}
-	return onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), first.channel, payload)}
+	return onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), channel, payload)}
 }
 
+// appendCommand is the call of the script of logs that appends a bundle.
 func (b *Broker) appendCommand(ctx context.Context, p *parcel) goredis.Cmder {
 	first := &p.items[0].Value
-	h := first.log.history
-	args := append(make([]any, 0, 12+5*len(p.items)), "evalsha", logScriptID, 1, first.log.key,
-		"append", newEpoch(), h.Age.Milliseconds(), h.Messages, h.Bytes, b.nodes.publishing(), first.channel, len(p.items))
+	h := first.history
+	index := make([]byte, 0, 12*len(p.items))
+	body := make([]byte, 0, lengthBytes*len(p.items)+p.bytes)
+	bytes := 0
 	for _, it := range p.items {
 		m := &it.Value
-		args = append(args, uint64(m.log.at.Tag), m.log.bytes, appendWithLength(nil, m.payload))
+		body = appendWithLength(body, m.payload)
+		bytes += m.bytes
+		index = binary.BigEndian.AppendUint32(index, m.at.Tag)
+		index = binary.BigEndian.AppendUint32(index, uint32(bytes))
+		index = binary.BigEndian.AppendUint32(index, uint32(len(body)))
 	}
+	args := append(make([]any, 0, 16), "evalsha", logScriptID, 1, b.logKey(first.topic),
+		"append", newEpoch(), h.Age.Milliseconds(), h.Messages, h.Bytes, b.nodes.publishing(),
+		key(b.opts.Prefix, b.kind, first.topic), len(p.items), index, body)
 	for i, it := range p.items {
-		if id := it.Value.log.id; id != "" {
+		if id := it.Value.id; id != "" {
 			args = append(args, i+1, id)
 		}
 	}
@@ -162,7 +184,7 @@ func (p *parcel) placed(reply []any) error {
 	}
 	known := reply[2:]
 	for i, it := range p.items {
-		at := &it.Value.log.at
+		at := &it.Value.at
 		if len(known) == 0 || known[0] != int64(i+1) {
 			at.Epoch, at.Offset = epoch, uint64(offset)
 			offset++

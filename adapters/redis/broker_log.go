@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -54,16 +53,19 @@ func (b *Broker) append(ctx context.Context, m pubsub.Message, h pubsub.History,
 		return pubsub.Position{}, fmt.Errorf("redis: the id has %d bytes, at most %d are allowed", len(id), pubsub.MaxIDLength)
 	}
 	m.Position = pubsub.Position{Tag: newTag()}
-	channel := key(b.opts.Prefix, b.kind, m.Topic)
-	p := publication{
-		channel: channel, payload: seal(b.opts.Keys).close(channel, encode(m)),
-		log: &appended{key: b.logKey(m.Topic), history: h, id: id, bytes: len(m.Frame), at: m.Position},
+	o, item, err := b.item(ctx, m)
+	if err == nil {
+		p := &item.Value
+		p.history, p.id, p.bytes, p.at = h, id, len(m.Frame), m.Position
+		err = through(ctx, o, o.lane, item)
 	}
-	err := b.hand(ctx, &b.publishing, channel, func(ctx context.Context, o *outlet) error { return o.publish(ctx, &p) })
+	b.report(ctx, &b.publishing, err)
 	if err != nil {
 		return pubsub.Position{}, fmt.Errorf("redis: appending: %w", err)
 	}
-	return p.log.at, nil
+	at := item.Value.at
+	o.free(item)
+	return at, nil
 }
 
 func (b *Broker) logKey(topic string) string { return key(b.opts.Prefix, logKind, topic) }
@@ -175,11 +177,11 @@ func (b *Broker) readPart(ctx context.Context, o *outlet, topic, logKey string, 
 		"read", newEpoch(), h.Age.Milliseconds(), r.From.Epoch, r.From.Offset, uint64(r.From.Tag), backwards,
 		min(r.Messages, readMessages), min(r.Bytes, readBytes), largest,
 	}}}
-	if err := through(ctx, o, o.reads, &calls); err != nil {
+	if err := o.read(ctx, calls); err != nil {
 		return page, err
 	}
 	reply := calls[0].reply
-	if len(reply) < 6 {
+	if len(reply)%3 != 0 || len(reply) < 6 {
 		return page, errReply
 	}
 	var ok bool
@@ -192,56 +194,83 @@ func (b *Broker) readPart(ctx context.Context, o *outlet, topic, logKey string, 
 	}
 	more, _ := reply[4].(int64)
 	page.More = more == 1
-	at, _ := reply[5].(string)
-	next, ok := parsePosition("0", at, "0")
-	if !ok {
-		return page, errReply
-	}
-	entries := reply[6:]
-	if r.Backwards {
-		next.Offset += uint64(len(entries))
-	}
 	from := reader{seal: b.opts.Keys, channel: key(b.opts.Prefix, b.kind, topic), topic: topic, maxFrame: b.opts.MaxFrame}
-	for _, e := range entries {
-		if r.Backwards {
-			next.Offset--
+	foreign, ok := from.page(&page, reply[5:], r.Backwards)
+	switch {
+	case !ok:
+		return page, errReply
+	case foreign > 0:
+		b.ignored(topic, foreign)
+		if page.More = true; len(page.Messages) == 0 {
+			page.More, page.Lost = false, pubsub.LossTrimmed
 		}
-		text, _ := e.(string)
-		m, ok := from.entry(text)
-		if !ok {
-			b.ignored(topic, len(text))
-			if page.More = true; len(page.Messages) == 0 {
-				page.More, page.Lost = false, pubsub.LossTrimmed
-			}
-			break
-		}
-		m.Position.Epoch, m.Position.Offset = page.Head.Epoch, next.Offset
-		if page.Messages = append(page.Messages, m); !r.Backwards {
-			next.Offset++
-		}
-	}
-	if r.Backwards {
-		slices.Reverse(page.Messages)
 	}
 	return page, nil
 }
 
-// entry reads a message as the script has written it. Its position has the tag only.
-func (r *reader) entry(text string) (m pubsub.Message, ok bool) {
-	head, rest, _ := strings.Cut(text, "\n")
-	tag, head, _ := strings.Cut(head, " ")
-	previous, _, _ := strings.Cut(head, " ")
-	place, ok := parsePosition("0", previous, tag)
-	if !ok || place.Offset > math.MaxUint32 {
-		return m, false
+// page adds the messages of a reply to a page that has the head: the offset of the first, and of each part of
+// a bundle, in order, the number of its messages, the tag before them, and the messages. A page ends at a
+// message that is not one of ours; foreign is the size of the part that has it.
+func (r *reader) page(page *pubsub.Page, reply []any, backwards bool) (foreign int, ok bool) {
+	first, _ := reply[0].(string)
+	at, ok := parsePosition(strconv.FormatUint(page.Head.Epoch, 10), first, "0")
+	for parts := reply[1:]; ok && len(parts) > 0; parts = parts[3:] {
+		count, _ := parts[0].(int64)
+		tag, _ := parts[1].(string)
+		text, _ := parts[2].(string)
+		var before pubsub.Position
+		if before, ok = parsePosition("0", "0", tag); !ok {
+			break
+		}
+		messages, whole := r.part(text, int(count), at, before.Tag)
+		at.Offset += uint64(count)
+		if !whole {
+			foreign = max(1, len(text))
+		}
+		switch {
+		case whole:
+			page.Messages = append(page.Messages, messages...)
+		case backwards:
+			page.Messages = nil
+		default:
+			page.Messages = append(page.Messages, messages...)
+			return foreign, true
+		}
 	}
-	payload, rest, ok := cutLength(rest)
-	if !ok || rest != "" {
-		return m, false
+	return foreign, ok
+}
+
+// part reads so many messages, the first of which has the offset at. It ends at one that is not ours, and
+// whole is false then.
+func (r *reader) part(text string, count int, at pubsub.Position, previous uint32) (messages []pubsub.Message, whole bool) {
+	messages = make([]pubsub.Message, 0, min(count, len(text)))
+	for range count {
+		one, rest, ok := cutLength(text)
+		if !ok {
+			return messages, false
+		}
+		m, ok := r.one(one)
+		if !ok || m.Position.Tag == 0 {
+			return messages, false
+		}
+		m.Position.Epoch, m.Position.Offset = at.Epoch, at.Offset
+		m.Previous, previous = previous, m.Position.Tag
+		messages, text = append(messages, m), rest
+		at.Offset++
 	}
-	m, ok = r.one(payload)
-	m.Previous = uint32(place.Offset)
-	return m, ok && m.Position.Tag == place.Tag
+	return messages, text == ""
+}
+
+// read has logs read in a flush.
+func (o *outlet) read(ctx context.Context, calls []*logCall) error {
+	item := o.reads.Item()
+	item.Value, item.Timeout = calls, o.timeout
+	if err := through(ctx, o, o.reads, item); err != nil {
+		return err
+	}
+	item.Value = nil
+	o.reads.Free(item)
+	return nil
 }
 
 // positionOf reads the epoch, the offset and the tag that a reply begins with.
@@ -300,7 +329,7 @@ func (b *Broker) Heads(ctx context.Context, topics []string) ([]pubsub.Position,
 	errs := make(chan error, len(parts))
 	for _, p := range parts {
 		go func() {
-			errs <- b.hand(ctx, &b.reading, p.calls[0].keys[0], func(ctx context.Context, o *outlet) error { return through(ctx, o, o.reads, &p.calls) })
+			errs <- b.hand(ctx, &b.reading, p.calls[0].keys[0], func(ctx context.Context, o *outlet) error { return o.read(ctx, p.calls) })
 		}()
 	}
 	var err error

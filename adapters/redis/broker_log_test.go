@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"encoding/binary"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,26 +41,42 @@ func loseTail(client goredis.UniversalClient, key string, n int) error {
 		return err
 	}
 	last, _ := strconv.Atoi(fields["o"])
-	head, _, _ := strings.Cut(fields[strconv.Itoa(last-n)], "\n")
-	parts := strings.Fields(head)
-	before, _ := strconv.Atoi(parts[3])
-	size, _ := strconv.Atoi(parts[4])
+	next, _ := strconv.Atoi(fields["g"])
+	last -= n
+	var head []string
+	for bundle := next - 1; ; bundle-- { // the last one that has a message that stays
+		text, rest, _ := strings.Cut(fields[strconv.Itoa(bundle)], "\n")
+		head = strings.Fields(text)
+		first, _ := strconv.Atoi(head[0])
+		count, _ := strconv.Atoi(head[1])
+		if first > last {
+			next = bundle
+			client.HDel(ctx, key, strconv.Itoa(bundle))
+			continue
+		}
+		kept := last - first + 1
+		of := func(which int) int {
+			return int(binary.BigEndian.Uint32([]byte(rest[12*(kept-1)+4*which:])))
+		}
+		before, _ := strconv.Atoi(head[4])
+		client.HSet(ctx, key, "o", last, "t", of(0), "a", head[3], "b", before+of(1), "g", next)
+		head[1] = strconv.Itoa(kept)
+		body := rest[12*count:][:of(2)]
+		client.HSet(ctx, key, strconv.Itoa(bundle), strings.Join(head, " ")+"\n"+rest[:12*kept]+body)
+		break
+	}
 	ids := 0
 	for name, value := range fields {
-		offset, err := strconv.Atoi(name)
 		if name[0] == 'i' {
 			place, _, _ := strings.Cut(value, " ")
-			offset, err = strconv.Atoi(place)
-			if offset > last-n {
+			if offset, _ := strconv.Atoi(place); offset > last {
 				ids++
+				client.HDel(ctx, key, name)
 			}
 		}
-		if err == nil && offset > last-n {
-			client.HDel(ctx, key, name)
-		}
 	}
-	next, _ := strconv.Atoi(fields["q"])
-	return client.HSet(ctx, key, "o", last-n, "t", parts[0], "a", parts[2], "b", before+size, "q", next-ids).Err()
+	q, _ := strconv.Atoi(fields["q"])
+	return client.HSet(ctx, key, "q", q-ids).Err()
 }
 
 func TestBrokerIsALog(t *testing.T) {

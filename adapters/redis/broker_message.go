@@ -72,9 +72,9 @@ func (s seal) open(channel, payload string) (plain string, ok bool) {
 	return plain, ok
 }
 
-// encode makes the plain layout of a message, which is that of a log if it has a tag.
-func encode(m pubsub.Message) []byte {
-	b := make([]byte, 0, 6+2*binary.MaxVarintLen32+len(m.Key)+len(m.Except)+len(m.Frame))
+// appendPlain appends the plain layout of a message, which is that of a log if it has a tag.
+func appendPlain(b []byte, m pubsub.Message) []byte {
+	b = slices.Grow(b, 6+2*binary.MaxVarintLen32+len(m.Key)+len(m.Except)+len(m.Frame))
 	if tag := m.Position.Tag; tag == 0 {
 		b = append(b, layout)
 	} else {
@@ -86,7 +86,7 @@ func encode(m pubsub.Message) []byte {
 	return append(b, m.Frame...)
 }
 
-// decode is what encode made, or not ok. Of the position it has the tag.
+// decode is what appendPlain made, or not ok. Of the position it has the tag.
 func decode(topic, payload string, maxFrame int) (m pubsub.Message, ok bool) {
 	switch {
 	case len(payload) >= 2 && payload[0] == layout:

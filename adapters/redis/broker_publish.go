@@ -43,13 +43,39 @@ func (b *Broker) publish(ctx context.Context, m pubsub.Message) (receivers int, 
 		return 0, err
 	}
 	m.Position = pubsub.Position{}
-	channel := key(b.opts.Prefix, b.kind, m.Topic)
-	p := publication{channel: channel, payload: seal(b.opts.Keys).close(channel, encode(m))}
-	err = b.hand(ctx, &b.publishing, channel, func(ctx context.Context, o *outlet) error { return o.publish(ctx, &p) })
+	o, item, err := b.item(ctx, m)
+	if err == nil {
+		err = through(ctx, o, o.lane, item)
+	}
+	b.report(ctx, &b.publishing, err)
 	if err != nil {
 		return 0, fmt.Errorf("redis: publishing: %w", err)
 	}
-	return p.receivers, nil
+	receivers = item.Value.receivers
+	o.free(item)
+	return receivers, nil
+}
+
+// item returns a message ready to be published, and the outlet of its server.
+func (b *Broker) item(ctx context.Context, m pubsub.Message) (*outlet, *batch.Item[publication], error) {
+	o := b.only()
+	if o == nil {
+		within, cancel := context.WithTimeout(ctx, b.opts.Timeout)
+		defer cancel()
+		server, err := b.where.server(within, key(b.opts.Prefix, b.kind, m.Topic))
+		if err != nil {
+			return nil, nil, err
+		}
+		o = b.outlet(server)
+	}
+	item := o.lane.Item()
+	item.Timeout, item.Wait = o.timeout, b.opts.Timeout
+	p := &item.Value
+	p.topic, p.payload = m.Topic, appendPlain(p.payload[:0], m)
+	if len(b.opts.Keys) > 0 {
+		p.payload = seal(b.opts.Keys).close(key(b.opts.Prefix, b.kind, m.Topic), p.payload)
+	}
+	return o, item, nil
 }
 
 // check refuses what no subscriber would accept.
@@ -73,13 +99,18 @@ func (b *Broker) hand(ctx context.Context, to *outage.Reporter, key string, do f
 	if err == nil {
 		err = do(within, b.outlet(server))
 	}
+	b.report(ctx, to, err)
+	return err
+}
+
+// report tells a reporter how a call went.
+func (b *Broker) report(ctx context.Context, to *outage.Reporter, err error) {
 	switch {
 	case err == nil:
 		to.Works()
 	case ctx.Err() == nil && b.ctx.Err() == nil && err != errNotPublished:
 		to.Failed(err)
 	}
-	return err
 }
 
 // outlet is the way to one server.
@@ -87,6 +118,7 @@ type outlet struct {
 	lane    *batch.Batcher[publication]
 	reads   *batch.Batcher[[]*logCall]
 	breaker *gobreaker.CircuitBreaker[struct{}]
+	failing atomic.Bool // the breaker is asked: something has failed since a message was last answered
 	stalled atomic.Bool // what was sent last had no answer in time
 	timeout time.Duration
 }
@@ -100,6 +132,14 @@ const (
 	// publishedAtOnce is how many bytes are sent before they are waited for.
 	publishedAtOnce = 1 << 20
 )
+
+// only is the outlet of the one server that there is, or nil if the topic decides.
+func (b *Broker) only() *outlet {
+	if t, ok := b.where.(single); ok {
+		return b.outlet(t.client)
+	}
+	return nil
+}
 
 func (b *Broker) outlet(server any) *outlet {
 	if o, ok := b.outlets.Load(server); ok {
@@ -118,8 +158,8 @@ func (b *Broker) outlet(server any) *outlet {
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return o.stalled.Load() || c.ConsecutiveFailures >= publishBreakAfter
 		},
-		IsSuccessful: func(err error) bool { return isAnswer(err) },
-		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) || errors.Is(err, batch.ErrFull) },
+		IsSuccessful: isAnswer,
+		IsExcluded:   isOfCaller,
 	})
 	kept, _ := b.outlets.LoadOrStore(server, o)
 	return kept.(*outlet)
@@ -127,29 +167,50 @@ func (b *Broker) outlet(server any) *outlet {
 
 var errNotPublished = errors.New("the last messages had no answer; one in a second tries again")
 
-// publish publishes one message once, and fills in the answer.
-func (o *outlet) publish(ctx context.Context, p *publication) error {
-	return through(ctx, o, o.lane, p)
+// isOfCaller reports whether an error says nothing of the server.
+func isOfCaller(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, batch.ErrFull)
 }
 
-// through has a question answered in a flush, unless the breaker is open.
-func through[T any](ctx context.Context, o *outlet, lane *batch.Batcher[T], question *T) error {
-	_, err := o.breaker.Execute(func() (struct{}, error) {
-		item := lane.Item()
-		item.Value = *question
-		err := lane.Do(batch.WithTimeout(ctx, o.timeout), item)
-		if err == nil {
-			*question = item.Value
-			var none T
-			item.Value = none
-			lane.Free(item)
+// through has an item answered in a flush, unless the breaker is open. The breaker costs nothing while
+// nothing fails. After an error the item is not the caller's any more.
+func through[T any](ctx context.Context, o *outlet, lane *batch.Batcher[T], item *batch.Item[T]) error {
+	if !o.failing.Load() {
+		err := lane.Do(ctx, item)
+		if !isAnswer(err) && !isOfCaller(err) {
+			o.failing.Store(true)
+			if o.breaker.State() == gobreaker.StateClosed {
+				_, _ = o.breaker.Execute(func() (struct{}, error) { return struct{}{}, err })
+			}
 		}
-		return struct{}{}, err
+		return err
+	}
+	sent := false
+	_, err := o.breaker.Execute(func() (struct{}, error) {
+		sent = true
+		return struct{}{}, lane.Do(ctx, item)
 	})
-	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+	switch {
+	case !sent:
+		lane.Free(item)
 		return errNotPublished
+	case isAnswer(err) && o.breaker.State() == gobreaker.StateClosed:
+		o.failing.Store(false)
 	}
 	return err
+}
+
+// maxSpare is the size of the largest payload whose room is used again.
+const maxSpare = 4 << 10
+
+// free lets an answered item be used again.
+func (o *outlet) free(item *batch.Item[publication]) {
+	payload := item.Value.payload
+	if cap(payload) > maxSpare {
+		payload = nil
+	}
+	item.Value = publication{payload: payload}
+	o.lane.Free(item)
 }
 
 // send publishes once, as the messages that a link sends to itself are.

@@ -129,6 +129,9 @@
 // get LossTrimmed or LossEpoch. When it is set back, messages are kept for longer.
 //
 // A log is one hash, so that a cluster moves it as a whole. It is read and appended to meanwhile.
+// Messages of a process that are appended to it at the same time are stored together, at most 64 KiB or one
+// message, and stay in the memory of the server until none of them is kept. Those that are not kept any more
+// are not read.
 //
 // # Rights
 //

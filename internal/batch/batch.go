@@ -61,10 +61,15 @@ type Item[T any] struct {
 	Value T
 	// Err is set by send if there is no answer.
 	Err error
+	// Timeout bounds the round trip, as WithTimeout does; 0 means that of the context.
+	Timeout time.Duration
+	// Wait bounds the whole call, as the deadline of its context does, but costs less; 0 means none.
+	Wait time.Duration
 
 	ctx        context.Context
-	timeout    time.Duration // of ctx, by WithTimeout
-	since      time.Time     // when it was queued; with a timeout only
+	timer      *time.Timer   // of Wait
+	timeout    time.Duration // of the round trip
+	since      time.Time     // when it was queued; with a timeout or Wait only
 	done       chan struct{} // receives once the flush is over
 	prev, next *Item[T]
 	flush      *flush // once it is sent
@@ -107,6 +112,7 @@ func (c *Batcher[T]) Item() *Item[T] {
 // Free recycles an item for which Do has returned nil.
 func (c *Batcher[T]) Free(it *Item[T]) {
 	it.Err, it.ctx, it.flush, it.timeout, it.since = nil, nil, nil, 0, time.Time{}
+	it.Timeout, it.Wait = 0, 0
 	c.items.Put(it)
 }
 
@@ -125,7 +131,10 @@ func (c *Batcher[T]) Do(ctx context.Context, it *Item[T]) error {
 		c.Free(it)
 		return notSent(ctx)
 	}
-	it.ctx, it.timeout = ctx, Timeout(ctx)
+	it.ctx, it.timeout = ctx, it.Timeout
+	if it.timeout == 0 {
+		it.timeout = Timeout(ctx)
+	}
 	c.mu.Lock()
 	useTimer := c.down && it.timeout > 0
 	if c.waiting >= c.options.Waiting {
@@ -145,26 +154,8 @@ func (c *Batcher[T]) Do(ctx context.Context, it *Item[T]) error {
 	c.push(it)
 	c.mu.Unlock()
 
-	var expired <-chan time.Time
-	if useTimer {
-		timer := time.NewTimer(it.timeout)
-		defer timer.Stop()
-		expired = timer.C
-	}
-	if ctx.Done() == nil && expired == nil { // costs less than a select
-		<-it.done
-	} else {
-		var err error
-		select {
-		case <-it.done:
-		case <-ctx.Done():
-			err = c.leave(it, context.Cause(ctx), true)
-		case <-expired:
-			err = c.leave(it, context.DeadlineExceeded, false)
-		}
-		if err != nil {
-			return err
-		}
+	if err := c.wait(ctx, it, useTimer); err != nil {
+		return err
 	}
 	err := it.Err
 	if err != nil {
@@ -176,16 +167,63 @@ func (c *Batcher[T]) Do(ctx context.Context, it *Item[T]) error {
 // bounded reports whether a call ends in time without leaving early.
 func (it *Item[T]) bounded() bool {
 	_, ok := it.ctx.Deadline()
-	return ok || it.timeout > 0 || it.ctx.Done() == nil
+	return ok || it.timeout > 0 || it.Wait > 0 || it.ctx.Done() == nil
+}
+
+// wait returns when an item is answered, or an error if its caller stops waiting. With useTimer it
+// waits for the timeout of the round trip at most.
+func (c *Batcher[T]) wait(ctx context.Context, it *Item[T], useTimer bool) error {
+	if ctx.Done() == nil && it.Wait == 0 && !useTimer { // costs less than a select
+		<-it.done
+		return nil
+	}
+	var expired, over <-chan time.Time
+	if useTimer {
+		timer := time.NewTimer(it.timeout)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	if it.Wait > 0 {
+		if it.timer == nil {
+			it.timer = time.NewTimer(it.Wait)
+		} else {
+			it.timer.Reset(it.Wait)
+		}
+		over = it.timer.C
+	}
+	var why error
+	cancel := true
+	select {
+	case <-it.done:
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	case <-over:
+		why = context.DeadlineExceeded
+	case <-expired:
+		why, cancel = context.DeadlineExceeded, false
+	}
+	if it.Wait > 0 {
+		it.timer.Stop() // while the item is this call's
+	}
+	if why == nil {
+		return nil
+	}
+	return c.leave(it, why, cancel)
 }
 
 // alone makes a round trip for a single item on its caller's goroutine.
 func (c *Batcher[T]) alone(it *Item[T]) error {
-	ctx := it.ctx
-	if deadline, ok := ctx.Deadline(); it.timeout > 0 && (!ok || time.Until(deadline) > c.slack(it.timeout)) {
+	ctx, most := it.ctx, c.slack(it.timeout)
+	if it.Wait > 0 && (most == 0 || it.Wait < most) {
+		most = it.Wait
+	}
+	if deadline, ok := ctx.Deadline(); most > 0 && (!ok || time.Until(deadline) > most) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.slack(it.timeout))
+		ctx, cancel = context.WithTimeout(ctx, most)
 		defer cancel()
+	}
+	if it.Timeout > 0 {
+		ctx = WithTimeout(ctx, it.Timeout)
 	}
 	items := []*Item[T]{it}
 	c.try(ctx, items)
@@ -235,7 +273,7 @@ func notSent(ctx context.Context) error {
 }
 
 func (c *Batcher[T]) push(it *Item[T]) {
-	if it.timeout > 0 {
+	if it.timeout > 0 || it.Wait > 0 {
 		it.since = time.Now()
 	}
 	if it.prev = c.last; it.prev != nil {

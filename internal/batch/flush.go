@@ -161,6 +161,11 @@ func (c *Batcher[T]) collect(s *slot[T]) (*flush, context.Context) {
 				deadline, ok = within, true
 			}
 		}
+		if it.Wait > 0 {
+			if within := it.since.Add(it.Wait); !ok || within.Before(deadline) {
+				deadline, ok = within, true
+			}
+		}
 		if bounded = bounded && ok; deadline.After(latest) {
 			latest = deadline
 		}
@@ -173,7 +178,7 @@ func (c *Batcher[T]) collect(s *slot[T]) (*flush, context.Context) {
 	}
 	switch {
 	case len(s.batch) == 0:
-	case len(s.batch) == 1 && timeout == 0: // a single call: use the caller's context
+	case len(s.batch) == 1 && timeout == 0 && s.batch[0].Wait == 0: // a single call: use the caller's context
 		ctx = s.batch[0].ctx
 	case bounded:
 		ctx, t.cancel = context.WithDeadline(ctx, latest)
