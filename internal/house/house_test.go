@@ -43,6 +43,7 @@ var parts = []part{
 	{"clients/typescript", nil},
 	{"client", []string{"errors"}},
 	{"contract", []string{"router", "errors", "internal/jsontype"}},
+	{"cmd", []string{anything}},
 	{"examples", []string{anything}},
 	{"docs", nil},
 	{"docs/plot", []string{"limit"}},

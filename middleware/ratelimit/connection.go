@@ -61,7 +61,7 @@ func (m *perConnection) middleware(next ingress.Handler) ingress.Handler {
 		m.take(&d, c, cost)
 		switch {
 		case !d.Allowed:
-			if err := m.limited(c, connectionLimiter, cost, &d); err != nil {
+			if err := m.limited(c, &d, Limited{Limiter: connectionLimiter, Cost: cost}, false); err != nil {
 				return err
 			}
 		case d.Wait > 0 && !m.Shadow:

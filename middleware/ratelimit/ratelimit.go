@@ -72,12 +72,15 @@ type Options struct {
 type Limited struct {
 	// Limiter is the name of the limiter; of several, the one that refused.
 	Limiter string
+	// Rule is the place of the rule that has the limit, such as tiers.free.perHour; empty
+	// without [Rules].
+	Rule string
 	// Cost is the cost of the frame.
 	Cost int64
 	// Decision is the limiter's answer.
 	Decision limit.Decision
-	// Shadow means that the frame passed, because the middleware or its limiter is in
-	// shadow mode.
+	// Shadow means that the frame passed, because the middleware, its limiter or the rule is
+	// in shadow mode.
 	Shadow bool
 }
 
@@ -99,17 +102,18 @@ type rejecter struct {
 	logOnce sync.Once
 }
 
-// limited reports a frame over the limit, and returns the rejection.
-func (g *rejecter) limited(c *ingress.Context, limiter string, cost int64, d *limit.Decision) error {
-	shadow := g.Shadow || d.Shadowed
+// limited reports a frame over the limit, and returns the rejection. info lacks the decision.
+func (g *rejecter) limited(c *ingress.Context, d *limit.Decision, info Limited, silent bool) error {
+	info.Shadow = info.Shadow || g.Shadow || d.Shadowed
 	if g.OnLimited != nil {
-		g.OnLimited(c, Limited{Limiter: limiter, Cost: cost, Decision: *d, Shadow: shadow})
+		info.Decision = *d
+		g.OnLimited(c, info)
 	}
-	if shadow {
+	if info.Shadow {
 		return nil
 	}
-	e := rejection(limiter, cost, d)
-	e.Drop = g.Drop
+	e := rejection(info.Limiter, info.Cost, d)
+	e.Drop = g.Drop || silent
 	return c.Reject(e)
 }
 

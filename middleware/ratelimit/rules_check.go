@@ -7,6 +7,10 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wskit/wskit/limit"
 )
 
 // RulesError is an error in [Rules].
@@ -31,6 +35,7 @@ const (
 	atMaximum   path = "maximum"
 	atDefault   path = "default"
 	atTenants   path = "tenants"
+	atTiers     path = "tiers"
 	atTypes     path = "types"
 	atOverrides path = "overrides"
 	atAllow     path = "allow"
@@ -62,11 +67,13 @@ func (p path) wrong(format string, args ...any) *RulesError {
 }
 
 // check returns the first error in the rules.
-func (r *Rules) check() error {
+func (b *book) check() error {
 	for _, check := range []func() *RulesError{
-		r.checkMaximum, r.checkDefault, r.checkTypes, r.checkTenants, r.checkOverrides,
-		func() *RulesError { return checkList(atAllow, r.Allow) },
-		func() *RulesError { return checkList(atDeny, r.Deny) },
+		b.checkMaximum, b.checkDefault,
+		func() *RulesError { return b.checkTypes(atTypes, b.rules.Types, &b.types, nil) },
+		b.checkTenants, b.checkTiers, b.checkOverrides, b.checkExact,
+		func() *RulesError { return checkList(atAllow, b.rules.Allow) },
+		func() *RulesError { return checkList(atDeny, b.rules.Deny) },
 	} {
 		if err := check(); err != nil {
 			return err
@@ -75,57 +82,88 @@ func (r *Rules) check() error {
 	return nil
 }
 
-func (r *Rules) checkMaximum() *RulesError {
-	m := r.Maximum
+func (b *book) checkMaximum() *RulesError {
+	m := b.rules.Maximum
 	switch {
 	case m == Rate{}:
 		return nil
-	case m.PerMinute == 0:
+	case b.maximum.tokens == 0:
 		return atMaximum.name("perMinute").wrong("is missing; a maximum is a rate and a burst")
 	case m.Burst == 0:
 		return atMaximum.name("burst").wrong("is missing; a maximum is a rate and a burst")
 	}
-	if err := checkValue(atMaximum.name("perMinute"), m.PerMinute); err != nil {
+	if m.PerMinute == Unlimited {
+		return checkValue(atMaximum.name("perMinute"), m.PerMinute)
+	}
+	if err := checkValues(atMaximum, m.rule()); err != nil {
 		return err
 	}
-	return checkValue(atMaximum.name("burst"), m.Burst)
+	if _, err := limit.Compile(b.maximum.policy()); err != nil {
+		return atMaximum.wrong("cannot be counted exactly: %v", err)
+	}
+	return nil
 }
 
-func (r *Rules) checkDefault() *RulesError {
-	if r.Default.PerMinute == 0 && !r.Disabled {
+func (b *book) checkDefault() *RulesError {
+	if !b.otherwise.limits() && !b.rules.Disabled {
 		return atDefault.name("perMinute").wrong("is missing; set a rate per minute, or make the default unlimited")
 	}
-	return r.checkRule(atDefault, &chain{})
+	return b.checkRule(b.otherwise, &chain{})
 }
 
-func (r *Rules) checkTypes() *RulesError {
-	for _, name := range slices.Sorted(maps.Keys(r.Types)) {
-		if err := r.checkRule(atTypes.name(name), &chain{2: {Rule: r.Types[name]}}); err != nil {
+// checkTypes checks rules for types. The chain has the rules that apply besides.
+func (b *book) checkTypes(at path, rules map[string]Rule, t *typeRules, beside func(typ string) chain) *RulesError {
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		group, isGroup := strings.CutSuffix(name, ".*")
+		if strings.Contains(group, "*") || isGroup && group == "" {
+			return at.name(name).wrong(`is no name of a type or a group; a wildcard is the end of a name after a dot, such as "report.*"`)
+		}
+		var ch chain
+		if beside != nil {
+			ch = beside(name)
+		}
+		rule := t.exact[name]
+		if isGroup {
+			rule = t.groups[group+"."]
+		}
+		if err := b.checkRule(rule, &ch); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Rules) checkTenants() *RulesError {
-	for _, name := range slices.Sorted(maps.Keys(r.Tenants)) {
-		t, at := r.Tenants[name], atTenants.name(name)
-		if err := r.checkRule(at, &chain{3: {Rule: t.Rule}}); err != nil {
+func (b *book) checkTenants() *RulesError {
+	for _, name := range slices.Sorted(maps.Keys(b.rules.Tenants)) {
+		if err := b.checkClass(atTenants.name(name), b.tenants[name], b.rules.Tenants[name].Types); err != nil {
 			return err
-		}
-		for _, typ := range slices.Sorted(maps.Keys(t.Types)) {
-			ch := &chain{1: {Rule: t.Types[typ]}, 2: {Rule: r.Types[typ]}, 3: {Rule: t.Rule}}
-			if err := r.checkRule(at.name("types").name(typ), ch); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-func (r *Rules) checkOverrides() *RulesError {
+func (b *book) checkTiers() *RulesError {
+	for _, name := range slices.Sorted(maps.Keys(b.rules.Tiers)) {
+		if err := b.checkClass(atTiers.name(name), b.tiers[name], b.rules.Tiers[name].Types); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *book) checkClass(at path, c *classAt, types map[string]Rule) *RulesError {
+	if err := b.checkRule(&c.ruleAt, &chain{}); err != nil {
+		return err
+	}
+	return b.checkTypes(at.name("types"), types, &c.types, func(typ string) (ch chain) {
+		ch[levelType], ch[c.level] = b.types.find(typ), &c.ruleAt
+		return ch
+	})
+}
+
+func (b *book) checkOverrides() *RulesError {
 	seen := map[Subject]path{}
-	for i, o := range r.Overrides {
+	for i, o := range b.rules.Overrides {
 		at := atOverrides.index(i)
 		if err := o.Subject.check(at, seen); err != nil {
 			return err
@@ -136,37 +174,122 @@ func (r *Rules) checkOverrides() *RulesError {
 		case !o.IP.IsValid() && o.User == "":
 			return at.wrong("names no user; put the rule for a whole tenant into %s", atTenants.name(o.Tenant))
 		}
-		if err := r.checkRule(at, &chain{0: {Rule: o.Rule}}); err != nil {
+		if err := b.checkRule(b.overrides[i], &chain{}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkRule checks the first rule of a chain, whose place is at, and the values that result
-// from it and the rules after it.
-func (r *Rules) checkRule(at path, ch *chain) *RulesError {
-	ch[len(ch)-1] = &ruleAt{Rule: r.Default}
-	rule := ch[slices.IndexFunc(ch[:], func(at *ruleAt) bool { return at != nil })]
-	if rule.PerMinute != Unlimited {
-		if err := checkValue(at.name("perMinute"), rule.PerMinute); err != nil {
+// checkRule checks a rule, and the values that result from it and the rules after it in the
+// chain.
+func (b *book) checkRule(rule *ruleAt, ch *chain) *RulesError {
+	ch[levelDefault] = b.otherwise
+	ch[rule.level] = rule
+	at := path(rule.path)
+	if err := checkValues(at, &rule.Rule); err != nil {
+		return err
+	}
+	if rule.policy != nil {
+		if _, err := limit.Compile(rule.policy); err != nil {
+			return at.name("limits").wrong("cannot be enforced: %v", err)
+		}
+	}
+	switch is := ch.resolve(b.maximum); {
+	case is.limitBy == nil || is.exempt():
+	case is.limitBy.policy != nil:
+		plan, err := limit.Compile(is.limitBy.policy)
+		if err != nil {
+			return nil // reported where the limits are
+		}
+		var d limit.Decision
+		if plan.Peek(&d, nil, 0, max(is.cost, 1)); d.Impossible {
+			return at.wrong("has a cost of %d and a limit %s of %d: a frame would never pass; lower the cost or raise the limit", is.cost, d.Policy, d.Limit)
+		}
+	case is.burst == 0:
+		return at.name("burst").wrong("is missing, also in the rules that apply otherwise; set how much may come at once")
+	case is.cost > is.burst:
+		return at.wrong("has a cost of %d and a burst of %d: a frame would never pass; lower the cost or raise the burst", is.cost, is.burst)
+	}
+	return nil
+}
+
+// checkValues checks the values of one rule.
+func checkValues(at path, r *Rule) *RulesError {
+	set := []string{}
+	for _, v := range []struct {
+		name  string
+		value int64
+	}{{"perMinute", r.PerMinute}, {"perHour", r.PerHour}, {"perDay", r.PerDay}} {
+		if v.value == 0 {
+			continue
+		}
+		set = append(set, v.name)
+		if v.name == "perMinute" && v.value == Unlimited {
+			continue
+		}
+		if err := checkValue(at.name(v.name), v.value); err != nil {
 			return err
 		}
 	}
-	if err := checkValue(at.name("burst"), rule.Burst); err != nil {
+	if r.Every != 0 {
+		if set = append(set, "every"); r.Every < time.Millisecond || r.Every > maxSpan || r.Every%time.Microsecond != 0 {
+			return at.name("every").wrong("is %v; it must be from 1ms to %d days, in whole microseconds", r.Every, maxSpan/day)
+		}
+	}
+	if r.Limits != nil {
+		set = append(set, "limits")
+	}
+	if r.Exempt {
+		set = append(set, "exempt")
+	}
+	if err := checkValue(at.name("burst"), r.Burst); err != nil {
 		return err
 	}
-	if err := checkValue(at.name("cost"), rule.Cost); err != nil {
+	if err := checkValue(at.name("cost"), r.Cost); err != nil {
 		return err
 	}
-	switch is := ch.resolve(r.Maximum); {
-	case is.perMinuteBy == nil || is.PerMinute == Unlimited:
-	case is.Burst == 0:
-		return at.name("burst").wrong("is missing, also in the rules that apply otherwise; set how much may come at once")
-	case is.cost > is.Burst:
-		return at.wrong("has a cost of %d and a burst of %d: a frame would never pass; lower the cost or raise the burst", is.cost, is.Burst)
+	switch {
+	case len(set) > 1:
+		return at.wrong("has %s; write one of them", strings.Join(set, " and "))
+	case r.Burst != 0 && (r.Limits != nil || r.Exempt):
+		return at.name("burst").wrong("has no effect on %s; leave it out", set[0])
+	case r.Shadow && (len(set) == 0 || r.Exempt || r.PerMinute == Unlimited):
+		return at.name("shadow").wrong("tries the limit of its own rule, which has none; write a rate or limits beside it")
 	}
 	return nil
+}
+
+// checkExact checks that each rate is exact with every burst that may apply with it.
+func (b *book) checkExact() (wrong *RulesError) {
+	var largest [len(chain{})]int64 // the bursts of the levels
+	b.all(func(at *ruleAt) {
+		largest[at.level] = max(largest[at.level], at.Burst)
+		for wider := at.wider; wider != nil; wider = wider.wider {
+			wider.inner = max(wider.inner, at.Burst)
+		}
+	})
+	b.all(func(at *ruleAt) {
+		if at.tokens <= 0 {
+			return
+		}
+		burst := max(at.Burst, at.inner)
+		for wider := at.wider; wider != nil && at.Burst == 0; wider = wider.wider {
+			burst = max(burst, wider.Burst)
+		}
+		for level, l := range largest {
+			if level < at.level || level > at.level && at.Burst == 0 {
+				burst = max(burst, l)
+			}
+		}
+		if burst == 0 {
+			return // reported where it is missing
+		}
+		if _, err := limit.Compile(bucket{at.speed, burst}.within(b.maximum).policy()); err != nil && (wrong == nil || at.limitAt < wrong.Path) {
+			wrong = path(at.limitAt).wrong("cannot be counted exactly with a burst of %d, which may apply with it: lower the largest burst of the rules, or raise the rate (%v)", burst, err)
+		}
+	})
+	return wrong
 }
 
 // checkValue checks the range of a value; 0 means that it is not set.

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/wskit/wskit/ingress"
 )
@@ -14,11 +15,19 @@ type Effective struct {
 	Limited bool `json:"limited"`
 	// List is the entry that allows or denies the client, such as deny[2].
 	List string `json:"list,omitempty"`
-	// PerMinute and Burst are the limit. The value of PerMinute may be [Unlimited].
-	PerMinute Setting `json:"perMinute"`
-	Burst     Setting `json:"burst"`
+	// Policy is the limit that is enforced, such as token_bucket(20,600/1m0s), and From the
+	// place of the rule for it. The text is that of limit.Decision.Policy.
+	Policy string `json:"policy,omitempty"`
+	From   string `json:"from,omitempty"`
+	// Rate and Burst are the limit, unless a rule has Limits. The value of Rate may be
+	// [Unlimited].
+	Rate  Setting `json:"rate"`
+	Burst Setting `json:"burst"`
 	// Cost is the cost of the frame; 0 means that of Options.Cost, or 1 without it.
 	Cost Setting `json:"cost"`
+	// Silent and Shadow are those of [Rule].
+	Silent bool `json:"silent,omitempty"`
+	Shadow bool `json:"shadow,omitempty"`
 }
 
 // Setting is a value and its origin.
@@ -30,6 +39,9 @@ type Setting struct {
 	From string `json:"from,omitempty"`
 	// Asked is the value of the rule. It differs from Value if the maximum caps it.
 	Asked int64 `json:"asked"`
+	// Per and AskedPer are the times of a rate that is not per minute, such as 1h0m0s.
+	Per      string `json:"per,omitempty"`
+	AskedPer string `json:"askedPer,omitempty"`
 }
 
 // String returns the value and its origin.
@@ -37,15 +49,18 @@ func (s Setting) String() string {
 	switch {
 	case s.From == "":
 		return fmt.Sprint(s.Value)
-	case s.Value != s.Asked:
-		return fmt.Sprintf("%d (%s: %s, capped by the maximum)", s.Value, s.From, amount(s.Asked))
+	case s.Value != s.Asked || s.Per != s.AskedPer:
+		return fmt.Sprintf("%s (%s: %s, capped by the maximum)", amount(s.Value, s.Per), s.From, amount(s.Asked, s.AskedPer))
 	}
-	return fmt.Sprintf("%s (%s)", amount(s.Value), s.From)
+	return fmt.Sprintf("%s (%s)", amount(s.Value, s.Per), s.From)
 }
 
-func amount(v int64) string {
-	if v == Unlimited {
+func amount(v int64, per string) string {
+	switch {
+	case v == Unlimited:
 		return "unlimited"
+	case per != "":
+		return fmt.Sprintf("%d per %s", v, per)
 	}
 	return fmt.Sprint(v)
 }
@@ -58,16 +73,41 @@ func (r Rules) Effective(c *ingress.Context) (e Effective, err error) {
 		return e, err
 	}
 	is := b.resolve(c)
-	e.PerMinute = is.perMinuteBy.setting("perMinute", is.PerMinute, func(r Rule) int64 { return r.PerMinute })
-	e.Burst = is.burstBy.setting("burst", is.Burst, func(r Rule) int64 { return r.Burst })
+	if is.tokens != 0 {
+		e.Rate = Setting{
+			Value: is.tokens, From: is.limitBy.limitAt, Asked: is.limitBy.tokens,
+			Per: unit(is.speed), AskedPer: unit(is.limitBy.speed),
+		}
+	}
+	e.Burst = is.burstBy.setting("burst", is.burst, func(r Rule) int64 { return r.Burst })
 	e.Cost = is.costBy.setting("cost", is.cost, func(r Rule) int64 { return r.Cost })
 	if i, ok := b.deny.find(c); ok {
 		e.List = string(atDeny.index(i))
 	} else if i, ok := b.allow.find(c); ok {
 		e.List = string(atAllow.index(i))
 	}
-	e.Limited = !b.rules.Disabled && e.List == "" && is.PerMinute != Unlimited
+	if is.limitBy == nil {
+		return e, nil // disabled
+	}
+	e.From, e.Silent, e.Shadow = is.limitBy.limitAt, is.silent, is.limitBy.Shadow
+	switch {
+	case is.exempt():
+		return e, nil
+	case is.limitBy.policy != nil:
+		e.Policy = is.limitBy.policy.String()
+	default:
+		e.Policy = is.policy().String()
+	}
+	e.Limited = !b.rules.Disabled && e.List == ""
 	return e, nil
+}
+
+// unit is the time of a rate that is not per minute.
+func unit(q speed) string {
+	if q.per == time.Minute {
+		return ""
+	}
+	return q.per.String()
 }
 
 func (at *ruleAt) setting(name string, value int64, asked func(Rule) int64) Setting {

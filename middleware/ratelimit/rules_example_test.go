@@ -87,14 +87,14 @@ func ExampleRuleLimiter_Rules() {
 	}
 	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
 	e, _ := limits.Rules().Effective(&ingress.Context{Type: "chat.send", Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
-	fmt.Println(e.PerMinute)
+	fmt.Println(e.Rate)
 	fmt.Println(e.Burst)
 	page, _ := json.Marshal(e)
 	fmt.Printf("%s\n", page)
 	// Output:
 	// 6000 (tenants.acme.perMinute: 9000, capped by the maximum)
 	// 20 (default.burst)
-	// {"limited":true,"perMinute":{"value":6000,"from":"tenants.acme.perMinute","asked":9000},"burst":{"value":20,"from":"default.burst","asked":20},"cost":{"value":0,"asked":0}}
+	// {"limited":true,"policy":"token_bucket(20,6000/1m0s)","from":"tenants.acme.perMinute","rate":{"value":6000,"from":"tenants.acme.perMinute","asked":9000},"burst":{"value":20,"from":"default.burst","asked":20},"cost":{"value":0,"asked":0}}
 }
 
 // Rules can be tried before they are put in force.
@@ -105,7 +105,7 @@ func ExampleRules_Effective() {
 		Rule:    ratelimit.Rule{PerMinute: ratelimit.Unlimited},
 	})
 	e, err := rules.Effective(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
-	fmt.Println(e.Limited, e.PerMinute, err)
+	fmt.Println(e.Limited, e.Rate, err)
 	// Output: false unlimited (overrides[0].perMinute) <nil>
 }
 

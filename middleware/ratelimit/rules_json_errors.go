@@ -76,12 +76,12 @@ func namesOf(t reflect.Type) (names []string) {
 	return names
 }
 
-// pathOf is the place of a JSON pointer. Only lists have numbers, and they are at the top.
+// pathOf is the place of a JSON pointer. Only lists have numbers: those at the top, and limits.
 func pathOf(p jsontext.Pointer) (at path) {
 	depth := 0
 	for token := range p.Tokens() {
 		i, err := strconv.Atoi(token)
-		if err == nil && depth == 1 && (at == atOverrides || at == atAllow || at == atDeny) {
+		if err == nil && (depth == 1 && (at == atOverrides || at == atAllow || at == atDeny) || strings.HasSuffix(string(at), ".limits")) {
 			at = at.index(i)
 		} else {
 			at = at.name(token)

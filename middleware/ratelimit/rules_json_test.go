@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -177,6 +178,10 @@ func FuzzParseRules(f *testing.F) {
 	f.Add([]byte(`{"default": {"perMinute": 1, "burst": 1}, "tenants": {"a": {"types": {"": {"unlimited": true}}}}}`))
 	f.Add([]byte(`{"default": {"perSecond": 500000, "burst": 30000000}, "deny": [{"ip": "::/0"}], "overrides": [{"ip": "0.0.0.0/0"}]}`))
 	f.Add([]byte(`{"default": {"perMinute": null}}`))
+	f.Add([]byte(`{"default": {"perHour": 9, "burst": 1}, "tiers": {"a": {"types": {"b.*": {"every": "90s"}, "b.c": {"cost": 1}}}}}`))
+	f.Add([]byte(`{"default": {"limits": [{"kind": "log", "limit": 5, "window": "1m"}, {"kind": "pacer", "perDay": 1, "burst": 2, "maxWait": "1d"}]}}`))
+	ended, end := context.WithCancel(f.Context()) // so that no pacer waits
+	end()
 	f.Fuzz(func(t *testing.T, document []byte) {
 		rules, err := ratelimit.ParseRules(document)
 		if err != nil {
@@ -191,8 +196,9 @@ func FuzzParseRules(f *testing.F) {
 		}
 		handle := limits.Middleware(ingress.Pass)
 		for _, frame := range framesFor(rules) {
+			frame.State.Ctx = ended
 			e, _ := limits.Rules().Effective(&frame)
-			if e.Limited && (e.PerMinute.Value < 1 || e.Burst.Value < 1) {
+			if e.Limited && (e.Policy == "" || e.Rate != (ratelimit.Setting{}) && (e.Rate.Value < 1 || e.Burst.Value < 1)) {
 				t.Errorf("%+v: %+v", frame, e)
 			}
 			if err := handle(&frame); err != nil && errors.CodeOf(err) == errors.Internal {
@@ -205,7 +211,13 @@ func FuzzParseRules(f *testing.F) {
 // framesFor are frames of every tenant, type and subject that rules speak of, and
 // of others.
 func framesFor(rules ratelimit.Rules) (frames []ingress.Context) {
-	tenants, types := []string{"", "other"}, []string{"", "other"}
+	tenants, types, tiers := []string{"", "other"}, []string{"", "other", "b.c", "b.d.e"}, []string{""}
+	for name, t := range rules.Tiers {
+		tiers = append(tiers, name)
+		for name := range t.Types {
+			types = append(types, name)
+		}
+	}
 	for name, t := range rules.Tenants {
 		tenants = append(tenants, name)
 		for name := range t.Types {
@@ -225,7 +237,9 @@ func framesFor(rules ratelimit.Rules) (frames []ingress.Context) {
 			frames = append(frames, frame)
 			for _, tenant := range tenants {
 				frame.Identity.Tenant = tenant
-				frames = append(frames, frame)
+				for _, frame.Identity.Tier = range tiers {
+					frames = append(frames, frame)
+				}
 			}
 		}
 	}

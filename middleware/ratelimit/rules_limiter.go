@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -15,15 +16,17 @@ import (
 //	…
 //	err = limits.Replace(changed)
 //
-// Each frame is limited by a token bucket with the values that the rules have for it. All
+// Each frame is limited by a token bucket with the values that the rules have for it, or by the
+// Limits of a rule. With a limit.Pacer among them, frames are delayed as with [New]. All
 // methods may be used by any number of goroutines.
 type RuleLimiter struct {
 	frames   rejecter
 	limiters limiters
 	onDenied func(*ingress.Context, Subject)
-	marked   bool // whether keys need a mark, see resolved.mark
+	marked   bool // whether keys need every mark, see resolved.mark
 	now      atomic.Pointer[book]
 	barred   atomic.Int64
+	shadowed atomic.Int64 // by Rule.Shadow
 }
 
 // RuleOptions of [NewRuleLimiter]. The zero value is ready to use over a store in this
@@ -35,10 +38,10 @@ type RuleOptions struct {
 	// Options are those of the middleware, with one difference: Cost applies to frames for
 	// which no rule has a cost.
 	//
-	// With a Key, frames whose rate or burst is from a rule for a type, a tenant or a subject
+	// With a Key, frames whose limit or burst is from a rule for a type, a tenant or a subject
 	// are counted separately from other frames with the same key. So with PerUser, a user has
-	// one limit over all types without a rule or with only a cost, and another limit for each
-	// type with a rate or a burst.
+	// one limit over all types without a rule or with only a cost, another limit for each
+	// type with a rate or a burst, and one for all types of a group with such a rule.
 	Options
 
 	// OnDenied is called for every frame that [Rules.Deny] refuses, with the entry. It delays
@@ -53,7 +56,7 @@ func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter
 	mustBeNamed("NewRuleLimiter", "RuleOptions", store, o.Limiter)
 	l := &RuleLimiter{
 		frames:   rejecter{Options: o.Options},
-		limiters: limiters{base: limit.New(store, Rate{1, 1}.policy(), o.Limiter)},
+		limiters: limiters{base: limit.New(store, bucket{speed{1, day}, 1}.policy(), o.Limiter)},
 		onDenied: o.OnDenied,
 		marked:   o.Key != nil,
 	}
@@ -72,12 +75,23 @@ func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter
 //
 // Tokens that clients have used stay used. They are stored as the time until the bucket is full
 // again, which new rules do not change; tokens beyond a burst that is lowered may be lost from
-// the count. Over a replacement, at most as much is admitted as by the old rules before it and
-// by the new ones after it.
+// the count. In the same way, what was used counts after a change to the numbers of Limits. A
+// change to their kind or number begins with nothing used, and so does the first Maximum for
+// them (see limit.Plan.Shape). Over a replacement, at most as much is admitted as by the old
+// rules before it and by the new ones after it.
 //
-// With Options.Key, clients get a new bucket if their rate or burst is now from another rule.
+// With Options.Key, and with rules for tiers, clients get a new state if their limit or burst is
+// now from another rule.
 func (l *RuleLimiter) Replace(rules Rules) error {
 	b, err := newBook(rules)
+	if err != nil {
+		return err
+	}
+	b.all(func(at *ruleAt) {
+		if at.policy != nil && err == nil {
+			at.limiter, err = l.limiters.base.With(at.policy)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -89,7 +103,11 @@ func (l *RuleLimiter) Replace(rules Rules) error {
 func (l *RuleLimiter) Middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {
 		if now := l.now.Load(); !now.rules.Disabled {
-			if err := l.admit(c, now); err != nil {
+			wait, err := l.admit(c, now)
+			if err == nil {
+				err = c.Hold(wait)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -97,42 +115,52 @@ func (l *RuleLimiter) Middleware(next ingress.Handler) ingress.Handler {
 	}
 }
 
-// admit returns nil if the frame may pass.
-func (l *RuleLimiter) admit(c *ingress.Context, now *book) error {
+// admit returns nil if the frame may pass, after the wait.
+func (l *RuleLimiter) admit(c *ingress.Context, now *book) (wait time.Duration, err error) {
 	if i, ok := now.deny.find(c); ok {
-		return l.deny(c, now.rules.Deny[i])
+		return 0, l.deny(c, now.rules.Deny[i])
 	}
 	if _, ok := now.allow.find(c); ok || c.Exempt {
-		return nil
+		return 0, nil
 	}
 	is := now.resolve(c)
-	if is.PerMinute == Unlimited {
-		return nil
+	by := is.limitBy
+	if is.exempt() {
+		return 0, nil
 	}
 	if is.cost == 0 {
-		var err error
 		if is.cost, err = l.frames.cost(c, l.frames.Cost, l.limiters.base.Name()); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	limiter, err := l.limiters.of(is.Rate)
-	if err != nil {
-		return err
+	limiter := by.limiter
+	if limiter == nil {
+		if limiter, err = l.limiters.of(is.bucket); err != nil {
+			return 0, err
+		}
 	}
 	d, err := l.take(c, limiter, &is)
-	if err != nil || d.Allowed && !d.Shadowed {
-		return err
+	shadow := by.Shadow || l.frames.Shadow
+	switch {
+	case err != nil && by.Shadow && errors.CodeOf(err) == errors.Unavailable:
+		return 0, nil // a limit that is tried refuses nothing
+	case err != nil:
+		return 0, err
+	case d.Allowed && !d.Shadowed && shadow:
+		return 0, nil
+	case d.Allowed && !d.Shadowed:
+		return d.Wait, nil
+	case by.Shadow && !d.Shadowed:
+		l.shadowed.Add(1)
 	}
-	return l.frames.limited(c, l.limiters.base.Name(), is.cost, &d)
+	return 0, l.frames.limited(c, &d, Limited{Limiter: l.limiters.base.Name(), Rule: by.limitAt, Cost: is.cost, Shadow: by.Shadow}, is.silent)
 }
 
 // take charges the limiter, with a key in a pooled buffer.
 func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resolved) (limit.Decision, error) {
 	buf := buffers.Get().(*[]byte)
 	key := l.frames.Key(limiter.Key(*buf), c)
-	if l.marked {
-		key = is.mark(key)
-	}
+	key = is.mark(key, l.marked)
 	d, err := limiter.Take(c.Context(), key, is.cost)
 	if b := key.Bytes(); b != nil {
 		*buf = b
@@ -160,7 +188,8 @@ func (l *RuleLimiter) Rules() Rules { return l.now.Load().rules.clone() }
 
 // RuleStats has the figures of a [RuleLimiter] since it was made.
 type RuleStats struct {
-	// Stats are the figures of the limiter, for all rules together.
+	// Stats are the figures of the limiter, for all rules together. Shadowed counts the
+	// denials that Rule.Shadow let pass as well.
 	limit.Stats
 	// Barred counts the frames of clients on a deny list.
 	Barred int64
@@ -168,5 +197,7 @@ type RuleStats struct {
 
 // Stats returns the figures.
 func (l *RuleLimiter) Stats() RuleStats {
-	return RuleStats{Stats: l.limiters.base.Stats(), Barred: l.barred.Load()}
+	s := RuleStats{Stats: l.limiters.base.Stats(), Barred: l.barred.Load()}
+	s.Shadowed += l.shadowed.Load()
+	return s
 }

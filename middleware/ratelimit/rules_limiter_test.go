@@ -202,13 +202,15 @@ func TestRulesAllocateNothing(t *testing.T) {
 		"maximum": {"perMinute": 30000000, "burst": 30000000},
 		"default": {"perMinute": 1, "burst": 1},
 		"tenants": {"acme": {"unlimited": true, "types": {"x": {"burst": 7}}}},
-		"types": {"x": {"cost": 1}},
+		"types": {"x": {"cost": 1}, "all.*": {"limits": [{"kind": "bucket", "perHour": 9, "burst": 9}, {"kind": "fixedWindow", "limit": 50, "window": "1d"}]}},
+		"tiers": {"free": {"types": {"report.*": {"perHour": 3}}}},
 		"overrides": [{"tenant": "acme", "user": "eve", "burst": 2}, {"ip": "2001:db8::/32", "burst": 2}, {"ip": "192.0.2.0/24", "burst": 2}],
 		"allow": [{"tenant": "acme", "user": "probe"}, {"ip": "10.0.0.0/8"}, {"ip": "2001:db9::/48"}],
 		"deny": [{"tenant": "acme", "user": "bob"}, {"ip": "10.6.6.6"}]
 	}`, ratelimit.RuleOptions{OnDenied: func(*ingress.Context, ratelimit.Subject) {}})
 	h := limits.Middleware(ingress.Pass)
 	for _, c := range []*ingress.Context{
+		tierFrame("free", "report.a"), tierFrame("", "all.a.b"),
 		frame("acme", "ann", "198.51.100.1", "x"), frame("acme", "eve", "", "x"), frame("", "ann", "", "y"),
 		frame("", "", "2001:db8::1", "x"), frame("", "", "192.0.2.1", "x"),
 		frame("acme", "probe", "", "x"), frame("", "", "2001:db9::1", "x"), frame("acme", "bob", "", "x"), frame("", "", "10.6.6.6", "x"),

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/limit"
@@ -10,9 +11,9 @@ import (
 // Every rate has its own limiter, the same one while it is kept, and no number of rates makes
 // more than are allowed.
 func TestLimitersAreBounded(t *testing.T) {
-	l := limiters{base: limit.New(memory.NewStore(memory.Options{}), Rate{1, 1}.policy())}
+	l := limiters{base: limit.New(memory.NewStore(memory.Options{}), bucket{speed{1, day}, 1}.policy())}
 	for i := range int64(30_000) {
-		rate := Rate{PerMinute: i/200 + 1, Burst: i%200 + 1}
+		rate := bucket{speed{i/200 + 1, time.Minute}, i%200 + 1}
 		made, err := l.of(rate)
 		if err != nil {
 			t.Fatal(err)
@@ -21,7 +22,7 @@ func TestLimitersAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := d.Policy, (limit.TokenBucket{Capacity: rate.Burst, Refill: rate.PerMinute, Per: 60e9}).String(); got != want {
+		if got, want := d.Policy, (limit.TokenBucket{Capacity: rate.burst, Refill: rate.tokens, Per: 60e9}).String(); got != want {
 			t.Fatalf("the limiter of %+v has the policy %s, want %s", rate, got, want)
 		}
 		if again, _ := l.of(rate); again != made {

@@ -5,65 +5,87 @@ import "github.com/wskit/wskit/limit"
 // ruleAt is a rule and its place.
 type ruleAt struct {
 	Rule
-	path string
-	mark string // identifies the rule in a key; empty for the default
+	speed
+	path    string
+	limitAt string // the place of the rate, the limits or the exemption
+	mark    string // identifies the rule in a key; empty for the default
+	tier    bool   // the rule is one of a tier
+	level   int    // the index in a chain
+	wider   *ruleAt
+	inner   int64          // the largest burst of the rules of which this is a wider one
+	policy  limit.Policy   // the Limits, and the maximum
+	limiter *limit.Limiter // of the policy, in a book that is in force
 }
 
-// chain has the rules for a frame in the order in which they apply, nil where there is none. The
-// last one is the default.
-type chain [5]*ruleAt
+// limits reports whether the rule says how frames are limited.
+func (at *ruleAt) limits() bool { return at.tokens != 0 || at.Limits != nil || at.Exempt }
 
-// resolved is the result of a chain: the values, and the rules that they are from. If PerMinute
+// chain has the rules for a frame in the order in which they apply, nil where there is none.
+// After each, its wider rules apply. The last one is the default.
+type chain [7]*ruleAt
+
+// The indices in a chain.
+const (
+	levelOverride = iota
+	levelTenantType
+	levelTierType
+	levelType
+	levelTenant
+	levelTier
+	levelDefault
+)
+
+// resolved is the result of a chain: the values, and the rules that they are from. If the rate
 // is Unlimited, there is no burst. A cost of 0 means that no rule has one.
 type resolved struct {
-	Rate
-	cost                         int64
-	perMinuteBy, burstBy, costBy *ruleAt
+	bucket
+	cost                     int64
+	silent                   bool
+	limitBy, burstBy, costBy *ruleAt
 }
 
 // resolve takes each value from the first rule that has it, and caps the rate. It is used for
 // frames and for [Effective].
-func (ch *chain) resolve(maximum Rate) (r resolved) {
+func (ch *chain) resolve(maximum bucket) (r resolved) {
 	for _, rule := range ch {
-		if rule == nil {
-			continue
-		}
-		if r.perMinuteBy == nil && rule.PerMinute != 0 {
-			r.PerMinute, r.perMinuteBy = rule.PerMinute, rule
-		}
-		if r.burstBy == nil && rule.Burst != 0 {
-			r.Burst, r.burstBy = rule.Burst, rule
-		}
-		if r.costBy == nil && rule.Cost != 0 {
-			r.cost, r.costBy = rule.Cost, rule
+		for ; rule != nil; rule = rule.wider {
+			if r.limitBy == nil && rule.limits() {
+				r.speed, r.limitBy = rule.speed, rule
+			}
+			if r.burstBy == nil && rule.Burst != 0 {
+				r.burst, r.burstBy = rule.Burst, rule
+			}
+			if r.costBy == nil && rule.Cost != 0 {
+				r.cost, r.costBy = rule.Cost, rule
+			}
+			r.silent = r.silent || rule.Silent
 		}
 	}
-	if r.PerMinute == Unlimited {
-		r.Burst, r.burstBy = 0, nil
+	switch {
+	case r.tokens == 0:
+		if r.limitBy != nil { // limits, or an exemption
+			r.burst, r.burstBy = 0, nil
+		}
+		return r
+	case r.tokens == Unlimited:
+		r.burst, r.burstBy = 0, nil
 	}
-	r.Rate = r.Rate.within(maximum)
+	r.bucket = r.bucket.within(maximum)
 	return r
 }
 
-// within caps the rate by the maximum; the zero Rate means no maximum.
-func (r Rate) within(maximum Rate) Rate {
-	switch {
-	case maximum == Rate{}:
-		return r
-	case r.PerMinute == Unlimited:
-		return maximum
-	}
-	return Rate{PerMinute: min(r.PerMinute, maximum.PerMinute), Burst: min(r.Burst, maximum.Burst)}
-}
+// exempt reports whether the frame passes without a charge.
+func (r *resolved) exempt() bool { return r.limitBy.Exempt || r.tokens == Unlimited }
 
-// mark appends to a key the rules that the rate is from, so that all frames of a key have the
-// same rate. With two rates in turn, a bucket would enforce neither (see limit.Limiter.With).
-func (r *resolved) mark(key limit.Key) limit.Key {
-	if r.perMinuteBy.mark != "" {
-		key = key.Part(r.perMinuteBy.mark)
+// mark appends to a key the rules that the limit is from, so that all frames of a key have the
+// same one. With two in turn, a bucket would enforce neither (see limit.Limiter.With). Unless
+// all is set, only rules of tiers are marked: the rest of a key says which others apply.
+func (r *resolved) mark(key limit.Key, all bool) limit.Key {
+	if by := r.limitBy; by.mark != "" && (all || by.tier) {
+		key = key.Part(by.mark)
 	}
-	if r.burstBy != nil && r.burstBy != r.perMinuteBy && r.burstBy.mark != "" {
-		key = key.Part(r.burstBy.mark)
+	if by := r.burstBy; by != nil && by != r.limitBy && by.mark != "" && (all || by.tier) {
+		key = key.Part(by.mark)
 	}
 	return key
 }

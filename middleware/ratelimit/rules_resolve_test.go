@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -106,8 +107,8 @@ func TestResolution(t *testing.T) {
 		if e.List != c.list || e.Limited != (c.list == "") {
 			t.Errorf("%s: list %q, limited %v; want %q", at, e.List, e.Limited, c.list)
 		}
-		if c.perMinute != "" && (e.PerMinute.String() != c.perMinute || e.Burst.String() != c.burst || e.Cost.String() != c.cost) {
-			t.Errorf("%s\n\tgot  %v, %v, %v\n\twant %s, %s, %s", at, e.PerMinute, e.Burst, e.Cost, c.perMinute, c.burst, c.cost)
+		if c.perMinute != "" && (e.Rate.String() != c.perMinute || e.Burst.String() != c.burst || e.Cost.String() != c.cost) {
+			t.Errorf("%s\n\tgot  %v, %v, %v\n\twant %s, %s, %s", at, e.Rate, e.Burst, e.Cost, c.perMinute, c.burst, c.cost)
 		}
 	}
 }
@@ -154,6 +155,8 @@ func TestMaximumIsARate(t *testing.T) {
 // key over every span of time; and whatever they say, there is a limiter for it.
 func TestMaximumHoldsWhateverTheRulesSay(t *testing.T) {
 	keys := []ratelimit.KeyFunc{nil, ratelimit.PerUser, ratelimit.PerIP, func(k limit.Key, _ *ingress.Context) limit.Key { return k }}
+	ended, end := context.WithCancel(t.Context())
+	end()
 	rapid.Check(t, func(t *rapid.T) {
 		rules := drawRules(t)
 		now := int64(0)
@@ -168,10 +171,12 @@ func TestMaximumHoldsWhateverTheRulesSay(t *testing.T) {
 		h := limits.Middleware(ingress.Pass)
 		for range 60 {
 			now += rapid.SampledFrom([]int64{0, 1, 10_000, 1_000_000, 20_000_000}).Draw(t, "pause")
-			f := frame(rapid.SampledFrom(names).Draw(t, "tenant"), rapid.SampledFrom(names).Draw(t, "user"), "192.0.2.1", rapid.SampledFrom(names).Draw(t, "type"))
+			f := frame(rapid.SampledFrom(names).Draw(t, "tenant"), rapid.SampledFrom(names).Draw(t, "user"), "192.0.2.1", rapid.SampledFrom(append(names, "a.b")).Draw(t, "type"))
+			f.Identity.Tier = rapid.SampledFrom(names).Draw(t, "tier")
+			f.State.Ctx = ended // no pacer's wait
 			for range rapid.IntRange(1, 60).Draw(t, "frames") {
 				before := books.takes
-				if h(f) != nil {
+				if err := h(f); err != nil && !errors.Is(err, context.Canceled) {
 					break
 				}
 				if books.takes == before {
@@ -203,14 +208,28 @@ func drawRules(t *rapid.T) ratelimit.Rules {
 	}
 	rule := func(label string) ratelimit.Rule {
 		r := ratelimit.Rule{PerMinute: value(label + ".perMinute"), Burst: value(label + ".burst"), Cost: rapid.Int64Range(0, 3).Draw(t, label+".cost")}
-		if rapid.IntRange(0, 5).Draw(t, label+".unlimited") == 0 {
+		switch rapid.IntRange(0, 12).Draw(t, label+".kind") {
+		case 0, 1:
 			r.PerMinute = ratelimit.Unlimited
+		case 2:
+			r.PerMinute, r.PerHour = 0, value(label+".perHour")
+		case 3:
+			r.PerMinute, r.Every = 0, 90*time.Second
+		case 4:
+			r.PerMinute, r.Burst = 0, 0
+			r.Limits = limit.All(
+				limit.SlidingLog{Limit: 1 + value(label+".log")%1000, Window: time.Minute},
+				limit.FixedWindow{Limit: 1000, Window: time.Second},
+			)
+		case 5:
+			r.PerMinute, r.Burst = 0, 0
+			r.Limits = limit.Pacer{Burst: 100, Refill: 1000, Per: time.Second, MaxWait: time.Second}
 		}
 		return r
 	}
 	types := func(label string) map[string]ratelimit.Rule {
 		m := map[string]ratelimit.Rule{}
-		for _, name := range names {
+		for _, name := range append(names, "a.*") {
 			if rapid.Bool().Draw(t, label+"?") {
 				m[name] = rule(label + "." + name)
 			}
@@ -222,12 +241,13 @@ func drawRules(t *rapid.T) ratelimit.Rules {
 		Default: rule("default"),
 		Types:   types("types"),
 		Tenants: map[string]ratelimit.Tenant{},
+		Tiers:   map[string]ratelimit.Tier{"a": {Rule: rule("tiers.a"), Types: types("tiers.a")}},
 		Overrides: []ratelimit.Override{
 			{Subject: ratelimit.Subject{Tenant: "a", User: "a"}, Rule: rule("override")},
 			{Subject: ratelimit.Subject{IP: netip.MustParsePrefix("192.0.2.0/24")}, Rule: rule("override")},
 		},
 	}
-	rules.Default.PerMinute, rules.Default.Burst = max(rules.Default.PerMinute, 3), max(rules.Default.Burst, 3)
+	rules.Default = ratelimit.Rule{PerMinute: max(rules.Default.PerMinute, 3), Burst: max(rules.Default.Burst, 3), Cost: rules.Default.Cost}
 	for _, name := range names {
 		if rapid.Bool().Draw(t, "tenant?") {
 			rules.Tenants[name] = ratelimit.Tenant{Rule: rule("tenants." + name), Types: types("tenants." + name)}

@@ -143,5 +143,5 @@ func (m *stack) admit(c *ingress.Context, a *asking) (wait time.Duration, err er
 }
 
 func (m *stack) exceeded(c *ingress.Context, a *asking, layer int) error {
-	return m.limited(c, m.layers[layer].Limiter.Name(), a.asks[layer].Cost, &a.asks[layer].Decision)
+	return m.limited(c, &a.asks[layer].Decision, Limited{Limiter: m.layers[layer].Limiter.Name(), Cost: a.asks[layer].Cost}, false)
 }

@@ -1,0 +1,3 @@
+// Package verify checks wskit with tools of other projects, which the main module must not depend
+// on: a validator of JSON Schema.
+package verify
