@@ -99,7 +99,9 @@ func (l *Limiter) guard(ctx context.Context, call func(context.Context) (Decisio
 			within, cancel = context.WithTimeout(ctx, l.remote.timeout)
 			defer cancel()
 		}
+		start := time.Now()
 		d, err := call(within)
+		l.counts.took.Add(time.Since(start))
 		switch {
 		case err == nil:
 			return d, nil

@@ -152,6 +152,9 @@ func TestStalledStore(t *testing.T) {
 		if took := time.Since(start); took != 500*time.Millisecond {
 			t.Errorf("50 decisions took %v, want five timeouts of 100 ms", took)
 		}
+		if s := l.Stats().Took; s.Count() != 5 || s.Sum != 500*time.Millisecond {
+			t.Errorf("%d calls of the store took %v, want 5 and 500 ms", s.Count(), s.Sum)
+		}
 	})
 }
 

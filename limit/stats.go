@@ -1,6 +1,13 @@
 package limit
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/wskit/wskit/internal/histogram"
+)
+
+// Histogram is a histogram of durations.
+type Histogram = histogram.Snapshot
 
 // Stats are figures of a [Limiter] since it was made.
 type Stats struct {
@@ -28,6 +35,9 @@ type Stats struct {
 	// says that it does not ask it now.
 	Switches int64
 	Degraded bool
+	// Took is how long the calls of the store took, failed ones included. Calls of a store in this
+	// process are not timed: that would take as long as the calls.
+	Took Histogram
 }
 
 // stripes spread the counts of the hot path over cache lines, so that cores do
@@ -42,6 +52,7 @@ type counts struct {
 	impossible, shadowed, invalid atomic.Int64
 	failures, timeouts, skipped   atomic.Int64
 	failedOver, switches          atomic.Int64
+	took                          histogram.Histogram
 }
 
 // decision counts d, spread by a number that differs between keys.
@@ -64,6 +75,7 @@ func (l *Limiter) Stats() Stats {
 		Impossible: c.impossible.Load(), Shadowed: c.shadowed.Load(), Invalid: c.invalid.Load(),
 		StoreFailures: c.failures.Load(), TimedOut: c.timeouts.Load(), Skipped: c.skipped.Load(), FailedOver: c.failedOver.Load(),
 		Switches: c.switches.Load(), Degraded: l.remote != nil && l.remote.degraded.Load(),
+		Took: c.took.Snapshot(),
 	}
 	for i := range c.decided {
 		s.Allowed += c.decided[i].allowed.Load()

@@ -194,6 +194,9 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 	c.stream.Limit(c.serving.maxPayload, c.deflate)
 	_ = c.stream.Out.Append(handshake.Response(h, key))
 	c.stream.Out.Flush()
+	if counting {
+		c.stream.Count(&r.stats.traffic[r.stats.stripe.Add(1)%uint32(len(r.stats.traffic))])
+	}
 	return c, nil
 }
 
@@ -226,6 +229,7 @@ func (r *Router) open(c *Conn) {
 	case err == nil && going:
 		r.wheel.add(c, c.nextCheck(r.now()))
 	case err != nil:
+		r.stats.handshakes.add(RefusedOpen)
 		r.reportRefused(Refused{Kind: RefusedOpen, Conn: c, IP: c.ip}, err)
 		e := errors.From(err)
 		reason := e.Message

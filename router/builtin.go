@@ -12,10 +12,10 @@ import (
 
 // builtin are the types the protocol defines for clients to send. They pass the
 // middleware like any other message, so that they are not free of charge.
-var builtin = []*route{
-	{typ: typeHeartbeat, builtin: (*Conn).heartbeat},
-	{typ: typeAbort, builtin: (*Conn).abort},
-	{typ: typeAnswer, builtin: (*Conn).takeAnswer},
+var builtin = map[string]func(*Conn, envelope.Envelope, []byte){
+	typeHeartbeat: (*Conn).heartbeat,
+	typeAbort:     (*Conn).abort,
+	typeAnswer:    (*Conn).takeAnswer,
 }
 
 // protocolRequest is the route of a request that the protocol defines. It is handled beside other
@@ -28,6 +28,7 @@ func protocolRequest[Q, A any](r *Router, typ, reply string, timeout time.Durati
 		reply:     reflect.TypeFor[A](),
 		replyHead: []byte(`{"type":"` + reply + `","meta":{"correlationId":`),
 	}
+	rt.counters.init()
 	rt.codec = &requestCodec[Q, A]{
 		shape: rt.decodes(reflect.TypeFor[Q]()), reply: encodedShape(rt.reply, "the reply", typ), handler: handler,
 	}

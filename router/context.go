@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/turn"
@@ -52,6 +53,9 @@ type Context struct {
 	after      atomic.Uint32             // see checkReturned
 
 	called bool // the typed handler has been called
+
+	began   time.Duration // when it began to be handled, after the epoch; 0: it has not
+	outcome errors.Code   // see claim
 
 	mu       sync.Mutex // see locks.go
 	answered bool       // the one terminal answer has been given

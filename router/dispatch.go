@@ -40,6 +40,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 	}
 	if err == nil && f.route.builtin != nil {
 		f.route.builtin(c, f.env, f.bytes)
+		c.router.countRefused(f.route, nil)
 		return true
 	}
 	if err == nil {
@@ -212,6 +213,7 @@ func (c *Conn) refuseFrame(f *incoming, check RefusedKind, err error) {
 		check = RefusedIdentity
 	}
 	c.refused(check, f.typ(), err)
+	c.router.countRefused(f.route, err)
 	id := f.env.CorrelationID
 	if string(f.env.Type) == typeAbort || string(f.env.Type) == typeAnswer {
 		id = nil // of a request, which has an answer of its own, or of a question
@@ -259,7 +261,9 @@ func (c *Conn) decode(f *incoming) (err error) {
 // runtime.Goexit: as with a handler that does this, the frame is answered, the
 // connection is given up in good order, and another goroutine reads it to its end.
 func (c *Conn) exited(by string, f *incoming) {
-	c.refuse(f.typ(), f.env.CorrelationID, c.panicked(f.typ(), "runtime.Goexit called by "+by))
+	err := c.panicked(f.typ(), "runtime.Goexit called by "+by)
+	c.router.countRefused(f.route, err)
+	c.refuse(f.typ(), f.env.CorrelationID, err)
 	c.Close(errors.CloseInternal, "internal error")
 	go c.read()
 }

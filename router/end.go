@@ -50,6 +50,7 @@ func (c *Conn) takeApart(err error) bool {
 		c.router.wheel.enter(c, life.Flush)
 	}
 	c.leaveAll()
+	c.countEnd()
 	if c.router.opts.Addressing.Enabled {
 		c.router.directory.remove(c)
 	}
@@ -57,6 +58,17 @@ func (c *Conn) takeApart(err error) bool {
 		c.admission.Release()
 	}
 	return true
+}
+
+// countEnd counts the connection as one that has ended.
+func (c *Conn) countEnd() {
+	s, info := &c.router.stats, c.info.Load()
+	if info.ByServer {
+		s.closedByServer.add(info.Code)
+	} else {
+		s.closedByClient.add(info.Code)
+	}
+	s.lasted.Add(c.router.now() - c.opened)
 }
 
 // endContext moves the connection to its last state, and cancels its context.

@@ -14,6 +14,9 @@ func (r *Router) fault(f Fault) {
 		f.Err, f.Stack = p.err, p.stack
 	}
 	r.stats.faults.Add(1)
+	if f.Stack != nil {
+		r.stats.panics.Add(1)
+	}
 	if hooks := r.hooks.Load().faults; len(hooks) > 0 {
 		for _, hook := range hooks {
 			r.callOnError(hook, f)

@@ -75,24 +75,29 @@ func (c *Context) expire() { c.giveUp(context.DeadlineExceeded, errors.From(cont
 // giveUp cancels the handler's context and answers in its place.
 func (c *Context) giveUp(cause error, answer *errors.Error) {
 	// When the context is seen to be cancelled, the answer has been sent.
-	if c.route.request && c.claim() {
+	if c.route.request && c.claim(answer.Code) {
 		c.conn.refuse(c.route.typ, c.id, answer)
 		c.conn.stream.Out.Flush()
 	}
 	c.cancel(cause)
 	if c.conn.turn.Abort(&c.task) {
+		if !c.route.request {
+			c.outcome = answer.Code
+		}
 		c.conn.finished(c)
 	}
 }
 
-// claim reports whether the caller is the one to give the terminal answer.
-// Progress holds the lock too, so none can follow the answer.
-func (c *Context) claim() bool {
+// claim reports whether the caller is the one to give the terminal answer, and takes note of its
+// code. Progress holds the lock too, so none can follow the answer.
+func (c *Context) claim(outcome errors.Code) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	first := !c.answered
-	c.answered = true
-	return first
+	if c.answered {
+		return false
+	}
+	c.answered, c.outcome = true, outcome
+	return true
 }
 
 var errAborted = errors.Cancelled.New("aborted by the client")
@@ -107,26 +112,26 @@ func (c *Context) finish(err error) {
 		c.execution.end(c, err)
 	}
 	if !c.route.request {
-		if err != nil && !conn.ended() {
+		if c.outcome = outcomeOf(err); err != nil && !conn.ended() {
 			conn.refuse(c.route.typ, c.id, err)
 		}
 		return
 	}
-	if !c.claim() {
+	if err == nil && !c.called {
+		err = errSwallowed
+	}
+	if !c.claim(outcomeOf(err)) {
 		if err != nil && !conn.ended() {
 			conn.late(c.route.typ, err)
 		}
 		return
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		conn.refuse(c.route.typ, c.id, err)
-	case !c.called:
-		conn.refuse(c.route.typ, c.id, errSwallowed)
-	default:
-		c.out.WriteByte('}')
-		conn.answer(c.out.Bytes())
+		return
 	}
+	c.out.WriteByte('}')
+	conn.answer(c.out.Bytes())
 }
 
 // late is for the error of a request that has been answered meanwhile.
@@ -140,6 +145,7 @@ func (c *Conn) late(typ string, err error) {
 
 // finished closes any other message, after its handler has returned.
 func (c *Conn) finished(k *Context) {
+	k.countFinished()
 	c.turn.Finish(&k.task)
 	k.release()
 	c.router.handlers.add(-1)

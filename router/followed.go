@@ -109,13 +109,15 @@ func (in *subscription) passAt(m pubsub.Message) error {
 	in.log.at = m.Position
 	in.log.latest.keep(logged{m.Position, frame.plain})
 	if err == nil && t.subscription == in {
-		t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
+		n := t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
+		in.router.stats.delivered.Add(n)
 	}
 	return err
 }
 
 // reset sends the members the position at which the topic goes on, and the reason. in.mu is held.
 func (in *subscription) reset(reason pubsub.Loss, at pubsub.Position) {
+	in.router.stats.resets.add(string(reason))
 	frame := share(resetFrame(in.topic.name, reason, at))
 	t := in.topic
 	t.mu.RLock()
@@ -172,6 +174,7 @@ func (in *subscription) read(from pubsub.Position) {
 			break
 		}
 		r.reader.Failed(err, "topic", in.topic.name)
+		r.stats.readFailures.Add(1)
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-f.ctx.Done():
@@ -194,6 +197,7 @@ func (in *subscription) take(page pubsub.Page) (foreign, err error) {
 	if reset != "" {
 		in.reset(reset, at)
 	}
+	in.router.stats.recovered.Add(int64(len(deliver)))
 	for _, m := range deliver {
 		if bad := in.passAt(m); bad != nil {
 			foreign = bad

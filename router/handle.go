@@ -42,10 +42,12 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	case turn.Refused:
 		l := inFlight(c.router.opts.Limits.MaxInFlight)
 		k.finish(&l)
+		c.router.countRefused(k.route, &l)
 		k.release()
 		return true
 	}
 	c.watch()
+	k.began = s.counts.begin(c)
 	// A drain may have begun after dispatch looked, found nothing to wait for, and closed
 	// the connection.
 	switch {
@@ -60,12 +62,14 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 		k.run()
 	}
 	if c.turn.Return() {
+		s.counts.handled(c, k)
 		c.retire(s, k)
 		c.drained()
 		return true
 	}
 	// The watchdog has detached the handler, and another goroutine reads by now.
 	s.call = new(Context)
+	s.counts.move(c.router)
 	c.finished(k)
 	c.work()
 	return false
@@ -106,6 +110,9 @@ func (c *Context) runInTime() {
 		c.finish(err)
 		return
 	}
+	if counting {
+		c.began = c.conn.router.now()
+	}
 	c.run()
 }
 
@@ -141,6 +148,7 @@ func (c *Conn) resume(k *Context) {
 	case k.task.Concurrent:
 		c.finished(k)
 	case c.turn.Return():
+		k.countFinished()
 		c.turn.Untrack(&k.task)
 		c.read()
 	default:
@@ -164,6 +172,7 @@ func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedA
 	}
 	c.timeout = timeoutOf(rt, env.TimeoutMs, conn.router.opts.RequestTimeout)
 	c.answered, c.called, c.execution, c.values = false, false, nil, nil
+	c.began, c.outcome = 0, outcomeOK
 	c.own = c.own[:0]
 	if c.replyMeta.Load() != nil {
 		c.replyMeta.Store(nil)

@@ -68,6 +68,7 @@ func (r *Router) lookAtHeads(ctx context.Context) {
 		select {
 		case <-time.After(period*3/4 + rand.N(period/2+1)):
 		case <-ctx.Done():
+			r.stats.behind.Store(0)
 			return
 		}
 		all := r.heads.list()
@@ -77,11 +78,13 @@ func (r *Router) lookAtHeads(ctx context.Context) {
 				in.renewTickets()
 			}
 		}
+		behind := int64(0)
 		for len(all) > 0 && ctx.Err() == nil {
 			n := min(headsAtOnce, len(all))
-			r.lookAt(ctx, all[:n])
+			behind += r.lookAt(ctx, all[:n])
 			all = all[n:]
 		}
+		r.stats.behind.Store(behind)
 	}
 }
 
@@ -100,8 +103,9 @@ func (in *subscription) renewTickets() {
 	flushAll(conns)
 }
 
-// lookAt compares the ends of some logs with what was delivered.
-func (r *Router) lookAt(ctx context.Context, some []*subscription) {
+// lookAt compares the ends of some logs with what was delivered, and returns how many messages were
+// not.
+func (r *Router) lookAt(ctx context.Context, some []*subscription) (behind int64) {
 	names := make([]string, len(some))
 	asked := make([]pubsub.Position, len(some))
 	for i, in := range some {
@@ -117,16 +121,21 @@ func (r *Router) lookAt(ctx context.Context, some []*subscription) {
 	if err != nil {
 		if ctx.Err() == nil {
 			r.reader.Failed(err)
+			r.stats.readFailures.Add(1)
 		}
-		return
+		return 0
 	}
 	r.reader.Works()
 	for i, in := range some {
 		in.mu.Lock()
+		if at := in.log.cursor.Position(); at.Epoch == found[i].Epoch && at.Offset < found[i].Offset {
+			behind += int64(found[i].Offset - at.Offset)
+		}
 		in.log.cursor.Head(found[i], asked[i])
 		in.catchUp()
 		in.mu.Unlock()
 	}
+	return behind
 }
 
 var errHeads = errors.New("router: the broker's Heads has not returned a position for each topic")

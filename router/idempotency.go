@@ -219,7 +219,7 @@ const (
 // wait has another message stand in for a request: it waits for the answer of the execution
 // that handles the message, and holds back no other message meanwhile.
 func (e *execution) wait(c *Context) {
-	if !c.claim() {
+	if !c.claim(outcomeNone) {
 		return
 	}
 	w := new(Context)
@@ -392,7 +392,7 @@ func (c *Context) repeat(answer []byte) {
 		c.finish(fmt.Errorf("router: the idempotency store returned %d bytes that are no answer", len(answer)))
 		return
 	}
-	if !c.route.request || c.claim() {
+	if !c.route.request || c.claim(outcomeOK) {
 		c.conn.answer(b.Bytes())
 	}
 }

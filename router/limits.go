@@ -65,6 +65,9 @@ func (c *Conn) exceeded(m failed, l *errors.LimitExceeded) {
 func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
 	r := c.router
 	r.stats.rejected.Add(1)
+	if counting {
+		r.stats.rejections.add(l)
+	}
 	if len(r.hooks.Load().exceeds) > 0 {
 		r.limits.add(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: *c.identity.Load()})
 	}

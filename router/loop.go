@@ -69,10 +69,15 @@ func (c *Conn) read() {
 // reader has been lost: the connection must not be touched any more.
 func (c *Conn) batch() (reading bool, err error) {
 	s := c.borrow()
+	returned := false
+	defer func() {
+		s.counts.move(c.router)
+		if returned { // a handler that calls runtime.Goexit leaves a Context behind that is in use
+			s.free()
+		}
+	}()
 	reading, err = c.handleAll(s)
-	// Not deferred: a handler that calls runtime.Goexit leaves a Context behind
-	// that is in use.
-	s.free()
+	returned = true
 	return reading, err
 }
 
@@ -88,6 +93,7 @@ func (c *Conn) handleAll(s *scratch) (reading bool, err error) {
 			return true, c.stream.Err()
 		case wire.Partial:
 			c.turn.EndFrame()
+			s.counts.move(c.router)
 			if err := c.stream.More(); err != nil {
 				return true, err
 			}
@@ -100,6 +106,7 @@ func (c *Conn) handleAll(s *scratch) (reading bool, err error) {
 		}
 		if c.stream.Crowded() {
 			c.turn.EndFrame()
+			s.counts.move(c.router)
 			c.stream.HoldBack()
 		}
 	}

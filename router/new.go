@@ -18,6 +18,7 @@ func New(opts Options) *Router {
 	}
 	r := &Router{opts: opts, epoch: time.Now(), routes: make(map[string]*route)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.stats.init()
 	r.addHooks(Hooks{
 		OnOpen: opts.OnOpen, OnClose: opts.OnClose, OnError: opts.OnError, OnLimitExceeded: opts.OnLimitExceeded, OnRefused: opts.OnRefused,
 	})

@@ -89,7 +89,7 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	if batched {
 		if h == nil && (r.opts.Broker == nil || o.LocalOnly) {
 			r.deliverLater(from, m)
-			return nil
+			return r.countPublished(nil)
 		}
 		if in := r.topics.subscribed(topic); in != nil {
 			in.expect(m.Frame)
@@ -97,9 +97,9 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 		}
 	}
 	if h != nil {
-		return r.append(ctx, h, m, o.ID)
+		return r.countPublished(r.append(ctx, h, m, o.ID))
 	}
-	return r.handOn(ctx, m, o.LocalOnly)
+	return r.countPublished(r.handOn(ctx, m, o.LocalOnly))
 }
 
 // deliverLater hands a message to the topic's members in this process, and leaves flushing to the
@@ -112,6 +112,16 @@ func (r *Router) deliverLater(from *Conn, m pubsub.Message) {
 	if full {
 		later.flush()
 	}
+}
+
+// countPublished counts a message that was handed on, or could not be.
+func (r *Router) countPublished(err error) error {
+	if err == nil {
+		r.stats.published.Add(1)
+	} else {
+		r.stats.publishFailed.Add(1)
+	}
+	return err
 }
 
 // handOn hands a message to the broker, or to the topic's members in this process.
@@ -192,12 +202,13 @@ func (t *topic) deliver(m pubsub.Message, later *deferredFlush) {
 		return
 	}
 	frame := share(m.Frame)
-	t.send(&frame, wire.Overflow(m.Overflow), m.Key, m.Except, later)
+	n := t.send(&frame, wire.Overflow(m.Overflow), m.Key, m.Except, later)
+	t.members[0].conn.router.stats.delivered.Add(n)
 }
 
-// send queues a frame for the members, but for the connection except. t.mu is held, for reading at
-// least.
-func (t *topic) send(frame *shared, overflow wire.Overflow, key, except string, later *deferredFlush) {
+// send queues a frame for the members, but for the connection except, and returns how many these
+// are. t.mu is held, for reading at least.
+func (t *topic) send(frame *shared, overflow wire.Overflow, key, except string, later *deferredFlush) (n int64) {
 	for _, member := range t.members {
 		c := member.conn
 		if except != "" && c.id == except {
@@ -206,14 +217,18 @@ func (t *topic) send(frame *shared, overflow wire.Overflow, key, except string, 
 		// A member that is closing, or that this message makes too slow, is
 		// dealt with by its outbox: no concern of the others.
 		first, err := c.stream.Out.AppendShared(frame.frame(c), overflow, key)
+		if err != nil {
+			continue
+		}
+		n++
 		switch {
-		case err != nil:
 		case later == nil:
 			c.stream.Out.Flush()
 		case first:
 			later.add(c)
 		}
 	}
+	return n
 }
 
 func deflate(payload, plain []byte) []byte {

@@ -117,6 +117,11 @@ func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string) error {
 	}
 	_, _, err = c.resumeTopic(ctx, topic, from, true)
 	reset, ok := errors.AsType[*errReset](err)
+	if pos != "" && ok {
+		r.stats.resumes.add(string(reset.reason))
+	} else if pos != "" && err == nil {
+		r.stats.resumes.add(resumeOK)
+	}
 	switch {
 	case ok && reset.reason == lossJoined:
 		return errors.FailedPrecondition.New("the connection is a member of the topic already")

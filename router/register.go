@@ -44,8 +44,10 @@ func (r *Router) freeze() *serving {
 		s.routes[typ] = rt
 	}
 	s.ingress = wrapped(last, r.top.before)
-	for _, rt := range builtin {
-		s.routes[rt.typ] = rt
+	for typ, handle := range builtin {
+		rt := &route{typ: typ, builtin: handle}
+		rt.counters.init()
+		s.routes[typ] = rt
 	}
 	if r.opts.Renew != nil {
 		s.routes[typeRenew] = r.renewRoute()
@@ -147,6 +149,7 @@ func oneOf[O any](what string, opts []O) (o O) {
 func newRoute(r Registrar, typ string, opts []RouteOptions) *route {
 	g := r.group()
 	rt := &route{typ: g.prefix + typ, place: caller(), group: g}
+	rt.counters.init()
 	what := strconv.Quote(rt.typ)
 	rt.opts = oneOf(what, opts)
 	rt.opts.check(what)

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -66,6 +67,7 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 		if err != nil {
 			return answer, err
 		}
+		conn.router.stats.resumes.add(cmp.Or(done.Reason, resumeOK))
 		answer.Topics = append(answer.Topics, done)
 	}
 	return answer, nil

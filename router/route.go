@@ -93,6 +93,7 @@ type route struct {
 	own      *own    // nil for nearly all
 	// replyHead is the reply up to the correlation id.
 	replyHead []byte
+	counters  typeCounters
 	// protocol says that the type is the protocol's own.
 	protocol bool
 	// builtin is set for those of the protocol's own types that the reader handles, and nothing

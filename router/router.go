@@ -127,48 +127,6 @@ type serving struct {
 	maxPayload int  // the largest of all routes
 }
 
-// Stats are counters since the Router was made, except for Connections. They are
-// read one after the other, not as one snapshot.
-type Stats struct {
-	Connections   int64 // open now
-	Accepted      int64 // connections accepted
-	Rejected      int64 // frames refused by a limit of any kind
-	Unanswered    int64 // of these, frames that were dropped without an answer
-	SlowConsumers int64 // connections closed because they read too slowly
-	FramesDropped int64 // frames that were queued and not sent
-	Faults        int64 // calls of OnError: errors without a code, panics
-	HooksMissed   int64 // calls of OnLimitExceeded and OnRefused that were left out because the hook was too slow
-	Foreign       int64 // messages from the broker that were dropped because they are not from a router
-	// AnswersIgnored is how many answers came for questions that were not open: too late,
-	// again, or for none at all.
-	AnswersIgnored int64
-	// Topics is how many topics have members in this process. A topic counts from when the first
-	// connection begins to subscribe until the broker has nothing more to do for it. With Options.Addressing there is one for each user,
-	// and one for all.
-	Topics int64
-}
-
-type counters struct {
-	connections, accepted, rejected, unanswered, slow, dropped, faults, missed, foreign, answersIgnored atomic.Int64
-}
-
-// Stats returns the counters, of this process.
-func (r *Router) Stats() Stats {
-	return Stats{
-		Connections:    r.stats.connections.Load(),
-		Accepted:       r.stats.accepted.Load(),
-		Rejected:       r.stats.rejected.Load(),
-		Unanswered:     r.stats.unanswered.Load(),
-		SlowConsumers:  r.stats.slow.Load(),
-		FramesDropped:  r.stats.dropped.Load(),
-		Faults:         r.stats.faults.Load(),
-		HooksMissed:    r.stats.missed.Load(),
-		Foreign:        r.stats.foreign.Load(),
-		AnswersIgnored: r.stats.answersIgnored.Load(),
-		Topics:         int64(r.topics.count()),
-	}
-}
-
 var _ http.Handler = (*Router)(nil)
 
 // connList is a list of all connections.

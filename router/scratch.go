@@ -38,6 +38,7 @@ type scratch struct {
 	identity *ingress.Identity // of which in has a copy
 	call     *Context
 	latest   *route // that was looked up, of this connection's router
+	counts   batchCounters
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} }}
@@ -57,6 +58,7 @@ func (s *scratch) identify(id *ingress.Identity) {
 
 func (s *scratch) free() {
 	s.in, s.identity, s.latest = ingress.Context{}, nil, nil // pins no connection
+	s.counts.at = 0
 	scratches.Put(s)
 }
 

@@ -138,6 +138,9 @@ func (in *subscription) deliver(m pubsub.Message) {
 
 // handle queues a message for the members, or takes note of a loss. in.mu is held.
 func (in *subscription) handle(m pubsub.Message) error {
+	if m.Lost {
+		in.router.stats.lost.Add(1)
+	}
 	switch {
 	case in.log != nil:
 		return in.follow(m)

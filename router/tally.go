@@ -21,6 +21,12 @@ func (h *tally) add(n int) {
 	}
 }
 
+func (h *tally) count() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return int64(h.n)
+}
+
 func (h *tally) wait(ctx context.Context) error {
 	h.mu.Lock()
 	if h.n > 0 && h.none == nil {

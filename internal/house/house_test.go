@@ -27,7 +27,7 @@ const anything = "anything"
 
 var parts = []part{
 	{"errors", nil},
-	{"limit", []string{"errors", "internal/batch", "internal/engine", "internal/leasecheck", "internal/outage"}},
+	{"limit", []string{"errors", "internal/batch", "internal/engine", "internal/histogram", "internal/leasecheck", "internal/outage"}},
 	{"limit/limittest", []string{"limit", "errors"}},
 	{"idempotency", nil},
 	{"idempotency/idempotencytest", []string{"idempotency"}},
@@ -38,7 +38,7 @@ var parts = []part{
 	{"adapters/memory", []string{"limit", "pubsub", "idempotency", "internal/engine", "internal/leasecheck"}},
 	{"adapters/redis", []string{"limit", "pubsub", "idempotency", "errors", "internal/batch", "internal/denialcache", "internal/engine", "internal/leasecheck", "internal/outage"}},
 	{"adapters/cfdo", []string{"limit", "internal/batch", "internal/denialcache", "internal/engine"}},
-	{"router", []string{"ingress", "pubsub", "idempotency", "errors", "internal/ceil", "internal/envelope", "internal/handshake", "internal/httpclose", "internal/inbound", "internal/jsontype", "internal/outage"}},
+	{"router", []string{"ingress", "pubsub", "idempotency", "errors", "internal/ceil", "internal/envelope", "internal/handshake", "internal/histogram", "internal/httpclose", "internal/inbound", "internal/jsontype", "internal/outage"}},
 	{"router/routertest", []string{"router", "errors"}},
 	{"clients/typescript", nil},
 	{"client", []string{"errors"}},
@@ -57,6 +57,7 @@ var parts = []part{
 	{"internal/exampletest", []string{"errors", "internal/process"}},
 	{"internal/faulttest", []string{"adapters/redis", "errors", "ingress", "limit", "middleware/ratelimit", "pubsub", "router", "internal/deliverytest", "internal/poll", "internal/process", "internal/redistest", "internal/transcript"}},
 	{"internal/handshake", nil},
+	{"internal/histogram", nil},
 	{"internal/house", nil},
 	{"internal/httpclose", []string{"errors"}},
 	{"internal/inbound", nil},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/bench/load"
+	"github.com/wskit/wskit/bench/server"
 )
 
 // scenario is one measurement of one server; it may yield several figures.
@@ -49,7 +50,7 @@ func echo(ctx context.Context, c contender, conns int, plan load.Plan, args ...s
 	if _, err := swarm.Echo(ctx, warmUp); err != nil {
 		return 0, load.Result{}, err
 	}
-	before, err := ch.cpuTime()
+	before, err := server.CPUTime(ch.cmd.Process.Pid)
 	if err != nil {
 		return 0, load.Result{}, err
 	}
@@ -57,7 +58,7 @@ func echo(ctx context.Context, c contender, conns int, plan load.Plan, args ...s
 	if err != nil {
 		return 0, load.Result{}, err
 	}
-	after, err := ch.cpuTime()
+	after, err := server.CPUTime(ch.cmd.Process.Pid)
 	if err != nil {
 		return 0, load.Result{}, err
 	}
@@ -216,7 +217,7 @@ func fanOf(ctx context.Context, c contender, s settings, args ...string) (perSec
 	if _, err := swarm.Fan(ctx, load.FanPlan{InFlight: inFlight, Duration: s.duration / 4}); err != nil {
 		return 0, 0, err
 	}
-	before, err := ch.cpuTime()
+	before, err := server.CPUTime(ch.cmd.Process.Pid)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -224,7 +225,7 @@ func fanOf(ctx context.Context, c contender, s settings, args ...string) (perSec
 	if err != nil {
 		return 0, 0, err
 	}
-	after, err := ch.cpuTime()
+	after, err := server.CPUTime(ch.cmd.Process.Pid)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -70,7 +70,7 @@ func measure(ctx context.Context, k kind, refused bool, duration time.Duration) 
 	if err != nil {
 		return 0, 0, err
 	}
-	before, err := cpuTime(cmd.Process.Pid)
+	before, err := server.CPUTime(cmd.Process.Pid)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -78,7 +78,7 @@ func measure(ctx context.Context, k kind, refused bool, duration time.Duration) 
 	if err != nil {
 		return 0, 0, err
 	}
-	after, err := cpuTime(cmd.Process.Pid)
+	after, err := server.CPUTime(cmd.Process.Pid)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -191,20 +191,4 @@ func mallocsOf(addr string) (uint64, error) {
 	var m server.Memory
 	err = json.NewDecoder(res.Body).Decode(&m)
 	return m.Mallocs, err
-}
-
-// cpuTime is the processor time, user and system, that a process has used.
-func cpuTime(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	// The command's name, in parentheses, may hold spaces; fields count from behind it.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	user, err := strconv.ParseInt(string(fields[11]), 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseInt(string(fields[12]), 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond, err
 }

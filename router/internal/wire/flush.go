@@ -66,6 +66,7 @@ func (o *Outbox) take() []byte {
 func (o *Outbox) drain() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.beginBacklog()
 	for !o.empty() && !o.gone {
 		b := o.take()
 		timeout := o.timeout
@@ -91,6 +92,7 @@ func (o *Outbox) drain() {
 	}
 	// A deadline left behind would fail a later write as soon as it has passed.
 	_ = o.stream.conn.SetWriteDeadline(time.Time{})
+	o.endBacklog()
 	o.finish()
 }
 

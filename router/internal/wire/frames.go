@@ -360,6 +360,7 @@ func (s *Stream) room() []byte {
 
 // took is called when n bytes have been read to room.
 func (s *Stream) took(n int) {
+	s.Out.traffic.read(n)
 	if p := s.direct(); p != nil {
 		p.buf.b = p.buf.b[:len(p.buf.b)+n]
 		p.masked += n

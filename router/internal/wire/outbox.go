@@ -36,6 +36,8 @@ type Outbox struct {
 	below    *sync.Cond // made when a goroutine waits for queued to shrink
 	first    [2]segment // the queue of nearly every connection fits
 	latest   latest
+	traffic  *Traffic // nil: not counted
+	backlog  bool     // what is queued is counted in traffic.BacklogBytes
 
 	// of the goroutine that writes
 	onWrite  func(fd uintptr) bool

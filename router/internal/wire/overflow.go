@@ -104,7 +104,7 @@ func (o *Outbox) replace(frame []byte, key string) bool {
 		o.latest.drop()
 		return false
 	}
-	o.queued += len(frame) - len(s.b)
+	o.account(len(frame) - len(s.b))
 	s.b = frame
 	return true
 }

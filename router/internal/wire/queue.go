@@ -28,7 +28,7 @@ func (o *Outbox) put(frame []byte) {
 		if s := &o.queue[last]; s.chunk != nil && cap(s.b)-len(s.b) >= len(frame) {
 			s.b = append(s.b, frame...)
 			s.frames++
-			o.queued += len(frame)
+			o.account(len(frame))
 			return
 		}
 	}
@@ -49,7 +49,7 @@ func (o *Outbox) push(s segment) {
 	s.frames = 1
 	o.queue = append(o.queue, s)
 	o.indexed(len(o.queue) - 1)
-	o.queued += len(s.b)
+	o.account(len(s.b))
 }
 
 // unwritten is the index of the first segment of which nothing is being written: what
@@ -73,7 +73,7 @@ func (o *Outbox) framesFrom(i int) int {
 // forget takes queue[i] out of the account and gives its chunk back.
 func (o *Outbox) forget(i int) {
 	s := &o.queue[i]
-	o.queued -= len(s.b)
+	o.account(-len(s.b))
 	if s.chunk != nil {
 		chunks.Put(s.chunk)
 	}
@@ -84,7 +84,8 @@ func (o *Outbox) forget(i int) {
 func (o *Outbox) wrote(n int) {
 	s := &o.queue[o.head]
 	s.b = s.b[n:]
-	o.queued -= n
+	o.account(-n)
+	o.traffic.wrote(n)
 	o.taken = false
 	o.wake()
 	if len(s.b) > 0 {
@@ -93,6 +94,7 @@ func (o *Outbox) wrote(n int) {
 		o.taken = true
 		return
 	}
+	o.traffic.finished(s.frames)
 	o.latest.leaves(s.key)
 	o.forget(o.head)
 	o.head++

@@ -1,0 +1,5 @@
+//go:build wskit_uncounted
+
+package router
+
+const counting = false

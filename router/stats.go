@@ -1,0 +1,174 @@
+package router
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/histogram"
+)
+
+// Histogram is a histogram of durations.
+type Histogram = histogram.Snapshot
+
+// Stats are the figures of a Router in this process, since it was made unless they say "now". They
+// are read one after the other, not at one moment. Their number is bounded, whatever clients send.
+// Messages that the reader of a connection handles are counted when it has handled all that have
+// come together.
+type Stats struct {
+	Connections int64 // open now
+	Accepted    int64 // connections accepted
+	// RefusedHandshakes counts the handshakes that were not accepted, by reason.
+	RefusedHandshakes map[RefusedKind]int64
+	// ClosedByServer and ClosedByClient count the connections that have ended, by close code and by
+	// the side that began the closing. A connection that broke has 1006. 0 stands for all codes but
+	// those of package errors and 1002, 1005, 1006 and 1007.
+	ClosedByServer, ClosedByClient map[errors.CloseCode]int64
+	// ConnectionTime is how long the connections lasted that have ended.
+	ConnectionTime Histogram
+
+	// BytesRead and BytesWritten count what connections have read and written, without TLS;
+	// FramesWritten are the frames of the latter, with control frames.
+	BytesRead, BytesWritten, FramesWritten int64
+	// Backlogged is how many connections have output now that the client does not take at once,
+	// and BacklogBytes how much that is.
+	Backlogged, BacklogBytes int64
+
+	// Types are the messages that came, by registered type, in the order of the types. The last one
+	// has no Type: it counts all messages whose type is not registered, or could not be read. Each
+	// message counts once. Before the first connection no other type is in the list.
+	Types []TypeStats
+	// Waiting is how long messages waited for their turn, from when they were read.
+	Waiting Histogram
+	// InFlight is how many messages are being handled or wait for their turn now, but for those
+	// whose handlers take less than about 20 ms.
+	InFlight int64
+
+	// RefusedMessages counts the messages that were refused before they reached their handler,
+	// by reason, but for those that a limit rejected.
+	RefusedMessages map[RefusedKind]int64
+	Rejected        int64 // messages rejected by a limit of any kind
+	Unanswered      int64 // of these, messages that were dropped without an answer
+	// Rejections are those of Rejected, by limit. There are at most 64; the last one, with the
+	// limiter and kind "other", then counts those of all other limits.
+	Rejections []RejectionStats
+
+	SlowConsumers int64 // connections closed because they read too slowly
+	FramesDropped int64 // frames that were queued and not sent
+
+	// Published is how many messages were published or appended here, without those that the broker
+	// refused: these are in PublishFailed. Delivered is how often a message of a topic was queued for a
+	// subscriber here, wherever it was published. FramesDropped has those that were dropped after all.
+	Published, PublishFailed, Delivered int64
+	// Foreign is how many messages from the broker were dropped because they are not from a router.
+	Foreign int64
+	// Lost is how often the broker reported that messages of a topic may have been lost on the way to
+	// this process. Those of topics with history are then read from the log.
+	Lost int64
+	// Recovered is how many messages were delivered only when the log had been read, because they did
+	// not come by the subscription, or not in order. ReadFailures is how often a log could not be read.
+	Recovered, ReadFailures int64
+	// Behind is how many messages the logs of topics had, when they were last looked at, that this
+	// process had not delivered.
+	Behind int64
+	// Resets counts the topics whose members got $ws:reset because this process could not
+	// deliver all, by reason.
+	Resets map[string]int64
+	// Resumes counts the topics that clients wanted to resume: "resumed", or the reason why not, as
+	// in $ws:resumed.
+	Resumes map[string]int64
+
+	Faults      int64 // calls of OnError: errors without a code, panics
+	Panics      int64 // of these, panics
+	HooksMissed int64 // calls of OnLimitExceeded and OnRefused that were left out because the hook was too slow
+	// AnswersIgnored is how many answers came for questions that were not open: too late,
+	// again, or for none at all.
+	AnswersIgnored int64
+	// Topics is how many topics have members in this process now. A topic counts from when the first
+	// connection begins to subscribe until the broker has nothing more to do for it. With Options.Addressing there is one for each user,
+	// and one for all.
+	Topics int64
+}
+
+// TypeStats are the figures of the messages of one type.
+type TypeStats struct {
+	// Type is a registered type, or one of the protocol; empty: all others.
+	Type string
+	// Outcomes counts the messages by the code of the error that answered them, "OK" for none. Codes
+	// that package errors does not have are counted as "OTHER".
+	Outcomes map[errors.Code]int64
+	// Handling is how long it took to handle the messages that reached their handler: their limits,
+	// decoding and handler, and encoding the reply. For messages that waited for their turn it begins with that.
+	Handling Histogram
+}
+
+// RejectionStats counts the rejections by one limit.
+type RejectionStats struct {
+	// Limiter is the name of the limiter; empty for limits of the router.
+	Limiter string
+	Kind    errors.LimitKind
+	Count   int64
+}
+
+// Stats returns the figures of the router.
+func (r *Router) Stats() Stats {
+	s := &r.stats
+	stats := Stats{
+		Connections: s.connections.Load(), Accepted: s.accepted.Load(),
+		RefusedHandshakes: s.handshakes.snapshot(""),
+		ClosedByServer:    s.closedByServer.snapshot(0), ClosedByClient: s.closedByClient.snapshot(0),
+		ConnectionTime: s.lasted.Snapshot(),
+		Types:          r.typeStats(), Waiting: s.waited.Snapshot(), InFlight: r.handlers.count(),
+		RefusedMessages: s.messages.snapshot(""),
+		Rejected:        s.rejected.Load(), Unanswered: s.unanswered.Load(), Rejections: s.rejections.stats(),
+		SlowConsumers: s.slow.Load(), FramesDropped: s.dropped.Load(),
+		Published: s.published.Load(), PublishFailed: s.publishFailed.Load(), Delivered: s.delivered.Load(),
+		Foreign: s.foreign.Load(), Lost: s.lost.Load(),
+		Recovered: s.recovered.Load(), ReadFailures: s.readFailures.Load(), Behind: s.behind.Load(),
+		Resets: s.resets.snapshot(otherLimits), Resumes: s.resumes.snapshot(otherLimits),
+		Faults: s.faults.Load(), Panics: s.panics.Load(), HooksMissed: s.missed.Load(),
+		AnswersIgnored: s.answersIgnored.Load(),
+		Topics:         int64(r.topics.count()),
+	}
+	for i := range s.traffic {
+		t := &s.traffic[i]
+		stats.BytesRead += t.BytesRead.Load()
+		stats.BytesWritten += t.BytesWritten.Load()
+		stats.FramesWritten += t.FramesWritten.Load()
+		stats.Backlogged += t.Backlogged.Load()
+		stats.BacklogBytes += t.BacklogBytes.Load()
+	}
+	return stats
+}
+
+func (r *Router) typeStats() []TypeStats {
+	var all []TypeStats
+	if s := r.frozen.Load(); s != nil { // with those of the protocol
+		for typ, rt := range s.routes {
+			all = append(all, rt.counters.stats(typ))
+		}
+	}
+	slices.SortFunc(all, func(a, b TypeStats) int { return strings.Compare(a.Type, b.Type) })
+	return append(all, r.stats.unregistered.stats(""))
+}
+
+func (t *typeCounters) stats(typ string) TypeStats {
+	return TypeStats{Type: typ, Outcomes: t.outcomes.snapshot(outcomeOther), Handling: t.handling.Snapshot()}
+}
+
+// outcomeOther stands for codes of an application.
+const outcomeOther errors.Code = "OTHER"
+
+func (s *rejections) stats() []RejectionStats {
+	var all []RejectionStats
+	if now := s.all.Load(); now != nil {
+		for _, e := range *now {
+			all = append(all, RejectionStats{Limiter: e.limiter, Kind: e.kind, Count: e.n.Load()})
+		}
+	}
+	slices.SortFunc(all, func(a, b RejectionStats) int {
+		return cmp.Or(strings.Compare(a.Limiter, b.Limiter), strings.Compare(string(a.Kind), string(b.Kind)))
+	})
+	return all
+}
