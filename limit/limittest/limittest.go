@@ -1,5 +1,5 @@
 // Package limittest checks that a [limit.Store] makes the decisions that the documentation
-// of package limit defines.
+// of package limit defines. It also has a [Clock] for tests of an application's own limits.
 //
 // The test of a store passes a function that opens the store with a clock. The suite moves
 // that clock:
@@ -50,28 +50,6 @@ type Subject struct {
 	// The rules of TakeAll are then not checked.
 	NoTakeAll bool
 }
-
-// Clock is a clock that moves only when it is set. Its methods may be called concurrently.
-type Clock struct{ micros atomic.Int64 }
-
-// NewClock returns a clock set to an instant in 2026.
-func NewClock() *Clock {
-	c := &Clock{}
-	c.set(epoch)
-	return c
-}
-
-// epoch is 2026-11-21T00:00:00.000007Z, deliberately not a whole second.
-const epoch = 1_795_219_200_000_007
-
-// Now returns the time of the clock, in microseconds since the Unix epoch.
-func (c *Clock) Now() int64 { return c.micros.Load() }
-
-// set sets the clock to an instant, in microseconds since the Unix epoch.
-func (c *Clock) set(micros int64) { c.micros.Store(micros) }
-
-// Advance moves the clock by d, which may be negative.
-func (c *Clock) Advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
 // Run runs the suite. It calls open for each part of the suite; open returns an empty store
 // and closes it with t.Cleanup.
