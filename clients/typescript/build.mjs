@@ -12,7 +12,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 // Properties that only the client itself uses, and neither the protocol nor the platform has: they get short names.
 const internal =
   "advanced|answered|asked|buffered|busy|deadline|dispatch|dropOldest|ended|flush|fresh|heard|heartbeatTimeout|hold|hurry|inQuery|" +
-  "iterate|leave|needed|notBefore|opened|patient|received|resend|seen|settle|silence|spend|subscribedAt";
+  "iterate|leave|needed|notBefore|order|unknown|opened|patient|received|resend|seen|settle|silence|spend|subscribedAt";
 
 /** Writes wskit.js and wskit.d.ts into a folder. */
 export async function writeDist(folder = join(here, "dist")) {
@@ -27,7 +27,7 @@ export async function writeDist(folder = join(here, "dist")) {
     format: "esm",
     target: "es2022",
     logLevel: "warning",
-    banner: { js: "// @wskit/client, MIT. Source: clients/typescript of github.com/wskit/wskit" },
+    banner: { js: "// @wskit/client, MIT" },
   });
   writeFileSync(join(folder, "wskit.d.ts"), declarations());
 }

@@ -4,6 +4,7 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     globalSetup: "test/build.ts",
+    execArgv: ["--expose-gc"], // a test measures memory
     // Only guards against hanging: machines are slow.
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -6,7 +6,7 @@ export interface Failure {
     retryAfterMs?: number | null;
     details?: unknown;
     /** The type of the message that failed, where it is known. */
-    type?: string;
+    type?: string | undefined;
 }
 /** An error that the server has answered with, or the reason why there is no answer. */
 export declare class WskitError extends Error {
@@ -123,7 +123,7 @@ export interface SendOptions {
 export interface RequestOptions<Progress = any> {
     /** How long to wait for the answer in milliseconds, a connection that has to be made included. Default: Options.timeout. */
     timeout?: number;
-    /** Aborts the request. The promise is then rejected with the signal's reason. */
+    /** Aborts the request. The promise is then rejected with CANCELLED, and the signal's reason is the cause. */
     signal?: AbortSignal;
     /** Own fields of the message's meta, such as a trace id. */
     meta?: Record<string, unknown>;
@@ -143,7 +143,10 @@ export interface RequestOptions<Progress = any> {
 }
 /** The promise of a reply. */
 export interface Call<Reply, Progress = any> extends Promise<Reply> {
-    /** The progress of the request, from when this is first read; it ends with the answer. */
+    /**
+     * The progress of the request; it ends with the answer, and throws the error in its place. The last 1,024
+     * are kept until they are read.
+     */
     readonly progress: AsyncIterable<Progress>;
 }
 /** The state of the connection. Each change makes a new object. */

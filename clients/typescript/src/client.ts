@@ -1,17 +1,17 @@
-import { createConnection } from "./connection.js";
+import { createConnection, type Ending } from "./connection.js";
 import type { Call, Client, ContractShape, Loss, Options, RequestOptions, SendOptions, State, Untyped } from "./contract.js";
 import { WskitError } from "./errors.js";
-import { failure } from "./failure.js";
 import { createEvents } from "./events.js";
-import { frame, type Frame } from "./frame.js";
+import { failure, serverError } from "./failure.js";
+import { parse, type Frame } from "./frame.js";
 import { Listeners, observable } from "./observable.js";
-import { createOutbox } from "./outbox.js";
+import { aborted, createOutbox, type Message } from "./outbox.js";
 import { followPage } from "./page.js";
 import { createProgress } from "./progress.js";
 import { createQuestions, isQuestion } from "./questions.js";
 import { settings } from "./settings.js";
 import { createTopics } from "./topics.js";
-import { after } from "./wait.js";
+import { after, type Timer } from "./wait.js";
 
 /** How long the server may take to resume topics, and a little more. */
 const RESUME_TIMEOUT = 65_000;
@@ -29,28 +29,23 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
   const state = observable<State>({ status: "connecting", connections: 0, retryAt: null, error: null, closeCode: null }, failed);
   const events = createEvents(failed, lost);
   const topics = createTopics(lost);
-  const connection = createConnection(s, state, { opened, received, ended, needed: () => outbox.busy || topics.size > 0 });
+  const connection = createConnection(s, state, { opened, received, ended, needed: () => outbox.busy() || topics.size > 0 });
   const outbox = createOutbox(s, connection);
   const questions = createQuestions(connection.write);
-  // The protocol's own requests do not wait in the queue.
-  const own = new Map<string, (error: WskitError | null, payload?: any) => void>();
-  let ownID = 0;
   let connections = 0;
+  const timers = new Set<Timer>();
 
+  /** Makes a request of the protocol, which does not wait in the queue. */
   function ask(type: string, payload: object, timeout: number): Promise<any> {
-    return new Promise((resolve, reject) => {
-      const id = `${type}${ownID++}`.slice(1);
-      const done = (error: WskitError | null, reply?: any) => {
-        clearTimeout(timer);
-        own.delete(id);
-        error ? reject(error) : resolve(reply);
-      };
-      const timer = after(timeout, () => done(failure("DEADLINE_EXCEEDED", "no answer in time", true)));
-      own.set(id, done);
-      if (!connection.write(frame(type, { correlationId: id }, JSON.stringify(payload)))) {
-        done(failure("UNAVAILABLE", "there is no connection", true));
-      }
-    });
+    return new Promise((resolve, reject) =>
+      outbox.ask({
+        type,
+        payload: JSON.stringify(payload),
+        request: true,
+        timeout,
+        settle: (error, reply) => (error ? reject(error) : resolve(reply)),
+      }),
+    );
   }
 
   function opened(ready: () => void) {
@@ -58,7 +53,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     const open = () => {
       if (mine !== connections) return;
       ready();
-      outbox.hold(false);
+      outbox.open();
     };
     if (topics.size) resume(mine, 0, open);
     else open();
@@ -77,7 +72,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
         const error = e as WskitError;
         if (error.code === "DEADLINE_EXCEEDED") return connection.fail("the server did not resume the topics");
         if (error.retryable) {
-          after(Math.max(wait, error.retryAfterMs ?? 0), () => mine === connections && resume(mine, attempt + 1, then, names));
+          soon(Math.max(wait, error.retryAfterMs ?? 0), () => resume(mine, attempt + 1, then, names));
           return;
         }
         topics.answered(wanted.map(() => ({ resumed: false, reason: "denied" })));
@@ -85,31 +80,39 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     }
     if (mine !== connections) return;
     then();
-    if (again.length) after(wait, () => mine === connections && resume(mine, attempt + 1, () => {}, again));
+    if (again.length) soon(wait, () => resume(mine, attempt + 1, () => {}, again));
   }
 
-  function received(f: Frame) {
+  function received(data: string) {
     outbox.heard();
+    try {
+      handle(parse(data));
+    } catch (cause) {
+      failed(failure("UNKNOWN", "the server has sent a frame that cannot be read", false, cause));
+    }
+  }
+
+  function handle(f: Frame) {
     const { type, meta, payload } = f;
     const id = meta.correlationId;
     if (id && isQuestion(id)) return void questions.asked(f);
-    if (id) {
-      const done = own.get(id);
-      if (!done) outbox.answered(f);
-      else if (type === "RPC_ERROR") done(new WskitError(payload));
-      else done(null, payload);
-      return;
-    }
-    if (type === "ERROR") return failed(new WskitError(payload));
+    if (id) return outbox.answered(f);
+    if (type === "ERROR") return failed(serverError(payload));
     if (type.startsWith("$ws:")) topics.note(f);
-    if (type === "$ws:expiring" && s.token) after(Math.random() * 0.5 * payload.inMs, () => renew().catch(failed));
+    if (type === "$ws:expiring" && s.token) soon(Math.random() * 0.5 * payload.inMs, () => renew().catch(failed));
     if (topics.fresh(f)) events.dispatch(f);
   }
 
-  function ended(ending: Parameters<typeof outbox.ended>[0]) {
+  /** Calls f later, if the connection is the same. */
+  function soon(ms: number, f: () => void) {
+    timers.add(after(ms, f));
+  }
+
+  function ended(ending: Ending) {
     connections++;
+    timers.forEach(clearTimeout);
+    timers.clear();
     questions.ended();
-    for (const done of [...own.values()]) done(ending.error);
     outbox.ended(ending);
     if (state.get().status === "closed") outbox.clear(ending.error);
   }
@@ -120,52 +123,49 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     if (mine === connections) await ask("$ws:renew", { token }, RENEW_TIMEOUT);
   }
 
-  const unavailable = () => (state.get().status === "closed" ? state.get().error : null);
+  /** Queues a message, unless there will be no connection. */
+  function post(m: Message) {
+    const { status, error } = state.get();
+    if (status === "closed") throw error;
+    const entry = outbox.add(m);
+    connection.hurry("idle");
+    return entry;
+  }
 
-  function request(type: string, payload?: unknown, o: RequestOptions = {}): Call<any> {
-    const progress = createProgress(o.onProgress, failed);
+  function request(type: string, payload?: unknown, { signal, onLimit, onProgress, ...o }: RequestOptions = {}): Call<any> {
+    const progress = createProgress(onProgress, failed);
     const promise = new Promise<any>((resolve, reject) => {
-      const { signal } = o;
-      signal?.throwIfAborted();
-      const closed = unavailable();
-      if (closed) throw closed;
-      const abort = () => outbox.abort(entry, signal!.reason);
-      const entry = outbox.add({
+      if (signal?.aborted) throw aborted(signal);
+      const abort = () => outbox.abort(entry, signal!);
+      const entry = post({
+        ...o,
         type,
-        meta: o.meta ?? {},
         payload: JSON.stringify(payload),
         request: true,
-        timeout: o.timeout ?? s.timeout,
-        key: o.idempotencyKey,
-        patient: o.onLimit === "wait",
+        patient: onLimit === "wait",
         progress: progress.push,
         settle(error, reply) {
           signal?.removeEventListener("abort", abort);
-          progress.end();
+          progress.end(error);
           error ? reject(error) : resolve(reply);
         },
       });
       signal?.addEventListener("abort", abort);
-      connection.hurry("idle");
     });
-    return Object.defineProperty(promise, "progress", { get: progress.iterate }) as Call<any>;
+    // An error that the iteration throws need not be caught twice.
+    const get = () => (promise.catch(() => {}), progress.values);
+    return Object.defineProperty(promise, "progress", { get }) as Call<any>;
   }
 
-  function send(type: string, payload?: unknown, o: SendOptions = {}): Promise<void> {
+  function send(type: string, payload?: unknown, { volatile, ...o }: SendOptions = {}): Promise<void> {
     const promise = new Promise<void>((resolve, reject) => {
-      const closed = unavailable();
-      if (closed) throw closed;
-      if (o.volatile && state.get().status !== "open") return resolve();
-      outbox.add({
+      if (volatile && state.get().status !== "open") return resolve();
+      post({
+        ...o,
         type,
-        meta: o.meta ?? {},
         payload: JSON.stringify(payload),
-        request: false,
-        timeout: o.timeout ?? s.timeout,
-        key: o.idempotencyKey,
         settle: (error) => (error ? reject(error) : resolve()),
       });
-      connection.hurry("idle");
     });
     promise.catch(failed);
     return promise;

@@ -1,7 +1,7 @@
 import type { Observable, State } from "./contract.js";
 import { WskitError } from "./errors.js";
 import { failure } from "./failure.js";
-import { frame, parse, type Frame } from "./frame.js";
+import { frame } from "./frame.js";
 import { liveness } from "./liveness.js";
 import type { Settings } from "./settings.js";
 import { adviceIn, after, backoff, pacer, type Timer } from "./wait.js";
@@ -9,15 +9,14 @@ import { adviceIn, after, backoff, pacer, type Timer } from "./wait.js";
 /** A connection that lasted as long was good: the next waits are short again. */
 const STABLE = 5_000;
 
-// Codes of PROTOCOL.md. 4429 is final only if its reason says that waiting does not help.
+// Close codes, see PROTOCOL.md.
 const NORMAL = 1000;
 const ABNORMAL = 1006;
+const NO_HEARTBEAT = 4000;
+/** Another attempt would change nothing. */
 const FINAL = [1002, 1007, 1008, 4403];
-const AT_ONCE = [1001, 4000];
-const UNAUTHENTICATED = 4401;
-const BANNED = 4429;
-/** Codes that a handshake is refused with after it was accepted, so that the page can see why. */
-const REFUSALS = [1013, 4401, 4403, 4429];
+/** A handshake was refused, maybe: these codes come at once if the server accepts it to tell the page why. */
+const REFUSALS: Record<number, string> = { 1013: "UNAVAILABLE", 4401: "UNAUTHENTICATED", 4403: "PERMISSION_DENIED", 4429: "RESOURCE_EXHAUSTED" };
 
 /** How a connection has ended. */
 export interface Ending {
@@ -31,7 +30,7 @@ export interface Ending {
 export interface Hooks {
   /** There is a socket. The state becomes open when ready is called. */
   opened(ready: () => void): void;
-  received(frame: Frame): void;
+  received(data: string): void;
   ended(ending: Ending): void;
   /** Whether a connection is needed although the server has closed one that was not used. */
   needed(): boolean;
@@ -48,6 +47,7 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
   let current = 0; // numbers the attempts: what belongs to an older one is ignored
   let attempts = 0;
   let connections = 0;
+  let closeCode: number | null = null;
   let openedAt = 0;
   let heard = false; // a frame has come on this connection
   let notBefore = 0; // what the server has asked for
@@ -56,20 +56,20 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
   let token: string | null | undefined;
   let refused = false; // the server did not accept the token
 
-  const set = (status: State["status"], change: Partial<State> = {}) =>
-    state.set({ ...state.get(), connections, retryAt: null, ...change, status });
+  const set = (status: State["status"], error: WskitError | null, retryAt: number | null = null) =>
+    state.set({ status, connections, retryAt, error, closeCode });
 
   async function start() {
     const mine = ++current;
     clearTimeout(timer);
     timer = after(s.connectTimeout, () => mine === current && lost(ABNORMAL, "", "the server does not answer"));
     pace.spend();
-    set("connecting");
+    set("connecting", state.get().error);
     try {
       const before = token;
       token = await s.token?.({ refused });
       if (mine !== current) return;
-      if (refused && (token ?? null) === (before ?? null)) return end("UNAUTHENTICATED", "the server does not accept the token");
+      if (refused && (token ?? null) === (before ?? null)) return end(failure("UNAUTHENTICATED", "the token is the one that was refused"));
       const url = new URL(s.url);
       if (token && s.inQuery) url.searchParams.set("access_token", token);
       const ws = new s.WebSocket(url, token && !s.inQuery ? [...s.protocols, `bearer.${token}`] : s.protocols);
@@ -94,23 +94,16 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
       s.silence,
       s.heartbeatTimeout,
       () => write(frame("__heartbeat")),
-      () => lost(4000, "", "the server does not answer"),
+      () => lost(NO_HEARTBEAT, "", "the server does not answer"),
     );
-    hooks.opened(() => mine === current && socket === ws && set("open", { error: null }));
+    hooks.opened(() => mine === current && socket === ws && set("open", null));
   }
 
-  function received(data: unknown) {
+  function received(data: string) {
     heard = true;
     refused = false;
     watch!.heard();
-    let parsed: Frame;
-    try {
-      parsed = parse(data);
-    } catch (cause) {
-      // What it was is not known. Topics with history are resumed from before it.
-      return lost(ABNORMAL, "", "the server has sent a frame that cannot be read", cause);
-    }
-    if (parsed.type !== "__heartbeat_ack") hooks.received(parsed);
+    hooks.received(data);
   }
 
   /** Gives up the socket, if there is one. */
@@ -126,48 +119,46 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
   }
 
   function lost(code: number, reason: string, why?: string, cause?: unknown) {
-    const wasOpen = openedAt > 0;
+    const wasOpen = openedAt;
     drop();
-    if (wasOpen && performance.now() - openedAt >= STABLE) attempts = 0;
+    if (wasOpen && performance.now() - wasOpen >= STABLE) attempts = 0;
     openedAt = 0;
     const advice = adviceIn(reason);
+    const final = FINAL.includes(code) || (advice === null && code === 4429) || (code === 4401 && !s.token);
     const error = new WskitError(
       {
-        code: code === UNAUTHENTICATED ? "UNAUTHENTICATED" : code === 4403 ? "PERMISSION_DENIED" : "UNAVAILABLE",
-        message: why ?? `the connection was closed with ${code}${reason && advice === undefined ? `: ${reason}` : ""}`,
-        retryable: true,
+        code: REFUSALS[code] ?? "UNAVAILABLE",
+        message: why ?? `the connection was closed: ${code} ${reason}`,
+        retryable: !final,
         retryAfterMs: advice ?? null,
       },
       { cause },
     );
-    state.set({ ...state.get(), error, closeCode: wasOpen || code !== ABNORMAL ? code : state.get().closeCode });
-    if (wasOpen) hooks.ended({ error, refused: !heard && REFUSALS.includes(code), resend: advice !== null });
+    if (wasOpen || code !== ABNORMAL) closeCode = code;
+    if (wasOpen) hooks.ended({ error, refused: !heard && code in REFUSALS, resend: advice !== null });
     if (closed) return;
-    refused = code === UNAUTHENTICATED;
-    if (refused && !s.token) return end("UNAUTHENTICATED", "the server does not accept this client");
-    if (FINAL.includes(code) || (code === BANNED && advice === null)) return end(code === 4403 ? "PERMISSION_DENIED" : "FAILED_PRECONDITION", error.message);
-    if (code === NORMAL && !left && !hooks.needed()) return set("idle");
-    const jitter = backoff(AT_ONCE.includes(code) && advice === undefined ? Math.min(attempts, 1) : attempts, s.first, s.most);
-    attempts++;
-    if (advice) notBefore = performance.now() + advice;
-    wait(globalThis.navigator?.onLine === false ? s.most : (advice ?? 0) + jitter);
+    if (final) return end(error);
+    refused ||= code === 4401;
+    if (code === NORMAL && !left && !hooks.needed()) return set("idle", error);
+    const jitter = backoff(attempts++, s.first, s.most);
+    notBefore = performance.now() + (advice ?? 0);
+    wait(globalThis.navigator?.onLine === false ? s.most : (advice ?? 0) + jitter, error);
   }
 
-  function wait(ms: number) {
-    if (left) return set("waiting");
+  function wait(ms: number, error = state.get().error) {
+    if (left) return set("waiting", error);
     const delay = Math.max(ms, notBefore - performance.now(), pace.wait());
     clearTimeout(timer);
     if (delay <= 0) return void start();
     timer = after(delay, () => wait(0)); // a longer wait than a timer has goes on
-    set("waiting", { retryAt: Date.now() + delay });
+    set("waiting", error, Date.now() + delay);
   }
 
   /** Ends the client with an error that another attempt would not change. */
-  function end(code: string, message: string) {
+  function end(error: WskitError) {
     drop();
     refused = false;
-    const error = failure(code, message);
-    set("closed", { error });
+    set("closed", error);
     hooks.ended({ error, refused: false, resend: false });
   }
 
@@ -193,8 +184,7 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
     },
     show: () => void (left = false),
     leave() {
-      const { status } = state.get();
-      if (closed || status === "closed" || status === "idle") return;
+      if (/idle|closed/.test(state.get().status)) return;
       left = true;
       drop(NORMAL);
       lost(NORMAL, "", "the page was left");
@@ -202,7 +192,7 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
     close() {
       closed = true;
       drop(NORMAL);
-      set("closed", { error: failure("CANCELLED", "the client was closed") });
+      set("closed", failure("CANCELLED", "the client was closed"));
     },
   };
 }

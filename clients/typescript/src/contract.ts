@@ -79,7 +79,7 @@ export interface SendOptions {
 export interface RequestOptions<Progress = any> {
   /** How long to wait for the answer in milliseconds, a connection that has to be made included. Default: Options.timeout. */
   timeout?: number;
-  /** Aborts the request. The promise is then rejected with the signal's reason. */
+  /** Aborts the request. The promise is then rejected with CANCELLED, and the signal's reason is the cause. */
   signal?: AbortSignal;
   /** Own fields of the message's meta, such as a trace id. */
   meta?: Record<string, unknown>;
@@ -100,7 +100,10 @@ export interface RequestOptions<Progress = any> {
 
 /** The promise of a reply. */
 export interface Call<Reply, Progress = any> extends Promise<Reply> {
-  /** The progress of the request, from when this is first read; it ends with the answer. */
+  /**
+   * The progress of the request; it ends with the answer, and throws the error in its place. The last 1,024
+   * are kept until they are read.
+   */
   readonly progress: AsyncIterable<Progress>;
 }
 

@@ -6,7 +6,7 @@ export interface Failure {
   retryAfterMs?: number | null;
   details?: unknown;
   /** The type of the message that failed, where it is known. */
-  type?: string;
+  type?: string | undefined;
 }
 
 /** An error that the server has answered with, or the reason why there is no answer. */

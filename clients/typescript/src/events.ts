@@ -6,16 +6,23 @@ type Listener = (payload: any, meta: Meta) => void;
 
 /** Events that came before a listener for their type. */
 const MOST_HELD = 256;
+const MOST_SIZE = 1 << 20;
 const HELD_FOR = 10_000;
 
 /** The listeners of events by type. */
 export function createEvents(failed: (error: unknown) => void, lost: (loss: Loss) => void) {
   const types = new Map<string, Listeners<[any, Meta]>>();
   let held: { at: number; frame: Frame }[] = [];
+  let size = 0;
 
   function drop({ frame }: { frame: Frame }) {
     const { topic, pos } = frame.meta;
     if (topic && pos) lost({ topic, reason: "noListener" });
+  }
+
+  function hold(h: (typeof held)[0]) {
+    held.push(h);
+    size += h.frame.size;
   }
 
   function call({ type, payload, meta }: Frame): boolean {
@@ -33,17 +40,22 @@ export function createEvents(failed: (error: unknown) => void, lost: (loss: Loss
       if (first) queueMicrotask(() => {
         const waiting = held;
         held = [];
-        for (const h of waiting) if (h.frame.type !== type) held.push(h);
+        size = 0;
+        for (const h of waiting) if (h.frame.type !== type) hold(h);
         else if (Date.now() - h.at > HELD_FOR) drop(h);
         else call(h.frame);
       });
       return stop;
     },
     dispatch(frame: Frame) {
-      if (call(frame) || (frame.type.startsWith("$ws:") && frame.type !== "$ws:presence")) return;
-      const now = Date.now();
-      held.push({ at: now, frame });
-      while (held.length > MOST_HELD || now - held[0]!.at > HELD_FOR) drop(held.shift()!);
+      // The protocol's own events are not kept, but for the list of those who are present.
+      if (call(frame) || /^(\$ws:(?!presence$)|__)/.test(frame.type)) return;
+      hold({ at: Date.now(), frame });
+      while (held.length > MOST_HELD || size > MOST_SIZE || Date.now() - (held[0]?.at ?? Infinity) > HELD_FOR) {
+        const oldest = held.shift()!;
+        size -= oldest.frame.size;
+        drop(oldest);
+      }
     },
   };
 }

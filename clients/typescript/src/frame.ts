@@ -3,13 +3,15 @@ export interface Frame {
   type: string;
   meta: { correlationId?: string; topic?: string; pos?: string; [own: string]: unknown };
   payload?: any;
+  /** The length of its text. */
+  size: number;
 }
 
 /** Reads a frame. It throws if the text is none. */
-export function parse(data: unknown): Frame {
-  const { type, meta, payload } = JSON.parse(data as string);
+export function parse(data: string): Frame {
+  const { type, meta, payload } = JSON.parse(data);
   if (typeof type !== "string") throw new SyntaxError("a frame without a type");
-  return { type, meta: meta ?? {}, payload };
+  return { type, meta: meta ?? {}, payload, size: data.length };
 }
 
 /** A frame of the client. The payload is JSON already. meta comes first, where the server finds it in a long frame. */

@@ -1,6 +1,6 @@
 import type { Connection, Ending } from "./connection.js";
-import { UnknownOutcome, WskitError } from "./errors.js";
-import { failure } from "./failure.js";
+import { UnknownOutcome, type WskitError } from "./errors.js";
+import { failure, serverError } from "./failure.js";
 import { frame, type Frame } from "./frame.js";
 import type { Settings } from "./settings.js";
 import { after, type Timer } from "./wait.js";
@@ -8,19 +8,21 @@ import { after, type Timer } from "./wait.js";
 /** How much the socket may hold that is not sent yet. What is behind it waits in the queue. */
 const MOST_BUFFERED = 256 << 10;
 const LOOK_AGAIN = 50;
+/** The shortest wait before a refused request is sent again, whatever the server says. */
+const SHORTEST_WAIT = 20;
 
 /** A message on its way, until it is settled. */
 export interface Message {
   type: string;
-  meta: Record<string, unknown>;
+  meta?: Record<string, unknown>;
   payload: string | undefined;
   /** A request: it is answered. */
-  request: boolean;
-  timeout: number;
-  key?: string | undefined;
+  request?: boolean;
+  timeout?: number | undefined;
+  idempotencyKey?: string;
   /** A request that waits when a limit refuses it. */
   patient?: boolean;
-  settle(error: unknown, payload?: any, meta?: Frame["meta"]): void;
+  settle(error: unknown, payload?: any): void;
   progress?(value: any): void;
 }
 
@@ -30,66 +32,73 @@ interface Entry extends Message {
   size: number;
   deadline: number;
   timer: Timer;
-  sent: boolean;
+  /** It was sent on a connection that has ended: it may have been handled. */
+  unknown: boolean;
   /** A limit has refused it until then. */
   notBefore: number;
 }
 
+/** The error of a request whose signal is aborted before it is made. */
+export const aborted = (signal: AbortSignal) => failure("CANCELLED", "the request was aborted", false, signal.reason);
+
 /** The messages that wait to be sent, and the requests that wait for their answer. */
 export function createOutbox(s: Settings, connection: Connection) {
-  const queue: Entry[] = []; // by order
+  let queue: Entry[] = []; // by order
   const sent = new Map<string, Entry>(); // requests, by id
   const turns = new Map<string, Entry>(); // the patient request of a type that is under way
   let unheard: Entry[] = []; // were sent on a connection on which nothing has come yet
   let order = 0;
-  let bytes = 0;
   let held = true; // nothing is sent: there is no connection, or its topics are being resumed
   let look: Timer | undefined;
 
+  /** Puts a message to its place in the queue. */
   function enqueue(e: Entry) {
-    let i = queue.length;
-    while (i > 0 && queue[i - 1]!.order > e.order) i--;
-    queue.splice(i, 0, e);
-    bytes += e.size;
-    e.sent = false;
+    sent.delete(e.id);
+    queue.push(e);
+    queue.sort((a, b) => a.order - b.order);
   }
 
-  function dequeue(e: Entry) {
-    const i = queue.indexOf(e);
-    if (i < 0) return;
-    queue.splice(i, 1);
-    bytes -= e.size;
-  }
+  const dequeue = (e: Entry) => void (queue = queue.filter((other) => other !== e));
+  const full = () => queue.length > s.messages || queue.reduce((bytes, { size }) => bytes + size, 0) > s.bytes;
 
-  function settle(e: Entry, error: unknown, payload?: any, meta?: Frame["meta"]) {
+  function settle(e: Entry, error: unknown, payload?: any) {
     clearTimeout(e.timer);
     dequeue(e);
     sent.delete(e.id);
     const turn = turns.get(e.type) === e && turns.delete(e.type);
-    e.settle(error, payload, meta);
+    e.settle(error, payload);
     if (turn) flush();
   }
 
-  function expire(e: Entry) {
-    settle(e, e.sent ? new UnknownOutcome({ code: "DEADLINE_EXCEEDED", message: "no answer in time" }) : failure("DEADLINE_EXCEEDED", "not sent in time", true));
+  /** Settles a message that has no answer. */
+  function fail(e: Entry, { code, message, retryable }: WskitError, cause?: unknown) {
+    settle(e, e.unknown || sent.has(e.id) ? new UnknownOutcome({ code, message }, { cause }) : failure(code, message, retryable, cause));
   }
 
-  function add(m: Message): Entry {
+  const expire = (e: Entry) => fail(e, failure("DEADLINE_EXCEEDED", "no answer in time", true));
+
+  function entry(m: Message): Entry {
+    const timeout = m.timeout ?? s.timeout;
     const e: Entry = {
       ...m,
       order: order++,
       id: order.toString(36),
       size: (m.payload ?? "").length + m.type.length,
-      deadline: Date.now() + m.timeout,
-      timer: after(m.timeout, () => expire(e)),
-      sent: false,
+      deadline: Date.now() + timeout,
+      timer: after(timeout, () => expire(e)),
+      unknown: false,
       notBefore: 0,
     };
+    return e;
+  }
+
+  function add(m: Message): Entry {
+    const e = entry(m);
     enqueue(e);
     flush();
     // What could not be sent needs room.
-    while (queue.includes(e) && (queue.length > s.messages || bytes > s.bytes)) {
-      settle(s.dropOldest ? queue[0]! : e, failure("RESOURCE_EXHAUSTED", "too many messages wait to be sent", true));
+    while (queue.includes(e) && full()) {
+      fail(s.dropOldest && e.size <= s.bytes ? queue[0]! : e, failure("RESOURCE_EXHAUSTED", "too many messages wait to be sent", true));
     }
     return e;
   }
@@ -117,18 +126,17 @@ export function createOutbox(s: Settings, connection: Connection) {
   }
 
   function write(e: Entry, now: number): boolean {
-    if (!unheard.length && !connection.heard()) connection.write(frame("__heartbeat"));
-    const meta = { ...e.meta, ...(e.request && { correlationId: e.id, timeoutMs: e.deadline - now }), ...(e.key && { idempotencyKey: e.key }) };
-    if (!connection.write(frame(e.type, Object.keys(meta).length ? meta : undefined, e.payload))) return false;
+    const heard = connection.heard();
+    // Its answer tells whether anything behind it can have been handled, see ended.
+    if (!heard && !unheard.length) connection.write(frame("__heartbeat"));
+    const { meta, idempotencyKey } = e;
+    const own = e.request ? { ...meta, correlationId: e.id, timeoutMs: e.deadline - now, idempotencyKey } : idempotencyKey ? { ...meta, idempotencyKey } : meta;
+    if (!connection.write(frame(e.type, own, e.payload))) return false;
     dequeue(e);
-    e.sent = true;
-    if (!connection.heard()) unheard.push(e);
+    if (!heard) unheard.push(e);
     if (e.patient) turns.set(e.type, e);
     if (e.request) sent.set(e.id, e);
-    else {
-      clearTimeout(e.timer);
-      e.settle(null);
-    }
+    else settle(e, null);
     return true;
   }
 
@@ -136,50 +144,57 @@ export function createOutbox(s: Settings, connection: Connection) {
   function answered({ type, meta, payload }: Frame) {
     const e = sent.get(meta.correlationId!);
     if (!e) return;
-    if (type === "$ws:rpc-progress") e.progress?.(payload);
-    else if (type !== "RPC_ERROR") settle(e, null, payload, meta);
-    else if (e.patient && payload.code === "RESOURCE_EXHAUSTED" && payload.retryable && payload.retryAfterMs < e.deadline - Date.now()) {
-      sent.delete(e.id);
-      e.notBefore = Date.now() + payload.retryAfterMs;
+    if (type === "$ws:rpc-progress") return e.progress?.(payload);
+    if (type !== "RPC_ERROR") return settle(e, null, payload);
+    const error = serverError(payload, e.type);
+    const { code, retryable, retryAfterMs } = error;
+    const again = Date.now() + Math.max(retryAfterMs!, SHORTEST_WAIT);
+    if (e.patient && code === "RESOURCE_EXHAUSTED" && retryable && retryAfterMs !== null && again < e.deadline) {
+      e.notBefore = again;
       enqueue(e);
       flush();
-    } else settle(e, new WskitError({ ...payload, type: e.type }));
+    } else settle(e, error);
   }
 
   return {
     add,
-    answered,
-    flush,
-    get busy() {
-      return queue.length + sent.size > 0;
+    /** Sends a request of the protocol now, or not at all. */
+    ask(m: Message) {
+      const e = entry(m);
+      if (!write(e, Date.now())) fail(e, failure("UNAVAILABLE", "there is no connection", true));
     },
-    /** Nothing is sent from now on, or what waits is sent. */
-    hold(on: boolean) {
-      held = on;
+    answered,
+    busy: () => queue.length + sent.size > 0,
+    /** Sends from now on. */
+    open() {
+      held = false;
       flush();
     },
-    /** The first frame of a connection has come: what was sent may have been handled. */
+    /** A frame has come: what was sent may have been handled. */
     heard: () => void (unheard = []),
     /** Takes a request back. */
-    abort(e: Entry, reason: unknown) {
-      if (e.sent && sent.has(e.id)) connection.write(frame("$ws:abort", { correlationId: e.id }));
-      settle(e, reason);
+    abort(e: Entry, signal: AbortSignal) {
+      if (sent.has(e.id)) connection.write(frame("$ws:abort", { correlationId: e.id }));
+      fail(e, aborted(signal), signal.reason);
     },
     /** The connection has ended. */
     ended({ error, refused, resend }: Ending) {
       held = true;
+      clearTimeout(look);
       const again = new Set(refused ? unheard : []);
       unheard = [];
-      for (const e of [...sent.values(), ...again]) {
-        if (again.has(e) || (resend && e.key)) {
-          sent.delete(e.id);
-          if (!queue.includes(e)) enqueue(e);
-        } else settle(e, new UnknownOutcome({ code: error.code, message: "the connection ended before the answer" }, { cause: error }));
+      for (const e of new Set([...sent.values(), ...again])) {
+        if (e.type.startsWith("$ws:")) fail(e, error);
+        else if (again.has(e)) enqueue(e);
+        else if (resend && e.idempotencyKey) {
+          e.unknown = true;
+          enqueue(e);
+        } else fail(e, error, error);
       }
     },
     /** There will be no connection. */
     clear(error: WskitError) {
-      for (const e of [...queue]) settle(e, error);
+      for (const e of queue) fail(e, error, error);
     },
   };
 }

@@ -10,21 +10,20 @@ export interface PageLife {
 
 /** Follows the page, until the function that is returned is called. Elsewhere than in a page there are no such events. */
 export function followPage(life: PageLife): () => void {
-  const stops: (() => void)[] = [];
-  const on = (target: EventTarget | undefined, type: string, f: () => void) => {
-    target?.addEventListener?.(type, f);
-    stops.push(() => target?.removeEventListener?.(type, f));
-  };
+  const end = new AbortController();
+  const on = (target: EventTarget | undefined, type: string, f: () => void) =>
+    target?.addEventListener?.(type, f, { signal: end.signal });
   const back = () => {
     life.check();
     life.hurry();
   };
-  on(globalThis as never, "online", back);
-  on(globalThis as never, "offline", life.check);
-  on(globalThis as never, "pagehide", life.leave);
-  on(globalThis as never, "pageshow", back);
+  const page = globalThis as unknown as EventTarget;
+  on(page, "online", back);
+  on(page, "offline", life.check);
+  on(page, "pagehide", life.leave);
+  on(page, "pageshow", back);
   const { document } = globalThis;
   on(document, "visibilitychange", () => document.visibilityState === "visible" && back());
   on(document, "resume", back);
-  return () => stops.forEach((stop) => stop());
+  return () => end.abort();
 }

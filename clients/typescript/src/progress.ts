@@ -1,21 +1,26 @@
-/** The progress of a request: a callback, and an iterator from when one is wanted. */
+/** What is kept of the progress that is not read. */
+const MOST_WAITING = 1_024;
+
+/** The progress of a request, as calls and to be iterated. */
 export function createProgress(callback: ((value: any) => void) | undefined, failed: (error: unknown) => void) {
-  let waiting: unknown[] | undefined; // undefined: nothing iterates
+  const waiting: unknown[] = [];
   let wake = () => {};
   let ended = false;
+  let why: unknown;
 
-  async function* values() {
+  async function* iterate() {
     for (;;) {
-      while (waiting!.length) yield waiting!.shift();
+      while (waiting.length) yield waiting.shift();
+      if (ended && why) throw why;
       if (ended) return;
       await new Promise<void>((resolve) => (wake = resolve));
     }
   }
-  let iterable: AsyncIterable<unknown> | undefined;
 
   return {
+    values: iterate(),
     push(value: unknown) {
-      waiting?.push(value);
+      if (waiting.push(value) > MOST_WAITING) waiting.shift();
       wake();
       try {
         callback?.(value);
@@ -23,13 +28,10 @@ export function createProgress(callback: ((value: any) => void) | undefined, fai
         failed(error);
       }
     },
-    end() {
+    end(error: unknown) {
       ended = true;
+      why = error;
       wake();
-    },
-    iterate() {
-      waiting ??= [];
-      return (iterable ??= values());
     },
   };
 }

@@ -4,6 +4,9 @@ import { frame, type Frame } from "./frame.js";
 
 type Handler = (question: any, context: QuestionContext) => unknown;
 
+/** Questions that are open at a time. A server has 64 by default. */
+const MOST_OPEN = 256;
+
 /** Whether an id is one of the server's, which are those of questions. */
 export const isQuestion = (id: string | undefined) => !!id?.startsWith("$ws:");
 
@@ -31,6 +34,7 @@ export function createQuestions(write: (text: string) => boolean) {
       try {
         const handler = handlers.get(type);
         if (!handler) throw failure("UNIMPLEMENTED", `no handler for ${type}`);
+        if (open.size > MOST_OPEN) throw failure("RESOURCE_EXHAUSTED", "too many questions");
         json = JSON.stringify((await handler(payload, { signal: controller.signal, meta })) ?? null);
       } catch (e) {
         const { code = "UNKNOWN", message = String(e) } = Object(e);

@@ -4,6 +4,11 @@ import type { Frame } from "./frame.js";
 /** Positions of a topic that are remembered, so that a message which comes again is found. */
 const SEEN = 128;
 
+// A server sends no longer ones, and does not subscribe a connection to as many topics.
+const LONGEST_TICKET = 8 << 10;
+const LONGEST_POS = 64;
+const MOST_TOPICS = 4_096;
+
 interface Topic {
   ticket: string;
   /** Of the last message that was delivered. */
@@ -40,6 +45,7 @@ export function createTopics(lost: (loss: Loss) => void) {
       const t = topics.get(payload?.topic);
       if (type === "$ws:subscribed") {
         const { topic, pos, ticket } = payload;
+        if (ticket.length > LONGEST_TICKET || pos.length > LONGEST_POS || (!t && topics.size >= MOST_TOPICS)) return;
         if (t?.pos === pos) t!.ticket = ticket;
         else topics.set(topic, { ticket, pos, seen: new Set(), advanced: true });
         topics.get(topic)!.subscribedAt = t && asked.includes(topic) && t.pos !== pos ? pos : undefined;
@@ -55,8 +61,8 @@ export function createTopics(lost: (loss: Loss) => void) {
 
     /** Notes the position of a message. It reports false if the message was delivered before. */
     fresh({ meta }: Frame): boolean {
-      const t = meta.topic && meta.pos ? topics.get(meta.topic) : undefined;
-      if (!t) return true;
+      const t = topics.get(meta.topic!);
+      if (!t || !meta.pos || meta.pos.length > LONGEST_POS) return true;
       const { pos } = meta as { pos: string };
       if (t.seen.has(pos)) return false;
       if (t.seen.size >= SEEN) t.seen.delete(t.seen.values().next().value!);

@@ -23,6 +23,10 @@ export function pacer(burst: number, interval: number) {
   };
 }
 
+/** A wait that the server asks for, if it makes sense. A longer one than a day does not. */
+export const sensible = (ms: unknown): number | undefined =>
+  typeof ms === "number" && ms >= 0 && ms <= 86_400_000 ? ms : undefined;
+
 /**
  * The wait in the reason of a close frame: {"retryAfterMs":1500}. null if waiting does not help, undefined if it
  * is not known.
@@ -30,7 +34,7 @@ export function pacer(burst: number, interval: number) {
 export function adviceIn(reason: string): number | null | undefined {
   try {
     const { retryAfterMs: ms } = JSON.parse(reason);
-    return ms === null || (Number.isFinite(ms) && ms >= 0) ? ms : undefined;
+    return ms === null ? ms : sensible(ms);
   } catch {
     return undefined;
   }

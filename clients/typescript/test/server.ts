@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
 import { afterEach } from "vitest";
-import { connect, type Client, type Options } from "../dist/wskit.js";
+import { connect, type Client, type Loss, type Options } from "../dist/wskit.js";
 import { program } from "./build.js";
 
 export interface Sent {
@@ -11,15 +11,18 @@ export interface Sent {
   correlationId: string;
   idempotencyKey: string;
   text: string;
+  whole: boolean;
 }
 
 export interface Log {
+  nowMs: number;
   attempts: { conn: number; atMs: number; endedMs: number; outcome: string; token: string; path: string }[];
   received: Sent[];
   sent: Sent[];
-  closes: { conn: number; dir: string; code: number; reason: string }[];
-  executed: { type: string; id: string; user: string }[];
+  closes: { conn: number; atMs: number; dir: string; code: number; reason: string }[];
+  executed: { atMs: number; type: string; id: string; user: string }[];
   executions: Record<string, number>;
+  tokens: { atMs: number; mode: string }[];
 }
 
 const ends: (() => unknown)[] = [];
@@ -50,6 +53,23 @@ export class Server {
     return (await fetch(`${this.control}/log`)).json() as Promise<Log>;
   }
 
+  /** The messages of a type that the server has received. */
+  async received(type: string): Promise<Sent[]> {
+    return (await this.log()).received.filter((f) => f.type === type);
+  }
+
+  /** Has the next connection play a script, see Step in internal/clienttest. */
+  script(steps: object[], times = 1) {
+    return this.do("/raw", { steps, times });
+  }
+
+  /** What fetches a token from the server, as pages do. */
+  token = async (): Promise<string> => {
+    const answer = await fetch(`${this.control}/token?user=ann`);
+    if (!answer.ok) throw new Error(`no token: ${answer.status}`);
+    return ((await answer.json()) as { token: string }).token;
+  };
+
   /** A client, which is closed at the end of the test. */
   connect(options: Partial<Options> = {}): Client {
     const client = connect({ url: this.url, token: () => "ann", backoff: { first: 20, most: 200 }, attempts: { burst: 1000 }, ...options });
@@ -77,6 +97,27 @@ export async function start(options: object = {}): Promise<Server> {
 export async function until(what: () => unknown): Promise<void> {
   while (!(await what())) await new Promise((resolve) => setTimeout(resolve, 10));
 }
+
+/** What a promise is rejected with. */
+export const rejection = (promise: Promise<unknown>): Promise<any> =>
+  promise.then(
+    (value) => Promise.reject(new Error(`it was resolved with ${JSON.stringify(value)}`)),
+    (error: unknown) => error,
+  );
+
+/** What has come of the topics' events, and what was reported missing. */
+export function record(client: Client) {
+  const events: number[] = [];
+  const losses: Loss[] = [];
+  const order: (number | string)[] = [];
+  const errors: any[] = [];
+  client.on("said", ({ n }) => (events.push(n), order.push(n)));
+  client.onLoss((loss) => (losses.push(loss), order.push(loss.reason)));
+  client.onError((error) => errors.push(error));
+  return { events, losses, order, errors };
+}
+
+export const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
 export const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
