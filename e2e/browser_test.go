@@ -20,7 +20,7 @@ var browsers = []string{"chromium", "chromium-browser", "google-chrome"}
 var (
 	browser    context.Context // a running browser; nil when there is none
 	noBrowser  error           // why there is none
-	chatBinary string
+	exampleDir string          // where the examples are, built
 )
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,8 @@ func run(m *testing.M) (int, error) {
 		noBrowser = err
 		return m.Run(), nil
 	}
-	if chatBinary, err = buildChat(dir); err != nil {
+	exampleDir = dir
+	if err = buildExamples(dir, "chat", "board"); err != nil {
 		return 0, err
 	}
 	var stop func()

@@ -19,16 +19,17 @@ import (
 // nothing here normally takes a tenth of it.
 const hangGuard = 90 * time.Second
 
-// buildChat builds the example with the race detector, which makes the program
+// buildExamples builds examples into dir with the race detector, which makes a program
 // end with a special exit code after a race.
-func buildChat(dir string) (string, error) {
-	binary := filepath.Join(dir, "chat")
-	build := exec.Command("go", "build", "-race", "-o", binary, "./examples/chat")
-	build.Dir = ".."
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the chat: %w\n%s", err, out)
+func buildExamples(dir string, names ...string) error {
+	for _, name := range names {
+		build := exec.Command("go", "build", "-race", "-o", filepath.Join(dir, name), "./examples/"+name)
+		build.Dir = ".."
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("building %s: %w\n%s", name, err, out)
+		}
 	}
-	return binary, nil
+	return nil
 }
 
 // server is a program that serves a page, running.
@@ -44,12 +45,17 @@ type server struct {
 
 var announced = regexp.MustCompile(`http://(\S+:\d+)`)
 
-// startChat starts the program on a port that the kernel chooses.
+// startChat starts the chat on a port that the kernel chooses.
 func startChat(t *testing.T, args ...string) *server {
+	t.Helper()
+	return startExample(t, "chat", args...)
+}
+
+func startExample(t *testing.T, name string, args ...string) *server {
 	t.Helper()
 	needBrowser(t)
 	return startServer(t, "127.0.0.1:0", func(addr string) *exec.Cmd {
-		return exec.Command(chatBinary, append([]string{"-addr", addr}, args...)...)
+		return exec.Command(filepath.Join(exampleDir, name), append([]string{"-addr", addr}, args...)...)
 	})
 }
 

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"time"
+
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/router"
+)
+
+var (
+	// A fast hand draws two or three strokes a second. A long one is sent in parts.
+	perStroke = limit.TokenBucket{Capacity: 30, Refill: 6, Per: time.Second}
+	// A page sends 20 cursors a second.
+	perCursor = limit.TokenBucket{Capacity: 40, Refill: 30, Per: time.Second}
+	// Each asks all others.
+	perClear = limit.TokenBucket{Capacity: 2, Refill: 1, Per: 10 * time.Second}
+	// All pages of one address together, because a page can make up any number of tokens.
+	perAddress = limit.TokenBucket{Capacity: 2000, Refill: 1000, Per: time.Second}
+)
+
+type limits struct {
+	strokes, cursors, clears router.RouteOptions
+	address                  ingress.Middleware
+}
+
+func newLimits(store limit.Store) limits {
+	perUser := func(name string, policy limit.Policy) []ingress.Middleware {
+		l := limit.New(store, policy, limit.Options{Name: name})
+		return []ingress.Middleware{ratelimit.New(l, ratelimit.Options{Key: ratelimit.PerUser})}
+	}
+	return limits{
+		strokes: router.RouteOptions{UseIngress: perUser("strokes", perStroke)},
+		// Cursors over the limit are dropped: the next one is newer.
+		cursors: router.RouteOptions{UseIngress: perUser("cursors", perCursor), DropExceeded: true},
+		clears: router.RouteOptions{
+			UseIngress: perUser("clears", perClear), Progress: Asking{},
+			Concurrent: true, Timeout: confirmTime + 5*time.Second, // while it waits, its page goes on drawing
+		},
+		address: ratelimit.New(limit.New(store, perAddress, limit.Options{Name: "address"}), ratelimit.Options{Key: ratelimit.PerIP}),
+	}
+}
