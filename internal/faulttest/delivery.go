@@ -26,10 +26,8 @@ type Delivery struct {
 
 	t         testing.TB
 	rand      *rand.Rand
-	durable   bool
-	redis     *redistest.Server
+	redis     deliveryRedis
 	servers   []*Server
-	toRedis   []*redistest.Proxy // of each server
 	toServers []*redistest.Proxy // before each server
 	targets   []string
 	recording *os.File
@@ -60,23 +58,16 @@ const (
 	deliveryWriters = 4
 )
 
-// StartDelivery starts a system. A durable Redis keeps what it has acknowledged when it is killed; another
-// one is empty then.
-func StartDelivery(t testing.TB, durable bool, seed uint64) *Delivery {
+// StartDelivery starts a system on a kind of Redis.
+func StartDelivery(t testing.TB, kind DeliveryRedis, seed uint64) *Delivery {
 	t.Helper()
 	random := func(i int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(i))) }
-	d := &Delivery{t: t, rand: random(0), durable: durable}
+	d := &Delivery{t: t, rand: random(0)}
 	d.Outcomes, d.Faults = make(map[string]int), make(map[string]int)
-	var args []string
-	if durable {
-		args = []string{"--appendonly", "yes", "--appendfsync", "always"}
-	}
-	d.redis = redistest.Start(t, args...)
+	d.redis.start(t, kind)
 	for range deliveryServers {
-		toRedis := redistest.StartProxy(t, d.redis.Addr)
-		server := StartServer(t, Config{Redis: "redis://" + toRedis.Addr, Delivery: true})
+		server := StartServer(t, Config{Redis: d.redis.way(t), Delivery: true})
 		toServer := redistest.StartProxy(t, server.Config.Addr)
-		d.toRedis = append(d.toRedis, toRedis)
 		d.servers = append(d.servers, server)
 		d.toServers = append(d.toServers, toServer)
 		d.targets = append(d.targets, server.Config.Addr, toServer.Addr)
@@ -150,7 +141,7 @@ func (d *Delivery) Finish() deliverytest.Report {
 	d.calm.Store(true)
 	// The last messages have no successors that would show that they are missing.
 	for _, topic := range deliveryTopics {
-		d.redis.Do("CLIENT", "KILL", "TYPE", "pubsub")
+		d.redis.do("CLIENT", "KILL", "TYPE", "pubsub")
 		d.nemesis.append(topic, 1, 10)
 	}
 	d.nemesis.hangUp()
@@ -175,7 +166,7 @@ func (d *Delivery) Finish() deliverytest.Report {
 // settle waits until every reader is where the logs end.
 func (d *Delivery) settle() {
 	d.t.Helper()
-	client := d.redis.Client()
+	client := d.redis.client()
 	defer client.Close()
 	broker := redis.NewBroker(client, redis.BrokerOptions{})
 	defer broker.Close()

@@ -18,6 +18,7 @@ import (
 var (
 	deliveryFaults = flag.Int("delivery.faults", 0, "how many faults TestDelivery inflicts; 0: each kind once or twice")
 	deliverySeed   = flag.Uint64("delivery.seed", 0, "the seed of TestDelivery; 0: a random one")
+	deliveryOnly   = flag.String("delivery.only", "", "TestDelivery inflicts only faults with this in their names, and asks for no figures")
 	deliveryReport = flag.String("delivery.report", "", "`file` to which TestDelivery writes what it did and saw")
 )
 
@@ -35,12 +36,14 @@ func TestDelivery(t *testing.T) {
 	var total deliverytest.Report
 	var figures DeliveryFigures
 	var text string
-	run := func(t *testing.T, durable bool, seed uint64) {
-		d := StartDelivery(t, durable, seed)
-		kinds := slices.Clone(DeliveryNemeses)
-		if durable {
-			kinds = slices.DeleteFunc(kinds, func(n DeliveryNemesis) bool { return n.Loses })
+	run := func(t *testing.T, kind DeliveryRedis, seed uint64) {
+		kinds := slices.DeleteFunc(slices.Clone(DeliveryNemeses), func(n DeliveryNemesis) bool {
+			return n.On&kind == 0 || !strings.Contains(n.Name, *deliveryOnly)
+		})
+		if len(kinds) == 0 {
+			return
 		}
+		d := StartDelivery(t, kind, seed)
 		for _, i := range d.rand.Perm(len(kinds)) {
 			d.Inflict(kinds[i])
 			d.short()
@@ -52,16 +55,14 @@ func TestDelivery(t *testing.T) {
 		figures.add(d.DeliveryFigures)
 		addReport(&total, report)
 	}
-	for ok := true; ok && figures.faults() < max(1, *deliveryFaults) && len(total.Violations) == 0; seed += 2 {
+	for ok := true; ok && figures.faults() < max(1, *deliveryFaults) && len(total.Violations) == 0; seed += uint64(len(DeliveryRedises)) {
 		ok = t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Run("durable", func(t *testing.T) {
-				t.Parallel()
-				run(t, true, seed)
-			})
-			t.Run("forgetful", func(t *testing.T) {
-				t.Parallel()
-				run(t, false, seed+1)
-			})
+			for i, kind := range DeliveryRedises {
+				t.Run(kind.String(), func(t *testing.T) {
+					t.Parallel()
+					run(t, kind, seed+uint64(i))
+				})
+			}
 		})
 		text = deliverySummary(total, figures, time.Since(began))
 		if *deliveryReport != "" { // each time, so that a run may be ended
@@ -77,6 +78,9 @@ func TestDelivery(t *testing.T) {
 			break
 		}
 		t.Errorf("violated: %s", v)
+	}
+	if *deliveryOnly != "" {
+		return
 	}
 	// A run in which nothing happens would violate nothing.
 	for what, n := range map[string]int{
@@ -124,7 +128,7 @@ func deliverySummary(r deliverytest.Report, f DeliveryFigures, took time.Duratio
 	}
 	line("# Topics with history under faults\n")
 	line("Written by `make delivery`; do not edit. internal/faulttest says what is done, and internal/deliverytest what is checked.\n")
-	line("Systems of %d servers on a Redis, with %d clients that read and %d that write, for %.0f s: %d faults, **%d violations**.\n", deliveryServers, deliveryReaders, deliveryWriters, took.Seconds(), f.faults(), len(r.Violations))
+	line("Systems of %d servers, each kind on one Redis that keeps all on disk, one that forgets, a pair with Sentinel, and a cluster, with %d clients that read and %d that write, for %.0f s: %d faults, **%d violations**.\n", deliveryServers, deliveryReaders, deliveryWriters, took.Seconds(), f.faults(), len(r.Violations))
 	line("| | |\n|---|---|")
 	line("| messages acknowledged to their writers | %d |", r.Published[deliverytest.Acked])
 	line("| messages whose outcome stayed unknown | %d |", r.Published[deliverytest.Unknown])

@@ -20,6 +20,7 @@ type writer struct {
 	d    *Delivery
 	rand *rand.Rand
 	ws   *websocket.Conn // nil: none
+	addr string          // of the only server that it uses; empty: any
 	ids  int
 }
 
@@ -64,13 +65,26 @@ func (w *writer) append(topic string, count, size int) {
 	}
 }
 
+// appendAt is append at one server.
+func (w *writer) appendAt(addr, topic string, count, size int) {
+	w.hangUp()
+	w.addr = addr
+	w.append(topic, count, size)
+	w.addr = ""
+	w.hangUp()
+}
+
 // try sends the request, and reports whether it was acknowledged.
 func (w *writer) try(a Append) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if w.ws == nil || w.rand.IntN(100) == 0 {
 		w.hangUp()
-		ws, err := dialDelivery(ctx, w.d.target(w.rand), w.name)
+		addr := w.addr
+		if addr == "" {
+			addr = w.d.target(w.rand)
+		}
+		ws, err := dialDelivery(ctx, addr, w.name)
 		if err != nil {
 			return false
 		}

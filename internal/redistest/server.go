@@ -132,6 +132,9 @@ func (s *Server) launch() bool {
 	}
 }
 
+// Running reports whether there is a process.
+func (s *Server) Running() bool { return s.cmd != nil }
+
 // Kill ends the process at once, as a power cut does.
 func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 
