@@ -56,7 +56,10 @@ func (l *link) question(f *frame) {
 	l.c.running.Go(func() {
 		payload, err := answer(ctx, f.Payload)
 		if errors.CodeOf(err) == errors.Internal {
-			l.c.inbox.add(delivery{call: func(context.Context) { l.c.opts.OnError(f.Type, err) }})
+			// It counts as open until there is room: a server may ask without end.
+			if !l.c.inbox.put(l.ctx, delivery{func(context.Context) { l.c.opts.OnError(f.Type, err) }, len(err.Error())}) {
+				l.c.opts.Logger.Warn("wskit client: a question failed", "type", f.Type, "error", err)
+			}
 		}
 		l.c.mu.Lock()
 		defer l.c.mu.Unlock()

@@ -94,7 +94,7 @@ func (l *link) event(f *frame, size int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t := c.topics[meta.Topic]; t != nil && meta.Pos != "" {
-		t.pos = meta.Pos
+		t.moveTo(meta.Pos)
 	}
 	return nil
 }

@@ -80,8 +80,8 @@ func (call *Call[P, R]) Reply() (reply R, err error) {
 }
 
 // Progress returns the progress until the request is answered, or its context has ended. It may be called
-// once. An error says that progress did not decode, or that some was dropped because more than 1,024
-// waited here; what follows is received nevertheless.
+// once. An error says that progress did not decode, or that some was dropped because more than 1,024, or more than
+// 1 MiB, waited here; what follows is received nevertheless.
 func (call *Call[P, R]) Progress() iter.Seq2[P, error] {
 	return func(yield func(P, error) bool) {
 		for call.err == nil {
@@ -110,12 +110,17 @@ func (call *Call[P, R]) Progress() iter.Seq2[P, error] {
 
 var errProgressDropped = errors.ResourceExhausted.New("progress was dropped")
 
-// maxProgress is how much progress of a request waits for Call.Progress.
-const maxProgress = 1024
+// maxProgress is how much progress of a request waits for Call.Progress, and maxProgressBytes its size. One that is
+// larger waits alone.
+const (
+	maxProgress      = 1024
+	maxProgressBytes = 1 << 20
+)
 
 type progress struct {
 	mu      sync.Mutex
 	list    []jsontext.Value
+	bytes   int
 	dropped bool
 	arrived chan struct{} // with a buffer of one
 }
@@ -123,7 +128,10 @@ type progress struct {
 func (p *progress) add(payload jsontext.Value) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.list) == maxProgress {
+	p.bytes += len(payload)
+	for len(p.list) >= maxProgress || len(p.list) > 0 && p.bytes > maxProgressBytes {
+		p.bytes -= len(p.list[0])
+		p.list[0] = nil
 		p.list, p.dropped = p.list[1:], true
 	}
 	p.list = append(p.list, payload)
@@ -137,7 +145,7 @@ func (p *progress) take() (list []jsontext.Value, dropped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list, dropped = p.list, p.dropped
-	p.list, p.dropped = nil, false
+	p.list, p.bytes, p.dropped = nil, 0, false
 	return list, dropped
 }
 

@@ -36,9 +36,18 @@ func (c *Client) Forget(topic string) {
 const (
 	// maxTopics bounds the topics that are resumed. A server allows 256 for a connection by default.
 	maxTopics = 1024
-	// maxTicket is the size in bytes of the largest ticket that is kept, with its topic and position.
+	// maxTicket is the size in bytes of the largest ticket that is kept, with the name of its topic.
 	maxTicket = 4 << 10
+	// maxPosition is the size in bytes of the longest position that is kept. PROTOCOL.md allows 27.
+	maxPosition = 128
 )
+
+// moveTo notes a position. One that is too long is none: no message follows it.
+func (t *topic) moveTo(pos string) {
+	if len(pos) <= maxPosition {
+		t.pos = pos
+	}
+}
 
 // topicFrame takes what the server says about topics.
 func (l *link) topicFrame(f *frame, data []byte) error {
@@ -68,7 +77,7 @@ func (l *link) topicFrame(f *frame, data []byte) error {
 	switch {
 	case f.Type == typeReset:
 		reason = p.Reason
-	case t == nil && full || len(p.Topic)+len(p.Pos)+len(p.Ticket) > maxTicket:
+	case t == nil && full || len(p.Topic)+len(p.Ticket) > maxTicket || len(p.Pos) > maxPosition:
 		return l.reportError(f.Type, errors.ResourceExhausted.New("the topic cannot be resumed: there are too many topics, or its ticket is too large"))
 	case t != nil && t.pos != p.Pos: // which this goroutine alone changes
 		reason = "subscribed"
@@ -85,7 +94,7 @@ func (l *link) topicFrame(f *frame, data []byte) error {
 		c.topics[p.Topic] = t
 	}
 	if t != nil {
-		t.pos = p.Pos
+		t.moveTo(p.Pos)
 	}
 	if f.Type == typeSubscribed {
 		t.ticket = p.Ticket
@@ -181,7 +190,7 @@ func (l *link) resumed(names []string, answer jsontext.Value) (later []string) {
 			l.c.inbox.add(delivery{call: func(context.Context) { l.c.opts.OnGap(Gap{name, "denied"}) }})
 		case a.Topics[i].Reason == "unavailable":
 			later = append(later, name)
-		case a.Topics[i].Ticket != "":
+		case a.Topics[i].Ticket != "" && len(a.Topics[i].Ticket) <= maxTicket:
 			t.ticket = a.Topics[i].Ticket
 		}
 	}
