@@ -5,7 +5,7 @@ GO      ?= go
 FUZZTIME ?= 20000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help check test vet lint redis nginx workerd typescript cc unit fuzz e2e faults delivery bench cross cover vuln api behind fmt run
+.PHONY: help check test vet lint redis nginx workerd typescript contract cc unit fuzz e2e faults delivery bench cross cover vuln api behind fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -40,10 +40,13 @@ workerd: ## install the Workers runtime that tests run
 typescript: ## install what builds and tests the TypeScript client
 	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --loglevel=error --no-audit --no-fund >/dev/null; }
 
+contract: ## install what the documents of package contract are tested with
+	@cd verify/contract/node && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --loglevel=error --no-audit --no-fund >/dev/null; }
+
 cc: ## install the C compiler that builds a clock for tests to step, where there is none
 	@./tools/install build-essential cc
 
-unit: redis nginx workerd typescript cc ## unit tests and examples under the race detector, in random order
+unit: redis nginx workerd typescript contract cc ## unit tests and examples under the race detector, in random order
 	$(GO) test -race -shuffle=on -p 4 -timeout 20m ./...
 	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router/... ./limit/... ./adapters/memory ./ingress ./internal/envelope
 	cd bench && $(GO) test -race -shuffle=on -p 4 ./...

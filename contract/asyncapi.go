@@ -187,12 +187,14 @@ var errorSchema = object{
 }
 
 func (a *asyncapi) errorMessage(name, doc string) object {
-	properties := object{"type": object{"const": name}, "payload": ref("#/components/schemas/Error")}
-	msg := object{"name": name, "summary": doc, "payload": object{"type": "object", "properties": properties, "required": []any{"type", "payload"}}}
+	properties, required := object{"type": object{"const": name}, "payload": ref("#/components/schemas/Error")}, []any{"type", "payload"}
+	msg := object{"name": name, "summary": doc}
 	if name == "RPC_ERROR" {
 		properties["meta"] = object{"type": "object", "properties": object{"correlationId": object{"type": "string"}}, "required": []any{"correlationId"}}
+		required = append(required, "meta")
 		msg["correlationId"] = object{"location": "$message.payload#/meta/correlationId"}
 	}
+	msg["payload"] = object{"type": "object", "properties": properties, "required": required}
 	return msg
 }
 

@@ -93,7 +93,7 @@ func basic(t reflect.Type, quoted bool) form {
 		}
 		if k == reflect.Float32 {
 			// The nearest float32 of a larger number is infinite.
-			return form{schema: schema{"type": "number", "exclusiveMinimum": -float32Bound, "exclusiveMaximum": float32Bound}, ts: "number"}
+			return form{schema: schema{"type": "number", "exclusiveMinimum": jsontext.Value("-" + float32Bound), "exclusiveMaximum": jsontext.Value(float32Bound)}, ts: "number"}
 		}
 		return form{schema: schema{"type": "number"}, ts: "number"}
 	}
@@ -104,8 +104,8 @@ func basic(t reflect.Type, quoted bool) form {
 	return form{schema: schema{"type": "integer", "minimum": jsontext.Value(lo), "maximum": jsontext.Value(hi)}, ts: "number"}
 }
 
-// float32Bound is half a step above the largest float32.
-const float32Bound = float64(1<<128 - 1<<103)
+// float32Bound is half a step above the largest float32: 2¹²⁸ - 2¹⁰³.
+const float32Bound = "340282356779733661637539395458142568448"
 
 // bounds returns the least and the largest value of an integer type, as text.
 func bounds(t reflect.Type) (lo, hi string) {

@@ -8,9 +8,12 @@ import (
 	"github.com/wskit/wskit/internal/jsontype"
 )
 
-// zeroIsValid reports whether rules accept the zero value of a type that is no pointer: the value
-// that it has where nothing or null comes. Rules without keywords count as accepting it.
+// zeroIsValid reports whether rules accept the zero value: the value that there is where nothing
+// or null comes. Rules without keywords count as accepting it.
 func (e *evaluation) zeroIsValid(rules []rule) bool {
+	if e.pointer {
+		return len(rules) == 0 || slices.Contains([]string{"omitempty", "omitnil", "omitzero", "isdefault"}, rules[0].name)
+	}
 	isNil := e.t.Kind() == reflect.Slice || e.t.Kind() == reflect.Map
 	for _, r := range rules {
 		switch r.name {
@@ -35,9 +38,7 @@ func (e *evaluation) zeroIsValid(rules []rule) bool {
 
 func (e *evaluation) elementZeroIsValid(rules []rule) bool {
 	i := slices.IndexFunc(rules, func(r rule) bool { return r.name == "dive" })
-	quiet := newWalker(e.w.given)
-	_, ok := quiet.ruled(e.t.Elem(), e.m, rules[i+1:], false)
-	return ok
+	return e.w.evaluation(e.t.Elem(), e.m, false).zeroIsValid(rules[i+1:])
 }
 
 func (e *evaluation) ruleAcceptsZero(r rule) bool {
@@ -45,10 +46,13 @@ func (e *evaluation) ruleAcceptsZero(r rule) bool {
 		return slices.ContainsFunc(r.or, e.ruleAcceptsZero)
 	}
 	if r.name == "required" {
-		return false
+		return e.m.out && e.kind == timeKind // a zero time in a zone is not the zero value, and is sent like it
 	}
 	if r.name == "isdefault" {
 		return true
+	}
+	if r.name == "unique" && e.t.Kind() == reflect.Array {
+		return e.t.Len() < 2
 	}
 	s, ok := e.keywords(r)
 	if !ok {
@@ -112,49 +116,74 @@ func (w *walker) structZeroIsValid(t reflect.Type, m mode) bool {
 		if !f.IsExported() && !f.Anonymous || f.Tag.Get("validate") == "-" {
 			continue
 		}
-		fm := m
-		fm.checked = !skipsFields(f)
-		quiet := newWalker(w.given)
-		if _, ok := quiet.ruled(f.Type, fm, rulesOf(f, m), false); !ok {
+		if !w.evaluation(f.Type, m, false).zeroIsValid(rulesOf(f, m)) {
 			return false
 		}
 	}
 	return true
 }
 
-// zeroStruct is a schema of the objects that decode into the zero value of a struct.
+// zeroStruct is a schema of the objects that decode into the zero value of a struct; nil: there is
+// none.
 func (w *walker) zeroStruct(t reflect.Type, m mode) schema {
 	fields, _ := jsontype.Fields(t)
-	properties := make(map[string]any)
+	properties := make(object)
 	for _, f := range fields {
 		behindPointer := slices.ContainsFunc(f.Path[:len(f.Path)-1], func(e reflect.StructField) bool { return e.Type.Kind() == reflect.Pointer })
-		switch {
-		case f.Name == "":
+		z := schema{"not": schema{}}
+		if !behindPointer {
+			z = w.zeroOrNull(f.Type, m, f.Quoted)
+		}
+		if z == nil || f.Name == "" {
 			return nil
-		case behindPointer:
-			properties[f.Name] = schema{"not": schema{}}
-			continue
 		}
-		z := schema{"type": "null"}
-		switch f.Type.Kind() {
-		case reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:
-			if w.opaque(f.Type, m) {
-				return nil
-			}
-		default:
-			k := w.kindOf(f.Type, m, f.Quoted)
-			v := w.zero(f.Type, m, k)
-			if k == opaqueKind || k == listKind || k == bytesKind || v == nil && k == structKind && f.Type.NumField() > 0 {
-				return nil
-			}
-			z = either(z, v)
-			if v == nil {
-				z = nil
-			}
-		}
-		if z != nil {
-			properties[f.Name] = z
-		}
+		properties[f.Name] = z
 	}
 	return schema{"properties": properties}
+}
+
+// zeroOrNull is a schema of the JSON that decodes into the zero value of a type; nil: there is none.
+func (w *walker) zeroOrNull(t reflect.Type, m mode, quoted bool) schema {
+	null := schema{"type": "null"}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:
+		if w.opaque(t, m) {
+			return nil
+		}
+		return null
+	}
+	z := w.zero(t, m, w.kindOf(t, m, quoted))
+	if z == nil {
+		return nil
+	}
+	return either(null, z)
+}
+
+// zero is a schema of the JSON of the zero value, without null.
+func (e *evaluation) zero() schema { return e.w.zero(e.t, e.m, e.kind) }
+
+func (w *walker) zero(t reflect.Type, m mode, k kind) schema {
+	switch k {
+	case textKind:
+		return schema{"const": ""}
+	case intKind, floatKind:
+		return schema{"const": 0}
+	case boolKind:
+		return schema{"const": false}
+	case quotedKind:
+		return schema{"enum": []any{"0", "-0"}}
+	case timeKind:
+		return schema{"pattern": `^0001-01-01T00:00:00(\.0+)?Z$`}
+	case structKind:
+		if !m.out { // null and what is nil are sent like what is empty
+			return w.zeroStruct(t, m)
+		}
+	case listKind:
+		if t.Kind() == reflect.Array && !m.out {
+			if z := w.zeroOrNull(t.Elem(), m, false); z != nil {
+				return schema{"items": z}
+			}
+		}
+	}
+	return nil
 }

@@ -4,7 +4,7 @@
 //
 //	go run ./examples/messenger -addr 127.0.0.1:8083
 //
-// With -redis, several servers are one. A client connects to /ws?access_token=ann, or as
+// With -redis, several servers are one. -contract ts writes the types for clients. A client connects to /ws?access_token=ann, or as
 // moderator:mia. docs/applications.md explains each part.
 package main
 
@@ -22,6 +22,7 @@ import (
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/contract"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
@@ -106,6 +107,9 @@ func newRouter(opts router.Options) *router.Router {
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8083", "`host:port` to serve on")
 	redisURL := flag.String("redis", "", "`URL` of a Redis that several servers share")
+	contract.Flags(flag.CommandLine, func() (*contract.Contract, error) {
+		return contract.Of(newRouter(router.Options{}), contract.Options{Title: "Messenger", Authenticated: true})
+	})
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
