@@ -27,6 +27,8 @@ type Client struct {
 	closing     bool          // no message is accepted any more
 	queue       queue
 	pausedUntil time.Time // by a limit of the server
+	probe       *message  // was refused by a limit, and is written again; others wait until probeUntil
+	probeUntil  time.Time
 	open        map[string]*message
 	unsettled   int
 	seq, ids    uint64

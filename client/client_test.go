@@ -17,6 +17,14 @@ const patience = 30 * time.Second
 
 func TestMain(m *testing.M) { leaktest.Main(m, patience) }
 
+// takesTime skips a test that waits for seconds of real time. make test runs it.
+func takesTime(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("waits for seconds of real time; make test runs it")
+	}
+}
+
 type text struct {
 	Text string `json:"text"`
 }

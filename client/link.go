@@ -29,8 +29,8 @@ type link struct {
 	failed  error // what a goroutine other than the reader has found
 
 	// Guarded by Client.mu.
-	control   [][]byte // frames of the protocol, which do not wait behind messages
-	asked     map[string]chan<- *frame
+	control   [][]byte                // frames of the protocol, which do not wait behind messages
+	asked     map[string]func(*frame) // called by the reader
 	questions map[string]context.CancelFunc
 	resuming  bool // messages wait: the topics have not been resumed yet
 }
@@ -38,7 +38,7 @@ type link struct {
 func newLink(c *Client, ws *websocket.Conn) *link {
 	l := &link{
 		c: c, ws: ws, wake: make(chan struct{}, 1),
-		asked: make(map[string]chan<- *frame), questions: make(map[string]context.CancelFunc),
+		asked: make(map[string]func(*frame)), questions: make(map[string]context.CancelFunc),
 	}
 	l.ctx, l.cancel = context.WithCancel(c.ctx)
 	return l
@@ -76,12 +76,12 @@ func (l *link) fail(err error, grace time.Duration) {
 
 func (l *link) read() error {
 	for {
-		_, data, err := l.ws.Read(l.ctx)
+		kind, data, err := l.ws.Read(l.ctx)
 		if err != nil {
 			return err
 		}
 		l.received.Add(1)
-		if err := l.receive(data); err != nil {
+		if err := l.receive(kind, data); err != nil {
 			return err
 		}
 	}
@@ -167,26 +167,34 @@ func (l *link) push(o outgoing) {
 	l.c.wake()
 }
 
-// ask sends a request of the protocol and waits for its answer.
-func (l *link) ask(typ string, payload any) (jsontext.Value, error) {
+// ask sends a request of the protocol and waits until it was answered. The reader calls then before it takes
+// the next frame, with Client.mu held.
+func (l *link) ask(typ string, payload any, then func(payload jsontext.Value, err error)) error {
 	b, err := json.Marshal(payload)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	answered := make(chan *frame, 1)
+	done := make(chan struct{})
 	l.c.mu.Lock()
 	id := l.c.newID()
-	l.asked[id] = answered
+	l.asked[id] = func(f *frame) {
+		defer close(done)
+		if f.Type == typeRPCError {
+			_, err = readFailure(f.Payload)
+		}
+		then(f.Payload, err)
+	}
 	l.push(outgoing{Type: typ, Meta: outgoingMeta{CorrelationID: id}, Payload: b})
 	l.c.mu.Unlock()
 	select {
-	case f := <-answered:
-		if f.Type == typeRPCError {
-			_, err := readFailure(f.Payload)
-			return nil, err
-		}
-		return f.Payload, nil
+	case <-done:
 	case <-l.ctx.Done():
-		return nil, l.ctx.Err()
 	}
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	if l.asked[id] != nil {
+		delete(l.asked, id) // then is not called any more
+		return l.ctx.Err()
+	}
+	return err
 }

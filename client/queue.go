@@ -154,6 +154,7 @@ func (c *Client) settle(m *message, reply jsontext.Value, err error) {
 	delete(c.open, m.id)
 	m.at = settled
 	m.stop()
+	c.known(m)
 	select {
 	case <-m.done: // an event that was refused after it had been written
 		if err != nil {
@@ -178,6 +179,7 @@ func (c *Client) again(m *message) {
 	}
 	m.at = queued
 	m.repeats++
+	c.known(m)
 	c.queue.insert(m)
 	c.wake()
 }
@@ -233,6 +235,18 @@ func (c *Client) giveUp(m *message) {
 	c.settle(m, nil, ended(m.ctx, m.at == written || m.repeats > 0))
 }
 
+// admitted is the time after which a message that was not refused counts as admitted. Until then those that a
+// limit has refused, too, are not written again: all but one would be refused.
+const admitted = time.Second
+
+// known is called when a message was answered, or lost. c.mu is held.
+func (c *Client) known(m *message) {
+	if c.probe == m {
+		c.probe = nil
+		c.wake()
+	}
+}
+
 // next takes the frame that is to be written now. If there is none, it returns how long to wait, 0 for no
 // bound.
 func (c *Client) next(l *link) (b []byte, m *message, wait time.Duration) {
@@ -242,7 +256,11 @@ func (c *Client) next(l *link) (b []byte, m *message, wait time.Duration) {
 		b, l.control = l.control[0], l.control[1:]
 		return b, nil, 0
 	}
-	wait = max(0, time.Until(c.pausedUntil))
+	until := c.pausedUntil
+	if c.probe != nil && c.probeUntil.After(until) {
+		until = c.probeUntil
+	}
+	wait = max(0, time.Until(until))
 	for wait == 0 && !l.resuming && len(c.queue.list) > 0 {
 		m = c.queue.list[0]
 		if b, err := m.encode(); err != nil {
@@ -250,6 +268,9 @@ func (c *Client) next(l *link) (b []byte, m *message, wait time.Duration) {
 		} else {
 			c.queue.remove(m)
 			m.at = written
+			if m.request && m.o.WaitOnLimit && m.repeats > 0 {
+				c.probe, c.probeUntil = m, time.Now().Add(admitted)
+			}
 			return b, m, 0
 		}
 	}

@@ -3,11 +3,15 @@ package client
 import (
 	"context"
 	"time"
+	"unicode/utf8"
 
+	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
 
 	"github.com/wskit/wskit/errors"
 )
+
+var errNotText = errors.New("the server sent text that is not UTF-8")
 
 var errSlow = errors.New("the handlers are too slow, and one of them waits for an answer")
 
@@ -22,12 +26,15 @@ func (l *link) reportError(typ string, err error) error {
 }
 
 // receive takes a frame. An error ends the connection.
-func (l *link) receive(data []byte) error {
+func (l *link) receive(kind websocket.MessageType, data []byte) error {
 	if len(data) == 0 { // the library returns a frame without its payload when the connection ends there
 		return nil
 	}
 	var f frame
-	if err := json.Unmarshal(data, &f); err != nil || f.Type == "" {
+	switch err := json.Unmarshal(data, &f); {
+	case err != nil && kind == websocket.MessageText && !utf8.Valid(data):
+		return errNotText
+	case err != nil || f.Type == "":
 		return l.malformed("", data)
 	}
 	id := f.Meta.CorrelationID
@@ -79,9 +86,9 @@ func (l *link) answered(id string, f *frame) error {
 	c := l.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if asked := l.asked[id]; asked != nil {
+	if answered := l.asked[id]; answered != nil {
 		delete(l.asked, id)
-		asked <- f
+		answered(f)
 		return nil
 	}
 	m := c.open[id]

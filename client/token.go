@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/wskit/wskit/errors"
 )
 
@@ -56,7 +58,7 @@ func (l *link) renew(left time.Duration) {
 		token, err := l.c.fetchToken(ctx)
 		cancel()
 		if err == nil {
-			_, err = l.ask(typeRenew, map[string]string{"token": token})
+			err = l.ask(typeRenew, map[string]string{"token": token}, func(jsontext.Value, error) {})
 		}
 		if err == nil {
 			return

@@ -159,39 +159,53 @@ func (l *link) resumeSome(names []string) (later []string) {
 	if len(names) == 0 {
 		return nil
 	}
-	answer, err := l.ask(typeResume, q)
-	if err != nil {
-		e := errors.From(err)
-		if l.ctx.Err() != nil || e.Retryable() && sleep(l.ctx, e.RetryAfter) {
-			return names
+	err := l.ask(typeResume, q, func(answer jsontext.Value, err error) {
+		switch e := errors.From(err); {
+		case err == nil:
+			later = l.resumed(names, answer)
+		case e.Retryable():
+			later = names
+		case len(names) == 1:
+			l.resumed(names, nil)
 		}
-		l.c.opts.Logger.Warn("wskit client: topics were not resumed", "error", err)
-		answer = nil // all are denied
+	})
+	switch e := errors.From(err); {
+	case err == nil || l.ctx.Err() != nil:
+	case e.Retryable():
+		sleep(l.ctx, e.RetryAfter)
+	case len(names) > 1: // one of them may be the reason
+		half := len(names) / 2
+		return append(l.resumeSome(names[:half:half]), l.resumeSome(names[half:])...)
+	default:
+		l.c.opts.Logger.Warn("wskit client: a topic was not resumed", "topic", names[0], "error", err)
 	}
-	return l.resumed(names, answer)
+	return later
 }
 
+// resumed takes the answer for topics; nil: all are denied. c.mu is held.
 func (l *link) resumed(names []string, answer jsontext.Value) (later []string) {
 	var a struct {
 		Topics []struct {
-			Ticket string `json:"ticket"`
-			Reason string `json:"reason"`
+			Resumed bool   `json:"resumed"`
+			Ticket  string `json:"ticket"`
+			Reason  string `json:"reason"`
 		} `json:"topics"`
 	}
-	_ = json.Unmarshal(answer, &a)
-	l.c.mu.Lock()
-	defer l.c.mu.Unlock()
+	if json.Unmarshal(answer, &a) != nil || len(a.Topics) != len(names) {
+		a.Topics = nil
+	}
 	for i, name := range names {
 		t := l.c.topics[name]
 		switch {
 		case t == nil: // forgotten
-		case i >= len(a.Topics) || a.Topics[i].Reason == "denied":
+		case a.Topics != nil && a.Topics[i].Ticket != "" && len(a.Topics[i].Ticket) <= maxTicket:
+			t.ticket = a.Topics[i].Ticket
+		case a.Topics != nil && (a.Topics[i].Resumed || a.Topics[i].Reason == "subscribed"):
+		case a.Topics != nil && a.Topics[i].Reason == "unavailable":
+			later = append(later, name)
+		default:
 			delete(l.c.topics, name)
 			l.c.inbox.add(delivery{call: func(context.Context) { l.c.opts.OnGap(Gap{name, "denied"}) }})
-		case a.Topics[i].Reason == "unavailable":
-			later = append(later, name)
-		case a.Topics[i].Ticket != "" && len(a.Topics[i].Ticket) <= maxTicket:
-			t.ticket = a.Topics[i].Ticket
 		}
 	}
 	return later
