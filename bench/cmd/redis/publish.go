@@ -24,8 +24,11 @@ type publisher struct {
 // frame is what is published.
 var frame = []byte(`{"type":"chat.message","meta":{"topic":"room:1"},"payload":{"from":"ann","text":"Hello, how are you today?"}}`)
 
-// openPublisher makes a contender ready. The rival is a bare loop of PUBLISH and SUBSCRIBE, with history or without.
+// openPublisher makes a contender ready. The rival bare is a loop of PUBLISH and SUBSCRIBE, with history or without.
 func openPublisher(ctx context.Context, s *server, contender string, history bool) (*publisher, error) {
+	if contender == theirs {
+		return openCentrifuge(ctx, s, history)
+	}
 	options := goredis.Options{Addr: s.addr, ContextTimeoutEnabled: true}
 	out, in := goredis.NewClient(&options), goredis.NewClient(&options)
 	p := &publisher{delivered: new(atomic.Int64)}

@@ -35,6 +35,12 @@ var scenarios = []scenario{
 	{bare, "messages per second, published and delivered, 64 callers", 2, true, publishing(64, false)},
 	{bare, "messages per second, published and delivered, 256 callers", 5, true, publishing(256, false)},
 	{bare, "messages per second, appended to a log and delivered, 256 callers", 1.5, true, publishing(256, true)},
+	{theirs, "messages per second, published and delivered, 1 caller", 1, true, publishing(1, false)},
+	{theirs, "messages per second, published and delivered, 16 callers", 1, true, publishing(16, false)},
+	{theirs, "messages per second, published and delivered, 64 callers", 1, true, publishing(64, false)},
+	{theirs, "messages per second, published and delivered, 256 callers", 1, true, publishing(256, false)},
+	{theirs, "messages per second, appended to a log and delivered, 16 callers", 1, true, publishing(16, true)},
+	{theirs, "messages per second, appended to a log and delivered, 256 callers", 1, true, publishing(256, true)},
 	{bare, "time of a publish, one caller, p50 (µs)", 1.1, false, lonePublish(0.5)},
 	{bare, "time of a publish, one caller, p99 (µs)", 1.1, false, lonePublish(0.99)},
 }
@@ -43,6 +49,7 @@ var scenarios = []scenario{
 const (
 	limits = "redis_rate"
 	bare   = "go-redis"
+	theirs = "centrifuge"
 )
 
 // A load is a limit: refill per hour.
