@@ -244,15 +244,17 @@ func (r *reader) page(page *pubsub.Page, reply []any, backwards bool) (foreign i
 // whole is false then.
 func (r *reader) part(text string, count int, at pubsub.Position, previous uint32) (messages []pubsub.Message, whole bool) {
 	messages = make([]pubsub.Message, 0, min(count, len(text)))
+	copied := frames{of: text}
 	for range count {
 		one, rest, ok := cutLength(text)
 		if !ok {
 			return messages, false
 		}
-		m, ok := r.one(one)
+		m, frame, ok := r.one(one)
 		if !ok || m.Position.Tag == 0 {
 			return messages, false
 		}
+		m.Frame = copied.before(rest, frame)
 		m.Position.Epoch, m.Position.Offset = at.Epoch, at.Offset
 		m.Previous, previous = previous, m.Position.Tag
 		messages, text = append(messages, m), rest

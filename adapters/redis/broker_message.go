@@ -86,29 +86,29 @@ func appendPlain(b []byte, m pubsub.Message) []byte {
 	return append(b, m.Frame...)
 }
 
-// decode is what appendPlain made, or not ok. Of the position it has the tag.
-func decode(topic, payload string, maxFrame int) (m pubsub.Message, ok bool) {
+// decode is what appendPlain made, or not ok. The frame, which is the end of the payload, is not in the message yet.
+// Of the position it has the tag.
+func decode(topic, payload string, maxFrame int) (m pubsub.Message, frame string, ok bool) {
 	switch {
 	case len(payload) >= 2 && payload[0] == layout:
 		payload = payload[1:]
 	case len(payload) >= 6 && payload[0] == loggedLayout:
 		m.Position.Tag = binary.BigEndian.Uint32([]byte(payload[1:5]))
 		if payload = payload[5:]; m.Position.Tag == 0 {
-			return m, false
+			return m, "", false
 		}
 	default:
-		return m, false
+		return m, "", false
 	}
 	m.Topic, m.Overflow = topic, payload[0]
 	rest := payload[1:]
 	if m.Key, rest, ok = cutLabel(rest); !ok {
-		return m, false
+		return m, "", false
 	}
 	if m.Except, rest, ok = cutLabel(rest); !ok || len(rest) > maxFrame {
-		return m, false
+		return m, "", false
 	}
-	m.Frame = []byte(rest)
-	return m, true
+	return m, rest, true
 }
 
 // lengthBytes is what a length takes at most.
@@ -145,6 +145,7 @@ type reader struct {
 func (r *reader) each(payload string, yield func(pubsub.Message)) bool {
 	var next pubsub.Position
 	var previous uint32
+	var copied frames
 	switch {
 	case payload == "":
 		return false
@@ -158,21 +159,24 @@ func (r *reader) each(payload string, yield func(pubsub.Message)) bool {
 		}
 		previous, next.Tag, payload = next.Tag, 0, rest
 	default:
-		m, ok := r.one(payload)
+		m, frame, ok := r.one(payload)
 		if ok = ok && m.Position.Tag == 0; ok {
+			m.Frame = []byte(frame)
 			yield(m)
 		}
 		return ok
 	}
+	copied.of = payload
 	for payload != "" {
 		one, rest, ok := cutLength(payload)
 		if !ok {
 			return false
 		}
-		m, ok := r.one(one)
+		m, frame, ok := r.one(one)
 		if !ok || (m.Position.Tag == 0) != (next.Epoch == 0) {
 			return false
 		}
+		m.Frame = copied.before(rest, frame)
 		if next.Epoch != 0 {
 			m.Previous, previous = previous, m.Position.Tag
 			m.Position.Epoch, m.Position.Offset = next.Epoch, next.Offset
@@ -184,11 +188,33 @@ func (r *reader) each(payload string, yield func(pubsub.Message)) bool {
 	return true
 }
 
-// one reads a message, of whose position it knows the tag only.
-func (r *reader) one(payload string) (pubsub.Message, bool) {
+// frames copies frames out of a text that has several: all at once, so that a frame which is kept keeps
+// the whole, unless that is large.
+type frames struct {
+	of     string
+	copied []byte
+}
+
+// sharedAtMost is the size of the largest text that is copied at once.
+const sharedAtMost = 32 << 10
+
+// before copies the frame that the text has directly before its rest.
+func (f *frames) before(rest, frame string) []byte {
+	if len(f.of) > sharedAtMost {
+		return []byte(frame)
+	}
+	if f.copied == nil {
+		f.copied = []byte(f.of)
+	}
+	end := len(f.of) - len(rest)
+	return f.copied[end-len(frame) : end : end]
+}
+
+// one reads a message, of whose position it knows the tag only, and its frame, which ends the payload.
+func (r *reader) one(payload string) (pubsub.Message, string, bool) {
 	plain, ok := r.seal.open(r.channel, payload)
 	if !ok {
-		return pubsub.Message{}, false
+		return pubsub.Message{}, "", false
 	}
 	return decode(r.topic, plain, r.maxFrame)
 }

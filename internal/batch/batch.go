@@ -74,6 +74,7 @@ type Item[T any] struct {
 	prev, next *Item[T]
 	flush      *flush // once it is sent
 	left       bool   // the caller has left
+	alone      [1]*Item[T]
 }
 
 // New makes a Batcher. send makes one round trip for a batch of at least one
@@ -225,7 +226,8 @@ func (c *Batcher[T]) alone(it *Item[T]) error {
 	if it.Timeout > 0 {
 		ctx = WithTimeout(ctx, it.Timeout)
 	}
-	items := []*Item[T]{it}
+	it.alone[0] = it
+	items := it.alone[:]
 	c.try(ctx, items)
 	c.mu.Lock()
 	c.away--
