@@ -24,6 +24,7 @@ type Client struct {
 	state       State
 	changed     chan struct{} // closed and replaced when state changes
 	link        *link         // nil: not connected
+	slow        bool          // the last connection ended because a handler waited for an answer
 	closing     bool          // no message is accepted any more
 	queue       queue
 	pausedUntil time.Time // by a limit of the server

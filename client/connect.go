@@ -90,7 +90,7 @@ func (c *Client) connect() (*link, ending) {
 func (c *Client) lost(l *link, e ending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.link = nil
+	c.link, c.slow = nil, errors.Is(e.err, errSlow)
 	for _, m := range c.open {
 		switch {
 		case m.at != written:

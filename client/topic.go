@@ -120,7 +120,7 @@ func (l *link) resumeAll() {
 	if len(names) == 0 {
 		return
 	}
-	l.resuming = true
+	l.resuming = !l.c.slow // else the request of the handler would wait for events that wait for the handler
 	l.c.running.Go(func() {
 		names := l.resume(names)
 		l.c.mu.Lock()

@@ -90,11 +90,7 @@ func (s *Server) TryDial(opts ...DialOptions) (*Client, *http.Response, error) {
 		o = opts[0]
 	}
 	handshake, served := context.WithCancel(context.Background())
-	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.listener.dial(ctx, served) },
-	}
-	s.t.Cleanup(transport.CloseIdleConnections)
-	dial := &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, HTTPHeader: o.Header}
+	dial := &websocket.DialOptions{HTTPClient: s.httpClient(served), HTTPHeader: o.Header}
 	if o.Token != "" {
 		dial.Subprotocols = []string{"bearer." + o.Token}
 	}
@@ -119,6 +115,18 @@ func (s *Server) TryDial(opts ...DialOptions) (*Client, *http.Response, error) {
 	case <-ctx.Done():
 	}
 	return c, res, nil
+}
+
+// HTTPClient returns a client whose connections lead to the server, whatever the host of the URL: set
+// Options.HTTPClient of package client to test with a client that reconnects.
+func (s *Server) HTTPClient() *http.Client { return s.httpClient(func() {}) }
+
+func (s *Server) httpClient(served func()) *http.Client {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.listener.dial(ctx, served) },
+	}
+	s.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
 }
 
 func (c *Client) receive() {

@@ -1,0 +1,98 @@
+package client_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/client"
+	"github.com/wskit/wskit/errors"
+)
+
+// Events that come faster than they are handled wait at the server, in the network and here. None is lost.
+func TestSlowHandlers(t *testing.T) {
+	s := newCounting()
+	const events = 3000
+	received := make(chan int, events)
+	c := dial(t, serve(t, "127.0.0.1:0", s.Router).addr, asAnn(client.Options{
+		MaxQueued: 4, PingInterval: 20 * time.Millisecond, PongTimeout: 20 * time.Millisecond, // a full inbox is not a dead connection
+		OnGap: func(g client.Gap) { t.Errorf("gap: %+v", g) },
+		Setup: func(c *client.Client) {
+			client.On(c, "said", func(_ context.Context, m text, _ client.Meta) {
+				n, _ := strconv.Atoi(m.Text)
+				if n == 10 {
+					time.Sleep(300 * time.Millisecond)
+				}
+				received <- n
+			})
+		},
+	}))
+	if _, err := client.Request[struct{}](within(t), c, "join", text{"room:a"}); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for n := range events {
+			if err := s.Publish(context.Background(), "room:a", "said", text{strconv.Itoa(n)}); err != nil {
+				t.Error(err)
+			}
+			if n%200 == 199 { // the log keeps 1,000
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+	}()
+	for want := range events {
+		select {
+		case got := <-received:
+			if got != want {
+				t.Fatalf("got event %d, want %d", got, want)
+			}
+		case <-within(t).Done():
+			t.Fatalf("event %d does not come; %+v", want, c.State())
+		}
+	}
+}
+
+// A handler that waits for an answer behind more events than there is room for gets it, or another connection is
+// opened.
+func TestHandlersSendRequests(t *testing.T) {
+	s := newCounting()
+	var mu sync.Mutex
+	outcomes := map[bool]int{}
+	c := dial(t, serve(t, "127.0.0.1:0", s.Router).addr, asAnn(client.Options{
+		MaxQueued: 4,
+		OnGap:     func(g client.Gap) { t.Errorf("gap: %+v", g) },
+		Setup: func(c *client.Client) {
+			client.On(c, "said", func(ctx context.Context, m text, _ client.Meta) {
+				_, err := client.Request[text](ctx, c, "do", m)
+				if err != nil && !errors.Is(err, client.ErrUnknownOutcome) {
+					t.Errorf("request %s: %v", m.Text, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				outcomes[err == nil]++
+			})
+		},
+	}))
+	if _, err := client.Request[struct{}](within(t), c, "join", text{"room:a"}); err != nil {
+		t.Fatal(err)
+	}
+	const events = 300
+	for n := range events {
+		if err := s.Publish(context.Background(), "room:a", "said", text{strconv.Itoa(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all events to be handled", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return outcomes[true]+outcomes[false] == events
+	})
+	t.Logf("%v, %d connections", outcomes, c.State().Connections)
+	for n := range events {
+		if times := s.count(strconv.Itoa(n)); times > 1 {
+			t.Errorf("request %d was handled %d times", n, times)
+		}
+	}
+}
