@@ -123,6 +123,13 @@ func (c *readerConn) use(ctx context.Context) {
 			if err != nil {
 				return
 			}
+			if !json.Valid(frame) {
+				// The library returns what has come of a message as if it were all, if the connection ends
+				// where it begins to read a part of it. Then nothing comes after it.
+				if _, _, err := c.ws.Read(ctx); err != nil {
+					return
+				}
+			}
 			select {
 			case c.frames <- frame:
 			case <-ctx.Done():
