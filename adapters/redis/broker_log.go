@@ -64,7 +64,7 @@ func (b *Broker) append(ctx context.Context, m pubsub.Message, h pubsub.History,
 		return pubsub.Position{}, fmt.Errorf("redis: appending: %w", err)
 	}
 	at := item.Value.at
-	o.free(item)
+	o.lane.Free(item)
 	return at, nil
 }
 

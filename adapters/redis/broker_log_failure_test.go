@@ -549,3 +549,18 @@ func TestPublishesOfATopicShareCommands(t *testing.T) {
 		t.Errorf("%d PUBLISH for %d messages", n, callers*each)
 	}
 }
+
+// What has failed to be appended has no part in what is published next.
+func TestPublishAfterAFailedAppend(t *testing.T) {
+	s := redistest.Start(t)
+	b := newBroker(t, s, redis.BrokerOptions{})
+	in := subscribe(t, b, "room")
+	s.Do("ACL", "SETUSER", "default", "-evalsha", "-eval")
+	for i := range 20 {
+		if _, err := b.Append(ctx, pubsub.Message{Topic: "room", Frame: []byte("appended")}, anHour, fmt.Sprint(i)); err == nil {
+			t.Fatal("Append is not refused")
+		}
+		publish(t, b, "room", fmt.Sprint(i))
+	}
+	eventually(t, "all arrive", func() bool { return in.len() == 20 })
+}

@@ -52,7 +52,7 @@ func (b *Broker) publish(ctx context.Context, m pubsub.Message) (receivers int, 
 		return 0, fmt.Errorf("redis: publishing: %w", err)
 	}
 	receivers = item.Value.receivers
-	o.free(item)
+	o.lane.Free(item)
 	return receivers, nil
 }
 
@@ -70,11 +70,15 @@ func (b *Broker) item(ctx context.Context, m pubsub.Message) (*outlet, *batch.It
 	}
 	item := o.lane.Item()
 	item.Timeout, item.Wait = o.timeout, b.opts.Timeout
-	p := &item.Value
-	p.topic, p.payload = m.Topic, appendPlain(p.payload[:0], m)
-	if len(b.opts.Keys) > 0 {
-		p.payload = seal(b.opts.Keys).close(key(b.opts.Prefix, b.kind, m.Topic), p.payload)
+	room := item.Value.payload[:0] // of the last message
+	if cap(room) > maxSpare {
+		room = nil
 	}
+	payload := appendPlain(room, m)
+	if len(b.opts.Keys) > 0 {
+		payload = seal(b.opts.Keys).close(key(b.opts.Prefix, b.kind, m.Topic), payload)
+	}
+	item.Value = publication{topic: m.Topic, payload: payload}
 	return o, item, nil
 }
 
@@ -202,16 +206,6 @@ func through[T any](ctx context.Context, o *outlet, lane *batch.Batcher[T], item
 
 // maxSpare is the size of the largest payload whose room is used again.
 const maxSpare = 4 << 10
-
-// free lets an answered item be used again.
-func (o *outlet) free(item *batch.Item[publication]) {
-	payload := item.Value.payload
-	if cap(payload) > maxSpare {
-		payload = nil
-	}
-	item.Value = publication{payload: payload}
-	o.lane.Free(item)
-}
 
 // send publishes once, as the messages that a link sends to itself are.
 func (b *Broker) send(ctx context.Context, channel string, payload []byte) error {

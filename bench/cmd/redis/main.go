@@ -1,8 +1,9 @@
 // Redis measures the Redis store beside github.com/go-redis/redis_rate, and the broker beside a bare
-// loop of PUBLISH and SUBSCRIBE with go-redis and the broker of github.com/centrifugal/centrifuge, on one redis-server that it starts itself, in turn
-// and over several rounds, and prints the ratios. Run it inside bench/:
+// loop of PUBLISH and SUBSCRIBE with go-redis and beside the broker of github.com/centrifugal/centrifuge, on
+// one redis-server that it starts itself, in turn and over several rounds, and prints the ratios. Run it
+// inside bench/:
 //
-//	go run ./cmd/redis                       # about four minutes
+//	go run ./cmd/redis                       # about eight minutes
 //	go run ./cmd/redis -rounds 1 -duration 300ms -out ""
 //
 // A missed target is reported and is no failure: timings vary, machines differ.
