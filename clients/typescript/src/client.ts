@@ -33,6 +33,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
   const outbox = createOutbox(s, connection);
   const questions = createQuestions(connection.write);
   let connections = 0;
+  let renewing = false; // or about to
   const timers = new Set<Timer>();
 
   /** Makes a request of the protocol, which does not wait in the queue. */
@@ -99,7 +100,10 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     if (id) return outbox.answered(f);
     if (type === "ERROR") return failed(serverError(payload));
     if (type.startsWith("$ws:")) topics.note(f);
-    if (type === "$ws:expiring" && s.token) soon(Math.random() * 0.5 * payload.inMs, () => renew().catch(failed));
+    if (type === "$ws:expiring" && s.token && !renewing) {
+      renewing = true;
+      soon(Math.random() * 0.5 * payload.inMs, () => renew().catch(failed).finally(() => (renewing = false)));
+    }
     if (topics.fresh(f)) events.dispatch(f);
   }
 
@@ -112,6 +116,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     connections++;
     timers.forEach(clearTimeout);
     timers.clear();
+    renewing = false;
     questions.ended();
     outbox.ended(ending);
     if (state.get().status === "closed") outbox.clear(ending.error);

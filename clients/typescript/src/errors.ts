@@ -25,7 +25,8 @@ export class WskitError extends Error {
 
   constructor({ code, message, retryable = false, retryAfterMs = null, details, type }: Failure, options?: ErrorOptions) {
     super(message, options);
-    Object.assign(this, { code, retryable, retryAfterMs, details, type });
+    // Whatever the server has sent.
+    Object.assign(this, { code: String(code), retryable: !!retryable, retryAfterMs, details, type });
   }
 }
 
