@@ -5,7 +5,7 @@ GO      ?= go
 FUZZTIME ?= 20000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help check test vet lint redis nginx workerd typescript contract cc unit fuzz e2e faults delivery bench cross cover vuln api behind fmt run
+.PHONY: help check test vet lint redis nginx workerd typescript contract cc prometheus unit fuzz e2e faults delivery bench cross cover vuln api behind fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -24,6 +24,8 @@ vet: ## go vet and gofmt, in all modules
 	cd bench && $(GO) vet ./...
 	cd e2e && $(GO) vet ./...
 	cd verify && $(GO) vet ./...
+	cd observe/prometheus && $(GO) vet ./...
+	cd observe/otel && $(GO) vet ./...
 
 lint: ## staticcheck, see staticcheck.conf
 	$(LINT) ./...
@@ -46,10 +48,15 @@ contract: ## install what the documents of package contract are tested with
 cc: ## install the C compiler that builds a clock for tests to step, where there is none
 	@./tools/install build-essential cc
 
-unit: redis nginx workerd typescript contract cc ## unit tests and examples under the race detector, in random order
+prometheus: ## install Prometheus, which runs the queries of the dashboard and the alerts, where there is none
+	@./tools/install prometheus prometheus
+
+unit: redis nginx workerd typescript contract cc prometheus ## unit tests and examples under the race detector, in random order
 	$(GO) test -race -shuffle=on -p 4 -timeout 20m ./...
 	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router/... ./limit/... ./adapters/memory ./ingress ./internal/envelope
 	cd bench && $(GO) test -race -shuffle=on -p 4 ./...
+	cd observe/prometheus && $(GO) test -race -shuffle=on ./...
+	cd observe/otel && $(GO) test -race -shuffle=on ./...
 	cd verify && $(GO) test -race -shuffle=on -timeout 20m ./...
 
 fuzz: ## every fuzz target for FUZZTIME
@@ -76,6 +83,7 @@ bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	cd bench && $(GO) run ./cmd/compare
 	cd bench && $(GO) run ./cmd/compare -tls -only 'echo|idle|fan'
 	cd bench && $(GO) run ./cmd/limits
+	cd bench && $(GO) run ./cmd/counting
 	cd bench && $(GO) run ./cmd/redis
 
 behind: ## list the dependencies that have a newer version

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router"
 )
@@ -72,4 +73,41 @@ func ExampleOptions_onRefused() {
 	// payload chat.send INVALID_ARGUMENT
 	// type  UNIMPLEMENTED
 	// envelope  INVALID_ARGUMENT
+}
+
+// A library passes what belongs to a message on to where it is delivered, also in another process:
+// observe/otel does so with traces.
+func ExampleHooks_publishMeta() {
+	type traceKey struct{}
+	r := router.New(router.Options{Broker: memory.NewBroker(memory.BrokerOptions{})})
+	delivered := make(chan string, 1)
+	r.AddHooks(router.Hooks{
+		PublishMeta: func(ctx context.Context) router.Meta {
+			if trace, ok := ctx.Value(traceKey{}).(string); ok {
+				return router.Meta{"trace": trace}
+			}
+			return nil
+		},
+		OnDelivered: func(d router.Delivery) {
+			var trace string
+			_, _ = d.Meta("trace", &trace)
+			delivered <- fmt.Sprint(d.Type(), " to ", d.Members, " member of ", d.Topic, ", trace ", trace)
+		},
+	})
+	router.RPC(r, "join", func(c *router.Context, _ struct{}) (struct{}, error) { return struct{}{}, c.Subscribe("news") })
+	c := connect(r)
+	defer c.close()
+	c.send(`{"type":"join","meta":{"correlationId":"1"}}`)
+	c.receive(1)
+
+	ctx := context.WithValue(context.Background(), traceKey{}, "4bf92f35")
+	if err := r.Publish(ctx, "news", "headline", "rain"); err != nil {
+		fmt.Println(err)
+	}
+	c.receive(1)
+	fmt.Println(<-delivered)
+	// Output:
+	// {"type":"join.reply","meta":{"correlationId":"1"}}
+	// {"meta":{"trace":"4bf92f35"},"type":"headline","payload":"rain"}
+	// headline to 1 member of news, trace 4bf92f35
 }

@@ -109,8 +109,8 @@ func (in *subscription) passAt(m pubsub.Message) error {
 	in.log.at = m.Position
 	in.log.latest.keep(logged{m.Position, frame.plain})
 	if err == nil && t.subscription == in {
-		n := t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
-		in.router.stats.delivered.Add(n)
+		in.sent = t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
+		in.router.stats.delivered.Add(in.sent)
 	}
 	return err
 }

@@ -8,13 +8,22 @@ import (
 )
 
 // Hooks are functions that a [Router] calls, for a library beside the application: see
-// [Router.AddHooks]. [Options] has fields of the same names, which describe them. Nil: none.
+// [Router.AddHooks]. [Options] has fields of the same names, which describe the first ones. Nil: none.
 type Hooks struct {
 	OnOpen          func(*Conn) error
 	OnClose         func(*Conn, CloseInfo)
 	OnError         func(Fault)
 	OnLimitExceeded func(context.Context, LimitInfo)
 	OnRefused       func(Refused)
+
+	// PublishMeta returns members for the meta of a message that is published, from the context
+	// with which it is published; nil: none. Those of PublishOptions.Meta take precedence. If Meta has no room for
+	// them, they are left out. It is called by the goroutine that publishes.
+	PublishMeta func(context.Context) Meta
+	// OnDelivered is called when a message from Options.Broker has been queued for members of its
+	// topic in this process. The broker waits for it, and no lock is held. It is not called for what
+	// is read from a log because it did not come in order.
+	OnDelivered func(Delivery)
 }
 
 // AddHooks adds hooks to those of Options, which come first, and to those that were added before.
@@ -40,6 +49,9 @@ type hooks struct {
 	faults   []func(Fault)
 	exceeds  []func(context.Context, LimitInfo)
 	refusals []func(Refused)
+
+	publishes  []func(context.Context) Meta
+	deliveries []func(Delivery)
 }
 
 // addHooks is called with Router.mu locked, or by New.
@@ -58,6 +70,12 @@ func (r *Router) addHooks(h Hooks) {
 	}
 	if h.OnRefused != nil {
 		next.refusals = append(slices.Clip(next.refusals), h.OnRefused)
+	}
+	if h.PublishMeta != nil {
+		next.publishes = append(slices.Clip(next.publishes), h.PublishMeta)
+	}
+	if h.OnDelivered != nil {
+		next.deliveries = append(slices.Clip(next.deliveries), h.OnDelivered)
 	}
 	r.hooks.Store(&next)
 }

@@ -76,7 +76,7 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	if err := checkAppend(h != nil, o); err != nil {
 		return err
 	}
-	m, err := r.encode(topic, typ, payload, o)
+	m, err := r.encode(ctx, topic, typ, payload, o)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func onlyOption(opts []PublishOptions) (o PublishOptions, err error) {
 }
 
 // encode makes the message that all receivers share.
-func (r *Router) encode(topic, typ string, payload any, o PublishOptions) (m pubsub.Message, err error) {
+func (r *Router) encode(ctx context.Context, topic, typ string, payload any, o PublishOptions) (m pubsub.Message, err error) {
 	if err := r.checkEvent(typ, payload); err != nil {
 		return m, err
 	}
@@ -166,7 +166,7 @@ func (r *Router) encode(topic, typ string, payload any, o PublishOptions) (m pub
 	}
 	b := newOutgoing()
 	defer b.free()
-	if err := b.event(typ, payload, o.Meta); err != nil {
+	if err := b.event(typ, payload, r.publishMeta(ctx, o.Meta)); err != nil {
 		return m, err
 	}
 	if err := r.errTooLarge(b.Len() - wire.HeaderRoom); err != nil {
@@ -196,14 +196,16 @@ func latestKey(topic, typ, key string) string {
 
 // deliver hands a message to the members of its topic in this process. The frame
 // is made once, and once more for connections with compression. With later,
-// which is locked, flushing is left to it. t.mu is held, for reading at least.
-func (t *topic) deliver(m pubsub.Message, later *deferredFlush) {
+// which is locked, flushing is left to it. It returns how many members these are. t.mu is held, for
+// reading at least.
+func (t *topic) deliver(m pubsub.Message, later *deferredFlush) (n int64) {
 	if len(t.members) == 0 {
-		return
+		return 0
 	}
 	frame := share(m.Frame)
-	n := t.send(&frame, wire.Overflow(m.Overflow), m.Key, m.Except, later)
+	n = t.send(&frame, wire.Overflow(m.Overflow), m.Key, m.Except, later)
 	t.members[0].conn.router.stats.delivered.Add(n)
+	return n
 }
 
 // send queues a frame for the members, but for the connection except, and returns how many these

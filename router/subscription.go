@@ -123,8 +123,11 @@ func (in *subscription) end() {
 
 // deliver takes what the broker delivers.
 func (in *subscription) deliver(m pubsub.Message) {
+	watched := in.watchDelivery(m)
 	in.mu.Lock()
+	in.sent = 0
 	err := in.handle(m)
+	sent := in.sent
 	later := in.expects(m.Frame) || m.More
 	full := in.hold(m.Frame, in.router.opts.Limits.MaxQueued)
 	in.mu.Unlock()
@@ -134,6 +137,7 @@ func (in *subscription) deliver(m pubsub.Message) {
 	if !later || full || in.closed.Load() {
 		in.flush()
 	}
+	in.delivered(watched, sent)
 }
 
 // handle queues a message for the members, or takes note of a loss. in.mu is held.
@@ -161,7 +165,7 @@ func (in *subscription) pass(m pubsub.Message) error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.subscription == in { // a later one may have taken its place
-		t.deliver(m, &in.deferredFlush)
+		in.sent = t.deliver(m, &in.deferredFlush)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (t Target) Send(ctx context.Context, typ string, payload any, opts ...Publi
 	if t.id != "" {
 		topic = topicConnection
 	}
-	m, err := t.r.encode(topic, typ, payload, o)
+	m, err := t.r.encode(ctx, topic, typ, payload, o)
 	if err != nil {
 		return err
 	}

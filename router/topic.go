@@ -165,6 +165,7 @@ type subscription struct {
 	router *Router
 	sub    pubsub.Subscription
 	log    *followed   // of a topic with history; nil: it has none
+	sent   int64       // to how many members the latest message was, under mu
 	closed atomic.Bool // no more will come
 
 	// guarded by mu

@@ -44,6 +44,7 @@ var parts = []part{
 	{"client", []string{"errors"}},
 	{"contract", []string{"router", "errors", "internal/jsontype"}},
 	{"cmd", []string{anything}},
+	{"observe/internal/figures", []string{"router", "limit", "middleware/ratelimit", "adapters/memory", "adapters/redis", "adapters/cfdo", "internal/histogram"}},
 	{"examples", []string{anything}},
 	{"docs", nil},
 	{"docs/plot", []string{"limit"}},

@@ -52,7 +52,7 @@ type Frame struct {
 	Meta struct {
 		CorrelationID string `json:"correlationId"`
 		// Own has the application's own members.
-		Own map[string]jsontext.Value `json:",inline"`
+		Own map[string]jsontext.Value `json:",embed"`
 	} `json:"meta"`
 	Payload jsontext.Value `json:"payload"`
 	// Raw is the frame as it was received.
