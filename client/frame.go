@@ -12,17 +12,18 @@ import (
 
 // Types of the protocol. PROTOCOL.md describes the frames.
 const (
-	typeError      = "ERROR"
-	typeRPCError   = "RPC_ERROR"
-	typeProgress   = "$ws:rpc-progress"
-	typeAbort      = "$ws:abort"
-	typeAnswer     = "$ws:answer"
-	typeExpiring   = "$ws:expiring"
-	typeRenew      = "$ws:renew"
-	typeSubscribed = "$ws:subscribed"
-	typeReset      = "$ws:reset"
-	typeResume     = "$ws:resume"
-	typeGap        = "$ws:gap"
+	typeError        = "ERROR"
+	typeRPCError     = "RPC_ERROR"
+	typeProgress     = "$ws:rpc-progress"
+	typeAbort        = "$ws:abort"
+	typeAnswer       = "$ws:answer"
+	typeExpiring     = "$ws:expiring"
+	typeRenew        = "$ws:renew"
+	typeSubscribed   = "$ws:subscribed"
+	typeUnsubscribed = "$ws:unsubscribed"
+	typeReset        = "$ws:reset"
+	typeResume       = "$ws:resume"
+	typeGap          = "$ws:gap"
 )
 
 // frame is a frame of the server.

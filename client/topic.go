@@ -26,7 +26,8 @@ type topic struct {
 	ticket, pos string
 }
 
-// Forget has a topic with history not resumed after a reconnect. Call it when the application has left the topic.
+// Forget has a topic with history not resumed after a reconnect. It is not needed when the server ends the
+// subscription: the client is told.
 func (c *Client) Forget(topic string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,6 +69,10 @@ func (l *link) topicFrame(f *frame, data []byte) error {
 				return err
 			}
 		}
+		return nil
+	}
+	if f.Type == typeUnsubscribed {
+		c.Forget(p.Topic)
 		return nil
 	}
 	c.mu.Lock()

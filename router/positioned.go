@@ -89,3 +89,13 @@ func (m *member) announce(at pubsub.Position, joined []byte) error {
 	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.conn.router.tickets.issue(m.conn, m.topic.name, joined) + `"}}`)
 	return m.conn.enqueue(b)
 }
+
+// dismiss sends $ws:unsubscribed, so that the client does not resume the topic.
+func (m *member) dismiss() {
+	b := topicFrame(typeUnsubscribed, m.topic.name)
+	defer b.free()
+	b.WriteString("}}")
+	if m.conn.enqueue(b) == nil { // or the connection is being closed
+		m.conn.flushUnlessBatched()
+	}
+}

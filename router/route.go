@@ -107,6 +107,7 @@ const (
 	typeRPCError     = "RPC_ERROR"
 	typeProgress     = "$ws:rpc-progress"
 	typeSubscribed   = "$ws:subscribed"
+	typeUnsubscribed = "$ws:unsubscribed"
 	typeReset        = "$ws:reset"
 	typeResume       = "$ws:resume"
 	typeResumed      = "$ws:resumed"

@@ -145,8 +145,18 @@ func (c *Conn) Unsubscribe(name string) {
 	if isReservedTopic(name) {
 		return
 	}
-	m := c.takeOff(func(m *member) bool { return m.topic.name == name })
-	if m != nil {
+	c.mu.Lock()
+	i := slices.IndexFunc(c.topics, func(m *member) bool { return m.topic.name == name })
+	if i < 0 {
+		c.mu.Unlock()
+		return
+	}
+	m := c.topics[i]
+	c.mu.Unlock()
+	if m.topic.history != nil {
+		m.dismiss() // before another membership can begin, whose $ws:subscribed must come behind
+	}
+	if c.takeOff(func(have *member) bool { return have == m }) != nil {
 		m.leave()
 		c.router.topics.release(m.topic)
 	}

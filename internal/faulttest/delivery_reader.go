@@ -349,6 +349,10 @@ func (c *readerConn) take(frame []byte) {
 		}
 		t.pos, t.reset = p.Pos, p.Reason
 		c.record(deliverytest.Event{Kind: deliverytest.Reset, Topic: t.name, Pos: p.Pos, Reason: p.Reason})
+	case "$ws:unsubscribed":
+		if t := c.topics[p.Topic]; t == nil || t.state != leaving {
+			c.wrong("got %s", frame)
+		}
 	case "appended":
 		t := c.topics[m.Meta.Topic]
 		if t == nil {
