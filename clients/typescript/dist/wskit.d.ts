@@ -84,6 +84,9 @@ export interface ProtocolEvents {
         pos: string;
         ticket: string;
     };
+    "$ws:unsubscribed": {
+        topic: string;
+    };
     "$ws:reset": {
         topic: string;
         reason: string;
@@ -273,7 +276,7 @@ export interface Client<C extends ContractShape = Untyped> {
      * threw. Without a listener they are written to the console.
      */
     onError(listener: (error: unknown) => void): () => void;
-    /** Does not resume a topic with history after the next reconnect. */
+    /** Does not resume a topic with history after the next reconnect. It is not needed where the server ends the subscription. */
     forget(topic: string): void;
     /** Renews the identity of the connection with a new token. The client does so itself when the server says that it expires. */
     renew(): Promise<void>;

@@ -15,6 +15,8 @@ import { after, type Timer } from "./wait.js";
 
 /** How long the server may take to resume topics, and a little more. */
 const RESUME_TIMEOUT = 65_000;
+/** One frame must fit into the largest that the server accepts. */
+const TOPICS_AT_ONCE = 64;
 const RENEW_TIMEOUT = 15_000;
 
 /** Connects to a server. It returns at once; messages wait until there is a connection. */
@@ -51,37 +53,32 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
 
   function opened(ready: () => void) {
     const mine = ++connections;
-    const open = () => {
-      if (mine !== connections) return;
+    resume(mine, 0, topics.names(), () => {
       ready();
       outbox.open();
-    };
-    if (topics.size) resume(mine, 0, open);
-    else open();
+    });
   }
 
   /** Resumes topics before anything else is sent, since a message may subscribe to them anew. */
-  async function resume(mine: number, attempt: number, then: () => void, names?: string[]) {
-    const wanted = topics.ask(names);
-    let again: string[] = [];
-    let wait = 1_000 * 2 ** Math.min(attempt, 5);
-    if (wanted.length) {
+  async function resume(mine: number, attempt: number, names: string[], then?: () => void) {
+    const wait = 1_000 * 2 ** Math.min(attempt, 5);
+    const again: string[] = [];
+    while (names.length) {
+      const wanted = topics.ask(names.slice(0, TOPICS_AT_ONCE));
       try {
-        again = topics.answered((await ask("$ws:resume", { topics: wanted }, RESUME_TIMEOUT)).topics);
+        if (wanted.length) again.push(...topics.answered((await ask("$ws:resume", { topics: wanted }, RESUME_TIMEOUT)).topics));
       } catch (e) {
         if (mine !== connections) return;
-        const error = e as WskitError;
-        if (error.code === "DEADLINE_EXCEEDED") return connection.fail("the server did not resume the topics");
-        if (error.retryable) {
-          soon(Math.max(wait, error.retryAfterMs ?? 0), () => resume(mine, attempt + 1, then, names));
-          return;
-        }
+        const { code, retryable, retryAfterMs } = e as WskitError;
+        if (code === "DEADLINE_EXCEEDED") return connection.fail("the server did not resume the topics");
+        if (retryable) return soon(Math.max(wait, retryAfterMs!), () => resume(mine, attempt + 1, [...again, ...names], then));
         topics.answered(wanted.map(() => ({ resumed: false, reason: "denied" })));
       }
+      if (mine !== connections) return;
+      names = names.slice(TOPICS_AT_ONCE);
     }
-    if (mine !== connections) return;
-    then();
-    if (again.length) soon(wait, () => resume(mine, attempt + 1, () => {}, again));
+    then?.();
+    if (again.length) soon(wait, () => resume(mine, attempt + 1, again));
   }
 
   function received(data: string) {

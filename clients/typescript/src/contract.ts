@@ -37,6 +37,7 @@ export interface Presence {
 export interface ProtocolEvents {
   "$ws:presence": Presence;
   "$ws:subscribed": { topic: string; pos: string; ticket: string };
+  "$ws:unsubscribed": { topic: string };
   "$ws:reset": { topic: string; reason: string; pos: string };
   "$ws:gap": { topics: string[] };
   "$ws:expiring": { inMs: number };
@@ -253,7 +254,7 @@ export interface Client<C extends ContractShape = Untyped> {
    */
   onError(listener: (error: unknown) => void): () => void;
 
-  /** Does not resume a topic with history after the next reconnect. */
+  /** Does not resume a topic with history after the next reconnect. It is not needed where the server ends the subscription. */
   forget(topic: string): void;
 
   /** Renews the identity of the connection with a new token. The client does so itself when the server says that it expires. */

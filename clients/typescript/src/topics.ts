@@ -4,20 +4,17 @@ import type { Frame } from "./frame.js";
 /** Positions of a topic that are remembered, so that a message which comes again is found. */
 const SEEN = 128;
 
-// A server sends no longer ones, and does not subscribe a connection to as many topics.
-const LONGEST_TICKET = 8 << 10;
-const LONGEST_POS = 64;
-const MOST_TOPICS = 4_096;
+// A server sends no longer tickets and positions, and does not subscribe a connection to as many topics.
+const LONGEST = 8 << 10;
+const MOST_TOPICS = 1_024;
 
 interface Topic {
   ticket: string;
   /** Of the last message that was delivered. */
   pos: string;
   seen: Set<string>;
-  /** The position at which the present connection was subscribed by the application. */
-  subscribedAt?: string | undefined;
   /** A message has come since the topic was asked to be resumed. */
-  advanced: boolean;
+  advanced?: boolean;
 }
 
 interface Resumed {
@@ -42,27 +39,25 @@ export function createTopics(lost: (loss: Loss) => void) {
     /** Notes a frame of the protocol. */
     note({ type, payload }: Frame) {
       if (type === "$ws:gap") for (const topic of payload.topics) lost({ topic, reason: "gap" });
-      const t = topics.get(payload?.topic);
-      if (type === "$ws:subscribed") {
-        const { topic, pos, ticket } = payload;
-        if (ticket.length > LONGEST_TICKET || pos.length > LONGEST_POS || (!t && topics.size >= MOST_TOPICS)) return;
+      const { topic, pos, ticket, reason } = payload ?? {};
+      const t = topics.get(topic);
+      if (type === "$ws:unsubscribed") topics.delete(topic);
+      else if (type === "$ws:subscribed") {
         if (t?.pos === pos) t!.ticket = ticket;
-        else topics.set(topic, { ticket, pos, seen: new Set(), advanced: true });
-        topics.get(topic)!.subscribedAt = t && asked.includes(topic) && t.pos !== pos ? pos : undefined;
-      } else if (type === "$ws:reset") {
-        if (t) {
-          t.pos = payload.pos;
-          t.seen.clear();
-          t.advanced = true;
+        else {
+          if (ticket.length + pos.length < LONGEST && (t || topics.size < MOST_TOPICS)) topics.set(topic, { ticket, pos, seen: new Set(), advanced: true });
+          if (t) lost({ topic, reason: "subscribed" });
         }
-        lost({ topic: payload.topic, reason: payload.reason });
+      } else if (type === "$ws:reset") {
+        if (t) Object.assign(t, { pos, advanced: true }).seen.clear();
+        lost({ topic, reason });
       }
     },
 
     /** Notes the position of a message. It reports false if the message was delivered before. */
     fresh({ meta }: Frame): boolean {
       const t = topics.get(meta.topic!);
-      if (!t || !meta.pos || meta.pos.length > LONGEST_POS) return true;
+      if (!t || !meta.pos || meta.pos.length > 64) return true;
       const { pos } = meta as { pos: string };
       if (t.seen.has(pos)) return false;
       if (t.seen.size >= SEEN) t.seen.delete(t.seen.values().next().value!);
@@ -72,8 +67,10 @@ export function createTopics(lost: (loss: Loss) => void) {
       return true;
     },
 
-    /** What to send to resume these topics, or all. */
-    ask(names = [...topics.keys()]) {
+    names: () => [...topics.keys()],
+
+    /** What to send to resume topics. */
+    ask(names: string[]) {
       asked = names.filter((name) => topics.has(name));
       return asked.map((name) => {
         const t = topics.get(name)!;
@@ -94,9 +91,8 @@ export function createTopics(lost: (loss: Loss) => void) {
         if (a.pos && !t.advanced) t.pos = a.pos;
         if (a.resumed || a.pos) return; // a reset was noted before
         if (a.reason === "unavailable") again.push(name);
-        else if (a.reason === "subscribed") {
-          if (t.subscribedAt) lost({ topic: name, reason: "subscribed" });
-        } else {
+        // Of one that was subscribed to anew, $ws:subscribed came before.
+        else if (a.reason !== "subscribed") {
           topics.delete(name);
           lost({ topic: name, reason: "denied" });
         }

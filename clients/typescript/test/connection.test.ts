@@ -64,6 +64,7 @@ test("what was sent on a connection that is refused after it was accepted is sen
   expect(await client.request("count", { id: "c" })).toMatchObject({ n: 1 });
   // But not if the server has answered anything.
   await server.do("/stop");
+  await until(() => client.state.get().status !== "open");
   await server.script([{ expect: "__heartbeat" }, { send: '{"type":"__heartbeat_ack"}' }, { expect: "count" }, { close: 4429, reason: '{"retryAfterMs":100}' }]);
   expect(await rejection(client.request("count", { id: "d" }))).toBeInstanceOf(UnknownOutcome);
 });
@@ -200,6 +201,7 @@ scenario("ban", async () => {
   expect(log.attempts[1]!.atMs - close.atMs).toBeGreaterThanOrEqual(799);
 
   await server.do("/stop");
+  await until(() => client.state.get().status !== "open");
   await server.script([{ expect: "echo" }, { send: '{"type":"x"}' }, { close: 4429, reason: '{"retryAfterMs":null}' }]);
   const call = client.request("echo", {});
   expect(await rejection(call)).toBeInstanceOf(UnknownOutcome);

@@ -93,16 +93,59 @@ test("a topic that cannot be resumed yet is resumed later, and one that is denie
   expect(asked.at(-1)).toEqual([{ ticket: "t3", pos: "p4" }]); // not the position of the answer, which is older
 });
 
-test("a topic that is forgotten is not resumed", async () => {
+test("a topic that was left is not resumed", async () => {
   const server = await start();
   const client = server.connect();
-  await client.request("join", { topic });
-  await client.request("join", { topic: "history:b" });
-  client.forget(topic);
+  const got = record(client);
+  const topics = ["history:left", "history:forgotten", "history:again", "history:kept"];
+  for (const topic of topics) await client.request("join", { topic });
+  await client.request("leave", { topic: "history:left" });
+  client.forget("history:forgotten");
+  await client.request("leave", { topic: "history:again" });
+  await server.do("/publish", { topic: "history:again", n: 3 });
+  await client.request("join", { topic: "history:again" });
   await server.do("/cut-now");
   await until(async () => (await server.received("$ws:resume")).length);
   await client.request("echo", {});
-  expect(JSON.parse((await server.received("$ws:resume"))[0]!.text).payload.topics.length).toBe(1);
+  const { topics: resumed } = JSON.parse((await server.log()).sent.find((f) => f.type === "$ws:resumed")!.text).payload;
+  expect(resumed.map((t: { topic: string }) => t.topic)).toEqual(["history:kept", "history:again"]);
+  expect(got.losses).toEqual([]); // what is published while the application has left is not missing
+});
+
+test("many topics are resumed in frames that the server accepts", async () => {
+  const server = await start();
+  const client = server.connect();
+  const got = record(client);
+  const topics = numbers(1, 200).map((n) => `history:${n}`);
+  await Promise.all(topics.map((topic) => client.request("join", { topic })));
+  await server.do("/refuse", { tcp: true });
+  await server.do("/cut-now");
+  for (const topic of topics) await server.do("/publish", { topic });
+  await server.do("/resume");
+  await until(() => got.events.length === 200);
+  await client.request("echo", {});
+  expect(got.losses).toEqual([]);
+  expect(got.events.length).toBe(200);
+  expect((await server.received("$ws:resume")).length).toBe(4);
+});
+
+test("a subscription that begins anew before the topic is resumed is reported", async () => {
+  const server = await start();
+  const client = server.connect();
+  const got = record(client);
+  await client.request("join", { topic });
+  await server.do("/publish", { topic, n: 2 });
+  await until(() => got.events.length === 2);
+  await server.script([
+    { send: `{"type":"$ws:subscribed","payload":{"topic":"${topic}","pos":"p9","ticket":"t9"}}` },
+    { expect: "$ws:resume" },
+    { send: `{"type":"$ws:resumed","meta":{"correlationId":"{{id}}"},"payload":{"topics":[{"topic":"${topic}","resumed":false,"reason":"subscribed"}]}}` },
+    { sleepMs: 60_000 },
+  ]);
+  await server.do("/cut-now");
+  await until(() => client.state.get().connections === 2);
+  await isOpen(client);
+  expect(got.order).toEqual([1, 2, "subscribed"]);
 });
 
 test("requests wait until the topics are resumed, since they may subscribe to them", async () => {

@@ -34,6 +34,7 @@ scenario("abort", async () => {
   expect(aborted!.correlationId).toBe((await server.received("slow"))[0]!.correlationId);
 
   await server.do("/stop");
+  await until(() => client.state.get().status !== "open");
   const early = new AbortController();
   const unsent = client.request("slow", { id: "b" }, { signal: early.signal });
   early.abort();

@@ -121,4 +121,5 @@ export const numbers = (from: number, to: number) => Array.from({ length: to - f
 
 export const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
+
 export const isOpen = (client: Client) => until(() => client.state.get().status === "open");
