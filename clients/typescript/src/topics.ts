@@ -4,7 +4,7 @@ import type { Frame } from "./frame.js";
 /** Positions of a topic that are remembered, so that a message which comes again is found. */
 const SEEN = 128;
 
-// A server sends no longer tickets and positions, and does not subscribe a connection to as many topics.
+// A server sends no longer frames of subscriptions, tickets and positions, and does not subscribe a connection to as many topics.
 const LONGEST = 8 << 10;
 const MOST_TOPICS = 1_024;
 
@@ -37,19 +37,20 @@ export function createTopics(lost: (loss: Loss) => void) {
     forget: (topic: string) => void topics.delete(topic),
 
     /** Notes a frame of the protocol. */
-    note({ type, payload }: Frame) {
+    note({ type, payload, size }: Frame) {
       if (type === "$ws:gap") for (const topic of payload.topics) lost({ topic, reason: "gap" });
       const { topic, pos, ticket, reason } = payload ?? {};
       const t = topics.get(topic);
       if (type === "$ws:unsubscribed") topics.delete(topic);
       else if (type === "$ws:subscribed") {
+        if (size > LONGEST) return;
         if (t?.pos === pos) t!.ticket = ticket;
         else {
-          if (ticket.length + pos.length < LONGEST && (t || topics.size < MOST_TOPICS)) topics.set(topic, { ticket, pos, seen: new Set(), advanced: true });
+          if (t || topics.size < MOST_TOPICS) topics.set(topic, { ticket, pos, seen: new Set(), advanced: true });
           if (t) lost({ topic, reason: "subscribed" });
         }
       } else if (type === "$ws:reset") {
-        if (t) Object.assign(t, { pos, advanced: true }).seen.clear();
+        if (t && size <= LONGEST) Object.assign(t, { pos, advanced: true }).seen.clear();
         lost({ topic, reason });
       }
     },
@@ -86,9 +87,11 @@ export function createTopics(lost: (loss: Loss) => void) {
         const name = asked[i]!;
         const t = topics.get(name);
         if (!t) return;
-        if (a.ticket) t.ticket = a.ticket;
-        // A message that came meanwhile may be behind the position of the answer.
-        if (a.pos && !t.advanced) t.pos = a.pos;
+        if (a.ticket && a.ticket.length + (a.pos ?? "").length < LONGEST) {
+          t.ticket = a.ticket;
+          // A message that came meanwhile may be behind the position of the answer.
+          if (a.pos && !t.advanced) t.pos = a.pos;
+        }
         if (a.resumed || a.pos) return; // a reset was noted before
         if (a.reason === "unavailable") again.push(name);
         // Of one that was subscribed to anew, $ws:subscribed came before.

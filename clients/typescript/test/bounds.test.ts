@@ -96,6 +96,14 @@ test("the memory stays bounded", async () => {
     "events without a listener": [{ send: '{"type":"other{{i}}","payload":"{{pad}}"}', pad: 1000, repeat: 10_000 }],
     "large events without a listener": [{ send: '{"type":"other","payload":"{{pad}}"}', pad, repeat: 100 }],
     "large tickets": [{ send: '{"type":"$ws:subscribed","payload":{"topic":"t{{i}}","pos":"p","ticket":"{{pad}}{{i}}"}}', pad, repeat: 100 }],
+    "tickets that replace others": [
+      { send: '{"type":"$ws:subscribed","payload":{"topic":"t{{i}}","pos":"p","ticket":"t"}}', repeat: 100 },
+      { send: '{"type":"$ws:subscribed","payload":{"topic":"t{{i}}","pos":"p","ticket":"{{pad}}{{i}}"}}', pad, repeat: 100 },
+    ],
+    "large resets": [
+      { send: '{"type":"$ws:subscribed","payload":{"topic":"t{{i}}","pos":"p","ticket":"t"}}', repeat: 100 },
+      { send: '{"type":"$ws:reset","payload":{"topic":"t{{i}}","reason":"epoch","pos":"{{pad}}{{i}}"}}', pad, repeat: 100 },
+    ],
     "many topics": [{ send: '{"type":"$ws:subscribed","payload":{"topic":"t{{i}}{{pad}}","pos":"p","ticket":"t"}}', pad: 500, repeat: 20_000 }],
     "large positions": [
       { send: '{"type":"$ws:subscribed","payload":{"topic":"a","pos":"p","ticket":"t"}}' },
@@ -109,6 +117,28 @@ test("the memory stays bounded", async () => {
     const grown = await flood(steps);
     expect.soft(grown, `${what}: MiB`).toBeLessThan(8);
   }
+});
+
+test("the tickets of topics that are resumed stay bounded", async () => {
+  const server = await start();
+  const n = 50;
+  await server.do("/raw", { steps: [{ send: '{"type":"$ws:subscribed","payload":{"topic":"t{{i}}","pos":"p","ticket":"t"}}', repeat: n }, { expect: "echo" }, { close: 1001 }] });
+  const client = server.connect();
+  await isOpen(client);
+  const topic = '{"resumed":true,"pos":"{{pad}}","ticket":"{{pad}}"}';
+  await server.do("/raw", {
+    steps: [
+      { expect: "$ws:resume" },
+      { send: `{"type":"$ws:resumed","meta":{"correlationId":"{{id}}"},"payload":{"topics":[${Array(n).fill(topic).join()}]}}`, pad: 200_000 },
+      { expect: "echo" },
+      { send: '{"type":"echo.reply","meta":{"correlationId":"{{id}}"},"payload":{}}' },
+    ],
+  });
+  const before = await used();
+  client.request("echo", {}).catch(() => {});
+  await until(() => client.state.get().connections === 2 && client.state.get().status === "open");
+  await client.request("echo", {});
+  expect((await used()) - before).toBeLessThan(8);
 });
 
 test("the identity is said to expire without end", async () => {
