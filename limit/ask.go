@@ -47,8 +47,8 @@ func TakeMany(ctx context.Context, asks []Ask) error {
 		return err
 	}
 	first := asks[0].limiter
-	store, ok := first.store.(ManyTaker)
-	if !ok {
+	store := first.many
+	if store == nil {
 		return first.unsupported("TakeMany")
 	}
 	if first.remote == nil {
@@ -154,8 +154,8 @@ func takeAll(ctx context.Context, asks []Ask) (bound int, err error) {
 		return 0, nil
 	}
 	first := asks[0].limiter
-	store, ok := first.store.(ManyTaker)
-	if !ok {
+	store := first.many
+	if store == nil {
 		return 0, first.unsupported("TakeAll")
 	}
 	if first.remote == nil {

@@ -24,12 +24,15 @@ type Limiter struct {
 // shared is what a limiter has in common with those that [Limiter.With] makes of
 // it: everything but the policy.
 type shared struct {
-	name   string
-	head   string // prefix:name
-	store  Store
-	remote *remote // nil for a store in this process
-	shadow bool
-	counts counts
+	name  string
+	head  string // prefix:name
+	store Store
+	// The optional operations of the store, nil where it has none.
+	extended ExtendedStore
+	many     ManyTaker
+	remote   *remote // nil for a store in this process
+	shadow   bool
+	counts   counts
 
 	comparable bool // whether store can be compared with others
 }
@@ -58,6 +61,8 @@ func New(store Store, policy Policy, options ...Options) *Limiter {
 	o = o.withDefaults(local)
 
 	s := &shared{name: o.Name, head: o.Prefix + ":" + o.Name, store: store, shadow: o.Shadow}
+	s.extended, _ = store.(ExtendedStore)
+	s.many, _ = store.(ManyTaker)
 	s.comparable = reflect.ValueOf(store).Comparable()
 	if !local {
 		s.remote = newRemote(s, o)

@@ -16,8 +16,8 @@ func (l *Limiter) Peek(ctx context.Context, key Key, cost int64) (d Decision, er
 	if err := l.refuse(key, cost); err != nil {
 		return d, err
 	}
-	store, ok := l.store.(ExtendedStore)
-	if !ok {
+	store := l.extended
+	if store == nil {
 		return d, l.unsupported("Peek")
 	}
 	if l.remote == nil {
@@ -51,16 +51,13 @@ func (l *Limiter) Refund(ctx context.Context, key Key, taken Decision) error {
 	if err := l.refuse(key, 1); err != nil {
 		return err
 	}
-	store, ok := l.store.(ExtendedStore)
 	switch {
-	case !ok:
+	case l.extended == nil:
 		return l.unsupported("Refund")
 	case taken.Charged < 1:
 		return nil
 	}
-	return l.run(ctx, func(ctx context.Context) error {
-		return store.Refund(ctx, key.buf, l.plan, taken)
-	})
+	return l.refund(ctx, key.buf, taken)
 }
 
 // Reset forgets what the subject has used. What was charged before, or at the same instant,
@@ -70,8 +67,8 @@ func (l *Limiter) Reset(ctx context.Context, key Key) error {
 	if err := l.refuse(key, 1); err != nil {
 		return err
 	}
-	store, ok := l.store.(ExtendedStore)
-	if !ok {
+	store := l.extended
+	if store == nil {
 		return l.unsupported("Reset")
 	}
 	if l.remote != nil && l.remote.fallback != nil {

@@ -21,7 +21,7 @@ func CanTakeAll(limiters ...*Limiter) error {
 	if len(limiters) == 0 {
 		return nil
 	}
-	if _, ok := limiters[0].store.(ManyTaker); !ok {
+	if limiters[0].many == nil {
 		return fmt.Errorf("limit: the store of limiter %s cannot charge several limiters in one step (it has no TakeAll); put the policies of one subject into limit.All, or ask the limiters one after the other", limiters[0].name)
 	}
 	return nil

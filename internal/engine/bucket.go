@@ -192,14 +192,20 @@ func (b *bucket) answer(d *Answer, v *view, now, cost int64, charged bool) {
 // the charge the bucket might have been full for a part of that time, and would then owe
 // as much as this one does (see docs/limits.md).
 func (b *bucket) refund(v *view, state []int64, now, cost, at int64) (write bool) {
-	back, since := min(cost, b.limit)*b.p, max(0, now-at)
-	if since > back/b.q { // compare before multiplying
-		return false
-	}
-	if back = min(back-since*b.q, v.used); back == 0 {
+	back := b.back(v.used, now, cost, at)
+	if back == 0 {
 		return false
 	}
 	v.used -= back
 	b.write(v, state, now, 0)
 	return true
+}
+
+// back is how many of the units owed the refund of a charge gives back.
+func (b *bucket) back(used, now, cost, at int64) int64 {
+	back, since := min(cost, b.limit)*b.p, max(0, now-at)
+	if since > back/b.q { // compare before multiplying
+		return 0
+	}
+	return min(back-since*b.q, used)
 }

@@ -315,6 +315,9 @@ func (s *Engine) Refund(h table.Hash, plan *Plan, taken *Answer) {
 		s.refundShared(h, plan, taken)
 		return
 	}
+	if plan.kind == kindBucket && s.refundBucket(h, plan, taken) {
+		return
+	}
 	r := s.table(plan).Lock(h)
 	defer r.Unlock()
 	if !r.Found() {
@@ -329,6 +332,34 @@ func (s *Engine) Refund(h table.Hash, plan *Plan, taken *Answer) {
 		keepWords(r, plan, state)
 	}
 	r.SetExpires(now + reset.Microseconds())
+}
+
+// refundBucket is Refund for a bucket that has state, without a lock. It reports false if the
+// state has to be locked: it was not found, must be corrected, or keys were reset. (A reset is
+// noted before it deletes the state, which cannot be swapped afterwards.)
+func (s *Engine) refundBucket(h table.Hash, plan *Plan, taken *Answer) (done bool) {
+	now := s.Now()
+	if taken.Charged < 1 || taken.At-now > correctAfter {
+		return false
+	}
+	for range plan.swaps {
+		i, at, fraction, ok := s.buckets.Instant(h)
+		if !ok || s.resets.table.Load() != nil {
+			return false
+		}
+		used, corrected := plan.bucket.owed(at, fraction, now)
+		if corrected {
+			return false
+		}
+		back := plan.bucket.back(used, now, taken.Charged, taken.At)
+		if back == 0 {
+			return true
+		}
+		if at, fraction, _ = plan.bucket.due(used-back, now); i.Swap(at, fraction) {
+			return true
+		}
+	}
+	return false
 }
 
 // refundShared is Refund for a charge to a shared state.

@@ -93,6 +93,7 @@ var parts = []part{
 	{name: "KeysAreApart", run: keysAreApart},
 	{name: "LimitersAreApart", run: limitersAreApart},
 	{name: "Concurrency", run: concurrency},
+	{name: "ReserveAndSettle", run: reserveAndSettle},
 	{name: "WaitsAreExact", run: everySample(waitsAreExact)},
 	{name: "NoSpanAdmitsMore", run: noSpanAdmitsMore},
 	{name: "WindowsTolerateSwings", run: everySample(windowsTolerateSwings)},

@@ -169,6 +169,12 @@ var faults = []fault{
 	{name: "RefundRoundedUp", part: "RefundsAdmitNoMore", rule: ruleNoMore, refunds: refundsBy(roundedUp)},
 	{name: "ResetLeavesNoInstant", part: "RefundsAdmitNoMore", rule: ruleNoMore, resetForgotten: true},
 	{name: "ResetDoesNothing", part: "ResetForgets", rule: "a reset deletes everything", noReset: true},
+	{
+		name: "SettledWithHalf", part: "ReserveAndSettle", rule: "a reservation that is settled counts as its actual cost",
+		refund: func(d *limit.Decision, _ int64) { d.Charged /= 2 },
+	},
+	{name: "SettledBackwards", part: "ReserveAndSettle", rule: "a reservation that is settled counts as its actual cost", reversed: true},
+	{name: "SettledWithoutLock", part: "ReserveAndSettle", rule: "reservations that are settled at the same time all count", unlocked: true},
 	{name: "ManyBackwards", part: "ManyInOrder", rule: "several asks are answered in order", reversed: true},
 	{name: "NoKeysTogether", part: "AllOrNone", rule: "a valid call gets its decisions", noTakeAll: true},
 	{name: "NoKeysAtOnce", part: "AllOrNoneAtOnce", rule: "a valid call gets its decisions", noTakeAll: true},

@@ -22,6 +22,7 @@
 //   - [Bans] bans clients that are rejected too often.
 //   - [Take] charges a limit from within a handler, for a subject that is known only after
 //     decoding, such as a room.
+//   - [Reserve] charges the most that the work of a handler can cost, and settles it afterwards.
 //   - [NewRuleLimiter] enforces [Rules]: limits by tenant, message type and subject, which can
 //     be read from JSON and replaced at run time.
 //   - A [limit.Pacer] delays frames instead of rejecting them.
