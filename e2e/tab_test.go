@@ -97,7 +97,7 @@ func (tb *tab) complain(m chromedp.ConsoleMessage) {
 	if strings.Contains(m.Text, "WebSocket") && (strings.Contains(m.Text, "failed") || strings.Contains(m.Text, "closed")) {
 		return
 	}
-	if strings.Contains(m.Text, "net::ERR_CONNECTION_REFUSED") {
+	if strings.Contains(m.Text, "net::ERR_CONNECTION_REFUSED") || strings.Contains(m.Text, "status of 401") {
 		return
 	}
 	tb.mu.Lock()

@@ -215,6 +215,7 @@ func hijackError(w http.ResponseWriter, err error) error {
 func (r *Router) open(c *Conn) {
 	r.stats.accepted.Add(1)
 	r.add(c)
+	r.traceOpened(c)
 	opened := false
 	defer func() {
 		if !opened { // a hook has called runtime.Goexit

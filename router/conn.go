@@ -28,6 +28,7 @@ type Conn struct {
 	opened    time.Duration                    // after the router's epoch
 	deflate   bool
 	resuming  atomic.Bool       // a $ws:resume is under way
+	traced    atomic.Bool       // a trace records its messages, see inspect.go
 	hooked    uint16            // hooks whose OnOpen has succeeded and whose OnClose is due
 	admission ingress.Admission // of Options.Gate, or nil
 

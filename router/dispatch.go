@@ -24,6 +24,9 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 	if c.life.State() >= life.Closing {
 		return true // after a close frame nothing is answered (RFC 6455, 1.4)
 	}
+	if c.traced.Load() {
+		c.trace(false, frame)
+	}
 	s.identify(c.identity.Load())
 	var f incoming // on the stack
 	c.peek(s, &f, frame, tooLarge)

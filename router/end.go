@@ -50,6 +50,9 @@ func (c *Conn) takeApart(err error) bool {
 		c.router.wheel.enter(c, life.Flush)
 	}
 	c.leaveAll()
+	if c.traced.Load() {
+		c.router.traceEnded(c)
+	}
 	c.countEnd()
 	if c.router.opts.Addressing.Enabled {
 		c.router.directory.remove(c)

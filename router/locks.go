@@ -31,6 +31,7 @@ package router
 //	tally.mu          what Shutdown waits for                      per router
 //	hookQueue.mu      calls of OnLimitExceeded, of OnRefused       per router, two
 //	refusedOrigins.mu what has been logged                         per router
+//	traces.mu         the connections whose messages are recorded  per router
 //
 // Pairs that really are held together:
 //
@@ -40,6 +41,7 @@ package router
 //	deferredFlush.mu > topic.mu > Outbox.mu              a message is delivered
 //	deferredFlush.mu > topics.mu                         likewise, without a broker
 //	deferredFlush.mu > losses.mu                         a loss is reported in its place
+//	topic.mu, Context.mu > traces.mu                     a message of a connection that is traced is sent
 //	topic.mu > Outbox.mu                                 a member of a topic with history joins
 //	topic.mu > pages.mu                                  a topic with history is reset
 //	topic.mu > topics.mu                                 a subscription is begun

@@ -113,6 +113,9 @@ func (c *Conn) sendNow(b *outgoing) error {
 func (c *Conn) answer(b []byte) { _ = c.queue(b, (*wire.Outbox).Answer) }
 
 func (c *Conn) queue(b []byte, put func(*wire.Outbox, []byte) error) error {
+	if c.traced.Load() {
+		c.trace(true, b[wire.HeaderRoom:])
+	}
 	if c.deflate && len(b)-wire.HeaderRoom >= wire.DeflateThreshold {
 		d := newOutgoing()
 		defer d.free()

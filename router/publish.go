@@ -223,6 +223,9 @@ func (t *topic) send(frame *shared, overflow wire.Overflow, key, except string, 
 			continue
 		}
 		n++
+		if c.traced.Load() {
+			c.trace(true, frame.payload)
+		}
 		switch {
 		case later == nil:
 			c.stream.Out.Flush()
@@ -304,6 +307,9 @@ func (s *shared) frame(c *Conn) []byte {
 }
 
 func (c *Conn) sendShared(s *shared, overflow wire.Overflow, key string) {
+	if c.traced.Load() {
+		c.trace(true, s.payload)
+	}
 	if _, err := c.stream.Out.AppendShared(s.frame(c), overflow, key); err == nil {
 		c.stream.Out.Flush()
 	}

@@ -223,6 +223,9 @@ func (r *replay) queue(l *logged) error {
 		if _, err := r.c.stream.Out.AppendShared(l.frame, wire.Disconnect, ""); err != nil {
 			return ErrClosed
 		}
+		if r.c.traced.Load() {
+			r.c.traceFrame(l.frame)
+		}
 		r.sent++
 	}
 	r.at = l.at

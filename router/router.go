@@ -93,6 +93,7 @@ type Router struct {
 	hooks     atomic.Pointer[hooks]
 	events    atomic.Pointer[map[string]*declared] // nil: none
 	topics    topics
+	traces    traces
 	histories atomic.Pointer[histories] // nil: none
 	heads     heads
 	tickets   tickets

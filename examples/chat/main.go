@@ -12,6 +12,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"flag"
 	"fmt"
 	"net"
@@ -33,6 +34,7 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "`host:port` to serve on; port 0 lets the system choose")
 	redisURL := flag.String("redis", "", "`URL` of a Redis, redis://host:port, that several servers share to be one chat; without it there is one server")
 	cfdoURL := flag.String("cfdo", "", "`URL` of the Worker of adapters/cfdo, which then keeps the limits of messages; its secret is taken from LIMITS_SECRET")
+	inspected := flag.Bool("inspect", false, "show what the server does at /inspect/, behind a token that is printed")
 	contract.Flags(flag.CommandLine, describe)
 	flag.Parse()
 	if flag.NArg() > 0 { // not printed: a URL may contain a password
@@ -45,14 +47,14 @@ func main() {
 		<-ctx.Done()
 		stop() // a second Ctrl-C ends the program at once
 	}()
-	if err := serve(ctx, *addr, *redisURL, *cfdoURL); err != nil {
+	if err := serve(ctx, *addr, *redisURL, *cfdoURL, *inspected); err != nil {
 		fmt.Fprintln(os.Stderr, "chat:", err)
 		os.Exit(1)
 	}
 }
 
 // serve runs the chat until ctx is done, and then shuts it down.
-func serve(ctx context.Context, addr, redisURL, cfdoURL string) (err error) {
+func serve(ctx context.Context, addr, redisURL, cfdoURL string, inspected bool) (err error) {
 	backend, err := newBackend(ctx, redisURL, cfdoURL)
 	if err != nil {
 		return err
@@ -75,11 +77,19 @@ func serve(ctx context.Context, addr, redisURL, cfdoURL string) (err error) {
 	mux.Handle("/ws", chat)
 	mux.Handle("/wskit.js", wskitjs.Handler()) // the client, which the page imports
 	mux.Handle("/", page())
+	token := ""
+	if inspected {
+		token = rand.Text()
+		mux.Handle("/inspect/", http.StripPrefix("/inspect", chat.inspector(token)))
+	}
 	server := newServer(mux)
 
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	fmt.Printf("Chat on %s (Ctrl-C ends it)\n", urlOf(listener.Addr()))
+	if inspected {
+		fmt.Printf("Inspector on %s/inspect/#token=%s\n", urlOf(listener.Addr()), token)
+	}
 
 	select {
 	case err := <-failed:

@@ -28,7 +28,7 @@ func TestErrorNamesThePortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	err = serve(context.Background(), l.Addr().String(), "", "")
+	err = serve(context.Background(), l.Addr().String(), "", "", false)
 	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(), "-addr") {
 		t.Errorf("the error is %v; it must name the address and the remedy", err)
 	}
@@ -37,7 +37,7 @@ func TestErrorNamesThePortInUse(t *testing.T) {
 func TestServeEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := serve(ctx, "127.0.0.1:0", "", ""); err != nil {
+	if err := serve(ctx, "127.0.0.1:0", "", "", false); err != nil {
 		t.Error(err)
 	}
 }
@@ -92,7 +92,7 @@ func TestServeEndsWithABodyUnderWay(t *testing.T) {
 	addr := listener.Addr().String()
 	_ = listener.Close()
 	done := make(chan error)
-	go func() { done <- serve(ctx, addr, "", "") }()
+	go func() { done <- serve(ctx, addr, "", "", false) }()
 	for path, answered := range map[string]string{"/ws": "HTTP/1.1 400", "/": "HTTP/1.1 "} {
 		var nc net.Conn
 		for nc == nil {

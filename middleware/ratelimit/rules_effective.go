@@ -72,6 +72,10 @@ func (r Rules) Effective(c *ingress.Context) (e Effective, err error) {
 	if err != nil {
 		return e, err
 	}
+	return b.effective(c), nil
+}
+
+func (b *book) effective(c *ingress.Context) (e Effective) {
 	is := b.resolve(c)
 	if is.tokens != 0 {
 		e.Rate = Setting{
@@ -87,19 +91,19 @@ func (r Rules) Effective(c *ingress.Context) (e Effective, err error) {
 		e.List = string(atAllow.index(i))
 	}
 	if is.limitBy == nil {
-		return e, nil // disabled
+		return e // disabled
 	}
 	e.From, e.Silent, e.Shadow = is.limitBy.limitAt, is.silent, is.limitBy.Shadow
 	switch {
 	case is.exempt():
-		return e, nil
+		return e
 	case is.limitBy.policy != nil:
 		e.Policy = is.limitBy.policy.String()
 	default:
 		e.Policy = is.policy().String()
 	}
 	e.Limited = !b.rules.Disabled && e.List == ""
-	return e, nil
+	return e
 }
 
 // unit is the time of a rate that is not per minute.

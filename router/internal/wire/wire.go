@@ -61,6 +61,19 @@ func PutHeader(buf []byte, deflated bool) []byte {
 	}
 }
 
+// Payload returns the payload of a frame that PutHeader has made, or nil if that is compressed.
+func Payload(frame []byte) []byte {
+	switch {
+	case frame[0]&rsv1Bit != 0:
+		return nil
+	case frame[1] == 127:
+		return frame[10:]
+	case frame[1] == 126:
+		return frame[4:]
+	}
+	return frame[2:]
+}
+
 // controlFrame appends a control frame; the payload is at most 125 bytes.
 func controlFrame(dst []byte, opcode byte, payload []byte) []byte {
 	dst = append(dst, finBit|opcode, byte(len(payload)))

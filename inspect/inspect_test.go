@@ -1,0 +1,488 @@
+package inspect_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/inspect"
+	"github.com/wskit/wskit/internal/poll"
+	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
+)
+
+// process is a router with its inspector.
+type process struct {
+	t     *testing.T
+	r     *router.Router
+	s     *routertest.Server
+	url   string
+	log   *lockedBuffer
+	rules *ratelimit.RuleLimiter
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+type said struct {
+	Text string `json:"text"`
+}
+
+// start starts a process. Its tokens are read and write.
+func start(t *testing.T, name string, broker pubsub.Broker) *process {
+	t.Helper()
+	p := &process{t: t, log: new(lockedBuffer)}
+	store := memory.NewStore(memory.Options{})
+	rules, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 60, "burst": 5}, "types": {"report.*": {"perHour": 2, "burst": 2}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.rules, err = ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 20})
+	p.r = router.New(router.Options{
+		Authenticate: func(req *http.Request) (ingress.Identity, error) {
+			return ingress.Identity{User: ingress.Token(req), Tenant: "acme"}, nil
+		},
+		Broker: broker,
+	})
+	p.r.UseIngress(bans.Middleware, p.rules.Middleware)
+	p.r.History("room:*", router.HistoryOptions{})
+	router.RPC(p.r, "room.join", func(c *router.Context, m said) (said, error) { return m, c.Subscribe("room:" + m.Text) })
+	router.RPC(p.r, "report.make", func(_ *router.Context, m said) (said, error) { return m, nil })
+	h := inspect.Handler(p.r, inspect.Options{
+		Authorize: func(req *http.Request) (inspect.Viewer, error) {
+			switch req.Header.Get("Authorization") {
+			case "Bearer read":
+				return inspect.Viewer{Name: "reader"}, nil
+			case "Bearer write":
+				return inspect.Viewer{Name: "writer", Actions: true, Payloads: true}, nil
+			case "Bearer other":
+				return inspect.Viewer{}, errors.PermissionDenied.New("not you")
+			}
+			return inspect.Viewer{}, errors.Unauthenticated.New("secret text")
+		},
+		Rules: p.rules, Bans: bans, Process: name, Timeout: 500 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(p.log, nil)),
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/inspect/", http.StripPrefix("/inspect", h))
+	hs := httptest.NewServer(mux)
+	t.Cleanup(hs.Close)
+	p.url = hs.URL + "/inspect/"
+	p.s = routertest.New(t, p.r)
+	return p
+}
+
+func (p *process) dial(user string) *routertest.Client {
+	return p.s.Dial(routertest.DialOptions{Token: user})
+}
+
+// result is what the page gets.
+type result struct {
+	Processes []struct {
+		Process     string
+		Error       string
+		Connections []struct{ ID, User, IP string }
+		Topics      []struct {
+			Name, Position string
+			Members        int
+		}
+		N      int
+		Limits []struct {
+			Limiter, Type, Policy string
+			Bound                 bool
+			Remaining             int64
+			RetryAfter            float64
+			Rule                  *struct{ From string }
+		}
+		Banned  float64
+		Recent  []struct{ User, Type, Limiter string }
+		Entries []struct {
+			N                   int
+			Sent                bool
+			Type, Conn, Payload string
+			Size                int
+		}
+		Running bool
+		Dropped int
+	}
+	Missing []string
+	ID      string
+}
+
+func (p *process) do(method, path, token string, body any, header ...string) (status int, r result, text string) {
+	p.t.Helper()
+	var sent io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		sent = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, sent)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if res.StatusCode == http.StatusOK && strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
+		if err := json.Unmarshal(b, &r); err != nil {
+			p.t.Fatalf("%v\n%s", err, b)
+		}
+	}
+	return res.StatusCode, r, string(b)
+}
+
+func (p *process) ask(path string) result {
+	p.t.Helper()
+	status, r, text := p.do("GET", "api/"+path, "read", nil)
+	if status != http.StatusOK {
+		p.t.Fatalf("%s: %d %s", path, status, text)
+	}
+	return r
+}
+
+func (p *process) act(path string, body any) result {
+	p.t.Helper()
+	status, r, text := p.do("POST", "api/"+path, "write", body)
+	if status != http.StatusOK {
+		p.t.Fatalf("%s: %d %s", path, status, text)
+	}
+	return r
+}
+
+type values map[string]any
+
+// Without a right nothing is shown and nothing changes, and what is answered says nothing.
+func TestWhoMaySee(t *testing.T) {
+	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	c := p.dial("ann")
+	routertest.ExpectReply[said](c.Request("room.join", said{"a"}))
+	id := p.ask("connections").Processes[0].Connections[0].ID
+	closing := values{"id": id}
+	for _, x := range []struct {
+		method, path, token string
+		body                any
+		header              []string
+		want                int
+	}{
+		{"GET", "", "", nil, nil, 200}, // the files have no data
+		{"GET", "app.js", "", nil, nil, 200},
+		{"GET", "api/overview", "", nil, nil, 401},
+		{"GET", "api/connections", "wrong", nil, nil, 401},
+		{"GET", "api/connections", "other", nil, nil, 403},
+		{"GET", "api/nothing", "read", nil, nil, 404},
+		{"GET", "api/close?id=" + id, "write", nil, nil, 404}, // changes are no GET
+		{"GET", "api/trace?user=ann", "write", nil, nil, 404},
+		{"GET", "../api/overview", "", nil, nil, 404},
+		{"POST", "api/close", "", closing, nil, 401},
+		{"POST", "api/close", "wrong", closing, nil, 401},
+		{"POST", "api/close", "read", closing, nil, 403},
+		{"POST", "api/rules", "read", values{"rules": "{}"}, nil, 403},
+		{"POST", "api/close", "write", closing, []string{"Origin", "https://evil.test"}, 403},
+		{"POST", "api/close", "write", closing, []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"POST", "api/close", "write", closing, []string{"Content-Type", "text/plain"}, 415}, // of a form of another site
+		{"POST", "api/overview", "write", values{}, nil, 404},
+		{"POST", "api/trace", "write", values{}, nil, 400}, // of everybody
+		{"POST", "api/close", "write", "no query", nil, 400},
+		{"POST", "api/close", "write", values{"id": strings.Repeat("x", 300)}, nil, 400},
+		{"POST", "api/rules", "write", values{"rules": strings.Repeat("x", 300<<10)}, nil, 400},
+		{"GET", "api/connections?search=" + strings.Repeat("x", 300), "read", nil, nil, 400},
+	} {
+		status, _, text := p.do(x.method, x.path, x.token, x.body, x.header...)
+		if status != x.want {
+			t.Errorf("%s %s with token %q and %v: %d, want %d: %s", x.method, x.path, x.token, x.header, status, x.want, text)
+		}
+		if strings.HasPrefix(x.path, "api/") && (strings.Contains(text, "ann") || strings.Contains(text, "secret")) {
+			t.Errorf("%s %s with token %q answers %s", x.method, x.path, x.token, text)
+		}
+	}
+	if n := len(p.ask("connections").Processes[0].Connections); n != 1 {
+		t.Fatalf("%d connections are open", n)
+	}
+	if got := p.act("close", closing); got.Processes[0].N != 1 {
+		t.Errorf("closed: %+v", got)
+	}
+	c.ExpectClose(errors.ClosePolicy)
+	if log := p.log.String(); !strings.Contains(log, "viewer=writer action=close") || !strings.Contains(log, "conn="+id) {
+		t.Errorf("the log says\n%s", log)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for want, o := range map[string]inspect.Options{
+		"Options.Authorize is nil":  {},
+		"Options.Timeout is -1s":    {Authorize: anyone, Timeout: -time.Second},
+		"Options.Process has 300":   {Authorize: anyone, Process: strings.Repeat("x", 300)},
+		"Options.Limits[0].Limiter": {Authorize: anyone, Limits: []inspect.Limit{{}}},
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, want) {
+					t.Errorf("panics with %q, want %q", got, want)
+				}
+			}()
+			inspect.Handler(router.New(router.Options{}), o)
+		}()
+	}
+}
+
+func anyone(*http.Request) (inspect.Viewer, error) { return inspect.Viewer{}, nil }
+
+// Connections and topics of all processes are found; one that does not answer is named.
+func TestProcesses(t *testing.T) {
+	broker := memory.NewBroker(memory.BrokerOptions{})
+	one, two := start(t, "one", broker), start(t, "two", broker)
+	for _, user := range []string{"ann", "anna"} {
+		routertest.ExpectReply[said](one.dial(user).Request("room.join", said{"a"}))
+	}
+	routertest.ExpectReply[said](two.dial("bob").Request("room.join", said{"b"}))
+	found := func(search string) (users []string) {
+		t.Helper()
+		r := one.ask("connections?search=" + search)
+		for _, a := range r.Processes {
+			for _, c := range a.Connections {
+				users = append(users, c.User+"@"+a.Process)
+			}
+		}
+		slices.Sort(users)
+		return users
+	}
+	poll.Until(t, 10*time.Second, "both processes to answer", func() bool { return len(one.ask("overview").Processes) == 2 })
+	for search, want := range map[string][]string{
+		"": {"ann@one", "anna@one", "bob@two"}, "ANN": {"ann@one", "anna@one"}, "room:b": {"bob@two"}, "nothing": nil,
+	} {
+		if got := found(search); !slices.Equal(got, want) {
+			t.Errorf("%q finds %q, want %q", search, got, want)
+		}
+	}
+	r := two.ask("topics?search=room")
+	var topics []string
+	for _, a := range r.Processes {
+		for _, topic := range a.Topics {
+			topics = append(topics, fmt.Sprint(topic.Name, " ", topic.Members, " ", topic.Position != ""))
+		}
+	}
+	slices.Sort(topics)
+	if want := []string{"room:a 2 true", "room:b 1 true"}; !slices.Equal(topics, want) || len(r.Missing) > 0 {
+		t.Errorf("the topics are %q, missing %q; want %q", topics, r.Missing, want)
+	}
+	_ = two.r.Shutdown(t.Context())
+	poll.Until(t, 10*time.Second, "the process that has ended to be forgotten", func() bool {
+		r := one.ask("overview")
+		return len(r.Processes) == 1 && len(r.Missing) == 0
+	})
+}
+
+// A process that is there and does not answer is reported, and delays the others no longer than Timeout.
+func TestProcessThatDoesNotAnswer(t *testing.T) {
+	broker := memory.NewBroker(memory.BrokerOptions{})
+	one := start(t, "one", broker)
+	poll.Until(t, 10*time.Second, "the process to answer itself", func() bool { return len(one.ask("overview").Processes) == 1 })
+	sub, err := broker.Subscribe(t.Context(), "$ws:inspect", func(pubsub.Message) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	if r := one.ask("overview"); len(r.Processes) != 1 || len(r.Missing) != 1 {
+		t.Errorf("%d processes have answered, and %q are missing", len(r.Processes), r.Missing)
+	}
+	// What others write into the topic does no harm.
+	for _, frame := range []string{"", "{", `{"from":"x","n":1,"query":{"do":"nothing"}}`, `{"from":"x","n":1,"answer":{}}`, `{"from":"x","n":1,"query":null}`, strings.Repeat("x", 2<<20)} {
+		if err := broker.Publish(t.Context(), pubsub.Message{Topic: "$ws:inspect", Frame: []byte(frame)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one.ask("overview")
+}
+
+// The page says what limits a client, what is left, and what was rejected.
+func TestWhy(t *testing.T) {
+	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	ann := p.dial("ann")
+	for range 2 {
+		routertest.ExpectReply[said](ann.Request("report.make", said{"x"}))
+	}
+	ann.Request("report.make", said{"x"}).ExpectError(errors.ResourceExhausted)
+	var r result
+	poll.Until(t, 10*time.Second, "the rejection to be known", func() bool {
+		r = p.ask("why?tenant=acme&user=ann")
+		return len(r.Processes[0].Recent) == 1
+	})
+	a := r.Processes[0]
+	if len(a.Limits) != 1 || a.Limits[0].Type != "report.make" || !a.Limits[0].Bound || a.Limits[0].Remaining != 0 || a.Limits[0].RetryAfter < 1700 ||
+		a.Limits[0].RetryAfter > 1800 || a.Limits[0].Rule == nil || !strings.Contains(a.Limits[0].Rule.From, "report.*") {
+		t.Errorf("the limits are %+v", a.Limits)
+	}
+	if a.Recent[0].Type != "report.make" || a.Recent[0].User != "ann" {
+		t.Errorf("the rejections are %+v", a.Recent)
+	}
+	// Reading takes nothing, and others are not limited.
+	for range 5 {
+		for _, l := range p.ask("why?tenant=acme&user=ann&type=room.join").Processes[0].Limits {
+			if l.Bound || l.Remaining != 5 {
+				t.Errorf("the limit of another type is %+v", l)
+			}
+		}
+		if a := p.ask("why?tenant=acme&user=bob&type=report.make").Processes[0]; a.Limits[0].Bound || len(a.Recent) != 0 {
+			t.Errorf("Bob's are %+v", a)
+		}
+	}
+	// New rules apply at once.
+	if r := p.act("rules", values{"rules": `{"default": {"perMinute": 1, "burst": 0}}`}); r.Processes[0].Error == "" {
+		t.Error("rules that are not valid were taken")
+	}
+	if r := p.act("rules", values{"rules": `{"default": {"perMinute": 600, "burst": 50}}`}); r.Processes[0].Error != "" {
+		t.Error(r.Processes[0].Error)
+	}
+	if l := p.ask("why?tenant=acme&user=ann&type=report.make").Processes[0].Limits[0]; l.RetryAfter > 1 { // what was used stays used
+		t.Errorf("after the rules were replaced: %+v", l)
+	}
+}
+
+// A ban is shown, and ended on demand.
+func TestBan(t *testing.T) {
+	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	ann := p.dial("ann")
+	for range 22 { // 2 fit, and 20 rejections are a ban
+		ann.Request("report.make", said{"x"})
+	}
+	ann.ExpectClose(errors.CloseTooManyRequests)
+	if a := p.ask("why?tenant=acme&user=ann").Processes[0]; a.Banned < 200 || a.Banned > 300 {
+		t.Errorf("the ban is %v s", a.Banned)
+	}
+	p.act("unban", values{"tenant": "acme", "user": "ann"})
+	if a := p.ask("why?tenant=acme&user=ann").Processes[0]; a.Banned != 0 {
+		t.Errorf("the ban is %v s after it was ended", a.Banned)
+	}
+}
+
+// A trace has the messages of one user in both directions, those of connections that are opened later as well, and payloads
+// only for viewers that may see them.
+func TestTrace(t *testing.T) {
+	broker := memory.NewBroker(memory.BrokerOptions{})
+	one, two := start(t, "one", broker), start(t, "two", broker)
+	poll.Until(t, 10*time.Second, "both processes to answer", func() bool { return len(one.ask("overview").Processes) == 2 })
+	ann, bob := one.dial("ann"), one.dial("bob")
+	status, seen, text := one.do("POST", "api/trace", "write", values{"tenant": "acme", "user": "ann", "seconds": 60, "payloads": true})
+	if status != 200 {
+		t.Fatal(text)
+	}
+	_, hidden, _ := one.do("POST", "api/trace", "read", values{"tenant": "acme", "user": "ann", "seconds": 60, "payloads": true})
+	later := two.dial("ann")
+	for _, c := range []*routertest.Client{ann, bob, later} {
+		routertest.ExpectReply[said](c.Request("room.join", said{"secret"}))
+	}
+	read := func(id string) (lines []string) {
+		t.Helper()
+		for _, a := range one.ask("entries?id=" + id).Processes {
+			for _, e := range a.Entries {
+				lines = append(lines, fmt.Sprintf("%s %v %s %v", a.Process, e.Sent, e.Type, strings.Contains(e.Payload, "secret")))
+			}
+		}
+		slices.Sort(lines)
+		return lines
+	}
+	for id, payloads := range map[string]bool{seen.ID: true, hidden.ID: false} {
+		want := []string{
+			"one false room.join " + fmt.Sprint(payloads), "one true $ws:subscribed " + fmt.Sprint(payloads), "one true room.join.reply " + fmt.Sprint(payloads),
+			"two false room.join " + fmt.Sprint(payloads), "two true $ws:subscribed " + fmt.Sprint(payloads), "two true room.join.reply " + fmt.Sprint(payloads),
+		}
+		if got := read(id); !slices.Equal(got, want) {
+			t.Errorf("the trace is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	if strings.Contains(one.log.String(), "room:secret") || !strings.Contains(one.log.String(), "viewer=reader") {
+		t.Errorf("the log says\n%s", one.log)
+	}
+	// At most four run in a process, and a trace that is not read stays bounded.
+	for range 2 {
+		one.act("trace", values{"user": "x", "seconds": 60})
+	}
+	if r := one.act("trace", values{"user": "x", "seconds": 60}); r.Processes[0].Error == "" {
+		t.Error("a fifth trace was begun")
+	}
+}
+
+// A trace that nothing reads keeps a bounded number of messages, and ends by itself.
+func TestTraceIsBounded(t *testing.T) {
+	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	rules, _ := ratelimit.ParseRules([]byte(`{"disabled": true}`))
+	if err := p.rules.Replace(rules); err != nil {
+		t.Fatal(err)
+	}
+	ann := p.dial("ann")
+	id := p.act("trace", values{"tenant": "acme", "user": "ann", "seconds": 300, "payloads": true}).ID
+	for range 400 {
+		routertest.ExpectReply[said](ann.Request("report.make", said{strings.Repeat("x", 10_000)}))
+	}
+	a := p.ask("entries?id=" + id).Processes[0]
+	if len(a.Entries) != 500 || a.Dropped != 300 || len(a.Entries[0].Payload) > 2<<10 || a.Entries[0].Size < 10_000 {
+		t.Errorf("%d entries are kept, %d were dropped, the payload has %d bytes", len(a.Entries), a.Dropped, len(a.Entries[0].Payload))
+	}
+	id = p.act("trace", values{"tenant": "acme", "user": "ann", "seconds": 1}).ID
+	poll.Until(t, 20*time.Second, "the trace to end", func() bool { return !p.ask("entries?id=" + id).Processes[0].Running })
+}
+
+// A list of 10,000 connections is not sent as a whole.
+func TestManyConnections(t *testing.T) {
+	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	const n = 300
+	for i := range n {
+		p.dial(fmt.Sprintf("user%d", i))
+	}
+	status, r, text := p.do("GET", "api/connections", "read", nil)
+	if a := r.Processes[0]; status != 200 || len(a.Connections) != 100 || a.N != n || len(text) > 64<<10 {
+		t.Errorf("%d of %d connections in %d bytes", len(a.Connections), a.N, len(text))
+	}
+	if a := p.ask("connections?search=user299").Processes[0]; len(a.Connections) != 1 || a.Connections[0].User != "user299" {
+		t.Errorf("the search finds %+v", a.Connections)
+	}
+}

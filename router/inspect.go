@@ -1,0 +1,172 @@
+package router
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/inspection"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/wire"
+)
+
+// What package inspect sees of a router.
+
+func init() { inspection.Of = func(r any) inspection.Router { return inside{r.(*Router)} } }
+
+type inside struct{ r *Router }
+
+func (in inside) Broker() pubsub.Broker { return in.r.opts.Broker }
+func (in inside) Done() <-chan struct{} { return in.r.ctx.Done() }
+
+func (in inside) Conns(match func(*inspection.Conn) bool, most int) (list []inspection.Conn, n int) {
+	all := in.r.all()
+	slices.SortFunc(all, func(a, b *Conn) int { return cmp.Or(cmp.Compare(a.opened, b.opened), cmp.Compare(a.id, b.id)) })
+	for _, c := range all {
+		if c.ended() {
+			continue
+		}
+		i := c.inspect()
+		if !match(&i) {
+			continue
+		}
+		if n++; len(list) < most {
+			list = append(list, i)
+		}
+	}
+	return list, n
+}
+
+func (c *Conn) inspect() inspection.Conn {
+	id, r := c.Identity(), c.router
+	i := inspection.Conn{
+		ID: c.id, Tenant: id.Tenant, User: id.User, Tier: id.Tier, Roles: id.Roles, IP: c.ip.String(),
+		OpenedAt: r.epoch.Add(c.opened), ExpiresAt: id.ExpiresAt, Topics: c.Topics(), Queued: c.Queued(), Compressed: c.deflate,
+	}
+	if at := c.message.Load(); at > 0 {
+		i.LastAt = r.epoch.Add(time.Duration(at))
+	}
+	return i
+}
+
+func (in inside) Topics(match func(string) bool, most int) (list []inspection.Topic, n int) {
+	ts := &in.r.topics
+	var found []*topic
+	ts.mu.RLock()
+	for name, t := range ts.m {
+		if !isReservedTopic(name) && match(name) {
+			found = append(found, t)
+		}
+	}
+	ts.mu.RUnlock()
+	slices.SortFunc(found, func(a, b *topic) int { return cmp.Compare(a.name, b.name) })
+	for _, t := range found[:min(most, len(found))] {
+		list = append(list, t.inspect())
+	}
+	return list, len(found)
+}
+
+func (t *topic) inspect() inspection.Topic {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	i := inspection.Topic{Name: t.name, Members: len(t.members)}
+	if s := t.subscription; s != nil && s.log != nil {
+		i.Position = s.log.at.String()
+	}
+	return i
+}
+
+func (in inside) Close(id string, code errors.CloseCode, reason string) bool {
+	for _, c := range in.r.all() {
+		if c.id == id {
+			c.Close(code, reason)
+			return true
+		}
+	}
+	return false
+}
+
+// Traces
+
+// traces are the traces of a router that run.
+type traces struct {
+	mu  sync.RWMutex
+	all []*trace
+}
+
+// trace records the messages of some connections.
+type trace struct {
+	match  func(*inspection.Conn) bool
+	record func(inspection.Message)
+	conns  map[*Conn]struct{} // guarded by traces.mu
+}
+
+func (in inside) Trace(match func(*inspection.Conn) bool, record func(inspection.Message)) (stop func()) {
+	ts := &in.r.traces
+	t := &trace{match, record, make(map[*Conn]struct{})}
+	ts.mu.Lock()
+	ts.all = append(ts.all, t)
+	ts.mu.Unlock()
+	for _, c := range in.r.all() { // those that are opened from now on are in traceOpened
+		t.begin(c)
+	}
+	return func() {
+		ts.mu.Lock()
+		defer ts.mu.Unlock()
+		ts.all = slices.DeleteFunc(slices.Clone(ts.all), func(other *trace) bool { return other == t })
+		for c := range t.conns {
+			c.traced.Store(slices.ContainsFunc(ts.all, func(other *trace) bool { _, ok := other.conns[c]; return ok }))
+		}
+	}
+}
+
+func (t *trace) begin(c *Conn) {
+	i := c.inspect()
+	if !t.match(&i) {
+		return
+	}
+	ts := &c.router.traces
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if slices.Contains(ts.all, t) && !c.ended() {
+		t.conns[c] = struct{}{}
+		c.traced.Store(true)
+	}
+}
+
+// traceOpened has the traces that run record a new connection.
+func (r *Router) traceOpened(c *Conn) {
+	r.traces.mu.RLock()
+	all := r.traces.all
+	r.traces.mu.RUnlock()
+	for _, t := range all {
+		t.begin(c)
+	}
+}
+
+// traceEnded is called when a connection that is traced has ended.
+func (r *Router) traceEnded(c *Conn) {
+	r.traces.mu.Lock()
+	defer r.traces.mu.Unlock()
+	for _, t := range r.traces.all {
+		delete(t.conns, c)
+	}
+}
+
+// trace records a message of a connection that is traced.
+func (c *Conn) trace(sent bool, payload []byte) {
+	ts := &c.router.traces
+	m := inspection.Message{At: time.Now(), Conn: c.id, Sent: sent, Payload: payload}
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	for _, t := range ts.all {
+		if _, ok := t.conns[c]; ok {
+			t.record(m)
+		}
+	}
+}
+
+// traceFrame is trace for a frame with its header.
+func (c *Conn) traceFrame(frame []byte) { c.trace(true, wire.Payload(frame)) }
