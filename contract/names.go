@@ -112,6 +112,7 @@ func identifier(name string, qualified bool) string {
 		if i := strings.LastIndexByte(word, '.'); i >= 0 && !qualified {
 			word = word[i+1:]
 		}
+		word, _, _ = strings.Cut(word, "·") // and a number: a type of a function
 		b.WriteString(camel(word))
 	}
 	return b.String()

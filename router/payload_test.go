@@ -169,3 +169,41 @@ func TestStrict(t *testing.T) {
 		s.recovered()
 	}
 }
+
+type wrapped[T any] struct {
+	Item T      `json:"item"`
+	Name string `json:"name" validate:"required"`
+}
+
+// The details name the fields of a payload whose type has no name, or a name with dots.
+func TestPathsOfTypesWithoutAPlainName(t *testing.T) {
+	type item struct {
+		ID string `json:"id" validate:"required"`
+	}
+	s := serveSocket(t, router.Options{}, func(r *router.Router) {
+		router.RPC(r, "unnamed", func(*router.Context, struct {
+			item
+			Name string `json:"name" validate:"required"`
+			Item item   `json:"item"`
+		}) (struct{}, error) {
+			return struct{}{}, nil
+		})
+		router.RPC(r, "generic", func(*router.Context, *wrapped[item]) (struct{}, error) { return struct{}{}, nil })
+	})
+	p := s.dial()
+	for typ, want := range map[string]string{
+		"unnamed": `{"fields":[{"path":"id","rule":"required"},{"path":"name","rule":"required"},{"path":"item.id","rule":"required"}]}`,
+		"generic": `{"fields":[{"path":"item.id","rule":"required"},{"path":"name","rule":"required"}]}`,
+	} {
+		p.write(textFrame(`{"type":"` + typ + `","meta":{"correlationId":"1"},"payload":{}}`))
+		f, err := p.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(f.payload, []byte(want)) {
+			t.Errorf("%s: got %s, want details %s", typ, f.payload, want)
+		}
+	}
+	p.bye()
+	s.recovered()
+}

@@ -85,7 +85,7 @@ func (s *shape) decode(v any, payload []byte) error {
 		return nil
 	}
 	if err := s.validate(v); err != nil {
-		return validationError(err)
+		return validationError(v, err)
 	}
 	return nil
 }

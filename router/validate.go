@@ -82,14 +82,21 @@ func decodeError(err error) error {
 	return e
 }
 
-func validationError(err error) error {
+// validationError makes the answer of what the validator says of a value, which is a struct or
+// leads to one.
+func validationError(v any, err error) error {
 	fails, ok := errors.AsType[validator.ValidationErrors](err)
 	if !ok {
 		return errors.Internal.Wrap(err, "internal error")
 	}
+	t := reflect.TypeOf(v)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	var d fieldErrors
 	for _, f := range fails[:min(len(fails), maxFieldErrors)] {
-		_, path, _ := strings.Cut(wirePath.Replace(f.Namespace()), ".")
+		// A path begins with the name of the struct, if it has one. That of a generic type has dots.
+		path := strings.TrimPrefix(wirePath.Replace("."+strings.TrimPrefix(f.Namespace(), t.Name()+".")), ".")
 		d.Fields = append(d.Fields, FieldError{Path: path, Rule: f.Tag(), Param: f.Param()})
 	}
 	e := errors.InvalidArgument.Wrap(err, "payload is not valid")
