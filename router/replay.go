@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -150,7 +151,12 @@ func (r *replay) run(ctx context.Context) error {
 		}
 	}
 	if tooFar {
-		return r.reset(follow.LossTooFar)
+		// The log may have lost what is at the position, and used its offset again.
+		_, lost, err := r.in.behind(ctx, r.at)
+		if err != nil {
+			return err
+		}
+		return r.reset(cmp.Or(lost, follow.LossTooFar))
 	}
 	for {
 		if !r.c.stream.Out.AwaitRoom(0) { // for what it gets as a member

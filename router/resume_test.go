@@ -174,6 +174,7 @@ func TestResumesThatReset(t *testing.T) {
 		{"epoch", router.HistoryOptions{}, func(s *socketServer, l *faultyLog) { l.wipe("room:a") }},
 		{"rewound", router.HistoryOptions{}, func(s *socketServer, l *faultyLog) { l.rewind("room:a", 2) }},
 		{"rewound", router.HistoryOptions{}, func(s *socketServer, l *faultyLog) { l.rewind("room:a", 2); s.appends(50, 5) }},
+		{"rewound", router.HistoryOptions{Replay: 3}, func(s *socketServer, l *faultyLog) { l.rewind("room:a", 2); s.appends(50, 9) }},
 		{"trimmed", router.HistoryOptions{}, func(s *socketServer, l *faultyLog) { s.appends(50, 5); l.trim("room:a", 3) }},
 		{"tooFar", router.HistoryOptions{Replay: 3}, func(s *socketServer, l *faultyLog) { s.appends(50, 5) }},
 	} {
