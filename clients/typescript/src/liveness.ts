@@ -9,9 +9,8 @@ const LATE = 2_000;
  * once more before the connection is given up.
  */
 export function liveness(silence: number, timeout: number, ask: () => void, dead: () => void) {
-  let heard = Date.now();
+  let heard = Date.now(); // 0 while an answer is waited for
   let timer: Timer | undefined;
-  let asked = false;
 
   function wait(ms: number, then: (late: boolean) => void) {
     clearTimeout(timer);
@@ -20,7 +19,6 @@ export function liveness(silence: number, timeout: number, ask: () => void, dead
   }
 
   function listen(ms = silence) {
-    asked = false;
     wait(ms, (late) => {
       const silent = Date.now() - heard;
       if (!late && silent >= 0 && silent < silence) listen(silence - silent);
@@ -29,11 +27,10 @@ export function liveness(silence: number, timeout: number, ask: () => void, dead
   }
 
   function probe(again = true) {
-    asked = true;
     heard = 0;
     ask();
     wait(timeout, (late) => {
-      if (heard) listen();
+      if (heard) listen(Math.min(silence, silence - Date.now() + heard));
       else if (late && again) probe(false);
       else dead();
     });
@@ -43,7 +40,7 @@ export function liveness(silence: number, timeout: number, ask: () => void, dead
   return {
     heard: () => void (heard = Date.now()),
     /** Asks at once, for instance when the page was hidden or the machine asleep. */
-    check: () => void (asked || probe()),
+    check: () => void (heard && probe()),
     stop: () => clearTimeout(timer),
   };
 }

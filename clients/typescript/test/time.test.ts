@@ -1,0 +1,195 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { connect, type Client } from "../dist/wskit.js";
+
+// The life of a page and the clock are faked here; e2e has them in a real browser.
+
+let sockets: FakeSocket[] = [];
+let client: Client;
+
+class FakeSocket {
+  readyState = 0;
+  bufferedAmount = 0;
+  onopen?: (event: unknown) => void;
+  onmessage?: (event: unknown) => void;
+  onclose?: (event: unknown) => void;
+  onerror?: (event: unknown) => void;
+  sent: { type: string; meta?: { correlationId?: string } }[] = [];
+  closedWith: number | undefined;
+  answers = true;
+
+  constructor() {
+    sockets.push(this);
+  }
+  send(text: string) {
+    const frame = JSON.parse(text);
+    this.sent.push(frame);
+    if (frame.type === "__heartbeat" && this.answers) setTimeout(() => this.receive({ type: "__heartbeat_ack" }), 5);
+  }
+  close(code?: number) {
+    this.closedWith = code;
+    this.readyState = 3;
+  }
+  open() {
+    this.readyState = 1;
+    this.onopen?.({});
+  }
+  receive(frame: object) {
+    this.onmessage?.({ data: JSON.stringify(frame) });
+  }
+  end(code: number, reason = "") {
+    this.readyState = 3;
+    this.onclose?.({ code, reason });
+  }
+  get heartbeats() {
+    return this.sent.filter((f) => f.type === "__heartbeat").length;
+  }
+}
+
+let events: EventTarget;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  sockets = [];
+  events = new EventTarget();
+  const add = events.addEventListener.bind(events);
+  vi.stubGlobal("addEventListener", add);
+  vi.stubGlobal("document", Object.assign(new EventTarget(), { visibilityState: "visible" }));
+});
+
+afterEach(() => {
+  client?.close();
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
+});
+
+async function start(options = {}): Promise<FakeSocket> {
+  client = connect({ url: "ws://fake", WebSocket: FakeSocket as never, ...options });
+  await vi.advanceTimersByTimeAsync(0);
+  sockets[0]!.open();
+  return sockets[0]!;
+}
+
+const status = () => client.state.get().status;
+
+test("a silent connection is asked for a sign of life, and given up without one", async () => {
+  const socket = await start();
+  await vi.advanceTimersByTimeAsync(19_000);
+  expect(socket.heartbeats).toBe(0);
+  await vi.advanceTimersByTimeAsync(61_000);
+  expect(socket.heartbeats).toBeGreaterThanOrEqual(3);
+  expect(status()).toBe("open");
+  socket.answers = false;
+  await vi.advanceTimersByTimeAsync(31_000);
+  expect(socket.closedWith).not.toBe(1000);
+  expect(socket.readyState).toBe(3);
+  expect(status()).not.toBe("open");
+});
+
+test("timers of a hidden tab that fire late are no false alarm", async () => {
+  const socket = await start();
+  // The browser lets timers fire once a minute, and delivers what has come before or after them.
+  for (let minute = 0; minute < 30; minute++) {
+    vi.setSystemTime(Date.now() + 60_000);
+    await vi.advanceTimersToNextTimerAsync();
+    await vi.advanceTimersByTimeAsync(10);
+  }
+  expect(status()).toBe("open");
+  expect(sockets.length).toBe(1);
+  expect(socket.heartbeats).toBeGreaterThan(5);
+});
+
+test("after sleep a connection that is dead is found soon, and one that lives is kept", async () => {
+  const socket = await start();
+  vi.setSystemTime(Date.now() + 8 * 3_600_000);
+  document.dispatchEvent(new Event("resume"));
+  await vi.advanceTimersByTimeAsync(100);
+  expect(status()).toBe("open");
+  socket.answers = false;
+  vi.setSystemTime(Date.now() + 8 * 3_600_000);
+  events.dispatchEvent(new Event("online"));
+  await vi.advanceTimersByTimeAsync(21_000);
+  expect(sockets.length).toBeGreaterThan(1);
+});
+
+test("a page that was asleep for a while without any event finds a dead connection by its own clock", async () => {
+  const socket = await start();
+  socket.answers = false;
+  vi.setSystemTime(Date.now() + 3_600_000);
+  await vi.advanceTimersByTimeAsync(51_000);
+  expect(status()).not.toBe("open");
+});
+
+test("a page that is left has no connection, and connects again when it is shown", async () => {
+  const socket = await start();
+  events.dispatchEvent(new Event("pagehide"));
+  expect(socket.closedWith).toBe(1000);
+  expect(client.state.get()).toMatchObject({ status: "waiting", retryAt: null });
+  await vi.advanceTimersByTimeAsync(600_000);
+  expect(sockets.length).toBe(1);
+  events.dispatchEvent(new Event("pageshow"));
+  await vi.advanceTimersByTimeAsync(0);
+  expect(sockets.length).toBe(2);
+});
+
+test("an offline page makes few attempts, and one at once when it is online again", async () => {
+  const socket = await start();
+  vi.stubGlobal("navigator", { onLine: false });
+  socket.end(1006);
+  await vi.advanceTimersByTimeAsync(29_000);
+  expect(sockets.length).toBe(1);
+  vi.stubGlobal("navigator", { onLine: true });
+  events.dispatchEvent(new Event("online"));
+  await vi.advanceTimersByTimeAsync(0);
+  expect(sockets.length).toBe(2);
+});
+
+test("a wait that the server asks for is not made shorter by the page", async () => {
+  const socket = await start();
+  socket.end(1013, '{"retryAfterMs":60000}');
+  for (let i = 0; i < 59; i++) {
+    events.dispatchEvent(new Event("online"));
+    document.dispatchEvent(new Event("visibilitychange"));
+    await vi.advanceTimersByTimeAsync(1_000);
+  }
+  expect(sockets.length).toBe(1);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(sockets.length).toBe(2);
+});
+
+test("waits are random below a ceiling that doubles, and short again after a connection that lasted", async () => {
+  vi.spyOn(Math, "random").mockReturnValue(0.999);
+  const socket = await start({ attempts: { burst: 1_000 } });
+  await vi.advanceTimersByTimeAsync(10_000);
+  socket.end(1006);
+  const waits: number[] = [];
+  for (let i = 0; i < 9; i++) {
+    waits.push(client.state.get().retryAt! - Date.now());
+    await vi.advanceTimersByTimeAsync(waits.at(-1)! + 1);
+    sockets.at(-1)!.end(1006);
+  }
+  for (const [i, most] of [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000].entries()) {
+    expect(waits[i]).toBeLessThanOrEqual(most);
+    expect(waits[i]).toBeGreaterThan(most * 0.99);
+  }
+  await vi.advanceTimersByTimeAsync(30_001);
+  sockets.at(-1)!.open();
+  await vi.advanceTimersByTimeAsync(6_000);
+  sockets.at(-1)!.end(1006);
+  expect(client.state.get().retryAt! - Date.now()).toBeLessThanOrEqual(500);
+  vi.mocked(Math.random).mockRestore();
+});
+
+test("by default there are at most 5 attempts at once and 10 a minute, although each connection opens", async () => {
+  await start();
+  const at: number[] = [performance.now()];
+  for (let i = 0; i < 40; i++) {
+    const n = sockets.length;
+    sockets.at(-1)!.end(1011);
+    client.reconnect();
+    while (sockets.length === n) await vi.advanceTimersByTimeAsync(50);
+    at.push(performance.now());
+    sockets.at(-1)!.open();
+  }
+  for (const from of at) expect(at.filter((t) => t >= from && t < from + 60_000).length).toBeLessThanOrEqual(15);
+  expect(at.filter((t) => t < at[0]! + 5_900).length).toBe(5);
+});
