@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -215,6 +216,29 @@ func TestCuts(t *testing.T) {
 	must(t, s.Cut(Cut{Type: "handshake", At: 20}))
 	if _, _, err := s.dial(t, ""); err == nil {
 		t.Error("the handshake was not cut")
+	}
+}
+
+// So many bytes of a frame arrive, whatever the record says.
+func TestBytesBeforeACut(t *testing.T) {
+	s := Start(t, Options{})
+	for _, at := range []int{0, 1, 2, 7, 40} {
+		c, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(s.URL, "ws://"), "/ws"))
+		must(t, err)
+		must(t, c.SetDeadline(time.Now().Add(closeTime)))
+		_, err = io.WriteString(c, "GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+		must(t, err)
+		from := bufio.NewReader(c)
+		_, err = readHead(from)
+		must(t, err)
+		must(t, s.Cut(Cut{At: at, How: "fin"}))
+		f := makeFrame(opText, []byte(request("echo", "1", `{}`)), up)
+		_, err = c.Write(f.raw)
+		must(t, err)
+		if got, err := io.ReadAll(from); err != nil || len(got) != at {
+			t.Errorf("%d bytes arrive, %v; want %d", len(got), err, at)
+		}
+		must(t, c.Close())
 	}
 }
 
