@@ -111,6 +111,18 @@ test("after sleep a connection that is dead is found soon, and one that lives is
   expect(sockets.length).toBeGreaterThan(1);
 });
 
+test("a machine that sleeps while an answer is waited for asks once more", async () => {
+  const socket = await start();
+  socket.answers = false;
+  await vi.advanceTimersByTimeAsync(20_001);
+  expect(socket.heartbeats).toBe(1);
+  vi.setSystemTime(Date.now() + 3_600_000);
+  socket.answers = true;
+  await vi.advanceTimersByTimeAsync(10_001);
+  expect(socket.heartbeats).toBe(2);
+  expect(status()).toBe("open");
+});
+
 test("a page that was asleep for a while without any event finds a dead connection by its own clock", async () => {
   const socket = await start();
   socket.answers = false;
