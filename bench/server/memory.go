@@ -9,6 +9,7 @@ import (
 
 // Memory is what /debug/mem answers: bytes in use after a garbage collection.
 type Memory struct {
+	HeapAlloc  uint64 // objects alone
 	HeapInuse  uint64
 	StackInuse uint64
 	Sys        uint64
@@ -29,5 +30,5 @@ func serveMemory(w http.ResponseWriter, r *http.Request) {
 	runtime.ReadMemStats(&m)
 	w.Header().Set("Content-Type", "application/json")
 	// The client is the comparison on the same machine; a failed write shows there.
-	_ = json.NewEncoder(w).Encode(Memory{HeapInuse: m.HeapInuse, StackInuse: m.StackInuse, Sys: m.Sys, Mallocs: m.Mallocs})
+	_ = json.NewEncoder(w).Encode(Memory{HeapAlloc: m.HeapAlloc, HeapInuse: m.HeapInuse, StackInuse: m.StackInuse, Sys: m.Sys, Mallocs: m.Mallocs})
 }

@@ -22,6 +22,7 @@ const (
 	rssIdle        rowID = "rss-idle"
 	rssRest        rowID = "rss-rest"
 	inUseIdle      rowID = "in-use-idle"
+	liveIdle       rowID = "live-idle" // only for unusedBytes
 	cpuRefused     rowID = "cpu-refused"
 	refusedShare   rowID = "refused-share"
 	fanOut         rowID = "fan-out"
@@ -29,6 +30,8 @@ const (
 	fanWithHistory rowID = "fan-history"
 	fanBroker      rowID = "fan-broker"
 	historyShare   rowID = "history-share"
+	unusedBytes    rowID = "unused-bytes"
+	unusedCPU      rowID = "unused-cpu"
 	cpuFew         rowID = "cpu-few"
 	cpuMany        rowID = "cpu-many"
 	growthRatio    rowID = "growth"
@@ -69,6 +72,8 @@ var rows = []row{
 	{id: fanBroker, title: "fan-out through memory.Broker, deliveries per CPU second", more: true},
 	{id: fanWithHistory, title: "fan-out of a topic with history, deliveries per CPU second", more: true},
 	{id: historyShare, title: "fan-out with history ÷ without, the default", more: true, target: figureTarget(0.8)},
+	{id: unusedBytes, title: "live heap of an idle connection, with a history declared − without (bytes)", target: figureTarget(8)},
+	{id: unusedCPU, title: "CPU per message, 8 in flight, with a history declared ÷ without", target: figureTarget(1.05)},
 	{id: cpuFew, title: "CPU per message, 100 connections (µs)"},
 	{id: cpuMany, title: "CPU per message, many connections (µs)"},
 	{id: growthRatio, title: "CPU per message, many ÷ 100 connections", target: figureTarget(1.25)},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/bench/load"
-	"github.com/wskit/wskit/bench/server"
 )
 
 // scenario is one measurement of one server; it may yield several figures.
@@ -28,6 +27,7 @@ var scenarios = []scenario{
 	{name: "refused", measure: refused, skip: func(c contender) bool { return c.name != ours }},
 	{name: "fan", measure: fan, skip: func(c contender) bool { return !c.fans }},
 	{name: "history", measure: fanHistory, skip: func(c contender) bool { return c.name != ours }},
+	{name: "unused", measure: unusedHistory, skip: func(c contender) bool { return c.name != ours }},
 	{name: "growth", measure: growth},
 }
 
@@ -38,7 +38,7 @@ func echo(ctx context.Context, c contender, conns int, plan load.Plan, args ...s
 	if err != nil {
 		return 0, load.Result{}, err
 	}
-	defer ch.stop()
+	defer ch.Stop()
 	swarm, err := load.Open(ctx, ch.target("/ws"), conns)
 	if err != nil {
 		return 0, load.Result{}, err
@@ -50,7 +50,7 @@ func echo(ctx context.Context, c contender, conns int, plan load.Plan, args ...s
 	if _, err := swarm.Echo(ctx, warmUp); err != nil {
 		return 0, load.Result{}, err
 	}
-	before, err := server.CPUTime(ch.cmd.Process.Pid)
+	before, err := ch.CPUTime()
 	if err != nil {
 		return 0, load.Result{}, err
 	}
@@ -58,7 +58,7 @@ func echo(ctx context.Context, c contender, conns int, plan load.Plan, args ...s
 	if err != nil {
 		return 0, load.Result{}, err
 	}
-	after, err := server.CPUTime(ch.cmd.Process.Pid)
+	after, err := ch.CPUTime()
 	if err != nil {
 		return 0, load.Result{}, err
 	}
@@ -67,8 +67,8 @@ func echo(ctx context.Context, c contender, conns int, plan load.Plan, args ...s
 }
 
 // handled is echo for a server that must refuse nothing.
-func handled(ctx context.Context, c contender, conns int, plan load.Plan) (float64, load.Result, error) {
-	cpu, result, err := echo(ctx, c, conns, plan)
+func handled(ctx context.Context, c contender, conns int, plan load.Plan, args ...string) (float64, load.Result, error) {
+	cpu, result, err := echo(ctx, c, conns, plan, args...)
 	if err == nil && result.Refused > 0 {
 		err = fmt.Errorf("%d of %d requests were refused", result.Refused, result.Refused+result.Answered)
 	}
@@ -89,7 +89,7 @@ func verify(ctx context.Context, c contender) error {
 	if err != nil {
 		return err
 	}
-	defer ch.stop()
+	defer ch.Stop()
 	return load.Verify(ctx, ch.target("/ws"))
 }
 
@@ -110,17 +110,19 @@ func lonelyLatency(ctx context.Context, c contender, s settings) (figures, error
 // idle takes the memory of connections that have exchanged one message and then rest.
 // The baseline is taken before the first connection. RSS is read twice: first with
 // the garbage of the handshakes, then at rest, after a collection.
-func idle(ctx context.Context, c contender, s settings) (figures, error) {
-	ch, err := c.start(ctx)
+func idle(ctx context.Context, c contender, s settings) (figures, error) { return idleOf(ctx, c, s) }
+
+func idleOf(ctx context.Context, c contender, s settings, args ...string) (figures, error) {
+	ch, err := c.start(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer ch.stop()
+	defer ch.Stop()
 	memBefore, err := ch.memory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rssBefore, err := ch.rss()
+	rssBefore, err := ch.RSS()
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +139,7 @@ func idle(ctx context.Context, c contender, s settings) (figures, error) {
 		return nil, err
 	}
 
-	rssAfter, err := ch.rss()
+	rssAfter, err := ch.RSS()
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +147,7 @@ func idle(ctx context.Context, c contender, s settings) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	rssAtRest, err := ch.rss()
+	rssAtRest, err := ch.RSS()
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +157,7 @@ func idle(ctx context.Context, c contender, s settings) (figures, error) {
 		rssRest: perConn(float64(rssBefore), float64(rssAtRest)),
 		inUseIdle: perConn(float64(memBefore.HeapInuse+memBefore.StackInuse),
 			float64(memAfter.HeapInuse+memAfter.StackInuse)),
+		liveIdle: perConn(float64(memBefore.HeapAlloc), float64(memAfter.HeapAlloc)),
 	}, nil
 }
 
@@ -206,7 +209,7 @@ func fanOf(ctx context.Context, c contender, s settings, args ...string) (perSec
 	if err != nil {
 		return 0, 0, err
 	}
-	defer ch.stop()
+	defer ch.Stop()
 	swarm, err := load.Open(ctx, ch.target("/fan"), s.subscribers+1)
 	if err != nil {
 		return 0, 0, err
@@ -217,7 +220,7 @@ func fanOf(ctx context.Context, c contender, s settings, args ...string) (perSec
 	if _, err := swarm.Fan(ctx, load.FanPlan{InFlight: inFlight, Duration: s.duration / 4}); err != nil {
 		return 0, 0, err
 	}
-	before, err := server.CPUTime(ch.cmd.Process.Pid)
+	before, err := ch.CPUTime()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -225,7 +228,7 @@ func fanOf(ctx context.Context, c contender, s settings, args ...string) (perSec
 	if err != nil {
 		return 0, 0, err
 	}
-	after, err := server.CPUTime(ch.cmd.Process.Pid)
+	after, err := ch.CPUTime()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -234,6 +237,23 @@ func fanOf(ctx context.Context, c contender, s settings, args ...string) (perSec
 	}
 	lost = 100 * float64(result.Lost) / float64(result.Delivered+result.Lost)
 	return float64(result.Delivered) / (after - before).Seconds(), lost, nil
+}
+
+// unusedHistory compares connections that use no topic, on a server that has declared a history and on one that has
+// not.
+func unusedHistory(ctx context.Context, c contender, s settings) (figures, error) {
+	var memory, cpu [2]float64
+	for i, topic := range []string{"plain", "history"} {
+		idle, err := idleOf(ctx, c, s, "-topic", topic)
+		if err != nil {
+			return nil, err
+		}
+		memory[i] = 1024 * idle[liveIdle]
+		if cpu[i], _, err = handled(ctx, c, echoConns, load.Plan{InFlight: 8, Duration: s.duration}, "-topic", topic); err != nil {
+			return nil, err
+		}
+	}
+	return figures{unusedBytes: memory[1] - memory[0], unusedCPU: cpu[1] / cpu[0]}, nil
 }
 
 // growth compares the price of a message among many connections with that among few.

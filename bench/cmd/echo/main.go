@@ -31,16 +31,17 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:9001", "address to listen on; port 0 lets the kernel choose")
 	capacity := flag.Int64("capacity", 1e9, "requests a client may send at once; 1 refuses nearly all")
 	refill := flag.Int64("refill", 1e9, "requests a client regains per second")
-	topic := flag.String("topic", "plain", "what /fan publishes on: plain, broker (a broker in memory) or history (with a history on that broker)")
+	topic := flag.String("topic", "plain", "what the routers have, and /fan publishes on: plain, broker (a broker in memory) or history (with a history on that broker)")
 	secure := flag.Bool("tls", false, "serve TLS, with a certificate made at the start")
 	flag.Parse()
 
 	policy := limit.TokenBucket{Capacity: *capacity, Refill: *refill, Per: time.Second}
-	log.Fatal(server.Run(*addr, *secure, server.Routes{Echo: echoRouter(policy), Fan: fanRouter(*topic)}))
+	log.Fatal(server.Run(*addr, *secure, server.Routes{Echo: echoRouter(*topic, policy), Fan: fanRouter(*topic)}))
 }
 
-func echoRouter(policy limit.Policy) *router.Router {
-	r := router.New(router.Options{})
+// echoRouter uses no topic, whatever there is.
+func echoRouter(topic string, policy limit.Policy) *router.Router {
+	r := newRouter(topic, router.Options{})
 	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), policy), ratelimit.Options{}))
 	router.RPC(r, "chat.echo", func(_ *router.Context, q echo) (echo, error) {
 		return q, nil
@@ -53,9 +54,17 @@ const fanTopic = "room:lobby"
 
 func fanRouter(topic string) *router.Router {
 	text := strings.Repeat("x", 200)
-	opts := router.Options{
+	r := newRouter(topic, router.Options{
 		OnOpen: func(c *router.Conn) error { return c.Subscribe(context.Background(), fanTopic) },
-	}
+	})
+	router.On(r, "chat.send", func(c *router.Context, _ echo) error {
+		return c.Publish(fanTopic, "chat.message", message{Text: text})
+	})
+	return r
+}
+
+// newRouter returns a router with what the topic needs.
+func newRouter(topic string, opts router.Options) *router.Router {
 	if topic != "plain" {
 		opts.Broker = memory.NewBroker(memory.BrokerOptions{})
 	}
@@ -63,8 +72,5 @@ func fanRouter(topic string) *router.Router {
 	if topic == "history" {
 		r.History(fanTopic, router.HistoryOptions{})
 	}
-	router.On(r, "chat.send", func(c *router.Context, _ echo) error {
-		return c.Publish(fanTopic, "chat.message", message{Text: text})
-	})
 	return r
 }
