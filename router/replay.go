@@ -3,6 +3,7 @@ package router
 import (
 	"cmp"
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -96,7 +97,7 @@ func (c *Conn) resumeTopic(ctx context.Context, name string, from pubsub.Positio
 	if err != nil {
 		return 0, at, err
 	}
-	r := replay{m: m, c: c, at: from, announce: announce}
+	r := replay{m: m, c: c, at: from, announce: announce, slot: replaySlot{slots: c.router.replaying}}
 	err = r.run(ctx)
 	if _, reset := errors.AsType[*errReset](err); err == nil || reset {
 		c.mu.Lock()
@@ -122,6 +123,44 @@ type replay struct {
 	sent int
 
 	announce bool // send $ws:subscribed first
+	slot     replaySlot
+}
+
+// replaySlot is the permission to work for a client that resumes. Few have it at the same moment: Go's
+// scheduler looks at the network only when little else can run, so thousands that return at once
+// would delay all others. It is not held while a client, the broker or a hook is waited for.
+type replaySlot struct {
+	slots chan struct{} // Router.replaying
+	held  bool
+}
+
+// take waits for the slot, and lets others run before.
+func (s *replaySlot) take() {
+	s.slots <- struct{}{}
+	s.held = true
+	runtime.Gosched()
+}
+
+// leave gives the slot to the next client, if it is held.
+func (s *replaySlot) leave() {
+	if s.held {
+		s.held = false
+		<-s.slots
+	}
+}
+
+// awaitRoom waits until n bytes can be queued, without the slot, and has that afterwards.
+func (r *replay) awaitRoom(n int) error {
+	if out := &r.c.stream.Out; !out.HasRoom(n) {
+		r.slot.leave()
+		if !out.AwaitRoom(n) {
+			return ErrClosed
+		}
+	}
+	if !r.slot.held {
+		r.slot.take()
+	}
+	return nil
 }
 
 func (r *replay) run(ctx context.Context) error {
@@ -132,6 +171,8 @@ func (r *replay) run(ctx context.Context) error {
 	if err := r.m.wait(ctx, r.c.router); err != nil {
 		return err
 	}
+	r.slot.take()
+	defer r.slot.leave()
 	t.mu.Lock()
 	r.in = t.subscription
 	if r.in == nil { // the member has left
@@ -159,14 +200,15 @@ func (r *replay) run(ctx context.Context) error {
 		return r.reset(cmp.Or(lost, follow.LossTooFar))
 	}
 	for {
-		if !r.c.stream.Out.AwaitRoom(0) { // for what it gets as a member
-			return ErrClosed
+		if err := r.awaitRoom(0); err != nil { // for what it gets as a member
+			return err
 		}
 		list, joined, err := r.meet()
 		if joined || err != nil {
 			return err
 		}
 		if len(list) == 0 {
+			r.slot.leave()
 			var lost pubsub.Loss
 			switch list, lost, err = r.in.behind(ctx, r.at); {
 			case err != nil:
@@ -238,13 +280,12 @@ func (r *replay) queue(l *logged) error {
 	return nil
 }
 
-// send sends messages, each when there is room for it. Few clients are sent messages at the same
-// moment, so that those that resume leave time to the others.
+// send sends messages, each when there is room for it.
 func (r *replay) send(ctx context.Context, list []logged) error {
-	out, replaying := &r.c.stream.Out, r.c.router.replaying
-	for i := 0; i < len(list); {
-		if !out.AwaitRoom(len(list[i].frame)) {
-			return ErrClosed
+	out := &r.c.stream.Out
+	for i := 0; i < len(list); r.slot.leave() {
+		if err := r.awaitRoom(len(list[i].frame)); err != nil {
+			return err
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -252,15 +293,12 @@ func (r *replay) send(ctx context.Context, list []logged) error {
 		if r.c.life.State() != life.Open {
 			return r.c.router.drainError()
 		}
-		replaying <- struct{}{}
 		for ; i < len(list) && out.HasRoom(len(list[i].frame)); i++ {
 			if err := r.queue(&list[i]); err != nil {
-				<-replaying
 				return err
 			}
 		}
 		out.Flush()
-		<-replaying
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ type Router struct {
 	heads     heads
 	tickets   tickets
 	losses    losses
-	replaying chan struct{}   // the clients that are being sent what they have missed, see replay.send
+	replaying chan struct{}   // the clients that are being sent what they have missed, see replaySlot
 	pageBytes atomic.Int64    // of what clients that resume share
 	reader    outage.Reporter // of the logs of topics
 	crowds    crowds
