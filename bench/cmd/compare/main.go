@@ -3,6 +3,7 @@
 //
 //	go run ./cmd/compare                              # about 15 minutes
 //	go run ./cmd/compare -tls -only 'echo|idle|fan'     # under TLS
+//	go run ./cmd/compare -history                       # what topics with history cost, a minute
 //	go run ./cmd/compare -rounds 1 -duration 500ms -out ""   # a first look
 //
 // A missed target is reported and is no failure: timings vary, machines differ.
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 
@@ -32,6 +34,7 @@ type settings struct {
 	subscribers int
 	only        *regexp.Regexp
 	tls         bool
+	history     bool
 	out         string
 }
 
@@ -44,6 +47,7 @@ func main() {
 	flag.IntVar(&s.manyConns, "many", 10000, "connections for the growth figure")
 	flag.IntVar(&s.subscribers, "subscribers", 2000, "subscribers for the fan-out figure")
 	flag.BoolVar(&s.tls, "tls", false, "measure all servers under TLS; the section of RESULTS.md is one of its own")
+	flag.BoolVar(&s.history, "history", false, "measure what topics with history cost, without the rivals; the section of RESULTS.md is one of its own")
 	only := flag.String("only", "", "measure only the scenarios whose name matches this regular expression")
 	flag.StringVar(&s.out, "out", "RESULTS.md", "file to write the section to; empty writes none")
 	flag.Parse()
@@ -75,6 +79,9 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 
+	if s.history {
+		contenders = slices.DeleteFunc(contenders, func(c contender) bool { return c.name != ours })
+	}
 	table := newTable(contenders, rowsFor(s.tls))
 	if err := measureAll(ctx, s, contenders, table); err != nil {
 		return err
@@ -82,7 +89,10 @@ func run(ctx context.Context, s settings) error {
 	text := table.render()
 	fmt.Print("\n", text)
 	title := "Servers"
-	if s.tls {
+	switch {
+	case s.history:
+		title = "History in memory"
+	case s.tls:
 		title = "Servers under TLS"
 	}
 	if s.out == "" {
@@ -95,7 +105,7 @@ func run(ctx context.Context, s settings) error {
 // take turns, so that a machine that slows down slows all of them.
 func measureAll(ctx context.Context, s settings, contenders []contender, table *table) error {
 	for _, sc := range scenarios {
-		if !s.only.MatchString(sc.name) {
+		if sc.history != s.history || !s.only.MatchString(sc.name) {
 			continue
 		}
 		for round := range s.rounds {

@@ -14,6 +14,7 @@ type scenario struct {
 	name    string
 	measure func(context.Context, contender, settings) (figures, error)
 	skip    func(contender) bool // nil: every contender takes part
+	history bool                 // for -history
 }
 
 const echoConns = 50
@@ -26,8 +27,8 @@ var scenarios = []scenario{
 	{name: "idle", measure: idle},
 	{name: "refused", measure: refused, skip: func(c contender) bool { return c.name != ours }},
 	{name: "fan", measure: fan, skip: func(c contender) bool { return !c.fans }},
-	{name: "history", measure: fanHistory, skip: func(c contender) bool { return c.name != ours }},
-	{name: "unused", measure: unusedHistory, skip: func(c contender) bool { return c.name != ours }},
+	{name: "history", measure: fanHistory, history: true},
+	{name: "unused", measure: unusedHistory, history: true},
 	{name: "growth", measure: growth},
 }
 
