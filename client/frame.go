@@ -33,7 +33,7 @@ type frame struct {
 		CorrelationID string                    `json:"correlationId"`
 		Topic         string                    `json:"topic"`
 		Pos           string                    `json:"pos"`
-		Own           map[string]jsontext.Value `json:",inline"`
+		Own           map[string]jsontext.Value `json:",embed"`
 	} `json:"meta"`
 	Payload jsontext.Value `json:"payload"`
 }
@@ -53,7 +53,7 @@ type outgoingMeta struct {
 	CorrelationID  string         `json:"correlationId,omitzero"`
 	TimeoutMs      int64          `json:"timeoutMs,omitzero"`
 	IdempotencyKey string         `json:"idempotencyKey,omitzero"`
-	Own            jsontext.Value `json:",inline"`
+	Own            jsontext.Value `json:",embed"`
 }
 
 type answerError struct {
