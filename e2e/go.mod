@@ -7,6 +7,7 @@ replace github.com/wskit/wskit => ../
 require (
 	github.com/chromedp/cdproto v0.159.2
 	github.com/chromedp/chromedp v0.23.0
+	github.com/coder/websocket v1.8.15
 	github.com/wskit/wskit v0.0.0
 )
 

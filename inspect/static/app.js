@@ -185,7 +185,8 @@ function limits(values) {
       { head: "Wait", cell: (r) => (r.never ? "never fits" : seconds(r.retryAfter)), number: true },
       { head: "Closed", cell: (r) => (r.closed ? make("span", { className: "tag bad" }, String(r.closed)) : "") },
       { head: "Process", cell: (r) => r.process },
-    ], rejections, { empty: "None is known. Each process keeps the last 4,096." })));
+    ], rejections, { empty: "None is known. Each process keeps the last 4,096." })),
+    result.actions && states.some((s) => s.rule) ? replaceRules(refresh) : "");
   });
   refresh();
 }
@@ -200,6 +201,13 @@ function merged(states) {
     else known.set(key, { ...s, process });
   }
   return [...known.values()];
+}
+
+/** New rules for all processes. The text of an error names the field. */
+function replaceRules(then) {
+  const text = make("textarea", { rows: 8, spellcheck: false, ariaLabel: "Rules, as JSON" });
+  return section("Replace the rules", make("p", { className: "soft" }, "In all processes, until they end. What was used stays used."), text,
+    make("p", {}, button("Replace", "", () => text.value.trim() && doing(act("rules", { rules: text.value }), then))));
 }
 
 function verdict({ banned, bound, named }, unban) {
