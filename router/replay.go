@@ -193,6 +193,7 @@ func (r *replay) run(ctx context.Context) error {
 	}
 	if tooFar {
 		// The log may have lost what is at the position, and used its offset again.
+		r.slot.leave()
 		_, lost, err := r.in.behind(ctx, r.at)
 		if err != nil {
 			return err

@@ -11,14 +11,14 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// pausedLog is a log whose Read of the topic room:paused waits.
+// pausedLog is a log whose Read of topics that end with paused waits.
 type pausedLog struct {
 	*faultyLog
 	paused chan struct{}
 }
 
 func (l *pausedLog) Read(ctx context.Context, topic string, h pubsub.History, o pubsub.ReadOptions) (pubsub.Page, error) {
-	if topic == "room:paused" && o.Messages > 0 {
+	if strings.HasSuffix(topic, "paused") && o.Messages > 0 {
 		<-l.paused
 	}
 	return l.faultyLog.Read(ctx, topic, h, o)
@@ -28,7 +28,7 @@ func (l *pausedLog) Read(ctx context.Context, topic string, h pubsub.History, o 
 func TestResumesThatWaitDelayNoOther(t *testing.T) {
 	const missed, queue = 300, 32 << 10
 	for _, c := range []struct{ name, topic string }{
-		{"clients that do not read", "room:a"}, {"a hook", "room:hook"}, {"the log", "room:paused"},
+		{"clients that do not read", "room:a"}, {"a hook", "room:hook"}, {"the log", "room:paused"}, {"the log, for those too far behind", "few:paused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			end := make(chan struct{})
@@ -44,6 +44,7 @@ func TestResumesThatWaitDelayNoOther(t *testing.T) {
 			}, func(r *router.Router) {
 				subscribing(r)
 				r.History("room:*", router.HistoryOptions{Bytes: 64 << 20})
+				r.History("few:*", router.HistoryOptions{Bytes: 64 << 20, Replay: 3})
 			})
 			left := func(topic string) *reader {
 				p := s.reader(l.faultyLog, topic)

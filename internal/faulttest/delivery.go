@@ -183,7 +183,7 @@ func (d *Delivery) settle() {
 				pause(5 * time.Millisecond)
 			}
 			if r.at(topic) != heads[i].String() {
-				d.violated(fmt.Sprintf("%s is at %q of %s after %v without faults, and the log ends at %s", r.name, r.at(topic), topic, hangGuard, heads[i]))
+				d.violated(fmt.Sprintf("%s is at %q of %s after %v without faults, and the log ends at %s; %s", r.name, r.at(topic), topic, hangGuard, heads[i], r.describe(topic)))
 				continue
 			}
 			d.Recorder.Record(deliverytest.Event{Kind: deliverytest.Settled, Client: r.name, Topic: topic})

@@ -26,6 +26,10 @@ type reader struct {
 
 	mu     sync.Mutex
 	topics map[string]*readerTopic
+
+	// for describe, guarded by mu
+	failures, unavailable int
+	failure               error
 }
 
 // readerTopic is what a reader knows of a topic. It keeps ticket and pos when the connection ends.
@@ -74,8 +78,13 @@ const (
 // read follows the topics until ctx ends.
 func (r *reader) read(ctx context.Context) {
 	for ctx.Err() == nil {
-		if c, err := r.dial(ctx); err == nil {
+		c, err := r.dial(ctx)
+		if err == nil {
 			c.use(ctx)
+		} else {
+			r.mu.Lock()
+			r.failures, r.failure = r.failures+1, err
+			r.mu.Unlock()
 		}
 		sleep(ctx, time.Duration(r.rand.IntN(150))*time.Millisecond)
 	}
@@ -416,6 +425,7 @@ func (c *readerConn) answeredTopic(t *readerTopic, a resumeAnswer) {
 	c.d.outcome(outcome)
 	switch {
 	case a.Reason == "unavailable":
+		c.unavailable++
 		c.again = c.rand.IntN(2) == 0 // or again on this connection
 	case a.Reason == deliverytest.Denied:
 		c.record(deliverytest.Event{Kind: deliverytest.Resumed, Topic: t.name, Reason: a.Reason})
@@ -446,4 +456,13 @@ func (r *reader) at(topic string) (pos string) {
 		return t.pos
 	}
 	return ""
+}
+
+// describe says what the reader is doing with a topic.
+func (r *reader) describe(topic string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.topics[topic]
+	return fmt.Sprintf("state %d at %q, %v after its last request; %d connections failed, %d answers were unavailable, the last one failed for %v",
+		t.state, t.pos, time.Since(t.sent).Round(time.Millisecond), r.failures, r.unavailable, r.failure)
 }
