@@ -66,10 +66,11 @@ func TakeAll(asks []Ask) (bound int) {
 	return bound
 }
 
-// TakeMany takes several independent costs of s in order, at one instant.
+// TakeMany takes several independent costs of s in order, at one instant. Costs of one key that
+// follow each other are one atomic step, as limit.Reservation.Settle needs it.
 func (s *Engine) TakeMany(asks []Ask) {
-	for _, a := range asks {
-		if a.Plan.kind != kindBucket {
+	for i, a := range asks {
+		if a.Plan.kind != kindBucket || i > 0 && a.Hash == asks[i-1].Hash {
 			takeManyLocked(asks)
 			return
 		}
