@@ -219,6 +219,9 @@ func TestBoardScreenshots(t *testing.T) {
 		phone         bool
 	}{{"desktop", 1280, 800, false}, {"phone", 390, 844, true}, {"landscape", 844, 390, true}} {
 		for _, scheme := range []string{"light", "dark"} {
+			if size.name == "landscape" && scheme == "light" {
+				continue
+			}
 			t.Run(size.name+"-"+scheme, func(t *testing.T) {
 				s := startExample(t, "board")
 				bob := openBoard(t, s, "Bob")

@@ -44,7 +44,7 @@ func TestInspector(t *testing.T) {
 		width, height int64
 		phone         bool
 		scheme        string
-	}{{"desktop-light", 1280, 800, false, "light"}, {"desktop-dark", 1280, 800, false, "dark"}, {"phone-light", 390, 844, true, "light"}, {"phone-dark", 390, 844, true, "dark"}} {
+	}{{"desktop-light", 1280, 800, false, "light"}, {"phone-dark", 390, 844, true, "dark"}} {
 		op := openTab(t, inspectorOf(one), "operator")
 		op.emulate(size.width, size.height, size.phone, size.scheme)
 		shoot := func(what string) { op.shoot("inspect-" + what + "-" + size.name) }

@@ -19,6 +19,9 @@ func TestScreenshots(t *testing.T) {
 		{"landscape", 844, 390, true},
 	} {
 		for _, scheme := range []string{"light", "dark"} {
+			if size.name == "landscape" && scheme == "light" {
+				continue
+			}
 			t.Run(size.name+"-"+scheme, func(t *testing.T) {
 				s := startChat(t)
 				bob := enter(t, s, "Bob")
