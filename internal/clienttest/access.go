@@ -160,12 +160,20 @@ type CloseOptions struct {
 	User   string `json:"user"` // default: all
 }
 
+// awaitOpened waits for connections that clients have already and the server does not know yet.
+func (s *Server) awaitOpened() {
+	for end := time.Now().Add(closeTime); s.opening.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // Close closes connections. A code that a server may not send needs [Server.Raw].
 func (s *Server) Close(o CloseOptions) error {
 	code := errors.CloseCode(cmp.Or(o.Code, 1000))
 	if !code.Valid() {
 		return fmt.Errorf("a server may not send the close code %d", o.Code)
 	}
+	s.awaitOpened()
 	for _, i := range s.instances() {
 		for _, c := range i.of(o.User) {
 			c.Close(code, o.Reason)

@@ -107,8 +107,11 @@ func (s *Server) startInstance(b *backend) (*instance, error) {
 			PingInterval: milliseconds(s.o.PingMs),
 			PongTimeout:  milliseconds(s.o.PongMs),
 		},
-		Logger:  quiet,
-		OnOpen:  i.opened,
+		Logger: quiet,
+		OnOpen: func(c *router.Conn) error {
+			defer s.opening.Add(-1)
+			return i.opened(c)
+		},
 		OnClose: i.closed,
 	})
 	s.register(i)

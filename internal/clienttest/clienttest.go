@@ -71,6 +71,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,9 +107,11 @@ type Server struct {
 	proxy  *proxy
 	door   door
 	bans   bans
-	flood  floodLimit
-	tokens tokens
-	topics topics
+
+	opening atomic.Int64 // handshakes that were accepted, of connections that are not known yet
+	flood   floodLimit
+	tokens  tokens
+	topics  topics
 
 	mu      sync.Mutex
 	backend *backend

@@ -54,14 +54,6 @@ func (s *Server) client(t *testing.T, token string) *client {
 	return c
 }
 
-// known waits until the server knows the client, which may be after the handshake.
-func (c *client) known() *client {
-	c.t.Helper()
-	c.send(`{"type":"__heartbeat"}`)
-	c.expect("__heartbeat_ack")
-	return c
-}
-
 func (c *client) send(frame string) {
 	c.t.Helper()
 	if err := c.ws.Write(context.Background(), websocket.MessageText, []byte(frame)); err != nil {
@@ -358,12 +350,12 @@ func TestRefusals(t *testing.T) {
 	if _, answer, err := s.dial(t, "ann"); err == nil || answer != nil {
 		t.Errorf("%v, %v", answer, err)
 	}
-	c := s.client(t, "ann").known()
+	c := s.client(t, "ann")
 	must(t, s.Ban(BanOptions{Ms: 60_000, User: "ann"}))
 	c.expectClose(4429, `{"retryAfterMs":60000}`)
 	refused(429, "ann")
 	must(t, s.Door(DoorOptions{MaxPerUser: 1}))
-	c = s.client(t, "bob").known()
+	c = s.client(t, "bob")
 	refused(429, "bob")
 	must(t, s.Kick(KickOptions{}))
 	c.expectClose(1008, "kicked")

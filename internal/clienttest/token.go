@@ -101,7 +101,11 @@ func (s *Server) authenticate(r *http.Request) (ingress.Identity, error) {
 	if token == "" && s.o.NeedToken {
 		return ingress.Identity{}, errors.Unauthenticated.New("there is no token")
 	}
-	return verify(token)
+	id, err := verify(token)
+	if err == nil {
+		s.opening.Add(1)
+	}
+	return id, err
 }
 
 func (s *Server) renew(_ context.Context, _ *router.Conn, token string) (ingress.Identity, error) {
