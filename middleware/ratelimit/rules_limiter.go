@@ -133,11 +133,9 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *book) (wait time.Duration, 
 			return 0, err
 		}
 	}
-	limiter := by.limiter
-	if limiter == nil {
-		if limiter, err = l.limiters.of(is.bucket); err != nil {
-			return 0, err
-		}
+	limiter, err := l.limiterOf(&is)
+	if err != nil {
+		return 0, err
 	}
 	d, err := l.take(c, limiter, &is)
 	shadow := by.Shadow || l.frames.Shadow
@@ -156,11 +154,23 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *book) (wait time.Duration, 
 	return 0, l.frames.limited(c, &d, Limited{Limiter: l.limiters.base.Name(), Rule: by.limitAt, Cost: is.cost, Shadow: by.Shadow}, is.silent)
 }
 
+// limiterOf returns the limiter of the rule that applies.
+func (l *RuleLimiter) limiterOf(is *resolved) (*limit.Limiter, error) {
+	if limiter := is.limitBy.limiter; limiter != nil {
+		return limiter, nil
+	}
+	return l.limiters.of(is.bucket)
+}
+
+// keyOf appends the key of a frame to a buffer.
+func (l *RuleLimiter) keyOf(buf []byte, c *ingress.Context, limiter *limit.Limiter, is *resolved) limit.Key {
+	return is.mark(l.frames.Key(limiter.Key(buf), c), l.marked)
+}
+
 // take charges the limiter, with a key in a pooled buffer.
 func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resolved) (limit.Decision, error) {
 	buf := buffers.Get().(*[]byte)
-	key := l.frames.Key(limiter.Key(*buf), c)
-	key = is.mark(key, l.marked)
+	key := l.keyOf(*buf, c, limiter, is)
 	d, err := limiter.Take(c.Context(), key, is.cost)
 	if b := key.Bytes(); b != nil {
 		*buf = b

@@ -16,13 +16,10 @@ func (l *RuleLimiter) Peek(ctx context.Context, c *ingress.Context) (e Effective
 		return e, d, nil
 	}
 	is := now.resolve(c)
-	limiter := is.limitBy.limiter
-	if limiter == nil {
-		if limiter, err = l.limiters.of(is.bucket); err != nil {
-			return e, d, err
-		}
+	limiter, err := l.limiterOf(&is)
+	if err != nil {
+		return e, d, err
 	}
-	key := is.mark(l.frames.Key(limiter.Key(nil), c), l.marked)
-	d, err = limiter.Peek(ctx, key, max(1, is.cost))
+	d, err = limiter.Peek(ctx, l.keyOf(nil, c, limiter, &is), max(1, is.cost))
 	return e, d, err
 }
