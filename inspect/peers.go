@@ -60,15 +60,7 @@ func topicOf(id string) string { return topicAll + ":" + id }
 
 // subscribe keeps the subscriptions until the router has been shut down.
 func (p *peers) subscribe() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		select {
-		case <-p.i.inside.Done():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	ctx := p.i.inside.Context()
 	for _, topic := range []string{topicOf(p.id), topicAll} {
 		for {
 			sub, err := p.broker.Subscribe(ctx, topic, p.receive)
@@ -78,12 +70,12 @@ func (p *peers) subscribe() {
 			}
 			select {
 			case <-time.After(subscribePause):
-			case <-p.i.inside.Done():
+			case <-ctx.Done():
 				return
 			}
 		}
 	}
-	<-p.i.inside.Done()
+	<-ctx.Done()
 }
 
 // receive takes a message of another process. It waits for nothing.

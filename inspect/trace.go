@@ -70,7 +70,7 @@ func (i *inspector) startTrace(q query) string {
 	go func() {
 		select {
 		case <-time.After(time.Duration(min(q.Seconds, maxTraceSeconds)) * time.Second):
-		case <-i.inside.Done():
+		case <-i.inside.Context().Done():
 		}
 		stop()
 		t.mu.Lock()

@@ -2,6 +2,7 @@ package router
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -18,8 +19,8 @@ func init() { inspection.Of = func(r any) inspection.Router { return inside{r.(*
 
 type inside struct{ r *Router }
 
-func (in inside) Broker() pubsub.Broker { return in.r.opts.Broker }
-func (in inside) Done() <-chan struct{} { return in.r.ctx.Done() }
+func (in inside) Broker() pubsub.Broker    { return in.r.opts.Broker }
+func (in inside) Context() context.Context { return in.r.ctx }
 
 func (in inside) Conns(match func(*inspection.Conn) bool, most int) (list []inspection.Conn, n int) {
 	all := in.r.all()

@@ -2,6 +2,7 @@
 package inspection
 
 import (
+	"context"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -26,8 +27,8 @@ type Router interface {
 	Trace(match func(*Conn) bool, record func(Message)) (stop func())
 	// Broker is Options.Broker.
 	Broker() pubsub.Broker
-	// Done is closed when the router has been shut down.
-	Done() <-chan struct{}
+	// Context is cancelled when the router has been shut down.
+	Context() context.Context
 }
 
 // Conn is an open connection.
