@@ -129,8 +129,7 @@ func TestBoard(t *testing.T) {
 	show(t, 3, ada, bob)
 
 	// Bob sleeps, its server is killed, Ada draws, and Eve comes late.
-	asleep := &clientPage{tab: bob.tab}
-	asleep.freeze(page.SetWebLifecycleStateStateFrozen)
+	bob.freeze(page.SetWebLifecycleStateStateFrozen)
 	two.crash()
 	for i := range 10 {
 		ada.draws(0.1+float64(i)/15, 0.5, 0.12+float64(i)/15, 0.6)
@@ -146,7 +145,7 @@ func TestBoard(t *testing.T) {
 	one.start()
 	ada.joined()
 	eve.joined()
-	asleep.freeze(page.SetWebLifecycleStateStateActive)
+	bob.freeze(page.SetWebLifecycleStateStateActive)
 	show(t, 15, ada, eve, bob)
 
 	ada.click("undo")

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	browserdomain "github.com/chromedp/cdproto/browser"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
@@ -138,39 +136,6 @@ func (p *clientPage) must(err error) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-}
-
-// freeze stops all that runs in the page, or lets it run again. Only a hidden page can be frozen.
-func (p *clientPage) freeze(state page.SetWebLifecycleStateState) {
-	p.t.Helper()
-	if state == page.SetWebLifecycleStateStateFrozen {
-		p.minimize()
-		p.until("the page is hidden", `document.visibilityState === "hidden"`)
-	}
-	p.call(func(ctx context.Context) error {
-		_, err := chromedp.Call(ctx, page.SetWebLifecycleState, page.SetWebLifecycleStateParams{State: state})
-		return err
-	})
-}
-
-// minimize minimizes the window of the page, which hides the page.
-func (p *clientPage) minimize() {
-	p.t.Helper()
-	p.call(func(ctx context.Context) error {
-		if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{}); err != nil {
-			return err
-		}
-		w, err := chromedp.CallBrowser(ctx, browserdomain.GetWindowForTarget, browserdomain.GetWindowForTargetParams{
-			TargetID: chromedp.FromContext(ctx).Target.TargetID,
-		})
-		if err != nil {
-			return err
-		}
-		_, err = chromedp.CallBrowser(ctx, browserdomain.SetWindowBounds, browserdomain.SetWindowBoundsParams{
-			WindowID: w.WindowID, Bounds: &browserdomain.Bounds{WindowState: browserdomain.WindowStateMinimized},
-		})
-		return err
-	})
 }
 
 // network says what navigator.onLine is.

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -10,9 +9,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/internal/transcript"
 )
 
 // hangGuard ends a test that would wait for ever. It is no measure of speed:
@@ -38,7 +38,7 @@ type server struct {
 	command func(addr string) *exec.Cmd
 	addr    string // host:port
 	cmd     *exec.Cmd
-	output  *lockedBuffer
+	output  *transcript.Transcript
 	ended   chan struct{}
 	err     error // of cmd.Wait; read after ended
 }
@@ -72,7 +72,7 @@ func startServer(t *testing.T, addr string, command func(addr string) *exec.Cmd)
 func (s *server) start() {
 	s.t.Helper()
 	s.cmd = s.command(s.addr)
-	s.output, s.ended = new(lockedBuffer), make(chan struct{})
+	s.output, s.ended = new(transcript.Transcript), make(chan struct{})
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		s.t.Fatal(err)
@@ -135,21 +135,4 @@ func (s *server) kill() {
 	if out := s.output.String(); strings.Contains(out, "DATA RACE") || strings.Contains(out, "panic:") {
 		s.t.Errorf("the program's output:\n%s", out)
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	browserdomain "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -227,11 +229,6 @@ func (tb *tab) click(id string) {
 	tb.do(chromedp.Click(chromedp.ID(id)))
 }
 
-func (tb *tab) text(id string) string {
-	tb.t.Helper()
-	return eval[string](tb, `document.getElementById(`+js(id)+`).textContent`)
-}
-
 // keys presses keys into whatever has the focus.
 func (tb *tab) keys(text string) {
 	tb.t.Helper()
@@ -264,6 +261,39 @@ func (tb *tab) emulate(width, height int64, phone bool, scheme string) {
 	tb.call(func(ctx context.Context) error {
 		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	})
+}
+
+// freeze stops all that runs in the page, or lets it run again. Only a hidden page can be frozen.
+func (tb *tab) freeze(state page.SetWebLifecycleStateState) {
+	tb.t.Helper()
+	if state == page.SetWebLifecycleStateStateFrozen {
+		tb.minimize()
+		tb.until("the page is hidden", `document.visibilityState === "hidden"`)
+	}
+	tb.call(func(ctx context.Context) error {
+		_, err := chromedp.Call(ctx, page.SetWebLifecycleState, page.SetWebLifecycleStateParams{State: state})
+		return err
+	})
+}
+
+// minimize minimizes the window of the page, which hides the page.
+func (tb *tab) minimize() {
+	tb.t.Helper()
+	tb.call(func(ctx context.Context) error {
+		if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{}); err != nil {
+			return err
+		}
+		w, err := chromedp.CallBrowser(ctx, browserdomain.GetWindowForTarget, browserdomain.GetWindowForTargetParams{
+			TargetID: chromedp.FromContext(ctx).Target.TargetID,
+		})
+		if err != nil {
+			return err
+		}
+		_, err = chromedp.CallBrowser(ctx, browserdomain.SetWindowBounds, browserdomain.SetWindowBoundsParams{
+			WindowID: w.WindowID, Bounds: &browserdomain.Bounds{WindowState: browserdomain.WindowStateMinimized},
 		})
 		return err
 	})

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/wskit/wskit/inspect"
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/race"
+	"github.com/wskit/wskit/internal/transcript"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -32,25 +32,8 @@ type process struct {
 	r     *router.Router
 	s     *routertest.Server
 	url   string
-	log   *lockedBuffer
+	log   *transcript.Transcript
 	rules *ratelimit.RuleLimiter
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 type said struct {
@@ -60,7 +43,7 @@ type said struct {
 // start starts a process. Its tokens are read and write.
 func start(t *testing.T, name string, broker pubsub.Broker) *process {
 	t.Helper()
-	p := &process{t: t, log: new(lockedBuffer)}
+	p := &process{t: t, log: new(transcript.Transcript)}
 	store := memory.NewStore(memory.Options{})
 	rules, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 60, "burst": 5}, "types": {"report.*": {"perHour": 2, "burst": 2}}}`))
 	if err != nil {

@@ -9,35 +9,17 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/transcript"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 )
-
-// written collects what is logged.
-type written struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (w *written) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.Write(b)
-}
-
-func (w *written) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.String()
-}
 
 // Whatever carries a token, whatever becomes of the handshake or the renewal: no log line has the
 // token, and no answer does.
@@ -70,7 +52,7 @@ func TestTokensAreNeitherLoggedNorEchoed(t *testing.T) {
 	for outcome, refusal := range outcomes {
 		for _, accept := range []bool{false, true} {
 			t.Run(fmt.Sprint(outcome, " accept ", accept), func(t *testing.T) {
-				var log written
+				var log transcript.Transcript
 				logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 				fast := limit.TokenBucket{Capacity: 1000, Refill: 1000, Per: time.Second}
 				opts := router.Options{
@@ -124,7 +106,7 @@ func TestTokensAreNeitherLoggedNorEchoed(t *testing.T) {
 	}
 
 	t.Run("renewals", func(t *testing.T) {
-		var log written
+		var log transcript.Transcript
 		opts := router.Options{
 			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), Strict: true,
 			Renew: func(_ context.Context, c *router.Conn, token string) (ingress.Identity, error) {

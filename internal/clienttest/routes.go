@@ -198,22 +198,7 @@ type Answered struct {
 	Code   string `json:"code,omitempty"`
 }
 
-// awaitClient returns when a client of the user is connected, or none has been for too long.
-func (s *Server) awaitClient(user string) {
-	for end := time.Now().Add(connectGuard); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		for _, i := range s.instances() {
-			if len(i.of(user)) > 0 {
-				return
-			}
-		}
-	}
-}
-
-// connectGuard is how long a client may take to connect.
-const connectGuard = 10 * time.Second
-
-// Ask asks clients "confirm" and waits for all answers. A client that has just connected may not be known yet: if there
-// is none, it waits for one.
+// Ask asks clients "confirm" and waits for all answers.
 func (s *Server) Ask(o AskOptions) (all []Answered, err error) {
 	ctx := context.Background()
 	if o.TimeoutMs > 0 {
@@ -223,7 +208,7 @@ func (s *Server) Ask(o AskOptions) (all []Answered, err error) {
 	}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	s.awaitClient(o.User)
+	s.awaitOpened()
 	for _, i := range s.instances() {
 		for _, c := range i.of(o.User) {
 			asking.Go(func() {
