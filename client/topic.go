@@ -27,7 +27,7 @@ type topic struct {
 }
 
 // Forget has a topic with history not resumed after a reconnect. It is not needed when the server ends the
-// subscription: the client is told.
+// subscription, which the client gets a frame for.
 func (c *Client) Forget(topic string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 // ServeHTTP serves the documents by the last part of the path: contract.d.ts, schema.json and
 // asyncapi.json. They have an ETag. They are not secret, but they say all that clients can do:
-// where that is not for everybody, put the handler behind your authentication.
+// where not every client may see that, put the handler behind your authentication.
 func (c *Contract) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := path.Base(r.URL.Path)
 	var document []byte

@@ -99,7 +99,7 @@ func TestPhone(t *testing.T) {
 	ada.until("the explanation is closed", `!(`+explained+`)`)
 	for _, size := range [][2]int64{{390, 844}, {844, 390}} {
 		ada.emulate(size[0], size[1], true, "light")
-		ada.until("the head says who is here", `document.getElementById("room-size").innerText === "2 people here: you, Bob"`)
+		ada.until("the head lists the members", `document.getElementById("room-size").innerText === "2 people here: you, Bob"`)
 		ada.click("menu")
 		ada.until("the list of members is on the screen", `[...document.querySelectorAll("#people .name")].every((e) => {
 			const r = e.getBoundingClientRect();

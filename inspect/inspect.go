@@ -9,7 +9,7 @@
 // With a broker (router.Options.Broker), the page has all processes that share it and have the
 // handler, and says how many did not answer.
 //
-// Whoever may see the page sees names, addresses and topics of all users. The files of the page have
+// The page has names, addresses and topics of all users. The files of the page have
 // no data and are served to all; everything else is served only where Authorize returns no error.
 package inspect
 

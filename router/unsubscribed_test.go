@@ -7,7 +7,7 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// A client that is unsubscribed from a topic with history is told, once and behind the messages that it got as a
+// A client that is unsubscribed from a topic with history gets $ws:unsubscribed, once and behind the messages that it got as a
 // member. Otherwise it would resume the topic after a reconnect.
 func TestUnsubscribedIsSent(t *testing.T) {
 	l := newFaultyLog()
@@ -23,7 +23,7 @@ func TestUnsubscribedIsSent(t *testing.T) {
 	if got := p.step(); got != "leave.reply" {
 		t.Fatalf("leaving is answered %s", got)
 	}
-	// Who is no member is told nothing.
+	// It is not sent to a client that is no member.
 	p.write(leave)
 	if got := p.step(); got != "leave.reply" {
 		t.Errorf("leaving again sends %s", got)

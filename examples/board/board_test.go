@@ -85,7 +85,7 @@ func TestWhatIsNotDrawn(t *testing.T) {
 	})
 }
 
-// A board is cleared if nobody else is there, if the others agree, and if they do not answer. It is kept if
+// A board is cleared if the board has no other members, if the others agree, and if they do not answer. It is kept if
 // one refuses, and if the connection of one ends, as when the server shuts down.
 func TestClear(t *testing.T) {
 	for name, c := range map[string]struct {

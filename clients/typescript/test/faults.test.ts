@@ -10,7 +10,7 @@ interface Made {
   outcome?: "done" | "unknown" | "not handled";
 }
 
-/** An application: it makes requests, follows a topic with history, and notes all that it is told. */
+/** An application: it makes requests, follows a topic with history, and notes all that it gets. */
 class Application {
   readonly made: Made[] = [];
   readonly got: ReturnType<typeof record>;
