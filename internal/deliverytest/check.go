@@ -93,9 +93,9 @@ type stay struct {
 	since    int64
 	start    string // the position, if known
 	received []Event
-	has      map[string]bool // ids
-	// earlier are the ids of the stay before, if they must not come again.
-	earlier map[string]bool
+	has      map[string]string // positions by id
+	// earlier are the messages of the stay before, if they must not come again.
+	earlier map[string]string
 	settled int64 // 0: no
 }
 
@@ -145,7 +145,7 @@ func (c *checker) observed(e Event) {
 		if e.Reason == "" {
 			c.violated("%v: %s without a reason", at, e.Kind)
 		}
-		var earlier map[string]bool
+		var earlier map[string]string
 		if s != nil && (e.Reason == "trimmed" || e.Reason == "tooFar") {
 			earlier = s.has
 		}
@@ -162,8 +162,8 @@ func (c *checker) observed(e Event) {
 }
 
 // begin begins a stay.
-func (c *checker) begin(at place, e Event, earlier map[string]bool) {
-	s := &stay{place: at, since: e.At, start: e.Pos, has: make(map[string]bool), earlier: earlier}
+func (c *checker) begin(at place, e Event, earlier map[string]string) {
+	s := &stay{place: at, since: e.At, start: e.Pos, has: make(map[string]string), earlier: earlier}
 	c.places[at] = s
 	t := c.topic(at.topic)
 	t.stays = append(t.stays, s)
@@ -187,11 +187,11 @@ func (c *checker) received(at place, s *stay, e Event) {
 	case s == nil:
 		c.violated("%v: received %q, and is no member", at, e.ID)
 		return
-	case s.has[e.ID]:
+	case s.has[e.ID] != "":
 		c.violated("%v: received %q twice", at, e.ID)
 		return
-	case s.earlier[e.ID]:
-		c.violated("%v: received %q twice, the second time after a reset that does not explain it", at, e.ID)
+	case c.again(s, m, e.Pos):
+		c.violated("%v: received %q twice, at %s and at %s, the second time after a reset that does not explain it", at, e.ID, s.earlier[e.ID], e.Pos)
 	}
 	if s == nil {
 		return
@@ -200,8 +200,16 @@ func (c *checker) received(at place, s *stay, e Event) {
 		c.violated("topic %q: %q and %q have the same position", at.topic, id, e.ID)
 	}
 	t.ids[e.Pos] = e.ID
-	s.has[e.ID] = true
+	s.has[e.ID] = e.Pos
 	s.received = append(s.received, e)
+}
+
+// again reports whether a message comes for a second time though the reset before says only that messages are
+// missing. If the store lost the message, its publisher may have appended it once more, at another position: a
+// log that has lost its end and then grown past the client's position can only say that messages were removed.
+func (c *checker) again(s *stay, m Event, pos string) bool {
+	before := s.earlier[m.ID]
+	return before != "" && (before == pos || !c.mayBeLost(m))
 }
 
 // order checks that there is one order for all clients.
@@ -286,7 +294,7 @@ func (c *checker) complete(t *topic) {
 		until = max(until, s.settled)
 		for _, m := range messages {
 			switch {
-			case m.Outcome != Acked || m.Begun <= s.since || m.At >= until || s.has[m.ID]:
+			case m.Outcome != Acked || m.Begun <= s.since || m.At >= until || s.has[m.ID] != "":
 			case c.mayBeLost(m):
 				t.lost[m.ID] = true
 			default:

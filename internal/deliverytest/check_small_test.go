@@ -123,7 +123,14 @@ func TestSmallRecordings(t *testing.T) {
 		"twice":                 {threePublished + "X a b b c", []string{`{X t}: received "b" twice`}},
 		"twice, after resuming": {threePublished + "X a b\nX resumed\nX b c", []string{`{X t}: received "b" twice`}},
 		"twice, after trimming": {threePublished + "X a b\nX reset trimmed a\nX b c", []string{
-			`{X t}: received "b" twice, the second time after a reset that does not explain it`,
+			`{X t}: received "b" twice, at b and at b, the second time after a reset that does not explain it`,
+		}},
+		"twice, lost by the store and published again": {recording: "X joined 0\npublish b\nX b\nlose b\nX reset trimmed 9\nX b@10\ndone b"},
+		"twice, at the position that the store lost": {"X joined 0\npublish b\nX b\nlose b\nX reset trimmed 0\nX b\ndone b", []string{
+			`{X t}: received "b" twice, at b and at b, the second time after a reset that does not explain it`,
+		}},
+		"twice, at two positions, and lost before": {"X joined 0\npublish a\nlose a\ndone a\npublish b\nX b\nX reset trimmed 9\nX b@10\ndone b", []string{
+			`{X t}: received "b" twice, at b and at 10, the second time after a reset that does not explain it`,
 		}},
 		"in different orders": {"X joined 1\nY joined 2\npublish a unknown\npublish b unknown\ndone a\ndone b\nX a b\nY b a", []string{
 			`topic "t": Y received "b" directly after the position "2", and X directly after "a": one of them missed a message`,
