@@ -132,3 +132,11 @@ func Number(v float64) string {
 		return fmt.Sprintf("%.2f", v)
 	}
 }
+
+// Met says whether a target is met.
+func Met(met bool) string {
+	if met {
+		return "yes"
+	}
+	return "no"
+}

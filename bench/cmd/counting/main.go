@@ -17,13 +17,11 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"syscall"
-	"time"
 
-	"github.com/wskit/wskit/bench/load"
 	"github.com/wskit/wskit/bench/page"
-	"github.com/wskit/wskit/bench/server"
+	"github.com/wskit/wskit/bench/process"
+	"github.com/wskit/wskit/bench/turns"
 )
 
 const connections = 50
@@ -51,14 +49,14 @@ func run(ctx context.Context, rounds, messages int, out string) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	var servers [2]*server.Process
+	var servers [2]*process.Process
 	for i, tags := range []string{"", "wskit_uncounted"} {
 		binary := filepath.Join(folder, fmt.Sprint("echo", i))
 		build := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-o", binary, "./cmd/echo")
 		if text, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("counting: go build: %w\n%s", err, text)
 		}
-		if servers[i], err = server.Start(ctx, binary, "-addr", "127.0.0.1:0"); err != nil {
+		if servers[i], err = process.Start(ctx, binary, "-addr", "127.0.0.1:0"); err != nil {
 			return err
 		}
 		defer servers[i].Stop()
@@ -66,31 +64,19 @@ func run(ctx context.Context, rounds, messages int, out string) error {
 
 	lines := [][]string{{"CPU per message, 50 connections", "counting (µs)", "without (µs)", "counting ÷ without", "quartiles", "target", "met"}}
 	for _, inFlight := range []int{1, 8, 32} {
-		var cost [2][]float64
-		var ratios []float64
-		for round := range rounds {
-			var now [2]float64
-			for turn := range 2 {
-				i := (round + turn) % 2
-				if now[i], err = measure(ctx, servers[i], inFlight, messages); err != nil {
-					return err
-				}
-				cost[i] = append(cost[i], now[i])
-			}
-			if round > 0 { // the first one warms up
-				ratios = append(ratios, now[0]/now[1])
-			}
+		costs, err := turns.Take(len(servers), rounds, func(i int) (float64, error) {
+			return turns.Message(ctx, servers[i], connections, inFlight, messages)
+		})
+		if err != nil {
+			return err
 		}
-		ratio := quantile(ratios, 2)
+		ratio, lower, upper := costs.Ratio(0, 1)
 		target, met := "", ""
 		if inFlight == 32 {
-			target, met = "≤ 1.03", "no"
-			if ratio <= 1.03 {
-				met = "yes"
-			}
+			target, met = "≤ 1.03", page.Met(ratio <= 1.03)
 		}
-		lines = append(lines, []string{fmt.Sprintf("%d in flight", inFlight), page.Number(quantile(cost[0], 2)), page.Number(quantile(cost[1], 2)),
-			fmt.Sprintf("%.3f", ratio), fmt.Sprintf("%.3f to %.3f", quantile(ratios, 1), quantile(ratios, 3)), target, met})
+		lines = append(lines, []string{fmt.Sprintf("%d in flight", inFlight), page.Number(costs.Median(0)), page.Number(costs.Median(1)),
+			fmt.Sprintf("%.3f", ratio), fmt.Sprintf("%.3f to %.3f", lower, upper), target, met})
 		log.Printf("%d in flight: %.3f", inFlight, ratio)
 	}
 	table := page.Table(lines)
@@ -101,28 +87,4 @@ func run(ctx context.Context, rounds, messages int, out string) error {
 	return page.Write(out, "Counting", fmt.Sprintf("%s\n"+
 		"CPU of the server, user and system, with the figures of router.Stats and without; %d rounds of %d messages for each. The ratio is the median of those of the rounds.\n\n%s\n%s",
 		page.Command("counting"), rounds, messages, table, page.Machine()))
-}
-
-// measure returns the CPU time of the server for a message, in microseconds.
-func measure(ctx context.Context, p *server.Process, inFlight, messages int) (float64, error) {
-	swarm, err := load.Open(ctx, load.Target{Addr: p.Addr, Path: "/ws"}, connections)
-	if err != nil {
-		return 0, err
-	}
-	defer swarm.Close()
-	before, err := p.CPU()
-	if err != nil {
-		return 0, err
-	}
-	if _, err := swarm.Echo(ctx, load.Plan{InFlight: inFlight, Messages: messages}); err != nil {
-		return 0, err
-	}
-	after, err := p.CPU()
-	return float64(after-before) / float64(messages) / float64(time.Microsecond), err
-}
-
-// quantile returns the n-th quartile.
-func quantile(v []float64, n int) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[(len(v)-1)*n/4]
 }
