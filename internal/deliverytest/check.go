@@ -37,8 +37,8 @@ func (r Report) String() string {
 //
 // From when a client joined, or was reset, until it is reset the next time, what it received has to be
 // a part of one order of the topic's messages that holds for all clients: no message twice, each directly
-// after the same one as at any other client, none after one that was published later, and
-// without those missing that were acknowledged and have to be in between. Connections
+// after the same one as at any other client, none after one that was published later unless the store
+// may have lost it meanwhile, and without those missing that were acknowledged and have to be in between. Connections
 // that end and are resumed in between change nothing.
 func Check(events []Event) Report {
 	c := &checker{
@@ -218,7 +218,8 @@ func (c *checker) order(t *topic) {
 		last, latest := s.start, Event{}
 		for _, e := range s.received {
 			m := t.messages[e.ID]
-			if m.Outcome == Acked && m.At < latest.Begun {
+			// What the store has lost is appended again by a request that was on its way.
+			if m.Outcome == Acked && m.At < latest.Begun && !c.mayBeLost(m) {
 				c.violated("%v: received %q after %q, which was published later", s.place, e.ID, latest.ID)
 			}
 			if m.Begun > latest.Begun {

@@ -140,6 +140,10 @@ func TestSmallRecordings(t *testing.T) {
 		"lost by the store, and not told": {"X joined 0\nY joined 0\npublish a\ndone a\npublish b\ndone b\nX a b\nlose b\nY a\npublish c\ndone c\nX c\nY c", []string{
 			`topic "t": Y received "c" directly after "a", and X directly after "b": one of them missed a message`,
 		}},
+		"later first, lost by the store and published again": {recording: "X joined 0\npublish a\nlose a\ndone a\npublish b\ndone b\nX b a"},
+		"later first, and another was lost": {"X joined 0\npublish a\ndone a\npublish b\nlose b\ndone b\nX b a", []string{
+			`{X t}: received "a" after "b", which was published later`,
+		}},
 		"lost outside of the time": {"X joined 0\npublish a\ndone a\npublish b\nlose b\ndone b\npublish c\ndone c\nX b c", []string{
 			`{X t}: missed "a", which was published after it joined`,
 		}},
