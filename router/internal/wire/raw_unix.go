@@ -40,7 +40,7 @@ func (s *Stream) fillRaw() error {
 func (s *Stream) readReady(fd uintptr) bool {
 	into := s.room()
 	for {
-		n, err := syscall.Read(int(fd), into)
+		n, err := read(fd, into)
 		switch {
 		case err == syscall.EINTR:
 		case err == syscall.EAGAIN:
@@ -72,7 +72,7 @@ func (o *Outbox) writeRaw(b []byte) (int, error) {
 
 func (o *Outbox) writeReady(fd uintptr) bool {
 	for o.written < len(o.writing) {
-		n, err := syscall.Write(int(fd), o.writing[o.written:])
+		n, err := write(fd, o.writing[o.written:])
 		if n > 0 {
 			o.written += n
 		}
