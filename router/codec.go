@@ -62,6 +62,14 @@ func (q *requestCodec[T, R]) decode(v any, payload []byte) error {
 	return q.shape.decode(&v.(*exchange[T, R]).message, payload)
 }
 
+func (q *requestCodec[T, R]) decodeFlat(v any, b []byte) (rest []byte, ok bool) {
+	return q.shape.decodeFlat(&v.(*exchange[T, R]).message, b)
+}
+
+func (q *requestCodec[T, R]) check(v any) error {
+	return q.shape.check(&v.(*exchange[T, R]).message)
+}
+
 func (q *requestCodec[T, R]) call(c *Context, v any, out *bytes.Buffer) error {
 	x := v.(*exchange[T, R])
 	reply, err := q.handler(c, x.message)
@@ -74,7 +82,7 @@ func (q *requestCodec[T, R]) call(c *Context, v any, out *bytes.Buffer) error {
 			return err
 		}
 	}
-	return appendPayload(out, &x.reply)
+	return q.reply.appendPayload(out, &x.reply)
 }
 
 // message returns the pointer to the decoded message in what get lent.

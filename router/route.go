@@ -148,6 +148,11 @@ type codec interface {
 	put(v any)
 	// decode fills v from a payload and validates it.
 	decode(v any, payload []byte) error
+	// decodeFlat is decode for a payload at the beginning of b, without check. It returns what
+	// follows the payload. With false the payload has to be decoded otherwise, into another value.
+	decodeFlat(v any, b []byte) (rest []byte, ok bool)
+	// check validates v.
+	check(v any) error
 	// call runs the typed handler and, for a request, appends the reply's
 	// payload to out, with the key before it unless the reply has none.
 	call(c *Context, v any, out *bytes.Buffer) error

@@ -19,7 +19,7 @@ type incoming struct {
 	complete bool   // env holds all of it
 	bad      error  // why it is malformed
 	route    *route // nil: none is registered, or the frame is not fit for it
-	lent     any    // the message, of the route's codec
+	lent     any    // the message, of the route's codec; nil: it is not decoded yet
 }
 
 // typ is the registered type.

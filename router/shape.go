@@ -1,12 +1,14 @@
 package router
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/flat"
 	"github.com/wskit/wskit/internal/jsontype"
 )
 
@@ -16,6 +18,8 @@ type shape struct {
 	optional  bool // a frame needs no payload
 	validated bool
 	pointer   bool
+	flat      *flat.Struct   // nil: package json decodes and encodes it
+	rules     rules          // nil: package validator has to be asked
 	options   []json.Options // nil for nearly all
 }
 
@@ -61,6 +65,9 @@ func shapeOf(t reflect.Type, what, typ string) (s shape, zeroIsValid bool) {
 	if s.validated {
 		zeroIsValid = checkRules(t, what, typ)
 	}
+	if !s.pointer {
+		s.flat, s.rules = flat.Of(t), rulesOf(t)
+	}
 	return s, zeroIsValid
 }
 
@@ -81,6 +88,20 @@ func (s *shape) decode(v any, payload []byte) error {
 	if err := json.Unmarshal(payload, v, s.options...); err != nil {
 		return decodeError(err)
 	}
+	return s.check(v)
+}
+
+// decodeFlat is decode for a payload at the beginning of b, without check. It returns what follows the payload. With
+// false the payload has to be decoded otherwise, into another value.
+func (s *shape) decodeFlat(v any, b []byte) (rest []byte, ok bool) {
+	if s.flat == nil {
+		return nil, false
+	}
+	return s.flat.Decode(b, reflect.ValueOf(v).Elem())
+}
+
+// check validates what v, a pointer, points to.
+func (s *shape) check(v any) error {
 	if !s.validated {
 		return nil
 	}
@@ -90,8 +111,23 @@ func (s *shape) decode(v any, payload []byte) error {
 	return nil
 }
 
+// appendPayload appends the key and what v, a pointer, points to.
+func (s *shape) appendPayload(out *bytes.Buffer, v any) error {
+	if s.flat != nil {
+		b := append(out.AvailableBuffer(), payloadKey...)
+		if b, ok := s.flat.Append(b, reflect.ValueOf(v).Elem()); ok {
+			out.Write(b)
+			return nil
+		}
+	}
+	return appendPayload(out, v)
+}
+
 // validate checks what v, a pointer, points to. A nil pointer there is valid.
 func (s *shape) validate(v any) error {
+	if s.rules != nil && s.rules.hold(reflect.ValueOf(v).Elem()) {
+		return nil
+	}
 	if s.pointer {
 		// v points to the pointers that lead to the struct.
 		rv := reflect.ValueOf(v).Elem()

@@ -45,8 +45,12 @@ var wirePath = strings.NewReplacer("."+embedded, "", "[", ".", "]", "")
 // empty or fn is nil, and panics when the tag means something in the syntax of
 // tags, such as "dive".
 func RegisterValidation(tag string, fn validator.Func) error {
+	registered[tag] = true
 	return validate.RegisterValidation(tag, fn)
 }
+
+// registered has the tags of RegisterValidation.
+var registered = make(map[string]bool)
 
 // FieldError is an entry of the details of a payload that was refused:
 // {"fields": [{"path": "room", "rule": "required"}]}.

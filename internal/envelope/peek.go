@@ -200,11 +200,33 @@ func (p *Peeker) last(e *Envelope) bool {
 	if err != nil {
 		return false
 	}
-	end = d.UnreadBuffer()
-	if len(end) == 0 || end[0] != '}' || !blank(end[1:]) {
+	if !closes(d.UnreadBuffer()) {
 		return false
 	}
 	e.Payload = v
+	return true
+}
+
+// closes reports whether the end of a frame is all that is left of it.
+func closes(end []byte) bool { return len(end) > 0 && end[0] == '}' && blank(end[1:]) }
+
+// Tail returns what Head has left, from the payload on, or nil if the payload cannot be read by itself.
+func (p *Peeker) Tail() []byte {
+	if p.large != nil || p.scanned.b == nil {
+		return nil
+	}
+	return p.scanned.b[p.scanned.i:]
+}
+
+// Took is Rest for a caller that has read the payload at the beginning of Tail, as valid JSON without names that
+// repeat. rest is what follows it. With false that is more than the end of the frame, and Rest is still to be called.
+func (p *Peeker) Took(e *Envelope, rest []byte) bool {
+	if !closes(rest) {
+		return false
+	}
+	tail := p.Tail()
+	n := len(tail) - len(rest)
+	e.Payload, p.pending = tail[:n:n], nil
 	return true
 }
 

@@ -1,9 +1,6 @@
 package envelope
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
+import "github.com/wskit/wskit/internal/flat"
 
 // scanner reads the head of a frame in the shape that nearly all have, because it is
 // what encoders make of {type, meta, payload}:
@@ -105,35 +102,9 @@ func (s *scanner) id() (quoted []byte, ok bool) {
 // text reads a string from behind its opening quote to behind its closing one.
 func (s *scanner) text() (text []byte, ok bool) {
 	start := s.i
-	for len(s.b)-s.i >= 8 {
-		if found := special(binary.LittleEndian.Uint64(s.b[s.i:])); found != 0 {
-			s.i += bits.TrailingZeros64(found) / 8
-			return s.closeText(start)
-		}
-		s.i += 8
-	}
-	for s.i < len(s.b) {
-		if c := s.b[s.i]; c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
-			return s.closeText(start)
-		}
-		s.i++
-	}
-	return nil, false
-}
-
-func (s *scanner) closeText(start int) (text []byte, ok bool) {
+	s.i += flat.Plain(s.b[s.i:])
 	text = s.b[start:s.i:s.i]
 	return text, s.skip(`"`)
-}
-
-// special marks in eight bytes those that are no plain text: a quote, a backslash, a
-// control character, or of no ASCII character. The lowest bit that is set belongs to
-// the first of them; those above it may be wrong, because a subtraction carries out of
-// the byte that it finds.
-func special(x uint64) uint64 {
-	const ones, high = 0x0101010101010101, 0x8080808080808080
-	quote, backslash := x^('"'*ones), x^('\\'*ones) // 0 where there is one
-	return ((quote - ones) | (backslash - ones) | (x - ' '*ones) | x) & high
 }
 
 // maxDigits is how many digits an int64 holds whatever they are.

@@ -1,30 +1,19 @@
+//go:build !race
+
 package wire
 
 import (
 	"syscall"
 	"unsafe"
-
-	"github.com/wskit/wskit/internal/race"
 )
 
 // read and write are the system calls, of a descriptor that never waits and bytes of which there is at least one.
-// The scheduler is not told of them: it would look after every call that might wait, which costs as much again as
-// a tenth of a message, and these return as soon as the kernel has copied. The race detector is told by
-// package syscall.
+// The scheduler is not told of them. It would look after each in case that it waits, which costs a tenth of a message,
+// and these return as soon as the kernel has copied.
 
-func read(fd uintptr, b []byte) (int, error) {
-	if race.Enabled {
-		return syscall.Read(int(fd), b)
-	}
-	return raw(syscall.SYS_READ, fd, b)
-}
+func read(fd uintptr, b []byte) (int, error) { return raw(syscall.SYS_READ, fd, b) }
 
-func write(fd uintptr, b []byte) (int, error) {
-	if race.Enabled {
-		return syscall.Write(int(fd), b)
-	}
-	return raw(syscall.SYS_WRITE, fd, b)
-}
+func write(fd uintptr, b []byte) (int, error) { return raw(syscall.SYS_WRITE, fd, b) }
 
 func raw(call, fd uintptr, b []byte) (int, error) {
 	n, _, errno := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))

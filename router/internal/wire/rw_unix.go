@@ -1,8 +1,10 @@
-//go:build unix && !linux
+//go:build unix && (race || !linux)
 
 package wire
 
 import "syscall"
+
+// Package syscall tells the race detector that what was written happens before it is read.
 
 func read(fd uintptr, b []byte) (int, error) { return syscall.Read(int(fd), b) }
 
