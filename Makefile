@@ -86,6 +86,8 @@ bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	cd bench && $(GO) run ./cmd/limits
 	cd bench && $(GO) run ./cmd/counting
 	cd bench && $(GO) run ./cmd/bun
+	cd bench && $(GO) run ./cmd/visits
+	cd bench && $(GO) run ./cmd/contention
 	cd bench && $(GO) run ./cmd/redis
 
 behind: ## list the dependencies that have a newer version

@@ -32,23 +32,31 @@ const (
 
 // dial connects and upgrades with a blocking socket, then makes it non-blocking.
 func dial(addr netip.AddrPort, target Target) (*conn, error) {
+	c, err := dialBlocking(addr, target, clientConfig)
+	if err != nil {
+		return nil, err
+	}
+	c.socket.nonblocking = true
+	return c, unix.SetNonblock(c.fd, true)
+}
+
+func dialBlocking(addr netip.AddrPort, target Target, config *tls.Config) (*conn, error) {
 	fd, err := connect(addr)
 	if err != nil {
 		return nil, err
 	}
 	c := &conn{fd: fd}
 	if target.TLS {
-		if err := c.encrypt(); err != nil {
+		if err := c.encrypt(config); err != nil {
 			unix.Close(fd)
 			return nil, err
 		}
 	}
-	if err := c.upgrade(addr, target.Path); err != nil {
+	if err := c.upgrade(addr, target); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	c.socket.nonblocking = true
-	return c, unix.SetNonblock(fd, true)
+	return c, nil
 }
 
 func connect(addr netip.AddrPort) (fd int, err error) {
@@ -78,14 +86,18 @@ func socketAddress(addr netip.AddrPort) (family int, target unix.Sockaddr) {
 	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(addr.Port()), Addr: addr.Addr().As16()}
 }
 
-func (c *conn) upgrade(addr netip.AddrPort, path string) error {
+func (c *conn) upgrade(addr netip.AddrPort, target Target) error {
 	request := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n\r\n", path, addr, handshakeNonce)
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n", target.Path, addr, handshakeNonce)
+	if target.Token != "" {
+		request = fmt.Appendf(request, "Authorization: Bearer %s\r\n", target.Token)
+	}
+	request = append(request, "\r\n"...)
 	if err := c.send(request); err != nil {
 		return fmt.Errorf("load: upgrade: %w", err)
 	}
 	if err := c.readUpgradeAnswer(); err != nil {
-		return fmt.Errorf("load: upgrade at %s: %w", path, err)
+		return fmt.Errorf("load: upgrade at %s: %w", target.Path, err)
 	}
 	return nil
 }

@@ -11,9 +11,10 @@ import (
 
 // Target is where the load goes.
 type Target struct {
-	Addr string // loopback only
-	Path string
-	TLS  bool
+	Addr  string // loopback only
+	Path  string
+	TLS   bool
+	Token string // sent as a bearer token; empty: none
 }
 
 // Swarm is a set of open connections to one server, driven by the calling goroutine.

@@ -14,9 +14,9 @@ import (
 var clientConfig = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
 
 // encrypt puts TLS over a socket that still blocks.
-func (c *conn) encrypt() error {
+func (c *conn) encrypt(config *tls.Config) error {
 	c.socket.conn = c
-	c.secure = tls.Client(&c.socket, clientConfig)
+	c.secure = tls.Client(&c.socket, config)
 	if err := c.secure.Handshake(); err != nil {
 		return fmt.Errorf("load: TLS: %w", err)
 	}

@@ -15,6 +15,12 @@ func coderRoutes() server.Routes {
 	return server.Routes{
 		Echo: acceptCoder(echoCoder),
 		Fan:  acceptCoder(hub.serve),
+		Visit: visited(func(w http.ResponseWriter, r *http.Request, leave func()) {
+			acceptCoder(func(conn *websocket.Conn) {
+				defer leave()
+				echoCoder(conn)
+			}).ServeHTTP(w, r)
+		}),
 	}
 }
 

@@ -17,15 +17,20 @@ func gorillaRoutes() server.Routes {
 		// An idle connection then holds no write buffer.
 		WriteBufferPool: &sync.Pool{},
 	}
+	accept := func(w http.ResponseWriter, r *http.Request, leave func()) {
+		conn, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return // Upgrade has answered the request
+		}
+		// Off the handler, so that net/http can free what belongs to the request.
+		go func() {
+			defer leave()
+			echoGorilla(conn)
+		}()
+	}
 	return server.Routes{
-		Echo: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			conn, err := upgrader.Upgrade(w, r, nil)
-			if err != nil {
-				return // Upgrade has answered the request
-			}
-			// Off the handler, so that net/http can free what belongs to the request.
-			go echoGorilla(conn)
-		}),
+		Echo:  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { accept(w, r, func() {}) }),
+		Visit: visited(accept),
 	}
 }
 

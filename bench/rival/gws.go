@@ -13,8 +13,19 @@ func gwsRoutes() server.Routes {
 	return server.Routes{
 		Echo: upgradeGws(gwsEcho{}),
 		Fan:  upgradeGws(&gwsHub{members: make(map[*gws.Conn]struct{})}),
+		Visit: visited(func(w http.ResponseWriter, r *http.Request, leave func()) {
+			upgradeGws(gwsVisit{leave: leave}).ServeHTTP(w, r)
+		}),
 	}
 }
+
+// gwsVisit is gwsEcho for one connection.
+type gwsVisit struct {
+	gwsEcho
+	leave func()
+}
+
+func (v gwsVisit) OnClose(*gws.Conn, error) { v.leave() }
 
 // upgradeGws follows the library's README: its own goroutine runs the read loop "so
 // that the context can be collected", and a panic is recovered per message. Parallel

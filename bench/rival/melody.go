@@ -30,7 +30,13 @@ func melodyRoutes() server.Routes {
 		_ = fan.Broadcast(out)
 	})
 
-	return server.Routes{Echo: handleMelody(echo), Fan: handleMelody(fan)}
+	return server.Routes{
+		Echo: handleMelody(echo), Fan: handleMelody(fan),
+		Visit: visited(func(w http.ResponseWriter, r *http.Request, leave func()) {
+			defer leave()
+			handleMelody(echo).ServeHTTP(w, r)
+		}),
+	}
 }
 
 // newMelody keeps melody's defaults (1 KB buffers, 256 queued messages a session) and

@@ -15,7 +15,13 @@ import (
 type Routes struct {
 	Echo http.Handler // /ws: one JSON request in, one JSON reply out
 	Fan  http.Handler // /fan: one frame in, one broadcast to all connections; nil when not offered
+	// Visit is /visit: as Echo, for clients that have the Token, with bounds for their number
+	// and for the rate at which they come, none of which is reached.
+	Visit http.Handler
 }
+
+// Token is what a client of /visit has to send.
+const Token = "7c6f1c2e-5f0a-4c3e-9d21-0b2b7c1de5f0"
 
 // Run listens on addr, prints "listening on ADDR" with the real port, and serves
 // until the process is killed. With secure it serves TLS 1.3, with a certificate that
@@ -26,7 +32,9 @@ func Run(addr string, secure bool, routes Routes) error {
 	if routes.Fan != nil {
 		mux.Handle("/fan", routes.Fan)
 	}
+	mux.Handle("/visit", routes.Visit)
 	mux.HandleFunc("/debug/mem", serveMemory)
+	mux.HandleFunc("/debug/locks", serveLocks)
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	if secure {
 		certificate, err := selfSigned()

@@ -5,13 +5,19 @@ package main
 
 import (
 	"context"
+	"crypto/subtle"
 	"flag"
 	"log"
+	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/bench/server"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
@@ -33,20 +39,51 @@ func main() {
 	refill := flag.Int64("refill", 1e9, "requests a client regains per second")
 	topic := flag.String("topic", "plain", "what the routers have, and /fan publishes on: plain, broker (a broker in memory) or history (with a history on that broker)")
 	secure := flag.Bool("tls", false, "serve TLS, with a certificate made at the start")
+	locks := flag.Bool("locks", false, "record for which locks goroutines wait, for /debug/locks")
 	flag.Parse()
+	if *locks {
+		runtime.SetMutexProfileFraction(1)
+	}
 
 	policy := limit.TokenBucket{Capacity: *capacity, Refill: *refill, Per: time.Second}
-	log.Fatal(server.Run(*addr, *secure, server.Routes{Echo: echoRouter(*topic, policy), Fan: fanRouter(*topic)}))
+	log.Fatal(server.Run(*addr, *secure, server.Routes{Echo: echoRouter(*topic, policy), Fan: fanRouter(*topic), Visit: visitRouter(policy)}))
 }
 
 // echoRouter uses no topic, whatever there is.
 func echoRouter(topic string, policy limit.Policy) *router.Router {
-	r := newRouter(topic, router.Options{})
+	return addEcho(newRouter(topic, router.Options{}), policy)
+}
+
+func addEcho(r *router.Router, policy limit.Policy) *router.Router {
 	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), policy), ratelimit.Options{}))
 	router.RPC(r, "chat.echo", func(_ *router.Context, q echo) (echo, error) {
 		return q, nil
 	}, router.RouteOptions{Reply: "chat.echoed"})
 	return r
+}
+
+// visitRouter asks clients for a token and bounds their number, by user, address and in total, and the rate at which
+// they come.
+func visitRouter(policy limit.Policy) *router.Router {
+	const most = 1e6
+	var open sync.Map // users by connection
+	return addEcho(router.New(router.Options{
+		Gate: ratelimit.NewGate(memory.NewStore(memory.Options{}), ratelimit.GateOptions{
+			PerIP: policy, PerIdentity: policy, MaxPerUser: most, MaxPerIP: most, MaxTotal: most,
+		}),
+		Authenticate: func(r *http.Request) (ingress.Identity, error) {
+			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if subtle.ConstantTimeCompare([]byte(token), []byte(server.Token)) == 0 {
+				return ingress.Identity{}, errors.Unauthenticated.New("wrong token")
+			}
+			return ingress.Identity{User: "ann"}, nil
+		},
+		OnOpen: func(c *router.Conn) error {
+			open.Store(c.ID(), c.Identity().User)
+			return nil
+		},
+		OnClose: func(c *router.Conn, _ router.CloseInfo) { open.Delete(c.ID()) },
+	}), policy)
 }
 
 // fanTopic is the topic every connection on /fan is subscribed to as it opens.
