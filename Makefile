@@ -72,6 +72,7 @@ FAULTTIME ?= 5m
 
 faults: redis ## servers, Redis and networks fail under clients for FAULTTIME; writes bench/RESULTS-faults.md
 	$(GO) test -count=1 -timeout 0 ./internal/faulttest -run TestFaults -args -faults.for=$(FAULTTIME) -faults.report=$(CURDIR)/bench/RESULTS-faults.md
+	$(GO) generate ./docs/plot
 
 # How many faults make delivery inflicts.
 DELIVERYFAULTS ?= 1000
@@ -89,6 +90,7 @@ bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	cd bench && $(GO) run ./cmd/visits
 	cd bench && $(GO) run ./cmd/contention
 	cd bench && $(GO) run ./cmd/redis
+	$(GO) generate ./docs/plot
 
 behind: ## list the dependencies that have a newer version
 	@./tools/behind

@@ -4,8 +4,6 @@ import (
 	"context"
 	"iter"
 	"net/http"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -118,31 +116,4 @@ func TestComingFromApplication(t *testing.T) {
 	routertest.ExpectReply[struct{}](bob.Request("join", JoinRoom{"cellar"}))
 	bob.Send("say", Say{"dark"})
 	expect(cid, "said", Said{"bob", "dark"})
-}
-
-// All Go code of coming-from is in this file or in bench/before, whose tests run it.
-func TestComingFromShowsTestedCode(t *testing.T) {
-	pages, err := filepath.Glob("coming-from/*.md")
-	if err != nil || len(pages) < 4 {
-		t.Fatalf("found %q, %v", pages, err)
-	}
-	sources := oneSpace(read(t, "comingfrom_test.go"))
-	for _, name := range []string{"gorilla", "melody"} {
-		sources += oneSpace(read(t, filepath.Join("..", "bench", "before", name, "rooms.go")))
-	}
-	blocks := 0
-	for _, page := range pages {
-		for _, block := range strings.Split(read(t, page), "```go\n")[1:] {
-			code, _, _ := strings.Cut(block, "```")
-			for _, part := range strings.Split(code, "\n…\n") {
-				blocks++
-				if !strings.Contains(sources, oneSpace(part)) {
-					t.Errorf("%s: no tested file has\n%s", page, part)
-				}
-			}
-		}
-	}
-	if blocks < 8 {
-		t.Errorf("only %d blocks of code were found", blocks)
-	}
 }

@@ -1,3 +1,3 @@
-// Package docs holds pages for users, and the tests of what they say: limits.md on
-// policies, messages.md on Go types and their JSON, proxies.md on identity, addresses and rolling deploys.
+// Package docs holds the pages of the guide, and the tests of what they say: all Go code is in a tested file
+// (code_test.go), links lead somewhere (links_test.go), and each page's claims have a test beside it.
 package docs

@@ -20,6 +20,7 @@ import (
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
 )
 
 // hangGuard only ends a test that hangs.
@@ -75,6 +76,39 @@ func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The code of proxies.md.
+func behindOneProxy(store limit.Store) *router.Router {
+	clientIP := ingress.ClientIP(ingress.Trust{Proxies: 1})
+	gate := ratelimit.NewGate(store, ratelimit.GateOptions{ClientIP: clientIP})
+	r := router.New(router.Options{ClientIP: clientIP, Gate: gate})
+	return r
+}
+
+func identifying(store limit.Store, clientIP func(*http.Request) netip.Addr) ingress.Gate {
+	identify := ingress.FirstOf(
+		ingress.BySession("sid"),
+		ingress.ByBearer,
+		ingress.ByAPIKey("X-API-Key"),
+		ingress.ByIP(clientIP),
+	)
+	gate := ratelimit.NewGate(store, ratelimit.GateOptions{ClientIP: clientIP, Identify: identify})
+	return gate
+}
+
+// The address that the one proxy adds is the client's.
+func TestProxiesPage(t *testing.T) {
+	r := behindOneProxy(memory.NewStore(memory.Options{}))
+	router.RPC(r, "ip", func(c *router.Context, _ struct{}) (string, error) { return c.IP().String(), nil })
+	c := routertest.New(t, r).Dial(routertest.DialOptions{Header: http.Header{"X-Forwarded-For": {"203.0.113.9, 192.0.2.1"}}})
+	if got := routertest.ExpectReply[string](c.Request("ip", nil)); got != "192.0.2.1" {
+		t.Errorf("the client is %s", got)
+	}
+
+	gate := identifying(memory.NewStore(memory.Options{}), ingress.PeerIP)
+	s := routertest.New(t, router.New(router.Options{Gate: gate}))
+	s.Dial(routertest.DialOptions{Header: http.Header{"Cookie": {"sid=a"}}})
 }
 
 // A client that reaches nginx without Cloudflare may send Cloudflare's field itself. A

@@ -1,4 +1,4 @@
-// Package e2e tests the chat example and the first program of the README in a real browser.
+// Package e2e tests the examples in a real browser, and what the README and the first steps tell their readers to do.
 // make e2e installs the browser if it is missing.
 //
 //	go test ./...

@@ -1,14 +1,9 @@
 package e2e
 
 import (
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +11,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The README's first program, built with the README's commands, is a chat in the
-// browser, at both names of this machine.
-func TestFirstProgramOfTheReadme(t *testing.T) {
-	s := startFirstProgram(t)
+// What the README tells its reader to do in an empty folder makes a chat in the browser, at both names of this machine.
+func TestProgramOfTheReadme(t *testing.T) {
+	g := followGuide(t, "../README.md")
+	s := g.run()
+	g.finish()
 	_, port, _ := strings.Cut(s.addr, ":")
 
 	// Both must be closed in the end.
@@ -29,14 +25,11 @@ func TestFirstProgramOfTheReadme(t *testing.T) {
 	ada := openTab(t, s.url(), "Ada")
 	bob := openTab(t, "http://localhost:"+port+"/", "Bob")
 	for _, tb := range []*tab{ada, bob} {
-		tb.until("in the room", shows("room.join.reply"))
-		tb.do(chromedp.Focus("input"))
+		tb.until("in the room", mayType)
 	}
-	ada.keys("Hello Bob")
-	ada.enter()
+	ada.sends("Hello Bob")
 	bob.until("Ada's message", shows("Hello Bob"))
-	bob.keys("<b>Hello</b> Ada")
-	bob.enter()
+	bob.sends("<b>Hello</b> Ada")
 	for _, tb := range []*tab{ada, bob} {
 		tb.until("Bob's message, as text", shows("<b>Hello</b> Ada"))
 	}
@@ -61,13 +54,24 @@ func TestFirstProgramOfTheReadme(t *testing.T) {
 
 	// A flood is answered with the time to wait.
 	eval[any](ada, `void [...Array(40)].forEach(() => { document.querySelector("input").value = "again"; document.querySelector("button").click() })`)
-	ada.until("a refusal", shows("RESOURCE_EXHAUSTED")+"&&"+shows("retryAfterMs"))
+	ada.until("a refusal", shows("RESOURCE_EXHAUSTED")+"&& /retryAfterMs: [1-9]/.test(document.body.innerText)")
 
 	for what, nc := range map[string]net.Conn{"a socket that says nothing": silent, "a request whose body never comes": unfinished} {
 		if _, err := io.Copy(io.Discard, nc); err != nil {
 			t.Errorf("%s is still open: %v", what, err)
 		}
 	}
+}
+
+// mayType is true when the page of the README is in its room.
+const mayType = `document.querySelector("button").disabled === false`
+
+// sends writes a text into the field of that page, and sends it.
+func (tb *tab) sends(text string) {
+	tb.t.Helper()
+	tb.do(chromedp.Focus("input"))
+	tb.keys(text)
+	tb.enter()
 }
 
 func shows(text string) string { return `document.body.innerText.includes(` + js(text) + `)` }
@@ -83,94 +87,6 @@ func connects(host string) string {
 		delete tries[host];
 		return state === WebSocket.OPEN;
 	})()`
-}
-
-// startFirstProgram builds the first program of the README in a folder of its own and
-// starts it on a port of its own.
-func startFirstProgram(t *testing.T) *server {
-	t.Helper()
-	needBrowser(t)
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, rest := codeBlock(t, string(readme), "```go\n", "package main")
-	commands, _ := codeBlock(t, rest, "```\n", "go mod init")
-
-	clone, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	parent, addr := t.TempDir(), unusedAddr(t)
-	if !strings.Contains(program, `"127.0.0.1:8080"`) {
-		t.Fatal("the program does not serve on 127.0.0.1:8080")
-	}
-	program = strings.ReplaceAll(program, "127.0.0.1:8080", addr)
-	dir := filepath.Join(parent, "hello")
-	for line := range strings.Lines(commands) {
-		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "git clone https://github.com/wskit/wskit"):
-			err = os.Symlink(clone, filepath.Join(parent, "wskit"))
-		case strings.HasPrefix(line, "mkdir hello && cd hello"):
-			if err = os.Mkdir(dir, 0o755); err == nil {
-				err = os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o644)
-			}
-		default:
-			command := exec.Command("sh", "-c", strings.Replace(line, "go run .", "go build -race -o hello .", 1))
-			command.Dir = dir
-			if out, failed := command.CombinedOutput(); failed != nil {
-				err = fmt.Errorf("%w\n%s", failed, out)
-			}
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-	}
-	s := startServer(t, addr, func(string) *exec.Cmd { return exec.Command(filepath.Join(dir, "hello")) })
-	for { // it says where it serves before it does
-		nc, err := net.Dial("tcp", addr)
-		if err == nil {
-			nc.Close()
-			return s
-		}
-		select {
-		case <-s.ended:
-			t.Fatalf("the program ended: %v\n%s", s.err, s.output)
-		case <-time.After(pollEvery):
-		}
-	}
-}
-
-// codeBlock returns the first block of text that begins with the fence and has the
-// words in it, and the text after it.
-func codeBlock(t *testing.T, text, fence, words string) (block, rest string) {
-	t.Helper()
-	for {
-		_, after, found := strings.Cut(text, "\n"+fence)
-		if !found {
-			t.Fatalf("the README has no block with %q", words)
-		}
-		if block, rest, _ = strings.Cut(after, "\n```\n"); strings.Contains(block, words) {
-			return block + "\n", rest
-		}
-		text = rest
-	}
-}
-
-// unusedAddr is an address outside the range from which systems choose ports, so
-// that nothing takes it before the program does.
-func unusedAddr(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 // dialRaw opens a socket and writes to it; the test closes it.

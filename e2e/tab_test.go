@@ -305,14 +305,19 @@ func (tb *tab) shoot(name string) {
 	if err := os.MkdirAll("screenshots", 0o755); err != nil {
 		tb.t.Fatal(err)
 	}
-	var picture []byte
+	if err := os.WriteFile(filepath.Join("screenshots", name+".png"), tb.capture(), 0o644); err != nil {
+		tb.t.Fatal(err)
+	}
+}
+
+// capture is a picture of what the tab shows, a PNG.
+func (tb *tab) capture() (picture []byte) {
+	tb.t.Helper()
 	tb.call(func(ctx context.Context) (err error) {
 		picture, err = chromedp.Run(ctx, chromedp.CaptureScreenshot())
 		return err
 	})
-	if err := os.WriteFile(filepath.Join("screenshots", name+".png"), picture, 0o644); err != nil {
-		tb.t.Fatal(err)
-	}
+	return picture
 }
 
 // js returns v as a JavaScript literal.

@@ -2,27 +2,101 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
 
-// The pictures are what the code decides today.
+const root = "../.."
+
+var bench = results{filepath.Join(root, "bench")}
+
+// The pictures are what the code decides today, and what the results say.
 func TestPicturesAreCurrent(t *testing.T) {
-	for _, s := range subjects {
-		want, err := draw(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(filepath.Join("..", s.name+".svg"))
+	all, err := pictures(bench)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range all {
+		got, err := os.ReadFile(filepath.Join(root, "docs", name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s.svg is out of date: go generate ./docs/plot", s.name)
+			t.Errorf("%s is out of date: go generate ./docs/plot", name)
 		}
 	}
+}
+
+// The figures of the README are those of the results.
+func TestReadmeIsCurrent(t *testing.T) {
+	readme := page(t, "README.md")
+	want, err := withCosts(readme, bench)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if readme != want {
+		t.Error("the figures of the README are out of date: go generate ./docs/plot")
+	}
+	for _, name := range []string{"cpu-per-message", "memory-per-connection", "decisions", "faults"} {
+		shown := false
+		for _, where := range []string{"README.md", "docs/tuning.md", "docs/several-servers.md"} {
+			shown = shown || strings.Contains(page(t, where), name+".svg")
+		}
+		if !shown {
+			t.Errorf("no page shows %s.svg", name)
+		}
+	}
+}
+
+// Figures in the text of pages are those of the results, rounded as the text has them.
+func TestFiguresInTheTextAreCurrent(t *testing.T) {
+	atRest, inUse := "RSS per idle connection, at rest (KB)", "heap + stack in use per idle connection, after GC (KB)"
+	for _, c := range []struct {
+		page, text string
+		figure     figure
+		from, to   float64 // what the text may say
+	}{
+		{"docs/tuning.md", "An idle connection needs about 5 KB", figure{resultFile, servers, atRest, "wskit"}, 4.5, 5.5},
+		{"docs/tuning.md", "under TLS in the process 15 KB", figure{resultFile, underTLS, atRest, "wskit"}, 14.5, 15.5},
+		{"docs/tuning.md", "a refused message cost about a third of a handled one", figure{resultFile, servers, "refused frame ÷ handled frame", "wskit"}, 0.28, 0.4},
+		{"docs/proxies.md", "an idle connection takes about 14 KB instead of 4", figure{resultFile, underTLS, inUse, "wskit"}, 13.5, 14.5},
+		{"docs/proxies.md", "an idle connection takes about 14 KB instead of 4", figure{resultFile, servers, inUse, "wskit"}, 3.5, 4.5},
+		{"docs/observability.md", "Counting takes about 1 to 2 % of the server's CPU", figure{resultFile, counted, "32 in flight", "counting ÷ without"}, 1, 1.03},
+	} {
+		if !strings.Contains(page(t, c.page), c.text) {
+			t.Errorf("%s does not say %q", c.page, c.text)
+		}
+		got, err := bench.number(c.figure)
+		if err != nil {
+			t.Error(err)
+		} else if got < c.from || got > c.to {
+			t.Errorf("%s says %q, and %s has %v", c.page, c.text, c.figure.file, got)
+		}
+	}
+	one, err := bench.number(figure{resultFile, servers, "CPU per message, 50 connections, 1 in flight (µs)", "wskit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eight, err := bench.number(figure{resultFile, servers, "CPU per message, 50 connections, 8 in flight (µs)", "wskit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := "a message costs a third of what it costs alone"; !strings.Contains(page(t, "docs/tuning.md"), text) || math.Abs(eight/one-1.0/3) > 0.06 {
+		t.Errorf("docs/tuning.md and the results differ: %v", eight/one)
+	}
+}
+
+func page(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // What docs/limits.md says of the most in any window is seen in these requests.

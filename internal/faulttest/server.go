@@ -99,7 +99,7 @@ type (
 // drainTime is how long a server may take to shut down.
 const drainTime = 20 * time.Second
 
-// serve runs a server until SIGTERM, as README.md and examples/chat do.
+// serve runs a server until SIGTERM, as docs/deployment.md and examples/chat do.
 func serve(c Config) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

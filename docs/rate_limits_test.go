@@ -1,0 +1,132 @@
+package docs_test
+
+import (
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/limittest"
+	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
+)
+
+// The code of rate-limits.md.
+
+func search(*router.Context, struct{}) (string, error) { return "found", nil }
+
+// withOneLimit has all types of a user share one limit.
+func withOneLimit(store limit.Store) *router.Router {
+	r := router.New(router.Options{})
+	r.UseIngress(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Second}),
+		ratelimit.Options{Key: ratelimit.PerUserOrIP}))
+	router.RPC(r, "search", search)
+	return r
+}
+
+// withCosts charges reports more than other messages.
+func withCosts(store limit.Store) *router.Router {
+	r := router.New(router.Options{})
+	costly := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "costly"})
+	r.UseIngress(ratelimit.New(costly, ratelimit.Options{Key: ratelimit.PerUserOrIP, Cost: func(c *ingress.Context) int {
+		if c.Type == "report.render" {
+			return 10
+		}
+		return 1
+	}}))
+	router.RPC(r, "report.render", search)
+	return r
+}
+
+// withRules reads the limits from a document.
+func withRules(store limit.Store) (*router.Router, error) {
+	r := router.New(router.Options{})
+	rules, err := ratelimit.ParseRules([]byte(`{
+		"maximum": {"perMinute": 6000, "burst": 500},
+		"default": {"perMinute": 300, "burst": 20},
+		"types":   {"report.*": {"perHour": 10, "burst": 2}, "cursor.move": {"silent": true}},
+		"tiers":   {"free": {"perMinute": 60}},
+		"tenants": {"acme": {"perMinute": 3000, "burst": 100}}
+	}`)) // an error names the field: tenants.acme.perMinute
+	if err != nil {
+		return nil, err
+	}
+	limits, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{})
+	if err != nil {
+		return nil, err
+	}
+	r.UseIngress(limits.Middleware)
+	router.RPC(r, "report.render", search)
+	return r, nil
+}
+
+// withRoutes has limits for one type and for a group.
+func withRoutes(store limit.Store) *router.Router {
+	r := router.New(router.Options{})
+	overall := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}, limit.Options{Name: "overall"})
+	searches := limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Minute}, limit.Options{Name: "searches"})
+	strokes := limit.New(store, limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Minute}, limit.Options{Name: "strokes"})
+	r.UseIngress(ratelimit.New(overall, ratelimit.Options{Key: ratelimit.PerUserOrIP}))
+
+	router.RPC(r, "search", search, router.RouteOptions{
+		UseIngress: []ingress.Middleware{ratelimit.New(searches, ratelimit.Options{})},
+	})
+	board := r.Group("board.", router.RouteOptions{Exempt: true, MaxPayload: 1 << 20})
+	board.UseIngress(ratelimit.New(strokes, ratelimit.Options{}))
+	router.RPC(board, "draw", search)
+	return r
+}
+
+// withGate limits connections, and bans clients that are rejected too often.
+func withGate(store limit.Store, authenticate func(*http.Request) (ingress.Identity, error)) *router.Router {
+	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
+	r := router.New(router.Options{
+		Authenticate: authenticate,
+		Gate:         ratelimit.NewGate(store, ratelimit.GateOptions{Banned: bans.Banned}),
+	})
+	r.UseIngress(bans.Middleware) // before the limits whose rejections it counts
+	return r
+}
+
+func TestRateLimitsPage(t *testing.T) {
+	clock := limittest.NewClock()
+	store := func() limit.Store { return memory.NewStore(memory.Options{Now: clock.Now}) }
+	ask := func(c *routertest.Client, typ string, replies int) {
+		t.Helper()
+		for range replies {
+			routertest.ExpectReply[string](c.Request(typ, nil))
+		}
+		c.Request(typ, nil).ExpectError(errors.ResourceExhausted)
+	}
+	ask(routertest.New(t, withOneLimit(store())).Dial(), "search", 10)
+	ask(routertest.New(t, withCosts(store())).Dial(), "report.render", 2)
+	ruled, err := withRules(store())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := routertest.New(t, ruled).Dial()
+	ask(c, "report.render", 2)
+	clock.Advance(6 * time.Minute) // ten an hour
+	ask(c, "report.render", 1)
+	c = routertest.New(t, withRoutes(store())).Dial()
+	ask(c, "search", 1)
+	ask(c, "board.draw", 5) // more than the limit over all
+}
+
+// By default an address may open five connections at once.
+func TestRateLimitsPageOfConnections(t *testing.T) {
+	old := slog.SetLogLoggerLevel(slog.LevelError)
+	defer slog.SetLogLoggerLevel(old)
+	s := routertest.New(t, withGate(memory.NewStore(memory.Options{}), nil))
+	for range 5 {
+		s.Dial()
+	}
+	if _, res, err := s.TryDial(); err == nil || res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" {
+		t.Errorf("the sixth connection: %v, %v", res, err)
+	}
+}
