@@ -100,6 +100,7 @@ func (w storeTagged) TakeAll(ctx context.Context, asks []limit.Ask) (int, error)
 }
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := func(t *testing.T) goredis.UniversalClient { return storeClient(t, server.Addr) }
 	t.Run("asking", func(t *testing.T) { suite(t, asking, 100, client, asItIs) })
@@ -107,6 +108,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestStoreOnACluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	client := func(t *testing.T) goredis.UniversalClient { return storeCluster(t, c) }
 	t.Run("any keys", func(t *testing.T) { suite(t, asking, 30, client, apart) })
@@ -125,6 +127,7 @@ func storeCluster(t testing.TB, c *redistest.Cluster) *goredis.ClusterClient {
 }
 
 func TestStoreOnARing(t *testing.T) {
+	t.Parallel()
 	a, b := redistest.Start(t), redistest.Start(t)
 	suite(t, remembering, 20, func(t *testing.T) goredis.UniversalClient {
 		ring := goredis.NewRing(&goredis.RingOptions{Addrs: map[string]string{"a": a.Addr, "b": b.Addr}, ContextTimeoutEnabled: true})
