@@ -257,47 +257,58 @@ func TestIDsOfQuestionsAndRequests(t *testing.T) {
 	s.recovered()
 }
 
-// The time of a question is over, or its context is cancelled: the client gets to know, and what
-// it answers then is ignored.
+// The time of a question is over: the client gets to know, and what it answers then is ignored.
 func TestQuestionsThatAreNotAnswered(t *testing.T) {
 	s := newAsking(t, router.Options{}, router.QuestionOptions{Timeout: 50 * time.Millisecond})
 	p := s.dial()
-	conn := <-s.conns
-	expectAbort := func(id string) {
-		t.Helper()
-		f, err := p.read()
-		if want := `{"type":"$ws:abort","meta":{"correlationId":"` + id + `"}}`; err != nil || string(f.payload) != want {
-			t.Fatalf("got %s, %v, want %s", f.payload, err, want)
-		}
-	}
 	p.write(request("1", "ask"))
 	id := p.question()
-	expectAbort(id)
+	expectAbort(t, p, id)
 	p.expect("reply 1 DEADLINE_EXCEEDED")
 	p.write(yes(id), echo("2", "x"))
 	p.expect("reply 2 x")
+	if n := s.r.Stats().AnswersIgnored; n != 1 {
+		t.Errorf("%d answers were ignored, want 1", n)
+	}
+	s.noFaults()
+	p.bye()
+	s.recovered()
+}
 
+// The same, when its context is cancelled.
+func TestQuestionsThatAreCancelled(t *testing.T) {
+	s := newAsking(t, router.Options{}, router.QuestionOptions{})
+	p := s.dial()
+	conn := <-s.conns
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { _, err := s.confirm.Ask(ctx, conn, confirm{}); done <- err }()
-	id = p.question()
+	id := p.question()
 	cancel()
-	expectAbort(id)
+	expectAbort(t, p, id)
 	if err := await(t, done); errors.CodeOf(err) != errors.Cancelled || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := s.confirm.Ask(ctx, conn, confirm{}); errors.CodeOf(err) != errors.Cancelled { // nothing is sent
 		t.Errorf("with a context that is over: %v", err)
 	}
-	p.write(yes(id), request("3", "ask"))
+	p.write(yes(id), request("1", "ask"))
 	p.write(yes(p.question()))
-	p.expect("reply 3 true")
-	if n := s.r.Stats().AnswersIgnored; n != 2 {
-		t.Errorf("%d answers were ignored, want 2", n)
+	p.expect("reply 1 true")
+	if n := s.r.Stats().AnswersIgnored; n != 1 {
+		t.Errorf("%d answers were ignored, want 1", n)
 	}
 	s.noFaults()
 	p.bye()
 	s.recovered()
+}
+
+func expectAbort(t *testing.T, p *peer, id string) {
+	t.Helper()
+	f, err := p.read()
+	if want := `{"type":"$ws:abort","meta":{"correlationId":"` + id + `"}}`; err != nil || string(f.payload) != want {
+		t.Fatalf("got %s, %v, want %s", f.payload, err, want)
+	}
 }
 
 // However a connection ends, what waits for its client does not wait any longer.
