@@ -13,7 +13,7 @@ const maxQuestions = 64
 
 type answerer func(context.Context, jsontext.Value) (jsontext.Value, error)
 
-// Answer has the questions of a type (router.DeclareQuestion) answered. Each call has a goroutine of its own, and a
+// Answer calls answer for each question of a type (router.DeclareQuestion), and sends what it returns. Each call has a goroutine of its own, and a
 // context that ends when the server does not wait any longer, or the connection has ended. An
 // error is sent in place of an answer, with its code and message as errors.From finds them; one without a code, and
 // a panic, are reported to Options.OnError. A second Answer

@@ -33,7 +33,7 @@ type handler struct {
 // handling is the key of the client in the contexts of its handlers.
 type handling struct{}
 
-// On has events of a type handled, until stop is called:
+// On calls handle for each event of a type, until stop is called:
 //
 //	stop := client.On(c, "chat.message", func(ctx context.Context, m Message, _ client.Meta) { … })
 //

@@ -56,7 +56,7 @@ type Options struct {
 	// Default: 1,024 and 4 MiB.
 	MaxQueued, MaxQueuedBytes int
 
-	// WaitForRoom has a message for which there is no room wait for it, until its context ends.
+	// WaitForRoom lets a message wait until there is room for it in the queue, or its context ends.
 	//
 	// Default: it fails with ErrQueueFull.
 	WaitForRoom bool
@@ -119,15 +119,15 @@ func (o Options) withDefaults() (Options, error) {
 
 // MessageOptions configure one message.
 type MessageOptions struct {
-	// IdempotencyKey has the server handle the message once, however often it is sent, if the server is
-	// configured for it and knows the user. A request with a key that was written when its connection broke is
+	// With an IdempotencyKey, the server handles the message once, however often it is sent, if the server is
+	// configured for it (router.Options.Idempotency) and knows the user. A request with a key that was written when its connection broke is
 	// sent again over the next one, and so is one whose answer is ABORTED. The key has at most 128 bytes and
 	// belongs to one message: use rand.Text(), or the id of what the message changes.
 	//
 	// Default: none; the message is written once at most.
 	IdempotencyKey string
 
-	// WaitOnLimit has a message that a limit refuses wait as long as the server says, and be sent again.
+	// With WaitOnLimit, a message that a limit refuses waits as long as the server says, and is sent again.
 	// Messages that were not sent before it wait, too, so that the order is kept. A wait that the
 	// context does not allow fails at once.
 	//

@@ -26,8 +26,8 @@ type topic struct {
 	ticket, pos string
 }
 
-// Forget has a topic with history not resumed after a reconnect. It is not needed when the server ends the
-// subscription, which the client gets a frame for.
+// Forget ends the resuming of a topic with history after reconnects. When the server ends the subscription,
+// the client forgets the topic by itself.
 func (c *Client) Forget(topic string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

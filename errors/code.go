@@ -6,7 +6,7 @@ package errors
 type Code string
 
 const (
-	// Unauthenticated: the client could not be identified.
+	// Unauthenticated: the client could not be identified, or its identity has expired.
 	Unauthenticated Code = "UNAUTHENTICATED"
 	// PermissionDenied: the client may not do this.
 	PermissionDenied Code = "PERMISSION_DENIED"
@@ -18,7 +18,7 @@ const (
 	NotFound Code = "NOT_FOUND"
 	// AlreadyExists: the object that the message would create exists.
 	AlreadyExists Code = "ALREADY_EXISTS"
-	// Unimplemented: no handler is registered for the type.
+	// Unimplemented: no handler is registered for the type, or the server does not use the feature.
 	Unimplemented Code = "UNIMPLEMENTED"
 	// Cancelled: the client aborted its request.
 	Cancelled Code = "CANCELLED"
@@ -27,9 +27,9 @@ const (
 	// ResourceExhausted: over a rate limit, a size limit, or the limit of requests in
 	// flight.
 	ResourceExhausted Code = "RESOURCE_EXHAUSTED"
-	// Unavailable: something the server depends on does not answer.
+	// Unavailable: something that the server needs does not answer, or the server shuts down.
 	Unavailable Code = "UNAVAILABLE"
-	// Aborted: a concurrent change came first.
+	// Aborted: a concurrent change came first; the same request may succeed now.
 	Aborted Code = "ABORTED"
 	// Internal: a fault of the server. Its text is not sent to the client.
 	Internal Code = "INTERNAL"
@@ -50,9 +50,9 @@ func (c Code) retryable() bool {
 type CloseCode uint16
 
 const (
-	CloseNormal           CloseCode = 1000 // normal end
-	CloseGoingAway        CloseCode = 1001 // the server shuts down: reconnect
-	ClosePolicy           CloseCode = 1008 // no longer authenticated, or banned
+	CloseNormal           CloseCode = 1000 // normal end, or no message within Liveness.IdleTimeout
+	CloseGoingAway        CloseCode = 1001 // the server shuts down, or the connection is at its maximum age: reconnect
+	ClosePolicy           CloseCode = 1008 // not allowed: OnOpen refused, or a message was not complete in time
 	ClosePayloadTooLarge  CloseCode = 1009 // a frame too large, if a size limit closes
 	CloseInternal         CloseCode = 1011 // a fault of the server
 	CloseTryAgainLater    CloseCode = 1013 // overload; the default for a limit that closes
@@ -60,7 +60,7 @@ const (
 	CloseSlowConsumer     CloseCode = 4008 // the client reads too slowly
 	CloseUnauthenticated  CloseCode = 4401 // not authenticated, or the identity has expired: reconnect with another token
 	ClosePermissionDenied CloseCode = 4403 // a handshake was refused because the client may not connect
-	CloseTooManyRequests  CloseCode = 4429 // too many rejections
+	CloseTooManyRequests  CloseCode = 4429 // banned after too many rejections, or too many connections
 )
 
 // Valid reports whether a server may send the code in a close frame.

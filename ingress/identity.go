@@ -86,9 +86,11 @@ func (id *Identity) ownFields() {
 //	s, ok := session.Get(c.Identity()) // c is a router's Conn
 //
 // A Key may be used by several goroutines at once.
-type Key[T any] struct{ _ byte } // keys of size 0 could have one address
+type Key[T any] struct {
+	_ byte // keys of size 0 could have one address
+}
 
-// NewKey makes a key.
+// NewKey returns a new Key, which is different from all others of the same type.
 func NewKey[T any]() *Key[T] { return new(Key[T]) }
 
 // Set stores v with the connection, in place of an earlier value of this key.

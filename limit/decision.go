@@ -15,10 +15,9 @@ type Decision struct {
 	// RetryAfter and Impossible are those of the denial.
 	Shadowed bool
 	// Shared says that the cost was charged to a state that the key shares with others,
-	// because the store had no room for one of its own. A refund goes by it.
+	// because the store had no room for one of its own. Refund needs it.
 	Shared bool
-	// Limit is the ceiling of the policy that bound: the largest cost it could
-	// ever admit.
+	// Limit is the largest cost that the policy in Policy could ever admit.
 	Limit int64
 	// Remaining is how many whole units are left, never negative.
 	Remaining int64
@@ -32,34 +31,34 @@ type Decision struct {
 	// ResetAfter is how long until nothing is left of what was used: the state
 	// then equals that of a subject never seen.
 	ResetAfter time.Duration
-	// Policy names the policy that bound: the one that denied or, when allowed,
+	// Policy names the policy that decided: the one that denied or, when allowed,
 	// the one that has the least left.
 	Policy string
 	// Charged is what the store took and can give back: the cost when it was
 	// charged, or else 0, also when a failure policy decided in its stead. At is
 	// the instant of the decision by the clock of the store that decided, in
-	// microseconds since the Unix epoch. A refund goes by them.
+	// microseconds since the Unix epoch. Refund needs both.
 	Charged int64
 	At      int64
 }
 
 // A Forecast says when a cost fits, without charging it.
 type Forecast struct {
-	// Fits is how many of the cost fit now, one after the other.
+	// Fits is how many such costs fit now, one after the other.
 	Fits int64
 	// NextAfter is how long until one fits: 0 when one does now, and when none
-	// ever will, which Impossible tells apart.
+	// ever will: then Impossible is true.
 	NextAfter  time.Duration
 	Impossible bool
 	// FullAfter is how long until nothing is left of what was used.
 	FullAfter time.Duration
-	// Policy names the policy that binds.
+	// Policy names the policy that has the least room.
 	Policy string
 }
 
-// Forecast says how many of the cost the answer of a Peek at it leaves room
-// for, and when. (Of a composite, a Peek that would be allowed names the part
-// with the least room.)
+// Forecast says how often a cost fits now, and when it fits next. d is the decision of
+// [Limiter.Peek] with the same cost, which is at least 1. For an [All], it is the forecast of
+// the policy with the least room.
 func (d *Decision) Forecast(cost int64) Forecast {
 	f := Forecast{NextAfter: d.RetryAfter, Impossible: d.Impossible, FullAfter: d.ResetAfter, Policy: d.Policy}
 	if d.Allowed && !d.Shadowed {

@@ -8,7 +8,7 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// Options of a [Limiter]. The zero value is ready to use over a store in this
+// Options configure a [Limiter]. The zero value is ready to use over a store in this
 // process; over a shared store, Name must be set.
 type Options struct {
 	// Name is the namespace of the limiter's keys: limiters of one name over

@@ -16,28 +16,29 @@ import (
 	"github.com/wskit/wskit/ingress"
 )
 
-// AddressingOptions have connections addressed by their user, by their id and all together:
-// [Router.User], [Router.Connection] and [Router.Everybody].
+// AddressingOptions switch on [Router.User], [Router.Connection] and [Router.Everybody]: sending
+// to the connections of a user, to one or to all, and counting, listing and closing them.
 type AddressingOptions struct {
 	// Enabled switches addressing on. It costs about 400 bytes for each connection.
 	//
 	// Default: off; the methods of a Target fail.
 	Enabled bool
 
-	// Timeout is the longest that Count, List and Close wait for other processes, and that a connection
-	// waits at its opening until it can be addressed. A connection that cannot be, because the
-	// broker fails, is closed with 1013, so that none is open that was never reachable. While
-	// the broker is away, a user with other connections in this process can open more; they are reached
-	// again when those are.
+	// Timeout bounds how long Count, List and Close wait for other processes, and how long a
+	// connection waits at its opening until it can be addressed. If it cannot, because the broker
+	// fails, it is closed with 1013: an open connection can always be addressed. While the broker
+	// fails, a user with other connections in this process can open more; all of them can be
+	// addressed again when the broker works.
 	//
 	// Default: 5 s.
 	Timeout time.Duration
 
-	// ProcessTimeout is for how long a process is waited for that was killed, or is cut off from
-	// the broker: until then, Count, List and Close fail with UNAVAILABLE, and after it they are
-	// without that process. For half of it, they wait after the start and after an outage of the
-	// broker. Each process sends one small message to all in a quarter of it. All processes need
-	// about the same value. At least 400 ms.
+	// ProcessTimeout is the time without a sign of life after which a process counts as gone,
+	// because it was killed or is cut off from the broker. Until then Count, List and Close fail
+	// with UNAVAILABLE; after it, their results are without that process. After the start, and
+	// after an outage of the broker, they wait for half of it. Each process sends a small
+	// message to all others four times in it. All processes need about the same value. From
+	// 400 ms to 10 min.
 	//
 	// Default: 6 s.
 	ProcessTimeout time.Duration

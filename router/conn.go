@@ -51,8 +51,8 @@ type Conn struct {
 
 // CloseInfo says how a connection ended.
 type CloseInfo struct {
-	// Code is the close code: the one the client sent, or the one it was sent,
-	// whichever came first. 1006: the connection ended without one.
+	// Code is the close code of the client's close frame or of the server's, whichever was
+	// first. 1006: the connection ended without one.
 	Code errors.CloseCode
 	// Reason is the text with the code.
 	Reason string

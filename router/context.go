@@ -20,11 +20,10 @@ import (
 // when the connection ends, when the client aborts the request and when its time
 // is over, so it can be handed to a database or an HTTP client as it is.
 //
-// A handler that takes no notice of its being cancelled goes on, and the
-// connection's next messages wait for it, although the client has had its answer. Those
-// that still wait when the connection ends are dropped. To a client that closes, though,
-// this happens after the events that it sent before have been handled, or a second
-// later; only its requests are cancelled at once.
+// The connection's next messages wait for a handler that ignores the cancellation, although its
+// client already has an answer. Messages that wait when the connection ends are dropped. When the
+// client closes the connection in good order, its requests are cancelled at once, and the events
+// that it sent before are still handled, for at most a second.
 //
 // It belongs to the handler, and is used again for another message, perhaps of another client,
 // after the handler has returned. Work that goes on after that takes [Context.Detach] and the

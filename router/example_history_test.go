@@ -56,3 +56,36 @@ func ExampleContext_SubscribeFrom() {
 	// {"type":"$ws:subscribed","payload":{"topic":"room:a","pos":"…","ticket":"…"}}
 	// {"type":"room.join.reply","meta":{"correlationId":"1"},"payload":{"messages":[{"type":"room.said","payload":"two","pos":"…"}],"more":true,"head":"…"}}
 }
+
+// A client scrolls back: pages of older messages, from the newest.
+func ExampleRouter_ReadHistory() {
+	r := router.New(router.Options{Broker: memory.NewBroker(memory.BrokerOptions{})})
+	r.History("room:*", router.HistoryOptions{})
+	ctx := context.Background()
+	for _, text := range []string{"one", "two", "three"} {
+		if err := r.Publish(ctx, "room:a", "room.said", text); err != nil {
+			fmt.Println(err)
+		}
+	}
+	before := "" // the end
+	for {
+		page, err := r.ReadHistory(ctx, "room:a", router.HistoryQuery{From: before, Backwards: true, Limit: 2})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, m := range page.Messages {
+			fmt.Println(string(m.Payload))
+		}
+		if !page.More {
+			return
+		}
+		before = page.Messages[0].Pos
+		fmt.Println("older:")
+	}
+	// Output:
+	// "two"
+	// "three"
+	// older:
+	// "one"
+}

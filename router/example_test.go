@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -52,21 +53,26 @@ func (c *client) send(frames ...string) {
 }
 
 // receive prints the next n frames, or how the server closes the connection.
-func (c *client) receive(n int) {
+func (c *client) receive(n int) { fmt.Print(c.next(n)) }
+
+// next returns what receive prints.
+func (c *client) next(n int) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // an example that hangs says where
 	defer cancel()
+	var text strings.Builder
 	for range n {
 		_, frame, err := c.ws.Read(ctx)
 		if ce, ok := errors.AsType[websocket.CloseError](err); ok {
-			fmt.Println("closed:", int(ce.Code), ce.Reason)
-			return
+			fmt.Fprintln(&text, "closed:", int(ce.Code), ce.Reason)
+			break
 		}
 		if err != nil {
-			fmt.Println(err)
-			return
+			fmt.Fprintln(&text, err)
+			break
 		}
-		fmt.Println(random.ReplaceAllString(string(frame), `"$1":"…"`))
+		fmt.Fprintln(&text, random.ReplaceAllString(string(frame), `"$1":"…"`))
 	}
+	return text.String()
 }
 
 // random is what differs from run to run.

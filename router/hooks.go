@@ -8,7 +8,7 @@ import (
 )
 
 // Hooks are functions that a [Router] calls, for a library beside the application: see
-// [Router.AddHooks]. [Options] has fields of the same names, which describe the first ones. Nil: none.
+// [Router.AddHooks]. [Options] has fields of the same names, whose comments apply. A field that is nil is not called.
 type Hooks struct {
 	OnOpen          func(*Conn) error
 	OnClose         func(*Conn, CloseInfo)

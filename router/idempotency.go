@@ -71,8 +71,8 @@ type IdempotencyOptions struct {
 	// Default: 1 s.
 	Timeout time.Duration
 
-	// FailOpen has messages handled as if they had no key while the Store fails, which may
-	// handle one twice.
+	// FailOpen handles messages as if they had no key while the Store fails: one may be handled
+	// twice.
 	//
 	// Default: they are answered UNAVAILABLE and are not handled.
 	FailOpen bool

@@ -138,17 +138,16 @@ type Options struct {
 	// Default: topics stay within this Router.
 	Broker pubsub.Broker
 
-	// Presence has the members of topics, for [Context.Join] and [Router.Presence]: memory.NewPresence for one process, redis.NewPresence
-	// for several. The Router does not close it.
+	// Presence lists the members of topics, for [Context.Join], [Router.Presence] and
+	// [Context.WatchPresence]: memory.NewPresence for one process, redis.NewPresence for several. The Router does not close it.
 	//
 	// Default: none; Join and Presence fail.
 	Presence pubsub.Presence
 
-	// Addressing has events sent to a user, a connection or everybody, and their connections
-	// counted, listed and closed.
+	// Addressing switches on [Router.User], [Router.Connection] and [Router.Everybody].
 	Addressing AddressingOptions
 
-	// Idempotency has messages with a meta.idempotencyKey handled once.
+	// Idempotency handles messages with the same meta.idempotencyKey once.
 	Idempotency IdempotencyOptions
 
 	// Resume says which clients may resume their subscriptions to topics with history, see
@@ -156,8 +155,8 @@ type Options struct {
 	Resume ResumeOptions
 
 	// HistoryCheck is how often the ends of the logs of topics with history are compared with
-	// what this process has delivered. It is the time after which the loss of a message shows
-	// that no other message follows.
+	// what this process has delivered. A lost message is noticed when the next message of the topic comes, or
+	// else after this time.
 	//
 	// Default: 5 s. At least 10 ms.
 	HistoryCheck time.Duration

@@ -115,18 +115,18 @@ func (m *member) show() bool {
 	return m.seen
 }
 
-// Join makes the connection a member of a topic that is seen by others. See
+// Join subscribes the connection to a topic and lists it as present. See
 // [Context.Join]. ctx is for the call alone; the membership lasts.
 func (c *Conn) Join(ctx context.Context, topic string, known any) error {
 	return c.join(ctx, topic, known)
 }
 
-// Join makes the connection a member of a topic, as Subscribe does, and one that is
-// seen: [Router.Presence] has it, in all processes that share Options.Presence, with
-// what others are to know of it, which is encoded as in [Conn.Send]. It is seen
-// until it unsubscribes or ends. Joining again replaces what is known of it.
+// Join subscribes the connection to a topic, as Subscribe does, and lists it as present:
+// [Router.Presence] and [Context.WatchPresence] show it, in all processes that share
+// Options.Presence, until it unsubscribes or ends. known is what they show of it, such as a
+// name; it is encoded as in [Conn.Send]. Joining again replaces known.
 //
 // The errors are those of Subscribe, also UNAVAILABLE when the presence fails, and
-// INVALID_ARGUMENT for more than 4 KiB. After an error the
-// connection is not seen, and a member only if it was one before.
+// INVALID_ARGUMENT if known has more than 4 KiB. After an error the connection is not listed,
+// and a member only if it was one before.
 func (c *Context) Join(topic string, known any) error { return c.Conn().join(c, topic, known) }

@@ -37,11 +37,13 @@ type HistoryPage struct {
 	Lost string `json:"lost,omitzero"`
 }
 
-// HistoryMessage is a message of a topic.
+// HistoryMessage is a message in the history of a topic.
 type HistoryMessage struct {
-	Type    string         `json:"type"`
+	Type string `json:"type"`
+	// Payload is the payload as JSON; empty if the message has none.
 	Payload jsontext.Value `json:"payload,omitzero"`
-	Pos     string         `json:"pos"`
+	// Pos is the position of the message, as in meta.pos and for HistoryQuery.From.
+	Pos string `json:"pos"`
 }
 
 const (

@@ -35,7 +35,7 @@ func (c *Context) Send(typ string, payload any, opts ...SendOptions) error {
 	return nil
 }
 
-// Progress tells the client of a request how far it is. It may be called any
+// Progress sends the client of a request an interim result, such as a percentage. It may be called any
 // number of times before the handler returns; the client gets what it was called
 // with before it gets the answer. For an event, and after the request has been
 // answered (aborted, timed out), it does nothing. It fails as [Conn.Send] does.

@@ -55,8 +55,7 @@ var registered = make(map[string]bool)
 // FieldError is an entry of the details of a payload that was refused:
 // {"fields": [{"path": "room", "rule": "required"}]}.
 type FieldError struct {
-	// Path leads to the field: names as on the wire, and indices,
-	// joined by dots. It is
+	// Path leads to the field, such as items.0.name: names as on the wire, and indices. It is
 	// empty for the payload itself.
 	Path string `json:"path"`
 	// Rule is the validation that failed, "type" when the JSON value is of

@@ -15,13 +15,13 @@ type WatchOptions struct {
 	ByUser bool
 }
 
-// WatchPresence has the connection get the members of a topic (see Join) and from then on
-// each change, as $ws:presence, until it unsubscribes or ends. The connection has to be a
-// member: subscribe or join first. It gets the list once, and changes behind it without a
-// gap, those of other processes and of processes that were killed as well. Changes come
-// together: at most one frame in 20 ms, and 0.2 ms more for each member, up to 1 s. Where
-// more than 1,000 have joined, or their list takes more than half of Limits.MaxQueued, only
-// their number is sent, and the list again when they are fewer. PROTOCOL.md has the frames.
+// WatchPresence sends the client the list of those that have joined a topic (see Join), and then
+// each change, as $ws:presence, until the connection unsubscribes or ends. The connection has to be a
+// member: subscribe or join first. No change is missed, also not those in other processes
+// and of processes that were killed. Changes are sent together: at most one frame in 20 ms, and
+// 0.2 ms more for each member, up to 1 s. If more than 1,000 have joined, or their list takes
+// more than half of Limits.MaxQueued, only their number is sent, and the list again when they
+// are fewer. PROTOCOL.md has the frames.
 //
 // Calling it again does nothing, and with other WatchOptions has the list sent anew. At most
 // one WatchOptions may be given.
@@ -33,7 +33,7 @@ func (c *Context) WatchPresence(topic string, opts ...WatchOptions) error {
 	return c.Conn().WatchPresence(c, topic, opts...)
 }
 
-// WatchPresence has the connection get the members of a topic, and their changes. See
+// WatchPresence sends the client the list of those that have joined a topic, and each change. See
 // [Context.WatchPresence]. ctx is for the call alone.
 func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOptions) error {
 	if err := checkTopic(topic); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Options of a [Store]. The zero value is ready to use.
+// Options configure a [Store] in Durable Objects. The zero value is ready to use.
 type Options struct {
 	// Tenant says which tenant a key belongs to; "" means none. Each tenant has
 	// objects of its own, so that neither its load nor its state touches

@@ -9,7 +9,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Options of a store. The zero value is ready to use.
+// Options configure a [Store] in memory. The zero value is ready to use.
 type Options struct {
 	// MaxKeys bounds how many keys have state of their own at a time; 0 means
 	// 2,000,000, negative panics. A key takes 43 to 54 bytes under a policy with

@@ -16,7 +16,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Options of a [Store]. The zero value is ready to use.
+// Options configure a [Store] on Redis. The zero value is ready to use.
 type Options struct {
 	// RememberedKeys bounds how many exhausted keys are refused by this process
 	// without asking Redis; 0 means 65,536, which take about 7 MB; negative means

@@ -160,8 +160,8 @@ func named(o limit.Options, suffix string) limit.Options {
 }
 
 // Middleware rejects the frames of banned clients, and counts every *errors.LimitExceeded of
-// the middleware after it, unless its Drop is set: a client that is not told of its limit is not
-// banned for it. Add it before the limits. The rejection that leads to a ban closes
+// the middleware after it, unless its Drop is set: rejections without an answer do not lead to a
+// ban. Add it before the limits. The rejection that leads to a ban closes
 // the connection. The router's hook OnLimitExceeded gets it like any other, with Close set.
 func (b *Bans) Middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {

@@ -38,7 +38,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Options of the middleware. The zero value is ready to use.
+// Options configure the middleware of [New], [NewAll] and [NewPerConnection]. The zero value
+// limits each user, or each address, separately for each message type, at a cost of 1.
 type Options struct {
 	// Key chooses the bucket that a frame is charged to; nil means
 	// [PerUserOrIPPerType].

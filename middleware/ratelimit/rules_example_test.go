@@ -3,7 +3,10 @@ package ratelimit_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
 	"net/netip"
+	"slices"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
@@ -130,4 +133,24 @@ func ExampleRulesError() {
 	// Output:
 	// deny[0].name
 	// is not a name of the rules; the names are tenant, user, ip
+}
+
+// An operator edits the rules with an editor that knows their schema.
+func ExampleRulesSchema() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/rules.schema.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/schema+json")
+		_, _ = w.Write(ratelimit.RulesSchema())
+	})
+
+	var schema struct {
+		Schema     string         `json:"$schema"`
+		Properties map[string]any `json:"properties"`
+	}
+	if err := json.Unmarshal(ratelimit.RulesSchema(), &schema); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(schema.Schema, slices.Sorted(maps.Keys(schema.Properties)))
+	// Output:
+	// https://json-schema.org/draft/2020-12/schema [$schema allow default deny disabled maximum overrides tenants tiers types]
 }

@@ -29,7 +29,7 @@ type RuleLimiter struct {
 	shadowed atomic.Int64 // by Rule.Shadow
 }
 
-// RuleOptions of [NewRuleLimiter]. The zero value is ready to use over a store in this
+// RuleOptions configure a [RuleLimiter]. The zero value is ready to use over a store in this
 // process; over a shared store, Limiter.Name must be set.
 type RuleOptions struct {
 	// Limiter has the options of the limiter, such as its name and the failure policy.

@@ -10,8 +10,8 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// Answer has the client answer the questions of a type (router.DeclareQuestion) that it has been
-// asked or will be asked, each in a goroutine of its own. An error is sent in place of an answer,
+// Answer answers the questions of a type (router.DeclareQuestion) that the server has sent to the
+// client or will send, each in a goroutine of its own. An error is sent in place of an answer,
 // with its code and message as errors.From finds them. Questions without an Answer are like other
 // frames: see [Client.ExpectAny].
 func Answer[Q, A any](c *Client, typ string, answer func(Q) (A, error)) {
