@@ -2,10 +2,10 @@ package limit
 
 import (
 	"context"
-	"crypto/rand"
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/leasecheck"
 )
 
 // defaultLeaseTime is the default of ConcurrencyOptions.LeaseTime.
@@ -51,28 +51,43 @@ type ConcurrencyOptions struct {
 type ConcurrencyLimit struct {
 	leases   *leaseRenewer
 	instance *instance // nil without ConcurrencyOptions.Instance
+	max      int64
 }
 
 // NewConcurrencyLimit makes a limit over a store. It panics, saying what to change, where
 // [New] would, and when the store is no [LeaseStore] or an option is invalid.
 func NewConcurrencyLimit(store Store, o ConcurrencyOptions) *ConcurrencyLimit {
-	return &ConcurrencyLimit{leases: newLeaseRenewer(store, o), instance: newInstance(store, o)}
+	return &ConcurrencyLimit{leases: newLeaseRenewer(store, o), instance: newInstance(store, o), max: o.Max}
 }
+
+// With returns this limit with another maximum: the same name and so the same keys and leases,
+// the same figures and failure policy. It is for a maximum that depends on the subject, such as
+// its tier: each acquisition is decided by its own maximum. It panics if max is below 1.
+func (c *ConcurrencyLimit) With(max int64) *ConcurrencyLimit {
+	if err := leasecheck.Check(max, time.Second); err != nil {
+		panic(err.Error())
+	}
+	return &ConcurrencyLimit{leases: c.leases, instance: c.instance, max: max}
+}
+
+// Key begins a key of this limit in buf, which may be nil, as [Limiter.Key] does.
+func (c *ConcurrencyLimit) Key(buf []byte) Key { return c.leases.limiter.Key(buf) }
 
 // Acquire takes a lease if fewer than the limit are held under the key, which is one of
 // [KeyOf]. If Decision.Allowed is true, the lease must be released. A denial has no
 // RetryAfter: when a lease is released cannot be known. When the store fails, the failure
-// policy decides.
+// policy decides. What this process has released before counts as free, even if the store has not
+// released it yet: the call waits for that if it has to.
 //
 // The error is nil whenever a decision was made. Once the store has been asked, the end of ctx
 // does not end the call, for only the answer says whether there is a lease to release. The
 // call takes Options.Timeout at most.
 func (c *ConcurrencyLimit) Acquire(ctx context.Context, key Key) (lease Lease, d Decision, err error) {
-	if lease, err = c.leases.lease(key, rand.Text()); err != nil {
+	if lease, err = c.leases.lease(key, c.leases.newID()); err != nil {
 		return lease, d, err
 	}
 	wait := c.instance.note(ctx, lease)
-	d, err = c.leases.acquire(ctx, lease)
+	d, err = c.leases.acquire(ctx, lease, c.max)
 	wait()
 	switch forget := c.instance.forget(lease); {
 	case err != nil:
@@ -105,6 +120,9 @@ func (c *ConcurrencyLimit) Held(ctx context.Context, key Key) (int64, error) {
 // Open is the number of leases that this process renews or has yet to release. It is 0 over
 // a store in this process.
 func (c *ConcurrencyLimit) Open() int { return c.leases.count() }
+
+// Stats returns the figures of the limit. Allowed and Denied count acquisitions.
+func (c *ConcurrencyLimit) Stats() Stats { return c.leases.limiter.Stats() }
 
 // Flush waits until the store has released all leases that were released before. Releases of
 // many leases share calls. It returns an error if ctx ends before, and after the lease time at

@@ -3,6 +3,7 @@ package limit_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,10 +19,13 @@ import (
 type shared struct {
 	limit.Store
 	holder  limit.LeaseStore
+	mu      sync.Mutex // of what is set while a goroutine renews and releases
 	failing error
 	unclear bool // fails after it has done what it was asked for
+	asked   int
 	renews  int
-	during  func() // a renewal
+	during  func()        // a renewal
+	slow    time.Duration // before a release
 }
 
 func newShared(clock *limittest.Clock) *shared {
@@ -30,13 +34,24 @@ func newShared(clock *limittest.Clock) *shared {
 }
 
 func (s *shared) do(f func() error) error {
-	if s.failing != nil && !s.unclear {
-		return s.failing
+	s.mu.Lock()
+	failing := s.failing
+	s.mu.Unlock()
+	if failing != nil && !s.unclear {
+		return failing
 	}
-	return errors.Join(f(), s.failing)
+	return errors.Join(f(), failing)
+}
+
+// becomes changes how the store fails and how slow it is, while a goroutine uses it.
+func (s *shared) becomes(failing error, slow time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing, s.slow = failing, slow
 }
 
 func (s *shared) Acquire(ctx context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
+	s.asked++
 	err = s.do(func() error { d, err = s.holder.Acquire(ctx, lease, most, leaseTime); return err })
 	return d, err
 }
@@ -50,6 +65,16 @@ func (s *shared) Renew(ctx context.Context, leases []limit.Lease, leaseTime time
 }
 
 func (s *shared) Release(ctx context.Context, leases []limit.Lease) error {
+	s.mu.Lock()
+	slow := s.slow
+	s.mu.Unlock()
+	if slow > 0 {
+		select {
+		case <-time.After(slow):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	return s.do(func() error { return s.holder.Release(ctx, leases) })
 }
 
@@ -249,4 +274,119 @@ func TestConcurrencyLimitsThatMakeNoSensePanic(t *testing.T) {
 			make()
 		}()
 	}
+}
+
+// What a process has released is free for it at once, although the store is slow to release it: a
+// client that waits for each answer before it asks again needs one place.
+func TestReleasedLeasesAreFreeForTheirProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(limittest.NewClock())
+		c := limit.NewConcurrencyLimit(s, limit.ConcurrencyOptions{Max: 1, Limiter: limit.Options{Name: "conns"}})
+		s.becomes(nil, 30*time.Millisecond)
+		for range 5 {
+			lease, d, err := c.Acquire(t.Context(), limit.KeyOf("ann"))
+			if err != nil || !d.Allowed {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			c.Release(lease)
+		}
+		// It does not wait for what others hold, or for a store that does not release.
+		if d, err := s.Acquire(t.Context(), limit.Lease{Key: "wskit:conns:bob", ID: "other"}, 1, time.Hour); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		began := time.Now()
+		if _, d, err := c.Acquire(t.Context(), limit.KeyOf("bob")); err != nil || d.Allowed || time.Since(began) != 0 {
+			t.Errorf("%+v, %v after %v", d, err, time.Since(began))
+		}
+		s.becomes(nil, time.Hour)
+		lease, _, _ := c.Acquire(t.Context(), limit.KeyOf("eve"))
+		c.Release(lease)
+		began = time.Now()
+		if _, d, err := c.Acquire(t.Context(), limit.KeyOf("eve")); err != nil || d.Allowed || time.Since(began) > time.Second {
+			t.Errorf("%+v, %v after %v", d, err, time.Since(began))
+		}
+		s.becomes(nil, 0)
+		if err := c.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A process that holds all leases itself refuses more without a call of the store. With makes limits of
+// other sizes over the same leases.
+func TestAFullProcessDoesNotAskTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(limittest.NewClock())
+		c := limit.NewConcurrencyLimit(s, limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "conns"}})
+		var held []limit.Lease
+		for i, want := range []bool{true, true, false, false} {
+			lease, d, err := c.Acquire(t.Context(), limit.KeyOf("ann"))
+			held = append(held, lease)
+			if err != nil || d.Allowed != want || d.Limit != 2 || d.Policy != "conns" {
+				t.Errorf("acquisition %d: %+v, %v", i, d, err)
+			}
+		}
+		if s.asked != 2 {
+			t.Errorf("the store was asked %d times, want 2", s.asked)
+		}
+		three := c.With(3)
+		lease, d, err := three.Acquire(t.Context(), limit.KeyOf("ann"))
+		if err != nil || !d.Allowed || d.Limit != 3 {
+			t.Errorf("the third of three: %+v, %v", d, err)
+		}
+		if n, _ := c.Held(t.Context(), limit.KeyOf("ann")); n != 3 || c.Open() != 3 {
+			t.Errorf("%d leases are held, and %d of this process", n, c.Open())
+		}
+		three.Release(lease)
+		if err := c.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := c.Held(t.Context(), limit.KeyOf("ann")); n != 2 {
+			t.Errorf("%d leases are held after the release", n)
+		}
+		if s := c.Stats(); s.Allowed != 3 || s.Denied != 2 {
+			t.Errorf("the figures are %+v", s)
+		}
+		for _, lease := range held {
+			c.Release(lease)
+		}
+		if err := c.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A renewal that fails is repeated soon: a store that is away for less than the rest of a lease
+// loses none.
+func TestRenewalsAreRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		clock := limittest.NewClock()
+		s := newShared(clock)
+		c := limit.NewConcurrencyLimit(s, limit.ConcurrencyOptions{Max: 1, LeaseTime: 30 * time.Second, Limiter: limit.Options{Name: "conns"}})
+		lease, d, err := c.Acquire(t.Context(), limit.KeyOf("ann"))
+		if err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		at := func(since time.Duration) { // lets the time pass on both clocks
+			for time.Since(start) < since {
+				time.Sleep(100 * time.Millisecond)
+				clock.Advance(100 * time.Millisecond)
+			}
+		}
+		at(9 * time.Second)
+		s.becomes(errors.New("away"), 0)
+		at(27 * time.Second)
+		s.becomes(nil, 0)
+		at(29 * time.Second)
+		clock.Advance(10 * time.Second) // to when the lease has ended, if it was not renewed
+		if n, err := c.Held(t.Context(), limit.KeyOf("ann")); n != 1 || err != nil {
+			t.Errorf("%d leases are held, %v, after the store was away for less than a lease", n, err)
+		}
+		c.Release(lease)
+		if err := c.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		at(time.Minute) // calls without an answer might still be carried out
+	})
 }

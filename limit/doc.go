@@ -73,8 +73,8 @@
 //
 // # Operations
 //
-// What exists at a time, such as open connections, is limited by a [ConcurrencyLimit],
-// which renews the leases of this process by itself.
+// What exists at a time, such as open connections or requests that are handled, is limited by a
+// [ConcurrencyLimit], which renews the leases of this process by itself.
 //
 // Besides taking, a [Limiter] can look ([Limiter.Peek], [Decision.Forecast]), give back
 // ([Limiter.Refund]; docs/limits.md says how much, and proves that refunds admit nothing

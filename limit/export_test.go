@@ -9,27 +9,30 @@ import (
 func (l *Limiter) Plan() *Plan { return l.plan }
 
 // Leases are those of a concurrency limit without the goroutine that renews and releases.
-type Leases = leases
+type Leases struct {
+	*leases
+	most int64
+}
 
 // DefaultLeaseTime is the default of ConcurrencyOptions.LeaseTime.
 const DefaultLeaseTime = defaultLeaseTime
 
 // NewLeases makes leases as NewConcurrencyLimit does.
 func NewLeases(store Store, most int64, leaseTime time.Duration, o Options) *Leases {
-	return newLeases(store, ConcurrencyOptions{Max: most, LeaseTime: leaseTime, Limiter: o})
+	return &Leases{newLeases(store, ConcurrencyOptions{Max: most, LeaseTime: leaseTime, Limiter: o}), most}
 }
 
 // Acquire takes a lease with an id.
-func (c *leases) Acquire(ctx context.Context, key Key, id string) (Decision, error) {
+func (c *Leases) Acquire(ctx context.Context, key Key, id string) (Decision, error) {
 	lease, err := c.lease(key, id)
 	if err != nil {
 		return Decision{}, err
 	}
-	return c.acquire(ctx, lease)
+	return c.acquire(ctx, lease, c.most)
 }
 
 // Release releases a lease and tells the store.
-func (c *leases) Release(ctx context.Context, key Key, id string) error {
+func (c *Leases) Release(ctx context.Context, key Key, id string) error {
 	lease, err := c.lease(key, id)
 	if err != nil {
 		return err
@@ -39,14 +42,14 @@ func (c *leases) Release(ctx context.Context, key Key, id string) error {
 }
 
 // Held counts the leases under a key.
-func (c *leases) Held(ctx context.Context, key Key) (int64, error) {
+func (c *Leases) Held(ctx context.Context, key Key) (int64, error) {
 	lease, _ := c.lease(key, "")
 	n, _, err := c.store.Held(ctx, lease.Key, 0)
 	return n, err
 }
 
 // Renew renews all leases.
-func (c *leases) Renew(ctx context.Context) error { return c.renew(ctx) }
+func (c *Leases) Renew(ctx context.Context) error { return c.renew(ctx) }
 
 // Count counts the leases to renew or to release.
-func (c *leases) Count() int { return c.count() }
+func (c *Leases) Count() int { return c.count() }

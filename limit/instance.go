@@ -99,7 +99,7 @@ func (i *instance) note(ctx context.Context, lease Lease) (wait func()) {
 }
 
 func (i *instance) acquire(ctx context.Context, r *leaseRenewer, lease Lease) {
-	if _, err := r.acquire(ctx, lease); err != nil { // the caller has given up
+	if _, err := r.acquire(ctx, lease, math.MaxInt32); err != nil { // the caller has given up
 		r.wakeFor(nil)
 		return
 	}

@@ -84,7 +84,7 @@ func (r *leaseRenewer) start() {
 	}
 }
 
-// renewerPause is the time between two attempts of the goroutine to release.
+// renewerPause is the time between two attempts of the goroutine to release or to renew.
 const renewerPause = time.Second
 
 // run ends when there are no leases. It ignores errors: it tries again, and the limit logs that
@@ -92,13 +92,15 @@ const renewerPause = time.Second
 func (r *leaseRenewer) run() {
 	renew := time.NewTicker(r.leaseTime / 3)
 	defer renew.Stop()
-	var retry <-chan time.Time
+	var retry, again <-chan time.Time
 	for {
 		select {
 		case <-r.wake:
 		case <-retry:
 		case <-renew.C:
-			_ = r.renew(context.Background())
+			again = r.renewOr(renewerPause)
+		case <-again:
+			again = r.renewOr(renewerPause)
 		}
 		retry = nil
 		r.own.Lock()
@@ -124,4 +126,12 @@ func (r *leaseRenewer) run() {
 		}
 		r.own.Unlock()
 	}
+}
+
+// renewOr renews all leases. If that fails, it returns when to try again, nil otherwise.
+func (r *leaseRenewer) renewOr(pause time.Duration) <-chan time.Time {
+	if r.renew(context.Background()) == nil {
+		return nil
+	}
+	return time.After(min(pause, r.leaseTime/10))
 }

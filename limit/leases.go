@@ -1,9 +1,13 @@
 package limit
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -15,16 +19,17 @@ import (
 type leases struct {
 	limiter   *Limiter // of which all but its policy is used
 	store     LeaseStore
-	limit     int64
 	leaseTime time.Duration
 
-	mu       sync.Mutex
-	mine     map[Lease]struct{} // what this process holds; nil over a store in this process
-	perKey   map[string]int64   // how many of them
-	renewing int
-	released []released
-	sending  int       // how many of the released are being sent to the store
-	settled  time.Time // no call that got no answer is carried out after this
+	mu        sync.Mutex
+	mine      map[Lease]struct{} // what this process holds; nil over a store in this process
+	perKey    map[string]int64   // how many of them
+	renewing  int
+	released  []released
+	releasing map[string]int // how many of a key the store has yet to release
+	sending   int            // how many of the released are being sent to the store
+	sent      chan struct{}  // closed when a call that releases has ended, and replaced
+	settled   time.Time      // no call that got no answer is carried out after this
 }
 
 // A released lease is remembered until the store has released it.
@@ -50,12 +55,13 @@ func newLeases(store Store, o ConcurrencyOptions) *leases {
 	}
 	c := &leases{
 		limiter: New(store, TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}, o.Limiter),
-		store:   holder, limit: o.Max, leaseTime: o.LeaseTime,
+		store:   holder, leaseTime: o.LeaseTime,
 	}
 	if c.limiter.remote == nil {
 		c.leaseTime = forever
 	} else {
-		c.mine, c.perKey = make(map[Lease]struct{}), make(map[string]int64)
+		c.mine, c.perKey, c.releasing = make(map[Lease]struct{}), make(map[string]int64), make(map[string]int)
+		c.sent = make(chan struct{})
 	}
 	return c
 }
@@ -66,20 +72,31 @@ const forever = 100 * 365 * 24 * time.Hour
 // local reports whether the store ends with the process, so that nothing has to be renewed.
 func (c *leases) local() bool { return c.mine == nil }
 
+// localIDs counts the leases over all stores in this process.
+var localIDs atomic.Int64
+
+// newID returns the ID of a new lease, which no other one in the store has.
+func (c *leases) newID() string {
+	if c.local() {
+		return strconv.FormatInt(localIDs.Add(1), 36)
+	}
+	return rand.Text()
+}
+
 // lease returns a lease under a key of this limit.
 func (c *leases) lease(key Key, id string) (Lease, error) {
 	key = c.limiter.bind(key)
 	return Lease{Key: key.String(), ID: id}, c.limiter.refuse(key, 1)
 }
 
-// acquire takes a lease if fewer than the limit are held under its key. When the store
+// acquire takes a lease if fewer than most are held under its key. When the store
 // fails, the failure policy decides. Once the store has been asked, the end of ctx does not
 // end the call: only the answer says whether there is a lease to release.
-func (c *leases) acquire(ctx context.Context, lease Lease) (d Decision, err error) {
+func (c *leases) acquire(ctx context.Context, lease Lease, most int64) (d Decision, err error) {
 	if c.local() {
-		d, err = c.store.Acquire(ctx, lease, c.limit, c.leaseTime)
+		d, err = c.store.Acquire(ctx, lease, most, c.leaseTime)
 	} else {
-		d, err = c.acquireRemote(ctx, lease)
+		d, err = c.acquireRemote(ctx, lease, most)
 	}
 	if err == nil {
 		d.Policy = c.limiter.name
@@ -88,13 +105,17 @@ func (c *leases) acquire(ctx context.Context, lease Lease) (d Decision, err erro
 	return d, err
 }
 
-func (c *leases) acquireRemote(ctx context.Context, lease Lease) (Decision, error) {
+func (c *leases) acquireRemote(ctx context.Context, lease Lease, most int64) (Decision, error) {
 	if ctx.Err() != nil {
 		return Decision{}, context.Cause(ctx)
 	}
-	d, failed, err := c.limiter.guard(context.WithoutCancel(ctx), func(ctx context.Context) (Decision, error) {
-		return c.store.Acquire(ctx, lease, c.limit, c.leaseTime)
-	})
+	if c.full(lease, most) {
+		return Decision{Limit: most}, nil
+	}
+	d, failed, err := c.ask(ctx, lease, most)
+	if failed == nil && err == nil && !d.Allowed && c.awaitReleases(ctx, lease.Key) {
+		d, failed, err = c.ask(ctx, lease, most)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	unclear := failed != nil && !leftAlone(failed)
@@ -102,7 +123,7 @@ func (c *leases) acquireRemote(ctx context.Context, lease Lease) (Decision, erro
 		c.doubt()
 	}
 	if failed != nil {
-		d, err = c.failOver(lease, failed)
+		d, err = c.failOver(lease, most, failed)
 	}
 	switch {
 	case err == nil && d.Allowed:
@@ -116,6 +137,45 @@ func (c *leases) acquireRemote(ctx context.Context, lease Lease) (Decision, erro
 	return d, err
 }
 
+// full reports whether this process alone holds as many leases as there may be under the key, so
+// that the store need not be asked.
+func (c *leases) full(lease Lease, most int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, again := c.mine[lease]
+	return c.perKey[lease.Key] >= most && !again && !c.limiter.failsOpen()
+}
+
+func (c *leases) ask(ctx context.Context, lease Lease, most int64) (d Decision, failed, err error) {
+	return c.limiter.guard(context.WithoutCancel(ctx), func(ctx context.Context) (Decision, error) {
+		return c.store.Acquire(ctx, lease, most, c.leaseTime)
+	})
+}
+
+// awaitReleases waits until the store has released what was released under a key before, or has
+// failed to, and reports whether there was anything.
+func (c *leases) awaitReleases(ctx context.Context, key string) (any bool) {
+	timeout := time.NewTimer(cmp.Or(max(c.limiter.remote.timeout, 0), defaultTimeout))
+	defer timeout.Stop()
+	for range 2 { // the call under way, and the one after it
+		c.mu.Lock()
+		left, sent := c.releasing[key], c.sent
+		c.mu.Unlock()
+		if left == 0 {
+			return any
+		}
+		any = true
+		select {
+		case <-sent:
+		case <-timeout.C:
+			return any
+		case <-ctx.Done():
+			return any
+		}
+	}
+	return any
+}
+
 // doubt notes a call that got no answer. The store may carry it out later than the calls
 // after it, and so take a lease again that was released. Until that cannot happen any
 // more, releases are repeated. c.mu is held.
@@ -123,15 +183,16 @@ func (c *leases) doubt() { c.settled = time.Now().Add(c.leaseTime / 3) }
 
 // remember remembers a lease for the next call to the store. c.mu is held.
 func (c *leases) remember(lease Lease) {
+	c.releasing[lease.Key]++
 	c.released = append(c.released, released{lease: lease, until: time.Now().Add(2 * c.leaseTime)})
 }
 
 // failOver decides in place of the store.
-func (c *leases) failOver(lease Lease, failed error) (Decision, error) {
+func (c *leases) failOver(lease Lease, most int64, failed error) (Decision, error) {
 	l := c.limiter
 	l.countFailure(failed)
 	held := c.perKey[lease.Key]
-	d := Decision{Allowed: held < c.limit || l.failsOpen(), Limit: c.limit, Remaining: max(0, c.limit-held-1)}
+	d := Decision{Allowed: held < most || l.failsOpen(), Limit: most, Remaining: max(0, most-held-1)}
 	if l.remote.onFailure == FailClosed && !l.shadow {
 		return Decision{}, unavailable(failed)
 	}
@@ -226,12 +287,19 @@ func (c *leases) flush(ctx context.Context) error {
 	defer c.mu.Unlock()
 	c.sending -= len(sent)
 	for _, r := range sent {
+		if over := err == nil || !began.Before(r.until); over && !r.done {
+			if c.releasing[r.lease.Key]--; c.releasing[r.lease.Key] == 0 {
+				delete(c.releasing, r.lease.Key)
+			}
+		}
 		r.done = r.done || err == nil
 		finally := err == nil && !began.Before(c.settled)
 		if !finally && began.Before(r.until) {
 			c.released = append(c.released, r)
 		}
 	}
+	close(c.sent)
+	c.sent = make(chan struct{})
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/internal/inbound"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -47,6 +48,7 @@ type Context struct {
 	task       turn.Task[Context]
 	execution  *execution                // of a message with an idempotency key
 	values     context.Context           // that were set for the message, or nil
+	guards     []inbound.Guard           // of the handler; nil: none
 	own        envelope.Members          // of the message's meta
 	replyMeta  atomic.Pointer[replyMeta] // of the reply; nil: none
 	after      atomic.Uint32             // see checkReturned

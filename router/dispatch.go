@@ -118,6 +118,9 @@ func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {
 	if s.in.State.Values != nil {
 		s.in.State.Values = nil
 	}
+	if len(s.in.State.Guards) > 0 {
+		s.dropGuards()
+	}
 	if c.serving.own {
 		s.in.Exempt, s.in.State.Own, s.in.State.Drop = false, nil, false
 		if f.route != nil && f.route.own != nil {

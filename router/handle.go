@@ -22,6 +22,9 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	if v := s.in.State.Values; v != nil {
 		k.values = v.Of
 	}
+	if len(s.in.State.Guards) > 0 {
+		k.guardBy(s)
+	}
 	if own := s.peeker.Own(); len(own) > 0 {
 		k.own = append(k.own, own...)
 		k.task.Size += int32(len(own))
@@ -137,7 +140,7 @@ func (c *Context) run() {
 		returned = true
 		return
 	}
-	err := c.route.handle(c)
+	err := c.callHandler()
 	returned = true
 	c.finish(err)
 }
@@ -174,6 +177,7 @@ func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedA
 	c.answered, c.called, c.execution, c.values = false, false, nil, nil
 	c.began, c.outcome = 0, outcomeOK
 	c.own = c.own[:0]
+	c.guards = nil
 	if c.replyMeta.Load() != nil {
 		c.replyMeta.Store(nil)
 	}

@@ -22,8 +22,9 @@ type leases struct {
 }
 
 type leaseShard struct {
-	mu   sync.Mutex
-	keys map[string]*leasesOf
+	mu    sync.Mutex
+	keys  map[string]*leasesOf
+	spare *leasesOf // empty, of the latest key that has none any more, for the next one; or nil
 }
 
 // leasesOf are the leases under one key, those included that have ended but would last
@@ -31,6 +32,7 @@ type leaseShard struct {
 type leasesOf struct {
 	until map[string]int64 // by ID
 	first int64            // no lease ends before this
+	grown bool             // it has had more than maxSpare
 }
 
 // sweepKeys is how many other keys Acquire looks at for leases that have ended, so that
@@ -89,7 +91,7 @@ func (s *Store) Release(_ context.Context, leases []limit.Lease) error {
 		if p := shard.keys[lease.Key]; p != nil {
 			delete(p.until, lease.ID)
 			if len(p.until) == 0 {
-				delete(shard.keys, lease.Key)
+				shard.drop(lease.Key, p)
 			}
 		}
 		shard.mu.Unlock()
@@ -135,14 +137,29 @@ func (h *leases) held() (n int) {
 func (s *leaseShard) extend(lease limit.Lease, until int64) {
 	p := s.keys[lease.Key]
 	if p == nil {
-		p = &leasesOf{until: make(map[string]int64, 1), first: math.MaxInt64}
+		if p, s.spare = s.spare, nil; p == nil {
+			p = &leasesOf{until: make(map[string]int64, 1)}
+		}
+		p.first = math.MaxInt64
 		if s.keys == nil {
 			s.keys = make(map[string]*leasesOf)
 		}
 		s.keys[lease.Key] = p
 	}
 	p.until[lease.ID] = until
+	p.grown = p.grown || len(p.until) > maxSpare
 	p.first = min(p.first, until)
+}
+
+// maxSpare is how many leases a key may have had whose map is used again: maps do not shrink.
+const maxSpare = 8
+
+// drop removes a key that has no leases.
+func (s *leaseShard) drop(key string, p *leasesOf) {
+	delete(s.keys, key)
+	if !p.grown {
+		s.spare = p
+	}
 }
 
 // look counts the leases of a key that last, and says when the first of them ends,
@@ -169,7 +186,7 @@ func (s *leaseShard) look(key string, now, grace int64) (held, first int64) {
 		}
 	}
 	if len(p.until) == 0 {
-		delete(s.keys, key)
+		s.drop(key, p)
 	}
 	return held, first
 }

@@ -134,8 +134,9 @@ func serve(c Config) error {
 	})
 	r.History("kept:*", router.HistoryOptions{})
 	register(r, store, journal)
+	flush := registerPlaces(r, store, c.Addr)
 
-	err = listen(ctx, c.Addr, r)
+	err = errors.Join(listen(ctx, c.Addr, r), flush(context.Background()))
 	presence.Close()
 	broker.Close()
 	return errors.Join(err, store.Close())

@@ -3,7 +3,7 @@ package inbound
 
 import "context"
 
-// State is set by the router. The zero State is that of a Context which a test makes.
+// State is set by the router, but for Guards. The zero State is that of a Context which a test makes.
 type State struct {
 	// Ctx is cancelled when the connection ends. It may implement [Holder].
 	Ctx context.Context
@@ -18,6 +18,8 @@ type State struct {
 	Frame Frame
 	// Own is the router's data about the route of the frame.
 	Own any
+	// Guards are begun before the handler of the message. Middleware appends them.
+	Guards []Guard
 	// Drop says that a rejection of the frame is not answered (router.RouteOptions.DropExceeded).
 	Drop bool
 }
@@ -30,3 +32,15 @@ type Frame interface {
 
 // Holder is a connection's context that does something before a frame is held.
 type Holder interface{ BeforeHold() }
+
+// Guard is something that a message needs for as long as it is handled, such as one of the places
+// of a limit. Its methods are called by the goroutine that calls the handler. The router calls
+// neither for a message that does not reach its handler.
+type Guard interface {
+	// Begin is called before the handler, with its context. After an error the handler is not
+	// called, and the error is answered.
+	Begin(context.Context) error
+	// End is called when the handler has returned, panicked or called runtime.Goexit, before the
+	// answer is sent. It is called only after a Begin without an error.
+	End()
+}

@@ -114,6 +114,7 @@ var parts = []part{
 	{name: "LeasesRunOut", run: leasesRunOut},
 	{name: "RenewalsBringBack", run: renewalsBringBack},
 	{name: "LeasesAreListed", run: leasesAreListed},
+	{name: "LeaseTimelines", run: leaseTimelines},
 	{name: "LeasesAtOnce", run: leasesAtOnce},
 	{name: "StepsAdmitNoMore", run: stepsAdmitNoMore, steps: true},
 	{name: "StepsEndNoLease", run: stepsEndNoLease, steps: true},

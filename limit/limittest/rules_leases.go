@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/limit"
 )
@@ -268,4 +270,69 @@ func leasesAtOnce(t *testing.T, s Subject) {
 	if got.Load() != most {
 		t.Errorf("rule broken: N callers get exactly the limit's leases\n%d of %d were handed out", got.Load(), most)
 	}
+}
+
+// leaseTimelines compares the store with a model of leases, which is a map of their ends, over
+// generated calls and clocks. The clock may be set back, within the tolerance.
+func leaseTimelines(t *testing.T, s Subject) {
+	has[limit.LeaseStore](t, s)
+	rapid.Check(t, func(rt *rapid.T) {
+		h := newHolder(t, s)
+		ends, latest := map[string]int64{}, s.Clock.Now()
+		held := func(besides string) (ids []string) {
+			for id, end := range ends {
+				if end > s.Clock.Now() && id != besides {
+					ids = append(ids, id)
+				}
+			}
+			slices.Sort(ids)
+			return ids
+		}
+		id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
+		times := rapid.Map(rapid.Int64Range(1, 2*int64(leaseTime/time.Millisecond)), func(ms int64) time.Duration {
+			return time.Duration(ms) * time.Millisecond
+		})
+		ctx := context.Background()
+		for range rapid.IntRange(1, min(s.Steps, 20)).Draw(rt, "calls") {
+			one, lasts := id.Draw(rt, "lease"), times.Draw(rt, "lease time")
+			end := s.Clock.Now() + lasts.Microseconds()
+			var err error
+			switch call := rapid.SampledFrom([]string{"acquire", "acquire", "renew", "release", "time passes", "clock set back"}).Draw(rt, "call"); call {
+			case "acquire":
+				most := rapid.Int64Range(1, 4).Draw(rt, "limit")
+				others := int64(len(held(one)))
+				var d limit.Decision
+				if d, err = h.store.Acquire(ctx, h.lease(one), most, lasts); err != nil {
+					break
+				}
+				if d.Allowed != (others < most) || d.Limit != most || d.Remaining != max(0, most-others-1) {
+					rt.Fatalf("rule broken: a lease is had if fewer than the limit are held\n%d others of %d are held: %s", others, most, describe(d))
+				}
+				if d.Allowed {
+					ends[one] = end
+				}
+			case "renew":
+				ends[one] = end
+				err = h.store.Renew(ctx, h.leases(one), lasts)
+			case "release":
+				delete(ends, one)
+				err = h.store.Release(ctx, h.leases(one))
+			case "time passes":
+				s.Clock.Advance(times.Draw(rt, "time"))
+				latest = max(latest, s.Clock.Now())
+			case "clock set back":
+				room := time.Duration(s.Clock.Now()-latest)*time.Microsecond + limit.ClockTolerance
+				s.Clock.Advance(-min(times.Draw(rt, "by"), room))
+			}
+			if err != nil {
+				rt.Fatalf("rule broken: a valid call gets an answer\n%v", err)
+			}
+			want := held("")
+			n, got, err := h.store.Held(ctx, h.key, 10)
+			slices.Sort(got)
+			if err != nil || n != int64(len(want)) || !slices.Equal(got, want) {
+				rt.Fatalf("rule broken: a lease is held until it is released or its time is over\ngot %q of %d, %v, want %q", got, n, err, want)
+			}
+		}
+	})
 }

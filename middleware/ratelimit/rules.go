@@ -27,8 +27,8 @@ import (
 // In 2 to 4, a rule for a group of types may apply: "report.*" is for all types that begin with
 // "report.". The rule for the type itself goes first, then the group with the longest name.
 //
-// The values are the rate (or the Limits, or Exempt), Burst and Cost. Silent applies if any rule
-// for the frame has it. Shadow applies to the limit of the same rule.
+// The values are the rate (or the Limits, or Exempt), Burst, Cost and Concurrent. Silent applies if
+// any rule for the frame has it. Shadow applies to the limit and the Concurrent of the same rule.
 //
 // The zero Rules are not valid. To limit nothing, set Disabled, or Unlimited in the Default.
 type Rules struct {
@@ -94,10 +94,15 @@ type Rule struct {
 	// Options.Cost applies, or 1 without it. A frame whose cost is above the Burst of the
 	// client never passes.
 	Cost int64
+	// Concurrent is the number of messages that may be handled at a time, at most 30,000,000, in
+	// all processes that share the store, as with [NewConcurrency]. It is counted under the key
+	// of the rate, and applies beside it, also where the rate is Unlimited, but not to Exempt
+	// frames. The Maximum does not cap it. It needs a store that is a [limit.LeaseStore].
+	Concurrent int64
 	// Silent rejects frames without an answer, as Options.Drop does.
 	Silent bool
 	// Shadow tries the limit of this rule: frames over it are counted and reported, and pass.
-	// It needs a rate or Limits in the same rule.
+	// It needs a rate, Limits or Concurrent in the same rule.
 	Shadow bool
 }
 

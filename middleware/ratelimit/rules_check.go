@@ -249,13 +249,18 @@ func checkValues(at path, r *Rule) *RulesError {
 	if err := checkValue(at.name("cost"), r.Cost); err != nil {
 		return err
 	}
+	if err := checkValue(at.name("concurrent"), r.Concurrent); err != nil {
+		return err
+	}
 	switch {
 	case len(set) > 1:
 		return at.wrong("has %s; write one of them", strings.Join(set, " and "))
+	case r.Concurrent != 0 && r.Exempt:
+		return at.name("concurrent").wrong("has no effect on exempt; leave it out")
 	case r.Burst != 0 && (r.Limits != nil || r.Exempt):
 		return at.name("burst").wrong("has no effect on %s; leave it out", set[0])
-	case r.Shadow && (len(set) == 0 || r.Exempt || r.PerMinute == Unlimited):
-		return at.name("shadow").wrong("tries the limit of its own rule, which has none; write a rate or limits beside it")
+	case r.Shadow && r.Concurrent == 0 && (len(set) == 0 || r.Exempt || r.PerMinute == Unlimited):
+		return at.name("shadow").wrong("tries the limit of its own rule, which has none; write a rate or limits beside it, or concurrent")
 	}
 	return nil
 }

@@ -25,6 +25,9 @@ type Effective struct {
 	Burst Setting `json:"burst"`
 	// Cost is the cost of the frame; 0 means that of Options.Cost, or 1 without it.
 	Cost Setting `json:"cost"`
+	// Concurrent is the number of messages that may be handled at a time, also where the rate is
+	// Unlimited; zero: any number.
+	Concurrent Setting `json:"concurrent,omitzero"`
 	// Silent and Shadow are those of [Rule].
 	Silent bool `json:"silent,omitempty"`
 	Shadow bool `json:"shadow,omitempty"`
@@ -85,6 +88,9 @@ func (b *book) effective(c *ingress.Context) (e Effective) {
 	}
 	e.Burst = is.burstBy.setting("burst", is.burst, func(r Rule) int64 { return r.Burst })
 	e.Cost = is.costBy.setting("cost", is.cost, func(r Rule) int64 { return r.Cost })
+	if by := is.concurrentBy; by != nil {
+		e.Concurrent = by.setting("concurrent", by.Concurrent, func(r Rule) int64 { return r.Concurrent })
+	}
 	if i, ok := b.deny.find(c); ok {
 		e.List = string(atDeny.index(i))
 	} else if i, ok := b.allow.find(c); ok {

@@ -19,7 +19,7 @@ import (
 //	  "default": {"perMinute": 600, "burst": 20},
 //	  "types":   {
 //	    "file.put": {"perSecond": 1, "cost": 5},
-//	    "report.*": {"perHour": 10, "burst": 2},
+//	    "report.*": {"perHour": 10, "burst": 2, "concurrent": 1},
 //	    "login":    {"limits": [{"kind": "log", "limit": 5, "window": "15m"}, {"kind": "fixedWindow", "limit": 50, "window": "1d"}]},
 //	    "cursor":   {"silent": true},
 //	    "ping":     {"exempt": true},
@@ -92,18 +92,19 @@ type rateDoc struct {
 }
 
 type ruleDoc struct {
-	PerMinute whole      `json:"perMinute"`
-	PerSecond whole      `json:"perSecond"`
-	Unlimited yes        `json:"unlimited"`
-	Burst     whole      `json:"burst"`
-	Cost      whole      `json:"cost"`
-	PerHour   whole      `json:"perHour"`
-	PerDay    whole      `json:"perDay"`
-	Every     span       `json:"every"`
-	Limits    []limitDoc `json:"limits"`
-	Exempt    yes        `json:"exempt"`
-	Silent    yes        `json:"silent"`
-	Shadow    yes        `json:"shadow"`
+	PerMinute  whole      `json:"perMinute"`
+	PerSecond  whole      `json:"perSecond"`
+	Unlimited  yes        `json:"unlimited"`
+	Burst      whole      `json:"burst"`
+	Cost       whole      `json:"cost"`
+	PerHour    whole      `json:"perHour"`
+	PerDay     whole      `json:"perDay"`
+	Every      span       `json:"every"`
+	Limits     []limitDoc `json:"limits"`
+	Exempt     yes        `json:"exempt"`
+	Concurrent whole      `json:"concurrent"`
+	Silent     yes        `json:"silent"`
+	Shadow     yes        `json:"shadow"`
 }
 
 type tenantDoc struct {
@@ -261,7 +262,7 @@ func (d *rulesDoc) rules() (r Rules, err error) {
 func (d ruleDoc) rule(at path) (r Rule, err error) {
 	r = Rule{
 		PerMinute: int64(d.PerMinute), PerHour: int64(d.PerHour), PerDay: int64(d.PerDay), Every: time.Duration(d.Every),
-		Burst: int64(d.Burst), Cost: int64(d.Cost),
+		Burst: int64(d.Burst), Cost: int64(d.Cost), Concurrent: int64(d.Concurrent),
 		Exempt: bool(d.Exempt), Silent: bool(d.Silent), Shadow: bool(d.Shadow),
 	}
 	if d.Limits != nil {

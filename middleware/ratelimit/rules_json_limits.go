@@ -93,6 +93,8 @@ func (d *limitDoc) check(at path) error {
 	switch {
 	case d.Kind == "":
 		return at.name("kind").wrong("is missing; it must be %s", kindNames)
+	case d.Kind == "concurrent":
+		return at.name("kind").wrong("is %q; it must be %s; write how many at a time as concurrent of the rule", d.Kind, kindNames)
 	case !ok:
 		return at.name("kind").wrong("is %q; it must be %s", d.Kind, kindNames)
 	}

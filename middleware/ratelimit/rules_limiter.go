@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +24,8 @@ import (
 type RuleLimiter struct {
 	frames   rejecter
 	limiters limiters
+	places   func() (*limit.ConcurrencyLimit, error) // made when rules have a Concurrent
+	used     atomic.Pointer[limit.ConcurrencyLimit]  // what places has made
 	onDenied func(*ingress.Context, Subject)
 	marked   bool // whether keys need every mark, see resolved.mark
 	now      atomic.Pointer[book]
@@ -64,6 +68,12 @@ func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter
 	if l.frames.Key == nil {
 		l.frames.Key = PerUserOrIPPerType // has the tenant: a key has one rate at a time
 	}
+	l.places = sync.OnceValues(func() (*limit.ConcurrencyLimit, error) {
+		if _, ok := store.(limit.LeaseStore); !ok {
+			return nil, errors.ErrUnsupported
+		}
+		return limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 1, Limiter: named(o.Limiter, "/concurrent")}), nil
+	})
 	if err := l.Replace(rules); err != nil {
 		return nil, err
 	}
@@ -91,11 +101,25 @@ func (l *RuleLimiter) Replace(rules Rules) error {
 		if at.policy != nil && err == nil {
 			at.limiter, err = l.limiters.base.With(at.policy)
 		}
+		if at.Concurrent != 0 && err == nil {
+			err = l.setPlaces(at)
+		}
 	})
 	if err != nil {
 		return err
 	}
 	l.now.Store(b)
+	return nil
+}
+
+// setPlaces gives a rule with a Concurrent its limit.
+func (l *RuleLimiter) setPlaces(at *ruleAt) error {
+	places, err := l.places()
+	if err != nil {
+		return path(at.path).name("concurrent").wrong("needs a store that keeps leases, which this one does not; leave it out, or use a store that is a limit.LeaseStore")
+	}
+	l.used.Store(places)
+	at.places = places.With(at.Concurrent)
 	return nil
 }
 
@@ -124,20 +148,41 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *book) (wait time.Duration, 
 		return 0, nil
 	}
 	is := now.resolve(c)
-	by := is.limitBy
-	if is.exempt() {
-		return 0, nil
+	if !is.exempt() {
+		if wait, err = l.charge(c, &is); err != nil {
+			return wait, err
+		}
 	}
+	if is.concurrentBy != nil {
+		l.needPlace(c, &is)
+	}
+	return wait, nil
+}
+
+// needPlace has the message take a place when its handler begins.
+func (l *RuleLimiter) needPlace(c *ingress.Context, is *resolved) {
+	by := is.concurrentBy
+	p := newPlace(&l.frames, by.places, c)
+	p.rule, p.shadow, p.silent = by.path+".concurrent", by.Shadow, p.silent || is.silent
+	if p.key = l.frames.Key(by.places.Key(p.buf[:0]), c); by.mark != "" && (l.marked || by.tier) {
+		p.key = p.key.Part(by.mark)
+	}
+	c.State.Guards = append(c.State.Guards, p)
+}
+
+// charge charges the limit of a frame.
+func (l *RuleLimiter) charge(c *ingress.Context, is *resolved) (wait time.Duration, err error) {
+	by := is.limitBy
 	if is.cost == 0 {
 		if is.cost, err = l.frames.cost(c, l.frames.Cost, l.limiters.base.Name()); err != nil {
 			return 0, err
 		}
 	}
-	limiter, err := l.limiterOf(&is)
+	limiter, err := l.limiterOf(is)
 	if err != nil {
 		return 0, err
 	}
-	d, err := l.take(c, limiter, &is)
+	d, err := l.take(c, limiter, is)
 	shadow := by.Shadow || l.frames.Shadow
 	switch {
 	case err != nil && by.Shadow && errors.CodeOf(err) == errors.Unavailable:
@@ -203,11 +248,27 @@ type RuleStats struct {
 	limit.Stats
 	// Barred counts the frames of clients on a deny list.
 	Barred int64
+	// Concurrent are the figures of Rule.Concurrent, for all rules together; zero if no rule has
+	// had one.
+	Concurrent limit.Stats
 }
 
 // Stats returns the figures.
 func (l *RuleLimiter) Stats() RuleStats {
 	s := RuleStats{Stats: l.limiters.base.Stats(), Barred: l.barred.Load()}
 	s.Shadowed += l.shadowed.Load()
+	if places := l.used.Load(); places != nil {
+		s.Concurrent = places.Stats()
+	}
 	return s
+}
+
+// Flush waits until the store has released the places of all handlers that have ended
+// ([Rule.Concurrent]). Call it after Router.Shutdown, before the store is closed. See
+// [limit.ConcurrencyLimit.Flush].
+func (l *RuleLimiter) Flush(ctx context.Context) error {
+	if places := l.used.Load(); places != nil {
+		return places.Flush(ctx)
+	}
+	return nil
 }

@@ -12,9 +12,10 @@ type ruleAt struct {
 	tier    bool   // the rule is one of a tier
 	level   int    // the index in a chain
 	wider   *ruleAt
-	inner   int64          // the largest burst of the rules of which this is a wider one
-	policy  limit.Policy   // the Limits, and the maximum
-	limiter *limit.Limiter // of the policy, in a book that is in force
+	inner   int64                   // the largest burst of the rules of which this is a wider one
+	policy  limit.Policy            // the Limits, and the maximum
+	limiter *limit.Limiter          // of the policy, in a book that is in force
+	places  *limit.ConcurrencyLimit // with the Concurrent as its maximum, likewise
 }
 
 // limits reports whether the rule says how frames are limited.
@@ -42,6 +43,7 @@ type resolved struct {
 	cost                     int64
 	silent                   bool
 	limitBy, burstBy, costBy *ruleAt
+	concurrentBy             *ruleAt // nil: any number may be handled at a time
 }
 
 // resolve takes each value from the first rule that has it, and caps the rate. It is used for
@@ -58,8 +60,14 @@ func (ch *chain) resolve(maximum bucket) (r resolved) {
 			if r.costBy == nil && rule.Cost != 0 {
 				r.cost, r.costBy = rule.Cost, rule
 			}
+			if r.concurrentBy == nil && rule.Concurrent != 0 {
+				r.concurrentBy = rule
+			}
 			r.silent = r.silent || rule.Silent
 		}
+	}
+	if r.limitBy != nil && r.limitBy.Exempt {
+		r.concurrentBy = nil
 	}
 	switch {
 	case r.tokens == 0:

@@ -78,6 +78,9 @@ func collectorOf(v any) func(string, Sink) {
 			s := v.Stats()
 			limiter(name, s.Stats, to)
 			to.Value(limiterBarred, float64(s.Barred), name)
+			if s.Concurrent.Allowed+s.Concurrent.Denied > 0 {
+				limiter(name+"/concurrent", s.Concurrent, to)
+			}
 		}
 	case interface{ Stats() ratelimit.GateStats }:
 		return func(name string, to Sink) {

@@ -1,0 +1,93 @@
+package faulttest
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/router"
+)
+
+// The places of the request "place": at most so many are handled at a time, of all clients in all
+// processes.
+const (
+	placeMax   = 3
+	placeLease = 2 * time.Second
+)
+
+// Keys in Redis. The handlers count themselves there.
+const (
+	placeRunning = "faulttest:running" // a hash: handlers that run, by the address of their server
+	placePeak    = "faulttest:peak"    // the most that ran at once, of the servers in the hash
+	placeBegun   = "faulttest:begun"   // how many have begun
+	placeGo      = "faulttest:go"      // exists while handlers that wait may return
+	placeKey     = "wskit:places~held"
+)
+
+// Place says what the handler does before it returns.
+type Place struct {
+	End  string `json:"end"`  // "", "error" or "panic"
+	Wait bool   `json:"wait"` // for placeGo
+	Ms   int    `json:"ms"`
+	// Uncounted handlers do not count themselves, and so can end while Redis is away.
+	Uncounted bool `json:"uncounted"`
+}
+
+// countHandler adds to the handlers of a server, and keeps the largest sum.
+var countHandler = goredis.NewScript(`
+redis.call('HINCRBY', KEYS[1], ARGV[1], ARGV[2])
+local sum = 0
+for _, n in ipairs(redis.call('HVALS', KEYS[1])) do sum = sum + n end
+if sum > tonumber(redis.call('GET', KEYS[2]) or 0) then redis.call('SET', KEYS[2], sum) end
+if tonumber(ARGV[2]) > 0 then redis.call('INCR', KEYS[3]) end
+return sum`)
+
+// registerPlaces adds the request "place". What it returns releases the places of handlers that
+// have ended.
+func registerPlaces(r *router.Router, store *redis.Store, addr string) (flush func(context.Context) error) {
+	places := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{
+		Max: placeMax, LeaseTime: placeLease, Limiter: limit.Options{Name: "places", Timeout: gateTimeout},
+	})
+	client := store.Client()
+	count := func(n int) error {
+		return countHandler.Run(context.Background(), client, []string{placeRunning, placePeak, placeBegun}, addr, n).Err()
+	}
+	router.RPC(r, "place", func(c *router.Context, p Place) (string, error) {
+		if !p.Uncounted {
+			if err := count(1); err != nil {
+				return "", err
+			}
+			defer func() {
+				for count(-1) != nil { // Redis is away
+					time.Sleep(time.Millisecond)
+				}
+			}()
+		}
+		time.Sleep(time.Duration(p.Ms) * time.Millisecond)
+		for p.Wait {
+			n, err := client.Exists(context.Background(), placeGo).Result()
+			if err == nil && n > 0 {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		switch p.End {
+		case "error":
+			return "", errors.Aborted.New("as it should")
+		case "panic":
+			panic("as it should")
+		}
+		return strconv.Itoa(p.Ms), nil
+	}, router.RouteOptions{
+		Concurrent: true,
+		UseIngress: []ingress.Middleware{ratelimit.NewConcurrency(places, ratelimit.Options{Key: ratelimit.Global})},
+	})
+	return places.Flush
+}

@@ -1,0 +1,507 @@
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/poll"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
+)
+
+// A user has at most two reports in the making. Work that goes on after its handler takes a place
+// with Acquire, and so does a subject that is known only after decoding.
+func ExampleNewConcurrency() {
+	store := memory.NewStore(memory.Options{}) // over Redis, the limit is that of all processes
+	reports := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "reports"}})
+
+	r := router.New(router.Options{})
+	router.RPC(r, "report.make", func(c *router.Context, name string) (string, error) {
+		return "the report " + name, nil // at most two of a user at a time
+	}, router.RouteOptions{
+		Concurrent: true,
+		UseIngress: []ingress.Middleware{ratelimit.NewConcurrency(reports, ratelimit.Options{Key: ratelimit.PerUser})},
+	})
+
+	// Before the process ends: r.Shutdown(ctx), and then
+	fmt.Println(reports.Flush(context.Background()))
+	// Output: <nil>
+}
+
+// A webhook to a slow backend: at most two calls at a time for each host.
+func ExampleAcquire() {
+	hosts := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "hosts"}})
+	ctx := context.Background() // in a handler its Context
+
+	var releases []func()
+	for range 3 {
+		release, err := ratelimit.Acquire(ctx, hosts, "hooks.example.com")
+		if err != nil {
+			fmt.Println(err)
+			continue
+		}
+		releases = append(releases, release) // mostly: defer release()
+	}
+	releases[0]()
+	_, err := ratelimit.Acquire(ctx, hosts, "hooks.example.com")
+	fmt.Println(err)
+	// Output:
+	// RESOURCE_EXHAUSTED: too many requests in flight (observed 3, limit 2, limiter hosts)
+	// <nil>
+}
+
+// works is a router whose handlers wait until they are let go, under a limit for each user.
+type works struct {
+	*router.Router
+	*limit.ConcurrencyLimit
+	t       *testing.T
+	running atomic.Int64
+	begun   chan *router.Context
+	letGo   chan string // what becomes of a handler
+	limited chan ratelimit.Limited
+}
+
+func newWorks(t *testing.T, most int64, o ratelimit.Options) *works {
+	w := &works{
+		t: t, begun: make(chan *router.Context, 100), letGo: make(chan string, 100), limited: make(chan ratelimit.Limited, 100),
+		ConcurrencyLimit: limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: most, Limiter: limit.Options{Name: "work"}}),
+	}
+	w.Router = router.New(router.Options{
+		Authenticate: func(r *http.Request) (ingress.Identity, error) {
+			return ingress.Identity{User: r.URL.Query().Get("user"), Tenant: r.URL.Query().Get("tenant")}, nil
+		},
+		OnError: func(router.Fault) {},
+	})
+	o.Key = ratelimit.PerUser
+	o.OnLimited = func(c *ingress.Context, l ratelimit.Limited) {
+		if c.Identity.User != "ann" || !strings.HasPrefix(c.Type, "work") || c.ConnID == "" || c.Context().Err() != nil {
+			t.Errorf("OnLimited is called with %+v", c)
+		}
+		w.limited <- l
+	}
+	w.UseIngress(ratelimit.NewConcurrency(w.ConcurrencyLimit, o))
+	work := func(c *router.Context, _ struct{}) (string, error) {
+		w.running.Add(1)
+		defer w.running.Add(-1)
+		w.begun <- c
+		switch <-w.letGo {
+		case "error":
+			return "", errors.NotFound.New("no such work")
+		case "panic":
+			panic("the handler panics")
+		case "goexit":
+			runtime.Goexit()
+		}
+		return "done", nil
+	}
+	router.RPC(w.Router, "work", work, router.RouteOptions{Concurrent: true})
+	router.RPC(w.Router, "work.inTurn", work)
+	router.RPC(w.Router, "work.short", work, router.RouteOptions{Concurrent: true, Timeout: 20 * time.Millisecond})
+	router.RPC(w.Router, "free", work, router.RouteOptions{Concurrent: true, Exempt: true})
+	return w
+}
+
+// expect waits until so many places of ann are held.
+func (w *works) expect(held int64) {
+	w.t.Helper()
+	key := ratelimit.PerUser(w.Key(nil), &ingress.Context{Identity: ingress.Identity{User: "ann", Tenant: "acme"}})
+	var n int64
+	poll.Until(w.t, time.Minute, fmt.Sprintf("%d places are held", held), func() bool {
+		var err error
+		if n, err = w.Held(w.t.Context(), key); err != nil {
+			w.t.Fatal(err)
+		}
+		return n == held
+	})
+}
+
+// At most the limit's number of handlers run for a user. The refusal says the kind, and no wait,
+// because none is known.
+func TestConcurrencyLimitsHandlers(t *testing.T) {
+	w := newWorks(t, 2, ratelimit.Options{})
+	s := routertest.New(t, w.Router)
+	ann, again, bob := dial(s, "ann"), dial(s, "ann"), dial(s, "bob")
+
+	first := ann.Request("work", nil)
+	second := again.Request("work", nil)
+	<-w.begun
+	<-w.begun
+	f := again.Request("work", nil).ExpectError(errors.ResourceExhausted)
+	if !f.Retryable || f.RetryAfterMs != nil || string(f.Details) != `{"kind":"in_flight","observed":3,"limit":2,"remaining":0}` {
+		t.Errorf("the refusal is %+v %s", f, f.Details)
+	}
+	if l := <-w.limited; l.Limiter != "work" || l.Decision.Allowed || l.Decision.Limit != 2 || l.Shadow {
+		t.Errorf("OnLimited gets %+v", l)
+	}
+	others := bob.Request("work", nil)
+	exempt := ann.Request("free", nil)
+	<-w.begun
+	<-w.begun
+	w.expect(2)
+	for range 4 {
+		w.letGo <- "return"
+	}
+	for _, q := range []*routertest.Request{first, second, others, exempt} {
+		routertest.ExpectReply[string](q)
+	}
+	w.expect(0)
+	last := ann.Request("work", nil)
+	<-w.begun
+	w.letGo <- "return"
+	routertest.ExpectReply[string](last)
+	if s := w.ConcurrencyLimit.Stats(); s.Allowed != 4 || s.Denied != 1 {
+		t.Errorf("the figures are %+v", s)
+	}
+	for _, l := range w.Router.Stats().Rejections {
+		if l.Limiter != "work" || l.Kind != errors.LimitInFlight || l.Count != 1 {
+			t.Errorf("the router counts %+v", l)
+		}
+	}
+}
+
+// Whatever the end of a handler is, its place is free when the client has the answer.
+func TestPlacesComeBack(t *testing.T) {
+	w := newWorks(t, 1, ratelimit.Options{})
+	s := routertest.New(t, w.Router)
+	ann := dial(s, "ann")
+	for _, end := range []struct {
+		letGo string
+		code  errors.Code
+	}{{"return", ""}, {"error", errors.NotFound}, {"panic", errors.Internal}, {"return", ""}} {
+		q := ann.Request("work", nil)
+		<-w.begun
+		w.letGo <- end.letGo
+		if end.code != "" {
+			q.ExpectError(end.code)
+		} else {
+			routertest.ExpectReply[string](q)
+		}
+	}
+	q := ann.Request("work", nil)
+	<-w.begun
+	w.letGo <- "goexit"
+	q.ExpectError(errors.Internal)
+	w.expect(0)
+}
+
+// A request whose client no longer waits is still handled, and keeps its place until the handler
+// has returned.
+func TestPlacesAreKeptUntilTheHandlerReturns(t *testing.T) {
+	for name, leave := range map[string]func(*routertest.Client) (typ string, gone func(*routertest.Request)){
+		"aborted": func(*routertest.Client) (string, func(*routertest.Request)) {
+			return "work", func(q *routertest.Request) { q.Abort(); q.ExpectError(errors.Cancelled) }
+		},
+		"too slow": func(*routertest.Client) (string, func(*routertest.Request)) {
+			return "work.short", func(q *routertest.Request) { q.ExpectError(errors.DeadlineExceeded) }
+		},
+		"connection lost": func(c *routertest.Client) (string, func(*routertest.Request)) {
+			return "work", func(*routertest.Request) { c.Vanish() }
+		},
+		"connection closed": func(c *routertest.Client) (string, func(*routertest.Request)) {
+			return "work.inTurn", func(*routertest.Request) { c.Close() }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorks(t, 1, ratelimit.Options{})
+			s := routertest.New(t, w.Router)
+			ann, again := dial(s, "ann"), dial(s, "ann")
+			typ, gone := leave(ann)
+			q := ann.Request(typ, nil)
+			c := <-w.begun
+			gone(q)
+			<-c.Done()
+			w.expect(1)
+			again.Request("work", nil).ExpectError(errors.ResourceExhausted)
+			w.letGo <- "return"
+			w.expect(0)
+			last := again.Request("work", nil)
+			<-w.begun
+			w.letGo <- "return"
+			routertest.ExpectReply[string](last)
+		})
+	}
+}
+
+// Messages that wait behind another one of their connection need no place: a client that sends
+// several in a row is not refused.
+func TestWaitingNeedsNoPlace(t *testing.T) {
+	w := newWorks(t, 1, ratelimit.Options{})
+	s := routertest.New(t, w.Router)
+	ann := dial(s, "ann")
+	var all []*routertest.Request
+	for range 5 {
+		all = append(all, ann.Request("work.inTurn", nil))
+	}
+	for _, q := range all {
+		<-w.begun
+		w.expect(1)
+		w.letGo <- "return"
+		routertest.ExpectReply[string](q)
+	}
+	w.expect(0)
+}
+
+// A message that does not reach its handler takes no place.
+func TestRefusedMessagesTakeNoPlace(t *testing.T) {
+	w := newWorks(t, 1, ratelimit.Options{})
+	bob := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 1})
+	tenant := func(k limit.Key, c *ingress.Context) limit.Key { return k.Part(c.Identity.Tenant) }
+	w.UseIngress(ratelimit.NewConcurrency(bob, ratelimit.Options{Key: tenant}))
+	s := routertest.New(t, w.Router)
+	ann := dial(s, "ann")
+	ann.SendRaw(`{"type":"work","meta":{"correlationId":"a"},"payload":[1]}`)
+	routertest.ExpectFailure(ann, "a")
+	ann.SendRaw(`{"type":"no such type","meta":{"correlationId":"b"}}`)
+	routertest.ExpectFailure(ann, "b")
+
+	// Of two limits the second one refuses: what the first one gave is given back.
+	q := dial(s, "bob").Request("work", nil)
+	<-w.begun
+	ann.Request("work", nil).ExpectError(errors.ResourceExhausted)
+	w.expect(0)
+	w.letGo <- "return"
+	routertest.ExpectReply[string](q)
+	if w.ConcurrencyLimit.Stats().Allowed != 2 {
+		t.Errorf("places were taken for messages that were refused: %+v", w.ConcurrencyLimit.Stats())
+	}
+}
+
+// In shadow mode a message over the limit is reported and handled, and holds no place.
+func TestConcurrencyInShadowMode(t *testing.T) {
+	w := newWorks(t, 1, ratelimit.Options{Shadow: true})
+	s := routertest.New(t, w.Router)
+	ann := dial(s, "ann")
+	first, second := ann.Request("work", nil), ann.Request("work", nil)
+	<-w.begun
+	<-w.begun
+	if l := <-w.limited; !l.Shadow {
+		t.Errorf("OnLimited gets %+v", l)
+	}
+	w.expect(1)
+	w.letGo <- "return"
+	w.letGo <- "return"
+	routertest.ExpectReply[string](first)
+	routertest.ExpectReply[string](second)
+	w.expect(0)
+}
+
+// Shutdown waits for handlers, and so their places are free after it.
+func TestPlacesAfterShutdown(t *testing.T) {
+	w := newWorks(t, 2, ratelimit.Options{})
+	s := routertest.New(t, w.Router)
+	ann := dial(s, "ann")
+	q := ann.Request("work", nil)
+	<-w.begun
+	done := make(chan error)
+	go func() { done <- w.Shutdown(context.Background()) }()
+	poll.Until(t, time.Minute, "the router drains", func() bool {
+		_, res, err := s.TryDial(routertest.DialOptions{Query: url.Values{"user": {"bob"}}.Encode()})
+		return err != nil && res != nil && res.StatusCode == http.StatusServiceUnavailable
+	})
+	w.expect(1)
+	w.letGo <- "return"
+	routertest.ExpectReply[string](q)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := w.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.expect(0)
+}
+
+// Many clients, whose requests end in all ways: never more handlers than the limit run at once, and
+// in the end no place is held.
+func TestConcurrencyUnderLoad(t *testing.T) {
+	const most, clients, requests = 3, 12, 40
+	l := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: most})
+	r := router.New(router.Options{OnError: func(router.Fault) {}})
+	r.UseIngress(ratelimit.NewConcurrency(l, ratelimit.Options{Key: ratelimit.Global}))
+	var running, peak, handled atomic.Int64
+	router.RPC(r, "work", func(c *router.Context, n int) (int, error) {
+		now := running.Add(1)
+		defer running.Add(-1)
+		handled.Add(1)
+		for p := peak.Load(); now > p && !peak.CompareAndSwap(p, now); p = peak.Load() {
+		}
+		for range n % 50 {
+			runtime.Gosched()
+		}
+		switch n % 5 {
+		case 0:
+			panic("now and then")
+		case 1:
+			return 0, errors.Aborted.New("now and then")
+		}
+		return n, nil
+	}, router.RouteOptions{Concurrent: true})
+	s := routertest.New(t, r)
+	var wait sync.WaitGroup
+	for seed := range clients {
+		c := s.Dial()
+		wait.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(seed)))
+			for range requests {
+				q := c.Request("work", random.IntN(1000))
+				if random.IntN(3) == 0 {
+					q.Abort()
+				}
+				c.Request("work", random.IntN(1000))
+			}
+			if random.IntN(2) == 0 {
+				c.Vanish()
+			}
+		})
+	}
+	wait.Wait()
+	if err := r.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	held, err := l.Held(t.Context(), l.Key(nil))
+	if err != nil || held != 0 || running.Load() != 0 {
+		t.Errorf("%d places are held, and %d handlers run, after all of them ended; %v", held, running.Load(), err)
+	}
+	if p := peak.Load(); p > most || handled.Load() == 0 {
+		t.Errorf("%d handlers ran at once, at most %d may; %d ran", p, most, handled.Load())
+	}
+}
+
+func TestConcurrencyThatMakesNoSense(t *testing.T) {
+	l := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 1})
+	for name, make := range map[string]func(){
+		"a nil limit": func() { ratelimit.NewConcurrency(nil, ratelimit.Options{}) },
+		"a cost":      func() { ratelimit.NewConcurrency(l, ratelimit.Options{Cost: ratelimit.Bytes}) },
+		"no maximum":  func() { l.With(0) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s is accepted", name)
+				}
+			}()
+			make()
+		}()
+	}
+}
+
+// Rules say how many messages of a client are handled at a time, by type and tier, and may be
+// replaced while handlers run.
+func TestConcurrentInRules(t *testing.T) {
+	const document = `{
+		"default": {"unlimited": true},
+		"types": {
+			"report.*": {"perDay": 100, "burst": 100, "concurrent": %d},
+			"report.list": {"exempt": true},
+			"try": {"concurrent": 1, "shadow": true}
+		},
+		"tiers": {"free": {"types": {"report.*": {"concurrent": 1}}}}
+	}`
+	limited := make(chan ratelimit.Limited, 10)
+	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), mustParse(t, fmt.Sprintf(document, 2)), ratelimit.RuleOptions{
+		Limiter: limit.Options{Name: "chat"},
+		Options: ratelimit.Options{
+			Key:       ratelimit.PerUser, // the types of a rule share a limit
+			OnLimited: func(_ *ingress.Context, l ratelimit.Limited) { limited <- l },
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := router.New(router.Options{Authenticate: func(r *http.Request) (ingress.Identity, error) {
+		user := r.URL.Query().Get("user")
+		return ingress.Identity{User: user, Tier: strings.TrimPrefix(user, "of ")}, nil
+	}})
+	r.UseIngress(limits.Middleware)
+	begun, letGo := make(chan bool, 10), make(chan bool)
+	for _, typ := range []string{"report.make", "report.mail", "report.list", "try", "other"} {
+		router.RPC(r, typ, func(*router.Context, struct{}) (string, error) {
+			begun <- true
+			<-letGo
+			return typ, nil
+		}, router.RouteOptions{Concurrent: true})
+	}
+	s := routertest.New(t, r)
+	var waits []*routertest.Request
+	handled := func(c *routertest.Client, types ...string) {
+		t.Helper()
+		for _, typ := range types {
+			waits = append(waits, c.Request(typ, nil))
+			<-begun
+		}
+	}
+	refused := func(c *routertest.Client, typ, rule string) {
+		t.Helper()
+		f := c.Request(typ, nil).ExpectError(errors.ResourceExhausted)
+		if l := <-limited; !strings.Contains(string(f.Details), `"in_flight"`) || l.Rule != rule || l.Limiter != "chat/concurrent" {
+			t.Errorf("%s is refused with %s, by %+v", typ, f.Details, l)
+		}
+	}
+	paid := s.Dial(routertest.DialOptions{Query: url.Values{"user": {"of paid"}}.Encode()})
+	free := s.Dial(routertest.DialOptions{Query: url.Values{"user": {"of free"}}.Encode()})
+	handled(paid, "report.make", "report.mail", "report.list", "other", "other", "other")
+	refused(paid, "report.mail", `types["report.*"].concurrent`)
+	handled(free, "report.make")
+	refused(free, "report.mail", `tiers.free.types["report.*"].concurrent`)
+	handled(paid, "try", "try")
+	if l := <-limited; !l.Shadow || l.Rule != "types.try.concurrent" {
+		t.Errorf("over a limit in shadow mode: %+v", l)
+	}
+	e, err := limits.Rules().Effective(&ingress.Context{Type: "report.make", Identity: ingress.Identity{User: "of free", Tier: "free"}})
+	if err != nil || e.Concurrent.String() != `1 (tiers.free.types["report.*"].concurrent)` {
+		t.Errorf("the rules say %v, %v", e.Concurrent, err)
+	}
+
+	if err := limits.Replace(mustParse(t, fmt.Sprintf(document, 3))); err != nil {
+		t.Fatal(err)
+	}
+	handled(paid, "report.mail")
+	refused(paid, "report.mail", `types["report.*"].concurrent`)
+	if s := limits.Stats(); s.Concurrent.Denied != 4 || s.Denied != 0 {
+		t.Errorf("the figures are %+v", s)
+	}
+	close(letGo)
+	for _, q := range waits {
+		routertest.ExpectReply[string](q)
+	}
+	handled(paid, "report.make", "report.make", "report.make")
+	if err := limits.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConcurrentInRulesThatMakesNoSense(t *testing.T) {
+	for document, want := range map[string]string{
+		`{"default": {"unlimited": true, "concurrent": 0}}`:                                               "default.concurrent is 0",
+		`{"default": {"unlimited": true}, "types": {"x": {"exempt": true, "concurrent": 2}}}`:             "types.x.concurrent has no effect on exempt",
+		`{"default": {"unlimited": true}, "types": {"x": {"concurrent": "many"}}}`:                        "types.x.concurrent is",
+		`{"default": {"perMinute": 1, "burst": 1}, "types": {"x": {"limits": [{"kind": "concurrent"}]}}}`: "bucket, pacer, fixedWindow, slidingWindow or log; write how many at a time as concurrent",
+	} {
+		if _, err := ratelimit.ParseRules([]byte(document)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", document, err, want)
+		}
+	}
+	ratesOnly := struct{ limit.Store }{memory.NewStore(memory.Options{})}
+	options := ratelimit.RuleOptions{Limiter: limit.Options{Name: "chat"}}
+	limits, err := ratelimit.NewRuleLimiter(ratesOnly, mustParse(t, `{"default": {"unlimited": true}}`), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = limits.Replace(mustParse(t, `{"default": {"unlimited": true, "concurrent": 2}}`))
+	if want := "default.concurrent needs a store that keeps leases"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
