@@ -45,6 +45,12 @@ func (c *call) read(answers []json.RawMessage) (rest []json.RawMessage, err erro
 		return answers[1:], c.readAll(answers[0])
 	}
 	rest = answers[len(c.asks):]
+	if c.op >= opAcquire {
+		for i := range c.leases {
+			err = errors.Join(err, c.leases[i].read(c.op, answers[i]))
+		}
+		return rest, err
+	}
 	for i := range c.asks {
 		if code := failure(answers[i]); code != nil {
 			err = errors.Join(err, code)

@@ -19,6 +19,10 @@ const (
 	opRefund
 	opReset
 	opAll
+	opAcquire // as are the following, of leases
+	opRenew
+	opRelease
+	opHeld
 )
 
 // A call is what one caller asks, and the answers.
@@ -27,6 +31,8 @@ type call struct {
 	asks  []ask
 	taken limit.Decision // to be refunded
 	bound int
+
+	leases []leaseCall // one for each of asks, of which only key and tenant are used then
 }
 
 // An ask is about one key.
@@ -43,7 +49,7 @@ type ask struct {
 
 // begin empties a call, and keeps its room.
 func (c *call) begin(op operation) {
-	c.op, c.asks, c.taken, c.bound = op, c.asks[:0], limit.Decision{}, 0
+	c.op, c.asks, c.taken, c.bound, c.leases = op, c.asks[:0], limit.Decision{}, 0, nil
 }
 
 // add appends an ask. What it returns is valid until the next one is added.
@@ -92,6 +98,12 @@ func (b *body) add(c *call) bool {
 }
 
 func (b *body) write(c *call) {
+	if c.op >= opAcquire {
+		for i := range c.leases {
+			b.lease(c.op, &c.asks[i], &c.leases[i])
+		}
+		return
+	}
 	if c.op != opAll {
 		for i := range c.asks {
 			b.begin(c.op)
@@ -123,7 +135,8 @@ func (b *body) write(c *call) {
 	b.buf = append(b.buf, "]}"...)
 }
 
-var opNames = [...]string{opTake: "take", opPeek: "peek", opRefund: "refund", opReset: "reset", opAll: "all"}
+var opNames = [...]string{opTake: "take", opPeek: "peek", opRefund: "refund", opReset: "reset", opAll: "all",
+	opAcquire: "acquire", opRenew: "renew", opRelease: "release", opHeld: "held"}
 
 func (b *body) begin(op operation) {
 	if b.calls++; b.calls == 1 {
@@ -139,6 +152,12 @@ func (b *body) begin(op operation) {
 // ask writes the key and its policy, after a brace or a field.
 func (b *body) ask(a *ask) {
 	b.asks++
+	b.subject(a)
+	b.field("policy", int64(b.plan(a.plan)))
+}
+
+// subject writes the key and its tenant.
+func (b *body) subject(a *ask) {
 	if b.buf[len(b.buf)-1] != '{' {
 		b.buf = append(b.buf, ',')
 	}
@@ -148,7 +167,6 @@ func (b *body) ask(a *ask) {
 		b.buf = append(b.buf, `,"tenant":`...)
 		b.buf = appendText(b.buf, a.tenant, maxTenant)
 	}
-	b.field("policy", int64(b.plan(a.plan)))
 }
 
 func (b *body) field(name string, n int64) {

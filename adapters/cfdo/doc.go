@@ -10,8 +10,9 @@
 //	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second},
 //		limit.Options{Name: "messages", Timeout: 250 * time.Millisecond})
 //
-// The store keeps rates. It is no [limit.LeaseStore]: limit.NewConcurrencyLimit, and a ratelimit.Gate
-// that counts open connections, take a store in memory or on Redis.
+// The store keeps leases as well (limit.NewConcurrencyLimit, ratelimit.NewConcurrency, ratelimit.Gate),
+// at most 4,096 of a key. The leases of a key are one row, which every acquisition, renewal and release
+// writes. So it is for small numbers, such as the requests of a user; leave GateOptions.MaxTotal negative.
 //
 // # What it does beyond asking
 //

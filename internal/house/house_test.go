@@ -37,7 +37,7 @@ var parts = []part{
 	{"middleware/ratelimit", []string{"limit", "ingress", "errors", "internal/ceil", "internal/handshake", "internal/httpclose"}},
 	{"adapters/memory", []string{"limit", "pubsub", "idempotency", "internal/engine", "internal/leasecheck"}},
 	{"adapters/redis", []string{"limit", "pubsub", "idempotency", "errors", "internal/batch", "internal/denialcache", "internal/engine", "internal/leasecheck", "internal/outage"}},
-	{"adapters/cfdo", []string{"limit", "internal/batch", "internal/denialcache", "internal/engine"}},
+	{"adapters/cfdo", []string{"limit", "internal/batch", "internal/denialcache", "internal/engine", "internal/leasecheck"}},
 	{"router", []string{"ingress", "pubsub", "idempotency", "errors", "internal/ceil", "internal/envelope", "internal/flat", "internal/handshake", "internal/histogram", "internal/httpclose", "internal/inbound", "internal/inspection", "internal/jsontype", "internal/outage"}},
 	{"router/routertest", []string{"router", "errors"}},
 	{"clients/typescript", nil},

@@ -1,3 +1,4 @@
+import { Leases } from "./leases.js";
 import { compile } from "./policy.js";
 import { binds } from "./plan.js";
 
@@ -43,6 +44,11 @@ export class Ledger {
         return this.reset(call);
       case "all":
         return this.all(call.asks);
+      case "acquire":
+      case "renew":
+      case "release":
+      case "held":
+        return this.lease(call);
     }
     throw new TypeError(`no operation ${call.op}`);
   }
@@ -109,6 +115,37 @@ export class Ledger {
       this.writes.set(row, null);
     }
     return [];
+  }
+
+  // lease answers an operation on the leases of a key.
+  lease({ op, key, ids, limit, lease, most }) {
+    const row = `leases ${key}`; // no shape is "leases"
+    const leases = new Leases(this.state(row), this.now);
+    const keep = () => {
+      const state = leases.state();
+      this.states.set(row, state);
+      this.writes.set(row, state === null ? null : { state, full: leases.last() });
+    };
+    switch (op) {
+      case "acquire": {
+        const others = leases.acquire(ids[0], limit, lease);
+        if (others < limit) {
+          keep();
+        }
+        return [this.now, others, leases.first()];
+      }
+      case "renew":
+        leases.renew(ids, lease);
+        keep();
+        return [];
+      case "release":
+        if (leases.release(ids)) {
+          keep();
+        }
+        return [];
+    }
+    const held = leases.held();
+    return [this.now, held.length, leases.first(), ...held.slice(0, most)];
   }
 
   // all charges every ask or none, as limit.TakeAll does.

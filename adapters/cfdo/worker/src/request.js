@@ -1,5 +1,6 @@
 import { MAX_NUMBER } from "./exact.js";
 import { Invalid, record, whole } from "./invalid.js";
+import { MAX_LEASES } from "./leases.js";
 import { compile } from "./policy.js";
 
 // The limits of one request.
@@ -9,7 +10,10 @@ export const MAX_TOGETHER = 64; // asks within one "all": limit.MaxAsks
 export const MAX_POLICIES = MAX_ASKS;
 export const MAX_KEY = 1024; // characters
 export const MAX_TENANT = 256; // characters
+export const MAX_ID = 2048; // characters of the id of a lease
+export const MAX_IDS = 100; // ids of one call
 const MAX_INSTANT = 2 ** 52;
+const MIN_LEASE = 1000; // microseconds
 
 // readJSON reads a body of at most MAX_BODY bytes. It does not trust the header for the
 // length.
@@ -103,8 +107,24 @@ function call(one, policies) {
         ask(record(part, "an ask", ["tenant", "key", "policy", "cost"]), policies);
       }
       return one.asks.length;
+    case "acquire":
+      leases(record(one, "acquire", ["op", "tenant", "key", "ids", "limit", "lease"]), 1);
+      whole(one.limit, "limit", 1, MAX_NUMBER);
+      whole(one.lease, "lease", MIN_LEASE, MAX_INSTANT);
+      return 1;
+    case "renew":
+      leases(record(one, "renew", ["op", "tenant", "key", "ids", "lease"]), MAX_IDS);
+      whole(one.lease, "lease", MIN_LEASE, MAX_INSTANT);
+      return one.ids.length;
+    case "release":
+      leases(record(one, "release", ["op", "tenant", "key", "ids"]), MAX_IDS);
+      return one.ids.length;
+    case "held":
+      place(record(one, "held", ["op", "tenant", "key", "most"]));
+      whole(one.most, "most", 0, MAX_LEASES);
+      return 1;
     default:
-      throw new Invalid("op must be take, peek, refund, reset or all");
+      throw new Invalid("op must be take, peek, refund, reset, all, acquire, renew, release or held");
   }
 }
 
@@ -113,12 +133,28 @@ function ask(one, policies) {
   whole(one.cost, "cost", 1, MAX_NUMBER);
 }
 
-// subject checks the key, the policy and the tenant, which is optional.
-function subject({ key, tenant, policy }, policies) {
+// leases checks the key and the ids of leases.
+function leases(one, most) {
+  place(one);
+  if (!Array.isArray(one.ids) || one.ids.length < 1 || one.ids.length > most) {
+    throw new Invalid(`ids must be a list of 1 to ${most}`);
+  }
+  for (const id of one.ids) {
+    text(id, "an id", 1, MAX_ID);
+  }
+}
+
+// place checks the key and the tenant, which is optional.
+function place({ key, tenant }) {
   text(key, "key", 0, MAX_KEY);
   if (tenant !== undefined) {
     text(tenant, "tenant", 1, MAX_TENANT);
   }
+}
+
+// subject checks the key, the tenant and the policy.
+function subject({ key, tenant, policy }, policies) {
+  place({ key, tenant });
   whole(policy, "policy", 0, policies.length - 1);
   if (policies[policy] !== null) {
     throw new Invalid(policies[policy]);

@@ -17,6 +17,7 @@ const limits :Workerd.Worker = (
     (name = "src/exact.js", esModule = embed "../src/exact.js"),
     (name = "src/invalid.js", esModule = embed "../src/invalid.js"),
     (name = "src/ledger.js", esModule = embed "../src/ledger.js"),
+    (name = "src/leases.js", esModule = embed "../src/leases.js"),
     (name = "src/object.js", esModule = embed "../src/object.js"),
     (name = "src/plan.js", esModule = embed "../src/plan.js"),
     (name = "src/policy.js", esModule = embed "../src/policy.js"),
