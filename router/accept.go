@@ -195,7 +195,7 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 	_ = c.stream.Out.Append(handshake.Response(h, key))
 	c.stream.Out.Flush()
 	if counting {
-		c.stream.Count(&r.stats.traffic[r.stats.stripe.Add(1)%uint32(len(r.stats.traffic))])
+		c.stream.Count(&r.stats.traffic[c.stripe])
 	}
 	return c, nil
 }
@@ -260,7 +260,7 @@ func closeCodeOf(err error) errors.CloseCode {
 
 func (r *Router) newConn(id string, ip netip.Addr, identity ingress.Identity, stream *wire.Stream) *Conn {
 	c := &Conn{
-		router: r, serving: r.freeze(), stream: stream,
+		router: r, serving: r.freeze(), stream: stream, stripe: uint8(r.stats.stripe.Add(1) % stripes),
 		id: id, ip: ip, opened: r.now(),
 	}
 	identity.Own()

@@ -27,6 +27,7 @@ type Conn struct {
 	renewal   atomic.Int64                     // until when, after the epoch, a renewal may take that is under way; 0: none
 	opened    time.Duration                    // after the router's epoch
 	deflate   bool
+	stripe    uint8             // which of a few cache lines it counts on
 	resuming  atomic.Bool       // a $ws:resume is under way
 	traced    atomic.Bool       // a trace records its messages, see inspect.go
 	hooked    uint16            // hooks whose OnOpen has succeeded and whose OnClose is due
@@ -45,8 +46,9 @@ type Conn struct {
 	mu     sync.Mutex
 	topics []*member
 
-	list  connLink // of all connections
-	timer timerLink
+	watchNext *Conn    // of those that the watchdog will look at, see watchList
+	list      connLink // of all connections
+	timer     timerLink
 }
 
 // CloseInfo says how a connection ended.

@@ -13,6 +13,9 @@ import (
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
+// stripes is over how many cache lines is spread what each message of a connection changes.
+const stripes = 8
+
 // counters are the figures of a Router. Their number is bounded, whatever clients send: there are
 // some for each registered type, limit and code, and none for a user or a topic.
 type counters struct {
@@ -25,10 +28,10 @@ type counters struct {
 	resets, resumes                keyed[string]
 	rejections                     rejections
 	lasted                         histogram.Long
-	waited                         histogram.Histogram
+	waited                         [stripes]histogram.Histogram
 
 	unregistered typeCounters // of all types that are not registered
-	traffic      [8]wire.Traffic
+	traffic      [stripes]wire.Traffic
 	stripe       atomic.Uint32
 }
 
@@ -109,8 +112,15 @@ func (k *keyed[K]) snapshot(other K) map[K]int64 {
 
 // typeCounters are the figures of a type.
 type typeCounters struct {
-	outcomes keyed[errors.Code] // the first is OK
+	outcomes keyed[errors.Code] // but OK of those below
+	handled  [stripes]handled
+}
+
+// handled counts messages that were handled inline, with OK, and how long all took.
+type handled struct {
+	ok       atomic.Int64
 	handling histogram.Histogram
+	_        [64]byte
 }
 
 func (t *typeCounters) init() { t.outcomes = newKeyed(outcomes) }
@@ -140,6 +150,7 @@ type batchCounters struct {
 	ok       int64
 	handling histogram.Local
 	waited   histogram.Local
+	stripe   uint8
 	at       time.Duration // when the last handler returned, after the epoch; 0: none has
 }
 
@@ -171,9 +182,10 @@ func (b *batchCounters) move(r *Router) {
 	if b.of == nil {
 		return
 	}
-	b.of.outcomes.n[0].Add(b.ok)
-	b.handling.Move(&b.of.handling)
-	b.waited.Move(&r.stats.waited)
+	t := &b.of.handled[b.stripe]
+	t.ok.Add(b.ok)
+	b.handling.Move(&t.handling)
+	b.waited.Move(&r.stats.waited[b.stripe])
 	b.of, b.ok = nil, 0
 }
 
@@ -182,13 +194,13 @@ func (c *Context) countFinished() {
 	if !counting || c.outcome == outcomeNone {
 		return
 	}
-	r, t := c.conn.router, &c.route.counters
+	r, t, stripe := c.conn.router, &c.route.counters, c.conn.stripe
 	t.outcomes.add(c.outcome)
 	if c.began == 0 { // its time was over before it was handled
 		return
 	}
-	t.handling.Add(r.now() - c.began)
-	r.stats.waited.Add(c.began - c.receivedAt.Sub(r.epoch))
+	t.handled[stripe].handling.Add(r.now() - c.began)
+	r.stats.waited[stripe].Add(c.began - c.receivedAt.Sub(r.epoch))
 }
 
 // countRefused counts a message that does not reach its handler.

@@ -6,7 +6,6 @@ package router
 // middleware is composed, once, under Router.mu.
 //
 //	watchdog.looking  a look of the watchdog                       per router; no other goroutine takes it
-//	watchShard.mu     connections that the watchdog looks at       per router, a few
 //	turn.Turn.mu      messages that are open or wait               per connection
 //	Context.mu        whether a message is answered, cancelled     per message
 //	execution.mu      whether a claim is to be renewed             per message with an idempotency key

@@ -45,6 +45,7 @@ var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} 
 
 func (c *Conn) borrow() *scratch {
 	s := scratches.Get().(*scratch)
+	s.counts.stripe = c.stripe
 	s.in = ingress.Context{ConnID: c.id, IP: c.ip, State: inbound.State{Ctx: lazyContext{c}, Frame: &s.peeker}}
 	return s
 }

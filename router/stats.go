@@ -119,7 +119,7 @@ func (r *Router) Stats() Stats {
 		RefusedHandshakes: s.handshakes.snapshot(""),
 		ClosedByServer:    s.closedByServer.snapshot(0), ClosedByClient: s.closedByClient.snapshot(0),
 		ConnectionTime: s.lasted.Snapshot(),
-		Types:          r.typeStats(), Waiting: s.waited.Snapshot(), InFlight: r.handlers.count(),
+		Types:          r.typeStats(), InFlight: r.handlers.count(),
 		RefusedMessages: s.messages.snapshot(""),
 		Rejected:        s.rejected.Load(), Unanswered: s.unanswered.Load(), Rejections: s.rejections.stats(),
 		SlowConsumers: s.slow.Load(), FramesDropped: s.dropped.Load(),
@@ -130,6 +130,9 @@ func (r *Router) Stats() Stats {
 		Faults: s.faults.Load(), Panics: s.panics.Load(), HooksMissed: s.missed.Load(),
 		AnswersIgnored: s.answersIgnored.Load(),
 		Topics:         int64(r.topics.count()),
+	}
+	for i := range s.waited {
+		histogram.Merge(&stats.Waiting, s.waited[i].Snapshot())
 	}
 	for i := range s.traffic {
 		t := &s.traffic[i]
@@ -154,7 +157,15 @@ func (r *Router) typeStats() []TypeStats {
 }
 
 func (t *typeCounters) stats(typ string) TypeStats {
-	return TypeStats{Type: typ, Outcomes: t.outcomes.snapshot(outcomeOther), Handling: t.handling.Snapshot()}
+	s := TypeStats{Type: typ, Outcomes: t.outcomes.snapshot(outcomeOther)}
+	for i := range t.handled {
+		h := &t.handled[i]
+		if n := h.ok.Load(); n > 0 {
+			s.Outcomes[outcomeOK] += n
+		}
+		histogram.Merge(&s.Handling, h.handling.Snapshot())
+	}
+	return s
 }
 
 // outcomeOther stands for codes of an application.

@@ -18,9 +18,9 @@ const timedTicks = 64
 // of a long batch, so that no answer waits for another message's middleware or
 // handler. It runs only while there is something to look at.
 type watchdog struct {
-	shards  [8]watchShard
+	added   [stripes]watchList
 	looking sync.Mutex // of the watchdog's goroutine; a test looks, too
-	next    atomic.Uint32
+	conns   []*Conn    // that are looked at; guarded by looking
 	running atomic.Bool
 	sockets atomic.Bool      // there have been connections that the kernel keeps
 	nap     nap              // of run, as is timed
@@ -29,11 +29,11 @@ type watchdog struct {
 	observe func(*Conn) bool // [Conn.observe]
 }
 
-type watchShard struct {
-	mu    sync.Mutex
-	conns []*Conn
-	spare []*Conn  // room for those that come during a look
-	_     [64]byte // keeps the locks of two shards off one cache line
+// watchList is a list of connections since the last look, linked by Conn.watchNext. It has no lock: a goroutine that
+// is interrupted while it adds one holds up no other.
+type watchList struct {
+	first atomic.Pointer[Conn]
+	_     [64 - 8]byte // on a cache line of its own
 }
 
 // watch puts a connection under observation that takes up a frame or begins to run a
@@ -45,10 +45,13 @@ func (c *Conn) watch() {
 }
 
 func (w *watchdog) add(c *Conn) {
-	s := &w.shards[w.next.Add(1)%uint32(len(w.shards))]
-	s.mu.Lock()
-	s.conns = append(s.conns, c)
-	s.mu.Unlock()
+	first := &w.added[c.stripe].first
+	for {
+		c.watchNext = first.Load()
+		if first.CompareAndSwap(c.watchNext, c) {
+			break
+		}
+	}
 	if !w.running.Load() && w.running.CompareAndSwap(false, true) {
 		go w.run()
 	}
@@ -100,44 +103,33 @@ func (w *watchdog) pause() bool {
 func (w *watchdog) look() int {
 	w.looking.Lock()
 	defer w.looking.Unlock()
-	left := 0
-	for i := range w.shards {
-		left += w.shards[i].look(w.observe)
+	for i := range w.added {
+		for c := w.added[i].first.Swap(nil); c != nil; {
+			next := c.watchNext
+			c.watchNext = nil
+			w.conns = append(w.conns, c)
+			c = next
+		}
 	}
-	return left
-}
-
-// look takes the connections out, so that the lock is not held while they are looked at.
-func (s *watchShard) look(observe func(*Conn) bool) (left int) {
-	s.mu.Lock()
-	conns := s.conns
-	s.conns = s.spare
-	s.mu.Unlock()
-	for _, c := range conns {
-		if observe(c) {
-			conns[left] = c
+	left := 0
+	for _, c := range w.conns {
+		if w.observe(c) {
+			w.conns[left] = c
 			left++
 		}
 	}
-	clear(conns[left:])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	added := s.conns
-	s.conns = append(conns[:left], added...)
-	clear(added)
-	s.spare = added[:0]
+	clear(w.conns[left:])
+	w.conns = w.conns[:left]
 	return left
 }
 
 func (w *watchdog) empty() bool {
-	for i := range w.shards {
-		s := &w.shards[i]
-		s.mu.Lock()
-		n := len(s.conns)
-		s.mu.Unlock()
-		if n > 0 {
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	for i := range w.added {
+		if w.added[i].first.Load() != nil {
 			return false
 		}
 	}
-	return true
+	return len(w.conns) == 0
 }

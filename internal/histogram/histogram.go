@@ -41,6 +41,14 @@ func (s Snapshot) Count() (n int64) {
 	return n
 }
 
+// Merge adds to s what another histogram of the same durations has counted.
+func Merge(s *Snapshot, other Snapshot) {
+	for i, n := range other.Counts {
+		s.Counts[i] += n
+	}
+	s.Sum += other.Sum
+}
+
 // Histogram counts durations from 4 µs to 33 s. Any goroutine may use it.
 type Histogram struct {
 	counts [buckets + 1]atomic.Int64
