@@ -270,6 +270,7 @@ func TestReplayToASlowClient(t *testing.T) {
 	s := withHistory(t, l, router.Options{Limits: router.Limits{MaxQueued: queue}}, router.HistoryOptions{Bytes: 64 << 20, Messages: 10_000})
 	p := s.reader(l, "room:a")
 	p.hangUp()
+	eventually(t, "the connection to end", func() bool { return s.r.Members("room:a") == 0 })
 	const missed = 300
 	for i := range missed {
 		text := fmt.Sprint(i) + strings.Repeat(" ", rand.IntN(4000))
@@ -301,7 +302,7 @@ func TestReplayToASlowClient(t *testing.T) {
 // Many clients that return at once read each page of the log at most twice, wherever they are in it.
 func TestResumesShareWhatIsRead(t *testing.T) {
 	l := newFaultyLog()
-	s := withHistory(t, l, router.Options{HistoryCheck: time.Hour}, router.HistoryOptions{Messages: 5000})
+	s := withHistory(t, l, router.Options{HistoryCheck: time.Hour, Liveness: router.Liveness{PingInterval: -1}}, router.HistoryOptions{Messages: 5000})
 	stays := s.reader(l, "room:a")
 	positions := []pubsub.Position{stays.at}
 	const messages, clients = 1000, 150
