@@ -88,6 +88,9 @@ func (r *Router) acceptRefused(req *http.Request, err error) error {
 
 // admitClient is admit after the host and the origin have been checked.
 func (r *Router) admitClient(w http.ResponseWriter, req *http.Request) (c *Conn, check RefusedKind, err error) {
+	if err := r.shedder.checkHandshake(r, req); err != nil {
+		return nil, RefusedOverload, err
+	}
 	var admission ingress.Admission
 	if r.opts.Gate != nil {
 		if admission, err = r.opts.Gate.Admit(req); err != nil {

@@ -45,7 +45,7 @@ func (s *counters) init() {
 // The keys by which is counted. Others are counted together.
 var (
 	refusalKinds = []RefusedKind{
-		RefusedDraining, RefusedHandshake, RefusedHost, RefusedOrigin, RefusedGate, RefusedIdentity, RefusedOpen,
+		RefusedDraining, RefusedOverload, RefusedHandshake, RefusedHost, RefusedOrigin, RefusedGate, RefusedIdentity, RefusedOpen,
 		RefusedMiddleware, RefusedEnvelope, RefusedType, RefusedPayload,
 	}
 	// Clients choose codes, too.

@@ -32,6 +32,11 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 	c.peek(s, &f, frame, tooLarge)
 	check, err := RefusedMiddleware, c.askMiddleware(s, &f)
 	if err == nil {
+		if err = c.checkOverload(s, &f); err != nil {
+			check = RefusedOverload
+		}
+	}
+	if err == nil {
 		s.decodeFlat(&f)
 	}
 	s.peekRest(&f, err == nil)
@@ -243,6 +248,10 @@ func (c *Conn) refuseFrame(f *incoming, check RefusedKind, err error) {
 	c.refused(check, f.typ(), err)
 	c.router.countRefused(f.route, err)
 	id := f.env.CorrelationID
+	if check == RefusedOverload && id == nil && f.route.opts.DropExceeded {
+		c.router.stats.unanswered.Add(1)
+		return
+	}
 	if string(f.env.Type) == typeAbort || string(f.env.Type) == typeAnswer {
 		id = nil // of a request, which has an answer of its own, or of a question
 	}

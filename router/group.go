@@ -30,7 +30,7 @@ func (g *Group) group() *Group  { return g }
 
 // Group makes a group of routes whose types, and those of their replies, begin with a prefix,
 // which may be empty. The options apply to all routes of the group: Concurrent, Exempt,
-// DropExceeded and Strict cannot be unset by a route, Timeout and MaxPayload are defaults. Reply, Progress and Doc
+// DropExceeded and Strict cannot be unset by a route, Timeout, MaxPayload and Priority are defaults. Reply, Progress and Doc
 // are for routes alone. At most one RouteOptions may be given.
 func (r *Router) Group(prefix string, opts ...RouteOptions) *Group {
 	return r.top.Group(prefix, opts...)
@@ -82,6 +82,7 @@ func (o *RouteOptions) inherit(g *Group) {
 	o.DropExceeded = o.DropExceeded || g.opts.DropExceeded
 	o.Timeout = cmp.Or(o.Timeout, g.opts.Timeout)
 	o.MaxPayload = cmp.Or(o.MaxPayload, g.opts.MaxPayload)
+	o.Priority = cmp.Or(o.Priority, g.opts.Priority)
 }
 
 // own is what a route, or one of its groups, changes before a frame is decoded.

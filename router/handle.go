@@ -123,6 +123,7 @@ func (c *Context) runInTime() {
 func (c *Context) run() {
 	returned := false
 	defer func() {
+		c.conn.router.shedder.handled(c.route)
 		if returned {
 			return
 		}

@@ -39,6 +39,9 @@ func New(opts Options) *Router {
 	r.wheel.init(opts.Liveness)
 	r.limits = hookQueue[LimitInfo]{name: "OnLimitExceeded", call: r.callOnLimitExceeded, missed: &r.stats.missed, logger: opts.Logger}
 	r.refusals = hookQueue[Refused]{name: "OnRefused", call: r.callOnRefused, missed: &r.stats.missed, logger: opts.Logger}
+	if opts.Overload.Enabled {
+		r.shedder = newShedder(r)
+	}
 	r.turns = turn.Rules[Context]{
 		MaxInFlight: opts.Limits.MaxInFlight, MaxPending: opts.Limits.MaxPending, Opened: (*Context).opened,
 	}

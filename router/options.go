@@ -191,6 +191,9 @@ type Options struct {
 	// Default: only messages from clients are checked.
 	ValidateOutgoing bool
 
+	// Overload has messages refused while this process cannot keep up, by their priority.
+	Overload OverloadOptions
+
 	// Liveness has the times after which a connection counts as dead.
 	Liveness Liveness
 
@@ -425,6 +428,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if _, ok := o.Broker.(pubsub.ReceiverCounter); o.Addressing.Enabled && o.Broker != nil && !ok {
 		return o, fmt.Errorf("router: Options.Addressing needs a Broker that is a pubsub.ReceiverCounter, and %T is none; use redis.Broker or memory.Broker, or add the method PublishCounted", o.Broker)
+	}
+	if o.Overload, err = o.Overload.withDefaults(); err != nil {
+		return o, err
 	}
 	if o.Resume, err = o.Resume.withDefaults(); err != nil {
 		return o, err

@@ -32,6 +32,9 @@ const (
 	// RefusedDraining is a handshake or a message that comes while the router shuts down.
 	RefusedDraining RefusedKind = "draining"
 
+	// RefusedOverload is a handshake or a message for which there is no room, see Options.Overload.
+	RefusedOverload RefusedKind = "overload"
+
 	// RefusedHandshake is a request that is no handshake, or a malformed one.
 	RefusedHandshake RefusedKind = "handshake"
 	// RefusedHost is a handshake for a host that is not in Options.Hosts.

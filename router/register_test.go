@@ -51,6 +51,9 @@ func TestWiringMistakes(t *testing.T) {
 		{"queue", "in bytes", func() { router.New(router.Options{Limits: router.Limits{MaxQueued: 1}}) }},
 		{"custom without a hook", "OnLimitExceeded", func() { router.New(router.Options{Limits: router.Limits{OnExceeded: router.OnExceededCustom}}) }},
 		{"close code", "4000 to 4999", func() { router.New(router.Options{Limits: router.Limits{CloseCode: 1006}}) }},
+		{"wait for a CPU", "at least 1ms", func() { router.New(router.Options{Overload: router.OverloadOptions{Target: time.Microsecond}}) }},
+		{"priority of a tier", "from -3 to 3", func() { router.New(router.Options{Overload: router.OverloadOptions{Tiers: map[string]int{"paid": 4}}}) }},
+		{"priority of a route", "from -3 to 3", func() { router.On(router.New(router.Options{}), "x", none, router.RouteOptions{Priority: -4}) }},
 		{"time", "negative", func() { router.New(router.Options{Liveness: router.Liveness{PongTimeout: -1}}) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

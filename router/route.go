@@ -52,6 +52,9 @@ type RouteOptions struct {
 	// effect on requests; a frame that is too large is answered as well. Default: what
 	// Limits.OnExceeded says.
 	DropExceeded bool
+	// Priority is from -3 to 3. While the process cannot keep up, messages of a lower priority are refused
+	// before those of a higher one; see Options.Overload. Default: 0.
+	Priority int
 	// MaxPayload is the size in bytes of the largest frame of this type. It may be larger than
 	// Limits.MaxPayload: the memory of a connection depends on the largest of all routes.
 	// Default: Limits.MaxPayload.
@@ -68,6 +71,9 @@ type RouteOptions struct {
 
 // check panics if an option is not valid. what names the route or group.
 func (o *RouteOptions) check(what string) {
+	if !validPriority(o.Priority) {
+		panic(fmt.Sprintf("router: Priority of %s is %d; it is from %d to %d", what, o.Priority, -maxPriority, maxPriority))
+	}
 	if o.MaxPayload < 0 {
 		panic(fmt.Sprintf("router: MaxPayload of %s is %d; it is in bytes and must be positive (0 for that of the router)", what, o.MaxPayload))
 	}

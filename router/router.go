@@ -106,6 +106,7 @@ type Router struct {
 	fleet     *fleet // nil: addressing is off, or there is no broker
 	wheel     wheel
 	watchdog  watchdog
+	shedder   *shedder // nil: Options.Overload is off
 	limits    hookQueue[LimitInfo]
 	refusals  hookQueue[Refused]
 	turns     turn.Rules[Context]

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/internal/inbound"
@@ -39,6 +40,8 @@ type scratch struct {
 	call     *Context
 	latest   *route // that was looked up, of this connection's router
 	counts   batchCounters
+
+	overloaded errors.Error // of the message that was refused last
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} }}

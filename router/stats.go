@@ -54,6 +54,9 @@ type Stats struct {
 	// limiter and kind "other", then counts those of all other limits.
 	Rejections []RejectionStats
 
+	// Overload has the figures of Options.Overload.
+	Overload OverloadStats
+
 	SlowConsumers int64 // connections closed because they read too slowly
 	FramesDropped int64 // frames that were queued and not sent
 
@@ -122,6 +125,7 @@ func (r *Router) Stats() Stats {
 		Types:          r.typeStats(), InFlight: r.handlers.count(),
 		RefusedMessages: s.messages.snapshot(""),
 		Rejected:        s.rejected.Load(), Unanswered: s.unanswered.Load(), Rejections: s.rejections.stats(),
+		Overload:      r.shedder.stats(),
 		SlowConsumers: s.slow.Load(), FramesDropped: s.dropped.Load(),
 		Published: s.published.Load(), PublishFailed: s.publishFailed.Load(), Delivered: s.delivered.Load(),
 		Foreign: s.foreign.Load(), Lost: s.lost.Load(),

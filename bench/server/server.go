@@ -16,7 +16,7 @@ type Routes struct {
 	Echo http.Handler // /ws: one JSON request in, one JSON reply out
 	Fan  http.Handler // /fan: one frame in, one broadcast to all connections; nil when not offered
 	// Visit is /visit: as Echo, for clients that have the Token, with bounds for their number
-	// and for the rate at which they come, none of which is reached.
+	// and for the rate at which they come, none of which is reached; nil when not offered.
 	Visit http.Handler
 }
 
@@ -32,7 +32,9 @@ func Run(addr string, secure bool, routes Routes) error {
 	if routes.Fan != nil {
 		mux.Handle("/fan", routes.Fan)
 	}
-	mux.Handle("/visit", routes.Visit)
+	if routes.Visit != nil {
+		mux.Handle("/visit", routes.Visit)
+	}
 	mux.HandleFunc("/debug/mem", serveMemory)
 	mux.HandleFunc("/debug/locks", serveLocks)
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}

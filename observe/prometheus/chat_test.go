@@ -64,7 +64,8 @@ func startChat(t *testing.T) *chat {
 	}
 
 	c.r = router.New(router.Options{
-		Gate: gate, Broker: broker, Presence: presence, Logger: quiet, HistoryCheck: 50 * time.Millisecond,
+		Overload: router.OverloadOptions{Enabled: true, Target: time.Hour}, // is measured, and nothing refused
+		Gate:     gate, Broker: broker, Presence: presence, Logger: quiet, HistoryCheck: 50 * time.Millisecond,
 		OnLimitExceeded: func(context.Context, router.LimitInfo) {},
 	})
 	c.r.History("room:*", router.HistoryOptions{})

@@ -186,6 +186,15 @@ func (s *Source) Collect(to Sink) {
 	} {
 		to.Value(v.m, float64(v.n))
 	}
+	refusing := 0.0
+	if stats.Overload.Refusing {
+		refusing = 1
+	}
+	to.Value(overloaded, refusing)
+	to.Value(cpuWait, stats.Overload.Wait.Seconds())
+	for priority, n := range stats.Overload.Shed {
+		to.Value(shed, float64(n), strconv.Itoa(priority))
+	}
 	to.Histogram(connectionDuration, stats.ConnectionTime)
 	to.Histogram(messageWait, stats.Waiting)
 	for code, n := range stats.ClosedByServer {

@@ -24,6 +24,10 @@ var (
 	rejections        = counter("server.rejections", "{message}", "Messages that a limit rejected, by limiter and kind.", "limiter", "kind")
 	rejectionsDropped = counter("server.rejections.unanswered", "{message}", "Messages that a limit rejected without an answer.")
 
+	overloaded = gauge("server.overloaded", "1", "1 while messages are refused because the process cannot keep up.")
+	cpuWait    = gauge("server.cpu_wait", "s", "How long work waited for a CPU at least, in the last 100 ms; 0 without Options.Overload.")
+	shed       = counter("server.shed", "{message}", "Messages and handshakes that were refused because the process could not keep up, by priority.", "priority")
+
 	published       = counter("pubsub.published", "{message}", "Messages that were published here.")
 	publishFailures = counter("pubsub.publish_failures", "{message}", "Messages that could not be published.")
 	delivered       = counter("pubsub.deliveries", "{message}", "Messages of topics that were queued for subscribers here.")

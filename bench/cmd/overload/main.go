@@ -1,0 +1,185 @@
+// Overload measures how a server does that gets more messages than it can handle: with
+// router.Options.Overload, beside the same server without it. It writes the table to its section of
+// RESULTS.md. Run it inside bench/:
+//
+//	go run ./cmd/overload                               # five minutes
+//	go run ./cmd/overload -rounds 1 -lasts 3s -out ""   # a quick run
+//
+// In each round the servers take turns. What a server can carry is measured first: each client has one
+// request open, and the server is never idle. Then the clients send at that rate, and at multiples of it, at random
+// times, whatever the server does. A request is completed if its answer comes within the time that a client
+// waits.
+//
+// Server and clients are processes of their own. The server has one CPU, which other programs may use,
+// too. So what it completes is also divided by the CPU time that it had.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/wskit/wskit/bench/page"
+	"github.com/wskit/wskit/bench/process"
+)
+
+type settings struct {
+	rounds  int
+	lasts   time.Duration
+	warm    time.Duration
+	work    time.Duration
+	clients int
+	waits   time.Duration
+	out     string
+}
+
+func main() {
+	log.SetFlags(0)
+	var s settings
+	flag.IntVar(&s.rounds, "rounds", 3, "how often it is measured; the median counts")
+	flag.DurationVar(&s.lasts, "lasts", 8*time.Second, "how long one measurement lasts")
+	flag.DurationVar(&s.warm, "warm", 2*time.Second, "how long the same load lasts before it")
+	flag.DurationVar(&s.work, "work", time.Millisecond, "CPU time of the handler for a request")
+	flag.IntVar(&s.clients, "clients", 60, "clients; a tenth of them pay")
+	flag.DurationVar(&s.waits, "waits", time.Second, "how long a client waits for an answer")
+	flag.StringVar(&s.out, "out", "RESULTS.md", "file to write the section to; empty writes none")
+	serve := flag.Bool("serve", false, "")
+	shed := flag.Bool("shed", false, "")
+	steps := flag.Int("steps", 0, "")
+	flag.Parse()
+	if *serve {
+		log.Fatal(serveWork(*shed, *steps))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := s.run(ctx)
+	stop()
+	if err != nil {
+		log.Fatal("overload: ", err)
+	}
+}
+
+// loads are multiples of what the server can carry.
+var loads = []float64{1, 3, 6}
+
+// figures are of one server at one load.
+type figures struct {
+	offered, completed float64 // requests in a second
+	perCPU             float64 // completed in a second of the server's CPU time
+	byClass, refused   [classes]float64
+	p50, p99           float64 // of completed requests, in ms
+	wait               float64 // the server's own figure, in ms
+}
+
+func (s settings) run(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	steps := stepsOf(s.work)
+	var all [2][][]figures // by server, load and round
+	for i := range all {
+		all[i] = make([][]figures, len(loads))
+	}
+	for round := range s.rounds {
+		for l, load := range loads {
+			for i := range all {
+				f, err := s.measure(ctx, load, self, "-serve", "-shed="+strconv.FormatBool(i == 1), "-steps", strconv.Itoa(steps))
+				if err != nil {
+					return err
+				}
+				all[i][l] = append(all[i][l], f)
+				log.Printf("round %d, shedding %v, %g ×: %+v", round+1, i == 1, load, f)
+			}
+		}
+	}
+	text := table(all)
+	fmt.Print("\n", text)
+	if s.out == "" {
+		return nil
+	}
+	return page.Write(s.out, "Overload", fmt.Sprintf("%s\n"+
+		"A request needs %v of the server's one CPU. %d clients, each with a connection: a tenth pay. A tenth of all requests are theirs (priority 2), "+
+		"half are of others (priority 0), and four tenths are reports (priority -2). Completed within %v; the median of %d rounds, %v each.\n\n%s\n%s",
+		page.Command("overload"), s.work, s.clients, s.waits, s.rounds, s.lasts, text, page.Machine()))
+}
+
+// measure measures a server at a load.
+func (s settings) measure(ctx context.Context, load float64, program string, args ...string) (f figures, err error) {
+	p, err := process.Start(ctx, program, args...)
+	if err != nil {
+		return f, err
+	}
+	defer p.Stop()
+	c, err := connect(p.Addr, s)
+	if err != nil {
+		return f, err
+	}
+	defer c.close()
+	c.closed(ctx, s.warm/4)
+	capacity := c.closed(ctx, s.warm)
+	c.open(ctx, load*capacity, s.warm)
+	before, err := p.CPUTime()
+	if err != nil {
+		return f, err
+	}
+	f = c.open(ctx, load*capacity, s.lasts)
+	after, err := p.CPUTime()
+	f.perCPU = f.completed * s.lasts.Seconds() / max(1e-9, (after-before).Seconds())
+	return f, errors.Join(err, ctx.Err())
+}
+
+func table(all [2][][]figures) string {
+	lines := [][]string{{
+		"offered load, server", "offered/s", "completed/s", "÷ at 1 ×", "completed per CPU second", "÷ at 1 ×",
+		"of paying (%)", "of others (%)", "of reports (%)", "p50 (ms)", "p99 (ms)", "target", "met",
+	}}
+	for l, load := range loads {
+		for i, name := range []string{"without", "shedding"} {
+			of := func(pick func(figures) float64) float64 { return median(all[i][l], pick) }
+			ratio := func(pick func(figures) float64) float64 { // of the same round
+				var rs []figures
+				for round, f := range all[i][l] {
+					rs = append(rs, figures{completed: pick(f) / max(1e-9, pick(all[i][0][round]))})
+				}
+				return median(rs, func(f figures) float64 { return f.completed })
+			}
+			completed := func(f figures) float64 { return f.completed }
+			perCPU := func(f figures) float64 { return f.perCPU }
+			target, met := "", ""
+			if i == 1 && load == 3 {
+				target, met = "≥ 0.85", "no"
+				if ratio(perCPU) >= 0.85 {
+					met = "yes"
+				}
+			}
+			lines = append(lines, []string{
+				fmt.Sprintf("%g ×, %s", load, name),
+				page.Number(of(func(f figures) float64 { return f.offered })), page.Number(of(completed)), page.Number(ratio(completed)),
+				page.Number(of(perCPU)), page.Number(ratio(perCPU)),
+				page.Number(100 * of(func(f figures) float64 { return f.byClass[paying] })),
+				page.Number(100 * of(func(f figures) float64 { return f.byClass[other] })),
+				page.Number(100 * of(func(f figures) float64 { return f.byClass[report] })),
+				page.Number(of(func(f figures) float64 { return f.p50 })), page.Number(of(func(f figures) float64 { return f.p99 })),
+				target, met,
+			})
+		}
+	}
+	return page.Table(lines)
+}
+
+func median(all []figures, pick func(figures) float64) float64 {
+	var v []float64
+	for _, f := range all {
+		v = append(v, pick(f))
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}
