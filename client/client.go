@@ -37,8 +37,9 @@ type Client struct {
 	handlers    map[string][]*handler
 	answers     map[string]answerer
 	topics      map[string]*topic
-	token       string // of the last attempt
-	denied      string // the token that the server has refused
+	limits      *Limits // nil: they are not followed
+	token       string  // of the last attempt
+	denied      string  // the token that the server has refused
 }
 
 // Dial connects to a server, such as "wss://chat.example.com/ws". It returns when the connection is open. It

@@ -82,6 +82,9 @@ func (c *Client) connect() (*link, ending) {
 	}
 	c.link = l
 	l.resumeAll()
+	if c.limits != nil {
+		c.limits.ask(l)
+	}
 	c.setState(State{Phase: Connected, Connections: c.state.Connections + 1, ConnectionID: res.Header.Get("X-Client-Id")})
 	return l, ending{}
 }

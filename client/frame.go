@@ -18,6 +18,7 @@ const (
 	typeAbort        = "$ws:abort"
 	typeAnswer       = "$ws:answer"
 	typeExpiring     = "$ws:expiring"
+	typeLimits       = "$ws:limits"
 	typeRenew        = "$ws:renew"
 	typeSubscribed   = "$ws:subscribed"
 	typeUnsubscribed = "$ws:unsubscribed"

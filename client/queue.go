@@ -268,6 +268,9 @@ func (c *Client) next(l *link) (b []byte, m *message, wait time.Duration) {
 		} else {
 			c.queue.remove(m)
 			m.at = written
+			if c.limits != nil {
+				c.limits.sent[m.typ]++
+			}
 			if m.request && m.o.WaitOnLimit && m.repeats > 0 {
 				c.probe, c.probeUntil = m, time.Now().Add(admitted)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/wskit/wskit/client"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/clienttest"
+	"github.com/wskit/wskit/internal/poll"
 )
 
 func requestScenario(t *testing.T) {
@@ -124,6 +125,54 @@ func timeOutScenario(t *testing.T) {
 	timed("echo", payload{ID: "stalled"})
 	ok(t, s.Resume(struct{}{}))
 	a.request("echo", payload{})
+}
+
+func followLimitsScenario(t *testing.T) {
+	takesTime(t)
+	s := clienttest.Start(t, clienttest.Options{})
+	ok(t, s.FloodLimit(clienttest.FloodLimit{Capacity: 5, Refill: 1, PerMs: 3_600_000}))
+	a := act(t, s, "ann", client.Options{})
+	request := func() error {
+		_, err := client.Request[payload](within(t), a.Client, "limited", payload{})
+		return err
+	}
+	ok(t, request())
+	ok(t, request())
+	if slices.ContainsFunc(s.Log().Sent, func(f clienttest.Frame) bool { return f.Type == "$ws:limits" }) {
+		t.Error("$ws:limits came for a client that does not follow its limits")
+	}
+	limits := client.FollowLimits(a.Client, "limited")
+	fits := func(want int) {
+		t.Helper()
+		poll.Until(t, patience, fmt.Sprintf("%d messages fit", want), func() bool { n, known := limits.Fits("limited"); return known && n == want })
+	}
+	fits(3)
+	for range 3 {
+		ok(t, request())
+	}
+	if n, known := limits.Fits("limited"); n != 0 || !known {
+		t.Errorf("%d fit when all are used", n)
+	}
+	if err := request(); errors.CodeOf(err) != errors.ResourceExhausted {
+		t.Errorf("one more: %v", err)
+	}
+	ok(t, s.CutNow(clienttest.CutNowOptions{}))
+	_, err := a.Wait(within(t), func(s client.State) bool { return s.Phase == client.Connected && s.Connections == 2 })
+	ok(t, err)
+	fits(0)
+	if left, known := limits.Left("flood"); !known || left >= 1 {
+		t.Errorf("%g are left after the reconnect", left)
+	}
+
+	ok(t, s.FloodLimit(clienttest.FloodLimit{Capacity: 3, Refill: 3, PerMs: 300}))
+	limits.Stop()
+	time.Sleep(time.Second) // between two requests
+	limits = client.FollowLimits(a.Client, "limited")
+	fits(3)
+	for range 12 {
+		ok(t, limits.Wait(within(t), "limited"))
+		ok(t, request())
+	}
 }
 
 func floodAndWaitScenario(t *testing.T) {

@@ -29,6 +29,7 @@ var scenarios = map[string]func(*testing.T){
 	"time out":                         timeOutScenario,
 	"flood and wait":                   floodAndWaitScenario,
 	"flood and fail":                   floodAndFailScenario,
+	"follow limits":                    followLimitsScenario,
 	"server restart":                   serverRestartScenario,
 	"drain with advice":                drainScenario,
 	"redis away":                       redisAwayScenario,

@@ -36,6 +36,10 @@ type Context struct {
 	// Exempt means that the frame is not charged (router.RouteOptions.Exempt): rate limits let
 	// it pass. Bans and permissions still apply to it.
 	Exempt bool
+	// Peek means that there is no frame: the client asks for its limits for messages of the type
+	// ($ws:limits), and the limits report what is left. Middleware that counts or records frames
+	// must not count it. An error is the answer to the client.
+	Peek bool
 
 	// State is for the router alone, and empty in a Context that a test makes.
 	State inbound.State

@@ -24,6 +24,13 @@ type Gate interface {
 }
 
 // Admission is a connection that a [Gate] has admitted, from its handshake to its end.
+//
+// If the answer of the handshake is to have further fields, such as those of limits, an admission also
+// has the method
+//
+//	Header() http.Header
+//
+// which is called once, after Identify.
 type Admission interface {
 	// Identify is called with the identity when the connection has been authenticated,
 	// before it is upgraded. An error answers the handshake. ctx is that of the request.

@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// Plan is the limiter's policy, checked and made ready.
-func (l *Limiter) Plan() *Plan { return l.plan }
-
 // Leases are those of a concurrency limit without the goroutine that renews and releases.
 type Leases struct {
 	*leases

@@ -91,6 +91,12 @@ func (l *Limiter) With(policy Policy) (*Limiter, error) {
 // Name is the namespace of the limiter's keys.
 func (l *Limiter) Name() string { return l.name }
 
+// Plan is the limiter's policy.
+func (l *Limiter) Plan() *Plan { return l.plan }
+
+// Shadow reports whether the limiter is in shadow mode ([Options].Shadow).
+func (l *Limiter) Shadow() bool { return l.shadow }
+
 // Key begins a key of this limiter in buf, which may be nil.
 func (l *Limiter) Key(buf []byte) Key {
 	return Key{buf: append(buf[:0], l.head...), limiter: l}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"time"
@@ -109,6 +110,9 @@ func (r *Router) admitClient(w http.ResponseWriter, req *http.Request) (c *Conn,
 	if admission != nil {
 		if err := admission.Identify(req.Context(), &identity); err != nil {
 			return nil, RefusedGate, err
+		}
+		if fields, ok := admission.(interface{ Header() http.Header }); ok {
+			maps.Copy(w.Header(), fields.Header())
 		}
 	}
 	if c, err = r.accept(w, req, identity); c != nil {

@@ -97,7 +97,7 @@ var errNoQuestion = errors.InvalidArgument.New("answer has no meta.correlationId
 
 // takeAnswer hands an answer of the client to the goroutine that waits for it. One to a question
 // that is not open (any more) is counted: it may have crossed $ws:abort.
-func (c *Conn) takeAnswer(env envelope.Envelope, frame []byte) {
+func (c *Conn) takeAnswer(_ *scratch, env envelope.Envelope, frame []byte) {
 	if env.CorrelationID == nil {
 		c.refuse(typeAnswer, nil, errNoQuestion)
 		return

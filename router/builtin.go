@@ -12,10 +12,11 @@ import (
 
 // builtin are the types the protocol defines for clients to send. They pass the
 // middleware like any other message, so that they are not free of charge.
-var builtin = map[string]func(*Conn, envelope.Envelope, []byte){
+var builtin = map[string]func(*Conn, *scratch, envelope.Envelope, []byte){
 	typeHeartbeat: (*Conn).heartbeat,
 	typeAbort:     (*Conn).abort,
 	typeAnswer:    (*Conn).takeAnswer,
+	typeLimits:    (*Conn).watchLimits,
 }
 
 // protocolRequest is the route of a request that the protocol defines. It is handled beside other
@@ -42,7 +43,7 @@ func errOneAtATime() error {
 }
 
 // heartbeat answers a client that cannot send pings, as pages cannot.
-func (c *Conn) heartbeat(envelope.Envelope, []byte) {
+func (c *Conn) heartbeat(*scratch, envelope.Envelope, []byte) {
 	b := newOutgoing()
 	defer b.free()
 	b.WriteString(`{"type":"` + typeHeartbeatAck + `","meta":{"ts":`)
@@ -53,7 +54,7 @@ func (c *Conn) heartbeat(envelope.Envelope, []byte) {
 
 // abort takes a request back. One that is not open, because it has been answered
 // meanwhile or never was, has or had its answer: there is nothing to say.
-func (c *Conn) abort(env envelope.Envelope, _ []byte) {
+func (c *Conn) abort(_ *scratch, env envelope.Envelope, _ []byte) {
 	if env.CorrelationID == nil {
 		c.refused(RefusedEnvelope, typeAbort, errNoID)
 		c.refuse(typeAbort, nil, errNoID)

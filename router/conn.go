@@ -42,6 +42,7 @@ type Conn struct {
 	deferred  atomic.Pointer[deferredFlush]
 	ctx       atomic.Pointer[connContext]
 	questions atomic.Pointer[questions] // nil for nearly all
+	limits    *limitWatch               // nil for nearly all; for the reader alone
 
 	mu     sync.Mutex
 	topics []*member

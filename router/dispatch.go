@@ -31,6 +31,9 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 	var f incoming // on the stack
 	c.peek(s, &f, frame, tooLarge)
 	check, err := RefusedMiddleware, c.askMiddleware(s, &f)
+	if c.limits != nil {
+		c.limits.passed(f.env.Type, err)
+	}
 	if err == nil {
 		if err = c.checkOverload(s, &f); err != nil {
 			check = RefusedOverload
@@ -50,7 +53,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 		check, err = RefusedType, f.checkRoute()
 	}
 	if err == nil && f.route.builtin != nil {
-		f.route.builtin(c, f.env, f.bytes)
+		f.route.builtin(c, s, f.env, f.bytes)
 		c.router.countRefused(f.route, nil)
 		return true
 	}

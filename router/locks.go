@@ -11,6 +11,7 @@ package router
 //	execution.mu      whether a claim is to be renewed             per message with an idempotency key
 //	crowd.sending     what is sent of a topic's presence           per topic that is watched
 //	crowd.mu          a topic's members, and what was sent         per topic that is watched
+//	limitWatch.mu     limits that a client follows                 per connection that follows them
 //	deferredFlush.mu  connections that are to be flushed           per connection that publishes,
 //	                                                               and per subscription
 //	topic.mu          a topic's members, its subscription, and the per topic
@@ -46,6 +47,7 @@ package router
 //	topic.mu > topics.mu                                 a subscription is begun
 //	crowd.sending > crowd.mu                             changes are collected
 //	crowd.sending > Outbox.mu                            changes are sent
+//	limitWatch.mu > Outbox.mu                            what is left of limits is sent
 //	Conn.mu > topics.mu                                  a member takes its place
 //	Outbox.mu > wheel.mu                                 a client turns out too slow
 //	Outbox.mu > questions.mu                             likewise

@@ -45,7 +45,7 @@ func (r *Router) freeze() *serving {
 	}
 	s.ingress = wrapped(last, r.top.before)
 	for typ, handle := range builtin {
-		rt := &route{typ: typ, builtin: handle}
+		rt := &route{typ: typ, builtin: handle, request: typ == typeLimits}
 		rt.counters.init()
 		s.routes[typ] = rt
 	}

@@ -104,7 +104,7 @@ type route struct {
 	protocol bool
 	// builtin is set for those of the protocol's own types that the reader handles, and nothing
 	// else is.
-	builtin func(c *Conn, env envelope.Envelope, frame []byte)
+	builtin func(c *Conn, s *scratch, env envelope.Envelope, frame []byte)
 }
 
 // Types that are the protocol's own.
@@ -124,6 +124,7 @@ const (
 	typeRenew        = "$ws:renew"
 	typeRenewed      = "$ws:renewed"
 	typeExpiring     = "$ws:expiring"
+	typeLimits       = "$ws:limits"
 	typeHeartbeat    = "__heartbeat"
 	typeHeartbeatAck = "__heartbeat_ack"
 )

@@ -49,7 +49,7 @@ var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} 
 func (c *Conn) borrow() *scratch {
 	s := scratches.Get().(*scratch)
 	s.counts.stripe = c.stripe
-	s.in = ingress.Context{ConnID: c.id, IP: c.ip, State: inbound.State{Ctx: lazyContext{c}, Frame: &s.peeker}}
+	s.in = ingress.Context{ConnID: c.id, IP: c.ip, State: inbound.State{Ctx: lazyContext{c}, Frame: &s.peeker, Limits: c.limits.reports()}}
 	return s
 }
 

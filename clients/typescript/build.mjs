@@ -29,10 +29,20 @@ export async function writeDist(folder = join(here, "dist")) {
     logLevel: "warning",
     banner: { js: "// @wskit/client, MIT" },
   });
-  writeFileSync(join(folder, "wskit.d.ts"), declarations());
+  await build({
+    absWorkingDir: here,
+    entryPoints: ["src/limits.ts"],
+    outfile: join(folder, "limits.js"),
+    minify: true,
+    format: "esm",
+    target: "es2022",
+    logLevel: "warning",
+    banner: { js: "// @wskit/client/limits, MIT" },
+  });
+  for (const [name, text] of Object.entries(declarations())) writeFileSync(join(folder, name), text);
 }
 
-/** All declarations in one file: those that index.ts exports, and what they use. */
+/** All declarations of an entry in one file: those that it exports, and what they use. */
 function declarations() {
   const out = mkdtempSync(join(tmpdir(), "wskit-types-"));
   try {
@@ -41,7 +51,8 @@ function declarations() {
     const parts = ["errors", "contract", "client"].map((name) =>
       readFileSync(join(out, `${name}.d.ts`), "utf8").replace(/^import .*\n/gm, "").trim(),
     );
-    return `${parts.join("\n\n")}\n`;
+    const limits = readFileSync(join(out, "limits.d.ts"), "utf8").replace("./contract.js", "./wskit.js").trim();
+    return { "wskit.d.ts": `${parts.join("\n\n")}\n`, "limits.d.ts": `${limits}\n` };
   } finally {
     rmSync(out, { recursive: true, force: true });
   }

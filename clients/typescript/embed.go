@@ -24,9 +24,17 @@ import (
 //go:embed dist/wskit.js
 var script []byte
 
+//go:embed dist/limits.js
+var limits []byte
+
 // Handler serves the client as a JavaScript module, whatever the path. Browsers keep it, and ask
 // each time whether it is still current.
-func Handler() http.Handler {
+func Handler() http.Handler { return module("wskit.js", script) }
+
+// LimitsHandler serves the module with followLimits, as Handler does the client.
+func LimitsHandler() http.Handler { return module("limits.js", limits) }
+
+func module(name string, script []byte) http.Handler {
 	etag := fmt.Sprintf(`"%x"`, sha256.Sum256(script))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -34,6 +42,6 @@ func Handler() http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-cache")
 		h.Set("ETag", etag)
-		http.ServeContent(w, r, "wskit.js", time.Time{}, bytes.NewReader(script))
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(script))
 	})
 }

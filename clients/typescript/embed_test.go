@@ -11,12 +11,17 @@ import (
 )
 
 func TestHandler(t *testing.T) {
-	built, err := os.ReadFile("dist/wskit.js")
+	t.Run("wskit.js", func(t *testing.T) { testHandler(t, wskitjs.Handler(), "dist/wskit.js") })
+	t.Run("limits.js", func(t *testing.T) { testHandler(t, wskitjs.LimitsHandler(), "dist/limits.js") })
+}
+
+func testHandler(t *testing.T, h http.Handler, file string) {
+	built, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/wskit.js", wskitjs.Handler())
+	mux.Handle("/wskit.js", h)
 	server := httptest.NewServer(mux)
 	defer server.Close()
 
@@ -43,7 +48,7 @@ func TestHandler(t *testing.T) {
 
 	res, body := get("")
 	if res.StatusCode != http.StatusOK || body != string(built) {
-		t.Errorf("status %d, %d bytes; want dist/wskit.js, %d bytes", res.StatusCode, len(body), len(built))
+		t.Errorf("status %d, %d bytes; want %s, %d bytes", res.StatusCode, len(body), file, len(built))
 	}
 	// Browsers refuse modules of another type.
 	if got := res.Header.Get("Content-Type"); got != "text/javascript; charset=utf-8" {

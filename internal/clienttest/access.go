@@ -226,7 +226,7 @@ func (f *floodLimit) build() {
 	}
 	policy := limit.TokenBucket{Capacity: int64(f.o.Capacity), Refill: int64(f.o.Refill), Per: milliseconds(f.o.PerMs)}
 	m := ratelimit.New(limit.New(f.store, policy, limit.Options{Name: fmt.Sprintf("flood-%d-%d-%d", f.o.Capacity, f.o.Refill, f.o.PerMs)}),
-		ratelimit.Options{Key: ratelimit.PerUserOrIP})
+		ratelimit.Options{Key: ratelimit.PerUserOrIP, Announce: "flood"})
 	f.limit.Store(&m)
 }
 

@@ -34,7 +34,7 @@ var parts = []part{
 	{"ingress", []string{"errors", "internal/ceil", "internal/envelope", "internal/handshake", "internal/httpclose", "internal/inbound"}},
 	{"pubsub", nil},
 	{"pubsub/pubsubtest", []string{"pubsub"}},
-	{"middleware/ratelimit", []string{"limit", "ingress", "errors", "internal/ceil", "internal/handshake", "internal/httpclose"}},
+	{"middleware/ratelimit", []string{"limit", "ingress", "errors", "internal/ceil", "internal/handshake", "internal/httpclose", "internal/inbound"}},
 	{"adapters/memory", []string{"limit", "pubsub", "idempotency", "internal/engine", "internal/leasecheck"}},
 	{"adapters/redis", []string{"limit", "pubsub", "idempotency", "errors", "internal/batch", "internal/denialcache", "internal/engine", "internal/leasecheck", "internal/outage"}},
 	{"adapters/cfdo", []string{"limit", "internal/batch", "internal/denialcache", "internal/engine", "internal/leasecheck"}},

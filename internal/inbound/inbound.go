@@ -22,6 +22,8 @@ type State struct {
 	Guards []Guard
 	// Drop says that a rejection of the frame is not answered (router.RouteOptions.DropExceeded).
 	Drop bool
+	// Limits is nil for nearly all connections.
+	Limits Limits
 }
 
 // Frame is the envelope of a frame.

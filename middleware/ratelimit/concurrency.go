@@ -34,8 +34,9 @@ import (
 // earlier ones gave is given back if a later one refuses.
 //
 // Call [limit.ConcurrencyLimit.Flush] after Router.Shutdown. Exempt routes, and the protocol's own
-// messages, such as the renewal of an identity, need no place. NewConcurrency panics if the limit
-// is nil, or if Options.Cost or OnInvalidCost is set.
+// messages, such as the renewal of an identity, need no place. Clients cannot follow the limit:
+// Options.Announce has no effect. NewConcurrency panics if the limit is nil, or if Options.Cost or
+// OnInvalidCost is set.
 func NewConcurrency(l *limit.ConcurrencyLimit, o Options) ingress.Middleware {
 	switch {
 	case l == nil:
@@ -48,7 +49,7 @@ func NewConcurrency(l *limit.ConcurrencyLimit, o Options) ingress.Middleware {
 	by := &rejecter{Options: o}
 	return func(next ingress.Handler) ingress.Handler {
 		return func(c *ingress.Context) error {
-			if !c.Exempt {
+			if !c.Exempt && !c.Peek {
 				p := newPlace(by, l, c)
 				p.key = o.Key(l.Key(p.buf[:0]), c)
 				c.State.Guards = append(c.State.Guards, p)

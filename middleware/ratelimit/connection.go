@@ -53,12 +53,24 @@ func (m *perConnection) middleware(next ingress.Handler) ingress.Handler {
 		if c.Exempt {
 			return next(c)
 		}
+		if c.Peek {
+			if a := m.announced(); a.name != "" && !a.hidden {
+				var d limit.Decision
+				m.plan.Peek(&d, m.stateOf(c).words, m.now(), 1)
+				a.report(c, m.plan, nil, 1, &d)
+			}
+			return next(c)
+		}
 		cost, err := m.cost(c, m.Cost, connectionLimiter)
 		if err != nil {
 			return err
 		}
 		var d limit.Decision
 		m.take(&d, c, cost)
+		if c.State.Limits != nil {
+			a := m.announced()
+			a.report(c, m.plan, nil, cost, &d)
+		}
 		switch {
 		case !d.Allowed:
 			if err := m.limited(c, &d, Limited{Limiter: connectionLimiter, Cost: cost}, false); err != nil {
@@ -74,12 +86,27 @@ func (m *perConnection) middleware(next ingress.Handler) ingress.Handler {
 }
 
 func (m *perConnection) take(d *limit.Decision, c *ingress.Context, cost int64) {
+	s := m.stateOf(c)
+	s.words, _ = m.plan.Take(d, s.words, m.now(), cost)
+}
+
+func (m *perConnection) stateOf(c *ingress.Context) *connState {
 	s, ok := m.state.Get(&c.Identity)
 	if !ok {
 		s = &connState{words: make([]int64, 0, m.plan.Width())}
 		m.state.Set(&c.Identity, s)
 	}
-	// The monotonic clock is never set back.
-	now := m.epoch + time.Since(m.start).Microseconds()
-	s.words, _ = m.plan.Take(d, s.words, now, cost)
+	return s
+}
+
+// now is the monotonic clock, which is never set back.
+func (m *perConnection) now() int64 { return m.epoch + time.Since(m.start).Microseconds() }
+
+// announced returns the limit as clients see it.
+func (m *perConnection) announced() announced {
+	a := announced{source: m, name: m.Announce, hidden: m.Shadow || m.Drop}
+	if m.Cost == nil {
+		a.cost = 1
+	}
+	return a
 }

@@ -90,6 +90,13 @@ type GateOptions struct {
 	// to draft-ietf-httpapi-ratelimit-headers-10, which is not a standard yet.
 	RateLimitDraft10 bool
 
+	// HeaderOnSuccess adds the same fields to the answers of handshakes that are admitted, of the rate
+	// that has the least left. With [Gate.Handler] they are set before the handler is called; a
+	// library that writes its own answer may leave them out. Pages cannot read them.
+	//
+	// Default: only refusals have them.
+	HeaderOnSuccess bool
+
 	// OnRefused is called for every handshake that is refused, before it is answered.
 	// It runs on the request's goroutine and must not block.
 	//

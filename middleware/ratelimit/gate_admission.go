@@ -39,6 +39,7 @@ type admission struct {
 	ip      netip.Addr // grouped
 	claim   ingress.Claim
 	request *request // until the client is identified
+	header  http.Header
 
 	mu       sync.Mutex
 	released bool
@@ -142,17 +143,31 @@ func (a *admission) rates(ctx context.Context) error {
 	if errors.Is(err, errors.ErrUnsupported) {
 		bound, err = inTurn(ctx, limiters, keys, asks)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return a.fault(err)
-	case asks[bound].Decision.Allowed:
-		return nil
 	}
 	policy := g.ipRate
 	if bound > 0 {
 		policy = g.ownRate
 	}
-	return a.refuse(rate(limiters[bound], policy, &asks[bound].Decision))
+	d := &asks[bound].Decision
+	if !d.Allowed {
+		return a.refuse(rate(limiters[bound], policy, d))
+	}
+	if g.o.HeaderOnSuccess && !d.Shadowed {
+		left := rate(limiters[bound], policy, d)
+		left.wait = d.ResetAfter
+		a.header = left.header(g.o.RateLimitDraft10)
+	}
+	return nil
+}
+
+// Header returns the fields for the answer of the handshake, nil if there are none. See
+// [ingress.Admission].
+func (a *admission) Header() http.Header {
+	h := a.header
+	a.header = nil // it needs memory and is not used again
+	return h
 }
 
 // inTurn charges the address first, and the claim only if that fits. If the claim is refused,

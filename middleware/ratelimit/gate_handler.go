@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"bufio"
 	"context"
+	"maps"
 	"net"
 	"net/http"
 	"sync"
@@ -34,6 +35,9 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 		if err != nil {
 			ingress.Refuse(w, r, err)
 			return
+		}
+		if a, ok := a.(*admission); ok {
+			maps.Copy(w.Header(), a.Header())
 		}
 		gw := &gateWriter{ResponseWriter: w, leave: sync.OnceFunc(a.Release)}
 		defer func() {

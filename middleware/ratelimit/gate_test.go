@@ -236,6 +236,39 @@ func TestIdentitiesAreLimitedWithinAnAddress(t *testing.T) {
 }
 
 // DEFECTS 14: neither keys nor the report of a refusal contain a secret.
+// On request, answers of handshakes that are admitted have the fields of a refusal.
+func TestGateHeaderOnSuccess(t *testing.T) {
+	names := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
+	o := ratelimit.GateOptions{
+		PerIP:       limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute},
+		PerIdentity: limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}, RateLimitDraft10: true,
+	}
+	h := open(t, o)
+	if _, res := h.dial(); strings.TrimSpace(headers(res, names...)) != "" {
+		t.Errorf("without the option, the answer has %q", headers(res, names...))
+	}
+	o.HeaderOnSuccess = true
+	h = open(t, o)
+	_, res := h.dial("Authorization: Bearer user-ann")
+	if got, want := headers(res, names...), `2 1 60 "connections-per-identity";q=1;w=60 "connections-per-identity";r=1;t=60`; res.StatusCode != 101 || got != want {
+		t.Errorf("status %d with %s, want %s", res.StatusCode, got, want)
+	}
+	plain := httptest.NewServer(ratelimit.NewGate(memory.NewStore(memory.Options{}), o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ws, err := websocket.Accept(w, r, nil); err == nil {
+			_ = ws.CloseNow()
+		}
+	})))
+	defer plain.Close()
+	ws, res, err := websocket.Dial(t.Context(), plain.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = ws.CloseNow()
+	if got, want := headers(res, names...), `3 2 60 "connections-per-ip";q=1;w=60 "connections-per-ip";r=2;t=60`; got != want {
+		t.Errorf("behind Handler the answer has %s, want %s", got, want)
+	}
+}
+
 func TestGateKeepsNoSecrets(t *testing.T) {
 	spy := &spyStore{Store: memory.NewStore(memory.Options{})}
 	var told strings.Builder

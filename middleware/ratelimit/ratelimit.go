@@ -27,6 +27,7 @@
 //   - [Reserve] charges the most that the work of a handler can cost, and settles it afterwards.
 //   - [NewRuleLimiter] enforces [Rules]: limits by tenant, message type and subject, which can
 //     be read from JSON and replaced at run time.
+//   - [Options].Announce lets clients follow what is left of their limits.
 //   - A [limit.Pacer] delays frames instead of rejecting them.
 //
 // [NewGate] limits the opening of connections and their number.
@@ -70,6 +71,14 @@ type Options struct {
 	// Shadow lets frames over the limit pass. OnLimited is called with Limited.Shadow
 	// set. Frames that fit are charged.
 	Shadow bool
+
+	// Announce is the name under which clients can follow the limit: on request, a client gets
+	// what is left of it, and again when that changes ($ws:limits, see PROTOCOL.md). It is for limits
+	// of the client itself; of one that it shares with other users, it sees their use as well.
+	// Limits that refuse nothing or in silence (Shadow, Drop, Exempt) are not shown.
+	//
+	// Default: clients cannot follow the limit.
+	Announce string
 }
 
 // Limited describes a frame over the limit.

@@ -127,6 +127,9 @@ func (l *RuleLimiter) setPlaces(at *ruleAt) error {
 func (l *RuleLimiter) Middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {
 		if now := l.now.Load(); !now.rules.Disabled {
+			if c.Peek && l.frames.Announce == "" {
+				return next(c)
+			}
 			wait, err := l.admit(c, now)
 			if err == nil {
 				err = c.Hold(wait)
@@ -145,15 +148,21 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *book) (wait time.Duration, 
 		return 0, l.deny(c, now.rules.Deny[i])
 	}
 	if _, ok := now.allow.find(c); ok || c.Exempt {
+		l.unlimited(c)
 		return 0, nil
 	}
 	is := now.resolve(c)
-	if !is.exempt() {
+	switch {
+	case is.exempt():
+		l.unlimited(c)
+	case c.Peek:
+		return 0, l.peek(c, &is)
+	default:
 		if wait, err = l.charge(c, &is); err != nil {
 			return wait, err
 		}
 	}
-	if is.concurrentBy != nil {
+	if is.concurrentBy != nil && !c.Peek {
 		l.needPlace(c, &is)
 	}
 	return wait, nil
@@ -217,6 +226,10 @@ func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resol
 	buf := buffers.Get().(*[]byte)
 	key := l.keyOf(*buf, c, limiter, is)
 	d, err := limiter.Take(c.Context(), key, is.cost)
+	if c.State.Limits != nil && err == nil {
+		a := l.announced(is)
+		a.report(c, limiter.Plan(), key.Bytes(), is.cost, &d)
+	}
 	if b := key.Bytes(); b != nil {
 		*buf = b
 	}
@@ -224,11 +237,45 @@ func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resol
 	return d, err
 }
 
+// announced returns the limit of a frame as clients see it.
+func (l *RuleLimiter) announced(is *resolved) announced {
+	a := announced{source: l, name: l.frames.Announce, hidden: is.silent || is.limitBy.Shadow || l.frames.Shadow || l.frames.Drop, cost: 1}
+	if is.costBy != nil {
+		a.cost = is.cost
+	} else if l.frames.Cost != nil {
+		a.cost = 0
+	}
+	return a
+}
+
+// peek reports the limit to a client that asks for it.
+func (l *RuleLimiter) peek(c *ingress.Context, is *resolved) error {
+	a := l.announced(is)
+	if a.hidden {
+		return nil
+	}
+	limiter, err := l.limiterOf(is)
+	if err != nil {
+		return err
+	}
+	return a.peek(c.Context(), c, limiter, l.keyOf(nil, c, limiter, is))
+}
+
+// unlimited reports to a client that follows its limits that it has none.
+func (l *RuleLimiter) unlimited(c *ingress.Context) {
+	if c.State.Limits != nil {
+		a := announced{source: l}
+		a.clear(c)
+	}
+}
+
 // deny refuses the frame of a client on the deny list.
 func (l *RuleLimiter) deny(c *ingress.Context, entry Subject) error {
-	l.barred.Add(1)
-	if l.onDenied != nil {
-		l.onDenied(c, entry)
+	if !c.Peek {
+		l.barred.Add(1)
+		if l.onDenied != nil {
+			l.onDenied(c, entry)
+		}
 	}
 	if l.frames.Shadow {
 		return nil

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -17,6 +18,8 @@ type Layer struct {
 	Key KeyFunc
 	// Cost is the cost of a frame; nil means Options.Cost.
 	Cost func(*ingress.Context) int
+	// Announce is the name of this limit for clients; empty means Options.Announce.
+	Announce string
 }
 
 // NewAll returns middleware that charges a frame to all layers, or to none if one of them
@@ -67,6 +70,7 @@ func newStack(constructor string, layers []Layer, o Options) ingress.Middleware 
 		if l.Cost == nil {
 			l.Cost = m.Cost
 		}
+		l.Announce = cmp.Or(l.Announce, m.Announce)
 		limiters[i] = l.Limiter
 	}
 	if len(layers) > 1 {
@@ -88,6 +92,9 @@ func (m *stack) middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {
 		if c.Exempt {
 			return next(c)
+		}
+		if c.Peek {
+			return m.peek(c, next)
 		}
 		a := m.asks.Get().(*asking)
 		wait, err := m.admit(c, a)
@@ -129,6 +136,9 @@ func (m *stack) admit(c *ingress.Context, a *asking) (wait time.Duration, err er
 			return 0, err
 		}
 	}
+	if c.State.Limits != nil {
+		m.report(c, a)
+	}
 	if !a.asks[bound].Decision.Allowed {
 		return 0, m.exceeded(c, a, bound)
 	}
@@ -144,4 +154,36 @@ func (m *stack) admit(c *ingress.Context, a *asking) (wait time.Duration, err er
 
 func (m *stack) exceeded(c *ingress.Context, a *asking, layer int) error {
 	return m.limited(c, &a.asks[layer].Decision, Limited{Limiter: m.layers[layer].Limiter.Name(), Cost: a.asks[layer].Cost}, false)
+}
+
+// announced returns the limit of a layer as clients see it.
+func (m *stack) announced(layer int) announced {
+	l := &m.layers[layer]
+	a := announced{source: l, name: l.Announce, hidden: m.Shadow || m.Drop || l.Limiter.Shadow()}
+	if l.Cost == nil {
+		a.cost = 1
+	}
+	return a
+}
+
+// report reports the limits after a frame.
+func (m *stack) report(c *ingress.Context, a *asking) {
+	for i := range m.layers {
+		limit := m.announced(i)
+		limit.report(c, m.layers[i].Limiter.Plan(), a.keys[i], a.asks[i].Cost, &a.asks[i].Decision)
+	}
+}
+
+// peek reports the limits to a client that asks for them.
+func (m *stack) peek(c *ingress.Context, next ingress.Handler) error {
+	for i := range m.layers {
+		limit, l := m.announced(i), m.layers[i].Limiter
+		if limit.name == "" || limit.hidden {
+			continue
+		}
+		if err := limit.peek(c.Context(), c, l, m.layers[i].Key(l.Key(nil), c)); err != nil {
+			return err
+		}
+	}
+	return next(c)
 }

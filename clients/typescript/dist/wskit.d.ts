@@ -98,6 +98,12 @@ export interface ProtocolEvents {
     "$ws:expiring": {
         inMs: number;
     };
+    "$ws:limits": {
+        limits: any[];
+        seen: {
+            [type: string]: number;
+        };
+    };
 }
 /** The names of a part of a contract. */
 export type Name<T> = keyof T & string;
@@ -276,6 +282,8 @@ export interface Client<C extends ContractShape = Untyped> {
      * threw. Without a listener they are written to the console.
      */
     onError(listener: (error: unknown) => void): () => void;
+    /** Calls the listener with the type of each message that is handed to a connection. */
+    onSent(listener: (type: string) => void): () => void;
     /** Does not resume a topic with history after the next reconnect. It is not needed where the server ends the subscription. */
     forget(topic: string): void;
     /** Renews the identity of the connection with a new token. The client does so itself when the server says that it expires. */

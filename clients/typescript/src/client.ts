@@ -24,6 +24,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
   const s = settings(options);
   const errors = new Listeners<[unknown]>();
   const losses = new Listeners<[Loss]>();
+  const sent = new Listeners<[string]>();
   const failed = (error: unknown) =>
     errors.size ? errors.call(console.error, error) : console.error("wskit:", error);
   const lost = (loss: Loss) => losses.call(failed, loss);
@@ -32,7 +33,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
   const events = createEvents(failed, lost);
   const topics = createTopics(lost);
   const connection = createConnection(s, state, { opened, received, ended, needed: () => outbox.busy() || topics.size > 0 });
-  const outbox = createOutbox(s, connection);
+  const outbox = createOutbox(s, connection, (type) => sent.call(failed, type));
   const questions = createQuestions(connection.write);
   let connections = 0;
   let renewing = false; // or about to
@@ -191,6 +192,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     answer: questions.answer,
     onLoss: (listener: (loss: Loss) => void) => losses.add(listener),
     onError: (listener: (error: unknown) => void) => errors.add(listener),
+    onSent: (listener: (type: string) => void) => sent.add(listener),
     forget: topics.forget,
     renew,
     reconnect: () => connection.hurry("waiting", "idle", "closed"),

@@ -41,6 +41,7 @@ export interface ProtocolEvents {
   "$ws:reset": { topic: string; reason: string; pos: string };
   "$ws:gap": { topics: string[] };
   "$ws:expiring": { inMs: number };
+  "$ws:limits": { limits: any[]; seen: { [type: string]: number } };
 }
 
 /** The names of a part of a contract. */
@@ -253,6 +254,9 @@ export interface Client<C extends ContractShape = Untyped> {
    * threw. Without a listener they are written to the console.
    */
   onError(listener: (error: unknown) => void): () => void;
+
+  /** Calls the listener with the type of each message that is handed to a connection. */
+  onSent(listener: (type: string) => void): () => void;
 
   /** Does not resume a topic with history after the next reconnect. It is not needed where the server ends the subscription. */
   forget(topic: string): void;

@@ -42,7 +42,7 @@ interface Entry extends Message {
 export const aborted = (signal: AbortSignal) => failure("CANCELLED", "the request was aborted", false, signal.reason);
 
 /** The messages that wait to be sent, and the requests that wait for their answer. */
-export function createOutbox(s: Settings, connection: Connection) {
+export function createOutbox(s: Settings, connection: Connection, wrote: (type: string) => void) {
   let queue: Entry[] = []; // by order
   const sent = new Map<string, Entry>(); // requests, by id
   const turns = new Map<string, Entry>(); // the patient request of a type that is under way
@@ -132,6 +132,7 @@ export function createOutbox(s: Settings, connection: Connection) {
     const { meta, idempotencyKey } = e;
     const own = e.request ? { ...meta, correlationId: e.id, timeoutMs: e.deadline - now, idempotencyKey } : idempotencyKey ? { ...meta, idempotencyKey } : meta;
     if (!connection.write(frame(e.type, own, e.payload))) return false;
+    wrote(e.type);
     dequeue(e);
     if (!heard) unheard.push(e);
     if (e.patient) turns.set(e.type, e);

@@ -29,8 +29,13 @@ test("the client has at most 6 KB", () => {
   expect(gzipSync(readFileSync(join(dist, "wskit.js")), { level: 9 }).length).toBeLessThanOrEqual(6 * 1024);
 });
 
+test("limits, which is loaded where it is used, have at most 1 KB", () => {
+  expect(gzipSync(readFileSync(join(dist, "limits.js")), { level: 9 }).length).toBeLessThanOrEqual(1024);
+});
+
 test("the built file works without a build, and exports what is documented", async () => {
   expect(Object.keys(await import(join(dist, "wskit.js"))).sort()).toEqual(["UnknownOutcome", "WskitError", "connect"]);
+  expect(Object.keys(await import(join(dist, "limits.js")))).toEqual(["followLimits"]);
 });
 
 test("the package can be published", async () => {

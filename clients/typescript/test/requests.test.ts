@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { followLimits } from "../dist/limits.js";
 import { UnknownOutcome, WskitError } from "../dist/wskit.js";
 import { scenario } from "./scenario.js";
 import { isOpen, numbers, rejection, sleep, start, until } from "./server.js";
@@ -103,6 +104,43 @@ scenario("flood and wait", async () => {
     const again = log.received.find((f) => f.correlationId === refusal.correlationId && f.atMs > refusal.atMs);
     expect(again!.atMs - refusal.atMs).toBeGreaterThanOrEqual(wait - 1); // the clocks differ by rounding
   }
+});
+
+scenario("follow limits", async () => {
+  const server = await start();
+  await server.do("/flood-limit", { capacity: 5, refill: 1, perMs: 3_600_000 });
+  const client = server.connect();
+  await client.request("limited", {});
+  await client.request("limited", {});
+  expect((await server.log()).sent.filter(({ type }) => type === "$ws:limits")).toEqual([]);
+
+  const limits = followLimits(client, ["limited"]);
+  let changes = 0;
+  limits.subscribe(() => changes++);
+  await until(() => limits.fits("limited") !== undefined);
+  expect(limits.fits("limited")).toBe(3);
+  expect(limits.get()).toMatchObject([{ name: "flood", types: { limited: 1 }, limit: 5 }]);
+  const three = numbers(1, 3).map(() => client.request("limited", {}));
+  expect(limits.fits("limited")).toBe(0); // before the server has counted them
+  await Promise.all(three);
+  expect(limits.fits("limited")).toBe(0);
+  expect(limits.wait("limited")).toBeGreaterThan(3_000_000);
+  expect(await rejection(client.request("limited", {}))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
+  const before = changes;
+  await server.do("/cut-now");
+  await until(() => client.state.get().connections === 2 && changes > before);
+  expect(limits.fits("limited")).toBe(0);
+  expect(limits.left("flood")).toBeLessThan(1);
+  expect(limits.left("other")).toBeUndefined();
+
+  limits.stop();
+  await server.do("/flood-limit", { capacity: 3, refill: 3, perMs: 300 });
+  await sleep(1_000); // between two requests
+  const next = followLimits(client, ["limited"]);
+  await until(() => next.fits("limited") === 3);
+  const ids = numbers(1, 12).map((n) => `paced${n}`);
+  const replies = await Promise.all(ids.map((id) => next.pace("limited", () => client.request("limited", { id }))));
+  expect(replies.map(({ id }) => id)).toEqual(ids);
 });
 
 scenario("flood and fail", async () => {

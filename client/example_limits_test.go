@@ -1,0 +1,57 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/client"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/router"
+)
+
+// A client knows what is left of its limits, and waits before it is refused.
+func ExampleFollowLimits() {
+	r := router.New(router.Options{})
+	r.UseIngress(ratelimit.New(
+		limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 3, Refill: 1, Per: 100 * time.Millisecond}),
+		ratelimit.Options{Announce: "messages"},
+	))
+	router.RPC(r, "say", func(_ *router.Context, text string) (string, error) { return text, nil })
+	s := httptest.NewServer(r)
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	defer func() { _ = r.Shutdown(ctx) }()
+
+	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	limits := client.FollowLimits(c, "say")
+	for {
+		if n, known := limits.Fits("say"); known {
+			fmt.Println(n, "messages fit at once")
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for range 6 {
+		if err := limits.Wait(ctx, "say"); err != nil {
+			log.Fatal(err)
+		}
+		if _, err := client.Request[string](ctx, c, "say", "hi"); err != nil {
+			log.Fatal(err) // does not happen
+		}
+	}
+	fmt.Println("none was refused")
+	// Output:
+	// 3 messages fit at once
+	// none was refused
+}

@@ -1,0 +1,92 @@
+package ratelimit
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/inbound"
+	"github.com/wskit/wskit/limit"
+)
+
+// announced is a limit that clients may follow ($ws:limits), for the messages of a type.
+type announced struct {
+	source any
+	name   string // empty: it is not shown
+	hidden bool   // for this type
+	cost   int64  // of a message, 0 if it depends on the message
+}
+
+// report reports the state of a limit. It is called only for clients that follow their limits.
+func (a *announced) report(c *ingress.Context, plan *limit.Plan, key []byte, charged int64, d *limit.Decision) {
+	if a.name == "" || d.Shadowed {
+		return
+	}
+	l := inbound.Limit{
+		Source: a.source, Type: c.Type, Key: key, Hidden: a.hidden || c.State.Drop,
+		Name: a.name, Cost: a.cost, Remaining: float64(d.Remaining), FullAfter: d.ResetAfter,
+	}
+	parts := plan.Compiled().Parts
+	l.Ceiling = parts[0].Ceiling
+	for i, part := range parts {
+		l.Ceiling = min(l.Ceiling, part.Ceiling)
+		refill, per := refillOf(part.Policy.(limit.Policy))
+		switch {
+		case i == 0 || refill == 0, l.Refill > 0 && slower(refill, per, l.Refill, l.Per):
+			l.Refill, l.Per = refill, per
+		}
+		if refill == 0 {
+			break
+		}
+	}
+	switch {
+	case len(parts) == 1 && l.Refill > 0:
+		l.Remaining += fraction(&l, d)
+	case len(parts) > 1 && !d.Allowed && charged > 1:
+		l.Remaining = 0 // the decision is about the part with the longest wait, not with the least left
+	}
+	c.State.Limits.Report(l)
+}
+
+// clear reports that messages of the type are not limited.
+func (a *announced) clear(c *ingress.Context) {
+	c.State.Limits.Report(inbound.Limit{Source: a.source, Type: c.Type, Hidden: true})
+}
+
+// peek reports the state of a limit without charging it. A store that cannot read its states has
+// none to report before the first message.
+func (a *announced) peek(ctx context.Context, c *ingress.Context, limiter *limit.Limiter, key limit.Key) error {
+	d, err := limiter.Peek(ctx, key, max(1, a.cost))
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return nil
+	case err == nil:
+		a.report(c, limiter.Plan(), key.Bytes(), max(1, a.cost), &d)
+	}
+	return err
+}
+
+// refillOf returns the rate of a policy that refills steadily, or 0.
+func refillOf(p limit.Policy) (refill int64, per time.Duration) {
+	switch p := p.(type) {
+	case limit.TokenBucket:
+		return p.Refill, p.Per
+	case limit.Pacer:
+		return p.Refill, p.Per
+	}
+	return 0, 0
+}
+
+// slower reports whether the first rate is less than the second one.
+func slower(refill int64, per time.Duration, than int64, thanPer time.Duration) bool {
+	return float64(refill)*float64(thanPer) < float64(than)*float64(per)
+}
+
+// fraction is the part of the next unit of a bucket that has come back, rounded down.
+func fraction(l *inbound.Limit, d *limit.Decision) float64 {
+	used := float64(d.ResetAfter) * float64(l.Refill) / float64(l.Per)
+	left := float64(l.Ceiling) - used - float64(d.Remaining)
+	return max(0, min(1, math.Floor(left*1e6)/1e6))
+}
