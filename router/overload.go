@@ -15,8 +15,8 @@ import (
 	"github.com/wskit/wskit/router/internal/overload"
 )
 
-// shedder refuses messages while the process cannot keep up. What is refused, package overload
-// decides; here is what it is told, see overload_look.go, and where it is asked.
+// shedder refuses messages while the process cannot keep up. Package overload decides what is refused;
+// this file asks it, and overload_look.go passes measurements to it.
 type shedder struct {
 	router  *Router
 	control *overload.Controller

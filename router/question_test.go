@@ -257,7 +257,7 @@ func TestIDsOfQuestionsAndRequests(t *testing.T) {
 	s.recovered()
 }
 
-// The time of a question is over: the client gets to know, and what it answers then is ignored.
+// The time of a question is over: the client is sent $ws:abort, and what it answers then is ignored.
 func TestQuestionsThatAreNotAnswered(t *testing.T) {
 	s := newAsking(t, router.Options{}, router.QuestionOptions{Timeout: 50 * time.Millisecond})
 	p := s.dial()

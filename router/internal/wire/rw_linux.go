@@ -8,8 +8,8 @@ import (
 )
 
 // read and write are the system calls, of a descriptor that never waits and bytes of which there is at least one.
-// The scheduler is not told of them. It would look after each in case that it waits, which costs a tenth of a message,
-// and these return as soon as the kernel has copied.
+// They leave out what package syscall does for calls that may wait: it informs the scheduler before and after, which
+// costs a tenth of a message. These return as soon as the kernel has copied.
 
 func read(fd uintptr, b []byte) (int, error) { return raw(syscall.SYS_READ, fd, b) }
 
