@@ -51,8 +51,11 @@ cc: ## install the C compiler that builds a clock for tests to step, where there
 prometheus: ## install Prometheus, which runs the queries of the dashboard and the alerts, where there is none
 	@./tools/install prometheus prometheus
 
+# The packages whose tests take longest begin first.
+LONG = ./adapters/redis ./router ./adapters/cfdo ./internal/faulttest
+
 unit: redis nginx workerd typescript contract cc prometheus ## unit tests and examples under the race detector, in random order
-	$(GO) test -race -shuffle=on -p 4 -timeout 20m ./...
+	$(GO) test -race -shuffle=on -p 4 -timeout 20m $(LONG) ./...
 	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router/... ./limit/... ./adapters/memory ./ingress ./internal/envelope
 	$(GO) test -run ManyConnections ./inspect
 	cd bench && $(GO) test -race -shuffle=on -p 4 ./...
