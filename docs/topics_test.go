@@ -28,6 +28,10 @@ type (
 		X int `json:"x"`
 		Y int `json:"y"`
 	}
+	Open struct {
+		Board string `json:"board" validate:"required,max=40"`
+		All   bool   `json:"all,omitzero"`
+	}
 	Member struct {
 		Colour string `json:"colour"`
 	}
@@ -43,6 +47,7 @@ func rooms() *router.Router {
 		Broker:     memory.NewBroker(memory.BrokerOptions{}),
 	})
 	r.History("room:*", router.HistoryOptions{Messages: 1000, Age: time.Hour})
+	r.History("board:*", router.HistoryOptions{})
 	said := router.Declare[Said](r, "chat.said")
 
 	router.RPC(r, "room.enter", func(c *router.Context, q Enter) (struct{}, error) {
@@ -69,6 +74,20 @@ func rooms() *router.Router {
 			Key:        c.Conn().ID(),             // of the same cursor
 			ExceptSelf: true,
 		})
+	})
+	router.RPC(r, "board.open", func(c *router.Context, q Open) (struct{}, error) {
+		topic := "board:" + q.Board
+		if q.All {
+			c.Unsubscribe(topic) // SubscribeFrom is refused for a member
+			if err := c.SubscribeFrom(topic, ""); err != nil {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, errors.Join(
+			c.Join(topic, nil), // after SubscribeFrom; only for presence
+			c.WatchPresence(topic, router.WatchOptions{ByUser: true}),
+			c.Subscribe("cursors:"+q.Board),
+		)
 	})
 	return r
 }
@@ -115,4 +134,21 @@ func TestTopicsPage(t *testing.T) {
 		}
 		ann.ExpectClose(errors.CloseUnauthenticated)
 	})
+}
+
+func TestLateJoinersGetWhatIsKept(t *testing.T) {
+	r := rooms()
+	s := routertest.New(t, r)
+	if err := r.Publish(t.Context(), "board:1", "chat.said", Said{"ann", "early"}); err != nil {
+		t.Fatal(err)
+	}
+	bob := s.Dial(routertest.DialOptions{Token: "bob"})
+	for range 2 { // the second time it is a member
+		opened := bob.Request("board.open", Open{Board: "1", All: true})
+		if got := routertest.ExpectEvent[Said](bob, "chat.said"); got != (Said{"ann", "early"}) {
+			t.Errorf("got %+v", got)
+		}
+		routertest.ExpectReply[struct{}](opened)
+	}
+	routertest.ExpectReply[struct{}](bob.Request("board.open", Open{Board: "1"}))
 }
