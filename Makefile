@@ -2,7 +2,7 @@
 
 GO      ?= go
 # A number of inputs, as in 100000x, or a time, as in 1m.
-FUZZTIME ?= 20000x
+FUZZTIME ?= 10000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
 .PHONY: help check test vet lint redis nginx workerd typescript contract cc prometheus unit fuzz e2e faults delivery bench cross cover vuln api behind fmt run
