@@ -1,4 +1,4 @@
-// Package leaktest tells whether goroutines outlive tests. It is goleak with
+// Package leaktest finds goroutines that outlive tests. It is goleak with
 // patience: on a busy machine what is on its way out may take a while.
 package leaktest
 

@@ -15,14 +15,18 @@ type Proxy struct {
 
 	to       string
 	listener net.Listener
-	mute     atomic.Bool // the bytes of the server are dropped
-	refuse   atomic.Bool
 	delay    atomic.Int64
 	left     atomic.Int64 // bytes until the end of all connections; 0: no end
-	mu       sync.Mutex
-	open     map[net.Conn]*atomic.Bool // true: the bytes of the server are dropped
 	running  sync.WaitGroup
+
+	mu     sync.Mutex
+	mute   bool // the bytes of the server are dropped
+	refuse bool
+	open   map[net.Conn]*proxied
 }
+
+// proxied is a connection of a client. Proxy.mu guards it.
+type proxied struct{ lossy bool } // the bytes of the server are dropped
 
 // StartProxy starts a proxy in front of a server, until the test ends.
 func StartProxy(t testing.TB, to string) *Proxy {
@@ -31,12 +35,11 @@ func StartProxy(t testing.TB, to string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), to: to, listener: l, open: map[net.Conn]*atomic.Bool{}}
+	p := &Proxy{Addr: l.Addr().String(), to: to, listener: l, open: map[net.Conn]*proxied{}}
 	p.running.Go(p.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
-		p.refuse.Store(true)
-		p.closeAll()
+		p.Cut()
 		p.running.Wait()
 	})
 	return p
@@ -44,7 +47,9 @@ func StartProxy(t testing.TB, to string) *Proxy {
 
 // Cut closes all connections and refuses new ones, until Mend.
 func (p *Proxy) Cut() {
-	p.refuse.Store(true)
+	p.mu.Lock()
+	p.refuse = true
+	p.mu.Unlock()
 	p.closeAll()
 }
 
@@ -53,14 +58,18 @@ func (p *Proxy) CutAfter(n int64) { p.left.Store(max(n, 1)) }
 
 // Mute drops the bytes that the server sends, until Mend. Those of the client still
 // arrive.
-func (p *Proxy) Mute() { p.mute.Store(true) }
+func (p *Proxy) Mute() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mute = true
+}
 
 // Lose is Mute for the connections that are open now: new ones work.
 func (p *Proxy) Lose() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, lossy := range p.open {
-		lossy.Store(true)
+	for _, c := range p.open {
+		c.lossy = true
 	}
 }
 
@@ -69,15 +78,14 @@ func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
 // Mend ends Cut, CutAfter, Mute and Lose. Connections that have lost bytes are closed.
 func (p *Proxy) Mend() {
-	p.refuse.Store(false)
 	p.left.Store(0)
 	p.delay.Store(0)
-	p.mute.Store(false)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c, lossy := range p.open {
-		if lossy.Load() {
-			_ = c.Close()
+	p.refuse, p.mute = false, false
+	for end, c := range p.open {
+		if c.lossy {
+			_ = end.Close()
 		}
 	}
 }
@@ -89,25 +97,45 @@ func (p *Proxy) accept() {
 			return
 		}
 		server, err := net.Dial("tcp", p.to)
-		if err != nil || p.refuse.Load() {
+		if err != nil {
 			_ = client.Close()
-			if err == nil {
-				_ = server.Close()
-			}
 			continue
 		}
-		p.mu.Lock()
-		lossy := &atomic.Bool{}
-		p.open[client], p.open[server] = lossy, lossy
-		p.mu.Unlock()
+		c := p.opens(client, server)
+		if c == nil {
+			_ = client.Close()
+			_ = server.Close()
+			continue
+		}
 		p.running.Go(func() { p.carry(server, client, nil) })
-		p.running.Go(func() { p.carry(client, server, lossy) })
+		p.running.Go(func() { p.carry(client, server, c) })
 	}
 }
 
-// carry copies bytes. lossy is set for the direction from the server to the client. A delay
+// opens notes a connection, which Cut closes from now on. It returns nil if there are to be none.
+func (p *Proxy) opens(client, server net.Conn) *proxied {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse {
+		return nil
+	}
+	c := &proxied{}
+	p.open[client], p.open[server] = c, c
+	return c
+}
+
+// drops reports whether the bytes of the server are dropped. If so, those that follow are too, and
+// Mend closes the connection.
+func (p *Proxy) drops(c *proxied) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.lossy = c.lossy || p.mute
+	return c.lossy
+}
+
+// carry copies bytes. fromServer is set for the direction from the server to the client. A delay
 // adds latency and does not reduce the throughput.
-func (p *Proxy) carry(to, from net.Conn, lossy *atomic.Bool) {
+func (p *Proxy) carry(to, from net.Conn, fromServer *proxied) {
 	type piece struct {
 		text []byte
 		due  time.Time
@@ -118,10 +146,7 @@ func (p *Proxy) carry(to, from net.Conn, lossy *atomic.Bool) {
 		broken := false
 		for sent := range line {
 			time.Sleep(time.Until(sent.due))
-			if lossy != nil && p.mute.Load() {
-				lossy.Store(true)
-			}
-			if broken || lossy != nil && lossy.Load() {
+			if broken || fromServer != nil && p.drops(fromServer) {
 				continue
 			}
 			text, end := p.until(sent.text)
@@ -149,7 +174,7 @@ func (p *Proxy) carry(to, from net.Conn, lossy *atomic.Bool) {
 		n, err := from.Read(buf)
 		if n > 0 {
 			sent := piece{text: bytes.Clone(buf[:n])}
-			if lossy != nil {
+			if fromServer != nil {
 				sent.due = time.Now().Add(time.Duration(p.delay.Load()))
 			}
 			line <- sent

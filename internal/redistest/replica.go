@@ -15,7 +15,7 @@ func (c *Cluster) AddReplica(of int) *Server {
 	host, port, _ := net.SplitHostPort(replica.Addr)
 	master.Do("CLUSTER", "MEET", host, port, replica.bus)
 	id := fmt.Sprint(master.Do("CLUSTER", "MYID"))
-	Eventually(c.t, "the replica knows its master", func() bool {
+	Eventually(c.t, "the replica has its master", func() bool {
 		nodes, _ := replica.Do("CLUSTER", "NODES").(string)
 		return strings.Contains(nodes, id)
 	})

@@ -21,12 +21,15 @@ type Sentinel struct {
 	Addr            string // of the Sentinel
 	Name            string // of the master
 	Master, Replica *Server
+
+	t testing.TB
 }
 
-// StartSentinel starts all three.
+// StartSentinel starts all three. On a busy machine a server may seem to have failed, so Sentinel
+// takes none for failed before DetectFailures.
 func StartSentinel(t testing.TB) *Sentinel {
 	t.Helper()
-	s := &Sentinel{Name: "limits", Master: Start(t)}
+	s := &Sentinel{Name: "limits", Master: Start(t), t: t}
 	_, masterPort, _ := net.SplitHostPort(s.Master.Addr)
 	s.Replica = Start(t, "--replicaof", "127.0.0.1 "+masterPort, "--repl-diskless-sync-delay", "0")
 	Eventually(t, "the replica follows", func() bool {
@@ -34,11 +37,11 @@ func StartSentinel(t testing.TB) *Sentinel {
 		return len(role) > 3 && role[3] == "connected"
 	})
 
-	port := freePort(t)
+	port := process.FreePort(t)
 	s.Addr = "127.0.0.1:" + port
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "sentinel.conf")
-	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nprotected-mode no\nsentinel monitor %s 127.0.0.1 %s 1\nsentinel down-after-milliseconds %s 500\nsentinel failover-timeout %s 5000\n",
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %s\nprotected-mode no\nsentinel monitor %s 127.0.0.1 %s 1\nsentinel down-after-milliseconds %s 600000\nsentinel failover-timeout %s 5000\n",
 		port, dir, s.Name, masterPort, s.Name, s.Name)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -56,9 +59,20 @@ func StartSentinel(t testing.TB) *Sentinel {
 	})
 	client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr})
 	defer client.Close()
-	Eventually(t, "the Sentinel knows the replica", func() bool {
+	Eventually(t, "the Sentinel has the replica", func() bool {
 		replicas, err := client.Replicas(context.Background(), s.Name).Result()
 		return err == nil && len(replicas) == 1 && replicas[0]["flags"] == "slave" && replicas[0]["master-link-status"] == "ok"
 	})
 	return s
+}
+
+// DetectFailures makes Sentinel take a server for failed that has not answered for half a second. A test
+// calls it when the master has failed.
+func (s *Sentinel) DetectFailures() {
+	s.t.Helper()
+	client := redis.NewSentinelClient(&redis.Options{Addr: s.Addr})
+	defer client.Close()
+	if err := client.Set(context.Background(), s.Name, "down-after-milliseconds", "500").Err(); err != nil {
+		s.t.Fatal(err)
+	}
 }

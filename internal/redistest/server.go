@@ -6,12 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,10 +72,10 @@ func start(t testing.TB, args []string, node bool, env []string) *Server {
 	s := &Server{t: t, dir: t.TempDir(), env: env}
 	t.Cleanup(s.Kill)
 	for range 10 {
-		s.port, s.args = freePort(t), args
+		s.port, s.args = process.FreePort(t), args
 		s.Addr = "127.0.0.1:" + s.port
 		if node {
-			s.bus = freePort(t)
+			s.bus = process.FreePort(t)
 			s.args = append(slices.Clone(args), "--cluster-port", s.bus)
 		}
 		if s.launch() {
@@ -206,22 +203,4 @@ func (s *Server) Calls(command string) (n int64) {
 		}
 	}
 	return n
-}
-
-// freePort returns a free port below those that the system uses for outgoing connections.
-// Otherwise such a connection could take the port before the server listens, or between
-// Kill and Run; a client that reconnects could even connect to itself.
-func freePort(t testing.TB) string {
-	t.Helper()
-	for {
-		port := strconv.Itoa(10_000 + rand.IntN(20_000))
-		l, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			_ = l.Close()
-			return port
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			t.Fatal(err)
-		}
-	}
 }

@@ -54,6 +54,7 @@ func TestClusterMovesSlots(t *testing.T) {
 func TestSentinelFailsOver(t *testing.T) {
 	s := StartSentinel(t)
 	s.Master.Kill()
+	s.DetectFailures()
 	Eventually(t, "the replica is master", func() bool {
 		role, _ := s.Replica.Do("ROLE").([]any)
 		return len(role) > 0 && role[0] == "master"

@@ -1,5 +1,5 @@
 // Package workerdtest runs the Worker of package cfdo for tests, on workerd, the
-// runtime of Cloudflare Workers. Each has a port chosen by the system and its own
+// runtime of Cloudflare Workers. Each has its own port and its own
 // directory for its state, and is removed when the test ends.
 package workerdtest
 
@@ -13,7 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -124,15 +124,31 @@ func Start(t testing.TB, c Config) *Server {
 	if c.File == "" {
 		c.File = "serve.capnp"
 	}
-	s := &Server{t: t, binary: Binary(t), config: c, addr: "127.0.0.1:0", disk: t.TempDir()}
-	s.Run()
+	s := &Server{t: t, binary: Binary(t), config: c, disk: t.TempDir()}
 	t.Cleanup(s.Kill)
-	return s
+	for range 10 {
+		s.addr = process.FreeAddr(t)
+		s.URL = "http://" + s.addr
+		if s.launch() {
+			return s
+		}
+	}
+	t.Fatal("workerd finds no free port")
+	return nil
 }
 
 // Run starts the process again after Kill or Terminate, on the same port and with the state
 // on its disk.
 func (s *Server) Run() {
+	s.t.Helper()
+	if !s.launch() {
+		s.t.Fatalf("workerd: another process has taken the port of %s:\n%s", s.addr, s.log)
+	}
+}
+
+// launch starts the process and waits until it listens. It returns false if another process has taken its
+// port.
+func (s *Server) launch() bool {
 	s.t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -158,19 +174,20 @@ func (s *Server) Run() {
 		s.t.Fatalf("workerd: %v", err)
 	}
 	_ = r.SetReadDeadline(time.Now().Add(hangGuard))
-	var listen struct {
-		Event string
-		Port  int
-	}
+	var listen struct{ Event string }
 	line, err := bufio.NewReader(r).ReadBytes('\n')
 	if err == nil {
 		err = json.Unmarshal(line, &listen)
 	}
 	if err != nil || listen.Event != "listen" {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait() // its output is complete then
+		if s.cmd = nil; strings.Contains(s.log.String(), "ddress already in use") {
+			return false
+		}
 		s.t.Fatalf("workerd does not say where it listens: %q, %v\n%s", line, err, s.log)
 	}
-	s.addr = "127.0.0.1:" + strconv.Itoa(listen.Port)
-	s.URL = "http://" + s.addr
+	return true
 }
 
 // Kill ends the process at once, as a power cut does.
