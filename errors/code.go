@@ -27,7 +27,8 @@ const (
 	// ResourceExhausted: over a rate limit, a size limit, or the limit of requests in
 	// flight.
 	ResourceExhausted Code = "RESOURCE_EXHAUSTED"
-	// Unavailable: something that the server needs does not answer, or the server shuts down.
+	// Unavailable: something that the server needs does not answer, or the server is overloaded or
+	// shuts down.
 	Unavailable Code = "UNAVAILABLE"
 	// Aborted: a concurrent change came first; the same request may succeed now.
 	Aborted Code = "ABORTED"

@@ -61,7 +61,7 @@ func TestRetryOverridesTheCode(t *testing.T) {
 	}
 }
 
-// nested wraps err in every way that the standard library knows.
+// nested wraps err in every way of the standard library.
 func nested(err error) error {
 	err = fmt.Errorf("one: %w", err)
 	err = stderrors.Join(io.EOF, err)

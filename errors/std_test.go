@@ -68,7 +68,7 @@ func TestNamesOfTheStandardPackage(t *testing.T) {
 	}
 }
 
-// kind tells functions, variables, constants and types apart.
+// kind distinguishes functions, variables, constants and types.
 func kind(o types.Object) string {
 	word, _, _ := strings.Cut(o.String(), " ")
 	return word

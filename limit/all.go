@@ -8,11 +8,11 @@ import (
 	"github.com/wskit/wskit/internal/engine"
 )
 
-// All puts several limits on one subject: 10 a second and 1,000 a day. A cost is charged to
-// all of them or, when one denies it, to none, in one atomic step. The decision is that of
-// one policy: of those that deny, the one with the longest wait; when all allow, the one
-// that has the least left. It is impossible when it is for any of them, and ResetAfter is
-// the longest of all.
+// All makes one policy of several for the same subject, such as 10 a second and 1,000 a day. A cost
+// is charged to all of them or, when one denies it, to none, in one atomic step. The decision is
+// that of one policy: of those that deny, the one with the longest wait; when all allow, the one
+// that has the least left. It is impossible when it is for any of them, and ResetAfter is the
+// longest of all.
 //
 // An All within an All is flattened. At most 8 policies may be given.
 func All(policies ...Policy) Policy {

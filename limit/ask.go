@@ -11,7 +11,7 @@ import (
 // An Ask is one of several costs that are decided by one call, and the answer to it.
 // [Limiter.Ask] makes one for [TakeAll] and [TakeMany].
 //
-// A store gets the same asks, and reads Key, Policy and Cost and fills in Decision. It
+// A store gets the same asks. It reads Key, Policy and Cost, and fills in Decision. It
 // keeps nothing of them when its method has returned.
 type Ask struct {
 	Key      []byte
@@ -202,7 +202,7 @@ func checkAsks(asks []Ask) error {
 			return a.limiter.refuse(key, a.Cost)
 		}
 		if !sameStore(a.limiter, asks[0].limiter) {
-			return errors.InvalidArgument.Errorf("limit: limiters %s and %s have different stores: one call asks one store",
+			return errors.InvalidArgument.Errorf("limit: limiters %s and %s have different stores: one call uses one store",
 				asks[0].limiter.name, a.limiter.name)
 		}
 	}

@@ -231,3 +231,17 @@ func TestTogetherAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Nothing can be charged less than 1, so the forecast of less is that of 1.
+func TestForecastOfLessThanOne(t *testing.T) {
+	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 7, Window: time.Hour})
+	d, err := l.Peek(t.Context(), limit.KeyOf("ann"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cost := range []int64{0, -3} {
+		if f := d.Forecast(cost); f != d.Forecast(1) || f.Fits != 7 {
+			t.Errorf("the forecast of %d is %+v", cost, f)
+		}
+	}
+}

@@ -79,8 +79,8 @@ func (c *ConcurrencyLimit) Key(buf []byte) Key { return c.leases.limiter.Key(buf
 // policy decides. What this process has released before counts as free, even if the store has not
 // released it yet: the call waits for that if it has to.
 //
-// The error is nil whenever a decision was made. Once the store has been asked, the end of ctx
-// does not end the call, for only the answer says whether there is a lease to release. The
+// The error is nil whenever a decision was made. Once the store has been called, the end of ctx
+// does not end the call, because only the answer says whether there is a lease to release. The
 // call takes Options.Timeout at most.
 func (c *ConcurrencyLimit) Acquire(ctx context.Context, key Key) (lease Lease, d Decision, err error) {
 	if lease, err = c.leases.lease(key, c.leases.newID()); err != nil {
@@ -116,6 +116,20 @@ func (c *ConcurrencyLimit) Held(ctx context.Context, key Key) (int64, error) {
 	n, _, err := c.leases.store.Held(ctx, lease.Key, 0)
 	return n, err
 }
+
+// Peek returns what [ConcurrencyLimit.Acquire] would decide, and takes nothing. Remaining is how
+// many leases are free. A lease that this process has released still counts until the store has
+// released it.
+func (c *ConcurrencyLimit) Peek(ctx context.Context, key Key) (Decision, error) {
+	held, err := c.Held(ctx, key)
+	if err != nil {
+		return Decision{}, err
+	}
+	return Decision{Allowed: held < c.max, Limit: c.max, Remaining: max(0, c.max-held), Policy: c.Name()}, nil
+}
+
+// Name is the namespace of the keys.
+func (c *ConcurrencyLimit) Name() string { return c.leases.limiter.name }
 
 // Open is the number of leases that this process renews or has yet to release. It is 0 over
 // a store in this process.

@@ -202,7 +202,7 @@ func TestLeasesWhileTheStoreFails(t *testing.T) {
 	})
 }
 
-// A store that was emptied knows of everything again after a renewal.
+// A store that was emptied has all leases again after a renewal.
 func TestRenewalHealsAStoreThatForgot(t *testing.T) {
 	clock := limittest.NewClock()
 	s := newShared(clock)
@@ -389,4 +389,28 @@ func TestRenewalsAreRepeated(t *testing.T) {
 		}
 		at(time.Minute) // calls without an answer might still be carried out
 	})
+}
+
+// Peek says what Acquire would decide, and takes nothing.
+func TestPeekOfConcurrencyLimit(t *testing.T) {
+	h := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "reports"}})
+	key := limit.KeyOf("acme", "ann")
+	for held := range int64(3) {
+		for range 3 {
+			want := limit.Decision{Allowed: held < 2, Limit: 2, Remaining: 2 - held, Policy: "reports"}
+			if d, err := h.Peek(t.Context(), key); err != nil || d != want {
+				t.Errorf("with %d held: %+v, %v; want %+v", held, d, err, want)
+			}
+		}
+		_, d, err := h.Acquire(t.Context(), key)
+		if err != nil || d.Allowed != (held < 2) {
+			t.Errorf("with %d held: %+v, %v", held, d, err)
+		}
+	}
+	if d, err := h.With(1).Peek(t.Context(), key); err != nil || d.Allowed || d.Remaining != 0 || d.Limit != 1 {
+		t.Errorf("with a lower maximum: %+v, %v", d, err)
+	}
+	if _, err := h.Peek(t.Context(), limit.Key{}); errors.CodeOf(err) != errors.InvalidArgument {
+		t.Errorf("of the zero key: %v", err)
+	}
 }

@@ -76,11 +76,11 @@
 // What exists at a time, such as open connections or requests that are handled, is limited by a
 // [ConcurrencyLimit], which renews the leases of this process by itself.
 //
-// Besides taking, a [Limiter] can look ([Limiter.Peek], [Decision.Forecast]), give back
-// ([Limiter.Refund]; docs/limits.md says how much, and proves that refunds admit nothing
-// more) and forget ([Limiter.Reset]). [TakeMany] decides for several keys in one round trip,
-// and [TakeAll] charges several limiters or none of them. Where the store has no such
-// operation the answer is errors.ErrUnsupported.
+// Besides [Limiter.Take], a limiter has [Limiter.Peek], which charges nothing, [Limiter.Refund]
+// (docs/limits.md says how much it gives back, and proves that refunds admit nothing more) and
+// [Limiter.Reset]. [TakeMany] decides for several keys in one round trip, and [TakeAll] charges
+// several limiters or none of them. Where the store has no such operation the answer is
+// errors.ErrUnsupported.
 //
 // # Parts
 //

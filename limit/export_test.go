@@ -28,7 +28,7 @@ func (c *Leases) Acquire(ctx context.Context, key Key, id string) (Decision, err
 	return c.acquire(ctx, lease, c.most)
 }
 
-// Release releases a lease and tells the store.
+// Release releases a lease in the store.
 func (c *Leases) Release(ctx context.Context, key Key, id string) error {
 	lease, err := c.lease(key, id)
 	if err != nil {

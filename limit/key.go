@@ -108,7 +108,7 @@ func (k Key) Addr(addr netip.Addr) Key {
 }
 
 // Secret appends a text that must not be readable in a store or a log, such as
-// a session id: half of its SHA-256 stands for it.
+// a session id: the key has half of its SHA-256 in its place.
 func (k Key) Secret(text string) Key {
 	if text == "" || k.isText() {
 		return k.Part("")

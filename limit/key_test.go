@@ -14,7 +14,7 @@ func newLimiter(t testing.TB, o ...limit.Options) *limit.Limiter {
 	return limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour}, o...)
 }
 
-// DEFECTS 9: no text in one part reaches into another, and what is missing
+// No text in one part reaches into another, and what is missing
 // equals no real value.
 func TestKeysNeverCollide(t *testing.T) {
 	l := newLimiter(t, limit.Options{Name: "n"})
@@ -70,7 +70,7 @@ func TestKeyText(t *testing.T) {
 	}
 }
 
-// DEFECTS 14: a secret is readable neither in the key nor in an error.
+// A secret is readable neither in the key nor in an error.
 func TestSecretIsNotReadable(t *testing.T) {
 	k := newLimiter(t).Key(nil).Secret("hunter2")
 	if strings.Contains(k.String(), "hunter2") {

@@ -9,13 +9,13 @@ import (
 // place of one connection among those of a user. ID is unique among the leases of the key.
 type Lease struct{ Key, ID string }
 
-// A LeaseStore is a store that counts what exists at a time rather than what happens in
+// A LeaseStore is a store that counts what exists at the same time, and not how much happens within
 // a time. It is optional, like the other operations of a [Store].
 //
-// A lease lasts until it is released or its time is over by the store's clock, whichever
-// comes first: what a process held that was killed ends after a lease time. Every
-// operation may be repeated without harm. A key without leases has no state. Its methods
-// may be called by any number of goroutines.
+// A lease lasts until it is released or its time is over by the store's clock, whichever comes
+// first: the leases of a killed process end after a lease time. Every operation may be repeated
+// without harm. A key without leases has no state. Its methods may be called by any number of
+// goroutines.
 //
 // In Redis a key is a sorted set of IDs by the end of their leases: Acquire drops those
 // that have ended, counts, and adds, in one script on one key; Renew and Release are
@@ -28,12 +28,12 @@ type LeaseStore interface {
 	// under its key, in one atomic step. A lease that is held already is extended and
 	// counted once. A denial changes nothing.
 	//
-	// The decision says Allowed, Limit and Remaining, and in ResetAfter when the first of
-	// the leases under the key ends; if that was renewed or released meanwhile, perhaps
-	// still when it would have. RetryAfter is 0: when a lease is released cannot be known.
+	// The decision says Allowed, Limit and Remaining, and in ResetAfter when the first of the
+	// leases under the key ends. If that was renewed or released meanwhile, ResetAfter may still be
+	// that of before. RetryAfter is 0: when a lease is released cannot be known.
 	Acquire(ctx context.Context, lease Lease, limit int64, leaseTime time.Duration) (Decision, error)
-	// Renew extends leases to a time from now, whatever the limit is. It takes those
-	// again that were lost: they stand for what exists.
+	// Renew extends leases to a time from now, whatever the limit is. A lease that
+	// the store has lost is taken again, because what it counts still exists.
 	Renew(ctx context.Context, leases []Lease, leaseTime time.Duration) error
 	// Release ends leases. Releasing one that is not held does nothing.
 	Release(ctx context.Context, leases []Lease) error

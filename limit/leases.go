@@ -85,12 +85,17 @@ func (c *leases) newID() string {
 
 // lease returns a lease under a key of this limit.
 func (c *leases) lease(key Key, id string) (Lease, error) {
-	key = c.limiter.bind(key)
-	return Lease{Key: key.String(), ID: id}, c.limiter.refuse(key, 1)
+	if !key.isText() {
+		return Lease{Key: key.String(), ID: id}, c.limiter.refuse(key, 1)
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	*buf = c.limiter.bindIn(*buf, key).buf
+	return Lease{Key: string(*buf), ID: id}, nil
 }
 
 // acquire takes a lease if fewer than most are held under its key. When the store
-// fails, the failure policy decides. Once the store has been asked, the end of ctx does not
+// fails, the failure policy decides. Once the store has been called, the end of ctx does not
 // end the call: only the answer says whether there is a lease to release.
 func (c *leases) acquire(ctx context.Context, lease Lease, most int64) (d Decision, err error) {
 	if c.local() {
@@ -138,7 +143,7 @@ func (c *leases) acquireRemote(ctx context.Context, lease Lease, most int64) (De
 }
 
 // full reports whether this process alone holds as many leases as there may be under the key, so
-// that the store need not be asked.
+// that no call to the store is needed.
 func (c *leases) full(lease Lease, most int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +186,7 @@ func (c *leases) awaitReleases(ctx context.Context, key string) (any bool) {
 // more, releases are repeated. c.mu is held.
 func (c *leases) doubt() { c.settled = time.Now().Add(c.leaseTime / 3) }
 
-// remember remembers a lease for the next call to the store. c.mu is held.
+// remember keeps a lease for the next call to the store. c.mu is held.
 func (c *leases) remember(lease Lease) {
 	c.releasing[lease.Key]++
 	c.released = append(c.released, released{lease: lease, until: time.Now().Add(2 * c.leaseTime)})

@@ -12,10 +12,9 @@ import (
 	"github.com/wskit/wskit/internal/engine"
 )
 
-// A Limiter is one limit of an application: a policy, a store to keep its state
-// in, a namespace for its keys, and what to do when the store fails. It holds no
-// goroutine and needs no Close; it never closes the store. All its methods may
-// be used by any number of goroutines.
+// A Limiter is one limit of an application: a policy, a store to keep its state in, a namespace for
+// its keys, and what to do when the store fails. It has no goroutine and needs no Close; it never
+// closes the store. All its methods may be used by any number of goroutines.
 type Limiter struct {
 	plan *Plan
 	*shared
@@ -74,10 +73,10 @@ func New(store Store, policy Policy, options ...Options) *Limiter {
 // keys, the same store, figures and failure policy, the health of the store
 // included. The error is that of [Compile].
 //
-// What a subject has used counts under every policy of one [Plan.Shape], as it does
-// when a program starts again with a changed policy. Have one policy at a time for a
-// subject: to a smaller one, what a larger one has admitted beyond it looks like a
-// clock that was set back, and is forgiven, so that both in turn limit nothing.
+// What a subject has used counts under every policy of one [Plan.Shape], as it does when a program
+// starts again with a changed policy. Use one policy at a time for a subject. If a larger and a
+// smaller one are used in turn, neither limits: what the larger one has admitted beyond the smaller
+// one looks like a clock that was set back, and is corrected.
 //
 // A key belongs to the limiter that began it, and not to one with another policy.
 func (l *Limiter) With(policy Policy) (*Limiter, error) {
@@ -131,8 +130,7 @@ func (l *Limiter) Take(ctx context.Context, key Key, cost int64) (d Decision, er
 // takeText is Take for a key of [KeyOf].
 func (l *Limiter) takeText(ctx context.Context, key Key, cost int64) (Decision, error) {
 	buf := buffers.Get().(*[]byte)
-	bound := l.Key(*buf)
-	bound.buf = key.appendTo(bound.buf)
+	bound := l.bindIn(*buf, key)
 	d, err := l.Take(ctx, bound, cost)
 	*buf = bound.buf
 	buffers.Put(buf)
@@ -144,12 +142,17 @@ func (l *Limiter) bind(key Key) Key {
 	if !key.isText() {
 		return key
 	}
-	bound := l.Key(nil)
+	return l.bindIn(nil, key)
+}
+
+// bindIn returns a key of [KeyOf] as one of this limiter, written to buf or to a larger buffer.
+func (l *Limiter) bindIn(buf []byte, key Key) Key {
+	bound := l.Key(buf)
 	bound.buf = key.appendTo(bound.buf)
 	return bound
 }
 
-// settle counts a decision, and in shadow mode neither denies nor asks to wait.
+// settle counts a decision, and in shadow mode neither denies nor delays.
 func (l *Limiter) settle(d *Decision, key []byte) {
 	l.counts.decision(d, len(key)+int(key[len(key)-1]))
 	if !l.shadow {

@@ -7,10 +7,9 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// Peek says what [Limiter.Take] would answer, and takes nothing: Allowed says whether the
-// cost would fit. [Decision.Forecast] says more of it. It is not counted in the figures.
-// Like the methods below, it answers errors.ErrUnsupported when the store has no such
-// operation.
+// Peek says what [Limiter.Take] would answer, and takes nothing: Allowed says whether the cost
+// would fit, and [Decision.Forecast] when it fits next. Peek is not counted in Stats. The error is
+// errors.ErrUnsupported when the store has no such operation.
 func (l *Limiter) Peek(ctx context.Context, key Key, cost int64) (d Decision, err error) {
 	key = l.bind(key)
 	if err := l.refuse(key, cost); err != nil {
@@ -60,7 +59,7 @@ func (l *Limiter) Refund(ctx context.Context, key Key, taken Decision) error {
 	return l.refund(ctx, key.buf, taken)
 }
 
-// Reset forgets what the subject has used. What was charged before, or at the same instant,
+// Reset removes what the subject has used. What was charged before, or at the same instant,
 // cannot be refunded afterwards.
 func (l *Limiter) Reset(ctx context.Context, key Key) error {
 	key = l.bind(key)

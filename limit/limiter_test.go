@@ -68,7 +68,7 @@ func TestKeyOfIsAKeyOfOnePart(t *testing.T) {
 	}
 }
 
-// DEFECTS 10: limiters without a name share nothing over one store; limiters
+// Limiters without a name share nothing over one store; limiters
 // of one name share.
 func TestUnnamedLimitersShareNothing(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
@@ -85,7 +85,7 @@ func TestUnnamedLimitersShareNothing(t *testing.T) {
 	}
 }
 
-// DEFECTS 4: a cost of 0 must not bypass, a negative one must not mint.
+// A cost of 0 must not bypass, a negative one must not mint.
 func TestCostBelowOneIsRefused(t *testing.T) {
 	l := newLimiter(t)
 	l.Take(ctx, limit.KeyOf("ann"), 2)

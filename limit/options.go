@@ -32,9 +32,10 @@ type Options struct {
 	// Timeout bounds how long the store may take to answer; 0 means 100 ms, negative that
 	// only the caller's context bounds it. It does not apply to a store in this process.
 	//
-	// It counts from the instant at which a decision is asked for, and with Redis from the
-	// instant at which the question is sent. Let it be at least a quarter longer than the longest round trip to the store that is no
-	// failure: the default is for up to 80 ms. Stats.TimedOut says when it is too short.
+	// It counts from the instant at which a decision is asked for, and with Redis from the instant
+	// at which the question is sent. It should be at least a quarter longer than the longest usual
+	// round trip to the store: the default is for up to 80 ms. If it is too short, Stats.TimedOut
+	// grows.
 	Timeout time.Duration
 
 	// Shadow makes the limiter decide and count, but never refuse: what would
@@ -46,14 +47,14 @@ type Options struct {
 	// panics. Beyond it, keys share.
 	FallbackKeys int
 
-	// Logger gets a line, with the cause, when the limiter stops asking its store, and another
-	// when it asks it again: once each, not per decision. nil means slog.Default().
+	// Logger gets a line, with the cause, when the limiter stops using its store, and another when
+	// it uses it again: once each, not per decision. nil means slog.Default().
 	Logger *slog.Logger
 
-	// OnOutage is called at the same times, with what the store failed with: for metrics
-	// and alerts. It is never called by two goroutines at once, never by one that makes a
-	// decision, and under no lock, so it may take its time. While it does not return, only
-	// the latest change waits. Its panics are logged. nil means that nothing is called.
+	// OnOutage is called at the same times, with what the store failed with: for metrics and
+	// alerts. It is never called by two goroutines at once, never by one that makes a decision, and
+	// under no lock, so it may block. Until it returns, only the latest change is kept. Its panics
+	// are logged. nil means that nothing is called.
 	OnOutage func(errors.Outage)
 
 	// Now is the clock of FailLocal in microseconds since the Unix epoch. Outside

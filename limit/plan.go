@@ -19,9 +19,9 @@ import (
 // A plan never changes and may be used by any number of goroutines.
 type Plan struct{ compiled *engine.Plan }
 
-// Compile checks a policy and makes it ready. The error says what is wrong and what would
-// be right: use it for policies that come from configuration, for [New] panics on an
-// invalid one. Compiling a plan returns that plan.
+// Compile checks a policy and makes it ready. The error says what is wrong and what would be right.
+// Use it for policies that come from configuration, because [New] panics on an invalid one.
+// Compiling a plan returns that plan.
 func Compile(policy Policy) (*Plan, error) {
 	if plan, ok := policy.(*Plan); ok && plan != nil {
 		return plan, nil
@@ -61,10 +61,10 @@ func (p *Plan) String() string { return p.compiled.Name }
 // Width is how many integers the state takes, and 0 when that varies.
 func (p *Plan) Width() int { return p.compiled.Width }
 
-// Shape names the layout of the state. State of one shape means nothing under another: a
-// store keeps the shape with the state, or in its key, and treats state of another shape
-// as none. Policies that differ in their numbers alone share a shape, so that what has
-// been used still counts after a rate was changed.
+// Shape names the layout of the state. State of one shape is not valid under another: a store keeps
+// the shape with the state, or in its key, and treats state of another shape as none. Policies that
+// differ in their numbers alone share a shape, so that what has been used still counts after a rate
+// was changed.
 func (p *Plan) Shape() string { return p.compiled.Shape }
 
 // Take decides whether cost fits now, charges it when it does, and fills d with the
@@ -93,7 +93,7 @@ func (p *Plan) Peek(d *Decision, state []int64, now, cost int64) {
 // proof. A charge that lies further ahead than [ClockTolerance] gives nothing back.
 //
 // reset is the instant of the last reset of the key, 0 when none is remembered: what was
-// charged by then gives nothing back. A store remembers it as [Plan.Reset] says.
+// charged by then gives nothing back. A store keeps it as [Plan.Reset] says.
 //
 // A state does not tell whether a decision was refunded before: one that is refunded twice
 // counts as two charges. The parts of a charge may be refunded one by one, with Charged set
@@ -103,19 +103,19 @@ func (p *Plan) Refund(state []int64, now, reset int64, taken *Decision) (next []
 	return p.compiled.Refund(state, now, reset, (*engine.Answer)(taken))
 }
 
-// Reset is for a store that deletes a state at the instant now. The store remembers that
+// Reset is for a store that deletes a state at the instant now. The store keeps that
 // instant until end, for [Plan.Refund], and longer by as much as its clock may be set back.
 // When end is 0, nothing counts that could be refunded, and there is nothing to remember.
 // (An instant that was remembered before stays.)
 func (p *Plan) Reset(state []int64, now int64) (end int64) { return p.compiled.Reset(state, now) }
 
-// ClockTolerance is how far a clock may swing back and forth without admitting one unit
+// ClockTolerance is how far a clock may go back and forth without admitting one unit
 // more. State of windows and buckets that lies further ahead of the clock means that the
 // clock was set back: it is corrected to a full use from now.
 const ClockTolerance = engine.ClockTolerance
 
-// Prepare is what [Store.Take] begins with: it refuses a cost below 1 and compiles the
-// policy. A cost of 0 would bypass the limit and a negative one would give units back.
+// Prepare refuses a cost below 1 and compiles the policy: [Store.Take] begins with it. A cost of 0
+// would bypass the limit and a negative one would give units back.
 func Prepare(policy Policy, cost int64) (*Plan, error) {
 	if err := checkCost(cost); err != nil {
 		return nil, err

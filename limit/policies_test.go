@@ -9,7 +9,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// DEFECTS 4: windows, logs, pacers and composites that make no sense are refused
+// Windows, logs, pacers and composites that make no sense are refused
 // with the field and the remedy.
 func TestInvalidWindows(t *testing.T) {
 	const s = time.Second
@@ -82,7 +82,7 @@ func TestAllIsFlat(t *testing.T) {
 	}
 }
 
-// DEFECTS 5: at the largest numbers, no intermediate of a window exceeds 2⁵³.
+// At the largest numbers, no intermediate of a window exceeds 2⁵³.
 func TestNoWindowLeavesTheExactRange(t *testing.T) {
 	const most, now = int64(1) << 51, int64(1)<<52 - 1
 	for _, p := range []limit.Policy{

@@ -112,10 +112,9 @@ func (w SlidingWindow) compile() (*engine.Plan, error) {
 	return engine.SlidingWindow(w, w.Limit, w.Window, w.Buckets)
 }
 
-// SlidingLog admits Limit in any span of Window, exactly, by remembering when each unit was
-// admitted. It suits small limits that must be exact: five logins in 15 minutes. A key
-// takes 16 bytes for every admission that still counts; for larger limits use
-// [SlidingWindow].
+// SlidingLog admits Limit in any span of Window, exactly, by storing when each unit was admitted.
+// It suits small limits that must be exact: five logins in 15 minutes. A key takes 16 bytes for
+// every admission that still counts; for larger limits use [SlidingWindow].
 type SlidingLog struct {
 	// Limit is how much is admitted in any Window, from 1 to 1,000.
 	Limit int64

@@ -128,7 +128,7 @@ func (l *Limiter) guard(ctx context.Context, call func(context.Context) (Decisio
 	return d, err, nil
 }
 
-// takeRemote asks the store, and the failure policy when the store fails.
+// takeRemote decides by the store, and by the failure policy when the store fails.
 func (l *Limiter) takeRemote(d *Decision, ctx context.Context, key []byte, cost int64) (err error) {
 	var failed error
 	*d, failed, err = l.guard(ctx, func(ctx context.Context) (Decision, error) {

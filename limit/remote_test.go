@@ -39,7 +39,7 @@ func (f *flaky) Take(context.Context, []byte, limit.Policy, int64) (limit.Decisi
 
 var three = limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}
 
-// DEFECTS 18: with its store down, each node still enforces one policy's worth,
+// With its store down, each node still enforces one policy's worth,
 // the store is left alone, and the switch is logged once each way.
 func TestFailLocal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestFailClosed(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 		if strings.Contains(e.Message, "refused") {
-			t.Errorf("the message tells the client of the store: %q", e.Message)
+			t.Errorf("the message shows the store to the client: %q", e.Message)
 		}
 	}
 	shadow := limit.New(store, three, limit.Options{Name: "n", OnFailure: limit.FailClosed, Shadow: true})
@@ -136,7 +136,7 @@ func TestFailClosed(t *testing.T) {
 	}
 }
 
-// DEFECTS 18: a store that hangs costs a frame the timeout and then nothing.
+// A store that hangs costs a frame the timeout and then nothing.
 func TestStalledStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.New(storeFunc(func(ctx context.Context, _ []byte, _ limit.Policy, _ int64) (limit.Decision, error) {

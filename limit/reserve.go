@@ -48,10 +48,10 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, most int64) (r Reservati
 // and under a bucket less what has flowed in since. If it is above, the difference is charged in
 // one atomic step as far as it fits; over is the part that did not fit and is not charged.
 //
-// Only the first call settles; further calls do nothing. After an error the charge may be as it
-// was reserved, or settled. What the store did not charge is not settled: a denial, a shadowed
-// one, or what the failure policy allowed. Settle does not stop at the end of ctx, for the work
-// is done: Options.Timeout bounds it.
+// Only the first call settles; further calls do nothing. After an error the charge may be as it was
+// reserved, or settled. What the store did not charge is not settled: a denial, a shadowed one, or
+// what the failure policy allowed. Settle does not stop at the end of ctx, for the work is done:
+// Options.Timeout bounds it.
 func (r *Reservation) Settle(ctx context.Context, actual int64) (over int64, err error) {
 	l := r.limiter
 	switch {
@@ -68,8 +68,7 @@ func (r *Reservation) Settle(ctx context.Context, actual int64) (over int64, err
 		return l.correct(ctx, r, r.key, actual)
 	}
 	buf := buffers.Get().(*[]byte)
-	key := l.Key(*buf)
-	key.buf = r.key.appendTo(key.buf)
+	key := l.bindIn(*buf, r.key)
 	over, err = l.correct(ctx, r, key, actual)
 	*buf = key.buf
 	buffers.Put(buf)

@@ -9,6 +9,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/race"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/limit/limittest"
 )
 
 func remaining(t *testing.T, l *limit.Limiter, key limit.Key) int64 {
@@ -116,6 +117,40 @@ func TestReserveAllocatesNothing(t *testing.T) {
 			_, _ = r.Settle(t.Context(), 1)
 		}); n != 0 && !race.Enabled {
 			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// A reservation that is never settled, as that of a process that was killed, is missing for as long as
+// docs/limits.md says, and no longer. The clock stands 7 µs after the beginning of a window.
+func TestReservationOfADeadOwner(t *testing.T) {
+	bucket := limit.TokenBucket{Capacity: 100, Refill: 2, Per: time.Second}
+	for _, tc := range []struct {
+		policy  limit.Policy
+		missing time.Duration // at most
+	}{
+		{bucket, 30 * time.Second},
+		{limit.Pacer{Burst: 40, Refill: 2, Per: time.Second, MaxWait: 30 * time.Second}, 30 * time.Second},
+		{limit.FixedWindow{Limit: 100, Window: time.Minute}, time.Minute},
+		{limit.SlidingWindow{Limit: 100, Window: time.Minute}, 2 * time.Minute},
+		{limit.SlidingWindow{Limit: 100, Window: time.Minute, Buckets: 4}, 75 * time.Second},
+		{limit.SlidingLog{Limit: 100, Window: time.Minute}, time.Minute},
+		{limit.All(bucket, limit.SlidingLog{Limit: 100, Window: time.Minute}), time.Minute},
+	} {
+		clock := limittest.NewClock()
+		l := limit.New(memory.NewStore(memory.Options{Now: clock.Now}), tc.policy)
+		key := limit.KeyOf("ann")
+		if _, d, err := l.Reserve(t.Context(), key, 60); err != nil || !d.Allowed {
+			t.Fatal(tc.policy, d, err)
+		}
+		const early = 10 * time.Microsecond
+		clock.Advance(tc.missing - early)
+		if remaining(t, l, key) == 100 {
+			t.Errorf("%v: all is back before %v", tc.policy, tc.missing)
+		}
+		clock.Advance(early)
+		if n := remaining(t, l, key); n != 100 {
+			t.Errorf("%v: after %v %d of 100 are left", tc.policy, tc.missing, n)
 		}
 	}
 }

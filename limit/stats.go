@@ -6,7 +6,9 @@ import (
 	"github.com/wskit/wskit/internal/histogram"
 )
 
-// Histogram is a histogram of durations.
+// Histogram counts durations in buckets; the bound of each is twice that of the one before. Counts
+// has their numbers by bucket, with those longer than all of Bounds at the end, and Sum is the sum
+// of the durations.
 type Histogram = histogram.Snapshot
 
 // Stats are figures of a [Limiter] since it was made.
@@ -22,21 +24,21 @@ type Stats struct {
 	// StoreFailures counts the calls that the store answered with an error or
 	// not in time.
 	StoreFailures int64
-	// TimedOut counts those of them that had no answer within [Options.Timeout]. While
-	// the store is well, that is too short for the round trip to it.
+	// TimedOut counts those of them that had no answer within [Options.Timeout]. If it grows while
+	// the store works, the timeout is too short for the round trip.
 	TimedOut int64
-	// Skipped counts the decisions for which the store was not asked, because it
-	// had failed too often shortly before.
+	// Skipped counts the decisions that were made without the store, because it had failed too
+	// often shortly before.
 	Skipped int64
 	// FailedOver counts the decisions that the failure policy made: all those
 	// that StoreFailures and Skipped count.
 	FailedOver int64
-	// Switches counts how often the limiter stopped asking its store; Degraded
-	// says that it does not ask it now.
+	// Switches counts how often the limiter stopped using its store; Degraded says that it does not
+	// use it now.
 	Switches int64
 	Degraded bool
 	// Took is how long the calls of the store took, failed ones included. Calls of a store in this
-	// process are not timed: that would take as long as the calls.
+	// process are not measured, because that would take as long as the calls.
 	Took Histogram
 }
 

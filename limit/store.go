@@ -34,14 +34,14 @@ type ExtendedStore interface {
 	// that took nothing gives nothing back. A store need not know which decisions were
 	// refunded before.
 	Refund(ctx context.Context, key []byte, policy Policy, taken Decision) error
-	// Reset forgets what was used of the key under policies of the same shape. What was
+	// Reset removes what was used of the key under policies of the same shape. What was
 	// charged by the instant of the reset gives nothing back after it: see [Plan.Reset].
 	Reset(ctx context.Context, key []byte, policy Policy) error
 }
 
-// A ManyTaker decides several costs in one call, and fills in the decision of each. On an
-// error it is unknown which were charged, unless the error is INVALID_ARGUMENT or says that
-// the operation is unsupported: then none was.
+// A ManyTaker decides several costs in one call, and fills in the decision of each. On an error it
+// is unknown which were charged, unless the error is INVALID_ARGUMENT or errors.ErrUnsupported:
+// then none was.
 type ManyTaker interface {
 	// TakeMany takes the costs at one instant, in order and independently of each other:
 	// what one ask takes is used for the next, and a denial does not affect the others.

@@ -15,14 +15,14 @@ func CanTakeAll(limiters ...*Limiter) error {
 		case l == nil:
 			return fmt.Errorf("limit: limiter %d is nil; make one with limit.New(store, policy)", i)
 		case !sameStore(l, limiters[0]):
-			return fmt.Errorf("limit: limiters %s and %s have different stores; make both with one, or ask them one after the other", limiters[0].name, l.name)
+			return fmt.Errorf("limit: limiters %s and %s have different stores; make both with one, or call them one after the other", limiters[0].name, l.name)
 		}
 	}
 	if len(limiters) == 0 {
 		return nil
 	}
 	if limiters[0].many == nil {
-		return fmt.Errorf("limit: the store of limiter %s cannot charge several limiters in one step (it has no TakeAll); put the policies of one subject into limit.All, or ask the limiters one after the other", limiters[0].name)
+		return fmt.Errorf("limit: the store of limiter %s cannot charge several limiters in one step (it has no TakeAll); put the policies of one subject into limit.All, or call the limiters one after the other", limiters[0].name)
 	}
 	return nil
 }

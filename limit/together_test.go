@@ -68,5 +68,5 @@ func ExampleCanTakeAll() {
 	fmt.Println(limit.CanTakeAll(user, elsewhere))
 	// Output:
 	// <nil>
-	// limit: limiters user and elsewhere have different stores; make both with one, or ask them one after the other
+	// limit: limiters user and elsewhere have different stores; make both with one, or call them one after the other
 }

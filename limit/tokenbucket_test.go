@@ -54,7 +54,7 @@ func TestTokenBucket(t *testing.T) {
 	}
 }
 
-// DEFECTS 4: what makes no sense, and what would leave the exact range, is
+// What makes no sense, and what would leave the exact range, is
 // refused with the field and the remedy.
 func TestInvalidPolicies(t *testing.T) {
 	s := time.Second
@@ -107,7 +107,7 @@ func TestBoundsAreTight(t *testing.T) {
 	}
 }
 
-// DEFECTS 5: over the whole valid range, no intermediate exceeds 2⁵³. The
+// Over the whole valid range, no intermediate exceeds 2⁵³. The
 // largest are bounded here as the documentation of the algorithm derives them.
 func TestNothingLeavesTheExactRange(t *testing.T) {
 	for _, b := range []limit.TokenBucket{

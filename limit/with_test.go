@@ -46,7 +46,7 @@ func TestWithSharesEverythingButThePolicy(t *testing.T) {
 	}
 }
 
-// A key knows under which policy it is asked about, so it is not another's.
+// A key contains the policy that it was made for, so no other limiter takes it.
 func TestWithRefusesKeysOfTheOther(t *testing.T) {
 	l := newLimiter(t)
 	other, err := l.With(three)
@@ -71,7 +71,7 @@ func TestWithRefusesInvalidPolicies(t *testing.T) {
 	}
 }
 
-// The store's health is one, and so is what the failure policy remembers.
+// The store's health is shared, and so is the state of the failure policy.
 func TestWithSharesTheFailurePolicy(t *testing.T) {
 	store := &flaky{}
 	store.down.Store(true)

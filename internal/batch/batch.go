@@ -24,6 +24,10 @@ type Options struct {
 	// caller cannot leave early, so set OnCaller only if send returns at the deadline of its
 	// context.
 	OnCaller bool
+	// ReuseContext uses the context of a call on the goroutine of its caller again for the next one, which saves a
+	// context and a timer each. Set it only if nothing uses the context after send has returned. Such a call notices
+	// after 20 ms at most that its caller's context has ended.
+	ReuseContext bool
 	// Slack is how many times the timeout of [WithTimeout] a flush may take, and a call may
 	// wait for it; 0 means 1. Set it higher if send itself applies the timeout to each of its
 	// steps, such as making a connection first.
@@ -75,6 +79,7 @@ type Item[T any] struct {
 	flush      *flush // once it is sent
 	left       bool   // the caller has left
 	alone      [1]*Item[T]
+	reused     *callerContext // with ReuseContext; nil before the first single call
 }
 
 // New makes a Batcher. send makes one round trip for a batch of at least one
@@ -218,17 +223,31 @@ func (c *Batcher[T]) alone(it *Item[T]) error {
 	if it.Wait > 0 && (most == 0 || it.Wait < most) {
 		most = it.Wait
 	}
-	if deadline, ok := ctx.Deadline(); most > 0 && (!ok || time.Until(deadline) > most) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, most)
-		defer cancel()
-	}
-	if it.Timeout > 0 {
-		ctx = WithTimeout(ctx, it.Timeout)
+	deadline, ok := ctx.Deadline()
+	own := most > 0 && (!ok || time.Until(deadline) > most)
+	reused := own && c.options.ReuseContext
+	if reused {
+		if it.reused == nil {
+			it.reused = newCallerContext()
+		}
+		it.reused.begin(ctx, it.timeout, most)
+		ctx = it.reused
+	} else {
+		if own {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, most)
+			defer cancel()
+		}
+		if it.Timeout > 0 {
+			ctx = WithTimeout(ctx, it.Timeout)
+		}
 	}
 	it.alone[0] = it
 	items := it.alone[:]
 	c.try(ctx, items)
+	if reused && !it.reused.end() {
+		it.reused = nil
+	}
 	c.mu.Lock()
 	c.away--
 	c.arrived(items)

@@ -40,6 +40,7 @@ func (c *Batcher[T]) start(calls int) {
 
 // run makes flushes until the queue is empty, or starts another goroutine that does.
 func (c *Batcher[T]) run(s *slot[T]) {
+	growStack(0)
 	for {
 		c.mu.Lock()
 		c.away -= s.answered

@@ -34,7 +34,7 @@ func TestTimeoutIsThatOfTheRoundTrip(t *testing.T) {
 				case <-within.Done():
 					t.Error("the flush ended early")
 				}
-			}, batch.Options{Flushes: 1, OnCaller: onCaller, Slack: 2})
+			}, batch.Options{Flushes: 1, OnCaller: onCaller, ReuseContext: onCaller, Slack: 2})
 			var wg sync.WaitGroup
 			for i := range 5 {
 				time.Sleep(time.Millisecond)

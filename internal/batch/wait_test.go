@@ -18,9 +18,10 @@ func TestWaitBoundsTheCall(t *testing.T) {
 		options batch.Options
 		first   bool // a call is under way
 	}{
-		"queued":        {batch.Options{Flushes: 1}, true},
-		"sent":          {batch.Options{Flushes: 1, Slack: 9}, false},
-		"on its caller": {batch.Options{Flushes: 1, Slack: 9, OnCaller: true}, false},
+		"queued":                    {batch.Options{Flushes: 1}, true},
+		"sent":                      {batch.Options{Flushes: 1, Slack: 9}, false},
+		"on its caller":             {batch.Options{Flushes: 1, Slack: 9, OnCaller: true}, false},
+		"its context is used again": {batch.Options{Flushes: 1, Slack: 9, OnCaller: true, ReuseContext: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

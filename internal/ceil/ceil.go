@@ -1,4 +1,4 @@
-// Package ceil rounds waits up, so that a client that waits as long as it was told is never
+// Package ceil rounds waits up, so that a client that waits for that long is never
 // early.
 package ceil
 

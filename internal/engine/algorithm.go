@@ -63,6 +63,21 @@ func (p *Plan) tell(d *Answer, v *view, state []int64, now, cost int64, charged 
 	}
 }
 
+// resetAfter is how many microseconds it takes until state means the same as no state. written says
+// that it was written since the look of v.
+func (p *Plan) resetAfter(v *view, state []int64, now int64, written bool) int64 {
+	switch p.kind {
+	case kindBucket:
+		return p.bucket.resetAfter(v, now, written)
+	case kindFixed:
+		return p.fixed.resetAfter(v, now)
+	case kindSliding:
+		return p.sliding.resetAfter(v, state, now)
+	default:
+		return p.log.resetAfter(v, state, now)
+	}
+}
+
 // complete appends zeros to a state that is missing or too short. Zeros mean that
 // nothing has been used.
 func (p *Plan) complete(state []int64) []int64 {

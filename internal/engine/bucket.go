@@ -172,11 +172,7 @@ func (b *bucket) answer(d *Answer, v *view, now, cost int64, charged bool) {
 	if v.used < b.full {
 		d.Remaining = floorDiv(b.full-v.used, b.p)
 	}
-	if charged || v.corrected {
-		d.ResetAfter = micros(v.until - now)
-	} else {
-		d.ResetAfter = micros(ceilDiv(v.used, b.q))
-	}
+	d.ResetAfter = micros(b.resetAfter(v, now, charged || v.corrected))
 	if b.queue > 0 && v.fits {
 		ahead := v.used - (b.full - b.queue)
 		if !charged {
@@ -186,6 +182,13 @@ func (b *bucket) answer(d *Answer, v *view, now, cost int64, charged bool) {
 			d.Wait = micros(ceilDiv(ahead, b.q))
 		}
 	}
+}
+
+func (b *bucket) resetAfter(v *view, now int64, written bool) int64 {
+	if written {
+		return v.until - now
+	}
+	return ceilDiv(v.used, b.q)
 }
 
 // refund gives back a charge made at the instant at, less what has flowed in since. Without

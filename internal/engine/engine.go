@@ -127,6 +127,8 @@ func (s *Engine) known(width int) *table.Table {
 // writes nothing.
 func (s *Engine) Take(d *Answer, h table.Hash, plan *Plan, cost int64) {
 	if plan.kind == kindBucket {
+		h = h.With(plan.Salt)
+		s.buckets.Prefetch(h) // while the clock is read
 		s.takeAt(d, h, plan, s.Now(), cost)
 		return
 	}
@@ -136,9 +138,9 @@ func (s *Engine) Take(d *Answer, h table.Hash, plan *Plan, cost int64) {
 	s.takeLocked(d, t, r, h, plan, s.Now(), cost)
 }
 
-// takeAt is Take for a bucket at the instant now.
+// takeAt is Take for a bucket at the instant now. The hash is that with the plan's salt: states of different shapes are
+// different entries.
 func (s *Engine) takeAt(d *Answer, h table.Hash, plan *Plan, now, cost int64) {
-	h = h.With(plan.Salt) // states of different shapes are different entries
 	for range plan.swaps {
 		i, at, fraction, ok := s.buckets.Instant(h)
 		if !ok {
@@ -319,19 +321,17 @@ func (s *Engine) Refund(h table.Hash, plan *Plan, taken *Answer) {
 		return
 	}
 	r := s.table(plan).Lock(h)
-	defer r.Unlock()
-	if !r.Found() {
-		return
+	if r.Found() {
+		now := s.Now()
+		state, reset, write := plan.Refund(stateOf(r, plan), now, s.resets.last(h, now), taken)
+		if write {
+			if plan.Width == 0 {
+				keepWords(r, plan, state)
+			}
+			r.SetExpires(now + reset.Microseconds())
+		}
 	}
-	now := s.Now()
-	state, reset, write := plan.Refund(stateOf(r, plan), now, s.resets.last(h, now), taken)
-	if !write {
-		return
-	}
-	if plan.Width == 0 {
-		keepWords(r, plan, state)
-	}
-	r.SetExpires(now + reset.Microseconds())
+	r.Unlock()
 }
 
 // refundBucket is Refund for a bucket that has state, without a lock. It reports false if the

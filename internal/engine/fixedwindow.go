@@ -59,19 +59,21 @@ func (w *fixed) write(v *view, state []int64, cost int64) {
 func (w *fixed) answer(d *Answer, v *view, now, cost int64) {
 	d.Limit = w.limit
 	d.Remaining = max(0, w.limit-v.used)
-	left := micros(v.start + w.window - now)
-	if v.used > 0 {
-		d.ResetAfter = left
-	} else {
-		d.ResetAfter = max(0, left-micros(w.window)) // until the clock is in the window
-	}
+	d.ResetAfter = micros(w.resetAfter(v, now))
 	if !v.fits {
 		if cost > w.limit {
 			d.Impossible = true
 		} else {
-			d.RetryAfter = left
+			d.RetryAfter = micros(v.start + w.window - now)
 		}
 	}
+}
+
+func (w *fixed) resetAfter(v *view, now int64) int64 {
+	if v.used > 0 {
+		return v.start + w.window - now
+	}
+	return max(0, v.start-now) // until the clock is in the window
 }
 
 // refund gives back only within the window of the charge.

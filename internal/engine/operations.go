@@ -124,20 +124,7 @@ func (p *Plan) Refund(state []int64, now, reset int64, taken *Answer) (next []in
 			state, changed = part.log.refund(state, offset, now, taken.Charged, taken.At)
 		}
 		write = write || changed
-		if part.kind == kindFixed && !v.corrected { // v is as it was written
-			if v.used > 0 {
-				last = max(last, v.start+part.fixed.window-now)
-			} else {
-				last = max(last, v.start-now) // until the clock is in the window
-			}
-			offset += 2
-			continue
-		}
-		var d Answer
-		v = view{}
-		part.look(&v, state[offset:], now, 1)
-		part.tell(&d, &v, state[offset:], now, 1, false)
-		last = max(last, d.ResetAfter.Microseconds())
+		last = max(last, part.resetAfter(&v, state[offset:], now, changed))
 		offset += part.size(state[offset:])
 	}
 	return state, micros(last), write

@@ -77,7 +77,7 @@ func (s *Engine) TakeMany(asks []Ask) {
 	}
 	now := s.Now()
 	for _, a := range asks {
-		s.takeAt(a.Answer, a.Hash, a.Plan, now, a.Cost)
+		s.takeAt(a.Answer, a.Hash.With(a.Plan.Salt), a.Plan, now, a.Cost)
 	}
 }
 
@@ -222,7 +222,7 @@ func (w *together) refused(asks []Ask, now int64, from int) int {
 		p := &w.places[i]
 		for _, before := range w.places[:i] {
 			if before.table == p.table && before.hash == p.hash || before.cells != nil && before.cells == p.cells && p.cells.index(before.hash) == p.cells.index(p.hash) {
-				return -1 // what is left for this one, charging tells
+				return -1 // what is left for this one is known when it is charged
 			}
 		}
 		w.step(i, asks[i], now, false)

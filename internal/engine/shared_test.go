@@ -106,7 +106,7 @@ func TestPoliciesOfOneNameShareNoStates(t *testing.T) {
 	}
 }
 
-// DEFECTS 37: shared states may be made and dropped at any time, and no key is ever
+// Shared states may be made and dropped at any time, and no key is ever
 // admitted more than its policy allows.
 func TestNeverMoreWhileSharedStatesAreMadeAndDropped(t *testing.T) {
 	const window, most = 4e6, 3

@@ -91,16 +91,7 @@ func (l *slidingLog) write(v *view, state []int64, offset int, now, cost int64) 
 func (l *slidingLog) answer(d *Answer, v *view, state []int64, now, cost int64) {
 	d.Limit = l.limit
 	d.Remaining = max(0, l.limit-v.used)
-	pairs := l.pairs(state)[2*v.start:]
-	if n := len(pairs); n > 0 && pairs[n-1] > 0 {
-		d.ResetAfter = micros(pairs[n-2] + l.window - now)
-	} else if n > 0 { // given back: what is before it counts, and the instant itself
-		until := max(now, pairs[n-2])
-		if n > 2 {
-			until = max(until, pairs[n-4]+l.window)
-		}
-		d.ResetAfter = micros(until - now)
-	}
+	d.ResetAfter = micros(l.resetAfter(v, state, now))
 	if v.fits {
 		return
 	}
@@ -108,12 +99,27 @@ func (l *slidingLog) answer(d *Answer, v *view, state []int64, now, cost int64) 
 		d.Impossible = true
 		return
 	}
+	pairs := l.pairs(state)[2*v.start:]
 	over := v.used + cost - l.limit
 	for i := 0; i < len(pairs); i += 2 {
 		if over -= pairs[i+1]; over <= 0 {
 			d.RetryAfter = micros(pairs[i] + l.window - now)
 			return
 		}
+	}
+}
+
+func (l *slidingLog) resetAfter(v *view, state []int64, now int64) int64 {
+	pairs := l.pairs(state)[2*v.start:]
+	switch n := len(pairs); {
+	case n == 0:
+		return 0
+	case pairs[n-1] > 0:
+		return pairs[n-2] + l.window - now
+	case n > 2: // the newest was given back: what is before it counts, and the instant itself
+		return max(pairs[n-2], pairs[n-4]+l.window, now) - now
+	default:
+		return max(pairs[n-2], now) - now
 	}
 }
 
@@ -125,8 +131,8 @@ func (l *slidingLog) refund(state []int64, offset int, now, cost, at int64) (nex
 	}
 	first := offset + 1
 	last := first + 2*int(state[offset]) - 2
-	for i := first; i <= last; i += 2 {
-		if state[i] != at || state[i+1] == 0 {
+	for i := last; i >= first && state[i] >= at; i -= 2 { // usually it is one of the newest
+		if state[i] > at || state[i+1] == 0 {
 			continue
 		}
 		if state[i+1] -= min(cost, state[i+1]); state[i+1] == 0 && i < last {

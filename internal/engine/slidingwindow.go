@@ -54,6 +54,9 @@ func SlidingWindow(policy fmt.Stringer, limit int64, window time.Duration, bucke
 // age is by how many sub-windows the counts of state must be moved so that the newest is
 // the one at start.
 func (w *sliding) age(state []int64, start int64) int64 {
+	if start == state[0] {
+		return 0
+	}
 	first := state[0] - state[0]%w.width // it may have been written under another width
 	return min(max(0, (start-first)/w.width), int64(w.n)+1)
 }
@@ -123,7 +126,7 @@ func (w *sliding) until(state []int64, start int64) int64 {
 func (w *sliding) answer(d *Answer, v *view, state []int64, now, cost int64) {
 	d.Limit = w.limit
 	d.Remaining = max(0, w.limit-v.used)
-	d.ResetAfter = micros(max(0, w.until(state, v.start)-now))
+	d.ResetAfter = micros(w.resetAfter(v, state, now))
 	if v.fits {
 		return
 	}
@@ -132,6 +135,10 @@ func (w *sliding) answer(d *Answer, v *view, state []int64, now, cost int64) {
 		return
 	}
 	d.RetryAfter = micros(w.fitsAt(state, v.start, w.limit-cost) - now)
+}
+
+func (w *sliding) resetAfter(v *view, state []int64, now int64) int64 {
+	return max(0, w.until(state, v.start)-now)
 }
 
 // fitsAt is the first instant at which no more than free is used, without other
@@ -158,11 +165,13 @@ func (w *sliding) fitsAt(state []int64, start, free int64) int64 {
 
 // refund gives back in the sub-window of the charge while it counts.
 func (w *sliding) refund(v *view, state []int64, cost, at int64) (write bool) {
-	first := at - at%w.width
-	if first > v.start || (v.start-first)/w.width > int64(w.n) {
+	i := 0
+	if at < v.start {
+		i = int(min(ceilDiv(v.start-at, w.width), int64(w.n)+1))
+	}
+	if i > w.n || at-v.start >= w.width {
 		return false
 	}
-	i := int((v.start - first) / w.width)
 	back := min(cost, w.count(state, i, w.age(state, v.start)))
 	if back == 0 {
 		return false

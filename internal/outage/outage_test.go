@@ -46,7 +46,7 @@ func TestOutagesAreReportedOnceEach(t *testing.T) {
 	})
 }
 
-// A hook that does not return holds up nothing and costs no memory, and learns the latest
+// A hook that does not return holds up nothing and costs no memory, and gets the latest
 // state once it does.
 func TestASlowHookHoldsUpNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

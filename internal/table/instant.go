@@ -87,6 +87,14 @@ type Instant struct {
 	was  int64
 }
 
+// Prefetch begins to load what [Table.Instant] reads of a key, which takes most of its time where there
+// are many keys, and does not wait for it: docs/decisions/prefetch.md.
+func (t *Table) Prefetch(h Hash) {
+	if r := t.shards[h.b&t.mask].run.Load(); r.n > 0 {
+		prefetch(&r.slots[int(home(h.a, r.n))*instantStride])
+	}
+}
+
 // Instant finds the state of a key without a lock. It returns false if there is no entry
 // or it is not free: then use [Table.Lock].
 func (t *Table) Instant(h Hash) (i Instant, at, fraction int64, ok bool) {

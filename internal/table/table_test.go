@@ -84,7 +84,7 @@ func TestAgainstMap(t *testing.T) {
 	}
 }
 
-// DEFECTS 13: a flood of new keys takes bounded memory and evicts no entry that has not
+// A flood of new keys takes bounded memory and evicts no entry that has not
 // expired.
 func TestFloodEvictsOnlyExpiredEntries(t *testing.T) {
 	tab := New(Options{Width: 2, Max: 5000, Shards: 16})

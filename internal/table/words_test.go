@@ -58,7 +58,7 @@ func TestWordsAgainstMap(t *testing.T) {
 	}
 }
 
-// DEFECTS 13: tables of one space have one bound, and an entry that expires in one frees
+// Tables of one space have one bound, and an entry that expires in one frees
 // capacity for another.
 func TestSpaceBoundsItsTables(t *testing.T) {
 	space := NewSpace(1000)

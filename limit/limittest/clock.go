@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Clock is a clock that moves only when it is set: for [Subject], and for the tests of an
-// application's limits, which need not sleep. The memory store goes by it:
+// Clock is a clock that only a test moves, for [Subject], and for tests of an application's limits,
+// which then need not sleep. Give it to the memory store:
 //
 //	clock := limittest.NewClock()
 //	store := memory.NewStore(memory.Options{Now: clock.Now})
 //
 // A limit over that store then refuses and admits by the clock, exactly, for as long as the test
-// does not move it. The test of a whole server gives its router the same limits over that store, see
-// the example. The clock is that of limits alone: connections, handlers and the delays of a
-// [limit.Pacer] go by the time of the process.
+// does not move it. The test of a whole server gives its router the same limits over that store,
+// see the example. The clock is that of limits alone: connections, handlers and the delays of a
+// [limit.Pacer] use the time of the process.
 //
 // Its methods may be called concurrently.
 type Clock struct{ micros atomic.Int64 }

@@ -32,15 +32,14 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Subject is a store under test and the clock it goes by.
+// Subject is a store under test and its clock.
 type Subject struct {
 	Store limit.Store
-	// Clock is what the store takes for the time. It is the suite that moves it,
-	// forwards and backwards.
+	// Clock is the clock that the store uses. The suite moves it, forwards and backwards.
 	Clock *Clock
-	// Step, in place of Clock, moves the clock that a store goes by which cannot be
-	// given one, forwards and backwards: that of its server. Then only the rules about
-	// clocks that are stepped are checked.
+	// Step is set in place of Clock for a store that cannot be given a clock. It moves the clock of
+	// the store's server, forwards and backwards. Then only the rules about clocks that are stepped
+	// are checked.
 	Step func(time.Duration)
 	// Steps bounds the length of a generated timeline; 0 means 100. Lower it for
 	// a store behind a network.
@@ -236,7 +235,7 @@ func (l *timeline) refund(t tb, policy limit.Policy, taken limit.Decision) {
 	}
 }
 
-// reset forgets the key, in a limit.ExtendedStore.
+// reset deletes the state of the key, in a limit.ExtendedStore.
 func (l *timeline) reset(t tb, policy limit.Policy) {
 	t.Helper()
 	err := l.s.Store.(limit.ExtendedStore).Reset(context.Background(), []byte(l.key), policy)
