@@ -129,7 +129,7 @@ func (a *ask) read(answer json.RawMessage, charge bool) (err error) {
 		a.answer.Charged = a.cost
 	}
 	a.words = append(n[:0], n[wireState:]...)
-	a.told = len(a.words) > 0 || !a.answer.Allowed // nothing was ever used of a key without state
+	a.whole = len(a.words) > 0 || !a.answer.Allowed // nothing was ever used of a key without state
 	return nil
 }
 

@@ -59,7 +59,7 @@ func readOne(t *testing.T, op operation, plan *limit.Plan, answers []json.RawMes
 	for _, a := range c.asks {
 		var d limit.Decision
 		q, _ := m.Get(&d, []byte("k"), plan, 1)
-		if a.told {
+		if a.whole {
 			q.Put(&a.answer, a.words)
 		}
 		m.Get(&d, []byte("k"), plan, 1)

@@ -19,7 +19,7 @@ import (
 	"github.com/wskit/wskit/limit/limittest"
 )
 
-// DEFECTS 21: reading the body between get and put lost 49 of 50 updates. 500
+// Reading the body between get and put lost 49 of 50 updates. 500
 // callers at once, on 64 connections, are admitted exactly the capacity.
 func TestConcurrentCallsAdmitExactlyTheCapacity(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{})
@@ -160,7 +160,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// DEFECTS 21: denials that write. One row is written for an admitted call, and
+// Denials that write. One row is written for an admitted call, and
 // none for a denial, a look, or a refund of nothing.
 func TestDenialsWriteNothing(t *testing.T) {
 	w := workerdtest.Start(t, workerdtest.Config{})

@@ -44,7 +44,7 @@ type ask struct {
 
 	answer limit.Decision
 	words  []int64 // the state that the decision left
-	told   bool    // that state is complete
+	whole  bool    // that state is complete
 }
 
 // begin empties a call, and keeps its room.

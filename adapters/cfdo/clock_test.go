@@ -11,7 +11,7 @@ import (
 	"github.com/wskit/wskit/limit/limittest"
 )
 
-// DEFECTS 3: the clock of the machine is stepped back and forth while the Worker runs,
+// The clock of the machine is stepped back and forth while the Worker runs,
 // and the object is swept whenever it has gone forwards. (To an object in memory the
 // runtime does not show that its clock was set back, so it is evicted at every step.)
 func TestStoreUnderAClockThatIsStepped(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package cfdo keeps limits in Cloudflare Durable Objects, so that several
 // processes share them without a server of their own to run.
 //
-// The state lives in the objects of a Worker, which is in the folder worker;
+// The state is in the objects of a Worker, which is in the folder worker;
 // README.md says how to deploy it. It decides with the arithmetic of package
 // limit, in one atomic step per object. This package is its client:
 //
@@ -14,7 +14,7 @@
 // at most 4,096 of a key. The leases of a key are one row, which every acquisition, renewal and release
 // writes. So it is for small numbers, such as the requests of a user; leave GateOptions.MaxTotal negative.
 //
-// # What it does beyond asking
+// # Fewer requests
 //
 // Concurrent calls share requests, and a lone call goes out at once (see package
 // internal/batch). A denial is remembered by the state it was made from (see
@@ -25,7 +25,7 @@
 //
 // The keys are spread over objects, 128 of them unless the Worker is configured
 // otherwise, and each of [Options].Tenant has objects of its own. An object
-// handles one call after the other, by its own clock: what is asked of keys in
+// handles one call after the other, by its own clock: what is decided for keys in
 // different objects at once, by [Store.TakeMany], is answered at instants that
 // differ a little. [Store.TakeAll] can charge all or none within one object only
 // and answers errors.ErrUnsupported where the keys lie in several; give what

@@ -41,13 +41,23 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 		}
 		end.end()
 		w.Run()
+		back(t, s)
 	}
 	if d := take(t, s, "durable", p, 5); d.Allowed || d.Remaining != left {
 		t.Errorf("%+v, %d should be left", d, left)
 	}
 }
 
-// swept is a Worker that forgets rows soon after they equal none.
+// back waits until a store has no connections to the process that has ended.
+func back(t *testing.T, s *cfdo.Store) {
+	t.Helper()
+	eventually(t, "the Worker answers again", func() bool {
+		_, err := s.Peek(ctx, []byte("any"), ten, 1)
+		return err == nil
+	})
+}
+
+// swept is a Worker that deletes rows soon after they equal none.
 func swept(t *testing.T) *workerdtest.Server {
 	return workerdtest.Start(t, workerdtest.Config{Env: map[string]string{"GRACE_MS": "1", "PAUSE_MS": "1"}})
 }
@@ -65,7 +75,7 @@ func fill(t *testing.T, s *cfdo.Store, keys int, p limit.Policy) {
 	}
 }
 
-// DEFECTS 21: a listing without a cursor swept the first 1,000 keys only. And an
+// A listing without a cursor swept the first 1,000 keys only. And an
 // object that is empty rings no more alarms.
 func TestAllIdleKeysAreSwept(t *testing.T) {
 	w := swept(t)
@@ -95,7 +105,7 @@ func TestAllIdleKeysAreSwept(t *testing.T) {
 	}
 }
 
-// DEFECTS 21: a flag in memory said that an alarm was set; the object was evicted,
+// A flag in memory said that an alarm was set; the object was evicted,
 // or the machine restarted, and the sweep never ran.
 func TestAlarmsOutliveTheObject(t *testing.T) {
 	for _, c := range []struct {
@@ -172,6 +182,7 @@ func TestKillRounds(t *testing.T) {
 		stop()
 		wg.Wait()
 		w.Run()
+		back(t, s)
 		d, err := s.Peek(ctx, []byte("kill"), p, 1)
 		if err != nil {
 			t.Fatal(err)

@@ -11,11 +11,10 @@ import (
 // What went wrong when no decision was made: use errors.Is. A denial is no error.
 // A call that ended with its context returns the context's error.
 var (
-	// ErrUnauthorized: the Worker does not know the secret, or has none. Nothing
-	// was charged.
+	// ErrUnauthorized: the Worker has another secret, or none. Nothing was charged.
 	ErrUnauthorized = errors.New("cfdo: the Worker refused the secret")
-	// ErrBadRequest: what answered did not understand the question: it is no such
-	// Worker, or one of another version. Nothing was charged.
+	// ErrBadRequest: the request was not understood, because the URL is not that of such a Worker,
+	// or the Worker has another version. Nothing was charged.
 	ErrBadRequest = errors.New("cfdo: the Worker does not understand the request")
 	// ErrOverloaded: the object gets more calls than it can handle, or the account
 	// is over a limit of its plan. Give the keys more shards.

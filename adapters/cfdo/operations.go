@@ -7,7 +7,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Peek implements [limit.ExtendedStore]. It always asks.
+// Peek implements [limit.ExtendedStore]. It is always a request.
 func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *Store) TakeMany(ctx context.Context, asks []limit.Ask) error {
 }
 
 // TakeAll implements [limit.ManyTaker] for keys in one object; for others the error is
-// errors.ErrUnsupported and nothing was charged. It always asks: the answers to what would
-// have fitted are not known otherwise.
+// errors.ErrUnsupported and nothing was charged. It always makes a request, because a remembered
+// denial does not tell what the other costs would have got.
 func (s *Store) TakeAll(ctx context.Context, asks []limit.Ask) (bound int, err error) {
 	if err := checkMany(len(asks)); err != nil || len(asks) == 0 {
 		return 0, err
@@ -124,7 +124,7 @@ func (s *Store) fill(c *call, asks []limit.Ask) (denied int, err error) {
 	return denied, nil
 }
 
-// spill remembers the answers and fills in the decisions.
+// spill caches the answers and fills in the decisions.
 func (s *Store) spill(c *call, asks []limit.Ask) {
 	for i := range c.asks {
 		s.settle(&c.asks[i])

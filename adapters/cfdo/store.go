@@ -15,10 +15,10 @@ import (
 
 // Options configure a [Store] in Durable Objects. The zero value is ready to use.
 type Options struct {
-	// Tenant says which tenant a key belongs to; "" means none. Each tenant has
-	// objects of its own, so that neither its load nor its state touches
-	// another's. nil means that no key belongs to one. It must always say the same
-	// of a key, and everywhere: [KeyPart] reads it from the key.
+	// Tenant says which tenant a key belongs to; "" means none. Each tenant has objects of its own,
+	// so that neither its load nor its state touches another's. nil means that no key belongs to
+	// one. It must return the same for a key at any time and in all processes: [KeyPart] reads it
+	// from the key.
 	Tenant func(key string) string
 
 	// Timeout bounds a request, whatever the deadlines of its callers; 0 means 2 s,
@@ -29,7 +29,7 @@ type Options struct {
 	// negative is an error. Calls that come while all are share the next one.
 	Requests int
 
-	// Remember is how long a denial may be answered without asking again, which
+	// Remember is how long a denial may be answered without a new request, which
 	// bounds for how long a refund or a reset through another process goes
 	// unnoticed; 0 means 10 s, negative that nothing is remembered.
 	Remember time.Duration
@@ -51,7 +51,7 @@ const (
 	tick = time.Millisecond
 )
 
-// Store is a [limit.Store] whose state lives in Durable Objects. All its methods
+// Store is a [limit.Store] whose state is in Durable Objects. All its methods
 // may be used by any number of goroutines.
 type Store struct {
 	url       string
@@ -73,7 +73,7 @@ var (
 	_ limit.ManyTaker     = (*Store)(nil)
 )
 
-// Open returns a store that asks the Worker at a URL, such as
+// Open returns a store that calls the Worker at a URL, such as
 // "https://wskit-limits.example.workers.dev", with the secret that the Worker was
 // given. It connects when it is first used. The error says which argument is wrong
 // and what would be right.
@@ -111,7 +111,7 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 	return s, nil
 }
 
-// Close closes the connections that are idle. It ends no call.
+// Close closes the connections that are idle. Calls under way go on.
 func (s *Store) Close() {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
@@ -142,7 +142,7 @@ func (s *Store) remembered(d *limit.Decision, key []byte, plan *limit.Plan, cost
 	return q, denied
 }
 
-// take asks the Worker.
+// take calls the Worker.
 func (s *Store) take(ctx context.Context, q denialcache.Miss, key string, plan *limit.Plan, cost int64) (d limit.Decision, err error) {
 	it := s.trips.Item()
 	it.Value.begin(opTake)
@@ -161,7 +161,7 @@ func (s *Store) take(ctx context.Context, q denialcache.Miss, key string, plan *
 // nothing changes for it between two of them, so that is when a wait ends.
 func (s *Store) settle(a *ask) {
 	switch {
-	case a.told:
+	case a.whole:
 		a.question.Put(&a.answer, a.words)
 	case s.denials != nil: // what is remembered is not all that was used
 		s.denials.Invalidate([]byte(a.key), a.plan)

@@ -1,6 +1,6 @@
 package memory
 
-// ordered is an item of a priority queue. It knows its place in it.
+// ordered is an item of a priority queue. It has its place in it.
 type ordered[T any] interface {
 	before(other T) bool
 	moveTo(place int)

@@ -11,26 +11,23 @@ import (
 
 // Options configure a [Store] in memory. The zero value is ready to use.
 type Options struct {
-	// MaxKeys bounds how many keys have state of their own at a time; 0 means
-	// 2,000,000, negative panics. A key takes 43 to 54 bytes under a policy with
-	// two words of state (a bucket, a pacer, a fixed window). A key with more state
-	// counts for as many as it takes the room of: (words + 5)/4, rounded down, which
-	// is 2 for two buckets at once and 4 for a sliding window of ten. So does a log,
-	// as it grows; where there is no room for that, some of its admissions are
-	// merged, which makes it stricter. Only keys that have used something recently
-	// count: one whose limit is full again is dropped when room is needed.
+	// MaxKeys bounds how many keys have state of their own at a time; 0 means 2,000,000, negative
+	// panics. A key takes 43 to 54 bytes under a policy with two words of state (a bucket, a pacer,
+	// a fixed window). A key with more state counts as (words + 5)/4 keys, rounded down: 2 for two
+	// buckets at once, 4 for a sliding window of ten. A log counts as more keys as it grows; if
+	// there is no room for that, some of its admissions are merged, which makes it stricter. Only
+	// keys that have used something recently count: one whose limit is full again is dropped when
+	// room is needed.
 	//
-	// Beyond the bound, a new key shares a state with others of the same limiter and
-	// policy, until there is room and that state counts for nothing. Such keys are
-	// limited more strictly, never less, and no key loses its own state. All shared
-	// states together take at most as much memory as MaxKeys does, and none before
-	// they are needed, so the default bounds the memory at about 220 MB. The first
-	// limiter that needs them gets half of that memory, the second half of the rest,
-	// and so on: a flood of one limiter's keys leaves the others' alone. Half of it
-	// is 3.4 shared states for each of MaxKeys under a bucket, a pacer or a fixed
-	// window of at most 1,023, 1.7 under a larger window and 0.8 under a log; a
-	// limiter gets at least 256. docs/limits.md says what a flood can do and which
-	// MaxKeys to choose.
+	// Beyond the bound, a new key shares a state with others of the same limiter and policy, until
+	// there is room and nothing in that state counts any more. Such keys are limited more strictly,
+	// never less, and no key loses its own state. All shared states together take at most as much
+	// memory as MaxKeys does, and none before they are needed, so the default bounds the memory at
+	// about 220 MB. The first limiter that needs them gets half of that memory, the second half of
+	// the rest, and so on: a flood of keys of one limiter does not affect the others. Half of it is
+	// 3.4 shared states for each of MaxKeys under a bucket, a pacer or a fixed window of at most
+	// 1,023, 1.7 under a larger window and 0.8 under a log; a limiter gets at least 256.
+	// docs/limits.md says what a flood can do and which MaxKeys to choose.
 	MaxKeys int
 
 	// Now is the clock, in microseconds since the Unix epoch, at least 0 and below

@@ -84,7 +84,7 @@ func subjects(t *testing.T, perPolicy int) (all []*subject) {
 	return all
 }
 
-// DEFECTS 37: however a key goes between state of its own and state that it shares,
+// However a key goes between state of its own and state that it shares,
 // while room comes and goes, it is never admitted more than its policy says.
 func TestNeverMoreWhileRoomComesAndGoes(t *testing.T) {
 	var shared, evicted int64
@@ -223,7 +223,7 @@ func TestNeverMoreAtOnceWhileRoomComesAndGoes(t *testing.T) {
 	}
 }
 
-// DEFECTS 37: what was charged to a shared state is given back to it, and nothing else
+// What was charged to a shared state is given back to it, and nothing else
 // is.
 func TestRefundGoesWhereItWasCharged(t *testing.T) {
 	for i, parts := range full {

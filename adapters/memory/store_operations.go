@@ -34,9 +34,8 @@ func (s *Store) Refund(_ context.Context, key []byte, policy limit.Policy, taken
 // Reset implements [limit.ExtendedStore]. The state that a key shares with others while the
 // store is full is not reset ([Options.MaxKeys]).
 //
-// The instants of at most 65,536 resets are remembered, which take up to 3 MB. A reset
-// beyond them counts as one of every key as far as refunds are concerned, so these give
-// back less.
+// The instants of at most 65,536 resets are remembered, which take up to 3 MB. For refunds, each
+// further reset counts as a reset of all keys, so that they give back less.
 func (s *Store) Reset(_ context.Context, key []byte, policy limit.Policy) error {
 	plan, err := limit.Compile(policy)
 	if err == nil {

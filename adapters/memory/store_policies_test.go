@@ -39,7 +39,7 @@ func TestNoPolicyAllocates(t *testing.T) {
 	}
 }
 
-// DEFECTS 13: whatever the policy, a flood of keys takes bounded memory: MaxKeys
+// Whatever the policy, a flood of keys takes bounded memory: MaxKeys
 // counts wider states for more, and logs cannot grow beyond it together.
 func TestFloodOfWideStates(t *testing.T) {
 	for name, p := range policies {
@@ -178,7 +178,7 @@ func crowd(t *testing.T, s *memory.Store, plan *limit.Plan) {
 	}
 }
 
-// DEFECTS 13: an entry lives as long as what was used of it, however often and
+// An entry lives as long as what was used of it, however often and
 // under whichever policy it was used.
 func TestEntriesLiveToTheirEnd(t *testing.T) {
 	slow := limit.TokenBucket{Capacity: 1000, Refill: 1000, Per: time.Hour}

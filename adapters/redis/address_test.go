@@ -71,7 +71,7 @@ func TestOpenWithSeveralSentinels(t *testing.T) {
 	}
 }
 
-// DEFECTS 51: wherever a secret stands in an address, no error repeats it.
+// Wherever a secret stands in an address, no error repeats it.
 func TestErrorsOfAddressesHaveNoSecrets(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "other")
 	for _, address := range []string{

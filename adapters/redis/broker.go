@@ -21,7 +21,7 @@ import (
 // It is a [pubsub.Log], too: the log of a topic is one hash. A script appends to it
 // and publishes, in one step.
 //
-// A process asks Redis for a topic once, however many subscriptions it has, and
+// A process subscribes to a topic at Redis once, however many subscriptions it has, and
 // only while it has any. Each of its subscriptions has a buffer of its own, so one
 // that is slow delays neither the others nor the reading from Redis; a message that does not
 // fit its buffer is dropped (BrokerStats.Dropped).
@@ -36,9 +36,9 @@ import (
 // A subscriber gets a message with Lost before the first message after each time in which some may
 // have been lost: when its topic is subscribed to again, and after messages that did not fit its buffer.
 //
-// The Broker also detects a connection that is open and delivers nothing, because its server is stalled,
-// has forgotten the subscriptions or is no longer the one that publishers use: it sends itself a
-// message through Redis four times in BrokerOptions.HealthTimeout, and replaces the connection on
+// The Broker also detects a connection that is open and delivers nothing, because its server is
+// stalled, has lost the subscriptions or is no longer the one that publishers use: it sends itself
+// a message through Redis four times in BrokerOptions.HealthTimeout, and replaces the connection on
 // which it does not come back in that time. When Sentinels name a new master, that takes half a
 // second at most. What is published meanwhile is lost, and is reported when the topic is subscribed
 // to again.
@@ -49,19 +49,20 @@ import (
 //
 // What happens to logs is in the package comment.
 type Broker struct {
-	client    goredis.UniversalClient
-	opts      BrokerOptions
-	kind      string // of its channels
-	nodes     nodes
-	where     topology
-	outlets   sync.Map        // by server
-	sentinels bool            // name the server
-	ctx       context.Context // cancelled by Close
-	cancel    context.CancelFunc
-	wake      chan struct{} // holds a token while there are topics to assign
-	wg        sync.WaitGroup
-	stats     brokerCounters
-	evictions evictions
+	client     goredis.UniversalClient
+	opts       BrokerOptions
+	kind       string // of its channels
+	nodes      nodes
+	where      topology
+	outlets    sync.Map        // by server
+	sentinels  bool            // name the server
+	ctx        context.Context // cancelled by Close
+	cancel     context.CancelFunc
+	wake       chan struct{} // holds a token while there are topics to assign
+	wg         sync.WaitGroup
+	stats      brokerCounters
+	evictions  evictions
+	deliveries deliveries
 
 	mu         sync.RWMutex
 	topics     map[string]*topic // by channel
@@ -93,19 +94,19 @@ type BrokerStats struct {
 	// Ignored is how many messages on the Broker's channels were not published by a
 	// Broker, or were larger than MaxFrame.
 	Ignored int64
-	// Evicted is how many keys the servers have deleted for want of memory since the Broker first used a
-	// log: logs among them are lost. It is looked at about every 10 s. Keys of other
+	// Evicted is how many keys the servers have deleted because their memory was full, since the Broker
+	// first used a log: logs among them are lost. The figure is read about every 10 s. Keys of other
 	// applications on the same server count as well.
 	Evicted int64
 }
 
 type brokerCounters struct{ lost, failed, dropped, ignored atomic.Int64 }
 
-// NewBroker returns a Broker on a client of a single server, of Sentinel or of a
-// cluster, which has to be of Redis 7 or later. The client stays the caller's: it
-// is to be closed after the Broker. Of its pooled connections the Broker uses two for each
-// server, two more if it reads logs, and one for each server it proves its subscriptions by. Nothing is
-// sent to Redis before the first call.
+// NewBroker returns a Broker on a client of a single server, of Sentinel or of a cluster, which has
+// to be of Redis 7 or later. The client stays the caller's: it is to be closed after the Broker. Of
+// its pooled connections the Broker uses two for each server, two more if it reads logs, and one
+// for each server by which it checks its subscriptions. Nothing is sent to Redis before the first
+// call.
 //
 // For calls to end when their context does, the client needs ContextTimeoutEnabled;
 // otherwise they may take as long as its ReadTimeout.

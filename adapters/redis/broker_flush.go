@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -17,7 +18,9 @@ import (
 // A publication is a message on its way out, and the answer.
 type publication struct {
 	topic     string
-	payload   []byte // what is published of it
+	channel   string
+	payload   payload
+	alone     []any // the arguments of a command that publishes it alone; nil before the first
 	receivers int
 	// Of one that is appended to a log:
 	history pubsub.History // otherwise zero
@@ -25,6 +28,15 @@ type publication struct {
 	bytes   int             // of its frame
 	at      pubsub.Position // the tag, if it is new; then the answer
 }
+
+// A payload is what is published of a message.
+type payload []byte
+
+// MarshalBinary is for go-redis, which takes a pointer to a payload without an allocation.
+func (p *payload) MarshalBinary() ([]byte, error) { return *p, nil }
+
+// String is for hooks of the client that print commands.
+func (p *payload) String() string { return string(*p) }
 
 // A parcel is a command that publishes messages of one topic, in order.
 type parcel struct {
@@ -40,6 +52,21 @@ type parcelKey struct {
 
 func (p *publication) parcel() parcelKey { return parcelKey{p.topic, p.history} }
 
+// flushRoom is what one round trip of publishing needs, used again.
+type flushRoom struct {
+	parcels  []parcel
+	commands []goredis.Cmder
+}
+
+var flushRooms = sync.Pool{New: func() any { return &flushRoom{} }}
+
+func (r *flushRoom) free() {
+	clear(r.parcels)
+	clear(r.commands)
+	r.parcels, r.commands = r.parcels[:0], r.commands[:0]
+	flushRooms.Put(r)
+}
+
 // bundledAtOnce is how many bytes one command appends, but for a single message.
 const bundledAtOnce = 64 << 10
 
@@ -53,17 +80,19 @@ func (b *Broker) publishTrip(ctx context.Context, o *outlet, server any, items [
 			size += len(rest[n].Value.payload)
 			n++
 		}
-		parcels := parcelsOf(rest[:n])
+		room := flushRooms.Get().(*flushRoom)
+		room.parcels = parcelsOf(room.parcels, rest[:n])
 		rest = rest[n:]
-		commands := make([]goredis.Cmder, len(parcels))
-		for i := range parcels {
-			commands[i] = b.command(ctx, &parcels[i])
+		for i := range room.parcels {
+			room.commands = append(room.commands, b.command(ctx, &room.parcels[i]))
 		}
-		b.runScripts(ctx, server, commands)
-		for i := range parcels {
-			answered = parcels[i].answer(commands[i]) || answered
-			appended = appended || parcels[i].appends()
+		b.runScripts(ctx, server, room.commands)
+		for i := range room.parcels {
+			p := &room.parcels[i]
+			answered = p.answer(room.commands[i]) || answered
+			appended = appended || p.appends()
 		}
+		room.free()
 	}
 	if answered && appended {
 		b.evictions.look(server)
@@ -71,9 +100,9 @@ func (b *Broker) publishTrip(ctx context.Context, o *outlet, server any, items [
 	conclude(ctx, o, items, start, answered)
 }
 
-// parcelsOf puts messages of the same topic into one parcel.
-func parcelsOf(items []*batch.Item[publication]) []parcel {
-	parcels := make([]parcel, 1, 4)
+// parcelsOf puts messages of the same topic into one parcel. It appends the parcels to none.
+func parcelsOf(parcels []parcel, items []*batch.Item[publication]) []parcel {
+	parcels = append(parcels, parcel{})
 	var index map[parcelKey]int // the last parcel of each; nil while there is one parcel
 	at, current := 0, items[0].Value.parcel()
 	for n, it := range items {
@@ -114,14 +143,17 @@ func (b *Broker) command(ctx context.Context, p *parcel) goredis.Cmder {
 	if p.appends() {
 		return b.appendCommand(ctx, p)
 	}
-	channel, payload := key(b.opts.Prefix, b.kind, first.topic), first.payload
-	if len(p.items) > 1 {
-		payload = append(make([]byte, 0, 1+lengthBytes*len(p.items)+p.bytes), severalLayout)
-		for _, it := range p.items {
-			payload = appendWithLength(payload, it.Value.payload)
+	if len(p.items) == 1 {
+		if first.alone == nil {
+			first.alone = []any{b.nodes.publishing(), first.channel, &first.payload}
 		}
+		return onlyOnce{goredis.NewIntCmd(ctx, first.alone...)}
 	}
-	return onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), channel, payload)}
+	bundle := append(make([]byte, 0, 1+lengthBytes*len(p.items)+p.bytes), severalLayout)
+	for _, it := range p.items {
+		bundle = appendWithLength(bundle, it.Value.payload)
+	}
+	return onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), first.channel, bundle)}
 }
 
 // appendCommand is the call of the script of logs that appends a bundle.
@@ -141,7 +173,7 @@ func (b *Broker) appendCommand(ctx context.Context, p *parcel) goredis.Cmder {
 	}
 	args := append(make([]any, 0, 16), "evalsha", logScriptID, 1, b.logKey(first.topic),
 		"append", newEpoch(), h.Age.Milliseconds(), h.Messages, h.Bytes, b.nodes.publishing(),
-		key(b.opts.Prefix, b.kind, first.topic), len(p.items), index, body)
+		first.channel, len(p.items), index, body)
 	for i, it := range p.items {
 		if id := it.Value.id; id != "" {
 			args = append(args, i+1, id)

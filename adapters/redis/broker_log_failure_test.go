@@ -52,7 +52,7 @@ func framesOf(p pubsub.Page) string {
 func TestAppendIsNotReplayed(t *testing.T) {
 	s := redistest.Start(t)
 	good := newBroker(t, s, redis.BrokerOptions{})
-	appendTo(t, good, "room", "first", "") // the server knows the script
+	appendTo(t, good, "room", "first", "") // the server has the script
 	in := subscribe(t, good, "room")
 	b := brokerOn(t, &goredis.Options{Addr: withoutCommand(t, s.Addr, "evalsha"), MaxRetries: 3}, redis.BrokerOptions{})
 	for _, frame := range []string{"once", "no id"} {
@@ -165,7 +165,7 @@ func TestLogsAfterARestart(t *testing.T) {
 // A replica that lacks the last messages takes over.
 func TestLogsAfterAFailoverWithoutTheTail(t *testing.T) {
 	s := redistest.StartSentinel(t)
-	b := brokerOfSentinel(t, s, redis.BrokerOptions{HealthTimeout: time.Second})
+	b := brokerOfSentinel(t, s, redis.BrokerOptions{})
 	in := subscribe(t, b, "room")
 	var seen []pubsub.Position
 	for i := range 5 {
@@ -182,6 +182,7 @@ func TestLogsAfterAFailoverWithoutTheTail(t *testing.T) {
 	}
 	eventually(t, "all are delivered", func() bool { return in.len() == 10 })
 	s.Master.Kill()
+	s.DetectFailures()
 	eventually(t, "the replica has taken over", func() bool {
 		p, err := b.Append(ctx, pubsub.Message{Topic: "room", Frame: []byte("new")}, anHour, "new")
 		return err == nil && p.Offset == 6
@@ -398,6 +399,7 @@ func TestFullServerAndLogs(t *testing.T) {
 		heads, err := b.Heads(ctx, []string{"room"})
 		return err == nil && heads[0] == pubsub.Position{} && b.Stats().Evicted > 0
 	})
+	eventually(t, "it is logged", func() bool { return strings.Contains(logged(), "logs of topics are lost") })
 	if text := logged(); strings.Count(text, "logs of topics are lost") != 1 {
 		t.Errorf("the log is\n%s", text)
 	}
@@ -411,7 +413,10 @@ func TestFullServerAndLogs(t *testing.T) {
 func TestLogsAtAStalledServer(t *testing.T) {
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{Timeout: 300 * time.Millisecond})
-	appendTo(t, b, "room", "before", "")
+	eventually(t, "appending works", func() bool {
+		_, err := b.Append(ctx, pubsub.Message{Topic: "room"}, anHour, "")
+		return err == nil
+	})
 	s.Stall()
 	for name, call := range map[string]func(context.Context) error{
 		"Append": func(ctx context.Context) error {

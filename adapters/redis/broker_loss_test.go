@@ -37,7 +37,10 @@ const lossReport = -1
 func startFlow(t *testing.T, publisher, subscriber pubsub.Broker, topic string) *flow {
 	t.Helper()
 	f := &flow{t: t, topic: topic, over: make(chan struct{}), taken: map[int]bool{}}
-	subscribeTo(t, subscriber, topic, f.deliver)
+	eventually(t, "subscribing works", func() bool {
+		_, err := subscriber.Subscribe(ctx, topic, f.deliver)
+		return err == nil
+	})
 	f.ended.Go(func() {
 		for n := 0; ; n++ {
 			err := publisher.Publish(ctx, pubsub.Message{Topic: topic, Frame: []byte(strconv.Itoa(n))})
@@ -141,7 +144,7 @@ func (f *flow) loses(fault func()) {
 // Where nothing fails nothing is reported, whatever comes and goes beside.
 func TestNoLossIsReportedWhereThereIsNone(t *testing.T) {
 	s := redistest.Start(t)
-	b := newBroker(t, s, redis.BrokerOptions{HealthTimeout: time.Second})
+	b := newBroker(t, s, redis.BrokerOptions{HealthTimeout: 4 * time.Second})
 	f := startFlow(t, newBroker(t, s, redis.BrokerOptions{}), b, "room")
 	for i := range 50 {
 		sub := subscribeTo(t, b, "room", func(m pubsub.Message) {
@@ -158,6 +161,7 @@ func TestNoLossIsReportedWhereThereIsNone(t *testing.T) {
 			t.Error("a new subscription got a report")
 		}
 	}
+	eventually(t, "the connection has been looked at", func() bool { return s.Calls("ping") > 1 })
 	if lost, reports := f.end(); lost != 0 || reports != 0 {
 		t.Errorf("%d lost, %d reports", lost, reports)
 	}

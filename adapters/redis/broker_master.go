@@ -10,7 +10,7 @@ import (
 
 // A planned failover of Sentinel closes no connection: for some seconds the former master
 // goes on as one, and subscriptions that are left there get nothing of what is published
-// at the new one. The client learns the new master at once, on Sentinel's channel
+// at the new one. The client gets the new master at once, on Sentinel's channel
 // +switch-master, and drops its pooled connections, but not those of subscriptions. So a
 // hook looks at where new connections lead. When they lead elsewhere than a link does, the link
 // has to prove itself in a short time.

@@ -210,7 +210,7 @@ func (f *frames) before(rest, frame string) []byte {
 	return f.copied[end-len(frame) : end : end]
 }
 
-// one reads a message, of whose position it knows the tag only, and its frame, which ends the payload.
+// one reads a message, of whose position only the tag is known, and its frame, which ends the payload.
 func (r *reader) one(payload string) (pubsub.Message, string, bool) {
 	plain, ok := r.seal.open(r.channel, payload)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 
 // nodes find the node of a channel.
 type nodes interface {
-	// publishing is the command that publishes.
-	publishing() string
+	// publishing is the command that publishes: a string, as go-redis takes it without an allocation.
+	publishing() any
 	// find finds the node of a channel. It may ask Redis.
 	find(ctx context.Context, channel string) (node, error)
 	// changed is called when a node has turned out not to be the one. It waits for nothing.
@@ -38,10 +38,10 @@ func nodesOf(client goredis.UniversalClient) nodes {
 	}
 }
 
-// server is a server, or the master that Sentinel names: the client knows where.
+// server is a server, or the master that Sentinel names: the client has its address.
 type server struct{ client goredis.UniversalClient }
 
-func (server) publishing() string                           { return "publish" }
+func (server) publishing() any                              { return "publish" }
 func (s server) find(context.Context, string) (node, error) { return s, nil }
 func (server) changed()                                     {}
 
@@ -60,7 +60,7 @@ func (server) unsubscribe(ctx context.Context, conn *goredis.PubSub, channels ..
 // shards finds a channel's master by its hash slot, and uses sharded pub/sub.
 type shards struct{ *reloads }
 
-func (shards) publishing() string { return "spublish" }
+func (shards) publishing() any { return "spublish" }
 
 func (c shards) find(ctx context.Context, channel string) (node, error) {
 	master, err := c.client.MasterForKey(ctx, channel)

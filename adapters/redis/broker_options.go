@@ -29,9 +29,9 @@ type BrokerOptions struct {
 	// Default: 2 s.
 	Timeout time.Duration
 
-	// HealthTimeout is how long a subscription may deliver nothing, not even the
-	// message that the Broker sends itself several times in it, before its
-	// connection is given up for a new one. At least 100 ms.
+	// HealthTimeout is how long a connection with subscriptions may deliver nothing before it is
+	// replaced. The Broker sends itself four messages within it, so that a working connection
+	// always delivers something. At least 100 ms.
 	//
 	// Default: 5 s.
 	HealthTimeout time.Duration

@@ -19,10 +19,10 @@ import (
 // one topic share a PUBLISH. So the Broker takes two connections of the client's pool however much is
 // published, and leaves the others to the other users of the client.
 
-// Publish implements [pubsub.Broker]. It returns when Redis has taken the message.
-// It fails when Redis does not within BrokerOptions.Timeout, when the topic's name
-// or the frame is too long, and with [pubsub.ErrClosed]. While Redis is known not to
-// answer it fails at once, but for one message in a second that tries.
+// Publish implements [pubsub.Broker]. It returns when Redis has taken the message. It fails when
+// Redis does not within BrokerOptions.Timeout, when the topic's name or the frame is too long, and
+// with [pubsub.ErrClosed]. While Redis does not answer it fails at once, except for one message a
+// second, which is sent to find out.
 func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
 	_, err := b.PublishCounted(ctx, m)
 	return err
@@ -70,15 +70,19 @@ func (b *Broker) item(ctx context.Context, m pubsub.Message) (*outlet, *batch.It
 	}
 	item := o.lane.Item()
 	item.Timeout, item.Wait = o.timeout, b.opts.Timeout
-	room := item.Value.payload[:0] // of the last message
+	last := item.Value // often of the same topic
+	if last.channel == "" || last.topic != m.Topic {
+		last.channel, last.alone = key(b.opts.Prefix, b.kind, m.Topic), nil
+	}
+	room := last.payload[:0]
 	if cap(room) > maxSpare {
 		room = nil
 	}
-	payload := appendPlain(room, m)
+	plain := appendPlain(room, m)
 	if len(b.opts.Keys) > 0 {
-		payload = seal(b.opts.Keys).close(key(b.opts.Prefix, b.kind, m.Topic), payload)
+		plain = seal(b.opts.Keys).close(last.channel, plain)
 	}
-	item.Value = publication{topic: m.Topic, payload: payload}
+	item.Value = publication{topic: m.Topic, channel: last.channel, payload: plain, alone: last.alone}
 	return o, item, nil
 }
 
@@ -95,7 +99,7 @@ func (b *Broker) check(m pubsub.Message) error {
 	return checkTopic(m.Topic)
 }
 
-// hand calls do with the outlet of a key's server, and tells a reporter how that goes.
+// hand calls do with the outlet of a key's server, and reports the outcome.
 func (b *Broker) hand(ctx context.Context, to *outage.Reporter, key string, do func(context.Context, *outlet) error) error {
 	within, cancel := context.WithTimeout(ctx, b.opts.Timeout)
 	defer cancel()
@@ -107,7 +111,7 @@ func (b *Broker) hand(ctx context.Context, to *outage.Reporter, key string, do f
 	return err
 }
 
-// report tells a reporter how a call went.
+// report reports the outcome of a call.
 func (b *Broker) report(ctx context.Context, to *outage.Reporter, err error) {
 	switch {
 	case err == nil:
@@ -153,10 +157,10 @@ func (b *Broker) outlet(server any) *outlet {
 	o := &outlet{timeout: b.opts.Timeout / 2}
 	o.lane = batch.New(func(ctx context.Context, batch []*batch.Item[publication]) {
 		b.publishTrip(ctx, o, server, batch)
-	}, batch.Options{OnCaller: b.where.keepsDeadlines(), Slack: 2})
+	}, batch.Options{OnCaller: b.where.keepsDeadlines(), ReuseContext: true, Slack: 2})
 	o.reads = batch.New(func(ctx context.Context, batch []*batch.Item[[]*logCall]) {
 		b.readTrip(ctx, o, server, batch)
-	}, batch.Options{OnCaller: b.where.keepsDeadlines(), Slack: 2})
+	}, batch.Options{OnCaller: b.where.keepsDeadlines(), ReuseContext: true, Slack: 2})
 	o.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout: publishBreakFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool {

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,9 +64,11 @@ func newBroker(t *testing.T, s *redistest.Server, opts redis.BrokerOptions) *red
 	return brokerOn(t, &goredis.Options{Addr: s.Addr}, opts)
 }
 
+// brokerOn makes a Broker. Without a Timeout in opts, it waits long for Redis.
 func brokerOn(t *testing.T, client *goredis.Options, opts redis.BrokerOptions) *redis.Broker {
 	t.Helper()
 	client.ContextTimeoutEnabled = true
+	opts.Timeout = cmp.Or(opts.Timeout, patience/2)
 	c := goredis.NewClient(client)
 	t.Cleanup(func() { _ = c.Close() })
 	b := redis.NewBroker(c, opts)
@@ -215,7 +218,7 @@ func TestTopicsGoWithTheProcess(t *testing.T) {
 	}
 }
 
-func TestCloseEndsThoseWhoWait(t *testing.T) {
+func TestCloseEndsWaitingCalls(t *testing.T) {
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{Timeout: patience})
 	s.Kill()
@@ -327,6 +330,34 @@ func TestSlowSubscriberLosesItsOwnMessagesAlone(t *testing.T) {
 	}
 	publish(t, b, "room", "more")
 	eventually(t, "the slow subscriber gets messages again", func() bool { return slow.count("more") == 1 })
+}
+
+// However many subscribers are blocked at the same time, the others get their messages.
+func TestBlockedSubscribersDelayNoOther(t *testing.T) {
+	b := newBroker(t, redistest.Start(t), redis.BrokerOptions{})
+	const blocked = 20
+	entered, goOn := make(chan struct{}, blocked), make(chan struct{})
+	var slow inbox
+	for i := range blocked {
+		subscribeTo(t, b, fmt.Sprint("slow", i), func(m pubsub.Message) {
+			entered <- struct{}{}
+			<-goOn
+			slow.deliver(m)
+		})
+	}
+	quick := subscribe(t, b, "quick")
+	for i := range blocked {
+		publish(t, b, fmt.Sprint("slow", i), "wait")
+	}
+	for range blocked {
+		<-entered
+	}
+	for i := range 3 {
+		publish(t, b, "quick", "go")
+		eventually(t, "the quick subscriber has it", func() bool { return quick.len() == i+1 })
+	}
+	close(goOn)
+	eventually(t, "the others have theirs", func() bool { return slow.len() == blocked })
 }
 
 // A backlog says that more follows, and its last message does not.

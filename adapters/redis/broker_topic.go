@@ -39,8 +39,8 @@ func (t *topic) notify(err error) {
 	}
 }
 
-// subscription is one subscriber of a topic, with the messages that wait for it. A
-// goroutine calls deliver while there are any.
+// subscription is one subscriber of a topic, with the messages that wait for it. While there
+// are any it is in Broker.deliveries, or a goroutine of these calls deliver.
 type subscription struct {
 	broker  *Broker
 	topic   *topic
@@ -54,8 +54,10 @@ type subscription struct {
 	queue   []pubsub.Message
 	spare   []pubsub.Message // the room of the queue before
 	size    int              // what queue and those being delivered count for
-	running bool
-	lossDue bool // the last of all that waits is a report of a loss
+	running bool             // it is in deliveries, or is being delivered
+	lossDue bool             // the last of all that waits is a report of a loss
+
+	next *subscription // in deliveries, which guards it
 }
 
 // messageOverhead is what a message counts for besides its frame.
@@ -105,7 +107,7 @@ func (s *subscription) add(m pubsub.Message) {
 	s.queue = append(s.queue, m)
 	if !s.running {
 		s.running = true
-		go s.run()
+		s.broker.deliveries.add(s)
 	}
 }
 
@@ -149,7 +151,7 @@ func (s *subscription) take() []pubsub.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == 0 || s.closed.Load() {
-		s.queue, s.running = nil, false
+		s.queue, s.spare, s.running = s.spare, nil, false
 		return nil
 	}
 	batch := s.queue

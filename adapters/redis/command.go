@@ -285,8 +285,10 @@ func readInstant(text string) (int64, error) {
 // readState reads a state as the script writes it, and the instant of the reset behind
 // it. Text that is none is no state.
 func readState(dst []int64, text string) (state []int64, reset int64) {
-	text, after, _ := strings.Cut(text, "!")
-	reset, _ = strconv.ParseInt(after, 10, 53)
+	text, after, found := strings.Cut(text, "!")
+	if found {
+		reset, _ = strconv.ParseInt(after, 10, 53)
+	}
 	for text != "" {
 		var word string
 		word, text, _ = strings.Cut(text, " ")

@@ -13,7 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// evictions notices that a server deletes keys because its memory is full: what they
+// evictions detects that a server deletes keys because its memory is full: what they
 // limited is forgotten, and no decision shows it. While a store is used, each of its
 // servers is asked for its figures now and then, beside the decisions. The same goes for the logs of a
 // Broker.
@@ -42,7 +42,7 @@ type figuresOf struct {
 	evicted int64
 }
 
-// look asks a server for its figures if it is time to, without waiting for them.
+// look reads the figures of a server if it is time to, without waiting for them.
 func (e *evictions) look(server any) {
 	known, ok := e.byServer.Load(server)
 	if !ok {
@@ -51,7 +51,7 @@ func (e *evictions) look(server any) {
 	f := known.(*figuresOf)
 	now, next := int64(time.Since(e.start)), f.next.Load()
 	if now < next || !f.next.CompareAndSwap(next, math.MaxInt64) {
-		return // it is not, or is being asked
+		return // it is not, or they are being read
 	}
 	go func() {
 		e.ask(server.(*goredis.Client), f)

@@ -36,7 +36,7 @@ func room(t *testing.T, server *redistest.Server, policy string) {
 	server.Do("CONFIG", "SET", "maxmemory", server.UsedMemory()+2<<20)
 }
 
-// A server that evicts keys forgets limits, whatever it picks them by. That is counted, and
+// A server that evicts keys loses limits, by whatever rule it picks them. That is counted, and
 // logged once.
 func TestEvictionsAreReported(t *testing.T) {
 	for _, policy := range []string{"volatile-ttl", "allkeys-lru"} {
@@ -47,7 +47,7 @@ func TestEvictionsAreReported(t *testing.T) {
 			s := redis.NewStore(client, redis.Options{RememberedKeys: asking, Logger: logger})
 			s.LookEvery(time.Millisecond)
 			room(t, server, policy)
-			p := limit.FixedWindow{Limit: 5, Window: time.Hour}
+			p := limit.FixedWindow{Limit: 5, Window: 720 * time.Hour}
 			ask := func() {
 				if _, err := s.Take(t.Context(), []byte("k"), p, 1); err != nil {
 					t.Fatal(err)
@@ -194,7 +194,7 @@ func TestTheCauseIsLoggedWithoutPasswords(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	called := make(chan wskiterrors.Outage, 1)
 	l := limit.New(redis.NewStore(client, redis.Options{Logger: logger}), hourly(5), limit.Options{
-		Name: "n", Logger: logger, OnOutage: func(o wskiterrors.Outage) { called <- o },
+		Name: "n", Timeout: patience, Logger: logger, OnOutage: func(o wskiterrors.Outage) { called <- o },
 	})
 	for range 5 {
 		if _, err := l.Take(t.Context(), limit.KeyOf("ann"), 1); err != nil {

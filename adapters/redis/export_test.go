@@ -33,3 +33,6 @@ func (p *Presence) PendingTopics() int {
 	defer p.mu.Unlock()
 	return len(p.rooms)
 }
+
+// ReadState is for tests.
+func ReadState(dst []int64, text string) (state []int64, reset int64) { return readState(dst, text) }

@@ -248,10 +248,8 @@ func TestAbortedHandshakesHoldNoPlaces(t *testing.T) {
 	}
 	wait.Wait()
 	h.shutdown()
-	if keys := held(server); len(keys) != 0 {
-		t.Errorf("after %d aborted handshakes Redis keeps %q with %v places", clients*aborts, keys, server.Do("ZCARD", keys[0]))
-	}
-	if n := h.gate.Stats().Open; n != 0 {
-		t.Errorf("%d places are to be renewed or released", n)
-	}
+	// The server may read a request long after its client has left.
+	eventually(t, "no places are held, and none are to be renewed or released", func() bool {
+		return len(held(server)) == 0 && h.gate.Stats().Open == 0
+	})
 }

@@ -22,11 +22,11 @@ var idempotencyScript string
 // share their keys. Each call is one script on the server that has the key, by that
 // server's clock.
 //
-// A server that comes back empty, or a replica that was promoted before it had the last
-// answers, has forgotten keys: a message that is sent again is then handled again. The same
-// holds for keys whose time has passed because the server's clock was set forward. A full
-// server fails ("OOM") where maxmemory-policy is noeviction; under any other policy it
-// forgets keys. A key takes about 500 bytes and its answer.
+// A server that comes back empty, or a replica that was promoted before it had the last answers,
+// has lost keys: a message that is sent again is then handled again. The same holds for keys whose
+// time has passed because the server's clock was set forward. A full server fails ("OOM") where
+// maxmemory-policy is noeviction; under any other policy it deletes keys. A key takes about 500
+// bytes and its answer.
 type Idempotency struct {
 	client goredis.UniversalClient
 	opts   IdempotencyOptions

@@ -16,6 +16,7 @@ import (
 	wskiterrors "github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/idempotency"
 	"github.com/wskit/wskit/idempotency/idempotencytest"
+	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
 )
 
@@ -142,16 +143,19 @@ func TestIdempotencyWhileRedisIsStalled(t *testing.T) {
 	}
 }
 
+// childLease is in the time of Redis, which the test steps.
+const childLease = time.Minute
+
 // TestIdempotencyProcess is the child of TestKilledProcessLosesItsClaims.
 func TestIdempotencyProcess(t *testing.T) {
 	addr := os.Getenv("WSKIT_TEST_IDEMPOTENCY")
 	if addr == "" {
 		t.Skip("run by TestKilledProcessLosesItsClaims")
 	}
-	s := redis.NewIdempotency(goredis.NewClient(&goredis.Options{Addr: addr}), redis.IdempotencyOptions{})
+	s := redis.NewIdempotency(goredis.NewClient(&goredis.Options{Addr: addr}), redis.IdempotencyOptions{Timeout: patience})
 	answered := claimOf("ann", "answered")
 	for _, c := range []idempotency.Claim{answered, claimOf("ann", "claimed")} {
-		if _, _, err := s.Begin(context.Background(), c, time.Second); err != nil {
+		if _, _, err := s.Begin(context.Background(), c, childLease); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,18 +164,18 @@ func TestIdempotencyProcess(t *testing.T) {
 	}
 	fmt.Println("ready")
 	for { // its claim lasts while it lives
-		if err := s.Renew(context.Background(), claimOf("ann", "claimed"), time.Second); err != nil {
+		if err := s.Renew(context.Background(), claimOf("ann", "claimed"), childLease); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 
 // Of a process that was killed, the answers stay, and the claims end.
 func TestKilledProcessLosesItsClaims(t *testing.T) {
-	server := redistest.Start(t)
+	server, clock := redistest.StartWithClock(t)
 	s := newIdempotency(t, server, redis.IdempotencyOptions{Timeout: patience})
-	child := startChild(t, "TestIdempotencyProcess", "WSKIT_TEST_IDEMPOTENCY="+server.Addr, "ready")
+	child := process.StartTest(t, "TestIdempotencyProcess", "WSKIT_TEST_IDEMPOTENCY="+server.Addr, "ready")
 	begin := func(key string) (idempotency.State, string) {
 		c := claimOf("ann", key)
 		c.Execution = "another"
@@ -181,8 +185,11 @@ func TestKilledProcessLosesItsClaims(t *testing.T) {
 		}
 		return state, string(answer)
 	}
-	before := server.Calls("evalsha")
-	eventually(t, "the child renews for longer than its lease", func() bool { return server.Calls("evalsha") > before+15 })
+	for range 4 { // twice the lease
+		clock.Step(childLease / 2)
+		before := server.Calls("evalsha")
+		eventually(t, "the child renews", func() bool { return server.Calls("evalsha") > before+1 })
+	}
 	if state, _ := begin("claimed"); state != idempotency.Running {
 		t.Errorf("while the process lives: %v", state)
 	}
@@ -191,10 +198,13 @@ func TestKilledProcessLosesItsClaims(t *testing.T) {
 	if state, answer := begin("answered"); state != idempotency.Answered || answer != "done" {
 		t.Errorf("the answer of the killed process: %v, %q", state, answer)
 	}
-	eventually(t, "the claim of the killed process ends", func() bool {
-		state, _ := begin("claimed")
-		return state == idempotency.Claimed
-	})
+	if state, _ := begin("claimed"); state != idempotency.Running {
+		t.Errorf("within the lease of the killed process: %v", state)
+	}
+	clock.Step(childLease)
+	if state, _ := begin("claimed"); state != idempotency.Claimed {
+		t.Errorf("after the lease of the killed process: %v", state)
+	}
 }
 
 func TestIdempotencyOptionsThatMakeNoSense(t *testing.T) {

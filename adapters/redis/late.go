@@ -36,8 +36,10 @@ func (l *lateReads) DialHook(next goredis.DialHook) goredis.DialHook {
 			return c, nil
 		}
 		late := lateConn{c, l}
-		if raw, ok := c.(syscall.Conn); ok { // go-redis checks the health of these
-			return &lateRawConn{late, raw}, nil
+		if of, ok := c.(syscall.Conn); ok { // go-redis checks the health of these
+			if raw, err := of.SyscallConn(); err == nil {
+				return &lateRawConn{late, raw}, nil
+			}
 		}
 		return &late, nil
 	}
@@ -57,8 +59,11 @@ type lateConn struct {
 
 type lateRawConn struct {
 	lateConn
-	syscall.Conn
+	raw syscall.RawConn
 }
+
+// SyscallConn implements [syscall.Conn]. go-redis calls it before each command.
+func (c *lateRawConn) SyscallConn() (syscall.RawConn, error) { return c.raw, nil }
 
 func (c *lateConn) Read(b []byte) (n int, err error) {
 	n, err = c.Conn.Read(b)

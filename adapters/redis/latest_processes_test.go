@@ -82,8 +82,7 @@ func TestLatestByKeyOfTwoProcesses(t *testing.T) {
 		_ = r.Shutdown(shut)
 		_ = web.Close()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
 	ws, _, err := websocket.Dial(ctx, "ws://"+ln.Addr().String(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -136,7 +136,7 @@ func (s *Store) callLeases(ctx context.Context, what leaseCall, leases []limit.L
 
 // callLeasesOn runs scripts on one server in one round trip.
 func (s *Store) callLeasesOn(ctx context.Context, server any, calls []leaseCall) error {
-	lane := s.leases.to(server, s.lanes(), s.leaseTrip)
+	lane := s.leases.to(server)
 	item := lane.Item()
 	item.Value = append(item.Value[:0], calls...)
 	if err := lane.Do(ctx, item); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,9 +30,9 @@ const (
 	holderKey   = "wskit:conns:ann"
 )
 
-// newHolders is what the processes have of one limit.
-func newHolders(addr string) (*limit.ConcurrencyLimit, limit.Key, *goredis.Client) {
-	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
+// newHolders is what the processes have of one limit, on a server or on the cluster of several.
+func newHolders(addrs string) (*limit.ConcurrencyLimit, limit.Key, goredis.UniversalClient) {
+	client := goredis.NewUniversalClient(&goredis.UniversalOptions{Addrs: strings.Split(addrs, ","), ContextTimeoutEnabled: true})
 	h := limit.NewConcurrencyLimit(redis.NewStore(client, redis.Options{}), limit.ConcurrencyOptions{
 		Max: holderLimit, LeaseTime: holderLease,
 		Limiter: limit.Options{Name: "conns", OnFailure: limit.FailClosed, Timeout: patience},
@@ -43,13 +44,32 @@ func newHolders(addr string) (*limit.ConcurrencyLimit, limit.Key, *goredis.Clien
 // leases are free once they are over, those of the others stay, and never
 // are there more than the limit.
 func TestLeasesOfAKilledProcess(t *testing.T) {
-	server := redistest.Start(t)
-	h, key, client := newHolders(server.Addr)
+	leasesOfAKilledProcess(t, redistest.Start(t).Addr, func() {})
+}
+
+// The same on a cluster, of which another server has the key after a while.
+func TestLeasesOfAKilledProcessOnACluster(t *testing.T) {
+	c := redistest.StartCluster(t, 3)
+	client := c.Client()
+	defer client.Close()
+	leasesOfAKilledProcess(t, strings.Join(c.Addrs(), ","), func() {
+		slot := int(client.ClusterKeySlot(t.Context(), holderKey+"~held").Val())
+		from := c.Owner(slot)
+		c.Move(slot, (from+1)%3, func() {})
+		if c.Owner(slot) == from {
+			t.Error("the key is where it was, so this test shows nothing of moves")
+		}
+	})
+}
+
+func leasesOfAKilledProcess(t *testing.T, addrs string, move func()) {
+	t.Helper()
+	h, key, client := newHolders(addrs)
 	defer client.Close()
 	names := []string{"a", "b", "killed"}
 	var all []*holderProcess
 	for _, name := range names {
-		all = append(all, startHolder(t, server, name))
+		all = append(all, startHolder(t, addrs, name))
 	}
 	for _, p := range all {
 		p.waitFor(t, "ready")
@@ -96,6 +116,8 @@ func TestLeasesOfAKilledProcess(t *testing.T) {
 		eventually("processes are denied", func() bool { return client.HGet(t.Context(), holderUses, "denied").Val() != before })
 	}
 	quarrels()
+	move()
+	quarrels()
 
 	alive = names[:2]
 	all[2].kill()
@@ -138,10 +160,10 @@ type holderProcess struct {
 	kill  func()
 }
 
-func startHolder(t *testing.T, server *redistest.Server, name string) *holderProcess {
+func startHolder(t *testing.T, addrs, name string) *holderProcess {
 	t.Helper()
 	p := &holderProcess{cmd: exec.Command(os.Args[0], "-test.run=^TestHolderProcess$", "-test.v")}
-	p.cmd.Env = append(os.Environ(), "WSKIT_REDIS_HOLDER="+server.Addr, "WSKIT_REDIS_NAME="+name)
+	p.cmd.Env = append(os.Environ(), "WSKIT_REDIS_HOLDER="+addrs, "WSKIT_REDIS_NAME="+name)
 	process.DieWithParent(p.cmd)
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -184,11 +206,11 @@ func (p *holderProcess) stop(t *testing.T) {
 
 // TestHolderProcess is one of the processes.
 func TestHolderProcess(t *testing.T) {
-	addr, name := os.Getenv("WSKIT_REDIS_HOLDER"), os.Getenv("WSKIT_REDIS_NAME")
-	if addr == "" {
-		t.Skip("one of the processes of TestLeasesOfAKilledProcess")
+	addrs, name := os.Getenv("WSKIT_REDIS_HOLDER"), os.Getenv("WSKIT_REDIS_NAME")
+	if addrs == "" {
+		t.Skip("one of the processes of TestLeasesOfAKilledProcess and …OnACluster")
 	}
-	h, key, client := newHolders(addr)
+	h, key, client := newHolders(addrs)
 	defer client.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	var wait sync.WaitGroup

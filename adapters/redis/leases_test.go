@@ -39,7 +39,7 @@ func expectHeld(t *testing.T, s *redis.Store, key string, want int64) {
 	}
 }
 
-// DEFECTS 16: neither a denial nor a shorter lease of another instance shortens the
+// Neither a denial nor a shorter lease of another instance shortens the
 // life of what is held.
 func TestLeasesLiveAsLongAsTheLongestLease(t *testing.T) {
 	server := redistest.Start(t)
@@ -160,7 +160,7 @@ func TestLeasesAreSentTogether(t *testing.T) {
 			}
 			expectHeld(t, s, "total", want)
 		}
-		acquire(t, s, leases[0], 1, time.Hour) // the server knows the scripts by then
+		acquire(t, s, leases[0], 1, time.Hour) // the server has the scripts by then
 		before := s.Stats()
 		if err := s.Renew(t.Context(), leases, time.Hour); err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func TestLeasesAreSentTogether(t *testing.T) {
 
 // A stalled server delays no call beyond its context, and whatever it
 // then did, the call may be made again. One that is down keeps no other from being
-// told.
+// reported.
 func TestLeasesWhileAServerFails(t *testing.T) {
 	a, b := redistest.Start(t), redistest.Start(t)
 	ring := goredis.NewRing(&goredis.RingOptions{
@@ -254,7 +254,7 @@ func TestLeasesWhileAServerFails(t *testing.T) {
 	}
 }
 
-// DEFECTS 17: a script that a server forgot is sent once more, whole.
+// A script that a server forgot is sent once more, whole.
 func TestLeasesScriptsFlushed(t *testing.T) {
 	server := redistest.Start(t)
 	s, lease := holding(t, storeClient(t, server.Addr))

@@ -135,7 +135,7 @@ func clusterClient(o goredis.ClusterOptions) goredis.UniversalClient {
 	return goredis.NewClusterClient(&o)
 }
 
-// asked connects and asks whether a server answers and is part of a cluster.
+// asked connects, and reports whether a server answers and is part of a cluster.
 func asked(ctx context.Context, connect func() goredis.UniversalClient) (where topology, clustered bool, err error) {
 	client := connect()
 	where = topologyOf("Open", client)

@@ -11,7 +11,7 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Peek implements [limit.ExtendedStore]. It always asks Redis.
+// Peek implements [limit.ExtendedStore]. It always calls Redis.
 func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost int64) (limit.Decision, error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Store) forget(key []byte, plan *limit.Plan) {
 
 // TakeMany implements [limit.ManyTaker]. What is on one server is taken at one
 // instant and in one script, or in a cluster in one for each slot; servers are
-// asked at the same time. When it is not known which server has a key, nothing is
+// called at the same time. When it is not known which server has a key, nothing is
 // taken. The error is that of all servers that failed.
 func (s *Store) TakeMany(ctx context.Context, several []limit.Ask) error {
 	asks, err := s.asks(several)

@@ -18,7 +18,7 @@ type PrefetchOptions struct {
 	// spent by then is given back, less what has flowed in meanwhile.
 	Hold time.Duration
 	// Keys bounds how many keys are watched at a time; 0 means 10,000, negative
-	// panics. For others every decision asks Redis.
+	// panics. For others every decision is a call to Redis.
 	Keys int
 }
 
@@ -38,11 +38,10 @@ type PrefetchOptions struct {
 // taken in advance; other policies, Peek, TakeMany and TakeAll ask Redis, which does not
 // know which of the tokens are spent.
 //
-// Tokens are taken in advance after a key was asked for Tokens/2 times within Hold.
-// What is spent of them is answered with the instant at which they were taken, and with a
-// Remaining and a ResetAfter that were true then.
+// Tokens are taken in advance after a key was asked for Tokens/2 times within Hold. A decision that
+// spends one has the instant, Remaining and ResetAfter of when they were taken.
 //
-// Close gives back what is not spent, and then every decision asks Redis; it does not
+// Close gives back what is not spent, and then every decision is a call to Redis; it does not
 // close s, and has to be called before that is closed. NewPrefetch panics when an option
 // is invalid.
 func NewPrefetch(s *Store, o PrefetchOptions) *Store {
@@ -158,7 +157,7 @@ func (p *prefetch) fetch(ctx context.Context, k *prefetched, plan *limit.Plan, c
 	return k.answer(cost), nil
 }
 
-// clean gives back what is left when Hold is over, and forgets keys that are no longer
+// clean gives back what is left when Hold is over, and removes keys that are no longer
 // asked for. It runs every Hold while there are any.
 func (p *prefetch) clean() {
 	now := time.Now()

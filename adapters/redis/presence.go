@@ -11,6 +11,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -18,23 +19,21 @@ import (
 // Presence is a [pubsub.Presence] on Redis: the members of a topic, in all processes that
 // share a Redis and a prefix.
 //
-// The members of a process are gone from Members at most PresenceOptions.TTL after
-// it was killed, and at once when it closes its Presence. A process that cannot
-// reach Redis for as long as TTL looks to others as if it were gone, until it can.
-// It always sees its own members itself.
+// The members of a process are gone from Members at most PresenceOptions.TTL after it was killed,
+// and at once when it closes its Presence. A process that cannot reach Redis for as long as TTL
+// counts as gone for the others, until it can. Its own list always has its own members.
 //
 // # Changes
 //
-// Whatever changes the members of a topic publishes the change in the same step, so a
-// watcher (see [Presence.Watch]) has the changes in the order of Redis. Changes are
-// numbered: a watcher that misses one, and one whose subscription was lost, reads the list
-// again at once, and reports the members that have joined. A member that is not in the list any more is reported as
-// left when it is not in the list half of TTL later either: a process that Redis has
-// forgotten, after a restart without its data or under a clock that was set forward, writes
-// its members anew within a third of TTL, and is not reported at all. Three times in TTL
-// each watcher looks for processes that are gone, and whether it has missed the last
-// change; the first that finds a process gone removes it. So members of a process that was
-// killed are reported as left within twice TTL.
+// Whatever changes the members of a topic publishes the change in the same step, so a watcher (see
+// [Presence.Watch]) has the changes in the order of Redis. Changes are numbered: a watcher that
+// misses one, and one whose subscription was lost, reads the list again at once, and reports the
+// members that have joined. A member that has disappeared from the list is reported as left if it
+// is still missing half of TTL later. So members that Redis has lost, in a restart without its data
+// or under a clock that was set forward, are not reported: their process writes them again within a
+// third of TTL. Three times in TTL each watcher looks for processes that are gone, and whether it
+// has missed the last change; the first that finds a process gone removes it. So members of a
+// process that was killed are reported as left within twice TTL.
 //
 // # In Redis
 //
@@ -46,7 +45,7 @@ import (
 type Presence struct {
 	client     goredis.UniversalClient
 	where      topology
-	reads      lanes[reading]
+	reads      *lanes[reading]
 	opts       PresenceOptions
 	self       string // names this process
 	publishing string // the command that publishes
@@ -86,6 +85,7 @@ func NewPresence(client goredis.UniversalClient, opts PresenceOptions) *Presence
 			Working: "wskit: redis: presence is written again",
 		},
 	}
+	p.reads = newLanes(batch.Options{OnCaller: p.where.keepsDeadlines(), ReuseContext: true}, p.readTrip)
 	p.publishing = "publish"
 	if _, ok := client.(*goredis.ClusterClient); ok {
 		p.publishing = "spublish"
@@ -130,8 +130,8 @@ func (p *Presence) Join(ctx context.Context, topic string, m pubsub.Member) erro
 	return nil
 }
 
-// Leave implements [pubsub.Presence]. It is written to Redis as soon as it can be; if it
-// cannot within PresenceOptions.TTL, it has forgotten the member by itself.
+// Leave implements [pubsub.Presence]. It is written to Redis as soon as possible; if it is not
+// within PresenceOptions.TTL, the member has expired by then.
 func (p *Presence) Leave(topic, id string) { p.remove(topic, id, nil) }
 
 // processes is the key of the set of a topic's processes.

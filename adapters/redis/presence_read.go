@@ -50,7 +50,7 @@ func (p *Presence) others(ctx context.Context, topic string) (map[string]pubsub.
 	if err != nil {
 		return nil, err
 	}
-	lane := p.reads.to(server, batch.Options{OnCaller: p.where.keepsDeadlines()}, p.readTrip)
+	lane := p.reads.to(server)
 	item := lane.Item()
 	item.Value = reading{topic: topic}
 	if err := lane.Do(ctx, item); err != nil {

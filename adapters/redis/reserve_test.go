@@ -1,11 +1,17 @@
 package redis_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/limit"
 )
@@ -51,4 +57,65 @@ func TestRoundTripsOfReservations(t *testing.T) {
 	} else {
 		t.Logf("%d round trips for %d reservations and as many settlements", trips, callers*rounds)
 	}
+}
+
+// newJobs are a limit for jobs, each of which is written down beside the decision of its reservation.
+func newJobs(client goredis.UniversalClient) (*limit.Limiter, limit.Key) {
+	quota := limit.FixedWindow{Limit: 10_000, Window: 9999 * 24 * time.Hour}
+	return limit.New(redis.NewStore(client, redis.Options{}), quota, limit.Options{Name: "jobs", Timeout: patience}), limit.KeyOf("ann")
+}
+
+const jobKey = "job"
+
+// What a killed process has reserved stays charged; an application that has written the decision down
+// gives it back.
+func TestReservationOfAKilledProcess(t *testing.T) {
+	server := redistest.Start(t)
+	child := process.StartTest(t, "TestReservingProcess", "WSKIT_TEST_RESERVING="+server.Addr, "reserved")
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	client := server.Client()
+	jobs, key := newJobs(client)
+	left := func(want int64) {
+		t.Helper()
+		if d, err := jobs.Peek(t.Context(), key, 1); err != nil || d.Remaining != want {
+			t.Errorf("%d are left, want %d; %v", d.Remaining, want, err)
+		}
+	}
+	left(6000)
+	text, err := client.GetDel(t.Context(), jobKey).Bytes() // by one process: a decision is refunded once
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d limit.Decision
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	if err := jobs.Refund(t.Context(), key, d); err != nil {
+		t.Fatal(err)
+	}
+	left(10_000)
+}
+
+// TestReservingProcess is the process that is killed.
+func TestReservingProcess(t *testing.T) {
+	addr := os.Getenv("WSKIT_TEST_RESERVING")
+	if addr == "" {
+		t.Skip("the process of TestReservationOfAKilledProcess")
+	}
+	client := goredis.NewClient(&goredis.Options{Addr: addr})
+	jobs, key := newJobs(client)
+	_, d, err := jobs.Reserve(t.Context(), key, 4000)
+	if err != nil || !d.Allowed {
+		t.Fatal(d, err)
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Set(t.Context(), jobKey, text, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("reserved")
+	select {} // until it is killed
 }

@@ -20,7 +20,7 @@ import (
 type Options struct {
 	// RememberedKeys bounds how many exhausted keys are refused by this process
 	// without asking Redis; 0 means 65,536, which take about 7 MB; negative means
-	// none: every decision asks Redis. What is remembered, and why that is exact,
+	// none: every decision is a call to Redis. What is remembered, and why that is exact,
 	// is explained by package internal/denialcache.
 	RememberedKeys int
 
@@ -41,7 +41,7 @@ type Options struct {
 	// that has the key.
 	Now func() int64
 
-	// Logger gets a line when a server evicts keys for want of memory, or does not say
+	// Logger gets a line when a server evicts keys because memory is full, or does not say
 	// whether it does: once each. nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -67,10 +67,9 @@ type core struct {
 	others func() goredis.UniversalClient // of Open: the client for others, made when it is first asked for
 	shared atomic.Bool                    // it has been
 	now    func() int64
-	trips  int
 	memory *denialcache.Cache // nil when nothing is remembered
-	takes  lanes[call]
-	leases lanes[[]leaseCall]
+	takes  *lanes[call]
+	leases *lanes[[]leaseCall]
 	// answering says that the last round trip was answered. While it was not,
 	// nothing is answered from memory, so that a limiter that tries whether Redis
 	// is back learns the truth.
@@ -108,7 +107,9 @@ func NewStore(client goredis.UniversalClient, o Options) *Store {
 }
 
 func newStore(where topology, o Options) *Store {
-	s := &Store{core: &core{client: where.all(), where: where, now: o.Now, trips: o.Trips}}
+	s := &Store{core: &core{client: where.all(), where: where, now: o.Now}}
+	each := batch.Options{Flushes: o.Trips, OnCaller: where.keepsDeadlines(), ReuseContext: true, Slack: slack}
+	s.takes, s.leases = newLanes(each, s.trip), newLanes(each, s.leaseTrip)
 	if o.RememberedKeys >= 0 {
 		s.memory = denialcache.New(denialcache.Options{Keys: o.RememberedKeys, MaxAge: o.RememberFor, Now: o.Now})
 	}
@@ -172,17 +173,17 @@ func keyOf(key []byte, plan *limit.Plan) string {
 type Stats struct {
 	// Remembered is how many costs were denied without asking Redis.
 	Remembered int64
-	// Sent is how many questions were sent, and Trips in how many round trips.
+	// Sent is how many calls were sent, and Trips in how many round trips.
 	Sent, Trips int64
-	// Reloads is how often a server did not know the script.
+	// Reloads is how often a server did not have the script.
 	Reloads int64
-	// Failures is how many questions had no answer, and Errors why: by the word that an
-	// error of Redis begins with, such as "OOM" (its memory is full), "READONLY" or
-	// "LOADING", or else "timeout", "canceled", "connection" or "other".
+	// Failures is how many calls had no answer, and Errors why: by the word that an error of Redis
+	// begins with, such as "OOM" (its memory is full), "READONLY" or "LOADING", or else "timeout",
+	// "canceled", "connection" or "other".
 	Failures int64
 	Errors   map[string]int64
-	// Evicted is how many keys the servers have deleted for want of memory since the
-	// store was first used: limits among them were forgotten. It is looked at about
+	// Evicted is how many keys the servers have deleted because their memory was full, since the
+	// store was first used: limits among them begin anew. The figure is read about
 	// every 10 s. Keys of other applications on the same server count as well.
 	Evicted int64
 	// RoundTrip is how long the last round trips took, on average: what
@@ -210,12 +211,13 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// one asks one question.
+// one makes one call.
 func (s *Store) one(ctx context.Context, a *ask) error {
-	lane, err := s.lane(ctx, a.key)
+	server, err := s.where.server(ctx, a.key)
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
+	lane := s.takes.to(server)
 	item := lane.Item()
 	item.Value.together = false
 	item.Value.asks = append(item.Value.asks[:0], *a)
@@ -227,9 +229,9 @@ func (s *Store) one(ctx context.Context, a *ask) error {
 	return nil
 }
 
-// several asks several questions of one server, in one round trip.
+// several makes several calls to one server, in one round trip.
 func (s *Store) several(ctx context.Context, server any, asks []ask, together bool) error {
-	lane := s.takes.to(server, s.lanes(), s.trip)
+	lane := s.takes.to(server)
 	item := lane.Item()
 	item.Value.together = together
 	item.Value.asks = append(item.Value.asks[:0], asks...)
@@ -241,29 +243,26 @@ func (s *Store) several(ctx context.Context, server any, asks []ask, together bo
 	return nil
 }
 
-// lane is where calls to the server of a key share their round trips.
-func (s *Store) lane(ctx context.Context, key string) (*batch.Batcher[call], error) {
-	server, err := s.where.server(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return s.takes.to(server, s.lanes(), s.trip), nil
+// lanes are batchers by server: calls to one server share their round trips.
+type lanes[T any] struct {
+	options  batch.Options
+	trip     func(ctx context.Context, server any, items []*batch.Item[T])
+	byServer sync.Map
 }
 
-func (s *Store) lanes() batch.Options {
-	return batch.Options{Flushes: s.trips, OnCaller: s.where.keepsDeadlines(), Slack: slack}
+// newLanes makes lanes whose round trips trip makes.
+func newLanes[T any](o batch.Options, trip func(ctx context.Context, server any, items []*batch.Item[T])) *lanes[T] {
+	return &lanes[T]{options: o, trip: trip}
 }
 
-// lanes are combiners by server.
-type lanes[T any] struct{ byServer sync.Map }
-
-func (l *lanes[T]) to(server any, o batch.Options, trip func(context.Context, any, []*batch.Item[T])) *batch.Batcher[T] {
-	if lane, ok := l.byServer.Load(server); ok {
-		return lane.(*batch.Batcher[T])
+// to is the batcher of a server.
+func (l *lanes[T]) to(server any) *batch.Batcher[T] {
+	lane, ok := l.byServer.Load(server)
+	if !ok {
+		lane, _ = l.byServer.LoadOrStore(server, batch.New(func(ctx context.Context, items []*batch.Item[T]) {
+			l.trip(ctx, server, items)
+		}, l.options))
 	}
-	lane, _ := l.byServer.LoadOrStore(server, batch.New(func(ctx context.Context, batch []*batch.Item[T]) {
-		trip(ctx, server, batch)
-	}, o))
 	return lane.(*batch.Batcher[T])
 }
 

@@ -23,7 +23,7 @@ const (
 	processCapacity = 700
 )
 
-// DEFECTS 16: processes that ask for the same keys at the same time are admitted
+// Processes that ask for the same keys at the same time are admitted
 // together exactly what one would be under a stopped clock.
 func TestStoreManyProcesses(t *testing.T) {
 	server := redistest.Start(t)

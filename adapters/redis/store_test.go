@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,14 +167,14 @@ func TestStoreTakesTogetherWhatIsTogether(t *testing.T) {
 	}
 }
 
-// By the server's clock, state is kept until it equals none and for the tolerance, to the
-// millisecond. DEFECTS 16, 19: milliseconds, one command, the clock of the server that
+// By the server's clock, state is kept until it equals none and for the tolerance, and at most
+// ten seconds longer. Milliseconds, one command, the clock of the server that
 // has the key.
 func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	for name, p := range map[string]limit.Policy{
-		"b": limit.TokenBucket{Capacity: 7, Refill: 7, Per: 3 * time.Minute}, "f": limit.FixedWindow{Limit: 7, Window: time.Hour},
+		"b": limit.TokenBucket{Capacity: 7, Refill: 7, Per: 3 * time.Minute}, "f": limit.FixedWindow{Limit: 7, Window: 720 * time.Hour},
 		"s3": limit.SlidingWindow{Limit: 7, Window: time.Minute, Buckets: 3}, "l": limit.SlidingLog{Limit: 7, Window: time.Minute},
 		"b+l": limit.All(hourly(10), limit.SlidingLog{Limit: 7, Window: time.Minute}),
 	} {
@@ -186,9 +188,7 @@ func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
 				t.Errorf("%v: the instant is %v", p, at)
 			}
 			ends := d.At + d.ResetAfter.Microseconds()
-			if kept := server.Do("PEXPIRETIME", "k~"+name); kept != (ends+999)/1000+longer {
-				t.Errorf("%v: state counts until %d µs and is kept until %v ms", p, ends, kept)
-			}
+			keptAsLong(t, server, "k~"+name, ends)
 		}
 		writes := server.Calls("set")
 		state := server.Do("GET", "k~"+name)
@@ -204,6 +204,44 @@ func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
 	for _, command := range []string{"keys", "scan", "expire", "setnx", "del"} {
 		if n := server.Calls(command); n != 0 {
 			t.Errorf("%s was called %d times", command, n)
+		}
+	}
+}
+
+// keptAsLong checks how long a state is kept that counts until ends, in microseconds.
+func keptAsLong(t *testing.T, server *redistest.Server, key string, ends int64) {
+	t.Helper()
+	least := (ends+999)/1000 + longer
+	if kept := server.Do("PEXPIRETIME", key).(int64); kept < least || kept > least+step {
+		t.Errorf("%s: state counts until %d µs and is kept until %v ms, %d ms too long", key, ends, kept, kept-least)
+	}
+}
+
+// The charges of a bucket that leave the expiry of its key as it is leave one that is long enough,
+// also if another operation has written the state before.
+func TestStoreKeepsABucketThatIsChargedOften(t *testing.T) {
+	server := redistest.Start(t)
+	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: asking})
+	p := limit.TokenBucket{Capacity: 6000, Refill: 7, Per: 10 * time.Second}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 200 {
+		ask := limit.Ask{Key: []byte("k"), Policy: p, Cost: 1 + rng.Int64N(4)}
+		err := s.TakeMany(t.Context(), []limit.Ask{ask, {Key: []byte("other"), Policy: p, Cost: 1}})
+		var d limit.Decision
+		if err == nil {
+			d, err = s.Take(t.Context(), ask.Key, p, ask.Cost)
+		}
+		if err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		keptAsLong(t, server, "k~b", d.At+d.ResetAfter.Microseconds())
+		if rng.IntN(6) == 0 {
+			if err := s.Refund(t.Context(), ask.Key, p, d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i%20 == 19 && server.Do("PTTL", "other~b").(int64) < longer {
+			t.Error("a key of the same round trip expires too early")
 		}
 	}
 }
@@ -260,12 +298,15 @@ func TestStoreCombinesCalls(t *testing.T) {
 	}
 	const callers = 200
 	results := make(chan result, callers)
+	var begun atomic.Int64
 	for range callers {
 		go func() {
+			begun.Add(1)
 			d, err := s.Take(context.Background(), []byte("k"), hourly(150), 1)
 			results <- result{d, err}
 		}()
 	}
+	eventually(t, "all call", func() bool { return begun.Load() == callers })
 	server.Resume()
 	seen := map[int64]bool{}
 	for range callers {
@@ -353,7 +394,7 @@ func fewRights(t *testing.T, server *redistest.Server) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	l := limit.New(s, limit.All(hourly(2), limit.SlidingLog{Limit: 3, Window: time.Hour}), limit.Options{Name: "few", OnFailure: limit.FailClosed})
+	l := limit.New(s, limit.All(hourly(2), limit.SlidingLog{Limit: 3, Window: time.Hour}), limit.Options{Name: "few", OnFailure: limit.FailClosed, Timeout: patience})
 	for i := range 3 {
 		if d, err := l.Take(t.Context(), limit.KeyOf("ann"), 1); err != nil || d.Allowed != (i < 2) {
 			t.Errorf("%d: %+v, %v", i, d, err)

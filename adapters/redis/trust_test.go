@@ -96,7 +96,7 @@ func TestKeysOfAnotherType(t *testing.T) {
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: -1})
 	p := newPresence(t, server, redis.PresenceOptions{})
 	for kind := range foreign {
-		for _, policy := range []limit.Policy{hourly(5), limit.FixedWindow{Limit: 5, Window: time.Hour}, limit.SlidingLog{Limit: 5, Window: time.Hour}} {
+		for _, policy := range []limit.Policy{hourly(5), limit.FixedWindow{Limit: 5, Window: 720 * time.Hour}, limit.SlidingLog{Limit: 5, Window: time.Hour}} {
 			plan, err := limit.Compile(policy)
 			if err != nil {
 				t.Fatal(err)
