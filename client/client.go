@@ -43,8 +43,8 @@ type Client struct {
 }
 
 // Dial connects to a server, such as "wss://chat.example.com/ws". It returns when the connection is open. It
-// tries until ctx ends, or the server refuses for good; then the error says why the last attempt has failed.
-// ctx bounds Dial only.
+// tries until ctx ends, or until the server refuses with a code that no other attempt would change; then the
+// error says why the last attempt has failed. ctx bounds Dial only.
 //
 // The error of an option that makes no sense says what to change.
 func Dial(ctx context.Context, url string, o Options) (*Client, error) {
@@ -82,10 +82,10 @@ func Dial(ctx context.Context, url string, o Options) (*Client, error) {
 	return nil, s.Err
 }
 
-// Close ends the client. Messages that come later fail with [ErrClosed]. Those that are open, queued ones included, have
-// the time of ctx to be sent and answered; then they fail, too. If ctx has ended already, they have none.
-// Handlers get contexts that are cancelled, and have returned when Close returns nil: do not call Close from
-// a handler without a goroutine.
+// Close ends the client. Messages that come later fail with [ErrClosed]. Those that are open,
+// queued ones included, have the time of ctx to be sent and answered; then they fail, too. If ctx
+// has ended already, they fail at once. The contexts of handlers are cancelled, and Close returns
+// nil only when all handlers have returned: a handler may call it only in another goroutine.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.close()

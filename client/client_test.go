@@ -13,7 +13,7 @@ import (
 )
 
 // patience ends a test that hangs. It measures nothing.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) { leaktest.Main(m, patience) }
 

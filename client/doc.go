@@ -6,7 +6,7 @@
 //	joined, err := client.Request[Joined](ctx, c, "room.join", Join{Room: "lobby"})
 //
 // A connection that ends is opened again, with backoff and as the server advises, until the client is closed
-// or the server refuses it for good. Over all connections:
+// or the server refuses it with a code that no other attempt would change. Over all connections:
 //
 //   - A request is handled once at most, and its outcome is known or [ErrUnknownOutcome]: what was never written is
 //     sent later, what was written is not sent again. With MessageOptions.IdempotencyKey it is sent again, and the

@@ -16,9 +16,9 @@ import (
 const codeUnknownOutcome errors.Code = "UNKNOWN_OUTCOME"
 
 var (
-	// ErrUnknownOutcome is in the error of a message that was written to a connection and not answered: the
-	// connection or the context ended before. The server may have handled it, wholly, partly or not at
-	// all. With other errors, the server has refused the message or never got it.
+	// ErrUnknownOutcome is in the error of a message that was written to a connection, if the
+	// connection or the context ended before the answer. The server may have handled it, wholly,
+	// partly or not at all. With other errors, the server has refused the message or never got it.
 	ErrUnknownOutcome = codeUnknownOutcome.New("the server may have handled the message")
 	// ErrClosed is in the error of messages of a client that was closed.
 	ErrClosed = errors.Cancelled.New("the client is closed")

@@ -15,7 +15,7 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// A client knows what is left of its limits, and waits before it is refused.
+// A client follows what is left of its limits, and waits before it is refused.
 func ExampleFollowLimits() {
 	r := router.New(router.Options{})
 	r.UseIngress(ratelimit.New(
@@ -25,7 +25,7 @@ func ExampleFollowLimits() {
 	router.RPC(r, "say", func(_ *router.Context, text string) (string, error) { return text, nil })
 	s := httptest.NewServer(r)
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	defer func() { _ = r.Shutdown(ctx) }()
 

@@ -17,13 +17,13 @@ func TestSlowHandlers(t *testing.T) {
 	const events = 3000
 	received := make(chan int, events)
 	c := dial(t, serve(t, "127.0.0.1:0", s.Router).addr, asAnn(client.Options{
-		MaxQueued: 4, PingInterval: 20 * time.Millisecond, PongTimeout: 20 * time.Millisecond, // a full inbox is not a dead connection
+		MaxQueued: 4, PingInterval: 20 * time.Millisecond, PongTimeout: 700 * time.Millisecond, // a full inbox is not a dead connection
 		OnGap: func(g client.Gap) { t.Errorf("gap: %+v", g) },
 		Setup: func(c *client.Client) {
 			client.On(c, "said", func(_ context.Context, m text, _ client.Meta) {
 				n, _ := strconv.Atoi(m.Text)
 				if n == 10 {
-					time.Sleep(300 * time.Millisecond)
+					time.Sleep(1500 * time.Millisecond)
 				}
 				received <- n
 			})

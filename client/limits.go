@@ -48,8 +48,8 @@ type announcedLimit struct {
 
 // FollowLimits follows the limits for messages of some types, on this connection and all later ones. The
 // server has to announce them (ratelimit.Options.Announce); of others nothing is known. A client follows its
-// limits once: a second call ends the Limits of the first. If the server refuses for good, Options.OnError gets
-// its error.
+// limits once: a second call ends the Limits of the first. If the server refuses, and repeating would not
+// change that, Options.OnError gets its error.
 func FollowLimits(c *Client, types ...string) *Limits {
 	list, _ := json.Marshal(map[string][]string{"types": append([]string{}, types...)}, jsontext.AllowInvalidUTF8(true)) // strings
 	f := &Limits{c: c, types: list, sent: make(map[string]int)}
@@ -65,7 +65,7 @@ func FollowLimits(c *Client, types ...string) *Limits {
 	return f
 }
 
-// Stop ends the following.
+// Stop ends what [FollowLimits] began: f then has no limits.
 func (f *Limits) Stop() {
 	c := f.c
 	c.mu.Lock()
@@ -183,7 +183,7 @@ func (f *Limits) ask(l *link) {
 	l.push(outgoing{Type: typeLimits, Meta: outgoingMeta{CorrelationID: id}, Payload: f.types})
 }
 
-// again asks again after a refusal, if that helps.
+// again repeats the request after a refusal, if that helps.
 func (f *Limits) again(l *link, err *errors.Error) {
 	if !err.Retryable() {
 		f.c.inbox.add(delivery{call: func(context.Context) { f.c.opts.OnError(typeLimits, err) }})

@@ -119,10 +119,11 @@ func (o Options) withDefaults() (Options, error) {
 
 // MessageOptions configure one message.
 type MessageOptions struct {
-	// With an IdempotencyKey, the server handles the message once, however often it is sent, if the server is
-	// configured for it (router.Options.Idempotency) and knows the user. A request with a key that was written when its connection broke is
-	// sent again over the next one, and so is one whose answer is ABORTED. The key has at most 128 bytes and
-	// belongs to one message: use rand.Text(), or the id of what the message changes.
+	// With an IdempotencyKey, the server handles the message once, however often it is sent, if the
+	// server is configured for it (router.Options.Idempotency) and the client has a user. A request
+	// with a key that was written when its connection broke is sent again over the next one, and so
+	// is one whose answer is ABORTED. The key has at most 128 bytes and belongs to one message: use
+	// rand.Text(), or the id of what the message changes.
 	//
 	// Default: none; the message is written once at most.
 	IdempotencyKey string

@@ -14,8 +14,8 @@ import (
 // one. Events of one goroutine arrive in the order of the calls. Nothing says whether an event was handled: send
 // a request if that matters. An event that the server refuses is reported to Options.OnError.
 //
-// The error is that of ctx if it ended before, and then the event was not written; or see [ErrUnknownOutcome],
-// [ErrQueueFull], [ErrClosed] and State.Err. A nil payload is none.
+// The error is that of ctx if it ended before, and then the event was not written; or see
+// [ErrUnknownOutcome], [ErrQueueFull], [ErrClosed] and State.Err. With a nil payload, none is sent.
 func Send(ctx context.Context, c *Client, typ string, payload any, opts ...MessageOptions) error {
 	m, err := newMessage(ctx, typ, payload, oneOf(opts))
 	if err == nil {

@@ -110,19 +110,19 @@ func progressScenario(t *testing.T) {
 func timeOutScenario(t *testing.T) {
 	s := clienttest.Start(t, clienttest.Options{})
 	a := act(t, s, "ann", client.Options{})
-	timed := func(typ string, p payload) {
+	timed := func(after time.Duration, typ string, p payload) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), after)
 		defer cancel()
 		_, err := client.Request[payload](ctx, a.Client, typ, p)
 		expectCode(t, err, errors.DeadlineExceeded)
 	}
-	timed("slow", payload{ID: "slow", Ms: 60_000})
+	timed(time.Second, "slow", payload{ID: "slow", Ms: 60_000})
 	if f := received(s.Log(), "slow"); len(f) != 1 || !strings.Contains(f[0].Text, `"timeoutMs":`) {
 		t.Errorf("received %+v", f)
 	}
 	ok(t, s.Stall(clienttest.StallOptions{}))
-	timed("echo", payload{ID: "stalled"})
+	timed(200*time.Millisecond, "echo", payload{ID: "stalled"})
 	ok(t, s.Resume(struct{}{}))
 	a.request("echo", payload{})
 }
@@ -173,6 +173,10 @@ func followLimitsScenario(t *testing.T) {
 		ok(t, limits.Wait(within(t), "limited"))
 		ok(t, request())
 	}
+	ok(t, s.CutNow(clienttest.CutNowOptions{}))
+	_, err = a.Wait(within(t), func(s client.State) bool { return s.Phase == client.Connected && s.Connections == 3 })
+	ok(t, err)
+	fits(3)
 }
 
 func floodAndWaitScenario(t *testing.T) {

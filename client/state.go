@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Phase is what a [Client] does.
+// Phase says what a [Client] does at the moment.
 type Phase uint8
 
 const (
@@ -30,7 +30,7 @@ type State struct {
 	// Connections is how many connections were opened so far. A topic without history ends with its
 	// connection: subscribe again when the number has changed.
 	Connections int
-	// ConnectionID is the server's name of the connection, while it is open.
+	// ConnectionID is the server's id of the connection, while it is open.
 	ConnectionID string
 	// Err is why there is no connection; nil while it is open. It is an *errors.Error, and contains a
 	// *[CloseError] if the server closed the connection.
@@ -46,8 +46,9 @@ func (c *Client) State() State {
 	return c.state
 }
 
-// Wait returns the first state, from now on, for which until is true, or the error of ctx. It sees each
-// state in which the client stays; one that lasts very short may be missed, which Connections shows.
+// Wait returns the first state, from now on, for which until is true, or the error of ctx. A state
+// that lasts only for a moment may be missed; State.Connections shows whether a connection was
+// opened meanwhile.
 func (c *Client) Wait(ctx context.Context, until func(State) bool) (State, error) {
 	for {
 		c.mu.Lock()

@@ -27,7 +27,7 @@ func (c *Client) fetchToken(ctx context.Context) (string, error) {
 
 var errSameToken = errors.Unauthenticated.New("Options.Token returned a token that the server has refused")
 
-// denyToken remembers that the server refused the token. It reports whether there is no other one.
+// denyToken records that the server refused the token. It reports whether there is no other one.
 func (c *Client) denyToken() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

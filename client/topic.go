@@ -26,8 +26,8 @@ type topic struct {
 	ticket, pos string
 }
 
-// Forget ends the resuming of a topic with history after reconnects. When the server ends the subscription,
-// the client forgets the topic by itself.
+// Forget ends the resuming of a topic with history after reconnects. It ends by itself when the
+// server ends the subscription.
 func (c *Client) Forget(topic string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

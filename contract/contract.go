@@ -5,8 +5,8 @@
 //	…
 //	mux.Handle("/contract/", c) // contract.d.ts, schema.json and asyncapi.json
 //
-// [Flags] has an application's own binary write the documents, and compare them with committed
-// files. docs/contract.md says what becomes of each Go type and of each rule in a validate tag.
+// With [Flags], an application's own binary writes the documents, and compares them with committed
+// files. docs/contract.md says how each Go type and each rule in a validate tag is described.
 package contract
 
 import (
@@ -88,9 +88,9 @@ func Of(r *router.Router, opts Options) (*Contract, error) {
 // TypeScript returns a module of types. The interface Contract in it has all messages by type.
 func (c *Contract) TypeScript() []byte { return c.typescript }
 
-// JSONSchema returns a schema of draft 2020-12 with a definition for each payload: of the type
-// "room.join", it is #/$defs/request:room.join. The other words before the colon are reply,
-// progress, send, event, question and answer.
+// JSONSchema returns a schema of draft 2020-12 with a definition for each payload, such as
+// #/$defs/request:room.join for requests of the type "room.join". The other words before the colon
+// are reply, progress, send, event, question and answer.
 func (c *Contract) JSONSchema() []byte { return c.schema }
 
 // AsyncAPI returns a document of AsyncAPI 3.0, as JSON.

@@ -18,7 +18,7 @@ import (
 //	-contract-check contract.d.ts    compares a file with the document that the program would write
 //
 // Either ends the program when the flags are parsed, before the server starts: with 0, or with 1
-// and an error, which for a file that differs has the lines. of makes the contract, of a router
+// and an error, which has the lines in which a file differs. of makes the contract, of a router
 // that is not served.
 //
 //	contract.Flags(flag.CommandLine, func() (*contract.Contract, error) {

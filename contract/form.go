@@ -55,7 +55,7 @@ type mode struct {
 	checked bool // the rules of validate tags apply
 }
 
-// suffix tells the forms of one type apart.
+// suffix distinguishes the forms of one type.
 func (m mode) suffix() string {
 	s := ""
 	if !m.out {

@@ -21,9 +21,9 @@ type walker struct {
 	byType map[defKey]*def
 	faults []error
 
-	route router.RouteInfo // of the payload at hand
+	route router.RouteInfo // of this payload
 	what  string           // "the payload" and so on
-	path  []string         // of the member at hand
+	path  []string         // of this member
 }
 
 type defKey struct {
@@ -61,7 +61,7 @@ func (w *walker) fault(t reflect.Type, why string) form {
 	return form{ts: "unknown"}
 }
 
-// within calls f for a part of the value at hand.
+// within calls f for a part of this value.
 func (w *walker) within(name string, f func()) {
 	w.path = append(w.path, name)
 	f()

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// Store keeps claims and answers, in this process or across many. All methods may be
-// called from any goroutine, and a context is for the call it is given to alone. A call may
-// be repeated after an error whose outcome is unknown: what was done already is done once.
+// Store keeps claims and answers, in this process or across many. All methods may be called from
+// any goroutine, and a context is for the call it is given to alone. A call may be repeated after
+// an error whose outcome is unknown: the result is that of one call.
 //
 // idempotencytest.Run checks all of this.
 type Store interface {
-	// Begin claims a key for an execution, for the time of the lease, or says what is
-	// known of the key. The answer is that of [Answered] and belongs to the caller. A
-	// second Begin of the same execution renews its claim.
+	// Begin claims a key for an execution, for the time of the lease, or returns the state of the
+	// key. The answer is that of [Answered] and belongs to the caller. A second Begin of the same
+	// execution renews its claim.
 	//
 	// It fails with [ErrFull] when there is no room for another key.
 	Begin(ctx context.Context, c Claim, lease time.Duration) (state State, answer []byte, err error)
@@ -42,15 +42,16 @@ type Store interface {
 	Release(ctx context.Context, c Claim) error
 }
 
-// Claim is one execution's interest in a key. Each field has 1 to [MaxField] bytes of
-// any value.
+// Claim is a key with the execution that handles its message. Each field has 1 to [MaxField] bytes
+// of any value.
 type Claim struct {
-	// Subject is the owner of the key. Keys of different subjects are different, and a
-	// store bounds the keys of each subject apart.
+	// Subject is the owner of the key. Keys of different subjects are different, and a store bounds
+	// the keys of each subject separately.
 	Subject string
 	// Key names the message.
 	Key string
-	// Digest stands for the message's content. Under one key it is always the same.
+	// Digest is a hash of the message's content. It detects a client that uses one key for two
+	// contents.
 	Digest string
 	// Execution names the attempt to handle the message. No two have the same.
 	Execution string
@@ -72,7 +73,7 @@ func (c Claim) Check() error {
 	return nil
 }
 
-// State is what a Store knows of a key.
+// State is what a Store has stored for a key.
 type State uint8
 
 const (

@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -90,7 +89,7 @@ func BySecret(kind string, of func(*http.Request) string) Identifier {
 			return Claim{}, false
 		}
 		sum := sha256.Sum256([]byte(secret))
-		return Claim{Kind: kind, ID: hex.EncodeToString(sum[:16])}, true
+		return Claim{Kind: kind, ID: hexText([16]byte(sum[:16]))}, true
 	}
 }
 

@@ -37,7 +37,7 @@ func TestFirstIdentifierWithAClaimWins(t *testing.T) {
 	}
 }
 
-// DEFECTS 14: a secret is in no subject, and so in no key and no log.
+// A secret is in no subject, and so in no key and no log.
 func TestSecretsAreHashed(t *testing.T) {
 	kinds := map[string]bool{}
 	for _, send := range []string{"Cookie: sid=secret-value", "Authorization: Bearer secret-value", "X-API-Key: secret-value"} {

@@ -14,11 +14,10 @@ import (
 // Context nor a pointer into it may be kept after the handler has returned. Its strings may
 // be kept. It must not be used by several goroutines at once.
 type Context struct {
-	// Type is the message type as it is registered with the router. It is
-	// empty for a type that is not registered, and for a frame that could not be
-	// read as a message. Such a text from the client is in no field: used as a key
-	// or as the label of a metric, it would let clients choose their bucket. See
-	// [Context.SentType].
+	// Type is the message type as it is registered with the router. It is empty for a type that is
+	// not registered, and for a frame that could not be read as a message. Such a text from the
+	// client is in no field: used as a key or as the label of a metric, it would let clients make
+	// any number of them. See [Context.SentType].
 	Type string
 	// ConnID identifies the connection. It is new for every connection, so a
 	// client that reconnects gets another one.
@@ -75,7 +74,7 @@ func (c *Context) connection() context.Context {
 //
 //	c.SetValues(context.WithValue(c.Context(), traceKey{}, id))
 //
-// Only the values of ctx count, not its cancellation or deadline. They end with the message;
+// Only the values of ctx are used, not its cancellation or deadline. They end with the message;
 // [Key] stores a value with the connection.
 func (c *Context) SetValues(ctx context.Context) {
 	c.State.Values = &inbound.Values{Context: c.connection(), Of: context.WithoutCancel(ctx)}
@@ -121,7 +120,7 @@ func (c *Context) Hold(d time.Duration) error {
 	}
 }
 
-// Reject returns e as an error, without an allocation: the error lives in the
+// Reject returns e as an error, without an allocation: the error is a part of the
 // Context and is valid until the connection's next frame. If the route drops what exceeds a limit
 // (router.RouteOptions.DropExceeded), Drop is set.
 func (c *Context) Reject(e errors.LimitExceeded) error {

@@ -25,8 +25,7 @@ type Gate interface {
 
 // Admission is a connection that a [Gate] has admitted, from its handshake to its end.
 //
-// If the answer of the handshake is to have further fields, such as those of limits, an admission also
-// has the method
+// An admission that adds header fields to the answer of the handshake also has the method
 //
 //	Header() http.Header
 //

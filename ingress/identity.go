@@ -15,10 +15,10 @@ type Identity struct {
 	User string
 	// Tier is a plan or class by which middleware may choose limits.
 	Tier string
-	// Roles are the names of what the user may do, see [RequireRole].
+	// Roles are the names of the user's roles, see [RequireRole].
 	Roles []string
 	// ExpiresAt is when the identity expires, such as the expiry of its token; the zero Time
-	// stands for never. The router closes the connection then, unless the client has renewed the
+	// means never. The router closes the connection then, unless the client has renewed the
 	// identity (router.Options.Renew). It is compared with the wall clock.
 	ExpiresAt time.Time
 

@@ -17,7 +17,13 @@ func TraceID(r *http.Request) string {
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
-	return hex.EncodeToString(id[:])
+	return hexText(id)
+}
+
+func hexText(b [16]byte) string {
+	var text [32]byte
+	hex.Encode(text[:], b[:])
+	return string(text[:])
 }
 
 // traceOf reads version-trace-parent-flags (Trace Context, section 3.2). Later

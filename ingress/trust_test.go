@@ -26,7 +26,7 @@ func request(peer string, fields ...string) *http.Request {
 	return r
 }
 
-// DEFECTS 15: fields that a hostile client may send and fields that proxies write. Each row
+// Fields that a hostile client may send and fields that proxies write. Each row
 // names its case.
 func TestHostileForwardingHeaders(t *testing.T) {
 	var (

@@ -6,7 +6,7 @@
 //		Rules:     rules,
 //	})))
 //
-// With a broker (router.Options.Broker), the page has all processes that share it and have the
+// With a broker (router.Options.Broker), the page shows all processes that share it and have the
 // handler, and says how many did not answer.
 //
 // The page has names, addresses and topics of all users. The files of the page have
@@ -39,18 +39,19 @@ type Viewer struct {
 
 // Limit is a limit of the application that the page shows.
 type Limit struct {
-	// Limiter is the limiter.
-	Limiter *limit.Limiter
+	// Limiter is the limiter, or Concurrency the limit of how many messages are handled at a time.
+	Limiter     *limit.Limiter
+	Concurrency *limit.ConcurrencyLimit
 	// Key is the one of ratelimit.Options. Default: ratelimit.PerUserOrIPPerType.
 	Key ratelimit.KeyFunc
 	// Types are the message types that it limits. Default: all.
 	Types []string
 }
 
-// Options say who may see the page, and what is on it.
+// Options say which requests may see the page, and what is on it.
 type Options struct {
-	// Authorize returns who sends a request, or an error, and is called for each one but those for the files
-	// of the page. The error is answered with 401, or with 403 if its code is PERMISSION_DENIED. The page
+	// Authorize returns the viewer of a request, or an error. It is called for each request, except those for the
+	// files of the page. The error is answered with 401, or with 403 if its code is PERMISSION_DENIED. The page
 	// sends the cookies of its origin and, if its address ends with #token=…, that token in
 	// Authorization: Bearer. It is called concurrently.
 	//
@@ -79,8 +80,8 @@ type Options struct {
 // Handler returns the page. It adds hooks to the router, so it has to be called before the router
 // serves a connection, once for each router. It panics if an option is not valid.
 //
-// The handler needs a path that ends with a slash, without which its own path is not known to
-// the page: use http.StripPrefix.
+// Register it under a path that ends with a slash, and remove what is before that slash with
+// http.StripPrefix, as in the example of the package.
 func Handler(r *router.Router, o Options) http.Handler {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -103,8 +104,8 @@ func (o Options) withDefaults() (Options, error) {
 		o.Process = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
 	for n, l := range o.Limits {
-		if l.Limiter == nil {
-			return o, fmt.Errorf("inspect: Options.Limits[%d].Limiter is nil; set it", n)
+		if (l.Limiter == nil) == (l.Concurrency == nil) {
+			return o, fmt.Errorf("inspect: Options.Limits[%d] needs a Limiter or a Concurrency, and not both", n)
 		}
 		if l.Key == nil {
 			o.Limits[n].Key = ratelimit.PerUserOrIPPerType

@@ -20,6 +20,7 @@ import (
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/race"
 	"github.com/wskit/wskit/internal/transcript"
+	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -34,24 +35,33 @@ type process struct {
 	url   string
 	log   *transcript.Transcript
 	rules *ratelimit.RuleLimiter
+
+	exported chan struct{} // each value ends a handler of export.run
 }
 
 type said struct {
 	Text string `json:"text"`
 }
 
-// start starts a process. Its tokens are read and write.
+// start starts a process. Its tokens are read and write. The others have all the time to answer.
 func start(t *testing.T, name string, broker pubsub.Broker) *process {
 	t.Helper()
-	p := &process{t: t, log: new(transcript.Transcript)}
+	return startWithin(t, name, broker, 20*time.Second)
+}
+
+// startWithin is start where other processes have a time to answer.
+func startWithin(t *testing.T, name string, broker pubsub.Broker, timeout time.Duration) *process {
+	t.Helper()
+	p := &process{t: t, log: new(transcript.Transcript), exported: make(chan struct{})}
 	store := memory.NewStore(memory.Options{})
-	rules, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 60, "burst": 5}, "types": {"report.*": {"perHour": 2, "burst": 2}}}`))
+	rules, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 60, "burst": 5}, "types": {"report.*": {"perHour": 2, "burst": 2}, "export.run": {"concurrent": 1}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p.rules, err = ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	exports := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 3, Limiter: limit.Options{Name: "exports"}})
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 20})
 	p.r = router.New(router.Options{
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
@@ -63,6 +73,13 @@ func start(t *testing.T, name string, broker pubsub.Broker) *process {
 	p.r.History("room:*", router.HistoryOptions{})
 	router.RPC(p.r, "room.join", func(c *router.Context, m said) (said, error) { return m, c.Subscribe("room:" + m.Text) })
 	router.RPC(p.r, "report.make", func(_ *router.Context, m said) (said, error) { return m, nil })
+	router.RPC(p.r, "export.run", func(c *router.Context, m said) (said, error) {
+		select {
+		case <-p.exported:
+		case <-c.Done():
+		}
+		return m, nil
+	}, router.RouteOptions{Concurrent: true, UseIngress: []ingress.Middleware{ratelimit.NewConcurrency(exports, ratelimit.Options{Key: ratelimit.PerTenant})}})
 	h := inspect.Handler(p.r, inspect.Options{
 		Authorize: func(req *http.Request) (inspect.Viewer, error) {
 			switch req.Header.Get("Authorization") {
@@ -75,7 +92,8 @@ func start(t *testing.T, name string, broker pubsub.Broker) *process {
 			}
 			return inspect.Viewer{}, errors.Unauthenticated.New("secret text")
 		},
-		Rules: p.rules, Bans: bans, Process: name, Timeout: 500 * time.Millisecond,
+		Rules: p.rules, Limits: []inspect.Limit{{Concurrency: exports, Key: ratelimit.PerTenant, Types: []string{"export.run"}}},
+		Bans: bans, Process: name, Timeout: timeout,
 		Logger: slog.New(slog.NewTextHandler(p.log, nil)),
 	})
 	mux := http.NewServeMux()
@@ -107,7 +125,10 @@ type result struct {
 			Bound                 bool
 			Remaining             int64
 			RetryAfter            float64
-			Rule                  *struct{ From string }
+			Rule                  *struct {
+				From       string
+				Concurrent struct{ From string }
+			}
 		}
 		Banned  float64
 		Recent  []struct{ User, Type, Limiter string }
@@ -185,7 +206,7 @@ func (p *process) act(path string, body any) result {
 type values map[string]any
 
 // Without a right nothing is shown and nothing changes, and what is answered says nothing.
-func TestWhoMaySee(t *testing.T) {
+func TestAuthorization(t *testing.T) {
 	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
 	c := p.dial("ann")
 	routertest.ExpectReply[said](c.Request("room.join", said{"a"}))
@@ -214,7 +235,7 @@ func TestWhoMaySee(t *testing.T) {
 		{"POST", "api/close", "write", closing, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"POST", "api/close", "write", closing, []string{"Content-Type", "text/plain"}, 415}, // of a form of another site
 		{"POST", "api/overview", "write", values{}, nil, 404},
-		{"POST", "api/trace", "write", values{}, nil, 400}, // of everybody
+		{"POST", "api/trace", "write", values{}, nil, 400}, // of all connections
 		{"POST", "api/close", "write", "no query", nil, 400},
 		{"POST", "api/close", "write", values{"id": strings.Repeat("x", 300)}, nil, 400},
 		{"POST", "api/rules", "write", values{"rules": strings.Repeat("x", 300<<10)}, nil, 400},
@@ -242,10 +263,10 @@ func TestWhoMaySee(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]inspect.Options{
-		"Options.Authorize is nil":  {},
-		"Options.Timeout is -1s":    {Authorize: anyone, Timeout: -time.Second},
-		"Options.Process has 300":   {Authorize: anyone, Process: strings.Repeat("x", 300)},
-		"Options.Limits[0].Limiter": {Authorize: anyone, Limits: []inspect.Limit{{}}},
+		"Options.Authorize is nil": {},
+		"Options.Timeout is -1s":   {Authorize: anyone, Timeout: -time.Second},
+		"Options.Process has 300":  {Authorize: anyone, Process: strings.Repeat("x", 300)},
+		"Options.Limits[0] needs":  {Authorize: anyone, Limits: []inspect.Limit{{}}},
 	} {
 		func() {
 			defer func() {
@@ -308,7 +329,7 @@ func TestProcesses(t *testing.T) {
 // A process that is there and does not answer is reported, and delays the others no longer than Timeout.
 func TestProcessThatDoesNotAnswer(t *testing.T) {
 	broker := memory.NewBroker(memory.BrokerOptions{})
-	one := start(t, "one", broker)
+	one := startWithin(t, "one", broker, time.Second)
 	poll.Until(t, 10*time.Second, "the process to answer itself", func() bool { return len(one.ask("overview").Processes) == 1 })
 	sub, err := broker.Subscribe(t.Context(), "$ws:inspect", func(pubsub.Message) {})
 	if err != nil {
@@ -368,6 +389,49 @@ func TestWhy(t *testing.T) {
 	}
 	if l := p.ask("why?tenant=acme&user=ann&type=report.make").Processes[0].Limits[0]; l.RetryAfter > 1 { // what was used stays used
 		t.Errorf("after the rules were replaced: %+v", l)
+	}
+}
+
+// The page says that a client has too many messages handled at a time, by which rule, and for how many there is room.
+func TestWhyOfConcurrencyLimits(t *testing.T) {
+	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	state := func(user string) (ofRule, ofTenant int64) {
+		t.Helper()
+		limits := p.ask("why?tenant=acme&user=" + user + "&type=export.run").Processes[0].Limits
+		if len(limits) != 3 {
+			t.Fatalf("the limits are %+v", limits)
+		}
+		rule, tenant := limits[1], limits[2]
+		if rule.Policy != "concurrency" || rule.Bound != (rule.Remaining == 0) || rule.RetryAfter != 0 || rule.Rule.Concurrent.From != "types[\"export.run\"].concurrent" ||
+			tenant.Limiter != "exports" || tenant.Policy != "concurrency" || tenant.Bound || tenant.Rule != nil {
+			t.Errorf("the limits are %+v", limits)
+		}
+		return rule.Remaining, tenant.Remaining
+	}
+	is := func(user string, wantRule, wantTenant int64) func() bool {
+		return func() bool {
+			rule, tenant := state(user)
+			return rule == wantRule && tenant == wantTenant
+		}
+	}
+	if !is("ann", 1, 3)() {
+		t.Error("something is held before")
+	}
+	ann := p.dial("ann")
+	first := ann.Request("export.run", said{"x"})
+	poll.Until(t, 10*time.Second, "a place to be held", is("ann", 0, 2))
+	ann.Request("export.run", said{"x"}).ExpectError(errors.ResourceExhausted)
+	if !is("bob", 1, 2)() {
+		t.Error("Bob has no place of his own")
+	}
+	p.exported <- struct{}{}
+	routertest.ExpectReply[said](first)
+	poll.Until(t, 10*time.Second, "the place to be free", is("ann", 1, 3))
+	if r := p.act("rules", values{"rules": `{"default": {"perMinute": 60, "burst": 5}, "allow": [{"tenant": "acme", "user": "ann"}], "types": {"export.run": {"concurrent": 1}}}`}); r.Processes[0].Error != "" {
+		t.Error(r.Processes[0].Error)
+	}
+	if n := len(p.ask("why?tenant=acme&user=ann&type=export.run").Processes[0].Limits); n != 2 {
+		t.Errorf("%d limits of a client that the rules allow everything, want the rate and the tenant's", n)
 	}
 }
 

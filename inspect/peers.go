@@ -163,7 +163,7 @@ func (p *peers) ask(ctx context.Context, q query) (answers []answer, missing []s
 	return answers, p.missing(got, others)
 }
 
-// publish sends a query to the others, and returns how many there are, as far as the broker knows.
+// publish sends a query to the others, and returns how many there are, as the broker counts them.
 func (p *peers) publish(ctx context.Context, m message) (others int, err error) {
 	frame, err := json.Marshal(m)
 	if err != nil {

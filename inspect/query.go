@@ -96,7 +96,7 @@ func (i *inspector) local(ctx context.Context, q query) answer {
 	case "rules":
 		a.Error = i.replaceRules(q.Rules)
 	default:
-		a.Error = "this process does not know the query"
+		a.Error = "this process has no such query"
 	}
 	return a
 }
@@ -113,6 +113,10 @@ func (i *inspector) overview() *overview {
 		o.Limiters[name] = limiterStats{s.Allowed, s.Denied, s.StoreFailures, s.FailedOver, s.Degraded}
 	}
 	for _, l := range i.o.Limits {
+		if l.Concurrency != nil {
+			add(l.Concurrency.Name(), l.Concurrency.Stats())
+			continue
+		}
 		add(l.Limiter.Name(), l.Limiter.Stats())
 	}
 	if i.o.Rules != nil {

@@ -112,7 +112,7 @@ func (t *trace) record(m inspection.Message) {
 
 func cut(s string, n int) string { return s[:min(len(s), n)] }
 
-// read returns the entries of a trace behind one, and forgets those before it.
+// read returns the entries of a trace after one, and removes those before it.
 func (ts *traces) read(id string, after int) (list []entry, dropped int, running bool) {
 	ts.mu.Lock()
 	t := ts.all[id]

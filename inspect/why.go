@@ -143,9 +143,19 @@ func (i *inspector) why(ctx context.Context, q query, a *answer) {
 			s.Rule, s.Policy = &e, e.Policy
 			s.Bound = s.Bound && e.Limited
 			a.Limits = append(a.Limits, s)
+			if d, err := i.o.Rules.PeekConcurrent(ctx, c); err != nil || d.Limit > 0 {
+				s := newPlacesState("rules", typ, d, err)
+				s.Rule = &e
+				a.Limits = append(a.Limits, s)
+			}
 		}
 		for _, l := range i.o.Limits {
 			if len(l.Types) > 0 && !slices.Contains(l.Types, typ) {
+				continue
+			}
+			if places := l.Concurrency; places != nil {
+				d, err := places.Peek(ctx, l.Key(places.Key(nil), c))
+				a.Limits = append(a.Limits, newPlacesState(places.Name(), typ, d, err))
 				continue
 			}
 			d, err := l.Limiter.Peek(ctx, l.Key(l.Limiter.Key(nil), c), 1)
@@ -169,6 +179,13 @@ func newLimitState(limiter, typ string, d limit.Decision, err error) limitState 
 	if err != nil {
 		s.Error = errors.From(err).Message
 	}
+	return s
+}
+
+// newPlacesState is that of a concurrency limit. When the next message fits is not known.
+func newPlacesState(limiter, typ string, d limit.Decision, err error) limitState {
+	s := newLimitState(limiter, typ, d, err)
+	s.Policy = "concurrency"
 	return s
 }
 

@@ -66,7 +66,7 @@ func (h History) Check() error {
 	return nil
 }
 
-// IDWindow is how long the id of an Append is known, at least.
+// IDWindow is the least time for which the id of an Append is kept.
 const IDWindow = 2 * time.Minute
 
 // MaxIDLength is the size of the longest id of an Append, in bytes.
@@ -75,7 +75,7 @@ const MaxIDLength = 128
 // ReadOptions say what is read of a log. The zero value reads nothing but the head.
 type ReadOptions struct {
 	// From is a position that was seen; the page has the messages after it, or before it with
-	// Backwards. The zero Position stands for the place before the oldest message that is
+	// Backwards. The zero Position is the place before the oldest message that is
 	// kept, and with Backwards for the place after the newest.
 	//
 	// A position can be read from while it is the head, or the message after it is kept. With
@@ -137,20 +137,33 @@ type Position struct {
 // String returns the position as text of at most 27 characters, for clients that keep it. It has no meaning
 // to them.
 func (p Position) String() string {
-	b := binary.BigEndian.AppendUint64(nil, p.Epoch)
-	b = binary.BigEndian.AppendUint32(b, p.Tag)
-	b = binary.BigEndian.AppendUint64(b, p.Offset)
-	return base64.RawURLEncoding.EncodeToString(b)
+	var b [positionBytes]byte
+	binary.BigEndian.PutUint64(b[:], p.Epoch)
+	binary.BigEndian.PutUint32(b[8:], p.Tag)
+	binary.BigEndian.PutUint64(b[12:], p.Offset)
+	var text [positionText]byte
+	base64.RawURLEncoding.Encode(text[:], b[:])
+	return string(text[:])
 }
+
+const (
+	positionBytes = 8 + 4 + 8
+	positionText  = 27 // in base64
+)
+
+var positionCoding = base64.RawURLEncoding.Strict()
 
 // ParsePosition reads what String returned. It accepts no other text for the same position.
 func ParsePosition(s string) (Position, error) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	if err != nil || len(b) != 20 || len(s) != 27 {
+	var text [positionText]byte
+	var b [positionBytes]byte
+	copy(text[:], s)
+	n, err := positionCoding.Decode(b[:], text[:])
+	if err != nil || n != len(b) || len(s) != len(text) {
 		return Position{}, fmt.Errorf("pubsub: %.40q is no position", s)
 	}
 	p := Position{
-		Epoch:  binary.BigEndian.Uint64(b),
+		Epoch:  binary.BigEndian.Uint64(b[:]),
 		Tag:    binary.BigEndian.Uint32(b[8:]),
 		Offset: binary.BigEndian.Uint64(b[12:]),
 	}

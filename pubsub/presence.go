@@ -64,23 +64,22 @@ func (m Member) Check() error {
 type PresenceWatcher interface {
 	Presence
 
-	// Watch reports the members of a topic and then each change, until the subscription is
-	// closed, whatever becomes of ctx. The first report is complete, and is made
-	// before Watch returns. Reports are made one at a time, in order: a member that joined, or
-	// left, before the list was read is in the list, or is not; each later change is in a
-	// report behind it. When changes were lost, the presence reads the list again and
-	// reports it.
+	// Watch reports the members of a topic and then each change, until the subscription is closed,
+	// also after the end of ctx. The first report is complete, and is made before Watch returns.
+	// Reports are made one at a time, in order: the list has all changes from before it was read,
+	// and each later change is in a later report. When changes were lost, the presence reads the
+	// list again and reports it.
 	//
-	// A change by Join is reported at all watchers soon after Join returns, one by Leave soon
-	// after Leave. Members of a process that was killed are reported as left, at the latest
-	// in the time that the implementation says.
+	// A change by Join is reported at all watchers soon after Join returns, one by Leave soon after
+	// Leave. Members of a process that was killed are reported as left within the time that the
+	// implementation documents.
 	//
 	// report must not block, nor call the Presence.
 	Watch(ctx context.Context, topic string, report func(PresenceReport)) (Subscription, error)
 }
 
-// PresenceReport is what a [PresenceWatcher] reports of a topic. To apply it twice is
-// harmless.
+// PresenceReport is what a [PresenceWatcher] reports of a topic. Applying it twice has the same
+// result.
 type PresenceReport struct {
 	// Complete says that Present holds all members: any other is not in the topic.
 	Complete bool

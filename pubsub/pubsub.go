@@ -25,14 +25,13 @@ type Message struct {
 	// Except is the id of a connection that does not get the message, usually that of the
 	// sender; empty: none.
 	Except string
-	// More tells a subscriber that the next message of the subscription is available
-	// already: work that can serve several messages, such as a flush, may be deferred to the
-	// first message without More, or to the end of the subscription. Brokers need not set it.
-	// Publish ignores it.
+	// More means that the next message of the subscription is available already: work that can
+	// serve several messages, such as a flush, may be deferred to the first message without More,
+	// or to the end of the subscription. Brokers need not set it. Publish ignores it.
 	More bool
-	// Lost tells a subscriber that messages of the topic may have been lost before this one. Such
-	// a message has a Topic and no Frame. A broker sends it where it knows of a loss: its
-	// subscription was made anew, or its buffer was full. Publish ignores it.
+	// Lost means that messages of the topic may have been lost before this one. Such a message has
+	// a Topic and no Frame. A broker sends it where messages may be missing: its subscription was
+	// made anew, or its buffer was full. Publish ignores it.
 	Lost bool
 	// Position is the place of a message in the log of its topic; zero for one that was not
 	// appended. Append and Publish ignore it.
@@ -67,7 +66,7 @@ type Broker interface {
 	Subscribe(ctx context.Context, topic string, deliver func(Message)) (Subscription, error)
 }
 
-// ReceiverCounter is a [Broker] that knows how many receivers a message was sent to. A router
+// ReceiverCounter is a [Broker] that counts the receivers to which a message was sent. A router
 // needs it to find out whether all processes have answered.
 //
 // pubsubtest.Run checks brokers that have it.

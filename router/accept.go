@@ -2,7 +2,6 @@ package router
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"net/netip"
 	"time"
@@ -15,7 +14,7 @@ import (
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
-// clientIDHeader tells the client its connection's id, for support and logs.
+// clientIDHeader has the id of the connection, for support and logs.
 const clientIDHeader = "X-Client-Id"
 
 // ServeHTTP upgrades a request to a WebSocket connection, calls
@@ -111,9 +110,7 @@ func (r *Router) admitClient(w http.ResponseWriter, req *http.Request) (c *Conn,
 		if err := admission.Identify(req.Context(), &identity); err != nil {
 			return nil, RefusedGate, err
 		}
-		if fields, ok := admission.(interface{ Header() http.Header }); ok {
-			maps.Copy(w.Header(), fields.Header())
-		}
+		handshake.SetFields(w, admission)
 	}
 	if c, err = r.accept(w, req, identity); c != nil {
 		c.admission = admission
@@ -279,7 +276,7 @@ func (r *Router) newConn(id string, ip netip.Addr, identity ingress.Identity, st
 	return c
 }
 
-// owner is what the connection's stream knows of it.
+// owner is what the connection's stream refers to.
 type owner struct{ *Conn }
 
 func (o owner) SlowConsumer() {

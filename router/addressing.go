@@ -16,7 +16,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 )
 
-// AddressingOptions switch on [Router.User], [Router.Connection] and [Router.Everybody]: sending
+// AddressingOptions switch on [Router.User], [Router.Connection] and [Router.AllConnections]: sending
 // to the connections of a user, to one or to all, and counting, listing and closing them.
 type AddressingOptions struct {
 	// Enabled switches addressing on. It costs about 400 bytes for each connection.
@@ -36,9 +36,8 @@ type AddressingOptions struct {
 	// ProcessTimeout is the time without a sign of life after which a process counts as gone,
 	// because it was killed or is cut off from the broker. Until then Count, List and Close fail
 	// with UNAVAILABLE; after it, their results are without that process. After the start, and
-	// after an outage of the broker, they wait for half of it. Each process sends a small
-	// message to all others four times in it. All processes need about the same value. From
-	// 400 ms to 10 min.
+	// after an outage of the broker, they wait for half of it. Within it, each process sends four
+	// small messages to all others. All processes need about the same value. From 400 ms to 10 min.
 	//
 	// Default: 6 s.
 	ProcessTimeout time.Duration
@@ -61,7 +60,7 @@ const reservedTopics = "$ws:"
 
 // Each connection that can be addressed is a member of the topic of all, and of that of its user
 // if it has one.
-const topicEverybody = reservedTopics + "everybody"
+const topicAll = reservedTopics + "all"
 
 // userTopic hashes the user: names may be of any length, and are not for others to see.
 func userTopic(tenant, user string) string {
@@ -73,9 +72,9 @@ func userTopic(tenant, user string) string {
 // addressTopics returns the topics that a connection is a member of for its addresses.
 func addressTopics(id *ingress.Identity) []string {
 	if id.User == "" {
-		return []string{topicEverybody}
+		return []string{topicAll}
 	}
-	return []string{topicEverybody, userTopic(id.Tenant, id.User)}
+	return []string{topicAll, userTopic(id.Tenant, id.User)}
 }
 
 // directory finds the connections of this process that can be addressed. The zero directory has

@@ -32,7 +32,7 @@ type answer struct {
 // A client that uses it all the same confuses itself alone: the server keeps the two apart.
 const questionPrefix = "$ws:"
 
-// asked returns the connection's questions. Most connections are never asked any.
+// asked returns the connection's questions. Most connections have none.
 func (c *Conn) asked() *questions {
 	if qs := c.questions.Load(); qs != nil {
 		return qs

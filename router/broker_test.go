@@ -40,7 +40,7 @@ func heard(text string, more bool) pubsub.Message {
 	return pubsub.Message{Topic: "room", Frame: []byte(`{"type":"heard","payload":{"text":"` + text + `"}}`), More: more}
 }
 
-// What a broker has in hand leaves together; nothing waits for what does not come.
+// What a broker has at the same time leaves together; nothing waits for what does not come.
 func TestMessagesOfABrokerLeaveTogether(t *testing.T) {
 	broker := new(stage)
 	conns := make(chan *router.Conn, 1)

@@ -53,7 +53,7 @@ func (c *Conn) heartbeat(*scratch, envelope.Envelope, []byte) {
 }
 
 // abort takes a request back. One that is not open, because it has been answered
-// meanwhile or never was, has or had its answer: there is nothing to say.
+// meanwhile or never was, has or had its answer: nothing is sent.
 func (c *Conn) abort(_ *scratch, env envelope.Envelope, _ []byte) {
 	if env.CorrelationID == nil {
 		c.refused(RefusedEnvelope, typeAbort, errNoID)

@@ -109,7 +109,7 @@ func TestClosingTakesSeconds(t *testing.T) {
 	}
 }
 
-// closing is a socket that tells when it is closed.
+// closing is a socket that reports when it is closed.
 type closing struct {
 	net.Conn
 	closed func()

@@ -2,11 +2,14 @@ package router
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wskit/wskit/internal/flat"
 )
 
 type eventCodec[T any] struct {
@@ -28,7 +31,7 @@ func (e *eventCodec[T]) put(v any) {
 	e.pool.Put(v)
 }
 
-func (e *eventCodec[T]) call(c *Context, v any, _ *bytes.Buffer) error {
+func (e *eventCodec[T]) call(c *Context, v any) error {
 	return e.handler(c, *v.(*T))
 }
 
@@ -70,11 +73,15 @@ func (q *requestCodec[T, R]) check(v any) error {
 	return q.shape.check(&v.(*exchange[T, R]).message)
 }
 
-func (q *requestCodec[T, R]) call(c *Context, v any, out *bytes.Buffer) error {
+func (q *requestCodec[T, R]) call(c *Context, v any) error {
 	x := v.(*exchange[T, R])
 	reply, err := q.handler(c, x.message)
-	if err != nil || q.reply.empty {
+	if err != nil {
 		return err
+	}
+	c.beginReply()
+	if q.reply.empty {
+		return nil
 	}
 	x.reply = reply
 	if q.reply.validated {
@@ -82,7 +89,7 @@ func (q *requestCodec[T, R]) call(c *Context, v any, out *bytes.Buffer) error {
 			return err
 		}
 	}
-	return q.reply.appendPayload(out, &x.reply)
+	return q.reply.appendPayload(&c.out.Buffer, &x.reply)
 }
 
 // message returns the pointer to the decoded message in what get lent.
@@ -100,8 +107,38 @@ func quote(s string) []byte {
 
 var payloadKey = []byte(`,"payload":`)
 
-// appendPayload appends the key and the encoded value.
+// appendPayload appends the key and the encoded value, of any type.
 func appendPayload(out *bytes.Buffer, v any) error {
+	if appendFlat(out, flatOf(reflect.TypeOf(v)), reflect.ValueOf(v)) {
+		return nil
+	}
 	out.Write(payloadKey)
 	return json.MarshalWrite(out, v)
+}
+
+// appendFlat appends the key and a struct, unless s is nil or package json has to encode it.
+func appendFlat(out *bytes.Buffer, s *flat.Struct, v reflect.Value) bool {
+	if s == nil {
+		return false
+	}
+	b, ok := s.Append(append(out.AvailableBuffer(), payloadKey...), v)
+	if ok {
+		out.Write(b)
+	}
+	return ok
+}
+
+// flats holds the types of payloads that were sent, and a *flat.Struct for each, nil if it is none. A program has
+// few of these types.
+var flats sync.Map
+
+func flatOf(t reflect.Type) *flat.Struct {
+	if t == nil {
+		return nil
+	}
+	s, ok := flats.Load(t)
+	if !ok {
+		s, _ = flats.LoadOrStore(t, flat.Of(t))
+	}
+	return s.(*flat.Struct)
 }

@@ -61,7 +61,7 @@ type CloseInfo struct {
 	Reason string
 	// ByServer says that this side began the closing.
 	ByServer bool
-	// Err is the error that ended the connection, where it was no close frame.
+	// Err is the error that ended the connection; nil if a close frame did.
 	Err error
 	// Topics are the topics of which the connection was a member when it ended, in no
 	// particular order. It has left them by now. The slice must not be changed.
@@ -116,7 +116,10 @@ func (c *Conn) value(key any) any {
 
 // note records how the connection ends, and returns it: what is noted first holds.
 func (c *Conn) note(info CloseInfo) CloseInfo {
-	c.info.CompareAndSwap(nil, &info)
+	if c.info.Load() == nil {
+		own := info // info itself needs no memory
+		c.info.CompareAndSwap(nil, &own)
+	}
 	return *c.info.Load()
 }
 

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"bytes"
 	"context"
 	"net/netip"
 	"sync"
@@ -19,15 +18,15 @@ import (
 
 // Context is a message being handled. It is a context.Context that is cancelled
 // when the connection ends, when the client aborts the request and when its time
-// is over, so it can be handed to a database or an HTTP client as it is.
+// is over, so it can be passed to a database or an HTTP client.
 //
 // The connection's next messages wait for a handler that ignores the cancellation, although its
 // client already has an answer. Messages that wait when the connection ends are dropped. When the
-// client closes the connection in good order, its requests are cancelled at once, and the events
+// client closes the connection with a close frame, its requests are cancelled at once, and the events
 // that it sent before are still handled, for at most a second.
 //
-// It belongs to the handler, and is used again for another message, perhaps of another client,
-// after the handler has returned. Work that goes on after that takes [Context.Detach] and the
+// A Context may be used until the handler returns. Then it is used again for another message, perhaps
+// of another client. Work that goes on after that takes [Context.Detach] and the
 // [Conn], which may be kept; package routertest fails a test in which it takes the Context. Until
 // the handler returns, the Context may be used by several goroutines.
 type Context struct {
@@ -42,8 +41,8 @@ type Context struct {
 	id         []byte        // correlation id, as JSON; nil: none
 	receivedAt time.Time     // also where the timeout counts from
 	timeout    time.Duration // 0: none
-	out        bytes.Buffer  // the reply, of which the first head bytes are not payload
-	head       int
+	out        *outgoing     // the reply: see beginReply; nil: no room has been taken
+	head       int           // how much of out comes before the payload; 0: there is no reply
 	idBuf      [48]byte
 	task       turn.Task[Context]
 	execution  *execution                // of a message with an idempotency key

@@ -4,11 +4,12 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // deferredFlush is what a connection's publishing has queued for others and not flushed
 // yet. Like the answers to its own messages, it leaves when the connection's reader
-// has no more messages in hand: of ten messages published in one go, a subscriber
+// has no more messages at the moment: of ten messages published in one go, a subscriber
 // gets all in one write.
 type deferredFlush struct {
 	mu    sync.Mutex
@@ -16,6 +17,8 @@ type deferredFlush struct {
 	spare []*Conn
 	bytes int             // of what was queued since the last flush
 	subs  []*subscription // likewise, those that are to be flushed with it
+
+	beside atomic.Bool // flushBeside is under way
 }
 
 // deferLimit is how many bytes of messages are held back at most. Holding back more saves
@@ -70,6 +73,16 @@ func (d *deferredFlush) flush() {
 	}
 }
 
+// flushBeside has another goroutine flush, which waits while a message is being published. There is one at most.
+func (d *deferredFlush) flushBeside() {
+	if d.beside.CompareAndSwap(false, true) {
+		go func() {
+			defer d.beside.Store(false)
+			d.flush()
+		}()
+	}
+}
+
 func flushAll(conns []*Conn) {
 	for _, c := range conns {
 		c.stream.Out.Flush()
@@ -89,7 +102,7 @@ func (c *Conn) lockDeferred() *deferredFlush {
 
 // A broker in this process delivers a message before Publish or Append returns, and passes on
 // the bytes that it was given. What a batch publishes that way leaves when the batch ends,
-// as without a broker: the subscription knows the frames that batches are about to publish, by the
+// as without a broker: the subscription has a list of the frames that batches are about to publish, by the
 // address of their first byte.
 
 // expect announces a frame that a batch is about to publish.

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,5 +120,28 @@ func BenchmarkDispatch(b *testing.B) {
 				dispatch()
 			}
 		})
+	}
+}
+
+// A Context that a goroutine may still have is not used again. The room for its reply is.
+func TestTheRoomForAReplyIsUsedAgainAlloc(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector makes pools forget, so it allocates")
+	}
+	r := New(Options{})
+	text := strings.Repeat("x", 8<<10)
+	RPC(r, "request", func(c *Context, _ numbers) (string, error) { c.Done(); return text, nil })
+	r.freeze()
+	message := dispatching(t, r, requestFrame)
+	message()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const n = 1000
+	for range n {
+		message()
+	}
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) / n; got > 2*uint64(len(text)) {
+		t.Errorf("%d bytes a message with a reply of %d", got, len(text))
 	}
 }

@@ -102,9 +102,9 @@ func ExampleOptions_onOpen() {
 }
 
 func ExampleOptions_onLimitExceeded() {
-	told := make(chan router.LimitInfo)
+	reported := make(chan router.LimitInfo)
 	r := router.New(router.Options{
-		OnLimitExceeded: func(_ context.Context, info router.LimitInfo) { told <- info },
+		OnLimitExceeded: func(_ context.Context, info router.LimitInfo) { reported <- info },
 	})
 	slowly := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
 	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), slowly), ratelimit.Options{}))
@@ -114,7 +114,7 @@ func ExampleOptions_onLimitExceeded() {
 	defer c.close()
 	c.send(`{"type":"chat.send","payload":"once"}`)
 	c.send(`{"type":"chat.send","payload":"twice"}`)
-	info := <-told
+	info := <-reported
 	fmt.Println(info.Kind, info.Type, info.IP, info.Conn.ID() != "")
 	// Output:
 	// rate chat.send 127.0.0.1 true
@@ -200,7 +200,7 @@ func ExampleConn() {
 	// {"type":"hello","payload":"Ann of Avonlea"}
 }
 
-// Before the process ends, clients are told to come back, to another server
+// Before the process ends, clients are asked to reconnect, to another server
 // behind the same name.
 func ExampleRouter_Shutdown() {
 	r := router.New(router.Options{DrainWindow: -1}) // all at once

@@ -8,7 +8,7 @@ import (
 	"github.com/wskit/wskit/router/internal/life"
 )
 
-// An identity expires by the wall clock, as tokens do. The wheel goes by the monotonic clock,
+// An identity expires by the wall clock, as tokens do. The wheel uses the monotonic clock,
 // which differs when the wall clock is set, or the machine was asleep. So the wheel looks at an
 // identity that expires at least once in clockCheck. A message that comes after the expiry is
 // refused in any case.

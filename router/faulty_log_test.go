@@ -15,7 +15,7 @@ import (
 )
 
 // faultyLog is a pubsub.Log in which a test causes the faults that a store and the way from it can have.
-// It remembers what came before each message, whatever becomes of the log.
+// It records what came before each message, whatever becomes of the log.
 type faultyLog struct {
 	mu     sync.Mutex
 	topics map[string]*faultyTopic

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -106,6 +105,9 @@ var errAborted = errors.Cancelled.New("aborted by the client")
 func (c *Context) finish(err error) {
 	conn := c.conn
 	if err == nil && c.route.request {
+		if c.head == 0 {
+			c.beginReply() // one without a payload: middleware has dropped an error
+		}
 		c.insertMeta()
 	}
 	if c.execution != nil {
@@ -152,11 +154,19 @@ func (c *Conn) finished(k *Context) {
 	c.drained()
 }
 
-// retire is for a message that was handled on the spot.
+// retire is for a message that was handled inline.
 func (c *Conn) retire(s *scratch, k *Context) {
 	if !k.release() {
 		c.turn.Untrack(&k.task)
-		s.call = new(Context)
+		s.call = nil
+	}
+}
+
+// freeReply gives the room for the reply back.
+func (c *Context) freeReply() {
+	if c.out != nil {
+		c.out.free()
+		c.out = nil
 	}
 }
 
@@ -170,6 +180,7 @@ func (c *Context) release() (reusable bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.tracked || c.done != nil || c.err != nil {
+		c.freeReply()
 		c.cancelLocked(context.Canceled)
 		if inTest {
 			c.after.Store(returned)
@@ -181,8 +192,8 @@ func (c *Context) release() (reusable bool) {
 		c.after.Store(reused)
 		return false
 	}
-	if c.out.Cap() > keptBuffer {
-		c.out = bytes.Buffer{}
+	if c.out != nil && c.out.Cap() > keptBuffer {
+		c.freeReply()
 	}
 	return true
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// A router with Options.Addressing and a broker knows the other processes of its fleet: each says
+// A router with Options.Addressing and a broker has a list of the other processes of its fleet: each says
 // several times in AddressingOptions.ProcessTimeout, on a topic of all, that it is there. So a
 // query that all have to answer (see query) finds out about a process that did not get it:
 //
@@ -44,7 +44,7 @@ func processOf(id string) (process string, ok bool) {
 	return process, ok && isProcess(process)
 }
 
-// fleet is what a router knows of the processes that share its broker.
+// fleet is a router's list of the processes that share its broker.
 type fleet struct {
 	r        *Router
 	broker   pubsub.ReceiverCounter
@@ -97,7 +97,7 @@ func newFleet(r *Router) *fleet {
 // interval is the time between two messages that say that this process is there.
 func (f *fleet) interval() time.Duration { return f.timeout / 4 }
 
-// settleTime is for how long a process has to hear itself until it knows the others: more than an
+// settleTime is for how long a process has to receive its own messages until its list of the others is complete: more than an
 // interval, in which each of them is heard.
 func (f *fleet) settleTime() time.Duration { return f.interval() * 3 / 2 }
 
@@ -197,7 +197,7 @@ func (f *fleet) publishCounted(ctx context.Context, topic string, m fleetMessage
 	return f.broker.PublishCounted(ctx, pubsub.Message{Topic: topic, Frame: frame})
 }
 
-// hear takes note of a process that is there.
+// hear notes a process that has sent a message.
 func (f *fleet) hear(process string, timeout time.Duration) {
 	now := time.Now()
 	f.mu.Lock()
@@ -226,7 +226,7 @@ func (f *fleet) lose() {
 	}
 }
 
-// unsettle has the time begin again in which this process hears itself. f.mu is held, as in what
+// unsettle has the time begin again in which this process receives its own messages. f.mu is held, as in what
 // follows.
 func (f *fleet) unsettle(now time.Time) {
 	if f.isSettled() {
@@ -260,7 +260,7 @@ func (f *fleet) isKnown(process string) bool {
 	return now.Sub(p.at) <= p.timeout || !f.hearsItself(now)
 }
 
-// forget forgets processes that were not heard for too long.
+// forget removes processes that have sent nothing for too long.
 func (f *fleet) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -281,7 +281,7 @@ func (f *fleet) remove(process string) {
 	}
 }
 
-// awaitSettled returns when this process knows the others: from when on.
+// awaitSettled returns when the list of the others is complete.
 func (f *fleet) awaitSettled(ctx context.Context) (since time.Time, err error) {
 	if err := f.awaitReady(ctx); err != nil {
 		return since, err
@@ -294,7 +294,7 @@ func (f *fleet) awaitSettled(ctx context.Context) (since time.Time, err error) {
 			f.mu.Unlock()
 			return since, nil
 		}
-		if f.isSettled() { // it does not hear itself any more
+		if f.isSettled() { // it does not receive its own messages any more
 			f.unsettle(now)
 			settled = f.settled
 		}

@@ -4,16 +4,19 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
 )
 
 // cutBroker is one process's way to a broker, which can be cut.
@@ -92,24 +95,27 @@ func (b *cutBroker) cut(deaf, mute bool) {
 	}
 }
 
-const testProcessTimeout = 400 * time.Millisecond
+const testProcessTimeout = 6 * time.Second
 
-// cutServers serves n processes with a connection of ann each.
-func cutServers(t *testing.T, n int, processTimeout time.Duration) (servers []*socketServer, brokers []*cutBroker) {
-	a := &addressed{T: t}
-	shared := memory.NewBroker(memory.BrokerOptions{})
-	for i := range n {
-		b := newCutBroker(shared)
-		brokers = append(brokers, b)
-		a.servers = append(a.servers, serveSocket(t, router.Options{
-			Broker: b, Authenticate: asUser,
-			Addressing: router.AddressingOptions{Enabled: true, Timeout: time.Second, ProcessTimeout: processTimeout},
-			Liveness:   router.Liveness{PingInterval: -1},
-		}, nil))
-		a.dial(i, "acme", "ann")
-	}
-	t.Cleanup(a.shutdown)
-	return a.servers, brokers
+// cutRouters runs a test in a bubble with n processes, each with a connection of ann.
+func cutRouters(t *testing.T, n int, test func(t *testing.T, routers []*router.Router, brokers []*cutBroker)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		shared := memory.NewBroker(memory.BrokerOptions{})
+		var routers []*router.Router
+		var brokers []*cutBroker
+		for range n {
+			b := newCutBroker(shared)
+			r := router.New(router.Options{
+				Broker: b, Authenticate: asUser,
+				Addressing: router.AddressingOptions{Enabled: true, Timeout: 4 * time.Second, ProcessTimeout: testProcessTimeout},
+				Liveness:   router.Liveness{PingInterval: -1},
+			})
+			routertest.New(t, r).Dial(routertest.DialOptions{Header: http.Header{"X-Tenant": {"acme"}, "X-User": {"ann"}}})
+			routers, brokers = append(routers, r), append(brokers, b)
+		}
+		test(t, routers, brokers)
+	})
 }
 
 // counts counts until the number is there; until then it is unknown, or one of those that are right.
@@ -133,7 +139,7 @@ func counts(t *testing.T, r *router.Router, what string, want int, right ...int)
 // unknown counts for longer than a process is waited for, and longer.
 func unknown(t *testing.T, r *router.Router, what string) {
 	t.Helper()
-	for end := time.Now().Add(3 * testProcessTimeout); time.Now().Before(end); {
+	for end := time.Now().Add(3 * testProcessTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if n, err := r.User("acme", "ann").Count(context.Background()); errors.CodeOf(err) != errors.Unavailable {
 			t.Fatalf("%s: %d, %v are counted", what, n, err)
 		}
@@ -141,129 +147,130 @@ func unknown(t *testing.T, r *router.Router, what string) {
 }
 
 func TestAProcessWithoutItsSubscriptionsIsNotLeftOut(t *testing.T) {
-	takesTime(t)
-	s, b := cutServers(t, 3, testProcessTimeout)
-	counts(t, s[0].r, "all are reached", 3)
-	b[1].cut(true, false)
-	unknown(t, s[0].r, "one is not reached")
-	b[1].cut(false, false)
-	counts(t, s[0].r, "all are reached again", 3)
+	cutRouters(t, 3, func(t *testing.T, r []*router.Router, b []*cutBroker) {
+		counts(t, r[0], "all are reached", 3)
+		b[1].cut(true, false)
+		unknown(t, r[0], "one is not reached")
+		b[1].cut(false, false)
+		counts(t, r[0], "all are reached again", 3)
+	})
 }
 
 func TestAProcessThatDoesNotAnswerIsNotLeftOut(t *testing.T) {
-	takesTime(t)
-	s, b := cutServers(t, 3, testProcessTimeout)
-	counts(t, s[0].r, "all are reached", 3)
-	b[1].cut(false, true)
-	unknown(t, s[0].r, "one does not answer")
-	b[1].cut(false, false)
-	counts(t, s[0].r, "all answer again", 3)
+	cutRouters(t, 3, func(t *testing.T, r []*router.Router, b []*cutBroker) {
+		counts(t, r[0], "all are reached", 3)
+		b[1].cut(false, true)
+		unknown(t, r[0], "one does not answer")
+		b[1].cut(false, false)
+		counts(t, r[0], "all answer again", 3)
+	})
 }
 
 func TestAProcessThatIsGoneIsForgotten(t *testing.T) {
-	takesTime(t)
-	s, b := cutServers(t, 3, testProcessTimeout)
-	counts(t, s[0].r, "all are reached", 3)
-	b[1].cut(true, true)
-	counts(t, s[0].r, "one is gone", 2)
-	b[1].cut(false, false)
-	counts(t, s[0].r, "it is back", 3, 2)
+	cutRouters(t, 3, func(t *testing.T, r []*router.Router, b []*cutBroker) {
+		counts(t, r[0], "all are reached", 3)
+		b[1].cut(true, true)
+		counts(t, r[0], "one is gone", 2)
+		b[1].cut(false, false)
+		counts(t, r[0], "it is back", 3, 2)
+	})
 }
 
 // The broker is away for long, and the processes reach it again one after the other.
-func TestAnOutageOfTheBrokerForgetsNone(t *testing.T) {
-	takesTime(t)
-	s, b := cutServers(t, 3, testProcessTimeout)
-	for range 3 {
-		counts(t, s[0].r, "all are reached", 3)
-		for _, b := range b {
-			b.cut(true, true)
-		}
-		unknown(t, s[0].r, "the broker is away")
-		for _, i := range rand.Perm(len(b)) {
-			b[i].cut(true, false) // publishing works first
-			time.Sleep(testProcessTimeout / 16)
-			if _, err := s[0].r.User("acme", "ann").Count(context.Background()); err == nil {
-				t.Fatal("all are counted where some are not reached")
+func TestAnOutageOfTheBrokerLosesNoProcess(t *testing.T) {
+	cutRouters(t, 3, func(t *testing.T, r []*router.Router, b []*cutBroker) {
+		for range 10 {
+			counts(t, r[0], "all are reached", 3)
+			for _, b := range b {
+				b.cut(true, true)
+			}
+			unknown(t, r[0], "the broker is away")
+			for _, i := range rand.Perm(len(b)) {
+				b[i].cut(true, false) // publishing works first
+				time.Sleep(testProcessTimeout / 16)
+				if _, err := r[0].User("acme", "ann").Count(context.Background()); err == nil {
+					t.Fatal("all are counted where some are not reached")
+				}
+			}
+			for i := range b {
+				time.Sleep(rand.N(testProcessTimeout / 2))
+				b[i].cut(false, false)
+				if n, err := r[0].User("acme", "ann").Count(context.Background()); err == nil && n != 3 {
+					t.Fatalf("%d are counted", n)
+				}
 			}
 		}
-		for i := range b {
-			time.Sleep(rand.N(testProcessTimeout / 2))
-			b[i].cut(false, false)
-			if n, err := s[0].r.User("acme", "ann").Count(context.Background()); err == nil && n != 3 {
-				t.Fatalf("%d are counted", n)
-			}
-		}
-	}
+	})
 }
 
 // The first process that reaches the broker again does not count without the others, however long the
 // outage was.
 func TestAnOutageDoesNotCountAsSilence(t *testing.T) {
-	takesTime(t)
-	const processTimeout = 2 * time.Second
-	s, b := cutServers(t, 2, processTimeout)
-	counts(t, s[0].r, "both are reached", 2)
-	for _, b := range b {
-		b.cut(true, true)
-	}
-	time.Sleep(processTimeout * 3 / 2)
-	back := time.Now()
-	b[0].cut(false, false)
-	for time.Since(back) < processTimeout {
-		n, err := s[0].r.User("acme", "ann").Count(context.Background())
-		if err == nil && time.Since(back) < processTimeout {
-			t.Fatalf("%d are counted %v after the outage", n, time.Since(back))
+	cutRouters(t, 2, func(t *testing.T, r []*router.Router, b []*cutBroker) {
+		counts(t, r[0], "both are reached", 2)
+		for _, b := range b {
+			b.cut(true, true)
 		}
-	}
-	b[1].cut(false, false)
-	counts(t, s[0].r, "both are reached again", 2, 1)
+		time.Sleep(testProcessTimeout * 3 / 2)
+		back := time.Now()
+		b[0].cut(false, false)
+		for ; time.Since(back) < testProcessTimeout; time.Sleep(time.Millisecond) {
+			n, err := r[0].User("acme", "ann").Count(context.Background())
+			if err == nil && time.Since(back) < testProcessTimeout {
+				t.Fatalf("%d are counted %v after the outage", n, time.Since(back))
+			}
+		}
+		b[1].cut(false, false)
+		counts(t, r[0], "both are reached again", 2, 1)
+	})
 }
 
 // A process that has been shut down need not be waited for.
 func TestAProcessThatEndsIsForgottenAtOnce(t *testing.T) {
-	s, _ := cutServers(t, 3, testProcessTimeout)
-	counts(t, s[0].r, "all are reached", 3)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	s[1].hangUpAll()
-	if err := s[1].r.Shutdown(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := s[0].r.User("acme", "ann").Count(ctx); n != 2 || err != nil {
-		t.Errorf("after a process has ended: %d, %v", n, err)
-	}
+	cutRouters(t, 3, func(t *testing.T, r []*router.Router, _ []*cutBroker) {
+		counts(t, r[0], "all are reached", 3)
+		if err := r[1].Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if n, err := r[0].User("acme", "ann").Count(context.Background()); n != 2 || err != nil || time.Since(start) > 0 {
+			t.Errorf("after a process has ended: %d, %v after %v", n, err, time.Since(start))
+		}
+	})
 }
 
 // What is published at the topics of processes by others is counted and ignored.
 func TestForeignMessagesBetweenProcesses(t *testing.T) {
-	s, b := cutServers(t, 1, testProcessTimeout)
-	r := s[0].r
+	cutRouters(t, 1, func(t *testing.T, routers []*router.Router, b []*cutBroker) { foreignMessages(t, routers[0], b[0]) })
+}
+
+func foreignMessages(t *testing.T, r *router.Router, b *cutBroker) {
+	t.Helper()
 	counts(t, r, "it is there", 1)
-	b[0].mu.Lock()
+	b.mu.Lock()
 	var process string
-	for sub := range b[0].subs {
+	for sub := range b.subs {
 		if strings.HasPrefix(sub.topic, "$ws:process:") {
 			process = sub.topic
 		}
 	}
-	b[0].mu.Unlock()
+	b.mu.Unlock()
 	other := strings.Repeat("A", 16)
-	valid := fmt.Sprintf(`{"kind":"query","from":%q,"query":1,"do":"close","topic":"$ws:everybody","code":4000}`, other)
+	valid := fmt.Sprintf(`{"kind":"query","from":%q,"query":1,"do":"close","topic":"$ws:all","code":4000}`, other)
 	var sent int64
 	for _, frame := range []string{
 		"", "{}", "null", "[]", "\n", "\xff", strings.Repeat("[", 1<<20), strings.Repeat(" ", 3<<20) + "{}",
 		strings.Replace(valid, other, "a", 1), strings.Replace(valid, other, other+"A", 1), strings.Replace(valid, other, strings.Repeat("*", 16), 1),
 		strings.Replace(valid, "query", "other", 1), strings.Replace(valid, `"close"`, `"drop"`, 1), strings.Replace(valid, "4000", "1005", 1),
 		strings.Replace(valid, "4000", "-1", 1), strings.Replace(valid, "4000", "70000", 1), strings.Replace(valid, "$ws:", "", 1),
-		strings.Replace(valid, "$ws:everybody", "$ws:"+strings.Repeat("x", 300), 1), strings.Replace(valid, `"topic":"$ws:everybody"`, `"id":"`+strings.Repeat("x", 300)+`"`, 1),
+		strings.Replace(valid, "$ws:all", "$ws:"+strings.Repeat("x", 300), 1), strings.Replace(valid, `"topic":"$ws:all"`, `"id":"`+strings.Repeat("x", 300)+`"`, 1),
 		fmt.Sprintf(`{"kind":"alive","from":%q}`, other), fmt.Sprintf(`{"kind":"alive","from":%q,"timeoutMs":-5}`, other),
 		fmt.Sprintf(`{"kind":"answer","from":%q,"n":-5}`, other), fmt.Sprintf(`{"kind":"answer","from":%q,"n":99999999999999999999}`, other),
 		fmt.Sprintf(`{"kind":"send","from":%q}`, other), fmt.Sprintf(`{"kind":"send","from":%q,"id":"x"}`, other), valid + "\n{}",
 		fmt.Sprintf(`{"kind":"send","from":%q,"id":"x"}`+"\n"+`{"type":"ERROR"}`, other),
 	} {
 		for _, topic := range []string{"$ws:fleet", process} {
-			_ = b[0].Publish(context.Background(), pubsub.Message{Topic: topic, Frame: []byte(frame)})
+			_ = b.Publish(context.Background(), pubsub.Message{Topic: topic, Frame: []byte(frame)})
 			sent++
 		}
 	}
@@ -276,7 +283,7 @@ func TestForeignMessagesBetweenProcesses(t *testing.T) {
 		for range 1 + rand.IntN(3) {
 			frame[rand.IntN(len(frame))] = byte(rand.IntN(256))
 		}
-		_ = b[0].Publish(context.Background(), pubsub.Message{Topic: []string{"$ws:fleet", process}[rand.IntN(2)], Frame: frame})
+		_ = b.Publish(context.Background(), pubsub.Message{Topic: []string{"$ws:fleet", process}[rand.IntN(2)], Frame: frame})
 	}
 	if n := r.Stats().Connections; n != 1 {
 		t.Errorf("%d connections are open", n)

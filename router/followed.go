@@ -102,7 +102,7 @@ func (in *subscription) follow(m pubsub.Message) (err error) {
 // passAt delivers a message of the log to the members. One that is no event is left out: no router
 // has appended it. in.mu is held.
 func (in *subscription) passAt(m pubsub.Message) error {
-	frame, err := in.router.positioned(&in.peeker, in.log.prefix, &m)
+	frame, err := in.router.positioned(nil, &in.peeker, in.log.prefix, &m)
 	t := in.topic
 	t.mu.RLock()
 	defer t.mu.RUnlock()

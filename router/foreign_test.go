@@ -10,7 +10,7 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// DEFECTS 54: what others publish at the broker's server reaches no client unless it is
+// What others publish at the broker's server reaches no client unless it is
 // an event, and closes no connection.
 func TestMessagesThatNoRouterMadeAreDropped(t *testing.T) {
 	broker := &stage{}

@@ -80,7 +80,7 @@ func TestGate(t *testing.T) {
 			}
 			p.hangUp()
 			s.settled()
-			eventually(t, "the gate to be told", func() bool { return len(c.gate.read()) >= len(c.want) })
+			eventually(t, "the calls of the gate", func() bool { return len(c.gate.read()) >= len(c.want) })
 			if got := c.gate.read(); !slices.Equal(got, c.want) {
 				t.Errorf("the gate saw %q, want %q", got, c.want)
 			}
@@ -155,7 +155,7 @@ func TestShutdownWaitsForHandshakes(t *testing.T) {
 	go func() { done <- s.r.Shutdown(t.Context()) }()
 	eventually(t, "the router to drain", func() bool {
 		other := s.connect()
-		other.write([]byte(s.handshake()))
+		other.write([]byte(s.handshake("Content-Length: 9"))) // which is never shown to the gate
 		return other.response().StatusCode == http.StatusServiceUnavailable
 	})
 	select {

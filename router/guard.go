@@ -9,7 +9,7 @@ import (
 // message that waits behind another one of its connection needs no place, and none that is
 // refused, answered in place of its handler, or dropped can leave one behind.
 
-// dropGuards forgets the guards of the frame before.
+// dropGuards removes the guards of the frame before.
 func (s *scratch) dropGuards() {
 	clear(s.in.State.Guards)
 	s.in.State.Guards = s.in.State.Guards[:0]

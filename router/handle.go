@@ -9,10 +9,13 @@ import (
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
-// handle has a decoded message handled: on the spot where nothing of the connection is
+// handle has a decoded message handled: inline where nothing of the connection is
 // being handled, later where something is, or concurrently where the route says so. See
 // package turn.
 func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
+	if s.call == nil {
+		s.call = new(Context)
+	}
 	k := s.call
 	if f.route.opts.Concurrent || c.turn.Busy() {
 		k = new(Context)
@@ -71,7 +74,7 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 		return true
 	}
 	// The watchdog has detached the handler, and another goroutine reads by now.
-	s.call = new(Context)
+	s.call = nil
 	s.counts.move(c.router)
 	c.finished(k)
 	c.work()
@@ -182,13 +185,20 @@ func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedA
 	if c.replyMeta.Load() != nil {
 		c.replyMeta.Store(nil)
 	}
-	c.out.Reset()
-	if rt.request {
-		c.out.Write(headerRoom[:])
-		c.out.Write(rt.replyHead)
-		c.out.Write(c.id)
-		c.out.WriteByte('}')
+	c.head = 0
+}
+
+// beginReply puts what comes before the payload of the reply into out. It is called when the handler has returned,
+// because many handlers may wait at once, and few encode.
+func (c *Context) beginReply() {
+	if c.out == nil {
+		c.out = newOutgoing()
+	} else {
+		c.out.clear()
 	}
+	c.out.Write(c.route.replyHead)
+	c.out.Write(c.id)
+	c.out.WriteByte('}')
 	c.head = c.out.Len()
 }
 

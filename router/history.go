@@ -13,8 +13,8 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// HistoryOptions say how much of a topic is kept, for clients that were away and for those that
-// come late. A message is removed when one of the three bounds is exceeded.
+// HistoryOptions say how much of a topic is kept, for clients that reconnect or that join later. A
+// message is removed when one of the three bounds is exceeded.
 type HistoryOptions struct {
 	// Messages is how many messages are kept.
 	//

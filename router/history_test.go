@@ -246,7 +246,7 @@ func TestPublishWithID(t *testing.T) {
 }
 
 // Clients that join and leave while messages are published and lost get each message after the
-// position that they were told.
+// position that they got.
 func TestSubscribingWhileMessagesAreLost(t *testing.T) {
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{HistoryCheck: fastCheck}, router.HistoryOptions{Messages: 100_000})

@@ -95,7 +95,7 @@ func (r *Router) secure(req *http.Request) bool {
 }
 
 // logRefusedOrigin logs a refused origin once, with the setting that allows it: the
-// browser tells its page nothing but that the connection failed.
+// browser shows its page only that the connection failed.
 func (r *Router) logRefusedOrigin(origin, host string) {
 	origin, host = cut(origin, maxLoggedOrigin), cut(host, maxLoggedOrigin)
 	remedy := "to let it connect, add " + origin + " to router.Options.Origins"

@@ -110,11 +110,11 @@ func TestHandlersThatExit(t *testing.T) {
 // Hooks that call runtime.Goexit are called again for the next one, and neither
 // cost an answer.
 func TestHooksThatExit(t *testing.T) {
-	faults, told := make(chan string, 2), make(chan string, 2)
+	faults, reported := make(chan string, 2), make(chan string, 2)
 	s := serveSocket(t, router.Options{
 		Limits:          router.Limits{MaxPayload: 256},
 		OnError:         func(f router.Fault) { faults <- f.Type; runtime.Goexit() },
-		OnLimitExceeded: func(_ context.Context, info router.LimitInfo) { told <- string(info.Kind); runtime.Goexit() },
+		OnLimitExceeded: func(_ context.Context, info router.LimitInfo) { reported <- string(info.Kind); runtime.Goexit() },
 	}, func(r *router.Router) {
 		router.RPC(r, "fail", func(*router.Context, struct{}) (int, error) { return 0, errors.New("disk is full") })
 	})
@@ -123,12 +123,12 @@ func TestHooksThatExit(t *testing.T) {
 		p.write(textFrame(`{"type":"fail","meta":{"correlationId":"1"}}`))
 		p.expect("RPC_ERROR 1 INTERNAL")
 		if typ := <-faults; typ != "fail" {
-			t.Errorf("OnError was told of %q", typ)
+			t.Errorf("OnError got %q", typ)
 		}
 		p.write(textFrame(`{"type":"echo","meta":{"correlationId":"2"},"payload":"` + strings.Repeat("x", 300) + `"}`))
 		p.expect("RPC_ERROR 2 RESOURCE_EXHAUSTED")
-		if kind := <-told; kind != "payload" {
-			t.Errorf("OnLimitExceeded was told of %q", kind)
+		if kind := <-reported; kind != "payload" {
+			t.Errorf("OnLimitExceeded got %q", kind)
 		}
 	}
 	p.bye()
@@ -206,7 +206,7 @@ func TestHandlersThatHang(t *testing.T) {
 	// connection is not read any more, and still ends when the client goes.
 	q := s.dial()
 	q.write(join(textFrame(`{"type":"hang event"}`), echo("1", "a"), ping("p")))
-	q.expect("pong p", "RPC_ERROR 1 DEADLINE_EXCEEDED")
+	q.expectInAnyOrder("pong p", "RPC_ERROR 1 DEADLINE_EXCEEDED")
 	q.reset()
 
 	next := s.dial()
@@ -389,7 +389,7 @@ func inSubprocess(t *testing.T, body func()) {
 		body()
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), env+"="+t.Name())
@@ -462,7 +462,7 @@ func TestContextOfAConnectionThatIsEnding(t *testing.T) {
 
 // The same without luck: a broker asks for the context when the connection's
 // subscription ends.
-func TestContextAskedForByABroker(t *testing.T) {
+func TestContextUsedByABroker(t *testing.T) {
 	inSubprocess(t, func() {
 		b := &askingBroker{asked: make(chan error, 1)}
 		s := serveSocket(t, router.Options{

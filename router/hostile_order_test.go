@@ -148,10 +148,10 @@ func TestOneAnswerWhicheverComesFirst(t *testing.T) {
 					case 0: // at once
 					case 1: // about when its time is over
 						time.Sleep(time.Millisecond)
-					case 2: // when told to
+					case 2: // when reported to
 						<-k.Done()
 						return said{}, k.Err()
-					case 3: // told to, and does not care
+					case 3: // reported to, and does not care
 						select {
 						case <-k.Done():
 						case <-time.After(time.Millisecond):

@@ -31,7 +31,7 @@ func TestSlowConsumersSocketEnds(t *testing.T) {
 // What the kernel takes off the server's hands for a client that does not read is what
 // the option says.
 func TestSocketBuffer(t *testing.T) {
-	taken := func(size int) int {
+	taken := func(size, atLeast int) int {
 		conns := make(chan *router.Conn, 2)
 		s := serveSocket(t, router.Options{
 			Limits: router.Limits{SocketBuffer: size, MaxQueued: 64 << 20},
@@ -53,14 +53,15 @@ func TestSocketBuffer(t *testing.T) {
 			last := queued
 			queued = conn.Queued()
 			time.Sleep(50 * time.Millisecond)
-			return queued == last
+			return queued == last && n*frame-queued >= atLeast // what writes it may not have been running
 		})
 		p.hangUp()
 		s.settled()
 		return n*frame - queued
 	}
-	small, large := taken(16<<10), taken(1<<20)
-	if small < 0 || small > 256<<10 || large < 4*small {
-		t.Errorf("the kernel takes %d bytes with buffers of 16 KiB, %d with 1 MiB", small, large)
+	small := taken(16<<10, 0)
+	if small < 0 || small > 256<<10 {
+		t.Errorf("the kernel takes %d bytes with buffers of 16 KiB", small)
 	}
+	taken(1<<20, 4*small)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// DEFECTS 22, 34: however a frame is put together, it goes through the middleware once,
+// However a frame is put together, it goes through the middleware once,
 // is handled as the type that the middleware saw or not at all, and has one answer,
 // unless it is an event that was handled.
 func TestTheTypeThatIsLimitedIsHandled(t *testing.T) {

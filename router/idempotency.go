@@ -355,7 +355,11 @@ func (c *Context) kept(err error) []byte {
 		err = errSwallowed
 	}
 	if err == nil {
-		return append([]byte{keptReply}, c.out.Bytes()[max(0, c.head-1):]...) // an event has none
+		b := []byte{keptReply}
+		if c.route.request {
+			b = append(b, c.out.Bytes()[c.head-1:]...)
+		}
+		return b
 	}
 	e := errors.From(err)
 	if rejection(err) != nil || e.Retryable() || e.Code == errors.Cancelled {
@@ -381,6 +385,7 @@ func (c *Context) repeat(answer []byte) {
 		if !c.route.request {
 			return
 		}
+		c.beginReply()
 		b.Write(c.out.Bytes()[from : c.head-1])
 		b.Write(answer[1:])
 		b.WriteByte('}')

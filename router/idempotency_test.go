@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
@@ -15,6 +16,7 @@ import (
 	"github.com/wskit/wskit/idempotency"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
 )
 
 type order struct {
@@ -51,11 +53,25 @@ func (f *faults) String() string {
 func openShop(t *testing.T, opts router.IdempotencyOptions, do func(*router.Context, order) (said, error), limits ...router.Limits) *shop {
 	t.Helper()
 	s := &shop{do: do}
+	s.socketServer = serveSocket(t, s.options(opts, limits...), s.register)
+	return s
+}
+
+// openShopInMemory is openShop in a bubble.
+func openShopInMemory(t *testing.T, opts router.IdempotencyOptions, do func(*router.Context, order) (said, error)) (*shop, *routertest.Server) {
+	t.Helper()
+	s := &shop{do: do}
+	r := router.New(s.options(opts))
+	s.register(r)
+	return s, routertest.New(t, r)
+}
+
+func (s *shop) options(opts router.IdempotencyOptions, limits ...router.Limits) router.Options {
 	limits = append(limits, router.Limits{})
 	if opts.Store == nil {
 		opts.Store = memory.NewIdempotency(memory.IdempotencyOptions{})
 	}
-	s.socketServer = serveSocket(t, router.Options{
+	return router.Options{
 		Idempotency: opts,
 		Limits:      limits[0],
 		OnError:     s.faults.add,
@@ -63,20 +79,21 @@ func openShop(t *testing.T, opts router.IdempotencyOptions, do func(*router.Cont
 			tenant, user, _ := strings.Cut(ingress.Token(r), "/")
 			return ingress.Identity{Tenant: tenant, User: user}, nil
 		},
-	}, func(r *router.Router) {
-		handle := func(c *router.Context, m order) (said, error) {
-			n := s.handled.Add(1)
-			if s.do != nil {
-				return s.do(c, m)
-			}
-			return said{fmt.Sprintf("order %d", n)}, nil
+	}
+}
+
+func (s *shop) register(r *router.Router) {
+	handle := func(c *router.Context, m order) (said, error) {
+		n := s.handled.Add(1)
+		if s.do != nil {
+			return s.do(c, m)
 		}
-		router.RPC(r, "order", handle)
-		router.RPC(r, "other", handle)
-		router.RPC(r, "beside", handle, router.RouteOptions{Concurrent: true})
-		router.On(r, "order.event", func(c *router.Context, m order) error { _, err := handle(c, m); return err })
-	})
-	return s
+		return said{fmt.Sprintf("order %d", n)}, nil
+	}
+	router.RPC(r, "order", handle)
+	router.RPC(r, "other", handle)
+	router.RPC(r, "beside", handle, router.RouteOptions{Concurrent: true})
+	router.On(r, "order.event", func(c *router.Context, m order) error { _, err := handle(c, m); return err })
 }
 
 func (s *shop) as(user string) *peer { return s.dial("Authorization: Bearer " + user) }
@@ -293,60 +310,81 @@ func TestWaitingForAnAnswerThatIsNotKept(t *testing.T) {
 // The client is answered when the time is over or it aborts; what the handler does then
 // decides what a retry gets.
 func TestDeadlinesAndAborts(t *testing.T) {
-	goOn := make(chan struct{})
-	s := openShop(t, router.IdempotencyOptions{}, func(c *router.Context, m order) (said, error) {
-		_ = c.Progress(m.N)
-		switch m.Text {
-		case "heeds":
-			<-c.Done()
-			return said{}, c.Err()
-		case "ignores":
-			<-goOn
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		s, server := openShopInMemory(t, router.IdempotencyOptions{}, func(c *router.Context, m order) (said, error) {
+			switch m.Text {
+			case "heeds":
+				<-c.Done()
+				return said{}, c.Err()
+			case "ignores":
+				<-goOn
+			}
+			return said{"done"}, nil
+		})
+		c := server.Dial(bearer("a/ann"))
+		send := func(id, key, text string, timeout time.Duration) {
+			t.Helper()
+			c.SendRaw(fmt.Sprintf(`{"type":"beside","meta":{"correlationId":%q,"idempotencyKey":%q,"timeoutMs":%d},"payload":{"text":%q}}`,
+				id, key, timeout.Milliseconds(), text))
+			synctest.Wait()
 		}
-		return said{"done"}, nil
-	})
-	p := s.as("a/ann")
-	p.write(textFrame(`{"type":"beside","meta":{"correlationId":"1","idempotencyKey":"late","timeoutMs":30},"payload":{"text":"ignores"}}`))
-	p.expect("$ws:rpc-progress 0", "RPC_ERROR 1 DEADLINE_EXCEEDED")
-	p.write(keyed("beside", "2", "aborted", `{"text":"ignores"}`))
-	p.expect("$ws:rpc-progress 0")
-	p.write(textFrame(`{"type":"$ws:abort","meta":{"correlationId":"2"}}`))
-	p.expect("RPC_ERROR 2 CANCELLED")
-
-	// Requests that wait have deadlines and may be aborted as well.
-	p.write(textFrame(`{"type":"beside","meta":{"correlationId":"3","idempotencyKey":"late","timeoutMs":30},"payload":{"text":"ignores"}}`))
-	p.expect("RPC_ERROR 3 DEADLINE_EXCEEDED")
-	p.write(keyed("beside", "4", "late", `{"text":"ignores"}`), textFrame(`{"type":"echo","meta":{"correlationId":"5"},"payload":{"text":"hi"}}`))
-	p.expect("reply 5 hi")
-	eventually(t, "the request waits or is aborted", func() bool {
-		p.write(textFrame(`{"type":"$ws:abort","meta":{"correlationId":"4"}}`))
-		_ = p.nc.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-		_, err := p.br.Peek(1)
-		return err == nil
-	})
-	p.expect("RPC_ERROR 4 CANCELLED")
-	close(goOn)
-	p.write(keyed("beside", "6", "late", `{"text":"ignores"}`))
-	p.expect("reply 6 done")
-	p.write(keyed("beside", "7", "aborted", `{"text":"ignores"}`))
-	p.expect("reply 7 done")
-	if n := s.handled.Load(); n != 2 {
-		t.Errorf("handled %d times", n)
-	}
-
-	// A handler that stopped is called again.
-	p.write(keyed("beside", "8", "heeds", `{"text":"heeds"}`))
-	p.expect("$ws:rpc-progress 0")
-	p.write(textFrame(`{"type":"$ws:abort","meta":{"correlationId":"8"}}`))
-	p.expect("RPC_ERROR 8 CANCELLED")
-	eventually(t, "it is handled again", func() bool {
-		p.write(textFrame(`{"type":"beside","meta":{"correlationId":"9","idempotencyKey":"heeds","timeoutMs":50},"payload":{"text":"heeds"}}`))
-		for got := p.next(); !strings.HasPrefix(got, "RPC_ERROR 9"); got = p.next() {
-			if got == "end" {
-				t.Fatal("the connection ended")
+		abort := func(id string) {
+			t.Helper()
+			c.SendRaw(fmt.Sprintf(`{"type":"$ws:abort","meta":{"correlationId":%q}}`, id))
+		}
+		fails := func(id string, code errors.Code) {
+			t.Helper()
+			if f := routertest.ExpectFailure(c, id); f.Code != code {
+				t.Errorf("%s is answered %s, want %s", id, f.Code, code)
 			}
 		}
-		return s.handled.Load() > 3
+		replies := func(id string) {
+			t.Helper()
+			if f := c.ExpectAny("beside.reply"); f.Meta.CorrelationID != id || string(f.Payload) != `{"text":"done"}` {
+				t.Errorf("%s is answered %s", id, f.Raw)
+			}
+		}
+		handled := func(want int64) {
+			t.Helper()
+			if n := s.handled.Load(); n != want {
+				t.Errorf("handled %d times, want %d", n, want)
+			}
+		}
+		send("1", "late", "ignores", 30*time.Millisecond)
+		handled(1)
+		fails("1", errors.DeadlineExceeded)
+		send("2", "aborted", "ignores", time.Minute)
+		handled(2)
+		abort("2")
+		fails("2", errors.Cancelled)
+
+		// Requests that wait have deadlines and may be aborted as well.
+		send("3", "late", "ignores", 30*time.Millisecond)
+		fails("3", errors.DeadlineExceeded)
+		send("4", "late", "ignores", time.Minute)
+		abort("4")
+		fails("4", errors.Cancelled)
+		close(goOn)
+		send("6", "late", "ignores", time.Minute)
+		replies("6")
+		send("7", "aborted", "ignores", time.Minute)
+		replies("7")
+		handled(2)
+
+		// A handler that stopped is called again.
+		send("8", "heeds", "heeds", time.Minute)
+		handled(3)
+		abort("8")
+		fails("8", errors.Cancelled)
+		synctest.Wait()
+		send("9", "heeds", "heeds", 50*time.Millisecond)
+		handled(4)
+		fails("9", errors.DeadlineExceeded)
+		synctest.Wait()
+		if f := c.Frames(); len(f) > 0 {
+			t.Errorf("left are %v", f)
+		}
 	})
 }
 
@@ -498,29 +536,37 @@ func TestRequestsThatStopWaiting(t *testing.T) {
 // A claim lasts for as long as the handler runs, which may be longer than the lease, and not
 // longer. Two routers that share a store stand for two processes.
 func TestLongHandlerKeepsItsClaim(t *testing.T) {
-	takesTime(t)
-	store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
-	opts := router.IdempotencyOptions{Store: store, Lease: time.Second}
-	goOn := make(chan struct{})
-	one := openShop(t, opts, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
-	two := openShop(t, opts, nil)
-	defer closeServers(t, one.socketServer, two.socketServer)
-	p, q := one.as("a/ann"), two.as("a/ann")
-	p.write(keyed("order", "1", "k", `{}`))
-	eventually(t, "the handler runs", func() bool { return one.handled.Load() == 1 })
-	q.write(keyed("order", "1", "k", `{}`))
-	eventually(t, "the claim has been renewed for longer than a lease", func() bool { return store.renewals.Load() >= 4 })
-	close(goOn)
-	p.expect("reply 1 done")
-	q.expect("reply 1 done")
-	n := store.renewals.Load()
-	time.Sleep(500 * time.Millisecond) // longer than until the next renewal
-	if store.renewals.Load() != n {
-		t.Error("the claim is renewed after the answer")
-	}
-	if two.handled.Load() != 0 {
-		t.Error("it was handled twice")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const lease = time.Second
+		store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
+		opts := router.IdempotencyOptions{Store: store, Lease: lease}
+		goOn := make(chan struct{})
+		_, one := openShopInMemory(t, opts, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
+		second, two := openShopInMemory(t, opts, nil)
+		p, q := one.Dial(bearer("a/ann")), two.Dial(bearer("a/ann"))
+		keyed := `{"type":"order","meta":{"correlationId":"1","idempotencyKey":"k"},"payload":{}}`
+		p.SendRaw(keyed)
+		synctest.Wait()
+		q.SendRaw(keyed)
+		time.Sleep(10 * lease)
+		if n := store.renewals.Load(); n < 10 {
+			t.Errorf("in ten leases, the claim was renewed %d times", n)
+		}
+		close(goOn)
+		for _, c := range []*routertest.Client{p, q} {
+			if f := c.ExpectAny("order.reply"); string(f.Payload) != `{"text":"done"}` {
+				t.Errorf("got %s", f.Raw)
+			}
+		}
+		n := store.renewals.Load()
+		time.Sleep(10 * lease)
+		if store.renewals.Load() != n {
+			t.Error("the claim is renewed after the answer")
+		}
+		if second.handled.Load() != 0 {
+			t.Error("it was handled twice")
+		}
+	})
 }
 
 // An event with a key is handled once.

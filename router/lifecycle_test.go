@@ -79,7 +79,7 @@ func TestOpenHookRefuses(t *testing.T) {
 	}
 }
 
-func TestCloseHookHearsHowItEnded(t *testing.T) {
+func TestCloseHookGetsHowItEnded(t *testing.T) {
 	var mu sync.Mutex
 	var infos []router.CloseInfo
 	synctest.Test(t, func(t *testing.T) {

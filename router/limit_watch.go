@@ -82,7 +82,7 @@ func (c *Conn) watchLimits(s *scratch, env envelope.Envelope, _ []byte) {
 	c.answer(b.Bytes())
 }
 
-// newLimitWatch reads a request, and asks the middleware for the limits.
+// newLimitWatch reads a request, and calls the middleware for the limits.
 func (c *Conn) newLimitWatch(s *scratch, env envelope.Envelope) (*limitWatch, error) {
 	var q struct {
 		Types []string `json:"types"`
@@ -238,8 +238,8 @@ func (w *limitWatch) encode(b *outgoing, now time.Time) {
 	b.WriteString(`{"limits":[`)
 	for i := range w.limits {
 		k := &w.limits[i]
-		if slices.ContainsFunc(w.limits[:i], k.same) {
-			continue // with the first one of this state
+		if w.first(k) < i {
+			continue // written with the first one of this state
 		}
 		if i > 0 {
 			b.WriteByte(',')
@@ -248,7 +248,7 @@ func (w *limitWatch) encode(b *outgoing, now time.Time) {
 		b.string(k.Name)
 		b.WriteString(`,"types":{`)
 		for j := range w.limits[i:] {
-			if of := &w.limits[i+j]; j == 0 || k.same(*of) {
+			if of := &w.limits[i+j]; k.same(of) {
 				if j > 0 {
 					b.WriteByte(',')
 				}
@@ -275,8 +275,18 @@ func (w *limitWatch) encode(b *outgoing, now time.Time) {
 	b.WriteString("}}}")
 }
 
+// first returns the index of the first limit of a state. w.mu is held.
+func (w *limitWatch) first(of *watchedLimit) int {
+	for i := range w.limits {
+		if w.limits[i].same(of) {
+			return i
+		}
+	}
+	return len(w.limits)
+}
+
 // same reports whether two limits are one state.
-func (k *watchedLimit) same(other watchedLimit) bool {
+func (k *watchedLimit) same(other *watchedLimit) bool {
 	return k.Source == other.Source && bytes.Equal(k.Key, other.Key)
 }
 

@@ -57,9 +57,9 @@ func TestARejectionThatCloses(t *testing.T) {
 	} {
 		for name, on := range map[string]router.OnExceeded{"Send": router.OnExceededSend, "Close": router.OnExceededClose, "Custom": router.OnExceededCustom} {
 			t.Run(tc.name+"/"+name, func(t *testing.T) {
-				var told rejections
+				var reported rejections
 				inMemory(t, router.Options{
-					OnLimitExceeded: told.hook,
+					OnLimitExceeded: reported.hook,
 					Limits:          router.Limits{OnExceeded: on, MaxPayload: 128},
 				}, func(r *router.Router) {
 					r.UseIngress(func(next ingress.Handler) ingress.Handler {
@@ -82,8 +82,8 @@ func TestARejectionThatCloses(t *testing.T) {
 					if f := c.Frames(); len(f) > 0 {
 						t.Errorf("frames came before the close: %v", f)
 					}
-					if info := told.all(); len(info) != 1 || info[0].LimitExceeded != banned {
-						t.Errorf("OnLimitExceeded was told %+v", info)
+					if info := reported.all(); len(info) != 1 || info[0].LimitExceeded != banned {
+						t.Errorf("OnLimitExceeded got %+v", info)
 					}
 					if s := r.Stats(); s.Rejected != 1 || s.Faults != 0 {
 						t.Errorf("Stats are %+v", s)
@@ -123,8 +123,8 @@ func TestARejectionWithoutAWait(t *testing.T) {
 func TestARejectionAfterTheAnswer(t *testing.T) {
 	for name, code := range map[string]errors.CloseCode{"goes on": 0, "closes": errors.CloseTooManyRequests} {
 		t.Run(name, func(t *testing.T) {
-			var told rejections
-			inMemory(t, router.Options{OnLimitExceeded: told.hook}, func(r *router.Router) {
+			var reported rejections
+			inMemory(t, router.Options{OnLimitExceeded: reported.hook}, func(r *router.Router) {
 				router.RPC(r, "slow", func(c *router.Context, _ struct{}) (struct{}, error) {
 					<-c.Done()
 					e := banned
@@ -142,8 +142,8 @@ func TestARejectionAfterTheAnswer(t *testing.T) {
 					routertest.ExpectReply[struct{}](c.Request("ping", nil))
 				}
 				synctest.Wait()
-				if info := told.all(); len(info) != 1 || info[0].Close != code {
-					t.Errorf("OnLimitExceeded was told %+v", info)
+				if info := reported.all(); len(info) != 1 || info[0].Close != code {
+					t.Errorf("OnLimitExceeded got %+v", info)
 				}
 			})
 		})

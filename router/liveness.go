@@ -16,6 +16,9 @@ func (c *Conn) check(now time.Duration) time.Duration {
 	c.checkIdentity(now)
 	l := &c.router.opts.Liveness
 	heard := c.stream.Heard()
+	if now-heard >= lingerFor {
+		c.stream.EndLinger()
+	}
 	if heard >= c.timer.pingAt {
 		c.timer.pingAt, c.timer.readBlocked = 0, false
 	}
@@ -52,7 +55,7 @@ func (c *Conn) check(now time.Duration) time.Duration {
 }
 
 // readBlocked reports whether a pong may have come that has not been read, because the
-// reader has, or had until just now, a frame in hand that middleware keeps waiting.
+// reader has, or had until just now, a frame that middleware delays.
 func (c *Conn) readBlocked() bool {
 	before := c.timer.readBlocked
 	c.timer.readBlocked = c.turn.FrameInHand()
@@ -112,6 +115,9 @@ func (c *Conn) nextCheck(now time.Duration) time.Duration {
 		} else {
 			soonest(heard + l.PingInterval)
 		}
+	}
+	if c.stream.Lingering() {
+		soonest(c.stream.Heard() + lingerFor)
 	}
 	if id := c.identity.Load(); !id.ExpiresAt.IsZero() {
 		if at := c.identityDue(id, c.timer.noticed == id, now); at >= 0 {

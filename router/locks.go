@@ -19,7 +19,7 @@ package router
 //	pages.mu          what clients that resume read of a log       per topic with history
 //	wire.Outbox.mu    frames that are queued                       per connection
 //	Conn.mu           the list of topics, the context              per connection
-//	questions.mu      questions that are open                      per connection that is asked
+//	questions.mu      questions that are open                      per connection with questions
 //	topics.mu         the table of topics                          per router
 //	directory.mu      the connections by their ids                 per router with addressing
 //	fleet.mu          the other processes, queries to them         per router with addressing
@@ -27,6 +27,7 @@ package router
 //	losses.mu         topics of which messages may be lost         per router
 //	heads.mu          the logs that are followed                   per router
 //	wheel.mu          when connections are checked, their phases   per router
+//	pacer.mu          what waits for a turn                        per router
 //	Router.mu         registrations, the list of connections       per router
 //	tally.mu          what Shutdown waits for                      per router
 //	hookQueue.mu      calls of OnLimitExceeded, of OnRefused       per router, two

@@ -10,17 +10,31 @@ import (
 
 // hotFor is how long a connection stays with the goroutine that handled its last
 // message. Handlers make stacks grow, and a grown stack is held for as long as
-// its goroutine lives; so a connection that is mostly silent waits in a small
-// goroutine and has its messages handled in another.
+// its goroutine lives; so a connection that is mostly silent leaves the goroutine that
+// has handled a message for a new one.
 const hotFor = 10 * time.Second
 
-// rest waits for the connection's next bytes, on a stack that stays small.
+// rest waits for the connection's next message, on a stack that stays small until it has come. When bytes have come,
+// it waits for its turn to read them: many clients may have been silent until now.
 func (c *Conn) rest() {
-	if err := c.stream.Await(); err != nil {
-		go c.endReading(err)
-		return
+	for {
+		err := c.stream.AwaitReadable()
+		if err == nil {
+			c.router.pacer.await()
+			err = c.stream.Await()
+		}
+		if err == nil {
+			err = c.stream.Controls()
+		}
+		if err != nil {
+			c.endReading(err)
+			return
+		}
+		if c.stream.InHand() {
+			break
+		}
 	}
-	go c.read()
+	c.read()
 }
 
 // endReading is the last the reader does.
@@ -51,21 +65,43 @@ func (c *Conn) read() {
 			c.endReading(err)
 			return
 		}
-		at := c.stream.Heard()
-		cold := c.hotAt == 0 || at-c.hotAt > hotFor
-		c.hotAt = at
-		if cold {
-			go c.rest()
-			return
-		}
-		if err := c.stream.Await(); err != nil {
+		switch came, err := c.awaitNext(); {
+		case err != nil:
 			c.endReading(err)
+			return
+		case !came:
+			go c.rest()
 			return
 		}
 	}
 }
 
-// batch handles all messages in hand. reading is false when the role of the
+const (
+	lingerFor    = 500 * time.Millisecond
+	maxLingering = 64 // of a router: half a megabyte of stacks
+)
+
+// awaitNext waits for what comes after a message. It reports false if another goroutine is to wait for it.
+//
+// A connection that has been silent before lingers: a client that has just opened a connection often sends more than
+// one message, or closes it, and another goroutine costs more than most messages do. Only a few do at the same time.
+func (c *Conn) awaitNext() (came bool, err error) {
+	at := c.stream.Heard()
+	cold := c.hotAt == 0 || at-c.hotAt > hotFor
+	c.hotAt = at
+	if !cold {
+		return true, c.stream.Await()
+	}
+	defer c.router.lingering.Add(-1)
+	if c.router.lingering.Add(1) > maxLingering {
+		return false, nil
+	}
+	c.stream.BeginLinger()
+	c.router.wheel.add(c, at+lingerFor)
+	return c.stream.Linger()
+}
+
+// batch handles all messages that have come. reading is false when the role of the
 // reader has been lost: the connection must not be touched any more.
 func (c *Conn) batch() (reading bool, err error) {
 	s := c.borrow()
@@ -119,8 +155,8 @@ func (c *Conn) observe() bool {
 		go c.read()
 	}
 	c.stream.Out.Flush()
-	if c.deferred.Load() != nil {
-		go c.flushDeferred() // may be many connections, and the watchdog has others
+	if d := c.deferred.Load(); d != nil {
+		d.flushBeside() // may be many connections, and the watchdog has others
 	}
 	return again
 }

@@ -151,34 +151,6 @@ func TestAbortsOfRequestsThatWait(t *testing.T) {
 	h.recovered()
 }
 
-// A client whose messages are not read for a while is not dead: its pongs are not read either.
-func TestClientThatIsHeldBackIsAlive(t *testing.T) {
-	takesTime(t)
-	h := newHolding(t, router.Options{
-		Limits:   router.Limits{MaxInFlight: 2},
-		Liveness: router.Liveness{PingInterval: 50 * time.Millisecond, PongTimeout: 50 * time.Millisecond},
-	})
-	h.write(join(hold(1), numberedRequest("work", 1), numberedRequest("work", 2), numberedRequest("work", 3)))
-	for pings := 0; pings < 10; pings++ {
-		f, err := h.read()
-		if err != nil || f.b0 != fin|opPing {
-			t.Fatalf("got %v, %v", f, err)
-		}
-		h.write(pong(string(f.payload)))
-	}
-	close(h.release)
-	for want := 1; want <= 3; {
-		f := h.next()
-		if f == fmt.Sprintf("reply %d x", want) {
-			want++
-		} else if f[:4] != "ping" {
-			t.Fatalf("got %q, want the reply %d", f, want)
-		}
-	}
-	h.hangUp()
-	h.settled()
-}
-
 // Requests that wait for the answer to an earlier one with their key keep no other waiting,
 // and are bounded like those that are handled at once.
 func TestRequestsThatStandInAreBounded(t *testing.T) {

@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"runtime"
 	"time"
 
 	"github.com/wskit/wskit/internal/handshake"
@@ -32,7 +31,7 @@ func New(opts Options) *Router {
 	}
 	r.topics.init(r.historyOf)
 	r.tickets.init(opts.Resume)
-	r.replaying = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+	r.pacer.init(&r.watchdog.sockets)
 	r.crowds = crowds{r: r, m: make(map[string]*crowd)}
 	r.watchdog.stop, r.watchdog.observe = r.ctx.Done(), (*Conn).observe
 	r.wheel.epoch, r.wheel.stop, r.wheel.check = r.epoch, r.ctx.Done(), (*Conn).check

@@ -37,7 +37,7 @@ type Options struct {
 	// Handlers that run go on with the identity that they began with.
 	//
 	// An error is the answer to the client, and the identity stays as it is. Renew may wait for the
-	// network: it has 10 s, has a goroutine of its own, and is called for one renewal of a
+	// network: it runs in a separate goroutine, for at most 10 s, and for one renewal of a
 	// connection at a time. The context ends with that time and with the connection. The token has
 	// at most 8 KiB.
 	//
@@ -62,12 +62,12 @@ type Options struct {
 	Gate ingress.Gate
 
 	// Hosts lists the names of this server, as in the field Host of a request: a host
-	// ("app.example.com"), which stands for all its ports unless it has one, a pattern as of path.Match ("*.example.com"), or either with the scheme of its
-	// pages ("https://app.example.com"). Requests for other hosts are refused with 421.
-	// Without it, a page of another site can connect like a page of this server, if the name
-	// of that site leads to this server's address (DNS rebinding). Set it for servers in
-	// private networks and on developers' machines, and wherever clients are not
-	// authenticated.
+	// ("app.example.com"; without a port, any port is meant), a pattern as of path.Match
+	// ("*.example.com"), or either with the scheme of its pages ("https://app.example.com").
+	// Requests for other hosts are refused with 421. Without it, a page of another site can connect
+	// like a page of this server, if the name of that site leads to this server's address (DNS
+	// rebinding). Set it for servers in private networks and on developers' machines, and wherever
+	// clients are not authenticated.
 	//
 	// Default: any host.
 	Hosts []string
@@ -80,9 +80,9 @@ type Options struct {
 	// come from a browser's page and are not checked. A refused origin is logged
 	// once with Logger, 100 of them an hour at most.
 	//
-	// A page of the request's own host may not connect if it was loaded over http and
-	// the request came by TLS: if the entry of Hosts begins with https, a proxy says so
-	// in X-Forwarded-Proto, or the server itself ends TLS.
+	// A page of the request's own host may not connect if it was loaded over http and the request
+	// came by TLS. That is so if the entry of Hosts begins with https, if a proxy sends
+	// X-Forwarded-Proto: https, or if the server itself has the TLS connection.
 	//
 	// Default: none.
 	Origins []string
@@ -101,15 +101,15 @@ type Options struct {
 	// Default: all refusals are HTTP answers.
 	AcceptRefused bool
 
-	// TokenSubprotocol and TokenQuery are the names under which [ingress.Token] finds the token of
-	// a handshake: what a subprotocol begins with that is a token, and a parameter of the query.
+	// TokenSubprotocol and TokenQuery say where [ingress.Token] finds the token of a handshake: in
+	// a subprotocol with this prefix, and in this parameter of the query.
 	//
 	// Default: "bearer." and "access_token".
 	TokenSubprotocol, TokenQuery string
 
-	// Subprotocols lists the subprotocols of this server. The first one that the client
-	// offers, too, is selected. A token that is offered as a subprotocol is selected only if it
-	// is the only offer, see [ingress.Token].
+	// Subprotocols lists the subprotocols of this server. The first one that the client offers as
+	// well is selected. A token that is offered as a subprotocol is selected only if it is the only
+	// offer, see [ingress.Token].
 	//
 	// Default: the first that the client offers, because browsers fail a connection for
 	// which none of their offers is selected.
@@ -121,9 +121,9 @@ type Options struct {
 	// the proxy: use [ingress.ClientIP].
 	ClientIP func(*http.Request) netip.Addr
 
-	// ConnContext returns a context whose values the contexts of the connection and of its
-	// messages have, such as a trace id or a logger that HTTP middleware put into the context
-	// of the request. It is called before the connection is upgraded, concurrently. An upgrade
+	// ConnContext returns a context with values for the connection: the contexts of the
+	// connection and of its messages have them. An example is a trace id or a logger that HTTP
+	// middleware put into the context of the request. It is called before the connection is upgraded, concurrently. An upgrade
 	// ends the request, so the cancellation and the deadline of what it returns do not count.
 	// What it returns is held for as long as the connection: req.Context() has all values, and
 	// needs up to 1 KB; a context made of context.Background() has only those that are
@@ -144,7 +144,7 @@ type Options struct {
 	// Default: none; Join and Presence fail.
 	Presence pubsub.Presence
 
-	// Addressing switches on [Router.User], [Router.Connection] and [Router.Everybody].
+	// Addressing switches on [Router.User], [Router.Connection] and [Router.AllConnections].
 	Addressing AddressingOptions
 
 	// Idempotency handles messages with the same meta.idempotencyKey once.
@@ -162,15 +162,15 @@ type Options struct {
 	HistoryCheck time.Duration
 
 	// OnLost is called when messages of topics without history may have been lost on the way from
-	// the broker to this process, with the topics that have members here. Losses that come together
-	// are reported together. It is called by one goroutine for each report.
+	// the broker to this process, with the topics that have members here. Losses at one time
+	// are reported in one call. It is called by one goroutine for each report.
 	//
-	// Topics of the router's own, whose names begin with "$ws:", are not reported: they carry what is
-	// sent to targets, see [Target.Send].
+	// Topics of the router itself, whose names begin with "$ws:", are not reported. Their messages are
+	// those to targets, see [Target.Send].
 	OnLost func(topics []string)
 
-	// SendGaps sends the members of such topics $ws:gap, so that they can read again what they
-	// show.
+	// SendGaps sends the members of the topics of OnLost $ws:gap, so that clients can load again what
+	// they show.
 	//
 	// Default: clients are not informed.
 	SendGaps bool
@@ -191,7 +191,7 @@ type Options struct {
 	// Default: only messages from clients are checked.
 	ValidateOutgoing bool
 
-	// Overload has messages refused while this process cannot keep up, by their priority.
+	// Overload refuses messages while this process cannot keep up, by their priority.
 	Overload OverloadOptions
 
 	// Liveness has the times after which a connection counts as dead.
@@ -221,7 +221,7 @@ type Options struct {
 	// OnOpen is called when a connection has been accepted, before its first message is read.
 	// It may subscribe and send. An error closes the connection: with 1008 for
 	// UNAUTHENTICATED and PERMISSION_DENIED, 1013 for an error that is retryable, else 1011,
-	// unless it is a rejection with a code of its own (errors.LimitExceeded.Close). The
+	// unless it is a rejection that has a close code (errors.LimitExceeded.Close). The
 	// reason is {"retryAfterMs":n} if the error has a wait, and else its message. It is
 	// called concurrently. A library adds further hooks with [Router.AddHooks].
 	OnOpen func(*Conn) error
@@ -268,30 +268,32 @@ type Options struct {
 //	+ MaxQueued + MaxPayload    output for the client, with the answer that fills it
 //	+ 4·SocketBuffer            in the kernel, both directions
 //
-// for as long as Liveness allows. An idle connection needs 7 KB.
+// for as long as Liveness allows. An idle connection needs about 5 KB, see
+// docs/tuning.md.
 type Limits struct {
 	// MaxPayload is the size in bytes of the largest frame that is accepted,
 	// after decompression, of types whose RouteOptions.MaxPayload does not say
 	// otherwise. Default: 64 KiB. At least 128.
 	MaxPayload int
 
-	// MaxInFlight is the number of messages that may wait for earlier ones; of requests that
-	// may be handled at once, where routes are concurrent; and of such events. Default: 256.
-	// Where too many wait, or too many events are handled, the connection is not read until
-	// there is room: a client may send any number of messages at once. A concurrent request
-	// that is one too many is refused. The time of a request begins when it is read.
+	// MaxInFlight bounds each of three numbers: messages that wait for earlier ones, and, of
+	// concurrent routes, events and requests that are handled at once. Default: 256. At the first
+	// two bounds the connection is not read until there is room, so a client may send any number of
+	// messages at once. A concurrent request over the third is refused. The time of a request
+	// begins when it is read.
 	MaxInFlight int
 
-	// MaxPending is the size of the messages that may be open at once, in bytes: read, and
-	// their handlers have not returned. Default: 1 MiB. At least 4 KiB. At this bound the
-	// connection is not read. One message may be open whatever its size.
+	// MaxPending is the total size in bytes of the messages that may be open at once. A message is
+	// open from when it has been read until its handler has returned. Default: 1 MiB. At least 4
+	// KiB. At this bound the connection is not read. A single message may be open whatever its
+	// size.
 	MaxPending int
 
 	// MaxTopics is the number of topics that the connection may be a member of at once.
 	// Default: 256. Beyond it Subscribe fails; OnExceeded does not apply.
 	MaxTopics int
 
-	// MaxQuestions is the number of questions that the client may be asked at once, see
+	// MaxQuestions is the number of questions to the client that may be open at once, see
 	// [Question.Ask]. Default: 64. Beyond it Ask fails.
 	MaxQuestions int
 
@@ -302,7 +304,8 @@ type Limits struct {
 	MaxQueued int
 
 	// SocketBuffer is the size of the kernel's buffers for the connection, in bytes for each
-	// direction (SO_RCVBUF and SO_SNDBUF; Linux doubles it for its own data). Default:
+	// direction (SO_RCVBUF and SO_SNDBUF; Linux doubles it for its own data). SO_SNDBUF is set
+	// once that much has been sent, or the buffer that the kernel has chosen is full. Default:
 	// 64 KiB. At least 4 KiB. Negative: the kernel chooses, which on Linux may be megabytes
 	// for a client that does not read. A connection transfers at most this much per round
 	// trip.
@@ -329,10 +332,10 @@ const (
 	// OnExceededClose closes the connection with the reason {"retryAfterMs":n}, with null if
 	// waiting does not help.
 	OnExceededClose
-	// OnExceededCustom sends nothing, not even to a request: the OnLimitExceeded hook has to.
+	// OnExceededCustom sends nothing, also for a request: the OnLimitExceeded hook has to answer.
 	OnExceededCustom
 	// OnExceededDrop drops the frame without an answer, and counts it in Stats.Unanswered. A
-	// frame with a correlation id is answered as by OnExceededSend: its client waits for that.
+	// frame with a correlation id is answered as by OnExceededSend, because its client waits for an answer.
 	OnExceededDrop
 )
 
@@ -340,15 +343,15 @@ const (
 // pongs included, show that it is alive. This is checked four times a second, and more often if
 // one of the times is shorter than 2 s.
 type Liveness struct {
-	// PingInterval is the silence after which the client is pinged. Default:
-	// 25 s. Negative: never.
+	// PingInterval is the silence after which the client is pinged, at most once in each
+	// PongTimeout. Default: 25 s. Negative: never.
 	PingInterval time.Duration
-	// PongTimeout is the time within which bytes must come after a ping; then the connection
+	// PongTimeout is the time within which bytes must come after a ping; otherwise the connection
 	// is closed with 4000. Default: 10 s.
 	PongTimeout time.Duration
-	// MessageTimeout is the maximum time from the first to the last byte of a message, and of
-	// each frame; then the connection is closed with 1008. Default: 30 s. Negative: no limit.
-	// Set a longer time if messages are large and clients slow.
+	// MessageTimeout is the maximum time from the first to the last byte of a message, and of each
+	// frame; after it the connection is closed with 1008. Default: 30 s. Negative: no limit. Set a
+	// longer time if messages are large and clients slow.
 	MessageTimeout time.Duration
 	// WriteTimeout is the time within which a client must accept bytes that are written to
 	// it. Default: 30 s.

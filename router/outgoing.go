@@ -20,9 +20,14 @@ var outgoings = sync.Pool{New: func() any { return new(outgoing) }}
 
 func newOutgoing() *outgoing {
 	b := outgoings.Get().(*outgoing)
+	b.clear()
+	return b
+}
+
+// clear leaves only room for the header.
+func (b *outgoing) clear() {
 	b.Reset()
 	b.Write(headerRoom[:])
-	return b
 }
 
 // keptBuffer is the largest buffer that is kept for another use.
@@ -127,8 +132,8 @@ func (c *Conn) queue(b []byte, put func(*wire.Outbox, []byte) error) error {
 	return closedError(put(&c.stream.Out, wire.PutHeader(b, false)))
 }
 
-// ErrClosed is returned for what is to be sent or subscribed to on a connection
-// that has been closed, or is being closed because its client reads too slowly.
+// ErrClosed is the error of sending on a connection, and of subscribing it, after it
+// has been closed, or while it is being closed because its client reads too slowly.
 var ErrClosed = errors.Unavailable.New("connection closed")
 
 func closedError(err error) error {

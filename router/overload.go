@@ -16,7 +16,7 @@ import (
 )
 
 // shedder refuses messages while the process cannot keep up. Package overload decides what is refused;
-// this file asks it, and overload_look.go passes measurements to it.
+// this file applies its decisions, and overload_look.go passes measurements to it.
 type shedder struct {
 	router  *Router
 	control *overload.Controller
@@ -117,7 +117,7 @@ func (s *shedder) look(seen overload.Seen) {
 	s.report.Failed(errors.New(why))
 }
 
-// busy asks Options.Overload.Busy, which must not end the looks.
+// busy calls Options.Overload.Busy, which must not end the looks.
 func (s *shedder) busy() (busy bool) {
 	if s.opts.Busy == nil {
 		return false

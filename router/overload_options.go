@@ -8,8 +8,8 @@ import (
 	"github.com/wskit/wskit/router/internal/overload"
 )
 
-// OverloadOptions have messages refused while this process cannot keep up, those of low priority
-// first, so that the others are still answered in time.
+// OverloadOptions refuse messages while this process cannot keep up, those of low priority first,
+// so that the others are still answered in time.
 //
 // The router measures ten times a second how long work waits for a CPU. If even the shortest wait
 // in 100 ms is longer than Target, more comes than is completed. Then as many messages are admitted as
@@ -17,11 +17,11 @@ import (
 // lowest priority of which some are admitted, each user gets an equal share, and each
 // address that of all its clients without an identity.
 //
-// A message is refused before its payload is decoded, as UNAVAILABLE with a wait, which grows with the
-// time that the overload has lasted. Limits have charged it by then. Messages of the protocol
-// are always handled, such as heartbeats, aborts, answers to questions and $ws:resume. New connections
-// count as messages of priority 0 of their address: they are refused with 503. What clients have been
-// refused is counted in Stats.Shed.
+// A message is refused before its payload is decoded, as UNAVAILABLE with a wait, which grows with
+// the time that the overload has lasted. Limits have charged it by then. Messages of the protocol
+// are always handled, such as heartbeats, aborts, answers to questions and $ws:resume. New
+// connections count as messages of priority 0 of their address: they are refused with 503.
+// Stats.Overload.Shed counts what was refused.
 //
 // It costs a hundred short wake-ups a second while there are connections, and 28 KiB. A
 // message costs nothing while the process keeps up.
@@ -31,8 +31,8 @@ type OverloadOptions struct {
 	// Default: off; everything is admitted, and all clients wait.
 	Enabled bool
 
-	// Target is the wait for a CPU above which a queue is too long. While messages are refused, the
-	// others wait for about this time.
+	// Target is the longest wait for a CPU at which no message is refused. While messages are
+	// refused, the others wait for about this time.
 	//
 	// Default: 20 ms. At least 1 ms.
 	Target time.Duration
@@ -41,7 +41,8 @@ type OverloadOptions struct {
 	// its last run, stacks, and what the runtime needs beside them. From nine tenths of it, a part of the messages is
 	// refused, which grows to nine tenths of them at MaxMemory.
 	//
-	// Default: GOMEMLIMIT; memory is not looked at if that is not set. Negative: memory is not looked at.
+	// Default: GOMEMLIMIT; if that is not set, memory is not measured. Negative: memory is not
+	// measured.
 	MaxMemory int64
 
 	// Busy reports whether something that handlers need cannot keep up, such as a database of which all

@@ -273,14 +273,20 @@ func TestOverloadOfTheCPU(t *testing.T) {
 	if refused.Load() == 0 || log.count(overloadBegins) != 1 {
 		t.Errorf("%d are handled, %d refused; the log has the beginning %d times", handled.Load(), refused.Load(), log.count(overloadBegins))
 	}
-	p := s.dialUntil()
+	// A machine that stands still for a moment is overloaded for as long, and refuses again.
+	var p *peer
+	eventually(t, "a connection to be accepted again", func() bool {
+		p = s.connect()
+		p.write([]byte(s.handshake()))
+		return p.response().StatusCode == http.StatusSwitchingProtocols
+	})
+	eventually(t, "a request to be handled again", func() bool {
+		p.write(echo("1", "a"))
+		got := p.next()
+		if got != "reply 1 a" && got != "RPC_ERROR 1 UNAVAILABLE" {
+			t.Fatalf("a request is answered %q", got)
+		}
+		return got == "reply 1 a"
+	})
 	eventually(t, "everything to be admitted again", func() bool { return !s.r.Stats().Overload.Refusing })
-	p.write(echo("1", "a"))
-	p.expect("reply 1 a")
-}
-
-// dialUntil dials until the handshake is not refused.
-func (s *socketServer) dialUntil() (p *peer) {
-	eventually(s.t, "a connection to be accepted", func() bool { return !s.r.Stats().Overload.Refusing })
-	return s.dial()
 }

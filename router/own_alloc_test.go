@@ -21,7 +21,7 @@ func TestOwnMiddlewareAllocatesNothing(t *testing.T) {
 		}
 	}
 	r := New(Options{})
-	Declare[numbers](r, "told")
+	Declare[numbers](r, "reported")
 	g := r.Group("g.", RouteOptions{MaxPayload: 1 << 20})
 	g.UseIngress(count)
 	own := RouteOptions{UseIngress: []ingress.Middleware{count}, Exempt: true, Strict: true}

@@ -69,7 +69,7 @@ func (p *page) last() pubsub.Position {
 	return p.from
 }
 
-// drop forgets all pages.
+// drop removes all pages.
 func (ps *pages) drop() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -91,7 +91,7 @@ func (ps *pages) account(p *page, bytes int) {
 	ps.total.Add(int64(bytes))
 }
 
-// behind returns messages of the log behind a position, as few as are at hand, or the reason
+// behind returns messages of the log behind a position, as few as are there, or the reason
 // why there are none. Without both, the position is the end of the log, or was a moment ago.
 func (in *subscription) behind(ctx context.Context, at pubsub.Position) (list []logged, lost pubsub.Loss, err error) {
 	ps := &in.log.pages
@@ -155,7 +155,10 @@ func (in *subscription) readPage(n uint64, p *page, at pubsub.Position) (list []
 		run, lost, err = in.readRun(&peeker, pubsub.ReadOptions{From: at, Messages: int(first + pageMessages - at.Offset)})
 		list = run.messages
 		if last == at {
-			run.from, run.messages = p.from, append(p.messages[:len(p.messages):len(p.messages)], list...)
+			run.from = p.from
+			if len(p.messages) > 0 {
+				run.messages = append(p.messages[:len(p.messages):len(p.messages)], list...)
+			}
 		}
 	}
 
@@ -203,14 +206,23 @@ func (in *subscription) readRun(peeker *envelope.Peeker, o pubsub.ReadOptions) (
 		run.from = positionBefore(&read.Messages[0])
 	}
 	var foreign error
+	var runs frameRuns
+	largest := 0
+	for i := range read.Messages {
+		room := frameRoom(&read.Messages[i])
+		runs.left += room
+		largest = max(largest, room)
+	}
+	scratch := make([]byte, 0, largest)
+	run.messages = make([]logged, 0, len(read.Messages))
 	for i := range read.Messages {
 		m := &read.Messages[i]
 		if m.Position.Offset != run.from.Offset+uint64(i)+1 {
 			return run, "", errPage
 		}
 		l := logged{at: m.Position}
-		if frame, err := in.router.positioned(peeker, in.log.prefix, m); err == nil {
-			l.frame = frame.plain
+		if frame, err := in.router.positioned(scratch, peeker, in.log.prefix, m); err == nil {
+			l.frame = runs.add(frame.plain)
 		} else {
 			foreign = err
 		}

@@ -281,7 +281,7 @@ func (p *peer) reset() {
 	p.hangUp()
 }
 
-// bye closes the connection as the protocol wants it.
+// bye closes the connection as the protocol requires.
 func (p *peer) bye() {
 	p.t.Helper()
 	p.write(closing(1000, ""))

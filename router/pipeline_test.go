@@ -122,11 +122,11 @@ func TestRefusedFloodNeverDecodes(t *testing.T) {
 		var limiter exhausted
 		limiter.on.Store(true)
 		var mu sync.Mutex
-		var told []router.LimitInfo
+		var reported []router.LimitInfo
 		r := router.New(router.Options{OnLimitExceeded: func(_ context.Context, info router.LimitInfo) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, info)
+			reported = append(reported, info)
 		}})
 		r.UseIngress(limiter.middleware)
 		router.On(r, "chat.send", func(*router.Context, observed) error { return nil })
@@ -148,10 +148,10 @@ func TestRefusedFloodNeverDecodes(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if len(told) != n {
-			t.Errorf("OnLimitExceeded was called %d times for %d rejections", len(told), n)
+		if len(reported) != n {
+			t.Errorf("OnLimitExceeded was called %d times for %d rejections", len(reported), n)
 		}
-		if i := told[0]; i.Type != "chat.send" || i.Kind != errors.LimitRate || i.Observed != 1 || i.Limit != 10 || i.Conn == nil {
+		if i := reported[0]; i.Type != "chat.send" || i.Kind != errors.LimitRate || i.Observed != 1 || i.Limit != 10 || i.Conn == nil {
 			t.Errorf("OnLimitExceeded got %+v", i)
 		}
 		if s := r.Stats(); s.Rejected != n || s.Faults != 0 {
@@ -326,6 +326,40 @@ func TestMiddlewareThatSwallowsAFrame(t *testing.T) {
 		}
 		if faults.Load() != 3 {
 			t.Errorf("%d faults were reported, want 3", faults.Load())
+		}
+	})
+}
+
+// halfEncoded is a reply whose encoding fails when a part of it is written.
+type halfEncoded struct {
+	Text string
+	Last brokenMember
+}
+
+type brokenMember struct{}
+
+func (brokenMember) MarshalJSON() ([]byte, error) { return nil, errors.New("does not encode") }
+
+// A handler's error that middleware drops leaves a reply without a payload, and the same where the reply was half encoded.
+func TestMiddlewareThatDropsAnError(t *testing.T) {
+	inMemory(t, router.Options{}, func(r *router.Router) {
+		r.Use(func(next router.Handler) router.Handler {
+			return func(c *router.Context) error { _ = next(c); return nil }
+		})
+		router.RPC(r, "fails", func(*router.Context, struct{}) (string, error) { return "", errors.New("fails") })
+		router.RPC(r, "half", func(*router.Context, struct{}) (halfEncoded, error) {
+			return halfEncoded{Text: strings.Repeat("x", 10_000)}, nil
+		})
+		router.RPC(r, "whole", func(*router.Context, struct{}) (string, error) { return "yes", nil })
+	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
+		for _, typ := range []string{"fails", "half"} {
+			c.Request(typ, nil)
+			if f := c.ExpectAny(typ + ".reply"); len(f.Payload) != 0 {
+				t.Errorf("%s: got %+v, want a reply without a payload", typ, f)
+			}
+		}
+		if got := routertest.ExpectReply[string](c.Request("whole", nil)); got != "yes" {
+			t.Errorf("the next reply is %q", got)
 		}
 	})
 }

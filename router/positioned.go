@@ -2,6 +2,7 @@ package router
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
@@ -41,13 +42,16 @@ func positionBefore(m *pubsub.Message) pubsub.Position {
 // positionSize is what passAt adds to a frame.
 const positionSize = len(`,"pos":""`) + 27
 
-// positioned makes the message that subscribers get of one of the log.
-func (r *Router) positioned(p *envelope.Peeker, prefix []byte, m *pubsub.Message) (shared, error) {
+// frameRoom is how much memory positioned needs.
+func frameRoom(m *pubsub.Message) int { return wire.HeaderRoom + len(m.Frame) + positionSize }
+
+// positioned makes the message that subscribers get of one of the log. Its frame is in b, if there is room for it.
+func (r *Router) positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubsub.Message) (shared, error) {
 	rest, ok := bytes.CutPrefix(m.Frame, prefix)
 	if !ok {
 		return shared{}, errPrefix
 	}
-	b := make([]byte, wire.HeaderRoom, wire.HeaderRoom+len(m.Frame)+positionSize)
+	b = append(slices.Grow(b[:0], frameRoom(m)), headerRoom[:]...)
 	b = append(append(append(b, prefix...), `,"pos":"`...), m.Position.String()...)
 	b = append(append(b, '"'), rest...)
 	payload := b[wire.HeaderRoom:]

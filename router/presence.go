@@ -10,11 +10,11 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// Presence lists the connections that have joined a topic with [Context.Join], of
-// all processes that share Options.Presence: ID is the connection's, User that of
-// its identity, and Data what it joined with, as JSON. A connection of this process
-// is there from when Join returns to when it has left; those of others appear and go
-// as the presence promises. It fails with UNAVAILABLE when the presence does.
+// Presence lists the connections that have joined a topic with [Context.Join], of all processes
+// that share Options.Presence: ID is the connection's, User that of its identity, and Data what it
+// joined with, as JSON. A connection of this process is in the list from when Join returns until it
+// has left. Those of other processes appear and disappear with the delay that the Presence
+// documents. It fails with UNAVAILABLE when the presence does.
 func (r *Router) Presence(ctx context.Context, topic string) ([]pubsub.Member, error) {
 	if err := checkTopic(topic); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (c *Conn) member(topic string) *member {
 	return nil
 }
 
-// show has the presence told when the member leaves. It returns false if it has.
+// show makes the member leave the presence, too, when it leaves the topic. It returns false if it has left.
 func (m *member) show() bool {
 	m.topic.mu.Lock()
 	defer m.topic.mu.Unlock()

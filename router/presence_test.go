@@ -32,7 +32,7 @@ func present(t *testing.T, r *router.Router) (list []string) {
 	return list
 }
 
-func TestWhoJoinsIsSeenUntilItLeaves(t *testing.T) {
+func TestMembersAreListedUntilTheyLeave(t *testing.T) {
 	shared := memory.NewPresence()
 	other := router.New(router.Options{Presence: shared})
 	conns := make(chan *router.Conn, 3)

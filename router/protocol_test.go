@@ -113,7 +113,7 @@ func TestUncodedErrorsNeverLeaveTheServer(t *testing.T) {
 			return nil, errors.Internal.New("secret").WithDetails("secret")
 		})
 		router.RPC(r, "bad details", func(*router.Context, struct{}) (any, error) {
-			return nil, errors.NotFound.New("told").WithDetails(func() {})
+			return nil, errors.NotFound.New("as returned").WithDetails(func() {})
 		})
 	}, func(t *testing.T, r *router.Router, c *routertest.Client) {
 		for _, typ := range []string{"fails", "panics", "unencodable", "coded"} {
@@ -122,7 +122,7 @@ func TestUncodedErrorsNeverLeaveTheServer(t *testing.T) {
 				t.Errorf("%s is answered %+v", typ, f)
 			}
 		}
-		if f := c.Request("bad details", nil).ExpectError(errors.NotFound); f.Message != "told" || f.Details != nil {
+		if f := c.Request("bad details", nil).ExpectError(errors.NotFound); f.Message != "as returned" || f.Details != nil {
 			t.Errorf("an error whose details do not encode is answered %+v", f)
 		}
 		if faults.Load() != 5 {

@@ -36,15 +36,15 @@ type PublishOptions struct {
 	// Overflow is what happens if a subscriber reads too slowly. Default:
 	// OverflowDisconnect.
 	Overflow Overflow
-	// Key tells apart OverflowLatestOnly messages of one topic and type: with the user as the
-	// key, the latest position of each of ten users is kept; without a key, only one of all.
-	// At most 256 bytes.
+	// Key distinguishes OverflowLatestOnly messages of one topic and type: with the user as the
+	// key, the latest position of each of ten users is kept; without a key, only one of all. At
+	// most 256 bytes.
 	Key string
 	// ExceptSelf leaves out the connection that publishes. It has no effect on
 	// Router.Publish, nor on topics with history.
 	ExceptSelf bool
-	// LocalOnly delivers to the subscribers in this process alone, without Options.Broker. Between
-	// messages with it and without it there is no order.
+	// LocalOnly delivers to the subscribers in this process alone, without Options.Broker. The
+	// order of messages with it and without it is not defined.
 	LocalOnly bool
 	// ID makes it safe to publish again to a topic with history, if it is not known whether the
 	// message was: a second one with the same ID within two minutes changes nothing, whatever process

@@ -314,18 +314,13 @@ func expectAbort(t *testing.T, p *peer, id string) {
 // However a connection ends, what waits for its client does not wait any longer.
 func TestQuestionsOfAConnectionThatEnds(t *testing.T) {
 	for name, end := range map[string]func(*peer, *router.Conn){
-		"the client closes":    func(p *peer, _ *router.Conn) { p.write(closing(1000, "")) },
-		"the client vanishes":  func(p *peer, _ *router.Conn) { p.hangUp() },
-		"the server closes":    func(_ *peer, c *router.Conn) { c.Close(4001, "enough") },
-		"a violation":          func(p *peer, _ *router.Conn) { p.write(frame(fin|0x3, "x")) },
-		"the client is silent": func(*peer, *router.Conn) {},
+		"the client closes":   func(p *peer, _ *router.Conn) { p.write(closing(1000, "")) },
+		"the client vanishes": func(p *peer, _ *router.Conn) { p.hangUp() },
+		"the server closes":   func(_ *peer, c *router.Conn) { c.Close(4001, "enough") },
+		"a violation":         func(p *peer, _ *router.Conn) { p.write(frame(fin|0x3, "x")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			opts := router.Options{}
-			if name == "the client is silent" {
-				opts.Liveness = router.Liveness{PingInterval: 50 * time.Millisecond, PongTimeout: 50 * time.Millisecond}
-			}
-			s := newAsking(t, opts, router.QuestionOptions{Timeout: -1})
+			s := newAsking(t, router.Options{}, router.QuestionOptions{Timeout: -1})
 			p := s.dial()
 			conn := <-s.conns
 			done := make(chan error, 2)
@@ -355,6 +350,38 @@ func TestQuestionsOfAConnectionThatEnds(t *testing.T) {
 			s.settled()
 		})
 	}
+}
+
+// The same, of one that is silent.
+func TestQuestionsOfASilentClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conns := make(chan *router.Conn, 1)
+		r := router.New(router.Options{OnOpen: func(c *router.Conn) error { conns <- c; return nil }})
+		q := router.DeclareQuestion[confirm, confirmed](r, "confirm", router.QuestionOptions{Timeout: -1})
+		handled := make(chan error, 1)
+		router.On(r, "ask", func(c *router.Context, _ struct{}) error {
+			_, err := q.Ask(c, c.Conn(), confirm{})
+			handled <- err
+			return err
+		})
+		c := routertest.New(t, r).Dial()
+		conn := <-conns
+		c.IgnorePings()
+		done := make(chan error, 1)
+		go func() { _, err := q.Ask(context.Background(), conn, confirm{}); done <- err }()
+		c.Send("ask", nil)
+		start := time.Now()
+		for _, waits := range []chan error{done, handled} {
+			if err := <-waits; !errors.Is(err, router.ErrClosed) {
+				t.Errorf("got %v", err)
+			}
+		}
+		mustBeWithin(t, "the questions ended", time.Since(start), 35*time.Second)
+		c.ExpectClose(errors.CloseNoHeartbeat)
+		if _, err := q.Ask(context.Background(), conn, confirm{}); !errors.Is(err, router.ErrClosed) {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
 }
 
 func TestNumberOfQuestionsIsBounded(t *testing.T) {
@@ -541,7 +568,7 @@ func TestAnswersAreLimited(t *testing.T) {
 }
 
 // A drain waits for a handler, and for the answer that this waits for.
-func TestShutdownWhileAClientIsAsked(t *testing.T) {
+func TestShutdownWhileAQuestionIsOpen(t *testing.T) {
 	s := newAsking(t, router.Options{DrainWindow: -1}, router.QuestionOptions{})
 	p := s.dial()
 	p.write(request("1", "ask"))

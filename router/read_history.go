@@ -11,11 +11,11 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// HistoryQuery says which messages of a topic are read. The zero value stands for the oldest ones that are
+// HistoryQuery says which messages of a topic are read. The zero value reads the oldest ones that are
 // kept.
 type HistoryQuery struct {
 	// From is a position, as clients get it in meta.pos: the messages behind it are read, or with
-	// Backwards those before it. Empty stands for the beginning, and with Backwards for the end.
+	// Backwards those before it. Empty means the beginning, and with Backwards the end.
 	From string
 	// Backwards reads the latest messages before From. They are in the order of the log in any case.
 	Backwards bool
@@ -29,8 +29,8 @@ type HistoryPage struct {
 	Messages []HistoryMessage `json:"messages"`
 	// More says that there are more messages in the direction that was read.
 	More bool `json:"more"`
-	// Head is the position of the last message of the topic: to subscribe from it misses nothing,
-	// see Context.SubscribeFrom.
+	// Head is the position of the last message of the topic. A client that then subscribes from it
+	// ([Context.SubscribeFrom]) misses nothing.
 	Head string `json:"head"`
 	// Lost is why nothing could be read from From, or empty: epoch, trimmed or rewound, as in
 	// $ws:reset.
@@ -54,8 +54,8 @@ const (
 
 var errNoPosition = errors.InvalidArgument.New("the position is none that a server has sent")
 
-// ReadHistory reads messages of a topic with history, for clients that come late or scroll back. Whether
-// a client may read the topic is for the handler to decide. The error is INVALID_ARGUMENT for a name
+// ReadHistory reads messages of a topic with history, for clients that join later or scroll back.
+// The handler decides whether a client may read the topic. The error is INVALID_ARGUMENT for a name
 // of a topic, a position or a limit that makes no sense, and UNAVAILABLE when the broker fails.
 func (r *Router) ReadHistory(ctx context.Context, topic string, q HistoryQuery) (page HistoryPage, err error) {
 	h, from, err := r.historyFrom(topic, q.From)
@@ -75,7 +75,7 @@ func (r *Router) ReadHistory(ctx context.Context, topic string, q HistoryQuery) 
 	prefix := topicPrefix(topic)
 	for i := range read.Messages {
 		m := &read.Messages[i]
-		frame, err := r.positioned(&peeker, prefix, m)
+		frame, err := r.positioned(nil, &peeker, prefix, m)
 		if err != nil {
 			r.refuseForeign(topic, err)
 			continue
@@ -145,11 +145,11 @@ func (r *Router) oldest(ctx context.Context, topic string, h *history) (pubsub.P
 }
 
 // SubscribeFrom is Subscribe for a topic with history, from a position on: the client gets
-// $ws:subscribed, then what was published behind the position, then what comes, without a gap between
-// them. An empty position stands for all that is kept. It returns when the client has been sent what there is,
-// but for half of Limits.MaxQueued.
+// $ws:subscribed, then what was published after the position, and then what is published from now
+// on, without a gap between them. With an empty position it gets all that is kept. SubscribeFrom
+// returns when at most half of Limits.MaxQueued still waits to be sent.
 //
-// If the messages behind the position are not all there, the client gets $ws:reset with the reason, and
-// then what comes; that is no error. The errors are those of Subscribe, INVALID_ARGUMENT for the position,
+// If some of the messages after the position are not kept any more, the client gets $ws:reset with the reason,
+// and then what is published from now on; that is no error. The errors are those of Subscribe, INVALID_ARGUMENT for the position,
 // and FAILED_PRECONDITION where the connection is a member already.
 func (c *Context) SubscribeFrom(topic, pos string) error { return c.conn.SubscribeFrom(c, topic, pos) }

@@ -8,10 +8,10 @@ import (
 	"github.com/wskit/wskit/ingress"
 )
 
-// Refused describes a handshake or a message that the router has refused, for metrics and logs.
-// It has no payload, no header field and no token. Its texts are those that the client gets, of
-// which the client chose a part in the messages of RefusedHost and RefusedOrigin: there, a host and
-// an origin are quoted, and cut after 200 bytes.
+// Refused describes a handshake or a message that the router has refused, for metrics and logs. It
+// has no payload, no header field and no token. Its texts are those that the client gets. Only
+// those of RefusedHost and RefusedOrigin contain text of the client: the host and the origin,
+// quoted and cut after 200 bytes.
 type Refused struct {
 	Kind RefusedKind
 	// Code and Message are those of the error that the client gets.
@@ -46,8 +46,8 @@ const (
 	// RefusedIdentity is a handshake that Options.Authenticate refuses, or a message of a client
 	// whose identity has expired.
 	RefusedIdentity RefusedKind = "identity"
-	// RefusedOpen is a connection that is closed in place of being opened, mostly because OnOpen
-	// refuses it. OnClose is called only for hooks whose OnOpen has succeeded before.
+	// RefusedOpen is a connection that is closed before it is open, mostly because OnOpen returns
+	// an error. OnClose is called only for hooks whose OnOpen has succeeded before.
 	RefusedOpen RefusedKind = "open"
 
 	// RefusedMiddleware is a message that middleware refuses before it is decoded, but for

@@ -72,8 +72,11 @@ func handler(rt *route) Handler {
 // typed calls the typed handler.
 func (rt *route) typed(c *Context) error {
 	c.called = true
-	c.out.Truncate(c.head) // middleware may try again
-	return rt.codec.call(c, c.lent, &c.out)
+	err := rt.codec.call(c, c.lent)
+	if err != nil {
+		c.head = 0 // what has been encoded is no reply, if middleware drops the error
+	}
+	return err
 }
 
 // wrapped is a handler with middleware around it; the first is the outermost.
@@ -88,14 +91,14 @@ func wrapped[H any, M ~func(H) H](h H, middleware []M) H {
 // a function and not a method because methods have no type parameters; T is
 // inferred from the handler.
 //
-// The payload is decoded into a T by the rules of the second version of
-// encoding/json: names match exactly, so a field Room without a tag is "Room" on
-// the wire and never "room"; unknown members are ignored, and missing fields are zero. Where T
-// is a struct, it is then checked by its `validate` tags (github.com/go-playground/validator). A
-// payload that is not valid is answered with INVALID_ARGUMENT and the fields, and does not reach
-// the handler. The message needs no payload if T is struct{}, or a struct whose fields are
-// all optional: pointers, or with omitempty or omitzero in their json tag, and valid when they
-// are zero. docs/messages.md has the rules of JSON.
+// The payload is decoded into a T by the rules of the second version of encoding/json: names match
+// exactly, so a field Room without a tag is "Room" on the wire and never "room"; unknown members
+// are ignored, and missing fields are zero. Where T is a struct, it is then checked by its
+// `validate` tags (github.com/go-playground/validator). A payload that is not valid is answered
+// with INVALID_ARGUMENT and the fields, and does not reach the handler. The message needs no
+// payload if T is struct{}, a pointer, a map or a slice, or a struct whose fields are all optional:
+// pointers, or with omitempty or omitzero in their json tag, and valid when they are zero.
+// docs/messages.md has the rules of JSON.
 //
 // An error that the handler returns is sent to the client as ERROR, or as
 // RPC_ERROR if the event carried a correlation id: one of package errors with
@@ -105,10 +108,10 @@ func wrapped[H any, M ~func(H) H](h H, middleware []M) H {
 //
 // r is the router or a group, whose prefix is put before the type.
 //
-// On panics if the type is registered already, is reserved or has not 1 to 128
-// bytes; if T can never be decoded from JSON, such as a channel or a time.Duration; if the
-// `validate` tags of T are not valid; if opts has more than one
-// element or names a reply; and once the router has served a connection.
+// On panics if the type is registered already, is reserved or does not have 1 to 128 bytes; if T
+// can never be decoded from JSON, such as a channel or a time.Duration; if the `validate` tags of T
+// are not valid; if opts has more than one element or names a reply; and once the router has served
+// a connection.
 func On[T any](r Registrar, typ string, h func(*Context, T) error, opts ...RouteOptions) {
 	rt := newRoute(r, typ, opts)
 	if h == nil {

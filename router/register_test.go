@@ -202,7 +202,7 @@ func TestSubprotocols(t *testing.T) {
 	}
 }
 
-func TestAPlainRequestIsToldWhatThisIs(t *testing.T) {
+func TestAPlainRequestGetsAnExplanation(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		w := httptest.NewRecorder()
 		router.New(router.Options{}).ServeHTTP(w, httptest.NewRequest(method, "/ws", nil))

@@ -93,7 +93,7 @@ func mustBeWithin(t *testing.T, what string, got, want time.Duration) {
 	}
 }
 
-func TestExpiryIsNoticedAndCloses(t *testing.T) {
+func TestExpiryIsAnnouncedAndCloses(t *testing.T) {
 	var info atomic.Pointer[router.CloseInfo]
 	opts := router.Options{OnClose: func(_ *router.Conn, i router.CloseInfo) { info.Store(&i) }}
 	renewing(t, opts, "acme/ann/reader/5m", func(t *testing.T, _ *router.Router, c *routertest.Client) {
@@ -338,7 +338,7 @@ func TestRenewalsThatAreGivenUp(t *testing.T) {
 				aborted.Abort()
 				aborted.ExpectError(errors.Cancelled)
 				if stubborn {
-					release() // too late: the client knows that nothing has changed
+					release() // too late: the client has the answer that nothing has changed
 				}
 				synctest.Wait()
 				start := time.Now()
@@ -608,7 +608,7 @@ func TestExpiryDuringAHandler(t *testing.T) {
 func TestExpiryOverSockets(t *testing.T) {
 	takesTime(t)
 	const life = 2 * time.Second
-	s := serveSocket(t, authenticated(router.Options{ExpiryNotice: time.Second}), func(r *router.Router) {
+	s := serveSocket(t, authenticated(router.Options{ExpiryNotice: life - life/8}), func(r *router.Router) {
 		router.RPC(r, "tier", func(c *router.Context, _ struct{}) (said, error) { return said{c.Identity.Tier}, nil })
 	})
 	tier := textFrame(`{"type":"tier","meta":{"correlationId":"t"}}`)

@@ -3,7 +3,7 @@ package router
 import (
 	"cmp"
 	"context"
-	"runtime"
+	"math"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -31,6 +31,7 @@ const (
 type latest struct {
 	clients int       // that resume; 0: nothing is kept
 	ended   time.Time // when the last one had resumed
+	waits   bool      // forgetPages will be called
 	from    pubsub.Position
 	list    []logged // from and list[i].at are next to each other; never changed, but replaced
 	bytes   int
@@ -97,7 +98,7 @@ func (c *Conn) resumeTopic(ctx context.Context, name string, from pubsub.Positio
 	if err != nil {
 		return 0, at, err
 	}
-	r := replay{m: m, c: c, at: from, announce: announce, slot: replaySlot{slots: c.router.replaying}}
+	r := replay{m: m, c: c, at: from, announce: announce}
 	err = r.run(ctx)
 	if _, reset := errors.AsType[*errReset](err); err == nil || reset {
 		c.mu.Lock()
@@ -123,44 +124,6 @@ type replay struct {
 	sent int
 
 	announce bool // send $ws:subscribed first
-	slot     replaySlot
-}
-
-// replaySlot is the permission to work for a client that resumes. Few have it at the same moment: Go's
-// scheduler looks at the network only when little else can run, so thousands that return at once
-// would delay all others. It is not held while a client, the broker or a hook is waited for.
-type replaySlot struct {
-	slots chan struct{} // Router.replaying
-	held  bool
-}
-
-// take waits for the slot, and lets others run before.
-func (s *replaySlot) take() {
-	s.slots <- struct{}{}
-	s.held = true
-	runtime.Gosched()
-}
-
-// leave gives the slot to the next client, if it is held.
-func (s *replaySlot) leave() {
-	if s.held {
-		s.held = false
-		<-s.slots
-	}
-}
-
-// awaitRoom waits until n bytes can be queued, without the slot, and has that afterwards.
-func (r *replay) awaitRoom(n int) error {
-	if out := &r.c.stream.Out; !out.HasRoom(n) {
-		r.slot.leave()
-		if !out.AwaitRoom(n) {
-			return ErrClosed
-		}
-	}
-	if !r.slot.held {
-		r.slot.take()
-	}
-	return nil
 }
 
 func (r *replay) run(ctx context.Context) error {
@@ -171,8 +134,7 @@ func (r *replay) run(ctx context.Context) error {
 	if err := r.m.wait(ctx, r.c.router); err != nil {
 		return err
 	}
-	r.slot.take()
-	defer r.slot.leave()
+	r.c.router.pacer.await() // thousands may have waited for the subscription
 	t.mu.Lock()
 	r.in = t.subscription
 	if r.in == nil { // the member has left
@@ -193,7 +155,6 @@ func (r *replay) run(ctx context.Context) error {
 	}
 	if tooFar {
 		// The log may have lost what is at the position, and used its offset again.
-		r.slot.leave()
 		_, lost, err := r.in.behind(ctx, r.at)
 		if err != nil {
 			return err
@@ -201,15 +162,14 @@ func (r *replay) run(ctx context.Context) error {
 		return r.reset(cmp.Or(lost, follow.LossTooFar))
 	}
 	for {
-		if err := r.awaitRoom(0); err != nil { // for what it gets as a member
-			return err
+		if !r.c.stream.Out.AwaitRoom(0) { // for what it gets as a member
+			return ErrClosed
 		}
 		list, joined, err := r.meet()
 		if joined || err != nil {
 			return err
 		}
 		if len(list) == 0 {
-			r.slot.leave()
 			var lost pubsub.Loss
 			switch list, lost, err = r.in.behind(ctx, r.at); {
 			case err != nil:
@@ -246,10 +206,12 @@ func (r *replay) meet() (list []logged, joined bool, err error) {
 		if len(list) == 0 || len(list) > atOnce || !r.room(list) {
 			return list, false, nil
 		}
-		for i := range list {
-			if err := r.queue(&list[i]); err != nil {
+		for len(list) > 0 {
+			n, err := r.queue(list, math.MaxInt)
+			if err != nil {
 				return nil, false, err
 			}
+			list = list[n:]
 		}
 	}
 	t.waiting-- // for which the subscription was kept
@@ -266,38 +228,51 @@ func (r *replay) room(list []logged) bool {
 	return n <= r.c.router.opts.Limits.MaxQueued/2 && r.c.stream.Out.HasRoom(n)
 }
 
-// queue queues a message.
-func (r *replay) queue(l *logged) error {
-	if l.frame != nil {
-		if _, err := r.c.stream.Out.AppendShared(l.frame, wire.Disconnect, ""); err != nil {
-			return ErrClosed
-		}
-		if r.c.traced.Load() {
-			r.c.traceFrame(l.frame)
-		}
-		r.sent++
+// queue queues the messages at the beginning of a list that lie behind one another in memory and have at most room
+// bytes, and returns how many these are.
+func (r *replay) queue(list []logged, room int) (n int, err error) {
+	run, frames, n := inOneRun(list, room)
+	if n == 0 {
+		return 0, nil
 	}
-	r.at = l.at
-	return nil
+	if err := r.c.stream.Out.AppendRun(run, frames); err != nil {
+		return 0, ErrClosed
+	}
+	if r.c.traced.Load() {
+		for i := range list[:n] {
+			if list[i].frame != nil {
+				r.c.traceFrame(list[i].frame)
+			}
+		}
+	}
+	r.sent += frames
+	r.at = list[n-1].at
+	return n, nil
 }
 
-// send sends messages, each when there is room for it.
+// send sends messages, each when there is room for it, and what there is room for in one turn.
 func (r *replay) send(ctx context.Context, list []logged) error {
 	out := &r.c.stream.Out
-	for i := 0; i < len(list); r.slot.leave() {
-		if err := r.awaitRoom(len(list[i].frame)); err != nil {
-			return err
+	for i := 0; i < len(list); {
+		if !out.AwaitRoom(len(list[i].frame)) {
+			return ErrClosed
 		}
+		r.c.router.pacer.await()
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if r.c.life.State() != life.Open {
 			return r.c.router.drainError()
 		}
-		for ; i < len(list) && out.HasRoom(len(list[i].frame)); i++ {
-			if err := r.queue(&list[i]); err != nil {
+		for i < len(list) {
+			n, err := r.queue(list[i:], out.Room(len(list[i].frame)))
+			if err != nil {
 				return err
 			}
+			if n == 0 {
+				break
+			}
+			i += n
 		}
 		out.Flush()
 	}
@@ -326,6 +301,10 @@ func (r *replay) reset(reason pubsub.Loss) error {
 func (r *replay) await(ctx context.Context) error {
 	t := r.m.topic
 	t.mu.Lock()
+	if r.m.index == left {
+		t.mu.Unlock()
+		return ErrClosed
+	}
 	f := r.in.log
 	if r.at == f.at || len(f.latest.behind(r.at)) > 0 {
 		t.mu.Unlock()
@@ -334,7 +313,7 @@ func (r *replay) await(ctx context.Context) error {
 	if f.latest.moved == nil {
 		f.latest.moved = make(chan struct{})
 	}
-	moved := f.latest.moved
+	moved, gone := f.latest.moved, r.m.leaving()
 	t.mu.Unlock()
 	r.in.mu.Lock()
 	f.cursor.Lost()
@@ -343,7 +322,7 @@ func (r *replay) await(ctx context.Context) error {
 	select {
 	case <-moved:
 	case <-time.After(awaitMembers):
-	case <-r.m.gone:
+	case <-gone:
 		return ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
@@ -363,15 +342,29 @@ func (in *subscription) resumed() {
 	if l.clients--; l.clients == 0 {
 		l.reset(in.log.at)
 		l.ended = time.Now()
-		time.AfterFunc(keepPages, in.forgetPages)
+		in.forgetLater(keepPages)
 	}
 }
 
-// forgetPages ends the sharing of what was read, unless clients resume.
+// forgetLater has forgetPages called, once for all clients that resume until then. topic.mu is held.
+func (in *subscription) forgetLater(d time.Duration) {
+	if l := &in.log.latest; !l.waits {
+		l.waits = true
+		time.AfterFunc(d, in.forgetPages)
+	}
+}
+
+// forgetPages ends the sharing of what was read, unless clients resume or have resumed since.
 func (in *subscription) forgetPages() {
-	in.topic.mu.RLock()
-	unused := in.log.latest.clients == 0 && time.Since(in.log.latest.ended) >= keepPages
-	in.topic.mu.RUnlock()
+	l := &in.log.latest
+	in.topic.mu.Lock()
+	l.waits = false
+	unused := l.clients == 0
+	if left := keepPages - time.Since(l.ended); unused && left > 0 {
+		in.forgetLater(left)
+		unused = false
+	}
+	in.topic.mu.Unlock()
 	if unused {
 		in.log.pages.drop()
 	}

@@ -76,10 +76,8 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 // resume resumes a topic. An error ends the connection's resume as a whole.
 func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic, err error) {
 	conn, r := c.conn, c.conn.router
-	slot := replaySlot{slots: r.replaying}
-	slot.take()
+	r.pacer.await()
 	topic, joined := r.tickets.check(ticket, conn.Identity())
-	slot.leave()
 	if topic == "" || r.historyOf(topic) == nil {
 		return resumedTopic{Reason: reasonDenied}, nil
 	}

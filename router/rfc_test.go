@@ -172,7 +172,7 @@ func answered(got, want []string) bool {
 }
 
 // samePongs puts the wanted pongs in place of those that came, if these are the last
-// one and some of the others in order: one pong answers all the pings in hand (RFC 6455,
+// one and some of the others in order: one pong answers all pings that have come (RFC 6455,
 // 5.5.3).
 func samePongs(got, want []string) []string {
 	isPong := func(f string) bool { return strings.HasPrefix(f, "pong") }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
 )
 
@@ -52,54 +51,6 @@ func TestUnfinishedMessagesEnd(t *testing.T) {
 			<-done
 		})
 	}
-	s.recovered()
-}
-
-// Messages one after the other, none of which takes long, are no unfinished message,
-// and neither is silence.
-func TestFinishedMessagesDoNotEnd(t *testing.T) {
-	takesTime(t)
-	s := serveSocket(t, router.Options{Liveness: router.Liveness{MessageTimeout: time.Second}}, nil)
-	p := s.dial()
-	for begin := time.Now(); time.Since(begin) < 2500*time.Millisecond; {
-		b := echo("1", "a")
-		p.write(b[:7])
-		p.write(b[7:])
-		p.expect("reply 1 a")
-		time.Sleep(50 * time.Millisecond) // the case itself
-	}
-	p.bye()
-	s.recovered()
-}
-
-// The time for which the server itself does not read is no time that a client has taken:
-// a message of which half lies there meanwhile has its whole time when reading resumes.
-func TestTimeWithoutReadingIsNotTheClients(t *testing.T) {
-	takesTime(t)
-	const timeout = 2 * time.Second
-	held, release := make(chan struct{}), make(chan struct{})
-	s := serveSocket(t, router.Options{Liveness: router.Liveness{MessageTimeout: timeout}}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
-			return func(c *ingress.Context) error {
-				if c.Type == "held" {
-					close(held)
-					<-release
-				}
-				return next(c)
-			}
-		})
-		router.On(r, "held", func(*router.Context, struct{}) error { return nil })
-	})
-	p := s.dial()
-	request := echo("1", "a")
-	p.write(join(textFrame(`{"type":"held"}`), request[:20]))
-	<-held
-	time.Sleep(timeout) // the case itself
-	close(release)
-	time.Sleep(timeout / 2) // half of what the client has
-	p.write(request[20:])
-	p.expect("reply 1 a")
-	p.bye()
 	s.recovered()
 }
 

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"bytes"
 	"fmt"
 	"reflect"
 	"strings"
@@ -160,7 +159,6 @@ type codec interface {
 	decodeFlat(v any, b []byte) (rest []byte, ok bool)
 	// check validates v.
 	check(v any) error
-	// call runs the typed handler and, for a request, appends the reply's
-	// payload to out, with the key before it unless the reply has none.
-	call(c *Context, v any, out *bytes.Buffer) error
+	// call runs the typed handler and, for a request, encodes the reply.
+	call(c *Context, v any) error
 }

@@ -98,7 +98,7 @@ type Router struct {
 	heads     heads
 	tickets   tickets
 	losses    losses
-	replaying chan struct{}   // the clients that are being sent what they have missed, see replaySlot
+	pacer     pacer
 	pageBytes atomic.Int64    // of what clients that resume share
 	reader    outage.Reporter // of the logs of topics
 	crowds    crowds
@@ -118,6 +118,7 @@ type Router struct {
 	handlers  tally
 
 	handshakes tally
+	lingering  atomic.Int32 // connections, see Conn.awaitNext
 }
 
 // serving is what connections need of the registrations, which are final by

@@ -10,8 +10,8 @@ import (
 )
 
 // rules are the validate tags of a struct, as far as nearly all are: that a field is required, and how long a string
-// or how large a whole number may be. Package validator, which knows many more, takes for these ten times as long, so
-// that it is asked only about values that do not hold, for the error.
+// or how large a whole number may be. Package validator, which has many more, takes for these ten times as long, so
+// that it is called only for values that do not hold, for the error.
 type rules []rule
 
 type rule struct {

@@ -37,14 +37,14 @@ type scratch struct {
 	peeker   envelope.Peeker
 	in       ingress.Context
 	identity *ingress.Identity // of which in has a copy
-	call     *Context
-	latest   *route // that was looked up, of this connection's router
+	call     *Context          // for the next message that is handled inline; nil: none has been made
+	latest   *route            // that was looked up, of this connection's router
 	counts   batchCounters
 
 	overloaded errors.Error // of the message that was refused last
 }
 
-var scratches = sync.Pool{New: func() any { return &scratch{call: new(Context)} }}
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func (c *Conn) borrow() *scratch {
 	s := scratches.Get().(*scratch)

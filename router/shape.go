@@ -19,7 +19,7 @@ type shape struct {
 	validated bool
 	pointer   bool
 	flat      *flat.Struct   // nil: package json decodes and encodes it
-	rules     rules          // nil: package validator has to be asked
+	rules     rules          // nil: package validator checks all values
 	options   []json.Options // nil for nearly all
 }
 
@@ -113,12 +113,8 @@ func (s *shape) check(v any) error {
 
 // appendPayload appends the key and what v, a pointer, points to.
 func (s *shape) appendPayload(out *bytes.Buffer, v any) error {
-	if s.flat != nil {
-		b := append(out.AvailableBuffer(), payloadKey...)
-		if b, ok := s.flat.Append(b, reflect.ValueOf(v).Elem()); ok {
-			out.Write(b)
-			return nil
-		}
+	if appendFlat(out, s.flat, reflect.ValueOf(v).Elem()) {
+		return nil
 	}
 	return appendPayload(out, v)
 }

@@ -19,7 +19,7 @@ const (
 // Shutdown drains the router: handshakes are refused with 503; messages that are
 // being handled, or wait for their turn, are handled and answered, while others
 // that still come are answered UNAVAILABLE; and each connection that has none
-// left is closed with 1001. The reason {"retryAfterMs":n} says when to come back,
+// left is closed with 1001. The reason {"retryAfterMs":n} says when to reconnect,
 // at random within Options.DrainWindow, for which Shutdown does not wait.
 //
 // It returns nil when all connections have ended and OnClose has returned for
@@ -29,10 +29,9 @@ const (
 // release, see [ingress.Gate], connections are cut off before the deadline of ctx: by a
 // tenth of the time, a second at most.
 //
-// Handshakes that are under way are waited for as well. http.Server.Shutdown does
-// nothing for connections that have been upgraded: call this before it, and close
-// presence, broker and stores after it. A Router that has been shut down serves no
-// more.
+// Handshakes that are under way are waited for as well. http.Server.Shutdown does nothing for
+// connections that have been upgraded: call this before it, and close presence, broker and stores
+// after it. A Router that has been shut down cannot be used again.
 func (r *Router) Shutdown(ctx context.Context) error {
 	r.draining.Store(true)
 	defer func() {

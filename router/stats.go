@@ -9,7 +9,9 @@ import (
 	"github.com/wskit/wskit/internal/histogram"
 )
 
-// Histogram is a histogram of durations.
+// Histogram counts durations in buckets; the bound of each is twice that of the one before. Counts
+// has their numbers by bucket, with those longer than all of Bounds at the end, and Sum is the sum
+// of the durations.
 type Histogram = histogram.Snapshot
 
 // Stats are the figures of a Router in this process, since it was made unless they say "now". They
@@ -22,8 +24,9 @@ type Stats struct {
 	// RefusedHandshakes counts the handshakes that were not accepted, by reason.
 	RefusedHandshakes map[RefusedKind]int64
 	// ClosedByServer and ClosedByClient count the connections that have ended, by close code and by
-	// the side that began the closing. A connection that broke has 1006. 0 stands for all codes but
-	// those of package errors and 1002, 1005, 1006 and 1007.
+	// the side that began the closing. A connection that ended without a close frame has 1006. Only
+	// the codes of package errors and 1002, 1005, 1006 and 1007 are counted separately; the key 0
+	// has the sum of all others.
 	ClosedByServer, ClosedByClient map[errors.CloseCode]int64
 	// ConnectionTime is how long the connections lasted that have ended.
 	ConnectionTime Histogram
@@ -72,8 +75,8 @@ type Stats struct {
 	// Recovered is how many messages were delivered only when the log had been read, because they did
 	// not come by the subscription, or not in order. ReadFailures is how often a log could not be read.
 	Recovered, ReadFailures int64
-	// Behind is how many messages the logs of topics had, when they were last looked at, that this
-	// process had not delivered.
+	// Behind is how many messages of the logs of topics this process had not delivered when it last
+	// compared them (Options.HistoryCheck).
 	Behind int64
 	// Resets counts the topics whose members got $ws:reset because this process could not
 	// deliver all, by reason.
@@ -85,8 +88,8 @@ type Stats struct {
 	Faults      int64 // calls of OnError: errors without a code, panics
 	Panics      int64 // of these, panics
 	HooksMissed int64 // calls of OnLimitExceeded and OnRefused that were left out because the hook was too slow
-	// AnswersIgnored is how many answers came for questions that were not open: too late,
-	// again, or for none at all.
+	// AnswersIgnored is how many answers came for questions that were not open: late, repeated, or
+	// to no question.
 	AnswersIgnored int64
 	// Topics is how many topics have members in this process now. A topic counts from when the first
 	// connection begins to subscribe until the broker has nothing more to do for it. With Options.Addressing there is one for each user,

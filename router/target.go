@@ -12,18 +12,18 @@ import (
 )
 
 // Target is a set of connections: those of a user, one, or all. [Router.User],
-// [Router.Connection] and [Router.Everybody] make it. It is a name, not a list: each call of a
+// [Router.Connection] and [Router.AllConnections] make it. It is a name, not a list: each call of a
 // method is for the connections that are open then, in all processes that share Options.Broker. It
 // needs [AddressingOptions].
 //
-// A connection can be addressed from before Options.OnOpen is called until it is closed. So if OnOpen
-// looks whether a user is banned, and the ban is stored before Close is called, then no
+// A connection can be addressed from before Options.OnOpen is called until it is closed. So if
+// OnOpen checks whether a user is banned, and the ban is stored before Close is called, then no
 // connection of the user stays open.
 //
 // # Other processes
 //
 // Send costs a message for each process in which the user has connections, and one for a connection
-// by its id. Count, List and Close of a user or of everybody cost a message and an answer for each
+// by its id. Count, List and Close of a user or of all connections cost a message and an answer for each
 // process, those of a connection by its id one of each. They wait until every process has
 // answered. If one does not, in AddressingOptions.Timeout or before the end of the context, the error is
 // UNAVAILABLE: no result is without a process that is there. That is so while the broker fails, while
@@ -51,11 +51,11 @@ func (r *Router) User(tenant, user string) Target {
 	return t
 }
 
-// Connection is the connection with an id, see [Conn.ID].
+// Connection is the connection with an id, see [Conn.ID], in whatever process it is.
 func (r *Router) Connection(id string) Target { return Target{r, targetName{id: id}} }
 
-// Everybody is all connections.
-func (r *Router) Everybody() Target { return Target{r, targetName{topic: topicEverybody}} }
+// AllConnections is every open connection of every process.
+func (r *Router) AllConnections() Target { return Target{r, targetName{topic: topicAll}} }
 
 // Except is the target without one connection: to close all sessions of a user but this one,
 //
@@ -206,7 +206,7 @@ func (t Target) ask(ctx context.Context, m fleetMessage) (*query, error) {
 func (t Target) check() error {
 	switch {
 	case t.r == nil:
-		return errors.Internal.New("router: the Target is empty; make it with Router.User, Router.Connection or Router.Everybody")
+		return errors.Internal.New("router: the Target is empty; make it with Router.User, Router.Connection or Router.AllConnections")
 	case !t.r.opts.Addressing.Enabled:
 		return errors.Internal.New("router: addressing is off; set Options.Addressing.Enabled")
 	case t.topic == "" && t.id == "":

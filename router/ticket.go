@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"hash"
+	"sync"
 	"time"
 
 	"github.com/wskit/wskit/ingress"
@@ -59,8 +61,14 @@ type tickets struct {
 }
 
 type ticketKey struct {
-	id     [4]byte
-	secret []byte
+	id   [4]byte
+	macs *sync.Pool // of *ticketHash: to make one takes longer than to use it
+}
+
+// ticketHash makes the HMACs of tickets, one after the other.
+type ticketHash struct {
+	hash hash.Hash
+	buf  [sha256.Size]byte
 }
 
 func (ts *tickets) init(o ResumeOptions) {
@@ -72,7 +80,8 @@ func (ts *tickets) init(o ResumeOptions) {
 		keys = [][]byte{random}
 	}
 	for _, secret := range keys {
-		k := ticketKey{secret: append([]byte(nil), secret...)}
+		secret = append([]byte(nil), secret...)
+		k := ticketKey{macs: &sync.Pool{New: func() any { return &ticketHash{hash: hmac.New(sha256.New, secret)} }}}
 		sum := sha256.Sum256(append([]byte("wskit ticket key "), secret...))
 		copy(k.id[:], sum[:])
 		ts.keys = append(ts.keys, k)
@@ -103,7 +112,10 @@ func (ts *tickets) issue(c *Conn, topic string, joined []byte) string {
 	if joined != nil {
 		b = append(append(b, 1), joined...)
 	}
-	return base64.RawURLEncoding.EncodeToString(k.sign(b, c.Identity()))
+	mac := k.mac(b, c.Identity())
+	b = append(b, mac[:]...)
+	var text [256]byte // of nearly all
+	return string(base64.RawURLEncoding.AppendEncode(text[:0], b))
 }
 
 // check returns the topic of a ticket that the identity may use, and what was joined with. It
@@ -113,10 +125,13 @@ func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joi
 	if err != nil || len(b) <= ticketHead+ticketMAC || b[0] != ticketVersion {
 		return "", nil
 	}
-	body := b[:len(b)-ticketMAC]
+	body, mac := b[:len(b)-ticketMAC], b[len(b)-ticketMAC:]
 	for i := range ts.keys {
 		k := &ts.keys[i]
-		if [4]byte(b[1:5]) != k.id || !hmac.Equal(k.sign(body[:len(body):len(body)], id), b) {
+		if [4]byte(b[1:5]) != k.id {
+			continue
+		}
+		if own := k.mac(body, id); !hmac.Equal(own[:], mac) {
 			continue
 		}
 		age := time.Since(time.Unix(int64(binary.BigEndian.Uint64(b[5:])), 0))
@@ -134,12 +149,20 @@ func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joi
 	return "", nil
 }
 
-// sign appends the HMAC of a ticket.
-func (k *ticketKey) sign(b []byte, id *ingress.Identity) []byte {
-	h := hmac.New(sha256.New, k.secret)
-	for _, s := range []string{id.Tenant, id.User, string(b)} {
-		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(s))))
-		_, _ = h.Write([]byte(s))
-	}
-	return append(b, h.Sum(nil)[:ticketMAC]...)
+// mac makes the HMAC of a ticket.
+func (k *ticketKey) mac(b []byte, id *ingress.Identity) (mac [ticketMAC]byte) {
+	h := k.macs.Get().(*ticketHash)
+	defer k.macs.Put(h)
+	h.hash.Reset()
+	h.add([]byte(id.Tenant))
+	h.add([]byte(id.User))
+	h.add(b)
+	copy(mac[:], h.hash.Sum(h.buf[:0]))
+	return mac
+}
+
+// add adds bytes and their number.
+func (h *ticketHash) add(b []byte) {
+	_, _ = h.hash.Write(binary.AppendUvarint(h.buf[:0], uint64(len(b))))
+	_, _ = h.hash.Write(b)
 }

@@ -38,9 +38,10 @@ type member struct {
 
 	// guarded by topic.mu
 	index int           // in topic.members, or joining or left
-	gone  chan struct{} // closed when it leaves; made when it waits for the subscription
-	seen  bool          // by others, or about to be
+	gone  chan struct{} // closed when it leaves before it has joined; made by the first that waits for that
 	crowd *crowd        // that its connection watches, or nil
+	waits bool          // counted in topic.waiting, until it joins or leaves
+	seen  bool          // by others, or about to be
 
 	// guarded by conn.mu
 	joined  bool

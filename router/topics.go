@@ -128,7 +128,7 @@ func (c *Conn) takeOff(match func(*member) bool) *member {
 	return m
 }
 
-// ownTopics lists the topics that the application knows of. c.mu is held.
+// ownTopics lists the topics of the application. c.mu is held.
 func (c *Conn) ownTopics() []string {
 	names := make([]string, 0, len(c.topics))
 	for _, m := range c.topics {
@@ -218,20 +218,20 @@ func (m *member) wait(ctx context.Context, r *Router) error {
 		t.mu.Unlock()
 		return ErrClosed
 	}
-	m.gone = make(chan struct{})
+	m.waits = true
 	t.waiting++
 	if t.subscription != nil {
 		t.mu.Unlock()
 		return nil
 	}
-	a := t.await(r)
+	a, gone := t.await(r), m.leaving()
 	t.mu.Unlock()
 
 	var err error
 	select {
 	case <-a.done:
 		err = a.err
-	case <-m.gone:
+	case <-gone:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -241,6 +241,14 @@ func (m *member) wait(ctx context.Context, r *Router) error {
 		return ErrClosed
 	}
 	return err
+}
+
+// leaving returns what is closed when the member leaves before it has joined. The topic is locked.
+func (m *member) leaving() <-chan struct{} {
+	if m.gone == nil {
+		m.gone = make(chan struct{})
+	}
+	return m.gone
 }
 
 // leave takes the member out of its topic, if it is in it.
@@ -254,9 +262,11 @@ func (m *member) leave() {
 		t.members[m.index], t.members[last] = moved, nil
 		moved.index = m.index
 		t.members = t.members[:last]
-	case m.gone != nil:
+	case m.waits:
 		t.waiting--
-		close(m.gone)
+		if m.gone != nil {
+			close(m.gone)
+		}
 	}
 	if in := t.subscription; in != nil && in.log != nil {
 		delete(in.log.joined, m)
@@ -280,10 +290,9 @@ func (m *member) leave() {
 // ctx is for the call alone; the membership lasts.
 func (c *Conn) Subscribe(ctx context.Context, topic string) error { return c.subscribe(ctx, topic) }
 
-// Subscribe makes the connection a member of a topic: it gets what is published
-// there from now on, until it unsubscribes or ends. A topic is any name of 1 to
-// 256 bytes that does not begin with "$ws:"; it begins with its first member and ends with its last. Subscribing
-// again is harmless.
+// Subscribe makes the connection a member of a topic: it gets what is published there from now on,
+// until it unsubscribes or ends. A topic is any name of 1 to 256 bytes that does not begin with
+// "$ws:"; it begins with its first member and ends with its last. Subscribing again does nothing.
 //
 // The first member of a topic in this process waits for the broker, and so do those
 // that subscribe meanwhile: until the context is cancelled, the connection ends or

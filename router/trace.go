@@ -24,7 +24,7 @@ type Delivery struct {
 	frame []byte
 }
 
-// Type is the message's type. It is read from the message, so it takes some time.
+// Type is the message's type. It is parsed from the message by each call.
 func (d Delivery) Type() string {
 	var p envelope.Peeker
 	e, _ := p.PeekAll(d.frame) // it has been read as valid

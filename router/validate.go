@@ -11,12 +11,12 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// validate is shared by all routers: it caches what it learns of a type.
+// validate is shared by all routers: it caches what it finds of a type.
 var validate = newValidator()
 
 func newValidator() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
-	// A client knows its fields by the names they have on the wire.
+	// Fields have the names for clients that they have on the wire.
 	v.RegisterTagNameFunc(func(f reflect.StructField) string {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
@@ -39,11 +39,10 @@ const embedded = "\x00"
 // wire: of "Order.items[0].id", "items.0.id".
 var wirePath = strings.NewReplacer("."+embedded, "", "[", ".", "]", "")
 
-// RegisterValidation adds a validation that `validate` tags can name, or replaces
-// one, for all routers of the process. Call it before the types that use the tag
-// are registered, and from one goroutine at a time. It fails when the tag is
-// empty or fn is nil, and panics when the tag means something in the syntax of
-// tags, such as "dive".
+// RegisterValidation adds a validation that `validate` tags can name, or replaces one, for all
+// routers of the process. Call it before the types that use the tag are registered, and from one
+// goroutine at a time. It fails when the tag is empty or fn is nil, and panics when the tag is a
+// part of the syntax of tags, such as "dive".
 func RegisterValidation(tag string, fn validator.Func) error {
 	registered[tag] = true
 	return validate.RegisterValidation(tag, fn)

@@ -7,7 +7,7 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// WatchOptions say what of a topic's presence is sent.
+// WatchOptions configure WatchPresence.
 type WatchOptions struct {
 	// ByUser sends users in place of members: one with several connections joins with the
 	// first and leaves with the last. The data of a user is that of the connection whose
@@ -23,8 +23,8 @@ type WatchOptions struct {
 // more than half of Limits.MaxQueued, only their number is sent, and the list again when they
 // are fewer. PROTOCOL.md has the frames.
 //
-// Calling it again does nothing, and with other WatchOptions has the list sent anew. At most
-// one WatchOptions may be given.
+// Calling it again does nothing; with other WatchOptions the list is sent again. At most one
+// WatchOptions may be given.
 //
 // The error is FAILED_PRECONDITION where the connection is not a member, and UNAVAILABLE when
 // the presence fails, the context is cancelled, or the connection has ended or unsubscribed

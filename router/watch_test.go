@@ -67,7 +67,7 @@ func (e entry) key() string {
 	return e.ID
 }
 
-// watcher is what a client knows from the frames of $ws:presence, and how it came to.
+// watcher is what a client has from the frames of $ws:presence, and how it came to.
 type watcher struct {
 	*peer
 	known map[string]entry
@@ -140,7 +140,7 @@ func (c *watcher) presence() {
 	}
 }
 
-// users are those the client knows, as user=text.
+// users are those that the client has, as user=text.
 func (c *watcher) users() string {
 	var list []string
 	for _, e := range c.known {
@@ -337,7 +337,7 @@ func TestWatchingACrowd(t *testing.T) {
 	if frames > 20 {
 		t.Errorf("%d frames for %d joins at once", frames, crowd)
 	}
-	// A member that changes is no concern of a client that knows the number alone.
+	// A member that changes is not sent to a client that has the number alone.
 	join(0)
 	join(crowd)
 	for ann.count != crowd+2 {

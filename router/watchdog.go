@@ -13,7 +13,7 @@ const watchdogTick = 2 * time.Millisecond
 // timedTicks is for how many ticks a timer takes the place of a nap that was late.
 const timedTicks = 64
 
-// watchdog looks after the connections that have messages in hand. It detaches a
+// watchdog looks after the connections that handle messages. It detaches a
 // handler that it finds running twice, and sends what has been queued in the course
 // of a long batch, so that no answer waits for another message's middleware or
 // handler. It runs only while there is something to look at.

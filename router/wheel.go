@@ -40,7 +40,7 @@ type timerLink struct {
 
 	// of the wheel's goroutine
 	pingAt      time.Duration     // when a ping was sent that has not been answered; 0: none
-	readBlocked bool              // had a frame in hand at the last check
+	readBlocked bool              // had a frame under way at the last check
 	noticed     *ingress.Identity // for which $ws:expiring was sent
 }
 

@@ -1,6 +1,6 @@
 // Package idempotencytest checks that an [idempotency.Store] keeps its contract.
 //
-// A store's own test hands the suite a way to open several of them that share keys, as the
+// The test of a store passes a function that opens several of them, which share keys as the
 // processes of one deployment do:
 //
 //	func TestIdempotency(t *testing.T) {
@@ -13,11 +13,10 @@
 //		})
 //	}
 //
-// A store that reaches no further than its process stands for all n of them. A failure says
-// which rule was broken and what happened. The suite's keys are random, so that several runs
-// may share a server. Leases and keeping times run by the store's real clock: the suite
-// waits for what must end, and judges nothing by how long it took. Run it with the race
-// detector.
+// For a store within one process, return the same store n times. A failure says which rule was
+// broken and what happened. The suite's keys are random, so that several runs may share a server.
+// Leases and keeping times run by the store's real clock: the suite waits for what must end,
+// however long it takes. Run it with the race detector.
 package idempotencytest
 
 import (

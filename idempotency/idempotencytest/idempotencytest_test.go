@@ -26,6 +26,7 @@ type entry struct {
 	digest, execution string
 	answer            []byte // nil: claimed
 	until             time.Time
+	ctx               context.Context // of the claim
 }
 
 // A fault is one that a store could have.
@@ -59,6 +60,10 @@ func (s *store) of(c idempotency.Claim) (string, *entry) {
 		key = s.fault.key(c)
 	}
 	e := s.m[key]
+	if e != nil && s.fault.ctxEndsClaim && e.answer == nil && e.ctx.Err() != nil {
+		delete(s.m, key)
+		e = nil
+	}
 	if e != nil && !time.Now().Before(e.until) {
 		if e.answer == nil && !s.fault.neverEnds || e.answer != nil && !s.fault.keepsForEver {
 			delete(s.m, key)
@@ -82,10 +87,7 @@ func (s *store) Begin(ctx context.Context, c idempotency.Claim, lease time.Durat
 	}
 	switch {
 	case e == nil:
-		s.m[key] = &entry{digest: c.Digest, execution: c.Execution, until: time.Now().Add(lease)}
-		if s.fault.ctxEndsClaim {
-			context.AfterFunc(ctx, func() { _ = s.Release(context.Background(), c) })
-		}
+		s.m[key] = &entry{digest: c.Digest, execution: c.Execution, until: time.Now().Add(lease), ctx: ctx}
 		return idempotency.Claimed, nil, nil
 	case e.digest != c.Digest && !s.fault.ignoresDigest:
 		return idempotency.Mismatch, nil, nil
@@ -98,7 +100,7 @@ func (s *store) Begin(ctx context.Context, c idempotency.Claim, lease time.Durat
 	return idempotency.Claimed, nil, nil
 }
 
-func (s *store) Renew(_ context.Context, c idempotency.Claim, lease time.Duration) error {
+func (s *store) Renew(ctx context.Context, c idempotency.Claim, lease time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key, e := s.of(c)
@@ -108,7 +110,7 @@ func (s *store) Renew(_ context.Context, c idempotency.Claim, lease time.Duratio
 	case e == nil && s.fault.strictFinish:
 		return idempotency.ErrLost
 	case e == nil:
-		s.m[key] = &entry{digest: c.Digest, execution: c.Execution, until: time.Now().Add(lease)}
+		s.m[key] = &entry{digest: c.Digest, execution: c.Execution, until: time.Now().Add(lease), ctx: ctx}
 		return nil
 	case e.execution != c.Execution || e.answer != nil:
 		return idempotency.ErrLost

@@ -169,9 +169,9 @@ function limits(values) {
       { head: "Type", cell: (s) => s.type || "not registered" },
       { head: "Limiter", cell: (s) => s.limiter || "–" },
       { head: "Policy", cell: (s) => s.policy || (s.rule && !s.rule.limited ? "not limited" : "–"), mono: true },
-      { head: "From", cell: (s) => s.rule?.list || s.rule?.from || "", mono: true },
+      { head: "From", cell: (s) => (s.policy === CONCURRENCY ? s.rule?.concurrent.from : s.rule?.list || s.rule?.from) || "", mono: true },
       { head: "Left", cell: (s) => (s.error ? s.error : s.limit ? `${count(s.remaining)} of ${count(s.limit)}` : ""), number: true },
-      { head: "Next fits in", cell: (s) => seconds(s.retryAfter), number: true },
+      { head: "Next fits in", cell: (s) => (s.policy === CONCURRENCY && s.bound ? "not known" : seconds(s.retryAfter)), number: true },
       { head: "All back in", cell: (s) => seconds(s.resetAfter), number: true },
       { head: "Process", cell: (s) => s.process },
     ], states, { mark: (s) => (s.bound ? "bound" : ""), empty: "No limit is known to this page." })),
@@ -190,6 +190,8 @@ function limits(values) {
   });
   refresh();
 }
+
+const CONCURRENCY = "concurrency"; // the policy of limits of how many messages are handled at a time
 
 /** Limits that are the same in all processes, as those of a shared store are, once. */
 function merged(states) {
@@ -216,8 +218,8 @@ function verdict({ banned, bound, named }, unban) {
     return make("p", { className: "verdict bad" }, `Banned for ${seconds(banned)} more. `, unban ? button("End the ban", "small", unban) : "");
   }
   if (bound.length > 0) {
-    const { type, limiter, policy, retryAfter } = bound.reduce((a, b) => (a.retryAfter >= b.retryAfter ? a : b));
-    return make("p", { className: "verdict bad" }, `Limited now: ${type || "messages of types that are not registered"} by ${limiter || "a limiter"} (${policy}). The next message fits in ${seconds(retryAfter)}.`);
+    const { type, limiter, policy, retryAfter } = bound.reduce((a, b) => ((a.retryAfter ?? 0) >= (b.retryAfter ?? 0) ? a : b));
+    return make("p", { className: "verdict bad" }, `Limited now: ${type || "messages of types that are not registered"} by ${limiter || "a limiter"} (${policy}). The next message fits ${policy === CONCURRENCY ? "when one of those that are handled ends" : `in ${seconds(retryAfter)}`}.`);
   }
   return make("p", { className: "verdict" }, "Not limited now: a message of each type below fits.");
 }

@@ -110,7 +110,7 @@ export function overview(now, before) {
       { head: "Denied", cell: (l) => count(l.Denied), number: true },
       { head: "Store failures", cell: (l) => count(l.StoreFailures), number: true },
       { head: "Decided without the store", cell: (l) => count(l.FailedOver), number: true },
-      { head: "Store", cell: (l) => (l.Degraded ? make("span", { className: "tag bad" }, "not asked now") : "asked") },
+      { head: "Store", cell: (l) => (l.Degraded ? make("span", { className: "tag bad" }, "not used now") : "used") },
       { head: "Process", cell: (l) => l.process },
     ], all.flatMap(({ now }) => Object.entries(now.overview.limiters).map(([name, l]) => ({ name, process: now.process, ...l }))),
     { empty: "No limiter is known to this page." })),

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// proxy is between clients and the server. It knows frames, so that faults can be made within one.
+// proxy is between clients and the server. It parses frames, so that faults can be made within one.
 type proxy struct {
 	listener net.Listener
 	record   *record
@@ -181,7 +181,7 @@ func (p *proxy) finished(l *link, dir string) {
 	silent := l.silent
 	p.mu.Unlock()
 	if dir == down && silent {
-		return // the client does not learn it
+		return // the client does not get it
 	}
 	to := l.client
 	if dir == up {

@@ -79,7 +79,7 @@ type topic struct {
 	messages map[string]Event  // Published, by id
 	ids      map[string]string // by position
 	stays    []*stay
-	// before has the message before each one, by position, and who received both.
+	// before has the message before each one, by position, and which clients received both.
 	before map[string]link
 	after  map[string]link
 	lost   map[string]bool

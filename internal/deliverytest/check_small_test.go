@@ -97,7 +97,7 @@ func TestSmallRecordings(t *testing.T) {
 		"joined in the middle": {recording: threePublished + "Z joined b\nX a b c\nY a b c\nX settled\nY settled\nZ settled"},
 		"unknown and lost":     {recording: "X joined 0\npublish a unknown\npublish b\ndone a\ndone b\nX b\nX settled"},
 		"the other order at both, when both were published at once": {recording: "X joined 0\nY joined 0\npublish a\npublish b\ndone a\ndone b\nX b a\nY b a\nX settled\nY settled"},
-		"lost by the store, and told":                               {recording: "X joined 0\nY joined 0\npublish a\ndone a\npublish b\ndone b\nX a b\nlose b\nX reset rewound a\nY a\npublish c\ndone c\nX c\nY c\nX settled\nY settled"},
+		"lost by the store, and reported":                           {recording: "X joined 0\nY joined 0\npublish a\ndone a\npublish b\ndone b\nX a b\nlose b\nX reset rewound a\nY a\npublish c\ndone c\nX c\nY c\nX settled\nY settled"},
 		"one missed": {threePublished + "X a c\nY a b c\nX settled\nY settled", []string{
 			`topic "t": directly after "a", Y received "b", and X received "c": one of them missed a message`,
 			`topic "t": Y received "c" directly after "b", and X directly after "a": one of them missed a message`,
@@ -137,7 +137,7 @@ func TestSmallRecordings(t *testing.T) {
 			`topic "t": Y received "a" directly after "b", and X directly after the position "1": one of them missed a message`,
 		}},
 		"later first": {threePublished + "X b a c", []string{`{X t}: received "a" after "b", which was published later`}},
-		"lost by the store, and not told": {"X joined 0\nY joined 0\npublish a\ndone a\npublish b\ndone b\nX a b\nlose b\nY a\npublish c\ndone c\nX c\nY c", []string{
+		"lost by the store, and not reported": {"X joined 0\nY joined 0\npublish a\ndone a\npublish b\ndone b\nX a b\nlose b\nY a\npublish c\ndone c\nX c\nY c", []string{
 			`topic "t": Y received "c" directly after "a", and X directly after "b": one of them missed a message`,
 		}},
 		"later first, lost by the store and published again": {recording: "X joined 0\npublish a\nlose a\ndone a\npublish b\ndone b\nX b a"},

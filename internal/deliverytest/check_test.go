@@ -161,7 +161,7 @@ func (w *world) progress(l *log) {
 		l.entries = append(l.entries, e)
 		if n := len(l.entries); n > 5 && w.hits("AppendedBeforeOlder") {
 			l.entries[n-1], l.entries[n-4] = l.entries[n-4], l.entries[n-1]
-			for _, c := range l.clients { // all who have not received them see the same order
+			for _, c := range l.clients { // all that have not received them get the same order
 				if c.next > n-4 {
 					c.next = min(c.next, n)
 				}

@@ -157,7 +157,7 @@ func (f *Follower) catchUp(ctx context.Context) error {
 	}
 }
 
-// Audit records all that a log has, as what a new client received. So Check knows the order of the
+// Audit records all that a log has, as what a new client received. So Check has the order of the
 // log also where no client received it. It records nothing if reading fails.
 func Audit(ctx context.Context, r *Recorder, l pubsub.Log, topic string, h pubsub.History, client string) {
 	page, err := l.Read(ctx, topic, h, pubsub.ReadOptions{Messages: 1 << 20, Bytes: 1 << 30})

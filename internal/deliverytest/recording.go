@@ -2,7 +2,7 @@
 // client missed a message, got one twice or in another order, without an explicit reset.
 //
 // A test records [Event] values while servers run and fail, and calls [Check]. Nothing in the
-// recording comes from inside of a server, and Check knows no rule by which positions, pages or
+// recording comes from inside of a server, and Check uses no rule by which positions, pages or
 // logs are made: a position is a text that names one message. For tests of a [pubsub.Log]
 // there are a [Follower], which is client and server in one, [Append] and [Audit].
 package deliverytest
@@ -44,7 +44,7 @@ const (
 	MayLose Kind = "mayLose"
 )
 
-// Outcome is what a publisher knows of a message.
+// Outcome is what became of a message for its publisher.
 type Outcome string
 
 // Outcomes of a publish.

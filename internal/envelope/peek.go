@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/flat"
 )
 
 // Bounds of the envelope without its payload.
@@ -58,7 +59,7 @@ type Peeker struct {
 	buf     bytes.Buffer
 	scratch []byte
 
-	scanned  scanner // what has read the head, unless dec has: then its b is nil
+	scanned  scanner // what has read the head, unless dec has: then its Bytes are nil
 	form     error   // the first violation of the envelope's form
 	metaSeen bool
 
@@ -119,7 +120,7 @@ func (p *Peeker) Head(frame []byte) (e Envelope, complete bool, err error) {
 }
 
 func (p *Peeker) head(frame []byte) (e Envelope, complete bool, err error) {
-	p.scanned = scanner{b: frame}
+	p.scanned = scanner{flat.Reader{Bytes: frame}}
 	if meta, complete, ok := p.scanned.head(&e); ok {
 		p.metaSeen = meta
 		return e, complete, nil
@@ -165,7 +166,7 @@ func (p *Peeker) Rest(e *Envelope) error {
 }
 
 func (p *Peeker) rest(e *Envelope) error {
-	if frame := p.scanned.b; frame != nil {
+	if frame := p.scanned.Bytes; frame != nil {
 		if p.last(e) {
 			return nil
 		}
@@ -191,7 +192,7 @@ const maxAlone = 2 * 10_000
 // last reads the payload behind a scanned head, if it is valid and nothing but the
 // end of the frame follows it.
 func (p *Peeker) last(e *Envelope) bool {
-	end := p.scanned.b[p.scanned.i:]
+	end := p.scanned.Bytes[p.scanned.At:]
 	if len(end) > maxAlone {
 		return false
 	}
@@ -212,10 +213,10 @@ func closes(end []byte) bool { return len(end) > 0 && end[0] == '}' && blank(end
 
 // Tail returns what Head has left, from the payload on, or nil if the payload cannot be read by itself.
 func (p *Peeker) Tail() []byte {
-	if p.large != nil || p.scanned.b == nil {
+	if p.large != nil || p.scanned.Bytes == nil {
 		return nil
 	}
-	return p.scanned.b[p.scanned.i:]
+	return p.scanned.Bytes[p.scanned.At:]
 }
 
 // Took is Rest for a caller that has read the payload at the beginning of Tail, as valid JSON without names that

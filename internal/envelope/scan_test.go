@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wskit/wskit/internal/flat"
 )
 
 // scanned are frames in the shape that the scanner reads.
@@ -49,7 +51,7 @@ var unusual = []string{
 // nothing be gained.
 func TestScannerReadsTheUsualShape(t *testing.T) {
 	for _, frame := range scanned {
-		s := scanner{b: []byte(frame)}
+		s := scanner{flat.Reader{Bytes: []byte(frame)}}
 		var e Envelope
 		if _, _, ok := s.head(&e); !ok {
 			t.Errorf("the head of %.100s is left to jsontext", frame)

@@ -143,7 +143,7 @@ type message struct {
 func (c *conn) read() {
 	defer close(c.ended)
 	for {
-		_, data, err := c.ws.Read(context.Background())
+		data, err := readFrame(context.Background(), c.ws)
 		now := time.Now()
 		if err != nil {
 			end := Broke
@@ -170,6 +170,18 @@ func (c *conn) read() {
 			})
 		}
 	}
+}
+
+// readFrame reads a message of a server. The library returns what has come of a message as if it were all, if the
+// connection ends where it begins to read a part of it. Then nothing comes after it.
+func readFrame(ctx context.Context, ws *websocket.Conn) ([]byte, error) {
+	_, data, err := ws.Read(ctx)
+	if err == nil && !json.Valid(data) {
+		if _, _, err := ws.Read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return data, err
 }
 
 func (c *conn) answered(id string, m *message, now time.Time) {

@@ -40,7 +40,7 @@ func (d *Delivery) promote(first func(master *redistest.Server)) {
 	knows(s.Replica, func() { client.Failover(context.Background(), s.Name) })
 	s.Master, s.Replica = s.Replica, s.Master
 	d.follow(s.Replica, s.Master)
-	poll.Until(d.t, hangGuard, "Sentinel knows the replica", func() bool {
+	poll.Until(d.t, hangGuard, "Sentinel has the replica", func() bool {
 		replicas, err := client.Replicas(context.Background(), s.Name).Result()
 		return err == nil && len(replicas) == 1 && replicas[0]["flags"] == "slave" && replicas[0]["master-link-status"] == "ok"
 	})

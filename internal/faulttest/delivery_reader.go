@@ -32,7 +32,7 @@ type reader struct {
 	failure               error
 }
 
-// readerTopic is what a reader knows of a topic. It keeps ticket and pos when the connection ends.
+// readerTopic is the state of a reader for a topic. It keeps ticket and pos when the connection ends.
 type readerTopic struct {
 	name, ticket, pos string
 
@@ -128,16 +128,9 @@ func (c *readerConn) use(ctx context.Context) {
 	reading.Go(func() {
 		defer close(c.frames)
 		for {
-			_, frame, err := c.ws.Read(ctx)
+			frame, err := readFrame(ctx, c.ws)
 			if err != nil {
 				return
-			}
-			if !json.Valid(frame) {
-				// The library returns what has come of a message as if it were all, if the connection ends
-				// where it begins to read a part of it. Then nothing comes after it.
-				if _, _, err := c.ws.Read(ctx); err != nil {
-					return
-				}
 			}
 			select {
 			case c.frames <- frame:

@@ -39,7 +39,7 @@ func (w *writer) write(ctx context.Context) {
 	}
 }
 
-// unknownAfter is when a writer gives up. The log knows ids for two minutes.
+// unknownAfter is when a writer gives up. The log keeps ids for two minutes.
 const unknownAfter = 90 * time.Second
 
 // append publishes messages, and records what is known of each.

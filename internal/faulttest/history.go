@@ -59,7 +59,7 @@ type Conn struct {
 	End    End
 	Joined time.Time // the presence topic; zero: never
 	// Alive is when the last request that the server handled was sent. The instant at which
-	// the client notices the end of the connection may be much later.
+	// the client sees the end of the connection may be much later.
 	Alive  time.Time
 	Server string
 }

@@ -62,8 +62,8 @@ func order(id string, ms int) string {
 	return fmt.Sprintf(`{"type":"order","meta":{"correlationId":"1","idempotencyKey":%q},"payload":{"id":%q,"ms":%d}}`, id, id, ms)
 }
 
-func twoServers(t *testing.T) (one, two *Server, handled func(id string) int) {
-	c := testConfig(t, redistest.Start(t))
+func twoServers(t *testing.T, redis *redistest.Server) (one, two *Server, handled func(id string) int) {
+	c := testConfig(t, redis)
 	return StartServer(t, c), StartServer(t, c), func(id string) int {
 		text, err := os.ReadFile(c.Journal)
 		if err != nil {
@@ -73,10 +73,14 @@ func twoServers(t *testing.T) (one, two *Server, handled func(id string) int) {
 	}
 }
 
+// lease is that of idempotent messages. The test does not wait for its end: it sets the clock of Redis forward.
+const lease = time.Minute
+
 func testConfig(t *testing.T, redis *redistest.Server) Config {
 	return Config{
 		Redis: redis.URL(), Journal: filepath.Join(t.TempDir(), "journal"), Gate: GateConfig{MaxPerUser: 1000},
-		PresenceTTL: time.Second, Lease: time.Second,
+		Places:      PlacesConfig{Lease: 2 * time.Second, Timeout: hangGuard},
+		PresenceTTL: 2 * time.Second, Lease: lease,
 	}
 }
 
@@ -89,7 +93,8 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // it is handled on a connection that is broken, and after its server was killed. Only one whose
 // server is killed while it handles it is handled again.
 func TestIdempotencyAcrossServers(t *testing.T) {
-	one, two, handled := twoServers(t)
+	redis, clock := redistest.StartWithClock(t)
+	one, two, handled := twoServers(t, redis)
 
 	p, q := call(t, one, "ann"), call(t, two, "ann")
 	p.send(order("a", 0))
@@ -117,7 +122,10 @@ func TestIdempotencyAcrossServers(t *testing.T) {
 	if again := q.next(); again != answer || handled("a") != 1 {
 		t.Errorf("after its server was killed: %s; handled %d times", again, handled("a"))
 	}
+	calls := redis.Calls("evalsha")
 	q.send(order("c", 60_000)) // waits for the killed server
+	eventually(t, "it asks again and again", func() bool { return redis.Calls("evalsha") > calls+3 })
+	clock.Step(lease)
 	if answer := q.next(); !strings.Contains(answer, `"ABORTED"`) {
 		t.Errorf("a request that waited for a killed server: %s", answer)
 	}
@@ -128,7 +136,7 @@ func TestIdempotencyAcrossServers(t *testing.T) {
 // Users whose server is killed leave, once, and those that also have a connection to another
 // server stay. They join again, once.
 func TestPresenceOfAKilledServer(t *testing.T) {
-	one, two, _ := twoServers(t)
+	one, two, _ := twoServers(t, redistest.Start(t))
 	const watch = `{"type":"watch","meta":{"correlationId":"1"},"payload":{"topic":"room"}}`
 	join := func(p *phone) { p.send(strings.Replace(watch, "watch", "join", 1)) }
 

@@ -17,10 +17,7 @@ import (
 
 // The places of the request "place": at most so many are handled at a time, of all clients in all
 // processes.
-const (
-	placeMax   = 3
-	placeLease = 2 * time.Second
-)
+const placeMax = 3
 
 // Keys in Redis. The handlers count themselves there.
 const (
@@ -30,6 +27,12 @@ const (
 	placeGo      = "faulttest:go"      // exists while handlers that wait may return
 	placeKey     = "wskit:places~held"
 )
+
+// PlacesConfig configures the places of a server.
+type PlacesConfig struct {
+	Lease   time.Duration
+	Timeout time.Duration // after which a process has the places for itself
+}
 
 // Place says what the handler does before it returns.
 type Place struct {
@@ -51,13 +54,13 @@ return sum`)
 
 // registerPlaces adds the request "place". What it returns releases the places of handlers that
 // have ended.
-func registerPlaces(r *router.Router, store *redis.Store, addr string) (flush func(context.Context) error) {
+func registerPlaces(r *router.Router, store *redis.Store, c Config) (flush func(context.Context) error) {
 	places := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{
-		Max: placeMax, LeaseTime: placeLease, Limiter: limit.Options{Name: "places", Timeout: gateTimeout},
+		Max: placeMax, LeaseTime: c.Places.Lease, Limiter: limit.Options{Name: "places", Timeout: c.Places.Timeout},
 	})
 	client := store.Client()
 	count := func(n int) error {
-		return countHandler.Run(context.Background(), client, []string{placeRunning, placePeak, placeBegun}, addr, n).Err()
+		return countHandler.Run(context.Background(), client, []string{placeRunning, placePeak, placeBegun}, c.Addr, n).Err()
 	}
 	router.RPC(r, "place", func(c *router.Context, p Place) (string, error) {
 		if !p.Uncounted {

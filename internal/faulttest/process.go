@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -33,35 +32,32 @@ type Server struct {
 func StartServer(t testing.TB, c Config) *Server {
 	t.Helper()
 	s := &Server{Config: c, t: t}
-	if c.Addr == "" {
-		s.Config.Addr = freeAddr(t)
-	}
 	t.Cleanup(s.Kill)
-	s.Run()
-	return s
-}
-
-// freeAddr returns an address on which nothing listens.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	if c.Addr != "" {
+		s.Run()
+		return s
 	}
-	defer l.Close()
-	return l.Addr().String()
+	s.run(func() { s.Config.Addr = process.FreeAddr(t) })
+	return s
 }
 
 // Run starts the process, and waits until it serves.
 func (s *Server) Run() {
 	s.t.Helper()
-	config, err := json.Marshal(s.Config)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.run(func() {})
+}
+
+// run is Run, and calls before each time it starts the process.
+func (s *Server) run(before func()) {
+	s.t.Helper()
 	var said string
 	// A server exits if Redis is unavailable or its port is in use.
 	for giveUp := time.Now().Add(hangGuard); time.Now().Before(giveUp); time.Sleep(50 * time.Millisecond) {
+		before()
+		config, err := json.Marshal(s.Config)
+		if err != nil {
+			s.t.Fatal(err)
+		}
 		s.log = &transcript.Transcript{}
 		s.cmd = exec.Command(os.Args[0])
 		s.cmd.Env = append(os.Environ(), configVariable+"="+string(config))

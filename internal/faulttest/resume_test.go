@@ -8,7 +8,7 @@ import (
 	"github.com/wskit/wskit/internal/redistest"
 )
 
-// follower is a client of the topic kept:a. The messages of its one publisher are numbered, so it knows
+// follower is a client of the topic kept:a. The messages of its one publisher are numbered, so it can compute
 // which one comes next.
 type follower struct {
 	*phone

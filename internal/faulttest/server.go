@@ -32,6 +32,7 @@ type Config struct {
 	Redis   string // URL
 	Journal string // the file to which every handled request is written
 	Gate    GateConfig
+	Places  PlacesConfig
 	// PresenceTTL is that of the presence, and Lease that of idempotent messages; 0: the
 	// defaults.
 	PresenceTTL, Lease time.Duration
@@ -134,7 +135,7 @@ func serve(c Config) error {
 	})
 	r.History("kept:*", router.HistoryOptions{})
 	register(r, store, journal)
-	flush := registerPlaces(r, store, c.Addr)
+	flush := registerPlaces(r, store, c)
 
 	err = errors.Join(listen(ctx, c.Addr, r), flush(context.Background()))
 	presence.Close()

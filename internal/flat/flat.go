@@ -5,12 +5,10 @@
 //
 // That takes a fraction of the time of reading tokens. Like the scanner of package envelope, it says only what
 // package json would say, or that the value is of another shape: then nothing has been found out, and package json
-// is to be asked. A test compares both.
+// is to be used. A test compares both.
 package flat
 
 import (
-	"encoding/binary"
-	"math/bits"
 	"reflect"
 	"strconv"
 	"strings"
@@ -86,12 +84,12 @@ func kindOf(t reflect.Type) reflect.Kind {
 // Decode fills v, a zero struct that can be set, from an object at the beginning of b, and returns what follows
 // that. With false b is of another shape, and v is not to be used.
 func (s *Struct) Decode(b []byte, v reflect.Value) (rest []byte, ok bool) {
-	r := reader{b: b}
-	if !r.skip("{") {
+	r := Reader{Bytes: b}
+	if !r.Skip("{") {
 		return nil, false
 	}
-	if r.skip("}") {
-		return r.b, true
+	if r.Skip("}") {
+		return b[r.At:], true
 	}
 	seen := uint64(0)
 	for next := 0; ; next++ {
@@ -104,22 +102,22 @@ func (s *Struct) Decode(b []byte, v reflect.Value) (rest []byte, ok bool) {
 		if !r.value(&s.fields[i], v.Field(s.fields[i].index)) {
 			return nil, false
 		}
-		if r.skip("}") {
-			return r.b, true
+		if r.Skip("}") {
+			return b[r.At:], true
 		}
-		if !r.skip(",") {
+		if !r.Skip(",") {
 			return nil, false
 		}
 	}
 }
 
 // find reads a name and returns which field has it. Most objects have all of them, in order.
-func (s *Struct) find(r *reader, next int) int {
+func (s *Struct) find(r *Reader, next int) int {
 	for range s.fields {
 		if next >= len(s.fields) {
 			next = 0
 		}
-		if r.skip(s.fields[next].name) {
+		if r.Skip(s.fields[next].name) {
 			return next
 		}
 		next++
@@ -127,17 +125,8 @@ func (s *Struct) find(r *reader, next int) int {
 	return -1
 }
 
-type reader struct{ b []byte }
-
-func (r *reader) skip(what string) bool {
-	if len(r.b) >= len(what) && string(r.b[:len(what)]) == what {
-		r.b = r.b[len(what):]
-		return true
-	}
-	return false
-}
-
-func (r *reader) value(f *field, v reflect.Value) bool {
+// value reads the value of a field into v.
+func (r *Reader) value(f *field, v reflect.Value) bool {
 	switch f.kind {
 	case reflect.String:
 		text, ok := r.text()
@@ -146,14 +135,14 @@ func (r *reader) value(f *field, v reflect.Value) bool {
 		}
 		return ok
 	case reflect.Bool:
-		if r.skip("true") {
+		if r.Skip("true") {
 			v.SetBool(true)
 			return true
 		}
-		return r.skip("false")
+		return r.Skip("false")
 	case reflect.Int64:
-		minus := r.skip("-")
-		n, ok := r.digits()
+		minus := r.Skip("-")
+		n, ok := r.Digits()
 		if minus {
 			n = -n
 		}
@@ -162,63 +151,12 @@ func (r *reader) value(f *field, v reflect.Value) bool {
 		}
 		return ok
 	default:
-		n, ok := r.digits()
+		n, ok := r.Digits()
 		if ok = ok && !v.OverflowUint(uint64(n)); ok {
 			v.SetUint(uint64(n))
 		}
 		return ok
 	}
-}
-
-// text reads a string that has no escapes.
-func (r *reader) text() (text []byte, ok bool) {
-	if !r.skip(`"`) {
-		return nil, false
-	}
-	ascii := Plain(r.b)
-	n := ascii
-	for n < len(r.b) && !ends(r.b[n]) {
-		n++
-	}
-	text, r.b = r.b[:n], r.b[n:]
-	return text, r.skip(`"`) && (n == ascii || utf8.Valid(text))
-}
-
-// maxDigits is how many digits an int64 holds whatever they are.
-const maxDigits = 18
-
-func (r *reader) digits() (n int64, ok bool) {
-	i := 0
-	for ; i < len(r.b) && i <= maxDigits && r.b[i]-'0' <= 9; i++ {
-		n = n*10 + int64(r.b[i]-'0')
-	}
-	ok = i > 0 && i <= maxDigits && (i == 1 || r.b[0] != '0')
-	r.b = r.b[i:]
-	return n, ok
-}
-
-// Plain counts the bytes of b up to the first that is a quote, a backslash, a control character, or no ASCII.
-func Plain(b []byte) int {
-	n := 0
-	for ; len(b)-n >= 8; n += 8 {
-		if found := special(binary.LittleEndian.Uint64(b[n:])); found != 0 {
-			return n + bits.TrailingZeros64(found)/8
-		}
-	}
-	for n < len(b) && b[n] < utf8.RuneSelf && !ends(b[n]) {
-		n++
-	}
-	return n
-}
-
-func ends(c byte) bool { return c < ' ' || c == '"' || c == '\\' }
-
-// special marks in eight bytes those at which Plain ends. The lowest bit that is set belongs to the first of them;
-// those above it may be wrong, because a subtraction carries out of the byte that it finds.
-func special(x uint64) uint64 {
-	const ones, high = 0x0101010101010101, 0x8080808080808080
-	quote, backslash := x^('"'*ones), x^('\\'*ones) // 0 where there is one
-	return ((quote - ones) | (backslash - ones) | (x - ' '*ones) | x) & high
 }
 
 // Append appends the JSON of a struct to b. With false nothing can be said, such as for text that is not UTF-8.
@@ -251,7 +189,7 @@ func (s *Struct) Append(b []byte, v reflect.Value) ([]byte, bool) {
 func appendString(b []byte, text string) ([]byte, error) {
 	start := len(b)
 	b = append(append(b, '"'), text...)
-	if Plain(b[start+1:]) == len(text) {
+	if plain(b[start+1:]) == len(text) {
 		return append(b, '"'), nil
 	}
 	return jsontext.AppendQuote(b[:start], text)

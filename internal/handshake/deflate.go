@@ -14,7 +14,7 @@ import (
 // a value that is not allowed (RFC 7692, section 7.1.2), and if it asks for a window
 // smaller than the 32 KiB that compress/flate uses.
 func Deflate(r *http.Request) string {
-	for _, line := range r.Header.Values("Sec-WebSocket-Extensions") {
+	for _, line := range r.Header[fieldExtensions] {
 		p := parser(line)
 		for {
 			answer, ok := p.offer()

@@ -37,6 +37,15 @@ func (e *Error) Answer(w http.ResponseWriter) {
 
 const version = "13"
 
+// Fields in the form in which package http keeps them. It makes a new string of any other at each look.
+const (
+	fieldKey        = "Sec-Websocket-Key"
+	fieldVersion    = "Sec-Websocket-Version"
+	fieldProtocol   = "Sec-Websocket-Protocol"
+	fieldExtensions = "Sec-Websocket-Extensions"
+	fieldAccept     = "Sec-Websocket-Accept"
+)
+
 // IsUpgrade reports whether a request asks for an upgrade to WebSocket. It does not
 // check that the handshake is valid.
 func IsUpgrade(r *http.Request) bool {
@@ -45,7 +54,7 @@ func IsUpgrade(r *http.Request) bool {
 
 // Key returns the key of a valid handshake (RFC 6455, section 4.2.1).
 func Key(r *http.Request) (string, *Error) {
-	keys := r.Header.Values("Sec-WebSocket-Key")
+	keys := r.Header[fieldKey]
 	switch {
 	case !r.ProtoAtLeast(1, 1) || r.ProtoMajor > 1:
 		return "", &Error{http.StatusUpgradeRequired, fmt.Sprintf("a WebSocket handshake needs HTTP/1.1, not %q", r.Proto)}
@@ -53,7 +62,7 @@ func Key(r *http.Request) (string, *Error) {
 		return "", &Error{http.StatusUpgradeRequired, "the request is no WebSocket handshake: it is not a GET with Upgrade: websocket"}
 	case !lists(r, "Connection", "Upgrade"):
 		return "", &Error{http.StatusUpgradeRequired, "the header Connection does not hold Upgrade"}
-	case r.Header.Get("Sec-WebSocket-Version") != version:
+	case r.Header.Get(fieldVersion) != version:
 		return "", &Error{http.StatusBadRequest, "the header Sec-WebSocket-Version is not " + version}
 	case len(keys) != 1:
 		return "", &Error{http.StatusBadRequest, fmt.Sprintf("the header Sec-WebSocket-Key is there %d times, not once", len(keys))}
@@ -65,15 +74,18 @@ func Key(r *http.Request) (string, *Error) {
 	return key, nil
 }
 
-// Response returns the 101 that accepts a handshake, with what else h holds. It sets
-// the fields that RFC 6455, section 4.2.2, demands.
+// Response returns the 101 that accepts a handshake, with what else h holds: the
+// fields that RFC 6455, section 4.2.2, demands take precedence.
 func Response(h http.Header, key string) []byte {
+	for _, field := range [...]string{"Upgrade", "Connection", fieldAccept} {
+		delete(h, field)
+	}
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
-	h.Set("Upgrade", "websocket")
-	h.Set("Connection", "Upgrade")
-	h.Set("Sec-WebSocket-Accept", base64.StdEncoding.EncodeToString(sum[:]))
 	var b bytes.Buffer
-	b.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
+	b.Grow(256)
+	b.WriteString("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ")
+	b.Write(base64.StdEncoding.AppendEncode(b.AvailableBuffer(), sum[:]))
+	b.WriteString("\r\n")
 	_ = h.Write(&b)
 	b.WriteString("\r\n")
 	return b.Bytes()

@@ -84,7 +84,7 @@ func Select(r *http.Request, supported []string) string {
 // another prefix is set: it may be one of a client that does not know.
 func offers(r *http.Request) (offered, tokens []string) {
 	prefix := tokensOf(r).Prefix
-	for _, line := range r.Header.Values("Sec-WebSocket-Protocol") {
+	for _, line := range r.Header[fieldProtocol] {
 		for p := range strings.SplitSeq(line, ",") {
 			p = strings.TrimSpace(p)
 			_, token := cutPrefix(p, prefix)

@@ -1,6 +1,6 @@
 // Package jsontype lists the members of a struct in JSON, and says whether values of a Go type can
 // be encoded as JSON and decoded from it, by the rules of the second version of encoding/json. The rules of struct tags are the
-// library's own: it is asked.
+// library's own: the library decides.
 package jsontype
 
 import (
@@ -68,7 +68,7 @@ func (w *walk) check(t reflect.Type, path string) error {
 	return nil
 }
 
-// checkKey asks the library to encode a map with such a key. Keys that it can encode by
+// checkKey makes the library encode a map with such a key. Keys that it can encode by
 // itself, it can decode.
 func (w *walk) checkKey(key reflect.Type, path string) error {
 	for key.Kind() == reflect.Pointer {
@@ -113,7 +113,7 @@ func (w *walk) checkStruct(t reflect.Type, path string) error {
 	return nil
 }
 
-// checkTags asks the library, which looks at the tags of a struct before its first member.
+// checkTags calls the library, which looks at the tags of a struct before its first member.
 func (w *walk) checkTags(t reflect.Type) error {
 	if w.use == Decode {
 		return json.Unmarshal([]byte("{}"), reflect.New(t).Interface())
@@ -129,7 +129,7 @@ func (w *walk) checkTags(t reflect.Type) error {
 	return err
 }
 
-// checkQuoted asks the library whether a field of this type may have the option string.
+// checkQuoted finds out from the library whether a field of this type may have the option string.
 func (w *walk) checkQuoted(t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

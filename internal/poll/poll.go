@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Until asks every few milliseconds until the condition holds. The test fails, and shows all
+// Until checks every few milliseconds until the condition holds. The test fails, and shows all
 // goroutines, if it does not hold within the time: a guard against hanging, which measures nothing.
 func Until(t testing.TB, within time.Duration, what string, condition func() bool) {
 	t.Helper()

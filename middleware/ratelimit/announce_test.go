@@ -17,11 +17,13 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wskit/wskit/adapters/cfdo"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
@@ -67,7 +69,7 @@ func serveFollowed(t testing.TB, middleware ...ingress.Middleware) (url string, 
 	server := httptest.NewServer(w)
 	t.Cleanup(func() {
 		server.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = w.Shutdown(ctx)
 	})
@@ -76,7 +78,7 @@ func serveFollowed(t testing.TB, middleware ...ingress.Middleware) (url string, 
 
 func follow(t testing.TB, url, user string) *follower {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ws, _, err := websocket.Dial(ctx, url+"/?tenant=acme&user="+neturl.QueryEscape(user), nil)
 	if err != nil {
@@ -105,7 +107,7 @@ func (f *follower) request(typ string, n int) {
 // read reads a frame. It reports an answer, or notes the state of the limits.
 func (f *follower) read() (a answered, ok bool) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	_, data, err := f.ws.Read(ctx)
 	if err != nil {
@@ -211,7 +213,7 @@ func (l *shownLimit) left(after time.Duration) float64 {
 }
 
 func announcing(store limit.Store, policy limit.Policy) ingress.Middleware {
-	return ratelimit.New(limit.New(store, policy, limit.Options{Name: "messages"}), ratelimit.Options{Announce: "messages"})
+	return ratelimit.New(limit.New(store, policy, limit.Options{Name: "messages", Timeout: patience}), ratelimit.Options{Announce: "messages"})
 }
 
 // What a client computes from the last $ws:limits is never more than what the server then admits.
@@ -260,6 +262,33 @@ func TestAnnouncedIsAdmitted(t *testing.T) {
 		}
 	}
 	computedIsAdmitted(t, all, 6)
+}
+
+// The same with the states of limits in Durable Objects.
+func TestAnnouncedIsAdmittedWithDurableObjects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a Workers runtime")
+	}
+	w := workerdtest.Start(t, workerdtest.Config{})
+	store, err := cfdo.Open(w.URL, workerdtest.Secret, cfdo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	var all []*follower
+	for _, policy := range []limit.Policy{
+		limit.TokenBucket{Capacity: 5, Refill: 20, Per: time.Second},
+		limit.SlidingWindow{Limit: 6, Window: 800 * time.Millisecond, Buckets: 4},
+	} {
+		m := ratelimit.New(limit.New(store, policy, limit.Options{Name: "messages", Timeout: patience}), ratelimit.Options{Announce: "messages"})
+		url, _ := serveFollowed(t, m)
+		f := follow(t, url, policy.String())
+		if code := f.ask("ask"); code != "" {
+			t.Fatal(code)
+		}
+		all = append(all, f)
+	}
+	computedIsAdmitted(t, all, 4)
 }
 
 // computedIsAdmitted has clients send what fits as they compute it, and from time to time too much.
@@ -342,8 +371,8 @@ func TestFollowingDoesNotFlood(t *testing.T) {
 			t.Parallel()
 			url, _ := serveFollowed(t, announcing(memory.NewStore(memory.Options{}), tc.policy))
 			f := follow(t, url, "mallory")
-			f.ask("ask")
 			sent, began := int64(0), time.Now()
+			f.ask("ask")
 			for time.Since(began) < 1500*time.Millisecond {
 				f.request("ask", 100)
 				f.answers(100)
@@ -406,7 +435,7 @@ func TestNoLimitsDuringAFlood(t *testing.T) {
 }
 
 // Without a request nothing comes, and after a request for no types nothing more.
-func TestOnlyWhatIsAskedForIsSent(t *testing.T) {
+func TestOnlyRequestedLimitsAreSent(t *testing.T) {
 	url, _ := serveFollowed(t, announcing(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 100, Refill: 1, Per: time.Hour}))
 	f := follow(t, url, "ann")
 	quiet := func(when string) {
@@ -423,11 +452,11 @@ func TestOnlyWhatIsAskedForIsSent(t *testing.T) {
 	}
 	quiet("without a request")
 	f.ask("ask")
-	f.request("ask", 1)
-	f.until("ask", 1)
 	if code := f.ask("ask"); code != string(errors.ResourceExhausted) {
 		t.Errorf("a second request at once is answered %q", code)
 	}
+	f.request("ask", 1)
+	f.until("ask", 1)
 	time.Sleep(time.Second)
 	if code := f.ask(); code != "" || len(f.last.Limits) > 0 {
 		t.Errorf("a request for no types is answered %q %+v", code, f.last)

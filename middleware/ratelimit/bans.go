@@ -60,13 +60,13 @@ type BanOptions struct {
 // any number of frames and connections. (Until the first answer of the store, there may be
 // more.) A connection without rejections costs one operation in every Recheck.
 //
-// In a memory store that is full, new keys share states. Then a ban may apply to a second
-// subject, and Unban does not end it. This is rarer the more states there are
-// (memory.Options.MaxKeys). Give Bans a memory store of their own if clients can fill the one
-// of the limits, by their number or with subjects that they choose.
+// In a memory store that is full, new keys share states. Then a ban may apply to a second subject,
+// and Unban does not end it. This is the rarer, the larger memory.Options.MaxKeys is. Give Bans a
+// memory store of their own if clients can fill the one of the limits, by their number or with
+// subjects that they choose.
 //
-// While the store fails, Limiter.OnFailure decides. Rejections that cannot be counted are
-// rejections nevertheless.
+// While the store fails, Limiter.OnFailure decides. Rejections that cannot be counted are answered
+// as usual.
 //
 // All methods may be used by any number of goroutines.
 type Bans struct {

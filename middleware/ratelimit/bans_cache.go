@@ -90,7 +90,7 @@ func (b *Bans) subject(l *limit.Limiter, c *ingress.Context, buf *[]byte) limit.
 	return key
 }
 
-// banCache has the bans that this process knows of. Each is cached for the time lasts, so that
+// banCache has the bans that this process has read. Each is cached for the time lasts, so that
 // bans that were ended elsewhere end here, too. Their number is bounded: those that are dropped
 // are read from the store again.
 type banCache struct {

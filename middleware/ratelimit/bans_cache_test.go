@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// DEFECTS 13: what a process remembers of bans is bounded, however many there are, and
+// What a process caches of bans is bounded, however many there are, and
 // is forgotten when it is not believed any more.
 func TestBanCacheIsBounded(t *testing.T) {
 	b := banCache{lasts: 5 * time.Second}

@@ -49,9 +49,9 @@ func TestBansBeginAndEnd(t *testing.T) {
 			t.Errorf("closed for %s", reason)
 		}
 		synctest.Wait()
-		told := r.told()
-		if len(told) != 3 || told[1].Close != 0 || told[2].Close != 4429 || told[2].Kind != errors.LimitRate || told[2].RetryAfter != time.Minute {
-			t.Errorf("OnLimitExceeded was told %+v", told)
+		reported := r.reported()
+		if len(reported) != 3 || reported[1].Close != 0 || reported[2].Close != 4429 || reported[2].Kind != errors.LimitRate || reported[2].RetryAfter != time.Minute {
+			t.Errorf("OnLimitExceeded got %+v", reported)
 		}
 
 		time.Sleep(20 * time.Second)
@@ -65,8 +65,8 @@ func TestBansBeginAndEnd(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if told := r.told(); len(told) != 6 || told[5].Kind != errors.LimitBanned || told[5].RetryAfter != 40*time.Second {
-			t.Errorf("OnLimitExceeded was told %+v", told)
+		if reported := r.reported(); len(reported) != 6 || reported[5].Kind != errors.LimitBanned || reported[5].RetryAfter != 40*time.Second {
+			t.Errorf("OnLimitExceeded got %+v", reported)
 		}
 		for _, client := range []struct {
 			ip   netip.Addr
@@ -170,7 +170,7 @@ func closes(err error) bool {
 	return ok && e.Close == errors.CloseTooManyRequests
 }
 
-// DEFECTS 12: rejections are counted by client and not by connection.
+// Rejections are counted by client and not by connection.
 func TestRejectionsStayCountedAfterReconnecting(t *testing.T) {
 	for name, identity := range map[string]ingress.Identity{"user": annID, "address": {}} {
 		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 5})
@@ -368,7 +368,7 @@ func TestBansWhileTheStoreFails(t *testing.T) {
 	}
 }
 
-// Handlers' rejections count where Bans.Count is called, and answered and told once
+// Handlers' rejections count where Bans.Count is called, and answered and reported once
 // each, even when the client has taken its request back.
 func TestRejectionsByHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -401,13 +401,13 @@ func TestRejectionsByHandlers(t *testing.T) {
 			t.Errorf("closed for %s", reason)
 		}
 		synctest.Wait()
-		told := r.told()
-		if len(told) != 4 || told[3].Close != errors.CloseTooManyRequests {
-			t.Fatalf("OnLimitExceeded was told %+v", told)
+		reported := r.reported()
+		if len(reported) != 4 || reported[3].Close != errors.CloseTooManyRequests {
+			t.Fatalf("OnLimitExceeded got %+v", reported)
 		}
-		for _, i := range told {
+		for _, i := range reported {
 			if i.Limiter != "rooms" || i.Kind != errors.LimitRate || !strings.HasPrefix(i.Type, "room.") {
-				t.Errorf("OnLimitExceeded was told %+v", i)
+				t.Errorf("OnLimitExceeded got %+v", i)
 			}
 		}
 	})
@@ -444,7 +444,7 @@ func TestRejectionsOfCancelledRequests(t *testing.T) {
 func TestRejectionsAtOnce(t *testing.T) {
 	const after, conns, frames = 100, 8, 100
 	store := memory.NewStore(memory.Options{})
-	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: after})
+	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: after, Within: time.Hour})
 	h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass))
 	h(ann("x"))
 	var rejected atomic.Int64
@@ -497,7 +497,7 @@ func (s *stalling) Take(ctx context.Context, key []byte, p limit.Policy, cost in
 	return s.Store.Take(ctx, key, p, cost)
 }
 
-// DEFECTS 40: Unban holds at once, also against what was asked before it and is
+// Unban holds at once, also against what was asked before it and is
 // answered after it.
 func TestUnbanHoldsAgainstAnswersFromBefore(t *testing.T) {
 	rejected := &errors.LimitExceeded{Kind: errors.LimitRate}

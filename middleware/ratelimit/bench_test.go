@@ -34,16 +34,19 @@ func long(k limit.Key, c *ingress.Context) limit.Key {
 func TestNothingIsAllocated(t *testing.T) {
 	for name, capacity := range map[string]int64{"denied": 1, "allowed": 100_000} {
 		policy := limit.TokenBucket{Capacity: capacity, Refill: 1, Per: time.Hour}
-		told := ratelimit.Options{OnLimited: func(*ingress.Context, ratelimit.Limited) {}}
+		reported := ratelimit.Options{OnLimited: func(*ingress.Context, ratelimit.Limited) {}}
 		ways := map[string]ingress.Handler{
-			"per connection": ratelimit.NewPerConnection(policy, told)(ingress.Pass),
+			"per connection": ratelimit.NewPerConnection(policy, reported)(ingress.Pass),
 			"bans": ratelimit.NewBans(memory.NewStore(memory.Options{}),
 				ratelimit.BanOptions{After: 1_000_000}).Middleware(ratelimit.New(newLimiter(capacity), ratelimit.Options{})(ingress.Pass)),
 		}
 		for i, key := range []ratelimit.KeyFunc{ratelimit.PerUser, ratelimit.PerUserPerType, ratelimit.PerUserOrIPPerType, long} {
-			o := told
+			o := reported
 			o.Key = key
 			ways[fmt.Sprint("new ", i)] = ratelimit.New(newLimiter(capacity), o)(ingress.Pass)
+			announced := o
+			announced.Announce = "messages" // and no client follows it
+			ways[fmt.Sprint("announced ", i)] = ratelimit.New(newLimiter(capacity), announced)(ingress.Pass)
 			ways[fmt.Sprint("stack ", i)] = stacked(memory.NewStore(memory.Options{}), policy, o)(ingress.Pass)
 		}
 		for way, h := range ways {

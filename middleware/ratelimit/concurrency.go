@@ -26,12 +26,13 @@ import (
 // again after limit.ConcurrencyOptions.LeaseTime. If the store cannot be reached for that long while
 // a handler runs, its place may be given to another one.
 //
-// Over the limit, the router answers with an *errors.LimitExceeded of the kind errors.LimitInFlight.
-// It has no wait: when a place becomes free is not known. The refusal comes after the payload was
-// decoded, and asks the store, unless all places are held by this process: put a rate in front.
+// Over the limit, the router answers with an *errors.LimitExceeded of the kind
+// errors.LimitInFlight. It has no wait, because it is not known when a place becomes free. A
+// refusal is made after the payload was decoded, and calls the store unless all places are held by
+// this process, so use a rate limit before it.
 //
-// Of several such limits for a message, each is asked in the order of the middleware, and what the
-// earlier ones gave is given back if a later one refuses.
+// A message with several such limits takes a place of each, in the order of the middleware, and
+// gives them back if a later one refuses.
 //
 // Call [limit.ConcurrencyLimit.Flush] after Router.Shutdown. Exempt routes, and the protocol's own
 // messages, such as the renewal of an identity, need no place. Clients cannot follow the limit:
@@ -72,7 +73,7 @@ func NewConcurrency(l *limit.ConcurrencyLimit, o Options) ingress.Middleware {
 //		export(ctx)
 //	}()
 //
-// The subject consists of the parts ([limit.Key.Part]). If there is no place, the error is an
+// The subject consists of the parts ([limit.Key.Part]). If no place is free, the error is an
 // *errors.LimitExceeded, as that of [Take]; other errors are those of
 // [limit.ConcurrencyLimit.Acquire]. release gives the place back without waiting for the store;
 // calls after the first do nothing. Acquire may be called by any number of goroutines.

@@ -110,7 +110,7 @@ func newWorks(t *testing.T, most int64, o ratelimit.Options) *works {
 	}
 	router.RPC(w.Router, "work", work, router.RouteOptions{Concurrent: true})
 	router.RPC(w.Router, "work.inTurn", work)
-	router.RPC(w.Router, "work.short", work, router.RouteOptions{Concurrent: true, Timeout: 20 * time.Millisecond})
+	router.RPC(w.Router, "work.short", work, router.RouteOptions{Concurrent: true, Timeout: 500 * time.Millisecond})
 	router.RPC(w.Router, "free", work, router.RouteOptions{Concurrent: true, Exempt: true})
 	return w
 }

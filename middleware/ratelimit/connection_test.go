@@ -35,9 +35,9 @@ func TestPerConnection(t *testing.T) {
 			c.Close()
 		}
 		synctest.Wait()
-		told := r.told()
-		if len(told) != 3 || told[0].Limiter != "connection" || told[0].Policy != "smooth" || told[0].Limit != 2 {
-			t.Errorf("OnLimitExceeded was told %+v", told)
+		reported := r.reported()
+		if len(reported) != 3 || reported[0].Limiter != "connection" || reported[0].Policy != "smooth" || reported[0].Limit != 2 {
+			t.Errorf("OnLimitExceeded got %+v", reported)
 		}
 	})
 }
@@ -64,11 +64,11 @@ func TestPerConnectionPolicies(t *testing.T) {
 }
 
 func TestPerConnectionOptions(t *testing.T) {
-	cost, invalid, told := 1, 0, 0
+	cost, invalid, reported := 1, 0, 0
 	o := ratelimit.Options{
 		Cost:          func(*ingress.Context) int { return cost },
 		OnInvalidCost: func(*ingress.Context, int) { invalid++ },
-		OnLimited:     func(_ *ingress.Context, l ratelimit.Limited) { told++ },
+		OnLimited:     func(_ *ingress.Context, l ratelimit.Limited) { reported++ },
 	}
 	h := ratelimit.NewPerConnection(hourly(2), o)(ingress.Pass)
 	c := ann("x")
@@ -90,8 +90,8 @@ func TestPerConnectionOptions(t *testing.T) {
 			t.Error("a shadow turns away")
 		}
 	}
-	if invalid != 2 || told != 3 {
-		t.Errorf("told of %d invalid costs and %d frames, want 2 and 3", invalid, told)
+	if invalid != 2 || reported != 3 {
+		t.Errorf("reported %d invalid costs and %d frames, want 2 and 3", invalid, reported)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// DEFECTS 22, 24: what counts are the bytes of the frame as it came, whether or not it
+// What counts are the bytes of the frame as it came, whether or not it
 // is well formed or of a known type.
 func TestBytesOfFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

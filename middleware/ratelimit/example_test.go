@@ -150,7 +150,7 @@ func ExampleBans_Banned() {
 	authenticate := func(ip netip.Addr, id ingress.Identity) error {
 		banned, err := bans.Banned(context.Background(), ip, id)
 		if err == nil && banned > 0 {
-			err = errors.ResourceExhausted.New("come back later").WithRetryAfter(banned.Round(time.Second))
+			err = errors.ResourceExhausted.New("come back later").WithRetryAfter(banned.Round(10 * time.Second))
 		}
 		return err
 	}

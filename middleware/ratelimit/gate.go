@@ -71,9 +71,9 @@ type GateOptions struct {
 	// Default: no bans.
 	Banned func(ctx context.Context, ip netip.Addr, id ingress.Identity) (time.Duration, error)
 
-	// RetryAfter is the wait that a refused client gets if too many connections are open. (The
-	// time of the next free one is not known.) Up to as much is added at random, so that
-	// clients do not all reconnect at once.
+	// RetryAfter is the wait that a refused client gets if too many connections are open. (It is
+	// not known when one ends.) Up to as much is added at random, so that clients do not all
+	// reconnect at once.
 	//
 	// Default: 5 s.
 	RetryAfter time.Duration

@@ -14,11 +14,11 @@ import (
 
 // Admit implements [ingress.Gate].
 func (g *Gate) Admit(r *http.Request) (ingress.Admission, error) {
-	a := &admission{gate: g, ip: ingress.GroupIP(g.o.ClientIP(r))}
+	a := &admission{gate: g, ip: ingress.GroupIP(g.o.ClientIP(r)), page: r.Header.Get("Origin") != ""}
 	if s, ok := g.o.Identify(r); ok && s.Kind != "ip" {
 		a.claim = s
 	}
-	a.request = &request{trace: ingress.TraceID(r), page: r.Header.Get("Origin") != ""}
+	a.trace = ingress.TraceID(r)
 	admitted := false
 	defer func() { // also when a hook panics
 		if !admitted {
@@ -35,22 +35,17 @@ func (g *Gate) Admit(r *http.Request) (ingress.Admission, error) {
 
 // admission is a connection that a [Gate] has admitted.
 type admission struct {
-	gate    *Gate
-	ip      netip.Addr // grouped
-	claim   ingress.Claim
-	request *request // until the client is identified
-	header  http.Header
+	gate   *Gate
+	ip     netip.Addr // grouped
+	claim  ingress.Claim
+	trace  string // until the client is identified
+	page   bool
+	header http.Header
 
 	mu       sync.Mutex
 	released bool
 	held     [3]heldLease
 	n        int
-}
-
-// request has the parts of the handshake that a refusal needs.
-type request struct {
-	trace string
-	page  bool
 }
 
 type heldLease struct {
@@ -78,14 +73,14 @@ func (a *admission) admit(ctx context.Context) error {
 
 // Identify implements [ingress.Admission]. Calls after the first do nothing.
 func (a *admission) Identify(ctx context.Context, id *ingress.Identity) error {
-	if a.request == nil {
+	if a.trace == "" {
 		return nil
 	}
 	if err := a.identify(ctx, id); err != nil {
 		a.gate.refusedLate.Add(1)
 		return err
 	}
-	a.request, a.claim = nil, ingress.Claim{} // they need memory and are not used again
+	a.trace, a.claim = "", ingress.Claim{} // they need memory and are not used again
 	return nil
 }
 
@@ -126,18 +121,33 @@ func (a *admission) banned(ctx context.Context, id ingress.Identity) error {
 	return a.refuse(ban(left))
 }
 
+// keyRoom is as much as a key of usual names takes.
+const keyRoom = 96
+
+// charges has the memory of a call of rates.
+type charges struct {
+	limiters [2]*limit.Limiter
+	keys     [2]limit.Key
+	asks     [2]limit.Ask
+	room     [2][keyRoom]byte
+}
+
+var chargesPool = sync.Pool{New: func() any { return new(charges) }}
+
 // rates charges the claim and the address, both or neither.
 func (a *admission) rates(ctx context.Context) error {
 	g := a.gate
-	limiters := []*limit.Limiter{g.ip}
-	keys := []limit.Key{g.ip.Key(nil).Addr(a.ip)}
+	c := chargesPool.Get().(*charges)
+	defer chargesPool.Put(c)
+	limiters := append(c.limiters[:0], g.ip)
+	keys := append(c.keys[:0], g.ip.Key(c.room[0][:0]).Addr(a.ip))
 	if a.claim != (ingress.Claim{}) {
 		limiters = append(limiters, g.identity)
-		keys = append(keys, g.identity.Key(nil).Part(a.claim.Kind).Part(a.claim.ID))
+		keys = append(keys, g.identity.Key(c.room[1][:0]).Part(a.claim.Kind).Part(a.claim.ID))
 	}
-	asks := make([]limit.Ask, len(keys))
+	asks := c.asks[:0]
 	for i, l := range limiters {
-		asks[i] = l.Ask(keys[i], 1)
+		asks = append(asks, l.Ask(keys[i], 1))
 	}
 	bound, err := limit.TakeAll(ctx, asks)
 	if errors.Is(err, errors.ErrUnsupported) {

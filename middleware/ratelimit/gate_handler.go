@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"bufio"
 	"context"
-	"maps"
 	"net"
 	"net/http"
 	"sync"
@@ -36,9 +35,7 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 			ingress.Refuse(w, r, err)
 			return
 		}
-		if a, ok := a.(*admission); ok {
-			maps.Copy(w.Header(), a.Header())
-		}
+		handshake.SetFields(w, a)
 		gw := &gateWriter{ResponseWriter: w, leave: sync.OnceFunc(a.Release)}
 		defer func() {
 			if !gw.hijacked {

@@ -116,16 +116,16 @@ func (a *admission) refuse(d denial) error {
 	gate := a.gate
 	gate.refused.Add(1)
 	refusal := &ingress.Refusal{
-		Err: d.err, Status: d.status, Type: d.kind, Title: d.title, TraceID: a.request.trace,
+		Err: d.err, Status: d.status, Type: d.kind, Title: d.title, TraceID: a.trace,
 		Header: d.header(gate.o.RateLimitDraft10),
-		Accept: gate.o.AcceptRefused && a.request.page && gate.accepts.Take(),
+		Accept: gate.o.AcceptRefused && a.page && gate.accepts.Take(),
 	}
 	if d.policy != "" {
 		refusal.Violated = []string{d.policy}
 	}
 	r := GateRefusal{
 		Policy: d.policy, IP: a.ip, Claim: a.claim,
-		RetryAfter: d.wait, TraceID: a.request.trace, Err: d.err,
+		RetryAfter: d.wait, TraceID: a.trace, Err: d.err,
 	}
 	if gate.o.OnRefused != nil {
 		gate.o.OnRefused(r)

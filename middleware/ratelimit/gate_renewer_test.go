@@ -145,9 +145,9 @@ func TestLeasesWhileTheStoreFails(t *testing.T) {
 			t.Error("a process by itself lets in two of two")
 		}
 		shared.failing = nil
-		time.Sleep(defaultLease / 2) // a renewal tells the store
+		time.Sleep(defaultLease / 2) // a renewal reaches the store
 		if n := shared.held(t); n != 2 {
-			t.Errorf("the store knows of %d leases, want 2", n)
+			t.Errorf("the store has %d leases, want 2", n)
 		}
 		a.Release()
 		b.Release()

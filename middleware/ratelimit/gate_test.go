@@ -200,7 +200,7 @@ func TestOpeningTooFast(t *testing.T) {
 	}
 }
 
-// DEFECTS 12: a token or a cookie that is made up for each request is no fresh limit,
+// A token or a cookie that is made up for each request is no fresh limit,
 // and leaves nothing behind; and so is not one for each connection.
 func TestMadeUpIdentitiesMeetTheLimitOfTheirAddress(t *testing.T) {
 	h := open(t, ratelimit.GateOptions{
@@ -235,7 +235,7 @@ func TestIdentitiesAreLimitedWithinAnAddress(t *testing.T) {
 	h.expect(101, "Authorization: Bearer user-bob")
 }
 
-// DEFECTS 14: neither keys nor the report of a refusal contain a secret.
+// Neither keys nor the report of a refusal contain a secret.
 // On request, answers of handshakes that are admitted have the fields of a refusal.
 func TestGateHeaderOnSuccess(t *testing.T) {
 	names := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
@@ -271,12 +271,12 @@ func TestGateHeaderOnSuccess(t *testing.T) {
 
 func TestGateKeepsNoSecrets(t *testing.T) {
 	spy := &spyStore{Store: memory.NewStore(memory.Options{})}
-	var told strings.Builder
+	var reported strings.Builder
 	gate := ratelimit.NewGate(spy, ratelimit.GateOptions{
 		Limiter:  limit.Options{Name: "gate"},
 		Identify: ingress.FirstOf(ingress.BySession("sid"), ingress.ByBearer, ingress.ByAPIKey("X-API-Key")),
 		MaxTotal: -1, MaxPerIP: -1, MaxPerUser: -1, PerIP: many,
-		OnRefused: func(r ratelimit.GateRefusal) { fmt.Fprintf(&told, "%+v %v\n", r, r.Err) },
+		OnRefused: func(r ratelimit.GateRefusal) { fmt.Fprintf(&reported, "%+v %v\n", r, r.Err) },
 	})
 	for _, f := range []string{"Authorization=Bearer s3cret", "Cookie=sid=s3cret", "X-API-Key=s3cret", "Sec-WebSocket-Protocol=bearer.s3cret"} {
 		for range 10 {
@@ -286,8 +286,8 @@ func TestGateKeepsNoSecrets(t *testing.T) {
 			_, _ = gate.Admit(r)
 		}
 	}
-	if strings.Contains(spy.keys.String()+told.String(), "s3cret") {
-		t.Errorf("a secret is in\n%s%s", spy.keys.String(), told.String())
+	if strings.Contains(spy.keys.String()+reported.String(), "s3cret") {
+		t.Errorf("a secret is in\n%s%s", spy.keys.String(), reported.String())
 	}
 	for _, kind := range []string{"session:", "bearer:", "apikey:"} {
 		if !strings.Contains(spy.keys.String(), ":"+kind) {
@@ -296,7 +296,7 @@ func TestGateKeepsNoSecrets(t *testing.T) {
 	}
 }
 
-// spyStore remembers the keys it is asked for, and has no optional operations.
+// spyStore records the keys of its calls, and has no optional operations.
 type spyStore struct {
 	limit.Store
 	keys strings.Builder
@@ -307,7 +307,7 @@ func (s *spyStore) Take(ctx context.Context, key []byte, p limit.Policy, cost in
 	return s.Store.Take(ctx, key, p, cost)
 }
 
-// DEFECTS 15: behind a proxy a client has the address that the trusted proxy saw; one IPv6 host is
+// Behind a proxy a client has the address that the trusted proxy saw; one IPv6 host is
 // one client; clients without an address are one.
 func TestGateCountsClientsByTheirRealAddress(t *testing.T) {
 	store := memory.NewStore(memory.Options{Now: limittest.NewClock().Now})
@@ -346,7 +346,7 @@ func TestGateCountsClientsByTheirRealAddress(t *testing.T) {
 	}
 }
 
-// DEFECTS 33: the default rate is one per minute after the burst, too.
+// The default rate is one per minute after the burst, too.
 func TestDefaultRateIsWhatItSays(t *testing.T) {
 	clock := limittest.NewClock()
 	gate := ratelimit.NewGate(memory.NewStore(memory.Options{Now: clock.Now}), ratelimit.GateOptions{MaxPerIP: -1, MaxTotal: -1})
@@ -470,7 +470,7 @@ func TestLeasesAreReleased(t *testing.T) {
 }
 
 // A page sees why it is refused: accepted, and closed with a code and the wait.
-func TestPagesAreToldTheRefusal(t *testing.T) {
+func TestPagesGetTheRefusal(t *testing.T) {
 	h := open(t, ratelimit.GateOptions{PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Minute}, MaxTotal: 1, AcceptRefused: true})
 	origin := "Origin: http://" + h.addr
 	first := h.expect(101, origin)

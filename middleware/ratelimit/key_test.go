@@ -55,7 +55,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// DEFECTS 11: a fresh unregistered type per frame is not a fresh limit.
+// A fresh unregistered type per frame is not a fresh limit.
 func TestUnregisteredTypesShareOneLimit(t *testing.T) {
 	h := ratelimit.New(newLimiter(2), ratelimit.Options{})(ingress.Pass)
 	admitted := 0
@@ -74,7 +74,7 @@ func TestUnregisteredTypesShareOneLimit(t *testing.T) {
 	}
 }
 
-// DEFECTS 11: nor is it in a stack, or in a limit of the connection.
+// Nor is it in a stack, or in a limit of the connection.
 func TestUnregisteredTypesShareOneLimitOfEachKind(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
 	for name, h := range map[string]ingress.Handler{
@@ -95,7 +95,7 @@ func TestUnregisteredTypesShareOneLimitOfEachKind(t *testing.T) {
 	}
 }
 
-// DEFECTS 12: a client that reconnects has the same limit.
+// A client that reconnects has the same limit.
 func TestReconnectingIsNoFreshStart(t *testing.T) {
 	for name, identity := range map[string]ingress.Identity{"user": {User: "ann"}, "address": {}} {
 		h := ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass)
@@ -113,7 +113,7 @@ func TestReconnectingIsNoFreshStart(t *testing.T) {
 	}
 }
 
-// DEFECTS 15: one host has 2⁶⁴ IPv6 addresses and one limit; IPv4 clients that
+// One host has 2⁶⁴ IPv6 addresses and one limit; IPv4 clients that
 // arrive as IPv4-mapped IPv6 are not one host; no address is no free pass.
 func TestAddresses(t *testing.T) {
 	for _, c := range []struct {

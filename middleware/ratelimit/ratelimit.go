@@ -53,9 +53,9 @@ type Options struct {
 	// INVALID_ARGUMENT, nothing is charged, and OnInvalidCost is called.
 	Cost func(*ingress.Context) int
 
-	// OnLimited is called for every frame over the limit, before the router handles the
-	// rejection. It delays the frame, so it must not block, and it must not keep c. The
-	// router's OnLimitExceeded is called for rejections in any case.
+	// OnLimited is called for every frame over the limit, before the router handles the rejection.
+	// The frame waits for it, so it must not block, and it must not keep c. The router's
+	// OnLimitExceeded is called for rejections in any case.
 	OnLimited func(c *ingress.Context, info Limited)
 
 	// OnInvalidCost is called when Cost returned less than 1. nil means that the
@@ -72,10 +72,10 @@ type Options struct {
 	// set. Frames that fit are charged.
 	Shadow bool
 
-	// Announce is the name under which clients can follow the limit: on request, a client gets
-	// what is left of it, and again when that changes ($ws:limits, see PROTOCOL.md). It is for limits
-	// of the client itself; of one that it shares with other users, it sees their use as well.
-	// Limits that refuse nothing or in silence (Shadow, Drop, Exempt) are not shown.
+	// Announce is the name under which clients can follow the limit: on request, a client gets what
+	// is left of it, and again when that changes ($ws:limits, see PROTOCOL.md). It is for limits of
+	// a single client: a shared limit shows each client what the others use. Limits with Shadow or
+	// Drop, and exempt types, are not shown.
 	//
 	// Default: clients cannot follow the limit.
 	Announce string
@@ -97,7 +97,7 @@ type Limited struct {
 	Shadow bool
 }
 
-// New returns middleware that asks the limiter for every frame. It panics when the
+// New returns middleware that charges the limiter for every frame. It panics when the
 // limiter is nil.
 //
 // With a [limit.Pacer] a frame that comes too early is delayed, and rejected only if the delay

@@ -29,9 +29,9 @@ func passes(h ingress.Handler, c *ingress.Context) bool {
 }
 
 func TestRejection(t *testing.T) {
-	var told []ratelimit.Limited
+	var reported []ratelimit.Limited
 	h := ratelimit.New(newLimiter(2, limit.Options{Name: "chat"}), ratelimit.Options{
-		OnLimited: func(_ *ingress.Context, l ratelimit.Limited) { told = append(told, l) },
+		OnLimited: func(_ *ingress.Context, l ratelimit.Limited) { reported = append(reported, l) },
 	})(ingress.Pass)
 	for range 2 {
 		if !passes(h, ann("chat.send")) {
@@ -50,12 +50,12 @@ func TestRejection(t *testing.T) {
 	if want := (errors.LimitExceeded{Kind: errors.LimitRate, Observed: 1, Limit: 2, RetryAfter: e.RetryAfter, Limiter: "chat", Policy: "test"}); *e != want {
 		t.Errorf("got %+v, want %+v", *e, want)
 	}
-	if len(told) != 1 || told[0].Limiter != "chat" || told[0].Cost != 1 || told[0].Shadow || told[0].Decision.RetryAfter != e.RetryAfter {
-		t.Errorf("OnLimited was told %+v", told)
+	if len(reported) != 1 || reported[0].Limiter != "chat" || reported[0].Cost != 1 || reported[0].Shadow || reported[0].Decision.RetryAfter != e.RetryAfter {
+		t.Errorf("OnLimited got %+v", reported)
 	}
 }
 
-// DEFECTS 2: a cost above the capacity can never fit, and the error says so.
+// A cost above the capacity can never fit, and the error says so.
 func TestImpossibleCost(t *testing.T) {
 	h := ratelimit.New(newLimiter(2), ratelimit.Options{Cost: func(c *ingress.Context) int { return c.Size }})(ingress.Pass)
 	c := ann("upload")
@@ -69,7 +69,7 @@ func TestImpossibleCost(t *testing.T) {
 	}
 }
 
-// DEFECTS 4: a cost below 1 is refused, charges nothing and is reported.
+// A cost below 1 is refused, charges nothing and is reported.
 func TestInvalidCost(t *testing.T) {
 	cost, reported := 2, []int{}
 	h := ratelimit.New(newLimiter(2), ratelimit.Options{
@@ -103,10 +103,10 @@ func TestShadow(t *testing.T) {
 			return ratelimit.New(newLimiter(1, limit.Options{Shadow: true}), o)(ingress.Pass)
 		},
 	} {
-		told := 0
+		reported := 0
 		h := h(ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
 			if l.Shadow && l.Decision.RetryAfter > 0 {
-				told++
+				reported++
 			}
 		}})
 		for range 3 {
@@ -114,8 +114,8 @@ func TestShadow(t *testing.T) {
 				t.Errorf("%s: shadow mode refuses", name)
 			}
 		}
-		if told != 2 {
-			t.Errorf("%s: told of %d, want 2", name, told)
+		if reported != 2 {
+			t.Errorf("%s: reported %d, want 2", name, reported)
 		}
 	}
 }

@@ -30,9 +30,10 @@ type Reservation struct {
 //		tokens.Use(answer.Tokens)
 //		…
 //
-// Over the limit, the error is an *errors.LimitExceeded, as that of [Take], which see for the
-// parts and a [limit.Pacer]. With windows and quotas, all that was not used is given back while the
-// charge counts. With a bucket, what has flowed in since is not: see [limit.Reservation.Settle].
+// Over the limit, the error is an *errors.LimitExceeded, as that of [Take], which also describes
+// the parts and the effect of a [limit.Pacer]. With windows and quotas, all that was not used is
+// given back while the charge counts. With a bucket, what has flowed in since is not: see
+// [limit.Reservation.Settle].
 //
 // A reservation without Settle, such as that of a process that was killed, counts as it was
 // reserved.
@@ -63,8 +64,8 @@ func Reserve(ctx context.Context, limiter *limit.Limiter, most int, parts ...str
 	return r, nil
 }
 
-// Use adds to what the work has cost; Use(0) says that it is known to have cost nothing so far. A
-// negative cost panics. Use must not be called by several goroutines at once.
+// Use adds to what the work has cost. With Use(0) alone, it has cost nothing. A negative cost
+// panics. Use must not be called by several goroutines at once.
 func (r *Reservation) Use(cost int) {
 	if cost < 0 {
 		panic(fmt.Sprintf("ratelimit: Use(%d); what was used is at least 0", cost))

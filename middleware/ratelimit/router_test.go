@@ -40,8 +40,8 @@ func newRouter(middleware ...ingress.Middleware) *watched {
 	return w
 }
 
-// told are the rejections so far.
-func (w *watched) told() []router.LimitInfo {
+// reported are the rejections so far.
+func (w *watched) reported() []router.LimitInfo {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.info

@@ -32,7 +32,7 @@ import (
 //
 // The zero Rules are not valid. To limit nothing, set Disabled, or Unlimited in the Default.
 type Rules struct {
-	// Disabled turns everything off, including the lists.
+	// Disabled turns all rules off, and the lists Allow and Deny.
 	Disabled bool
 
 	// Maximum caps all rules, overrides included; Unlimited becomes the Maximum. Limits are
@@ -47,9 +47,9 @@ type Rules struct {
 	// without one.
 	Tenants map[string]Tenant
 
-	// Tiers are the rules for the tiers of ingress.Identity, "" for clients without one.
-	// Frames that a rule for a tier limits are counted by tier as well: a user who changes
-	// to another tier begins there with nothing used.
+	// Tiers are the rules for the tiers of ingress.Identity, "" for clients without one. Frames
+	// that a rule for a tier limits are counted by tier as well: a user that changes to another
+	// tier begins there with nothing used.
 	Tiers map[string]Tier
 
 	// Types are the rules for message types as registered with the router, "" for
@@ -139,7 +139,7 @@ type Rate struct {
 	// in a [Rule].
 	PerMinute, PerHour, PerDay int64
 	Every                      time.Duration
-	// Burst is from 1 to 30,000,000.
+	// Burst is the number of tokens at once, from 1 to 30,000,000.
 	Burst int64
 }
 

@@ -26,7 +26,7 @@ type DryRunReport struct {
 	Clients []DryRunClient
 }
 
-// DryRunClient is what one rule would have refused of a client and a message type.
+// DryRunClient has what one rule would have refused: messages of one client and type.
 type DryRunClient struct {
 	// Subject is a user, or the address of a client that is not authenticated.
 	Subject Subject
@@ -35,7 +35,8 @@ type DryRunClient struct {
 	// Rule is the place of the rule, and Policy its limit, as in [Limited]. For a client on
 	// the deny list, Rule is that, and Policy is empty.
 	Rule, Policy string
-	// Refused counts messages; Shadow means that they would have passed.
+	// Refused is the number of messages. Shadow means that the rule is in shadow mode, and they
+	// would have passed.
 	Refused int64
 	Shadow  bool
 	// First is the time of the first of them.

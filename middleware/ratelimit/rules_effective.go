@@ -33,18 +33,18 @@ type Effective struct {
 	Shadow bool `json:"shadow,omitempty"`
 }
 
-// Setting is a value and its origin.
+// Setting is a value that applies to a frame, and the rule that it is from.
 type Setting struct {
 	// Value is the value that applies.
 	Value int64 `json:"value"`
 	// From is the place of the rule that has the value, such as tenants.acme.perMinute;
 	// empty if no rule has it.
 	From string `json:"from,omitempty"`
-	// Asked is the value of the rule. It differs from Value if the maximum caps it.
-	Asked int64 `json:"asked"`
-	// Per and AskedPer are the times of a rate that is not per minute, such as 1h0m0s.
-	Per      string `json:"per,omitempty"`
-	AskedPer string `json:"askedPer,omitempty"`
+	// Rule is the value of the rule. It differs from Value if the maximum caps it.
+	Rule int64 `json:"rule"`
+	// Per and RulePer are the times of a rate that is not per minute, such as 1h0m0s.
+	Per     string `json:"per,omitempty"`
+	RulePer string `json:"rulePer,omitempty"`
 }
 
 // String returns the value and its origin.
@@ -52,8 +52,8 @@ func (s Setting) String() string {
 	switch {
 	case s.From == "":
 		return fmt.Sprint(s.Value)
-	case s.Value != s.Asked || s.Per != s.AskedPer:
-		return fmt.Sprintf("%s (%s: %s, capped by the maximum)", amount(s.Value, s.Per), s.From, amount(s.Asked, s.AskedPer))
+	case s.Value != s.Rule || s.Per != s.RulePer:
+		return fmt.Sprintf("%s (%s: %s, capped by the maximum)", amount(s.Value, s.Per), s.From, amount(s.Rule, s.RulePer))
 	}
 	return fmt.Sprintf("%s (%s)", amount(s.Value, s.Per), s.From)
 }
@@ -75,15 +75,16 @@ func (r Rules) Effective(c *ingress.Context) (e Effective, err error) {
 	if err != nil {
 		return e, err
 	}
-	return b.effective(c), nil
+	is := b.resolve(c)
+	return b.effective(c, &is), nil
 }
 
-func (b *book) effective(c *ingress.Context) (e Effective) {
-	is := b.resolve(c)
+// effective says what is, the result of the rules for a frame, means for it.
+func (b *book) effective(c *ingress.Context, is *resolved) (e Effective) {
 	if is.tokens != 0 {
 		e.Rate = Setting{
-			Value: is.tokens, From: is.limitBy.limitAt, Asked: is.limitBy.tokens,
-			Per: unit(is.speed), AskedPer: unit(is.limitBy.speed),
+			Value: is.tokens, From: is.limitBy.limitAt, Rule: is.limitBy.tokens,
+			Per: unit(is.speed), RulePer: unit(is.limitBy.speed),
 		}
 	}
 	e.Burst = is.burstBy.setting("burst", is.burst, func(r Rule) int64 { return r.Burst })
@@ -91,11 +92,7 @@ func (b *book) effective(c *ingress.Context) (e Effective) {
 	if by := is.concurrentBy; by != nil {
 		e.Concurrent = by.setting("concurrent", by.Concurrent, func(r Rule) int64 { return r.Concurrent })
 	}
-	if i, ok := b.deny.find(c); ok {
-		e.List = string(atDeny.index(i))
-	} else if i, ok := b.allow.find(c); ok {
-		e.List = string(atAllow.index(i))
-	}
+	e.List = b.listed(c)
 	if is.limitBy == nil {
 		return e // disabled
 	}
@@ -112,6 +109,16 @@ func (b *book) effective(c *ingress.Context) (e Effective) {
 	return e
 }
 
+// listed is the entry that allows or denies the client, empty if there is none.
+func (b *book) listed(c *ingress.Context) string {
+	if i, ok := b.deny.find(c); ok {
+		return string(atDeny.index(i))
+	} else if i, ok := b.allow.find(c); ok {
+		return string(atAllow.index(i))
+	}
+	return ""
+}
+
 // unit is the time of a rate that is not per minute.
 func unit(q speed) string {
 	if q.per == time.Minute {
@@ -120,12 +127,12 @@ func unit(q speed) string {
 	return q.per.String()
 }
 
-func (at *ruleAt) setting(name string, value int64, asked func(Rule) int64) Setting {
+func (at *ruleAt) setting(name string, value int64, of func(Rule) int64) Setting {
 	switch {
 	case at == nil && value == 0:
 		return Setting{}
 	case at == nil: // the burst of an unlimited rule under a maximum
-		return Setting{Value: value, From: string(atMaximum.name(name)), Asked: value}
+		return Setting{Value: value, From: string(atMaximum.name(name)), Rule: value}
 	}
-	return Setting{Value: value, From: at.path + "." + name, Asked: asked(at.Rule)}
+	return Setting{Value: value, From: at.path + "." + name, Rule: of(at.Rule)}
 }

@@ -97,7 +97,7 @@ func ExampleRuleLimiter_Rules() {
 	// Output:
 	// 6000 (tenants.acme.perMinute: 9000, capped by the maximum)
 	// 20 (default.burst)
-	// {"limited":true,"policy":"token_bucket(20,6000/1m0s)","from":"tenants.acme.perMinute","rate":{"value":6000,"from":"tenants.acme.perMinute","asked":9000},"burst":{"value":20,"from":"default.burst","asked":20},"cost":{"value":0,"asked":0}}
+	// {"limited":true,"policy":"token_bucket(20,6000/1m0s)","from":"tenants.acme.perMinute","rate":{"value":6000,"from":"tenants.acme.perMinute","rule":9000},"burst":{"value":20,"from":"default.burst","rule":20},"cost":{"value":0,"rule":0}}
 }
 
 // Rules can be tried before they are put in force.
@@ -135,7 +135,7 @@ func ExampleRulesError() {
 	// is not a name of the rules; the names are tenant, user, ip
 }
 
-// An operator edits the rules with an editor that knows their schema.
+// An operator edits the rules with an editor that has their schema.
 func ExampleRulesSchema() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/rules.schema.json", func(w http.ResponseWriter, _ *http.Request) {

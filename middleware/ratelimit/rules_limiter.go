@@ -27,7 +27,7 @@ type RuleLimiter struct {
 	places   func() (*limit.ConcurrencyLimit, error) // made when rules have a Concurrent
 	used     atomic.Pointer[limit.ConcurrencyLimit]  // what places has made
 	onDenied func(*ingress.Context, Subject)
-	marked   bool // whether keys need every mark, see resolved.mark
+	marked   bool // whether keys need every mark, see resolved.marked
 	now      atomic.Pointer[book]
 	barred   atomic.Int64
 	shadowed atomic.Int64 // by Rule.Shadow
@@ -48,9 +48,8 @@ type RuleOptions struct {
 	// type with a rate or a burst, and one for all types of a group with such a rule.
 	Options
 
-	// OnDenied is called for every frame that [Rules.Deny] refuses, with the entry. It delays
-	// the frame, so it must not block, and it must not keep c. In shadow mode the frame
-	// passes.
+	// OnDenied is called for every frame that [Rules.Deny] refuses, with the entry. The frame waits
+	// for it, so it must not block, and it must not keep c. In shadow mode the frame passes.
 	OnDenied func(c *ingress.Context, entry Subject)
 }
 
@@ -173,10 +172,13 @@ func (l *RuleLimiter) needPlace(c *ingress.Context, is *resolved) {
 	by := is.concurrentBy
 	p := newPlace(&l.frames, by.places, c)
 	p.rule, p.shadow, p.silent = by.path+".concurrent", by.Shadow, p.silent || is.silent
-	if p.key = l.frames.Key(by.places.Key(p.buf[:0]), c); by.mark != "" && (l.marked || by.tier) {
-		p.key = p.key.Part(by.mark)
-	}
+	p.key = l.placeKey(p.buf[:0], c, by)
 	c.State.Guards = append(c.State.Guards, p)
+}
+
+// placeKey appends the key of a message's place to a buffer.
+func (l *RuleLimiter) placeKey(buf []byte, c *ingress.Context, by *ruleAt) limit.Key {
+	return by.marked(l.frames.Key(by.places.Key(buf), c), l.marked)
 }
 
 // charge charges the limit of a frame.
@@ -218,7 +220,7 @@ func (l *RuleLimiter) limiterOf(is *resolved) (*limit.Limiter, error) {
 
 // keyOf appends the key of a frame to a buffer.
 func (l *RuleLimiter) keyOf(buf []byte, c *ingress.Context, limiter *limit.Limiter, is *resolved) limit.Key {
-	return is.mark(l.frames.Key(limiter.Key(buf), c), l.marked)
+	return is.marked(l.frames.Key(limiter.Key(buf), c), l.marked)
 }
 
 // take charges the limiter, with a key in a pooled buffer.

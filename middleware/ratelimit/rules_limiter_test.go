@@ -107,7 +107,7 @@ func TestCostOfTheRulesAndOfTheOptions(t *testing.T) {
 }
 
 func TestLists(t *testing.T) {
-	var told []ratelimit.Subject
+	var reported []ratelimit.Subject
 	store := &countingStore{Store: memory.NewStore(memory.Options{})}
 	limits, err := ratelimit.NewRuleLimiter(store, mustParse(t, `{
 		"default": {"perMinute": 1, "burst": 1},
@@ -115,7 +115,7 @@ func TestLists(t *testing.T) {
 		"deny": [{"tenant": "acme", "user": "bob"}, {"ip": "10.6.6.6"}, {"tenant": "initech"}]
 	}`), ratelimit.RuleOptions{
 		Limiter:  limit.Options{Name: "n"},
-		OnDenied: func(_ *ingress.Context, entry ratelimit.Subject) { told = append(told, entry) },
+		OnDenied: func(_ *ingress.Context, entry ratelimit.Subject) { reported = append(reported, entry) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -126,8 +126,8 @@ func TestLists(t *testing.T) {
 			t.Errorf("%d pass of a client that is allowed", n)
 		}
 	}
-	if s := limits.Stats(); len(told) != 0 || s != (ratelimit.RuleStats{}) {
-		t.Errorf("told %v, stats %+v", told, s)
+	if s := limits.Stats(); len(reported) != 0 || s != (ratelimit.RuleStats{}) {
+		t.Errorf("reported %v, stats %+v", reported, s)
 	}
 	for _, c := range []*ingress.Context{frame("acme", "bob", "10.0.0.1", "x"), frame("", "", "10.6.6.6", "x"), frame("initech", "", "", "x")} {
 		err := h(c)
@@ -135,8 +135,8 @@ func TestLists(t *testing.T) {
 			t.Errorf("a client that is denied: %v", err)
 		}
 	}
-	if fmt.Sprint(told) != "[{acme bob invalid Prefix} {  10.6.6.6/32} {initech  invalid Prefix}]" || limits.Stats().Barred != 3 {
-		t.Errorf("told %v, stats %+v", told, limits.Stats())
+	if fmt.Sprint(reported) != "[{acme bob invalid Prefix} {  10.6.6.6/32} {initech  invalid Prefix}]" || limits.Stats().Barred != 3 {
+		t.Errorf("reported %v, stats %+v", reported, limits.Stats())
 	}
 	if store.calls != 0 {
 		t.Errorf("the store was asked %d times for clients that are on a list", store.calls)
@@ -162,7 +162,7 @@ func TestShadowRules(t *testing.T) {
 			}
 		}
 		if limited != 99 || denied != 100 {
-			t.Errorf("%s: told of %d and %d", name, limited, denied)
+			t.Errorf("%s: reported %d and %d", name, limited, denied)
 		}
 	}
 }

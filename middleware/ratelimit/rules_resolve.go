@@ -85,15 +85,21 @@ func (ch *chain) resolve(maximum bucket) (r resolved) {
 // exempt reports whether the frame passes without a charge.
 func (r *resolved) exempt() bool { return r.limitBy.Exempt || r.tokens == Unlimited }
 
-// mark appends to a key the rules that the limit is from, so that all frames of a key have the
-// same one. With two in turn, a bucket would enforce neither (see limit.Limiter.With). Unless
-// all is set, only rules of tiers are marked: the rest of a key says which others apply.
-func (r *resolved) mark(key limit.Key, all bool) limit.Key {
-	if by := r.limitBy; by.mark != "" && (all || by.tier) {
-		key = key.Part(by.mark)
+// marked appends to a key the rules that the limit is from, so that all frames of a key have the
+// same one. With two in turn, a bucket would enforce neither (see limit.Limiter.With).
+func (r *resolved) marked(key limit.Key, all bool) limit.Key {
+	key = r.limitBy.marked(key, all)
+	if by := r.burstBy; by != nil && by != r.limitBy {
+		key = by.marked(key, all)
 	}
-	if by := r.burstBy; by != nil && by != r.limitBy && by.mark != "" && (all || by.tier) {
-		key = key.Part(by.mark)
+	return key
+}
+
+// marked appends the rule to a key. Unless all is set, only rules of tiers are marked: the rest of a
+// key says which others apply.
+func (at *ruleAt) marked(key limit.Key, all bool) limit.Key {
+	if at.mark != "" && (all || at.tier) {
+		return key.Part(at.mark)
 	}
 	return key
 }

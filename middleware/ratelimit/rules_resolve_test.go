@@ -113,7 +113,7 @@ func TestResolution(t *testing.T) {
 	}
 }
 
-// DEFECTS 8: the maximum is a rate. Neither a window of a second instead of a minute
+// The maximum is a rate. Neither a window of a second instead of a minute
 // nor a larger burst lets through more than it says.
 func TestMaximumIsARate(t *testing.T) {
 	const perMinute, burst = 600, 10

@@ -169,19 +169,19 @@ func (m *stack) announced(layer int) announced {
 // report reports the limits after a frame.
 func (m *stack) report(c *ingress.Context, a *asking) {
 	for i := range m.layers {
-		limit := m.announced(i)
-		limit.report(c, m.layers[i].Limiter.Plan(), a.keys[i], a.asks[i].Cost, &a.asks[i].Decision)
+		shown := m.announced(i)
+		shown.report(c, m.layers[i].Limiter.Plan(), a.keys[i], a.asks[i].Cost, &a.asks[i].Decision)
 	}
 }
 
 // peek reports the limits to a client that asks for them.
 func (m *stack) peek(c *ingress.Context, next ingress.Handler) error {
 	for i := range m.layers {
-		limit, l := m.announced(i), m.layers[i].Limiter
-		if limit.name == "" || limit.hidden {
+		shown, l := m.announced(i), m.layers[i].Limiter
+		if shown.name == "" || shown.hidden {
 			continue
 		}
-		if err := limit.peek(c.Context(), c, l, m.layers[i].Key(l.Key(nil), c)); err != nil {
+		if err := shown.peek(c.Context(), c, l, m.layers[i].Key(l.Key(nil), c)); err != nil {
 			return err
 		}
 	}

@@ -18,14 +18,14 @@ func hourly(capacity int64) limit.Policy {
 	return limit.TokenBucket{Capacity: capacity, Refill: 1, Per: time.Hour}
 }
 
-// DEFECTS 6: what one of several limits denies is charged to none of them, and the
+// What one of several limits denies is charged to none of them, and the
 // rejection names the one that bound.
 func TestStackChargesAllOrNone(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
 	user := limit.New(store, hourly(3), limit.Options{Name: "user"})
 	tenant := limit.New(store, hourly(5), limit.Options{Name: "tenant"})
 	global := limit.New(store, hourly(100), limit.Options{Name: "global"})
-	var told []string
+	var reported []string
 	layers := []ratelimit.Layer{
 		{Limiter: global, Key: ratelimit.Global},
 		{Limiter: tenant, Key: ratelimit.PerTenant},
@@ -34,7 +34,7 @@ func TestStackChargesAllOrNone(t *testing.T) {
 	h := ratelimit.NewAll(layers, ratelimit.Options{
 		Key: ratelimit.PerUser,
 		OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
-			told = append(told, l.Limiter)
+			reported = append(reported, l.Limiter)
 		},
 	})(ingress.Pass)
 	clear(layers) // they were copied
@@ -81,8 +81,8 @@ func TestStackChargesAllOrNone(t *testing.T) {
 		}
 	}
 	refused(bob(), "tenant")
-	if want := []string{"user", "tenant"}; !slices.Equal(told, want) {
-		t.Errorf("OnLimited was told of %v, want %v", told, want)
+	if want := []string{"user", "tenant"}; !slices.Equal(reported, want) {
+		t.Errorf("OnLimited got %v, want %v", reported, want)
 	}
 }
 
@@ -131,13 +131,13 @@ func TestStackCosts(t *testing.T) {
 func TestStackWithShadows(t *testing.T) {
 	for name, shadowed := range map[string][]bool{"one of two": {true, false}, "both": {true, true}} {
 		store := memory.NewStore(memory.Options{})
-		var told []string
+		var reported []string
 		h := ratelimit.NewAll([]ratelimit.Layer{
 			{Limiter: limit.New(store, hourly(1), limit.Options{Name: "strict", Shadow: shadowed[0]})},
 			{Limiter: limit.New(store, hourly(9), limit.Options{Name: "lenient", Shadow: shadowed[1]})},
 		}, ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
 			if l.Shadow {
-				told = append(told, l.Limiter)
+				reported = append(reported, l.Limiter)
 			}
 		}})(ingress.Pass)
 		for range 3 {
@@ -145,8 +145,8 @@ func TestStackWithShadows(t *testing.T) {
 				t.Errorf("%s: a limit in shadow mode turns away", name)
 			}
 		}
-		if want := []string{"strict", "strict"}; !slices.Equal(told, want) {
-			t.Errorf("%s: told of %v, want %v", name, told, want)
+		if want := []string{"strict", "strict"}; !slices.Equal(reported, want) {
+			t.Errorf("%s: reported %v, want %v", name, reported, want)
 		}
 	}
 }

@@ -29,8 +29,8 @@ func withRooms(rooms *limit.Limiter) *watched {
 	return r
 }
 
-// DEFECTS 23: a handler's rejection is answered as one, as the answer to a request and
-// as an error otherwise, and told once.
+// A handler's rejection is answered as one, as the answer to a request and
+// as an error otherwise, and reported once.
 func TestTakeInHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rooms := limit.New(memory.NewStore(memory.Options{}), limit.Named("per-room", limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Second}), limit.Options{Name: "rooms"})
@@ -55,13 +55,13 @@ func TestTakeInHandlers(t *testing.T) {
 				t.Errorf("%s was answered twice: %v", name, f)
 			}
 		}
-		told := r.told()
-		if len(told) != 2 || told[0].Type != "chat.send" || told[1].Type != "chat.ask" {
-			t.Fatalf("OnLimitExceeded was told %+v", told)
+		reported := r.reported()
+		if len(reported) != 2 || reported[0].Type != "chat.send" || reported[1].Type != "chat.ask" {
+			t.Fatalf("OnLimitExceeded got %+v", reported)
 		}
-		for _, i := range told {
+		for _, i := range reported {
 			if i.Kind != errors.LimitRate || i.Limiter != "rooms" || i.Policy != "per-room" || i.Limit != 2 || i.Observed != 1 {
-				t.Errorf("OnLimitExceeded was told %+v", i)
+				t.Errorf("OnLimitExceeded got %+v", i)
 			}
 		}
 		if st := r.Stats(); st.Faults != 0 || st.Rejected != 2 {
@@ -70,7 +70,7 @@ func TestTakeInHandlers(t *testing.T) {
 	})
 }
 
-// DEFECTS 9: rooms of different tenants are different rooms, whatever their names.
+// Rooms of different tenants are different rooms, whatever their names.
 func TestTakeKeepsPartsApart(t *testing.T) {
 	l := newLimiter(1)
 	for _, parts := range [][]string{{"a", "b:c"}, {"a:b", "c"}, {"a", "b", "c"}, {"a:b:c"}, {}, {""}, {"%none"}} {

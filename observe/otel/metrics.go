@@ -42,9 +42,9 @@ type Options struct {
 }
 
 // NewProducer returns the figures of a router and its components for a reader of
-// go.opentelemetry.io/otel/sdk/metric. (An instrument of OpenTelemetry that is observed cannot be a
-// histogram, so the figures come by a producer.) It panics if a component is of a type that
-// Options.Components does not list.
+// go.opentelemetry.io/otel/sdk/metric. (They come by a producer because observable instruments
+// cannot be histograms.) It panics if a component is of a type that Options.Components does not
+// list.
 func NewProducer(r *router.Router, o Options) metric.Producer {
 	return &producer{figures.New(r, o.Components), time.Now()}
 }

@@ -91,7 +91,7 @@ func startChat(t *testing.T) *chat {
 	mux.Handle("/metrics", promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	c.http = httptest.NewServer(mux)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = c.r.Shutdown(ctx)
 		c.http.Close()

@@ -34,7 +34,7 @@ type Options struct {
 	// Default: none.
 	Components map[string]any
 
-	// ConstLabels are put on all figures, which tells several routers of one process apart.
+	// ConstLabels are put on all figures, to distinguish several routers of one process.
 	//
 	// Default: none.
 	ConstLabels map[string]string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
+	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
 )
 
@@ -91,16 +91,11 @@ func startPrometheus(t *testing.T, target string) string {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "prometheus.yml")
-	text := fmt.Sprintf("global: {scrape_interval: 500ms}\nrule_files: [%s]\nscrape_configs:\n- job_name: chat\n  static_configs: [{targets: [%s]}]\n", alerts, target)
+	text := fmt.Sprintf("global: {scrape_interval: 1s}\nrule_files: [%s]\nscrape_configs:\n- job_name: chat\n  static_configs: [{targets: [%s]}]\n", alerts, target)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := port.Addr().String()
-	_ = port.Close()
+	addr := process.FreeAddr(t)
 	var out strings.Builder
 	cmd := exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+dir+"/data", "--web.listen-address="+addr)
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -159,8 +154,8 @@ func TestQueriesOfTheDashboardAndTheAlerts(t *testing.T) {
 		t.Errorf("%d queries are found", len(queries))
 	}
 	empty := queries
-	// All at once, since a scrape may lack what has not happened yet.
-	for giveUp := time.Now().Add(90 * time.Second); len(empty) > 0 && time.Now().Before(giveUp); time.Sleep(time.Second) {
+	// All at once, since a scrape may lack what has not happened yet. The end is only a guard against hanging.
+	for giveUp := time.Now().Add(5 * time.Minute); len(empty) > 0 && time.Now().Before(giveUp); time.Sleep(time.Second) {
 		var left []query
 		for _, q := range empty {
 			n, err := ask(prometheus, q.expr)

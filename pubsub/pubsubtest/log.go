@@ -11,8 +11,8 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// LogFaults are what a store can do to a [pubsub.Log] that a test can make it do. The parts of the suite that
-// need a function that is nil are skipped.
+// LogFaults make the store of a [pubsub.Log] fail. The parts of the suite that need a function that
+// is nil are skipped.
 type LogFaults struct {
 	// LoseTail makes the store lose the last n messages of a topic's log, and what was
 	// kept of their ids, as the failover to a replica that does not have them does.

@@ -1,7 +1,7 @@
 // Package pubsubtest checks that a [pubsub.Broker] keeps its contract.
 //
-// A broker's own test hands the suite a way to open several of them that share
-// topics, as the processes of one deployment do:
+// The test of a broker passes a function that opens several of them, which share topics as the
+// processes of one deployment do:
 //
 //	func TestBroker(t *testing.T) {
 //		pubsubtest.Run(t, func(t *testing.T, n int) []pubsub.Broker {
@@ -171,7 +171,7 @@ type listener struct {
 	topic string
 	sub   pubsub.Subscription
 	// calls is changed without a lock: calls of deliver come one after the
-	// other, and the race detector knows if they do not.
+	// other, and the race detector finds it if they do not.
 	calls int
 
 	mu   sync.Mutex

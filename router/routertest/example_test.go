@@ -89,7 +89,7 @@ func testLeavingIsConfirmed(t *testing.T) {
 	}
 }
 
-// Within synctest an hour takes no time, and that nothing comes can be told: when
+// Within synctest an hour takes no time, and that nothing comes can be reported: when
 // all goroutines wait, all frames have arrived.
 func testOthersHearNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -53,12 +53,12 @@ var (
 	limiterStoreFailures = counter("limiter.store_failures", "{call}", "Calls that the store answered with an error or not in time.", "limiter")
 	limiterTimeouts      = counter("limiter.timeouts", "{call}", "Calls that the store did not answer in time.", "limiter")
 	limiterFailedOver    = counter("limiter.failed_over", "{decision}", "Decisions that the failure policy made.", "limiter")
-	limiterSkipped       = counter("limiter.skipped", "{decision}", "Decisions for which the store was not asked, because it had failed.", "limiter")
-	limiterSwitches      = counter("limiter.switches", "{switch}", "How often the limiter stopped asking its store.", "limiter")
-	limiterDegraded      = gauge("limiter.degraded", "1", "1 while the limiter does not ask its store.", "limiter")
+	limiterSkipped       = counter("limiter.skipped", "{decision}", "Decisions that were made without the store, because it had failed.", "limiter")
+	limiterSwitches      = counter("limiter.switches", "{switch}", "How often the limiter stopped using its store.", "limiter")
+	limiterDegraded      = gauge("limiter.degraded", "1", "1 while the limiter does not use its store.", "limiter")
 	limiterStoreDuration = duration("limiter.store.duration", "How long calls of the store took.", "limiter")
 
-	gateHandshakes = counter("gate.handshakes", "{handshake}", "Handshakes that asked the gate, by result.", "gate", "result")
+	gateHandshakes = counter("gate.handshakes", "{handshake}", "Handshakes that came to the gate, by result.", "gate", "result")
 	gateLeases     = gauge("gate.leases", "{lease}", "Leases that the gate renews.", "gate")
 
 	storeCalls      = counter("store.calls", "{call}", "Calls that were sent.", "store")

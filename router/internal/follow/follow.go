@@ -20,7 +20,7 @@ const (
 // Cursor is the place of a process in the log of a topic. It is not safe for concurrent use. The
 // zero Cursor has no place yet: the first read gives it the end of the log.
 //
-// After each call of another method, the caller asks Read whether the log is to be read, and passes
+// After each call of another method, the caller calls Read to find out whether the log is to be read, and passes
 // the result to Page or Failed.
 type Cursor struct {
 	// Most is the number of missing messages that are read; if more are missing, the cursor is

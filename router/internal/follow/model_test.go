@@ -33,7 +33,7 @@ type world struct {
 	looked  *pubsub.Position // its result, on its way
 
 	// The client.
-	at     pubsub.Position // of what it got last, or was told; zero: it has not begun
+	at     pubsub.Position // of the last message or report that it got; zero: it has not begun
 	state  clientState
 	replay pubsub.Position // a resume has sent what comes up to here
 	got    int
@@ -295,7 +295,7 @@ func place(name string) int {
 	return slices.IndexFunc(steps, func(s step) bool { return s.name == name })
 }
 
-// key tells states apart.
+// key distinguishes states.
 func (w *world) key() string {
 	c := &w.cursor
 	var b []byte

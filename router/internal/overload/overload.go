@@ -164,7 +164,7 @@ type Seen struct {
 func (c *Controller) Look(s Seen) {
 	elapsed := s.At - c.looked
 	if elapsed < Every/2 {
-		return // of a clock that was late the last time; too little to go by
+		return // of a clock that was late the last time; too little to measure
 	}
 	c.looked = s.At
 	over := s.Wait > c.target || s.Busy || s.Memory > MemoryFree

@@ -131,7 +131,52 @@ func TestFollowsWhatTheServerCanDo(t *testing.T) {
 	}
 }
 
-// Clients that come again when they are told to do not keep the server down.
+// Nine tenths of what the server can carry come all the time. What made it overloaded ends, and ten
+// seconds later everything is accepted again.
+func TestAcceptsTheFullLoadAgain(t *testing.T) {
+	const from, to = time.Second, 4 * time.Second
+	within := func(at time.Duration) bool { return at > from && at < to }
+	for name, cause := range map[string]func(*server){
+		"slow handlers": func(s *server) {
+			s.handle = func(at time.Duration) time.Duration {
+				if within(at) {
+					return 10 * time.Millisecond
+				}
+				return 2 * time.Millisecond
+			}
+		},
+		"something busy": func(s *server) {
+			s.seen = func(seen *overload.Seen) { seen.Busy = within(seen.At) }
+		},
+		"memory": func(s *server) {
+			s.seen = func(seen *overload.Seen) {
+				if within(seen.At) {
+					seen.Memory = 0.99
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(overload.New(target))
+			s.warm = to + 10*time.Second
+			cause(s)
+			got := s.run(t, s.warm+2*time.Second, mixed(0.9)...)
+			if s.refusing == 0 {
+				t.Error("nothing was refused before, so this test shows nothing")
+			}
+			for i, c := range got {
+				if c.refused > 0 || c.share() < 0.98 {
+					t.Errorf("10 s after the cause has ended, of stream %d: %+v", i, c)
+				}
+			}
+			if s.control.Counting() {
+				t.Error("the overload is not over")
+			}
+		})
+	}
+}
+
+// Clients that come again when they are reported to do not keep the server down.
 func TestRetries(t *testing.T) {
 	s := newServer(overload.New(target))
 	s.warm = 6 * time.Second

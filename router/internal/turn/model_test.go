@@ -264,7 +264,7 @@ func (w *world) look() {
 	}
 	w.seenSent = w.sent
 	if fresh && !again {
-		w.fail("a frame is in hand since the last look, and is not looked at again")
+		w.fail("a frame is under way since the last look, and is not looked at again")
 	}
 	if w.quiet > 1 && again {
 		w.fail("nothing has happened for %d looks, and they go on", w.quiet)
@@ -362,7 +362,7 @@ func (w *world) check() {
 		w.fail("events are open: %v", !event)
 	}
 	if w.turn.FrameInHand() != w.framed {
-		w.fail("a frame is in hand: %v", !w.framed)
+		w.fail("a frame is under way: %v", !w.framed)
 	}
 	if w.turn.Busy() != w.worker {
 		w.fail("there is a worker: %v", w.worker)

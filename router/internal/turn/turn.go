@@ -1,9 +1,9 @@
 // Package turn decides what the goroutines of one connection do: which one reads, which
 // one runs handlers, what waits, and when a handler is detached. It does no I/O, reads no
-// clock and knows nothing of what a message means. Its users are three roles:
+// clock and does not depend on what a message means. Its users are three roles:
 //
 //   - The reader reads messages and begins them, one goroutine at a time. Nearly always it
-//     also runs the handler of each message on the spot: nothing is handed over.
+//     also runs the handler of each message inline: nothing is handed over.
 //   - The worker runs the handlers of messages that wait. It exists only while a handler
 //     was detached, or messages wait behind one that was.
 //   - The watchdog looks at the connection once a tick. It detaches a handler that it sees
@@ -107,7 +107,7 @@ type Turn[M any] struct {
 	rules *Rules[M]
 
 	word     atomic.Uint64 // the state, and a count of handlers
-	frame    atomic.Uint64 // odd: the reader has a frame in hand; no two frames have the same
+	frame    atomic.Uint64 // odd: a frame is under way at the reader; no two frames have the same
 	requests atomic.Int32  // open requests of those that are handled concurrently
 	watched  atomic.Bool   // the watchdog looks at it
 	running  *Task[M]      // the message that is handled inline; written before word says so
@@ -441,7 +441,7 @@ func (t *Turn[M]) Look() (seen Seen, again bool) {
 	if batching(word) && word == t.seenWord {
 		seen, word = t.detach(word)
 	}
-	// A frame that was in hand at the last look has nothing more to be sent after this
+	// A frame that was under way at the last look has nothing more to be sent after this
 	// one, however long it takes.
 	old := frame == t.seenFrame
 	t.seenWord, t.seenFrame = word, frame

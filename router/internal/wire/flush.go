@@ -11,9 +11,13 @@ import (
 func (o *Outbox) Flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.flushing || o.empty() || o.gone {
-		return
+	if !o.flushing && !o.empty() && !o.gone {
+		o.writeOut()
 	}
+}
+
+// writeOut is Flush with the lock held, by a goroutine that is to be the only one that writes.
+func (o *Outbox) writeOut() {
 	o.flushing = true
 	t, _ := o.stream.conn.(*secure)
 	for !o.empty() && !o.gone {
@@ -27,7 +31,12 @@ func (o *Outbox) Flush() {
 			break
 		}
 		o.wrote(n)
+		if err == errAgain && o.unbounded > 0 {
+			o.boundBuffer() // it may be larger than the kernel has chosen
+			continue
+		}
 		if err == errAgain {
+			o.waits = true
 			go o.drain()
 			return
 		}
@@ -58,7 +67,25 @@ var errAgain = errors.New("wire: the socket's buffer is full")
 // appended to it.
 func (o *Outbox) take() []byte {
 	o.taken = true
-	return o.queue[o.head].b
+	b := o.queue[o.head].b
+	if o.unbounded > 0 {
+		if o.unbounded -= len(b); o.unbounded <= 0 {
+			o.boundBuffer()
+		}
+	}
+	return b
+}
+
+// boundBuffer sets the size of the buffer that the kernel sends from. A connection that has written less, all of which
+// the socket took, does not need it. For Linux it is an event of the socket, which wakes a thread that waits for any.
+func (o *Outbox) boundBuffer() {
+	o.unbounded = 0
+	if c, ok := o.stream.socket().(interface{ SetWriteBuffer(int) error }); ok {
+		_ = c.SetWriteBuffer(o.buffer)
+	}
+	if t, ok := o.stream.conn.(*secure); ok {
+		t.piece = 0 // is a part of it
+	}
 }
 
 // drain writes what is queued, waiting for the client as long as the timeout
@@ -93,6 +120,7 @@ func (o *Outbox) drain() {
 	// A deadline left behind would fail a later write as soon as it has passed.
 	_ = o.stream.conn.SetWriteDeadline(time.Time{})
 	o.endBacklog()
+	o.waits = false
 	o.finish()
 }
 
@@ -112,13 +140,8 @@ func (o *Outbox) hangUp() {
 	}
 	o.closed, o.hangup = true, true
 	o.wake()
-	switch {
-	case o.flushing:
-	case o.empty():
-		o.shut()
-	default:
-		o.flushing = true
-		go o.drain()
+	if !o.flushing {
+		o.writeOut()
 	}
 }
 
@@ -159,6 +182,7 @@ func (o *Outbox) shut() {
 		}
 		o.forget(i)
 	}
+	o.giveBack()
 	o.queue, o.head, o.taken = nil, 0, false
 	o.latest.drop()
 	o.closed, o.gone = true, true

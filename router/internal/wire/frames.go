@@ -13,7 +13,7 @@ import (
 type Found uint8
 
 const (
-	Nothing  Found = iota // nothing is in hand: Await
+	Nothing  Found = iota // nothing is buffered: Await
 	Partial               // a message or frame is not complete: More
 	Message               // a whole message
 	TooLarge              // the beginning of a message larger than allowed; the rest is skipped
@@ -57,13 +57,13 @@ const (
 	idleWindow    = 10 * time.Second
 )
 
-// frames is what the reader knows of the frames that it reads.
+// frames is the state of the reader of frames.
 type frames struct {
 	limit   int32 // of a message in bytes
 	deflate bool  // messages may be compressed
 	pinged  bool
 	text    utf8Check // of the message that is not complete
-	checked int16     // of an incomplete frame in hand: how much of its payload is unmasked
+	checked int16     // of an incomplete buffered frame: how much of its payload is unmasked
 
 	idle      int32         // frames that have brought no message further, since idleSince
 	idleSince time.Duration // after the epoch
@@ -79,8 +79,8 @@ type ping struct {
 	n int
 }
 
-// part is a message that is being assembled: fragments, or a frame that does not lie
-// in hand as a whole.
+// part is a message that is being assembled: fragments, or a frame that is not
+// buffered as a whole.
 type part struct {
 	opcode   byte
 	deflated bool
@@ -107,7 +107,7 @@ func (s *Stream) Limit(message int, deflate bool) {
 // Err is why reading has ended, after Next has found that.
 func (s *Stream) Err() error { return s.ended }
 
-// Next takes the next message from the bytes in hand. It is valid until the next call
+// Next takes the next message from the buffered bytes. It is valid until the next call
 // of any reading method. Control frames are dealt with on the way. When the client
 // closes, or breaks the protocol, the close frame that answers is queued.
 func (s *Stream) Next() (payload []byte, found Found) {
@@ -136,7 +136,7 @@ func (s *Stream) Next() (payload []byte, found Found) {
 			}
 			return nil, Partial
 		}
-		// Nearly all messages are one frame that lies in hand.
+		// Nearly all messages are one frame that is buffered.
 		if (h.b0 == finBit|opText || h.b0 == finBit|opBinary) && h.masked && !h.bad && h.length <= inPlace && s.part == nil {
 			start := s.from + h.size
 			end := start + int(h.length)
@@ -158,6 +158,27 @@ func (s *Stream) Next() (payload []byte, found Found) {
 		}
 	}
 	return nil, Ended
+}
+
+// InHand reports whether a byte is buffered.
+func (s *Stream) InHand() bool { return s.from < s.to }
+
+// Controls handles the buffered control frames before anything else, with less of a stack than [Stream.Next]. It is
+// for a reader without a buffered message. It returns why reading has ended, or nil.
+func (s *Stream) Controls() error {
+	for s.InHand() {
+		h, ok := parseHeader(s.in[s.from:s.to])
+		if !ok || h.b0&opBits < opClose {
+			return nil
+		}
+		switch _, found := s.frame(h); found {
+		case Ended:
+			return s.ended
+		case Partial:
+			return nil
+		}
+	}
+	return nil
 }
 
 // message returns a message that is complete.
@@ -282,7 +303,7 @@ func (s *Stream) control(h header, op byte) ([]byte, Found) {
 		return s.closed(payload)
 	}
 	if op == opPing {
-		// One pong answers all the pings in hand (RFC 6455, 5.5.3), so a
+		// One pong answers all buffered pings (RFC 6455, 5.5.3), so a
 		// flood of pings is not answered with a flood.
 		if s.ping == nil {
 			s.ping = new(ping)

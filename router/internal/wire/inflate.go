@@ -22,7 +22,7 @@ type inflater struct {
 
 	in   []byte
 	at   int    // in[:at], and the tail of the message, has been taken into acc
-	acc  uint64 // bits that are in hand, the next one lowest; above them may be the same that follow in in
+	acc  uint64 // bits that were read, the next one lowest; above them may be the same that follow in in
 	held uint   // how many
 }
 

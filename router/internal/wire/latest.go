@@ -65,5 +65,5 @@ func (l *latest) leaves(key string) {
 	l.first++
 }
 
-// drop forgets the index.
+// drop removes the index.
 func (l *latest) drop() { l.index, l.missed = nil, 0 }

@@ -74,7 +74,7 @@ func TestLatestAgreesWithAList(t *testing.T) {
 }
 
 // A frame that is replaced by a larger one, which fits nowhere, leaves nothing behind.
-func TestLatestForgetsWhatDidNotFit(t *testing.T) {
+func TestLatestDropsWhatDidNotFit(t *testing.T) {
 	o, g, _ := gated(t, 4000)
 	want := "head"
 	publish := func(n int, overflow Overflow) {

@@ -26,6 +26,7 @@ type Outbox struct {
 	queued   int  // bytes
 	taken    bool // queue[head] is being written
 	flushing bool // a goroutine writes, and will write what is appended meanwhile
+	waits    bool // it waits for the client
 	closed   bool // no frame may follow
 	hangup   bool // close the socket when the queue has left
 	gone     bool // the socket is closed
@@ -40,10 +41,12 @@ type Outbox struct {
 	backlog  bool     // what is queued is counted in traffic.BacklogBytes
 
 	// of the goroutine that writes
-	onWrite  func(fd uintptr) bool
-	writing  []byte
-	written  int
-	writeErr error
+	onWrite   func(fd uintptr) bool
+	writing   []byte
+	written   int
+	writeErr  error
+	buffer    int // of the kernel, see Stream.Buffer
+	unbounded int // how much may be written before buffer is set, see boundBuffer; 0: it is, or is not to be
 }
 
 func (o *Outbox) init(s *Stream) {
@@ -100,7 +103,21 @@ func (o *Outbox) HasRoom(n int) bool {
 	return o.hasRoom(n)
 }
 
-func (o *Outbox) hasRoom(n int) bool { return o.queued == 0 || o.queued+n <= o.limit/2 }
+func (o *Outbox) hasRoom(n int) bool { return n <= o.room(n) }
+
+// Room returns the largest number for which HasRoom is true; that is at least n if the outbox is empty.
+func (o *Outbox) Room(n int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.room(n)
+}
+
+func (o *Outbox) room(n int) int {
+	if o.queued == 0 {
+		return max(n, o.limit/2)
+	}
+	return o.limit/2 - o.queued
+}
 
 // AwaitRoom blocks until HasRoom(n). It returns false if nothing can be written any more.
 func (o *Outbox) AwaitRoom(n int) bool {
@@ -172,16 +189,30 @@ func (o *Outbox) AppendShared(frame []byte, overflow Overflow, key string) (firs
 	return first, o.addShared(frame, overflow, key)
 }
 
+// AppendRun queues frames that lie behind one another in memory, and are never changed, as AppendShared does with one for
+// which a full outbox means [Disconnect].
+func (o *Outbox) AppendRun(run []byte, frames int) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if frames == 0 {
+		return nil
+	}
+	return o.addRun(run, frames)
+}
+
+func (o *Outbox) addRun(run []byte, frames int) error {
+	if err := o.admit(len(run)); err != nil {
+		return err
+	}
+	if len(run) > copyLimit || !o.join(run, frames) {
+		o.push(segment{b: run, frames: int32(frames)})
+	}
+	return nil
+}
+
 func (o *Outbox) addShared(frame []byte, overflow Overflow, key string) error {
 	if overflow == Disconnect {
-		if len(frame) <= copyLimit {
-			return o.add(frame)
-		}
-		if err := o.admit(len(frame)); err != nil {
-			return err
-		}
-		o.push(segment{b: frame})
-		return nil
+		return o.addRun(frame, 1)
 	}
 	if o.closed {
 		return ErrClosed
@@ -199,7 +230,7 @@ func (o *Outbox) addShared(frame []byte, overflow Overflow, key string) error {
 	if overflow != LatestOnly {
 		key = ""
 	}
-	o.push(segment{b: frame, key: key, drop: overflow != DropNewest})
+	o.push(segment{b: frame, key: key, drop: overflow != DropNewest, frames: 1})
 	return nil
 }
 

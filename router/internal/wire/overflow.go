@@ -59,7 +59,7 @@ func (o *Outbox) tooSlow() {
 	o.slow = true
 	o.wake()
 	if !o.flushing {
-		o.flushing = true
+		o.flushing, o.waits = true, true
 		go o.drain()
 	}
 }

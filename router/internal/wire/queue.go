@@ -4,7 +4,7 @@ import "sync"
 
 const (
 	chunkSize = 8 << 10
-	copyLimit = 1 << 10 // shared frames up to this size are copied, not referenced
+	copyLimit = 1 << 10 // shared frames up to this size are copied when another one is queued
 )
 
 type chunk [chunkSize]byte
@@ -21,23 +21,45 @@ type segment struct {
 	drop   bool   // may be dropped for a newer frame
 }
 
+// longQueue is memory for a queue of more segments than Outbox.first has. It is borrowed until the queue has left: a
+// client that resumes needs it for each page.
+type longQueue [16]segment
+
+var longQueues = sync.Pool{New: func() any { return new(longQueue) }}
+
 // put copies a frame into the last chunk, or into a new one.
 func (o *Outbox) put(frame []byte) {
+	switch {
+	case o.join(frame, 1):
+	case len(frame) > chunkSize, o.waits && len(frame) <= copyLimit: // many clients may have to be waited for, with one frame each
+		o.push(segment{b: append([]byte(nil), frame...), frames: 1})
+	default:
+		c := chunks.Get().(*chunk)
+		o.push(segment{b: append(c[:0], frame...), chunk: c, frames: 1})
+	}
+}
+
+// join copies a frame, or several that lie behind one another, behind the last one, so that they leave in one write, if there
+// is room and the last one is not being written. A small one that others share is copied for that, and only then: thousands of outboxes in which it is the only
+// one need no chunks.
+func (o *Outbox) join(frame []byte, frames int) bool {
 	last := len(o.queue) - 1
-	if last > o.head || last == o.head && !o.taken {
-		if s := &o.queue[last]; s.chunk != nil && cap(s.b)-len(s.b) >= len(frame) {
-			s.b = append(s.b, frame...)
-			s.frames++
-			o.account(len(frame))
-			return
-		}
+	if last < o.head || last == o.head && o.taken {
+		return false
 	}
-	if len(frame) > chunkSize {
-		o.push(segment{b: append([]byte(nil), frame...)})
-		return
+	s := &o.queue[last]
+	switch {
+	case s.chunk != nil && cap(s.b)-len(s.b) >= len(frame):
+	case s.chunk == nil && !s.drop && len(s.b) <= copyLimit && chunkSize-len(s.b) >= len(frame):
+		c := chunks.Get().(*chunk)
+		s.b, s.chunk = append(c[:0], s.b...), c
+	default:
+		return false
 	}
-	c := chunks.Get().(*chunk)
-	o.push(segment{b: append(c[:0], frame...), chunk: c})
+	s.b = append(s.b, frame...)
+	s.frames += int32(frames)
+	o.account(len(frame))
+	return true
 }
 
 func (o *Outbox) push(s segment) {
@@ -46,7 +68,12 @@ func (o *Outbox) push(s segment) {
 		clear(o.queue[n:])
 		o.queue, o.head = o.queue[:n], 0
 	}
-	s.frames = 1
+	if len(o.queue) == len(o.first) && cap(o.queue) == len(o.first) {
+		long := longQueues.Get().(*longQueue)
+		copy(long[:], o.queue)
+		clear(o.queue)
+		o.queue = long[:len(o.queue)]
+	}
 	o.queue = append(o.queue, s)
 	o.indexed(len(o.queue) - 1)
 	o.account(len(s.b))
@@ -99,8 +126,16 @@ func (o *Outbox) wrote(n int) {
 	o.forget(o.head)
 	o.head++
 	if o.head == len(o.queue) {
+		o.giveBack()
 		o.queue, o.head = o.first[:0], 0
 		o.latest.drop()
+	}
+}
+
+// giveBack gives the memory of the queue back. All of its segments are forgotten.
+func (o *Outbox) giveBack() {
+	if cap(o.queue) == len(longQueue{}) {
+		longQueues.Put((*longQueue)(o.queue[:cap(o.queue)]))
 	}
 }
 

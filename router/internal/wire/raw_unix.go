@@ -32,12 +32,17 @@ func (s *Stream) fillRaw() error {
 		s.giveBack()
 		return s.readErr
 	}
-	s.touch()
+	if s.asking != asks {
+		s.touch()
+	}
 	return nil
 }
 
 // readReady is called with a descriptor that may be readable; false means wait.
 func (s *Stream) readReady(fd uintptr) bool {
+	if s.asking == asks {
+		return true
+	}
 	into := s.room()
 	for {
 		n, err := read(fd, into)
@@ -45,6 +50,9 @@ func (s *Stream) readReady(fd uintptr) bool {
 		case err == syscall.EINTR:
 		case err == syscall.EAGAIN:
 			s.giveBack()
+			if s.asking == asksFirst {
+				s.asking = asks
+			}
 			return false
 		case err != nil:
 			s.readErr = &net.OpError{Op: "read", Net: "tcp", Err: err}

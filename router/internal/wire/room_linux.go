@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// canAsk says that a socket can be asked whether it takes more without waiting.
+// canAsk says that a socket can report whether it takes more without waiting.
 const canAsk = true
 
 const pollOut = 4 // POLLOUT of poll.h

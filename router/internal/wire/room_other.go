@@ -2,7 +2,7 @@
 
 package wire
 
-// canAsk says that a socket can be asked whether it takes more without waiting.
+// canAsk says that a socket can report whether it takes more without waiting.
 const canAsk = false
 
 func writable(uintptr) bool  { return false }

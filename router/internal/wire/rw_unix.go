@@ -4,7 +4,7 @@ package wire
 
 import "syscall"
 
-// Package syscall tells the race detector that what was written happens before it is read.
+// Package syscall informs the race detector that what was written happens before it is read.
 
 func read(fd uintptr, b []byte) (int, error) { return syscall.Read(int(fd), b) }
 

@@ -34,8 +34,8 @@ type Stream struct {
 	onRead  func(fd uintptr) bool
 	readErr error
 
-	in       *[bufferSize]byte // borrowed while bytes are in hand
-	from, to int               // the bytes in hand: in[from:to]
+	in       *[bufferSize]byte // borrowed while bytes are buffered
+	from, to int               // the buffered bytes: in[from:to]
 	small    [idleRead]byte
 
 	frames
@@ -44,6 +44,9 @@ type Stream struct {
 	epoch  time.Time
 	heard  atomic.Int64
 	held   atomic.Bool // the reader waits in HoldBack
+	asking uint8       // see AwaitReadable
+	// lingering is guarded by Out.mu, so that no deadline is set after Linger has cleared it.
+	lingering bool
 	// unfinished is when, after the epoch, the reader began to wait for the rest of a
 	// frame or message; 0: it does not.
 	unfinished atomic.Int64
@@ -75,14 +78,14 @@ func (s *Stream) touch() {
 	s.heard.Store(int64(s.readAt.Sub(s.epoch)))
 }
 
-// ReadAt is when the bytes in hand came.
+// ReadAt is when the buffered bytes came.
 func (s *Stream) ReadAt() time.Time { return s.readAt }
 
 // Heard is when, after the epoch, the peer last sent anything. Any goroutine may
 // ask.
 func (s *Stream) Heard() time.Duration { return time.Duration(s.heard.Load()) }
 
-// Await blocks until there is a byte in hand. What is queued to be written is
+// Await blocks until a byte is buffered. What is queued to be written is
 // sent first, and the buffer is given back for as long as it waits.
 func (s *Stream) Await() error {
 	if s.from < s.to {
@@ -93,7 +96,66 @@ func (s *Stream) Await() error {
 	return s.fill()
 }
 
-// More blocks until there are more bytes in hand than now, for a message that is
+// Linger is Await, which EndLinger ends from the call of BeginLinger on. It reports whether a byte is buffered.
+//
+// A deadline for each wait would do the same, but a timer of the runtime often wakes a thread.
+func (s *Stream) Linger() (came bool, err error) {
+	err = s.Await()
+	if s.setLingering(false) {
+		return err == nil, err
+	}
+	_ = s.conn.SetReadDeadline(time.Time{}) // fails only as reading does
+	if IsTimeout(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// BeginLinger is to be called before Linger.
+func (s *Stream) BeginLinger() { s.setLingering(true) }
+
+// setLingering returns what it was.
+func (s *Stream) setLingering(is bool) (was bool) {
+	s.Out.mu.Lock()
+	defer s.Out.mu.Unlock()
+	was, s.lingering = s.lingering, is
+	return was
+}
+
+// Lingering reports whether the reader lingers, and EndLinger has not been called. Any goroutine may ask.
+func (s *Stream) Lingering() bool {
+	s.Out.mu.Lock()
+	defer s.Out.mu.Unlock()
+	return s.lingering
+}
+
+// EndLinger makes Linger return. Any goroutine may call it.
+func (s *Stream) EndLinger() {
+	s.Out.mu.Lock()
+	defer s.Out.mu.Unlock()
+	if s.lingering {
+		s.lingering = false
+		_ = s.conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// AwaitReadable blocks until Await would not block, or nearly. A connection with a descriptor that it had to wait for has
+// buffered nothing then, and borrows nothing.
+func (s *Stream) AwaitReadable() error {
+	s.asking = asksFirst
+	err := s.Await()
+	s.asking = reads
+	return err
+}
+
+// What readReady does.
+const (
+	reads     = iota
+	asksFirst // reads what is there, or waits and then only asks
+	asks      // returns without reading
+)
+
+// More blocks until more bytes are buffered than now, for a message that is
 // not complete. Like Await, it sends what is queued first.
 func (s *Stream) More() error {
 	if s.unfinished.Load() == 0 {
@@ -152,7 +214,7 @@ func (s *Stream) giveBack() {
 	}
 }
 
-// fill reads at least one byte behind those in hand, or into the message that is
+// fill reads at least one byte behind those that are buffered, or into the message that is
 // being assembled.
 func (s *Stream) fill() error {
 	if s.from > 0 {
@@ -224,15 +286,12 @@ func (s *Stream) discardUnsent() {
 }
 
 // Buffer bounds what the kernel holds for the connection, in each direction, to about
-// n bytes.
+// n bytes. Call it before anything is written.
 func (s *Stream) Buffer(n int) {
-	if c, ok := s.socket().(interface {
-		SetReadBuffer(int) error
-		SetWriteBuffer(int) error
-	}); ok {
+	if c, ok := s.socket().(interface{ SetReadBuffer(int) error }); ok {
 		_ = c.SetReadBuffer(n)
-		_ = c.SetWriteBuffer(n)
 	}
+	s.Out.buffer, s.Out.unbounded = n, n
 }
 
 // Socket reports whether the connection is one of the operating system's, encrypted

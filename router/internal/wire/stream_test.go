@@ -261,7 +261,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// A flood of pings in hand is answered with one pong, the latest.
+// A flood of pings that have come together is answered with one pong, the latest.
 func TestPingsInHandHaveOnePong(t *testing.T) {
 	s, nc := opened(0, slices.Concat(clientFrame(0x89, "a"), clientFrame(0x89, "b"), clientFrame(0x89, "last"), clientFrame(0x81, "m")))
 	if err := s.Await(); err != nil {
@@ -310,4 +310,50 @@ func TestIdleStreamHoldsNoBuffer(t *testing.T) {
 		s.Close()
 		eventually(t, "the socket to be closed", s.Out.Gone)
 	}
+}
+
+// Whether bytes have come before or come later, AwaitReadable loses none, and it returns when the connection ends.
+func TestAwaitReadable(t *testing.T) {
+	overSockets(t, func(t *testing.T, connect pair) {
+		s, client, _ := connect(t)
+		s.Limit(readLimit, false)
+		next := func(want string) {
+			t.Helper()
+			if err := s.AwaitReadable(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Await(); err != nil {
+				t.Fatal(err)
+			}
+			if payload, found := s.Next(); found != Message || string(payload) != want {
+				t.Fatalf("%q, %v; want %q", payload, found, want)
+			}
+		}
+		for i := range 20 {
+			text := fmt.Sprint(i)
+			if i%2 == 0 {
+				_, _ = client.Write(clientFrame(0x81, text))
+			} else {
+				time.AfterFunc(time.Millisecond, func() { _, _ = client.Write(clientFrame(0x81, text)) })
+			}
+			next(text)
+			if _, found := s.Next(); found != Nothing {
+				t.Fatalf("behind %q there is %v", text, found)
+			}
+		}
+		time.AfterFunc(time.Millisecond, func() { _ = client.Close() })
+		err := s.AwaitReadable()
+		if err == nil {
+			err = s.Await()
+		}
+		if err == nil {
+			t.Error("the end of the connection is not seen")
+		}
+
+		s, _, _ = connect(t)
+		time.AfterFunc(time.Millisecond, s.Abort)
+		if err := s.AwaitReadable(); err == nil {
+			t.Error("AwaitReadable returns nil after Abort")
+		}
+	})
 }

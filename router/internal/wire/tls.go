@@ -13,7 +13,7 @@ import (
 // room for is written by [Outbox.drain].
 type secure struct {
 	*tls.Conn
-	raw     syscall.RawConn  // nil: the socket cannot be asked
+	raw     syscall.RawConn  // nil: the room of the socket is not known
 	look    func(fd uintptr) // made once, as it would be an allocation for every write
 	hasRoom bool             // what look has found
 	piece   int              // how many bytes are written at once; 0: not known yet

@@ -16,7 +16,7 @@ import (
 )
 
 // observed is a socket below TLS. It counts the writes, and those of goroutines that
-// drain, and knows the last deadline.
+// drain, and records the last deadline.
 type observed struct {
 	*net.TCPConn
 
@@ -232,7 +232,7 @@ func TestFlushUnderTLSDoesNotWait(t *testing.T) {
 func TestWriteUnderTLSThatWaitsNevertheless(t *testing.T) {
 	onlyWhereSocketsAreAsked(t)
 	s, _, owner, socket := observedPair(t)
-	s.Out.Configure(64<<20, 100*time.Millisecond, owner)
+	s.Out.Configure(64<<20, time.Second, owner) // in which a second frame comes
 	socket.block = make(chan struct{})
 	_ = s.Out.Append([]byte("frame"))
 	flushed := make(chan struct{})

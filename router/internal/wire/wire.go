@@ -4,7 +4,7 @@
 // Reading, all bytes take one way through one state machine, [Stream.Next], so that the
 // same bytes have the same answer whether they come at once or one by one, over TCP or
 // TLS. Writing, frames queue in an [Outbox] and leave together when the reader runs out
-// of input; the outbox knows its bytes and what to do with a client that does not read.
+// of input; the outbox counts its bytes and has the rule what to do with a client that does not read.
 // An idle connection holds no buffer.
 package wire
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/wskit/wskit/pubsub"
@@ -92,3 +93,80 @@ func TestResumesThatWaitDelayNoOther(t *testing.T) {
 }
 
 func heldTopic(p *reader) held { return held{p.ticket, p.at.String()} }
+
+// When many clients that were silent send something at the same moment, or many resume, a client that talks is answered
+// before most of them, although its message came last.
+func TestActiveClientsGoFirst(t *testing.T) {
+	const clients, missed = 200, 100
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that nothing is handled before all is sent, or little
+	var worked, seen atomic.Int64
+	l := newFaultyLog()
+	var s *socketServer
+	s = serveSocket(t, router.Options{Broker: l}, func(r *router.Router) {
+		subscribing(r)
+		r.History("room:*", router.HistoryOptions{})
+		router.On(r, "work", func(*router.Context, struct{}) error {
+			worked.Add(1)
+			return nil
+		})
+		router.RPC(r, "talk", func(_ *router.Context, m said) (said, error) {
+			seen.Store(worked.Load() + s.r.Stats().Resumes["resumed"])
+			return m, nil
+		})
+	})
+	talk := textFrame(`{"type":"talk","meta":{"correlationId":"t"},"payload":{"text":""}}`)
+	talks := func() *peer {
+		p := s.dial()
+		for range 2 { // messages within seconds: it is not silent any more
+			p.write(talk)
+			p.next()
+		}
+		return p
+	}
+	left := s.reader(l, "room:a")
+	left.hangUp()
+	for i := range missed {
+		if err := s.r.Publish(t.Context(), "room:a", "heard", say(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	talker := talks()
+	for _, c := range []struct {
+		name    string
+		frame   []byte
+		connect func() *peer
+	}{
+		{"silent", textFrame(`{"type":"work"}`), func() *peer { return s.dial() }},
+		{"silent, and resume", resumption(heldTopic(left)), func() *peer { return s.dial() }},
+		{"resume", resumption(heldTopic(left)), talks},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for {
+				peers := make([]*peer, clients)
+				for i := range peers {
+					peers[i] = c.connect()
+				}
+				done := func() int64 { return worked.Load() + s.r.Stats().Resumes["resumed"] }
+				start := done()
+				for _, p := range peers {
+					p.write(c.frame)
+				}
+				talker.write(talk)
+				before := done() // perhaps too many, if the machine stood still; then it is tried again
+				talker.next()
+				after, first := seen.Load()-before, clients-(before-start)
+				eventually(t, "all of them to be served", func() bool { return done()-start == clients })
+				for _, p := range peers {
+					p.hangUp()
+				}
+				if first < clients/2 {
+					continue // the machine was busy: most had been served before the message was sent
+				}
+				if t.Logf("%d of %d were served first", after, first); after > first/2 {
+					t.Errorf("%d of %d were served first", after, first)
+				}
+				return
+			}
+		})
+	}
+}

@@ -1,0 +1,29 @@
+package router
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wskit/wskit/internal/poll"
+)
+
+// While a message that is being published holds its connection's deferred flush, the watchdog's looks leave one
+// goroutine that waits for it, not one each.
+func TestWatchdogFlushesBesideOnce(t *testing.T) {
+	d := new(deferredFlush)
+	d.mu.Lock()
+	for range 100 {
+		d.flushBeside()
+	}
+	waiting := func() int {
+		stacks := make([]byte, 1<<20)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), ".(*deferredFlush).flush(")
+	}
+	poll.Until(t, 10*time.Second, "a goroutine to wait", func() bool { return waiting() > 0 })
+	if n := waiting(); n != 1 {
+		t.Errorf("%d goroutines wait to flush, want 1", n)
+	}
+	d.mu.Unlock()
+}
