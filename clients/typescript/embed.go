@@ -27,8 +27,8 @@ var script []byte
 //go:embed dist/limits.js
 var limits []byte
 
-// Handler serves the client as a JavaScript module, whatever the path. Browsers keep it, and ask
-// each time whether it is still current.
+// Handler serves the client as a JavaScript module, whatever the path. Browsers cache it, and
+// validate it again each time.
 func Handler() http.Handler { return module("wskit.js", script) }
 
 // LimitsHandler serves the module with followLimits, as Handler does the client.

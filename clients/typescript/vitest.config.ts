@@ -6,7 +6,7 @@ export default defineConfig({
     globalSetup: "test/build.ts",
     execArgv: ["--expose-gc"], // a test measures memory
     // Only guards against hanging: machines are slow.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
   },
 });

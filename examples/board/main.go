@@ -1,5 +1,5 @@
 // Board is a drawing board that several people share, and an example of messages that are kept:
-// those who come late get the whole drawing, and a page that slept gets what it missed.
+// late members get the whole drawing, and a page that slept gets what it missed.
 //
 //	go run ./examples/board
 //	go run ./examples/board -addr 127.0.0.1:8085 -redis redis://127.0.0.1:6379

@@ -18,7 +18,7 @@ const confirmTime = 15 * time.Second
 type (
 	// Confirm asks a member whether another one may clear the board.
 	Confirm struct {
-		Name string `json:"name"` // of the one that wants to
+		Name string `json:"name"` // of the member that wants to
 	}
 	Confirmed struct {
 		Yes bool `json:"yes"`

@@ -36,7 +36,6 @@ type (
 		Members []Member `json:"members"`
 		History
 		Rooms []RoomSize `json:"rooms"`
-		Limit Allowance  `json:"limit"`
 	}
 	Sent struct {
 		At time.Time `json:"at"`
@@ -117,13 +116,7 @@ func (chat *Chat) join(c *router.Context, q Join) (Joined, error) {
 	if name == "" {
 		return Joined{}, errors.InvalidArgument.New("a name needs at least one visible character")
 	}
-	allowance, err := chat.limits.Allowance(c, "chat.send")
-	if err != nil {
-		return Joined{}, err
-	}
-	joined, err := chat.rooms.Join(c, Seat{Room: q.Room, Member: Member{ID: c.Identity.User, Name: name}}, q.After)
-	joined.Limit = allowance
-	return joined, err
+	return chat.rooms.Join(c, Seat{Room: q.Room, Member: Member{ID: c.Identity.User, Name: name}}, q.After)
 }
 
 // send sends a message to all tabs in the room, including the sender.

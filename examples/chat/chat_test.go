@@ -107,7 +107,7 @@ func TestJoinsAndLeavesAreSent(t *testing.T) {
 	})
 }
 
-// A tab that reconnects before the server notices the loss of its old connection remains one
+// A tab that reconnects before the server has noticed the loss of its old connection remains one
 // member.
 func TestTwoConnectionsOfOneTabAreOneMember(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
@@ -123,7 +123,7 @@ func TestTwoConnectionsOfOneTabAreOneMember(t *testing.T) {
 		old.Vanish()
 		synctest.Wait()
 		if f := ann.Frames(); len(f) > 0 {
-			t.Errorf("the end of the old connection tells %s", f)
+			t.Errorf("the end of the old connection sends %s", f)
 		}
 		again.Vanish()
 		routertest.ExpectEvent[Seat](ann, "member.left")
@@ -247,7 +247,7 @@ func TestSweepFindsMembersOfKilledServers(t *testing.T) {
 		chat.rooms.sweep(t.Context()) // nothing has changed
 		synctest.Wait()
 		if f := ann.Frames(); len(f) > 0 {
-			t.Errorf("told %s", f)
+			t.Errorf("received %s", f)
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
-	"github.com/wskit/wskit/router"
 )
 
 var (
@@ -65,28 +64,7 @@ func newLimits(b Backend) Limits {
 func (l Limits) Middleware() []ingress.Middleware {
 	return []ingress.Middleware{
 		l.bans.Middleware,
-		ratelimit.New(l.tab, ratelimit.Options{Key: ratelimit.PerUserPerType}),
+		ratelimit.New(l.tab, ratelimit.Options{Key: ratelimit.PerUserPerType, Announce: "messages"}), // the page shows it
 		ratelimit.New(l.address, ratelimit.Options{Key: ratelimit.PerIP}),
 	}
-}
-
-// Allowance has the limit of a tab, which the page shows.
-type Allowance struct {
-	Capacity int64   `json:"capacity"`
-	Refill   int64   `json:"refill"`
-	PerMs    int64   `json:"perMs"`
-	Left     float64 `json:"left"`
-}
-
-// Allowance returns the limit of the connection's tab for messages of a type.
-func (l Limits) Allowance(c *router.Context, typ string) (Allowance, error) {
-	key := ratelimit.PerUserPerType(l.tab.Key(nil), &ingress.Context{Type: typ, Identity: *c.Identity})
-	d, err := l.tab.Peek(c, key, 1)
-	used := float64(d.ResetAfter) / float64(perTab.Per) * float64(perTab.Refill)
-	return Allowance{
-		Capacity: perTab.Capacity,
-		Refill:   perTab.Refill,
-		PerMs:    perTab.Per.Milliseconds(),
-		Left:     float64(perTab.Capacity) - used,
-	}, err
 }

@@ -49,39 +49,60 @@ func TestFloodOfOneTabDoesNotAffectOthers(t *testing.T) {
 	})
 }
 
-// The page gets exactly the tokens that are left, and a new connection changes nothing.
-func TestAllowance(t *testing.T) {
+// shown is the limit of a tab as its page gets it.
+type shown struct {
+	Limits []struct {
+		Name      string         `json:"name"`
+		Types     map[string]int `json:"types"`
+		Limit     float64        `json:"limit"`
+		Remaining float64        `json:"remaining"`
+		Refill    float64        `json:"refill"`
+		PerMs     float64        `json:"perMs"`
+	} `json:"limits"`
+	Seen map[string]int `json:"seen"`
+}
+
+// A page gets what is left when it asks, and after its messages; a new connection changes nothing.
+func TestPageGetsWhatIsLeft(t *testing.T) {
 	each(t, func(t *testing.T, s *routertest.Server) {
+		left := func(got shown, want float64) {
+			t.Helper()
+			if len(got.Limits) != 1 {
+				t.Fatalf("%d limits: %+v", len(got.Limits), got)
+			}
+			l := got.Limits[0]
+			if l.Name != "messages" || l.Types["chat.send"] != 1 || l.Limit != 10 || l.Refill != 1 || l.PerMs != 3000 {
+				t.Errorf("the limit is sent as %+v", l)
+			}
+			if math.Abs(l.Remaining-want) > 2e-6 {
+				t.Errorf("%g messages left, want %g", l.Remaining, want)
+			}
+		}
+		ask := func(c *routertest.Client) shown {
+			t.Helper()
+			return routertest.ExpectReply[shown](c.Request("$ws:limits", map[string]any{"types": []string{"chat.send"}}))
+		}
 		ann := tab(s, "ann")
-		left := func(c *routertest.Client) float64 {
-			t.Helper()
-			a := enter(t, c, "lobby", "Ann").Limit
-			if a.Capacity != 10 || a.Refill != 1 || a.PerMs != 3000 {
-				t.Errorf("the policy is sent as %+v", a)
-			}
-			return a.Left
-		}
-		near := func(got, want float64) {
-			t.Helper()
-			if math.Abs(got-want) > 1e-6 {
-				t.Errorf("%g messages left, want %g", got, want)
-			}
-		}
-		near(left(ann), 10)
-		near(left(ann), 10) // asking costs nothing
+		enter(t, ann, "lobby", "Ann")
+		left(ask(ann), 10)
 		for range 10 {
 			say(t, ann, "hi")
 		}
-		near(left(ann), 0)
+		empty := time.Now()
+		back := func() float64 { return float64(time.Since(empty)) / float64(perTab.Per) }
+		after := routertest.ExpectEvent[shown](ann, "$ws:limits")
+		if left(after, back()); after.Seen["chat.send"] != 10 {
+			t.Errorf("%d messages are counted, want 10", after.Seen["chat.send"])
+		}
 		ann.Request("chat.send", message("one too many")).ExpectError(errors.ResourceExhausted)
 		ann.Vanish()
 		time.Sleep(perTab.Per / 2)
 		ann = tab(s, "ann")
-		near(left(ann), 0.5)
+		left(ask(ann), back())
+		enter(t, ann, "lobby", "Ann")
 		ann.Request("chat.send", message("still too early")).ExpectError(errors.ResourceExhausted)
 		time.Sleep(perTab.Per / 2)
 		say(t, ann, "now")
-		near(left(ann), 0)
 	})
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/internal/process"
 )
 
 // TestMain runs the chat if a test has started this binary as a program.
@@ -85,12 +87,7 @@ func TestSilentClientsAreDisconnected(t *testing.T) {
 // A shutdown does not wait for a body that never comes.
 func TestServeEndsWithABodyUnderWay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := listener.Addr().String()
-	_ = listener.Close()
+	addr := process.FreeAddr(t)
 	done := make(chan error)
 	go func() { done <- serve(ctx, addr, "", "", false) }()
 	for path, answered := range map[string]string{"/ws": "HTTP/1.1 400", "/": "HTTP/1.1 "} {

@@ -14,10 +14,10 @@ type room struct {
 	seats map[string]Member              // of all servers, by connection
 	conns map[string]map[string]struct{} // the connections of a member, by its ID
 
-	// told has the state of each member that the tabs know, from this server or another;
+	// shown has the state of each member that the tabs have, from this server or another;
 	// changed has the IDs of members about which this server will send an event; telling
 	// means that a goroutine sends them.
-	told    map[string]Member
+	shown   map[string]Member
 	changed map[string]struct{}
 	telling bool
 
@@ -28,7 +28,7 @@ func newRoom(name string) *room {
 	return &room{
 		name: name, own: make(map[string]*router.Conn),
 		seats: make(map[string]Member), conns: make(map[string]map[string]struct{}),
-		told: make(map[string]Member), changed: make(map[string]struct{}),
+		shown: make(map[string]Member), changed: make(map[string]struct{}),
 	}
 }
 
@@ -90,12 +90,12 @@ func (r *room) ownSize() int {
 // records that the event is sent.
 func (r *room) news(id string) (m Member, here, changed bool) {
 	delete(r.changed, id)
-	was, known := r.told[id]
+	was, known := r.shown[id]
 	if m, here = r.member(id); here {
-		r.told[id] = m
+		r.shown[id] = m
 		return m, true, m != was
 	}
-	delete(r.told, id)
+	delete(r.shown, id)
 	return was, false, known
 }
 
@@ -120,9 +120,9 @@ func (r *room) update(others map[string]Member) {
 			continue
 		}
 		if m, here := r.member(id); here {
-			r.told[id] = m
+			r.shown[id] = m
 		} else {
-			delete(r.told, id)
+			delete(r.shown, id)
 		}
 	}
 }

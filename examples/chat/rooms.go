@@ -197,7 +197,7 @@ func (rs *Rooms) stand(c *router.Conn, quietly bool) {
 	}
 }
 
-// size is the number of members of a room that this server knows of. rs.mu is held.
+// size is the number of members of a room that are known to this server. rs.mu is held.
 func (rs *Rooms) size(name string) RoomSize {
 	if r := rs.rooms[name]; r != nil {
 		return RoomSize{Name: name, Members: r.size()}

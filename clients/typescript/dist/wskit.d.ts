@@ -247,7 +247,7 @@ export interface Options {
     /** The WebSocket to use in place of the global one. */
     WebSocket?: typeof WebSocket;
 }
-/** What the application knows of the question that it answers. */
+/** What the application gets with the question that it answers. */
 export interface QuestionContext {
     /** The server does not wait for the answer any longer. */
     signal: AbortSignal;

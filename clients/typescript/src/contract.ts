@@ -203,7 +203,7 @@ export interface Options {
   WebSocket?: typeof WebSocket;
 }
 
-/** What the application knows of the question that it answers. */
+/** What the application gets with the question that it answers. */
 export interface QuestionContext {
   /** The server does not wait for the answer any longer. */
   signal: AbortSignal;

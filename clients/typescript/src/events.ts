@@ -48,7 +48,7 @@ export function createEvents(failed: (error: unknown) => void, lost: (loss: Loss
       return stop;
     },
     dispatch(frame: Frame) {
-      // The protocol's own events are not kept, but for the list of those who are present.
+      // The protocol's own events are not kept, but for the list of members that are present.
       if (call(frame) || /^(\$ws:(?!presence$)|__)/.test(frame.type)) return;
       hold({ at: Date.now(), frame });
       while (held.length > MOST_HELD || size > MOST_SIZE || Date.now() - (held[0]?.at ?? Infinity) > HELD_FOR) {

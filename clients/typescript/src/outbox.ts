@@ -127,7 +127,7 @@ export function createOutbox(s: Settings, connection: Connection, wrote: (type: 
 
   function write(e: Entry, now: number): boolean {
     const heard = connection.heard();
-    // Its answer tells whether anything behind it can have been handled, see ended.
+    // Its answer shows whether anything behind it can have been handled, see ended.
     if (!heard && !unheard.length) connection.write(frame("__heartbeat"));
     const { meta, idempotencyKey } = e;
     const own = e.request ? { ...meta, correlationId: e.id, timeoutMs: e.deadline - now, idempotencyKey } : idempotencyKey ? { ...meta, idempotencyKey } : meta;

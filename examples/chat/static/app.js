@@ -29,15 +29,9 @@ const rooms = new Rooms();
 const people = new People();
 drawer();
 
-/** Sends a message and learns whether the server accepted it. */
-async function send(message) {
-  try {
-    await client.request("chat.send", message);
-    limiter.accepted();
-  } catch (error) {
-    if (error.code === "RESOURCE_EXHAUSTED") limiter.refused(error);
-    throw error;
-  }
+/** Sends a message and returns whether the server accepted it. */
+function send(message) {
+  return client.request("chat.send", message);
 }
 
 /** Enters the room of the address, when the joins before are answered. */
@@ -68,7 +62,6 @@ function show(joined) {
   position = joined.pos;
   complete = true;
   name = joined.members.find(({ id }) => id === me)?.name ?? name;
-  limiter.open(joined.limit);
   rooms.open(room, joined.rooms);
   if (again) {
     people.reopen(me, joined.members);
@@ -143,6 +136,7 @@ function start() {
     complete = false;
     if (connected()) join();
   });
+  limiter.follow(client);
   client.state.subscribe(changed);
   changed();
 }
@@ -232,7 +226,7 @@ function showMe() {
 
 // Rooms
 
-/** The part after # as a room's name: letters and digits, as the server wants them. */
+/** The part after # as a room's name: letters and digits, as the server requires. */
 function roomOfAddress() {
   let wanted = location.hash.slice(1);
   try {

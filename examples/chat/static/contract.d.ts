@@ -61,7 +61,6 @@ export interface Joined {
   pos: string;
   gap?: string;
   rooms: RoomSize[];
-  limit: Allowance;
 }
 
 export interface Room {
@@ -83,11 +82,4 @@ export interface Member {
 export interface RoomSize {
   name: string;
   members: number;
-}
-
-export interface Allowance {
-  capacity: number;
-  refill: number;
-  perMs: number;
-  left: number;
 }

@@ -1,21 +1,22 @@
 // Shows the rate limit: the tokens that are left, and the result of a flood.
 
-import { Bucket } from "./bucket.js";
 import { byID, make, randomID, seconds } from "./dom.js";
+import { followLimits } from "./limits.js"; // of clients/typescript, too
 
 const FLOOD = 500;
 const TICK_MS = 100;
+const MESSAGES = "messages"; // the name in limits.go
 
 export class Limiter {
   #panel = byID("limit");
   #gauge = byID("gauge");
   #flood = byID("flood");
-  #bucket = null;
+  #limits = null; // the server sends what is left when it changes
   #send;
   #online = false;
   #running = false;
 
-  /** @param {(message: object) => Promise} send sends one message and learns what became of it */
+  /** @param {(message: object) => Promise} send sends one message and returns its outcome */
   constructor(send) {
     this.#send = send;
     this.#flood.addEventListener("click", () => this.#run());
@@ -27,15 +28,27 @@ export class Limiter {
     setInterval(() => this.#render(), TICK_MS);
   }
 
-  /** The server said what the policy is and what is left of it. */
-  open(policy) {
-    this.#bucket = new Bucket(policy);
-    const { capacity, perToken } = this.#bucket;
-    this.#gauge.replaceChildren(...Array.from({ length: capacity }, () => make("span")));
-    this.#gauge.ariaValueMax = String(capacity);
-    byID("left-unit").textContent = `of ${capacity} messages left`;
-    byID("explain").textContent = `The server keeps a bucket of ${capacity} tokens for this tab. A message takes one, `
-      + `and one comes back every ${perToken / 1000} seconds. With none left, a message is turned away `
+  /** Shows the limit of messages from now on. */
+  follow(client) {
+    this.#limits = followLimits(client, ["chat.send"]);
+    this.#limits.subscribe(() => this.#changed());
+  }
+
+  /** The limit of messages, when the server sent it last; undefined before. */
+  #limit() {
+    return this.#limits?.get().find(({ name }) => name === MESSAGES);
+  }
+
+  #changed() {
+    const limit = this.#limit();
+    if (!limit) return;
+    if (this.#gauge.childElementCount !== limit.limit) {
+      this.#gauge.replaceChildren(...Array.from({ length: limit.limit }, () => make("span")));
+      this.#gauge.ariaValueMax = String(limit.limit);
+    }
+    byID("left-unit").textContent = `of ${limit.limit} messages left`;
+    byID("explain").textContent = `The server keeps a bucket of ${limit.limit} tokens for this tab. A message takes one, `
+      + `and one comes back every ${limit.perMs / limit.refill / 1000} seconds. With none left, a message is turned away `
       + "before its content is parsed, and the answer says how long to wait.";
     this.#render();
   }
@@ -50,27 +63,17 @@ export class Limiter {
     this.#flood.ariaDisabled = String(this.#running || !this.#online);
   }
 
-  accepted() {
-    this.#bucket?.accepted();
-  }
-
-  /** A refusal corrects the picture, but only if this very bucket refused:
-   * the limit of the whole address has a capacity of its own. */
-  refused({ retryAfterMs, details }) {
-    if (details?.limit !== undefined && details.limit !== this.#bucket?.capacity) return;
-    this.#bucket?.refused(retryAfterMs);
-  }
-
   #render() {
-    if (!this.#bucket) return;
-    const level = this.#bucket.level();
+    const limit = this.#limit();
+    if (!limit) return;
+    const level = this.#limits.left(MESSAGES);
     const whole = Math.floor(level);
-    const next = this.#bucket.untilNext();
+    const next = (whole + 1 - level) * limit.perMs / limit.refill;
     byID("left").textContent = whole;
-    byID("refill").textContent = next === 0 ? "The bucket is full" : `Next one in ${seconds(next)}`;
+    byID("refill").textContent = whole === limit.limit ? "The bucket is full" : `Next one in ${seconds(next)}`;
     this.#panel.toggleAttribute("data-empty", whole === 0);
     this.#gauge.ariaValueNow = String(whole);
-    this.#gauge.ariaValueText = `${whole} of ${this.#bucket.capacity}`;
+    this.#gauge.ariaValueText = `${whole} of ${limit.limit}`;
     for (const [i, pip] of [...this.#gauge.children].entries()) {
       pip.classList.toggle("whole", i < whole);
       pip.style.setProperty("--fill", Math.min(1, Math.max(0, level - i)).toFixed(2));
