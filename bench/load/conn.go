@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,7 +22,8 @@ type conn struct {
 
 	sent     int // requests written so far; names the next slot of the ring
 	inFlight int
-	sentAt   int64 // when the only request in flight left; latency runs only
+	sentAt   int64           // when the only request in flight left; latency runs only
+	due      []time.Duration // when the requests in flight were to leave; paced runs only
 }
 
 // The nonce and the answer to it are RFC 6455's own example, section 1.3.
@@ -41,11 +43,12 @@ func dial(addr netip.AddrPort, target Target) (*conn, error) {
 }
 
 func dialBlocking(addr netip.AddrPort, target Target, config *tls.Config) (*conn, error) {
-	fd, err := connect(addr)
+	fd, err := connect(addr, target.From, 0)
 	if err != nil {
 		return nil, err
 	}
 	c := &conn{fd: fd}
+	c.scanner.deflate = target.Deflate
 	if target.TLS {
 		if err := c.encrypt(config); err != nil {
 			unix.Close(fd)
@@ -59,24 +62,46 @@ func dialBlocking(addr netip.AddrPort, target Target, config *tls.Config) (*conn
 	return c, nil
 }
 
-func connect(addr netip.AddrPort) (fd int, err error) {
+// connect opens a connection. With SOCK_NONBLOCK among the flags it does not wait until it is open.
+func connect(addr netip.AddrPort, from string, flags int) (fd int, err error) {
 	family, target := socketAddress(addr)
-	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|flags, 0)
 	if err != nil {
 		return 0, fmt.Errorf("load: socket: %w", err)
 	}
-	const timeout = 10 // seconds; a server may be busy with thousands of other connections
-	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: timeout})
+	timeout := unix.NsecToTimeval(int64(stallAfter)) // a server may be busy with thousands of other connections
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	// Closing resets the connection: tens of thousands of them in TIME_WAIT would
 	// otherwise use up the ports for the next server in the comparison.
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
-
-	if err := retry(func() error { return unix.Connect(fd, target) }); err != nil {
+	if err := bind(fd, from); err != nil {
+		unix.Close(fd)
+		return 0, fmt.Errorf("load: connections from %q: %w", from, err)
+	}
+	if err := retry(func() error { return unix.Connect(fd, target) }); err != nil && !errors.Is(err, unix.EINPROGRESS) {
 		unix.Close(fd)
 		return 0, fmt.Errorf("load: connect to %s: %w", addr, err)
 	}
 	return fd, nil
+}
+
+// bind makes a socket connect from a loopback address; an empty one does nothing. The kernel chooses the port with the
+// connection, so that connections to different servers may have the same.
+func bind(fd int, from string) error {
+	if from == "" {
+		return nil
+	}
+	ip, err := netip.ParseAddr(from)
+	switch {
+	case err != nil:
+		return err
+	case !ip.IsLoopback():
+		return errors.New("not a loopback address")
+	}
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+	_, source := socketAddress(netip.AddrPortFrom(ip, 0))
+	return unix.Bind(fd, source)
 }
 
 func socketAddress(addr netip.AddrPort) (family int, target unix.Sockaddr) {
@@ -86,14 +111,20 @@ func socketAddress(addr netip.AddrPort) (family int, target unix.Sockaddr) {
 	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(addr.Port()), Addr: addr.Addr().As16()}
 }
 
-func (c *conn) upgrade(addr netip.AddrPort, target Target) error {
+func upgradeRequest(addr netip.AddrPort, target Target) []byte {
 	request := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n", target.Path, addr, handshakeNonce)
 	if target.Token != "" {
 		request = fmt.Appendf(request, "Authorization: Bearer %s\r\n", target.Token)
 	}
-	request = append(request, "\r\n"...)
-	if err := c.send(request); err != nil {
+	if target.Deflate {
+		request = append(request, offer...)
+	}
+	return append(request, "\r\n"...)
+}
+
+func (c *conn) upgrade(addr netip.AddrPort, target Target) error {
+	if err := c.send(upgradeRequest(addr, target)); err != nil {
 		return fmt.Errorf("load: upgrade: %w", err)
 	}
 	if err := c.readUpgradeAnswer(); err != nil {
@@ -114,14 +145,11 @@ func (c *conn) readUpgradeAnswer() error {
 		}
 		have += n
 		head, rest, whole := bytes.Cut(buf[:have], []byte("\r\n\r\n"))
-		switch {
-		case !whole:
+		if !whole {
 			continue
-		case !bytes.HasPrefix(head, []byte("HTTP/1.1 101")):
-			status, _, _ := bytes.Cut(head, []byte("\r\n"))
-			return fmt.Errorf("refused with %q", status)
-		case !bytes.Contains(head, []byte(handshakeAccept)):
-			return errors.New("wrong Sec-WebSocket-Accept")
+		}
+		if err := c.checkUpgrade(head); err != nil {
+			return err
 		}
 		for len(rest) > 0 { // what a server sends by itself is not counted
 			if _, rest, _, err = c.scanner.next(rest); err != nil {
@@ -131,6 +159,20 @@ func (c *conn) readUpgradeAnswer() error {
 		return nil
 	}
 	return errors.New("the answer's header is too long")
+}
+
+// checkUpgrade says what is wrong with the header of the answer to a handshake.
+func (c *conn) checkUpgrade(head []byte) error {
+	switch {
+	case !bytes.HasPrefix(head, []byte("HTTP/1.1 101")):
+		status, _, _ := bytes.Cut(head, []byte("\r\n"))
+		return fmt.Errorf("refused with %q", status)
+	case !bytes.Contains(head, []byte(handshakeAccept)):
+		return errors.New("wrong Sec-WebSocket-Accept")
+	case c.scanner.deflate && !bytes.Contains(head, []byte("permessage-deflate")):
+		return errors.New("the server does not compress")
+	}
+	return nil
 }
 
 // read is for a blocking socket.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/wskit/wskit/bench/stats"
 )
 
 // Plan is how an echo run goes.
@@ -37,15 +39,15 @@ func (s *Swarm) Echo(ctx context.Context, plan Plan) (Result, error) {
 	case plan.Latency && plan.InFlight != 1:
 		return Result{}, errors.New("load: latency is measured with 1 request in flight")
 	}
-	e := &echoRun{plan: plan, ring: newRequestRing("chat.echo", plan.InFlight), began: time.Now()}
+	e := &echoRun{plan: plan, ring: s.requests(plan.InFlight), began: time.Now()}
 	if err := s.drive(ctx, e); err != nil {
 		return Result{}, err
 	}
 	e.result.Elapsed = time.Since(e.began)
 	if len(e.latencies) > 0 {
 		slices.Sort(e.latencies)
-		e.result.P50 = percentile(e.latencies, 50)
-		e.result.P99 = percentile(e.latencies, 99)
+		e.result.P50 = stats.Quantile(e.latencies, 0.5)
+		e.result.P99 = stats.Quantile(e.latencies, 0.99)
 	}
 	return e.result, nil
 }
@@ -79,7 +81,7 @@ func (e *echoRun) start(s *Swarm) error {
 func (e *echoRun) received(c *conn, f frame) error {
 	// The type stands first in the frame, so the search ends at once.
 	switch {
-	case bytes.Contains(f.payload, answeredMark):
+	case f.deflated || bytes.Contains(f.payload, answeredMark): // no server here compresses a short refusal
 		e.result.Answered++
 	case bytes.Contains(f.payload, refusedMark):
 		e.result.Refused++
@@ -122,9 +124,3 @@ func (e *echoRun) done(now time.Time) bool {
 }
 
 func (e *echoRun) idle() bool { return e.owed == 0 }
-
-// percentile reads the p-th percentile by the nearest-rank definition.
-func percentile(sorted []time.Duration, p int) time.Duration {
-	rank := (len(sorted)*p + 99) / 100
-	return sorted[max(rank, 1)-1]
-}

@@ -112,8 +112,8 @@ func (f *fanRun) done(now time.Time) bool {
 		f.heardThen, f.lastHeard = f.heard, now
 	}
 	f.stopped = f.stopped || now.Sub(f.began) >= f.plan.Duration
-	everybodyHeard := f.heard == f.result.Published*(f.subscribers+1)
-	return f.stopped && (everybodyHeard || now.Sub(f.lastHeard) > quietAfter)
+	complete := f.heard == f.result.Published*(f.subscribers+1)
+	return f.stopped && (complete || now.Sub(f.lastHeard) > quietAfter)
 }
 
 func (f *fanRun) idle() bool { return f.publisher.inFlight == 0 }

@@ -15,11 +15,14 @@ const (
 	opPong         = 0xA
 )
 
+// compressedBit is set in the first byte of a compressed message (RFC 7692, section 6).
+const compressedBit = 0x40
+
 // maskKey is not zero, so that a server has real unmasking to do. It need not be
 // random: masking guards proxies, and there is none on loopback.
 var maskKey = [4]byte{0x5a, 0xc3, 0x96, 0x3c}
 
-// appendMasked appends one final, masked client frame to dst.
+// appendMasked appends one final, masked client frame to dst. The opcode may have compressedBit.
 func appendMasked(dst []byte, opcode byte, payload []byte) []byte {
 	const final, masked = 0x80, 0x80
 	dst = append(dst, final|opcode)
@@ -45,22 +48,36 @@ func appendMasked(dst []byte, opcode byte, payload []byte) []byte {
 // correlation ids differ, so no two requests in flight on a connection share one.
 type requestRing struct {
 	frames []byte
-	size   int // of one frame; all are equal
+	starts []int // of the frames, and the end of the last one
 	n      int
 }
 
 func newRequestRing(messageType string, n int) requestRing {
-	var frames []byte
+	return newRing(n, func(i int) (opcode byte, payload []byte) { return opText, requestBody(messageType, i) })
+}
+
+// newDeflatedRing has requests of 1 KiB, compressed.
+func newDeflatedRing(messageType string, n int) requestRing {
+	return newRing(n, func(i int) (opcode byte, payload []byte) {
+		return opText | compressedBit, deflate(requestOf(messageType, i, longText))
+	})
+}
+
+func newRing(n int, request func(i int) (opcode byte, payload []byte)) requestRing {
+	r := requestRing{n: n}
 	for i := range 2 * n {
-		frames = appendMasked(frames, opText, requestBody(messageType, i%n))
+		r.starts = append(r.starts, len(r.frames))
+		opcode, payload := request(i % n)
+		r.frames = appendMasked(r.frames, opcode, payload)
 	}
-	return requestRing{frames: frames, size: len(frames) / (2 * n), n: n}
+	r.starts = append(r.starts, len(r.frames))
+	return r
 }
 
 // run returns count frames starting with request number from; count is at most n.
 func (r requestRing) run(from, count int) []byte {
-	start := from % r.n * r.size
-	return r.frames[start : start+count*r.size]
+	first := from % r.n
+	return r.frames[r.starts[first]:r.starts[first+count]]
 }
 
 const (
@@ -69,9 +86,13 @@ const (
 )
 
 func requestBody(messageType string, number int) []byte {
+	return requestOf(messageType, number, requestText)
+}
+
+func requestOf(messageType string, number int, text string) []byte {
 	return fmt.Appendf(nil,
 		`{"type":%q,"meta":{"correlationId":"%s","timestamp":1795228211391},"payload":{"room":%q,"text":%q}}`,
-		messageType, correlationID(number), requestRoom, requestText)
+		messageType, correlationID(number), requestRoom, text)
 }
 
 // correlationID looks like the UUIDs real clients send and always has their length.

@@ -38,7 +38,8 @@ func TestRingRunsAreContiguousAndDistinct(t *testing.T) {
 		frames := ring.run(from, n)
 		for i := range n {
 			header := 2 + 2 + len(maskKey) // these requests are 126 bytes and more
-			body := unmask(frames[i*ring.size+header : (i+1)*ring.size])
+			start, end := ring.starts[from%n+i]-ring.starts[from%n], ring.starts[from%n+i+1]-ring.starts[from%n]
+			body := unmask(frames[start+header : end])
 			var q struct {
 				Type string
 				Meta struct{ CorrelationID string }

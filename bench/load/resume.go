@@ -14,6 +14,8 @@ type ResumePlan struct {
 	Topic    string
 	Ticket   string
 	Position string
+
+	Sent func() error // called when all have sent their request, before any answer is read; nil: is not
 }
 
 // ResumeResult is what the connections were sent.
@@ -32,7 +34,7 @@ func (s *Swarm) Resume(ctx context.Context, plan ResumePlan) (ResumeResult, erro
 	r := &resumeRun{
 		request: appendMasked(nil, opText, fmt.Appendf(nil, `{"type":"$ws:resume","meta":{"correlationId":"r"},"payload":{"topics":[{"ticket":%q,"pos":%q}]}}`, plan.Ticket, plan.Position)),
 		message: fmt.Appendf(nil, `{"meta":{"topic":%q,`, plan.Topic),
-		got:     make(map[*conn]int, len(s.conns)), owed: len(s.conns), began: time.Now(),
+		got:     make(map[*conn]int, len(s.conns)), owed: len(s.conns), began: time.Now(), sent: plan.Sent,
 	}
 	if err := s.drive(ctx, r); err != nil {
 		return ResumeResult{}, err
@@ -44,6 +46,7 @@ func (s *Swarm) Resume(ctx context.Context, plan ResumePlan) (ResumeResult, erro
 type resumeRun struct {
 	request []byte
 	message []byte // how the messages of the topic begin
+	sent    func() error
 	began   time.Time
 	got     map[*conn]int // messages of those that are not answered
 	owed    int           // answers
@@ -57,6 +60,9 @@ func (r *resumeRun) start(s *Swarm) error {
 		if err := c.send(r.request); err != nil {
 			return err
 		}
+	}
+	if r.sent != nil {
+		return r.sent()
 	}
 	return nil
 }

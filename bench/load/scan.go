@@ -13,18 +13,22 @@ const excerptSize = 256
 // frame is one server frame. payload is complete when the frame arrived in one read,
 // and otherwise its first excerptSize bytes; it is valid until the next read.
 type frame struct {
-	opcode  byte
-	size    uint64
-	payload []byte
+	opcode   byte
+	size     uint64
+	payload  []byte
+	deflated bool
 }
 
 // frameScanner finds the frames in a connection's byte stream, across reads.
 type frameScanner struct {
+	deflate bool // messages may be compressed
+
 	header    [10]byte
 	headerLen int // header bytes collected so far
 
 	inPayload bool
 	opcode    byte
+	deflated  bool
 	size      uint64
 	left      uint64 // payload bytes still to come
 
@@ -47,7 +51,7 @@ func (s *frameScanner) next(in []byte) (f frame, rest []byte, ok bool, err error
 		}
 		if uint64(len(in)) >= s.size { // the usual case: no copy
 			s.inPayload = false
-			return frame{s.opcode, s.size, in[:s.size]}, in[s.size:], true, nil
+			return frame{s.opcode, s.size, in[:s.size], s.deflated}, in[s.size:], true, nil
 		}
 	}
 	piece := in[:min(uint64(len(in)), s.left)]
@@ -57,7 +61,7 @@ func (s *frameScanner) next(in []byte) (f frame, rest []byte, ok bool, err error
 		return frame{}, nil, false, nil
 	}
 	s.inPayload = false
-	return frame{s.opcode, s.size, s.excerpt[:s.excerptLen]}, in[len(piece):], true, nil
+	return frame{s.opcode, s.size, s.excerpt[:s.excerptLen], s.deflated}, in[len(piece):], true, nil
 }
 
 // readHeader consumes header bytes and sets inPayload once the header is whole.
@@ -76,7 +80,7 @@ func (s *frameScanner) readHeader(in []byte) (rest []byte, err error) {
 	switch {
 	case second&0x80 != 0:
 		return nil, errMasked
-	case first&0x70 != 0:
+	case first&0x70 != 0 && !(s.deflate && first&0x70 == compressedBit):
 		return nil, errReserved
 	case first&0x80 == 0 || first&0x0f == opContinuation:
 		return nil, errFragmented
@@ -93,6 +97,7 @@ func (s *frameScanner) readHeader(in []byte) (rest []byte, err error) {
 		s.size = uint64(n)
 	}
 	s.opcode = first & 0x0f
+	s.deflated = first&compressedBit != 0
 	s.left = s.size
 	s.excerptLen = 0
 	s.inPayload = true

@@ -15,6 +15,9 @@ type Target struct {
 	Path  string
 	TLS   bool
 	Token string // sent as a bearer token; empty: none
+	From  string // loopback address that connections come from; empty: the kernel chooses
+	// Deflate offers permessage-deflate, which the server has to accept, and sends requests of 1 KiB, compressed.
+	Deflate bool
 }
 
 // Swarm is a set of open connections to one server, driven by the calling goroutine.
@@ -24,10 +27,12 @@ type Swarm struct {
 	conns []*conn
 	buf   []byte
 	plain []byte // what of buf was encrypted
+
+	deflate bool // the target is one with Deflate
 }
 
-// stallAfter is how long a server may stay silent while answers are owed.
-const stallAfter = 10 * time.Second
+// stallAfter is how long a server may stay silent while answers are owed: it has hung then, however busy the machine is.
+const stallAfter = time.Minute
 
 // Open connects n times, one after the other. The caller closes the swarm.
 func Open(ctx context.Context, target Target, n int) (*Swarm, error) {
@@ -42,7 +47,7 @@ func Open(ctx context.Context, target Target, n int) (*Swarm, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load: epoll: %w", err)
 	}
-	s := &Swarm{epoll: epoll, buf: make([]byte, 256<<10)}
+	s := &Swarm{epoll: epoll, buf: make([]byte, 256<<10), deflate: target.Deflate}
 	if target.TLS {
 		s.plain = make([]byte, 16<<10)
 	}
@@ -63,18 +68,33 @@ func Open(ctx context.Context, target Target, n int) (*Swarm, error) {
 	return s, nil
 }
 
-// add registers c edge-triggered for both directions once, so that a write the socket
-// did not take needs no further system call to be noticed.
-func (s *Swarm) add(c *conn) error {
-	event := unix.EpollEvent{
-		Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET,
-		Fd:     int32(len(s.conns)), // ours to choose: the index, not the descriptor
+// requests are n different requests to be echoed.
+func (s *Swarm) requests(n int) requestRing {
+	if s.deflate {
+		return newDeflatedRing("chat.echo", n)
 	}
-	if err := unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, c.fd, &event); err != nil {
+	return newRequestRing("chat.echo", n)
+}
+
+func (s *Swarm) add(c *conn) error {
+	if err := s.watch(c.fd, len(s.conns)); err != nil {
 		unix.Close(c.fd)
-		return fmt.Errorf("load: epoll: %w", err)
+		return err
 	}
 	s.conns = append(s.conns, c)
+	return nil
+}
+
+// watch registers the socket of connection i edge-triggered for both directions once, so that a write the socket
+// did not take needs no further system call to be noticed.
+func (s *Swarm) watch(fd, i int) error {
+	event := unix.EpollEvent{
+		Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET,
+		Fd:     int32(i), // ours to choose: the index, not the descriptor
+	}
+	if err := unix.EpollCtl(s.epoll, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		return fmt.Errorf("load: epoll: %w", err)
+	}
 	return nil
 }
 
@@ -99,6 +119,11 @@ type run interface {
 	idle() bool                      // no answer is owed: silence is not a stall
 }
 
+// timed is a run that sends by the clock. due sends what is due, and returns how long it is until more is.
+type timed interface {
+	due(s *Swarm) (time.Duration, error)
+}
+
 // drive feeds r with what the connections receive until it is done.
 func (s *Swarm) drive(ctx context.Context, r run) error {
 	if err := r.start(s); err != nil {
@@ -106,8 +131,17 @@ func (s *Swarm) drive(ctx context.Context, r run) error {
 	}
 	events := make([]unix.EpollEvent, 1024)
 	lastHeard := time.Now()
+	clock, _ := r.(timed)
 	for {
-		n, err := unix.EpollWait(s.epoll, events, 50)
+		wait := longestWait
+		if clock != nil {
+			next, err := clock.due(s)
+			if err != nil {
+				return err
+			}
+			wait = min(wait, next)
+		}
+		n, err := s.wait(events, wait)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("load: epoll: %w", err)
 		}
@@ -129,6 +163,20 @@ func (s *Swarm) drive(ctx context.Context, r run) error {
 			return fmt.Errorf("load: the server has sent nothing for %v though answers are owed", stallAfter)
 		}
 	}
+}
+
+// longestWait is how often a run is asked whether it is done, if nothing happens.
+const longestWait = 50 * time.Millisecond
+
+// wait waits for events. It is exact to microseconds, while epoll_wait knows milliseconds only.
+func (s *Swarm) wait(events []unix.EpollEvent, d time.Duration) (int, error) {
+	if d%time.Millisecond != 0 {
+		timeout := unix.NsecToTimespec(int64(d))
+		if n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(s.epoll), Events: unix.POLLIN}}, &timeout, nil); n <= 0 || err != nil {
+			return 0, err
+		}
+	}
+	return unix.EpollWait(s.epoll, events, int(d/time.Millisecond))
 }
 
 func (s *Swarm) handle(c *conn, events uint32, r run) error {

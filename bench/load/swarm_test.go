@@ -14,7 +14,7 @@ import (
 // Every rival must do the work it is measured for, and be counted in full.
 func TestEveryRivalAnswersAndIsCounted(t *testing.T) {
 	everyKind(t, func(t *testing.T, kind string, secure bool) {
-		routes, _ := rival.Routes(kind)
+		routes, _ := rival.Routes(kind, false)
 		target := serve(t, routes.Echo, secure)
 		if err := load.Verify(t.Context(), target); err != nil {
 			t.Fatal(err)
@@ -38,6 +38,30 @@ func TestEveryRivalAnswersAndIsCounted(t *testing.T) {
 	})
 }
 
+// Every rival decompresses a request and compresses its reply.
+func TestEveryRivalCompresses(t *testing.T) {
+	for _, kind := range rival.Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			routes, _ := rival.Routes(kind, true)
+			target := serve(t, routes.Echo, false)
+			target.Deflate = true
+			if err := load.Verify(t.Context(), target); err != nil {
+				t.Fatal(err)
+			}
+			got, err := open(t, target, 3).Echo(t.Context(), load.Plan{InFlight: 8, Messages: 100})
+			if err != nil || got.Answered != 100 {
+				t.Errorf("%+v, %v", got, err)
+			}
+			routes, _ = rival.Routes(kind, false)
+			plain := serve(t, routes.Echo, false)
+			plain.Deflate = true
+			if err := load.Verify(t.Context(), plain); err == nil {
+				t.Error("a server that does not compress passes")
+			}
+		})
+	}
+}
+
 // everyKind runs a test with every rival, without TLS and with it.
 func everyKind(t *testing.T, test func(t *testing.T, kind string, secure bool)) {
 	for _, kind := range rival.Kinds() {
@@ -48,7 +72,7 @@ func everyKind(t *testing.T, test func(t *testing.T, kind string, secure bool)) 
 
 func TestFanOutReachesEverySubscriber(t *testing.T) {
 	everyKind(t, func(t *testing.T, kind string, secure bool) {
-		routes, _ := rival.Routes(kind)
+		routes, _ := rival.Routes(kind, false)
 		if routes.Fan == nil {
 			t.Skip("it offers none")
 		}
@@ -64,7 +88,7 @@ func TestFanOutReachesEverySubscriber(t *testing.T) {
 }
 
 func TestCancelEndsARun(t *testing.T) {
-	routes, _ := rival.Routes("coder")
+	routes, _ := rival.Routes("coder", false)
 	swarm := open(t, serve(t, routes.Echo, false), 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -48,7 +48,7 @@ func visit(addr netip.AddrPort, target Target, config *tls.Config) (resumed bool
 	if err != nil {
 		return false, err
 	}
-	if err := checkReply(answer, 0); err != nil {
+	if err := checkReply(answer, 0, requestText); err != nil {
 		return false, err
 	}
 	if err := c.send(appendMasked(nil, opClose, []byte{1000 >> 8, 1000 & 0xff})); err != nil {

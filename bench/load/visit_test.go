@@ -11,7 +11,7 @@ import (
 // Each connection has its request answered and its close frame, under TLS with the session of the one before.
 func TestVisits(t *testing.T) {
 	everyKind(t, func(t *testing.T, kind string, secure bool) {
-		routes, _ := rival.Routes(kind)
+		routes, _ := rival.Routes(kind, false)
 		target := serve(t, routes.Visit, secure)
 		target.Token = server.Token
 		if err := load.Visit(t.Context(), target, 3); err != nil {

@@ -5,10 +5,12 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strings"
+	"regexp"
+	"syscall"
 	"time"
 )
 
@@ -19,25 +21,24 @@ type Process struct {
 	cmd  *exec.Cmd
 }
 
-// Start runs a program that prints "listening on ADDR", and waits for that. The caller stops it.
+// startGuard only ends the wait for a process that hangs: one of the lowest priority may start slowly on a busy machine.
+const startGuard = time.Minute
+
+// announced is how a server prints its address.
+var announced = regexp.MustCompile(`(?:listening on |http://)(\S+)`)
+
+// Start runs a program that prints "listening on ADDR" or "http://ADDR", and waits for that. The caller stops it.
 func Start(ctx context.Context, program string, args ...string) (*Process, error) {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
+	p, _, stdout, err := start(ctx, program, args)
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &Process{cmd: cmd}
-
 	address := make(chan string, 1)
 	go func() {
 		lines := bufio.NewScanner(stdout)
 		for lines.Scan() {
-			if addr, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
-				address <- addr
+			if addr := announced.FindStringSubmatch(lines.Text()); addr != nil {
+				address <- addr[1]
 				break
 			}
 		}
@@ -52,11 +53,27 @@ func Start(ctx context.Context, program string, args ...string) (*Process, error
 		}
 		p.Addr = addr
 		return p, nil
-	case <-time.After(10 * time.Second):
+	case <-time.After(startGuard):
 		p.Stop()
-		return nil, errors.New("the server printed no address within 10 s")
+		return nil, fmt.Errorf("the server printed no address within %v", startGuard)
 	}
 }
+
+// start runs a program. What it prints has to be read.
+func start(ctx context.Context, program string, args []string) (p *Process, in io.Writer, out io.Reader, err error) {
+	p = &Process{cmd: exec.CommandContext(ctx, program, args...)}
+	p.cmd.Stderr = os.Stderr
+	if in, err = p.cmd.StdinPipe(); err == nil {
+		out, err = p.cmd.StdoutPipe()
+	}
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	return p, in, out, err
+}
+
+// Terminate sends the process SIGTERM.
+func (p *Process) Terminate() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 
 // Stop kills the process by its own id and reaps it.
 func (p *Process) Stop() {

@@ -10,25 +10,29 @@ import (
 	"github.com/wskit/wskit/bench/server"
 )
 
-func coderRoutes() server.Routes {
+func coderRoutes(compress bool) server.Routes {
 	hub := coderHub{members: make(map[*coderMember]struct{})}
 	return server.Routes{
-		Echo: acceptCoder(echoCoder),
-		Fan:  acceptCoder(hub.serve),
+		Echo: acceptCoder(echoCoder, compress),
+		Fan:  acceptCoder(hub.serve, compress),
 		Visit: visited(func(w http.ResponseWriter, r *http.Request, leave func()) {
 			acceptCoder(func(conn *websocket.Conn) {
 				defer leave()
 				echoCoder(conn)
-			}).ServeHTTP(w, r)
+			}, compress).ServeHTTP(w, r)
 		}),
 	}
 }
 
 // acceptCoder hands the connection to a goroutine of its own and returns, so that
 // net/http can free the request and its 8 KB of buffers.
-func acceptCoder(serve func(*websocket.Conn)) http.Handler {
+func acceptCoder(serve func(*websocket.Conn), compress bool) http.Handler {
+	var opts websocket.AcceptOptions
+	if compress {
+		opts.CompressionMode = websocket.CompressionNoContextTakeover
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		conn, err := websocket.Accept(w, r, nil)
+		conn, err := websocket.Accept(w, r, &opts)
 		if err != nil {
 			return // Accept has answered the request
 		}

@@ -9,13 +9,14 @@ import (
 	"github.com/wskit/wskit/bench/server"
 )
 
-func gorillaRoutes() server.Routes {
+func gorillaRoutes(compress bool) server.Routes {
 	upgrader := &websocket.Upgrader{
 		// The size in the library's own examples; several frames of this work fit.
 		ReadBufferSize:  1024,
 		WriteBufferSize: 1024,
 		// An idle connection then holds no write buffer.
-		WriteBufferPool: &sync.Pool{},
+		WriteBufferPool:   &sync.Pool{},
+		EnableCompression: compress,
 	}
 	accept := func(w http.ResponseWriter, r *http.Request, leave func()) {
 		conn, err := upgrader.Upgrade(w, r, nil)

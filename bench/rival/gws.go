@@ -9,12 +9,12 @@ import (
 	"github.com/wskit/wskit/bench/server"
 )
 
-func gwsRoutes() server.Routes {
+func gwsRoutes(compress bool) server.Routes {
 	return server.Routes{
-		Echo: upgradeGws(gwsEcho{}),
-		Fan:  upgradeGws(&gwsHub{members: make(map[*gws.Conn]struct{})}),
+		Echo: upgradeGws(gwsEcho{}, compress),
+		Fan:  upgradeGws(&gwsHub{members: make(map[*gws.Conn]struct{})}, compress),
 		Visit: visited(func(w http.ResponseWriter, r *http.Request, leave func()) {
-			upgradeGws(gwsVisit{leave: leave}).ServeHTTP(w, r)
+			upgradeGws(gwsVisit{leave: leave}, compress).ServeHTTP(w, r)
 		}),
 	}
 }
@@ -31,12 +31,14 @@ func (v gwsVisit) OnClose(*gws.Conn, error) { v.leave() }
 // that the context can be collected", and a panic is recovered per message. Parallel
 // handling stays off: it would break the order of replies and costs a goroutine per
 // frame.
-func upgradeGws(handler gws.Event) http.Handler {
+func upgradeGws(handler gws.Event, compress bool) http.Handler {
 	upgrader := gws.NewUpgrader(handler, &gws.ServerOption{
 		// Its default, kept: 1 KB would save 4 KB per connection and cost some 15 %
 		// more CPU when requests are pipelined. Gorilla beside it takes the other side.
 		ReadBufferSize: 4096,
 		Recovery:       gws.Recovery,
+		// Compressors are shared, and its threshold of 512 bytes is kept.
+		PermessageDeflate: gws.PermessageDeflate{Enabled: compress},
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := upgrader.Upgrade(w, r)

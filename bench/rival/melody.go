@@ -9,8 +9,8 @@ import (
 	"github.com/wskit/wskit/bench/server"
 )
 
-func melodyRoutes() server.Routes {
-	echo := newMelody()
+func melodyRoutes(compress bool) server.Routes {
+	echo := newMelody(compress)
 	echo.HandleMessage(func(s *melody.Session, frame []byte) {
 		out, err := answer(frame)
 		if err != nil {
@@ -20,7 +20,7 @@ func melodyRoutes() server.Routes {
 		_ = s.Write(out) // fails only on a session that is closing
 	})
 
-	fan := newMelody()
+	fan := newMelody(compress)
 	fan.HandleMessage(func(s *melody.Session, frame []byte) {
 		out, err := publication(frame)
 		if err != nil {
@@ -41,9 +41,10 @@ func melodyRoutes() server.Routes {
 
 // newMelody keeps melody's defaults (1 KB buffers, 256 queued messages a session) and
 // adds what its documentation leaves to the user: pooled write buffers.
-func newMelody() *melody.Melody {
+func newMelody(compress bool) *melody.Melody {
 	m := melody.New()
 	m.Upgrader.WriteBufferPool = &sync.Pool{}
+	m.Upgrader.EnableCompression = compress
 	return m
 }
 

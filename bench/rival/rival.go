@@ -9,7 +9,9 @@ import (
 	"github.com/wskit/wskit/bench/server"
 )
 
-var kinds = map[string]func() server.Routes{
+// kinds build the handlers. Those that compress take permessage-deflate without context takeover, as wskit does: the
+// other kind keeps a window for each connection.
+var kinds = map[string]func(compress bool) server.Routes{
 	"coder":   coderRoutes,
 	"gorilla": gorillaRoutes,
 	"gws":     gwsRoutes,
@@ -27,10 +29,10 @@ func Kinds() []string {
 }
 
 // Routes returns the named rival's handlers; ok is false for an unknown name.
-func Routes(kind string) (routes server.Routes, ok bool) {
+func Routes(kind string, compress bool) (routes server.Routes, ok bool) {
 	build, ok := kinds[kind]
 	if !ok {
 		return server.Routes{}, false
 	}
-	return build(), true
+	return build(compress), true
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/wskit/wskit/bench/server"
 )
 
-// visitors are the clients of /visit: who they are, how many are connected, and how fast they come.
-type visitors struct {
+// visits is what is known of the clients of /visit: the open connections, their number by user and by address, and the
+// rate of each address.
+type visits struct {
 	mu     sync.Mutex
-	open   map[*visitor]struct{}
+	open   map[*visit]struct{}
 	byUser map[string]int
 	byIP   map[string]*address
 }
 
-type visitor struct{ user, ip string }
+type visit struct{ user, ip string }
 
 type address struct {
 	open   int
@@ -27,12 +28,12 @@ type address struct {
 	at     time.Time
 }
 
-// mostVisitors and visitRate are the bounds, which nothing reaches.
-const mostVisitors, visitRate = 1e6, 1e9
+// mostVisits and visitRate are the bounds, which nothing reaches.
+const mostVisits, visitRate = 1e6, 1e9
 
-// visited serves a client that may come in. leave has to be called when it has gone.
+// visited serves a client that passes the checks. leave has to be called when its connection has ended.
 func visited(serve func(w http.ResponseWriter, r *http.Request, leave func())) http.Handler {
-	v := &visitors{open: make(map[*visitor]struct{}), byUser: make(map[string]int), byIP: make(map[string]*address)}
+	v := &visits{open: make(map[*visit]struct{}), byUser: make(map[string]int), byIP: make(map[string]*address)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ip, _, _ := net.SplitHostPort(r.RemoteAddr)
 		if !v.take(ip) {
@@ -44,7 +45,7 @@ func visited(serve func(w http.ResponseWriter, r *http.Request, leave func())) h
 			http.Error(w, "wrong token", http.StatusUnauthorized)
 			return
 		}
-		leave, ok := v.enter(&visitor{user: "ann", ip: ip})
+		leave, ok := v.enter(&visit{user: "ann", ip: ip})
 		if !ok {
 			http.Error(w, "too many connections", http.StatusTooManyRequests)
 			return
@@ -54,7 +55,7 @@ func visited(serve func(w http.ResponseWriter, r *http.Request, leave func())) h
 }
 
 // take takes a token from the bucket of an address.
-func (v *visitors) take(ip string) bool {
+func (v *visits) take(ip string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	a, now := v.byIP[ip], time.Now()
@@ -72,11 +73,11 @@ func (v *visitors) take(ip string) bool {
 	return true
 }
 
-func (v *visitors) enter(c *visitor) (leave func(), ok bool) {
+func (v *visits) enter(c *visit) (leave func(), ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	a := v.byIP[c.ip]
-	if len(v.open) >= mostVisitors || v.byUser[c.user] >= mostVisitors || a.open >= mostVisitors {
+	if len(v.open) >= mostVisits || v.byUser[c.user] >= mostVisits || a.open >= mostVisits {
 		return nil, false
 	}
 	v.open[c] = struct{}{}

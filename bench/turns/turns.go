@@ -2,7 +2,12 @@
 // else the machine does is spread over all of them. A ratio is the median of the ratios of the rounds.
 package turns
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/wskit/wskit/bench/page"
+	"github.com/wskit/wskit/bench/stats"
+)
 
 // Costs are what the servers have cost, by server, then by round.
 type Costs [][]float64
@@ -27,7 +32,9 @@ func Take(n, rounds int, measure func(server int) (float64, error)) (Costs, erro
 }
 
 // Median is the median cost of a server.
-func (c Costs) Median(server int) float64 { return quartile(c[server], 2) }
+func (c Costs) Median(server int) float64 {
+	return stats.Quantile(slices.Sorted(slices.Values(c[server])), 0.5)
+}
 
 // Ratio compares two servers round by round: the median of the ratios, and the quartiles beside it.
 func (c Costs) Ratio(server, other int) (median, lower, upper float64) {
@@ -35,11 +42,14 @@ func (c Costs) Ratio(server, other int) (median, lower, upper float64) {
 	for round := range ratios {
 		ratios[round] = c[server][round] / c[other][round]
 	}
-	return quartile(ratios, 2), quartile(ratios, 1), quartile(ratios, 3)
+	slices.Sort(ratios)
+	return stats.Quantile(ratios, 0.5), stats.Quantile(ratios, 0.25), stats.Quantile(ratios, 0.75)
 }
 
-// quartile returns the n-th quartile.
-func quartile(v []float64, n int) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[(len(v)-1)*n/4]
+// Compare is a line of a table that compares servers, wskit first, by the medians of their rounds.
+func Compare[T any](servers [][]T, line page.Compared, of func(T) float64) []string {
+	for _, rounds := range servers {
+		line.Values = append(line.Values, stats.Median(rounds, of))
+	}
+	return line.Cells()
 }

@@ -10,22 +10,18 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"github.com/wskit/wskit/bench/command"
 	"github.com/wskit/wskit/bench/page"
 	"github.com/wskit/wskit/bench/process"
 	"github.com/wskit/wskit/bench/turns"
 )
-
-const connections = 50
 
 // targets are the bounds of the ratio, by the number of messages in flight.
 var targets = []struct {
@@ -34,69 +30,50 @@ var targets = []struct {
 }{{1, 1.3}, {8, 1.7}, {32, 1.9}}
 
 func main() {
-	log.SetFlags(0)
-	rounds := flag.Int("rounds", 40, "how often both servers take their turn")
-	messages := flag.Int("messages", 50_000, "messages of one turn")
-	out := flag.String("out", "RESULTS.md", "file to write the section to; empty writes none")
-	flag.Parse()
-	if *rounds < 1 || *messages < 1 {
-		log.Fatal("bun: -rounds and -messages must be positive")
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *rounds, *messages, *out)
-	stop()
-	if err != nil {
-		log.Fatal(err)
-	}
+	rounds := command.Count("rounds", 40, "how often both servers take their turn")
+	messages := command.Count("messages", 50_000, "messages of one turn")
+	command.Main(func(ctx context.Context, folder string) (page.Section, error) {
+		return measure(ctx, folder, *rounds, *messages)
+	})
 }
 
-func run(ctx context.Context, rounds, messages int, out string) error {
-	folder, err := os.MkdirTemp("", "bun")
+func measure(ctx context.Context, folder string, rounds, messages int) (section page.Section, err error) {
+	echo, err := process.Build(ctx, folder, process.Cmd+"echo")
 	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(folder)
-	echo := filepath.Join(folder, "echo")
-	if err := quietly(exec.CommandContext(ctx, "go", "build", "-o", echo, "./cmd/echo")); err != nil {
-		return err
+		return section, err
 	}
 	bun, version, err := install(ctx)
 	if err != nil {
-		return err
+		return section, err
 	}
 	ours, err := process.Start(ctx, echo, "-addr", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return section, err
 	}
 	defer ours.Stop()
 	theirs, err := process.Start(ctx, bun, "bun/echo.js")
 	if err != nil {
-		return err
+		return section, err
 	}
 	defer theirs.Stop()
 
 	lines := [][]string{{"CPU per message, 50 connections", "wskit (µs)", "Bun (µs)", "wskit ÷ Bun", "quartiles", "target", "met"}}
 	servers := []*process.Process{ours, theirs}
 	for _, target := range targets {
-		costs, err := turns.Take(len(servers), rounds, func(i int) (float64, error) {
-			return turns.Message(ctx, servers[i], connections, target.inFlight, messages)
-		})
+		costs, err := turns.Messages(ctx, servers, target.inFlight, rounds, messages)
 		if err != nil {
-			return err
+			return section, err
 		}
 		ratio, lower, upper := costs.Ratio(0, 1)
 		lines = append(lines, []string{fmt.Sprintf("%d in flight", target.inFlight), page.Number(costs.Median(0)), page.Number(costs.Median(1)),
 			page.Number(ratio), page.Number(lower) + " to " + page.Number(upper), fmt.Sprintf("≤ %g", target.ratio), page.Met(ratio <= target.ratio)})
 		log.Printf("%d in flight: %.2f", target.inFlight, ratio)
 	}
-	table := page.Table(lines)
-	fmt.Print("\n", table)
-	if out == "" {
-		return nil
-	}
-	return page.Write(out, "uWebSockets on Bun", fmt.Sprintf("%s\n"+
-		"CPU of the server, user and system; %d rounds of %d messages for each. The ratio is the median of those of the rounds. Bun %s.\n\n%s\n%s",
-		page.Command("bun"), rounds, messages, table, version, page.Machine()))
+	return page.Section{
+		Title: "uWebSockets on Bun", Command: "bun", Table: lines,
+		About: fmt.Sprintf("CPU of the server, user and system; %d rounds of %d messages for each. The ratio is the median of those of the rounds. Bun %s.",
+			rounds, messages, version),
+	}, nil
 }
 
 // install puts Bun into bench/bun/node_modules, unless the version of the lock file is there, and returns the
@@ -112,18 +89,10 @@ func install(ctx context.Context) (program, version string, err error) {
 	if err != nil || installed.ModTime().Before(locked.ModTime()) {
 		npm := exec.CommandContext(ctx, "npm", "ci", "--loglevel=error", "--no-audit", "--no-fund")
 		npm.Dir = folder
-		if err := quietly(npm); err != nil {
+		if err := process.Quietly(npm); err != nil {
 			return "", "", err
 		}
 	}
 	text, err := exec.CommandContext(ctx, program, "--version").Output()
 	return program, strings.TrimSpace(string(text)), err
-}
-
-// quietly runs a command that says something only where it fails.
-func quietly(cmd *exec.Cmd) error {
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("bun: %s: %w\n%s", strings.Join(cmd.Args, " "), err, text)
-	}
-	return nil
 }

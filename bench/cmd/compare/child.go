@@ -17,21 +17,21 @@ import (
 // child is one server process, alive for one measurement.
 type child struct {
 	*process.Process
-	tls bool
+	tls, deflate bool
 }
 
 // start runs the contender on a port the kernel chooses and waits for its address.
 func (c contender) start(ctx context.Context, extra ...string) (*child, error) {
-	args := append([]string{"-addr", "127.0.0.1:0", "-tls=" + strconv.FormatBool(c.tls)}, c.args...)
+	args := append([]string{"-addr", "127.0.0.1:0", "-tls=" + strconv.FormatBool(c.tls), "-compress=" + strconv.FormatBool(c.deflate)}, c.args...)
 	p, err := process.Start(ctx, c.binary, append(args, extra...)...)
 	if err != nil {
 		return nil, err
 	}
-	return &child{Process: p, tls: c.tls}, nil
+	return &child{Process: p, tls: c.tls, deflate: c.deflate}, nil
 }
 
 func (ch *child) target(path string) load.Target {
-	return load.Target{Addr: ch.Addr, Path: path, TLS: ch.tls}
+	return load.Target{Addr: ch.Addr, Path: path, TLS: ch.tls, Deflate: ch.deflate}
 }
 
 // memory asks the server to collect its garbage, to give the freed pages back, and to

@@ -2,17 +2,12 @@ package main
 
 import (
 	"context"
-	"debug/buildinfo"
-	"fmt"
 	"log"
-	"os"
-	"os/exec"
-	"path/filepath"
 
+	"github.com/wskit/wskit/bench/page"
+	"github.com/wskit/wskit/bench/process"
 	"github.com/wskit/wskit/bench/rival"
 )
-
-const modulePath = "github.com/wskit/wskit/bench"
 
 // ours is the name under which wskit competes.
 const ours = "wskit"
@@ -22,9 +17,10 @@ type contender struct {
 	name    string
 	binary  string
 	args    []string
-	library string // module and version, for the page
+	library string // for the page
 	fans    bool   // offers fan-out
 	tls     bool   // is to serve TLS
+	deflate bool   // is to compress
 }
 
 // modules names the library behind each rival.
@@ -37,58 +33,32 @@ var modules = map[string]string{
 
 // build compiles the servers into dir. The rivals must compile; a wskit that does not
 // is left out with a warning, so that the rivals' figures can be had at any time.
-func build(ctx context.Context, dir string, secure bool) ([]contender, error) {
+func build(ctx context.Context, dir string, s settings) ([]contender, error) {
 	var contenders []contender
 
-	echo := filepath.Join(dir, "echo")
-	if err := goBuild(ctx, echo, modulePath+"/cmd/echo"); err != nil {
+	if echo, err := process.Build(ctx, dir, process.Cmd+"echo"); err != nil {
 		log.Printf("compare: wskit does not compile, the rivals are measured alone: %v", err)
 	} else {
 		contenders = append(contenders, contender{
-			name: ours, binary: echo, library: "github.com/wskit/wskit, this checkout", fans: true, tls: secure,
+			name: ours, binary: echo, library: page.Library(ours, "github.com/wskit/wskit"), fans: true, tls: s.tls, deflate: s.compress,
 		})
 	}
 
-	rivals := filepath.Join(dir, "rival")
-	if err := goBuild(ctx, rivals, modulePath+"/cmd/rival"); err != nil {
-		return nil, err
-	}
-	versions, err := moduleVersions(rivals)
+	rivals, err := process.Build(ctx, dir, process.Cmd+"rival")
 	if err != nil {
 		return nil, err
 	}
 	for _, kind := range rival.Kinds() {
-		routes, _ := rival.Routes(kind)
+		routes, _ := rival.Routes(kind, s.compress)
 		contenders = append(contenders, contender{
 			name:    kind,
 			binary:  rivals,
 			args:    []string{"-kind", kind},
-			library: modules[kind] + " " + versions[modules[kind]],
+			library: page.Library(kind, modules[kind]),
 			fans:    routes.Fan != nil,
-			tls:     secure,
+			tls:     s.tls,
+			deflate: s.compress,
 		})
 	}
 	return contenders, nil
-}
-
-func goBuild(ctx context.Context, output, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", output, pkg)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("compare: building %s (run this inside bench/): %w", pkg, err)
-	}
-	return nil
-}
-
-// moduleVersions reads from the binary itself which versions were measured.
-func moduleVersions(binary string) (map[string]string, error) {
-	info, err := buildinfo.ReadFile(binary)
-	if err != nil {
-		return nil, err
-	}
-	versions := make(map[string]string)
-	for _, dep := range info.Deps {
-		versions[dep.Path] = dep.Version
-	}
-	return versions, nil
 }

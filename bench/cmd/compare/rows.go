@@ -37,97 +37,59 @@ const (
 	growthRatio    rowID = "growth"
 )
 
-// row is how a figure is shown and what is hoped for it.
+// row is how a figure is shown.
 type row struct {
-	id     rowID
-	title  string
-	more   bool // a larger figure is better
-	target *target
+	id rowID
+	page.Compared
 }
-
-// target is a bound on our figure, or on its ratio to the best rival's.
-type target struct {
-	bound   float64
-	ofRatio bool
-}
-
-func ratioTarget(bound float64) *target  { return &target{bound: bound, ofRatio: true} }
-func figureTarget(bound float64) *target { return &target{bound: bound} }
 
 var rows = []row{
-	{id: cpu1, title: "CPU per message, 50 connections, 1 in flight (µs)", target: ratioTarget(1.0)},
-	{id: cpu8, title: "CPU per message, 50 connections, 8 in flight (µs)", target: ratioTarget(0.45)},
-	{id: cpu32, title: "CPU per message, 50 connections, 32 in flight (µs)", target: ratioTarget(0.35)},
-	{id: p50Busy, title: "latency p50, 50 busy connections, 1 in flight (µs)"},
-	{id: p99Busy, title: "latency p99, 50 busy connections, 1 in flight (µs)"},
-	{id: p50Alone, title: "latency p50, 1 connection, 1 in flight (µs)"},
-	{id: p99Alone, title: "latency p99, 1 connection, 1 in flight (µs)"},
-	{id: rssIdle, title: "RSS per idle connection, garbage included (KB)", target: figureTarget(8.5)},
-	{id: rssRest, title: "RSS per idle connection, at rest (KB)", target: figureTarget(8.5)},
-	{id: inUseIdle, title: "heap + stack in use per idle connection, after GC (KB)", target: figureTarget(7)},
-	{id: cpuRefused, title: "CPU per refused frame, 32 in flight (µs)"},
-	{id: refusedShare, title: "refused frame ÷ handled frame", target: figureTarget(0.5)},
-	{id: fanOut, title: "fan-out, deliveries per CPU second", more: true, target: ratioTarget(1.5)},
-	{id: fanLost, title: "fan-out, lost (%)"},
-	{id: fanBroker, title: "fan-out through memory.Broker, deliveries per CPU second", more: true},
-	{id: fanWithHistory, title: "fan-out of a topic with history, deliveries per CPU second", more: true},
-	{id: historyShare, title: "fan-out with history ÷ without, the default", more: true, target: figureTarget(0.8)},
-	{id: unusedBytes, title: "live heap of an idle connection, with a history declared − without (bytes)", target: figureTarget(8)},
-	{id: unusedCPU, title: "CPU per message, 8 in flight, with a history declared ÷ without", target: figureTarget(1.05)},
-	{id: cpuFew, title: "CPU per message, 100 connections (µs)"},
-	{id: cpuMany, title: "CPU per message, many connections (µs)"},
-	{id: growthRatio, title: "CPU per message, many ÷ 100 connections", target: figureTarget(1.25)},
+	{cpu1, page.Compared{Title: "CPU per message, 50 connections, 1 in flight (µs)", Target: 1}},
+	{cpu8, page.Compared{Title: "CPU per message, 50 connections, 8 in flight (µs)", Target: 0.45}},
+	{cpu32, page.Compared{Title: "CPU per message, 50 connections, 32 in flight (µs)", Target: 0.35}},
+	{p50Busy, page.Compared{Title: "latency p50, 50 busy connections, 1 in flight (µs)"}},
+	{p99Busy, page.Compared{Title: "latency p99, 50 busy connections, 1 in flight (µs)"}},
+	{p50Alone, page.Compared{Title: "latency p50, 1 connection, 1 in flight (µs)"}},
+	{p99Alone, page.Compared{Title: "latency p99, 1 connection, 1 in flight (µs)"}},
+	{rssIdle, page.Compared{Title: "RSS per idle connection, garbage included (KB)", Target: 8.5, OfFigure: true}},
+	{rssRest, page.Compared{Title: "RSS per idle connection, at rest (KB)", Target: 8.5, OfFigure: true}},
+	{inUseIdle, page.Compared{Title: "heap + stack in use per idle connection, after GC (KB)", Target: 7, OfFigure: true}},
+	{cpuRefused, page.Compared{Title: "CPU per refused frame, 32 in flight (µs)"}},
+	{refusedShare, page.Compared{Title: "refused frame ÷ handled frame", Target: 0.5, OfFigure: true}},
+	{fanOut, page.Compared{Title: "fan-out, deliveries per CPU second", More: true, Target: 1.5}},
+	{fanLost, page.Compared{Title: "fan-out, lost (%)"}},
+	{fanBroker, page.Compared{Title: "fan-out through memory.Broker, deliveries per CPU second", More: true}},
+	{fanWithHistory, page.Compared{Title: "fan-out of a topic with history, deliveries per CPU second", More: true}},
+	{historyShare, page.Compared{Title: "fan-out with history ÷ without, the default", More: true, Target: 0.8, OfFigure: true}},
+	{unusedBytes, page.Compared{Title: "live heap of an idle connection, with a history declared − without (bytes)", Target: 8, OfFigure: true}},
+	{unusedCPU, page.Compared{Title: "CPU per message, 8 in flight, with a history declared ÷ without", Target: 1.05, OfFigure: true}},
+	{cpuFew, page.Compared{Title: "CPU per message, 100 connections (µs)"}},
+	{cpuMany, page.Compared{Title: "CPU per message, many connections (µs)"}},
+	{growthRatio, page.Compared{Title: "CPU per message, many ÷ 100 connections", Target: 1.25, OfFigure: true}},
 }
 
-// underTLS are the targets of the same figures under TLS; there are no others.
-var underTLS = map[rowID]*target{
-	cpu1:      ratioTarget(1.0),
-	cpu8:      ratioTarget(0.5),
-	cpu32:     ratioTarget(0.4),
-	rssIdle:   ratioTarget(1.0),
-	rssRest:   ratioTarget(1.0),
-	inUseIdle: ratioTarget(1.0),
-}
+// underTLS are the bounds of the ratios under TLS; there are no others.
+var underTLS = map[rowID]float64{cpu1: 1, cpu8: 0.5, cpu32: 0.4, rssIdle: 1, rssRest: 1, inUseIdle: 1}
+
+// compressing are the bounds of the ratios with compression.
+var compressing = map[rowID]float64{cpu1: 1, cpu8: 1, cpu32: 1, rssIdle: 1, rssRest: 1, inUseIdle: 1}
 
 // rowsFor returns the rows with their targets.
-func rowsFor(secure bool) []row {
-	if !secure {
+func rowsFor(s settings) []row {
+	var targets map[rowID]float64
+	switch {
+	case s.tls:
+		targets = underTLS
+	case s.compress:
+		targets = compressing
+	default:
 		return rows
 	}
 	all := slices.Clone(rows)
 	for i := range all {
-		all[i].target = underTLS[all[i].id]
+		all[i].Target, all[i].OfFigure = targets[all[i].id], false
 	}
 	return all
-}
-
-func (r row) met(value float64) bool {
-	if r.more {
-		return value >= r.target.bound
-	}
-	return value <= r.target.bound
-}
-
-// better says whether a is the better figure of this row.
-func (r row) better(a, b float64) bool {
-	if r.more {
-		return a > b
-	}
-	return a < b
-}
-
-func (r row) targetText() string {
-	if r.target == nil {
-		return ""
-	}
-	sign, suffix := "≤ ", ""
-	if r.more {
-		sign = "≥ "
-	}
-	if r.target.ofRatio {
-		suffix = " ×"
-	}
-	return fmt.Sprintf("%s%g%s", sign, r.target.bound, suffix)
 }
 
 // figures are the results of one measurement.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/bench/load"
+	"github.com/wskit/wskit/bench/stats"
 )
 
 // scenario is one measurement of one server; it may yield several figures.
@@ -51,20 +52,16 @@ func echo(ctx context.Context, c contender, conns int, plan load.Plan, args ...s
 	if _, err := swarm.Echo(ctx, warmUp); err != nil {
 		return 0, load.Result{}, err
 	}
-	before, err := ch.CPUTime()
-	if err != nil {
-		return 0, load.Result{}, err
-	}
-	result, err := swarm.Echo(ctx, plan)
-	if err != nil {
-		return 0, load.Result{}, err
-	}
-	after, err := ch.CPUTime()
+	var result load.Result
+	used, err := ch.CPUDuring(func() (err error) {
+		result, err = swarm.Echo(ctx, plan)
+		return err
+	})
 	if err != nil {
 		return 0, load.Result{}, err
 	}
 	messages := result.Answered + result.Refused
-	return micros(after-before) / float64(messages), result, nil
+	return stats.Micros(used) / float64(messages), result, nil
 }
 
 // handled is echo for a server that must refuse nothing.
@@ -81,7 +78,7 @@ func echoWithLatency(ctx context.Context, c contender, s settings) (figures, err
 		return nil, err
 	}
 	cpu, result, err := handled(ctx, c, echoConns, load.Plan{InFlight: 1, Duration: s.duration, Latency: true})
-	return figures{cpu1: cpu, p50Busy: micros(result.P50), p99Busy: micros(result.P99)}, err
+	return figures{cpu1: cpu, p50Busy: stats.Micros(result.P50), p99Busy: stats.Micros(result.P99)}, err
 }
 
 // verify reads one reply in full before anything is counted.
@@ -105,7 +102,7 @@ func echoInFlight(inFlight int, row rowID) func(context.Context, contender, sett
 // mostly the price of waking up.
 func lonelyLatency(ctx context.Context, c contender, s settings) (figures, error) {
 	_, result, err := handled(ctx, c, 1, load.Plan{InFlight: 1, Duration: s.duration, Latency: true})
-	return figures{p50Alone: micros(result.P50), p99Alone: micros(result.P99)}, err
+	return figures{p50Alone: stats.Micros(result.P50), p99Alone: stats.Micros(result.P99)}, err
 }
 
 // idle takes the memory of connections that have exchanged one message and then rest.
@@ -221,15 +218,11 @@ func fanOf(ctx context.Context, c contender, s settings, args ...string) (perSec
 	if _, err := swarm.Fan(ctx, load.FanPlan{InFlight: inFlight, Duration: s.duration / 4}); err != nil {
 		return 0, 0, err
 	}
-	before, err := ch.CPUTime()
-	if err != nil {
-		return 0, 0, err
-	}
-	result, err := swarm.Fan(ctx, load.FanPlan{InFlight: inFlight, Duration: s.duration})
-	if err != nil {
-		return 0, 0, err
-	}
-	after, err := ch.CPUTime()
+	var result load.FanResult
+	used, err := ch.CPUDuring(func() (err error) {
+		result, err = swarm.Fan(ctx, load.FanPlan{InFlight: inFlight, Duration: s.duration})
+		return err
+	})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -237,7 +230,7 @@ func fanOf(ctx context.Context, c contender, s settings, args ...string) (perSec
 		return 0, 0, errors.New("nothing was delivered")
 	}
 	lost = 100 * float64(result.Lost) / float64(result.Delivered+result.Lost)
-	return float64(result.Delivered) / (after - before).Seconds(), lost, nil
+	return float64(result.Delivered) / used.Seconds(), lost, nil
 }
 
 // unusedHistory compares connections that use no topic, on a server that has declared a history and on one that has
@@ -270,5 +263,3 @@ func growth(ctx context.Context, c contender, s settings) (figures, error) {
 	}
 	return figures{cpuFew: few, cpuMany: many, growthRatio: many / few}, nil
 }
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -2,9 +2,10 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
-	"github.com/wskit/wskit/bench/page"
+	"github.com/wskit/wskit/bench/stats"
 )
 
 // table gathers the figures of all rounds.
@@ -35,35 +36,8 @@ func (t *table) failed(scenario, name string, err error) {
 	}
 }
 
-// median is the contender's figure; ok is false when it has none.
-func (t *table) median(id rowID, name string) (value float64, ok bool) {
-	values := slices.Clone(t.values[id][name])
-	if len(values) == 0 {
-		return 0, false
-	}
-	slices.Sort(values)
-	middle := len(values) / 2
-	if len(values)%2 == 1 {
-		return values[middle], true
-	}
-	return (values[middle-1] + values[middle]) / 2, true
-}
-
-func (t *table) bestRival(r row) (best float64, ok bool) {
-	for _, c := range t.contenders {
-		value, has := t.median(r.id, c.name)
-		if c.name == ours || !has {
-			continue
-		}
-		if !ok || r.better(value, best) {
-			best, ok = value, true
-		}
-	}
-	return best, ok
-}
-
-// render is the table in Markdown, which reads well on a terminal too.
-func (t *table) render() string {
+// lines are those of the table.
+func (t *table) lines() [][]string {
 	head := []string{"figure"}
 	for _, c := range t.contenders {
 		head = append(head, c.name)
@@ -74,38 +48,21 @@ func (t *table) render() string {
 			lines = append(lines, t.line(r))
 		}
 	}
-	text := page.Table(lines)
-	for _, note := range t.notes {
-		text += "\n- " + note
-	}
-	return text
+	return lines
 }
 
 func (t *table) line(r row) []string {
-	cells := []string{r.title}
+	line := r.Compared
 	for _, c := range t.contenders {
-		cell := "–"
-		if value, ok := t.median(r.id, c.name); ok {
-			cell = page.Number(value)
+		value := math.NaN()
+		if values := t.values[r.id][c.name]; len(values) > 0 {
+			value = stats.Quantile(slices.Sorted(slices.Values(values)), 0.5)
 		}
-		cells = append(cells, cell)
+		line.Values = append(line.Values, value)
 	}
-	mine, haveMine := t.median(r.id, ours)
-	best, haveBest := t.bestRival(r)
-	ratio := "–"
-	if haveMine && haveBest && best > 0 {
-		ratio = page.Number(mine / best)
+	if t.contenders[0].name == ours {
+		return line.Cells()
 	}
-	met := ""
-	if r.target != nil && haveMine && (haveBest || !r.target.ofRatio) {
-		value := mine
-		if r.target.ofRatio {
-			value = mine / best
-		}
-		met = "no"
-		if r.met(value) {
-			met = "yes"
-		}
-	}
-	return append(cells, ratio, r.targetText(), met)
+	line.Values = slices.Insert(line.Values, 0, math.NaN())
+	return slices.Delete(line.Cells(), 1, 2)
 }

@@ -9,42 +9,30 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"log"
 	"net/http"
 	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/wskit/wskit/bench/command"
 	"github.com/wskit/wskit/bench/load"
 	"github.com/wskit/wskit/bench/page"
 	"github.com/wskit/wskit/bench/process"
 	"github.com/wskit/wskit/bench/server"
+	"github.com/wskit/wskit/bench/stats"
 )
 
 func main() {
-	log.SetFlags(0)
-	procs := flag.Int("procs", 32, "GOMAXPROCS of the server")
-	duration := flag.Duration("duration", 5*time.Second, "how long one measurement lasts")
-	conns := flag.Int("conns", 1000, "connections")
-	out := flag.String("out", "RESULTS.md", "file to write the section to; empty writes none")
-	flag.Parse()
-	if *procs < 1 || *duration <= 0 || *conns < 1 {
-		log.Fatal("contention: -procs, -duration and -conns must be positive")
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *procs, *conns, *duration, *out)
-	stop()
-	if err != nil {
-		log.Fatal(err)
-	}
+	procs := command.Count("procs", 32, "GOMAXPROCS of the server")
+	duration := command.Span("duration", 5*time.Second, "how long one measurement lasts")
+	conns := command.Count("conns", 1000, "connections")
+	command.Main(func(ctx context.Context, folder string) (page.Section, error) {
+		return run(ctx, folder, *procs, *conns, *duration)
+	})
 }
 
 // scenario loads a server and returns how many messages or connections that were.
@@ -61,37 +49,29 @@ var scenarios = []scenario{
 	{"connection, 16 at once", visits},
 }
 
-func run(ctx context.Context, procs, conns int, d time.Duration, out string) error {
-	folder, err := os.MkdirTemp("", "contention")
+func run(ctx context.Context, folder string, procs, conns int, d time.Duration) (section page.Section, err error) {
+	echo, err := process.Build(ctx, folder, process.Cmd+"echo")
 	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(folder)
-	binary := filepath.Join(folder, "echo")
-	if text, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/echo").CombinedOutput(); err != nil {
-		return fmt.Errorf("contention: go build (run this inside bench/): %w\n%s", err, text)
+		return section, err
 	}
 	// The server is started with this environment.
 	if err := os.Setenv("GOMAXPROCS", strconv.Itoa(procs)); err != nil {
-		return err
+		return section, err
 	}
 	lines := [][]string{{"for each", "CPU (µs)", "waiting for locks (µs)", "of this for wskit's", "the most of these for"}}
 	for _, s := range scenarios {
-		line, err := measure(ctx, s, binary, conns, d)
+		line, err := measure(ctx, s, echo, conns, d)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			return section, fmt.Errorf("%s: %w", s.name, err)
 		}
 		lines = append(lines, line)
 		log.Print(line)
 	}
-	table := page.Table(lines)
-	fmt.Print("\n", table)
-	if out == "" {
-		return nil
-	}
-	return page.Write(out, "Locks", fmt.Sprintf("%s\n"+
-		"The server has GOMAXPROCS %d; %d connections, %v each. Waiting is that of all goroutines together, for locks of the runtime, the library and wskit.\n\n%s\n%s",
-		page.Command("contention"), procs, conns, d, table, page.Machine()))
+	return page.Section{
+		Title: "Locks", Command: "contention", Table: lines,
+		About: fmt.Sprintf("The server has GOMAXPROCS %d; %d connections, %v each. Waiting is that of all goroutines together, for locks of the runtime, the library and wskit.",
+			procs, conns, d),
+	}, nil
 }
 
 func measure(ctx context.Context, s scenario, binary string, conns int, d time.Duration) ([]string, error) {
@@ -100,15 +80,11 @@ func measure(ctx context.Context, s scenario, binary string, conns int, d time.D
 		return nil, err
 	}
 	defer p.Stop()
-	before, err := p.CPUTime()
-	if err != nil {
-		return nil, err
-	}
-	n, err := s.load(ctx, p.Addr, conns, d)
-	if err != nil {
-		return nil, err
-	}
-	after, err := p.CPUTime()
+	n := 0
+	used, err := p.CPUDuring(func() (err error) {
+		n, err = s.load(ctx, p.Addr, conns, d)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +92,7 @@ func measure(ctx context.Context, s scenario, binary string, conns int, d time.D
 	if err != nil {
 		return nil, err
 	}
-	each := func(t time.Duration) string { return page.Number(float64(t) / float64(n) / float64(time.Microsecond)) }
+	each := func(t time.Duration) string { return page.Number(stats.Micros(t) / float64(n)) }
 	all, own, most, where := 0.0, 0.0, 0.0, "–"
 	for function, t := range locks.By {
 		all += t
@@ -133,7 +109,7 @@ func measure(ctx context.Context, s scenario, binary string, conns int, d time.D
 	if all > 0 {
 		share = own / all
 	}
-	return []string{s.name, each(after - before), each(locks.Waited), fmt.Sprintf("%.0f %%", 100*share), where}, nil
+	return []string{s.name, each(used), each(locks.Waited), fmt.Sprintf("%.0f %%", 100*share), where}, nil
 }
 
 func locksOf(ctx context.Context, addr string) (locks server.Locks, err error) {
@@ -175,7 +151,7 @@ func fan(ctx context.Context, addr string, conns int, d time.Duration) (int, err
 	return result.Delivered, err
 }
 
-// visits has 16 clients come and go.
+// visits opens and closes connections, 16 at a time.
 func visits(ctx context.Context, addr string, _ int, d time.Duration) (int, error) {
 	const clients, batch = 16, 20
 	var wg sync.WaitGroup

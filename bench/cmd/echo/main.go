@@ -9,9 +9,12 @@ import (
 	"flag"
 	"log"
 	"net/http"
+	"os"
+	"os/signal"
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
@@ -39,6 +42,8 @@ func main() {
 	refill := flag.Int64("refill", 1e9, "requests a client regains per second")
 	topic := flag.String("topic", "plain", "what the routers have, and /fan publishes on: plain, broker (a broker in memory) or history (with a history on that broker)")
 	secure := flag.Bool("tls", false, "serve TLS, with a certificate made at the start")
+	window := flag.Duration("window", 0, "time over which the clients of /ws come back after SIGTERM; 0 is the default of wskit")
+	compress := flag.Bool("compress", false, "accept permessage-deflate")
 	locks := flag.Bool("locks", false, "record for which locks goroutines wait, for /debug/locks")
 	flag.Parse()
 	if *locks {
@@ -46,12 +51,23 @@ func main() {
 	}
 
 	policy := limit.TokenBucket{Capacity: *capacity, Refill: *refill, Per: time.Second}
-	log.Fatal(server.Run(*addr, *secure, server.Routes{Echo: echoRouter(*topic, policy), Fan: fanRouter(*topic), Visit: visitRouter(policy)}))
+	echo := echoRouter(*topic, router.Options{Compression: *compress, DrainWindow: *window}, policy)
+	go drainOnTerm(echo)
+	log.Fatal(server.Run(*addr, *secure, server.Routes{Echo: echo, Fan: fanRouter(*topic), Visit: visitRouter(policy)}))
+}
+
+// drainOnTerm ends the process in good order.
+func drainOnTerm(r *router.Router) {
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	<-term
+	_ = r.Shutdown(context.Background()) // without a deadline it does not fail
+	os.Exit(0)
 }
 
 // echoRouter uses no topic, whatever there is.
-func echoRouter(topic string, policy limit.Policy) *router.Router {
-	return addEcho(newRouter(topic, router.Options{}), policy)
+func echoRouter(topic string, opts router.Options, policy limit.Policy) *router.Router {
+	return addEcho(newRouter(topic, opts), policy)
 }
 
 func addEcho(r *router.Router, policy limit.Policy) *router.Router {

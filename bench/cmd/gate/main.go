@@ -1,6 +1,6 @@
 // Gate measures what a storm of refused handshakes does to a running chat: it starts
-// examples/chat, has people talk, and compares the latency of their messages while it
-// is quiet with that while thousands of clients a second are being refused.
+// examples/chat, has open tabs send messages, and compares their latency while nothing else
+// happens with that while thousands of clients a second are refused.
 //
 //	cd bench
 //	go run ./cmd/gate                              # 20 s quiet, 20 s storm, of 2,000 a second
@@ -8,11 +8,10 @@
 //
 // Quiet and storm take turns, so that what else happens on the machine happens to both.
 // Chat, talk and storm are processes of their own and share the machine's cores: on a
-// machine with few, part of what is measured is their standing in each other's way.
+// machine with few, part of what is measured is that they wait for each other's CPU time.
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -21,12 +20,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/wskit/wskit/bench/process"
+	"github.com/wskit/wskit/bench/stats"
 )
 
 var (
@@ -53,44 +52,55 @@ func main() {
 }
 
 func measure(ctx context.Context) error {
-	addr, pid, done, err := startChat(ctx)
+	dir, err := os.MkdirTemp("", "gate")
 	if err != nil {
 		return err
 	}
-	defer done()
-	t, err := openTabs(ctx, addr, *tabs)
+	defer os.RemoveAll(dir)
+	binary, err := process.Build(ctx, dir, "github.com/wskit/wskit/examples/chat")
+	if err != nil {
+		return err
+	}
+	chat, err := process.Start(ctx, "sh", "-c", `exec "$0" -addr 127.0.0.1:0 2>/dev/null`, binary) // it logs the storm
+	if err != nil {
+		return err
+	}
+	defer chat.Stop()
+	t, err := openTabs(ctx, chat.Addr, *tabs)
 	if err != nil {
 		return err
 	}
 	defer t.close()
 	// The buckets of the storm's addresses are full at first.
-	if err := startStorm(ctx, addr, 3*time.Second, io.Discard)(); err != nil {
+	if err := startStorm(ctx, chat.Addr, 3*time.Second, io.Discard)(); err != nil {
 		return err
 	}
 	fmt.Printf("%d tabs talk; %d handshakes a second are refused; %d CPUs, %s\n\n", *tabs, *rate, runtime.NumCPU(), runtime.Version())
 	var quiet, loud []time.Duration
 	var quietCPU, loudCPU time.Duration
 	for range *rounds {
-		start := cpuTime(pid)
-		q, err := t.talk(ctx, *phase)
+		var q, l []time.Duration
+		used, err := chat.CPUDuring(func() (err error) { q, err = t.talk(ctx, *phase); return err })
 		if err != nil {
 			return err
 		}
-		between := cpuTime(pid)
-		wait := startStorm(ctx, addr, *phase, os.Stdout)
-		l, err := t.talk(ctx, *phase)
-		if err := errors.Join(err, wait()); err != nil {
+		usedLoud, err := chat.CPUDuring(func() (err error) {
+			wait := startStorm(ctx, chat.Addr, *phase, os.Stdout)
+			l, err = t.talk(ctx, *phase)
+			return errors.Join(err, wait())
+		})
+		if err != nil {
 			return err
 		}
 		quiet, loud = append(quiet, q...), append(loud, l...)
-		quietCPU += between - start
-		loudCPU += cpuTime(pid) - between
+		quietCPU += used
+		loudCPU += usedLoud
 	}
 	fmt.Printf("\n%-8s %8s %10s %10s %10s\n", "", "messages", "p50", "p99", "max")
 	print := func(name string, all []time.Duration) time.Duration {
 		slices.Sort(all)
-		p99 := all[len(all)*99/100]
-		fmt.Printf("%-8s %8d %10v %10v %10v\n", name, len(all), all[len(all)/2], p99, all[len(all)-1])
+		p99 := stats.Quantile(all, 0.99)
+		fmt.Printf("%-8s %8d %10v %10v %10v\n", name, len(all), stats.Quantile(all, 0.5), p99, all[len(all)-1])
 		return p99
 	}
 	q, l := print("quiet", quiet), print("storm", loud)
@@ -102,47 +112,6 @@ func measure(ctx context.Context) error {
 	return nil
 }
 
-// startChat builds and runs the chat on a port that the system chooses.
-func startChat(ctx context.Context) (addr string, pid int, done func(), err error) {
-	dir, err := os.MkdirTemp("", "gate")
-	if err != nil {
-		return "", 0, nil, err
-	}
-	binary := filepath.Join(dir, "chat")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/wskit/wskit/examples/chat")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		_ = os.RemoveAll(dir)
-		return "", 0, nil, fmt.Errorf("building the chat: %w", err)
-	}
-	chat := exec.CommandContext(ctx, binary, "-addr", "127.0.0.1:0")
-	chat.Stderr = io.Discard // it logs the storm
-	done = func() { _ = os.RemoveAll(dir) }
-	out, err := chat.StdoutPipe()
-	if err == nil {
-		err = chat.Start()
-	}
-	if err != nil {
-		done()
-		return "", 0, nil, err
-	}
-	done = func() {
-		_ = chat.Process.Kill()
-		_ = chat.Wait()
-		_ = os.RemoveAll(dir)
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if _, rest, ok := strings.Cut(lines.Text(), "http://"); ok {
-			addr, _, _ = strings.Cut(rest, " ")
-			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return addr, chat.Process.Pid, done, nil
-		}
-	}
-	done()
-	return "", 0, nil, errors.New("the chat ended before it printed its address")
-}
-
 // startStorm runs the storm in a separate process, so that its garbage collector does not
 // affect the measured latencies. The returned function waits for its end.
 func startStorm(ctx context.Context, addr string, d time.Duration, out io.Writer) (wait func() error) {
@@ -152,19 +121,4 @@ func startStorm(ctx context.Context, addr string, d time.Duration, out io.Writer
 		return func() error { return err }
 	}
 	return cmd.Wait
-}
-
-// cpuTime is the processor time, user and system, that a process has used, in the
-// hundredths of a second that Linux reports to every architecture.
-func cpuTime(pid int) time.Duration {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	// The command's name, in parentheses, may hold spaces. proc(5) counts from 1, and
-	// the field behind it is the third.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond
 }

@@ -1,19 +1,19 @@
 // Limits measures wskit's memory store beside other stores of rate limits, prints the
 // table and writes it to its section of RESULTS.md. Run it inside bench/:
 //
-//	go run ./cmd/limits                         # about a minute
+//	go run ./cmd/limits                         # one to two minutes
 //	go run ./cmd/limits -rounds 5 -out ""       # a first look
 //
 // A missed target is reported and is no failure: timings vary, machines differ.
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
-	"log"
 	"regexp"
-	"strings"
 
+	"github.com/wskit/wskit/bench/command"
 	"github.com/wskit/wskit/bench/page"
 )
 
@@ -21,54 +21,30 @@ import (
 type settings struct {
 	rounds int
 	only   *regexp.Regexp
-	out    string
 }
 
 func main() {
-	log.SetFlags(0)
-	var s settings
-	flag.IntVar(&s.rounds, "rounds", 40, "how often every store takes its turn in every scenario")
-	only := flag.String("only", "", "measure only the scenarios whose name matches this regular expression")
-	flag.StringVar(&s.out, "out", "RESULTS.md", "file to write the section to; empty writes none")
-	flag.Parse()
-	var err error
-	if s.only, err = regexp.Compile(*only); err != nil {
-		log.Fatalf("limits: -only: %v", err)
-	}
-	if s.rounds < 1 {
-		log.Fatal("limits: -rounds must be positive")
-	}
-	if err := run(s); err != nil {
-		log.Fatal("limits: ", err)
-	}
+	rounds := command.Count("rounds", 40, "how often every store takes its turn in every scenario")
+	only := regexp.MustCompile("")
+	flag.TextVar(only, "only", only, "measure only the scenarios whose name matches this regular expression")
+	command.Main(func(context.Context, string) (page.Section, error) { return run(settings{*rounds, only}) })
 }
 
-func run(s settings) error {
+func run(s settings) (section page.Section, err error) {
 	f := figures{}
 	if err := measureMemory(f); err != nil {
-		return err
+		return section, err
 	}
 	if err := measureTime(f, s); err != nil {
-		return err
+		return section, err
 	}
-	text := f.table()
-	fmt.Print(text)
-	if s.out == "" {
-		return nil
+	section = page.Section{
+		Title: "Limits", Command: "limits", Table: f.table(),
+		About: fmt.Sprintf("In one process; %d rounds, in which the stores take turns of %d times %d decisions. A figure is the lower quartile of those times.",
+			s.rounds, chunks, chunk),
 	}
-	return page.Write(s.out, "Limits", section(text, s))
-}
-
-// section is the table with all a reader needs to judge and repeat it.
-func section(table string, s settings) string {
-	var b strings.Builder
-	b.WriteString(page.Command("limits"))
-	fmt.Fprintf(&b, "\nIn one process; %d rounds, in which the stores take turns of %d times %d decisions. A figure is the lower quartile of those times.\n\n",
-		s.rounds, chunks, chunk)
-	b.WriteString(table)
-	fmt.Fprintf(&b, "\nMachine:\n\n%s\nLibraries:\n\n", page.Machine())
 	for _, r := range rivals {
-		fmt.Fprintf(&b, "- %s: %s\n", r.name, r.version())
+		section.Libraries = append(section.Libraries, page.Library(r.name, r.module))
 	}
-	return b.String()
+	return section, nil
 }

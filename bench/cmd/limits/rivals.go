@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"runtime/debug"
 	"time"
 
 	"github.com/sethvargo/go-limiter/memorystore"
@@ -75,20 +74,4 @@ func openOurs(policy limit.Policy) (func(string) error, error) {
 		_, err := s.Take(context.Background(), []byte(key), plan, 1)
 		return err
 	}, err
-}
-
-// version is the module and the version that was measured.
-func (r rival) version() string {
-	if r.name == ours {
-		return r.module + ", this checkout"
-	}
-	info, _ := debug.ReadBuildInfo()
-	if info != nil {
-		for _, dep := range info.Deps {
-			if dep.Path == r.module {
-				return r.module + " " + dep.Version
-			}
-		}
-	}
-	return r.module
 }

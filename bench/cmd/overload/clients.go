@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wskit/wskit/bench/load"
+	"github.com/wskit/wskit/bench/stats"
 	"github.com/wskit/wskit/router"
 )
 
@@ -65,7 +67,8 @@ func connect(addr string, s settings) (*clients, error) {
 		if c.pays {
 			tier = "paid"
 		}
-		if err := c.dial(addr, fmt.Sprintf("/ws?user=u%d&tier=%s", i, tier)); err != nil {
+		var err error
+		if c.nc, c.br, err = load.Dial(load.Target{Addr: addr, Path: fmt.Sprintf("/ws?user=u%d&tier=%s", i, tier)}); err != nil {
 			cs.close()
 			return nil, err
 		}
@@ -79,22 +82,6 @@ func (cs *clients) close() {
 	for _, c := range cs.all {
 		c.nc.Close()
 	}
-}
-
-func (c *client) dial(addr, path string) (err error) {
-	if c.nc, err = net.DialTimeout("tcp", addr, hangGuard); err != nil {
-		return err
-	}
-	c.br = bufio.NewReader(c.nc)
-	if _, err = fmt.Fprintf(c.nc, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
-		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", path, addr); err != nil {
-		return err
-	}
-	res, err := http.ReadResponse(c.br, nil)
-	if err == nil && res.StatusCode != http.StatusSwitchingProtocols {
-		err = fmt.Errorf("the handshake is answered %s", res.Status)
-	}
-	return err
 }
 
 // send sends a request. It blocks while the server does not read.
@@ -263,13 +250,11 @@ func (cs *clients) open(ctx context.Context, rate float64, lasts time.Duration) 
 		f.byClass[class] = float64(t.done[class]) / float64(max(1, t.sent[class]))
 	}
 	slices.Sort(t.latency)
-	if n := len(t.latency); n > 0 {
-		f.p50, f.p99 = ms(t.latency[n/2]), ms(t.latency[n*99/100])
+	if len(t.latency) > 0 {
+		f.p50, f.p99 = stats.Millis(stats.Quantile(t.latency, 0.5)), stats.Millis(stats.Quantile(t.latency, 0.99))
 	}
 	return f
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // stream sends requests when they are due, or as soon after that as the server reads.
 func (c *client) stream(class class, rate float64, t *tally, lasts time.Duration, stop chan struct{}) {
@@ -295,21 +280,20 @@ func (c *client) stream(class class, rate float64, t *tally, lasts time.Duration
 
 // watch returns the median of the wait that the server measures.
 func (cs *clients) watch(lasts time.Duration) float64 {
-	var waits []float64
+	var waits []time.Duration
 	for end := time.Now().Add(lasts); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		res, err := http.Get("http://" + cs.addr + "/ws?stats")
 		if err != nil {
 			continue
 		}
-		var stats router.OverloadStats
-		if json.NewDecoder(res.Body).Decode(&stats) == nil {
-			waits = append(waits, ms(stats.Wait))
+		var overload router.OverloadStats
+		if json.NewDecoder(res.Body).Decode(&overload) == nil {
+			waits = append(waits, overload.Wait)
 		}
 		res.Body.Close()
 	}
 	if len(waits) == 0 {
 		return 0
 	}
-	slices.Sort(waits)
-	return waits[len(waits)/2]
+	return stats.Median(waits, stats.Millis)
 }

@@ -21,49 +21,33 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/signal"
-	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
+	"github.com/wskit/wskit/bench/command"
 	"github.com/wskit/wskit/bench/page"
 	"github.com/wskit/wskit/bench/process"
+	"github.com/wskit/wskit/bench/stats"
 )
 
 type settings struct {
-	rounds  int
-	lasts   time.Duration
-	warm    time.Duration
-	work    time.Duration
-	clients int
-	waits   time.Duration
-	out     string
+	rounds, clients          int
+	lasts, warm, work, waits time.Duration
 }
 
 func main() {
-	log.SetFlags(0)
-	var s settings
-	flag.IntVar(&s.rounds, "rounds", 3, "how often it is measured; the median counts")
-	flag.DurationVar(&s.lasts, "lasts", 8*time.Second, "how long one measurement lasts")
-	flag.DurationVar(&s.warm, "warm", 2*time.Second, "how long the same load lasts before it")
-	flag.DurationVar(&s.work, "work", time.Millisecond, "CPU time of the handler for a request")
-	flag.IntVar(&s.clients, "clients", 60, "clients; a tenth of them pay")
-	flag.DurationVar(&s.waits, "waits", time.Second, "how long a client waits for an answer")
-	flag.StringVar(&s.out, "out", "RESULTS.md", "file to write the section to; empty writes none")
-	serve := flag.Bool("serve", false, "")
-	shed := flag.Bool("shed", false, "")
-	steps := flag.Int("steps", 0, "")
-	flag.Parse()
-	if *serve {
-		log.Fatal(serveWork(*shed, *steps))
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := s.run(ctx)
-	stop()
-	if err != nil {
-		log.Fatal("overload: ", err)
-	}
+	rounds := command.Count("rounds", 3, "how often it is measured; the median counts")
+	lasts := command.Span("lasts", 8*time.Second, "how long one measurement lasts")
+	warm := command.Span("warm", 2*time.Second, "how long the same load lasts before it")
+	work := command.Span("work", time.Millisecond, "CPU time of the handler for a request")
+	clients := command.Count("clients", 60, "clients; a tenth of them pay")
+	waits := command.Span("waits", time.Second, "how long a client waits for an answer")
+	shed := flag.Bool("shed", false, "whether the server of -serve sheds load")
+	steps := flag.Int("steps", 0, "the work of the server of -serve")
+	command.Child("serve", func(context.Context) error { return serveWork(*shed, *steps) })
+	command.Main(func(ctx context.Context, _ string) (page.Section, error) {
+		return run(ctx, settings{rounds: *rounds, clients: *clients, lasts: *lasts, warm: *warm, work: *work, waits: *waits})
+	})
 }
 
 // loads are multiples of what the server can carry.
@@ -78,11 +62,7 @@ type figures struct {
 	wait               float64 // the server's own figure, in ms
 }
 
-func (s settings) run(ctx context.Context) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, s settings) (section page.Section, err error) {
 	steps := stepsOf(s.work)
 	var all [2][][]figures // by server, load and round
 	for i := range all {
@@ -91,24 +71,21 @@ func (s settings) run(ctx context.Context) error {
 	for round := range s.rounds {
 		for l, load := range loads {
 			for i := range all {
-				f, err := s.measure(ctx, load, self, "-serve", "-shed="+strconv.FormatBool(i == 1), "-steps", strconv.Itoa(steps))
+				f, err := s.measure(ctx, load, os.Args[0], "-serve", "-shed="+strconv.FormatBool(i == 1), "-steps", strconv.Itoa(steps))
 				if err != nil {
-					return err
+					return section, err
 				}
 				all[i][l] = append(all[i][l], f)
 				log.Printf("round %d, shedding %v, %g ×: %+v", round+1, i == 1, load, f)
 			}
 		}
 	}
-	text := table(all)
-	fmt.Print("\n", text)
-	if s.out == "" {
-		return nil
-	}
-	return page.Write(s.out, "Overload", fmt.Sprintf("%s\n"+
-		"A request needs %v of the server's one CPU. %d clients, each with a connection: a tenth pay. A tenth of all requests are theirs (priority 2), "+
-		"half are of others (priority 0), and four tenths are reports (priority -2). Completed within %v; the median of %d rounds, %v each.\n\n%s\n%s",
-		page.Command("overload"), s.work, s.clients, s.waits, s.rounds, s.lasts, text, page.Machine()))
+	return page.Section{
+		Title: "Overload", Command: "overload", Table: table(all),
+		About: fmt.Sprintf("A request needs %v of the server's one CPU. %d clients, each with a connection: a tenth pay. A tenth of all requests are theirs (priority 2), "+
+			"half are of others (priority 0), and four tenths are reports (priority -2). Completed within %v; the median of %d rounds, %v each.",
+			s.work, s.clients, s.waits, s.rounds, s.lasts),
+	}, nil
 }
 
 // measure measures a server at a load.
@@ -126,39 +103,34 @@ func (s settings) measure(ctx context.Context, load float64, program string, arg
 	c.closed(ctx, s.warm/4)
 	capacity := c.closed(ctx, s.warm)
 	c.open(ctx, load*capacity, s.warm)
-	before, err := p.CPUTime()
-	if err != nil {
-		return f, err
-	}
-	f = c.open(ctx, load*capacity, s.lasts)
-	after, err := p.CPUTime()
-	f.perCPU = f.completed * s.lasts.Seconds() / max(1e-9, (after-before).Seconds())
+	used, err := p.CPUDuring(func() error {
+		f = c.open(ctx, load*capacity, s.lasts)
+		return nil
+	})
+	f.perCPU = f.completed * s.lasts.Seconds() / max(1e-9, used.Seconds())
 	return f, errors.Join(err, ctx.Err())
 }
 
-func table(all [2][][]figures) string {
+func table(all [2][][]figures) [][]string {
 	lines := [][]string{{
 		"offered load, server", "offered/s", "completed/s", "÷ at 1 ×", "completed per CPU second", "÷ at 1 ×",
 		"of paying (%)", "of others (%)", "of reports (%)", "p50 (ms)", "p99 (ms)", "target", "met",
 	}}
 	for l, load := range loads {
 		for i, name := range []string{"without", "shedding"} {
-			of := func(pick func(figures) float64) float64 { return median(all[i][l], pick) }
+			of := func(pick func(figures) float64) float64 { return stats.Median(all[i][l], pick) }
 			ratio := func(pick func(figures) float64) float64 { // of the same round
 				var rs []figures
 				for round, f := range all[i][l] {
 					rs = append(rs, figures{completed: pick(f) / max(1e-9, pick(all[i][0][round]))})
 				}
-				return median(rs, func(f figures) float64 { return f.completed })
+				return stats.Median(rs, func(f figures) float64 { return f.completed })
 			}
 			completed := func(f figures) float64 { return f.completed }
 			perCPU := func(f figures) float64 { return f.perCPU }
 			target, met := "", ""
 			if i == 1 && load == 3 {
-				target, met = "≥ 0.85", "no"
-				if ratio(perCPU) >= 0.85 {
-					met = "yes"
-				}
+				target, met = "≥ 0.85", page.Met(ratio(perCPU) >= 0.85)
 			}
 			lines = append(lines, []string{
 				fmt.Sprintf("%g ×, %s", load, name),
@@ -172,14 +144,5 @@ func table(all [2][][]figures) string {
 			})
 		}
 	}
-	return page.Table(lines)
-}
-
-func median(all []figures, pick func(figures) float64) float64 {
-	var v []float64
-	for _, f := range all {
-		v = append(v, pick(f))
-	}
-	slices.Sort(v)
-	return v[len(v)/2]
+	return lines
 }

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/wskit/wskit/bench/stats"
 )
 
 type settings struct {
@@ -51,7 +53,7 @@ func main() {
 }
 
 func run(ctx context.Context, s settings) error {
-	server, err := start()
+	server, err := start(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,6 +102,9 @@ func (c scenario) row(a, b float64) string {
 	if c.atLeast {
 		sign = "≥"
 	}
+	if c.target == 0 { // there is none
+		return fmt.Sprintf("| %s\t| %s\t| %s %s\t| %.2f\t| \t| \t|", c.name, number(a), c.rival, number(b), a/b)
+	}
 	if ratio := a / b; c.atLeast && ratio >= c.target || !c.atLeast && ratio <= c.target {
 		met = "yes"
 	}
@@ -124,6 +129,8 @@ One redis-server, the clients and the load share this machine's cores, so read t
 redis_rate is github.com/go-redis/redis_rate/v10, on a client with the same options.
 go-redis is PUBLISH and SUBSCRIBE by github.com/redis/go-redis/v9 alone, without history: each caller
 publishes one message after the other, and one subscriber gets all.
+socket is the same loop with PUBLISH written to a socket and the answer read from it, and nothing else: the most that one caller
+can have that waits for each answer. Subscribing is as with go-redis.
 centrifuge is the Redis broker of github.com/centrifugal/centrifuge alone, for which the same callers publish, without
 history or with 1,000 messages of it.
 `)
@@ -131,10 +138,7 @@ history or with 1,000 messages of it.
 }
 
 func median(values []float64) float64 {
-	values = slices.Clone(values)
-	slices.Sort(values)
-	n := len(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
+	return stats.Quantile(slices.Sorted(slices.Values(values)), 0.5)
 }
 
 func number(x float64) string {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/bench/stats"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -35,7 +38,8 @@ func openPublisher(ctx context.Context, s *server, contender string, history boo
 	const topic = "room:1"
 	if contender != ours {
 		sub := in.Subscribe(ctx, topic)
-		if _, err := sub.Receive(ctx); err != nil {
+		_, err := sub.Receive(ctx)
+		if err != nil {
 			return nil, err
 		}
 		go func() {
@@ -51,7 +55,10 @@ func openPublisher(ctx context.Context, s *server, contender string, history boo
 		}()
 		p.publish = func(ctx context.Context) error { return out.Publish(ctx, topic, frame).Err() }
 		p.close = func() { _, _, _ = sub.Close(), in.Close(), out.Close() }
-		return p, nil
+		if contender == socket {
+			err = p.overSocket(s.addr, topic)
+		}
+		return p, err
 	}
 	to, from := redis.NewBroker(out, redis.BrokerOptions{}), redis.NewBroker(in, redis.BrokerOptions{MaxBuffered: 64 << 20})
 	_, err := from.Subscribe(ctx, topic, func(m pubsub.Message) {
@@ -77,6 +84,32 @@ func openPublisher(ctx context.Context, s *server, contender string, history boo
 		}
 	}
 	return p, nil
+}
+
+// overSocket has the contender publish over a socket, and do nothing else.
+func (p *publisher) overSocket(addr, topic string) error {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	command := fmt.Appendf(nil, "*3\r\n$7\r\nPUBLISH\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", len(topic), topic, len(frame), frame)
+	answers := bufio.NewReader(conn)
+	p.publish = func(context.Context) error {
+		if _, err := conn.Write(command); err != nil {
+			return err
+		}
+		answer, err := answers.ReadSlice('\n')
+		if err == nil && answer[0] != ':' {
+			err = fmt.Errorf("PUBLISH is answered %q", answer)
+		}
+		return err
+	}
+	others := p.close
+	p.close = func() {
+		_ = conn.Close()
+		others()
+	}
+	return nil
 }
 
 // publishing counts what is delivered while a number of callers publish, each one message
@@ -132,6 +165,6 @@ func lonePublish(quantile float64) func(context.Context, *server, string, settin
 			time.Sleep(200 * time.Microsecond)
 		}
 		slices.Sort(took)
-		return took[int(quantile*float64(len(took)-1))], "", nil
+		return stats.Quantile(took, quantile), "", nil
 	}
 }

@@ -14,40 +14,26 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"os"
-	"os/signal"
-	"slices"
-	"syscall"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/bench/command"
 	"github.com/wskit/wskit/bench/page"
 	"github.com/wskit/wskit/bench/server"
+	"github.com/wskit/wskit/bench/stats"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 )
 
 func main() {
-	log.SetFlags(0)
-	serve := flag.Bool("serve", false, "be the server; the command starts itself with it")
-	refuse := flag.Bool("refuse", false, "as the server, refuse nearly all")
-	rounds := flag.Int("rounds", 3, "how often every kind takes its turn; the median counts")
-	duration := flag.Duration("duration", time.Second, "how long one measurement lasts, after a warm-up of a quarter of it")
-	out := flag.String("out", "RESULTS.md", "file to write the section to; empty writes none")
-	flag.Parse()
-	if *serve {
-		log.Fatal(server.Run("127.0.0.1:0", false, server.Routes{Echo: newRouter(*refuse)}))
-	}
-	if *rounds < 1 || *duration <= 0 {
-		log.Fatal("refuse: -rounds and -duration must be positive")
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *rounds, *duration, *out)
-	stop()
-	if err != nil {
-		log.Fatal(err)
-	}
+	rounds := command.Count("rounds", 3, "how often every kind takes its turn; the median counts")
+	duration := command.Span("duration", time.Second, "how long one measurement lasts, after a warm-up of a quarter of it")
+	refuse := flag.Bool("refuse", false, "whether the server of -serve refuses nearly all")
+	command.Child("serve", func(context.Context) error {
+		return server.Run("127.0.0.1:0", false, server.Routes{Echo: newRouter(*refuse)})
+	})
+	command.Main(func(ctx context.Context, _ string) (page.Section, error) { return run(ctx, *rounds, *duration) })
 }
 
 type text struct {
@@ -69,46 +55,35 @@ func newRouter(refuse bool) *router.Router {
 	return r
 }
 
-// figures are of one kind: handled and refused.
-type figures struct{ cpu, allocs [2][]float64 }
+// figures are those of one kind in a round, for a frame: µs of the server's CPU, and allocations.
+type figures struct{ cpu, allocs float64 }
 
-func run(ctx context.Context, rounds int, duration time.Duration, out string) error {
+func cpu(f figures) float64    { return f.cpu }
+func allocs(f figures) float64 { return f.allocs }
+
+func run(ctx context.Context, rounds int, duration time.Duration) (section page.Section, err error) {
 	all := kinds()
-	results := make([]figures, len(all))
+	results := make([][2][]figures, len(all)) // handled, refused
 	for range rounds {
 		for i, k := range all {
 			for refused := range 2 {
-				cpu, allocs, err := measure(ctx, k, refused == 1, duration)
+				f, err := measure(ctx, k, refused == 1, duration)
 				if err != nil {
-					return fmt.Errorf("refuse: %s: %w", k.name, err)
+					return section, fmt.Errorf("%s: %w", k.name, err)
 				}
-				results[i].cpu[refused] = append(results[i].cpu[refused], cpu)
-				results[i].allocs[refused] = append(results[i].allocs[refused], allocs)
+				results[i][refused] = append(results[i][refused], f)
 			}
-			log.Printf("%s: handled %.2f µs, refused %.2f µs", k.name, median(results[i].cpu[0]), median(results[i].cpu[1]))
+			log.Printf("%s: handled %.2f µs, refused %.2f µs", k.name, stats.Median(results[i][0], cpu), stats.Median(results[i][1], cpu))
 		}
 	}
 	lines := [][]string{{"frame", "bytes on the wire", "handled (µs)", "refused (µs)", "refused ÷ handled", "allocations, refused", "target", "met"}}
 	for i, k := range all {
-		handled, refused, allocs := median(results[i].cpu[0]), median(results[i].cpu[1]), median(results[i].allocs[1])
-		met := "no"
-		if refused <= 0.5*handled && allocs < 0.1 {
-			met = "yes"
-		}
+		handled, refused, allocs := stats.Median(results[i][0], cpu), stats.Median(results[i][1], cpu), stats.Median(results[i][1], allocs)
 		lines = append(lines, []string{k.name, fmt.Sprint(len(k.frame)), page.Number(handled), page.Number(refused),
-			page.Number(refused / handled), page.Number(allocs), "≤ 0.5, 0", met})
+			page.Number(refused / handled), page.Number(allocs), "≤ 0.5, 0", page.Met(refused <= 0.5*handled && allocs < 0.1)})
 	}
-	table := page.Table(lines)
-	fmt.Print("\n", table)
-	if out == "" {
-		return nil
-	}
-	return page.Write(out, "Refused frames", fmt.Sprintf("```\n%s\n```\n\n"+
-		"CPU of the server, user and system, for a frame; the median of %d rounds, %v each, %d connections.\n\n%s\n%s",
-		page.Command("refuse"), rounds, duration, connections, table, page.Machine()))
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
+	return page.Section{
+		Title: "Refused frames", Command: "refuse", Table: lines,
+		About: fmt.Sprintf("CPU of the server, user and system, for a frame; the median of %d rounds, %v each, %d connections.", rounds, duration, connections),
+	}, nil
 }

@@ -9,14 +9,15 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/wskit/wskit/bench/load"
+	"github.com/wskit/wskit/bench/process"
 	"github.com/wskit/wskit/bench/server"
+	"github.com/wskit/wskit/bench/stats"
 )
 
 const (
@@ -24,32 +25,13 @@ const (
 	hangGuard   = 30 * time.Second
 )
 
-// measure returns the server's CPU time in microseconds and its allocations for a
-// frame of a kind.
-func measure(ctx context.Context, k kind, refused bool, duration time.Duration) (cpu, allocs float64, err error) {
-	self, err := os.Executable()
+// measure returns the figures of a kind, with a server of its own.
+func measure(ctx context.Context, k kind, refused bool, duration time.Duration) (f figures, err error) {
+	p, err := process.Start(ctx, os.Args[0], "-serve", "-refuse="+strconv.FormatBool(refused))
 	if err != nil {
-		return 0, 0, err
+		return f, err
 	}
-	cmd := exec.CommandContext(ctx, self, "-serve", "-refuse="+strconv.FormatBool(refused))
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := cmd.Start(); err != nil {
-		return 0, 0, err
-	}
-	defer func() {
-		_ = cmd.Process.Kill() // fails only when it has ended already
-		_ = cmd.Wait()         // always reports the kill
-	}()
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-	if err != nil || !ok {
-		return 0, 0, fmt.Errorf("the server said %q: %v", line, err)
-	}
-
+	defer p.Stop()
 	var clients []*client
 	defer func() {
 		for _, c := range clients {
@@ -57,39 +39,29 @@ func measure(ctx context.Context, k kind, refused bool, duration time.Duration) 
 		}
 	}()
 	for range connections {
-		c, err := dial(addr, k)
+		c, err := dial(p.Addr, k)
 		if err != nil {
-			return 0, 0, err
+			return f, err
 		}
 		clients = append(clients, c)
 	}
 	if _, err := flood(clients, duration/4, refused); err != nil {
-		return 0, 0, err
+		return f, err
 	}
-	mallocs, err := mallocsOf(addr)
+	before, err := mallocsOf(p.Addr)
 	if err != nil {
-		return 0, 0, err
+		return f, err
 	}
-	before, err := server.CPUTime(cmd.Process.Pid)
+	var n int64
+	used, err := p.CPUDuring(func() (err error) { n, err = flood(clients, duration, refused); return err })
 	if err != nil {
-		return 0, 0, err
+		return f, err
 	}
-	n, err := flood(clients, duration, refused)
-	if err != nil {
-		return 0, 0, err
-	}
-	after, err := server.CPUTime(cmd.Process.Pid)
-	if err != nil {
-		return 0, 0, err
-	}
-	mallocsAfter, err := mallocsOf(addr)
-	if err != nil {
-		return 0, 0, err
-	}
-	return float64((after - before).Microseconds()) / float64(n), float64(mallocsAfter-mallocs) / float64(n), nil
+	after, err := mallocsOf(p.Addr)
+	return figures{cpu: stats.Micros(used) / float64(n), allocs: float64(after-before) / float64(n)}, err
 }
 
-// flood has all clients send for a while, and returns how many frames were answered.
+// flood has all clients send for a while, at least once, and returns how many frames were answered.
 func flood(clients []*client, duration time.Duration, refused bool) (int64, error) {
 	var all sync.WaitGroup
 	var n atomic.Int64
@@ -97,7 +69,7 @@ func flood(clients []*client, duration time.Duration, refused bool) (int64, erro
 	until := time.Now().Add(duration)
 	for _, c := range clients {
 		all.Go(func() {
-			for time.Now().Before(until) {
+			for again := true; again; again = time.Now().Before(until) {
 				if err := c.exchange(refused); err != nil {
 					errs <- err
 					return
@@ -124,25 +96,8 @@ type client struct {
 }
 
 func dial(addr string, k kind) (*client, error) {
-	nc, err := net.DialTimeout("tcp", addr, hangGuard)
-	if err != nil {
-		return nil, err
-	}
-	c := &client{nc: nc, br: bufio.NewReaderSize(nc, 64<<10), batch: bytes.Repeat(k.frame, k.inFlight), inFlight: k.inFlight}
-	_ = nc.SetDeadline(time.Now().Add(hangGuard))
-	_, err = fmt.Fprintf(nc, "GET /ws HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
-		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n", addr)
-	if err == nil {
-		var res *http.Response
-		if res, err = http.ReadResponse(c.br, nil); err == nil && res.StatusCode != http.StatusSwitchingProtocols {
-			err = fmt.Errorf("the handshake is answered %s", res.Status)
-		}
-	}
-	if err != nil {
-		nc.Close()
-		return nil, err
-	}
-	return c, nil
+	nc, br, err := load.Dial(load.Target{Addr: addr, Path: "/ws", Deflate: true})
+	return &client{nc: nc, br: br, batch: bytes.Repeat(k.frame, k.inFlight), inFlight: k.inFlight}, err
 }
 
 var refusal = []byte(`"RESOURCE_EXHAUSTED"`)

@@ -1,69 +1,65 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/wskit/wskit/bench/load"
 	"github.com/wskit/wskit/bench/page"
 	"github.com/wskit/wskit/bench/process"
+	"github.com/wskit/wskit/bench/stats"
 )
 
 // figures are those of one round.
 type figures struct {
-	reads, pages       float64
-	p50Quiet, p99Quiet float64
-	p50Storm, p99Storm float64
-	seconds            float64 // until all had resumed
-	cpu                float64 // of the server for a replayed message, in microseconds
-	peak               float64 // the server's memory, in MB
+	reads, pages float64
+	quiet, storm []time.Duration // until a message has arrived at one of the others; as many in both, or nearly
+	seconds      float64         // until all had resumed
+	cpu          float64         // of the server for a replayed message, in microseconds
+	peak         float64         // the server's memory, in MB
 }
 
 // pageMessages is how many messages a page of a log has, at most (docs/security.md).
 const pageMessages = 128
 
-func measure(ctx context.Context, s settings) error {
-	if s.rounds < 1 || s.clients < 1 || s.missed < 1 || s.others < 1 || s.rate < 1 || s.quiet <= 0 {
-		return fmt.Errorf("every size must be positive")
+func measure(ctx context.Context, s settings) (section page.Section, err error) {
+	if s.cpus, err = divideCPUs(); err != nil {
+		return section, err
 	}
 	var rounds []figures
 	for i := range s.rounds {
 		f, err := s.round(ctx)
 		if err != nil {
-			return err
+			return section, err
 		}
-		log.Printf("round %d: %+v", i+1, f)
 		rounds = append(rounds, f)
+		log.Printf("round %d: %d deliveries, p99 %.0f µs; in the storm %d, %.0f µs, %.2f s",
+			i+1, len(f.quiet), micros(f.quiet, 0.99), len(f.storm), micros(f.storm, 0.99), f.seconds)
 	}
-	text := table(rounds)
-	fmt.Print("\n", text)
-	if s.out == "" {
-		return nil
-	}
-	return page.Write(s.out, "A storm of resumes", page.Command("resume")+fmt.Sprintf(
-		"\n%d clients resume a topic at once, %d missed messages each; %d others follow another topic with %d messages a second. The median of %d rounds.\n\n%s\n%s",
-		s.clients, s.missed, s.others, s.rate, s.rounds, text, page.Machine()))
+	return page.Section{
+		Title: "A storm of resumes", Command: "resume", Table: table(rounds),
+		About: fmt.Sprintf("%d clients resume a topic at once, %d missed messages each; %d others follow another topic with %d messages a second. %d storms, each on a server of its own. Latencies are of all deliveries, and other figures the median of the storms.",
+			s.clients, s.missed, s.others, s.rate, s.rounds),
+	}, nil
 }
 
 // round measures with a server of its own.
 func (s settings) round(ctx context.Context) (f figures, err error) {
-	srv, err := process.Start(ctx, os.Args[0], "-serve")
+	var srv *process.Process
+	err = s.cpus.onServers(func() (err error) { srv, err = process.Start(ctx, os.Args[0], "-serve"); return err })
 	if err != nil {
 		return f, err
 	}
 	defer srv.Stop()
-	c, joined, err := join(ctx, srv.Addr, hot)
+	c, joined, err := join(ctx, srv.Addr, hot, nil)
 	if err != nil {
 		return f, err
 	}
@@ -76,28 +72,26 @@ func (s settings) round(ctx context.Context) (f figures, err error) {
 		return f, err
 	}
 	defer o.close()
-	st, err := startStorm(ctx, srv.Addr, s.clients, joined)
+	clients, err := process.StartClients(ctx, os.Args[0], "-storm", "-addr", srv.Addr, "-clients", strconv.Itoa(s.clients), "-ticket", joined.Ticket, "-pos", joined.Pos)
 	if err != nil {
 		return f, err
 	}
-	defer st.stop()
-	if f.p50Quiet, f.p99Quiet, err = o.during(ctx, s.rate, func() error { time.Sleep(s.quiet); return nil }); err != nil {
+	defer clients.Stop()
+	if err := clients.Expect("connected"); err != nil {
+		return f, err
+	}
+	if f.quiet, err = o.during(ctx, s.rate, func() error { time.Sleep(s.quiet); return nil }); err != nil {
 		return f, err
 	}
 	readsBefore, err := get(srv, "/reads")
 	if err != nil {
 		return f, err
 	}
-	before, err := srv.CPUTime()
-	if err != nil {
-		return f, err
-	}
 	var result load.ResumeResult
-	f.p50Storm, f.p99Storm, err = o.during(ctx, s.rate, func() (err error) { result, err = st.resume(); return err })
-	if err != nil {
-		return f, err
-	}
-	after, err := srv.CPUTime()
+	used, err := srv.CPUDuring(func() (err error) {
+		f.storm, err = o.during(ctx, s.rate, func() error { return errors.Join(clients.Go(), clients.Result(&result)) })
+		return err
+	})
 	if err != nil {
 		return f, err
 	}
@@ -108,9 +102,10 @@ func (s settings) round(ctx context.Context) (f figures, err error) {
 	if result.Replayed != s.clients*s.missed {
 		return f, fmt.Errorf("%d messages were replayed, want %d", result.Replayed, s.clients*s.missed)
 	}
+	f.quiet = f.quiet[max(0, len(f.quiet)-len(f.storm)):]
 	peak, err := srv.PeakRSS()
 	f.reads, f.pages = float64(reads-readsBefore), float64((s.missed+pageMessages-1)/pageMessages)
-	f.seconds, f.cpu, f.peak = result.Elapsed.Seconds(), micros(after-before)/float64(result.Replayed), float64(peak)/(1<<20)
+	f.seconds, f.cpu, f.peak = result.Elapsed.Seconds(), stats.Micros(used)/float64(result.Replayed), float64(peak)/(1<<20)
 	return f, err
 }
 
@@ -132,84 +127,35 @@ func get(srv *process.Process, path string) (int, error) {
 	return strconv.Atoi(string(body))
 }
 
-// stormProcess is the process of the clients that resume.
-type stormProcess struct {
-	cmd   *exec.Cmd
-	in    io.Writer
-	lines *bufio.Reader
-}
-
-// startStorm returns when the clients are connected.
-func startStorm(ctx context.Context, addr string, clients int, at subscribed) (*stormProcess, error) {
-	cmd := exec.CommandContext(ctx, os.Args[0], "-storm", addr, "-clients", strconv.Itoa(clients), "-ticket", at.Ticket, "-pos", at.Pos)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	st := &stormProcess{cmd: cmd, in: in, lines: bufio.NewReader(out)}
-	if line, err := st.lines.ReadString('\n'); err != nil || strings.TrimSpace(line) != "connected" {
-		st.stop()
-		return nil, fmt.Errorf("the storm prints %q: %w", line, err)
-	}
-	return st, nil
-}
-
-// resume has all clients resume, and returns when they have.
-func (st *stormProcess) resume() (result load.ResumeResult, err error) {
-	if _, err := fmt.Fprintln(st.in, "go"); err != nil {
-		return result, err
-	}
-	line, err := st.lines.ReadBytes('\n')
-	if err != nil {
-		return result, fmt.Errorf("the storm has ended: %w", err)
-	}
-	return result, json.Unmarshal(line, &result)
-}
-
-// stop kills the process by its own id and reaps it.
-func (st *stormProcess) stop() {
-	_ = st.cmd.Process.Kill()
-	_ = st.cmd.Wait()
-}
-
-func table(rounds []figures) string {
-	median := func(of func(figures) float64) float64 {
-		values := make([]float64, len(rounds))
-		for i, f := range rounds {
-			values[i] = of(f)
-		}
-		slices.Sort(values)
-		return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+func table(rounds []figures) [][]string {
+	var quiet, storm []time.Duration
+	for _, f := range rounds {
+		quiet, storm = append(quiet, f.quiet...), append(storm, f.storm...)
 	}
 	lines := [][]string{{"figure", "", "target", "met"}}
-	row := func(title string, most float64, of func(figures) float64) {
-		value := median(of)
+	row := func(title string, most, value float64) {
 		cells := []string{title, page.Number(value), "", ""}
 		if most > 0 {
-			cells[2], cells[3] = fmt.Sprintf("≤ %g", most), "no"
-			if value <= most {
-				cells[3] = "yes"
-			}
+			cells[2], cells[3] = fmt.Sprintf("≤ %g", most), page.Met(value <= most)
 		}
 		lines = append(lines, cells)
 	}
-	row("reads of the log", 0, func(f figures) float64 { return f.reads })
-	row("reads ÷ pages of the topic", 2, func(f figures) float64 { return f.reads / f.pages })
-	row("latency of others p50, before (µs)", 0, func(f figures) float64 { return f.p50Quiet })
-	row("latency of others p99, before (µs)", 0, func(f figures) float64 { return f.p99Quiet })
-	row("latency of others p50, in the storm (µs)", 0, func(f figures) float64 { return f.p50Storm })
-	row("latency of others p99, in the storm (µs)", 0, func(f figures) float64 { return f.p99Storm })
-	row("p99 in the storm ÷ before", 2, func(f figures) float64 { return f.p99Storm / f.p99Quiet })
-	row("time until all have resumed (s)", 0, func(f figures) float64 { return f.seconds })
-	row("CPU of the server for a replayed message (µs)", 0, func(f figures) float64 { return f.cpu })
-	row("peak memory of the server (MB)", 0, func(f figures) float64 { return f.peak })
-	return page.Table(lines)
+	row("reads of the log", 0, stats.Median(rounds, func(f figures) float64 { return f.reads }))
+	row("reads ÷ pages of the topic", 2, stats.Median(rounds, func(f figures) float64 { return f.reads / f.pages }))
+	row("deliveries to others, before", 0, float64(len(quiet)))
+	row("latency of others p50, before (µs)", 0, micros(quiet, 0.5))
+	row("latency of others p99, before (µs)", 0, micros(quiet, 0.99))
+	row("deliveries to others, in storms", 0, float64(len(storm)))
+	row("latency of others p50, in storms (µs)", 0, micros(storm, 0.5))
+	row("latency of others p99, in storms (µs)", 0, micros(storm, 0.99))
+	row("p99 in storms ÷ before", 2, micros(storm, 0.99)/micros(quiet, 0.99))
+	row("time until all have resumed (s)", 0, stats.Median(rounds, func(f figures) float64 { return f.seconds }))
+	row("CPU of the server for a replayed message (µs)", 0, stats.Median(rounds, func(f figures) float64 { return f.cpu }))
+	row("peak memory of the server (MB)", 0, stats.Median(rounds, func(f figures) float64 { return f.peak }))
+	return lines
+}
+
+// micros is a quantile in microseconds.
+func micros(delays []time.Duration, q float64) float64 {
+	return stats.Micros(stats.Quantile(slices.Sorted(slices.Values(delays)), q))
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +18,7 @@ type others struct {
 	reading   sync.WaitGroup
 
 	mu     sync.Mutex
-	delays []time.Duration // of the messages since the last call of take
+	delays []time.Duration // in the order of arrival; of this call of during
 }
 
 // subscribed is what a client is sent when it has joined a topic.
@@ -29,12 +28,12 @@ type subscribed struct {
 }
 
 // join opens a connection and subscribes it.
-func join(ctx context.Context, addr, topic string) (*websocket.Conn, subscribed, error) {
+func join(ctx context.Context, addr, topic string, options *websocket.DialOptions) (*websocket.Conn, subscribed, error) {
 	var answer struct {
 		Type    string
 		Payload subscribed
 	}
-	c, _, err := websocket.Dial(ctx, "ws://"+addr+"/ws", nil)
+	c, _, err := websocket.Dial(ctx, "ws://"+addr+"/ws", options)
 	if err != nil {
 		return nil, subscribed{}, err
 	}
@@ -52,13 +51,14 @@ func join(ctx context.Context, addr, topic string) (*websocket.Conn, subscribed,
 func openOthers(ctx context.Context, addr string, n int) (o *others, err error) {
 	o = &others{}
 	for range n {
-		c, _, err := join(ctx, addr, live)
+		stamped := new(stampedConn)
+		c, _, err := join(ctx, addr, live, stamped.dialOptions())
 		if err != nil {
 			o.close()
 			return nil, err
 		}
 		o.members = append(o.members, c)
-		o.reading.Go(func() { o.read(ctx, c) })
+		o.reading.Go(func() { o.read(ctx, c, stamped) })
 	}
 	if o.publisher, _, err = websocket.Dial(ctx, "ws://"+addr+"/ws", nil); err != nil {
 		o.close()
@@ -77,19 +77,18 @@ func (o *others) close() {
 }
 
 // read takes the delays of a member's messages.
-func (o *others) read(ctx context.Context, c *websocket.Conn) {
+func (o *others) read(ctx context.Context, c *websocket.Conn, stamped *stampedConn) {
 	for {
 		_, in, err := c.Read(ctx)
 		if err != nil {
 			return
 		}
-		now := time.Now().UnixNano()
 		var m struct{ Payload message }
 		if json.Unmarshal(in, &m) != nil || m.Payload.Sent == 0 {
 			continue // the answer to join
 		}
 		o.mu.Lock()
-		o.delays = append(o.delays, time.Duration(now-m.Payload.Sent))
+		o.delays = append(o.delays, stamped.arrived.Sub(time.Unix(0, m.Payload.Sent)))
 		o.mu.Unlock()
 	}
 }
@@ -114,13 +113,13 @@ func (o *others) publish(ctx context.Context, rate int, end <-chan struct{}) (se
 	}
 }
 
-// during measures the delays while do runs, in microseconds: p50 and p99. All messages have to arrive.
-func (o *others) during(ctx context.Context, rate int, do func() error) (p50, p99 float64, err error) {
+// during returns the delays of what is published while do runs. All messages have to arrive.
+func (o *others) during(ctx context.Context, rate int, do func() error) ([]time.Duration, error) {
 	end, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- do(); close(end) }()
 	sent, err := o.publish(ctx, rate, end)
 	if err := errors.Join(<-done, err); err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	want := sent * len(o.members)
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -132,12 +131,9 @@ func (o *others) during(ctx context.Context, rate int, do func() error) (p50, p9
 		o.mu.Unlock()
 		switch {
 		case len(all) == want && want > 0:
-			slices.Sort(all)
-			return micros(all[want/2]), micros(all[want*99/100]), nil
+			return all, nil
 		case time.Since(start) > 10*time.Second:
-			return 0, 0, fmt.Errorf("%d of %d messages have arrived", len(all), want)
+			return nil, fmt.Errorf("%d of %d messages have arrived", len(all), want)
 		}
 	}
 }
-
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -42,7 +42,7 @@ const text = "a line of chat that is about as long as what people type, or what 
 
 // serveTopics is the server. Besides the topics, POST /fill?n= publishes messages on the hot one, and GET /reads
 // returns how often its log was read.
-func serveTopics() error {
+func serveTopics(context.Context) error {
 	l := &countedLog{Broker: memory.NewBroker(memory.BrokerOptions{})}
 	r := router.New(router.Options{Broker: l})
 	r.History(hot, router.HistoryOptions{Messages: 1 << 20, Bytes: 128 << 20})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 
@@ -13,18 +14,15 @@ import (
 )
 
 // storm is the process of the clients that resume. It prints a line when they are connected, waits for a line,
-// has them resume, and prints the result.
+// has them resume, and prints the result. When all have sent their request, it reads when others leave it a CPU.
 type storm struct {
-	addr    string
-	clients int
-	plan    load.ResumePlan
+	addr string
+	plan load.ResumePlan
 }
 
-func (s storm) run(ctx context.Context) error {
-	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
-		return err
-	}
-	swarm, err := load.Open(ctx, load.Target{Addr: s.addr, Path: "/ws"}, s.clients)
+func (s storm) run(ctx context.Context, clients int) error {
+	runtime.LockOSThread() // a thread has a priority of its own
+	swarm, err := load.Open(ctx, load.Target{Addr: s.addr, Path: "/ws"}, clients)
 	if err != nil {
 		return err
 	}
@@ -34,6 +32,9 @@ func (s storm) run(ctx context.Context) error {
 		return err
 	}
 	s.plan.Topic = hot
+	s.plan.Sent = func() error {
+		return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0)
+	}
 	result, err := swarm.Resume(ctx, s.plan)
 	if err != nil {
 		return err

@@ -16,9 +16,10 @@ func main() {
 	addr := flag.String("addr", "127.0.0.1:9002", "address to listen on; port 0 lets the kernel choose")
 	kind := flag.String("kind", "coder", fmt.Sprintf("which rival: %s", strings.Join(rival.Kinds(), ", ")))
 	secure := flag.Bool("tls", false, "serve TLS, with a certificate made at the start")
+	compress := flag.Bool("compress", false, "accept permessage-deflate, without context takeover")
 	flag.Parse()
 
-	routes, ok := rival.Routes(*kind)
+	routes, ok := rival.Routes(*kind, *compress)
 	if !ok {
 		log.Fatalf("rival: no rival named %q; there are %s", *kind, strings.Join(rival.Kinds(), ", "))
 	}
