@@ -5,17 +5,20 @@ GO      ?= go
 FUZZTIME ?= 10000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help check test vet lint redis nginx workerd typescript contract cc prometheus unit fuzz e2e faults delivery bench cross cover vuln api behind fmt run
+.PHONY: help check quick test vet lint redis nginx workerd typescript contract cc prometheus systemd unit fuzz e2e faults delivery bench cross cover vuln api behind fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 test: vet lint cross unit fuzz e2e ## everything that CI runs
 
-# The packages whose tests start no server and no other process.
+# The packages whose tests start no server and no other process; most of the code that is edited.
 ALONE = ./errors ./ingress ./limit/... ./middleware/... ./pubsub/... ./adapters/memory ./router/... ./internal/envelope ./internal/house
 
-check: vet lint ## vet, lint and the quick tests that need nothing installed, for the time between two edits
+check: vet ## vet, and of the packages that need nothing installed lint and the quick tests, for the time between two edits
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint quick LINTED="$(ALONE)"
+
+quick:
 	$(GO) test -short $(ALONE)
 
 vet: ## go vet and gofmt, in all modules
@@ -27,8 +30,10 @@ vet: ## go vet and gofmt, in all modules
 	cd observe/prometheus && $(GO) vet ./...
 	cd observe/otel && $(GO) vet ./...
 
+LINTED = ./...
+
 lint: ## staticcheck, see staticcheck.conf
-	$(LINT) ./...
+	$(LINT) $(LINTED)
 
 redis: ## install the Redis server that tests start, where there is none
 	@./tools/install redis-server redis-server
@@ -37,13 +42,13 @@ nginx: ## install nginx, before which tests put a server, where there is none
 	@./tools/install nginx-light nginx
 
 workerd: ## install the Workers runtime that tests run
-	@cd adapters/cfdo/worker && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --loglevel=error --no-audit --no-fund >/dev/null; }
+	@cd adapters/cfdo/worker && { [ node_modules/.package-lock.json -nt package-lock.json ] || ../../../tools/again npm ci --loglevel=error --no-audit --no-fund; }
 
 typescript: ## install what builds and tests the TypeScript client
-	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --loglevel=error --no-audit --no-fund >/dev/null; }
+	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || ../../tools/again npm ci --loglevel=error --no-audit --no-fund; }
 
 contract: ## install what the documents of package contract are tested with
-	@cd verify/contract/node && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --loglevel=error --no-audit --no-fund >/dev/null; }
+	@cd verify/contract/node && { [ node_modules/.package-lock.json -nt package-lock.json ] || ../../../tools/again npm ci --loglevel=error --no-audit --no-fund; }
 
 cc: ## install the C compiler that builds a clock for tests to step, where there is none
 	@./tools/install build-essential cc
@@ -51,24 +56,27 @@ cc: ## install the C compiler that builds a clock for tests to step, where there
 prometheus: ## install Prometheus, which runs the queries of the dashboard and the alerts, where there is none
 	@./tools/install prometheus prometheus
 
+systemd: ## install systemd, which checks the unit of examples/deploy, where there is none
+	@./tools/install systemd systemd-analyze
+
 # The packages whose tests take longest begin first.
 LONG = ./adapters/redis ./router ./adapters/cfdo ./internal/faulttest
 
-unit: redis nginx workerd typescript contract cc prometheus ## unit tests and examples under the race detector, in random order
-	$(GO) test -race -shuffle=on -p 4 -timeout 20m $(LONG) ./...
-	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router/... ./limit/... ./adapters/memory ./ingress ./internal/envelope
+unit: redis nginx workerd typescript contract cc prometheus systemd ## unit tests and examples under the race detector, in random order
+	$(GO) test -race -shuffle=on -p 4 -timeout 30m $(LONG) ./...
+	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router/... ./limit/... ./adapters/memory ./adapters/redis ./ingress ./internal/batch ./internal/envelope
 	$(GO) test -run ManyConnections ./inspect
-	cd bench && $(GO) test -race -shuffle=on -p 4 ./...
-	cd observe/prometheus && $(GO) test -race -shuffle=on ./...
-	cd observe/otel && $(GO) test -race -shuffle=on ./...
-	cd verify && $(GO) test -race -shuffle=on -timeout 20m ./...
+	cd bench && $(GO) test -race -shuffle=on -p 4 -timeout 20m ./...
+	cd observe/prometheus && $(GO) test -race -shuffle=on -timeout 20m ./...
+	cd observe/otel && $(GO) test -race -shuffle=on -timeout 20m ./...
+	cd verify && $(GO) test -race -shuffle=on -timeout 30m ./...
 
 fuzz: ## every fuzz target for FUZZTIME
 	@./tools/fuzz $(FUZZTIME)
 
 e2e: ## the chat in a real browser; installs Chromium where there is none
 	@./tools/install chromium chromium chromium-browser google-chrome
-	cd e2e && $(GO) test -count=1 ./...
+	cd e2e && $(GO) test -count=1 -timeout 30m ./...
 
 # How long make faults inflicts faults.
 FAULTTIME ?= 5m
@@ -86,13 +94,21 @@ delivery: redis ## clients resume topics with history under DELIVERYFAULTS fault
 bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	cd bench && $(GO) run ./cmd/compare
-	cd bench && $(GO) run ./cmd/compare -tls -only 'echo|idle|fan'
+	cd bench && $(GO) run ./cmd/compare -tls -idle 15000 -only 'echo|idle|fan'
+	cd bench && $(GO) run ./cmd/compare -compress -only 'echo|idle'
+	cd bench && $(GO) run ./cmd/compare -history
 	cd bench && $(GO) run ./cmd/limits
+	cd bench && $(GO) run ./cmd/refuse
 	cd bench && $(GO) run ./cmd/counting
 	cd bench && $(GO) run ./cmd/bun
 	cd bench && $(GO) run ./cmd/visits
+	cd bench && $(GO) run ./cmd/reconnect
+	cd bench && $(GO) run ./cmd/latency
+	cd bench && $(GO) run ./cmd/overload
+	cd bench && $(GO) run ./cmd/resume
 	cd bench && $(GO) run ./cmd/contention
 	cd bench && $(GO) run ./cmd/redis
+	cd bench && $(GO) run ./cmd/processes
 	$(GO) generate ./docs/plot
 
 behind: ## list the dependencies that have a newer version

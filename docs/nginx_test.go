@@ -11,11 +11,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	ports "github.com/wskit/wskit/internal/process"
 )
 
 // startNginx starts nginx with nginx.conf, before the upstreams, on a port of its
 // own, and returns its address.
 func startNginx(t *testing.T, upstreams ...string) (addr string) {
+	t.Helper()
+	return startNginxWith(t, strings.NewReplacer(), upstreams...)
+}
+
+// startNginxWith starts nginx with changes of nginx.conf.
+func startNginxWith(t *testing.T, changes *strings.Replacer, upstreams ...string) (addr string) {
 	t.Helper()
 	if _, err := exec.LookPath("nginx"); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -27,7 +35,7 @@ func startNginx(t *testing.T, upstreams ...string) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := withUpstreams(t, string(conf), upstreams)
+	text := withUpstreams(t, changes.Replace(string(conf)), upstreams)
 	for range 5 { // another program may take the port before nginx does
 		if addr = tryNginx(t, text); addr != "" {
 			return addr
@@ -55,7 +63,7 @@ func withUpstreams(t *testing.T, conf string, upstreams []string) string {
 // tryNginx returns "" when nginx has ended instead of listening.
 func tryNginx(t *testing.T, conf string) (addr string) {
 	t.Helper()
-	addr = freeAddr(t)
+	addr = ports.FreeAddr(t)
 	dir := t.TempDir()
 	http := "http {\naccess_log off;\n"
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
@@ -94,14 +102,4 @@ func tryNginx(t *testing.T, conf string) (addr string) {
 		}
 	}
 	return ""
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -167,6 +167,36 @@ func TestPagesBehindNginx(t *testing.T) {
 	}
 }
 
+// nginx ends a connection that is silent for proxy_read_timeout, and pings before that keep it open.
+func TestPingsKeepConnectionsOpenBehindNginx(t *testing.T) {
+	t.Parallel() // it waits 6 s
+	soon := strings.NewReplacer("proxy_read_timeout 90s", "proxy_read_timeout 6s")
+	connect := func(ping time.Duration) (ws *websocket.Conn) {
+		r := router.New(router.Options{Liveness: router.Liveness{PingInterval: ping, PongTimeout: hangGuard}, Logger: slog.New(slog.DiscardHandler)})
+		router.RPC(r, "ip", func(c *router.Context, _ struct{}) (string, error) { return c.IP().String(), nil })
+		server := httptest.NewServer(r)
+		t.Cleanup(server.Close)
+		ws, _ = dial(t, startNginxWith(t, soon, server.Listener.Addr().String()), "127.0.0.2", 1)
+		return ws
+	}
+	pinged := connect(time.Second)
+	answered := make(chan error, 1)
+	go func() { // which answers pings, too
+		_, _, err := pinged.Read(t.Context())
+		answered <- err
+	}()
+	silent := connect(-1) // later than the other
+	if _, _, err := silent.Read(t.Context()); err == nil {
+		t.Fatal("a message has come")
+	}
+	if err := pinged.Write(t.Context(), websocket.MessageText, []byte(`{"type":"ip","meta":{"correlationId":"1"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Errorf("the connection with pings ended: %v", err)
+	}
+}
+
 // dial opens a connection from an address of this machine, with forged header
 // fields. It lasts as long as the test; nil means that it was refused.
 func dial(t *testing.T, addr, from string, i int) (ws *websocket.Conn, status int) {

@@ -122,7 +122,7 @@ func TestRateLimitsPage(t *testing.T) {
 func TestRateLimitsPageOfConnections(t *testing.T) {
 	old := slog.SetLogLoggerLevel(slog.LevelError)
 	defer slog.SetLogLoggerLevel(old)
-	s := routertest.New(t, withGate(memory.NewStore(memory.Options{}), nil))
+	s := routertest.New(t, withGate(memory.NewStore(memory.Options{Now: limittest.NewClock().Now}), nil))
 	for range 5 {
 		s.Dial()
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	ports "github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/router"
 )
 
@@ -77,27 +76,16 @@ type process struct {
 	held *websocket.Conn // whose request is open while the server drains
 }
 
-// startProcess starts a server at a port outside the range from which systems choose,
-// so that nothing takes it while the server is down.
+// startProcess starts a server at a port that nothing takes while the server is down.
 func startProcess(t *testing.T) *process {
 	t.Helper()
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue
-		}
-		_ = l.Close()
-		p := &process{t: t, addr: addr}
-		p.start()
-		t.Cleanup(func() {
-			_ = p.cmd.Process.Kill()
-			_ = p.cmd.Wait()
-		})
-		return p
-	}
-	t.Fatal("no port is free")
-	return nil
+	p := &process{t: t, addr: ports.FreeAddr(t)}
+	p.start()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+	return p
 }
 
 // start starts the process and waits until it serves.

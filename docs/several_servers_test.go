@@ -27,7 +27,7 @@ func shared(ctx context.Context, url string) (r *router.Router, closeAll func() 
 	r = router.New(router.Options{
 		Broker:     broker,                                  // topics
 		Presence:   presence,                                // Join, WatchPresence
-		Addressing: router.AddressingOptions{Enabled: true}, // r.User, r.Connection, r.Everybody
+		Addressing: router.AddressingOptions{Enabled: true}, // r.User, r.Connection, r.AllConnections
 		Idempotency: router.IdempotencyOptions{ // messages that are sent again are handled once
 			Store: redis.NewIdempotency(store.Client(), redis.IdempotencyOptions{}),
 		},

@@ -26,7 +26,7 @@ func openBoard(t *testing.T, s *server, name string) boardTab {
 	b.joined()
 	b.do(chromedp.SetValue(chromedp.ID("name"), name))
 	eval[any](b.tab, `void document.getElementById("name").dispatchEvent(new Event("change"))`)
-	b.until("the board knows the name", `board.people.name(board.people.me) === `+js(name))
+	b.until("the board has the name", `board.people.name(board.people.me) === `+js(name))
 	return b
 }
 
@@ -172,7 +172,7 @@ func TestBoardIsCleared(t *testing.T) {
 	}
 	ada.click("clear")
 	answer(bob, "no")
-	ada.until("Ada learns of the refusal", `document.getElementById("note").textContent === "Bob wants to keep the drawing."`)
+	ada.until("Ada gets the refusal", `document.getElementById("note").textContent === "Bob wants to keep the drawing."`)
 	eve.until("the question is withdrawn", `!document.getElementById("ask").open`)
 	show(t, 1, ada, bob, eve)
 

@@ -72,6 +72,7 @@ func findBrowser() (string, error) {
 func startBrowser(path, profile string) (context.Context, func(), error) {
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath(path),
+		chromedp.WSURLReadTimeout(hangGuard),
 		chromedp.UserDataDir(profile),
 		chromedp.Headless,
 		chromedp.NoSandbox,

@@ -28,7 +28,8 @@ type clientPage struct {
 
 const clientTopic = "history:a"
 
-// clientScript connects. The times are short: what they are is not tested.
+// clientScript connects. The times are short: what they are is not tested. A page that lives answers within the timeout
+// also on a slow machine, or it would make connections that a test does not expect.
 const clientScript = `<!doctype html><title>page</title><script type="module">
 	import { connect } from "/wskit.js";
 	window.got = [];     // the numbers of events, in order
@@ -40,7 +41,7 @@ const clientScript = `<!doctype html><title>page</title><script type="module">
 	addEventListener("pageshow", (event) => shown.push(event.persisted));
 	window.client = connect({
 		url: %q, token: () => %q, timeout: 60_000,
-		backoff: { first: 50, most: 1000 }, attempts: { burst: 1000 }, heartbeat: { after: 700, timeout: 700 },
+		backoff: { first: 50, most: 1000 }, attempts: { burst: 1000 }, heartbeat: { after: 700, timeout: 2500 },
 	});
 	client.on("said", ({ n }) => got.push(n));
 	client.onLoss(({ reason }) => lost.push(reason));
@@ -164,7 +165,7 @@ func TestPagesOfTheClient(t *testing.T) {
 }
 
 func sleepAndWake(t *testing.T) {
-	p := openClientPage(t, clienttest.Start(t, clienttest.Options{PingMs: 500, PongMs: 500}), "ann")
+	p := openClientPage(t, clienttest.Start(t, clienttest.Options{PingMs: 300, PongMs: 2500}), "ann")
 	p.publishes(3)
 	p.asks("slow", "{}", 300, 2)
 	p.asks("slow", withKey, 300, 2)

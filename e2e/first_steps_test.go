@@ -36,7 +36,9 @@ func TestFirstSteps(t *testing.T) {
 	bob.until("Ann's name and message", shows("Ann: Hello Bob"))
 
 	g.run() // with a list of the people; all tokens are forgotten
-	ann.until("connected again", shows("(waiting)")+" && "+mayType)
+	ann.until("connected again", shows("(waiting: UNAUTHENTICATED)")+" && "+mayType)
+	refused := "refused: identity, UNAUTHENTICATED: log in first"
+	g.server.says(refused)
 	ann.sends("I am back")
 	ann.until("connected with another token", shows("Ann: I am back"))
 	for _, tb := range []*tab{ann, bob} {

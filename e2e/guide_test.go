@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/internal/process"
 )
 
 // guide does what a page tells its reader to do, in an empty folder: it saves the files, changes them and runs the
@@ -77,7 +78,7 @@ func followGuide(t *testing.T, page string) *guide {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &guide{t: t, steps: stepsOf(t, string(text)), dir: t.TempDir(), addr: unusedAddr(t)}
+	return &guide{t: t, steps: stepsOf(t, string(text)), dir: t.TempDir(), addr: process.FreeAddr(t)}
 }
 
 // run takes the steps up to the next "go run ." and returns the program, which serves by then.
@@ -195,19 +196,4 @@ func awaitServing(t *testing.T, s *server) {
 		case <-time.After(pollEvery):
 		}
 	}
-}
-
-// unusedAddr is an address outside the range from which systems choose ports, so
-// that nothing takes it before the program does.
-func unusedAddr(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }

@@ -48,7 +48,9 @@ func TestProgramOfTheReadme(t *testing.T) {
 		foreign.until("refused", `(`+connects(s.addr)+`) === false`)
 	}
 	origin := strings.TrimSuffix(eval[string](foreign, "location.href"), "/")
-	if n := strings.Count(s.output.String(), "add "+origin+" to router.Options.Origins"); n != 1 {
+	advice := "add " + origin + " to router.Options.Origins"
+	s.says(advice)
+	if n := strings.Count(s.output.String(), advice); n != 1 {
 		t.Errorf("the log says %d times what lets %s connect, want once:\n%s", n, origin, s.output)
 	}
 

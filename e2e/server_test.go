@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/transcript"
 )
 
@@ -104,6 +105,14 @@ func (s *server) start() {
 	case <-time.After(hangGuard):
 		s.t.Fatalf("the program does not say where it serves:\n%s", s.output)
 	}
+}
+
+// says waits until the program has written a text. What it writes comes through a pipe, after what it does is seen.
+func (s *server) says(text string) {
+	s.t.Helper()
+	poll.Until(s.t, hangGuard, fmt.Sprintf("the program writes %q", text), func() bool {
+		return strings.Contains(s.output.String(), text)
+	})
 }
 
 func (s *server) url() string { return "http://" + s.addr + "/" }

@@ -24,6 +24,7 @@ const (
 	underTLS   = "Servers under TLS"
 	inMemory   = "Limits"
 	counted    = "Counting"
+	refusals   = "Refused frames"
 	best       = "ours ÷ best rival"
 	resultFile = "RESULTS.md"
 	redisFile  = "RESULTS-redis.md"
