@@ -5,10 +5,12 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wskit/wskit/client"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router/routertest"
 )
 
 // Events that come faster than they are handled wait at the server, in the network and here. None is lost.
@@ -17,13 +19,13 @@ func TestSlowHandlers(t *testing.T) {
 	const events = 3000
 	received := make(chan int, events)
 	c := dial(t, serve(t, "127.0.0.1:0", s.Router).addr, asAnn(client.Options{
-		MaxQueued: 4, PingInterval: 20 * time.Millisecond, PongTimeout: 700 * time.Millisecond, // a full inbox is not a dead connection
-		OnGap: func(g client.Gap) { t.Errorf("gap: %+v", g) },
+		MaxQueued: 4,
+		OnGap:     func(g client.Gap) { t.Errorf("gap: %+v", g) },
 		Setup: func(c *client.Client) {
 			client.On(c, "said", func(_ context.Context, m text, _ client.Meta) {
 				n, _ := strconv.Atoi(m.Text)
 				if n == 10 {
-					time.Sleep(1500 * time.Millisecond)
+					time.Sleep(300 * time.Millisecond)
 				}
 				received <- n
 			})
@@ -52,6 +54,40 @@ func TestSlowHandlers(t *testing.T) {
 			t.Fatalf("event %d does not come; %+v", want, c.State())
 		}
 	}
+}
+
+// A client that does not read, because its inbox is full, does not get the answers to its pings. Its connection is not dead.
+func TestAFullInboxIsNotADeadConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCounting()
+		const events = 100
+		handled := make(chan struct{}, events)
+		c, err := client.Dial(t.Context(), "ws://routertest", asAnn(client.Options{
+			HTTPClient: routertest.New(t, s.Router).HTTPClient(),
+			MaxQueued:  4, PingInterval: 20 * time.Millisecond, PongTimeout: 700 * time.Millisecond,
+			Setup: func(c *client.Client) {
+				client.On(c, "said", func(_ context.Context, m text, _ client.Meta) {
+					if m.Text == "10" {
+						time.Sleep(5 * time.Second)
+					}
+					handled <- struct{}{}
+				})
+			},
+		}))
+		ok(t, err)
+		_, err = client.Request[struct{}](t.Context(), c, "join", text{"room:a"})
+		ok(t, err)
+		for n := range events {
+			ok(t, s.Publish(t.Context(), "room:a", "said", text{strconv.Itoa(n)}))
+		}
+		for range events {
+			<-handled
+		}
+		if n := c.State().Connections; n != 1 {
+			t.Errorf("%d connections, want 1", n)
+		}
+		ok(t, c.Close(t.Context()))
+	})
 }
 
 // A handler that waits for an answer behind more events than there is room for gets it, or another connection is

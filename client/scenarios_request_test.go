@@ -117,7 +117,7 @@ func timeOutScenario(t *testing.T) {
 		_, err := client.Request[payload](ctx, a.Client, typ, p)
 		expectCode(t, err, errors.DeadlineExceeded)
 	}
-	timed(time.Second, "slow", payload{ID: "slow", Ms: 60_000})
+	timed(3*time.Second, "slow", payload{ID: "slow", Ms: 60_000}) // it has been sent by then
 	if f := received(s.Log(), "slow"); len(f) != 1 || !strings.Contains(f[0].Text, `"timeoutMs":`) {
 		t.Errorf("received %+v", f)
 	}

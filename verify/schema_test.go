@@ -232,15 +232,16 @@ func (g *generator) document() object {
 		g.rate(m)
 		d["maximum"] = m
 	}
-	for name, make := range map[string]func() any{
+	members := map[string]func() any{
 		"types": func() any { return g.types() }, "tenants": func() any { return g.classes() }, "tiers": func() any { return g.classes() },
 		"overrides": func() any { return g.list(func() object { return g.rule(g.subject(false)) }) },
 		"allow":     func() any { return g.list(func() object { return g.subject(true) }) },
 		"deny":      func() any { return g.list(func() object { return g.subject(true) }) },
 		"disabled":  func() any { return g.one(2) }, "$schema": func() any { return "x" },
-	} {
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) { // so that a seed has the same document each time
 		if g.one(3) {
-			d[name] = make()
+			d[name] = members[name]()
 		}
 	}
 	return d
