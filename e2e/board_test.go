@@ -116,8 +116,9 @@ func TestBoard(t *testing.T) {
 	ada.draws(0.2, 0.2, 0.4, 0.25, 0.5, 0.4)
 	bob.draws(0.7, 0.7, 0.6, 0.8)
 	show(t, 2, ada, bob)
-	if !bob.painted(0.2, 0.2) || bob.painted(0.9, 0.1) {
-		t.Error("the strokes are not where they were drawn")
+	bob.until("a stroke is where it was drawn", fmt.Sprintf(isPainted, 0.2, 0.2)) // some frames later
+	if bob.painted(0.9, 0.1) {
+		t.Error("there is a stroke where none was drawn")
 	}
 
 	// A cursor and a line that is being drawn are shown before it is finished.

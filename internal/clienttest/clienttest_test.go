@@ -363,7 +363,7 @@ func TestRefusals(t *testing.T) {
 	must(t, s.Kick(KickOptions{}))
 	c.expectClose(1008, "kicked")
 
-	short := s.client(t, s.NewToken("eve", 1200*time.Millisecond))
+	short := s.client(t, s.NewToken("eve", 3*time.Second))
 	short.expect(`$ws:expiring`)
 	short.expectClose(4401, "identity expired")
 	outcomes := ""
