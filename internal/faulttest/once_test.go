@@ -80,7 +80,7 @@ func testConfig(t *testing.T, redis *redistest.Server) Config {
 	return Config{
 		Redis: redis.URL(), Journal: filepath.Join(t.TempDir(), "journal"), Gate: GateConfig{MaxPerUser: 1000},
 		Places:      PlacesConfig{Lease: 2 * time.Second, Timeout: hangGuard},
-		PresenceTTL: 2 * time.Second, Lease: lease,
+		PresenceTTL: 6 * time.Second, Lease: lease, // a server that stands still for a while does not lose its members
 	}
 }
 

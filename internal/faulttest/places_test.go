@@ -138,7 +138,7 @@ func (r placesRedis) fill(t *testing.T, c *caller, s *Server, want int) {
 func TestPlacesAcrossProcesses(t *testing.T) {
 	redis := placesRedis{redistest.Start(t)}
 	config := testConfig(t, redis.Server)
-	config.Places = PlacesConfig{Lease: 3 * time.Second, Timeout: hangGuard}
+	config.Places = PlacesConfig{Lease: 6 * time.Second, Timeout: hangGuard}
 	one, two := StartServer(t, config), StartServer(t, config)
 
 	var replied, refused atomic.Int64
