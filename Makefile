@@ -5,12 +5,12 @@ GO      ?= go
 FUZZTIME ?= 10000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help check quick test vet lint redis nginx workerd typescript contract cc prometheus systemd unit fuzz e2e faults delivery bench cross cover vuln api behind fmt run
+.PHONY: help check quick test modules vet lint redis nginx workerd typescript contract cc prometheus systemd unit fuzz e2e faults delivery bench cross cover vuln api behind fmt run
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-test: vet lint cross unit fuzz e2e ## everything that CI runs
+test: modules vet lint cross unit fuzz e2e ## everything that CI runs
 
 # The packages whose tests start no server and no other process; most of the code that is edited.
 ALONE = ./errors ./ingress ./limit/... ./middleware/... ./pubsub/... ./adapters/memory ./router/... ./internal/envelope ./internal/house
@@ -20,6 +20,9 @@ check: vet ## vet, and of the packages that need nothing installed lint and the 
 
 quick:
 	$(GO) test -short $(ALONE)
+
+modules: ## load the modules that are needed
+	@./tools/modules
 
 vet: ## go vet and gofmt, in all modules
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
