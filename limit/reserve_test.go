@@ -12,6 +12,11 @@ import (
 	"github.com/wskit/wskit/limit/limittest"
 )
 
+// stillStore has a clock that stands still, so no window ends during a test.
+func stillStore() *memory.Store {
+	return memory.NewStore(memory.Options{Now: limittest.NewClock().Now})
+}
+
 func remaining(t *testing.T, l *limit.Limiter, key limit.Key) int64 {
 	t.Helper()
 	d, err := l.Peek(t.Context(), key, 1)
@@ -24,7 +29,7 @@ func remaining(t *testing.T, l *limit.Limiter, key limit.Key) int64 {
 // Only the first settlement counts; a denial has nothing to settle; the end of a context does not
 // keep a reservation from being settled; and nothing is settled with less than nothing.
 func TestReservationIsSettledOnce(t *testing.T) {
-	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 100, Window: 24 * time.Hour})
+	l := limit.New(stillStore(), limit.FixedWindow{Limit: 100, Window: 24 * time.Hour})
 	key := limit.KeyOf("acme", "ann")
 	r, d, err := l.Reserve(t.Context(), key, 60)
 	if err != nil || !d.Allowed {
@@ -59,7 +64,7 @@ func TestReservationIsSettledOnce(t *testing.T) {
 func TestSettledWithMore(t *testing.T) {
 	for free := range int64(20) {
 		for more := range int64(40) {
-			l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 5 + free, Window: 24 * time.Hour})
+			l := limit.New(stillStore(), limit.FixedWindow{Limit: 5 + free, Window: 24 * time.Hour})
 			r, _, _ := l.Reserve(t.Context(), limit.KeyOf("ann"), 5)
 			over, err := r.Settle(t.Context(), 5+more)
 			if n := remaining(t, l, limit.KeyOf("ann")); err != nil || over != max(0, more-free) || n != max(0, free-more) {
@@ -67,7 +72,7 @@ func TestSettledWithMore(t *testing.T) {
 			}
 		}
 	}
-	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 1 << 50, Window: 24 * time.Hour})
+	l := limit.New(stillStore(), limit.FixedWindow{Limit: 1 << 50, Window: 24 * time.Hour})
 	r, _, _ := l.Reserve(t.Context(), limit.KeyOf("ann"), 1)
 	if over, err := r.Settle(t.Context(), 1<<62); err != nil || over != 1<<62-1<<50 {
 		t.Error(over, err)
@@ -92,7 +97,7 @@ func (s *takesOnly) Take(context.Context, []byte, limit.Policy, int64) (limit.De
 
 // A reservation in shadow mode, or by the failure policy, was not charged, and is not settled.
 func TestReservationThatWasNotCharged(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
+	store := stillStore()
 	p := limit.FixedWindow{Limit: 10, Window: 24 * time.Hour}
 	enforced := limit.New(store, p, limit.Options{Name: "n"})
 	shadow := limit.New(store, p, limit.Options{Name: "n", Shadow: true})

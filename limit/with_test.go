@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
@@ -73,29 +74,31 @@ func TestWithRefusesInvalidPolicies(t *testing.T) {
 
 // The store's health is shared, and so is the state of the failure policy.
 func TestWithSharesTheFailurePolicy(t *testing.T) {
-	store := &flaky{}
-	store.down.Store(true)
-	l := limit.New(store, three, limit.Options{Name: "n", Logger: slog.New(slog.DiscardHandler)})
-	five, err := l.With(limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	allowed := 0
-	for _, l := range []*limit.Limiter{l, five} {
-		for range 10 {
-			if d, err := l.Take(ctx, limit.KeyOf("ann"), 1); err != nil {
-				t.Fatal(err)
-			} else if d.Allowed {
-				allowed++
+	synctest.Test(t, func(t *testing.T) { // a store that fails is tried again after a second
+		store := &flaky{}
+		store.down.Store(true)
+		l := limit.New(store, three, limit.Options{Name: "n", Logger: slog.New(slog.DiscardHandler)})
+		five, err := l.With(limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed := 0
+		for _, l := range []*limit.Limiter{l, five} {
+			for range 10 {
+				if d, err := l.Take(ctx, limit.KeyOf("ann"), 1); err != nil {
+					t.Fatal(err)
+				} else if d.Allowed {
+					allowed++
+				}
 			}
 		}
-	}
-	if allowed != 5 {
-		t.Errorf("%d allowed, want what the larger policy allows: 5", allowed)
-	}
-	if n := store.calls.Load(); n != 5 || !five.Stats().Degraded {
-		t.Errorf("the store was asked %d times, %+v", n, five.Stats())
-	}
+		if allowed != 5 {
+			t.Errorf("%d allowed, want what the larger policy allows: 5", allowed)
+		}
+		if n := store.calls.Load(); n != 5 || !five.Stats().Degraded {
+			t.Errorf("the store was asked %d times, %+v", n, five.Stats())
+		}
+	})
 }
 
 func ExampleLimiter_With() {

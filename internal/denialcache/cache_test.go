@@ -170,6 +170,9 @@ func TestRoundTripTimeIsRoundedToTheSafeSide(t *testing.T) {
 	}
 }
 
+// still is a clock that stands still: a denial lasts as long as its test.
+func still() int64 { return 0 }
+
 func deny(t *testing.T, m *denialcache.Cache, key string, plan *limit.Plan) denialcache.Miss {
 	t.Helper()
 	s := &store{clock: skew}
@@ -185,7 +188,7 @@ func deny(t *testing.T, m *denialcache.Cache, key string, plan *limit.Plan) deni
 }
 
 func TestInvalidateDiscardsAnswersUnderWay(t *testing.T) {
-	m := denialcache.New(denialcache.Options{})
+	m := denialcache.New(denialcache.Options{Now: still})
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
 	q := deny(t, m, "k", plan)
 	var d limit.Decision
@@ -231,7 +234,7 @@ func TestOldDenialsExpire(t *testing.T) {
 
 // Each key has its own state, and so has each shape of one key.
 func TestKeysAndShapesAreSeparate(t *testing.T) {
-	m := denialcache.New(denialcache.Options{})
+	m := denialcache.New(denialcache.Options{Now: still})
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
 	deny(t, m, "k", plan)
 	var d limit.Decision
@@ -245,7 +248,7 @@ func TestKeysAndShapesAreSeparate(t *testing.T) {
 
 // A flood of keys takes bounded memory; a full cache stores no new keys.
 func TestMemoryIsBounded(t *testing.T) {
-	m := denialcache.New(denialcache.Options{Keys: 100})
+	m := denialcache.New(denialcache.Options{Keys: 100, Now: still})
 	plan := compile(t, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour})
 	var d limit.Decision
 	for i := range 5000 {
@@ -259,7 +262,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 
 	// Long states count for more.
-	m = denialcache.New(denialcache.Options{Keys: 100})
+	m = denialcache.New(denialcache.Options{Keys: 100, Now: still})
 	plan = compile(t, limit.SlidingWindow{Limit: 10, Window: time.Hour, Buckets: 600})
 	for i := range 5000 {
 		deny(t, m, fmt.Sprint(i), plan)
@@ -271,7 +274,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func TestHitsAllocateNothing(t *testing.T) {
 	for name, pair := range policies {
-		m := denialcache.New(denialcache.Options{})
+		m := denialcache.New(denialcache.Options{Now: still})
 		plan := compile(t, pair[0])
 		deny(t, m, "k", plan)
 		key := []byte("k")

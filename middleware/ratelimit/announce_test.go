@@ -451,9 +451,17 @@ func TestOnlyRequestedLimitsAreSent(t *testing.T) {
 		}
 	}
 	quiet("without a request")
-	f.ask("ask")
-	if code := f.ask("ask"); code != string(errors.ResourceExhausted) {
-		t.Errorf("a second request at once is answered %q", code)
+	for {
+		began := time.Now()
+		f.ask("ask")
+		code := f.ask("ask")
+		if time.Since(began) < time.Second {
+			if code != string(errors.ResourceExhausted) {
+				t.Errorf("a second request at once is answered %q", code)
+			}
+			break
+		}
+		time.Sleep(time.Second) // the machine was too slow for two requests at once
 	}
 	f.request("ask", 1)
 	f.until("ask", 1)

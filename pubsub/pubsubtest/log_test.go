@@ -509,6 +509,6 @@ func TestLogSuiteCatches(t *testing.T) {
 
 func TestFaultyLog(t *testing.T) {
 	name := suitetest.Fault(t)
-	pubsubtest.SetTimeLimit(time.Second)
+	setLimit()
 	pubsubtest.RunLog(t, openKeepers(name), keeperFaults)
 }

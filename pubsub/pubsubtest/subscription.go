@@ -81,9 +81,20 @@ func nothingBeginsAfterClose(s *suite) {
 
 // closeWhileAnotherIsDelivering closes all subscriptions of a topic but the one
 // whose turn it is. A broker that goes on with a list it has made before calls
-// those that are closed.
+// those that are closed, each time. One with a goroutine for each subscription may have begun with
+// another one before it was closed, and that call may be noted late: once in a thousand times.
 func closeWhileAnotherIsDelivering(s *suite) {
-	topic := s.topic("turn")
+	for round := range 5 {
+		if !calledWhenClosed(s, s.topic(fmt.Sprint("turn", round))) {
+			return
+		}
+	}
+	s.broken(afterClose, "a subscription that was closed while another one's deliver ran was called after that")
+}
+
+// calledWhenClosed reports whether deliver of a subscription was entered after its Close had returned.
+func calledWhenClosed(s *suite, topic string) bool {
+	s.Helper()
 	const n = 4
 	var subs [n]pubsub.Subscription
 	var closed [n]atomic.Bool
@@ -131,9 +142,7 @@ func closeWhileAnotherIsDelivering(s *suite) {
 	witness := s.listen(s.broker(0), topic)
 	s.publish(s.broker(0), message(topic, "two"))
 	s.expect(witness, 1, "a topic whose subscriptions were all closed can be subscribed to again")
-	if late.Load() {
-		s.broken(afterClose, "a subscription that was closed while another one's deliver ran was called after that")
-	}
+	return late.Load()
 }
 
 const nobodyWaits = "neither Subscribe nor Close waits for a call of deliver that is running"

@@ -127,7 +127,7 @@ func TestPresenceSuiteCatchesWatchers(t *testing.T) {
 
 func TestFaultyWatcher(t *testing.T) {
 	f := suitetest.Find(t, watchFaults, func(f watchFault) string { return f.name })
-	pubsubtest.SetTimeLimit(time.Second)
+	setLimit()
 	pubsubtest.RunPresence(t, func(_ *testing.T, n int) []pubsub.Presence {
 		shared := memory.NewPresence()
 		all := make([]pubsub.Presence, n)
