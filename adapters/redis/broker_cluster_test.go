@@ -19,7 +19,7 @@ func TestBrokerInCluster(t *testing.T) {
 	pubsubtest.Run(t, func(t *testing.T, n int) []pubsub.Broker {
 		brokers := make([]pubsub.Broker, n)
 		for i := range brokers {
-			brokers[i] = newClusterBroker(t, c, redis.BrokerOptions{})
+			brokers[i] = newClusterBroker(t, c, redis.BrokerOptions{Timeout: patience / 2})
 		}
 		return brokers
 	})

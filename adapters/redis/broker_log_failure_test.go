@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -530,17 +531,22 @@ func TestPublishesOfATopicShareCommands(t *testing.T) {
 	b := newBroker(t, s, redis.BrokerOptions{})
 	in := subscribe(t, newBroker(t, s, redis.BrokerOptions{}), "room")
 	const callers, each = 100, 20
-	var wg sync.WaitGroup
-	for c := range callers {
-		wg.Go(func() {
-			for i := range each {
+	for i := range each {
+		s.Stall() // until all call
+		var begun atomic.Int64
+		var wg sync.WaitGroup
+		for c := range callers {
+			wg.Go(func() {
+				begun.Add(1)
 				if n, err := b.PublishCounted(ctx, pubsub.Message{Topic: "room", Frame: fmt.Appendf(nil, "%d %d", c, i)}); n != 1 || err != nil {
 					t.Errorf("%d receivers, %v", n, err)
 				}
-			}
-		})
+			})
+		}
+		eventually(t, "all call", func() bool { return begun.Load() == callers })
+		s.Resume()
+		wg.Wait()
 	}
-	wg.Wait()
 	eventually(t, "all arrive", func() bool { return in.len() == callers*each })
 	var next [callers]int
 	for _, m := range in.got {

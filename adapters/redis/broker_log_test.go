@@ -106,7 +106,7 @@ func TestBrokerIsALogInACluster(t *testing.T) {
 	pubsubtest.RunLog(t, func(t *testing.T, n int) []pubsub.Log {
 		logs := make([]pubsub.Log, n)
 		for i := range logs {
-			logs[i] = newClusterBroker(t, c, redis.BrokerOptions{Keys: [][]byte{[]byte("0123456789abcdef")}})
+			logs[i] = newClusterBroker(t, c, redis.BrokerOptions{Timeout: patience / 2, Keys: [][]byte{[]byte("0123456789abcdef")}})
 		}
 		return logs
 	}, logFaults(clusterClient(t, c)))

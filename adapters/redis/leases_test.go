@@ -215,6 +215,7 @@ func TestLeasesWhileAServerFails(t *testing.T) {
 	ring := goredis.NewRing(&goredis.RingOptions{
 		Addrs: map[string]string{"a": a.Addr, "b": b.Addr}, ContextTimeoutEnabled: true, MaxRetries: -1,
 		HeartbeatFrequency: time.Hour, // a server that fails keeps its keys
+		ReadTimeout:        patience,
 	})
 	t.Cleanup(func() { _ = ring.Close() })
 	s := redis.NewStore(ring, redis.Options{})

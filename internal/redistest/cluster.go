@@ -17,7 +17,8 @@ type Cluster struct {
 	t testing.TB
 }
 
-// StartCluster starts n nodes, at least 3, that share the slots evenly.
+// StartCluster starts n nodes, at least 3, that share the slots evenly. On a busy machine a node may seem to have
+// failed, so they take none for failed before AddReplica.
 func StartCluster(t testing.TB, n int) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t}
@@ -35,7 +36,15 @@ func StartCluster(t testing.TB, n int) *Cluster {
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_ok:16384")
 		})
 	}
+	c.failAfter("600000")
 	return c
+}
+
+// failAfter sets for how many milliseconds a node may not answer before the others take it for failed.
+func (c *Cluster) failAfter(ms string) {
+	for _, n := range c.Nodes {
+		n.Do("CONFIG", "SET", "cluster-node-timeout", ms)
+	}
 }
 
 // Addrs are the addresses of all nodes.

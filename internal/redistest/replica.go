@@ -10,6 +10,7 @@ import (
 // until the replica is in sync and all other nodes list it.
 func (c *Cluster) AddReplica(of int) *Server {
 	c.t.Helper()
+	c.failAfter(nodeTimeout)
 	master := c.Nodes[of]
 	replica := StartNode(c.t)
 	host, port, _ := net.SplitHostPort(replica.Addr)

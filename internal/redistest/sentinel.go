@@ -31,7 +31,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 	t.Helper()
 	s := &Sentinel{Name: "limits", Master: Start(t), t: t}
 	_, masterPort, _ := net.SplitHostPort(s.Master.Addr)
-	s.Replica = Start(t, "--replicaof", "127.0.0.1 "+masterPort, "--repl-diskless-sync-delay", "0")
+	s.Replica = Start(t, "--replicaof", "127.0.0.1 "+masterPort)
 	Eventually(t, "the replica follows", func() bool {
 		role, _ := s.Replica.Do("ROLE").([]any)
 		return len(role) > 3 && role[3] == "connected"

@@ -25,6 +25,9 @@ import (
 // hangs.
 const hangGuard = time.Minute
 
+// nodeTimeout is for how many milliseconds a node of a cluster may not answer before the others take it for failed.
+const nodeTimeout = "2000"
+
 // Server is a redis-server process.
 type Server struct {
 	Addr string // host:port
@@ -58,7 +61,7 @@ func StartWithClock(t testing.TB, args ...string) (*Server, *stepclock.Clock) {
 // StartNode is Start for a node of a cluster.
 func StartNode(t testing.TB) *Server {
 	t.Helper()
-	return start(t, []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, true, nil)
+	return start(t, []string{"--cluster-enabled", "yes", "--cluster-node-timeout", nodeTimeout}, true, nil)
 }
 
 func start(t testing.TB, args []string, node bool, env []string) *Server {
@@ -107,6 +110,7 @@ func (s *Server) launch() bool {
 	s.cmd = exec.Command("redis-server", append([]string{
 		"--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--protected-mode", "no",
+		"--repl-diskless-sync-delay", "0", // a master would wait 5 s for more replicas
 	}, s.args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.Env = append(os.Environ(), s.env...)
