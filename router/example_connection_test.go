@@ -153,7 +153,7 @@ func ExampleContext_Conn() {
 	defer c.close()
 	c.send(`{"type":"timer.start","meta":{"correlationId":"1"}}`)
 	c.receive(2)
-	// Output:
+	// Unordered output:
 	// {"type":"timer.start.reply","meta":{"correlationId":"1"}}
 	// {"type":"timer.rang"}
 }

@@ -128,7 +128,8 @@ func TestMiddlewareOfAGroupRefuses(t *testing.T) {
 	})
 	p := s.dial()
 	p.write(request("1", "admin.stop"), echo("2", "x"), request("3", "forgetful.do"))
-	p.expect("RPC_ERROR 1 PERMISSION_DENIED", "reply 2 x", "RPC_ERROR 3 INTERNAL")
+	p.expect("RPC_ERROR 1 PERMISSION_DENIED")
+	p.expectInAnyOrder("reply 2 x", "RPC_ERROR 3 INTERNAL") // a refusal may overtake the answer of a handler
 	if f := <-faults; f.Type != "forgetful.do" {
 		t.Errorf("the fault is %+v", f)
 	}

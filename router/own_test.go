@@ -132,7 +132,8 @@ func TestExemptTypesAreNotFreeFromBans(t *testing.T) {
 	})
 	p := s.dial()
 	p.write(request("1", "search"), request("2", "search"), request("3", "search"), request("4", "typing"))
-	p.expect("reply 1 ", "RPC_ERROR 2 RESOURCE_EXHAUSTED", "RPC_ERROR 3 RESOURCE_EXHAUSTED", "reply 4 ")
+	// A refusal may overtake the answer of a handler.
+	p.expectInAnyOrder("reply 1 ", "RPC_ERROR 2 RESOURCE_EXHAUSTED", "RPC_ERROR 3 RESOURCE_EXHAUSTED", "reply 4 ")
 	p.write(request("5", "search")) // the third rejection
 	p.expect("close 4429")
 	p.hangUp()

@@ -103,8 +103,10 @@ func TestValuesOfTheHandshake(t *testing.T) {
 			trace := fmt.Sprint("trace-", i)
 			p := s.dial("X-Trace-Id: " + trace)
 			<-requestEnded // net/http has cancelled the context of the request
-			p.write(echo("1", "a"), echo("2", "b"))
-			p.expect("reply 1 a", "reply 2 b")
+			p.write(echo("1", "a"))
+			p.expect("reply 1 a") // behind a handler that takes its time, another goroutine reads
+			p.write(echo("2", "b"))
+			p.expect("reply 2 b")
 			p.bye()
 			if !set {
 				trace = ""
@@ -135,6 +137,7 @@ func TestTheRequestIsNotHeld(t *testing.T) {
 			return traced(next, func(req *http.Request) { requests <- weak.Make(req) })
 		})
 		s.dial("X-Trace-Id: a")
+		eventually(t, name+": the connection to be open", func() bool { return s.r.Stats().Connections == 1 })
 		req := <-requests
 		eventually(t, name+": the request to be collected", func() bool {
 			runtime.GC()
@@ -418,6 +421,7 @@ func TestContextAfterItsHandler(t *testing.T) {
 		}, router.RouteOptions{Concurrent: concurrent})
 		watched := &recorded{TB: t}
 		client := routertest.New(watched, r).Dial()
+		release := router.HoldWatchdog(r) // the Context of a handler that takes its time is not used again
 		for typ, want := range map[string]int{"plain": 6, "derived": 4} {
 			routertest.ExpectReply[any](client.Request(typ, struct{}{}))
 			if got := watched.failures.take(); len(got) > 0 {
@@ -440,5 +444,6 @@ func TestContextAfterItsHandler(t *testing.T) {
 				t.Errorf("concurrent %v: %s fails the test with %q, want %d failures", concurrent, typ, got, want)
 			}
 		}
+		release()
 	}
 }
