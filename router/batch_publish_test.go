@@ -68,6 +68,8 @@ func sayTo(t *testing.T, opts router.Options, register func(*router.Router), nex
 	member = s.dial()
 	member.write(join1("room:a"))
 	member.joined()
+	// The goroutine that writes the answer would take along what comes before it is through.
+	eventually(t, "the answer to have left", func() bool { return first.Load().Queued() == 0 })
 	return s, member, s.dial(), texts
 }
 

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,9 +37,11 @@ func TestDrainOfTenThousand(t *testing.T) {
 	}
 	const window = 10 * time.Second
 	release := make(chan struct{})
+	var waiting atomic.Int64
 	// The clients answer no pings, and how long it takes until all have come is not known.
 	r := router.New(router.Options{DrainWindow: window, RequestTimeout: -1, Liveness: router.Liveness{PingInterval: -1}})
 	router.RPC(r, "wait", func(c *router.Context, _ struct{}) (said, error) {
+		waiting.Add(1)
 		select {
 		case <-release:
 		case <-c.Done():
@@ -76,8 +79,10 @@ func TestDrainOfTenThousand(t *testing.T) {
 		t.Fatalf("the clients never said %q:\n%s", want, report.String())
 	}
 	await("crowd is there")
-	// A client has its 101 a moment before it counts.
-	poll.Until(t, 2*time.Minute, "all connections to count", func() bool { return r.Stats().Connections == crowdSize })
+	// A client has its 101 a moment before it counts, and its request is read some time after it was sent.
+	poll.Until(t, 2*time.Minute, "all connections to count", func() bool {
+		return r.Stats().Connections == crowdSize && waiting.Load() == crowdSize/100
+	})
 
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

@@ -28,6 +28,8 @@ type faultyLog struct {
 	delay time.Duration // of the results of Read
 
 	reads, heads atomic.Int64
+
+	looking sync.RWMutex // held by reads of the log and of heads; see unread
 }
 
 type faultyTopic struct {
@@ -133,6 +135,8 @@ func (s *faultySub) Close() error { s.closed.Store(true); return nil }
 
 func (l *faultyLog) Read(_ context.Context, topic string, _ pubsub.History, o pubsub.ReadOptions) (pubsub.Page, error) {
 	l.reads.Add(1)
+	l.looking.RLock()
+	defer l.looking.RUnlock()
 	l.mu.Lock()
 	defer func(d time.Duration) { time.Sleep(d) }(l.delay)
 	defer l.mu.Unlock()
@@ -188,6 +192,8 @@ func (l *faultyLog) Read(_ context.Context, topic string, _ pubsub.History, o pu
 
 func (l *faultyLog) Heads(_ context.Context, topics []string) (heads []pubsub.Position, err error) {
 	l.heads.Add(1)
+	l.looking.RLock()
+	defer l.looking.RUnlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range topics {
@@ -201,6 +207,13 @@ func (l *faultyLog) lose(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop = n
+}
+
+// unread calls f while nothing reads the log: what f changes is found as a whole.
+func (l *faultyLog) unread(f func()) {
+	l.looking.Lock()
+	defer l.looking.Unlock()
+	f()
 }
 
 // failing has reads fail, or not any more.

@@ -8,11 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
 )
 
 // diary is a gate that writes down what it is asked.
@@ -103,39 +105,40 @@ func (g *flushingGate) Flush(ctx context.Context) error {
 // Shutdown waits until the gate has released what connections held, those included
 // that are cut off because the time is over.
 func TestShutdownFlushesTheGate(t *testing.T) {
-	takesTime(t)
-	for _, c := range []struct {
-		name    string
-		answers bool
-		within  time.Duration
-		want    error
-	}{
-		{"in good order", true, patience, nil},
-		{"cut off", false, time.Second, context.DeadlineExceeded},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			gate := &flushingGate{}
-			s := serveSocket(t, router.Options{Gate: gate}, nil)
-			p := s.connect()
-			p.write([]byte(s.handshake()))
-			p.response()
-			eventually(t, "the connection to be open", func() bool { return s.r.Stats().Connections == 1 })
-			if c.answers {
-				p.hangUp()
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), c.within)
-			defer cancel()
-			if err := s.r.Shutdown(ctx); err != c.want {
-				t.Errorf("Shutdown: %v, want %v", err, c.want)
-			}
-			if got, want := gate.read(), []string{"admit", "identify ", "release", "flush"}; !slices.Equal(got, want) {
-				t.Errorf("the gate saw %q, want %q", got, want)
-			}
-			if gate.late {
-				t.Error("there is no time left to release anything")
-			}
-		})
+	shutsDown := func(t *testing.T, r *router.Router, gate *flushingGate, within time.Duration, want error) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		if err := r.Shutdown(ctx); err != want {
+			t.Errorf("Shutdown: %v, want %v", err, want)
+		}
+		if got, want := gate.read(), []string{"admit", "identify ", "release", "flush"}; !slices.Equal(got, want) {
+			t.Errorf("the gate saw %q, want %q", got, want)
+		}
+		if gate.late {
+			t.Error("there is no time left to release anything")
+		}
 	}
+	t.Run("in good order", func(t *testing.T) {
+		gate := &flushingGate{}
+		s := serveSocket(t, router.Options{Gate: gate}, nil)
+		p := s.connect()
+		p.write([]byte(s.handshake()))
+		p.response()
+		eventually(t, "the connection to be open", func() bool { return s.r.Stats().Connections == 1 })
+		p.hangUp()
+		shutsDown(t, s.r, gate, patience, nil)
+	})
+	t.Run("cut off", func(t *testing.T) {
+		gate := &flushingGate{}
+		inMemory(t, router.Options{Gate: gate}, func(r *router.Router) {
+			router.RPC(r, "wait", func(c *router.Context, _ struct{}) (struct{}, error) { <-c.Done(); return struct{}{}, c.Err() })
+		}, func(t *testing.T, r *router.Router, c *routertest.Client) {
+			c.Request("wait", nil)
+			synctest.Wait()
+			shutsDown(t, r, gate, time.Second, context.DeadlineExceeded)
+		})
+	})
 }
 
 // Shutdown waits for handshakes that it finds under way: they could open a connection

@@ -69,6 +69,7 @@ func newAsking(t *testing.T, opts router.Options, question router.QuestionOption
 			return said{outcome(s.confirm.Ask(ctx, c.Conn(), confirm(m)))}, nil
 		})
 		router.RPC(r, "hold", func(*router.Context, said) (said, error) { <-s.release; return said{"held"}, nil })
+		router.RPC(r, "echo beside", func(_ *router.Context, m said) (said, error) { return m, nil }, router.RouteOptions{Concurrent: true})
 	})
 	return s
 }
@@ -576,7 +577,7 @@ func TestShutdownWhileAQuestionIsOpen(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.r.Shutdown(context.Background()) }()
 	eventually(t, "the drain to begin", func() bool {
-		p.write(echo("2", "x"))
+		p.write(request("2", "echo beside")) // in line, one that comes before the drain would wait for the answer
 		return p.next() == "RPC_ERROR 2 UNAVAILABLE"
 	})
 	p.write(yes(id))

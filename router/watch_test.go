@@ -237,7 +237,8 @@ func TestWatchingUsers(t *testing.T) {
 	var tabs []*watcher
 	for i := range 3 {
 		tab := s.client("ann")
-		tab.write(event("enter", `{"text":"same"}`))
+		tab.write(event("enter", `{"text":"same"}`), echo("1", "in"))
+		tab.expect("reply 1 in")
 		tabs = append(tabs, tab)
 		for look.known["ann"].Data.Text != "same" {
 			look.presence()
