@@ -34,7 +34,7 @@ import (
 
 // patience is how long a test waits before it calls something hung. It says
 // nothing about how fast anything should be.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // socketServer serves a router on a real loopback socket.
 type socketServer struct {

@@ -607,7 +607,7 @@ func TestExpiryDuringAHandler(t *testing.T) {
 // Over sockets and a real clock: many connections expire, renew late, or never expire.
 func TestExpiryOverSockets(t *testing.T) {
 	takesTime(t)
-	const life = 2 * time.Second
+	const life = 4 * time.Second // of which a client has seven eighths to renew its identity
 	s := serveSocket(t, authenticated(router.Options{ExpiryNotice: life - life/8}), func(r *router.Router) {
 		router.RPC(r, "tier", func(c *router.Context, _ struct{}) (said, error) { return said{c.Identity.Tier}, nil })
 	})

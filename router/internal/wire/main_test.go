@@ -3,7 +3,7 @@ package wire
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/wskit/wskit/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m, hangGuard) }
