@@ -68,7 +68,8 @@ func (c *heldUp) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-const timeoutOfHeldUp = 200 * time.Millisecond
+// timeoutOfHeldUp is long enough for a busy machine to make a connection over TLS.
+const timeoutOfHeldUp = 600 * time.Millisecond
 
 // In a process that waits for a CPU answers are read after the timeout. Redis has answered
 // in time, so no decision is local: with one server, with several, and over TLS.
