@@ -55,6 +55,7 @@ func forServers(t *testing.T, opts router.Options, test func(t *testing.T, a *ad
 	run("several", 3, func(o *router.Options) {
 		// A process that does not get to run for longer counts as gone; a quarter is waited for.
 		o.Broker, o.Addressing.ProcessTimeout = memory.NewBroker(memory.BrokerOptions{}), 2*time.Second
+		o.Addressing.Timeout = patience // it comes back when it runs again
 	})
 }
 

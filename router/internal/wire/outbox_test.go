@@ -565,7 +565,7 @@ func TestWritesAfterADrain(t *testing.T) { overSockets(t, writesAfterADrain) }
 
 func writesAfterADrain(t *testing.T, connect pair) {
 	s, client, owner := connect(t)
-	const timeout = time.Second // in which the client reads the most that is written at once
+	const timeout = 3 * time.Second // in which the client reads the most that is written at once
 	s.Out.Configure(64<<20, timeout, owner)
 	_ = client.SetReadDeadline(time.Now().Add(hangGuard))
 	for round := range 2 {

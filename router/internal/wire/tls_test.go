@@ -232,7 +232,7 @@ func TestFlushUnderTLSDoesNotWait(t *testing.T) {
 func TestWriteUnderTLSThatWaitsNevertheless(t *testing.T) {
 	onlyWhereSocketsAreAsked(t)
 	s, _, owner, socket := observedPair(t)
-	s.Out.Configure(64<<20, time.Second, owner) // in which a second frame comes
+	s.Out.Configure(64<<20, 3*time.Second, owner) // in which a second frame comes
 	socket.block = make(chan struct{})
 	_ = s.Out.Append([]byte("frame"))
 	flushed := make(chan struct{})
