@@ -18,7 +18,7 @@ type deferredFlush struct {
 	bytes int             // of what was queued since the last flush
 	subs  []*subscription // likewise, those that are to be flushed with it
 
-	beside atomic.Bool // flushBeside is under way
+	beside atomic.Int32 // calls of flushBeside since its goroutine began; 0: there is none
 }
 
 // deferLimit is how many bytes of messages are held back at most. Holding back more saves
@@ -73,14 +73,21 @@ func (d *deferredFlush) flush() {
 	}
 }
 
-// flushBeside has another goroutine flush, which waits while a message is being published. There is one at most.
+// flushBeside has another goroutine flush, which waits while a message is being published. There is one at most. It
+// flushes again what has been queued since it began.
 func (d *deferredFlush) flushBeside() {
-	if d.beside.CompareAndSwap(false, true) {
-		go func() {
-			defer d.beside.Store(false)
-			d.flush()
-		}()
+	if d.beside.Add(1) > 1 {
+		return
 	}
+	go func() {
+		for {
+			calls := d.beside.Load()
+			d.flush()
+			if d.beside.CompareAndSwap(calls, 0) {
+				return
+			}
+		}
+	}()
 }
 
 func flushAll(conns []*Conn) {

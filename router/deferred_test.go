@@ -27,3 +27,27 @@ func TestWatchdogFlushesBesideOnce(t *testing.T) {
 	}
 	d.mu.Unlock()
 }
+
+// What is queued while the watchdog's goroutine flushes is flushed as well, although no other goroutine is started for it,
+// and the watchdog may not look again.
+func TestWatchdogFlushesWhatIsQueuedMeanwhile(t *testing.T) {
+	var d deferredFlush
+	var slow, later subscription
+	due := func(in *subscription) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.subs = append(d.subs, in)
+		d.flushBeside()
+	}
+	taken := func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.subs) == 0
+	}
+	slow.mu.Lock()
+	due(&slow)
+	poll.Until(t, time.Minute, "the flush to begin", taken)
+	due(&later)
+	slow.mu.Unlock()
+	poll.Until(t, time.Minute, "what came meanwhile to be flushed", taken)
+}
