@@ -36,10 +36,8 @@ const (
 	ownLook = 10 * time.Millisecond
 	// pacerSlice is for how long turns are given between two looks. It is most of what a message waits; a look costs little.
 	pacerSlice = 100 * time.Microsecond
-	// slowLook is a look that says that other work keeps the CPUs busy.
-	slowLook = 2 * time.Millisecond
-	// mostTurns bounds how many turns are given in a row.
-	mostTurns = 1 << 12
+	// mostTurns bounds how many turns are given in a row, for each CPU.
+	mostTurns = 1 << 10
 )
 
 func (p *pacer) init(sockets *atomic.Bool) {
@@ -67,17 +65,14 @@ func (p *pacer) await() {
 
 // run gives turns while any work waits for one.
 func (p *pacer) run() {
-	n := p.cpus
 	for more := true; more; {
 		start := time.Now()
 		if p.sockets.Load() {
 			p.network.await()
 		}
 		looked := time.Now()
-		// What waits here must not wait for ever where other work keeps the CPUs busy.
-		if n *= 2; looked.Sub(start) < slowLook || n > mostTurns {
-			n = p.cpus
-		}
+		// The longer other work has kept the CPUs busy, the more turns are given: so what waits here gets its share.
+		n := p.cpus * int(min(max(1, looked.Sub(start)/pacerSlice), mostTurns))
 		for more = p.give(n); more && time.Since(looked) < pacerSlice; more = p.give(n) {
 			runtime.Gosched() // behind those whose turn it is
 		}

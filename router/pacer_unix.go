@@ -26,7 +26,10 @@ func (l *look) await() {
 		return
 	}
 	l.asked = false
-	_ = l.in.Read(l.read)
+	if l.in.Read(l.read) != nil || l.failed != nil { // the network cannot be waited for: the kernel may be short of memory
+		*l = look{}
+		time.Sleep(pacerSlice)
+	}
 }
 
 func (l *look) open() bool {
