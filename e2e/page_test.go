@@ -100,10 +100,6 @@ func TestPhone(t *testing.T) {
 	for _, size := range [][2]int64{{390, 844}, {844, 390}} {
 		ada.emulate(size[0], size[1], true, "light")
 		ada.until("the head lists the members", `document.getElementById("room-size").innerText === "2 people here: you, Bob"`)
-		ada.until("the button of the drawer can be pressed", `(() => {
-			const menu = document.getElementById("menu"), r = menu.getBoundingClientRect();
-			return menu.contains(document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2));
-		})()`)
 		ada.click("menu")
 		ada.until("the list of members is on the screen", `[...document.querySelectorAll("#people .name")].every((e) => {
 			const r = e.getBoundingClientRect();

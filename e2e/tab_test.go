@@ -224,8 +224,15 @@ func (tb *tab) box() string {
 	return eval[string](tb, `document.getElementById("text").value`)
 }
 
+// click presses the middle of an element when nothing else is there any more: parts of a page may still slide away.
 func (tb *tab) click(id string) {
 	tb.t.Helper()
+	tb.until(id+" can be pressed", fmt.Sprintf(`(() => {
+		const e = document.getElementById(%q);
+		e.scrollIntoView({ block: "nearest" });
+		const r = e.getBoundingClientRect();
+		return e.contains(document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2));
+	})()`, id))
 	tb.do(chromedp.Click(chromedp.ID(id)))
 }
 
