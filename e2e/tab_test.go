@@ -79,7 +79,8 @@ func enter(t *testing.T, s *server, name string) *tab {
 func (tb *tab) join() {
 	tb.t.Helper()
 	tb.until("the name is asked for", `document.getElementById("welcome").open`)
-	tb.do(chromedp.SetValue(chromedp.ID("name"), tb.name), chromedp.Click(chromedp.ID("join")))
+	tb.do(chromedp.SetValue(chromedp.ID("name"), tb.name))
+	tb.click("join")
 	tb.connected()
 }
 
