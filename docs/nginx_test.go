@@ -26,10 +26,7 @@ func startNginx(t *testing.T, upstreams ...string) (addr string) {
 func startNginxWith(t *testing.T, changes *strings.Replacer, upstreams ...string) (addr string) {
 	t.Helper()
 	if _, err := exec.LookPath("nginx"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("nginx is not on the PATH; tools/install nginx-light nginx")
-		}
-		t.Skip("nginx is not on the PATH; make nginx installs it")
+		ports.Missing(t, "nginx is not on the PATH; make nginx installs it")
 	}
 	conf, err := os.ReadFile("nginx.conf")
 	if err != nil {

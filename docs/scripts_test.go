@@ -17,6 +17,7 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	ports "github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
@@ -114,10 +115,7 @@ func TestScriptsOfThePages(t *testing.T) {
 	}
 	bin := filepath.Join(packages, "node_modules", ".bin")
 	if _, err := os.Stat(filepath.Join(bin, "tsc")); err != nil || runtime.GOOS == "windows" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("the packages of clients/typescript are not installed; make typescript")
-		}
-		t.Skip("the packages of clients/typescript are not installed; make typescript installs them")
+		ports.Missing(t, "the packages of clients/typescript are not installed; make typescript installs them")
 	}
 	server := scriptServer(t)
 	dir := t.TempDir()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/workerdtest"
 )
 
@@ -20,7 +21,7 @@ func TestWranglerDryRun(t *testing.T) {
 	modules := workerdtest.Modules(t)
 	node, err := exec.LookPath("node")
 	if err != nil {
-		workerdtest.Missing(t, "node is not on the PATH; wrangler needs one")
+		process.Missing(t, "node is not on the PATH; wrangler needs one")
 	}
 	cmd := exec.CommandContext(t.Context(), node, filepath.Join(modules, "wrangler", "bin", "wrangler.js"),
 		"deploy", "--dry-run", "--outdir", t.TempDir())

@@ -67,10 +67,7 @@ func StartNode(t testing.TB) *Server {
 func start(t testing.TB, args []string, node bool, env []string) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("redis-server is not on the PATH; tools/install redis-server redis-server")
-		}
-		t.Skip("redis-server is not on the PATH; make redis installs it")
+		process.Missing(t, "redis-server is not on the PATH; make redis installs it")
 	}
 	s := &Server{t: t, dir: t.TempDir(), env: env}
 	t.Cleanup(s.Kill)

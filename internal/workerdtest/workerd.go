@@ -63,18 +63,9 @@ func Modules(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(Folder(t), "node_modules")
 	if _, err := os.Stat(dir); err != nil {
-		Missing(t, "the Workers runtime is not installed; make workerd, or npm ci in adapters/cfdo/worker, installs it")
+		process.Missing(t, "the Workers runtime is not installed; make workerd, or npm ci in adapters/cfdo/worker, installs it")
 	}
 	return dir
-}
-
-// Missing skips the test because something is missing; in CI it fails.
-func Missing(t testing.TB, what string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(what)
-	}
-	t.Skip(what)
 }
 
 // platforms are the packages of the runtime on npm, by GOOS/GOARCH.
@@ -89,7 +80,7 @@ func Binary(t testing.TB) string {
 	sources(t)
 	path := filepath.Join(Modules(t), "@cloudflare", "workerd-"+platforms[runtime.GOOS+"/"+runtime.GOARCH], "bin", "workerd")
 	if _, err := os.Stat(path); err != nil {
-		Missing(t, fmt.Sprintf("there is no Workers runtime for %s/%s in adapters/cfdo/worker/node_modules", runtime.GOOS, runtime.GOARCH))
+		process.Missing(t, fmt.Sprintf("there is no Workers runtime for %s/%s in adapters/cfdo/worker/node_modules", runtime.GOOS, runtime.GOARCH))
 	}
 	return path
 }

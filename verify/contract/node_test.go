@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/wskit/wskit/internal/process"
 )
 
 // node runs a program of the folder node with the packages there, and returns what it prints.
@@ -13,11 +15,7 @@ import (
 func node(t *testing.T, stdin []byte, args ...string) []byte {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join("node", "node_modules")); err != nil {
-		const missing = "the packages of verify/contract/node are not installed; make contract, or npm ci there, installs them"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
+		process.Missing(t, "the packages of verify/contract/node are not installed; make contract, or npm ci there, installs them")
 	}
 	cmd := exec.CommandContext(t.Context(), "node", args...)
 	cmd.Dir = "node"
