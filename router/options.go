@@ -206,9 +206,12 @@ type Options struct {
 	RequestTimeout time.Duration
 
 	// DrainWindow is the time over which Shutdown spreads the reconnects of clients, so that
-	// they do not all reconnect at once. Shutdown itself does not wait for it.
+	// they do not all reconnect at once. A client is away for half of it on average. Shutdown
+	// itself does not wait for it.
 	//
-	// Default: 5 s. Negative: at once.
+	// Default: 2 ms for each connection that is open when Shutdown begins, at least 1 s and at
+	// most 1 minute. So about 500 clients a second reconnect, and more if the server has more
+	// than 30,000. Negative: at once.
 	DrainWindow time.Duration
 
 	// Compression accepts permessage-deflate from clients that offer it, and compresses
@@ -382,7 +385,6 @@ func (o Options) withDefaults() (Options, error) {
 	o.ExpiryNotice = cmp.Or(o.ExpiryNotice, time.Minute)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 30*time.Second)
 	o.HistoryCheck = cmp.Or(o.HistoryCheck, 5*time.Second)
-	o.DrainWindow = max(0, cmp.Or(o.DrainWindow, 5*time.Second))
 	if o.ClientIP == nil {
 		o.ClientIP = ingress.PeerIP
 	}

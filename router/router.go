@@ -89,6 +89,8 @@ type Router struct {
 	emptied  chan struct{} // closed by the last connection's end, while draining
 	draining atomic.Bool
 
+	drainWindow atomic.Int64 // in ns, set before draining
+
 	frozen    atomic.Pointer[serving]
 	hooks     atomic.Pointer[hooks]
 	events    atomic.Pointer[map[string]*declared] // nil: none

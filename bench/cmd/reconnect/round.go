@@ -22,7 +22,7 @@ type bench struct {
 	load     string // the program of the clients
 }
 
-// round measures a server. The close frames of one that drains say when to reconnect.
+// round measures a server. The close frames of one that drains say when to reconnect; a window of 0 is its default.
 func (b bench) round(ctx context.Context, name string, drains bool) (f figures, err error) {
 	f.quietDrained, f.drained, f.drainedBack = none, none, none
 	if err := b.restart(ctx, name, &f); err != nil {
