@@ -14,14 +14,13 @@ type ResumePlan struct {
 	Topic    string
 	Ticket   string
 	Position string
-
-	Sent func() error // called when all have sent their request, before any answer is read; nil: is not
 }
 
 // ResumeResult is what the connections were sent.
 type ResumeResult struct {
-	Replayed int // messages that they had missed, by the answers of the server
-	Messages int // of the topic, those that came live among them
+	Replayed int           // messages that they had missed, by the answers of the server
+	Messages int           // of the topic, those that came live among them
+	Half     time.Duration // until half of the connections were answered
 	Elapsed  time.Duration
 }
 
@@ -34,7 +33,7 @@ func (s *Swarm) Resume(ctx context.Context, plan ResumePlan) (ResumeResult, erro
 	r := &resumeRun{
 		request: appendMasked(nil, opText, fmt.Appendf(nil, `{"type":"$ws:resume","meta":{"correlationId":"r"},"payload":{"topics":[{"ticket":%q,"pos":%q}]}}`, plan.Ticket, plan.Position)),
 		message: fmt.Appendf(nil, `{"meta":{"topic":%q,`, plan.Topic),
-		got:     make(map[*conn]int, len(s.conns)), owed: len(s.conns), began: time.Now(), sent: plan.Sent,
+		got:     make(map[*conn]int, len(s.conns)), clients: len(s.conns), owed: len(s.conns), began: time.Now(),
 	}
 	if err := s.drive(ctx, r); err != nil {
 		return ResumeResult{}, err
@@ -46,10 +45,10 @@ func (s *Swarm) Resume(ctx context.Context, plan ResumePlan) (ResumeResult, erro
 type resumeRun struct {
 	request []byte
 	message []byte // how the messages of the topic begin
-	sent    func() error
 	began   time.Time
 	got     map[*conn]int // messages of those that are not answered
-	owed    int           // answers
+	clients int
+	owed    int // answers
 	result  ResumeResult
 }
 
@@ -60,9 +59,6 @@ func (r *resumeRun) start(s *Swarm) error {
 		if err := c.send(r.request); err != nil {
 			return err
 		}
-	}
-	if r.sent != nil {
-		return r.sent()
 	}
 	return nil
 }
@@ -83,7 +79,9 @@ func (r *resumeRun) received(c *conn, f frame) error {
 		return fmt.Errorf("load: after %d messages: %.200q", r.got[c], f.payload)
 	}
 	r.result.Replayed += replayed
-	r.owed--
+	if r.owed--; r.owed == r.clients/2 {
+		r.result.Half = time.Since(r.began)
+	}
 	return nil
 }
 

@@ -8,7 +8,7 @@
 //
 // Server and storm are processes of their own on one machine. The clients of a real server have CPUs of their own, so
 // the server has half of this machine's, and what clients do elsewhere is kept out of the figures: the storm sends
-// at once and then reads at the lowest priority, and a message has arrived when the kernel has it for its client.
+// and reads at the lowest priority, and a message has arrived when the kernel has it for its client.
 package main
 
 import (

@@ -22,6 +22,7 @@ import (
 type figures struct {
 	reads, pages float64
 	quiet, storm []time.Duration // until a message has arrived at one of the others; as many in both, or nearly
+	half         float64         // seconds until half had resumed
 	seconds      float64         // until all had resumed
 	cpu          float64         // of the server for a replayed message, in microseconds
 	peak         float64         // the server's memory, in MB
@@ -105,6 +106,7 @@ func (s settings) round(ctx context.Context) (f figures, err error) {
 	f.quiet = f.quiet[max(0, len(f.quiet)-len(f.storm)):]
 	peak, err := srv.PeakRSS()
 	f.reads, f.pages = float64(reads-readsBefore), float64((s.missed+pageMessages-1)/pageMessages)
+	f.half = result.Half.Seconds()
 	f.seconds, f.cpu, f.peak = result.Elapsed.Seconds(), stats.Micros(used)/float64(result.Replayed), float64(peak)/(1<<20)
 	return f, err
 }
@@ -149,6 +151,7 @@ func table(rounds []figures) [][]string {
 	row("latency of others p50, in storms (µs)", 0, micros(storm, 0.5))
 	row("latency of others p99, in storms (µs)", 0, micros(storm, 0.99))
 	row("p99 in storms ÷ before", 2, micros(storm, 0.99)/micros(quiet, 0.99))
+	row("time until half have resumed (s)", 0, stats.Median(rounds, func(f figures) float64 { return f.half }))
 	row("time until all have resumed (s)", 0, stats.Median(rounds, func(f figures) float64 { return f.seconds }))
 	row("CPU of the server for a replayed message (µs)", 0, stats.Median(rounds, func(f figures) float64 { return f.cpu }))
 	row("peak memory of the server (MB)", 0, stats.Median(rounds, func(f figures) float64 { return f.peak }))

@@ -14,7 +14,7 @@ import (
 )
 
 // storm is the process of the clients that resume. It prints a line when they are connected, waits for a line,
-// has them resume, and prints the result. When all have sent their request, it reads when others leave it a CPU.
+// has them resume, and prints the result. From that line on it sends and reads when others leave it a CPU.
 type storm struct {
 	addr string
 	plan load.ResumePlan
@@ -31,10 +31,10 @@ func (s storm) run(ctx context.Context, clients int) error {
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		return err
 	}
-	s.plan.Topic = hot
-	s.plan.Sent = func() error {
-		return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0)
+	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {
+		return err
 	}
+	s.plan.Topic = hot
 	result, err := swarm.Resume(ctx, s.plan)
 	if err != nil {
 		return err
