@@ -43,7 +43,11 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	case turn.Queued:
 		return true
 	case turn.Concurrent:
-		go c.handleConcurrently(k)
+		if f.route.paced {
+			c.router.pacer.begin(k)
+		} else {
+			go c.handleConcurrently(k)
+		}
 		return true
 	case turn.Refused:
 		l := inFlight(c.router.opts.Limits.MaxInFlight)

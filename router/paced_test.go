@@ -170,3 +170,48 @@ func TestActiveClientsGoFirst(t *testing.T) {
 		})
 	}
 }
+
+// When many clients resume at the same moment, the first are done before most of the others begin, so that not all of them
+// need memory for it at once.
+func TestResumesAreDoneBeforeOthersBegin(t *testing.T) {
+	const clients, missed = 200, 600
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that nothing is handled before all is sent, or little
+	var begun, most atomic.Int64
+	l := newFaultyLog()
+	var s *socketServer
+	s = serveSocket(t, router.Options{Broker: l, Resume: router.ResumeOptions{Allow: func(*router.Conn, string) error {
+		underWay := begun.Add(1) - s.r.Stats().Resumes["resumed"]
+		most.Store(max(most.Load(), underWay))
+		return nil
+	}}}, func(r *router.Router) {
+		subscribing(r)
+		r.History("room:*", router.HistoryOptions{})
+	})
+	left := s.reader(l, "room:a")
+	left.hangUp()
+	for i := range missed {
+		if err := s.r.Publish(t.Context(), "room:a", "heard", say(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	peers := make([]*peer, clients)
+	for i := range peers {
+		peers[i] = s.dial()
+	}
+	resumption := resumption(heldTopic(left))
+	goes := s.dial() // reads the log for all of them: others may begin while it is read
+	goes.write(resumption)
+	eventually(t, "one to resume", func() bool { return s.r.Stats().Resumes["resumed"] == 1 })
+	for _, p := range peers {
+		p.write(resumption)
+	}
+	eventually(t, "all of them to resume", func() bool { return s.r.Stats().Resumes["resumed"] == 1+clients })
+	goes.hangUp()
+	for _, p := range peers {
+		p.hangUp()
+	}
+	if most.Load() > clients/2 {
+		t.Errorf("%d of %d were under way at the same time", most.Load(), clients)
+	}
+	t.Logf("%d under way at the same time", most.Load())
+}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ func TestAllWorkGetsATurn(t *testing.T) {
 		var p pacer
 		var has atomic.Bool
 		has.Store(sockets)
-		p.init(&has)
+		p.init(&has, nil)
 		for range 3 {
 			var ended atomic.Int64
 			for range 20 {
@@ -36,4 +37,31 @@ func TestAllWorkGetsATurn(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Resumes begin, also while other work waits for turns all the time.
+func TestResumesBeginWhileOtherWorkWaits(t *testing.T) {
+	var p pacer
+	var has, end atomic.Bool
+	begun := make(chan struct{}, 100)
+	p.init(&has, func(*Context) { begun <- struct{}{} })
+	var working sync.WaitGroup
+	defer working.Wait()
+	defer end.Store(true)
+	for range 100 * p.cpus {
+		working.Go(func() {
+			for !end.Load() {
+				p.await()
+			}
+		})
+	}
+	poll.Until(t, time.Minute, "work to wait", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.running
+	})
+	for range cap(begun) {
+		p.begin(new(Context))
+	}
+	poll.Until(t, time.Minute, "all resumes to begin", func() bool { return len(begun) == cap(begun) })
 }

@@ -44,10 +44,12 @@ const (
 
 // resumeRoute is the route of $ws:resume.
 func (r *Router) resumeRoute() *route {
-	return protocolRequest(r, typeResume, typeResumed, resumeTimeout, resume)
+	rt := protocolRequest(r, typeResume, typeResumed, resumeTimeout, resume)
+	rt.paced = true
+	return rt
 }
 
-// resume resumes topics, one after the other. It is the handler of $ws:resume.
+// resume resumes topics, one after the other. It is the handler of $ws:resume, and begins in a turn of the pacer.
 func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 	conn := c.conn
 	most := conn.router.opts.Limits.MaxTopics
@@ -58,7 +60,10 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 		return answer, errOneAtATime()
 	}
 	defer conn.resuming.Store(false)
-	for _, t := range q.Topics {
+	for i, t := range q.Topics {
+		if i > 0 {
+			conn.router.pacer.await()
+		}
 		pos, err := pubsub.ParsePosition(t.Pos)
 		if err != nil {
 			return answer, errors.InvalidArgument.New("payload.topics has a pos that no server has sent")
@@ -76,7 +81,6 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 // resume resumes a topic. An error ends the connection's resume as a whole.
 func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic, err error) {
 	conn, r := c.conn, c.conn.router
-	r.pacer.await()
 	topic, joined := r.tickets.check(ticket, conn.Identity())
 	if topic == "" || r.historyOf(topic) == nil {
 		return resumedTopic{Reason: reasonDenied}, nil

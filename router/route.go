@@ -101,6 +101,8 @@ type route struct {
 	counters  typeCounters
 	// protocol says that the type is the protocol's own.
 	protocol bool
+	// paced says that its concurrent handler begins when the pacer gives it a turn.
+	paced bool
 	// builtin is set for those of the protocol's own types that the reader handles, and nothing
 	// else is.
 	builtin func(c *Conn, s *scratch, env envelope.Envelope, frame []byte)
