@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,4 +80,38 @@ func spread(t *testing.T, clients []*routertest.Client, within time.Duration) {
 	if median := waits[len(waits)/2]; median < within/4 || median > within*3/4 {
 		t.Errorf("half of the clients are to reconnect within %v, want about half of %v", median, within)
 	}
+}
+
+// What a server refuses while it drains may be repeated soon, however many clients it had: another server may take it.
+func TestWhatADrainRefusesMayBeRepeatedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := router.New(router.Options{DrainWindow: time.Minute})
+		router.RPC(r, "slow", func(*router.Context, struct{}) (struct{}, error) {
+			time.Sleep(2 * time.Second)
+			return struct{}{}, nil
+		})
+		s := routertest.New(t, r)
+		c := s.Dial()
+		c.Request("slow", nil)
+		synctest.Wait()
+		done := make(chan error, 1)
+		go func() { done <- r.Shutdown(context.Background()) }()
+		synctest.Wait()
+		for range 30 { // of a minute, all would be within 5 s once in 10^32 times
+			if f := c.Request("slow", nil).ExpectError(errors.Unavailable); f.RetryAfterMs == nil || *f.RetryAfterMs > 5000 {
+				t.Fatalf("a message is answered %+v", f)
+			}
+			_, res, err := s.TryDial()
+			if err == nil {
+				t.Fatal("a handshake is admitted")
+			}
+			if after, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || after > 5 {
+				t.Fatalf("a handshake is answered %+v", res.Header)
+			}
+		}
+		c.ExpectClose(errors.CloseGoingAway)
+		if err := <-done; err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+	})
 }

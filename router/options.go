@@ -207,7 +207,8 @@ type Options struct {
 
 	// DrainWindow is the time over which Shutdown spreads the reconnects of clients, so that
 	// they do not all reconnect at once. A client is away for half of it on average. Shutdown
-	// itself does not wait for it.
+	// itself does not wait for it. Handshakes and messages that are refused meanwhile may be
+	// repeated within it, and within 5 s.
 	//
 	// Default: 2 ms for each connection that is open when Shutdown begins, at least 1 s and at
 	// most 1 minute. So about 500 clients a second reconnect, and more if the server has more

@@ -27,6 +27,9 @@ const (
 	maxDrainWindow = time.Minute
 )
 
+// maxRefusedWait bounds the wait that is advised for what a server refuses while it drains.
+const maxRefusedWait = 5 * time.Second
+
 // drainWindow is the time over which clients reconnect if so many connections are open.
 func (o *Options) drainWindow(open int64) time.Duration {
 	if o.DrainWindow != 0 {
@@ -134,16 +137,19 @@ func (r *Router) awaitEmpty(ctx context.Context) error {
 }
 
 // drainHint is a moment of the drain's window, at random.
-func (r *Router) drainHint() time.Duration {
-	window := r.drainWindow.Load()
-	if window == 0 {
-		return 0
-	}
-	return time.Duration(rand.N(window))
+func (r *Router) drainHint() time.Duration { return atRandom(time.Duration(r.drainWindow.Load())) }
+
+// drainError refuses a handshake or a message. Those are few, and another server may take them.
+func (r *Router) drainError() error {
+	within := min(time.Duration(r.drainWindow.Load()), maxRefusedWait)
+	return errors.Unavailable.New("the server is shutting down").WithRetryAfter(atRandom(within))
 }
 
-func (r *Router) drainError() error {
-	return errors.Unavailable.New("the server is shutting down").WithRetryAfter(r.drainHint())
+func atRandom(within time.Duration) time.Duration {
+	if within <= 0 {
+		return 0
+	}
+	return rand.N(within)
 }
 
 func (c *Conn) beginDrain() {
