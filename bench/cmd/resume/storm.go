@@ -8,8 +8,6 @@ import (
 	"os"
 	"runtime"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/wskit/wskit/bench/load"
 )
 
@@ -31,7 +29,7 @@ func (s storm) run(ctx context.Context, clients int) error {
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		return err
 	}
-	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {
+	if err := lowestPriority(); err != nil {
 		return err
 	}
 	s.plan.Topic = hot
