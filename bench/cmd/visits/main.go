@@ -1,8 +1,9 @@
 // Visits compares what a connection costs that is opened, has one request answered and is closed: handshake,
 // authentication, connection gate, OnOpen, the request, the close frames. It compares wskit with its rivals, plain and
-// under TLS with sessions that are resumed, and writes the table to its section of RESULTS.md. Run it inside bench/:
+// under TLS with sessions that are resumed, by one client after the other and by many at a time, and writes the table to
+// its section of RESULTS.md. Run it inside bench/:
 //
-//	go run ./cmd/visits                            # about two minutes
+//	go run ./cmd/visits                            # about three minutes
 //	go run ./cmd/visits -rounds 3 -out ""          # a first look
 //
 // All servers run all the time, and the load visits them in short turns.
@@ -10,9 +11,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/wskit/wskit/bench/command"
@@ -24,8 +27,29 @@ import (
 	"github.com/wskit/wskit/bench/turns"
 )
 
-// most is the bound of the ratio to the best rival.
-const most = 0.9
+const (
+	// most is the bound of the ratio to the best rival.
+	most = 0.9
+	// many is how many clients visit at a time, in every second line.
+	many = 32
+)
+
+// kind is what the visits of a line have in common.
+type kind struct {
+	secure  bool
+	clients int // at a time
+}
+
+func (k kind) String() string {
+	name := "plain"
+	if k.secure {
+		name = "TLS, session resumed"
+	}
+	if k.clients > 1 {
+		name += fmt.Sprintf(", %d clients at a time", k.clients)
+	}
+	return name
+}
 
 func main() {
 	rounds := command.Count("rounds", 20, "how often all servers take their turn")
@@ -44,12 +68,14 @@ func measure(ctx context.Context, folder string, rounds, visits int) (page.Secti
 	head = append(head, rival.Kinds()...)
 	lines := [][]string{append(head, "ours ÷ best rival", "quartiles", "target", "met")}
 	for _, secure := range []bool{false, true} {
-		line, err := compare(ctx, programs, secure, rounds, visits)
-		if err != nil {
-			return page.Section{}, err
+		for _, clients := range []int{1, many} {
+			line, err := compare(ctx, programs, kind{secure, clients}, rounds, visits)
+			if err != nil {
+				return page.Section{}, err
+			}
+			lines = append(lines, line)
+			log.Print(line)
 		}
-		lines = append(lines, line)
-		log.Print(line)
 	}
 	return page.Section{
 		Title: "Visits", Command: "visits", Table: lines,
@@ -58,24 +84,20 @@ func measure(ctx context.Context, folder string, rounds, visits int) (page.Secti
 }
 
 // compare returns a line of the table. The first server is wskit.
-func compare(ctx context.Context, programs turns.Programs, secure bool, rounds, visits int) ([]string, error) {
-	servers, stop, err := programs.StartAll(ctx, "-tls="+strconv.FormatBool(secure))
+func compare(ctx context.Context, programs turns.Programs, k kind, rounds, visits int) ([]string, error) {
+	servers, stop, err := programs.StartAll(ctx, "-tls="+strconv.FormatBool(k.secure))
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
 	costs, err := turns.Take(len(servers), rounds, func(i int) (float64, error) {
-		return visit(ctx, servers[i], secure, visits)
+		return visit(ctx, servers[i], k, visits)
 	})
 	if err != nil {
 		return nil, err
 	}
 	best := 1
-	name := "plain"
-	if secure {
-		name = "TLS, session resumed"
-	}
-	line := []string{name}
+	line := []string{k.String()}
 	for i := range servers {
 		line = append(line, page.Number(costs.Median(i)))
 		if i > 1 && costs.Median(i) < costs.Median(best) {
@@ -89,11 +111,19 @@ func compare(ctx context.Context, programs turns.Programs, secure bool, rounds, 
 // settle is how long servers have for what they do after the last connection is closed.
 const settle = 20 * time.Millisecond
 
-// visit returns the CPU time of a server for a connection, in microseconds.
-func visit(ctx context.Context, p *process.Process, secure bool, n int) (float64, error) {
-	return turns.CPU(p, n, func() error {
-		err := load.Visit(ctx, load.Target{Addr: p.Addr, Path: "/visit", TLS: secure, Token: server.Token}, n)
+// visit returns the CPU time of a server for a connection, in microseconds. n is shared out among the clients.
+func visit(ctx context.Context, p *process.Process, k kind, n int) (float64, error) {
+	each := max(1, n/k.clients)
+	return turns.CPU(p, each*k.clients, func() error {
+		var visiting sync.WaitGroup
+		failed := make([]error, k.clients)
+		for i := range failed {
+			visiting.Go(func() {
+				failed[i] = load.Visit(ctx, load.Target{Addr: p.Addr, Path: "/visit", TLS: k.secure, Token: server.Token}, each)
+			})
+		}
+		visiting.Wait()
 		time.Sleep(settle)
-		return err
+		return errors.Join(failed...)
 	})
 }
