@@ -20,6 +20,7 @@ import (
 
 // figures are those of one round.
 type figures struct {
+	undisturbed  bool // the server was
 	reads, pages float64
 
 	// until a message has arrived at one of the others; as many in each, or nearly
@@ -48,17 +49,26 @@ func measure(ctx context.Context, s settings) (section page.Section, err error) 
 		log.Printf("round %d: p99 of %d deliveries %.0f µs, on busy CPUs %.0f µs, in the storm %.0f µs, %.2f s",
 			i+1, len(f.storm), micros(f.quiet, 0.99), micros(f.busy, 0.99), micros(f.storm, 0.99), f.seconds)
 	}
-	return page.Section{
+	section = page.Section{
 		Title: "A storm of resumes", Command: "resume", Table: table(rounds),
 		About: fmt.Sprintf("%d clients resume a topic at once, %d missed messages each; %d others follow another topic with %d messages a second. %d storms, each on a server of its own. Latencies are of all deliveries, and other figures the median of the storms. The storm keeps all CPUs busy, so the time before is measured twice: as it is, and while threads of the lowest priority keep them busy.",
 			s.clients, s.missed, s.others, s.rate, s.rounds),
-	}, nil
+	}
+	if rounds[0].undisturbed {
+		section.About += " The server has a priority of real time, so no other program keeps it from its CPUs."
+	} else {
+		section.About += " Other programs may have kept the server from its CPUs: the command may not give it a priority of real time."
+	}
+	return section, nil
 }
 
 // round measures with a server of its own.
 func (s settings) round(ctx context.Context) (f figures, err error) {
 	var srv *process.Process
-	err = s.cpus.onServers(func() (err error) { srv, err = process.Start(ctx, os.Args[0], "-serve"); return err })
+	err = s.cpus.onServers(func() (err error) {
+		f.undisturbed, err = undisturbed(func() (err error) { srv, err = process.Start(ctx, os.Args[0], "-serve"); return err })
+		return err
+	})
 	if err != nil {
 		return f, err
 	}
