@@ -215,3 +215,59 @@ func TestResumesAreDoneBeforeOthersBegin(t *testing.T) {
 	}
 	t.Logf("%d under way at the same time", most.Load())
 }
+
+// onReadLog is a log that calls a function before each Read of messages.
+type onReadLog struct {
+	*faultyLog
+	onRead func()
+}
+
+func (l *onReadLog) Read(ctx context.Context, topic string, h pubsub.History, o pubsub.ReadOptions) (pubsub.Page, error) {
+	if o.Messages > 0 {
+		l.onRead()
+	}
+	return l.faultyLog.Read(ctx, topic, h, o)
+}
+
+// A client that resumes a long topic lets the messages of others be handled between any two pages, also while it is the only one.
+func TestMessagesAreHandledBetweenPages(t *testing.T) {
+	const missed = 1500
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that a resume which waits for nothing lets nothing else run
+	talk := textFrame(`{"type":"talk","meta":{"correlationId":"t"},"payload":{"text":""}}`)
+	var reads, seen atomic.Int64
+	var talker *peer
+	l := &onReadLog{faultyLog: newFaultyLog(), onRead: func() {
+		if reads.Add(1) == 2 {
+			talker.write(talk)
+		}
+	}}
+	s := serveSocket(t, router.Options{Broker: l}, func(r *router.Router) {
+		subscribing(r)
+		r.History("room:*", router.HistoryOptions{Messages: missed})
+		router.RPC(r, "talk", func(_ *router.Context, m said) (said, error) {
+			seen.Store(reads.Load())
+			return m, nil
+		})
+	})
+	left := s.reader(l.faultyLog, "room:a")
+	left.hangUp()
+	for i := range missed {
+		if err := s.r.Publish(t.Context(), "room:a", "heard", say(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	talker = s.dial()
+	for range 2 { // messages within seconds: it is not silent any more
+		talker.write(talk)
+		talker.next()
+	}
+	goes := &reader{peer: s.dial()}
+	reads.Store(0)
+	goes.write(resumption(heldTopic(left)))
+	talker.next()
+	if during := seen.Load(); during > 3 {
+		t.Errorf("a message that came before page 2 was handled after page %d", during)
+	}
+	goes.hangUp()
+	talker.hangUp()
+}

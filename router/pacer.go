@@ -62,6 +62,15 @@ func (p *pacer) await() {
 	p.turn.Wait()
 }
 
+// again is await for work whose last turn has just ended: it never begins at once, so others are served in between.
+func (p *pacer) again() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting++
+	p.start()
+	p.turn.Wait()
+}
+
 // begin has a resume handled when its turn comes: its handler begins in that turn.
 func (p *pacer) begin(k *Context) {
 	p.mu.Lock()
@@ -85,9 +94,16 @@ func (p *pacer) atOnce() bool {
 		p.begun++
 		return true
 	}
-	p.running = true
-	go p.run()
+	p.start()
 	return false
+}
+
+// start makes sure that run gives turns. p.mu is held.
+func (p *pacer) start() {
+	if !p.running {
+		p.running = true
+		go p.run()
+	}
 }
 
 // run gives turns while any work waits for one.

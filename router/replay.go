@@ -117,11 +117,12 @@ func (c *Conn) resumeTopic(ctx context.Context, name string, from pubsub.Positio
 
 // replay is what is sent to one client of one topic.
 type replay struct {
-	m    *member
-	c    *Conn
-	in   *subscription
-	at   pubsub.Position // up to which it has been sent
-	sent int
+	m       *member
+	c       *Conn
+	in      *subscription
+	at      pubsub.Position // up to which it has been sent
+	sent    int
+	hadTurn bool // in which messages were sent
 
 	announce bool // send $ws:subscribed first
 }
@@ -257,7 +258,12 @@ func (r *replay) send(ctx context.Context, list []logged) error {
 		if !out.AwaitRoom(len(list[i].frame)) {
 			return ErrClosed
 		}
-		r.c.router.pacer.await()
+		if r.hadTurn {
+			r.c.router.pacer.again()
+		} else {
+			r.c.router.pacer.await()
+		}
+		r.hadTurn = true
 		if err := ctx.Err(); err != nil {
 			return err
 		}
