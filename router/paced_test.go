@@ -12,17 +12,29 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// pausedLog is a log whose Read of topics that end with paused waits.
-type pausedLog struct {
+// onReadLog is a log that calls a function before each Read of messages.
+type onReadLog struct {
 	*faultyLog
-	paused chan struct{}
+	onRead func(topic string)
 }
 
-func (l *pausedLog) Read(ctx context.Context, topic string, h pubsub.History, o pubsub.ReadOptions) (pubsub.Page, error) {
-	if strings.HasSuffix(topic, "paused") && o.Messages > 0 {
-		<-l.paused
+func (l *onReadLog) Read(ctx context.Context, topic string, h pubsub.History, o pubsub.ReadOptions) (pubsub.Page, error) {
+	if o.Messages > 0 {
+		l.onRead(topic)
 	}
 	return l.faultyLog.Read(ctx, topic, h, o)
+}
+
+var talk = textFrame(`{"type":"talk","meta":{"correlationId":"t"},"payload":{"text":""}}`)
+
+// talking returns a client that is not silent any more: it has sent messages within seconds, and got the answers.
+func (s *socketServer) talking() *peer {
+	p := s.dial()
+	for range 2 {
+		p.write(talk)
+		p.next()
+	}
+	return p
 }
 
 // Clients that do not read, a hook that waits and a log that does not answer delay no other client that resumes.
@@ -33,7 +45,11 @@ func TestResumesThatWaitDelayNoOther(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			end := make(chan struct{})
-			l := &pausedLog{faultyLog: newFaultyLog(), paused: end}
+			l := &onReadLog{faultyLog: newFaultyLog(), onRead: func(topic string) {
+				if strings.HasSuffix(topic, "paused") {
+					<-end
+				}
+			}}
 			s := serveSocket(t, router.Options{
 				Broker: l, Limits: router.Limits{MaxQueued: queue},
 				Resume: router.ResumeOptions{Allow: func(_ *router.Conn, topic string) error {
@@ -114,23 +130,10 @@ func TestActiveClientsGoFirst(t *testing.T) {
 			return m, nil
 		})
 	})
-	talk := textFrame(`{"type":"talk","meta":{"correlationId":"t"},"payload":{"text":""}}`)
-	talks := func() *peer {
-		p := s.dial()
-		for range 2 { // messages within seconds: it is not silent any more
-			p.write(talk)
-			p.next()
-		}
-		return p
-	}
 	left := s.reader(l, "room:a")
 	left.hangUp()
-	for i := range missed {
-		if err := s.r.Publish(t.Context(), "room:a", "heard", say(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	talker := talks()
+	s.appends(0, missed)
+	talker := s.talking()
 	for _, c := range []struct {
 		name    string
 		frame   []byte
@@ -138,7 +141,7 @@ func TestActiveClientsGoFirst(t *testing.T) {
 	}{
 		{"silent", textFrame(`{"type":"work"}`), func() *peer { return s.dial() }},
 		{"silent, and resume", resumption(heldTopic(left)), func() *peer { return s.dial() }},
-		{"resume", resumption(heldTopic(left)), talks},
+		{"resume", resumption(heldTopic(left)), s.talking},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for {
@@ -189,11 +192,7 @@ func TestResumesAreDoneBeforeOthersBegin(t *testing.T) {
 	})
 	left := s.reader(l, "room:a")
 	left.hangUp()
-	for i := range missed {
-		if err := s.r.Publish(t.Context(), "room:a", "heard", say(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.appends(0, missed)
 	peers := make([]*peer, clients)
 	for i := range peers {
 		peers[i] = s.dial()
@@ -216,27 +215,13 @@ func TestResumesAreDoneBeforeOthersBegin(t *testing.T) {
 	t.Logf("%d under way at the same time", most.Load())
 }
 
-// onReadLog is a log that calls a function before each Read of messages.
-type onReadLog struct {
-	*faultyLog
-	onRead func()
-}
-
-func (l *onReadLog) Read(ctx context.Context, topic string, h pubsub.History, o pubsub.ReadOptions) (pubsub.Page, error) {
-	if o.Messages > 0 {
-		l.onRead()
-	}
-	return l.faultyLog.Read(ctx, topic, h, o)
-}
-
 // A client that resumes a long topic lets the messages of others be handled between any two pages, also while it is the only one.
 func TestMessagesAreHandledBetweenPages(t *testing.T) {
 	const missed = 1500
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that a resume which waits for nothing lets nothing else run
-	talk := textFrame(`{"type":"talk","meta":{"correlationId":"t"},"payload":{"text":""}}`)
 	var reads, seen atomic.Int64
 	var talker *peer
-	l := &onReadLog{faultyLog: newFaultyLog(), onRead: func() {
+	l := &onReadLog{faultyLog: newFaultyLog(), onRead: func(string) {
 		if reads.Add(1) == 2 {
 			talker.write(talk)
 		}
@@ -251,16 +236,8 @@ func TestMessagesAreHandledBetweenPages(t *testing.T) {
 	})
 	left := s.reader(l.faultyLog, "room:a")
 	left.hangUp()
-	for i := range missed {
-		if err := s.r.Publish(t.Context(), "room:a", "heard", say(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	talker = s.dial()
-	for range 2 { // messages within seconds: it is not silent any more
-		talker.write(talk)
-		talker.next()
-	}
+	s.appends(0, missed)
+	talker = s.talking()
 	goes := &reader{peer: s.dial()}
 	reads.Store(0)
 	goes.write(resumption(heldTopic(left)))

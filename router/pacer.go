@@ -55,17 +55,20 @@ func (p *pacer) init(sockets *atomic.Bool, handle func(*Context)) {
 func (p *pacer) await() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.atOnce() {
-		return
+	if !p.atOnce() {
+		p.wait()
 	}
-	p.waiting++
-	p.turn.Wait()
 }
 
 // again is await for work whose last turn has just ended: it never begins at once, so others are served in between.
 func (p *pacer) again() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.wait()
+}
+
+// wait waits for a turn that run gives. p.mu is held, and not meanwhile.
+func (p *pacer) wait() {
 	p.waiting++
 	p.start()
 	p.turn.Wait()
@@ -80,9 +83,10 @@ func (p *pacer) begin(k *Context) {
 		return
 	}
 	p.later = append(p.later, k)
+	p.start()
 }
 
-// atOnce reports whether a turn begins at once. Otherwise run will give it. p.mu is held.
+// atOnce reports whether a turn begins at once. Otherwise run has to give it. p.mu is held.
 func (p *pacer) atOnce() bool {
 	if p.running {
 		return false
@@ -90,12 +94,11 @@ func (p *pacer) atOnce() bool {
 	if now := time.Now(); now.Sub(p.since) > ownLook {
 		p.begun, p.since = 0, now
 	}
-	if p.begun < turnsAtOnce*p.cpus {
-		p.begun++
-		return true
+	if p.begun >= turnsAtOnce*p.cpus {
+		return false
 	}
-	p.start()
-	return false
+	p.begun++
+	return true
 }
 
 // start makes sure that run gives turns. p.mu is held.

@@ -65,10 +65,8 @@ func measure(ctx context.Context, s settings) (section page.Section, err error) 
 // round measures with a server of its own.
 func (s settings) round(ctx context.Context) (f figures, err error) {
 	var srv *process.Process
-	err = s.cpus.onServers(func() (err error) {
-		f.undisturbed, err = undisturbed(func() (err error) { srv, err = process.Start(ctx, os.Args[0], "-serve"); return err })
-		return err
-	})
+	start := func() (err error) { srv, err = process.Start(ctx, os.Args[0], "-serve"); return err }
+	err = s.cpus.onServers(func() (err error) { f.undisturbed, err = undisturbed(start); return err })
 	if err != nil {
 		return f, err
 	}

@@ -113,13 +113,13 @@ const settle = 20 * time.Millisecond
 
 // visit returns the CPU time of a server for a connection, in microseconds. n is shared out among the clients.
 func visit(ctx context.Context, p *process.Process, k kind, n int) (float64, error) {
-	each := max(1, n/k.clients)
-	return turns.CPU(p, each*k.clients, func() error {
+	return turns.CPU(p, n, func() error {
 		var visiting sync.WaitGroup
 		failed := make([]error, k.clients)
 		for i := range failed {
 			visiting.Go(func() {
-				failed[i] = load.Visit(ctx, load.Target{Addr: p.Addr, Path: "/visit", TLS: k.secure, Token: server.Token}, each)
+				share := n*(i+1)/k.clients - n*i/k.clients
+				failed[i] = load.Visit(ctx, load.Target{Addr: p.Addr, Path: "/visit", TLS: k.secure, Token: server.Token}, share)
 			})
 		}
 		visiting.Wait()
