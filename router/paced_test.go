@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -113,7 +114,7 @@ func heldTopic(p *reader) held { return held{p.ticket, p.at.String()} }
 // When many clients that were silent send something at the same moment, or many resume, a client that talks is answered
 // before most of them, although its message came last.
 func TestActiveClientsGoFirst(t *testing.T) {
-	const clients, missed = 200, 100
+	const clients, missed, bursts = 200, 100, 5
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that nothing is handled before all is sent, or little
 	var worked, seen atomic.Int64
 	l := newFaultyLog()
@@ -144,7 +145,8 @@ func TestActiveClientsGoFirst(t *testing.T) {
 		{"resume", resumption(heldTopic(left)), s.talking},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for {
+			var counts []int64
+			for len(counts) < bursts {
 				peers := make([]*peer, clients)
 				for i := range peers {
 					peers[i] = c.connect()
@@ -157,18 +159,20 @@ func TestActiveClientsGoFirst(t *testing.T) {
 				talker.write(talk)
 				before := done() // perhaps too many, if the machine stood still; then it is tried again
 				talker.next()
-				after, first := seen.Load()-before, clients-(before-start)
+				after, waiting := seen.Load()-before, clients-(before-start)
 				eventually(t, "all of them to be served", func() bool { return done()-start == clients })
 				for _, p := range peers {
 					p.hangUp()
 				}
-				if first < clients/2 {
-					continue // the machine was busy: most had been served before the message was sent
+				if waiting >= clients/2 { // otherwise most had been served before the message was sent
+					counts = append(counts, after)
 				}
-				if t.Logf("%d of %d were served first", after, first); after > first/2 {
-					t.Errorf("%d of %d were served first", after, first)
-				}
-				return
+			}
+			slices.Sort(counts)
+			t.Logf("of %d, %d were served first", clients, counts)
+			// Not each of them: when the machine stands still, that looks like other work, beside which the silent get their share.
+			if median := counts[bursts/2]; median > clients/8 {
+				t.Errorf("of %d, %d were served first", clients, median)
 			}
 		})
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // AddReplica starts a node that takes over when the node with an index fails. It waits
-// until the replica is in sync and all other nodes list it.
+// until the replica is in sync and all nodes know each other.
 func (c *Cluster) AddReplica(of int) *Server {
 	c.t.Helper()
 	c.failAfter(nodeTimeout)
@@ -26,9 +26,14 @@ func (c *Cluster) AddReplica(of int) *Server {
 		info, _ := replica.Do("INFO", "replication").(string)
 		return strings.Contains(info, "master_link_status:up")
 	})
-	for _, n := range c.Nodes {
-		Eventually(c.t, "all nodes list the replica", func() bool {
+	// A node that the replica does not know has no vote for it, and a master that is killed cannot make them known any more.
+	all := append([]*Server{replica}, c.Nodes...)
+	for _, n := range all {
+		Eventually(c.t, "all nodes know each other and the replica", func() bool {
 			nodes, _ := n.Do("CLUSTER", "NODES").(string)
+			if strings.Count(nodes, " connected") < len(all) {
+				return false
+			}
 			for line := range strings.Lines(nodes) {
 				if strings.HasPrefix(line, self) && strings.Contains(line, "slave "+id) {
 					return true
