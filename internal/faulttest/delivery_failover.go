@@ -101,6 +101,9 @@ func (d *Delivery) loseTail() {
 	}
 }
 
+// failoverLasts is longer than the 5 s after which Redis gives up a failover that was asked for. On a busy machine it does.
+const failoverLasts = 6 * time.Second
+
 // takeOver has the replica in the cluster become the master of its slots, and the node that was it the
 // replica. kill, if there is one, kills that before. The node has one topic at least.
 func (d *Delivery) takeOver(kill func(master *redistest.Server)) {
@@ -117,11 +120,26 @@ func (d *Delivery) takeOver(kill func(master *redistest.Server)) {
 		kill(old)
 		how = append(how, "TAKEOVER")
 	}
-	r.replica.Do(how...)
+	client := r.replica.Client()
+	defer client.Close()
+	var began time.Time
+	begin := func() {
+		client.Do(context.Background(), how...) // an error if it has just taken over
+		began = time.Now()
+	}
+	begin()
 	if kill == nil {
 		d.nemesis.append(roomTopic, 50, 10) // meanwhile
 	}
-	poll.Until(d.t, hangGuard, "the replica has taken over", func() bool { return isMaster(r.replica) })
+	poll.Until(d.t, hangGuard, "the replica has taken over", func() bool {
+		if isMaster(r.replica) {
+			return true
+		}
+		if time.Since(began) > failoverLasts {
+			begin()
+		}
+		return false
+	})
 	r.cluster.Nodes[at], r.replica = r.replica, old
 	if kill != nil {
 		old.Run()
