@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -114,7 +115,7 @@ func heldTopic(p *reader) held { return held{p.ticket, p.at.String()} }
 // When many clients that were silent send something at the same moment, or many resume, a client that talks is answered
 // before most of them, although its message came last.
 func TestActiveClientsGoFirst(t *testing.T) {
-	const clients, missed, bursts = 200, 100, 5
+	const clients, missed = 200, 100
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that nothing is handled before all is sent, or little
 	var worked, seen atomic.Int64
 	l := newFaultyLog()
@@ -145,37 +146,47 @@ func TestActiveClientsGoFirst(t *testing.T) {
 		{"resume", resumption(heldTopic(left)), s.talking},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var counts []int64
-			for len(counts) < bursts {
-				peers := make([]*peer, clients)
-				for i := range peers {
-					peers[i] = c.connect()
+			done := func() int64 { return worked.Load() + s.r.Stats().Resumes["resumed"] }
+			first := usually(t, func() int64 {
+				for {
+					peers := make([]*peer, clients)
+					for i := range peers {
+						peers[i] = c.connect()
+					}
+					start := done()
+					for _, p := range peers {
+						p.write(c.frame)
+					}
+					talker.write(talk)
+					before := done() // perhaps too many, if the machine stood still
+					talker.next()
+					first := seen.Load() - before
+					eventually(t, "all of them to be served", func() bool { return done()-start == clients })
+					for _, p := range peers {
+						p.hangUp()
+					}
+					if before-start <= clients/2 { // otherwise most had been served before the message was sent
+						return first
+					}
 				}
-				done := func() int64 { return worked.Load() + s.r.Stats().Resumes["resumed"] }
-				start := done()
-				for _, p := range peers {
-					p.write(c.frame)
-				}
-				talker.write(talk)
-				before := done() // perhaps too many, if the machine stood still; then it is tried again
-				talker.next()
-				after, waiting := seen.Load()-before, clients-(before-start)
-				eventually(t, "all of them to be served", func() bool { return done()-start == clients })
-				for _, p := range peers {
-					p.hangUp()
-				}
-				if waiting >= clients/2 { // otherwise most had been served before the message was sent
-					counts = append(counts, after)
-				}
-			}
-			slices.Sort(counts)
-			t.Logf("of %d, %d were served first", clients, counts)
-			// Not each of them: when the machine stands still, that looks like other work, beside which the silent get their share.
-			if median := counts[bursts/2]; median > clients/8 {
-				t.Errorf("of %d, %d were served first", clients, median)
+			})
+			if first > clients/8 {
+				t.Errorf("of %d, %d were served first", clients, first)
 			}
 		})
 	}
+}
+
+// usually returns the median of what five calls return. Single ones may be far off: when the machine stands still, that looks like
+// other work, beside which what waits for turns gets its share.
+func usually(t *testing.T, count func() int64) int64 {
+	counts := make([]int64, 5)
+	for i := range counts {
+		counts[i] = count()
+	}
+	slices.Sort(counts)
+	t.Log(counts)
+	return counts[len(counts)/2]
 }
 
 // When many clients resume at the same moment, the first are done before most of the others begin, so that not all of them
@@ -242,13 +253,18 @@ func TestMessagesAreHandledBetweenPages(t *testing.T) {
 	left.hangUp()
 	s.appends(0, missed)
 	talker = s.talking()
-	goes := &reader{peer: s.dial()}
-	reads.Store(0)
-	goes.write(resumption(heldTopic(left)))
-	talker.next()
-	if during := seen.Load(); during > 3 {
+	during := usually(t, func() int64 {
+		goes := s.dial()
+		time.Sleep(20 * time.Millisecond) // turns begin at once again
+		reads.Store(0)
+		goes.write(resumption(heldTopic(left)))
+		talker.next()
+		goes.hangUp()
+		eventually(t, "the client to be forgotten", func() bool { return s.r.Stats().Connections == 1 })
+		return seen.Load()
+	})
+	if during > 3 {
 		t.Errorf("a message that came before page 2 was handled after page %d", during)
 	}
-	goes.hangUp()
 	talker.hangUp()
 }
