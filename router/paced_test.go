@@ -180,6 +180,7 @@ func TestActiveClientsGoFirst(t *testing.T) {
 // usually returns the median of what five calls return. Single ones may be far off: when the machine stands still, that looks like
 // other work, beside which what waits for turns gets its share.
 func usually(t *testing.T, count func() int64) int64 {
+	t.Helper()
 	counts := make([]int64, 5)
 	for i := range counts {
 		counts[i] = count()

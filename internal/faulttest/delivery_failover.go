@@ -120,23 +120,20 @@ func (d *Delivery) takeOver(kill func(master *redistest.Server)) {
 		kill(old)
 		how = append(how, "TAKEOVER")
 	}
-	client := r.replica.Client()
-	defer client.Close()
-	var began time.Time
-	begin := func() {
-		client.Do(context.Background(), how...) // an error if it has just taken over
-		began = time.Now()
-	}
-	begin()
+	r.replica.Do(how...)
+	began := time.Now()
 	if kill == nil {
 		d.nemesis.append(roomTopic, 50, 10) // meanwhile
 	}
+	client := r.replica.Client()
+	defer client.Close()
 	poll.Until(d.t, hangGuard, "the replica has taken over", func() bool {
 		if isMaster(r.replica) {
 			return true
 		}
 		if time.Since(began) > failoverLasts {
-			begin()
+			client.Do(context.Background(), how...) // an error if it has just taken over
+			began = time.Now()
 		}
 		return false
 	})

@@ -21,10 +21,12 @@ type scenario struct {
 	target  float64 // 0: none
 	atLeast bool
 	measure func(ctx context.Context, s *server, contender string, o settings) (figure float64, note string, err error)
-	// turns is how many a round has, of a part of its time each: the speed of a machine changes within seconds, and a lone
-	// publish needs no time to get going.
-	turns int
+	turns   int // in a round, which has the same length whatever their number
 }
+
+// singleTurns are the turns of single publishes: the speed of a machine changes within seconds, and a publish that comes
+// alone needs no time to get going.
+const singleTurns = 10
 
 var scenarios = []scenario{
 	{limits, "decisions per second, 64 callers, many keys", 4.5, true, rate(64, 0, plenty), 1},
@@ -45,9 +47,9 @@ var scenarios = []scenario{
 	{theirs, "messages per second, published and delivered, 256 callers", 1, true, publishing(256, false), 1},
 	{theirs, "messages per second, appended to a log and delivered, 16 callers", 1, true, publishing(16, true), 1},
 	{theirs, "messages per second, appended to a log and delivered, 256 callers", 1, true, publishing(256, true), 1},
-	{bare, "time of a publish, one caller, p50 (µs)", 1.1, false, lonePublish(0.5), 10},
-	{bare, "time of a publish, one caller, p99 (µs)", 1.1, false, lonePublish(0.99), 10},
-	{socket, "time of a publish, one caller, p50 (µs)", 0, false, lonePublish(0.5), 10},
+	{bare, "time of a publish, one caller, p50 (µs)", 1.1, false, lonePublish(0.5), singleTurns},
+	{bare, "time of a publish, one caller, p99 (µs)", 1.1, false, lonePublish(0.99), singleTurns},
+	{socket, "time of a publish, one caller, p50 (µs)", 0, false, lonePublish(0.5), singleTurns},
 }
 
 // The rivals.
