@@ -291,5 +291,5 @@ func closeNow(t *testing.T, c *client.Client) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = c.Close(ctx)
-	poll.Until(t, patience, "the client is closed", func() bool { return c.State().Phase == client.Closed })
+	poll.Until(t, "the client is closed", func() bool { return c.State().Phase == client.Closed })
 }

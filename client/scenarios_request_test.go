@@ -144,7 +144,7 @@ func followLimitsScenario(t *testing.T) {
 	limits := client.FollowLimits(a.Client, "limited")
 	fits := func(want int) {
 		t.Helper()
-		poll.Until(t, patience, fmt.Sprintf("%d messages fit", want), func() bool { n, known := limits.Fits("limited"); return known && n == want })
+		poll.Until(t, fmt.Sprintf("%d messages fit", want), func() bool { n, known := limits.Fits("limited"); return known && n == want })
 	}
 	fits(3)
 	for range 3 {

@@ -278,7 +278,7 @@ func expectCode(t testing.TB, err error, code errors.Code) *errors.Error {
 
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	poll.Until(t, patience, what, condition)
+	poll.Until(t, what, condition)
 }
 
 // received returns the frames of a type that clients have sent.

@@ -110,7 +110,7 @@ func (s *server) start() {
 // says waits until the program has written a text. What it writes comes through a pipe, after what it does is seen.
 func (s *server) says(text string) {
 	s.t.Helper()
-	poll.Until(s.t, hangGuard, fmt.Sprintf("the program writes %q", text), func() bool {
+	poll.Until(s.t, fmt.Sprintf("the program writes %q", text), func() bool {
 		return strings.Contains(s.output.String(), text)
 	})
 }

@@ -304,7 +304,7 @@ func TestProcesses(t *testing.T) {
 		slices.Sort(users)
 		return users
 	}
-	poll.Until(t, patience, "both processes to answer", func() bool { return len(one.ask("overview").Processes) == 2 })
+	poll.Until(t, "both processes to answer", func() bool { return len(one.ask("overview").Processes) == 2 })
 	for search, want := range map[string][]string{
 		"": {"ann@one", "anna@one", "bob@two"}, "ANN": {"ann@one", "anna@one"}, "room:b": {"bob@two"}, "nothing": nil,
 	} {
@@ -324,7 +324,7 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("the topics are %q, missing %q; want %q", topics, r.Missing, want)
 	}
 	_ = two.r.Shutdown(t.Context())
-	poll.Until(t, patience, "the process that has ended to be forgotten", func() bool {
+	poll.Until(t, "the process that has ended to be forgotten", func() bool {
 		r := one.ask("overview")
 		return len(r.Processes) == 1 && len(r.Missing) == 0
 	})
@@ -334,7 +334,7 @@ func TestProcesses(t *testing.T) {
 func TestProcessThatDoesNotAnswer(t *testing.T) {
 	broker := memory.NewBroker(memory.BrokerOptions{})
 	one := startWithin(t, "one", broker, time.Second)
-	poll.Until(t, patience, "the process to answer itself", func() bool { return len(one.ask("overview").Processes) == 1 })
+	poll.Until(t, "the process to answer itself", func() bool { return len(one.ask("overview").Processes) == 1 })
 	sub, err := broker.Subscribe(t.Context(), "$ws:inspect", func(pubsub.Message) {})
 	if err != nil {
 		t.Fatal(err)
@@ -361,7 +361,7 @@ func TestWhy(t *testing.T) {
 	}
 	ann.Request("report.make", said{"x"}).ExpectError(errors.ResourceExhausted)
 	var r result
-	poll.Until(t, patience, "the rejection to be known", func() bool {
+	poll.Until(t, "the rejection to be known", func() bool {
 		r = p.ask("why?tenant=acme&user=ann")
 		return len(r.Processes[0].Recent) == 1
 	})
@@ -423,14 +423,14 @@ func TestWhyOfConcurrencyLimits(t *testing.T) {
 	}
 	ann := p.dial("ann")
 	first := ann.Request("export.run", said{"x"})
-	poll.Until(t, patience, "a place to be held", is("ann", 0, 2))
+	poll.Until(t, "a place to be held", is("ann", 0, 2))
 	ann.Request("export.run", said{"x"}).ExpectError(errors.ResourceExhausted)
 	if !is("bob", 1, 2)() {
 		t.Error("Bob has no place of his own")
 	}
 	p.exported <- struct{}{}
 	routertest.ExpectReply[said](first)
-	poll.Until(t, patience, "the place to be free", is("ann", 1, 3))
+	poll.Until(t, "the place to be free", is("ann", 1, 3))
 	if r := p.act("rules", values{"rules": `{"default": {"perMinute": 60, "burst": 5}, "allow": [{"tenant": "acme", "user": "ann"}], "types": {"export.run": {"concurrent": 1}}}`}); r.Processes[0].Error != "" {
 		t.Error(r.Processes[0].Error)
 	}
@@ -461,7 +461,7 @@ func TestBan(t *testing.T) {
 func TestTrace(t *testing.T) {
 	broker := memory.NewBroker(memory.BrokerOptions{})
 	one, two := start(t, "one", broker), start(t, "two", broker)
-	poll.Until(t, patience, "both processes to answer", func() bool { return len(one.ask("overview").Processes) == 2 })
+	poll.Until(t, "both processes to answer", func() bool { return len(one.ask("overview").Processes) == 2 })
 	ann, bob := one.dial("ann"), one.dial("bob")
 	status, seen, text := one.do("POST", "api/trace", "write", values{"tenant": "acme", "user": "ann", "seconds": 60, "payloads": true})
 	if status != 200 {
@@ -520,7 +520,7 @@ func TestTraceIsBounded(t *testing.T) {
 		t.Errorf("%d entries are kept, %d were dropped, the payload has %d bytes", len(a.Entries), a.Dropped, len(a.Entries[0].Payload))
 	}
 	id = p.act("trace", values{"tenant": "acme", "user": "ann", "seconds": 1}).ID
-	poll.Until(t, patience, "the trace to end", func() bool { return !p.ask("entries?id=" + id).Processes[0].Running })
+	poll.Until(t, "the trace to end", func() bool { return !p.ask("entries?id=" + id).Processes[0].Running })
 }
 
 // A list of 10,000 connections is not sent as a whole.

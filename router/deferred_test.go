@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/wskit/wskit/internal/poll"
 )
@@ -21,7 +20,7 @@ func TestWatchdogFlushesBesideOnce(t *testing.T) {
 		stacks := make([]byte, 1<<20)
 		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), ".(*deferredFlush).flush(")
 	}
-	poll.Until(t, 10*time.Second, "a goroutine to wait", func() bool { return waiting() > 0 })
+	poll.Until(t, "a goroutine to wait", func() bool { return waiting() > 0 })
 	if n := waiting(); n != 1 {
 		t.Errorf("%d goroutines wait to flush, want 1", n)
 	}
@@ -46,8 +45,8 @@ func TestWatchdogFlushesWhatIsQueuedMeanwhile(t *testing.T) {
 	}
 	slow.mu.Lock()
 	due(&slow)
-	poll.Until(t, time.Minute, "the flush to begin", taken)
+	poll.Until(t, "the flush to begin", taken)
 	due(&later)
 	slow.mu.Unlock()
-	poll.Until(t, time.Minute, "what came meanwhile to be flushed", taken)
+	poll.Until(t, "what came meanwhile to be flushed", taken)
 }

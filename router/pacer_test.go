@@ -29,8 +29,8 @@ func TestAllWorkGetsATurn(t *testing.T) {
 				}
 				time.Sleep(pacerSlice)
 			}
-			poll.Until(t, time.Minute, "all work to end", func() bool { return ended.Load() == 1000 })
-			poll.Until(t, time.Minute, "what gives the turns to end", func() bool {
+			poll.Until(t, "all work to end", func() bool { return ended.Load() == 1000 })
+			poll.Until(t, "what gives the turns to end", func() bool {
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				return !p.running && p.waiting == 0
@@ -55,7 +55,7 @@ func TestResumesBeginWhileOtherWorkWaits(t *testing.T) {
 			}
 		})
 	}
-	poll.Until(t, time.Minute, "work to wait", func() bool {
+	poll.Until(t, "work to wait", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.running
@@ -63,5 +63,5 @@ func TestResumesBeginWhileOtherWorkWaits(t *testing.T) {
 	for range cap(begun) {
 		p.begin(new(Context))
 	}
-	poll.Until(t, time.Minute, "all resumes to begin", func() bool { return len(begun) == cap(begun) })
+	poll.Until(t, "all resumes to begin", func() bool { return len(begun) == cap(begun) })
 }

@@ -184,7 +184,7 @@ func (s *socketServer) settled() {
 // eventually polls until the condition holds.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	poll.Until(t, patience, what, condition)
+	poll.Until(t, what, condition)
 }
 
 // peer is a WebSocket client made by hand: it sends any bytes and shows every

@@ -479,7 +479,7 @@ func TestRenewalWhileAFrameWaits(t *testing.T) {
 					t.Errorf("the message came with the tier %s", c.Identity.Tier)
 				}
 				close(waits)
-				poll.Until(t, patience, "the renewal", func() bool {
+				poll.Until(t, "the renewal", func() bool {
 					c := conn.Load()
 					return c != nil && c.Identity().Tier == "admin"
 				})
@@ -730,5 +730,5 @@ func TestRenewalRaces(t *testing.T) {
 	if torn.Load() > 0 || renewals.Load() != clients*rounds {
 		t.Errorf("%d identities are torn; %d renewals", torn.Load(), renewals.Load())
 	}
-	poll.Until(t, patience, "all connections to end", func() bool { return s.r.Stats().Connections == 0 })
+	poll.Until(t, "all connections to end", func() bool { return s.r.Stats().Connections == 0 })
 }

@@ -21,7 +21,7 @@ const patience = time.Minute
 // eventually waits until something is true.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	poll.Until(t, patience, what, condition)
+	poll.Until(t, what, condition)
 }
 
 func TestStateOutlivesTheProcess(t *testing.T) {

@@ -36,7 +36,7 @@ func TestConcurrencyLimit(t *testing.T) {
 		t.Fatal("a third of two places is given")
 	}
 	one.Release(first)
-	poll.Until(t, time.Minute, "a released place is free", func() bool { _, ok := acquire(two); return ok })
+	poll.Until(t, "a released place is free", func() bool { _, ok := acquire(two); return ok })
 	if n, err := one.Held(t.Context(), limit.KeyOf("acme", "ann")); n != 2 || err != nil {
 		t.Errorf("%d places are held, %v", n, err)
 	}

@@ -13,5 +13,5 @@ const patience = time.Minute
 // eventually waits for what must become true.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	poll.Until(t, patience, what, condition)
+	poll.Until(t, what, condition)
 }

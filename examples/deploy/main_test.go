@@ -50,7 +50,7 @@ func TestServeUntil(t *testing.T) {
 	}
 	<-begun
 	terminate()
-	poll.Until(t, hangGuard, "not ready", func() bool { return ready() == http.StatusServiceUnavailable })
+	poll.Until(t, "not ready", func() bool { return ready() == http.StatusServiceUnavailable })
 	if _, res, err := websocket.Dial(t.Context(), "ws://"+addr+"/ws", nil); err == nil || res == nil || res.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a new connection: %v, %v", res, err)
 	}

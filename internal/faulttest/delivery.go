@@ -171,7 +171,7 @@ func (d *Delivery) settle() {
 	broker := redis.NewBroker(client, redis.BrokerOptions{})
 	defer broker.Close()
 	var heads []pubsub.Position
-	poll.Until(d.t, hangGuard, "Redis tells where the logs end", func() (ok bool) {
+	poll.Until(d.t, "Redis tells where the logs end", func() (ok bool) {
 		var err error
 		heads, err = broker.Heads(context.Background(), deliveryTopics)
 		return err == nil

@@ -24,7 +24,7 @@ func (d *Delivery) promote(first func(master *redistest.Server)) {
 	defer client.Close()
 	// knows waits until Sentinel's master is another one and it has nothing left to do.
 	knows := func(master *redistest.Server, otherwise func()) {
-		poll.Until(d.t, hangGuard, "Sentinel has another master", func() bool {
+		poll.Until(d.t, "Sentinel has another master", func() bool {
 			m, err := client.Master(context.Background(), s.Name).Result()
 			if err != nil || strings.Contains(m["flags"], "failover") {
 				return false
@@ -40,7 +40,7 @@ func (d *Delivery) promote(first func(master *redistest.Server)) {
 	knows(s.Replica, func() { client.Failover(context.Background(), s.Name) })
 	s.Master, s.Replica = s.Replica, s.Master
 	d.follow(s.Replica, s.Master)
-	poll.Until(d.t, hangGuard, "Sentinel has the replica", func() bool {
+	poll.Until(d.t, "Sentinel has the replica", func() bool {
 		replicas, err := client.Replicas(context.Background(), s.Name).Result()
 		return err == nil && len(replicas) == 1 && replicas[0]["flags"] == "slave" && replicas[0]["master-link-status"] == "ok"
 	})
@@ -61,7 +61,7 @@ func (d *Delivery) follow(replica, master *redistest.Server) {
 		replica.Run()
 	}
 	host, port, _ := net.SplitHostPort(master.Addr)
-	poll.Until(d.t, hangGuard, "the former master is a replica in step", func() bool {
+	poll.Until(d.t, "the former master is a replica in step", func() bool {
 		client := replica.Client()
 		defer client.Close()
 		info, err := client.Info(context.Background(), "replication").Result()
@@ -127,7 +127,7 @@ func (d *Delivery) takeOver(kill func(master *redistest.Server)) {
 	}
 	client := r.replica.Client()
 	defer client.Close()
-	poll.Until(d.t, hangGuard, "the replica has taken over", func() bool {
+	poll.Until(d.t, "the replica has taken over", func() bool {
 		if isMaster(r.replica) {
 			return true
 		}
@@ -141,12 +141,12 @@ func (d *Delivery) takeOver(kill func(master *redistest.Server)) {
 	if kill != nil {
 		old.Run()
 	}
-	poll.Until(d.t, hangGuard, "the former master follows", func() bool {
+	poll.Until(d.t, "the former master follows", func() bool {
 		info, _ := old.Do("INFO", "replication").(string)
 		return strings.Contains(info, "role:slave") && strings.Contains(info, "master_link_status:up")
 	})
 	for _, n := range r.cluster.Nodes {
-		poll.Until(d.t, hangGuard, "all nodes know the new master", func() bool {
+		poll.Until(d.t, "all nodes know the new master", func() bool {
 			nodes, _ := n.Do("CLUSTER", "NODES").(string)
 			for line := range strings.Lines(nodes) {
 				if strings.HasPrefix(line, id) {

@@ -86,7 +86,7 @@ func testConfig(t *testing.T, redis *redistest.Server) Config {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	poll.Until(t, hangGuard, what, condition)
+	poll.Until(t, what, condition)
 }
 
 // A message that is sent again to another server gets the first one's answer: after it, while

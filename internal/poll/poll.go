@@ -7,14 +7,36 @@ import (
 	"time"
 )
 
-// Until checks every few milliseconds until the condition holds. The test fails, and shows all
-// goroutines, if it does not hold within the time: a guard against hanging, which measures nothing.
-func Until(t testing.TB, within time.Duration, what string, condition func() bool) {
+// Guard is how long a test waits for an event before it calls the program hung. It measures nothing: no test passes or
+// fails by how fast something was. It is long enough for a machine that also runs several other things.
+const Guard = 2 * time.Minute
+
+// Until checks every few milliseconds until the condition holds. If it does not hold within [Guard], the test fails and
+// shows all goroutines.
+func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(within); !condition(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(Guard); !condition(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			buf := make([]byte, 1<<20)
-			t.Fatalf("not within %v: %s; goroutines:\n%s", within, what, buf[:runtime.Stack(buf, true)])
+			hung(t, what)
 		}
 	}
+}
+
+// Receive returns the next value of a channel, or the zero value if the channel is closed. If neither comes within
+// [Guard], the test fails and shows all goroutines.
+func Receive[T any](t testing.TB, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(Guard):
+		hung(t, what)
+		panic("unreachable")
+	}
+}
+
+func hung(t testing.TB, what string) {
+	t.Helper()
+	buf := make([]byte, 1<<20)
+	t.Fatalf("not within %v: %s; goroutines:\n%s", Guard, what, buf[:runtime.Stack(buf, true)])
 }

@@ -120,7 +120,7 @@ func (w *works) expect(held int64) {
 	w.t.Helper()
 	key := ratelimit.PerUser(w.Key(nil), &ingress.Context{Identity: ingress.Identity{User: "ann", Tenant: "acme"}})
 	var n int64
-	poll.Until(w.t, time.Minute, fmt.Sprintf("%d places are held", held), func() bool {
+	poll.Until(w.t, fmt.Sprintf("%d places are held", held), func() bool {
 		var err error
 		if n, err = w.Held(w.t.Context(), key); err != nil {
 			w.t.Fatal(err)
@@ -308,7 +308,7 @@ func TestPlacesAfterShutdown(t *testing.T) {
 	<-w.begun
 	done := make(chan error)
 	go func() { done <- w.Shutdown(context.Background()) }()
-	poll.Until(t, time.Minute, "the router drains", func() bool {
+	poll.Until(t, "the router drains", func() bool {
 		_, res, err := s.TryDial(routertest.DialOptions{Query: url.Values{"user": {"bob"}}.Encode()})
 		return err != nil && res != nil && res.StatusCode == http.StatusServiceUnavailable
 	})

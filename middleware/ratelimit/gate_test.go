@@ -137,7 +137,7 @@ func (h *house) empty() {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	poll.Until(t, patience, what, condition)
+	poll.Until(t, what, condition)
 }
 
 type problemBody struct {

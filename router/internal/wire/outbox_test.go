@@ -22,7 +22,7 @@ const hangGuard = 30 * time.Second
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	poll.Until(t, hangGuard, what, condition)
+	poll.Until(t, what, condition)
 }
 
 type counts struct{ slow, dropped atomic.Int64 }
