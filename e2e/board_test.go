@@ -99,6 +99,7 @@ func (b boardTab) painted(x, y float64) bool {
 // Three pages draw on one board while servers are killed. One of them sleeps, one comes late. All have the same drawing
 // in the end, with each stroke once.
 func TestBoard(t *testing.T) {
+	nightly(t)
 	redis := redistest.Start(t)
 	secret := strings.Repeat("0123456789abcdef", 2)
 	start := func() *server {
@@ -162,6 +163,7 @@ func TestBoard(t *testing.T) {
 
 // The others are asked before a board is cleared: one that refuses keeps it.
 func TestBoardIsCleared(t *testing.T) {
+	nightly(t)
 	s := startExample(t, "board")
 	ada, bob, eve := openBoard(t, s, "Ada"), openBoard(t, s, "Bob"), openBoard(t, s, "Eve")
 	ada.draws(0.2, 0.2, 0.5, 0.5)
@@ -187,6 +189,7 @@ func TestBoardIsCleared(t *testing.T) {
 
 // A hand that draws faster than the limit waits; nothing of the drawing is lost, and its order stays.
 func TestBoardLimits(t *testing.T) {
+	nightly(t)
 	s := startExample(t, "board")
 	ada, bob := openBoard(t, s, "Ada"), openBoard(t, s, "Bob")
 	begun := time.Now()
@@ -213,6 +216,7 @@ func TestBoardLimits(t *testing.T) {
 
 // TestBoardScreenshots leaves pictures for a person to look at.
 func TestBoardScreenshots(t *testing.T) {
+	nightly(t)
 	for _, size := range []struct {
 		name          string
 		width, height int64

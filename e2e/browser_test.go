@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/wskit/wskit/internal/poll"
 )
 
 // browsers are the names under which systems install a browser that will do.
@@ -49,7 +51,7 @@ func run(m *testing.M) (int, error) {
 		return m.Run(), nil
 	}
 	exampleDir = dir
-	if err = buildExamples(dir, "chat", "board"); err != nil {
+	if err = buildExamples(dir, examples()...); err != nil {
 		return 0, err
 	}
 	var stop func()
@@ -58,6 +60,14 @@ func run(m *testing.M) (int, error) {
 	}
 	defer stop()
 	return m.Run(), nil
+}
+
+// examples are those that tests run.
+func examples() []string {
+	if testing.Short() {
+		return []string{"chat"}
+	}
+	return []string{"chat", "board"}
 }
 
 func findBrowser() (string, error) {
@@ -72,7 +82,7 @@ func findBrowser() (string, error) {
 func startBrowser(path, profile string) (context.Context, func(), error) {
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(),
 		chromedp.ExecPath(path),
-		chromedp.WSURLReadTimeout(hangGuard),
+		chromedp.WSURLReadTimeout(poll.Guard),
 		chromedp.UserDataDir(profile),
 		chromedp.Headless,
 		chromedp.NoSandbox,
@@ -95,6 +105,14 @@ func startBrowser(path, profile string) (context.Context, func(), error) {
 		return nil, nil, err
 	}
 	return ctx, stopAll, nil
+}
+
+// nightly skips a test with -short, as make test runs this package: it has the chat and the program of the README.
+func nightly(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make nightly runs it")
+	}
 }
 
 // needBrowser skips the test, and says why, where there is no browser.

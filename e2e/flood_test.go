@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/internal/poll"
 )
 
 const (
@@ -100,21 +102,21 @@ func (tb *tab) floods() (accepted, refused int) {
 // read: then the next flood takes it.
 func (tb *tab) spends() {
 	tb.t.Helper()
-	for end := time.Now().Add(hangGuard); time.Now().Before(end); tb.floods() {
-		for soon := time.Now().Add(time.Second); time.Now().Before(soon); time.Sleep(pollEvery) {
-			if eval[string](tb, `document.getElementById("left").textContent`) == "0" {
-				return
-			}
+	looks := 0
+	poll.Until(tb.t, tb.name+": the gauge shows that nothing is left", func() bool {
+		if looks++; looks%100 == 0 {
+			tb.floods()
 		}
-	}
-	tb.t.Fatalf("%s: the gauge never shows that nothing is left", tb.name)
+		return eval[string](tb, `document.getElementById("left").textContent`) == "0"
+	})
 }
 
 // isRefused writes a message that is one too many, and returns it: it has a countdown. On a slow machine a message comes
 // back before it is sent, or the countdown ends before it is read: then another one is one too many.
 func (tb *tab) isRefused(text string) string {
 	tb.t.Helper()
-	for end, n := time.Now().Add(hangGuard), 1; time.Now().Before(end); n++ {
+	tries := 0
+	poll.Until(tb.t, tb.name+": a message is refused with a countdown", func() bool {
 		if tb.box() == "" {
 			tb.write(text)
 		}
@@ -123,10 +125,11 @@ func (tb *tab) isRefused(text string) string {
 		tb.enter()
 		tb.until("sent or refused", refused+` || document.getElementById("composer").dataset.state === "ready" || document.getElementById("text").value === ""`)
 		if eval[bool](tb, refused+" && "+countdown) {
-			return tb.box()
+			return true
 		}
-		text = fmt.Sprint(text, " ", n)
-	}
-	tb.t.Fatalf("%s: %q is never refused with a countdown", tb.name, text)
-	return ""
+		tries++
+		text = fmt.Sprint(text, " ", tries)
+		return false
+	})
+	return tb.box()
 }

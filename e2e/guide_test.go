@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
 )
 
@@ -190,16 +190,11 @@ func (g *guide) sh(line string) {
 // awaitServing waits until a program accepts connections: it says where it serves before it does.
 func awaitServing(t *testing.T, s *server) {
 	t.Helper()
-	for {
+	poll.Until(t, "the program accepts connections", func() bool {
 		nc, err := net.Dial("tcp", s.addr)
-		if err == nil {
-			nc.Close()
-			return
+		if err != nil {
+			return false
 		}
-		select {
-		case <-s.ended:
-			t.Fatalf("the program ended: %v\n%s", s.err, s.output)
-		case <-time.After(pollEvery):
-		}
-	}
+		return nc.Close() == nil
+	})
 }

@@ -58,6 +58,7 @@ func TestMissedMessages(t *testing.T) {
 
 // A page whose join is refused for a time shows nothing out of order meanwhile, and then what it missed.
 func TestJoinIsRefusedAfterReconnecting(t *testing.T) {
+	nightly(t)
 	redis := redistest.Start(t)
 	a, b := startChat(t, "-redis", redis.URL()), startChat(t, "-redis", redis.URL())
 	ada, bob := enter(t, a, "Ada"), openTab(t, b.url(), "Bob")

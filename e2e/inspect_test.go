@@ -29,6 +29,7 @@ const cells = `[...document.querySelectorAll("td")].map((e) => e.textContent)`
 
 // The inspector of a chat of two servers: what it shows is what has happened, in both of them.
 func TestInspector(t *testing.T) {
+	nightly(t)
 	redis := redistest.Start(t)
 	one := startChat(t, "-redis", redis.URL(), "-inspect")
 	two := startChat(t, "-redis", redis.URL(), "-inspect")

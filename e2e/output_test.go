@@ -11,11 +11,13 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
 )
 
 // What a server writes has no token, no password and nothing of a message, whatever it is sent and whatever fails.
 func TestNothingSecretIsWritten(t *testing.T) {
+	nightly(t)
 	const token, payload, password = "t0ken5f1cSECRETt0ken5f1c", "PAYLOADSECRET", "PASSWORDSECRET"
 	redis := redistest.Start(t)
 	addUser := func() { redis.Do("ACL", "SETUSER", "chat", "on", ">"+password, "~*", "&*", "+@all") }
@@ -27,7 +29,7 @@ func TestNothingSecretIsWritten(t *testing.T) {
 	at.User = url.UserPassword("chat", password)
 	s := startChat(t, "-redis", at.String(), "-inspect")
 
-	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
+	ctx, cancel := context.WithTimeout(t.Context(), poll.Guard)
 	defer cancel()
 	dial := func(query string, header http.Header) *websocket.Conn {
 		c, _, err := websocket.Dial(ctx, "ws://"+s.addr+"/ws"+query, &websocket.DialOptions{HTTPHeader: header})

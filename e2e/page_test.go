@@ -60,6 +60,7 @@ const reachable = `[...document.querySelectorAll("a, button, input, textarea")]
 
 // Nothing is cut off at the side and nothing overlaps, down to small phones, also on their side.
 func TestFitsEverySize(t *testing.T) {
+	nightly(t)
 	s := startChat(t)
 	ada := enter(t, s, "Ada")
 	ada.say(strings.Repeat("Donaudampfschifffahrt", 20))
@@ -112,6 +113,7 @@ func TestPhone(t *testing.T) {
 
 // Members of a room have different colours, the same ones in the list and beside their messages.
 func TestColoursOfNames(t *testing.T) {
+	nightly(t)
 	s := startChat(t)
 	ada := enter(t, s, "Ada")
 	for _, name := range []string{"Bob", "Cyd", "Dan", "Eve", "Fay"} {

@@ -21,6 +21,7 @@ var writePicture = flag.Bool("picture", false, "write the picture of the README,
 //
 //	go test -run TestPictureOfTheFlood -picture .
 func TestPictureOfTheFlood(t *testing.T) {
+	nightly(t)
 	s := startChat(t)
 	bob, ada := enter(t, s, "Bob"), openTab(t, s.url(), "Ada")
 	ada.emulate(1080, 620, false, "light")

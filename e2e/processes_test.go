@@ -11,6 +11,7 @@ import (
 // Three servers on one Redis are one chat with one limit for each tab. If one is killed, the
 // others continue, and remove its members.
 func TestThreeServersAreOneChat(t *testing.T) {
+	nightly(t)
 	redis := redistest.Start(t).URL()
 	a, b, c := startChat(t, "-redis", redis), startChat(t, "-redis", redis), startChat(t, "-redis", redis)
 	ada, bob, cid := enter(t, a, "Ada"), enter(t, b, "Bob"), enter(t, c, "Cid")

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/wskit/wskit/internal/poll"
 )
 
 // What the README tells its reader to do in an empty folder makes a chat in the browser, at both names of this machine.
@@ -99,7 +101,7 @@ func dialRaw(t *testing.T, addr, write string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	_ = nc.SetDeadline(time.Now().Add(hangGuard))
+	_ = nc.SetDeadline(time.Now().Add(poll.Guard))
 	if _, err := io.WriteString(nc, write); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 // TestScreenshots leaves pictures for a person to look at: nothing but eyes can
 // say whether a page is pleasant.
 func TestScreenshots(t *testing.T) {
+	nightly(t)
 	for _, size := range []struct {
 		name          string
 		width, height int64

@@ -10,15 +10,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/transcript"
 )
-
-// hangGuard ends a test that would wait for ever. It is no measure of speed:
-// nothing here normally takes a tenth of it.
-const hangGuard = 90 * time.Second
 
 // buildExamples builds examples into dir with the race detector, which makes a program
 // end with a special exit code after a race.
@@ -65,7 +60,12 @@ func startServer(t *testing.T, addr string, command func(addr string) *exec.Cmd)
 	t.Helper()
 	s := &server{t: t, addr: addr, command: command}
 	s.start()
-	t.Cleanup(s.kill)
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			t.Logf("the log of %s:\n%s", s.addr, s.output)
+		}
+	})
 	return s
 }
 
@@ -83,7 +83,7 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	writer.Close()
-	url := make(chan string, 1)
+	url := make(chan string, 1) // closed if the program ends without one
 	go func() {
 		lines := bufio.NewScanner(io.TeeReader(reader, s.output))
 		for lines.Scan() {
@@ -95,16 +95,16 @@ func (s *server) start() {
 			}
 		}
 		reader.Close()
+		close(url)
 		s.err = s.cmd.Wait()
 		close(s.ended)
 	}()
-	select {
-	case s.addr = <-url:
-	case <-s.ended:
-		s.t.Fatalf("the program ended at once: %v\n%s", s.err, s.output)
-	case <-time.After(hangGuard):
-		s.t.Fatalf("the program does not say where it serves:\n%s", s.output)
+	if addr := poll.Receive(s.t, url, "the program says where it serves"); addr != "" {
+		s.addr = addr
+		return
 	}
+	<-s.ended
+	s.t.Fatalf("the program ended at once: %v\n%s", s.err, s.output)
 }
 
 // says waits until the program has written a text. What it writes comes through a pipe, after what it does is seen.
@@ -123,11 +123,7 @@ func (s *server) stop() {
 	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
 		s.t.Fatal(err)
 	}
-	select {
-	case <-s.ended:
-	case <-time.After(hangGuard):
-		s.t.Fatalf("the program does not end after Ctrl-C:\n%s", s.output)
-	}
+	poll.Receive(s.t, s.ended, "the program ends after Ctrl-C")
 	if s.err != nil {
 		s.t.Fatalf("the program ended with %v:\n%s", s.err, s.output)
 	}

@@ -9,16 +9,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	browserdomain "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
-)
 
-const pollEvery = 20 * time.Millisecond
+	"github.com/wskit/wskit/internal/poll"
+)
 
 // tab is one browser tab with the chat in it: one person.
 type tab struct {
@@ -51,6 +50,9 @@ func openTab(t *testing.T, url, name string) *tab {
 		}
 	}()
 	t.Cleanup(func() {
+		if t.Failed() {
+			tb.showFailure()
+		}
 		cancel()
 		<-watched
 		tb.mu.Lock()
@@ -66,6 +68,20 @@ func openTab(t *testing.T, url, name string) *tab {
 	})
 	tb.do(chromedp.Navigate(url))
 	return tb
+}
+
+// showFailure logs the text of the page and writes a picture of it. It works for a page that does not answer as well.
+func (tb *tab) showFailure() {
+	ctx, cancel := context.WithTimeout(tb.ctx, poll.Guard)
+	defer cancel()
+	text, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+	tb.t.Logf("the page of %s says:\n%s", tb.name, text)
+	if picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot()); err == nil {
+		name := filepath.Join("screenshots", "failed-"+strings.ReplaceAll(tb.t.Name(), "/", "-")+"-"+tb.name+".png")
+		_ = os.MkdirAll("screenshots", 0o755)
+		_ = os.WriteFile(name, picture, 0o644)
+		tb.t.Logf("a picture of it: e2e/%s", name)
+	}
 }
 
 // enter opens a tab and joins under the name.
@@ -117,7 +133,7 @@ func (tb *tab) call(f func(context.Context) error) {
 	tb.t.Helper()
 	ctx, cancel := tb.ctx, context.CancelFunc(func() {})
 	if chromedp.FromContext(ctx).Target != nil {
-		ctx, cancel = context.WithTimeout(ctx, hangGuard)
+		ctx, cancel = context.WithTimeout(ctx, poll.Guard)
 	}
 	defer cancel()
 	if err := f(ctx); err != nil {
@@ -139,12 +155,7 @@ func eval[T any](tb *tab, expression string) T {
 // until waits until the JavaScript condition holds.
 func (tb *tab) until(what, condition string) {
 	tb.t.Helper()
-	for deadline := time.Now().Add(hangGuard); !eval[bool](tb, "!!("+condition+")"); time.Sleep(pollEvery) {
-		if time.Now().After(deadline) {
-			tb.shoot("failed-" + strings.ReplaceAll(tb.t.Name(), "/", "-") + "-" + tb.name)
-			tb.t.Fatalf("%s: still not true: %s\nthe page says:\n%s", tb.name, what, eval[string](tb, "document.body.innerText"))
-		}
-	}
+	poll.Until(tb.t, tb.name+": "+what, func() bool { return eval[bool](tb, "!!("+condition+")") })
 }
 
 // write puts text into the message box, at once, as a paste does.

@@ -10,6 +10,7 @@ import (
 // A page may send its token as the only subprotocol or next to another one, and sees why it is
 // refused.
 func TestPagesWithTokens(t *testing.T) {
+	nightly(t)
 	s := startChat(t)
 	tb := openTab(t, s.url(), "page")
 	for _, c := range []struct{ protocols, want string }{
