@@ -53,8 +53,7 @@ func TestSurface(t *testing.T) {
 	}
 }
 
-// surface lists the exported constants, variables, functions, types and methods of a
-// package, sorted.
+// surface lists the exported constants, variables, functions, types, methods and fields of a package, sorted.
 func surface(t *testing.T, p listed) (names []string) {
 	t.Helper()
 	d, _ := docOf(t, p)
@@ -85,16 +84,50 @@ func surface(t *testing.T, p listed) (names []string) {
 		values(typ.Vars)
 		funcs(typ.Funcs)
 		funcs(typ.Methods)
-		if i, ok := typ.Decl.Specs[0].(*ast.TypeSpec).Type.(*ast.InterfaceType); ok {
-			for _, m := range i.Methods.List {
-				for _, name := range m.Names {
-					if name.IsExported() {
-						names = append(names, "func "+typ.Name+"."+name.Name)
-					}
-				}
-			}
+		switch x := typ.Decl.Specs[0].(*ast.TypeSpec).Type.(type) {
+		case *ast.InterfaceType:
+			names = append(names, members("func", typ.Name, x.Methods)...)
+		case *ast.StructType:
+			names = append(names, members("field", typ.Name, x.Fields)...)
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// members lists the exported names of an interface or a struct; an embedded type has the name of the type.
+func members(what, typ string, list *ast.FieldList) (names []string) {
+	for _, f := range list.List {
+		for _, name := range f.Names {
+			if name.IsExported() {
+				names = append(names, what+" "+typ+"."+name.Name)
+			}
+		}
+		if embedded := embeddedName(f); ast.IsExported(embedded) {
+			names = append(names, what+" "+typ+"."+embedded)
+		}
+	}
+	return names
+}
+
+// embeddedName returns the name of an embedded type, or an empty text.
+func embeddedName(f *ast.Field) string {
+	if len(f.Names) > 0 {
+		return ""
+	}
+	e := f.Type
+	for {
+		switch x := e.(type) {
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.SelectorExpr:
+			return x.Sel.Name
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
 }
