@@ -5,12 +5,16 @@ GO      ?= go
 FUZZTIME ?= 10000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help check quick test modules vet lint redis nginx workerd typescript contract cc prometheus systemd unit fuzz e2e faults delivery bench cross cover vuln api behind fmt run
+.PHONY: help check quick test nightly modules vet lint redis nginx workerd typescript contract cc prometheus systemd chromium unit fuzz mutants e2e faults delivery bench cross crossall cover vuln api behind fmt run busy
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-test: modules vet lint cross unit fuzz e2e ## everything that CI runs
+test: modules vet lint cross unit ## what CI runs for each change: the whole product, in at most 5 minutes on 2 quiet cores
+
+# What takes longer, and runs each night and before a release: CONTRIBUTING.md says which changes need it.
+nightly: modules vet lint crossall nightlyunit fuzz mutants ## everything there is, in at most 90 minutes
+	@$(MAKE) --no-print-directory faults delivery REPORTS=$$(mktemp -d)
 
 # The packages whose tests start no server and no other process; most of the code that is edited.
 ALONE = ./errors ./ingress ./limit/... ./middleware/... ./pubsub/... ./adapters/memory ./router/... ./internal/envelope ./internal/house
@@ -59,40 +63,46 @@ cc: ## install the C compiler that builds a clock for tests to step, where there
 prometheus: ## install Prometheus, which runs the queries of the dashboard and the alerts, where there is none
 	@./tools/install prometheus prometheus
 
+chromium: ## install Chromium, in which pages are tested, where there is none
+	@./tools/install chromium chromium chromium-browser google-chrome
+
 systemd: ## install systemd, which checks the unit of examples/deploy, where there is none
 	@./tools/install systemd systemd-analyze
 
-# The packages whose tests take longest begin first.
-LONG = ./adapters/redis ./router ./adapters/cfdo ./internal/faulttest
+INSTALLED = redis nginx workerd typescript cc prometheus systemd chromium
 
-unit: redis nginx workerd typescript contract cc prometheus systemd ## unit tests and examples under the race detector, in random order
-	$(GO) test -race -shuffle=on -p 4 -timeout 30m $(LONG) ./...
-	$(GO) test -run 'Alloc|Nothing' ./middleware/... ./router/... ./limit/... ./adapters/memory ./adapters/redis ./ingress ./internal/batch ./internal/envelope
-	$(GO) test -run ManyConnections ./inspect
-	cd bench && $(GO) test -race -shuffle=on -p 4 -timeout 20m ./...
-	cd observe/prometheus && $(GO) test -race -shuffle=on -timeout 20m ./...
-	cd observe/otel && $(GO) test -race -shuffle=on -timeout 20m ./...
-	cd verify && $(GO) test -race -shuffle=on -timeout 30m ./...
+unit: $(INSTALLED) ## all tests that make test runs, in random order; the race detector where goroutines meet
+	cd tools && $(GO) run ./suite
+
+nightlyunit: $(INSTALLED) contract
+	cd tools && $(GO) run ./suite -nightly
+
+busy: $(INSTALLED) ## the tests of make test, TIMES times beside endless loops; see tools/busy
+	@./tools/busy
 
 fuzz: ## every fuzz target for FUZZTIME
 	@./tools/fuzz $(FUZZTIME)
 
-e2e: ## the chat in a real browser; installs Chromium where there is none
-	@./tools/install chromium chromium chromium-browser google-chrome
+mutants: ## one break of the product after the other, each of which the tests must find
+	cd tools && $(GO) run ./mutants
+
+e2e: chromium ## all tests in a real browser
 	cd e2e && $(GO) test -count=1 -timeout 30m ./...
 
+# Where make faults and make delivery write their reports.
+REPORTS ?= $(CURDIR)/bench
 # How long make faults inflicts faults.
 FAULTTIME ?= 5m
 
 faults: redis ## servers, Redis and networks fail under clients for FAULTTIME; writes bench/RESULTS-faults.md
-	$(GO) test -count=1 -timeout 0 ./internal/faulttest -run TestFaults -args -faults.for=$(FAULTTIME) -faults.report=$(CURDIR)/bench/RESULTS-faults.md
+	$(GO) test -count=1 -timeout 0 ./internal/faulttest -run TestFaults -args -faults.for=$(FAULTTIME) -faults.report=$(REPORTS)/RESULTS-faults.md
 	$(GO) generate ./docs/plot
 
 # How many faults make delivery inflicts.
 DELIVERYFAULTS ?= 1000
 
 delivery: redis ## clients resume topics with history under DELIVERYFAULTS faults; writes bench/RESULTS-delivery.md
-	$(GO) test -count=1 -timeout 0 ./internal/faulttest -run TestDelivery -args -delivery.faults=$(DELIVERYFAULTS) -delivery.report=$(CURDIR)/bench/RESULTS-delivery.md
+	$(GO) test -count=1 -timeout 0 ./internal/faulttest -run TestDelivery -args -delivery.faults=$(DELIVERYFAULTS) -delivery.report=$(REPORTS)/RESULTS-delivery.md
 
 bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	$(GO) test -run '^$$' -bench . -benchmem ./...
@@ -117,8 +127,11 @@ bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 behind: ## list the dependencies that have a newer version
 	@./tools/behind
 
-cross: ## build and vet everything for macOS, Windows, 386 and arm64
-	@./tools/cross
+cross: ## vet everything for Windows, the system that differs most
+	@./tools/cross windows/amd64
+
+crossall: ## vet everything for macOS, Windows, 386 and arm64
+	@./tools/cross darwin/arm64 windows/amd64 linux/386 linux/arm64
 
 cover: ## the share of the statements that the tests of check run, by package; writes cover.out
 	$(GO) test -coverprofile=cover.out $(ALONE)

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A stage is a list of commands that run one after the other. Stages run concurrently: the tests of one wait for
+// servers and browsers while those of another compute.
+type stage struct {
+	name     string
+	commands []command
+}
+
+// A command is one go test.
+type command struct {
+	dir   string   // the folder of the module, from the root of the project
+	flags []string // of go test
+	only  []string // packages, in this order; none: all of the module
+	not   []string // packages that are left out
+	first []string // packages that begin first, because they take longest
+}
+
+// Packages in whose tests goroutines of the product meet. make test gives them to the race detector; the others are
+// models with one goroutine, which it makes 3 to 15 times slower, or drive other processes.
+var concurrent = []string{
+	"router", "router/internal/turn", "router/internal/wire", "middleware/ratelimit", "client", "inspect",
+	"examples/chat", "internal/batch", "internal/denialcache", "internal/outage", "limit", "pubsub/pubsubtest",
+	"router/internal/overload", "router/internal/life", "router/routertest",
+}
+
+// The packages whose tests take longest.
+var long = []string{"adapters/redis", "adapters/cfdo", "clients/typescript", "internal/faulttest", "docs"}
+
+// onlyWithoutRace are the tests that are skipped under the race detector, which allocates and is slow: internal/house
+// checks the names.
+const onlyWithoutRace = "Alloc|Nothing|ManyConnections"
+
+const guard = "-timeout=10m" // ends a package that hangs; no test waits for it
+
+// everyday is what make test runs.
+var everyday = []stage{
+	{"concurrent", []command{
+		{only: concurrent, flags: []string{"-race", "-p=2", guard}},
+		{only: concurrent, flags: []string{"-run=" + onlyWithoutRace, guard}},
+		{dir: "tools", flags: []string{guard}},
+		{dir: "bench", flags: []string{guard}},
+		{dir: "observe/prometheus", flags: []string{guard}},
+		{dir: "observe/otel", flags: []string{guard}},
+	}},
+	{"plain", []command{{not: concurrent, first: long, flags: []string{"-p=3", guard}}}},
+	{"browser", []command{{dir: "e2e", flags: []string{"-short", guard}}}},
+}
+
+const nightGuard = "-timeout=40m"
+
+// all is what make nightly runs.
+var all = []stage{
+	{"main", []command{
+		{first: append(slices.Clone(long), concurrent...), flags: []string{"-race", "-p=3", nightGuard}},
+		{flags: []string{"-run=" + onlyWithoutRace, guard}},
+		{dir: "tools", flags: []string{"-race", guard}},
+		{dir: "bench", flags: []string{"-race", guard}},
+		{dir: "observe/prometheus", flags: []string{"-race", guard}},
+		{dir: "observe/otel", flags: []string{"-race", guard}},
+		{dir: "verify", flags: []string{"-race", nightGuard}},
+	}},
+	{"browser", []command{{dir: "e2e", flags: []string{nightGuard}}}},
+}
+
+// choose returns which of the module's packages a command tests, in the order in which they begin.
+func (c command) choose(packages []string) ([]string, error) {
+	full := func(names []string) (paths []string, err error) {
+		for _, name := range names {
+			path := module + name
+			if !slices.Contains(packages, path) {
+				return nil, fmt.Errorf("tools/suite/stages.go names %s, and there is no such package", name)
+			}
+			paths = append(paths, path)
+		}
+		return paths, nil
+	}
+	only, err := full(c.only)
+	if err != nil || only != nil {
+		return only, err
+	}
+	not, err := full(c.not)
+	if err != nil {
+		return nil, err
+	}
+	first, err := full(c.first)
+	if err != nil {
+		return nil, err
+	}
+	rest := slices.DeleteFunc(packages, func(p string) bool {
+		return slices.Contains(not, p) || slices.Contains(first, p)
+	})
+	return append(first, rest...), nil
+}
