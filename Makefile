@@ -14,7 +14,7 @@ test: modules vet lint cross unit ## what CI runs for each change: the whole pro
 
 # What takes longer, and runs each night and before a release: CONTRIBUTING.md says which changes need it.
 nightly: modules vet lint crossall nightlyunit fuzz mutants ## everything there is, in at most 90 minutes
-	@$(MAKE) --no-print-directory faults delivery REPORTS=$$(mktemp -d)
+	@$(MAKE) --no-print-directory faults delivery DELIVERYFAULTS=500 REPORTS=$$(mktemp -d)
 
 # The packages whose tests start no server and no other process; most of the code that is edited.
 ALONE = ./errors ./ingress ./limit/... ./middleware/... ./pubsub/... ./adapters/memory ./router/... ./internal/envelope ./internal/house
