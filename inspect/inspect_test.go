@@ -43,10 +43,6 @@ type said struct {
 	Text string `json:"text"`
 }
 
-// patience is how long a test waits before it calls something hung: longer than one request of a process that waits
-// for others.
-const patience = time.Minute
-
 // start starts a process. Its tokens are read and write. The others have all the time to answer.
 func start(t *testing.T, name string, broker pubsub.Broker) *process {
 	t.Helper()

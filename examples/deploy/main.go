@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -50,14 +49,9 @@ func run(addr string) error {
 
 // serveUntil serves until ctx is done, lets handlers finish, and sends clients to other servers.
 func serveUntil(ctx context.Context, listener net.Listener, r *router.Router) error {
-	var draining atomic.Bool
 	mux := http.NewServeMux()
 	mux.Handle("/ws", r)
-	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
-		if draining.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})
+	mux.Handle("GET /ready", r.Ready())
 	server := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -71,7 +65,6 @@ func serveUntil(ctx context.Context, listener net.Listener, r *router.Router) er
 		return err
 	case <-ctx.Done(): // SIGTERM
 	}
-	draining.Store(true)
 	deadline, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	return errors.Join(r.Shutdown(deadline), server.Shutdown(deadline)) // the router first

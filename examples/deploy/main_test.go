@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
@@ -15,9 +14,6 @@ import (
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 )
-
-// hangGuard ends a test that hangs. It measures nothing.
-const hangGuard = time.Minute
 
 // A server that is being stopped is not ready any more, answers what it is handling, and sends its client away.
 func TestServeUntil(t *testing.T) {
