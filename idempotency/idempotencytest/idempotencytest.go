@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/idempotency"
+	"github.com/wskit/wskit/internal/poll"
 )
 
 // timeLimit is how long the suite waits for something that must happen.
@@ -127,15 +128,11 @@ func (s *suite) release(at int, c idempotency.Claim) {
 func (s *suite) becomes(rule string, at int, key string) idempotency.Claim {
 	s.Helper()
 	c := s.claim(key)
-	for giveUp := time.Now().Add(timeLimit); ; time.Sleep(5 * time.Millisecond) {
-		state, _ := s.begin(at, c, long)
-		if state == idempotency.Claimed {
-			return c
-		}
-		if time.Now().After(giveUp) {
-			s.broken(rule, "after %v Begin still returns %s", timeLimit, text(state))
-		}
+	var state idempotency.State
+	if !poll.Within(timeLimit, func() bool { state, _ = s.begin(at, c, long); return state == idempotency.Claimed }) {
+		s.broken(rule, "after %v Begin still returns %s", timeLimit, text(state))
 	}
+	return c
 }
 
 func text(s idempotency.State) string {

@@ -2,8 +2,8 @@ package pubsubtest
 
 import (
 	"fmt"
-	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -128,13 +128,10 @@ func interruptionsAreReported(s *logSuite) {
 		for range 20 {
 			send(0)
 			send(1)
-			time.Sleep(time.Millisecond)
 		}
 		for i := range topics {
-			for giveUp := time.Now().Add(timeLimit); missing(i) != ""; time.Sleep(2 * time.Millisecond) {
-				if time.Now().After(giveUp) {
-					s.broken(rule, "%v after an interruption: %s", timeLimit, missing(i))
-				}
+			if !poll.Within(timeLimit, func() bool { return missing(i) == "" }) {
+				s.broken(rule, "%v after an interruption: %s", timeLimit, missing(i))
 			}
 		}
 	}

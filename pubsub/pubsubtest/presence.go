@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -98,16 +99,9 @@ func (s *presenceSuite) ids(p pubsub.Presence, topic string) (ids []string) {
 func (s *presenceSuite) become(p pubsub.Presence, topic, rule string, want ...string) {
 	s.Helper()
 	slices.Sort(want)
-	giveUp := time.Now().Add(timeLimit)
-	for {
-		got := s.ids(p, topic)
-		if slices.Equal(got, want) {
-			return
-		}
-		if time.Now().After(giveUp) {
-			s.broken(rule, "after %v the members of %s are %.200q, not %.200q", timeLimit, short(topic), got, want)
-		}
-		time.Sleep(5 * time.Millisecond)
+	var got []string
+	if !poll.Within(timeLimit, func() bool { got = s.ids(p, topic); return slices.Equal(got, want) }) {
+		s.broken(rule, "after %v the members of %s are %.200q, not %.200q", timeLimit, short(topic), got, want)
 	}
 }
 

@@ -2,8 +2,8 @@ package pubsubtest
 
 import (
 	"context"
-	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -57,15 +57,14 @@ func receiversAreCounted(s *suite) {
 // network.
 func publishUntil(s *suite, c pubsub.ReceiverCounter, topic string, want int, rule string) {
 	s.Helper()
-	for end := time.Now().Add(timeLimit); ; time.Sleep(time.Millisecond) {
-		n, err := c.PublishCounted(context.Background(), message(topic, "fewer"))
-		switch {
-		case err != nil:
+	var n int
+	if !poll.Within(timeLimit, func() (ok bool) {
+		var err error
+		if n, err = c.PublishCounted(context.Background(), message(topic, "fewer")); err != nil {
 			s.broken("a working broker delivers messages", "PublishCounted: %v", err)
-		case n == want:
-			return
-		case time.Now().After(end):
-			s.broken(rule, "broker 0 returned %d after all subscriptions but %d were closed", n, want)
 		}
+		return n == want
+	}) {
+		s.broken(rule, "broker 0 returned %d after all subscriptions but %d were closed", n, want)
 	}
 }

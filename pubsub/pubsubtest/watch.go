@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -82,14 +83,9 @@ func (s *presenceSuite) watch(p pubsub.Presence, topic string) *view {
 func (s *presenceSuite) shows(v *view, rule string, want ...string) {
 	s.Helper()
 	slices.Sort(want)
-	for giveUp := time.Now().Add(timeLimit); ; time.Sleep(2 * time.Millisecond) {
-		got := v.ids()
-		if slices.Equal(got, want) {
-			return
-		}
-		if time.Now().After(giveUp) {
-			s.broken(rule, "after %v a watcher has been reported %.200q, not %.200q", timeLimit, got, want)
-		}
+	var got []string
+	if !poll.Within(timeLimit, func() bool { got = v.ids(); return slices.Equal(got, want) }) {
+		s.broken(rule, "after %v a watcher has been reported %.200q, not %.200q", timeLimit, got, want)
 	}
 }
 
@@ -197,21 +193,19 @@ func watchersAgree(s *presenceSuite) {
 	wg.Wait()
 	for i, v := range views {
 		s.shows(v, rule, want...)
-		for giveUp := time.Now().Add(timeLimit); ; time.Sleep(2 * time.Millisecond) {
+		var wrong string
+		if !poll.Within(timeLimit, func() bool {
 			v.mu.Lock()
-			wrong := ""
+			defer v.mu.Unlock()
+			wrong = ""
 			for id, m := range v.members {
 				if string(m.Data) != "29" {
 					wrong = id + " has " + string(m.Data)
 				}
 			}
-			v.mu.Unlock()
-			if wrong == "" {
-				break
-			}
-			if time.Now().After(giveUp) {
-				s.broken(rule, "watcher %d: %s, not 29", i, wrong)
-			}
+			return wrong == ""
+		}) {
+			s.broken(rule, "watcher %d: %s, not 29", i, wrong)
 		}
 	}
 }
