@@ -47,11 +47,11 @@ func join1(topic string) []byte {
 // A subscriber that never reads is cut off with 4008. Until then it costs a
 // bounded number of bytes, and the others get every message, while they read in
 // step with the publisher: nothing waits for the slow one.
-func TestSlowConsumerIsCutOffAndDelaysNoOther(t *testing.T) {
+func testSlowConsumerIsCutOffAndDelaysNoOther(t *testing.T, serve transport) {
 	const maxQueued = 128 << 10
 	var slow atomic.Pointer[router.Conn]
 	infos := make(chan router.CloseInfo, 10)
-	s := serveSocket(t, router.Options{
+	s := serve(t, router.Options{
 		Limits: router.Limits{MaxQueued: maxQueued},
 		OnOpen: func(c *router.Conn) error { slow.CompareAndSwap(nil, c); return nil },
 		OnClose: func(c *router.Conn, i router.CloseInfo) {
@@ -117,10 +117,10 @@ func TestSlowConsumerIsCutOffAndDelaysNoOther(t *testing.T) {
 
 // A client that asks and never reads its answers costs a bounded number of
 // bytes, delays no other client, and is cut off in the end.
-func TestRepliesToAClientThatNeverReads(t *testing.T) {
+func testRepliesToAClientThatNeverReads(t *testing.T, serve transport) {
 	const maxQueued, reply, inFlight = 256 << 10, 8 << 10, 16
 	conns := make(chan *router.Conn, 10)
-	s := serveSocket(t, router.Options{
+	s := serve(t, router.Options{
 		Limits:   router.Limits{MaxQueued: maxQueued, MaxInFlight: inFlight},
 		Liveness: router.Liveness{WriteTimeout: 300 * time.Millisecond},
 		OnOpen:   func(c *router.Conn) error { conns <- c; return nil },
@@ -157,6 +157,7 @@ func TestRepliesToAClientThatNeverReads(t *testing.T) {
 // The answers to messages that wait for their turn are bounded, too, though the
 // reader that could be held back has long read the requests.
 func TestAnswersOfWaitingRequestsStayBounded(t *testing.T) {
+	t.Parallel()
 	const maxQueued, reply, waiting = 64 << 10, 32 << 10, 60
 	var most atomic.Int64
 	conns := make(chan *router.Conn, 2)
@@ -194,8 +195,8 @@ func TestAnswersOfWaitingRequestsStayBounded(t *testing.T) {
 
 // A client that neither reads nor goes away cannot keep its connection for
 // longer than the write timeout.
-func TestWriteTimeout(t *testing.T) {
-	s := serveSocket(t, router.Options{Liveness: router.Liveness{WriteTimeout: 200 * time.Millisecond}}, subscribing)
+func testWriteTimeout(t *testing.T, serve transport) {
+	s := serve(t, router.Options{Liveness: router.Liveness{WriteTimeout: 200 * time.Millisecond}}, subscribing)
 	p := s.dial()
 	_ = p.nc.SetReadBuffer(32 << 10)
 	p.write(join1("news"))
@@ -211,10 +212,9 @@ func TestWriteTimeout(t *testing.T) {
 // A client that resumes after a pause longer than the write timeout has been
 // written to without any wait since; a deadline of an earlier write must not
 // fail a later one.
-func TestReaderThatResumes(t *testing.T) {
-	takesTime(t)
+func testReaderThatResumes(t *testing.T, serve transport) {
 	const timeout = 2 * time.Second // in which the client reads 240 KB
-	s := serveSocket(t, router.Options{Liveness: router.Liveness{WriteTimeout: timeout}}, subscribing)
+	s := serve(t, router.Options{Liveness: router.Liveness{WriteTimeout: timeout}}, subscribing)
 	p := s.dial()
 	_ = p.nc.SetReadBuffer(32 << 10)
 	p.write(join1("news"))
@@ -240,6 +240,7 @@ func TestReaderThatResumes(t *testing.T) {
 // What happens to a full queue is the publisher's choice. A client that comes
 // back gets what its policy promises, whole frames and in order.
 func TestOverflowPolicies(t *testing.T) {
+	t.Parallel()
 	const total = 3000
 	for _, c := range []struct {
 		name     string
@@ -303,6 +304,7 @@ func TestOverflowPolicies(t *testing.T) {
 
 // A client that reads one byte at a time gets everything.
 func TestReadingByteByByte(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	p := s.dial()
 	_ = p.nc.SetReadBuffer(1)
@@ -323,7 +325,7 @@ type oneByte struct{ p *peer }
 func (o oneByte) Read(b []byte) (int, error) { return o.p.nc.Read(b[:1]) }
 
 // Clients that go away, or half of them, at every moment there is.
-func TestDisappearing(t *testing.T) {
+func testDisappearing(t *testing.T, serve transport) {
 	cancelled := make(chan error, 1)
 	register := func(r *router.Router) {
 		subscribing(r)
@@ -345,7 +347,7 @@ func TestDisappearing(t *testing.T) {
 			}
 		},
 	}
-	s := serveSocket(t, router.Options{Limits: router.Limits{MaxPayload: 1 << 10}}, register)
+	s := serve(t, router.Options{Limits: router.Limits{MaxPayload: 1 << 10}}, register)
 	for _, c := range []struct {
 		name    string
 		send    []byte
@@ -400,8 +402,8 @@ func TestDisappearing(t *testing.T) {
 
 // Requests sent before the socket is half closed are still answered, unless a handler
 // takes its time, as any may where the machine is busy.
-func TestHalfClosedClientGetsItsAnswers(t *testing.T) {
-	s := serveSocket(t, router.Options{}, nil)
+func testHalfClosedClientGetsItsAnswers(t *testing.T, serve transport) {
+	s := serve(t, router.Options{}, nil)
 	var got []string
 	for range 20 {
 		p := s.dial()
@@ -419,6 +421,7 @@ func TestHalfClosedClientGetsItsAnswers(t *testing.T) {
 
 // A client that sends nothing is pinged and then closed, wherever in a message it stopped.
 func TestSilence(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	const interval = 500 * time.Millisecond
 	s := serveSocket(t, router.Options{Liveness: router.Liveness{PingInterval: interval, PongTimeout: interval}}, nil)
@@ -452,6 +455,7 @@ func TestSilence(t *testing.T) {
 
 // A client that sends nothing but pings is alive but idle.
 func TestNothingButPings(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{Liveness: router.Liveness{IdleTimeout: 400 * time.Millisecond}}, nil)
 	p := s.dial()
 	go func() {
@@ -473,6 +477,7 @@ func TestNothingButPings(t *testing.T) {
 // A server that closes does not wait for a client that does not answer, nor
 // for one that keeps talking.
 func TestCloseIsNotAnswered(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		router.On(r, "bye", func(c *router.Context, _ struct{}) error {
@@ -497,10 +502,10 @@ func TestCloseIsNotAnswered(t *testing.T) {
 
 // A client that does not read, while its handler sends it progress and hands its context
 // on: a wait for a lock here stops the whole router.
-func TestProgressToAClientThatDoesNotRead(t *testing.T) {
+func testProgressToAClientThatDoesNotRead(t *testing.T, serve transport) {
 	large := strings.Repeat("x", 4000)
 	returned := make(chan struct{}, 1)
-	s := serveSocket(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 10}}, func(r *router.Router) {
+	s := serve(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 10}}, func(r *router.Router) {
 		router.RPC(r, "progress", func(c *router.Context, _ struct{}) (int, error) {
 			for c.Progress(large) == nil && c.Err() == nil {
 			}
@@ -544,13 +549,12 @@ func TestProgressToAClientThatDoesNotRead(t *testing.T) {
 
 // A client that goes after it has sent more messages than may wait: the reader has one in
 // hand and sees neither its close frame nor the end of the stream.
-func TestAClientThatEndsBehindAFullQueueIsDetected(t *testing.T) {
-	takesTime(t)
+func testAClientThatEndsBehindAFullQueueIsDetected(t *testing.T, serve transport) {
 	for _, tc := range []struct {
 		frame      string
 		concurrent bool
 	}{{`{"type":"hang"}`, false}, {`{"type":"hang"}`, true}, {`{"type":"ask","meta":{"correlationId":"1"}}`, false}} {
-		s := serveSocket(t, router.Options{
+		s := serve(t, router.Options{
 			Limits:   router.Limits{MaxInFlight: 4},
 			Liveness: router.Liveness{PingInterval: 100 * time.Millisecond, PongTimeout: 100 * time.Millisecond},
 		}, func(r *router.Router) {

@@ -25,25 +25,21 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/wskit/wskit/internal/leaktest"
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 )
 
-// patience is how long a test waits before it calls something hung. It says
-// nothing about how fast anything should be.
-const patience = time.Minute
+// patience is how long a test waits before it calls something hung.
+const patience = poll.Guard
 
 // socketServer serves a router on a real loopback socket.
 type socketServer struct {
-	t     *testing.T
-	r     *router.Router
-	hs    *http.Server
-	addr  string
-	allow []goleak.Option // goroutines that were there before, and the router's own
-	tls   *tls.Config     // of its clients; nil: none
+	t    *testing.T
+	r    *router.Router
+	hs   *http.Server
+	addr string
+	tls  *tls.Config // of its clients; nil: none
 
 	mu    sync.Mutex
 	peers []*peer
@@ -53,14 +49,14 @@ type said struct {
 	Text string `json:"text"`
 }
 
+// A transport serves a router: serveSocket or serveTLS.
+type transport func(*testing.T, router.Options, func(*router.Router)) *socketServer
+
 // serveSocket serves a router with the request "echo", which answers with its
 // payload, and what register adds. At the end of the test nothing of it may be
 // left.
 func serveSocket(t *testing.T, opts router.Options, register func(*router.Router)) *socketServer {
 	t.Helper()
-	if socketsOverTLS {
-		return serveTLS(t, opts, register)
-	}
 	return serveListener(t, opts, register, nil)
 }
 
@@ -75,15 +71,16 @@ func serveTLS(t *testing.T, opts router.Options, register func(*router.Router)) 
 
 func serveListener(t *testing.T, opts router.Options, register func(*router.Router), secret *tls.Config) *socketServer {
 	t.Helper()
-	before := goleak.IgnoreCurrent()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	leaktest.Mark(addr)
 	r := router.New(opts)
 	router.RPC(r, "echo", func(_ *router.Context, m said) (said, error) { return m, nil })
 	if register != nil {
 		register(r)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
 	}
 	hs := &http.Server{Handler: r, ReadHeaderTimeout: patience, ErrorLog: log.New(io.Discard, "", 0)}
 	accepted := smallBuffers{ln}
@@ -96,12 +93,7 @@ func serveListener(t *testing.T, opts router.Options, register func(*router.Rout
 			_ = hs.Serve(accepted)
 		}
 	}()
-	s := &socketServer{t: t, r: r, hs: hs, addr: ln.Addr().String(), allow: []goleak.Option{
-		before,
-		goleak.IgnoreAnyFunction("github.com/wskit/wskit/router.(*wheel).run"),
-		goleak.IgnoreAnyFunction("github.com/wskit/wskit/router.(*watchdog).run"),
-		goleak.IgnoreAnyFunction("net/http.(*Server).Serve"),
-	}}
+	s := &socketServer{t: t, r: r, hs: hs, addr: addr}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -113,9 +105,7 @@ func serveListener(t *testing.T, opts router.Options, register func(*router.Rout
 		if t.Failed() {
 			return // what is left is likely the same failure
 		}
-		if err := leaktest.Left(patience, before); err != nil {
-			t.Errorf("goroutines outlive the server: %v", err)
-		}
+		s.left("goroutines to end with the server")
 	})
 	t.Cleanup(s.hangUpAll) // before that
 	return s
@@ -176,9 +166,22 @@ func (s *socketServer) settled() {
 	eventually(s.t, "all connections to be forgotten", func() bool {
 		return s.r.Stats().Connections == 0 && s.r.Stats().Topics == 0
 	})
-	if err := leaktest.Left(patience, s.allow...); err != nil {
-		s.t.Fatalf("goroutines outlive their connections: %v", err)
-	}
+	s.left("goroutines to end with their connections", "router.(*wheel).run", "router.(*watchdog).run", "http.(*Server).Serve")
+}
+
+// left waits until no goroutines are left that the server or its test has started, but those that are allowed.
+func (s *socketServer) left(what string, allowed ...string) {
+	s.t.Helper()
+	var stacks []string
+	defer func() {
+		if len(stacks) > 0 {
+			s.t.Logf("left:\n%s", strings.Join(stacks, "\n\n"))
+		}
+	}()
+	eventually(s.t, what, func() bool {
+		stacks = leaktest.InGroup(s.addr, allowed...)
+		return len(stacks) == 0
+	})
 }
 
 // eventually polls until the condition holds.

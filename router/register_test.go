@@ -17,6 +17,7 @@ func none(*router.Context, struct{}) error { return nil }
 
 // Mistakes in the wiring fail at start-up and say what to change.
 func TestWiringMistakes(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, says string
 		wire       func()
@@ -69,6 +70,7 @@ func TestWiringMistakes(t *testing.T) {
 }
 
 func TestRegisteringAfterServing(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{})
 	g := r.Group("g.")
 	routertest.New(t, r).Dial()
@@ -93,6 +95,7 @@ func TestRegisteringAfterServing(t *testing.T) {
 }
 
 func TestHandshake(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{
 		Origins: []string{"*.example.com", "https://other.test"},
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
@@ -175,6 +178,7 @@ func TestHandshake(t *testing.T) {
 }
 
 func TestSubprotocols(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	for _, tc := range []struct {
 		name    string
@@ -203,6 +207,7 @@ func TestSubprotocols(t *testing.T) {
 }
 
 func TestAPlainRequestGetsAnExplanation(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"GET", "POST"} {
 		w := httptest.NewRecorder()
 		router.New(router.Options{}).ServeHTTP(w, httptest.NewRequest(method, "/ws", nil))

@@ -50,6 +50,7 @@ const rfcCaseCount = 250
 
 // The same bytes have the same outcome whichever way they come.
 func TestRFC(t *testing.T) {
+	t.Parallel()
 	opts := router.Options{Compression: true}
 	plain := serveSocket(t, opts, nil)
 	secure := serveTLS(t, opts, nil)
@@ -108,6 +109,7 @@ func TestRFC(t *testing.T) {
 
 // A violation of the protocol is answered as one, even if a limit refuses all messages of the client.
 func TestViolationsInRefusedFrames(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{Compression: true}, func(r *router.Router) {
 		r.UseIngress(func(ingress.Handler) ingress.Handler { return refuseRate })
 	})
@@ -249,6 +251,7 @@ func canonical(frames []string) []string {
 
 // The first byte that is wrong closes the connection: what would follow it is not waited for.
 func TestTheFirstWrongByte(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, subscribing)
 	for name, bytes := range map[string][]byte{
 		"reserved bits":             {0xf1},

@@ -11,6 +11,7 @@ import (
 
 // A message has a time to be complete, however its client shows that it is alive.
 func TestUnfinishedMessagesEnd(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	s := serveSocket(t, router.Options{Liveness: router.Liveness{MessageTimeout: 300 * time.Millisecond}}, nil)
 	request, _ := echoOf(20_000)
@@ -56,6 +57,7 @@ func TestUnfinishedMessagesEnd(t *testing.T) {
 
 // What a connection holds in requests that wait for their turn is bounded in bytes.
 func TestPendingBytes(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	const size, maxPending = 60_000, 256 << 10
 	for _, concurrent := range []bool{false, true} {
