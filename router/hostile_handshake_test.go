@@ -215,10 +215,10 @@ func TestHandshakeCutOff(t *testing.T) {
 	s.recovered()
 }
 
-// Ten thousand connections come and go in every way at once; nothing of them
+// Thousands of connections come and go in every way at once; nothing of them
 // stays.
 func TestSoak(t *testing.T) {
-	const workers, each = 40, 125
+	const workers, each = 40, 60
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		subscribing(r)
 		router.RPC(r, "wait", func(c *router.Context, _ struct{}) (int, error) { <-c.Done(); return 0, c.Err() })

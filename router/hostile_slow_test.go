@@ -211,10 +211,9 @@ func testWriteTimeout(t *testing.T, serve transport) {
 
 // A client that resumes after a pause longer than the write timeout has been
 // written to without any wait since; a deadline of an earlier write must not
-// fail a later one.
+// fail a later one, so there is none when the client has read all.
 func testReaderThatResumes(t *testing.T, serve transport) {
-	const timeout = 2 * time.Second // in which the client reads 240 KB
-	s := serve(t, router.Options{Liveness: router.Liveness{WriteTimeout: timeout}}, subscribing)
+	s := serve(t, router.Options{}, subscribing)
 	p := s.dial()
 	_ = p.nc.SetReadBuffer(32 << 10)
 	p.write(join1("news"))
@@ -228,9 +227,10 @@ func testReaderThatResumes(t *testing.T, serve transport) {
 			t.Fatalf("got %d, want %d", got, i)
 		}
 	}
-	// The wait is the case itself: nothing happens for longer than a
-	// deadline that was left behind would allow.
-	time.Sleep(timeout + timeout/4)
+	if s.deadlines.Load() == 0 {
+		t.Error("nothing has waited for the client")
+	}
+	eventually(t, "the deadline to be taken away", func() bool { return !s.limited.Load() })
 	p.write(echo("1", "still here"))
 	p.expect("reply 1 still here")
 	p.bye()
@@ -422,82 +422,88 @@ func testHalfClosedClientGetsItsAnswers(t *testing.T, serve transport) {
 // A client that sends nothing is pinged and then closed, wherever in a message it stopped.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	takesTime(t)
 	const interval = 500 * time.Millisecond
-	s := serveSocket(t, router.Options{Liveness: router.Liveness{PingInterval: interval, PongTimeout: interval}}, nil)
-	cases := []struct {
+	for _, c := range []struct {
 		name string
 		sent []byte
-		want string
+		want []string
 	}{
-		{"says nothing", nil, ""},
-		{"stops within a frame", echo("1", "a")[:9], ""},
-		{"stops between fragments", frame(opText, "{"), ""},
-		{"stops within an oversized frame", join(rawFrame{b0: fin | opBinary, declared: 1 << 40}.bytes(), make([]byte, 100<<10)), "ERROR RESOURCE_EXHAUSTED"},
+		{"says nothing", nil, nil},
+		{"stops within a frame", echo("1", "a")[:9], nil},
+		{"stops between fragments", frame(opText, "{"), nil},
+		{"stops within an oversized frame", join(rawFrame{b0: fin | opBinary, declared: 1 << 40}.bytes(), make([]byte, 100<<10)),
+			[]string{"ERROR RESOURCE_EXHAUSTED"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			overPipes(t, func(t *testing.T, serve transport) {
+				s := serve(t, router.Options{Liveness: router.Liveness{PingInterval: interval, PongTimeout: interval}}, nil)
+				p := s.dial()
+				go func() { _ = p.tryWrite(c.sent) }()
+				p.expect(slices.Concat(c.want, []string{"ping ", "close 4000", "end"})...)
+				p.hangUp()
+				s.settled()
+			})
+		})
 	}
-	var silent []*peer
-	for _, c := range cases {
-		p := s.connect()
-		p.write(join([]byte(s.handshake()), c.sent)) // at once: a pause would be silence
-		p.response()
-		silent = append(silent, p)
-	}
-	for i, c := range cases {
-		// A ping may come before what has been sent is read.
-		got := strings.Join(silent[i].rest(), ", ")
-		end := "ping , close 4000, end"
-		if rest, ok := strings.CutSuffix(got, end); !ok || strings.Trim(strings.ReplaceAll(rest, "ping ", ""), ", ") != c.want {
-			t.Errorf("a client that %s got %s; want %s, and then %s", c.name, got, c.want, end)
-		}
-	}
-	s.settled()
 }
 
 // A client that sends nothing but pings is alive but idle.
 func TestNothingButPings(t *testing.T) {
 	t.Parallel()
-	s := serveSocket(t, router.Options{Liveness: router.Liveness{IdleTimeout: 400 * time.Millisecond}}, nil)
-	p := s.dial()
-	go func() {
-		for p.tryWrite(ping("p")) == nil {
-			time.Sleep(10 * time.Millisecond)
+	overPipes(t, func(t *testing.T, serve transport) {
+		const timeout = time.Second
+		s := serve(t, router.Options{Liveness: router.Liveness{IdleTimeout: timeout}}, nil)
+		p := s.dial()
+		start := time.Now()
+		go func() {
+			for p.tryWrite(ping("p")) == nil {
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
+		f := p.next()
+		for f == "pong p" {
+			f = p.next()
 		}
-	}()
-	f := p.next()
-	for f == "pong p" {
-		f = p.next()
-	}
-	if f != "close 1000" {
-		t.Errorf("a client that only pings got %q, want the end of an idle connection", f)
-	}
-	p.hangUp()
-	s.settled()
+		if f != "close 1000" {
+			t.Errorf("a client that only pings got %q, want the end of an idle connection", f)
+		}
+		if took := time.Since(start); took < timeout || took > 2*timeout {
+			t.Errorf("it was closed after %v", took)
+		}
+		p.hangUp()
+		s.settled()
+	})
 }
 
 // A server that closes does not wait for a client that does not answer, nor
 // for one that keeps talking.
 func TestCloseIsNotAnswered(t *testing.T) {
 	t.Parallel()
-	takesTime(t)
-	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		router.On(r, "bye", func(c *router.Context, _ struct{}) error {
-			c.Conn().Close(4001, "server")
-			return nil
+	overPipes(t, func(t *testing.T, serve transport) {
+		s := serve(t, router.Options{}, func(r *router.Router) {
+			router.On(r, "bye", func(c *router.Context, _ struct{}) error {
+				c.Conn().Close(4001, "server")
+				return nil
+			})
 		})
-	})
-	silent, talking := s.dial(), s.dial()
-	for _, p := range []*peer{silent, talking} {
-		p.write(textFrame(`{"type":"bye"}`))
-		p.expect("close 4001")
-	}
-	go func() {
-		for talking.tryWrite(echo("1", "a")) == nil {
-			time.Sleep(time.Millisecond)
+		silent, talking := s.dial(), s.dial()
+		for _, p := range []*peer{silent, talking} {
+			p.write(textFrame(`{"type":"bye"}`))
+			p.expect("close 4001")
 		}
-	}()
-	silent.expect("end")
-	talking.expect("end")
-	s.recovered()
+		start := time.Now()
+		go func() {
+			for talking.tryWrite(echo("1", "a")) == nil {
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		silent.expect("end")
+		talking.expect("end")
+		if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("the sockets were closed after %v, want 5 s", took)
+		}
+		s.recovered()
+	})
 }
 
 // A client that does not read, while its handler sends it progress and hands its context

@@ -516,7 +516,7 @@ func TestTopics(t *testing.T) {
 func untilClosed(r *router.Router) time.Duration {
 	start := time.Now()
 	for r.Stats().Connections > 0 && time.Since(start) < 2*time.Hour {
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 	return time.Since(start)
 }
