@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/client"
@@ -118,8 +117,9 @@ func TestRandomCuts(t *testing.T) {
 	var cutting, senders sync.WaitGroup
 	cutting.Go(func() {
 		for ctx.Err() == nil {
+			connected := c.State().Connections
 			proxy.CutAfter(mathrand.Int64N(5 * exchange))
-			time.Sleep(mathrand.N(5 * time.Millisecond))
+			_, _ = c.Wait(ctx, func(s client.State) bool { return s.Connections > connected })
 		}
 	})
 	outcomes := make(chan error, 1000)

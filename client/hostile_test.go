@@ -117,7 +117,7 @@ func heap() float64 {
 // Whatever a server sends, the client keeps a bounded part of it.
 func TestMemoryAgainstAHostileServer(t *testing.T) {
 	h := startHostile(t)
-	const big, many = 128 << 10, 100 // 12.5 MiB
+	const big, many = 128 << 10, 48 // 6 MiB
 	subscribe := clienttest.Step{Send: `{"type":"$ws:subscribed","payload":{"topic":"t{{i}}","pos":"p","ticket":"t"}}`, Repeat: many}
 	for name, steps := range map[string][]clienttest.Step{
 		"events without a handler": {{Send: `{"type":"other{{i}}","payload":"{{pad}}"}`, Repeat: many, Pad: big}},
@@ -127,14 +127,14 @@ func TestMemoryAgainstAHostileServer(t *testing.T) {
 		"reasons":                  {subscribe, {Send: `{"type":"$ws:reset","payload":{"topic":"t{{i}}","reason":"{{pad}}","pos":"p"}}`, Repeat: many, Pad: big}},
 		"tickets":                  {{Send: `{"type":"$ws:subscribed","payload":{"topic":"t{{i}}","pos":"p","ticket":"{{pad}}"}}`, Repeat: many, Pad: big}},
 		"names of topics":          {{Send: `{"type":"$ws:subscribed","payload":{"topic":"{{i}}{{pad}}","pos":"p","ticket":"t"}}`, Repeat: many, Pad: big}},
-		"topics":                   {{Send: `{"type":"$ws:subscribed","payload":{"topic":"{{i}}{{pad}}","pos":"p","ticket":"t"}}`, Repeat: 12_500, Pad: 1000}},
+		"topics":                   {{Send: `{"type":"$ws:subscribed","payload":{"topic":"{{i}}{{pad}}","pos":"p","ticket":"t"}}`, Repeat: 6_000, Pad: 1000}},
 		"progress that is not read": {
 			{Expect: "slow"}, {Send: `{"type":"$ws:rpc-progress","meta":{"correlationId":"{{id}}"},"payload":"{{pad}}"}`, Repeat: many, Pad: big},
 		},
 		"questions that fail": slices.Repeat([]clienttest.Step{
 			{Send: `{"type":"fails","meta":{"correlationId":"$ws:{{i}}"}}`, Repeat: 500}, {SleepMs: 50}, // the answers are written
-		}, 10),
-		"questions that hang": {{Send: `{"type":"hangs","meta":{"correlationId":"$ws:{{i}}"},"payload":"{{pad}}"}`, Repeat: 2500, Pad: 5000}},
+		}, 5),
+		"questions that hang": {{Send: `{"type":"hangs","meta":{"correlationId":"$ws:{{i}}"},"payload":"{{pad}}"}`, Repeat: 1200, Pad: 5000}},
 		"errors":              {{Send: `{"type":"ERROR","payload":{"code":"C","message":"{{pad}}"}}`, Repeat: many, Pad: big}},
 		"answers to nothing":  {{Send: `{"type":"x","meta":{"correlationId":"no{{i}}"},"payload":"{{pad}}"}`, Repeat: many, Pad: big}},
 	} {
@@ -169,7 +169,11 @@ func TestMemoryAgainstAHostileServer(t *testing.T) {
 			}
 			grown := heap() - before
 			t.Logf("%.1f MiB", grown)
-			if grown > 8 {
+			most := 3.0
+			if name == "questions that fail" { // their errors wait to be reported
+				most = 8
+			}
+			if grown > most {
 				t.Errorf("the client keeps %.1f MiB", grown)
 			}
 			cancel()

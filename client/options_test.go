@@ -46,13 +46,10 @@ type noServer struct{}
 
 func (noServer) RoundTrip(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }
 
-// counted is noServer, and notes when it is asked.
-type counted struct{ at *[]time.Time }
+// network is a network that is a function.
+type network func() error
 
-func (c counted) RoundTrip(*http.Request) (*http.Response, error) {
-	*c.at = append(*c.at, time.Now())
-	return nil, syscall.ECONNREFUSED
-}
+func (n network) RoundTrip(*http.Request) (*http.Response, error) { return nil, n() }
 
 // While no server listens, the pauses are random below a bound that doubles.
 func TestPausesWhileNoServerListens(t *testing.T) {
@@ -61,9 +58,10 @@ func TestPausesWhileNoServerListens(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		var at []time.Time
+		refused := network(func() error { at = append(at, time.Now()); return syscall.ECONNREFUSED })
 		_, err := client.Dial(ctx, "ws://127.0.0.1:1", client.Options{
 			MinBackoff: 50 * time.Millisecond, MaxBackoff: 400 * time.Millisecond,
-			HTTPClient: &http.Client{Transport: counted{&at}},
+			HTTPClient: &http.Client{Transport: refused},
 		})
 		if err == nil {
 			t.Fatal("connected without a server")
@@ -86,7 +84,8 @@ func TestADialThatHasEndedTriesNoMore(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var at []time.Time
-		if _, err := client.Dial(ctx, "ws://127.0.0.1:1", quick(client.Options{HTTPClient: &http.Client{Transport: counted{&at}}})); err == nil {
+		refused := network(func() error { at = append(at, time.Now()); return syscall.ECONNREFUSED })
+		if _, err := client.Dial(ctx, "ws://127.0.0.1:1", quick(client.Options{HTTPClient: &http.Client{Transport: refused}})); err == nil {
 			t.Fatal("connected without a server")
 		}
 		n := len(at)
