@@ -34,6 +34,7 @@ func attempts(t *testing.T, o client.Options, open func(n int) error) (at []time
 }
 
 func TestPausesGrow(t *testing.T) {
+	t.Parallel()
 	at := attempts(t, client.Options{MinBackoff: 100 * time.Millisecond, MaxBackoff: 5 * time.Second}, func(int) error {
 		return errors.Internal.New("as asked")
 	})
@@ -57,6 +58,7 @@ func TestPausesGrow(t *testing.T) {
 }
 
 func TestAdviceIsObeyed(t *testing.T) {
+	t.Parallel()
 	advised := errors.ResourceExhausted.New("as asked").WithRetryAfter(40 * time.Second)
 	at := attempts(t, client.Options{MaxBackoff: time.Second}, func(int) error { return advised })
 	for i := range at[1:] {
@@ -70,6 +72,7 @@ func TestAdviceIsObeyed(t *testing.T) {
 }
 
 func TestAConnectionThatLastedBeginsAnew(t *testing.T) {
+	t.Parallel()
 	o := client.Options{MinBackoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Minute}
 	synctest.Test(t, func(t *testing.T) {
 		var opened []time.Time

@@ -4,18 +4,27 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/wskit/wskit/client"
+	"github.com/wskit/wskit/internal/clienttest"
 	"github.com/wskit/wskit/internal/leaktest"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 )
 
-// patience ends a test that hangs. It measures nothing.
-const patience = 2 * time.Minute
+// programVariable has this program be that of package clienttest.
+const programVariable = "WSKIT_CLIENTTEST"
 
-func TestMain(m *testing.M) { leaktest.Main(m, patience) }
+func TestMain(m *testing.M) {
+	if os.Getenv(programVariable) != "" {
+		clienttest.Program("")
+		return
+	}
+	leaktest.Main(m, poll.Guard)
+}
 
 // takesTime skips a test that waits for seconds of real time. make test runs it.
 func takesTime(t testing.TB) {
@@ -43,7 +52,7 @@ func serve(t testing.TB, addr string, r *router.Router) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{Router: r, http: &http.Server{Handler: r, ReadHeaderTimeout: patience}, addr: l.Addr().String()}
+	s := &server{Router: r, http: &http.Server{Handler: r, ReadHeaderTimeout: poll.Guard}, addr: l.Addr().String()}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.http.Serve(l) }()
 	t.Cleanup(func() { s.stop(t); <-done })
@@ -52,7 +61,7 @@ func serve(t testing.TB, addr string, r *router.Router) *server {
 
 func (s *server) stop(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), poll.Guard)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
 		t.Errorf("the router does not shut down: %v", err)
@@ -71,7 +80,7 @@ func quick(o client.Options) client.Options {
 
 func within(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), poll.Guard)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -84,7 +93,7 @@ func dial(t testing.TB, addr string, o client.Options) *client.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), poll.Guard)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
 			t.Errorf("the client does not close: %v", err)
@@ -99,6 +108,7 @@ func echo(r *router.Router) *router.Router {
 }
 
 func TestRequestsAndEvents(t *testing.T) {
+	t.Parallel()
 	r := echo(router.New(router.Options{}))
 	router.On(r, "say", func(c *router.Context, m text) error { return c.Send("said", m) })
 	s := serve(t, "127.0.0.1:0", r)

@@ -10,14 +10,18 @@ import (
 
 	"github.com/wskit/wskit/client"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router/routertest"
 )
 
 // Events that come faster than they are handled wait at the server, in the network and here. None is lost.
 func TestSlowHandlers(t *testing.T) {
+	t.Parallel()
 	s := newCounting()
 	const events = 3000
 	received := make(chan int, events)
+	ahead := make(chan struct{}, 800) // that many events are not handled: the log keeps 1,000
+	behind := make(chan struct{})
 	c := dial(t, serve(t, "127.0.0.1:0", s.Router).addr, asAnn(client.Options{
 		MaxQueued: 4,
 		OnGap:     func(g client.Gap) { t.Errorf("gap: %+v", g) },
@@ -25,7 +29,7 @@ func TestSlowHandlers(t *testing.T) {
 			client.On(c, "said", func(_ context.Context, m text, _ client.Meta) {
 				n, _ := strconv.Atoi(m.Text)
 				if n == 10 {
-					time.Sleep(300 * time.Millisecond)
+					<-behind
 				}
 				received <- n
 			})
@@ -36,28 +40,26 @@ func TestSlowHandlers(t *testing.T) {
 	}
 	go func() {
 		for n := range events {
+			ahead <- struct{}{}
 			if err := s.Publish(context.Background(), "room:a", "said", text{strconv.Itoa(n)}); err != nil {
 				t.Error(err)
 			}
-			if n%200 == 199 { // the log keeps 1,000
-				time.Sleep(10 * time.Millisecond)
+			if n == 600 {
+				close(behind)
 			}
 		}
 	}()
 	for want := range events {
-		select {
-		case got := <-received:
-			if got != want {
-				t.Fatalf("got event %d, want %d", got, want)
-			}
-		case <-within(t).Done():
-			t.Fatalf("event %d does not come; %+v", want, c.State())
+		if got := poll.Receive(t, received, "the next event"); got != want {
+			t.Fatalf("got event %d, want %d", got, want)
 		}
+		<-ahead
 	}
 }
 
 // A client that does not read, because its inbox is full, does not get the answers to its pings. Its connection is not dead.
 func TestAFullInboxIsNotADeadConnection(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newCounting()
 		const events = 100
@@ -93,6 +95,7 @@ func TestAFullInboxIsNotADeadConnection(t *testing.T) {
 // A handler that waits for an answer behind more events than there is room for gets it, or another connection is
 // opened.
 func TestHandlersSendRequests(t *testing.T) {
+	t.Parallel()
 	s := newCounting()
 	var mu sync.Mutex
 	outcomes := map[bool]int{}

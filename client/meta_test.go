@@ -3,14 +3,15 @@ package client_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/wskit/wskit/client"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 )
 
 // Own members of meta arrive in both directions.
 func TestOwnMeta(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{})
 	router.RPC(r, "echo", func(c *router.Context, m text) (text, error) {
 		var trace string
@@ -32,12 +33,7 @@ func TestOwnMeta(t *testing.T) {
 	if err != nil || reply.Text != "of the client" {
 		t.Errorf("the server gets %q, %v", reply.Text, err)
 	}
-	select {
-	case trace := <-got:
-		if trace != "of the server" {
-			t.Errorf("the client gets %q", trace)
-		}
-	case <-time.After(patience):
-		t.Fatal("no event")
+	if trace := poll.Receive(t, got, "the event comes"); trace != "of the server" {
+		t.Errorf("the client gets %q", trace)
 	}
 }

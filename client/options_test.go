@@ -45,3 +45,53 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 type noServer struct{}
 
 func (noServer) RoundTrip(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }
+
+// network is a network that is a function.
+type network func() error
+
+func (n network) RoundTrip(*http.Request) (*http.Response, error) { return nil, n() }
+
+// While no server listens, the pauses are random below a bound that doubles.
+func TestPausesWhileNoServerListens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var at []time.Time
+		refused := network(func() error { at = append(at, time.Now()); return syscall.ECONNREFUSED })
+		_, err := client.Dial(ctx, "ws://127.0.0.1:1", client.Options{
+			MinBackoff: 50 * time.Millisecond, MaxBackoff: 400 * time.Millisecond,
+			HTTPClient: &http.Client{Transport: refused},
+		})
+		if err == nil {
+			t.Fatal("connected without a server")
+		}
+		for i := range at[1:] {
+			bound := min(400*time.Millisecond, 50*time.Millisecond<<min(i, 10))
+			if pause := at[i+1].Sub(at[i]); pause > bound {
+				t.Errorf("pause %d is %v, more than %v", i, pause, bound)
+			}
+		}
+		if n := len(at); n < 200 || n > 450 { // the average pause is 200 ms
+			t.Errorf("%d attempts in a minute", n)
+		}
+	})
+}
+
+func TestADialThatHasEndedTriesNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var at []time.Time
+		refused := network(func() error { at = append(at, time.Now()); return syscall.ECONNREFUSED })
+		if _, err := client.Dial(ctx, "ws://127.0.0.1:1", quick(client.Options{HTTPClient: &http.Client{Transport: refused}})); err == nil {
+			t.Fatal("connected without a server")
+		}
+		n := len(at)
+		time.Sleep(time.Hour)
+		if n < 10 || len(at) != n {
+			t.Errorf("%d attempts, and %d after Dial has returned", n, len(at)-n)
+		}
+	})
+}

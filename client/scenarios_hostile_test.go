@@ -105,14 +105,14 @@ func hostileServerScenario(t *testing.T) {
 		return m.HeapAlloc
 	}
 	ok(t, s.Raw(clienttest.RawOptions{Steps: []clienttest.Step{
-		{Send: `{"type":"unknown {{i}}","payload":"x"}`, Repeat: 100_000},
+		{Send: `{"type":"unknown {{i}}","payload":"x"}`, Repeat: 10_000},
 		{Send: `{"type":"$ws:subscribed","payload":{"topic":"topic {{i}}","pos":"p","ticket":"{{pad}}"}}`, Repeat: 30, Pad: 1 << 20},
-		{Send: `{"type":"$ws:subscribed","payload":{"topic":"topic {{i}}","pos":"p","ticket":"t"}}`, Repeat: 10_000},
-		{Send: `{"type":"confirm","meta":{"correlationId":"$ws:{{i}}"}}`, Repeat: 10_000},
-		{Send: `{"type":"$ws:rpc-progress","meta":{"correlationId":"none {{i}}"},"payload":1}`, Repeat: 10_000},
-		{Send: `{"type":"echo.reply","meta":{"correlationId":"none {{i}}"},"payload":1}`, Repeat: 10_000},
+		{Send: `{"type":"$ws:subscribed","payload":{"topic":"topic {{i}}","pos":"p","ticket":"t"}}`, Repeat: 2000},
+		{Send: `{"type":"confirm","meta":{"correlationId":"$ws:{{i}}"}}`, Repeat: 1000},
+		{Send: `{"type":"$ws:rpc-progress","meta":{"correlationId":"none {{i}}"},"payload":1}`, Repeat: 1000},
+		{Send: `{"type":"echo.reply","meta":{"correlationId":"none {{i}}"},"payload":1}`, Repeat: 1000},
 		{Send: `{"type":"$ws:expiring","payload":{"inMs":60000}}`, Repeat: 1000},
-		{Send: `{"type":"{{pad}}"}`, Repeat: 20, Pad: 1 << 20},
+		{Send: `{"type":"{{pad}}"}`, Repeat: 5, Pad: 1 << 20},
 		{Expect: "echo"}, {Send: `{"type":"echo.reply","meta":{"correlationId":"{{id}}"},"payload":{}}`},
 		{End: "reset"},
 	}}))

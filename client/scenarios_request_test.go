@@ -166,7 +166,6 @@ func followLimitsScenario(t *testing.T) {
 
 	ok(t, s.FloodLimit(clienttest.FloodLimit{Capacity: 3, Refill: 3, PerMs: 300}))
 	limits.Stop()
-	time.Sleep(time.Second) // between two requests
 	limits = client.FollowLimits(a.Client, "limited")
 	fits(3)
 	for range 12 {

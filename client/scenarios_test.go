@@ -126,11 +126,12 @@ func (in *inbox) failures() []error {
 // expect waits until exactly this was received.
 func (in *inbox) expect(t testing.TB, want ...string) {
 	t.Helper()
-	for end := time.Now().Add(patience); !slices.Equal(in.all(), want); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("received %v, want %v", in.all(), want)
+	defer func() {
+		if t.Failed() {
+			t.Logf("received %v, want %v", in.all(), want)
 		}
-	}
+	}()
+	poll.Until(t, "what is expected is received", func() bool { return slices.Equal(in.all(), want) })
 }
 
 func said(from, to int) (texts []string) {
@@ -158,9 +159,23 @@ func act(t *testing.T, s *clienttest.Server, user string, o client.Options) *act
 	return a
 }
 
+// dialling is act, and does not wait until the client is connected.
+func dialling(t *testing.T, s *clienttest.Server, user string, o client.Options) (a *actor, connected <-chan error) {
+	t.Helper()
+	a = newActor(t, &o)
+	o = options(t, s, user, o)
+	dialled := make(chan error, 1)
+	go func() {
+		var err error
+		a.Client, err = client.Dial(within(t), s.URL, o)
+		dialled <- err
+	}()
+	return a, dialled
+}
+
 // close closes the client at once.
 func (a *actor) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), poll.Guard)
 	defer cancel()
 	if a.State().Phase != client.Closed {
 		if err := a.Close(ctx); err != nil {

@@ -22,7 +22,8 @@ import (
 // Reading the body between get and put lost 49 of 50 updates. 500
 // callers at once, on 64 connections, are admitted exactly the capacity.
 func TestConcurrentCallsAdmitExactlyTheCapacity(t *testing.T) {
-	w := workerdtest.Start(t, workerdtest.Config{})
+	t.Parallel()
+	w := workerdtest.Shared(t)
 	for _, c := range []struct {
 		name     string
 		requests int
@@ -30,11 +31,12 @@ func TestConcurrentCallsAdmitExactlyTheCapacity(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := openStore(t, w.URL, cfdo.Options{Requests: c.requests, Remember: -1})
 			p := limit.TokenBucket{Capacity: 123, Refill: 1, Per: time.Hour}
+			key := own("atomic")
 			var admitted atomic.Int64
 			var wg sync.WaitGroup
 			for range 500 {
 				wg.Go(func() {
-					d, err := s.Take(ctx, []byte("atomic:"+c.name), p, 1)
+					d, err := s.Take(ctx, []byte(key), p, 1)
 					if err != nil {
 						t.Errorf("Take: %v", err)
 					} else if d.Allowed {
@@ -53,9 +55,11 @@ func TestConcurrentCallsAdmitExactlyTheCapacity(t *testing.T) {
 // The Worker, Redis and the memory store, side by side on one timeline of every
 // policy and operation, agree in every field.
 func TestAllStoresDecideAlike(t *testing.T) {
-	w := workerdtest.Start(t, workerdtest.Config{})
+	t.Parallel()
+	w := workerdtest.Shared(t)
 	clock := limittest.NewClock()
-	tenant := func(string) string { return "beside" }
+	beside := own("beside")
+	tenant := func(string) string { return beside }
 	s, err := cfdo.OpenAt(w.URL, workerdtest.Secret, cfdo.Options{
 		Tenant: tenant, Remember: -1, Timeout: time.Minute, Transport: clocked{clock, http.DefaultTransport},
 	}, clock.Now)
@@ -163,18 +167,20 @@ func must(t *testing.T, err error) {
 // Denials that write. One row is written for an admitted call, and
 // none for a denial, a look, or a refund of nothing.
 func TestDenialsWriteNothing(t *testing.T) {
-	w := workerdtest.Start(t, workerdtest.Config{})
-	s := openStore(t, w.URL, cfdo.Options{Tenant: func(string) string { return "rows" }, Remember: -1})
+	t.Parallel()
+	w := workerdtest.Shared(t)
+	rows := own("rows")
+	s := openStore(t, w.URL, cfdo.Options{Tenant: func(string) string { return rows }, Remember: -1})
 	p := limit.All(limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour}, limit.SlidingLog{Limit: 50, Window: time.Hour})
 	take(t, s, "k", p, 1) // and the alarm
-	before := w.Inspect("tenant:rows:0")
+	before := w.Inspect("tenant:" + rows + ":0")
 	if before.Rows != 1 || before.Alarm == nil {
 		t.Fatalf("%+v", before)
 	}
 	for range 9 {
 		take(t, s, "k", p, 1)
 	}
-	admitted := w.Inspect("tenant:rows:0")
+	admitted := w.Inspect("tenant:" + rows + ":0")
 	if n := admitted.Written - before.Written; n != 9 {
 		t.Errorf("%d rows written for 9 admitted calls", n)
 	}
@@ -196,16 +202,17 @@ func TestDenialsWriteNothing(t *testing.T) {
 			t.Fatalf("%+v, %v", asks, err)
 		}
 	}
-	if after := w.Inspect("tenant:rows:0"); after.Written != admitted.Written || after.Rows != 1 {
+	if after := w.Inspect("tenant:" + rows + ":0"); after.Written != admitted.Written || after.Rows != 1 {
 		t.Errorf("600 calls that took nothing: before %+v, after %+v", admitted, after)
 	}
 }
 
 // A flood of refused costs asks the Worker once.
 func TestRefusedFloodMakesNoRequests(t *testing.T) {
-	w := workerdtest.Start(t, workerdtest.Config{})
+	t.Parallel()
+	w := workerdtest.Shared(t)
 	s := openStore(t, w.URL, cfdo.Options{Remember: time.Hour})
-	l := limit.New(s, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}, limit.Options{Name: "flood", Timeout: time.Minute})
+	l := limit.New(s, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}, limit.Options{Name: own("flood"), Timeout: time.Minute})
 	for range 4 {
 		if _, err := l.Take(ctx, limit.KeyOf("ann"), 1); err != nil {
 			t.Fatal(err)

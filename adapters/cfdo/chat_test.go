@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +25,8 @@ import (
 // The chat of the examples, as the README runs it: what a tab has used is charged in
 // the objects.
 func TestChatKeepsItsLimitsInObjects(t *testing.T) {
-	w := workerdtest.Start(t, workerdtest.Config{})
+	t.Parallel()
+	w := workerdtest.Shared(t)
 	binary := filepath.Join(t.TempDir(), "chat")
 	build := exec.Command("go", "build", "-o", binary, "./examples/chat")
 	build.Dir = filepath.Join("..", "..")
@@ -31,7 +34,7 @@ func TestChatKeepsItsLimitsInObjects(t *testing.T) {
 		t.Fatalf("building the chat: %v\n%s", err, out)
 	}
 	url := startChat(t, binary, w.URL)
-	const token = "0123456789abcdef"
+	token := fmt.Sprintf("%016x", rand.Uint64())
 	user := sha256.Sum256([]byte(token))
 	tab := limit.New(openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(1, "user"), Remember: -1}),
 		limit.TokenBucket{Capacity: 10, Refill: 1, Per: 3 * time.Second}, limit.Options{Name: "tab", Timeout: -1})

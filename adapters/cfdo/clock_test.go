@@ -15,6 +15,7 @@ import (
 // and the object is swept whenever it has gone forwards. (To an object in memory the
 // runtime does not show that its clock was set back, so it is evicted at every step.)
 func TestStoreUnderAClockThatIsStepped(t *testing.T) {
+	t.Parallel()
 	clock := stepclock.New(t)
 	w := workerdtest.Start(t, workerdtest.Config{Clock: clock})
 	limittest.Run(t, func(t *testing.T) limittest.Subject {
@@ -32,6 +33,7 @@ func TestStoreUnderAClockThatIsStepped(t *testing.T) {
 // A row is kept until a clock that is set back by the tolerance could no longer use it,
 // and swept then.
 func TestRowsOutliveWhatTheyCountFor(t *testing.T) {
+	t.Parallel()
 	clock := stepclock.New(t)
 	w := workerdtest.Start(t, workerdtest.Config{Clock: clock})
 	s := openStore(t, w.URL, cfdo.Options{Tenant: func(string) string { return "kept" }})

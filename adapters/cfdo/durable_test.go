@@ -15,9 +15,6 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// patience bounds a test that would hang; it measures nothing.
-const patience = time.Minute
-
 // eventually waits until something is true.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
@@ -25,6 +22,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 }
 
 func TestStateOutlivesTheProcess(t *testing.T) {
+	t.Parallel()
 	w := workerdtest.Start(t, workerdtest.Config{})
 	s := openStore(t, w.URL, cfdo.Options{Remember: -1})
 	p := limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour}
@@ -78,6 +76,7 @@ func fill(t *testing.T, s *cfdo.Store, keys int, p limit.Policy) {
 // A listing without a cursor swept the first 1,000 keys only. And an
 // object that is empty rings no more alarms.
 func TestAllIdleKeysAreSwept(t *testing.T) {
+	t.Parallel()
 	w := swept(t)
 	s := openStore(t, w.URL, cfdo.Options{Tenant: func(string) string { return "idle" }})
 	fill(t, s, 2500, limit.TokenBucket{Capacity: 1, Refill: 1, Per: 200 * time.Millisecond})
@@ -108,6 +107,7 @@ func TestAllIdleKeysAreSwept(t *testing.T) {
 // A flag in memory said that an alarm was set; the object was evicted,
 // or the machine restarted, and the sweep never ran.
 func TestAlarmsOutliveTheObject(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		end  func(*workerdtest.Server)
@@ -137,6 +137,7 @@ func TestAlarmsOutliveTheObject(t *testing.T) {
 // However the Worker dies, what it acknowledged is charged, and no call is
 // charged twice: acknowledged ≤ used ≤ acknowledged + in flight.
 func TestKillRounds(t *testing.T) {
+	t.Parallel()
 	w := workerdtest.Start(t, workerdtest.Config{})
 	s := openStore(t, w.URL, cfdo.Options{Remember: -1})
 	p := limit.TokenBucket{Capacity: 100_000, Refill: 1, Per: time.Hour}
@@ -169,11 +170,7 @@ func TestKillRounds(t *testing.T) {
 				}
 			})
 		}
-		select {
-		case <-enough:
-		case <-time.After(patience):
-			t.Fatalf("round %d: only %d of %d calls acknowledged", round, acked.Load(), target)
-		}
+		poll.Receive(t, enough, "enough calls are acknowledged")
 		if round%2 == 0 {
 			w.Kill()
 		} else {

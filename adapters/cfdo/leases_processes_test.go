@@ -3,41 +3,43 @@ package cfdo_test
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/wskit/wskit/adapters/cfdo"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 )
 
-const reportLease = 10 * time.Second
+const reportLease = 6 * time.Second
 
 // openReports is what each process has of one concurrency limit, of two at a time.
-func openReports(t *testing.T, url string) (*limit.ConcurrencyLimit, limit.Key) {
+func openReports(t *testing.T, url, name string) (*limit.ConcurrencyLimit, limit.Key) {
 	t.Helper()
 	store := openStore(t, url, cfdo.Options{})
 	return limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{
-		Max: 2, LeaseTime: reportLease, Limiter: limit.Options{Name: "reports", OnFailure: limit.FailClosed, Timeout: patience},
+		Max: 2, LeaseTime: reportLease, Limiter: limit.Options{Name: name, OnFailure: limit.FailClosed, Timeout: poll.Guard},
 	}), limit.KeyOf("acme", "ann")
 }
 
 // The leases of a killed process end, by the clock of the object, and no others do.
 func TestLeasesOfAKilledProcess(t *testing.T) {
 	t.Parallel() // it waits for a lease to end
-	w := workerdtest.Start(t, workerdtest.Config{})
-	child := process.StartTest(t, "TestHoldingProcess", "WSKIT_TEST_HOLDING="+w.URL, "held")
-	h, key := openReports(t, w.URL)
+	w := workerdtest.Shared(t)
+	name := own("reports")
+	child := process.StartTest(t, "TestHoldingProcess", "WSKIT_TEST_HOLDING="+w.URL+" "+name, "held")
+	h, key := openReports(t, w.URL, name)
 	// One of the leases that the process had was released, and this process takes it.
-	var own limit.Lease
-	var since time.Time
+	var mine limit.Lease
 	eventually(t, "a place is free", func() bool {
 		lease, d, err := h.Acquire(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, since = lease, time.Now()
+		mine = lease
 		return d.Allowed
 	})
 	if _, d, err := h.Acquire(t.Context(), key); err != nil || d.Allowed {
@@ -60,20 +62,29 @@ func TestLeasesOfAKilledProcess(t *testing.T) {
 	if _, d, err := h.Acquire(t.Context(), key); err != nil || d.Allowed {
 		t.Errorf("a third of two places: %+v, %v", d, err)
 	}
-	time.Sleep(time.Until(since.Add(reportLease + time.Second)))
+	// A lease that nobody renews shows when so much time has passed for the object.
+	marker := limit.Lease{Key: own("marker"), ID: "marker"}
+	store := openStore(t, w.URL, cfdo.Options{})
+	if _, err := store.Acquire(t.Context(), marker, 1, reportLease); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a lease has passed by the clock of the object", func() bool {
+		n, _, err := store.Held(t.Context(), marker.Key, 0)
+		return err == nil && n == 0
+	})
 	if n, err := h.Held(t.Context(), key); err != nil || n != 2 {
 		t.Errorf("%d places are held, %v: that of this process was renewed, so 2 are", n, err)
 	}
-	h.Release(own)
+	h.Release(mine)
 }
 
 // TestHoldingProcess is the process that is killed.
 func TestHoldingProcess(t *testing.T) {
-	url := os.Getenv("WSKIT_TEST_HOLDING")
+	url, name, _ := strings.Cut(os.Getenv("WSKIT_TEST_HOLDING"), " ")
 	if url == "" {
 		t.Skip("the process of TestLeasesOfAKilledProcess")
 	}
-	h, key := openReports(t, url)
+	h, key := openReports(t, url, name)
 	first, d, err := h.Acquire(t.Context(), key)
 	if err != nil || !d.Allowed {
 		t.Fatal(d, err)

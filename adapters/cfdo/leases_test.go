@@ -14,7 +14,8 @@ import (
 // Two processes share a concurrency limit whose leases are in an object. What one of them releases
 // the other can acquire.
 func TestConcurrencyLimit(t *testing.T) {
-	store := openAt(t, workerdtest.Start(t, workerdtest.Config{}).URL, limittest.NewClock())
+	t.Parallel()
+	store := openAt(t, workerdtest.Shared(t).URL, limittest.NewClock())
 	process := func() *limit.ConcurrencyLimit {
 		return limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{
 			Max: 2, Limiter: limit.Options{Name: "reports", OnFailure: limit.FailClosed, Timeout: time.Minute},
@@ -44,7 +45,8 @@ func TestConcurrencyLimit(t *testing.T) {
 
 // A key has 4,096 leases at most. More are an error, and change nothing. The IDs may be any text.
 func TestLeasesOfAKeyAreBounded(t *testing.T) {
-	s := openAt(t, workerdtest.Start(t, workerdtest.Config{}).URL, limittest.NewClock())
+	t.Parallel()
+	s := openAt(t, workerdtest.Shared(t).URL, limittest.NewClock())
 	var all []limit.Lease
 	for i := range 4096 {
 		all = append(all, limit.Lease{Key: "k", ID: "\xff\"ü" + strconv.Itoa(i)})

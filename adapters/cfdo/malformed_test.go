@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/wskit/wskit/adapters/cfdo"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 )
@@ -75,9 +76,10 @@ func malformed() *rapid.Generator[string] {
 // One bad call of a request fails alone, whatever is wrong with it: the good ones
 // around it are answered and charged exactly.
 func TestMalformedCallsFailAlone(t *testing.T) {
-	w := workerdtest.Start(t, workerdtest.Config{})
+	t.Parallel()
+	w := workerdtest.Shared(t)
 	const policies = `[{"kind":"token_bucket","capacity":1000,"refill":1,"per":3600000000},{},null,{"kind":"fixed_window","limit":-1,"window":0.5},"token_bucket"]`
-	run := 0
+	name, run := own("good"), 0
 	rapid.Check(t, func(t *rapid.T) {
 		run++
 		var calls []string
@@ -85,7 +87,7 @@ func TestMalformedCallsFailAlone(t *testing.T) {
 		for i := range rapid.IntRange(1, 8).Draw(t, "calls") {
 			if rapid.Bool().Draw(t, "good") {
 				good = append(good, i)
-				calls = append(calls, fmt.Sprintf(`{"op":"take","key":"good%d","policy":0,"cost":1}`, run))
+				calls = append(calls, fmt.Sprintf(`{"op":"take","key":"%s%d","policy":0,"cost":1}`, name, run))
 			} else {
 				calls = append(calls, malformed().Draw(t, "call"))
 			}
@@ -108,13 +110,15 @@ func TestMalformedCallsFailAlone(t *testing.T) {
 // Whatever one caller asks through the store, the callers that share its requests get
 // their decisions.
 func TestBadAsksSpoilNoSharedRequest(t *testing.T) {
-	w := workerdtest.Start(t, workerdtest.Config{})
-	s := openStore(t, w.URL, cfdo.Options{Requests: 1, Timeout: patience, Remember: -1, Tenant: func(key string) string {
+	t.Parallel()
+	w := workerdtest.Shared(t)
+	s := openStore(t, w.URL, cfdo.Options{Requests: 1, Timeout: poll.Guard, Remember: -1, Tenant: func(key string) string {
 		if strings.HasPrefix(key, "long tenant") {
 			return strings.Repeat("t", 5000)
 		}
 		return ""
 	}})
+	good := own("good")
 	plenty := limit.TokenBucket{Capacity: 500_000, Refill: 1, Per: time.Hour}
 	huge := func(i int) limit.Policy { // every part of another rate, in the largest numbers
 		var parts []limit.Policy
@@ -153,7 +157,7 @@ func TestBadAsksSpoilNoSharedRequest(t *testing.T) {
 	for i := range callers {
 		wg.Go(func() {
 			for n := range rounds {
-				if d, err := s.Take(ctx, []byte("good"), plenty, 1); err != nil || !d.Allowed {
+				if d, err := s.Take(ctx, []byte(good), plenty, 1); err != nil || !d.Allowed {
 					t.Errorf("a good take: %+v, %v", d, err)
 				}
 				if err := bad[(i+n)%len(bad)](i); err != nil {
@@ -163,7 +167,7 @@ func TestBadAsksSpoilNoSharedRequest(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if d := take(t, s, "good", plenty, 1); d.Remaining != 500_000-callers*rounds-1 {
+	if d := take(t, s, good, plenty, 1); d.Remaining != 500_000-callers*rounds-1 {
 		t.Errorf("%d remain after %d takes", d.Remaining, callers*rounds)
 	}
 	if st := s.Stats(); st.Requests >= st.Asks {
@@ -173,6 +177,7 @@ func TestBadAsksSpoilNoSharedRequest(t *testing.T) {
 
 // What the Worker finds wrong with one ask goes to its caller alone.
 func TestRefusedAskIsAnError(t *testing.T) {
+	t.Parallel()
 	url, _ := answering(t, http.StatusOK, "application/json", `{"answers":["invalid: the cost is no cost"]}`)
 	s := openStore(t, url, cfdo.Options{})
 	if _, err := s.Take(ctx, []byte("k"), ten, 1); !errors.Is(err, cfdo.ErrBadRequest) || !strings.Contains(err.Error(), "the cost is no cost") {

@@ -18,10 +18,11 @@ import (
 // A rejection says what is left, over every store, and also where the store is not asked because
 // its denial is cached.
 func TestRejectionsOfAllStoresSayWhatIsLeft(t *testing.T) {
+	t.Parallel()
 	client := redistest.Start(t).Client()
 	t.Cleanup(func() { _ = client.Close() })
 	shared := redis.NewStore(client, redis.Options{})
-	worker := openStore(t, workerdtest.Start(t, workerdtest.Config{}).URL, cfdo.Options{})
+	worker := openStore(t, workerdtest.Shared(t).URL, cfdo.Options{})
 	none := func() int64 { return 0 }
 	for name, store := range map[string]struct {
 		limit.Store
@@ -33,7 +34,7 @@ func TestRejectionsOfAllStoresSayWhatIsLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cost := 7
-			l := limit.New(store.Store, limit.TokenBucket{Capacity: 20, Refill: 1, Per: 24 * time.Hour}, limit.Options{Name: "left", OnFailure: limit.FailClosed, Timeout: time.Minute})
+			l := limit.New(store.Store, limit.TokenBucket{Capacity: 20, Refill: 1, Per: 24 * time.Hour}, limit.Options{Name: own("left"), OnFailure: limit.FailClosed, Timeout: time.Minute})
 			h := ratelimit.New(l, ratelimit.Options{Cost: func(*ingress.Context) int { return cost }})(ingress.Pass)
 			send := func() *errors.LimitExceeded {
 				e, _ := errors.AsType[*errors.LimitExceeded](h(&ingress.Context{Type: "report"}))

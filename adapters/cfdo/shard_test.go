@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/wskit/wskit/adapters/cfdo"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 )
@@ -24,6 +25,7 @@ func unkeyed(text string) uint32 {
 // Keys that a client chose so that they all go to one shard by a hash without a key are
 // spread evenly, and under another secret otherwise.
 func TestShardsCannotBeAimedAt(t *testing.T) {
+	t.Parallel()
 	const shards, keys = 8, 640
 	var aimed []string
 	for i := 0; len(aimed) < keys; i++ {
@@ -33,7 +35,7 @@ func TestShardsCannotBeAimedAt(t *testing.T) {
 	}
 	spread := func(secret string) (rows [shards]int) {
 		w := workerdtest.Start(t, workerdtest.Config{Env: map[string]string{"SECRET": secret, "SHARDS": fmt.Sprint(shards)}})
-		s, err := cfdo.Open(w.URL, secret, cfdo.Options{Timeout: patience})
+		s, err := cfdo.Open(w.URL, secret, cfdo.Options{Timeout: poll.Guard})
 		if err != nil {
 			t.Fatal(err)
 		}

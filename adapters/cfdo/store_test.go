@@ -2,6 +2,8 @@ package cfdo_test
 
 import (
 	"context"
+	"crypto/rand"
+	"flag"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -9,12 +11,31 @@ import (
 	"testing"
 
 	"github.com/wskit/wskit/adapters/cfdo"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
 )
 
 var ctx = context.Background()
+
+// Rules are checked with few generated cases: each asks a process several times. -rapid.checks=100 checks more.
+const generated = "20"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
+	if !set {
+		if err := flag.Set("rapid.checks", generated); err != nil {
+			panic(err)
+		}
+	}
+	workerdtest.Main(m)
+}
+
+// own returns a name that no other test has used: most share a Worker.
+func own(what string) string { return what + "-" + rand.Text() }
 
 // clocked sends the time of the test to the Worker.
 type clocked struct {
@@ -31,7 +52,7 @@ func (c clocked) RoundTrip(r *http.Request) (*http.Response, error) {
 func openStore(t testing.TB, url string, o cfdo.Options) *cfdo.Store {
 	t.Helper()
 	if o.Timeout == 0 {
-		o.Timeout = patience
+		o.Timeout = poll.Guard
 	}
 	s, err := cfdo.Open(url, workerdtest.Secret, o)
 	if err != nil {
@@ -46,7 +67,7 @@ func openAt(t testing.TB, url string, clock *limittest.Clock) *cfdo.Store {
 	t.Helper()
 	tenant := fmt.Sprint("test-", tenants.Add(1))
 	s, err := cfdo.OpenAt(url, workerdtest.Secret, cfdo.Options{
-		Tenant: func(string) string { return tenant }, Timeout: patience, Transport: clocked{clock, http.DefaultTransport},
+		Tenant: func(string) string { return tenant }, Timeout: poll.Guard, Transport: clocked{clock, http.DefaultTransport},
 	}, clock.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +78,8 @@ func openAt(t testing.TB, url string, clock *limittest.Clock) *cfdo.Store {
 var tenants atomic.Int64
 
 func TestStore(t *testing.T) {
-	w := workerdtest.Start(t, workerdtest.Config{})
+	t.Parallel()
+	w := workerdtest.Shared(t)
 	limittest.Run(t, func(t *testing.T) limittest.Subject {
 		clock := limittest.NewClock()
 		return limittest.Subject{Store: openAt(t, w.URL, clock), Clock: clock, Steps: 20}

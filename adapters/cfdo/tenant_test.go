@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/adapters/cfdo"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 )
@@ -24,11 +25,12 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 // Each tenant has objects of its own, as many as the Worker is configured for, and what
 // happens to one touches no other.
 func TestTenantsHaveObjectsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	w := workerdtest.Start(t, workerdtest.Config{Env: map[string]string{
 		"SHARDS": "3", "TENANT_SHARDS": `{"*": 1, "big": 4}`,
 	}})
 	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(1, "user")})
-	l := limit.New(s, ten, limit.Options{Name: "m", Timeout: patience})
+	l := limit.New(s, ten, limit.Options{Name: "m", Timeout: poll.Guard})
 	for i := range 100 {
 		for _, k := range []limit.Key{
 			l.Key(nil).Part("user").Part("acme").Part(fmt.Sprint(i)),
@@ -70,17 +72,19 @@ func TestTenantsHaveObjectsOfTheirOwn(t *testing.T) {
 
 // The calls of an object that fails fail; the others of the same request do not.
 func TestObjectsFailApart(t *testing.T) {
-	w := workerdtest.Start(t, workerdtest.Config{})
+	t.Parallel()
+	w := workerdtest.Shared(t)
+	well, sick := own("well"), own("sick")
 	tenant := cfdo.KeyPart(0)
-	s := openStore(t, w.URL, cfdo.Options{Tenant: tenant, Transport: failing{"tenant:sick:0"}})
-	asks := []limit.Ask{{Key: []byte("p:n:well"), Policy: ten, Cost: 1}, {Key: []byte("p:n:sick"), Policy: ten, Cost: 1}}
+	s := openStore(t, w.URL, cfdo.Options{Tenant: tenant, Transport: failing{"tenant:" + sick + ":0"}})
+	asks := []limit.Ask{{Key: []byte("p:n:" + well), Policy: ten, Cost: 1}, {Key: []byte("p:n:" + sick), Policy: ten, Cost: 1}}
 	if err := s.TakeMany(ctx, asks); !errors.Is(err, cfdo.ErrFailed) {
 		t.Errorf("error %v, want that the object failed", err)
 	}
-	if d := take(t, s, "p:n:well", ten, 1); d.Remaining != 8 {
+	if d := take(t, s, "p:n:"+well, ten, 1); d.Remaining != 8 {
 		t.Errorf("the object that is well: %+v", d)
 	}
-	if _, err := s.Take(ctx, []byte("p:n:sick"), ten, 1); !errors.Is(err, cfdo.ErrFailed) {
+	if _, err := s.Take(ctx, []byte("p:n:"+sick), ten, 1); !errors.Is(err, cfdo.ErrFailed) {
 		t.Errorf("error %v, want that the object failed", err)
 	}
 	s = openStore(t, w.URL, cfdo.Options{Transport: failing{"overloaded"}})
@@ -88,7 +92,7 @@ func TestObjectsFailApart(t *testing.T) {
 		t.Errorf("error %v, want that the object is overloaded", err)
 	}
 	s = openStore(t, w.URL, cfdo.Options{Tenant: tenant})
-	if d := take(t, s, "p:n:sick", ten, 1); d.Remaining != 9 {
+	if d := take(t, s, "p:n:"+sick, ten, 1); d.Remaining != 9 {
 		t.Errorf("what failed was charged: %+v", d)
 	}
 }
@@ -96,8 +100,10 @@ func TestObjectsFailApart(t *testing.T) {
 // Only one object can charge all or none. Keys that lie in several are refused as
 // what cannot be done, and nothing of them is charged.
 func TestTakeAllIsForOneObject(t *testing.T) {
-	w := workerdtest.Start(t, workerdtest.Config{})
+	t.Parallel()
+	w := workerdtest.Shared(t)
 	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(0)})
+	a, b := own("a"), own("b")
 	all := func(keys ...string) error {
 		var requests []limit.Ask
 		for _, k := range keys {
@@ -106,21 +112,22 @@ func TestTakeAllIsForOneObject(t *testing.T) {
 		_, err := s.TakeAll(ctx, requests)
 		return err
 	}
-	if err := all("p:n:a:1", "p:n:b:1"); !errors.Is(err, errors.ErrUnsupported) {
+	if err := all("p:n:"+a+":1", "p:n:"+b+":1"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("two tenants at once: %v", err)
 	}
-	if err := all("p:n:a:1", "p:n:a:2"); err != nil {
+	if err := all("p:n:"+a+":1", "p:n:"+a+":2"); err != nil {
 		t.Errorf("two keys of one tenant: %v", err)
 	}
-	if d := take(t, s, "p:n:b:1", ten, 1); d.Remaining != 9 {
+	if d := take(t, s, "p:n:"+b+":1", ten, 1); d.Remaining != 9 {
 		t.Errorf("what was refused was charged: %+v", d)
 	}
-	if d := take(t, s, "p:n:a:1", ten, 1); d.Remaining != 8 {
+	if d := take(t, s, "p:n:"+a+":1", ten, 1); d.Remaining != 8 {
 		t.Errorf("what was not refused was not charged: %+v", d)
 	}
 }
 
 func TestTenantOfKey(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		of        func(string) string
 		key, want string
@@ -157,10 +164,13 @@ func TestTenantOfKey(t *testing.T) {
 
 // Another Worker shares a budget with the limiters of this process.
 func TestCheckEndpoint(t *testing.T) {
-	w := workerdtest.Start(t, workerdtest.Config{})
+	t.Parallel()
+	w := workerdtest.Shared(t)
 	s := openStore(t, w.URL, cfdo.Options{Tenant: cfdo.KeyPart(0)})
-	l := limit.New(s, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}, limit.Options{Name: "messages", Timeout: patience})
-	if d, err := l.Take(ctx, l.Key(nil).Part("acme").Part("ann"), 1); err != nil || d.Remaining != 2 {
+	l := limit.New(s, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}, limit.Options{Name: "messages", Timeout: poll.Guard})
+	acme := own("acme")
+	d, err := l.Take(ctx, l.Key(nil).Part(acme).Part("ann"), 1)
+	if err != nil || d.Remaining != 2 {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	type answer struct {
@@ -179,8 +189,8 @@ func TestCheckEndpoint(t *testing.T) {
 		}
 		return a, status
 	}
-	const call = `{"tenant": "acme", "key": "wskit:messages:acme:ann", "policy": {"kind": "token_bucket", "capacity": 3, "refill": 1, "per": 3600000000}`
-	hours := func(ms int64) float64 { return time.Until(time.UnixMilli(ms)).Hours() }
+	call := `{"tenant": "` + acme + `", "key": "wskit:messages:` + acme + `:ann", "policy": {"kind": "token_bucket", "capacity": 3, "refill": 1, "per": 3600000000}`
+	hours := func(ms int64) float64 { return time.Duration(ms*1000-d.At).Hours() * 1000 }
 	if a, _ := check(call + `, "peek": true}`); !a.Allowed || a.Remaining != 2 || a.Limit != 3 {
 		t.Errorf("a look: %+v", a)
 	}
@@ -193,7 +203,7 @@ func TestCheckEndpoint(t *testing.T) {
 	if a, _ := check(call + `, "cost": 4}`); a.Allowed || a.RetryAfterMs != nil {
 		t.Errorf("what can never fit: %+v", a)
 	}
-	if d, err := l.Take(ctx, l.Key(nil).Part("acme").Part("ann"), 1); err != nil || d.Remaining != 0 {
+	if d, err := l.Take(ctx, l.Key(nil).Part(acme).Part("ann"), 1); err != nil || d.Remaining != 0 {
 		t.Errorf("the third, through the limiter: %+v, %v", d, err)
 	}
 	if a, status := check(call + `, "cost": 0}`); status != http.StatusBadRequest || a.Allowed || a.Error.Code != "bad_request" || a.Error.Message == "" {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/adapters/cfdo"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
@@ -25,6 +26,7 @@ var ten = limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour}
 // The Worker as it is deployed, by its own clock: waiting as advised succeeds,
 // though that clock counts in milliseconds.
 func TestProductionWorker(t *testing.T) {
+	t.Parallel()
 	w := workerdtest.Start(t, workerdtest.Config{File: "production.capnp"})
 	for _, o := range []cfdo.Options{{Timeout: time.Minute}, {Timeout: time.Minute, Remember: -1}} {
 		s := openStore(t, w.URL, o)
@@ -64,6 +66,7 @@ func answering(t *testing.T, status int, kind, body string) (url string, posts *
 // Error answers parsed as decisions. Whatever is no answer to the
 // question is an error, names what it is, and is asked once.
 func TestErrorAnswersAreNoDecisions(t *testing.T) {
+	t.Parallel()
 	const allowed = `{"answers":[[1,0,10,9,0,0,1000,1795219200000000,0]]}`
 	const json = "application/json"
 	for _, c := range []struct {
@@ -133,16 +136,20 @@ func TestErrorAnswersAreNoDecisions(t *testing.T) {
 
 // An unset secret that admits "Bearer null"; and a wrong one.
 func TestUnsetSecretAdmitsNothing(t *testing.T) {
-	for _, c := range []struct{ secret, token string }{
-		{"", "null"}, {"", "undefined"}, {"", "-"}, {"right", "wrong"}, {"right", "righ"}, {"right", "right1"},
-	} {
+	t.Parallel()
+	for _, c := range []struct {
+		secret string
+		tokens []string
+	}{{"", []string{"null", "undefined", "-"}}, {"right", []string{"wrong", "righ", "right1"}}} {
 		w := workerdtest.Start(t, workerdtest.Config{Env: map[string]string{"SECRET": c.secret}})
-		s, err := cfdo.Open(w.URL, c.token, cfdo.Options{Timeout: patience})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d, err := s.Take(ctx, []byte("k"), ten, 1); !errors.Is(err, cfdo.ErrUnauthorized) || d.Allowed {
-			t.Errorf("secret %q, token %q: %+v, %v", c.secret, c.token, d, err)
+		for _, token := range c.tokens {
+			s, err := cfdo.Open(w.URL, token, cfdo.Options{Timeout: poll.Guard})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d, err := s.Take(ctx, []byte("k"), ten, 1); !errors.Is(err, cfdo.ErrUnauthorized) || d.Allowed {
+				t.Errorf("secret %q, token %q: %+v, %v", c.secret, token, d, err)
+			}
 		}
 	}
 }
@@ -150,6 +157,7 @@ func TestUnsetSecretAdmitsNothing(t *testing.T) {
 // Of 39 calls that timed out, 30 had been charged, and a retry charged
 // them again. Here one is never sent again.
 func TestTimeoutIsNotRetried(t *testing.T) {
+	t.Parallel()
 	w := workerdtest.Start(t, workerdtest.Config{})
 	s := openStore(t, w.URL, cfdo.Options{Remember: -1})
 	take(t, s, "timeout", ten, 1)
@@ -177,6 +185,7 @@ func TestTimeoutIsNotRetried(t *testing.T) {
 // server that takes a request and hangs up, on a connection that was used before,
 // sees it once.
 func TestLostRequestIsNotReplayed(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -227,6 +236,7 @@ func TestLostRequestIsNotReplayed(t *testing.T) {
 // A connection that is refused has charged nothing: that is tried again, and says
 // so in the end.
 func TestRefusedConnectionIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	s := openStore(t, "http://"+process.FreeAddr(t), cfdo.Options{})
 	_, err := s.Take(ctx, []byte("k"), ten, 1)
 	if !errors.Is(err, cfdo.ErrUnreachable) || !errors.Is(err, cfdo.ErrNotSent) {
@@ -253,10 +263,11 @@ func TestRefusedConnectionIsTriedAgain(t *testing.T) {
 
 // The failure policy and the breaker are those of package limit.
 func TestLimiterFallsBack(t *testing.T) {
+	t.Parallel()
 	w := workerdtest.Start(t, workerdtest.Config{})
 	s := openStore(t, w.URL, cfdo.Options{Remember: -1})
-	local := limit.New(s, ten, limit.Options{Name: "local", Timeout: patience})
-	closed := limit.New(s, ten, limit.Options{Name: "closed", Timeout: patience, OnFailure: limit.FailClosed})
+	local := limit.New(s, ten, limit.Options{Name: "local", Timeout: poll.Guard})
+	closed := limit.New(s, ten, limit.Options{Name: "closed", Timeout: poll.Guard, OnFailure: limit.FailClosed})
 	for _, l := range []*limit.Limiter{local, closed} {
 		if d, err := l.Take(ctx, limit.KeyOf("ann"), 4); err != nil || d.Remaining != 6 {
 			t.Fatalf("%+v, %v", d, err)

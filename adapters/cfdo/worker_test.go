@@ -14,10 +14,14 @@ import (
 
 // The Worker's own tests, which run on the runtime: among them the published
 // vectors, field by field.
-func TestWorker(t *testing.T) { workerdtest.Test(t, "unit.capnp") }
+func TestWorker(t *testing.T) {
+	t.Parallel()
+	workerdtest.Test(t, "unit.capnp")
+}
 
 // What wrangler would upload, with the configuration that is in the repository.
 func TestWranglerDryRun(t *testing.T) {
+	t.Parallel()
 	modules := workerdtest.Modules(t)
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -43,6 +47,7 @@ func TestWranglerDryRun(t *testing.T) {
 
 // The dry run does not look whether a class that is migrated is there.
 func TestMigratedClassIsExported(t *testing.T) {
+	t.Parallel()
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(workerdtest.Folder(t), name))
 		if err != nil {
@@ -68,6 +73,7 @@ func TestMigratedClassIsExported(t *testing.T) {
 
 // Every module that is deployed is one that the tests run.
 func TestEveryModuleIsTested(t *testing.T) {
+	t.Parallel()
 	folder := workerdtest.Folder(t)
 	modules, err := filepath.Glob(filepath.Join(folder, "src", "*.js"))
 	if err != nil || len(modules) < 10 {

@@ -19,12 +19,19 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wskit/wskit/internal/leaktest"
+	"github.com/wskit/wskit/internal/poll"
 )
 
-// guard ends a test that hangs. It measures nothing.
-const guard = time.Minute
+// programVariable has the options of the program, which this one is then.
+const programVariable = "WSKIT_CLIENTTEST"
 
-func TestMain(m *testing.M) { leaktest.Main(m, guard) }
+func TestMain(m *testing.M) {
+	if options := os.Getenv(programVariable); options != "" {
+		Program(options)
+		return
+	}
+	leaktest.Main(m, poll.Guard)
+}
 
 // client is a client without a mind of its own.
 type client struct {
@@ -38,7 +45,7 @@ func (s *Server) dial(t *testing.T, token string) (*client, *http.Response, erro
 	if token != "" {
 		o.Subprotocols = append(o.Subprotocols, "bearer."+token)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), guard)
+	ctx, cancel := context.WithTimeout(context.Background(), poll.Guard)
 	defer cancel()
 	ws, answer, err := websocket.Dial(ctx, s.URL, o)
 	if err != nil {
@@ -65,7 +72,7 @@ func (c *client) send(frame string) {
 }
 
 func (c *client) next() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), guard)
+	ctx, cancel := context.WithTimeout(context.Background(), poll.Guard)
 	defer cancel()
 	_, text, err := c.ws.Read(ctx)
 	return string(text), err
@@ -195,11 +202,7 @@ func TestCuts(t *testing.T) {
 			arrives := cut.Dir == up && done.Byte == done.Of
 			if cut.Dir != up || arrives {
 				// What was handled is known without the client.
-				for end := time.Now().Add(guard); s.Log().Executions["x"] != 1; time.Sleep(time.Millisecond) {
-					if time.Now().After(end) {
-						t.Fatalf("executions %v", s.Log().Executions)
-					}
-				}
+				poll.Until(t, "it is executed", func() bool { return s.Log().Executions["x"] == 1 })
 			} else if n := l.Executions["x"]; n != 0 {
 				t.Errorf("executed %d times", n)
 			}
@@ -224,11 +227,12 @@ func TestCuts(t *testing.T) {
 
 // So many bytes of a frame arrive, whatever the record says.
 func TestBytesBeforeACut(t *testing.T) {
+	t.Parallel()
 	s := Start(t, Options{})
 	for _, at := range []int{0, 1, 2, 7, 40} {
 		c, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(s.URL, "ws://"), "/ws"))
 		must(t, err)
-		must(t, c.SetDeadline(time.Now().Add(guard)))
+		must(t, c.SetDeadline(time.Now().Add(poll.Guard)))
 		_, err = io.WriteString(c, "GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
 		must(t, err)
 		from := bufio.NewReader(c)
@@ -246,6 +250,7 @@ func TestBytesBeforeACut(t *testing.T) {
 }
 
 func TestFaultsOfTheNetwork(t *testing.T) {
+	t.Parallel()
 	s := Start(t, Options{})
 	c := s.client(t, "")
 	must(t, s.Stall(StallOptions{}))
@@ -289,8 +294,10 @@ func TestFaultsOfTheNetwork(t *testing.T) {
 }
 
 func TestServerGoesAndComes(t *testing.T) {
+	t.Parallel()
 	for _, redis := range []bool{false, true} {
 		t.Run(fmt.Sprintf("redis %v", redis), func(t *testing.T) {
+			t.Parallel()
 			s := Start(t, Options{Redis: redis, Servers: 2})
 			url := s.URL
 			c := s.client(t, "ann")
@@ -332,6 +339,7 @@ func TestServerGoesAndComes(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	s := Start(t, Options{NeedToken: true})
 	refused := func(want int, token string) http.Header {
 		t.Helper()
@@ -376,6 +384,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	s := Start(t, Options{})
 	must(t, s.Raw(RawOptions{Steps: []Step{
 		{Expect: "echo"},
@@ -414,7 +423,9 @@ func TestScripts(t *testing.T) {
 
 // The program does over HTTP what the methods do.
 func TestProgram(t *testing.T) {
-	cmd := exec.Command("go", "run", "./cmd/clienttest", `{"needToken":true}`)
+	t.Parallel()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), programVariable+`={"needToken":true}`)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	must(t, err)

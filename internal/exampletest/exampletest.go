@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,16 +14,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
+	"github.com/wskit/wskit/internal/transcript"
 )
-
-// hangGuard ends a test that hangs. It measures nothing.
-const hangGuard = time.Minute
 
 // asProgram is set in processes that are to run the program in place of the tests.
 const asProgram = "WSKIT_TEST_PROGRAM"
@@ -60,7 +59,13 @@ func Start(t *testing.T, args ...string) *Server {
 	}
 	s := &Server{t: t, cmd: cmd}
 	t.Cleanup(s.Kill)
-	lines := bufio.NewScanner(out)
+	log := &transcript.Transcript{}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the program printed:\n%s", log)
+		}
+	})
+	lines := bufio.NewScanner(io.TeeReader(out, log))
 	for lines.Scan() {
 		if _, url, ok := strings.Cut(lines.Text(), "ws://"); ok {
 			s.addr, _, _ = strings.Cut(url, "/")
@@ -70,7 +75,6 @@ func Start(t *testing.T, args ...string) *Server {
 			}()
 			return s
 		}
-		t.Log(lines.Text())
 	}
 	t.Fatal("the program ended")
 	return nil
@@ -103,7 +107,7 @@ type Client struct {
 // the connection can be addressed.
 func (s *Server) Dial(token string) *Client {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), hangGuard)
+	ctx, cancel := context.WithTimeout(s.t.Context(), poll.Guard)
 	defer cancel()
 	ws, _, err := websocket.Dial(ctx, "ws://"+s.addr+"/ws", &websocket.DialOptions{
 		HTTPHeader: http.Header{"Authorization": {"Bearer " + token}},
@@ -125,7 +129,7 @@ func (c *Client) Send(typ string, payload any, meta map[string]any) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(c.t.Context(), hangGuard)
+	ctx, cancel := context.WithTimeout(c.t.Context(), poll.Guard)
 	defer cancel()
 	if err := c.ws.Write(ctx, websocket.MessageText, frame); err != nil {
 		c.t.Fatal(err)
@@ -183,7 +187,7 @@ func (c *Client) next(what string, match func(Frame) bool) Frame {
 }
 
 func (c *Client) read() (f Frame, err error) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), hangGuard)
+	ctx, cancel := context.WithTimeout(c.t.Context(), poll.Guard)
 	defer cancel()
 	_, text, err := c.ws.Read(ctx)
 	if err == nil {

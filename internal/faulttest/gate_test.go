@@ -57,6 +57,7 @@ func placesUnder(redis *redistest.Server, key any) int64 {
 // A server that shuts down releases the leases of all its connections: their users may
 // connect to another server at once.
 func TestShutdownReleasesAllPlaces(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	const user = 20
 	config := Config{Redis: redis.URL(), Journal: filepath.Join(t.TempDir(), "journal"), Gate: GateConfig{MaxPerUser: user, Lease: 10 * time.Minute}}
@@ -87,6 +88,7 @@ func TestShutdownReleasesAllPlaces(t *testing.T) {
 // expire. It releases no others: neither those of another server, nor those of a running
 // server that has the same name by mistake.
 func TestRestartReleasesWhatWasHeld(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t)
 	config := func(instance string) Config {
 		return Config{

@@ -93,6 +93,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // it is handled on a connection that is broken, and after its server was killed. Only one whose
 // server is killed while it handles it is handled again.
 func TestIdempotencyAcrossServers(t *testing.T) {
+	t.Parallel()
 	redis, clock := redistest.StartWithClock(t)
 	one, two, handled := twoServers(t, redis)
 
@@ -136,6 +137,7 @@ func TestIdempotencyAcrossServers(t *testing.T) {
 // Users whose server is killed leave, once, and those that also have a connection to another
 // server stay. They join again, once.
 func TestPresenceOfAKilledServer(t *testing.T) {
+	t.Parallel()
 	one, two, _ := twoServers(t, redistest.Start(t))
 	const watch = `{"type":"watch","meta":{"correlationId":"1"},"payload":{"topic":"room"}}`
 	join := func(p *phone) { p.send(strings.Replace(watch, "watch", "join", 1)) }

@@ -136,6 +136,7 @@ func (r placesRedis) fill(t *testing.T, c *caller, s *Server, want int) {
 // than there are. One process is killed: its places come back within a lease. The other one
 // shuts down: its places are free when it has ended.
 func TestPlacesAcrossProcesses(t *testing.T) {
+	t.Parallel()
 	redis := placesRedis{redistest.Start(t)}
 	config := testConfig(t, redis.Server)
 	config.Places = PlacesConfig{Lease: 6 * time.Second, Timeout: hangGuard}
@@ -209,6 +210,7 @@ func TestPlacesAcrossProcesses(t *testing.T) {
 // While Redis does not answer, each process has the places for itself, handlers end as they should,
 // and those that run keep their places: when Redis is back, they are held again, and all others free.
 func TestPlacesWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
 	redis := placesRedis{redistest.Start(t)}
 	config := testConfig(t, redis.Server)
 	config.Places = PlacesConfig{Lease: 2 * time.Second, Timeout: time.Second}

@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/transcript"
 )
 
 // hangGuard ends a test that hangs. It measures nothing.
-const hangGuard = time.Minute
+const hangGuard = poll.Guard
 
 // Server is a server process that can be restarted.
 type Server struct {
@@ -33,6 +34,11 @@ func StartServer(t testing.TB, c Config) *Server {
 	t.Helper()
 	s := &Server{Config: c, t: t}
 	t.Cleanup(s.Kill)
+	t.Cleanup(func() {
+		if t.Failed() && s.log != nil {
+			t.Logf("the server on %s printed:\n%s", s.Config.Addr, s.log)
+		}
+	})
 	if c.Addr != "" {
 		s.Run()
 		return s

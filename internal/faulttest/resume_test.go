@@ -73,6 +73,7 @@ func (f *follower) resume(s *Server) (outcome string) {
 // once. Messages are not lost when the connections of the servers to Redis are, and if Redis is
 // started empty, the client gets a reset.
 func TestResumeOnAnotherServer(t *testing.T) {
+	t.Parallel()
 	one, two, redis := twoServersOn(t)
 	f := &follower{phone: call(t, one, "ann")}
 	f.send(`{"type":"join","meta":{"correlationId":"1"},"payload":{"topic":"kept:a"}}`)

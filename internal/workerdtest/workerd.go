@@ -14,18 +14,16 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/stepclock"
 	"github.com/wskit/wskit/internal/transcript"
 )
-
-// hangGuard is how long a process may take for a step of a test. It only ends a test that
-// hangs.
-const hangGuard = time.Minute
 
 // Secret is the Worker's secret, unless Config.Env sets another.
 const Secret = "a-secret-for-tests"
@@ -117,15 +115,66 @@ func Start(t testing.TB, c Config) *Server {
 	}
 	s := &Server{t: t, binary: Binary(t), config: c, disk: t.TempDir()}
 	t.Cleanup(s.Kill)
+	t.Cleanup(s.show)
+	s.find()
+	return s
+}
+
+// find starts the process on a free port.
+func (s *Server) find() {
+	s.t.Helper()
 	for range 10 {
-		s.addr = process.FreeAddr(t)
+		s.addr = process.FreeAddr(s.t)
 		s.URL = "http://" + s.addr
 		if s.launch() {
-			return s
+			return
 		}
 	}
-	t.Fatal("workerd finds no free port")
-	return nil
+	s.t.Fatal("workerd finds no free port")
+}
+
+// show logs what the process has printed, if the test has failed.
+func (s *Server) show() {
+	if s.t.Failed() && s.log != nil {
+		s.t.Logf("workerd printed:\n%s", s.log)
+	}
+}
+
+// shared is the Worker of all tests of a package.
+var shared struct {
+	sync.Mutex
+	server *Server
+}
+
+// Shared returns the Worker that tests of a package share, with the default configuration. A test uses names of its own in
+// it, and does not end it. The package needs [Main].
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server == nil {
+		disk, err := os.MkdirTemp("", "wskit-workerd-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Server{t: t, binary: Binary(t), config: Config{File: "serve.capnp"}, disk: disk}
+		s.find()
+		shared.server = s
+	}
+	s := *shared.server
+	s.t = t
+	t.Cleanup(s.show)
+	return &s
+}
+
+// Main runs the tests of a package that uses [Shared], and ends the process.
+func Main(m *testing.M) {
+	code := m.Run()
+	if s := shared.server; s != nil {
+		s.Kill()
+		_ = os.RemoveAll(s.disk)
+	}
+	os.Exit(code)
 }
 
 // Run starts the process again after Kill or Terminate, on the same port and with the state
@@ -164,7 +213,7 @@ func (s *Server) launch() bool {
 	if err != nil {
 		s.t.Fatalf("workerd: %v", err)
 	}
-	_ = r.SetReadDeadline(time.Now().Add(hangGuard))
+	_ = r.SetReadDeadline(time.Now().Add(poll.Guard))
 	var listen struct{ Event string }
 	line, err := bufio.NewReader(r).ReadBytes('\n')
 	if err == nil {

@@ -203,11 +203,11 @@ scenario("hostile server", async () => {
   };
   const before = await memory();
   await server.script([
-    { send: '{"type":"unknown.{{i}}","payload":{"a":"{{i}}"}}', repeat: 100_000 },
+    { send: '{"type":"unknown.{{i}}","payload":{"a":"{{i}}"}}', repeat: 10_000 },
     { send: '{"type":"$ws:subscribed","payload":{"topic":"t{{i}}","pos":"p","ticket":"{{pad}}"}}', repeat: 100, pad: 1 << 20 },
-    { send: '{"type":"never","meta":{"correlationId":"$ws:{{i}}"},"payload":{}}', repeat: 10_000 },
-    { send: '{"type":"x.reply","meta":{"correlationId":"no{{i}}"},"payload":{}}', repeat: 10_000 },
-    { send: '{"type":"$ws:rpc-progress","meta":{"correlationId":"no{{i}}"},"payload":{}}', repeat: 10_000 },
+    { send: '{"type":"never","meta":{"correlationId":"$ws:{{i}}"},"payload":{}}', repeat: 2_000 },
+    { send: '{"type":"x.reply","meta":{"correlationId":"no{{i}}"},"payload":{}}', repeat: 2_000 },
+    { send: '{"type":"$ws:rpc-progress","meta":{"correlationId":"no{{i}}"},"payload":{}}', repeat: 2_000 },
     { send: '{"type":"{{pad}}"}', repeat: 50, pad: 1 << 20 },
     { send: '{"type":"said","payload":{"n":1}}' },
     { sleepMs: 60_000 },

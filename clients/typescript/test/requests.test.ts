@@ -25,7 +25,7 @@ scenario("abort", async () => {
   await isOpen(client);
   const open = new AbortController();
   const call = client.request("slow", { id: "a", ms: 60_000 }, { signal: open.signal });
-  await sleep(50);
+  await until(async () => (await server.received("slow")).length);
   open.abort(new Error("enough"));
   const error = await rejection(call);
   expect(error).toMatchObject({ code: "CANCELLED", cause: { message: "enough" } });
@@ -138,7 +138,6 @@ scenario("follow limits", async () => {
 
   limits.stop();
   await server.do("/flood-limit", { capacity: 3, refill: 3, perMs: 300 });
-  await sleep(1_000); // between two requests
   const next = followLimits(client, ["limited"]);
   await until(() => next.fits("limited") === 3);
   const ids = numbers(1, 12).map((n) => `paced${n}`);
@@ -168,8 +167,8 @@ test("a request that waits for a limit is rejected when its time is over before 
   const client = server.connect();
   await client.request("limited", {});
   const since = Date.now();
-  expect(await rejection(client.request("limited", {}, { onLimit: "wait", timeout: 5_000 }))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
-  expect(Date.now() - since).toBeLessThan(5_000);
+  expect(await rejection(client.request("limited", {}, { onLimit: "wait", timeout: 50_000 }))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
+  expect(Date.now() - since).toBeLessThan(50_000);
 });
 
 scenario("idempotent retry", async () => {

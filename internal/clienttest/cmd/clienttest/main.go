@@ -2,68 +2,15 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"os"
-	"slices"
-	"testing"
 
 	"github.com/wskit/wskit/internal/clienttest"
 )
 
 func main() {
-	var o clienttest.Options
+	options := ""
 	if len(os.Args) > 1 {
-		if err := json.Unmarshal([]byte(os.Args[1]), &o); err != nil {
-			fmt.Fprintf(os.Stderr, "clienttest: the options %s: %v\n", os.Args[1], err)
-			os.Exit(2)
-		}
+		options = os.Args[1]
 	}
-	run := &program{}
-	defer run.end()
-	s := clienttest.Start(run, o)
-	ready, err := json.Marshal(map[string]string{"url": s.URL, "control": s.Control})
-	if err != nil {
-		run.Fatal(err)
-	}
-	fmt.Println(string(ready))
-	_, _ = io.Copy(io.Discard, os.Stdin)
-}
-
-// program stands for a test as long as the program runs.
-type program struct {
-	testing.TB // nil: what is not below is not used
-	cleanups   []func()
-}
-
-func (p *program) end() {
-	for _, f := range slices.Backward(p.cleanups) {
-		f()
-	}
-	p.cleanups = nil
-}
-
-func (p *program) Helper()                      {}
-func (p *program) Cleanup(f func())             { p.cleanups = append(p.cleanups, f) }
-func (p *program) Fatal(args ...any)            { p.fail(fmt.Sprint(args...)) }
-func (p *program) Fatalf(f string, args ...any) { p.fail(fmt.Sprintf(f, args...)) }
-func (p *program) Skip(args ...any)             { p.fail(fmt.Sprint(args...)) }
-func (p *program) Errorf(f string, args ...any) {
-	fmt.Fprintf(os.Stderr, "clienttest: "+f+"\n", args...)
-}
-
-func (p *program) TempDir() string {
-	dir, err := os.MkdirTemp("", "wskit-clienttest-")
-	if err != nil {
-		p.Fatal(err)
-	}
-	p.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-func (p *program) fail(text string) {
-	fmt.Fprintln(os.Stderr, "clienttest:", text)
-	p.end()
-	os.Exit(1)
+	clienttest.Program(options)
 }
