@@ -75,6 +75,7 @@ func sayTo(t *testing.T, opts router.Options, register func(*router.Router), nex
 
 // What a handler publishes leaves when it returns, in one write, also over a broker.
 func TestWhatABatchPublishesLeavesTogether(t *testing.T) {
+	t.Parallel()
 	publishers(t, func(t *testing.T, opts router.Options, register func(*router.Router)) {
 		held := 0
 		s, p, publisher, texts := sayTo(t, opts, register, func(c *router.Conn) {
@@ -101,6 +102,7 @@ func TestWhatABatchPublishesLeavesTogether(t *testing.T) {
 // However much a handler publishes, only a part of Limits.MaxQueued is held back until it returns: a client
 // that reads is never too slow.
 func TestABatchIsNotTooMuchForItsReaders(t *testing.T) {
+	t.Parallel()
 	const most, n = 4 << 10, 1000
 	publishers(t, func(t *testing.T, opts router.Options, register func(*router.Router)) {
 		opts.Limits.MaxQueued = most
@@ -142,6 +144,7 @@ func (c *courier) Publish(_ context.Context, m pubsub.Message) error {
 
 // Whenever and however a broker delivers what a handler publishes, it leaves without another message.
 func TestWhatABrokerDeliversLeaves(t *testing.T) {
+	t.Parallel()
 	late := make(chan func(), 1)
 	for name, c := range map[string]struct {
 		copies  int

@@ -8,6 +8,7 @@ import (
 // What a goroutine needs to handle messages is lent to one connection after the other,
 // of whatever router: the same type is another route there.
 func TestConnectionsOfTwoRoutersTakeTurns(t *testing.T) {
+	t.Parallel()
 	turn := func(name string) (ask func() string) {
 		r := New(Options{})
 		RPC(r, "whose", func(*Context, struct{}) (string, error) { return name, nil })

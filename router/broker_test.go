@@ -42,6 +42,7 @@ func heard(text string, more bool) pubsub.Message {
 
 // What a broker has at the same time leaves together; nothing waits for what does not come.
 func TestMessagesOfABrokerLeaveTogether(t *testing.T) {
+	t.Parallel()
 	broker := new(stage)
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{
@@ -90,6 +91,7 @@ func (*failing) Publish(context.Context, pubsub.Message) error {
 }
 
 func TestPublishingToABrokerThatFails(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{
 		Broker:  new(failing),
 		OnError: func(f router.Fault) { t.Errorf("a fault of the server's: %v", f.Err) },

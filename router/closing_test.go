@@ -18,6 +18,7 @@ import (
 // How long a connection lasts that is closing, and how long its socket, whatever its
 // client and its handlers do. The clock looks four times a second.
 func TestClosingTakesSeconds(t *testing.T) {
+	t.Parallel()
 	const s, never = time.Second, time.Duration(-1)
 	closes := func(c *Conn) { c.Close(errors.ClosePolicy, "") }
 	floods := func(c *Conn) {

@@ -42,6 +42,7 @@ func (c countedConn) Write(b []byte) (int, error) {
 // replies and published messages alike, beside clients that did not agree. The
 // client is the library's own.
 func TestCompression(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("all work and no play ", 500)
 	r := router.New(router.Options{Compression: true})
 	router.RPC(r, "echo", func(_ *router.Context, m said) (said, error) { return m, nil })

@@ -44,6 +44,7 @@ func untilOver(ctx context.Context, done <-chan struct{}) string {
 // that of a request whose time is over or whose connection ends, whether Done has been
 // asked for before or not; that of a connection; and that of middleware.
 func TestErrAndDoneAgree(t *testing.T) {
+	t.Parallel()
 	results := make(chan string, 10)
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{
@@ -161,6 +162,7 @@ func observe(ctx context.Context, want error) string {
 // DeadlineExceeded if its time is over, and else Canceled. This holds inline, behind another
 // message and concurrently, and for those of the connection and of work that goes on.
 func TestContextsUnderRace(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	var wrong journal
 	started := make(chan string, 100)

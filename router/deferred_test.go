@@ -11,6 +11,7 @@ import (
 // While a message that is being published holds its connection's deferred flush, the watchdog's looks leave one
 // goroutine that waits for it, not one each.
 func TestWatchdogFlushesBesideOnce(t *testing.T) {
+	t.Parallel()
 	d := new(deferredFlush)
 	d.mu.Lock()
 	for range 100 {
@@ -30,6 +31,7 @@ func TestWatchdogFlushesBesideOnce(t *testing.T) {
 // What is queued while the watchdog's goroutine flushes is flushed as well, although no other goroutine is started for it,
 // and the watchdog may not look again.
 func TestWatchdogFlushesWhatIsQueuedMeanwhile(t *testing.T) {
+	t.Parallel()
 	var d deferredFlush
 	var slow, later subscription
 	due := func(in *subscription) {

@@ -18,6 +18,7 @@ import (
 // The clients of a small server reconnect within a second, those of a larger one within 2 ms for each
 // connection that was open when Shutdown began: also those whose requests were answered first.
 func TestReconnectsAreSpreadByTheNumberOfConnections(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		opts    router.Options
 		clients int
@@ -84,6 +85,7 @@ func spread(t *testing.T, clients []*routertest.Client, within time.Duration) {
 
 // What a server refuses while it drains may be repeated soon, however many clients it had: another server may take it.
 func TestWhatADrainRefusesMayBeRepeatedSoon(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := router.New(router.Options{DrainWindow: time.Minute})
 		router.RPC(r, "slow", func(*router.Context, struct{}) (struct{}, error) {

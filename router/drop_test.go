@@ -28,6 +28,7 @@ func rejecting(next ingress.Handler) ingress.Handler {
 // What is dropped has no answer and is counted. Whatever has a correlation id is answered, and so
 // are other types and limits.
 func TestDroppedFrames(t *testing.T) {
+	t.Parallel()
 	limiting := func(drop bool) ingress.Middleware {
 		m := ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}),
 			ratelimit.Options{Drop: drop, Cost: func(*ingress.Context) int { return 2 }})
@@ -110,6 +111,7 @@ func TestDroppedFrames(t *testing.T) {
 
 // A rejection that closes the connection is not dropped.
 func TestDroppedFramesMayClose(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{Limits: router.Limits{OnExceeded: router.OnExceededDrop}}, func(r *router.Router) {
 		router.On(r, "cursor", func(*router.Context, struct{}) error { return nil }, router.RouteOptions{
 			DropExceeded: true,
@@ -129,6 +131,7 @@ func TestDroppedFramesMayClose(t *testing.T) {
 
 // A client whose frames are dropped does not know that it is over a limit, and is not banned.
 func TestDroppedFramesAreNoReasonForABan(t *testing.T) {
+	t.Parallel()
 	store := memory.NewStore(memory.Options{})
 	one := func(drop bool) ingress.Middleware {
 		return ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.Options{Drop: drop})
@@ -160,6 +163,7 @@ func TestDroppedFramesAreNoReasonForABan(t *testing.T) {
 
 // The details of a rejection say what is left.
 func TestDetailsSayWhatIsLeft(t *testing.T) {
+	t.Parallel()
 	store := memory.NewStore(memory.Options{})
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		l := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 1, Per: 24 * time.Hour})

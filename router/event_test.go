@@ -45,6 +45,7 @@ var sendings = map[string]func(k *router.Context, r *router.Router, typ string, 
 // Under a declared type only its Go type can be sent, by whichever method; types that are
 // not declared go with any payload. With a broker it is the same.
 func TestDeclaredEvents(t *testing.T) {
+	t.Parallel()
 	for name, broker := range map[string]*memory.Broker{"alone": nil, "with a broker": memory.NewBroker(memory.BrokerOptions{})} {
 		for way, send := range sendings {
 			t.Run(name+"/"+way, func(t *testing.T) {
@@ -111,6 +112,7 @@ func (s label) String() string { return string(s) }
 
 // The typed methods send to whatever has the untyped one, from handlers and from outside.
 func TestTypedEvents(t *testing.T) {
+	t.Parallel()
 	conns := make(chan *router.Conn, 1)
 	var flash router.Event[news]
 	s := serveSocket(t, router.Options{OnOpen: func(c *router.Conn) error {
@@ -150,6 +152,7 @@ func TestTypedEvents(t *testing.T) {
 
 // What is published before the first connection is checked, too.
 func TestDeclaredEventsBeforeServing(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{})
 	router.Declare[news](r, "news.flash")
 	if err := r.Publish(t.Context(), "news", "news.flash", other{}); err == nil {
@@ -188,6 +191,7 @@ func replying(r *router.Router) {
 // With the option, replies and declared events that break their own rules are not sent; a
 // reply becomes INTERNAL and a fault. Without it they are.
 func TestValidateOutgoing(t *testing.T) {
+	t.Parallel()
 	for _, validate := range []bool{false, true} {
 		faults := make(chan router.Fault, 2)
 		s := serveSocket(t, router.Options{ValidateOutgoing: validate, OnError: func(f router.Fault) { faults <- f }}, replying)
@@ -236,6 +240,7 @@ func (r *recorded) Errorf(format string, args ...any) {
 // In tests with routertest it is always checked, and fails the test although the handler
 // ignores the error; a progress of another type than the declared one likewise.
 func TestRoutertestChecksWhatIsSent(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ typ, fails, passes string }{
 		{"reply", "", "a"}, {"flash", "", "a"}, {"progress", "", "a"},
 	} {
@@ -260,6 +265,7 @@ func TestRoutertestChecksWhatIsSent(t *testing.T) {
 }
 
 func TestRoutes(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{RequestTimeout: time.Minute, Limits: router.Limits{MaxPayload: 5000}})
 	router.On(r, "z.event", func(*router.Context, news) error { return nil }, router.RouteOptions{
 		Concurrent: true, Timeout: time.Second, Doc: "tells",

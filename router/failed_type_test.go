@@ -16,6 +16,7 @@ import (
 
 // An ERROR has no id. Its type says which message failed.
 func TestErrorsNameTheTypeThatFailed(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 128)
 	for _, tc := range []struct{ name, frame, want string }{
 		{"payload not valid", `{"type":"room.join","payload":{"text":""}}`, "room.join"},
@@ -97,6 +98,7 @@ func TestErrorsNameTheTypeThatFailed(t *testing.T) {
 
 // The error of an event that is sent again is the first one's, type included.
 func TestRepeatedErrorsNameTheType(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{Idempotency: router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}}, func(r *router.Router) {
 		router.On(r, "order", func(*router.Context, struct{}) error { return errors.NotFound.New("no such symbol") })
 	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {

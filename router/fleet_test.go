@@ -147,6 +147,7 @@ func unknown(t *testing.T, r *router.Router, what string) {
 }
 
 func TestAProcessWithoutItsSubscriptionsIsNotLeftOut(t *testing.T) {
+	t.Parallel()
 	cutRouters(t, 3, func(t *testing.T, r []*router.Router, b []*cutBroker) {
 		counts(t, r[0], "all are reached", 3)
 		b[1].cut(true, false)
@@ -157,6 +158,7 @@ func TestAProcessWithoutItsSubscriptionsIsNotLeftOut(t *testing.T) {
 }
 
 func TestAProcessThatDoesNotAnswerIsNotLeftOut(t *testing.T) {
+	t.Parallel()
 	cutRouters(t, 3, func(t *testing.T, r []*router.Router, b []*cutBroker) {
 		counts(t, r[0], "all are reached", 3)
 		b[1].cut(false, true)
@@ -167,6 +169,7 @@ func TestAProcessThatDoesNotAnswerIsNotLeftOut(t *testing.T) {
 }
 
 func TestAProcessThatIsGoneIsForgotten(t *testing.T) {
+	t.Parallel()
 	cutRouters(t, 3, func(t *testing.T, r []*router.Router, b []*cutBroker) {
 		counts(t, r[0], "all are reached", 3)
 		b[1].cut(true, true)
@@ -178,6 +181,7 @@ func TestAProcessThatIsGoneIsForgotten(t *testing.T) {
 
 // The broker is away for long, and the processes reach it again one after the other.
 func TestAnOutageOfTheBrokerLosesNoProcess(t *testing.T) {
+	t.Parallel()
 	cutRouters(t, 3, func(t *testing.T, r []*router.Router, b []*cutBroker) {
 		for range 10 {
 			counts(t, r[0], "all are reached", 3)
@@ -206,6 +210,7 @@ func TestAnOutageOfTheBrokerLosesNoProcess(t *testing.T) {
 // The first process that reaches the broker again does not count without the others, however long the
 // outage was.
 func TestAnOutageDoesNotCountAsSilence(t *testing.T) {
+	t.Parallel()
 	cutRouters(t, 2, func(t *testing.T, r []*router.Router, b []*cutBroker) {
 		counts(t, r[0], "both are reached", 2)
 		for _, b := range b {
@@ -227,6 +232,7 @@ func TestAnOutageDoesNotCountAsSilence(t *testing.T) {
 
 // A process that has been shut down need not be waited for.
 func TestAProcessThatEndsIsForgottenAtOnce(t *testing.T) {
+	t.Parallel()
 	cutRouters(t, 3, func(t *testing.T, r []*router.Router, _ []*cutBroker) {
 		counts(t, r[0], "all are reached", 3)
 		if err := r[1].Shutdown(context.Background()); err != nil {
@@ -241,6 +247,7 @@ func TestAProcessThatEndsIsForgottenAtOnce(t *testing.T) {
 
 // What is published at the topics of processes by others is counted and ignored.
 func TestForeignMessagesBetweenProcesses(t *testing.T) {
+	t.Parallel()
 	cutRouters(t, 1, func(t *testing.T, routers []*router.Router, b []*cutBroker) { foreignMessages(t, routers[0], b[0]) })
 }
 
@@ -292,6 +299,7 @@ func foreignMessages(t *testing.T, r *router.Router, b *cutBroker) {
 
 // Without addressing there is no subscription but those of topics.
 func TestWithoutAddressingTheBrokerIsNotUsed(t *testing.T) {
+	t.Parallel()
 	b := newCutBroker(memory.NewBroker(memory.BrokerOptions{}))
 	s := serveSocket(t, router.Options{Broker: b, Authenticate: asUser}, nil)
 	p := s.dial(as("acme", "ann"))
@@ -303,6 +311,7 @@ func TestWithoutAddressingTheBrokerIsNotUsed(t *testing.T) {
 }
 
 func TestBrokersThatDoNotCount(t *testing.T) {
+	t.Parallel()
 	defer func() {
 		if v := fmt.Sprint(recover()); !strings.Contains(v, "pubsub.ReceiverCounter") {
 			t.Errorf("New: %s", v)

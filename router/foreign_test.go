@@ -13,6 +13,7 @@ import (
 // What others publish at the broker's server reaches no client unless it is
 // an event, and closes no connection.
 func TestMessagesThatNoRouterMadeAreDropped(t *testing.T) {
+	t.Parallel()
 	broker := &stage{}
 	var log bytes.Buffer
 	s := serveSocket(t, router.Options{Broker: broker, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: router.Limits{MaxQueued: 64 << 10}}, subscribing)
@@ -42,6 +43,7 @@ func TestMessagesThatNoRouterMadeAreDropped(t *testing.T) {
 
 // A message that fits no queue fails where it is published.
 func TestPublishingWhatFitsNoQueueFails(t *testing.T) {
+	t.Parallel()
 	for _, broker := range []pubsub.Broker{nil, &stage{}} {
 		s := serveSocket(t, router.Options{Broker: broker, Limits: router.Limits{MaxQueued: 64 << 10}}, subscribing)
 		p := s.dial()

@@ -8,6 +8,7 @@ import (
 
 // A client gets the frames of a page in their order, each once, in runs that are no larger than there is room.
 func TestFramesLeaveInRuns(t *testing.T) {
+	t.Parallel()
 	for range 200 {
 		var page frameRuns
 		var list []logged
@@ -58,6 +59,7 @@ func TestFramesLeaveInRuns(t *testing.T) {
 
 // Small frames of a page are one run, but for the ends of blocks.
 func TestPageIsFewRuns(t *testing.T) {
+	t.Parallel()
 	const n, size = 128, 200
 	page := frameRuns{left: n * size}
 	var list []logged

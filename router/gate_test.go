@@ -54,6 +54,7 @@ func (d *diary) Release() { d.write("release") }
 // A gate admits after the check of the origin and before authentication, gets the identity before
 // the upgrade, and is released once at the end.
 func TestGate(t *testing.T) {
+	t.Parallel()
 	full := &ingress.Refusal{Err: &errors.LimitExceeded{Kind: errors.LimitConnection, RetryAfter: time.Second}, Status: 503}
 	for _, c := range []struct {
 		name   string
@@ -105,6 +106,7 @@ func (g *flushingGate) Flush(ctx context.Context) error {
 // Shutdown waits until the gate has released what connections held, those included
 // that are cut off because the time is over.
 func TestShutdownFlushesTheGate(t *testing.T) {
+	t.Parallel()
 	shutsDown := func(t *testing.T, r *router.Router, gate *flushingGate, within time.Duration, want error) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -144,6 +146,7 @@ func TestShutdownFlushesTheGate(t *testing.T) {
 // Shutdown waits for handshakes that it finds under way: they could open a connection
 // after it.
 func TestShutdownWaitsForHandshakes(t *testing.T) {
+	t.Parallel()
 	gate := &flushingGate{}
 	entered, goOn := make(chan struct{}), make(chan struct{})
 	s := serveSocket(t, router.Options{Gate: gate, Authenticate: func(*http.Request) (ingress.Identity, error) {
@@ -180,6 +183,7 @@ func TestShutdownWaitsForHandshakes(t *testing.T) {
 
 // A hook of the handshake that panics refuses it, and leaves no place taken.
 func TestHooksOfTheHandshakeThatPanic(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string]router.Options{
 		"Authenticate": {Authenticate: func(*http.Request) (ingress.Identity, error) { panic("on purpose") }},
 		"ClientIP":     {ClientIP: func(*http.Request) netip.Addr { panic("on purpose") }},

@@ -59,6 +59,7 @@ func ok(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil }
 // then of its route, before decoding and after; through no other group's, and in the order
 // in which it was added, whether routes were registered before that or after.
 func TestGroupsHaveMiddlewareOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	var j journal
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		board := r.Group("board.", router.RouteOptions{
@@ -113,6 +114,7 @@ func TestGroupsHaveMiddlewareOfTheirOwn(t *testing.T) {
 // What a group's middleware refuses is the frame's answer, and other types do not meet it.
 // One that neither passes a frame on nor refuses it is a fault, as in the router's own.
 func TestMiddlewareOfAGroupRefuses(t *testing.T) {
+	t.Parallel()
 	faults := make(chan router.Fault, 1)
 	s := serveSocket(t, router.Options{OnError: func(f router.Fault) { faults <- f }}, func(r *router.Router) {
 		admin := r.Group("admin.")
@@ -139,6 +141,7 @@ func TestMiddlewareOfAGroupRefuses(t *testing.T) {
 
 // What a group's options say holds for its routes, and for groups in it.
 func TestGroupsHandDownOptions(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{})
 	g := r.Group("g.", router.RouteOptions{Concurrent: true, Strict: true, Timeout: 7, MaxPayload: 1000})
 	router.RPC(g.Group("h."), "a", ok)
@@ -157,6 +160,7 @@ func TestGroupsHandDownOptions(t *testing.T) {
 // Two registrations of one type are named by file and line, through groups and packages'
 // functions.
 func TestClashNamesBothPlaces(t *testing.T) {
+	t.Parallel()
 	next := func() string { // the line after the one that calls it
 		_, file, line, _ := runtime.Caller(1)
 		return fmt.Sprintf("%s:%d", file, line+1)
@@ -205,6 +209,7 @@ func clashes(t *testing.T, first, second *string) {
 
 // A type may come in and go out: these are two registrations.
 func TestATypeInBothDirections(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		cursor := router.Declare[said](r, "cursor")
 		router.On(r, "cursor", func(c *router.Context, m said) error { return cursor.Send(c, m) })

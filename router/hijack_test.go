@@ -32,6 +32,7 @@ func (o open) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 // Behind middleware through which the connection cannot be taken over, the client is
 // answered 500 and nothing before it; the fault says what to change.
 func TestMiddlewareThatHidesTheConnection(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		wrap   func(http.Handler) http.Handler

@@ -43,6 +43,7 @@ const fastCheck = 20 * time.Millisecond
 
 // A subscriber gets its position and each message with its own, in the order of the log.
 func TestMessagesHavePositions(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{}, router.HistoryOptions{})
 	s.appends(0, 3)
@@ -74,6 +75,7 @@ func TestMessagesHavePositions(t *testing.T) {
 
 // A topic without history is as before, on a broker that could.
 func TestTopicsWithoutHistory(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{}, router.HistoryOptions{})
 	p := s.dial()
@@ -102,6 +104,7 @@ func TestTopicsWithoutHistory(t *testing.T) {
 
 // Messages that are lost on the way are read from the log.
 func TestLostMessagesAreRead(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		check time.Duration
@@ -149,6 +152,7 @@ func TestLostMessagesAreRead(t *testing.T) {
 
 // What the log has lost is reported with its reason, and the topic goes on.
 func TestResets(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		reason string
 		o      router.HistoryOptions
@@ -185,6 +189,7 @@ func TestResets(t *testing.T) {
 
 // Whatever else writes to the broker, the server goes on, and clients get messages of routers only.
 func TestForeignMessagesOfALog(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{HistoryCheck: fastCheck}, router.HistoryOptions{})
 	p := s.reader(l, "room:a")
@@ -227,6 +232,7 @@ func TestForeignMessagesOfALog(t *testing.T) {
 
 // Publishing with an ID can be repeated.
 func TestPublishWithID(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{}, router.HistoryOptions{})
 	p := s.reader(l, "room:a")
@@ -247,6 +253,7 @@ func TestPublishWithID(t *testing.T) {
 // Clients that join and leave while messages are published and lost get each message after the
 // position that they got.
 func TestSubscribingWhileMessagesAreLost(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{HistoryCheck: fastCheck}, router.HistoryOptions{Messages: 100_000})
 	stop := make(chan struct{})
@@ -290,6 +297,7 @@ func TestSubscribingWhileMessagesAreLost(t *testing.T) {
 }
 
 func TestHistoryMustMakeSense(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{Broker: newFaultyLog()})
 	r.History("room:*", router.HistoryOptions{})
 	r.History("room:a", router.HistoryOptions{})

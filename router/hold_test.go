@@ -15,6 +15,7 @@ import (
 // A frame that middleware holds does not hold up the answers before it, and the
 // frames behind it wait.
 func TestAHeldFrame(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {
 		r.UseIngress(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
@@ -48,6 +49,7 @@ func TestAHeldFrame(t *testing.T) {
 // A connection that is closed while middleware holds a frame ends in seconds, whether
 // with pings and without, and cancels the context of the middleware.
 func TestAHeldFrameOfAConnectionThatIsClosed(t *testing.T) {
+	t.Parallel()
 	for name, liveness := range map[string]router.Liveness{"pinged": {}, "left alone": {PingInterval: -1}} {
 		t.Run(name, func(t *testing.T) {
 			var conn *router.Conn

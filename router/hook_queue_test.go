@@ -13,6 +13,7 @@ import (
 // A flood of refusals does not fill the memory while a hook hangs: what is left out is counted,
 // and logged once.
 func TestHooksThatHangAreNotQueuedForWithoutEnd(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		called := 0

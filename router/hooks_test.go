@@ -29,6 +29,7 @@ var hookFailures = map[string]func() error{
 // OnClose is called for exactly those hooks whose OnOpen has succeeded, in the opposite order,
 // however another one fails and however the connection ends.
 func TestOpenAndCloseHooksArePaired(t *testing.T) {
+	t.Parallel()
 	codes := map[string]string{"error": "close 1008", "panic": "close 1011", "exit": "end"}
 	for _, tc := range []struct {
 		name  string
@@ -85,6 +86,7 @@ func TestOpenAndCloseHooksArePaired(t *testing.T) {
 // A hook that fails at the end of a connection keeps no other from being called, and no
 // connection from ending.
 func TestCloseHooksThatFail(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"panic", "exit"} {
 		t.Run(how, func(t *testing.T) {
 			var log journal
@@ -111,6 +113,7 @@ func TestCloseHooksThatFail(t *testing.T) {
 
 // All hooks for faults and for limits are called, in order.
 func TestAllHooksAreCalled(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"none", "panic", "exit"} {
 		t.Run(how, func(t *testing.T) {
 			var log journal
@@ -162,6 +165,7 @@ func TestAllHooksAreCalled(t *testing.T) {
 }
 
 func TestNoHooksAfterTheFirstConnection(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{})
 	r.AddHooks(router.Hooks{})
 	routertest.New(t, r).Dial()
@@ -175,6 +179,7 @@ func TestNoHooksAfterTheFirstConnection(t *testing.T) {
 
 // While handshakes are refused, hooks may still be added.
 func TestHooksAddedWhileHandshakesAreRefused(t *testing.T) {
+	t.Parallel()
 	var faults atomic.Int64
 	s := serveSocket(t, router.Options{
 		Authenticate: func(*http.Request) (ingress.Identity, error) { return ingress.Identity{}, errors.New("broken") },
@@ -208,6 +213,7 @@ func TestHooksAddedWhileHandshakesAreRefused(t *testing.T) {
 
 // Shutdown cuts a connection off while its second OnOpen runs. Both OnClose are called, once.
 func TestShutdownCutsOffAmongOpenHooks(t *testing.T) {
+	t.Parallel()
 	for name, err := range map[string]error{"succeeds": nil, "fails": errors.PermissionDenied.New("no")} {
 		t.Run(name, func(t *testing.T) {
 			var log journal
@@ -247,6 +253,7 @@ func TestShutdownCutsOffAmongOpenHooks(t *testing.T) {
 // OnClose gets the topics of the connection, however it ends, when others do not see it in them
 // any more.
 func TestCloseHookGetsTheTopics(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(s *socketServer, p *peer){
 		"client closes":      func(_ *socketServer, p *peer) { p.bye() },
 		"client disconnects": func(_ *socketServer, p *peer) { p.reset() },

@@ -31,6 +31,7 @@ func handshakeStatus(t *testing.T, s *httptest.Server, host string, lines ...str
 // A request for a host that is not listed is refused, whatever its origin: a name that
 // leads to this server's address does not make a page this server's.
 func TestHosts(t *testing.T) {
+	t.Parallel()
 	var log strings.Builder
 	gate := new(diary)
 	r := router.New(router.Options{
@@ -84,6 +85,7 @@ func TestHosts(t *testing.T) {
 
 // A page over http is not of the same origin as a wss of its host, whatever ends TLS.
 func TestPagesOverHTTPMayNotOpenWSS(t *testing.T) {
+	t.Parallel()
 	const proto = "X-Forwarded-Proto: "
 	for _, c := range []struct {
 		name    string

@@ -50,6 +50,7 @@ func answeredAndClosed(t *testing.T, nc net.Conn) (status int) {
 // end of the connection, nor the server's shutdown waits for the body. The server has no
 // timeouts here.
 func TestBodyThatNeverComes(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	for _, secure := range []bool{false, true} {
 		for name, lines := range bodyless {
@@ -83,6 +84,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 
 // Other requests with a body are refused in the same way, while the router drains, too.
 func TestRefusedRequestsDoNotWaitForTheirBody(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		method string
 		drain  bool
@@ -111,6 +113,7 @@ func TestRefusedRequestsDoNotWaitForTheirBody(t *testing.T) {
 
 // Over HTTP/2 a refusal does not wait either, and the connection goes on.
 func TestRefusalOverHTTP2(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewUnstartedServer(router.New(router.Options{}))
 	s.EnableHTTP2 = true
 	s.StartTLS()

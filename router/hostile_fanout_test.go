@@ -10,6 +10,7 @@ import (
 // even if it does it in the same packet: no client's messages may wait for another
 // that has gone or that stops in the middle of a frame.
 func TestPublishedMessagesDoNotWaitForThePublisher(t *testing.T) {
+	t.Parallel()
 	say := textFrame(`{"type":"say","payload":{"text":"room"}}`)
 	for _, c := range []struct {
 		name string
@@ -63,6 +64,7 @@ func TestPublishedMessagesDoNotWaitForThePublisher(t *testing.T) {
 
 // The same when the publisher goes before the server has read what it sent.
 func TestPublishAndLeave(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		subscribing(r)
 		router.On(r, "say", func(c *router.Context, m said) error { return c.Publish(m.Text, "heard", nil) })

@@ -172,6 +172,7 @@ func inSteps(n int) func([]byte) int {
 // A reason that is not UTF-8 must not come back to the client: RFC 6455, 5.5.1
 // and 8.1.
 func TestCloseReasonThatIsNotUTF8(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	for _, bad := range append([]string{"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\x80b"}, cutText...) {
 		for name, send := range map[string][]byte{
@@ -191,6 +192,7 @@ func TestCloseReasonThatIsNotUTF8(t *testing.T) {
 }
 
 func TestCloseEchoesTheReason(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	p := s.dial()
 	p.write(closing(4321, "so long"))
@@ -205,6 +207,7 @@ func TestCloseEchoesTheReason(t *testing.T) {
 // Both sides close at once: each sends its own close frame before it has seen
 // the other's, and each gets exactly one.
 func TestCloseFromBothSides(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		router.On(r, "bye", func(c *router.Context, _ struct{}) error {
 			c.Conn().Close(4001, "server")
@@ -234,6 +237,7 @@ func TestCloseFromBothSides(t *testing.T) {
 
 // A conversation of all kinds of frames, split in two at every byte.
 func TestSplitAtEveryByte(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	conversation := join(
 		echo("1", "a"), ping("p"), frame(opText, whole[:20]), pong(""), frame(fin|opCont, whole[20:]),

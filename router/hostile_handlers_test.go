@@ -36,6 +36,7 @@ var panics = map[string]func(){
 }
 
 func TestHandlersThatPanic(t *testing.T) {
+	t.Parallel()
 	var faults atomic.Int64
 	s := serveSocket(t, router.Options{OnError: func(f router.Fault) {
 		faults.Add(1)
@@ -87,6 +88,7 @@ func TestHandlersThatPanic(t *testing.T) {
 // runtime.Goexit ends the goroutine, which plays a part in the connection: it
 // is given up, in good order.
 func TestHandlersThatExit(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{OnError: func(router.Fault) {}}, func(r *router.Router) {
 		exit := func(*router.Context, struct{}) (int, error) { runtime.Goexit(); return 1, nil }
 		router.RPC(r, "exit", exit)
@@ -110,6 +112,7 @@ func TestHandlersThatExit(t *testing.T) {
 // Hooks that call runtime.Goexit are called again for the next one, and neither
 // cost an answer.
 func TestHooksThatExit(t *testing.T) {
+	t.Parallel()
 	faults, reported := make(chan string, 2), make(chan string, 2)
 	s := serveSocket(t, router.Options{
 		Limits:          router.Limits{MaxPayload: 256},
@@ -138,6 +141,7 @@ func TestHooksThatExit(t *testing.T) {
 // What a handler that exited held is not used again while a goroutine may still
 // look at it: the requests of other connections are not affected.
 func TestExitDoesNotReachOtherConnections(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{OnError: func(router.Fault) {}}, func(r *router.Router) {
 		router.RPC(r, "exit", func(*router.Context, struct{}) (int, error) { runtime.Goexit(); return 1, nil })
 		router.RPC(r, "work", func(c *router.Context, m said) (said, error) {
@@ -181,6 +185,7 @@ func TestExitDoesNotReachOtherConnections(t *testing.T) {
 // A handler that ignores its context delays no connection but its own
 // connection's later messages; the connection ends without it.
 func TestHandlersThatHang(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	s := serveSocket(t, router.Options{RequestTimeout: 200 * time.Millisecond}, func(r *router.Router) {
 		hang := func(*router.Context, struct{}) (int, error) {
@@ -220,6 +225,7 @@ func TestHandlersThatHang(t *testing.T) {
 
 // Handlers that return after their connection has ended.
 func TestHandlersThatOutliveTheConnection(t *testing.T) {
+	t.Parallel()
 	began, results := make(chan struct{}, 10), make(chan error, 10)
 	s := serveSocket(t, router.Options{OnError: func(f router.Fault) { t.Errorf("fault: %+v", f) }}, func(r *router.Router) {
 		subscribing(r)
@@ -258,6 +264,7 @@ func TestHandlersThatOutliveTheConnection(t *testing.T) {
 }
 
 func TestHandlersThatClose(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{OnError: func(router.Fault) {}}, func(r *router.Router) {
 		router.RPC(r, "close", func(c *router.Context, _ struct{}) (int, error) {
 			c.Conn().Close(4002, "first")
@@ -298,6 +305,7 @@ func TestHandlersThatClose(t *testing.T) {
 // A handler that publishes to a topic its own connection is in gets what it
 // published before its own reply.
 func TestHandlersThatPublishToThemselves(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		subscribing(r)
 		router.RPC(r, "say", func(c *router.Context, m numbered) (said, error) {
@@ -325,6 +333,7 @@ func TestHandlersThatPublishToThemselves(t *testing.T) {
 // Many goroutines send on one connection, while its own handlers do, too: every
 // sender's messages come in its order, whole.
 func TestStormOfSenders(t *testing.T) {
+	t.Parallel()
 	const senders, each = 8, 300 // MaxInFlight is no concern here
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 20, MaxInFlight: each}}, func(r *router.Router) {
@@ -392,7 +401,8 @@ func inSubprocess(t *testing.T, body func()) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
-	cmd.Env = append(os.Environ(), env+"="+t.Name())
+	// The race detector holds a process up for a second at its end.
+	cmd.Env = append(os.Environ(), env+"="+t.Name(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("the server's process: %v\n%.3000s", err, out)
 	}
@@ -406,6 +416,7 @@ func (b *bomb) UnmarshalJSON([]byte) error { panic("secret") }
 // A panic while a payload is decoded or validated is contained like one of the
 // handler: it must not end the process with all its connections.
 func TestPanicWhileDecoding(t *testing.T) {
+	t.Parallel()
 	inSubprocess(t, func() {
 		s := serveSocket(t, router.Options{OnError: func(router.Fault) {}}, func(r *router.Router) {
 			router.RPC(r, "bomb", func(*router.Context, bomb) (int, error) { return 1, nil })
@@ -419,6 +430,7 @@ func TestPanicWhileDecoding(t *testing.T) {
 }
 
 func TestPanicWhileValidating(t *testing.T) {
+	t.Parallel()
 	inSubprocess(t, func() {
 		type misspelt struct {
 			Text string `json:"text" validate:"requird"` // the validator panics when it meets it
@@ -440,6 +452,7 @@ func TestPanicWhileValidating(t *testing.T) {
 // A goroutine that sends until the connection is gone, and only then asks for
 // its context, asks while the connection is being taken apart.
 func TestContextOfAConnectionThatIsEnding(t *testing.T) {
+	t.Parallel()
 	inSubprocess(t, func() {
 		var tickers sync.WaitGroup
 		s := serveSocket(t, router.Options{OnOpen: func(c *router.Conn) error {
@@ -463,6 +476,7 @@ func TestContextOfAConnectionThatIsEnding(t *testing.T) {
 // The same without luck: a broker asks for the context when the connection's
 // subscription ends.
 func TestContextUsedByABroker(t *testing.T) {
+	t.Parallel()
 	inSubprocess(t, func() {
 		b := &askingBroker{asked: make(chan error, 1)}
 		s := serveSocket(t, router.Options{
@@ -506,6 +520,7 @@ func (b *askingBroker) Close() error {
 // Middleware that tries again after a failed reply must not leave the failed
 // one's beginning in the answer.
 func TestMiddlewareThatRetries(t *testing.T) {
+	t.Parallel()
 	type reply struct {
 		A string `json:"a"`
 		B any    `json:"b"`

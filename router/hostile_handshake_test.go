@@ -16,6 +16,7 @@ import (
 )
 
 func TestHandshakes(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{Origins: []string{"friend.example", "*.wild.example", "https://secure.example"}}, nil)
 	good := s.handshake()
 	without := func(header string) string {
@@ -123,6 +124,7 @@ func TestHandshakes(t *testing.T) {
 // A token offered as a subprotocol is sent back only if nothing else is offered: the answers of
 // handshakes end up in logs, but browsers fail a connection for which none of their offers is selected.
 func TestTokenSubprotocolIsEchoedOnlyAlone(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		prefix     string
 		configured []string
@@ -165,9 +167,9 @@ func TestTokenSubprotocolIsEchoedOnlyAlone(t *testing.T) {
 
 // A client that does not wait for the 101 loses nothing, however much of its
 // data came along with the handshake.
-func TestEarlyData(t *testing.T) {
+func testEarlyData(t *testing.T, serve transport) {
 	// When a handler happens to take its time, all that follows it is in flight.
-	s := serveSocket(t, router.Options{Limits: router.Limits{MaxInFlight: 1000}}, nil)
+	s := serve(t, router.Options{Limits: router.Limits{MaxInFlight: 1000}}, nil)
 	large, text := echoOf(20_000)
 	for _, c := range []struct {
 		name string
@@ -200,6 +202,7 @@ func TestEarlyData(t *testing.T) {
 
 // Handshakes that never come to an end, or whose client has gone, leave nothing.
 func TestHandshakeCutOff(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	good := s.handshake()
 	for _, cut := range []int{0, 1, 20, len(good) / 2, len(good) - 2, len(good)} {
@@ -212,10 +215,10 @@ func TestHandshakeCutOff(t *testing.T) {
 	s.recovered()
 }
 
-// Ten thousand connections come and go in every way at once; nothing of them
+// Thousands of connections come and go in every way at once; nothing of them
 // stays.
 func TestSoak(t *testing.T) {
-	const workers, each = 40, 125
+	const workers, each = 40, 60
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		subscribing(r)
 		router.RPC(r, "wait", func(c *router.Context, _ struct{}) (int, error) { <-c.Done(); return 0, c.Err() })

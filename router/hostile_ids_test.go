@@ -12,6 +12,7 @@ import (
 // The caller of a request whose id is too long does not wait in vain: the answer has the
 // whole id, or the connection is closed.
 func TestRequestsWithALongID(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	for _, c := range []struct {
 		name, id string // as JSON
@@ -46,6 +47,7 @@ func TestRequestsWithALongID(t *testing.T) {
 // A string that JavaScript has cut within a character is called what it is, wherever it
 // stands; what only looks like it is not.
 func TestLoneSurrogates(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	p := s.dial()
 	for text, lone := range map[string]bool{

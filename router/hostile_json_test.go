@@ -11,6 +11,7 @@ import (
 // Whatever is in a frame, it is answered once, with the id where one can be
 // found, and the connection goes on.
 func TestBadJSON(t *testing.T) {
+	t.Parallel()
 	const (
 		plain  = "ERROR INVALID_ARGUMENT"
 		withID = "RPC_ERROR 1 INVALID_ARGUMENT"
@@ -149,6 +150,7 @@ func TestBadJSON(t *testing.T) {
 
 // What is unusual but right is served.
 func TestUnusualJSON(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	p := s.dial()
 	for _, send := range []string{

@@ -15,6 +15,7 @@ import (
 // what follows has to wait: answers come in the order of the questions, one
 // each.
 func TestOrderOfTenThousand(t *testing.T) {
+	t.Parallel()
 	const n = 10_000
 	handled := 0 // without a lock: the race detector sees handlers that overlap
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxInFlight: n, MaxQueued: 64 << 20}}, func(r *router.Router) {
@@ -53,9 +54,9 @@ func TestOrderOfTenThousand(t *testing.T) {
 }
 
 // Events beyond MaxInFlight hold the connection up; none is lost or overtaken.
-func TestOrderOfEventsUnderBackpressure(t *testing.T) {
+func testOrderOfEventsUnderBackpressure(t *testing.T, serve transport) {
 	const n = 3000
-	s := serveSocket(t, router.Options{Limits: router.Limits{MaxInFlight: 4, MaxQueued: 64 << 20}}, func(r *router.Router) {
+	s := serve(t, router.Options{Limits: router.Limits{MaxInFlight: 4, MaxQueued: 64 << 20}}, func(r *router.Router) {
 		router.On(r, "work", func(c *router.Context, m numbered) error {
 			if m.N%100 == 0 {
 				time.Sleep(time.Duration(rand.N(10_000)) * time.Microsecond)
@@ -80,6 +81,7 @@ func TestOrderOfEventsUnderBackpressure(t *testing.T) {
 
 // More requests at once than a concurrent route may handle: each has one answer.
 func TestInFlightLimitAnswersEachOnce(t *testing.T) {
+	t.Parallel()
 	const n = 3000
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxInFlight: 3}}, func(r *router.Router) {
 		router.RPC(r, "work", func(_ *router.Context, m numbered) (said, error) {
@@ -128,6 +130,7 @@ func scan(s, format string, id *int) bool {
 // moment: whichever comes first, there is one terminal answer, and no progress
 // after it.
 func TestOneAnswerWhicheverComesFirst(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	const n, window = 4000, 40
 	for _, c := range []struct {
@@ -206,6 +209,7 @@ func TestOneAnswerWhicheverComesFirst(t *testing.T) {
 
 // Two requests of one id are two requests: each has an answer.
 func TestTheSameIDTwice(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		router.RPC(r, "wait", func(c *router.Context, _ struct{}) (said, error) { <-c.Done(); return said{}, c.Err() },
 			router.RouteOptions{Concurrent: true})

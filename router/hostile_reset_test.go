@@ -10,27 +10,25 @@ import (
 
 // When it is decided that a client is too slow, its socket ends: a client that still
 // reads nothing finds it reset soon, and the kernel holds nothing for it.
-func TestSlowConsumersSocketEnds(t *testing.T) {
-	takesTime(t)
-	for _, serve := range []func(*testing.T, router.Options, func(*router.Router)) *socketServer{serveSocket, serveTLS} {
-		s := serve(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 10}}, subscribing)
-		p := s.dial()
-		_ = p.nc.SetReadBuffer(32 << 10)
-		p.write(join1("news"))
-		eventually(t, "the client to be subscribed", func() bool { return s.r.Members("news") == 1 })
-		fill := strings.Repeat("x", 4<<10)
-		for s.r.Stats().SlowConsumers == 0 {
-			_ = s.r.Publish(t.Context(), "news", "news", numbered{0, fill})
-		}
-		eventually(t, "the socket to be reset", func() bool { return p.tryWrite(pong("")) != nil })
-		p.hangUp()
-		s.recovered()
+func testSlowConsumersSocketEnds(t *testing.T, serve transport) {
+	s := serve(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 10}}, subscribing)
+	p := s.dial()
+	_ = p.nc.SetReadBuffer(32 << 10)
+	p.write(join1("news"))
+	eventually(t, "the client to be subscribed", func() bool { return s.r.Members("news") == 1 })
+	fill := strings.Repeat("x", 4<<10)
+	for s.r.Stats().SlowConsumers == 0 {
+		_ = s.r.Publish(t.Context(), "news", "news", numbered{0, fill})
 	}
+	eventually(t, "the socket to be reset", func() bool { return p.tryWrite(pong("")) != nil })
+	p.hangUp()
+	s.recovered()
 }
 
 // What the kernel takes off the server's hands for a client that does not read is what
 // the option says.
 func TestSocketBuffer(t *testing.T) {
+	t.Parallel()
 	taken := func(size, atLeast int) int {
 		conns := make(chan *router.Conn, 2)
 		s := serveSocket(t, router.Options{

@@ -17,9 +17,9 @@ func echoOf(size int) (request, s string) {
 }
 
 // Messages around every size at which the way a frame takes changes.
-func TestSizes(t *testing.T) {
+func testSizes(t *testing.T, serve transport) {
 	const maxPayload = 100_000
-	s := serveSocket(t, router.Options{Limits: router.Limits{MaxPayload: maxPayload}}, nil)
+	s := serve(t, router.Options{Limits: router.Limits{MaxPayload: maxPayload}}, nil)
 	var sizes []int
 	for _, edge := range []int{
 		125, 126, 127, // the forms of the length
@@ -74,6 +74,7 @@ func TestSizes(t *testing.T) {
 
 // A size is counted in bytes, not in characters.
 func TestSizeCountsBytes(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxPayload: 256}}, nil)
 	p := s.dial()
 	p.write(textFrame(echoJSON("1", strings.Repeat("€", 80))))
@@ -125,6 +126,7 @@ func TestOversizedIsAnsweredAtOnceAndNeverHeld(t *testing.T) {
 // The rest of a message that was too large is not taken for another message,
 // whatever it looks like, and the connection is good afterwards.
 func TestAfterAnOversizedMessage(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxPayload: 1024}}, nil)
 	trap := strings.Repeat(string(echo("trap", "x")), 5000) // looks like frames, and is no text
 	for _, send := range [][]byte{
@@ -153,6 +155,7 @@ func TestAfterAnOversizedMessage(t *testing.T) {
 
 // Hundreds of frames in one write are all answered, in order.
 func TestPipelined(t *testing.T) {
+	t.Parallel()
 	const n = 2000
 	// When a handler happens to take its time, all that follows it is in flight.
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxInFlight: 2 * n}}, nil)
@@ -182,6 +185,7 @@ func TestPipelined(t *testing.T) {
 // Requests that fit one read of the server may have answers that fill a queue
 // many times over. A client that reads them all as they come is not slow.
 func TestSmallRequestsWithLargeReplies(t *testing.T) {
+	t.Parallel()
 	const size = 16 << 10
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxQueued: 256 << 10}}, func(r *router.Router) {
 		router.RPC(r, "big", func(*router.Context, struct{}) (said, error) {
@@ -219,8 +223,8 @@ func TestSmallRequestsWithLargeReplies(t *testing.T) {
 
 // One answer larger than the whole queue: nothing waits for the client, which
 // reads all the time, so it is not slow, and a request has its one answer.
-func TestReplyLargerThanTheQueue(t *testing.T) {
-	s := serveSocket(t, router.Options{Limits: router.Limits{MaxQueued: 4 << 10}}, func(r *router.Router) {
+func testReplyLargerThanTheQueue(t *testing.T, serve transport) {
+	s := serve(t, router.Options{Limits: router.Limits{MaxQueued: 4 << 10}}, func(r *router.Router) {
 		router.RPC(r, "big", func(*router.Context, struct{}) (said, error) {
 			return said{strings.Repeat("x", 5000)}, nil
 		})
@@ -237,6 +241,7 @@ func TestReplyLargerThanTheQueue(t *testing.T) {
 // A ping behind such an answer, which the client has begun to read, is answered too: the
 // client is not a slow one.
 func TestPingBehindAReplyLargerThanTheQueue(t *testing.T) {
+	t.Parallel()
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxQueued: 4 << 10}}, func(r *router.Router) {
 		router.RPC(r, "big", func(c *router.Context, _ struct{}) (said, error) {

@@ -47,11 +47,11 @@ func join1(topic string) []byte {
 // A subscriber that never reads is cut off with 4008. Until then it costs a
 // bounded number of bytes, and the others get every message, while they read in
 // step with the publisher: nothing waits for the slow one.
-func TestSlowConsumerIsCutOffAndDelaysNoOther(t *testing.T) {
+func testSlowConsumerIsCutOffAndDelaysNoOther(t *testing.T, serve transport) {
 	const maxQueued = 128 << 10
 	var slow atomic.Pointer[router.Conn]
 	infos := make(chan router.CloseInfo, 10)
-	s := serveSocket(t, router.Options{
+	s := serve(t, router.Options{
 		Limits: router.Limits{MaxQueued: maxQueued},
 		OnOpen: func(c *router.Conn) error { slow.CompareAndSwap(nil, c); return nil },
 		OnClose: func(c *router.Conn, i router.CloseInfo) {
@@ -117,10 +117,10 @@ func TestSlowConsumerIsCutOffAndDelaysNoOther(t *testing.T) {
 
 // A client that asks and never reads its answers costs a bounded number of
 // bytes, delays no other client, and is cut off in the end.
-func TestRepliesToAClientThatNeverReads(t *testing.T) {
+func testRepliesToAClientThatNeverReads(t *testing.T, serve transport) {
 	const maxQueued, reply, inFlight = 256 << 10, 8 << 10, 16
 	conns := make(chan *router.Conn, 10)
-	s := serveSocket(t, router.Options{
+	s := serve(t, router.Options{
 		Limits:   router.Limits{MaxQueued: maxQueued, MaxInFlight: inFlight},
 		Liveness: router.Liveness{WriteTimeout: 300 * time.Millisecond},
 		OnOpen:   func(c *router.Conn) error { conns <- c; return nil },
@@ -157,6 +157,7 @@ func TestRepliesToAClientThatNeverReads(t *testing.T) {
 // The answers to messages that wait for their turn are bounded, too, though the
 // reader that could be held back has long read the requests.
 func TestAnswersOfWaitingRequestsStayBounded(t *testing.T) {
+	t.Parallel()
 	const maxQueued, reply, waiting = 64 << 10, 32 << 10, 60
 	var most atomic.Int64
 	conns := make(chan *router.Conn, 2)
@@ -194,8 +195,8 @@ func TestAnswersOfWaitingRequestsStayBounded(t *testing.T) {
 
 // A client that neither reads nor goes away cannot keep its connection for
 // longer than the write timeout.
-func TestWriteTimeout(t *testing.T) {
-	s := serveSocket(t, router.Options{Liveness: router.Liveness{WriteTimeout: 200 * time.Millisecond}}, subscribing)
+func testWriteTimeout(t *testing.T, serve transport) {
+	s := serve(t, router.Options{Liveness: router.Liveness{WriteTimeout: 200 * time.Millisecond}}, subscribing)
 	p := s.dial()
 	_ = p.nc.SetReadBuffer(32 << 10)
 	p.write(join1("news"))
@@ -210,11 +211,9 @@ func TestWriteTimeout(t *testing.T) {
 
 // A client that resumes after a pause longer than the write timeout has been
 // written to without any wait since; a deadline of an earlier write must not
-// fail a later one.
-func TestReaderThatResumes(t *testing.T) {
-	takesTime(t)
-	const timeout = 2 * time.Second // in which the client reads 240 KB
-	s := serveSocket(t, router.Options{Liveness: router.Liveness{WriteTimeout: timeout}}, subscribing)
+// fail a later one, so there is none when the client has read all.
+func testReaderThatResumes(t *testing.T, serve transport) {
+	s := serve(t, router.Options{}, subscribing)
 	p := s.dial()
 	_ = p.nc.SetReadBuffer(32 << 10)
 	p.write(join1("news"))
@@ -228,9 +227,10 @@ func TestReaderThatResumes(t *testing.T) {
 			t.Fatalf("got %d, want %d", got, i)
 		}
 	}
-	// The wait is the case itself: nothing happens for longer than a
-	// deadline that was left behind would allow.
-	time.Sleep(timeout + timeout/4)
+	if s.deadlines.Load() == 0 {
+		t.Error("nothing has waited for the client")
+	}
+	eventually(t, "the deadline to be taken away", func() bool { return !s.limited.Load() })
 	p.write(echo("1", "still here"))
 	p.expect("reply 1 still here")
 	p.bye()
@@ -240,6 +240,7 @@ func TestReaderThatResumes(t *testing.T) {
 // What happens to a full queue is the publisher's choice. A client that comes
 // back gets what its policy promises, whole frames and in order.
 func TestOverflowPolicies(t *testing.T) {
+	t.Parallel()
 	const total = 3000
 	for _, c := range []struct {
 		name     string
@@ -303,6 +304,7 @@ func TestOverflowPolicies(t *testing.T) {
 
 // A client that reads one byte at a time gets everything.
 func TestReadingByteByByte(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	p := s.dial()
 	_ = p.nc.SetReadBuffer(1)
@@ -323,7 +325,7 @@ type oneByte struct{ p *peer }
 func (o oneByte) Read(b []byte) (int, error) { return o.p.nc.Read(b[:1]) }
 
 // Clients that go away, or half of them, at every moment there is.
-func TestDisappearing(t *testing.T) {
+func testDisappearing(t *testing.T, serve transport) {
 	cancelled := make(chan error, 1)
 	register := func(r *router.Router) {
 		subscribing(r)
@@ -345,7 +347,7 @@ func TestDisappearing(t *testing.T) {
 			}
 		},
 	}
-	s := serveSocket(t, router.Options{Limits: router.Limits{MaxPayload: 1 << 10}}, register)
+	s := serve(t, router.Options{Limits: router.Limits{MaxPayload: 1 << 10}}, register)
 	for _, c := range []struct {
 		name    string
 		send    []byte
@@ -400,8 +402,8 @@ func TestDisappearing(t *testing.T) {
 
 // Requests sent before the socket is half closed are still answered, unless a handler
 // takes its time, as any may where the machine is busy.
-func TestHalfClosedClientGetsItsAnswers(t *testing.T) {
-	s := serveSocket(t, router.Options{}, nil)
+func testHalfClosedClientGetsItsAnswers(t *testing.T, serve transport) {
+	s := serve(t, router.Options{}, nil)
 	var got []string
 	for range 20 {
 		p := s.dial()
@@ -419,88 +421,97 @@ func TestHalfClosedClientGetsItsAnswers(t *testing.T) {
 
 // A client that sends nothing is pinged and then closed, wherever in a message it stopped.
 func TestSilence(t *testing.T) {
-	takesTime(t)
+	t.Parallel()
 	const interval = 500 * time.Millisecond
-	s := serveSocket(t, router.Options{Liveness: router.Liveness{PingInterval: interval, PongTimeout: interval}}, nil)
-	cases := []struct {
+	for _, c := range []struct {
 		name string
 		sent []byte
-		want string
+		want []string
 	}{
-		{"says nothing", nil, ""},
-		{"stops within a frame", echo("1", "a")[:9], ""},
-		{"stops between fragments", frame(opText, "{"), ""},
-		{"stops within an oversized frame", join(rawFrame{b0: fin | opBinary, declared: 1 << 40}.bytes(), make([]byte, 100<<10)), "ERROR RESOURCE_EXHAUSTED"},
+		{"says nothing", nil, nil},
+		{"stops within a frame", echo("1", "a")[:9], nil},
+		{"stops between fragments", frame(opText, "{"), nil},
+		{"stops within an oversized frame", join(rawFrame{b0: fin | opBinary, declared: 1 << 40}.bytes(), make([]byte, 100<<10)),
+			[]string{"ERROR RESOURCE_EXHAUSTED"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			overPipes(t, func(t *testing.T, serve transport) {
+				s := serve(t, router.Options{Liveness: router.Liveness{PingInterval: interval, PongTimeout: interval}}, nil)
+				p := s.dial()
+				go func() { _ = p.tryWrite(c.sent) }()
+				p.expect(slices.Concat(c.want, []string{"ping ", "close 4000", "end"})...)
+				p.hangUp()
+				s.settled()
+			})
+		})
 	}
-	var silent []*peer
-	for _, c := range cases {
-		p := s.connect()
-		p.write(join([]byte(s.handshake()), c.sent)) // at once: a pause would be silence
-		p.response()
-		silent = append(silent, p)
-	}
-	for i, c := range cases {
-		// A ping may come before what has been sent is read.
-		got := strings.Join(silent[i].rest(), ", ")
-		end := "ping , close 4000, end"
-		if rest, ok := strings.CutSuffix(got, end); !ok || strings.Trim(strings.ReplaceAll(rest, "ping ", ""), ", ") != c.want {
-			t.Errorf("a client that %s got %s; want %s, and then %s", c.name, got, c.want, end)
-		}
-	}
-	s.settled()
 }
 
 // A client that sends nothing but pings is alive but idle.
 func TestNothingButPings(t *testing.T) {
-	s := serveSocket(t, router.Options{Liveness: router.Liveness{IdleTimeout: 400 * time.Millisecond}}, nil)
-	p := s.dial()
-	go func() {
-		for p.tryWrite(ping("p")) == nil {
-			time.Sleep(10 * time.Millisecond)
+	t.Parallel()
+	overPipes(t, func(t *testing.T, serve transport) {
+		const timeout = time.Second
+		s := serve(t, router.Options{Liveness: router.Liveness{IdleTimeout: timeout}}, nil)
+		p := s.dial()
+		start := time.Now()
+		go func() {
+			for p.tryWrite(ping("p")) == nil {
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
+		f := p.next()
+		for f == "pong p" {
+			f = p.next()
 		}
-	}()
-	f := p.next()
-	for f == "pong p" {
-		f = p.next()
-	}
-	if f != "close 1000" {
-		t.Errorf("a client that only pings got %q, want the end of an idle connection", f)
-	}
-	p.hangUp()
-	s.settled()
+		if f != "close 1000" {
+			t.Errorf("a client that only pings got %q, want the end of an idle connection", f)
+		}
+		if took := time.Since(start); took < timeout || took > 2*timeout {
+			t.Errorf("it was closed after %v", took)
+		}
+		p.hangUp()
+		s.settled()
+	})
 }
 
 // A server that closes does not wait for a client that does not answer, nor
 // for one that keeps talking.
 func TestCloseIsNotAnswered(t *testing.T) {
-	takesTime(t)
-	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		router.On(r, "bye", func(c *router.Context, _ struct{}) error {
-			c.Conn().Close(4001, "server")
-			return nil
+	t.Parallel()
+	overPipes(t, func(t *testing.T, serve transport) {
+		s := serve(t, router.Options{}, func(r *router.Router) {
+			router.On(r, "bye", func(c *router.Context, _ struct{}) error {
+				c.Conn().Close(4001, "server")
+				return nil
+			})
 		})
-	})
-	silent, talking := s.dial(), s.dial()
-	for _, p := range []*peer{silent, talking} {
-		p.write(textFrame(`{"type":"bye"}`))
-		p.expect("close 4001")
-	}
-	go func() {
-		for talking.tryWrite(echo("1", "a")) == nil {
-			time.Sleep(time.Millisecond)
+		silent, talking := s.dial(), s.dial()
+		for _, p := range []*peer{silent, talking} {
+			p.write(textFrame(`{"type":"bye"}`))
+			p.expect("close 4001")
 		}
-	}()
-	silent.expect("end")
-	talking.expect("end")
-	s.recovered()
+		start := time.Now()
+		go func() {
+			for talking.tryWrite(echo("1", "a")) == nil {
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		silent.expect("end")
+		talking.expect("end")
+		if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("the sockets were closed after %v, want 5 s", took)
+		}
+		s.recovered()
+	})
 }
 
 // A client that does not read, while its handler sends it progress and hands its context
 // on: a wait for a lock here stops the whole router.
-func TestProgressToAClientThatDoesNotRead(t *testing.T) {
+func testProgressToAClientThatDoesNotRead(t *testing.T, serve transport) {
 	large := strings.Repeat("x", 4000)
 	returned := make(chan struct{}, 1)
-	s := serveSocket(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 10}}, func(r *router.Router) {
+	s := serve(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 10}}, func(r *router.Router) {
 		router.RPC(r, "progress", func(c *router.Context, _ struct{}) (int, error) {
 			for c.Progress(large) == nil && c.Err() == nil {
 			}
@@ -544,13 +555,12 @@ func TestProgressToAClientThatDoesNotRead(t *testing.T) {
 
 // A client that goes after it has sent more messages than may wait: the reader has one in
 // hand and sees neither its close frame nor the end of the stream.
-func TestAClientThatEndsBehindAFullQueueIsDetected(t *testing.T) {
-	takesTime(t)
+func testAClientThatEndsBehindAFullQueueIsDetected(t *testing.T, serve transport) {
 	for _, tc := range []struct {
 		frame      string
 		concurrent bool
 	}{{`{"type":"hang"}`, false}, {`{"type":"hang"}`, true}, {`{"type":"ask","meta":{"correlationId":"1"}}`, false}} {
-		s := serveSocket(t, router.Options{
+		s := serve(t, router.Options{
 			Limits:   router.Limits{MaxInFlight: 4},
 			Liveness: router.Liveness{PingInterval: 100 * time.Millisecond, PongTimeout: 100 * time.Millisecond},
 		}, func(r *router.Router) {

@@ -17,6 +17,7 @@ import (
 // is handled as the type that the middleware saw or not at all, and has one answer,
 // unless it is an event that was handled.
 func TestTheTypeThatIsLimitedIsHandled(t *testing.T) {
+	t.Parallel()
 	t.Run("small frames", func(t *testing.T) { limitedIsHandled(t, 2000, 1100) })
 	t.Run("large frames", func(t *testing.T) { limitedIsHandled(t, 20_000, 4100) })
 }

@@ -104,6 +104,7 @@ func keyed(typ, id, key, payload string) []byte {
 }
 
 func TestSameKeyGetsTheFirstAnswer(t *testing.T) {
+	t.Parallel()
 	s := openShop(t, router.IdempotencyOptions{}, nil)
 	ann := s.as("a/ann")
 	ann.write(keyed("order", "1", "k", `{"text":"tea","n":2}`))
@@ -154,6 +155,7 @@ func TestSameKeyGetsTheFirstAnswer(t *testing.T) {
 
 // A client without an identity has keys of its connection alone.
 func TestKeysOfAnonymousClientsBelongToTheConnection(t *testing.T) {
+	t.Parallel()
 	s := openShop(t, router.IdempotencyOptions{}, nil)
 	p, other := s.dial(), s.dial()
 	for range 2 {
@@ -167,6 +169,7 @@ func TestKeysOfAnonymousClientsBelongToTheConnection(t *testing.T) {
 // While the first is handled, the same message waits, on its own connection as on another,
 // for ordered and concurrent routes: what comes behind it does not.
 func TestSameKeyWaitsForTheAnswer(t *testing.T) {
+	t.Parallel()
 	for _, typ := range []string{"order", "beside"} {
 		t.Run(typ, func(t *testing.T) {
 			goOn := make(chan struct{})
@@ -201,6 +204,7 @@ func TestSameKeyWaitsForTheAnswer(t *testing.T) {
 // The connection breaks while the message is handled. Sent again on a new connection, it
 // gets the answer, whether the handler is through by then or not.
 func TestRetryOnANewConnection(t *testing.T) {
+	t.Parallel()
 	for _, early := range []bool{true, false} {
 		t.Run(fmt.Sprint("while it is handled ", early), func(t *testing.T) {
 			started, goOn := make(chan struct{}), make(chan struct{})
@@ -232,6 +236,7 @@ func TestRetryOnANewConnection(t *testing.T) {
 
 // What the handler returns is the outcome: which errors are kept, and which are not.
 func TestWhichErrorsAreKept(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		do    func(*router.Context, order) (said, error)
 		first string
@@ -269,6 +274,7 @@ func TestWhichErrorsAreKept(t *testing.T) {
 
 // An error is repeated with all that it says, and the id of the request that asks.
 func TestErrorIsRepeatedWhole(t *testing.T) {
+	t.Parallel()
 	s := openShop(t, router.IdempotencyOptions{}, func(*router.Context, order) (said, error) {
 		return said{}, errors.AlreadyExists.New("taken").WithDetails(map[string]any{"by": "bob"})
 	})
@@ -285,6 +291,7 @@ func TestErrorIsRepeatedWhole(t *testing.T) {
 
 // A request that waited for one that ends without an answer to keep may be sent again.
 func TestWaitingForAnAnswerThatIsNotKept(t *testing.T) {
+	t.Parallel()
 	goOn := make(chan struct{})
 	var times atomic.Int64
 	s := openShop(t, router.IdempotencyOptions{}, func(c *router.Context, m order) (said, error) {
@@ -310,6 +317,7 @@ func TestWaitingForAnAnswerThatIsNotKept(t *testing.T) {
 // The client is answered when the time is over or it aborts; what the handler does then
 // decides what a retry gets.
 func TestDeadlinesAndAborts(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
 		s, server := openShopInMemory(t, router.IdempotencyOptions{}, func(c *router.Context, m order) (said, error) {
@@ -390,6 +398,7 @@ func TestDeadlinesAndAborts(t *testing.T) {
 
 // An answer that is too large to be kept is sent, and not handled again.
 func TestAnswerThatIsTooLargeToBeKept(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string]router.IdempotencyOptions{
 		"MaxAnswer": {MaxAnswer: 100},
 		"the store": {Store: memory.NewIdempotency(memory.IdempotencyOptions{MaxBytes: 600})},
@@ -410,6 +419,7 @@ func TestAnswerThatIsTooLargeToBeKept(t *testing.T) {
 
 // A store without room refuses new keys, and answers those that it has.
 func TestStoreWithoutRoom(t *testing.T) {
+	t.Parallel()
 	s := openShop(t, router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{MaxPerSubject: 1})}, nil)
 	p := s.as("a/ann")
 	p.write(keyed("order", "1", "k", `{}`), keyed("order", "2", "l", `{}`), keyed("order", "3", "k", `{}`))
@@ -465,6 +475,7 @@ func (s *troubledStore) Release(ctx context.Context, c idempotency.Claim) error 
 }
 
 func TestStoreThatFails(t *testing.T) {
+	t.Parallel()
 	store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
 	closed := openShop(t, router.IdempotencyOptions{Store: store}, nil)
 	open := openShop(t, router.IdempotencyOptions{Store: store, FailOpen: true}, nil)
@@ -504,6 +515,7 @@ func TestStoreThatFails(t *testing.T) {
 // A request whose time is over while the store is asked has had its answer, and one whose
 // client has gone stops waiting.
 func TestRequestsThatStopWaiting(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
 	goOn := make(chan struct{})
@@ -536,6 +548,7 @@ func TestRequestsThatStopWaiting(t *testing.T) {
 // A claim lasts for as long as the handler runs, which may be longer than the lease, and not
 // longer. Two routers that share a store stand for two processes.
 func TestLongHandlerKeepsItsClaim(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const lease = time.Second
 		store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
@@ -571,6 +584,7 @@ func TestLongHandlerKeepsItsClaim(t *testing.T) {
 
 // An event with a key is handled once.
 func TestEventWithAKey(t *testing.T) {
+	t.Parallel()
 	goOn := make(chan struct{})
 	s := openShop(t, router.IdempotencyOptions{}, func(c *router.Context, m order) (said, error) {
 		if m.Text == "fails" {
@@ -597,6 +611,7 @@ func TestEventWithAKey(t *testing.T) {
 
 // Shutdown waits for requests that wait for an answer, and they get it.
 func TestShutdownWhileARequestWaits(t *testing.T) {
+	t.Parallel()
 	store := memory.NewIdempotency(memory.IdempotencyOptions{})
 	goOn := make(chan struct{})
 	one := openShop(t, router.IdempotencyOptions{Store: store}, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
@@ -629,6 +644,7 @@ func TestShutdownWhileARequestWaits(t *testing.T) {
 }
 
 func TestIdempotencyOptionsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
 	for _, o := range []router.IdempotencyOptions{{Keep: -1}, {Lease: time.Millisecond}, {Lease: -1}, {MaxAnswer: -1}, {Timeout: -1}} {
 		func() {
 			defer func() {

@@ -10,6 +10,7 @@ import (
 // What is kept of the last messages while clients resume is bounded. From each position it gives all that was
 // delivered behind it, or nothing.
 func TestLatestMessagesAreKeptWithoutAGap(t *testing.T) {
+	t.Parallel()
 	for name, size := range map[string]func() int{
 		"small": func() int { return 10 },
 		"large": func() int { return rand.IntN(40 << 10) },

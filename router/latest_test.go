@@ -23,6 +23,7 @@ type position struct {
 // each user in the end, and never one older than another it has had; without a broker and
 // over one.
 func TestLatestByKey(t *testing.T) {
+	t.Parallel()
 	const users, rounds = 10, 400
 	for name, broker := range map[string]pubsub.Broker{"alone": nil, "over a broker": memory.NewBroker(memory.BrokerOptions{})} {
 		t.Run(name, func(t *testing.T) {
@@ -77,6 +78,7 @@ func TestLatestByKey(t *testing.T) {
 
 // A message replaces only one of the same topic, type and key, even if the three read the same when joined.
 func TestLatestKeysAreNotConfused(t *testing.T) {
+	t.Parallel()
 	broker := new(heldMessages)
 	r := router.New(router.Options{Broker: broker})
 	for _, m := range [][3]string{
@@ -112,6 +114,7 @@ func TestLatestKeysAreNotConfused(t *testing.T) {
 
 // A key that is too long, or that nothing would look at, is an error.
 func TestKeysAreChecked(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{})
 	publish := func(o router.Overflow, key string) error {
 		return r.Publish(t.Context(), "map", "moved", nil, router.PublishOptions{Overflow: o, Key: key})

@@ -17,6 +17,7 @@ import (
 )
 
 func TestTheOpenHookIsFinishedBeforeTheFirstMessage(t *testing.T) {
+	t.Parallel()
 	var opened atomic.Bool
 	s := serveSocket(t, router.Options{OnOpen: func(*router.Conn) error {
 		time.Sleep(50 * time.Millisecond)
@@ -34,6 +35,7 @@ func TestTheOpenHookIsFinishedBeforeTheFirstMessage(t *testing.T) {
 
 // So a test may expect what OnOpen has seen to.
 func TestRoutertestDialsUntilTheOpenHookHasReturned(t *testing.T) {
+	t.Parallel()
 	var opened atomic.Bool
 	inMemory(t, router.Options{OnOpen: func(*router.Conn) error {
 		time.Sleep(time.Second)
@@ -47,6 +49,7 @@ func TestRoutertestDialsUntilTheOpenHookHasReturned(t *testing.T) {
 }
 
 func TestOpenHookRefuses(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		err  error
 		code errors.CloseCode
@@ -80,6 +83,7 @@ func TestOpenHookRefuses(t *testing.T) {
 }
 
 func TestCloseHookGetsHowItEnded(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var infos []router.CloseInfo
 	synctest.Test(t, func(t *testing.T) {
@@ -134,6 +138,7 @@ func TestCloseHookGetsHowItEnded(t *testing.T) {
 }
 
 func TestShutdownLetsHandlersFinish(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := router.New(router.Options{DrainWindow: 4 * time.Second})
 		router.RPC(r, "slow", func(_ *router.Context, m text) (text, error) {
@@ -222,6 +227,7 @@ func last(t *testing.T, slow time.Duration, say, end func(*routertest.Client)) s
 // cannot be answered any more, are not. When its connection breaks, what waits is
 // dropped.
 func TestEventsBeforeAClose(t *testing.T) {
+	t.Parallel()
 	events := func(c *routertest.Client) {
 		c.Send("slow", nil)
 		c.Send("event", nil)
@@ -255,6 +261,7 @@ func TestEventsBeforeAClose(t *testing.T) {
 
 // After a close by the server no further events are handled.
 func TestNoCloseGraceForServerCloses(t *testing.T) {
+	t.Parallel()
 	var kick atomic.Pointer[router.Conn]
 	synctest.Test(t, func(t *testing.T) {
 		var handled atomic.Int64
@@ -286,6 +293,7 @@ func TestNoCloseGraceForServerCloses(t *testing.T) {
 
 // How a connection ended is what its client said, whatever happens afterwards.
 func TestShutdownCutsOffTheCloseGrace(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		infos := make(chan router.CloseInfo, 2)
 		r := router.New(router.Options{OnClose: func(_ *router.Conn, i router.CloseInfo) { infos <- i }})
@@ -309,6 +317,7 @@ func TestShutdownCutsOffTheCloseGrace(t *testing.T) {
 // OnClose is called for every connection for which OnOpen has returned nil, also where
 // Shutdown did not wait for that.
 func TestShutdownCutsOffTheOpenHook(t *testing.T) {
+	t.Parallel()
 	var opened, closed atomic.Int64
 	synctest.Test(t, func(t *testing.T) {
 		r := router.New(router.Options{
@@ -331,6 +340,7 @@ func TestShutdownCutsOffTheOpenHook(t *testing.T) {
 }
 
 func TestShutdownWaitsForHandlersOfConnectionsThatAreGone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var done atomic.Bool
 		r := router.New(router.Options{})
@@ -352,6 +362,7 @@ func TestShutdownWaitsForHandlersOfConnectionsThatAreGone(t *testing.T) {
 }
 
 func TestShutdownCutsOffWhatDoesNotFinish(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		var closed atomic.Int64
@@ -379,6 +390,7 @@ func TestShutdownCutsOffWhatDoesNotFinish(t *testing.T) {
 }
 
 func TestLiveness(t *testing.T) {
+	t.Parallel()
 	live := router.Liveness{PingInterval: 20 * time.Second, PongTimeout: 5 * time.Second}
 	t.Run("a silent client that answers pings lives", func(t *testing.T) {
 		inMemory(t, router.Options{Liveness: live}, func(*router.Router) {}, func(t *testing.T, r *router.Router, c *routertest.Client) {
@@ -427,6 +439,7 @@ func TestLiveness(t *testing.T) {
 }
 
 func TestTopics(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := router.New(router.Options{Limits: router.Limits{MaxTopics: 2}})
 		router.RPC(r, "join", func(c *router.Context, topic string) (int, error) {
@@ -503,7 +516,7 @@ func TestTopics(t *testing.T) {
 func untilClosed(r *router.Router) time.Duration {
 	start := time.Now()
 	for r.Stats().Connections > 0 && time.Since(start) < 2*time.Hour {
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 	return time.Since(start)
 }

@@ -41,6 +41,7 @@ func (o *rejections) all() []router.LimitInfo {
 // A rejection with a close code closes the connection with it and the wait as the
 // reason, wherever it comes from and whatever OnExceeded says; the hook is called once.
 func TestARejectionThatCloses(t *testing.T) {
+	t.Parallel()
 	reject := func(*router.Context, struct{}) error { e := banned; return fmt.Errorf("room: %w", &e) }
 	for _, tc := range []struct {
 		name, frame string
@@ -96,6 +97,7 @@ func TestARejectionThatCloses(t *testing.T) {
 
 // A rejection without a wait does not say that the wait is 0, in a frame and in a reason.
 func TestARejectionWithoutAWait(t *testing.T) {
+	t.Parallel()
 	for _, closes := range []bool{false, true} {
 		l := errors.LimitExceeded{Kind: errors.LimitRate, Observed: 1, Limit: 1}
 		if closes {
@@ -121,6 +123,7 @@ func TestARejectionWithoutAWait(t *testing.T) {
 // A request that has been answered meanwhile does not hide the rejection that its
 // handler returns.
 func TestARejectionAfterTheAnswer(t *testing.T) {
+	t.Parallel()
 	for name, code := range map[string]errors.CloseCode{"goes on": 0, "closes": errors.CloseTooManyRequests} {
 		t.Run(name, func(t *testing.T) {
 			var reported rejections
@@ -152,6 +155,7 @@ func TestARejectionAfterTheAnswer(t *testing.T) {
 
 // A code that no frame may hold does not bring the connection down.
 func TestARejectionWithAnInvalidCloseCode(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {
 		router.On(r, "event", func(*router.Context, struct{}) error {
 			return &errors.LimitExceeded{Kind: errors.LimitRate, RetryAfter: time.Second, Close: 1006}
@@ -165,6 +169,7 @@ func TestARejectionWithAnInvalidCloseCode(t *testing.T) {
 }
 
 func TestARejectionByOnOpenCloses(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{OnOpen: func(*router.Conn) error { e := banned; return &e }}, func(*router.Router) {},
 		func(t *testing.T, _ *router.Router, c *routertest.Client) {
 			if reason := c.ExpectClose(errors.CloseTooManyRequests); reason != `{"retryAfterMs":90000}` {

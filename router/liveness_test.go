@@ -102,6 +102,7 @@ func frameOf(typ, id string) []byte {
 
 // A client that sends nothing but its answers to pings stays.
 func TestPingsThatAreAnswered(t *testing.T) {
+	t.Parallel()
 	const timeout = time.Second
 	livenessOverPipe(t, Options{Liveness: Liveness{PingInterval: timeout, PongTimeout: timeout}}, nil, func(t *testing.T, p *pipeClient) {
 		for range 10 {
@@ -118,6 +119,7 @@ func TestPingsThatAreAnswered(t *testing.T) {
 
 // A slow network is alive: one byte of a frame now and then proves it, and no ping is sent.
 func TestAFrameThatTricklesIn(t *testing.T) {
+	t.Parallel()
 	livenessOverPipe(t, Options{Liveness: Liveness{PingInterval: time.Second, PongTimeout: time.Second, MessageTimeout: -1}}, nil,
 		func(t *testing.T, p *pipeClient) {
 			for i, b := range frameOf("echo", "1") {
@@ -135,6 +137,7 @@ func TestAFrameThatTricklesIn(t *testing.T) {
 // server reads neither its requests nor its pongs: that silence is the server's
 // own and must not be taken for the client's.
 func TestSlowButSteadyReaderIsAlive(t *testing.T) {
+	t.Parallel()
 	const n, pongTimeout = 120, time.Second
 	livenessOverPipe(t, Options{
 		Limits:   Limits{MaxQueued: 64 << 10, MaxInFlight: n},
@@ -174,6 +177,7 @@ func TestSlowButSteadyReaderIsAlive(t *testing.T) {
 
 // A client whose messages are not read for a while is not dead: its pongs are not read either.
 func TestClientThatIsHeldBackIsAlive(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	livenessOverPipe(t, Options{
 		Limits:   Limits{MaxInFlight: 2},
@@ -216,6 +220,7 @@ func TestClientThatIsHeldBackIsAlive(t *testing.T) {
 // Messages one after the other, none of which takes too long, are no unfinished message,
 // and neither is silence.
 func TestFinishedMessagesDoNotEnd(t *testing.T) {
+	t.Parallel()
 	const timeout = time.Second
 	livenessOverPipe(t, Options{Liveness: Liveness{MessageTimeout: timeout, PingInterval: -1}}, nil, func(t *testing.T, p *pipeClient) {
 		for range 10 {
@@ -234,6 +239,7 @@ func TestFinishedMessagesDoNotEnd(t *testing.T) {
 // The time for which the server itself does not read is no time that a client has taken:
 // a message of which half lies there meanwhile has its whole time when reading resumes.
 func TestTimeWithoutReadingIsNotTheClients(t *testing.T) {
+	t.Parallel()
 	const timeout = 2 * time.Second
 	livenessOverPipe(t, Options{Liveness: Liveness{MessageTimeout: timeout, PingInterval: -1}}, func(r *Router) {
 		r.UseIngress(func(next ingress.Handler) ingress.Handler {

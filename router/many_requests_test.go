@@ -17,6 +17,7 @@ func numberedRequest(typ string, n int) []byte {
 // A page that loads sends all its requests in one go. None is refused, and the answers come
 // in order, whether the handlers are quick or so slow that all the others wait.
 func TestManyRequestsAtOnce(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	for _, tc := range []struct {
 		name   string
@@ -65,6 +66,7 @@ func TestManyRequestsAtOnce(t *testing.T) {
 
 // As many requests are handled at once as may be: one that waits for its turn is none of them.
 func TestRequestsInOrderBesideConcurrentOnes(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxInFlight: 1}}, func(r *router.Router) {
 		router.RPC(r, "wait", func(*router.Context, numbered) (said, error) { <-release; return said{"x"}, nil }, router.RouteOptions{Concurrent: true})
@@ -108,6 +110,7 @@ func hold(n int) (all []byte) {
 // The time of a request is over while it waits, and be it for room: it is answered then, and
 // not handled later.
 func TestDeadlinesOfRequestsThatWait(t *testing.T) {
+	t.Parallel()
 	for _, waiting := range []int{1, 2, 3} { // one is handled, two may wait, and for more there is no room
 		t.Run(fmt.Sprint(waiting), func(t *testing.T) {
 			h := newHolding(t, router.Options{Limits: router.Limits{MaxInFlight: 2}})
@@ -128,6 +131,7 @@ func TestDeadlinesOfRequestsThatWait(t *testing.T) {
 // An abort of a message that waits is read as long as the connection is read. Behind a message
 // for which there is no room, it waits as well. Each request has one answer in any case.
 func TestAbortsOfRequestsThatWait(t *testing.T) {
+	t.Parallel()
 	h := newHolding(t, router.Options{Limits: router.Limits{MaxInFlight: 2}})
 	abort := func(n int) []byte {
 		return textFrame(fmt.Sprintf(`{"type":"$ws:abort","meta":{"correlationId":"%d"}}`, n))
@@ -155,6 +159,7 @@ func TestAbortsOfRequestsThatWait(t *testing.T) {
 // Requests that wait for the answer to an earlier one with their key keep no other waiting,
 // and are bounded like those that are handled at once.
 func TestRequestsThatStandInAreBounded(t *testing.T) {
+	t.Parallel()
 	const n, most = 40, 4
 	release := make(chan struct{})
 	s := openShop(t, router.IdempotencyOptions{}, func(*router.Context, order) (said, error) {

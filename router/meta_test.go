@@ -40,6 +40,7 @@ func requestWith(typ, id, meta, payload string) []byte {
 // What a client adds to meta is read before and after decoding, with the same result, wherever meta
 // stands in the frame, in a message handled inline, in line or concurrently; the next message has none of it.
 func TestOwnMeta(t *testing.T) {
+	t.Parallel()
 	var served *router.Router
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		served = r
@@ -102,6 +103,7 @@ func TestOwnMeta(t *testing.T) {
 // Events and replies have what the application puts into their meta; names of the protocol, and too
 // much, are an error that says what to do, and nothing is sent.
 func TestMetaThatIsSent(t *testing.T) {
+	t.Parallel()
 	flash := router.Event[said]{}
 	s := serveSocket(t, router.Options{Addressing: router.AddressingOptions{Enabled: true}}, func(r *router.Router) {
 		flash = router.Declare[said](r, "flash")
@@ -176,6 +178,7 @@ func TestMetaThatIsSent(t *testing.T) {
 // An answer that is repeated has the meta of the first one; the client's own meta does not make
 // another message of it.
 func TestRepeatedAnswersHaveTheirMeta(t *testing.T) {
+	t.Parallel()
 	handled := 0
 	s := serveSocket(t, router.Options{
 		Idempotency: router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})},
@@ -203,6 +206,7 @@ func TestRepeatedAnswersHaveTheirMeta(t *testing.T) {
 
 // Meta crosses a broker, in a large message too.
 func TestMetaOverABroker(t *testing.T) {
+	t.Parallel()
 	broker := memory.NewBroker(memory.BrokerOptions{})
 	var servers []*socketServer
 	for range 2 {
@@ -228,6 +232,7 @@ func TestMetaOverABroker(t *testing.T) {
 
 // So does that of a topic with history, beside the topic and the position.
 func TestMetaOfTopicsWithHistory(t *testing.T) {
+	t.Parallel()
 	s := withHistory(t, newFaultyLog(), router.Options{}, router.HistoryOptions{})
 	p := s.dial()
 	p.write(join1("room:a"))

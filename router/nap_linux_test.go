@@ -9,6 +9,7 @@ import (
 )
 
 func TestNap(t *testing.T) {
+	t.Parallel()
 	var n nap
 	for _, d := range []time.Duration{1, time.Millisecond, 20 * time.Millisecond} {
 		start := time.Now()

@@ -16,6 +16,7 @@ import (
 // A browser opens a server of this machine as localhost, 127.0.0.1 or [::1]: its page
 // may connect under any of the three names, at the same port alone.
 func TestLoopbackNamesAreOneHost(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	for _, c := range []struct {
 		origin, host string
@@ -75,6 +76,7 @@ func refusals(t *testing.T) (connect func(origins ...string), lines func() []str
 // The browser shows a page no reason for a refusal, so the log of the server does:
 // once for each origin, with the setting that lets it connect.
 func TestRefusedOriginIsLoggedOnceWithTheSetting(t *testing.T) {
+	t.Parallel()
 	connect, lines := refusals(t)
 	for range 3 {
 		connect("http://localhost:5173")
@@ -101,6 +103,7 @@ func TestRefusedOriginIsLoggedOnceWithTheSetting(t *testing.T) {
 // Whatever origins a client makes up, they fill neither the log nor the memory, and an
 // honest mistake is seen an hour later again.
 func TestLoggedOriginsAreBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		connect, lines := refusals(t)
 		for i := range 1000 {

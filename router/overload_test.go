@@ -118,6 +118,7 @@ func (o *overloadTest) load(t *testing.T, seconds int, types map[string]*routert
 }
 
 func TestOverloadRefusesByPriority(t *testing.T) {
+	t.Parallel()
 	overloaded(t, func(t *testing.T, o *overloadTest, s *routertest.Server) {
 		paid := s.Dial(routertest.DialOptions{Query: "user=bob&tier=paid"})
 		low := s.Dial(routertest.DialOptions{Query: "user=cid"})
@@ -161,6 +162,7 @@ func TestOverloadRefusesByPriority(t *testing.T) {
 // While nearly everything is refused: what the protocol needs is not, handshakes are answered 503, nothing
 // is decoded, and events are answered as their route says.
 func TestWhatIsRefusedAndWhatIsNot(t *testing.T) {
+	t.Parallel()
 	overloaded(t, func(t *testing.T, o *overloadTest, s *routertest.Server) {
 		c := s.Dial(routertest.DialOptions{Query: "user=ann"})
 		other := s.Dial(routertest.DialOptions{Query: "user=bob"})

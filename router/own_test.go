@@ -49,6 +49,7 @@ func (p *peer) admits(typ string, want int) {
 // A limit that is declared with a route or a group charges its types alone, and what the
 // router's middleware charges besides is charged once.
 func TestLimitsOfARoute(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		r.UseIngress(once(40))
 		router.RPC(r, "search", ok, router.RouteOptions{UseIngress: []ingress.Middleware{once(2)}})
@@ -69,6 +70,7 @@ func TestLimitsOfARoute(t *testing.T) {
 // A type that is exempt is free from what the router and the groups around charge, and not
 // from what itself or its group charges. Other types pay as before.
 func TestExemptTypes(t *testing.T) {
+	t.Parallel()
 	rules, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 1, "burst": 2}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +126,7 @@ func TestExemptTypes(t *testing.T) {
 // Bans are no charge: they see what a route's own limit rejects, and hold for types that
 // are exempt. So does a deny list.
 func TestExemptTypesAreNotFreeFromBans(t *testing.T) {
+	t.Parallel()
 	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 3})
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		r.UseIngress(bans.Middleware)
@@ -145,6 +148,7 @@ func TestExemptTypesAreNotFreeFromBans(t *testing.T) {
 }
 
 func TestDenyListsHoldForExemptTypes(t *testing.T) {
+	t.Parallel()
 	rules, err := ratelimit.ParseRules([]byte(`{"default": {"unlimited": true}, "deny": [{"user": "eve"}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -201,6 +205,7 @@ func (p *peer) limitOf() (limit int64) {
 // Each type has the largest size that its route, its group or the router says, to the byte,
 // however the message comes, and a frame over it is refused as one over the router's.
 func TestSizesOfRoutes(t *testing.T) {
+	t.Parallel()
 	const small, byDefault, grouped, large = 200, 10_000, 20_000, 300_000
 	var charged journal
 	note := func(next ingress.Handler) ingress.Handler {

@@ -41,6 +41,7 @@ func (s *socketServer) talking() *peer {
 
 // Clients that do not read, a hook that waits and a log that does not answer delay no other client that resumes.
 func TestResumesThatWaitDelayNoOther(t *testing.T) {
+	t.Parallel()
 	const missed, queue = 300, 32 << 10
 	for _, c := range []struct{ name, topic string }{
 		{"clients that do not read", "room:a"}, {"a hook", "room:hook"}, {"the log", "room:paused"}, {"the log, for those too far behind", "few:paused"},

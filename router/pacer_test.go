@@ -11,6 +11,7 @@ import (
 
 // All work that waits gets a turn, whenever it comes, and what gives the turns ends when none waits.
 func TestAllWorkGetsATurn(t *testing.T) {
+	t.Parallel()
 	for _, sockets := range []bool{false, true} {
 		var p pacer
 		var has atomic.Bool
@@ -41,6 +42,7 @@ func TestAllWorkGetsATurn(t *testing.T) {
 
 // Resumes begin, also while other work waits for turns all the time.
 func TestResumesBeginWhileOtherWorkWaits(t *testing.T) {
+	t.Parallel()
 	var p pacer
 	var has, end atomic.Bool
 	begun := make(chan struct{}, 100)

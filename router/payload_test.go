@@ -13,6 +13,7 @@ import (
 // A type that can never be decoded or encoded is found when it is registered, as payload,
 // reply, progress and declared event, and the panic says which and what to change.
 func TestTypesThatJSONCannotHold(t *testing.T) {
+	t.Parallel()
 	type timed struct {
 		Took time.Duration `json:"took"`
 	}
@@ -89,6 +90,7 @@ type flags struct {
 // A payload of which everything is optional may be left out, and is then as if it were
 // empty; one that would not be valid may not, nor one with a field that is not optional.
 func TestPayloadsThatMayBeLeftOut(t *testing.T) {
+	t.Parallel()
 	type required struct {
 		Room string `json:"room,omitempty" validate:"required"`
 	}
@@ -124,6 +126,7 @@ func TestPayloadsThatMayBeLeftOut(t *testing.T) {
 // Members that the type does not have are refused by a route, a group or a router that is
 // strict, at any depth, and the answer names them; elsewhere they are ignored.
 func TestStrict(t *testing.T) {
+	t.Parallel()
 	type order struct {
 		Items []said `json:"items"`
 	}
@@ -177,6 +180,7 @@ type wrapped[T any] struct {
 
 // The details name the fields of a payload whose type has no name, or a name with dots.
 func TestPathsOfTypesWithoutAPlainName(t *testing.T) {
+	t.Parallel()
 	type item struct {
 		ID string `json:"id" validate:"required"`
 	}

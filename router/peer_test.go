@@ -22,28 +22,30 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/wskit/wskit/internal/leaktest"
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 )
 
-// patience is how long a test waits before it calls something hung. It says
-// nothing about how fast anything should be.
-const patience = time.Minute
+// patience is how long a test waits before it calls something hung.
+const patience = poll.Guard
 
 // socketServer serves a router on a real loopback socket.
 type socketServer struct {
-	t     *testing.T
-	r     *router.Router
-	hs    *http.Server
-	addr  string
-	allow []goleak.Option // goroutines that were there before, and the router's own
-	tls   *tls.Config     // of its clients; nil: none
+	t    *testing.T
+	r    *router.Router
+	hs   *http.Server
+	addr string
+	tls  *tls.Config // of its clients; nil: none
+
+	pipes     *pipeListener // nil: it listens to TCP
+	deadlines atomic.Int64  // how often a write deadline was set
+	limited   atomic.Bool   // whether the last one is one
 
 	mu    sync.Mutex
 	peers []*peer
@@ -53,40 +55,94 @@ type said struct {
 	Text string `json:"text"`
 }
 
+// A transport serves a router: serveSocket or serveTLS.
+type transport func(*testing.T, router.Options, func(*router.Router)) *socketServer
+
 // serveSocket serves a router with the request "echo", which answers with its
 // payload, and what register adds. At the end of the test nothing of it may be
 // left.
 func serveSocket(t *testing.T, opts router.Options, register func(*router.Router)) *socketServer {
 	t.Helper()
-	if socketsOverTLS {
-		return serveTLS(t, opts, register)
-	}
-	return serveListener(t, opts, register, nil)
+	return serveListener(t, opts, register, loopback(t), nil)
 }
 
 // serveTLS is serveSocket over TLS.
 func serveTLS(t *testing.T, opts router.Options, register func(*router.Router)) *socketServer {
 	t.Helper()
 	server, client := certificate(t)
-	s := serveListener(t, opts, register, server)
+	s := serveListener(t, opts, register, loopback(t), server)
 	s.tls = client
 	return s
 }
 
-func serveListener(t *testing.T, opts router.Options, register func(*router.Router), secret *tls.Config) *socketServer {
+// overPipes runs a test of times in a bubble, in which a second takes none: its sockets are pipes, without TLS and under
+// it. What is written to a pipe waits for the other end to read.
+func overPipes(t *testing.T, test func(*testing.T, transport)) {
 	t.Helper()
-	before := goleak.IgnoreCurrent()
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS: %t", secure), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				test(t, func(t *testing.T, opts router.Options, register func(*router.Router)) *socketServer {
+					var server, client *tls.Config
+					if secure {
+						server, client = certificate(t)
+					}
+					pipes := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+					s := serveListener(t, opts, register, pipes, server)
+					s.tls, s.pipes = client, pipes
+					return s
+				})
+			})
+		})
+	}
+}
+
+// pipeListener accepts pipes.
+type pipeListener struct {
+	conns   chan net.Conn
+	closed  chan struct{}
+	closing sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case nc := <-l.conns:
+		return nc, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.closing.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return l }
+func (*pipeListener) Network() string  { return "pipe" }
+func (l *pipeListener) String() string { return fmt.Sprintf("%p", l) }
+
+func loopback(t *testing.T) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}
+
+func serveListener(t *testing.T, opts router.Options, register func(*router.Router), ln net.Listener, secret *tls.Config) *socketServer {
+	t.Helper()
+	addr := ln.Addr().String()
+	leaktest.Mark(addr)
 	r := router.New(opts)
 	router.RPC(r, "echo", func(_ *router.Context, m said) (said, error) { return m, nil })
 	if register != nil {
 		register(r)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	hs := &http.Server{Handler: r, ReadHeaderTimeout: patience, ErrorLog: log.New(io.Discard, "", 0)}
-	accepted := smallBuffers{ln}
+	s := &socketServer{t: t, r: r, hs: hs, addr: addr}
+	accepted := observedListener{ln, s}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -96,12 +152,6 @@ func serveListener(t *testing.T, opts router.Options, register func(*router.Rout
 			_ = hs.Serve(accepted)
 		}
 	}()
-	s := &socketServer{t: t, r: r, hs: hs, addr: ln.Addr().String(), allow: []goleak.Option{
-		before,
-		goleak.IgnoreAnyFunction("github.com/wskit/wskit/router.(*wheel).run"),
-		goleak.IgnoreAnyFunction("github.com/wskit/wskit/router.(*watchdog).run"),
-		goleak.IgnoreAnyFunction("net/http.(*Server).Serve"),
-	}}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -113,24 +163,40 @@ func serveListener(t *testing.T, opts router.Options, register func(*router.Rout
 		if t.Failed() {
 			return // what is left is likely the same failure
 		}
-		if err := leaktest.Left(patience, before); err != nil {
-			t.Errorf("goroutines outlive the server: %v", err)
-		}
+		s.left("goroutines to end with the server")
 	})
 	t.Cleanup(s.hangUpAll) // before that
 	return s
 }
 
-// smallBuffers is a listener whose sockets send from small buffers: the kernel would
-// take megabytes off the server's hands before a client that does not read is felt.
-type smallBuffers struct{ net.Listener }
+// observedListener is a listener whose sockets send from small buffers: the kernel would
+// take megabytes off the server's hands before a client that does not read is felt. The server is told their write
+// deadlines.
+type observedListener struct {
+	net.Listener
+	s *socketServer
+}
 
-func (l smallBuffers) Accept() (net.Conn, error) {
+func (l observedListener) Accept() (net.Conn, error) {
 	nc, err := l.Listener.Accept()
-	if err == nil {
-		_ = nc.(*net.TCPConn).SetWriteBuffer(16 << 10)
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(16 << 10)
+		return &observedSocket{tcp, l.s}, nil
 	}
 	return nc, err
+}
+
+type observedSocket struct {
+	*net.TCPConn
+	s *socketServer
+}
+
+func (o *observedSocket) SetWriteDeadline(t time.Time) error {
+	if !t.IsZero() {
+		o.s.deadlines.Add(1)
+	}
+	o.s.limited.Store(!t.IsZero())
+	return o.TCPConn.SetWriteDeadline(t)
 }
 
 // certificate makes a certificate for 127.0.0.1, and clients that trust it.
@@ -155,7 +221,11 @@ func certificate(t *testing.T) (server, client *tls.Config) {
 	roots := x509.NewCertPool()
 	roots.AddCert(leaf)
 	server = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
-	return server, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
+	// Of the key exchanges, one that costs little: many tests open hundreds of connections.
+	return server, &tls.Config{
+		RootCAs: roots, ServerName: "127.0.0.1",
+		CurvePreferences: []tls.CurveID{tls.X25519}, ClientSessionCache: tls.NewLRUClientSessionCache(1),
+	}
 }
 
 // recovered checks that nothing of earlier clients is left and that the server
@@ -176,9 +246,22 @@ func (s *socketServer) settled() {
 	eventually(s.t, "all connections to be forgotten", func() bool {
 		return s.r.Stats().Connections == 0 && s.r.Stats().Topics == 0
 	})
-	if err := leaktest.Left(patience, s.allow...); err != nil {
-		s.t.Fatalf("goroutines outlive their connections: %v", err)
-	}
+	s.left("goroutines to end with their connections", "router.(*wheel).run", "router.(*watchdog).run", "http.(*Server).Serve")
+}
+
+// left waits until no goroutines are left that the server or its test has started, but those that are allowed.
+func (s *socketServer) left(what string, allowed ...string) {
+	s.t.Helper()
+	var stacks []string
+	defer func() {
+		if len(stacks) > 0 {
+			s.t.Logf("left:\n%s", strings.Join(stacks, "\n\n"))
+		}
+	}()
+	eventually(s.t, what, func() bool {
+		stacks = leaktest.InGroup(s.addr, allowed...)
+		return len(stacks) == 0
+	})
 }
 
 // eventually polls until the condition holds.
@@ -191,10 +274,11 @@ func eventually(t testing.TB, what string, condition func() bool) {
 // frame it gets.
 type peer struct {
 	t  testing.TB
-	nc *net.TCPConn
-	rw net.Conn // nc, or TLS over it
+	nc *net.TCPConn // nil: a pipe
 	br *bufio.Reader
 
+	socket  net.Conn // nc or a pipe
+	rw      net.Conn // socket, or TLS over it
 	closing sync.Once
 }
 
@@ -208,13 +292,20 @@ func (s *socketServer) handshake(lines ...string) string {
 // connect opens a socket and says nothing. It is closed at the end of the test.
 func (s *socketServer) connect() *peer {
 	s.t.Helper()
-	nc, err := net.DialTimeout("tcp", s.addr, patience)
-	if err != nil {
-		s.t.Fatal(err)
+	var p *peer
+	if s.pipes != nil {
+		server, client := net.Pipe()
+		s.pipes.conns <- server
+		p = &peer{t: s.t, socket: client, rw: client}
+	} else {
+		nc, err := net.DialTimeout("tcp", s.addr, poll.Guard)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		p = &peer{t: s.t, nc: nc.(*net.TCPConn), socket: nc, rw: nc}
 	}
-	p := &peer{t: s.t, nc: nc.(*net.TCPConn), rw: nc}
 	if s.tls != nil {
-		p.rw = tls.Client(nc, s.tls)
+		p.rw = tls.Client(p.socket, s.tls)
 	}
 	p.br = bufio.NewReader(p.rw)
 	s.mu.Lock()
@@ -247,7 +338,7 @@ func (s *socketServer) dial(lines ...string) *peer {
 // response reads the answer to a handshake.
 func (p *peer) response() *http.Response {
 	p.t.Helper()
-	_ = p.nc.SetReadDeadline(time.Now().Add(patience))
+	_ = p.socket.SetReadDeadline(time.Now().Add(poll.Guard))
 	res, err := http.ReadResponse(p.br, nil)
 	if err != nil {
 		p.t.Fatalf("reading the answer to a handshake: %v", err)
@@ -267,13 +358,16 @@ func (p *peer) write(writes ...[]byte) {
 
 // tryWrite is for a server that may have hung up.
 func (p *peer) tryWrite(b []byte) error {
-	_ = p.nc.SetWriteDeadline(time.Now().Add(patience))
+	if len(b) == 0 {
+		return nil // a pipe would have its reader read nothing
+	}
+	_ = p.socket.SetWriteDeadline(time.Now().Add(poll.Guard))
 	_, err := p.rw.Write(b)
 	return err
 }
 
 // hangUp closes the socket as a crashed client's kernel does.
-func (p *peer) hangUp() { p.closing.Do(func() { _ = p.nc.Close() }) }
+func (p *peer) hangUp() { p.closing.Do(func() { _ = p.socket.Close() }) }
 
 // reset closes the socket with a RST in place of a FIN.
 func (p *peer) reset() {
@@ -298,12 +392,12 @@ type received struct {
 // read returns the next frame; io.EOF stands for any end of the stream between
 // two frames.
 func (p *peer) read() (f received, err error) {
-	_ = p.nc.SetReadDeadline(time.Now().Add(patience))
+	_ = p.socket.SetReadDeadline(time.Now().Add(poll.Guard))
 	var head [10]byte
 	if _, err := io.ReadFull(p.br, head[:2]); err != nil {
 		var ne net.Error
 		if errors.As(err, &ne) && ne.Timeout() {
-			return f, fmt.Errorf("nothing came within %v", patience)
+			return f, fmt.Errorf("nothing came within %v", poll.Guard)
 		}
 		return f, io.EOF
 	}

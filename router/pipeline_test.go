@@ -52,6 +52,7 @@ func (e *exhausted) middleware(next ingress.Handler) ingress.Handler {
 
 // A frame that would fail at several stages is answered by the first of them.
 func TestStagesAnswerInOrder(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 300)
 	for _, tc := range []struct {
 		name          string
@@ -118,6 +119,7 @@ func TestStagesAnswerInOrder(t *testing.T) {
 }
 
 func TestRefusedFloodNeverDecodes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var limiter exhausted
 		limiter.on.Store(true)
@@ -162,6 +164,7 @@ func TestRefusedFloodNeverDecodes(t *testing.T) {
 
 // The hook must not hold up the frames, whatever it does.
 func TestLimitHookIsNeverAwaited(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var limiter exhausted
 		release := make(chan struct{})
@@ -188,6 +191,7 @@ func TestLimitHookIsNeverAwaited(t *testing.T) {
 }
 
 func TestOnExceededClose(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		code   errors.CloseCode
@@ -219,6 +223,7 @@ func TestOnExceededClose(t *testing.T) {
 }
 
 func TestOnExceededCustomLeavesItToTheHook(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var limiter exhausted
 		limiter.on.Store(true)
@@ -239,6 +244,7 @@ func TestOnExceededCustomLeavesItToTheHook(t *testing.T) {
 
 // A rejection that a handler or its middleware returns is one all the same.
 func TestRejectionFromAHandler(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := router.New(router.Options{})
 		router.RPC(r, "costly", func(*router.Context, struct{}) (struct{}, error) {
@@ -257,6 +263,7 @@ func TestRejectionFromAHandler(t *testing.T) {
 
 // An abort carries the id of a request: its own refusal is not that one's answer.
 func TestARefusedAbortIsNotTheAnswer(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {
 		r.UseIngress(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
@@ -280,6 +287,7 @@ func TestARefusedAbortIsNotTheAnswer(t *testing.T) {
 }
 
 func TestAnAbortThatIsTooLargeIsNotTheAnswer(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{Limits: router.Limits{MaxPayload: 256}}, func(r *router.Router) {
 		router.RPC(r, "slow", func(*router.Context, struct{}) (int, error) { time.Sleep(time.Second); return 7, nil })
 	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
@@ -293,6 +301,7 @@ func TestAnAbortThatIsTooLargeIsNotTheAnswer(t *testing.T) {
 }
 
 func TestMiddlewareThatSwallowsAFrame(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var faults atomic.Int64
 		r := router.New(router.Options{OnError: func(router.Fault) { faults.Add(1) }})
@@ -342,6 +351,7 @@ func (brokenMember) MarshalJSON() ([]byte, error) { return nil, errors.New("does
 
 // A handler's error that middleware drops leaves a reply without a payload, and the same where the reply was half encoded.
 func TestMiddlewareThatDropsAnError(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {
 		r.Use(func(next router.Handler) router.Handler {
 			return func(c *router.Context) error { _ = next(c); return nil }

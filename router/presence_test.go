@@ -33,6 +33,7 @@ func present(t *testing.T, r *router.Router) (list []string) {
 }
 
 func TestMembersAreListedUntilTheyLeave(t *testing.T) {
+	t.Parallel()
 	shared := memory.NewPresence()
 	other := router.New(router.Options{Presence: shared})
 	conns := make(chan *router.Conn, 3)
@@ -113,6 +114,7 @@ func (p *troubled) Members(ctx context.Context, topic string) ([]pubsub.Member, 
 }
 
 func TestJoiningThatFails(t *testing.T) {
+	t.Parallel()
 	presence := &troubled{Presence: memory.NewPresence(), err: errors.New("away")}
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{
@@ -160,6 +162,7 @@ func TestJoiningThatFails(t *testing.T) {
 }
 
 func TestJoiningWithoutAPresence(t *testing.T) {
+	t.Parallel()
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{OnOpen: func(c *router.Conn) error { conns <- c; return nil }}, nil)
 	p := s.dial()

@@ -31,6 +31,7 @@ func inMemory(t *testing.T, opts router.Options, routes func(*router.Router), te
 // What clients validate holds type, meta and payload, in meta the correlation id,
 // and nothing else.
 func TestFramesAsOnTheWire(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {
 		router.RPC(r, "room.join", func(c *router.Context, q text) (text, error) {
 			if err := c.Progress(map[string]int{"n": 1}); err != nil {
@@ -97,6 +98,7 @@ func TestFramesAsOnTheWire(t *testing.T) {
 }
 
 func TestUncodedErrorsNeverLeaveTheServer(t *testing.T) {
+	t.Parallel()
 	var faults atomic.Int64
 	inMemory(t, router.Options{OnError: func(f router.Fault) {
 		faults.Add(1)
@@ -132,6 +134,7 @@ func TestUncodedErrorsNeverLeaveTheServer(t *testing.T) {
 }
 
 func TestAbortCancelsTheHandler(t *testing.T) {
+	t.Parallel()
 	var cause atomic.Value
 	inMemory(t, router.Options{}, func(r *router.Router) {
 		router.RPC(r, "wait", func(c *router.Context, _ struct{}) (text, error) {
@@ -165,6 +168,7 @@ func TestAbortCancelsTheHandler(t *testing.T) {
 }
 
 func TestDeadline(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{RequestTimeout: 3 * time.Second}, func(r *router.Router) {
 		hang := func(c *router.Context, _ struct{}) (text, error) {
 			time.Sleep(time.Minute) // takes no notice of its context
@@ -210,6 +214,7 @@ func TestDeadline(t *testing.T) {
 // The messages of a connection are handled in order, however long each takes,
 // while the connection is still read.
 func TestOrderWithinAConnection(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {
 		router.On(r, "step", func(c *router.Context, m struct{ N, Ms int }) error {
 			time.Sleep(time.Duration(m.Ms) * time.Millisecond)
@@ -237,6 +242,7 @@ func TestOrderWithinAConnection(t *testing.T) {
 
 // An answer that is ready does not wait for the handler of a later message.
 func TestAnswersDoNotWaitForLaterHandlers(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {
 		router.RPC(r, "quick", func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 		router.RPC(r, "slow", func(*router.Context, struct{}) (struct{}, error) {
@@ -256,6 +262,7 @@ func TestAnswersDoNotWaitForLaterHandlers(t *testing.T) {
 }
 
 func TestConcurrentRoutes(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{Limits: router.Limits{MaxInFlight: 3}}, func(r *router.Router) {
 		router.RPC(r, "slow", func(c *router.Context, m text) (text, error) {
 			time.Sleep(time.Second)
@@ -284,6 +291,7 @@ func TestConcurrentRoutes(t *testing.T) {
 }
 
 func TestMiddlewareOfHandlersSeesTheMessage(t *testing.T) {
+	t.Parallel()
 	var trail []string
 	mark := func(name string) router.Middleware {
 		return func(next router.Handler) router.Handler {
@@ -313,6 +321,7 @@ func TestMiddlewareOfHandlersSeesTheMessage(t *testing.T) {
 // Middleware before decoding runs in the order in which it was added, also over several calls.
 // SentType is the text of the client, for each frame its own.
 func TestOrderOfIngressMiddleware(t *testing.T) {
+	t.Parallel()
 	var trail []string
 	mark := func(name string) ingress.Middleware {
 		return func(next ingress.Handler) ingress.Handler {
@@ -339,6 +348,7 @@ func TestOrderOfIngressMiddleware(t *testing.T) {
 }
 
 func TestKeysReachTheConnectionFromEverywhere(t *testing.T) {
+	t.Parallel()
 	var session = ingress.NewKey[int]()
 	var inMiddleware atomic.Int64
 	inMemory(t, router.Options{
@@ -370,6 +380,7 @@ func TestKeysReachTheConnectionFromEverywhere(t *testing.T) {
 
 // Events of a concurrent route are bounded like requests, but by not reading on.
 func TestConcurrentEventsAreBounded(t *testing.T) {
+	t.Parallel()
 	var running, most atomic.Int64
 	inMemory(t, router.Options{Limits: router.Limits{MaxInFlight: 4}}, func(r *router.Router) {
 		router.On(r, "slow", func(*router.Context, struct{}) error {
@@ -394,6 +405,7 @@ func TestConcurrentEventsAreBounded(t *testing.T) {
 
 // A message may be a pointer to its type, tags included.
 func TestPointerMessages(t *testing.T) {
+	t.Parallel()
 	type inner struct {
 		ID string `json:"id" validate:"required"`
 	}

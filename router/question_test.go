@@ -114,6 +114,7 @@ func (s *asking) noFaults() {
 }
 
 func TestAskingAClient(t *testing.T) {
+	t.Parallel()
 	s := newAsking(t, router.Options{}, router.QuestionOptions{})
 	p := s.dial()
 	for _, typ := range []string{"ask", "ask beside"} {
@@ -152,6 +153,7 @@ func TestAskingAClient(t *testing.T) {
 // A client can answer with an error, and with anything else. Nothing of it is a fault of the
 // server or more than a short text.
 func TestAnswersThatAreErrors(t *testing.T) {
+	t.Parallel()
 	s := newAsking(t, router.Options{}, router.QuestionOptions{})
 	p := s.dial()
 	conn := <-s.conns
@@ -200,6 +202,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 // Answers that no question waits for are counted, and nothing else: a client cannot have anything
 // written or sent with them.
 func TestAnswersToNoQuestion(t *testing.T) {
+	t.Parallel()
 	s := newAsking(t, router.Options{}, router.QuestionOptions{})
 	p := s.dial()
 	p.write(yes("$ws:1"), yes("x"), answerFrame("", `"payload":{}`), textFrame(`{"type":"$ws:answer"}`))
@@ -229,6 +232,7 @@ func TestAnswersToNoQuestion(t *testing.T) {
 
 // The ids of the two directions are kept apart, whatever a client writes.
 func TestIDsOfQuestionsAndRequests(t *testing.T) {
+	t.Parallel()
 	s := newAsking(t, router.Options{}, router.QuestionOptions{})
 	p := s.dial()
 	p.write(request("$ws:1", "ask beside"))
@@ -260,6 +264,7 @@ func TestIDsOfQuestionsAndRequests(t *testing.T) {
 
 // The time of a question is over: the client is sent $ws:abort, and what it answers then is ignored.
 func TestQuestionsThatAreNotAnswered(t *testing.T) {
+	t.Parallel()
 	s := newAsking(t, router.Options{}, router.QuestionOptions{Timeout: 50 * time.Millisecond})
 	p := s.dial()
 	p.write(request("1", "ask"))
@@ -278,6 +283,7 @@ func TestQuestionsThatAreNotAnswered(t *testing.T) {
 
 // The same, when its context is cancelled.
 func TestQuestionsThatAreCancelled(t *testing.T) {
+	t.Parallel()
 	s := newAsking(t, router.Options{}, router.QuestionOptions{})
 	p := s.dial()
 	conn := <-s.conns
@@ -314,6 +320,7 @@ func expectAbort(t *testing.T, p *peer, id string) {
 
 // However a connection ends, what waits for its client does not wait any longer.
 func TestQuestionsOfAConnectionThatEnds(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*peer, *router.Conn){
 		"the client closes":   func(p *peer, _ *router.Conn) { p.write(closing(1000, "")) },
 		"the client vanishes": func(p *peer, _ *router.Conn) { p.hangUp() },
@@ -355,6 +362,7 @@ func TestQuestionsOfAConnectionThatEnds(t *testing.T) {
 
 // The same, of one that is silent.
 func TestQuestionsOfASilentClient(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		conns := make(chan *router.Conn, 1)
 		r := router.New(router.Options{OnOpen: func(c *router.Conn) error { conns <- c; return nil }})
@@ -386,6 +394,7 @@ func TestQuestionsOfASilentClient(t *testing.T) {
 }
 
 func TestNumberOfQuestionsIsBounded(t *testing.T) {
+	t.Parallel()
 	const most = 3
 	s := newAsking(t, router.Options{Limits: router.Limits{MaxQuestions: most}}, router.QuestionOptions{})
 	p := s.dial()
@@ -419,6 +428,7 @@ func TestNumberOfQuestionsIsBounded(t *testing.T) {
 // A handler waits for its client, and the client sends more than may wait before it answers. The
 // answer arrives in any case, in all orders of the two, and so does an answer to each request.
 func TestAnswersBehindMessagesThatWait(t *testing.T) {
+	t.Parallel()
 	small := router.Limits{MaxInFlight: 4}
 	bytes := router.Limits{MaxPending: 4 << 10}
 	for _, tc := range []struct {
@@ -503,6 +513,7 @@ func TestAnswersBehindMessagesThatWait(t *testing.T) {
 
 // As many handlers as may run at once all ask.
 func TestConcurrentEventsThatAsk(t *testing.T) {
+	t.Parallel()
 	s := newAsking(t, router.Options{Limits: router.Limits{MaxInFlight: 4}}, router.QuestionOptions{})
 	p := s.dial()
 	event := textFrame(`{"type":"ask in an event beside","payload":{"text":"x"}}`)
@@ -521,6 +532,7 @@ func TestConcurrentEventsThatAsk(t *testing.T) {
 // Answers are paid for like all messages. One that a limit refuses has not come: it can be sent
 // again.
 func TestAnswersAreLimited(t *testing.T) {
+	t.Parallel()
 	var refuse, seen []string
 	var mu sync.Mutex
 	rejected := make(chan string, 1)
@@ -570,6 +582,7 @@ func TestAnswersAreLimited(t *testing.T) {
 
 // A drain waits for a handler, and for the answer that this waits for.
 func TestShutdownWhileAQuestionIsOpen(t *testing.T) {
+	t.Parallel()
 	s := newAsking(t, router.Options{DrainWindow: -1}, router.QuestionOptions{})
 	p := s.dial()
 	p.write(request("1", "ask"))
@@ -595,6 +608,7 @@ func (*panicsDecoding) UnmarshalJSON([]byte) error { panic("decoding") }
 // A type that panics when it decodes itself does so in the goroutine that asks, which need not be
 // a handler.
 func TestAnswersThatPanicWhenTheyAreDecoded(t *testing.T) {
+	t.Parallel()
 	var ask router.Question[struct{}, panicsDecoding]
 	var f faults
 	conns := make(chan *router.Conn, 1)
@@ -618,6 +632,7 @@ func TestAnswersThatPanicWhenTheyAreDecoded(t *testing.T) {
 }
 
 func TestDeclaredQuestions(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{})
 	g := r.Group("files.")
 	q := router.DeclareQuestion[confirm, confirmed](g, "confirm", router.QuestionOptions{Doc: "Asks.", Timeout: time.Minute})
@@ -677,6 +692,7 @@ func TestDeclaredQuestions(t *testing.T) {
 
 // With the test kit: no time passes, and errors are as the server sees them.
 func TestAnswerOfTheTestKit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := router.New(router.Options{})
 		q := router.DeclareQuestion[confirm, confirmed](r, "confirm")

@@ -15,6 +15,7 @@ import (
 
 // A history is read in pages, in both directions, from any position.
 func TestReadHistory(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{}, router.HistoryOptions{})
 	read := func(q router.HistoryQuery) (texts []string, p router.HistoryPage) {
@@ -90,6 +91,7 @@ func TestReadHistory(t *testing.T) {
 
 // A client that comes late gets what was published before it, and then what comes.
 func TestSubscribeFrom(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := serveSocket(t, router.Options{Broker: l}, func(r *router.Router) {
 		r.History("room:*", router.HistoryOptions{})
@@ -132,6 +134,7 @@ func TestSubscribeFrom(t *testing.T) {
 
 // What the broker reports as lost reaches the application and the members, together.
 func TestLossesAreReported(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	lost := make(chan []string, 10)
 	s := withHistory(t, l, router.Options{SendGaps: true, OnLost: func(topics []string) {

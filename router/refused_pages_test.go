@@ -37,6 +37,7 @@ func refusing(req *http.Request) (ingress.Identity, error) {
 // A page gets the reason of a refusal as a close code. Other clients, pages of other origins and
 // refusals without a code for them get HTTP answers.
 func TestPagesSeeWhyTheyAreRefused(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{AcceptRefused: true, Authenticate: refusing, Hosts: []string{"127.0.0.1"}, OnError: func(router.Fault) {}}, nil)
 	page := "Origin: http://" + s.addr
 	for _, c := range []struct {
@@ -92,6 +93,7 @@ func TestPagesSeeWhyTheyAreRefused(t *testing.T) {
 // Refusing by accepting holds no lease, ends in time also for a client that does nothing, and is
 // itself limited.
 func TestAcceptedRefusalsHoldLittle(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	store := memory.NewStore(memory.Options{})
 	fast := limit.TokenBucket{Capacity: 10_000, Refill: 10_000, Per: time.Second}
@@ -130,6 +132,7 @@ func TestAcceptedRefusalsHoldLittle(t *testing.T) {
 
 // With a gate and Authenticate, one option is enough.
 func TestRefusalsOfTheGateAreAccepted(t *testing.T) {
+	t.Parallel()
 	gate := ratelimit.NewGate(memory.NewStore(memory.Options{}), ratelimit.GateOptions{
 		PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, OnRefused: func(ratelimit.GateRefusal) {},
 	})

@@ -51,6 +51,7 @@ func (g refusingGate) Release()                                          {}
 // Each handshake that is refused is reported once, with the check that failed, and without the
 // secrets in the request.
 func TestRefusedHandshakesAreReported(t *testing.T) {
+	t.Parallel()
 	const secret = "3c59dc048e88"
 	denied := errors.PermissionDenied.New("not today")
 	full := &errors.LimitExceeded{Kind: errors.LimitConnection, Observed: 11, Limit: 10}
@@ -131,6 +132,7 @@ func TestRefusedHandshakesAreReported(t *testing.T) {
 // Each message that is refused before its handler is reported once, with the check that failed, and
 // without its payload. What other hooks get, and what handlers refuse, is not reported.
 func TestRefusedMessagesAreReported(t *testing.T) {
+	t.Parallel()
 	const secret = "3c59dc048e88"
 	type order struct {
 		Text string `json:"text" validate:"max=3"`
@@ -213,6 +215,7 @@ func TestRefusedMessagesAreReported(t *testing.T) {
 
 // A message that comes while the router shuts down.
 func TestRefusedWhileShuttingDownIsReported(t *testing.T) {
+	t.Parallel()
 	var log refusalLog
 	var release chan struct{}
 	inMemory(t, router.Options{OnRefused: log.hook}, func(r *router.Router) {
@@ -235,6 +238,7 @@ func TestRefusedWhileShuttingDownIsReported(t *testing.T) {
 
 // A hook that hangs, panics or ends its goroutine delays no client, and loses no report but its own.
 func TestRefusedHooksThatFail(t *testing.T) {
+	t.Parallel()
 	var log, second refusalLog
 	var release chan struct{}
 	inMemory(t, router.Options{
@@ -270,6 +274,7 @@ func TestRefusedHooksThatFail(t *testing.T) {
 
 // A message of a client whose identity has expired.
 func TestRefusedExpiredIdentityIsReported(t *testing.T) {
+	t.Parallel()
 	var log refusalLog
 	var conn *router.Conn
 	inMemory(t, router.Options{

@@ -17,6 +17,7 @@ func none(*router.Context, struct{}) error { return nil }
 
 // Mistakes in the wiring fail at start-up and say what to change.
 func TestWiringMistakes(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, says string
 		wire       func()
@@ -69,6 +70,7 @@ func TestWiringMistakes(t *testing.T) {
 }
 
 func TestRegisteringAfterServing(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{})
 	g := r.Group("g.")
 	routertest.New(t, r).Dial()
@@ -93,6 +95,7 @@ func TestRegisteringAfterServing(t *testing.T) {
 }
 
 func TestHandshake(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{
 		Origins: []string{"*.example.com", "https://other.test"},
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
@@ -175,7 +178,7 @@ func TestHandshake(t *testing.T) {
 }
 
 func TestSubprotocols(t *testing.T) {
-	takesTime(t)
+	t.Parallel()
 	for _, tc := range []struct {
 		name    string
 		options []string
@@ -189,12 +192,10 @@ func TestSubprotocols(t *testing.T) {
 		{"a token that is the only offer", []string{"chat.v1"}, "bearer.secret", "bearer.secret"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := routertest.New(t, router.New(router.Options{Subprotocols: tc.options}))
-			_, res, err := s.TryDial(routertest.DialOptions{Header: http.Header{"Sec-Websocket-Protocol": {tc.offered}}})
-			// The client refuses a subprotocol that it did not offer by its options.
-			if res == nil {
-				t.Fatal(err)
-			}
+			s := serveSocket(t, router.Options{Subprotocols: tc.options}, nil)
+			p := s.connect()
+			p.write([]byte(s.handshake("Sec-WebSocket-Protocol: " + tc.offered)))
+			res := p.response()
 			if got := res.Header.Get("Sec-WebSocket-Protocol"); got != tc.agreed {
 				t.Errorf("agreed on %q, want %q", got, tc.agreed)
 			}
@@ -203,6 +204,7 @@ func TestSubprotocols(t *testing.T) {
 }
 
 func TestAPlainRequestGetsAnExplanation(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"GET", "POST"} {
 		w := httptest.NewRecorder()
 		router.New(router.Options{}).ServeHTTP(w, httptest.NewRequest(method, "/ws", nil))

@@ -94,6 +94,7 @@ func mustBeWithin(t *testing.T, what string, got, want time.Duration) {
 }
 
 func TestExpiryIsAnnouncedAndCloses(t *testing.T) {
+	t.Parallel()
 	var info atomic.Pointer[router.CloseInfo]
 	opts := router.Options{OnClose: func(_ *router.Conn, i router.CloseInfo) { info.Store(&i) }}
 	renewing(t, opts, "acme/ann/reader/5m", func(t *testing.T, _ *router.Router, c *routertest.Client) {
@@ -126,6 +127,7 @@ func TestExpiryIsAnnouncedAndCloses(t *testing.T) {
 }
 
 func TestExpiryWithoutLiveness(t *testing.T) {
+	t.Parallel()
 	opts := router.Options{
 		ExpiryNotice: -1,
 		Liveness:     router.Liveness{PingInterval: -1, MessageTimeout: -1},
@@ -146,6 +148,7 @@ func TestExpiryWithoutLiveness(t *testing.T) {
 }
 
 func TestRenewedInTime(t *testing.T) {
+	t.Parallel()
 	renewing(t, router.Options{}, "acme/ann/reader/30s", func(t *testing.T, _ *router.Router, c *routertest.Client) {
 		routertest.ExpectEvent[expiring](c, "$ws:expiring") // at once
 		c.Request("delete", nil).ExpectError(errors.PermissionDenied)
@@ -175,6 +178,7 @@ func TestRenewedInTime(t *testing.T) {
 
 // A renewal that is refused changes nothing.
 func TestRefusedRenewals(t *testing.T) {
+	t.Parallel()
 	var faults faults
 	var calls atomic.Int64
 	opts := router.Options{OnError: faults.add, Renew: func(_ context.Context, c *router.Conn, token string) (ingress.Identity, error) {
@@ -232,6 +236,7 @@ func TestRefusedRenewals(t *testing.T) {
 }
 
 func TestRenewalIsUnimplementedWithoutTheHook(t *testing.T) {
+	t.Parallel()
 	inMemory(t, router.Options{}, func(*router.Router) {}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
 		renew(c, "token").ExpectError(errors.Unimplemented)
 	})
@@ -240,6 +245,7 @@ func TestRenewalIsUnimplementedWithoutTheHook(t *testing.T) {
 // A renewal passes middleware before decoding like any message, and none after it; it is not
 // repeated for an idempotency key, and is no activity of the client.
 func TestRenewalsAsMessages(t *testing.T) {
+	t.Parallel()
 	var charged []string
 	opts := router.Options{
 		Idempotency: router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})},
@@ -306,6 +312,7 @@ func slowly(t *testing.T, stubborn bool, token string, test func(t *testing.T, c
 }
 
 func TestOneRenewalAtATime(t *testing.T) {
+	t.Parallel()
 	slowly(t, false, "acme/ann/reader/1h", func(t *testing.T, c *routertest.Client, release func()) {
 		first := renew(c, "acme/ann/admin/1h")
 		time.Sleep(time.Second)
@@ -330,6 +337,7 @@ func TestOneRenewalAtATime(t *testing.T) {
 }
 
 func TestRenewalsThatAreGivenUp(t *testing.T) {
+	t.Parallel()
 	for _, stubborn := range []bool{false, true} {
 		t.Run(fmt.Sprint("stubborn ", stubborn), func(t *testing.T) {
 			slowly(t, stubborn, "acme/ann/reader/1h", func(t *testing.T, c *routertest.Client, release func()) {
@@ -362,6 +370,7 @@ func TestRenewalsThatAreGivenUp(t *testing.T) {
 // A renewal that began in time may end after the identity has expired. Meanwhile no message is
 // handled.
 func TestRenewalUnderWayAtTheExpiry(t *testing.T) {
+	t.Parallel()
 	const life = 10 * time.Second
 	begin := func(t *testing.T, c *routertest.Client, token string) *routertest.Request {
 		time.Sleep(life - time.Second)
@@ -422,6 +431,7 @@ func TestRenewalUnderWayAtTheExpiry(t *testing.T) {
 // A handler goes on with the identity that it began with, and its values are those of the next
 // one, too.
 func TestHandlersKeepTheirIdentity(t *testing.T) {
+	t.Parallel()
 	seat, theme := ingress.NewKey[int](), ingress.NewKey[string]()
 	synctest.Test(t, func(t *testing.T) {
 		began, proceed := make(chan struct{}), make(chan struct{})
@@ -464,6 +474,7 @@ func TestHandlersKeepTheirIdentity(t *testing.T) {
 // A renewal that ends between the middleware and the handler of a message changes nothing for this
 // message, and the next one has the new identity, also if it came in the same write.
 func TestRenewalWhileAFrameWaits(t *testing.T) {
+	t.Parallel()
 	var conn atomic.Pointer[router.Conn]
 	waits := make(chan struct{})
 	s := serveSocket(t, authenticated(router.Options{Renew: func(_ context.Context, c *router.Conn, token string) (ingress.Identity, error) {
@@ -501,6 +512,7 @@ func TestRenewalWhileAFrameWaits(t *testing.T) {
 // The wheel does not know of a clock that is set. Messages are refused at once, the connection
 // ends later.
 func TestExpiryWhenTheClockIsSet(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		conns := make(chan *router.Conn, 1)
 		r := router.New(authenticated(router.Options{
@@ -538,6 +550,7 @@ func TestExpiryWhenTheClockIsSet(t *testing.T) {
 }
 
 func TestExpiredHandshakes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := routertest.New(t, router.New(authenticated(router.Options{})))
 		for _, life := range []string{"-1h", "0s"} {
@@ -552,6 +565,7 @@ func TestExpiredHandshakes(t *testing.T) {
 
 // Messages that were accepted before a drain are answered, whatever expires meanwhile.
 func TestExpiryDuringADrain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
 		r := router.New(authenticated(router.Options{}))
@@ -581,6 +595,7 @@ func TestExpiryDuringADrain(t *testing.T) {
 
 // A handler that runs at the expiry is cancelled, as at any end of its connection.
 func TestExpiryDuringAHandler(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cause := make(chan error, 2)
 		r := router.New(authenticated(router.Options{ExpiryNotice: -1, OnError: func(router.Fault) {}}))
@@ -606,6 +621,7 @@ func TestExpiryDuringAHandler(t *testing.T) {
 
 // Over sockets and a real clock: many connections expire, renew late, or never expire.
 func TestExpiryOverSockets(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	const life = 4 * time.Second // of which a client has seven eighths to renew its identity
 	s := serveSocket(t, authenticated(router.Options{ExpiryNotice: life - life/8}), func(r *router.Router) {
@@ -655,6 +671,7 @@ func TestExpiryOverSockets(t *testing.T) {
 
 // Run with -race. All that read an identity see one that was issued, whole.
 func TestRenewalRaces(t *testing.T) {
+	t.Parallel()
 	whole := func(id *ingress.Identity) bool {
 		return len(id.Roles) == 2 && id.Roles[0] == id.Roles[1] && id.Tier == id.Roles[0]+"+"+id.Roles[1] && id.User == "ann"
 	}

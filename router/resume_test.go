@@ -28,6 +28,7 @@ func byName(r *http.Request) (ingress.Identity, error) {
 
 // A client that comes back gets what it has missed, and then what comes, on this process or another.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	opts := router.Options{Resume: router.ResumeOptions{Keys: [][]byte{ticketKey}}}
 	here, there := withHistory(t, l, opts, router.HistoryOptions{}), withHistory(t, l, opts, router.HistoryOptions{})
@@ -62,6 +63,7 @@ func TestResume(t *testing.T) {
 
 // The same with the logs of memory.Broker.
 func TestResumeInMemory(t *testing.T) {
+	t.Parallel()
 	broker := memory.NewBroker(memory.BrokerOptions{})
 	s := serveSocket(t, router.Options{Broker: broker}, func(r *router.Router) {
 		subscribing(r)
@@ -89,6 +91,7 @@ func TestResumeInMemory(t *testing.T) {
 
 // A ticket is for its topic and its identity, for a time.
 func TestTicketsThatAreDenied(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	var refuse error
 	opts := router.Options{Authenticate: byName, Resume: router.ResumeOptions{Keys: [][]byte{ticketKey}, Allow: func(_ *router.Conn, topic string) error { return refuse }}}
@@ -166,6 +169,7 @@ func TestTicketsThatAreDenied(t *testing.T) {
 
 // What cannot be resumed has a reason, and the topic goes on from the position in the answer.
 func TestResumesThatReset(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		reason string
 		o      router.HistoryOptions
@@ -223,6 +227,7 @@ func TestResumesThatReset(t *testing.T) {
 
 // What clients may send in place of a $ws:resume.
 func TestResumesThatAreRefused(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{Limits: router.Limits{MaxTopics: 2}}, router.HistoryOptions{})
 	p := s.reader(l, "room:a")
@@ -265,6 +270,7 @@ func TestResumesThatAreRefused(t *testing.T) {
 
 // A client that reads slowly is not closed for what it has missed, however much that is.
 func TestReplayToASlowClient(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	const queue = 32 << 10
 	s := withHistory(t, l, router.Options{Limits: router.Limits{MaxQueued: queue}}, router.HistoryOptions{Bytes: 64 << 20, Messages: 10_000})
@@ -301,6 +307,7 @@ func TestReplayToASlowClient(t *testing.T) {
 
 // Many clients that return at once read each page of the log at most twice, wherever they are in it.
 func TestResumesShareWhatIsRead(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{HistoryCheck: time.Hour, Liveness: router.Liveness{PingInterval: -1}}, router.HistoryOptions{Messages: 5000})
 	stays := s.reader(l, "room:a")
@@ -357,6 +364,7 @@ func TestResumesShareWhatIsRead(t *testing.T) {
 // A topic in which messages are published without a pause can be resumed, though each read of the log is
 // late.
 func TestResumeOnABusyTopic(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	l.delay = 5 * time.Millisecond
 	s := withHistory(t, l, router.Options{}, router.HistoryOptions{Messages: 1_000_000})
@@ -387,6 +395,7 @@ func TestResumeOnABusyTopic(t *testing.T) {
 
 // A client whose last message the log has lost is not sent what other clients that resume share.
 func TestLostPositionsOnSharedPages(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{HistoryCheck: time.Hour}, router.HistoryOptions{})
 	p := s.reader(l, "room:a")
@@ -411,6 +420,7 @@ func TestLostPositionsOnSharedPages(t *testing.T) {
 // Whatever happens to the log, to what is delivered and to the connections, each client gets
 // what follows its position, or a reset.
 func TestResumingThroughFaults(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	l := newFaultyLog()
 	opts := router.Options{HistoryCheck: fastCheck, Resume: router.ResumeOptions{Keys: [][]byte{ticketKey}}}
@@ -491,6 +501,7 @@ func TestResumingThroughFaults(t *testing.T) {
 
 // The tickets of a connection that lasts are replaced before they are too old.
 func TestTicketsAreRenewed(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	inMemory(t, router.Options{Broker: l, Resume: router.ResumeOptions{MaxAge: time.Hour}}, func(r *router.Router) {
 		r.History("room:*", router.HistoryOptions{})
@@ -546,6 +557,7 @@ func TestTicketsAreRenewed(t *testing.T) {
 
 // A client that had joined a topic is seen again after it has resumed, as what it was known by last.
 func TestPresenceIsRestored(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := serveSocket(t, router.Options{Broker: l, Presence: memory.NewPresence()}, func(r *router.Router) {
 		r.History("room:*", router.HistoryOptions{})

@@ -10,6 +10,7 @@ import (
 // A client may send a thousand frames that bring no message; more, within seconds, end
 // the connection, within a message as outside of one.
 func TestFloodsWithoutMessages(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	for _, c := range []struct {
 		name  string
@@ -46,6 +47,7 @@ func TestFloodsWithoutMessages(t *testing.T) {
 // Messages begin the count anew, so that keepalives beside them, however many, are no
 // flood, and a thousand in one go are none.
 func TestControlFramesBesideMessages(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, nil)
 	p := s.dial()
 	const rounds = 10

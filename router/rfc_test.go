@@ -50,10 +50,11 @@ const rfcCaseCount = 250
 
 // The same bytes have the same outcome whichever way they come.
 func TestRFC(t *testing.T) {
+	t.Parallel()
 	opts := router.Options{Compression: true}
 	plain := serveSocket(t, opts, nil)
 	secure := serveTLS(t, opts, nil)
-	large, text := echoOf(20_000)
+	large, text := echoOf(9_000) // more than is read at once
 	atOnce := func(b []byte) int { return len(b) }
 	oneByOne := func(b []byte) int {
 		if len(b) > 300 { // only its end, where what matters stands
@@ -68,17 +69,20 @@ func TestRFC(t *testing.T) {
 		{"byte by byte", plain, oneByOne, "", nil},
 		{"in random pieces", plain, random, "", nil},
 		{"behind a large message", plain, atOnce, large, nil},
+		{"with compression agreed on", plain, random, "", offerDeflate},
+	}
+	// TLS is below the framing: these take turns.
+	overTLS := []way{
 		{"over TLS", secure, atOnce, "", nil},
 		{"over TLS, byte by byte", secure, oneByOne, "", nil},
 		{"over TLS, in random pieces", secure, random, "", nil},
-		{"with compression agreed on", plain, random, "", offerDeflate},
 	}
 	count := 0
 	for _, group := range rfcCases() {
 		count += len(group.cases)
 		t.Run(group.name, func(t *testing.T) {
-			for _, c := range group.cases {
-				for _, w := range ways {
+			for i, c := range group.cases {
+				for _, w := range append(slices.Clone(ways), overTLS[i%len(overTLS)]) {
 					offer := slices.Concat(group.offer, w.offer)
 					if group.name == "reserved" && len(offer) > 0 || len(group.offer) > 0 && len(w.offer) > 0 ||
 						group.name == "compression not agreed on" && len(w.offer) > 0 {
@@ -108,6 +112,7 @@ func TestRFC(t *testing.T) {
 
 // A violation of the protocol is answered as one, even if a limit refuses all messages of the client.
 func TestViolationsInRefusedFrames(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{Compression: true}, func(r *router.Router) {
 		r.UseIngress(func(ingress.Handler) ingress.Handler { return refuseRate })
 	})
@@ -249,6 +254,7 @@ func canonical(frames []string) []string {
 
 // The first byte that is wrong closes the connection: what would follow it is not waited for.
 func TestTheFirstWrongByte(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, subscribing)
 	for name, bytes := range map[string][]byte{
 		"reserved bits":             {0xf1},
@@ -266,11 +272,11 @@ func TestTheFirstWrongByte(t *testing.T) {
 	} {
 		for way, step := range map[string]int{"at once": len(bytes), "byte by byte": 1} {
 			p := s.dial()
+			sent := s.r.Stats().BytesRead
 			for chunk := range slices.Chunk(bytes, step) {
 				p.write(chunk)
-				if step == 1 {
-					time.Sleep(5 * time.Millisecond) // so that most are read by themselves
-				}
+				sent += int64(len(chunk))
+				eventually(t, "it to be read by itself", func() bool { return s.r.Stats().BytesRead == sent })
 			}
 			if f, err := p.read(); err != nil || f.String() != "close 1002" {
 				t.Errorf("%s, %s: got %v %v, want close 1002", name, way, f, err)

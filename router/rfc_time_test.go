@@ -11,8 +11,8 @@ import (
 
 // A message has a time to be complete, however its client shows that it is alive.
 func TestUnfinishedMessagesEnd(t *testing.T) {
-	takesTime(t)
-	s := serveSocket(t, router.Options{Liveness: router.Liveness{MessageTimeout: 300 * time.Millisecond}}, nil)
+	t.Parallel()
+	const timeout = 300 * time.Millisecond
 	request, _ := echoOf(20_000)
 	for _, c := range []struct {
 		name  string
@@ -30,32 +30,39 @@ func TestUnfinishedMessagesEnd(t *testing.T) {
 		{"the rest of what was too large", rawFrame{b0: fin | opBinary, payload: strings.Repeat("x", 70_000), declared: 1 << 30}.bytes(), []byte("x")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := s.dial()
-			p.t = t
-			p.write(c.begin)
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				for p.tryWrite(c.then) == nil && len(c.then) > 0 {
-					time.Sleep(20 * time.Millisecond) // the case itself: its client is alive
+			overPipes(t, func(t *testing.T, serve transport) {
+				s := serve(t, router.Options{Liveness: router.Liveness{MessageTimeout: timeout}}, nil)
+				p := s.dial()
+				start := time.Now()
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_ = p.tryWrite(c.begin)
+					for p.tryWrite(c.then) == nil && len(c.then) > 0 {
+						time.Sleep(20 * time.Millisecond) // its client is alive
+					}
+				}()
+				f := p.next()
+				if f == "ERROR RESOURCE_EXHAUSTED" {
+					f = p.next()
 				}
-			}()
-			f := p.next()
-			if f == "ERROR RESOURCE_EXHAUSTED" {
-				f = p.next()
-			}
-			if f != "close 1008" {
-				t.Errorf("got %.100q, want the connection to be closed with 1008", f)
-			}
-			p.hangUp()
-			<-done
+				if f != "close 1008" {
+					t.Errorf("got %.100q, want the connection to be closed with 1008", f)
+				}
+				if took := time.Since(start); took < timeout || took > 3*timeout {
+					t.Errorf("it was closed after %v", took)
+				}
+				p.hangUp()
+				<-done
+				s.recovered()
+			})
 		})
 	}
-	s.recovered()
 }
 
 // What a connection holds in requests that wait for their turn is bounded in bytes.
 func TestPendingBytes(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	const size, maxPending = 60_000, 256 << 10
 	for _, concurrent := range []bool{false, true} {

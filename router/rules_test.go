@@ -27,6 +27,7 @@ var texts = []string{"", "a", "ab", "abc", "abcd", "abcde", "abcdef", "ü", "ü�
 
 // Rules say what package validator says.
 func TestRulesAgreeWithTheValidator(t *testing.T) {
+	t.Parallel()
 	valid := ruled{Room: "a", Text: "abc", Name: "abc", Size: 1, Agree: true}
 	all := rulesOf(reflect.TypeFor[ruled]())
 	if !all.hold(reflect.ValueOf(valid)) {

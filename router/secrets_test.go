@@ -24,6 +24,7 @@ import (
 // Whatever carries a token, whatever becomes of the handshake or the renewal: no log line has the
 // token, and no answer does.
 func TestTokensAreNeitherLoggedNorEchoed(t *testing.T) {
+	t.Parallel()
 	const secret = "t0ken-5f1c" // of characters that no encoding changes
 	outcomes := map[string]error{
 		"ok": nil, "denied": errors.PermissionDenied.New("denied"), "unauthenticated": errors.Unauthenticated.New("who?"),

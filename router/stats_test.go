@@ -38,6 +38,7 @@ func outcomesOf(t *testing.T, s router.Stats, typ string) map[errors.Code]int64 
 // Each message is counted once, under its type and the code that its client got, however it was
 // handled: on the spot, concurrently, after a wait, detached, aborted, or not at all.
 func TestEachMessageIsCountedOnce(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	fail := func(c *router.Context, m said) (said, error) {
 		switch m.Text {
@@ -152,6 +153,7 @@ func TestEachMessageIsCountedOnce(t *testing.T) {
 
 // The histograms have the times that a client sees: a handler of 100 ms, and the wait behind it.
 func TestTimesOfMessages(t *testing.T) {
+	t.Parallel()
 	const took = 100 * time.Millisecond
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		router.RPC(r, "slow", func(_ *router.Context, m said) (said, error) { time.Sleep(took); return m, nil })
@@ -191,6 +193,7 @@ func TestTimesOfMessages(t *testing.T) {
 
 // Connections are counted by what became of their handshake, and by how they ended.
 func TestConnectionsAreCounted(t *testing.T) {
+	t.Parallel()
 	conns := make(chan *router.Conn, 4)
 	s := serveSocket(t, router.Options{Logger: quiet, OnOpen: func(c *router.Conn) error { conns <- c; return nil }}, nil)
 	s.dial().bye()
@@ -229,9 +232,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 
 // Bytes and frames are those on the wire, and what a client does not read shows as a backlog.
 func TestTrafficIsCounted(t *testing.T) {
-	if socketsOverTLS {
-		t.Skip("counts the bytes on the wire")
-	}
+	t.Parallel()
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxQueued: 8 << 20}, OnOpen: func(c *router.Conn) error { conns <- c; return nil }}, nil)
 	p := s.dial()
@@ -277,6 +278,7 @@ func TestTrafficIsCounted(t *testing.T) {
 // Deliveries are counted where the subscribers are, and publishing where it is done, with and without
 // a broker and a history.
 func TestPublishingIsCounted(t *testing.T) {
+	t.Parallel()
 	for _, topic := range []string{"local", "broker", "history"} {
 		t.Run(topic, func(t *testing.T) {
 			opts := router.Options{}
@@ -315,6 +317,7 @@ func TestPublishingIsCounted(t *testing.T) {
 
 // The number of figures does not grow with what clients send, nor with names of limits that are made up.
 func TestFiguresAreBounded(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		r.UseIngress(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
@@ -360,6 +363,7 @@ func TestFiguresAreBounded(t *testing.T) {
 
 // The name of the limiter that rejected a message is in the figures.
 func TestRejectionsByLimiter(t *testing.T) {
+	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour},
 			limit.Options{Name: "frames"}), ratelimit.Options{}))

@@ -96,6 +96,7 @@ func must[T any](t testing.TB) func(v T, err error) T {
 }
 
 func TestSendToTargets(t *testing.T) {
+	t.Parallel()
 	forServers(t, router.Options{}, func(t *testing.T, a *addressed) {
 		ann1, id1 := a.dial(0, "acme", "ann")
 		ann2, id2 := a.dial(1, "acme", "ann")
@@ -145,6 +146,7 @@ func TestSendToTargets(t *testing.T) {
 }
 
 func TestCountAndListTargets(t *testing.T) {
+	t.Parallel()
 	forServers(t, router.Options{}, func(t *testing.T, a *addressed) {
 		_, id1 := a.dial(0, "acme", "ann")
 		ann2, id2 := a.dial(1, "acme", "ann")
@@ -194,6 +196,7 @@ func TestCountAndListTargets(t *testing.T) {
 
 // When Close returns, what the client sends is not handled.
 func TestCloseTargets(t *testing.T) {
+	t.Parallel()
 	forServers(t, router.Options{}, func(t *testing.T, a *addressed) {
 		ctx := context.Background()
 		for i, s := range a.servers {
@@ -245,6 +248,7 @@ func TestCloseTargets(t *testing.T) {
 
 // A user is banned while clients connect: OnOpen sees the ban, or Close finds the connection.
 func TestNoConnectionOfABannedUserStaysOpen(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	var banned atomic.Bool
 	opts := router.Options{OnOpen: func(*router.Conn) error {
@@ -280,6 +284,7 @@ func TestNoConnectionOfABannedUserStaysOpen(t *testing.T) {
 }
 
 func TestReservedTopics(t *testing.T) {
+	t.Parallel()
 	conns, infos := make(chan *router.Conn, 1), make(chan router.CloseInfo, 1)
 	s := serveSocket(t, router.Options{
 		Addressing: router.AddressingOptions{Enabled: true}, Authenticate: asUser,
@@ -312,6 +317,7 @@ func TestReservedTopics(t *testing.T) {
 }
 
 func TestTargetsThatCannotBeAddressed(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	off, on := router.New(router.Options{}), router.New(router.Options{Addressing: router.AddressingOptions{Enabled: true}})
 	for name, c := range map[string]struct {
@@ -343,6 +349,7 @@ func TestTargetsThatCannotBeAddressed(t *testing.T) {
 
 // Each client's queue is bounded, and Overflow says what happens to a slow one.
 func TestSendingToSlowClients(t *testing.T) {
+	t.Parallel()
 	forServers(t, router.Options{Limits: router.Limits{MaxQueued: 64 << 10}}, func(t *testing.T, a *addressed) {
 		slow, id := a.dial(0, "acme", "ann")
 		r := a.server(1).r
@@ -378,6 +385,7 @@ func TestSendingToSlowClients(t *testing.T) {
 }
 
 func TestSendingDeclaredEventsToTargets(t *testing.T) {
+	t.Parallel()
 	type greeting struct {
 		Text string `json:"text" validate:"required"`
 	}
@@ -410,6 +418,7 @@ type mute struct{ stage }
 func (*mute) Publish(context.Context, pubsub.Message) error { return errors.New("not reachable") }
 
 func TestPublishingWithinTheProcess(t *testing.T) {
+	t.Parallel()
 	broker := new(mute)
 	s := serveSocket(t, router.Options{Broker: broker}, subscribing)
 	p := s.dial()

@@ -35,6 +35,7 @@ func connOf(tenant, user string) *Conn {
 
 // Tickets that are issued and checked at once are valid for their own identity and no other, with each of the keys.
 func TestTicketsAtOnce(t *testing.T) {
+	t.Parallel()
 	old, both := ticketsOf(t, "a"), ticketsOf(t, "b", "a")
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -59,6 +60,7 @@ func TestTicketsAtOnce(t *testing.T) {
 
 // The MAC of a ticket is the one that processes of other versions make, too.
 func TestTicketMAC(t *testing.T) {
+	t.Parallel()
 	ticket, err := base64.RawURLEncoding.DecodeString(ticketsOf(t, "k").issue(connOf("acme", "ada"), "room", nil))
 	if err != nil {
 		t.Fatal(err)

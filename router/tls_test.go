@@ -14,53 +14,42 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// socketsOverTLS has serveSocket serve TLS.
-var socketsOverTLS bool
-
-// Over TLS the same holds as over TCP: for slow clients and those that stop reading or
-// disappear, for closing with a full queue, for back-pressure, order and floods. What is measured in time
-// is in liveness_test.go, also under TLS.
-func TestOverTLS(t *testing.T) {
-	takesTime(t)
-	socketsOverTLS = true
-	t.Cleanup(func() { socketsOverTLS = false })
+// Over TLS the same holds as over TCP where the server meets its socket: for clients that are slow, stop reading or
+// disappear, for full queues, and for what comes in pieces. What is measured in time is in liveness_test.go, also
+// under TLS, and the framing in rfc_test.go.
+func TestOverTCPAndTLS(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
-		test func(*testing.T)
+		test func(*testing.T, transport)
 	}{
-		{"slow consumer", TestSlowConsumerIsCutOffAndDelaysNoOther},
-		{"replies that are not read", TestRepliesToAClientThatNeverReads},
-		{"answers of waiting requests", TestAnswersOfWaitingRequestsStayBounded},
-		{"write timeout", TestWriteTimeout},
-		{"reader that resumes", TestReaderThatResumes},
-		{"overflow policies", TestOverflowPolicies},
-		{"disappearing", TestDisappearing},
-		{"half closed", TestHalfClosedClientGetsItsAnswers},
-		{"silence", TestSilence},
-		{"nothing but pings", TestNothingButPings},
-		{"close that is not answered", TestCloseIsNotAnswered},
-		{"progress without reading", TestProgressToAClientThatDoesNotRead},
-		{"leaving behind a full queue", TestAClientThatEndsBehindAFullQueueIsDetected},
-		{"fan-out", TestPublishedMessagesDoNotWaitForThePublisher},
-		{"publish and leave", TestPublishAndLeave},
-		{"order", TestOrderOfTenThousand},
-		{"order under back-pressure", TestOrderOfEventsUnderBackpressure},
-		{"split at every byte", TestSplitAtEveryByte},
-		{"pipelined", TestPipelined},
-		{"sizes", TestSizes},
-		{"reply larger than the queue", TestReplyLargerThanTheQueue},
-		{"floods", TestFloodsWithoutMessages},
-		{"early data", TestEarlyData},
-		{"storm of senders", TestStormOfSenders},
-		{"handlers that hang", TestHandlersThatHang},
+		{"slow consumer", testSlowConsumerIsCutOffAndDelaysNoOther},
+		{"replies that are not read", testRepliesToAClientThatNeverReads},
+		{"write timeout", testWriteTimeout},
+		{"reader that resumes", testReaderThatResumes},
+		{"disappearing", testDisappearing},
+		{"half closed", testHalfClosedClientGetsItsAnswers},
+		{"progress without reading", testProgressToAClientThatDoesNotRead},
+		{"leaving behind a full queue", testAClientThatEndsBehindAFullQueueIsDetected},
+		{"order under back-pressure", testOrderOfEventsUnderBackpressure},
+		{"sizes", testSizes},
+		{"reply larger than the queue", testReplyLargerThanTheQueue},
+		{"early data", testEarlyData},
+		{"slow consumer's socket", testSlowConsumersSocketEnds},
 	} {
-		t.Run(test.name, test.test)
+		for name, serve := range map[string]transport{"TCP": serveSocket, "TLS": serveTLS} {
+			t.Run(test.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				test.test(t, serve)
+			})
+		}
 	}
 }
 
 // A server that offers HTTP/2, as those of net/http do, needs no setting: connections are
 // opened by HTTP/1.1, and a request by HTTP/2 is refused with what to do instead.
 func TestServerThatOffersHTTP2(t *testing.T) {
+	t.Parallel()
 	r := router.New(router.Options{})
 	router.RPC(r, "echo", func(_ *router.Context, m said) (said, error) { return m, nil })
 	s := httptest.NewUnstartedServer(r)

@@ -157,6 +157,7 @@ func waiting(t *testing.T, conns []*router.Conn) {
 // Joining a topic whose subscription stalls ends with each client's own deadline,
 // whatever the others wait for.
 func TestJoiningAStalledTopicEndsWithTheClientsOwnDeadline(t *testing.T) {
+	t.Parallel()
 	broker := newStalling()
 	broker.stall()
 	s, conns, _ := stalledServer(t, broker, router.Options{})
@@ -206,6 +207,7 @@ func TestJoiningAStalledTopicEndsWithTheClientsOwnDeadline(t *testing.T) {
 // A client that goes while it joins is gone at once; a topic that does not stall does
 // not notice.
 func TestClientsThatLeaveAStalledTopicAreGone(t *testing.T) {
+	t.Parallel()
 	for _, ignores := range []bool{false, true} {
 		t.Run(fmt.Sprintf("broker ignores its context: %t", ignores), func(t *testing.T) {
 			broker := newStalling()
@@ -258,6 +260,7 @@ func TestClientsThatLeaveAStalledTopicAreGone(t *testing.T) {
 
 // Unsubscribing, and the end of the call's context, end a call of Subscribe.
 func TestSubscribeEndsWithoutTheBroker(t *testing.T) {
+	t.Parallel()
 	broker := newStalling()
 	broker.ignoresContext = true
 	broker.stall()
@@ -313,6 +316,7 @@ func TestSubscribeEndsWithoutTheBroker(t *testing.T) {
 // A broker that fails, or panics, fails those that wait for it, and the next are
 // subscribed.
 func TestABrokerThatFailsToSubscribe(t *testing.T) {
+	t.Parallel()
 	faults := make(chan router.Fault, 10)
 	broker := newStalling()
 	panics := &panicking{stalling: broker}
@@ -361,6 +365,7 @@ func (b *panicking) Subscribe(ctx context.Context, topic string, deliver func(pu
 
 // Shutdown returns with its context, while the broker stalls and hooks wait.
 func TestShutdownOverAStalledBroker(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	for _, ignores := range []bool{false, true} {
 		t.Run(fmt.Sprintf("broker ignores its context: %t", ignores), func(t *testing.T) {
@@ -410,6 +415,7 @@ func TestShutdownOverAStalledBroker(t *testing.T) {
 // so fail together after the broker's timeout; those that left are gone, and when Redis
 // goes on, so does joining.
 func TestJoiningWhileRedisStandsStill(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	server := redistest.Start(t)
 	store, err := redis.Open(t.Context(), server.URL())
@@ -475,6 +481,7 @@ func TestJoiningWhileRedisStandsStill(t *testing.T) {
 // fails: when all has settled, the broker has one subscription for each topic with
 // members, every member receives, and no other connection.
 func TestMembershipsSettle(t *testing.T) {
+	t.Parallel()
 	const clients, topics, steps = 12, 12, 2000
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

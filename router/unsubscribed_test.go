@@ -10,6 +10,7 @@ import (
 // A client that is unsubscribed from a topic with history gets $ws:unsubscribed, once and behind the messages that it got as a
 // member. Otherwise it would resume the topic after a reconnect.
 func TestUnsubscribedIsSent(t *testing.T) {
+	t.Parallel()
 	l := newFaultyLog()
 	s := withHistory(t, l, router.Options{}, router.HistoryOptions{})
 	p := s.reader(l, "room:a")
@@ -39,6 +40,7 @@ func TestUnsubscribedIsSent(t *testing.T) {
 
 // A topic without a history has nothing to resume.
 func TestUnsubscribedIsNotSentWithoutHistory(t *testing.T) {
+	t.Parallel()
 	s := withHistory(t, newFaultyLog(), router.Options{}, router.HistoryOptions{})
 	p := s.dial()
 	p.write(join1("hall"))

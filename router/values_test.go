@@ -50,6 +50,7 @@ func behind(t *testing.T, r *router.Router, wrap func(http.Handler) http.Handler
 // connection, each with its own, for as long as it is open and in OnClose; that the request has
 // ended cancels none of them. Without ConnContext there is nothing.
 func TestValuesOfTheHandshake(t *testing.T) {
+	t.Parallel()
 	for _, set := range []bool{true, false} {
 		var places journal
 		ended := make(chan string, 1)
@@ -151,6 +152,7 @@ func TestTheRequestIsNotHeld(t *testing.T) {
 
 // A hook that panics refuses the handshake, and one that returns nil has no values.
 func TestConnContextThatFails(t *testing.T) {
+	t.Parallel()
 	faults := make(chan router.Fault, 1)
 	for status, hook := range map[int]func(*http.Request) context.Context{
 		http.StatusInternalServerError: func(*http.Request) context.Context { panic("no context") },
@@ -187,6 +189,7 @@ func addStep(ctx context.Context, step string) context.Context {
 // Each layer of middleware sees what those around it have set, and sets more; the handler and all
 // that it calls see it all, beside the values of the handshake.
 func TestValuesFromMiddleware(t *testing.T) {
+	t.Parallel()
 	before := func(step string) ingress.Middleware {
 		return func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
@@ -234,6 +237,7 @@ func TestValuesFromMiddleware(t *testing.T) {
 // after decoding, and which are handled inline, in line behind a slow one, or concurrently, are
 // refused, malformed or aborted, on several connections at once, each sees its own values or none.
 func TestValuesDoNotReachOtherMessages(t *testing.T) {
+	t.Parallel()
 	type message struct {
 		N      string `json:"n"`
 		Before bool   `json:"before"` // middleware sets it before decoding
@@ -322,6 +326,7 @@ func TestValuesDoNotReachOtherMessages(t *testing.T) {
 
 // SetValues refuses a context that would refer to the message itself, and says what to do.
 func TestSetValuesOfTheContextItself(t *testing.T) {
+	t.Parallel()
 	faults := make(chan router.Fault, 1)
 	s := serveSocket(t, router.Options{OnError: func(f router.Fault) { faults <- f }}, func(r *router.Router) {
 		router.RPC(r, "self", func(c *router.Context, _ struct{}) (struct{}, error) {
@@ -345,6 +350,7 @@ func TestSetValuesOfTheContextItself(t *testing.T) {
 // others. It is cancelled with the connection, with ErrClosed as the cause, and not at all where it
 // is to outlive that.
 func TestDetach(t *testing.T) {
+	t.Parallel()
 	type work struct {
 		bound, free context.Context
 		step        string
@@ -406,6 +412,7 @@ func TestDetach(t *testing.T) {
 // A test with routertest fails when a Context is used after its handler has returned, for which
 // another message could have used it. Libraries may ask a context that is cancelled.
 func TestContextAfterItsHandler(t *testing.T) {
+	t.Parallel()
 	for _, concurrent := range []bool{false, true} {
 		kept := make(chan *router.Context, 1)
 		r := router.New(router.Options{OnError: func(router.Fault) {}})

@@ -58,6 +58,7 @@ func request(id, typ string) []byte {
 // message that decodes itself, keeps a later one waiting: here it waits until the
 // client has it all.
 func TestWhatIsReadyLeavesWhileAFrameWaits(t *testing.T) {
+	t.Parallel()
 	for _, waiting := range []string{"stall", "decode"} {
 		for _, tc := range []struct {
 			name   string
@@ -107,6 +108,7 @@ func waitingServer(t *testing.T, g *gate) *socketServer {
 
 // Nor does what has been published to others.
 func TestWhatIsPublishedLeavesWhileAFrameWaits(t *testing.T) {
+	t.Parallel()
 	g := newGate()
 	s := waitingServer(t, g)
 	p, subscriber := s.dial(), s.dial()
@@ -125,6 +127,7 @@ func TestWhatIsPublishedLeavesWhileAFrameWaits(t *testing.T) {
 // A handler takes its time, so that another goroutine reads: the answers to what that
 // refuses wait neither for the handler nor for middleware.
 func TestWhatIsReadyLeavesWhileAHandlerAndAFrameWait(t *testing.T) {
+	t.Parallel()
 	g := newGate()
 	s := waitingServer(t, g)
 	p := s.dial()
@@ -139,6 +142,7 @@ func TestWhatIsReadyLeavesWhileAHandlerAndAFrameWait(t *testing.T) {
 // Many frames wait one after the other, each until the one before is answered: the
 // watchdog, which gives up looking at a frame that waits long, comes back for each.
 func TestEveryFrameMayWait(t *testing.T) {
+	t.Parallel()
 	const n = 200
 	var answered atomic.Int64
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
@@ -183,6 +187,7 @@ func TestEveryFrameMayWait(t *testing.T) {
 // Middleware and messages that decode themselves may end their goroutine, as handlers
 // may: the connection is given up in good order.
 func TestMiddlewareThatExits(t *testing.T) {
+	t.Parallel()
 	var faults atomic.Int64
 	s := serveSocket(t, router.Options{OnError: func(router.Fault) { faults.Add(1) }}, func(r *router.Router) {
 		r.UseIngress(func(next ingress.Handler) ingress.Handler {

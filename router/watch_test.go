@@ -184,6 +184,7 @@ func (w *watching) Close() error {
 // Joins, changes and leaves are sent to the watchers, once, in two routers that share
 // a presence.
 func TestWatchingPresence(t *testing.T) {
+	t.Parallel()
 	shared := &watchedPresence{Presence: memory.NewPresence()}
 	one, two := openRoom(t, shared), openRoom(t, shared)
 	defer closeServers(t, one, two)
@@ -228,6 +229,7 @@ func closeServers(t *testing.T, servers ...*socketServer) {
 
 // A user with three connections joins once and leaves once.
 func TestWatchingUsers(t *testing.T) {
+	t.Parallel()
 	s := openRoom(t, memory.NewPresence())
 	look := s.client("eve")
 	look.write(event("look", `{}`))
@@ -274,6 +276,7 @@ func TestWatchingUsers(t *testing.T) {
 // A list and then its changes, however they meet: in the end all know the same, and it is
 // what is so.
 func TestWatchingWhileMembersComeAndGo(t *testing.T) {
+	t.Parallel()
 	shared := memory.NewPresence()
 	s := openRoom(t, shared)
 	const clients = 12
@@ -317,6 +320,7 @@ func TestWatchingWhileMembersComeAndGo(t *testing.T) {
 // Changes come together: of a thousand joins each watcher gets few frames. Beyond a thousand
 // members only the number is sent, and the list again when they are fewer.
 func TestWatchingACrowd(t *testing.T) {
+	t.Parallel()
 	presence := memory.NewPresence()
 	s := openRoom(t, presence)
 	ann := s.client("ann")
@@ -360,6 +364,7 @@ func TestWatchingACrowd(t *testing.T) {
 
 // A list that would not fit the queue of a client is not sent.
 func TestWatchingLargeMembers(t *testing.T) {
+	t.Parallel()
 	presence := memory.NewPresence()
 	s := openRoom(t, presence)
 	for i := range 300 { // over 512 KiB
@@ -385,6 +390,7 @@ func TestWatchingLargeMembers(t *testing.T) {
 // Watching by member and by user are two views of one crowd; watching again the same way does
 // nothing.
 func TestWatchingTwice(t *testing.T) {
+	t.Parallel()
 	s := openRoom(t, memory.NewPresence())
 	a, b := s.client("ann"), s.client("ann")
 	b.write(event("enter", `{"text":"b"}`))
@@ -413,6 +419,7 @@ func TestWatchingTwice(t *testing.T) {
 
 // A connection that leaves the topic gets nothing more of it, while others do.
 func TestWatchingEndsWithLeaving(t *testing.T) {
+	t.Parallel()
 	s := openRoom(t, memory.NewPresence())
 	ann, bob, eve := s.client("ann"), s.client("bob"), s.client("eve")
 	ann.write(event("join", `{"text":""}`))
@@ -450,6 +457,7 @@ func data(text string) []byte { return []byte(`{"text":"` + text + `"}`) }
 
 // What is reported is sent as it is at the end: of members, and of users.
 func TestWhatIsReported(t *testing.T) {
+	t.Parallel()
 	d := &dictated{Presence: memory.NewPresence()}
 	s := openRoom(t, d)
 	members, users := s.client(""), s.client("")
@@ -488,6 +496,7 @@ func TestWhatIsReported(t *testing.T) {
 
 // Changes come together, the longer the more members there are.
 func TestChangesComeTogether(t *testing.T) {
+	t.Parallel()
 	d := &dictated{Presence: memory.NewPresence()}
 	s := openRoom(t, d)
 	p := s.client("")
@@ -549,6 +558,7 @@ func (p *stalledPresence) Watch(ctx context.Context, topic string, report func(p
 }
 
 func TestWatchingThatFails(t *testing.T) {
+	t.Parallel()
 	presence := &stalledPresence{watchedPresence: watchedPresence{Presence: memory.NewPresence()}, err: errors.New("away")}
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{
@@ -607,6 +617,7 @@ func TestWatchingThatFails(t *testing.T) {
 }
 
 func TestWatchingAPresenceThatReportsNothing(t *testing.T) {
+	t.Parallel()
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{
 		Presence: deafPresence{memory.NewPresence()},
@@ -625,6 +636,7 @@ func TestWatchingAPresenceThatReportsNothing(t *testing.T) {
 
 // A client that reads nothing is closed like any slow one, and holds up no other.
 func TestWatchingWithoutReading(t *testing.T) {
+	t.Parallel()
 	takesTime(t)
 	presence := memory.NewPresence()
 	s := openRoom(t, presence)

@@ -9,6 +9,7 @@ import (
 // A connection whose frame is held by middleware is not read, so its pongs are not
 // seen: it does not count as dead for that. One that is read does.
 func TestAHeldConnectionIsNotTakenForDead(t *testing.T) {
+	t.Parallel()
 	r := New(Options{})
 	c, _ := pair(t, r)
 	l := r.opts.Liveness
@@ -34,6 +35,7 @@ func TestAHeldConnectionIsNotTakenForDead(t *testing.T) {
 // A phase that is entered late, because two goroutines close the connection at the same
 // time, does not bring back one that is over.
 func TestPhasesOnlyMoveOn(t *testing.T) {
+	t.Parallel()
 	r := New(Options{})
 	c, _ := pair(t, r)
 	r.wheel.enter(c, life.Flush)
