@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
@@ -107,11 +107,7 @@ func TestABatchIsNotTooMuchForItsReaders(t *testing.T) {
 	publishers(t, func(t *testing.T, opts router.Options, register func(*router.Router)) {
 		opts.Limits.MaxQueued = most
 		s, p, publisher, texts := sayTo(t, opts, register, func(c *router.Conn) {
-			for start := time.Now(); c.Queued() > most/2; time.Sleep(time.Millisecond) {
-				if time.Since(start) > patience {
-					panic(fmt.Sprintf("%d bytes are held back", c.Queued()))
-				}
-			}
+			poll.Until(t, "the client has read what is held back", func() bool { return c.Queued() <= most/2 })
 		})
 		release := router.HoldWatchdog(s.r)
 		defer release()

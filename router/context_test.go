@@ -10,6 +10,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 )
 
@@ -74,13 +75,8 @@ func TestErrAndDoneAgree(t *testing.T) {
 	}
 	check := func(what string) {
 		t.Helper()
-		select {
-		case wrong := <-results:
-			if wrong != "" {
-				t.Errorf("%s: %s", what, wrong)
-			}
-		case <-time.After(patience):
-			t.Fatalf("%s: the context does not end", what)
+		if wrong := poll.Receive(t, results, what+": the context ends"); wrong != "" {
+			t.Errorf("%s: %s", what, wrong)
 		}
 	}
 	for range 4 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -310,14 +311,10 @@ func TestCloseHookGetsTheTopics(t *testing.T) {
 			p.write(topicRequest("leave", "room:b"))
 			p.expect("reply 1 room:b")
 			end(s, p)
-			select {
-			case i := <-ended:
-				slices.Sort(i.Topics)
-				if want := []string{"opened", "room:a", "room:c"}; !slices.Equal(i.Topics, want) {
-					t.Errorf("the topics are %v, want %v", i.Topics, want)
-				}
-			case <-time.After(patience):
-				t.Fatal("OnClose was not called")
+			i := poll.Receive(t, ended, "OnClose is called")
+			slices.Sort(i.Topics)
+			if want := []string{"opened", "room:a", "room:c"}; !slices.Equal(i.Topics, want) {
+				t.Errorf("the topics are %v, want %v", i.Topics, want)
 			}
 		})
 	}

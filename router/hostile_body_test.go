@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 )
 
@@ -30,7 +31,7 @@ var bodyless = map[string][]string{
 // answeredAndClosed reads the answer to a request, and then the end of the stream.
 func answeredAndClosed(t *testing.T, nc net.Conn) (status int) {
 	t.Helper()
-	_ = nc.SetReadDeadline(time.Now().Add(patience))
+	_ = nc.SetReadDeadline(time.Now().Add(poll.Guard))
 	br := bufio.NewReader(nc)
 	res, err := http.ReadResponse(br, nil)
 	if err != nil {
@@ -51,7 +52,6 @@ func answeredAndClosed(t *testing.T, nc net.Conn) (status int) {
 // timeouts here.
 func TestBodyThatNeverComes(t *testing.T) {
 	t.Parallel()
-	takesTime(t)
 	for _, secure := range []bool{false, true} {
 		for name, lines := range bodyless {
 			t.Run(fmt.Sprintf("%s, TLS: %t", name, secure), func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 				if status := answeredAndClosed(t, nc); status != http.StatusBadRequest {
 					t.Errorf("answered %d", status)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), poll.Guard)
 				defer cancel()
 				if err := errors.Join(r.Shutdown(ctx), s.Config.Shutdown(ctx)); err != nil {
 					t.Errorf("shutting down: %v", err)
@@ -119,7 +119,7 @@ func TestRefusalOverHTTP2(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	client := s.Client()
-	client.Timeout = patience
+	client.Timeout = poll.Guard
 	for range 2 {
 		body, w := io.Pipe()
 		req, err := http.NewRequest("POST", s.URL, body)

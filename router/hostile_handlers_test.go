@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
@@ -249,13 +250,8 @@ func TestHandlersThatOutliveTheConnection(t *testing.T) {
 		<-began // a handler that has not begun when the connection ends never begins
 		p.reset()
 		for _, want := range []error{router.ErrClosed, router.ErrClosed, router.ErrClosed, nil} {
-			select {
-			case err := <-results:
-				if err != want && !stderrors.Is(err, want) {
-					t.Errorf("%s: got %v, want %v", typ, err, want)
-				}
-			case <-time.After(patience):
-				t.Fatalf("%s: the handler does not return", typ)
+			if err := poll.Receive(t, results, typ+" to go on"); err != want && !stderrors.Is(err, want) {
+				t.Errorf("%s: got %v, want %v", typ, err, want)
 			}
 		}
 		s.settled()
@@ -398,7 +394,7 @@ func inSubprocess(t *testing.T, body func()) {
 		body()
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), poll.Guard)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
 	// The race detector holds a process up for a second at its end.

@@ -83,9 +83,10 @@ func testOrderOfEventsUnderBackpressure(t *testing.T, serve transport) {
 func TestInFlightLimitAnswersEachOnce(t *testing.T) {
 	t.Parallel()
 	const n = 3000
+	refuses := make(chan struct{})
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxInFlight: 3}}, func(r *router.Router) {
 		router.RPC(r, "work", func(_ *router.Context, m numbered) (said, error) {
-			time.Sleep(time.Millisecond)
+			<-refuses
 			return said{"x"}, nil
 		}, router.RouteOptions{Concurrent: true})
 	})
@@ -103,7 +104,9 @@ func TestInFlightLimitAnswersEachOnce(t *testing.T) {
 		switch {
 		case scan(f, "reply %d x", &id):
 		case scan(f, "RPC_ERROR %d RESOURCE_EXHAUSTED", &id):
-			refused++
+			if refused++; refused == 1 {
+				close(refuses)
+			}
 		default:
 			t.Fatalf("got %.100q", f)
 		}
@@ -131,78 +134,79 @@ func scan(s, format string, id *int) bool {
 // after it.
 func TestOneAnswerWhicheverComesFirst(t *testing.T) {
 	t.Parallel()
-	takesTime(t)
 	const n, window = 4000, 40
 	for _, c := range []struct {
 		name       string
 		concurrent bool
 	}{{"in order", false}, {"concurrent", true}} {
 		t.Run(c.name, func(t *testing.T) {
-			var running atomic.Int64
-			// A handler that goes on after its answer keeps its place in flight.
-			s := serveSocket(t, router.Options{Limits: router.Limits{MaxInFlight: n}}, func(r *router.Router) {
-				router.RPC(r, "race", func(k *router.Context, m numbered) (said, error) {
-					running.Add(1)
-					defer running.Add(-1)
-					if m.N%8 == 0 {
-						_ = k.Progress(1)
-					}
-					switch m.N % 4 {
-					case 0: // at once
-					case 1: // about when its time is over
-						time.Sleep(time.Millisecond)
-					case 2: // when reported to
-						<-k.Done()
-						return said{}, k.Err()
-					case 3: // reported to, and does not care
-						select {
-						case <-k.Done():
-						case <-time.After(time.Millisecond):
+			overPipe(t, false, func(t *testing.T, serve transport) {
+				var running atomic.Int64
+				// A handler that goes on after its answer keeps its place in flight.
+				s := serve(t, router.Options{Limits: router.Limits{MaxInFlight: n}}, func(r *router.Router) {
+					router.RPC(r, "race", func(k *router.Context, m numbered) (said, error) {
+						running.Add(1)
+						defer running.Add(-1)
+						if m.N%8 == 0 {
+							_ = k.Progress(1)
 						}
-						_ = k.Progress(2)
+						switch m.N % 4 {
+						case 0: // at once
+						case 1: // about when its time is over
+							time.Sleep(time.Millisecond)
+						case 2: // when reported to
+							<-k.Done()
+							return said{}, k.Err()
+						case 3: // reported to, and does not care
+							select {
+							case <-k.Done():
+							case <-time.After(time.Millisecond):
+							}
+							_ = k.Progress(2)
+						}
+						return said{"x"}, nil
+					}, router.RouteOptions{Concurrent: c.concurrent})
+				})
+				p := s.dial()
+				tokens := make(chan struct{}, window) // how many are open at once
+				go func() {
+					for i := range n {
+						tokens <- struct{}{}
+						timeout := 1 + rand.N(4)
+						send := textFrame(fmt.Sprintf(`{"type":"race","meta":{"correlationId":"%d","timeoutMs":%d},"payload":{"n":%d}}`, i, timeout, i))
+						if rand.N(3) > 0 {
+							victim := i - rand.N(3)
+							send = join(send, textFrame(fmt.Sprintf(`{"type":"$ws:abort","meta":{"correlationId":"%d"}}`, victim)))
+						}
+						if p.tryWrite(send) != nil {
+							return
+						}
 					}
-					return said{"x"}, nil
-				}, router.RouteOptions{Concurrent: c.concurrent})
+				}()
+				answers := make([]string, n)
+				for done := 0; done < n; {
+					f := p.next()
+					var id int
+					if scan(f, "reply %d x", &id) || scan(f, "RPC_ERROR %d CANCELLED", &id) || scan(f, "RPC_ERROR %d DEADLINE_EXCEEDED", &id) {
+						if answers[id] != "" {
+							t.Fatalf("request %d is answered %q and then %q", id, answers[id], f)
+						}
+						answers[id] = f
+						done++
+						<-tokens
+						continue
+					}
+					if !strings.HasPrefix(f, "$ws:rpc-progress") {
+						t.Fatalf("got %.100q", f)
+					}
+				}
+				// A second answer could only come from a handler that still runs.
+				eventually(t, "the handlers to return", func() bool { return running.Load() == 0 })
+				p.write(echo("last", "x"))
+				p.expect("reply last x")
+				p.bye()
+				s.recovered()
 			})
-			p := s.dial()
-			tokens := make(chan struct{}, window) // how many are open at once
-			go func() {
-				for i := range n {
-					tokens <- struct{}{}
-					timeout := 1 + rand.N(4)
-					send := textFrame(fmt.Sprintf(`{"type":"race","meta":{"correlationId":"%d","timeoutMs":%d},"payload":{"n":%d}}`, i, timeout, i))
-					if rand.N(3) > 0 {
-						victim := i - rand.N(3)
-						send = join(send, textFrame(fmt.Sprintf(`{"type":"$ws:abort","meta":{"correlationId":"%d"}}`, victim)))
-					}
-					if p.tryWrite(send) != nil {
-						return
-					}
-				}
-			}()
-			answers := make([]string, n)
-			for done := 0; done < n; {
-				f := p.next()
-				var id int
-				if scan(f, "reply %d x", &id) || scan(f, "RPC_ERROR %d CANCELLED", &id) || scan(f, "RPC_ERROR %d DEADLINE_EXCEEDED", &id) {
-					if answers[id] != "" {
-						t.Fatalf("request %d is answered %q and then %q", id, answers[id], f)
-					}
-					answers[id] = f
-					done++
-					<-tokens
-					continue
-				}
-				if !strings.HasPrefix(f, "$ws:rpc-progress") {
-					t.Fatalf("got %.100q", f)
-				}
-			}
-			// A second answer could only come from a handler that still runs.
-			eventually(t, "the handlers to return", func() bool { return running.Load() == 0 })
-			p.write(echo("last", "x"))
-			p.expect("reply last x")
-			p.bye()
-			s.recovered()
 		})
 	}
 }

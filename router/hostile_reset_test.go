@@ -3,7 +3,6 @@ package router_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/wskit/wskit/router"
 )
@@ -46,12 +45,10 @@ func TestSocketBuffer(t *testing.T) {
 		for range n {
 			_ = s.r.Publish(t.Context(), "news", "news", m)
 		}
-		queued := -1
+		queued := 0
 		eventually(t, "the socket to take no more", func() bool {
-			last := queued
 			queued = conn.Queued()
-			time.Sleep(50 * time.Millisecond)
-			return queued == last && n*frame-queued >= atLeast // what writes it may not have been running
+			return s.limited.Load() && n*frame-queued >= atLeast // what waits to write it has a deadline
 		})
 		p.hangUp()
 		s.settled()

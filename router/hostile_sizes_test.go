@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/wskit/wskit/router"
 )
@@ -246,15 +245,17 @@ func TestPingBehindAReplyLargerThanTheQueue(t *testing.T) {
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxQueued: 4 << 10}}, func(r *router.Router) {
 		router.RPC(r, "big", func(c *router.Context, _ struct{}) (said, error) {
 			conns <- c.Conn()
-			return said{strings.Repeat("x", 16<<20)}, nil // more than the kernel takes
+			return said{strings.Repeat("x", 2<<20)}, nil // more than the kernel takes
 		}, router.RouteOptions{Concurrent: true})
 	})
 	p := s.dial()
+	_ = p.nc.SetReadBuffer(32 << 10)
 	p.write(textFrame(`{"type":"big","meta":{"correlationId":"1"}}`))
 	c := <-conns
 	eventually(t, "the reply to be queued", func() bool { return c.Queued() > 4<<10 })
+	read := s.r.Stats().BytesRead
 	p.write(ping("p"))
-	time.Sleep(20 * time.Millisecond) // for the server to read it; without, less is tested
+	eventually(t, "the ping to be read", func() bool { return s.r.Stats().BytesRead == read+int64(len(ping("p"))) })
 	if got := p.next(); !strings.HasPrefix(got, "reply 1 xxx") {
 		t.Errorf("got %.60q, want the reply", got)
 	}

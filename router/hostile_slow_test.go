@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 )
 
@@ -135,17 +136,16 @@ func testRepliesToAClientThatNeverReads(t *testing.T, serve transport) {
 	// the acknowledgements that come with it, and then nothing moves at all.
 	ask := textFrame(`{"type":"big","meta":{"correlationId":"1"}}`)
 	go func() { _ = p.tryWrite([]byte(strings.Repeat(string(ask), 1000))) }()
-	giveUp := time.Now().Add(patience)
-	for n := 0; conn.Context().Err() == nil; n++ {
-		if time.Now().After(giveUp) {
-			t.Fatalf("a client that never reads is still not cut off, with %d bytes queued", conn.Queued())
-		}
+	n := 0
+	eventually(t, "a client that never reads to be cut off", func() bool {
 		if q, most := conn.Queued(), maxQueued+(inFlight+2)*reply; q > most {
 			t.Fatalf("%d bytes are queued, want %d at most", q, most)
 		}
 		other.write(echo(fmt.Sprint(n), "x"))
 		other.expect(fmt.Sprintf("reply %d x", n))
-	}
+		n++
+		return conn.Context().Err() != nil
+	})
 	p.hangUp()
 	other.bye()
 	s.recovered()
@@ -160,13 +160,13 @@ func TestAnswersOfWaitingRequestsStayBounded(t *testing.T) {
 	t.Parallel()
 	const maxQueued, reply, waiting = 64 << 10, 32 << 10, 60
 	var most atomic.Int64
-	conns := make(chan *router.Conn, 2)
+	conns, release := make(chan *router.Conn, 2), make(chan struct{})
 	s := serveSocket(t, router.Options{
 		Limits: router.Limits{MaxQueued: maxQueued},
 		OnOpen: func(c *router.Conn) error { conns <- c; return nil },
 	}, func(r *router.Router) {
 		router.RPC(r, "late", func(*router.Context, struct{}) (struct{}, error) {
-			time.Sleep(50 * time.Millisecond) // the others come meanwhile
+			<-release
 			return struct{}{}, nil
 		})
 		router.RPC(r, "big", func(c *router.Context, _ struct{}) (said, error) {
@@ -177,7 +177,11 @@ func TestAnswersOfWaitingRequestsStayBounded(t *testing.T) {
 	p := s.dial()
 	_ = p.nc.SetReadBuffer(64 << 10)
 	big := textFrame(`{"type":"big","meta":{"correlationId":"1"}}`)
-	p.write(join(textFrame(`{"type":"late","meta":{"correlationId":"0"}}`), []byte(strings.Repeat(string(big), waiting))))
+	all := join(textFrame(`{"type":"late","meta":{"correlationId":"0"}}`), bytes.Repeat(big, waiting))
+	read := s.r.Stats().BytesRead
+	p.write(all)
+	eventually(t, "all to be read", func() bool { return s.r.Stats().BytesRead == read+int64(len(all)) })
+	close(release)
 	conn := <-conns
 	eventually(t, "the queue to fill", func() bool { return conn.Queued() >= maxQueued/2 })
 	p.expect("reply 0 ")
@@ -270,9 +274,7 @@ func TestOverflowPolicies(t *testing.T) {
 			// A reply does not fit a full queue; it is asked for when there is room.
 			conn := <-conns
 			go func() {
-				for conn.Queued() > 0 && conn.Context().Err() == nil {
-					time.Sleep(time.Millisecond)
-				}
+				eventually(t, "the queue to be empty", func() bool { return conn.Queued() == 0 || conn.Context().Err() != nil })
 				_ = p.tryWrite(echo("1", "end"))
 			}()
 			var got []int
@@ -382,13 +384,8 @@ func testDisappearing(t *testing.T, serve transport) {
 				p.write(c.send)
 				leave(p)
 				if c.handler {
-					select {
-					case err := <-cancelled:
-						if err != context.Canceled {
-							t.Errorf("the handler's context ended with %v, want %v", err, context.Canceled)
-						}
-					case <-time.After(patience):
-						t.Error("the handler's context is not cancelled")
+					if err := poll.Receive(t, cancelled, "the handler's context to end"); err != context.Canceled {
+						t.Errorf("the handler's context ended with %v, want %v", err, context.Canceled)
 					}
 				}
 				eventually(t, "the connection to be forgotten", func() bool {
@@ -543,11 +540,7 @@ func testProgressToAClientThatDoesNotRead(t *testing.T, serve transport) {
 	for range 30 {
 		p := s.dial()
 		p.write(textFrame(`{"type":"progress","meta":{"correlationId":"1"}}`))
-		select {
-		case <-returned:
-		case <-time.After(patience):
-			t.Fatal("the handler hangs in Progress")
-		}
+		poll.Receive(t, returned, "the handler to return from Progress")
 		p.hangUp()
 	}
 	s.recovered()

@@ -18,7 +18,6 @@ func numberedRequest(typ string, n int) []byte {
 // in order, whether the handlers are quick or so slow that all the others wait.
 func TestManyRequestsAtOnce(t *testing.T) {
 	t.Parallel()
-	takesTime(t)
 	for _, tc := range []struct {
 		name   string
 		n      int
@@ -43,23 +42,25 @@ func TestManyRequestsAtOnce(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := serveSocket(t, router.Options{Limits: tc.limits}, func(r *router.Router) {
-				router.RPC(r, "work", func(_ *router.Context, m numbered) (said, error) { tc.work(m.N); return said{"x"}, nil })
+			overPipe(t, false, func(t *testing.T, serve transport) {
+				s := serve(t, router.Options{Limits: tc.limits}, func(r *router.Router) {
+					router.RPC(r, "work", func(_ *router.Context, m numbered) (said, error) { tc.work(m.N); return said{"x"}, nil })
+				})
+				p := s.dial()
+				var all []byte
+				for i := range tc.n {
+					all = append(all, numberedRequest("work", i)...)
+				}
+				go func() { _ = p.tryWrite(all) }()
+				for i := range tc.n {
+					p.expect(fmt.Sprintf("reply %d x", i))
+				}
+				if n := s.r.Stats().Rejected; n != 0 {
+					t.Errorf("%d requests were rejected", n)
+				}
+				p.bye()
+				s.recovered()
 			})
-			p := s.dial()
-			var all []byte
-			for i := range tc.n {
-				all = append(all, numberedRequest("work", i)...)
-			}
-			go func() { _ = p.tryWrite(all) }()
-			for i := range tc.n {
-				p.expect(fmt.Sprintf("reply %d x", i))
-			}
-			if n := s.r.Stats().Rejected; n != 0 {
-				t.Errorf("%d requests were rejected", n)
-			}
-			p.bye()
-			s.recovered()
 		})
 	}
 }
@@ -138,8 +139,10 @@ func TestAbortsOfRequestsThatWait(t *testing.T) {
 	}
 	h.write(join(hold(1), numberedRequest("work", 1), numberedRequest("work", 2), abort(1)))
 	h.expect("RPC_ERROR 1 CANCELLED")
-	h.write(join(numberedRequest("work", 3), numberedRequest("work", 4), abort(2), abort(4)))
-	time.Sleep(20 * time.Millisecond) // for the reader to wait for room; without, less is tested
+	more := join(numberedRequest("work", 3), numberedRequest("work", 4), abort(2), abort(4))
+	read := h.r.Stats().BytesRead
+	h.write(more)
+	eventually(t, "the reader to have it, and wait for room", func() bool { return h.r.Stats().BytesRead == read+int64(len(more)) })
 	close(h.release)
 	answers := map[int]int{}
 	for range 3 {

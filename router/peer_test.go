@@ -80,21 +80,25 @@ func serveTLS(t *testing.T, opts router.Options, register func(*router.Router)) 
 func overPipes(t *testing.T, test func(*testing.T, transport)) {
 	t.Helper()
 	for _, secure := range []bool{false, true} {
-		t.Run(fmt.Sprintf("TLS: %t", secure), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				test(t, func(t *testing.T, opts router.Options, register func(*router.Router)) *socketServer {
-					var server, client *tls.Config
-					if secure {
-						server, client = certificate(t)
-					}
-					pipes := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-					s := serveListener(t, opts, register, pipes, server)
-					s.tls, s.pipes = client, pipes
-					return s
-				})
-			})
-		})
+		t.Run(fmt.Sprintf("TLS: %t", secure), func(t *testing.T) { overPipe(t, secure, test) })
 	}
+}
+
+// overPipe is overPipes either without TLS or under it.
+func overPipe(t *testing.T, secure bool, test func(*testing.T, transport)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, func(t *testing.T, opts router.Options, register func(*router.Router)) *socketServer {
+			var server, client *tls.Config
+			if secure {
+				server, client = certificate(t)
+			}
+			pipes := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+			s := serveListener(t, opts, register, pipes, server)
+			s.tls, s.pipes = client, pipes
+			return s
+		})
+	})
 }
 
 // pipeListener accepts pipes.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -82,14 +83,9 @@ func answerFrame(id, rest string) []byte {
 func yes(id string) []byte { return answerFrame(id, `"payload":{"yes":true}`) }
 
 // await returns what comes of a goroutine.
-func await[T any](t *testing.T, done <-chan T) (v T) {
+func await[T any](t *testing.T, done <-chan T) T {
 	t.Helper()
-	select {
-	case v = <-done:
-	case <-time.After(patience):
-		t.Error("nothing comes of it")
-	}
-	return v
+	return poll.Receive(t, done, "something comes of the goroutine")
 }
 
 // question reads the next frame, which has to be a question, and returns its id.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
@@ -154,13 +154,8 @@ func TestLossesAreReported(t *testing.T) {
 		for _, topic := range []string{"stairs", "hall", "room:a", "stairs"} {
 			l.inject(pubsub.Message{Topic: topic, Lost: true})
 		}
-		select {
-		case got := <-lost:
-			if !slices.Equal(got, []string{"hall", "stairs"}) {
-				t.Errorf("the hook gets %v", got)
-			}
-		case <-time.After(patience):
-			t.Fatal("the hook is not called")
+		if got := poll.Receive(t, lost, "the hook is called"); !slices.Equal(got, []string{"hall", "stairs"}) {
+			t.Errorf("the hook gets %v", got)
 		}
 		a.expect(`$ws:gap {"topics":["hall","stairs"]}`)
 		b.expect(`$ws:gap {"topics":["stairs"]}`)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wskit/wskit/router"
@@ -63,64 +64,58 @@ func TestUnfinishedMessagesEnd(t *testing.T) {
 // What a connection holds in requests that wait for their turn is bounded in bytes.
 func TestPendingBytes(t *testing.T) {
 	t.Parallel()
-	takesTime(t)
 	const size, maxPending = 60_000, 256 << 10
 	for _, concurrent := range []bool{false, true} {
-		var begun atomic.Int64
-		release := make(chan struct{})
-		s := serveSocket(t, router.Options{Limits: router.Limits{MaxPending: maxPending, SocketBuffer: 16 << 10}}, func(r *router.Router) {
-			router.RPC(r, "wait", func(c *router.Context, m said) (said, error) {
-				begun.Add(1)
-				<-release
-				return said{}, nil
-			}, router.RouteOptions{Concurrent: concurrent})
-		})
-		p := s.dial()
-		_ = p.nc.SetWriteBuffer(16 << 10)
-		request := textFrame(`{"type":"wait","meta":{"correlationId":"1"},"payload":{"text":"` + strings.Repeat("x", size) + `"}}`)
-		const n = 40
-		sent := make(chan error, 1)
-		var written atomic.Int64
-		go func() {
-			var err error
-			for range n {
-				if err = p.tryWrite(request); err != nil {
-					break
+		overPipe(t, false, func(t *testing.T, serve transport) {
+			var begun atomic.Int64
+			release := make(chan struct{})
+			s := serve(t, router.Options{Limits: router.Limits{MaxPending: maxPending}}, func(r *router.Router) {
+				router.RPC(r, "wait", func(c *router.Context, m said) (said, error) {
+					begun.Add(1)
+					<-release
+					return said{}, nil
+				}, router.RouteOptions{Concurrent: concurrent})
+			})
+			p := s.dial()
+			request := textFrame(`{"type":"wait","meta":{"correlationId":"1"},"payload":{"text":"` + strings.Repeat("x", size) + `"}}`)
+			const n = 40
+			sent := make(chan error, 1)
+			var written atomic.Int64
+			go func() {
+				var err error
+				for range n {
+					if err = p.tryWrite(request); err != nil {
+						break
+					}
+					written.Add(1)
 				}
-				written.Add(1)
+				sent <- err
+			}()
+			synctest.Wait() // the client is held back
+			if begun.Load() < 1 {
+				t.Error("no handler runs")
 			}
-			sent <- err
-		}()
-		eventually(t, "a handler to run", func() bool { return begun.Load() >= 1 })
-		// The client is held back: what it can still write is what the kernel takes.
-		last := int64(-1)
-		eventually(t, "the client to be held back", func() bool {
-			now := written.Load()
-			time.Sleep(100 * time.Millisecond)
-			held := now == last
-			last = now
-			return held
+			// Besides, one is being read.
+			if most := int64(maxPending/size + 2); written.Load() > most {
+				t.Errorf("%d requests of %d bytes were taken from the client, want %d at most", written.Load(), size, most)
+			}
+			if concurrent {
+				if most := int64(maxPending/size + 1); begun.Load() > most {
+					t.Errorf("%d requests of %d bytes are handled at once, want %d at most", begun.Load(), size, most)
+				}
+			}
+			if q := s.r.Stats().Rejected; q != 0 {
+				t.Errorf("%d requests were rejected, want them to wait", q)
+			}
+			close(release)
+			for range n {
+				p.expect("reply 1 ")
+			}
+			if err := <-sent; err != nil {
+				t.Error(err)
+			}
+			p.bye()
+			s.recovered()
 		})
-		// Besides, one is being read, and one and a half lie in the kernel.
-		if most := int64(maxPending/size + 4); written.Load() > most {
-			t.Errorf("%d requests of %d bytes were taken from the client, want %d at most", written.Load(), size, most)
-		}
-		if concurrent {
-			if most := int64(maxPending/size + 1); begun.Load() > most {
-				t.Errorf("%d requests of %d bytes are handled at once, want %d at most", begun.Load(), size, most)
-			}
-		}
-		if q := s.r.Stats().Rejected; q != 0 {
-			t.Errorf("%d requests were rejected, want them to wait", q)
-		}
-		close(release)
-		for range n {
-			p.expect("reply 1 ")
-		}
-		if err := <-sent; err != nil {
-			t.Error(err)
-		}
-		p.bye()
-		s.recovered()
 	}
 }

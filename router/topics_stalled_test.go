@@ -14,6 +14,7 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -171,7 +172,7 @@ func TestJoiningAStalledTopicEndsWithTheClientsOwnDeadline(t *testing.T) {
 	// Its own deadline is beyond the guard of this test. Where it comes when all others have given up, another call is
 	// made for it.
 	patient := s.dial()
-	patient.write(joinWithin("room", 10*patience))
+	patient.write(joinWithin("room", 10*poll.Guard))
 	waiting(t, []*router.Conn{<-conns})
 	for _, p := range peers {
 		p.expect("RPC_ERROR j DEADLINE_EXCEEDED")
@@ -222,7 +223,7 @@ func TestClientsThatLeaveAStalledTopicAreGone(t *testing.T) {
 			var joining []*router.Conn
 			for range 20 {
 				p := s.dial()
-				p.write(joinWithin("room", 10*patience))
+				p.write(joinWithin("room", 10*poll.Guard))
 				peers, joining = append(peers, p), append(joining, <-conns)
 			}
 			waiting(t, joining)
@@ -366,47 +367,43 @@ func (b *panicking) Subscribe(ctx context.Context, topic string, deliver func(pu
 // Shutdown returns with its context, while the broker stalls and hooks wait.
 func TestShutdownOverAStalledBroker(t *testing.T) {
 	t.Parallel()
-	takesTime(t)
 	for _, ignores := range []bool{false, true} {
 		t.Run(fmt.Sprintf("broker ignores its context: %t", ignores), func(t *testing.T) {
-			broker := newStalling()
-			broker.ignoresContext = ignores
-			broker.stall()
-			hold := make(chan struct{})
-			var closed atomic.Int64
-			conns := make(chan *router.Conn, 20)
-			s := serveSocket(t, router.Options{
-				Broker: broker, RequestTimeout: -1,
-				OnOpen: func(c *router.Conn) error { conns <- c; return nil },
-				// As a hook that publishes waits for the same broker.
-				OnClose: func(*router.Conn, router.CloseInfo) { <-hold; closed.Add(1) },
-			}, subscribing)
-			const clients = 20
-			var joining []*router.Conn
-			for range clients {
-				s.dial().write(joinWithin("room", 10*patience))
-				joining = append(joining, <-conns)
-			}
-			waiting(t, joining)
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			done := make(chan error)
-			go func() { done <- s.r.Shutdown(ctx) }()
-			select {
-			case err := <-done:
-				if err != context.DeadlineExceeded {
+			overPipe(t, false, func(t *testing.T, serve transport) {
+				broker := newStalling()
+				broker.ignoresContext = ignores
+				broker.stall()
+				hold := make(chan struct{})
+				var closed atomic.Int64
+				conns := make(chan *router.Conn, 20)
+				s := serve(t, router.Options{
+					Broker: broker, RequestTimeout: -1,
+					OnOpen: func(c *router.Conn) error { conns <- c; return nil },
+					// As a hook that publishes waits for the same broker.
+					OnClose: func(*router.Conn, router.CloseInfo) { <-hold; closed.Add(1) },
+				}, subscribing)
+				const clients = 20
+				var joining []*router.Conn
+				for range clients {
+					s.dial().write(joinWithin("room", 10*poll.Guard))
+					joining = append(joining, <-conns)
+				}
+				waiting(t, joining)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				done := make(chan error)
+				go func() { done <- s.r.Shutdown(ctx) }()
+				if err := poll.Receive(t, done, "Shutdown to return with its context"); err != context.DeadlineExceeded {
 					t.Errorf("Shutdown: %v", err)
 				}
-			case <-time.After(patience):
-				t.Fatal("Shutdown does not return with its context")
-			}
-			close(hold)
-			broker.resume()
-			eventually(t, "all to have ended", func() bool { return closed.Load() == clients && s.r.Stats().Connections == 0 })
-			s.settled()
-			if n := broker.subscriptions(); n != 0 {
-				t.Errorf("%d subscriptions are left", n)
-			}
+				close(hold)
+				broker.resume()
+				eventually(t, "all to have ended", func() bool { return closed.Load() == clients && s.r.Stats().Connections == 0 })
+				s.settled()
+				if n := broker.subscriptions(); n != 0 {
+					t.Errorf("%d subscriptions are left", n)
+				}
+			})
 		})
 	}
 }
@@ -416,7 +413,6 @@ func TestShutdownOverAStalledBroker(t *testing.T) {
 // goes on, so does joining.
 func TestJoiningWhileRedisStandsStill(t *testing.T) {
 	t.Parallel()
-	takesTime(t)
 	server := redistest.Start(t)
 	store, err := redis.Open(t.Context(), server.URL())
 	if err != nil {
@@ -463,14 +459,15 @@ func TestJoiningWhileRedisStandsStill(t *testing.T) {
 	arrived := make(chan struct{})
 	var publishing sync.WaitGroup
 	publishing.Go(func() {
-		for {
+		eventually(t, "a message to arrive", func() bool {
 			select {
 			case <-arrived:
-				return
-			case <-time.After(50 * time.Millisecond):
+				return true
+			default:
 				_ = s.r.Publish(context.Background(), "room", "heard", nil)
+				return false
 			}
-		}
+		})
 	})
 	stay[0].expect("heard ")
 	close(arrived)

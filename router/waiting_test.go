@@ -143,45 +143,47 @@ func TestWhatIsReadyLeavesWhileAHandlerAndAFrameWait(t *testing.T) {
 // watchdog, which gives up looking at a frame that waits long, comes back for each.
 func TestEveryFrameMayWait(t *testing.T) {
 	t.Parallel()
-	const n = 200
-	var answered atomic.Int64
-	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
-			passed := int64(0)
-			return func(c *ingress.Context) error {
-				for answered.Load() < passed {
-					time.Sleep(time.Duration(rand.N(3_000)) * time.Microsecond)
+	overPipe(t, false, func(t *testing.T, serve transport) {
+		const n = 200
+		var answered atomic.Int64
+		s := serve(t, router.Options{}, func(r *router.Router) {
+			r.UseIngress(func(next ingress.Handler) ingress.Handler {
+				passed := int64(0)
+				return func(c *ingress.Context) error {
+					for answered.Load() < passed {
+						time.Sleep(time.Duration(rand.N(3_000)) * time.Microsecond)
+					}
+					passed++
+					if c.Type == "limited" {
+						return c.Reject(errors.LimitExceeded{Kind: errors.LimitRate})
+					}
+					return next(c)
 				}
-				passed++
-				if c.Type == "limited" {
-					return c.Reject(errors.LimitExceeded{Kind: errors.LimitRate})
-				}
-				return next(c)
-			}
+			})
+			router.RPC(r, "limited", func(_ *router.Context, m said) (said, error) { return m, nil })
 		})
-		router.RPC(r, "limited", func(_ *router.Context, m said) (said, error) { return m, nil })
+		t.Cleanup(func() { answered.Store(n) })
+		p := s.dial()
+		var all []byte
+		for i := range n {
+			typ := "echo"
+			if i%3 == 0 {
+				typ = "limited"
+			}
+			all = append(all, request(fmt.Sprint(i), typ)...)
+		}
+		go func() { _ = p.tryWrite(all) }()
+		for i := range n {
+			if i%3 == 0 {
+				p.expect(fmt.Sprintf("RPC_ERROR %d RESOURCE_EXHAUSTED", i))
+			} else {
+				p.expect(fmt.Sprintf("reply %d x", i))
+			}
+			answered.Add(1)
+		}
+		p.hangUp()
+		s.settled()
 	})
-	t.Cleanup(func() { answered.Store(n) })
-	p := s.dial()
-	var all []byte
-	for i := range n {
-		typ := "echo"
-		if i%3 == 0 {
-			typ = "limited"
-		}
-		all = append(all, request(fmt.Sprint(i), typ)...)
-	}
-	p.write(all)
-	for i := range n {
-		if i%3 == 0 {
-			p.expect(fmt.Sprintf("RPC_ERROR %d RESOURCE_EXHAUSTED", i))
-		} else {
-			p.expect(fmt.Sprintf("reply %d x", i))
-		}
-		answered.Add(1)
-	}
-	p.hangUp()
-	s.settled()
 }
 
 // Middleware and messages that decode themselves may end their goroutine, as handlers
