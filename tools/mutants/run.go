@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A runner runs tests on broken copies of the product. The tree itself is never changed.
+type runner struct {
+	root, temp string
+	copied     sync.Mutex // held while a mutant is in the copy of the tree
+	made       bool       // the copy
+}
+
+// goTest runs go test in a folder, and returns what it printed.
+func goTest(dir string, args ...string) (string, error) {
+	if i := slices.Index(args, "-C"); i >= 0 && i+1 < len(args) { // of go it has to be the first argument
+		dir, args = filepath.Join(dir, args[i+1]), slices.Delete(slices.Clone(args), i, i+2)
+	}
+	cmd := exec.Command("go", append([]string{"test", "-short", "-failfast", "-count=1", "-vet=off", "-timeout=4m"}, args...)...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// run breaks the product as m says, and returns what became of it: found, and by what, or why not.
+func (r *runner) run(m *mutant, checkOnly bool) (found bool, outcome string) {
+	path, broken, err := m.find(r.root)
+	if err != nil {
+		return false, "does not match: " + err.Error()
+	}
+	overlaid := slices.Contains([]string{".go", ".lua"}, filepath.Ext(path)) && !m.copied
+	if checkOnly && filepath.Ext(path) != ".go" {
+		return true, "matches"
+	}
+	if !overlaid {
+		return r.runInCopy(m, path, broken)
+	}
+	overlay, err := r.overlay(path, broken)
+	if err != nil {
+		return false, err.Error()
+	}
+	if checkOnly {
+		cmd := exec.Command("go", "build", "-overlay="+overlay, ".")
+		cmd.Dir = filepath.Dir(path)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return false, "does not compile: " + string(out)
+		}
+		return true, "matches and compiles"
+	}
+	return judge(goTest(r.root, append([]string{"-overlay=" + overlay}, m.test...)...))
+}
+
+// overlay writes what go build reads in place of a file.
+func (r *runner) overlay(path, broken string) (string, error) {
+	dir, err := os.MkdirTemp(r.temp, "overlay")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, filepath.Base(path))
+	b, err := json.Marshal(map[string]any{"Replace": map[string]string{path: file}})
+	if err == nil {
+		err = os.WriteFile(file, []byte(broken), 0o600)
+	}
+	name := filepath.Join(dir, "overlay.json")
+	if err == nil {
+		err = os.WriteFile(name, b, 0o600)
+	}
+	return name, err
+}
+
+// runInCopy is for files that go build does not read: the tests run in a copy of the tree.
+func (r *runner) runInCopy(m *mutant, path, broken string) (found bool, outcome string) {
+	r.copied.Lock()
+	defer r.copied.Unlock()
+	tree := filepath.Join(r.temp, "tree")
+	if !r.made {
+		if err := copyTree(r.root, tree); err != nil {
+			return false, "no copy of the tree: " + err.Error()
+		}
+		r.made = true
+	}
+	relative, err := filepath.Rel(r.root, path)
+	if err != nil {
+		return false, err.Error()
+	}
+	file := filepath.Join(tree, relative)
+	right, err := os.ReadFile(file)
+	if err != nil {
+		return false, err.Error()
+	}
+	if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
+		return false, err.Error()
+	}
+	found, outcome = judge(goTest(tree, m.test...))
+	if err := os.WriteFile(file, right, 0o600); err != nil {
+		return false, err.Error()
+	}
+	return found, outcome
+}
+
+// copyTree copies the files that git knows or would add. What is installed beside them is linked to.
+func copyTree(from, to string) error {
+	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd.Dir = from
+	out, err := cmd.Output()
+	if err != nil {
+		return err
+	}
+	for _, name := range strings.Split(strings.TrimRight(string(out), "\x00"), "\x00") {
+		info, err := os.Stat(filepath.Join(from, name))
+		if err != nil || info.IsDir() { // deleted, or a link to a folder
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(from, name))
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, b, info.Mode()); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range []string{"*/node_modules", "*/*/node_modules", "*/*/*/node_modules"} {
+		found, _ := filepath.Glob(filepath.Join(from, pattern))
+		for _, path := range found {
+			relative, err := filepath.Rel(from, path)
+			if err == nil {
+				err = os.Symlink(path, filepath.Join(to, relative))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	failed   = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
+	killed   = regexp.MustCompile(`(?m)^signal: (killed|terminated|interrupt)`)
+	unbuilt  = regexp.MustCompile(`(?m)\[(build|setup) failed\]`)
+	timedOut = regexp.MustCompile(`(?m)^panic: test timed out.*\n(?:\s*running tests:\n\s*(\S+))?`)
+)
+
+// judge reads the output of go test. Only a test that fails has found something.
+func judge(out string, err error) (found bool, outcome string) {
+	if err == nil {
+		return false, "NOT FOUND"
+	}
+	if killed.MatchString(out) {
+		return false, "the tests were killed"
+	}
+	if unbuilt.MatchString(out) {
+		return false, "does not compile: " + out
+	}
+	if late := timedOut.FindStringSubmatch(out); late != nil {
+		return true, "found by the time limit alone, in " + late[1]
+	}
+	if names := failed.FindAllStringSubmatch(out, -1); len(names) > 0 {
+		return true, "found by " + names[len(names)-1][1]
+	}
+	if bytes.Contains([]byte(out), []byte("\nFAIL\t")) || strings.HasPrefix(out, "FAIL\t") {
+		return true, "found by the end of the test program"
+	}
+	return false, fmt.Sprintf("go test failed: %v\n%s", err, out)
+}
