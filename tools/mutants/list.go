@@ -11,13 +11,13 @@ import (
 
 // A mutant is one break of the product.
 type mutant struct {
-	where  string   // of the entry: router.txt:12
-	name   string   // what breaks
-	in     []string // the folders in which the lines are searched
-	test   []string // arguments of go test: flags and packages
-	copied bool     // the tests read the files of the product themselves
-	old    []string // lines without their indentation
-	new    []string
+	where string   // of the entry: router.txt:12
+	name  string   // what breaks
+	in    []string // the folders in which the lines are searched
+	test  []string // arguments of go test: flags and packages
+	whole bool     // the tests read the files of the product themselves
+	old   []string // lines without their indentation
+	new   []string
 }
 
 // parse reads a list. See README.md for its form.
@@ -38,7 +38,7 @@ func parse(file, text string) (list []*mutant, err error) {
 			m.name += " " + line[len("# "):]
 		case m != nil && strings.HasPrefix(line, "test: ") && m.test == nil:
 			m.test = strings.Fields(line[len("test: "):])
-			if m.copied = m.test[0] == "-copy"; m.copied {
+			if m.whole = m.test[0] == "-whole"; m.whole {
 				m.test = m.test[1:]
 			}
 		case m != nil && m.test != nil && strings.Contains("-+ ", line[:1]):

@@ -51,6 +51,10 @@ func start(lists, only string, list, check bool, parallel int) (ok bool, err err
 	defer os.RemoveAll(temp)
 	r := &runner{root: root, temp: temp}
 	if !check {
+		r.root = filepath.Join(temp, "tree")
+		if err := copyTree(root, r.root); err != nil {
+			return false, err
+		}
 		if err := r.testUnbroken(all); err != nil {
 			return false, err
 		}

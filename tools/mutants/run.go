@@ -13,11 +13,10 @@ import (
 	"sync"
 )
 
-// A runner runs tests on broken copies of the product. The tree itself is never changed.
+// A runner runs tests in a copy of the tree: tests that fail may write files.
 type runner struct {
 	root, temp string
-	copied     sync.Mutex // held while a mutant is in the copy of the tree
-	made       bool       // the copy
+	inPlace    sync.RWMutex // held for writing while a file of the copy is broken itself
 }
 
 // goTest runs go test in a folder, and returns what it printed.
@@ -25,7 +24,7 @@ func goTest(dir string, args ...string) (string, error) {
 	if i := slices.Index(args, "-C"); i >= 0 && i+1 < len(args) { // of go it has to be the first argument
 		dir, args = filepath.Join(dir, args[i+1]), slices.Delete(slices.Clone(args), i, i+2)
 	}
-	cmd := exec.Command("go", append([]string{"test", "-short", "-failfast", "-count=1", "-vet=off", "-timeout=4m"}, args...)...)
+	cmd := exec.Command("go", append([]string{"test", "-short", "-failfast", "-count=1", "-vet=off", "-timeout=5m"}, args...)...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -37,12 +36,11 @@ func (r *runner) run(m *mutant, checkOnly bool) (found bool, outcome string) {
 	if err != nil {
 		return false, "does not match: " + err.Error()
 	}
-	overlaid := slices.Contains([]string{".go", ".lua"}, filepath.Ext(path)) && !m.copied
 	if checkOnly && filepath.Ext(path) != ".go" {
 		return true, "matches"
 	}
-	if !overlaid {
-		return r.runInCopy(m, path, broken)
+	if !checkOnly && (m.whole || !slices.Contains([]string{".go", ".lua"}, filepath.Ext(path))) {
+		return r.runInPlace(m, path, broken)
 	}
 	overlay, err := r.overlay(path, broken)
 	if err != nil {
@@ -56,6 +54,8 @@ func (r *runner) run(m *mutant, checkOnly bool) (found bool, outcome string) {
 		}
 		return true, "matches and compiles"
 	}
+	r.inPlace.RLock()
+	defer r.inPlace.RUnlock()
 	return judge(goTest(r.root, append([]string{"-overlay=" + overlay}, m.test...)...))
 }
 
@@ -77,31 +77,19 @@ func (r *runner) overlay(path, broken string) (string, error) {
 	return name, err
 }
 
-// runInCopy is for files that go build does not read: the tests run in a copy of the tree.
-func (r *runner) runInCopy(m *mutant, path, broken string) (found bool, outcome string) {
-	r.copied.Lock()
-	defer r.copied.Unlock()
-	tree := filepath.Join(r.temp, "tree")
-	if !r.made {
-		if err := copyTree(r.root, tree); err != nil {
-			return false, "no copy of the tree: " + err.Error()
-		}
-		r.made = true
+// runInPlace is for files that go build does not read, and for tests that read the product's files.
+func (r *runner) runInPlace(m *mutant, path, broken string) (found bool, outcome string) {
+	r.inPlace.Lock()
+	defer r.inPlace.Unlock()
+	right, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, []byte(broken), 0o600)
 	}
-	relative, err := filepath.Rel(r.root, path)
 	if err != nil {
 		return false, err.Error()
 	}
-	file := filepath.Join(tree, relative)
-	right, err := os.ReadFile(file)
-	if err != nil {
-		return false, err.Error()
-	}
-	if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
-		return false, err.Error()
-	}
-	found, outcome = judge(goTest(tree, m.test...))
-	if err := os.WriteFile(file, right, 0o600); err != nil {
+	found, outcome = judge(goTest(r.root, m.test...))
+	if err := os.WriteFile(path, right, 0o600); err != nil {
 		return false, err.Error()
 	}
 	return found, outcome
