@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -113,8 +112,6 @@ func (r *runner) testUnbroken(all []*mutant) error {
 	return nil
 }
 
-var multiline = regexp.MustCompile(`\n.*\S`)
-
 // runAll prints a line for each mutant, and reports whether all were found.
 func (r *runner) runAll(all []*mutant, check bool, parallel int) bool {
 	var wg sync.WaitGroup
@@ -126,9 +123,6 @@ func (r *runner) runAll(all []*mutant, check bool, parallel int) bool {
 			for m := range next {
 				at := time.Now()
 				ok, outcome := r.run(m, check)
-				if multiline.MatchString(outcome) {
-					outcome = strings.ReplaceAll(strings.TrimSpace(outcome), "\n", "\n\t")
-				}
 				mu.Lock()
 				fmt.Printf("%6.1f s  %-16s %s\n\t  %s\n", time.Since(at).Seconds(), m.where, m.name, strings.TrimSpace(outcome))
 				if ok {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -24,7 +23,8 @@ func goTest(dir string, args ...string) (string, error) {
 	if i := slices.Index(args, "-C"); i >= 0 && i+1 < len(args) { // of go it has to be the first argument
 		dir, args = filepath.Join(dir, args[i+1]), slices.Delete(slices.Clone(args), i, i+2)
 	}
-	cmd := exec.Command("go", append([]string{"test", "-short", "-failfast", "-count=1", "-vet=off", "-timeout=5m"}, args...)...)
+	flags := []string{"test", "-short", "-failfast", "-count=1", "-vet=off", "-timeout=5m"}
+	cmd := exec.Command("go", append(flags, args...)...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -97,37 +97,19 @@ func (r *runner) runInPlace(m *mutant, path, broken string) (found bool, outcome
 
 // copyTree copies the files that git knows or would add. What is installed beside them is linked to.
 func copyTree(from, to string) error {
-	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd := exec.Command("sh", "-c", `git ls-files -z -co --exclude-standard | tar -c --null -T - --ignore-failed-read | tar -x -C "$0"`, to)
 	cmd.Dir = from
-	out, err := cmd.Output()
-	if err != nil {
+	if err := os.Mkdir(to, 0o700); err != nil {
 		return err
 	}
-	for _, name := range strings.Split(strings.TrimRight(string(out), "\x00"), "\x00") {
-		info, err := os.Stat(filepath.Join(from, name))
-		if err != nil || info.IsDir() { // deleted, or a link to a folder
-			continue
-		}
-		b, err := os.ReadFile(filepath.Join(from, name))
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, name)
-		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(target, b, info.Mode()); err != nil {
-			return err
-		}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("copying the tree: %w: %s", err, out)
 	}
 	for _, pattern := range []string{"*/node_modules", "*/*/node_modules", "*/*/*/node_modules"} {
 		found, _ := filepath.Glob(filepath.Join(from, pattern))
 		for _, path := range found {
-			relative, err := filepath.Rel(from, path)
-			if err == nil {
-				err = os.Symlink(path, filepath.Join(to, relative))
-			}
-			if err != nil {
+			target := filepath.Join(to, strings.TrimPrefix(path, from))
+			if err := os.Symlink(path, target); err != nil && !os.IsExist(err) {
 				return err
 			}
 		}
@@ -159,7 +141,7 @@ func judge(out string, err error) (found bool, outcome string) {
 	if names := failed.FindAllStringSubmatch(out, -1); len(names) > 0 {
 		return true, "found by " + names[len(names)-1][1]
 	}
-	if bytes.Contains([]byte(out), []byte("\nFAIL\t")) || strings.HasPrefix(out, "FAIL\t") {
+	if strings.Contains("\n"+out, "\nFAIL\t") {
 		return true, "found by the end of the test program"
 	}
 	return false, fmt.Sprintf("go test failed: %v\n%s", err, out)
