@@ -26,3 +26,30 @@ func TestTheNewestDropsNoOlderOne(t *testing.T) {
 		t.Errorf("%d frames are counted as dropped, want 1", n)
 	}
 }
+
+// Of a frame of which a part has left, the rest is not dropped for newer ones, whoever writes it.
+func TestTheRestOfAFrameIsNotDropped(t *testing.T) {
+	t.Parallel()
+	const size = 2 << 10
+	var s Stream
+	o := &s.Out
+	o.init(&s)
+	o.Configure(2*size, 0, nil)
+	put := func(b byte) {
+		t.Helper()
+		if err := shared(o, frameOf(b, size), DropOldest, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put('a')
+	o.mu.Lock()
+	o.take()
+	o.wrote(size / 2) // the socket takes no more
+	o.mu.Unlock()
+	put('b')
+	put('c') // in place of b
+	rest, next := o.queue[o.head], o.queue[len(o.queue)-1]
+	if len(rest.b) != size/2 || rest.b[0] != 'a' || next.b[0] != 'c' {
+		t.Errorf("%d bytes of %q are next, and %q is the last frame", len(rest.b), rest.b[:1], next.b[:1])
+	}
+}
