@@ -1,0 +1,114 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const list = `in: a b
+
+# Something breaks,
+# and this says more.
+test: ./a -run X|Y
+ 	if n > max {
+-		return true
++		return false
+
+# Another break.
+test: ./b
+-	x := 1
+`
+
+func TestParse(t *testing.T) {
+	all, err := parse("a.txt", list)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("%d entries, %v", len(all), err)
+	}
+	m := all[0]
+	if m.where != "a.txt:3" || m.name != "Something breaks, and this says more." || strings.Join(m.in, " ") != "a b" ||
+		strings.Join(m.test, " ") != "./a -run X|Y" || strings.Join(m.old, ";") != "if n > max {;return true" ||
+		strings.Join(m.new, ";") != "if n > max {;return false" {
+		t.Errorf("the first entry is %+v", m)
+	}
+	for _, wrong := range []string{
+		"# No folders.\ntest: ./a\n-x\n", "in: a\n\n# No test.\n-x\n", "in: a\n\n# No lines.\ntest: ./a\n",
+		"in: a\n\n# The same.\ntest: ./a\n-x\n+x\n", "in: a\n\njunk\n",
+	} {
+		if _, err := parse("a.txt", wrong); err == nil {
+			t.Errorf("accepted: %q", wrong)
+		}
+	}
+}
+
+// The lines are found wherever they are, but in one place only, and not in tests.
+func TestFind(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const text = "func f() bool {\n\t\tif n > max {\n\t\t\treturn true\n\t\t}\n}\n"
+	all, err := parse("a.txt", list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := all[0]
+	write("b/c.go", "package b\n")
+	write("a/a_test.go", text)
+	write("a/testdata/a.go", text)
+	if _, _, err := m.find(root); err == nil {
+		t.Error("found in tests alone")
+	}
+	write("a/deep/a.go", text)
+	path, broken, err := m.find(root)
+	right := strings.Contains(broken, "return false\n\t\t}\n") && !strings.Contains(broken, "true")
+	if err != nil || path != filepath.Join(root, "a/deep/a.go") || !right {
+		t.Errorf("%s, %v:\n%s", path, err, broken)
+	}
+	write("b/another.ts", text)
+	if _, _, err := m.find(root); err == nil {
+		t.Error("found in two places")
+	}
+}
+
+func TestJudge(t *testing.T) {
+	fails := os.ErrInvalid
+	for _, c := range []struct {
+		out   string
+		err   error
+		found bool
+		what  string
+	}{
+		{"ok  \tx\t0.1s\n", nil, false, "NOT FOUND"},
+		{"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\nFAIL\nFAIL\tx\t0.1s\n", fails, true, "found by TestA/b"},
+		{"# x\n./a.go:1: undefined: y\nFAIL\tx [build failed]\nFAIL\n", fails, false, "does not compile"},
+		{"panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestA (4m0s)\n\nFAIL\tx\t240s\n", fails, true,
+			"found by the time limit alone, in TestA"},
+		{"fatal error: all goroutines are asleep\nFAIL\tx\t0.1s\n", fails, true, "found by the end of the test program"},
+		{"signal: killed\nFAIL\tx\t0.1s\n", fails, false, "the tests were killed"},
+		{"go: no such package\n", fails, false, "go test failed"},
+	} {
+		if found, what := judge(c.out, c.err); found != c.found || !strings.HasPrefix(what, c.what) {
+			t.Errorf("%q: %v, %q", c.out, found, what)
+		}
+	}
+}
+
+// The lists that are kept can be read.
+func TestListsCanBeRead(t *testing.T) {
+	all, err := readLists(".", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 85 {
+		t.Errorf("there are %d entries, want at least 85", len(all))
+	}
+}
