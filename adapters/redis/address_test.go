@@ -14,6 +14,7 @@ import (
 
 // One seed that answers is enough, wherever it stands, and all ways to open take several.
 func TestOpenWithSeveralSeeds(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	gone := redistest.Start(t)
 	gone.Kill()
@@ -55,6 +56,7 @@ func TestOpenWithSeveralSeeds(t *testing.T) {
 
 // Sentinels may be given in the same way.
 func TestOpenWithSeveralSentinels(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	gone := redistest.Start(t)
 	gone.Kill()
@@ -73,6 +75,7 @@ func TestOpenWithSeveralSentinels(t *testing.T) {
 
 // Wherever a secret stands in an address, no error repeats it.
 func TestErrorsOfAddressesHaveNoSecrets(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "other")
 	for _, address := range []string{
 		"redis://h:1?read_timeout=SECRET", "redis://h:1?pool_size=SECRET", "redis://h:1?SECRET=1", "redis://h:1?SECRET",

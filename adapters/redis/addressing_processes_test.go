@@ -264,12 +264,14 @@ func TestAddressingTwoProcesses(t *testing.T) {
 }
 
 func TestAddressingInCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	addressEverything(t, startFleet(t, strings.Join(c.Addrs(), ","), 1))
 }
 
 // What is counted after a process was killed is right, or unknown for a time.
 func TestAddressingOverAKilledProcess(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	f := startFleet(t, s.Addr, 2)
 	f.mustDial(0, "ann")
@@ -316,6 +318,7 @@ func TestAddressingOverAStoppedProcess(t *testing.T) {
 
 // While Redis does not answer nothing is reached, and nothing is wrong.
 func TestAddressingWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	f := startFleet(t, s.Addr, 1)
 	ann0, ann1 := f.mustDial(0, "ann"), f.mustDial(1, "ann")

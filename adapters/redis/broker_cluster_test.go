@@ -15,6 +15,7 @@ import (
 )
 
 func TestBrokerInCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	pubsubtest.Run(t, func(t *testing.T, n int) []pubsub.Broker {
 		brokers := make([]pubsub.Broker, n)
@@ -40,6 +41,7 @@ func newClusterBroker(t *testing.T, c *redistest.Cluster, opts redis.BrokerOptio
 
 // When a slot moves its topics move along, and the others stay where they are.
 func TestTopicsFollowTheirSlot(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	b := newClusterBroker(t, c, redis.BrokerOptions{})
 	// The link's own channel is in the slot of its first topic; that one stays.
@@ -70,6 +72,7 @@ func TestTopicsFollowTheirSlot(t *testing.T) {
 }
 
 func TestTopicsFollowTheNewMaster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	logger, logged := newLog()
 	b := newClusterBroker(t, c, redis.BrokerOptions{Logger: logger, HealthTimeout: time.Second})
@@ -117,6 +120,7 @@ func brokerOfSentinel(t *testing.T, s *redistest.Sentinel, opts redis.BrokerOpti
 }
 
 func TestTopicsFollowSentinel(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	b := brokerOfSentinel(t, s, redis.BrokerOptions{HealthTimeout: time.Second})
 	in := subscribe(t, b, "room")
@@ -133,6 +137,7 @@ func TestTopicsFollowSentinel(t *testing.T) {
 // A planned failover closes no connection. What is published at the new master is missed
 // for a moment only, though the former one goes on as a master and HealthTimeout is far away.
 func TestTopicsFollowAPlannedFailover(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	newBroker := func() *redis.Broker {
 		return brokerOfSentinel(t, s, redis.BrokerOptions{HealthTimeout: time.Hour})

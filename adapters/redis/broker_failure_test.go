@@ -34,6 +34,7 @@ func healthy(t *testing.T, b *redis.Broker) {
 }
 
 func TestSubscriptionsComeBackAfterARestart(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	logger, logged := newLog()
 	outages := make(chan errors.Outage, 100)
@@ -88,6 +89,7 @@ func TestSubscriptionsComeBackAfterARestart(t *testing.T) {
 
 // A stalled server closes no connection.
 func TestStalledServerIsDetected(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{HealthTimeout: 500 * time.Millisecond, Timeout: 100 * time.Millisecond})
 	in := subscribeUntilItWorks(t, b, "room")
@@ -109,6 +111,7 @@ func TestStalledServerIsDetected(t *testing.T) {
 // The connection is alive and the server answers on it, but it is no longer the one
 // that is published to.
 func TestSubscriptionAtAnUnusedServerIsDetected(t *testing.T) {
+	t.Parallel()
 	old, next := redistest.Start(t), redistest.Start(t)
 	var master atomic.Pointer[redistest.Server]
 	master.Store(old)
@@ -139,6 +142,7 @@ func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 
 // As long as messages come back nothing is given up, also if nothing is published.
 func TestSilenceIsNoFailure(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{HealthTimeout: 4 * time.Second})
 	subscribe(t, b, "room")
@@ -151,6 +155,7 @@ func TestSilenceIsNoFailure(t *testing.T) {
 
 // If nothing can be published the subscription is still worth keeping.
 func TestSubscriptionOutlivesWhatCannotBePublished(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	s.Do("ACL", "SETUSER", "reader", "on", "nopass", "allchannels", "allkeys", "+@all", "-publish")
 	b := brokerOn(t, &goredis.Options{Addr: s.Addr, Username: "reader", Password: "x"}, redis.BrokerOptions{HealthTimeout: 2 * time.Second})
@@ -168,6 +173,7 @@ func TestSubscriptionOutlivesWhatCannotBePublished(t *testing.T) {
 }
 
 func TestRefusedSubscriptionHarmsNoOther(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	s.Do("ACL", "SETUSER", "app", "on", "nopass", "+@all", "allkeys", "resetchannels", "&wskit:topic:{a*", "&wskit:probe:*")
 	b := brokerOn(t, &goredis.Options{Addr: s.Addr, Username: "app", Password: "x"}, redis.BrokerOptions{Timeout: patience})
@@ -185,6 +191,7 @@ func TestRefusedSubscriptionHarmsNoOther(t *testing.T) {
 }
 
 func TestSubscribeFailsWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{Timeout: 300 * time.Millisecond})
 	s.Kill()
@@ -220,6 +227,7 @@ func subscribeUntilItWorks(t *testing.T, b pubsub.Broker, topic string) *inbox {
 
 // A message is not sent again when its answer is missing: it may have arrived.
 func TestPublishIsNotReplayed(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	in := subscribe(t, newBroker(t, s, redis.BrokerOptions{}), "room")
 	proxy := withoutCommand(t, s.Addr, "publish")

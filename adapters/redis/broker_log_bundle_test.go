@@ -52,6 +52,7 @@ func appendTogether(t *testing.T, b *redis.Broker, random *rand.Rand, round, n i
 // Messages that are appended at the same time are stored together. Whatever is kept of them, and from wherever
 // it is read, a page has just the messages that a list of all messages says.
 func TestBundlesAreReadByMessage(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{})
 	seed := rand.Uint64()
@@ -152,6 +153,7 @@ func entryText(m pubsub.Message) string {
 
 // A store that loses the end of a log may lose a part of a bundle: what follows has the same offsets and other tags.
 func TestPartOfABundleIsLost(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{})
 	client := s.Client()

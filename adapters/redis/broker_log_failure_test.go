@@ -51,6 +51,7 @@ func framesOf(p pubsub.Page) string {
 
 // The client does not repeat an Append without an answer. With an id, the caller may.
 func TestAppendIsNotReplayed(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	good := newBroker(t, s, redis.BrokerOptions{})
 	appendTo(t, good, "room", "first", "") // the server has the script
@@ -80,6 +81,7 @@ func TestAppendIsNotReplayed(t *testing.T) {
 
 // Messages of different topics fail alone.
 func TestErrorsOfAppendAreOfTheRightCall(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	s.Do("ACL", "SETUSER", "app", "on", "nopass", "+@all", "~wskit:log:{good*", "~wskit:log:{foreign}", "&*")
 	b := brokerOn(t, &goredis.Options{Addr: s.Addr, Username: "app", Password: "x"}, redis.BrokerOptions{})
@@ -105,6 +107,7 @@ func TestErrorsOfAppendAreOfTheRightCall(t *testing.T) {
 
 // A server that has forgotten the script gets it again, for many calls at once too.
 func TestAppendWhereTheScriptIsUnknown(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{})
 	in := subscribe(t, b, "room1")
@@ -129,6 +132,7 @@ func TestAppendWhereTheScriptIsUnknown(t *testing.T) {
 }
 
 func TestLogsAfterARestart(t *testing.T) {
+	t.Parallel()
 	for name, keeps := range map[string]bool{"with its data": true, "empty": false} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"--appendonly", "yes", "--appendfsync", "always"}
@@ -165,6 +169,7 @@ func TestLogsAfterARestart(t *testing.T) {
 
 // A replica that lacks the last messages takes over.
 func TestLogsAfterAFailoverWithoutTheTail(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	b := brokerOfSentinel(t, s, redis.BrokerOptions{})
 	in := subscribe(t, b, "room")
@@ -208,6 +213,7 @@ func TestLogsAfterAFailoverWithoutTheTail(t *testing.T) {
 
 // A slot moves to another node while messages are appended and read.
 func TestLogsFollowTheirSlot(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	b, reads := newClusterBroker(t, c, redis.BrokerOptions{}), newClusterBroker(t, c, redis.BrokerOptions{})
 	slot := slotOf(c, logKeyOf("room"))
@@ -236,6 +242,7 @@ func TestLogsFollowTheirSlot(t *testing.T) {
 // A clock that is set back loses nothing, and one that is set forward ends what is too old by
 // it, no more.
 func TestLogsUnderAClockThatIsStepped(t *testing.T) {
+	t.Parallel()
 	s, clock := redistest.StartWithClock(t)
 	b := newBroker(t, s, redis.BrokerOptions{})
 	first := appendTo(t, b, "room", "1", "")
@@ -283,6 +290,7 @@ func TestLogsUnderAClockThatIsStepped(t *testing.T) {
 
 // What is removed from a log takes no memory, and neither do ids whose window is over.
 func TestLogsStayBounded(t *testing.T) {
+	t.Parallel()
 	s, clock := redistest.StartWithClock(t)
 	b := newBroker(t, s, redis.BrokerOptions{})
 	h := pubsub.History{Messages: 20, Bytes: 1 << 20, Age: 24 * time.Hour}
@@ -361,6 +369,7 @@ func TestLogsStayBounded(t *testing.T) {
 }
 
 func TestFullServerAndLogs(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	logger, logged := newLog()
 	b := newBroker(t, s, redis.BrokerOptions{Logger: logger})
@@ -412,6 +421,7 @@ func TestFullServerAndLogs(t *testing.T) {
 // Nothing waits for a server that does not answer for longer than Timeout, and after that
 // nothing waits at all.
 func TestLogsAtAStalledServer(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{Timeout: 300 * time.Millisecond})
 	eventually(t, "appending works", func() bool {
@@ -472,6 +482,7 @@ func TestLogsAtAStalledServer(t *testing.T) {
 
 // What others write into a log, or publish as if it were of one, is not believed.
 func TestForeignEntriesOfLogs(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	keys := redis.BrokerOptions{Keys: [][]byte{[]byte("0123456789abcdef")}}
 	b, forger := newBroker(t, s, keys), newBroker(t, s, redis.BrokerOptions{})
@@ -527,6 +538,7 @@ func TestForeignEntriesOfLogs(t *testing.T) {
 
 // Messages of a topic that are published at the same time share a PUBLISH.
 func TestPublishesOfATopicShareCommands(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{})
 	in := subscribe(t, newBroker(t, s, redis.BrokerOptions{}), "room")
@@ -563,6 +575,7 @@ func TestPublishesOfATopicShareCommands(t *testing.T) {
 
 // What has failed to be appended has no part in what is published next.
 func TestPublishAfterAFailedAppend(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{})
 	in := subscribe(t, b, "room")

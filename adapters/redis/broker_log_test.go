@@ -80,6 +80,7 @@ func loseTail(client goredis.UniversalClient, key string, n int) error {
 }
 
 func TestBrokerIsALog(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	proxies := map[pubsub.Log]*redistest.Proxy{}
 	client := s.Client()
@@ -102,6 +103,7 @@ func TestBrokerIsALog(t *testing.T) {
 }
 
 func TestBrokerIsALogInACluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	pubsubtest.RunLog(t, func(t *testing.T, n int) []pubsub.Log {
 		logs := make([]pubsub.Log, n)

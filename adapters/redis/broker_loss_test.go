@@ -143,6 +143,7 @@ func (f *flow) loses(fault func()) {
 
 // Where nothing fails nothing is reported, whatever comes and goes beside.
 func TestNoLossIsReportedWhereThereIsNone(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{HealthTimeout: 4 * time.Second})
 	f := startFlow(t, newBroker(t, s, redis.BrokerOptions{}), b, "room")
@@ -168,12 +169,14 @@ func TestNoLossIsReportedWhereThereIsNone(t *testing.T) {
 }
 
 func TestLossIsReportedWhenSubscriptionsAreKilled(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	f := startFlow(t, newBroker(t, s, redis.BrokerOptions{}), newBroker(t, s, redis.BrokerOptions{}), "room")
 	f.loses(func() { s.Do("CLIENT", "KILL", "TYPE", "pubsub") })
 }
 
 func TestLossIsReportedWhenRedisRestarts(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	f := startFlow(t, newBroker(t, s, redis.BrokerOptions{}), newBroker(t, s, redis.BrokerOptions{}), "room")
 	for range 3 {
@@ -189,6 +192,7 @@ func TestLossIsReportedWhenRedisRestarts(t *testing.T) {
 }
 
 func TestLossIsReportedWhenTheServerStalls(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	short := redis.BrokerOptions{HealthTimeout: 500 * time.Millisecond, Timeout: 200 * time.Millisecond}
 	b := newBroker(t, s, short)
@@ -208,6 +212,7 @@ func TestLossIsReportedWhenTheServerStalls(t *testing.T) {
 
 // Redis closes the connection of a subscriber for which too much waits, with what waits.
 func TestLossIsReportedWhenTheOutputBufferOverruns(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	s.Do("CONFIG", "SET", "client-output-buffer-limit", "pubsub 256kb 0 0")
 	publisher := newBroker(t, s, redis.BrokerOptions{})
@@ -220,6 +225,7 @@ func TestLossIsReportedWhenTheOutputBufferOverruns(t *testing.T) {
 // The connection is open and its server answers on it, but messages are published at another
 // server: that is noticed within HealthTimeout.
 func TestLossIsReportedAfterASubscriptionAtAnUnusedServer(t *testing.T) {
+	t.Parallel()
 	old, next := redistest.Start(t), redistest.Start(t)
 	var master atomic.Pointer[redistest.Server]
 	master.Store(old)
@@ -238,6 +244,7 @@ func TestLossIsReportedAfterASubscriptionAtAnUnusedServer(t *testing.T) {
 }
 
 func TestLossIsReportedWhenASlotMoves(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	f := startFlow(t, newClusterBroker(t, c, redis.BrokerOptions{}), newClusterBroker(t, c, redis.BrokerOptions{}), "room")
 	slot := slotOf(c, "wskit:topic:{room}")
@@ -245,6 +252,7 @@ func TestLossIsReportedWhenASlotMoves(t *testing.T) {
 }
 
 func TestLossIsReportedAfterAPlannedFailover(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	newBroker := func() *redis.Broker {
 		return brokerOfSentinel(t, s, redis.BrokerOptions{})
@@ -264,6 +272,7 @@ func TestLossIsReportedAfterAPlannedFailover(t *testing.T) {
 // A subscription that is slow gets a report in the place of what did not fit its buffer: one for each run of
 // messages that were dropped, and always.
 func TestLossIsReportedWhenTheBufferIsFull(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	const fit = 10
 	b := newBroker(t, s, redis.BrokerOptions{MaxBuffered: fit * (128 + 4)})

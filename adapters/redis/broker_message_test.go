@@ -30,6 +30,7 @@ func FuzzMessage(f *testing.F) {
 }
 
 func TestChannelsOfDifferentTopicsDiffer(t *testing.T) {
+	t.Parallel()
 	seen := make(map[string]string)
 	for _, topic := range []string{"a", "{a}", "{a", "a}", "%7Ba%7D", "%257Ba", "%", "%25", "{}", "}{", "a:b", "a}:topic:{b"} {
 		for _, kind := range []string{"topic", "presence"} {

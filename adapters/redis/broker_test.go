@@ -23,6 +23,7 @@ import (
 var ctx = context.Background()
 
 func TestBroker(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	pubsubtest.Run(t, func(t *testing.T, n int) []pubsub.Broker {
 		brokers := make([]pubsub.Broker, n)
@@ -161,6 +162,7 @@ type writer func([]byte) (int, error)
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
 func TestOneSubscriptionAtRedisPerTopicAndProcess(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{})
 	if n := s.Calls("subscribe"); n != 0 {
@@ -197,6 +199,7 @@ func TestOneSubscriptionAtRedisPerTopicAndProcess(t *testing.T) {
 }
 
 func TestTopicsGoWithTheProcess(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr})
 	defer client.Close()
@@ -219,6 +222,7 @@ func TestTopicsGoWithTheProcess(t *testing.T) {
 }
 
 func TestCloseEndsWaitingCalls(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{Timeout: patience})
 	s.Kill()
@@ -235,6 +239,7 @@ func TestCloseEndsWaitingCalls(t *testing.T) {
 }
 
 func TestTopicNamesAreBoundedAndEscaped(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{Prefix: "app/1"})
 	for _, name := range []string{"", strings.Repeat("x", 1025)} {
@@ -261,6 +266,7 @@ func TestTopicNamesAreBoundedAndEscaped(t *testing.T) {
 }
 
 func TestPrefixesKeepApart(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	a, b := newBroker(t, s, redis.BrokerOptions{Prefix: "a"}), newBroker(t, s, redis.BrokerOptions{Prefix: "b"})
 	inA, inB := subscribe(t, a, "room"), subscribe(t, b, "room")
@@ -274,6 +280,7 @@ func TestPrefixesKeepApart(t *testing.T) {
 
 // What others write to a channel is not believed.
 func TestForeignMessagesAreIgnoredAndCounted(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{MaxFrame: 1000})
 	in := subscribe(t, b, "room")
@@ -296,6 +303,7 @@ func TestForeignMessagesAreIgnoredAndCounted(t *testing.T) {
 
 // One slow consumer delays no other, and what waits for it is bounded.
 func TestSlowSubscriberLosesItsOwnMessagesAlone(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	const fit = 10
 	b := newBroker(t, s, redis.BrokerOptions{MaxBuffered: fit * (128 + 4)})
@@ -334,6 +342,7 @@ func TestSlowSubscriberLosesItsOwnMessagesAlone(t *testing.T) {
 
 // However many subscribers are blocked at the same time, the others get their messages.
 func TestBlockedSubscribersDelayNoOther(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t, redistest.Start(t), redis.BrokerOptions{})
 	const blocked = 20
 	entered, goOn := make(chan struct{}, blocked), make(chan struct{})
@@ -362,6 +371,7 @@ func TestBlockedSubscribersDelayNoOther(t *testing.T) {
 
 // A backlog says that more follows, and its last message does not.
 func TestMoreFollows(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	b := newBroker(t, s, redis.BrokerOptions{})
 	entered, goOn := make(chan struct{}), make(chan struct{})
@@ -388,6 +398,7 @@ func TestMoreFollows(t *testing.T) {
 }
 
 func TestBrokerOptionsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
 	client := goredis.NewClient(&goredis.Options{})
 	defer client.Close()
 	ring := goredis.NewRing(&goredis.RingOptions{})
@@ -412,6 +423,7 @@ func TestBrokerOptionsThatMakeNoSense(t *testing.T) {
 }
 
 func TestBrokerAndPresenceOfAnAddress(t *testing.T) {
+	t.Parallel()
 	s, c := redistest.Start(t), redistest.StartCluster(t, 3)
 	b := redis.NewBroker(openClient(t, s.URL()), redis.BrokerOptions{})
 	in := subscribe(t, b, "room")

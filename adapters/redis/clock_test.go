@@ -19,6 +19,7 @@ const step = int64(10_000)
 // The clock of a server is stepped back and forth while it runs. By that
 // clock the server's keys expire, and the suite's rules hold all the same.
 func TestStoreUnderAClockThatIsStepped(t *testing.T) {
+	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
 	for name, remembered := range map[string]int{"asking": asking, "remembering": remembering} {
 		t.Run(name, func(t *testing.T) {
@@ -33,6 +34,7 @@ func TestStoreUnderAClockThatIsStepped(t *testing.T) {
 // A window that is over is not admitted once more when the clock is set back over its
 // end, though nothing has asked for its key in between.
 func TestStoreKeepsUnusedState(t *testing.T) {
+	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
 	client := storeClient(t, server.Addr)
 	s := redis.NewStore(client, redis.Options{RememberedKeys: asking})
@@ -59,6 +61,7 @@ func TestStoreKeepsUnusedState(t *testing.T) {
 
 // What a clock that is set back by the tolerance can no longer find is gone, after a step at most.
 func TestStoreDropsStateAfterTheTolerance(t *testing.T) {
+	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	for _, p := range []limit.Policy{

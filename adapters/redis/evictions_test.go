@@ -39,6 +39,7 @@ func room(t *testing.T, server *redistest.Server, policy string) {
 // A server that evicts keys loses limits, by whatever rule it picks them. That is counted, and
 // logged once.
 func TestEvictionsAreReported(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []string{"volatile-ttl", "allkeys-lru"} {
 		t.Run(policy, func(t *testing.T) {
 			server := redistest.Start(t)
@@ -77,6 +78,7 @@ func TestEvictionsAreReported(t *testing.T) {
 
 // A server without the right to INFO does not report evictions, which is logged.
 func TestEvictionsThatCannotBeSeenAreReported(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	server.Do("ACL", "SETUSER", "limits", "on", ">password", "~*", "-@all", "+evalsha", "+eval", "+get", "+set", "+time")
 	logger, logged := newLog()
@@ -95,6 +97,7 @@ func TestEvictionsThatCannotBeSeenAreReported(t *testing.T) {
 // Under noeviction a full server refuses what is to be written: nothing is forgotten, the
 // failure policies decide, and all of it is seen.
 func TestAFullServerFailsVisibly(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := storeClient(t, server.Addr)
 	room(t, server, "noeviction")
@@ -165,6 +168,7 @@ func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
 func TestKindsOfErrors(t *testing.T) {
+	t.Parallel()
 	for want, errs := range map[string][]error{
 		"OOM": {
 			refusal("OOM command not allowed when used memory > 'maxmemory'. script: f, on @user_script:58."),
@@ -187,6 +191,7 @@ func TestKindsOfErrors(t *testing.T) {
 
 // No line of the log holds the password that Redis did not accept.
 func TestTheCauseIsLoggedWithoutPasswords(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "right")
 	logger, logged := newLog()
 	const password = "not-the-right-one"

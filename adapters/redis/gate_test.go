@@ -142,6 +142,7 @@ func (g *guest) isClosed() {
 // Two servers over one Redis share what a user and all may open, and a place is given
 // back however its connection ends, to be taken at either.
 func TestGatesShareTheirPlaces(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	a, b := openHouse(t, server), openHouse(t, server)
 	store := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
@@ -224,6 +225,7 @@ func held(server *redistest.Server) (held []string) {
 // However a client leaves while it is being let in, none of its places is held after
 // it: a release never comes before the acquisition it belongs to.
 func TestAbortedHandshakesHoldNoPlaces(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	h := openHouseFor(t, server, 1000, 1000)
 	const clients, aborts = 24, 250

@@ -28,6 +28,7 @@ func newIdempotency(t *testing.T, s *redistest.Server, opts redis.IdempotencyOpt
 }
 
 func TestIdempotency(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	idempotencytest.Run(t, func(t *testing.T, n int) []idempotency.Store {
 		all := make([]idempotency.Store, n)
@@ -44,6 +45,7 @@ func TestIdempotency(t *testing.T) {
 }
 
 func TestIdempotencyInCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	idempotencytest.Run(t, func(t *testing.T, n int) []idempotency.Store {
 		all := make([]idempotency.Store, n)
@@ -60,6 +62,7 @@ func claimOf(subject, key string) idempotency.Claim {
 
 // The keys of a subject are bounded; what has expired or was released makes room again.
 func TestIdempotencyIsBounded(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := newIdempotency(t, server, redis.IdempotencyOptions{MaxPerSubject: 10, Timeout: patience})
 	begin := func(subject, key string, lease time.Duration) error {
@@ -103,6 +106,7 @@ func TestIdempotencyIsBounded(t *testing.T) {
 
 // Keys of another type are not the store's, and do not stop it.
 func TestIdempotencyMeetsForeignKeys(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := newIdempotency(t, server, redis.IdempotencyOptions{Timeout: patience})
 	server.Do("SET", "wskit:idempotency:{ann}:1", "foreign")
@@ -113,6 +117,7 @@ func TestIdempotencyMeetsForeignKeys(t *testing.T) {
 }
 
 func TestIdempotencyWhileRedisIsStalled(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	logger, logged := newLog()
 	outages := make(chan wskiterrors.Outage, 100)
@@ -208,6 +213,7 @@ func TestKilledProcessLosesItsClaims(t *testing.T) {
 }
 
 func TestIdempotencyOptionsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
 	client := goredis.NewClient(&goredis.Options{})
 	defer client.Close()
 	for says, opts := range map[string]redis.IdempotencyOptions{

@@ -44,11 +44,13 @@ func newHolders(addrs string) (*limit.ConcurrencyLimit, limit.Key, goredis.Unive
 // leases are free once they are over, those of the others stay, and never
 // are there more than the limit.
 func TestLeasesOfAKilledProcess(t *testing.T) {
+	t.Parallel()
 	leasesOfAKilledProcess(t, redistest.Start(t).Addr, func() {})
 }
 
 // The same on a cluster, of which another server has the key after a while.
 func TestLeasesOfAKilledProcessOnACluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	client := c.Client()
 	defer client.Close()

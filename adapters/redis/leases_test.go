@@ -42,6 +42,7 @@ func expectHeld(t *testing.T, s *redis.Store, key string, want int64) {
 // Neither a denial nor a shorter lease of another instance shortens the
 // life of what is held.
 func TestLeasesLiveAsLongAsTheLongestLease(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s, lease := holding(t, storeClient(t, server.Addr))
 	kept := func() int64 { return server.Do("PEXPIRETIME", "k~held").(int64) }
@@ -83,6 +84,7 @@ func TestLeasesLiveAsLongAsTheLongestLease(t *testing.T) {
 // Leases are held by the server's clock, whatever this process takes for the time,
 // and under keys that no limit has.
 func TestLeasesAreApartFromLimits(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s, lease := holding(t, storeClient(t, server.Addr))
 	for range 2 {
@@ -107,6 +109,7 @@ func TestLeasesAreApartFromLimits(t *testing.T) {
 // What a large process leaves behind counts as nothing at once, and is dropped bit by bit
 // once the tolerance has passed.
 func TestLeasesOfTheDeadAreDropped(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	clock := limittest.NewClock()
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Now: clock.Now})
@@ -143,6 +146,7 @@ func TestLeasesOfTheDeadAreDropped(t *testing.T) {
 // Many leases are sent in few round trips, those of a key in few scripts, wherever
 // the keys are.
 func TestLeasesAreSentTogether(t *testing.T) {
+	t.Parallel()
 	const keys, each = 700, 3
 	var leases []limit.Lease
 	for i := range keys * each {
@@ -211,6 +215,7 @@ func TestLeasesAreSentTogether(t *testing.T) {
 // then did, the call may be made again. One that is down keeps no other from being
 // reported.
 func TestLeasesWhileAServerFails(t *testing.T) {
+	t.Parallel()
 	a, b := redistest.Start(t), redistest.Start(t)
 	ring := goredis.NewRing(&goredis.RingOptions{
 		Addrs: map[string]string{"a": a.Addr, "b": b.Addr}, ContextTimeoutEnabled: true, MaxRetries: -1,
@@ -257,6 +262,7 @@ func TestLeasesWhileAServerFails(t *testing.T) {
 
 // A script that a server forgot is sent once more, whole.
 func TestLeasesScriptsFlushed(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s, lease := holding(t, storeClient(t, server.Addr))
 	for i := range 5 {
@@ -273,6 +279,7 @@ func TestLeasesScriptsFlushed(t *testing.T) {
 
 // The rights that the documentation names are enough.
 func TestLeasesNeedFewRights(t *testing.T) {
+	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
 	server.Do("ACL", "SETUSER", "limits", "on", ">password", "~wskit:*", "resetchannels", "-@all",
 		"+evalsha", "+eval", "+mget", "+set", "+del", "+time", "+info",
@@ -306,6 +313,7 @@ func TestLeasesNeedFewRights(t *testing.T) {
 
 // A lease takes about as much memory as documented.
 func TestLeasesBytesPerSlot(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	const n = 20_000

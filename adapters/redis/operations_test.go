@@ -40,6 +40,7 @@ func (s *servers) run(_ context.Context, server any, commands []goredis.Cmder) {
 // Several servers fail at the same time, also while others are still looked for: every
 // failure is in the error.
 func TestSeveralServersFail(t *testing.T) {
+	t.Parallel()
 	policy := limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Hour}
 	var requests []limit.Ask
 	for i := range 8 {

@@ -25,6 +25,7 @@ func frozenStore(t testing.TB, server *redistest.Server) *redis.Store {
 
 // Of a busy key what was taken in advance is spent: few questions, and not one unit more or less.
 func TestPrefetchSpendsWhatWasTaken(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := frozenStore(t, server)
 	l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 50, Hold: time.Hour})
@@ -58,6 +59,7 @@ func TestPrefetchSpendsWhatWasTaken(t *testing.T) {
 
 // What is not needed is given back, after Hold or by Close.
 func TestPrefetchGivesBack(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	for name, hold := range map[string]time.Duration{"after Hold": 50 * time.Millisecond, "by Close": time.Hour} {
 		s := frozenStore(t, server)
@@ -90,6 +92,7 @@ func TestPrefetchGivesBack(t *testing.T) {
 // What was taken in advance of a key that is reset is forgotten with it; other policies,
 // and large costs, ask Redis.
 func TestPrefetchOfOtherPoliciesAndCosts(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := frozenStore(t, server)
 	l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 10, Hold: time.Hour})
@@ -122,6 +125,7 @@ func TestPrefetchOfOtherPoliciesAndCosts(t *testing.T) {
 
 // Off until it pays: with few asks for a key, NewPrefetch changes no decision.
 func TestPrefetchIsAStore(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	limittest.Run(t, func(t *testing.T) limittest.Subject {
 		clock := limittest.NewClock()
@@ -195,6 +199,7 @@ func TestPrefetchProcess(t *testing.T) {
 
 // What is being taken in advance when its key is reset is not spent: the charge is gone.
 func TestPrefetchedIsNotSpentAfterAReset(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
 	direct := frozenStore(t, server)

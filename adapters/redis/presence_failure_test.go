@@ -98,6 +98,7 @@ func keys(s *redistest.Server) (keys []string) {
 }
 
 func TestEveryKeyExpires(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := newPresence(t, s, redis.PresenceOptions{TTL: time.Hour})
 	for i := range 3 {
@@ -128,6 +129,7 @@ func TestEveryKeyExpires(t *testing.T) {
 
 // Whatever Redis has lost or got wrong is written anew.
 func TestPresenceIsRepaired(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p, other := newPresence(t, s, redis.PresenceOptions{TTL: time.Second}), newPresence(t, s, redis.PresenceOptions{})
 	for _, id := range []string{"a", "b", "c"} {
@@ -159,6 +161,7 @@ func TestPresenceIsRepaired(t *testing.T) {
 }
 
 func TestPresenceWhileRedisIsStalled(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	logger, logged := newLog()
 	outages := make(chan errors.Outage, 100)
@@ -193,6 +196,7 @@ func TestPresenceWhileRedisIsStalled(t *testing.T) {
 
 // A key that Redis refuses to write keeps no other from being written.
 func TestRefusedKeyHarmsNoOther(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	s.Do("ACL", "SETUSER", "app", "on", ">secret", "+@all", "~*{good}*", "~*{better}*")
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, Username: "app", Password: "secret", ContextTimeoutEnabled: true})
@@ -210,6 +214,7 @@ func TestRefusedKeyHarmsNoOther(t *testing.T) {
 }
 
 func TestForeignMembersAreIgnoredAndCounted(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := newPresence(t, s, redis.PresenceOptions{})
 	join(t, p, "room", "a")
@@ -222,6 +227,7 @@ func TestForeignMembersAreIgnoredAndCounted(t *testing.T) {
 }
 
 func TestClosingPresenceWithoutRedis(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := newPresence(t, s, redis.PresenceOptions{Timeout: 200 * time.Millisecond})
 	eventually(t, "joining works", func() bool { return p.Join(ctx, "room", pubsub.Member{ID: "a"}) == nil })
@@ -230,6 +236,7 @@ func TestClosingPresenceWithoutRedis(t *testing.T) {
 }
 
 func TestPresenceOptionsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
 	client := goredis.NewClient(&goredis.Options{})
 	defer client.Close()
 	for says, opts := range map[string]redis.PresenceOptions{
@@ -281,6 +288,7 @@ func (b between) read(cmd goredis.Cmder) {
 
 // A member that joins an empty topic again while its members are read is not lost.
 func TestMemberThatComesBackWhileOthersLook(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := newPresence(t, s, redis.PresenceOptions{TTL: time.Hour})
 	join(t, p, "room", "a")

@@ -21,6 +21,7 @@ func newPresence(t *testing.T, s *redistest.Server, opts redis.PresenceOptions) 
 }
 
 func TestPresence(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	pubsubtest.RunPresence(t, func(t *testing.T, n int) []pubsub.Presence {
 		all := make([]pubsub.Presence, n)
@@ -38,6 +39,7 @@ func TestPresence(t *testing.T) {
 }
 
 func TestPresenceInCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	pubsubtest.RunPresence(t, func(t *testing.T, n int) []pubsub.Presence {
 		all := make([]pubsub.Presence, n)

@@ -168,6 +168,7 @@ func TestMembersLostByRedisHaveNotLeft(t *testing.T) {
 // A watcher whose subscription was cut reads the list again: what has changed meanwhile is
 // reported, and nothing else.
 func TestWatchingWhileTheSubscriptionIsCut(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	proxy := redistest.StartProxy(t, s.Addr)
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true})
@@ -201,6 +202,7 @@ func TestWatchingWhileTheSubscriptionIsCut(t *testing.T) {
 
 // A change whose message was lost, even the last one, is found.
 func TestLostChangeIsFound(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	s.Do("ACL", "SETUSER", "mute", "on", ">secret", "+@all", "~*", "resetchannels")
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, Username: "mute", Password: "secret", ContextTimeoutEnabled: true})
@@ -225,6 +227,7 @@ func TestLostChangeIsFound(t *testing.T) {
 // While Redis does not answer, what changes does not pile up without bound, and afterwards
 // everything is as it should be.
 func TestChangesDuringAnOutageAreBounded(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	p := newPresence(t, s, redis.PresenceOptions{TTL: 2 * time.Second, Timeout: 200 * time.Millisecond})
 	other := newPresence(t, s, redis.PresenceOptions{TTL: 2 * time.Second})
@@ -261,6 +264,7 @@ func TestChangesDuringAnOutageAreBounded(t *testing.T) {
 
 // Members reads and returns no more than it is set to.
 func TestMembersAreBounded(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	a, b := newPresence(t, s, redis.PresenceOptions{MaxMembers: 10}), newPresence(t, s, redis.PresenceOptions{MaxMembers: 10})
 	for i := range 30 {
@@ -283,6 +287,7 @@ func TestMembersAreBounded(t *testing.T) {
 }
 
 func TestWatchingOnARing(t *testing.T) {
+	t.Parallel()
 	ring := goredis.NewRing(&goredis.RingOptions{Addrs: map[string]string{"a": "localhost:1"}})
 	defer ring.Close()
 	p := redis.NewPresence(ring, redis.PresenceOptions{})

@@ -19,6 +19,7 @@ import (
 // A reservation is one round trip and its settlement another, with less, with more and with too
 // much; those of many callers share round trips.
 func TestRoundTripsOfReservations(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
 	s := redis.NewStore(client, redis.Options{})

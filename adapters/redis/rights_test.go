@@ -40,6 +40,7 @@ func documentedRights(t *testing.T) (one, cluster []any) {
 
 // A user of Redis with the documented rights can do all that the package does.
 func TestDocumentedRightsAreEnough(t *testing.T) {
+	t.Parallel()
 	one, cluster := documentedRights(t)
 	grant := func(s *redistest.Server, lines ...any) {
 		for _, line := range lines {

@@ -20,6 +20,7 @@ import (
 // Whatever a Broker and a Presence do, they leave connections for others of their
 // client's: here it has five, which are stalled while calls are under way.
 func TestBrokerAndPresenceLeaveConnections(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, PoolSize: 5, ReadTimeout: patience, PoolTimeout: time.Second})
@@ -64,6 +65,7 @@ func TestBrokerAndPresenceLeaveConnections(t *testing.T) {
 
 // What Client returns has connections of its own: all of them may be busy.
 func TestStoreKeepsConnectionsForItself(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s, err := redis.Open(ctx, server.URL()+"?pool_size=2&read_timeout=1m")
 	if err != nil {
@@ -101,6 +103,7 @@ func TestStoreKeepsConnectionsForItself(t *testing.T) {
 // Once it is known that Redis is stalled, a publish fails at once, and one message
 // in a second tries.
 func TestPublishingFailsFastDuringAStall(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	logger, logged := newLog()
 	b := newBroker(t, server, redis.BrokerOptions{Timeout: 2 * time.Second, Logger: logger})

@@ -213,6 +213,7 @@ func TestStoreNetworkCutAndSlow(t *testing.T) {
 }
 
 func TestStoreSentinelFailsOver(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartSentinel(t)
 	client := goredis.NewFailoverClient(&goredis.FailoverOptions{
 		MasterName: s.Name, SentinelAddrs: []string{s.Addr}, ContextTimeoutEnabled: true, DialTimeout: time.Second,
@@ -240,6 +241,7 @@ func TestStoreSentinelFailsOver(t *testing.T) {
 // A node of a cluster is killed. Nothing redirects the client to the node that takes over,
 // and by itself it would not look for it in an hour; yet the decisions are Redis's again.
 func TestStoreClusterFailsOver(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	client := goredis.NewClusterClient(&goredis.ClusterOptions{
 		Addrs: c.Addrs(), ContextTimeoutEnabled: true, DialTimeout: time.Second, ClusterStateReloadInterval: time.Hour,
@@ -270,6 +272,7 @@ func TestStoreClusterFailsOver(t *testing.T) {
 
 // Slots move under load: nothing fails and nothing is charged twice or not at all.
 func TestStoreSlotsMove(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	s := redis.NewStore(storeCluster(t, c), redis.Options{RememberedKeys: -1, Now: func() int64 { return 1_795_219_200_000_007 }})
 	const capacity, keys = 400, 8
@@ -324,6 +327,7 @@ func TestStoreSlotsMove(t *testing.T) {
 // A script that a server forgot is sent once more, whole, and then the
 // call fails rather than going round.
 func TestStoreScriptsFlushed(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: -1, Now: func() int64 { return 1_795_219_200_000_007 }})
 	const capacity = 300
@@ -378,6 +382,7 @@ func TestStoreScriptsFlushed(t *testing.T) {
 // A call whose answer was lost is not sent again, though the client was
 // made to repeat what fails: it is charged once.
 func TestStoreNeverRepeatsACall(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, MaxRetries: 5, ReadTimeout: patience})
@@ -431,6 +436,7 @@ func losesAnswer(t *testing.T, proxy *redistest.Proxy, calls func() int64, call 
 
 // The same of a cluster, whose client repeats by rules of its own.
 func TestStoreNeverRepeatsACallInACluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	proxies := map[string]*redistest.Proxy{}
 	for _, n := range c.Nodes {
@@ -470,6 +476,7 @@ func TestStoreNeverRepeatsACallInACluster(t *testing.T) {
 
 // Without a connection to spare a call fails in time, and nothing is charged.
 func TestStorePoolExhausted(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, PoolSize: 1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
@@ -496,6 +503,7 @@ func TestStorePoolExhausted(t *testing.T) {
 // While Redis does not answer, nothing is answered from memory either: a limiter
 // would take that for an answer of Redis.
 func TestStoreCachesNothingWhileRedisFails(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	for range 3 {
@@ -522,6 +530,7 @@ func TestStoreCachesNothingWhileRedisFails(t *testing.T) {
 
 // A caller that leaves while it waits was not charged.
 func TestStoreCallersLeave(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Trips: 1})
 	if _, err := s.Take(t.Context(), []byte("k"), hourly(100), 1); err != nil {

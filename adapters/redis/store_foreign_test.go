@@ -13,6 +13,7 @@ import (
 // What another application has written under the key of a state counts as no state: the
 // script and the client agree about that, and the next cost finds a state again.
 func TestStoreForeignStates(t *testing.T) {
+	t.Parallel()
 	client := storeClient(t, redistest.Start(t).Addr)
 	for kind, p := range map[string]limit.Policy{
 		"bucket": limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Hour},

@@ -15,6 +15,7 @@ import (
 // An injected clock outside the range stops at its end: it admits what the policy
 // allows, once, however it goes on there.
 func TestInjectedClockOutsideItsRange(t *testing.T) {
+	t.Parallel()
 	client := storeClient(t, redistest.Start(t).Addr)
 	for _, at := range []int64{math.MinInt64, -1, 1 << 52, 1 << 53, math.MaxInt64} {
 		s := redis.NewStore(client, redis.Options{Now: func() int64 { return at }, RememberedKeys: -1})

@@ -144,6 +144,7 @@ func TestStoreOnARing(t *testing.T) {
 // Keys that no script may touch together are refused together before anything is
 // taken; taken by themselves they are.
 func TestStoreTakesTogetherWhatIsTogether(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	s := redis.NewStore(storeCluster(t, c), redis.Options{})
 	var asks []limit.Ask
@@ -171,6 +172,7 @@ func TestStoreTakesTogetherWhatIsTogether(t *testing.T) {
 // ten seconds longer. Milliseconds, one command, the clock of the server that
 // has the key.
 func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	for name, p := range map[string]limit.Policy{
@@ -220,6 +222,7 @@ func keptAsLong(t *testing.T, server *redistest.Server, key string, ends int64) 
 // The charges of a bucket that leave the expiry of its key as it is leave one that is long enough,
 // also if another operation has written the state before.
 func TestStoreKeepsABucketThatIsChargedOften(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: asking})
 	p := limit.TokenBucket{Capacity: 6000, Refill: 7, Per: 10 * time.Second}
@@ -248,6 +251,7 @@ func TestStoreKeepsABucketThatIsChargedOften(t *testing.T) {
 
 // By the server's own clock, what was used comes back.
 func TestStoreOwnClock(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	p := limit.TokenBucket{Capacity: 1, Refill: 1, Per: 50 * time.Millisecond}
@@ -264,6 +268,7 @@ func TestStoreOwnClock(t *testing.T) {
 
 // A flood of what is exhausted costs Redis nothing.
 func TestStoreFloodIsRefusedHere(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	for i := range 10_000 {
@@ -289,6 +294,7 @@ func TestStoreFloodIsRefusedHere(t *testing.T) {
 // Calls that come together go together, several for one key in one write, and each
 // is answered by itself.
 func TestStoreCombinesCalls(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Trips: 1})
 	server.Stall()
@@ -330,6 +336,7 @@ func TestStoreCombinesCalls(t *testing.T) {
 }
 
 func TestStoreSlots(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartNode(t)
 	for _, key := range []string{"", "a", "123456789", "wskit:chat:ann~b", "{a}b", "x{a}b", "{}a", "{a", "a}{b}", "{{a}}", "ä", strings.Repeat("long", 100)} {
 		if got, want := redis.Slot(key), c.Do("CLUSTER", "KEYSLOT", key); int64(got) != want {
@@ -339,6 +346,7 @@ func TestStoreSlots(t *testing.T) {
 }
 
 func TestStoreOpen(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	c := redistest.StartCluster(t, 3)
 	for _, address := range []string{server.URL(), server.URL() + "/3?pool_size=2", c.Nodes[1].URL()} {
@@ -376,6 +384,7 @@ func TestStoreOpen(t *testing.T) {
 // The rights that the documentation names are enough, and keys beyond the prefix
 // are out of reach.
 func TestStoreNeedsFewRights(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	rights := []any{"ACL", "SETUSER", "limits", "on", ">password", "~wskit:*", "resetchannels", "-@all",
 		"+evalsha", "+eval", "+get", "+mget", "+set", "+del", "+time", "+info"}
@@ -410,6 +419,7 @@ func fewRights(t *testing.T, server *redistest.Server) {
 
 // A user takes about as much memory as documented.
 func TestStoreBytesPerKey(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	const n = 20_000
@@ -435,6 +445,7 @@ func TestStoreBytesPerKey(t *testing.T) {
 }
 
 func TestStoreOptionsThatMakeNoSensePanic(t *testing.T) {
+	t.Parallel()
 	client := storeClient(t, "127.0.0.1:1")
 	for want, make := range map[string]func(){
 		"Trips":       func() { redis.NewStore(client, redis.Options{Trips: -1}) },
@@ -455,6 +466,7 @@ func TestStoreOptionsThatMakeNoSensePanic(t *testing.T) {
 
 // A client may be closed by its owner; a store that did not make it leaves it.
 func TestStoreLeavesTheClientOpen(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := storeClient(t, server.Addr)
 	if err := redis.NewStore(client, redis.Options{}).Close(); err != nil {

@@ -19,6 +19,7 @@ import (
 // of the time these are buckets alone, which the script has a faster way for, and
 // where each is charged by itself, they are of several rates on one state.
 func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := storeClient(t, server.Addr)
 	const buckets = 3
@@ -93,6 +94,7 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 
 // Several keys in one script may differ by less than a microsecond of refill.
 func TestStoreKeepsWhatIsLessThanAnInstant(t *testing.T) {
+	t.Parallel()
 	plan, err := limit.Compile(limit.TokenBucket{Capacity: 20, Refill: 7000, Per: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)

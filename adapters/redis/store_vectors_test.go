@@ -18,6 +18,7 @@ import (
 // The published timelines, number for number: what is answered, and what the script
 // keeps.
 func TestStoreReplaysTheVectors(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := storeClient(t, server.Addr)
 	steps := 0

@@ -18,6 +18,7 @@ import (
 // made without the key, changed, or taken from another channel. The key can be changed
 // process by process.
 func TestBrokerMessagesAreAuthenticated(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	old, next := bytes.Repeat([]byte("o"), 16), bytes.Repeat([]byte("n"), 32)
 	logger, logged := newLog()
@@ -70,6 +71,7 @@ func TestBrokerMessagesAreAuthenticated(t *testing.T) {
 }
 
 func TestBrokerRefusesShortKeys(t *testing.T) {
+	t.Parallel()
 	defer func() {
 		if said := fmt.Sprint(recover()); !strings.Contains(said, "Keys[1]") {
 			t.Errorf("%s", said)
@@ -83,6 +85,7 @@ func TestBrokerRefusesShortKeys(t *testing.T) {
 // A key of another type is as if it were not there, for whatever looks for it, and is
 // replaced by what is written.
 func TestKeysOfAnotherType(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	foreign := map[string][]any{
 		"string": {"SET", "", "x"}, "list": {"RPUSH", "", "x"}, "hash": {"HSET", "", "f", "x"}, "set": {"SADD", "", "x"}, "zset": {"ZADD", "", 1, "x"},
@@ -152,6 +155,7 @@ func TestKeysOfAnotherType(t *testing.T) {
 
 // A key that may not be read is not taken for one that is not there.
 func TestKeysThatMayNotBeRead(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	all := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: -1})
 	slot := limit.Lease{Key: "k", ID: "a"}
@@ -177,6 +181,7 @@ func TestKeysThatMayNotBeRead(t *testing.T) {
 
 // Leases with an end later than any of ours take no places.
 func TestSlotsThatNeverEnd(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
 	server.Do("ZADD", "k~held", "+inf", "a", 1e300, "b", 4e15, "c")

@@ -57,7 +57,7 @@ var parts = []part{
 	{"internal/denialcache", []string{"limit", "internal/engine", "internal/table"}},
 	{"internal/deliverytest", []string{"pubsub"}},
 	{"internal/engine", []string{"internal/table"}},
-	{"internal/exampletest", []string{"errors", "internal/process"}},
+	{"internal/exampletest", []string{"errors", "internal/poll", "internal/process", "internal/transcript"}},
 	{"internal/faulttest", []string{"adapters/redis", "errors", "ingress", "limit", "middleware/ratelimit", "pubsub", "router", "internal/deliverytest", "internal/poll", "internal/process", "internal/redistest", "internal/transcript"}},
 	{"internal/handshake", nil},
 	{"internal/histogram", nil},
@@ -78,7 +78,7 @@ var parts = []part{
 	{"internal/table", nil},
 	{"internal/transcript", nil},
 	{"internal/vectors", []string{"limit"}},
-	{"internal/workerdtest", []string{"internal/process", "internal/stepclock", "internal/transcript"}},
+	{"internal/workerdtest", []string{"internal/poll", "internal/process", "internal/stepclock", "internal/transcript"}},
 }
 
 // partOf finds the part of a package, by the longest folder that contains it.
