@@ -92,19 +92,6 @@ func (h *hostile) post(path string, options any) {
 	}
 }
 
-func (h *hostile) log() (l clienttest.Log) {
-	h.t.Helper()
-	answer, err := http.Get(h.control + "/log")
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if err := json.NewDecoder(answer.Body).Decode(&l); err != nil {
-		h.t.Fatal(err)
-	}
-	return l
-}
-
 // heap is the memory in use, in MiB.
 func heap() float64 {
 	runtime.GC()

@@ -97,7 +97,8 @@ func (r *runner) runInPlace(m *mutant, path, broken string) (found bool, outcome
 
 // copyTree copies the files that git knows or would add. What is installed beside them is linked to.
 func copyTree(from, to string) error {
-	cmd := exec.Command("sh", "-c", `git ls-files -z -co --exclude-standard | tar -c --null -T - --ignore-failed-read | tar -x -C "$0"`, to)
+	const pipe = `git ls-files -z -co --exclude-standard | tar -c --null -T - --ignore-failed-read | tar -x -C "$0"`
+	cmd := exec.Command("sh", "-c", pipe, to)
 	cmd.Dir = from
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +60,8 @@ func (r *report) command(c command) error {
 	if err != nil {
 		return err
 	}
-	test := exec.Command("go", append(append([]string{"test", "-json", fmt.Sprintf("-shuffle=%d", r.seed)}, c.flags...), packages...)...)
+	args := slices.Concat([]string{"test", "-json", fmt.Sprintf("-shuffle=%d", r.seed)}, c.flags, packages)
+	test := exec.Command("go", args...)
 	test.Dir = filepath.Join(r.root, c.dir)
 	test.Stderr = os.Stderr
 	out, err := test.StdoutPipe()

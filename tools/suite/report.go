@@ -161,7 +161,8 @@ func (r *report) end() (ok bool) {
 	for _, w := range r.wrong {
 		fmt.Fprintf(r.out, "failed: %s\n", w)
 	}
-	fmt.Fprintf(r.out, "%.0f s\n%d passed, %d failed, %d skipped\n", time.Since(r.began).Seconds(), r.passed, r.failed, r.skipped)
+	fmt.Fprintf(r.out, "%.0f s\n", time.Since(r.began).Seconds())
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
 	return r.failed == 0 && r.passed > 0
 }
 

@@ -13,7 +13,8 @@ func run(t *testing.T, file string, flags ...string) (text string, ok bool) {
 	t.Helper()
 	t.Parallel()
 	root := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module example.com/m\n\ngo 1.26\n", "m_test.go": "package m\n" + file} {
+	module := map[string]string{"go.mod": "module example.com/m\n\ngo 1.26\n", "m_test.go": "package m\n" + file}
+	for name, text := range module {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
