@@ -36,19 +36,23 @@ var long = []string{"adapters/redis", "adapters/cfdo", "clients/typescript", "in
 // checks the names.
 const onlyWithoutRace = "Alloc|Nothing|ManyConnections"
 
-const guard = "-timeout=10m" // ends a package that hangs; no test waits for it
+const (
+	guard = "-timeout=10m" // ends a package that hangs; no test waits for it
+	// Tests wait for servers, networks and clocks more than for a CPU.
+	manyAtOnce = "-parallel=8"
+)
 
 // everyday is what make test runs.
 var everyday = []stage{
 	{"concurrent", []command{
-		{only: concurrent, flags: []string{"-race", "-p=2", guard}},
+		{only: concurrent, flags: []string{"-race", "-p=2", manyAtOnce, guard}},
 		{only: concurrent, flags: []string{"-run=" + onlyWithoutRace, guard}},
 		{dir: "tools", flags: []string{guard}},
 		{dir: "bench", flags: []string{guard}},
 		{dir: "observe/prometheus", flags: []string{guard}},
 		{dir: "observe/otel", flags: []string{guard}},
 	}},
-	{"plain", []command{{not: concurrent, first: long, flags: []string{"-p=3", guard}}}},
+	{"plain", []command{{not: concurrent, first: long, flags: []string{"-p=3", manyAtOnce, guard}}}},
 	{"browser", []command{{dir: "e2e", flags: []string{"-short", guard}}}},
 }
 
@@ -57,7 +61,7 @@ const nightGuard = "-timeout=40m"
 // all is what make nightly runs.
 var all = []stage{
 	{"main", []command{
-		{first: append(slices.Clone(long), concurrent...), flags: []string{"-race", "-p=3", nightGuard}},
+		{first: append(slices.Clone(long), concurrent...), flags: []string{"-race", "-p=3", manyAtOnce, nightGuard}},
 		{flags: []string{"-run=" + onlyWithoutRace, guard}},
 		{dir: "tools", flags: []string{"-race", guard}},
 		{dir: "bench", flags: []string{"-race", guard}},
