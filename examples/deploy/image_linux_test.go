@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/process"
 )
 
@@ -27,7 +25,7 @@ func TestImage(t *testing.T) {
 	}
 	image := readDockerfile(t)
 	root := t.TempDir()
-	p := image.start(t, root, runtime.GOARCH == "amd64")
+	p := image.start(t, root)
 	if status := get(t, "http://"+p.addr+manifest(t, `httpGet: \{ path: (/\w+),`)); status != 200 {
 		t.Errorf("the readiness probe is answered %d", status)
 	}
@@ -122,16 +120,11 @@ type running struct {
 	addr string
 }
 
-// start builds the program and starts it with root as its whole file system, as a user that owns nothing. 386 is the
-// system for which make cross has compiled the packages, and amd64 runs its programs.
-func (d dockerfile) start(t *testing.T, root string, for386 bool) running {
+// start builds the program and starts it with root as its whole file system, as a user that owns nothing.
+func (d dockerfile) start(t *testing.T, root string) running {
 	t.Helper()
 	program := filepath.Join(root, d.copied)
 	build := exec.Command("sh", "-c", strings.Replace(d.build, d.built, program, 1))
-	build.Env = os.Environ()
-	if for386 {
-		build.Env = append(build.Env, "GOARCH=386")
-	}
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", d.build, err, out)
 	}
@@ -149,9 +142,7 @@ func (d dockerfile) start(t *testing.T, root string, for386 bool) running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); for386 && errors.Is(err, syscall.ENOEXEC) {
-		return d.start(t, root, false)
-	} else if err != nil {
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })

@@ -70,7 +70,12 @@ func start(t testing.TB, args []string, node bool, env []string) *Server {
 		process.Missing(t, "redis-server is not on the PATH; make redis installs it")
 	}
 	s := &Server{t: t, dir: t.TempDir(), env: env}
-	t.Cleanup(s.Kill)
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() {
+			t.Logf("the log of redis-server %s:\n%s", s.Addr, s.log)
+		}
+	})
 	for range 10 {
 		s.port, s.args = process.FreePort(t), args
 		s.Addr = "127.0.0.1:" + s.port
