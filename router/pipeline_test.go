@@ -15,7 +15,7 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
-// observed is a payload that shows when it is decoded.
+// observed is a payload that shows when it is decoded. Tests that count this are not parallel.
 type observed struct {
 	Text string `json:"text" validate:"required,max=8"`
 }
@@ -52,7 +52,6 @@ func (e *exhausted) middleware(next ingress.Handler) ingress.Handler {
 
 // A frame that would fail at several stages is answered by the first of them.
 func TestStagesAnswerInOrder(t *testing.T) {
-	t.Parallel()
 	long := strings.Repeat("x", 300)
 	for _, tc := range []struct {
 		name          string
@@ -119,7 +118,6 @@ func TestStagesAnswerInOrder(t *testing.T) {
 }
 
 func TestRefusedFloodNeverDecodes(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var limiter exhausted
 		limiter.on.Store(true)

@@ -58,7 +58,6 @@ func request(id, typ string) []byte {
 // message that decodes itself, keeps a later one waiting: here it waits until the
 // client has it all.
 func TestWhatIsReadyLeavesWhileAFrameWaits(t *testing.T) {
-	t.Parallel()
 	for _, waiting := range []string{"stall", "decode"} {
 		for _, tc := range []struct {
 			name   string
