@@ -21,12 +21,13 @@ type command struct {
 	first []string // packages that begin first, because they take longest
 }
 
-// Packages in whose tests goroutines of the product meet. make test gives them to the race detector; the others are
-// models with one goroutine, which it makes 3 to 15 times slower, or drive other processes.
+// Packages in whose tests goroutines of the product meet. make test gives them to the race detector. The others are
+// mostly models with one goroutine, which it makes 3 to 15 times slower, or drive other processes; what of them is
+// concurrent, as in adapters/memory, make nightly runs under it.
 var concurrent = []string{
 	"router", "router/internal/turn", "router/internal/wire", "middleware/ratelimit", "client", "inspect",
 	"examples/chat", "internal/batch", "internal/denialcache", "internal/outage", "limit", "pubsub/pubsubtest",
-	"router/internal/overload", "router/internal/life", "router/routertest",
+	"router/internal/overload", "router/internal/life", "router/routertest", "internal/table", "internal/engine",
 }
 
 // The packages whose tests take longest.
