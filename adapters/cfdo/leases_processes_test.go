@@ -62,7 +62,7 @@ func TestLeasesOfAKilledProcess(t *testing.T) {
 	if _, d, err := h.Acquire(t.Context(), key); err != nil || d.Allowed {
 		t.Errorf("a third of two places: %+v, %v", d, err)
 	}
-	// A lease that nobody renews shows when so much time has passed for the object.
+	// A lease that is not renewed ends when its time has passed for the object.
 	marker := limit.Lease{Key: own("marker"), ID: "marker"}
 	store := openStore(t, w.URL, cfdo.Options{})
 	if _, err := store.Acquire(t.Context(), marker, 1, reportLease); err != nil {

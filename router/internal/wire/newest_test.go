@@ -27,7 +27,7 @@ func TestTheNewestDropsNoOlderOne(t *testing.T) {
 	}
 }
 
-// Of a frame of which a part has left, the rest is not dropped for newer ones, whoever writes it.
+// The rest of a frame that was sent in part is not dropped for newer frames, whichever goroutine writes it.
 func TestTheRestOfAFrameIsNotDropped(t *testing.T) {
 	t.Parallel()
 	const size = 2 << 10
