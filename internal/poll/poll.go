@@ -35,12 +35,21 @@ func Within(limit time.Duration, condition func() bool) bool {
 // [Guard], the test fails and shows all goroutines.
 func Receive[T any](t testing.TB, from <-chan T, what string) T {
 	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(Guard):
+	v, ok := ReceiveWithin(Guard, from)
+	if !ok {
 		hung(t, what)
-		panic("unreachable")
+	}
+	return v
+}
+
+// ReceiveWithin is Receive for such suites as Within is for. It reports whether a value came in time, or the end of
+// the channel.
+func ReceiveWithin[T any](limit time.Duration, from <-chan T) (v T, ok bool) {
+	select {
+	case v = <-from:
+		return v, true
+	case <-time.After(limit):
+		return v, false
 	}
 }
 

@@ -31,6 +31,7 @@ type archive struct {
 	mu    sync.Mutex
 	logs  map[string]*archived
 	cut   map[*process]bool // whose subscriptions are cut off
+	later func()            // comes behind the next message
 }
 
 type archived struct {
@@ -43,6 +44,9 @@ type archived struct {
 	used     time.Time
 }
 
+// age is by the real clock, as that of the suite is.
+func age(at time.Time) time.Duration { return time.Since(at) }
+
 func (a *archive) is(fault string) bool { return a.fault == fault }
 
 func (a *archive) log(topic string, h pubsub.History) *archived {
@@ -50,7 +54,7 @@ func (a *archive) log(topic string, h pubsub.History) *archived {
 		topic = strings.ToLower(topic)
 	}
 	l := a.logs[topic]
-	if l != nil && a.is("EndsWithItsMessages") && time.Since(l.used) > 2*l.history.Age {
+	if l != nil && a.is("EndsWithItsMessages") && age(l.used) > 2*l.history.Age {
 		l = nil
 	}
 	if l == nil {
@@ -83,10 +87,10 @@ func (a *archive) trim(l *archived) {
 		if a.is("BytesInclusive") && size >= h.Bytes && n > 1 {
 			tooLarge = true
 		}
-		age := time.Since(l.times[l.removed])
-		tooOld := age > h.Age && !a.is("AgeUnbounded") || a.is("ExpiresEarly") && age > h.Age/2 || a.is("ExpiresTogether") && time.Since(l.times[len(l.times)-1]) > h.Age
-		if a.is("ExpiresTogether") && age > h.Age && time.Since(l.times[len(l.times)-1]) <= h.Age {
-			tooOld = false
+		oldest, newest := age(l.times[l.removed]), age(l.times[len(l.times)-1])
+		tooOld := oldest > h.Age && !a.is("AgeUnbounded") || a.is("ExpiresEarly") && oldest > h.Age/2
+		if a.is("ExpiresTogether") {
+			tooOld = newest > h.Age
 		}
 		if n <= most && !tooLarge && !tooOld {
 			return
@@ -203,9 +207,7 @@ func (k *keeper) Append(ctx context.Context, m pubsub.Message, h pubsub.History,
 	} else {
 		defer k.archive.mu.Unlock()
 	}
-	for _, s := range before {
-		s.push(delivered)
-	}
+	k.deliver(delivered, before)
 	if k.is("ReturnsOffsetAlone") {
 		return pubsub.Position{Epoch: l.epoch, Offset: stored.Position.Offset, Tag: 1}, nil
 	}
@@ -222,10 +224,18 @@ func (k *keeper) Publish(ctx context.Context, m pubsub.Message) error {
 	}
 	k.archive.mu.Lock()
 	defer k.archive.mu.Unlock()
-	for _, s := range k.subscribers(m.Topic) {
+	k.deliver(m, k.subscribers(m.Topic))
+	return nil
+}
+
+func (a *archive) deliver(m pubsub.Message, to []*subscription) {
+	for _, s := range to {
 		s.push(m)
 	}
-	return nil
+	if a.later != nil {
+		a.later()
+		a.later = nil
+	}
 }
 
 // subscribers are those that a message reaches.
@@ -399,7 +409,7 @@ func (k *keeper) interrupt(meanwhile func()) {
 	switch {
 	case k.is("LossNotReported"):
 	case k.is("LossReportedLater"):
-		time.AfterFunc(10*time.Millisecond, report)
+		k.later = report
 	default:
 		report()
 	}

@@ -1,6 +1,7 @@
 package pubsubtest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -81,11 +83,11 @@ func (s *logSuite) renamed(prefix string) *logSuite {
 // clockError is how much the time of a log may differ from the suite's: it may be in whole milliseconds.
 const clockError = 5 * time.Millisecond
 
-// boundedByAge appends and reads for a while.
+// boundedByAge appends and reads until the first messages have gone, and then reads until all have.
 func boundedByAge(s *logSuite) {
 	const late = "a message that is older than History.Age is not read"
 	const early = "a message is kept until it is older than History.Age"
-	const age, messages = 100 * time.Millisecond, 25
+	const age = 100 * time.Millisecond
 	h := pubsub.History{Messages: 1000, Bytes: 1 << 20, Age: age}
 	topic := s.topic("aging")
 	type call struct{ before, after time.Time }
@@ -110,18 +112,18 @@ func boundedByAge(s *logSuite) {
 		}
 		return n
 	}
-	for i := range messages {
+	if !poll.Within(timeLimit, func() bool {
+		i := len(calls)
 		c := call{before: time.Now()}
 		last = s.append(s.log(i), message(topic, strconv.Itoa(i)), h, "")
 		c.after = time.Now()
 		calls = append(calls, c)
-		check(s.log(i + 1))
-		time.Sleep(age / 10)
+		return check(s.log(i+1)) < len(calls)
+	}) {
+		s.broken(late, "%v after the first one was appended all messages are there", timeLimit)
 	}
-	for giveUp := time.Now().Add(timeLimit); check(s.log(0)) > 0; time.Sleep(age / 10) {
-		if time.Now().After(giveUp) {
-			s.broken(late, "%v after the last one was appended there are messages", timeLimit)
-		}
+	if !poll.Within(timeLimit, func() bool { return check(s.log(0)) == 0 }) {
+		s.broken(late, "%v after the last one was appended there are messages", timeLimit)
 	}
 }
 
@@ -129,20 +131,24 @@ func boundedByAge(s *logSuite) {
 func outlivesItsMessages(s *logSuite) {
 	const rule = "a log ends no earlier than IDWindow after its last use, however short its History.Age"
 	h := pubsub.History{Messages: 10, Bytes: 1000, Age: time.Millisecond}
-	topic, read, empty := s.topic("appended"), s.topic("read"), s.topic("empty")
+	longer := pubsub.History{Messages: 10, Bytes: 1000, Age: 100 * h.Age}
+	topic, read, empty, witness := s.topic("appended"), s.topic("read"), s.topic("empty"), s.topic("witness")
 	p := s.append(s.log(0), message(topic, "f"), h, "id")
 	other := s.append(s.log(0), message(read, "f"), h, "")
 	begun, _ := s.read(s.log(0), empty, h, pubsub.ReadOptions{})
-	time.Sleep(100 * h.Age)
+	s.append(s.log(0), message(witness, "f"), longer, "")
+	if !poll.Within(timeLimit, func() bool { return len(s.all(s.log(0), witness, longer).Messages) == 0 }) {
+		s.broken("a message that is older than History.Age is not read", "after %v it is there; Age is %v", timeLimit, longer.Age)
+	}
 	page, _ := s.read(s.log(1), read, h, pubsub.ReadOptions{From: other, Messages: 1, Bytes: 1})
 	if heads := s.heads(s.log(1), read, empty); page.Head != other || page.Lost != pubsub.LossNone || page.More || heads[0] != other || heads[1] != begun.Head {
-		s.broken(rule, "after %v the heads are %+v, and what is read is %s", 100*h.Age, heads, describePage(page))
+		s.broken(rule, "after %v the heads are %+v, and what is read is %s", longer.Age, heads, describePage(page))
 	}
 	if again := s.append(s.log(1), message(topic, "g"), h, "id"); again != p {
-		s.broken(rule, "after %v the id of %+v was appended again: %+v", 100*h.Age, p, again)
+		s.broken(rule, "after %v the id of %+v was appended again: %+v", longer.Age, p, again)
 	}
 	if next := s.append(s.log(1), message(topic, "h"), h, ""); next.Epoch != p.Epoch || next.Offset != 2 {
-		s.broken(rule, "after %v the message after %+v has the position %+v", 100*h.Age, p, next)
+		s.broken(rule, "after %v the message after %+v has the position %+v", longer.Age, p, next)
 	}
 }
 
@@ -151,6 +157,8 @@ func readingWhileTrimmed(s *logSuite) {
 	const rule = "while messages are removed, a reader gets what follows its position, or LossTrimmed"
 	const publishers, each, readers, keep = 3, 400, 6, 20
 	const total = publishers * each
+	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
+	defer cancel()
 	topic := s.topic("short")
 	h := pubsub.History{Messages: keep, Bytes: 1 << 20, Age: plenty.Age}
 	var mu sync.Mutex
@@ -166,7 +174,7 @@ func readingWhileTrimmed(s *logSuite) {
 	for i := range readers {
 		wg.Go(func() {
 			r := pubsub.ReadOptions{Messages: 1 + 4*i, Bytes: 1 << 20}
-			for giveUp := time.Now().Add(timeLimit); !s.Failed(); {
+			for !s.Failed() {
 				page, ok := s.read(s.log(i), topic, h, r)
 				switch {
 				case !ok:
@@ -197,7 +205,7 @@ func readingWhileTrimmed(s *logSuite) {
 				if r.From.Offset == total {
 					return
 				}
-				if time.Now().After(giveUp) {
+				if ctx.Err() != nil {
 					s.Errorf("rule broken: %s\nafter %v a reader is at %+v", rule, timeLimit, r.From)
 					return
 				}

@@ -32,6 +32,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -158,12 +159,8 @@ func returns(f func()) bool {
 		defer close(done)
 		f()
 	}()
-	select {
-	case <-done:
-		return true
-	case <-time.After(timeLimit):
-		return false
-	}
+	_, ok := poll.ReceiveWithin(timeLimit, done)
+	return ok
 }
 
 // A listener is the receiving end of a subscription.
@@ -203,10 +200,8 @@ func (l *listener) messages() []pubsub.Message {
 	return l.got[:len(l.got):len(l.got)]
 }
 
-// wait waits until there are n messages; ok is false if they do not come.
+// wait waits until there are n messages; ok is false if no more come within timeLimit.
 func (l *listener) wait(n int) (got []pubsub.Message, ok bool) {
-	timeout := time.NewTimer(timeLimit)
-	defer timeout.Stop()
 	for {
 		l.mu.Lock()
 		got, more := l.got[:len(l.got):len(l.got)], l.more
@@ -214,9 +209,7 @@ func (l *listener) wait(n int) (got []pubsub.Message, ok bool) {
 		if len(got) >= n {
 			return got, true
 		}
-		select {
-		case <-more:
-		case <-timeout.C:
+		if _, ok := poll.ReceiveWithin(timeLimit, more); !ok {
 			return got, false
 		}
 	}

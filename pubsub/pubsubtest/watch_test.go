@@ -2,6 +2,7 @@ package pubsubtest_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,9 @@ func (g gallery) Watch(ctx context.Context, topic string, report func(pubsub.Pre
 	if f.listBefore {
 		list, _ := g.Members(ctx, topic)
 		report(pubsub.PresenceReport{Complete: true, Present: list})
-		time.Sleep(100 * time.Microsecond)
+		for range 100 { // a member comes or goes meanwhile
+			runtime.Gosched()
+		}
 	}
 	sub, err := g.Presence.Watch(ctx, topic, inner)
 	if f.withCtx {
