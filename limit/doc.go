@@ -77,7 +77,7 @@
 // [ConcurrencyLimit], which renews the leases of this process by itself.
 //
 // Besides [Limiter.Take], a limiter has [Limiter.Peek], which charges nothing, [Limiter.Refund]
-// (docs/limits.md says how much it gives back, and proves that refunds admit nothing more) and
+// (docs/decisions/refunds.md says how much it gives back, and proves that refunds admit nothing more) and
 // [Limiter.Reset]. [TakeMany] decides for several keys in one round trip, and [TakeAll] charges
 // several limiters or none of them. Where the store has no such operation the answer is
 // errors.ErrUnsupported.

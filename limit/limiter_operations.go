@@ -42,7 +42,7 @@ func (l *Limiter) Peek(ctx context.Context, key Key, cost int64) (d Decision, er
 // Refund gives back what a decision of this limiter took from the subject, because the work
 // it was for was not done. Call it at most once for a decision, also when it returned an
 // error: a store does not know what was given back before. Call it soon: a bucket gives back
-// the cost less what has flowed in since (docs/limits.md). What was charged before a reset
+// the cost less what has flowed in since (docs/decisions/refunds.md). What was charged before a reset
 // is not given back, nor what the store did not take: a denial, a shadowed one, or what the
 // failure policy allowed.
 func (l *Limiter) Refund(ctx context.Context, key Key, taken Decision) error {

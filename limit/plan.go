@@ -89,7 +89,7 @@ func (p *Plan) Peek(d *Decision, state []int64, now, cost int64) {
 
 // Refund gives back what the decision taken has charged, as far as that is safe: at no
 // time do the admissions that were not refunded exceed what the policy would have admitted
-// without the refunded ones. docs/limits.md says how much each policy gives back, with the
+// without the refunded ones. docs/decisions/refunds.md says how much each policy gives back, with the
 // proof. A charge that lies further ahead than [ClockTolerance] gives nothing back.
 //
 // reset is the instant of the last reset of the key, 0 when none is remembered: what was

@@ -193,7 +193,7 @@ func (b *bucket) resetAfter(v *view, now int64, written bool) int64 {
 
 // refund gives back a charge made at the instant at, less what has flowed in since. Without
 // the charge the bucket might have been full for a part of that time, and would then owe
-// as much as this one does (see docs/limits.md).
+// as much as this one does (see docs/decisions/refunds.md).
 func (b *bucket) refund(v *view, state []int64, now, cost, at int64) (write bool) {
 	back := b.back(v.used, now, cost, at)
 	if back == 0 {

@@ -82,7 +82,7 @@ func (p *Plan) Peek(d *Answer, state []int64, now, cost int64) {
 //	sliding window   c, from the sub-window of s while it counts
 //	sliding log      c, from the pair of s while it counts
 //
-// Nothing is rounded. docs/limits.md has the proof. It assumes that at the refund the clock
+// Nothing is rounded. docs/decisions/refunds.md has the proof. It assumes that at the refund the clock
 // is not behind an earlier charge. If it is behind by d, a bucket may give back up to
 // rate·d too much. A charge further ahead of the clock than [ClockTolerance] gives nothing
 // back. A charge to a window or a log may give nothing back if the clock was behind the
