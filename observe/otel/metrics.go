@@ -8,7 +8,7 @@
 //
 // The figures are counted by the router itself (router.Stats); a reader collects them when it exports.
 // Their number is bounded: there are some for each registered message type, limiter and code, and none
-// for a user or a topic. docs/observability.md describes all of them.
+// for a user or a topic. observe/metrics.md describes all of them.
 package otel
 
 import (

@@ -100,9 +100,9 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// docs/observability.md has the names of all metrics.
+// observe/metrics.md has the names of all metrics.
 func TestNamesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/observability.md")
+	page, err := os.ReadFile("../metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,12 +113,12 @@ func TestNamesAreDocumented(t *testing.T) {
 	r := router.New(router.Options{})
 	for name := range collect(t, readerOf(t, otel.NewProducer(r, otel.Options{}))) {
 		if !documented[name] {
-			t.Errorf("docs/observability.md does not have %s", name)
+			t.Errorf("observe/metrics.md does not have %s", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(documented)) {
 		if !strings.HasPrefix(name, "wskit.") && name != "rpc.server.call.duration" {
-			t.Errorf("docs/observability.md has %s, which is no metric", name)
+			t.Errorf("observe/metrics.md has %s, which is no metric", name)
 		}
 	}
 }

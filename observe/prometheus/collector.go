@@ -8,7 +8,7 @@
 //
 // The figures are counted by the router itself (router.Stats); a scrape reads them. Their number is
 // bounded: there are some for each registered message type, limiter and code, and none for a user or a
-// topic. docs/observability.md describes all of them. A dashboard for Grafana and alert
+// topic. observe/metrics.md describes all of them. A dashboard for Grafana and alert
 // rules are in the folder of this package.
 //
 // Serve /metrics on a port that is not public: it shows the names of all message types.

@@ -17,9 +17,9 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
-var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: .* variableLabels: \{([^}]*)\}\}$`)
+var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: ("[^"]*"),? .*variableLabels: \{([^}]*)\}\}$`)
 
-// described returns the labels of each metric that a collector has.
+// described returns the labels and the text of each metric that a collector has.
 func described(c client.Collector) map[string]string {
 	ch := make(chan *client.Desc)
 	go func() {
@@ -29,34 +29,35 @@ func described(c client.Collector) map[string]string {
 	all := make(map[string]string)
 	for d := range ch {
 		if m := description.FindStringSubmatch(d.String()); m != nil {
-			all[m[1]] = m[2]
+			all[m[1]] = m[3] + ": " + m[2]
 		}
 	}
 	return all
 }
 
-// docs/observability.md has each metric with its labels, and none that does not exist.
+// observe/metrics.md has each metric with its labels and its text, and none that does not exist.
 func TestMetricsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/observability.md")
+	page, err := os.ReadFile("../metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	documented := make(map[string]string)
-	for _, m := range regexp.MustCompile("(?m)^\\| `(wskit_[a-z_]+)` \\| `[^`]+` \\| ([^|]*) \\|").FindAllStringSubmatch(string(page), -1) {
-		documented[m[1]] = strings.ReplaceAll(strings.ReplaceAll(m[2], "`", ""), ", ", ",")
+	for _, m := range regexp.MustCompile("(?m)^\\| `(wskit_[a-z_]+)` \\| `[^`]+` \\| ([^|]*) \\| ([^|]*) \\|").FindAllStringSubmatch(string(page), -1) {
+		labels := strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(m[2]), "`", ""), ", ", ",")
+		documented[m[1]] = labels + `: "` + m[3] + `."`
 	}
 	exported := described(prometheus.NewCollector(router.New(router.Options{}), prometheus.Options{}))
 	if len(exported) < 60 {
 		t.Errorf("the collector describes %d metrics", len(exported))
 	}
 	for _, name := range slices.Sorted(maps.Keys(exported)) {
-		if labels, ok := documented[name]; !ok || strings.TrimSpace(labels) != exported[name] {
-			t.Errorf("docs/observability.md has %q for %s, want the labels %q", labels, name, exported[name])
+		if row, ok := documented[name]; !ok || row != exported[name] {
+			t.Errorf("observe/metrics.md has %q for %s, want %q", row, name, exported[name])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(documented)) {
 		if _, ok := exported[name]; !ok {
-			t.Errorf("docs/observability.md has %s, which does not exist", name)
+			t.Errorf("observe/metrics.md has %s, which does not exist", name)
 		}
 	}
 }

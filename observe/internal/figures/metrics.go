@@ -1,6 +1,6 @@
 package figures
 
-// All metrics. Names and labels are described in docs/observability.md; a test compares them.
+// All metrics. observe/metrics.md has names, labels and these texts; tests compare them.
 var (
 	activeConnections  = gauge("server.active_connections", "{connection}", "Connections that are open.")
 	connections        = counter("server.connections", "{connection}", "Connections that were accepted.")
