@@ -70,15 +70,19 @@ func stepsOf(t *testing.T, page string) (steps []step) {
 	return steps
 }
 
-// followGuide begins at the first step of a page.
-func followGuide(t *testing.T, page string) *guide {
+// followGuide begins at the first step of the first page.
+func followGuide(t *testing.T, pages ...string) *guide {
 	t.Helper()
 	needBrowser(t)
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
+	g := &guide{t: t, dir: t.TempDir(), addr: process.FreeAddr(t)}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.steps = append(g.steps, stepsOf(t, string(text))...)
 	}
-	return &guide{t: t, steps: stepsOf(t, string(text)), dir: t.TempDir(), addr: process.FreeAddr(t)}
+	return g
 }
 
 // run takes the steps up to the next "go run ." and returns the program, which serves by then.
