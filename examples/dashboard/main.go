@@ -6,7 +6,7 @@
 //	go run ./examples/dashboard -addr 127.0.0.1:8082 -redis redis://127.0.0.1:6379
 //
 // A client connects to /ws?access_token=ann, or with the name of a role behind a colon, as in
-// desk:dora. docs/applications.md explains each part.
+// desk:dora. docs/applications.md refers to the page on each part.
 package main
 
 import (
