@@ -2,32 +2,28 @@ package docs_test
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// The unit, the container file and the manifests on the page are the files of examples/deploy, which tests run and check.
-func TestDeploymentPageHasTheFilesOfTheExample(t *testing.T) {
+// The page refers to the unit, the container file and the manifests of examples/deploy, which tests run and check, and
+// shows no other ones.
+func TestDeploymentPageRefersToTheFilesOfTheExample(t *testing.T) {
 	page := read(t, "deployment.md")
-	var languages []string
-	for _, m := range regexp.MustCompile("(?ms)^```(ini|dockerfile|yaml)\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
-		languages = append(languages, m[1])
-		file := map[string]string{"ini": "chat.service", "dockerfile": "Dockerfile", "yaml": "kubernetes.yaml"}[m[1]]
-		if read(t, "../examples/deploy/"+file) != m[2] {
-			t.Errorf("the page has another %s than examples/deploy", file)
+	for _, file := range []string{"chat.service", "Dockerfile", "kubernetes.yaml"} {
+		if !strings.Contains(page, "("+deployExample+file+")") {
+			t.Errorf("the page has no link to %s", file)
 		}
 	}
-	if want := []string{"ini", "dockerfile", "yaml"}; !slices.Equal(languages, want) {
-		t.Errorf("the page has files of the kinds %v", languages)
-	}
-	if fences := strings.Count(page, "\n```"); fences != 2*(len(languages)+2) {
-		t.Errorf("the page has a block that this test does not look at: %d fences", fences)
+	if all, inGo := strings.Count(page, "\n```"), strings.Count(page, "\n```go\n"); inGo != 2 || all != 2*inGo {
+		t.Errorf("the page has a block that no test looks at: %d fences, %d blocks of Go", all, inGo)
 	}
 }
 
-// The times on the page fit together: each system waits longer than what it waits for. Module verify compares those of
+const deployExample = "../examples/deploy/"
+
+// The times of the page and of the files fit together: each system waits longer than what it waits for. Module verify compares those of
 // Kubernetes.
 func TestDeploymentPageTimes(t *testing.T) {
 	page := read(t, "deployment.md")
@@ -44,17 +40,18 @@ func TestDeploymentPageTimes(t *testing.T) {
 		return n
 	}
 	drain := seconds(page, `WithTimeout\(context\.Background\(\), (\d+)\*time\.Second\)`)
-	if stop := seconds(page, `TimeoutStopSec=(\d+)`); stop <= drain {
+	if stop := seconds(read(t, deployExample+"chat.service"), `TimeoutStopSec=(\d+)`); stop <= drain {
 		t.Errorf("systemd kills the server after %d s, and it needs up to %d", stop, drain)
 	}
-	preStop, grace := seconds(page, `sleep: \{ seconds: (\d+) \}`), seconds(page, `terminationGracePeriodSeconds: (\d+)`)
+	manifests := read(t, deployExample+"kubernetes.yaml")
+	preStop, grace := seconds(manifests, `sleep: \{ seconds: (\d+) \}`), seconds(manifests, `terminationGracePeriodSeconds: (\d+)`)
 	if grace <= preStop+drain {
 		t.Errorf("Kubernetes kills the server after %d s, and it needs up to %d", grace, preStop+drain)
 	}
 	if said := seconds(page, `After (\d+) s, which is longer`); said != grace {
 		t.Errorf("the page says %d s, and the manifest %d", said, grace)
 	}
-	if period := seconds(page, `periodSeconds: (\d+)`); preStop < period {
+	if period := seconds(manifests, `periodSeconds: (\d+)`); preStop < period {
 		t.Errorf("new connections stop after up to %d s, and the server refuses them after %d", period, preStop)
 	}
 	if idle := seconds(read(t, "nginx.conf"), `proxy_read_timeout (\d+)s`); idle <= 25 {
