@@ -127,7 +127,7 @@ func TestReserveAllocatesNothing(t *testing.T) {
 }
 
 // A reservation that is never settled, as that of a process that was killed, is missing for as long as
-// docs/limits.md says, and no longer. The clock stands 7 µs after the beginning of a window.
+// docs/decisions/reservations.md says, and no longer. The clock stands 7 µs after the beginning of a window.
 func TestReservationOfADeadOwner(t *testing.T) {
 	bucket := limit.TokenBucket{Capacity: 100, Refill: 2, Per: time.Second}
 	for _, tc := range []struct {
