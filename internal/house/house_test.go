@@ -17,7 +17,7 @@ const module = "github.com/wskit/wskit"
 
 // A part of the repository is a folder with everything below it, except for folders that
 // have their own entry. Its packages may import the parts named here, each other, the standard
-// library and other modules. CONTRIBUTING.md has the same table. Every package needs an entry.
+// library and other modules. Every package needs an entry; CONTRIBUTING.md says what each part has.
 type part struct {
 	folder string
 	may    []string
@@ -38,8 +38,15 @@ var parts = []part{
 	{"adapters/memory", []string{"limit", "pubsub", "idempotency", "internal/engine", "internal/leasecheck"}},
 	{"adapters/redis", []string{"limit", "pubsub", "idempotency", "errors", "internal/batch", "internal/denialcache", "internal/engine", "internal/leasecheck", "internal/outage"}},
 	{"adapters/cfdo", []string{"limit", "internal/batch", "internal/denialcache", "internal/engine", "internal/leasecheck"}},
-	{"router", []string{"ingress", "pubsub", "idempotency", "errors", "internal/ceil", "internal/envelope", "internal/flat", "internal/handshake", "internal/histogram", "internal/httpclose", "internal/inbound", "internal/inspection", "internal/jsontype", "internal/outage"}},
-	{"router/routertest", []string{"router", "errors"}},
+	{"router", []string{"ingress", "pubsub", "idempotency", "errors", "internal/ceil", "internal/envelope", "internal/flat", "internal/handshake", "internal/histogram", "internal/httpclose", "internal/inbound", "internal/inspection", "internal/jsontype", "internal/outage",
+		"router/internal/follow", "router/internal/life", "router/internal/overload", "router/internal/testmode", "router/internal/turn", "router/internal/wire"}},
+	{"router/internal/follow", []string{"pubsub"}},
+	{"router/internal/life", nil},
+	{"router/internal/overload", nil},
+	{"router/internal/testmode", nil},
+	{"router/internal/turn", nil},
+	{"router/internal/wire", nil},
+	{"router/routertest", []string{"router", "router/internal/testmode", "errors"}},
 	{"clients/typescript", nil},
 	{"client", []string{"errors"}},
 	{"contract", []string{"router", "errors", "internal/jsontype"}},
@@ -144,7 +151,7 @@ func TestFoldersImportOnlyWhatTheyMay(t *testing.T) {
 	for _, p := range packages {
 		in, ok := partOf(p.ImportPath)
 		if !ok {
-			t.Errorf("%s has no entry; add one here and in CONTRIBUTING.md", p.ImportPath)
+			t.Errorf("%s has no entry; add one here, and what it is for in CONTRIBUTING.md", p.ImportPath)
 			continue
 		}
 		for _, imported := range p.Imports {
@@ -159,6 +166,38 @@ func TestFoldersImportOnlyWhatTheyMay(t *testing.T) {
 			default:
 				t.Errorf("%s imports %s: %s", p.ImportPath, imported, in.allowance())
 			}
+		}
+	}
+}
+
+// CONTRIBUTING.md says of each part what it has, and of no other folder but modules of their own.
+func TestContributingHasAllFolders(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root(t), "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(page), "\n| folder | contents |\n|---|---|\n")
+	table, _, ends := strings.Cut(table, "\n\n")
+	if !found || !ends {
+		t.Fatal("CONTRIBUTING.md has no table of folders")
+	}
+	listed := map[string]bool{}
+	for row := range strings.SplitSeq(table, "\n") {
+		for i, folder := range strings.Split(strings.Split(row, "|")[1], "`") {
+			if i%2 == 1 {
+				listed[strings.TrimSuffix(folder, "/")] = true
+			}
+		}
+	}
+	for _, r := range parts {
+		if !listed[r.folder] {
+			t.Errorf("CONTRIBUTING.md does not have %s/", r.folder)
+		}
+		delete(listed, r.folder)
+	}
+	for folder := range listed {
+		if _, err := os.Stat(filepath.Join(root(t), filepath.FromSlash(folder), "go.mod")); err != nil {
+			t.Errorf("CONTRIBUTING.md has %s/, which is neither a part nor a module", folder)
 		}
 	}
 }
