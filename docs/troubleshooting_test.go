@@ -55,11 +55,15 @@ var inOthers = []string{
 	"bucket, pacer, fixedWindow, slidingWindow or log", "… (…: …, capped by the maximum)",
 }
 
-// Each text of the packages for users has an entry in the pages on troubleshooting, and the pages have no texts that
-// the packages do not have.
+// saysWhatToChange matches texts that end in what to do, such as "; set it to …".
+var saysWhatToChange = regexp.MustCompile(`[;:] (?:add|declare|give|make|merge|name|pass|put|register|remove|set|use) `)
+
+// Each text of the packages for users has an entry in the pages on troubleshooting, unless it says itself what to change,
+// and the pages have no texts that the packages do not have.
 func TestEachTextHasARemedy(t *testing.T) {
 	all, known := texts(t), problems(t)
 	patterns := make(linePatterns)
+	clear := 0                    // texts without an entry
 	used := make(map[string]bool) // by lines of the pages, and by entries of inOthers
 	for _, s := range all {
 		if slices.Contains(inOthers, s.text) {
@@ -74,8 +78,10 @@ func TestEachTextHasARemedy(t *testing.T) {
 				}
 			}
 		}
-		if !found {
-			t.Errorf("%s: the pages on troubleshooting have no entry for this text; add it to one of docs/troubleshooting/, with cause and remedy:\n%s", s.place, s.text)
+		if !found && !s.log && saysWhatToChange.MatchString(s.text) {
+			clear++
+		} else if !found {
+			t.Errorf("%s: the pages on troubleshooting have no entry for this text; add it to one of docs/troubleshooting/, with cause and remedy, or say in it what to change:\n%s", s.place, s.text)
 		}
 	}
 	for _, p := range known {
@@ -93,8 +99,8 @@ func TestEachTextHasARemedy(t *testing.T) {
 			t.Errorf("inOthers has %q, which no package has", s)
 		}
 	}
-	if len(all) < 400 {
-		t.Errorf("only %d texts were found", len(all))
+	if len(all) < 400 || clear > len(all)/10 {
+		t.Errorf("%d texts were found, of which %d have no entry because they say what to change", len(all), clear)
 	}
 }
 
