@@ -77,10 +77,7 @@ client.close();`},
 const socket = new WebSocket(server + "/rooms?name=ann");
 await new Promise((opened) => socket.onopen = opened);
 const answer = new Promise((got) => socket.onmessage = (e) => got(JSON.parse(e.data)));`, `assert.equal((await answer).type, "join.reply"); socket.close();`},
-	{"docs/coming-from/gorilla.md", 1, comingFrom, cameFrom},
-	{"docs/coming-from/melody.md", 0, comingFrom, cameFrom},
-	{"docs/coming-from/socketio.md", 2, comingFrom, cameFrom},
-	{"docs/coming-from/ws-kit.md", 1, comingFrom, cameFrom},
+	{"docs/coming-from/README.md", 0, comingFrom, cameFrom},
 	{"adapters/cfdo/README.md", 0, `
 const env = { LIMITS_SECRET: "s", LIMITS: { fetch: async (url, { method, body }) => {
 	assert.deepEqual([new URL(url).pathname, method, JSON.parse(body).cost], ["/v1/check", "POST", 1]);
