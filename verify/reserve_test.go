@@ -39,6 +39,10 @@ var policies = []limit.Policy{
 	limit.TokenBucket{Capacity: most, Refill: 1, Per: 6 * time.Hour},
 }
 
+// pause waits in real time, between what processes do: they are killed at any point of their work, and reservations of
+// others come between a reservation and its end. The check is of whatever history there is then.
+func pause(d time.Duration) { time.Sleep(d) }
+
 func standing() int64 { return 1_795_219_200_000_007 }
 
 // event is one call, as the process that makes it writes it down: first without and then with its
@@ -145,7 +149,7 @@ func work(store limit.Store, client, firstKey int, seed uint64, note func(event)
 		note(e)
 		r, d, err := limiter.Reserve(ctx, limit.KeyOf(strconv.Itoa(e.Key)), e.Cost)
 		if err != nil {
-			time.Sleep(20 * time.Millisecond) // the server is away
+			pause(20 * time.Millisecond) // the server is away
 			continue
 		}
 		e.Done, e.Allowed, e.Left = time.Now().UnixNano(), d.Allowed, d.Remaining
@@ -153,7 +157,7 @@ func work(store limit.Store, client, firstKey int, seed uint64, note func(event)
 			continue
 		}
 		if random.IntN(3) == 0 {
-			time.Sleep(time.Duration(random.IntN(1000)) * time.Microsecond)
+			pause(time.Duration(random.IntN(1000)) * time.Microsecond)
 		}
 		s := event{
 			ID: e.ID + "s", Client: client, Key: e.Key, Settle: true, Cost: e.Cost, Call: time.Now().UnixNano(),
@@ -215,10 +219,10 @@ func checkProcesses(t *testing.T, env string, restart func()) {
 			}
 			live = append(live, child)
 		}
-		pause := func() { time.Sleep(time.Duration(50+rand.IntN(100)) * time.Millisecond) }
-		pause()
+		some := func() time.Duration { return time.Duration(50+rand.IntN(100)) * time.Millisecond }
+		pause(some())
 		_ = live[0].Process.Kill()
-		pause()
+		pause(some())
 		if round%2 == 1 {
 			restart()
 		}

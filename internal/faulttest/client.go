@@ -77,13 +77,6 @@ func Client(ctx context.Context, rec *Recorder, targets []Target) {
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
 // conn is an open connection of a client.
 type conn struct {
 	id     string
@@ -249,13 +242,14 @@ func (c *conn) waiting() (n int) {
 // awaitFewer waits until fewer than n requests have no answer. It returns false when
 // the connection has ended, or answers are overdue.
 func (c *conn) awaitFewer(n int) bool {
-	overdue := time.After(hangGuard)
+	ctx, cancel := context.WithTimeout(context.Background(), hangGuard)
+	defer cancel()
 	for c.waiting() >= n {
 		select {
 		case <-c.changed:
 		case <-c.ended:
 			return false
-		case <-overdue:
+		case <-ctx.Done():
 			return false
 		}
 	}
@@ -277,9 +271,10 @@ func (c *conn) use(ctx context.Context) {
 	if rand.N(8) == 0 {
 		longest = time.Minute
 	}
-	until := time.Now().Add(500*time.Millisecond + rand.N(longest))
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond+rand.N(longest))
+	defer cancel()
 	held := join(presenceTopic) && join(topic)
-	for held && ctx.Err() == nil && time.Now().Before(until) {
+	for held && ctx.Err() == nil {
 		if typ := rand.N(2 * len(workTypes)); typ < len(workTypes) {
 			held = c.send(workTypes[typ], func(id string) any { return Work{id} })
 		} else {

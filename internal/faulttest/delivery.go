@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/internal/deliverytest"
@@ -176,12 +176,19 @@ func (d *Delivery) settle() {
 		heads, err = broker.Heads(context.Background(), deliveryTopics)
 		return err == nil
 	})
-	giveUp := time.Now().Add(hangGuard)
+	settled := func(r *reader) bool {
+		for i, topic := range deliveryTopics {
+			if r.at(topic) != heads[i].String() {
+				return false
+			}
+		}
+		return true
+	}
+	poll.Within(hangGuard, func() bool { // what is missing then is told of each reader
+		return !slices.ContainsFunc(d.readers, func(r *reader) bool { return !settled(r) })
+	})
 	for _, r := range d.readers {
 		for i, topic := range deliveryTopics {
-			for r.at(topic) != heads[i].String() && time.Now().Before(giveUp) {
-				pause(5 * time.Millisecond)
-			}
 			if r.at(topic) != heads[i].String() {
 				d.violated(fmt.Sprintf("%s is at %q of %s after %v without faults, and the log ends at %s; %s", r.name, r.at(topic), topic, hangGuard, heads[i], r.describe(topic)))
 				continue

@@ -131,7 +131,7 @@ func (d *Delivery) takeOver(kill func(master *redistest.Server)) {
 		if isMaster(r.replica) {
 			return true
 		}
-		if time.Since(began) > failoverLasts {
+		if elapsed(began) > failoverLasts {
 			client.Do(context.Background(), how...) // an error if it has just taken over
 			began = time.Now()
 		}

@@ -148,9 +148,18 @@ func (c *readerConn) use(ctx context.Context) {
 	c.mu.Lock()
 	c.begin()
 	c.mu.Unlock()
-	heard, until := time.Now(), time.Now().Add(time.Duration(100+c.rand.IntN(4000))*time.Millisecond)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
+	begun, stay := time.Now(), time.Duration(100+c.rand.IntN(4000))*time.Millisecond
+	heard := begun
+	tick := make(chan struct{})
+	reading.Go(func() {
+		for ctx.Err() == nil {
+			sleep(ctx, 50*time.Millisecond)
+			select {
+			case tick <- struct{}{}:
+			case <-ctx.Done():
+			}
+		}
+	})
 	slow := 0 // frames that are read slowly
 	for !c.again {
 		select {
@@ -166,9 +175,9 @@ func (c *readerConn) use(ctx context.Context) {
 				slow--
 				sleep(ctx, 5*time.Millisecond)
 			}
-		case <-tick.C:
+		case <-tick:
 			calm := c.d.calm.Load()
-			if !calm && (time.Since(heard) > silence || time.Now().After(until)) {
+			if !calm && (elapsed(heard) > silence || elapsed(begun) > stay) {
 				if c.rand.IntN(2) == 0 {
 					_ = c.ws.Close(websocket.StatusNormalClosure, "")
 				}
@@ -232,7 +241,7 @@ func (c *readerConn) act(calm bool) {
 		case t.state == member && !calm && c.rand.IntN(400) == 0:
 			t.state, t.sent = leaving, time.Now()
 			c.request("leave", t)
-		case t.state != member && time.Since(t.sent) > overdue:
+		case t.state != member && elapsed(t.sent) > overdue:
 			c.again = true
 		}
 	}
@@ -457,5 +466,5 @@ func (r *reader) describe(topic string) string {
 	defer r.mu.Unlock()
 	t := r.topics[topic]
 	return fmt.Sprintf("state %d at %q, %v after its last request; %d connections failed, %d answers were unavailable, the last one failed for %v",
-		t.state, t.pos, time.Since(t.sent).Round(time.Millisecond), r.failures, r.unavailable, r.failure)
+		t.state, t.pos, elapsed(t.sent).Round(time.Millisecond), r.failures, r.unavailable, r.failure)
 }

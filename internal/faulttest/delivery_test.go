@@ -72,7 +72,7 @@ func TestDelivery(t *testing.T) {
 				})
 			}
 		})
-		text = deliverySummary(total, figures, time.Since(began))
+		text = deliverySummary(total, figures, elapsed(began))
 		if *deliveryReport != "" { // each time, so that a run may be ended
 			if err := os.WriteFile(*deliveryReport, []byte(text), 0o644); err != nil {
 				t.Fatal(err)

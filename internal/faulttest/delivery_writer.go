@@ -50,11 +50,11 @@ func (w *writer) append(topic string, count, size int) {
 	outcome := deliverytest.Acked
 	for !w.try(a) {
 		w.d.count(&w.d.Repeated, 1)
-		if time.Since(began) > unknownAfter {
+		if elapsed(began) > unknownAfter {
 			outcome = deliverytest.Unknown
 			break
 		}
-		time.Sleep(time.Duration(w.rand.IntN(100)) * time.Millisecond)
+		pause(time.Duration(w.rand.IntN(100)) * time.Millisecond)
 	}
 	if w.rand.IntN(10) == 0 { // as if the answer had been lost
 		w.d.count(&w.d.Repeated, 1)

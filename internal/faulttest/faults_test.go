@@ -27,7 +27,7 @@ func TestFaults(t *testing.T) {
 		pause(300*time.Millisecond + rand.N(700*time.Millisecond))
 	}
 	began := time.Now()
-	for round := 0; round == 0 || time.Since(began) < *long; round++ {
+	for round := 0; round == 0 || elapsed(began) < *long; round++ {
 		order := rand.Perm(len(Nemeses))
 		if *long == 0 {
 			order = order[:fewFaults]

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
 )
 
@@ -158,8 +159,6 @@ var Ghosts = Nemesis{"server-kill-members", func(s *System, f *Fault) {
 	s.Servers[0].Run()
 }}
 
-func pause(d time.Duration) { time.Sleep(d) }
-
 // away records that Redis cannot answer from now on, and waits.
 func (f *Fault) away(d time.Duration) {
 	f.Away, f.From = true, time.Now()
@@ -185,10 +184,10 @@ func (s *System) crash(i int, f *Fault) {
 // answer.
 func (s *System) members(target Target) (members []string, at time.Time) {
 	s.t.Helper()
-	for giveUp := time.Now().Add(hangGuard); time.Now().Before(giveUp); pause(50 * time.Millisecond) {
+	poll.Until(s.t, target.Name+" lists the members of a topic", func() bool {
 		c, err := open(context.Background(), s.Recorder, target)
 		if err != nil {
-			continue
+			return false
 		}
 		at = time.Now()
 		answered := c.send("members", func(string) any { return Topic{presenceTopic} }) && c.awaitFewer(1)
@@ -197,9 +196,8 @@ func (s *System) members(target Target) (members []string, at time.Time) {
 		<-c.ended
 		if answered {
 			c.rec.do(func(*History) { members = c.members })
-			return members, at
 		}
-	}
-	s.t.Fatalf("%s does not list the members of a topic", target.Name)
-	return nil, at
+		return answered
+	})
+	return members, at
 }

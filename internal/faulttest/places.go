@@ -10,6 +10,7 @@ import (
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
@@ -68,18 +69,15 @@ func registerPlaces(r *router.Router, store *redis.Store, c Config) (flush func(
 				return "", err
 			}
 			defer func() {
-				for count(-1) != nil { // Redis is away
-					time.Sleep(time.Millisecond)
-				}
+				poll.Within(hangGuard, func() bool { return count(-1) == nil }) // Redis is away
 			}()
 		}
-		time.Sleep(time.Duration(p.Ms) * time.Millisecond)
-		for p.Wait {
-			n, err := client.Exists(context.Background(), placeGo).Result()
-			if err == nil && n > 0 {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
+		pause(time.Duration(p.Ms) * time.Millisecond)
+		if p.Wait {
+			poll.Within(hangGuard, func() bool {
+				n, err := client.Exists(context.Background(), placeGo).Result()
+				return err == nil && n > 0
+			})
 		}
 		switch p.End {
 		case "error":

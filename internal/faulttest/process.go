@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
@@ -58,7 +57,7 @@ func (s *Server) run(before func()) {
 	s.t.Helper()
 	var said string
 	// A server exits if Redis is unavailable or its port is in use.
-	for giveUp := time.Now().Add(hangGuard); time.Now().Before(giveUp); time.Sleep(50 * time.Millisecond) {
+	serves := poll.Within(hangGuard, func() bool {
 		before()
 		config, err := json.Marshal(s.Config)
 		if err != nil {
@@ -78,12 +77,15 @@ func (s *Server) run(before func()) {
 		}
 		line, _ := bufio.NewReader(out).ReadString('\n')
 		if strings.HasPrefix(line, "ready ") {
-			return
+			return true
 		}
 		said = line
 		s.Kill()
+		return false
+	})
+	if !serves {
+		s.t.Fatalf("the server on %s does not start: %s\n%s", s.Config.Addr, said, s.log)
 	}
-	s.t.Fatalf("the server on %s does not start: %s\n%s", s.Config.Addr, said, s.log)
 }
 
 // Running reports whether there is a process.

@@ -184,7 +184,7 @@ func register(r *router.Router, store limit.Store, journal *journal) {
 	}
 	router.RPC(r, "work", handled)
 	router.RPC(r, "slow", func(c *router.Context, w Work) (Done, error) {
-		time.Sleep(20 * time.Millisecond)
+		pause(20 * time.Millisecond)
 		return handled(c, w)
 	}, router.RouteOptions{Concurrent: true})
 	limited := func(typ string, l *limit.Limiter) {
@@ -219,7 +219,7 @@ func register(r *router.Router, store limit.Store, journal *journal) {
 		if err := journal.write(c.Type(), o.ID); err != nil {
 			return Ordered{}, err
 		}
-		time.Sleep(time.Duration(o.Ms) * time.Millisecond)
+		pause(time.Duration(o.Ms) * time.Millisecond)
 		return Ordered{ID: o.ID, By: os.Getpid()}, nil
 	})
 	router.RPC(r, "say", func(c *router.Context, s Said) (Done, error) {

@@ -5,7 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/wskit/wskit/internal/poll"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -127,12 +128,8 @@ func (c *Cluster) cli(args ...string) {
 	}
 }
 
-// Eventually waits until ok returns true, for at most a minute.
+// Eventually is [poll.Until].
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for giveUp := time.Now().Add(hangGuard); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(giveUp) {
-			t.Fatalf("timed out waiting until %s", what)
-		}
-	}
+	poll.Until(t, what, ok)
 }

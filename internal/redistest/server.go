@@ -12,18 +12,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/stepclock"
 	"github.com/wskit/wskit/internal/transcript"
 
 	"github.com/redis/go-redis/v9"
 )
-
-// hangGuard is how long a server may take for a step of a test. It only ends a test that
-// hangs.
-const hangGuard = time.Minute
 
 // nodeTimeout is for how many milliseconds a node of a cluster may not answer before the others take it for failed.
 const nodeTimeout = "2000"
@@ -120,19 +116,16 @@ func (s *Server) launch() bool {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("redis-server: %v", err)
 	}
-	// Check the answer, not only the port: another server may listen there.
-	for giveUp := time.Now().Add(hangGuard); ; time.Sleep(5 * time.Millisecond) {
+	// What it prints tells, not the port: another server may listen there.
+	ready := false
+	if !poll.Within(poll.Guard, func() bool {
 		said := s.log.String()
-		if strings.Contains(said, "Ready to accept connections") {
-			return true
-		}
-		if strings.Contains(said, "Address already in use") {
-			return false
-		}
-		if time.Now().After(giveUp) {
-			s.t.Fatalf("redis-server on %s does not start:\n%s", s.Addr, said)
-		}
+		ready = strings.Contains(said, "Ready to accept connections")
+		return ready || strings.Contains(said, "Address already in use")
+	}) {
+		s.t.Fatalf("redis-server on %s does not start:\n%s", s.Addr, s.log)
 	}
+	return ready
 }
 
 // Running reports whether there is a process.
@@ -178,15 +171,17 @@ func (s *Server) Do(args ...any) any {
 	s.t.Helper()
 	client := s.Client()
 	defer client.Close()
-	for giveUp := time.Now().Add(hangGuard); ; time.Sleep(5 * time.Millisecond) {
-		answer, err := client.Do(context.Background(), args...).Result()
-		if err == nil {
-			return answer
-		}
-		if _, refused := errors.AsType[redis.Error](err); refused || time.Now().After(giveUp) {
-			s.t.Fatalf("%v: %v", args, err)
-		}
+	var answer any
+	var err error
+	poll.Within(poll.Guard, func() bool {
+		answer, err = client.Do(context.Background(), args...).Result()
+		_, refused := errors.AsType[redis.Error](err)
+		return err == nil || refused
+	})
+	if err != nil {
+		s.t.Fatalf("%v: %v", args, err)
 	}
+	return answer
 }
 
 // UsedMemory is how many bytes the server has allocated.
