@@ -24,8 +24,8 @@ type shared struct {
 	unclear bool // fails after it has done what it was asked for
 	asked   int
 	renews  int
-	during  func()        // a renewal
-	slow    time.Duration // before a release
+	during  func()                      // a renewal
+	slow    func(context.Context) error // a release
 }
 
 func newShared(clock *limittest.Clock) *shared {
@@ -44,7 +44,7 @@ func (s *shared) do(f func() error) error {
 }
 
 // becomes changes how the store fails and how slow it is, while a goroutine uses it.
-func (s *shared) becomes(failing error, slow time.Duration) {
+func (s *shared) becomes(failing error, slow func(context.Context) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing, s.slow = failing, slow
@@ -68,11 +68,9 @@ func (s *shared) Release(ctx context.Context, leases []limit.Lease) error {
 	s.mu.Lock()
 	slow := s.slow
 	s.mu.Unlock()
-	if slow > 0 {
-		select {
-		case <-time.After(slow):
-		case <-ctx.Done():
-			return ctx.Err()
+	if slow != nil {
+		if err := slow(ctx); err != nil {
+			return err
 		}
 	}
 	return s.do(func() error { return s.holder.Release(ctx, leases) })
@@ -282,7 +280,7 @@ func TestReleasedLeasesAreFreeForTheirProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(limittest.NewClock())
 		c := limit.NewConcurrencyLimit(s, limit.ConcurrencyOptions{Max: 1, Limiter: limit.Options{Name: "conns"}})
-		s.becomes(nil, 30*time.Millisecond)
+		s.becomes(nil, func(context.Context) error { time.Sleep(30 * time.Millisecond); return nil })
 		for range 5 {
 			lease, d, err := c.Acquire(t.Context(), limit.KeyOf("ann"))
 			if err != nil || !d.Allowed {
@@ -298,14 +296,14 @@ func TestReleasedLeasesAreFreeForTheirProcess(t *testing.T) {
 		if _, d, err := c.Acquire(t.Context(), limit.KeyOf("bob")); err != nil || d.Allowed || time.Since(began) != 0 {
 			t.Errorf("%+v, %v after %v", d, err, time.Since(began))
 		}
-		s.becomes(nil, time.Hour)
+		s.becomes(nil, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		lease, _, _ := c.Acquire(t.Context(), limit.KeyOf("eve"))
 		c.Release(lease)
 		began = time.Now()
 		if _, d, err := c.Acquire(t.Context(), limit.KeyOf("eve")); err != nil || d.Allowed || time.Since(began) > time.Second {
 			t.Errorf("%+v, %v after %v", d, err, time.Since(began))
 		}
-		s.becomes(nil, 0)
+		s.becomes(nil, nil)
 		if err := c.Flush(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -375,9 +373,9 @@ func TestRenewalsAreRepeated(t *testing.T) {
 			}
 		}
 		at(9 * time.Second)
-		s.becomes(errors.New("away"), 0)
+		s.becomes(errors.New("away"), nil)
 		at(27 * time.Second)
-		s.becomes(nil, 0)
+		s.becomes(nil, nil)
 		at(29 * time.Second)
 		clock.Advance(10 * time.Second) // to when the lease has ended, if it was not renewed
 		if n, err := c.Held(t.Context(), limit.KeyOf("ann")); n != 1 || err != nil {

@@ -79,7 +79,7 @@ var parts = []part{
 	{"internal/poll", nil},
 	{"internal/process", nil},
 	{"internal/race", nil},
-	{"internal/redistest", []string{"internal/process", "internal/stepclock", "internal/transcript"}},
+	{"internal/redistest", []string{"internal/poll", "internal/process", "internal/stepclock", "internal/transcript"}},
 	{"internal/stepclock", nil},
 	{"internal/suitetest", nil},
 	{"internal/table", nil},

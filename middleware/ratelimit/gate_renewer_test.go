@@ -212,11 +212,14 @@ func TestFloodOfOneIdentityLeavesTheAddressItsRate(t *testing.T) {
 	})
 }
 
-// lateStore carries acquisitions out 5 s after the caller got no answer.
-type lateStore struct{ *sharedStore }
+// lateStore carries acquisitions out late, when the caller got no answer.
+type lateStore struct {
+	*sharedStore
+	late func(func())
+}
 
 func (s lateStore) Acquire(ctx context.Context, l limit.Lease, most int64, lease time.Duration) (limit.Decision, error) {
-	time.AfterFunc(5*time.Second, func() { _, _ = s.LeaseStore.Acquire(context.Background(), l, most, lease) })
+	s.late(func() { _, _ = s.LeaseStore.Acquire(context.Background(), l, most, lease) })
 	<-ctx.Done()
 	return limit.Decision{}, ctx.Err()
 }
@@ -226,7 +229,8 @@ func (s lateStore) Acquire(ctx context.Context, l limit.Lease, most int64, lease
 func TestLeaseOfALateAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
-		gate := ratelimit.NewGate(lateStore{shared}, ratelimit.GateOptions{
+		late := func(acquire func()) { time.AfterFunc(5*time.Second, acquire) }
+		gate := ratelimit.NewGate(lateStore{shared, late}, ratelimit.GateOptions{
 			PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: -1,
 			OnRefused: func(ratelimit.GateRefusal) {},
 			Limiter:   limit.Options{Name: "gate", OnFailure: limit.FailClosed},
