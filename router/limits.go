@@ -69,7 +69,7 @@ func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
 		r.stats.rejections.add(l)
 	}
 	if len(r.hooks.Load().exceeds) > 0 {
-		r.limits.add(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: *c.identity.Load()})
+		r.limits.Add(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: *c.identity.Load()})
 	}
 	if !l.Close.Valid() {
 		return false

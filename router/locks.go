@@ -30,7 +30,7 @@ package router
 //	pacer.mu          what waits for a turn                        per router
 //	Router.mu         registrations, the list of connections       per router
 //	tally.mu          what Shutdown waits for                      per router
-//	hookQueue.mu      calls of OnLimitExceeded, of OnRefused       per router, two
+//	serial.Calls.mu   calls of OnLimitExceeded, of OnRefused       per router, two
 //	refusedOrigins.mu what has been logged                         per router
 //	traces.mu         the connections whose messages are recorded  per router
 //

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/internal/handshake"
+	"github.com/wskit/wskit/router/internal/serial"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -36,8 +37,8 @@ func New(opts Options) *Router {
 	r.watchdog.stop, r.watchdog.observe = r.ctx.Done(), (*Conn).observe
 	r.wheel.epoch, r.wheel.stop, r.wheel.check = r.epoch, r.ctx.Done(), (*Conn).check
 	r.wheel.init(opts.Liveness)
-	r.limits = hookQueue[LimitInfo]{name: "OnLimitExceeded", call: r.callOnLimitExceeded, missed: &r.stats.missed, logger: opts.Logger}
-	r.refusals = hookQueue[Refused]{name: "OnRefused", call: r.callOnRefused, missed: &r.stats.missed, logger: opts.Logger}
+	r.limits = serial.Calls[LimitInfo]{Name: "OnLimitExceeded", Call: r.callOnLimitExceeded, Missed: &r.stats.missed, Logger: opts.Logger}
+	r.refusals = serial.Calls[Refused]{Name: "OnRefused", Call: r.callOnRefused, Missed: &r.stats.missed, Logger: opts.Logger}
 	if opts.Overload.Enabled {
 		r.shedder = newShedder(r)
 	}

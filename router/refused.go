@@ -68,7 +68,7 @@ func (r *Router) reportRefused(info Refused, err error) {
 	}
 	if e := errors.From(err); e.Code != errors.Internal {
 		info.Code, info.Message = e.Code, e.Message
-		r.refusals.add(info)
+		r.refusals.Add(info)
 	}
 }
 

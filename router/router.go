@@ -68,6 +68,7 @@ import (
 	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/internal/httpclose"
 	"github.com/wskit/wskit/internal/outage"
+	"github.com/wskit/wskit/router/internal/serial"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -109,8 +110,8 @@ type Router struct {
 	wheel     wheel
 	watchdog  watchdog
 	shedder   *shedder // nil: Options.Overload is off
-	limits    hookQueue[LimitInfo]
-	refusals  hookQueue[Refused]
+	limits    serial.Calls[LimitInfo]
+	refusals  serial.Calls[Refused]
 	turns     turn.Rules[Context]
 	watched   atomic.Pointer[func(error)] // reports to a test, see refuseToSend
 	refused   refusedOrigins
