@@ -44,7 +44,7 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 		return true
 	case turn.Concurrent:
 		if f.route.paced {
-			c.router.pacer.begin(k)
+			c.router.fair.PutOff(k)
 		} else {
 			go c.handleConcurrently(k)
 		}

@@ -27,7 +27,7 @@ package router
 //	losses.mu         topics of which messages may be lost         per router
 //	heads.mu          the logs that are followed                   per router
 //	wheel.mu          when connections are checked, their phases   per router
-//	pacer.mu          what waits for a turn                        per router
+//	fairness.Queue.mu what waits for a turn                        per router
 //	Router.mu         registrations, the list of connections       per router
 //	tally.mu          what Shutdown waits for                      per router
 //	serial.Calls.mu   calls of OnLimitExceeded, of OnRefused       per router, two

@@ -20,7 +20,7 @@ func (c *Conn) rest() {
 	for {
 		err := c.stream.AwaitReadable()
 		if err == nil {
-			c.router.pacer.await()
+			c.router.fair.Await()
 			err = c.stream.Await()
 		}
 		if err == nil {

@@ -32,7 +32,7 @@ func New(opts Options) *Router {
 	}
 	r.topics.init(r.historyOf)
 	r.tickets.init(opts.Resume)
-	r.pacer.init(&r.watchdog.sockets, func(k *Context) { k.conn.handleConcurrently(k) })
+	r.fair.Init(&r.watchdog.sockets, func(k *Context) { go k.conn.handleConcurrently(k) })
 	r.crowds = crowds{r: r, m: make(map[string]*crowd)}
 	r.watchdog.stop, r.watchdog.observe = r.ctx.Done(), (*Conn).observe
 	r.wheel.epoch, r.wheel.stop, r.wheel.check = r.epoch, r.ctx.Done(), (*Conn).check

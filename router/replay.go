@@ -135,7 +135,7 @@ func (r *replay) run(ctx context.Context) error {
 	if err := r.m.wait(ctx, r.c.router); err != nil {
 		return err
 	}
-	r.c.router.pacer.await() // thousands may have waited for the subscription
+	r.c.router.fair.Await() // thousands may have waited for the subscription
 	t.mu.Lock()
 	r.in = t.subscription
 	if r.in == nil { // the member has left
@@ -259,9 +259,9 @@ func (r *replay) send(ctx context.Context, list []logged) error {
 			return ErrClosed
 		}
 		if r.hadTurn {
-			r.c.router.pacer.again()
+			r.c.router.fair.Again()
 		} else {
-			r.c.router.pacer.await()
+			r.c.router.fair.Await()
 		}
 		r.hadTurn = true
 		if err := ctx.Err(); err != nil {

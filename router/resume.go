@@ -49,7 +49,7 @@ func (r *Router) resumeRoute() *route {
 	return rt
 }
 
-// resume resumes topics, one after the other. It is the handler of $ws:resume, and begins in a turn of the pacer.
+// resume resumes topics, one after the other. It is the handler of $ws:resume, and begins in a turn of the fairness queue.
 func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 	conn := c.conn
 	most := conn.router.opts.Limits.MaxTopics
@@ -62,7 +62,7 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 	defer conn.resuming.Store(false)
 	for i, t := range q.Topics {
 		if i > 0 {
-			conn.router.pacer.await()
+			conn.router.fair.Await()
 		}
 		pos, err := pubsub.ParsePosition(t.Pos)
 		if err != nil {

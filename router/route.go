@@ -101,7 +101,7 @@ type route struct {
 	counters  typeCounters
 	// protocol says that the type is the protocol's own.
 	protocol bool
-	// paced says that its concurrent handler begins when the pacer gives it a turn.
+	// paced says that its concurrent handler begins when the fairness queue gives it a turn.
 	paced bool
 	// builtin is set for those of the protocol's own types that the reader handles, and nothing
 	// else is.

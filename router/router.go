@@ -68,6 +68,7 @@ import (
 	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/internal/httpclose"
 	"github.com/wskit/wskit/internal/outage"
+	"github.com/wskit/wskit/router/internal/fairness"
 	"github.com/wskit/wskit/router/internal/serial"
 	"github.com/wskit/wskit/router/internal/turn"
 )
@@ -101,7 +102,7 @@ type Router struct {
 	heads     heads
 	tickets   tickets
 	losses    losses
-	pacer     pacer
+	fair      fairness.Queue[*Context]
 	pageBytes atomic.Int64    // of what clients that resume share
 	reader    outage.Reporter // of the logs of topics
 	crowds    crowds

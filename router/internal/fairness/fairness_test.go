@@ -1,4 +1,4 @@
-package router
+package fairness
 
 import (
 	"sync"
@@ -13,57 +13,57 @@ import (
 func TestAllWorkGetsATurn(t *testing.T) {
 	t.Parallel()
 	for _, sockets := range []bool{false, true} {
-		var p pacer
+		var q Queue[int]
 		var has atomic.Bool
 		has.Store(sockets)
-		p.init(&has, nil)
+		q.Init(&has, nil)
 		for range 3 {
 			var ended atomic.Int64
 			for range 20 {
 				for range 50 {
 					go func() {
 						for range 5 {
-							p.await()
+							q.Await()
 						}
 						ended.Add(1)
 					}()
 				}
-				time.Sleep(pacerSlice)
+				time.Sleep(slice)
 			}
 			poll.Until(t, "all work to end", func() bool { return ended.Load() == 1000 })
 			poll.Until(t, "what gives the turns to end", func() bool {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				return !p.running && p.waiting == 0
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				return !q.running && q.waiting == 0
 			})
 		}
 	}
 }
 
-// Resumes begin, also while other work waits for turns all the time.
-func TestResumesBeginWhileOtherWorkWaits(t *testing.T) {
+// What is put off begins, also while other work waits for turns all the time.
+func TestWhatIsPutOffBeginsWhileOtherWorkWaits(t *testing.T) {
 	t.Parallel()
-	var p pacer
+	var q Queue[int]
 	var has, end atomic.Bool
 	begun := make(chan struct{}, 100)
-	p.init(&has, func(*Context) { begun <- struct{}{} })
+	q.Init(&has, func(int) { begun <- struct{}{} })
 	var working sync.WaitGroup
 	defer working.Wait()
 	defer end.Store(true)
-	for range 100 * p.cpus {
+	for range 100 * q.cpus {
 		working.Go(func() {
 			for !end.Load() {
-				p.await()
+				q.Await()
 			}
 		})
 	}
 	poll.Until(t, "work to wait", func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.running
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.running
 	})
 	for range cap(begun) {
-		p.begin(new(Context))
+		q.PutOff(0)
 	}
-	poll.Until(t, "all resumes to begin", func() bool { return len(begun) == cap(begun) })
+	poll.Until(t, "all that was put off to begin", func() bool { return len(begun) == cap(begun) })
 }
