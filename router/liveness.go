@@ -16,9 +16,6 @@ func (c *Conn) check(now time.Duration) time.Duration {
 	c.checkIdentity(now)
 	l := &c.router.opts.Liveness
 	heard := c.stream.Heard()
-	if now-heard >= lingerFor {
-		c.stream.EndLinger()
-	}
 	if heard >= c.timer.pingAt {
 		c.timer.pingAt, c.timer.readBlocked = 0, false
 	}
@@ -115,9 +112,6 @@ func (c *Conn) nextCheck(now time.Duration) time.Duration {
 		} else {
 			soonest(heard + l.PingInterval)
 		}
-	}
-	if c.stream.Lingering() {
-		soonest(c.stream.Heard() + lingerFor)
 	}
 	if id := c.identity.Load(); !id.ExpiresAt.IsZero() {
 		if at := c.identityDue(id, c.timer.noticed == id, now); at >= 0 {

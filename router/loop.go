@@ -65,40 +65,17 @@ func (c *Conn) read() {
 			c.endReading(err)
 			return
 		}
-		switch came, err := c.awaitNext(); {
-		case err != nil:
-			c.endReading(err)
-			return
-		case !came:
+		before := c.hotAt
+		c.hotAt = c.stream.Heard()
+		if before == 0 || c.hotAt-before > hotFor {
 			go c.rest()
 			return
 		}
+		if err := c.stream.Await(); err != nil {
+			c.endReading(err)
+			return
+		}
 	}
-}
-
-const (
-	lingerFor    = 500 * time.Millisecond
-	maxLingering = 64 // of a router: half a megabyte of stacks
-)
-
-// awaitNext waits for what comes after a message. It reports false if another goroutine is to wait for it.
-//
-// A connection that has been silent before lingers: a client that has just opened a connection often sends more than
-// one message, or closes it, and another goroutine costs more than most messages do. Only a few do at the same time.
-func (c *Conn) awaitNext() (came bool, err error) {
-	at := c.stream.Heard()
-	cold := c.hotAt == 0 || at-c.hotAt > hotFor
-	c.hotAt = at
-	if !cold {
-		return true, c.stream.Await()
-	}
-	defer c.router.lingering.Add(-1)
-	if c.router.lingering.Add(1) > maxLingering {
-		return false, nil
-	}
-	c.stream.BeginLinger()
-	c.router.wheel.add(c, at+lingerFor)
-	return c.stream.Linger()
 }
 
 // batch handles all messages that have come. reading is false when the role of the

@@ -122,7 +122,6 @@ type Router struct {
 	handlers  tally
 
 	handshakes tally
-	lingering  atomic.Int32 // connections, see Conn.awaitNext
 }
 
 // serving is what connections need of the registrations, which are final by

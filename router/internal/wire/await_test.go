@@ -1,89 +1,9 @@
 package wire
 
 import (
-	"errors"
-	"io"
-	"net"
 	"slices"
 	"testing"
-	"time"
 )
-
-// A message may come before Linger is ended, after it, or one part before and the other after: it is read
-// as a whole in each case. Once Linger has been ended, later waits last as long as they have to.
-func TestLinger(t *testing.T) {
-	t.Run("TCP", func(t *testing.T) { linger(t, tcpPair) })
-	t.Run("TLS", func(t *testing.T) { linger(t, tlsPair) })
-	t.Run("pipe", func(t *testing.T) {
-		linger(t, func(t *testing.T) (*Stream, net.Conn, *counts) {
-			server, client := net.Pipe()
-			return streamOver(t, server, client)
-		})
-	})
-}
-
-func linger(t *testing.T, connect pair) {
-	s, client, _ := connect(t)
-	s.Limit(1<<10, false)
-	const moment = 5 * time.Millisecond
-	frame := clientFrame(finBit|opText, "hello")
-	send := func(b []byte) {
-		if _, err := client.Write(b); err != nil {
-			t.Error(err)
-		}
-	}
-	expect := func(what string) {
-		t.Helper()
-		for {
-			switch payload, found := s.Next(); {
-			case found == Message && string(payload) == "hello":
-				return
-			case found == Partial:
-				if err := s.More(); err != nil {
-					t.Fatalf("%s: %v", what, err)
-				}
-			default:
-				t.Fatalf("%s: got %q, %v", what, payload, found)
-			}
-		}
-	}
-
-	wait := func(endAfter time.Duration) (came bool, err error) {
-		s.BeginLinger()
-		end := time.AfterFunc(endAfter, s.EndLinger)
-		defer end.Stop()
-		return s.Linger()
-	}
-	if came, err := wait(moment); came || err != nil {
-		t.Fatalf("nothing was sent: %v, %v", came, err)
-	}
-	time.AfterFunc(2*moment, func() { send(frame) })
-	if err := s.Await(); err != nil {
-		t.Fatalf("after the time is over: %v", err)
-	}
-	expect("after the time is over")
-
-	go send(frame)
-	if came, err := wait(hangGuard); !came || err != nil {
-		t.Fatalf("in time: %v, %v", came, err)
-	}
-	expect("in time")
-
-	go send(frame[:3])
-	if came, err := wait(hangGuard); !came || err != nil {
-		t.Fatalf("a part: %v, %v", came, err)
-	}
-	if _, found := s.Next(); found != Partial {
-		t.Fatalf("a part: %v", found)
-	}
-	time.AfterFunc(2*moment, func() { send(frame[3:]) })
-	expect("in parts")
-
-	_ = client.Close()
-	if came, err := wait(hangGuard); came || !errors.Is(err, io.EOF) {
-		t.Errorf("the end: %v, %v", came, err)
-	}
-}
 
 // Controls deals with control frames, and leaves the rest for Next.
 func TestControls(t *testing.T) {

@@ -45,8 +45,6 @@ type Stream struct {
 	heard  atomic.Int64
 	held   atomic.Bool // the reader waits in HoldBack
 	asking uint8       // see AwaitReadable
-	// lingering is guarded by Out.mu, so that no deadline is set after Linger has cleared it.
-	lingering bool
 	// unfinished is when, after the epoch, the reader began to wait for the rest of a
 	// frame or message; 0: it does not.
 	unfinished atomic.Int64
@@ -94,49 +92,6 @@ func (s *Stream) Await() error {
 	s.giveBack()
 	s.flush()
 	return s.fill()
-}
-
-// Linger is Await, which EndLinger ends from the call of BeginLinger on. It reports whether a byte is buffered.
-//
-// A deadline for each wait would do the same, but a timer of the runtime often wakes a thread.
-func (s *Stream) Linger() (came bool, err error) {
-	err = s.Await()
-	if s.setLingering(false) {
-		return err == nil, err
-	}
-	_ = s.conn.SetReadDeadline(time.Time{}) // fails only as reading does
-	if IsTimeout(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// BeginLinger is to be called before Linger.
-func (s *Stream) BeginLinger() { s.setLingering(true) }
-
-// setLingering returns what it was.
-func (s *Stream) setLingering(is bool) (was bool) {
-	s.Out.mu.Lock()
-	defer s.Out.mu.Unlock()
-	was, s.lingering = s.lingering, is
-	return was
-}
-
-// Lingering reports whether the reader lingers, and EndLinger has not been called. Any goroutine may ask.
-func (s *Stream) Lingering() bool {
-	s.Out.mu.Lock()
-	defer s.Out.mu.Unlock()
-	return s.lingering
-}
-
-// EndLinger makes Linger return. Any goroutine may call it.
-func (s *Stream) EndLinger() {
-	s.Out.mu.Lock()
-	defer s.Out.mu.Unlock()
-	if s.lingering {
-		s.lingering = false
-		_ = s.conn.SetReadDeadline(time.Unix(1, 0))
-	}
 }
 
 // AwaitReadable blocks until Await would not block, or nearly. A connection with a descriptor that it had to wait for has
