@@ -232,7 +232,7 @@ func (r *Router) open(c *Conn) {
 	going := c.announce() // false: cut off by Shutdown meanwhile
 	switch {
 	case err == nil && going:
-		r.wheel.add(c, c.nextCheck(r.now()))
+		r.wheel.Schedule(&c.timer, c.nextCheck(r.now()))
 	case err != nil:
 		r.stats.handshakes.add(RefusedOpen)
 		r.reportRefused(Refused{Kind: RefusedOpen, Conn: c, IP: c.ip}, err)
@@ -269,7 +269,7 @@ func (r *Router) newConn(id string, ip netip.Addr, identity ingress.Identity, st
 	}
 	identity.Own()
 	c.identity.Store(&identity)
-	c.timer.init(c, r.opts.Liveness)
+	c.initLiveness()
 	c.turn.Init(&r.turns)
 	c.message.Store(int64(c.opened))
 	stream.Out.Configure(r.opts.Limits.MaxQueued, r.opts.Liveness.WriteTimeout, owner{c})
@@ -284,7 +284,7 @@ func (o owner) SlowConsumer() {
 	if o.to(life.Closing) {
 		o.note(CloseInfo{Code: errors.CloseSlowConsumer, Reason: "slow consumer", ByServer: true})
 	}
-	o.router.wheel.enter(o.Conn, life.AwaitSlow)
+	o.enterPhase(life.AwaitSlow)
 }
 
 func (o owner) FramesDropped(n int) { o.router.stats.dropped.Add(int64(n)) }

@@ -34,7 +34,7 @@ func (c *Conn) beginClose(code errors.CloseCode, reason string) {
 	if !c.to(life.Closing) {
 		return
 	}
-	c.router.wheel.enter(c, life.AwaitAnswer)
+	c.enterPhase(life.AwaitAnswer)
 	payload := append(binary.BigEndian.AppendUint16(make([]byte, 0, 2+maxCloseReason), uint16(code)), reason...)
 	if c.stream.Out.Close(payload) {
 		c.note(CloseInfo{Code: code, Reason: reason, ByServer: true})

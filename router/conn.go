@@ -10,6 +10,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router/internal/life"
+	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
 	"github.com/wskit/wskit/router/internal/wire"
 )
@@ -49,7 +50,9 @@ type Conn struct {
 
 	watchNext *Conn    // of those that the watchdog will look at, see watchList
 	list      connLink // of all connections
-	timer     timerLink
+	timer     timerwheel.Timer[*Conn]
+	closing   life.Phases
+	liveness  liveness
 }
 
 // CloseInfo says how a connection ended.

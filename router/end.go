@@ -20,7 +20,7 @@ func (c *Conn) drainEvents() {
 			k.cancel(context.Canceled)
 		}
 	}
-	c.router.wheel.enter(c, life.AwaitEvents)
+	c.enterPhase(life.AwaitEvents)
 	c.turn.AwaitEvents()
 }
 
@@ -45,9 +45,9 @@ func (c *Conn) takeApart(err error) bool {
 		k.cancel(context.Canceled)
 	}
 	if c.stream.Out.Gone() {
-		c.router.wheel.enter(c, life.Over)
+		c.enterPhase(life.Over)
 	} else {
-		c.router.wheel.enter(c, life.Flush)
+		c.enterPhase(life.Flush)
 	}
 	c.leaveAll()
 	if c.traced.Load() {

@@ -29,8 +29,8 @@ func (c *Conn) checkIdentity(now time.Duration) {
 	switch notice := c.router.opts.ExpiryNotice; {
 	case left <= 0 && time.Duration(renewal) <= now:
 		c.Close(errors.CloseUnauthenticated, "identity expired")
-	case left > 0 && left <= notice && c.timer.noticed != id:
-		c.timer.noticed = id
+	case left > 0 && left <= notice && c.liveness.noticed != id:
+		c.liveness.noticed = id
 		c.sendExpiring(left)
 	}
 }

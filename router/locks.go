@@ -26,7 +26,7 @@ package router
 //	crowds.mu         the table of topics that are watched         per router
 //	losses.mu         topics of which messages may be lost         per router
 //	heads.mu          the logs that are followed                   per router
-//	wheel.mu          when connections are checked, their phases   per router
+//	Wheel.mu          when connections are checked                 per router
 //	fairness.Queue.mu what waits for a turn                        per router
 //	Router.mu         registrations, the list of connections       per router
 //	tally.mu          what Shutdown waits for                      per router
@@ -50,7 +50,7 @@ package router
 //	crowd.sending > Outbox.mu                            changes are sent
 //	limitWatch.mu > Outbox.mu                            what is left of limits is sent
 //	Conn.mu > topics.mu                                  a member takes its place
-//	Outbox.mu > wheel.mu                                 a client turns out too slow
+//	Outbox.mu > Wheel.mu                                 a client turns out too slow
 //	Outbox.mu > questions.mu                             likewise
 //	Conn.mu > questions.mu                               the connection ends
 //

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/router/internal/serial"
+	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -35,8 +36,9 @@ func New(opts Options) *Router {
 	r.fair.Init(&r.watchdog.sockets, func(k *Context) { go k.conn.handleConcurrently(k) })
 	r.crowds = crowds{r: r, m: make(map[string]*crowd)}
 	r.watchdog.stop, r.watchdog.observe = r.ctx.Done(), (*Conn).observe
-	r.wheel.epoch, r.wheel.stop, r.wheel.check = r.epoch, r.ctx.Done(), (*Conn).check
-	r.wheel.init(opts.Liveness)
+	r.wheel.Init(timerwheel.Config[*Conn]{
+		Epoch: r.epoch, Tick: opts.Liveness.tick(), Check: (*Conn).check, Stop: r.ctx.Done(),
+	})
 	r.limits = serial.Calls[LimitInfo]{Name: "OnLimitExceeded", Call: r.callOnLimitExceeded, Missed: &r.stats.missed, Logger: opts.Logger}
 	r.refusals = serial.Calls[Refused]{Name: "OnRefused", Call: r.callOnRefused, Missed: &r.stats.missed, Logger: opts.Logger}
 	if opts.Overload.Enabled {

@@ -64,7 +64,7 @@ func renew(c *Context, m renewal) (renewed, error) {
 	if id.ExpiresAt.IsZero() {
 		return renewed{}, nil
 	}
-	r.wheel.add(conn, conn.identityDue(&id, false, r.now()))
+	r.wheel.Schedule(&conn.timer, conn.identityDue(&id, false, r.now()))
 	ms := id.ExpiresAt.UnixMilli()
 	return renewed{ExpiresAt: &ms}, nil
 }

@@ -70,6 +70,7 @@ import (
 	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/router/internal/fairness"
 	"github.com/wskit/wskit/router/internal/serial"
+	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -108,7 +109,7 @@ type Router struct {
 	crowds    crowds
 	directory directory
 	fleet     *fleet // nil: addressing is off, or there is no broker
-	wheel     wheel
+	wheel     timerwheel.Wheel[*Conn]
 	watchdog  watchdog
 	shedder   *shedder // nil: Options.Overload is off
 	limits    serial.Calls[LimitInfo]

@@ -26,8 +26,8 @@
 // # Phases
 //
 // A connection that is closing is in one phase, and only moves down this list. What ends a
-// phase in good time is in the second column. Otherwise one clock ends it, the router's
-// wheel: Ends after Phase.Time, by cutting the socket off where Phase.Reset says so.
+// phase in good time is in the second column. Otherwise the router's timer wheel ends it
+// after Phase.Time, by cutting the socket off where Phase.Reset says so.
 //
 //	phase          is over when                                    after   then
 //	AwaitAnswer    the client has answered the close frame         5 s     the connection ends
@@ -118,3 +118,31 @@ func (p Phase) Time() time.Duration { return phases[p].time }
 
 // Reset reports whether the connection is reset at the end of that time.
 func (p Phase) Reset() bool { return phases[p].reset }
+
+// Phases is the phase of a connection that is closing, and when that ends. The zero value is None. Its methods may be
+// called from any goroutine.
+type Phases struct{ v atomic.Int64 } // the end, in ns, before the bits of the phase
+
+const phaseBits = 3
+
+// Enter begins a phase now, unless the connection is in it or in a later one: it reports false then.
+func (c *Phases) Enter(p Phase, now time.Duration) bool {
+	to := int64(now+p.Time())<<phaseBits | int64(p)
+	for {
+		v := c.v.Load()
+		if p <= phaseOf(v) {
+			return false
+		}
+		if c.v.CompareAndSwap(v, to) {
+			return true
+		}
+	}
+}
+
+// Phase returns the phase, and when it ends.
+func (c *Phases) Phase() (p Phase, end time.Duration) {
+	v := c.v.Load()
+	return phaseOf(v), time.Duration(v >> phaseBits)
+}
+
+func phaseOf(v int64) Phase { return Phase(v & (1<<phaseBits - 1)) }

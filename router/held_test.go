@@ -31,23 +31,3 @@ func TestAHeldConnectionIsNotTakenForDead(t *testing.T) {
 	check("when it has just been let go", false)
 	check("when nothing has come for another timeout", true)
 }
-
-// A phase that is entered late, because two goroutines close the connection at the same
-// time, does not bring back one that is over.
-func TestPhasesOnlyMoveOn(t *testing.T) {
-	t.Parallel()
-	r := New(Options{})
-	c, _ := pair(t, r)
-	r.wheel.enter(c, life.Flush)
-	r.wheel.enter(c, life.AwaitAnswer)
-	if p, _ := r.wheel.phase(c); p != life.Flush {
-		t.Errorf("it is in phase %d", p)
-	}
-	r.wheel.enter(c, life.Over)
-	r.wheel.enter(c, life.Flush)
-	r.wheel.add(c, 0)
-	if r.wheel.mu.Lock(); r.wheel.size != 0 {
-		t.Error("a connection that is over is looked after")
-	}
-	r.wheel.mu.Unlock()
-}
