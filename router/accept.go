@@ -177,8 +177,8 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 
 	c := r.newConn(r.newID(), ip, identity, wire.NewStream(nc, early, r.epoch))
 	c.ctx.Store(ctx)
-	if c.stream.Socket() && !r.watchdog.sockets.Load() {
-		r.watchdog.sockets.Store(true)
+	if c.stream.Socket() && !r.sockets.Load() {
+		r.sockets.Store(true)
 	}
 
 	h := w.Header()

@@ -12,6 +12,7 @@ import (
 	"github.com/wskit/wskit/router/internal/life"
 	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
+	"github.com/wskit/wskit/router/internal/watchdog"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -48,11 +49,11 @@ type Conn struct {
 	mu     sync.Mutex
 	topics []*member
 
-	watchNext *Conn    // of those that the watchdog will look at, see watchList
-	list      connLink // of all connections
-	timer     timerwheel.Timer[*Conn]
-	closing   life.Phases
-	liveness  liveness
+	watched  watchdog.Link[*Conn]
+	list     connLink // of all connections
+	timer    timerwheel.Timer[*Conn]
+	closing  life.Phases
+	liveness liveness
 }
 
 // CloseInfo says how a connection ended.

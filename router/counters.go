@@ -10,11 +10,12 @@ import (
 	"github.com/wskit/wskit/internal/histogram"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/follow"
+	"github.com/wskit/wskit/router/internal/watchdog"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
 // stripes is over how many cache lines is spread what each message of a connection changes.
-const stripes = 8
+const stripes = watchdog.Stripes
 
 // counters are the figures of a Router. Their number is bounded, whatever clients send: there are
 // some for each registered type, limit and code, and none for a user or a topic.

@@ -5,8 +5,8 @@ import "time"
 // DetachHandlers moves the watchdog on by two ticks: every handler that runs is detached,
 // and its connection is read by another goroutine.
 func DetachHandlers(r *Router) {
-	r.watchdog.look()
-	r.watchdog.look()
+	r.watchdog.Look()
+	r.watchdog.Look()
 }
 
 // StepClock has the identity of a connection expire as if the wall clock had been set forward by
@@ -19,6 +19,5 @@ func StepClock(c *Conn, d time.Duration) {
 
 // HoldWatchdog keeps the watchdog from looking at connections, until release is called.
 func HoldWatchdog(r *Router) (release func()) {
-	r.watchdog.looking.Lock()
-	return r.watchdog.looking.Unlock
+	return r.watchdog.Hold()
 }

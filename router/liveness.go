@@ -19,7 +19,7 @@ type liveness struct {
 
 // initLiveness comes before the first check. Connections that began together end at different times.
 func (c *Conn) initLiveness() {
-	c.timer.Of = c
+	c.timer.Of, c.watched.Of = c, c
 	if age := c.router.opts.Liveness.MaxAge; age > 0 {
 		c.liveness.maxAge = age - rand.N(age/10+1)
 	}

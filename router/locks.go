@@ -5,7 +5,7 @@ package router
 // hook, a broker or a store is waited for. User code runs under one of them only where
 // middleware is composed, once, under Router.mu.
 //
-//	watchdog.looking  a look of the watchdog                       per router; no other goroutine takes it
+//	Watchdog.looking  a look of the watchdog                       per router; no other goroutine takes it
 //	turn.Turn.mu      messages that are open or wait               per connection
 //	Context.mu        whether a message is answered, cancelled     per message
 //	execution.mu      whether a claim is to be renewed             per message with an idempotency key

@@ -125,6 +125,13 @@ func (c *Conn) handleAll(s *scratch) (reading bool, err error) {
 	}
 }
 
+// watch puts a connection under observation that takes up a frame or begins to run a handler.
+func (c *Conn) watch() {
+	if c.turn.Watch() {
+		c.router.watchdog.Add(&c.watched, c.stripe)
+	}
+}
+
 // observe reports whether the connection has to be looked at again.
 func (c *Conn) observe() bool {
 	seen, again := c.turn.Look()

@@ -8,6 +8,7 @@ import (
 	"github.com/wskit/wskit/router/internal/serial"
 	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
+	"github.com/wskit/wskit/router/internal/watchdog"
 )
 
 // New returns a Router. It panics if an option is not valid, with a message that says what to
@@ -33,9 +34,9 @@ func New(opts Options) *Router {
 	}
 	r.topics.init(r.historyOf)
 	r.tickets.init(opts.Resume)
-	r.fair.Init(&r.watchdog.sockets, func(k *Context) { go k.conn.handleConcurrently(k) })
+	r.fair.Init(&r.sockets, func(k *Context) { go k.conn.handleConcurrently(k) })
 	r.crowds = crowds{r: r, m: make(map[string]*crowd)}
-	r.watchdog.stop, r.watchdog.observe = r.ctx.Done(), (*Conn).observe
+	r.watchdog.Config = watchdog.Config[*Conn]{Observe: (*Conn).observe, Sockets: &r.sockets, Stop: r.ctx.Done()}
 	r.wheel.Init(timerwheel.Config[*Conn]{
 		Epoch: r.epoch, Tick: opts.Liveness.tick(), Check: (*Conn).check, Stop: r.ctx.Done(),
 	})

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router/internal/wire"
 )

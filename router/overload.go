@@ -16,27 +16,32 @@ import (
 )
 
 // shedder refuses messages while the process cannot keep up. Package overload decides what is refused;
-// this file applies its decisions, and overload_look.go passes measurements to it.
+// this file applies its decisions.
 type shedder struct {
 	router  *Router
 	control *overload.Controller
 	opts    OverloadOptions
 	tiers   map[string]int
 	seed    maphash.Seed
-	looks   looks
+	meter   overload.Meter
 	report  outage.Reporter
 }
 
 func newShedder(r *Router) *shedder {
 	o := r.opts.Overload
-	return &shedder{
+	s := &shedder{
 		router: r, control: overload.New(o.Target), opts: o, tiers: maps.Clone(o.Tiers), seed: maphash.MakeSeed(),
 		report: outage.Reporter{
-			Component: "router", Name: "overload", Log: r.opts.Logger, Settle: overloadSettle,
+			Component: "router", Name: "overload", Log: r.opts.Logger, Settle: overload.Settle,
 			Failing: "wskit: this process cannot keep up; messages are refused by their priority",
 			Working: "wskit: this process keeps up again; no messages are refused",
 		},
 	}
+	s.meter.Config = overload.Config{
+		Now: r.now, Sockets: &r.sockets, Connections: r.stats.connections.Load, Busy: s.busy, MaxMemory: o.MaxMemory,
+		Look: s.look, Stop: r.ctx.Done(),
+	}
+	return s
 }
 
 const errOverloaded = "the server is overloaded"
@@ -78,7 +83,7 @@ func (s *shedder) checkHandshake(r *Router, req *http.Request) error {
 	if s == nil {
 		return nil
 	}
-	s.looks.begin(r)
+	s.meter.Begin()
 	if !s.control.Counting() {
 		return nil
 	}
@@ -140,7 +145,7 @@ func (s *shedder) stats() OverloadStats {
 	if s == nil {
 		return OverloadStats{}
 	}
-	stats := OverloadStats{Refusing: s.control.Refusing(), Wait: s.looks.lastWait(), Shed: make(map[int]int64)}
+	stats := OverloadStats{Refusing: s.control.Refusing(), Wait: s.meter.LastWait(), Shed: make(map[int]int64)}
 	for level := range overload.Levels {
 		stats.Shed[level-maxPriority] = s.control.Refused(level)
 	}

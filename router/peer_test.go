@@ -250,7 +250,7 @@ func (s *socketServer) settled() {
 	eventually(s.t, "all connections to be forgotten", func() bool {
 		return s.r.Stats().Connections == 0 && s.r.Stats().Topics == 0
 	})
-	s.left("goroutines to end with their connections", "timerwheel.(*Wheel", "router.(*watchdog).run", "http.(*Server).Serve")
+	s.left("goroutines to end with their connections", "timerwheel.(*Wheel", "watchdog.(*Watchdog", "http.(*Server).Serve")
 }
 
 // left waits until no goroutines are left that the server or its test has started, but those that are allowed.

@@ -72,6 +72,7 @@ import (
 	"github.com/wskit/wskit/router/internal/serial"
 	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
+	"github.com/wskit/wskit/router/internal/watchdog"
 )
 
 // Router is an http.Handler that upgrades requests to WebSocket connections and serves them.
@@ -110,8 +111,9 @@ type Router struct {
 	directory directory
 	fleet     *fleet // nil: addressing is off, or there is no broker
 	wheel     timerwheel.Wheel[*Conn]
-	watchdog  watchdog
-	shedder   *shedder // nil: Options.Overload is off
+	watchdog  watchdog.Watchdog[*Conn]
+	sockets   atomic.Bool // there have been connections that the kernel keeps
+	shedder   *shedder    // nil: Options.Overload is off
 	limits    serial.Calls[LimitInfo]
 	refusals  serial.Calls[Refused]
 	turns     turn.Rules[Context]

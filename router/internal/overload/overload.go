@@ -1,8 +1,7 @@
-// Package overload decides which messages a server refuses while it cannot keep up. It does no
-// I/O and reads no clock.
+// Package overload decides which messages a server refuses while it cannot keep up.
 //
-// The user looks at the server ten times a second and passes on what it sees ([Controller.Look]).
-// While something is wrong, the controller counts what comes and what is completed, and adapts a
+// A [Meter] measures ten times a second how the process does; its user passes that on to a [Controller], which reads no
+// clock ([Controller.Look]). While something is wrong, the controller counts what comes and what is completed, and adapts a
 // limit: how many messages are admitted in a second.
 //
 //   - Wait: a queue stands if even the shortest wait since the last look is longer than the target

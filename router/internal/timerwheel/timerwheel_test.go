@@ -36,6 +36,7 @@ func TestChecksComeInTime(t *testing.T) {
 			w.Schedule(&Timer[int]{Of: i}, at)
 		}
 		time.Sleep(2 * time.Hour)
+		synctest.Wait()
 		for i, at := range times {
 			if len(checked[i]) != 1 || checked[i][0] < at || checked[i][0] > at+2*tick {
 				t.Errorf("the timer for %v was checked after %v", at, checked[i])
@@ -59,6 +60,7 @@ func TestChecksAreRepeated(t *testing.T) {
 	bubble(t, check, func(w *Wheel[int]) {
 		w.Schedule(new(Timer[int]), time.Second)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		late := func(now time.Duration) bool { return now%time.Second > 4*tick }
 		if len(at) != 3 || slices.ContainsFunc(at, late) {
 			t.Errorf("it was checked at %v", at)
@@ -80,6 +82,7 @@ func TestTheEarlierTimeHolds(t *testing.T) {
 				w.Schedule(&timer, d)
 			}
 			time.Sleep(2 * time.Hour)
+			synctest.Wait()
 			if len(at) != 1 || at[0] > time.Second+2*tick {
 				t.Errorf("scheduled for %v, it was checked at %v", order, at)
 			}
@@ -101,10 +104,12 @@ func TestCancelledTimersAreNotChecked(t *testing.T) {
 		cancel = func() { w.Cancel(&timer) }
 		w.Schedule(&timer, 0)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if w.Schedule(&timer, 0); w.Scheduled() != 0 {
 			t.Error("it is scheduled again")
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if checks != 1 {
 			t.Errorf("it was checked %d times", checks)
 		}

@@ -1,4 +1,4 @@
-package router
+package overload
 
 import (
 	"cmp"
@@ -8,61 +8,76 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wskit/wskit/router/internal/overload"
+	"github.com/wskit/wskit/router/internal/timerfd"
 )
 
 const (
 	// probeTick is the time between two measurements of the wait for a CPU.
 	probeTick = 10 * time.Millisecond
-	// overloadSettle is for how long nothing must be refused until an overload counts as over.
-	overloadSettle = 10 * time.Second
+	// Settle is for how long nothing must be refused until an overload counts as over.
+	Settle = 10 * time.Second
 )
 
-// looks measure how this process does, with two goroutines, while there are connections.
-type looks struct {
+// Meter measures how this process does, with two goroutines, while there are connections. The configuration is set
+// before [Meter.Begin]. Its methods may be called from any goroutine.
+type Meter struct {
+	Config
+
 	running atomic.Bool
 	last    atomic.Int64 // the wait at the last look
 }
 
-func (l *looks) lastWait() time.Duration { return time.Duration(l.last.Load()) }
+// Config is what a Meter needs.
+type Config struct {
+	Now         func() time.Duration
+	Sockets     *atomic.Bool // there have been connections that the kernel keeps
+	Connections func() int64 // how many there are
+	Busy        func() bool  // whether something else that handlers need is busy
+	MaxMemory   int64        // in bytes; 0: GOMEMLIMIT; negative: memory is not measured
+	Look        func(Seen)   // gets what was measured, every [Every]
+	Stop        <-chan struct{}
+}
 
-// begin starts looking, unless that has begun.
-func (l *looks) begin(r *Router) {
-	if !l.running.Load() && l.running.CompareAndSwap(false, true) {
-		go l.run(r)
+// LastWait is the shortest wait for a CPU before the last look.
+func (m *Meter) LastWait() time.Duration { return time.Duration(m.last.Load()) }
+
+// Begin starts measuring, unless that has begun. It ends by itself when there have been no connections for a while.
+func (m *Meter) Begin() {
+	if !m.running.Load() && m.running.CompareAndSwap(false, true) {
+		go m.run()
 	}
 }
 
-// quietLooks is how many looks without a connection there are until looking ends. By then an overload
+// quietLooks is how many looks without a connection there are until measuring ends. By then an overload
 // is over, too.
-const quietLooks = int(2 * overloadSettle / overload.Every)
+const quietLooks = int(2 * Settle / Every)
 
-func (l *looks) run(r *Router) {
-	p := probe{r: r, stop: make(chan struct{})}
+func (m *Meter) run() {
+	p := probe{m: m, stop: make(chan struct{})}
 	p.wait.Store(-1)
 	go p.run()
-	tick := time.NewTicker(overload.Every)
+	tick := time.NewTicker(Every)
 	defer tick.Stop()
-	memory := newMemoryUse(r.opts.Overload.MaxMemory)
+	memory := newMemoryUse(m.MaxMemory)
 	for quiet := 0; quiet < quietLooks; quiet++ {
 		select {
-		case <-r.ctx.Done():
+		case <-m.Stop:
 			close(p.stop)
 			return // and nothing begins again
 		case <-tick.C:
 		}
-		if r.stats.connections.Load() > 0 {
+		if m.Connections() > 0 {
 			quiet = 0
 		}
-		seen := overload.Seen{At: r.now(), Memory: memory.share(), Busy: r.shedder.busy()}
+		seen := Seen{At: m.Now(), Memory: memory.share(), Busy: m.Busy()}
 		seen.Wait = p.take(seen.At)
-		l.last.Store(int64(seen.Wait))
-		r.shedder.look(seen)
+		m.last.Store(int64(seen.Wait))
+		m.Look(seen)
 	}
 	close(p.stop)
-	l.running.Store(false)
-	if r.stats.connections.Load() > 0 { // which may have come after the last look
-		l.begin(r)
+	m.running.Store(false)
+	if m.Connections() > 0 { // which may have come after the last look
+		m.Begin()
 	}
 }
 
@@ -72,26 +87,26 @@ func (l *looks) run(r *Router) {
 // that time. A timer of the runtime would not show that, because its goroutine runs before
 // others: that is why the looks have one.
 type probe struct {
-	r    *Router
-	stop chan struct{}
-	nap  nap
-	due  atomic.Int64 // when, after the epoch, the probe is to return
-	wait atomic.Int64 // the shortest since the last look; negative: none
+	m     *Meter
+	stop  chan struct{}
+	timer timerfd.Timer
+	due   atomic.Int64 // when the probe is to return
+	wait  atomic.Int64 // the shortest since the last look; negative: none
 }
 
 func (p *probe) run() {
 	for {
-		due := p.r.now() + probeTick
+		due := p.m.Now() + probeTick
 		p.due.Store(int64(due))
-		if !p.r.watchdog.sockets.Load() || !p.nap.sleep(probeTick) { // see watchdog.pause
+		if !p.m.Sockets.Load() || !p.timer.Sleep(probeTick) { // without sockets time may be that of a test
 			select {
 			case <-p.stop:
 				return
 			case <-time.After(probeTick):
-				runtime.Gosched() // behind all others
+				runtime.Gosched() // all others come first
 			}
 		}
-		late := int64(p.r.now() - due)
+		late := int64(p.m.Now() - due)
 		for old := p.wait.Load(); old < 0 || late < old; old = p.wait.Load() {
 			if p.wait.CompareAndSwap(old, late) {
 				break
