@@ -4,7 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/wskit/wskit/internal/poll"
 )
@@ -19,7 +18,7 @@ func TestAllWorkGetsATurn(t *testing.T) {
 		q.Init(&has, nil)
 		for range 3 {
 			var ended atomic.Int64
-			for range 20 {
+			for came := int64(50); came <= 1000; came += 50 {
 				for range 50 {
 					go func() {
 						for range 5 {
@@ -28,7 +27,7 @@ func TestAllWorkGetsATurn(t *testing.T) {
 						ended.Add(1)
 					}()
 				}
-				time.Sleep(slice)
+				poll.Until(t, "some of it to end", func() bool { return ended.Load() >= came-25 })
 			}
 			poll.Until(t, "all work to end", func() bool { return ended.Load() == 1000 })
 			poll.Until(t, "what gives the turns to end", func() bool {
