@@ -10,8 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/wskit/wskit/internal/poll"
 	ports "github.com/wskit/wskit/internal/process"
 )
 
@@ -87,16 +87,22 @@ func tryNginx(t *testing.T, conf string) (addr string) {
 			t.Logf("nginx said:\n%s", &said)
 		}
 	})
-	for giveUp := time.Now().Add(hangGuard); time.Now().Before(giveUp); {
+	listens := false
+	poll.Until(t, "nginx to listen or to end", func() bool {
 		select {
 		case <-ended:
-			return ""
-		case <-time.After(5 * time.Millisecond):
+			return true
+		default:
 		}
-		if nc, err := net.Dial("tcp", addr); err == nil {
+		nc, err := net.Dial("tcp", addr)
+		if err == nil {
 			_ = nc.Close()
-			return addr
+			listens = true
 		}
+		return listens
+	})
+	if !listens {
+		return ""
 	}
-	return ""
+	return addr
 }

@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/wskit/wskit/internal/poll"
 	ports "github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/router"
 )
@@ -104,16 +104,13 @@ func (p *process) start() {
 // until waits until the server answers handshakes with a status.
 func (p *process) until(status int) {
 	p.t.Helper()
-	for giveUp := time.Now().Add(hangGuard); time.Now().Before(giveUp); time.Sleep(5 * time.Millisecond) {
+	poll.Until(p.t, fmt.Sprintf("%s to answer a handshake with %d", p.addr, status), func() bool {
 		ws, res, err := websocket.Dial(p.t.Context(), "ws://"+p.addr, nil)
 		if err == nil {
 			_ = ws.CloseNow()
 		}
-		if res != nil && res.StatusCode == status {
-			return
-		}
-	}
-	p.t.Fatalf("%s answers no handshake with %d:\n%s", p.addr, status, p.said)
+		return res != nil && res.StatusCode == status
+	})
 }
 
 // drain tells the server to shut down and waits until it refuses handshakes. It goes

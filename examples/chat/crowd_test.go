@@ -17,6 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -131,13 +132,7 @@ func (tb *socketTab) send(typ string, payload any) {
 func (tb *socketTab) ask(typ string, payload any) string {
 	tb.c.t.Helper()
 	tb.send(typ, payload)
-	select {
-	case answer := <-tb.answers:
-		return answer
-	case <-time.After(hangGuard):
-		tb.c.t.Fatalf("%s is not answered", typ)
-		return ""
-	}
+	return poll.Receive(tb.c.t, tb.answers, "the answer of "+typ)
 }
 
 func (tb *socketTab) enter(room string) {
@@ -149,14 +144,17 @@ func (tb *socketTab) enter(room string) {
 
 // told waits until the server has sent all events of members.
 func (c *crowd) told() {
-	for telling := true; telling; time.Sleep(time.Millisecond) {
-		telling = false
+	c.t.Helper()
+	poll.Until(c.t, "the server to have sent all events of members", func() bool {
 		c.chat.rooms.mu.Lock()
+		defer c.chat.rooms.mu.Unlock()
 		for _, r := range c.chat.rooms.rooms {
-			telling = telling || r.telling
+			if r.telling {
+				return false
+			}
 		}
-		c.chat.rooms.mu.Unlock()
-	}
+		return true
+	})
 }
 
 // settle waits until the server has sent all events of members and all tabs have received them.

@@ -79,7 +79,7 @@ var parts = []part{
 	{"internal/inspection", []string{"errors", "pubsub"}},
 	{"internal/jsontype", []string{"errors"}},
 	{"internal/leasecheck", []string{"errors"}},
-	{"internal/leaktest", nil},
+	{"internal/leaktest", []string{"internal/poll"}},
 	{"internal/outage", []string{"errors"}},
 	{"internal/poll", nil},
 	{"internal/process", nil},

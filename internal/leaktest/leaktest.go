@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/wskit/wskit/internal/poll"
 )
 
 // Main runs the tests and ends the process. The run fails if a goroutine outlives
@@ -26,11 +28,10 @@ func Main(m *testing.M, patience time.Duration) {
 
 // Left waits until no goroutines are left but those the options allow, and returns an
 // error that shows them if there always are some.
-func Left(patience time.Duration, allow ...goleak.Option) error {
-	for giveUp := time.Now().Add(patience); ; {
-		err := goleak.Find(allow...) // looks for half a second before it fails
-		if err == nil || time.Now().After(giveUp) {
-			return err
-		}
-	}
+func Left(patience time.Duration, allow ...goleak.Option) (err error) {
+	poll.Within(patience, func() bool {
+		err = goleak.Find(allow...)
+		return err == nil
+	})
+	return err
 }

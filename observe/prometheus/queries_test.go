@@ -16,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v2"
 
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
 )
@@ -155,7 +156,7 @@ func TestQueriesOfTheDashboardAndTheAlerts(t *testing.T) {
 	}
 	empty := queries
 	// All at once, since a scrape may lack what has not happened yet. The end is only a guard against hanging.
-	for giveUp := time.Now().Add(5 * time.Minute); len(empty) > 0 && time.Now().Before(giveUp); time.Sleep(time.Second) {
+	poll.Within(5*time.Minute, func() bool {
 		var left []query
 		for _, q := range empty {
 			n, err := ask(prometheus, q.expr)
@@ -167,7 +168,8 @@ func TestQueriesOfTheDashboardAndTheAlerts(t *testing.T) {
 			}
 		}
 		empty = left
-	}
+		return len(empty) == 0
+	})
 	for _, q := range empty {
 		t.Errorf("%s returns nothing: %s", q.where, q.expr)
 	}
