@@ -16,6 +16,7 @@ import (
 
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/internal/deliverytest"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -75,12 +76,12 @@ func TestLogsUnderRandomFaults(t *testing.T) {
 		appending.Go(func() {
 			for i := 0; publishing.Err() == nil; i++ {
 				deliverytest.Append(settling, r, logs[p%brokers], topic(rand.IntN(topics)), h, fmt.Sprintf("%d-%d", p, i))
-				time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond)
+				pause(time.Duration(rand.IntN(4)) * time.Millisecond)
 			}
 		})
 	}
 
-	short := func() { time.Sleep(time.Duration(20+rand.IntN(150)) * time.Millisecond) }
+	short := func() { pause(time.Duration(20+rand.IntN(150)) * time.Millisecond) }
 	mayLose := func(since int64) { r.Record(deliverytest.Event{Kind: deliverytest.MayLose, Begun: since}) }
 	kinds := []struct {
 		name string
@@ -124,7 +125,9 @@ func TestLogsUnderRandomFaults(t *testing.T) {
 		}
 	}
 	stop()
-	time.AfterFunc(patience, giveUp)
+	guard, cancel := context.WithTimeout(ctx, poll.Guard)
+	defer cancel()
+	defer context.AfterFunc(guard, giveUp)()
 	appending.Wait()
 	end()
 	reading.Wait()

@@ -51,7 +51,8 @@ func startFlow(t *testing.T, publisher, subscriber pubsub.Broker, topic string) 
 			select {
 			case <-f.over:
 				return
-			case <-time.After(2500 * time.Microsecond):
+			default:
+				pause(2500 * time.Microsecond)
 			}
 		}
 	})

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -158,17 +159,13 @@ func TestGatesShareTheirPlaces(t *testing.T) {
 			{"gate/open-ip", limit.KeyOf("127.0.0.1"), total},
 		} {
 			h := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 1, Limiter: limit.Options{Name: c.name}})
-			var n int64
-			for giveUp := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-				var err error
-				if n, err = h.Held(t.Context(), c.key); err != nil {
+			eventually(t, fmt.Sprintf("%d places of %s are held", c.want, c.name), func() bool {
+				n, err := h.Held(t.Context(), c.key)
+				if err != nil {
 					t.Fatal(err)
-				} else if n == c.want {
-					break
-				} else if time.Now().After(giveUp) {
-					t.Fatalf("%d places of %s are held, want %d", n, c.name, c.want)
 				}
-			}
+				return n == c.want
+			})
 		}
 	}
 
@@ -240,7 +237,7 @@ func TestAbortedHandshakesHoldNoPlaces(t *testing.T) {
 				}
 				_, _ = io.WriteString(nc, "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
 					"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nAuthorization: Bearer ann\r\n\r\n")
-				time.Sleep(rand.N(4 * time.Millisecond))
+				pause(rand.N(4 * time.Millisecond)) // it leaves at any point
 				if i%2 == 0 {
 					_ = nc.(*net.TCPConn).SetLinger(0) // a reset
 				}

@@ -172,7 +172,7 @@ func TestIdempotencyProcess(t *testing.T) {
 		if err := s.Renew(context.Background(), claimOf("ann", "claimed"), childLease); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		pause(10 * time.Millisecond)
 	}
 }
 

@@ -113,16 +113,18 @@ func TestPublishingFailsFastDuringAStall(t *testing.T) {
 	if err := b.Publish(ctx, pubsub.Message{Topic: "room"}); err == nil {
 		t.Error("a stalled server has taken a message")
 	}
-	start := time.Now()
-	const messages = 100
-	for range messages {
-		if err := b.Publish(ctx, pubsub.Message{Topic: "room"}); err == nil {
+	fast := 0
+	for range 100 {
+		err := b.Publish(ctx, pubsub.Message{Topic: "room"})
+		if err == nil {
 			t.Error("a stalled server has taken a message")
 		}
+		if failsFast(err) {
+			fast++
+		}
 	}
-	// One of them may have tried, for two seconds at most; each by itself would take a second.
-	if took := time.Since(start); took > messages*time.Second/4 {
-		t.Errorf("%d messages failed after %v", messages, took)
+	if fast < 50 { // a few may have tried
+		t.Errorf("%d of 100 messages failed at once", fast)
 	}
 	server.Resume()
 	eventually(t, "publishing works", func() bool {

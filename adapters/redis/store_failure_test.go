@@ -259,10 +259,8 @@ func TestStoreClusterFailsOver(t *testing.T) {
 		role, _ := replica.Do("ROLE").([]any)
 		return len(role) > 0 && role[0] == "master"
 	})
-	promoted := time.Now()
 	redistest.Eventually(t, "the new master is asked", func() bool { return replica.Calls("evalsha")+replica.Calls("eval") > 20 })
 	n.recovers(t)
-	t.Logf("by Redis again %v after the failover", time.Since(promoted).Round(time.Millisecond))
 	n.goesOn(t, "by the new master")
 	stop()
 	if got := n.admitted.Load(); got > 3*nodeCapacity {
