@@ -12,8 +12,8 @@ import (
 	"github.com/wskit/wskit/bench/load"
 )
 
-// stalling echoes, and after 100 requests answers none for a while.
-func stalling(stall time.Duration) http.Handler {
+// stalling echoes, and answers none of the requests from the 100th on until the function returns.
+func stalling(stall func()) http.Handler {
 	var n atomic.Int64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
@@ -27,7 +27,7 @@ func stalling(stall time.Duration) http.Handler {
 				return
 			}
 			if n.Add(1) == 100 {
-				time.Sleep(stall)
+				stall()
 			}
 			if c.WriteMessage(websocket.TextMessage, bytes.Replace(b, []byte("chat.echo"), []byte("chat.echoed"), 1)) != nil {
 				return
@@ -39,7 +39,7 @@ func stalling(stall time.Duration) http.Handler {
 // The requests that were due while the server answered none have waited, all of them, and not the first one alone.
 func TestPaceCountsWhatWasDueDuringAStall(t *testing.T) {
 	const rate, stall = 1000, 300 * time.Millisecond
-	swarm := open(t, serve(t, stalling(stall), false), 1)
+	swarm := open(t, serve(t, stalling(func() { time.Sleep(stall) }), false), 1)
 	got, err := swarm.Pace(t.Context(), load.PacePlan{Rate: rate, Duration: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -54,9 +54,8 @@ func TestPaceCountsWhatWasDueDuringAStall(t *testing.T) {
 }
 
 func TestPaceEndsWhenItIsStopped(t *testing.T) {
-	swarm := open(t, serve(t, stalling(0), false), 3)
 	stop := make(chan struct{})
-	time.AfterFunc(50*time.Millisecond, func() { close(stop) })
+	swarm := open(t, serve(t, stalling(func() { close(stop) }), false), 3)
 	got, err := swarm.Pace(t.Context(), load.PacePlan{Rate: 2000, Stop: stop})
 	if err != nil || got.Answered == 0 {
 		t.Errorf("%+v, %v", got, err)

@@ -162,8 +162,10 @@ type CloseOptions struct {
 
 // awaitOpened waits for connections that clients have already and the server does not know yet.
 func (s *Server) awaitOpened() {
-	for end := time.Now().Add(closeTime); s.opening.Load() > 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	for s.opening.Load() > 0 && pause(time.Millisecond, ctx.Done()) {
+		continue
 	}
 }
 

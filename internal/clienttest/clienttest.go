@@ -248,7 +248,7 @@ func (s *Server) Restart(o RestartOptions) error {
 	if err := s.Stop(o.StopOptions); err != nil {
 		return err
 	}
-	time.Sleep(milliseconds(o.DownMs))
+	pause(milliseconds(o.DownMs), nil)
 	return s.Start(o.StartOptions)
 }
 

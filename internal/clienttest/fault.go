@@ -108,7 +108,7 @@ func (p *proxy) write(l *link, dir string, f *frame, typ string) {
 	if dir == down {
 		to = l.client
 	}
-	time.Sleep(milliseconds(slow.LatencyMs))
+	pause(milliseconds(slow.LatencyMs), nil)
 	// Recorded before: what a client has received is in the record.
 	p.record.frame(l.conn, dir, f, n == len(f.raw))
 	if cut != nil {
@@ -121,7 +121,7 @@ func (p *proxy) write(l *link, dir string, f *frame, typ string) {
 	}
 	for sent := 0; sent < n; sent += piece {
 		if sent > 0 {
-			time.Sleep(20 * time.Millisecond)
+			pause(20*time.Millisecond, nil)
 		}
 		if _, err := to.Write(f.raw[sent:min(sent+piece, n)]); err != nil {
 			return

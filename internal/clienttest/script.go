@@ -139,18 +139,13 @@ func (pl *player) step(s Step) error {
 	case s.Expect != "":
 		return pl.expect(s.Expect)
 	case s.SleepMs != 0:
-		select {
-		case <-time.After(milliseconds(s.SleepMs)):
-		case <-pl.closed:
+		if !pause(milliseconds(s.SleepMs), pl.closed) {
 			return errEnded
 		}
 	case s.Close != 0:
 		f := makeFrame(opClose, append([]byte{byte(s.Close >> 8), byte(s.Close)}, s.Reason...), down)
 		pl.write(&f)
-		select {
-		case <-pl.closed:
-		case <-time.After(time.Second):
-		}
+		pause(time.Second, pl.closed) // for the answer of the client
 		return errEnded
 	case s.End != "":
 		pl.p.end(pl.l, s.End)

@@ -123,9 +123,7 @@ func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 	changed := t.changed
 	t.mu.Unlock()
 	s.record.token(mode.Mode)
-	select {
-	case <-time.After(milliseconds(mode.WaitMs)):
-	case <-r.Context().Done():
+	if !pause(milliseconds(mode.WaitMs), r.Context().Done()) {
 		return
 	}
 	switch mode.Mode {
