@@ -61,10 +61,10 @@ func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, check
 	if r.draining.Load() { // Shutdown does not wait for those that it did not count
 		return nil, RefusedDraining, r.drainError()
 	}
-	if err := r.checkHost(req); err != nil {
+	if err := r.origin.CheckHost(req); err != nil {
 		return nil, RefusedHost, err
 	}
-	if err := r.checkOrigin(req); err != nil {
+	if err := r.origin.CheckOrigin(req); err != nil {
 		return nil, RefusedOrigin, err
 	}
 	if c, check, err = r.admitClient(w, req); err != nil {

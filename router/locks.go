@@ -31,7 +31,7 @@ package router
 //	Router.mu         registrations, the list of connections       per router
 //	tally.mu          what Shutdown waits for                      per router
 //	serial.Calls.mu   calls of OnLimitExceeded, of OnRefused       per router, two
-//	refusedOrigins.mu what has been logged                         per router
+//	origin.refused.mu what has been logged                         per router
 //	traces.mu         the connections whose messages are recorded  per router
 //
 // Pairs that really are held together:

@@ -32,6 +32,8 @@ func New(opts Options) *Router {
 			r.fleet = newFleet(r)
 		}
 	}
+	r.origin.Origins, r.origin.AnyOrigin, r.origin.Hosts = opts.Origins, opts.InsecureAnyOrigin, opts.Hosts
+	r.origin.Logger = opts.Logger
 	r.topics.init(r.historyOf)
 	r.tickets.init(opts.Resume)
 	r.fair.Init(&r.sockets, func(k *Context) { go k.conn.handleConcurrently(k) })

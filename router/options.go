@@ -7,14 +7,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/origin"
 )
 
 // Options configure a [Router]. The zero value works: clients are not authenticated, pages of
@@ -422,10 +421,10 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("router: Liveness holds a negative time; only PingInterval and MessageTimeout may be negative, for never")
 	}
 	var err error
-	if o.Origins, err = hostPatterns("Origins", o.Origins, "list the hosts that may connect, or set InsecureAnyOrigin if you mean any"); err != nil {
+	if o.Origins, err = origin.Patterns("Origins", o.Origins, "list the hosts that may connect, or set InsecureAnyOrigin if you mean any"); err != nil {
 		return o, err
 	}
-	if o.Hosts, err = hostPatterns("Hosts", o.Hosts, "list the names of this server, or leave Hosts empty if you mean any"); err != nil {
+	if o.Hosts, err = origin.Patterns("Hosts", o.Hosts, "list the names of this server, or leave Hosts empty if you mean any"); err != nil {
 		return o, err
 	}
 	o.Subprotocols = append([]string(nil), o.Subprotocols...)
@@ -443,28 +442,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Idempotency, err = o.Idempotency.withDefaults()
 	return o, err
-}
-
-// hostPatterns returns a copy of a list of hosts and patterns, each perhaps with a scheme, in
-// lower case. remedy says what to do in place of an entry for all hosts.
-func hostPatterns(option string, list []string, remedy string) ([]string, error) {
-	list = append([]string(nil), list...)
-	for i, entry := range list {
-		entry = strings.ToLower(strings.TrimSuffix(entry, "/"))
-		scheme, host := cutScheme(entry)
-		switch _, err := path.Match(host, ""); {
-		case host == "*" && scheme == "" || host == "":
-			return nil, fmt.Errorf("router: Options.%s holds %q; %s", option, entry, remedy)
-		case strings.Contains(host, "/"):
-			return nil, fmt.Errorf("router: Options.%s holds %q; an entry has no path: leave it out", option, entry)
-		case err != nil:
-			return nil, fmt.Errorf("router: Options.%s holds the malformed pattern %q", option, entry)
-		case option == "Hosts" && scheme != "" && scheme != "http" && scheme != "https":
-			return nil, fmt.Errorf("router: Options.Hosts holds %q; the scheme is https or http, that of the pages", entry)
-		}
-		list[i] = entry
-	}
-	return list, nil
 }
 
 // LimitInfo describes a frame that a limit has rejected: the limit, the connection and the
@@ -492,11 +469,4 @@ type Fault struct {
 	Err error
 	// Stack is where it happened, for a panic; otherwise nil.
 	Stack []byte
-}
-
-func cutScheme(pattern string) (scheme, rest string) {
-	if scheme, rest, ok := strings.Cut(pattern, "://"); ok {
-		return scheme, rest
-	}
-	return "", pattern
 }

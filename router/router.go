@@ -69,6 +69,7 @@ import (
 	"github.com/wskit/wskit/internal/httpclose"
 	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/router/internal/fairness"
+	"github.com/wskit/wskit/router/internal/origin"
 	"github.com/wskit/wskit/router/internal/serial"
 	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
@@ -118,7 +119,7 @@ type Router struct {
 	refusals  serial.Calls[Refused]
 	turns     turn.Rules[Context]
 	watched   atomic.Pointer[func(error)] // reports to a test, see refuseToSend
-	refused   refusedOrigins
+	origin    origin.Policy
 	accepts   httpclose.Accepts
 	tokens    handshake.Tokens
 	stats     counters

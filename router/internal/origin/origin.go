@@ -1,6 +1,14 @@
-package router
+// Package origin decides which pages may connect, and for which hosts a server is.
+//
+// It keeps pages of other sites from opening connections in the names of their visitors: a browser sends the origin of
+// the page with the handshake, and the visitor's cookies too. Needed are the patterns of router.Options, compiled by
+// [Patterns], and a log. Promised: a page of the request's own host may connect, unless it came over http and the
+// request over https; others only by a pattern; what is refused is logged once with the setting that allows it, and both
+// the log and the memory for that are bounded, whatever clients send.
+package origin
 
 import (
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -8,11 +16,19 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// checkOrigin keeps pages of foreign sites from opening connections in their
-// visitors' names. A browser sends the Origin of the page with the handshake, and
-// the visitor's cookies too.
-func (r *Router) checkOrigin(req *http.Request) error {
-	if r.opts.InsecureAnyOrigin {
+// Policy is what is allowed. Its methods may be called from any goroutine; the fields are set before.
+type Policy struct {
+	Origins   []string // patterns of pages that may connect besides those of the request's host
+	AnyOrigin bool     // pages of all origins may
+	Hosts     []string // patterns of the hosts that are served; none: all
+	Logger    *slog.Logger
+
+	refused refused
+}
+
+// CheckOrigin refuses a handshake that comes from a page which may not connect, with PERMISSION_DENIED.
+func (p *Policy) CheckOrigin(req *http.Request) error {
+	if p.AnyOrigin {
 		return nil
 	}
 	origins := req.Header.Values("Origin")
@@ -23,11 +39,11 @@ func (r *Router) checkOrigin(req *http.Request) error {
 		u, err := url.Parse(origins[0])
 		if err == nil && u.Host != "" {
 			host := strings.ToLower(u.Host)
-			if (host == strings.ToLower(req.Host) || bothLoopback(u, req.Host)) && r.sameScheme(u, req) {
+			if (host == strings.ToLower(req.Host) || bothLoopback(u, req.Host)) && p.sameScheme(u, req) {
 				return nil
 			}
 			full := strings.ToLower(u.Scheme) + "://" + host
-			for _, pattern := range r.opts.Origins {
+			for _, pattern := range p.Origins {
 				target := host
 				if strings.Contains(pattern, "://") {
 					target = full
@@ -39,7 +55,7 @@ func (r *Router) checkOrigin(req *http.Request) error {
 		}
 	}
 	origin := shownOrigin(origins)
-	r.logRefusedOrigin(origin, req.Host)
+	p.logOrigin(origin, req.Host)
 	return errors.PermissionDenied.Errorf(
 		"origin %.200q may not connect to host %.200q; the server allows an origin with router.Options.Origins",
 		origin, req.Host)

@@ -1,4 +1,4 @@
-package router
+package origin
 
 import (
 	"net/http"
@@ -14,15 +14,15 @@ import (
 // evil.example as its origin and as the request's host: the two are equal, and only
 // Options.Hosts tells that the name is not this server's.
 
-// checkHost refuses requests for hosts that are not in Options.Hosts.
-func (r *Router) checkHost(req *http.Request) error {
-	if len(r.opts.Hosts) == 0 {
+// CheckHost refuses requests for hosts that are not in Options.Hosts, with status 421.
+func (p *Policy) CheckHost(req *http.Request) error {
+	if len(p.Hosts) == 0 {
 		return nil
 	}
-	if _, ok := r.configuredHost(req); ok {
+	if _, ok := p.configuredHost(req); ok {
 		return nil
 	}
-	r.logRefusedHost(req.Host)
+	p.logHost(req.Host)
 	return &ingress.Refusal{
 		Status: http.StatusMisdirectedRequest,
 		Err: errors.PermissionDenied.Errorf(
@@ -32,13 +32,13 @@ func (r *Router) checkHost(req *http.Request) error {
 
 // configuredHost finds the entry of Options.Hosts that a request is for, and the scheme
 // that it has, if any. An entry without a port is for all ports.
-func (r *Router) configuredHost(req *http.Request) (scheme string, ok bool) {
+func (p *Policy) configuredHost(req *http.Request) (scheme string, ok bool) {
 	host := strings.ToLower(req.Host)
 	name := host
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 		name = host[:i]
 	}
-	for _, pattern := range r.opts.Hosts {
+	for _, pattern := range p.Hosts {
 		scheme, pattern := cutScheme(pattern)
 		target := name
 		if strings.LastIndexByte(pattern, ':') > strings.LastIndexByte(pattern, ']') {
@@ -62,12 +62,12 @@ func matchHost(pattern, host string) bool {
 // over http can be changed on its way to the browser, so it must not open a wss in the name
 // of its visitor. A page over https cannot open a plain ws: browsers refuse it, so such a
 // request has come by a proxy that ends TLS.
-func (r *Router) sameScheme(origin *url.URL, req *http.Request) bool {
+func (p *Policy) sameScheme(origin *url.URL, req *http.Request) bool {
 	switch strings.ToLower(origin.Scheme) {
 	case "https":
 		return true
 	case "http":
-		return !r.secure(req)
+		return !p.secure(req)
 	default:
 		return false
 	}
@@ -78,8 +78,8 @@ func (r *Router) sameScheme(origin *url.URL, req *http.Request) bool {
 //
 // What proxies say needs no ingress.Trust: it decides about pages alone, and a page cannot
 // set a header field of its handshake. Other clients can, and send any Origin anyway.
-func (r *Router) secure(req *http.Request) bool {
-	if scheme, _ := r.configuredHost(req); scheme != "" {
+func (p *Policy) secure(req *http.Request) bool {
+	if scheme, _ := p.configuredHost(req); scheme != "" {
 		return scheme == "https"
 	}
 	said := false
@@ -92,33 +92,4 @@ func (r *Router) secure(req *http.Request) bool {
 		}
 	}
 	return !said && req.TLS != nil
-}
-
-// logRefusedOrigin logs a refused origin once, with the setting that allows it: the
-// browser shows its page only that the connection failed.
-func (r *Router) logRefusedOrigin(origin, host string) {
-	origin, host = cut(origin, maxLoggedOrigin), cut(host, maxLoggedOrigin)
-	remedy := "to let it connect, add " + origin + " to router.Options.Origins"
-	if u, err := url.Parse(origin); err != nil || u.Host == "" {
-		remedy = "the page has no origin that can be allowed, as when it is opened from a file: serve the page over http or https"
-	}
-	r.logRefused(origin, "wskit: a page of another origin was refused", "origin", origin, "host", host, "remedy", remedy)
-}
-
-// logRefusedHost logs a host that is not in Options.Hosts once.
-func (r *Router) logRefusedHost(host string) {
-	host = cut(host, maxLoggedOrigin)
-	r.logRefused("host "+host, "wskit: a request for another host was refused", "host", host,
-		"remedy", "if this server has the name, add "+host+" to router.Options.Hosts")
-}
-
-func (r *Router) logRefused(what, message string, attrs ...any) {
-	first, last := r.refused.add(what)
-	if !first {
-		return
-	}
-	if last {
-		attrs = append(attrs, "note", "no more origins are logged within this hour")
-	}
-	r.opts.Logger.Warn(message, attrs...)
 }
