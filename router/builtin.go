@@ -8,6 +8,8 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/router/internal/codec"
+	"github.com/wskit/wskit/router/internal/frame"
 )
 
 // builtin are the types the protocol defines for clients to send. They pass the
@@ -31,7 +33,7 @@ func protocolRequest[Q, A any](r *Router, typ, reply string, timeout time.Durati
 	}
 	rt.counters.init()
 	rt.codec = &requestCodec[Q, A]{
-		shape: rt.decodes(reflect.TypeFor[Q]()), reply: encodedShape(rt.reply, "the reply", typ), handler: handler,
+		Shape: rt.decodes(reflect.TypeFor[Q]()), reply: codec.Encoded(rt.reply, "the reply", typ), handler: handler,
 	}
 	rt.handle = rt.typed
 	return rt
@@ -44,10 +46,10 @@ func errOneAtATime() error {
 
 // heartbeat answers a client that cannot send pings, as pages cannot.
 func (c *Conn) heartbeat(*scratch, envelope.Envelope, []byte) {
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	b.WriteString(`{"type":"` + typeHeartbeatAck + `","meta":{"ts":`)
-	b.int(time.Now().UnixMilli())
+	b.Int(time.Now().UnixMilli())
 	b.WriteString("}}")
 	c.answer(b.Bytes())
 }

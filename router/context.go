@@ -13,6 +13,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/internal/inbound"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -41,7 +42,7 @@ type Context struct {
 	id         []byte        // correlation id, as JSON; nil: none
 	receivedAt time.Time     // also where the timeout counts from
 	timeout    time.Duration // 0: none
-	out        *outgoing     // the reply: see beginReply; nil: no room has been taken
+	out        *frame.Buffer // the reply: see beginReply; nil: no room has been taken
 	head       int           // how much of out comes before the payload; 0: there is no reply
 	idBuf      [48]byte
 	task       turn.Task[Context]

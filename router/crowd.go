@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -231,20 +232,20 @@ func (cr *crowd) entry(by int, key string) (s shown, ok bool) {
 	if !ok || by == byUser && single != (m.User == "") {
 		return shown{}, false
 	}
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	from := b.Len()
 	b.WriteByte('{')
 	if by == byMember || single {
 		b.WriteString(`"id":`)
-		b.string(m.ID)
+		b.Text(m.ID)
 	}
 	if m.User != "" {
 		if by == byMember {
 			b.WriteByte(',')
 		}
 		b.WriteString(`"user":`)
-		b.string(m.User)
+		b.Text(m.User)
 	}
 	s.head = string(b.Bytes()[from:])
 	if jsontext.Value(m.Data).IsValid() { // the data of others may be anything
@@ -369,13 +370,13 @@ type part struct {
 
 // frame makes a frame of $ws:presence.
 func (cr *crowd) frame(v *view, parts ...part) []byte {
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	from := b.Len()
 	b.WriteString(`{"type":"` + typePresence + `","payload":{"topic":`)
-	b.string(cr.topic)
+	b.Text(cr.topic)
 	b.WriteString(`,"count":`)
-	b.int(int64(len(v.shown)))
+	b.Int(int64(len(v.shown)))
 	for _, p := range parts {
 		if len(p.entries) == 0 && p.name != "members" {
 			continue

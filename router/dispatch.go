@@ -3,6 +3,7 @@ package router
 import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/life"
 )
 
@@ -183,7 +184,7 @@ func (s *scratch) decodeFlat(f *incoming) {
 	}
 	codec := f.route.codec
 	lent := codec.get()
-	if rest, ok := codec.decodeFlat(lent, tail); ok && s.peeker.Took(&f.env, rest) {
+	if rest, ok := codec.DecodeFlat(lent, tail); ok && s.peeker.Took(&f.env, rest) {
 		f.complete, f.lent = true, lent
 		return
 	}
@@ -258,7 +259,7 @@ func (c *Conn) refuseFrame(f *incoming, check RefusedKind, err error) {
 	if string(f.env.Type) == typeAbort || string(f.env.Type) == typeAnswer {
 		id = nil // of a request, which has an answer of its own, or of a question
 	}
-	c.answerFailed(failed{typ: f.typ(), sent: f.env.Type, id: id}, err)
+	c.answerFailed(frame.Failed{Type: f.typ(), Sent: f.env.Type, ID: id}, err)
 	if f.bad == envelope.ErrIDTooLong { // whatever was answered, the client cannot match it
 		c.Close(errors.ClosePolicy, envelope.ErrIDTooLong.Message)
 	}
@@ -289,10 +290,10 @@ func (c *Conn) decode(f *incoming) (err error) {
 	codec := f.route.codec
 	lent := f.lent
 	if f.lent = nil; lent != nil {
-		err = codec.check(lent)
+		err = codec.Check(lent)
 	} else {
 		lent = codec.get()
-		err = codec.decode(lent, f.env.Payload)
+		err = codec.Decode(lent, f.env.Payload)
 	}
 	if err != nil {
 		codec.put(lent)

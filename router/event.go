@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router/internal/codec"
 	"github.com/wskit/wskit/router/internal/testmode"
 )
 
@@ -81,11 +82,11 @@ type declared struct {
 	place string // of the declaration, in the source
 	group *Group
 	of    reflect.Type
-	shape shape
+	shape codec.Shape
 	doc   string
 
 	// of a question; nil for an event
-	answer   *shape
+	answer   *codec.Shape
 	answerOf reflect.Type
 	timeout  time.Duration // 0: none
 }
@@ -97,7 +98,7 @@ func newDeclared(r Registrar, typ string, of reflect.Type) *declared {
 	if err := checkType(d.typ); err != nil {
 		panic(err.Error())
 	}
-	d.shape = encodedShape(of, "the payload", d.typ)
+	d.shape = codec.Encoded(of, "the payload", d.typ)
 	return d
 }
 
@@ -148,7 +149,7 @@ func (r *Router) checkEvent(typ string, payload any) error {
 		return r.refuseToSend(errors.Internal.Errorf("router: %q is declared as a question at %s, but was sent as an event; use its Ask", d.typ, d.place))
 	case t == d.of:
 	case d.of.Kind() == reflect.Interface && (t == nil || t.Implements(d.of)):
-	case t == nil && d.shape.empty:
+	case t == nil && d.shape.Empty:
 	default:
 		return r.refuseToSend(errors.Internal.Errorf("router: the event %q is declared with %v at %s, but was sent with %T", d.typ, d.of, d.place, payload))
 	}
@@ -157,23 +158,23 @@ func (r *Router) checkEvent(typ string, payload any) error {
 
 // checkDeclared returns an error if the payload of a declared event or question is not valid.
 func (r *Router) checkDeclared(d *declared, payload any) error {
-	if !d.shape.validated || !r.validates() {
+	if !d.shape.Validated || !r.validates() {
 		return nil
 	}
 	v := reflect.New(d.of)
 	v.Elem().Set(reflect.ValueOf(payload))
-	if err := d.shape.validate(v.Interface()); err != nil {
+	if err := d.shape.Validate(v.Interface()); err != nil {
 		return r.refuseToSend(errors.Internal.Wrap(err, "router: the "+d.kind()+" "+strconv.Quote(d.typ)+" is not valid"))
 	}
 	return nil
 }
 
 // validateReply is called for replies whose type has rules.
-func (r *Router) validateReply(rt *route, s *shape, reply any) error {
+func (r *Router) validateReply(rt *route, s *codec.Shape, reply any) error {
 	if !r.validates() {
 		return nil
 	}
-	if err := s.validate(reply); err != nil {
+	if err := s.Validate(reply); err != nil {
 		return r.refuseToSend(errors.Internal.Wrap(err, "router: the reply of "+strconv.Quote(rt.typ)+" is not valid"))
 	}
 	return nil

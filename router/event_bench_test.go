@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/wskit/wskit/internal/race"
+	"github.com/wskit/wskit/router/internal/frame"
 )
 
 type flatEvent struct {
@@ -13,11 +14,11 @@ type flatEvent struct {
 }
 
 func encodeEvent(tb testing.TB, payload any) {
-	out := newOutgoing()
-	if err := out.event("chat.message", payload, nil); err != nil {
+	out := frame.New()
+	if err := appendEvent(out, "chat.message", payload, nil); err != nil {
 		tb.Fatal(err)
 	}
-	out.free()
+	out.Free()
 }
 
 func TestEventOfAFlatPayloadAllocatesNothing(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/life"
 )
 
@@ -37,10 +38,10 @@ func (c *Conn) checkIdentity(now time.Duration) {
 
 // sendExpiring rounds down: a client that renews within the time is never late.
 func (c *Conn) sendExpiring(left time.Duration) {
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	b.WriteString(`{"type":"` + typeExpiring + `","payload":{"inMs":`)
-	b.int(left.Milliseconds())
+	b.Int(left.Milliseconds())
 	b.WriteString("}}")
 	_ = c.sendNow(b) // or the connection is being closed
 }

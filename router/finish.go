@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router/internal/frame"
 )
 
 // Done implements context.Context.
@@ -165,7 +166,7 @@ func (c *Conn) retire(s *scratch, k *Context) {
 // freeReply gives the room for the reply back.
 func (c *Context) freeReply() {
 	if c.out != nil {
-		c.out.free()
+		c.out.Free()
 		c.out = nil
 	}
 }
@@ -192,7 +193,7 @@ func (c *Context) release() (reusable bool) {
 		c.after.Store(reused)
 		return false
 	}
-	if c.out != nil && c.out.Cap() > keptBuffer {
+	if c.out != nil && c.out.Cap() > frame.Kept {
 		c.freeReply()
 	}
 	return true

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/life"
 	"github.com/wskit/wskit/router/internal/turn"
 )
@@ -196,9 +197,9 @@ func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedA
 // because many handlers may wait at once, and few encode.
 func (c *Context) beginReply() {
 	if c.out == nil {
-		c.out = newOutgoing()
+		c.out = frame.New()
 	} else {
-		c.out.clear()
+		c.out.Clear()
 	}
 	c.out.Write(c.route.replyHead)
 	c.out.Write(c.id)

@@ -17,6 +17,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/idempotency"
 	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -365,8 +366,8 @@ func (c *Context) kept(err error) []byte {
 	if rejection(err) != nil || e.Retryable() || e.Code == errors.Cancelled {
 		return nil
 	}
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	from := b.Len()
 	c.conn.appendFailure(b, c.route.typ, e)
 	return append([]byte{keptError}, b.Bytes()[from:]...)
@@ -374,8 +375,8 @@ func (c *Context) kept(err error) []byte {
 
 // repeat answers with what was kept.
 func (c *Context) repeat(answer []byte) {
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	from := b.Len()
 	switch {
 	case string(answer) == string(keptNothing):
@@ -390,7 +391,7 @@ func (c *Context) repeat(answer []byte) {
 		b.Write(answer[1:])
 		b.WriteByte('}')
 	case len(answer) > 0 && answer[0] == keptError:
-		b.failureHead(failed{typ: c.route.typ, id: c.id})
+		b.Failure(frame.Failed{Type: c.route.typ, ID: c.id})
 		b.Write(answer[1:])
 	}
 	if frame := jsontext.Value(b.Bytes()[from:]); !frame.IsValid() { // a store is not to be trusted that far

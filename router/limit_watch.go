@@ -13,6 +13,7 @@ import (
 	"github.com/wskit/wskit/internal/ceil"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/internal/inbound"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/life"
 )
 
@@ -71,8 +72,8 @@ func (c *Conn) watchLimits(s *scratch, env envelope.Envelope, _ []byte) {
 	}
 	c.limits = w
 	s.in.State.Limits = w.reports()
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	b.WriteString(`{"type":"` + typeLimits + `","meta":{"correlationId":`)
 	b.Write(env.CorrelationID)
 	b.WriteString(`},"payload":`)
@@ -204,8 +205,8 @@ func (w *limitWatch) send() {
 		time.AfterFunc(wait, w.send)
 		return
 	}
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	b.WriteString(`{"type":"` + typeLimits + `","payload":`)
 	w.encode(b, now)
 	w.pending, w.refused, w.sent = false, 0, now
@@ -234,7 +235,7 @@ func (w *limitWatch) end() {
 }
 
 // encode appends the payload of $ws:limits and the end of the frame. w.mu is held.
-func (w *limitWatch) encode(b *outgoing, now time.Time) {
+func (w *limitWatch) encode(b *frame.Buffer, now time.Time) {
 	b.WriteString(`{"limits":[`)
 	for i := range w.limits {
 		k := &w.limits[i]
@@ -245,17 +246,17 @@ func (w *limitWatch) encode(b *outgoing, now time.Time) {
 			b.WriteByte(',')
 		}
 		b.WriteString(`{"name":`)
-		b.string(k.Name)
+		b.Text(k.Name)
 		b.WriteString(`,"types":{`)
 		for j := range w.limits[i:] {
 			if of := &w.limits[i+j]; k.same(of) {
 				if j > 0 {
 					b.WriteByte(',')
 				}
-				b.string(of.Type)
+				b.Text(of.Type)
 				b.WriteByte(':')
 				if of.Cost > 0 {
-					b.int(of.Cost)
+					b.Int(of.Cost)
 				} else {
 					b.WriteString("null")
 				}
@@ -268,9 +269,9 @@ func (w *limitWatch) encode(b *outgoing, now time.Time) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.string(typ)
+		b.Text(typ)
 		b.WriteByte(':')
-		b.int(w.seen[i])
+		b.Int(w.seen[i])
 	}
 	b.WriteString("}}}")
 }
@@ -291,7 +292,7 @@ func (k *watchedLimit) same(other *watchedLimit) bool {
 }
 
 // encode appends what is left of a limit now. Amounts are rounded down, times up.
-func (k *watchedLimit) encode(b *outgoing, now time.Time) {
+func (k *watchedLimit) encode(b *frame.Buffer, now time.Time) {
 	elapsed := now.Sub(k.at)
 	full := max(0, k.FullAfter-elapsed)
 	left := k.Remaining
@@ -303,14 +304,14 @@ func (k *watchedLimit) encode(b *outgoing, now time.Time) {
 	}
 	left = float64(int64(min(left, float64(k.Ceiling))*1e6)) / 1e6
 	b.WriteString(`},"limit":`)
-	b.int(k.Ceiling)
+	b.Int(k.Ceiling)
 	b.WriteString(`,"remaining":`)
 	b.Write(strconv.AppendFloat(b.AvailableBuffer(), left, 'f', -1, 64))
 	b.WriteString(`,"fullInMs":`)
-	b.int(ceil.Div(full, time.Millisecond))
+	b.Int(ceil.Div(full, time.Millisecond))
 	if k.Refill > 0 {
 		b.WriteString(`,"refill":`)
-		b.int(k.Refill)
+		b.Int(k.Refill)
 		b.WriteString(`,"perMs":`)
 		b.Write(strconv.AppendFloat(b.AvailableBuffer(), float64(k.Per)/float64(time.Millisecond), 'f', -1, 64))
 	}

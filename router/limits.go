@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/ceil"
+	"github.com/wskit/wskit/router/internal/frame"
 )
 
 // inFlightRetry is the wait that a client with too many open requests gets. The time of the next
@@ -31,13 +32,13 @@ func rejection(err error) *errors.LimitExceeded {
 }
 
 // exceeded handles a rejection according to its close code, or else to Limits.OnExceeded.
-func (c *Conn) exceeded(m failed, l *errors.LimitExceeded) {
-	if c.rejected(m.typ, l) {
+func (c *Conn) exceeded(m frame.Failed, l *errors.LimitExceeded) {
+	if c.rejected(m.Type, l) {
 		return
 	}
 	r := c.router
 	on := r.opts.Limits.OnExceeded
-	if m.id == nil && (l.Drop || on == OnExceededDrop) {
+	if m.ID == nil && (l.Drop || on == OnExceededDrop) {
 		r.stats.unanswered.Add(1)
 		return
 	}
@@ -53,10 +54,10 @@ func (c *Conn) exceeded(m failed, l *errors.LimitExceeded) {
 		}
 		c.beginClose(code, retryReason(l))
 	case OnExceededSend, OnExceededDrop:
-		b := newOutgoing()
-		defer b.free()
-		b.failureHead(m)
-		b.rejection(l)
+		b := frame.New()
+		defer b.Free()
+		b.Failure(m)
+		appendRejection(b, l)
 		c.answer(b.Bytes())
 	}
 }
@@ -78,9 +79,9 @@ func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
 	return true
 }
 
-// rejection appends the payload of a rejection. It must be fast in a flood, so it consists of
+// appendRejection appends the payload of a rejection. It must be fast in a flood, so it consists of
 // text that needs no quoting.
-func (b *outgoing) rejection(l *errors.LimitExceeded) {
+func appendRejection(b *frame.Buffer, l *errors.LimitExceeded) {
 	b.Grow(256)
 	p := b.AvailableBuffer()
 	p = append(p, `"code":"`...)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/wskit/wskit/router/internal/frame"
 )
 
 // losses are topics without history of which messages may have been lost on the way to this
@@ -60,14 +62,14 @@ func (r *Router) sendGaps(topics []string) {
 }
 
 func (c *Conn) sendGap(topics []string) {
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	b.WriteString(`{"type":"` + typeGap + `","payload":{"topics":[`)
 	for i, name := range topics {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.string(name)
+		b.Text(name)
 	}
 	b.WriteString("]}}")
 	_ = c.sendNow(b) // or the connection is being closed

@@ -1,46 +1,14 @@
 package router
 
 import (
-	"bytes"
-	"strconv"
-	"sync"
-	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router/internal/codec"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
-// outgoing is a frame being built: room for its header, then the JSON.
-type outgoing struct{ bytes.Buffer }
-
-var headerRoom [wire.HeaderRoom]byte
-
-var outgoings = sync.Pool{New: func() any { return new(outgoing) }}
-
-func newOutgoing() *outgoing {
-	b := outgoings.Get().(*outgoing)
-	b.clear()
-	return b
-}
-
-// clear leaves only room for the header.
-func (b *outgoing) clear() {
-	b.Reset()
-	b.Write(headerRoom[:])
-}
-
-// keptBuffer is the largest buffer that is kept for another use.
-const keptBuffer = 64 << 10
-
-func (b *outgoing) free() {
-	if b.Cap() <= keptBuffer {
-		outgoings.Put(b)
-	}
-}
-
-func (b *outgoing) event(typ string, payload any, meta Meta) error {
+// appendEvent appends the frame of an event.
+func appendEvent(b *frame.Buffer, typ string, payload any, meta Meta) error {
 	if err := checkType(typ); err != nil {
 		return err
 	}
@@ -55,9 +23,9 @@ func (b *outgoing) event(typ string, payload any, meta Meta) error {
 		b.WriteString(`},`)
 	}
 	b.WriteString(`"type":`)
-	b.string(typ)
+	b.Text(typ)
 	if _, empty := payload.(struct{}); payload != nil && !empty {
-		if err := appendPayload(&b.Buffer, payload); err != nil {
+		if err := codec.AppendPayload(&b.Buffer, payload); err != nil {
 			return err
 		}
 	}
@@ -65,48 +33,13 @@ func (b *outgoing) event(typ string, payload any, meta Meta) error {
 	return nil
 }
 
-// string appends a JSON string.
-func (b *outgoing) string(s string) {
-	if !utf8.ValidString(s) {
-		b.Write(quote(s))
-		return
-	}
-	q, _ := jsontext.AppendQuote(b.AvailableBuffer(), s)
-	b.Write(q)
-}
-
-func (b *outgoing) int(n int64) { b.Write(strconv.AppendInt(b.AvailableBuffer(), n, 10)) }
-
-// failureHead appends a frame of RPC_ERROR or ERROR up to the code in its payload.
-func (b *outgoing) failureHead(m failed) {
-	if m.id != nil {
-		b.Grow(64 + len(m.id))
-		p := append(b.AvailableBuffer(), `{"type":"`+typeRPCError+`","meta":{"correlationId":`...)
-		p = append(append(p, m.id...), `},"payload":{`...)
-		b.Write(p)
-		return
-	}
-	b.WriteString(`{"type":"` + typeError + `","payload":{`)
-	if m.typ == "" && m.sent == nil {
-		return
-	}
-	b.WriteString(`"type":`)
-	if m.typ != "" {
-		b.string(m.typ)
-	} else {
-		q, _ := jsontext.AppendQuote(b.AvailableBuffer(), m.sent) // has been read as a string
-		b.Write(q)
-	}
-	b.WriteByte(',')
-}
-
 // enqueue queues a frame that answers none of the client's, without flushing it.
-func (c *Conn) enqueue(b *outgoing) error {
+func (c *Conn) enqueue(b *frame.Buffer) error {
 	return c.queue(b.Bytes(), (*wire.Outbox).Append)
 }
 
 // sendNow is enqueue, and flushes.
-func (c *Conn) sendNow(b *outgoing) error {
+func (c *Conn) sendNow(b *frame.Buffer) error {
 	if err := c.enqueue(b); err != nil {
 		return err
 	}
@@ -123,8 +56,8 @@ func (c *Conn) queue(b []byte, put func(*wire.Outbox, []byte) error) error {
 		c.trace(true, b[wire.HeaderRoom:])
 	}
 	if c.deflate && len(b)-wire.HeaderRoom >= wire.DeflateThreshold {
-		d := newOutgoing()
-		defer d.free()
+		d := frame.New()
+		defer d.Free()
 		if err := wire.Deflate(&d.Buffer, b[wire.HeaderRoom:]); err != nil {
 			return err
 		}

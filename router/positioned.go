@@ -6,6 +6,7 @@ import (
 
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -20,7 +21,7 @@ const ownMeta = `"meta":{`
 
 // topicPrefix is what the frames of a topic with history begin with.
 func topicPrefix(topic string) []byte {
-	return append([]byte(`{"meta":{"topic":`), quote(topic)...)
+	return append([]byte(`{"meta":{"topic":`), frame.Quote(topic)...)
 }
 
 // appendable makes the frame for the log of an event.
@@ -51,7 +52,7 @@ func (r *Router) positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubs
 	if !ok {
 		return shared{}, errPrefix
 	}
-	b = append(slices.Grow(b[:0], frameRoom(m)), headerRoom[:]...)
+	b = append(slices.Grow(b[:0], frameRoom(m)), frame.HeaderRoom[:]...)
 	b = append(append(append(b, prefix...), `,"pos":"`...), m.Position.String()...)
 	b = append(append(b, '"'), rest...)
 	payload := b[wire.HeaderRoom:]
@@ -62,19 +63,19 @@ func (r *Router) positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubs
 }
 
 // topicFrame begins a frame of the protocol's own about a topic.
-func topicFrame(typ, topic string) *outgoing {
-	b := newOutgoing()
+func topicFrame(typ, topic string) *frame.Buffer {
+	b := frame.New()
 	b.WriteString(`{"type":"` + typ + `","payload":{"topic":`)
-	b.string(topic)
+	b.Text(topic)
 	return b
 }
 
 // resetFrame makes a $ws:reset.
 func resetFrame(topic string, reason pubsub.Loss, at pubsub.Position) []byte {
 	b := topicFrame(typeReset, topic)
-	defer b.free()
+	defer b.Free()
 	b.WriteString(`,"reason":`)
-	b.string(string(reason))
+	b.Text(string(reason))
 	b.WriteString(`,"pos":"` + at.String() + `"}}`)
 	return bytes.Clone(b.Bytes()[wire.HeaderRoom:])
 }
@@ -89,7 +90,7 @@ func (m *member) welcome() {
 // announce sends $ws:subscribed.
 func (m *member) announce(at pubsub.Position, joined []byte) error {
 	b := topicFrame(typeSubscribed, m.topic.name)
-	defer b.free()
+	defer b.Free()
 	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.conn.router.tickets.issue(m.conn, m.topic.name, joined) + `"}}`)
 	return m.conn.enqueue(b)
 }
@@ -97,7 +98,7 @@ func (m *member) announce(at pubsub.Position, joined []byte) error {
 // dismiss sends $ws:unsubscribed, so that the client does not resume the topic.
 func (m *member) dismiss() {
 	b := topicFrame(typeUnsubscribed, m.topic.name)
-	defer b.free()
+	defer b.Free()
 	b.WriteString("}}")
 	if m.conn.enqueue(b) == nil { // or the connection is being closed
 		m.conn.flushUnlessBatched()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -164,9 +165,9 @@ func (r *Router) encode(ctx context.Context, topic, typ string, payload any, o P
 	case o.Key != "":
 		return m, errors.InvalidArgument.Errorf("PublishOptions.Key has at most %d bytes, this one %d", maxKeyLength, len(o.Key))
 	}
-	b := newOutgoing()
-	defer b.free()
-	if err := b.event(typ, payload, r.publishMeta(ctx, o.Meta)); err != nil {
+	b := frame.New()
+	defer b.Free()
+	if err := appendEvent(b, typ, payload, r.publishMeta(ctx, o.Meta)); err != nil {
 		return m, err
 	}
 	if err := r.errTooLarge(b.Len() - wire.HeaderRoom); err != nil {
@@ -237,8 +238,8 @@ func (t *topic) send(frame *shared, overflow wire.Overflow, key, except string, 
 }
 
 func deflate(payload, plain []byte) []byte {
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	if err := wire.Deflate(&b.Buffer, payload); err != nil {
 		return plain
 	}

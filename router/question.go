@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router/internal/codec"
+	"github.com/wskit/wskit/router/internal/frame"
 )
 
 // Question is a message that the server sends to a client and that the client answers. Q is the
@@ -43,7 +45,7 @@ func DeclareQuestion[Q, A any](r Registrar, typ string, opts ...QuestionOptions)
 	o := oneOf("the question "+fmt.Sprintf("%q", d.typ), opts)
 	route := RouteOptions{}
 	route.inherit(d.group)
-	answer := decodedShape(reflect.TypeFor[A](), "the answer", d.typ, route.Strict)
+	answer := codec.Decoded(reflect.TypeFor[A](), "the answer", d.typ, route.Strict)
 	d.answerOf, d.answer = reflect.TypeFor[A](), &answer
 	d.timeout, d.doc = max(0, cmp.Or(o.Timeout, 30*time.Second)), o.Doc
 	d.register()
@@ -136,13 +138,13 @@ func (c *Conn) ask(ctx context.Context, d *declared, question any) (payload []by
 var errNoAnswer = errors.DeadlineExceeded.New("the client has not answered in time")
 
 func (c *Conn) sendQuestion(d *declared, id string, question any) error {
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	b.WriteString(`{"type":`)
-	b.string(d.typ)
-	b.questionID(id)
-	if !d.shape.empty {
-		if err := appendPayload(&b.Buffer, question); err != nil {
+	b.Text(d.typ)
+	appendQuestionID(b, id)
+	if !d.shape.Empty {
+		if err := codec.AppendPayload(&b.Buffer, question); err != nil {
 			return err
 		}
 	}
@@ -152,17 +154,17 @@ func (c *Conn) sendQuestion(d *declared, id string, question any) error {
 
 // withdraw has the client know that an answer is not waited for any more.
 func (c *Conn) withdraw(id string) {
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	b.WriteString(`{"type":"` + typeAbort + `"`)
-	b.questionID(id)
+	appendQuestionID(b, id)
 	b.WriteByte('}')
 	_ = c.sendNow(b)
 }
 
-func (b *outgoing) questionID(id string) {
+func appendQuestionID(b *frame.Buffer, id string) {
 	b.WriteString(`,"meta":{"correlationId":`)
-	b.string(id)
+	b.Text(id)
 	b.WriteByte('}')
 }
 
@@ -178,5 +180,5 @@ func (c *Conn) decodeAnswer(d *declared, answer any, payload []byte) (err error)
 			err = errors.InvalidArgument.Wrap(err, "the answer of the client is not valid").WithDetails(errors.From(err).Details)
 		}
 	}()
-	return d.answer.decode(answer, payload)
+	return d.answer.Decode(answer, payload)
 }

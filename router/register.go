@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router/internal/codec"
+	"github.com/wskit/wskit/router/internal/frame"
 )
 
 // UseIngress adds middleware for every frame, which runs before the payload is decoded, in the
@@ -118,7 +120,7 @@ func On[T any](r Registrar, typ string, h func(*Context, T) error, opts ...Route
 		panic(rt.nilHandler())
 	}
 	shape := rt.decodes(reflect.TypeFor[T]())
-	rt.codec = &eventCodec[T]{shape: shape, handler: h}
+	rt.codec = &eventCodec[T]{Shape: shape, handler: h}
 	rt.register()
 }
 
@@ -133,7 +135,7 @@ func RPC[T, R any](r Registrar, typ string, h func(*Context, T) (R, error), opts
 		panic(rt.nilHandler())
 	}
 	shape := rt.decodes(reflect.TypeFor[T]())
-	rt.codec = &requestCodec[T, R]{shape: shape, reply: rt.repliesWith(reflect.TypeFor[R]()), handler: h}
+	rt.codec = &requestCodec[T, R]{Shape: shape, reply: rt.repliesWith(reflect.TypeFor[R]()), handler: h}
 	rt.register()
 }
 
@@ -161,9 +163,9 @@ func newRoute(r Registrar, typ string, opts []RouteOptions) *route {
 }
 
 // decodes makes the route one of messages of a type.
-func (rt *route) decodes(t reflect.Type) shape {
-	s := decodedShape(t, "the payload", rt.typ, rt.opts.Strict)
-	rt.message, rt.optional = t, s.optional
+func (rt *route) decodes(t reflect.Type) codec.Shape {
+	s := codec.Decoded(t, "the payload", rt.typ, rt.opts.Strict)
+	rt.message, rt.optional = t, s.Optional
 	return s
 }
 
@@ -179,7 +181,7 @@ func (rt *route) nilHandler() string {
 }
 
 // repliesWith makes the route one of a request with replies of a type.
-func (rt *route) repliesWith(t reflect.Type) shape {
+func (rt *route) repliesWith(t reflect.Type) codec.Shape {
 	rt.request, rt.reply = true, t
 	if rt.opts.Reply == "" {
 		rt.opts.Reply = rt.typ + replySuffix
@@ -189,12 +191,12 @@ func (rt *route) repliesWith(t reflect.Type) shape {
 			panic(err.Error())
 		}
 	}
-	head := append([]byte(`{"type":`), quote(rt.opts.Reply)...)
+	head := append([]byte(`{"type":`), frame.Quote(rt.opts.Reply)...)
 	rt.replyHead = append(head, `,"meta":{"correlationId":`...)
 	if rt.opts.Progress != nil {
-		mustEncode(reflect.TypeOf(rt.opts.Progress), "the progress", rt.typ)
+		codec.MustEncode(reflect.TypeOf(rt.opts.Progress), "the progress", rt.typ)
 	}
-	return encodedShape(t, "the reply", rt.typ)
+	return codec.Encoded(t, "the reply", rt.typ)
 }
 
 func (rt *route) register() {

@@ -8,47 +8,41 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/ceil"
+	"github.com/wskit/wskit/router/internal/frame"
 )
-
-// failed is a message that is answered with an error.
-type failed struct {
-	typ  string // its registered type; empty: none
-	sent []byte // its type as it was sent, of at most 128 bytes, if none is registered; nil: not known
-	id   []byte // its correlation id; nil: none
-}
 
 // refuse answers a message that has failed. It does not flush.
 func (c *Conn) refuse(typ string, id []byte, err error) {
-	c.answerFailed(failed{typ: typ, id: id}, err)
+	c.answerFailed(frame.Failed{Type: typ, ID: id}, err)
 }
 
-func (c *Conn) answerFailed(m failed, err error) {
+func (c *Conn) answerFailed(m frame.Failed, err error) {
 	if l := rejection(err); l != nil {
 		c.exceeded(m, l)
 		return
 	}
 	e := errors.From(err)
 	if e.Code == errors.Internal {
-		c.router.fault(Fault{Conn: c, Type: m.typ, Err: err})
+		c.router.fault(Fault{Conn: c, Type: m.Type, Err: err})
 	}
-	b := newOutgoing()
-	defer b.free()
-	b.failureHead(m)
-	c.appendFailure(b, m.typ, e)
+	b := frame.New()
+	defer b.Free()
+	b.Failure(m)
+	c.appendFailure(b, m.Type, e)
 	c.answer(b.Bytes())
 }
 
 // appendFailure appends the payload of an error from its code on, and the end of the frame.
-func (c *Conn) appendFailure(b *outgoing, typ string, e *errors.Error) {
+func (c *Conn) appendFailure(b *frame.Buffer, typ string, e *errors.Error) {
 	b.WriteString(`"code":`)
-	b.string(string(e.Code))
+	b.Text(string(e.Code))
 	b.WriteString(`,"message":`)
-	b.string(e.Message)
+	b.Text(e.Message)
 	b.WriteString(`,"retryable":`)
 	b.WriteString(strconv.FormatBool(e.Retryable()))
 	if e.Retryable() && e.RetryAfter > 0 {
 		b.WriteString(`,"retryAfterMs":`)
-		b.int(ceil.Div(e.RetryAfter, time.Millisecond))
+		b.Int(ceil.Div(e.RetryAfter, time.Millisecond))
 	}
 	c.appendDetails(b, typ, e.Details)
 	b.WriteString("}}")
@@ -56,7 +50,7 @@ func (c *Conn) appendFailure(b *outgoing, typ string, e *errors.Error) {
 
 // appendDetails leaves details that do not encode out: an answer without them is
 // better than none.
-func (c *Conn) appendDetails(b *outgoing, typ string, details any) {
+func (c *Conn) appendDetails(b *frame.Buffer, typ string, details any) {
 	if details == nil {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/router/internal/frame"
 )
 
 // Handler handles a message that has been decoded and validated. [On] describes what is sent
@@ -93,7 +94,7 @@ type route struct {
 	reply   reflect.Type // nil for an event
 	// optional says that a frame needs no payload.
 	optional bool
-	codec    codec
+	codec    routeCodec
 	handle   Handler // with its middleware around it
 	own      *own    // nil for nearly all
 	// replyHead is the reply up to the correlation id.
@@ -110,8 +111,6 @@ type route struct {
 
 // Types that are the protocol's own.
 const (
-	typeError        = "ERROR"
-	typeRPCError     = "RPC_ERROR"
 	typeProgress     = "$ws:rpc-progress"
 	typeSubscribed   = "$ws:subscribed"
 	typeUnsubscribed = "$ws:unsubscribed"
@@ -133,7 +132,7 @@ const (
 // reserved reports whether a type belongs to the protocol.
 func reserved[S ~string | ~[]byte](typ S) bool {
 	s := string(typ)
-	return strings.HasPrefix(s, "__") || strings.HasPrefix(s, "$ws:") || s == typeError || s == typeRPCError
+	return strings.HasPrefix(s, "__") || strings.HasPrefix(s, "$ws:") || s == frame.Error || s == frame.RPCError
 }
 
 func checkType(typ string) error {
@@ -148,19 +147,19 @@ func checkType(typ string) error {
 	return nil
 }
 
-// codec is a typed handler seen from the untyped side. It lends out values, so
+// routeCodec is a typed handler seen from the untyped side. It lends out values, so
 // that decoding allocates only what the payload itself needs.
-type codec interface {
+type routeCodec interface {
 	// get lends a *T for one message; put takes it back when nothing uses it.
 	get() any
 	put(v any)
-	// decode fills v from a payload and validates it.
-	decode(v any, payload []byte) error
-	// decodeFlat is decode for a payload at the beginning of b, without check. It returns what
+	// Decode fills v from a payload and validates it.
+	Decode(v any, payload []byte) error
+	// DecodeFlat is Decode for a payload at the beginning of b, without Check. It returns what
 	// follows the payload. With false the payload has to be decoded otherwise, into another value.
-	decodeFlat(v any, b []byte) (rest []byte, ok bool)
-	// check validates v.
-	check(v any) error
+	DecodeFlat(v any, b []byte) (rest []byte, ok bool)
+	// Check validates v.
+	Check(v any) error
 	// call runs the typed handler and, for a request, encodes the reply.
 	call(c *Context, v any) error
 }

@@ -72,12 +72,12 @@ func (r *Router) Routes() []RouteInfo {
 
 func (d *declared) info() RouteInfo {
 	i := RouteInfo{
-		Type: d.typ, Kind: KindDeclared, Group: d.group.prefix, Message: d.of, PayloadOptional: d.shape.empty,
+		Type: d.typ, Kind: KindDeclared, Group: d.group.prefix, Message: d.of, PayloadOptional: d.shape.Empty,
 		Doc: d.doc, Place: d.place,
 	}
 	if d.answer != nil {
 		i.Kind, i.Reply, i.Timeout = KindQuestion, d.answerOf, d.timeout
-		i.AnswerOptional, i.Strict = d.answer.optional, d.answer.options != nil
+		i.AnswerOptional, i.Strict = d.answer.Optional, d.answer.Strict()
 	}
 	return i
 }

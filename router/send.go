@@ -6,6 +6,8 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router/internal/codec"
+	"github.com/wskit/wskit/router/internal/frame"
 )
 
 // Send sends an event to the client. payload is encoded as JSON; nil and struct{}
@@ -47,8 +49,8 @@ func (c *Context) Progress(data any) error {
 	if of := c.route.opts.Progress; of != nil && reflect.TypeOf(data) != reflect.TypeOf(of) {
 		return c.conn.router.refuseToSend(errors.Internal.Errorf("router: the progress of %q is declared with %T at %s, but was sent with %T", c.route.typ, of, c.route.place, data))
 	}
-	b := newOutgoing()
-	defer b.free()
+	b := frame.New()
+	defer b.Free()
 	b.WriteString(`{"type":"` + typeProgress + `","meta":{"correlationId":`)
 	b.Write(c.id)
 	b.WriteString(`},"data":`)
@@ -57,7 +59,7 @@ func (c *Context) Progress(data any) error {
 		return err
 	}
 	encoded := b.Bytes()[from:]
-	b.Write(payloadKey)
+	b.Write(codec.PayloadKey)
 	b.Write(encoded)
 	b.WriteByte('}')
 	// The lock orders it before an answer by another goroutine.
@@ -96,9 +98,9 @@ func (c *Conn) enqueueEvent(typ string, payload any, opts []SendOptions) error {
 	if err := c.router.checkEvent(typ, payload); err != nil {
 		return err
 	}
-	b := newOutgoing()
-	defer b.free()
-	if err := b.event(typ, payload, meta); err != nil {
+	b := frame.New()
+	defer b.Free()
+	if err := appendEvent(b, typ, payload, meta); err != nil {
 		return err
 	}
 	return c.enqueue(b)
