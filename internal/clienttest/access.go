@@ -112,10 +112,12 @@ func (s *Server) Refuse(o RefuseOptions) error {
 	return nil
 }
 
-// bans has the times until which users are banned.
+// bans has the times until which users are banned, in milliseconds of the record.
 type bans struct {
+	record *record
+
 	mu    sync.Mutex
-	until map[string]time.Time // "": all
+	until map[string]float64 // "": all
 }
 
 // BanOptions are those of [Server.Ban].
@@ -126,21 +128,21 @@ type BanOptions struct {
 
 // Ban bans a user as ratelimit.Bans does.
 func (s *Server) Ban(o BanOptions) error {
-	length := milliseconds(cmp.Or(o.Ms, 1000))
+	ms := float64(cmp.Or(o.Ms, 1000))
 	s.bans.mu.Lock()
 	if s.bans.until == nil {
-		s.bans.until = map[string]time.Time{}
+		s.bans.until = map[string]float64{}
 	}
-	s.bans.until[o.User] = time.Now().Add(length)
+	s.bans.until[o.User] = s.record.now() + ms
 	s.bans.mu.Unlock()
-	ms := float64(length.Milliseconds())
 	return s.Close(CloseOptions{Code: int(errors.CloseTooManyRequests), Reason: retryReason(&ms), User: o.User})
 }
 
 func (b *bans) left(_ context.Context, _ netip.Addr, id ingress.Identity) (time.Duration, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return max(0, time.Until(b.until[""]), time.Until(b.until[id.User])), nil
+	left := max(b.until[""], b.until[id.User]) - b.record.now()
+	return time.Duration(max(0, left) * float64(time.Millisecond)), nil
 }
 
 // KickOptions are those of [Server.Kick].

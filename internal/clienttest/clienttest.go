@@ -126,6 +126,7 @@ const closeTime = 10 * time.Second
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	s := &Server{o: o, t: t}
+	s.bans.record = &s.record
 	s.door.bans = &s.bans
 	s.record.begin()
 	s.flood.set(FloodLimit{})

@@ -255,7 +255,9 @@ func TestFaultsOfTheNetwork(t *testing.T) {
 	c := s.client(t, "")
 	must(t, s.Stall(StallOptions{}))
 	c.send(request("echo", "1", `{"id":"a"}`))
-	time.Sleep(30 * time.Millisecond)
+	poll.Until(t, "the proxy holds it, or it is handled", func() bool {
+		return s.proxy.holds() || s.Log().Executions["a"] > 0
+	})
 	if n := s.Log().Executions["a"]; n != 0 {
 		t.Error("a stalled message was handled")
 	}
@@ -285,12 +287,31 @@ func TestFaultsOfTheNetwork(t *testing.T) {
 	}
 
 	must(t, s.Slow(SlowOptions{BytesPerSecond: 1000}))
-	begun := time.Now()
+	begun := s.Log().NowMs
 	other.send(request("big", "7", `{"n":200}`))
 	other.expect("big.reply")
-	if took := time.Since(begun); took < 200*time.Millisecond {
-		t.Errorf("300 bytes at 1,000 a second took %v", took)
+	if took := s.Log().NowMs - begun; took < 200 {
+		t.Errorf("300 bytes at 1,000 a second took %v ms", took)
 	}
+}
+
+// holds reports whether a frame waits for the end of a stall.
+func (p *proxy) holds() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held > 0
+}
+
+// A connection whose client sends no more is ended, even if what the server sends does not get through.
+func TestEndOfOneDirection(t *testing.T) {
+	t.Parallel()
+	s := Start(t, Options{})
+	c := s.client(t, "")
+	must(t, s.Stall(StallOptions{Dir: down}))
+	c.send(request("echo", "1", `{}`))
+	poll.Until(t, "the proxy holds the answer", s.proxy.holds)
+	_ = c.ws.CloseNow()
+	poll.Until(t, "the connection has ended", func() bool { return s.Log().Attempts[0].EndedMs > 0 })
 }
 
 func TestServerGoesAndComes(t *testing.T) {

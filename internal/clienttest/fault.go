@@ -94,7 +94,9 @@ func (p *proxy) altered(dir string, f *frame, typ string) []*frame {
 func (p *proxy) write(l *link, dir string, f *frame, typ string) {
 	p.mu.Lock()
 	for p.stalled[dir] && !l.ended && !l.silent {
+		p.held++
 		p.changed.Wait()
+		p.held--
 	}
 	if l.ended || l.silent {
 		p.mu.Unlock()

@@ -22,6 +22,7 @@ type proxy struct {
 	to      string     // the address of the server; empty: all are refused
 	refused int        // so many connections are refused; negative: all
 	open    map[*link]bool
+	held    int // frames that wait for the end of a stall
 	faults
 }
 
@@ -29,7 +30,8 @@ type proxy struct {
 type link struct {
 	conn   int
 	client net.Conn
-	server net.Conn // nil for a script
+	server net.Conn      // nil for a script
+	gone   chan struct{} // closed when it has ended
 
 	// Guarded by proxy.mu.
 	silent   bool // nothing is carried any more
@@ -77,7 +79,10 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		l := &link{conn: p.record.attempt(), client: client, writing: map[string]*sync.Mutex{up: {}, down: {}}}
+		l := &link{
+			conn: p.record.attempt(), client: client, gone: make(chan struct{}),
+			writing: map[string]*sync.Mutex{up: {}, down: {}},
+		}
 		p.mu.Lock()
 		refuse := p.refused != 0
 		if p.refused > 0 {
@@ -190,7 +195,10 @@ func (p *proxy) finished(l *link, dir string) {
 	if tcp, ok := to.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite()
 	}
-	time.AfterFunc(time.Second, func() { p.end(l, "fin") })
+	p.running.Go(func() {
+		pause(time.Second, l.gone)
+		p.end(l, "fin")
+	})
 }
 
 // end ends a connection, once: with "reset" or "fin". With "silent" it stays open, and nothing is carried any more.
@@ -210,6 +218,7 @@ func (p *proxy) end(l *link, how string) {
 		_ = l.client.Close()
 	}
 	l.ended = true
+	close(l.gone)
 	delete(p.open, l)
 	if l.server != nil {
 		_ = l.server.Close()

@@ -39,11 +39,14 @@ type chat struct {
 	registry *client.Registry
 	redis    *redistest.Server
 	dead     *limit.Limiter // over a Redis that does not answer
+
+	mu      sync.Mutex
+	scraped chan struct{} // closed at the next scrape
 }
 
 func startChat(t *testing.T) *chat {
 	quiet := slog.New(slog.DiscardHandler)
-	c := &chat{redis: redistest.Start(t), registry: client.NewPedanticRegistry()}
+	c := &chat{redis: redistest.Start(t), registry: client.NewPedanticRegistry(), scraped: make(chan struct{})}
 	conn := c.redis.Client()
 	t.Cleanup(func() { _ = conn.Close() })
 	store := redis.NewStore(conn, redis.Options{})
@@ -88,7 +91,14 @@ func startChat(t *testing.T) *chat {
 	}}))
 	mux := http.NewServeMux()
 	mux.Handle("/ws", c.r)
-	mux.Handle("/metrics", promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	metrics := promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
+	mux.HandleFunc("/metrics", func(w http.ResponseWriter, r *http.Request) {
+		metrics.ServeHTTP(w, r)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		close(c.scraped)
+		c.scraped = make(chan struct{})
+	})
 	c.http = httptest.NewServer(mux)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -113,6 +123,17 @@ func (c *chat) dial(ctx context.Context) (*websocket.Conn, error) {
 		}
 	}()
 	return ws, nil
+}
+
+// awaitScrape waits for the end of the next scrape. It is the pace of the clients: something happens between any two.
+func (c *chat) awaitScrape(ctx context.Context) {
+	c.mu.Lock()
+	scraped := c.scraped
+	c.mu.Unlock()
+	select {
+	case <-scraped:
+	case <-ctx.Done():
+	}
 }
 
 // load has clients talk until ctx is done.
@@ -141,12 +162,12 @@ func (c *chat) load(ctx context.Context, t *testing.T) *sync.WaitGroup {
 				_ = res.Body.Close()
 			}
 			_, _ = c.dead.Take(ctx, limit.KeyOf("ann"), 1)
-			time.Sleep(100 * time.Millisecond)
+			c.awaitScrape(ctx)
 		}
 	})
 	clients.Go(func() {
 		for ctx.Err() == nil {
-			time.Sleep(time.Second)
+			c.awaitScrape(ctx)
 			c.redis.Do("FLUSHALL")
 		}
 	})
@@ -161,7 +182,7 @@ func (c *chat) talk(ctx context.Context) {
 	}
 	defer ws.CloseNow()
 	pos := pubsub.Position{Epoch: 1}.String()
-	for i := range 20 {
+	for i := range 3 {
 		for _, frame := range []string{
 			`{"type":"room.join","meta":{"correlationId":"%d"},"payload":{"room":"lobby"}}`,
 			`{"type":"chat.send","meta":{"correlationId":"%d"},"payload":{"room":"lobby"}}`,
@@ -176,7 +197,7 @@ func (c *chat) talk(ctx context.Context) {
 				return
 			}
 		}
-		time.Sleep(30 * time.Millisecond)
+		c.awaitScrape(ctx)
 	}
 	_ = ws.Close(websocket.StatusNormalClosure, "")
 }
