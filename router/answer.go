@@ -97,10 +97,9 @@ var errNoQuestion = errors.InvalidArgument.New("answer has no meta.correlationId
 
 // takeAnswer hands an answer of the client to the goroutine that waits for it. One to a question
 // that is not open (any more) is counted: it may have crossed $ws:abort.
-func (c *Conn) takeAnswer(_ *scratch, env envelope.Envelope, frame []byte) {
+func (c *Conn) takeAnswer(_ *scratch, env envelope.Envelope, frame []byte) (RefusedKind, error) {
 	if env.CorrelationID == nil {
-		c.refuse(typeAnswer, nil, errNoQuestion)
-		return
+		return RefusedEnvelope, errNoQuestion
 	}
 	var open chan<- answer
 	if qs := c.questions.Load(); qs != nil {
@@ -109,7 +108,7 @@ func (c *Conn) takeAnswer(_ *scratch, env envelope.Envelope, frame []byte) {
 	}
 	if open == nil {
 		c.router.stats.answersIgnored.Add(1)
-		return
+		return "", nil
 	}
 	c.message.Store(int64(c.stream.Heard()))
 	var a answer
@@ -119,6 +118,7 @@ func (c *Conn) takeAnswer(_ *scratch, env envelope.Envelope, frame []byte) {
 		a.payload = append(a.payload, env.Payload...) // which is read over
 	}
 	open <- a
+	return "", nil
 }
 
 // What is taken of a client's error.

@@ -12,13 +12,20 @@ import (
 	"github.com/wskit/wskit/router/internal/frame"
 )
 
-// builtin are the types the protocol defines for clients to send. They pass the
-// middleware like any other message, so that they are not free of charge.
-var builtin = map[string]func(*Conn, *scratch, envelope.Envelope, []byte){
-	typeHeartbeat: (*Conn).heartbeat,
-	typeAbort:     (*Conn).abort,
-	typeAnswer:    (*Conn).takeAnswer,
-	typeLimits:    (*Conn).watchLimits,
+// builtin are the types of the protocol that the reader handles itself, also while the router shuts down or is
+// overloaded. They pass the middleware like any other message, so limits count them.
+var builtin = map[string]builtinType{
+	typeHeartbeat: {handle: (*Conn).heartbeat},
+	typeAbort:     {handle: (*Conn).abort, needsID: true},
+	typeAnswer:    {handle: (*Conn).takeAnswer},
+	typeLimits:    {handle: (*Conn).watchLimits, needsID: true},
+}
+
+// builtinType is a type of the protocol. An error that handle returns is answered, counted and reported like that of any
+// message that does not reach a handler; the kind is what OnRefused gets with it.
+type builtinType struct {
+	handle  builtinHandler
+	needsID bool // it is refused without a correlation id
 }
 
 // protocolRequest is the route of a request that the protocol defines. It is handled beside other
@@ -44,28 +51,28 @@ func errOneAtATime() error {
 	return &errors.LimitExceeded{Kind: errors.LimitInFlight, Observed: 2, Limit: 1, RetryAfter: inFlightRetry}
 }
 
+// builtinHandler gets the frame in parts, so that the reader has the whole on its stack.
+type builtinHandler func(c *Conn, s *scratch, env envelope.Envelope, frame []byte) (RefusedKind, error)
+
 // heartbeat answers a client that cannot send pings, as pages cannot.
-func (c *Conn) heartbeat(*scratch, envelope.Envelope, []byte) {
+func (c *Conn) heartbeat(*scratch, envelope.Envelope, []byte) (RefusedKind, error) {
 	b := frame.New()
 	defer b.Free()
 	b.WriteString(`{"type":"` + typeHeartbeatAck + `","meta":{"ts":`)
 	b.Int(time.Now().UnixMilli())
 	b.WriteString("}}")
 	c.answer(b.Bytes())
+	return "", nil
 }
 
-// abort takes a request back. One that is not open, because it has been answered
-// meanwhile or never was, has or had its answer: nothing is sent.
-func (c *Conn) abort(_ *scratch, env envelope.Envelope, _ []byte) {
-	if env.CorrelationID == nil {
-		c.refused(RefusedEnvelope, typeAbort, errNoID)
-		c.refuse(typeAbort, nil, errNoID)
-		return
-	}
+// abort takes a request back. One that is not open, because it has been answered or never was, has or had its answer:
+// nothing is sent.
+func (c *Conn) abort(_ *scratch, env envelope.Envelope, _ []byte) (RefusedKind, error) {
 	for _, k := range c.turn.Open() {
 		// Ids are compared as they were sent, so a client has to write an id in one way.
 		if k.route.request && bytes.Equal(k.id, env.CorrelationID) {
 			k.giveUp(context.Canceled, errAborted)
 		}
 	}
+	return "", nil
 }

@@ -204,8 +204,8 @@ func (c *Context) countFinished() {
 	r.stats.waited[stripe].Add(c.began - c.receivedAt.Sub(r.epoch))
 }
 
-// countRefused counts a message that does not reach its handler.
-func (r *Router) countRefused(rt *route, err error) {
+// count counts a message that does not reach a handler of the application.
+func (r *Router) count(rt *route, err error) {
 	if counting {
 		r.countersOf(rt).outcomes.add(outcomeOf(err))
 	}

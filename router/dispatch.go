@@ -54,9 +54,10 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 		check, err = RefusedType, f.checkRoute()
 	}
 	if err == nil && f.route.builtin != nil {
-		f.route.builtin(c, s, f.env, f.bytes)
-		c.router.countRefused(f.route, nil)
-		return true
+		if check, err = f.route.builtin(c, s, f.env, f.bytes); err == nil {
+			c.router.count(f.route, nil)
+			return true
+		}
 	}
 	if err == nil {
 		check, err = RefusedDraining, c.checkState(s)
@@ -250,7 +251,7 @@ func (c *Conn) refuseFrame(f *incoming, check RefusedKind, err error) {
 		check = RefusedIdentity
 	}
 	c.refused(check, f.typ(), err)
-	c.router.countRefused(f.route, err)
+	c.router.count(f.route, err)
 	id := f.env.CorrelationID
 	if check == RefusedOverload && id == nil && f.route.opts.DropExceeded {
 		c.router.stats.unanswered.Add(1)
@@ -309,7 +310,7 @@ func (c *Conn) decode(f *incoming) (err error) {
 // connection is given up in good order, and another goroutine reads it to its end.
 func (c *Conn) exited(by string, f *incoming) {
 	err := c.panicked(f.typ(), "runtime.Goexit called by "+by)
-	c.router.countRefused(f.route, err)
+	c.router.count(f.route, err)
 	c.refuse(f.typ(), f.env.CorrelationID, err)
 	c.Close(errors.CloseInternal, "internal error")
 	go c.read()

@@ -53,7 +53,7 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	case turn.Refused:
 		l := inFlight(c.router.opts.Limits.MaxInFlight)
 		k.finish(&l)
-		c.router.countRefused(k.route, &l)
+		c.router.count(k.route, &l)
 		k.release()
 		return true
 	}

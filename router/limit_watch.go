@@ -61,11 +61,10 @@ type watchedLimit struct {
 }
 
 // watchLimits answers $ws:limits.
-func (c *Conn) watchLimits(s *scratch, env envelope.Envelope, _ []byte) {
-	w, err := c.newLimitWatch(s, env)
+func (c *Conn) watchLimits(s *scratch, env envelope.Envelope, _ []byte) (RefusedKind, error) {
+	w, kind, err := c.newLimitWatch(s, env.Payload)
 	if err != nil {
-		c.refuse(typeLimits, env.CorrelationID, err)
-		return
+		return kind, err
 	}
 	if c.limits != nil {
 		c.limits.end()
@@ -81,23 +80,24 @@ func (c *Conn) watchLimits(s *scratch, env envelope.Envelope, _ []byte) {
 	defer w.mu.Unlock()
 	w.encode(b, time.Now())
 	c.answer(b.Bytes())
+	return "", nil
 }
 
-// newLimitWatch reads a request, and calls the middleware for the limits.
-func (c *Conn) newLimitWatch(s *scratch, env envelope.Envelope) (*limitWatch, error) {
+// newLimitWatch reads a request, and calls the middleware for the limits. The kind is that of an error.
+func (c *Conn) newLimitWatch(s *scratch, payload []byte) (*limitWatch, RefusedKind, error) {
 	var q struct {
 		Types []string `json:"types"`
 	}
 	now := time.Now()
 	if err := c.checkState(s); err != nil {
-		return nil, err
+		return nil, RefusedDraining, err
 	}
-	if json.Unmarshal(env.Payload, &q) != nil || len(q.Types) > maxWatchedTypes {
-		return nil, errWatchedTypes
+	if json.Unmarshal(payload, &q) != nil || len(q.Types) > maxWatchedTypes {
+		return nil, RefusedPayload, errWatchedTypes
 	}
 	if c.limits != nil {
 		if wait := limitsAskEvery - now.Sub(c.limits.asked); wait > 0 {
-			return nil, &errors.LimitExceeded{Kind: errors.LimitRate, Observed: 1, Limit: 1, RetryAfter: wait}
+			return nil, "", &errors.LimitExceeded{Kind: errors.LimitRate, Observed: 1, Limit: 1, RetryAfter: wait}
 		}
 	}
 	slices.Sort(q.Types)
@@ -109,10 +109,10 @@ func (c *Conn) newLimitWatch(s *scratch, env envelope.Envelope) (*limitWatch, er
 	for _, typ := range w.types {
 		f := incoming{route: c.serving.routes[typ], env: envelope.Envelope{Type: []byte(typ)}, complete: true}
 		if err := c.askMiddleware(s, &f); err != nil {
-			return nil, err
+			return nil, RefusedMiddleware, err
 		}
 	}
-	return w, nil
+	return w, "", nil
 }
 
 // reports returns w for the middleware, nil if the client follows no limits.

@@ -146,6 +146,10 @@ func TestRefusedMessagesAreReported(t *testing.T) {
 		{"no payload", `{"type":"order"}`, "payload INVALID_ARGUMENT order"},
 		{"request, payload not valid", `{"type":"ask","meta":{"correlationId":"` + secret + `"},"payload":{"text":"long"}}`, "payload INVALID_ARGUMENT ask"},
 		{"request without id", `{"type":"ask"}`, "envelope INVALID_ARGUMENT ask"},
+		{"answer without id", `{"type":"$ws:answer","payload":{}}`, "envelope INVALID_ARGUMENT $ws:answer"},
+		{"limits without id", `{"type":"$ws:limits","payload":{"types":[]}}`, "envelope INVALID_ARGUMENT $ws:limits"},
+		{"limits of nothing", `{"type":"$ws:limits","meta":{"correlationId":"1"},"payload":{"types":"` + secret + `"}}`, "payload INVALID_ARGUMENT $ws:limits"},
+		{"limits of a type that middleware refuses", `{"type":"$ws:limits","meta":{"correlationId":"1"},"payload":{"types":["denied"]}}`, "middleware PERMISSION_DENIED $ws:limits"},
 		{"abort without id", `{"type":"$ws:abort"}`, "envelope INVALID_ARGUMENT $ws:abort"},
 		{"not JSON", secret, "envelope INVALID_ARGUMENT "},
 		{"not an object", `"` + secret + `"`, "envelope INVALID_ARGUMENT "},
@@ -185,10 +189,15 @@ func TestRefusedMessagesAreReported(t *testing.T) {
 				}
 				router.On(r, "fails", event(errors.NotFound.New("no such room")))
 				router.On(r, "panics", func(*router.Context, struct{}) error { panic("on purpose") })
-			}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
+			}, func(t *testing.T, r *router.Router, c *routertest.Client) {
 				c.SendRaw(tc.frame)
 				synctest.Wait()
 				got := log.take()
+				if len(got) == 1 {
+					if n := outcomesOf(t, r.Stats(), got[0].Type); len(n) != 1 || n[got[0].Code] != 1 {
+						t.Errorf("counted as %v, want one %s", n, got[0].Code)
+					}
+				}
 				if tc.want == "" {
 					if len(got) != 0 {
 						t.Errorf("reported: %+v", got)

@@ -46,8 +46,8 @@ func (r *Router) freeze() *serving {
 		s.routes[typ] = rt
 	}
 	s.ingress = wrapped(last, r.top.before)
-	for typ, handle := range builtin {
-		rt := &route{typ: typ, builtin: handle, request: typ == typeLimits}
+	for typ, b := range builtin {
+		rt := &route{typ: typ, builtin: b.handle, request: b.needsID}
 		rt.counters.init()
 		s.routes[typ] = rt
 	}
