@@ -18,7 +18,8 @@ type Message struct {
 	// be changed.
 	Frame []byte
 	// Overflow says what happens if the queue of a subscriber is full. A broker transports
-	// the value without interpreting it.
+	// the value without interpreting it. A router takes one that it does not know, as a later version may have, as
+	// router.OverflowDropNewest.
 	Overflow uint8
 	// Key groups messages of which only the latest matters; empty: none.
 	Key string

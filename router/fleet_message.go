@@ -130,7 +130,7 @@ func (f *fleet) deliverToProcess(m pubsub.Message) {
 	case err != nil:
 	case in.Kind == kindSend && isSend:
 		m.Frame = event
-		if err = f.r.errForeign(&f.toTarget, m.Frame, m.Overflow); err == nil {
+		if err = f.r.errForeign(&f.toTarget, m.Frame); err == nil {
 			f.r.sendToConnection(in.ID, m)
 		}
 	case in.Kind == kindAnswer && !isSend:

@@ -12,12 +12,9 @@ import (
 // be an event as publish makes them, and one message must not close connections.
 
 // errForeign says what is wrong with a message of the broker.
-func (r *Router) errForeign(p *envelope.Peeker, frame []byte, overflow uint8) error {
+func (r *Router) errForeign(p *envelope.Peeker, frame []byte) error {
 	if err := r.errTooLarge(len(frame)); err != nil {
 		return err
-	}
-	if overflow > uint8(OverflowLatestOnly) {
-		return errors.New("there is no such Overflow")
 	}
 	if !utf8.Valid(frame) {
 		return errors.New("it is not UTF-8")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/poll"
+	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
 
@@ -242,7 +243,8 @@ func testReaderThatResumes(t *testing.T, serve transport) {
 }
 
 // What happens to a full queue is the publisher's choice. A client that comes
-// back gets what its policy promises, whole frames and in order.
+// back gets what its policy promises, whole frames and in order. A policy that only a later version knows, whose process
+// publishes over the same broker, drops the newest.
 func TestOverflowPolicies(t *testing.T) {
 	t.Parallel()
 	const total = 3000
@@ -254,10 +256,13 @@ func TestOverflowPolicies(t *testing.T) {
 		{"drop oldest", router.OverflowDropOldest, true},
 		{"drop newest", router.OverflowDropNewest, false},
 		{"latest only", router.OverflowLatestOnly, true},
+		{"of a later version", 200, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conns := make(chan *router.Conn, 2)
+			broker := new(stage)
 			s := serveSocket(t, router.Options{
+				Broker: broker,
 				Limits: router.Limits{MaxQueued: 64 << 10},
 				OnOpen: func(c *router.Conn) error { conns <- c; return nil },
 			}, subscribing)
@@ -267,9 +272,8 @@ func TestOverflowPolicies(t *testing.T) {
 			p.expect("reply j news")
 			fill := strings.Repeat("x", 1<<10)
 			for n := range total {
-				if err := s.r.Publish(t.Context(), "news", "news", numbered{n, fill}, router.PublishOptions{Overflow: c.overflow}); err != nil {
-					t.Fatal(err)
-				}
+				text := fmt.Sprintf(`{"type":"news","payload":{"n":%d,"fill":%q}}`, n, fill)
+				broker.deliver(pubsub.Message{Topic: "news", Frame: []byte(text), Overflow: uint8(c.overflow)})
 			}
 			// A reply does not fit a full queue; it is asked for when there is room.
 			conn := <-conns

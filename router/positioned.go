@@ -56,7 +56,7 @@ func (r *Router) positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubs
 	b = append(append(append(b, prefix...), `,"pos":"`...), m.Position.String()...)
 	b = append(append(b, '"'), rest...)
 	payload := b[wire.HeaderRoom:]
-	if err := r.errForeign(p, payload, m.Overflow); err != nil {
+	if err := r.errForeign(p, payload); err != nil {
 		return shared{}, err
 	}
 	return shared{payload: payload, plain: wire.PutHeader(b, false)}, nil

@@ -195,6 +195,15 @@ func latestKey(topic, typ, key string) string {
 	return string(b)
 }
 
+// overflowOf is the policy of a message. One that this version does not know, because other processes have a later one,
+// must not close connections, and it is not known which older messages it may take the place of: it drops the message.
+func overflowOf(m pubsub.Message) wire.Overflow {
+	if m.Overflow > uint8(OverflowLatestOnly) {
+		return wire.DropNewest
+	}
+	return wire.Overflow(m.Overflow)
+}
+
 // deliver hands a message to the members of its topic in this process. The frame
 // is made once, and once more for connections with compression. With later,
 // which is locked, flushing is left to it. It returns how many members these are. t.mu is held, for
@@ -204,7 +213,7 @@ func (t *topic) deliver(m pubsub.Message, later *deferredFlush) (n int64) {
 		return 0
 	}
 	frame := share(m.Frame)
-	n = t.send(&frame, wire.Overflow(m.Overflow), m.Key, m.Except, later)
+	n = t.send(&frame, overflowOf(m), m.Key, m.Except, later)
 	t.members[0].conn.router.stats.delivered.Add(n)
 	return n
 }

@@ -158,7 +158,7 @@ func (in *subscription) handle(m pubsub.Message) error {
 
 // pass delivers a message to the members. in.mu is held.
 func (in *subscription) pass(m pubsub.Message) error {
-	if err := in.router.errForeign(&in.peeker, m.Frame, m.Overflow); err != nil {
+	if err := in.router.errForeign(&in.peeker, m.Frame); err != nil {
 		return err
 	}
 	t := in.topic

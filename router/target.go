@@ -8,7 +8,6 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/life"
-	"github.com/wskit/wskit/router/internal/wire"
 )
 
 // Target is a set of connections: those of a user, one, or all. [Router.User],
@@ -261,6 +260,6 @@ func (r *Router) closeLocal(t targetName, code errors.CloseCode, reason string) 
 func (r *Router) sendToConnection(id string, m pubsub.Message) {
 	if c := r.directory.find(id); c != nil && id != m.Except {
 		frame := share(m.Frame)
-		c.sendShared(&frame, wire.Overflow(m.Overflow), m.Key)
+		c.sendShared(&frame, overflowOf(m), m.Key)
 	}
 }
