@@ -203,7 +203,7 @@ func TestBoardLimits(t *testing.T) {
 		}
 	})()`)
 	show(t, 60, ada, bob)
-	if took := time.Since(begun); took < 3*time.Second {
+	if took := since(begun); took < 3*time.Second {
 		t.Errorf("60 strokes took %v: the limit of 30 and 6 a second was not in force", took)
 	}
 	xs := eval[[]float64](bob.tab, `board.drawing.strokes.map(({ points }) => points[0])`)

@@ -3,6 +3,7 @@ package ingress_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -55,4 +56,14 @@ func TestRejectIsOverwrittenByTheNext(t *testing.T) {
 			t.Errorf("Limit = %d, want %d", got, want)
 		}
 	}
+}
+
+func TestHoldTakesItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		err := new(ingress.Context).Hold(time.Minute)
+		if held := time.Since(start); held != time.Minute || err != nil {
+			t.Errorf("held for %v, %v", held, err)
+		}
+	})
 }

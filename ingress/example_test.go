@@ -115,10 +115,8 @@ func ExampleContext_Hold() {
 			return next(c)
 		}
 	}
-	start := time.Now()
-	err := slow(ingress.Pass)(&ingress.Context{Size: 64 << 10})
-	fmt.Println(err, time.Since(start) >= time.Millisecond)
-	// Output: <nil> true
+	fmt.Println(slow(ingress.Pass)(&ingress.Context{Size: 64 << 10}))
+	// Output: <nil>
 }
 
 // The trace id of a request, for logs of an application.
