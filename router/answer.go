@@ -108,6 +108,7 @@ func (c *Conn) takeAnswer(_ *scratch, env envelope.Envelope, frame []byte) (Refu
 	}
 	if open == nil {
 		c.router.stats.answersIgnored.Add(1)
+		c.countAnswer(nil)
 		return "", nil
 	}
 	c.message.Store(int64(c.stream.Heard()))
@@ -120,6 +121,9 @@ func (c *Conn) takeAnswer(_ *scratch, env envelope.Envelope, frame []byte) (Refu
 	open <- a
 	return "", nil
 }
+
+// countAnswer counts an answer when it is known whether it is refused: after it has been decoded.
+func (c *Conn) countAnswer(err error) { c.router.count(c.serving.routes[typeAnswer], err) }
 
 // What is taken of a client's error.
 const (

@@ -14,10 +14,10 @@ import (
 
 // builtin are the types of the protocol that the reader handles itself, also while the router shuts down or is
 // overloaded. They pass the middleware like any other message, so limits count them.
-var builtin = map[string]builtinType{
+var builtin = map[string]*builtinType{
 	typeHeartbeat: {handle: (*Conn).heartbeat},
 	typeAbort:     {handle: (*Conn).abort, needsID: true},
-	typeAnswer:    {handle: (*Conn).takeAnswer},
+	typeAnswer:    {handle: (*Conn).takeAnswer, counts: true},
 	typeLimits:    {handle: (*Conn).watchLimits, needsID: true},
 }
 
@@ -26,6 +26,7 @@ var builtin = map[string]builtinType{
 type builtinType struct {
 	handle  builtinHandler
 	needsID bool // it is refused without a correlation id
+	counts  bool // handle has frames counted itself, except for those that it refuses
 }
 
 // protocolRequest is the route of a request that the protocol defines. It is handled beside other

@@ -54,8 +54,10 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 		check, err = RefusedType, f.checkRoute()
 	}
 	if err == nil && f.route.builtin != nil {
-		if check, err = f.route.builtin(c, s, f.env, f.bytes); err == nil {
-			c.router.count(f.route, nil)
+		if check, err = f.route.builtin.handle(c, s, f.env, f.bytes); err == nil {
+			if !f.route.builtin.counts {
+				c.router.count(f.route, nil)
+			}
 			return true
 		}
 	}

@@ -117,7 +117,7 @@ func (c *Conn) ask(ctx context.Context, d *declared, question any) (payload []by
 	}
 	select {
 	case a := <-answered:
-		return a.payload, a.err
+		return c.answered(a)
 	case <-late:
 		err = errNoAnswer
 	case <-ctx.Done():
@@ -126,13 +126,20 @@ func (c *Conn) ask(ctx context.Context, d *declared, question any) (payload []by
 		err = ErrClosed
 	}
 	if qs.take(id) == nil { // it was answered at the same moment
-		a := <-answered
-		return a.payload, a.err
+		return c.answered(<-answered)
 	}
 	if err != ErrClosed {
 		c.withdraw(id)
 	}
 	return nil, err
+}
+
+// answered counts an error of the client's; what else it answers has to be decoded first.
+func (c *Conn) answered(a answer) (payload []byte, err error) {
+	if a.err != nil {
+		c.countAnswer(nil)
+	}
+	return a.payload, a.err
 }
 
 var errNoAnswer = errors.DeadlineExceeded.New("the client has not answered in time")
@@ -174,7 +181,9 @@ func (c *Conn) decodeAnswer(d *declared, answer any, payload []byte) (err error)
 		if v := recover(); v != nil { // of a type that decodes itself
 			err = c.panicked(typeAnswer, v)
 		}
+		c.countAnswer(err)
 		if err != nil {
+			c.refused(RefusedPayload, typeAnswer, err)
 			c.refuse(typeAnswer, nil, err)
 			c.stream.Out.Flush()
 			err = errors.InvalidArgument.Wrap(err, "the answer of the client is not valid").WithDetails(errors.From(err).Details)

@@ -150,7 +150,8 @@ func TestAskingAClient(t *testing.T) {
 // server or more than a short text.
 func TestAnswersThatAreErrors(t *testing.T) {
 	t.Parallel()
-	s := newAsking(t, router.Options{}, router.QuestionOptions{})
+	var refused refusalLog
+	s := newAsking(t, router.Options{OnRefused: refused.hook}, router.QuestionOptions{})
 	p := s.dial()
 	conn := <-s.conns
 	long := strings.Repeat("ä", 5000)
@@ -188,6 +189,20 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		}
 		if tc.frame != "" {
 			p.expect(tc.frame)
+		}
+	}
+	const errorsOfClients, invalid = 11, 6
+	if n := outcomesOf(t, s.r.Stats(), "$ws:answer"); len(n) != 2 || n["OK"] != errorsOfClients || n[errors.InvalidArgument] != invalid {
+		t.Errorf("answers are counted as %v", n)
+	}
+	var reports []router.Refused
+	eventually(t, "all refusals to be reported", func() bool {
+		reports = append(reports, refused.take()...)
+		return len(reports) == invalid
+	})
+	for _, i := range reports {
+		if i.Kind != router.RefusedPayload || i.Code != errors.InvalidArgument || i.Type != "$ws:answer" || i.Conn != conn {
+			t.Errorf("reported as %+v", i)
 		}
 	}
 	s.noFaults()

@@ -47,7 +47,7 @@ func (r *Router) freeze() *serving {
 	}
 	s.ingress = wrapped(last, r.top.before)
 	for typ, b := range builtin {
-		rt := &route{typ: typ, builtin: b.handle, request: b.needsID}
+		rt := &route{typ: typ, builtin: b, request: b.needsID}
 		rt.counters.init()
 		s.routes[typ] = rt
 	}

@@ -106,7 +106,7 @@ type route struct {
 	paced bool
 	// builtin is set for those of the protocol's own types that the reader handles, and nothing
 	// else is.
-	builtin builtinHandler
+	builtin *builtinType
 }
 
 // Types that are the protocol's own.
