@@ -69,7 +69,7 @@ func (g *Group) Use(middleware ...Middleware) {
 func (r *Router) configure(method string, change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.serving != nil {
+	if r.frozen.Load() != nil {
 		panic("router: " + method + " is called after the router has served a connection; add all middleware and hooks before http.Serve")
 	}
 	change()

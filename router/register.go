@@ -29,8 +29,8 @@ func (r *Router) freeze() *serving {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.serving != nil {
-		return r.serving
+	if s := r.frozen.Load(); s != nil {
+		return s
 	}
 	s := &serving{
 		routes:     make(map[string]*route, len(r.routes)+2),
@@ -57,7 +57,6 @@ func (r *Router) freeze() *serving {
 	if r.histories.Load() != nil {
 		s.routes[typeResume] = r.resumeRoute()
 	}
-	r.serving = s
 	r.frozen.Store(s)
 	return s
 }
@@ -218,7 +217,7 @@ func (rt *route) register() {
 
 // mustNotServe is called with the lock held.
 func (r *Router) mustNotServe(typ string) {
-	if r.serving != nil {
+	if r.frozen.Load() != nil {
 		panic(fmt.Sprintf("router: %q is registered after the router has served a connection; register all types before http.Serve", typ))
 	}
 }

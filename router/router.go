@@ -88,15 +88,14 @@ type Router struct {
 
 	mu       sync.Mutex
 	routes   map[string]*route
-	top      Group    // the outermost
-	serving  *serving // set by the first connection: from then on nothing can be registered
+	top      Group // the outermost
 	conns    connList
 	emptied  chan struct{} // closed by the last connection's end, while draining
 	draining atomic.Bool
 
 	drainWindow atomic.Int64 // in ns, set before draining
 
-	frozen    atomic.Pointer[serving]
+	frozen    atomic.Pointer[serving] // set by the first connection, with mu: from then on nothing can be registered
 	hooks     atomic.Pointer[hooks]
 	events    atomic.Pointer[map[string]*declared] // nil: none
 	topics    topics
