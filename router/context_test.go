@@ -184,7 +184,7 @@ func TestContextsUnderRace(t *testing.T) {
 		}
 		router.RPC(r, "returns", func(c *router.Context, _ struct{}) (struct{}, error) {
 			watch(c, context.Canceled)
-			<-time.After(time.Millisecond)
+			spend(time.Millisecond)
 			return struct{}{}, c.Err()
 		}, router.RouteOptions{Concurrent: true})
 	})

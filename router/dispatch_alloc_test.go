@@ -41,7 +41,7 @@ func dispatching(tb testing.TB, r *Router, frame string) func() {
 		if c.stream.Out.Queued() > 64<<10 {
 			c.stream.Out.Flush()
 			for c.stream.Out.Queued() > 0 {
-				time.Sleep(time.Microsecond)
+				runtime.Gosched()
 			}
 		}
 	}

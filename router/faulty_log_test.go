@@ -138,7 +138,7 @@ func (l *faultyLog) Read(_ context.Context, topic string, _ pubsub.History, o pu
 	l.looking.RLock()
 	defer l.looking.RUnlock()
 	l.mu.Lock()
-	defer func(d time.Duration) { time.Sleep(d) }(l.delay)
+	defer func(d time.Duration) { spend(d) }(l.delay)
 	defer l.mu.Unlock()
 	if l.fail != nil {
 		return pubsub.Page{}, l.fail

@@ -261,10 +261,8 @@ func TestSubscribingWhileMessagesAreLost(t *testing.T) {
 	for range 2 {
 		publishing.Go(func() {
 			for i := 0; ; i++ {
-				select {
-				case <-stop:
+				if !spendUntil(stop, time.Duration(rand.IntN(300))*time.Microsecond) {
 					return
-				case <-time.After(time.Duration(rand.IntN(300)) * time.Microsecond):
 				}
 				switch rand.IntN(20) {
 				case 0:

@@ -146,12 +146,8 @@ func TestExitDoesNotReachOtherConnections(t *testing.T) {
 	s := serveSocket(t, router.Options{OnError: func(router.Fault) {}}, func(r *router.Router) {
 		router.RPC(r, "exit", func(*router.Context, struct{}) (int, error) { runtime.Goexit(); return 1, nil })
 		router.RPC(r, "work", func(c *router.Context, m said) (said, error) {
-			select {
-			case <-c.Done():
-				return m, c.Err()
-			case <-time.After(15 * time.Millisecond):
-				return m, nil
-			}
+			spendUntil(c.Done(), 15*time.Millisecond)
+			return m, c.Err()
 		})
 	})
 	const others = 8
@@ -483,13 +479,8 @@ func TestContextUsedByABroker(t *testing.T) {
 		p.write(join1("topic"))
 		p.expect("reply j topic")
 		p.hangUp()
-		select {
-		case err := <-b.asked:
-			if err != context.Canceled {
-				t.Errorf("the context of a connection that is ending: %v, want %v", err, context.Canceled)
-			}
-		case <-time.After(patience):
-			t.Error("the subscription was not closed")
+		if err := poll.Receive(t, b.asked, "the subscription to be closed"); err != context.Canceled {
+			t.Errorf("the context of a connection that is ending: %v, want %v", err, context.Canceled)
 		}
 		eventually(t, "the connection to be forgotten", func() bool { return s.r.Stats().Connections == 0 })
 		b.conn.Store(nil)

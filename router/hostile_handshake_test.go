@@ -237,7 +237,8 @@ func TestSoak(t *testing.T) {
 			select {
 			case <-done:
 				return
-			case <-time.After(time.Millisecond):
+			default:
+				spend(time.Millisecond)
 				_ = s.r.Publish(t.Context(), "room", "news", numbered{Fill: strings.Repeat("x", 3000)}, router.PublishOptions{Overflow: router.OverflowDropOldest})
 			}
 		}

@@ -26,9 +26,9 @@ func TestOrderOfTenThousand(t *testing.T) {
 			handled++
 			switch {
 			case m.N%300 == 0:
-				time.Sleep(time.Duration(rand.N(8_000)) * time.Microsecond)
+				spend(time.Duration(rand.N(8_000)) * time.Microsecond)
 			case m.N%40 == 0:
-				time.Sleep(time.Duration(rand.N(300)) * time.Microsecond)
+				spend(time.Duration(rand.N(300)) * time.Microsecond)
 			}
 			return said{"x"}, nil
 		})
@@ -59,7 +59,7 @@ func testOrderOfEventsUnderBackpressure(t *testing.T, serve transport) {
 	s := serve(t, router.Options{Limits: router.Limits{MaxInFlight: 4, MaxQueued: 64 << 20}}, func(r *router.Router) {
 		router.On(r, "work", func(c *router.Context, m numbered) error {
 			if m.N%100 == 0 {
-				time.Sleep(time.Duration(rand.N(10_000)) * time.Microsecond)
+				spend(time.Duration(rand.N(10_000)) * time.Microsecond)
 			}
 			return c.Send("done", m)
 		})
@@ -153,7 +153,7 @@ func TestOneAnswerWhicheverComesFirst(t *testing.T) {
 						switch m.N % 4 {
 						case 0: // at once
 						case 1: // about when its time is over
-							time.Sleep(time.Millisecond)
+							spend(time.Millisecond)
 						case 2: // when reported to
 							<-k.Done()
 							return said{}, k.Err()

@@ -20,7 +20,7 @@ func TestTheOpenHookIsFinishedBeforeTheFirstMessage(t *testing.T) {
 	t.Parallel()
 	var opened atomic.Bool
 	s := serveSocket(t, router.Options{OnOpen: func(*router.Conn) error {
-		time.Sleep(50 * time.Millisecond)
+		spend(50 * time.Millisecond)
 		opened.Store(true)
 		return nil
 	}}, func(r *router.Router) {

@@ -24,20 +24,20 @@ func TestManyRequestsAtOnce(t *testing.T) {
 		limits router.Limits
 		work   func(n int)
 	}{
-		{"100, and each takes its time", 100, router.Limits{}, func(int) { time.Sleep(5 * time.Millisecond) }},
+		{"100, and each takes its time", 100, router.Limits{}, func(int) { spend(5 * time.Millisecond) }},
 		{"1,000, and some take their time", 1000, router.Limits{}, func(n int) {
 			if n%100 == 0 {
-				time.Sleep(20 * time.Millisecond)
+				spend(20 * time.Millisecond)
 			}
 		}},
 		{"1,000, and one may wait", 1000, router.Limits{MaxInFlight: 1}, func(n int) {
 			if n%100 == 0 {
-				time.Sleep(20 * time.Millisecond)
+				spend(20 * time.Millisecond)
 			}
 		}},
 		{"1,000, and few bytes may wait", 1000, router.Limits{MaxPending: 4 << 10}, func(n int) {
 			if n%100 == 0 {
-				time.Sleep(20 * time.Millisecond)
+				spend(20 * time.Millisecond)
 			}
 		}},
 	} {

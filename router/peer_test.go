@@ -617,3 +617,20 @@ func takesTime(t *testing.T) {
 		t.Skip("waits for seconds of real time; make test runs it")
 	}
 }
+
+// spend lets time pass in a handler, a hook, a broker or a log of a test, so that it is interleaved with others in many
+// ways. No test passes or fails by how long it takes.
+func spend(d time.Duration) { spendUntil(nil, d) }
+
+// spendUntil is spend that ends early when a channel is closed: it reports false then.
+func spendUntil(done <-chan struct{}, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	select {
+	case <-done:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -376,7 +376,8 @@ func TestResumeOnABusyTopic(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(100 * time.Microsecond):
+			default:
+				spend(100 * time.Microsecond)
 				_ = s.r.Publish(context.Background(), "room:a", "heard", say(i))
 			}
 		}
@@ -427,14 +428,7 @@ func TestResumingThroughFaults(t *testing.T) {
 	servers := []*socketServer{withHistory(t, l, opts, router.HistoryOptions{Messages: 400}), withHistory(t, l, opts, router.HistoryOptions{Messages: 400})}
 	stop := make(chan struct{})
 	var background sync.WaitGroup
-	pause := func(most time.Duration) bool {
-		select {
-		case <-stop:
-			return false
-		case <-time.After(rand.N(most)):
-			return true
-		}
-	}
+	pause := func(most time.Duration) bool { return spendUntil(stop, rand.N(most)) }
 	background.Go(func() {
 		for i := 0; pause(400 * time.Microsecond); i++ {
 			_ = servers[i%2].r.Publish(context.Background(), "room:a", "heard", say(i))

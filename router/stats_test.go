@@ -49,10 +49,8 @@ func TestEachMessageIsCountedOnce(t *testing.T) {
 		case "panic":
 			panic("on purpose")
 		case "slow":
-			select {
-			case <-c.Done():
+			if !spendUntil(c.Done(), 50*time.Millisecond) {
 				return m, c.Err()
-			case <-time.After(50 * time.Millisecond):
 			}
 		}
 		return m, nil
@@ -156,7 +154,7 @@ func TestTimesOfMessages(t *testing.T) {
 	t.Parallel()
 	const took = 100 * time.Millisecond
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		router.RPC(r, "slow", func(_ *router.Context, m said) (said, error) { time.Sleep(took); return m, nil })
+		router.RPC(r, "slow", func(_ *router.Context, m said) (said, error) { spend(took); return m, nil })
 	})
 	p := s.dial()
 	slow := func(id string) []byte {

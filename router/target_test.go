@@ -253,7 +253,7 @@ func TestNoConnectionOfABannedUserStaysOpen(t *testing.T) {
 	var banned atomic.Bool
 	opts := router.Options{OnOpen: func(*router.Conn) error {
 		isBanned := banned.Load()
-		time.Sleep(rand.N(2 * time.Millisecond))
+		spend(rand.N(2 * time.Millisecond))
 		if isBanned {
 			return errors.PermissionDenied.New("banned")
 		}

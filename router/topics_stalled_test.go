@@ -77,7 +77,7 @@ func (b *stalling) Subscribe(ctx context.Context, topic string, deliver func(pub
 		return nil, ctx.Err()
 	}
 	if b.delay != nil {
-		time.Sleep(b.delay())
+		spend(b.delay())
 		if err := ctx.Err(); err != nil && rand.N(2) == 0 {
 			return nil, err
 		}

@@ -516,7 +516,7 @@ func TestChangesComeTogether(t *testing.T) {
 	go func() {
 		for i := range 200 {
 			d.present(pubsub.Member{ID: "m0", Data: data(fmt.Sprint(i))})
-			time.Sleep(time.Millisecond)
+			spend(time.Millisecond)
 		}
 	}()
 	frames := 0

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -85,7 +86,7 @@ func messagesOf(s *Stream) (all []string, end string) {
 		s.Close()
 		s.Release()
 		for !s.Out.Gone() {
-			time.Sleep(10 * time.Microsecond)
+			runtime.Gosched()
 		}
 	}()
 	err := s.Await()
