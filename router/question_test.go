@@ -480,7 +480,7 @@ func TestAnswersBehindMessagesThatWait(t *testing.T) {
 			}
 			go func() { _ = p.tryWrite(join(all, yes(id))) }()
 			if tc.asks == "ask later" {
-				time.Sleep(50 * time.Millisecond) // for the reader to wait for room; without, less is tested
+				spend(50 * time.Millisecond) // for the reader to wait for room; without, less is tested
 			}
 			close(s.release)
 			answers := map[string]int{}

@@ -290,7 +290,7 @@ func TestReplayToASlowClient(t *testing.T) {
 	other := s.reader(l, "room:a")
 	p.peer = s.dial()
 	p.write(resumption(held{p.ticket, p.at.String()}))
-	time.Sleep(50 * time.Millisecond)
+	eventually(t, "the client to be too slow", func() bool { return s.r.Stats().Backlogged > 0 })
 	s.appends(missed, 10)
 	other.until(l.head("room:a")) // it is not delayed
 	p.until(l.head("room:a"))

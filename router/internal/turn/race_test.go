@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/internal/poll"
 )
 
 // crew is a connection's goroutines around a Turn.
@@ -161,12 +163,10 @@ func TestRealGoroutines(t *testing.T) {
 						c.aborted.Add(1)
 					}
 				}
-				time.Sleep(50 * time.Microsecond)
+				runtime.Gosched()
 			}
 		})
-		for !c.drained.Load() || !c.turn.Idle() {
-			time.Sleep(time.Millisecond)
-		}
+		poll.Until(t, "the drain", func() bool { return c.drained.Load() && c.turn.Idle() })
 		close(over)
 		others.Wait()
 		c.all.Wait()
