@@ -1,14 +1,19 @@
 package wskitjs_test
 
 import (
+	"flag"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/wskit/wskit/internal/process"
 )
+
+var only = flag.String("files", "", "run only the test files whose path contains this")
 
 // The client's own tests, in Node, against real servers.
 func TestTypeScriptClient(t *testing.T) {
@@ -25,6 +30,9 @@ func TestTypeScriptClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), vitest, "run", "--reporter=default", "--no-color")
+	if *only != "" {
+		cmd.Args = append(cmd.Args, *only)
+	}
 	// The packages have a Node of the version that the client needs.
 	cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -36,17 +44,29 @@ func TestTypeScriptClient(t *testing.T) {
 // cached result when they have changed.
 func sources(t *testing.T) {
 	t.Helper()
-	for _, pattern := range []string{
-		"src/*", "test/*", "dist/*", "*.json", "*.mjs", "*.ts", "../*.json", "../../internal/clienttest/*.go", "../../internal/clienttest/cmd/*/*.go", "../../router/*.go",
-	} {
+	read := func(file string) {
+		if _, err := os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pattern := range []string{"src/*", "test/*", "dist/*", "*.json", "*.mjs", "*.ts", "../*.json"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range files {
-			if _, err := os.ReadFile(file); err != nil {
-				t.Fatal(err)
+			read(file)
+		}
+	}
+	for _, folder := range []string{"../../internal/clienttest", "../../router"} {
+		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+				read(path)
 			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -103,31 +103,29 @@ func (r *runner) testUnbroken(all []*mutant) error {
 	}
 	for key, list := range patterns {
 		begun := time.Now()
-		args := append(strings.Fields(key), "-run", strings.Join(list, "|"), "-timeout=20m")
-		if out, err := goTest(r.root, args...); err != nil {
-			return fmt.Errorf("the tests fail without a break: go test %s\n%s", strings.Join(args, " "), out)
+		args := append(strings.Fields(key), "-run", strings.Join(list, "|"))
+		if out, err := goTest(r.root, unbrokenLimit, args...); err != nil {
+			return fmt.Errorf("without a break: go test %s: %w\n%s", strings.Join(args, " "), err, out)
 		}
 		fmt.Printf("%6.1f s  passes without a break: %s\n", time.Since(begun).Seconds(), key)
 	}
 	return nil
 }
 
-// runAll prints a line for each mutant, and reports whether all were found.
+// runAll prints a line for each mutant, and reports whether all were found, by more than the time limit.
 func (r *runner) runAll(all []*mutant, check bool, parallel int) bool {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	begun, found := time.Now(), 0
+	begun, counts := time.Now(), make(tally)
 	next := make(chan *mutant)
 	for range parallel {
 		wg.Go(func() {
 			for m := range next {
 				at := time.Now()
-				ok, outcome := r.run(m, check)
+				v, outcome := r.run(m, check)
 				mu.Lock()
 				fmt.Printf("%6.1f s  %-16s %s\n\t  %s\n", time.Since(at).Seconds(), m.where, m.name, strings.TrimSpace(outcome))
-				if ok {
-					found++
-				}
+				counts[v]++
 				mu.Unlock()
 			}
 		})
@@ -137,10 +135,21 @@ func (r *runner) runAll(all []*mutant, check bool, parallel int) bool {
 	}
 	close(next)
 	wg.Wait()
-	word := "found"
-	if check {
-		word = "in exactly one place, and compile"
+	fmt.Printf("%v, in %.0f s\n", counts, time.Since(begun).Seconds())
+	return counts[found]+counts[matches] == len(all)
+}
+
+// A tally counts verdicts.
+type tally map[verdict]int
+
+func (t tally) String() string {
+	if n := t[matches]; n > 0 {
+		return fmt.Sprintf("%d of %d in exactly one place, and compile", n, n+t[untried])
 	}
-	fmt.Printf("%d of %d %s, in %.0f s\n", found, len(all), word, time.Since(begun).Seconds())
-	return found == len(all)
+	all := 0
+	for _, n := range t {
+		all += n
+	}
+	return fmt.Sprintf("%d breaks: %d found, %d found by the time limit alone, %d not found, %d could not be tried",
+		all, t[found], t[late], t[missed], t[untried])
 }

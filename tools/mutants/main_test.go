@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const list = `in: a b
@@ -82,23 +86,84 @@ func TestFind(t *testing.T) {
 func TestJudge(t *testing.T) {
 	fails := os.ErrInvalid
 	for _, c := range []struct {
-		out   string
-		err   error
-		found bool
-		what  string
+		out  string
+		err  error
+		v    verdict
+		what string
 	}{
-		{"ok  \tx\t0.1s\n", nil, false, "NOT FOUND"},
-		{"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\nFAIL\nFAIL\tx\t0.1s\n", fails, true, "found by TestA/b"},
-		{"# x\n./a.go:1: undefined: y\nFAIL\tx [build failed]\nFAIL\n", fails, false, "does not compile"},
-		{"panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestA (4m0s)\n\nFAIL\tx\t240s\n", fails, true,
+		{"ok  \tx\t0.1s\n", nil, missed, "NOT FOUND"},
+		{"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\nFAIL\nFAIL\tx\t0.1s\n", fails, found, "found by TestA/b"},
+		{"# x\n./a.go:1: undefined: y\nFAIL\tx [build failed]\nFAIL\n", fails, untried, "does not compile"},
+		{"panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestA (4m0s)\n\nFAIL\tx\t240s\n", fails, late,
 			"found by the time limit alone, in TestA"},
-		{"fatal error: all goroutines are asleep\nFAIL\tx\t0.1s\n", fails, true, "found by the end of the test program"},
-		{"signal: killed\nFAIL\tx\t0.1s\n", fails, false, "the tests were killed"},
-		{"go: no such package\n", fails, false, "go test failed"},
+		{"fatal error: all goroutines are asleep\nFAIL\tx\t0.1s\n", fails, found, "found by the end of the test program"},
+		{"signal: killed\nFAIL\tx\t0.1s\n", fails, untried, "the tests were killed"},
+		{"--- FAIL: TestA (0.00s)\n", errGivenUp, untried, "given up"},
+		{"go: no such package\n", fails, untried, "go test failed"},
 	} {
-		if found, what := judge(c.out, c.err); found != c.found || !strings.HasPrefix(what, c.what) {
-			t.Errorf("%q: %v, %q", c.out, found, what)
+		if v, what := judge(c.out, c.err); v != c.v || !strings.HasPrefix(what, c.what) {
+			t.Errorf("%q: %v, %q", c.out, v, what)
 		}
+	}
+}
+
+// A break that only the time limit finds is none that was found.
+func TestTally(t *testing.T) {
+	for want, counts := range map[string]tally{
+		"10 breaks: 4 found, 3 found by the time limit alone, 2 not found, 1 could not be tried": {
+			found: 4, late: 3, missed: 2, untried: 1,
+		},
+		"4 of 5 in exactly one place, and compile": {matches: 4, untried: 1},
+	} {
+		if got := counts.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// Tests that hang are given up, with all that they have started.
+func TestHangingTestsAreGivenUp(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	// The inner one is not a child of the command, but has its output.
+	cmd := exec.CommandContext(ctx, "sh", "-c", "(sleep 1000 &); echo begun; sleep 1000")
+	cmd.WaitDelay = time.Hour
+	wait := ends(t, cmd)
+	if _, err := output(ctx, cmd); err != errGivenUp {
+		t.Errorf("got %v", err)
+	}
+	wait()
+}
+
+// What tests leave running does not keep the command from ending, and is ended.
+func TestWhatTestsLeaveIsEnded(t *testing.T) {
+	for command, fails := range map[string]bool{"sleep 1000 & echo ok": false, "sleep 1000 & echo ok; exit 1": true} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+		cmd.WaitDelay = time.Millisecond
+		wait := ends(t, cmd)
+		out, err := output(t.Context(), cmd)
+		if out != "ok\n" || (err != nil) != fails {
+			t.Errorf("%s: %q, %v", command, out, err)
+		}
+		wait()
+	}
+}
+
+// ends returns a function that waits until no process has what cmd hands on to those that it starts.
+func ends(t *testing.T, cmd *exec.Cmd) (wait func()) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{w}
+	return func() {
+		t.Helper()
+		_ = w.Close()
+		if b, err := io.ReadAll(r); err != nil || len(b) > 0 {
+			t.Errorf("read %q, %v", b, err)
+		}
+		_ = r.Close()
 	}
 }
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // A runner runs tests in a copy of the tree: tests that fail may write files.
@@ -18,45 +22,89 @@ type runner struct {
 	inPlace    sync.RWMutex // held for writing while a file of the copy is broken itself
 }
 
-// goTest runs go test in a folder, and returns what it printed.
-func goTest(dir string, args ...string) (string, error) {
+const (
+	// breakLimit is how long the tests of a package may run that are to find a break. They are short.
+	breakLimit = 2 * time.Minute
+	// unbrokenLimit is for those of all breaks together.
+	unbrokenLimit = 20 * time.Minute
+	// grace is for building, beside what else the machine does.
+	grace = 5 * time.Minute
+)
+
+// errGivenUp is returned for tests that neither end nor are ended by the time limit of go test.
+var errGivenUp = errors.New("go test did not end")
+
+// goTest runs go test in a folder, and returns what it printed. Each package may run for the limit.
+func goTest(dir string, limit time.Duration, args ...string) (string, error) {
 	if i := slices.Index(args, "-C"); i >= 0 && i+1 < len(args) { // of go it has to be the first argument
 		dir, args = filepath.Join(dir, args[i+1]), slices.Delete(slices.Clone(args), i, i+2)
 	}
-	flags := []string{"test", "-short", "-failfast", "-count=1", "-vet=off", "-timeout=5m"}
-	cmd := exec.Command("go", append(flags, args...)...)
+	flags := []string{"test", "-short", "-failfast", "-count=1", "-vet=off", "-timeout=" + limit.String()}
+	// Of several packages, one may wait for another one.
+	ctx, cancel := context.WithTimeout(context.Background(), 2*limit+grace)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", append(flags, args...)...)
 	cmd.Dir = dir
+	cmd.WaitDelay = 5 * time.Second
+	return output(ctx, cmd)
+}
+
+// output runs a command, and returns what it printed. Programs that it has started end with it, and when ctx ends.
+func output(ctx context.Context, cmd *exec.Cmd) (string, error) {
+	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = kill
 	out, err := cmd.CombinedOutput()
+	if cmd.Process != nil {
+		_ = kill()
+	}
+	switch {
+	case ctx.Err() != nil:
+		err = errGivenUp
+	case errors.Is(err, exec.ErrWaitDelay): // it has succeeded, but something that it has started went on
+		err = nil
+	}
 	return string(out), err
 }
 
-// run breaks the product as m says, and returns what became of it: found, and by what, or why not.
-func (r *runner) run(m *mutant, checkOnly bool) (found bool, outcome string) {
+// A verdict is what became of a break.
+type verdict int
+
+const (
+	untried verdict = iota
+	missed
+	late // found, but only by the time limit
+	found
+	matches // and compiles
+)
+
+// run breaks the product as m says, and returns what became of it, and by what or why.
+func (r *runner) run(m *mutant, checkOnly bool) (v verdict, outcome string) {
 	path, broken, err := m.find(r.root)
 	if err != nil {
-		return false, "does not match: " + err.Error()
+		return untried, "does not match: " + err.Error()
 	}
 	if checkOnly && filepath.Ext(path) != ".go" {
-		return true, "matches"
+		return matches, "matches"
 	}
 	if !checkOnly && (m.whole || !slices.Contains([]string{".go", ".lua"}, filepath.Ext(path))) {
 		return r.runInPlace(m, path, broken)
 	}
 	overlay, err := r.overlay(path, broken)
 	if err != nil {
-		return false, err.Error()
+		return untried, err.Error()
 	}
 	if checkOnly {
 		cmd := exec.Command("go", "build", "-overlay="+overlay, ".")
 		cmd.Dir = filepath.Dir(path)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return false, "does not compile: " + string(out)
+			return untried, "does not compile: " + string(out)
 		}
-		return true, "matches and compiles"
+		return matches, "matches and compiles"
 	}
 	r.inPlace.RLock()
 	defer r.inPlace.RUnlock()
-	return judge(goTest(r.root, append([]string{"-overlay=" + overlay}, m.test...)...))
+	return judge(goTest(r.root, breakLimit, append([]string{"-overlay=" + overlay}, m.test...)...))
 }
 
 // overlay writes what go build reads in place of a file.
@@ -78,21 +126,38 @@ func (r *runner) overlay(path, broken string) (string, error) {
 }
 
 // runInPlace is for files that go build does not read, and for tests that read the product's files.
-func (r *runner) runInPlace(m *mutant, path, broken string) (found bool, outcome string) {
+func (r *runner) runInPlace(m *mutant, path, broken string) (v verdict, outcome string) {
 	r.inPlace.Lock()
 	defer r.inPlace.Unlock()
 	right, err := os.ReadFile(path)
-	if err == nil {
-		err = os.WriteFile(path, []byte(broken), 0o600)
-	}
 	if err != nil {
-		return false, err.Error()
+		return untried, err.Error()
 	}
-	found, outcome = judge(goTest(r.root, m.test...))
-	if err := os.WriteFile(path, right, 0o600); err != nil {
-		return false, err.Error()
+	if err := replace(path, broken); err != nil {
+		v, outcome = untried, err.Error()
+	} else {
+		v, outcome = judge(goTest(r.root, breakLimit, m.test...))
 	}
-	return found, outcome
+	if err := replace(path, string(right)); err != nil {
+		return untried, err.Error()
+	}
+	return v, outcome
+}
+
+// replace writes a file, and what is built from it: tests of TypeScript import that.
+func replace(path, text string) error {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return err
+	}
+	if filepath.Ext(path) != ".ts" {
+		return nil
+	}
+	cmd := exec.Command("npm", "run", "build") // npm looks for the package in the folders above
+	cmd.Dir = filepath.Dir(path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("does not compile: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // copyTree copies the files that git knows or would add. What is installed beside them is linked to.
@@ -126,24 +191,27 @@ var (
 )
 
 // judge reads the output of go test. Only a test that fails has found something.
-func judge(out string, err error) (found bool, outcome string) {
+func judge(out string, err error) (v verdict, outcome string) {
 	if err == nil {
-		return false, "NOT FOUND"
+		return missed, "NOT FOUND"
+	}
+	if err == errGivenUp {
+		return untried, "given up: " + err.Error() + "\n" + out
 	}
 	if killed.MatchString(out) {
-		return false, "the tests were killed"
+		return untried, "the tests were killed"
 	}
 	if unbuilt.MatchString(out) {
-		return false, "does not compile: " + out
+		return untried, "does not compile: " + out
 	}
-	if late := timedOut.FindStringSubmatch(out); late != nil {
-		return true, "found by the time limit alone, in " + late[1]
+	if l := timedOut.FindStringSubmatch(out); l != nil {
+		return late, "found by the time limit alone, in " + l[1]
 	}
 	if names := failed.FindAllStringSubmatch(out, -1); len(names) > 0 {
-		return true, "found by " + names[len(names)-1][1]
+		return found, "found by " + names[len(names)-1][1]
 	}
 	if strings.Contains("\n"+out, "\nFAIL\t") {
-		return true, "found by the end of the test program"
+		return found, "found by the end of the test program"
 	}
-	return false, fmt.Sprintf("go test failed: %v\n%s", err, out)
+	return untried, fmt.Sprintf("go test failed: %v\n%s", err, out)
 }
