@@ -236,7 +236,7 @@ func TestPublishIsNotReplayed(t *testing.T) {
 	if err := b.Publish(ctx, pubsub.Message{Topic: "room", Frame: []byte("once")}); err == nil {
 		t.Error("a publish without an answer has no error")
 	}
-	eventually(t, "it has arrived", func() bool { return in.count("once") == 1 })
+	eventually(t, "it has arrived", func() bool { return in.count("once") >= 1 })
 	publish(t, newBroker(t, s, redis.BrokerOptions{}), "room", "after")
 	eventually(t, "so has what was published after it", func() bool { return in.count("after") == 1 })
 	if n, calls := in.count("once"), s.Calls("publish"); n != 1 {

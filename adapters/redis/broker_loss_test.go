@@ -297,8 +297,8 @@ func TestLossIsReportedWhenTheBufferIsFull(t *testing.T) {
 		}
 	}
 	var got []string // the last one is being delivered
-	deliver := func(n int) {
-		for range n {
+	deliver := func(last string) {
+		for len(got) == 0 || got[len(got)-1] != last {
 			if len(got) > 0 {
 				goOn <- struct{}{}
 			}
@@ -306,13 +306,13 @@ func TestLossIsReportedWhenTheBufferIsFull(t *testing.T) {
 		}
 	}
 	send(1)
-	deliver(1)
-	send(14)   // 1 to 9 wait, 10 to 14 are dropped
-	deliver(5) // 5 is being delivered
-	send(7)    // 15 to 19 fit, 20 and 21 are dropped
-	deliver(10)
+	deliver("0000")
+	send(14) // 1 to 9 wait, 10 to 14 are dropped
+	deliver("0005")
+	send(7) // 15 to 19 fit, 20 and 21 are dropped
+	deliver("0019")
 	send(1)
-	deliver(2)
+	deliver("0022")
 	goOn <- struct{}{}
 	want := "0000 0001 0002 0003 0004 0005 0006 0007 0008 0009 lost 0015 0016 0017 0018 0019 lost 0022 "
 	if text := strings.Join(got, " ") + " "; text != want {

@@ -72,6 +72,11 @@ func TestIdempotencyIsBounded(t *testing.T) {
 		}
 		return err
 	}
+	for i := range 11 {
+		if err := begin("cid", fmt.Sprint(i), time.Hour); (err != nil) != (i == 10) {
+			t.Errorf("key %d of 10: %v", i+1, err)
+		}
+	}
 	for i := range 9 {
 		if err := begin("ann", fmt.Sprint(i), time.Hour); err != nil {
 			t.Fatal(err)

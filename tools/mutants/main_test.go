@@ -96,6 +96,8 @@ func TestJudge(t *testing.T) {
 		{"# x\n./a.go:1: undefined: y\nFAIL\tx [build failed]\nFAIL\n", fails, untried, "does not compile"},
 		{"panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestA (4m0s)\n\nFAIL\tx\t240s\n", fails, late,
 			"found by the time limit alone, in TestA"},
+		{"--- FAIL: TestA (0.00s)\npanic: test timed out after 4m0s\n\trunning tests:\n\t\tTestB (4m0s)\n", fails, found,
+			"found by TestA"},
 		{"fatal error: all goroutines are asleep\nFAIL\tx\t0.1s\n", fails, found, "found by the end of the test program"},
 		{"signal: killed\nFAIL\tx\t0.1s\n", fails, untried, "the tests were killed"},
 		{"--- FAIL: TestA (0.00s)\n", errGivenUp, untried, "given up"},

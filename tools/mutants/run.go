@@ -204,11 +204,11 @@ func judge(out string, err error) (v verdict, outcome string) {
 	if unbuilt.MatchString(out) {
 		return untried, "does not compile: " + out
 	}
+	if names := failed.FindAllStringSubmatch(out, -1); len(names) > 0 {
+		return found, "found by " + names[len(names)-1][1] // though others may have waited until the time limit
+	}
 	if l := timedOut.FindStringSubmatch(out); l != nil {
 		return late, "found by the time limit alone, in " + l[1]
-	}
-	if names := failed.FindAllStringSubmatch(out, -1); len(names) > 0 {
-		return found, "found by " + names[len(names)-1][1]
 	}
 	if strings.Contains("\n"+out, "\nFAIL\t") {
 		return found, "found by the end of the test program"
