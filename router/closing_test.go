@@ -15,6 +15,11 @@ import (
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
+func hangs(*Context, struct{}) error {
+	time.Sleep(time.Hour)
+	return nil
+}
+
 // How long a connection lasts that is closing, and how long its socket, whatever its
 // client and its handlers do. The clock looks four times a second.
 func TestClosingTakesSeconds(t *testing.T) {
@@ -25,7 +30,6 @@ func TestClosingTakesSeconds(t *testing.T) {
 		for c.Send("x", make([]byte, 1<<10)) == nil {
 		}
 	}
-	hangs := func(*Context, struct{}) error { time.Sleep(time.Hour); return nil }
 	for _, tc := range []struct {
 		name         string
 		before, last string // frames of the client, before and after the server acts

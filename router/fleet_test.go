@@ -136,8 +136,8 @@ func counts(t *testing.T, r *router.Router, what string, want int, right ...int)
 	})
 }
 
-// unknown counts for longer than a process is waited for, and longer.
-func unknown(t *testing.T, r *router.Router, what string) {
+// staysUnknown counts for longer than a process is waited for, and longer.
+func staysUnknown(t *testing.T, r *router.Router, what string) {
 	t.Helper()
 	for end := time.Now().Add(3 * testProcessTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if n, err := r.User("acme", "ann").Count(context.Background()); errors.CodeOf(err) != errors.Unavailable {
@@ -151,7 +151,7 @@ func TestAProcessWithoutItsSubscriptionsIsNotLeftOut(t *testing.T) {
 	cutRouters(t, 3, func(t *testing.T, r []*router.Router, b []*cutBroker) {
 		counts(t, r[0], "all are reached", 3)
 		b[1].cut(true, false)
-		unknown(t, r[0], "one is not reached")
+		staysUnknown(t, r[0], "one is not reached")
 		b[1].cut(false, false)
 		counts(t, r[0], "all are reached again", 3)
 	})
@@ -162,7 +162,7 @@ func TestAProcessThatDoesNotAnswerIsNotLeftOut(t *testing.T) {
 	cutRouters(t, 3, func(t *testing.T, r []*router.Router, b []*cutBroker) {
 		counts(t, r[0], "all are reached", 3)
 		b[1].cut(false, true)
-		unknown(t, r[0], "one does not answer")
+		staysUnknown(t, r[0], "one does not answer")
 		b[1].cut(false, false)
 		counts(t, r[0], "all answer again", 3)
 	})
@@ -188,7 +188,7 @@ func TestAnOutageOfTheBrokerLosesNoProcess(t *testing.T) {
 			for _, b := range b {
 				b.cut(true, true)
 			}
-			unknown(t, r[0], "the broker is away")
+			staysUnknown(t, r[0], "the broker is away")
 			for _, i := range rand.Perm(len(b)) {
 				b[i].cut(true, false) // publishing works first
 				time.Sleep(testProcessTimeout / 16)

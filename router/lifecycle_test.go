@@ -187,22 +187,22 @@ func TestShutdownLetsHandlersFinish(t *testing.T) {
 func last(t *testing.T, slow time.Duration, say, end func(*routertest.Client)) string {
 	var mu sync.Mutex
 	var log []string
-	note := func(c *router.Context, what string) {
-		if c != nil && c.Err() != nil {
-			what += " cancelled"
-			time.Sleep(time.Millisecond) // OnClose is called at the same time
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		log = append(log, what)
-	}
-	sleep := func(c *router.Context) {
-		select {
-		case <-time.After(slow):
-		case <-c.Done():
-		}
-	}
 	synctest.Test(t, func(t *testing.T) {
+		note := func(c *router.Context, what string) {
+			if c != nil && c.Err() != nil {
+				what += " cancelled"
+				time.Sleep(time.Millisecond) // OnClose is called at the same time
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			log = append(log, what)
+		}
+		sleep := func(c *router.Context) {
+			select {
+			case <-time.After(slow):
+			case <-c.Done():
+			}
+		}
 		r := router.New(router.Options{
 			OnClose: func(*router.Conn, router.CloseInfo) { note(nil, "closed") },
 			OnError: func(f router.Fault) { t.Errorf("fault: %v", f.Err) },

@@ -367,21 +367,24 @@ func TestRenewalsThatAreGivenUp(t *testing.T) {
 	}
 }
 
+// renewLate begins a renewal a second before the identity expires, and lets it expire.
+func renewLate(t *testing.T, c *routertest.Client, life time.Duration, token string) *routertest.Request {
+	t.Helper()
+	time.Sleep(life - time.Second)
+	q := renew(c, token)
+	time.Sleep(4 * time.Second)
+	c.Request("roles", nil).ExpectError(errors.Unauthenticated)
+	return q
+}
+
 // A renewal that began in time may end after the identity has expired. Meanwhile no message is
 // handled.
 func TestRenewalUnderWayAtTheExpiry(t *testing.T) {
 	t.Parallel()
 	const life = 10 * time.Second
-	begin := func(t *testing.T, c *routertest.Client, token string) *routertest.Request {
-		time.Sleep(life - time.Second)
-		q := renew(c, token)
-		time.Sleep(4 * time.Second)
-		c.Request("roles", nil).ExpectError(errors.Unauthenticated)
-		return q
-	}
 	t.Run("succeeds", func(t *testing.T) {
 		slowly(t, false, "acme/ann/reader/10s", func(t *testing.T, c *routertest.Client, release func()) {
-			q := begin(t, c, "acme/ann/admin/1h")
+			q := renewLate(t, c, life, "acme/ann/admin/1h")
 			release()
 			routertest.ExpectReply[renewed](q)
 			time.Sleep(time.Minute)
@@ -392,7 +395,7 @@ func TestRenewalUnderWayAtTheExpiry(t *testing.T) {
 	})
 	t.Run("fails", func(t *testing.T) {
 		slowly(t, false, "acme/ann/reader/10s", func(t *testing.T, c *routertest.Client, release func()) {
-			q := begin(t, c, "acme/bob/admin/1h")
+			q := renewLate(t, c, life, "acme/bob/admin/1h")
 			start := time.Now()
 			release()
 			q.ExpectError(errors.PermissionDenied)
@@ -408,7 +411,7 @@ func TestRenewalUnderWayAtTheExpiry(t *testing.T) {
 					lateClose = time.Second
 				}
 				start := time.Now()
-				q := begin(t, c, "acme/ann/admin/1h")
+				q := renewLate(t, c, life, "acme/ann/admin/1h")
 				time.Sleep(5 * time.Second)
 				q.ExpectError(errors.DeadlineExceeded)
 				c.ExpectClose(errors.CloseUnauthenticated)

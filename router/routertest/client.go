@@ -178,7 +178,7 @@ func (c *Client) SendRaw(frame string) {
 func (c *Client) ending() string {
 	select {
 	case <-c.done:
-	case <-time.After(time.Second): // the frame may be on its way
+	case <-after(time.Second): // the frame may be on its way
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -293,7 +293,7 @@ func (c *Client) ExpectClose(code errors.CloseCode) (reason string) {
 	c.t.Helper()
 	select {
 	case <-c.done:
-	case <-time.After(timeLimit):
+	case <-after(timeLimit):
 		c.t.Fatalf("routertest: expected the connection to be closed with %d; it is open", code)
 	}
 	c.mu.Lock()
@@ -320,6 +320,9 @@ func (c *Client) Frames() []Frame {
 // Close closes the connection, as a browser does when the page is left.
 func (c *Client) Close() { _ = c.ws.Close(websocket.StatusNormalClosure, "") }
 
+// after bounds how long the kit waits for a server that does not answer.
+func after(d time.Duration) <-chan time.Time { return time.After(d) }
+
 // Vanish ends the connection without a closing handshake, as a lost network does.
 func (c *Client) Vanish() { _ = c.ws.CloseNow() }
 
@@ -329,8 +332,7 @@ func (c *Client) IgnorePings() { c.silent.Store(true) }
 // expect takes the first frame that matches out of the inbox.
 func (c *Client) expect(what string, match func(Frame) bool) Frame {
 	c.t.Helper()
-	timeout := time.NewTimer(timeLimit)
-	defer timeout.Stop()
+	timeout := after(timeLimit)
 	for {
 		c.mu.Lock()
 		for i, f := range c.inbox {
@@ -347,7 +349,7 @@ func (c *Client) expect(what string, match func(Frame) bool) Frame {
 		}
 		select {
 		case <-changed:
-		case <-timeout.C:
+		case <-timeout:
 			c.t.Fatalf("routertest: expected %s, but it was not received within %v; other frames: %s", what, timeLimit, inbox)
 		}
 	}
