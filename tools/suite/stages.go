@@ -33,9 +33,9 @@ var concurrent = []string{
 // The packages whose tests take longest.
 var long = []string{"adapters/redis", "adapters/cfdo", "clients/typescript", "internal/faulttest", "docs"}
 
-// onlyWithoutRace are the tests that are skipped under the race detector, which allocates and is slow: internal/house
-// checks the names.
-const onlyWithoutRace = "Alloc|Nothing|ManyConnections"
+// onlyWithoutRace are the tests that are skipped under the race detector, which allocates, is slow and shuffles
+// the scheduler: internal/house checks the names.
+const onlyWithoutRace = "Alloc|Nothing|ManyConnections|ShareTheNextFlush"
 
 const (
 	guard = "-timeout=10m" // ends a package that hangs; no test waits for it
