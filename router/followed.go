@@ -3,12 +3,13 @@ package router
 import (
 	"context"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/follow"
+	"github.com/wskit/wskit/router/internal/logcache"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -27,15 +28,14 @@ type followed struct {
 	// changes with subscription.mu and topic.mu held, the latter for reading; either is enough to
 	// read it, topic.mu only for writing.
 	at     pubsub.Position
-	latest latest
-	pages  pages
+	latest logcache.Latest    // changes as at does, and is read with topic.mu locked for writing
+	pages  logcache.Cache     // for clients that resume
 	joined map[*member][]byte // what members have joined with; guarded by topic.mu
 }
 
 const (
-	// pageMessages and pageBytes bound what is read of a log at once.
-	pageMessages = 128
-	pageBytes    = 256 << 10
+	// logcache.PageMessages and pageBytes bound what is read of a log at once.
+	pageBytes = 256 << 10
 	// readTimeout is the time for one call of a log.
 	readTimeout = 10 * time.Second
 	// A read that has failed is repeated after firstReadPause, then after twice as long, up to longestReadPause.
@@ -43,17 +43,17 @@ const (
 	longestReadPause = 5 * time.Second
 )
 
-func newFollowed(t *topic, total *atomic.Int64) *followed {
+func (in *subscription) newFollowed() *followed {
+	t := in.topic
 	f := &followed{history: t.history, prefix: topicPrefix(t.name)}
 	f.cursor.Most = uint64(t.history.replay)
-	f.pages.total = total
+	f.pages.Init(logcache.Source{Read: in.readPage, Frames: in.frames, Overhead: frameOverhead, Total: &in.router.pageBytes})
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.cursor.Read() // by begin: what comes before that is held
 	return f
 }
 
 var (
-	errPage     = errors.New("router: the broker's Read has returned a page that is not of the log")
 	errPosition = errors.New("its position is not valid")
 	errPrefix   = errors.New("it has not the topic in its meta, as messages of a topic with history have")
 )
@@ -74,7 +74,7 @@ func (in *subscription) begin(ctx context.Context) (err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if _, _, _, ok := f.cursor.Page(page); !ok {
-		return errPage
+		return logcache.ErrPage
 	}
 	f.at = f.cursor.Position() // there are no members yet
 	in.catchUp()
@@ -107,7 +107,7 @@ func (in *subscription) passAt(m pubsub.Message) error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	in.log.at = m.Position
-	in.log.latest.keep(logged{m.Position, frame.plain})
+	in.log.latest.Keep(m.Position, frame.plain)
 	if err == nil && t.subscription == in {
 		in.sent = t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
 		in.router.stats.delivered.Add(in.sent)
@@ -123,8 +123,8 @@ func (in *subscription) reset(reason pubsub.Loss, at pubsub.Position) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	in.log.at = at
-	in.log.latest.reset(at)
-	in.log.pages.drop()
+	in.log.latest.Reset(at)
+	in.log.pages.Drop()
 	if t.subscription == in {
 		t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
 	}
@@ -152,7 +152,7 @@ func (in *subscription) read(from pubsub.Position) {
 	}()
 	f, r := in.log, in.router
 	for pause, again := firstReadPause, true; again && !in.closed.Load(); {
-		page, err := r.readLog(f.ctx, in.topic.name, f.history, pubsub.ReadOptions{From: from, Messages: pageMessages, Bytes: pageBytes})
+		page, err := r.readLog(f.ctx, in.topic.name, f.history, pubsub.ReadOptions{From: from, Messages: logcache.PageMessages, Bytes: pageBytes})
 		var foreign error
 		if err == nil {
 			in.mu.Lock()
@@ -192,7 +192,7 @@ func (in *subscription) read(from pubsub.Position) {
 func (in *subscription) take(page pubsub.Page) (foreign, err error) {
 	deliver, reset, at, ok := in.log.cursor.Page(page)
 	if !ok {
-		return nil, errPage
+		return nil, logcache.ErrPage
 	}
 	if reset != "" {
 		in.reset(reset, at)
@@ -204,6 +204,36 @@ func (in *subscription) take(page pubsub.Page) (foreign, err error) {
 		}
 	}
 	return foreign, nil
+}
+
+// readPage reads messages for all clients that resume, so it does not end with one of them.
+func (in *subscription) readPage(o pubsub.ReadOptions) (page pubsub.Page, err error) {
+	page, err = in.router.readLog(in.log.ctx, in.topic.name, in.log.history, o)
+	if err != nil {
+		in.router.reader.Failed(err, "topic", in.topic.name)
+	} else {
+		in.router.reader.Works()
+	}
+	return page, err
+}
+
+// frames gives clients that resume the frames of messages, see logcache.Source.
+func (in *subscription) frames(messages []pubsub.Message, add func(frame []byte)) {
+	var peeker envelope.Peeker
+	var foreign error
+	var b []byte
+	for i := range messages {
+		frame, err := in.router.positioned(b, &peeker, in.log.prefix, &messages[i])
+		if err != nil {
+			foreign = err
+		} else {
+			b = frame.plain[:0]
+		}
+		add(frame.plain)
+	}
+	if foreign != nil {
+		in.router.refuseForeign(in.topic.name, foreign)
+	}
 }
 
 // readLog is Log.Read with a bound on its time.

@@ -16,7 +16,7 @@ package router
 //	                                                               and per subscription
 //	topic.mu          a topic's members, its subscription, and the per topic
 //	                  position of a topic with history
-//	pages.mu          what clients that resume read of a log       per topic with history
+//	logcache.Cache.mu what clients that resume read of a log       per topic with history
 //	wire.Outbox.mu    frames that are queued                       per connection
 //	Conn.mu           the list of topics, the context              per connection
 //	questions.mu      questions that are open                      per connection with questions
@@ -44,7 +44,7 @@ package router
 //	deferredFlush.mu > losses.mu                         a loss is reported in its place
 //	topic.mu, Context.mu > traces.mu                     a message of a connection that is traced is sent
 //	topic.mu > Outbox.mu                                 a member of a topic with history joins
-//	topic.mu > pages.mu                                  a topic with history is reset
+//	topic.mu > logcache.Cache.mu                         a topic with history is reset
 //	topic.mu > topics.mu                                 a subscription is begun
 //	crowd.sending > crowd.mu                             changes are collected
 //	crowd.sending > Outbox.mu                            changes are sent

@@ -35,16 +35,11 @@ func appendable(topic string, event []byte) []byte {
 	return append(frame, event[open:]...)
 }
 
-// positionBefore is the position of the message before one of the log.
-func positionBefore(m *pubsub.Message) pubsub.Position {
-	return pubsub.Position{Epoch: m.Position.Epoch, Offset: m.Position.Offset - 1, Tag: m.Previous}
-}
-
 // positionSize is what passAt adds to a frame.
 const positionSize = len(`,"pos":""`) + 27
 
-// frameRoom is how much memory positioned needs.
-func frameRoom(m *pubsub.Message) int { return wire.HeaderRoom + len(m.Frame) + positionSize }
+// frameOverhead is how many bytes positioned adds to a message.
+const frameOverhead = wire.HeaderRoom + positionSize
 
 // positioned makes the message that subscribers get of one of the log. Its frame is in b, if there is room for it.
 func (r *Router) positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubsub.Message) (shared, error) {
@@ -52,7 +47,7 @@ func (r *Router) positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubs
 	if !ok {
 		return shared{}, errPrefix
 	}
-	b = append(slices.Grow(b[:0], frameRoom(m)), frame.HeaderRoom[:]...)
+	b = append(slices.Grow(b[:0], len(m.Frame)+frameOverhead), frame.HeaderRoom[:]...)
 	b = append(append(append(b, prefix...), `,"pos":"`...), m.Position.String()...)
 	b = append(append(b, '"'), rest...)
 	payload := b[wire.HeaderRoom:]

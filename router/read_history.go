@@ -9,6 +9,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/logcache"
 )
 
 // HistoryQuery says which messages of a topic are read. The zero value reads the oldest ones that are
@@ -141,7 +142,7 @@ func (r *Router) oldest(ctx context.Context, topic string, h *history) (pubsub.P
 	if err != nil || len(page.Messages) == 0 {
 		return page.Head, err
 	}
-	return positionBefore(&page.Messages[0]), nil
+	return logcache.Before(&page.Messages[0]), nil
 }
 
 // SubscribeFrom is Subscribe for a topic with history, from a position on: the client gets

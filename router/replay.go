@@ -10,6 +10,7 @@ import (
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/follow"
 	"github.com/wskit/wskit/router/internal/life"
+	"github.com/wskit/wskit/router/internal/logcache"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -18,65 +19,8 @@ import (
 // the members have. So that this moment comes on a busy topic as well, the topic keeps what it has
 // delivered last while clients resume.
 
-const (
-	// maxLatest and maxLatestBytes bound what a topic keeps of what was delivered last.
-	maxLatest      = 512
-	maxLatestBytes = 1 << 20
-	// atOnce is how much of that is sent with the topic locked, before the client becomes a member.
-	atOnce = 16
-)
-
-// latest is what was delivered last. It changes as followed.at does, and is read with topic.mu
-// locked for writing.
-type latest struct {
-	clients int       // that resume; 0: nothing is kept
-	ended   time.Time // when the last one had resumed
-	waits   bool      // forgetPages will be called
-	from    pubsub.Position
-	list    []logged // from and list[i].at are next to each other; never changed, but replaced
-	bytes   int
-	moved   chan struct{} // closed when at moves; nil: no goroutine waits
-}
-
-// keep takes note of a message that is delivered, if clients resume. subscription.mu and topic.mu are
-// held, the latter for reading.
-func (l *latest) keep(m logged) {
-	l.move()
-	if l.clients == 0 {
-		return
-	}
-	l.list = append(l.list, m)
-	l.bytes += m.size()
-	for len(l.list) > maxLatest || l.bytes > maxLatestBytes {
-		half := len(l.list) / 2
-		l.from = l.list[half].at
-		l.list = append([]logged(nil), l.list[half+1:]...)
-		l.bytes = 0
-		for i := range l.list {
-			l.bytes += l.list[i].size()
-		}
-	}
-}
-
-// reset begins anew at a position.
-func (l *latest) reset(at pubsub.Position) {
-	l.move()
-	l.from, l.list, l.bytes = at, nil, 0
-}
-
-func (l *latest) move() {
-	if l.moved != nil {
-		close(l.moved)
-		l.moved = nil
-	}
-}
-
-// behind returns what was delivered behind a position.
-func (l *latest) behind(at pubsub.Position) []logged {
-	p := page{from: l.from, messages: l.list}
-	list, _ := p.behind(at)
-	return list
-}
+// atOnce is how much of that is sent with the topic locked, before the client becomes a member.
+const atOnce = 16
 
 // errReset is why a client cannot be resumed.
 type errReset struct{ reason pubsub.Loss }
@@ -143,11 +87,10 @@ func (r *replay) run(ctx context.Context) error {
 		return ErrClosed
 	}
 	f := r.in.log
-	if f.latest.clients++; f.latest.clients == 1 {
-		f.latest.reset(f.at)
-	}
+	f.latest.Begin(f.at)
 	tooFar := f.at.Epoch == r.at.Epoch && t.history.replay > 0 && f.at.Offset > r.at.Offset+uint64(t.history.replay)
 	t.mu.Unlock()
+	f.pages.Acquire()
 	defer r.in.resumed()
 	if r.announce {
 		if err := r.m.announce(r.at, nil); err != nil {
@@ -156,7 +99,7 @@ func (r *replay) run(ctx context.Context) error {
 	}
 	if tooFar {
 		// The log may have lost what is at the position, and used its offset again.
-		_, lost, err := r.in.behind(ctx, r.at)
+		_, lost, err := f.pages.After(ctx, r.at)
 		if err != nil {
 			return err
 		}
@@ -172,7 +115,7 @@ func (r *replay) run(ctx context.Context) error {
 		}
 		if len(list) == 0 {
 			var lost pubsub.Loss
-			switch list, lost, err = r.in.behind(ctx, r.at); {
+			switch list, lost, err = f.pages.After(ctx, r.at); {
 			case err != nil:
 				return err
 			case lost != "":
@@ -194,7 +137,7 @@ func (r *replay) run(ctx context.Context) error {
 
 // meet makes the client a member, if it is where the members are, or nearly. Otherwise it returns
 // what was delivered behind its position, if that is kept.
-func (r *replay) meet() (list []logged, joined bool, err error) {
+func (r *replay) meet() (list []logcache.Message, joined bool, err error) {
 	t := r.m.topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,7 +146,7 @@ func (r *replay) meet() (list []logged, joined bool, err error) {
 	}
 	f := r.in.log
 	if r.at != f.at {
-		list = f.latest.behind(r.at)
+		list = f.latest.After(r.at)
 		if len(list) == 0 || len(list) > atOnce || !r.room(list) {
 			return list, false, nil
 		}
@@ -221,18 +164,18 @@ func (r *replay) meet() (list []logged, joined bool, err error) {
 }
 
 // room reports whether messages can be queued now, all of them.
-func (r *replay) room(list []logged) bool {
+func (r *replay) room(list []logcache.Message) bool {
 	n := 0
 	for i := range list {
-		n += len(list[i].frame)
+		n += len(list[i].Frame)
 	}
 	return n <= r.c.router.opts.Limits.MaxQueued/2 && r.c.stream.Out.HasRoom(n)
 }
 
 // queue queues the messages at the beginning of a list that lie behind one another in memory and have at most room
 // bytes, and returns how many these are.
-func (r *replay) queue(list []logged, room int) (n int, err error) {
-	run, frames, n := inOneRun(list, room)
+func (r *replay) queue(list []logcache.Message, room int) (n int, err error) {
+	run, frames, n := logcache.Run(list, room)
 	if n == 0 {
 		return 0, nil
 	}
@@ -241,21 +184,21 @@ func (r *replay) queue(list []logged, room int) (n int, err error) {
 	}
 	if r.c.traced.Load() {
 		for i := range list[:n] {
-			if list[i].frame != nil {
-				r.c.traceFrame(list[i].frame)
+			if list[i].Frame != nil {
+				r.c.traceFrame(list[i].Frame)
 			}
 		}
 	}
 	r.sent += frames
-	r.at = list[n-1].at
+	r.at = list[n-1].At
 	return n, nil
 }
 
 // send sends messages, each when there is room for it, and what there is room for in one turn.
-func (r *replay) send(ctx context.Context, list []logged) error {
+func (r *replay) send(ctx context.Context, list []logcache.Message) error {
 	out := &r.c.stream.Out
 	for i := 0; i < len(list); {
-		if !out.AwaitRoom(len(list[i].frame)) {
+		if !out.AwaitRoom(len(list[i].Frame)) {
 			return ErrClosed
 		}
 		if r.hadTurn {
@@ -271,7 +214,7 @@ func (r *replay) send(ctx context.Context, list []logged) error {
 			return r.c.router.drainError()
 		}
 		for i < len(list) {
-			n, err := r.queue(list[i:], out.Room(len(list[i].frame)))
+			n, err := r.queue(list[i:], out.Room(len(list[i].Frame)))
 			if err != nil {
 				return err
 			}
@@ -312,14 +255,11 @@ func (r *replay) await(ctx context.Context) error {
 		return ErrClosed
 	}
 	f := r.in.log
-	if r.at == f.at || len(f.latest.behind(r.at)) > 0 {
+	if r.at == f.at || len(f.latest.After(r.at)) > 0 {
 		t.mu.Unlock()
 		return nil
 	}
-	if f.latest.moved == nil {
-		f.latest.moved = make(chan struct{})
-	}
-	moved, gone := f.latest.moved, r.m.leaving()
+	moved, gone := f.latest.Moved(), r.m.leaving()
 	t.mu.Unlock()
 	r.in.mu.Lock()
 	f.cursor.Lost()
@@ -341,37 +281,8 @@ const awaitMembers = 100 * time.Millisecond
 
 // resumed is called when a client is not resumed any more.
 func (in *subscription) resumed() {
-	t := in.topic
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	l := &in.log.latest
-	if l.clients--; l.clients == 0 {
-		l.reset(in.log.at)
-		l.ended = time.Now()
-		in.forgetLater(keepPages)
-	}
-}
-
-// forgetLater has forgetPages called, once for all clients that resume until then. topic.mu is held.
-func (in *subscription) forgetLater(d time.Duration) {
-	if l := &in.log.latest; !l.waits {
-		l.waits = true
-		time.AfterFunc(d, in.forgetPages)
-	}
-}
-
-// forgetPages ends the sharing of what was read, unless clients resume or have resumed since.
-func (in *subscription) forgetPages() {
-	l := &in.log.latest
 	in.topic.mu.Lock()
-	l.waits = false
-	unused := l.clients == 0
-	if left := keepPages - time.Since(l.ended); unused && left > 0 {
-		in.forgetLater(left)
-		unused = false
-	}
+	in.log.latest.End(in.log.at)
 	in.topic.mu.Unlock()
-	if unused {
-		in.log.pages.drop()
-	}
+	in.log.pages.Release()
 }

@@ -43,7 +43,7 @@ var errSubscribeExited = errors.New("runtime.Goexit called by the broker's Subsc
 func (t *topic) subscribe(r *Router, a *attempt) {
 	in := &subscription{topic: t, router: r}
 	if t.history != nil {
-		in.log = newFollowed(t, &r.pageBytes)
+		in.log = in.newFollowed()
 	}
 	returned := false
 	var err error
@@ -114,7 +114,7 @@ func (in *subscription) end() {
 	in.closed.Store(true)
 	if in.log != nil {
 		in.log.cancel()
-		in.log.pages.drop()
+		in.log.pages.Drop()
 		in.router.heads.remove(in)
 	}
 	in.flush()
