@@ -523,8 +523,8 @@ func TestChangesComeTogether(t *testing.T) {
 	for ; p.known["m0"].Data.Text != "199"; frames++ {
 		p.presence()
 	}
-	if frames > 20 { // the test may be slow
-		t.Errorf("%d frames", frames)
+	if frames > 100 { // the slower the machine, the fewer changes come in the pause between two
+		t.Errorf("200 changes came in %d frames", frames)
 	}
 }
 

@@ -36,7 +36,7 @@ type link struct {
 	// Guarded by proxy.mu.
 	silent   bool // nothing is carried any more
 	ended    bool
-	upgraded bool // the client has the answer to its handshake
+	upgraded bool // the answer to its handshake has been written, or is being written
 
 	writing map[string]*sync.Mutex // by direction; held while a frame is written
 }
@@ -139,6 +139,21 @@ func (p *proxy) connect(l *link, to string) {
 	carrying.Wait()
 }
 
+// forwardHandshake forwards the request or the answer. When the client has the answer, Inject finds the connection.
+func (p *proxy) forwardHandshake(l *link, dir string, head []byte) {
+	if len(head) == 0 {
+		return
+	}
+	l.writing[dir].Lock()
+	defer l.writing[dir].Unlock()
+	if dir == down {
+		p.mu.Lock()
+		l.upgraded = true
+		p.mu.Unlock()
+	}
+	p.write(l, dir, &frame{raw: head}, handshakeType)
+}
+
 // carry carries the handshake and the frames of one direction.
 func (p *proxy) carry(l *link, dir string, from *bufio.Reader) {
 	defer p.finished(l, dir)
@@ -148,16 +163,12 @@ func (p *proxy) carry(l *link, dir string, from *bufio.Reader) {
 	} else if err == nil {
 		p.record.amend(l.conn, func(a *Attempt) { a.Outcome, a.ID = answered(head) })
 	}
-	p.forward(l, dir, &frame{raw: head}, handshakeType)
 	if err == nil && dir == down && !bytes.HasPrefix(head, []byte("HTTP/1.1 101")) {
+		p.forward(l, dir, &frame{raw: head}, handshakeType)
 		p.carryBody(l, from)
 		return
 	}
-	if dir == down {
-		p.mu.Lock()
-		l.upgraded = true
-		p.mu.Unlock()
-	}
+	p.forwardHandshake(l, dir, head)
 	for err == nil {
 		var f frame
 		f, err = readFrame(from)
