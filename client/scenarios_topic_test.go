@@ -352,3 +352,26 @@ func cutScenario(t *testing.T, dir string) {
 	a.expect(t, said(1, published)...)
 	t.Logf("%d connections", a.State().Connections)
 }
+
+// A topic that the client has left is not resumed, and what it missed of it is no gap when it joins again.
+func TestATopicThatWasLeftIsNotResumed(t *testing.T) {
+	t.Parallel()
+	s := clienttest.Start(t, clienttest.Options{})
+	a := act(t, s, "ann", client.Options{})
+	a.join("history:kept")
+	a.join(history)
+	a.request("leave", payload{Topic: history})
+	ok(t, s.CutNow(clienttest.CutNowOptions{}))
+	a.awaitConnections(2)
+	a.request("echo", payload{})
+	resumes := received(s.Log(), "$ws:resume")
+	if len(resumes) != 1 || strings.Count(resumes[0].Text, `"ticket"`) != 1 {
+		t.Errorf("resumed with %+v, want the one topic that was not left", resumes)
+	}
+	a.join(history)
+	a.request("leave", payload{Topic: history})
+	publish(t, s, 3)
+	a.join(history)
+	publish(t, s, 1)
+	a.expect(t, "said 4")
+}
