@@ -14,6 +14,9 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/cluster"
 )
 
 // AddressingOptions switch on [Router.User], [Router.Connection] and [Router.AllConnections]: sending
@@ -49,7 +52,7 @@ func (o AddressingOptions) withDefaults() (AddressingOptions, error) {
 	switch {
 	case o.Timeout < 0:
 		return o, fmt.Errorf("router: Options.Addressing.Timeout is %v; it must be positive (0 for 5s)", o.Timeout)
-	case o.ProcessTimeout < 400*time.Millisecond || o.ProcessTimeout > maxPeerTimeout:
+	case o.ProcessTimeout < 400*time.Millisecond || o.ProcessTimeout > cluster.MaxProcessTimeout:
 		return o, fmt.Errorf("router: Options.Addressing.ProcessTimeout is %v; it must be from 400ms to 10m (0 for 6s)", o.ProcessTimeout)
 	}
 	return o, nil
@@ -111,8 +114,8 @@ func (c *Conn) makeAddressable() error {
 	ctx, cancel := context.WithTimeout(r.ctx, r.opts.Addressing.Timeout)
 	defer cancel()
 	r.directory.add(c)
-	if r.fleet != nil {
-		if err := r.fleet.awaitReady(ctx); err != nil {
+	if r.cluster != nil {
+		if err := r.cluster.AwaitReady(ctx); err != nil {
 			return unaddressable(err)
 		}
 	}
@@ -128,17 +131,31 @@ func (c *Conn) makeAddressable() error {
 	return nil
 }
 
-// addressRetry is when what failed for the broker is worth another try.
-const addressRetry = time.Second
-
 func unaddressable(err error) error {
-	return errors.Unavailable.Wrap(err, "the connection cannot be addressed").WithRetryAfter(addressRetry)
+	return errors.Unavailable.Wrap(err, "the connection cannot be addressed").WithRetryAfter(cluster.Retry)
 }
 
-// newID makes the id of a connection. It begins with the process, for others to find it.
+func (r *Router) newCluster() *cluster.Cluster[ConnInfo] {
+	var peeker envelope.Peeker
+	broker, _ := r.opts.Broker.(pubsub.ReceiverCounter)
+	return cluster.New(cluster.Config[ConnInfo]{
+		Broker: broker, Timeout: r.opts.Addressing.Timeout, ProcessTimeout: r.opts.Addressing.ProcessTimeout,
+		Stop: r.ctx, Topics: reservedTopics,
+		Count: r.countLocal, List: r.listLocal, Close: r.closeLocal, Refuse: r.refuseForeign,
+		Deliver: func(id string, m pubsub.Message) error {
+			err := r.errForeign(&peeker, m.Frame)
+			if err == nil {
+				r.sendToConnection(id, m)
+			}
+			return err
+		},
+	})
+}
+
+// newID makes the id of a connection. With other processes, it begins with this one, for them to find it.
 func (r *Router) newID() string {
-	if r.fleet != nil {
-		return r.fleet.process + "-" + rand.Text()
+	if r.cluster != nil {
+		return r.cluster.NewID()
 	}
 	return rand.Text()
 }

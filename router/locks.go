@@ -22,7 +22,7 @@ package router
 //	questions.mu      questions that are open                      per connection with questions
 //	topics.mu         the table of topics                          per router
 //	directory.mu      the connections by their ids                 per router with addressing
-//	fleet.mu          the other processes, queries to them         per router with addressing
+//	Cluster.mu        the other processes, queries to them         per router with addressing
 //	crowds.mu         the table of topics that are watched         per router
 //	losses.mu         topics of which messages may be lost         per router
 //	heads.mu          the logs that are followed                   per router

@@ -29,7 +29,7 @@ func New(opts Options) *Router {
 	if opts.Addressing.Enabled {
 		r.directory.conns = make(map[string]*Conn)
 		if opts.Broker != nil {
-			r.fleet = newFleet(r)
+			r.cluster = r.newCluster()
 		}
 	}
 	r.origin.Origins, r.origin.AnyOrigin, r.origin.Hosts = opts.Origins, opts.InsecureAnyOrigin, opts.Hosts

@@ -68,6 +68,7 @@ import (
 	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/internal/httpclose"
 	"github.com/wskit/wskit/internal/outage"
+	"github.com/wskit/wskit/router/internal/cluster"
 	"github.com/wskit/wskit/router/internal/fairness"
 	"github.com/wskit/wskit/router/internal/origin"
 	"github.com/wskit/wskit/router/internal/serial"
@@ -109,7 +110,7 @@ type Router struct {
 	reader    outage.Reporter // of the logs of topics
 	crowds    crowds
 	directory directory
-	fleet     *fleet // nil: addressing is off, or there is no broker
+	cluster   *cluster.Cluster[ConnInfo] // nil: addressing is off, or there is no broker
 	wheel     timerwheel.Wheel[*Conn]
 	watchdog  watchdog.Watchdog[*Conn]
 	sockets   atomic.Bool // there have been connections that the kernel keeps

@@ -61,8 +61,8 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	r.draining.Store(true)
 	defer func() {
 		r.cancel()
-		if r.fleet != nil {
-			r.fleet.leave(ctx)
+		if r.cluster != nil {
+			r.cluster.Leave(ctx)
 		}
 	}()
 	gate, ok := r.opts.Gate.(interface{ Flush(context.Context) error })

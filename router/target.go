@@ -7,6 +7,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/cluster"
 	"github.com/wskit/wskit/router/internal/life"
 )
 
@@ -30,37 +31,30 @@ import (
 // a process that has been cut off from the broker for longer than that, and goes on serving its
 // clients, is left out like one that was killed.
 type Target struct {
-	r *Router
-	targetName
-}
-
-// targetName says which connections are meant.
-type targetName struct {
-	topic  string // that they are members of, or
-	id     string // of the connection
-	except string // the id of one that is left out
+	r    *Router
+	name cluster.Target
 }
 
 // User is the connections of a user, named as in ingress.Identity. User must not be empty.
 func (r *Router) User(tenant, user string) Target {
 	t := Target{r: r}
 	if user != "" {
-		t.topic = userTopic(tenant, user)
+		t.name.Topic = userTopic(tenant, user)
 	}
 	return t
 }
 
 // Connection is the connection with an id, see [Conn.ID], in whatever process it is.
-func (r *Router) Connection(id string) Target { return Target{r, targetName{id: id}} }
+func (r *Router) Connection(id string) Target { return Target{r, cluster.Target{ID: id}} }
 
 // AllConnections is every open connection of every process.
-func (r *Router) AllConnections() Target { return Target{r, targetName{topic: topicAll}} }
+func (r *Router) AllConnections() Target { return Target{r, cluster.Target{Topic: topicAll}} }
 
 // Except is the target without one connection: to close all sessions of a user but this one,
 //
 //	n, err := r.User(c.Identity.Tenant, c.Identity.User).Except(c.Conn().ID()).Close(c, 4001, "signed out")
 func (t Target) Except(id string) Target {
-	t.except = id
+	t.name.Except = id
 	return t
 }
 
@@ -94,22 +88,22 @@ func (t Target) Send(ctx context.Context, typ string, payload any, opts ...Publi
 	if err != nil {
 		return err
 	}
-	topic := t.topic
-	if t.id != "" {
+	topic := t.name.Topic
+	if t.name.ID != "" {
 		topic = topicConnection
 	}
 	m, err := t.r.encode(ctx, topic, typ, payload, o)
 	if err != nil {
 		return err
 	}
-	m.Except = t.except
-	switch process, elsewhere := t.process(); {
-	case t.id == "":
+	m.Except = t.name.Except
+	switch id := t.name.ID; {
+	case id == "":
 		return t.r.handOn(ctx, m, o.LocalOnly)
-	case elsewhere && !o.LocalOnly && t.id != t.except:
-		return t.r.fleet.send(ctx, process, t.id, m)
+	case t.isElsewhere() && !o.LocalOnly && id != m.Except:
+		return t.r.cluster.Send(ctx, id, m)
 	default:
-		t.r.sendToConnection(t.id, m)
+		t.r.sendToConnection(id, m)
 		return nil
 	}
 }
@@ -122,15 +116,15 @@ func (t Target) Count(ctx context.Context) (int, error) {
 	if err := t.check(); err != nil {
 		return 0, err
 	}
-	n := t.r.countLocal(t.targetName)
+	n := t.r.countLocal(t.name)
 	if !t.isElsewhere() {
 		return n, nil
 	}
-	q, err := t.ask(ctx, fleetMessage{Do: doCount})
+	others, err := t.r.cluster.Count(ctx, t.name)
 	if err != nil {
 		return 0, err
 	}
-	return n + q.n, nil
+	return n + others, nil
 }
 
 // List describes the connections, in no particular order. More than 10,000 are not listed: the error
@@ -139,25 +133,21 @@ func (t Target) List(ctx context.Context) ([]ConnInfo, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	list, ok := t.r.listLocal(t.targetName)
+	list, ok := t.r.listLocal(t.name)
 	if ok && t.isElsewhere() {
-		q, err := t.ask(ctx, fleetMessage{Do: doList})
+		others, all, err := t.r.cluster.List(ctx, t.name)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, q.list...)
-		ok = !q.tooMany
+		list, ok = append(list, others...), all
 	}
-	if !ok || len(list) > maxConnsListed {
+	if !ok || len(list) > cluster.MaxList {
 		return nil, errTooManyListed
 	}
 	return list, nil
 }
 
-// maxConnsListed is how many connections List describes.
-const maxConnsListed = 10_000
-
-var errTooManyListed = errors.ResourceExhausted.Errorf("more than %d connections are not listed", maxConnsListed)
+var errTooManyListed = errors.ResourceExhausted.Errorf("more than %d connections are not listed", cluster.MaxList)
 
 // Close closes the connections as [Conn.Close] does, and returns how many it has closed. When it
 // returns nil, each connection that was open before the call is closed: messages that its
@@ -171,36 +161,16 @@ func (t Target) Close(ctx context.Context, code errors.CloseCode, reason string)
 	if err := t.check(); err != nil {
 		return 0, err
 	}
-	closed = t.r.closeLocal(t.targetName, code, reason)
+	closed = t.r.closeLocal(t.name, code, reason)
 	if !t.isElsewhere() {
 		return closed, nil
 	}
-	q, err := t.ask(ctx, fleetMessage{Do: doClose, Code: code, Reason: truncated(reason, maxCloseReason)})
-	if err != nil {
-		return closed, err
-	}
-	return closed + q.n, nil
-}
-
-// process is the process of the connection, if it is another one.
-func (t Target) process() (process string, elsewhere bool) {
-	process, ok := processOf(t.id)
-	return process, ok && t.r.fleet != nil && process != t.r.fleet.process
+	others, err := t.r.cluster.Close(ctx, t.name, code, truncated(reason, maxCloseReason))
+	return closed + others, err
 }
 
 // isElsewhere reports whether connections of other processes may be meant.
-func (t Target) isElsewhere() bool {
-	if t.id == "" {
-		return t.r.fleet != nil
-	}
-	_, elsewhere := t.process()
-	return elsewhere
-}
-
-func (t Target) ask(ctx context.Context, m fleetMessage) (*query, error) {
-	m.Topic, m.ID, m.Except = t.topic, t.id, t.except
-	return t.r.fleet.ask(ctx, m)
-}
+func (t Target) isElsewhere() bool { return t.r.cluster != nil && t.r.cluster.Elsewhere(t.name) }
 
 func (t Target) check() error {
 	switch {
@@ -208,34 +178,34 @@ func (t Target) check() error {
 		return errors.Internal.New("router: the Target is empty; make it with Router.User, Router.Connection or Router.AllConnections")
 	case !t.r.opts.Addressing.Enabled:
 		return errors.Internal.New("router: addressing is off; set Options.Addressing.Enabled")
-	case t.topic == "" && t.id == "":
+	case t.name.Topic == "" && t.name.ID == "":
 		return errors.InvalidArgument.New("the user or the connection has no name")
 	}
 	return nil
 }
 
 // eachLocal calls f with each connection of this process, with a topic locked.
-func (r *Router) eachLocal(t targetName, f func(*Conn)) {
+func (r *Router) eachLocal(t cluster.Target, f func(*Conn)) {
 	each := func(c *Conn) {
-		if c != nil && c.id != t.except && c.life.State() < life.Closing {
+		if c != nil && c.id != t.Except && c.life.State() < life.Closing {
 			f(c)
 		}
 	}
-	if t.id != "" {
-		each(r.directory.find(t.id))
+	if t.ID != "" {
+		each(r.directory.find(t.ID))
 		return
 	}
-	r.topics.each(t.topic, each)
+	r.topics.each(t.Topic, each)
 }
 
-func (r *Router) countLocal(t targetName) (n int) {
+func (r *Router) countLocal(t cluster.Target) (n int) {
 	r.eachLocal(t, func(*Conn) { n++ })
 	return n
 }
 
 // listLocal is not ok where there are too many.
-func (r *Router) listLocal(t targetName) (list []ConnInfo, ok bool) {
-	if r.countLocal(t) > maxConnsListed {
+func (r *Router) listLocal(t cluster.Target) (list []ConnInfo, ok bool) {
+	if r.countLocal(t) > cluster.MaxList {
 		return nil, false
 	}
 	r.eachLocal(t, func(c *Conn) {
@@ -247,7 +217,7 @@ func (r *Router) listLocal(t targetName) (list []ConnInfo, ok bool) {
 	return list, true
 }
 
-func (r *Router) closeLocal(t targetName, code errors.CloseCode, reason string) int {
+func (r *Router) closeLocal(t cluster.Target, code errors.CloseCode, reason string) int {
 	var conns []*Conn
 	r.eachLocal(t, func(c *Conn) { conns = append(conns, c) })
 	for _, c := range conns {

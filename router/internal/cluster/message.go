@@ -1,7 +1,8 @@
-package router
+package cluster
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -26,8 +27,8 @@ const (
 	doClose = "close"
 )
 
-// fleetMessage is a message between processes.
-type fleetMessage struct {
+// message is a message between processes.
+type message[C any] struct {
 	Kind    string `json:"kind"`
 	From    string `json:"from"`
 	Timeout int64  `json:"timeoutMs,omitzero"` // of kindAlive
@@ -40,111 +41,108 @@ type fleetMessage struct {
 	Code   errors.CloseCode `json:"code,omitzero"`
 	Reason string           `json:"reason,omitzero"`
 
-	N       int        `json:"n,omitzero"`
-	List    []ConnInfo `json:"list,omitzero"`
-	TooMany bool       `json:"tooMany,omitzero"`
+	N       int  `json:"n,omitzero"`
+	List    []C  `json:"list,omitzero"`
+	TooMany bool `json:"tooMany,omitzero"`
 }
 
-// maxFleetMessage bounds a message between processes, in bytes, and so the connections in one
-// answer. maxFleetName bounds the id of a connection.
+// maxMessage bounds a message between processes, in bytes, and so the connections in one
+// answer. maxName bounds the id of a connection and the name of a topic.
 const (
-	maxFleetMessage = 2 << 20
-	maxFleetName    = 256
+	maxMessage = 2 << 20
+	maxName    = 256
 )
 
-func (m *fleetMessage) encode() ([]byte, error) {
+func (m *message[C]) encode() ([]byte, error) {
 	b, err := json.Marshal(m)
-	if err == nil && len(b) > maxFleetMessage {
+	if err == nil && len(b) > maxMessage {
 		return nil, errors.Internal.Errorf("router: a message to other processes would have %d bytes", len(b))
 	}
 	return b, err
 }
 
-// decodeFleet reads a message from another process, and checks it.
-func decodeFleet(frame []byte) (m fleetMessage, err error) {
-	if len(frame) > maxFleetMessage {
+// decode reads a message from another process, and checks it.
+func (c *Cluster[C]) decode(frame []byte) (m message[C], err error) {
+	if len(frame) > maxMessage {
 		return m, errors.New("it is too large")
 	}
 	if err := json.Unmarshal(frame, &m); err != nil {
 		return m, err
 	}
-	target := m.targetName()
+	target := m.target()
 	switch {
 	case !isProcess(m.From):
 		return m, errors.New("its sender has no name")
 	case m.Kind == kindLeft:
 	case m.Kind == kindAlive && m.Timeout > 0:
 	case m.Kind == kindAnswer && m.N >= 0:
-	case m.Kind == kindQuery && target.valid() && (m.Do == doCount || m.Do == doList || m.Do == doClose && m.Code.Valid()):
-	case m.Kind == kindSend && target.valid() && m.ID != "":
+	case m.Kind == kindQuery && c.isTarget(target) &&
+		(m.Do == doCount || m.Do == doList || m.Do == doClose && m.Code.Valid()):
+	case m.Kind == kindSend && c.isTarget(target) && m.ID != "":
 	default:
 		return m, errors.New("it is no message between processes")
 	}
 	return m, nil
 }
 
-func (m *fleetMessage) targetName() targetName {
-	return targetName{topic: m.Topic, id: m.ID, except: m.Except}
+func (m *message[C]) target() Target { return Target{m.Topic, m.ID, m.Except} }
+
+// isTarget reports whether a target is one that a router makes.
+func (c *Cluster[C]) isTarget(t Target) bool {
+	return len(t.Topic) <= maxName && len(t.ID) <= maxName && len(t.Except) <= maxName &&
+		(t.ID != "" && t.Topic == "" || t.ID == "" && strings.HasPrefix(t.Topic, c.config.Topics))
 }
 
-// valid reports whether the name is one that a router makes.
-func (t targetName) valid() bool {
-	return len(t.topic) <= maxTopicLength && len(t.id) <= maxFleetName && len(t.except) <= maxFleetName &&
-		(t.id != "" && t.topic == "" || t.id == "" && isReservedTopic(t.topic))
-}
-
-// deliverToFleet gets what is sent to all processes.
-func (f *fleet) deliverToFleet(m pubsub.Message) {
+// deliverToAll gets what is sent to all processes.
+func (c *Cluster[C]) deliverToAll(m pubsub.Message) {
 	if m.Lost {
-		f.lose()
+		c.lose()
 		return
 	}
-	in, err := decodeFleet(m.Frame)
+	in, err := c.decode(m.Frame)
 	if err == nil && in.Kind != kindAlive && in.Kind != kindLeft && (in.Kind != kindQuery || in.ID != "") {
 		err = errors.New("it is not for all processes")
 	}
 	if err != nil {
-		f.r.refuseForeign(topicFleet, err)
+		c.config.Refuse(c.topicOfAll(), err)
 		return
 	}
-	switch own := in.From == f.process; {
+	switch own := in.From == c.id; {
 	case in.Kind == kindAlive:
-		f.hear(in.From, time.Duration(min(in.Timeout, maxPeerTimeout.Milliseconds()))*time.Millisecond)
+		c.hear(in.From, time.Duration(min(in.Timeout, MaxProcessTimeout.Milliseconds()))*time.Millisecond)
 	case in.Kind == kindLeft && !own:
-		f.remove(in.From)
+		c.remove(in.From)
 	case in.Kind == kindQuery && own:
-		f.returned(in.Query)
+		c.returned(in.Query)
 	case in.Kind == kindQuery:
-		f.answer(&in)
+		c.answer(&in)
 	}
 }
 
 // deliverToProcess gets what is sent to this process.
-func (f *fleet) deliverToProcess(m pubsub.Message) {
+func (c *Cluster[C]) deliverToProcess(m pubsub.Message) {
 	if m.Lost {
 		return
 	}
 	head, event, isSend := bytes.Cut(m.Frame, []byte("\n"))
-	in, err := decodeFleet(head)
+	in, err := c.decode(head)
 	switch {
 	case err != nil:
 	case in.Kind == kindSend && isSend:
 		m.Frame = event
-		if err = f.r.errForeign(&f.toTarget, m.Frame); err == nil {
-			f.r.sendToConnection(in.ID, m)
-		}
+		err = c.config.Deliver(in.ID, m)
 	case in.Kind == kindAnswer && !isSend:
-		f.mu.Lock()
-		if q := f.queries[in.Query]; q != nil {
+		c.mu.Lock()
+		if q := c.queries[in.Query]; q != nil {
 			q.answered(in.From, &in)
 		}
-		f.mu.Unlock()
+		c.mu.Unlock()
 	case in.Kind == kindQuery && in.ID != "" && !isSend:
-		f.answer(&in)
+		c.answer(&in)
 	default:
 		err = errors.New("it is not for one process")
 	}
 	if err != nil {
-		f.r.refuseForeign(m.Topic, err)
+		c.config.Refuse(m.Topic, err)
 	}
 }
