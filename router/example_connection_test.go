@@ -136,13 +136,14 @@ func ExampleLimits() {
 
 // A Context is the handler's; a goroutine that goes on keeps the Conn.
 func ExampleContext_Conn() {
+	baked := make(chan struct{})
 	r := router.New(router.Options{})
-	router.RPC(r, "timer.start", func(c *router.Context, _ struct{}) (struct{}, error) {
+	router.RPC(r, "bread.order", func(c *router.Context, _ struct{}) (struct{}, error) {
 		conn := c.Conn()
 		go func() {
 			select {
-			case <-time.After(10 * time.Millisecond):
-				_ = conn.Send("timer.rang", nil) // fails if the client has gone
+			case <-baked:
+				_ = conn.Send("bread.ready", nil) // fails if the client has gone
 			case <-conn.Context().Done():
 			}
 		}()
@@ -151,11 +152,13 @@ func ExampleContext_Conn() {
 
 	c := connect(r)
 	defer c.close()
-	c.send(`{"type":"timer.start","meta":{"correlationId":"1"}}`)
-	c.receive(2)
-	// Unordered output:
-	// {"type":"timer.start.reply","meta":{"correlationId":"1"}}
-	// {"type":"timer.rang"}
+	c.send(`{"type":"bread.order","meta":{"correlationId":"1"}}`)
+	c.receive(1)
+	close(baked)
+	c.receive(1)
+	// Output:
+	// {"type":"bread.order.reply","meta":{"correlationId":"1"}}
+	// {"type":"bread.ready"}
 }
 
 // A registry of connections: the value of a key is found through the Conn as

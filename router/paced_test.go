@@ -257,7 +257,7 @@ func TestMessagesAreHandledBetweenPages(t *testing.T) {
 	talker = s.talking()
 	during := usually(t, func() int64 {
 		goes := s.dial()
-		time.Sleep(20 * time.Millisecond) // turns begin at once again
+		spend(20 * time.Millisecond) // turns begin at once again
 		reads.Store(0)
 		goes.write(resumption(heldTopic(left)))
 		talker.next()

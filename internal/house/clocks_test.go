@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// mostWaits is how many functions of tests may use the real clock. It may only become less. The goal is 25.
-const mostWaits = 34
+// mostWaits is how many functions of tests may use the real clock. It may only become less.
+const mostWaits = 25
 
 // Tests wait for events, and durations are tested in bubbles of testing/synctest or with a clock that the test steps:
 // what waits for the real clock, or compares something with it, fails on a machine that is busy. The functions that

@@ -23,13 +23,18 @@ func Until(t testing.TB, what string, condition func() bool) {
 // Within is Until for suites that are tested with implementations which never do what is waited for: they have a limit
 // of their own, and say themselves what is wrong. It reports whether the condition holds in time.
 func Within(limit time.Duration, condition func() bool) bool {
-	for end := time.Now().Add(limit); !condition(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			return false
+	for end := after(limit); !condition(); <-after(2 * time.Millisecond) {
+		select {
+		case <-end:
+			return condition()
+		default:
 		}
 	}
 	return true
 }
+
+// after is the clock of the guards.
+func after(d time.Duration) <-chan time.Time { return time.After(d) }
 
 // Receive returns the next value of a channel, or the zero value if the channel is closed. If neither comes within
 // [Guard], the test fails and shows all goroutines.
@@ -48,7 +53,7 @@ func ReceiveWithin[T any](limit time.Duration, from <-chan T) (v T, ok bool) {
 	select {
 	case v = <-from:
 		return v, true
-	case <-time.After(limit):
+	case <-after(limit):
 		return v, false
 	}
 }

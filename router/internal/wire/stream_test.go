@@ -313,6 +313,13 @@ func TestIdleStreamHoldsNoBuffer(t *testing.T) {
 	}
 }
 
+// rest lets the goroutine that reads begin to wait, nearly always.
+func rest() {
+	for range 1000 {
+		runtime.Gosched()
+	}
+}
+
 // Whether bytes have come before or come later, AwaitReadable loses none, and it returns when the connection ends.
 func TestAwaitReadable(t *testing.T) {
 	overSockets(t, func(t *testing.T, connect pair) {
@@ -335,14 +342,14 @@ func TestAwaitReadable(t *testing.T) {
 			if i%2 == 0 {
 				_, _ = client.Write(clientFrame(0x81, text))
 			} else {
-				time.AfterFunc(time.Millisecond, func() { _, _ = client.Write(clientFrame(0x81, text)) })
+				go func() { rest(); _, _ = client.Write(clientFrame(0x81, text)) }()
 			}
 			next(text)
 			if _, found := s.Next(); found != Nothing {
 				t.Fatalf("behind %q there is %v", text, found)
 			}
 		}
-		time.AfterFunc(time.Millisecond, func() { _ = client.Close() })
+		go func() { rest(); _ = client.Close() }()
 		err := s.AwaitReadable()
 		if err == nil {
 			err = s.Await()
@@ -352,7 +359,7 @@ func TestAwaitReadable(t *testing.T) {
 		}
 
 		s, _, _ = connect(t)
-		time.AfterFunc(time.Millisecond, s.Abort)
+		go func() { rest(); s.Abort() }()
 		if err := s.AwaitReadable(); err == nil {
 			t.Error("AwaitReadable returns nil after Abort")
 		}
