@@ -218,7 +218,7 @@ func hijackError(w http.ResponseWriter, err error) error {
 // read.
 func (r *Router) open(c *Conn) {
 	r.stats.accepted.Add(1)
-	r.add(c)
+	r.conns.Add(c)
 	r.traceOpened(c)
 	opened := false
 	defer func() {

@@ -10,6 +10,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router/internal/life"
+	"github.com/wskit/wskit/router/internal/session"
 	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
 	"github.com/wskit/wskit/router/internal/watchdog"
@@ -50,7 +51,7 @@ type Conn struct {
 	topics []*member
 
 	watched  watchdog.Link[*Conn]
-	list     connLink // of all connections
+	list     session.Link[Conn]
 	timer    timerwheel.Timer[*Conn]
 	closing  life.Phases
 	liveness liveness
@@ -128,9 +129,6 @@ func (c *Conn) note(info CloseInfo) CloseInfo {
 }
 
 func (c *Conn) ended() bool { return c.life.State() == life.Ended }
-
-// connLink is a connection's place in it.
-type connLink struct{ prev, next *Conn }
 
 // closeAbnormal stands for a connection that ended without a close frame (RFC
 // 6455, 7.1.5). It is never sent.

@@ -20,9 +20,9 @@ const stripes = watchdog.Stripes
 // counters are the figures of a Router. Their number is bounded, whatever clients send: there are
 // some for each registered type, limit and code, and none for a user or a topic.
 type counters struct {
-	connections, accepted, rejected, unanswered, slow, dropped, faults, panics, missed, foreign, answersIgnored atomic.Int64
-	published, publishFailed, delivered                                                                         atomic.Int64
-	lost, recovered, readFailures, behind                                                                       atomic.Int64
+	accepted, rejected, unanswered, slow, dropped, faults, panics, missed, foreign, answersIgnored atomic.Int64
+	published, publishFailed, delivered                                                            atomic.Int64
+	lost, recovered, readFailures, behind                                                          atomic.Int64
 
 	handshakes, messages           keyed[RefusedKind] // that were refused
 	closedByServer, closedByClient keyed[errors.CloseCode]

@@ -105,7 +105,7 @@ func (c *Conn) noteTopics() {
 
 // afterEnd reports the end of a connection that has been taken apart.
 func (c *Conn) afterEnd() {
-	defer c.router.remove(c) // also if a hook calls runtime.Goexit
+	defer c.router.conns.Remove(c) // also if a hook calls runtime.Goexit
 	if c.life.Announced() {
 		c.onClose()
 	}

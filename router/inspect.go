@@ -23,7 +23,7 @@ func (in inside) Broker() pubsub.Broker    { return in.r.opts.Broker }
 func (in inside) Context() context.Context { return in.r.ctx }
 
 func (in inside) Conns(match func(*inspection.Conn) bool, most int) (list []inspection.Conn, n int) {
-	all := in.r.all()
+	all := in.r.conns.All()
 	slices.SortFunc(all, func(a, b *Conn) int { return cmp.Or(cmp.Compare(a.opened, b.opened), cmp.Compare(a.id, b.id)) })
 	for _, c := range all {
 		if c.ended() {
@@ -80,7 +80,7 @@ func (t *topic) inspect() inspection.Topic {
 }
 
 func (in inside) Close(id string, code errors.CloseCode, reason string) bool {
-	for _, c := range in.r.all() {
+	for _, c := range in.r.conns.All() {
 		if c.id == id {
 			c.Close(code, reason)
 			return true
@@ -110,7 +110,7 @@ func (in inside) Trace(match func(*inspection.Conn) bool, record func(inspection
 	ts.mu.Lock()
 	ts.all = append(ts.all, t)
 	ts.mu.Unlock()
-	for _, c := range in.r.all() { // those that are opened from now on are in traceOpened
+	for _, c := range in.r.conns.All() { // those that are opened from now on are in traceOpened
 		t.begin(c)
 	}
 	return func() {

@@ -28,7 +28,8 @@ package router
 //	heads.mu          the logs that are followed                   per router
 //	Wheel.mu          when connections are checked                 per router
 //	fairness.Queue.mu what waits for a turn                        per router
-//	Router.mu         registrations, the list of connections       per router
+//	session.List.mu   the list of connections                      per router
+//	Router.mu         registrations                                per router
 //	tally.mu          what Shutdown waits for                      per router
 //	serial.Calls.mu   calls of OnLimitExceeded, of OnRefused       per router, two
 //	origin.refused.mu what has been logged                         per router

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/router/internal/serial"
+	"github.com/wskit/wskit/router/internal/session"
 	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
 	"github.com/wskit/wskit/router/internal/watchdog"
@@ -21,6 +22,7 @@ func New(opts Options) *Router {
 	r := &Router{opts: opts, epoch: time.Now(), routes: make(map[string]*route)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.stats.init()
+	r.conns.Link = func(c *Conn) *session.Link[Conn] { return &c.list }
 	r.addHooks(Hooks{
 		OnOpen: opts.OnOpen, OnClose: opts.OnClose, OnError: opts.OnError, OnLimitExceeded: opts.OnLimitExceeded, OnRefused: opts.OnRefused,
 	})

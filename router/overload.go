@@ -38,7 +38,7 @@ func newShedder(r *Router) *shedder {
 		},
 	}
 	s.meter.Config = overload.Config{
-		Now: r.now, Sockets: &r.sockets, Connections: r.stats.connections.Load, Busy: s.busy, MaxMemory: o.MaxMemory,
+		Now: r.now, Sockets: &r.sockets, Connections: r.conns.Len, Busy: s.busy, MaxMemory: o.MaxMemory,
 		Look: s.look, Stop: r.ctx.Done(),
 	}
 	return s

@@ -72,6 +72,7 @@ import (
 	"github.com/wskit/wskit/router/internal/fairness"
 	"github.com/wskit/wskit/router/internal/origin"
 	"github.com/wskit/wskit/router/internal/serial"
+	"github.com/wskit/wskit/router/internal/session"
 	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
 	"github.com/wskit/wskit/router/internal/watchdog"
@@ -90,8 +91,7 @@ type Router struct {
 	mu       sync.Mutex
 	routes   map[string]*route
 	top      Group // the outermost
-	conns    connList
-	emptied  chan struct{} // closed by the last connection's end, while draining
+	conns    session.List[Conn]
 	draining atomic.Bool
 
 	drainWindow atomic.Int64 // in ns, set before draining
@@ -138,9 +138,6 @@ type serving struct {
 }
 
 var _ http.Handler = (*Router)(nil)
-
-// connList is a list of all connections.
-type connList struct{ first *Conn }
 
 // now is the time after the epoch.
 func (r *Router) now() time.Duration { return time.Since(r.epoch) }

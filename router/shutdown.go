@@ -57,7 +57,7 @@ func (o *Options) drainWindow(open int64) time.Duration {
 func (r *Router) Shutdown(ctx context.Context) error {
 	// Before draining is set: whatever sees that reads the window. A second call finds fewer
 	// connections, and leaves the window as it is.
-	r.drainWindow.CompareAndSwap(0, int64(r.opts.drainWindow(r.stats.connections.Load())))
+	r.drainWindow.CompareAndSwap(0, int64(r.opts.drainWindow(r.conns.Len())))
 	r.draining.Store(true)
 	defer func() {
 		r.cancel()
@@ -90,7 +90,7 @@ func beforeDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // drain ends all connections, and cuts off those that are left when ctx is done.
 func (r *Router) drain(ctx context.Context) error {
-	for i, c := range r.all() {
+	for i, c := range r.conns.All() {
 		if i > 0 && i%drainBatch == 0 {
 			select {
 			case <-time.After(drainPause):
@@ -100,7 +100,7 @@ func (r *Router) drain(ctx context.Context) error {
 		c.beginDrain()
 	}
 	if err := r.awaitEmpty(ctx); err != nil {
-		for _, c := range r.all() {
+		for _, c := range r.conns.All() {
 			c.note(CloseInfo{Code: closeAbnormal, ByServer: true, Err: err})
 			c.stream.Abort()
 			if c.takeApart(err) {
@@ -118,22 +118,7 @@ func (r *Router) awaitEmpty(ctx context.Context) error {
 	if err := r.handshakes.wait(ctx); err != nil {
 		return err
 	}
-	emptied := make(chan struct{})
-	r.mu.Lock()
-	if r.conns.first == nil {
-		close(emptied)
-	} else if r.emptied == nil {
-		r.emptied = emptied
-	} else {
-		emptied = r.emptied // another Shutdown waits, too
-	}
-	r.mu.Unlock()
-	select {
-	case <-emptied:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return r.conns.AwaitEmpty(ctx)
 }
 
 // drainHint is a moment of the drain's window, at random.

@@ -121,7 +121,7 @@ type RejectionStats struct {
 func (r *Router) Stats() Stats {
 	s := &r.stats
 	stats := Stats{
-		Connections: s.connections.Load(), Accepted: s.accepted.Load(),
+		Connections: r.conns.Len(), Accepted: s.accepted.Load(),
 		RefusedHandshakes: s.handshakes.snapshot(""),
 		ClosedByServer:    s.closedByServer.snapshot(0), ClosedByClient: s.closedByClient.snapshot(0),
 		ConnectionTime: s.lasted.Snapshot(),
