@@ -112,7 +112,6 @@ bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	cd bench && $(GO) run ./cmd/compare -history
 	cd bench && $(GO) run ./cmd/limits
 	cd bench && $(GO) run ./cmd/refuse
-	cd bench && $(GO) run ./cmd/counting
 	cd bench && $(GO) run ./cmd/bun
 	cd bench && $(GO) run ./cmd/visits
 	cd bench && $(GO) run ./cmd/reconnect

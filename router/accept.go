@@ -198,9 +198,7 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 	c.stream.Limit(c.serving.maxPayload, c.deflate)
 	_ = c.stream.Out.Append(handshake.Response(h, key))
 	c.stream.Out.Flush()
-	if counting {
-		c.stream.Count(&r.stats.traffic[c.stripe])
-	}
+	c.stream.Count(&r.stats.traffic[c.stripe])
 	return c, nil
 }
 

@@ -161,7 +161,7 @@ func (b *batchCounters) begin(c *Conn) time.Duration { return max(b.at, c.stream
 
 // handled counts a message that was handled inline.
 func (b *batchCounters) handled(c *Conn, k *Context) {
-	if !counting || k.outcome == outcomeNone {
+	if k.outcome == outcomeNone {
 		return
 	}
 	t := &k.route.counters
@@ -192,7 +192,7 @@ func (b *batchCounters) move(r *Router) {
 
 // countFinished counts a message that was not handled inline, or not to its end.
 func (c *Context) countFinished() {
-	if !counting || c.outcome == outcomeNone {
+	if c.outcome == outcomeNone {
 		return
 	}
 	r, t, stripe := c.conn.router, &c.route.counters, c.conn.stripe
@@ -206,9 +206,7 @@ func (c *Context) countFinished() {
 
 // count counts a message that does not reach a handler of the application.
 func (r *Router) count(rt *route, err error) {
-	if counting {
-		r.countersOf(rt).outcomes.add(outcomeOf(err))
-	}
+	r.countersOf(rt).outcomes.add(outcomeOf(err))
 }
 
 // rejections counts by limiter and kind. Names of limiters are the application's; so that their number

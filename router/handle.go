@@ -121,9 +121,7 @@ func (c *Context) runInTime() {
 		c.finish(err)
 		return
 	}
-	if counting {
-		c.began = c.conn.router.now()
-	}
+	c.began = c.conn.router.now()
 	c.run()
 }
 

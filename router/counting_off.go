@@ -1,5 +1,0 @@
-//go:build wskit_uncounted
-
-package router
-
-const counting = false
