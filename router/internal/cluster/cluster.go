@@ -1,12 +1,12 @@
 // Package cluster is what a router knows of the other processes that share its broker, and how it asks all of them.
 //
-// Each says several times in its ProcessTimeout, on a topic of all, that it is there. So a query that all have to answer
-// finds out about a process that did not get it: one that lost its subscription, or was killed, is known, and does not
-// answer; one that has just begun is counted as a receiver by the broker, and answers; one that is stopped is both. It is
-// forgotten when it says that it ends, or when nothing was heard of it for its ProcessTimeout, while this one heard
-// itself: time in which the broker is away does not count. Needed are the broker and functions that count, list, close
-// and send to connections of this process. Promised: no result is without a process that is known. Methods may be called
-// from any goroutine; no lock is held while the broker or such a function is called.
+// Each process says several times in its ProcessTimeout, on a topic of all, that it is there. So a query that all
+// have to answer finds out about a process that did not get it: one that lost its subscription, or was killed, is
+// known, and does not answer; one that has just begun is counted as a receiver by the broker, and answers. A process
+// is forgotten when it says that it ends, or when nothing was heard of it for its ProcessTimeout while this one heard
+// itself: time in which the broker is away does not count. Needed are the broker and functions that count, list,
+// close and send to connections of this process. Promised: no result is without a process that is known. Methods may
+// be called from any goroutine; no lock is held while the broker or such a function is called.
 package cluster
 
 import (
