@@ -74,7 +74,6 @@ func TestFiguresInTheTextAreCurrent(t *testing.T) {
 		{"router/options.go", "An idle connection needs about 5 KB", figure{resultFile, servers, atRest, "wskit"}, 4.5, 5.5},
 		{"docs/scaling.md", "| an idle connection | [5 KB, under TLS 15 KB](tuning.md#many-connections);", figure{resultFile, servers, atRest, "wskit"}, 4.5, 5.5},
 		{"docs/scaling.md", "| an idle connection | [5 KB, under TLS 15 KB](tuning.md#many-connections);", figure{resultFile, underTLS, atRest, "wskit"}, 14.5, 15.5},
-		{"docs/observability.md", "Counting takes about 1 to 2 % of the server's CPU", figure{resultFile, counted, "32 in flight", "counting ÷ without"}, 1, 1.03},
 	} {
 		if !says(page(t, c.page), c.text) {
 			t.Errorf("%s does not say %q", c.page, c.text)

@@ -23,7 +23,6 @@ const (
 	servers    = "Servers"
 	underTLS   = "Servers under TLS"
 	inMemory   = "Limits"
-	counted    = "Counting"
 	refusals   = "Refused frames"
 	best       = "ours ÷ best rival"
 	resultFile = "RESULTS.md"
