@@ -1,9 +1,7 @@
 package router
 
 import (
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,75 +9,39 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/life"
+	"github.com/wskit/wskit/router/internal/pending"
 )
-
-// questions are those of one connection that the client has not answered.
-type questions struct {
-	over chan struct{} // closed when no answer can come any more
-
-	mu   sync.Mutex
-	open map[string]chan<- answer // by correlation id
-	last int
-	done bool // over is closed
-}
 
 type answer struct {
 	payload []byte
 	err     error // what the client answered in place of a payload
 }
 
-// questionPrefix is the beginning of their ids, which those of a client's requests do not have.
-// A client that uses it all the same confuses itself alone: the server keeps the two apart.
-const questionPrefix = "$ws:"
-
 // asked returns the connection's questions. Most connections have none.
-func (c *Conn) asked() *questions {
+func (c *Conn) asked() *pending.Table[answer] {
 	if qs := c.questions.Load(); qs != nil {
 		return qs
 	}
-	c.questions.CompareAndSwap(nil, &questions{over: make(chan struct{}), open: make(map[string]chan<- answer)})
+	c.questions.CompareAndSwap(nil, pending.New[answer]())
 	qs := c.questions.Load()
 	if c.life.State() >= life.Closing { // perhaps before end could find them
-		qs.end()
+		qs.End()
 	}
 	return qs
 }
 
-// add opens a question. Its answer comes once, if take has not taken it off before.
-func (qs *questions) add(limit int) (id string, answered <-chan answer, err error) {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	switch {
-	case qs.done:
+// openQuestion opens one, if fewer than Limits.MaxQuestions are open.
+func (c *Conn) openQuestion(qs *pending.Table[answer]) (id string, answered <-chan answer, err error) {
+	limit := c.router.opts.Limits.MaxQuestions
+	id, answered, outcome := qs.Add(limit)
+	switch outcome {
+	case pending.Ended:
 		return "", nil, ErrClosed
-	case len(qs.open) >= limit:
+	case pending.TooMany:
 		return "", nil, errors.ResourceExhausted.Errorf("a client may be asked at most %d questions at once", limit).WithDetails(
 			map[string]any{"kind": "questions", "limit": limit})
 	}
-	qs.last++
-	id = questionPrefix + strconv.Itoa(qs.last)
-	ch := make(chan answer, 1)
-	qs.open[id] = ch
-	return id, ch, nil
-}
-
-// take takes a question off, and returns nil if it is not open.
-func (qs *questions) take(id string) chan<- answer {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	ch := qs.open[id]
-	delete(qs.open, id)
-	return ch
-}
-
-// end is called when no answer can come any more. It may be called again.
-func (qs *questions) end() {
-	qs.mu.Lock()
-	defer qs.mu.Unlock()
-	if !qs.done {
-		qs.done = true
-		close(qs.over)
-	}
+	return id, answered, nil
 }
 
 // to moves the connection on to a state, see [life.Life.To].
@@ -87,7 +49,7 @@ func (c *Conn) to(state life.State) bool {
 	entered := c.life.To(state)
 	if entered && state >= life.Closing {
 		if qs := c.questions.Load(); qs != nil {
-			qs.end()
+			qs.End()
 		}
 	}
 	return entered
@@ -104,7 +66,7 @@ func (c *Conn) takeAnswer(_ *scratch, env envelope.Envelope, frame []byte) (Refu
 	var open chan<- answer
 	if qs := c.questions.Load(); qs != nil {
 		id, _ := jsontext.AppendUnquote(nil, env.CorrelationID) // it has been read as a string
-		open = qs.take(string(id))
+		open = qs.Take(string(id))
 	}
 	if open == nil {
 		c.router.stats.answersIgnored.Add(1)

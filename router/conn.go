@@ -10,6 +10,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router/internal/life"
+	"github.com/wskit/wskit/router/internal/pending"
 	"github.com/wskit/wskit/router/internal/session"
 	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
@@ -44,8 +45,8 @@ type Conn struct {
 	info      atomic.Pointer[CloseInfo] // how it ends, see note
 	deferred  atomic.Pointer[deferredFlush]
 	ctx       atomic.Pointer[connContext]
-	questions atomic.Pointer[questions] // nil for nearly all
-	limits    *limitWatch               // nil for nearly all; for the reader alone
+	questions atomic.Pointer[pending.Table[answer]] // nil for nearly all
+	limits    *limitWatch                           // nil for nearly all; for the reader alone
 
 	mu     sync.Mutex
 	topics []*member

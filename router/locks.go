@@ -19,7 +19,7 @@ package router
 //	logcache.Cache.mu what clients that resume read of a log       per topic with history
 //	wire.Outbox.mu    frames that are queued                       per connection
 //	Conn.mu           the list of topics, the context              per connection
-//	questions.mu      questions that are open                      per connection with questions
+//	pending.Table.mu  questions that are open                      per connection with questions
 //	topics.mu         the table of topics                          per router
 //	directory.mu      the connections by their ids                 per router with addressing
 //	Cluster.mu        the other processes, queries to them         per router with addressing
@@ -52,8 +52,8 @@ package router
 //	limitWatch.mu > Outbox.mu                            what is left of limits is sent
 //	Conn.mu > topics.mu                                  a member takes its place
 //	Outbox.mu > Wheel.mu                                 a client turns out too slow
-//	Outbox.mu > questions.mu                             likewise
-//	Conn.mu > questions.mu                               the connection ends
+//	Outbox.mu > pending.Table.mu                         likewise
+//	Conn.mu > pending.Table.mu                           the connection ends
 //
 // No lock guards the state of a connection (life.Life), how it ended (Conn.info), the state
 // of its handlers (turn.Turn) and the times that the wheel looks at: they are atomic. The

@@ -97,7 +97,7 @@ func (c *Conn) ask(ctx context.Context, d *declared, question any) (payload []by
 		return nil, err
 	}
 	qs := c.asked()
-	id, answered, err := qs.add(c.router.opts.Limits.MaxQuestions)
+	id, answered, err := c.openQuestion(qs)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (c *Conn) ask(ctx context.Context, d *declared, question any) (payload []by
 		defer c.turn.NeedReader(-1)
 	}
 	if err := c.sendQuestion(d, id, question); err != nil {
-		qs.take(id)
+		qs.Take(id)
 		return nil, err
 	}
 	var late <-chan time.Time
@@ -122,10 +122,10 @@ func (c *Conn) ask(ctx context.Context, d *declared, question any) (payload []by
 		err = errNoAnswer
 	case <-ctx.Done():
 		err = errors.From(ctx.Err())
-	case <-qs.over:
+	case <-qs.Ended():
 		err = ErrClosed
 	}
-	if qs.take(id) == nil { // it was answered at the same moment
+	if qs.Take(id) == nil { // it was answered at the same moment
 		return c.answered(<-answered)
 	}
 	if err != ErrClosed {
