@@ -274,12 +274,12 @@ func (cr *crowd) send() {
 		cr.mu.Unlock()
 		return
 	}
-	var frames [len(cr.views)]shared
+	var frames [len(cr.views)]frame.Shared
 	var to [len(cr.views)][]*Conn
 	for by := range cr.views {
 		v := &cr.views[by]
 		if payload := cr.changes(by); payload != nil {
-			frames[by] = share(payload)
+			frames[by] = frame.Share(payload)
 			to[by] = make([]*Conn, 0, len(v.watchers))
 			for m := range v.watchers {
 				to[by] = append(to[by], m.conn)
@@ -420,9 +420,9 @@ func (cr *crowd) add(m *member, users bool) {
 			v.list = cr.frame(v, part{"members", v.all()})
 		}
 	}
-	frame := share(v.list)
+	list := frame.Share(v.list)
 	cr.mu.Unlock()
-	m.conn.sendShared(&frame, wire.Disconnect, "")
+	m.conn.sendShared(&list, wire.Disconnect, "")
 }
 
 // show begins a view.

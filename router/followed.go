@@ -9,6 +9,7 @@ import (
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/follow"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/logcache"
 	"github.com/wskit/wskit/router/internal/wire"
 )
@@ -102,14 +103,14 @@ func (in *subscription) follow(m pubsub.Message) (err error) {
 // passAt delivers a message of the log to the members. One that is no event is left out: no router
 // has appended it. in.mu is held.
 func (in *subscription) passAt(m pubsub.Message) error {
-	frame, err := in.router.positioned(nil, &in.peeker, in.log.prefix, &m)
+	message, err := in.router.positioned(nil, &in.peeker, in.log.prefix, &m)
 	t := in.topic
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	in.log.at = m.Position
-	in.log.latest.Keep(m.Position, frame.plain)
+	in.log.latest.Keep(m.Position, message.Frame(false))
 	if err == nil && t.subscription == in {
-		in.sent = t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
+		in.sent = t.send(&message, wire.Disconnect, "", "", &in.deferredFlush)
 		in.router.stats.delivered.Add(in.sent)
 	}
 	return err
@@ -118,7 +119,7 @@ func (in *subscription) passAt(m pubsub.Message) error {
 // reset sends the members the position at which the topic goes on, and the reason. in.mu is held.
 func (in *subscription) reset(reason pubsub.Loss, at pubsub.Position) {
 	in.router.stats.resets.add(string(reason))
-	frame := share(resetFrame(in.topic.name, reason, at))
+	reset := frame.Share(resetFrame(in.topic.name, reason, at))
 	t := in.topic
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -126,7 +127,7 @@ func (in *subscription) reset(reason pubsub.Loss, at pubsub.Position) {
 	in.log.latest.Reset(at)
 	in.log.pages.Drop()
 	if t.subscription == in {
-		t.send(&frame, wire.Disconnect, "", "", &in.deferredFlush)
+		t.send(&reset, wire.Disconnect, "", "", &in.deferredFlush)
 	}
 }
 
@@ -223,13 +224,13 @@ func (in *subscription) frames(messages []pubsub.Message, add func(frame []byte)
 	var foreign error
 	var b []byte
 	for i := range messages {
-		frame, err := in.router.positioned(b, &peeker, in.log.prefix, &messages[i])
+		message, err := in.router.positioned(b, &peeker, in.log.prefix, &messages[i])
 		if err != nil {
 			foreign = err
 		} else {
-			b = frame.plain[:0]
+			b = message.Frame(false)[:0]
 		}
-		add(frame.plain)
+		add(message.Frame(false))
 	}
 	if foreign != nil {
 		in.router.refuseForeign(in.topic.name, foreign)

@@ -26,13 +26,13 @@ func topicPrefix(topic string) []byte {
 
 // appendable makes the frame for the log of an event.
 func appendable(topic string, event []byte) []byte {
-	frame := topicPrefix(topic)
+	b := topicPrefix(topic)
 	if own, ok := bytes.CutPrefix(event, []byte("{"+ownMeta)); ok {
-		return append(append(frame, ','), own...)
+		return append(append(b, ','), own...)
 	}
 	const open = len(`{`)
-	frame = append(frame, `},`...)
-	return append(frame, event[open:]...)
+	b = append(b, `},`...)
+	return append(b, event[open:]...)
 }
 
 // positionSize is what passAt adds to a frame.
@@ -42,19 +42,18 @@ const positionSize = len(`,"pos":""`) + 27
 const frameOverhead = wire.HeaderRoom + positionSize
 
 // positioned makes the message that subscribers get of one of the log. Its frame is in b, if there is room for it.
-func (r *Router) positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubsub.Message) (shared, error) {
+func (r *Router) positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubsub.Message) (frame.Shared, error) {
 	rest, ok := bytes.CutPrefix(m.Frame, prefix)
 	if !ok {
-		return shared{}, errPrefix
+		return frame.Shared{}, errPrefix
 	}
 	b = append(slices.Grow(b[:0], len(m.Frame)+frameOverhead), frame.HeaderRoom[:]...)
 	b = append(append(append(b, prefix...), `,"pos":"`...), m.Position.String()...)
 	b = append(append(b, '"'), rest...)
-	payload := b[wire.HeaderRoom:]
-	if err := r.errForeign(p, payload); err != nil {
-		return shared{}, err
+	if err := r.errForeign(p, b[wire.HeaderRoom:]); err != nil {
+		return frame.Shared{}, err
 	}
-	return shared{payload: payload, plain: wire.PutHeader(b, false)}, nil
+	return frame.InPlace(b), nil
 }
 
 // topicFrame begins a frame of the protocol's own about a topic.

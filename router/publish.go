@@ -204,23 +204,22 @@ func overflowOf(m pubsub.Message) wire.Overflow {
 	return wire.Overflow(m.Overflow)
 }
 
-// deliver hands a message to the members of its topic in this process. The frame
-// is made once, and once more for connections with compression. With later,
+// deliver hands a message to the members of its topic in this process. With later,
 // which is locked, flushing is left to it. It returns how many members these are. t.mu is held, for
 // reading at least.
 func (t *topic) deliver(m pubsub.Message, later *deferredFlush) (n int64) {
 	if len(t.members) == 0 {
 		return 0
 	}
-	frame := share(m.Frame)
-	n = t.send(&frame, overflowOf(m), m.Key, m.Except, later)
+	shared := frame.Share(m.Frame)
+	n = t.send(&shared, overflowOf(m), m.Key, m.Except, later)
 	t.members[0].conn.router.stats.delivered.Add(n)
 	return n
 }
 
-// send queues a frame for the members, but for the connection except, and returns how many these
+// send queues a message for the members, but for the connection except, and returns how many these
 // are. t.mu is held, for reading at least.
-func (t *topic) send(frame *shared, overflow wire.Overflow, key, except string, later *deferredFlush) (n int64) {
+func (t *topic) send(message *frame.Shared, overflow wire.Overflow, key, except string, later *deferredFlush) (n int64) {
 	for _, member := range t.members {
 		c := member.conn
 		if except != "" && c.id == except {
@@ -228,13 +227,13 @@ func (t *topic) send(frame *shared, overflow wire.Overflow, key, except string, 
 		}
 		// A member that is closing, or that this message makes too slow, is
 		// dealt with by its outbox: no concern of the others.
-		first, err := c.stream.Out.AppendShared(frame.frame(c), overflow, key)
+		first, err := c.stream.Out.AppendShared(message.Frame(c.deflate), overflow, key)
 		if err != nil {
 			continue
 		}
 		n++
 		if c.traced.Load() {
-			c.trace(true, frame.payload)
+			c.trace(true, message.Payload)
 		}
 		switch {
 		case later == nil:
@@ -244,15 +243,6 @@ func (t *topic) send(frame *shared, overflow wire.Overflow, key, except string, 
 		}
 	}
 	return n
-}
-
-func deflate(payload, plain []byte) []byte {
-	b := frame.New()
-	defer b.Free()
-	if err := wire.Deflate(&b.Buffer, payload); err != nil {
-		return plain
-	}
-	return wire.PutHeader(append([]byte(nil), b.Bytes()...), true)
 }
 
 // Publish sends an event to all subscribers of a topic, this connection too if it
@@ -298,29 +288,11 @@ func (ts *topics) deliver(m pubsub.Message, later *deferredFlush) {
 	t.deliver(m, later)
 }
 
-// shared is a message that many connections get. Its frame is made once, and once more for
-// those that agreed on compression.
-type shared struct{ payload, plain, deflated []byte }
-
-func share(payload []byte) shared {
-	return shared{payload: payload, plain: wire.PutHeader(append(make([]byte, wire.HeaderRoom, wire.HeaderRoom+len(payload)), payload...), false)}
-}
-
-func (s *shared) frame(c *Conn) []byte {
-	if !c.deflate || len(s.payload) < wire.DeflateThreshold {
-		return s.plain
-	}
-	if s.deflated == nil {
-		s.deflated = deflate(s.payload, s.plain)
-	}
-	return s.deflated
-}
-
-func (c *Conn) sendShared(s *shared, overflow wire.Overflow, key string) {
+func (c *Conn) sendShared(s *frame.Shared, overflow wire.Overflow, key string) {
 	if c.traced.Load() {
-		c.trace(true, s.payload)
+		c.trace(true, s.Payload)
 	}
-	if _, err := c.stream.Out.AppendShared(s.frame(c), overflow, key); err == nil {
+	if _, err := c.stream.Out.AppendShared(s.Frame(c.deflate), overflow, key); err == nil {
 		c.stream.Out.Flush()
 	}
 }

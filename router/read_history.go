@@ -76,12 +76,12 @@ func (r *Router) ReadHistory(ctx context.Context, topic string, q HistoryQuery) 
 	prefix := topicPrefix(topic)
 	for i := range read.Messages {
 		m := &read.Messages[i]
-		frame, err := r.positioned(nil, &peeker, prefix, m)
+		message, err := r.positioned(nil, &peeker, prefix, m)
 		if err != nil {
 			r.refuseForeign(topic, err)
 			continue
 		}
-		e, _ := peeker.Peek(frame.payload) // it has been read as valid
+		e, _ := peeker.Peek(message.Payload) // it has been read as valid
 		page.Messages = append(page.Messages, HistoryMessage{
 			Type: string(e.Type), Payload: append(jsontext.Value(nil), e.Payload...), Pos: m.Position.String(),
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/follow"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/life"
 	"github.com/wskit/wskit/router/internal/logcache"
 	"github.com/wskit/wskit/router/internal/wire"
@@ -237,8 +238,8 @@ func (r *replay) reset(reason pubsub.Loss) error {
 		return ErrClosed
 	}
 	r.at = r.in.log.at
-	frame := share(resetFrame(t.name, reason, r.at))
-	if _, err := r.c.stream.Out.AppendShared(frame.plain, wire.Disconnect, ""); err != nil {
+	reset := frame.Share(resetFrame(t.name, reason, r.at))
+	if _, err := r.c.stream.Out.AppendShared(reset.Frame(false), wire.Disconnect, ""); err != nil {
 		return ErrClosed
 	}
 	t.waiting--

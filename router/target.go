@@ -8,6 +8,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/cluster"
+	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/life"
 )
 
@@ -229,7 +230,7 @@ func (r *Router) closeLocal(t cluster.Target, code errors.CloseCode, reason stri
 // sendToConnection sends to a connection of this process.
 func (r *Router) sendToConnection(id string, m pubsub.Message) {
 	if c := r.directory.find(id); c != nil && id != m.Except {
-		frame := share(m.Frame)
-		c.sendShared(&frame, overflowOf(m), m.Key)
+		message := frame.Share(m.Frame)
+		c.sendShared(&message, overflowOf(m), m.Key)
 	}
 }
