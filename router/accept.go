@@ -182,20 +182,20 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingre
 	}
 
 	h := w.Header()
-	h.Set(clientIDHeader, c.id)
+	h.Set(clientIDHeader, c.peer.ID)
 	if p := handshake.Select(req, r.opts.Subprotocols); p != "" {
 		h.Set("Sec-WebSocket-Protocol", p)
 	}
 	if r.opts.Compression {
 		if agreed := handshake.Deflate(req); agreed != "" {
 			h.Set("Sec-WebSocket-Extensions", agreed)
-			c.deflate = true
+			c.peer.Deflate = true
 		}
 	}
 	if n := r.opts.Limits.SocketBuffer; n > 0 {
 		c.stream.Buffer(n)
 	}
-	c.stream.Limit(c.serving.maxPayload, c.deflate)
+	c.stream.Limit(c.serving.maxPayload, c.peer.Deflate)
 	_ = c.stream.Out.Append(handshake.Response(h, key))
 	c.stream.Out.Flush()
 	c.stream.Count(&r.stats.traffic[c.stripe])
@@ -263,8 +263,9 @@ func closeCodeOf(err error) errors.CloseCode {
 func (r *Router) newConn(id string, ip netip.Addr, identity ingress.Identity, stream *wire.Stream) *Conn {
 	c := &Conn{
 		router: r, serving: r.freeze(), stream: stream, stripe: uint8(r.stats.stripe.Add(1) % stripes),
-		id: id, ip: ip, opened: r.now(),
+		ip: ip, opened: r.now(),
 	}
+	c.peer.Init(r.hub, id, &stream.Out, (*host)(c))
 	identity.Own()
 	c.identity.Store(&identity)
 	c.initLiveness()
@@ -287,6 +288,6 @@ func (o owner) SlowConsumer() {
 
 func (o owner) FramesDropped(n int) { o.router.stats.dropped.Add(int64(n)) }
 
-func (o owner) BeforeWait() { o.flushDeferred() }
+func (o owner) BeforeWait() { o.peer.FlushBatch() }
 
 var _ wire.Owner = owner{}

@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/cluster"
+	"github.com/wskit/wskit/router/internal/hub"
 )
 
 // AddressingOptions switch on [Router.User], [Router.Connection] and [Router.AllConnections]: sending
@@ -58,18 +58,15 @@ func (o AddressingOptions) withDefaults() (AddressingOptions, error) {
 	return o, nil
 }
 
-// reservedTopics is how the names of topics begin that are not the application's.
-const reservedTopics = "$ws:"
-
 // Each connection that can be addressed is a member of the topic of all, and of that of its user
 // if it has one.
-const topicAll = reservedTopics + "all"
+const topicAll = hub.ReservedTopics + "all"
 
 // userTopic hashes the user: names may be of any length, and are not for others to see.
 func userTopic(tenant, user string) string {
 	b := binary.AppendUvarint(nil, uint64(len(tenant)))
 	sum := sha256.Sum256(append(append(b, tenant...), user...))
-	return reservedTopics + "user:" + base64.RawURLEncoding.EncodeToString(sum[:])
+	return hub.ReservedTopics + "user:" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // addressTopics returns the topics that a connection is a member of for its addresses.
@@ -96,13 +93,13 @@ func (d *directory) find(id string) *Conn {
 func (d *directory) add(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.conns[c.id] = c
+	d.conns[c.peer.ID] = c
 }
 
 func (d *directory) remove(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.conns, c.id)
+	delete(d.conns, c.peer.ID)
 }
 
 // makeAddressable returns when the connection can be addressed.
@@ -120,7 +117,7 @@ func (c *Conn) makeAddressable() error {
 		}
 	}
 	for _, topic := range addressTopics(c.Identity()) {
-		if err := c.enter(ctx, topic); err != nil {
+		if err := c.peer.Subscribe(ctx, topic); err != nil {
 			return unaddressable(err)
 		}
 	}
@@ -140,10 +137,10 @@ func (r *Router) newCluster() *cluster.Cluster[ConnInfo] {
 	broker, _ := r.opts.Broker.(pubsub.ReceiverCounter)
 	return cluster.New(cluster.Config[ConnInfo]{
 		Broker: broker, Timeout: r.opts.Addressing.Timeout, ProcessTimeout: r.opts.Addressing.ProcessTimeout,
-		Stop: r.ctx, Topics: reservedTopics,
-		Count: r.countLocal, List: r.listLocal, Close: r.closeLocal, Refuse: r.refuseForeign,
+		Stop: r.ctx, Topics: hub.ReservedTopics,
+		Count: r.countLocal, List: r.listLocal, Close: r.closeLocal, Refuse: r.hub.Refuse,
 		Deliver: func(id string, m pubsub.Message) error {
-			err := r.errForeign(&peeker, m.Frame)
+			err := r.hub.Check(&peeker, m.Frame)
 			if err == nil {
 				r.sendToConnection(id, m)
 			}
@@ -159,5 +156,3 @@ func (r *Router) newID() string {
 	}
 	return rand.Text()
 }
-
-func isReservedTopic(name string) bool { return strings.HasPrefix(name, reservedTopics) }

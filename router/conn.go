@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/life"
 	"github.com/wskit/wskit/router/internal/pending"
 	"github.com/wskit/wskit/router/internal/session"
@@ -25,17 +26,15 @@ type Conn struct {
 	router    *Router
 	serving   *serving
 	stream    *wire.Stream
-	id        string
+	peer      hub.Peer // its memberships
 	ip        netip.Addr
 	identity  atomic.Pointer[ingress.Identity] // replaced by a renewal
 	renewal   atomic.Int64                     // until when, after the epoch, a renewal may take that is under way; 0: none
 	opened    time.Duration                    // after the router's epoch
-	deflate   bool
-	stripe    uint8             // which of a few cache lines it counts on
-	resuming  atomic.Bool       // a $ws:resume is under way
-	traced    atomic.Bool       // a trace records its messages, see inspect.go
-	hooked    uint16            // hooks whose OnOpen has succeeded and whose OnClose is due
-	admission ingress.Admission // of Options.Gate, or nil
+	stripe    uint8                            // which of a few cache lines it counts on
+	hooked    uint16                           // hooks whose OnOpen has succeeded and whose OnClose is due
+	resuming  atomic.Bool                      // a $ws:resume is under way
+	admission ingress.Admission                // of Options.Gate, or nil
 
 	turn    turn.Turn[Context]
 	hotAt   time.Duration
@@ -43,13 +42,9 @@ type Conn struct {
 
 	life      life.Life
 	info      atomic.Pointer[CloseInfo] // how it ends, see note
-	deferred  atomic.Pointer[deferredFlush]
 	ctx       atomic.Pointer[connContext]
 	questions atomic.Pointer[pending.Table[answer]] // nil for nearly all
 	limits    *limitWatch                           // nil for nearly all; for the reader alone
-
-	mu     sync.Mutex
-	topics []*member
 
 	watched  watchdog.Link[*Conn]
 	list     session.Link[Conn]
@@ -75,7 +70,7 @@ type CloseInfo struct {
 }
 
 // ID identifies the connection. It is unguessable, and new for each one.
-func (c *Conn) ID() string { return c.id }
+func (c *Conn) ID() string { return c.peer.ID }
 
 // Identity is what Authenticate returned, or Renew since. It must not be changed. An
 // ingress.Key stores values with it.
@@ -87,18 +82,18 @@ func (c *Conn) IP() netip.Addr { return c.ip }
 // Context is cancelled when the connection has ended, before OnClose is called; its cause
 // (context.Cause) is [ErrClosed]. It has the values of Options.ConnContext, and no deadline.
 func (c *Conn) Context() context.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	x := c.ctx.Load()
 	if x == nil {
-		x = &connContext{values: context.Background()}
-		c.ctx.Store(x)
+		c.ctx.CompareAndSwap(nil, &connContext{values: context.Background()})
+		x = c.ctx.Load()
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if x.ctx == nil {
 		x.ctx, x.cancel = context.WithCancelCause(x.values)
-		if c.ended() {
-			x.cancel(ErrClosed)
-		}
+	}
+	if c.ended() {
+		x.cancel(ErrClosed)
 	}
 	return x.ctx
 }
@@ -108,8 +103,18 @@ func (c *Conn) Context() context.Context {
 type connContext struct {
 	values context.Context // of Options.ConnContext; it does not change
 
-	ctx    context.Context // nil until it is asked for; Conn.mu guards it, and cancel
+	mu     sync.Mutex
+	ctx    context.Context // nil until it is asked for; guarded by mu, as cancel is
 	cancel context.CancelCauseFunc
+}
+
+// end cancels the context, if there is one. The connection's state is Ended.
+func (x *connContext) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.cancel != nil {
+		x.cancel(ErrClosed)
+	}
 }
 
 // value returns a value of the handshake.

@@ -10,6 +10,7 @@ import (
 	"github.com/wskit/wskit/internal/histogram"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/follow"
+	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/watchdog"
 	"github.com/wskit/wskit/router/internal/wire"
 )
@@ -20,9 +21,8 @@ const stripes = watchdog.Stripes
 // counters are the figures of a Router. Their number is bounded, whatever clients send: there are
 // some for each registered type, limit and code, and none for a user or a topic.
 type counters struct {
-	accepted, rejected, unanswered, slow, dropped, faults, panics, missed, foreign, answersIgnored atomic.Int64
-	published, publishFailed, delivered                                                            atomic.Int64
-	lost, recovered, readFailures, behind                                                          atomic.Int64
+	accepted, rejected, unanswered, slow, dropped, faults, panics, missed, answersIgnored atomic.Int64
+	published, publishFailed                                                              atomic.Int64
 
 	handshakes, messages           keyed[RefusedKind] // that were refused
 	closedByServer, closedByClient keyed[errors.CloseCode]
@@ -56,7 +56,7 @@ var (
 		errors.CloseUnauthenticated, errors.ClosePermissionDenied, errors.CloseTooManyRequests,
 	}
 	resetReasons   = []string{string(pubsub.LossEpoch), string(pubsub.LossTrimmed), string(pubsub.LossRewound), string(follow.LossTooFar)}
-	resumeOutcomes = append([]string{resumeOK, string(lossJoined), reasonDenied, reasonUnavailable}, resetReasons...)
+	resumeOutcomes = append([]string{resumeOK, string(hub.LossJoined), reasonDenied, reasonUnavailable}, resetReasons...)
 	// outcomes of messages: OK, or the code of the error.
 	outcomes = []errors.Code{
 		outcomeOK, errors.Unauthenticated, errors.PermissionDenied, errors.InvalidArgument, errors.FailedPrecondition,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/frame"
-	"github.com/wskit/wskit/router/internal/wire"
+	"github.com/wskit/wskit/router/internal/hub"
 )
 
 // crowds are the topics whose presence connections of this process watch.
@@ -50,7 +50,7 @@ const (
 
 // view is what connections have been sent of a crowd. It is kept while there are any.
 type view struct {
-	watchers map[*member]struct{}
+	watchers map[*hub.Member]struct{}
 	shown    map[string]shown // by ID or user
 	size     int              // bytes of shown
 	dirty    map[string]struct{}
@@ -97,11 +97,7 @@ func (cs *crowds) begin(ctx context.Context, cr *crowd, w pubsub.PresenceWatcher
 	returned := false
 	defer func() {
 		if !returned {
-			cr.err = errWatchExited
-			if v := recover(); v != nil {
-				cr.err = panicError("the presence's Watch", v)
-			}
-			cs.r.fault(Fault{Err: cr.err, Stack: stack()})
+			cr.err = cs.r.panickedOutside("the presence's Watch", recover())
 		}
 		if cr.err != nil { // the next call tries again, even if it comes before this has been released
 			cs.mu.Lock()
@@ -275,21 +271,21 @@ func (cr *crowd) send() {
 		return
 	}
 	var frames [len(cr.views)]frame.Shared
-	var to [len(cr.views)][]*Conn
+	var to [len(cr.views)][]*hub.Peer
 	for by := range cr.views {
 		v := &cr.views[by]
 		if payload := cr.changes(by); payload != nil {
 			frames[by] = frame.Share(payload)
-			to[by] = make([]*Conn, 0, len(v.watchers))
+			to[by] = make([]*hub.Peer, 0, len(v.watchers))
 			for m := range v.watchers {
-				to[by] = append(to[by], m.conn)
+				to[by] = append(to[by], m.Peer())
 			}
 		}
 	}
 	cr.mu.Unlock()
 	for by := range to {
-		for _, c := range to[by] {
-			c.sendShared(&frames[by], wire.Disconnect, "")
+		for _, p := range to[by] {
+			p.Send(&frames[by], pubsub.Message{})
 		}
 	}
 }
@@ -395,7 +391,7 @@ func (cr *crowd) frame(v *view, parts ...part) []byte {
 }
 
 // add has a member get the list, and what changes.
-func (cr *crowd) add(m *member, users bool) {
+func (cr *crowd) add(m *hub.Member, users bool) {
 	by, other := byMember, byUser
 	if users {
 		by, other = byUser, byMember
@@ -422,13 +418,13 @@ func (cr *crowd) add(m *member, users bool) {
 	}
 	list := frame.Share(v.list)
 	cr.mu.Unlock()
-	m.conn.sendShared(&list, wire.Disconnect, "")
+	m.Peer().Send(&list, pubsub.Message{})
 }
 
 // show begins a view.
 func (cr *crowd) show(by int) {
 	v := &cr.views[by]
-	*v = view{watchers: make(map[*member]struct{}), shown: make(map[string]shown), dirty: make(map[string]struct{})}
+	*v = view{watchers: make(map[*hub.Member]struct{}), shown: make(map[string]shown), dirty: make(map[string]struct{})}
 	for _, m := range cr.members {
 		key := keyOf(by, m)
 		if _, ok := v.shown[key]; ok {
@@ -443,7 +439,7 @@ func (cr *crowd) show(by int) {
 }
 
 // remove ends it.
-func (cr *crowd) remove(m *member) {
+func (cr *crowd) remove(m *hub.Member) {
 	cr.mu.Lock()
 	defer cr.mu.Unlock()
 	for by := range cr.views {
@@ -451,7 +447,13 @@ func (cr *crowd) remove(m *member) {
 	}
 }
 
-func (v *view) remove(m *member) {
+// Leave is remove for a member that has left, and releases its hold.
+func (cr *crowd) Leave(m *hub.Member) {
+	cr.remove(m)
+	cr.r.crowds.release(cr)
+}
+
+func (v *view) remove(m *hub.Member) {
 	if _, ok := v.watchers[m]; !ok {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/frame"
+	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/life"
 )
 
@@ -13,7 +14,7 @@ const sizePeek = 1 << 10
 
 // Frames that are turned away by the router itself.
 var (
-	errReserved    = errors.InvalidArgument.New("message type is reserved for the protocol")
+	errReserved    = hub.ErrReserved
 	errUnknownType = errors.Unimplemented.New("message type is not known")
 	errNoID        = errors.InvalidArgument.New("request has no meta.correlationId")
 )
@@ -25,7 +26,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 	if c.life.State() >= life.Closing {
 		return true // after a close frame nothing is answered (RFC 6455, 1.4)
 	}
-	if c.traced.Load() {
+	if c.peer.Traced.Load() {
 		c.trace(false, frame)
 	}
 	s.identify(c.identity.Load())
@@ -213,7 +214,7 @@ func (f *incoming) checkRoute() error {
 		return errNoRenew
 	case f.route == nil && string(f.env.Type) == typeResume:
 		return errNoResume
-	case f.route == nil && reserved(f.env.Type):
+	case f.route == nil && frame.Reserved(f.env.Type):
 		return errReserved
 	case f.route == nil:
 		return errUnknownType

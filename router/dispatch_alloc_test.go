@@ -32,7 +32,7 @@ func dispatching(tb testing.TB, r *Router, frame string) func() {
 	c := r.newConn("test", netip.Addr{}, ingress.Identity{User: "ann"}, wire.NewStream(sink{}, nil, r.epoch))
 	c.turn.Watch() // no watchdog: it would be another goroutine's allocations
 	s := &scratch{call: new(Context)}
-	s.in = ingress.Context{ConnID: c.id, IP: c.ip, State: inbound.State{Ctx: lazyContext{c}}}
+	s.in = ingress.Context{ConnID: c.peer.ID, IP: c.ip, State: inbound.State{Ctx: lazyContext{c}}}
 	bytes := []byte(frame)
 	return func() {
 		if !c.dispatch(s, bytes, false) {

@@ -49,8 +49,8 @@ func (c *Conn) takeApart(err error) bool {
 	} else {
 		c.enterPhase(life.Flush)
 	}
-	c.leaveAll()
-	if c.traced.Load() {
+	c.leave()
+	if c.peer.Traced.Load() {
 		c.router.traceEnded(c)
 	}
 	c.countEnd()
@@ -76,31 +76,23 @@ func (c *Conn) countEnd() {
 
 // endContext moves the connection to its last state, and cancels its context.
 func (c *Conn) endContext() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended() {
+	if !c.to(life.Ended) {
 		return false
 	}
-	c.noteTopics()
-	c.to(life.Ended)
-	if x := c.ctx.Load(); x != nil && x.ctx != nil {
-		x.cancel(ErrClosed)
+	if x := c.ctx.Load(); x != nil {
+		x.end()
 	}
 	return true
 }
 
-// noteTopics records for OnClose what the connection is a member of. c.mu is held.
-func (c *Conn) noteTopics() {
-	if len(c.topics) == 0 || !c.router.hooks.Load().closes {
-		return
+// leave ends all memberships, and records for OnClose what they were.
+func (c *Conn) leave() {
+	topics := c.peer.End()
+	if len(topics) > 0 && c.router.hooks.Load().closes {
+		info := *c.info.Load()
+		info.Topics = topics
+		c.info.Store(&info)
 	}
-	info := *c.info.Load()
-	for _, m := range c.topics {
-		if m.joined && !isReservedTopic(m.topic.name) {
-			info.Topics = append(info.Topics, m.topic.name)
-		}
-	}
-	c.info.Store(&info)
 }
 
 // afterEnd reports the end of a connection that has been taken apart.

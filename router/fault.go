@@ -25,7 +25,7 @@ func (r *Router) fault(f Fault) {
 	}
 	attrs := []any{"type", f.Type, "error", f.Err}
 	if f.Conn != nil {
-		attrs = append(attrs, "conn", f.Conn.id)
+		attrs = append(attrs, "conn", f.Conn.peer.ID)
 	}
 	if f.Stack != nil {
 		attrs = append(attrs, "stack", string(f.Stack))
@@ -80,6 +80,16 @@ func panicError(where string, v any) error {
 		return fmt.Errorf("panic in %s: %w", where, err)
 	}
 	return fmt.Errorf("panic in %s: %v", where, v)
+}
+
+// panickedOutside reports a panic of what an option has set, and returns it as an error. v is nil for runtime.Goexit.
+func (r *Router) panickedOutside(where string, v any) error {
+	err := errors.New("runtime.Goexit called by " + where)
+	if v != nil {
+		err = panicError(where, v)
+	}
+	r.fault(Fault{Err: err, Stack: stack()})
+	return err
 }
 
 func stack() []byte { return debug.Stack() }

@@ -100,7 +100,7 @@ func (c *Conn) work() {
 		if k == nil {
 			// What comes while this is sent makes the next batch.
 			c.stream.Out.Flush()
-			c.flushDeferred()
+			c.peer.FlushBatch()
 			if c.turn.Free() {
 				c.drained()
 				return

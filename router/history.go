@@ -2,15 +2,14 @@ package router
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"strings"
 	"time"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/hub"
 )
 
 // HistoryOptions say how much of a topic is kept, for clients that reconnect or that join later. A
@@ -79,19 +78,16 @@ func (r *Router) History(topics string, o HistoryOptions) {
 		panic(fmt.Sprintf("router: HistoryOptions of %q: %v", topics, err))
 	}
 	prefix, wild := strings.CutSuffix(topics, "*")
-	if topics == "" || len(topics) > maxTopicLength {
-		panic(fmt.Sprintf("router: History of %q: a topic's name has 1 to %d bytes; name the topics, or use \"*\" for all", topics, maxTopicLength))
+	if topics == "" || len(topics) > hub.MaxTopicLength {
+		panic(fmt.Sprintf("router: History of %q: a topic's name has 1 to %d bytes; name the topics, or use \"*\" for all", topics, hub.MaxTopicLength))
 	}
-	h := &history{log: log, kept: pubsub.History{Messages: o.Messages, Bytes: o.Bytes, Age: o.Age.Truncate(time.Millisecond)}, replay: o.Replay}
+	h := &hub.History{Log: log, Kept: pubsub.History{Messages: o.Messages, Bytes: o.Bytes, Age: o.Age.Truncate(time.Millisecond)}, Replay: o.Replay}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mustNotServe("the history of " + topics)
 	old := r.histories.Load()
 	if old == nil {
 		old = new(histories)
-		r.reader = outage.Reporter{
-			Component: "history", Failing: "wskit: the logs of topics cannot be read", Working: "wskit: the logs of topics can be read again", Log: r.opts.Logger,
-		}
 	}
 	all := &histories{exact: maps.Clone(old.exact), prefixes: maps.Clone(old.prefixes)}
 	into := &all.exact
@@ -102,35 +98,28 @@ func (r *Router) History(topics string, o HistoryOptions) {
 		panic(fmt.Sprintf("router: the history of %q is declared twice; remove one declaration", topics))
 	}
 	if *into == nil {
-		*into = make(map[string]*history)
+		*into = make(map[string]*hub.History)
 	}
 	(*into)[prefix] = h
 	r.histories.Store(all)
 }
 
-// history is what was declared for topics.
-type history struct {
-	log    pubsub.Log
-	kept   pubsub.History
-	replay int // messages; 0: all
-}
-
 // histories are all declarations. They are never changed.
 type histories struct {
-	exact    map[string]*history
-	prefixes map[string]*history
+	exact    map[string]*hub.History
+	prefixes map[string]*hub.History
 }
 
 // historyOf returns what was declared for a topic, nil if it has no history.
-func (r *Router) historyOf(topic string) *history {
+func (r *Router) historyOf(topic string) *hub.History {
 	all := r.histories.Load()
-	if all == nil || isReservedTopic(topic) {
+	if all == nil || hub.IsReserved(topic) {
 		return nil
 	}
 	if h := all.exact[topic]; h != nil {
 		return h
 	}
-	var found *history
+	var found *hub.History
 	longest := -1
 	for prefix, h := range all.prefixes {
 		if len(prefix) > longest && strings.HasPrefix(topic, prefix) {
@@ -151,19 +140,6 @@ func checkAppend(kept bool, o PublishOptions) error {
 		return errors.Internal.Errorf("router: PublishOptions.LocalOnly would leave the message out of the topic's log; leave LocalOnly out, or publish to a topic without history")
 	case kept && o.Overflow != OverflowDisconnect:
 		return errors.Internal.Errorf("router: PublishOptions.Overflow would make gaps in a topic with history; leave it out: a client that was closed because it is slow resumes")
-	}
-	return nil
-}
-
-var errNoHistory = errors.Internal.New("router: the topic has no history; declare it with Router.History")
-
-// append publishes an event to a topic with history. Its frame is appendable.
-func (r *Router) append(ctx context.Context, h *history, m pubsub.Message, id string) error {
-	if err := r.errTooLarge(len(m.Frame) + positionSize); err != nil {
-		return err
-	}
-	if _, err := h.log.Append(ctx, m, h.kept, id); err != nil {
-		return errors.Unavailable.Wrap(err, "publishing failed")
 	}
 	return nil
 }

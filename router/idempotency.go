@@ -123,7 +123,7 @@ func (c *Conn) newExecution(f *incoming) *execution {
 	if id := c.identity.Load(); id.Authenticated() {
 		e.claim.Subject = digestOf("user", []byte(id.Tenant), []byte(id.User))
 	} else {
-		e.claim.Subject = digestOf("connection", []byte(c.id))
+		e.claim.Subject = digestOf("connection", []byte(c.peer.ID))
 	}
 	key, _ := jsontext.AppendUnquote(nil, f.env.IdempotencyKey) // it has been read as a string
 	e.claim.Key = digestOf("key", []byte(f.route.typ), key)

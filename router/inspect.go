@@ -10,7 +10,6 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/inspection"
 	"github.com/wskit/wskit/pubsub"
-	"github.com/wskit/wskit/router/internal/wire"
 )
 
 // What package inspect sees of a router.
@@ -24,7 +23,9 @@ func (in inside) Context() context.Context { return in.r.ctx }
 
 func (in inside) Conns(match func(*inspection.Conn) bool, most int) (list []inspection.Conn, n int) {
 	all := in.r.conns.All()
-	slices.SortFunc(all, func(a, b *Conn) int { return cmp.Or(cmp.Compare(a.opened, b.opened), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(all, func(a, b *Conn) int {
+		return cmp.Or(cmp.Compare(a.opened, b.opened), cmp.Compare(a.peer.ID, b.peer.ID))
+	})
 	for _, c := range all {
 		if c.ended() {
 			continue
@@ -43,8 +44,8 @@ func (in inside) Conns(match func(*inspection.Conn) bool, most int) (list []insp
 func (c *Conn) inspect() inspection.Conn {
 	id, r := c.Identity(), c.router
 	i := inspection.Conn{
-		ID: c.id, Tenant: id.Tenant, User: id.User, Tier: id.Tier, Roles: id.Roles, IP: c.ip.String(),
-		OpenedAt: r.epoch.Add(c.opened), ExpiresAt: id.ExpiresAt, Topics: c.Topics(), Queued: c.Queued(), Compressed: c.deflate,
+		ID: c.peer.ID, Tenant: id.Tenant, User: id.User, Tier: id.Tier, Roles: id.Roles, IP: c.ip.String(),
+		OpenedAt: r.epoch.Add(c.opened), ExpiresAt: id.ExpiresAt, Topics: c.Topics(), Queued: c.Queued(), Compressed: c.peer.Deflate,
 	}
 	if at := c.message.Load(); at > 0 {
 		i.LastAt = r.epoch.Add(time.Duration(at))
@@ -53,35 +54,12 @@ func (c *Conn) inspect() inspection.Conn {
 }
 
 func (in inside) Topics(match func(string) bool, most int) (list []inspection.Topic, n int) {
-	ts := &in.r.topics
-	var found []*topic
-	ts.mu.RLock()
-	for name, t := range ts.m {
-		if !isReservedTopic(name) && match(name) {
-			found = append(found, t)
-		}
-	}
-	ts.mu.RUnlock()
-	slices.SortFunc(found, func(a, b *topic) int { return cmp.Compare(a.name, b.name) })
-	for _, t := range found[:min(most, len(found))] {
-		list = append(list, t.inspect())
-	}
-	return list, len(found)
-}
-
-func (t *topic) inspect() inspection.Topic {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	i := inspection.Topic{Name: t.name, Members: len(t.members)}
-	if s := t.subscription; s != nil && s.log != nil {
-		i.Position = s.log.at.String()
-	}
-	return i
+	return in.r.hub.List(match, most)
 }
 
 func (in inside) Close(id string, code errors.CloseCode, reason string) bool {
 	for _, c := range in.r.conns.All() {
-		if c.id == id {
+		if c.peer.ID == id {
 			c.Close(code, reason)
 			return true
 		}
@@ -118,7 +96,7 @@ func (in inside) Trace(match func(*inspection.Conn) bool, record func(inspection
 		defer ts.mu.Unlock()
 		ts.all = slices.DeleteFunc(slices.Clone(ts.all), func(other *trace) bool { return other == t })
 		for c := range t.conns {
-			c.traced.Store(slices.ContainsFunc(ts.all, func(other *trace) bool { _, ok := other.conns[c]; return ok }))
+			c.peer.Traced.Store(slices.ContainsFunc(ts.all, func(other *trace) bool { _, ok := other.conns[c]; return ok }))
 		}
 	}
 }
@@ -133,7 +111,7 @@ func (t *trace) begin(c *Conn) {
 	defer ts.mu.Unlock()
 	if slices.Contains(ts.all, t) && !c.ended() {
 		t.conns[c] = struct{}{}
-		c.traced.Store(true)
+		c.peer.Traced.Store(true)
 	}
 }
 
@@ -159,7 +137,7 @@ func (r *Router) traceEnded(c *Conn) {
 // trace records a message of a connection that is traced.
 func (c *Conn) trace(sent bool, payload []byte) {
 	ts := &c.router.traces
-	m := inspection.Message{At: time.Now(), Conn: c.id, Sent: sent, Payload: payload}
+	m := inspection.Message{At: time.Now(), Conn: c.peer.ID, Sent: sent, Payload: payload}
 	ts.mu.RLock()
 	defer ts.mu.RUnlock()
 	for _, t := range ts.all {
@@ -168,6 +146,3 @@ func (c *Conn) trace(sent bool, payload []byte) {
 		}
 	}
 }
-
-// traceFrame is trace for a frame with its header.
-func (c *Conn) traceFrame(frame []byte) { c.trace(true, wire.Payload(frame)) }

@@ -12,20 +12,21 @@ package router
 //	crowd.sending     what is sent of a topic's presence           per topic that is watched
 //	crowd.mu          a topic's members, and what was sent         per topic that is watched
 //	limitWatch.mu     limits that a client follows                 per connection that follows them
-//	deferredFlush.mu  connections that are to be flushed           per connection that publishes,
+//	hub.batch.mu      connections that are to be flushed           per connection that publishes,
 //	                                                               and per subscription
-//	topic.mu          a topic's members, its subscription, and the per topic
+//	hub.topic.mu      a topic's members, its subscription, and the per topic
 //	                  position of a topic with history
 //	logcache.Cache.mu what clients that resume read of a log       per topic with history
 //	wire.Outbox.mu    frames that are queued                       per connection
-//	Conn.mu           the list of topics, the context              per connection
+//	Peer.mu           the list of topics                           per connection
+//	connContext.mu    the context                                  per connection whose context is used
 //	pending.Table.mu  questions that are open                      per connection with questions
-//	topics.mu         the table of topics                          per router
+//	hub.table.mu      the table of topics                          per router
 //	directory.mu      the connections by their ids                 per router with addressing
 //	Cluster.mu        the other processes, queries to them         per router with addressing
 //	crowds.mu         the table of topics that are watched         per router
-//	losses.mu         topics of which messages may be lost         per router
-//	heads.mu          the logs that are followed                   per router
+//	hub.gaps.mu       topics of which messages may be lost         per router
+//	hub.ends.mu       the logs that are followed                   per router
 //	Wheel.mu          when connections are checked                 per router
 //	fairness.Queue.mu what waits for a turn                        per router
 //	session.List.mu   the list of connections                      per router
@@ -40,20 +41,19 @@ package router
 //	Turn.mu > Context.mu                                 a message becomes open
 //	Context.mu > Outbox.mu                               Context.Progress
 //	Turn.mu > tally.mu                                   a message becomes open
-//	deferredFlush.mu > topic.mu > Outbox.mu              a message is delivered
-//	deferredFlush.mu > topics.mu                         likewise, without a broker
-//	deferredFlush.mu > losses.mu                         a loss is reported in its place
+//	batch.mu > topic.mu > Outbox.mu                      a message is delivered
+//	batch.mu > table.mu                                  likewise, without a broker
+//	batch.mu > gaps.mu                                   a loss is reported in its place
 //	topic.mu, Context.mu > traces.mu                     a message of a connection that is traced is sent
 //	topic.mu > Outbox.mu                                 a member of a topic with history joins
 //	topic.mu > logcache.Cache.mu                         a topic with history is reset
-//	topic.mu > topics.mu                                 a subscription is begun
+//	topic.mu > table.mu                                  a subscription is begun
 //	crowd.sending > crowd.mu                             changes are collected
 //	crowd.sending > Outbox.mu                            changes are sent
 //	limitWatch.mu > Outbox.mu                            what is left of limits is sent
-//	Conn.mu > topics.mu                                  a member takes its place
+//	Peer.mu > table.mu                                   a member takes its place
 //	Outbox.mu > Wheel.mu                                 a client turns out too slow
 //	Outbox.mu > pending.Table.mu                         likewise
-//	Conn.mu > pending.Table.mu                           the connection ends
 //
 // No lock guards the state of a connection (life.Life), how it ended (Conn.info), the state
 // of its handlers (turn.Turn) and the times that the wheel looks at: they are atomic. The

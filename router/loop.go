@@ -60,7 +60,7 @@ func (c *Conn) read() {
 		if !reading {
 			return
 		}
-		c.flushDeferred() // others wait for it, whatever became of this connection
+		c.peer.FlushBatch() // others wait for it, whatever became of this connection
 		if err != nil {
 			c.endReading(err)
 			return
@@ -139,8 +139,6 @@ func (c *Conn) observe() bool {
 		go c.read()
 	}
 	c.stream.Out.Flush()
-	if d := c.deferred.Load(); d != nil {
-		d.flushBeside() // may be many connections, and the watchdog has others
-	}
+	c.peer.FlushBatchConcurrently() // may be many connections, and the watchdog has others
 	return again
 }

@@ -28,6 +28,8 @@ func New(opts Options) *Router {
 	})
 	r.top = Group{router: r, opts: RouteOptions{Strict: opts.Strict}}
 	r.tokens = handshake.Tokens{Prefix: opts.TokenSubprotocol, Query: opts.TokenQuery}
+	r.tickets.init(opts.Resume)
+	r.hub = r.newHub()
 	if opts.Addressing.Enabled {
 		r.directory.conns = make(map[string]*Conn)
 		if opts.Broker != nil {
@@ -36,8 +38,6 @@ func New(opts Options) *Router {
 	}
 	r.origin.Origins, r.origin.AnyOrigin, r.origin.Hosts = opts.Origins, opts.InsecureAnyOrigin, opts.Hosts
 	r.origin.Logger = opts.Logger
-	r.topics.init(r.historyOf)
-	r.tickets.init(opts.Resume)
 	r.fair.Init(&r.sockets, func(k *Context) { go k.conn.handleConcurrently(k) })
 	r.crowds = crowds{r: r, m: make(map[string]*crowd)}
 	r.watchdog.Config = watchdog.Config[*Conn]{Observe: (*Conn).observe, Sockets: &r.sockets, Stop: r.ctx.Done()}

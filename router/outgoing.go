@@ -1,10 +1,9 @@
 package router
 
 import (
-	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router/internal/codec"
 	"github.com/wskit/wskit/router/internal/frame"
-	"github.com/wskit/wskit/router/internal/wire"
+	"github.com/wskit/wskit/router/internal/hub"
 )
 
 // appendEvent appends the frame of an event.
@@ -13,12 +12,12 @@ func appendEvent(b *frame.Buffer, typ string, payload any, meta Meta) error {
 		return err
 	}
 	b.WriteByte('{')
-	if len(meta) > 0 { // comes first: see appendable
+	if len(meta) > 0 { // comes first, see hub.MetaOpen
 		members, err := meta.encode()
 		if err != nil {
 			return err
 		}
-		b.WriteString(ownMeta)
+		b.WriteString(hub.MetaOpen)
 		b.Write(members)
 		b.WriteString(`},`)
 	}
@@ -35,7 +34,7 @@ func appendEvent(b *frame.Buffer, typ string, payload any, meta Meta) error {
 
 // enqueue queues a frame that answers none of the client's, without flushing it.
 func (c *Conn) enqueue(b *frame.Buffer) error {
-	return c.queue(b.Bytes(), (*wire.Outbox).Append)
+	return c.peer.Queue(b)
 }
 
 // sendNow is enqueue, and flushes.
@@ -49,30 +48,8 @@ func (c *Conn) sendNow(b *frame.Buffer) error {
 
 // answer queues a frame that answers one of the client's, without flushing it. It
 // fails only when the client is gone, or being closed.
-func (c *Conn) answer(b []byte) { _ = c.queue(b, (*wire.Outbox).Answer) }
-
-func (c *Conn) queue(b []byte, put func(*wire.Outbox, []byte) error) error {
-	if c.traced.Load() {
-		c.trace(true, b[wire.HeaderRoom:])
-	}
-	if c.deflate && len(b)-wire.HeaderRoom >= wire.DeflateThreshold {
-		d := frame.New()
-		defer d.Free()
-		if err := wire.Deflate(&d.Buffer, b[wire.HeaderRoom:]); err != nil {
-			return err
-		}
-		return closedError(put(&c.stream.Out, wire.PutHeader(d.Bytes(), true)))
-	}
-	return closedError(put(&c.stream.Out, wire.PutHeader(b, false)))
-}
+func (c *Conn) answer(b []byte) { _ = c.peer.Answer(b) }
 
 // ErrClosed is the error of sending on a connection, and of subscribing it, after it
 // has been closed, or while it is being closed because its client reads too slowly.
-var ErrClosed = errors.Unavailable.New("connection closed")
-
-func closedError(err error) error {
-	if err != nil {
-		return ErrClosed
-	}
-	return nil
-}
+var ErrClosed = hub.ErrClosed

@@ -2,12 +2,12 @@ package router
 
 import (
 	"context"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/hub"
 )
 
 // Presence lists the connections that have joined a topic with [Context.Join], of all processes
@@ -16,7 +16,7 @@ import (
 // has left. Those of other processes appear and disappear with the delay that the Presence
 // documents. It fails with UNAVAILABLE when the presence does.
 func (r *Router) Presence(ctx context.Context, topic string) ([]pubsub.Member, error) {
-	if err := checkTopic(topic); err != nil {
+	if err := hub.CheckTopic(topic); err != nil {
 		return nil, err
 	}
 	if r.opts.Presence == nil {
@@ -48,24 +48,24 @@ func (c *Conn) join(ctx context.Context, topic string, known any) error {
 
 // joinWith is join with what is known of the connection as JSON, or nothing.
 func (c *Conn) joinWith(ctx context.Context, p pubsub.Presence, topic string, data []byte) error {
-	entry := pubsub.Member{ID: c.id, User: c.identity.Load().User}
+	entry := pubsub.Member{ID: c.peer.ID, User: c.identity.Load().User}
 	if len(data) > 0 {
 		entry.Data = data
 	}
 	if err := entry.Check(); err != nil {
 		return errors.InvalidArgument.Wrap(err, "what is to be known of a member is too long")
 	}
-	wasMember := c.member(topic) != nil
-	if err := c.subscribe(ctx, topic); err != nil {
+	wasMember := c.peer.Member(topic) != nil
+	if err := c.Subscribe(ctx, topic); err != nil {
 		return err
 	}
-	m := c.member(topic)
-	if m == nil || !m.show() {
+	m := c.peer.Member(topic)
+	if m == nil || !m.Show() {
 		return ErrClosed
 	}
 	err := p.Join(ctx, topic, entry)
-	if !m.show() {
-		p.Leave(topic, c.id) // left meanwhile, perhaps before it was there
+	if !m.Show() {
+		p.Leave(topic, c.peer.ID) // left meanwhile, perhaps before it was there
 		return ErrClosed
 	}
 	if err != nil {
@@ -74,45 +74,8 @@ func (c *Conn) joinWith(ctx context.Context, p pubsub.Presence, topic string, da
 		}
 		return errors.Unavailable.Wrap(err, "joining failed")
 	}
-	m.remember(data)
+	m.Remember(data)
 	return nil
-}
-
-// remember has the client of a topic with history get a ticket with which it joins again.
-func (m *member) remember(data []byte) {
-	t := m.topic
-	if t.history == nil {
-		return
-	}
-	t.mu.Lock()
-	if m.index >= 0 {
-		f := t.subscription.log
-		if f.joined == nil {
-			f.joined = make(map[*member][]byte)
-		}
-		f.joined[m] = data
-		m.welcome()
-	}
-	t.mu.Unlock()
-	m.conn.flushUnlessBatched()
-}
-
-// member is the connection's place in a topic, nil if it has none.
-func (c *Conn) member(topic string) *member {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if i := slices.IndexFunc(c.topics, func(m *member) bool { return m.topic.name == topic }); i >= 0 {
-		return c.topics[i]
-	}
-	return nil
-}
-
-// show makes the member leave the presence, too, when it leaves the topic. It returns false if it has left.
-func (m *member) show() bool {
-	m.topic.mu.Lock()
-	defer m.topic.mu.Unlock()
-	m.seen = m.index != left
-	return m.seen
 }
 
 // Join subscribes the connection to a topic and lists it as present. See

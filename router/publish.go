@@ -8,6 +8,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/frame"
+	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
@@ -62,11 +63,9 @@ func (c *Conn) Publish(ctx context.Context, topic, typ string, payload any, opts
 	return c.router.publish(ctx, c, false, topic, typ, payload, opts)
 }
 
-// publish encodes a message once and hands it to the broker, or, without one, to
-// the topic's members. What a batch publishes to them leaves when the batch ends, also if a broker in
-// this process delivers it at once.
+// publish encodes a message once and hands it to the hub.
 func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, typ string, payload any, opts []PublishOptions) error {
-	if err := checkTopic(topic); err != nil {
+	if err := hub.CheckTopic(topic); err != nil {
 		return err
 	}
 	o, err := onlyOption(opts)
@@ -81,38 +80,14 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	if err != nil {
 		return err
 	}
-	switch {
-	case h != nil:
-		m.Frame = appendable(topic, m.Frame)
-	case o.ExceptSelf && from != nil:
-		m.Except = from.id
+	if o.ExceptSelf && from != nil && h == nil {
+		m.Except = from.peer.ID
 	}
+	how := hub.PublishOptions{History: h, ID: o.ID, LocalOnly: o.LocalOnly}
 	if batched {
-		if h == nil && (r.opts.Broker == nil || o.LocalOnly) {
-			r.deliverLater(from, m)
-			return r.countPublished(nil)
-		}
-		if in := r.topics.subscribed(topic); in != nil {
-			in.expect(m.Frame)
-			defer in.published(from, m.Frame)
-		}
+		how.Batch = &from.peer
 	}
-	if h != nil {
-		return r.countPublished(r.append(ctx, h, m, o.ID))
-	}
-	return r.countPublished(r.handOn(ctx, m, o.LocalOnly))
-}
-
-// deliverLater hands a message to the topic's members in this process, and leaves flushing to the
-// end of the connection's batch.
-func (r *Router) deliverLater(from *Conn, m pubsub.Message) {
-	later := from.lockDeferred()
-	r.topics.deliver(m, later)
-	full := later.hold(m.Frame, r.opts.Limits.MaxQueued)
-	later.mu.Unlock()
-	if full {
-		later.flush()
-	}
+	return r.countPublished(r.hub.Publish(ctx, m, how))
 }
 
 // countPublished counts a message that was handed on, or could not be.
@@ -123,18 +98,6 @@ func (r *Router) countPublished(err error) error {
 		r.stats.publishFailed.Add(1)
 	}
 	return err
-}
-
-// handOn hands a message to the broker, or to the topic's members in this process.
-func (r *Router) handOn(ctx context.Context, m pubsub.Message, localOnly bool) error {
-	if localOnly || r.opts.Broker == nil {
-		r.topics.deliver(m, nil)
-		return nil
-	}
-	if err := r.opts.Broker.Publish(ctx, m); err != nil {
-		return errors.Unavailable.Wrap(err, "publishing failed")
-	}
-	return nil
 }
 
 func onlyOption(opts []PublishOptions) (o PublishOptions, err error) {
@@ -170,7 +133,7 @@ func (r *Router) encode(ctx context.Context, topic, typ string, payload any, o P
 	if err := appendEvent(b, typ, payload, r.publishMeta(ctx, o.Meta)); err != nil {
 		return m, err
 	}
-	if err := r.errTooLarge(b.Len() - wire.HeaderRoom); err != nil {
+	if err := r.hub.ErrTooLarge(b.Len() - wire.HeaderRoom); err != nil {
 		return m, err
 	}
 	m.Frame = append([]byte(nil), b.Bytes()[wire.HeaderRoom:]...)
@@ -195,56 +158,6 @@ func latestKey(topic, typ, key string) string {
 	return string(b)
 }
 
-// overflowOf is the policy of a message. One that this version does not know, because other processes have a later one,
-// must not close connections, and it is not known which older messages it may take the place of: it drops the message.
-func overflowOf(m pubsub.Message) wire.Overflow {
-	if m.Overflow > uint8(OverflowLatestOnly) {
-		return wire.DropNewest
-	}
-	return wire.Overflow(m.Overflow)
-}
-
-// deliver hands a message to the members of its topic in this process. With later,
-// which is locked, flushing is left to it. It returns how many members these are. t.mu is held, for
-// reading at least.
-func (t *topic) deliver(m pubsub.Message, later *deferredFlush) (n int64) {
-	if len(t.members) == 0 {
-		return 0
-	}
-	shared := frame.Share(m.Frame)
-	n = t.send(&shared, overflowOf(m), m.Key, m.Except, later)
-	t.members[0].conn.router.stats.delivered.Add(n)
-	return n
-}
-
-// send queues a message for the members, but for the connection except, and returns how many these
-// are. t.mu is held, for reading at least.
-func (t *topic) send(message *frame.Shared, overflow wire.Overflow, key, except string, later *deferredFlush) (n int64) {
-	for _, member := range t.members {
-		c := member.conn
-		if except != "" && c.id == except {
-			continue
-		}
-		// A member that is closing, or that this message makes too slow, is
-		// dealt with by its outbox: no concern of the others.
-		first, err := c.stream.Out.AppendShared(message.Frame(c.deflate), overflow, key)
-		if err != nil {
-			continue
-		}
-		n++
-		if c.traced.Load() {
-			c.trace(true, message.Payload)
-		}
-		switch {
-		case later == nil:
-			c.stream.Out.Flush()
-		case first:
-			later.add(c)
-		}
-	}
-	return n
-}
-
 // Publish sends an event to all subscribers of a topic, this connection too if it
 // is one; it need not be. payload is encoded as in [Conn.Send]. At most one
 // PublishOptions may be given.
@@ -258,7 +171,7 @@ func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions
 	batched := !c.task.Concurrent
 	err := c.conn.router.publish(c, c.conn, batched, topic, typ, payload, opts)
 	if batched && !c.conn.turn.Batching() {
-		c.conn.flushDeferred() // detached meanwhile: no batch ends that would
+		c.conn.peer.FlushBatch() // detached: no batch ends that would
 	}
 	return err
 }
@@ -267,32 +180,4 @@ func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions
 // [Context.Publish]. ctx is passed to the broker.
 func (r *Router) Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error {
 	return r.publish(ctx, nil, false, topic, typ, payload, opts)
-}
-
-// errTooLarge says that a message fits no subscriber's queue, not even an empty one: it
-// would close them all.
-func (r *Router) errTooLarge(size int) error {
-	if most := r.opts.Limits.MaxQueued - wire.HeaderRoom; size > most {
-		return errors.Internal.Errorf("router: a message of %d bytes cannot be published: Limits.MaxQueued allows %d", size, most)
-	}
-	return nil
-}
-
-func (ts *topics) deliver(m pubsub.Message, later *deferredFlush) {
-	t := ts.find(m.Topic)
-	if t == nil {
-		return
-	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	t.deliver(m, later)
-}
-
-func (c *Conn) sendShared(s *frame.Shared, overflow wire.Overflow, key string) {
-	if c.traced.Load() {
-		c.trace(true, s.Payload)
-	}
-	if _, err := c.stream.Out.AppendShared(s.Frame(c.deflate), overflow, key); err == nil {
-		c.stream.Out.Flush()
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/logcache"
 )
 
@@ -67,18 +68,18 @@ func (r *Router) ReadHistory(ctx context.Context, topic string, q HistoryQuery) 
 		return page, errors.InvalidArgument.Errorf("the limit is %d; it must be from 1 to %d (0 for %d)", q.Limit, maxHistoryLimit, historyLimit)
 	}
 	q.Limit = cmp.Or(q.Limit, historyLimit)
-	read, err := r.readLog(ctx, topic, h, pubsub.ReadOptions{From: from, Backwards: q.Backwards, Messages: q.Limit, Bytes: maxHistoryBytes})
+	read, err := r.hub.ReadLog(ctx, topic, h, pubsub.ReadOptions{From: from, Backwards: q.Backwards, Messages: q.Limit, Bytes: maxHistoryBytes})
 	if err != nil {
 		return page, errors.Unavailable.Wrap(err, "the history cannot be read")
 	}
 	page = HistoryPage{Messages: make([]HistoryMessage, 0, len(read.Messages)), More: read.More, Head: read.Head.String(), Lost: string(read.Lost)}
 	var peeker envelope.Peeker
-	prefix := topicPrefix(topic)
+	prefix := hub.TopicPrefix(topic)
 	for i := range read.Messages {
 		m := &read.Messages[i]
-		message, err := r.positioned(nil, &peeker, prefix, m)
+		message, err := r.hub.Positioned(nil, &peeker, prefix, m)
 		if err != nil {
-			r.refuseForeign(topic, err)
+			r.hub.Refuse(topic, err)
 			continue
 		}
 		e, _ := peeker.Peek(message.Payload) // it has been read as valid
@@ -90,12 +91,12 @@ func (r *Router) ReadHistory(ctx context.Context, topic string, q HistoryQuery) 
 }
 
 // historyFrom returns the history of a topic, and a position that may be empty.
-func (r *Router) historyFrom(topic, pos string) (h *history, from pubsub.Position, err error) {
-	if err := checkTopic(topic); err != nil {
+func (r *Router) historyFrom(topic, pos string) (h *hub.History, from pubsub.Position, err error) {
+	if err := hub.CheckTopic(topic); err != nil {
 		return nil, from, err
 	}
 	if h = r.historyOf(topic); h == nil {
-		return nil, from, errNoHistory
+		return nil, from, hub.ErrNoHistory
 	}
 	if pos != "" {
 		if from, err = pubsub.ParsePosition(pos); err != nil {
@@ -118,15 +119,15 @@ func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string) error {
 			return errors.Unavailable.Wrap(err, "subscribing failed")
 		}
 	}
-	_, _, err = c.resumeTopic(ctx, topic, from, true)
-	reset, ok := errors.AsType[*errReset](err)
+	_, _, err = c.peer.Resume(ctx, topic, from, true)
+	reset, ok := errors.AsType[*hub.Reset](err)
 	if pos != "" && ok {
-		r.stats.resumes.add(string(reset.reason))
+		r.stats.resumes.add(string(reset.Reason))
 	} else if pos != "" && err == nil {
 		r.stats.resumes.add(resumeOK)
 	}
 	switch {
-	case ok && reset.reason == lossJoined:
+	case ok && reset.Reason == hub.LossJoined:
 		return errors.FailedPrecondition.New("the connection is a member of the topic already")
 	case ok, err == nil:
 		return nil
@@ -137,8 +138,8 @@ func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string) error {
 }
 
 // oldest returns the position before the oldest message that is kept.
-func (r *Router) oldest(ctx context.Context, topic string, h *history) (pubsub.Position, error) {
-	page, err := r.readLog(ctx, topic, h, pubsub.ReadOptions{Messages: 1, Bytes: 1})
+func (r *Router) oldest(ctx context.Context, topic string, h *hub.History) (pubsub.Position, error) {
+	page, err := r.hub.ReadLog(ctx, topic, h, pubsub.ReadOptions{Messages: 1, Bytes: 1})
 	if err != nil || len(page.Messages) == 0 {
 		return page.Head, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/hub"
 )
 
 // resumeTimeout is the time for a $ws:resume.
@@ -95,11 +96,11 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 			return done, nil
 		}
 	}
-	replayed, at, err := conn.resumeTopic(c, topic, from, false)
+	replayed, at, err := conn.peer.Resume(c, topic, from, false)
 	done.Replayed, done.Resumed = replayed, err == nil
-	if reset, ok := errors.AsType[*errReset](err); ok {
-		done.Reason, err = string(reset.reason), nil
-		if reset.reason == lossJoined {
+	if reset, ok := errors.AsType[*hub.Reset](err); ok {
+		done.Reason, err = string(reset.Reason), nil
+		if reset.Reason == hub.LossJoined {
 			return done, nil
 		}
 	}

@@ -3,7 +3,6 @@ package router
 import (
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/wskit/wskit/ingress"
@@ -112,12 +111,8 @@ type route struct {
 // Types that are the protocol's own.
 const (
 	typeProgress     = "$ws:rpc-progress"
-	typeSubscribed   = "$ws:subscribed"
-	typeUnsubscribed = "$ws:unsubscribed"
-	typeReset        = "$ws:reset"
 	typeResume       = "$ws:resume"
 	typeResumed      = "$ws:resumed"
-	typeGap          = "$ws:gap"
 	typeAbort        = "$ws:abort"
 	typeAnswer       = "$ws:answer"
 	typePresence     = "$ws:presence"
@@ -129,19 +124,13 @@ const (
 	typeHeartbeatAck = "__heartbeat_ack"
 )
 
-// reserved reports whether a type belongs to the protocol.
-func reserved[S ~string | ~[]byte](typ S) bool {
-	s := string(typ)
-	return strings.HasPrefix(s, "__") || strings.HasPrefix(s, "$ws:") || s == frame.Error || s == frame.RPCError
-}
-
 func checkType(typ string) error {
 	switch {
 	case typ == "":
 		return fmt.Errorf("router: a message type is empty; give it a name like \"chat.send\"")
 	case len(typ) > envelope.MaxTypeLength:
 		return fmt.Errorf("router: the message type %q is longer than %d bytes", typ[:32]+"…", envelope.MaxTypeLength)
-	case reserved(typ):
+	case frame.Reserved(typ):
 		return fmt.Errorf("router: the message type %q is reserved for the protocol; names that begin with \"__\" or \"$ws:\", ERROR and RPC_ERROR cannot be used", typ)
 	}
 	return nil

@@ -67,9 +67,9 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/internal/httpclose"
-	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/router/internal/cluster"
 	"github.com/wskit/wskit/router/internal/fairness"
+	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/origin"
 	"github.com/wskit/wskit/router/internal/serial"
 	"github.com/wskit/wskit/router/internal/session"
@@ -99,15 +99,11 @@ type Router struct {
 	frozen    atomic.Pointer[serving] // set by the first connection, with mu: from then on nothing can be registered
 	hooks     atomic.Pointer[hooks]
 	events    atomic.Pointer[map[string]*declared] // nil: none
-	topics    topics
+	hub       *hub.Hub                             // topics and their members
 	traces    traces
 	histories atomic.Pointer[histories] // nil: none
-	heads     heads
 	tickets   tickets
-	losses    losses
 	fair      fairness.Queue[*Context]
-	pageBytes atomic.Int64    // of what clients that resume share
-	reader    outage.Reporter // of the logs of topics
 	crowds    crowds
 	directory directory
 	cluster   *cluster.Cluster[ConnInfo] // nil: addressing is off, or there is no broker

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -49,7 +48,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func (c *Conn) borrow() *scratch {
 	s := scratches.Get().(*scratch)
 	s.counts.stripe = c.stripe
-	s.in = ingress.Context{ConnID: c.id, IP: c.ip, State: inbound.State{Ctx: lazyContext{c}, Frame: &s.peeker, Limits: c.limits.reports()}}
+	s.in = ingress.Context{ConnID: c.peer.ID, IP: c.ip, State: inbound.State{Ctx: lazyContext{c}, Frame: &s.peeker, Limits: c.limits.reports()}}
 	return s
 }
 
@@ -79,14 +78,12 @@ func (l lazyContext) Value(key any) any { return l.c.value(key) }
 // BeforeHold sends what the batch has queued so far: it must not wait, too.
 func (l lazyContext) BeforeHold() {
 	l.c.stream.Out.Flush()
-	l.c.flushDeferred()
+	l.c.peer.FlushBatch()
 }
 
 func (l lazyContext) Err() error {
 	if !l.c.ended() {
 		return nil
 	}
-	l.c.mu.Lock() // until Done is closed
-	defer l.c.mu.Unlock()
-	return context.Canceled
+	return l.c.Context().Err()
 }

@@ -119,7 +119,7 @@ type RejectionStats struct {
 
 // Stats returns the figures of the router.
 func (r *Router) Stats() Stats {
-	s := &r.stats
+	s, topics := &r.stats, &r.hub.Counts
 	stats := Stats{
 		Connections: r.conns.Len(), Accepted: s.accepted.Load(),
 		RefusedHandshakes: s.handshakes.snapshot(""),
@@ -130,13 +130,13 @@ func (r *Router) Stats() Stats {
 		Rejected:        s.rejected.Load(), Unanswered: s.unanswered.Load(), Rejections: s.rejections.stats(),
 		Overload:      r.shedder.stats(),
 		SlowConsumers: s.slow.Load(), FramesDropped: s.dropped.Load(),
-		Published: s.published.Load(), PublishFailed: s.publishFailed.Load(), Delivered: s.delivered.Load(),
-		Foreign: s.foreign.Load(), Lost: s.lost.Load(),
-		Recovered: s.recovered.Load(), ReadFailures: s.readFailures.Load(), Behind: s.behind.Load(),
+		Published: s.published.Load(), PublishFailed: s.publishFailed.Load(), Delivered: topics.Delivered.Load(),
+		Foreign: topics.Dropped.Load(), Lost: topics.Lost.Load(),
+		Recovered: topics.Recovered.Load(), ReadFailures: topics.ReadFailures.Load(), Behind: topics.Behind.Load(),
 		Resets: s.resets.snapshot(otherLimits), Resumes: s.resumes.snapshot(otherLimits),
 		Faults: s.faults.Load(), Panics: s.panics.Load(), HooksMissed: s.missed.Load(),
 		AnswersIgnored: s.answersIgnored.Load(),
-		Topics:         int64(r.topics.count()),
+		Topics:         int64(r.hub.Topics()),
 	}
 	for i := range s.waited {
 		histogram.Merge(&stats.Waiting, s.waited[i].Snapshot())

@@ -9,6 +9,7 @@ import (
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/cluster"
 	"github.com/wskit/wskit/router/internal/frame"
+	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/life"
 )
 
@@ -100,7 +101,7 @@ func (t Target) Send(ctx context.Context, typ string, payload any, opts ...Publi
 	m.Except = t.name.Except
 	switch id := t.name.ID; {
 	case id == "":
-		return t.r.handOn(ctx, m, o.LocalOnly)
+		return t.r.hub.Publish(ctx, m, hub.PublishOptions{LocalOnly: o.LocalOnly})
 	case t.isElsewhere() && !o.LocalOnly && id != m.Except:
 		return t.r.cluster.Send(ctx, id, m)
 	default:
@@ -110,7 +111,7 @@ func (t Target) Send(ctx context.Context, typ string, payload any, opts ...Publi
 }
 
 // topicConnection stands for the topic of what is sent to one connection.
-const topicConnection = reservedTopics + "connection"
+const topicConnection = hub.ReservedTopics + "connection"
 
 // Count returns how many connections are open. See [Target] for when it fails.
 func (t Target) Count(ctx context.Context) (int, error) {
@@ -188,7 +189,7 @@ func (t Target) check() error {
 // eachLocal calls f with each connection of this process, with a topic locked.
 func (r *Router) eachLocal(t cluster.Target, f func(*Conn)) {
 	each := func(c *Conn) {
-		if c != nil && c.id != t.Except && c.life.State() < life.Closing {
+		if c != nil && c.peer.ID != t.Except && c.life.State() < life.Closing {
 			f(c)
 		}
 	}
@@ -196,7 +197,7 @@ func (r *Router) eachLocal(t cluster.Target, f func(*Conn)) {
 		each(r.directory.find(t.ID))
 		return
 	}
-	r.topics.each(t.Topic, each)
+	r.hub.Each(t.Topic, func(p *hub.Peer) { each(connectionOf(p)) })
 }
 
 func (r *Router) countLocal(t cluster.Target) (n int) {
@@ -212,7 +213,7 @@ func (r *Router) listLocal(t cluster.Target) (list []ConnInfo, ok bool) {
 	r.eachLocal(t, func(c *Conn) {
 		identity := c.Identity()
 		list = append(list, ConnInfo{
-			ID: c.id, Tenant: identity.Tenant, User: identity.User, IP: c.ip, OpenedAt: r.epoch.Add(c.opened).Round(0),
+			ID: c.peer.ID, Tenant: identity.Tenant, User: identity.User, IP: c.ip, OpenedAt: r.epoch.Add(c.opened).Round(0),
 		})
 	})
 	return list, true
@@ -231,6 +232,6 @@ func (r *Router) closeLocal(t cluster.Target, code errors.CloseCode, reason stri
 func (r *Router) sendToConnection(id string, m pubsub.Message) {
 	if c := r.directory.find(id); c != nil && id != m.Except {
 		message := frame.Share(m.Frame)
-		c.sendShared(&message, overflowOf(m), m.Key)
+		c.peer.Send(&message, m)
 	}
 }

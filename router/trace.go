@@ -10,6 +10,7 @@ import (
 
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/hub"
 )
 
 // Delivery is a message that the broker has delivered to this process, see [Hooks].
@@ -66,27 +67,22 @@ func (r *Router) publishMeta(ctx context.Context, own Meta) Meta {
 	return all
 }
 
-// watchDelivery begins to watch how the broker's message is delivered. The result is nil unless hooks want to
-// know.
-func (in *subscription) watchDelivery(m pubsub.Message) *Delivery {
-	if len(in.router.hooks.Load().deliveries) == 0 || m.Frame == nil {
+// beginDelivery returns what is called with the number of members for which a message of the broker was queued; nil unless
+// hooks ask for it. No lock is held then.
+func (r *Router) beginDelivery(topic string, m pubsub.Message) (delivered func(members int64)) {
+	hooks := r.hooks.Load().deliveries
+	if len(hooks) == 0 {
 		return nil
 	}
-	d := &Delivery{Topic: in.topic.name, Began: time.Now(), frame: m.Frame}
-	if isReservedTopic(d.Topic) {
+	d := Delivery{Topic: topic, Began: time.Now(), frame: m.Frame}
+	if hub.IsReserved(topic) {
 		d.Topic = ""
 	}
-	return d
-}
-
-// delivered calls the hooks for a message that was queued for members. No lock is held.
-func (in *subscription) delivered(d *Delivery, members int64) {
-	if d == nil || members == 0 {
-		return
+	return func(members int64) {
+		d.Members = int(members)
+		callAll(hooks, func(hook func(Delivery)) {
+			defer r.containPanic("OnDelivered", nil, "")
+			hook(d)
+		})
 	}
-	d.Members = int(members)
-	callAll(in.router.hooks.Load().deliveries, func(hook func(Delivery)) {
-		defer in.router.containPanic("OnDelivered", nil, "")
-		hook(*d)
-	})
 }

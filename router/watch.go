@@ -5,6 +5,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/hub"
 )
 
 // WatchOptions configure WatchPresence.
@@ -36,7 +37,7 @@ func (c *Context) WatchPresence(topic string, opts ...WatchOptions) error {
 // WatchPresence sends the client the list of those that have joined a topic, and each change. See
 // [Context.WatchPresence]. ctx is for the call alone.
 func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOptions) error {
-	if err := checkTopic(topic); err != nil {
+	if err := hub.CheckTopic(topic); err != nil {
 		return err
 	}
 	if len(opts) > 1 {
@@ -46,7 +47,7 @@ func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOpt
 	if !ok {
 		return errNoWatcher
 	}
-	m := c.member(topic)
+	m := c.peer.Member(topic)
 	if m == nil {
 		return errors.FailedPrecondition.New("the connection is not a member of the topic")
 	}
@@ -61,7 +62,7 @@ func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOpt
 		c.router.crowds.release(cr)
 		return errors.Unavailable.Wrap(cr.err, "watching failed")
 	}
-	first, ok := m.watch(cr)
+	first, ok := m.Watch(cr)
 	if !first {
 		c.router.crowds.release(cr)
 	}
@@ -69,32 +70,11 @@ func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOpt
 		return ErrClosed
 	}
 	cr.add(m, len(opts) == 1 && opts[0].ByUser)
-	if !m.watches() { // left meanwhile, perhaps before it was there
+	if m.HasLeft() { // left meanwhile, perhaps before it was there
 		cr.remove(m)
 		return ErrClosed
 	}
 	return nil
 }
 
-var errWatchExited = errors.New("runtime.Goexit called by the presence's Watch")
-
 var errNoWatcher = errors.Internal.New("router: changes of presence are not known without Options.Presence that is a pubsub.PresenceWatcher; set it, to memory.NewPresence() for one process")
-
-// watch has the member stop watching when it leaves. first reports that it was not so before;
-// then the member keeps the caller's hold of the crowd. ok is false if it has left.
-func (m *member) watch(cr *crowd) (first, ok bool) {
-	m.topic.mu.Lock()
-	defer m.topic.mu.Unlock()
-	if m.index == left {
-		return false, false
-	}
-	first = m.crowd == nil
-	m.crowd = cr
-	return first, true
-}
-
-func (m *member) watches() bool {
-	m.topic.mu.Lock()
-	defer m.topic.mu.Unlock()
-	return m.index != left
-}

@@ -76,6 +76,12 @@ const (
 	Error    = "ERROR"
 )
 
+// Reserved reports whether a type belongs to the protocol.
+func Reserved[S ~string | ~[]byte](typ S) bool {
+	s := string(typ)
+	return strings.HasPrefix(s, "__") || strings.HasPrefix(s, "$ws:") || s == Error || s == RPCError
+}
+
 // Failed is a message that is answered with an error.
 type Failed struct {
 	Type string // its registered type; empty: none

@@ -1,4 +1,4 @@
-package router
+package hub
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 
 // followed is what a subscription has of the log of its topic.
 type followed struct {
-	history *history
+	history *History
 	prefix  []byte // of the topic's frames
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -31,7 +31,7 @@ type followed struct {
 	at     pubsub.Position
 	latest logcache.Latest    // changes as at does, and is read with topic.mu locked for writing
 	pages  logcache.Cache     // for clients that resume
-	joined map[*member][]byte // what members have joined with; guarded by topic.mu
+	joined map[*Member][]byte // what members have joined with; guarded by topic.mu
 }
 
 const (
@@ -46,9 +46,9 @@ const (
 
 func (in *subscription) newFollowed() *followed {
 	t := in.topic
-	f := &followed{history: t.history, prefix: topicPrefix(t.name)}
-	f.cursor.Most = uint64(t.history.replay)
-	f.pages.Init(logcache.Source{Read: in.readPage, Frames: in.frames, Overhead: frameOverhead, Total: &in.router.pageBytes})
+	f := &followed{history: t.history, prefix: TopicPrefix(t.name)}
+	f.cursor.Most = uint64(t.history.Replay)
+	f.pages.Init(logcache.Source{Read: in.readPage, Frames: in.frames, Overhead: frameOverhead, Total: &in.hub.pages})
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.cursor.Read() // by begin: what comes before that is held
 	return f
@@ -68,7 +68,7 @@ func (in *subscription) begin(ctx context.Context) (err error) {
 			in.end()
 		}
 	}()
-	page, err := f.history.log.Read(ctx, in.topic.name, f.history.kept, pubsub.ReadOptions{})
+	page, err := f.history.Log.Read(ctx, in.topic.name, f.history.Kept, pubsub.ReadOptions{})
 	if err != nil {
 		return err
 	}
@@ -103,22 +103,22 @@ func (in *subscription) follow(m pubsub.Message) (err error) {
 // passAt delivers a message of the log to the members. One that is no event is left out: no router
 // has appended it. in.mu is held.
 func (in *subscription) passAt(m pubsub.Message) error {
-	message, err := in.router.positioned(nil, &in.peeker, in.log.prefix, &m)
+	message, err := in.hub.Positioned(nil, &in.peeker, in.log.prefix, &m)
 	t := in.topic
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	in.log.at = m.Position
 	in.log.latest.Keep(m.Position, message.Frame(false))
 	if err == nil && t.subscription == in {
-		in.sent = t.send(&message, wire.Disconnect, "", "", &in.deferredFlush)
-		in.router.stats.delivered.Add(in.sent)
+		in.sent = t.send(&message, wire.Disconnect, "", "", &in.batch)
+		in.hub.Counts.Delivered.Add(in.sent)
 	}
 	return err
 }
 
 // reset sends the members the position at which the topic goes on, and the reason. in.mu is held.
 func (in *subscription) reset(reason pubsub.Loss, at pubsub.Position) {
-	in.router.stats.resets.add(string(reason))
+	in.hub.WasReset(reason)
 	reset := frame.Share(resetFrame(in.topic.name, reason, at))
 	t := in.topic
 	t.mu.RLock()
@@ -127,7 +127,7 @@ func (in *subscription) reset(reason pubsub.Loss, at pubsub.Position) {
 	in.log.latest.Reset(at)
 	in.log.pages.Drop()
 	if t.subscription == in {
-		t.send(&reset, wire.Disconnect, "", "", &in.deferredFlush)
+		t.send(&reset, wire.Disconnect, "", "", &in.batch)
 	}
 }
 
@@ -151,9 +151,9 @@ func (in *subscription) read(from pubsub.Position) {
 			in.log.cursor.Failed() // the next message, or look at the head, begins another
 		}
 	}()
-	f, r := in.log, in.router
+	f, h := in.log, in.hub
 	for pause, again := firstReadPause, true; again && !in.closed.Load(); {
-		page, err := r.readLog(f.ctx, in.topic.name, f.history, pubsub.ReadOptions{From: from, Messages: logcache.PageMessages, Bytes: pageBytes})
+		page, err := h.ReadLog(f.ctx, in.topic.name, f.history, pubsub.ReadOptions{From: from, Messages: logcache.PageMessages, Bytes: pageBytes})
 		var foreign error
 		if err == nil {
 			in.mu.Lock()
@@ -164,18 +164,18 @@ func (in *subscription) read(from pubsub.Position) {
 			in.flush()
 		}
 		if foreign != nil {
-			r.refuseForeign(in.topic.name, foreign)
+			h.Refuse(in.topic.name, foreign)
 		}
 		if err == nil {
-			r.reader.Works()
+			h.logs.Works()
 			pause = firstReadPause
 			continue
 		}
 		if f.ctx.Err() != nil {
 			break
 		}
-		r.reader.Failed(err, "topic", in.topic.name)
-		r.stats.readFailures.Add(1)
+		h.logs.Failed(err, "topic", in.topic.name)
+		h.Counts.ReadFailures.Add(1)
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-f.ctx.Done():
@@ -198,7 +198,7 @@ func (in *subscription) take(page pubsub.Page) (foreign, err error) {
 	if reset != "" {
 		in.reset(reset, at)
 	}
-	in.router.stats.recovered.Add(int64(len(deliver)))
+	in.hub.Counts.Recovered.Add(int64(len(deliver)))
 	for _, m := range deliver {
 		if bad := in.passAt(m); bad != nil {
 			foreign = bad
@@ -209,11 +209,11 @@ func (in *subscription) take(page pubsub.Page) (foreign, err error) {
 
 // readPage reads messages for all clients that resume, so it does not end with one of them.
 func (in *subscription) readPage(o pubsub.ReadOptions) (page pubsub.Page, err error) {
-	page, err = in.router.readLog(in.log.ctx, in.topic.name, in.log.history, o)
+	page, err = in.hub.ReadLog(in.log.ctx, in.topic.name, in.log.history, o)
 	if err != nil {
-		in.router.reader.Failed(err, "topic", in.topic.name)
+		in.hub.logs.Failed(err, "topic", in.topic.name)
 	} else {
-		in.router.reader.Works()
+		in.hub.logs.Works()
 	}
 	return page, err
 }
@@ -224,7 +224,7 @@ func (in *subscription) frames(messages []pubsub.Message, add func(frame []byte)
 	var foreign error
 	var b []byte
 	for i := range messages {
-		message, err := in.router.positioned(b, &peeker, in.log.prefix, &messages[i])
+		message, err := in.hub.Positioned(b, &peeker, in.log.prefix, &messages[i])
 		if err != nil {
 			foreign = err
 		} else {
@@ -233,22 +233,21 @@ func (in *subscription) frames(messages []pubsub.Message, add func(frame []byte)
 		add(message.Frame(false))
 	}
 	if foreign != nil {
-		in.router.refuseForeign(in.topic.name, foreign)
+		in.hub.Refuse(in.topic.name, foreign)
 	}
 }
 
-// readLog is Log.Read with a bound on its time.
-func (r *Router) readLog(ctx context.Context, topic string, h *history, o pubsub.ReadOptions) (page pubsub.Page, err error) {
+// ReadLog is Log.Read with a bound on its time.
+func (h *Hub) ReadLog(ctx context.Context, topic string, of *History, o pubsub.ReadOptions) (page pubsub.Page, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	defer r.containBroker("Read", &err)
-	return h.log.Read(ctx, topic, h.kept, o)
+	defer h.containBroker("Read", &err)
+	return of.Log.Read(ctx, topic, of.Kept, o)
 }
 
 // containBroker is deferred by a call of the broker. A panic becomes its error.
-func (r *Router) containBroker(method string, err *error) {
+func (h *Hub) containBroker(method string, err *error) {
 	if v := recover(); v != nil {
-		*err = panicError("the broker's "+method, v)
-		r.fault(Fault{Err: *err, Stack: stack()})
+		*err = h.Panicked("the broker's "+method, v)
 	}
 }

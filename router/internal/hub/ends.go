@@ -1,4 +1,4 @@
-package router
+package hub
 
 import (
 	"context"
@@ -10,69 +10,69 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// heads looks at the ends of all logs that are followed, from time to time: the last message of a
+// ends looks at the ends of all logs that are followed, from time to time: the last message of a
 // burst has no successor that would show its loss. One goroutine does it, while there are
 // subscriptions to topics with history.
-type heads struct {
+type ends struct {
 	mu     sync.Mutex
 	all    map[*subscription]struct{}
 	cancel context.CancelFunc // of the goroutine; nil: none
 }
 
-// headsAtOnce is how many logs are looked at in one call.
-const headsAtOnce = 256
+// endsAtOnce is how many logs are looked at in one call.
+const endsAtOnce = 256
 
 // add has the log of a subscription looked at, until that is removed.
-func (h *heads) add(in *subscription) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (e *ends) add(in *subscription) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if in.closed.Load() { // and removed, or about to be
 		return
 	}
-	if h.all == nil {
-		h.all = make(map[*subscription]struct{})
+	if e.all == nil {
+		e.all = make(map[*subscription]struct{})
 	}
-	h.all[in] = struct{}{}
-	if h.cancel == nil {
+	e.all[in] = struct{}{}
+	if e.cancel == nil {
 		var ctx context.Context
-		ctx, h.cancel = context.WithCancel(context.Background())
-		go in.router.lookAtHeads(ctx)
+		ctx, e.cancel = context.WithCancel(context.Background())
+		go in.hub.lookAtEnds(ctx)
 	}
 }
 
-func (h *heads) remove(in *subscription) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if delete(h.all, in); len(h.all) == 0 && h.cancel != nil {
-		h.cancel()
-		h.cancel = nil
+func (e *ends) remove(in *subscription) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if delete(e.all, in); len(e.all) == 0 && e.cancel != nil {
+		e.cancel()
+		e.cancel = nil
 	}
 }
 
-func (h *heads) list() []*subscription {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := make([]*subscription, 0, len(h.all))
-	for in := range h.all {
+func (e *ends) list() []*subscription {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := make([]*subscription, 0, len(e.all))
+	for in := range e.all {
 		all = append(all, in)
 	}
 	return all
 }
 
-// lookAtHeads looks at them in about each Options.HistoryCheck. It also renews the tickets of
+// lookAtEnds looks at them in about each Config.EndsCheck. It also renews the tickets of
 // connections that last.
-func (r *Router) lookAtHeads(ctx context.Context) {
+func (h *Hub) lookAtEnds(ctx context.Context) {
 	renewed := time.Now()
 	for {
-		period := r.opts.HistoryCheck
+		period := h.EndsCheck
 		select {
 		case <-time.After(period*3/4 + rand.N(period/2+1)):
 		case <-ctx.Done():
-			r.stats.behind.Store(0)
+			h.Counts.Behind.Store(0)
 			return
 		}
-		all := r.heads.list()
-		if time.Since(renewed) >= r.tickets.maxAge/4 {
+		all := h.ends.list()
+		if time.Since(renewed) >= h.TicketRenew {
 			renewed = time.Now()
 			for _, in := range all {
 				in.renewTickets()
@@ -80,11 +80,11 @@ func (r *Router) lookAtHeads(ctx context.Context) {
 		}
 		behind := int64(0)
 		for len(all) > 0 && ctx.Err() == nil {
-			n := min(headsAtOnce, len(all))
-			behind += r.lookAt(ctx, all[:n])
+			n := min(endsAtOnce, len(all))
+			behind += h.lookAt(ctx, all[:n])
 			all = all[n:]
 		}
-		r.stats.behind.Store(behind)
+		h.Counts.Behind.Store(behind)
 	}
 }
 
@@ -92,20 +92,20 @@ func (r *Router) lookAtHeads(ctx context.Context) {
 func (in *subscription) renewTickets() {
 	t := in.topic
 	t.mu.Lock()
-	var conns []*Conn
+	var peers []*Peer
 	if t.subscription == in {
 		for _, m := range t.members {
 			m.welcome()
-			conns = append(conns, m.conn)
+			peers = append(peers, m.peer)
 		}
 	}
 	t.mu.Unlock()
-	flushAll(conns)
+	flushAll(peers)
 }
 
 // lookAt compares the ends of some logs with what was delivered, and returns how many messages were
 // not.
-func (r *Router) lookAt(ctx context.Context, some []*subscription) (behind int64) {
+func (h *Hub) lookAt(ctx context.Context, some []*subscription) (behind int64) {
 	names := make([]string, len(some))
 	asked := make([]pubsub.Position, len(some))
 	for i, in := range some {
@@ -114,18 +114,18 @@ func (r *Router) lookAt(ctx context.Context, some []*subscription) (behind int64
 		asked[i] = in.log.cursor.Position()
 		in.mu.Unlock()
 	}
-	found, err := r.readHeads(ctx, some[0].log.history.log, names)
+	found, err := h.readEnds(ctx, some[0].log.history.Log, names)
 	if err == nil && len(found) != len(names) {
-		err = errHeads
+		err = errEnds
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			r.reader.Failed(err)
-			r.stats.readFailures.Add(1)
+			h.logs.Failed(err)
+			h.Counts.ReadFailures.Add(1)
 		}
 		return 0
 	}
-	r.reader.Works()
+	h.logs.Works()
 	for i, in := range some {
 		in.mu.Lock()
 		if at := in.log.cursor.Position(); at.Epoch == found[i].Epoch && at.Offset < found[i].Offset {
@@ -138,12 +138,12 @@ func (r *Router) lookAt(ctx context.Context, some []*subscription) (behind int64
 	return behind
 }
 
-var errHeads = errors.New("router: the broker's Heads has not returned a position for each topic")
+var errEnds = errors.New("router: the broker's Heads has not returned a position for each topic")
 
-// readHeads is Log.Heads with a bound on its time.
-func (r *Router) readHeads(ctx context.Context, log pubsub.Log, topics []string) (found []pubsub.Position, err error) {
+// readEnds is Log.Heads with a bound on its time.
+func (h *Hub) readEnds(ctx context.Context, log pubsub.Log, topics []string) (found []pubsub.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	defer r.containBroker("Heads", &err)
+	defer h.containBroker("Heads", &err)
 	return log.Heads(ctx, topics)
 }

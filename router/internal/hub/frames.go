@@ -1,4 +1,4 @@
-package router
+package hub
 
 import (
 	"bytes"
@@ -16,19 +16,19 @@ import (
 //
 // So it is known, without looking, where its position goes, which the publisher does not know.
 
-// ownMeta begins the frame of an event with own members of meta, behind the brace.
-const ownMeta = `"meta":{`
+// MetaOpen begins the frame of an event that has members in meta, behind the brace.
+const MetaOpen = `"meta":{`
 
-// topicPrefix is what the frames of a topic with history begin with.
-func topicPrefix(topic string) []byte {
+// TopicPrefix is what the frames of a topic with history begin with.
+func TopicPrefix(topic string) []byte {
 	return append([]byte(`{"meta":{"topic":`), frame.Quote(topic)...)
 }
 
 // appendable makes the frame for the log of an event.
 func appendable(topic string, event []byte) []byte {
-	b := topicPrefix(topic)
-	if own, ok := bytes.CutPrefix(event, []byte("{"+ownMeta)); ok {
-		return append(append(b, ','), own...)
+	b := TopicPrefix(topic)
+	if members, ok := bytes.CutPrefix(event, []byte("{"+MetaOpen)); ok {
+		return append(append(b, ','), members...)
 	}
 	const open = len(`{`)
 	b = append(b, `},`...)
@@ -38,11 +38,11 @@ func appendable(topic string, event []byte) []byte {
 // positionSize is what passAt adds to a frame.
 const positionSize = len(`,"pos":""`) + 27
 
-// frameOverhead is how many bytes positioned adds to a message.
+// frameOverhead is how many bytes Positioned adds to a message.
 const frameOverhead = wire.HeaderRoom + positionSize
 
-// positioned makes the message that subscribers get of one of the log. Its frame is in b, if there is room for it.
-func (r *Router) positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubsub.Message) (frame.Shared, error) {
+// Positioned makes the message that subscribers get of one of the log. Its frame is in b, if there is room for it.
+func (h *Hub) Positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubsub.Message) (frame.Shared, error) {
 	rest, ok := bytes.CutPrefix(m.Frame, prefix)
 	if !ok {
 		return frame.Shared{}, errPrefix
@@ -50,7 +50,7 @@ func (r *Router) positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubs
 	b = append(slices.Grow(b[:0], len(m.Frame)+frameOverhead), frame.HeaderRoom[:]...)
 	b = append(append(append(b, prefix...), `,"pos":"`...), m.Position.String()...)
 	b = append(append(b, '"'), rest...)
-	if err := r.errForeign(p, b[wire.HeaderRoom:]); err != nil {
+	if err := h.Check(p, b[wire.HeaderRoom:]); err != nil {
 		return frame.Shared{}, err
 	}
 	return frame.InPlace(b), nil
@@ -66,7 +66,7 @@ func topicFrame(typ, topic string) *frame.Buffer {
 
 // resetFrame makes a $ws:reset.
 func resetFrame(topic string, reason pubsub.Loss, at pubsub.Position) []byte {
-	b := topicFrame(typeReset, topic)
+	b := topicFrame(TypeReset, topic)
 	defer b.Free()
 	b.WriteString(`,"reason":`)
 	b.Text(string(reason))
@@ -76,25 +76,25 @@ func resetFrame(topic string, reason pubsub.Loss, at pubsub.Position) []byte {
 
 // welcome announces to a member where it begins. The topic is locked, so that what is published
 // comes behind it.
-func (m *member) welcome() {
+func (m *Member) welcome() {
 	f := m.topic.subscription.log
 	_ = m.announce(f.at, f.joined[m]) // or the connection is being closed
 }
 
 // announce sends $ws:subscribed.
-func (m *member) announce(at pubsub.Position, joined []byte) error {
-	b := topicFrame(typeSubscribed, m.topic.name)
+func (m *Member) announce(at pubsub.Position, joined []byte) error {
+	b := topicFrame(TypeSubscribed, m.topic.name)
 	defer b.Free()
-	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.conn.router.tickets.issue(m.conn, m.topic.name, joined) + `"}}`)
-	return m.conn.enqueue(b)
+	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.peer.Host.Ticket(m.topic.name, joined) + `"}}`)
+	return m.peer.Queue(b)
 }
 
 // dismiss sends $ws:unsubscribed, so that the client does not resume the topic.
-func (m *member) dismiss() {
-	b := topicFrame(typeUnsubscribed, m.topic.name)
+func (m *Member) dismiss() {
+	b := topicFrame(TypeUnsubscribed, m.topic.name)
 	defer b.Free()
 	b.WriteString("}}")
-	if m.conn.enqueue(b) == nil { // or the connection is being closed
-		m.conn.flushUnlessBatched()
+	if m.peer.Queue(b) == nil { // or the connection is being closed
+		m.peer.flushUnlessBatched()
 	}
 }

@@ -1,4 +1,4 @@
-package router
+package hub
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/follow"
 	"github.com/wskit/wskit/router/internal/frame"
-	"github.com/wskit/wskit/router/internal/life"
 	"github.com/wskit/wskit/router/internal/logcache"
 	"github.com/wskit/wskit/router/internal/wire"
 )
@@ -23,47 +22,41 @@ import (
 // atOnce is how much of that is sent with the topic locked, before the client becomes a member.
 const atOnce = 16
 
-// errReset is why a client cannot be resumed.
-type errReset struct{ reason pubsub.Loss }
+// Reset is why a client cannot be resumed.
+type Reset struct{ Reason pubsub.Loss }
 
-func (e *errReset) Error() string { return "router: not resumed: " + string(e.reason) }
+func (e *Reset) Error() string { return "router: not resumed: " + string(e.Reason) }
 
-// lossJoined means that the connection is a member already.
-const lossJoined pubsub.Loss = "subscribed"
+// LossJoined means that the connection is a member already.
+const LossJoined pubsub.Loss = "subscribed"
 
-// resumeTopic makes the connection a member of a topic, after what it has missed since a position. With
+// Resume makes the connection a member of a topic, after what it has missed since a position. With
 // announce, it sends $ws:subscribed before. It
-// returns how many messages that were, and where the connection is. If the error is an errReset, it is
-// a member nevertheless, but for lossJoined, and got $ws:reset.
-func (c *Conn) resumeTopic(ctx context.Context, name string, from pubsub.Position, announce bool) (replayed int, at pubsub.Position, err error) {
-	m, err := c.place(ctx, name)
+// returns how many messages that were, and where the connection is. If the error is a Reset, it is
+// a member nevertheless, but for LossJoined, and got $ws:reset.
+func (p *Peer) Resume(ctx context.Context, name string, from pubsub.Position, announce bool) (replayed int, at pubsub.Position, err error) {
+	m, err := p.place(ctx, name)
 	if m == nil && err == nil {
-		err = &errReset{lossJoined}
+		err = &Reset{LossJoined}
 	}
 	if err != nil {
 		return 0, at, err
 	}
-	r := replay{m: m, c: c, at: from, announce: announce}
+	r := replay{m: m, p: p, at: from, announce: announce}
 	err = r.run(ctx)
-	if _, reset := errors.AsType[*errReset](err); err == nil || reset {
-		c.mu.Lock()
-		m.joined = true
-		m.settle()
-		c.mu.Unlock()
-		c.stream.Out.Flush()
+	if _, reset := errors.AsType[*Reset](err); err == nil || reset {
+		p.settle(m)
+		p.Out.Flush()
 		return r.sent, r.at, err
 	}
-	if c.takeOff(func(have *member) bool { return have == m }) != nil {
-		m.leave()
-		c.router.topics.release(m.topic)
-	}
+	p.takeOff(m)
 	return r.sent, r.at, err
 }
 
 // replay is what is sent to one client of one topic.
 type replay struct {
-	m       *member
-	c       *Conn
+	m       *Member
+	p       *Peer
 	in      *subscription
 	at      pubsub.Position // up to which it has been sent
 	sent    int
@@ -75,12 +68,12 @@ type replay struct {
 func (r *replay) run(ctx context.Context) error {
 	t := r.m.topic
 	if t.history == nil { // any more
-		return errNoHistory
+		return ErrNoHistory
 	}
-	if err := r.m.wait(ctx, r.c.router); err != nil {
+	if err := r.m.wait(ctx); err != nil {
 		return err
 	}
-	r.c.router.fair.Await() // thousands may have waited for the subscription
+	r.p.hub.Turns.Await() // thousands may have waited for the subscription
 	t.mu.Lock()
 	r.in = t.subscription
 	if r.in == nil { // the member has left
@@ -89,7 +82,7 @@ func (r *replay) run(ctx context.Context) error {
 	}
 	f := r.in.log
 	f.latest.Begin(f.at)
-	tooFar := f.at.Epoch == r.at.Epoch && t.history.replay > 0 && f.at.Offset > r.at.Offset+uint64(t.history.replay)
+	tooFar := f.at.Epoch == r.at.Epoch && t.history.Replay > 0 && f.at.Offset > r.at.Offset+uint64(t.history.Replay)
 	t.mu.Unlock()
 	f.pages.Acquire()
 	defer r.in.resumed()
@@ -107,7 +100,7 @@ func (r *replay) run(ctx context.Context) error {
 		return r.reset(cmp.Or(lost, follow.LossTooFar))
 	}
 	for {
-		if !r.c.stream.Out.AwaitRoom(0) { // for what it gets as a member
+		if !r.p.Out.AwaitRoom(0) { // for what it gets as a member
 			return ErrClosed
 		}
 		list, joined, err := r.meet()
@@ -170,7 +163,7 @@ func (r *replay) room(list []logcache.Message) bool {
 	for i := range list {
 		n += len(list[i].Frame)
 	}
-	return n <= r.c.router.opts.Limits.MaxQueued/2 && r.c.stream.Out.HasRoom(n)
+	return n <= r.p.hub.MaxQueued/2 && r.p.Out.HasRoom(n)
 }
 
 // queue queues the messages at the beginning of a list that lie behind one another in memory and have at most room
@@ -180,13 +173,13 @@ func (r *replay) queue(list []logcache.Message, room int) (n int, err error) {
 	if n == 0 {
 		return 0, nil
 	}
-	if err := r.c.stream.Out.AppendRun(run, frames); err != nil {
+	if err := r.p.Out.AppendRun(run, frames); err != nil {
 		return 0, ErrClosed
 	}
-	if r.c.traced.Load() {
+	if r.p.Traced.Load() {
 		for i := range list[:n] {
 			if list[i].Frame != nil {
-				r.c.traceFrame(list[i].Frame)
+				r.p.Host.Trace(wire.Payload(list[i].Frame))
 			}
 		}
 	}
@@ -197,22 +190,22 @@ func (r *replay) queue(list []logcache.Message, room int) (n int, err error) {
 
 // send sends messages, each when there is room for it, and what there is room for in one turn.
 func (r *replay) send(ctx context.Context, list []logcache.Message) error {
-	out := &r.c.stream.Out
+	out := r.p.Out
 	for i := 0; i < len(list); {
 		if !out.AwaitRoom(len(list[i].Frame)) {
 			return ErrClosed
 		}
 		if r.hadTurn {
-			r.c.router.fair.Again()
+			r.p.hub.Turns.Again()
 		} else {
-			r.c.router.fair.Await()
+			r.p.hub.Turns.Await()
 		}
 		r.hadTurn = true
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if r.c.life.State() != life.Open {
-			return r.c.router.drainError()
+		if err := r.p.Host.MayReplay(); err != nil {
+			return err
 		}
 		for i < len(list) {
 			n, err := r.queue(list[i:], out.Room(len(list[i].Frame)))
@@ -239,15 +232,15 @@ func (r *replay) reset(reason pubsub.Loss) error {
 	}
 	r.at = r.in.log.at
 	reset := frame.Share(resetFrame(t.name, reason, r.at))
-	if _, err := r.c.stream.Out.AppendShared(reset.Frame(false), wire.Disconnect, ""); err != nil {
+	if _, err := r.p.Out.AppendShared(reset.Frame(false), wire.Disconnect, ""); err != nil {
 		return ErrClosed
 	}
 	t.waiting--
 	t.add(r.m)
-	return &errReset{reason}
+	return &Reset{reason}
 }
 
-// await has the log looked at, and waits for the members to get something, for a while.
+// await begins a look at the end of the log, and waits for the members to get something, for a while.
 func (r *replay) await(ctx context.Context) error {
 	t := r.m.topic
 	t.mu.Lock()

@@ -1,0 +1,189 @@
+package hub
+
+import "context"
+
+// Member is a connection's place in a topic.
+type Member struct {
+	peer  *Peer
+	topic *topic
+
+	// guarded by topic.mu
+	index   int           // in topic.members, or joining or left
+	gone    chan struct{} // closed when it leaves before it has joined; made by the first that waits for that
+	watcher Leaver        // of Watch, or nil
+	waits   bool          // counted in topic.waiting, until it joins or leaves
+	shown   bool          // to others, or about to be
+
+	// guarded by Peer.mu
+	joined  bool
+	settled chan struct{} // closed when it has joined or left; made when another call waits for that
+}
+
+const (
+	joining = -1
+	left    = -2 // before it could join, if it had not yet
+)
+
+// Leaver is told that a member has left.
+type Leaver interface{ Leave(*Member) }
+
+// Peer is the member's connection.
+func (m *Member) Peer() *Peer { return m.peer }
+
+// settle lets other calls for the same topic go on. Peer.mu is held.
+func (m *Member) settle() {
+	if m.settled != nil {
+		close(m.settled)
+		m.settled = nil
+	}
+}
+
+// join puts the member into its topic when that is subscribed to. Without an error the
+// member gets what is published from now on; after one it has to leave.
+func (m *Member) join(ctx context.Context) error {
+	t := m.topic
+	t.mu.Lock()
+	if m.index != left && (m.peer.hub.Broker == nil || t.subscription != nil) {
+		t.admit(m)
+		t.mu.Unlock()
+		return nil
+	}
+	t.mu.Unlock()
+	if err := m.wait(ctx); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.index == left {
+		return ErrClosed
+	}
+	t.waiting-- // for which the subscription was kept
+	t.admit(m)
+	return nil
+}
+
+// wait waits for the subscription of the member's topic. The subscription is kept until the member
+// joins or leaves.
+func (m *Member) wait(ctx context.Context) error {
+	t := m.topic
+	t.mu.Lock()
+	if m.index == left {
+		t.mu.Unlock()
+		return ErrClosed
+	}
+	m.waits = true
+	t.waiting++
+	if t.subscription != nil {
+		t.mu.Unlock()
+		return nil
+	}
+	a, gone := t.await(m.peer.hub), m.leaving()
+	t.mu.Unlock()
+
+	var err error
+	select {
+	case <-a.done:
+		err = a.err
+	case <-gone:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if m.index == left {
+		return ErrClosed
+	}
+	return err
+}
+
+// leaving returns what is closed when the member leaves before it has joined. The topic is locked.
+func (m *Member) leaving() <-chan struct{} {
+	if m.gone == nil {
+		m.gone = make(chan struct{})
+	}
+	return m.gone
+}
+
+// leave takes the member out of its topic, if it is in it, and releases the topic. It has been taken off the list of its
+// connection.
+func (m *Member) leave() {
+	t := m.topic
+	t.mu.Lock()
+	switch {
+	case m.index >= 0:
+		last := len(t.members) - 1
+		moved := t.members[last]
+		t.members[m.index], t.members[last] = moved, nil
+		moved.index = m.index
+		t.members = t.members[:last]
+	case m.waits:
+		t.waiting--
+		if m.gone != nil {
+			close(m.gone)
+		}
+	}
+	if in := t.subscription; in != nil && in.log != nil {
+		delete(in.log.joined, m)
+	}
+	m.index = left
+	last, shown, watcher := t.unwanted(), m.shown, m.watcher
+	t.mu.Unlock()
+	if watcher != nil {
+		watcher.Leave(m)
+	}
+	if last != nil {
+		last.end()
+	}
+	h := m.peer.hub
+	if shown {
+		h.NotPresent(t.name, m.peer.ID)
+	}
+	h.table.release(t)
+}
+
+// Show has Config.NotPresent called when the member leaves. It returns false if it has left.
+func (m *Member) Show() bool {
+	m.topic.mu.Lock()
+	defer m.topic.mu.Unlock()
+	m.shown = m.index != left
+	return m.shown
+}
+
+// Watch has w called when the member leaves. first reports that nothing was to be called before. ok is false if the
+// member has left: then nothing will be called.
+func (m *Member) Watch(w Leaver) (first, ok bool) {
+	m.topic.mu.Lock()
+	defer m.topic.mu.Unlock()
+	if m.index == left {
+		return false, false
+	}
+	first = m.watcher == nil
+	m.watcher = w
+	return first, true
+}
+
+// HasLeft reports whether the member has left its topic.
+func (m *Member) HasLeft() bool {
+	m.topic.mu.Lock()
+	defer m.topic.mu.Unlock()
+	return m.index == left
+}
+
+// Remember puts what the member has joined with into its tickets for a topic with history, and sends it one.
+func (m *Member) Remember(joined []byte) {
+	t := m.topic
+	if t.history == nil {
+		return
+	}
+	t.mu.Lock()
+	if m.index >= 0 {
+		f := t.subscription.log
+		if f.joined == nil {
+			f.joined = make(map[*Member][]byte)
+		}
+		f.joined[m] = joined
+		m.welcome()
+	}
+	t.mu.Unlock()
+	m.peer.flushUnlessBatched()
+}

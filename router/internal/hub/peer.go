@@ -1,0 +1,259 @@
+package hub
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/frame"
+	"github.com/wskit/wskit/router/internal/wire"
+)
+
+// Which connections are members of which topics is kept under three locks: Peer.mu guards a connection's list of members,
+// topic.mu a topic's members and its subscription with the broker, table.mu the table of topics. The first two are never
+// held together.
+//
+// A member is put on its connection's list before it joins its topic, so that the end of the connection finds it. Whatever
+// takes it off the list (Unsubscribe, the end of the connection, or the call that failed to join) has it leave the topic.
+
+// Peer is what a hub has of a connection. The exported fields but Traced are set before the first use, by Init.
+type Peer struct {
+	ID      string
+	Out     *wire.Outbox
+	Host    Host
+	Deflate bool        // it gets compressed frames
+	ended   bool        // guarded by mu
+	Traced  atomic.Bool // Host.Trace is called for what is sent
+
+	hub   *Hub
+	batch atomic.Pointer[batch] // nil for those that have not published
+
+	mu      sync.Mutex
+	members []*Member
+}
+
+// Host is the rest of a connection. Its methods do not wait; locks of the hub may be held.
+type Host interface {
+	// Ticket makes what a client resumes a topic with.
+	Ticket(topic string, joined []byte) string
+	// Trace records the payload of a frame that is sent.
+	Trace(payload []byte)
+	// Batching reports whether what is queued is flushed by the goroutine that handles the connection's messages.
+	Batching() bool
+	// MayReplay is nil as long as messages may be replayed to the client.
+	MayReplay() error
+}
+
+// Init begins the use of a peer of the hub.
+func (p *Peer) Init(h *Hub, id string, out *wire.Outbox, host Host) {
+	p.hub, p.ID, p.Out, p.Host = h, id, out, host
+}
+
+// Subscribe makes the connection a member of a topic, of which it gets what is published from now on. It waits for the
+// broker for as long as ctx, the connection and the membership last. name is a CheckTopic's or a reserved one.
+func (p *Peer) Subscribe(ctx context.Context, name string) error {
+	m, err := p.place(ctx, name)
+	if m == nil {
+		return err
+	}
+	if err = m.join(ctx); err == nil {
+		p.settle(m)
+		if m.topic.history != nil {
+			p.flushUnlessBatched()
+		}
+		return nil
+	}
+	p.takeOff(m)
+	if err == ErrClosed {
+		return ErrClosed
+	}
+	return errors.Unavailable.Wrap(err, "subscribing failed")
+}
+
+// place puts a new member on the connection's list: from then on the limit counts it,
+// whatever the broker does. It returns nil, and no error, where the connection is a
+// member already. While another call joins the same topic, it waits for its result.
+func (p *Peer) place(ctx context.Context, name string) (*Member, error) {
+	for {
+		m, settled, err := p.tryPlace(name)
+		if settled == nil {
+			return m, err
+		}
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			return nil, errors.Unavailable.Wrap(ctx.Err(), "subscribing failed")
+		}
+	}
+}
+
+// tryPlace is place, but returns what is to be waited for.
+func (p *Peer) tryPlace(name string) (_ *Member, settled <-chan struct{}, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return nil, nil, ErrClosed
+	}
+	if m := p.find(name); m != nil {
+		if m.joined {
+			return nil, nil, nil
+		}
+		if m.settled == nil {
+			m.settled = make(chan struct{})
+		}
+		return nil, m.settled, nil
+	}
+	limit := p.hub.MaxTopics
+	if len(p.members) >= limit && !IsReserved(name) && len(p.topics()) >= limit {
+		return nil, nil, errors.ResourceExhausted.Errorf("a connection may subscribe to at most %d topics", limit).WithDetails(
+			map[string]any{"kind": "topics", "limit": limit})
+	}
+	m := &Member{peer: p, topic: p.hub.table.acquire(name), index: joining}
+	p.members = append(p.members, m)
+	return m, nil, nil
+}
+
+// find returns the connection's place in a topic, or nil. p.mu is held.
+func (p *Peer) find(name string) *Member {
+	if i := slices.IndexFunc(p.members, func(m *Member) bool { return m.topic.name == name }); i >= 0 {
+		return p.members[i]
+	}
+	return nil
+}
+
+// settle is for a member that has joined.
+func (p *Peer) settle(m *Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m.joined = true
+	m.settle()
+}
+
+// takeOff takes a member off the connection's list, and has it leave. It does nothing if something else has.
+func (p *Peer) takeOff(m *Member) {
+	p.mu.Lock()
+	i := slices.Index(p.members, m)
+	if i >= 0 {
+		p.members = slices.Delete(p.members, i, i+1)
+		m.settle()
+	}
+	p.mu.Unlock()
+	if i >= 0 {
+		m.leave()
+	}
+}
+
+// Unsubscribe ends the connection's membership in a topic of the application. A call of Subscribe that still waits for it
+// fails with ErrClosed.
+func (p *Peer) Unsubscribe(name string) {
+	if IsReserved(name) {
+		return
+	}
+	m := p.Member(name)
+	if m == nil {
+		return
+	}
+	if m.topic.history != nil {
+		m.dismiss() // before another membership can begin, whose $ws:subscribed must come after it
+	}
+	p.takeOff(m)
+}
+
+// Member is the connection's place in a topic, nil if it has none. It may still be about to join.
+func (p *Peer) Member(name string) *Member {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.find(name)
+}
+
+// Topics lists the topics of the application of which the connection is a member, or waits to become one, in no particular
+// order.
+func (p *Peer) Topics() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.topics()
+}
+
+// topics is Topics with p.mu held.
+func (p *Peer) topics() []string {
+	names := make([]string, 0, len(p.members))
+	for _, m := range p.members {
+		if !IsReserved(m.topic.name) {
+			names = append(names, m.topic.name)
+		}
+	}
+	return names
+}
+
+// End ends all memberships, and returns the topics of the application that the connection had joined. From then on none
+// can begin.
+func (p *Peer) End() (joined []string) {
+	p.mu.Lock()
+	members := p.members
+	p.members, p.ended = nil, true
+	for _, m := range members {
+		if m.joined && !IsReserved(m.topic.name) {
+			joined = append(joined, m.topic.name)
+		}
+		m.settle()
+	}
+	p.mu.Unlock()
+	for _, m := range members {
+		m.leave()
+	}
+	return joined
+}
+
+// Send sends a message that other connections get as well. It is not sent to a connection that is being closed.
+func (p *Peer) Send(s *frame.Shared, m pubsub.Message) {
+	if p.Traced.Load() {
+		p.Host.Trace(s.Payload)
+	}
+	if _, err := p.Out.AppendShared(s.Frame(p.Deflate), OverflowOf(m), m.Key); err == nil {
+		p.Out.Flush()
+	}
+}
+
+// Queue queues a frame that answers none of the client's, without flushing it.
+func (p *Peer) Queue(b *frame.Buffer) error { return p.put(b.Bytes(), (*wire.Outbox).Append) }
+
+// Answer queues a frame that answers one of the client's, without flushing it.
+func (p *Peer) Answer(b []byte) error { return p.put(b, (*wire.Outbox).Answer) }
+
+func (p *Peer) put(b []byte, put func(*wire.Outbox, []byte) error) error {
+	if p.Traced.Load() {
+		p.Host.Trace(b[wire.HeaderRoom:])
+	}
+	if p.Deflate && len(b)-wire.HeaderRoom >= wire.DeflateThreshold {
+		d := frame.New()
+		defer d.Free()
+		if err := wire.Deflate(&d.Buffer, b[wire.HeaderRoom:]); err != nil {
+			return err
+		}
+		b = wire.PutHeader(d.Bytes(), true)
+		return closedError(put(p.Out, b))
+	}
+	return closedError(put(p.Out, wire.PutHeader(b, false)))
+}
+
+// ErrClosed is the error of sending on a connection, and of subscribing it, after it has been closed, or while it is
+// being closed because its client reads too slowly.
+var ErrClosed = errors.Unavailable.New("connection closed")
+
+func closedError(err error) error {
+	if err != nil {
+		return ErrClosed
+	}
+	return nil
+}
+
+// flushUnlessBatched sends what is queued, unless it leaves at the end of a batch. What is queued before the turn is
+// looked at is flushed by the goroutine that ends the batch.
+func (p *Peer) flushUnlessBatched() {
+	if !p.Host.Batching() {
+		p.Out.Flush()
+	}
+}
