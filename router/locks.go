@@ -9,8 +9,8 @@ package router
 //	turn.Turn.mu      messages that are open or wait               per connection
 //	Context.mu        whether a message is answered, cancelled     per message
 //	execution.mu      whether a claim is to be renewed             per message with an idempotency key
-//	crowd.sending     what is sent of a topic's presence           per topic that is watched
-//	crowd.mu          a topic's members, and what was sent         per topic that is watched
+//	View.sending      what is sent of a topic's presence           per topic that is watched
+//	View.mu           a topic's members, and what was sent         per topic that is watched
 //	limitWatch.mu     limits that a client follows                 per connection that follows them
 //	hub.batch.mu      connections that are to be flushed           per connection that publishes,
 //	                                                               and per subscription
@@ -24,7 +24,7 @@ package router
 //	hub.table.mu      the table of topics                          per router
 //	directory.mu      the connections by their ids                 per router with addressing
 //	Cluster.mu        the other processes, queries to them         per router with addressing
-//	crowds.mu         the table of topics that are watched         per router
+//	Views.mu          the table of topics that are watched         per router
 //	hub.gaps.mu       topics of which messages may be lost         per router
 //	hub.ends.mu       the logs that are followed                   per router
 //	Wheel.mu          when connections are checked                 per router
@@ -48,8 +48,8 @@ package router
 //	topic.mu > Outbox.mu                                 a member of a topic with history joins
 //	topic.mu > logcache.Cache.mu                         a topic with history is reset
 //	topic.mu > table.mu                                  a subscription is begun
-//	crowd.sending > crowd.mu                             changes are collected
-//	crowd.sending > Outbox.mu                            changes are sent
+//	View.sending > View.mu                               changes are collected
+//	View.sending > Outbox.mu                             changes are sent
 //	limitWatch.mu > Outbox.mu                            what is left of limits is sent
 //	Peer.mu > table.mu                                   a member takes its place
 //	Outbox.mu > Wheel.mu                                 a client turns out too slow

@@ -39,7 +39,7 @@ func New(opts Options) *Router {
 	r.origin.Origins, r.origin.AnyOrigin, r.origin.Hosts = opts.Origins, opts.InsecureAnyOrigin, opts.Hosts
 	r.origin.Logger = opts.Logger
 	r.fair.Init(&r.sockets, func(k *Context) { go k.conn.handleConcurrently(k) })
-	r.crowds = crowds{r: r, m: make(map[string]*crowd)}
+	r.presence.MaxList, r.presence.Panicked = opts.Limits.MaxQueued/2, r.panickedOutside
 	r.watchdog.Config = watchdog.Config[*Conn]{Observe: (*Conn).observe, Sockets: &r.sockets, Stop: r.ctx.Done()}
 	r.wheel.Init(timerwheel.Config[*Conn]{
 		Epoch: r.epoch, Tick: opts.Liveness.tick(), Check: (*Conn).check, Stop: r.ctx.Done(),

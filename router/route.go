@@ -115,7 +115,6 @@ const (
 	typeResumed      = "$ws:resumed"
 	typeAbort        = "$ws:abort"
 	typeAnswer       = "$ws:answer"
-	typePresence     = "$ws:presence"
 	typeRenew        = "$ws:renew"
 	typeRenewed      = "$ws:renewed"
 	typeExpiring     = "$ws:expiring"

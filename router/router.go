@@ -71,6 +71,7 @@ import (
 	"github.com/wskit/wskit/router/internal/fairness"
 	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/origin"
+	"github.com/wskit/wskit/router/internal/presenceview"
 	"github.com/wskit/wskit/router/internal/serial"
 	"github.com/wskit/wskit/router/internal/session"
 	"github.com/wskit/wskit/router/internal/timerwheel"
@@ -104,7 +105,7 @@ type Router struct {
 	histories atomic.Pointer[histories] // nil: none
 	tickets   tickets
 	fair      fairness.Queue[*Context]
-	crowds    crowds
+	presence  presenceview.Views
 	directory directory
 	cluster   *cluster.Cluster[ConnInfo] // nil: addressing is off, or there is no broker
 	wheel     timerwheel.Wheel[*Conn]

@@ -51,27 +51,20 @@ func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOpt
 	if m == nil {
 		return errors.FailedPrecondition.New("the connection is not a member of the topic")
 	}
-	cr := c.router.crowds.acquire(w, topic)
-	select {
-	case <-cr.ready:
-	case <-ctx.Done():
-		c.router.crowds.release(cr)
-		return errors.Unavailable.Wrap(ctx.Err(), "watching failed")
+	v, err := c.router.presence.Acquire(ctx, w, topic)
+	if err != nil {
+		return errors.Unavailable.Wrap(err, "watching failed")
 	}
-	if cr.err != nil {
-		c.router.crowds.release(cr)
-		return errors.Unavailable.Wrap(cr.err, "watching failed")
-	}
-	first, ok := m.Watch(cr)
+	first, ok := m.Watch(func() { v.Leave(m) })
 	if !first {
-		c.router.crowds.release(cr)
+		v.Release()
 	}
 	if !ok {
 		return ErrClosed
 	}
-	cr.add(m, len(opts) == 1 && opts[0].ByUser)
-	if m.HasLeft() { // left meanwhile, perhaps before it was there
-		cr.remove(m)
+	v.Add(m, len(opts) == 1 && opts[0].ByUser)
+	if m.HasLeft() { // perhaps before it was there
+		v.Remove(m)
 		return ErrClosed
 	}
 	return nil

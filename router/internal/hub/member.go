@@ -1,6 +1,11 @@
 package hub
 
-import "context"
+import (
+	"context"
+
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router/internal/frame"
+)
 
 // Member is a connection's place in a topic.
 type Member struct {
@@ -10,7 +15,7 @@ type Member struct {
 	// guarded by topic.mu
 	index   int           // in topic.members, or joining or left
 	gone    chan struct{} // closed when it leaves before it has joined; made by the first that waits for that
-	watcher Leaver        // of Watch, or nil
+	onLeave func()        // of Watch, or nil
 	waits   bool          // counted in topic.waiting, until it joins or leaves
 	shown   bool          // to others, or about to be
 
@@ -23,12 +28,6 @@ const (
 	joining = -1
 	left    = -2 // before it could join, if it had not yet
 )
-
-// Leaver is told that a member has left.
-type Leaver interface{ Leave(*Member) }
-
-// Peer is the member's connection.
-func (m *Member) Peer() *Peer { return m.peer }
 
 // settle lets other calls for the same topic go on. Peer.mu is held.
 func (m *Member) settle() {
@@ -126,10 +125,10 @@ func (m *Member) leave() {
 		delete(in.log.joined, m)
 	}
 	m.index = left
-	last, shown, watcher := t.unwanted(), m.shown, m.watcher
+	last, shown, onLeave := t.unwanted(), m.shown, m.onLeave
 	t.mu.Unlock()
-	if watcher != nil {
-		watcher.Leave(m)
+	if onLeave != nil {
+		onLeave()
 	}
 	if last != nil {
 		last.end()
@@ -149,18 +148,22 @@ func (m *Member) Show() bool {
 	return m.shown
 }
 
-// Watch has w called when the member leaves. first reports that nothing was to be called before. ok is false if the
-// member has left: then nothing will be called.
-func (m *Member) Watch(w Leaver) (first, ok bool) {
+// Watch has f called when the member leaves, and reports that it is the first. Of several calls the first counts. ok is
+// false if the member has left: then nothing will be called.
+func (m *Member) Watch(f func()) (first, ok bool) {
 	m.topic.mu.Lock()
 	defer m.topic.mu.Unlock()
 	if m.index == left {
 		return false, false
 	}
-	first = m.watcher == nil
-	m.watcher = w
+	if first = m.onLeave == nil; first {
+		m.onLeave = f
+	}
 	return first, true
 }
+
+// Send sends the connection a frame that others get as well.
+func (m *Member) Send(s *frame.Shared) { m.peer.Send(s, pubsub.Message{}) }
 
 // HasLeft reports whether the member has left its topic.
 func (m *Member) HasLeft() bool {
