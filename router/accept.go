@@ -37,8 +37,8 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	req = r.tokens.With(req)
-	r.handshakes.add(1)
-	defer r.handshakes.add(-1)
+	r.handshakes.Add(1)
+	defer r.handshakes.Add(-1)
 	c, check, err := r.admit(w, req)
 	if err != nil {
 		r.refuseHandshake(w, req, check, err)
@@ -232,7 +232,7 @@ func (r *Router) open(c *Conn) {
 	case err == nil && going:
 		r.wheel.Schedule(&c.timer, c.nextCheck(r.now()))
 	case err != nil:
-		r.stats.handshakes.add(RefusedOpen)
+		r.stats.handshakes.Add(RefusedOpen)
 		r.reportRefused(Refused{Kind: RefusedOpen, Conn: c, IP: c.ip}, err)
 		e := errors.From(err)
 		reason := e.Message

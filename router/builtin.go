@@ -39,7 +39,7 @@ func protocolRequest[Q, A any](r *Router, typ, reply string, timeout time.Durati
 		reply:     reflect.TypeFor[A](),
 		replyHead: []byte(`{"type":"` + reply + `","meta":{"correlationId":`),
 	}
-	rt.counters.init()
+	rt.counters.Init()
 	rt.codec = &requestCodec[Q, A]{
 		Shape: rt.decodes(reflect.TypeFor[Q]()), reply: codec.Encoded(rt.reply, "the reply", typ), handler: handler,
 	}

@@ -67,9 +67,9 @@ func (c *Conn) takeApart(err error) bool {
 func (c *Conn) countEnd() {
 	s, info := &c.router.stats, c.info.Load()
 	if info.ByServer {
-		s.closedByServer.add(info.Code)
+		s.closedByServer.Add(info.Code)
 	} else {
-		s.closedByClient.add(info.Code)
+		s.closedByClient.Add(info.Code)
 	}
 	s.lasted.Add(c.router.now() - c.opened)
 }

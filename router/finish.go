@@ -62,7 +62,7 @@ func (c *Context) arm() bool {
 
 // opened is called when the message becomes open, with the connection's turn locked.
 func (c *Context) opened() {
-	c.conn.router.handlers.add(1)
+	c.conn.router.handlers.Add(1)
 	c.arm()
 	if c.conn.ended() {
 		c.cancel(context.Canceled)
@@ -151,7 +151,7 @@ func (c *Conn) finished(k *Context) {
 	k.countFinished()
 	c.turn.Finish(&k.task)
 	k.release()
-	c.router.handlers.add(-1)
+	c.router.handlers.Add(-1)
 	c.drained()
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/life"
+	"github.com/wskit/wskit/router/internal/metrics"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -80,7 +81,7 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 	}
 	// The watchdog has detached the handler, and another goroutine reads by now.
 	s.call = nil
-	s.counts.move(c.router)
+	s.counts.Move(&c.router.stats.waited)
 	c.finished(k)
 	c.work()
 	return false
@@ -182,7 +183,7 @@ func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedA
 	}
 	c.timeout = timeoutOf(rt, env.TimeoutMs, conn.router.opts.RequestTimeout)
 	c.answered, c.called, c.execution, c.values = false, false, nil, nil
-	c.began, c.outcome = 0, outcomeOK
+	c.began, c.outcome = 0, metrics.OK
 	c.own = c.own[:0]
 	c.guards = nil
 	if c.replyMeta.Load() != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/wskit/wskit/idempotency"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/frame"
+	"github.com/wskit/wskit/router/internal/metrics"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -220,7 +221,7 @@ const (
 // wait has another message stand in for a request: it waits for the answer of the execution
 // that handles the message, and holds back no other message meanwhile.
 func (e *execution) wait(c *Context) {
-	if !c.claim(outcomeNone) {
+	if !c.claim(metrics.None) {
 		return
 	}
 	w := new(Context)
@@ -315,7 +316,7 @@ func (e *execution) end(c *Context, err error) {
 	case errors.Is(err, idempotency.ErrLost):
 		e.fault(c, errors.New("router: the lease of an idempotency key was over before its handler returned, and the message was handled again"))
 	case err != nil: // the client gets its answer all the same
-		e.r.handlers.add(1)
+		e.r.handlers.Add(1)
 		go e.insist(answer)
 	}
 }
@@ -333,7 +334,7 @@ func (e *execution) finish(answer []byte) error {
 // insist keeps an answer that a store has failed to take, for as long as the lease holds off
 // another execution.
 func (e *execution) insist(answer []byte) {
-	defer e.r.handlers.add(-1)
+	defer e.r.handlers.Add(-1)
 	for until := time.Now().Add(e.r.opts.Idempotency.Lease); time.Now().Before(until); {
 		time.Sleep(longestPause)
 		if err := e.finish(answer); err == nil || errors.Is(err, idempotency.ErrLost) {
@@ -398,7 +399,7 @@ func (c *Context) repeat(answer []byte) {
 		c.finish(fmt.Errorf("router: the idempotency store returned %d bytes that are no answer", len(answer)))
 		return
 	}
-	if !c.route.request || c.claim(outcomeOK) {
+	if !c.route.request || c.claim(metrics.OK) {
 		c.conn.answer(b.Bytes())
 	}
 }

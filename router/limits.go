@@ -66,7 +66,7 @@ func (c *Conn) exceeded(m frame.Failed, l *errors.LimitExceeded) {
 func (c *Conn) rejected(typ string, l *errors.LimitExceeded) (closed bool) {
 	r := c.router
 	r.stats.rejected.Add(1)
-	r.stats.rejections.add(l)
+	r.stats.rejections.Add(l)
 	if len(r.hooks.Load().exceeds) > 0 {
 		r.limits.Add(LimitInfo{LimitExceeded: *l, Conn: c, Type: typ, IP: c.ip, Identity: *c.identity.Load()})
 	}

@@ -31,7 +31,7 @@ package router
 //	fairness.Queue.mu what waits for a turn                        per router
 //	session.List.mu   the list of connections                      per router
 //	Router.mu         registrations                                per router
-//	tally.mu          what Shutdown waits for                      per router
+//	InFlight.mu       what Shutdown waits for                      per router, two
 //	serial.Calls.mu   calls of OnLimitExceeded, of OnRefused       per router, two
 //	origin.refused.mu what has been logged                         per router
 //	traces.mu         the connections whose messages are recorded  per router
@@ -40,7 +40,7 @@ package router
 //
 //	Turn.mu > Context.mu                                 a message becomes open
 //	Context.mu > Outbox.mu                               Context.Progress
-//	Turn.mu > tally.mu                                   a message becomes open
+//	Turn.mu > InFlight.mu                                a message becomes open
 //	batch.mu > topic.mu > Outbox.mu                      a message is delivered
 //	batch.mu > table.mu                                  likewise, without a broker
 //	batch.mu > gaps.mu                                   a loss is reported in its place

@@ -84,7 +84,7 @@ func (c *Conn) batch() (reading bool, err error) {
 	s := c.borrow()
 	returned := false
 	defer func() {
-		s.counts.move(c.router)
+		s.counts.Move(&c.router.stats.waited)
 		if returned { // a handler that calls runtime.Goexit leaves a Context behind that is in use
 			s.free()
 		}
@@ -106,7 +106,7 @@ func (c *Conn) handleAll(s *scratch) (reading bool, err error) {
 			return true, c.stream.Err()
 		case wire.Partial:
 			c.turn.EndFrame()
-			s.counts.move(c.router)
+			s.counts.Move(&c.router.stats.waited)
 			if err := c.stream.More(); err != nil {
 				return true, err
 			}
@@ -119,7 +119,7 @@ func (c *Conn) handleAll(s *scratch) (reading bool, err error) {
 		}
 		if c.stream.Crowded() {
 			c.turn.EndFrame()
-			s.counts.move(c.router)
+			s.counts.Move(&c.router.stats.waited)
 			c.stream.HoldBack()
 		}
 	}

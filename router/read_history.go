@@ -122,9 +122,9 @@ func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string) error {
 	_, _, err = c.peer.Resume(ctx, topic, from, true)
 	reset, ok := errors.AsType[*hub.Reset](err)
 	if pos != "" && ok {
-		r.stats.resumes.add(string(reset.Reason))
+		r.stats.resumes.Add(string(reset.Reason))
 	} else if pos != "" && err == nil {
-		r.stats.resumes.add(resumeOK)
+		r.stats.resumes.Add(resumeOK)
 	}
 	switch {
 	case ok && reset.Reason == hub.LossJoined:

@@ -75,14 +75,14 @@ func (r *Router) reportRefused(info Refused, err error) {
 // refused is for a message. Rejections by limits are for OnLimitExceeded.
 func (c *Conn) refused(kind RefusedKind, typ string, err error) {
 	if rejection(err) == nil {
-		c.router.stats.messages.add(kind)
+		c.router.stats.messages.Add(kind)
 		c.router.reportRefused(Refused{Kind: kind, Conn: c, Type: typ, IP: c.ip}, err)
 	}
 }
 
 // refusedHandshake is for a handshake.
 func (r *Router) refusedHandshake(req *http.Request, kind RefusedKind, err error) {
-	r.stats.handshakes.add(kind)
+	r.stats.handshakes.Add(kind)
 	if len(r.hooks.Load().refusals) > 0 {
 		ip, _ := r.clientIP(req)
 		r.reportRefused(Refused{Kind: kind, IP: ip}, err)

@@ -48,7 +48,7 @@ func (r *Router) freeze() *serving {
 	s.ingress = wrapped(last, r.top.before)
 	for typ, b := range builtin {
 		rt := &route{typ: typ, builtin: b, request: b.needsID}
-		rt.counters.init()
+		rt.counters.Init()
 		s.routes[typ] = rt
 	}
 	if r.opts.Renew != nil {
@@ -153,7 +153,7 @@ func oneOf[O any](what string, opts []O) (o O) {
 func newRoute(r Registrar, typ string, opts []RouteOptions) *route {
 	g := r.group()
 	rt := &route{typ: g.prefix + typ, place: caller(), group: g}
-	rt.counters.init()
+	rt.counters.Init()
 	what := strconv.Quote(rt.typ)
 	rt.opts = oneOf(what, opts)
 	rt.opts.check(what)

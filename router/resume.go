@@ -73,7 +73,7 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 		if err != nil {
 			return answer, err
 		}
-		conn.router.stats.resumes.add(cmp.Or(done.Reason, resumeOK))
+		conn.router.stats.resumes.Add(cmp.Or(done.Reason, resumeOK))
 		answer.Topics = append(answer.Topics, done)
 	}
 	return answer, nil

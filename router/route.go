@@ -8,6 +8,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/frame"
+	"github.com/wskit/wskit/router/internal/metrics"
 )
 
 // Handler handles a message that has been decoded and validated. [On] describes what is sent
@@ -98,7 +99,7 @@ type route struct {
 	own      *own    // nil for nearly all
 	// replyHead is the reply up to the correlation id.
 	replyHead []byte
-	counters  typeCounters
+	counters  metrics.Type
 	// protocol says that the type is the protocol's own.
 	protocol bool
 	// paced says that its concurrent handler begins when the fairness queue gives it a turn.

@@ -70,6 +70,7 @@ import (
 	"github.com/wskit/wskit/router/internal/cluster"
 	"github.com/wskit/wskit/router/internal/fairness"
 	"github.com/wskit/wskit/router/internal/hub"
+	"github.com/wskit/wskit/router/internal/metrics"
 	"github.com/wskit/wskit/router/internal/origin"
 	"github.com/wskit/wskit/router/internal/presenceview"
 	"github.com/wskit/wskit/router/internal/serial"
@@ -120,9 +121,9 @@ type Router struct {
 	accepts   httpclose.Accepts
 	tokens    handshake.Tokens
 	stats     counters
-	handlers  tally
+	handlers  metrics.InFlight
 
-	handshakes tally
+	handshakes metrics.InFlight
 }
 
 // serving is what connections need of the registrations, which are final by

@@ -110,12 +110,12 @@ func (r *Router) drain(ctx context.Context) error {
 		return err
 	}
 	// Handlers of connections that ended before them.
-	return r.handlers.wait(ctx)
+	return r.handlers.Wait(ctx)
 }
 
 // awaitEmpty waits until there is no connection, and no handshake that may become one.
 func (r *Router) awaitEmpty(ctx context.Context) error {
-	if err := r.handshakes.wait(ctx); err != nil {
+	if err := r.handshakes.Wait(ctx); err != nil {
 		return err
 	}
 	return r.conns.AwaitEmpty(ctx)

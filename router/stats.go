@@ -7,6 +7,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/histogram"
+	"github.com/wskit/wskit/router/internal/metrics"
 )
 
 // Histogram counts durations in buckets; the bound of each is twice that of the one before. Counts
@@ -122,24 +123,21 @@ func (r *Router) Stats() Stats {
 	s, topics := &r.stats, &r.hub.Counts
 	stats := Stats{
 		Connections: r.conns.Len(), Accepted: s.accepted.Load(),
-		RefusedHandshakes: s.handshakes.snapshot(""),
-		ClosedByServer:    s.closedByServer.snapshot(0), ClosedByClient: s.closedByClient.snapshot(0),
+		RefusedHandshakes: s.handshakes.Snapshot(""),
+		ClosedByServer:    s.closedByServer.Snapshot(0), ClosedByClient: s.closedByClient.Snapshot(0),
 		ConnectionTime: s.lasted.Snapshot(),
-		Types:          r.typeStats(), InFlight: r.handlers.count(),
-		RefusedMessages: s.messages.snapshot(""),
-		Rejected:        s.rejected.Load(), Unanswered: s.unanswered.Load(), Rejections: s.rejections.stats(),
+		Types:          r.typeStats(), InFlight: r.handlers.Count(),
+		RefusedMessages: s.messages.Snapshot(""),
+		Rejected:        s.rejected.Load(), Unanswered: s.unanswered.Load(), Rejections: s.rejectionStats(),
 		Overload:      r.shedder.stats(),
 		SlowConsumers: s.slow.Load(), FramesDropped: s.dropped.Load(),
 		Published: s.published.Load(), PublishFailed: s.publishFailed.Load(), Delivered: topics.Delivered.Load(),
 		Foreign: topics.Dropped.Load(), Lost: topics.Lost.Load(),
 		Recovered: topics.Recovered.Load(), ReadFailures: topics.ReadFailures.Load(), Behind: topics.Behind.Load(),
-		Resets: s.resets.snapshot(otherLimits), Resumes: s.resumes.snapshot(otherLimits),
+		Resets: s.resets.Snapshot(metrics.Others), Resumes: s.resumes.Snapshot(metrics.Others),
 		Faults: s.faults.Load(), Panics: s.panics.Load(), HooksMissed: s.missed.Load(),
-		AnswersIgnored: s.answersIgnored.Load(),
-		Topics:         int64(r.hub.Topics()),
-	}
-	for i := range s.waited {
-		histogram.Merge(&stats.Waiting, s.waited[i].Snapshot())
+		AnswersIgnored: s.answersIgnored.Load(), Waiting: s.waited.Snapshot(),
+		Topics: int64(r.hub.Topics()),
 	}
 	for i := range s.traffic {
 		t := &s.traffic[i]
@@ -156,35 +154,22 @@ func (r *Router) typeStats() []TypeStats {
 	var all []TypeStats
 	if s := r.frozen.Load(); s != nil { // with those of the protocol
 		for typ, rt := range s.routes {
-			all = append(all, rt.counters.stats(typ))
+			all = append(all, typeStats(typ, &rt.counters))
 		}
 	}
 	slices.SortFunc(all, func(a, b TypeStats) int { return strings.Compare(a.Type, b.Type) })
-	return append(all, r.stats.unregistered.stats(""))
+	return append(all, typeStats("", &r.stats.unregistered))
 }
 
-func (t *typeCounters) stats(typ string) TypeStats {
-	s := TypeStats{Type: typ, Outcomes: t.outcomes.snapshot(outcomeOther)}
-	for i := range t.handled {
-		h := &t.handled[i]
-		if n := h.ok.Load(); n > 0 {
-			s.Outcomes[outcomeOK] += n
-		}
-		histogram.Merge(&s.Handling, h.handling.Snapshot())
-	}
-	return s
+func typeStats(typ string, t *metrics.Type) TypeStats {
+	outcomes, handling := t.Snapshot()
+	return TypeStats{Type: typ, Outcomes: outcomes, Handling: handling}
 }
 
-// outcomeOther stands for codes of an application.
-const outcomeOther errors.Code = "OTHER"
-
-func (s *rejections) stats() []RejectionStats {
-	var all []RejectionStats
-	if now := s.all.Load(); now != nil {
-		for _, e := range *now {
-			all = append(all, RejectionStats{Limiter: e.limiter, Kind: e.kind, Count: e.n.Load()})
-		}
-	}
+func (s *counters) rejectionStats() (all []RejectionStats) {
+	s.rejections.Each(func(limiter string, kind errors.LimitKind, n int64) {
+		all = append(all, RejectionStats{Limiter: limiter, Kind: kind, Count: n})
+	})
 	slices.SortFunc(all, func(a, b RejectionStats) int {
 		return cmp.Or(strings.Compare(a.Limiter, b.Limiter), strings.Compare(string(a.Kind), string(b.Kind)))
 	})

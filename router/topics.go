@@ -61,7 +61,7 @@ func (r *Router) newHub() *hub.Hub {
 
 func (r *Router) notPresent(topic, id string) { r.opts.Presence.Leave(topic, id) }
 
-func (r *Router) wasReset(reason pubsub.Loss) { r.stats.resets.add(string(reason)) }
+func (r *Router) wasReset(reason pubsub.Loss) { r.stats.resets.Add(string(reason)) }
 
 func (r *Router) callOnLost(topics []string) {
 	defer r.containPanic("OnLost", nil, "")
