@@ -10,15 +10,16 @@ import (
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/codec"
 	"github.com/wskit/wskit/router/internal/frame"
+	"github.com/wskit/wskit/router/internal/limitfeed"
 )
 
 // builtin are the types of the protocol that the reader handles itself, also while the router shuts down or is
 // overloaded. They pass the middleware like any other message, so limits count them.
 var builtin = map[string]*builtinType{
-	typeHeartbeat: {handle: (*Conn).heartbeat},
-	typeAbort:     {handle: (*Conn).abort, needsID: true},
-	typeAnswer:    {handle: (*Conn).takeAnswer, counts: true},
-	typeLimits:    {handle: (*Conn).watchLimits, needsID: true},
+	typeHeartbeat:  {handle: (*Conn).heartbeat},
+	typeAbort:      {handle: (*Conn).abort, needsID: true},
+	typeAnswer:     {handle: (*Conn).takeAnswer, counts: true},
+	limitfeed.Type: {handle: (*Conn).followLimits, needsID: true},
 }
 
 // builtinType is a type of the protocol. An error that handle returns is answered, counted and reported like that of any

@@ -11,6 +11,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/life"
+	"github.com/wskit/wskit/router/internal/limitfeed"
 	"github.com/wskit/wskit/router/internal/pending"
 	"github.com/wskit/wskit/router/internal/session"
 	"github.com/wskit/wskit/router/internal/timerwheel"
@@ -44,7 +45,7 @@ type Conn struct {
 	info      atomic.Pointer[CloseInfo] // how it ends, see note
 	ctx       atomic.Pointer[connContext]
 	questions atomic.Pointer[pending.Table[answer]] // nil for nearly all
-	limits    *limitWatch                           // nil for nearly all; for the reader alone
+	limits    *limitfeed.Feed                       // nil for nearly all; for the reader alone
 
 	watched  watchdog.Link[*Conn]
 	list     session.Link[Conn]

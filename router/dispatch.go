@@ -34,7 +34,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 	c.peek(s, &f, frame, tooLarge)
 	check, err := RefusedMiddleware, c.askMiddleware(s, &f)
 	if c.limits != nil {
-		c.limits.passed(f.env.Type, err)
+		c.limits.Passed(f.env.Type, rejection(err) != nil)
 	}
 	if err == nil {
 		if err = c.checkOverload(s, &f); err != nil {

@@ -11,7 +11,7 @@ package router
 //	execution.mu      whether a claim is to be renewed             per message with an idempotency key
 //	View.sending      what is sent of a topic's presence           per topic that is watched
 //	View.mu           a topic's members, and what was sent         per topic that is watched
-//	limitWatch.mu     limits that a client follows                 per connection that follows them
+//	Feed.mu           limits that a client follows                 per connection that follows them
 //	hub.batch.mu      connections that are to be flushed           per connection that publishes,
 //	                                                               and per subscription
 //	hub.topic.mu      a topic's members, its subscription, and the per topic
@@ -50,7 +50,7 @@ package router
 //	topic.mu > table.mu                                  a subscription is begun
 //	View.sending > View.mu                               changes are collected
 //	View.sending > Outbox.mu                             changes are sent
-//	limitWatch.mu > Outbox.mu                            what is left of limits is sent
+//	Feed.mu > Outbox.mu                                  what is left of limits is sent
 //	Peer.mu > table.mu                                   a member takes its place
 //	Outbox.mu > Wheel.mu                                 a client turns out too slow
 //	Outbox.mu > pending.Table.mu                         likewise

@@ -119,7 +119,6 @@ const (
 	typeRenew        = "$ws:renew"
 	typeRenewed      = "$ws:renewed"
 	typeExpiring     = "$ws:expiring"
-	typeLimits       = "$ws:limits"
 	typeHeartbeat    = "__heartbeat"
 	typeHeartbeatAck = "__heartbeat_ack"
 )

@@ -48,7 +48,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func (c *Conn) borrow() *scratch {
 	s := scratches.Get().(*scratch)
 	s.counts.Stripe = c.stripe
-	s.in = ingress.Context{ConnID: c.peer.ID, IP: c.ip, State: inbound.State{Ctx: lazyContext{c}, Frame: &s.peeker, Limits: c.limits.reports()}}
+	s.in = ingress.Context{ConnID: c.peer.ID, IP: c.ip, State: inbound.State{Ctx: lazyContext{c}, Frame: &s.peeker, Limits: c.limits.Reports()}}
 	return s
 }
 
