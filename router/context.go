@@ -13,6 +13,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/internal/inbound"
+	"github.com/wskit/wskit/router/internal/dedupe"
 	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/turn"
 )
@@ -46,7 +47,7 @@ type Context struct {
 	head       int           // how much of out comes before the payload; 0: there is no reply
 	idBuf      [48]byte
 	task       turn.Task[Context]
-	execution  *execution                // of a message with an idempotency key
+	execution  *dedupe.Execution         // of a message with an idempotency key
 	values     context.Context           // that were set for the message, or nil
 	guards     []inbound.Guard           // of the handler; nil: none
 	own        envelope.Members          // of the message's meta

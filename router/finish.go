@@ -112,7 +112,7 @@ func (c *Context) finish(err error) {
 		c.insertMeta()
 	}
 	if c.execution != nil {
-		c.execution.end(c, err)
+		c.endExecution(err)
 	}
 	if !c.route.request {
 		if c.outcome = outcomeOf(err); err != nil && !conn.ended() {

@@ -144,7 +144,7 @@ func (c *Context) run() {
 		}
 		c.finish(c.conn.panicked(c.route.typ, v))
 	}()
-	if c.execution != nil && !c.execution.begin(c) {
+	if c.execution != nil && !c.beginExecution() {
 		returned = true
 		return
 	}

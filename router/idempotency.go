@@ -2,14 +2,7 @@ package router
 
 import (
 	"cmp"
-	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	mathrand "math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,6 +10,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/idempotency"
 	"github.com/wskit/wskit/internal/envelope"
+	"github.com/wskit/wskit/router/internal/dedupe"
 	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/metrics"
 	"github.com/wskit/wskit/router/internal/turn"
@@ -101,100 +95,47 @@ var (
 	errNotAnswered  = errors.Aborted.New("the same message was handled at the same time, and has no answer that is kept; send it again")
 )
 
-// execution is one attempt to handle a message that has an idempotency key.
-type execution struct {
-	r       *Router
-	claim   idempotency.Claim
-	claimed bool // it is the one that handles the message
-
-	mu       sync.Mutex // see locks.go
-	ended    bool
-	timer    *time.Timer   // renews the claim
-	renewing chan struct{} // closed when a renewal under way has ended
-}
-
 // idempotent reports whether a frame has a key that counts.
 func (c *Conn) idempotent(f *incoming) bool {
 	return f.env.IdempotencyKey != nil && !f.route.protocol && c.router.opts.Idempotency.Store != nil
 }
 
 // newExecution is for a frame with a key. It must be called while the frame is in its buffer.
-func (c *Conn) newExecution(f *incoming) *execution {
-	e := &execution{r: c.router}
+func (c *Conn) newExecution(f *incoming) *dedupe.Execution {
+	var subject string
 	if id := c.identity.Load(); id.Authenticated() {
-		e.claim.Subject = digestOf("user", []byte(id.Tenant), []byte(id.User))
+		subject = dedupe.Digest("user", []byte(id.Tenant), []byte(id.User))
 	} else {
-		e.claim.Subject = digestOf("connection", []byte(c.peer.ID))
+		subject = dedupe.Digest("connection", []byte(c.peer.ID))
 	}
 	key, _ := jsontext.AppendUnquote(nil, f.env.IdempotencyKey) // it has been read as a string
-	e.claim.Key = digestOf("key", []byte(f.route.typ), key)
-	payload := jsontext.Value(append([]byte(nil), f.env.Payload...))
-	if string(payload) == "null" {
-		payload = nil
-	}
-	// White space, escapes and the order of members do not make another payload. (What does not
-	// format is hashed as it is.)
-	_ = payload.Format(jsontext.ReorderRawObjects(true))
-	e.claim.Digest = digestOf("payload", payload)
-	e.claim.Execution = rand.Text()
-	return e
+	return dedupe.New(&c.router.dedupe, dedupe.Claim(subject, f.route.typ, key, f.env.Payload))
 }
 
-// digestOf stands for several texts; different ones never make the same.
-func digestOf(kind string, parts ...[]byte) string {
-	h := sha256.New()
-	_, _ = h.Write([]byte(kind))
-	for _, p := range parts {
-		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(p))))
-		_, _ = h.Write(p)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// within is the time for one call of the store. It is not the message's: what becomes of a
-// message is kept, whatever has become of its client.
-func (e *execution) within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), e.r.opts.Idempotency.Timeout)
-}
-
-func (e *execution) ask() (idempotency.State, []byte, error) {
-	ctx, cancel := e.within()
-	defer cancel()
-	return e.r.opts.Idempotency.Store.Begin(ctx, e.claim, e.r.opts.Idempotency.Lease)
-}
-
-func (e *execution) release() {
-	ctx, cancel := e.within()
-	defer cancel()
-	_ = e.r.opts.Idempotency.Store.Release(ctx, e.claim) // or the lease ends
-}
-
-// begin reports whether the message is to be handled. Otherwise it has been answered, or
+// beginExecution reports whether a message with an idempotency key is to be handled. Otherwise it has been answered, or
 // another goroutine waits for the answer.
-func (e *execution) begin(c *Context) bool {
-	state, answer, err := e.ask()
+func (c *Context) beginExecution() bool {
+	state, answer, err := c.execution.Begin()
 	switch {
 	case state == idempotency.Claimed && err == nil:
-		e.claimed = true
-		e.renewLater()
 		return true
 	case state == idempotency.Running && err == nil:
 		if c.route.request {
-			e.wait(c)
+			c.waitForAnswer()
 		}
 		return false
 	case err != nil && !errors.Is(err, idempotency.ErrFull):
-		go e.release() // it may have been claimed
-		if e.r.opts.Idempotency.FailOpen {
+		go c.execution.Release() // it may have been claimed
+		if c.conn.router.opts.Idempotency.FailOpen {
 			return true
 		}
 	}
-	e.settle(c, state, answer, err)
+	c.settle(c.execution, state, answer, err)
 	return false
 }
 
 // settle answers a message that is not handled.
-func (e *execution) settle(c *Context, state idempotency.State, answer []byte, err error) {
+func (c *Context) settle(e *dedupe.Execution, state idempotency.State, answer []byte, err error) {
 	switch {
 	case errors.Is(err, idempotency.ErrFull):
 		c.finish(errManyKeys)
@@ -205,141 +146,61 @@ func (e *execution) settle(c *Context, state idempotency.State, answer []byte, e
 	case state == idempotency.Mismatch:
 		c.finish(errOtherPayload)
 	case state == idempotency.Claimed: // by one that waited, out of its turn
-		e.release()
+		e.Release()
 		c.finish(errNotAnswered)
 	default:
 		c.finish(fmt.Errorf("router: the idempotency store returned the state %d", state))
 	}
 }
 
-// Waiting for another execution begins with short pauses. Each ends with a call of the store.
-const (
-	firstPause   = 10 * time.Millisecond
-	longestPause = 250 * time.Millisecond
-)
-
-// wait has another message stand in for a request: it waits for the answer of the execution
-// that handles the message, and holds back no other message meanwhile.
-func (e *execution) wait(c *Context) {
+// waitForAnswer puts another message in the place of a request: that waits for the answer of the execution that handles the
+// message, and holds back no other message.
+func (c *Context) waitForAnswer() {
 	if !c.claim(metrics.None) {
 		return
 	}
-	w := new(Context)
+	e, w := c.execution, new(Context)
 	w.reset(c.conn, c.route, &envelope.Envelope{CorrelationID: c.id}, c.receivedAt)
 	w.timeout = c.timeout
 	w.lent = c.route.codec.get()
 	w.task = turn.Task[Context]{Message: w, Size: int32(len(w.id)), Request: true, Concurrent: true}
 	c.conn.turn.Add(&w.task)
 	go func() {
-		e.await(w)
+		if state, answer, err, ok := e.Await(w.Done()); ok { // or it is answered, or without a client
+			w.settle(e, state, answer, err)
+		}
 		w.conn.stream.Out.Flush()
 		w.conn.finished(w)
 	}()
 }
 
-func (e *execution) await(w *Context) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		timer := time.NewTimer(pause/2 + mathrand.N(pause/2))
-		select {
-		case <-timer.C:
-		case <-w.Done(): // answered, or without a client
-			timer.Stop()
-			return
-		}
-		if state, answer, err := e.ask(); err != nil || state != idempotency.Running {
-			e.settle(w, state, answer, err)
-			return
-		}
-	}
-}
-
-// renewLater keeps the claim for as long as the handler runs.
-func (e *execution) renewLater() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.timer = time.AfterFunc(e.r.opts.Idempotency.Lease/3, e.renew)
-}
-
-func (e *execution) renew() {
-	e.mu.Lock()
-	if e.ended {
-		e.mu.Unlock()
+// endExecution keeps what the handler has returned, before it is sent.
+func (c *Context) endExecution(err error) {
+	e := c.execution
+	if !e.End() {
 		return
-	}
-	done := make(chan struct{})
-	e.renewing = done
-	e.mu.Unlock()
-
-	ctx, cancel := e.within()
-	err := e.r.opts.Idempotency.Store.Renew(ctx, e.claim, e.r.opts.Idempotency.Lease)
-	cancel()
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	close(done)
-	e.renewing = nil
-	if !e.ended && !errors.Is(err, idempotency.ErrLost) {
-		e.timer.Reset(e.r.opts.Idempotency.Lease / 3)
-	}
-}
-
-// end keeps what the handler has returned, before it is sent.
-func (e *execution) end(c *Context, err error) {
-	if !e.claimed {
-		return
-	}
-	e.claimed = false
-	e.mu.Lock()
-	e.ended = true
-	e.timer.Stop()
-	renewing := e.renewing
-	e.mu.Unlock()
-	if renewing != nil { // it would claim again what has been released
-		<-renewing
 	}
 	answer := c.kept(err)
 	if answer == nil {
-		e.release()
+		e.Release()
 		return
 	}
-	if len(answer)-1 > e.r.opts.Idempotency.MaxAnswer {
-		e.fault(c, fmt.Errorf("router: the answer has %d bytes, and Options.Idempotency.MaxAnswer is %d: it is not kept", len(answer)-1, e.r.opts.Idempotency.MaxAnswer))
+	fault := func(err error) { c.conn.router.fault(Fault{Conn: c.conn, Type: c.route.typ, Err: err}) }
+	if most := c.conn.router.opts.Idempotency.MaxAnswer; len(answer)-1 > most {
+		fault(fmt.Errorf("router: the answer has %d bytes, and Options.Idempotency.MaxAnswer is %d: it is not kept", len(answer)-1, most))
 		answer = []byte{keptNothing}
 	}
-	err = e.finish(answer)
+	err = e.KeepAnswer(answer)
 	if errors.Is(err, idempotency.ErrFull) && answer[0] != keptNothing {
-		e.fault(c, errors.New("router: the idempotency store has no room for the answer: it is not kept"))
+		fault(errors.New("router: the idempotency store has no room for the answer: it is not kept"))
 		answer = []byte{keptNothing}
-		err = e.finish(answer)
+		err = e.KeepAnswer(answer)
 	}
 	switch {
 	case errors.Is(err, idempotency.ErrLost):
-		e.fault(c, errors.New("router: the lease of an idempotency key was over before its handler returned, and the message was handled again"))
+		fault(errors.New("router: the lease of an idempotency key was over before its handler returned, and the message was handled again"))
 	case err != nil: // the client gets its answer all the same
-		e.r.handlers.Add(1)
-		go e.insist(answer)
-	}
-}
-
-func (e *execution) fault(c *Context, err error) {
-	e.r.fault(Fault{Conn: c.conn, Type: c.route.typ, Err: err})
-}
-
-func (e *execution) finish(answer []byte) error {
-	ctx, cancel := e.within()
-	defer cancel()
-	return e.r.opts.Idempotency.Store.Finish(ctx, e.claim, answer, e.r.opts.Idempotency.Keep)
-}
-
-// insist keeps an answer that a store has failed to take, for as long as the lease holds off
-// another execution.
-func (e *execution) insist(answer []byte) {
-	defer e.r.handlers.Add(-1)
-	for until := time.Now().Add(e.r.opts.Idempotency.Lease); time.Now().Before(until); {
-		time.Sleep(longestPause)
-		if err := e.finish(answer); err == nil || errors.Is(err, idempotency.ErrLost) {
-			return
-		}
+		e.Insist(answer)
 	}
 }
 

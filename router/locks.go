@@ -8,7 +8,7 @@ package router
 //	Watchdog.looking  a look of the watchdog                       per router; no other goroutine takes it
 //	turn.Turn.mu      messages that are open or wait               per connection
 //	Context.mu        whether a message is answered, cancelled     per message
-//	execution.mu      whether a claim is to be renewed             per message with an idempotency key
+//	Execution.mu      whether a claim is to be renewed             per message with an idempotency key
 //	View.sending      what is sent of a topic's presence           per topic that is watched
 //	View.mu           a topic's members, and what was sent         per topic that is watched
 //	Feed.mu           limits that a client follows                 per connection that follows them

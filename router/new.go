@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/internal/handshake"
+	"github.com/wskit/wskit/router/internal/dedupe"
 	"github.com/wskit/wskit/router/internal/serial"
 	"github.com/wskit/wskit/router/internal/session"
 	"github.com/wskit/wskit/router/internal/timerwheel"
@@ -46,6 +47,8 @@ func New(opts Options) *Router {
 	})
 	r.limits = serial.Calls[LimitInfo]{Name: "OnLimitExceeded", Call: r.callOnLimitExceeded, Missed: &r.stats.missed, Logger: opts.Logger}
 	r.refusals = serial.Calls[Refused]{Name: "OnRefused", Call: r.callOnRefused, Missed: &r.stats.missed, Logger: opts.Logger}
+	i := opts.Idempotency
+	r.dedupe = dedupe.Config{Store: i.Store, Keep: i.Keep, Lease: i.Lease, Timeout: i.Timeout, Busy: r.handlers.Add}
 	if opts.Overload.Enabled {
 		r.shedder = newShedder(r)
 	}

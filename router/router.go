@@ -68,6 +68,7 @@ import (
 	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/internal/httpclose"
 	"github.com/wskit/wskit/router/internal/cluster"
+	"github.com/wskit/wskit/router/internal/dedupe"
 	"github.com/wskit/wskit/router/internal/fairness"
 	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/metrics"
@@ -107,6 +108,7 @@ type Router struct {
 	tickets   tickets
 	fair      fairness.Queue[*Context]
 	presence  presenceview.Views
+	dedupe    dedupe.Config // Store is nil: idempotency keys have no effect
 	directory directory
 	cluster   *cluster.Cluster[ConnInfo] // nil: addressing is off, or there is no broker
 	wheel     timerwheel.Wheel[*Conn]
