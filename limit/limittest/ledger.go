@@ -14,6 +14,7 @@ import (
 type ledger struct {
 	entries []*entry // in the order of admission
 	parts   []*promise
+	reset   int64 // the instant of the latest reset, or 0
 }
 
 // An entry is an admission.
@@ -39,10 +40,10 @@ func newLedger(policy limit.Policy) *ledger {
 	return g
 }
 
-// forget removes all admissions: after a reset, or when the clock was set back so far that
-// states are corrected.
-func (g *ledger) forget() {
-	g.entries = nil
+// forget removes all admissions: after a reset at an instant, or, with 0, when the clock was set back so far that states
+// are corrected.
+func (g *ledger) forget(reset int64) {
+	g.entries, g.reset = nil, reset
 	for _, p := range g.parts {
 		p.latest = 0
 		clear(p.at)
@@ -68,6 +69,9 @@ func (g *ledger) admit(d limit.Decision) (broken string) {
 // refund removes an admission.
 func (g *ledger) refund(e *entry, now int64) {
 	e.refunded = true
+	if e.taken.At == g.reset { // by its instant it may be from before the reset: it may give nothing back
+		return
+	}
 	for _, p := range g.parts {
 		switch p.policy.(type) {
 		case limit.FixedWindow, limit.SlidingWindow:

@@ -50,7 +50,7 @@ func (r *refunded) giveBack(t tb, e *entry) {
 func (r *refunded) reset(t tb) {
 	t.Helper()
 	r.timeline.reset(t, r.p)
-	r.ledger.forget()
+	r.ledger.forget(r.s.Clock.Now())
 }
 
 // refundsAdmitNoMore: with any refunds and resets, in any order and at any time, no more is
@@ -87,6 +87,24 @@ func refundsAdmitNoMore(t *testing.T, s Subject) {
 		s.Clock.Advance(time.Microsecond)
 		r.take(t, 998)
 		r.giveBack(t, r.ledger.entries[0])
+		r.takeAll(t)
+	})
+	t.Run("a charge at the instant of a reset", func(t *testing.T) {
+		needs(t, s, limit.SlidingWindow{Limit: 3, Window: time.Millisecond})
+		r := newRefunded(s, limit.SlidingWindow{Limit: 3, Window: time.Millisecond})
+		window := s.Clock.Now()/1000*1000 + 1000
+		s.Clock.set(window + 778)
+		r.take(t, 1)
+		r.reset(t)
+		s.Clock.set(window + 777)
+		r.take(t, 1)
+		s.Clock.set(window + 778)
+		r.take(t, 1)
+		s.Clock.set(window + 1667)
+		r.giveBack(t, r.ledger.entries[1])
+		s.Clock.set(window + 999)
+		r.take(t, 1)
+		s.Clock.set(window + 1667)
 		r.takeAll(t)
 	})
 	t.Run("a reset", func(t *testing.T) { everySample(resetForgetsCharges)(t, s) })
@@ -182,7 +200,7 @@ func refundAtRandom(t *rapid.T, s Subject, kind string) {
 			}
 		case op == 1: // so far that every state is corrected
 			s.Clock.set(lowest - 2*tolerance - time.Hour.Microseconds())
-			r.ledger.forget()
+			r.ledger.forget(0)
 			taken, highest = nil, 0
 		case op <= 5:
 			s.Clock.Advance(forwards.Draw(t, "advance"))
