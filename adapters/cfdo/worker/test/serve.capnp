@@ -28,7 +28,8 @@ const limits :Workerd.Worker = (
     (name = "src/worker.js", esModule = embed "../src/worker.js"),
   ],
   compatibilityDate = "2026-04-21",
-  durableObjectNamespaces = [(className = "Limits", uniqueKey = "limits", enableSql = true)],
+  # A test that wants an object to be removed from memory says so: a slow machine must not, between two calls.
+  durableObjectNamespaces = [(className = "Limits", uniqueKey = "limits", enableSql = true, preventEviction = true)],
   durableObjectStorage = (localDisk = "disk"),
   bindings = [
     (name = "LIMITS", durableObjectNamespace = "Limits"),
