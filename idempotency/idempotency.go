@@ -25,7 +25,8 @@ type Store interface {
 	// key. The answer is that of [Answered] and belongs to the caller. A second Begin of the same
 	// execution renews its claim.
 	//
-	// It fails with [ErrFull] when there is no room for another key.
+	// It fails with [ErrFull] when there is no room for another key of the subject. One subject never
+	// takes all the room there is: keys of others are still claimed.
 	Begin(ctx context.Context, c Claim, lease time.Duration) (state State, answer []byte, err error)
 
 	// Renew makes a claim last for another lease from now on. A claim whose lease was
@@ -35,6 +36,10 @@ type Store interface {
 	// Finish ends a claim and keeps the answer, for the time given. A claim whose lease was
 	// over is finished as well if no other execution has the key. Otherwise Finish fails
 	// with [ErrLost], and the answer is not kept.
+	//
+	// It fails with [ErrFull] when there is no room for the answer, which is bounded apart from that for
+	// keys, and for each subject like that. The claim goes on, and an answer of a single byte always
+	// has room.
 	Finish(ctx context.Context, c Claim, answer []byte, keep time.Duration) error
 
 	// Release ends a claim and keeps nothing: the next execution claims the key. If
@@ -46,7 +51,8 @@ type Store interface {
 // of any value.
 type Claim struct {
 	// Subject is the owner of the key. Keys of different subjects are different, and a store bounds
-	// the keys of each subject separately.
+	// the keys and answers of each subject separately: a router uses the user, and for all clients
+	// of one address that are no user's, the address.
 	Subject string
 	// Key names the message.
 	Key string
@@ -90,6 +96,6 @@ const (
 var (
 	// ErrLost is returned for a claim that another execution has taken over.
 	ErrLost = errors.New("idempotency: another execution has the key")
-	// ErrFull is returned when a store has no room for another key.
-	ErrFull = errors.New("idempotency: no room for another key")
+	// ErrFull is returned when a store has no room for another key of a subject, or for an answer.
+	ErrFull = errors.New("idempotency: no room for another key or answer")
 )

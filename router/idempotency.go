@@ -3,12 +3,14 @@ package router
 import (
 	"cmp"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/idempotency"
+	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/dedupe"
 	"github.com/wskit/wskit/router/internal/frame"
@@ -19,7 +21,8 @@ import (
 // IdempotencyOptions say how messages with a meta.idempotencyKey are handled once. A key
 // belongs to a user (tenant and user) and a message type, so the same message may be sent
 // again on another connection, to another process. Without an identity it belongs to the
-// connection alone.
+// connection alone, and the store bounds the keys of all such connections of one address together
+// (IPv6 by its /64), as it bounds those of one user.
 //
 // The first message with a key is handled. The same message sent again gets the first one's
 // answer, waiting for it if need be, and neither its handler nor the middleware around that
@@ -55,9 +58,9 @@ type IdempotencyOptions struct {
 	// Default: 10 s.
 	Lease time.Duration
 
-	// MaxAnswer is the size in bytes of the largest answer that is kept, as JSON. In place
-	// of a larger one, the message that is sent again gets FAILED_PRECONDITION, and
-	// Options.OnError the fault.
+	// MaxAnswer is the size in bytes of the largest answer that is kept, as JSON. In place of a larger
+	// one, and of one for which the Store has no room, the message that is sent again gets
+	// FAILED_PRECONDITION. Options.OnError gets each of these faults once a minute at most.
 	//
 	// Default: 16 KiB.
 	MaxAnswer int
@@ -90,7 +93,7 @@ func (o IdempotencyOptions) withDefaults() (IdempotencyOptions, error) {
 
 var (
 	errOtherPayload = errors.FailedPrecondition.New("meta.idempotencyKey was used with another payload")
-	errAnswerLost   = errors.FailedPrecondition.New("the message was handled before; its answer was too large to be kept")
+	errAnswerLost   = errors.FailedPrecondition.New("the message was handled before; its answer was not kept")
 	errManyKeys     = errors.ResourceExhausted.New("too many idempotency keys are kept")
 	errNotAnswered  = errors.Aborted.New("the same message was handled at the same time, and has no answer that is kept; send it again")
 )
@@ -102,14 +105,20 @@ func (c *Conn) idempotent(f *incoming) bool {
 
 // newExecution is for a frame with a key. It must be called while the frame is in its buffer.
 func (c *Conn) newExecution(f *incoming) *dedupe.Execution {
-	var subject string
-	if id := c.identity.Load(); id.Authenticated() {
-		subject = dedupe.Digest("user", []byte(id.Tenant), []byte(id.User))
-	} else {
-		subject = dedupe.Digest("connection", []byte(c.peer.ID))
-	}
 	key, _ := jsontext.AppendUnquote(nil, f.env.IdempotencyKey) // it has been read as a string
-	return dedupe.New(&c.router.dedupe, dedupe.Claim(subject, f.route.typ, key, f.env.Payload))
+	var subject string
+	id := c.identity.Load()
+	if id.Authenticated() {
+		subject = dedupe.Digest("user", []byte(id.Tenant), []byte(id.User))
+	} else { // the store bounds what it keeps of a subject, and an address may have many connections
+		address, _ := ingress.GroupIP(c.ip).MarshalBinary()
+		subject = dedupe.Digest("address", address)
+	}
+	claim := dedupe.Claim(subject, f.route.typ, key, f.env.Payload)
+	if !id.Authenticated() {
+		claim.Key = dedupe.Digest("connection", []byte(c.peer.ID), []byte(claim.Key))
+	}
+	return dedupe.New(&c.router.dedupe, claim)
 }
 
 // beginExecution reports whether a message with an idempotency key is to be handled. Otherwise it has been answered, or
@@ -185,23 +194,44 @@ func (c *Context) endExecution(err error) {
 		e.Release()
 		return
 	}
-	fault := func(err error) { c.conn.router.fault(Fault{Conn: c.conn, Type: c.route.typ, Err: err}) }
+	unkept := &c.conn.router.unkept
 	if most := c.conn.router.opts.Idempotency.MaxAnswer; len(answer)-1 > most {
-		fault(fmt.Errorf("router: the answer has %d bytes, and Options.Idempotency.MaxAnswer is %d: it is not kept", len(answer)-1, most))
+		c.unkept(&unkept.large, fmt.Errorf("router: the answer has %d bytes, and Options.Idempotency.MaxAnswer is %d: it is not kept", len(answer)-1, most))
 		answer = []byte{keptNothing}
 	}
 	err = e.KeepAnswer(answer)
 	if errors.Is(err, idempotency.ErrFull) && answer[0] != keptNothing {
-		fault(errors.New("router: the idempotency store has no room for the answer: it is not kept"))
+		c.unkept(&unkept.full, errors.New("router: the idempotency store has no room for the answer: it is not kept"))
 		answer = []byte{keptNothing}
 		err = e.KeepAnswer(answer)
 	}
 	switch {
 	case errors.Is(err, idempotency.ErrLost):
-		fault(errors.New("router: the lease of an idempotency key was over before its handler returned, and the message was handled again"))
+		c.unkept(&unkept.lost, errors.New("router: the lease of an idempotency key was over before its handler returned, and the message was handled again"))
 	case err != nil: // the client gets its answer all the same
-		e.Insist(answer)
+		e.Insist(answer, []byte{keptNothing})
 	}
+}
+
+// unkept are the faults of answers that are not kept. A client can cause any number of them.
+type unkept struct{ large, full, lost seldom }
+
+// seldom is something that is said once a minute. It has the earliest time, in ns after the epoch.
+type seldom struct{ next atomic.Int64 }
+
+func (s *seldom) due(now time.Duration) bool {
+	next := s.next.Load()
+	return int64(now) >= next && s.next.CompareAndSwap(next, int64(now+time.Minute))
+}
+
+// unkept reports a fault once a minute, and counts it each time.
+func (c *Context) unkept(kind *seldom, err error) {
+	r := c.conn.router
+	if !kind.due(r.now()) {
+		r.stats.faults.Add(1)
+		return
+	}
+	r.fault(Fault{Conn: c.conn, Type: c.route.typ, Err: err})
 }
 
 // An answer is kept as one of these and what follows the correlation id in the answer: of a

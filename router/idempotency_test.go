@@ -401,7 +401,7 @@ func TestAnswerThatIsTooLargeToBeKept(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]router.IdempotencyOptions{
 		"MaxAnswer": {MaxAnswer: 100},
-		"the store": {Store: memory.NewIdempotency(memory.IdempotencyOptions{MaxBytes: 600})},
+		"the store": {Store: memory.NewIdempotency(memory.IdempotencyOptions{MaxBytes: 150})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openShop(t, opts, func(*router.Context, order) (said, error) { return said{strings.Repeat("x", 200)}, nil })
@@ -424,6 +424,61 @@ func TestStoreWithoutRoom(t *testing.T) {
 	p := s.as("a/ann")
 	p.write(keyed("order", "1", "k", `{}`), keyed("order", "2", "l", `{}`), keyed("order", "3", "k", `{}`))
 	p.expect("reply 1 order 1", "RPC_ERROR 2 RESOURCE_EXHAUSTED", "reply 3 order 1")
+}
+
+// Clients without an identity share what the store has for their address: however many
+// messages with keys they send on however many connections, those of users are handled once, and the
+// log has one line.
+func TestStrangersLeaveRoomForKeysOfUsers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewIdempotency(memory.IdempotencyOptions{MaxKeys: 1000, MaxPerSubject: 400, MaxBytes: 100 << 10})
+		large := strings.Repeat("x", 1000)
+		s := &shop{do: func(*router.Context, order) (said, error) { return said{large}, nil }}
+		r := router.New(s.options(router.IdempotencyOptions{Store: store}))
+		s.register(r)
+		server := routertest.New(t, r)
+		ask := func(c *routertest.Client, key string) string {
+			t.Helper()
+			c.SendRaw(fmt.Sprintf(`{"type":"order","meta":{"correlationId":%[1]q,"idempotencyKey":%[1]q},"payload":{}}`, key))
+			synctest.Wait()
+			frames := c.Frames()
+			if len(frames) != 1 {
+				t.Fatalf("got %v", frames)
+			}
+			return frames[0].Type
+		}
+		handled := func() (strangers int64) {
+			for range 5 {
+				c := server.Dial()
+				for i := range 300 {
+					ask(c, fmt.Sprint(i))
+				}
+			}
+			return s.handled.Load()
+		}
+		if n := handled(); n != 400 {
+			t.Errorf("%d messages with keys of one address are handled, of a bound of 400", n)
+		}
+		ann := server.Dial(bearer("a/ann"))
+		for i := range 20 {
+			before := s.handled.Load()
+			for range 2 {
+				if got := ask(ann, fmt.Sprint(i)); got != "order.reply" {
+					t.Fatalf("message %d of a user: %s", i, got)
+				}
+			}
+			if n := s.handled.Load() - before; n != 1 {
+				t.Fatalf("message %d of a user is handled %d times", i, n)
+			}
+		}
+		if n := len(s.faults.all); n != 1 || !strings.Contains(s.faults.String(), "no room for the answer") {
+			t.Errorf("%d faults are reported: %.300s", n, s.faults.String())
+		}
+		if n := r.Stats().Faults; n < 300 {
+			t.Errorf("%d faults are counted", n)
+		}
+	})
 }
 
 // troubledStore fails where a test sets a flag.

@@ -123,6 +123,7 @@ type Router struct {
 	accepts   httpclose.Accepts
 	tokens    handshake.Tokens
 	stats     counters
+	unkept    unkept
 	handlers  metrics.InFlight
 
 	handshakes metrics.InFlight

@@ -86,7 +86,7 @@ type Stats struct {
 	// in $ws:resumed.
 	Resumes map[string]int64
 
-	Faults      int64 // calls of OnError: errors without a code, panics
+	Faults      int64 // errors without a code, panics and others, which OnError gets
 	Panics      int64 // of these, panics
 	HooksMissed int64 // calls of OnLimitExceeded and OnRefused that were left out because the hook was too slow
 	// AnswersIgnored is how many answers came for questions that were not open: late, repeated, or

@@ -18,20 +18,24 @@ type Idempotency struct {
 
 	mu       sync.Mutex
 	entries  map[entryName]*entry
-	subjects map[string]int        // entries of each
+	subjects map[string]*share
 	expiring priorityQueue[*entry] // by the ends of their times
-	bytes    int
+	bytes    int                   // of all answers
 }
 
 // IdempotencyOptions bound an [Idempotency]. The zero value works. What does not fit is
-// refused: an answer that is kept is never dropped before its time.
+// refused: a key or an answer that is kept is never dropped before its time.
+//
+// Of the keys, and of the bytes of answers, a subject may have as much as it leaves free. So one
+// alone gets half, ten get an eleventh each, and there is room for another subject however
+// many want more than that.
 type IdempotencyOptions struct {
-	// MaxKeys is how many keys are kept. Default: 100,000.
+	// MaxKeys is how many keys are kept, of about 500 bytes each. Default: 100,000.
 	MaxKeys int
-	// MaxPerSubject is how many keys of one subject are kept. Default: 1,000.
+	// MaxPerSubject is how many keys of one subject are kept at most. Default: 1,000.
 	MaxPerSubject int
-	// MaxBytes is how many bytes are kept, which counts 500 for each key besides its
-	// answer. A new key, or an answer, that does not fit is refused. Default: 64 MiB.
+	// MaxBytes is how many bytes of answers are kept. A message whose answer did not fit is not handled
+	// again. Default: 64 MiB.
 	MaxBytes int
 	// Now returns the time. Default: time.Now.
 	Now func() time.Time
@@ -39,17 +43,18 @@ type IdempotencyOptions struct {
 
 type entryName struct{ subject, key string }
 
+// share is what is kept of one subject.
+type share struct{ keys, bytes int }
+
 type entry struct {
 	name      entryName
+	share     *share
 	digest    string
 	execution string
 	answer    []byte // nil: claimed
 	until     time.Time
 	index     int // in expiring
 }
-
-// entryBytes is about what an entry takes besides its answer.
-const entryBytes = 500
 
 // NewIdempotency returns an empty store. It panics when an option is negative.
 func NewIdempotency(opts IdempotencyOptions) *Idempotency {
@@ -70,7 +75,7 @@ func NewIdempotency(opts IdempotencyOptions) *Idempotency {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Idempotency{opts: opts, entries: make(map[entryName]*entry), subjects: make(map[string]int)}
+	return &Idempotency{opts: opts, entries: make(map[entryName]*entry), subjects: make(map[string]*share)}
 }
 
 // Begin implements [idempotency.Store].
@@ -129,16 +134,18 @@ func (s *Idempotency) Finish(_ context.Context, c idempotency.Claim, answer []by
 		return idempotency.ErrLost
 	case e != nil && e.answer != nil: // a repeated call
 		return nil
-	case e == nil:
+	}
+	if of := s.shareOf(c.Subject); len(answer) > 1 && of.bytes+len(answer) > s.opts.MaxBytes-s.bytes {
+		return idempotency.ErrFull
+	}
+	if e == nil {
 		if err := s.add(c, now.Add(keep)); err != nil {
 			return err
 		}
 		e = s.of(c)
 	}
-	if s.bytes+len(answer) > s.opts.MaxBytes {
-		return idempotency.ErrFull
-	}
 	e.answer = append([]byte{}, answer...)
+	e.share.bytes += len(answer)
 	s.bytes += len(answer)
 	s.expire(e, now.Add(keep))
 	return nil
@@ -156,15 +163,24 @@ func (s *Idempotency) Release(_ context.Context, c idempotency.Claim) error {
 
 func (s *Idempotency) of(c idempotency.Claim) *entry { return s.entries[entryName{c.Subject, c.Key}] }
 
+// shareOf is what is kept of a subject, which is not noted where that is nothing.
+func (s *Idempotency) shareOf(subject string) *share {
+	if of := s.subjects[subject]; of != nil {
+		return of
+	}
+	return new(share)
+}
+
 // add claims a key until a time.
 func (s *Idempotency) add(c idempotency.Claim, until time.Time) error {
-	if len(s.entries) >= s.opts.MaxKeys || s.subjects[c.Subject] >= s.opts.MaxPerSubject || s.bytes+entryBytes > s.opts.MaxBytes {
+	of := s.shareOf(c.Subject)
+	if of.keys >= s.opts.MaxPerSubject || of.keys >= s.opts.MaxKeys-len(s.entries) {
 		return idempotency.ErrFull
 	}
-	e := &entry{name: entryName{c.Subject, c.Key}, digest: c.Digest, execution: c.Execution, until: until}
+	e := &entry{name: entryName{c.Subject, c.Key}, share: of, digest: c.Digest, execution: c.Execution, until: until}
 	s.entries[e.name] = e
-	s.subjects[c.Subject]++
-	s.bytes += entryBytes
+	s.subjects[c.Subject] = of
+	of.keys++
 	heap.Push(&s.expiring, e)
 	return nil
 }
@@ -172,10 +188,11 @@ func (s *Idempotency) add(c idempotency.Claim, until time.Time) error {
 func (s *Idempotency) remove(e *entry) {
 	heap.Remove(&s.expiring, e.index)
 	delete(s.entries, e.name)
-	if s.subjects[e.name.subject]--; s.subjects[e.name.subject] == 0 {
+	if e.share.keys--; e.share.keys == 0 {
 		delete(s.subjects, e.name.subject)
 	}
-	s.bytes -= entryBytes + len(e.answer)
+	e.share.bytes -= len(e.answer)
+	s.bytes -= len(e.answer)
 }
 
 func (s *Idempotency) expire(e *entry, until time.Time) {

@@ -30,9 +30,8 @@ func claimOf(subject, key string) idempotency.Claim {
 // Each bound refuses a new key, and what has expired or was released makes room again.
 func TestIdempotencyIsBounded(t *testing.T) {
 	for name, opts := range map[string]memory.IdempotencyOptions{
-		"MaxKeys":       {MaxKeys: 10},
+		"MaxKeys":       {MaxKeys: 20}, // of which a subject alone gets half
 		"MaxPerSubject": {MaxPerSubject: 10},
-		"MaxBytes":      {MaxBytes: 5000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Unix(1e9, 0)
@@ -56,8 +55,7 @@ func TestIdempotencyIsBounded(t *testing.T) {
 			if n := fill(time.Minute); n != 10 { // the same keys again
 				t.Errorf("%d keys are known", n)
 			}
-			_, _, err := s.Begin(ctx, claimOf("bob", "1"), time.Minute)
-			if other := name == "MaxPerSubject"; other != (err == nil) {
+			if _, _, err := s.Begin(ctx, claimOf("bob", "1"), time.Minute); err != nil {
 				t.Errorf("a key of another subject: %v", err)
 			}
 			_ = s.Release(ctx, claimOf("bob", "1"))
@@ -75,21 +73,78 @@ func TestIdempotencyIsBounded(t *testing.T) {
 	}
 }
 
-// An answer that does not fit is refused, and the claim stays.
+// Subjects that want all there is leave room for one more, however many they are, and none of them
+// loses what it has.
+func TestIdempotencyLeavesRoomForOthers(t *testing.T) {
+	for _, greedy := range []int{1, 5, 30} {
+		s := memory.NewIdempotency(memory.IdempotencyOptions{MaxKeys: 1000, MaxBytes: 1 << 20})
+		answer := make([]byte, 1000)
+		keys, answers := make(map[string]int), make(map[string]int)
+		keep := func(subject string, i int) error {
+			c := claimOf(subject, fmt.Sprint(i))
+			if _, _, err := s.Begin(ctx, c, time.Hour); err != nil {
+				return err
+			}
+			keys[subject]++
+			err := s.Finish(ctx, c, answer, time.Hour)
+			if err == nil {
+				answers[subject]++
+			} else if err := s.Finish(ctx, c, answer[:1], time.Hour); err != nil {
+				t.Fatalf("an answer of one byte: %v", err)
+			}
+			return err
+		}
+		for i := range 1000 {
+			for g := range greedy {
+				if err := keep(fmt.Sprint("greedy ", g), i); err != nil && !errors.Is(err, idempotency.ErrFull) {
+					t.Fatal(err)
+				}
+			}
+		}
+		fair := 1000/(greedy+1) - 2
+		for g := range greedy {
+			name := fmt.Sprint("greedy ", g)
+			if keys[name] < fair || answers[name] < fair {
+				t.Errorf("one of %d has %d keys and %d answers of 1000, want %d", greedy, keys[name], answers[name], fair)
+			}
+			for i := range keys[name] {
+				c := claimOf(name, fmt.Sprint(i))
+				c.Execution = "again"
+				if state, _, err := s.Begin(ctx, c, time.Hour); state != idempotency.Answered || err != nil {
+					t.Fatalf("a key that was taken: %v, %v", state, err)
+				}
+			}
+		}
+		for i := range fair / 2 {
+			if err := keep("ann", i); err != nil {
+				t.Fatalf("key %d of another subject beside %d that want all: %v", i, greedy, err)
+			}
+		}
+	}
+}
+
+// An answer that does not fit is refused, the claim stays, and keys are still taken.
 func TestIdempotencyRefusesAnAnswerThatDoesNotFit(t *testing.T) {
-	s := memory.NewIdempotency(memory.IdempotencyOptions{MaxBytes: 2000})
+	s := memory.NewIdempotency(memory.IdempotencyOptions{MaxBytes: 3000})
 	c := claimOf("ann", "1")
 	if _, _, err := s.Begin(ctx, c, time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Finish(ctx, c, make([]byte, 1501), time.Hour); !errors.Is(err, idempotency.ErrFull) {
-		t.Errorf("an answer of 1501 bytes beside a key: %v", err)
+	if err := s.Finish(ctx, c, make([]byte, 3001), time.Hour); !errors.Is(err, idempotency.ErrFull) {
+		t.Errorf("an answer of 3001 bytes: %v", err)
 	}
-	if err := s.Finish(ctx, c, make([]byte, 1500), time.Hour); err != nil {
-		t.Errorf("an answer of 1500 bytes beside a key: %v", err)
+	if err := s.Finish(ctx, c, make([]byte, 3000), time.Hour); err != nil {
+		t.Errorf("an answer of 3000 bytes: %v", err)
 	}
-	if _, _, err := s.Begin(ctx, claimOf("ann", "2"), time.Hour); !errors.Is(err, idempotency.ErrFull) {
-		t.Errorf("a key in a full store: %v", err)
+	full := claimOf("bob", "1")
+	if _, _, err := s.Begin(ctx, full, time.Hour); err != nil {
+		t.Errorf("a key where answers have no room: %v", err)
+	}
+	if err := s.Finish(ctx, full, make([]byte, 2), time.Hour); !errors.Is(err, idempotency.ErrFull) {
+		t.Errorf("an answer where there is no room: %v", err)
+	}
+	if err := s.Finish(ctx, full, make([]byte, 1), time.Hour); err != nil {
+		t.Errorf("an answer of one byte: %v", err)
 	}
 }
 

@@ -48,6 +48,12 @@ type IdempotencyOptions struct {
 	// Default: 1,000.
 	MaxPerSubject int
 
+	// MaxBytesPerSubject is how many bytes the answers of one subject have together. Another is
+	// refused with [idempotency.ErrFull]; a message whose answer did not fit is not handled again.
+	//
+	// Default: 4 MiB.
+	MaxBytesPerSubject int
+
 	// Timeout is the longest that a call waits for Redis.
 	//
 	// Default: 1 s.
@@ -71,11 +77,14 @@ func NewIdempotency(client goredis.UniversalClient, opts IdempotencyOptions) *Id
 	topologyOf("NewIdempotency", client) // panics for a client of no known kind
 	opts.Prefix = cmp.Or(opts.Prefix, "wskit")
 	opts.MaxPerSubject = cmp.Or(opts.MaxPerSubject, 1000)
+	opts.MaxBytesPerSubject = cmp.Or(opts.MaxBytesPerSubject, 4<<20)
 	opts.Timeout = cmp.Or(opts.Timeout, time.Second)
 	err := checkPrefix("IdempotencyOptions", opts.Prefix)
 	switch {
 	case opts.MaxPerSubject < 0:
 		err = fmt.Errorf("redis: IdempotencyOptions.MaxPerSubject is %d; it must be positive (0 for 1000)", opts.MaxPerSubject)
+	case opts.MaxBytesPerSubject < 0:
+		err = fmt.Errorf("redis: IdempotencyOptions.MaxBytesPerSubject is %d; it must be positive (0 for 4 MiB)", opts.MaxBytesPerSubject)
 	case opts.Timeout < 0:
 		err = fmt.Errorf("redis: IdempotencyOptions.Timeout is %v; it must be positive (0 for 1s)", opts.Timeout)
 	}
@@ -137,8 +146,8 @@ func (s *Idempotency) run(ctx context.Context, operation string, c idempotency.C
 	within, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	index := key(s.opts.Prefix, "idempotency", c.Subject)
-	keys := []string{index + ":" + c.Key, index}
-	args := []any{operation, c.Digest, c.Execution, max(1, lasts.Milliseconds()), s.opts.MaxPerSubject}
+	keys := []string{index + ":" + c.Key, index, key(s.opts.Prefix, "idempotency-bytes", c.Subject)}
+	args := []any{operation, c.Digest, c.Execution, max(1, lasts.Milliseconds()), s.opts.MaxPerSubject, s.opts.MaxBytesPerSubject}
 	if answer != nil || operation == "finish" {
 		args = append(args, answer)
 	}

@@ -109,6 +109,47 @@ func TestIdempotencyIsBounded(t *testing.T) {
 	}
 }
 
+// The answers of a subject are bounded in bytes, apart from its keys; what has expired makes room again.
+func TestIdempotentAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	server, clock := redistest.StartWithClock(t)
+	s := newIdempotency(t, server, redis.IdempotencyOptions{MaxBytesPerSubject: 1000, Timeout: patience})
+	answer := func(subject, key string, size int, keep time.Duration) error {
+		c := claimOf(subject, key+" 300") // a key may be any text
+		if state, _, err := s.Begin(ctx, c, time.Hour); err != nil || state != idempotency.Claimed {
+			t.Fatalf("%s %s: %v, %v", subject, key, state, err)
+		}
+		return s.Finish(ctx, c, make([]byte, size), keep)
+	}
+	expect := func(err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	expect(answer("ann", "1", 400, time.Minute), nil)
+	expect(answer("ann", "2", 400, 3*time.Minute), nil)
+	expect(answer("ann", "3", 201, time.Hour), idempotency.ErrFull)
+	expect(s.Finish(ctx, claimOf("ann", "3 300"), make([]byte, 1), time.Hour), nil)
+	expect(answer("bob", "1", 1000, time.Hour), nil)
+	expect(s.Finish(ctx, claimOf("bob", "1 300"), make([]byte, 1000), time.Hour), nil) // a repeated call counts once
+	expect(answer("bob", "2", 2, time.Hour), idempotency.ErrFull)
+	clock.Step(2 * time.Minute)
+	expect(answer("ann", "4", 599, time.Hour), nil)
+	expect(answer("ann", "5", 2, time.Hour), idempotency.ErrFull)
+	clock.Step(2 * time.Minute)
+	expect(answer("ann", "6", 401, time.Hour), idempotency.ErrFull)
+	expect(answer("ann", "7", 400, time.Hour), nil)
+	clock.Step(2 * time.Hour)
+	expect(answer("ann", "8", 1001, time.Hour), idempotency.ErrFull)
+	expect(answer("ann", "9", 1000, time.Hour), nil)
+	for _, key := range keys(server) {
+		if left := server.Do("PTTL", key).(int64); left <= 0 {
+			t.Errorf("%q does not expire", key)
+		}
+	}
+}
+
 // Keys of another type are not the store's, and do not stop it.
 func TestIdempotencyMeetsForeignKeys(t *testing.T) {
 	t.Parallel()
@@ -116,8 +157,12 @@ func TestIdempotencyMeetsForeignKeys(t *testing.T) {
 	s := newIdempotency(t, server, redis.IdempotencyOptions{Timeout: patience})
 	server.Do("SET", "wskit:idempotency:{ann}:1", "foreign")
 	server.Do("SET", "wskit:idempotency:{ann}", "foreign")
+	server.Do("SADD", "wskit:idempotency-bytes:{ann}", "foreign")
 	if state, _, err := s.Begin(ctx, claimOf("ann", "1"), time.Hour); err != nil || state != idempotency.Claimed {
 		t.Errorf("%v, %v", state, err)
+	}
+	if err := s.Finish(ctx, claimOf("ann", "1"), []byte("answer"), time.Hour); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -223,8 +268,8 @@ func TestIdempotencyOptionsThatMakeNoSense(t *testing.T) {
 	defer client.Close()
 	for says, opts := range map[string]redis.IdempotencyOptions{
 		"IdempotencyOptions.Prefix":        {Prefix: "a:b"},
-		"IdempotencyOptions.MaxPerSubject": {MaxPerSubject: -1},
-		"IdempotencyOptions.Timeout":       {Timeout: -1},
+		"IdempotencyOptions.MaxPerSubject": {MaxPerSubject: -1}, "IdempotencyOptions.MaxBytesPerSubject": {MaxBytesPerSubject: -1},
+		"IdempotencyOptions.Timeout": {Timeout: -1},
 	} {
 		func() {
 			defer func() {

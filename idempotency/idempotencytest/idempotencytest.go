@@ -65,6 +65,7 @@ func Run(t *testing.T, open func(t *testing.T, n int) []idempotency.Store) {
 		{"AnswersExpire", 2, answersExpire},
 		{"ClaimsAreBounded", 1, claimsAreBounded},
 		{"ContextIsForTheCall", 1, contextIsForTheCall},
+		{"SubjectsHaveShares", 2, subjectsHaveShares},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			stores := open(t, part.stores)
@@ -401,4 +402,46 @@ func contextIsForTheCall(s *suite) {
 	}
 	s.finish(0, c, "answer", long)
 	s.expect(kept, 0, s.claim("key"), idempotency.Answered, "answer")
+}
+
+// subjectsHaveShares takes for one subject as much as the store lets it have, up to about 100 MB.
+func subjectsHaveShares(s *suite) {
+	const rule = "one subject takes no room from the keys and answers of another"
+	answer := strings.Repeat("x", 64<<10)
+	refused := false
+	for i := range 1500 {
+		c := s.claim(fmt.Sprint("key", i))
+		state, _, err := s.stores[0].Begin(context.Background(), c, long)
+		if errors.Is(err, idempotency.ErrFull) {
+			break
+		}
+		if err != nil || state != idempotency.Claimed {
+			s.broken("a new key is claimed", "Begin returned %s, %v", text(state), err)
+		}
+		kept := answer
+		if refused {
+			kept = "x"
+		}
+		err = s.stores[0].Finish(context.Background(), c, []byte(kept), long)
+		if errors.Is(err, idempotency.ErrFull) && !refused {
+			refused = true
+			const small = "an answer of one byte has room when a larger one has none"
+			if err := s.stores[0].Finish(context.Background(), c, []byte("x"), long); err != nil {
+				s.broken(small, "Finish: %v", err)
+			}
+			s.expect(small, 1, c, idempotency.Answered, "x")
+		} else if err != nil {
+			s.broken(works, "Finish: %v", err)
+		}
+	}
+	c := s.claim("key")
+	c.Subject += " another"
+	state, _, err := s.stores[1].Begin(context.Background(), c, long)
+	if err != nil || state != idempotency.Claimed {
+		s.broken(rule, "Begin for another subject returned %s, %v", text(state), err)
+	}
+	if err := s.stores[1].Finish(context.Background(), c, []byte(answer), long); err != nil {
+		s.broken(rule, "Finish for another subject: %v", err)
+	}
+	s.expect(rule, 0, c, idempotency.Answered, answer)
 }

@@ -21,6 +21,7 @@ type store struct {
 	fault fault
 	mu    sync.Mutex
 	m     map[string]*entry
+	bytes int // of all answers
 }
 
 type entry struct {
@@ -53,6 +54,9 @@ type fault struct {
 	strictFinish   bool // an overdue claim is lost
 	takesAnything  bool
 	ctxEndsClaim   bool
+	most           int // keys of all subjects together
+	mostBytes      int // of all answers together
+	endsWhenFull   bool
 }
 
 // over compares with the real clock, as the suite waits for it.
@@ -92,6 +96,8 @@ func (s *store) Begin(ctx context.Context, c idempotency.Claim, lease time.Durat
 		s.mu.Lock()
 	}
 	switch {
+	case e == nil && s.fault.most > 0 && len(s.m) >= s.fault.most:
+		return 0, nil, idempotency.ErrFull
 	case e == nil:
 		s.m[key] = &entry{digest: c.Digest, execution: c.Execution, until: time.Now().Add(lease), ctx: ctx}
 		return idempotency.Claimed, nil, nil
@@ -139,7 +145,10 @@ func (s *store) Finish(_ context.Context, c idempotency.Claim, answer []byte, ke
 		return idempotency.ErrLost
 	case e != nil && e.answer != nil && s.fault.notRepeatable:
 		return errors.New("finished twice")
+	case s.fault.mostBytes > 0 && s.bytes+len(answer) > s.fault.mostBytes && (len(answer) > 1 || s.fault.endsWhenFull):
+		return idempotency.ErrFull
 	}
+	s.bytes += len(answer)
 	kept := append([]byte{}, answer...)
 	if s.fault.aliases && len(answer) > 0 {
 		kept = answer
@@ -202,6 +211,9 @@ var faults = []fault{
 	{name: "KeptForEver", part: "AnswersExpire", rule: "an answer is kept for its time", keepsForEver: true},
 	{name: "TakesAnything", part: "ClaimsAreBounded", rule: "what Claim.Check refuses is no claim", takesAnything: true},
 	{name: "GoesWithContext", part: "ContextIsForTheCall", rule: "a context is for the call alone", ctxEndsClaim: true},
+	{name: "OneBoundForAll", part: "SubjectsHaveShares", rule: "one subject takes no room from the keys", most: 1000},
+	{name: "OneBoundForAllAnswers", part: "SubjectsHaveShares", rule: "one subject takes no room from the keys", mostBytes: 10 << 20},
+	{name: "RefusesMarks", part: "SubjectsHaveShares", rule: "an answer of one byte has room", mostBytes: 10 << 20, endsWhenFull: true},
 }
 
 // Each fault is found by the part of the suite that is there for it, in a process of its own.

@@ -176,14 +176,18 @@ func (e *Execution) KeepAnswer(answer []byte) error {
 }
 
 // Insist has another goroutine keep an answer that a store has failed to take, for as long as the lease holds off another
-// execution.
-func (e *Execution) Insist(answer []byte) {
+// execution. A smaller one, for which there always is room, takes its place where the store has none for it.
+func (e *Execution) Insist(answer, smaller []byte) {
 	e.Busy(1)
 	go func() {
 		defer e.Busy(-1)
 		for until := time.Now().Add(e.Lease); time.Now().Before(until); {
 			time.Sleep(longestPause)
-			if err := e.KeepAnswer(answer); err == nil || errors.Is(err, idempotency.ErrLost) {
+			err := e.KeepAnswer(answer)
+			if errors.Is(err, idempotency.ErrFull) {
+				err = e.KeepAnswer(smaller)
+			}
+			if err == nil || errors.Is(err, idempotency.ErrLost) {
 				return
 			}
 		}

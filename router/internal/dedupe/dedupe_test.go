@@ -173,7 +173,7 @@ func TestAnAnswerIsKeptLater(t *testing.T) {
 			if err := e.KeepAnswer([]byte("done")); err != errAway {
 				t.Fatal(err)
 			}
-			e.Insist([]byte("done"))
+			e.Insist([]byte("done"), []byte("-"))
 			if busy.Load() != 1 {
 				t.Error("it is not waited for")
 			}
@@ -190,6 +190,26 @@ func TestAnAnswerIsKeptLater(t *testing.T) {
 			if state, _, err := pay(c, fmt.Sprint(away)).Begin(); state != want || err != nil || busy.Load() != 0 {
 				t.Errorf("after %v: state %d, %v; busy %d", away, state, err, busy.Load())
 			}
+		}
+	})
+}
+
+// Where the store that works again has no room for the answer, it knows at least that the message was handled.
+func TestAnAnswerWithoutRoomIsKeptLater(t *testing.T) {
+	test(t, func(t *testing.T, s *store, c *Config, _ *atomic.Int64) {
+		s.Store = memory.NewIdempotency(memory.IdempotencyOptions{MaxBytes: 10})
+		e := pay(c, "k")
+		if _, _, err := e.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		s.fails.Store(true)
+		e.End()
+		e.Insist([]byte("more than ten bytes"), []byte("-"))
+		time.Sleep(time.Second)
+		s.fails.Store(false)
+		time.Sleep(c.Lease)
+		if state, answer, err := pay(c, "k").Begin(); state != idempotency.Answered || string(answer) != "-" || err != nil {
+			t.Errorf("state %d, %q, %v", state, answer, err)
 		}
 	})
 }
