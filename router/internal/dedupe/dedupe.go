@@ -59,7 +59,9 @@ func Claim(subject, typ string, key, payload []byte) idempotency.Claim {
 	}
 	// White space, escapes and the order of members do not make another payload. (What does not
 	// format is hashed as it is.)
-	_ = message.Format(jsontext.ReorderRawObjects(true))
+	if message.Format() == nil {
+		message = inOrder(message)
+	}
 	return idempotency.Claim{
 		Subject: subject, Key: Digest("key", []byte(typ), key), Digest: Digest("payload", message), Execution: rand.Text(),
 	}
