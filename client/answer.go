@@ -13,9 +13,9 @@ const maxQuestions = 64
 
 type answerer func(context.Context, jsontext.Value) (jsontext.Value, error)
 
-// Answer calls answer for each question of a type (router.DeclareQuestion), and sends what it returns. Each call has a goroutine of its own, and a
-// context that ends when the server does not wait any longer, or the connection has ended. An
-// error is sent in place of an answer, with its code and message as errors.From finds them; one without a code, and
+// Answer calls answer for each question of a type (router.DeclareQuestion), and sends what it returns. Each call has a
+// goroutine of its own, and a context that ends when the server does not wait any longer, or the connection has ended.
+// An error is sent in place of an answer, with its code and message as errors.From finds them; one without a code, and
 // a panic, are reported to Options.OnError. A second Answer
 // of the same type replaces the first. Questions without one are answered UNIMPLEMENTED.
 func Answer[Q, A any](c *Client, typ string, answer func(context.Context, Q) (A, error)) {

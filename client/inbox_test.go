@@ -57,7 +57,8 @@ func TestSlowHandlers(t *testing.T) {
 	}
 }
 
-// A client that does not read, because its inbox is full, does not get the answers to its pings. Its connection is not dead.
+// A client that does not read, because its inbox is full, does not get the answers to its pings. Its connection is not
+// dead.
 func TestAFullInboxIsNotADeadConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -48,7 +48,7 @@ func (c *Client) State() State {
 
 // Wait returns the first state, from now on, for which until is true, or the error of ctx. A state
 // that lasts only for a moment may be missed; State.Connections shows whether a connection was
-// opened meanwhile.
+// opened since.
 func (c *Client) Wait(ctx context.Context, until func(State) bool) (State, error) {
 	for {
 		c.mu.Lock()

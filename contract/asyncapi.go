@@ -153,7 +153,7 @@ func (a *asyncapi) message(part, typ, name, doc string, f form, id bool) string 
 		}
 	}
 	if part == "answer" {
-		// An error may stand in place of the payload.
+		// There may be an error in place of the payload.
 		properties["error"] = object{"type": "object", "properties": object{"code": object{"type": "string"}, "message": object{"type": "string"}}, "required": []any{"code"}}
 		required = slices.DeleteFunc(required, func(s any) bool { return s == "payload" })
 	}

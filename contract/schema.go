@@ -25,7 +25,7 @@ func and(a, b schema) schema {
 	}
 	_, refA := a["$ref"]
 	_, refB := b["$ref"]
-	merges := !refA && !refB // draft 7 ignores what stands beside $ref
+	merges := !refA && !refB // draft 7 ignores what is next to $ref
 	for k, v := range b {
 		if old, both := a[k]; both && !reflect.DeepEqual(old, v) {
 			merges = false

@@ -11,8 +11,8 @@ import (
 // Pages whose code the browser tests save and run, in module e2e.
 var runByBrowserTests = map[string]bool{"README.md": true, "docs/first-steps.md": true}
 
-// All Go code of the pages is in a Go file of the repository, as it stands there: tests and examples compile it and run it.
-// A line "…" in a block stands for code that is left out.
+// All Go code of the pages is in a Go file of the repository, as it stands there: tests and examples compile it and run
+// it. A line "…" in a block stands for code that is left out.
 func TestCodeOfThePagesIsCompiled(t *testing.T) {
 	pages, sources := repository(t)
 	blocks := 0

@@ -23,8 +23,8 @@ func TestDeploymentPageRefersToTheFilesOfTheExample(t *testing.T) {
 
 const deployExample = "../examples/deploy/"
 
-// The times of the page and of the files fit together: each system waits longer than what it waits for. Module verify compares those of
-// Kubernetes.
+// The times of the page and of the files fit together: each system waits longer than what it waits for. Module verify
+// compares those of Kubernetes.
 func TestDeploymentPageTimes(t *testing.T) {
 	page := read(t, "deployment.md")
 	seconds := func(text, pattern string) int {

@@ -58,8 +58,8 @@ var inOthers = []string{
 // saysWhatToChange matches texts that end in what to do, such as "; set it to …".
 var saysWhatToChange = regexp.MustCompile(`[;:] (?:add|declare|give|make|merge|name|pass|put|register|remove|set|use) `)
 
-// Each text of the packages for users has an entry in the pages on troubleshooting, unless it says itself what to change,
-// and the pages have no texts that the packages do not have.
+// Each text of the packages for users has an entry in the pages on troubleshooting, unless it says itself what to
+// change, and the pages have no texts that the packages do not have.
 func TestEachTextHasARemedy(t *testing.T) {
 	all, known := texts(t), problems(t)
 	patterns := make(linePatterns)

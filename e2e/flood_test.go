@@ -115,8 +115,8 @@ func (tb *tab) spends() {
 	})
 }
 
-// isRefused writes a message that is one too many, and returns it: it has a countdown. On a slow machine a message comes
-// back before it is sent, or the countdown ends before it is read: then another one is one too many.
+// isRefused writes a message that is one too many, and returns it: it has a countdown. On a slow machine a message
+// comes back before it is sent, or the countdown ends before it is read: then another one is one too many.
 func (tb *tab) isRefused(text string) string {
 	tb.t.Helper()
 	tries := 0

@@ -98,7 +98,7 @@ func (c *Context) Meta(name string, v any) (bool, error) {
 	return c.State.Frame.DecodeMember(name, v)
 }
 
-// Hold delays the frame. The connection is not read meanwhile, so that TCP slows the client
+// Hold delays the frame. The connection is not read until then, so that TCP slows the client
 // down and nothing is buffered; queued output is sent. Hold returns nil after d, and the error
 // of [Context.Context] if this side ends the connection before. It does not see that the client
 // has disconnected. d ≤ 0 is no delay.

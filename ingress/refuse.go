@@ -44,7 +44,7 @@ func (e *Refusal) Unwrap() error { return e.Err }
 const traceHeader = "X-Trace-Id"
 
 // problem is the body of an answer: problem details (RFC 9457), with the members
-// of a frame's error beside them.
+// of a frame's error as well.
 type problem struct {
 	Type         string      `json:"type,omitempty"`
 	Title        string      `json:"title"`

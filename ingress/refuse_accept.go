@@ -15,7 +15,7 @@ const (
 	// acceptTime is how long a client has to read the answer and to disconnect: enough for a
 	// distant page, and little for an attacker.
 	acceptTime = 2 * time.Second
-	// acceptBytes is how much is read meanwhile: a close frame.
+	// acceptBytes is how much is read until then: a close frame.
 	acceptBytes = 4 << 10
 )
 

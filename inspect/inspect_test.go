@@ -452,8 +452,8 @@ func TestBan(t *testing.T) {
 	}
 }
 
-// A trace has the messages of one user in both directions, those of connections that are opened later as well, and payloads
-// only for viewers that may see them.
+// A trace has the messages of one user in both directions, those of connections that are opened later as well, and
+// payloads only for viewers that may see them.
 func TestTrace(t *testing.T) {
 	broker := memory.NewBroker(memory.BrokerOptions{})
 	one, two := start(t, "one", broker), start(t, "two", broker)

@@ -29,7 +29,7 @@ type LeaseStore interface {
 	// counted once. A denial changes nothing.
 	//
 	// The decision says Allowed, Limit and Remaining, and in ResetAfter when the first of the
-	// leases under the key ends. If that was renewed or released meanwhile, ResetAfter may still be
+	// leases under the key ends. If that was renewed or released since, ResetAfter may still be
 	// that of before. RetryAfter is 0: when a lease is released cannot be known.
 	Acquire(ctx context.Context, lease Lease, limit int64, leaseTime time.Duration) (Decision, error)
 	// Renew extends leases to a time from now, whatever the limit is. A lease that

@@ -189,7 +189,7 @@ var buffers = sync.Pool{New: func() any {
 var names atomic.Int64
 
 // uniqueName is a name that no other limiter of this process has: '#' may not
-// stand in a name that is chosen.
+// be part of a name that is chosen.
 func uniqueName() string {
 	return "#" + strconv.FormatInt(names.Add(1), 10)
 }

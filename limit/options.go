@@ -128,7 +128,7 @@ func (o Options) withDefaults(local bool) Options {
 	return o
 }
 
-// mustBeName panics unless s may stand in a key as it is.
+// mustBeName panics unless s may be part of a key as it is.
 func mustBeName(field, s string) {
 	if len(s) > maxName {
 		panic(fmt.Sprintf("limit: Options.%s has %d bytes; at most %d are allowed", field, len(s), maxName))

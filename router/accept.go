@@ -227,7 +227,7 @@ func (r *Router) open(c *Conn) {
 		}
 	}()
 	err := c.onOpen()
-	going := c.announce() // false: cut off by Shutdown meanwhile
+	going := c.announce() // false: Shutdown has cut it off
 	switch {
 	case err == nil && going:
 		r.wheel.Schedule(&c.timer, c.nextCheck(r.now()))

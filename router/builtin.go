@@ -22,15 +22,15 @@ var builtin = map[string]*builtinType{
 	limitfeed.Type: {handle: (*Conn).followLimits, needsID: true},
 }
 
-// builtinType is a type of the protocol. An error that handle returns is answered, counted and reported like that of any
-// message that does not reach a handler; the kind is what OnRefused gets with it.
+// builtinType is a type of the protocol. An error that handle returns is answered, counted and reported like that of
+// any message that does not reach a handler; the kind is what OnRefused gets with it.
 type builtinType struct {
 	handle  builtinHandler
 	needsID bool // it is refused without a correlation id
 	counts  bool // handle has frames counted itself, except for those that it refuses
 }
 
-// protocolRequest is the route of a request that the protocol defines. It is handled beside other
+// protocolRequest is the route of a request that the protocol defines. It is handled concurrently with other
 // messages. Middleware after decoding is for the application's types: it does not see, for instance,
 // the token of a renewal.
 func protocolRequest[Q, A any](r *Router, typ, reply string, timeout time.Duration, handler func(*Context, Q) (A, error)) *route {

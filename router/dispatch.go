@@ -177,7 +177,7 @@ func (s *scratch) peekRest(f *incoming, admitted bool) {
 }
 
 // decodeFlat decodes a payload of the shape that nearly all have, and so need not read it twice. Of any other it
-// finds nothing out.
+// learns nothing.
 func (s *scratch) decodeFlat(f *incoming) {
 	if f.complete || f.tooLarge || f.route == nil || f.route.builtin != nil {
 		return
@@ -234,7 +234,7 @@ func (c *Conn) checkState(s *scratch) error {
 	return nil
 }
 
-// checkInFlight refuses a request beside which too many are handled already, or stand in for
+// checkInFlight refuses a request while too many are handled already, or wait in place of
 // an earlier one with the same idempotency key. What waits for its turn is not refused: it
 // holds back reading, see turn.Rules.
 func (c *Conn) checkInFlight(s *scratch, f *incoming) error {

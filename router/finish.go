@@ -88,7 +88,7 @@ func (c *Context) giveUp(cause error, answer *errors.Error) {
 	}
 }
 
-// claim reports whether the caller is the one to give the terminal answer, and takes note of its
+// claim reports whether the caller is the one to give the terminal answer, and records its
 // code. Progress holds the lock too, so none can follow the answer.
 func (c *Context) claim(outcome errors.Code) bool {
 	c.mu.Lock()
@@ -137,7 +137,7 @@ func (c *Context) finish(err error) {
 	conn.answer(c.out.Bytes())
 }
 
-// late is for the error of a request that has been answered meanwhile.
+// late is for the error of a request that has been answered before its handler returned.
 func (c *Conn) late(typ string, err error) {
 	if l := rejection(err); l != nil {
 		c.rejected(typ, l)

@@ -30,8 +30,8 @@ func (g *Group) group() *Group  { return g }
 
 // Group makes a group of routes whose types, and those of their replies, begin with a prefix,
 // which may be empty. The options apply to all routes of the group: Concurrent, Exempt,
-// DropExceeded and Strict cannot be unset by a route, Timeout, MaxPayload and Priority are defaults. Reply, Progress and Doc
-// are for routes alone. At most one RouteOptions may be given.
+// DropExceeded and Strict cannot be unset by a route, Timeout, MaxPayload and Priority are defaults. Reply, Progress
+// and Doc are for routes alone. At most one RouteOptions may be given.
 func (r *Router) Group(prefix string, opts ...RouteOptions) *Group {
 	return r.top.Group(prefix, opts...)
 }

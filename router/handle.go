@@ -90,7 +90,7 @@ func (c *Conn) handle(s *scratch, f *incoming) (reading bool) {
 func (c *Conn) handleConcurrently(k *Context) {
 	k.runInTime()
 	c.stream.Out.Flush()
-	c.stream.Out.HoldBack() // keeps its place in flight meanwhile
+	c.stream.Out.HoldBack() // keeps its place in flight until then
 	c.finished(k)
 }
 

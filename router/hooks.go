@@ -7,7 +7,7 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// Hooks are functions that a [Router] calls, for a library beside the application: see
+// Hooks are functions that a [Router] calls, for a library that the application uses: see
 // [Router.AddHooks]. [Options] has fields of the same names, whose comments apply. A field that is nil is not called.
 type Hooks struct {
 	OnOpen          func(*Conn) error
@@ -32,7 +32,7 @@ type Hooks struct {
 // panics, the connection is closed, and later ones are not called. Then, or when the connection
 // has ended, OnClose is called for exactly those Hooks whose OnOpen has returned nil, in the
 // opposite order. Hooks without an OnOpen count like those whose OnOpen returns nil. So what
-// an OnOpen has acquired can be released by the OnClose beside it.
+// an OnOpen has acquired can be released by the OnClose of the same Hooks.
 //
 // All other hooks, and OnClose, are called even if another one panics.
 //

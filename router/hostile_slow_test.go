@@ -243,8 +243,8 @@ func testReaderThatResumes(t *testing.T, serve transport) {
 }
 
 // What happens to a full queue is the publisher's choice. A client that comes
-// back gets what its policy promises, whole frames and in order. A policy that only a later version knows, whose process
-// publishes over the same broker, drops the newest.
+// back gets what its policy promises, whole frames and in order. A policy that only a later version knows, whose
+// process publishes over the same broker, drops the newest.
 func TestOverflowPolicies(t *testing.T) {
 	t.Parallel()
 	const total = 3000

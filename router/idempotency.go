@@ -162,8 +162,8 @@ func (c *Context) settle(e *dedupe.Execution, state idempotency.State, answer []
 	}
 }
 
-// waitForAnswer puts another message in the place of a request: that waits for the answer of the execution that handles the
-// message, and holds back no other message.
+// waitForAnswer puts another message in the place of a request: that waits for the answer of the execution that handles
+// the message, and holds back no other message.
 func (c *Context) waitForAnswer() {
 	if !c.claim(metrics.None) {
 		return

@@ -41,7 +41,8 @@ func (l Liveness) tick() time.Duration {
 	return tick
 }
 
-// enterPhase begins a phase of closing, unless the connection is in a later one, and has it ended when its time is over.
+// enterPhase begins a phase of closing, unless the connection is in a later one, and has it ended when its time is
+// over.
 func (c *Conn) enterPhase(p life.Phase) {
 	now := c.router.now()
 	switch {

@@ -122,8 +122,8 @@ type Options struct {
 
 	// ConnContext returns a context with values for the connection: the contexts of the
 	// connection and of its messages have them. An example is a trace id or a logger that HTTP
-	// middleware put into the context of the request. It is called before the connection is upgraded, concurrently. An upgrade
-	// ends the request, so the cancellation and the deadline of what it returns do not count.
+	// middleware put into the context of the request. It is called before the connection is upgraded, concurrently. An
+	// upgrade ends the request, so the cancellation and the deadline of what it returns do not count.
 	// What it returns is held for as long as the connection: req.Context() has all values, and
 	// needs up to 1 KB; a context made of context.Background() has only those that are
 	// put into it. Some HTTP routers use a value again for the next request (chi.URLParam):
@@ -138,7 +138,8 @@ type Options struct {
 	Broker pubsub.Broker
 
 	// Presence lists the members of topics, for [Context.Join], [Router.Presence] and
-	// [Context.WatchPresence]: memory.NewPresence for one process, redis.NewPresence for several. The Router does not close it.
+	// [Context.WatchPresence]: memory.NewPresence for one process, redis.NewPresence for several. The Router does not
+	// close it.
 	//
 	// Default: none; Join and Presence fail.
 	Presence pubsub.Presence
@@ -206,7 +207,7 @@ type Options struct {
 
 	// DrainWindow is the time over which Shutdown spreads the reconnects of clients, so that
 	// they do not all reconnect at once. A client is away for half of it on average. Shutdown
-	// itself does not wait for it. Handshakes and messages that are refused meanwhile may be
+	// itself does not wait for it. Handshakes and messages that are refused during a drain may be
 	// repeated within it, and within 5 s.
 	//
 	// Default: 2 ms for each connection that is open when Shutdown begins, at least 1 s and at
@@ -266,7 +267,7 @@ type Options struct {
 // much as it may and reads nothing, a connection needs about
 //
 //	MaxPending + 2·MaxPayload   messages that wait, encoded and decoded
-//	+ 1 KiB · MaxInFlight       beside them, and a goroutine's stack for each concurrent one
+//	+ 1 KiB · MaxInFlight       in addition, and a goroutine's stack for each concurrent one
 //	+ 1.25·MaxPayload           a message that is not complete
 //	+ MaxQueued + MaxPayload    output for the client, with the answer that fills it
 //	+ 4·SocketBuffer            in the kernel, both directions

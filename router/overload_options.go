@@ -38,7 +38,7 @@ type OverloadOptions struct {
 	Target time.Duration
 
 	// MaxMemory is the memory in bytes that the process may need: what the garbage collector has found in use at
-	// its last run, stacks, and what the runtime needs beside them. From nine tenths of it, a part of the messages is
+	// its last run, stacks, and what the runtime needs in addition. From nine tenths of it, a part of the messages is
 	// refused, which grows to nine tenths of them at MaxMemory.
 	//
 	// Default: GOMEMLIMIT; if that is not set, memory is not measured. Negative: memory is not

@@ -178,8 +178,9 @@ func TestActiveClientsGoFirst(t *testing.T) {
 	}
 }
 
-// atBest returns the smallest of what up to five calls return, and the first that is at most enough. Single ones may be far
-// above: when the machine stands still, that looks like other work, and what waits for turns gets its share beside it.
+// atBest returns the smallest of what up to five calls return, and the first that is at most enough. Single ones may be
+// far above: when the machine stands still, that looks like other work, and what waits for turns gets its share beside
+// it.
 func atBest(t *testing.T, enough int64, count func() int64) int64 {
 	t.Helper()
 	var counts []int64
@@ -194,8 +195,8 @@ func atBest(t *testing.T, enough int64, count func() int64) int64 {
 	return slices.Min(counts)
 }
 
-// When many clients resume at the same moment, the first are done before most of the others begin, so that not all of them
-// need memory for it at once.
+// When many clients resume at the same moment, the first are done before most of the others begin, so that not all of
+// them need memory for it at once.
 func TestResumesAreDoneBeforeOthersBegin(t *testing.T) {
 	const clients, missed = 200, 600
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that nothing is handled before all is sent, or little
@@ -235,7 +236,8 @@ func TestResumesAreDoneBeforeOthersBegin(t *testing.T) {
 	t.Logf("%d under way at the same time", most.Load())
 }
 
-// A client that resumes a long topic lets the messages of others be handled between any two pages, also while it is the only one.
+// A client that resumes a long topic lets the messages of others be handled between any two pages, also while it is the
+// only one.
 func TestMessagesAreHandledBetweenPages(t *testing.T) {
 	const missed = 1500
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that a resume which waits for nothing lets nothing else run

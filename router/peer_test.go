@@ -84,8 +84,8 @@ func serveTLS(t *testing.T, opts router.Options, register func(*router.Router)) 
 	return s
 }
 
-// overPipes runs a test of times in a bubble, in which a second takes none: its sockets are pipes, without TLS and under
-// it. What is written to a pipe waits for the other end to read.
+// overPipes runs a test of times in a bubble, in which a second takes none: its sockets are pipes, without TLS and
+// under it. What is written to a pipe waits for the other end to read.
 func overPipes(t *testing.T, test func(*testing.T, transport)) {
 	t.Helper()
 	for _, secure := range []bool{false, true} {

@@ -347,7 +347,8 @@ type brokenMember struct{}
 
 func (brokenMember) MarshalJSON() ([]byte, error) { return nil, errors.New("does not encode") }
 
-// A handler's error that middleware drops leaves a reply without a payload, and the same where the reply was half encoded.
+// A handler's error that middleware drops leaves a reply without a payload, and the same where the reply was half
+// encoded.
 func TestMiddlewareThatDropsAnError(t *testing.T) {
 	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {

@@ -65,7 +65,7 @@ func (c *Conn) joinWith(ctx context.Context, p pubsub.Presence, topic string, da
 	}
 	err := p.Join(ctx, topic, entry)
 	if !m.Show() {
-		p.Leave(topic, c.peer.ID) // left meanwhile, perhaps before it was there
+		p.Leave(topic, c.peer.ID) // it has left, perhaps before it was there
 		return ErrClosed
 	}
 	if err != nil {

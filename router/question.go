@@ -56,7 +56,7 @@ func DeclareQuestion[Q, A any](r Registrar, typ string, opts ...QuestionOptions)
 //
 // While a handler asks its own client, pass its [Context], or a context made from it: then the
 // connection is read until the answer has come, whatever the client sends before it. Messages
-// that find no room meanwhile (Limits.MaxInFlight, MaxPending) are refused with the kind
+// that find no room until then (Limits.MaxInFlight, MaxPending) are refused with the kind
 // in_flight, events as well, and do not hold back reading. A handler that waits for the answer of
 // another connection, whose handlers wait for this one, waits until the time is over.
 //

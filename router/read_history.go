@@ -152,6 +152,6 @@ func (r *Router) oldest(ctx context.Context, topic string, h *hub.History) (pubs
 // returns when at most half of Limits.MaxQueued still waits to be sent.
 //
 // If some of the messages after the position are not kept any more, the client gets $ws:reset with the reason,
-// and then what is published from now on; that is no error. The errors are those of Subscribe, INVALID_ARGUMENT for the position,
-// and FAILED_PRECONDITION where the connection is a member already.
+// and then what is published from now on; that is no error. The errors are those of Subscribe, INVALID_ARGUMENT for the
+// position, and FAILED_PRECONDITION where the connection is a member already.
 func (c *Context) SubscribeFrom(topic, pos string) error { return c.conn.SubscribeFrom(c, topic, pos) }

@@ -126,8 +126,8 @@ func On[T any](r Registrar, typ string, h func(*Context, T) error, opts ...Route
 // RPC registers the handler of a request: a message with a correlation id that
 // gets exactly one answer, the reply or an error. With R struct{} the reply has
 // no payload. A reply that does not encode is answered INTERNAL; RPC panics if R can never
-// be encoded or its `validate` tags are not valid. The time for the answer is bounded, see Options.RequestTimeout. See [On] for
-// the rest.
+// be encoded or its `validate` tags are not valid. The time for the answer is bounded, see Options.RequestTimeout. See
+// [On] for the rest.
 func RPC[T, R any](r Registrar, typ string, h func(*Context, T) (R, error), opts ...RouteOptions) {
 	rt := newRoute(r, typ, opts)
 	if h == nil {

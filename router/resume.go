@@ -50,7 +50,8 @@ func (r *Router) resumeRoute() *route {
 	return rt
 }
 
-// resume resumes topics, one after the other. It is the handler of $ws:resume, and begins in a turn of the fairness queue.
+// resume resumes topics, one after the other. It is the handler of $ws:resume, and begins in a turn of the fairness
+// queue.
 func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 	conn := c.conn
 	most := conn.router.opts.Limits.MaxTopics

@@ -88,7 +88,7 @@ type Router struct {
 	opts  Options
 	epoch time.Time // of the times that connections keep
 
-	ctx    context.Context // cancelled when Shutdown is through
+	ctx    context.Context // cancelled when Shutdown has ended
 	cancel context.CancelFunc
 
 	mu       sync.Mutex

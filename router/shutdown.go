@@ -19,7 +19,7 @@ const (
 // The default of Options.DrainWindow. While 500 clients a second come to another server on two
 // cores, the p99 latency of its own clients is twice as long as before, while 1,000 come four times
 // (bench/RESULTS.md, Reconnects). Within the minimum come 500 at most. The maximum bounds for how
-// long a client is away: requests that it sends meanwhile wait, and a history keeps so many messages
+// long a client is away: its requests wait, and a history keeps so many messages
 // only.
 const (
 	drainPerConn   = 2 * time.Millisecond

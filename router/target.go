@@ -71,7 +71,7 @@ type ConnInfo struct {
 }
 
 // Send sends an event to the connections, as [Router.Publish] does to the subscribers of a topic:
-// to each that was open before the call, and perhaps to one that is opened meanwhile. Without a
+// to each that was open before the call, and perhaps to one that is opened during it. Without a
 // connection nothing is sent, and there is no error. What is sent to one target, one after the
 // other, arrives in that order. payload is encoded as in [Conn.Send]. At most one
 // PublishOptions may be given, without an ID; ExceptSelf has no effect, see Except.

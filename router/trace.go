@@ -67,8 +67,8 @@ func (r *Router) publishMeta(ctx context.Context, own Meta) Meta {
 	return all
 }
 
-// beginDelivery returns what is called with the number of members for which a message of the broker was queued; nil unless
-// hooks ask for it. No lock is held then.
+// beginDelivery returns what is called with the number of members for which a message of the broker was queued; nil
+// unless hooks ask for it. No lock is held then.
 func (r *Router) beginDelivery(topic string, m pubsub.Message) (delivered func(members int64)) {
 	hooks := r.hooks.Load().deliveries
 	if len(hooks) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// A client that is unsubscribed from a topic with history gets $ws:unsubscribed, once and behind the messages that it got as a
-// member. Otherwise it would resume the topic after a reconnect.
+// A client that is unsubscribed from a topic with history gets $ws:unsubscribed, once and behind the messages that it
+// got as a member. Otherwise it would resume the topic after a reconnect.
 func TestUnsubscribedIsSent(t *testing.T) {
 	t.Parallel()
 	l := newFaultyLog()

@@ -29,7 +29,7 @@ type WatchOptions struct {
 //
 // The error is FAILED_PRECONDITION where the connection is not a member, and UNAVAILABLE when
 // the presence fails, the context is cancelled, or the connection has ended or unsubscribed
-// meanwhile ([ErrClosed]). Options.Presence has to be a [pubsub.PresenceWatcher].
+// before that ([ErrClosed]). Options.Presence has to be a [pubsub.PresenceWatcher].
 func (c *Context) WatchPresence(topic string, opts ...WatchOptions) error {
 	return c.Conn().WatchPresence(c, topic, opts...)
 }

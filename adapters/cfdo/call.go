@@ -86,7 +86,7 @@ type body struct {
 }
 
 // add writes a call. It reports false, and changes nothing, when there is no room for
-// it beside those that are there.
+// it in addition to those that are there.
 func (b *body) add(c *call) bool {
 	before := *b
 	b.write(c)

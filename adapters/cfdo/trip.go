@@ -182,7 +182,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// checkSecret refuses what cannot stand in a header as it is.
+// checkSecret refuses what cannot be sent in a header as it is.
 func checkSecret(secret string) error {
 	if secret == "" {
 		return errors.New("cfdo: the secret is empty; pass the one that was set with wrangler secret put SECRET")

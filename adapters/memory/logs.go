@@ -173,7 +173,7 @@ func (s *logs) sweep() {
 }
 
 // sweepBatch looks at the logs in these places. It begins with the last, because a removal
-// changes the places behind it. Logs that come to other places meanwhile are looked at the next time.
+// changes the places behind it. Logs that come to other places during it are looked at the next time.
 func (s *logs) sweepBatch(from, to int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -40,7 +40,7 @@ import (
 // stalled, has lost the subscriptions or is no longer the one that publishers use: it sends itself
 // a message through Redis four times in BrokerOptions.HealthTimeout, and replaces the connection on
 // which it does not come back in that time. When Sentinels name a new master, that takes half a
-// second at most. What is published meanwhile is lost, and is reported when the topic is subscribed
+// second at most. What is published until then is lost, and is reported when the topic is subscribed
 // to again.
 //
 // Nothing is ever sent twice: a message whose publishing failed is not tried

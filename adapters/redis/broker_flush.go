@@ -202,7 +202,7 @@ func (p *parcel) answer(command goredis.Cmder) bool {
 	return isAnswer(err)
 }
 
-// placed takes note of positions: the script replies with the epoch and the offset of the first new message, and
+// placed records positions: the script replies with the epoch and the offset of the first new message, and
 // then with the number and the place of each message whose id is known.
 func (p *parcel) placed(reply []any) error {
 	if len(reply)%2 != 0 || len(reply) == 0 {

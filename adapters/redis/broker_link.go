@@ -200,7 +200,7 @@ func (l *link) read() {
 	}
 }
 
-// answered takes note of an answer to the oldest command, if it is one to it.
+// answered records an answer to the oldest command, if it is one to it.
 func (l *link) answered(matches func(*request) bool) *request {
 	l.mu.Lock()
 	defer l.mu.Unlock()

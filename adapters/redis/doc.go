@@ -61,11 +61,11 @@
 // A limit's key is that of the limiter, prefix:name:part:part…, with '~' and the shape of its state
 // behind it; its value is an instant or a few numbers in decimal. It expires a minute
 // (limit.ClockTolerance) after the millisecond from which it limits nothing any more: the clock of
-// a server may be set back, and a key that is gone by then would grant a whole limit again. The expiry is rounded up to ten seconds, so that most charges need not change it, which
-// saves a fifth of their CPU time in Redis. So memory depends on the users of the last minute, and
-// of the time before it in which a full limit comes back, not on all users. Of a bucket of 10 that
-// fills in 1 s there are 61 to 71 keys where one new user comes each second, of a quota per day one
-// for each user of the day. Leases that are over are kept for the same minute. Bytes of Redis 7.0,
+// a server may be set back, and a key that is gone by then would grant a whole limit again. The expiry is rounded up to
+// ten seconds, so that most charges need not change it, which saves a fifth of their CPU time in Redis. So memory
+// depends on the users of the last minute, and of the time before it in which a full limit comes back, not on all
+// users. Of a bucket of 10 that fills in 1 s there are 61 to 71 keys where one new user comes each second, of a quota
+// per day one for each user of the day. Leases that are over are kept for the same minute. Bytes of Redis 7.0,
 // for keys of 40:
 //
 //	TokenBucket, Pacer            150 per key
@@ -122,7 +122,7 @@
 // all messages are too old; by more than twice History.Age and a minute, logs end: readers get
 // LossTrimmed or LossEpoch. When it is set back, messages are kept for longer.
 //
-// A log is one hash, so that a cluster moves it as a whole. It is read and appended to meanwhile.
+// A log is one hash, so that a cluster moves it as a whole. It is read and appended to while it is moved.
 // Messages of a process that are appended to it at the same time are stored together, at most 64
 // KiB or one message, and stay in the memory of the server until none of them is kept. Those that
 // are not kept any more are not read.

@@ -15,7 +15,7 @@ import (
 
 // evictions detects that a server deletes keys because its memory is full: what they
 // limited is forgotten, and no decision shows it. While a store is used, each of its
-// servers is asked for its figures now and then, beside the decisions. The same goes for the logs of a
+// servers is asked for its figures now and then, concurrently with decisions. The same goes for the logs of a
 // Broker.
 type evictions struct {
 	log      *slog.Logger

@@ -15,7 +15,7 @@ type PrefetchOptions struct {
 	// Tokens is how many are taken in advance at a time, at least 2: the L of the formula.
 	Tokens int64
 	// Hold is how long they may be spent; 0 means 100 ms, negative panics. What is not
-	// spent by then is given back, less what has flowed in meanwhile.
+	// spent by then is given back, less what has flowed in since.
 	Hold time.Duration
 	// Keys bounds how many keys are watched at a time; 0 means 10,000, negative
 	// panics. For others every decision is a call to Redis.
@@ -143,7 +143,7 @@ func (p *prefetch) fetch(ctx context.Context, k *prefetched, plan *limit.Plan, c
 	case !d.Allowed:
 		p.mu.Unlock()
 		return p.store.Take(ctx, []byte(key), plan, cost)
-	case p.keys[key] != k: // closed meanwhile, or reset: then what was charged may be gone already
+	case p.keys[key] != k: // closed since, or reset: then what was charged may be gone already
 		closed := p.closed
 		p.mu.Unlock()
 		if closed {

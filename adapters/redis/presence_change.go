@@ -9,8 +9,8 @@ import (
 )
 
 // A change is published as the topic's epoch, a space, the change's number, '!' if the epoch
-// ends with it, a line feed, and what has changed: the number of members that are gone as a uvarint and their IDs, and the
-// members that are there, each as its ID and its value. Each text stands after its length
+// ends with it, a line feed, and what has changed: the number of members that are gone as a uvarint and their IDs, and
+// the members that are there, each as its ID and its value. Each text stands after its length
 // as a uvarint. Nothing behind the line feed means that the list is to be read again.
 type change struct {
 	version

@@ -196,7 +196,7 @@ func (w *watch) relist(complete bool) {
 	}
 }
 
-// listed reports a list, and then the changes that came meanwhile.
+// listed reports a list, and then the changes that came while it was read.
 func (w *watch) listed(l list, complete bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -277,7 +277,7 @@ func (p *Presence) eval(ctx context.Context, pipe goredis.Pipeliner, t portion) 
 	return pipe.Eval(ctx, writeMembers, keys, args...)
 }
 
-// settle takes note of what has become of tasks, and answers the calls that wait. broken is
+// settle records what has become of tasks, and answers the calls that wait. broken is
 // what has kept them all from Redis. It returns the first task's error.
 func (p *Presence) settle(tasks []*task, broken error) (first error) {
 	p.mu.Lock()

@@ -21,7 +21,8 @@ var out = flag.String("out", "RESULTS.md", "file to write the section to; empty 
 // child is what this process does instead of measuring; nil: it measures.
 var child func(ctx context.Context) error
 
-// Child defines a flag with which the command starts its own program again: that process calls do, and measures nothing.
+// Child defines a flag with which the command starts its own program again: that process calls do, and measures
+// nothing.
 func Child(name string, do func(ctx context.Context) error) {
 	flag.BoolFunc(name, "for the processes that the command starts", func(string) error { child = do; return nil })
 }

@@ -63,7 +63,7 @@ func (s *Swarm) Follow(ctx context.Context, plan FollowPlan) error {
 
 type follower struct {
 	join        []byte
-	topic, room []byte // as they stand in a message
+	topic, room []byte // as a message has them
 	next        int    // number of the next message
 }
 

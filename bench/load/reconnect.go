@@ -182,7 +182,8 @@ func (r *reconnectRun) handle(i int, events uint32) {
 	}
 }
 
-// took reads what a client was sent. With an error the connection is lost, and advice is when to come back, or negative.
+// took reads what a client was sent. With an error the connection is lost, and advice is when to come back, or
+// negative.
 func (r *reconnectRun) took(i int, in []byte) (advice time.Duration, err error) {
 	c, client := r.swarm.conns[i], &r.clients[i]
 	if client.phase == upgrading {

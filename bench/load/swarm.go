@@ -31,7 +31,8 @@ type Swarm struct {
 	deflate bool // the target is one with Deflate
 }
 
-// stallAfter is how long a server may stay silent while answers are owed: it has hung then, however busy the machine is.
+// stallAfter is how long a server may stay silent while answers are owed: it has hung then, however busy the machine
+// is.
 const stallAfter = time.Minute
 
 // Open connects n times, one after the other. The caller closes the swarm.

@@ -21,7 +21,8 @@ type Process struct {
 	cmd  *exec.Cmd
 }
 
-// startGuard only ends the wait for a process that hangs: one of the lowest priority may start slowly on a busy machine.
+// startGuard only ends the wait for a process that hangs: one of the lowest priority may start slowly on a busy
+// machine.
 const startGuard = time.Minute
 
 // announced is how a server prints its address.

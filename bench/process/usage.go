@@ -13,7 +13,8 @@ import (
 // CPUTime is the processor time, user and system, the process has used so far.
 func (p *Process) CPUTime() (time.Duration, error) { return server.CPUTime(p.cmd.Process.Pid) }
 
-// UserTime is the part of CPUTime that the process spent in its own code and not in system calls, to a few milliseconds.
+// UserTime is the part of CPUTime that the process spent in its own code and not in system calls, to a few
+// milliseconds.
 func (p *Process) UserTime() (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {

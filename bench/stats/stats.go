@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Quantile is a quantile of one or more sorted values by the nearest-rank definition: the smallest such that this share of
-// all values is not larger.
+// Quantile is a quantile of one or more sorted values by the nearest-rank definition: the smallest such that this share
+// of all values is not larger.
 func Quantile[T any](sorted []T, q float64) T {
 	rank := int(q*float64(len(sorted)) + 0.9999999)
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Median is the median of a figure of some rounds; of an even number of rounds, the smaller one of the two in the middle.
+// Median is the median of a figure of some rounds; of an even number of rounds, the smaller one of the two in the
+// middle.
 func Median[T any](rounds []T, of func(T) float64) float64 {
 	values := make([]float64, len(rounds))
 	for i, r := range rounds {

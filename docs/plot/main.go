@@ -1,5 +1,5 @@
-// Plot draws the pictures of the guide: those of docs/limits.md (the same requests under each policy, decided by the code
-// of package limit) and those of the results in bench. It also writes the figures of the README.
+// Plot draws the pictures of the guide: those of docs/limits.md (the same requests under each policy, decided by the
+// code of package limit) and those of the results in bench. It also writes the figures of the README.
 //
 //	go generate ./docs/plot
 package main

@@ -30,7 +30,7 @@ const (
 	faultsFile = "RESULTS-faults.md"
 )
 
-// text is the figure as it stands in the table.
+// text is the figure as the table has it.
 func (r results) text(f figure) (string, error) {
 	page, err := os.ReadFile(filepath.Join(r.dir, f.file))
 	if err != nil {

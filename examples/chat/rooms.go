@@ -62,7 +62,7 @@ func newRooms(r *router.Router, b Backend) *Rooms {
 // a position, or the latest ones. After an error the connection is in its former room; or in no
 // room, if it has lost its seat.
 func (rs *Rooms) Join(c *router.Context, to Seat, after string) (Joined, error) {
-	// The move is completed also if the client leaves meanwhile.
+	// The move is completed also if the client leaves before that.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c), storeTime)
 	defer cancel()
 	conn, topic := c.Conn(), topicOf(to.Room)

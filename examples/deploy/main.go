@@ -1,5 +1,5 @@
-// Deploy is a server with what a deployment needs: it reports whether it is ready, and when it is stopped it answers what
-// it is handling before it closes its connections. chat.service, Dockerfile and kubernetes.yaml start it;
+// Deploy is a server with what a deployment needs: it reports whether it is ready, and when it is stopped it answers
+// what it is handling before it closes its connections. chat.service, Dockerfile and kubernetes.yaml start it;
 // docs/deployment.md explains each.
 package main
 

@@ -4,8 +4,8 @@
 //
 //	go run ./examples/messenger -addr 127.0.0.1:8083
 //
-// With -redis, several servers are one. -contract ts writes the types for clients. A client connects to /ws?access_token=ann, or as
-// moderator:mia. docs/applications.md refers to the page on each part.
+// With -redis, several servers are one. -contract ts writes the types for clients. A client connects to
+// /ws?access_token=ann, or as moderator:mia. docs/applications.md refers to the page on each part.
 package main
 
 import (

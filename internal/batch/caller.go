@@ -7,8 +7,8 @@ import (
 )
 
 // A callerContext is the context of a caller with an earlier deadline and a timeout for round trips, during a single
-// call on the caller's goroutine. With Options.ReuseContext it is used for one call after the other, and its timer, once
-// set, is left running between them: so most calls neither make a context nor set a timer. Until a call has taken
+// call on the caller's goroutine. With Options.ReuseContext it is used for one call after the other, and its timer,
+// once set, is left running between them: so most calls neither make a context nor set a timer. Until a call has taken
 // cancelAfter, it does not wait for the end of the caller's context either. All its methods may be called concurrently;
 // after the call it has a deadline and no values.
 type callerContext struct {

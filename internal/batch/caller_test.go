@@ -11,8 +11,9 @@ import (
 	"github.com/wskit/wskit/internal/race"
 )
 
-// With ReuseContext calls on the goroutines of their callers, one after the other, use the same context. Each has its own time, the
-// timeout and the values of its caller, and ends with its caller's context, not with that of an earlier one.
+// With ReuseContext calls on the goroutines of their callers, one after the other, use the same context. Each has its
+// own time, the timeout and the values of its caller, and ends with its caller's context, not with that of an earlier
+// one.
 func TestContextsOfSingleCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type name struct{}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Program is the program clienttest: it runs a server until the standard input ends. Options are JSON, or nothing. Go tests
-// that need the server in another process call it in one.
+// Program is the program clienttest: it runs a server until the standard input ends. Options are JSON, or nothing. Go
+// tests that need the server in another process call it in one.
 func Program(options string) {
 	var o Options
 	if options != "" {

@@ -33,7 +33,7 @@ type topics struct {
 	last map[string]int
 }
 
-// publish publishes the next event of a topic. The topics are locked meanwhile, so that the numbers
+// publish publishes the next event of a topic. The topics are locked until then, so that the numbers
 // are in the order of the log.
 func (t *topics) publish(topic string, publish func(n int) error) (n int, err error) {
 	t.mu.Lock()

@@ -38,7 +38,7 @@ func (r Report) String() string {
 // From when a client joined, or was reset, until it is reset the next time, what it received has to be
 // a part of one order of the topic's messages that holds for all clients: no message twice, each directly
 // after the same one as at any other client, none after one that was published later unless the store
-// may have lost it meanwhile, and without those missing that were acknowledged and have to be in between. Connections
+// may have lost it since, and without those missing that were acknowledged and have to be in between. Connections
 // that end and are resumed in between change nothing.
 func Check(events []Event) Report {
 	c := &checker{

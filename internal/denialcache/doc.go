@@ -33,7 +33,7 @@
 // answer came, which is at most one round trip earlier than the store's clock: waiting
 // RetryAfter succeeds. [limit.Decision.At] is that instant by the clock of the store.
 //
-// The cached state includes what this process takes. What other processes take meanwhile is
+// The cached state includes what this process takes. What other processes take until then is
 // not known: until the next call of the store the true wait may be longer than RetryAfter,
 // and Remaining smaller.
 //

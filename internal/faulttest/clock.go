@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// sleep waits in real time, or until ctx ends. Processes run on the machine's clock: how long a fault lasts, how often a
-// client calls and how long a handler takes are time that they see. No result depends on which comes first.
+// sleep waits in real time, or until ctx ends. Processes run on the machine's clock: how long a fault lasts, how often
+// a client calls and how long a handler takes are time that they see. No result depends on which comes first.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

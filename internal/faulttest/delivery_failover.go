@@ -101,7 +101,8 @@ func (d *Delivery) loseTail() {
 	}
 }
 
-// failoverLasts is longer than the 5 s after which Redis gives up a failover that was asked for. On a busy machine it does.
+// failoverLasts is longer than the 5 s after which Redis gives up a failover that was asked for. On a busy machine it
+// does.
 const failoverLasts = 6 * time.Second
 
 // takeOver has the replica in the cluster become the master of its slots, and the node that was it the

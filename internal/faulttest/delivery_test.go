@@ -24,8 +24,8 @@ var (
 
 // Of topics with history no client misses a message, gets one twice or in another order without a
 // reset, while servers, Redis, networks and clients fail. When they work again, every client gets to
-// the end of each log. By default a few faults are inflicted, drawn at random: the tests of deliverytest have its check find
-// everything that can go wrong.
+// the end of each log. By default a few faults are inflicted, drawn at random: the tests of deliverytest have its check
+// find everything that can go wrong.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
 	short := *deliveryFaults == 0 && *deliveryOnly == ""

@@ -20,6 +20,6 @@
 // For topics with history there are others: a [Delivery], and a [DeliveryNemesis]. What its
 // clients observe is checked by package deliverytest.
 //
-// go test, and so make test, inflicts a few faults, drawn at random. make faults inflicts all kinds for minutes, make delivery a
-// thousand of those for topics with history; -faults.for=1ns and -delivery.faults=1 inflict each kind once.
+// go test, and so make test, inflicts a few faults, drawn at random. make faults inflicts all kinds for minutes, make
+// delivery a thousand of those for topics with history; -faults.for=1ns and -delivery.faults=1 inflict each kind once.
 package faulttest

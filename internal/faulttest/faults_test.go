@@ -15,8 +15,9 @@ var (
 	report = flag.String("faults.report", "", "`file` to which TestFaults writes what it did and saw")
 )
 
-// Every guarantee holds while servers, Redis and the network fail. By default a few faults are inflicted, drawn at random:
-// TestCheckFindsViolations has the check find everything that can go wrong. With -faults.for it is as thorough as that is long.
+// Every guarantee holds while servers, Redis and the network fail. By default a few faults are inflicted, drawn at
+// random: TestCheckFindsViolations has the check find everything that can go wrong. With -faults.for it is as thorough
+// as that is long.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	const servers, clients = 3, 16

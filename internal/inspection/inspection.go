@@ -1,4 +1,4 @@
-// Package inspection is what package router shows to package inspect beside its exported names.
+// Package inspection is what package router shows to package inspect in addition to its exported names.
 package inspection
 
 import (

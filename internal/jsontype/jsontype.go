@@ -1,6 +1,6 @@
 // Package jsontype lists the members of a struct in JSON, and says whether values of a Go type can
-// be encoded as JSON and decoded from it, by the rules of the second version of encoding/json. The rules of struct tags are the
-// library's own: the library decides.
+// be encoded as JSON and decoded from it, by the rules of the second version of encoding/json. The rules of struct tags
+// are the library's own: the library decides.
 package jsontype
 
 import (

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Missing ends a test that cannot run because something is not installed: in CI (CI=true) it fails, elsewhere it is skipped.
+// Missing ends a test that cannot run because something is not installed: in CI (CI=true) it fails, elsewhere it is
+// skipped.
 func Missing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

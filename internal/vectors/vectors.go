@@ -1,5 +1,5 @@
 // Package vectors reads the published decision vectors, limit/testdata/vectors_*.json,
-// for the tests of implementations that must decide alike. Their format is described beside
+// for the tests of implementations that must decide alike. Their format is described next to
 // them, in README.md and vectors.schema.json.
 package vectors
 

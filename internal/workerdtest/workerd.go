@@ -146,8 +146,8 @@ var shared struct {
 	server *Server
 }
 
-// Shared returns the Worker that tests of a package share, with the default configuration. A test uses names of its own in
-// it, and does not end it. The package needs [Main].
+// Shared returns the Worker that tests of a package share, with the default configuration. A test uses names of its own
+// in it, and does not end it. The package needs [Main].
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	shared.Lock()

@@ -40,8 +40,8 @@ func newLedger(policy limit.Policy) *ledger {
 	return g
 }
 
-// forget removes all admissions: after a reset at an instant, or, with 0, when the clock was set back so far that states
-// are corrected.
+// forget removes all admissions: after a reset at an instant, or, with 0, when the clock was set back so far that
+// states are corrected.
 func (g *ledger) forget(reset int64) {
 	g.entries, g.reset = nil, reset
 	for _, p := range g.parts {

@@ -57,7 +57,7 @@ func (b *Bans) countRejection(ctx context.Context, c *ingress.Context) (banned t
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	if banned = b.known.get(b.subject(b.bans, c, buf).Bytes(), now); banned > 0 {
-		return banned // on another connection, meanwhile
+		return banned // on another connection, since it was looked up
 	}
 	begun := b.known.unbansOf(b.subject(b.bans, c, buf).Bytes())
 	d, err := b.rejections.Take(ctx, b.subject(b.rejections, c, buf), 1)

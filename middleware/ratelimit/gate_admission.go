@@ -210,7 +210,7 @@ func (a *admission) acquire(ctx context.Context, l *openLimit, key limit.Key) er
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.released || ctx.Err() != nil { // meanwhile
+	if a.released || ctx.Err() != nil { // since the call began
 		l.limit.Release(lease)
 		return context.Canceled
 	}

@@ -96,7 +96,7 @@ type Rule struct {
 	Cost int64
 	// Concurrent is the number of messages that may be handled at a time, at most 30,000,000, in
 	// all processes that share the store, as with [NewConcurrency]. It is counted under the key
-	// of the rate, and applies beside it, also where the rate is Unlimited, but not to Exempt
+	// of the rate, and applies in addition to it, also where the rate is Unlimited, but not to Exempt
 	// frames. The Maximum does not cap it. It needs a store that is a [limit.LeaseStore].
 	Concurrent int64
 	// Silent rejects frames without an answer, as Options.Drop does.

@@ -260,7 +260,7 @@ func checkValues(at path, r *Rule) *RulesError {
 	case r.Burst != 0 && (r.Limits != nil || r.Exempt):
 		return at.name("burst").wrong("has no effect on %s; leave it out", set[0])
 	case r.Shadow && r.Concurrent == 0 && (len(set) == 0 || r.Exempt || r.PerMinute == Unlimited):
-		return at.name("shadow").wrong("tries the limit of its own rule, which has none; write a rate or limits beside it, or concurrent")
+		return at.name("shadow").wrong("tries the limit of its own rule, which has none; write a rate or limits next to it, or concurrent")
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ const (
 	breakLimit = 2 * time.Minute
 	// unbrokenLimit is for those of all breaks together.
 	unbrokenLimit = 20 * time.Minute
-	// grace is for building, beside what else the machine does.
+	// grace is for building, while the machine does other things.
 	grace = 5 * time.Minute
 )
 
@@ -160,7 +160,7 @@ func replace(path, text string) error {
 	return nil
 }
 
-// copyTree copies the files that git knows or would add. What is installed beside them is linked to.
+// copyTree copies the files that git knows or would add. What is installed next to them is linked to.
 func copyTree(from, to string) error {
 	const pipe = `git ls-files -z -co --exclude-standard | tar -c --null -T - --ignore-failed-read | tar -x -C "$0"`
 	cmd := exec.Command("sh", "-c", pipe, to)

@@ -10,8 +10,8 @@
 //	load -mode reconnect -addr 127.0.0.1:9001 -to 127.0.0.1:9002 -conns 10000 -duration 1s
 //	load -mode follow  -addr 127.0.0.1:9001 -conns 50 -rooms 10 -all 5 -messages 20   # of cmd/node
 //
-// With -mode reconnect it prints "connected", and the result, as JSON, when the server at -addr has ended and all clients
-// have connected to -to: each when its close frame says, or else at a random time within -duration.
+// With -mode reconnect it prints "connected", and the result, as JSON, when the server at -addr has ended and all
+// clients have connected to -to: each when its close frame says, or else at a random time within -duration.
 package main
 
 import (
@@ -167,8 +167,8 @@ func fan(ctx context.Context, swarm *load.Swarm, o options) error {
 	return err
 }
 
-// follow prints "joined" when all connections have joined, and two lines of JSON: what they have got of the messages for
-// all, and of those of the rooms.
+// follow prints "joined" when all connections have joined, and two lines of JSON: what they have got of the messages
+// for all, and of those of the rooms.
 func follow(ctx context.Context, swarm *load.Swarm, o options) error {
 	if o.rooms < 1 {
 		return errors.New("load: -rooms must be positive")

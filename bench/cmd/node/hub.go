@@ -14,9 +14,9 @@ import (
 	"github.com/wskit/wskit/bench/load"
 )
 
-// hub is a server as an experienced engineer writes it by hand: one connection to Redis subscribes to the topics of this
-// process's members, which a map has, and each member has a bounded queue and a goroutine that writes. A message is
-// encoded once, by the process that publishes it. A full queue drops the message.
+// hub is a server as an experienced engineer writes it by hand: one connection to Redis subscribes to the topics of
+// this process's members, which a map has, and each member has a bounded queue and a goroutine that writes. A message
+// is encoded once, by the process that publishes it. A full queue drops the message.
 type hub struct {
 	client *redis.Client
 	sub    *redis.PubSub

@@ -1,6 +1,6 @@
-// Processes compares server processes on one Redis with a hub that is written by hand with go-redis and coder/websocket:
-// messages to all connections of all processes, and a message a second to each of many rooms. It writes the table to its
-// section of RESULTS.md. Run it inside bench/:
+// Processes compares server processes on one Redis with a hub that is written by hand with go-redis and
+// coder/websocket: messages to all connections of all processes, and a message a second to each of many rooms. It
+// writes the table to its section of RESULTS.md. Run it inside bench/:
 //
 //	go run ./cmd/processes                                                       # ten minutes, 5 GB
 //	go run ./cmd/processes -rounds 1 -conns 500 -rooms 500 -messages 3 -out ""   # a first look

@@ -1,9 +1,9 @@
 // Reconnect measures what happens when a server with 10,000 clients ends and all of them reconnect within a second. It
 // compares wskit with its rivals: the time until the last client has an answer from the server, which was killed and
 // started again; and the latency for the clients of another server to which all of those connect. The second is also
-// measured with a server of wskit that ends by Shutdown: its close frames say when to reconnect, by default within 20 s,
-// as the server chooses for 10,000 connections. The command writes the table to its section of RESULTS.md. Run it inside
-// bench/:
+// measured with a server of wskit that ends by Shutdown: its close frames say when to reconnect, by default within 20
+// s, as the server chooses for 10,000 connections. The command writes the table to its section of RESULTS.md. Run it
+// inside bench/:
 //
 //	go run ./cmd/reconnect                                                 # six minutes
 //	go run ./cmd/reconnect -rounds 1 -clients 1000 -quiet 1s -out ""       # a first look

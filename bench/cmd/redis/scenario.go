@@ -24,8 +24,8 @@ type scenario struct {
 	turns   int // in a round, which has the same length whatever their number
 }
 
-// singleTurns are the turns of single publishes: the speed of a machine changes within seconds, and a publish that comes
-// alone needs no time to get going.
+// singleTurns are the turns of single publishes: the speed of a machine changes within seconds, and a publish that
+// comes alone needs no time to get going.
 const singleTurns = 10
 
 var scenarios = []scenario{

@@ -43,7 +43,8 @@ func divideCPUs() (c cpus, err error) {
 	return c, err
 }
 
-// onServers runs start, which starts a process on the CPUs of the server: a process begins on those of the thread that starts it.
+// onServers runs start, which starts a process on the CPUs of the server: a process begins on those of the thread that
+// starts it.
 func (c *cpus) onServers(start func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -57,8 +58,8 @@ func (c *cpus) onServers(start func() error) error {
 	return err
 }
 
-// undisturbed runs start, which starts a process that no other program keeps from its CPUs: it has a priority of real time,
-// which a process also gets from the thread that starts it. It reports false where this process may not give one.
+// undisturbed runs start, which starts a process that no other program keeps from its CPUs: it has a priority of real
+// time, which a process also gets from the thread that starts it. It reports false where this process may not give one.
 func undisturbed(start func() error) (bool, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

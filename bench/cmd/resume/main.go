@@ -8,10 +8,10 @@
 //
 // Server and storm are processes of their own on one machine. The clients of a real server have CPUs of their own, so
 // the server has half of this machine's, and what clients do elsewhere is kept out of the figures: the storm sends
-// and reads at the lowest priority, and a message has arrived when the kernel has it for its client. What other programs of
-// the machine do is kept out, too: the server has a priority of real time, if the command may give one. A virtual machine
-// may be slower when all of its CPUs are busy, as they are in a storm. So the time before is measured twice: as it is, and
-// while threads of the lowest priority keep all CPUs busy.
+// and reads at the lowest priority, and a message has arrived when the kernel has it for its client. What other
+// programs of the machine do is kept out, too: the server has a priority of real time, if the command may give one. A
+// virtual machine may be slower when all of its CPUs are busy, as they are in a storm. So the time before is measured
+// twice: as it is, and while threads of the lowest priority keep all CPUs busy.
 package main
 
 import (

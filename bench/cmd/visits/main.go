@@ -1,7 +1,7 @@
 // Visits compares what a connection costs that is opened, has one request answered and is closed: handshake,
 // authentication, connection gate, OnOpen, the request, the close frames. It compares wskit with its rivals, plain and
-// under TLS with sessions that are resumed, by one client after the other and by many at a time, and writes the table to
-// its section of RESULTS.md. Run it inside bench/:
+// under TLS with sessions that are resumed, by one client after the other and by many at a time, and writes the table
+// to its section of RESULTS.md. Run it inside bench/:
 //
 //	go run ./cmd/visits                            # about three minutes
 //	go run ./cmd/visits -rounds 3 -out ""          # a first look

@@ -29,8 +29,9 @@ type Shape struct {
 	options   []json.Options // nil for nearly all
 }
 
-// Decoded is the shape of what clients send: what is a word for it, typ the message's type, both for panics. It panics if
-// the Go type can never be decoded, and if its validate tags are not valid, as the validator would at the first message.
+// Decoded is the shape of what clients send: what is a word for it, typ the message's type, both for panics. It panics
+// if the Go type can never be decoded, and if its validate tags are not valid, as the validator would at the first
+// message.
 func Decoded(t reflect.Type, what, typ string, strict bool) Shape {
 	if err := jsontype.Check(t, jsontype.Decode); err != nil {
 		panic(fmt.Sprintf("router: %s of %q can never be decoded: %v", what, typ, err))

@@ -31,7 +31,7 @@ func newValidator() *validator.Validate {
 	return v
 }
 
-// embedded stands in the validator's paths for a struct whose fields are, on the
+// embedded is, in the validator's paths, the name of a struct whose fields are, on the
 // wire, its parent's.
 const embedded = "\x00"
 

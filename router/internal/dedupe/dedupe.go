@@ -1,10 +1,11 @@
-// Package dedupe has one execution of a message for one idempotency key, whatever number of times the message is sent, to
-// whatever process.
+// Package dedupe has one execution of a message for one idempotency key, whatever number of times the message is sent,
+// to whatever process.
 //
-// Needed are a store, and a count of what shutting down waits for. Promised: of the executions of one key one at a time is
-// claimed, and its claim is renewed until it ends or its process is killed; the others learn what became of it. What is kept
-// of an execution is kept before it is sent, or, while the store fails, for as long as the claim holds off another one. No
-// call of the store takes longer than its time. The methods of an Execution are for one goroutine at a time.
+// Needed are a store, and a count of what shutting down waits for. Promised: of the executions of one key one at a time
+// is claimed, and its claim is renewed until it ends or its process is killed; the others learn what became of it. What
+// is kept of an execution is kept before it is sent, or, while the store fails, for as long as the claim holds off
+// another one. No call of the store takes longer than its time. The methods of an Execution are for one goroutine at a
+// time.
 package dedupe
 
 import (
@@ -50,8 +51,8 @@ const (
 	longestPause = 250 * time.Millisecond
 )
 
-// Claim is the claim on a message of a type with a key, by what subject is a digest of (see Digest). key and payload are
-// read, and not kept.
+// Claim is the claim on a message of a type with a key, by what subject is a digest of (see Digest). key and payload
+// are read, and not kept.
 func Claim(subject, typ string, key, payload []byte) idempotency.Claim {
 	message := jsontext.Value(append([]byte(nil), payload...))
 	if string(message) == "null" {
@@ -105,8 +106,8 @@ func (e *Execution) Begin() (state idempotency.State, answer []byte, err error) 
 	return state, answer, err
 }
 
-// Await asks again and again until no other execution handles the message. ok is false if done was closed before. A claim is
-// not renewed: it has to be released.
+// Await asks again and again until no other execution handles the message. ok is false if done was closed before. A
+// claim is not renewed: it has to be released.
 func (e *Execution) Await(done <-chan struct{}) (state idempotency.State, answer []byte, err error, ok bool) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		timer := time.NewTimer(pause/2 + mathrand.N(pause/2))
@@ -177,8 +178,8 @@ func (e *Execution) KeepAnswer(answer []byte) error {
 	return e.Store.Finish(ctx, e.claim, answer, e.Keep)
 }
 
-// Insist has another goroutine keep an answer that a store has failed to take, for as long as the lease holds off another
-// execution. A smaller one, for which there always is room, takes its place where the store has none for it.
+// Insist has another goroutine keep an answer that a store has failed to take, for as long as the lease holds off
+// another execution. A smaller one, for which there always is room, takes its place where the store has none for it.
 func (e *Execution) Insist(answer, smaller []byte) {
 	e.Busy(1)
 	go func() {

@@ -102,8 +102,8 @@ func TestOneHandlesTheMessage(t *testing.T) {
 	})
 }
 
-// When the process that handles a message is gone, another execution begins after the lease, and not before. One that has
-// been released is begun at once.
+// When the process that handles a message is gone, another execution begins after the lease, and not before. One that
+// has been released is begun at once.
 func TestAClaimEnds(t *testing.T) {
 	test(t, func(t *testing.T, _ *store, c *Config, _ *atomic.Int64) {
 		gone := pay(c, "k")

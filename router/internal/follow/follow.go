@@ -94,7 +94,7 @@ func (c *Cursor) begin(p pubsub.Position) {
 func (c *Cursor) Lost() { c.missed = true }
 
 // Head takes the position of the log's last message. asked is the cursor's position when the
-// look at the log began: the cursor may have advanced meanwhile.
+// look at the log began: the cursor may have advanced since.
 func (c *Cursor) Head(head, asked pubsub.Position) {
 	known := head.Epoch == c.last.Epoch && head.Offset <= c.last.Offset && c.agrees(head)
 	if known && (head == c.last || asked.Epoch == head.Epoch && head.Offset >= asked.Offset) {
@@ -160,7 +160,7 @@ func (c *Cursor) take(messages []pubsub.Message) []pubsub.Message {
 		before = m.Position
 	}
 	if before.Offset >= c.last.Offset && before != c.last {
-		c.missed = true // what was delivered meanwhile is not what the log has
+		c.missed = true // what was delivered since is not what the log has
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
 // Package frame has buffers in which frames are written.
 //
 // A frame is written once, with room for its header at the beginning, so it is queued without a copy. Needed is the
-// size of that room, of package wire. Promised: strings and numbers are valid JSON, whatever they hold; buffers are used
-// again, but for large ones. A buffer is for one goroutine.
+// size of that room, of package wire. Promised: strings and numbers are valid JSON, whatever they hold; buffers are
+// used again, but for large ones. A buffer is for one goroutine.
 package frame
 
 import (

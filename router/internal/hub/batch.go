@@ -80,8 +80,8 @@ func (b *batch) flush() {
 	}
 }
 
-// flushConcurrently has another goroutine flush, which waits while a message is being published. There is one at most. It
-// flushes again what has been queued since it began.
+// flushConcurrently has another goroutine flush, which waits while a message is being published. There is one at most.
+// It flushes again what has been queued since it began.
 func (b *batch) flushConcurrently() {
 	if b.calls.Add(1) > 1 {
 		return

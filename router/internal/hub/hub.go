@@ -6,8 +6,8 @@
 // and in the order of the log, or is told that some are missing; a member that reads slowly holds up no other one; the
 // subscription of a topic lasts exactly as long as it has members or some wait to become one.
 //
-// Locks, and which are held together, are in router/locks.go. None is held while a broker or a client is waited for. All
-// exported methods may be called from any goroutine.
+// Locks, and which are held together, are in router/locks.go. None is held while a broker or a client is waited for.
+// All exported methods may be called from any goroutine.
 package hub
 
 import (

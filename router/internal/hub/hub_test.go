@@ -469,7 +469,8 @@ func TestMessagesOfOthers(t *testing.T) {
 	}
 }
 
-// Losses that the broker reports of topics without history are reported together, once: to the application and to members.
+// Losses that the broker reports of topics without history are reported together, once: to the application and to
+// members.
 func TestLossesAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

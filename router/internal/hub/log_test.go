@@ -76,8 +76,8 @@ func (c *client) positions(t *testing.T) (all []pubsub.Position) {
 	return all
 }
 
-// Whatever a broker loses, repeats or swaps on the way, each member gets what is published after it has joined, once and
-// in order; and clients that come back at any time with a position get all after that.
+// Whatever a broker loses, repeats or swaps on the way, each member gets what is published after it has joined, once
+// and in order; and clients that come back at any time with a position get all after that.
 func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

@@ -103,8 +103,8 @@ func (m *Member) leaving() <-chan struct{} {
 	return m.gone
 }
 
-// leave takes the member out of its topic, if it is in it, and releases the topic. It has been taken off the list of its
-// connection.
+// leave takes the member out of its topic, if it is in it, and releases the topic. It has been taken off the list of
+// its connection.
 func (m *Member) leave() {
 	t := m.topic
 	t.mu.Lock()

@@ -12,12 +12,13 @@ import (
 	"github.com/wskit/wskit/router/internal/wire"
 )
 
-// Which connections are members of which topics is kept under three locks: Peer.mu guards a connection's list of members,
-// topic.mu a topic's members and its subscription with the broker, table.mu the table of topics. The first two are never
-// held together.
+// Which connections are members of which topics is kept under three locks: Peer.mu guards a connection's list of
+// members, topic.mu a topic's members and its subscription with the broker, table.mu the table of topics. The first two
+// are never held together.
 //
-// A member is put on its connection's list before it joins its topic, so that the end of the connection finds it. Whatever
-// takes it off the list (Unsubscribe, the end of the connection, or the call that failed to join) has it leave the topic.
+// A member is put on its connection's list before it joins its topic, so that the end of the connection finds it.
+// Whatever takes it off the list (Unsubscribe, the end of the connection, or the call that failed to join) has it leave
+// the topic.
 
 // Peer is what a hub has of a connection. The exported fields but Traced are set before the first use, by Init.
 type Peer struct {
@@ -146,8 +147,8 @@ func (p *Peer) takeOff(m *Member) {
 	}
 }
 
-// Unsubscribe ends the connection's membership in a topic of the application. A call of Subscribe that still waits for it
-// fails with ErrClosed.
+// Unsubscribe ends the connection's membership in a topic of the application. A call of Subscribe that still waits for
+// it fails with ErrClosed.
 func (p *Peer) Unsubscribe(name string) {
 	if IsReserved(name) {
 		return
@@ -169,8 +170,8 @@ func (p *Peer) Member(name string) *Member {
 	return p.find(name)
 }
 
-// Topics lists the topics of the application of which the connection is a member, or waits to become one, in no particular
-// order.
+// Topics lists the topics of the application of which the connection is a member, or waits to become one, in no
+// particular order.
 func (p *Peer) Topics() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -82,8 +82,8 @@ func (h *Hub) deliverTo(t *topic, m pubsub.Message, later *batch) {
 	h.send(t, m, later)
 }
 
-// send hands a message to the members of a topic, and returns how many these are. With later, which is locked, flushing is
-// left to it. t.mu is held, for reading at least.
+// send hands a message to the members of a topic, and returns how many these are. With later, which is locked, flushing
+// is left to it. t.mu is held, for reading at least.
 func (h *Hub) send(t *topic, m pubsub.Message, later *batch) (n int64) {
 	if len(t.members) == 0 {
 		return 0

@@ -1,9 +1,10 @@
 // Package limitfeed tells clients what is left of the limits that they follow.
 //
-// Needed are the limits, as middleware reports them, and of the client's connection what Client has. Promised: a client gets
-// the state of each of its limits when it asks, and again soon after its messages have changed it: at most one frame in
-// 250 ms, in 1 s while messages are refused, and none while it is flooding or does not read. What it gets never says more
-// than is left. Bounded are the types it may name, the limits it follows, and how often it may ask; PROTOCOL.md has them.
+// Needed are the limits, as middleware reports them, and of the client's connection what Client has. Promised: a client
+// gets the state of each of its limits when it asks, and again soon after its messages have changed it: at most one
+// frame in 250 ms, in 1 s while messages are refused, and none while it is flooding or does not read. What it gets
+// never says more than is left. Bounded are the types it may name, the limits it follows, and how often it may ask;
+// PROTOCOL.md has them.
 //
 // All methods may be called from any goroutine.
 package limitfeed

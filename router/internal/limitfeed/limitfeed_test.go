@@ -129,8 +129,8 @@ func TestChangesAreTold(t *testing.T) {
 	})
 }
 
-// A client whose messages are refused is told seldom, one that floods is not told, nor is one that does not read, that is
-// closing, or whose feed has ended.
+// A client whose messages are refused is told seldom, one that floods is not told, nor is one that does not read, that
+// is closing, or whose feed has ended.
 func TestWhenNothingIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,8 @@ func TestWhenNothingIsTold(t *testing.T) {
 	})
 }
 
-// What a client is told is never more than is left: it grows no faster than the limit, and is full not before that says so.
+// What a client is told is never more than is left: it grows no faster than the limit, and is full not before that says
+// so.
 func TestNeverMoreThanIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,11 +1,11 @@
 // Package logcache keeps parts of a topic's log for the clients that resume the topic.
 //
-// Clients that come back together have missed much the same messages. A [Cache] reads each page of the log at most twice
-// for all of them, and keeps its frames contiguous in memory: many leave with one write, and none is copied for a client.
-// [Latest] keeps what was delivered last, so that a client catches up with a busy topic. Needed is [Source]: to read the
-// log, and to write the frames of messages. Promised: from each position all messages after it, in order, or none; the
-// bytes of a topic and of all topics are bounded; a list that was returned never changes. A Cache is for any goroutine
-// and holds no lock while the log is read; a Latest is guarded by its topic.
+// Clients that come back together have missed much the same messages. A [Cache] reads each page of the log at most
+// twice for all of them, and keeps its frames contiguous in memory: many leave with one write, and none is copied for a
+// client. [Latest] keeps what was delivered last, so that a client catches up with a busy topic. Needed is [Source]: to
+// read the log, and to write the frames of messages. Promised: from each position all messages after it, in order, or
+// none; the bytes of a topic and of all topics are bounded; a list that was returned never changes. A Cache is for any
+// goroutine and holds no lock while the log is read; a Latest is guarded by its topic.
 package logcache
 
 import (
@@ -54,8 +54,8 @@ type Source struct {
 	Total *atomic.Int64
 }
 
-// Cache are the pages of a topic's log that clients which resume are sent. Each page is read at most twice: forwards from
-// the first client's position, and backwards to its beginning if another client needs that.
+// Cache are the pages of a topic's log that clients which resume are sent. Each page is read at most twice: forwards
+// from the first client's position, and backwards to its beginning if another client needs that.
 type Cache struct {
 	source Source
 
@@ -124,8 +124,8 @@ func (c *Cache) account(p *page, bytes int) {
 	c.source.Total.Add(int64(bytes))
 }
 
-// After returns some messages of the log after a position, or the reason why there are none. Without both, the position is
-// the end of the log, or was a moment ago.
+// After returns some messages of the log after a position, or the reason why there are none. Without both, the position
+// is the end of the log, or was a moment ago.
 func (c *Cache) After(ctx context.Context, at pubsub.Position) (list []Message, lost pubsub.Loss, err error) {
 	n := at.Offset / PageMessages
 	c.mu.Lock()

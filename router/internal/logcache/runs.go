@@ -8,8 +8,8 @@ type blocks struct {
 	left  int // bytes that are yet to come, at most
 }
 
-// blockSize is how many bytes leave with one write at most, and how much memory a client may keep that has yet to take a
-// part of it.
+// blockSize is how many bytes leave with one write at most, and how much memory a client may keep that has yet to take
+// a part of it.
 const blockSize = 16 << 10
 
 // add copies a frame to the end of the block, or into another block. follows reports that it follows the frame that was
@@ -28,8 +28,8 @@ func (b *blocks) add(frame []byte) (copied []byte, follows bool) {
 	return b.block[from:], follows && from > 0
 }
 
-// Run returns the frames of the first n messages, which are contiguous in memory and have at most room bytes, and how many
-// frames these are. Messages without a frame count for n alone.
+// Run returns the frames of the first n messages, which are contiguous in memory and have at most room bytes, and how
+// many frames these are. Messages without a frame count for n alone.
 func Run(list []Message, room int) (run []byte, frames, n int) {
 	for ; n < len(list); n++ {
 		m := &list[n]

@@ -1,8 +1,8 @@
 // Package metrics counts what a router does: by key, by type of message, by limit, and what is under way.
 //
-// Needed are the keys by which is counted. Promised: how many figures there are does not depend on what clients send; what
-// is counted for each message is spread over a few cache lines, so that connections do not wait for one another; counting
-// takes no memory. All methods may be called from any goroutine, but for those of a Batch.
+// Needed are the keys by which is counted. Promised: how many figures there are does not depend on what clients send;
+// what is counted for each message is spread over a few cache lines, so that connections do not wait for one another;
+// counting takes no memory. All methods may be called from any goroutine, but for those of a Batch.
 package metrics
 
 import (

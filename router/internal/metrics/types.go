@@ -74,8 +74,8 @@ func (w *Waits) Snapshot() (s histogram.Snapshot) {
 	return s
 }
 
-// Batch has the figures of messages that one goroutine has handled since it began a batch. They are added to those of the
-// type when the batch ends, or a message of another type comes. It is for one goroutine at a time.
+// Batch has the figures of messages that one goroutine has handled since it began a batch. They are added to those of
+// the type when the batch ends, or a message of another type comes. It is for one goroutine at a time.
 type Batch struct {
 	Stripe uint8
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// maxLogged is how many refused origins and hosts are logged in loggedFor. They are text of clients: this bounds the log
-// and the memory.
+// maxLogged is how many refused origins and hosts are logged in loggedFor. They are text of clients: this bounds the
+// log and the memory.
 const (
 	maxLogged = 100
 	loggedFor = time.Hour

@@ -3,8 +3,8 @@
 // It keeps pages of other sites from opening connections in the names of their visitors: a browser sends the origin of
 // the page with the handshake, and the visitor's cookies too. Needed are the patterns of router.Options, compiled by
 // [Patterns], and a log. Promised: a page of the request's own host may connect, unless it came over http and the
-// request over https; others only by a pattern; what is refused is logged once with the setting that allows it, and both
-// the log and the memory for that are bounded, whatever clients send.
+// request over https; others only by a pattern; what is refused is logged once with the setting that allows it, and
+// both the log and the memory for that are bounded, whatever clients send.
 package origin
 
 import (

@@ -1,8 +1,8 @@
 // Package overload decides which messages a server refuses while it cannot keep up.
 //
 // A [Meter] measures ten times a second how the process does; its user passes that on to a [Controller], which reads no
-// clock ([Controller.Look]). While something is wrong, the controller counts what comes and what is completed, and adapts a
-// limit: how many messages are admitted in a second.
+// clock ([Controller.Look]). While something is wrong, the controller counts what comes and what is completed, and
+// adapts a limit: how many messages are admitted in a second.
 //
 //   - Wait: a queue stands if even the shortest wait since the last look is longer than the target
 //     (as in CoDel, RFC 8289). Then the limit is what is completed, less what empties the queue

@@ -27,8 +27,8 @@ func completed(streams []counted) (n int) {
 	return n
 }
 
-// With three times as much as it can carry, a server completes at least 85 % of what it completes at once as much, and what is most important first. The same server
-// without shedding answers nearly all too late.
+// With three times as much as it can carry, a server completes at least 85 % of what it completes at once as much, and
+// what is most important first. The same server without shedding answers nearly all too late.
 func TestThreeTimesTheLoad(t *testing.T) {
 	const lasts = 5 * time.Second
 	one := newServer(overload.New(target)).run(t, lasts, mixed(1)...)

@@ -1,9 +1,9 @@
 // Package pending is the table of the questions to one client that are open.
 //
-// A question is asked by one goroutine, which waits; its answer is taken by the one that reads the connection. Needed is
-// nothing; A is what an answer has. Promised: each question gets one answer at most, by its id, which no other question
-// of the connection has; so many are open at once as the limit says; when the connection ends, all that wait know.
-// The methods may be called from any goroutine, and none waits.
+// A question is asked by one goroutine, which waits; its answer is taken by the one that reads the connection. Needed
+// is nothing; A is what an answer has. Promised: each question gets one answer at most, by its id, which no other
+// question of the connection has; so many are open at once as the limit says; when the connection ends, all that wait
+// know. The methods may be called from any goroutine, and none waits.
 package pending
 
 import (

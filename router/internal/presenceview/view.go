@@ -199,7 +199,8 @@ func (v *View) isLarge(l *list) bool {
 	return len(l.shown) > number || l.size > size
 }
 
-// Add sends a watcher the list, and then what changes: by user, or by member. It does nothing for one that gets that already.
+// Add sends a watcher the list, and then what changes: by user, or by member. It does nothing for one that gets that
+// already.
 func (v *View) Add(w Watcher, users bool) {
 	by, other := byMember, byUser
 	if users {

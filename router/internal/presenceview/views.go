@@ -1,10 +1,10 @@
 // Package presenceview keeps lists of who is present on topics, and sends them, and what changes, to those that watch.
 //
 // Needed are the presence, a way to send a frame to a watcher, and how long a list may be. Promised: a watcher gets the
-// list first, and then each change once and in order, or a list again; what a change costs does not depend on how many are
-// present; changes come together, the more of them the more are present. A topic's presence is asked for as long as
-// somebody watches it, once for all. All methods may be called from any goroutine; no lock is held while the presence is
-// waited for.
+// list first, and then each change once and in order, or a list again; what a change costs does not depend on how many
+// are present; changes come together, the more of them the more are present. A topic's presence is asked for as long as
+// somebody watches it, once for all. All methods may be called from any goroutine; no lock is held while the presence
+// is waited for.
 package presenceview
 
 import (

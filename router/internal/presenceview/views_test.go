@@ -152,8 +152,8 @@ func (p *page) check(t *testing.T, want map[string]string) {
 	}
 }
 
-// Whatever joins, changes and leaves, in whatever order and however it is reported, a page shows who is there: by member
-// and by user, whenever it came.
+// Whatever joins, changes and leaves, in whatever order and however it is reported, a page shows who is there: by
+// member and by user, whenever it came.
 func TestPagesShowWhoIsThere(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
@@ -255,8 +255,8 @@ func TestManyMembers(t *testing.T) {
 	})
 }
 
-// A topic is watched as long as somebody watches it: a watcher that has left gets nothing, and with the last the presence
-// is not asked any more.
+// A topic is watched as long as somebody watches it: a watcher that has left gets nothing, and with the last the
+// presence is not asked any more.
 func TestWatchedAsLongAsNeeded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,8 +22,8 @@ type Timer struct {
 	raw  syscall.RawConn
 }
 
-// Sleep sleeps for d, at least a nanosecond. It reports false, at once, when it cannot: a process may have no descriptor
-// left.
+// Sleep sleeps for d, at least a nanosecond. It reports false, at once, when it cannot: a process may have no
+// descriptor left.
 func (t *Timer) Sleep(d time.Duration) bool {
 	if t.file == nil && !t.open() {
 		return false

@@ -1,7 +1,7 @@
 // Package timerwheel has each of many connections checked when its time has come, with one goroutine.
 //
-// It is a hashed timer wheel: adding, moving and removing take constant time, and a timer takes 48 bytes beside the
-// connection's. Needed is the function that checks. Promised: a check comes in the tick after its time, or later if
+// It is a hashed timer wheel: adding, moving and removing take constant time, and a timer takes 48 bytes in addition to
+// the connection's. Needed is the function that checks. Promised: a check comes in the tick after its time, or later if
 // the machine is busy, and never sooner; no lock is held during a check; a timer that is cancelled is never checked
 // again, but for a check that has begun; no goroutine is kept while nothing is scheduled.
 package timerwheel

@@ -3,8 +3,8 @@
 // It finds handlers that take long: at the second look the router lets another goroutine read the connection. And what
 // has been queued in the course of a long batch is sent, so no answer waits for the handlers of other messages. Needed
 // is the function that looks at one connection, and to know whether there are sockets. Promised: whatever is added is
-// looked at within a tick or two, then every tick until the function says that it need not be; adding takes no lock, and
-// never waits; no goroutine is kept while there is nothing to look at.
+// looked at within a tick or two, then every tick until the function says that it need not be; adding takes no lock,
+// and never waits; no goroutine is kept while there is nothing to look at.
 package watchdog
 
 import (

@@ -45,7 +45,8 @@ func TestWhatIsAddedIsLookedAt(t *testing.T) {
 	})
 }
 
-// Of many that are added at the same time, on any list, none is forgotten: also of those that come as the watchdog ends.
+// Of many that are added at the same time, on any list, none is forgotten: also of those that come as the watchdog
+// ends.
 func TestNoneIsForgotten(t *testing.T) {
 	w := &Watchdog[chan bool]{Config: Config[chan bool]{
 		Observe: func(looked chan bool) bool { looked <- true; return false },

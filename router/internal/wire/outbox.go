@@ -25,7 +25,7 @@ type Outbox struct {
 	head     int  // queue[:head] has left
 	queued   int  // bytes
 	taken    bool // queue[head] is being written
-	flushing bool // a goroutine writes, and will write what is appended meanwhile
+	flushing bool // a goroutine writes, and will write what is appended until it is done
 	waits    bool // it waits for the client
 	closed   bool // no frame may follow
 	hangup   bool // close the socket when the queue has left
@@ -189,8 +189,8 @@ func (o *Outbox) AppendShared(frame []byte, overflow Overflow, key string) (firs
 	return first, o.addShared(frame, overflow, key)
 }
 
-// AppendRun queues frames that lie behind one another in memory, and are never changed, as AppendShared does with one for
-// which a full outbox means [Disconnect].
+// AppendRun queues frames that lie behind one another in memory, and are never changed, as AppendShared does with one
+// for which a full outbox means [Disconnect].
 func (o *Outbox) AppendRun(run []byte, frames int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

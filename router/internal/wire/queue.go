@@ -39,9 +39,9 @@ func (o *Outbox) put(frame []byte) {
 	}
 }
 
-// join copies a frame, or several that lie behind one another, behind the last one, so that they leave in one write, if there
-// is room and the last one is not being written. A small one that others share is copied for that, and only then: thousands of outboxes in which it is the only
-// one need no chunks.
+// join copies a frame, or several that lie behind one another, behind the last one, so that they leave in one write, if
+// there is room and the last one is not being written. A small one that others share is copied for that, and only then:
+// thousands of outboxes in which it is the only one need no chunks.
 func (o *Outbox) join(frame []byte, frames int) bool {
 	last := len(o.queue) - 1
 	if last < o.head || last == o.head && o.taken {

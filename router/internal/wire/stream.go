@@ -94,8 +94,8 @@ func (s *Stream) Await() error {
 	return s.fill()
 }
 
-// AwaitReadable blocks until Await would not block, or nearly. A connection with a descriptor that it had to wait for has
-// buffered nothing then, and borrows nothing.
+// AwaitReadable blocks until Await would not block, or nearly. A connection with a descriptor that it had to wait for
+// has buffered nothing then, and borrows nothing.
 func (s *Stream) AwaitReadable() error {
 	s.asking = asksFirst
 	err := s.Await()
