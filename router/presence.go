@@ -22,7 +22,7 @@ func (r *Router) Presence(ctx context.Context, topic string) ([]pubsub.Member, e
 	if r.opts.Presence == nil {
 		return nil, errNoPresence
 	}
-	members, err := r.opts.Presence.Members(ctx, topic)
+	members, err := r.opts.Presence.Members(lasting(ctx), topic)
 	if err != nil {
 		return nil, errors.Unavailable.Wrap(err, "the members are not known")
 	}

@@ -80,6 +80,9 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	if err != nil {
 		return err
 	}
+	if r.opts.Broker != nil {
+		ctx = lasting(ctx)
+	}
 	if o.ExceptSelf && from != nil && h == nil {
 		m.Except = from.peer.ID
 	}
@@ -165,7 +168,8 @@ func latestKey(topic, typ, key string) string {
 // An error means that not all subscribers will get it: the topic's name has not 1
 // to 256 bytes or is reserved (INVALID_ARGUMENT), the type is not a type name or is reserved,
 // the payload does not encode, or the broker has failed (UNAVAILABLE). Without an
-// error it has been handed on, which does not mean that every client has it.
+// error it has been handed on, which does not mean that every client has it. It is also
+// published when the connection has ended before, or the client has aborted the request.
 func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions) error {
 	c.checkReturned()
 	batched := !c.task.Concurrent
@@ -177,7 +181,8 @@ func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions
 }
 
 // Publish sends an event to the subscribers of a topic, from outside of a handler. See
-// [Context.Publish]. ctx is passed to the broker.
+// [Context.Publish]. ctx is passed to the broker. One that was cancelled because its connection has ended, as that
+// of a Conn is in OnClose, does not stop the message.
 func (r *Router) Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error {
 	return r.publish(ctx, nil, false, topic, typ, payload, opts)
 }

@@ -68,7 +68,7 @@ func (r *Router) ReadHistory(ctx context.Context, topic string, q HistoryQuery) 
 		return page, errors.InvalidArgument.Errorf("the limit is %d; it must be from 1 to %d (0 for %d)", q.Limit, maxHistoryLimit, historyLimit)
 	}
 	q.Limit = cmp.Or(q.Limit, historyLimit)
-	read, err := r.hub.ReadLog(ctx, topic, h, pubsub.ReadOptions{From: from, Backwards: q.Backwards, Messages: q.Limit, Bytes: maxHistoryBytes})
+	read, err := r.hub.ReadLog(lasting(ctx), topic, h, pubsub.ReadOptions{From: from, Backwards: q.Backwards, Messages: q.Limit, Bytes: maxHistoryBytes})
 	if err != nil {
 		return page, errors.Unavailable.Wrap(err, "the history cannot be read")
 	}

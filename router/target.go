@@ -101,9 +101,9 @@ func (t Target) Send(ctx context.Context, typ string, payload any, opts ...Publi
 	m.Except = t.name.Except
 	switch id := t.name.ID; {
 	case id == "":
-		return t.r.hub.Publish(ctx, m, hub.PublishOptions{LocalOnly: o.LocalOnly})
+		return t.r.hub.Publish(lasting(ctx), m, hub.PublishOptions{LocalOnly: o.LocalOnly})
 	case t.isElsewhere() && !o.LocalOnly && id != m.Except:
-		return t.r.cluster.Send(ctx, id, m)
+		return t.r.cluster.Send(lasting(ctx), id, m)
 	default:
 		t.r.sendToConnection(id, m)
 		return nil
@@ -122,7 +122,7 @@ func (t Target) Count(ctx context.Context) (int, error) {
 	if !t.isElsewhere() {
 		return n, nil
 	}
-	others, err := t.r.cluster.Count(ctx, t.name)
+	others, err := t.r.cluster.Count(lasting(ctx), t.name)
 	if err != nil {
 		return 0, err
 	}
@@ -137,7 +137,7 @@ func (t Target) List(ctx context.Context) ([]ConnInfo, error) {
 	}
 	list, ok := t.r.listLocal(t.name)
 	if ok && t.isElsewhere() {
-		others, all, err := t.r.cluster.List(ctx, t.name)
+		others, all, err := t.r.cluster.List(lasting(ctx), t.name)
 		if err != nil {
 			return nil, err
 		}
@@ -157,12 +157,17 @@ var errTooManyListed = errors.ResourceExhausted.Errorf("more than %d connections
 // but cannot be answered. After an error, those of this process are closed, and those of others are
 // closed or not, or will be: closing again is harmless.
 //
+// A handler may close its own connection with others, and OnClose those of the same user: only the deadline of ctx counts
+// then, not that it is cancelled with its connection.
+//
 // It panics if the code may not be sent, see errors.CloseCode.Valid.
 func (t Target) Close(ctx context.Context, code errors.CloseCode, reason string) (closed int, err error) {
 	mustBeValid(code)
 	if err := t.check(); err != nil {
 		return 0, err
 	}
+	ctx, cancel := detached(ctx) // which may be of a connection that is closed here
+	defer cancel()
 	closed = t.r.closeLocal(t.name, code, reason)
 	if !t.isElsewhere() {
 		return closed, nil
