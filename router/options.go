@@ -269,7 +269,8 @@ type Options struct {
 //	MaxPending + 2·MaxPayload   messages that wait, encoded and decoded
 //	+ 1 KiB · MaxInFlight       in addition, and a goroutine's stack for each concurrent one
 //	+ 1.25·MaxPayload           a message that is not complete
-//	+ MaxQueued + MaxPayload    output for the client, with the answer that fills it
+//	+ MaxQueued + MaxPayload    output for the client, with the answer that fills it; up to 6·MaxQueued
+//	                            where all messages are tiny
 //	+ 4·SocketBuffer            in the kernel, both directions
 //
 // for as long as Liveness allows. An idle connection needs about 5 KB, see
@@ -303,7 +304,8 @@ type Limits struct {
 
 	// MaxQueued is the number of bytes that may be queued for a client that reads slowly.
 	// Default: 1 MiB. At least 4 KiB. For a message that does not fit, its Overflow policy
-	// applies. Answers always fit: if they fill half of it, the connection is not read until
+	// applies. Of messages that may be dropped, one for each 64 of these bytes is queued at most, because
+	// a place in the queue takes memory, too. Answers always fit: if they fill half of it, the connection is not read until
 	// they have been sent.
 	MaxQueued int
 

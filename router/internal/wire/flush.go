@@ -183,7 +183,7 @@ func (o *Outbox) shut() {
 		o.forget(i)
 	}
 	o.giveBack()
-	o.queue, o.head, o.taken = nil, 0, false
+	o.queue, o.head, o.gaps, o.oldest, o.taken = nil, 0, 0, 0, false
 	o.latest.drop()
 	o.closed, o.gone = true, true
 	if t, ok := o.stream.conn.(*secure); ok {

@@ -4,18 +4,18 @@ package wire
 // one gets an index, so that a client that is far behind, on a topic with thousands of keys,
 // costs its publishers no more than others.
 //
-// Frames are numbered in the order of the queue: queue[head] has the number first. Where
-// frames leave out of order, the index is dropped; it is made again when it has been missed
-// often enough to pay for that.
+// Frames are numbered by their places in the queue: queue[head] has the number first. They keep their numbers when others
+// are dropped. The index is made when as many frames have been looked at without it as pay for it, and
+// lasts until the queue is empty.
 type latest struct {
 	index  map[string]int // the numbers of the frames with keys; nil: there is none
 	first  int
-	missed int // calls of find without it
+	looked int // frames, without the index
 }
 
 const (
 	indexedFrom = 64 // frames
-	missedLimit = 128
+	lookedLimit = 128 * indexedFrom
 )
 
 // find returns the position of the queued frame with the key, of which nothing is being
@@ -23,9 +23,10 @@ const (
 func (o *Outbox) find(key string) int {
 	start := o.unwritten()
 	l := &o.latest
-	if len(o.queue)-start >= indexedFrom && l.index == nil {
-		if l.missed++; l.missed >= missedLimit {
-			o.makeIndex()
+	if n := len(o.queue) - start; n >= indexedFrom && l.index == nil {
+		if l.looked += n; l.looked >= lookedLimit {
+			l.index, l.looked = make(map[string]int, n), 0
+			o.renumber()
 		}
 	}
 	if l.index != nil {
@@ -42,9 +43,9 @@ func (o *Outbox) find(key string) int {
 	return -1
 }
 
-func (o *Outbox) makeIndex() {
-	l := &o.latest
-	l.index, l.missed = make(map[string]int, len(o.queue)), 0
+// renumber makes the index anew, if there is one.
+func (o *Outbox) renumber() {
+	clear(o.latest.index)
 	for i := o.head; i < len(o.queue); i++ {
 		o.indexed(i)
 	}
@@ -57,13 +58,12 @@ func (o *Outbox) indexed(i int) {
 	}
 }
 
-// leaves is called before queue[head] leaves.
-func (l *latest) leaves(key string) {
-	if l.index != nil && key != "" && l.index[key] == l.first {
+// leaves is called before queue[head+i] leaves or is dropped.
+func (l *latest) leaves(key string, i int) {
+	if l.index != nil && key != "" && l.index[key] == l.first+i {
 		delete(l.index, key)
 	}
-	l.first++
 }
 
 // drop removes the index.
-func (l *latest) drop() { l.index, l.missed = nil, 0 }
+func (l *latest) drop() { l.index, l.looked = nil, 0 }

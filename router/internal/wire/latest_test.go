@@ -86,7 +86,7 @@ func TestLatestDropsWhatDidNotFit(t *testing.T) {
 		publish(10, DropNewest) // is never dropped once it is queued
 		want += strings.Repeat("2", 10)
 	}
-	for range missedLimit + 2 {
+	for range lookedLimit/indexedFrom + 2 {
 		publish(10, LatestOnly)
 	}
 	publish(4000, LatestOnly)
@@ -94,6 +94,30 @@ func TestLatestDropsWhatDidNotFit(t *testing.T) {
 	want += strings.Repeat("3", 5)
 	if got := flushed(t, o, g); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// BenchmarkNewKeys is a message of a new key for a client that is behind, whose queue is full: it costs the same however
+// much that is.
+func BenchmarkNewKeys(b *testing.B) {
+	for _, limit := range []int{1 << 15, 1 << 20} {
+		b.Run(fmt.Sprint(limit, " bytes"), func(b *testing.B) {
+			g := newGate()
+			s := NewStream(g, nil, time.Now())
+			defer s.Abort()
+			s.Out.Configure(limit, hangGuard, new(counts))
+			frame := make([]byte, 150)
+			names := make([]string, 50_000)
+			for i := range names {
+				names[i] = fmt.Sprintf("position of user %09d", i)
+			}
+			for i := range limit / 100 {
+				_, _ = s.Out.AppendShared(frame, LatestOnly, names[i%len(names)])
+			}
+			for i := 0; b.Loop(); i++ {
+				_, _ = s.Out.AppendShared(frame, LatestOnly, names[i%len(names)])
+			}
+		})
 	}
 }
 

@@ -23,7 +23,10 @@ type Outbox struct {
 	mu       sync.Mutex
 	queue    []segment
 	head     int  // queue[:head] has left
+	gaps     int  // segments of queue[head:] that were dropped; queue[head] is none
+	oldest   int  // queue[head:oldest] has nothing that may be dropped
 	queued   int  // bytes
+	chunks   int  // of queue[head:]
 	taken    bool // queue[head] is being written
 	flushing bool // a goroutine writes, and will write what is appended until it is done
 	waits    bool // it waits for the client
@@ -220,10 +223,11 @@ func (o *Outbox) addShared(frame []byte, overflow Overflow, key string) error {
 	if overflow == LatestOnly && o.replace(frame, key) {
 		return nil
 	}
-	if o.queued+len(frame) > o.limit && overflow != DropNewest {
-		o.dropOldest(len(frame))
+	room, most := o.limit-len(frame), o.mostSegments()-1
+	if overflow != DropNewest {
+		o.dropOldest(room, most)
 	}
-	if o.queued+len(frame) > o.limit {
+	if o.queued > room || o.segments() > most {
 		o.dropped(1)
 		return nil
 	}

@@ -2,7 +2,7 @@ package wire
 
 import (
 	"errors"
-	"slices"
+	"math"
 )
 
 // ErrOverflow is returned for the frame that made a client too slow: the
@@ -33,7 +33,7 @@ func (o *Outbox) admit(n int) error {
 	if o.queued+n <= o.limit {
 		return nil
 	}
-	o.dropOldest(n)
+	o.dropOldest(o.limit-n, math.MaxInt)
 	if o.queued+n <= o.limit {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (o *Outbox) tooSlow() {
 	for i := keep; i < len(o.queue); i++ {
 		o.forget(i)
 	}
-	o.queue = o.queue[:keep]
+	o.queue, o.gaps, o.oldest = o.queue[:keep], 0, keep
 	o.latest.drop()
 	if o.owner != nil {
 		o.owner.SlowConsumer()
@@ -66,24 +66,23 @@ func (o *Outbox) tooSlow() {
 
 var slowConsumer = append([]byte{4008 >> 8, 4008 & 0xFF}, "slow consumer"...)
 
-func (o *Outbox) dropOldest(need int) {
-	start := o.unwritten()
+// dropOldest drops what may be dropped until no more bytes and segments are queued, as far as that is possible. It looks
+// at each segment once, however often it is called.
+func (o *Outbox) dropOldest(bytes, segments int) {
 	n := 0
-	kept := o.queue[:start]
-	for i := start; i < len(o.queue); i++ {
-		if o.queue[i].drop && o.queued+need > o.limit {
-			o.forget(i)
-			n++
-			continue
+	for o.oldest = max(o.oldest, o.unwritten()); o.oldest < len(o.queue); o.oldest++ {
+		if o.queued <= bytes && o.segments() <= segments {
+			break
 		}
-		kept = append(kept, o.queue[i])
+		if o.queue[o.oldest].drop {
+			o.drop(o.oldest)
+			n++
+		}
 	}
-	clear(o.queue[len(kept):])
-	o.queue = kept
 	if n > 0 {
-		o.latest.drop()
+		o.pass()
+		o.dropped(n)
 	}
-	o.dropped(n)
 }
 
 // replace puts the frame where an older one of the same key still waits.
@@ -99,9 +98,8 @@ func (o *Outbox) replace(frame []byte, key string) bool {
 	o.dropped(1)
 	if o.queued+len(frame)-len(s.b) > o.limit {
 		// It is larger and does not fit there: it is queued at the end, or dropped.
-		o.forget(i)
-		o.queue = slices.Delete(o.queue, i, i+1)
-		o.latest.drop()
+		o.drop(i)
+		o.pass()
 		return false
 	}
 	o.account(len(frame) - len(s.b))

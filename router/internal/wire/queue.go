@@ -31,12 +31,21 @@ var longQueues = sync.Pool{New: func() any { return new(longQueue) }}
 func (o *Outbox) put(frame []byte) {
 	switch {
 	case o.join(frame, 1):
-	case len(frame) > chunkSize, o.waits && len(frame) <= copyLimit: // many clients may have to be waited for, with one frame each
+	case len(frame) > chunkSize, !o.mayTakeChunk(), o.waits && len(frame) <= copyLimit: // many clients may have to be waited for, with one frame each
 		o.push(segment{b: append([]byte(nil), frame...), frames: 1})
 	default:
-		c := chunks.Get().(*chunk)
+		c := o.takeChunk()
 		o.push(segment{b: append(c[:0], frame...), chunk: c, frames: 1})
 	}
+}
+
+// mayTakeChunk reports whether another chunk may be taken. Chunks are full unless frames that may be dropped lie between
+// them: then a chunk of each two small frames would be many times the bytes that may be queued.
+func (o *Outbox) mayTakeChunk() bool { return o.chunks < max(2, 2*o.limit/chunkSize) }
+
+func (o *Outbox) takeChunk() *chunk {
+	o.chunks++
+	return chunks.Get().(*chunk)
 }
 
 // join copies a frame, or several that lie behind one another, behind the last one, so that they leave in one write, if
@@ -49,9 +58,11 @@ func (o *Outbox) join(frame []byte, frames int) bool {
 	}
 	s := &o.queue[last]
 	switch {
+	case s.gap():
+		return false
 	case s.chunk != nil && cap(s.b)-len(s.b) >= len(frame):
-	case s.chunk == nil && !s.drop && len(s.b) <= copyLimit && chunkSize-len(s.b) >= len(frame):
-		c := chunks.Get().(*chunk)
+	case s.chunk == nil && !s.drop && len(s.b) <= copyLimit && chunkSize-len(s.b) >= len(frame) && o.mayTakeChunk():
+		c := o.takeChunk()
 		s.b, s.chunk = append(c[:0], s.b...), c
 	default:
 		return false
@@ -63,10 +74,8 @@ func (o *Outbox) join(frame []byte, frames int) bool {
 }
 
 func (o *Outbox) push(s segment) {
-	if o.head > 32 && o.head > len(o.queue)/2 {
-		n := copy(o.queue, o.queue[o.head:])
-		clear(o.queue[n:])
-		o.queue, o.head = o.queue[:n], 0
+	if unused := o.head + o.gaps; unused > 32 && unused > len(o.queue)/2 {
+		o.compact()
 	}
 	if len(o.queue) == len(o.first) && cap(o.queue) == len(o.first) {
 		long := longQueues.Get().(*longQueue)
@@ -77,6 +86,60 @@ func (o *Outbox) push(s segment) {
 	o.queue = append(o.queue, s)
 	o.indexed(len(o.queue) - 1)
 	o.account(len(s.b))
+}
+
+// compact takes what has left, and what was dropped, out of the queue.
+func (o *Outbox) compact() {
+	kept, oldest := o.queue[:0], 0
+	for i, s := range o.queue {
+		if i < o.head || s.gap() {
+			continue
+		}
+		if i < o.oldest {
+			oldest++
+		}
+		kept = append(kept, s)
+	}
+	clear(o.queue[len(kept):])
+	renumber := o.gaps > 0
+	o.queue, o.head, o.gaps, o.oldest = kept, 0, 0, oldest
+	if renumber {
+		o.renumber()
+	}
+}
+
+// mostSegments is how many segments may be queued when one more comes that may be dropped: small frames take more
+// memory than their bytes. All others are bounded by their bytes: small ones share a segment.
+func (o *Outbox) mostSegments() int { return max(256, o.limit/64) }
+
+// segments counts what is queued.
+func (o *Outbox) segments() int { return len(o.queue) - o.head - o.gaps }
+
+// gap reports whether the segment was dropped.
+func (s *segment) gap() bool { return s.frames == 0 }
+
+// drop leaves a gap in place of queue[i]. What is behind it stays where it is. Call pass afterwards.
+func (o *Outbox) drop(i int) {
+	o.latest.leaves(o.queue[i].key, i-o.head)
+	o.forget(i)
+	o.gaps++
+}
+
+// pass goes on to the next segment that was not dropped, if none is being written.
+func (o *Outbox) pass() {
+	if o.taken {
+		return
+	}
+	for o.head < len(o.queue) && o.queue[o.head].gap() {
+		o.head++
+		o.gaps--
+		o.latest.first++
+	}
+	if o.head == len(o.queue) {
+		o.giveBack()
+		o.queue, o.head, o.oldest = o.first[:0], 0, 0
+		o.latest.drop()
+	}
 }
 
 // unwritten is the index of the first segment of which nothing is being written: what
@@ -102,6 +165,7 @@ func (o *Outbox) forget(i int) {
 	s := &o.queue[i]
 	o.account(-len(s.b))
 	if s.chunk != nil {
+		o.chunks--
 		chunks.Put(s.chunk)
 	}
 	*s = segment{}
@@ -122,14 +186,11 @@ func (o *Outbox) wrote(n int) {
 		return
 	}
 	o.traffic.finished(s.frames)
-	o.latest.leaves(s.key)
+	o.latest.leaves(s.key, 0)
 	o.forget(o.head)
 	o.head++
-	if o.head == len(o.queue) {
-		o.giveBack()
-		o.queue, o.head = o.first[:0], 0
-		o.latest.drop()
-	}
+	o.latest.first++
+	o.pass()
 }
 
 // giveBack gives the memory of the queue back. All of its segments are forgotten.

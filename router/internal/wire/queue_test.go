@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"math"
 	"testing"
 	"time"
 
@@ -78,7 +79,7 @@ func TestTheMemoryOfALongQueueIsCleared(t *testing.T) {
 				o.queue[i].drop = true
 			}
 			o.limit = o.queued
-			o.dropOldest(o.limit / 2)
+			o.dropOldest(o.limit/2, math.MaxInt)
 			for !o.empty() {
 				o.wrote(len(o.take()))
 			}
