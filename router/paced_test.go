@@ -55,7 +55,7 @@ func TestResumesThatWaitDelayNoOther(t *testing.T) {
 			}}
 			s := serveSocket(t, router.Options{
 				Broker: l, Limits: router.Limits{MaxQueued: queue},
-				Resume: router.ResumeOptions{Allow: func(_ *router.Conn, topic string) error {
+				Resume: router.ResumeOptions{Allow: func(_ context.Context, _ *router.Conn, topic string) error {
 					if topic == "room:hook" {
 						<-end
 					}
@@ -203,7 +203,7 @@ func TestResumesAreDoneBeforeOthersBegin(t *testing.T) {
 	var begun, most atomic.Int64
 	l := newFaultyLog()
 	var s *socketServer
-	s = serveSocket(t, router.Options{Broker: l, Resume: router.ResumeOptions{Allow: func(*router.Conn, string) error {
+	s = serveSocket(t, router.Options{Broker: l, Resume: router.ResumeOptions{Allow: func(context.Context, *router.Conn, string) error {
 		underWay := begun.Add(1) - s.r.Stats().Resumes["resumed"]
 		most.Store(max(most.Load(), underWay))
 		return nil

@@ -88,14 +88,8 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 		return resumedTopic{Reason: reasonDenied}, nil
 	}
 	done.Topic = topic
-	if allow := r.opts.Resume.Allow; allow != nil {
-		if err := allow(conn, topic); err != nil {
-			if errors.CodeOf(err) == errors.Internal {
-				r.fault(Fault{Conn: conn, Type: typeResume, Err: err})
-			}
-			done.Reason = reasonDenied
-			return done, nil
-		}
+	if done.Reason = c.mayResume(topic); done.Reason != "" {
+		return done, c.Err()
 	}
 	replayed, at, err := conn.peer.Resume(c, topic, from, false)
 	done.Replayed, done.Resumed = replayed, err == nil
@@ -119,4 +113,33 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 		done.Reason = reasonUnavailable
 	}
 	return done, nil
+}
+
+// mayResume asks the application whether the client may resume a topic, and returns the reason if not: only an error that
+// says no is a refusal, and not one that says that it could not be found out.
+func (c *Context) mayResume(topic string) (reason string) {
+	err := c.callAllow(topic)
+	if err == nil {
+		return ""
+	}
+	switch e := errors.From(err); {
+	case e.Code == errors.Internal:
+		c.conn.router.fault(Fault{Conn: c.conn, Type: typeResume, Err: err})
+	case e.Code != errors.Cancelled && e.Code != errors.DeadlineExceeded && !e.Retryable():
+		return reasonDenied
+	}
+	return reasonUnavailable
+}
+
+func (c *Context) callAllow(topic string) (err error) {
+	allow := c.conn.router.opts.Resume.Allow
+	if allow == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = c.conn.panicked(typeResume, v)
+		}
+	}()
+	return allow(c, c.conn, topic)
 }

@@ -3,16 +3,18 @@ package router_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -94,7 +96,7 @@ func TestTicketsThatAreDenied(t *testing.T) {
 	t.Parallel()
 	l := newFaultyLog()
 	var refuse error
-	opts := router.Options{Authenticate: byName, Resume: router.ResumeOptions{Keys: [][]byte{ticketKey}, Allow: func(_ *router.Conn, topic string) error { return refuse }}}
+	opts := router.Options{Authenticate: byName, Resume: router.ResumeOptions{Keys: [][]byte{ticketKey}, Allow: func(_ context.Context, _ *router.Conn, topic string) error { return refuse }}}
 	s := withHistory(t, l, opts, router.HistoryOptions{})
 	join := func(topic string, lines ...string) *reader {
 		p := &reader{peer: s.dial(lines...), log: l, topic: topic}
@@ -126,7 +128,9 @@ func TestTicketsThatAreDenied(t *testing.T) {
 		}, nil},
 		{"cut off", ann, func(s string) string { return s[:rand.IntN(len(s))] }, nil},
 		{"longer", ann, func(s string) string { return s + "AAAA" }, nil},
-		{"the hook refuses", ann, nil, errors.New("no longer a member")},
+		{"the hook refuses", ann, nil, errors.PermissionDenied.New("no longer a member")},
+		{"the hook knows no such user", ann, nil, errors.NotFound.New("no such user")},
+		{"the hook has a code of its own", ann, nil, errors.Code("LEFT").New("has left the room")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := join("room:a", ann...)
@@ -165,6 +169,50 @@ func TestTicketsThatAreDenied(t *testing.T) {
 	}
 	p.hangUp()
 	s.recovered()
+}
+
+// While it cannot be found out whether a client may resume a topic, it may ask again, and then misses nothing.
+func TestRightsThatAreNotKnown(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]func(ctx context.Context) error{
+		"unavailable": func(context.Context) error { return errors.Unavailable.New("the database is away") },
+		"limited": func(context.Context) error {
+			return errors.ResourceExhausted.New("too many").WithRetryAfter(time.Second)
+		},
+		"the time of a query":  func(context.Context) error { return fmt.Errorf("query: %w", context.DeadlineExceeded) },
+		"a cancelled query":    func(context.Context) error { return context.Canceled },
+		"an error of a driver": func(context.Context) error { return errors.New("bad connection") },
+		"a panic":              func(context.Context) error { panic("nil pool") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newFaultyLog()
+			var away atomic.Bool
+			s := withHistory(t, l, router.Options{Logger: slog.New(slog.DiscardHandler), Resume: router.ResumeOptions{
+				Allow: func(ctx context.Context, _ *router.Conn, _ string) error {
+					if away.Load() {
+						return fails(ctx)
+					}
+					return ctx.Err()
+				},
+			}}, router.HistoryOptions{})
+			p := s.reader(l, "room:a")
+			p.hangUp()
+			s.appends(0, 3)
+			away.Store(true)
+			p.resume(s)
+			if o := p.resumed[0]; o.Resumed || o.Reason != "unavailable" || o.Pos != "" || o.Ticket != "" || s.r.Members("room:a") != 0 {
+				t.Errorf("the answer is %+v", o)
+			}
+			away.Store(false)
+			p.hangUp()
+			p.resume(s)
+			if o := p.resumed[0]; !o.Resumed || o.Replayed != 3 {
+				t.Errorf("when it is known: %+v", o)
+			}
+			p.hangUp()
+			s.recovered()
+		})
+	}
 }
 
 // What cannot be resumed has a reason, and the topic goes on from the position in the answer.

@@ -2,6 +2,7 @@ package router
 
 import (
 	"cmp"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -32,11 +33,13 @@ type ResumeOptions struct {
 	// Default: 24 h. At least 1 min.
 	MaxAge time.Duration
 
-	// Allow is called for each topic that a client resumes. With an error the topic is not
-	// resumed: a user may have lost the right to it. It may wait, and is called concurrently.
+	// Allow is called for each topic that a client resumes: a user may have lost the right to it. With an error such as
+	// errors.PermissionDenied the client is not subscribed any more. One that is retryable, has no code (a fault), or is
+	// that of a context says nothing about the right: the client asks again. ctx ends with the connection. Allow may
+	// wait, and is called concurrently.
 	//
 	// Default: every client with a ticket may.
-	Allow func(c *Conn, topic string) error
+	Allow func(ctx context.Context, c *Conn, topic string) error
 }
 
 const minKey = 32
