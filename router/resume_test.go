@@ -474,6 +474,10 @@ func TestResumingThroughFaults(t *testing.T) {
 	l := newFaultyLog()
 	opts := router.Options{HistoryCheck: fastCheck, Resume: router.ResumeOptions{Keys: [][]byte{ticketKey}}}
 	servers := []*socketServer{withHistory(t, l, opts, router.HistoryOptions{Messages: 400}), withHistory(t, l, opts, router.HistoryOptions{Messages: 400})}
+	var readers []*reader
+	for range 6 { // before anything fails, as subscribing may then fail, too
+		readers = append(readers, servers[0].reader(l, "room:a"))
+	}
 	stop := make(chan struct{})
 	var background sync.WaitGroup
 	pause := func(most time.Duration) bool { return spendUntil(stop, rand.N(most)) }
@@ -511,9 +515,8 @@ func TestResumingThroughFaults(t *testing.T) {
 	var clients sync.WaitGroup
 	var mu sync.Mutex
 	outcomes := make(map[string]int)
-	for range 6 {
+	for _, p := range readers {
 		clients.Go(func() {
-			p := servers[0].reader(l, "room:a")
 			for round := range 25 {
 				for range rand.IntN(40) {
 					p.step()
