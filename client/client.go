@@ -40,6 +40,7 @@ type Client struct {
 	limits      *Limits // nil: they are not followed
 	token       string  // of the last attempt
 	denied      string  // the token that the server has refused
+	same        int     // how often in a row Options.Token has returned that since
 }
 
 // Dial connects to a server, such as "wss://chat.example.com/ws". It returns when the connection is open. It

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"mime"
 	"net/http"
 	"time"
 
@@ -89,8 +90,11 @@ func refused(res *http.Response, err error) ending {
 		Detail string `json:"detail"`
 	}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10))
-	if json.Unmarshal(body, &problem) != nil || problem.Code == "" {
-		problem.Code, problem.Detail = errors.Unavailable, "the server answered the handshake with "+res.Status
+	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	ours := media == "application/problem+json" && json.Unmarshal(body, &problem) == nil && problem.Code != ""
+	if !ours { // a proxy's, perhaps while the server restarts
+		problem.failure = failure{Code: errors.Unavailable}
+		problem.Detail = "the server answered the handshake with " + res.Status
 	}
 	e := ending{}
 	switch status := res.StatusCode; {
@@ -102,7 +106,7 @@ func refused(res *http.Response, err error) ending {
 		}
 		e.after, e.fatal = advice(problem.RetryAfterMs)
 	default:
-		e.fatal = true
+		e.fatal = ours
 	}
 	e.err = &errors.Error{Code: problem.Code, Message: problem.Detail, Retry: !e.fatal, NoRetry: e.fatal, RetryAfter: e.after, Cause: err}
 	return e

@@ -24,7 +24,7 @@ type Options struct {
 	Header http.Header
 
 	// HTTPClient makes the handshakes: it has the proxy, the TLS configuration, and in tests a server in
-	// memory.
+	// memory. Redirects are not followed, as in browsers.
 	//
 	// Default: http.DefaultClient.
 	HTTPClient *http.Client
@@ -86,7 +86,9 @@ type Options struct {
 
 // withDefaults returns a copy with the defaults, or an error that says what to change.
 func (o Options) withDefaults() (Options, error) {
-	o.HTTPClient = cmp.Or(o.HTTPClient, http.DefaultClient)
+	direct := *cmp.Or(o.HTTPClient, http.DefaultClient)
+	direct.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	o.HTTPClient = &direct
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 10*time.Second)
 	o.MinBackoff = cmp.Or(o.MinBackoff, 500*time.Millisecond)
 	o.MaxBackoff = cmp.Or(o.MaxBackoff, max(30*time.Second, o.MinBackoff))

@@ -19,13 +19,23 @@ func (c *Client) fetchToken(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.denied != "" && token == c.denied {
+		if c.same++; c.same >= sameTokens {
+			return "", errNoOtherToken
+		}
 		return "", errSameToken
 	}
-	c.token = token
+	c.token, c.same = token, 0
 	return token, nil
 }
 
-var errSameToken = errors.Unauthenticated.New("Options.Token returned a token that the server has refused")
+// sameTokens is how often in a row Options.Token may return a token that the server has refused: a cache may keep it for
+// some seconds more.
+const sameTokens = 5
+
+var (
+	errSameToken    = errors.Unavailable.New("Options.Token returned a token that the server has refused")
+	errNoOtherToken = errors.Unauthenticated.New("Options.Token returns a token that the server has refused, again and again")
+)
 
 // denyToken records that the server refused the token. It reports whether there is no other one.
 func (c *Client) denyToken() bool {

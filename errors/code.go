@@ -53,11 +53,11 @@ type CloseCode uint16
 const (
 	CloseNormal           CloseCode = 1000 // normal end, or no message within Liveness.IdleTimeout
 	CloseGoingAway        CloseCode = 1001 // the server shuts down, or the connection is at its maximum age: reconnect
-	ClosePolicy           CloseCode = 1008 // not allowed: OnOpen refused, or a message was not complete in time
+	ClosePolicy           CloseCode = 1008 // not allowed: OnOpen refused
 	ClosePayloadTooLarge  CloseCode = 1009 // a frame too large, if a size limit closes
 	CloseInternal         CloseCode = 1011 // a fault of the server
 	CloseTryAgainLater    CloseCode = 1013 // overload; the default for a limit that closes
-	CloseNoHeartbeat      CloseCode = 4000 // no bytes from the client in time
+	CloseNoHeartbeat      CloseCode = 4000 // no heartbeat, or a message was not complete in time
 	CloseSlowConsumer     CloseCode = 4008 // the client reads too slowly
 	CloseUnauthenticated  CloseCode = 4401 // not authenticated, or the identity has expired: reconnect with another token
 	ClosePermissionDenied CloseCode = 4403 // a handshake was refused because the client may not connect

@@ -70,7 +70,7 @@ func (c *Conn) check(now time.Duration) time.Duration {
 	unfinished := c.stream.Unfinished()
 	switch {
 	case l.MessageTimeout > 0 && unfinished > 0 && now-unfinished >= l.MessageTimeout:
-		c.Close(errors.ClosePolicy, "message not complete in time")
+		c.Close(errors.CloseNoHeartbeat, "message not complete in time") // the network has stalled: the client may come back
 	case c.liveness.maxAge > 0 && now-c.opened >= c.liveness.maxAge:
 		c.Close(errors.CloseGoingAway, "maximum age reached")
 	case l.IdleTimeout > 0 && now-time.Duration(c.message.Load()) >= l.IdleTimeout:

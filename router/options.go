@@ -356,7 +356,7 @@ type Liveness struct {
 	// is closed with 4000. Default: 10 s.
 	PongTimeout time.Duration
 	// MessageTimeout is the maximum time from the first to the last byte of a message, and of each
-	// frame; after it the connection is closed with 1008. Default: 30 s. Negative: no limit. Set a
+	// frame; after it the connection is closed with 4000. Default: 30 s. Negative: no limit. Set a
 	// longer time if messages are large and clients slow.
 	MessageTimeout time.Duration
 	// WriteTimeout is the time within which a client must accept bytes that are written to

@@ -47,8 +47,8 @@ func TestUnfinishedMessagesEnd(t *testing.T) {
 				if f == "ERROR RESOURCE_EXHAUSTED" {
 					f = p.next()
 				}
-				if f != "close 1008" {
-					t.Errorf("got %.100q, want the connection to be closed with 1008", f)
+				if f != "close 4000" {
+					t.Errorf("got %.100q, want the connection to be closed with 4000", f)
 				}
 				if took := time.Since(start); took < timeout || took > 3*timeout {
 					t.Errorf("it was closed after %v", took)
