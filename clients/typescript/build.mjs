@@ -11,8 +11,8 @@ const here = dirname(fileURLToPath(import.meta.url));
 
 // Properties that only the client itself uses, and neither the protocol nor the platform has: they get short names.
 const internal =
-  "advanced|answered|asked|buffered|busy|deadline|dispatch|dropOldest|ended|flush|fresh|heard|heartbeatTimeout|hold|hurry|inQuery|" +
-  "iterate|leave|needed|notBefore|order|unknown|opened|patient|received|resend|seen|settle|silence|spend|subscribedAt";
+  "advanced|answered|asked|buffered|busy|check|deadline|dispatch|dropOldest|ended|fail|flush|fresh|heard|heartbeatTimeout|hold|hurry|inQuery|" +
+  "iterate|leave|names|needed|notBefore|note|order|unknown|opened|patient|received|resend|seen|settle|show|silence|spend|stop|subscribedAt|write";
 
 /** Writes wskit.js and wskit.d.ts into a folder. */
 export async function writeDist(folder = join(here, "dist")) {

@@ -11,13 +11,15 @@ import { createProgress } from "./progress.js";
 import { createQuestions, isQuestion } from "./questions.js";
 import { settings } from "./settings.js";
 import { createTopics } from "./topics.js";
-import { after, type Timer } from "./wait.js";
+import { after, clock, type Timer } from "./wait.js";
 
 /** How long the server may take to resume topics, and a little more. */
 const RESUME_TIMEOUT = 65_000;
 /** One frame must fit into the largest that the server accepts. */
 const TOPICS_AT_ONCE = 64;
 const RENEW_TIMEOUT = 15_000;
+/** The shortest time between two renewals, whatever the server says. */
+const RENEW_EVERY = 1_000;
 
 /** Connects to a server. It returns at once; messages wait until there is a connection. */
 export function connect<C extends ContractShape = Untyped>(options: Options): Client<C> {
@@ -37,6 +39,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
   const questions = createQuestions(connection.write);
   let connections = 0;
   let renewing = false; // or about to
+  let renewedAt = -Infinity;
   const timers = new Set<Timer>();
 
   /** Makes a request of the protocol, which does not wait in the queue. */
@@ -64,8 +67,8 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
   async function resume(mine: number, attempt: number, names: string[], then?: () => void) {
     const wait = 1_000 * 2 ** Math.min(attempt, 5);
     const again: string[] = [];
-    while (names.length) {
-      const wanted = topics.ask(names.slice(0, TOPICS_AT_ONCE));
+    for (let atOnce = TOPICS_AT_ONCE; names.length; ) {
+      const wanted = topics.ask(names.slice(0, atOnce));
       try {
         if (wanted.length) again.push(...topics.answered((await ask("$ws:resume", { topics: wanted }, RESUME_TIMEOUT)).topics));
       } catch (e) {
@@ -73,10 +76,14 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
         const { code, retryable, retryAfterMs } = e as WskitError;
         if (code === "DEADLINE_EXCEEDED") return connection.fail("the server did not resume the topics");
         if (retryable) return soon(Math.max(wait, retryAfterMs!), () => resume(mine, attempt + 1, [...again, ...names], then));
+        if (wanted.length > 1) {
+          atOnce = 1; // one of them may be the reason, or all together are too large
+          continue;
+        }
         topics.answered(wanted.map(() => ({ resumed: false, reason: "denied" })));
       }
       if (mine !== connections) return;
-      names = names.slice(TOPICS_AT_ONCE);
+      names = names.slice(atOnce);
     }
     then?.();
     if (again.length) soon(wait, () => resume(mine, attempt + 1, again));
@@ -98,10 +105,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     if (id) return outbox.answered(f);
     if (type === "ERROR") return failed(serverError(payload));
     if (type.startsWith("$ws:")) topics.note(f);
-    if (type === "$ws:expiring" && s.token && !renewing) {
-      renewing = true;
-      soon(Math.random() * 0.5 * payload.inMs, () => renew().catch(failed).finally(() => (renewing = false)));
-    }
+    if (type === "$ws:expiring" && s.token && !renewing) renewLater(payload.inMs / 2);
     if (topics.fresh(f)) events.dispatch(f);
   }
 
@@ -118,6 +122,17 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     questions.ended();
     outbox.ended(ending);
     if (state.get().status === "closed") outbox.clear(ending.error);
+  }
+
+  /** Renews the identity after a random part of a time, and again where that fails, until the connection ends. */
+  function renewLater(most: number) {
+    renewing = true;
+    soon(Math.max(Math.random() * most, renewedAt + RENEW_EVERY - clock()), async () => {
+      const mine = connections;
+      renewedAt = clock();
+      const again = await renew().catch((e) => (failed(e), e.retryable !== false));
+      if (mine === connections && (renewing = !!again)) renewLater(most / 2);
+    });
   }
 
   async function renew() {

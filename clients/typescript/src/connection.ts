@@ -4,7 +4,7 @@ import { failure } from "./failure.js";
 import { frame } from "./frame.js";
 import { liveness } from "./liveness.js";
 import type { Settings } from "./settings.js";
-import { adviceIn, after, backoff, pacer, type Timer } from "./wait.js";
+import { adviceIn, after, backoff, clock, pacer, type Timer } from "./wait.js";
 
 /** A connection that lasted as long was good: the next waits are short again. */
 const STABLE = 5_000;
@@ -13,6 +13,8 @@ const STABLE = 5_000;
 const NORMAL = 1000;
 const ABNORMAL = 1006;
 const NO_HEARTBEAT = 4000;
+/** How often in a row the token may be one that was refused: a cache may keep it for some seconds more. */
+const SAME_TOKENS = 5;
 /** Another attempt would change nothing. */
 const FINAL = [1002, 1007, 1008, 4403];
 /** A handshake was refused, maybe: these codes come at once if the server accepts it to tell the page why. */
@@ -53,8 +55,9 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
   let notBefore = 0; // what the server has asked for
   let left = false; // the page was left
   let closed = false;
-  let token: string | null | undefined;
+  let token: string | null = null;
   let refused = false; // the server did not accept the token
+  let same = 0; // how often in a row it came again since
 
   const set = (status: State["status"], error: WskitError | null, retryAt: number | null = null) =>
     state.set({ status, connections, retryAt, error, closeCode });
@@ -67,12 +70,16 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
     set("connecting", state.get().error);
     try {
       const before = token;
-      token = await s.token?.({ refused });
+      token = (await s.token?.({ refused })) ?? null;
       if (mine !== current) return;
-      if (refused && (token ?? null) === (before ?? null)) return end(failure("UNAUTHENTICATED", "the token is the one that was refused"));
+      if (refused && token === before) {
+        const error = failure("UNAUTHENTICATED", "the token is the one that was refused");
+        if (++same < SAME_TOKENS) throw error;
+        return end(error);
+      }
       const url = new URL(s.url);
       if (token && s.inQuery) url.searchParams.set("access_token", token);
-      const ws = new s.WebSocket(url, token && !s.inQuery ? [...s.protocols, `bearer.${token}`] : s.protocols);
+      const ws = new s.WebSocket(url.href, token && !s.inQuery ? [...s.protocols, `bearer.${token}`] : s.protocols);
       const only = <E>(f: (event: E) => unknown) => (event: E) => void (mine === current && f(event));
       ws.onopen = only(() => opened(ws, mine));
       ws.onmessage = only((event: MessageEvent) => received(event.data));
@@ -88,7 +95,7 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
   function opened(ws: WebSocket, mine: number) {
     clearTimeout(timer);
     connections++;
-    openedAt = performance.now();
+    openedAt = clock();
     heard = false;
     watch = liveness(
       s.silence,
@@ -102,6 +109,7 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
   function received(data: string) {
     heard = true;
     refused = false;
+    same = 0;
     watch!.heard();
     hooks.received(data);
   }
@@ -121,7 +129,7 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
   function lost(code: number, reason: string, why?: string, cause?: unknown) {
     const wasOpen = openedAt;
     drop();
-    if (wasOpen && performance.now() - wasOpen >= STABLE) attempts = 0;
+    if (wasOpen && clock() - wasOpen >= STABLE) attempts = 0;
     openedAt = 0;
     const advice = adviceIn(reason);
     const final = FINAL.includes(code) || (advice === null && code === 4429) || (code === 4401 && !s.token);
@@ -141,13 +149,13 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
     refused ||= code === 4401;
     if (code === NORMAL && !left && !hooks.needed()) return set("idle", error);
     const jitter = backoff(attempts++, s.first, s.most);
-    notBefore = performance.now() + (advice ?? 0);
+    notBefore = clock() + (advice ?? 0);
     wait(globalThis.navigator?.onLine === false ? s.most : (advice ?? 0) + jitter, error);
   }
 
   function wait(ms: number, error = state.get().error) {
     if (left) return set("waiting", error);
-    const delay = Math.max(ms, notBefore - performance.now(), pace.wait());
+    const delay = Math.max(ms, notBefore - clock(), pace.wait());
     clearTimeout(timer);
     if (delay <= 0) return void start();
     timer = after(delay, () => wait(0)); // a longer wait than a timer has goes on

@@ -1,3 +1,4 @@
+import { clock } from "./wait.js";
 import type { Loss, Meta } from "./contract.js";
 import type { Frame } from "./frame.js";
 import { Listeners } from "./observable.js";
@@ -42,7 +43,7 @@ export function createEvents(failed: (error: unknown) => void, lost: (loss: Loss
         held = [];
         size = 0;
         for (const h of waiting) if (h.frame.type !== type) hold(h);
-        else if (Date.now() - h.at > HELD_FOR) drop(h);
+        else if (clock() - h.at > HELD_FOR) drop(h);
         else call(h.frame);
       });
       return stop;
@@ -50,8 +51,8 @@ export function createEvents(failed: (error: unknown) => void, lost: (loss: Loss
     dispatch(frame: Frame) {
       // The protocol's own events are not kept, but for the list of members that are present.
       if (call(frame) || /^(\$ws:(?!presence$)|__)/.test(frame.type)) return;
-      hold({ at: Date.now(), frame });
-      while (held.length > MOST_HELD || size > MOST_SIZE || Date.now() - (held[0]?.at ?? Infinity) > HELD_FOR) {
+      hold({ at: clock(), frame });
+      while (held.length > MOST_HELD || size > MOST_SIZE || clock() - (held[0]?.at ?? Infinity) > HELD_FOR) {
         const oldest = held.shift()!;
         size -= oldest.frame.size;
         drop(oldest);

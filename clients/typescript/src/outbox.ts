@@ -3,7 +3,7 @@ import { UnknownOutcome, type WskitError } from "./errors.js";
 import { failure, serverError } from "./failure.js";
 import { frame, type Frame } from "./frame.js";
 import type { Settings } from "./settings.js";
-import { after, type Timer } from "./wait.js";
+import { after, clock, type Timer } from "./wait.js";
 
 /** How much the socket may hold that is not sent yet. What is behind it waits in the queue. */
 const MOST_BUFFERED = 256 << 10;
@@ -84,7 +84,7 @@ export function createOutbox(s: Settings, connection: Connection, wrote: (type: 
       order: order++,
       id: order.toString(36),
       size: (m.payload ?? "").length + m.type.length,
-      deadline: Date.now() + timeout,
+      deadline: clock() + timeout,
       timer: after(timeout, () => expire(e)),
       unknown: false,
       notBefore: 0,
@@ -106,7 +106,7 @@ export function createOutbox(s: Settings, connection: Connection, wrote: (type: 
   /** Sends what can be sent, in order. */
   function flush() {
     clearTimeout(look);
-    const now = Date.now();
+    const now = clock();
     let next = Infinity;
     for (let i = 0; !held && i < queue.length; ) {
       if (connection.buffered() > MOST_BUFFERED) {
@@ -130,7 +130,7 @@ export function createOutbox(s: Settings, connection: Connection, wrote: (type: 
     // Its answer shows whether anything behind it can have been handled, see ended.
     if (!heard && !unheard.length) connection.write(frame("__heartbeat"));
     const { meta, idempotencyKey } = e;
-    const own = e.request ? { ...meta, correlationId: e.id, timeoutMs: e.deadline - now, idempotencyKey } : idempotencyKey ? { ...meta, idempotencyKey } : meta;
+    const own = e.request ? { ...meta, correlationId: e.id, timeoutMs: Math.ceil(e.deadline - now), idempotencyKey } : idempotencyKey ? { ...meta, idempotencyKey } : meta;
     if (!connection.write(frame(e.type, own, e.payload))) return false;
     wrote(e.type);
     dequeue(e);
@@ -149,7 +149,7 @@ export function createOutbox(s: Settings, connection: Connection, wrote: (type: 
     if (type !== "RPC_ERROR") return settle(e, null, payload);
     const error = serverError(payload, e.type);
     const { code, retryable, retryAfterMs } = error;
-    const again = Date.now() + Math.max(retryAfterMs!, SHORTEST_WAIT);
+    const again = clock() + Math.max(retryAfterMs!, SHORTEST_WAIT);
     if (e.patient && code === "RESOURCE_EXHAUSTED" && retryable && retryAfterMs !== null && again < e.deadline) {
       e.notBefore = again;
       enqueue(e);
@@ -162,7 +162,7 @@ export function createOutbox(s: Settings, connection: Connection, wrote: (type: 
     /** Sends a request of the protocol now, or not at all. */
     ask(m: Message) {
       const e = entry(m);
-      if (!write(e, Date.now())) fail(e, failure("UNAVAILABLE", "there is no connection", true));
+      if (!write(e, clock())) fail(e, failure("UNAVAILABLE", "there is no connection", true));
     },
     answered,
     busy: () => queue.length + sent.size > 0,

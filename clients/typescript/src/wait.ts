@@ -1,6 +1,9 @@
 /** The longest time of a timer. A longer one would end at once. */
 const LONGEST = 2 ** 31 - 1;
 
+/** Milliseconds that pass evenly, whoever sets the wall clock. */
+export const clock = () => performance.now();
+
 export type Timer = ReturnType<typeof setTimeout>;
 
 /** Calls f after ms milliseconds, never before. */
@@ -15,11 +18,11 @@ export function backoff(attempt: number, first: number, most: number): number {
 
 /** Limits attempts to connect, whatever causes them: so many at once, then one in each interval. */
 export function pacer(burst: number, interval: number) {
-  let full = 0; // when the bucket is full again, on the clock of performance.now()
+  let full = 0; // when the bucket is full again, by clock()
   return {
     /** The wait until the next attempt is allowed. */
-    wait: () => Math.max(0, full - performance.now() - (burst - 1) * interval),
-    spend: () => void (full = Math.max(full, performance.now()) + interval),
+    wait: () => Math.max(0, full - clock() - (burst - 1) * interval),
+    spend: () => void (full = Math.max(full, clock()) + interval),
   };
 }
 

@@ -17,7 +17,7 @@ class FakeSocket {
   closedWith: number | undefined;
   answers = true;
 
-  constructor() {
+  constructor(readonly url: unknown) {
     sockets.push(this);
   }
   send(text: string) {
@@ -204,4 +204,121 @@ test("by default there are at most 5 attempts at once and 10 a minute, although 
   }
   for (const from of at) expect(at.filter((t) => t >= from && t < from + 60_000).length).toBeLessThanOrEqual(15);
   expect(at.filter((t) => t < at[0]! + 5_900).length).toBe(5);
+});
+
+test.each([1, -1])("the wall clock may be set by %d hours: what waits neither fails nor waits longer", async (hours) => {
+  const socket = await start();
+  const settled: string[] = [];
+  const request = (name: string, options: object) =>
+    client.request(name, {}, options as never).then(
+      () => settled.push(name),
+      () => settled.push(`${name} failed`),
+    );
+  const refuse = (ms: number) => {
+    const { meta } = socket.sent.at(-1)!;
+    const payload = { code: "RESOURCE_EXHAUSTED", message: "", retryable: true, retryAfterMs: ms };
+    socket.receive({ type: "RPC_ERROR", meta, payload });
+  };
+  const numberOf = (name: string) => socket.sent.filter((f) => f.type === name).length;
+  request("waits", { onLimit: "wait", timeout: 20_000 });
+  await vi.advanceTimersByTimeAsync(0);
+  refuse(5_000);
+  vi.setSystemTime(Date.now() + hours * 3_600_000);
+  await vi.advanceTimersByTimeAsync(4_000);
+  expect(settled).toEqual([]);
+  expect(numberOf("waits")).toBe(1);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(numberOf("waits")).toBe(2);
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(settled).toEqual(["waits failed"]); // in its time
+});
+
+test("the time that is left for a request is a whole number", async () => {
+  const socket = await start();
+  await vi.advanceTimersByTimeAsync(1.5);
+  client.request("a", {}, { timeout: 1234.5 }).catch(() => {});
+  await vi.advanceTimersByTimeAsync(0);
+  const { timeoutMs } = socket.sent.at(-1)!.meta as { timeoutMs: number };
+  expect(Number.isInteger(timeoutMs)).toBe(true);
+});
+
+test("a renewal that fails is tried again, until it works", async () => {
+  let calls = 0;
+  const token = async () => {
+    if (++calls === 2 || calls === 3) throw new Error("the network blinks");
+    return `token ${calls}`;
+  };
+  const socket = await start({ token });
+  client.onError(() => {});
+  socket.receive({ type: "$ws:expiring", payload: { inMs: 60_000 } });
+  await vi.advanceTimersByTimeAsync(59_000);
+  const renewals = socket.sent.filter((f) => f.type === "$ws:renew");
+  expect(renewals.length).toBe(1);
+  expect(calls).toBe(4);
+});
+
+test("a server that says again and again that the identity expires causes few renewals", async () => {
+  const socket = await start({ token: async () => "the same" });
+  const answer = setInterval(() => {
+    for (const f of socket.sent.splice(0)) {
+      if (f.type === "$ws:renew") socket.receive({ type: "$ws:renewed", meta: f.meta, payload: {} });
+      if (f.type === "$ws:renew") renewals++;
+    }
+    socket.receive({ type: "$ws:expiring", payload: { inMs: 0 } });
+  }, 1);
+  let renewals = 0;
+  await vi.advanceTimersByTimeAsync(10_000);
+  clearInterval(answer);
+  expect(renewals).toBeGreaterThanOrEqual(8);
+  expect(renewals).toBeLessThanOrEqual(11);
+});
+
+test.each([
+  [1, "open"],
+  [4, "open"],
+  [1000, "closed"],
+])("a token that was refused and comes again %d times leaves the client %s", async (times, end) => {
+  let calls = 0;
+  const socket = await start({ token: async () => (++calls <= 1 + times ? "stale" : "fresh") });
+  client.onError(() => {});
+  socket.end(4401);
+  for (let i = 0; i < 200 && status() !== "closed" && calls <= 1 + times; i++) await vi.advanceTimersByTimeAsync(1_000);
+  await vi.advanceTimersByTimeAsync(0);
+  if (end === "open") sockets.at(-1)!.open();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(status()).toBe(end);
+  expect(sockets.length).toBe(end === "open" ? 2 : 1);
+  if (end === "closed") expect(client.state.get().error!.code).toBe("UNAUTHENTICATED");
+});
+
+test("the URL is given to the WebSocket as a text", async () => {
+  const socket = await start({ url: new URL("ws://fake/path") });
+  expect(socket.url).toBe("ws://fake/path");
+});
+
+test("topics that are too many for one frame are resumed one by one", async () => {
+  const lost: unknown[] = [];
+  const socket = await start();
+  client.onLoss((l) => lost.push(l));
+  for (let i = 0; i < 60; i++) {
+    socket.receive({ type: "$ws:subscribed", payload: { topic: `t${i}`, pos: "p", ticket: "t".repeat(100) } });
+  }
+  socket.end(1001);
+  await vi.advanceTimersByTimeAsync(1_000);
+  const next = sockets.at(-1)!;
+  next.open();
+  for (let i = 0; i < 70; i++) {
+    await vi.advanceTimersByTimeAsync(0);
+    for (const f of next.sent.splice(0) as { type: string; meta?: object; payload?: { topics: unknown[] } }[]) {
+      if (f.type !== "$ws:resume") continue;
+      const topics = f.payload!.topics;
+      next.receive(
+        topics.length > 10
+          ? { type: "RPC_ERROR", meta: f.meta, payload: { code: "RESOURCE_EXHAUSTED", message: "too large", retryable: false, retryAfterMs: null } }
+          : { type: "$ws:resumed", meta: f.meta, payload: { topics: topics.map(() => ({ resumed: true, pos: "p", ticket: "n" })) } },
+      );
+    }
+  }
+  expect(lost).toEqual([]);
+  expect(status()).toBe("open");
 });
