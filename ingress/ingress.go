@@ -33,5 +33,6 @@ type Handler func(*Context) error
 
 // Middleware wraps a Handler. It runs at start-up, once; the Handler it returns
 // runs for every frame, including those that turn out to be malformed or of an
-// unregistered type (see [Context.Type]), so that every frame can be charged.
+// unregistered type (see [Context.Type]), so that every frame can be charged. It does not run for
+// those of the protocol's own, such as heartbeats, unless a client sends more than it needs.
 type Middleware func(next Handler) Handler

@@ -14,7 +14,7 @@ import (
 )
 
 // builtin are the types of the protocol that the reader handles itself, also while the router shuts down or is
-// overloaded. They pass the middleware like any other message, so limits count them.
+// overloaded.
 var builtin = map[string]*builtinType{
 	typeHeartbeat:  {handle: (*Conn).heartbeat},
 	typeAbort:      {handle: (*Conn).abort, needsID: true},

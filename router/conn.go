@@ -42,6 +42,7 @@ type Conn struct {
 	message atomic.Int64 // when the last message came, after the epoch
 
 	life      life.Life
+	allowance allowance                 // for messages of the protocol
 	info      atomic.Pointer[CloseInfo] // how it ends, see note
 	ctx       atomic.Pointer[connContext]
 	questions atomic.Pointer[pending.Table[answer]] // nil for nearly all

@@ -124,7 +124,8 @@ func (c *Conn) route(s *scratch, typ []byte) *route {
 }
 
 // askMiddleware sends the frame through the middleware of Router.UseIngress. A frame that
-// is too large or malformed goes through it, too: it has to be paid for like any other.
+// is too large or malformed goes through it, too: it has to be paid for like any other. One of the
+// protocol does only where the client sends more of them than it needs.
 func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {
 	s.in.Type, s.in.ReceivedAt, s.in.Size = f.typ(), c.stream.ReadAt(), f.size
 	s.in.State.SentType, s.in.State.Passed = f.env.Type, false
@@ -139,6 +140,9 @@ func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {
 		if f.route != nil && f.route.own != nil {
 			s.in.Exempt, s.in.State.Own, s.in.State.Drop = f.route.own.exempt, f.route.own, f.route.own.drop
 		}
+	}
+	if c.passesFreely(f) {
+		return nil
 	}
 	returned := false
 	defer func() {

@@ -46,21 +46,20 @@ func TestDroppedFrames(t *testing.T) {
 	const (
 		cursor, cursorID = `{"type":"cursor"}`, `{"type":"cursor","meta":{"correlationId":"1"}}`
 		text, ask        = `{"type":"text"}`, `{"type":"ask","meta":{"correlationId":"1"}}`
-		abort            = `{"type":"$ws:abort","meta":{"correlationId":"7"}}`
 	)
 	large := `{"type":"cursor","payload":"` + strings.Repeat("x", 1<<10) + `"}`
 	answered := "ERROR RESOURCE_EXHAUSTED"
 	for _, tc := range []struct {
-		name             string
-		limits           router.Limits
-		route            router.RouteOptions // of cursor and ask
-		middleware       ingress.Middleware
-		text, large, end string // the answers; empty: none
+		name        string
+		limits      router.Limits
+		route       router.RouteOptions // of cursor and ask
+		middleware  ingress.Middleware
+		text, large string // the answers; empty: none
 	}{
-		{"all", router.Limits{OnExceeded: router.OnExceededDrop}, router.RouteOptions{}, rejecting, "", "", ""},
-		{"one type", router.Limits{}, router.RouteOptions{DropExceeded: true}, rejecting, answered, answered, answered},
-		{"one type, rate limit", router.Limits{}, router.RouteOptions{DropExceeded: true}, limiting(false), "ERROR FAILED_PRECONDITION", answered, "ERROR FAILED_PRECONDITION"},
-		{"one limit", router.Limits{}, router.RouteOptions{}, limiting(true), "", "ERROR RESOURCE_EXHAUSTED", ""},
+		{"all", router.Limits{OnExceeded: router.OnExceededDrop}, router.RouteOptions{}, rejecting, "", ""},
+		{"one type", router.Limits{}, router.RouteOptions{DropExceeded: true}, rejecting, answered, answered},
+		{"one type, rate limit", router.Limits{}, router.RouteOptions{DropExceeded: true}, limiting(false), "ERROR FAILED_PRECONDITION", answered},
+		{"one limit", router.Limits{}, router.RouteOptions{}, limiting(true), "", "ERROR RESOURCE_EXHAUSTED"},
 	} {
 		for _, grouped := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, grouped %v", tc.name, grouped), func(t *testing.T) {
@@ -98,7 +97,6 @@ func TestDroppedFrames(t *testing.T) {
 				send(ask, "RPC_ERROR 1 ")
 				send(text, tc.text)
 				send(large, tc.large)
-				send(abort, tc.end)
 				if got := s.r.Stats(); got.Rejected != rejected || got.Unanswered != dropped {
 					t.Errorf("%d rejected and %d unanswered, want %d and %d", got.Rejected, got.Unanswered, rejected, dropped)
 				}

@@ -76,6 +76,7 @@ func (c *Conn) countEnd() {
 
 // endContext moves the connection to its last state, and cancels its context.
 func (c *Conn) endContext() bool {
+	c.peer.Close() // before a handler can see the end
 	if !c.to(life.Ended) {
 		return false
 	}

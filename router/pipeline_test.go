@@ -259,8 +259,8 @@ func TestRejectionFromAHandler(t *testing.T) {
 	})
 }
 
-// An abort carries the id of a request: its own refusal is not that one's answer.
-func TestARefusedAbortIsNotTheAnswer(t *testing.T) {
+// A request that is open can be aborted whatever the application's middleware refuses, any number of times.
+func TestAnAbortIsNotRefused(t *testing.T) {
 	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {
 		r.UseIngress(func(next ingress.Handler) ingress.Handler {
@@ -271,15 +271,63 @@ func TestARefusedAbortIsNotTheAnswer(t *testing.T) {
 				return next(c)
 			}
 		})
-		router.RPC(r, "slow", func(*router.Context, struct{}) (int, error) { time.Sleep(time.Second); return 7, nil })
-	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
-		q := c.Request("slow", nil)
-		q.Abort()
-		if f := c.ExpectError(errors.PermissionDenied); f.Message != "not now" {
-			t.Errorf("%+v", f)
+		router.RPC(r, "slow", func(c *router.Context, _ struct{}) (int, error) { <-c.Done(); return 7, nil })
+	}, func(t *testing.T, r *router.Router, c *routertest.Client) {
+		const n = 2500
+		for range n {
+			q := c.Request("slow", nil)
+			q.Abort()
+			q.ExpectError(errors.Cancelled)
 		}
-		if n := routertest.ExpectReply[int](q); n != 7 {
-			t.Error(n)
+	})
+}
+
+// Messages of the protocol pass the middleware only where a client sends more of them than it needs: then like any other.
+func TestMessagesOfTheProtocolAreLimited(t *testing.T) {
+	t.Parallel()
+	var charged atomic.Int64
+	inMemory(t, router.Options{}, func(r *router.Router) {
+		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+			return func(c *ingress.Context) error {
+				if charged.Add(1); c.Type != "__heartbeat" {
+					t.Errorf("%s is charged", c.Type)
+				}
+				return c.Reject(errors.LimitExceeded{Kind: errors.LimitRate, Observed: 1, Limit: 1, RetryAfter: time.Second})
+			}
+		})
+	}, func(t *testing.T, r *router.Router, c *routertest.Client) {
+		beat := func(n int) (answered, refused int) {
+			for range n {
+				c.SendRaw(`{"type":"__heartbeat"}`)
+			}
+			synctest.Wait()
+			for _, f := range c.Frames() {
+				switch f.Type {
+				case "__heartbeat_ack":
+					answered++
+				case "ERROR":
+					refused++
+				}
+			}
+			return answered, refused
+		}
+		for range 100 { // as a client does
+			time.Sleep(10 * time.Second)
+			if _, refused := beat(1); refused > 0 {
+				t.Fatal("a heartbeat is refused")
+			}
+		}
+		answered, refused := beat(5000)
+		if answered < 900 || answered > 1001 || answered+refused != 5000 || charged.Load() != int64(refused) {
+			t.Errorf("of 5,000 at once %d are answered, %d refused, %d charged", answered, refused, charged.Load())
+		}
+		time.Sleep(100 * time.Second)
+		if answered, _ = beat(5000); answered < 99 || answered > 101 {
+			t.Errorf("100 s later %d are answered", answered)
+		}
+		time.Sleep(20 * time.Hour)
+		if answered, _ = beat(5000); answered < 900 || answered > 1001 {
+			t.Errorf("20 h later %d are answered", answered)
 		}
 	})
 }

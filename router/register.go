@@ -47,7 +47,7 @@ func (r *Router) freeze() *serving {
 	}
 	s.ingress = wrapped(last, r.top.before)
 	for typ, b := range builtin {
-		rt := &route{typ: typ, builtin: b, request: b.needsID}
+		rt := &route{typ: typ, builtin: b, protocol: true, request: b.needsID}
 		rt.counters.Init()
 		s.routes[typ] = rt
 	}

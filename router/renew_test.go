@@ -275,9 +275,8 @@ func TestRenewalsAsMessages(t *testing.T) {
 				t.Errorf("the answer is %s", f.Raw)
 			}
 		}
-		renew(c, "acme/ann/reader/1h").ExpectError(errors.ResourceExhausted)
-		if got := strings.Join(charged, " "); got != "$ws:renew $ws:renew $ws:renew" {
-			t.Errorf("charged are %s", got)
+		if len(charged) > 0 {
+			t.Errorf("charged are %s", charged)
 		}
 		time.Sleep(time.Minute - time.Since(start) - time.Millisecond)
 		c.ExpectClose(errors.CloseNormal)

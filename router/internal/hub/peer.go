@@ -189,6 +189,13 @@ func (p *Peer) topics() []string {
 	return names
 }
 
+// Close has no membership begin any more. End ends those that there are.
+func (p *Peer) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+}
+
 // End ends all memberships, and returns the topics of the application that the connection had joined. From then on none
 // can begin.
 func (p *Peer) End() (joined []string) {

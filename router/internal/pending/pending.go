@@ -69,6 +69,13 @@ func (t *Table[A]) Take(id string) chan<- A {
 	return ch
 }
 
+// IsOpen reports whether a question is open.
+func (t *Table[A]) IsOpen(id string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open[id] != nil
+}
+
 // End is called when no answer can come any more. It may be called again.
 func (t *Table[A]) End() {
 	t.mu.Lock()
