@@ -19,11 +19,18 @@ func PeerIP(r *http.Request) netip.Addr {
 
 // GroupIP returns the address by which limits count a client: an IPv4 address unchanged, an
 // IPv6 address cut to its /64, because one host has all 2⁶⁴ addresses of its network.
-// IPv4-mapped IPv6 is unmapped first.
+// IPv4-mapped IPv6 is unmapped first. An address that a NAT64 or SIIT gateway has made of an IPv4
+// address (64:ff9b::/96, ::ffff:0:0:0/96, RFC 6052 and 7915) is that one: all of them share a /64.
 func GroupIP(ip netip.Addr) netip.Addr {
 	ip = ip.Unmap().WithZone("")
 	if !ip.Is6() {
 		return ip
+	}
+	for _, translated := range translations {
+		if translated.Contains(ip) {
+			b := ip.As16()
+			return netip.AddrFrom4([4]byte(b[12:]))
+		}
 	}
 	p, err := ip.Prefix(64)
 	if err != nil {
@@ -31,3 +38,6 @@ func GroupIP(ip netip.Addr) netip.Addr {
 	}
 	return p.Addr()
 }
+
+// translations are the prefixes of IPv6 addresses whose last 32 bits are an IPv4 address.
+var translations = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("::ffff:0:0:0/96")}

@@ -55,3 +55,28 @@ func TestRefundsOfOneKeyAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// A charge at the first instant that a clock has is given back like any other.
+func TestRefundAtInstantZero(t *testing.T) {
+	t.Parallel()
+	for _, p := range []limit.Policy{
+		limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Hour}, limit.FixedWindow{Limit: 5, Window: time.Hour},
+		limit.SlidingWindow{Limit: 5, Window: time.Hour}, limit.SlidingLog{Limit: 5, Window: time.Hour},
+	} {
+		s := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+		plan, err := limit.Compile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := s.Take(t.Context(), []byte("k"), plan, 5)
+		if err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		if err := s.Refund(t.Context(), []byte("k"), plan, d); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := s.Take(t.Context(), []byte("k"), plan, 5); err != nil || !d.Allowed {
+			t.Errorf("%v: after the refund %+v, %v", p, d, err)
+		}
+	}
+}

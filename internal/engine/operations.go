@@ -103,7 +103,7 @@ func (p *Plan) Refund(state []int64, now, reset int64, taken *Answer) (next []in
 	if taken.Charged < 1 || len(state) == 0 {
 		return state, 0, false
 	}
-	nothing := taken.At <= reset && plausible(reset, now) || taken.At-now > correctAfter
+	nothing := reset > 0 && taken.At <= reset && plausible(reset, now) || taken.At-now > correctAfter
 	state = p.complete(state)
 	offset, last := 0, int64(0)
 	for _, part := range p.Parts {

@@ -33,12 +33,8 @@ func (a *announced) report(c *ingress.Context, plan *limit.Plan, key []byte, cha
 	for i, part := range parts {
 		l.Ceiling = min(l.Ceiling, part.Ceiling)
 		refill, per := refillOf(part.Policy.(limit.Policy))
-		switch {
-		case i == 0 || refill == 0, l.Refill > 0 && slower(refill, per, l.Refill, l.Per):
-			l.Refill, l.Per = refill, per
-		}
-		if refill == 0 {
-			break
+		if i == 0 || refill == 0 || l.Refill > 0 && slower(refill, per, l.Refill, l.Per) {
+			l.Refill, l.Per = refill, per // 0 if one of them does not refill steadily
 		}
 	}
 	switch {

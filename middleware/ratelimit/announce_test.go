@@ -696,3 +696,25 @@ func TestPeekIsNoMessage(t *testing.T) {
 		t.Errorf("a request for a type that is not allowed is answered %q", code)
 	}
 }
+
+// The limit that is announced is how many messages are admitted when nothing is used, whatever policies it has, in
+// whatever order.
+func TestAnnouncedLimitsAreReached(t *testing.T) {
+	bucket := limit.TokenBucket{Capacity: 6, Refill: 1, Per: time.Hour}
+	window, log := limit.FixedWindow{Limit: 9, Window: time.Hour}, limit.SlidingLog{Limit: 3, Window: time.Minute}
+	sliding := limit.SlidingWindow{Limit: 4, Window: time.Hour}
+	for _, parts := range [][]limit.Policy{
+		{window, log}, {log, window}, {window, bucket}, {bucket, window}, {window, sliding, bucket}, {bucket, window, log}, {sliding, log}, {bucket, sliding},
+	} {
+		inBubble(t, fmt.Sprint(parts), func(t *testing.T) {
+			to, _ := serveFollowed(t, announcing(memory.NewStore(memory.Options{}), limit.All(parts...)))
+			f := follow(t, to, "ann")
+			f.ask("ask")
+			said := f.last.Limits[0]
+			f.request("ask", 20)
+			if n := f.answers(20); float64(n) != said.Limit || said.Remaining > float64(n) {
+				t.Errorf("%d were admitted, and %+v was announced", n, said)
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/wskit/wskit/limit"
 )
@@ -70,7 +71,8 @@ func (r *Reservation) Use(cost int) {
 	if cost < 0 {
 		panic(fmt.Sprintf("ratelimit: Use(%d); what was used is at least 0", cost))
 	}
-	r.used = max(r.used, 0) + int64(cost)
+	r.used = max(r.used, 0)
+	r.used += min(int64(cost), math.MaxInt64-r.used)
 }
 
 // Settle corrects the charge to the sum of what was used. Without a call of Use, the charge stays

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -86,5 +87,23 @@ func TestReserveNothing(t *testing.T) {
 	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 1, Window: time.Hour})
 	if _, err := ratelimit.Reserve(t.Context(), l, 0, "ann"); err == nil {
 		t.Error("a reservation of nothing")
+	}
+}
+
+// A cost that is as large as can be stays that, whatever is added.
+func TestUsedDoesNotOverflow(t *testing.T) {
+	t.Parallel()
+	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 10, Window: time.Hour})
+	r, err := ratelimit.Reserve(t.Context(), l, 4, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Use(math.MaxInt)
+	r.Use(1)
+	if over := r.Settle(); over < math.MaxInt-10 {
+		t.Errorf("%d did not fit", over)
+	}
+	if d, err := l.Peek(t.Context(), limit.KeyOf("ann"), 1); err != nil || d.Allowed {
+		t.Errorf("afterwards %+v, %v", d, err)
 	}
 }

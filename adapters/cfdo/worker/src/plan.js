@@ -37,7 +37,7 @@ export class Plan {
     if (state === null) {
       return { next: null, full: 0 };
     }
-    const forgotten = taken.at <= reset && reset - now <= TOLERANCE;
+    const forgotten = reset > 0 && taken.at <= reset && reset - now <= TOLERANCE;
     const nothing = forgotten || taken.at - now > TOLERANCE;
     let wrote = false;
     const next = this.look(state, now, 1).map((view, i) => {
