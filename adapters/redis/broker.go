@@ -71,6 +71,7 @@ type Broker struct {
 	unassigned []*topic          // to be assigned to a link
 	refused    []*topic          // to be assigned in a while
 	lostTopics int               // how many topics had been subscribed to and are not now
+	failed     error             // why the last link ended; nil: one has worked since
 
 	subscription, publishing, reading outage.Reporter
 }
@@ -164,7 +165,7 @@ func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timeout.C:
-		err = fmt.Errorf("no confirmation in %v", b.opts.Timeout)
+		err = b.unconfirmed()
 	case <-b.ctx.Done():
 		err = pubsub.ErrClosed
 	}
@@ -173,6 +174,17 @@ func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub
 		return nil, fmt.Errorf("redis: subscribing: %w", err)
 	}
 	return s, nil
+}
+
+// unconfirmed is the error of a subscription that was not confirmed in time, with why the last connection ended if none
+// has worked since.
+func (b *Broker) unconfirmed() error {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if b.failed != nil {
+		return fmt.Errorf("no confirmation in %v: %w", b.opts.Timeout, b.failed)
+	}
+	return fmt.Errorf("no confirmation in %v", b.opts.Timeout)
 }
 
 // subscribe adds a subscription. The channel receives once, when Redis

@@ -2,6 +2,8 @@ package redis
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -171,7 +173,7 @@ func (b *Broker) refuse(l *link, topics []*topic, err error) {
 			continue
 		}
 		if !transient(err) {
-			t.notify(err)
+			t.notify(withRemedy(err))
 		}
 		t.state, t.link = queued, nil
 		b.refused = append(b.refused, t)
@@ -198,6 +200,10 @@ func (b *Broker) linkEnded(l *link, err error) {
 	}
 	b.nodes.changed()
 	b.failures[l.node.name()]++
+	err = withRemedy(err)
+	b.failed = err
+	_, answer := errors.AsType[goredis.Error](err)
+	refused := answer && !transient(err)
 	lost := 0
 	for _, t := range b.topics {
 		if t.link != l {
@@ -206,6 +212,8 @@ func (b *Broker) linkEnded(l *link, err error) {
 		if t.state == joined {
 			b.markLost(t)
 			lost++
+		} else if refused { // waiting would not help
+			t.notify(err)
 		}
 		if len(t.subs) == 0 {
 			b.forget(t)
@@ -215,8 +223,18 @@ func (b *Broker) linkEnded(l *link, err error) {
 	}
 	if lost > 0 {
 		b.stats.lost.Add(1)
+	}
+	if lost > 0 || refused {
 		b.subscription.Failed(err, "topics", lost)
 	}
+}
+
+// withRemedy says what to do about an error of Redis that only its administrator can mend.
+func withRemedy(err error) error {
+	if goredis.HasErrorPrefix(err, "NOPERM ") {
+		return fmt.Errorf("%w; the package comment of adapters/redis has the rights that a user of Redis needs", err)
+	}
+	return err
 }
 
 // proven is called when a message has come back through a link.
@@ -224,6 +242,10 @@ func (b *Broker) proven(l *link) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.failures, l.node.name())
+	b.failed = nil
+	if b.lostTopics == 0 {
+		b.subscription.Works()
+	}
 }
 
 // markLost and markFound keep account of the topics that have to be subscribed to again.

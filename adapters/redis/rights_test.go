@@ -2,14 +2,19 @@ package redis_test
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/internal/transcript"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -147,5 +152,45 @@ func everything(t *testing.T, server *redistest.Server) {
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// What Redis refuses to a user without rights is in the error, at once, and in the log, and it works when the rights have been
+// granted.
+func TestRightsThatAreMissing(t *testing.T) {
+	t.Parallel()
+	for name, rights := range map[string]string{
+		"no channel": "+@all ~* resetchannels", "another channel": "+@all ~* resetchannels &other:*", "no command": "+@all ~* allchannels -subscribe",
+		"a part of the channels": "+@all ~* resetchannels &wskit:{*}:probe* &wskit:probe*",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			set := []any{"ACL", "SETUSER", "app", "on", ">pw"}
+			for _, r := range strings.Fields(rights) {
+				set = append(set, r)
+			}
+			s.Do(set...)
+			log := &transcript.Transcript{}
+			client := goredis.NewClient(&goredis.Options{Addr: s.Addr, Username: "app", Password: "pw", ContextTimeoutEnabled: true})
+			defer client.Close()
+			b := redis.NewBroker(client, redis.BrokerOptions{Timeout: patience, Logger: slog.New(slog.NewTextHandler(log, nil))})
+			defer b.Close()
+			_, err := b.Subscribe(t.Context(), "room", func(pubsub.Message) {})
+			if err == nil || !strings.Contains(err.Error(), "NOPERM") || !strings.Contains(err.Error(), "package comment") {
+				t.Errorf("subscribing: %v", err)
+			}
+			if name != "a part of the channels" {
+				poll.Until(t, "the log to have it", func() bool { return strings.Contains(log.String(), "NOPERM") })
+			}
+			s.Do("ACL", "SETUSER", "app", "allchannels", "+@all")
+			poll.Until(t, "a subscription", func() bool {
+				sub, err := b.Subscribe(t.Context(), "room", func(pubsub.Message) {})
+				if err == nil {
+					_ = sub.Close()
+				}
+				return err == nil
+			})
+		})
 	}
 }
