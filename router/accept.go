@@ -33,7 +33,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if !handshake.IsUpgrade(req) {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "websocket")
-		r.refuseHandshake(w, req, RefusedHandshake, errNoUpgrade)
+		r.refuseHandshake(w, req, RefusedHandshake, noHandshake(req))
 		return
 	}
 	req = r.tokens.With(req)
@@ -52,6 +52,20 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 var errNoUpgrade = &ingress.Refusal{
 	Err:    errors.InvalidArgument.New("this is a WebSocket endpoint; connect with a WebSocket client"),
 	Status: http.StatusUpgradeRequired,
+}
+
+// errUpgradeLost is for a handshake of which something on the way has removed what makes it one.
+var errUpgradeLost = &ingress.Refusal{
+	Err:    errors.InvalidArgument.New("the handshake has lost its Upgrade and Connection headers; the proxy before this server must pass them on"),
+	Status: http.StatusUpgradeRequired,
+}
+
+// noHandshake is the answer to a request that is none.
+func noHandshake(req *http.Request) *ingress.Refusal {
+	if req.Header.Get("Sec-WebSocket-Key") != "" {
+		return errUpgradeLost
+	}
+	return errNoUpgrade
 }
 
 // admit checks a handshake, the cheap questions first, and upgrades it. It returns

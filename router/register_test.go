@@ -212,4 +212,9 @@ func TestAPlainRequestGetsAnExplanation(t *testing.T) {
 			t.Errorf("%s: %d %s", method, w.Code, w.Body)
 		}
 	}
+	w, req := httptest.NewRecorder(), httptest.NewRequest("GET", "/ws", nil) // of a client, through a proxy
+	req.Header.Set("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+	if router.New(router.Options{}).ServeHTTP(w, req); w.Code != http.StatusUpgradeRequired || !strings.Contains(w.Body.String(), "the proxy") {
+		t.Errorf("without Upgrade: %d %s", w.Code, w.Body)
+	}
 }

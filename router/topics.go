@@ -29,7 +29,7 @@ func (c *Conn) Subscribe(ctx context.Context, topic string) error {
 func (c *Conn) Unsubscribe(topic string) { c.peer.Unsubscribe(topic) }
 
 // Subscribe makes the connection a member of a topic: it gets what is published there from now on,
-// until it unsubscribes or ends. A topic is any name of 1 to 256 bytes that does not begin with
+// until it unsubscribes or ends. A topic is any name of 1 to 256 bytes in UTF-8 that does not begin with
 // "$ws:"; it begins with its first member and ends with its last. Subscribing again does nothing.
 //
 // The first member of a topic in this process waits for the broker, and so do those

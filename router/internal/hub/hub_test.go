@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -543,4 +544,17 @@ func TestAWatcherIsToldOfLeaving(t *testing.T) {
 			t.Error("a member that has left is watched")
 		}
 	})
+}
+
+// The names of topics that an application may use.
+func TestNamesOfTopics(t *testing.T) {
+	t.Parallel()
+	for name, ok := range map[string]bool{
+		"a": true, "": false, "räume:日": true, strings.Repeat("x", 256): true, strings.Repeat("x", 257): false,
+		ReservedTopics: false, ReservedTopics + "all": false, "$ws": true, "a\xff": false, "\xed\xa0\x80": false, "a\x00b": true,
+	} {
+		if err := CheckTopic(name); (err == nil) != ok || err != nil && errors.CodeOf(err) != errors.InvalidArgument {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
 }

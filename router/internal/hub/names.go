@@ -2,6 +2,7 @@ package hub
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
@@ -38,6 +39,9 @@ func IsReserved(topic string) bool { return strings.HasPrefix(topic, ReservedTop
 func CheckTopic(name string) error {
 	if name == "" || len(name) > MaxTopicLength {
 		return errors.InvalidArgument.Errorf("a topic's name has 1 to %d bytes, this one %d", MaxTopicLength, len(name))
+	}
+	if !utf8.ValidString(name) { // two of them would be one for clients, which replace what is not
+		return errors.InvalidArgument.New("a topic's name is UTF-8, and this one is not")
 	}
 	if IsReserved(name) {
 		return errors.InvalidArgument.Errorf("names of topics that begin with %q are reserved", ReservedTopics)
