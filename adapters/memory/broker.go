@@ -32,9 +32,12 @@ type BrokerOptions struct {
 	// MaxLogBytes is how many bytes all logs take together: the frames and keys of their messages,
 	// 160 bytes more for each message, 300 for each log and 100 for each id. Default: 256 MiB.
 	//
-	// When there is no room, the oldest messages of all logs are removed before their time, and the logs
-	// without messages that have not been used for longest end; BrokerStats counts both. Ids take
-	// at most half: an Append with an id that does not fit fails, and adds nothing.
+	// When there is no room, the oldest messages of the largest logs are removed before their time, and the logs
+	// without messages that have not been used for longest end; BrokerStats counts both. A log that is less than
+	// half as large as the largest loses nothing, so publishing much to some topics does not remove the
+	// history of small ones. Where a client may publish to any number of topics, bound that number.
+	// Ids take at most half of it, and one topic at most half of what other topics' ids leave of that: an Append
+	// with an id that does not fit fails, and adds nothing.
 	MaxLogBytes int
 }
 

@@ -23,7 +23,11 @@ func (b *Broker) Append(_ context.Context, m pubsub.Message, h pubsub.History, i
 	l := b.logs.lockOrBegin(m.Topic, h, true)
 	defer l.turn.Unlock()
 	m, p, added := b.logs.append(l, m, h, id)
+	grown := classOf(l.size) > l.class
 	l.mu.Unlock()
+	if grown {
+		b.logs.grown(l)
+	}
 	b.logs.makeRoom()
 	switch {
 	case added:
@@ -34,7 +38,7 @@ func (b *Broker) Append(_ context.Context, m pubsub.Message, h pubsub.History, i
 	return p, nil
 }
 
-var errNoRoom = errors.New("memory: there is no room for the id of the message; raise BrokerOptions.MaxLogBytes")
+var errNoRoom = errors.New("memory: there is no room for another id of the topic; raise BrokerOptions.MaxLogBytes")
 
 // append adds a message to a log whose lock is held, and returns what is delivered. It adds nothing if
 // there is an earlier message with the id, whose position it returns, or no room for the id.

@@ -3,8 +3,10 @@ package memory_test
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -121,37 +123,108 @@ func TestLogTimes(t *testing.T) {
 	})
 }
 
-// Over the bound the oldest messages of all logs are removed, and nothing else.
+// A client that publishes to many topics as much as their histories hold takes nothing from the histories of others,
+// whatever is newer. Its own topics have equal shares of the rest.
+func TestOneWriterRemovesNoOtherHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 64 << 20
+		b := memory.NewBroker(memory.BrokerOptions{MaxLogBytes: most})
+		for i := range 1000 {
+			time.Sleep(time.Nanosecond)
+			mustAppend(t, b, fmt.Sprint("room ", i%20), strings.Repeat("x", 500), hour, "")
+		}
+		large := strings.Repeat("x", 60_000)
+		for i := range 280 * 16 {
+			time.Sleep(time.Nanosecond)
+			mustAppend(t, b, fmt.Sprint("attack ", i%280), large, hour, "")
+		}
+		for i := range 20 {
+			if page := mustRead(t, b, fmt.Sprint("room ", i), hour, pubsub.Position{}); len(page.Messages) != 50 {
+				t.Errorf("of 50 messages of a small topic %d are left", len(page.Messages))
+			}
+		}
+		for i := range 280 {
+			if n := len(mustRead(t, b, fmt.Sprint("attack ", i), hour, pubsub.Position{}).Messages); n < 2 || n > 5 {
+				t.Errorf("%d messages of a large topic are left", n)
+			}
+		}
+		if s := b.Stats(); s.LogBytes > most || s.LogBytes < most-100_000 || s.Ended > 0 {
+			t.Errorf("%+v of %d", s, most)
+		}
+	})
+}
+
+// Over the bound the oldest messages of the largest logs are removed, and nothing else. Logs are equally large if their
+// sizes are between the same powers of two.
 func TestLogBytesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, topics = 100_000, 40
 		random := rand.New(rand.NewPCG(1, 2))
 		b := memory.NewBroker(memory.BrokerOptions{MaxLogBytes: most})
-		oldest := 0
+		type kept struct{ n, bytes int }
+		logs := make([][]kept, topics)
+		removed := 0
+		size := func(topic int) int {
+			if logs[topic] == nil {
+				return 0
+			}
+			n := 300 + len(fmt.Sprint(topic))
+			for _, m := range logs[topic] {
+				n += m.bytes
+			}
+			return n
+		}
+		makeRoom := func() {
+			for {
+				total, first := 0, -1
+				for i := range logs {
+					total += size(i)
+					if len(logs[i]) == 0 {
+						continue
+					}
+					if first < 0 || bits.Len(uint(size(i))) > bits.Len(uint(size(first))) ||
+						bits.Len(uint(size(i))) == bits.Len(uint(size(first))) && logs[i][0].n < logs[first][0].n {
+						first = i
+					}
+				}
+				if total <= most {
+					return
+				}
+				logs[first] = logs[first][1:]
+				removed++
+			}
+		}
 		for n := range 3000 {
 			time.Sleep(time.Nanosecond)
 			frame := binary.BigEndian.AppendUint64(make([]byte, random.IntN(300)), uint64(n))
-			mustAppend(t, b, fmt.Sprint(random.IntN(topics)), string(frame), hour, "")
-			if s := b.Stats(); s.LogBytes > most || s.LogBytes != b.CountLogBytes() {
-				t.Fatalf("message %d: %+v, and counted %d", n, s, b.CountLogBytes())
+			topic := min(random.IntN(topics), random.IntN(topics))
+			mustAppend(t, b, fmt.Sprint(topic), string(frame), hour, "")
+			logs[topic] = append(logs[topic], kept{n, 160 + len(frame)})
+			makeRoom()
+			if s := b.Stats(); s.LogBytes > most || s.LogBytes != b.CountLogBytes() || s.Removed != int64(removed) {
+				t.Fatalf("message %d: %+v, and counted %d; removed are to be %d", n, s, b.CountLogBytes(), removed)
 			}
 			if n%100 > 0 && n < 2999 {
 				continue
 			}
-			kept := make(map[int]bool)
 			for i := range topics {
+				if logs[i] == nil {
+					continue
+				}
+				var got, want []int
 				for _, m := range mustRead(t, b, fmt.Sprint(i), hour, pubsub.Position{}).Messages {
-					kept[int(binary.BigEndian.Uint64(m.Frame[len(m.Frame)-8:]))] = true
+					got = append(got, int(binary.BigEndian.Uint64(m.Frame[len(m.Frame)-8:])))
+				}
+				for _, m := range logs[i] {
+					want = append(want, m.n)
+				}
+				if !slices.Equal(got, want) {
+					t.Fatalf("after message %d topic %d has %v, want %v", n, i, got, want)
 				}
 			}
-			for ; !kept[oldest]; oldest++ {
-			}
-			if len(kept) != n+1-oldest {
-				t.Fatalf("after message %d the oldest is %d, and %d are kept", n, oldest, len(kept))
-			}
 		}
-		if s := b.Stats(); s.Removed != int64(oldest) || s.Ended != 0 || oldest < 1000 {
-			t.Errorf("%+v, and the oldest is %d", s, oldest)
+		if s := b.Stats(); s.Ended != 0 || removed < 1000 {
+			t.Errorf("%+v, %d are removed", s, removed)
 		}
 		// Many new logs end old ones, and the newest have their messages.
 		for n := range 1000 {
@@ -165,14 +238,14 @@ func TestLogBytesAreBounded(t *testing.T) {
 		if page := mustRead(t, b, "new999", hour, pubsub.Position{}); len(page.Messages) != 1 {
 			t.Errorf("the newest log is %+v", page)
 		}
-		// A message that does not fit is delivered, and its position is kept.
+		// A message that does not fit is delivered, and its position is kept. The other logs stay.
 		if p := mustAppend(t, b, "large", strings.Repeat("x", most), hour, ""); p.Offset != 1 {
 			t.Errorf("a large message is at %+v", p)
 		} else if page := mustRead(t, b, "large", hour, p); page.Head != p || page.Lost != "" || len(page.Messages) != 0 {
 			t.Errorf("after it: %+v", page)
 		}
-		if s := b.Stats(); s.LogBytes > most || s.Logs > 2 {
-			t.Errorf("after a large message: %+v", s)
+		if now := b.Stats(); now.LogBytes > most || now.Logs < s.Logs-1 {
+			t.Errorf("after a large message: %+v, before %+v", now, s)
 		}
 	})
 }
@@ -193,8 +266,18 @@ func TestIDsAreBounded(t *testing.T) {
 		for add(len(known)) == nil {
 		}
 		full := len(known)
-		if full < 200 || full > most/200 {
-			t.Errorf("%d ids found room", full)
+		if full < 100 || full > most/400 {
+			t.Errorf("%d ids of one topic found room", full)
+		}
+		others := 0
+		for ; ; others++ {
+			m := pubsub.Message{Topic: fmt.Sprint("other", others), Frame: make([]byte, 100)}
+			if _, err := b.Append(ctx, m, hour, "id"); err != nil {
+				break
+			}
+		}
+		if others < 50 {
+			t.Errorf("%d other topics have room for an id", others)
 		}
 		if p := mustAppend(t, b, "topic", "frame", hour, ""); p.Offset != uint64(full)+1 {
 			t.Errorf("after %d messages and a refused one: %+v", full, p)

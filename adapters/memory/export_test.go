@@ -23,6 +23,7 @@ func (b *Broker) LoseTail(topic string, n int) {
 		l.offset--
 		l.frames -= len(l.kept.at(l.kept.n - 1).frame)
 		b.logs.bytes.Add(-int64(l.kept.at(l.kept.n - 1).bytes()))
+		l.size -= l.kept.at(l.kept.n - 1).bytes()
 		l.kept.n--
 	}
 	for id, at := range b.logs.ids.young {

@@ -24,13 +24,16 @@ type topicLog struct {
 	history pubsub.History
 	kept    ring
 	frames  int           // bytes of the frames that are kept
+	size    int           // what the log takes
 	used    time.Duration // when Append, Read or Heads was called last
 	ended   bool          // it is not to be used any more
 
-	// place is where the log is in logs.byAge, and oldest is what it is ordered by: since is no
-	// earlier. Under logs.mu.
+	// place is where the log is in its class of logs, and oldest is what that is ordered by: since is no
+	// earlier. slot is where it is in logs.all. Under logs.mu.
 	place  int
 	oldest time.Duration
+	slot   int
+	class  int // changes under logs.mu and mu
 }
 
 func (l *topicLog) before(other *topicLog) bool { return l.oldest < other.oldest }
@@ -62,6 +65,7 @@ func (l *topicLog) append(m pubsub.Message, h pubsub.History, tag uint32, now ti
 	l.history, l.used = h, now
 	l.kept.push(e)
 	l.frames += len(m.Frame)
+	l.size += bytes
 	l.offset, l.tag = l.offset+1, tag
 	for l.kept.n > h.Messages || l.frames > h.Bytes && l.kept.n > 1 {
 		bytes -= l.removeOldest()
@@ -81,6 +85,7 @@ func (l *topicLog) removeOldest() (bytes int) {
 	e := l.kept.at(0)
 	bytes = e.bytes()
 	l.frames -= len(e.frame)
+	l.size -= bytes
 	l.removed = e.tag
 	l.kept.pop()
 	return bytes
@@ -99,8 +104,6 @@ func (l *topicLog) over(now time.Duration) bool {
 	idle := now - l.used
 	return l.kept.n == 0 && idle > pubsub.IDWindow && idle/2 > l.history.Age
 }
-
-func (l *topicLog) bytes() int { return logBytes + len(l.topic) }
 
 func (l *topicLog) head() pubsub.Position {
 	return pubsub.Position{Epoch: l.epoch, Offset: l.offset, Tag: l.tag}

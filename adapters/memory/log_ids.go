@@ -14,8 +14,9 @@ type appendIDs struct {
 	mu         sync.Mutex
 	young, old map[appendID]appendedAt
 	since      time.Duration // when young was begun
-	// youngBytes and oldBytes are what the maps take.
+	// What the maps take, and the ids of each log, by its epoch.
 	youngBytes, oldBytes int
+	youngOf, oldOf       map[uint64]int
 }
 
 // appendID is an id in the log with this epoch.
@@ -33,8 +34,9 @@ type appendedAt struct {
 const idBytes = 100
 
 // put adds an id for the message at p, and returns p, or returns the position of an earlier
-// message in the same log that has the id. It adds nothing, and returns the zero
-// Position, if all ids would take more than most. bytes is what they take more than before.
+// message in the same log that has the id. It adds nothing, and returns the zero Position, if all ids would
+// take more than most, or those of this log more than all leave free of most: so one topic cannot use it up.
+// bytes is what they take more than before.
 func (a *appendIDs) put(id string, p pubsub.Position, most int64, now time.Duration) (_ pubsub.Position, bytes int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,18 +50,19 @@ func (a *appendIDs) put(id string, p pubsub.Position, most int64, now time.Durat
 		return pubsub.Position{Epoch: p.Epoch, Offset: at.offset, Tag: at.tag}, bytes
 	}
 	more := idBytes + len(id)
-	if int64(a.youngBytes+a.oldBytes+more) > most {
+	if own := a.youngOf[p.Epoch] + a.oldOf[p.Epoch]; int64(own+a.youngBytes+a.oldBytes+more) > most {
 		return pubsub.Position{}, bytes
 	}
 	switch {
 	case len(a.young)+len(a.old) == 0:
-		a.young, a.since = make(map[appendID]appendedAt), now
+		a.young, a.youngOf, a.since = make(map[appendID]appendedAt), make(map[uint64]int), now
 	case a.young == nil:
-		a.young = make(map[appendID]appendedAt)
+		a.young, a.youngOf = make(map[appendID]appendedAt), make(map[uint64]int)
 	}
 	name.id = strings.Clone(id)
 	a.young[name] = appendedAt{p.Offset, p.Tag}
 	a.youngBytes += more
+	a.youngOf[p.Epoch] += more
 	return p, bytes + more
 }
 
@@ -69,8 +72,8 @@ func (a *appendIDs) forget(now time.Duration) (bytes int) {
 		return 0
 	}
 	bytes = a.oldBytes
-	a.old, a.oldBytes = a.young, a.youngBytes
-	a.young, a.youngBytes = nil, 0
+	a.old, a.oldBytes, a.oldOf = a.young, a.youngBytes, a.youngOf
+	a.young, a.youngBytes, a.youngOf = nil, 0, nil
 	a.since = now
 	return bytes
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"container/heap"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,10 +20,21 @@ type logs struct {
 
 	mu       sync.RWMutex
 	byTopic  map[string]*topicLog
-	byAge    priorityQueue[*topicLog] // by oldest
-	sweeping bool                     // a timer calls sweep
-	next     int                      // place of the log behind the next one that sweep looks at; only for sweep
+	all      []*topicLog
+	classes  [classes]priorityQueue[*topicLog] // by oldest
+	sweeping bool                              // a timer calls sweep
+	next     int                               // slot of the log behind the next one that sweep looks at; only for sweep
 }
+
+// Logs are in classes by their sizes, from a power of two to the next; those of less than 256 bytes are in the
+// lowest. Messages are removed only from logs of the highest class, so that a large topic removes nothing from small
+// ones. An Append has to sort its log anew only when the log grows into a higher class.
+const (
+	classes = 64
+	lowest  = 9
+)
+
+func classOf(size int) int { return max(bits.Len(uint(size)), lowest) }
 
 const (
 	defaultLogBytes = 256 << 20
@@ -66,10 +78,13 @@ func (s *logs) findOrBegin(topic string, h pubsub.History) *topicLog {
 		s.byTopic = make(map[string]*topicLog)
 	}
 	now := clock()
-	l := &topicLog{topic: topic, epoch: newEpoch(), history: h, used: now, oldest: now}
+	size := logBytes + len(topic)
+	l := &topicLog{topic: topic, epoch: newEpoch(), history: h, used: now, oldest: now,
+		size: size, class: classOf(size), slot: len(s.all)}
 	s.byTopic[topic] = l
-	heap.Push(&s.byAge, l)
-	s.bytes.Add(int64(l.bytes()))
+	s.all = append(s.all, l)
+	heap.Push(&s.classes[l.class], l)
+	s.bytes.Add(int64(l.size))
 	s.sweepLater()
 	return l
 }
@@ -105,50 +120,77 @@ func (s *logs) lockOrBegin(topic string, h pubsub.History, turn bool) *topicLog 
 	}
 }
 
-// endLog removes a log. s.mu and l.mu are held.
+// endLog removes a log without messages. s.mu and l.mu are held.
 func (s *logs) endLog(l *topicLog) {
 	l.ended = true
 	delete(s.byTopic, l.topic)
-	heap.Remove(&s.byAge, l.place)
-	s.bytes.Add(-int64(l.bytes()))
+	heap.Remove(&s.classes[l.class], l.place)
+	last := len(s.all) - 1
+	s.all[l.slot] = s.all[last]
+	s.all[l.slot].slot = l.slot
+	s.all[last] = nil
+	s.all = s.all[:last]
+	s.bytes.Add(-int64(l.size))
 }
 
-// makeRoom removes the oldest of all logs while they take too much. No lock but a log's turn is held.
+// classify puts a log where it belongs by its size and its oldest message. s.mu and l.mu are held.
+func (s *logs) classify(l *topicLog) {
+	heap.Remove(&s.classes[l.class], l.place)
+	l.class, l.oldest = classOf(l.size), l.since()
+	heap.Push(&s.classes[l.class], l)
+}
+
+// grown is called when a log may have become too large for its class, without locks but its turn.
+func (s *logs) grown(l *topicLog) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended && classOf(l.size) > l.class {
+		s.classify(l)
+	}
+}
+
+// makeRoom removes the oldest of the largest logs while all take too much. No lock but a log's turn is held.
 func (s *logs) makeRoom() {
 	if s.bytes.Load() > s.limit() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for s.bytes.Load() > s.limit() && s.removeOldest() {
+		for class := classes - 1; class >= lowest && s.bytes.Load() > s.limit(); {
+			if len(s.classes[class]) == 0 {
+				class--
+			} else if !s.removeOldest(class) {
+				return
+			}
 		}
 	}
 }
 
-// removeOldest removes the oldest message of all logs, or ends the log that has not been used for
+// removeOldest removes the oldest message of the logs of a class, or ends the log that has not been used for
 // longest. It returns false if only one log without messages is left.
-func (s *logs) removeOldest() bool {
-	l := s.byAge[0]
+func (s *logs) removeOldest(class int) bool {
+	l := s.classes[class][0]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.since() != l.oldest: // it is not where it belongs
+	case l.since() != l.oldest || classOf(l.size) != class: // it is not where it belongs
 	case l.kept.n > 0:
 		s.bytes.Add(-int64(l.removeOldest()))
 		s.removed.Add(1)
-	case len(s.byAge) == 1:
+	case len(s.all) == 1:
 		return false
 	default:
 		s.endLog(l)
 		s.ended.Add(1)
 		return true
 	}
-	l.oldest = l.since()
-	heap.Fix(&s.byAge, 0)
+	s.classify(l)
 	return true
 }
 
 // sweepLater has sweep called, unless there is nothing to look for. s.mu is held.
 func (s *logs) sweepLater() {
-	if !s.sweeping && (len(s.byAge) > 0 || !s.ids.empty()) {
+	if !s.sweeping && (len(s.all) > 0 || !s.ids.empty()) {
 		s.sweeping = true
 		time.AfterFunc(sweepEvery, s.sweep)
 	}
@@ -158,7 +200,7 @@ func (s *logs) sweepLater() {
 func (s *logs) sweep() {
 	s.bytes.Add(-int64(s.ids.sweep(clock())))
 	s.mu.RLock()
-	logs := len(s.byAge)
+	logs := len(s.all)
 	s.mu.RUnlock()
 	if s.next <= 0 || s.next > logs {
 		s.next = logs
@@ -172,14 +214,14 @@ func (s *logs) sweep() {
 	s.sweepLater()
 }
 
-// sweepBatch looks at the logs in these places. It begins with the last, because a removal
-// changes the places behind it. Logs that come to other places during it are looked at the next time.
+// sweepBatch looks at the logs in these slots. It begins with the last, because the log of the last slot takes the slot
+// of one that ends. Logs that come to other slots during it are looked at the next time.
 func (s *logs) sweepBatch(from, to int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := clock()
-	for i := min(to, len(s.byAge)) - 1; i >= from; i-- {
-		l := s.byAge[i]
+	for i := min(to, len(s.all)) - 1; i >= from; i-- {
+		l := s.all[i]
 		l.mu.Lock()
 		s.bytes.Add(-int64(l.expire(now)))
 		if l.over(now) {
