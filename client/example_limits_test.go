@@ -18,7 +18,7 @@ import (
 // A client follows what is left of its limits, and waits before it is refused.
 func ExampleFollowLimits() {
 	r := router.New(router.Options{})
-	r.UseIngress(ratelimit.New(
+	r.Use(ratelimit.New(
 		limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 3, Refill: 1, Per: 100 * time.Millisecond}),
 		ratelimit.Options{Announce: "messages"},
 	))

@@ -52,7 +52,7 @@ func withRoles(o router.Options) *router.Router {
 		return c.Identity.User, nil
 	})
 
-	admin := r.Group("admin.", router.RouteOptions{UseIngress: []ingress.Middleware{ingress.RequireRole("admin")}})
+	admin := r.Group("admin.").With(ingress.RequireRole("admin"))
 	router.RPC(admin, "users", func(c *router.Context, _ struct{}) ([]string, error) {
 		return []string{"ann", "bob"}, nil
 	})

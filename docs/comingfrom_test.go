@@ -76,7 +76,7 @@ func clock(ctx context.Context, r *router.Router, said router.Event[Said]) {
 
 func addLimit(r *router.Router) {
 	store := memory.NewStore(memory.Options{})
-	r.UseIngress(ratelimit.New(limit.New(store, limit.TokenBucket{
+	r.Use(ratelimit.New(limit.New(store, limit.TokenBucket{
 		Capacity: 200, Refill: 100, Per: time.Second,
 	}), ratelimit.Options{Key: ratelimit.PerUserPerType}))
 }

@@ -30,7 +30,8 @@ func logins(r *router.Router, store limit.Store, check func(Login) bool) {
 	perPair := limit.New(store, limit.SlidingLog{Limit: 5, Window: 15 * time.Minute}, limit.Options{Name: "login-pair"})
 	perName := limit.New(store, limit.FixedWindow{Limit: 100, Window: 24 * time.Hour}, limit.Options{Name: "login-name"})
 
-	router.RPC(r, "login", func(c *router.Context, q Login) (struct{}, error) {
+	logins := r.With(ratelimit.New(perAddress, ratelimit.Options{Key: ratelimit.PerIP}))
+	router.RPC(logins, "login", func(c *router.Context, q Login) (struct{}, error) {
 		address := ingress.GroupIP(c.IP()).String()
 		if err := ratelimit.Take(c, perPair, 1, q.Name, address); err != nil {
 			return struct{}{}, err
@@ -42,8 +43,6 @@ func logins(r *router.Router, store limit.Store, check func(Login) bool) {
 			return struct{}{}, errors.Unauthenticated.New("name or password is wrong")
 		}
 		return struct{}{}, perPair.Reset(c, limit.KeyOf(q.Name, address))
-	}, router.RouteOptions{
-		UseIngress: []ingress.Middleware{ratelimit.New(perAddress, ratelimit.Options{Key: ratelimit.PerIP})},
 	})
 }
 
@@ -51,21 +50,17 @@ func uploads(r *router.Router, store limit.Store, saveChunk func(*router.Context
 	bytes := limit.New(store, limit.TokenBucket{Capacity: 10 << 20, Refill: 1 << 20, Per: time.Second}, limit.Options{Name: "upload-bytes"})
 	chunks := limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 50, Per: time.Second}, limit.Options{Name: "upload-chunks"})
 
-	router.RPC(r, "upload.chunk", saveChunk, router.RouteOptions{
-		MaxPayload: 1 << 20,
-		UseIngress: []ingress.Middleware{ratelimit.NewAll([]ratelimit.Layer{
-			{Limiter: bytes, Cost: ratelimit.Bytes},
-			{Limiter: chunks},
-		}, ratelimit.Options{Key: ratelimit.PerUser})},
-	})
+	uploads := r.With(ratelimit.NewAll([]ratelimit.Layer{
+		{Limiter: bytes, Cost: ratelimit.Bytes},
+		{Limiter: chunks},
+	}, ratelimit.Options{Key: ratelimit.PerUser}))
+	router.RPC(uploads, "upload.chunk", saveChunk, router.RouteOptions{MaxPayload: 1 << 20})
 }
 
 func game(r *router.Router, applyInput func(*router.Context, struct{}) error) {
 	input := limit.TokenBucket{Capacity: 5, Refill: 30, Per: time.Second}
 
-	router.On(r, "input", applyInput, router.RouteOptions{
-		UseIngress: []ingress.Middleware{ratelimit.NewPerConnection(input, ratelimit.Options{Drop: true})},
-	})
+	router.On(r.With(ratelimit.NewPerConnection(input, ratelimit.Options{Drop: true})), "input", applyInput)
 }
 
 func webhooks(r *router.Router, store limit.Store, post func(context.Context, Hook) error) *limit.ConcurrencyLimit {
@@ -89,7 +84,7 @@ func fairShare(r *router.Router, store limit.Store) {
 	perUser := limit.New(store, limit.TokenBucket{Capacity: 40, Refill: 20, Per: time.Second}, limit.Options{Name: "user"})
 	work := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 50, Limiter: limit.Options{Name: "work"}})
 
-	r.UseIngress(
+	r.Use(
 		ratelimit.NewAll([]ratelimit.Layer{
 			{Limiter: perUser, Key: ratelimit.PerUserOrIP},
 			{Limiter: perTenant, Key: ratelimit.PerTenant},

@@ -23,7 +23,7 @@ func search(*router.Context, struct{}) (string, error) { return "found", nil }
 // withOneLimit has all types of a user share one limit.
 func withOneLimit(store limit.Store) *router.Router {
 	r := router.New(router.Options{})
-	r.UseIngress(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Second}),
+	r.Use(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Second}),
 		ratelimit.Options{Key: ratelimit.PerUserOrIP}))
 	router.RPC(r, "search", search)
 	return r
@@ -33,7 +33,7 @@ func withOneLimit(store limit.Store) *router.Router {
 func withCosts(store limit.Store) *router.Router {
 	r := router.New(router.Options{})
 	costly := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "costly"})
-	r.UseIngress(ratelimit.New(costly, ratelimit.Options{Key: ratelimit.PerUserOrIP, Cost: func(c *ingress.Context) int {
+	r.Use(ratelimit.New(costly, ratelimit.Options{Key: ratelimit.PerUserOrIP, Cost: func(c *ingress.Context) int {
 		if c.Type == "report.render" {
 			return 10
 		}
@@ -60,7 +60,7 @@ func withRules(store limit.Store) (*router.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.UseIngress(limits.Middleware)
+	r.Use(limits.Middleware)
 	router.RPC(r, "report.render", search)
 	return r, nil
 }
@@ -71,13 +71,11 @@ func withRoutes(store limit.Store) *router.Router {
 	overall := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}, limit.Options{Name: "overall"})
 	searches := limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Minute}, limit.Options{Name: "searches"})
 	strokes := limit.New(store, limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Minute}, limit.Options{Name: "strokes"})
-	r.UseIngress(ratelimit.New(overall, ratelimit.Options{Key: ratelimit.PerUserOrIP}))
+	r.Use(ratelimit.New(overall, ratelimit.Options{Key: ratelimit.PerUserOrIP}))
 
-	router.RPC(r, "search", search, router.RouteOptions{
-		UseIngress: []ingress.Middleware{ratelimit.New(searches, ratelimit.Options{})},
-	})
+	router.RPC(r.With(ratelimit.New(searches, ratelimit.Options{})), "search", search)
 	board := r.Group("board.", router.RouteOptions{Exempt: true, MaxPayload: 1 << 20})
-	board.UseIngress(ratelimit.New(strokes, ratelimit.Options{}))
+	board.Use(ratelimit.New(strokes, ratelimit.Options{}))
 	router.RPC(board, "draw", search)
 	return r
 }
@@ -89,7 +87,7 @@ func withGate(store limit.Store, authenticate func(*http.Request) (ingress.Ident
 		Authenticate: authenticate,
 		Gate:         ratelimit.NewGate(store, ratelimit.GateOptions{Banned: bans.Banned}),
 	})
-	r.UseIngress(bans.Middleware) // before the limits whose rejections it counts
+	r.Use(bans.Middleware) // before the limits whose rejections it counts
 	return r
 }
 

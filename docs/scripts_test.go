@@ -251,7 +251,7 @@ func scriptServer(t *testing.T) string {
 		Presence:    memory.NewPresence(),
 		Idempotency: router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})},
 	})
-	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1000, Refill: 1000, Per: time.Second}),
+	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1000, Refill: 1000, Per: time.Second}),
 		ratelimit.Options{Announce: "messages"}))
 	type inRoom struct {
 		Room string `json:"room"`

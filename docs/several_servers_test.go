@@ -34,7 +34,7 @@ func shared(ctx context.Context, url string) (r *router.Router, closeAll func() 
 		Gate: ratelimit.NewGate(store, ratelimit.GateOptions{Limiter: limit.Options{Name: "gate"}}),
 	})
 	perUser := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "messages"})
-	r.UseIngress(ratelimit.New(perUser, ratelimit.Options{}))
+	r.Use(ratelimit.New(perUser, ratelimit.Options{}))
 
 	closeAll = func() error { // after r.Shutdown
 		presence.Close()

@@ -20,7 +20,7 @@ func Example() {
 			return next(c)
 		}
 	}
-	// A router does this for r.UseIngress(suspended).
+	// A router does this for r.Use(suspended).
 	handle := suspended(ingress.Pass)
 
 	fmt.Println(handle(&ingress.Context{Identity: ingress.Identity{User: "ann"}}))
@@ -46,8 +46,8 @@ func ExampleContext_Reject() {
 	// Output: RESOURCE_EXHAUSTED: payload too large (observed 12, limit 10)
 }
 
-// Routes of a group need a role. A router applies the middleware of
-// RouteOptions{UseIngress: []ingress.Middleware{ingress.RequireRole("admin")}} like this.
+// Routes of a group need a role: r.Group("admin.").With(ingress.RequireRole("admin")). The router calls the
+// middleware like this.
 func ExampleRequireRole() {
 	handle := ingress.RequireRole("admin")(ingress.Pass)
 	for _, id := range []ingress.Identity{

@@ -1,11 +1,11 @@
 // Package ingress is the contract of middleware that runs before the payload of a frame is
 // decoded, and of the decisions before a connection is opened.
 //
-// Middleware registered with a router's UseIngress sees a [Context]: the message's
+// Middleware registered with a router's Use sees a [Context]: the message's
 // type, its connection and identity, its size and time of arrival. It does not see a
 // payload, so that a frame can be rejected before anything is decoded or allocated for it:
 //
-//	r.UseIngress(func(next ingress.Handler) ingress.Handler {
+//	r.Use(func(next ingress.Handler) ingress.Handler {
 //		return func(c *ingress.Context) error {
 //			if c.Identity.Tier == "suspended" {
 //				return errors.PermissionDenied.New("account suspended")

@@ -16,7 +16,7 @@ var (
 // UNAUTHENTICATED. Like [RequireRole], it can be used for a router, a group or a route, and lets
 // the protocol's own types pass, such as heartbeats and renewals.
 //
-//	r.UseIngress(ingress.RequireUser)
+//	r.Use(ingress.RequireUser)
 func RequireUser(next Handler) Handler {
 	return func(c *Context) error {
 		if !c.Identity.Authenticated() && !ofProtocol(c.Type) {
@@ -30,7 +30,7 @@ func RequireUser(next Handler) Handler {
 // PERMISSION_DENIED, and UNAUTHENTICATED for clients without an authenticated user. The answer
 // does not name the roles. It panics without a role.
 //
-//	admin := r.Group("admin.", router.RouteOptions{UseIngress: []ingress.Middleware{ingress.RequireRole("admin")}})
+//	admin := r.Group("admin.").With(ingress.RequireRole("admin"))
 func RequireRole(roles ...string) Middleware {
 	if len(roles) == 0 || slices.Contains(roles, "") {
 		panic("ingress: RequireRole without a role, or with an empty one; name the roles, or use RequireUser")

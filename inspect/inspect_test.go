@@ -69,17 +69,18 @@ func startWithin(t *testing.T, name string, broker pubsub.Broker, timeout time.D
 		},
 		Broker: broker,
 	})
-	p.r.UseIngress(bans.Middleware, p.rules.Middleware)
+	p.r.Use(bans.Middleware, p.rules.Middleware)
 	p.r.History("room:*", router.HistoryOptions{})
 	router.RPC(p.r, "room.join", func(c *router.Context, m said) (said, error) { return m, c.Subscribe("room:" + m.Text) })
 	router.RPC(p.r, "report.make", func(_ *router.Context, m said) (said, error) { return m, nil })
-	router.RPC(p.r, "export.run", func(c *router.Context, m said) (said, error) {
+	export := p.r.With(ratelimit.NewConcurrency(exports, ratelimit.Options{Key: ratelimit.PerTenant}))
+	router.RPC(export, "export.run", func(c *router.Context, m said) (said, error) {
 		select {
 		case <-p.exported:
 		case <-c.Done():
 		}
 		return m, nil
-	}, router.RouteOptions{Concurrent: true, UseIngress: []ingress.Middleware{ratelimit.NewConcurrency(exports, ratelimit.Options{Key: ratelimit.PerTenant})}})
+	}, router.RouteOptions{Concurrent: true})
 	h := inspect.Handler(p.r, inspect.Options{
 		Authorize: func(req *http.Request) (inspect.Viewer, error) {
 			switch req.Header.Get("Authorization") {

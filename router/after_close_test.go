@@ -38,7 +38,7 @@ func TestNothingIsHandledAfterClose(t *testing.T) {
 func TestMadeUpTypesHaveNoNameForMiddleware(t *testing.T) {
 	seen := make(chan string, 2)
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				seen <- c.Type
 				return next(c)

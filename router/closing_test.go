@@ -65,7 +65,7 @@ func TestClosingTakesSeconds(t *testing.T) {
 					Limits:   Limits{MaxQueued: 64 << 10, MaxInFlight: 1},
 					OnClose:  func(*Conn, CloseInfo) { ended.Store(int64(r.now())) },
 				})
-				r.UseIngress(func(next ingress.Handler) ingress.Handler {
+				r.Use(func(next ingress.Handler) ingress.Handler {
 					return func(c *ingress.Context) error {
 						if c.Type == "held" {
 							time.Sleep(time.Hour)

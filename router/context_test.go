@@ -51,7 +51,7 @@ func TestErrAndDoneAgree(t *testing.T) {
 	s := serveSocket(t, router.Options{
 		OnOpen: func(c *router.Conn) error { conns <- c; return nil },
 	}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "filtered" {
 					ctx := c.Context()

@@ -123,7 +123,7 @@ func (c *Conn) route(s *scratch, typ []byte) *route {
 	return rt
 }
 
-// askMiddleware sends the frame through the middleware of Router.UseIngress. A frame that
+// askMiddleware sends the frame through the middleware of Router.Use. A frame that
 // is too large or malformed goes through it, too: it has to be paid for like any other. One of the
 // protocol does only where the client sends more of them than it needs.
 func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {

@@ -94,7 +94,7 @@ func allocRouter(refuse bool) *Router {
 	// A message without a key costs nothing more where there are keys.
 	r := New(Options{Idempotency: IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}})
 	if refuse {
-		r.UseIngress(refuseAll)
+		r.Use(refuseAll)
 	}
 	On(r, "event", func(*Context, numbers) error { return nil })
 	RPC(r, "request", func(_ *Context, n numbers) (numbers, error) { return n, nil })

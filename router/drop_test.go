@@ -66,7 +66,7 @@ func TestDroppedFrames(t *testing.T) {
 				var hooked rejections
 				tc.limits.MaxPayload = 1 << 10
 				s := serveSocket(t, router.Options{Limits: tc.limits, OnLimitExceeded: hooked.hook}, func(r *router.Router) {
-					r.UseIngress(tc.middleware)
+					r.Use(tc.middleware)
 					router.On(r, "text", event)
 					to, opts := router.Registrar(r), tc.route
 					if grouped {
@@ -111,11 +111,10 @@ func TestDroppedFrames(t *testing.T) {
 func TestDroppedFramesMayClose(t *testing.T) {
 	t.Parallel()
 	s := serveSocket(t, router.Options{Limits: router.Limits{OnExceeded: router.OnExceededDrop}}, func(r *router.Router) {
-		router.On(r, "cursor", func(*router.Context, struct{}) error { return nil }, router.RouteOptions{
+		router.On(r.With(func(ingress.Handler) ingress.Handler {
+			return func(c *ingress.Context) error { e := banned; e.Drop = true; return c.Reject(e) }
+		}), "cursor", func(*router.Context, struct{}) error { return nil }, router.RouteOptions{
 			DropExceeded: true,
-			UseIngress: []ingress.Middleware{func(ingress.Handler) ingress.Handler {
-				return func(c *ingress.Context) error { e := banned; e.Drop = true; return c.Reject(e) }
-			}},
 		})
 	})
 	p := s.dial()
@@ -135,11 +134,11 @@ func TestDroppedFramesAreNoReasonForABan(t *testing.T) {
 		return ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.Options{Drop: drop})
 	}
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		r.UseIngress(ratelimit.NewBans(store, ratelimit.BanOptions{After: 3}).Middleware)
+		r.Use(ratelimit.NewBans(store, ratelimit.BanOptions{After: 3}).Middleware)
 		event := func(*router.Context, struct{}) error { return nil }
-		router.On(r, "limit drops", event, router.RouteOptions{UseIngress: []ingress.Middleware{one(true)}})
-		router.On(r, "type drops", event, router.RouteOptions{DropExceeded: true, UseIngress: []ingress.Middleware{one(false)}})
-		router.On(r, "answered", event, router.RouteOptions{UseIngress: []ingress.Middleware{one(false)}})
+		router.On(r.With(one(true)), "limit drops", event)
+		router.On(r.With(one(false)), "type drops", event, router.RouteOptions{DropExceeded: true})
+		router.On(r.With(one(false)), "answered", event)
 	})
 	p := s.dial()
 	for _, typ := range []string{"limit drops", "type drops"} {
@@ -166,7 +165,7 @@ func TestDetailsSayWhatIsLeft(t *testing.T) {
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		l := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 1, Per: 24 * time.Hour})
 		cost := map[string]int{"seven": 7, "one": 1}
-		r.UseIngress(ratelimit.New(l, ratelimit.Options{Key: ratelimit.PerUserOrIP, Cost: func(c *ingress.Context) int { return max(1, cost[c.Type]) }}))
+		r.Use(ratelimit.New(l, ratelimit.Options{Key: ratelimit.PerUserOrIP, Cost: func(c *ingress.Context) int { return max(1, cost[c.Type]) }}))
 		router.On(r, "seven", func(*router.Context, struct{}) error { return nil })
 		router.On(r, "take", func(*router.Context, struct{}) error { return ratelimit.Take(context.Background(), l, 5, "room") })
 	})

@@ -302,7 +302,7 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 	wrapped := 0
-	g.UseIngress(func(next ingress.Handler) ingress.Handler { wrapped++; return next })
+	g.Use(func(next ingress.Handler) ingress.Handler { wrapped++; return next })
 	check()
 	if wrapped != 0 {
 		t.Errorf("listing calls the middleware %d times", wrapped)

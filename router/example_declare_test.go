@@ -95,12 +95,12 @@ func ExampleRouter_Group() {
 		return ratelimit.New(limiter, ratelimit.Options{Key: ratelimit.PerUserOrIP})
 	}
 	r := router.New(router.Options{})
-	r.UseIngress(perUser(100))
+	r.Use(perUser(100))
 	board := r.Group("board.", router.RouteOptions{
 		Exempt:     true,    // from the 100 a day
 		MaxPayload: 1 << 20, // bytes
 	})
-	board.UseIngress(perUser(1))
+	board.Use(perUser(1))
 	router.On(board, "draw", func(c *router.Context, line []int) error { return c.Send("drawn", len(line)) })
 
 	c := connect(r)
@@ -117,15 +117,14 @@ func ExampleRouter_Group() {
 }
 
 // A limit for one type alone, declared where the type is.
-func ExampleRouteOptions_useIngress() {
+func ExampleRouter_With() {
 	searches := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Second})
 	r := router.New(router.Options{})
-	router.RPC(r, "search", func(_ *router.Context, text string) ([]string, error) { return nil, nil },
-		router.RouteOptions{
-			Doc:        "Finds messages by their text.",
-			UseIngress: []ingress.Middleware{ratelimit.New(searches, ratelimit.Options{})},
-			MaxPayload: 1 << 10, // bytes
-		})
+	find := func(*router.Context, string) ([]string, error) { return nil, nil }
+	router.RPC(r.With(ratelimit.New(searches, ratelimit.Options{})), "search", find, router.RouteOptions{
+		Doc:        "Finds messages by their text.",
+		MaxPayload: 1 << 10, // bytes
+	})
 
 	c := connect(r)
 	defer c.close()
@@ -139,11 +138,8 @@ func ExampleRouteOptions_useIngress() {
 func ExampleRouteOptions_dropExceeded() {
 	moves := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute})
 	r := router.New(router.Options{})
-	router.On(r, "cursor.move", func(c *router.Context, x int) error { return c.Send("cursor.moved", x) },
-		router.RouteOptions{
-			UseIngress:   []ingress.Middleware{ratelimit.New(moves, ratelimit.Options{})},
-			DropExceeded: true,
-		})
+	move := func(c *router.Context, x int) error { return c.Send("cursor.moved", x) }
+	router.On(r.With(ratelimit.New(moves, ratelimit.Options{})), "cursor.move", move, router.RouteOptions{DropExceeded: true})
 	router.RPC(r, "cursors", func(*router.Context, struct{}) (int64, error) { return r.Stats().Unanswered, nil })
 
 	c := connect(r)

@@ -10,7 +10,7 @@ import (
 // the payload is decoded, and the reply and an event have members of their own, too.
 func ExampleMeta() {
 	r := router.New(router.Options{})
-	r.UseIngress(func(next ingress.Handler) ingress.Handler {
+	r.Use(func(next ingress.Handler) ingress.Handler {
 		return func(c *ingress.Context) error {
 			var version int
 			if _, err := c.Meta("version", &version); err != nil {

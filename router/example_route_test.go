@@ -73,7 +73,7 @@ func ExampleRouteOptions_timeout() {
 	// {"type":"RPC_ERROR","meta":{"correlationId":"1"},"payload":{"code":"DEADLINE_EXCEEDED","message":"deadline exceeded","retryable":true}}
 }
 
-func ExampleRouteOptions_use() {
+func ExampleGroup_UseHandler() {
 	adminOnly := func(next router.Handler) router.Handler {
 		return func(c *router.Context) error {
 			if c.Identity.Tier != "admin" {
@@ -83,8 +83,9 @@ func ExampleRouteOptions_use() {
 		}
 	}
 	r := router.New(router.Options{})
-	router.RPC(r, "room.delete", func(*router.Context, struct{}) (string, error) { return "deleted", nil },
-		router.RouteOptions{Use: []router.Middleware{adminOnly}})
+	rooms := r.Group("room.")
+	rooms.UseHandler(adminOnly)
+	router.RPC(rooms, "delete", func(*router.Context, struct{}) (string, error) { return "deleted", nil })
 
 	c := connect(r)
 	defer c.close()
@@ -95,7 +96,7 @@ func ExampleRouteOptions_use() {
 }
 
 // What is turned away here has not been decoded.
-func ExampleRouter_UseIngress() {
+func ExampleRouter_Use() {
 	readOnly := func(next ingress.Handler) ingress.Handler {
 		return func(c *ingress.Context) error {
 			if !c.Identity.Authenticated() && strings.HasPrefix(c.Type, "chat.") {
@@ -105,7 +106,7 @@ func ExampleRouter_UseIngress() {
 		}
 	}
 	r := router.New(router.Options{})
-	r.UseIngress(readOnly)
+	r.Use(readOnly)
 	router.On(r, "chat.send", func(*router.Context, string) error { return nil })
 	router.RPC(r, "room.list", func(*router.Context, struct{}) ([]string, error) { return []string{"lobby"}, nil })
 
@@ -119,12 +120,12 @@ func ExampleRouter_UseIngress() {
 	// {"type":"room.list.reply","meta":{"correlationId":"1"},"payload":["lobby"]}
 }
 
-func ExampleRouter_Use() {
+func ExampleRouter_UseHandler() {
 	type Say struct {
 		Text string `json:"text"`
 	}
 	r := router.New(router.Options{})
-	r.Use(func(next router.Handler) router.Handler {
+	r.UseHandler(func(next router.Handler) router.Handler {
 		return func(c *router.Context) error {
 			if m, ok := c.Message().(*Say); ok {
 				m.Text = strings.TrimSpace(m.Text)
@@ -146,9 +147,9 @@ func ExampleRouter_Use() {
 }
 
 // A rejection may end the connection, whatever Limits.OnExceeded says.
-func ExampleRouter_UseIngress_closing() {
+func ExampleRouter_Use_closing() {
 	r := router.New(router.Options{})
-	r.UseIngress(func(next ingress.Handler) ingress.Handler {
+	r.Use(func(next ingress.Handler) ingress.Handler {
 		return func(c *ingress.Context) error {
 			if c.Identity.Tier == "" {
 				return c.Reject(errors.LimitExceeded{

@@ -26,7 +26,7 @@ func ExampleContext_Detach() {
 			return context.WithValue(context.Background(), hostKey{}, req.Host)
 		},
 	})
-	r.Use(func(next router.Handler) router.Handler {
+	r.UseHandler(func(next router.Handler) router.Handler {
 		return func(c *router.Context) error {
 			c.SetValues(context.WithValue(c.Detach(), orderKey{}, c.CorrelationID()))
 			return next(c)

@@ -50,7 +50,7 @@ func TestErrorsNameTheTypeThatFailed(t *testing.T) {
 				type join struct {
 					Text string `json:"text" validate:"required"`
 				}
-				r.UseIngress(func(next ingress.Handler) ingress.Handler {
+				r.Use(func(next ingress.Handler) ingress.Handler {
 					return func(c *ingress.Context) error {
 						switch {
 						case c.SentType() == "refused":

@@ -21,6 +21,7 @@ type Group struct {
 	parent *Group // nil for the outermost one, which every router has
 	prefix string // with those of its parents
 	opts   RouteOptions
+	with   bool // made by With: before is its routes' own
 	before []ingress.Middleware
 	around []Middleware
 }
@@ -46,23 +47,51 @@ func (g *Group) Group(prefix string, opts ...RouteOptions) *Group {
 		panic("router: " + what + " has a Reply, Progress or Doc; give them to its routes")
 	}
 	o.check(what)
-	inner := &Group{router: g.router, parent: g, prefix: prefix, opts: o, before: slices.Clone(o.UseIngress), around: slices.Clone(o.Use)}
+	inner := &Group{router: g.router, parent: g, prefix: prefix, opts: o}
 	inner.opts.inherit(g)
 	return inner
 }
 
-// UseIngress adds middleware for every frame of the group's types, which runs before the payload
-// is decoded, and after that of the router and of outer groups. See [Router.UseIngress].
-// Frames that are too large or malformed do not reach it. The Middleware function is called once
-// for each route of the group.
-func (g *Group) UseIngress(middleware ...ingress.Middleware) {
-	g.router.configure("UseIngress", func() { g.before = append(g.before, middleware...) })
+// With returns a group with the prefix and options of the router, whose routes have middleware of their own:
+//
+//	router.RPC(r.With(ratelimit.New(searches, ratelimit.Options{})), "search", search)
+//
+// See [Group.With].
+func (r *Router) With(middleware ...ingress.Middleware) *Group { return r.top.With(middleware...) }
+
+// With returns a group within the group, with the same prefix and options, whose routes have middleware of their own,
+// such as a limit for one type. It runs before the payload is decoded, after that of the router and of groups, and
+// the first is the outermost. Routes that are Exempt are charged by it, and by no other.
+func (g *Group) With(middleware ...ingress.Middleware) *Group {
+	mustBeMiddleware("With", middleware)
+	inner := g.Group("")
+	inner.with, inner.before = true, slices.Clone(middleware)
+	return inner
 }
 
-// Use adds middleware around the handlers of the group's routes, inside of that of the router
-// and of outer groups. See [Router.Use].
-func (g *Group) Use(middleware ...Middleware) {
-	g.router.configure("Use", func() { g.around = append(g.around, middleware...) })
+// mustBeMiddleware panics if one is nil: its first frame would.
+func mustBeMiddleware[M ~func(H) H, H any](method string, middleware []M) {
+	for i, m := range middleware {
+		if m == nil {
+			panic("router: argument " + strconv.Itoa(i+1) + " of " + method + " is nil; remove it from the list")
+		}
+	}
+}
+
+// Use adds middleware for every frame of the group's types, which runs before the payload
+// is decoded, and after that of the router and of outer groups. See [Router.Use].
+// Frames that are too large or malformed do not reach it. The Middleware function is called once
+// for each route of the group.
+func (g *Group) Use(middleware ...ingress.Middleware) {
+	mustBeMiddleware("Use", middleware)
+	g.router.configure("Use", func() { g.before = append(g.before, middleware...) })
+}
+
+// UseHandler adds middleware around the handlers of the group's routes, inside of that of the router
+// and of outer groups. See [Router.UseHandler].
+func (g *Group) UseHandler(middleware ...Middleware) {
+	mustBeMiddleware("UseHandler", middleware)
+	g.router.configure("UseHandler", func() { g.around = append(g.around, middleware...) })
 }
 
 // configure calls change, and panics once a connection is served.
@@ -105,8 +134,12 @@ func (rt *route) compose(limits *Limits) *own {
 			o.ingress = charged(o.ingress)
 		}
 	}
-	add(rt.opts.Exempt, rt.opts.UseIngress)
-	for g := rt.group; g.parent != nil; g = g.parent {
+	g := rt.group
+	for ; g.with; g = g.parent {
+		add(false, g.before)
+	}
+	add(rt.opts.Exempt, nil)
+	for ; g.parent != nil; g = g.parent {
 		add(g.opts.Exempt, g.before)
 	}
 	if !used {

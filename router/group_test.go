@@ -62,25 +62,24 @@ func TestGroupsHaveMiddlewareOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	var j journal
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		board := r.Group("board.", router.RouteOptions{
-			Use: []router.Middleware{j.after("board 1")}, UseIngress: []ingress.Middleware{j.before("board 1")},
-		})
+		board := r.Group("board.").With(j.before("board 1"))
+		board.UseHandler(j.after("board 1"))
 		router.RPC(board, "open", ok)
 		shapes := board.Group("shape.")
-		router.RPC(shapes, "add", ok, router.RouteOptions{
-			Use: []router.Middleware{j.after("route")}, UseIngress: []ingress.Middleware{j.before("route")},
-		})
+		route := shapes.With(j.before("route"))
+		route.UseHandler(j.after("route"))
+		router.RPC(route, "add", ok)
 		chat := r.Group("")
 		router.RPC(chat, "say", ok)
 		router.RPC(r, "alone", ok)
 
-		shapes.Use(j.after("shapes"))
-		shapes.UseIngress(j.before("shapes"))
-		board.Use(j.after("board 2"))
-		board.UseIngress(j.before("board 2"))
-		chat.Use(j.after("chat"))
-		r.Use(j.after("router"))
-		r.UseIngress(j.before("router"))
+		shapes.UseHandler(j.after("shapes"))
+		shapes.Use(j.before("shapes"))
+		board.UseHandler(j.after("board 2"))
+		board.Use(j.before("board 2"))
+		chat.UseHandler(j.after("chat"))
+		r.UseHandler(j.after("router"))
+		r.Use(j.before("router"))
 	})
 	p := s.dial()
 	for _, tc := range []struct {
@@ -118,12 +117,12 @@ func TestMiddlewareOfAGroupRefuses(t *testing.T) {
 	faults := make(chan router.Fault, 1)
 	s := serveSocket(t, router.Options{OnError: func(f router.Fault) { faults <- f }}, func(r *router.Router) {
 		admin := r.Group("admin.")
-		admin.UseIngress(func(ingress.Handler) ingress.Handler {
+		admin.Use(func(ingress.Handler) ingress.Handler {
 			return func(*ingress.Context) error { return errors.PermissionDenied.New("admins only") }
 		})
 		router.RPC(admin, "stop", ok)
 		forgetful := r.Group("forgetful.")
-		forgetful.UseIngress(func(ingress.Handler) ingress.Handler {
+		forgetful.Use(func(ingress.Handler) ingress.Handler {
 			return func(*ingress.Context) error { return nil }
 		})
 		router.RPC(forgetful, "do", ok)

@@ -17,7 +17,7 @@ import (
 func TestAHeldFrame(t *testing.T) {
 	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "held" {
 					if err := c.Hold(5 * time.Second); err != nil {
@@ -56,7 +56,7 @@ func TestAHeldFrameOfAConnectionThatIsClosed(t *testing.T) {
 			var held chan error
 			inMemory(t, router.Options{Liveness: liveness, OnOpen: func(c *router.Conn) error { conn = c; return nil }}, func(r *router.Router) {
 				held = make(chan error, 1) // of this bubble
-				r.UseIngress(func(ingress.Handler) ingress.Handler {
+				r.Use(func(ingress.Handler) ingress.Handler {
 					return func(c *ingress.Context) error {
 						held <- c.Hold(time.Hour)
 						return context.Canceled

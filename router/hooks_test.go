@@ -136,13 +136,11 @@ func TestAllHooksAreCalled(t *testing.T) {
 			inMemory(t, router.Options{OnError: first.OnError, OnLimitExceeded: first.OnLimitExceeded}, func(r *router.Router) {
 				r.AddHooks(hooks("b"))
 				router.On(r, "fault", func(*router.Context, struct{}) error { return errors.New("broken") })
-				router.On(r, "limit", func(*router.Context, int) error { return nil }, router.RouteOptions{UseIngress: []ingress.Middleware{
-					func(ingress.Handler) ingress.Handler {
-						return func(c *ingress.Context) error {
-							return c.Reject(errors.LimitExceeded{Kind: errors.LimitRate, Limit: 7})
-						}
-					},
-				}})
+				router.On(r.With(func(ingress.Handler) ingress.Handler {
+					return func(c *ingress.Context) error {
+						return c.Reject(errors.LimitExceeded{Kind: errors.LimitRate, Limit: 7})
+					}
+				}), "limit", func(*router.Context, int) error { return nil })
 			}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
 				c.Send("fault", nil)
 				c.ExpectError(errors.Internal)

@@ -514,7 +514,7 @@ func TestMiddlewareThatRetries(t *testing.T) {
 	}
 	var calls atomic.Int64
 	s := serveSocket(t, router.Options{OnError: func(router.Fault) {}}, func(r *router.Router) {
-		r.Use(func(next router.Handler) router.Handler {
+		r.UseHandler(func(next router.Handler) router.Handler {
 			return func(c *router.Context) error {
 				if next(c) == nil {
 					return nil

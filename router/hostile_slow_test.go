@@ -519,7 +519,7 @@ func testProgressToAClientThatDoesNotRead(t *testing.T, serve transport) {
 			returned <- struct{}{}
 			return 1, nil
 		})
-		r.Use(func(next router.Handler) router.Handler {
+		r.UseHandler(func(next router.Handler) router.Handler {
 			return func(c *router.Context) error {
 				var looking sync.WaitGroup
 				defer looking.Wait()

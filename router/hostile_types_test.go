@@ -29,7 +29,7 @@ func limitedIsHandled(t *testing.T, maxPayload, long int) {
 	var limited, handled []string
 	refuse := false
 	s := serveSocket(t, router.Options{Limits: router.Limits{MaxPayload: maxPayload}}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "echo" {
 					return next(c)

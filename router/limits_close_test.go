@@ -63,7 +63,7 @@ func TestARejectionThatCloses(t *testing.T) {
 					OnLimitExceeded: reported.hook,
 					Limits:          router.Limits{OnExceeded: on, MaxPayload: 128},
 				}, func(r *router.Router) {
-					r.UseIngress(func(next ingress.Handler) ingress.Handler {
+					r.Use(func(next ingress.Handler) ingress.Handler {
 						return func(c *ingress.Context) error {
 							if tc.ingress {
 								return c.Reject(banned)
@@ -104,7 +104,7 @@ func TestARejectionWithoutAWait(t *testing.T) {
 			l.Close = errors.CloseTooManyRequests
 		}
 		inMemory(t, router.Options{}, func(r *router.Router) {
-			r.UseIngress(func(ingress.Handler) ingress.Handler {
+			r.Use(func(ingress.Handler) ingress.Handler {
 				return func(c *ingress.Context) error { return c.Reject(l) }
 			})
 		}, func(t *testing.T, _ *router.Router, c *routertest.Client) {

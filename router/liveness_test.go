@@ -242,7 +242,7 @@ func TestTimeWithoutReadingIsNotTheClients(t *testing.T) {
 	t.Parallel()
 	const timeout = 2 * time.Second
 	livenessOverPipe(t, Options{Liveness: Liveness{MessageTimeout: timeout, PingInterval: -1}}, func(r *Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "held" {
 					time.Sleep(10 * timeout)

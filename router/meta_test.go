@@ -44,7 +44,7 @@ func TestOwnMeta(t *testing.T) {
 	var served *router.Router
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		served = r
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				var trace string
 				if _, err := c.Meta("trace", &trace); err != nil {

@@ -23,11 +23,11 @@ func TestOwnMiddlewareAllocatesNothing(t *testing.T) {
 	r := New(Options{})
 	Declare[numbers](r, "reported")
 	g := r.Group("g.", RouteOptions{MaxPayload: 1 << 20})
-	g.UseIngress(count)
-	own := RouteOptions{UseIngress: []ingress.Middleware{count}, Exempt: true, Strict: true}
-	On(g, "event", func(*Context, numbers) error { return nil }, own)
-	RPC(g, "request", func(_ *Context, n numbers) (numbers, error) { return n, nil }, own)
-	On(g, "refused", func(*Context, numbers) error { return nil }, RouteOptions{UseIngress: []ingress.Middleware{refuseAll}})
+	g.Use(count)
+	own := RouteOptions{Exempt: true, Strict: true}
+	On(g.With(count), "event", func(*Context, numbers) error { return nil }, own)
+	RPC(g.With(count), "request", func(_ *Context, n numbers) (numbers, error) { return n, nil }, own)
+	On(g.With(refuseAll), "refused", func(*Context, numbers) error { return nil })
 	On(r, "event", func(*Context, numbers) error { return nil })
 	for name, frame := range map[string]string{
 		"event":       `{"type":"g.event","payload":{"A":1,"B":2}}`,

@@ -51,12 +51,12 @@ func (p *peer) admits(typ string, want int) {
 func TestLimitsOfARoute(t *testing.T) {
 	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		r.UseIngress(once(40))
-		router.RPC(r, "search", ok, router.RouteOptions{UseIngress: []ingress.Middleware{once(2)}})
+		r.Use(once(40))
+		router.RPC(r.With(once(2)), "search", ok)
 		g := r.Group("board.")
-		g.UseIngress(once(5))
+		g.Use(once(5))
 		router.RPC(g, "open", ok)
-		router.RPC(g, "draw", ok, router.RouteOptions{UseIngress: []ingress.Middleware{once(3)}})
+		router.RPC(g.With(once(3)), "draw", ok)
 	})
 	p := s.dial()
 	p.admits("search", 2)     // 5 sent
@@ -87,13 +87,13 @@ func TestExemptTypes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			exempt := router.RouteOptions{Exempt: true}
 			s := serveSocket(t, router.Options{}, func(r *router.Router) {
-				r.UseIngress(charge)
+				r.Use(charge)
 				router.RPC(r, "typing", ok, exempt)
-				router.RPC(r, "draw", ok, router.RouteOptions{Exempt: true, UseIngress: []ingress.Middleware{once(4)}})
+				router.RPC(r.With(once(4)), "draw", ok, router.RouteOptions{Exempt: true})
 
 				free := r.Group("free.", exempt)
 				router.RPC(free, "a", ok)
-				free.UseIngress(once(7))
+				free.Use(once(7))
 				router.RPC(free.Group("er.", exempt), "b", ok)
 			})
 			p := s.dial()
@@ -129,9 +129,9 @@ func TestExemptTypesAreNotFreeFromBans(t *testing.T) {
 	t.Parallel()
 	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 3})
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		r.UseIngress(bans.Middleware)
+		r.Use(bans.Middleware)
 		router.RPC(r, "typing", ok, router.RouteOptions{Exempt: true})
-		router.RPC(r, "search", ok, router.RouteOptions{Exempt: true, UseIngress: []ingress.Middleware{once(1)}})
+		router.RPC(r.With(once(1)), "search", ok, router.RouteOptions{Exempt: true})
 	})
 	p := s.dial()
 	p.write(request("1", "search"), request("2", "search"), request("3", "search"), request("4", "typing"))
@@ -160,7 +160,7 @@ func TestDenyListsHoldForExemptTypes(t *testing.T) {
 	s := serveSocket(t, router.Options{Authenticate: func(*http.Request) (ingress.Identity, error) {
 		return ingress.Identity{User: "eve"}, nil
 	}}, func(r *router.Router) {
-		r.UseIngress(limits.Middleware)
+		r.Use(limits.Middleware)
 		router.RPC(r, "typing", ok, router.RouteOptions{Exempt: true})
 	})
 	p := s.dial()
@@ -215,7 +215,7 @@ func TestSizesOfRoutes(t *testing.T) {
 		}
 	}
 	register := func(r *router.Router) {
-		r.UseIngress(note)
+		r.Use(note)
 		echo := func(_ *router.Context, m said) (said, error) { return m, nil }
 		router.RPC(r, "small", echo, router.RouteOptions{MaxPayload: small})
 		router.RPC(r, "plain", echo)

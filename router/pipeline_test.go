@@ -75,7 +75,7 @@ func TestStagesAnswerInOrder(t *testing.T) {
 				var limiter exhausted
 				var handled atomic.Int64
 				r := router.New(router.Options{Limits: router.Limits{MaxPayload: 256, MaxInFlight: 1}})
-				r.UseIngress(limiter.middleware)
+				r.Use(limiter.middleware)
 				router.RPC(r, "slow", func(c *router.Context, m observed) (struct{}, error) {
 					handled.Add(1)
 					if m.Text == "wait" {
@@ -128,7 +128,7 @@ func TestRefusedFloodNeverDecodes(t *testing.T) {
 			defer mu.Unlock()
 			reported = append(reported, info)
 		}})
-		r.UseIngress(limiter.middleware)
+		r.Use(limiter.middleware)
 		router.On(r, "chat.send", func(*router.Context, observed) error { return nil })
 		c := routertest.New(t, r).Dial()
 		before := decoded.Load()
@@ -171,7 +171,7 @@ func TestLimitHookIsNeverAwaited(t *testing.T) {
 			OnLimitExceeded: func(context.Context, router.LimitInfo) { <-release; panic("hook") },
 			OnError:         func(router.Fault) { faults.Add(1) },
 		})
-		r.UseIngress(limiter.middleware)
+		r.Use(limiter.middleware)
 		router.RPC(r, "ping", func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 		c := routertest.New(t, r).Dial()
 		limiter.on.Store(true)
@@ -206,7 +206,7 @@ func TestOnExceededClose(t *testing.T) {
 				var limiter exhausted
 				limiter.on.Store(true)
 				r := router.New(router.Options{Limits: router.Limits{MaxPayload: 128, OnExceeded: router.OnExceededClose, CloseCode: tc.code}})
-				r.UseIngress(limiter.middleware)
+				r.Use(limiter.middleware)
 				c := routertest.New(t, r).Dial()
 				c.SendRaw(tc.frame)
 				if reason := c.ExpectClose(tc.want); reason != tc.reason {
@@ -229,7 +229,7 @@ func TestOnExceededCustomLeavesItToTheHook(t *testing.T) {
 			Limits:          router.Limits{OnExceeded: router.OnExceededCustom},
 			OnLimitExceeded: func(_ context.Context, i router.LimitInfo) { _ = i.Conn.Send("slow.down", nil) },
 		})
-		r.UseIngress(limiter.middleware)
+		r.Use(limiter.middleware)
 		c := routertest.New(t, r).Dial()
 		c.SendRaw(`{"type":"x","meta":{"correlationId":"1"}}`)
 		routertest.ExpectEvent[struct{}](c, "slow.down")
@@ -263,7 +263,7 @@ func TestRejectionFromAHandler(t *testing.T) {
 func TestAnAbortIsNotRefused(t *testing.T) {
 	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "$ws:abort" {
 					return errors.PermissionDenied.New("not now")
@@ -287,7 +287,7 @@ func TestMessagesOfTheProtocolAreLimited(t *testing.T) {
 	t.Parallel()
 	var charged atomic.Int64
 	inMemory(t, router.Options{}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if charged.Add(1); c.Type != "__heartbeat" {
 					t.Errorf("%s is charged", c.Type)
@@ -351,7 +351,7 @@ func TestMiddlewareThatSwallowsAFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var faults atomic.Int64
 		r := router.New(router.Options{OnError: func(router.Fault) { faults.Add(1) }})
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "swallowed" {
 					return nil
@@ -365,7 +365,7 @@ func TestMiddlewareThatSwallowsAFrame(t *testing.T) {
 		for _, typ := range []string{"swallowed", "panics", "inner"} {
 			router.RPC(r, typ, func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 		}
-		r.Use(func(next router.Handler) router.Handler {
+		r.UseHandler(func(next router.Handler) router.Handler {
 			return func(c *router.Context) error {
 				if c.Type() == "inner" {
 					return nil
@@ -400,7 +400,7 @@ func (brokenMember) MarshalJSON() ([]byte, error) { return nil, errors.New("does
 func TestMiddlewareThatDropsAnError(t *testing.T) {
 	t.Parallel()
 	inMemory(t, router.Options{}, func(r *router.Router) {
-		r.Use(func(next router.Handler) router.Handler {
+		r.UseHandler(func(next router.Handler) router.Handler {
 			return func(c *router.Context) error { _ = next(c); return nil }
 		})
 		router.RPC(r, "fails", func(*router.Context, struct{}) (string, error) { return "", errors.New("fails") })

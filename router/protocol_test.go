@@ -304,11 +304,13 @@ func TestMiddlewareOfHandlersSeesTheMessage(t *testing.T) {
 		}
 	}
 	inMemory(t, router.Options{}, func(r *router.Router) {
-		router.RPC(r, "echo", func(_ *router.Context, m text) (text, error) {
+		route := r.Group("")
+		route.UseHandler(mark("route"))
+		router.RPC(route, "echo", func(_ *router.Context, m text) (text, error) {
 			trail = append(trail, "handler")
 			return m, nil
-		}, router.RouteOptions{Use: []router.Middleware{mark("route")}})
-		r.Use(mark("outer"), mark("inner")) // after the route, and still around it
+		})
+		r.UseHandler(mark("outer"), mark("inner")) // after the route, and still around it
 	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
 		routertest.ExpectReply[text](c.Request("echo", text{"hi"}))
 		want := "outer:hi inner:hi route:hi handler route done inner done outer done"
@@ -333,8 +335,8 @@ func TestOrderOfIngressMiddleware(t *testing.T) {
 		}
 	}
 	inMemory(t, router.Options{}, func(r *router.Router) {
-		r.UseIngress(mark("first"), mark("second"))
-		r.UseIngress(mark("third"))
+		r.Use(mark("first"), mark("second"))
+		r.Use(mark("third"))
 		router.RPC(r, "echo", func(_ *router.Context, m text) (text, error) { return m, nil })
 	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
 		c.Send("unknown", nil)
@@ -354,7 +356,7 @@ func TestKeysReachTheConnectionFromEverywhere(t *testing.T) {
 	inMemory(t, router.Options{
 		OnOpen: func(c *router.Conn) error { session.Set(c.Identity(), 1); return nil },
 	}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				n, _ := session.Get(&c.Identity)
 				inMiddleware.Store(int64(n))

@@ -549,7 +549,7 @@ func TestAnswersAreNotRefused(t *testing.T) {
 		router.RPC(r, "ask", func(c *router.Context, m said) (said, error) {
 			return said{outcome(s.confirm.Ask(c, c.Conn(), confirm(m)))}, nil
 		})
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type != "ask" {
 					return c.Reject(errors.LimitExceeded{Kind: errors.LimitRate, Observed: 1, Limit: 1, RetryAfter: time.Second})

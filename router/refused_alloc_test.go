@@ -84,7 +84,7 @@ func refusedKinds() map[string][]byte {
 func kindsRouter(refuse bool) *Router {
 	r := New(Options{Compression: true})
 	if refuse {
-		r.UseIngress(refuseAll)
+		r.Use(refuseAll)
 	}
 	type text struct{ Text string }
 	RPC(r, "echo", func(_ *Context, m text) (struct{}, error) { return struct{}{}, nil })
@@ -119,7 +119,7 @@ func TestDroppedFramesAllocateNothing(t *testing.T) {
 			o.Limits.OnExceeded = OnExceededDrop
 		}
 		r := New(o)
-		r.UseIngress(refuseAll)
+		r.Use(refuseAll)
 		On(r, "cursor", func(*Context, struct{}) error { return nil }, opts)
 		RPC(r, "echo", func(_ *Context, m struct{}) (struct{}, error) { return m, nil })
 		read := reading(t, r, append(refused, answered...))

@@ -174,7 +174,7 @@ func TestRefusedMessagesAreReported(t *testing.T) {
 					"denied": errors.PermissionDenied.New("not today"), "broken": errors.New("broken"),
 					"limited": &errors.LimitExceeded{Kind: errors.LimitRate},
 				}
-				r.UseIngress(func(next ingress.Handler) ingress.Handler {
+				r.Use(func(next ingress.Handler) ingress.Handler {
 					return func(c *ingress.Context) error {
 						if err := errs[c.Type]; err != nil {
 							return err

@@ -12,15 +12,15 @@ import (
 	"github.com/wskit/wskit/router/internal/frame"
 )
 
-// UseIngress adds middleware for every frame, which runs before the payload is decoded, in the
+// Use adds middleware for every frame, which runs before the payload is decoded, in the
 // order in which it was added. Its errors are the answer to the frame. It panics once the router
 // has served a connection.
-func (r *Router) UseIngress(middleware ...ingress.Middleware) { r.top.UseIngress(middleware...) }
+func (r *Router) Use(middleware ...ingress.Middleware) { r.top.Use(middleware...) }
 
-// Use adds middleware around the handlers of all routes, whether they are
+// UseHandler adds middleware around the handlers of all routes, whether they are
 // registered before or after it; the first that was added is the outermost. It runs after a
 // message has been decoded and validated. It panics once the router has served a connection.
-func (r *Router) Use(middleware ...Middleware) { r.top.Use(middleware...) }
+func (r *Router) UseHandler(middleware ...Middleware) { r.top.UseHandler(middleware...) }
 
 // freeze makes the registrations final.
 func (r *Router) freeze() *serving {
@@ -63,7 +63,7 @@ func (r *Router) freeze() *serving {
 
 // handler composes the middleware around a route's typed handler.
 func handler(rt *route) Handler {
-	h := wrapped(Handler(rt.typed), rt.opts.Use)
+	h := Handler(rt.typed)
 	for g := rt.group; g != nil; g = g.parent {
 		h = wrapped(h, g.around)
 	}

@@ -38,6 +38,9 @@ func TestWiringMistakes(t *testing.T) {
 			})
 		}},
 		{"nil handler", "pass a function", func() { router.On[struct{}](router.New(router.Options{}), "a", nil) }},
+		{"nil middleware", "argument 2 of Use is nil", func() { router.New(router.Options{}).Use(ingress.RequireUser, nil) }},
+		{"nil middleware of handlers", "UseHandler is nil", func() { router.New(router.Options{}).UseHandler(nil) }},
+		{"nil middleware of routes", "With is nil", func() { router.New(router.Options{}).With(nil) }},
 		{"two options", "merge them", func() {
 			router.On(router.New(router.Options{}), "a", none, router.RouteOptions{}, router.RouteOptions{})
 		}},
@@ -77,11 +80,11 @@ func TestRegisteringAfterServing(t *testing.T) {
 	for name, late := range map[string]func(){
 		"Declare":          func() { router.Declare[int](r, "late") },
 		"On, in a group":   func() { router.On(g, "late", none) },
-		"Group.UseIngress": func() { g.UseIngress(func(h ingress.Handler) ingress.Handler { return h }) },
-		"Group.Use":        func() { g.Use(func(h router.Handler) router.Handler { return h }) },
+		"Group.Use":        func() { g.Use(func(h ingress.Handler) ingress.Handler { return h }) },
+		"Group.UseHandler": func() { g.UseHandler(func(h router.Handler) router.Handler { return h }) },
 		"On":               func() { router.On(r, "late", none) },
-		"UseIngress":       func() { r.UseIngress(func(h ingress.Handler) ingress.Handler { return h }) },
-		"Use":              func() { r.Use(func(h router.Handler) router.Handler { return h }) },
+		"Use":              func() { r.Use(func(h ingress.Handler) ingress.Handler { return h }) },
+		"UseHandler":       func() { r.UseHandler(func(h router.Handler) router.Handler { return h }) },
 	} {
 		func() {
 			defer func() {

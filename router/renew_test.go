@@ -61,8 +61,7 @@ func renewing(t *testing.T, opts router.Options, token string, test func(*testin
 		router.RPC(r, "roles", func(c *router.Context, _ struct{}) (string, error) {
 			return strings.Join(c.Identity.Roles, "+"), nil
 		})
-		router.RPC(r, "delete", func(*router.Context, struct{}) (string, error) { return "deleted", nil },
-			router.RouteOptions{UseIngress: []ingress.Middleware{ingress.RequireRole("admin")}})
+		router.RPC(r.With(ingress.RequireRole("admin")), "delete", func(*router.Context, struct{}) (string, error) { return "deleted", nil })
 		test(t, r, routertest.New(t, r).Dial(bearer(token)))
 	})
 }
@@ -254,7 +253,7 @@ func TestRenewalsAsMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts := authenticated(opts)
 		r := router.New(opts)
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				charged = append(charged, c.Type)
 				if len(charged) > 2 {
@@ -263,7 +262,7 @@ func TestRenewalsAsMessages(t *testing.T) {
 				return next(c)
 			}
 		})
-		r.Use(func(router.Handler) router.Handler {
+		r.UseHandler(func(router.Handler) router.Handler {
 			return func(*router.Context) error { return errors.Internal.New("middleware of the application") }
 		})
 		c := routertest.New(t, r).Dial(bearer("acme/ann/reader/10m"))
@@ -486,7 +485,7 @@ func TestRenewalWhileAFrameWaits(t *testing.T) {
 	}}), func(r *router.Router) {
 		tier := func(c *router.Context, _ struct{}) (said, error) { return said{c.Identity.Tier}, nil }
 		router.RPC(r, "tier", tier)
-		router.RPC(r, "wait", tier, router.RouteOptions{UseIngress: []ingress.Middleware{func(next ingress.Handler) ingress.Handler {
+		router.RPC(r.With(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Identity.Tier != "reader" {
 					t.Errorf("the message came with the tier %s", c.Identity.Tier)
@@ -498,7 +497,7 @@ func TestRenewalWhileAFrameWaits(t *testing.T) {
 				})
 				return next(c)
 			}
-		}}})
+		}), "wait", tier)
 	})
 	p := s.dial("Authorization: Bearer acme/ann/reader/1h")
 	p.write(join(
@@ -684,7 +683,7 @@ func TestRenewalRaces(t *testing.T) {
 		conns.Store(c, true)
 		return nil
 	}}), func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if !whole(&c.Identity) {
 					torn.Add(1)

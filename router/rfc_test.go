@@ -114,7 +114,7 @@ func TestRFC(t *testing.T) {
 func TestViolationsInRefusedFrames(t *testing.T) {
 	t.Parallel()
 	s := serveSocket(t, router.Options{Compression: true}, func(r *router.Router) {
-		r.UseIngress(func(ingress.Handler) ingress.Handler { return refuseRate })
+		r.Use(func(ingress.Handler) ingress.Handler { return refuseRate })
 	})
 	for _, group := range rfcCases() {
 		for _, c := range group.cases {

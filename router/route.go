@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/metrics"
@@ -15,7 +14,7 @@ import (
 // for its error.
 type Handler func(*Context) error
 
-// Middleware wraps the handling of decoded messages, see [Router.Use] and [RouteOptions].
+// Middleware wraps the handling of decoded messages, see [Router.UseHandler].
 // [Context.Message] is the message. Middleware rejects a message by returning an error. For a
 // request, returning nil without a call of next is a fault, because there would be no reply.
 type Middleware func(next Handler) Handler
@@ -34,18 +33,11 @@ type RouteOptions struct {
 	// deadline, after which the context is cancelled and nothing is sent; by default events
 	// have none. Negative: none.
 	Timeout time.Duration
-	// Use wraps the route's handler, inside of the middleware of Router.Use and Group.Use. The
-	// first is the outermost.
-	Use []Middleware
-	// UseIngress is middleware for frames of this type alone, which runs before the payload is
-	// decoded, such as a rate limit. It runs inside of the middleware of Router.UseIngress and
-	// Group.UseIngress. The first is the outermost.
-	UseIngress []ingress.Middleware
 	// Exempt frames are not charged by the middleware of the router and of groups, see
-	// ingress.Context.Exempt. UseIngress charges them, and bans apply. In the options of a
+	// ingress.Context.Exempt. That of Group.With charges them, and bans apply. In the options of a
 	// group it concerns the middleware outside of the group.
 	Exempt bool
-	// DropExceeded drops frames of this type that the middleware of UseIngress rejects because
+	// DropExceeded drops frames of this type that middleware of Use or With rejects because
 	// of a limit, without an answer, for input such as the positions of a cursor, of which 200
 	// refusals a second help no client. They are counted in Stats.Unanswered, and
 	// ratelimit.Bans do not count them. Frames with a correlation id are answered, so it has no

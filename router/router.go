@@ -2,7 +2,7 @@
 // type its handler takes, checks it, and sends the answer.
 //
 //	r := router.New(router.Options{})
-//	r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{
+//	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{
 //		Capacity: 200, Refill: 100, Per: time.Second,
 //	}), ratelimit.Options{}))
 //
@@ -18,7 +18,7 @@
 // # How a frame is processed
 //
 // The size of a frame is checked, its envelope is read, and the middleware of
-// [Router.UseIngress] accepts or rejects it: all of this without decoding its payload. Then the
+// [Router.Use] accepts or rejects it: all of this without decoding its payload. Then the
 // payload is decoded, validated and passed to the handler. Every frame that fails is answered;
 // PROTOCOL.md describes the protocol. dispatch.go has all steps in one function.
 //

@@ -56,7 +56,7 @@ func TestEachMessageIsCountedOnce(t *testing.T) {
 		return m, nil
 	}
 	s := serveSocket(t, router.Options{Logger: quiet, Limits: router.Limits{MaxPayload: 1 << 10}}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "limited" {
 					return c.Reject(errors.LimitExceeded{Kind: errors.LimitRate, Limit: 1, RetryAfter: time.Second, Limiter: "test"})
@@ -317,7 +317,7 @@ func TestPublishingIsCounted(t *testing.T) {
 func TestFiguresAreBounded(t *testing.T) {
 	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if err := next(c); err != nil {
 					return err
@@ -363,7 +363,7 @@ func TestFiguresAreBounded(t *testing.T) {
 func TestRejectionsByLimiter(t *testing.T) {
 	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		r.UseIngress(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour},
+		r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour},
 			limit.Options{Name: "frames"}), ratelimit.Options{}))
 	})
 	p := s.dial()

@@ -75,7 +75,7 @@ func TestValuesOfTheHandshake(t *testing.T) {
 			opts.ConnContext = (*http.Request).Context
 		}
 		r := router.New(opts)
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				note("before decoding", c.Context())
 				return next(c)
@@ -210,16 +210,18 @@ func TestValuesFromMiddleware(t *testing.T) {
 	}
 	seen := make(chan string, 10)
 	r := router.New(router.Options{ConnContext: (*http.Request).Context})
-	r.UseIngress(before("a"), before("b"))
-	r.Use(after("c"))
-	router.RPC(r, "echo", func(c *router.Context, m said) (said, error) {
+	r.Use(before("a"), before("b"))
+	r.UseHandler(after("c"))
+	route := r.With(before("r"))
+	route.UseHandler(after("d"))
+	router.RPC(route, "echo", func(c *router.Context, m said) (said, error) {
 		child, cancel := context.WithCancel(c)
 		defer cancel()
 		for _, ctx := range []context.Context{c, child, c.Detach(), context.WithoutCancel(c.Detach())} {
 			seen <- fmt.Sprint(steps(ctx), " ", ctx.Value(traceKey{}), " ", ctx.Err(), " ", context.Cause(ctx))
 		}
 		return m, nil
-	}, router.RouteOptions{UseIngress: []ingress.Middleware{before("r")}, Use: []router.Middleware{after("d")}})
+	})
 	s := behind(t, r, func(next http.Handler) http.Handler { return traced(next, nil) })
 	p := s.dial("X-Trace-Id: x")
 	for range 3 {
@@ -263,7 +265,7 @@ func TestValuesDoNotReachOtherMessages(t *testing.T) {
 	}
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		served = r
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if got := steps(c.Context()); got != "" {
 					t.Errorf("a frame begins with %q", got)
@@ -277,7 +279,7 @@ func TestValuesDoNotReachOtherMessages(t *testing.T) {
 				return next(c)
 			}
 		})
-		r.Use(func(next router.Handler) router.Handler {
+		r.UseHandler(func(next router.Handler) router.Handler {
 			return func(c *router.Context) error {
 				if m, ok := c.Message().(*message); ok && m.After {
 					c.SetValues(addStep(c.Detach(), m.N))

@@ -91,7 +91,7 @@ func TestWhatIsReadyLeavesWhileAFrameWaits(t *testing.T) {
 func waitingServer(t *testing.T, g *gate) *socketServer {
 	opts := router.Options{OnOpen: func(c *router.Conn) error { return c.Subscribe(c.Context(), "topic") }}
 	s := serveSocket(t, opts, func(r *router.Router) {
-		r.UseIngress(g.middleware)
+		r.Use(g.middleware)
 		answer := func(_ *router.Context, m said) (said, error) { return m, nil }
 		router.RPC(r, "stall", answer)
 		router.RPC(r, "limited", answer)
@@ -146,7 +146,7 @@ func TestEveryFrameMayWait(t *testing.T) {
 		const n = 200
 		var answered atomic.Int64
 		s := serve(t, router.Options{}, func(r *router.Router) {
-			r.UseIngress(func(next ingress.Handler) ingress.Handler {
+			r.Use(func(next ingress.Handler) ingress.Handler {
 				passed := int64(0)
 				return func(c *ingress.Context) error {
 					for answered.Load() < passed {
@@ -191,7 +191,7 @@ func TestMiddlewareThatExits(t *testing.T) {
 	t.Parallel()
 	var faults atomic.Int64
 	s := serveSocket(t, router.Options{OnError: func(router.Fault) { faults.Add(1) }}, func(r *router.Router) {
-		r.UseIngress(func(next ingress.Handler) ingress.Handler {
+		r.Use(func(next ingress.Handler) ingress.Handler {
 			return func(c *ingress.Context) error {
 				if c.Type == "exit" || c.Type == "" {
 					runtime.Goexit()

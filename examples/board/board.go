@@ -106,7 +106,7 @@ func NewBoards(b Backend) *Boards {
 	boards.Router = r
 	r.History("board:*", router.HistoryOptions{Messages: maxStrokes, Bytes: 4 << 20, Age: maxAge})
 	limits := newLimits(b.Limits)
-	r.UseIngress(limits.address)
+	r.Use(limits.address)
 
 	boards.drawn = router.Declare[Drawn](r, "stroke.drawn")
 	boards.undone = router.Declare[Undone](r, "stroke.undone", router.EventOptions{Doc: "if the stroke is of the same member"})
@@ -115,10 +115,14 @@ func NewBoards(b Backend) *Boards {
 	boards.confirm = router.DeclareQuestion[Confirm, Confirmed](r, "board.confirm", router.QuestionOptions{Timeout: confirmTime})
 
 	router.RPC(r, "board.join", boards.join)
-	router.RPC(r, "stroke.draw", boards.draw, limits.strokes)
-	router.RPC(r, "stroke.undo", boards.undo, limits.strokes)
-	router.On(r, "cursor.move", boards.move, limits.cursors)
-	router.RPC(r, "board.clear", boards.clear, limits.clears)
+	strokes := r.With(limits.strokes)
+	router.RPC(strokes, "stroke.draw", boards.draw)
+	router.RPC(strokes, "stroke.undo", boards.undo)
+	// Cursors over the limit are dropped: the next one is newer.
+	router.On(r.With(limits.cursors), "cursor.move", boards.move, router.RouteOptions{DropExceeded: true})
+	router.RPC(r.With(limits.clears), "board.clear", boards.clear, router.RouteOptions{
+		Progress: Asking{}, Concurrent: true, Timeout: confirmTime + 5*time.Second, // while it waits, its page goes on drawing
+	})
 	return boards
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
-	"github.com/wskit/wskit/router"
 )
 
 var (
@@ -21,23 +20,18 @@ var (
 )
 
 type limits struct {
-	strokes, cursors, clears router.RouteOptions
-	address                  ingress.Middleware
+	address, strokes, cursors, clears ingress.Middleware
 }
 
 func newLimits(store limit.Store) limits {
-	perUser := func(name string, policy limit.Policy) []ingress.Middleware {
+	perUser := func(name string, policy limit.Policy) ingress.Middleware {
 		l := limit.New(store, policy, limit.Options{Name: name})
-		return []ingress.Middleware{ratelimit.New(l, ratelimit.Options{Key: ratelimit.PerUser})}
+		return ratelimit.New(l, ratelimit.Options{Key: ratelimit.PerUser})
 	}
 	return limits{
-		strokes: router.RouteOptions{UseIngress: perUser("strokes", perStroke)},
-		// Cursors over the limit are dropped: the next one is newer.
-		cursors: router.RouteOptions{UseIngress: perUser("cursors", perCursor), DropExceeded: true},
-		clears: router.RouteOptions{
-			UseIngress: perUser("clears", perClear), Progress: Asking{},
-			Concurrent: true, Timeout: confirmTime + 5*time.Second, // while it waits, its page goes on drawing
-		},
+		strokes: perUser("strokes", perStroke),
+		cursors: perUser("cursors", perCursor),
+		clears:  perUser("clears", perClear),
 		address: ratelimit.New(limit.New(store, perAddress, limit.Options{Name: "address"}), ratelimit.Options{Key: ratelimit.PerIP}),
 	}
 }

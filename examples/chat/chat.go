@@ -103,7 +103,7 @@ func NewChat(b Backend) *Chat {
 	})
 	declareHistories(chat.Router)
 	chat.rooms = newRooms(chat.Router, b)
-	chat.UseIngress(chat.limits.Middleware()...)
+	chat.Use(chat.limits.Middleware()...)
 	router.RPC(chat.Router, "room.join", chat.join, router.RouteOptions{Reply: "room.joined"})
 	router.RPC(chat.Router, "chat.send", chat.send, router.RouteOptions{Reply: "chat.sent"})
 	return chat

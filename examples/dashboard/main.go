@@ -62,10 +62,6 @@ func authenticate(r *http.Request) (ingress.Identity, error) {
 	return ingress.Identity{User: user, Roles: []string{role}}, nil
 }
 
-func requires(role string) router.RouteOptions {
-	return router.RouteOptions{UseIngress: []ingress.Middleware{ingress.RequireRole(role)}}
-}
-
 func newRouter(store *redis.Store, broker *redis.Broker, presence *redis.Presence) *router.Router {
 	r := router.New(router.Options{
 		Authenticate: authenticate,
@@ -84,18 +80,18 @@ func newRouter(store *redis.Store, broker *redis.Broker, presence *redis.Presenc
 	// The limit is for this type alone. A page that does not know whether its order arrived sends it
 	// again with the same idempotency key: the answer is the first one's.
 	perTrader := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "orders"}), ratelimit.Options{})
-	router.RPC(r, "order.place", func(c *router.Context, o Order) (Placed, error) {
+	router.RPC(r.With(perTrader), "order.place", func(c *router.Context, o Order) (Placed, error) {
 		p := Placed{ID: rand.Text(), Order: o}
 		return p, placed.SendTo(c, r.User("", c.Identity.User), p)
-	}, router.RouteOptions{UseIngress: []ingress.Middleware{perTrader}})
+	})
 
-	market := r.Group("price.", requires("market"))
+	market := r.Group("price.").With(ingress.RequireRole("market"))
 	router.On(market, "set", func(c *router.Context, p Price) error {
 		// A page that reads slowly gets the latest price of each symbol.
 		return price.Publish(c, "prices", p, router.PublishOptions{Overflow: router.OverflowLatestOnly, Key: p.Symbol})
 	})
 
-	desk := r.Group("desk.", requires("desk"))
+	desk := r.Group("desk.").With(ingress.RequireRole("desk"))
 	router.RPC(desk, "watch", func(c *router.Context, _ struct{}) (struct{}, error) {
 		if err := c.Subscribe("prices"); err != nil {
 			return struct{}{}, err

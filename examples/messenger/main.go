@@ -96,7 +96,7 @@ func newRouter(opts router.Options) *router.Router {
 		return Devices{Count: n}, err
 	})
 
-	moderator := r.Group("user.", router.RouteOptions{UseIngress: []ingress.Middleware{ingress.RequireRole("moderator")}})
+	moderator := r.Group("user.").With(ingress.RequireRole("moderator"))
 	router.RPC(moderator, "suspend", func(c *router.Context, q Devices) (Devices, error) {
 		n, err := r.User("", q.User).Close(c, errors.ClosePolicy, "suspended")
 		return Devices{q.User, n}, err

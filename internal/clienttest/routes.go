@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
 )
 
@@ -53,7 +52,7 @@ func (t *topics) publish(topic string, publish func(n int) error) (n int, err er
 func (s *Server) register(i *instance) {
 	r := i.router
 	r.History("history:*", router.HistoryOptions{Messages: 100})
-	r.Use(func(next router.Handler) router.Handler {
+	r.UseHandler(func(next router.Handler) router.Handler {
 		return func(c *router.Context) error {
 			if m, ok := c.Message().(*Payload); ok {
 				s.record.executed(c, m.ID)
@@ -62,7 +61,7 @@ func (s *Server) register(i *instance) {
 		}
 	})
 	concurrent := router.RouteOptions{Concurrent: true}
-	limited := router.RouteOptions{UseIngress: []ingress.Middleware{s.flood.middleware}}
+	limited := r.With(s.flood.middleware)
 	echo := func(_ *router.Context, m Payload) (Payload, error) { return m, nil }
 	nothing := func(*router.Context, Payload) error { return nil }
 	count := func(_ *router.Context, m Payload) (Payload, error) {
@@ -99,8 +98,8 @@ func (s *Server) register(i *instance) {
 		return m, nil
 	})
 	router.On(r, "note", nothing)
-	router.RPC(r, "limited", echo, limited)
-	router.On(r, "limited.note", nothing, limited)
+	router.RPC(limited, "limited", echo)
+	router.On(limited, "limited.note", nothing)
 	router.RPC(r, "join", func(c *router.Context, m Payload) (Payload, error) { return m, c.Subscribe(m.Topic) })
 	router.RPC(r, "leave", func(c *router.Context, m Payload) (Payload, error) {
 		c.Unsubscribe(m.Topic)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
@@ -63,7 +62,8 @@ func registerPlaces(r *router.Router, store *redis.Store, c Config) (flush func(
 	count := func(n int) error {
 		return countHandler.Run(context.Background(), client, []string{placeRunning, placePeak, placeBegun}, c.Addr, n).Err()
 	}
-	router.RPC(r, "place", func(c *router.Context, p Place) (string, error) {
+	placed := r.With(ratelimit.NewConcurrency(places, ratelimit.Options{Key: ratelimit.Global}))
+	router.RPC(placed, "place", func(c *router.Context, p Place) (string, error) {
 		if !p.Uncounted {
 			if err := count(1); err != nil {
 				return "", err
@@ -88,7 +88,6 @@ func registerPlaces(r *router.Router, store *redis.Store, c Config) (flush func(
 		return strconv.Itoa(p.Ms), nil
 	}, router.RouteOptions{
 		Concurrent: true,
-		UseIngress: []ingress.Middleware{ratelimit.NewConcurrency(places, ratelimit.Options{Key: ratelimit.Global})},
 	})
 	return places.Flush
 }

@@ -59,7 +59,7 @@ func ExampleClock() {
 func TestAServerByAClock(t *testing.T) {
 	clock := limittest.NewClock()
 	r := router.New(router.Options{Authenticate: func(*http.Request) (ingress.Identity, error) { return ingress.Identity{User: "ann"}, nil }})
-	r.UseIngress(limits(memory.NewStore(memory.Options{Now: clock.Now})))
+	r.Use(limits(memory.NewStore(memory.Options{Now: clock.Now})))
 	router.RPC(r, "chat.send", func(*router.Context, string) (bool, error) { return true, nil })
 
 	ann := routertest.New(t, r).Dial()

@@ -52,7 +52,7 @@ type BanOptions struct {
 // this way at its first frame.
 //
 //	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
-//	r.UseIngress(bans.Middleware, ratelimit.New(limiter, ratelimit.Options{}))
+//	r.Use(bans.Middleware, ratelimit.New(limiter, ratelimit.Options{}))
 //
 // Counts and bans are limits themselves, over any [limit.ExtendedStore], and apply in all processes
 // that share the store. A subject costs one operation of the store for each of its first After
@@ -189,7 +189,7 @@ func (b *Bans) Middleware(next ingress.Handler) ingress.Handler {
 // returns one that closes the connection. It is for rejections that do not pass
 // [Bans.Middleware], such as those of handlers:
 //
-//	r.Use(func(next router.Handler) router.Handler {
+//	r.UseHandler(func(next router.Handler) router.Handler {
 //		return func(c *router.Context) error { return bans.Count(c, c.IP(), *c.Identity, next(c)) }
 //	})
 //

@@ -31,7 +31,7 @@ func TestBansForFramesThatAreTooLarge(t *testing.T) {
 				}
 			},
 		})
-		r.UseIngress(bans.Middleware)
+		r.Use(bans.Middleware)
 		router.On(r, "say", func(c *router.Context, _ struct{}) error { return c.Send("said", nil) })
 		s := routertest.New(t, r)
 		ann, bob := dial(s, "ann"), dial(s, "bob")

@@ -376,7 +376,7 @@ func TestRejectionsByHandlers(t *testing.T) {
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 4, Ban: time.Minute})
 		rooms := limit.New(store, hourly(1), limit.Options{Name: "rooms"})
 		r := newRouter(bans.Middleware)
-		r.Use(func(next router.Handler) router.Handler {
+		r.UseHandler(func(next router.Handler) router.Handler {
 			return func(c *router.Context) error { return bans.Count(c, c.IP(), *c.Identity, next(c)) }
 		})
 		router.On(r.Router, "room.say", func(c *router.Context, room string) error { return ratelimit.Take(c, rooms, 1, room) })

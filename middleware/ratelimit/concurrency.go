@@ -13,10 +13,8 @@ import (
 // time, in all processes that share the store: two reports of a user, twenty of a tenant.
 //
 //	reports := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "reports"}})
-//	router.RPC(r, "report.make", makeReport, router.RouteOptions{
-//		Concurrent: true,
-//		UseIngress: []ingress.Middleware{ratelimit.NewConcurrency(reports, ratelimit.Options{Key: ratelimit.PerUser})},
-//	})
+//	twoEach := r.With(ratelimit.NewConcurrency(reports, ratelimit.Options{Key: ratelimit.PerUser}))
+//	router.RPC(twoEach, "report.make", makeReport, router.RouteOptions{Concurrent: true})
 //
 // A message takes a place when its handler is about to begin, and gives it back when the handler
 // has returned or panicked, before the answer is sent. A handler that goes on after its request was

@@ -30,12 +30,10 @@ func ExampleNewConcurrency() {
 	reports := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "reports"}})
 
 	r := router.New(router.Options{})
-	router.RPC(r, "report.make", func(c *router.Context, name string) (string, error) {
+	twoEach := r.With(ratelimit.NewConcurrency(reports, ratelimit.Options{Key: ratelimit.PerUser}))
+	router.RPC(twoEach, "report.make", func(c *router.Context, name string) (string, error) {
 		return "the report " + name, nil // at most two of a user at a time
-	}, router.RouteOptions{
-		Concurrent: true,
-		UseIngress: []ingress.Middleware{ratelimit.NewConcurrency(reports, ratelimit.Options{Key: ratelimit.PerUser})},
-	})
+	}, router.RouteOptions{Concurrent: true})
 
 	// Before the process ends: r.Shutdown(ctx), and then
 	fmt.Println(reports.Flush(context.Background()))
@@ -93,7 +91,7 @@ func newWorks(t *testing.T, most int64, o ratelimit.Options) *works {
 		}
 		w.limited <- l
 	}
-	w.UseIngress(ratelimit.NewConcurrency(w.ConcurrencyLimit, o))
+	w.Use(ratelimit.NewConcurrency(w.ConcurrencyLimit, o))
 	work := func(c *router.Context, _ struct{}) (string, error) {
 		w.running.Add(1)
 		defer w.running.Add(-1)
@@ -260,7 +258,7 @@ func TestRefusedMessagesTakeNoPlace(t *testing.T) {
 	w := newWorks(t, 1, ratelimit.Options{})
 	bob := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 1})
 	tenant := func(k limit.Key, c *ingress.Context) limit.Key { return k.Part(c.Identity.Tenant) }
-	w.UseIngress(ratelimit.NewConcurrency(bob, ratelimit.Options{Key: tenant}))
+	w.Use(ratelimit.NewConcurrency(bob, ratelimit.Options{Key: tenant}))
 	s := routertest.New(t, w.Router)
 	ann := dial(s, "ann")
 	ann.SendRaw(`{"type":"work","meta":{"correlationId":"a"},"payload":[1]}`)
@@ -330,7 +328,7 @@ func TestConcurrencyUnderLoad(t *testing.T) {
 	const most, clients, requests = 3, 12, 40
 	l := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: most})
 	r := router.New(router.Options{OnError: func(router.Fault) {}})
-	r.UseIngress(ratelimit.NewConcurrency(l, ratelimit.Options{Key: ratelimit.Global}))
+	r.Use(ratelimit.NewConcurrency(l, ratelimit.Options{Key: ratelimit.Global}))
 	var running, peak, handled atomic.Int64
 	router.RPC(r, "work", func(c *router.Context, n int) (int, error) {
 		now := running.Add(1)
@@ -425,7 +423,7 @@ func TestConcurrentInRules(t *testing.T) {
 		user := r.URL.Query().Get("user")
 		return ingress.Identity{User: user, Tier: strings.TrimPrefix(user, "of ")}, nil
 	}})
-	r.UseIngress(limits.Middleware)
+	r.Use(limits.Middleware)
 	begun, letGo := make(chan bool, 10), make(chan bool)
 	for _, typ := range []string{"report.make", "report.mail", "report.list", "try", "other"} {
 		router.RPC(r, typ, func(*router.Context, struct{}) (string, error) {

@@ -134,7 +134,7 @@ func TestPerConnectionSharesNothing(t *testing.T) {
 	var guest ingress.Identity
 	ingress.NewKey[string]().Set(&guest, "en")
 	r := router.New(router.Options{Authenticate: func(*http.Request) (ingress.Identity, error) { return guest, nil }})
-	r.UseIngress(ratelimit.NewPerConnection(hourly(2), ratelimit.Options{}))
+	r.Use(ratelimit.NewPerConnection(hourly(2), ratelimit.Options{}))
 	router.On(r, "say", func(c *router.Context, _ struct{}) error { return c.Send("said", nil) })
 	s := routertest.New(t, r)
 	for range 2 {

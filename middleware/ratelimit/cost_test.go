@@ -72,7 +72,7 @@ func TestBytesOfFrames(t *testing.T) {
 func TestBytesOfAFrameThatIsTooLarge(t *testing.T) {
 	l := limit.New(memory.NewStore(memory.Options{}), hourly(300), limit.Options{Name: "bytes"})
 	r := router.New(router.Options{Limits: router.Limits{MaxPayload: 128}})
-	r.UseIngress(ratelimit.New(l, ratelimit.Options{Key: ratelimit.Global, Cost: ratelimit.Bytes}))
+	r.Use(ratelimit.New(l, ratelimit.Options{Key: ratelimit.Global, Cost: ratelimit.Bytes}))
 	c := routertest.New(t, r).Dial()
 	for n, size := range []int{5000, 50000} {
 		c.SendRaw(strings.Repeat("x", size))

@@ -14,7 +14,7 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// In an application, r.UseIngress(ratelimit.New(…)) puts the middleware before a
+// In an application, r.Use(ratelimit.New(…)) puts the middleware before a
 // router; here a frame is sent through it by hand.
 func ExampleNew() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
@@ -99,7 +99,7 @@ func ExampleNewPerConnection() {
 	store := memory.NewStore(memory.Options{})
 	perConnection := ratelimit.NewPerConnection(limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}, ratelimit.Options{})
 	perUser := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute}, limit.Options{Name: "user"}), ratelimit.Options{})
-	handle := perConnection(perUser(ingress.Pass)) // in an application: r.UseIngress(perConnection, perUser)
+	handle := perConnection(perUser(ingress.Pass)) // in an application: r.Use(perConnection, perUser)
 	for _, conn := range []string{"first", "second"} {
 		c := &ingress.Context{ConnID: conn, Identity: ingress.Identity{User: "ann"}}
 		for range 3 {
@@ -124,7 +124,7 @@ func ExampleBans() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Within: time.Minute, Ban: 10 * time.Minute})
 	limited := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}), ratelimit.Options{})
-	handle := bans.Middleware(limited(ingress.Pass)) // in an application: r.UseIngress(bans.Middleware, limited)
+	handle := bans.Middleware(limited(ingress.Pass)) // in an application: r.Use(bans.Middleware, limited)
 	ann := ingress.Identity{User: "ann"}
 	for range 4 {
 		if e, ok := errors.AsType[*errors.LimitExceeded](handle(&ingress.Context{Identity: ann})); ok {
@@ -173,8 +173,8 @@ func ExampleBans_Count() {
 	rooms := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 10, Per: time.Second}, limit.Options{Name: "rooms"})
 
 	r := router.New(router.Options{})
-	r.UseIngress(bans.Middleware)
-	r.Use(func(next router.Handler) router.Handler {
+	r.Use(bans.Middleware)
+	r.UseHandler(func(next router.Handler) router.Handler {
 		return func(c *router.Context) error { return bans.Count(c, c.IP(), *c.Identity, next(c)) }
 	})
 	router.On(r, "chat.send", func(c *router.Context, room string) error {

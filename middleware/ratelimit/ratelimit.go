@@ -1,7 +1,7 @@
 // Package ratelimit limits the rate of frames, before their payloads are decoded.
 //
 //	store := memory.NewStore(memory.Options{})
-//	r.UseIngress(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second}), ratelimit.Options{}))
+//	r.Use(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second}), ratelimit.Options{}))
 //
 // This allows every user 200 messages of each type at once, and then 100 a second. Clients that
 // are not authenticated are counted by tenant and address. Options set another subject ([PerUser],
@@ -11,9 +11,8 @@
 // A rejected frame costs only the decision: it is not decoded, and rejecting it allocates
 // nothing over a store that allocates nothing.
 //
-// In router.RouteOptions.UseIngress, in place of Router.UseIngress, it limits one type alone. Exempt
-// routes (router.RouteOptions.Exempt) are charged by the limits in their own options alone; bans and
-// deny lists apply to them.
+// With Router.With in place of Router.Use it limits one type alone. Exempt routes
+// (router.RouteOptions.Exempt) are charged by the limits of With alone; bans and deny lists apply to them.
 //
 // Beyond one limit:
 //

@@ -34,7 +34,7 @@ func newRouter(middleware ...ingress.Middleware) *watched {
 			w.info = append(w.info, i)
 		},
 	})
-	w.UseIngress(middleware...)
+	w.Use(middleware...)
 	router.On(w.Router, "say", func(c *router.Context, _ struct{}) error { return c.Send("said", nil) })
 	router.RPC(w.Router, "ask", func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 	return w

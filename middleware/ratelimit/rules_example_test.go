@@ -33,7 +33,7 @@ func ExampleParseRules() {
 	// ratelimit: rules: tenants.acme.perMinute is 0; it must be a whole number from 1 to 30000000
 }
 
-// In an application, r.UseIngress(limits.Middleware) puts the limits before a router; here
+// In an application, r.Use(limits.Middleware) puts the limits before a router; here
 // frames are sent through it by hand.
 func ExampleNewRuleLimiter() {
 	rules := ratelimit.Rules{

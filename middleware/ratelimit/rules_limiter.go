@@ -14,7 +14,7 @@ import (
 // RuleLimiter enforces [Rules], which can be replaced at run time:
 //
 //	limits, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{})
-//	r.UseIngress(limits.Middleware)
+//	r.Use(limits.Middleware)
 //	…
 //	err = limits.Replace(changed)
 //

@@ -17,7 +17,7 @@ func TestRulesBeforeARouter(t *testing.T) {
 	r := router.New(router.Options{Authenticate: func(r *http.Request) (ingress.Identity, error) {
 		return ingress.Identity{User: r.URL.Query().Get("user")}, nil
 	}})
-	r.UseIngress(limits.Middleware)
+	r.Use(limits.Middleware)
 	router.RPC(r, "ask", func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 	router.On(r, "say", func(*router.Context, struct{}) error { return nil })
 	s := routertest.New(t, r)

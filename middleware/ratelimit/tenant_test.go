@@ -58,13 +58,11 @@ func TestBansOfTenantsOfOneAddress(t *testing.T) {
 	r := router.New(router.Options{Gate: gate, Authenticate: func(r *http.Request) (ingress.Identity, error) {
 		return ingress.Identity{Tenant: r.Header.Get("X-Tenant")}, nil
 	}})
-	r.UseIngress(bans.Middleware)
+	r.Use(bans.Middleware)
 	h := &house{t: t, clock: clock, store: store, gate: gate, r: r, addr: serve(t, &http.Server{Handler: r})}
-	router.On(r, "reject", func(*router.Context, struct{}) error { return nil }, router.RouteOptions{UseIngress: []ingress.Middleware{
-		func(ingress.Handler) ingress.Handler {
-			return func(c *ingress.Context) error { return c.Reject(errors.LimitExceeded{Kind: errors.LimitRate}) }
-		},
-	}})
+	router.On(r.With(func(ingress.Handler) ingress.Handler {
+		return func(c *ingress.Context) error { return c.Reject(errors.LimitExceeded{Kind: errors.LimitRate}) }
+	}), "reject", func(*router.Context, struct{}) error { return nil })
 
 	c := h.expect(101, "X-Tenant: acme")
 	for range 3 {

@@ -39,14 +39,14 @@ type TraceOptions struct {
 // handler publishes while the span is sampled has the traceparent in its meta, and each process to which a
 // broker delivers it makes a span for that.
 //
-// Call Trace before other calls of Router.Use, whose middleware then runs within the span. It panics
+// Call Trace before other calls of Router.UseHandler, whose middleware then runs within the span. It panics
 // once the router has served a connection.
 func Trace(r *router.Router, o TraceOptions) {
 	if o.TracerProvider == nil {
 		o.TracerProvider = otel.GetTracerProvider()
 	}
 	t := &tracer{o.TracerProvider.Tracer(scope), o.PublicEndpoint}
-	r.Use(t.handle)
+	r.UseHandler(t.handle)
 	r.AddHooks(router.Hooks{PublishMeta: publishMeta, OnDelivered: t.delivered})
 }
 
