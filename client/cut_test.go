@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/client"
 	"github.com/wskit/wskit/errors"
@@ -42,8 +43,7 @@ func newCounting() *counting {
 	s := &counting{counts: make(map[string]int)}
 	s.Router = router.New(router.Options{
 		Authenticate: func(r *http.Request) (ingress.Identity, error) { return ingress.Identity{User: ingress.Token(r)}, nil },
-		Idempotency:  router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})},
-		Broker:       memory.NewBroker(memory.BrokerOptions{}),
+		Backend:      adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{}), Broker: memory.NewBroker(memory.BrokerOptions{})},
 	})
 	s.History("room:*", router.HistoryOptions{})
 	router.RPC(s.Router, "do", func(_ *router.Context, m text) (text, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/client"
 	"github.com/wskit/wskit/errors"
@@ -34,8 +35,7 @@ type (
 func exampleServer() (url string, stop func()) {
 	r := router.New(router.Options{
 		Authenticate: func(r *http.Request) (ingress.Identity, error) { return ingress.Identity{User: ingress.Token(r)}, nil },
-		Broker:       memory.NewBroker(memory.BrokerOptions{}),
-		Idempotency:  router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})},
+		Backend:      adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{}), Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})},
 	})
 	r.History("room:*", router.HistoryOptions{})
 	leave := router.DeclareQuestion[string, bool](r, "really.leave")

@@ -39,7 +39,10 @@ func TestDeploymentPageTimes(t *testing.T) {
 		}
 		return n
 	}
-	drain := seconds(page, `WithTimeout\(context\.Background\(\), (\d+)\*time\.Second\)`)
+	drain := seconds(read(t, "../router/serve.go"), `serveDrainTime += (\d+) \* time\.Second`)
+	if said := seconds(page, `takes at most (\d+) s`); said != drain {
+		t.Errorf("the page says %d s, and Serve takes up to %d", said, drain)
+	}
 	if stop := seconds(read(t, deployExample+"chat.service"), `TimeoutStopSec=(\d+)`); stop <= drain {
 		t.Errorf("systemd kills the server after %d s, and it needs up to %d", stop, drain)
 	}

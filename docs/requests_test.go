@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
@@ -41,9 +40,7 @@ func (s *shop) find(ctx context.Context, id string) (Order, bool, error) {
 }
 
 func (s *shop) router() *router.Router {
-	r := router.New(router.Options{
-		Idempotency: router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})},
-	})
+	r := router.New(router.Options{})
 
 	router.RPC(r, "order.find", func(c *router.Context, q Find) (Order, error) {
 		o, ok, err := s.find(c, q.ID) // c is a context.Context

@@ -248,8 +248,6 @@ func scriptServer(t *testing.T) string {
 			}
 			return ingress.Identity{User: token}, nil
 		},
-		Presence:    memory.NewPresence(),
-		Idempotency: router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})},
 	})
 	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1000, Refill: 1000, Per: time.Second}),
 		ratelimit.Options{Announce: "messages"}))

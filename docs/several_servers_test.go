@@ -15,32 +15,20 @@ import (
 
 // The code of several-servers.md.
 
-// shared is one of several servers. close is called after the router's Shutdown.
+// shared is one of several servers, with what closes its backend.
 func shared(ctx context.Context, url string) (r *router.Router, closeAll func() error, err error) {
-	store, err := redis.Open(ctx, url) // redis://localhost:6379
+	backend, err := redis.Open(ctx, url, redis.Options{Prefix: "chat"}) // redis://localhost:6379
 	if err != nil {
 		return nil, nil, err
 	}
-	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{})
-	presence := redis.NewPresence(store.Client(), redis.PresenceOptions{})
-
 	r = router.New(router.Options{
-		Broker:     broker,                                  // topics
-		Presence:   presence,                                // Join, WatchPresence
+		Backend:    backend,                                 // topics, presence, idempotency keys, resuming
 		Addressing: router.AddressingOptions{Enabled: true}, // r.User, r.Connection, r.AllConnections
-		Idempotency: router.IdempotencyOptions{ // messages that are sent again are handled once
-			Store: redis.NewIdempotency(store.Client(), redis.IdempotencyOptions{}),
-		},
-		Gate: ratelimit.NewGate(store, ratelimit.GateOptions{Limiter: limit.Options{Name: "gate"}}),
+		Gate:       ratelimit.NewGate(backend.Limits, ratelimit.GateOptions{Limiter: limit.Options{Name: "gate"}}),
 	})
-	perUser := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "messages"})
+	perUser := limit.New(backend.Limits, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "messages"})
 	r.Use(ratelimit.New(perUser, ratelimit.Options{}))
 
-	closeAll = func() error { // after r.Shutdown
-		presence.Close()
-		broker.Close()
-		return store.Close()
-	}
 	// The same handlers as with one server.
 	router.RPC(r, "room.join", func(c *router.Context, room string) (struct{}, error) {
 		return struct{}{}, c.Join("room:"+room, nil)
@@ -48,7 +36,7 @@ func shared(ctx context.Context, url string) (r *router.Router, closeAll func() 
 	router.RPC(r, "chat.say", func(c *router.Context, text string) (struct{}, error) {
 		return struct{}{}, c.Publish("room:lobby", "chat.said", text)
 	})
-	return r, closeAll, nil
+	return r, backend.Close, nil
 }
 
 func TestSeveralServersPage(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
@@ -42,9 +41,7 @@ func rooms() *router.Router {
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
-		Presence:   memory.NewPresence(),
 		Addressing: router.AddressingOptions{Enabled: true},
-		Broker:     memory.NewBroker(memory.BrokerOptions{}),
 	})
 	r.History("room:*", router.HistoryOptions{Messages: 1000, Age: time.Hour})
 	r.History("board:*", router.HistoryOptions{})

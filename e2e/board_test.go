@@ -3,9 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -101,13 +99,10 @@ func (b boardTab) painted(x, y float64) bool {
 func TestBoard(t *testing.T) {
 	nightly(t)
 	redis := redistest.Start(t)
-	secret := strings.Repeat("0123456789abcdef", 2)
 	start := func() *server {
 		needBrowser(t)
 		return startServer(t, "127.0.0.1:0", func(addr string) *exec.Cmd {
-			cmd := exec.Command(exampleDir+"/board", "-addr", addr, "-redis", redis.URL())
-			cmd.Env = append(os.Environ(), "BOARD_SECRET="+secret)
-			return cmd
+			return exec.Command(exampleDir+"/board", "-addr", addr, "-redis", redis.URL())
 		})
 	}
 	one, two := start(), start()

@@ -6,7 +6,7 @@
 //		Rules:     rules,
 //	})))
 //
-// With a broker (router.Options.Broker), the page shows all processes that share it and have the
+// With a broker (Backend.Broker), the page shows all processes that share it and have the
 // handler, and says how many did not answer.
 //
 // The page has names, addresses and topics of all users. The files of the page have

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -67,7 +68,7 @@ func startWithin(t *testing.T, name string, broker pubsub.Broker, timeout time.D
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req), Tenant: "acme"}, nil
 		},
-		Broker: broker,
+		Backend: adapters.Backend{Broker: broker},
 	})
 	p.r.Use(bans.Middleware, p.rules.Middleware)
 	p.r.History("room:*", router.HistoryOptions{})

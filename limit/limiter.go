@@ -57,7 +57,7 @@ func New(store Store, policy Policy, options ...Options) *Limiter {
 		panic(fmt.Sprintf("limit: New with %d Options; put all of them in one", len(options)))
 	}
 	_, local := store.(engine.LocalStore)
-	o = o.withDefaults(local)
+	o = o.withDefaults(store)
 
 	s := &shared{name: o.Name, head: o.Prefix + ":" + o.Name, store: store, shadow: o.Shadow}
 	s.extended, _ = store.(ExtendedStore)

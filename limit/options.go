@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/wskit/wskit/internal/engine"
+
 	"github.com/wskit/wskit/errors"
 )
 
@@ -22,7 +24,8 @@ type Options struct {
 	Name string
 
 	// Prefix comes before the name in every key, for databases that hold more
-	// than limits; "" means "wskit". The same characters as in a name.
+	// than limits; "" means that of the store, and "wskit" for a store that has none. The same characters as
+	// in a name.
 	Prefix string
 
 	// OnFailure says what decides when the store does not answer. The default is
@@ -99,7 +102,8 @@ const (
 
 // withDefaults checks the options and fills in the defaults. It panics with
 // what to change.
-func (o Options) withDefaults(local bool) Options {
+func (o Options) withDefaults(store Store) Options {
+	_, local := store.(engine.LocalStore)
 	if o.Name == "" {
 		if !local {
 			panic(`limit: a limiter over a shared store needs a name, which is the namespace of its keys: limit.New(store, policy, limit.Options{Name: "messages"})`)
@@ -107,6 +111,9 @@ func (o Options) withDefaults(local bool) Options {
 		o.Name = uniqueName()
 	} else {
 		mustBeName("Name", o.Name)
+	}
+	if p, ok := store.(interface{ Prefix() string }); ok && o.Prefix == "" {
+		o.Prefix = p.Prefix()
 	}
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix

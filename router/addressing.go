@@ -134,7 +134,7 @@ func unaddressable(err error) error {
 
 func (r *Router) newCluster() *cluster.Cluster[ConnInfo] {
 	var peeker envelope.Peeker
-	broker, _ := r.opts.Broker.(pubsub.ReceiverCounter)
+	broker, _ := r.opts.Backend.Broker.(pubsub.ReceiverCounter)
 	return cluster.New(cluster.Config[ConnInfo]{
 		Broker: broker, Timeout: r.opts.Addressing.Timeout, ProcessTimeout: r.opts.Addressing.ProcessTimeout,
 		Stop: r.ctx, Topics: hub.ReservedTopics,

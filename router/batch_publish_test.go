@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/poll"
@@ -22,7 +23,7 @@ func publishers(t *testing.T, test func(t *testing.T, opts router.Options, regis
 		t.Run(name, func(t *testing.T) {
 			var opts router.Options
 			if name != "without a broker" {
-				opts.Broker = memory.NewBroker(memory.BrokerOptions{})
+				opts.Backend.Broker = memory.NewBroker(memory.BrokerOptions{})
 			}
 			test(t, opts, func(r *router.Router) {
 				subscribing(r)
@@ -174,7 +175,7 @@ func TestWhatABrokerDeliversLeaves(t *testing.T) {
 	} {
 		for _, concurrent := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, concurrent %v", name, concurrent), func(t *testing.T) {
-				s := serveSocket(t, router.Options{Broker: &courier{publish: c.publish}, OnError: func(router.Fault) {}}, func(r *router.Router) {
+				s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: &courier{publish: c.publish}}, OnError: func(router.Fault) {}}, func(r *router.Router) {
 					subscribing(r)
 					router.On(r, "say", func(c *router.Context, m said) error { return c.Publish("room", "heard", m) },
 						router.RouteOptions{Concurrent: concurrent})

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -46,8 +47,8 @@ func TestMessagesOfABrokerLeaveTogether(t *testing.T) {
 	broker := new(stage)
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{
-		Broker: broker,
-		OnOpen: func(c *router.Conn) error { conns <- c; return nil },
+		Backend: adapters.Backend{Broker: broker},
+		OnOpen:  func(c *router.Conn) error { conns <- c; return nil },
 	}, subscribing)
 	p := s.dial()
 	c := <-conns
@@ -93,7 +94,7 @@ func (*failing) Publish(context.Context, pubsub.Message) error {
 func TestPublishingToABrokerThatFails(t *testing.T) {
 	t.Parallel()
 	inMemory(t, router.Options{
-		Broker:  new(failing),
+		Backend: adapters.Backend{Broker: new(failing)},
 		OnError: func(f router.Fault) { t.Errorf("a fault of the server's: %v", f.Err) },
 	}, func(r *router.Router) {
 		router.RPC(r, "say", func(c *router.Context, _ struct{}) (struct{}, error) {

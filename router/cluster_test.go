@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
@@ -89,7 +90,7 @@ func cutRouters(t *testing.T, n int, test func(t *testing.T, routers []*router.R
 		for range n {
 			b := newCutBroker(shared)
 			r := router.New(router.Options{
-				Broker: b, Authenticate: asUser,
+				Backend: adapters.Backend{Broker: b}, Authenticate: asUser,
 				Addressing: router.AddressingOptions{Enabled: true, Timeout: 4 * time.Second, ProcessTimeout: testProcessTimeout},
 				Liveness:   router.Liveness{PingInterval: -1},
 			})
@@ -174,7 +175,7 @@ func foreignMessages(t *testing.T, r *router.Router, b *cutBroker) {
 func TestWithoutAddressingTheBrokerIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := newCutBroker(memory.NewBroker(memory.BrokerOptions{}))
-	s := serveSocket(t, router.Options{Broker: b, Authenticate: asUser}, nil)
+	s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: b}, Authenticate: asUser}, nil)
 	p := s.dial(as("acme", "ann"))
 	p.write(echo("1", "x"))
 	p.expect("reply 1 x")
@@ -190,5 +191,5 @@ func TestBrokersThatDoNotCount(t *testing.T) {
 			t.Errorf("New: %s", v)
 		}
 	}()
-	router.New(router.Options{Broker: new(stage), Addressing: router.AddressingOptions{Enabled: true}})
+	router.New(router.Options{Backend: adapters.Backend{Broker: new(stage)}, Addressing: router.AddressingOptions{Enabled: true}})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -92,7 +93,7 @@ func TestDispatchAllocatesNothing(t *testing.T) {
 
 func allocRouter(refuse bool) *Router {
 	// A message without a key costs nothing more where there are keys.
-	r := New(Options{Idempotency: IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}})
+	r := New(Options{Backend: adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}})
 	if refuse {
 		r.Use(refuseAll)
 	}

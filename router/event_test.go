@@ -51,7 +51,7 @@ func TestDeclaredEvents(t *testing.T) {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				opts := router.Options{}
 				if broker != nil {
-					opts.Broker = broker
+					opts.Backend.Broker = broker
 				}
 				results := make(chan error, 3)
 				s := serveSocket(t, opts, func(r *router.Router) {

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/router"
 )
 
 func ExampleRouter_History() {
-	r := router.New(router.Options{Broker: memory.NewBroker(memory.BrokerOptions{})})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
 	r.History("room:*", router.HistoryOptions{Messages: 500, Age: 24 * time.Hour})
 	router.RPC(r, "room.join", func(c *router.Context, room string) (struct{}, error) {
 		return struct{}{}, c.Subscribe("room:" + room)
@@ -33,7 +34,7 @@ func ExampleRouter_History() {
 
 // A client that comes late reads the last messages, and then all that come.
 func ExampleContext_SubscribeFrom() {
-	r := router.New(router.Options{Broker: memory.NewBroker(memory.BrokerOptions{})})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
 	r.History("room:*", router.HistoryOptions{})
 	router.RPC(r, "room.join", func(c *router.Context, room string) (router.HistoryPage, error) {
 		topic := "room:" + room
@@ -59,7 +60,7 @@ func ExampleContext_SubscribeFrom() {
 
 // A client scrolls back: pages of older messages, from the newest.
 func ExampleRouter_ReadHistory() {
-	r := router.New(router.Options{Broker: memory.NewBroker(memory.BrokerOptions{})})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
 	r.History("room:*", router.HistoryOptions{})
 	ctx := context.Background()
 	for _, text := range []string{"one", "two", "three"} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router"
@@ -79,7 +80,7 @@ func ExampleOptions_onRefused() {
 // observe/otel does so with traces.
 func ExampleHooks_publishMeta() {
 	type traceKey struct{}
-	r := router.New(router.Options{Broker: memory.NewBroker(memory.BrokerOptions{})})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
 	delivered := make(chan string, 1)
 	r.AddHooks(router.Hooks{
 		PublishMeta: func(ctx context.Context) router.Meta {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/router"
 )
@@ -90,7 +91,7 @@ func ExampleOptions_broker() {
 	broker := memory.NewBroker(memory.BrokerOptions{})
 	var servers [2]*router.Router
 	for i := range servers {
-		servers[i] = router.New(router.Options{Broker: broker})
+		servers[i] = router.New(router.Options{Backend: adapters.Backend{Broker: broker}})
 		router.RPC(servers[i], "news.follow", func(c *router.Context, _ struct{}) (struct{}, error) {
 			return struct{}{}, c.Subscribe("news")
 		})

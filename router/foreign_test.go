@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
@@ -16,7 +17,7 @@ func TestMessagesThatNoRouterMadeAreDropped(t *testing.T) {
 	t.Parallel()
 	broker := &stage{}
 	var log bytes.Buffer
-	s := serveSocket(t, router.Options{Broker: broker, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: router.Limits{MaxQueued: 64 << 10}}, subscribing)
+	s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: broker}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: router.Limits{MaxQueued: 64 << 10}}, subscribing)
 	p := s.dial()
 	p.write(join1("room"))
 	p.expect("reply j room")
@@ -44,7 +45,7 @@ func TestMessagesThatNoRouterMadeAreDropped(t *testing.T) {
 func TestPublishingWhatFitsNoQueueFails(t *testing.T) {
 	t.Parallel()
 	for _, broker := range []pubsub.Broker{nil, &stage{}} {
-		s := serveSocket(t, router.Options{Broker: broker, Limits: router.Limits{MaxQueued: 64 << 10}}, subscribing)
+		s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: broker}, Limits: router.Limits{MaxQueued: 64 << 10}}, subscribing)
 		p := s.dial()
 		p.write(join1("room"))
 		p.expect("reply j room")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/hub"
@@ -66,13 +67,10 @@ func (o HistoryOptions) withDefaults() (HistoryOptions, error) {
 // Overflow other than OverflowDisconnect is refused, since it would make gaps; a client that was closed
 // because it was too slow resumes.
 //
-// Options.Broker has to be a [pubsub.Log]. History panics if it is none, if topics is empty or
-// was declared before, if an option is not valid, and once the router has served a connection.
+// Backend.Broker has to be a [pubsub.Log]; without a broker, the log is in the memory of this process. History panics
+// if the broker is none, if topics is empty or was declared before, if an option is not valid, and once the router has
+// served a connection.
 func (r *Router) History(topics string, o HistoryOptions) {
-	log, ok := r.opts.Broker.(pubsub.Log)
-	if !ok {
-		panic(fmt.Sprintf("router: the topics %q cannot have a history, since Options.Broker is %T and not a pubsub.Log; set it to redis.NewBroker, or to memory.NewBroker for one process", topics, r.opts.Broker))
-	}
 	o, err := o.withDefaults()
 	if err != nil {
 		panic(fmt.Sprintf("router: HistoryOptions of %q: %v", topics, err))
@@ -81,10 +79,11 @@ func (r *Router) History(topics string, o HistoryOptions) {
 	if topics == "" || len(topics) > hub.MaxTopicLength {
 		panic(fmt.Sprintf("router: History of %q: a topic's name has 1 to %d bytes; name the topics, or use \"*\" for all", topics, hub.MaxTopicLength))
 	}
-	h := &hub.History{Log: log, Kept: pubsub.History{Messages: o.Messages, Bytes: o.Bytes, Age: o.Age.Truncate(time.Millisecond)}, Replay: o.Replay}
+	h := &hub.History{Kept: pubsub.History{Messages: o.Messages, Bytes: o.Bytes, Age: o.Age.Truncate(time.Millisecond)}, Replay: o.Replay}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mustNotServe("the history of " + topics)
+	h.Log = r.historyLog(topics)
 	old := r.histories.Load()
 	if old == nil {
 		old = new(histories)
@@ -102,6 +101,20 @@ func (r *Router) History(topics string, o HistoryOptions) {
 	}
 	(*into)[prefix] = h
 	r.histories.Store(all)
+}
+
+// historyLog returns where logs are kept. r.mu is held.
+func (r *Router) historyLog(topics string) pubsub.Log {
+	b := &r.opts.Backend.Broker
+	if *b == nil {
+		*b = memory.NewBroker(memory.BrokerOptions{})
+		r.hub.Broker = *b
+	}
+	log, ok := (*b).(pubsub.Log)
+	if !ok {
+		panic(fmt.Sprintf("router: the topics %q cannot have a history, since Backend.Broker is %T and not a pubsub.Log; set it to redis.NewBroker, or leave it out for one process", topics, *b))
+	}
+	return log
 }
 
 // histories are all declarations. They are never changed.

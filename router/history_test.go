@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
@@ -18,7 +19,7 @@ import (
 // withHistory serves a router whose topics "room:…" have a history.
 func withHistory(t *testing.T, l *faultyLog, opts router.Options, o router.HistoryOptions) *socketServer {
 	t.Helper()
-	opts.Broker = l
+	opts.Backend.Broker = l
 	return serveSocket(t, opts, func(r *router.Router) {
 		subscribing(r)
 		r.History("room:*", o)
@@ -296,18 +297,21 @@ func TestSubscribingWhileMessagesAreLost(t *testing.T) {
 
 func TestHistoryMustMakeSense(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{Broker: newFaultyLog()})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: newFaultyLog()}})
 	r.History("room:*", router.HistoryOptions{})
 	r.History("room:a", router.HistoryOptions{})
 	for want, f := range map[string]func(){
-		"Options.Broker is <nil>": func() { router.New(router.Options{}).History("a", router.HistoryOptions{}) },
-		"declared twice":          func() { r.History("room:*", router.HistoryOptions{}) },
-		"at least 1s":             func() { r.History("b", router.HistoryOptions{Age: 1}) },
-		"negative":                func() { r.History("b", router.HistoryOptions{Messages: -1}) },
-		"1 to 256 bytes":          func() { r.History("", router.HistoryOptions{}) },
-		"at least 10ms":           func() { router.New(router.Options{HistoryCheck: 1}) },
-		"at least 1m":             func() { router.New(router.Options{Resume: router.ResumeOptions{MaxAge: 1}}) },
-		"at least 32":             func() { router.New(router.Options{Resume: router.ResumeOptions{Keys: [][]byte{{1}}}}) },
+		"and not a pubsub.Log": func() {
+			broker := struct{ pubsub.Broker }{newFaultyLog()} // without the methods of a Log
+			router.New(router.Options{Backend: adapters.Backend{Broker: broker}}).History("a", router.HistoryOptions{})
+		},
+		"declared twice": func() { r.History("room:*", router.HistoryOptions{}) },
+		"at least 1s":    func() { r.History("b", router.HistoryOptions{Age: 1}) },
+		"negative":       func() { r.History("b", router.HistoryOptions{Messages: -1}) },
+		"1 to 256 bytes": func() { r.History("", router.HistoryOptions{}) },
+		"at least 10ms":  func() { router.New(router.Options{HistoryCheck: 1}) },
+		"at least 1m":    func() { router.New(router.Options{Resume: router.ResumeOptions{MaxAge: 1}}) },
+		"at least 32":    func() { router.New(router.Options{Resume: router.ResumeOptions{Keys: [][]byte{{1}}}}) },
 	} {
 		func() {
 			defer func() {

@@ -20,7 +20,7 @@ type Hooks struct {
 	// with which it is published; nil: none. Those of PublishOptions.Meta take precedence. If Meta has no room for
 	// them, they are left out. It is called by the goroutine that publishes.
 	PublishMeta func(context.Context) Meta
-	// OnDelivered is called when a message from Options.Broker has been queued for members of its
+	// OnDelivered is called when a message from Backend.Broker has been queued for members of its
 	// topic in this process. The broker waits for it, and no lock is held. It is not called for what
 	// is read from a log because it did not come in order.
 	OnDelivered func(Delivery)

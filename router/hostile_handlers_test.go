@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
@@ -472,8 +473,8 @@ func TestContextUsedByABroker(t *testing.T) {
 	inSubprocess(t, func() {
 		b := &askingBroker{asked: make(chan error, 1)}
 		s := serveSocket(t, router.Options{
-			Broker: b,
-			OnOpen: func(c *router.Conn) error { b.conn.Store(c); return nil },
+			Backend: adapters.Backend{Broker: b},
+			OnOpen:  func(c *router.Conn) error { b.conn.Store(c); return nil },
 		}, subscribing)
 		p := s.dial()
 		p.write(join1("topic"))

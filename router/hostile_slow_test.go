@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
@@ -262,9 +263,9 @@ func TestOverflowPolicies(t *testing.T) {
 			conns := make(chan *router.Conn, 2)
 			broker := new(stage)
 			s := serveSocket(t, router.Options{
-				Broker: broker,
-				Limits: router.Limits{MaxQueued: 64 << 10},
-				OnOpen: func(c *router.Conn) error { conns <- c; return nil },
+				Backend: adapters.Backend{Broker: broker},
+				Limits:  router.Limits{MaxQueued: 64 << 10},
+				OnOpen:  func(c *router.Conn) error { conns <- c; return nil },
 			}, subscribing)
 			p := s.dial()
 			_ = p.nc.SetReadBuffer(32 << 10)

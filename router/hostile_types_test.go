@@ -83,7 +83,7 @@ func oddFrame(rnd *rand.Rand, id string, long int) string {
 	meta := []string{pick(`"correlationId":"`+id+`"`, `"correlationId":"`+id+`"`, `"correlation\u0049d":"`+id+`"`, `"x":1`)}
 	for range max(0, rnd.IntN(5)-2) {
 		meta = append(meta, pick(`"correlationId":"`+id+`"`, `"correlationId":""`, `"correlationId":1`, `"timestamp":1`, `"timestamp":"x"`,
-			`"timeoutMs":100000`, `"timeoutMs":0`, `"idempotencyKey":"k"`, `"x":`+value()))
+			`"timeoutMs":100000`, `"timeoutMs":0`, `"idempotencyKey":"`+id+`"`, `"x":`+value()))
 	}
 	members := []string{
 		pick(`"type"`, `"type"`, `"type"`, `"\u0074ype"`, `"Type"`) + ":" + pick(`"`+typ+`"`, `"`+typ+`"`, `"`+typ+`"`, `"`+typ+`"`, `"`+typ+`"`, `"`+strings.Replace(typ, ".", `\u002e`, 1)+`"`, `null`, `""`, `"unheard.of"`, `"ERROR"`, `"__x"`),

@@ -41,12 +41,6 @@ import (
 // An event with a key is handled once, too. It has no answer to wait for: while the first is
 // handled, the same event is dropped.
 type IdempotencyOptions struct {
-	// Store keeps the answers: memory.NewIdempotency for one process,
-	// redis.NewIdempotency for several. The Router does not close it.
-	//
-	// Default: none; meta.idempotencyKey is ignored.
-	Store idempotency.Store
-
 	// Keep is how long an answer is kept.
 	//
 	// Default: 1 h.
@@ -59,18 +53,18 @@ type IdempotencyOptions struct {
 	Lease time.Duration
 
 	// MaxAnswer is the size in bytes of the largest answer that is kept, as JSON. In place of a larger
-	// one, and of one for which the Store has no room, the message that is sent again gets
+	// one, and of one for which Backend.Idempotency has no room, the message that is sent again gets
 	// FAILED_PRECONDITION. Options.OnError gets each of these faults once a minute at most.
 	//
 	// Default: 16 KiB.
 	MaxAnswer int
 
-	// Timeout is how long a message waits for the Store, before and after its handler.
+	// Timeout is how long a message waits for Backend.Idempotency, before and after its handler.
 	//
 	// Default: 1 s.
 	Timeout time.Duration
 
-	// FailOpen handles messages as if they had no key while the Store fails: one may be handled
+	// FailOpen handles messages as if they had no key while Backend.Idempotency fails: one may be handled
 	// twice.
 	//
 	// Default: they are answered UNAVAILABLE and are not handled.
@@ -100,7 +94,7 @@ var (
 
 // idempotent reports whether a frame has a key that counts.
 func (c *Conn) idempotent(f *incoming) bool {
-	return f.env.IdempotencyKey != nil && !f.route.protocol && c.router.opts.Idempotency.Store != nil
+	return f.env.IdempotencyKey != nil && !f.route.protocol
 }
 
 // newExecution is for a frame with a key. It must be called while the frame is in its buffer.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/idempotency"
@@ -50,15 +51,23 @@ func (f *faults) String() string {
 	return strings.Join(f.all, "; ")
 }
 
-func openShop(t *testing.T, opts router.IdempotencyOptions, do func(*router.Context, order) (said, error), limits ...router.Limits) *shop {
+func openShop(t *testing.T, opts shopOptions, do func(*router.Context, order) (said, error), limits ...router.Limits) *shop {
 	t.Helper()
 	s := &shop{do: do}
 	s.socketServer = serveSocket(t, s.options(opts, limits...), s.register)
 	return s
 }
 
+// shopOptions are those of a shop; nil: its answers are in memory.
+type shopOptions struct {
+	Store          idempotency.Store
+	Lease, Timeout time.Duration
+	MaxAnswer      int
+	FailOpen       bool
+}
+
 // openShopInMemory is openShop in a bubble.
-func openShopInMemory(t *testing.T, opts router.IdempotencyOptions, do func(*router.Context, order) (said, error)) (*shop, *routertest.Server) {
+func openShopInMemory(t *testing.T, opts shopOptions, do func(*router.Context, order) (said, error)) (*shop, *routertest.Server) {
 	t.Helper()
 	s := &shop{do: do}
 	r := router.New(s.options(opts))
@@ -66,15 +75,15 @@ func openShopInMemory(t *testing.T, opts router.IdempotencyOptions, do func(*rou
 	return s, routertest.New(t, r)
 }
 
-func (s *shop) options(opts router.IdempotencyOptions, limits ...router.Limits) router.Options {
+func (s *shop) options(opts shopOptions, limits ...router.Limits) router.Options {
 	limits = append(limits, router.Limits{})
-	if opts.Store == nil {
-		opts.Store = memory.NewIdempotency(memory.IdempotencyOptions{})
-	}
 	return router.Options{
-		Idempotency: opts,
-		Limits:      limits[0],
-		OnError:     s.faults.add,
+		Backend: adapters.Backend{Idempotency: opts.Store},
+		Idempotency: router.IdempotencyOptions{
+			Lease: opts.Lease, MaxAnswer: opts.MaxAnswer, Timeout: opts.Timeout, FailOpen: opts.FailOpen,
+		},
+		Limits:  limits[0],
+		OnError: s.faults.add,
 		Authenticate: func(r *http.Request) (ingress.Identity, error) {
 			tenant, user, _ := strings.Cut(ingress.Token(r), "/")
 			return ingress.Identity{Tenant: tenant, User: user}, nil
@@ -105,7 +114,7 @@ func keyed(typ, id, key, payload string) []byte {
 
 func TestSameKeyGetsTheFirstAnswer(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, router.IdempotencyOptions{}, nil)
+	s := openShop(t, shopOptions{}, nil)
 	ann := s.as("a/ann")
 	ann.write(keyed("order", "1", "k", `{"text":"tea","n":2}`))
 	ann.expect("reply 1 order 1")
@@ -156,7 +165,7 @@ func TestSameKeyGetsTheFirstAnswer(t *testing.T) {
 // A client without an identity has keys of its connection alone.
 func TestKeysOfAnonymousClientsBelongToTheConnection(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, router.IdempotencyOptions{}, nil)
+	s := openShop(t, shopOptions{}, nil)
 	p, other := s.dial(), s.dial()
 	for range 2 {
 		p.write(keyed("order", "1", "k", `{}`))
@@ -173,7 +182,7 @@ func TestSameKeyWaitsForTheAnswer(t *testing.T) {
 	for _, typ := range []string{"order", "beside"} {
 		t.Run(typ, func(t *testing.T) {
 			goOn := make(chan struct{})
-			s := openShop(t, router.IdempotencyOptions{}, func(c *router.Context, m order) (said, error) {
+			s := openShop(t, shopOptions{}, func(c *router.Context, m order) (said, error) {
 				_ = c.Progress(1)
 				<-goOn
 				return said{"done"}, nil
@@ -208,7 +217,7 @@ func TestRetryOnANewConnection(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		t.Run(fmt.Sprint("while it is handled ", early), func(t *testing.T) {
 			started, goOn := make(chan struct{}), make(chan struct{})
-			s := openShop(t, router.IdempotencyOptions{}, func(c *router.Context, m order) (said, error) {
+			s := openShop(t, shopOptions{}, func(c *router.Context, m order) (said, error) {
 				close(started)
 				<-goOn
 				return said{"done"}, nil
@@ -252,7 +261,7 @@ func TestWhichErrorsAreKept(t *testing.T) {
 		}, "FAILED_PRECONDITION", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openShop(t, router.IdempotencyOptions{}, c.do)
+			s := openShop(t, shopOptions{}, c.do)
 			p := s.as("a/ann")
 			for i := range 3 {
 				p.write(keyed("order", fmt.Sprint(i), "k", `{}`))
@@ -275,7 +284,7 @@ func TestWhichErrorsAreKept(t *testing.T) {
 // An error is repeated with all that it says, and the id of the request that asks.
 func TestErrorIsRepeatedWhole(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, router.IdempotencyOptions{}, func(*router.Context, order) (said, error) {
+	s := openShop(t, shopOptions{}, func(*router.Context, order) (said, error) {
 		return said{}, errors.AlreadyExists.New("taken").WithDetails(map[string]any{"by": "bob"})
 	})
 	p := s.as("a/ann")
@@ -294,7 +303,7 @@ func TestWaitingForAnAnswerThatIsNotKept(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
 	var times atomic.Int64
-	s := openShop(t, router.IdempotencyOptions{}, func(c *router.Context, m order) (said, error) {
+	s := openShop(t, shopOptions{}, func(c *router.Context, m order) (said, error) {
 		if times.Add(1) == 1 {
 			_ = c.Progress(1)
 			<-goOn
@@ -320,7 +329,7 @@ func TestDeadlinesAndAborts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
-		s, server := openShopInMemory(t, router.IdempotencyOptions{}, func(c *router.Context, m order) (said, error) {
+		s, server := openShopInMemory(t, shopOptions{}, func(c *router.Context, m order) (said, error) {
 			switch m.Text {
 			case "heeds":
 				<-c.Done()
@@ -399,7 +408,7 @@ func TestDeadlinesAndAborts(t *testing.T) {
 // An answer that is too large to be kept is sent, and not handled again.
 func TestAnswerThatIsTooLargeToBeKept(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string]router.IdempotencyOptions{
+	for name, opts := range map[string]shopOptions{
 		"MaxAnswer": {MaxAnswer: 100},
 		"the store": {Store: memory.NewIdempotency(memory.IdempotencyOptions{MaxBytes: 150})},
 	} {
@@ -420,7 +429,7 @@ func TestAnswerThatIsTooLargeToBeKept(t *testing.T) {
 // A store without room refuses new keys, and answers those that it has.
 func TestStoreWithoutRoom(t *testing.T) {
 	t.Parallel()
-	s := openShop(t, router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{MaxPerSubject: 1})}, nil)
+	s := openShop(t, shopOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{MaxPerSubject: 1})}, nil)
 	p := s.as("a/ann")
 	p.write(keyed("order", "1", "k", `{}`), keyed("order", "2", "l", `{}`), keyed("order", "3", "k", `{}`))
 	p.expect("reply 1 order 1", "RPC_ERROR 2 RESOURCE_EXHAUSTED", "reply 3 order 1")
@@ -435,7 +444,7 @@ func TestStrangersLeaveRoomForKeysOfUsers(t *testing.T) {
 		store := memory.NewIdempotency(memory.IdempotencyOptions{MaxKeys: 1000, MaxPerSubject: 400, MaxBytes: 100 << 10})
 		large := strings.Repeat("x", 1000)
 		s := &shop{do: func(*router.Context, order) (said, error) { return said{large}, nil }}
-		r := router.New(s.options(router.IdempotencyOptions{Store: store}))
+		r := router.New(s.options(shopOptions{Store: store}))
 		s.register(r)
 		server := routertest.New(t, r)
 		ask := func(c *routertest.Client, key string) string {
@@ -532,8 +541,8 @@ func (s *troubledStore) Release(ctx context.Context, c idempotency.Claim) error 
 func TestStoreThatFails(t *testing.T) {
 	t.Parallel()
 	store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
-	closed := openShop(t, router.IdempotencyOptions{Store: store}, nil)
-	open := openShop(t, router.IdempotencyOptions{Store: store, FailOpen: true}, nil)
+	closed := openShop(t, shopOptions{Store: store}, nil)
+	open := openShop(t, shopOptions{Store: store, FailOpen: true}, nil)
 	defer closeServers(t, closed.socketServer, open.socketServer)
 	p, q := closed.as("a/ann"), open.as("a/ann")
 
@@ -574,7 +583,7 @@ func TestRequestsThatStopWaiting(t *testing.T) {
 	takesTime(t)
 	store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
 	goOn := make(chan struct{})
-	s := openShop(t, router.IdempotencyOptions{Store: store, Timeout: patience}, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
+	s := openShop(t, shopOptions{Store: store, Timeout: patience}, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
 	first, second := s.as("a/ann"), s.as("a/ann")
 	first.write(keyed("order", "1", "k", `{}`))
 	eventually(t, "the handler runs", func() bool { return s.handled.Load() == 1 })
@@ -603,7 +612,7 @@ func TestLongHandlerKeepsItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lease = time.Second
 		store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
-		opts := router.IdempotencyOptions{Store: store, Lease: lease}
+		opts := shopOptions{Store: store, Lease: lease}
 		goOn := make(chan struct{})
 		_, one := openShopInMemory(t, opts, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
 		second, two := openShopInMemory(t, opts, nil)
@@ -637,7 +646,7 @@ func TestLongHandlerKeepsItsClaim(t *testing.T) {
 func TestEventWithAKey(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
-	s := openShop(t, router.IdempotencyOptions{}, func(c *router.Context, m order) (said, error) {
+	s := openShop(t, shopOptions{}, func(c *router.Context, m order) (said, error) {
 		if m.Text == "fails" {
 			return said{}, errors.NotFound.New("none")
 		}
@@ -665,8 +674,8 @@ func TestShutdownWhileARequestWaits(t *testing.T) {
 	t.Parallel()
 	store := memory.NewIdempotency(memory.IdempotencyOptions{})
 	goOn := make(chan struct{})
-	one := openShop(t, router.IdempotencyOptions{Store: store}, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
-	two := openShop(t, router.IdempotencyOptions{Store: store}, nil)
+	one := openShop(t, shopOptions{Store: store}, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
+	two := openShop(t, shopOptions{Store: store}, nil)
 	defer closeServers(t, one.socketServer, two.socketServer)
 	p, q := one.as("a/ann"), two.as("a/ann")
 	p.write(keyed("order", "1", "k", `{}`))
@@ -711,7 +720,7 @@ func TestIdempotencyOptionsThatMakeNoSense(t *testing.T) {
 // A client that does not know what became of its order sends it again.
 func ExampleOptions_idempotency() {
 	r := router.New(router.Options{
-		Idempotency: router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})},
+		Backend: adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})},
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},

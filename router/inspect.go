@@ -18,7 +18,7 @@ func init() { inspection.Of = func(r any) inspection.Router { return inside{r.(*
 
 type inside struct{ r *Router }
 
-func (in inside) Broker() pubsub.Broker    { return in.r.opts.Broker }
+func (in inside) Broker() pubsub.Broker    { return in.r.opts.Backend.Broker }
 func (in inside) Context() context.Context { return in.r.ctx }
 
 func (in inside) Conns(match func(*inspection.Conn) bool, most int) (list []inspection.Conn, n int) {

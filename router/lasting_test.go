@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
@@ -69,7 +70,7 @@ func TestAUserSignsOutEverywhere(t *testing.T) {
 					closed := make(chan int, 1)
 					for range 2 {
 						r := router.New(router.Options{
-							Broker: shared, Authenticate: asUser, Liveness: router.Liveness{PingInterval: -1},
+							Backend: adapters.Backend{Broker: shared}, Authenticate: asUser, Liveness: router.Liveness{PingInterval: -1},
 							Addressing: router.AddressingOptions{Enabled: true, Timeout: 10 * time.Second, ProcessTimeout: testProcessTimeout},
 						})
 						router.On(r, "signout", func(c *router.Context, _ struct{}) error {
@@ -110,7 +111,7 @@ func TestPublishingOutlivesTheClient(t *testing.T) {
 				var r *router.Router
 				closed := make(chan struct{})
 				r = router.New(router.Options{
-					Broker: broker, Authenticate: asUser, Liveness: router.Liveness{PingInterval: -1},
+					Backend: adapters.Backend{Broker: broker}, Authenticate: asUser, Liveness: router.Liveness{PingInterval: -1},
 					Addressing: router.AddressingOptions{Enabled: true},
 					OnClose: func(c *router.Conn, _ router.CloseInfo) {
 						if c.Identity().User != "ann" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
@@ -29,7 +30,7 @@ func TestLatestByKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			conns := make(chan *router.Conn, 1)
 			s := serveSocket(t, router.Options{
-				Broker: broker, OnOpen: func(c *router.Conn) error { conns <- c; return nil },
+				Backend: adapters.Backend{Broker: broker}, OnOpen: func(c *router.Conn) error { conns <- c; return nil },
 			}, subscribing)
 			p := s.dial()
 			_ = p.nc.SetReadBuffer(16 << 10)
@@ -80,7 +81,7 @@ func TestLatestByKey(t *testing.T) {
 func TestLatestKeysAreNotConfused(t *testing.T) {
 	t.Parallel()
 	broker := new(heldMessages)
-	r := router.New(router.Options{Broker: broker})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: broker}})
 	for _, m := range [][3]string{
 		{"a", "b", "c"}, {"ab", "c", ""}, {"a", "bc", ""}, {"a", "b", ""}, {"a\x00b", "c", "d"}, {"a", "b\x00c", "d"}, {"a", "b", "c\x00d"},
 		{"a 1", "b", "c"}, {"a", "1 b", "c"}, {"1 1 a", "b", "c"}, {"1", "1 a", "bc"},

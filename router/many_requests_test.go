@@ -165,7 +165,7 @@ func TestRequestsThatStandInAreBounded(t *testing.T) {
 	t.Parallel()
 	const n, most = 40, 4
 	release := make(chan struct{})
-	s := openShop(t, router.IdempotencyOptions{}, func(*router.Context, order) (said, error) {
+	s := openShop(t, shopOptions{}, func(*router.Context, order) (said, error) {
 		<-release
 		return said{"tea"}, nil
 	}, router.Limits{MaxInFlight: most})

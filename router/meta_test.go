@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -181,7 +182,7 @@ func TestRepeatedAnswersHaveTheirMeta(t *testing.T) {
 	t.Parallel()
 	handled := 0
 	s := serveSocket(t, router.Options{
-		Idempotency: router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})},
+		Backend: adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})},
 	}, func(r *router.Router) {
 		router.RPC(r, "order", func(c *router.Context, m said) (said, error) {
 			handled++
@@ -210,7 +211,7 @@ func TestMetaOverABroker(t *testing.T) {
 	broker := memory.NewBroker(memory.BrokerOptions{})
 	var servers []*socketServer
 	for range 2 {
-		servers = append(servers, serveSocket(t, router.Options{Broker: broker}, subscribing))
+		servers = append(servers, serveSocket(t, router.Options{Backend: adapters.Backend{Broker: broker}}, subscribing))
 	}
 	p := servers[1].dial()
 	p.write(join1("news"))

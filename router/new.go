@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/internal/handshake"
+	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/router/internal/dedupe"
 	"github.com/wskit/wskit/router/internal/serial"
 	"github.com/wskit/wskit/router/internal/session"
@@ -29,11 +30,15 @@ func New(opts Options) *Router {
 	})
 	r.top = Group{router: r, opts: RouteOptions{Strict: opts.Strict}}
 	r.tokens = handshake.Tokens{Prefix: opts.TokenSubprotocol, Query: opts.TokenQuery}
-	r.tickets.init(opts.Resume)
+	r.tickets.init(opts.Resume, opts.Backend.Secret)
 	r.hub = r.newHub()
+	r.checks.outage = outage.Reporter{
+		Component: "backend", Log: opts.Logger,
+		Failing: "wskit: the backend does not work, so this server is not ready", Working: "wskit: the backend works again",
+	}
 	if opts.Addressing.Enabled {
 		r.directory.conns = make(map[string]*Conn)
-		if opts.Broker != nil {
+		if opts.Backend.Broker != nil {
 			r.cluster = r.newCluster()
 		}
 	}
@@ -48,7 +53,7 @@ func New(opts Options) *Router {
 	r.limits = serial.Calls[LimitInfo]{Name: "OnLimitExceeded", Call: r.callOnLimitExceeded, Missed: &r.stats.missed, Logger: opts.Logger}
 	r.refusals = serial.Calls[Refused]{Name: "OnRefused", Call: r.callOnRefused, Missed: &r.stats.missed, Logger: opts.Logger}
 	i := opts.Idempotency
-	r.dedupe = dedupe.Config{Store: i.Store, Keep: i.Keep, Lease: i.Lease, Timeout: i.Timeout, Busy: r.handlers.Add}
+	r.dedupe = dedupe.Config{Store: opts.Backend.Idempotency, Keep: i.Keep, Lease: i.Lease, Timeout: i.Timeout, Busy: r.handlers.Add}
 	if opts.Overload.Enabled {
 		r.shedder = newShedder(r)
 	}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/handshake"
@@ -17,7 +18,7 @@ import (
 )
 
 // Options configure a [Router]. The zero value works: clients are not authenticated, pages of
-// the same host may connect, topics stay in this process.
+// the same host may connect, nothing is shared with other processes.
 type Options struct {
 	// Authenticate returns the identity of a connection, before it is upgraded. An error
 	// refuses the connection: 401 for UNAUTHENTICATED, 400 for INVALID_ARGUMENT, 404
@@ -132,17 +133,11 @@ type Options struct {
 	// Default: none; the contexts have no values of the request.
 	ConnContext func(req *http.Request) context.Context
 
-	// Broker delivers published messages to other processes. The Router does not close it.
+	// Backend keeps what processes share: topics, presence, the answers of messages with an idempotency key.
+	// redis.Open makes one. [Router.Serve] closes it; Shutdown does not.
 	//
-	// Default: topics stay within this Router.
-	Broker pubsub.Broker
-
-	// Presence lists the members of topics, for [Context.Join], [Router.Presence] and
-	// [Context.WatchPresence]: memory.NewPresence for one process, redis.NewPresence for several. The Router does not
-	// close it.
-	//
-	// Default: none; Join and Presence fail.
-	Presence pubsub.Presence
+	// Default: the memory of this process. Topics stay within this Router.
+	Backend adapters.Backend
 
 	// Addressing switches on [Router.User], [Router.Connection] and [Router.AllConnections].
 	Addressing AddressingOptions
@@ -434,8 +429,12 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Addressing, err = o.Addressing.withDefaults(); err != nil {
 		return o, err
 	}
-	if _, ok := o.Broker.(pubsub.ReceiverCounter); o.Addressing.Enabled && o.Broker != nil && !ok {
-		return o, fmt.Errorf("router: Options.Addressing needs a Broker that is a pubsub.ReceiverCounter, and %T is none; use redis.Broker or memory.Broker, or add the method PublishCounted", o.Broker)
+	if o.Backend, err = withMemory(o.Backend); err != nil {
+		return o, err
+	}
+	broker := o.Backend.Broker
+	if _, ok := broker.(pubsub.ReceiverCounter); o.Addressing.Enabled && broker != nil && !ok {
+		return o, fmt.Errorf("router: Options.Addressing needs a Broker that is a pubsub.ReceiverCounter, and %T is none; use redis.Broker or memory.Broker, or add the method PublishCounted", broker)
 	}
 	if o.Overload, err = o.Overload.withDefaults(); err != nil {
 		return o, err

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
@@ -54,7 +55,7 @@ func TestResumesThatWaitDelayNoOther(t *testing.T) {
 				}
 			}}
 			s := serveSocket(t, router.Options{
-				Broker: l, Limits: router.Limits{MaxQueued: queue},
+				Backend: adapters.Backend{Broker: l}, Limits: router.Limits{MaxQueued: queue},
 				Resume: router.ResumeOptions{Allow: func(_ context.Context, _ *router.Conn, topic string) error {
 					if topic == "room:hook" {
 						<-end
@@ -121,7 +122,7 @@ func TestActiveClientsGoFirst(t *testing.T) {
 	var worked, seen atomic.Int64
 	l := newFaultyLog()
 	var s *socketServer
-	s = serveSocket(t, router.Options{Broker: l}, func(r *router.Router) {
+	s = serveSocket(t, router.Options{Backend: adapters.Backend{Broker: l}}, func(r *router.Router) {
 		subscribing(r)
 		r.History("room:*", router.HistoryOptions{})
 		router.On(r, "work", func(*router.Context, struct{}) error {
@@ -203,7 +204,7 @@ func TestResumesAreDoneBeforeOthersBegin(t *testing.T) {
 	var begun, most atomic.Int64
 	l := newFaultyLog()
 	var s *socketServer
-	s = serveSocket(t, router.Options{Broker: l, Resume: router.ResumeOptions{Allow: func(context.Context, *router.Conn, string) error {
+	s = serveSocket(t, router.Options{Backend: adapters.Backend{Broker: l}, Resume: router.ResumeOptions{Allow: func(context.Context, *router.Conn, string) error {
 		underWay := begun.Add(1) - s.r.Stats().Resumes["resumed"]
 		most.Store(max(most.Load(), underWay))
 		return nil
@@ -248,7 +249,7 @@ func TestMessagesAreHandledBetweenPages(t *testing.T) {
 			talker.write(talk)
 		}
 	}}
-	s := serveSocket(t, router.Options{Broker: l}, func(r *router.Router) {
+	s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: l}}, func(r *router.Router) {
 		subscribing(r)
 		r.History("room:*", router.HistoryOptions{Messages: missed})
 		router.RPC(r, "talk", func(_ *router.Context, m said) (said, error) {

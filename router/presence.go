@@ -11,7 +11,7 @@ import (
 )
 
 // Presence lists the connections that have joined a topic with [Context.Join], of all processes
-// that share Options.Presence: ID is the connection's, User that of its identity, and Data what it
+// that share the Backend: ID is the connection's, User that of its identity, and Data what it
 // joined with, as JSON. A connection of this process is in the list from when Join returns until it
 // has left. Those of other processes appear and disappear with the delay that the Presence
 // documents. It fails with UNAVAILABLE when the presence does.
@@ -19,35 +19,16 @@ func (r *Router) Presence(ctx context.Context, topic string) ([]pubsub.Member, e
 	if err := hub.CheckTopic(topic); err != nil {
 		return nil, err
 	}
-	if r.opts.Presence == nil {
-		return nil, errNoPresence
-	}
-	members, err := r.opts.Presence.Members(lasting(ctx), topic)
+	members, err := r.opts.Backend.Presence.Members(lasting(ctx), topic)
 	if err != nil {
 		return nil, errors.Unavailable.Wrap(err, "the members are not known")
 	}
 	return members, nil
 }
 
-var errNoPresence = errors.Internal.New("router: presence needs Options.Presence; set it, to memory.NewPresence() for one process")
-
-func (c *Conn) join(ctx context.Context, topic string, known any) error {
-	p := c.router.opts.Presence
-	if p == nil {
-		return errNoPresence
-	}
-	data := []byte{}
-	if known != nil && known != struct{}{} {
-		var err error
-		if data, err = json.Marshal(known); err != nil {
-			return err
-		}
-	}
-	return c.joinWith(ctx, p, topic, data)
-}
-
-// joinWith is join with what is known of the connection as JSON, or nothing.
-func (c *Conn) joinWith(ctx context.Context, p pubsub.Presence, topic string, data []byte) error {
+// joinWith is Join with data as JSON, or nothing.
+func (c *Conn) joinWith(ctx context.Context, topic string, data []byte) error {
+	p := c.router.opts.Backend.Presence
 	entry := pubsub.Member{ID: c.peer.ID, User: c.identity.Load().User}
 	if len(data) > 0 {
 		entry.Data = data
@@ -80,16 +61,23 @@ func (c *Conn) joinWith(ctx context.Context, p pubsub.Presence, topic string, da
 
 // Join subscribes the connection to a topic and lists it as present. See
 // [Context.Join]. ctx is for the call alone; the membership lasts.
-func (c *Conn) Join(ctx context.Context, topic string, known any) error {
-	return c.join(ctx, topic, known)
+func (c *Conn) Join(ctx context.Context, topic string, data any) error {
+	shown := []byte{}
+	if data != nil && data != struct{}{} {
+		var err error
+		if shown, err = json.Marshal(data); err != nil {
+			return err
+		}
+	}
+	return c.joinWith(ctx, topic, shown)
 }
 
 // Join subscribes the connection to a topic, as Subscribe does, and lists it as present:
 // [Router.Presence] and [Context.WatchPresence] show it, in all processes that share
-// Options.Presence, until it unsubscribes or ends. known is what they show of it, such as a
-// name; it is encoded as in [Conn.Send]. Joining again replaces known.
+// the Backend, until it unsubscribes or ends. data is what they show of it, such as a
+// name; it is encoded as in [Conn.Send]. Joining again replaces data.
 //
 // The errors are those of Subscribe, also UNAVAILABLE when the presence fails, and
-// INVALID_ARGUMENT if known has more than 4 KiB. After an error the connection is not listed,
+// INVALID_ARGUMENT if data has more than 4 KiB. After an error the connection is not listed,
 // and a member only if it was one before.
-func (c *Context) Join(topic string, known any) error { return c.Conn().join(c, topic, known) }
+func (c *Context) Join(topic string, data any) error { return c.Conn().Join(c, topic, data) }

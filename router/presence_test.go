@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -35,11 +36,11 @@ func present(t *testing.T, r *router.Router) (list []string) {
 func TestMembersAreListedUntilTheyLeave(t *testing.T) {
 	t.Parallel()
 	shared := memory.NewPresence()
-	other := router.New(router.Options{Presence: shared})
+	other := router.New(router.Options{Backend: adapters.Backend{Presence: shared}})
 	conns := make(chan *router.Conn, 3)
 	s := serveSocket(t, router.Options{
-		Presence: shared,
-		OnOpen:   func(c *router.Conn) error { conns <- c; return nil },
+		Backend: adapters.Backend{Presence: shared},
+		OnOpen:  func(c *router.Conn) error { conns <- c; return nil },
 	}, nil)
 	listener, listens := s.dial(), <-conns
 	ann, joins := s.dial(), <-conns
@@ -118,8 +119,8 @@ func TestJoiningThatFails(t *testing.T) {
 	presence := &troubled{Presence: memory.NewPresence(), err: errors.New("away")}
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{
-		Presence: presence,
-		OnOpen:   func(c *router.Conn) error { conns <- c; return nil },
+		Backend: adapters.Backend{Presence: presence},
+		OnOpen:  func(c *router.Conn) error { conns <- c; return nil },
 	}, nil)
 	p := s.dial()
 	c, ctx := <-conns, context.Background()
@@ -161,18 +162,15 @@ func TestJoiningThatFails(t *testing.T) {
 	s.recovered()
 }
 
-func TestJoiningWithoutAPresence(t *testing.T) {
+// A part of the backend that is shared, and another one that is not, would list members whom nothing reaches.
+func TestSharedPresenceNeedsABroker(t *testing.T) {
 	t.Parallel()
-	conns := make(chan *router.Conn, 1)
-	s := serveSocket(t, router.Options{OnOpen: func(c *router.Conn) error { conns <- c; return nil }}, nil)
-	p := s.dial()
-	if err := (<-conns).Join(context.Background(), "room", nil); err == nil || !strings.Contains(err.Error(), "Options.Presence") {
-		t.Errorf("Join: %v", err)
-	}
-	if _, err := s.r.Presence(context.Background(), "room"); err == nil || !strings.Contains(err.Error(), "Options.Presence") {
-		t.Errorf("Presence: %v", err)
-	}
-	p.bye()
+	defer func() {
+		if v := fmt.Sprint(recover()); !strings.Contains(v, "set Broker, or set Presence to memory.NewPresence()") {
+			t.Errorf("the panic is %q", v)
+		}
+	}()
+	router.New(router.Options{Backend: adapters.Backend{Presence: memory.NewPresence(), Shared: true}})
 }
 
 // Join makes a connection one that others see.
@@ -181,7 +179,6 @@ func ExampleContext_Join() {
 		Name string `json:"name"`
 	}
 	r := router.New(router.Options{
-		Presence: memory.NewPresence(),
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},

@@ -45,7 +45,7 @@ type PublishOptions struct {
 	// ExceptSelf leaves out the connection that publishes. It has no effect on
 	// Router.Publish, nor on topics with history.
 	ExceptSelf bool
-	// LocalOnly delivers to the subscribers in this process alone, without Options.Broker. The
+	// LocalOnly delivers to the subscribers in this process alone, without Backend.Broker. The
 	// order of messages with it and without it is not defined.
 	LocalOnly bool
 	// ID makes it safe to publish again to a topic with history, if it is not known whether the
@@ -80,7 +80,7 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	if err != nil {
 		return err
 	}
-	if r.opts.Broker != nil {
+	if r.opts.Backend.Broker != nil {
 		ctx = lasting(ctx)
 	}
 	if o.ExceptSelf && from != nil && h == nil {

@@ -119,6 +119,9 @@ func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string) error {
 			return errors.Unavailable.Wrap(err, "subscribing failed")
 		}
 	}
+	if err := c.router.tickets.ready(ctx); err != nil {
+		return err
+	}
 	_, _, err = c.peer.Resume(ctx, topic, from, true)
 	reset, ok := errors.AsType[*hub.Reset](err)
 	if pos != "" && ok {

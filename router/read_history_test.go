@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
@@ -93,7 +94,7 @@ func TestReadHistory(t *testing.T) {
 func TestSubscribeFrom(t *testing.T) {
 	t.Parallel()
 	l := newFaultyLog()
-	s := serveSocket(t, router.Options{Broker: l}, func(r *router.Router) {
+	s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: l}}, func(r *router.Router) {
 		r.History("room:*", router.HistoryOptions{})
 		router.RPC(r, "from", func(c *router.Context, pos said) (said, error) { return pos, c.SubscribeFrom("room:a", pos.Text) })
 	})

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -247,8 +248,8 @@ func TestRenewalsAsMessages(t *testing.T) {
 	t.Parallel()
 	var charged []string
 	opts := router.Options{
-		Idempotency: router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})},
-		Liveness:    router.Liveness{IdleTimeout: time.Minute},
+		Backend:  adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})},
+		Liveness: router.Liveness{IdleTimeout: time.Minute},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		opts := authenticated(opts)

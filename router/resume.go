@@ -83,6 +83,9 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 // resume resumes a topic. An error ends the connection's resume as a whole.
 func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic, err error) {
 	conn, r := c.conn, c.conn.router
+	if r.tickets.ready(c) != nil {
+		return resumedTopic{Reason: reasonUnavailable}, c.Err()
+	}
 	topic, joined := r.tickets.check(ticket, conn.Identity())
 	if topic == "" || r.historyOf(topic) == nil {
 		return resumedTopic{Reason: reasonDenied}, nil
@@ -101,8 +104,8 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 	}
 	switch {
 	case err == nil:
-		if p := r.opts.Presence; p != nil && joined != nil {
-			done.Joined = conn.joinWith(c, p, topic, joined) == nil
+		if joined != nil {
+			done.Joined = conn.joinWith(c, topic, joined) == nil
 		}
 		done.Pos, done.Ticket = at.String(), r.tickets.issue(conn, topic, joined)
 	case c.Err() != nil || conn.ended():

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -67,7 +68,7 @@ func TestResume(t *testing.T) {
 func TestResumeInMemory(t *testing.T) {
 	t.Parallel()
 	broker := memory.NewBroker(memory.BrokerOptions{})
-	s := serveSocket(t, router.Options{Broker: broker}, func(r *router.Router) {
+	s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: broker}}, func(r *router.Router) {
 		subscribing(r)
 		r.History("room:*", router.HistoryOptions{Messages: 200})
 	})
@@ -548,7 +549,7 @@ func TestResumingThroughFaults(t *testing.T) {
 func TestTicketsAreRenewed(t *testing.T) {
 	t.Parallel()
 	l := newFaultyLog()
-	inMemory(t, router.Options{Broker: l, Resume: router.ResumeOptions{MaxAge: time.Hour}}, func(r *router.Router) {
+	inMemory(t, router.Options{Backend: adapters.Backend{Broker: l}, Resume: router.ResumeOptions{MaxAge: time.Hour}}, func(r *router.Router) {
 		r.History("room:*", router.HistoryOptions{})
 		subscribing(r)
 	}, func(t *testing.T, r *router.Router, c *routertest.Client) {
@@ -604,7 +605,7 @@ func TestTicketsAreRenewed(t *testing.T) {
 func TestPresenceIsRestored(t *testing.T) {
 	t.Parallel()
 	l := newFaultyLog()
-	s := serveSocket(t, router.Options{Broker: l, Presence: memory.NewPresence()}, func(r *router.Router) {
+	s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: l, Presence: memory.NewPresence()}}, func(r *router.Router) {
 		r.History("room:*", router.HistoryOptions{})
 		router.RPC(r, "join", func(c *router.Context, m said) (said, error) { return m, c.Join("room:a", m) })
 		router.RPC(r, "enter", func(c *router.Context, m said) (said, error) { return m, c.Join("room:a", nil) })

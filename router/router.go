@@ -98,6 +98,7 @@ type Router struct {
 	draining atomic.Bool
 
 	drainWindow atomic.Int64 // in ns, set before draining
+	checks      checks       // of the backend
 
 	frozen    atomic.Pointer[serving] // set by the first connection, with mu: from then on nothing can be registered
 	hooks     atomic.Pointer[hooks]
@@ -108,7 +109,7 @@ type Router struct {
 	tickets   tickets
 	fair      fairness.Queue[*Context]
 	presence  presenceview.Views
-	dedupe    dedupe.Config // Store is nil: idempotency keys have no effect
+	dedupe    dedupe.Config
 	directory directory
 	cluster   *cluster.Cluster[ConnInfo] // nil: addressing is off, or there is no broker
 	wheel     timerwheel.Wheel[*Conn]

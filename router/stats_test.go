@@ -281,7 +281,7 @@ func TestPublishingIsCounted(t *testing.T) {
 		t.Run(topic, func(t *testing.T) {
 			opts := router.Options{}
 			if topic != "local" {
-				opts.Broker = memory.NewBroker(memory.BrokerOptions{})
+				opts.Backend.Broker = memory.NewBroker(memory.BrokerOptions{})
 			}
 			opts.OnOpen = func(c *router.Conn) error { return c.Subscribe(context.Background(), topic) }
 			s := serveSocket(t, opts, func(r *router.Router) {

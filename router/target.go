@@ -15,7 +15,7 @@ import (
 
 // Target is a set of connections: those of a user, one, or all. [Router.User],
 // [Router.Connection] and [Router.AllConnections] make it. It is a name, not a list: each call of a
-// method is for the connections that are open then, in all processes that share Options.Broker. It
+// method is for the connections that are open then, in all processes that share Backend.Broker. It
 // needs [AddressingOptions].
 //
 // A connection can be addressed from before Options.OnOpen is called until it is closed. So if

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -54,7 +55,7 @@ func forServers(t *testing.T, opts router.Options, test func(t *testing.T, a *ad
 	run("one", 1, func(*router.Options) {})
 	run("several", 3, func(o *router.Options) {
 		// A process that does not get to run for longer counts as gone; a quarter is waited for.
-		o.Broker, o.Addressing.ProcessTimeout = memory.NewBroker(memory.BrokerOptions{}), 2*time.Second
+		o.Backend.Broker, o.Addressing.ProcessTimeout = memory.NewBroker(memory.BrokerOptions{}), 2*time.Second
 		o.Addressing.Timeout = patience // it comes back when it runs again
 	})
 }
@@ -420,7 +421,7 @@ func (*mute) Publish(context.Context, pubsub.Message) error { return errors.New(
 func TestPublishingWithinTheProcess(t *testing.T) {
 	t.Parallel()
 	broker := new(mute)
-	s := serveSocket(t, router.Options{Broker: broker}, subscribing)
+	s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: broker}}, subscribing)
 	p := s.dial()
 	p.write(join1("room"))
 	p.expect("reply j room")

@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"hash"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 )
 
@@ -25,7 +27,8 @@ type ResumeOptions struct {
 	// moving it to the front, and removing the old one when its tickets are older than MaxAge.
 	// Each has at least 32 bytes.
 	//
-	// Default: a random one. Then clients can resume only on the same process.
+	// Default: that of Backend.Secret, which processes share. Without it a random one: then clients can resume only
+	// on the same process.
 	Keys [][]byte
 
 	// MaxAge is how old a ticket may be. While a connection lasts, the client gets a new one in time.
@@ -59,7 +62,8 @@ func (o ResumeOptions) withDefaults() (ResumeOptions, error) {
 
 // tickets issues and checks tickets.
 type tickets struct {
-	keys   []ticketKey
+	keys   atomic.Pointer[[]ticketKey] // nil: ready has to be called first
+	secret func(ctx context.Context, name string) ([]byte, error)
 	maxAge time.Duration
 }
 
@@ -74,21 +78,46 @@ type ticketHash struct {
 	buf  [sha256.Size]byte
 }
 
-func (ts *tickets) init(o ResumeOptions) {
-	ts.maxAge = o.MaxAge
-	keys := o.Keys
-	if len(keys) == 0 {
+// init sets the keys, unless processes share a secret, which ready asks for.
+func (ts *tickets) init(o ResumeOptions, secret func(ctx context.Context, name string) ([]byte, error)) {
+	ts.maxAge, ts.secret = o.MaxAge, secret
+	switch {
+	case len(o.Keys) > 0:
+		ts.sign(o.Keys...)
+	case secret == nil:
 		random := make([]byte, minKey)
 		_, _ = rand.Read(random) // never fails
-		keys = [][]byte{random}
+		ts.sign(random)
 	}
-	for _, secret := range keys {
+}
+
+// ready returns when tickets can be issued and checked. It waits for the backend, until it has answered once.
+func (ts *tickets) ready(ctx context.Context) error {
+	if ts.keys.Load() != nil {
+		return nil
+	}
+	secret, err := ts.secret(ctx, "tickets")
+	if err == nil && len(secret) < minKey {
+		err = fmt.Errorf("router: Backend.Secret returned %d bytes; make it return at least %d random ones", len(secret), minKey)
+	}
+	if err != nil {
+		return errors.Unavailable.Wrap(err, "the key of tickets is not known")
+	}
+	ts.sign(secret) // the same for all that ask at the same time
+	return nil
+}
+
+// sign sets the keys: the first one signs.
+func (ts *tickets) sign(secrets ...[]byte) {
+	var keys []ticketKey
+	for _, secret := range secrets {
 		secret = append([]byte(nil), secret...)
 		k := ticketKey{macs: &sync.Pool{New: func() any { return &ticketHash{hash: hmac.New(sha256.New, secret)} }}}
 		sum := sha256.Sum256(append([]byte("wskit ticket key "), secret...))
 		copy(k.id[:], sum[:])
-		ts.keys = append(ts.keys, k)
+		keys = append(keys, k)
 	}
+	ts.keys.Store(&keys)
 }
 
 // A ticket is, in base64:
@@ -106,7 +135,7 @@ const (
 // issue makes a ticket for a topic, for the identity of a connection. joined is what it has joined
 // with; nil: it has not.
 func (ts *tickets) issue(c *Conn, topic string, joined []byte) string {
-	k := &ts.keys[0]
+	k := &(*ts.keys.Load())[0]
 	b := make([]byte, 0, ticketHead+2+len(topic)+1+len(joined)+ticketMAC)
 	b = append(b, ticketVersion)
 	b = append(b, k.id[:]...)
@@ -129,8 +158,9 @@ func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joi
 		return "", nil
 	}
 	body, mac := b[:len(b)-ticketMAC], b[len(b)-ticketMAC:]
-	for i := range ts.keys {
-		k := &ts.keys[i]
+	keys := *ts.keys.Load()
+	for i := range keys {
+		k := &keys[i]
 		if [4]byte(b[1:5]) != k.id {
 			continue
 		}

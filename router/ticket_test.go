@@ -23,7 +23,7 @@ func ticketsOf(t *testing.T, secrets ...string) *tickets {
 		t.Fatal(err)
 	}
 	ts := new(tickets)
-	ts.init(o)
+	ts.init(o, nil)
 	return ts
 }
 

@@ -21,6 +21,9 @@ func (c *Conn) Subscribe(ctx context.Context, topic string) error {
 	if err := hub.CheckTopic(topic); err != nil {
 		return err
 	}
+	if err := c.router.ticketsReady(ctx, topic); err != nil {
+		return err
+	}
 	return c.peer.Subscribe(ctx, topic)
 }
 
@@ -47,7 +50,7 @@ func (c *Context) Unsubscribe(topic string) { c.Conn().Unsubscribe(topic) }
 // newHub makes the hub of a router, whose options are final.
 func (r *Router) newHub() *hub.Hub {
 	h := &hub.Hub{Config: hub.Config{
-		Broker: r.opts.Broker, MaxTopics: r.opts.Limits.MaxTopics, MaxQueued: r.opts.Limits.MaxQueued,
+		Broker: r.opts.Backend.Broker, MaxTopics: r.opts.Limits.MaxTopics, MaxQueued: r.opts.Limits.MaxQueued,
 		EndsCheck: r.opts.HistoryCheck, TicketRenew: r.tickets.maxAge / 4, SendGaps: r.opts.SendGaps, Logger: r.opts.Logger,
 		HistoryOf: r.historyOf, Turns: &r.fair, NotPresent: r.notPresent, WasReset: r.wasReset, OnDelivery: r.beginDelivery,
 		Panicked: r.panickedOutside,
@@ -59,7 +62,15 @@ func (r *Router) newHub() *hub.Hub {
 	return h
 }
 
-func (r *Router) notPresent(topic, id string) { r.opts.Presence.Leave(topic, id) }
+// ticketsReady returns when a subscriber of the topic can be given a ticket, if it needs one.
+func (r *Router) ticketsReady(ctx context.Context, topic string) error {
+	if r.tickets.keys.Load() != nil || r.historyOf(topic) == nil {
+		return nil
+	}
+	return r.tickets.ready(ctx)
+}
+
+func (r *Router) notPresent(topic, id string) { r.opts.Backend.Presence.Leave(topic, id) }
 
 func (r *Router) wasReset(reason pubsub.Loss) { r.stats.resets.Add(string(reason)) }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/errors"
@@ -135,7 +136,7 @@ func stalledServer(t *testing.T, broker pubsub.Broker, opts router.Options) (s *
 	t.Helper()
 	opened := make(chan *router.Conn, 100)
 	closed = new(atomic.Int64)
-	opts.Broker = broker
+	opts.Backend.Broker = broker
 	opts.RequestTimeout = -1 // how long a client waits is for it to say
 	opts.OnOpen = func(c *router.Conn) error { opened <- c; return nil }
 	opts.OnClose = func(*router.Conn, router.CloseInfo) { closed.Add(1) }
@@ -377,7 +378,7 @@ func TestShutdownOverAStalledBroker(t *testing.T) {
 				var closed atomic.Int64
 				conns := make(chan *router.Conn, 20)
 				s := serve(t, router.Options{
-					Broker: broker, RequestTimeout: -1,
+					Backend: adapters.Backend{Broker: broker}, RequestTimeout: -1,
 					OnOpen: func(c *router.Conn) error { conns <- c; return nil },
 					// As a hook that publishes waits for the same broker.
 					OnClose: func(*router.Conn, router.CloseInfo) { <-hold; closed.Add(1) },
@@ -414,7 +415,7 @@ func TestShutdownOverAStalledBroker(t *testing.T) {
 func TestJoiningWhileRedisStandsStill(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store, err := redis.Open(t.Context(), server.URL())
+	store, err := redis.OpenStore(t.Context(), server.URL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type WatchOptions struct {
 //
 // The error is FAILED_PRECONDITION where the connection is not a member, and UNAVAILABLE when
 // the presence fails, the context is cancelled, or the connection has ended or unsubscribed
-// before that ([ErrClosed]). Options.Presence has to be a [pubsub.PresenceWatcher].
+// before that ([ErrClosed]). Backend.Presence has to be a [pubsub.PresenceWatcher].
 func (c *Context) WatchPresence(topic string, opts ...WatchOptions) error {
 	return c.Conn().WatchPresence(c, topic, opts...)
 }
@@ -43,7 +43,7 @@ func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOpt
 	if len(opts) > 1 {
 		return errors.Internal.Errorf("router: %d WatchOptions are given; merge them into one", len(opts))
 	}
-	w, ok := c.router.opts.Presence.(pubsub.PresenceWatcher)
+	w, ok := c.router.opts.Backend.Presence.(pubsub.PresenceWatcher)
 	if !ok {
 		return errNoWatcher
 	}
@@ -70,4 +70,4 @@ func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOpt
 	return nil
 }
 
-var errNoWatcher = errors.Internal.New("router: changes of presence are not known without Options.Presence that is a pubsub.PresenceWatcher; set it, to memory.NewPresence() for one process")
+var errNoWatcher = errors.Internal.New("router: changes of presence are not known without a Backend.Presence that is a pubsub.PresenceWatcher; use redis.NewPresence, or leave it out for one process")

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -26,7 +27,7 @@ import (
 func openRoom(t *testing.T, presence pubsub.Presence) *socketServer {
 	t.Helper()
 	return serveSocket(t, router.Options{
-		Presence: presence,
+		Backend: adapters.Backend{Presence: presence},
 		Authenticate: func(r *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(r)}, nil
 		},
@@ -563,7 +564,7 @@ func TestWatchingThatFails(t *testing.T) {
 	presence := &stalledPresence{watchedPresence: watchedPresence{Presence: memory.NewPresence()}, err: errors.New("away")}
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{
-		Presence: presence, OnError: func(router.Fault) {},
+		Backend: adapters.Backend{Presence: presence}, OnError: func(router.Fault) {},
 		OnOpen: func(c *router.Conn) error { conns <- c; return nil },
 	}, nil)
 	p := s.dial()
@@ -621,8 +622,8 @@ func TestWatchingAPresenceThatReportsNothing(t *testing.T) {
 	t.Parallel()
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{
-		Presence: deafPresence{memory.NewPresence()},
-		OnOpen:   func(c *router.Conn) error { conns <- c; return nil },
+		Backend: adapters.Backend{Presence: deafPresence{memory.NewPresence()}},
+		OnOpen:  func(c *router.Conn) error { conns <- c; return nil },
 	}, nil)
 	p := s.dial()
 	c := <-conns
@@ -668,7 +669,7 @@ func TestWatchingWithoutReading(t *testing.T) {
 // The members of a room come as a list, and then the joins and leaves.
 func ExampleContext_WatchPresence() {
 	r := router.New(router.Options{
-		Presence: memory.NewPresence(),
+		Backend: adapters.Backend{Presence: memory.NewPresence()},
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},

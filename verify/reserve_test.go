@@ -266,7 +266,7 @@ func TestReservingProcess(t *testing.T) {
 	if addr := os.Getenv("WSKIT_REDIS"); addr != "" {
 		client := goredis.NewClient(&goredis.Options{Addr: addr, MaxRetries: -1})
 		defer client.Close()
-		store = redis.NewStore(client, redis.Options{RememberedKeys: -1, Now: standing})
+		store = redis.NewStore(client, redis.StoreOptions{RememberedKeys: -1, Now: standing})
 	} else if store, err = cfdo.Open(os.Getenv("WSKIT_WORKER"), workerdtest.Secret, cfdo.Options{Remember: -1}); err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func TestAllStoresDecideAlike(t *testing.T) {
 	stores := []struct {
 		name string
 		allStore
-	}{{"Worker", s}, {"Redis", redis.NewStore(client, redis.Options{RememberedKeys: -1, Now: clock.Now})}}
+	}{{"Worker", s}, {"Redis", redis.NewStore(client, redis.StoreOptions{RememberedKeys: -1, Now: clock.Now})}}
 	m := memory.NewStore(memory.Options{Now: clock.Now})
 	policies := []limit.Policy{
 		limit.TokenBucket{Capacity: 20, Refill: 7, Per: 3 * time.Second},

@@ -21,7 +21,7 @@ func TestRejectionsOfAllStoresSayWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
 	t.Cleanup(func() { _ = client.Close() })
-	shared := redis.NewStore(client, redis.Options{})
+	shared := redis.NewStore(client, redis.StoreOptions{})
 	worker := openStore(t, workerdtest.Shared(t).URL, cfdo.Options{})
 	none := func() int64 { return 0 }
 	for name, store := range map[string]struct {

@@ -24,7 +24,7 @@ func TestOpenWithSeveralSeeds(t *testing.T) {
 		"redis://" + gone.Addr + "?addr=" + c.Nodes[2].Addr,
 		"redis://" + c.Nodes[0].Addr + "," + gone.Addr + "?pool_size=3",
 	} {
-		s, err := redis.Open(ctx, address)
+		s, err := redis.OpenStore(ctx, address)
 		if err != nil {
 			t.Errorf("Open(%q): %v", address, err)
 			continue
@@ -46,10 +46,10 @@ func TestOpenWithSeveralSeeds(t *testing.T) {
 			t.Errorf("Close: %v", err)
 		}
 	}
-	if _, err := redis.Open(ctx, "redis://"+gone.Addr+","+alone.Addr); err == nil || !strings.Contains(err.Error(), "not part of a cluster") {
+	if _, err := redis.OpenStore(ctx, "redis://"+gone.Addr+","+alone.Addr); err == nil || !strings.Contains(err.Error(), "not part of a cluster") {
 		t.Errorf("several servers that are no cluster: %v", err)
 	}
-	if _, err := redis.Open(ctx, "redis://"+gone.Addr+","+gone.Addr); err == nil || !strings.Contains(err.Error(), "refused") {
+	if _, err := redis.OpenStore(ctx, "redis://"+gone.Addr+","+gone.Addr); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("several servers that are gone: %v", err)
 	}
 }
@@ -61,7 +61,7 @@ func TestOpenWithSeveralSentinels(t *testing.T) {
 	gone := redistest.Start(t)
 	gone.Kill()
 	for _, hosts := range []string{gone.Addr + "," + s.Addr + "?", gone.Addr + "?addr=" + s.Addr + "&"} {
-		store, err := redis.Open(ctx, "redis://"+hosts+"master_name="+s.Name)
+		store, err := redis.OpenStore(ctx, "redis://"+hosts+"master_name="+s.Name)
 		if err != nil {
 			t.Errorf("%q: %v", hosts, err)
 			continue
@@ -88,7 +88,7 @@ func TestErrorsOfAddressesHaveNoSecrets(t *testing.T) {
 		"redis://u:SECRET@" + server.Addr, "redis://u:SECRET@" + server.Addr + "?read_timeout=SECRET",
 	} {
 		ctx, cancel := context.WithTimeout(ctx, patience)
-		_, err := redis.Open(ctx, address)
+		_, err := redis.OpenStore(ctx, address)
 		cancel()
 		if err == nil || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%q: %v", address, err)
@@ -101,7 +101,7 @@ func TestErrorsOfAddressesHaveNoSecrets(t *testing.T) {
 		"redis://h:1/x":                            "path",
 		"redis://u:a#b@h":                          "%23",
 	} {
-		if _, err := redis.Open(ctx, address); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := redis.OpenStore(ctx, address); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; it should say %q", address, err, want)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -28,7 +29,7 @@ import (
 // Redis.
 func addressingRouter(client goredis.UniversalClient, broker *redis.Broker) *router.Router {
 	r := router.New(router.Options{
-		Broker: broker,
+		Backend: adapters.Backend{Broker: broker},
 		Addressing: router.AddressingOptions{
 			Enabled: true, Timeout: 3 * time.Second, ProcessTimeout: 2 * time.Second,
 		},

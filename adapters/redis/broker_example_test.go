@@ -12,11 +12,11 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// A router takes the broker as its Options.Broker; this is what it does with it. The store
+// A router takes the broker as its Backend.Broker; this is what it does with it. The store
 // keeps limits, and has a client to share.
 func ExampleNewBroker() {
 	ctx := context.Background()
-	store, err := redis.Open(ctx, "redis://localhost:6379")
+	store, err := redis.OpenStore(ctx, "redis://localhost:6379")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func ExampleNewBroker() {
 	}
 }
 
-// A router takes the presence as its Options.Presence; this is what it does with it.
+// A router takes the presence as its Backend.Presence; this is what it does with it.
 func ExampleNewPresence() {
 	ctx := context.Background()
 	client := goredis.NewClient(&goredis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})

@@ -440,7 +440,7 @@ func TestBrokerAndPresenceOfAnAddress(t *testing.T) {
 
 	s.Kill()
 	for _, address := range []string{s.URL(), "nonsense"} {
-		if _, err := redis.Open(ctx, address); err == nil || !strings.HasPrefix(err.Error(), "redis: ") {
+		if _, err := redis.OpenStore(ctx, address); err == nil || !strings.HasPrefix(err.Error(), "redis: ") {
 			t.Errorf("Open(%q): %v", address, err)
 		}
 	}
@@ -449,7 +449,7 @@ func TestBrokerAndPresenceOfAnAddress(t *testing.T) {
 // openClient is the client of a store at an address.
 func openClient(t *testing.T, address string) goredis.UniversalClient {
 	t.Helper()
-	s, err := redis.Open(ctx, address)
+	s, err := redis.OpenStore(ctx, address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestStoreUnderAClockThatIsStepped(t *testing.T) {
 	for name, remembered := range map[string]int{"asking": asking, "remembering": remembering} {
 		t.Run(name, func(t *testing.T) {
 			limittest.Run(t, func(t *testing.T) limittest.Subject {
-				s := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: remembered})
+				s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{RememberedKeys: remembered})
 				return limittest.Subject{Store: s, Step: clock.Step, Steps: 30}
 			})
 		})
@@ -37,7 +37,7 @@ func TestStoreKeepsUnusedState(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
 	client := storeClient(t, server.Addr)
-	s := redis.NewStore(client, redis.Options{RememberedKeys: asking})
+	s := redis.NewStore(client, redis.StoreOptions{RememberedKeys: asking})
 	month := limit.FixedWindow{Limit: 1_000_000, Window: 720 * time.Hour}
 	d, err := s.Take(t.Context(), []byte("k"), month, month.Limit)
 	if err != nil || !d.Allowed {
@@ -63,7 +63,7 @@ func TestStoreKeepsUnusedState(t *testing.T) {
 func TestStoreDropsStateAfterTheTolerance(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
 	for _, p := range []limit.Policy{
 		limit.TokenBucket{Capacity: 7, Refill: 7, Per: time.Minute}, limit.FixedWindow{Limit: 7, Window: time.Minute},
 		limit.SlidingWindow{Limit: 7, Window: time.Minute}, limit.SlidingLog{Limit: 7, Window: time.Minute},

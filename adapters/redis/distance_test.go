@@ -36,7 +36,7 @@ func TestDistantRedis(t *testing.T) {
 			for range c.servers {
 				client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true})
 				t.Cleanup(func() { _ = client.Close() })
-				nodes = append(nodes, limit.New(redis.NewStore(client, redis.Options{RememberedKeys: -1}), policy,
+				nodes = append(nodes, limit.New(redis.NewStore(client, redis.StoreOptions{RememberedKeys: -1}), policy,
 					limit.Options{Name: fmt.Sprint(c.servers, "-", c.roundTrip.Milliseconds()), Timeout: timeout}))
 			}
 			var wait sync.WaitGroup

@@ -1,11 +1,13 @@
 // Package redis keeps limits, topics, presence and the answers of idempotent messages on Redis, so
 // that several processes share them.
 //
-//	store, err := redis.Open(ctx, "redis://localhost:6379")
+//	b, err := redis.Open(ctx, "redis://localhost:6379", redis.Options{Prefix: "chat"})
 //	…
-//	defer store.Close()
-//	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second},
+//	r := router.New(router.Options{Backend: b})
+//	messages := limit.New(b.Limits, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second},
 //		limit.Options{Name: "messages"})
+//	…
+//	err = r.Serve(ctx, server) // closes b
 //
 // Redis 6.2 or later on a 64-bit machine, or a server with its protocol and Lua: alone, with
 // Sentinels, as a cluster, or several servers under a Ring of go-redis.
@@ -44,7 +46,7 @@
 // So with the default a steady round trip of up to 80 ms is supported. For a Redis that is farther
 // away, set a timeout that is a quarter longer than its round trip. Stats.RoundTrip says how long
 // it is, and Stats.TimedOut of a limiter that the timeout is too short for it. At a round trip of r
-// seconds a process makes at most Options.Trips · 128 / r decisions a second at each server: 3,200
+// seconds a process makes at most StoreOptions.Trips · 128 / r decisions a second at each server: 3,200
 // at 80 ms, unless there are more trips.
 //
 // In a cluster, the client asks which node has which slots as soon as a node does not answer, and

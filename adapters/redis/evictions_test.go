@@ -45,7 +45,7 @@ func TestEvictionsAreReported(t *testing.T) {
 			server := redistest.Start(t)
 			logger, logged := newLog()
 			client := storeClient(t, server.Addr)
-			s := redis.NewStore(client, redis.Options{RememberedKeys: asking, Logger: logger})
+			s := redis.NewStore(client, redis.StoreOptions{RememberedKeys: asking, Logger: logger})
 			s.LookEvery(time.Millisecond)
 			room(t, server, policy)
 			p := limit.FixedWindow{Limit: 5, Window: 720 * time.Hour}
@@ -84,7 +84,7 @@ func TestEvictionsThatCannotBeSeenAreReported(t *testing.T) {
 	logger, logged := newLog()
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "limits", Password: "password"})
 	t.Cleanup(func() { _ = client.Close() })
-	s := redis.NewStore(client, redis.Options{Logger: logger})
+	s := redis.NewStore(client, redis.StoreOptions{Logger: logger})
 	s.LookEvery(time.Millisecond)
 	redistest.Eventually(t, "it is logged", func() bool {
 		if _, err := s.Take(t.Context(), []byte("k"), hourly(5), 1); err != nil {
@@ -105,7 +105,7 @@ func TestAFullServerFailsVisibly(t *testing.T) {
 	p := limit.FixedWindow{Limit: most, Window: 24 * time.Hour}
 	logger, logged := newLog()
 	newLimiter := func(name string, f limit.Failure) (*redis.Store, *limit.Limiter) {
-		s := redis.NewStore(client, redis.Options{RememberedKeys: asking, Logger: logger})
+		s := redis.NewStore(client, redis.StoreOptions{RememberedKeys: asking, Logger: logger})
 		s.LookEvery(time.Millisecond)
 		return s, limit.New(s, p, limit.Options{Name: name, OnFailure: f, Timeout: time.Minute, Logger: logger})
 	}
@@ -198,7 +198,7 @@ func TestTheCauseIsLoggedWithoutPasswords(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Password: password})
 	t.Cleanup(func() { _ = client.Close() })
 	called := make(chan wskiterrors.Outage, 1)
-	l := limit.New(redis.NewStore(client, redis.Options{Logger: logger}), hourly(5), limit.Options{
+	l := limit.New(redis.NewStore(client, redis.StoreOptions{Logger: logger}), hourly(5), limit.Options{
 		Name: "n", Timeout: patience, Logger: logger, OnOutage: func(o wskiterrors.Outage) { called <- o },
 	})
 	for range 5 {

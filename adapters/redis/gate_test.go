@@ -46,7 +46,7 @@ func openHouse(t *testing.T, server *redistest.Server) *house {
 func openHouseFor(t *testing.T, server *redistest.Server, user, total int) *house {
 	t.Helper()
 	fast := limit.TokenBucket{Capacity: 100_000, Refill: 1, Per: time.Hour}
-	h := &house{t: t, gate: ratelimit.NewGate(redis.NewStore(storeClient(t, server.Addr), redis.Options{}), ratelimit.GateOptions{
+	h := &house{t: t, gate: ratelimit.NewGate(redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{}), ratelimit.GateOptions{
 		PerIP: fast, PerIdentity: fast, MaxPerUser: user, MaxTotal: total, Lease: 10 * time.Minute,
 		OnRefused: func(ratelimit.GateRefusal) {},
 		Limiter:   limit.Options{Name: "gate", OnFailure: limit.FailClosed, Timeout: patience},
@@ -146,7 +146,7 @@ func TestGatesShareTheirPlaces(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	a, b := openHouse(t, server), openHouse(t, server)
-	store := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	store := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
 	expect := func(ann, total int64) {
 		t.Helper()
 		for _, c := range []struct {

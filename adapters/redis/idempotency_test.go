@@ -285,7 +285,7 @@ func TestIdempotencyOptionsThatMakeNoSense(t *testing.T) {
 // Processes that share a Redis share the answers.
 func ExampleNewIdempotency() {
 	ctx := context.Background()
-	limits, err := redis.Open(ctx, "redis://localhost:6379")
+	limits, err := redis.OpenStore(ctx, "redis://localhost:6379")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
@@ -48,7 +49,7 @@ func TestLatestProcess(t *testing.T) {
 		t.Skip("run by TestLatestByKeyOfTwoProcesses")
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
-	r := router.New(router.Options{Broker: redis.NewBroker(client, redis.BrokerOptions{})})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: redis.NewBroker(client, redis.BrokerOptions{})}})
 	for n := 0; ; n++ {
 		if err := publishPositions(context.Background(), r, n); err != nil {
 			t.Fatal(err)
@@ -63,7 +64,7 @@ func TestLatestByKeyOfTwoProcesses(t *testing.T) {
 	s := redistest.Start(t)
 	conns := make(chan *router.Conn, 1)
 	r := router.New(router.Options{
-		Broker: newBroker(t, s, redis.BrokerOptions{}),
+		Backend: adapters.Backend{Broker: newBroker(t, s, redis.BrokerOptions{})},
 		OnOpen: func(c *router.Conn) error {
 			conns <- c
 			return c.Subscribe(context.Background(), "map")

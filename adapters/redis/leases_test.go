@@ -18,7 +18,7 @@ import (
 
 // holding makes a store, and leases of a key by their numbers.
 func holding(t *testing.T, client goredis.UniversalClient) (*redis.Store, func(i int) limit.Lease) {
-	return redis.NewStore(client, redis.Options{}), func(i int) limit.Lease {
+	return redis.NewStore(client, redis.StoreOptions{}), func(i int) limit.Lease {
 		return limit.Lease{Key: "k", ID: fmt.Sprint("lease", i)}
 	}
 }
@@ -113,7 +113,7 @@ func TestLeasesOfTheDeadAreDropped(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	clock := limittest.NewClock()
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Now: clock.Now})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{Now: clock.Now})
 	_, lease := holding(t, storeClient(t, server.Addr))
 	const dead = 2500
 	var leases []limit.Lease
@@ -157,7 +157,7 @@ func TestLeasesAreSentTogether(t *testing.T) {
 		leases = append(leases, limit.Lease{Key: "total", ID: fmt.Sprint(i)})
 	}
 	check := func(t *testing.T, client goredis.UniversalClient, trips int64, servers ...*redistest.Server) {
-		s := redis.NewStore(client, redis.Options{})
+		s := redis.NewStore(client, redis.StoreOptions{})
 		held := func(want int64) {
 			t.Helper()
 			for i := range keys {
@@ -224,7 +224,7 @@ func TestLeasesWhileAServerFails(t *testing.T) {
 		ReadTimeout:        patience,
 	})
 	t.Cleanup(func() { _ = ring.Close() })
-	s := redis.NewStore(ring, redis.Options{})
+	s := redis.NewStore(ring, redis.StoreOptions{})
 	var leases []limit.Lease
 	for i := range 50 {
 		leases = append(leases, limit.Lease{Key: fmt.Sprint("k", i), ID: "a"})
@@ -285,7 +285,7 @@ func TestLeasesNeedFewRights(t *testing.T) {
 	server.Do("ACL", "SETUSER", "limits", "on", ">password", "~wskit:*", "resetchannels", "-@all",
 		"+evalsha", "+eval", "+mget", "+set", "+del", "+time", "+info",
 		"+zadd", "+zrem", "+zcount", "+zscore", "+zrange", "+zremrangebyrank", "+pexpireat")
-	s, err := redis.Open(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
+	s, err := redis.OpenStore(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestLeasesNeedFewRights(t *testing.T) {
 func TestLeasesBytesPerSlot(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
 	const n = 20_000
 	id := func(i int) string { return fmt.Sprintf("%026d", i) } // as long as rand.Text
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// What Open sets where the address sets nothing.
+// What OpenStore sets where the address sets nothing.
 const (
 	dialTimeout = time.Second
 	// readTimeout is for calls without a deadline; a limiter's have one.
@@ -21,34 +21,25 @@ const (
 	poolTimeout = time.Second
 )
 
-// Open connects to Redis and makes a store with default Options. The caller closes
-// it.
-//
-//	redis://user:password@host:6379/0           one server, or any node of a cluster
-//	redis://host1:6379,host2:6379,host3:6379    some nodes of a cluster: one has to answer
-//	rediss://…                                  the same over TLS
-//	unix:///run/redis.sock                      a socket
-//	redis://host:26379,other:26379?master_name=mymaster    Sentinels
-//
-// A server that is part of a cluster is used as one. The options of go-redis
-// may follow as parameters (pool_size, read_timeout, …), also "addr" for further hosts.
-// What the address leaves open is set for this work: contexts end what waits on the network,
-// a call is never repeated, and nothing waits longer than a second.
-//
-// The error says when no server answers. It contains nothing of the address but hosts.
-func Open(ctx context.Context, address string) (*Store, error) {
+// OpenStore connects to Redis and makes a store with default StoreOptions, for limits alone. The caller closes it. The
+// address is as for [Open].
+func OpenStore(ctx context.Context, address string) (*Store, error) {
+	return openStore(ctx, address, StoreOptions{})
+}
+
+func openStore(ctx context.Context, address string, o StoreOptions) (*Store, error) {
 	where, connect, err := dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	s := newStore(where, Options{})
+	s := newStore(where, o)
 	s.owned = true
 	s.others = sync.OnceValue(connect)
 	return s, nil
 }
 
 // Client is for a [Broker], a [Presence] or an application that is to use the same
-// Redis. If [Open] made the store, it has connections of its own, so that
+// Redis. If [OpenStore] made the store, it has connections of its own, so that
 // decisions never wait for what others do with theirs, and the store closes it. Otherwise it is the client
 // that the store was made on.
 func (s *Store) Client() goredis.UniversalClient {

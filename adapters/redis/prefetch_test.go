@@ -20,7 +20,7 @@ import (
 const frozen = 1_795_219_200_000_007
 
 func frozenStore(t testing.TB, server *redistest.Server) *redis.Store {
-	return redis.NewStore(storeClient(t, server.Addr), redis.Options{Now: func() int64 { return frozen }})
+	return redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{Now: func() int64 { return frozen }})
 }
 
 // Of a busy key what was taken in advance is spent: few questions, and not one unit more or less.
@@ -129,7 +129,7 @@ func TestPrefetchIsAStore(t *testing.T) {
 	server := redistest.Start(t)
 	limittest.Run(t, func(t *testing.T) limittest.Subject {
 		clock := limittest.NewClock()
-		s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Now: clock.Now})
+		s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{Now: clock.Now})
 		l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 1 << 50})
 		t.Cleanup(func() { _ = l.Close() })
 		return limittest.Subject{Store: l, Clock: clock, Steps: 10}
@@ -175,7 +175,7 @@ func TestPrefetchProcess(t *testing.T) {
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	defer client.Close()
-	l := redis.NewPrefetch(redis.NewStore(client, redis.Options{}), redis.PrefetchOptions{Tokens: prefetchTokens, Hold: prefetchHold})
+	l := redis.NewPrefetch(redis.NewStore(client, redis.StoreOptions{}), redis.PrefetchOptions{Tokens: prefetchTokens, Hold: prefetchHold})
 	var admitted atomic.Int64
 	var wait sync.WaitGroup
 	for range 8 {
@@ -205,7 +205,7 @@ func TestPrefetchedIsNotSpentAfterAReset(t *testing.T) {
 	direct := frozenStore(t, server)
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
 	t.Cleanup(func() { _ = client.Close() })
-	s := redis.NewStore(client, redis.Options{Trips: 8, Now: func() int64 { return frozen }})
+	s := redis.NewStore(client, redis.StoreOptions{Trips: 8, Now: func() int64 { return frozen }})
 	l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 6, Hold: time.Hour})
 	const capacity = 20
 	take := func() bool {

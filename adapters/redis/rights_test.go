@@ -68,7 +68,7 @@ func TestDocumentedRightsAreEnough(t *testing.T) {
 
 // everything uses each part of the package as the user limits.
 func everything(t *testing.T, server *redistest.Server) {
-	s, err := redis.Open(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
+	s, err := redis.OpenStore(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
 	if err != nil {
 		t.Fatal(err)
 	}

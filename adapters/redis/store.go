@@ -16,8 +16,14 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Options configure a [Store] on Redis. The zero value is ready to use.
-type Options struct {
+// StoreOptions configure a [Store] on Redis. The zero value is ready to use.
+type StoreOptions struct {
+	// Prefix begins the keys of limiters on this store whose limit.Options have none. Letters, digits, '.', '_', '-' and
+	// '/', 64 at most.
+	//
+	// Default: "wskit".
+	Prefix string
+
 	// RememberedKeys bounds how many exhausted keys are refused by this process
 	// without asking Redis; 0 means 65,536, which take about 7 MB; negative means
 	// none: every decision is a call to Redis. What is remembered, and why that is exact,
@@ -63,6 +69,7 @@ type Store struct {
 type core struct {
 	client goredis.UniversalClient
 	where  topology
+	prefix string                         // of the keys of limiters; empty: theirs
 	owned  bool                           // the client is the store's
 	others func() goredis.UniversalClient // of Open: the client for others, made when it is first asked for
 	shared atomic.Bool                    // it has been
@@ -91,23 +98,32 @@ var (
 // NewStore makes a store on a client of the caller's, a *Client (of one server or
 // of Sentinels), a *ClusterClient or a *Ring of go-redis, which the store does not
 // close. It never lets the client repeat a decision, whatever its MaxRetries. Give the
-// client ContextTimeoutEnabled and short timeouts, as [Open] does: calls that are not
+// client ContextTimeoutEnabled and short timeouts, as [OpenStore] does: calls that are not
 // a limiter's end with their contexts only then. The store adds a hook to the client: new
 // connections do not count a timeout for which only this process is late (Stats.LateReads).
 //
 // NewStore panics when an option or the client is not one it can use.
-func NewStore(client goredis.UniversalClient, o Options) *Store {
-	if o.Trips < 0 || o.RememberFor < 0 {
-		panic(fmt.Sprintf("redis: Options{Trips: %d, RememberFor: %v}: leave what is negative 0 for the default", o.Trips, o.RememberFor))
-	}
+func NewStore(client goredis.UniversalClient, o StoreOptions) *Store {
+	checkStore(o)
 	if now := o.Now; now != nil {
 		o.Now = func() int64 { return min(max(now(), 0), maxInstant-1) }
 	}
 	return newStore(topologyOf("NewStore", client), o)
 }
 
-func newStore(where topology, o Options) *Store {
-	s := &Store{core: &core{client: where.all(), where: where, now: o.Now}}
+func checkStore(o StoreOptions) {
+	if o.Trips < 0 || o.RememberFor < 0 {
+		panic(fmt.Sprintf("redis: StoreOptions{Trips: %d, RememberFor: %v}: leave what is negative 0 for the default", o.Trips, o.RememberFor))
+	}
+	if o.Prefix != "" {
+		if err := checkPrefix("StoreOptions", o.Prefix); err != nil {
+			panic(err.Error())
+		}
+	}
+}
+
+func newStore(where topology, o StoreOptions) *Store {
+	s := &Store{core: &core{client: where.all(), where: where, prefix: o.Prefix, now: o.Now}}
 	each := batch.Options{Flushes: o.Trips, OnCaller: where.keepsDeadlines(), ReuseContext: true, Slack: slack}
 	s.takes, s.leases = newLanes(each, s.trip), newLanes(each, s.leaseTrip)
 	if o.RememberedKeys >= 0 {
@@ -126,7 +142,10 @@ func newStore(where topology, o Options) *Store {
 // question is sent ([batch.TripTimer]).
 func (s *Store) TimesTrips() {}
 
-// Close closes the clients, if [Open] made them. See also [NewPrefetch].
+// Prefix is StoreOptions.Prefix, for [limit.New].
+func (s *Store) Prefix() string { return s.prefix }
+
+// Close closes the clients, if [OpenStore] made them. See also [NewPrefetch].
 func (s *Store) Close() error {
 	if s.prefetch != nil {
 		s.prefetch.close()

@@ -57,7 +57,7 @@ const (
 // newNode makes a limiter that asks Redis every time, with a policy that gives
 // back next to nothing while a test runs.
 func newNode(client goredis.UniversalClient, o limit.Options) *node {
-	return newNodeOn(redis.NewStore(client, redis.Options{RememberedKeys: -1}), o)
+	return newNodeOn(redis.NewStore(client, redis.StoreOptions{RememberedKeys: -1}), o)
 }
 
 func newNodeOn(s *redis.Store, o limit.Options) *node {
@@ -272,7 +272,7 @@ func TestStoreClusterFailsOver(t *testing.T) {
 func TestStoreSlotsMove(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3)
-	s := redis.NewStore(storeCluster(t, c), redis.Options{RememberedKeys: -1, Now: func() int64 { return 1_795_219_200_000_007 }})
+	s := redis.NewStore(storeCluster(t, c), redis.StoreOptions{RememberedKeys: -1, Now: func() int64 { return 1_795_219_200_000_007 }})
 	const capacity, keys = 400, 8
 	var admitted [keys]atomic.Int64
 	ctx, cancel := context.WithCancel(context.Background())
@@ -327,7 +327,7 @@ func TestStoreSlotsMove(t *testing.T) {
 func TestStoreScriptsFlushed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: -1, Now: func() int64 { return 1_795_219_200_000_007 }})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{RememberedKeys: -1, Now: func() int64 { return 1_795_219_200_000_007 }})
 	const capacity = 300
 	var admitted atomic.Int64
 	var wait sync.WaitGroup
@@ -369,7 +369,7 @@ func TestStoreScriptsFlushed(t *testing.T) {
 	few := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "few", Password: "secret"})
 	t.Cleanup(func() { _ = few.Close() })
 	before := server.Calls("evalsha")
-	if _, err := redis.NewStore(few, redis.Options{}).Take(t.Context(), []byte("k"), hourly(1), 1); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+	if _, err := redis.NewStore(few, redis.StoreOptions{}).Take(t.Context(), []byte("k"), hourly(1), 1); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("without the right to load it: %v", err)
 	}
 	if n := server.Calls("evalsha") - before; n != 1 {
@@ -385,7 +385,7 @@ func TestStoreNeverRepeatsACall(t *testing.T) {
 	proxy := redistest.StartProxy(t, server.Addr)
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, MaxRetries: 5, ReadTimeout: patience})
 	t.Cleanup(func() { _ = client.Close() })
-	s := redis.NewStore(client, redis.Options{})
+	s := redis.NewStore(client, redis.StoreOptions{})
 	calls := func() int64 { return server.Calls("evalsha") + server.Calls("eval") }
 	if _, err := s.Take(t.Context(), []byte("k"), hourly(100), 1); err != nil { // the script is known, the connection made
 		t.Fatal(err)
@@ -447,7 +447,7 @@ func TestStoreNeverRepeatsACallInACluster(t *testing.T) {
 		},
 	})
 	t.Cleanup(func() { _ = client.Close() })
-	s := redis.NewStore(client, redis.Options{})
+	s := redis.NewStore(client, redis.StoreOptions{})
 	owner := c.Nodes[c.Owner(redis.Slot("k~b"))]
 	if _, err := s.Take(t.Context(), []byte("k"), hourly(100), 1); err != nil {
 		t.Fatal(err)
@@ -478,7 +478,7 @@ func TestStorePoolExhausted(t *testing.T) {
 	server := redistest.Start(t)
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, PoolSize: 1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	n := newNodeOn(redis.NewStore(client, redis.Options{Trips: 1}), limit.Options{})
+	n := newNodeOn(redis.NewStore(client, redis.StoreOptions{Trips: 1}), limit.Options{})
 	blocked := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -503,7 +503,7 @@ func TestStorePoolExhausted(t *testing.T) {
 func TestStoreCachesNothingWhileRedisFails(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
 	for range 3 {
 		if _, err := s.Take(t.Context(), []byte("k"), hourly(1), 1); err != nil {
 			t.Fatal(err)
@@ -530,7 +530,7 @@ func TestStoreCachesNothingWhileRedisFails(t *testing.T) {
 func TestStoreCallersLeave(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Trips: 1})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{Trips: 1})
 	if _, err := s.Take(t.Context(), []byte("k"), hourly(100), 1); err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func TestStoreProcess(t *testing.T) {
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	defer client.Close()
-	s := redis.NewStore(client, redis.Options{Now: func() int64 { return 1_795_219_200_000_007 }})
+	s := redis.NewStore(client, redis.StoreOptions{Now: func() int64 { return 1_795_219_200_000_007 }})
 	p := limit.All(hourly(processCapacity), limit.FixedWindow{Limit: 10 * processCapacity, Window: 24 * 3600e9})
 	var admitted [processKeys]atomic.Int64
 	var wait sync.WaitGroup

@@ -36,7 +36,7 @@ func hourly(capacity int64) limit.TokenBucket {
 func suite(t *testing.T, remembered, steps int, client func(*testing.T) goredis.UniversalClient, wrap func(*redis.Store) limittest.Subject) {
 	limittest.Run(t, func(t *testing.T) limittest.Subject {
 		clock := limittest.NewClock()
-		s := redis.NewStore(client(t), redis.Options{Now: clock.Now, RememberedKeys: remembered})
+		s := redis.NewStore(client(t), redis.StoreOptions{Now: clock.Now, RememberedKeys: remembered})
 		subject := wrap(s)
 		subject.Clock, subject.Steps = clock, steps
 		return subject
@@ -146,7 +146,7 @@ func TestStoreOnARing(t *testing.T) {
 func TestStoreTakesTogetherWhatIsTogether(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3)
-	s := redis.NewStore(storeCluster(t, c), redis.Options{})
+	s := redis.NewStore(storeCluster(t, c), redis.StoreOptions{})
 	var asks []limit.Ask
 	for i := range 20 {
 		asks = append(asks, limit.Ask{Key: fmt.Appendf(nil, "k%d", i), Policy: hourly(3), Cost: 1})
@@ -174,7 +174,7 @@ func TestStoreTakesTogetherWhatIsTogether(t *testing.T) {
 func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
 	for name, p := range map[string]limit.Policy{
 		"b": limit.TokenBucket{Capacity: 7, Refill: 7, Per: 3 * time.Minute}, "f": limit.FixedWindow{Limit: 7, Window: 720 * time.Hour},
 		"s3": limit.SlidingWindow{Limit: 7, Window: time.Minute, Buckets: 3}, "l": limit.SlidingLog{Limit: 7, Window: time.Minute},
@@ -195,7 +195,7 @@ func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
 		writes := server.Calls("set")
 		state := server.Do("GET", "k~"+name)
 		kept := server.Do("PEXPIRETIME", "k~"+name)
-		s := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: -1})
+		s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{RememberedKeys: -1})
 		if d, err := s.Take(t.Context(), []byte("k"), p, 2); err != nil || d.Allowed {
 			t.Fatalf("%v: %+v, %v", p, d, err)
 		}
@@ -224,7 +224,7 @@ func keptAsLong(t *testing.T, server *redistest.Server, key string, ends int64) 
 func TestStoreKeepsABucketThatIsChargedOften(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: asking})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{RememberedKeys: asking})
 	p := limit.TokenBucket{Capacity: 6000, Refill: 7, Per: 10 * time.Second}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 200 {
@@ -253,7 +253,7 @@ func TestStoreKeepsABucketThatIsChargedOften(t *testing.T) {
 func TestStoreOwnClock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
 	p := limit.TokenBucket{Capacity: 1, Refill: 1, Per: 50 * time.Millisecond}
 	for range 3 {
 		redistest.Eventually(t, "one is admitted again", func() bool {
@@ -270,7 +270,7 @@ func TestStoreOwnClock(t *testing.T) {
 func TestStoreFloodIsRefusedHere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
 	for i := range 10_000 {
 		d, err := s.Take(t.Context(), []byte("k"), hourly(3), 1)
 		if err != nil || d.Allowed != (i < 3) {
@@ -296,7 +296,7 @@ func TestStoreFloodIsRefusedHere(t *testing.T) {
 func TestStoreCombinesCalls(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{Trips: 1})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{Trips: 1})
 	server.Stall()
 	type result struct {
 		d   limit.Decision
@@ -350,7 +350,7 @@ func TestStoreOpen(t *testing.T) {
 	server := redistest.Start(t)
 	c := redistest.StartCluster(t, 3)
 	for _, address := range []string{server.URL(), server.URL() + "/3?pool_size=2", c.Nodes[1].URL()} {
-		s, err := redis.Open(t.Context(), address)
+		s, err := redis.OpenStore(t.Context(), address)
 		if err != nil {
 			t.Fatalf("%s: %v", address, err)
 		}
@@ -371,7 +371,7 @@ func TestStoreOpen(t *testing.T) {
 		"redis://127.0.0.1:1": "refused", "redis://127.0.0.1:1?master_name=m": "sentinels",
 		"http://localhost": noURL, "localhost:6379": noURL, "127.0.0.1:6379": noURL, "://:secret@": noURL,
 	} {
-		s, err := redis.Open(t.Context(), address)
+		s, err := redis.OpenStore(t.Context(), address)
 		if err == nil {
 			s.Close()
 			t.Errorf("%s is opened", address)
@@ -398,7 +398,7 @@ func TestStoreNeedsFewRights(t *testing.T) {
 }
 
 func fewRights(t *testing.T, server *redistest.Server) {
-	s, err := redis.Open(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
+	s, err := redis.OpenStore(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,7 +421,7 @@ func fewRights(t *testing.T, server *redistest.Server) {
 func TestStoreBytesPerKey(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
 	const n = 20_000
 	fill := func(from, to int) {
 		for i := from; i < to; i += 50 {
@@ -448,10 +448,10 @@ func TestStoreOptionsThatMakeNoSensePanic(t *testing.T) {
 	t.Parallel()
 	client := storeClient(t, "127.0.0.1:1")
 	for want, make := range map[string]func(){
-		"Trips":       func() { redis.NewStore(client, redis.Options{Trips: -1}) },
-		"RememberFor": func() { redis.NewStore(client, redis.Options{RememberFor: -1}) },
-		"client":      func() { redis.NewStore(nil, redis.Options{}) },
-		"*redis.Ring": func() { redis.NewStore((*goredis.Ring)(nil), redis.Options{}) },
+		"Trips":       func() { redis.NewStore(client, redis.StoreOptions{Trips: -1}) },
+		"RememberFor": func() { redis.NewStore(client, redis.StoreOptions{RememberFor: -1}) },
+		"client":      func() { redis.NewStore(nil, redis.StoreOptions{}) },
+		"*redis.Ring": func() { redis.NewStore((*goredis.Ring)(nil), redis.StoreOptions{}) },
 	} {
 		func() {
 			defer func() {
@@ -469,7 +469,7 @@ func TestStoreLeavesTheClientOpen(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := storeClient(t, server.Addr)
-	if err := redis.NewStore(client, redis.Options{}).Close(); err != nil {
+	if err := redis.NewStore(client, redis.StoreOptions{}).Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Ping(t.Context()).Err(); err != nil {

@@ -96,7 +96,7 @@ func TestKeysOfAnotherType(t *testing.T) {
 		server.Do("DEL", key)
 		server.Do(args...)
 	}
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: -1})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{RememberedKeys: -1})
 	p := newPresence(t, server, redis.PresenceOptions{})
 	for kind := range foreign {
 		for _, policy := range []limit.Policy{hourly(5), limit.FixedWindow{Limit: 5, Window: 720 * time.Hour}, limit.SlidingLog{Limit: 5, Window: time.Hour}} {
@@ -157,7 +157,7 @@ func TestKeysOfAnotherType(t *testing.T) {
 func TestKeysThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	all := redis.NewStore(storeClient(t, server.Addr), redis.Options{RememberedKeys: -1})
+	all := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{RememberedKeys: -1})
 	slot := limit.Lease{Key: "k", ID: "a"}
 	if _, err := all.Take(ctx, []byte("k"), hourly(5), 5); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestKeysThatMayNotBeRead(t *testing.T) {
 	server.Do("ACL", "SETUSER", "few", "on", ">secret", "+@all", "~*", "-get", "-zcount")
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "few", Password: "secret", ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	few := redis.NewStore(client, redis.Options{RememberedKeys: -1})
+	few := redis.NewStore(client, redis.StoreOptions{RememberedKeys: -1})
 	if d, err := few.Take(ctx, []byte("k"), hourly(5), 1); err == nil {
 		t.Errorf("Take: %+v", d)
 	}
@@ -183,7 +183,7 @@ func TestKeysThatMayNotBeRead(t *testing.T) {
 func TestSlotsThatNeverEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.Options{})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
 	server.Do("ZADD", "k~held", "+inf", "a", 1e300, "b", 4e15, "c")
 	for i := range 3 {
 		d, err := s.Acquire(ctx, limit.Lease{Key: "k", ID: fmt.Sprint(i)}, 2, time.Minute)

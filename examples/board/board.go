@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
@@ -94,14 +95,12 @@ type Boards struct {
 	confirm router.Question[Confirm, Confirmed]
 }
 
-func NewBoards(b Backend) *Boards {
+func NewBoards(b adapters.Backend) *Boards {
 	boards := &Boards{members: newMembers()}
 	r := router.New(router.Options{
 		Authenticate: identify,
 		OnClose:      func(c *router.Conn, _ router.CloseInfo) { boards.members.remove(c) },
-		Broker:       b.Broker,
-		Presence:     b.Presence,
-		Resume:       router.ResumeOptions{Keys: b.TicketKeys},
+		Backend:      b,
 	})
 	boards.Router = r
 	r.History("board:*", router.HistoryOptions{Messages: maxStrokes, Bytes: 4 << 20, Age: maxAge})

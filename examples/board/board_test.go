@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/exampletest"
 	"github.com/wskit/wskit/router/routertest"
@@ -31,7 +32,7 @@ func TestPageKeepsTheContract(t *testing.T) {
 // with runs a test in a synctest bubble, where time passes only while all goroutines wait.
 func with(t *testing.T, f func(*testing.T, *routertest.Server)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, routertest.New(t, NewBoards(inMemory()).Router)) })
+	synctest.Test(t, func(t *testing.T) { f(t, routertest.New(t, NewBoards(memory.New()).Router)) })
 }
 
 func enter(s *routertest.Server, name string) *routertest.Client {

@@ -20,21 +20,21 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/adapters/redis"
 	wskitjs "github.com/wskit/wskit/clients/typescript"
 	"github.com/wskit/wskit/contract"
-	"github.com/wskit/wskit/errors"
 )
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8084", "`host:port` to serve on; port 0 lets the system choose")
-	redisURL := flag.String("redis", "", "`URL` of a Redis, redis://host:port, that several servers share; "+
-		"they need the same secret of 32 bytes or more in BOARD_SECRET, so that pages can resume on each of them")
+	redisURL := flag.String("redis", "", "`URL` of a Redis, redis://host:port, that several servers share")
 	contract.Flags(flag.CommandLine, describe)
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, *addr, *redisURL, os.Getenv("BOARD_SECRET")); err != nil {
+	if err := serve(ctx, *addr, *redisURL); err != nil {
 		fmt.Fprintln(os.Stderr, "board:", err)
 		os.Exit(1)
 	}
@@ -44,37 +44,26 @@ func main() {
 //
 //	go run ./examples/board -contract ts > examples/board/static/contract.d.ts
 func describe() (*contract.Contract, error) {
-	return contract.Of(NewBoards(inMemory()).Router, contract.Options{Title: "Board"})
+	return contract.Of(NewBoards(memory.New()).Router, contract.Options{Title: "Board"})
 }
 
 // serve runs the server until ctx is done, and then shuts it down.
-func serve(ctx context.Context, addr, redisURL, secret string) (err error) {
-	backend := inMemory()
+func serve(ctx context.Context, addr, redisURL string) (err error) {
+	backend := memory.New()
 	if redisURL != "" {
-		if backend, err = onRedis(ctx, redisURL, secret); err != nil {
+		if backend, err = redis.Open(ctx, redisURL, redis.Options{Prefix: "board"}); err != nil {
 			return err
 		}
-		defer backend.close()
 	}
 	boards := NewBoards(backend)
 	mux := http.NewServeMux()
 	mux.Handle("/ws", boards)
 	mux.Handle("/wskit.js", wskitjs.Handler())
 	mux.Handle("/", page())
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
+	server := &http.Server{Addr: addr, Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
+	server.BaseContext = func(l net.Listener) context.Context {
+		fmt.Printf("Board on http://%s (Ctrl-C ends it)\n", l.Addr())
+		return context.Background()
 	}
-	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	fmt.Printf("Board on http://%s (Ctrl-C ends it)\n", listener.Addr())
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	return errors.Join(boards.Shutdown(ctx), server.Shutdown(ctx)) // the router first
+	return boards.Serve(ctx, server)
 }

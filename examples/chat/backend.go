@@ -4,68 +4,42 @@ import (
 	"context"
 	"os"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/cfdo"
 	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/pubsub"
 )
 
-// Backend stores everything that outlives a connection. In memory it serves one server; servers
-// that share a Redis are one chat.
-type Backend struct {
-	Limits      limit.Store     // of messages
-	Connections limit.Store     // of connections; a limit.LeaseStore
-	Broker      pubsub.Log      // published messages, and the latest ones of each room
-	Presence    pubsub.Presence // the members of the rooms, on all servers
-	// Shared means that other servers use it, too.
-	Shared bool
-
-	close func() error // nil: nothing to close
-}
-
-// newBackend returns a backend on the servers of the URLs that are not empty, and else in
-// memory.
-func newBackend(ctx context.Context, redisURL, cfdoURL string) (b Backend, err error) {
-	b = inMemory()
+// newBackend returns what keeps all that outlives a connection, and the limits of messages: on the servers of the URLs that
+// are not empty, and else in memory. Servers that share a Redis are one chat.
+func newBackend(ctx context.Context, redisURL, cfdoURL string) (b adapters.Backend, messages limit.Store, err error) {
+	b = memory.New()
 	if redisURL != "" {
-		if b, err = onRedis(ctx, redisURL); err != nil {
-			return b, err
+		if b, err = redis.Open(ctx, redisURL, redis.Options{}); err != nil {
+			return b, nil, err
 		}
 	}
-	if cfdoURL != "" {
-		b, err = b.withLimitsAt(cfdoURL, os.Getenv("LIMITS_SECRET"))
+	if cfdoURL == "" {
+		return b, b.Limits, nil
 	}
-	return b, err
-}
-
-func inMemory() Backend {
-	store := memory.NewStore(memory.Options{})
-	return Backend{
-		Limits: store, Connections: store,
-		Broker:   memory.NewBroker(memory.BrokerOptions{}),
-		Presence: memory.NewPresence(),
-	}
-}
-
-// withLimitsAt stores the limits of messages in the Worker of adapters/cfdo at url.
-func (b Backend) withLimitsAt(url, secret string) (Backend, error) {
-	store, err := cfdo.Open(url, secret, cfdo.Options{Tenant: cfdo.KeyPart(1, "user")})
+	store, err := cfdo.Open(cfdoURL, os.Getenv("LIMITS_SECRET"), cfdo.Options{Tenant: cfdo.KeyPart(1, "user")})
 	if err != nil {
-		return b, err
+		return b, nil, errors.Join(err, closed(b))
 	}
-	b.Limits = store
 	rest := b
-	b.close = func() error {
+	b.Close = func() error {
 		store.Close()
-		return rest.Close()
+		return closed(rest)
 	}
-	return b, nil
+	return b, store, nil
 }
 
-// Close closes the parts of the backend.
-func (b Backend) Close() error {
-	if b.close == nil {
+// closed closes a backend that may have nothing to close.
+func closed(b adapters.Backend) error {
+	if b.Close == nil {
 		return nil
 	}
-	return b.close()
+	return b.Close()
 }

@@ -5,8 +5,10 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/router"
 )
 
@@ -90,16 +92,15 @@ type Chat struct {
 	limits Limits
 }
 
-// NewChat connects the parts of the chat. It does not close the backend.
-func NewChat(b Backend) *Chat {
-	chat := &Chat{limits: newLimits(b)}
+// NewChat connects the parts of the chat.
+func NewChat(b adapters.Backend, messages limit.Store) *Chat {
+	chat := &Chat{limits: newLimits(messages, b.Limits)}
 	chat.Router = router.New(router.Options{
 		Gate:          chat.limits.gate,
 		Authenticate:  identify,
 		AcceptRefused: true, // the page shows why, and when it may reconnect
 		OnClose:       chat.closed,
-		Broker:        b.Broker,
-		Presence:      b.Presence,
+		Backend:       b,
 	})
 	declareHistories(chat.Router)
 	chat.rooms = newRooms(chat.Router, b)

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/routertest"
@@ -50,7 +52,7 @@ func names(members []Member) []string {
 func each(t *testing.T, f func(*testing.T, *routertest.Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(t, routertest.New(t, NewChat(inMemory()).Router))
+		f(t, routertest.New(t, newChat(memory.New()).Router))
 	})
 }
 
@@ -207,7 +209,7 @@ func TestRoomsAreBounded(t *testing.T) {
 
 // another is a second server on the same backend, with one member in the lobby for
 // each of its connections.
-func another(t *testing.T, b Backend, id string, names map[string]string) {
+func another(t *testing.T, b adapters.Backend, id string, names map[string]string) {
 	t.Helper()
 	for conn, name := range names {
 		data, _ := json.Marshal(occupant{Member{ID: id, Name: name}, "another"})
@@ -217,8 +219,8 @@ func another(t *testing.T, b Backend, id string, names map[string]string) {
 	}
 }
 
-func sharedInMemory() Backend {
-	b := inMemory()
+func sharedInMemory() adapters.Backend {
+	b := memory.New()
 	b.Shared = true
 	return b
 }
@@ -228,7 +230,7 @@ func sharedInMemory() Backend {
 func TestSweepFindsMembersOfKilledServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := sharedInMemory()
-		chat := NewChat(backend)
+		chat := newChat(backend)
 		s := routertest.New(t, chat.Router)
 		ann := tab(s, "ann")
 		enter(t, ann, "lobby", "Ann")
@@ -256,7 +258,7 @@ func TestSweepFindsMembersOfKilledServers(t *testing.T) {
 func TestMemberOnAnotherServerStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := sharedInMemory()
-		s := routertest.New(t, NewChat(backend).Router)
+		s := routertest.New(t, newChat(backend).Router)
 		ann, old := tab(s, "ann"), tab(s, "bob")
 		enter(t, ann, "lobby", "Ann")
 		bob := enter(t, old, "lobby", "Bob").You
@@ -276,7 +278,7 @@ func TestMemberOnAnotherServerStays(t *testing.T) {
 func TestSizesCountAllServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := sharedInMemory()
-		one, two := NewChat(backend), NewChat(backend)
+		one, two := newChat(backend), newChat(backend)
 		s1, s2 := routertest.New(t, one.Router), routertest.New(t, two.Router)
 		ann, bob := tab(s1, "ann"), tab(s2, "bob")
 		enter(t, ann, "lobby", "Ann")
@@ -309,3 +311,6 @@ func TestRoomsAreNotOverfilled(t *testing.T) {
 		tab(s, "late").Request("room.join", Join{Room: "lobby", Name: "Late"}).ExpectError(errors.FailedPrecondition)
 	})
 }
+
+// newChat is a chat with one store for all limits.
+func newChat(b adapters.Backend) *Chat { return NewChat(b, b.Limits) }

@@ -1,8 +1,7 @@
 package main
 
 import (
-	"context"
-
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/contract"
 )
 
@@ -10,10 +9,6 @@ import (
 //
 //	go run ./examples/chat -contract ts > examples/chat/static/contract.d.ts
 func describe() (*contract.Contract, error) {
-	backend, err := newBackend(context.Background(), "", "")
-	if err != nil {
-		return nil, err
-	}
-	defer backend.Close()
-	return contract.Of(NewChat(backend).Router, contract.Options{Title: "Chat"})
+	b := memory.New()
+	return contract.Of(NewChat(b, b.Limits).Router, contract.Options{Title: "Chat"})
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/routertest"
@@ -52,11 +53,11 @@ func newCrowd(t *testing.T) *crowd {
 	if runtime.GOOS != "linux" {
 		t.Skip("NOT TESTED: only Linux has all of 127.0.0.0/8, which this test uses for many clients")
 	}
-	backend := inMemory()
+	backend := memory.New()
 	backend.Shared = true
 	presence := &countingPresence{Presence: backend.Presence}
 	backend.Presence = presence
-	chat := NewChat(backend)
+	chat := newChat(backend)
 	server := httptest.NewServer(chat)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), hangGuard)
@@ -252,10 +253,10 @@ func (p *stalledPresence) Join(ctx context.Context, topic string, m pubsub.Membe
 // While joins wait for the backend, messages are sent without delay.
 func TestStalledJoinDelaysNoMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend := inMemory()
+		backend := memory.New()
 		presence := &stalledPresence{Presence: backend.Presence}
 		backend.Presence = presence
-		s := routertest.New(t, NewChat(backend).Router)
+		s := routertest.New(t, newChat(backend).Router)
 		ann, bob := tab(s, "ann"), tab(s, "bob")
 		enter(t, ann, "lobby", "Ann")
 		enter(t, bob, "lobby", "Bob")

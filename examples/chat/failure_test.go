@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/routertest"
@@ -37,10 +38,10 @@ type stalledLog struct {
 
 // withStalledLog serves a chat whose history can be made to stall.
 func withStalledLog(t *testing.T) (*routertest.Server, *stalledLog) {
-	backend := inMemory()
-	log := &stalledLog{Log: backend.Broker}
+	backend := memory.New()
+	log := &stalledLog{Log: backend.Broker.(pubsub.Log)}
 	backend.Broker = log
-	return routertest.New(t, NewChat(backend).Router), log
+	return routertest.New(t, newChat(backend).Router), log
 }
 
 func (l *stalledLog) Read(ctx context.Context, topic string, h pubsub.History, r pubsub.ReadOptions) (pubsub.Page, error) {
@@ -73,10 +74,10 @@ func heard(c *routertest.Client, typ string) (texts []string) {
 // whose move fails stays in its room.
 func TestTabWithoutSeatIsInNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend := inMemory()
+		backend := memory.New()
 		presence := &faultyPresence{Presence: backend.Presence}
 		backend.Presence = presence
-		s := routertest.New(t, NewChat(backend).Router)
+		s := routertest.New(t, newChat(backend).Router)
 		ann, bob, eve := tab(s, "ann"), tab(s, "bob"), tab(s, "eve")
 		enter(t, ann, "lobby", "Ann")
 		enter(t, bob, "lobby", "Bob")
@@ -158,7 +159,7 @@ func TestStalledBackendIsAnsweredInTime(t *testing.T) {
 func TestTwoNamesOfOneTabDoNotAlternate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := sharedInMemory()
-		chat := NewChat(backend)
+		chat := newChat(backend)
 		s := routertest.New(t, chat.Router)
 		ann := tab(s, "ann")
 		enter(t, ann, "lobby", "Ann")

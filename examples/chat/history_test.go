@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/routertest"
@@ -89,10 +90,10 @@ func (l *busyLog) Read(ctx context.Context, topic string, h pubsub.History, r pu
 // A message that is sent while a tab joins is in the answer or comes as an event.
 func TestMessageDuringJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend := inMemory()
-		log := &busyLog{Log: backend.Broker}
+		backend := memory.New()
+		log := &busyLog{Log: backend.Broker.(pubsub.Log)}
 		backend.Broker = log
-		s := routertest.New(t, NewChat(backend).Router)
+		s := routertest.New(t, newChat(backend).Router)
 		ann, bob := tab(s, "ann"), tab(s, "bob")
 		enter(t, ann, "lobby", "Ann")
 		then := func() { say(t, ann, "meanwhile") }

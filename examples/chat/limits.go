@@ -43,14 +43,13 @@ type Limits struct {
 	gate         *ratelimit.Gate
 }
 
-func newLimits(b Backend) Limits {
-	store := b.Limits
+func newLimits(store, connections limit.Store) Limits {
 	bans := ratelimit.NewBans(store, banOptions)
 	return Limits{
 		tab:     limit.New(store, perTab, limit.Options{Name: "tab", Timeout: storeTimeout}),
 		address: limit.New(store, perAddress, limit.Options{Name: "address", Timeout: storeTimeout}),
 		bans:    bans,
-		gate: ratelimit.NewGate(b.Connections, ratelimit.GateOptions{
+		gate: ratelimit.NewGate(connections, ratelimit.GateOptions{
 			PerIdentity: tabOpens, MaxPerUser: tabConns,
 			PerIP: officeOpens, MaxPerIP: officeConns,
 			Banned:  bans.Banned,

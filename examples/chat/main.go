@@ -4,7 +4,7 @@
 //	go run ./examples/chat
 //	go run ./examples/chat -addr 127.0.0.1:8081 -redis redis://127.0.0.1:6379
 //
-// Read the files in this order: main.go starts and stops the server, backend.go has the stores,
+// Read the files in this order: main.go starts and stops the server, backend.go says where its state is,
 // identity.go the identities, limits.go the limits, chat.go the messages and their handlers,
 // rooms.go the rooms, and history.go their latest messages. others.go reads the state of the
 // other servers of a chat. The page is in static/; contract.go writes the types of its messages.
@@ -24,11 +24,7 @@ import (
 
 	wskitjs "github.com/wskit/wskit/clients/typescript"
 	"github.com/wskit/wskit/contract"
-	"github.com/wskit/wskit/errors"
 )
-
-// drainTime is how long handlers and clients have to finish after Ctrl-C.
-const drainTime = 10 * time.Second
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8080", "`host:port` to serve on; port 0 lets the system choose")
@@ -54,22 +50,12 @@ func main() {
 }
 
 // serve runs the chat until ctx is done, and then shuts it down.
-func serve(ctx context.Context, addr, redisURL, cfdoURL string, inspected bool) (err error) {
-	backend, err := newBackend(ctx, redisURL, cfdoURL)
+func serve(ctx context.Context, addr, redisURL, cfdoURL string, inspected bool) error {
+	backend, messages, err := newBackend(ctx, redisURL, cfdoURL)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, backend.Close()) }()
-
-	listener, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is in use by another program: stop that one, or choose another port, such as -addr 127.0.0.1:8081", addr)
-	}
-	if err != nil {
-		return err
-	}
-
-	chat := NewChat(backend)
+	chat := NewChat(backend, messages)
 	if backend.Shared {
 		go chat.rooms.Sweep(ctx)
 	}
@@ -83,34 +69,25 @@ func serve(ctx context.Context, addr, redisURL, cfdoURL string, inspected bool) 
 		token = rand.Text()
 		mux.Handle("/inspect/", http.StripPrefix("/inspect", chat.inspector(token)))
 	}
-	server := newServer(mux)
-
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	fmt.Printf("Chat on %s (Ctrl-C ends it)\n", urlOf(listener.Addr()))
-	if inspected {
-		fmt.Printf("Inspector on %s/inspect/#token=%s\n", urlOf(listener.Addr()), token)
+	server := newServer(addr, mux)
+	server.BaseContext = func(l net.Listener) context.Context {
+		fmt.Printf("Chat on %s (Ctrl-C ends it)\n", urlOf(l.Addr()))
+		if inspected {
+			fmt.Printf("Inspector on %s/inspect/#token=%s\n", urlOf(l.Addr()), token)
+		}
+		return context.Background()
 	}
-
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	fmt.Println("Closing all connections; the clients will reconnect …")
-	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
-	defer cancel()
-	// The router first: http.Server does not know about WebSockets.
-	return errors.Join(chat.Shutdown(ctx), server.Shutdown(ctx))
+	context.AfterFunc(ctx, func() { fmt.Println("Closing all connections; the clients will reconnect …") })
+	return chat.Serve(ctx, server)
 }
 
 // newServer limits the time for each part of an HTTP request. These times do not apply to
 // WebSockets, which have router.Options.Liveness.
-func newServer(handler http.Handler) *http.Server {
+func newServer(addr string, handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler: handler, MaxHeaderBytes: 16 << 10,
+		Addr: addr, Handler: handler, MaxHeaderBytes: 16 << 10,
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       5 * time.Second,  // the body, too; less than drainTime, or one client could fail a shutdown
+		ReadTimeout:       5 * time.Second,  // the body, too; less than a shutdown may take, or one client could fail it
 		WriteTimeout:      10 * time.Second, // from the header to the end of the answer
 		IdleTimeout:       time.Minute,      // until the next request
 	}

@@ -31,7 +31,7 @@ func TestErrorNamesThePortInUse(t *testing.T) {
 	}
 	defer l.Close()
 	err = serve(context.Background(), l.Addr().String(), "", "", false)
-	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(), "-addr") {
+	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(), "another port") {
 		t.Errorf("the error is %v; it must name the address and the remedy", err)
 	}
 }
@@ -47,7 +47,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 // The server closes the connection of a client that stops at any point: before a request, in
 // the header, before the body, or after an answer.
 func TestSilentClientsAreDisconnected(t *testing.T) {
-	server := newServer(page())
+	server := newServer("", page())
 	for _, limit := range []*time.Duration{&server.ReadHeaderTimeout, &server.ReadTimeout, &server.WriteTimeout, &server.IdleTimeout} {
 		if *limit <= 0 {
 			t.Fatalf("a timeout of the server is not set: %+v", server)

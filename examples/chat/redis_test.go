@@ -14,12 +14,12 @@ import (
 func TestHistoryInRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	server := func() *routertest.Server {
-		backend, err := onRedis(t.Context(), redis.URL())
+		backend, _, err := newBackend(t.Context(), redis.URL(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = backend.Close() })
-		return routertest.New(t, NewChat(backend).Router)
+		return routertest.New(t, newChat(backend).Router)
 	}
 	one, two := server(), server()
 	ann := tab(one, "ann")

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router"
 )
@@ -39,7 +40,7 @@ const storeTime = 2 * time.Second
 type Rooms struct {
 	router  *router.Router
 	events  events
-	backend Backend
+	backend adapters.Backend
 	self    string // names this server
 
 	mu        sync.Mutex // guards the fields below; it is not held during I/O
@@ -50,7 +51,7 @@ type Rooms struct {
 	sizing    bool                // a goroutine will send them
 }
 
-func newRooms(r *router.Router, b Backend) *Rooms {
+func newRooms(r *router.Router, b adapters.Backend) *Rooms {
 	return &Rooms{
 		router: r, events: declareEvents(r), backend: b, self: rand.Text(),
 		here: make(map[*router.Conn]Seat), rooms: make(map[string]*room),

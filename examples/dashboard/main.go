@@ -14,7 +14,6 @@ import (
 	"crypto/rand"
 	"flag"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -22,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -62,12 +62,10 @@ func authenticate(r *http.Request) (ingress.Identity, error) {
 	return ingress.Identity{User: user, Roles: []string{role}}, nil
 }
 
-func newRouter(store *redis.Store, broker *redis.Broker, presence *redis.Presence) *router.Router {
+func newRouter(b adapters.Backend) *router.Router {
 	r := router.New(router.Options{
 		Authenticate: authenticate,
-		Broker:       broker,
-		Presence:     presence,
-		Idempotency:  router.IdempotencyOptions{Store: redis.NewIdempotency(store.Client(), redis.IdempotencyOptions{Prefix: "dashboard"})},
+		Backend:      b,
 		Addressing:   router.AddressingOptions{Enabled: true},
 	})
 	price := router.Declare[Price](r, "price", router.EventOptions{Doc: "the latest price of a symbol"})
@@ -79,7 +77,7 @@ func newRouter(store *redis.Store, broker *redis.Broker, presence *redis.Presenc
 
 	// The limit is for this type alone. A page that does not know whether its order arrived sends it
 	// again with the same idempotency key: the answer is the first one's.
-	perTrader := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "orders"}), ratelimit.Options{})
+	perTrader := ratelimit.New(limit.New(b.Limits, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "orders"}), ratelimit.Options{})
 	router.RPC(r.With(perTrader), "order.place", func(c *router.Context, o Order) (Placed, error) {
 		p := Placed{ID: rand.Text(), Order: o}
 		return p, placed.SendTo(c, r.User("", c.Identity.User), p)
@@ -118,29 +116,12 @@ func main() {
 
 // serve runs the server until ctx is done, and then shuts it down.
 func serve(ctx context.Context, addr, redisURL string) error {
-	store, err := redis.Open(ctx, redisURL)
+	backend, err := redis.Open(ctx, redisURL, redis.Options{Prefix: "dashboard"})
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{Prefix: "dashboard"})
-	defer broker.Close()
-	presence := redis.NewPresence(store.Client(), redis.PresenceOptions{Prefix: "dashboard"})
-	defer presence.Close()
-
-	r := newRouter(store, broker, presence)
+	r := newRouter(backend)
 	mux := http.NewServeMux()
 	mux.Handle("/ws", r)
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
-	log.Print("dashboard on ws://", listener.Addr(), "/ws")
-	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second}
-	ctx, stop := context.WithCancel(ctx)
-	go func() { log.Print(server.Serve(listener)); stop() }()
-	<-ctx.Done()
-	drain, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return errors.Join(r.Shutdown(drain), server.Shutdown(drain)) // the router first
+	return r.Serve(ctx, &http.Server{Addr: addr, Handler: mux})
 }

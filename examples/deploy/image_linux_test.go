@@ -147,11 +147,10 @@ func (d dockerfile) start(t *testing.T, root string) running {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	line, err := bufio.NewReader(out).ReadString('\n')
-	_, rest, found := strings.Cut(line, "ws://")
+	_, addr, found := strings.Cut(strings.TrimSpace(line), "addr=")
 	if !found {
 		t.Fatalf("the program says %q, %v", line, err)
 	}
-	addr, _, _ := strings.Cut(rest, "/")
 	return running{cmd, addr}
 }
 

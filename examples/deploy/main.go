@@ -5,15 +5,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/wskit/wskit/router"
 )
@@ -36,36 +33,18 @@ func newRouter() *router.Router {
 	return r
 }
 
+// run serves until the process gets SIGTERM, lets handlers finish, and sends clients to other servers.
 func run(addr string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	listener, err := net.Listen("tcp", addr) // ":8080"
-	if err != nil {
-		return err
-	}
-	log.Printf("listening on ws://%s/ws", listener.Addr())
-	return serveUntil(ctx, listener, newRouter())
+	r := newRouter()
+	return r.Serve(ctx, newServer(addr, r))
 }
 
-// serveUntil serves until ctx is done, lets handlers finish, and sends clients to other servers.
-func serveUntil(ctx context.Context, listener net.Listener, r *router.Router) error {
+// newServer has the paths of the server.
+func newServer(addr string, r *router.Router) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("/ws", r)
 	mux.Handle("GET /ready", r.Ready())
-	server := &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		IdleTimeout:       time.Minute,
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done(): // SIGTERM
-	}
-	deadline, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	return errors.Join(r.Shutdown(deadline), server.Shutdown(deadline)) // the router first
+	return &http.Server{Addr: addr, Handler: mux}
 }

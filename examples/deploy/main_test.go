@@ -24,14 +24,15 @@ func TestServeUntil(t *testing.T) {
 		<-finish
 		return "done", nil
 	})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	server, listening := newServer("127.0.0.1:0", r), make(chan string, 1)
+	server.BaseContext = func(l net.Listener) context.Context {
+		listening <- l.Addr().String()
+		return context.Background()
 	}
-	addr := listener.Addr().String()
 	ctx, terminate := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serveUntil(ctx, listener, r) }()
+	go func() { ended <- r.Serve(ctx, server) }()
+	addr := <-listening
 	ready := func() int { return get(t, "http://"+addr+"/ready") }
 	if got := ready(); got != http.StatusOK {
 		t.Errorf("ready: %d", got)

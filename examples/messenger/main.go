@@ -12,7 +12,6 @@ import (
 	"context"
 	"flag"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -20,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/contract"
 	"github.com/wskit/wskit/errors"
@@ -119,32 +118,15 @@ func main() {
 }
 
 // serve runs the server until ctx is done, and then shuts it down.
-func serve(ctx context.Context, addr, redisURL string) error {
-	opts := router.Options{Idempotency: router.IdempotencyOptions{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}}
+func serve(ctx context.Context, addr, redisURL string) (err error) {
+	var backend adapters.Backend // the memory of this process
 	if redisURL != "" {
-		store, err := redis.Open(ctx, redisURL)
-		if err != nil {
+		if backend, err = redis.Open(ctx, redisURL, redis.Options{Prefix: "messenger"}); err != nil {
 			return err
 		}
-		defer store.Close()
-		broker := redis.NewBroker(store.Client(), redis.BrokerOptions{Prefix: "messenger"})
-		defer broker.Close()
-		opts.Broker = broker
-		opts.Idempotency.Store = redis.NewIdempotency(store.Client(), redis.IdempotencyOptions{Prefix: "messenger"})
 	}
-	r := newRouter(opts)
+	r := newRouter(router.Options{Backend: backend})
 	mux := http.NewServeMux()
 	mux.Handle("/ws", r)
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
-	log.Print("messenger on ws://", listener.Addr(), "/ws")
-	server := &http.Server{Handler: mux, ReadTimeout: 5 * time.Second}
-	ctx, stop := context.WithCancel(ctx)
-	go func() { log.Print(server.Serve(listener)); stop() }()
-	<-ctx.Done()
-	drain, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return errors.Join(r.Shutdown(drain), server.Shutdown(drain)) // the router first
+	return r.Serve(ctx, &http.Server{Addr: addr, Handler: mux})
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/idempotency"
@@ -46,7 +47,7 @@ func (s *Server) openBackend() (*backend, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	opened, err := redis.Open(ctx, s.redis.URL())
+	opened, err := redis.OpenStore(ctx, s.redis.URL())
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +97,7 @@ func (s *Server) startInstance(b *backend) (*instance, error) {
 		ExpiryNotice:      milliseconds(cmp.Or(s.o.ExpiryNoticeMs, 1000)),
 		InsecureAnyOrigin: true,
 		AcceptRefused:     true,
-		Broker:            broker,
-		Idempotency:       router.IdempotencyOptions{Store: b.idempotency},
+		Backend:           adapters.Backend{Broker: broker, Idempotency: b.idempotency},
 		Resume:            router.ResumeOptions{Keys: ticketKeys},
 		SendGaps:          true,
 		HistoryCheck:      500 * time.Millisecond,

@@ -67,8 +67,8 @@ func Start(t *testing.T, args ...string) *Server {
 	})
 	lines := bufio.NewScanner(io.TeeReader(out, log))
 	for lines.Scan() {
-		if _, url, ok := strings.Cut(lines.Text(), "ws://"); ok {
-			s.addr, _, _ = strings.Cut(url, "/")
+		if _, rest, ok := strings.Cut(lines.Text(), "addr="); ok {
+			s.addr, _, _ = strings.Cut(rest, " ")
 			go func() {
 				for lines.Scan() { // so that the process can go on writing
 				}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
@@ -42,7 +43,7 @@ func newDeliveryRouter(broker *redis.Broker) *router.Router {
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
-		Broker:       broker,
+		Backend:      adapters.Backend{Broker: broker},
 		HistoryCheck: 200 * time.Millisecond,
 		Resume:       router.ResumeOptions{Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, MaxAge: 4 * time.Minute},
 		Limits:       router.Limits{MaxQueued: 128 << 10, SocketBuffer: 16 << 10},

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
@@ -104,7 +105,7 @@ const drainTime = 20 * time.Second
 func serve(c Config) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	store, err := redis.Open(ctx, c.Redis)
+	store, err := redis.OpenStore(ctx, c.Redis)
 	if err != nil {
 		return err
 	}
@@ -125,9 +126,9 @@ func serve(c Config) error {
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
-		Broker: broker, Presence: presence,
+		Backend: adapters.Backend{Broker: broker, Presence: presence, Idempotency: redis.NewIdempotency(store.Client(), redis.IdempotencyOptions{})},
 		Idempotency: router.IdempotencyOptions{
-			Store: redis.NewIdempotency(store.Client(), redis.IdempotencyOptions{}), Lease: c.Lease,
+			Lease: c.Lease,
 		},
 		DrainWindow:  time.Millisecond,
 		HistoryCheck: 300 * time.Millisecond,

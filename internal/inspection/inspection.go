@@ -25,7 +25,7 @@ type Router interface {
 	// are opened later, until stop is called. record must be fast, and must not keep Payload. It is called
 	// concurrently.
 	Trace(match func(*Conn) bool, record func(Message)) (stop func())
-	// Broker is Options.Broker.
+	// Broker is Backend.Broker.
 	Broker() pubsub.Broker
 	// Context is cancelled when the router has been shut down.
 	Context() context.Context

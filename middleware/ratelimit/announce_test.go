@@ -271,7 +271,7 @@ func TestAnnouncedIsAdmitted(t *testing.T) {
 	}
 	server := redistest.Start(t)
 	open := func() *redis.Store {
-		s, err := redis.Open(t.Context(), server.URL())
+		s, err := redis.OpenStore(t.Context(), server.URL())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
@@ -242,7 +243,7 @@ func TestNothingOfAConnectionStays(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
 	messages := limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1000, Per: time.Second})
 	gate := ratelimit.NewGate(store, ratelimit.GateOptions{PerIP: many, PerIdentity: many})
-	r := router.New(router.Options{Gate: gate, Authenticate: bearer, Broker: memory.NewBroker(memory.BrokerOptions{})})
+	r := router.New(router.Options{Gate: gate, Authenticate: bearer, Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
 	r.Use(ratelimit.New(messages, ratelimit.Options{}))
 	router.RPC(r, "echo", func(c *router.Context, m string) (string, error) {
 		return m, c.Subscribe("own:" + c.Identity.User)

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/errors"
@@ -46,7 +47,7 @@ func start(t *testing.T, broker pubsub.Broker, o otel.TraceOptions, sampler sdk.
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(p.spans), sdk.WithSampler(sampler))
 	t.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
 	o.TracerProvider = provider
-	p.r = router.New(router.Options{Broker: broker, ConnContext: otel.ConnContext, OnOpen: func(c *router.Conn) error {
+	p.r = router.New(router.Options{Backend: adapters.Backend{Broker: broker}, ConnContext: otel.ConnContext, OnOpen: func(c *router.Conn) error {
 		p.conns <- c
 		return c.Subscribe(context.Background(), "room")
 	}})

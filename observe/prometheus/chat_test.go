@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/errors"
@@ -49,13 +50,13 @@ func startChat(t *testing.T) *chat {
 	c := &chat{redis: redistest.Start(t), registry: client.NewPedanticRegistry(), scraped: make(chan struct{})}
 	conn := c.redis.Client()
 	t.Cleanup(func() { _ = conn.Close() })
-	store := redis.NewStore(conn, redis.Options{})
+	store := redis.NewStore(conn, redis.StoreOptions{})
 	broker := redis.NewBroker(conn, redis.BrokerOptions{Logger: quiet})
 	presence := redis.NewPresence(conn, redis.PresenceOptions{Logger: quiet})
 	t.Cleanup(func() { presence.Close(); broker.Close(); _ = store.Close() })
 	nowhere := goredis.NewClient(&goredis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	t.Cleanup(func() { _ = nowhere.Close() })
-	deadStore := redis.NewStore(nowhere, redis.Options{})
+	deadStore := redis.NewStore(nowhere, redis.StoreOptions{})
 	c.dead = limit.New(deadStore, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Second}, limit.Options{Name: "dead", Logger: quiet})
 	user := limit.New(store, limit.TokenBucket{Capacity: 5, Refill: 100, Per: time.Second}, limit.Options{Name: "user", Logger: quiet})
 	leases := memory.NewStore(memory.Options{})
@@ -68,7 +69,7 @@ func startChat(t *testing.T) *chat {
 
 	c.r = router.New(router.Options{
 		Overload: router.OverloadOptions{Enabled: true, Target: time.Hour}, // is measured, and nothing refused
-		Gate:     gate, Broker: broker, Presence: presence, Logger: quiet, HistoryCheck: 50 * time.Millisecond,
+		Gate:     gate, Backend: adapters.Backend{Broker: broker, Presence: presence}, Logger: quiet, HistoryCheck: 50 * time.Millisecond,
 		OnLimitExceeded: func(context.Context, router.LimitInfo) {},
 	})
 	c.r.History("room:*", router.HistoryOptions{})

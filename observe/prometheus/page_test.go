@@ -11,6 +11,7 @@ import (
 	client "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
@@ -25,7 +26,7 @@ func TestObservabilityPage(t *testing.T) {
 	broker := memory.NewBroker(memory.BrokerOptions{})
 	perUser := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 10, Per: time.Second}, limit.Options{Name: "user"})
 	gate := ratelimit.NewGate(store, ratelimit.GateOptions{})
-	r := router.New(router.Options{Gate: gate, Broker: broker})
+	r := router.New(router.Options{Gate: gate, Backend: adapters.Backend{Broker: broker}})
 	registry := client.NewRegistry()
 	mux := http.NewServeMux()
 

@@ -119,7 +119,7 @@ func fanRouter(topic string) *router.Router {
 // newRouter returns a router with what the topic needs.
 func newRouter(topic string, opts router.Options) *router.Router {
 	if topic != "plain" {
-		opts.Broker = memory.NewBroker(memory.BrokerOptions{})
+		opts.Backend.Broker = memory.NewBroker(memory.BrokerOptions{})
 	}
 	r := router.New(opts)
 	if topic == "history" {

@@ -7,6 +7,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/bench/load"
 	"github.com/wskit/wskit/router"
@@ -15,7 +16,7 @@ import (
 type wskit struct{ router *router.Router }
 
 func newWskit(client *goredis.Client) node {
-	r := router.New(router.Options{Broker: redis.NewBroker(client, redis.BrokerOptions{})})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: redis.NewBroker(client, redis.BrokerOptions{})}})
 	router.RPC(r, "join", func(c *router.Context, q join) (struct{}, error) {
 		if err := c.Subscribe(load.AllTopic); err != nil {
 			return struct{}{}, err

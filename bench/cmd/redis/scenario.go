@@ -81,7 +81,7 @@ func open(contender, addr string, l load) (decide decider, closing func() error)
 			return err == nil && r.Allowed > 0, err
 		}, client.Close
 	}
-	store := redis.NewStore(client, redis.Options{})
+	store := redis.NewStore(client, redis.StoreOptions{})
 	plan, err := limit.Compile(limit.TokenBucket{Capacity: l.burst, Refill: l.refill, Per: time.Hour})
 	if err != nil {
 		panic(err)

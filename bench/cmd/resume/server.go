@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -44,7 +45,7 @@ const text = "a line of chat that is about as long as what people type, or what 
 // returns how often its log was read.
 func serveTopics(context.Context) error {
 	l := &countedLog{Broker: memory.NewBroker(memory.BrokerOptions{})}
-	r := router.New(router.Options{Broker: l})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: l}})
 	r.History(hot, router.HistoryOptions{Messages: 1 << 20, Bytes: 128 << 20})
 	r.History(live, router.HistoryOptions{})
 	router.RPC(r, "join", func(c *router.Context, topic string) (struct{}, error) { return struct{}{}, c.Subscribe(topic) })
