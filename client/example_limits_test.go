@@ -19,9 +19,7 @@ import (
 func ExampleFollowLimits() {
 	r := router.New(router.Options{})
 	r.Use(ratelimit.New(
-		limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 3, Refill: 1, Per: 100 * time.Millisecond}),
-		ratelimit.Options{Announce: "messages"},
-	))
+		limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 3, Refill: 1, Per: 100 * time.Millisecond}), ratelimit.PerUserOrIP, ratelimit.Options{Announce: "messages"}))
 	router.RPC(r, "say", func(_ *router.Context, text string) (string, error) { return text, nil })
 	s := httptest.NewServer(r)
 	defer s.Close()

@@ -78,7 +78,7 @@ func addLimit(r *router.Router) {
 	store := memory.NewStore(memory.Options{})
 	r.Use(ratelimit.New(limit.New(store, limit.TokenBucket{
 		Capacity: 200, Refill: 100, Per: time.Second,
-	}), ratelimit.Options{Key: ratelimit.PerUserPerType}))
+	}), ratelimit.PerUserPerType))
 }
 
 // ticks has one tick.

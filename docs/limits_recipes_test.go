@@ -30,13 +30,13 @@ func logins(r *router.Router, store limit.Store, check func(Login) bool) {
 	perPair := limit.New(store, limit.SlidingLog{Limit: 5, Window: 15 * time.Minute}, limit.Options{Name: "login-pair"})
 	perName := limit.New(store, limit.FixedWindow{Limit: 100, Window: 24 * time.Hour}, limit.Options{Name: "login-name"})
 
-	logins := r.With(ratelimit.New(perAddress, ratelimit.Options{Key: ratelimit.PerIP}))
+	logins := r.With(ratelimit.New(perAddress, ratelimit.PerIP))
 	router.RPC(logins, "login", func(c *router.Context, q Login) (struct{}, error) {
 		address := ingress.GroupIP(c.IP()).String()
-		if err := ratelimit.Take(c, perPair, 1, q.Name, address); err != nil {
+		if err := ratelimit.Take(c, perPair, limit.KeyOf(q.Name, address), 1); err != nil {
 			return struct{}{}, err
 		}
-		if err := ratelimit.Take(c, perName, 1, q.Name); err != nil {
+		if err := ratelimit.Take(c, perName, limit.KeyOf(q.Name), 1); err != nil {
 			return struct{}{}, err
 		}
 		if !check(q) {
@@ -51,9 +51,9 @@ func uploads(r *router.Router, store limit.Store, saveChunk func(*router.Context
 	chunks := limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 50, Per: time.Second}, limit.Options{Name: "upload-chunks"})
 
 	uploads := r.With(ratelimit.NewAll([]ratelimit.Layer{
-		{Limiter: bytes, Cost: ratelimit.Bytes},
-		{Limiter: chunks},
-	}, ratelimit.Options{Key: ratelimit.PerUser}))
+		{Limiter: bytes, Key: ratelimit.PerUser, Cost: ratelimit.Bytes},
+		{Limiter: chunks, Key: ratelimit.PerUser},
+	}))
 	router.RPC(uploads, "upload.chunk", saveChunk, router.RouteOptions{MaxPayload: 1 << 20})
 }
 
@@ -69,7 +69,7 @@ func webhooks(r *router.Router, store limit.Store, post func(context.Context, Ho
 	})
 
 	router.RPC(r, "webhook.send", func(c *router.Context, q Hook) (struct{}, error) {
-		release, err := ratelimit.Acquire(c, hosts, q.Host)
+		release, err := ratelimit.Acquire(c, hosts, limit.KeyOf(q.Host))
 		if err != nil {
 			return struct{}{}, err // RESOURCE_EXHAUSTED of the kind in_flight, without a wait: none is known
 		}
@@ -88,8 +88,8 @@ func fairShare(r *router.Router, store limit.Store) {
 		ratelimit.NewAll([]ratelimit.Layer{
 			{Limiter: perUser, Key: ratelimit.PerUserOrIP},
 			{Limiter: perTenant, Key: ratelimit.PerTenant},
-		}, ratelimit.Options{}),
-		ratelimit.NewConcurrency(work, ratelimit.Options{Key: ratelimit.PerTenant}),
+		}),
+		ratelimit.NewConcurrency(work, ratelimit.PerTenant),
 	)
 }
 

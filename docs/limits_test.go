@@ -35,7 +35,7 @@ func withTokens(store limit.Store, model languageModel) *router.Router {
 	perDay := limit.New(store, limit.FixedWindow{Limit: 200_000, Window: 24 * time.Hour}, limit.Options{Name: "tokens"})
 
 	router.RPC(r, "chat.ask", func(c *router.Context, q Question) (Answer, error) {
-		tokens, err := ratelimit.Reserve(c, perDay, 4000, c.Identity.Tenant, c.Identity.User)
+		tokens, err := ratelimit.Reserve(c, perDay, limit.KeyOf(c.Identity.Tenant, c.Identity.User), 4000)
 		if err != nil {
 			return Answer{}, err // with the time to wait, as for any limit
 		}

@@ -51,7 +51,7 @@ func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 				Gate:     ratelimit.NewGate(store, ratelimit.GateOptions{ClientIP: clientIP, MaxPerIP: 3, OnRefused: func(ratelimit.GateRefusal) {}}),
 			})
 			two := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour})
-			r.Use(ratelimit.New(two, ratelimit.Options{Key: ratelimit.PerIP}))
+			r.Use(ratelimit.New(two, ratelimit.PerIP))
 			router.RPC(r, "ip", func(c *router.Context, _ struct{}) (string, error) { return c.IP().String(), nil })
 			server := httptest.NewServer(r)
 			t.Cleanup(server.Close)

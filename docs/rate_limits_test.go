@@ -23,8 +23,7 @@ func search(*router.Context, struct{}) (string, error) { return "found", nil }
 // withOneLimit has all types of a user share one limit.
 func withOneLimit(store limit.Store) *router.Router {
 	r := router.New(router.Options{})
-	r.Use(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Second}),
-		ratelimit.Options{Key: ratelimit.PerUserOrIP}))
+	r.Use(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Second}), ratelimit.PerUserOrIP))
 	router.RPC(r, "search", search)
 	return r
 }
@@ -33,12 +32,9 @@ func withOneLimit(store limit.Store) *router.Router {
 func withCosts(store limit.Store) *router.Router {
 	r := router.New(router.Options{})
 	costly := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "costly"})
-	r.Use(ratelimit.New(costly, ratelimit.Options{Key: ratelimit.PerUserOrIP, Cost: func(c *ingress.Context) int {
-		if c.Type == "report.render" {
-			return 10
-		}
-		return 1
-	}}))
+	r.Use(ratelimit.New(costly, ratelimit.PerUserOrIP, ratelimit.Options{
+		Cost: ratelimit.CostByType(map[string]int{"report.render": 10}), // 1 for the others
+	}))
 	router.RPC(r, "report.render", search)
 	return r
 }
@@ -71,11 +67,11 @@ func withRoutes(store limit.Store) *router.Router {
 	overall := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}, limit.Options{Name: "overall"})
 	searches := limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Minute}, limit.Options{Name: "searches"})
 	strokes := limit.New(store, limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Minute}, limit.Options{Name: "strokes"})
-	r.Use(ratelimit.New(overall, ratelimit.Options{Key: ratelimit.PerUserOrIP}))
+	r.Use(ratelimit.New(overall, ratelimit.PerUserOrIP))
 
-	router.RPC(r.With(ratelimit.New(searches, ratelimit.Options{})), "search", search)
+	router.RPC(r.With(ratelimit.New(searches, ratelimit.PerUserOrIP)), "search", search)
 	board := r.Group("board.", router.RouteOptions{Exempt: true, MaxPayload: 1 << 20})
-	board.Use(ratelimit.New(strokes, ratelimit.Options{}))
+	board.Use(ratelimit.New(strokes, ratelimit.PerUserOrIP))
 	router.RPC(board, "draw", search)
 	return r
 }

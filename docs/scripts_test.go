@@ -249,8 +249,7 @@ func scriptServer(t *testing.T) string {
 			return ingress.Identity{User: token}, nil
 		},
 	})
-	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1000, Refill: 1000, Per: time.Second}),
-		ratelimit.Options{Announce: "messages"}))
+	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1000, Refill: 1000, Per: time.Second}), ratelimit.PerUserOrIP, ratelimit.Options{Announce: "messages"}))
 	type inRoom struct {
 		Room string `json:"room"`
 		Text string `json:"text,omitzero"`

@@ -27,7 +27,7 @@ func shared(ctx context.Context, url string) (r *router.Router, closeAll func() 
 		Gate:       ratelimit.NewGate(backend.Limits, ratelimit.GateOptions{Limiter: limit.Options{Name: "gate"}}),
 	})
 	perUser := limit.New(backend.Limits, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "messages"})
-	r.Use(ratelimit.New(perUser, ratelimit.Options{}))
+	r.Use(ratelimit.New(perUser, ratelimit.PerUserOrIP))
 
 	// The same handlers as with one server.
 	router.RPC(r, "room.join", func(c *router.Context, room string) (struct{}, error) {

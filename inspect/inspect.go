@@ -42,7 +42,7 @@ type Limit struct {
 	// Limiter is the limiter, or Concurrency the limit of how many messages are handled at a time.
 	Limiter     *limit.Limiter
 	Concurrency *limit.ConcurrencyLimit
-	// Key is the one of ratelimit.Options. Default: ratelimit.PerUserOrIPPerType.
+	// Key is the one of ratelimit.New. Default: ratelimit.PerUserOrIPPerType.
 	Key ratelimit.KeyFunc
 	// Types are the message types that it limits. Default: all.
 	Types []string

@@ -74,7 +74,7 @@ func startWithin(t *testing.T, name string, broker pubsub.Broker, timeout time.D
 	p.r.History("room:*", router.HistoryOptions{})
 	router.RPC(p.r, "room.join", func(c *router.Context, m said) (said, error) { return m, c.Subscribe("room:" + m.Text) })
 	router.RPC(p.r, "report.make", func(_ *router.Context, m said) (said, error) { return m, nil })
-	export := p.r.With(ratelimit.NewConcurrency(exports, ratelimit.Options{Key: ratelimit.PerTenant}))
+	export := p.r.With(ratelimit.NewConcurrency(exports, ratelimit.PerTenant))
 	router.RPC(export, "export.run", func(c *router.Context, m said) (said, error) {
 		select {
 		case <-p.exported:

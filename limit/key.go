@@ -52,7 +52,11 @@ func KeyOf(parts ...string) Key {
 }
 
 func keyOfParts(parts []string) Key {
-	k := Key{limiter: joined}
+	size := 0
+	for _, text := range parts {
+		size += 1 + len(text)
+	}
+	k := Key{limiter: joined, buf: make([]byte, 0, size)} // longer if something has to be escaped
 	for _, text := range parts {
 		k.buf = appendPart(k.buf, text)
 	}

@@ -30,8 +30,7 @@ func rejecting(next ingress.Handler) ingress.Handler {
 func TestDroppedFrames(t *testing.T) {
 	t.Parallel()
 	limiting := func(drop bool) ingress.Middleware {
-		m := ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}),
-			ratelimit.Options{Drop: drop, Cost: func(*ingress.Context) int { return 2 }})
+		m := ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.PerUserOrIPPerType, ratelimit.Options{Drop: drop, Cost: func(*ingress.Context) int { return 2 }})
 		return func(next ingress.Handler) ingress.Handler {
 			limited := m(next)
 			return func(c *ingress.Context) error {
@@ -131,7 +130,7 @@ func TestDroppedFramesAreNoReasonForABan(t *testing.T) {
 	t.Parallel()
 	store := memory.NewStore(memory.Options{})
 	one := func(drop bool) ingress.Middleware {
-		return ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.Options{Drop: drop})
+		return ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.PerUserOrIPPerType, ratelimit.Options{Drop: drop})
 	}
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		r.Use(ratelimit.NewBans(store, ratelimit.BanOptions{After: 3}).Middleware)
@@ -165,9 +164,11 @@ func TestDetailsSayWhatIsLeft(t *testing.T) {
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		l := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 1, Per: 24 * time.Hour})
 		cost := map[string]int{"seven": 7, "one": 1}
-		r.Use(ratelimit.New(l, ratelimit.Options{Key: ratelimit.PerUserOrIP, Cost: func(c *ingress.Context) int { return max(1, cost[c.Type]) }}))
+		r.Use(ratelimit.New(l, ratelimit.PerUserOrIP, ratelimit.Options{Cost: func(c *ingress.Context) int { return max(1, cost[c.Type]) }}))
 		router.On(r, "seven", func(*router.Context, struct{}) error { return nil })
-		router.On(r, "take", func(*router.Context, struct{}) error { return ratelimit.Take(context.Background(), l, 5, "room") })
+		router.On(r, "take", func(*router.Context, struct{}) error {
+			return ratelimit.Take(context.Background(), l, limit.KeyOf("room"), 5)
+		})
 	})
 	p := s.dial()
 	for range 3 {

@@ -107,7 +107,7 @@ func ExampleOptions_onLimitExceeded() {
 		OnLimitExceeded: func(_ context.Context, info router.LimitInfo) { reported <- info },
 	})
 	slowly := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
-	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), slowly), ratelimit.Options{}))
+	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), slowly), ratelimit.PerUserOrIP))
 	router.On(r, "chat.send", func(*router.Context, string) error { return nil })
 
 	c := connect(r)

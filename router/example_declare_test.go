@@ -92,7 +92,7 @@ func ExampleRegistrar() {
 func ExampleRouter_Group() {
 	perUser := func(n int64) ingress.Middleware {
 		limiter := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: n, Window: 24 * time.Hour})
-		return ratelimit.New(limiter, ratelimit.Options{Key: ratelimit.PerUserOrIP})
+		return ratelimit.New(limiter, ratelimit.PerUserOrIP)
 	}
 	r := router.New(router.Options{})
 	r.Use(perUser(100))
@@ -121,7 +121,7 @@ func ExampleRouter_With() {
 	searches := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Second})
 	r := router.New(router.Options{})
 	find := func(*router.Context, string) ([]string, error) { return nil, nil }
-	router.RPC(r.With(ratelimit.New(searches, ratelimit.Options{})), "search", find, router.RouteOptions{
+	router.RPC(r.With(ratelimit.New(searches, ratelimit.PerUserOrIP)), "search", find, router.RouteOptions{
 		Doc:        "Finds messages by their text.",
 		MaxPayload: 1 << 10, // bytes
 	})
@@ -139,7 +139,7 @@ func ExampleRouteOptions_dropExceeded() {
 	moves := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute})
 	r := router.New(router.Options{})
 	move := func(c *router.Context, x int) error { return c.Send("cursor.moved", x) }
-	router.On(r.With(ratelimit.New(moves, ratelimit.Options{})), "cursor.move", move, router.RouteOptions{DropExceeded: true})
+	router.On(r.With(ratelimit.New(moves, ratelimit.PerUserOrIP)), "cursor.move", move, router.RouteOptions{DropExceeded: true})
 	router.RPC(r, "cursors", func(*router.Context, struct{}) (int64, error) { return r.Stats().Unanswered, nil })
 
 	c := connect(r)

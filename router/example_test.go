@@ -119,7 +119,7 @@ func Example() {
 	perUser := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{
 		Capacity: 20, Refill: 5, Per: time.Second, // 20 at once, then 5 a second
 	})
-	r.Use(ratelimit.New(perUser, ratelimit.Options{Key: ratelimit.PerUser}))
+	r.Use(ratelimit.New(perUser, ratelimit.PerUser))
 
 	router.RPC(r, "room.join", func(c *router.Context, q Join) (Joined, error) {
 		if err := c.Subscribe("room:" + q.Room); err != nil {

@@ -245,8 +245,20 @@ func TestOverloadOfTheCPU(t *testing.T) {
 	var stop atomic.Bool
 	var handled, refused atomic.Int64
 	var all sync.WaitGroup
+	// A machine that is busy for a moment is overloaded for as long: it refuses handshakes.
+	accepted := func() (p *peer) {
+		eventually(t, "a connection to be accepted", func() bool {
+			p = s.connect()
+			p.write([]byte(s.handshake()))
+			return p.response().StatusCode == http.StatusSwitchingProtocols
+		})
+		return p
+	}
+	var peers []*peer
 	for range clients {
-		p := s.dial()
+		peers = append(peers, accepted())
+	}
+	for _, p := range peers {
 		all.Go(func() {
 			for !stop.Load() {
 				p.write(textFrame(`{"type":"burn","meta":{"correlationId":"1"}}`))
@@ -273,13 +285,7 @@ func TestOverloadOfTheCPU(t *testing.T) {
 	if refused.Load() == 0 || log.count(overloadBegins) != 1 {
 		t.Errorf("%d are handled, %d refused; the log has the beginning %d times", handled.Load(), refused.Load(), log.count(overloadBegins))
 	}
-	// A machine that stands still for a moment is overloaded for as long, and refuses again.
-	var p *peer
-	eventually(t, "a connection to be accepted again", func() bool {
-		p = s.connect()
-		p.write([]byte(s.handshake()))
-		return p.response().StatusCode == http.StatusSwitchingProtocols
-	})
+	p := accepted()
 	eventually(t, "a request to be handled again", func() bool {
 		p.write(echo("1", "a"))
 		got := p.next()

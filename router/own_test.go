@@ -19,8 +19,7 @@ import (
 
 // once lets n frames of a user pass in an hour, whatever their types.
 func once(n int64) ingress.Middleware {
-	return ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: n, Window: 24 * time.Hour}),
-		ratelimit.Options{Key: ratelimit.PerUserOrIP})
+	return ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: n, Window: 24 * time.Hour}), ratelimit.PerUserOrIP)
 }
 
 // How many of n requests are answered with a reply; all others must be refused by a limit.
@@ -75,14 +74,14 @@ func TestExemptTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ruled, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{Options: ratelimit.Options{Key: ratelimit.PerUserOrIP}})
+	ruled, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{Key: ratelimit.PerUserOrIP})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, charge := range map[string]ingress.Middleware{
 		"a limit":        once(2),
 		"rules":          ruled.Middleware,
-		"per connection": ratelimit.NewPerConnection(limit.FixedWindow{Limit: 2, Window: 24 * time.Hour}, ratelimit.Options{}),
+		"per connection": ratelimit.NewPerConnection(limit.FixedWindow{Limit: 2, Window: 24 * time.Hour}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			exempt := router.RouteOptions{Exempt: true}

@@ -364,7 +364,7 @@ func TestRejectionsByLimiter(t *testing.T) {
 	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour},
-			limit.Options{Name: "frames"}), ratelimit.Options{}))
+			limit.Options{Name: "frames"}), ratelimit.PerUserOrIPPerType))
 	})
 	p := s.dial()
 	for range 5 {

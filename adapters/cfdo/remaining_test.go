@@ -35,7 +35,7 @@ func TestRejectionsOfAllStoresSayWhatIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cost := 7
 			l := limit.New(store.Store, limit.TokenBucket{Capacity: 20, Refill: 1, Per: 24 * time.Hour}, limit.Options{Name: own("left"), OnFailure: limit.FailClosed, Timeout: time.Minute})
-			h := ratelimit.New(l, ratelimit.Options{Cost: func(*ingress.Context) int { return cost }})(ingress.Pass)
+			h := ratelimit.New(l, ratelimit.PerUserOrIPPerType, ratelimit.Options{Cost: func(*ingress.Context) int { return cost }})(ingress.Pass)
 			send := func() *errors.LimitExceeded {
 				e, _ := errors.AsType[*errors.LimitExceeded](h(&ingress.Context{Type: "report"}))
 				return e

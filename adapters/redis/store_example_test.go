@@ -24,7 +24,7 @@ func ExampleOpen() {
 	}
 	r := router.New(router.Options{Backend: backend})
 	messages := limit.New(backend.Limits, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "messages"})
-	r.Use(ratelimit.New(messages, ratelimit.Options{}))
+	r.Use(ratelimit.New(messages, ratelimit.PerUserOrIP))
 	log.Fatal(r.Serve(ctx, &http.Server{Addr: ":8080", Handler: r})) // closes the backend at its end
 }
 

@@ -55,7 +55,7 @@ func run(args []string, log io.Reader, out io.Writer) error {
 		return err
 	}
 	store := func(now func() int64) limit.Store { return memory.NewStore(memory.Options{Now: now}) }
-	report, err := ratelimit.DryRun(rules, store, ratelimit.RuleOptions{Options: ratelimit.Options{Key: keys[*key]}}, log)
+	report, err := ratelimit.DryRun(rules, store, ratelimit.RuleOptions{Key: keys[*key]}, log)
 	if err != nil {
 		return err
 	}

@@ -26,12 +26,12 @@ type limits struct {
 func newLimits(store limit.Store) limits {
 	perUser := func(name string, policy limit.Policy) ingress.Middleware {
 		l := limit.New(store, policy, limit.Options{Name: name})
-		return ratelimit.New(l, ratelimit.Options{Key: ratelimit.PerUser})
+		return ratelimit.New(l, ratelimit.PerUser)
 	}
 	return limits{
 		strokes: perUser("strokes", perStroke),
 		cursors: perUser("cursors", perCursor),
 		clears:  perUser("clears", perClear),
-		address: ratelimit.New(limit.New(store, perAddress, limit.Options{Name: "address"}), ratelimit.Options{Key: ratelimit.PerIP}),
+		address: ratelimit.New(limit.New(store, perAddress, limit.Options{Name: "address"}), ratelimit.PerIP),
 	}
 }

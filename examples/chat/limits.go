@@ -63,7 +63,7 @@ func newLimits(store, connections limit.Store) Limits {
 func (l Limits) Middleware() []ingress.Middleware {
 	return []ingress.Middleware{
 		l.bans.Middleware,
-		ratelimit.New(l.tab, ratelimit.Options{Key: ratelimit.PerUserPerType, Announce: "messages"}), // the page shows it
-		ratelimit.New(l.address, ratelimit.Options{Key: ratelimit.PerIP}),
+		ratelimit.New(l.tab, ratelimit.PerUserPerType, ratelimit.Options{Announce: "messages"}), // the page shows it
+		ratelimit.New(l.address, ratelimit.PerIP),
 	}
 }

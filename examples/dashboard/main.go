@@ -77,7 +77,7 @@ func newRouter(b adapters.Backend) *router.Router {
 
 	// The limit is for this type alone. A page that does not know whether its order arrived sends it
 	// again with the same idempotency key: the answer is the first one's.
-	perTrader := ratelimit.New(limit.New(b.Limits, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "orders"}), ratelimit.Options{})
+	perTrader := ratelimit.New(limit.New(b.Limits, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "orders"}), ratelimit.PerUserOrIP)
 	router.RPC(r.With(perTrader), "order.place", func(c *router.Context, o Order) (Placed, error) {
 		p := Placed{ID: rand.Text(), Order: o}
 		return p, placed.SendTo(c, r.User("", c.Identity.User), p)

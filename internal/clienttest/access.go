@@ -229,8 +229,7 @@ func (f *floodLimit) build() {
 		return
 	}
 	policy := limit.TokenBucket{Capacity: int64(f.o.Capacity), Refill: int64(f.o.Refill), Per: milliseconds(f.o.PerMs)}
-	m := ratelimit.New(limit.New(f.store, policy, limit.Options{Name: fmt.Sprintf("flood-%d-%d-%d", f.o.Capacity, f.o.Refill, f.o.PerMs)}),
-		ratelimit.Options{Key: ratelimit.PerUserOrIP, Announce: "flood"})
+	m := ratelimit.New(limit.New(f.store, policy, limit.Options{Name: fmt.Sprintf("flood-%d-%d-%d", f.o.Capacity, f.o.Refill, f.o.PerMs)}), ratelimit.PerUserOrIP, ratelimit.Options{Announce: "flood"})
 	f.limit.Store(&m)
 }
 

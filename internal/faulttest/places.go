@@ -62,7 +62,7 @@ func registerPlaces(r *router.Router, store *redis.Store, c Config) (flush func(
 	count := func(n int) error {
 		return countHandler.Run(context.Background(), client, []string{placeRunning, placePeak, placeBegun}, c.Addr, n).Err()
 	}
-	placed := r.With(ratelimit.NewConcurrency(places, ratelimit.Options{Key: ratelimit.Global}))
+	placed := r.With(ratelimit.NewConcurrency(places, ratelimit.Global))
 	router.RPC(placed, "place", func(c *router.Context, p Place) (string, error) {
 		if !p.Uncounted {
 			if err := count(1); err != nil {

@@ -190,7 +190,7 @@ func register(r *router.Router, store limit.Store, journal *journal) {
 	}, router.RouteOptions{Concurrent: true})
 	limited := func(typ string, l *limit.Limiter) {
 		router.RPC(r, typ, func(c *router.Context, w Work) (Done, error) {
-			if err := ratelimit.Take(c, l, 1, "all"); err != nil {
+			if err := ratelimit.Take(c, l, limit.KeyOf("all"), 1); err != nil {
 				return Done{}, err
 			}
 			return handled(c, w)

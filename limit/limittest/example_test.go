@@ -33,7 +33,7 @@ func ExampleRun() {
 // a clock.
 func limits(store limit.Store) ingress.Middleware {
 	messages := limit.New(store, limit.SlidingLog{Limit: 10, Window: time.Minute}, limit.Options{Name: "messages"})
-	return ratelimit.New(messages, ratelimit.Options{Key: ratelimit.PerUser})
+	return ratelimit.New(messages, ratelimit.PerUser)
 }
 
 // The eleventh message within a minute is refused, and accepted after it. Nothing sleeps.

@@ -251,7 +251,7 @@ func (l *shownLimit) left(after time.Duration) float64 {
 }
 
 func announcing(store limit.Store, policy limit.Policy) ingress.Middleware {
-	return ratelimit.New(limit.New(store, policy, limit.Options{Name: "messages", Timeout: patience}), ratelimit.Options{Announce: "messages"})
+	return ratelimit.New(limit.New(store, policy, limit.Options{Name: "messages", Timeout: patience}), ratelimit.PerUserOrIPPerType, ratelimit.Options{Announce: "messages"})
 }
 
 // What a client computes from the last $ws:limits is never more than what the server then admits.
@@ -318,7 +318,7 @@ func TestAnnouncedIsAdmittedWithDurableObjects(t *testing.T) {
 		limit.TokenBucket{Capacity: 5, Refill: 20, Per: time.Second},
 		limit.SlidingWindow{Limit: 6, Window: 800 * time.Millisecond, Buckets: 4},
 	} {
-		m := ratelimit.New(limit.New(store, policy, limit.Options{Name: "messages", Timeout: patience}), ratelimit.Options{Announce: "messages"})
+		m := ratelimit.New(limit.New(store, policy, limit.Options{Name: "messages", Timeout: patience}), ratelimit.PerUserOrIPPerType, ratelimit.Options{Announce: "messages"})
 		to, _ := serveFollowed(t, m)
 		f := follow(t, to, policy.String())
 		if code := f.ask("ask"); code != "" {
@@ -558,22 +558,22 @@ func TestHiddenLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	to, r := serveFollowed(t,
-		ratelimit.New(limiter("not.announced", false), ratelimit.Options{}),
-		ratelimit.New(limiter("drop", false), ratelimit.Options{Announce: "drop", Drop: true}),
-		ratelimit.New(limiter("shadow", false), ratelimit.Options{Announce: "shadow", Shadow: true}),
-		ratelimit.New(limiter("shadow.limiter", true), ratelimit.Options{Announce: "shadow limiter"}),
+		ratelimit.New(limiter("not.announced", false), ratelimit.PerUserOrIPPerType),
+		ratelimit.New(limiter("drop", false), ratelimit.PerUserOrIPPerType, ratelimit.Options{Announce: "drop", Drop: true}),
+		ratelimit.New(limiter("shadow", false), ratelimit.PerUserOrIPPerType, ratelimit.Options{Announce: "shadow", Shadow: true}),
+		ratelimit.New(limiter("shadow.limiter", true), ratelimit.PerUserOrIPPerType, ratelimit.Options{Announce: "shadow limiter"}),
 		ratelimit.NewPerConnection(policy, ratelimit.Options{Announce: "connection", Drop: true}),
 		ratelimit.NewAll([]ratelimit.Layer{
 			{Limiter: limiter("user", false), Key: ratelimit.PerUser, Announce: "user"},
 			{Limiter: limiter("tenant", false), Key: ratelimit.PerTenant},
-		}, ratelimit.Options{}),
+		}),
 		rules.Middleware,
 	)
 	nothing := func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil }
 	router.RPC(r, "trial", nothing)
 	router.RPC(r, "free", nothing)
 	router.RPC(r, "dropped", nothing, router.RouteOptions{DropExceeded: true})
-	own := r.With(ratelimit.New(limiter("own", false), ratelimit.Options{Announce: "own", Key: ratelimit.PerUser}))
+	own := r.With(ratelimit.New(limiter("own", false), ratelimit.PerUser, ratelimit.Options{Announce: "own"}))
 	router.RPC(own, "exempt", nothing, router.RouteOptions{Exempt: true})
 	f := follow(t, to, "ann")
 	all := []string{"ask", "say", "report.run", "trial", "free", "dropped", "exempt"}
@@ -635,7 +635,7 @@ func costText(cost *int64) string {
 // A message of any type that shares a state changes what is shown of it.
 func TestSharedStateIsShown(t *testing.T) {
 	limiter := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour})
-	to, _ := serveFollowed(t, ratelimit.New(limiter, ratelimit.Options{Announce: "all", Key: ratelimit.PerUser, Cost: func(c *ingress.Context) int { return 2 }}))
+	to, _ := serveFollowed(t, ratelimit.New(limiter, ratelimit.PerUser, ratelimit.Options{Announce: "all", Cost: func(c *ingress.Context) int { return 2 }}))
 	f := follow(t, to, "ann")
 	f.ask("ask")
 	if got := f.last.names(); !slices.Equal(got, []string{"all: ask ?"}) || f.last.Limits[0].Remaining != 10 {
@@ -669,7 +669,7 @@ func TestPeekIsNoMessage(t *testing.T) {
 	}
 	limited := 0
 	limiter := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour})
-	to, _ := serveFollowed(t, own, ratelimit.New(limiter, ratelimit.Options{
+	to, _ := serveFollowed(t, own, ratelimit.New(limiter, ratelimit.PerUserOrIPPerType, ratelimit.Options{
 		Announce: "m", OnLimited: func(*ingress.Context, ratelimit.Limited) { limited++ },
 	}))
 	f := follow(t, to, "ann")

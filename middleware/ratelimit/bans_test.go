@@ -34,7 +34,7 @@ func TestBansBeginAndEnd(t *testing.T) {
 		store := memory.NewStore(memory.Options{})
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Ban: time.Minute})
 		slow := limit.TokenBucket{Capacity: 2, Refill: 2, Per: 10 * time.Second}
-		r := newRouter(bans.Middleware, ratelimit.New(limit.New(store, slow), ratelimit.Options{}))
+		r := newRouter(bans.Middleware, ratelimit.New(limit.New(store, slow), ratelimit.PerUserOrIPPerType))
 		s := routertest.New(t, r.Router)
 		ann, other, bob := dial(s, "ann"), dial(s, "ann"), dial(s, "bob")
 		said(t, other)
@@ -97,9 +97,7 @@ func TestBansAreShared(t *testing.T) {
 				After: 2, Recheck: 3 * time.Second, Limiter: limit.Options{Name: "chat"},
 			})
 			limited := limit.New(store, hourly(1), limit.Options{Name: "messages"})
-			return routertest.New(t, newRouter(bans.Middleware, ratelimit.New(limited, ratelimit.Options{
-				Key: func(k limit.Key, c *ingress.Context) limit.Key { return k.Part(c.ConnID) },
-			})).Router)
+			return routertest.New(t, newRouter(bans.Middleware, ratelimit.New(limited, func(k limit.Key, c *ingress.Context) limit.Key { return k.Part(c.ConnID) })).Router)
 		}
 		a, b := process(), process()
 		open, idle := dial(b, "ann"), dial(b, "ann")
@@ -174,7 +172,7 @@ func closes(err error) bool {
 func TestRejectionsStayCountedAfterReconnecting(t *testing.T) {
 	for name, identity := range map[string]ingress.Identity{"user": annID, "address": {}} {
 		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 5})
-		h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass))
+		h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.PerUserOrIPPerType)(ingress.Pass))
 		for i := range 7 {
 			c := ann("x")
 			c.Identity, c.ConnID = identity, fmt.Sprint("conn", i)
@@ -189,7 +187,7 @@ func TestRejectionsStayCountedAfterReconnecting(t *testing.T) {
 func TestRejectionsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 3, Within: time.Minute})
-		h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass))
+		h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.PerUserOrIPPerType)(ingress.Pass))
 		h(ann("x"))
 		for range 10 {
 			for range 2 {
@@ -223,7 +221,7 @@ func TestWhatIsNotCounted(t *testing.T) {
 			}
 		}
 	}
-	shadow := ratelimit.New(newLimiter(1), ratelimit.Options{Shadow: true})
+	shadow := ratelimit.New(newLimiter(1), ratelimit.PerUserOrIPPerType, ratelimit.Options{Shadow: true})
 	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 1})
 	h := bans.Middleware(shadow(ingress.Pass))
 	for range 3 {
@@ -275,7 +273,7 @@ func TestAFloodOfRejectionsIsBoundedAtTheStore(t *testing.T) {
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{
 			After: 10, Recheck: 5 * time.Second, Limiter: limit.Options{Name: "s"},
 		})
-		h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass))
+		h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.PerUserOrIPPerType)(ingress.Pass))
 		const conns = 100
 		flood := make([]*ingress.Context, conns)
 		for i := range flood {
@@ -379,13 +377,13 @@ func TestRejectionsByHandlers(t *testing.T) {
 		r.UseHandler(func(next router.Handler) router.Handler {
 			return func(c *router.Context) error { return bans.Count(c, c.IP(), *c.Identity, next(c)) }
 		})
-		router.On(r.Router, "room.say", func(c *router.Context, room string) error { return ratelimit.Take(c, rooms, 1, room) })
+		router.On(r.Router, "room.say", func(c *router.Context, room string) error { return ratelimit.Take(c, rooms, limit.KeyOf(room), 1) })
 		router.RPC(r.Router, "room.join", func(c *router.Context, room string) (string, error) {
 			if room == "aborted" {
 				<-c.Done()
 				room = "lobby"
 			}
-			return room, ratelimit.Take(context.WithoutCancel(c), rooms, 1, room)
+			return room, ratelimit.Take(context.WithoutCancel(c), rooms, limit.KeyOf(room), 1)
 		})
 		c := dial(routertest.New(t, r.Router), "ann")
 		routertest.ExpectReply[string](c.Request("room.join", "lobby"))
@@ -445,7 +443,7 @@ func TestRejectionsAtOnce(t *testing.T) {
 	const after, conns, frames = 100, 8, 100
 	store := memory.NewStore(memory.Options{})
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: after, Within: time.Hour})
-	h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass))
+	h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.PerUserOrIPPerType)(ingress.Pass))
 	h(ann("x"))
 	var rejected atomic.Int64
 	var wg sync.WaitGroup

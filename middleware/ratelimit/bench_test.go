@@ -38,16 +38,14 @@ func TestNothingIsAllocated(t *testing.T) {
 		ways := map[string]ingress.Handler{
 			"per connection": ratelimit.NewPerConnection(policy, reported)(ingress.Pass),
 			"bans": ratelimit.NewBans(memory.NewStore(memory.Options{}),
-				ratelimit.BanOptions{After: 1_000_000}).Middleware(ratelimit.New(newLimiter(capacity), ratelimit.Options{})(ingress.Pass)),
+				ratelimit.BanOptions{After: 1_000_000}).Middleware(ratelimit.New(newLimiter(capacity), ratelimit.PerUserOrIPPerType)(ingress.Pass)),
 		}
 		for i, key := range []ratelimit.KeyFunc{ratelimit.PerUser, ratelimit.PerUserPerType, ratelimit.PerUserOrIPPerType, long} {
-			o := reported
-			o.Key = key
-			ways[fmt.Sprint("new ", i)] = ratelimit.New(newLimiter(capacity), o)(ingress.Pass)
-			announced := o
+			ways[fmt.Sprint("new ", i)] = ratelimit.New(newLimiter(capacity), key, reported)(ingress.Pass)
+			announced := reported
 			announced.Announce = "messages" // and no client follows it
-			ways[fmt.Sprint("announced ", i)] = ratelimit.New(newLimiter(capacity), announced)(ingress.Pass)
-			ways[fmt.Sprint("stack ", i)] = stacked(memory.NewStore(memory.Options{}), policy, o)(ingress.Pass)
+			ways[fmt.Sprint("announced ", i)] = ratelimit.New(newLimiter(capacity), key, announced)(ingress.Pass)
+			ways[fmt.Sprint("stack ", i)] = stacked(memory.NewStore(memory.Options{}), policy, key, reported)(ingress.Pass)
 		}
 		for way, h := range ways {
 			for user, id := range map[string]ingress.Identity{"ann": ann("").Identity, "anonymous": {}} {
@@ -61,9 +59,9 @@ func TestNothingIsAllocated(t *testing.T) {
 }
 
 // stacked puts three limits of one policy over one another.
-func stacked(store limit.Store, policy limit.Policy, o ratelimit.Options) ingress.Middleware {
+func stacked(store limit.Store, policy limit.Policy, key ratelimit.KeyFunc, o ratelimit.Options) ingress.Middleware {
 	return ratelimit.NewAll([]ratelimit.Layer{
-		{Limiter: limit.New(store, policy, limit.Options{Name: "user"})},
+		{Limiter: limit.New(store, policy, limit.Options{Name: "user"}), Key: key},
 		{Limiter: limit.New(store, policy, limit.Options{Name: "tenant"}), Key: ratelimit.PerTenant},
 		{Limiter: limit.New(store, policy, limit.Options{Name: "all"}), Key: ratelimit.Global},
 	}, o)
@@ -72,11 +70,17 @@ func stacked(store limit.Store, policy limit.Policy, o ratelimit.Options) ingres
 // Handlers that charge a limit pay for the rejection alone.
 func TestTakeAllocatesNothing(t *testing.T) {
 	l, ctx, room := newLimiter(500_000), context.Background(), "lobby"
-	allocates(t, "Take", func() {
-		if err := ratelimit.Take(ctx, l, 1, "acme", room); err != nil {
-			t.Fatal(err)
-		}
-	})
+	buf := make([]byte, 0, 64)
+	for name, key := range map[string]func() limit.Key{
+		"a text":   func() limit.Key { return limit.KeyOf(room) },
+		"a buffer": func() limit.Key { return l.Key(buf).Part("acme").Part(room) },
+	} {
+		allocates(t, "Take with "+name, func() {
+			if err := ratelimit.Take(ctx, l, key(), 1); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }
 
 // BenchmarkMiddleware is what a frame pays in each of the ways to limit it.
@@ -90,15 +94,15 @@ func BenchmarkMiddleware(b *testing.B) {
 			policy.Per = time.Hour
 		}
 		store := memory.NewStore(memory.Options{})
-		one := ratelimit.New(limit.New(store, policy), ratelimit.Options{})
+		one := ratelimit.New(limit.New(store, policy), ratelimit.PerUserOrIPPerType)
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 1e9, Within: time.Second})
 		for _, way := range []struct {
 			name string
 			h    ingress.Handler
 		}{
 			{"New", one(ingress.Pass)},
-			{"NewAll of three", stacked(store, policy, ratelimit.Options{})(ingress.Pass)},
-			{"NewPerConnection", ratelimit.NewPerConnection(policy, ratelimit.Options{})(ingress.Pass)},
+			{"NewAll of three", stacked(store, policy, ratelimit.PerUserOrIPPerType, ratelimit.Options{})(ingress.Pass)},
+			{"NewPerConnection", ratelimit.NewPerConnection(policy)(ingress.Pass)},
 			{"Bans before New", bans.Middleware(one(ingress.Pass))},
 		} {
 			b.Run(way.name+"/"+bc.name, func(b *testing.B) {

@@ -13,7 +13,7 @@ import (
 // time, in all processes that share the store: two reports of a user, twenty of a tenant.
 //
 //	reports := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "reports"}})
-//	twoEach := r.With(ratelimit.NewConcurrency(reports, ratelimit.Options{Key: ratelimit.PerUser}))
+//	twoEach := r.With(ratelimit.NewConcurrency(reports, ratelimit.PerUser))
 //	router.RPC(twoEach, "report.make", makeReport, router.RouteOptions{Concurrent: true})
 //
 // A message takes a place when its handler is about to begin, and gives it back when the handler
@@ -34,23 +34,24 @@ import (
 //
 // Call [limit.ConcurrencyLimit.Flush] after Router.Shutdown. Exempt routes, and the protocol's own
 // messages, such as the renewal of an identity, need no place. Clients cannot follow the limit:
-// Options.Announce has no effect. NewConcurrency panics if the limit is nil, or if Options.Cost or
-// OnInvalidCost is set.
-func NewConcurrency(l *limit.ConcurrencyLimit, o Options) ingress.Middleware {
+// Options.Announce has no effect. At most one Options may be given. NewConcurrency panics if the limit or the key is nil, or
+// if Options.Cost or OnInvalidCost is set.
+func NewConcurrency(l *limit.ConcurrencyLimit, key KeyFunc, options ...Options) ingress.Middleware {
+	o := only("NewConcurrency", options)
 	switch {
 	case l == nil:
 		panic("ratelimit: NewConcurrency with a nil limit; make one with limit.NewConcurrencyLimit")
 	case o.Cost != nil || o.OnInvalidCost != nil:
 		panic("ratelimit: NewConcurrency with a Cost; a message takes one place: leave Cost and OnInvalidCost nil")
-	case o.Key == nil:
-		o.Key = PerUserOrIPPerType
+	case key == nil:
+		panic(noKey("NewConcurrency"))
 	}
 	by := &rejecter{Options: o}
 	return func(next ingress.Handler) ingress.Handler {
 		return func(c *ingress.Context) error {
 			if !c.Exempt && !c.Peek {
 				p := newPlace(by, l, c)
-				p.key = o.Key(l.Key(p.buf[:0]), c)
+				p.key = key(l.Key(p.buf[:0]), c)
 				c.State.Guards = append(c.State.Guards, p)
 			}
 			return next(c)
@@ -61,7 +62,7 @@ func NewConcurrency(l *limit.ConcurrencyLimit, o Options) ingress.Middleware {
 // Acquire takes one of the places of a limit from within a handler, for a subject that is known
 // only after decoding, such as a document, or for work that goes on after the handler:
 //
-//	release, err := ratelimit.Acquire(c, exports, c.Identity.Tenant)
+//	release, err := ratelimit.Acquire(c, exports, limit.KeyOf(c.Identity.Tenant))
 //	if err != nil {
 //		return err
 //	}
@@ -71,15 +72,10 @@ func NewConcurrency(l *limit.ConcurrencyLimit, o Options) ingress.Middleware {
 //		export(ctx)
 //	}()
 //
-// The subject consists of the parts ([limit.Key.Part]). If no place is free, the error is an
-// *errors.LimitExceeded, as that of [Take]; other errors are those of
+// If no place is free, the error is an *errors.LimitExceeded, as that of [Take]; other errors are those of
 // [limit.ConcurrencyLimit.Acquire]. release gives the place back without waiting for the store;
 // calls after the first do nothing. Acquire may be called by any number of goroutines.
-func Acquire(ctx context.Context, l *limit.ConcurrencyLimit, parts ...string) (release func(), err error) {
-	key := l.Key(nil)
-	for _, part := range parts {
-		key = key.Part(part)
-	}
+func Acquire(ctx context.Context, l *limit.ConcurrencyLimit, key limit.Key) (release func(), err error) {
 	lease, d, err := l.Acquire(ctx, key)
 	switch {
 	case err != nil:

@@ -30,7 +30,7 @@ func ExampleNewConcurrency() {
 	reports := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "reports"}})
 
 	r := router.New(router.Options{})
-	twoEach := r.With(ratelimit.NewConcurrency(reports, ratelimit.Options{Key: ratelimit.PerUser}))
+	twoEach := r.With(ratelimit.NewConcurrency(reports, ratelimit.PerUser))
 	router.RPC(twoEach, "report.make", func(c *router.Context, name string) (string, error) {
 		return "the report " + name, nil // at most two of a user at a time
 	}, router.RouteOptions{Concurrent: true})
@@ -47,7 +47,7 @@ func ExampleAcquire() {
 
 	var releases []func()
 	for range 3 {
-		release, err := ratelimit.Acquire(ctx, hosts, "hooks.example.com")
+		release, err := ratelimit.Acquire(ctx, hosts, limit.KeyOf("hooks.example.com"))
 		if err != nil {
 			fmt.Println(err)
 			continue
@@ -55,7 +55,7 @@ func ExampleAcquire() {
 		releases = append(releases, release) // mostly: defer release()
 	}
 	releases[0]()
-	_, err := ratelimit.Acquire(ctx, hosts, "hooks.example.com")
+	_, err := ratelimit.Acquire(ctx, hosts, limit.KeyOf("hooks.example.com"))
 	fmt.Println(err)
 	// Output:
 	// RESOURCE_EXHAUSTED: too many requests in flight (observed 3, limit 2, limiter hosts)
@@ -84,14 +84,13 @@ func newWorks(t *testing.T, most int64, o ratelimit.Options) *works {
 		},
 		OnError: func(router.Fault) {},
 	})
-	o.Key = ratelimit.PerUser
 	o.OnLimited = func(c *ingress.Context, l ratelimit.Limited) {
 		if c.Identity.User != "ann" || !strings.HasPrefix(c.Type, "work") || c.ConnID == "" || c.Context().Err() != nil {
 			t.Errorf("OnLimited is called with %+v", c)
 		}
 		w.limited <- l
 	}
-	w.Use(ratelimit.NewConcurrency(w.ConcurrencyLimit, o))
+	w.Use(ratelimit.NewConcurrency(w.ConcurrencyLimit, ratelimit.PerUser, o))
 	work := func(c *router.Context, _ struct{}) (string, error) {
 		w.running.Add(1)
 		defer w.running.Add(-1)
@@ -258,7 +257,7 @@ func TestRefusedMessagesTakeNoPlace(t *testing.T) {
 	w := newWorks(t, 1, ratelimit.Options{})
 	bob := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 1})
 	tenant := func(k limit.Key, c *ingress.Context) limit.Key { return k.Part(c.Identity.Tenant) }
-	w.Use(ratelimit.NewConcurrency(bob, ratelimit.Options{Key: tenant}))
+	w.Use(ratelimit.NewConcurrency(bob, tenant))
 	s := routertest.New(t, w.Router)
 	ann := dial(s, "ann")
 	ann.SendRaw(`{"type":"work","meta":{"correlationId":"a"},"payload":[1]}`)
@@ -328,7 +327,7 @@ func TestConcurrencyUnderLoad(t *testing.T) {
 	const most, clients, requests = 3, 12, 40
 	l := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: most})
 	r := router.New(router.Options{OnError: func(router.Fault) {}})
-	r.Use(ratelimit.NewConcurrency(l, ratelimit.Options{Key: ratelimit.Global}))
+	r.Use(ratelimit.NewConcurrency(l, ratelimit.Global))
 	var running, peak, handled atomic.Int64
 	router.RPC(r, "work", func(c *router.Context, n int) (int, error) {
 		now := running.Add(1)
@@ -381,9 +380,11 @@ func TestConcurrencyUnderLoad(t *testing.T) {
 func TestConcurrencyThatMakesNoSense(t *testing.T) {
 	l := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 1})
 	for name, make := range map[string]func(){
-		"a nil limit": func() { ratelimit.NewConcurrency(nil, ratelimit.Options{}) },
-		"a cost":      func() { ratelimit.NewConcurrency(l, ratelimit.Options{Cost: ratelimit.Bytes}) },
-		"no maximum":  func() { l.With(0) },
+		"a nil limit": func() { ratelimit.NewConcurrency(nil, ratelimit.PerUserOrIPPerType) },
+		"a cost": func() {
+			ratelimit.NewConcurrency(l, ratelimit.PerUserOrIPPerType, ratelimit.Options{Cost: ratelimit.Bytes})
+		},
+		"no maximum": func() { l.With(0) },
 	} {
 		func() {
 			defer func() {
@@ -411,10 +412,8 @@ func TestConcurrentInRules(t *testing.T) {
 	limited := make(chan ratelimit.Limited, 10)
 	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), mustParse(t, fmt.Sprintf(document, 2)), ratelimit.RuleOptions{
 		Limiter: limit.Options{Name: "chat"},
-		Options: ratelimit.Options{
-			Key:       ratelimit.PerUser, // the types of a rule share a limit
-			OnLimited: func(_ *ingress.Context, l ratelimit.Limited) { limited <- l },
-		},
+		Key:     ratelimit.PerUser, // the types of a rule share a limit
+		Options: ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) { limited <- l }},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,17 +19,13 @@ import (
 // after them, it counts the frames that they let pass.
 //
 // The name of the limiter in rejections is "connection"; name the policy with [limit.Named].
-// Options.Key must be nil.
-// It panics if the policy is not valid.
-func NewPerConnection(policy limit.Policy, o Options) ingress.Middleware {
+// At most one Options may be given. It panics if the policy is not valid.
+func NewPerConnection(policy limit.Policy, options ...Options) ingress.Middleware {
 	plan, err := limit.Compile(policy)
 	if err != nil {
 		panic("ratelimit: NewPerConnection: " + err.Error())
 	}
-	m := &perConnection{rejecter: rejecter{Options: o}, plan: plan, start: time.Now()}
-	if m.Key != nil {
-		panic("ratelimit: NewPerConnection with a Key; the subject is the connection: leave it nil, or use New")
-	}
+	m := &perConnection{rejecter: rejecter{Options: only("NewPerConnection", options)}, plan: plan, start: time.Now()}
 	m.epoch = m.start.UnixMicro()
 	m.state = ingress.NewKey[*connState]()
 	return m.middleware

@@ -20,7 +20,7 @@ import (
 func TestPerConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := limit.Named("smooth", limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Second})
-		r := newRouter(ratelimit.NewPerConnection(policy, ratelimit.Options{}))
+		r := newRouter(ratelimit.NewPerConnection(policy))
 		s := routertest.New(t, r.Router)
 		for range 3 {
 			c := dial(s, "ann")
@@ -52,7 +52,7 @@ func TestPerConnectionPolicies(t *testing.T) {
 		limit.All(limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Hour}, limit.SlidingLog{Limit: 3, Window: time.Hour}),
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := ratelimit.NewPerConnection(p, ratelimit.Options{})(ingress.Pass)
+			h := ratelimit.NewPerConnection(p)(ingress.Pass)
 			c := ann("x")
 			for i := range 6 {
 				if got := h(c) == nil; got != (i < 3) {
@@ -99,7 +99,7 @@ func TestPerConnectionOptions(t *testing.T) {
 func TestPerConnectionPacer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := routertest.New(t, newRouter(ratelimit.NewPerConnection(
-			limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: 2 * time.Second}, ratelimit.Options{})).Router)
+			limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: 2 * time.Second})).Router)
 		c, other := dial(s, "ann"), dial(s, "ann")
 		start := time.Now()
 		var wg sync.WaitGroup
@@ -126,7 +126,7 @@ func TestPerConnectionPacer(t *testing.T) {
 // with a value in it.
 func TestPerConnectionSharesNothing(t *testing.T) {
 	c := ann("x")
-	a, b := ratelimit.NewPerConnection(hourly(1), ratelimit.Options{})(ingress.Pass), ratelimit.NewPerConnection(hourly(1), ratelimit.Options{})(ingress.Pass)
+	a, b := ratelimit.NewPerConnection(hourly(1))(ingress.Pass), ratelimit.NewPerConnection(hourly(1))(ingress.Pass)
 	if a(c) != nil || b(c) != nil || a(c) == nil || b(c) == nil {
 		t.Error("two limits of one connection are not two")
 	}
@@ -134,7 +134,7 @@ func TestPerConnectionSharesNothing(t *testing.T) {
 	var guest ingress.Identity
 	ingress.NewKey[string]().Set(&guest, "en")
 	r := router.New(router.Options{Authenticate: func(*http.Request) (ingress.Identity, error) { return guest, nil }})
-	r.Use(ratelimit.NewPerConnection(hourly(2), ratelimit.Options{}))
+	r.Use(ratelimit.NewPerConnection(hourly(2)))
 	router.On(r, "say", func(c *router.Context, _ struct{}) error { return c.Send("said", nil) })
 	s := routertest.New(t, r)
 	for range 2 {

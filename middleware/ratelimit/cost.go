@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -23,6 +24,20 @@ func BytesPer(unit int) func(*ingress.Context) int {
 		panic(fmt.Sprintf("ratelimit: BytesPer(%d); the unit is a number of bytes of at least 1", unit))
 	}
 	return func(c *ingress.Context) int { return (Bytes(c)-1)/unit + 1 }
+}
+
+// CostByType returns a cost: that of the message's registered type in the table, and 1 for types that are not in it. It
+// panics if one in the table is below 1.
+//
+//	Cost: ratelimit.CostByType(map[string]int{"report.render": 10})
+func CostByType(costs map[string]int) func(*ingress.Context) int {
+	costs = maps.Clone(costs)
+	for typ, cost := range costs {
+		if cost < 1 {
+			panic(fmt.Sprintf("ratelimit: CostByType has %d for %q; give it a cost of at least 1", cost, typ))
+		}
+	}
+	return func(c *ingress.Context) int { return max(costs[c.Type], 1) }
 }
 
 // cost is the cost of a frame by a function, which may be nil. A cost below 1 is an error: 0

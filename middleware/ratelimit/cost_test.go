@@ -36,7 +36,7 @@ func TestBytes(t *testing.T) {
 func TestBytesOfFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.New(memory.NewStore(memory.Options{}), hourly(1000), limit.Options{Name: "bytes"})
-		r := newRouter(ratelimit.New(l, ratelimit.Options{Key: ratelimit.PerTenant, Cost: ratelimit.Bytes}))
+		r := newRouter(ratelimit.New(l, ratelimit.PerTenant, ratelimit.Options{Cost: ratelimit.Bytes}))
 		s := routertest.New(t, r.Router)
 		ann, bob := dial(s, "ann"), dial(s, "bob")
 		used := int64(0)
@@ -72,7 +72,7 @@ func TestBytesOfFrames(t *testing.T) {
 func TestBytesOfAFrameThatIsTooLarge(t *testing.T) {
 	l := limit.New(memory.NewStore(memory.Options{}), hourly(300), limit.Options{Name: "bytes"})
 	r := router.New(router.Options{Limits: router.Limits{MaxPayload: 128}})
-	r.Use(ratelimit.New(l, ratelimit.Options{Key: ratelimit.Global, Cost: ratelimit.Bytes}))
+	r.Use(ratelimit.New(l, ratelimit.Global, ratelimit.Options{Cost: ratelimit.Bytes}))
 	c := routertest.New(t, r).Dial()
 	for n, size := range []int{5000, 50000} {
 		c.SendRaw(strings.Repeat("x", size))

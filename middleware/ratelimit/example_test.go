@@ -18,7 +18,7 @@ import (
 // router; here a frame is sent through it by hand.
 func ExampleNew() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
-	mw := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 4, Per: time.Second}), ratelimit.Options{})
+	mw := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 4, Per: time.Second}), ratelimit.PerUserOrIP)
 
 	handle := mw(ingress.Pass)
 	frame := &ingress.Context{Type: "chat.send", Identity: ingress.Identity{User: "ann"}}
@@ -39,8 +39,7 @@ func ExampleNew() {
 func ExampleOptions() {
 	store := memory.NewStore(memory.Options{})
 	bytes := limit.New(store, limit.TokenBucket{Capacity: 128 << 10, Refill: 16 << 10, Per: time.Second}, limit.Options{Name: "bytes"})
-	mw := ratelimit.New(bytes, ratelimit.Options{
-		Key:  ratelimit.PerTenant,
+	mw := ratelimit.New(bytes, ratelimit.PerTenant, ratelimit.Options{
 		Cost: ratelimit.Bytes,
 	})
 
@@ -75,7 +74,7 @@ func ExampleNewAll() {
 	handle := ratelimit.NewAll([]ratelimit.Layer{
 		{Limiter: user, Key: ratelimit.PerUser},
 		{Limiter: tenant, Key: ratelimit.PerTenant},
-	}, ratelimit.Options{})(ingress.Pass)
+	})(ingress.Pass)
 
 	for _, name := range []string{"ann", "ann", "ann", "bob", "cat"} {
 		err := handle(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: name}})
@@ -97,8 +96,8 @@ func ExampleNewAll() {
 // behind it.
 func ExampleNewPerConnection() {
 	store := memory.NewStore(memory.Options{})
-	perConnection := ratelimit.NewPerConnection(limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}, ratelimit.Options{})
-	perUser := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute}, limit.Options{Name: "user"}), ratelimit.Options{})
+	perConnection := ratelimit.NewPerConnection(limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute})
+	perUser := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute}, limit.Options{Name: "user"}), ratelimit.PerUserOrIP)
 	handle := perConnection(perUser(ingress.Pass)) // in an application: r.Use(perConnection, perUser)
 	for _, conn := range []string{"first", "second"} {
 		c := &ingress.Context{ConnID: conn, Identity: ingress.Identity{User: "ann"}}
@@ -123,7 +122,7 @@ func ExampleNewPerConnection() {
 func ExampleBans() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Within: time.Minute, Ban: 10 * time.Minute})
-	limited := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}), ratelimit.Options{})
+	limited := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}), ratelimit.PerUserOrIP)
 	handle := bans.Middleware(limited(ingress.Pass)) // in an application: r.Use(bans.Middleware, limited)
 	ann := ingress.Identity{User: "ann"}
 	for range 4 {
@@ -178,7 +177,7 @@ func ExampleBans_Count() {
 		return func(c *router.Context) error { return bans.Count(c, c.IP(), *c.Identity, next(c)) }
 	})
 	router.On(r, "chat.send", func(c *router.Context, room string) error {
-		return ratelimit.Take(c, rooms, 1, room)
+		return ratelimit.Take(c, rooms, limit.KeyOf(room), 1)
 	})
 }
 
@@ -189,7 +188,7 @@ func ExampleTake() {
 	rooms := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 2, Per: time.Second}, limit.Options{Name: "rooms"})
 
 	send := func(ctx context.Context, tenant, room string) error { // a handler
-		if err := ratelimit.Take(ctx, rooms, 1, tenant, room); err != nil {
+		if err := ratelimit.Take(ctx, rooms, limit.KeyOf(tenant, room), 1); err != nil {
 			return err
 		}
 		return nil // c.Publish(…)
@@ -216,7 +215,7 @@ func ExampleKeyFunc() {
 		return k.Part(c.Identity.Tenant).Part(c.Identity.Tier)
 	}
 	limiter := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 4, Refill: 1, Per: time.Minute})
-	handle := ratelimit.New(limiter, ratelimit.Options{Key: perTier, Cost: ratelimit.BytesPer(1 << 10)})(ingress.Pass)
+	handle := ratelimit.New(limiter, perTier, ratelimit.Options{Cost: ratelimit.BytesPer(1 << 10)})(ingress.Pass)
 	for _, tier := range []string{"free", "free", "pro"} {
 		c := &ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "ann", Tier: tier}, Size: 2500} // a cost of 3
 		fmt.Println(tier, handle(c) == nil)

@@ -244,7 +244,7 @@ func TestNothingOfAConnectionStays(t *testing.T) {
 	messages := limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1000, Per: time.Second})
 	gate := ratelimit.NewGate(store, ratelimit.GateOptions{PerIP: many, PerIdentity: many})
 	r := router.New(router.Options{Gate: gate, Authenticate: bearer, Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
-	r.Use(ratelimit.New(messages, ratelimit.Options{}))
+	r.Use(ratelimit.New(messages, ratelimit.PerUserOrIPPerType))
 	router.RPC(r, "echo", func(c *router.Context, m string) (string, error) {
 		return m, c.Subscribe("own:" + c.Identity.User)
 	})

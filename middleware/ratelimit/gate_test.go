@@ -598,7 +598,7 @@ func TestBansCloseTheGate(t *testing.T) {
 		PerIP: many, PerIdentity: many, Banned: bans.Banned, OnRefused: func(ratelimit.GateRefusal) {},
 	})
 	r := router.New(router.Options{Gate: gate, Authenticate: bearer})
-	r.Use(bans.Middleware, ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}), ratelimit.Options{}))
+	r.Use(bans.Middleware, ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}), ratelimit.PerUserOrIPPerType))
 	router.RPC(r, "echo", func(_ *router.Context, m string) (string, error) { return m, nil })
 	h := &house{t: t, clock: clock, store: store, gate: gate, r: r, addr: serve(t, &http.Server{Handler: r})}
 

@@ -57,7 +57,7 @@ func TestKeys(t *testing.T) {
 
 // A fresh unregistered type per frame is not a fresh limit.
 func TestUnregisteredTypesShareOneLimit(t *testing.T) {
-	h := ratelimit.New(newLimiter(2), ratelimit.Options{})(ingress.Pass)
+	h := ratelimit.New(newLimiter(2), ratelimit.PerUserOrIPPerType)(ingress.Pass)
 	admitted := 0
 	for i := range 50 {
 		c := ann("")
@@ -78,8 +78,8 @@ func TestUnregisteredTypesShareOneLimit(t *testing.T) {
 func TestUnregisteredTypesShareOneLimitOfEachKind(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
 	for name, h := range map[string]ingress.Handler{
-		"stack":      stacked(store, hourly(2), ratelimit.Options{})(ingress.Pass),
-		"connection": ratelimit.NewPerConnection(hourly(2), ratelimit.Options{})(ingress.Pass),
+		"stack":      stacked(store, hourly(2), ratelimit.PerUserOrIPPerType, ratelimit.Options{})(ingress.Pass),
+		"connection": ratelimit.NewPerConnection(hourly(2))(ingress.Pass),
 	} {
 		before, admitted := store.Stats().Keys, 0
 		c := ann("")
@@ -98,7 +98,7 @@ func TestUnregisteredTypesShareOneLimitOfEachKind(t *testing.T) {
 // A client that reconnects has the same limit.
 func TestReconnectingIsNoFreshStart(t *testing.T) {
 	for name, identity := range map[string]ingress.Identity{"user": {User: "ann"}, "address": {}} {
-		h := ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass)
+		h := ratelimit.New(newLimiter(1), ratelimit.PerUserOrIPPerType)(ingress.Pass)
 		passed := 0
 		for i := range 5 {
 			c := ann("chat.send")
@@ -127,7 +127,7 @@ func TestAddresses(t *testing.T) {
 		{"", "", true},
 		{"", "192.0.2.1", false},
 	} {
-		h := ratelimit.New(newLimiter(1), ratelimit.Options{})(ingress.Pass)
+		h := ratelimit.New(newLimiter(1), ratelimit.PerUserOrIPPerType)(ingress.Pass)
 		frame := func(ip string) *ingress.Context {
 			x := &ingress.Context{Type: "chat.send"}
 			x.IP, _ = netip.ParseAddr(ip)

@@ -35,7 +35,7 @@ func TestTheNarrowestNetworkCounts(t *testing.T) {
 func TestAStackDoesNotChargeWhatIsExempt(t *testing.T) {
 	t.Parallel()
 	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 1, Window: 1e12}, limit.Options{})
-	h := NewAll([]Layer{{Limiter: l}}, Options{})(ingress.Pass)
+	h := NewAll([]Layer{{Limiter: l, Key: PerUser}})(ingress.Pass)
 	for range 3 {
 		if err := h(&ingress.Context{Type: "a", Exempt: true}); err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ func TestOverloadByTheStoreOfALimiter(t *testing.T) {
 		r := router.New(router.Options{
 			Overload: router.OverloadOptions{Enabled: true, Busy: func() bool { return l.Stats().Degraded }},
 		})
-		r.Use(ratelimit.New(l, ratelimit.Options{Key: func(k limit.Key, _ *ingress.Context) limit.Key { return k.Part("all") }}))
+		r.Use(ratelimit.New(l, func(k limit.Key, _ *ingress.Context) limit.Key { return k.Part("all") }))
 		router.RPC(r, "work", func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 		c := routertest.New(t, r).Dial()
 		sent := 0

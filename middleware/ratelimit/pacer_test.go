@@ -19,7 +19,7 @@ func TestPacerHoldsFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(memory.Options{})
 		limiter := limit.New(store, limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: 2 * time.Second})
-		handle := ratelimit.New(limiter, ratelimit.Options{})(ingress.Pass)
+		handle := ratelimit.New(limiter, ratelimit.PerUserOrIPPerType)(ingress.Pass)
 		c := &ingress.Context{Type: "x", IP: netip.MustParseAddr("192.0.2.1")}
 		start := time.Now()
 		for n := range 4 {
@@ -52,7 +52,7 @@ func TestPacerLetsGoOfAConnectionThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewStore(memory.Options{})
 		limiter := limit.New(store, limit.Pacer{Burst: 1, Refill: 1, Per: time.Hour, MaxWait: 2 * time.Hour})
-		handle := ratelimit.New(limiter, ratelimit.Options{})(ingress.Pass)
+		handle := ratelimit.New(limiter, ratelimit.PerUserOrIPPerType)(ingress.Pass)
 		ctx, cancel := context.WithCancel(context.Background())
 		var c ingress.Context
 		c.State.Ctx = ctx
@@ -76,17 +76,17 @@ func TestPacersInShadow(t *testing.T) {
 		taken := shadow()
 		handle := ingress.Handler(ingress.Pass)
 		for _, middleware := range []ingress.Middleware{
-			ratelimit.New(shadow(), ratelimit.Options{}),
-			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow()}, {Limiter: limit.New(store, hourly(9))}}, ratelimit.Options{}),
-			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow()}, {Limiter: shadow()}}, ratelimit.Options{}),
-			ratelimit.New(limit.New(store, pacer), ratelimit.Options{Shadow: true}),
+			ratelimit.New(shadow(), ratelimit.PerUserOrIPPerType),
+			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow(), Key: ratelimit.PerUserOrIPPerType}, {Limiter: limit.New(store, hourly(9)), Key: ratelimit.PerUserOrIPPerType}}),
+			ratelimit.NewAll([]ratelimit.Layer{{Limiter: shadow(), Key: ratelimit.PerUserOrIPPerType}, {Limiter: shadow(), Key: ratelimit.PerUserOrIPPerType}}),
+			ratelimit.New(limit.New(store, pacer), ratelimit.PerUserOrIPPerType, ratelimit.Options{Shadow: true}),
 			ratelimit.NewPerConnection(pacer, ratelimit.Options{Shadow: true}),
 		} {
 			handle = middleware(handle)
 		}
 		c, start := ann("x"), time.Now()
 		for range 3 { // one at once, one that would wait, and one that would not be let in
-			if err := errors.Join(handle(c), ratelimit.Take(t.Context(), taken, 1)); err != nil {
+			if err := errors.Join(handle(c), ratelimit.Take(t.Context(), taken, taken.Key(nil), 1)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -105,10 +105,10 @@ func TestPacersInAStack(t *testing.T) {
 			return limit.New(store, limit.Pacer{Burst: 1, Refill: 1, Per: per, MaxWait: most})
 		}
 		handle := ratelimit.NewAll([]ratelimit.Layer{
-			{Limiter: pacer(time.Second, time.Hour)},
+			{Limiter: pacer(time.Second, time.Hour), Key: ratelimit.PerUserOrIPPerType},
 			{Limiter: pacer(3*time.Second, 3*time.Second), Key: ratelimit.Global},
-			{Limiter: pacer(4*time.Second, time.Hour)},
-		}, ratelimit.Options{})(ingress.Pass)
+			{Limiter: pacer(4*time.Second, time.Hour), Key: ratelimit.PerUserOrIPPerType},
+		})(ingress.Pass)
 		start := time.Now()
 		for n := range 3 {
 			if err := handle(ann("x")); err != nil {

@@ -1,11 +1,12 @@
 // Package ratelimit limits the rate of frames, before their payloads are decoded.
 //
 //	store := memory.NewStore(memory.Options{})
-//	r.Use(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second}), ratelimit.Options{}))
+//	messages := limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second})
+//	r.Use(ratelimit.New(messages, ratelimit.PerUserOrIP))
 //
-// This allows every user 200 messages of each type at once, and then 100 a second. Clients that
-// are not authenticated are counted by tenant and address. Options set another subject ([PerUser],
-// [PerTenant], [Global] or any [KeyFunc]), another cost than 1 ([Bytes]), and hooks.
+// This allows every user 200 messages at once, and then 100 a second. Clients that are not authenticated are counted by
+// tenant and address. The key says whose limit it is ([PerUserOrIP], [PerUserOrIPPerType], [PerUser], [PerIP],
+// [PerTenant], [Global] or any [KeyFunc]). Options set another cost than 1 ([CostByType], [Bytes]), and hooks.
 //
 // A frame over the limit is rejected with an *errors.LimitExceeded, which the router answers.
 // A rejected frame costs only the decision: it is not decoded, and rejecting it allocates
@@ -33,6 +34,7 @@
 package ratelimit
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/wskit/wskit/errors"
@@ -40,13 +42,9 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Options configure the middleware of [New], [NewAll] and [NewPerConnection]. The zero value
-// limits each user, or each address, separately for each message type, at a cost of 1.
+// Options configure the middleware of [New], [NewAll], [NewPerConnection] and [NewConcurrency]. With the zero value, a
+// frame costs 1.
 type Options struct {
-	// Key chooses the bucket that a frame is charged to; nil means
-	// [PerUserOrIPPerType].
-	Key KeyFunc
-
 	// Cost is the cost of a frame; nil means 1. It is called for every frame and must be
 	// fast. A cost below 1 is an error of the function: the frame is answered with
 	// INVALID_ARGUMENT, nothing is charged, and OnInvalidCost is called.
@@ -96,16 +94,32 @@ type Limited struct {
 	Shadow bool
 }
 
-// New returns middleware that charges the limiter for every frame. It panics when the
-// limiter is nil.
+// New returns middleware that charges the limiter for every frame: the bucket that key chooses. At most one Options may be
+// given. It panics when the limiter or the key is nil.
 //
 // With a [limit.Pacer] a frame that comes too early is delayed, and rejected only if the delay
 // would be longer than MaxWait of the policy. Meanwhile the connection is not read.
 //
 // If the store returns an error instead of a decision (UNAVAILABLE under limit.FailClosed, or
 // the end of the connection), the frame is rejected with that error.
-func New(limiter *limit.Limiter, o Options) ingress.Middleware {
-	return newStack("New", []Layer{{Limiter: limiter}}, o)
+func New(limiter *limit.Limiter, key KeyFunc, options ...Options) ingress.Middleware {
+	return newStack("New", []Layer{{Limiter: limiter, Key: key}}, options)
+}
+
+func noKey(constructor string) string {
+	return fmt.Sprintf("ratelimit: %s without a key: pass whose limit it is, such as ratelimit.PerUserOrIP", constructor)
+}
+
+// only returns the options that were given, or the zero value.
+func only(constructor string, options []Options) (o Options) {
+	switch len(options) {
+	case 0:
+	case 1:
+		o = options[0]
+	default:
+		panic(fmt.Sprintf("ratelimit: %s with %d Options; put all of them in one", constructor, len(options)))
+	}
+	return o
 }
 
 // rejecter is the common part of the middleware: what happens to a frame over the limit.

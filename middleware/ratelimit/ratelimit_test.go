@@ -30,7 +30,7 @@ func passes(h ingress.Handler, c *ingress.Context) bool {
 
 func TestRejection(t *testing.T) {
 	var reported []ratelimit.Limited
-	h := ratelimit.New(newLimiter(2, limit.Options{Name: "chat"}), ratelimit.Options{
+	h := ratelimit.New(newLimiter(2, limit.Options{Name: "chat"}), ratelimit.PerUserOrIPPerType, ratelimit.Options{
 		OnLimited: func(_ *ingress.Context, l ratelimit.Limited) { reported = append(reported, l) },
 	})(ingress.Pass)
 	for range 2 {
@@ -57,7 +57,7 @@ func TestRejection(t *testing.T) {
 
 // A cost above the capacity can never fit, and the error says so.
 func TestImpossibleCost(t *testing.T) {
-	h := ratelimit.New(newLimiter(2), ratelimit.Options{Cost: func(c *ingress.Context) int { return c.Size }})(ingress.Pass)
+	h := ratelimit.New(newLimiter(2), ratelimit.PerUserOrIPPerType, ratelimit.Options{Cost: func(c *ingress.Context) int { return c.Size }})(ingress.Pass)
 	c := ann("upload")
 	c.Size = 3
 	e, ok := errors.AsType[*errors.LimitExceeded](h(c))
@@ -72,7 +72,7 @@ func TestImpossibleCost(t *testing.T) {
 // A cost below 1 is refused, charges nothing and is reported.
 func TestInvalidCost(t *testing.T) {
 	cost, reported := 2, []int{}
-	h := ratelimit.New(newLimiter(2), ratelimit.Options{
+	h := ratelimit.New(newLimiter(2), ratelimit.PerUserOrIPPerType, ratelimit.Options{
 		Cost:          func(*ingress.Context) int { return cost },
 		OnInvalidCost: func(_ *ingress.Context, cost int) { reported = append(reported, cost) },
 	})(ingress.Pass)
@@ -97,10 +97,10 @@ func TestShadow(t *testing.T) {
 	for name, h := range map[string]func(ratelimit.Options) ingress.Handler{
 		"middleware": func(o ratelimit.Options) ingress.Handler {
 			o.Shadow = true
-			return ratelimit.New(newLimiter(1), o)(ingress.Pass)
+			return ratelimit.New(newLimiter(1), ratelimit.PerUser, o)(ingress.Pass)
 		},
 		"limiter": func(o ratelimit.Options) ingress.Handler {
-			return ratelimit.New(newLimiter(1, limit.Options{Shadow: true}), o)(ingress.Pass)
+			return ratelimit.New(newLimiter(1, limit.Options{Shadow: true}), ratelimit.PerUser, o)(ingress.Pass)
 		},
 	} {
 		reported := 0
@@ -123,7 +123,7 @@ func TestShadow(t *testing.T) {
 func TestStoreFailureTurnsAway(t *testing.T) {
 	l := limit.New(brokenStore{}, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}, limit.Options{Name: "n", OnFailure: limit.FailClosed})
 	c := ann("chat.send")
-	if err := ratelimit.New(l, ratelimit.Options{})(ingress.Pass)(c); errors.CodeOf(err) != errors.Unavailable || c.State.Passed {
+	if err := ratelimit.New(l, ratelimit.PerUserOrIPPerType)(ingress.Pass)(c); errors.CodeOf(err) != errors.Unavailable || c.State.Passed {
 		t.Errorf("error %v, passed %v", err, c.State.Passed)
 	}
 }

@@ -21,7 +21,7 @@ type Reservation struct {
 // before the handler's reply is sent:
 //
 //	router.RPC(r, "chat.ask", func(c *router.Context, q Question) (Answer, error) {
-//		tokens, err := ratelimit.Reserve(c, perDay, 4000, c.Identity.Tenant, c.Identity.User)
+//		tokens, err := ratelimit.Reserve(c, perDay, limit.KeyOf(c.Identity.Tenant, c.Identity.User), 4000)
 //		if err != nil {
 //			return Answer{}, err
 //		}
@@ -38,15 +38,11 @@ type Reservation struct {
 //
 // A reservation without Settle, such as that of a process that was killed, counts as it was
 // reserved.
-func Reserve(ctx context.Context, limiter *limit.Limiter, most int, parts ...string) (*Reservation, error) {
+func Reserve(ctx context.Context, limiter *limit.Limiter, key limit.Key, most int) (*Reservation, error) {
 	if most < 1 {
 		return nil, fmt.Errorf("ratelimit: Reserve from limiter %s with the cost %d; it must be at least 1", limiter.Name(), most)
 	}
 	r := &Reservation{ctx: ctx, used: -1}
-	key := limiter.Key(nil)
-	for _, part := range parts {
-		key = key.Part(part)
-	}
 	var d limit.Decision
 	var err error
 	r.reserved, d, err = limiter.Reserve(ctx, key, int64(most))

@@ -20,7 +20,7 @@ import (
 func ExampleReserve() {
 	perDay := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 10_000, Window: 24 * time.Hour}, limit.Options{Name: "tokens"})
 	ask := func(ctx context.Context, user string, costs int) error { // the handler
-		tokens, err := ratelimit.Reserve(ctx, perDay, 4000, user)
+		tokens, err := ratelimit.Reserve(ctx, perDay, limit.KeyOf(user), 4000)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func TestReserveInAHandler(t *testing.T) {
 	quota := limit.New(store, limit.FixedWindow{Limit: 100, Window: 24 * time.Hour}, limit.Options{Name: "quota"})
 	r := router.New(router.Options{OnError: func(router.Fault) {}})
 	router.RPC(r, "work", func(c *router.Context, costs []int) (int64, error) {
-		reserved, err := ratelimit.Reserve(c, quota, 30, "ann")
+		reserved, err := ratelimit.Reserve(c, quota, limit.KeyOf("ann"), 30)
 		if err != nil {
 			return 0, err
 		}
@@ -85,7 +85,7 @@ func TestReserveInAHandler(t *testing.T) {
 
 func TestReserveNothing(t *testing.T) {
 	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 1, Window: time.Hour})
-	if _, err := ratelimit.Reserve(t.Context(), l, 0, "ann"); err == nil {
+	if _, err := ratelimit.Reserve(t.Context(), l, limit.KeyOf("ann"), 0); err == nil {
 		t.Error("a reservation of nothing")
 	}
 }
@@ -94,7 +94,7 @@ func TestReserveNothing(t *testing.T) {
 func TestUsedDoesNotOverflow(t *testing.T) {
 	t.Parallel()
 	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 10, Window: time.Hour})
-	r, err := ratelimit.Reserve(t.Context(), l, 4, "ann")
+	r, err := ratelimit.Reserve(t.Context(), l, limit.KeyOf("ann"), 4)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 // methods may be used by any number of goroutines.
 type RuleLimiter struct {
 	frames   rejecter
+	key      KeyFunc
 	limiters limiters
 	places   func() (*limit.ConcurrencyLimit, error) // made when rules have a Concurrent
 	used     atomic.Pointer[limit.ConcurrencyLimit]  // what places has made
@@ -39,13 +40,18 @@ type RuleOptions struct {
 	// Limiter has the options of the limiter, such as its name and the failure policy.
 	Limiter limit.Options
 
-	// Options are those of the middleware, with one difference: Cost applies to frames for
-	// which no rule has a cost.
+	// Key chooses the bucket that a frame is charged to.
 	//
-	// With a Key, frames whose limit or burst is from a rule for a type, a tenant or a subject
+	// Default: [PerUserOrIPPerType].
+	//
+	// With another, frames whose limit or burst is from a rule for a type, a tenant or a subject
 	// are counted separately from other frames with the same key. So with PerUser, a user has
 	// one limit over all types without a rule or with only a cost, another limit for each
 	// type with a rate or a burst, and one for all types of a group with such a rule.
+	Key KeyFunc
+
+	// Options are those of the middleware, with one difference: Cost applies to frames for
+	// which no rule has a cost.
 	Options
 
 	// OnDenied is called for every frame that [Rules.Deny] refuses, with the entry. The frame waits
@@ -64,8 +70,8 @@ func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter
 		marked:   o.Key != nil,
 	}
 	l.frames.Shadow = o.Shadow || o.Limiter.Shadow
-	if l.frames.Key == nil {
-		l.frames.Key = PerUserOrIPPerType // has the tenant: a key has one rate at a time
+	if l.key = o.Key; l.key == nil {
+		l.key = PerUserOrIPPerType // has the tenant: a key has one rate at a time
 	}
 	l.places = sync.OnceValues(func() (*limit.ConcurrencyLimit, error) {
 		if _, ok := store.(limit.LeaseStore); !ok {
@@ -178,7 +184,7 @@ func (l *RuleLimiter) needPlace(c *ingress.Context, is *resolved) {
 
 // placeKey appends the key of a message's place to a buffer.
 func (l *RuleLimiter) placeKey(buf []byte, c *ingress.Context, by *ruleAt) limit.Key {
-	return by.marked(l.frames.Key(by.places.Key(buf), c), l.marked)
+	return by.marked(l.key(by.places.Key(buf), c), l.marked)
 }
 
 // charge charges the limit of a frame.
@@ -220,7 +226,7 @@ func (l *RuleLimiter) limiterOf(is *resolved) (*limit.Limiter, error) {
 
 // keyOf appends the key of a frame to a buffer.
 func (l *RuleLimiter) keyOf(buf []byte, c *ingress.Context, limiter *limit.Limiter, is *resolved) limit.Key {
-	return is.marked(l.frames.Key(limiter.Key(buf), c), l.marked)
+	return is.marked(l.key(limiter.Key(buf), c), l.marked)
 }
 
 // take charges the limiter, with a key in a pooled buffer.

@@ -174,7 +174,7 @@ func TestDisabledIsNoOp(t *testing.T) {
 	rules := mustParse(t, `{"disabled": true, "default": {"perMinute": 1, "burst": 1}, "deny": [{"user": "ann"}]}`)
 	limits, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{
 		Limiter:  limit.Options{Name: "n"},
-		Options:  ratelimit.Options{Key: func(k limit.Key, _ *ingress.Context) limit.Key { t.Error("asked for a key"); return k }},
+		Key:      func(k limit.Key, _ *ingress.Context) limit.Key { t.Error("asked for a key"); return k },
 		OnDenied: func(*ingress.Context, ratelimit.Subject) { t.Error("denied") },
 	})
 	if err != nil {
@@ -384,7 +384,7 @@ func TestTypesUnderOneKey(t *testing.T) {
 		"default": {"perMinute": 1, "burst": 20},
 		"types": {"heavy": {"cost": 2}, "apart": {"burst": 3}},
 		"overrides": [{"user": "eve", "burst": 7}]
-	}`, ratelimit.RuleOptions{Options: ratelimit.Options{Key: ratelimit.PerUser}})
+	}`, ratelimit.RuleOptions{Key: ratelimit.PerUser})
 	h := limits.Middleware(ingress.Pass)
 	passed := map[string]int{}
 	for range 100 {
@@ -415,7 +415,7 @@ func TestReplaceKeepsStateUnderOneKey(t *testing.T) {
 		"default": {"perMinute": 60, "burst": 10},
 		"overrides": [{"user": "ann", "burst": 20}, {"user": "bob", "perMinute": 30}],
 		"types": {"x": {"perMinute": 20}}
-	}`, ratelimit.RuleOptions{Options: ratelimit.Options{Key: ratelimit.PerUser}})
+	}`, ratelimit.RuleOptions{Key: ratelimit.PerUser})
 	h := limits.Middleware(ingress.Pass)
 	frames := []*ingress.Context{frame("", "ann", "", "x"), frame("", "ann", "", "y"), frame("", "bob", "", "x"), frame("", "eve", "", "x"), frame("", "eve", "", "y")}
 	for i, f := range frames {

@@ -163,7 +163,7 @@ func TestMaximumHoldsWhateverTheRulesSay(t *testing.T) {
 		books := &ledger{Store: memory.NewStore(memory.Options{Now: func() int64 { return now }})}
 		limits, err := ratelimit.NewRuleLimiter(books, rules, ratelimit.RuleOptions{
 			Limiter: limit.Options{Name: "n"},
-			Options: ratelimit.Options{Key: rapid.SampledFrom(keys).Draw(t, "key")},
+			Key:     rapid.SampledFrom(keys).Draw(t, "key"),
 		})
 		if e, ok := errors.AsType[*ratelimit.RulesError](err); ok {
 			t.Skip(e)

@@ -14,7 +14,7 @@ import (
 type Layer struct {
 	// Limiter must be set. The limiters of all layers need one store.
 	Limiter *limit.Limiter
-	// Key chooses the bucket that a frame is charged to; nil means Options.Key.
+	// Key must be set. It chooses the bucket that a frame is charged to.
 	Key KeyFunc
 	// Cost is the cost of a frame; nil means Options.Cost.
 	Cost func(*ingress.Context) int
@@ -27,14 +27,14 @@ type Layer struct {
 // the tenant. The rejection names the limiter that refused; of several, the one with the longest
 // wait. See [limit.TakeAll]. With one layer it is [New].
 //
-// It panics without a layer, or if the layers cannot be charged in one step. If a store has the
+// It panics without a layer, if one has no Key, or if the layers cannot be charged in one step. If a store has the
 // operation but refuses it for certain keys, the frame is not charged, answered with INTERNAL,
 // and reported to the router's OnError.
 //
 // A layer whose limiter is in shadow mode is charged after the others, and never rejects a
 // frame. Of several pacers, the longest delay applies.
-func NewAll(layers []Layer, o Options) ingress.Middleware {
-	return newStack("NewAll", layers, o)
+func NewAll(layers []Layer, options ...Options) ingress.Middleware {
+	return newStack("NewAll", layers, options)
 }
 
 // stack is the middleware of New and NewAll.
@@ -50,8 +50,8 @@ type asking struct {
 	asks []limit.Ask
 }
 
-func newStack(constructor string, layers []Layer, o Options) ingress.Middleware {
-	m := &stack{rejecter: rejecter{Options: o}, layers: append([]Layer(nil), layers...)}
+func newStack(constructor string, layers []Layer, options []Options) ingress.Middleware {
+	m := &stack{rejecter: rejecter{Options: only(constructor, options)}, layers: append([]Layer(nil), layers...)}
 	if len(layers) == 0 {
 		panic(fmt.Sprintf("ratelimit: %s without a layer; give it at least one ratelimit.Layer{Limiter: …}", constructor))
 	}
@@ -62,10 +62,7 @@ func newStack(constructor string, layers []Layer, o Options) ingress.Middleware 
 			panic(fmt.Sprintf("ratelimit: %s with a nil limiter; make one with limit.New(store, policy)", constructor))
 		}
 		if l.Key == nil {
-			l.Key = m.Key
-		}
-		if l.Key == nil {
-			l.Key = PerUserOrIPPerType
+			panic(noKey(constructor))
 		}
 		if l.Cost == nil {
 			l.Cost = m.Cost

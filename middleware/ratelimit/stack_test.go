@@ -29,10 +29,9 @@ func TestStackChargesAllOrNone(t *testing.T) {
 	layers := []ratelimit.Layer{
 		{Limiter: global, Key: ratelimit.Global},
 		{Limiter: tenant, Key: ratelimit.PerTenant},
-		{Limiter: user},
+		{Limiter: user, Key: ratelimit.PerUser},
 	}
 	h := ratelimit.NewAll(layers, ratelimit.Options{
-		Key: ratelimit.PerUser,
 		OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
 			reported = append(reported, l.Limiter)
 		},
@@ -133,8 +132,8 @@ func TestStackWithShadows(t *testing.T) {
 		store := memory.NewStore(memory.Options{})
 		var reported []string
 		h := ratelimit.NewAll([]ratelimit.Layer{
-			{Limiter: limit.New(store, hourly(1), limit.Options{Name: "strict", Shadow: shadowed[0]})},
-			{Limiter: limit.New(store, hourly(9), limit.Options{Name: "lenient", Shadow: shadowed[1]})},
+			{Limiter: limit.New(store, hourly(1), limit.Options{Name: "strict", Shadow: shadowed[0]}), Key: ratelimit.PerUserOrIPPerType},
+			{Limiter: limit.New(store, hourly(9), limit.Options{Name: "lenient", Shadow: shadowed[1]}), Key: ratelimit.PerUserOrIPPerType},
 		}, ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
 			if l.Shadow {
 				reported = append(reported, l.Limiter)
@@ -154,9 +153,9 @@ func TestStackWithShadows(t *testing.T) {
 // While the store fails, the limiters' failure policy decides about all layers.
 func TestStackOverAStoreThatFails(t *testing.T) {
 	layer := func(name string) ratelimit.Layer {
-		return ratelimit.Layer{Limiter: limit.New(failing{}, hourly(2), limit.Options{Name: name, OnFailure: limit.FailClosed})}
+		return ratelimit.Layer{Limiter: limit.New(failing{}, hourly(2), limit.Options{Name: name, OnFailure: limit.FailClosed}), Key: ratelimit.PerUser}
 	}
-	h := ratelimit.NewAll([]ratelimit.Layer{layer("a"), layer("b")}, ratelimit.Options{})(ingress.Pass)
+	h := ratelimit.NewAll([]ratelimit.Layer{layer("a"), layer("b")})(ingress.Pass)
 	c := ann("x")
 	if err := h(c); errors.CodeOf(err) != errors.Unavailable || c.State.Passed {
 		t.Errorf("error %v, passed %v", err, c.State.Passed)

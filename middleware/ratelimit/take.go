@@ -10,12 +10,11 @@ import (
 )
 
 // Take charges a limit from within a handler, for a subject that is known only after decoding: a
-// room, a document, a recipient. The subject consists of the parts ([limit.Key.Part]). Over the
-// limit, Take returns an *errors.LimitExceeded. If the handler returns it, the router answers,
+// room, a document, a recipient. Over the limit, Take returns an *errors.LimitExceeded. If the handler returns it, the router answers,
 // counts and reports it like the rejection of a frame:
 //
 //	router.On(r, "chat.send", func(c *router.Context, m Send) error {
-//		if err := ratelimit.Take(c, rooms, 1, c.Identity.Tenant, m.Room); err != nil {
+//		if err := ratelimit.Take(c, rooms, limit.KeyOf(c.Identity.Tenant, m.Room), 1); err != nil {
 //			return err
 //		}
 //		…
@@ -29,18 +28,11 @@ import (
 //
 // A cost below 1 is an error of the handler, which the client sees as INTERNAL. Other errors are
 // those of [limit.Limiter.Take]. Take may be called by any number of goroutines.
-func Take(ctx context.Context, limiter *limit.Limiter, cost int, parts ...string) error {
+func Take(ctx context.Context, limiter *limit.Limiter, key limit.Key, cost int) error {
 	if cost < 1 {
 		return fmt.Errorf("ratelimit: Take from limiter %s with the cost %d; it must be at least 1", limiter.Name(), cost)
 	}
-	buf := buffers.Get().(*[]byte)
-	key := limiter.Key(*buf)
-	for _, part := range parts {
-		key = key.Part(part)
-	}
 	d, err := limiter.Take(ctx, key, int64(cost))
-	*buf = key.Bytes()
-	buffers.Put(buf)
 	switch {
 	case err != nil:
 		return err

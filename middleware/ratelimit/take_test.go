@@ -22,7 +22,7 @@ type message struct {
 func withRooms(rooms *limit.Limiter) *watched {
 	r := newRouter()
 	take := func(c *router.Context, m message) error {
-		return ratelimit.Take(c, rooms, 1, c.Identity.Tenant, m.Room)
+		return ratelimit.Take(c, rooms, limit.KeyOf(c.Identity.Tenant, m.Room), 1)
 	}
 	router.On(r.Router, "chat.send", take)
 	router.RPC(r.Router, "chat.ask", func(c *router.Context, m message) (struct{}, error) { return struct{}{}, take(c, m) })
@@ -73,11 +73,11 @@ func TestTakeInHandlers(t *testing.T) {
 // Rooms of different tenants are different rooms, whatever their names.
 func TestTakeKeepsPartsApart(t *testing.T) {
 	l := newLimiter(1)
-	for _, parts := range [][]string{{"a", "b:c"}, {"a:b", "c"}, {"a", "b", "c"}, {"a:b:c"}, {}, {""}, {"%none"}} {
-		if err := ratelimit.Take(t.Context(), l, 1, parts...); err != nil {
+	for _, parts := range [][]string{{"a", "b:c"}, {"a:b", "c"}, {"a", "b", "c"}, {"a:b:c"}, {""}, {"%none"}} {
+		if err := ratelimit.Take(t.Context(), l, limit.KeyOf(parts...), 1); err != nil {
 			t.Errorf("%q shares a limit with another: %v", parts, err)
 		}
-		if err := ratelimit.Take(t.Context(), l, 1, parts...); errors.CodeOf(err) != errors.ResourceExhausted {
+		if err := ratelimit.Take(t.Context(), l, limit.KeyOf(parts...), 1); errors.CodeOf(err) != errors.ResourceExhausted {
 			t.Errorf("%q has no limit: %v", parts, err)
 		}
 	}
@@ -112,14 +112,14 @@ func TestTakeWaits(t *testing.T) {
 func TestTakeWithAnInvalidCost(t *testing.T) {
 	l := newLimiter(1)
 	for _, cost := range []int{0, -1} {
-		if err := ratelimit.Take(t.Context(), l, cost, "room"); errors.CodeOf(err) != errors.Internal {
+		if err := ratelimit.Take(t.Context(), l, limit.KeyOf("room"), cost); errors.CodeOf(err) != errors.Internal {
 			t.Errorf("cost %d: %v", cost, err)
 		}
 	}
-	if e, ok := errors.AsType[*errors.LimitExceeded](ratelimit.Take(t.Context(), l, 2, "room")); !ok || !e.Never {
+	if e, ok := errors.AsType[*errors.LimitExceeded](ratelimit.Take(t.Context(), l, limit.KeyOf("room"), 2)); !ok || !e.Never {
 		t.Errorf("a cost above the capacity: %v", e)
 	}
-	if err := ratelimit.Take(t.Context(), l, 1, "room"); err != nil {
+	if err := ratelimit.Take(t.Context(), l, limit.KeyOf("room"), 1); err != nil {
 		t.Errorf("an invalid cost was charged: %v", err)
 	}
 }
@@ -129,7 +129,7 @@ func TestTakeInShadow(t *testing.T) {
 	for _, p := range []limit.Policy{hourly(1), limit.Pacer{Burst: 1, Refill: 1, Per: time.Hour, MaxWait: time.Second}} {
 		l := limit.New(memory.NewStore(memory.Options{}), p, limit.Options{Shadow: true})
 		for range 3 {
-			if err := ratelimit.Take(t.Context(), l, 1); err != nil {
+			if err := ratelimit.Take(t.Context(), l, l.Key(nil), 1); err != nil {
 				t.Errorf("%v: %v", p, err)
 			}
 		}
@@ -138,7 +138,7 @@ func TestTakeInShadow(t *testing.T) {
 
 func TestTakeOverAStoreThatFails(t *testing.T) {
 	l := limit.New(failing{}, hourly(1), limit.Options{Name: "n", OnFailure: limit.FailClosed})
-	if err := ratelimit.Take(context.Background(), l, 1, "room"); errors.CodeOf(err) != errors.Unavailable {
+	if err := ratelimit.Take(context.Background(), l, limit.KeyOf("room"), 1); errors.CodeOf(err) != errors.Unavailable {
 		t.Error(err)
 	}
 }

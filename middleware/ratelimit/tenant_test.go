@@ -28,8 +28,8 @@ func TestTenantsOfOneAddressHaveLimitsOfTheirOwn(t *testing.T) {
 	}
 	once := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
 	for name, m := range map[string]ingress.Middleware{
-		"New":    ratelimit.New(limit.New(store, once), ratelimit.Options{}),
-		"NewAll": ratelimit.NewAll([]ratelimit.Layer{{Limiter: limit.New(store, once)}, {Limiter: limit.New(store, once), Key: ratelimit.PerUserOrIP}}, ratelimit.Options{}),
+		"New":    ratelimit.New(limit.New(store, once), ratelimit.PerUserOrIPPerType),
+		"NewAll": ratelimit.NewAll([]ratelimit.Layer{{Limiter: limit.New(store, once), Key: ratelimit.PerUserOrIPPerType}, {Limiter: limit.New(store, once), Key: ratelimit.PerUserOrIP}}),
 		"rules":  rules.Middleware,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 func TestWiringMistakesPanic(t *testing.T) {
 	type layers = []ratelimit.Layer
 	store := memory.NewStore(memory.Options{})
-	one := func(l *limit.Limiter) ratelimit.Layer { return ratelimit.Layer{Limiter: l} }
+	one := func(l *limit.Limiter) ratelimit.Layer { return ratelimit.Layer{Limiter: l, Key: ratelimit.PerUser} }
 	many := make(layers, 65)
 	for i := range many {
 		many[i] = one(newLimiter(1))
@@ -31,19 +31,22 @@ func TestWiringMistakesPanic(t *testing.T) {
 		says string
 		f    func()
 	}{
-		{"limit.New(store, policy)", func() { ratelimit.New(nil, ratelimit.Options{}) }},
-		{"without a layer", func() { ratelimit.NewAll(nil, ratelimit.Options{}) }},
-		{"NewAll with a nil limiter", func() { ratelimit.NewAll(layers{one(newLimiter(1)), {}}, ratelimit.Options{}) }},
-		{"have different stores", func() { ratelimit.NewAll(layers{one(newLimiter(1)), one(newLimiter(1))}, ratelimit.Options{}) }},
-		{"at most 64", func() { ratelimit.NewAll(many, ratelimit.Options{}) }},
-		{"it has no TakeAll", func() { ratelimit.NewAll(layers{broken(), broken()}, ratelimit.Options{}) }},
-		{"it has no TakeAll", func() { ratelimit.NewAll(layers{shadow(), shadow()}, ratelimit.Options{}) }},
+		{"limit.New(store, policy)", func() { ratelimit.New(nil, ratelimit.PerUserOrIPPerType) }},
+		{"without a layer", func() { ratelimit.NewAll(nil) }},
+		{"NewAll with a nil limiter", func() { ratelimit.NewAll(layers{one(newLimiter(1)), {}}) }},
+		{"have different stores", func() { ratelimit.NewAll(layers{one(newLimiter(1)), one(newLimiter(1))}) }},
+		{"at most 64", func() { ratelimit.NewAll(many) }},
+		{"it has no TakeAll", func() { ratelimit.NewAll(layers{broken(), broken()}) }},
+		{"it has no TakeAll", func() { ratelimit.NewAll(layers{shadow(), shadow()}) }},
 		{"a number of bytes", func() { ratelimit.BytesPer(0) }},
-		{"the policy is nil", func() { ratelimit.NewPerConnection(nil, ratelimit.Options{}) }},
+		{"the policy is nil", func() { ratelimit.NewPerConnection(nil) }},
 		{"Capacity", func() {
-			ratelimit.NewPerConnection(limit.TokenBucket{Refill: 1, Per: time.Second}, ratelimit.Options{})
+			ratelimit.NewPerConnection(limit.TokenBucket{Refill: 1, Per: time.Second})
 		}},
-		{"the subject is the connection", func() { ratelimit.NewPerConnection(hourly(1), ratelimit.Options{Key: ratelimit.PerUser}) }},
+		{"New without a key", func() { ratelimit.New(newLimiter(1), nil) }},
+		{"NewAll without a key", func() { ratelimit.NewAll(layers{{Limiter: newLimiter(1)}}) }},
+		{"New with 2 Options", func() { ratelimit.New(newLimiter(1), ratelimit.PerIP, ratelimit.Options{}, ratelimit.Options{}) }},
+		{"a cost of at least 1", func() { ratelimit.CostByType(map[string]int{"a": 1, "b": 0}) }},
 		{"cannot Peek", func() { ratelimit.NewBans(nil, ratelimit.BanOptions{}) }},
 		{"cannot Peek", func() { ratelimit.NewBans(brokenStore{}, ratelimit.BanOptions{}) }},
 		{"set BanOptions.Limiter to", func() { ratelimit.NewBans(failing{}, ratelimit.BanOptions{}) }},
@@ -66,5 +69,5 @@ func TestWiringMistakesPanic(t *testing.T) {
 		}()
 	}
 	// What may be given may be given.
-	ratelimit.NewAll(layers{shadow()}, ratelimit.Options{})
+	ratelimit.NewAll(layers{shadow()})
 }

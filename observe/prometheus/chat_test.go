@@ -73,7 +73,7 @@ func startChat(t *testing.T) *chat {
 		OnLimitExceeded: func(context.Context, router.LimitInfo) {},
 	})
 	c.r.History("room:*", router.HistoryOptions{})
-	c.r.Use(ratelimit.New(user, ratelimit.Options{}), rules.Middleware)
+	c.r.Use(ratelimit.New(user, ratelimit.PerUserOrIPPerType), rules.Middleware)
 	router.RPC(c.r, "room.join", func(c *router.Context, q room) (struct{}, error) {
 		return struct{}{}, c.Subscribe("room:" + q.Room)
 	})

@@ -19,7 +19,7 @@ import (
 func ExampleNewCollector() {
 	perUser := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 20, Refill: 10, Per: time.Second}, limit.Options{Name: "user"})
 	r := router.New(router.Options{})
-	r.Use(ratelimit.New(perUser, ratelimit.Options{}))
+	r.Use(ratelimit.New(perUser, ratelimit.PerUserOrIP))
 
 	registry := client.NewRegistry()
 	registry.MustRegister(prometheus.NewCollector(r, prometheus.Options{Components: map[string]any{"user": perUser}}))

@@ -71,7 +71,7 @@ func echoRouter(topic string, opts router.Options, policy limit.Policy) *router.
 }
 
 func addEcho(r *router.Router, policy limit.Policy) *router.Router {
-	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), policy), ratelimit.Options{}))
+	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), policy), ratelimit.PerUserOrIPPerType))
 	router.RPC(r, "chat.echo", func(_ *router.Context, q echo) (echo, error) {
 		return q, nil
 	}, router.RouteOptions{Reply: "chat.echoed"})
