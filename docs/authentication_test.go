@@ -40,9 +40,8 @@ func (s sessions) options() router.Options {
 		Renew: func(ctx context.Context, _ *router.Conn, token string) (ingress.Identity, error) {
 			return s.verify(ctx, token) // for the same user; the router refuses another one
 		},
-		AcceptRefused: true,                                 // pages see why they were refused
-		Hosts:         []string{"https://chat.example.com"}, // this server's names
-		Origins:       []string{"https://app.example.com"},  // pages of other hosts that may connect
+		Hosts:   []string{"https://chat.example.com"}, // this server's names
+		Origins: []string{"https://app.example.com"},  // pages of other hosts that may connect
 	}
 }
 

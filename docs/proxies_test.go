@@ -48,7 +48,7 @@ func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 			store := memory.NewStore(memory.Options{})
 			r := router.New(router.Options{
 				ClientIP: clientIP,
-				Gate:     ratelimit.NewGate(store, ratelimit.GateOptions{ClientIP: clientIP, MaxPerIP: 3, OnRefused: func(ratelimit.GateRefusal) {}}),
+				Gate:     ratelimit.NewGate(store, ratelimit.GateOptions{MaxPerIP: 3, OnRefused: func(ratelimit.GateRefusal) {}}),
 			})
 			two := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour})
 			r.Use(ratelimit.New(two, ratelimit.PerIP))
@@ -79,10 +79,8 @@ func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 }
 
 // The code of proxies.md.
-func behindOneProxy(store limit.Store) *router.Router {
-	clientIP := ingress.ClientIP(ingress.Trust{Proxies: 1})
-	gate := ratelimit.NewGate(store, ratelimit.GateOptions{ClientIP: clientIP})
-	r := router.New(router.Options{ClientIP: clientIP, Gate: gate})
+func behindOneProxy() *router.Router {
+	r := router.New(router.Options{ClientIP: ingress.ClientIP(ingress.Trust{Proxies: 1})})
 	return r
 }
 
@@ -93,13 +91,13 @@ func identifying(store limit.Store, clientIP func(*http.Request) netip.Addr) ing
 		ingress.ByAPIKey("X-API-Key"),
 		ingress.ByIP(clientIP),
 	)
-	gate := ratelimit.NewGate(store, ratelimit.GateOptions{ClientIP: clientIP, Identify: identify})
+	gate := ratelimit.NewGate(store, ratelimit.GateOptions{Identify: identify})
 	return gate
 }
 
 // The address that the one proxy adds is the client's.
 func TestProxiesPage(t *testing.T) {
-	r := behindOneProxy(memory.NewStore(memory.Options{}))
+	r := behindOneProxy()
 	router.RPC(r, "ip", func(c *router.Context, _ struct{}) (string, error) { return c.IP().String(), nil })
 	c := routertest.New(t, r).Dial(routertest.DialOptions{Header: http.Header{"X-Forwarded-For": {"203.0.113.9, 192.0.2.1"}}})
 	if got := routertest.ExpectReply[string](c.Request("ip", nil)); got != "192.0.2.1" {

@@ -112,15 +112,17 @@ func TestRateLimitsPage(t *testing.T) {
 	ask(c, "board.draw", 5) // more than the limit over all
 }
 
-// By default an address may open five connections at once.
+// By default a token may open five connections at once, however many its address may.
 func TestRateLimitsPageOfConnections(t *testing.T) {
 	old := slog.SetLogLoggerLevel(slog.LevelError)
 	defer slog.SetLogLoggerLevel(old)
 	s := routertest.New(t, withGate(memory.NewStore(memory.Options{Now: limittest.NewClock().Now}), nil))
+	ann := routertest.DialOptions{Token: "ann"}
 	for range 5 {
-		s.Dial()
+		s.Dial(ann)
 	}
-	if _, res, err := s.TryDial(); err == nil || res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" {
+	s.Dial(routertest.DialOptions{Token: "bob"})
+	if _, res, err := s.TryDial(ann); err == nil || res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" {
 		t.Errorf("the sixth connection: %v, %v", res, err)
 	}
 }

@@ -240,7 +240,6 @@ func TestNoScriptIsForgotten(t *testing.T) {
 // scriptServer has the messages that the scripts use, and returns its URL.
 func scriptServer(t *testing.T) string {
 	r := router.New(router.Options{
-		AcceptRefused: true,
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			token := ingress.Token(req)
 			if token != "ann" {

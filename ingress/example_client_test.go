@@ -73,14 +73,14 @@ func ExampleBySecret() {
 // A gate that refuses all connections during maintenance. It is set as
 // router.Options{Gate: closed(true)}.
 func ExampleGate() {
-	_, err := closed(true).Admit(httptest.NewRequest("GET", "/ws", nil))
+	_, err := closed(true).Admit(httptest.NewRequest("GET", "/ws", nil), netip.MustParseAddr("192.0.2.1"))
 	fmt.Println(err, errors.From(err).RetryAfter)
 	// Output: UNAVAILABLE: back in a minute 1m0s
 }
 
 type closed bool
 
-func (c closed) Admit(*http.Request) (ingress.Admission, error) {
+func (c closed) Admit(*http.Request, netip.Addr) (ingress.Admission, error) {
 	if c {
 		return nil, errors.Unavailable.New("back in a minute").WithRetryAfter(time.Minute)
 	}

@@ -3,6 +3,7 @@ package ingress
 import (
 	"context"
 	"net/http"
+	"net/netip"
 )
 
 // Gate decides which connections may be opened. A router calls it for every WebSocket
@@ -19,8 +20,9 @@ import (
 // after the last Release. A gate that wraps another one forwards the call.
 type Gate interface {
 	// Admit admits a handshake, or returns the error that answers it, preferably a
-	// [*Refusal]. Release is called exactly once for every admission.
-	Admit(r *http.Request) (Admission, error)
+	// [*Refusal]. ip is the client's address as the router finds it (Options.ClientIP). Release is called exactly
+	// once for every admission.
+	Admit(r *http.Request, ip netip.Addr) (Admission, error)
 }
 
 // Admission is a connection that a [Gate] has admitted, from its handshake to its end.

@@ -89,7 +89,7 @@ func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, check
 
 // acceptRefused has the refusal of a page accepted, so that the page gets the reason.
 func (r *Router) acceptRefused(req *http.Request, err error) error {
-	if !r.opts.AcceptRefused || req.Header.Get("Origin") == "" {
+	if r.opts.RefuseOverHTTP || req.Header.Get("Origin") == "" {
 		return err
 	}
 	refusal := ingress.Refusal{Err: err}
@@ -102,12 +102,16 @@ func (r *Router) acceptRefused(req *http.Request, err error) error {
 
 // admitClient is admit after the host and the origin have been checked.
 func (r *Router) admitClient(w http.ResponseWriter, req *http.Request) (c *Conn, check RefusedKind, err error) {
-	if err := r.shedder.checkHandshake(r, req); err != nil {
+	ip, err := r.clientIP(req)
+	if err != nil {
+		return nil, RefusedHandshake, err
+	}
+	if err := r.shedder.checkHandshake(r, ip); err != nil {
 		return nil, RefusedOverload, err
 	}
 	var admission ingress.Admission
 	if r.opts.Gate != nil {
-		if admission, err = r.opts.Gate.Admit(req); err != nil {
+		if admission, err = r.opts.Gate.Admit(req, ip); err != nil {
 			return nil, RefusedGate, err
 		}
 		defer func() {
@@ -126,7 +130,7 @@ func (r *Router) admitClient(w http.ResponseWriter, req *http.Request) (c *Conn,
 		}
 		handshake.SetFields(w, admission)
 	}
-	if c, err = r.accept(w, req, identity); c != nil {
+	if c, err = r.accept(w, req, ip, identity); c != nil {
 		c.admission = admission
 	}
 	return c, RefusedHandshake, err
@@ -162,17 +166,13 @@ func (r *Router) containHook(name string, c *Conn, err *error) {
 // accept takes the connection over and completes the handshake. Until the connection
 // has been taken over nothing is sent, so that a failure can still be answered. It
 // returns no connection and no error when a malformed handshake has been answered.
-func (r *Router) accept(w http.ResponseWriter, req *http.Request, identity ingress.Identity) (*Conn, error) {
+func (r *Router) accept(w http.ResponseWriter, req *http.Request, ip netip.Addr, identity ingress.Identity) (*Conn, error) {
 	key, malformed := handshake.Key(req)
 	if malformed != nil {
 		r.refusedHandshake(req, RefusedHandshake, errors.InvalidArgument.New(malformed.Text))
 		httpclose.AfterAnswer(w, req)
 		malformed.Answer(w)
 		return nil, nil
-	}
-	ip, err := r.clientIP(req) // before the connection is taken over, while it can be refused
-	if err != nil {
-		return nil, err
 	}
 	ctx, err := r.connContext(req)
 	if err != nil {

@@ -91,15 +91,14 @@ type Options struct {
 	// cookies with their requests: use it only if cookies do not authenticate users.
 	InsecureAnyOrigin bool
 
-	// AcceptRefused sends pages the reason of a refusal: browsers hide the answer of a failed
-	// handshake. A handshake that the Gate or Authenticate refuse is accepted, and the connection
-	// is closed at once: with 4401 for a status of 401, 4403 for 403, 4429 for 429 and 1013 for
-	// 503, and the reason {"retryAfterMs":n}, see ingress.Refusal.Accept. At most 100 a second are
-	// answered like this, each for 2 s at most. All other refusals, such as those of origins and
-	// hosts, and those of clients that are not pages (without an Origin), are HTTP answers.
+	// RefuseOverHTTP answers pages that the Gate or Authenticate refuse with HTTP alone, as all others. Browsers hide
+	// such an answer from the page.
 	//
-	// Default: all refusals are HTTP answers.
-	AcceptRefused bool
+	// Default: such a handshake of a page is accepted, and the connection closed at once, so that the page sees why: with
+	// 4401 for a status of 401, 4403 for 403, 4429 for 429 and 1013 for 503, and the reason {"retryAfterMs":n}, see
+	// ingress.Refusal.Accept. At most 100 a second are answered like this, each for 2 s at most. All other refusals, such
+	// as those of origins and hosts, and those of clients that are not pages (without an Origin), are HTTP answers.
+	RefuseOverHTTP bool
 
 	// TokenSubprotocol and TokenQuery say where [ingress.Token] finds the token of a handshake: in
 	// a subprotocol with this prefix, and in this parameter of the query.
@@ -249,9 +248,11 @@ type Options struct {
 	// neither. Faults are for OnError, and messages that a limit rejects for OnLimitExceeded. If
 	// 65,536 calls are queued, further ones are left out and counted in Stats.HooksMissed.
 	// Shutdown does not wait for the hook.
+	//
+	// Default: one refusal in a second is logged with Logger, with the number of those since the last.
 	OnRefused func(Refused)
 
-	// Logger gets everything that no hook gets: faults without OnError, faults of hooks, and
+	// Logger gets everything that no hook gets: faults without OnError, refusals without OnRefused, faults of hooks, and
 	// refused origins.
 	//
 	// Default: slog.Default().

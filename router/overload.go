@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"maps"
 	"math"
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -79,17 +78,13 @@ func (c *Conn) checkOverload(s *scratch, f *incoming) error {
 }
 
 // checkHandshake is the same for a new connection, whose identity is not known yet.
-func (s *shedder) checkHandshake(r *Router, req *http.Request) error {
+func (s *shedder) checkHandshake(r *Router, ip netip.Addr) error {
 	if s == nil {
 		return nil
 	}
 	s.meter.Begin()
 	if !s.control.Counting() {
 		return nil
-	}
-	ip, err := r.clientIP(req)
-	if err != nil {
-		return err
 	}
 	if at := r.now(); !s.control.Admit(maxPriority, s.subject(&ingress.Identity{}, ip), at) {
 		return errors.Unavailable.New(errOverloaded).WithRetryAfter(s.control.RetryAfter(at))

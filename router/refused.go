@@ -3,6 +3,8 @@ package router
 import (
 	"net/http"
 	"net/netip"
+	"sync/atomic"
+	"time"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
@@ -61,15 +63,54 @@ const (
 	RefusedPayload RefusedKind = "payload"
 )
 
-// reportRefused has OnRefused called, unless OnError gets the error.
+// reportRefused has OnRefused called, or logs the refusal if there is no hook, unless OnError gets the error.
 func (r *Router) reportRefused(info Refused, err error) {
-	if len(r.hooks.Load().refusals) == 0 {
+	hooked := len(r.hooks.Load().refusals) > 0
+	if !hooked && info.Kind.loggedElsewhere() {
 		return
 	}
-	if e := errors.From(err); e.Code != errors.Internal {
-		info.Code, info.Message = e.Code, e.Message
-		r.refusals.Add(info)
+	others, due := int64(0), hooked
+	if !hooked {
+		others, due = r.refusalLog.due(r.now())
 	}
+	if !due {
+		return
+	}
+	e := errors.From(err)
+	if e.Code == errors.Internal {
+		return
+	}
+	info.Code, info.Message = e.Code, e.Message
+	if hooked {
+		r.refusals.Add(info)
+		return
+	}
+	attrs := []any{"kind", info.Kind, "code", info.Code, "message", info.Message, "ip", info.IP}
+	if info.Conn != nil {
+		attrs = append(attrs, "type", info.Type, "conn", info.Conn.peer.ID)
+	}
+	r.opts.Logger.Info("wskit: refused", append(attrs, "others_since_last_line", others)...)
+}
+
+// loggedElsewhere reports whether such refusals have a line of their own: of the router, with a remedy, or of the gate.
+func (k RefusedKind) loggedElsewhere() bool {
+	return k == RefusedHost || k == RefusedOrigin || k == RefusedGate || k == RefusedOverload
+}
+
+// refusalLog lets one line a second pass: anyone can be refused as often as he likes.
+type refusalLog struct {
+	next atomic.Int64 // when the next line may come, after the router's epoch
+	left atomic.Int64 // refusals without a line since the last
+}
+
+// due reports whether a line may be written now, and how many refusals had none since the last.
+func (l *refusalLog) due(now time.Duration) (others int64, due bool) {
+	next := l.next.Load()
+	if int64(now) < next || !l.next.CompareAndSwap(next, int64(now+time.Second)) {
+		l.left.Add(1)
+		return 0, false
+	}
+	return l.left.Swap(0), true
 }
 
 // refused is for a message. Rejections by limits are for OnLimitExceeded.
@@ -83,10 +124,11 @@ func (c *Conn) refused(kind RefusedKind, typ string, err error) {
 // refusedHandshake is for a handshake.
 func (r *Router) refusedHandshake(req *http.Request, kind RefusedKind, err error) {
 	r.stats.handshakes.Add(kind)
-	if len(r.hooks.Load().refusals) > 0 {
-		ip, _ := r.clientIP(req)
-		r.reportRefused(Refused{Kind: kind, IP: ip}, err)
+	if errors.CodeOf(err) == errors.Internal {
+		return // for OnError
 	}
+	ip, _ := r.clientIP(req)
+	r.reportRefused(Refused{Kind: kind, IP: ip}, err)
 }
 
 func (r *Router) callOnRefused(info Refused) {

@@ -38,7 +38,7 @@ func refusing(req *http.Request) (ingress.Identity, error) {
 // refusals without a code for them get HTTP answers.
 func TestPagesSeeWhyTheyAreRefused(t *testing.T) {
 	t.Parallel()
-	s := serveSocket(t, router.Options{AcceptRefused: true, Authenticate: refusing, Hosts: []string{"127.0.0.1"}, OnError: func(router.Fault) {}}, nil)
+	s := serveSocket(t, router.Options{Authenticate: refusing, Hosts: []string{"127.0.0.1"}, OnError: func(router.Fault) {}}, nil)
 	page := "Origin: http://" + s.addr
 	for _, c := range []struct {
 		token, origin string
@@ -98,7 +98,7 @@ func TestAcceptedRefusalsHoldLittle(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
 	fast := limit.TokenBucket{Capacity: 10_000, Refill: 10_000, Per: time.Second}
 	gate := ratelimit.NewGate(store, ratelimit.GateOptions{PerIP: fast, PerIdentity: fast, MaxPerIP: -1})
-	s := serveSocket(t, router.Options{AcceptRefused: true, Authenticate: refusing, Gate: gate}, nil)
+	s := serveSocket(t, router.Options{Authenticate: refusing, Gate: gate}, nil)
 	start := time.Now()
 	var silent []*peer
 	for range 5 {
@@ -136,7 +136,7 @@ func TestRefusalsOfTheGateAreAccepted(t *testing.T) {
 	gate := ratelimit.NewGate(memory.NewStore(memory.Options{}), ratelimit.GateOptions{
 		PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, OnRefused: func(ratelimit.GateRefusal) {},
 	})
-	s := serveSocket(t, router.Options{AcceptRefused: true, Gate: gate}, nil)
+	s := serveSocket(t, router.Options{Gate: gate}, nil)
 	page := "Origin: http://" + s.addr
 	s.dial(page).bye()
 	p := s.dial(page)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ func (l *refusalLog) take() []router.Refused {
 // refusingGate is a gate that refuses with two errors, before and after authentication.
 type refusingGate struct{ admit, identify error }
 
-func (g refusingGate) Admit(*http.Request) (ingress.Admission, error) {
+func (g refusingGate) Admit(*http.Request, netip.Addr) (ingress.Admission, error) {
 	if g.admit != nil {
 		return nil, g.admit
 	}

@@ -100,32 +100,33 @@ type Router struct {
 	drainWindow atomic.Int64 // in ns, set before draining
 	checks      checks       // of the backend
 
-	frozen    atomic.Pointer[serving] // set by the first connection, with mu: from then on nothing can be registered
-	hooks     atomic.Pointer[hooks]
-	events    atomic.Pointer[map[string]*declared] // nil: none
-	hub       *hub.Hub                             // topics and their members
-	traces    traces
-	histories atomic.Pointer[histories] // nil: none
-	tickets   tickets
-	fair      fairness.Queue[*Context]
-	presence  presenceview.Views
-	dedupe    dedupe.Config
-	directory directory
-	cluster   *cluster.Cluster[ConnInfo] // nil: addressing is off, or there is no broker
-	wheel     timerwheel.Wheel[*Conn]
-	watchdog  watchdog.Watchdog[*Conn]
-	sockets   atomic.Bool // there have been connections that the kernel keeps
-	shedder   *shedder    // nil: Options.Overload is off
-	limits    serial.Calls[LimitInfo]
-	refusals  serial.Calls[Refused]
-	turns     turn.Rules[Context]
-	watched   atomic.Pointer[func(error)] // reports to a test, see refuseToSend
-	origin    origin.Policy
-	accepts   httpclose.Accepts
-	tokens    handshake.Tokens
-	stats     counters
-	unkept    unkept
-	handlers  metrics.InFlight
+	frozen     atomic.Pointer[serving] // set by the first connection, with mu: from then on nothing can be registered
+	hooks      atomic.Pointer[hooks]
+	events     atomic.Pointer[map[string]*declared] // nil: none
+	hub        *hub.Hub                             // topics and their members
+	traces     traces
+	histories  atomic.Pointer[histories] // nil: none
+	tickets    tickets
+	fair       fairness.Queue[*Context]
+	presence   presenceview.Views
+	dedupe     dedupe.Config
+	directory  directory
+	cluster    *cluster.Cluster[ConnInfo] // nil: addressing is off, or there is no broker
+	wheel      timerwheel.Wheel[*Conn]
+	watchdog   watchdog.Watchdog[*Conn]
+	sockets    atomic.Bool // there have been connections that the kernel keeps
+	shedder    *shedder    // nil: Options.Overload is off
+	limits     serial.Calls[LimitInfo]
+	refusals   serial.Calls[Refused]
+	refusalLog refusalLog
+	turns      turn.Rules[Context]
+	watched    atomic.Pointer[func(error)] // reports to a test, see refuseToSend
+	origin     origin.Policy
+	accepts    httpclose.Accepts
+	tokens     handshake.Tokens
+	stats      counters
+	unkept     unkept
+	handlers   metrics.InFlight
 
 	handshakes metrics.InFlight
 }

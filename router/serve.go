@@ -15,6 +15,7 @@ import (
 // What Serve sets where the server has 0, and how long it lets handlers and clients finish.
 const (
 	serveHeaderTime = 5 * time.Second
+	serveReadTime   = 10 * time.Second
 	serveIdleTime   = time.Minute
 	serveDrainTime  = 20 * time.Second
 )
@@ -28,8 +29,8 @@ const (
 //	err := r.Serve(ctx, &http.Server{Addr: ":8080", Handler: mux})
 //
 // ctx is usually that of signal.NotifyContext, for SIGTERM. The server serves TLS if its TLSConfig has a certificate. A
-// ReadHeaderTimeout of 0 becomes 5 s, an IdleTimeout of 0 a minute: without them, an incomplete request stays open for
-// ever. They end when a WebSocket is open, which has Options.Liveness. The log says on which address it listens.
+// ReadHeaderTimeout of 0 becomes 5 s, a ReadTimeout of 0 10 s, and an IdleTimeout of 0 a minute: without them, an
+// incomplete request stays open for ever. Negative: none. They end when a WebSocket is open, which has Options.Liveness. The log says on which address it listens.
 //
 // A program that needs other times calls Shutdown itself.
 func (r *Router) Serve(ctx context.Context, server *http.Server) (err error) {
@@ -46,6 +47,7 @@ func (r *Router) Serve(ctx context.Context, server *http.Server) (err error) {
 		return err
 	}
 	server.ReadHeaderTimeout = cmp.Or(server.ReadHeaderTimeout, serveHeaderTime)
+	server.ReadTimeout = cmp.Or(server.ReadTimeout, serveReadTime)
 	server.IdleTimeout = cmp.Or(server.IdleTimeout, serveIdleTime)
 	r.opts.Logger.Info("wskit: serving", "addr", listener.Addr().String())
 	ended := make(chan error, 1)

@@ -68,13 +68,13 @@ func TestServeFailsWithARemedy(t *testing.T) {
 func TestServeSetsTimes(t *testing.T) {
 	t.Parallel()
 	r := router.New(router.Options{})
-	server := &http.Server{Addr: "127.0.0.1:0", Handler: r, IdleTimeout: time.Hour}
+	server := &http.Server{Addr: "127.0.0.1:0", Handler: r, ReadTimeout: -1, IdleTimeout: time.Hour}
 	server.BaseContext = func(net.Listener) context.Context { go server.Close(); return context.Background() }
 	if err := r.Serve(t.Context(), server); err != nil {
 		t.Error(err)
 	}
-	if server.ReadHeaderTimeout != 5*time.Second || server.IdleTimeout != time.Hour {
-		t.Errorf("the times are %v and %v", server.ReadHeaderTimeout, server.IdleTimeout)
+	if server.ReadHeaderTimeout != 5*time.Second || server.ReadTimeout != -1 || server.IdleTimeout != time.Hour {
+		t.Errorf("the times are %v, %v and %v", server.ReadHeaderTimeout, server.ReadTimeout, server.IdleTimeout)
 	}
 }
 

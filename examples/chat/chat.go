@@ -96,11 +96,10 @@ type Chat struct {
 func NewChat(b adapters.Backend, messages limit.Store) *Chat {
 	chat := &Chat{limits: newLimits(messages, b.Limits)}
 	chat.Router = router.New(router.Options{
-		Gate:          chat.limits.gate,
-		Authenticate:  identify,
-		AcceptRefused: true, // the page shows why, and when it may reconnect
-		OnClose:       chat.closed,
-		Backend:       b,
+		Gate:         chat.limits.gate,
+		Authenticate: identify,
+		OnClose:      chat.closed,
+		Backend:      b,
 	})
 	declareHistories(chat.Router)
 	chat.rooms = newRooms(chat.Router, b)

@@ -71,14 +71,14 @@ func (d *door) build() {
 }
 
 // Admit implements ingress.Gate.
-func (d *door) Admit(r *http.Request) (ingress.Admission, error) {
+func (d *door) Admit(r *http.Request, ip netip.Addr) (ingress.Admission, error) {
 	d.mu.Lock()
 	gate, err := d.gate, d.refusal()
 	d.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	return gate.Admit(r)
+	return gate.Admit(r, ip)
 }
 
 func (d *door) refusal() error {

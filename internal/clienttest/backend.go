@@ -96,7 +96,6 @@ func (s *Server) startInstance(b *backend) (*instance, error) {
 		Renew:             s.renew,
 		ExpiryNotice:      milliseconds(cmp.Or(s.o.ExpiryNoticeMs, 1000)),
 		InsecureAnyOrigin: true,
-		AcceptRefused:     true,
 		Backend:           adapters.Backend{Broker: broker, Idempotency: b.idempotency},
 		Resume:            router.ResumeOptions{Keys: ticketKeys},
 		SendGaps:          true,

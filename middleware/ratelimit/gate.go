@@ -16,14 +16,17 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// openingRate is how fast one client may open connections by default.
-var openingRate = limit.TokenBucket{Capacity: 5, Refill: 10, Per: time.Minute}
+// How fast connections may be opened by default.
+var (
+	identityRate = limit.TokenBucket{Capacity: 5, Refill: 10, Per: time.Minute}
+	addressRate  = limit.TokenBucket{Capacity: 100, Refill: 10, Per: time.Second}
+)
 
 // GateOptions configure a [Gate]. The zero value is ready to use over a store in
 // this process; over a shared one, Limiter.Name must be set.
 type GateOptions struct {
-	// ClientIP finds the address of a client; IPv6 is grouped by /64. Set the same function in
-	// the options of the router.
+	// ClientIP finds the address of a client for [Gate.Handler]; a router has Options.ClientIP, which its gate uses.
+	// IPv6 is grouped by /64.
 	//
 	// Default: [ingress.PeerIP]. Behind a proxy that is the address of the proxy, and all
 	// clients share its limits: use [ingress.ClientIP].
@@ -36,9 +39,10 @@ type GateOptions struct {
 	// else the address alone.
 	Identify ingress.Identifier
 
-	// PerIdentity and PerIP are the rates at which connections may be opened.
+	// PerIdentity and PerIP are the rates at which connections may be opened. The identity is that of [GateOptions].Identify.
+	// Offices and mobile networks share an address.
 	//
-	// Default: 5 at once, and 10 a minute, each.
+	// Default: 5 at once, and then 10 a minute, for an identity; 100 at once, and then 10 a second, for an address.
 	PerIdentity, PerIP limit.Policy
 
 	// MaxPerUser, MaxPerIP and MaxTotal are the numbers of connections that may be open at
@@ -46,7 +50,7 @@ type GateOptions struct {
 	// processes that share the store count together. The store has to be a
 	// [limit.LeaseStore] unless all three are negative. Negative: no limit.
 	//
-	// Default: 10, 100 and 50,000.
+	// Default: 10, 1,000 and 50,000.
 	MaxPerUser, MaxPerIP, MaxTotal int
 
 	// Lease is the time after which the connections of a killed process no longer count.
@@ -78,8 +82,7 @@ type GateOptions struct {
 	// Default: 5 s.
 	RetryAfter time.Duration
 
-	// AcceptRefused sends pages the reason of a refusal, for [Gate.Handler]. For a router set
-	// router.Options.AcceptRefused, which does so for the refusals of the gate and for all others.
+	// AcceptRefused sends pages the reason of a refusal, for [Gate.Handler]. A router does so by itself.
 	// Browsers hide the answer of a failed handshake, so the handshake is accepted and the
 	// connection closed at once with 4429 (1013 if the server is full) and the reason
 	// {"retryAfterMs":n}. At most 100 a second are answered like this. All other refusals, and
@@ -196,12 +199,12 @@ func (o GateOptions) withDefaults() GateOptions {
 	if o.Identify == nil {
 		o.Identify = ingress.FirstOf(ingress.ByBearer, ingress.ByAPIKey("X-API-Key"))
 	}
-	for p, byDefault := range map[*limit.Policy]limit.Policy{&o.PerIdentity: openingRate, &o.PerIP: openingRate} {
+	for p, byDefault := range map[*limit.Policy]limit.Policy{&o.PerIdentity: identityRate, &o.PerIP: addressRate} {
 		if *p == nil {
 			*p = byDefault
 		}
 	}
-	for n, byDefault := range map[*int]int{&o.MaxPerUser: 10, &o.MaxPerIP: 100, &o.MaxTotal: 50_000} {
+	for n, byDefault := range map[*int]int{&o.MaxPerUser: 10, &o.MaxPerIP: 1000, &o.MaxTotal: 50_000} {
 		if *n == 0 {
 			*n = byDefault
 		}

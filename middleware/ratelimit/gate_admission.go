@@ -13,8 +13,8 @@ import (
 )
 
 // Admit implements [ingress.Gate].
-func (g *Gate) Admit(r *http.Request) (ingress.Admission, error) {
-	a := &admission{gate: g, ip: ingress.GroupIP(g.o.ClientIP(r)), page: r.Header.Get("Origin") != ""}
+func (g *Gate) Admit(r *http.Request, ip netip.Addr) (ingress.Admission, error) {
+	a := &admission{gate: g, ip: ingress.GroupIP(ip), page: r.Header.Get("Origin") != ""}
 	if s, ok := g.o.Identify(r); ok && s.Kind != "ip" {
 		a.claim = s
 	}

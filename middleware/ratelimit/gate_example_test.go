@@ -17,26 +17,26 @@ import (
 func ExampleNewGate() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
 	gate := ratelimit.NewGate(store, ratelimit.GateOptions{
-		ClientIP:   ingress.ClientIP(ingress.Trust{Proxies: 1}),
 		MaxPerUser: 4,
 		OnRefused: func(r ratelimit.GateRefusal) {
 			fmt.Println("refused by", r.Policy, "for", r.RetryAfter)
 		},
 	})
-	server := router.New(router.Options{Gate: gate})
+	server := router.New(router.Options{Gate: gate, ClientIP: ingress.ClientIP(ingress.Trust{Proxies: 1})})
 
 	for range 6 {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", "/ws", nil)
 		r.Header.Set("Upgrade", "websocket")
 		r.Header.Set("X-Forwarded-For", "203.0.113.9")
+		r.Header.Set("Authorization", "Bearer of Ann")
 		server.ServeHTTP(w, r)
 		if w.Code == 429 {
 			fmt.Println(w.Code, "Retry-After:", w.Header().Get("Retry-After"))
 		}
 	}
 	// Output:
-	// refused by connections-per-ip for 6s
+	// refused by connections-per-identity for 6s
 	// 429 Retry-After: 6
 }
 

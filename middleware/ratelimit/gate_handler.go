@@ -30,7 +30,7 @@ func (g *Gate) Handler(next http.Handler) http.Handler {
 			ingress.Refuse(w, r, httpclose.ErrBody)
 			return
 		}
-		a, err := g.Admit(r)
+		a, err := g.Admit(r, g.o.ClientIP(r))
 		if err != nil {
 			ingress.Refuse(w, r, err)
 			return

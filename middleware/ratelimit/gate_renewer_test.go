@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"net/http/httptest"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -79,7 +80,7 @@ func sharedGate(s limit.Store) *ratelimit.Gate {
 }
 
 func admit(g *ratelimit.Gate) (ingress.Admission, bool) {
-	a, err := g.Admit(httptest.NewRequest("GET", "/", nil))
+	a, err := g.Admit(httptest.NewRequest("GET", "/", nil), netip.MustParseAddr("192.0.2.1"))
 	return a, err == nil
 }
 
@@ -166,7 +167,7 @@ func TestLeaseOfAnAbandonedHandshake(t *testing.T) {
 		gate := sharedGate(shared)
 		ctx, cancel := context.WithCancel(t.Context())
 		shared.during = cancel
-		if _, err := gate.Admit(httptest.NewRequest("GET", "/", nil).WithContext(ctx)); err == nil {
+		if _, err := gate.Admit(httptest.NewRequest("GET", "/", nil).WithContext(ctx), netip.MustParseAddr("192.0.2.1")); err == nil {
 			t.Fatal("a client that has disconnected is admitted")
 		}
 		synctest.Wait()
@@ -195,7 +196,7 @@ func TestFloodOfOneIdentityLeavesTheAddressItsRate(t *testing.T) {
 			for range 20 {
 				r := httptest.NewRequest("GET", "/", nil)
 				r.Header.Set("Authorization", "Bearer "+token)
-				if _, err := gate.Admit(r); err == nil {
+				if _, err := gate.Admit(r, ingress.PeerIP(r)); err == nil {
 					n++
 				}
 			}

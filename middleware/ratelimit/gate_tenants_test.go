@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 
 	"github.com/wskit/wskit/adapters/memory"
@@ -17,7 +18,7 @@ func TestPlacesOfUsersOfOneNameOfTwoTenants(t *testing.T) {
 		tenant, user string
 		admitted     bool
 	}{{"a", "ann", true}, {"b", "ann", true}, {"a", "bob", true}, {"a", "ann", false}, {"b", "ann", false}} {
-		a, err := g.Admit(httptest.NewRequest("GET", "/ws", nil))
+		a, err := g.Admit(httptest.NewRequest("GET", "/ws", nil), netip.MustParseAddr("192.0.2.1"))
 		if err != nil {
 			t.Fatal(err)
 		}

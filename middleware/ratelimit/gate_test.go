@@ -56,12 +56,18 @@ func bearer(r *http.Request) (ingress.Identity, error) {
 	}
 }
 
+// few is a rate that a test reaches.
+var few = limit.TokenBucket{Capacity: 5, Refill: 10, Per: time.Minute}
+
 func open(t *testing.T, o ratelimit.GateOptions, more ...func(*router.Options)) *house {
 	t.Helper()
 	h := &house{t: t, clock: limittest.NewClock()}
 	h.store = memory.NewStore(memory.Options{Now: h.clock.Now})
 	if o.OnRefused == nil {
 		o.OnRefused = func(ratelimit.GateRefusal) {}
+	}
+	if o.PerIP == nil {
+		o.PerIP = few
 	}
 	h.gate = ratelimit.NewGate(h.store, o)
 	opts := router.Options{Gate: h.gate, Authenticate: bearer, OnError: func(router.Fault) {}}
@@ -165,6 +171,37 @@ func headers(res *http.Response, names ...string) string {
 		all = append(all, strings.Join(res.Header.Values(n), ","))
 	}
 	return strings.Join(all, " ")
+}
+
+// By default an office gets in: sixty users behind one address connect at once. A user who connects as fast as possible
+// is refused after five, and their address after a hundred.
+func TestAnOfficeIsAdmitted(t *testing.T) {
+	gate := ratelimit.NewGate(memory.NewStore(memory.Options{Now: limittest.NewClock().Now}), ratelimit.GateOptions{OnRefused: func(ratelimit.GateRefusal) {}})
+	admit := func(user string) error {
+		r := httptest.NewRequest("GET", "/ws", nil)
+		r.Header.Set("Authorization", "Bearer "+user)
+		_, err := gate.Admit(r, netip.MustParseAddr("203.0.113.1"))
+		return err
+	}
+	for i := range 60 {
+		if err := admit(fmt.Sprint("user ", i)); err != nil {
+			t.Errorf("user %d is refused: %v", i, err)
+		}
+	}
+	for i := range 6 {
+		if err := admit("hasty"); (err == nil) != (i < 5) {
+			t.Errorf("connection %d of one user: %v", i, err)
+		}
+	}
+	refused := 0
+	for i := range 60 {
+		if err := admit(fmt.Sprint("user ", i)); err != nil {
+			refused++
+		}
+	}
+	if refused != 60-35 { // of the hundred, 65 are used
+		t.Errorf("%d of 60 second tabs are refused", refused)
+	}
 }
 
 func TestOpeningTooFast(t *testing.T) {
@@ -283,7 +320,7 @@ func TestGateKeepsNoSecrets(t *testing.T) {
 			r := httptest.NewRequest("GET", "/", nil)
 			name, value, _ := strings.Cut(f, "=")
 			r.Header.Set(name, value)
-			_, _ = gate.Admit(r)
+			_, _ = gate.Admit(r, ingress.PeerIP(r))
 		}
 	}
 	if strings.Contains(spy.keys.String()+reported.String(), "s3cret") {
@@ -311,10 +348,8 @@ func (s *spyStore) Take(ctx context.Context, key []byte, p limit.Policy, cost in
 // one client; clients without an address are one.
 func TestGateCountsClientsByTheirRealAddress(t *testing.T) {
 	store := memory.NewStore(memory.Options{Now: limittest.NewClock().Now})
-	gate := ratelimit.NewGate(store, ratelimit.GateOptions{
-		ClientIP:  ingress.ClientIP(ingress.Trust{Proxies: 1}),
-		OnRefused: func(ratelimit.GateRefusal) {},
-	})
+	gate := ratelimit.NewGate(store, ratelimit.GateOptions{PerIP: few, OnRefused: func(ratelimit.GateRefusal) {}})
+	clientIP := ingress.ClientIP(ingress.Trust{Proxies: 1}) // of the router
 	admitted := func(address func(i int) string, peer string) (n int) {
 		for i := range 20 {
 			r := httptest.NewRequest("GET", "/", nil)
@@ -322,7 +357,7 @@ func TestGateCountsClientsByTheirRealAddress(t *testing.T) {
 			if a := address(i); a != "" {
 				r.Header.Set("X-Forwarded-For", fmt.Sprintf("203.0.113.%d, %s", i, a))
 			}
-			if a, err := gate.Admit(r); err == nil {
+			if a, err := gate.Admit(r, clientIP(r)); err == nil {
 				a.Release()
 				n++
 			}
@@ -346,20 +381,20 @@ func TestGateCountsClientsByTheirRealAddress(t *testing.T) {
 	}
 }
 
-// The default rate is one per minute after the burst, too.
+// The default rate of an address is ten a second after the burst, too.
 func TestDefaultRateIsWhatItSays(t *testing.T) {
 	clock := limittest.NewClock()
 	gate := ratelimit.NewGate(memory.NewStore(memory.Options{Now: clock.Now}), ratelimit.GateOptions{MaxPerIP: -1, MaxTotal: -1})
 	r := httptest.NewRequest("GET", "/ws", nil)
 	admitted := 0
 	for range 600 {
-		for a, err := gate.Admit(r); err == nil; a, err = gate.Admit(r) {
+		for a, err := gate.Admit(r, ingress.PeerIP(r)); err == nil; a, err = gate.Admit(r, ingress.PeerIP(r)) {
 			a.Release()
 			admitted++
 		}
 		clock.Advance(100 * time.Millisecond)
 	}
-	if want := 5 + 10 - 1; admitted != want { // the last instant is 100 ms before the minute's end
+	if want := 100 + 600 - 1; admitted != want { // the last instant is 100 ms before the minute's end
 		t.Errorf("%d connections are opened within a minute, want %d", admitted, want)
 	}
 }
@@ -510,7 +545,7 @@ func TestTellingPagesIsLimited(t *testing.T) {
 			for range 1000 {
 				r := httptest.NewRequest("GET", "/", nil)
 				r.Header.Set("Origin", "http://example.com")
-				_, err := gate.Admit(r)
+				_, err := gate.Admit(r, ingress.PeerIP(r))
 				if e, ok := errors.AsType[*ingress.Refusal](err); ok && e.Accept {
 					accepted++
 				}
@@ -567,7 +602,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 			knock := func() {
 				r := httptest.NewRequest("GET", "/", nil)
 				r.Header.Set("Authorization", "Bearer s3cret")
-				_, err := gate.Admit(r)
+				_, err := gate.Admit(r, ingress.PeerIP(r))
 				refusal, _ = errors.AsType[*ingress.Refusal](err)
 			}
 			for range 21 {
