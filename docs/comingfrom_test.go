@@ -64,13 +64,13 @@ func newRooms() *router.Router {
 func addOthers(r *router.Router, toOthers router.Event[Said]) {
 	router.On(r, "say.others", func(c *router.Context, m Say) error {
 		in, _ := room.Get(c.Identity)
-		return toOthers.Publish(c, "room:"+in, Said{From: c.Identity.User, Text: m.Text}, router.PublishOptions{ExceptSelf: true})
+		return toOthers.Publish(c, "room:"+in, Said{From: c.Identity.User, Text: m.Text}, router.PublishOptions{Except: c.Conn().ID()})
 	})
 }
 
 func clock(ctx context.Context, r *router.Router, said router.Event[Said]) {
 	for now := range ticks(ctx) { // any goroutine may publish and send
-		_ = said.PublishFrom(ctx, r, "room:lobby", Said{From: "clock", Text: now.Format(time.TimeOnly)})
+		_ = said.Publish(ctx, "room:lobby", Said{From: "clock", Text: now.Format(time.TimeOnly)})
 	}
 }
 

@@ -67,9 +67,9 @@ func rooms() *router.Router {
 	})
 	router.On(r, "cursor.move", func(c *router.Context, p Position) error {
 		return c.Publish("map", "cursor.moved", p, router.PublishOptions{
-			Overflow:   router.OverflowLatestOnly, // a page that reads slowly needs no older position
-			Key:        c.Conn().ID(),             // of the same cursor
-			ExceptSelf: true,
+			Overflow: router.OverflowLatestOnly, // a page that reads slowly needs no older position
+			Key:      c.Conn().ID(),             // of the same cursor
+			Except:   c.Conn().ID(),
 		})
 	})
 	router.RPC(r, "board.open", func(c *router.Context, q Open) (struct{}, error) {

@@ -15,7 +15,10 @@ import (
 
 // Event is an event that the server sends, with the Go type of its payload. [Declare] makes it.
 // Its methods may be called from any goroutine.
-type Event[T any] struct{ typ string }
+type Event[T any] struct {
+	typ    string
+	router *Router
+}
 
 // EventOptions configure a declared event.
 type EventOptions struct {
@@ -23,14 +26,9 @@ type EventOptions struct {
 	Doc string
 }
 
-// Sender is the target of [Event.Send]: a [Conn], or the [Context] of a message from it.
-type Sender interface {
-	Send(typ string, payload any, opts ...SendOptions) error
-}
-
-// Publisher is the source of [Event.PublishFrom]: a [Router] or a [Conn].
-type Publisher interface {
-	Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error
+// Receiver is where [Event.Send] sends an event: a [Conn], or a [Target] such as Router.User.
+type Receiver interface {
+	sendEvent(ctx context.Context, typ string, payload any, opts []PublishOptions) error
 }
 
 // Declare declares events that the server sends, and the type of their payload:
@@ -51,29 +49,52 @@ func Declare[T any](r Registrar, typ string, opts ...EventOptions) Event[T] {
 	d := newDeclared(r, typ, reflect.TypeFor[T]())
 	d.doc = oneOf("the event "+strconv.Quote(d.typ), opts).Doc
 	d.register()
-	return Event[T]{d.typ}
+	return Event[T]{d.typ, d.group.router}
 }
 
-// Send sends the event to one client. See [Conn.Send] and [Context.Send].
-func (e Event[T]) Send(to Sender, payload T, opts ...SendOptions) error {
-	return to.Send(e.typ, payload, opts...)
+// Publish sends the event to the subscribers of a topic, from a handler or from outside of one: ctx is the [Context] of a
+// message or any other. See [Context.Publish] and [Router.Publish].
+func (e Event[T]) Publish(ctx context.Context, topic string, payload T, opts ...PublishOptions) error {
+	switch k, ok := ctx.(*Context); {
+	case e.router == nil:
+		return errNotDeclared
+	case ok && k.conn.router == e.router:
+		return k.Publish(topic, e.typ, payload, opts...)
+	default:
+		return e.router.Publish(ctx, topic, e.typ, payload, opts...)
+	}
 }
 
-// Publish sends the event to the subscribers of a topic, from a handler. See
-// [Context.Publish].
-func (e Event[T]) Publish(c *Context, topic string, payload T, opts ...PublishOptions) error {
-	return c.Publish(topic, e.typ, payload, opts...)
+// Send sends the event to one connection, or to those of a target, in all processes:
+//
+//	err := said.Send(c, r.User(c.Identity.Tenant, m.To), Said{m.Text})
+//
+// See [Conn.Send], for which PublishOptions may have a Meta alone, and [Target.Send].
+func (e Event[T]) Send(ctx context.Context, to Receiver, payload T, opts ...PublishOptions) error {
+	if e.router == nil {
+		return errNotDeclared
+	}
+	return to.sendEvent(ctx, e.typ, payload, opts)
 }
 
-// PublishFrom sends the event to the subscribers of a topic, from outside of a handler. See
-// [Router.Publish] and [Conn.Publish].
-func (e Event[T]) PublishFrom(ctx context.Context, from Publisher, topic string, payload T, opts ...PublishOptions) error {
-	return from.Publish(ctx, topic, e.typ, payload, opts...)
+var errNotDeclared = errors.Internal.New("router: the Event was not declared; make it with router.Declare")
+
+func (t Target) sendEvent(ctx context.Context, typ string, payload any, opts []PublishOptions) error {
+	return t.Send(ctx, typ, payload, opts...)
 }
 
-// SendTo sends the event to the connections of a target. See [Target.Send].
-func (e Event[T]) SendTo(ctx context.Context, to Target, payload T, opts ...PublishOptions) error {
-	return to.Send(ctx, e.typ, payload, opts...)
+func (c *Conn) sendEvent(ctx context.Context, typ string, payload any, opts []PublishOptions) error {
+	o, err := onlyOption(opts)
+	switch {
+	case err != nil:
+		return err
+	case o.Overflow != OverflowDisconnect || o.Key != "" || o.Except != "" || o.ID != "":
+		return errors.Internal.Errorf("router: PublishOptions for one connection has more than a Meta; remove the rest")
+	}
+	if k, ok := ctx.(*Context); ok && k.conn == c {
+		return k.Send(typ, payload, SendOptions{Meta: o.Meta})
+	}
+	return c.Send(typ, payload, SendOptions{Meta: o.Meta})
 }
 
 // declared is a declared event or question, as the router keeps it.
@@ -200,9 +221,4 @@ func init() {
 	}
 }
 
-var (
-	_ Sender    = (*Conn)(nil)
-	_ Sender    = (*Context)(nil)
-	_ Publisher = (*Router)(nil)
-	_ Publisher = (*Conn)(nil)
-)
+var ()

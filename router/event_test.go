@@ -34,9 +34,6 @@ var sendings = map[string]func(k *router.Context, r *router.Router, typ string, 
 	"Context.Publish": func(k *router.Context, _ *router.Router, typ string, payload any) error {
 		return k.Publish("news", typ, payload)
 	},
-	"Conn.Publish": func(k *router.Context, _ *router.Router, typ string, payload any) error {
-		return k.Conn().Publish(k, "news", typ, payload)
-	},
 	"Router.Publish": func(k *router.Context, r *router.Router, typ string, payload any) error {
 		return r.Publish(k, "news", typ, payload)
 	},
@@ -117,12 +114,12 @@ func TestTypedEvents(t *testing.T) {
 	var flash router.Event[news]
 	s := serveSocket(t, router.Options{OnOpen: func(c *router.Conn) error {
 		conns <- c
-		return flash.Send(c, news{"open"})
+		return flash.Send(c.Context(), c, news{"open"})
 	}}, func(r *router.Router) {
 		subscribing(r)
 		flash = router.Declare[news](r.Group("news."), "flash")
 		router.On(r, "tell", func(c *router.Context, m said) error {
-			if err := flash.Send(c, news{m.Text + " send"}); err != nil {
+			if err := flash.Send(c, c.Conn(), news{m.Text + " send"}); err != nil {
 				return err
 			}
 			return flash.Publish(c, "news", news{m.Text + " publish"}, router.PublishOptions{})
@@ -135,17 +132,28 @@ func TestTypedEvents(t *testing.T) {
 	p.expect("reply j news")
 	p.write(textFrame(`{"type":"tell","payload":{"text":"a"}}`))
 	p.expect(`news.flash {"text":"a send"}`, `news.flash {"text":"a publish"}`)
-	for _, from := range []router.Publisher{s.r, c} {
-		if err := flash.PublishFrom(context.Background(), from, "news", news{"from"}); err != nil {
-			t.Error(err)
-		}
-		p.expect(`news.flash {"text":"from"}`)
-	}
-	if err := flash.PublishFrom(context.Background(), c, "news", news{"from"}, router.PublishOptions{ExceptSelf: true}); err != nil {
+	ctx := context.Background()
+	if err := flash.Publish(ctx, "news", news{"from"}); err != nil {
 		t.Error(err)
 	}
-	if err := (router.Event[news]{}).Send(c, news{"x"}); err == nil {
+	p.expect(`news.flash {"text":"from"}`)
+	if err := flash.Publish(ctx, "news", news{"from"}, router.PublishOptions{Except: c.ID()}); err != nil {
+		t.Error(err)
+	}
+	if err := flash.Send(ctx, c, news{"to"}); err != nil {
+		t.Error(err)
+	}
+	p.expect(`news.flash {"text":"to"}`) // and not what it was left out of
+	for _, o := range []router.PublishOptions{{Except: c.ID()}, {Key: "x"}, {Overflow: router.OverflowDropNewest}} {
+		if err := flash.Send(ctx, c, news{"x"}, o); err == nil {
+			t.Errorf("what has no effect is taken: %+v", o)
+		}
+	}
+	if err := (router.Event[news]{}).Send(ctx, c, news{"x"}); err == nil {
 		t.Error("an event that was never declared is sent")
+	}
+	if err := (router.Event[news]{}).Publish(ctx, "news", news{"x"}); err == nil {
+		t.Error("an event that was never declared is published")
 	}
 	p.bye()
 }
@@ -175,7 +183,7 @@ func replying(r *router.Router) {
 		return &news{m.Text}, nil
 	})
 	router.RPC(r, "flash", func(c *router.Context, m said) (struct{}, error) {
-		_ = flash.Send(c, news(m))
+		_ = flash.Send(c, c.Conn(), news(m))
 		return struct{}{}, nil
 	})
 	router.RPC(r, "progress", func(c *router.Context, m said) (string, error) {

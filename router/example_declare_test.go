@@ -26,7 +26,7 @@ func ExampleDeclare() {
 	r := router.New(router.Options{})
 	message := router.Declare[Message](r, "chat.message", router.EventOptions{Doc: "A message of a user."})
 	router.On(r, "chat.send", func(c *router.Context, m Say) error {
-		return message.Send(c, Message{Text: m.Text})
+		return message.Send(c, c.Conn(), Message{Text: m.Text})
 	})
 	router.On(r, "chat.mistake", func(c *router.Context, m Say) error {
 		err := c.Send("chat.message", m) // not a Message
@@ -62,7 +62,7 @@ func ExampleEvent() {
 	c.send(`{"type":"price.follow","meta":{"correlationId":"1"}}`, `{"type":"price.set","payload":{"symbol":"A","price":1}}`)
 	c.receive(2)
 	// From anywhere else.
-	if err := price.PublishFrom(context.Background(), r, "prices", Price{"B", 2}); err != nil {
+	if err := price.Publish(context.Background(), "prices", Price{"B", 2}); err != nil {
 		fmt.Println(err)
 	}
 	c.receive(1)

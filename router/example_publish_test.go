@@ -18,9 +18,9 @@ func ExampleContext_Publish() {
 	})
 	router.On(r, "map.move", func(c *router.Context, p Position) error {
 		return c.Publish("map", "map.moved", p, router.PublishOptions{
-			Overflow:   router.OverflowLatestOnly, // a slow reader needs no older position
-			Key:        c.Conn().ID(),             // the latest of each client
-			ExceptSelf: true,
+			Overflow: router.OverflowLatestOnly, // a slow reader needs no older position
+			Key:      c.Conn().ID(),             // the latest of each client
+			Except:   c.Conn().ID(),
 		})
 	})
 

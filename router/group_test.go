@@ -211,7 +211,7 @@ func TestATypeInBothDirections(t *testing.T) {
 	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		cursor := router.Declare[said](r, "cursor")
-		router.On(r, "cursor", func(c *router.Context, m said) error { return cursor.Send(c, m) })
+		router.On(r, "cursor", func(c *router.Context, m said) error { return cursor.Send(c, c.Conn(), m) })
 	})
 	p := s.dial()
 	p.write(textFrame(`{"type":"cursor","payload":{"text":"a"}}`))

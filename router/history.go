@@ -63,8 +63,8 @@ func (o HistoryOptions) withDefaults() (HistoryOptions, error) {
 // without "*" before others. All processes that share a broker have to declare the same.
 //
 // What is published to such a topic is appended to its log. PublishOptions.ID makes that safe
-// to repeat. Each subscriber gets it, also the one that publishes: ExceptSelf has no effect. An
-// Overflow other than OverflowDisconnect is refused, since it would make gaps; a client that was closed
+// to repeat. Each subscriber gets it, also the one that publishes. An Except, and an
+// Overflow other than OverflowDisconnect, are refused, since they would make gaps; a client that was closed
 // because it was too slow resumes.
 //
 // Backend.Broker has to be a [pubsub.Log]; without a broker, the log is in the memory of this process. History panics
@@ -151,6 +151,8 @@ func checkAppend(kept bool, o PublishOptions) error {
 		return errors.InvalidArgument.Errorf("PublishOptions.ID has at most %d bytes, this one %d", pubsub.MaxIDLength, len(o.ID))
 	case kept && o.LocalOnly:
 		return errors.Internal.Errorf("router: PublishOptions.LocalOnly would leave the message out of the topic's log; leave LocalOnly out, or publish to a topic without history")
+	case kept && o.Except != "":
+		return errors.Internal.Errorf("router: PublishOptions.Except would make gaps in a topic with history; remove it, and let the page ignore what it has published")
 	case kept && o.Overflow != OverflowDisconnect:
 		return errors.Internal.Errorf("router: PublishOptions.Overflow would make gaps in a topic with history; leave it out: a client that was closed because it is slow resumes")
 	}

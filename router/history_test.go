@@ -25,7 +25,7 @@ func withHistory(t *testing.T, l *faultyLog, opts router.Options, o router.Histo
 		r.History("room:*", o)
 		router.RPC(r, "leave", func(c *router.Context, m said) (said, error) { c.Unsubscribe(m.Text); return m, nil })
 		router.RPC(r, "say", func(c *router.Context, m said) (struct{}, error) {
-			return struct{}{}, c.Publish("room:a", "heard", m, router.PublishOptions{ExceptSelf: true})
+			return struct{}{}, c.Publish("room:a", "heard", m)
 		})
 	})
 }

@@ -307,7 +307,7 @@ func TestHandlersThatPublishToThemselves(t *testing.T) {
 					return said{}, err
 				}
 			}
-			return said{"done"}, c.Publish("room", "not heard", nil, router.PublishOptions{ExceptSelf: true})
+			return said{"done"}, c.Publish("room", "not heard", nil, router.PublishOptions{Except: c.Conn().ID()})
 		})
 	})
 	p := s.dial()

@@ -120,7 +120,7 @@ func TestPublishingOutlivesTheClient(t *testing.T) {
 						defer close(closed)
 						ctx := context.WithValue(c.Context(), derived{}, 1)
 						for _, err := range []error{
-							c.Publish(ctx, "room", "left", nil), r.Publish(c.Context(), "log:room", "left", nil),
+							r.Publish(ctx, "room", "left", nil), r.Publish(c.Context(), "log:room", "left", nil),
 							r.User("acme", "bob").Send(ctx, "left", nil),
 						} {
 							if err != nil && errors.CodeOf(err) != errors.Internal { // without a broker there is no history

@@ -452,7 +452,7 @@ func TestTopics(t *testing.T) {
 		})
 		router.On(r, "say", func(c *router.Context, m text) error { return c.Publish("a", "said", m) })
 		router.On(r, "say.others", func(c *router.Context, m text) error {
-			return c.Publish("a", "said", m, router.PublishOptions{ExceptSelf: true})
+			return c.Publish("a", "said", m, router.PublishOptions{Except: c.Conn().ID()})
 		})
 		s := routertest.New(t, r)
 		a, b := s.Dial(), s.Dial()

@@ -116,7 +116,7 @@ func TestMetaThatIsSent(t *testing.T) {
 			return m, errors.Join(
 				c.Send("plain", m, router.SendOptions{Meta: meta}),
 				c.Conn().Send("empty", nil, router.SendOptions{Meta: meta}),
-				flash.Send(c, m, router.SendOptions{Meta: meta}),
+				flash.Send(c, c.Conn(), m, router.PublishOptions{Meta: meta}),
 				c.Publish("news", "news.one", m, router.PublishOptions{Meta: meta}),
 				flash.Publish(c, "news", m, router.PublishOptions{Meta: meta}),
 				r.Connection(c.Conn().ID()).Send(c, "direct", m, router.PublishOptions{Meta: meta}),

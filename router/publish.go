@@ -42,9 +42,9 @@ type PublishOptions struct {
 	// key, the latest position of each of ten users is kept; without a key, only one of all. At
 	// most 256 bytes.
 	Key string
-	// ExceptSelf leaves out the connection that publishes. It has no effect on
-	// Router.Publish, nor on topics with history.
-	ExceptSelf bool
+	// Except leaves out the connection with this id: Except: c.Conn().ID() leaves out the client that publishes. A topic
+	// with history refuses it, since it would make gaps.
+	Except string
 	// LocalOnly delivers to the subscribers in this process alone, without Backend.Broker. The
 	// order of messages with it and without it is not defined.
 	LocalOnly bool
@@ -56,15 +56,8 @@ type PublishOptions struct {
 	Meta Meta
 }
 
-// Publish sends an event to all subscribers of a topic, from outside of a handler. With
-// PublishOptions.ExceptSelf this connection is left out. See [Context.Publish]. ctx is passed to
-// the broker.
-func (c *Conn) Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error {
-	return c.router.publish(ctx, c, false, topic, typ, payload, opts)
-}
-
-// publish encodes a message once and hands it to the hub.
-func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, typ string, payload any, opts []PublishOptions) error {
+// publish encodes a message once and hands it to the hub. batch is the publisher, whose messages leave together; nil: none.
+func (r *Router) publish(ctx context.Context, batch *hub.Peer, topic, typ string, payload any, opts []PublishOptions) error {
 	if err := hub.CheckTopic(topic); err != nil {
 		return err
 	}
@@ -83,13 +76,7 @@ func (r *Router) publish(ctx context.Context, from *Conn, batched bool, topic, t
 	if r.opts.Backend.Broker != nil {
 		ctx = lasting(ctx)
 	}
-	if o.ExceptSelf && from != nil && h == nil {
-		m.Except = from.peer.ID
-	}
-	how := hub.PublishOptions{History: h, ID: o.ID, LocalOnly: o.LocalOnly}
-	if batched {
-		how.Batch = &from.peer
-	}
+	how := hub.PublishOptions{History: h, ID: o.ID, LocalOnly: o.LocalOnly, Batch: batch}
 	return r.countPublished(r.hub.Publish(ctx, m, how))
 }
 
@@ -122,7 +109,7 @@ func (r *Router) encode(ctx context.Context, topic, typ string, payload any, o P
 	if o.Overflow > OverflowLatestOnly {
 		return m, errors.Internal.Errorf("router: PublishOptions.Overflow is %d; use OverflowDisconnect, OverflowDropOldest, OverflowDropNewest or OverflowLatestOnly", o.Overflow)
 	}
-	m.Topic, m.Overflow = topic, uint8(o.Overflow)
+	m.Topic, m.Overflow, m.Except = topic, uint8(o.Overflow), o.Except
 	switch {
 	case o.Overflow == OverflowLatestOnly && len(o.Key) <= maxKeyLength:
 		m.Key = latestKey(topic, typ, o.Key)
@@ -172,9 +159,12 @@ func latestKey(topic, typ, key string) string {
 // published when the connection has ended before, or the client has aborted the request.
 func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions) error {
 	c.checkReturned()
-	batched := !c.task.Concurrent
-	err := c.conn.router.publish(c, c.conn, batched, topic, typ, payload, opts)
-	if batched && !c.conn.turn.Batching() {
+	var batch *hub.Peer
+	if !c.task.Concurrent {
+		batch = &c.conn.peer
+	}
+	err := c.conn.router.publish(c, batch, topic, typ, payload, opts)
+	if batch != nil && !c.conn.turn.Batching() {
 		c.conn.peer.FlushBatch() // detached: no batch ends that would
 	}
 	return err
@@ -184,5 +174,5 @@ func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions
 // [Context.Publish]. ctx is passed to the broker. One that was cancelled because its connection has ended, as that
 // of a Conn is in OnClose, does not stop the message.
 func (r *Router) Publish(ctx context.Context, topic, typ string, payload any, opts ...PublishOptions) error {
-	return r.publish(ctx, nil, false, topic, typ, payload, opts)
+	return r.publish(ctx, nil, topic, typ, payload, opts)
 }

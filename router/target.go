@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"time"
@@ -74,7 +75,7 @@ type ConnInfo struct {
 // to each that was open before the call, and perhaps to one that is opened during it. Without a
 // connection nothing is sent, and there is no error. What is sent to one target, one after the
 // other, arrives in that order. payload is encoded as in [Conn.Send]. At most one
-// PublishOptions may be given, without an ID; ExceptSelf has no effect, see Except.
+// PublishOptions may be given, without an ID. Its Except is as that of the target; both may not name two connections.
 //
 // The error is UNAVAILABLE if the broker fails, or if the process of a connection is not reached.
 // As with Publish, a process whose subscription is lost, until it is made again, misses what is sent: the
@@ -98,7 +99,10 @@ func (t Target) Send(ctx context.Context, typ string, payload any, opts ...Publi
 	if err != nil {
 		return err
 	}
-	m.Except = t.name.Except
+	if m.Except != "" && t.name.Except != "" && m.Except != t.name.Except {
+		return errors.Internal.Errorf("router: the target and PublishOptions.Except leave out two connections; name one of them")
+	}
+	m.Except = cmp.Or(m.Except, t.name.Except)
 	switch id := t.name.ID; {
 	case id == "":
 		return t.r.hub.Publish(lasting(ctx), m, hub.PublishOptions{LocalOnly: o.LocalOnly})

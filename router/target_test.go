@@ -400,14 +400,14 @@ func TestSendingDeclaredEventsToTargets(t *testing.T) {
 	ctx := context.Background()
 	to := s.r.User("acme", "ann")
 	for what, err := range map[string]error{
-		"another type": to.Send(ctx, "hello", 1), "not valid": hello.SendTo(ctx, to, greeting{}),
-		"with an id": hello.SendTo(ctx, to, greeting{"x"}, router.PublishOptions{ID: "1"}), "reserved": to.Send(ctx, "$ws:hello", nil), "two options": hello.SendTo(ctx, to, greeting{"x"}, router.PublishOptions{}, router.PublishOptions{}),
+		"another type": to.Send(ctx, "hello", 1), "not valid": hello.Send(ctx, to, greeting{}),
+		"with an id": hello.Send(ctx, to, greeting{"x"}, router.PublishOptions{ID: "1"}), "reserved": to.Send(ctx, "$ws:hello", nil), "two options": hello.Send(ctx, to, greeting{"x"}, router.PublishOptions{}, router.PublishOptions{}),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", what)
 		}
 	}
-	if err := hello.SendTo(ctx, to, greeting{"hi"}); err != nil {
+	if err := hello.Send(ctx, to, greeting{"hi"}); err != nil {
 		t.Fatal(err)
 	}
 	p.expect(`hello {"text":"hi"}`)

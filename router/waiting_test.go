@@ -98,7 +98,7 @@ func waitingServer(t *testing.T, g *gate) *socketServer {
 		router.RPC(r, "wait", func(_ *router.Context, m said) (said, error) { <-g.opened; return m, nil })
 		router.RPC(r, "decode", func(*router.Context, slowlyDecoded) (said, error) { return said{"x"}, nil })
 		router.On(r, "publish", func(c *router.Context, m said) error {
-			return c.Publish("topic", "news", m.Text, router.PublishOptions{ExceptSelf: true})
+			return c.Publish("topic", "news", m.Text, router.PublishOptions{Except: c.Conn().ID()})
 		})
 	})
 	t.Cleanup(g.open) // before the server's

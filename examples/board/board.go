@@ -220,6 +220,6 @@ func (b *Boards) move(c *router.Context, at Cursor) error {
 		return err
 	}
 	return b.moved.Publish(c, cursorsTopic(here.board), Moved{c.Identity.User, at}, router.PublishOptions{
-		Overflow: router.OverflowLatestOnly, Key: c.Identity.User, ExceptSelf: true,
+		Overflow: router.OverflowLatestOnly, Key: c.Identity.User, Except: c.Conn().ID(),
 	})
 }

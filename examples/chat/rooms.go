@@ -131,7 +131,7 @@ func (rs *Rooms) Say(ctx context.Context, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	once := router.PublishOptions{ID: m.From.ID + "/" + m.ID}
-	if err := rs.events.message.PublishFrom(ctx, rs.router, messagesOf(m.Room), m, once); err != nil {
+	if err := rs.events.message.Publish(ctx, messagesOf(m.Room), m, once); err != nil {
 		return errors.Unavailable.Wrap(err, "the message could not be delivered")
 	}
 	return nil

@@ -57,13 +57,13 @@ func (rs *Rooms) sweep(ctx context.Context) {
 	}
 	if len(changed.Rooms)+len(changed.Removed) > 0 {
 		for conn := range here {
-			_ = rs.events.sizes.Send(conn, changed)
+			_ = rs.events.sizes.Send(conn.Context(), conn, changed)
 		}
 	}
 	for _, r := range rooms {
 		state, tabs := rs.state(r)
 		for _, conn := range tabs {
-			_ = rs.events.state.Send(conn, state)
+			_ = rs.events.state.Send(conn.Context(), conn, state)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (rs *Rooms) tellMembers(r *room) {
 			if here {
 				event = rs.events.joined
 			}
-			publish(rs.router, event, topicOf(r.name), Seat{Room: r.name, Member: m})
+			publish(event, topicOf(r.name), Seat{Room: r.name, Member: m})
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (rs *Rooms) tellSizes() {
 	}
 	clear(rs.resized)
 	rs.mu.Unlock()
-	publish(rs.router, rs.events.sizes, roomsTopic, changed)
+	publish(rs.events.sizes, roomsTopic, changed)
 	if rs.backend.Shared {
 		rs.count(own)
 	}
@@ -124,10 +124,10 @@ func (rs *Rooms) changes(names map[string]struct{}) (changed RoomsChanged) {
 
 // publish publishes an event. A tab that misses it gets the current state with its next join or
 // the next sweep, so a failure is only logged.
-func publish[T any](r *router.Router, event router.Event[T], topic string, payload T) {
+func publish[T any](event router.Event[T], topic string, payload T) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
-	if err := event.PublishFrom(ctx, r, topic, payload); err != nil {
+	if err := event.Publish(ctx, topic, payload); err != nil {
 		slog.Error("chat: publishing failed", "topic", topic, "error", err)
 	}
 }

@@ -80,7 +80,7 @@ func newRouter(b adapters.Backend) *router.Router {
 	perTrader := ratelimit.New(limit.New(b.Limits, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "orders"}), ratelimit.PerUserOrIP)
 	router.RPC(r.With(perTrader), "order.place", func(c *router.Context, o Order) (Placed, error) {
 		p := Placed{ID: rand.Text(), Order: o}
-		return p, placed.SendTo(c, r.User("", c.Identity.User), p)
+		return p, placed.Send(c, r.User("", c.Identity.User), p)
 	})
 
 	market := r.Group("price.").With(ingress.RequireRole("market"))

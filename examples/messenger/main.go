@@ -69,7 +69,7 @@ func newRouter(opts router.Options) *router.Router {
 	router.RPC(r, "message.send", func(c *router.Context, s Send) (Devices, error) {
 		m := Message{c.Identity.User, s}
 		own := r.User("", m.From).Except(c.Conn().ID())
-		if err := errors.Join(message.SendTo(c, own, m), message.SendTo(c, r.User("", s.To), m)); err != nil {
+		if err := errors.Join(message.Send(c, own, m), message.Send(c, r.User("", s.To), m)); err != nil {
 			return Devices{}, err // the client sends it again, with the same ID
 		}
 		n, err := r.User("", s.To).Count(c)
@@ -79,7 +79,7 @@ func newRouter(opts router.Options) *router.Router {
 		return Devices{s.To, n}, nil
 	})
 	router.On(r, "message.read", func(c *router.Context, q Receipt) error {
-		return receipt.SendTo(c, r.User("", q.User), Receipt{q.ID, c.Identity.User})
+		return receipt.Send(c, r.User("", q.User), Receipt{q.ID, c.Identity.User})
 	})
 	router.RPC(r, "devices.signOut", func(c *router.Context, _ struct{}) (Devices, error) {
 		others := r.User("", c.Identity.User).Except(c.Conn().ID())
