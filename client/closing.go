@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -59,14 +60,16 @@ func closed(code errors.CloseCode, reason string) (e ending) {
 	}
 	var advised struct {
 		RetryAfterMs jsontext.Value `json:"retryAfterMs"`
+		Message      string         `json:"message"`
 	}
-	if wait && json.Unmarshal([]byte(reason), &advised) == nil && advised.RetryAfterMs != nil {
+	known := json.Unmarshal([]byte(reason), &advised) == nil
+	if wait && known && advised.RetryAfterMs != nil {
 		e.atOnce = false
 		e.after, e.guilty = advice(advised.RetryAfterMs)
 		e.fatal = e.guilty && code == errors.CloseTooManyRequests
 	}
 	e.err = &errors.Error{
-		Code: kind, Message: "the connection was closed", Retry: !e.fatal, NoRetry: e.fatal, RetryAfter: e.after,
+		Code: kind, Message: cmp.Or(advised.Message, "the connection was closed"), Retry: !e.fatal, NoRetry: e.fatal, RetryAfter: e.after,
 		Cause: &CloseError{code, reason},
 	}
 	return e

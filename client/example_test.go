@@ -215,7 +215,7 @@ func ExampleCloseError() {
 		}
 	}
 	if closed, ok := errors.AsType[*client.CloseError](err); ok {
-		fmt.Println(closed.Code, closed.Reason)
+		fmt.Println(closed.Code, errors.From(err).Message)
 	}
 	// Output: 1008 members only
 }

@@ -30,7 +30,8 @@ type Refusal struct {
 	// Accept accepts the handshake and closes the connection at once, because pages cannot
 	// see why a handshake was refused. The code is 4401 for a status of 401, 4403 for 403, 4429
 	// for 429, and 1013 for 503; a refusal with another status is not accepted. The reason is
-	// {"retryAfterMs":n}, with null if waiting does not help, and empty if the wait is not known.
+	// {"retryAfterMs":n,"message":"…"}, with null if waiting does not help, without retryAfterMs if the wait is not known,
+	// and with as much of the error's message as fits into 123 bytes.
 	Accept bool
 }
 

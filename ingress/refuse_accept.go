@@ -1,13 +1,13 @@
 package ingress
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/closereason"
 	"github.com/wskit/wskit/internal/handshake"
 )
 
@@ -63,17 +63,13 @@ func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
 	return true
 }
 
-// closeReason has the time after which the client may reconnect. It is empty if that is not
-// known: 0 would mean at once.
+// closeReason has the time after which the client may reconnect, unless it is not known, and the text of the error.
 func closeReason(p problem) string {
-	switch {
-	case !p.retryable:
-		return `{"retryAfterMs":null}`
-	case p.RetryAfterMs == 0:
-		return ""
-	default:
-		return fmt.Sprintf(`{"retryAfterMs":%d}`, p.RetryAfterMs)
+	wait := time.Duration(p.RetryAfterMs) * time.Millisecond
+	if !p.retryable {
+		wait = closereason.Never
 	}
+	return closereason.Of(wait, p.Detail)
 }
 
 // readOnly keeps io.Copy from looking for other ways to read.

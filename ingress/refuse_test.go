@@ -85,17 +85,17 @@ func TestRefusalThatCannotBeAccepted(t *testing.T) {
 }
 
 // The close reason of an accepted refusal has the time to wait if it is known, null if waiting
-// does not help, and never 0.
+// does not help, and never 0; and what the application says.
 func TestTheReasonOfAnAcceptedRefusal(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		want string
 	}{
-		"a wait":       {errors.ResourceExhausted.New("no").WithRetryAfter(1500 * time.Millisecond), `{"retryAfterMs":1500}`},
-		"a short wait": {errors.ResourceExhausted.New("no").WithRetryAfter(1), `{"retryAfterMs":1}`},
-		"not known":    {errors.ResourceExhausted.New("no"), ""},
-		"of a limit":   {&errors.LimitExceeded{Kind: errors.LimitConnection}, ""},
-		"no use":       {errors.Unauthenticated.New("no"), `{"retryAfterMs":null}`},
+		"a wait":       {errors.ResourceExhausted.New("no").WithRetryAfter(1500 * time.Millisecond), `{"retryAfterMs":1500,"message":"no"}`},
+		"a short wait": {errors.ResourceExhausted.New("no").WithRetryAfter(1), `{"retryAfterMs":1,"message":"no"}`},
+		"not known":    {errors.ResourceExhausted.New("no"), `{"message":"no"}`},
+		"of a limit":   {&errors.LimitExceeded{Kind: errors.LimitConnection}, `{"message":"too many connections"}`},
+		"no use":       {errors.Unauthenticated.New("no"), `{"retryAfterMs":null,"message":"no"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/closereason"
 	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/internal/httpclose"
 	"github.com/wskit/wskit/router/internal/life"
@@ -249,11 +250,11 @@ func (r *Router) open(c *Conn) {
 		r.stats.handshakes.Add(RefusedOpen)
 		r.reportRefused(Refused{Kind: RefusedOpen, Conn: c, IP: c.ip}, err)
 		e := errors.From(err)
-		reason := e.Message
-		if e.Retryable() && e.RetryAfter > 0 {
-			reason = retryAfterReason(e.RetryAfter)
+		wait := time.Duration(0)
+		if e.Retryable() {
+			wait = e.RetryAfter
 		}
-		c.Close(closeCodeOf(err), reason)
+		c.Close(closeCodeOf(err), closereason.Of(wait, e.Message))
 	}
 	opened = true
 	go c.rest()

@@ -94,7 +94,7 @@ func callAll[F any](hooks []F, call func(F)) {
 func (c *Conn) onOpen() error {
 	r := c.router
 	if r.draining.Load() {
-		c.Close(errors.CloseGoingAway, retryAfterReason(r.drainHint()))
+		c.Close(errors.CloseGoingAway, drainReason(r.drainHint()))
 		return r.drainError()
 	}
 	if err := c.makeAddressable(); err != nil {

@@ -55,10 +55,10 @@ func TestOpenHookRefuses(t *testing.T) {
 		code errors.CloseCode
 		text string
 	}{
-		{errors.PermissionDenied.New("banned"), errors.ClosePolicy, "banned"},
-		{errors.Unavailable.New("full"), errors.CloseTryAgainLater, "full"},
-		{errors.New("secret"), errors.CloseInternal, "internal error"},
-		{errors.NotFound.New(strings.Repeat("é", 100)), errors.CloseInternal, strings.Repeat("é", 61)},
+		{errors.PermissionDenied.New("banned"), errors.ClosePolicy, `{"message":"banned"}`},
+		{errors.Unavailable.New("full"), errors.CloseTryAgainLater, `{"message":"full"}`},
+		{errors.New("secret"), errors.CloseInternal, `{"message":"internal error"}`},
+		{errors.NotFound.New(strings.Repeat("é", 100)), errors.CloseInternal, `{"message":"` + strings.Repeat("é", 54) + `"}`},
 	} {
 		t.Run(string(errors.CodeOf(tc.err)), func(t *testing.T) {
 			var closed atomic.Int64

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/ceil"
+	"github.com/wskit/wskit/internal/closereason"
 	"github.com/wskit/wskit/router/internal/frame"
 )
 
@@ -111,18 +112,10 @@ func appendRejection(b *frame.Buffer, l *errors.LimitExceeded) {
 
 // retryReason is the reason of a close for a limit.
 func retryReason(l *errors.LimitExceeded) string {
-	switch {
-	case l.Never:
-		return `{"retryAfterMs":null}`
-	case l.RetryAfter > 0:
-		return retryAfterReason(l.RetryAfter)
-	default:
-		return "" // not known
+	if l.Never {
+		return closereason.Of(closereason.Never, "")
 	}
-}
-
-func retryAfterReason(d time.Duration) string {
-	return `{"retryAfterMs":` + strconv.FormatInt(ceil.Div(d, time.Millisecond), 10) + `}`
+	return closereason.Of(l.RetryAfter, "")
 }
 
 func (r *Router) callOnLimitExceeded(info LimitInfo) {

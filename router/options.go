@@ -95,8 +95,8 @@ type Options struct {
 	// such an answer from the page.
 	//
 	// Default: such a handshake of a page is accepted, and the connection closed at once, so that the page sees why: with
-	// 4401 for a status of 401, 4403 for 403, 4429 for 429 and 1013 for 503, and the reason {"retryAfterMs":n}, see
-	// ingress.Refusal.Accept. At most 100 a second are answered like this, each for 2 s at most. All other refusals, such
+	// 4401 for a status of 401, 4403 for 403, 4429 for 429 and 1013 for 503, and the reason
+	// {"retryAfterMs":n,"message":"…"}, see ingress.Refusal.Accept. At most 100 a second are answered like this, each for 2 s at most. All other refusals, such
 	// as those of origins and hosts, and those of clients that are not pages (without an Origin), are HTTP answers.
 	RefuseOverHTTP bool
 
@@ -220,7 +220,7 @@ type Options struct {
 	// It may subscribe and send. An error closes the connection: with 1008 for
 	// UNAUTHENTICATED and PERMISSION_DENIED, 1013 for an error that is retryable, else 1011,
 	// unless it is a rejection that has a close code (errors.LimitExceeded.Close). The
-	// reason is {"retryAfterMs":n} if the error has a wait, and else its message. It is
+	// reason is {"retryAfterMs":n,"message":"…"}, with a wait if the error has one. It is
 	// called concurrently. A library adds further hooks with [Router.AddHooks].
 	OnOpen func(*Conn) error
 

@@ -45,12 +45,12 @@ func TestPagesSeeWhyTheyAreRefused(t *testing.T) {
 		status        int
 		end           string
 	}{
-		{"UNAUTHENTICATED", page, 101, `4401 {"retryAfterMs":null}`},
-		{"expired", page, 101, `4401 {"retryAfterMs":null}`},
-		{"PERMISSION_DENIED", page, 101, `4403 {"retryAfterMs":null}`},
-		{"own", page, 101, `4403 {"retryAfterMs":null}`},
-		{"RESOURCE_EXHAUSTED", page, 101, `4429 `},
-		{"wait", page, 101, `1013 {"retryAfterMs":1500}`},
+		{"UNAUTHENTICATED", page, 101, `4401 {"retryAfterMs":null,"message":"refused"}`},
+		{"expired", page, 101, `4401 {"retryAfterMs":null,"message":"the identity has expired"}`},
+		{"PERMISSION_DENIED", page, 101, `4403 {"retryAfterMs":null,"message":"refused"}`},
+		{"own", page, 101, `4403 {"retryAfterMs":null,"message":"not from here"}`},
+		{"RESOURCE_EXHAUSTED", page, 101, `4429 {"message":"refused"}`},
+		{"wait", page, 101, `1013 {"retryAfterMs":1500,"message":"later"}`},
 		{"INVALID_ARGUMENT", page, 400, ""},
 		{"NOT_FOUND", page, 404, ""},
 		{"uncoded", page, 500, ""},

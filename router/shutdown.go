@@ -3,9 +3,11 @@ package router
 import (
 	"context"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/ceil"
 	"github.com/wskit/wskit/router/internal/life"
 )
 
@@ -124,6 +126,11 @@ func (r *Router) awaitEmpty(ctx context.Context) error {
 // drainHint is a moment of the drain's window, at random.
 func (r *Router) drainHint() time.Duration { return atRandom(time.Duration(r.drainWindow.Load())) }
 
+// drainReason says when to reconnect.
+func drainReason(d time.Duration) string {
+	return `{"retryAfterMs":` + strconv.FormatInt(ceil.Div(d, time.Millisecond), 10) + `}`
+}
+
 // drainError refuses a handshake or a message. Those are few, and another server may take them.
 func (r *Router) drainError() error {
 	within := min(time.Duration(r.drainWindow.Load()), maxRefusedWait)
@@ -145,6 +152,6 @@ func (c *Conn) beginDrain() {
 // drained closes the connection if it is draining and nothing of it is being handled.
 func (c *Conn) drained() {
 	if c.life.State() == life.Draining && c.turn.Idle() {
-		c.Close(errors.CloseGoingAway, retryAfterReason(c.router.drainHint()))
+		c.Close(errors.CloseGoingAway, drainReason(c.router.drainHint()))
 	}
 }

@@ -514,7 +514,7 @@ func TestPagesGetTheRefusal(t *testing.T) {
 		t.Errorf("the subprotocol is %q; a browser gives up when none is agreed on", c.Subprotocol())
 	}
 	_, _, err := c.Read(t.Context())
-	if e, ok := errors.AsType[websocket.CloseError](err); !ok || e.Code != 4429 || e.Reason != `{"retryAfterMs":60000}` {
+	if e, ok := errors.AsType[websocket.CloseError](err); !ok || e.Code != 4429 || e.Reason != `{"retryAfterMs":60000,"message":"too many connections"}` {
 		t.Errorf("closed with %v", err)
 	}
 	h.expect(429)                             // no page

@@ -131,12 +131,12 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
     drop();
     if (wasOpen && clock() - wasOpen >= STABLE) attempts = 0;
     openedAt = 0;
-    const advice = adviceIn(reason);
+    const { wait: advice, message } = adviceIn(reason);
     const final = FINAL.includes(code) || (advice === null && code === 4429) || (code === 4401 && !s.token);
     const error = new WskitError(
       {
         code: REFUSALS[code] ?? "UNAVAILABLE",
-        message: why ?? `the connection was closed: ${code} ${reason}`,
+        message: why ?? message ?? `the connection was closed: ${code} ${reason}`,
         retryable: !final,
         retryAfterMs: advice ?? null,
       },

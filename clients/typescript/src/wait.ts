@@ -31,14 +31,14 @@ export const sensible = (ms: unknown): number | undefined =>
   typeof ms === "number" && ms >= 0 && ms <= 86_400_000 ? ms : undefined;
 
 /**
- * The wait in the reason of a close frame: {"retryAfterMs":1500}. null if waiting does not help, undefined if it
- * is not known.
+ * What the reason of a close frame says: {"retryAfterMs":1500,"message":"…"}. The wait is null if waiting does not
+ * help, and undefined if it is not known.
  */
-export function adviceIn(reason: string): number | null | undefined {
+export function adviceIn(reason: string): { wait?: number | null | undefined; message?: string | undefined } {
   try {
-    const { retryAfterMs: ms } = JSON.parse(reason);
-    return ms === null ? ms : sensible(ms);
+    const { retryAfterMs: ms, message } = JSON.parse(reason);
+    return { wait: ms === null ? ms : sensible(ms), message: typeof message === "string" ? message : undefined };
   } catch {
-    return undefined;
+    return {};
   }
 }

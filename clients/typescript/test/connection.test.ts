@@ -47,9 +47,9 @@ scenario("refuse", async () => {
 
 test("requests that wait are rejected with the reason when the client ends", async () => {
   const server = await start();
-  await server.script([{ close: 4403 }]);
+  await server.script([{ close: 4403, reason: '{"retryAfterMs":null,"message":"your account is suspended"}' }]);
   const client = server.connect();
-  expect(await rejection(client.request("echo", {}))).toMatchObject({ code: "PERMISSION_DENIED" });
+  expect(await rejection(client.request("echo", {}))).toMatchObject({ code: "PERMISSION_DENIED", message: "your account is suspended" });
   expect(client.state.get()).toMatchObject({ status: "closed", closeCode: 4403, error: { code: "PERMISSION_DENIED", retryable: false } });
   expect(await rejection(client.request("echo", {}))).toMatchObject({ code: "PERMISSION_DENIED" });
   client.reconnect();
