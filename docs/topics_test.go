@@ -41,7 +41,6 @@ func rooms() *router.Router {
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
-		Addressing: router.AddressingOptions{Enabled: true},
 	})
 	r.History("room:*", router.HistoryOptions{Messages: 1000, Age: time.Hour})
 	r.History("board:*", router.HistoryOptions{})

@@ -9,8 +9,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
@@ -19,12 +21,15 @@ import (
 	"github.com/wskit/wskit/router/internal/hub"
 )
 
-// AddressingOptions switch on [Router.User], [Router.Connection] and [Router.AllConnections]: sending
+// AddressingOptions are for [Router.User], [Router.Connection] and [Router.AllConnections]: sending
 // to the connections of a user, to one or to all, and counting, listing and closing them.
 type AddressingOptions struct {
-	// Enabled switches addressing on. It costs about 400 bytes for each connection.
+	// Enabled lets other processes that share the Backend address the connections of this one. All of them need it. It costs
+	// about 400 bytes for each connection, and a subscription of the broker for each user.
 	//
-	// Default: off; the methods of a Target fail.
+	// Default: off. Without a broker, or with that of package memory, the connections of this router can be addressed
+	// from the first use of a Target on, which takes about 2 µs for each connection that is open. With another broker
+	// the methods of a Target fail.
 	Enabled bool
 
 	// Timeout bounds how long Count, List and Close wait for other processes, and how long a
@@ -80,8 +85,11 @@ func addressTopics(id *ingress.Identity) []string {
 // directory finds the connections of this process that can be addressed. The zero directory has
 // none.
 type directory struct {
+	on    atomic.Bool // set by New, or by the first use of a Target
+	first sync.Once   // of that
+
 	mu    sync.RWMutex
-	conns map[string]*Conn // by id; nil: addressing is off
+	conns map[string]*Conn // by id
 }
 
 func (d *directory) find(id string) *Conn {
@@ -105,17 +113,36 @@ func (d *directory) remove(c *Conn) {
 // makeAddressable returns when the connection can be addressed.
 func (c *Conn) makeAddressable() error {
 	r := c.router
-	if !r.opts.Addressing.Enabled {
+	if !r.directory.on.Load() { // whoever switches it on does so for all that are open
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.opts.Addressing.Timeout)
 	defer cancel()
-	r.directory.add(c)
 	if r.cluster != nil {
 		if err := r.cluster.AwaitReady(ctx); err != nil {
 			return unaddressable(err)
 		}
 	}
+	return c.address(ctx)
+}
+
+// addressAll returns when the connections of a router that is alone can be addressed, and so can those that are opened
+// from now on: such a connection is listed before it looks at on.
+func (r *Router) addressAll() {
+	r.directory.first.Do(func() {
+		if r.directory.on.Swap(true) {
+			return // since New
+		}
+		for _, c := range r.conns.All() {
+			_ = c.address(r.ctx) // or it has ended
+		}
+	})
+}
+
+// address makes a connection one that is found by its id and its user. Twice is as once.
+func (c *Conn) address(ctx context.Context) error {
+	r := c.router
+	r.directory.add(c)
 	for _, topic := range addressTopics(c.Identity()) {
 		if err := c.peer.Subscribe(ctx, topic); err != nil {
 			return unaddressable(err)
@@ -130,6 +157,12 @@ func (c *Conn) makeAddressable() error {
 
 func unaddressable(err error) error {
 	return errors.Unavailable.Wrap(err, "the connection cannot be addressed").WithRetryAfter(cluster.Retry)
+}
+
+// isAlone reports whether no other process can address the connections of a router with these options.
+func (o *Options) isAlone() bool {
+	_, inMemory := o.Backend.Broker.(*memory.Broker)
+	return !o.Backend.Shared && (o.Backend.Broker == nil || inMemory)
 }
 
 func (r *Router) newCluster() *cluster.Cluster[ConnInfo] {

@@ -54,7 +54,7 @@ func (c *Conn) takeApart(err error) bool {
 		c.router.traceEnded(c)
 	}
 	c.countEnd()
-	if c.router.opts.Addressing.Enabled {
+	if c.router.directory.on.Load() {
 		c.router.directory.remove(c)
 	}
 	if c.admission != nil {

@@ -12,7 +12,6 @@ import (
 func ExampleRouter_User() {
 	r := router.New(router.Options{
 		Authenticate: func(*http.Request) (ingress.Identity, error) { return ingress.Identity{User: "ann"}, nil },
-		Addressing:   router.AddressingOptions{Enabled: true},
 	})
 	phone, laptop := connect(r), connect(r)
 	defer phone.close()

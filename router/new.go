@@ -36,8 +36,9 @@ func New(opts Options) *Router {
 		Component: "backend", Log: opts.Logger,
 		Failing: "wskit: the backend does not work, so this server is not ready", Working: "wskit: the backend works again",
 	}
+	r.directory.conns = make(map[string]*Conn)
 	if opts.Addressing.Enabled {
-		r.directory.conns = make(map[string]*Conn)
+		r.directory.on.Store(true)
 		if opts.Backend.Broker != nil {
 			r.cluster = r.newCluster()
 		}

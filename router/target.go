@@ -187,11 +187,12 @@ func (t Target) check() error {
 	switch {
 	case t.r == nil:
 		return errors.Internal.New("router: the Target is empty; make it with Router.User, Router.Connection or Router.AllConnections")
-	case !t.r.opts.Addressing.Enabled:
-		return errors.Internal.New("router: addressing is off; set Options.Addressing.Enabled")
+	case !t.r.opts.Addressing.Enabled && !t.r.opts.isAlone():
+		return errors.Internal.New("router: addressing is off, and other processes share the backend; set Options.Addressing.Enabled")
 	case t.name.Topic == "" && t.name.ID == "":
 		return errors.InvalidArgument.New("the user or the connection has no name")
 	}
+	t.r.addressAll()
 	return nil
 }
 

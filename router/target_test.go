@@ -317,10 +317,64 @@ func TestReservedTopics(t *testing.T) {
 	}
 }
 
+// In one process nothing has to be switched on: what is sent to all reaches every connection that was open before,
+// while others open and close, and each is counted once.
+func TestTargetsInOneProcess(t *testing.T) {
+	t.Parallel()
+	for name, backend := range map[string]adapters.Backend{"no backend": {}, "in memory": memory.New()} {
+		t.Run(name, func(t *testing.T) {
+			s := serveSocket(t, router.Options{Authenticate: asUser, Backend: backend}, nil)
+			var before []*peer
+			for i := range 20 {
+				before = append(before, s.dial(as("acme", fmt.Sprint("user", i%10))))
+			}
+			var opening sync.WaitGroup
+			for range 4 {
+				opening.Go(func() {
+					for range 10 {
+						s.dial(as("acme", "other")).hangUp()
+					}
+				})
+			}
+			ctx := context.Background()
+			var sending sync.WaitGroup
+			for i := range 4 { // all at once are the first to use a target
+				sending.Go(func() {
+					if err := s.r.AllConnections().Send(ctx, "all", i); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			sending.Wait()
+			if err := s.r.User("acme", "user3").Send(ctx, "you", nil); err != nil {
+				t.Error(err)
+			}
+			for i, p := range before {
+				p.expectInAnyOrder("all 0", "all 1", "all 2", "all 3")
+				if i%10 == 3 {
+					p.expect("you ")
+				}
+			}
+			opening.Wait()
+			eventually(t, "those that came and went are not counted", func() bool {
+				n, err := s.r.AllConnections().Count(ctx)
+				return n == len(before) && err == nil
+			})
+			if n, err := s.r.User("acme", "user3").Close(ctx, 4001, "bye"); n != 2 || err != nil {
+				t.Errorf("%d are closed, %v", n, err)
+			}
+			before[3].expect("close 4001")
+			for _, p := range before {
+				p.hangUp()
+			}
+		})
+	}
+}
+
 func TestTargetsThatCannotBeAddressed(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	off, on := router.New(router.Options{}), router.New(router.Options{Addressing: router.AddressingOptions{Enabled: true}})
+	off, on := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{}), Shared: true}}), router.New(router.Options{})
 	for name, c := range map[string]struct {
 		to   router.Target
 		code errors.Code
