@@ -76,6 +76,7 @@ var parts = []part{
 	{"examples", []string{anything}},
 	{"docs", nil},
 	{"docs/plot", []string{"limit"}},
+	{"docs/tasks", []string{"adapters/memory", "adapters/redis", "ingress", "limit", "middleware/ratelimit", "router"}},
 	{"internal/batch", []string{"errors"}},
 	{"internal/ceil", nil},
 	{"internal/closereason", []string{"internal/ceil"}},
