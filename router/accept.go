@@ -160,7 +160,7 @@ func (r *Router) containHook(name string, c *Conn, err *error) {
 		*err = &panicFault{err: panicError(name, v), stack: stack()}
 	}
 	if *err != nil && errors.CodeOf(*err) == errors.Internal {
-		r.fault(Fault{Conn: c, Err: *err})
+		r.fault(Fault{Conn: c, Hook: name, Err: *err})
 	}
 }
 

@@ -23,7 +23,13 @@ func (r *Router) fault(f Fault) {
 		}
 		return
 	}
-	attrs := []any{"type", f.Type, "error", f.Err}
+	attrs := []any{"error", f.Err}
+	if f.Hook != "" {
+		attrs = append(attrs, "hook", f.Hook)
+	}
+	if f.Type != "" || f.Hook == "" {
+		attrs = append(attrs, "type", f.Type)
+	}
 	if f.Conn != nil {
 		attrs = append(attrs, "conn", f.Conn.peer.ID)
 	}
@@ -51,7 +57,7 @@ func (r *Router) callOnError(hook func(Fault), f Fault) {
 // containPanic is deferred by a call of a hook that returns nothing. A panic becomes a fault.
 func (r *Router) containPanic(name string, c *Conn, typ string) {
 	if v := recover(); v != nil {
-		r.fault(Fault{Conn: c, Type: typ, Err: panicError(name, v), Stack: stack()})
+		r.fault(Fault{Conn: c, Type: typ, Hook: name, Err: panicError(name, v), Stack: stack()})
 	}
 }
 

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -70,7 +71,23 @@ func (c *Context) opened() {
 }
 
 // expire is called when the message's time is over.
-func (c *Context) expire() { c.giveUp(context.DeadlineExceeded, errors.From(context.DeadlineExceeded)) }
+func (c *Context) expire() {
+	c.giveUp(context.DeadlineExceeded, errors.From(context.DeadlineExceeded))
+	if !c.route.overran.Load() {
+		time.AfterFunc(overrunTime, c.reportOverrun)
+	}
+}
+
+// overrunTime is how long a handler may go on after its time is over, until the log says that it ignores its context.
+const overrunTime = time.Second
+
+// reportOverrun logs, once for each type, that a handler ignores its context: it keeps its connection's place in flight.
+func (c *Context) reportOverrun() {
+	if slices.Contains(c.conn.turn.Open(), c) && c.route.overran.CompareAndSwap(false, true) {
+		c.conn.router.opts.Logger.Warn("wskit: a handler goes on after its time is over; pass its Context to what it waits for",
+			"type", c.route.typ, "timeout", c.timeout)
+	}
+}
 
 // giveUp cancels the handler's context and answers in its place.
 func (c *Context) giveUp(cause error, answer *errors.Error) {

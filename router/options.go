@@ -468,6 +468,8 @@ type Fault struct {
 	Conn *Conn
 	// Type is the message's registered type, empty if there is none.
 	Type string
+	// Hook is the hook that failed, such as "Authenticate"; empty if it is none.
+	Hook string
 	// Err is what went wrong, as it was returned; for a panic, it says where.
 	Err error
 	// Stack is where it happened, for a panic; otherwise nil.

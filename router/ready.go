@@ -35,7 +35,7 @@ func (r *Router) checkBackend() (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicError("Backend.Check", v)
-			r.fault(Fault{Err: err, Stack: stack()})
+			r.fault(Fault{Hook: "Backend.Check", Err: err, Stack: stack()})
 		}
 	}()
 	ctx, cancel := context.WithTimeout(r.ctx, checkTimeout)

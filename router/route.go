@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/wskit/wskit/internal/envelope"
@@ -96,6 +97,8 @@ type route struct {
 	protocol bool
 	// paced says that its concurrent handler begins when the fairness queue gives it a turn.
 	paced bool
+	// overran says that the log has that a handler of the route went on after its time.
+	overran atomic.Bool
 	// builtin is set for those of the protocol's own types that the reader handles, and nothing
 	// else is.
 	builtin *builtinType
