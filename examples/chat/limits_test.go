@@ -156,7 +156,7 @@ func TestRefusedPageGetsTheTimeToWait(t *testing.T) {
 			s.Dial(page)
 		}
 		closed := s.Dial(page).ExpectClose(errors.CloseTooManyRequests)
-		if ok, _ := regexp.MatchString(`^\{"retryAfterMs":\d{4,5}\}$`, closed); !ok {
+		if ok, _ := regexp.MatchString(`^\{"retryAfterMs":\d{4,5},"message":"too many connections"\}$`, closed); !ok {
 			t.Errorf("the reason is %q", closed)
 		}
 		_, res, err := s.TryDial(routertest.DialOptions{Token: page.Token})

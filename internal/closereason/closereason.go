@@ -6,6 +6,7 @@ package closereason
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -38,12 +39,20 @@ func Of(wait time.Duration, message string) string {
 	}
 	head = "{" + head + `"message":`
 	for cut := len(message); cut > 0; {
-		text, err := json.Marshal(message[:cut])
-		if err == nil && len(head)+len(text)+1 <= Max {
-			return head + string(text) + "}"
+		if text := quoted(message[:cut]); len(head)+len(text)+1 <= Max {
+			return head + text + "}"
 		}
 		_, size := utf8.DecodeLastRuneInString(message[:cut])
 		cut -= size
 	}
 	return Of(wait, "")
+}
+
+// quoted is a text as JSON. It leaves < and > as they are, which would take six bytes each.
+func quoted(text string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // a string: cannot fail
+	return strings.TrimSuffix(b.String(), "\n")
 }
