@@ -248,7 +248,7 @@ func (r *Router) open(c *Conn) {
 		r.wheel.Schedule(&c.timer, c.nextCheck(r.now()))
 	case err != nil:
 		r.stats.handshakes.Add(RefusedOpen)
-		r.reportRefused(Refused{Kind: RefusedOpen, Conn: c, IP: c.ip}, err)
+		r.reportRefused(Refused{Kind: RefusedOpen, Conn: c, IP: c.ip}, r.now(), err)
 		e := errors.From(err)
 		wait := time.Duration(0)
 		if e.Retryable() {

@@ -25,7 +25,7 @@ func TestHooksThatHangAreNotQueuedForWithoutEnd(t *testing.T) {
 		const more = 1000
 		report := func(n int) {
 			for range n {
-				r.reportRefused(Refused{Kind: RefusedType}, errors.Unimplemented.New("unknown"))
+				r.reportRefused(Refused{Kind: RefusedType}, 0, errors.Unimplemented.New("unknown"))
 			}
 		}
 		report(1)

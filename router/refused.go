@@ -63,15 +63,16 @@ const (
 	RefusedPayload RefusedKind = "payload"
 )
 
-// reportRefused has OnRefused called, or logs the refusal if there is no hook, unless OnError gets the error.
-func (r *Router) reportRefused(info Refused, err error) {
+// reportRefused has OnRefused called, or logs the refusal if there is no hook, unless OnError gets the error. at is about
+// now, after the epoch.
+func (r *Router) reportRefused(info Refused, at time.Duration, err error) {
 	hooked := len(r.hooks.Load().refusals) > 0
 	if !hooked && info.Kind.loggedElsewhere() {
 		return
 	}
 	others, due := int64(0), hooked
 	if !hooked {
-		others, due = r.refusalLog.due(r.now())
+		others, due = r.refusalLog.due(at)
 	}
 	if !due {
 		return
@@ -117,7 +118,7 @@ func (l *refusalLog) due(now time.Duration) (others int64, due bool) {
 func (c *Conn) refused(kind RefusedKind, typ string, err error) {
 	if rejection(err) == nil {
 		c.router.stats.messages.Add(kind)
-		c.router.reportRefused(Refused{Kind: kind, Conn: c, Type: typ, IP: c.ip}, err)
+		c.router.reportRefused(Refused{Kind: kind, Conn: c, Type: typ, IP: c.ip}, c.stream.Heard(), err)
 	}
 }
 
@@ -128,7 +129,7 @@ func (r *Router) refusedHandshake(req *http.Request, kind RefusedKind, err error
 		return // for OnError
 	}
 	ip, _ := r.clientIP(req)
-	r.reportRefused(Refused{Kind: kind, IP: ip}, err)
+	r.reportRefused(Refused{Kind: kind, IP: ip}, r.now(), err)
 }
 
 func (r *Router) callOnRefused(info Refused) {
