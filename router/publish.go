@@ -48,9 +48,9 @@ type PublishOptions struct {
 	// LocalOnly delivers to the subscribers in this process alone, without Backend.Broker. The
 	// order of messages with it and without it is not defined.
 	LocalOnly bool
-	// ID makes it safe to publish again to a topic with history, if it is not known whether the
-	// message was: a second one with the same ID within two minutes changes nothing, whatever process
-	// it comes from. At most 128 bytes.
+	// ID makes it safe to publish again to a topic with history. Set it to retry a publish whose outcome is unknown: a
+	// second message with the same ID within two minutes changes nothing, whatever process it comes from. At most 128
+	// bytes.
 	ID string
 	// Meta is put into the event's meta.
 	Meta Meta

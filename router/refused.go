@@ -52,8 +52,8 @@ const (
 	// an error. OnClose is called only for hooks whose OnOpen has succeeded before.
 	RefusedOpen RefusedKind = "open"
 
-	// RefusedMiddleware is a message that middleware refuses before it is decoded, but for
-	// rejections by a limit.
+	// RefusedMiddleware is a message that middleware refuses before it is decoded. Rejections by a limit are not
+	// included.
 	RefusedMiddleware RefusedKind = "middleware"
 	// RefusedEnvelope is a frame without a valid envelope, or a request without an id.
 	RefusedEnvelope RefusedKind = "envelope"

@@ -45,12 +45,12 @@ type Stats struct {
 	Types []TypeStats
 	// Waiting is how long messages waited for their turn, from when they were read.
 	Waiting Histogram
-	// InFlight is how many messages are being handled or wait for their turn now, but for those
-	// whose handlers take less than about 20 ms.
+	// InFlight is how many messages are being handled or wait for their turn now. Those
+	// whose handlers have run for less than 2 to 4 ms are not included.
 	InFlight int64
 
 	// RefusedMessages counts the messages that were refused before they reached their handler,
-	// by reason, but for those that a limit rejected.
+	// by reason. Those that a limit rejected are not included.
 	RefusedMessages map[RefusedKind]int64
 	Rejected        int64 // messages rejected by a limit of any kind
 	Unanswered      int64 // of these, messages that were dropped without an answer

@@ -16,8 +16,8 @@ import (
 
 // Target is a set of connections: those of a user, one, or all. [Router.User],
 // [Router.Connection] and [Router.AllConnections] make it. It is a name, not a list: each call of a
-// method is for the connections that are open then, in all processes that share Backend.Broker. It
-// needs [AddressingOptions].
+// method is for the connections that are open then, in all processes that share the Backend. With a shared one it
+// needs [AddressingOptions]. Its methods may be called from any goroutine.
 //
 // A connection can be addressed from before Options.OnOpen is called until it is closed. So if
 // OnOpen checks whether a user is banned, and the ban is stored before Close is called, then no
@@ -29,7 +29,7 @@ import (
 // by its id. Count, List and Close of a user or of all connections cost a message and an answer for each
 // process, those of a connection by its id one of each. They wait until every process has
 // answered. If one does not, in AddressingOptions.Timeout or before the end of the context, the error is
-// UNAVAILABLE: no result is without a process that is there. That is so while the broker fails, while
+// UNAVAILABLE: every running process is included, or the call fails. It fails while the broker fails, while
 // a process is stopped, and for AddressingOptions.ProcessTimeout after one was killed. Only
 // a process that has been cut off from the broker for longer than that, and goes on serving its
 // clients, is left out like one that was killed.
@@ -38,7 +38,8 @@ type Target struct {
 	name cluster.Target
 }
 
-// User is the connections of a user, named as in ingress.Identity. User must not be empty.
+// User returns a Target for all connections of a user, named as in ingress.Identity. If user is empty, the methods of the
+// Target fail with INVALID_ARGUMENT.
 func (r *Router) User(tenant, user string) Target {
 	t := Target{r: r}
 	if user != "" {
@@ -47,10 +48,11 @@ func (r *Router) User(tenant, user string) Target {
 	return t
 }
 
-// Connection is the connection with an id, see [Conn.ID], in whatever process it is.
+// Connection returns a Target for the connection with an id, see [Conn.ID], in whatever process it is. If there is none,
+// nothing is sent, and the count is 0.
 func (r *Router) Connection(id string) Target { return Target{r, cluster.Target{ID: id}} }
 
-// AllConnections is every open connection of every process.
+// AllConnections returns a Target for every open connection of every process.
 func (r *Router) AllConnections() Target { return Target{r, cluster.Target{Topic: topicAll}} }
 
 // Except is the target without one connection: to close all sessions of a user but this one,

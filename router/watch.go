@@ -18,8 +18,8 @@ type WatchOptions struct {
 
 // WatchPresence sends the client the list of those that have joined a topic (see Join), and then
 // each change, as $ws:presence, until the connection unsubscribes or ends. The connection has to be a
-// member: subscribe or join first. No change is missed, also not those in other processes
-// and of processes that were killed. Changes are sent together: at most one frame in 20 ms, and
+// member: subscribe or join first. No change is missed, including those in other
+// processes and those caused by a killed process. Changes are sent together: at most one frame in 20 ms, and
 // 0.2 ms more for each member, up to 1 s. If more than 1,000 have joined, or their list takes
 // more than half of Limits.MaxQueued, only their number is sent, and the list again when they
 // are fewer. PROTOCOL.md has the frames.

@@ -12,7 +12,7 @@
 //
 // Everything except the socket is the production code: the HTTP server, the handshake, the
 // framing. It works inside of testing/synctest, where an expectation that is not met fails
-// without waiting.
+// without waiting. Outside of it, an expectation waits for 10 s before it fails the test.
 package routertest
 
 import (
