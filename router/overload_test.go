@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -63,6 +64,9 @@ func overloaded(t *testing.T, test func(t *testing.T, o *overloadTest, s *router
 		o.r = router.New(router.Options{
 			Authenticate: func(req *http.Request) (ingress.Identity, error) {
 				return ingress.Identity{User: req.URL.Query().Get("user"), Tier: req.URL.Query().Get("tier")}, nil
+			},
+			Renew: func(_ context.Context, c *router.Conn, _ string) (ingress.Identity, error) {
+				return *c.Identity(), nil
 			},
 			Overload:  router.OverloadOptions{Enabled: true, Busy: o.busy.Load, Tiers: map[string]int{"paid": 2}},
 			Logger:    slog.New(slog.NewTextHandler(&o.log, nil)),
@@ -193,6 +197,10 @@ func TestWhatIsRefusedAndWhatIsNot(t *testing.T) {
 			t.Errorf("an event is answered %+v", f)
 		}
 		c.Request("unknown", text{}).ExpectError(errors.Unimplemented)
+		c.SendRaw(`{"type":"$ws:renew","meta":{"correlationId":"renewal"},"payload":{"token":"fresh"}}`)
+		if f := c.ExpectAny("$ws:renewed"); f.Type == "" {
+			t.Error("a renewal is not answered")
+		}
 		before := o.r.Stats().Unanswered
 		c.Send("low.cursor", text{"a"})
 		c.SendRaw(`{"type":"__heartbeat"}`)
