@@ -323,10 +323,17 @@ func TestTargetsInOneProcess(t *testing.T) {
 	t.Parallel()
 	for name, backend := range map[string]adapters.Backend{"no backend": {}, "in memory": memory.New()} {
 		t.Run(name, func(t *testing.T) {
-			s := serveSocket(t, router.Options{Authenticate: asUser, Backend: backend}, nil)
+			opened := make(chan struct{}, 60)
+			s := serveSocket(t, router.Options{
+				Authenticate: asUser, Backend: backend,
+				OnOpen: func(*router.Conn) error { opened <- struct{}{}; return nil },
+			}, nil)
 			var before []*peer
 			for i := range 20 {
 				before = append(before, s.dial(as("acme", fmt.Sprint("user", i%10))))
+			}
+			for range before { // the answer to a handshake comes before OnOpen
+				<-opened
 			}
 			var opening sync.WaitGroup
 			for range 4 {
