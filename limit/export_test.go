@@ -50,3 +50,10 @@ func (c *Leases) Renew(ctx context.Context) error { return c.renew(ctx) }
 
 // Count counts the leases to renew or to release.
 func (c *Leases) Count() int { return c.count() }
+
+// Namespaces is how many names of limiters are remembered.
+func Namespaces() int {
+	namespaces.Lock()
+	defer namespaces.Unlock()
+	return len(namespaces.latest)
+}

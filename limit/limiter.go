@@ -57,6 +57,7 @@ func New(store Store, policy Policy, options ...Options) *Limiter {
 		panic(fmt.Sprintf("limit: New with %d Options; put all of them in one", len(options)))
 	}
 	_, local := store.(engine.LocalStore)
+	name := o.Name
 	o = o.withDefaults(store)
 
 	s := &shared{name: o.Name, head: o.Prefix + ":" + o.Name, store: store, shadow: o.Shadow}
@@ -66,7 +67,11 @@ func New(store Store, policy Policy, options ...Options) *Limiter {
 	if !local {
 		s.remote = newRemote(s, o)
 	}
-	return &Limiter{plan: plan.within(o.Name), shared: s}
+	l := &Limiter{plan: plan.within(o.Name), shared: s}
+	if name != "" {
+		l.warnOfOtherPolicy(o.Logger)
+	}
+	return l
 }
 
 // With returns this limiter under another policy: the same name and so the same

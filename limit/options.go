@@ -15,7 +15,8 @@ import (
 type Options struct {
 	// Name is the namespace of the limiter's keys: limiters of one name over
 	// one store share state, and others never do. Letters, digits, '.', '_', '-'
-	// and '/', at most 64.
+	// and '/', at most 64. Two of one name need one policy: otherwise neither limits, and a line is logged where
+	// both are in one process.
 	//
 	// Over a store that other processes share there is no default: a generated name would
 	// either differ between the processes that should share a limit, or be the same in two
@@ -51,7 +52,8 @@ type Options struct {
 	FallbackKeys int
 
 	// Logger gets a line, with the cause, when the limiter stops using its store, and another when
-	// it uses it again: once each, not per decision. nil means slog.Default().
+	// it uses it again: once each, not per decision. It gets one if another limiter has this name and
+	// another policy. nil means slog.Default().
 	Logger *slog.Logger
 
 	// OnOutage is called at the same times, with what the store failed with: for metrics and

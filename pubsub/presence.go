@@ -57,6 +57,15 @@ func (m Member) Check() error {
 	return nil
 }
 
+// SharedPresence is a [Presence] whose members other processes list, too. A router refuses it without a broker that
+// reaches them.
+type SharedPresence interface {
+	Presence
+
+	// Shared reports whether other processes may list the members.
+	Shared() bool
+}
+
 // PresenceWatcher is a [Presence] that reports changes. A router needs it to send
 // changes to clients.
 //

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/envelope"
@@ -161,8 +160,7 @@ func unaddressable(err error) error {
 
 // isAlone reports whether no other process can address the connections of a router with these options.
 func (o *Options) isAlone() bool {
-	_, inMemory := o.Backend.Broker.(*memory.Broker)
-	return !o.Backend.Shared && (o.Backend.Broker == nil || inMemory)
+	return !o.Backend.Shared && staysInProcess(o.Backend.Broker)
 }
 
 func (r *Router) newCluster() *cluster.Cluster[ConnInfo] {

@@ -5,13 +5,15 @@ import (
 
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/pubsub"
 )
 
 // withMemory keeps in memory what a Backend leaves open, but for the broker: without one, topics need none of its
 // work, see historyLog.
 func withMemory(b adapters.Backend) (adapters.Backend, error) {
-	if b.Broker == nil && b.Presence != nil && b.Shared {
-		return b, fmt.Errorf("router: Options.Backend has the Presence %T, which other processes share, and no Broker: members would be listed whom nothing reaches; set Broker, or set Presence to memory.NewPresence()", b.Presence)
+	shared, ok := b.Presence.(pubsub.SharedPresence)
+	if b.Presence != nil && (b.Broker == nil && b.Shared || ok && shared.Shared() && staysInProcess(b.Broker)) {
+		return b, fmt.Errorf("router: Options.Backend has the Presence %T, which other processes share, and no Broker that they share: members would be listed whom nothing reaches; set Broker, or set Presence to memory.NewPresence()", b.Presence)
 	}
 	if b.Presence == nil {
 		b.Presence = memory.NewPresence()
@@ -20,4 +22,10 @@ func withMemory(b adapters.Backend) (adapters.Backend, error) {
 		b.Idempotency = memory.NewIdempotency(memory.IdempotencyOptions{})
 	}
 	return b, nil
+}
+
+// staysInProcess reports whether no other process gets what is published with this broker, which may be nil.
+func staysInProcess(b pubsub.Broker) bool {
+	_, inMemory := b.(*memory.Broker)
+	return b == nil || inMemory
 }

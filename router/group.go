@@ -54,7 +54,7 @@ func (g *Group) Group(prefix string, opts ...RouteOptions) *Group {
 
 // With returns a group with the prefix and options of the router, whose routes have middleware of their own:
 //
-//	router.RPC(r.With(ratelimit.New(searches, ratelimit.Options{})), "search", search)
+//	router.RPC(r.With(ratelimit.New(searches, ratelimit.PerUser)), "search", search)
 //
 // See [Group.With].
 func (r *Router) With(middleware ...ingress.Middleware) *Group { return r.top.With(middleware...) }

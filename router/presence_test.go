@@ -165,13 +165,34 @@ func TestJoiningThatFails(t *testing.T) {
 // A part of the backend that is shared, and another one that is not, would list members whom nothing reaches.
 func TestSharedPresenceNeedsABroker(t *testing.T) {
 	t.Parallel()
-	defer func() {
-		if v := fmt.Sprint(recover()); !strings.Contains(v, "set Broker, or set Presence to memory.NewPresence()") {
-			t.Errorf("the panic is %q", v)
-		}
-	}()
-	router.New(router.Options{Backend: adapters.Backend{Presence: memory.NewPresence(), Shared: true}})
+	broker := memory.NewBroker(memory.BrokerOptions{})
+	for name, tc := range map[string]struct {
+		backend adapters.Backend
+		refused bool
+	}{
+		"a backend that says so":         {adapters.Backend{Presence: memory.NewPresence(), Shared: true}, true},
+		"a presence that says so":        {adapters.Backend{Presence: sharedPresence{}}, true},
+		"with a broker of one process":   {adapters.Backend{Presence: sharedPresence{}, Broker: broker}, true},
+		"with a broker of all processes": {adapters.Backend{Presence: sharedPresence{}, Broker: struct{ pubsub.Broker }{broker}}, false},
+		"one of the process":             {adapters.Backend{Presence: memory.NewPresence(), Broker: broker}, false},
+		"one that says nothing":          {adapters.Backend{Presence: struct{ pubsub.Presence }{memory.NewPresence()}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				v := recover()
+				if got := strings.Contains(fmt.Sprint(v), "set Broker, or set Presence to memory.NewPresence()"); got != tc.refused || !got && v != nil {
+					t.Errorf("the panic is %v", v)
+				}
+			}()
+			router.New(router.Options{Backend: tc.backend})
+		})
+	}
 }
+
+// sharedPresence says that other processes have it, too.
+type sharedPresence struct{ pubsub.Presence }
+
+func (sharedPresence) Shared() bool { return true }
 
 // Join makes a connection one that others see.
 func ExampleContext_Join() {

@@ -164,6 +164,9 @@ func decodeMember(id, value string) (m pubsub.Member, ok bool) {
 	return m, ok && m.Check() == nil
 }
 
+// Shared implements [pubsub.SharedPresence]: it is true.
+func (p *Presence) Shared() bool { return true }
+
 // Stats returns the figures.
 func (p *Presence) Stats() PresenceStats {
 	s := PresenceStats{Failed: p.stats.failed.Load(), Repaired: p.stats.repaired.Load(), Ignored: p.stats.ignored.Load()}

@@ -52,7 +52,7 @@ type BanOptions struct {
 // this way at its first frame.
 //
 //	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
-//	r.Use(bans.Middleware, ratelimit.New(limiter, ratelimit.Options{}))
+//	r.Use(bans.Middleware, ratelimit.New(limiter, ratelimit.PerUserOrIP))
 //
 // Counts and bans are limits themselves, over any [limit.ExtendedStore], and apply in all processes
 // that share the store. A subject costs one operation of the store for each of its first After
