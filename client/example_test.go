@@ -41,7 +41,7 @@ func exampleServer() (url string, stop func()) {
 	leave := router.DeclareQuestion[string, bool](r, "really.leave")
 	router.RPC(r, "room.join", func(c *router.Context, q Join) (Joined, error) {
 		err := c.Subscribe("room:" + q.Room)
-		return Joined{r.Members("room:" + q.Room)}, err
+		return Joined{r.LocalSubscribers("room:" + q.Room)}, err
 	})
 	router.RPC(r, "room.leave", func(c *router.Context, q Join) (bool, error) {
 		return leave.Ask(c, c.Conn(), "Leave "+q.Room+"?")

@@ -120,7 +120,7 @@ func limitsOf(m *message, rates func(string) any) object {
 		x["maxPayload"] = m.MaxPayload
 	}
 	for name, set := range map[string]bool{
-		"concurrent": m.Concurrent, "exempt": m.Exempt, "dropExceeded": m.DropExceeded, "strict": m.Strict,
+		"concurrent": m.Concurrent, "exempt": m.Exempt, "silent": m.Silent, "strict": m.Strict,
 	} {
 		if set {
 			x[name] = true

@@ -60,7 +60,7 @@ func uploads(r *router.Router, store limit.Store, saveChunk func(*router.Context
 func game(r *router.Router, applyInput func(*router.Context, struct{}) error) {
 	input := limit.TokenBucket{Capacity: 5, Refill: 30, Per: time.Second}
 
-	router.On(r.With(ratelimit.NewPerConnection(input, ratelimit.Options{Drop: true})), "input", applyInput)
+	router.On(r.With(ratelimit.NewPerConnection(input, ratelimit.Options{Silent: true})), "input", applyInput)
 }
 
 func webhooks(r *router.Router, store limit.Store, post func(context.Context, Hook) error) *limit.ConcurrencyLimit {

@@ -122,7 +122,7 @@ func TestTopicsPage(t *testing.T) {
 		routertest.ExpectEvent[Said](bob, "chat.said")
 
 		routertest.ExpectReply[struct{}](bob.Request("room.leave", Enter{"lobby"}))
-		if n := r.Members("room:lobby"); n != 1 {
+		if n := r.LocalSubscribers("room:lobby"); n != 1 {
 			t.Errorf("%d members are left", n)
 		}
 		if n, err := signOut(t.Context(), r); n != 1 || err != nil {

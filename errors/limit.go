@@ -35,10 +35,10 @@ type LimitExceeded struct {
 	// says. The reason is {"retryAfterMs":n}. With 0, or with a code that may not be sent
 	// ([CloseCode.Valid]), the connection stays open.
 	Close CloseCode
-	// Drop rejects a message without an answer, whatever Limits.OnExceeded of the router says.
+	// Silent rejects a message without an answer, whatever Limits.OnExceeded of the router says.
 	// A message with a correlation id is answered nevertheless: its client waits for that. Close
 	// takes precedence.
-	Drop bool
+	Silent bool
 	// Limiter and Policy are the names of the limiter and the policy, for logs and metrics.
 	// They are not sent to the client.
 	Limiter string

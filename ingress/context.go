@@ -122,9 +122,9 @@ func (c *Context) Hold(d time.Duration) error {
 
 // Reject returns e as an error, without an allocation: the error is a part of the
 // Context and is valid until the connection's next frame. If the route drops what exceeds a limit
-// (router.RouteOptions.DropExceeded), Drop is set.
+// (router.RouteOptions.Silent), Silent is set.
 func (c *Context) Reject(e errors.LimitExceeded) error {
 	c.rejected = e
-	c.rejected.Drop = e.Drop || c.State.Drop
+	c.rejected.Silent = e.Silent || c.State.Silent
 	return &c.rejected
 }

@@ -46,7 +46,7 @@ type recent struct {
 	next int
 }
 
-func (r *recent) add(_ context.Context, l router.LimitInfo) {
+func (r *recent) add(l router.LimitInfo) {
 	x := rejection{
 		At: time.Now(), Tenant: l.Identity.Tenant, User: l.Identity.User, Tier: l.Identity.Tier, IP: l.IP.String(), Type: l.Type,
 		Kind: string(l.Kind), Limiter: l.Limiter, Policy: l.Policy, Limit: l.Limit, Observed: l.Observed, Remaining: l.Remaining,

@@ -136,9 +136,9 @@ func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {
 		s.dropGuards()
 	}
 	if c.serving.own {
-		s.in.Exempt, s.in.State.Own, s.in.State.Drop = false, nil, false
+		s.in.Exempt, s.in.State.Own, s.in.State.Silent = false, nil, false
 		if f.route != nil && f.route.own != nil {
-			s.in.Exempt, s.in.State.Own, s.in.State.Drop = f.route.own.exempt, f.route.own, f.route.own.drop
+			s.in.Exempt, s.in.State.Own, s.in.State.Silent = f.route.own.exempt, f.route.own, f.route.own.drop
 		}
 	}
 	if c.passesFreely(f) {
@@ -164,9 +164,9 @@ func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {
 	if err == nil && !s.in.State.Passed {
 		return errSwallowed
 	}
-	if s.in.State.Drop {
+	if s.in.State.Silent {
 		if l := rejection(err); l != nil {
-			return s.in.Reject(*l) // sets Drop, if the middleware has not called Reject
+			return s.in.Reject(*l) // sets Silent, if the middleware has not called Reject
 		}
 	}
 	return err
@@ -260,7 +260,7 @@ func (c *Conn) refuseFrame(f *incoming, check RefusedKind, err error) {
 	c.refused(check, f.typ(), err)
 	c.router.count(f.route, err)
 	id := f.env.CorrelationID
-	if check == RefusedOverload && id == nil && f.route.opts.DropExceeded {
+	if check == RefusedOverload && id == nil && f.route.opts.Silent {
 		c.router.stats.unanswered.Add(1)
 		return
 	}

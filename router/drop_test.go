@@ -30,7 +30,7 @@ func rejecting(next ingress.Handler) ingress.Handler {
 func TestDroppedFrames(t *testing.T) {
 	t.Parallel()
 	limiting := func(drop bool) ingress.Middleware {
-		m := ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.PerUserOrIPPerType, ratelimit.Options{Drop: drop, Cost: func(*ingress.Context) int { return 2 }})
+		m := ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.PerUserOrIPPerType, ratelimit.Options{Silent: drop, Cost: func(*ingress.Context) int { return 2 }})
 		return func(next ingress.Handler) ingress.Handler {
 			limited := m(next)
 			return func(c *ingress.Context) error {
@@ -55,9 +55,9 @@ func TestDroppedFrames(t *testing.T) {
 		middleware  ingress.Middleware
 		text, large string // the answers; empty: none
 	}{
-		{"all", router.Limits{OnExceeded: router.OnExceededDrop}, router.RouteOptions{}, rejecting, "", ""},
-		{"one type", router.Limits{}, router.RouteOptions{DropExceeded: true}, rejecting, answered, answered},
-		{"one type, rate limit", router.Limits{}, router.RouteOptions{DropExceeded: true}, limiting(false), "ERROR FAILED_PRECONDITION", answered},
+		{"all", router.Limits{OnExceeded: router.OnExceededSilent}, router.RouteOptions{}, rejecting, "", ""},
+		{"one type", router.Limits{}, router.RouteOptions{Silent: true}, rejecting, answered, answered},
+		{"one type, rate limit", router.Limits{}, router.RouteOptions{Silent: true}, limiting(false), "ERROR FAILED_PRECONDITION", answered},
 		{"one limit", router.Limits{}, router.RouteOptions{}, limiting(true), "", "ERROR RESOURCE_EXHAUSTED"},
 	} {
 		for _, grouped := range []bool{false, true} {
@@ -109,11 +109,11 @@ func TestDroppedFrames(t *testing.T) {
 // A rejection that closes the connection is not dropped.
 func TestDroppedFramesMayClose(t *testing.T) {
 	t.Parallel()
-	s := serveSocket(t, router.Options{Limits: router.Limits{OnExceeded: router.OnExceededDrop}}, func(r *router.Router) {
+	s := serveSocket(t, router.Options{Limits: router.Limits{OnExceeded: router.OnExceededSilent}}, func(r *router.Router) {
 		router.On(r.With(func(ingress.Handler) ingress.Handler {
-			return func(c *ingress.Context) error { e := banned; e.Drop = true; return c.Reject(e) }
+			return func(c *ingress.Context) error { e := banned; e.Silent = true; return c.Reject(e) }
 		}), "cursor", func(*router.Context, struct{}) error { return nil }, router.RouteOptions{
-			DropExceeded: true,
+			Silent: true,
 		})
 	})
 	p := s.dial()
@@ -130,13 +130,13 @@ func TestDroppedFramesAreNoReasonForABan(t *testing.T) {
 	t.Parallel()
 	store := memory.NewStore(memory.Options{})
 	one := func(drop bool) ingress.Middleware {
-		return ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.PerUserOrIPPerType, ratelimit.Options{Drop: drop})
+		return ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.PerUserOrIPPerType, ratelimit.Options{Silent: drop})
 	}
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		r.Use(ratelimit.NewBans(store, ratelimit.BanOptions{After: 3}).Middleware)
 		event := func(*router.Context, struct{}) error { return nil }
 		router.On(r.With(one(true)), "limit drops", event)
-		router.On(r.With(one(false)), "type drops", event, router.RouteOptions{DropExceeded: true})
+		router.On(r.With(one(false)), "type drops", event, router.RouteOptions{Silent: true})
 		router.On(r.With(one(false)), "answered", event)
 	})
 	p := s.dial()

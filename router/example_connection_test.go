@@ -104,7 +104,7 @@ func ExampleOptions_onOpen() {
 func ExampleOptions_onLimitExceeded() {
 	reported := make(chan router.LimitInfo)
 	r := router.New(router.Options{
-		OnLimitExceeded: func(_ context.Context, info router.LimitInfo) { reported <- info },
+		OnLimitExceeded: func(info router.LimitInfo) { reported <- info },
 	})
 	slowly := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
 	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), slowly), ratelimit.PerUserOrIP))

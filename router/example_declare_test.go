@@ -135,11 +135,11 @@ func ExampleRouter_With() {
 }
 
 // Of positions of a cursor, 200 refusals a second would help no client.
-func ExampleRouteOptions_dropExceeded() {
+func ExampleRouteOptions_silent() {
 	moves := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute})
 	r := router.New(router.Options{})
 	move := func(c *router.Context, x int) error { return c.Send("cursor.moved", x) }
-	router.On(r.With(ratelimit.New(moves, ratelimit.PerUserOrIP)), "cursor.move", move, router.RouteOptions{DropExceeded: true})
+	router.On(r.With(ratelimit.New(moves, ratelimit.PerUserOrIP)), "cursor.move", move, router.RouteOptions{Silent: true})
 	router.RPC(r, "cursors", func(*router.Context, struct{}) (int64, error) { return r.Stats().Unanswered, nil })
 
 	c := connect(r)

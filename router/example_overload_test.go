@@ -20,7 +20,7 @@ func ExampleOverloadOptions() {
 	}, router.RouteOptions{Priority: 2})
 	router.On(r, "cursor", func(*router.Context, position) error {
 		return nil
-	}, router.RouteOptions{Priority: -2, DropExceeded: true})
+	}, router.RouteOptions{Priority: -2, Silent: true})
 
 	c := connect(r)
 	c.send(`{"type":"order.place","meta":{"correlationId":"1"}}`)

@@ -54,10 +54,10 @@ func ExampleContext_Subscribe() {
 	defer c.close()
 	c.send(`{"type":"room.join","meta":{"correlationId":"1"},"payload":{"room":"lobby"}}`)
 	c.receive(1)
-	fmt.Println(r.Members("room:lobby"))
+	fmt.Println(r.LocalSubscribers("room:lobby"))
 	c.send(`{"type":"room.leave","meta":{"correlationId":"2"},"payload":{"room":"lobby"}}`)
 	c.receive(1)
-	fmt.Println(r.Members("room:lobby"))
+	fmt.Println(r.LocalSubscribers("room:lobby"))
 	// Output:
 	// {"type":"room.join.reply","meta":{"correlationId":"1"}}
 	// 1

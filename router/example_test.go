@@ -125,7 +125,7 @@ func Example() {
 		if err := c.Subscribe("room:" + q.Room); err != nil {
 			return Joined{}, err
 		}
-		return Joined{Members: r.Members("room:" + q.Room)}, nil
+		return Joined{Members: r.LocalSubscribers("room:" + q.Room)}, nil
 	})
 	router.On(r, "chat.send", func(c *router.Context, m Say) error {
 		return c.Publish("room:"+m.Room, "chat.message", Message{From: c.Identity.User, Text: m.Text})

@@ -31,7 +31,7 @@ func (g *Group) group() *Group  { return g }
 
 // Group makes a group of routes whose types, and those of their replies, begin with a prefix,
 // which may be empty. The options apply to all routes of the group: Concurrent, Exempt,
-// DropExceeded and Strict cannot be unset by a route, Timeout, MaxPayload and Priority are defaults. Reply, Progress
+// Silent and Strict cannot be unset by a route, Timeout, MaxPayload and Priority are defaults. Reply, Progress
 // and Doc are for routes alone. At most one RouteOptions may be given.
 func (r *Router) Group(prefix string, opts ...RouteOptions) *Group {
 	return r.top.Group(prefix, opts...)
@@ -108,7 +108,7 @@ func (r *Router) configure(method string, change func()) {
 func (o *RouteOptions) inherit(g *Group) {
 	o.Concurrent = o.Concurrent || g.opts.Concurrent
 	o.Strict = o.Strict || g.opts.Strict
-	o.DropExceeded = o.DropExceeded || g.opts.DropExceeded
+	o.Silent = o.Silent || g.opts.Silent
 	o.Timeout = cmp.Or(o.Timeout, g.opts.Timeout)
 	o.MaxPayload = cmp.Or(o.MaxPayload, g.opts.MaxPayload)
 	o.Priority = cmp.Or(o.Priority, g.opts.Priority)
@@ -118,13 +118,13 @@ func (o *RouteOptions) inherit(g *Group) {
 type own struct {
 	ingress    ingress.Handler // the middleware of its groups and its own; nil: none
 	exempt     bool            // see RouteOptions.Exempt
-	drop       bool            // see RouteOptions.DropExceeded
+	drop       bool            // see RouteOptions.Silent
 	maxPayload int
 }
 
 // compose returns nil for a route that is processed like all others, as most are.
 func (rt *route) compose(limits *Limits) *own {
-	o := own{ingress: ingress.Pass, exempt: rt.exempt(), drop: rt.opts.DropExceeded, maxPayload: cmp.Or(rt.opts.MaxPayload, limits.MaxPayload)}
+	o := own{ingress: ingress.Pass, exempt: rt.exempt(), drop: rt.opts.Silent, maxPayload: cmp.Or(rt.opts.MaxPayload, limits.MaxPayload)}
 	used, outside := false, false // of the innermost exemption
 	add := func(exempt bool, middleware []ingress.Middleware) {
 		used = used || len(middleware) > 0

@@ -13,7 +13,7 @@ type Hooks struct {
 	OnOpen          func(*Conn) error
 	OnClose         func(*Conn, CloseInfo)
 	OnError         func(Fault)
-	OnLimitExceeded func(context.Context, LimitInfo)
+	OnLimitExceeded func(LimitInfo)
 	OnRefused       func(Refused)
 
 	// PublishMeta returns members for the meta of a message that is published, from the context
@@ -47,7 +47,7 @@ type hooks struct {
 	all      []Hooks
 	closes   bool // there is an OnClose
 	faults   []func(Fault)
-	exceeds  []func(context.Context, LimitInfo)
+	exceeds  []func(LimitInfo)
 	refusals []func(Refused)
 
 	publishes  []func(context.Context) Meta

@@ -126,7 +126,7 @@ func TestAllHooksAreCalled(t *testing.T) {
 				}
 				return router.Hooks{
 					OnError: func(f router.Fault) { log.add(fmt.Sprintf("%s %v", name, f.Err)); fail() },
-					OnLimitExceeded: func(_ context.Context, i router.LimitInfo) {
+					OnLimitExceeded: func(i router.LimitInfo) {
 						log.add(fmt.Sprintf("%s limit %d", name, i.Limit))
 						fail()
 					},
@@ -285,7 +285,7 @@ func TestCloseHookGetsTheTopics(t *testing.T) {
 					if got := c.Topics(); len(got) != 0 {
 						t.Errorf("the connection is still in %v", got)
 					}
-					if n := s.r.Members("opened"); n != 0 {
+					if n := s.r.LocalSubscribers("opened"); n != 0 {
 						t.Errorf("%d members are left", n)
 					}
 					ended <- i

@@ -119,7 +119,7 @@ func TestHooksThatExit(t *testing.T) {
 	s := serveSocket(t, router.Options{
 		Limits:          router.Limits{MaxPayload: 256},
 		OnError:         func(f router.Fault) { faults <- f.Type; runtime.Goexit() },
-		OnLimitExceeded: func(_ context.Context, info router.LimitInfo) { reported <- string(info.Kind); runtime.Goexit() },
+		OnLimitExceeded: func(info router.LimitInfo) { reported <- string(info.Kind); runtime.Goexit() },
 	}, func(r *router.Router) {
 		router.RPC(r, "fail", func(*router.Context, struct{}) (int, error) { return 0, errors.New("disk is full") })
 	})

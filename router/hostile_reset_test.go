@@ -14,7 +14,7 @@ func testSlowConsumersSocketEnds(t *testing.T, serve transport) {
 	p := s.dial()
 	_ = p.nc.SetReadBuffer(32 << 10)
 	p.write(join1("news"))
-	eventually(t, "the client to be subscribed", func() bool { return s.r.Members("news") == 1 })
+	eventually(t, "the client to be subscribed", func() bool { return s.r.LocalSubscribers("news") == 1 })
 	fill := strings.Repeat("x", 4<<10)
 	for s.r.Stats().SlowConsumers == 0 {
 		_ = s.r.Publish(t.Context(), "news", "news", numbered{0, fill})

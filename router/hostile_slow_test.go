@@ -66,7 +66,7 @@ func testSlowConsumerIsCutOffAndDelaysNoOther(t *testing.T, serve transport) {
 	lazy := s.dial()
 	_ = lazy.nc.SetReadBuffer(32 << 10)
 	lazy.write(join1("news"))
-	eventually(t, "the slow client to be subscribed", func() bool { return s.r.Members("news") == 1 })
+	eventually(t, "the slow client to be subscribed", func() bool { return s.r.LocalSubscribers("news") == 1 })
 	eager := s.dial()
 	eager.write(join1("news"))
 	eager.expect("reply j news")

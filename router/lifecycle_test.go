@@ -469,8 +469,8 @@ func TestTopics(t *testing.T) {
 		a.Request("join", "c").ExpectError(errors.ResourceExhausted)
 		a.Request("join", "").ExpectError(errors.InvalidArgument)
 		a.Request("join", strings.Repeat("x", 257)).ExpectError(errors.InvalidArgument)
-		if r.Members("a") != 2 || r.Stats().Topics != 2 {
-			t.Errorf("%d members, %d topics", r.Members("a"), r.Stats().Topics)
+		if r.LocalSubscribers("a") != 2 || r.Stats().Topics != 2 {
+			t.Errorf("%d members, %d topics", r.LocalSubscribers("a"), r.Stats().Topics)
 		}
 
 		a.Send("say", text{"all"})
@@ -500,8 +500,8 @@ func TestTopics(t *testing.T) {
 		expect(b, `{"text":"gone?"}`)
 		b.Vanish()
 		synctest.Wait()
-		if r.Members("a") != 0 || r.Stats().Topics != 1 {
-			t.Errorf("after the end: %d members, %d topics", r.Members("a"), r.Stats().Topics)
+		if r.LocalSubscribers("a") != 0 || r.Stats().Topics != 1 {
+			t.Errorf("after the end: %d members, %d topics", r.LocalSubscribers("a"), r.Stats().Topics)
 		}
 		if err := r.Publish(t.Context(), "a", "ERROR", nil); err == nil {
 			t.Error("a reserved type was published")

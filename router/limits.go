@@ -1,7 +1,6 @@
 package router
 
 import (
-	"context"
 	"strconv"
 	"time"
 
@@ -39,7 +38,7 @@ func (c *Conn) exceeded(m frame.Failed, l *errors.LimitExceeded) {
 	}
 	r := c.router
 	on := r.opts.Limits.OnExceeded
-	if m.ID == nil && (l.Drop || on == OnExceededDrop) {
+	if m.ID == nil && (l.Silent || on == OnExceededSilent) {
 		r.stats.unanswered.Add(1)
 		return
 	}
@@ -54,7 +53,7 @@ func (c *Conn) exceeded(m frame.Failed, l *errors.LimitExceeded) {
 			code = errors.CloseTryAgainLater
 		}
 		c.beginClose(code, retryReason(l))
-	case OnExceededSend, OnExceededDrop:
+	case OnExceededSend, OnExceededSilent:
 		b := frame.New()
 		defer b.Free()
 		b.Failure(m)
@@ -119,8 +118,8 @@ func retryReason(l *errors.LimitExceeded) string {
 }
 
 func (r *Router) callOnLimitExceeded(info LimitInfo) {
-	callAll(r.hooks.Load().exceeds, func(hook func(context.Context, LimitInfo)) {
+	callAll(r.hooks.Load().exceeds, func(hook func(LimitInfo)) {
 		defer r.containPanic("OnLimitExceeded", info.Conn, info.Type)
-		hook(context.WithoutCancel(r.ctx), info)
+		hook(info)
 	})
 }

@@ -1,7 +1,6 @@
 package router_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -26,7 +25,7 @@ type rejections struct {
 	info []router.LimitInfo
 }
 
-func (o *rejections) hook(_ context.Context, i router.LimitInfo) {
+func (o *rejections) hook(i router.LimitInfo) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.info = append(o.info, i)

@@ -239,9 +239,8 @@ type Options struct {
 
 	// OnLimitExceeded is called once for every frame that a limit rejects, in order, by one
 	// goroutine: a slow hook does not delay frames. If 65,536 calls are queued, further
-	// ones are left out and counted in Stats.HooksMissed. The context is
-	// never cancelled, and Shutdown does not wait for the hook.
-	OnLimitExceeded func(context.Context, LimitInfo)
+	// ones are left out and counted in Stats.HooksMissed. Shutdown does not wait for the hook.
+	OnLimitExceeded func(LimitInfo)
 
 	// OnRefused is called once for every handshake that is refused, and for every message that is
 	// refused before it reaches its handler, in order, by one goroutine: a slow hook delays
@@ -316,7 +315,7 @@ type Limits struct {
 	// OnExceeded is what happens when a frame exceeds a limit: MaxPayload, MaxInFlight, or
 	// one of the middleware. Default: OnExceededSend. A rejection with a close code
 	// (errors.LimitExceeded.Close) closes the connection in any case. See also
-	// RouteOptions.DropExceeded.
+	// RouteOptions.Silent.
 	OnExceeded OnExceeded
 
 	// CloseCode is the code used by OnExceededClose. Default: 1013 (try again later),
@@ -336,9 +335,9 @@ const (
 	OnExceededClose
 	// OnExceededCustom sends nothing, also for a request: the OnLimitExceeded hook has to answer.
 	OnExceededCustom
-	// OnExceededDrop drops the frame without an answer, and counts it in Stats.Unanswered. A
+	// OnExceededSilent drops the frame without an answer, and counts it in Stats.Unanswered. A
 	// frame with a correlation id is answered as by OnExceededSend, because its client waits for an answer.
-	OnExceededDrop
+	OnExceededSilent
 )
 
 // Liveness has the times after which a connection counts as dead. Any bytes from the client,
@@ -406,8 +405,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("router: Limits.MaxQueued is %d; it is in bytes and must be at least 4096 (0 for 1 MiB)", l.MaxQueued)
 	case l.SocketBuffer >= 0 && l.SocketBuffer < 4<<10:
 		return o, fmt.Errorf("router: Limits.SocketBuffer is %d; it is in bytes and must be at least 4096 (0 for 64 KiB, negative for the kernel's choice)", l.SocketBuffer)
-	case l.OnExceeded > OnExceededDrop:
-		return o, fmt.Errorf("router: Limits.OnExceeded is %d; use OnExceededSend, OnExceededClose, OnExceededDrop or OnExceededCustom", l.OnExceeded)
+	case l.OnExceeded > OnExceededSilent:
+		return o, fmt.Errorf("router: Limits.OnExceeded is %d; use OnExceededSend, OnExceededClose, OnExceededSilent or OnExceededCustom", l.OnExceeded)
 	case l.OnExceeded == OnExceededCustom && o.OnLimitExceeded == nil:
 		return o, fmt.Errorf("router: Limits.OnExceeded is OnExceededCustom, which needs Options.OnLimitExceeded; set that hook or use OnExceededSend")
 	case l.CloseCode != 0 && !l.CloseCode.Valid():

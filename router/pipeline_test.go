@@ -1,7 +1,6 @@
 package router_test
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,7 +122,7 @@ func TestRefusedFloodNeverDecodes(t *testing.T) {
 		limiter.on.Store(true)
 		var mu sync.Mutex
 		var reported []router.LimitInfo
-		r := router.New(router.Options{OnLimitExceeded: func(_ context.Context, info router.LimitInfo) {
+		r := router.New(router.Options{OnLimitExceeded: func(info router.LimitInfo) {
 			mu.Lock()
 			defer mu.Unlock()
 			reported = append(reported, info)
@@ -168,7 +167,7 @@ func TestLimitHookIsNeverAwaited(t *testing.T) {
 		release := make(chan struct{})
 		var faults atomic.Int64
 		r := router.New(router.Options{
-			OnLimitExceeded: func(context.Context, router.LimitInfo) { <-release; panic("hook") },
+			OnLimitExceeded: func(router.LimitInfo) { <-release; panic("hook") },
 			OnError:         func(router.Fault) { faults.Add(1) },
 		})
 		r.Use(limiter.middleware)
@@ -227,7 +226,7 @@ func TestOnExceededCustomLeavesItToTheHook(t *testing.T) {
 		limiter.on.Store(true)
 		r := router.New(router.Options{
 			Limits:          router.Limits{OnExceeded: router.OnExceededCustom},
-			OnLimitExceeded: func(_ context.Context, i router.LimitInfo) { _ = i.Conn.Send("slow.down", nil) },
+			OnLimitExceeded: func(i router.LimitInfo) { _ = i.Conn.Send("slow.down", nil) },
 		})
 		r.Use(limiter.middleware)
 		c := routertest.New(t, r).Dial()

@@ -64,7 +64,7 @@ func TestMembersAreListedUntilTheyLeave(t *testing.T) {
 			t.Errorf("seen are %q", got)
 		}
 	}
-	if n := s.r.Members("room"); n != 3 {
+	if n := s.r.LocalSubscribers("room"); n != 3 {
 		t.Errorf("%d members; a connection that joins is a member", n)
 	}
 	if err := joins.Join(ctx, "room", nil); err != nil {
@@ -134,8 +134,8 @@ func TestJoiningThatFails(t *testing.T) {
 	if err := c.Subscribe(ctx, "room"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Join(ctx, "room", nil); errors.CodeOf(err) != errors.Unavailable || s.r.Members("room") != 1 {
-		t.Errorf("Join of a member: %v, %d members", err, s.r.Members("room"))
+	if err := c.Join(ctx, "room", nil); errors.CodeOf(err) != errors.Unavailable || s.r.LocalSubscribers("room") != 1 {
+		t.Errorf("Join of a member: %v, %d members", err, s.r.LocalSubscribers("room"))
 	}
 	presence.err = nil
 	if err := c.Join(ctx, "room", strings.Repeat("x", 4<<10)); errors.CodeOf(err) != errors.InvalidArgument {

@@ -113,10 +113,10 @@ func TestDroppedFramesAllocateNothing(t *testing.T) {
 	}
 	refused := clientFrame(0x81, `{"type":"cursor","payload":{"x":1,"y":2}}`)
 	answered := clientFrame(0x81, `{"type":"echo","meta":{"correlationId":"1"},"payload":{"text":"x"}}`)
-	for name, opts := range map[string]RouteOptions{"all": {}, "one type": {DropExceeded: true}} {
+	for name, opts := range map[string]RouteOptions{"all": {}, "one type": {Silent: true}} {
 		o := Options{}
-		if !opts.DropExceeded {
-			o.Limits.OnExceeded = OnExceededDrop
+		if !opts.Silent {
+			o.Limits.OnExceeded = OnExceededSilent
 		}
 		r := New(o)
 		r.Use(refuseAll)

@@ -25,7 +25,7 @@ func TestReplayUpToItsBound(t *testing.T) {
 				members = 1
 			}
 			p.hangUp()
-			eventually(t, "the connection to end", func() bool { return s.r.Members("room:a") == members })
+			eventually(t, "the connection to end", func() bool { return s.r.LocalSubscribers("room:a") == members })
 			s.appends(1, most)
 			p.resume(s)
 			if want := fmt.Sprintf("[room:a resumed after %d]", most); fmt.Sprint(p.resumed) != want {

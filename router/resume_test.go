@@ -105,7 +105,7 @@ func TestTicketsThatAreDenied(t *testing.T) {
 		for p.step() != "join.reply" {
 		}
 		p.hangUp()
-		eventually(t, "the connection to end", func() bool { return s.r.Members(topic) == 0 })
+		eventually(t, "the connection to end", func() bool { return s.r.LocalSubscribers(topic) == 0 })
 		return p
 	}
 	ann := []string{"Tenant: x", "User: ann"}
@@ -146,7 +146,7 @@ func TestTicketsThatAreDenied(t *testing.T) {
 			}
 			p.write(echo("1", "still there"))
 			p.step()
-			if n := s.r.Members("room:a"); n != 0 {
+			if n := s.r.LocalSubscribers("room:a"); n != 0 {
 				t.Errorf("the topic has %d members", n)
 			}
 			p.hangUp()
@@ -204,7 +204,7 @@ func TestRightsThatAreNotKnown(t *testing.T) {
 			if o := p.resumed[0]; o.Resumed || o.Reason != "unavailable" || o.Pos != "" || o.Ticket != "" {
 				t.Errorf("the answer is %+v", o)
 			}
-			eventually(t, "only the connection before was subscribed", func() bool { return s.r.Members("room:a") == 0 })
+			eventually(t, "only the connection before was subscribed", func() bool { return s.r.LocalSubscribers("room:a") == 0 })
 			away.Store(false)
 			p.hangUp()
 			p.resume(s)
@@ -245,7 +245,7 @@ func TestResumesThatReset(t *testing.T) {
 					stays, members = s.reader(l, "room:a"), 1
 				}
 				p.hangUp()
-				eventually(t, "the connection to end", func() bool { return s.r.Members("room:a") == members })
+				eventually(t, "the connection to end", func() bool { return s.r.LocalSubscribers("room:a") == members })
 				c.fault(s, l)
 				others := p.resume(s)
 				if p.resumed[0].Resumed { // the fault has not been found yet
@@ -326,7 +326,7 @@ func TestReplayToASlowClient(t *testing.T) {
 	s := withHistory(t, l, router.Options{Limits: router.Limits{MaxQueued: queue}}, router.HistoryOptions{Bytes: 64 << 20, Messages: 10_000})
 	p := s.reader(l, "room:a")
 	p.hangUp()
-	eventually(t, "the connection to end", func() bool { return s.r.Members("room:a") == 0 })
+	eventually(t, "the connection to end", func() bool { return s.r.LocalSubscribers("room:a") == 0 })
 	const missed = 300
 	for i := range missed {
 		text := fmt.Sprint(i) + strings.Repeat(" ", rand.IntN(4000))

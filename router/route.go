@@ -38,13 +38,13 @@ type RouteOptions struct {
 	// ingress.Context.Exempt. That of Group.With charges them, and bans apply. In the options of a
 	// group it concerns the middleware outside of the group.
 	Exempt bool
-	// DropExceeded drops frames of this type that middleware of Use or With rejects because
+	// Silent drops frames of this type that middleware of Use or With rejects because
 	// of a limit, without an answer, for input such as the positions of a cursor, of which 200
 	// refusals a second help no client. They are counted in Stats.Unanswered, and
 	// ratelimit.Bans do not count them. Frames with a correlation id are answered, so it has no
 	// effect on requests; a frame that is too large is answered as well. Default: what
 	// Limits.OnExceeded says.
-	DropExceeded bool
+	Silent bool
 	// Priority is from -3 to 3. While the process cannot keep up, messages of a lower priority are refused
 	// before those of a higher one; see Options.Overload. Default: 0.
 	Priority int

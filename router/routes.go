@@ -40,9 +40,9 @@ type RouteInfo struct {
 	Timeout time.Duration
 	// MaxPayload is the size of the largest frame, in bytes; 0 for what the server sends.
 	MaxPayload int
-	// Concurrent, Exempt, DropExceeded and Strict are those of RouteOptions, also if set for a
+	// Concurrent, Exempt, Silent and Strict are those of RouteOptions, also if set for a
 	// group or, with Options.Strict, for the router. Strict is also that of answers to questions.
-	Concurrent, Exempt, DropExceeded, Strict bool
+	Concurrent, Exempt, Silent, Strict bool
 	// PayloadOptional says that a frame needs no payload, and AnswerOptional that the answer to a
 	// question needs none.
 	PayloadOptional, AnswerOptional bool
@@ -87,7 +87,7 @@ func (rt *route) info() RouteInfo {
 	i := RouteInfo{
 		Type: rt.typ, Kind: KindEvent, Group: rt.group.prefix, Message: rt.message, PayloadOptional: rt.optional,
 		Timeout: timeoutOf(rt, 0, opts.RequestTimeout), MaxPayload: cmp.Or(rt.opts.MaxPayload, opts.Limits.MaxPayload),
-		Concurrent: rt.opts.Concurrent, Exempt: rt.exempt(), DropExceeded: rt.opts.DropExceeded, Strict: rt.opts.Strict,
+		Concurrent: rt.opts.Concurrent, Exempt: rt.exempt(), Silent: rt.opts.Silent, Strict: rt.opts.Strict,
 		Doc: rt.opts.Doc, Place: rt.place,
 	}
 	if rt.request {

@@ -295,7 +295,7 @@ func TestPublishingIsCounted(t *testing.T) {
 					p.next() // $ws:subscribed
 				}
 			}
-			eventually(t, "both to be subscribed", func() bool { return s.r.Members(topic) == 2 })
+			eventually(t, "both to be subscribed", func() bool { return s.r.LocalSubscribers(topic) == 2 })
 			for range 3 {
 				if err := s.r.Publish(t.Context(), topic, "news", nil); err != nil {
 					t.Fatal(err)

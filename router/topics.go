@@ -8,8 +8,9 @@ import (
 	"github.com/wskit/wskit/router/internal/life"
 )
 
-// Members returns how many connections of this process are members of a topic.
-func (r *Router) Members(topic string) int { return r.hub.Members(topic) }
+// LocalSubscribers returns how many connections of this process are subscribed to a topic. [Router.Presence] lists the
+// members in all processes.
+func (r *Router) LocalSubscribers(topic string) int { return r.hub.Members(topic) }
 
 // Topics lists the topics the connection is a member of, or waits to become one, in no
 // particular order.

@@ -422,7 +422,7 @@ func TestJoiningWhileRedisStandsStill(t *testing.T) {
 	t.Cleanup(func() { _ = store.Close() })
 	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{})
 	s, conns, closed := stalledServer(t, broker, router.Options{})
-	t.Cleanup(broker.Close)
+	t.Cleanup(func() { _ = broker.Close() })
 	var stay, leave []*peer
 	var joining []*router.Conn
 	for i := range 60 {
@@ -549,7 +549,7 @@ func TestMembershipsSettle(t *testing.T) {
 	eventually(t, "the ended connections to be gone", func() bool { return s.r.Stats().Connections == int64(clients-ended) })
 	populated := 0
 	for topic, n := range members {
-		if got := s.r.Members(name(topic)); got != n {
+		if got := s.r.LocalSubscribers(name(topic)); got != n {
 			t.Errorf("topic %d has %d members, want %d", topic, got, n)
 		}
 		if n > 0 {

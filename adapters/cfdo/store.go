@@ -111,11 +111,12 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 	return s, nil
 }
 
-// Close closes the connections that are idle. Calls under way go on.
-func (s *Store) Close() {
+// Close closes the connections that are idle. Calls under way go on. The error is always nil.
+func (s *Store) Close() error {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
 	}
+	return nil
 }
 
 // Take implements [limit.Store].

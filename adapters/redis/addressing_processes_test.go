@@ -81,7 +81,7 @@ func startFleet(t *testing.T, redisAddrs string, children int) *fleetTest {
 	client := redisAt(redisAddrs)
 	t.Cleanup(func() { _ = client.Close() })
 	broker := redis.NewBroker(client, redis.BrokerOptions{})
-	t.Cleanup(broker.Close)
+	t.Cleanup(func() { _ = broker.Close() })
 	f := &fleetTest{T: t, client: client, r: addressingRouter(client, broker)}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

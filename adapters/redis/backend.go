@@ -113,9 +113,7 @@ func backend(s *Store, o Options) adapters.Backend {
 			return errors.Join(canWrite(ctx, s.client, o.Prefix), canWrite(ctx, client, o.Prefix))
 		},
 		Close: func() error {
-			presence.Close() // its members leave
-			broker.Close()
-			return s.Close()
+			return errors.Join(presence.Close(), broker.Close(), s.Close()) // members leave while topics still work
 		},
 		Shared: true,
 	}

@@ -254,8 +254,8 @@ func (b *Broker) Stats() BrokerStats {
 // Close ends all subscriptions and the connections that carry them. It waits for
 // these, which takes as long as the client's DialTimeout or ReadTimeout if Redis
 // does not answer, but not for calls of deliver that are running. Closing twice is
-// harmless.
-func (b *Broker) Close() {
+// harmless. The error is always nil.
+func (b *Broker) Close() error {
 	b.mu.Lock()
 	b.cancel()
 	for _, t := range b.topics {
@@ -266,6 +266,7 @@ func (b *Broker) Close() {
 	}
 	b.mu.Unlock()
 	b.wg.Wait()
+	return nil
 }
 
 var _ pubsub.ReceiverCounter = (*Broker)(nil)

@@ -24,7 +24,7 @@ func TestAllocationsOfALonePublish(t *testing.T) {
 		return c
 	}
 	bare, b := client(), redis.NewBroker(client(), redis.BrokerOptions{})
-	t.Cleanup(b.Close)
+	t.Cleanup(func() { _ = b.Close() })
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	m := pubsub.Message{Topic: "room", Frame: make([]byte, 100)}

@@ -35,7 +35,7 @@ func TestBrokerInCluster(t *testing.T) {
 func newClusterBroker(t *testing.T, c *redistest.Cluster, opts redis.BrokerOptions) *redis.Broker {
 	t.Helper()
 	b := redis.NewBroker(clusterClient(t, c), opts)
-	t.Cleanup(b.Close)
+	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
 
@@ -115,7 +115,7 @@ func brokerOfSentinel(t *testing.T, s *redistest.Sentinel, opts redis.BrokerOpti
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	b := redis.NewBroker(client, opts)
-	t.Cleanup(b.Close)
+	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
 

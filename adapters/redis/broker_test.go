@@ -73,7 +73,7 @@ func brokerOn(t *testing.T, client *goredis.Options, opts redis.BrokerOptions) *
 	c := goredis.NewClient(client)
 	t.Cleanup(func() { _ = c.Close() })
 	b := redis.NewBroker(c, opts)
-	t.Cleanup(b.Close)
+	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
 

@@ -183,8 +183,8 @@ func (p *Presence) Stats() PresenceStats {
 
 // Close takes all members of this process out of their topics. It waits for Redis
 // for as long as PresenceOptions.Timeout; what could not be written runs out.
-// Closing twice is harmless.
-func (p *Presence) Close() {
+// Closing twice is harmless. The error is always nil.
+func (p *Presence) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	for _, r := range p.rooms {
@@ -202,8 +202,9 @@ func (p *Presence) Close() {
 	p.cancel()
 	<-p.done
 	if events != nil {
-		events.Close()
+		return events.Close()
 	}
+	return nil
 }
 
 var _ pubsub.PresenceWatcher = (*Presence)(nil)

@@ -16,7 +16,7 @@ func newPresence(t *testing.T, s *redistest.Server, opts redis.PresenceOptions) 
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	p := redis.NewPresence(client, opts)
-	t.Cleanup(p.Close)
+	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
 
@@ -45,7 +45,7 @@ func TestPresenceInCluster(t *testing.T) {
 		all := make([]pubsub.Presence, n)
 		for i := range all {
 			p := redis.NewPresence(clusterClient(t, c), redis.PresenceOptions{})
-			t.Cleanup(p.Close)
+			t.Cleanup(func() { _ = p.Close() })
 			all[i] = p
 		}
 		return all

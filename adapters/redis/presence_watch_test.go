@@ -174,7 +174,7 @@ func TestWatchingWhileTheSubscriptionIsCut(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	p := redis.NewPresence(client, redis.PresenceOptions{TTL: 3 * time.Second})
-	t.Cleanup(p.Close)
+	t.Cleanup(func() { _ = p.Close() })
 	other := newPresence(t, s, redis.PresenceOptions{TTL: 3 * time.Second})
 	for _, id := range []string{"leaves", "stays"} {
 		join(t, other, "room", id)
@@ -208,7 +208,7 @@ func TestLostChangeIsFound(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, Username: "mute", Password: "secret", ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	mute := redis.NewPresence(client, redis.PresenceOptions{TTL: 2 * time.Second})
-	t.Cleanup(mute.Close)
+	t.Cleanup(func() { _ = mute.Close() })
 	p := newPresence(t, s, redis.PresenceOptions{TTL: 2 * time.Second})
 	v := watchTopic(t, p, "room")
 	join(t, mute, "room", "a")

@@ -26,9 +26,9 @@ func TestBrokerAndPresenceLeaveConnections(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, PoolSize: 5, ReadTimeout: patience, PoolTimeout: time.Second})
 	t.Cleanup(func() { _ = client.Close() })
 	b := redis.NewBroker(client, redis.BrokerOptions{Timeout: patience})
-	t.Cleanup(b.Close)
+	t.Cleanup(func() { _ = b.Close() })
 	p := redis.NewPresence(client, redis.PresenceOptions{Timeout: patience})
-	t.Cleanup(p.Close)
+	t.Cleanup(func() { _ = p.Close() })
 	if err := client.Ping(ctx).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func NewBoards(b adapters.Backend) *Boards {
 	router.RPC(strokes, "stroke.draw", boards.draw)
 	router.RPC(strokes, "stroke.undo", boards.undo)
 	// Cursors over the limit are dropped: the next one is newer.
-	router.On(r.With(limits.cursors), "cursor.move", boards.move, router.RouteOptions{DropExceeded: true})
+	router.On(r.With(limits.cursors), "cursor.move", boards.move, router.RouteOptions{Silent: true})
 	router.RPC(r.With(limits.clears), "board.clear", boards.clear, router.RouteOptions{
 		Progress: Asking{}, Concurrent: true, Timeout: confirmTime + 5*time.Second, // while it waits, its page goes on drawing
 	})

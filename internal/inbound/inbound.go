@@ -20,8 +20,8 @@ type State struct {
 	Own any
 	// Guards are begun before the handler of the message. Middleware appends them.
 	Guards []Guard
-	// Drop says that a rejection of the frame is not answered (router.RouteOptions.DropExceeded).
-	Drop bool
+	// Silent says that a rejection of the frame is not answered (router.RouteOptions.Silent).
+	Silent bool
 	// Limits is nil for nearly all connections.
 	Limits Limits
 }

@@ -25,7 +25,7 @@ func (a *announced) report(c *ingress.Context, plan *limit.Plan, key []byte, cha
 		return
 	}
 	l := inbound.Limit{
-		Source: a.source, Type: c.Type, Key: key, Hidden: a.hidden || c.State.Drop,
+		Source: a.source, Type: c.Type, Key: key, Hidden: a.hidden || c.State.Silent,
 		Name: a.name, Cost: a.cost, Remaining: float64(d.Remaining), FullAfter: d.ResetAfter,
 	}
 	parts := plan.Compiled().Parts

@@ -312,7 +312,7 @@ func TestAnnouncedIsAdmittedWithDurableObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(store.Close)
+	t.Cleanup(func() { _ = store.Close() })
 	var all []*follower
 	for _, policy := range []limit.Policy{
 		limit.TokenBucket{Capacity: 5, Refill: 20, Per: time.Second},
@@ -559,10 +559,10 @@ func TestHiddenLimits(t *testing.T) {
 	}
 	to, r := serveFollowed(t,
 		ratelimit.New(limiter("not.announced", false), ratelimit.PerUserOrIPPerType),
-		ratelimit.New(limiter("drop", false), ratelimit.PerUserOrIPPerType, ratelimit.Options{Announce: "drop", Drop: true}),
+		ratelimit.New(limiter("drop", false), ratelimit.PerUserOrIPPerType, ratelimit.Options{Announce: "drop", Silent: true}),
 		ratelimit.New(limiter("shadow", false), ratelimit.PerUserOrIPPerType, ratelimit.Options{Announce: "shadow", Shadow: true}),
 		ratelimit.New(limiter("shadow.limiter", true), ratelimit.PerUserOrIPPerType, ratelimit.Options{Announce: "shadow limiter"}),
-		ratelimit.NewPerConnection(policy, ratelimit.Options{Announce: "connection", Drop: true}),
+		ratelimit.NewPerConnection(policy, ratelimit.Options{Announce: "connection", Silent: true}),
 		ratelimit.NewAll([]ratelimit.Layer{
 			{Limiter: limiter("user", false), Key: ratelimit.PerUser, Announce: "user"},
 			{Limiter: limiter("tenant", false), Key: ratelimit.PerTenant},
@@ -572,7 +572,7 @@ func TestHiddenLimits(t *testing.T) {
 	nothing := func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil }
 	router.RPC(r, "trial", nothing)
 	router.RPC(r, "free", nothing)
-	router.RPC(r, "dropped", nothing, router.RouteOptions{DropExceeded: true})
+	router.RPC(r, "dropped", nothing, router.RouteOptions{Silent: true})
 	own := r.With(ratelimit.New(limiter("own", false), ratelimit.PerUser, ratelimit.Options{Announce: "own"}))
 	router.RPC(own, "exempt", nothing, router.RouteOptions{Exempt: true})
 	f := follow(t, to, "ann")

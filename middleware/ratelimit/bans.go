@@ -160,7 +160,7 @@ func named(o limit.Options, suffix string) limit.Options {
 }
 
 // Middleware rejects the frames of banned clients, and counts every *errors.LimitExceeded of
-// the middleware after it, unless its Drop is set: rejections without an answer do not lead to a
+// the middleware after it, unless its Silent is set: rejections without an answer do not lead to a
 // ban. Add it before the limits. The rejection that leads to a ban closes
 // the connection. The router's hook OnLimitExceeded gets it like any other, with Close set.
 func (b *Bans) Middleware(next ingress.Handler) ingress.Handler {
@@ -197,9 +197,9 @@ func (b *Bans) Middleware(next ingress.Handler) ingress.Handler {
 // and of too many requests in flight, can be counted in its hook; a ban then applies to the
 // next frame:
 //
-//	OnLimitExceeded: func(ctx context.Context, i router.LimitInfo) {
+//	OnLimitExceeded: func(i router.LimitInfo) {
 //		if i.Kind == errors.LimitPayload || i.Kind == errors.LimitInFlight {
-//			_ = bans.Count(ctx, i.IP, i.Identity, &i.LimitExceeded)
+//			_ = bans.Count(context.Background(), i.IP, i.Identity, &i.LimitExceeded)
 //		}
 //	},
 func (b *Bans) Count(ctx context.Context, ip netip.Addr, id ingress.Identity, err error) error {
@@ -252,7 +252,7 @@ func counted(err error) *errors.LimitExceeded {
 	if !ok {
 		l, _ = errors.AsType[*errors.LimitExceeded](err)
 	}
-	if l == nil || l.Drop {
+	if l == nil || l.Silent {
 		return nil
 	}
 	return l

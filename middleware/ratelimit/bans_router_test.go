@@ -25,9 +25,9 @@ func TestBansForFramesThatAreTooLarge(t *testing.T) {
 				return ingress.Identity{User: r.URL.Query().Get("user")}, nil
 			},
 			Limits: router.Limits{MaxPayload: 1 << 10},
-			OnLimitExceeded: func(ctx context.Context, i router.LimitInfo) {
+			OnLimitExceeded: func(i router.LimitInfo) {
 				if i.Kind == errors.LimitPayload || i.Kind == errors.LimitInFlight {
-					_ = bans.Count(ctx, i.IP, i.Identity, &i.LimitExceeded)
+					_ = bans.Count(context.Background(), i.IP, i.Identity, &i.LimitExceeded)
 				}
 			},
 		})

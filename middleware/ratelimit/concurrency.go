@@ -116,7 +116,7 @@ var places = sync.Pool{New: func() any { return new(place) }}
 // newPlace makes a place whose key is yet to be set.
 func newPlace(by *rejecter, l *limit.ConcurrencyLimit, c *ingress.Context) *place {
 	p := places.Get().(*place)
-	*p = place{by: by, limit: l, silent: by.Drop || c.State.Drop}
+	*p = place{by: by, limit: l, silent: by.Silent || c.State.Silent}
 	if by.OnLimited != nil { // c is that of another frame when the handler begins
 		p.frame = &ingress.Context{
 			Type: c.Type, ConnID: c.ConnID, IP: c.IP, Identity: c.Identity, ReceivedAt: c.ReceivedAt, Size: c.Size,
@@ -154,7 +154,7 @@ func (p *place) begin(ctx context.Context) error {
 		return nil
 	}
 	e := noPlace(&d)
-	e.Drop = p.silent
+	e.Silent = p.silent
 	return &e
 }
 

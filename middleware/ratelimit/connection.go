@@ -100,7 +100,7 @@ func (m *perConnection) now() int64 { return m.epoch + time.Since(m.start).Micro
 
 // announced returns the limit as clients see it.
 func (m *perConnection) announced() announced {
-	a := announced{source: m, name: m.Announce, hidden: m.Shadow || m.Drop}
+	a := announced{source: m, name: m.Announce, hidden: m.Shadow || m.Silent}
 	if m.Cost == nil {
 		a.cost = 1
 	}

@@ -59,11 +59,11 @@ type Options struct {
 	// first such frame is logged through log/slog.
 	OnInvalidCost func(c *ingress.Context, cost int)
 
-	// Drop rejects frames over the limit without an answer, for input such as the positions of
+	// Silent rejects frames over the limit without an answer, for input such as the positions of
 	// a cursor, of which 200 refusals a second help no client. Frames with a correlation id are
 	// answered. Rejected frames are counted (router.Stats.Unanswered), and [Bans] do not count
-	// them. To do the same for all limits of a type, set router.RouteOptions.DropExceeded.
-	Drop bool
+	// them. To do the same for all limits of a type, set router.RouteOptions.Silent.
+	Silent bool
 
 	// Shadow lets frames over the limit pass. OnLimited is called with Limited.Shadow
 	// set. Frames that fit are charged.
@@ -72,7 +72,7 @@ type Options struct {
 	// Announce is the name under which clients can follow the limit: on request, a client gets what
 	// is left of it, and again when that changes ($ws:limits, see PROTOCOL.md). It is for limits of
 	// a single client: a shared limit shows each client what the others use. Limits with Shadow or
-	// Drop, and exempt types, are not shown.
+	// Silent, and exempt types, are not shown.
 	//
 	// Default: clients cannot follow the limit.
 	Announce string
@@ -139,7 +139,7 @@ func (g *rejecter) limited(c *ingress.Context, d *limit.Decision, info Limited, 
 		return nil
 	}
 	e := rejection(info.Limiter, info.Cost, d)
-	e.Drop = g.Drop || silent
+	e.Silent = g.Silent || silent
 	return c.Reject(e)
 }
 

@@ -1,7 +1,6 @@
 package ratelimit_test
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"sync"
@@ -28,7 +27,7 @@ func newRouter(middleware ...ingress.Middleware) *watched {
 			q := r.URL.Query()
 			return ingress.Identity{Tenant: q.Get("tenant"), User: q.Get("user")}, nil
 		},
-		OnLimitExceeded: func(_ context.Context, i router.LimitInfo) {
+		OnLimitExceeded: func(i router.LimitInfo) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.info = append(w.info, i)

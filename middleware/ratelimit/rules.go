@@ -99,7 +99,7 @@ type Rule struct {
 	// of the rate, and applies in addition to it, also where the rate is Unlimited, but not to Exempt
 	// frames. The Maximum does not cap it. It needs a store that is a [limit.LeaseStore].
 	Concurrent int64
-	// Silent rejects frames without an answer, as Options.Drop does.
+	// Silent rejects frames without an answer, as Options.Silent does.
 	Silent bool
 	// Shadow tries the limit of this rule: frames over it are counted and reported, and pass.
 	// It needs a rate, Limits or Concurrent in the same rule.

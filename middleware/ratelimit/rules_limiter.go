@@ -247,7 +247,7 @@ func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resol
 
 // announced returns the limit of a frame as clients see it.
 func (l *RuleLimiter) announced(is *resolved) announced {
-	a := announced{source: l, name: l.frames.Announce, hidden: is.silent || is.limitBy.Shadow || l.frames.Shadow || l.frames.Drop, cost: 1}
+	a := announced{source: l, name: l.frames.Announce, hidden: is.silent || is.limitBy.Shadow || l.frames.Shadow || l.frames.Silent, cost: 1}
 	if is.costBy != nil {
 		a.cost = is.cost
 	} else if l.frames.Cost != nil {

@@ -177,7 +177,7 @@ func TestSilentRules(t *testing.T) {
 	for typ, want := range map[string]bool{"cursor.move": true, "chat": false} {
 		_ = s.handle(tierFrame("", typ))
 		e, ok := errors.AsType[*errors.LimitExceeded](s.handle(tierFrame("", typ)))
-		if !ok || e.Drop != want {
+		if !ok || e.Silent != want {
 			t.Errorf("%s: %+v", typ, e)
 		}
 	}

@@ -156,7 +156,7 @@ func (m *stack) exceeded(c *ingress.Context, a *asking, layer int) error {
 // announced returns the limit of a layer as clients see it.
 func (m *stack) announced(layer int) announced {
 	l := &m.layers[layer]
-	a := announced{source: l, name: l.Announce, hidden: m.Shadow || m.Drop || l.Limiter.Shadow()}
+	a := announced{source: l, name: l.Announce, hidden: m.Shadow || m.Silent || l.Limiter.Shadow()}
 	if l.Cost == nil {
 		a.cost = 1
 	}

@@ -70,7 +70,7 @@ func startChat(t *testing.T) *chat {
 	c.r = router.New(router.Options{
 		Overload: router.OverloadOptions{Enabled: true, Target: time.Hour}, // is measured, and nothing refused
 		Gate:     gate, Backend: adapters.Backend{Broker: broker, Presence: presence}, Logger: quiet, HistoryCheck: 50 * time.Millisecond,
-		OnLimitExceeded: func(context.Context, router.LimitInfo) {},
+		OnLimitExceeded: func(router.LimitInfo) {},
 	})
 	c.r.History("room:*", router.HistoryOptions{})
 	c.r.Use(ratelimit.New(user, ratelimit.PerUserOrIPPerType), rules.Middleware)

@@ -25,7 +25,7 @@ func all(t *testing.T, opts contract.Options) *contract.Contract {
 	router.RPC(g, "join", func(*router.Context, Tree) (Base, error) { return Base{}, nil }, router.RouteOptions{
 		Reply: "joined", Doc: "joins a room", Progress: 0.5, MaxPayload: 4096, Timeout: 3 * time.Second, Concurrent: true,
 	})
-	router.On(g, "typing", func(*router.Context, struct{}) error { return nil }, router.RouteOptions{DropExceeded: true, Exempt: true})
+	router.On(g, "typing", func(*router.Context, struct{}) error { return nil }, router.RouteOptions{Silent: true, Exempt: true})
 	router.Declare[Base](r, "room.joined", router.EventOptions{Doc: "to all members"})
 	router.DeclareQuestion[Base, *Tree](r, "sure?", router.QuestionOptions{Timeout: time.Minute})
 	router.Declare[Tree](r, "strange type/ñ ~%#\"")
@@ -127,7 +127,7 @@ func TestAsyncAPIHasLimitsAndSecurity(t *testing.T) {
 	}
 	for id, want := range map[string]map[string]any{
 		"receive.room.join":   {"maxPayload": 4096.0, "timeoutMs": 3000.0, "concurrent": true, "strict": true, "rates": map[string]any{"perMinute": 9.0}},
-		"receive.room.typing": {"maxPayload": 65536.0, "exempt": true, "dropExceeded": true, "strict": true, "rates": map[string]any{"perMinute": 11.0}},
+		"receive.room.typing": {"maxPayload": 65536.0, "exempt": true, "silent": true, "strict": true, "rates": map[string]any{"perMinute": 11.0}},
 		"send.sure.":          {"timeoutMs": 60000.0},
 		"send.room.joined":    nil,
 	} {
