@@ -355,7 +355,8 @@ func TestReplayToASlowClient(t *testing.T) {
 	s.recovered()
 }
 
-// Many clients that return at once read each page of the log at most twice, wherever they are in it.
+// Many clients that return at once share what is read of the log, wherever they are in it. How often each page is read is
+// tested in package logcache, whose pages go two seconds after the last client.
 func TestResumesShareWhatIsRead(t *testing.T) {
 	t.Parallel()
 	l := newFaultyLog()
@@ -387,25 +388,8 @@ func TestResumesShareWhatIsRead(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if reads, pages := l.reads.Load()-before, int64((messages+127)/128); reads > 2*pages {
-		t.Errorf("%d clients have made %d reads of %d pages", clients, reads, pages)
-	} else {
-		t.Logf("%d reads of %d pages", reads, pages)
-	}
-	// One after the other, each from a position before the last one's.
-	s.appends(messages, 1) // the last page is read again
-	stays.until(l.head("room:a"))
-	before = l.reads.Load()
-	for from := len(positions) - 1; from >= 0; from -= 11 {
-		p := &reader{peer: s.dial(), log: l, topic: "room:a", ticket: stays.ticket, at: positions[from]}
-		p.write(resumption(held{p.ticket, p.at.String()}))
-		for p.resumed == nil {
-			p.step()
-		}
-		p.hangUp()
-	}
-	if reads, pages := l.reads.Load()-before, int64((messages+127)/128); reads > 2*pages {
-		t.Errorf("clients in the opposite order have made %d reads of %d pages", reads, pages)
+	if reads := l.reads.Load() - before; reads > clients/3 {
+		t.Errorf("%d clients have made %d reads", clients, reads)
 	}
 	stays.hangUp()
 	s.recovered()

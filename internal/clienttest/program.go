@@ -44,6 +44,7 @@ func (p *program) end() {
 }
 
 func (p *program) Helper()                      {}
+func (p *program) Failed() bool                 { return false }
 func (p *program) Cleanup(f func())             { p.cleanups = append(p.cleanups, f) }
 func (p *program) Fatal(args ...any)            { p.fail(fmt.Sprint(args...)) }
 func (p *program) Fatalf(f string, args ...any) { p.fail(fmt.Sprintf(f, args...)) }

@@ -169,6 +169,7 @@ scenario("drain with advice", async () => {
   await server.do("/close", { code: 1001, reason: '{"retryAfterMs":700}' });
   await until(() => other.state.get().closeCode === 1001);
   await other.request("echo", {});
+  await until(async () => (await server.log()).attempts.length > 0); // it is logged when the handshake is over
   const log = await server.log();
   const close = log.closes.find((c) => c.dir === "down")!;
   expect(log.attempts[0]!.atMs - close.atMs).toBeGreaterThanOrEqual(699);

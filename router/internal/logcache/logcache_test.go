@@ -110,6 +110,31 @@ func TestClientsShareWhatIsRead(t *testing.T) {
 	}
 }
 
+// Clients that come one after the other, each from a position before the last one's, share what is read as well.
+func TestClientsInTheOppositeOrderShareWhatIsRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // no page goes because the machine is busy
+		const first, last = 300, 1500
+		l, c := newTestLog(first, last)
+		for from := uint64(last); from >= first-1; from -= 11 {
+			c.Acquire()
+			for at := from; at < last; {
+				list, lost, err := c.After(t.Context(), position(at))
+				if lost != "" || err != nil || len(list) == 0 {
+					t.Fatalf("after %d: %d messages, %q, %v", at, len(list), lost, err)
+				}
+				at += uint64(len(list))
+			}
+			c.Release()
+		}
+		for n, times := range l.reads {
+			if times > 2 {
+				t.Errorf("message %d was read %d times", n, times)
+			}
+		}
+	})
+}
+
 // What is not in the log any more is said, and a read that fails is an error for those that wait, and no others.
 func TestLossesAndFailuresAreTold(t *testing.T) {
 	t.Parallel()
