@@ -37,6 +37,7 @@ type Client struct {
 	handlers    map[string][]*handler
 	answers     map[string]answerer
 	topics      map[string]*topic
+	keepers     []*keeper
 	limits      *Limits // nil: they are not followed
 	token       string  // of the last attempt
 	denied      string  // the token that the server has refused

@@ -35,6 +35,7 @@ var scenarios = map[string]func(*testing.T){
 	"redis away":                       redisAwayScenario,
 	"resume":                           resumeScenario,
 	"gap":                              gapScenario,
+	"keep":                             keepScenario,
 	"ask":                              askScenario,
 	"idempotent retry":                 idempotentRetryScenario,
 	"unknown outcome":                  unknownOutcomeScenario,

@@ -80,6 +80,11 @@ func (c *Client) enter(s State) bool {
 func (c *Client) setState(s State) {
 	s.Connections = max(s.Connections, c.state.Connections)
 	c.state = s
+	c.wakeWaiting()
+}
+
+// wakeWaiting has what waits for a change look again. c.mu is held.
+func (c *Client) wakeWaiting() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }

@@ -109,7 +109,7 @@ func (l *link) topicFrame(f *frame, data []byte) error {
 
 // gap has OnGap called in the order of the events.
 func (l *link) gap(topic, reason string) error {
-	return l.deliver(len(topic), func(context.Context) { l.c.opts.OnGap(Gap{topic, reason}) })
+	return l.deliver(len(topic), func(context.Context) { l.c.missed(Gap{topic, reason}) })
 }
 
 // topicsAtOnce is how many topics are resumed with one frame, which has to fit into the server's
@@ -210,7 +210,7 @@ func (l *link) resumed(names []string, answer jsontext.Value) (later []string) {
 			later = append(later, name)
 		default:
 			delete(l.c.topics, name)
-			l.c.inbox.add(delivery{call: func(context.Context) { l.c.opts.OnGap(Gap{name, "denied"}) }})
+			l.c.inbox.add(delivery{call: func(context.Context) { l.c.missed(Gap{name, "denied"}) }})
 		}
 	}
 	return later

@@ -44,9 +44,11 @@ var scripts = []script{
 type Invalid = { fields: { path: string; rule: string; param?: string }[] };
 import { UnknownOutcome, WskitError } from "@wskit/client";`, `assert.equal(marked[0].path, "item"); client.close();`},
 	{"clients/typescript/README.md", 7, open + `const reload = (_: string) => {};`, `client.close();`},
-	{"clients/typescript/README.md", 8, `import { connect } from "@wskit/client"; const client = connect({ url: server + "/ws?access_token=ann" }), room = "lobby";`, `await until(async () => await client.request("rooms", {}) === 1); client.close();`},
-	{"clients/typescript/README.md", 9, open + `const useSyncExternalStore = (subscribe: (l: () => void) => () => void, get: () => any) => { subscribe(() => {})(); return get(); };`, `assert.equal(status, "open"); client.close();`},
-	{"clients/typescript/README.md", 10, `
+	{"clients/typescript/README.md", 8, `import { connect } from "@wskit/client"; const client = connect({ url: server + "/topics?access_token=ann" }); let drawing: number[] = [1];`,
+		`await until(() => drawing.length === 0); stop(); client.close();`},
+	{"clients/typescript/README.md", 9, `import { connect } from "@wskit/client"; const client = connect({ url: server + "/ws?access_token=ann" }), room = "lobby";`, `await until(async () => await client.request("rooms", {}) === 1); client.close();`},
+	{"clients/typescript/README.md", 10, open + `const useSyncExternalStore = (subscribe: (l: () => void) => () => void, get: () => any) => { subscribe(() => {})(); return get(); };`, `assert.equal(status, "open"); client.close();`},
+	{"clients/typescript/README.md", 11, `
 import { connect as original } from "@wskit/client";
 const Page = class extends WebSocket { // sends an Origin
 	constructor(url: string, protocols: string[]) { super(url, { protocols, headers: { Origin: server.replace("ws", "http") } } as any); }
@@ -55,20 +57,20 @@ let client!: ReturnType<typeof original>;
 const connect: typeof original = (o) => client = original({ ...o, WebSocket: Page }) as any;
 const session = async ({ renew }: { renew: boolean }) => ({ accessToken: renew ? "ann" : "expired" });`,
 		`await until(() => client.state.get().status === "open"); client.close();`},
-	{"clients/typescript/README.md", 11, open + `const dialog = async (text: string, _: AbortSignal) => text === "Clear?";`, `assert.equal(await client.request("board.clear", {}), true); client.close();`},
-	{"clients/typescript/README.md", 12, open, `await client.request("room.watch", { room: "lobby" }); await until(() => [...members.values()][0]?.user === "ann"); client.close();`},
+	{"clients/typescript/README.md", 12, open + `const dialog = async (text: string, _: AbortSignal) => text === "Clear?";`, `assert.equal(await client.request("board.clear", {}), true); client.close();`},
+	{"clients/typescript/README.md", 13, open, `await client.request("room.watch", { room: "lobby" }); await until(() => [...members.values()][0]?.user === "ann"); client.close();`},
 	{"docs/requests.md", 0, open, `await assert.rejects(call, { code: "CANCELLED" }); client.close();`},
 	{"docs/requests.md", 1, open + `const order = { item: "tea" };`, `client.close();`},
 	{"docs/topics.md", 0, `
 import { connect } from "@wskit/client";
 const client = connect({ url: server + "/topics?access_token=ann" });
 const board = "7", strokes = []; let cleared = 0;
-const clear = () => cleared++, show = (text) => assert.fail(text);
+const clear = () => cleared++;
 client.on("stroke", (s) => strokes.push(s));`, `
 await until(() => strokes.length === 1);
 assert.equal(cleared, 1);
 client.send("cut", {}); // the connection
-await until(() => isOpen() && client.state.get().connections === 2);
+await until(() => client.state.get().status === "open" && client.state.get().connections === 2);
 await client.request("draw", { board });
 await until(() => strokes.length === 2);
 assert.equal(cleared, 1);

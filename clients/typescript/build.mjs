@@ -14,7 +14,10 @@ const internal =
   "advanced|answered|asked|buffered|busy|check|deadline|dispatch|dropOldest|ended|fail|flush|fresh|heard|heartbeatTimeout|hold|hurry|inQuery|" +
   "iterate|leave|names|needed|notBefore|note|order|unknown|opened|patient|received|resend|seen|settle|show|silence|spend|stop|subscribedAt|write";
 
-/** Writes wskit.js and wskit.d.ts into a folder. */
+// Entries of their own, which are loaded where they are used. They need only what the client exports.
+const separate = ["limits", "keep"];
+
+/** Writes wskit.js and wskit.d.ts into a folder, and the separate entries. */
 export async function writeDist(folder = join(here, "dist")) {
   mkdirSync(folder, { recursive: true });
   await build({
@@ -29,16 +32,18 @@ export async function writeDist(folder = join(here, "dist")) {
     logLevel: "warning",
     banner: { js: "// @wskit/client, MIT" },
   });
-  await build({
-    absWorkingDir: here,
-    entryPoints: ["src/limits.ts"],
-    outfile: join(folder, "limits.js"),
-    minify: true,
-    format: "esm",
-    target: "es2022",
-    logLevel: "warning",
-    banner: { js: "// @wskit/client/limits, MIT" },
-  });
+  for (const name of separate) {
+    await build({
+      absWorkingDir: here,
+      entryPoints: [`src/${name}.ts`],
+      outfile: join(folder, `${name}.js`),
+      minify: true,
+      format: "esm",
+      target: "es2022",
+      logLevel: "warning",
+      banner: { js: `// @wskit/client/${name}, MIT` },
+    });
+  }
   for (const [name, text] of Object.entries(declarations())) writeFileSync(join(folder, name), text);
 }
 
@@ -51,8 +56,12 @@ function declarations() {
     const parts = ["errors", "contract", "client"].map((name) =>
       readFileSync(join(out, `${name}.d.ts`), "utf8").replace(/^import .*\n/gm, "").trim(),
     );
-    const limits = readFileSync(join(out, "limits.d.ts"), "utf8").replace("./contract.js", "./wskit.js").trim();
-    return { "wskit.d.ts": `${parts.join("\n\n")}\n`, "limits.d.ts": `${limits}\n` };
+    const all = { "wskit.d.ts": `${parts.join("\n\n")}\n` };
+    for (const name of separate) {
+      const text = readFileSync(join(out, `${name}.d.ts`), "utf8").replace("./contract.js", "./wskit.js").trim();
+      all[`${name}.d.ts`] = `${text}\n`;
+    }
+    return all;
   } finally {
     rmSync(out, { recursive: true, force: true });
   }

@@ -15,33 +15,56 @@ package wskitjs
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"fmt"
 	"net/http"
+	"path"
+	"strings"
 	"time"
 )
 
-//go:embed dist/wskit.js
-var script []byte
+//go:embed dist
+var dist embed.FS
 
-//go:embed dist/limits.js
-var limits []byte
+// file is one of dist, as it is served.
+type file struct {
+	content     []byte
+	etag        string
+	contentType string
+}
 
-// Handler serves the client as a JavaScript module, whatever the path. Browsers cache it, and
-// validate it again each time.
-func Handler() http.Handler { return module("wskit.js", script) }
-
-// LimitsHandler serves the module with followLimits, as Handler does the client.
-func LimitsHandler() http.Handler { return module("limits.js", limits) }
-
-func module(name string, script []byte) http.Handler {
-	etag := fmt.Sprintf(`"%x"`, sha256.Sum256(script))
+// Handler serves the file that the end of a request's path names: wskit.js, the client as a JavaScript module; limits.js,
+// which has followLimits; keep.js, which has keep; or the declarations of one for editors, such as wskit.d.ts. Other
+// paths get wskit.js. Browsers cache the files, and validate them again each time.
+func Handler() http.Handler {
+	files := make(map[string]file)
+	entries, err := dist.ReadDir("dist")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	for _, entry := range entries {
+		content, err := dist.ReadFile("dist/" + entry.Name())
+		if err != nil {
+			panic(err)
+		}
+		f := file{content, fmt.Sprintf(`"%x"`, sha256.Sum256(content)), "text/javascript; charset=utf-8"}
+		if strings.HasSuffix(entry.Name(), ".ts") {
+			f.contentType = "text/plain; charset=utf-8"
+		}
+		files[entry.Name()] = f
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := path.Base(r.URL.Path)
+		f, ok := files[name]
+		if !ok {
+			name = "wskit.js"
+			f = files[name]
+		}
 		h := w.Header()
-		h.Set("Content-Type", "text/javascript; charset=utf-8")
+		h.Set("Content-Type", f.contentType)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-cache")
-		h.Set("ETag", etag)
-		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(script))
+		h.Set("ETag", f.etag)
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(f.content))
 	})
 }

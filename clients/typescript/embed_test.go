@@ -10,24 +10,29 @@ import (
 	wskitjs "github.com/wskit/wskit/clients/typescript"
 )
 
+// Each file has its own name, and what no file is named gets the client.
 func TestHandler(t *testing.T) {
-	t.Run("wskit.js", func(t *testing.T) { testHandler(t, wskitjs.Handler(), "dist/wskit.js") })
-	t.Run("limits.js", func(t *testing.T) { testHandler(t, wskitjs.LimitsHandler(), "dist/limits.js") })
+	const module, text = "text/javascript; charset=utf-8", "text/plain; charset=utf-8"
+	for path, want := range map[string]struct{ file, contentType string }{
+		"/wskit.js": {"wskit.js", module}, "/limits.js": {"limits.js", module}, "/lib/keep.js": {"keep.js", module},
+		"/client": {"wskit.js", module}, "/wskit.d.ts": {"wskit.d.ts", text}, "/lib/keep.d.ts": {"keep.d.ts", text},
+		"/lib/": {"wskit.js", module}, "/package.json": {"wskit.js", module},
+	} {
+		t.Run(path, func(t *testing.T) { testHandler(t, path, "dist/"+want.file, want.contentType) })
+	}
 }
 
-func testHandler(t *testing.T, h http.Handler, file string) {
+func testHandler(t *testing.T, path, file, contentType string) {
 	built, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/wskit.js", h)
-	server := httptest.NewServer(mux)
+	server := httptest.NewServer(wskitjs.Handler())
 	defer server.Close()
 
 	get := func(etag string) (*http.Response, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/wskit.js", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +56,7 @@ func testHandler(t *testing.T, h http.Handler, file string) {
 		t.Errorf("status %d, %d bytes; want %s, %d bytes", res.StatusCode, len(body), file, len(built))
 	}
 	// Browsers refuse modules of another type.
-	if got := res.Header.Get("Content-Type"); got != "text/javascript; charset=utf-8" {
+	if got := res.Header.Get("Content-Type"); got != contentType {
 		t.Errorf("Content-Type is %q", got)
 	}
 	if res.Header.Get("Cache-Control") != "no-cache" {

@@ -59,6 +59,7 @@ func serve(ctx context.Context, addr, redisURL string) (err error) {
 	mux := http.NewServeMux()
 	mux.Handle("/ws", boards)
 	mux.Handle("/wskit.js", wskitjs.Handler())
+	mux.Handle("/keep.js", wskitjs.Handler())
 	mux.Handle("/", page())
 	server := &http.Server{Addr: addr, Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
 	server.BaseContext = func(l net.Listener) context.Context {

@@ -62,7 +62,7 @@ func serve(ctx context.Context, addr, redisURL, cfdoURL string, inspected bool) 
 	mux := http.NewServeMux()
 	mux.Handle("/ws", chat)
 	mux.Handle("/wskit.js", wskitjs.Handler()) // the client, which the page imports
-	mux.Handle("/limits.js", wskitjs.LimitsHandler())
+	mux.Handle("/limits.js", wskitjs.Handler())
 	mux.Handle("/", page())
 	token := ""
 	if inspected {

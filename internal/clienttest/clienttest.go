@@ -57,6 +57,7 @@
 //	limited       request   within /flood-limit, by default 10 at once and 10 a second
 //	limited.note  event     the same limit
 //	join          request   subscribes to the topic; leave ends it
+//	open          request   subscribes to a topic with a history; with all, everything in it comes first
 //	say           request   publishes "said" to the topic
 //	ask           request   asks its client "confirm" {text} and answers its answer, {"yes":true}
 //	whoami        request   answers the user as text

@@ -19,6 +19,7 @@ type Payload struct {
 	Topic string `json:"topic,omitzero"`
 	Ms    int    `json:"ms,omitzero"`
 	N     int    `json:"n,omitzero"`
+	All   bool   `json:"all,omitzero"`
 }
 
 // Answer is a client's answer to "confirm".
@@ -104,6 +105,13 @@ func (s *Server) register(i *instance) {
 	router.RPC(r, "leave", func(c *router.Context, m Payload) (Payload, error) {
 		c.Unsubscribe(m.Topic)
 		return m, nil
+	})
+	router.RPC(r, "open", func(c *router.Context, m Payload) (Payload, error) {
+		if !m.All {
+			return m, c.Subscribe(m.Topic)
+		}
+		c.Unsubscribe(m.Topic)
+		return m, c.SubscribeFrom(m.Topic, "")
 	})
 	router.RPC(r, "say", func(c *router.Context, m Payload) (Payload, error) {
 		n, err := s.topics.publish(m.Topic, func(n int) error {

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { keep } from "../dist/keep.js";
 import { scenario } from "./scenario.js";
 import { isOpen, numbers, record, sleep, start, until } from "./server.js";
 
@@ -59,6 +60,64 @@ scenario("gap", async () => {
     await until(() => got.events.at(-1) === to + 1);
     expect(got.losses.length).toBe(1);
   }
+});
+
+scenario("keep", async () => {
+  const server = await start();
+  await server.do("/publish", { topic, n: 5 });
+  const client = server.connect();
+  let shown: number[] = [];
+  const opened: boolean[] = [];
+  client.on("said", (m: { n: number }) => void shown.push(m.n));
+  client.onLoss(() => {}); // what keep does about it is the point here
+  const stop = keep(client, topic, {
+    open: (all) => (opened.push(all), client.request("open", { topic, all })),
+    reset: () => (shown = []),
+  });
+  await until(() => shown.length === 5);
+  expect(shown).toEqual(numbers(1, 5));
+  await server.do("/refuse", { tcp: true });
+  await server.do("/cut-now");
+  await server.do("/publish", { topic, n: 5 });
+  await server.do("/resume");
+  await until(() => shown.length === 10 && opened.length === 2);
+  expect(shown).toEqual(numbers(1, 10));
+  await server.do("/restart", { kill: true, lose: true });
+  await until(() => opened.length === 3);
+  await server.do("/publish", { topic, n: 3 });
+  await until(() => shown.at(-1) === 13);
+  expect(shown).toEqual(numbers(11, 13));
+  expect(opened).toEqual([true, false, true]);
+  stop();
+  const { connections } = client.state.get();
+  await server.do("/cut-now");
+  await until(() => client.state.get().connections > connections);
+  await client.request("echo", {});
+  expect(opened.length).toBe(3);
+});
+
+test("keep waits where the server asks for it, and reports once what waiting does not help", async () => {
+  const server = await start();
+  const client = server.connect();
+  const opened: boolean[] = [];
+  const errors: unknown[] = [];
+  const refusals: unknown[] = [
+    { code: "UNAVAILABLE", retryable: true, retryAfterMs: 50 },
+    { code: "PERMISSION_DENIED", retryable: false },
+  ];
+  keep(client, topic, {
+    async open(all) {
+      opened.push(all);
+      if (refusals.length) throw refusals.shift();
+    },
+    onError: (error) => errors.push(error),
+  });
+  await until(() => errors.length);
+  expect(errors).toEqual([{ code: "PERMISSION_DENIED", retryable: false }]);
+  expect(opened).toEqual([true, true]);
+  await server.do("/cut-now");
+  await until(() => opened.length === 3);
+  expect(opened[2]).toBe(true); // nothing has come yet
 });
 
 test("a topic that cannot be resumed yet is resumed later, and one that is denied is reported", async () => {

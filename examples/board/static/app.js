@@ -3,7 +3,8 @@
 import { Drawing } from "./drawing.js";
 import { Pen } from "./pen.js";
 import { People } from "./people.js";
-import { connect, UnknownOutcome } from "./wskit.js"; // the client of clients/typescript
+import { keep } from "./keep.js";
+import { connect, UnknownOutcome } from "./wskit.js"; // both are of clients/typescript
 
 /** @import { Client, WskitError } from "./wskit.js" */
 /** @import { Contract, Line } from "./contract.js" */
@@ -29,37 +30,21 @@ const client = connect({ url: "/ws", token: () => token });
 
 // Joining. A page that was away resumes, and has all of the drawing. Only if that fails, and the first time, it asks
 // for the whole drawing.
-let fresh = true;
 let joined = false;
-let joining = Promise.resolve();
 /** @type {(() => void)[]} */
 let waiting = [];
 
 const whenJoined = () => (joined ? Promise.resolve() : new Promise((resolve) => waiting.push(() => resolve(undefined))));
 
-function join() {
-  joining = joining.then(joinNow);
+/** @param {boolean} all whether the whole drawing has to come */
+async function join(all) {
+  const { you } = await client.request("board.join", { board, name, fresh: all }, { onLimit: "wait" });
+  people.me = you;
+  joined = true;
+  for (const go of waiting.splice(0)) go();
 }
 
-async function joinNow() {
-  if (!connected()) return; // the next connection joins
-  const whole = fresh;
-  if (whole) {
-    fresh = false;
-    drawing.clear();
-  }
-  try {
-    const { you } = await client.request("board.join", { board, name, fresh: whole }, { onLimit: "wait" });
-    people.me = you;
-    joined = true;
-    for (const go of waiting.splice(0)) go();
-  } catch (error) {
-    fresh ||= whole;
-    if (!connected()) return;
-    say(error.message);
-    if (error.retryable) setTimeout(join, error.retryAfterMs ?? 1_000);
-  }
-}
+keep(client, topic, { open: join, reset: () => drawing.clear(), onError: (/** @type {WskitError} */ error) => say(error.message) });
 
 const connected = () => client.state.get().status === "open";
 
@@ -79,17 +64,13 @@ client.on("cursor.moved", ({ by, x, y, line }) => {
 client.on("$ws:presence", (change) => people.change(change));
 
 client.onLoss(({ topic: lost, reason }) => {
-  if (lost !== topic) return;
-  if (reason === "epoch") say("The server has restarted, and had no copy of the drawing.");
-  fresh = true;
-  if (joined && connected()) join();
+  if (lost === topic && reason === "epoch") say("The server has restarted, and had no copy of the drawing.");
 });
 client.onError(() => {}); // a cursor that was not sent: the next one is newer
 
 client.state.subscribe(showConnection);
 client.state.subscribe(() => {
-  if (connected()) join();
-  else joined = false;
+  if (!connected()) joined = false;
 });
 
 // Drawing
@@ -216,7 +197,7 @@ byID("name").addEventListener("change", () => {
   const wanted = byID("name").value.trim();
   if (wanted) sessionStorage["wskit.board.name"] = name = wanted;
   byID("name").value = name;
-  if (connected()) join();
+  if (joined) join(false).catch((error) => say(error.message));
 });
 byID("name").addEventListener("keydown", (event) => event.key === "Enter" && event.target.blur());
 addEventListener("hashchange", () => location.reload()); // another board

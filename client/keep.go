@@ -1,0 +1,147 @@
+package client
+
+import (
+	"context"
+	"slices"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// Keeping is how [Keep] follows a topic with a history.
+type Keeping struct {
+	// Open makes the request that subscribes, and returns its error. It is called on each connection, and with all when
+	// everything that the topic keeps has to come: at first, and when events were missed. Otherwise the topic was
+	// resumed. It is called by one goroutine; ctx ends with the client, or with stop.
+	Open func(ctx context.Context, all bool) error
+	// Reset is called before Open with all: nothing that has come counts any more. Like the handlers of events it is
+	// called by the one goroutine that calls them all, behind the events that came before.
+	//
+	// Default: nothing is called.
+	Reset func()
+}
+
+// keeper is a topic that is kept.
+type keeper struct {
+	Keeping
+	c     *Client
+	topic string
+
+	// Guarded by Client.mu.
+	all     bool // at the next opening, everything has to come
+	due     bool // events were missed, or opening has failed for a while
+	loading bool // Open was called with all
+	opened  int  // on which connection
+}
+
+// Keep keeps what a program has of a topic complete: it opens the topic on each connection, with everything that the topic
+// keeps at first and after each gap, and again after a pause where that fails. An error for which waiting does not
+// help goes to Options.OnError, without a type, and the next connection opens again. stop ends that, and leaves the
+// subscription as it is. Options.OnGap is called as without Keep.
+func Keep(c *Client, topic string, keeping Keeping) (stop func()) {
+	k := &keeper{Keeping: keeping, c: c, topic: topic, all: true}
+	ctx, cancel := context.WithCancel(c.ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state.Phase != Closed {
+		c.keepers = append(c.keepers, k)
+		c.running.Go(func() { k.run(ctx) })
+	}
+	return cancel
+}
+
+// missed is called in the order of the events.
+func (c *Client) missed(g Gap) {
+	c.mu.Lock()
+	for _, k := range c.keepers {
+		if k.topic != g.Topic || k.loading && g.Reason == "subscribed" { // the beginning of what is loaded is no gap
+			continue
+		}
+		k.all, k.due = true, true
+	}
+	c.wakeWaiting()
+	c.mu.Unlock()
+	c.opts.OnGap(g)
+}
+
+func (k *keeper) run(ctx context.Context) {
+	defer k.c.forgetKeeper(k)
+	pause := k.c.opts.MinBackoff
+	for {
+		connection, all, ok := k.next(ctx)
+		if !ok {
+			return
+		}
+		err := k.open(ctx, all)
+		e := errors.From(err)
+		k.c.mu.Lock()
+		k.loading = false
+		if err != nil {
+			k.all = k.all || all
+		}
+		here := k.c.state.Phase == Connected && k.c.state.Connections == connection
+		k.c.mu.Unlock()
+		switch {
+		case err == nil:
+			pause = k.c.opts.MinBackoff
+		case e.Retryable():
+			if !sleep(ctx, max(e.RetryAfter, pause)) {
+				return
+			}
+			pause = min(2*pause, k.c.opts.MaxBackoff)
+			k.c.mu.Lock()
+			k.due = true
+			k.c.mu.Unlock()
+		case here && ctx.Err() == nil:
+			k.c.opts.OnError("", err)
+		}
+	}
+}
+
+// next waits until the topic has to be opened.
+func (k *keeper) next(ctx context.Context) (connection int, all, ok bool) {
+	c := k.c
+	for {
+		c.mu.Lock()
+		s, changed := c.state, c.changed
+		if s.Phase == Connected && (k.due || k.opened != s.Connections) {
+			all = k.all
+			k.all, k.due, k.loading, k.opened = false, false, all, s.Connections
+			c.mu.Unlock()
+			return s.Connections, all, true
+		}
+		c.mu.Unlock()
+		if s.Phase == Closed {
+			return 0, false, false
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, false, false
+		}
+	}
+}
+
+func (k *keeper) open(ctx context.Context, all bool) (err error) {
+	if all && k.Reset != nil {
+		k.c.inbox.add(delivery{call: func(context.Context) { k.reset() }}) // what Open brings comes behind it
+	}
+	defer contain(&err)
+	return k.Open(ctx, all)
+}
+
+func (k *keeper) reset() {
+	var err error
+	func() {
+		defer contain(&err)
+		k.Reset()
+	}()
+	if err != nil {
+		k.c.opts.OnError("", err)
+	}
+}
+
+func (c *Client) forgetKeeper(k *keeper) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keepers = slices.DeleteFunc(c.keepers, func(have *keeper) bool { return have == k })
+}
