@@ -10,11 +10,12 @@ import (
 // Keeping is how [Keep] follows a topic with a history.
 type Keeping struct {
 	// Open makes the request that subscribes, and returns its error. It is called on each connection, and with all when
-	// everything that the topic keeps has to come: at first, and when events were missed. Otherwise the topic was
-	// resumed. It is called by one goroutine; ctx ends with the client, or with stop.
+	// everything that the topic keeps has to come: at first, and when events were missed. The server then subscribes
+	// anew, by Context.Unsubscribe and SubscribeFrom. Otherwise the topic was resumed. It is called by one goroutine; ctx
+	// ends with the client, or with stop.
 	Open func(ctx context.Context, all bool) error
-	// Reset is called before Open with all: nothing that has come counts any more. Like the handlers of events it is
-	// called by the one goroutine that calls them all, behind the events that came before.
+	// Reset is called when the server has subscribed anew, before the first event: nothing that has come counts any more.
+	// Like the handlers of events it is called by the one goroutine that calls them all.
 	//
 	// Default: nothing is called.
 	Reset func()
@@ -122,11 +123,22 @@ func (k *keeper) next(ctx context.Context) (connection int, all, ok bool) {
 }
 
 func (k *keeper) open(ctx context.Context, all bool) (err error) {
-	if all && k.Reset != nil {
-		k.c.inbox.add(delivery{call: func(context.Context) { k.reset() }}) // what Open brings comes behind it
-	}
 	defer contain(&err)
 	return k.Open(ctx, all)
+}
+
+// begun has Reset called, in the order of the events, where a topic that is loaded begins.
+func (l *link) begun(topic string) error {
+	l.c.mu.Lock()
+	keepers := slices.Clone(l.c.keepers)
+	keepers = slices.DeleteFunc(keepers, func(k *keeper) bool { return k.topic != topic || !k.loading || k.Reset == nil })
+	l.c.mu.Unlock()
+	for _, k := range keepers {
+		if err := l.deliver(len(topic), func(context.Context) { k.reset() }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *keeper) reset() {

@@ -78,6 +78,11 @@ func (l *link) topicFrame(f *frame, data []byte) error {
 	c.mu.Lock()
 	t, full := c.topics[p.Topic], len(c.topics) >= maxTopics
 	c.mu.Unlock()
+	if f.Type == typeSubscribed {
+		if err := l.begun(p.Topic); err != nil {
+			return err
+		}
+	}
 	reason := ""
 	switch {
 	case f.Type == typeReset:

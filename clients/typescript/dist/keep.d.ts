@@ -3,10 +3,11 @@ import type { Client } from "./wskit.js";
 export interface Keeping {
     /**
      * Makes the request that subscribes, and returns its promise. It is called on each connection, and with `all` when everything
-     * that the topic keeps has to come: at first, and when messages are lost. Otherwise the topic was resumed.
+     * that the topic keeps has to come: at first, and when messages are lost. The server then subscribes anew, by Unsubscribe and
+     * SubscribeFrom. Otherwise the topic was resumed.
      */
     open(all: boolean): Promise<unknown>;
-    /** Is called before `open(true)`: nothing that was shown counts any more. */
+    /** Is called when the server has subscribed anew, before the first message: nothing that was shown counts any more. */
     reset?(): void;
     /** Gets the errors of open for which waiting does not help. The next connection opens again. Default: console.error. */
     onError?(error: unknown): void;

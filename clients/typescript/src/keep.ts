@@ -4,10 +4,11 @@ import type { Client, Loss } from "./contract.js";
 export interface Keeping {
   /**
    * Makes the request that subscribes, and returns its promise. It is called on each connection, and with `all` when everything
-   * that the topic keeps has to come: at first, and when messages are lost. Otherwise the topic was resumed.
+   * that the topic keeps has to come: at first, and when messages are lost. The server then subscribes anew, by Unsubscribe and
+   * SubscribeFrom. Otherwise the topic was resumed.
    */
   open(all: boolean): Promise<unknown>;
-  /** Is called before `open(true)`: nothing that was shown counts any more. */
+  /** Is called when the server has subscribed anew, before the first message: nothing that was shown counts any more. */
   reset?(): void;
   /** Gets the errors of open for which waiting does not help. The next connection opens again. Default: console.error. */
   onError?(error: unknown): void;
@@ -42,7 +43,6 @@ export function keep(client: Client<any>, topic: string, { open, reset, onError 
     opening = whole ? "all" : "rest";
     all = false;
     try {
-      if (whole) reset?.();
       await open(whole);
       wait = FIRST_WAIT;
     } catch (error) {
@@ -64,6 +64,9 @@ export function keep(client: Client<any>, topic: string, { open, reset, onError 
   }
 
   const stops = [
+    client.on("$ws:subscribed", (begun: { topic: string }) => {
+      if (begun.topic === topic && opening === "all") reset?.();
+    }),
     client.onLoss(({ topic: lost, reason }: Loss) => {
       // Of a topic that is opened anew, the beginning is no loss.
       if (lost !== topic || (opening === "all" && reason === "subscribed")) return;
