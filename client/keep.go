@@ -31,6 +31,7 @@ type keeper struct {
 	all     bool // at the next opening, everything has to come
 	due     bool // events were missed, or opening has failed for a while
 	loading bool // Open was called with all
+	begun   bool // the server has subscribed anew since
 	opened  int  // on which connection
 }
 
@@ -106,7 +107,7 @@ func (k *keeper) next(ctx context.Context) (connection int, all, ok bool) {
 		s, changed := c.state, c.changed
 		if s.Phase == Connected && (k.due || k.opened != s.Connections) {
 			all = k.all
-			k.all, k.due, k.loading, k.opened = false, false, all, s.Connections
+			k.all, k.due, k.loading, k.begun, k.opened = false, false, all, false, s.Connections
 			c.mu.Unlock()
 			return s.Connections, all, true
 		}
@@ -127,11 +128,17 @@ func (k *keeper) open(ctx context.Context, all bool) (err error) {
 	return k.Open(ctx, all)
 }
 
-// begun has Reset called, in the order of the events, where a topic that is loaded begins.
+// begun has Reset called, in the order of the events, where a topic that is loaded begins. $ws:subscribed comes again where
+// the server joins the topic, behind the events.
 func (l *link) begun(topic string) error {
 	l.c.mu.Lock()
-	keepers := slices.Clone(l.c.keepers)
-	keepers = slices.DeleteFunc(keepers, func(k *keeper) bool { return k.topic != topic || !k.loading || k.Reset == nil })
+	var keepers []*keeper
+	for _, k := range l.c.keepers {
+		if k.topic == topic && k.loading && !k.begun && k.Reset != nil {
+			k.begun = true
+			keepers = append(keepers, k)
+		}
+	}
 	l.c.mu.Unlock()
 	for _, k := range keepers {
 		if err := l.deliver(len(topic), func(context.Context) { k.reset() }); err != nil {

@@ -111,7 +111,10 @@ func (s *Server) register(i *instance) {
 			return m, c.Subscribe(m.Topic)
 		}
 		c.Unsubscribe(m.Topic)
-		return m, c.SubscribeFrom(m.Topic, "")
+		if err := c.SubscribeFrom(m.Topic, ""); err != nil {
+			return m, err
+		}
+		return m, c.Subscribe(m.Topic) // as Join does, where members are shown
 	})
 	router.RPC(r, "say", func(c *router.Context, m Payload) (Payload, error) {
 		n, err := s.topics.publish(m.Topic, func(n int) error {

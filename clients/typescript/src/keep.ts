@@ -25,6 +25,7 @@ const LONGEST_WAIT = 30_000;
 export function keep(client: Client<any>, topic: string, { open, reset, onError = console.error }: Keeping): () => void {
   let all = true; // at the next opening
   let opening: "all" | "rest" | undefined;
+  let begun = false; // the server has subscribed anew, for this opening
   let again = false;
   let stopped = false;
   let wait = FIRST_WAIT;
@@ -41,6 +42,7 @@ export function keep(client: Client<any>, topic: string, { open, reset, onError 
     opened = connections;
     const whole = all;
     opening = whole ? "all" : "rest";
+    begun = false;
     all = false;
     try {
       await open(whole);
@@ -64,8 +66,11 @@ export function keep(client: Client<any>, topic: string, { open, reset, onError 
   }
 
   const stops = [
-    client.on("$ws:subscribed", (begun: { topic: string }) => {
-      if (begun.topic === topic && opening === "all") reset?.();
+    // It comes again where the server joins the topic, behind the messages.
+    client.on("$ws:subscribed", (subscribed: { topic: string }) => {
+      if (subscribed.topic !== topic || opening !== "all" || begun) return;
+      begun = true;
+      reset?.();
     }),
     client.onLoss(({ topic: lost, reason }: Loss) => {
       // Of a topic that is opened anew, the beginning is no loss.
