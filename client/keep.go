@@ -38,8 +38,11 @@ type keeper struct {
 // Keep keeps what a program has of a topic complete: it opens the topic on each connection, with everything that the topic
 // keeps at first and after each gap, and again after a pause where that fails. An error for which waiting does not
 // help goes to Options.OnError, without a type, and the next connection opens again. stop ends that, and leaves the
-// subscription as it is. Options.OnGap is called as without Keep.
+// subscription as it is. Options.OnGap is called as without Keep. Keep panics without Keeping.Open.
 func Keep(c *Client, topic string, keeping Keeping) (stop func()) {
+	if keeping.Open == nil {
+		panic("client: Keep without Keeping.Open; set it to the request that subscribes to the topic")
+	}
 	k := &keeper{Keeping: keeping, c: c, topic: topic, all: true}
 	ctx, cancel := context.WithCancel(c.ctx)
 	c.mu.Lock()
