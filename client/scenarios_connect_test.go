@@ -237,6 +237,7 @@ func kickedScenario(t *testing.T) {
 			if !errors.Is(err, client.ErrUnknownOutcome) {
 				t.Errorf("%d: %v", code, err)
 			}
+			a.close() // its next connection would be the one that is closed with the next code
 		}
 	})
 }
