@@ -9,7 +9,9 @@ import (
 	"math/rand/v2"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
@@ -24,9 +26,15 @@ type CloseError struct {
 	Reason string
 }
 
-// Error returns a text for logs.
+// Error returns a text for logs, which quote it themselves. What cannot be printed is left out.
 func (e *CloseError) Error() string {
-	return fmt.Sprintf("the server closed the connection with %d %q", e.Code, e.Reason)
+	reason := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, e.Reason)
+	return strings.TrimSpace(fmt.Sprintf("the server closed the connection with %d %s", e.Code, reason))
 }
 
 // ending is why a connection ended or could not be opened, and what follows from that.
