@@ -29,7 +29,7 @@ type keeper struct {
 
 	// Guarded by Client.mu.
 	all     bool // at the next opening, everything has to come
-	due     bool // events were missed, or opening has failed for a while
+	due     bool // events were missed, or opening has failed and may succeed later
 	loading bool // Open was called with all
 	begun   bool // the server has subscribed anew since
 	opened  int  // on which connection
@@ -81,7 +81,7 @@ func (k *keeper) run(ctx context.Context) {
 		k.c.mu.Lock()
 		k.loading = false
 		if err != nil {
-			k.all = k.all || all
+			k.all, k.due = k.all || all, k.due || e.Retryable()
 		}
 		here := k.c.state.Phase == Connected && k.c.state.Connections == connection
 		k.c.mu.Unlock()
@@ -93,9 +93,6 @@ func (k *keeper) run(ctx context.Context) {
 				return
 			}
 			pause = min(2*pause, k.c.opts.MaxBackoff)
-			k.c.mu.Lock()
-			k.due = true
-			k.c.mu.Unlock()
 		case here && ctx.Err() == nil:
 			k.c.opts.OnError("", err)
 		}
@@ -144,22 +141,22 @@ func (l *link) begun(topic string) error {
 	}
 	l.c.mu.Unlock()
 	for _, k := range keepers {
-		if err := l.deliver(len(topic), func(context.Context) { k.reset() }); err != nil {
+		err := l.deliver(len(topic), func(context.Context) {
+			if err := k.reset(); err != nil {
+				l.c.opts.OnError("", err)
+			}
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (k *keeper) reset() {
-	var err error
-	func() {
-		defer contain(&err)
-		k.Reset()
-	}()
-	if err != nil {
-		k.c.opts.OnError("", err)
-	}
+func (k *keeper) reset() (err error) {
+	defer contain(&err)
+	k.Reset()
+	return nil
 }
 
 func (c *Client) forgetKeeper(k *keeper) {
