@@ -20,27 +20,20 @@ const separate = ["limits", "keep"];
 /** Writes wskit.js and wskit.d.ts into a folder, and the separate entries. */
 export async function writeDist(folder = join(here, "dist")) {
   mkdirSync(folder, { recursive: true });
+  const common = { absWorkingDir: here, minify: true, format: "esm", target: "es2022", logLevel: "warning" };
   await build({
-    absWorkingDir: here,
+    ...common,
     entryPoints: ["src/index.ts"],
     outfile: join(folder, "wskit.js"),
     bundle: true,
-    minify: true,
     mangleProps: new RegExp(`^(${internal})$`),
-    format: "esm",
-    target: "es2022",
-    logLevel: "warning",
     banner: { js: "// @wskit/client, MIT" },
   });
   for (const name of separate) {
     await build({
-      absWorkingDir: here,
+      ...common,
       entryPoints: [`src/${name}.ts`],
       outfile: join(folder, `${name}.js`),
-      minify: true,
-      format: "esm",
-      target: "es2022",
-      logLevel: "warning",
       banner: { js: `// @wskit/client/${name}, MIT` },
     });
   }

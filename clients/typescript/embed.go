@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -33,15 +34,13 @@ type file struct {
 	contentType string
 }
 
-// Handler serves the file that the end of a request's path names: wskit.js, the client as a JavaScript module; limits.js,
-// which has followLimits; keep.js, which has keep; or the declarations of one for editors, such as wskit.d.ts. Other
-// paths get wskit.js. Browsers cache the files, and validate them again each time.
-func Handler() http.Handler {
-	files := make(map[string]file)
+// files has what is in dist, by name.
+var files = sync.OnceValue(func() map[string]file {
 	entries, err := dist.ReadDir("dist")
 	if err != nil {
 		panic(err) // it is embedded
 	}
+	all := make(map[string]file)
 	for _, entry := range entries {
 		content, err := dist.ReadFile("dist/" + entry.Name())
 		if err != nil {
@@ -51,20 +50,26 @@ func Handler() http.Handler {
 		if strings.HasSuffix(entry.Name(), ".ts") {
 			f.contentType = "text/plain; charset=utf-8"
 		}
-		files[entry.Name()] = f
+		all[entry.Name()] = f
 	}
+	return all
+})
+
+// Handler serves the file that the end of a request's path names: wskit.js, the client as a JavaScript module; limits.js,
+// which has followLimits; keep.js, which has keep; or the declarations of one for editors, such as wskit.d.ts. Other
+// paths get wskit.js. Browsers cache the files, and validate them again each time.
+func Handler() http.Handler {
+	files := files()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := path.Base(r.URL.Path)
-		f, ok := files[name]
+		f, ok := files[path.Base(r.URL.Path)]
 		if !ok {
-			name = "wskit.js"
-			f = files[name]
+			f = files["wskit.js"]
 		}
 		h := w.Header()
 		h.Set("Content-Type", f.contentType)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-cache")
 		h.Set("ETag", f.etag)
-		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(f.content))
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.content))
 	})
 }
