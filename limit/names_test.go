@@ -49,7 +49,7 @@ func TestOnePolicyForOneName(t *testing.T) {
 	}
 }
 
-// A limiter of another store has states of its own, and one that nobody has any more takes no memory.
+// A limiter of another store has states of its own, and a limiter that is not used any more takes no memory.
 func TestNamesAreForgotten(t *testing.T) {
 	var log bytes.Buffer
 	before := limit.Namespaces()

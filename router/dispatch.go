@@ -138,7 +138,7 @@ func (c *Conn) askMiddleware(s *scratch, f *incoming) (err error) {
 	if c.serving.own {
 		s.in.Exempt, s.in.State.Own, s.in.State.Silent = false, nil, false
 		if f.route != nil && f.route.own != nil {
-			s.in.Exempt, s.in.State.Own, s.in.State.Silent = f.route.own.exempt, f.route.own, f.route.own.drop
+			s.in.Exempt, s.in.State.Own, s.in.State.Silent = f.route.own.exempt, f.route.own, f.route.own.silent
 		}
 	}
 	if c.passesFreely(f) {

@@ -118,13 +118,13 @@ func (o *RouteOptions) inherit(g *Group) {
 type own struct {
 	ingress    ingress.Handler // the middleware of its groups and its own; nil: none
 	exempt     bool            // see RouteOptions.Exempt
-	drop       bool            // see RouteOptions.Silent
+	silent     bool            // see RouteOptions.Silent
 	maxPayload int
 }
 
 // compose returns nil for a route that is processed like all others, as most are.
 func (rt *route) compose(limits *Limits) *own {
-	o := own{ingress: ingress.Pass, exempt: rt.exempt(), drop: rt.opts.Silent, maxPayload: cmp.Or(rt.opts.MaxPayload, limits.MaxPayload)}
+	o := own{ingress: ingress.Pass, exempt: rt.exempt(), silent: rt.opts.Silent, maxPayload: cmp.Or(rt.opts.MaxPayload, limits.MaxPayload)}
 	used, outside := false, false // of the innermost exemption
 	add := func(exempt bool, middleware []ingress.Middleware) {
 		used = used || len(middleware) > 0
@@ -145,7 +145,7 @@ func (rt *route) compose(limits *Limits) *own {
 	if !used {
 		o.ingress = nil
 	}
-	if !used && !o.exempt && !o.drop && o.maxPayload == limits.MaxPayload {
+	if !used && !o.exempt && !o.silent && o.maxPayload == limits.MaxPayload {
 		return nil
 	}
 	return &o

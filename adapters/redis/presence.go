@@ -207,4 +207,7 @@ func (p *Presence) Close() error {
 	return nil
 }
 
-var _ pubsub.PresenceWatcher = (*Presence)(nil)
+var (
+	_ pubsub.PresenceWatcher = (*Presence)(nil)
+	_ pubsub.SharedPresence  = (*Presence)(nil)
+)
