@@ -16,6 +16,12 @@ type Hooks struct {
 	OnLimitExceeded func(LimitInfo)
 	OnRefused       func(Refused)
 
+	// BeforePublish is called for each message that this process publishes to a topic, in whatever way, before its payload
+	// is encoded. After an error nothing is published, and Publish returns it: a handler that returns a rejection by a
+	// limit answers it like that of a frame. ratelimit.PerTopic makes one. It is called by the goroutine that publishes,
+	// concurrently, and may wait for the network. A panic is an error. Messages to a [Target] and to a connection are not
+	// published.
+	BeforePublish func(ctx context.Context, topic string) error
 	// PublishMeta returns members for the meta of a message that is published, from the context
 	// with which it is published; nil: none. Those of PublishOptions.Meta take precedence. If Meta has no room for
 	// them, they are left out. It is called by the goroutine that publishes.
@@ -34,7 +40,8 @@ type Hooks struct {
 // opposite order. Hooks without an OnOpen count like those whose OnOpen returns nil. So what
 // an OnOpen has acquired can be released by the OnClose of the same Hooks.
 //
-// All other hooks, and OnClose, are called even if another one panics.
+// BeforePublish hooks are called in the order in which they were added, up to the first that returns an error. All other
+// hooks, and OnClose, are called even if another one panics.
 //
 // AddHooks panics once the router has served a connection.
 func (r *Router) AddHooks(h Hooks) {
@@ -50,6 +57,7 @@ type hooks struct {
 	exceeds  []func(LimitInfo)
 	refusals []func(Refused)
 
+	befores    []func(context.Context, string) error
 	publishes  []func(context.Context) Meta
 	deliveries []func(Delivery)
 }
@@ -71,6 +79,9 @@ func (r *Router) addHooks(h Hooks) {
 	if h.OnRefused != nil {
 		next.refusals = append(slices.Clip(next.refusals), h.OnRefused)
 	}
+	if h.BeforePublish != nil {
+		next.befores = append(slices.Clip(next.befores), h.BeforePublish)
+	}
 	if h.PublishMeta != nil {
 		next.publishes = append(slices.Clip(next.publishes), h.PublishMeta)
 	}
@@ -78,6 +89,25 @@ func (r *Router) addHooks(h Hooks) {
 		next.deliveries = append(slices.Clip(next.deliveries), h.OnDelivered)
 	}
 	r.hooks.Store(&next)
+}
+
+// beforePublish returns the first error of the BeforePublish hooks.
+func (r *Router) beforePublish(ctx context.Context, topic string) error {
+	for _, hook := range r.hooks.Load().befores {
+		if err := callBeforePublish(hook, ctx, topic); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func callBeforePublish(hook func(context.Context, string) error, ctx context.Context, topic string) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicFault{err: panicError("BeforePublish", v), stack: stack()}
+		}
+	}()
+	return hook(lasting(ctx), topic)
 }
 
 // callAll calls all hooks in order, also after one that has called runtime.Goexit. call recovers

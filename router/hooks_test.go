@@ -321,3 +321,50 @@ func TestCloseHookGetsTheTopics(t *testing.T) {
 func topicRequest(typ, topic string) []byte {
 	return textFrame(fmt.Sprintf(`{"type":%q,"meta":{"correlationId":"1"},"payload":{"text":%q}}`, typ, topic))
 }
+
+// BeforePublish refuses what is published, in whatever way, up to the first error, and with a panic as well. Messages to a
+// connection or a target are not published.
+func TestBeforePublish(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	r := router.New(router.Options{})
+	r.AddHooks(router.Hooks{BeforePublish: func(_ context.Context, topic string) error {
+		asked = append(asked, topic)
+		switch topic {
+		case "closed":
+			return errors.PermissionDenied.New("the room is closed")
+		case "broken":
+			panic("no room")
+		}
+		return nil
+	}})
+	r.AddHooks(router.Hooks{BeforePublish: func(_ context.Context, topic string) error {
+		asked = append(asked, "then "+topic)
+		return nil
+	}})
+	published := map[string]error{}
+	for _, topic := range []string{"open", "closed", "broken"} {
+		published[topic] = r.Publish(t.Context(), topic, "said", nil, router.PublishOptions{LocalOnly: topic == "closed"})
+	}
+	if err := r.AllConnections().Send(t.Context(), "said", nil); err != nil {
+		t.Error(err)
+	}
+	if err := r.Publish(t.Context(), "", "said", nil); errors.CodeOf(err) != errors.InvalidArgument {
+		t.Errorf("Publish to a topic without a name: %v", err)
+	}
+	if err := published["open"]; err != nil {
+		t.Error(err)
+	}
+	if err := published["closed"]; errors.CodeOf(err) != errors.PermissionDenied {
+		t.Errorf("Publish returned %v, not the error of the hook", err)
+	}
+	if err := published["broken"]; errors.CodeOf(err) != errors.Internal || !strings.Contains(err.Error(), "no room") {
+		t.Errorf("Publish returned %v after a panic of the hook", err)
+	}
+	if want := []string{"open", "then open", "closed", "broken"}; !slices.Equal(asked, want) {
+		t.Errorf("the hooks were asked for %q, not %q", asked, want)
+	}
+	if n := r.Stats().Published; n != 1 {
+		t.Errorf("%d messages count as published, not 1", n)
+	}
+}

@@ -69,6 +69,9 @@ func (r *Router) publish(ctx context.Context, batch *hub.Peer, topic, typ string
 	if err := checkAppend(h != nil, o); err != nil {
 		return err
 	}
+	if err := r.beforePublish(ctx, topic); err != nil {
+		return err
+	}
 	m, err := r.encode(ctx, topic, typ, payload, o)
 	if err != nil {
 		return err
@@ -154,7 +157,8 @@ func latestKey(topic, typ, key string) string {
 //
 // An error means that not all subscribers will get it: the topic's name has not 1
 // to 256 bytes or is reserved (INVALID_ARGUMENT), the type is not a type name or is reserved,
-// the payload does not encode, or the broker has failed (UNAVAILABLE). Without an
+// the payload does not encode, a hook has refused it ([Hooks].BeforePublish), or the broker has
+// failed (UNAVAILABLE). Without an
 // error it has been handed on, which does not mean that every client has it. It is also
 // published when the connection has ended before, or the client has aborted the request.
 func (c *Context) Publish(topic, typ string, payload any, opts ...PublishOptions) error {

@@ -203,6 +203,24 @@ func ExampleTake() {
 	// kitchen <nil>
 }
 
+// A room gets at most so many messages, whoever sends them and on whatever server.
+func ExamplePerTopic() {
+	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	perRoom := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Second}, limit.Options{Name: "rooms"})
+	r := router.New(router.Options{})
+	r.AddHooks(router.Hooks{BeforePublish: ratelimit.PerTopic(perRoom)})
+
+	for _, topic := range []string{"room:1", "room:1", "room:1", "room:2"} {
+		err := r.Publish(context.Background(), topic, "chat.said", "hello")
+		fmt.Println(topic, err)
+	}
+	// Output:
+	// room:1 <nil>
+	// room:1 <nil>
+	// room:1 RESOURCE_EXHAUSTED: rate limit exceeded (observed 1, limit 2, limiter rooms, retry after 1s)
+	// room:2 <nil>
+}
+
 func ExampleBytes() {
 	frame := &ingress.Context{Size: 2500}
 	fmt.Println(ratelimit.Bytes(frame), ratelimit.BytesPer(1<<10)(frame))

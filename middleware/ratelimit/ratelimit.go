@@ -22,6 +22,7 @@
 //   - [Bans] bans clients that are rejected too often.
 //   - [Take] charges a limit from within a handler, for a subject that is known only after
 //     decoding, such as a room.
+//   - [PerTopic] limits what is published to each topic.
 //   - [NewConcurrency] limits how many messages are handled at a time, in all processes, and
 //     [Acquire] does so from within a handler.
 //   - [Reserve] charges the most that the work of a handler can cost, and settles it afterwards.

@@ -45,6 +45,23 @@ func Take(ctx context.Context, limiter *limit.Limiter, key limit.Key, cost int) 
 	return nil
 }
 
+// PerTopic limits what is published to each topic, in all processes that share the limiter's store, whoever publishes
+// and in whatever way:
+//
+//	r.AddHooks(router.Hooks{BeforePublish: ratelimit.PerTopic(perRoom)})
+//
+// Each message costs 1. Over the limit nothing is published, and Publish returns the *errors.LimitExceeded of [Take]. A
+// message that is published again with the same PublishOptions.ID is charged again. With a [limit.Pacer], Publish waits
+// for the delay. For other limits for some of the topics, write a hook that calls Take.
+//
+// It panics when the limiter is nil.
+func PerTopic(limiter *limit.Limiter) func(ctx context.Context, topic string) error {
+	if limiter == nil {
+		panic("ratelimit: PerTopic without a limiter: make one with limit.New")
+	}
+	return func(ctx context.Context, topic string) error { return Take(ctx, limiter, limit.KeyOf(topic), 1) }
+}
+
 func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
