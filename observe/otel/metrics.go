@@ -13,6 +13,8 @@ package otel
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -39,25 +41,40 @@ type Options struct {
 	//
 	// Default: none.
 	Components map[string]any
+
+	// Attributes are put on all figures, to distinguish several routers of one process: without them, their series have
+	// the same names and attributes. No key may be one of the figures' own.
+	//
+	// Default: none.
+	Attributes []attribute.KeyValue
 }
 
 // NewProducer returns the figures of a router and its components for a reader of
 // go.opentelemetry.io/otel/sdk/metric. (They come by a producer because observable instruments
 // cannot be histograms.) It panics if a component is of a type that Options.Components does not
-// list.
+// list, and if Options.Attributes has a key of the figures' own.
 func NewProducer(r *router.Router, o Options) metric.Producer {
-	return &producer{figures.New(r, o.Components), time.Now()}
+	for _, m := range figures.All() {
+		own := attributes(m, make([]string, len(m.Labels)), nil)
+		for _, a := range o.Attributes {
+			if own.HasValue(a.Key) {
+				panic(fmt.Sprintf("otel: Options.Attributes has %q, which %s has itself; rename it", a.Key, nameOf(m)))
+			}
+		}
+	}
+	return &producer{figures.New(r, o.Components), slices.Clone(o.Attributes), time.Now()}
 }
 
 type producer struct {
 	source *figures.Source
+	common []attribute.KeyValue // on all figures
 	start  time.Time
 }
 
 // Produce implements metric.Producer.
 func (p *producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
 	s := &sink{
-		start: p.start, now: time.Now(),
+		start: p.start, now: time.Now(), common: p.common,
 		values: make(map[*figures.Metric][]metricdata.DataPoint[float64]), histograms: make(map[*figures.Metric][]metricdata.HistogramDataPoint[float64]),
 	}
 	p.source.Collect(s)
@@ -101,12 +118,13 @@ func attributeOf(label string) string {
 // sink collects samples.
 type sink struct {
 	start, now time.Time
+	common     []attribute.KeyValue
 	values     map[*figures.Metric][]metricdata.DataPoint[float64]
 	histograms map[*figures.Metric][]metricdata.HistogramDataPoint[float64]
 }
 
-func attributes(m *figures.Metric, labels []string) attribute.Set {
-	var all []attribute.KeyValue
+func attributes(m *figures.Metric, labels []string, common []attribute.KeyValue) attribute.Set {
+	all := slices.Clone(common)
 	for i, label := range m.Labels {
 		all = append(all, attribute.String(attributeOf(label), labels[i]))
 	}
@@ -118,13 +136,13 @@ func attributes(m *figures.Metric, labels []string) attribute.Set {
 
 func (s *sink) Value(m *figures.Metric, value float64, labels ...string) {
 	s.values[m] = append(s.values[m], metricdata.DataPoint[float64]{
-		Attributes: attributes(m, labels), StartTime: s.start, Time: s.now, Value: value,
+		Attributes: attributes(m, labels, s.common), StartTime: s.start, Time: s.now, Value: value,
 	})
 }
 
 func (s *sink) Histogram(m *figures.Metric, h histogram.Snapshot, labels ...string) {
 	p := metricdata.HistogramDataPoint[float64]{
-		Attributes: attributes(m, labels), StartTime: s.start, Time: s.now,
+		Attributes: attributes(m, labels, s.common), StartTime: s.start, Time: s.now,
 		Count: uint64(h.Count()), Sum: h.Sum.Seconds(),
 	}
 	for _, bound := range h.Bounds() {

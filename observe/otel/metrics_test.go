@@ -132,3 +132,60 @@ func TestComponentsWithoutFigures(t *testing.T) {
 	}()
 	otel.NewProducer(router.New(router.Options{}), otel.Options{Components: map[string]any{"broker": memory.NewPresence()}})
 }
+
+// Two routers of one process have series of their own, if they have different attributes.
+func TestTwoRoutersOfOneProcess(t *testing.T) {
+	var producers []metric.ManualReaderOption
+	for _, name := range []string{"chat", "desk"} {
+		r := router.New(router.Options{})
+		router.RPC(r, "echo", func(_ *router.Context, m said) (said, error) { return m, nil })
+		routertest.ExpectReply[said](routertest.New(t, r).Dial().Request("echo", said{"x"}))
+		o := otel.Options{Attributes: []attribute.KeyValue{attribute.String("server.name", name)}}
+		producers = append(producers, metric.WithProducer(otel.NewProducer(r, o)))
+	}
+	reader := metric.NewManualReader(producers...)
+	provider := metric.NewMeterProvider(metric.WithReader(reader))
+	defer provider.Shutdown(t.Context())
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]int)
+	add := func(name string, attributes attribute.Set) { seen[name+" "+attributes.Encoded(attribute.DefaultEncoder())]++ }
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch d := m.Data.(type) {
+			case metricdata.Gauge[float64]:
+				for _, p := range d.DataPoints {
+					add(m.Name, p.Attributes)
+				}
+			case metricdata.Sum[float64]:
+				for _, p := range d.DataPoints {
+					add(m.Name, p.Attributes)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range d.DataPoints {
+					add(m.Name, p.Attributes)
+				}
+			}
+		}
+	}
+	for series, n := range seen {
+		if n > 1 {
+			t.Errorf("%d series are %s", n, series)
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d series", len(seen))
+	}
+}
+
+// An attribute that a figure has itself would hide one of the two.
+func TestAttributesOfTheFigures(t *testing.T) {
+	defer func() {
+		if v, _ := recover().(string); !strings.Contains(v, `"rpc.method"`) {
+			t.Errorf("panicked with %q", v)
+		}
+	}()
+	otel.NewProducer(router.New(router.Options{}), otel.Options{Attributes: []attribute.KeyValue{attribute.String("rpc.method", "x")}})
+}
