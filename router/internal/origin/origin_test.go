@@ -35,6 +35,28 @@ func mustPatterns(t *testing.T, option string, list ...string) []string {
 	return all
 }
 
+// What can match no page, or every page, is refused with what to write.
+func TestEntriesThatCannotMatch(t *testing.T) {
+	for _, c := range []struct{ option, entry, says string }{
+		{"Origins", "null", "serve the page over https"},
+		{"Origins", "https://app.example:443", "leave out the port"},
+		{"Origins", "http://app.example:80", "leave out the port"},
+		{"Origins", "https://bücher.example", "xn--"},
+		{"Hosts", "bücher.example", "xn--"},
+		{"Origins", "wss://app.example", "https or http"},
+		{"Origins", "https://user@app.example", "an entry is a host"},
+		{"Hosts", "app.example other.example", "an entry is a host"},
+		{"Origins", "https://app.example/chat", "no path"},
+		{"Origins", "*", "remedy"},
+	} {
+		if _, err := Patterns(c.option, []string{c.entry}, "remedy"); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s %q: %v; want an error that says %q", c.option, c.entry, err, c.says)
+		}
+	}
+	mustPatterns(t, "Origins", "https://app.example:8443", "http://app.example:443", "xn--bcher-kva.example", "capacitor://localhost", "a?.example")
+	mustPatterns(t, "Hosts", "null", "app.example:443", "https://app.example:443")
+}
+
 func TestPagesThatMayConnect(t *testing.T) {
 	p := Policy{
 		Origins: mustPatterns(t, "Origins", "Friend.example", "*.wild.example", "https://secure.example", "[::1]:3000"),
