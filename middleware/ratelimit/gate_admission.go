@@ -182,7 +182,7 @@ func (a *admission) Header() http.Header {
 
 // inTurn charges the address first, and the claim only if that fits. If the claim is refused,
 // the address gets a refund, because other clients share it. (A store without Refund keeps the
-// charge.)
+// charge.) bound is as that of limit.TakeAll.
 func inTurn(ctx context.Context, limiters []*limit.Limiter, keys []limit.Key, asks []limit.Ask) (bound int, err error) {
 	for i, l := range limiters {
 		d := &asks[i].Decision
@@ -192,8 +192,11 @@ func inTurn(ctx context.Context, limiters []*limit.Limiter, keys []limit.Key, as
 			}
 			return i, err
 		}
+		if d.Remaining < asks[bound].Decision.Remaining {
+			bound = i
+		}
 	}
-	return 0, nil
+	return bound, nil
 }
 
 // acquire acquires a lease for the admission.

@@ -272,7 +272,6 @@ func TestIdentitiesAreLimitedWithinAnAddress(t *testing.T) {
 	h.expect(101, "Authorization: Bearer user-bob")
 }
 
-// Neither keys nor the report of a refusal contain a secret.
 // On request, answers of handshakes that are admitted have the fields of a refusal.
 func TestGateHeaderOnSuccess(t *testing.T) {
 	names := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
@@ -306,6 +305,37 @@ func TestGateHeaderOnSuccess(t *testing.T) {
 	}
 }
 
+// A store that cannot charge address and identity in one step gives the same header: that of the rate with less left.
+func TestGateHeaderWithoutTakeAll(t *testing.T) {
+	for tighter, want := range map[string]string{"ip": `"connections-per-ip";r=1;t=60`, "identity": `"connections-per-identity";r=1;t=60`} {
+		o := ratelimit.GateOptions{
+			PerIP:       limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute},
+			PerIdentity: limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute},
+			Limiter:     limit.Options{Name: "gate"}, MaxTotal: -1, MaxPerIP: -1, MaxPerUser: -1,
+			Identify: ingress.ByBearer, RateLimitDraft10: true, HeaderOnSuccess: true,
+		}
+		if tighter == "ip" {
+			o.PerIP = limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}
+		} else {
+			o.PerIdentity = limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}
+		}
+		for name, store := range map[string]limit.Store{
+			"TakeAll": memory.NewStore(memory.Options{}), "Take alone": &spyStore{Store: memory.NewStore(memory.Options{})},
+		} {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.Header.Set("Authorization", "Bearer user-ann")
+			a, err := ratelimit.NewGate(store, o).Admit(r, ingress.PeerIP(r))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := a.(interface{ Header() http.Header }).Header().Get("RateLimit"); got != want {
+				t.Errorf("%s, less left of %s: %s, want %s", name, tighter, got, want)
+			}
+		}
+	}
+}
+
+// Neither keys nor the report of a refusal contain a secret.
 func TestGateKeepsNoSecrets(t *testing.T) {
 	spy := &spyStore{Store: memory.NewStore(memory.Options{})}
 	var reported strings.Builder

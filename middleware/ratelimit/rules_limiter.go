@@ -88,12 +88,13 @@ func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter
 // Replace replaces the rules, or returns a [*RulesError] and changes nothing. Each frame is
 // decided by the old rules or by the new ones.
 //
-// Tokens that clients have used stay used. They are stored as the time until the bucket is full
-// again, which new rules do not change; tokens beyond a burst that is lowered may be lost from
-// the count. In the same way, what was used counts after a change to the numbers of Limits. A
-// change to their kind or number begins with nothing used, and so does the first Maximum for
-// them (see limit.Plan.Shape). Over a replacement, at most as much is admitted as by the old
-// rules before it and by the new ones after it.
+// What clients have used is stored as the time until the bucket is full again, which new rules
+// do not change. Under a lower rate that time is fewer tokens, and tokens beyond a burst that is
+// lowered may be lost from the count. In the same way, what was used counts after a change to
+// the numbers of Limits. A change to their kind, number or order begins with nothing used, and so
+// does the first Maximum for them (see limit.Plan.Shape). Over a replacement, at most as much is
+// admitted as by the old rules before it and by the new ones after it: at one instant, both
+// bursts.
 //
 // With Options.Key, and with rules for tiers, clients get a new state if their limit or burst is
 // now from another rule.
