@@ -54,7 +54,7 @@ type failure struct {
 // readFailure reads an error of the server.
 func readFailure(payload []byte) (typ string, e *errors.Error) {
 	var f failure
-	if err := json.Unmarshal(payload, &f); err != nil || f.Code == "" {
+	if err := json.Unmarshal(payload, &f); err != nil || f.Code == "" || f.Code == "OK" {
 		return "", errors.Internal.Errorf("the server sent an error that is not valid: %.200s", payload)
 	}
 	e = &errors.Error{Code: f.Code, Message: f.Message, Retry: f.Retryable, NoRetry: !f.Retryable}

@@ -294,3 +294,18 @@ func closeNow(t *testing.T, c *client.Client) {
 	_ = c.Close(ctx)
 	poll.Until(t, "the client is closed", func() bool { return c.State().Phase == client.Closed })
 }
+
+// An answer that is an error is one, whatever code it has: "OK" and no code at all are faults of the server.
+func TestErrorsWithoutACode(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{`"OK"`, `""`, `null`, `7`} {
+		s := clienttest.Start(t, clienttest.Options{})
+		ok(t, s.Raw(clienttest.RawOptions{Steps: []clienttest.Step{
+			{Expect: "echo"}, {Send: `{"type":"RPC_ERROR","meta":{"correlationId":"{{id}}"},"payload":{"code":` + code + `,"message":"m"}}`},
+		}}))
+		a := act(t, s, "ann", client.Options{})
+		_, err := client.Request[payload](within(t), a.Client, "echo", payload{})
+		expectCode(t, err, "INTERNAL")
+		a.close()
+	}
+}

@@ -110,7 +110,8 @@ func clientError(frame []byte) error {
 	}
 	e := &errors.Error{Code: f.Error.Code, Message: truncated(f.Error.Message, maxErrorMessage)}
 	other := func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' }
-	if e.Code == "" || len(e.Code) > maxErrorCode || strings.ContainsFunc(string(e.Code), other) || e.Code == errors.Internal {
+	switch {
+	case e.Code == "", e.Code == "OK", e.Code == errors.Internal, len(e.Code) > maxErrorCode, strings.ContainsFunc(string(e.Code), other):
 		e.Code = unknown
 	}
 	return e

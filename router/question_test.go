@@ -166,6 +166,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 		{`"payload":null,"error":{"code":"NOT_FOUND","message":"x","details":{"a":1},"other":2}`, errors.NotFound, "x", ""},
 		{`"error":{"code":"INTERNAL","message":"boom"}`, "UNKNOWN", "boom", ""},
 		{`"error":{"code":"","message":"x"}`, "UNKNOWN", "x", ""},
+		{`"error":{"code":"OK","message":"x"}`, "UNKNOWN", "x", ""},
 		{`"error":{}`, "UNKNOWN", "", ""},
 		{`"error":{"code":"two\nlines","message":"x"}`, "UNKNOWN", "x", ""},
 		{`"error":{"code":"` + strings.Repeat("A", 65) + `","message":"x"}`, "UNKNOWN", "x", ""},
