@@ -64,7 +64,7 @@ func (i *inspector) serveRead(w http.ResponseWriter, req *http.Request) {
 	after, _ := strconv.Atoi(v.Get("after"))
 	q := query{
 		Do: req.PathValue("do"), Search: v.Get("search"), Tenant: v.Get("tenant"), User: v.Get("user"), IP: v.Get("ip"),
-		Type: v.Get("type"), ID: v.Get("id"), After: max(0, after),
+		Type: v.Get("type"), ID: v.Get("id"), After: max(0, after), Viewer: viewer.Name, Payloads: viewer.Payloads,
 	}
 	if !reads[q.Do] {
 		http.Error(w, "there is no such query", http.StatusNotFound)

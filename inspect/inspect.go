@@ -29,11 +29,13 @@ import (
 
 // Viewer is a person, or a program, that uses the page.
 type Viewer struct {
-	// Name is in the log of actions and traces.
+	// Name is in the log of actions and traces. A trace can be read by the viewer that began it alone, so give each its
+	// own.
 	Name string
 	// Actions allows to close connections, to end bans and to replace rules. They are logged.
 	Actions bool
-	// Payloads allows to see what messages say. Without it, a trace has their types and sizes.
+	// Payloads allows to see what messages say. Without it, a trace has their types and sizes. Tokens of $ws:renew and
+	// tickets are never shown.
 	Payloads bool
 }
 

@@ -470,9 +470,10 @@ func TestTrace(t *testing.T) {
 	for _, c := range []*routertest.Client{ann, bob, later} {
 		routertest.ExpectReply[said](c.Request("room.join", said{"secret"}))
 	}
-	read := func(id string) (lines []string) {
+	read := func(id, viewer string) (lines []string) {
 		t.Helper()
-		for _, a := range one.ask("entries?id=" + id).Processes {
+		_, r, _ := one.do("GET", "api/entries?id="+id, viewer, nil)
+		for _, a := range r.Processes {
 			for _, e := range a.Entries {
 				lines = append(lines, fmt.Sprintf("%s %v %s %v", a.Process, e.Sent, e.Type, strings.Contains(e.Payload, "secret")))
 			}
@@ -485,7 +486,14 @@ func TestTrace(t *testing.T) {
 			"one false room.join " + fmt.Sprint(payloads), "one true $ws:subscribed " + fmt.Sprint(payloads), "one true room.join.reply " + fmt.Sprint(payloads),
 			"two false room.join " + fmt.Sprint(payloads), "two true $ws:subscribed " + fmt.Sprint(payloads), "two true room.join.reply " + fmt.Sprint(payloads),
 		}
-		if got := read(id); !slices.Equal(got, want) {
+		viewer, other := "read", "write"
+		if payloads {
+			viewer, other = "write", "read"
+		}
+		if got := read(id, other); len(got) > 0 {
+			t.Errorf("the trace of another viewer is shown: %q", got)
+		}
+		if got := read(id, viewer); !slices.Equal(got, want) {
 			t.Errorf("the trace is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
@@ -513,12 +521,58 @@ func TestTraceIsBounded(t *testing.T) {
 	for range 400 {
 		routertest.ExpectReply[said](ann.Request("report.make", said{strings.Repeat("x", 10_000)}))
 	}
-	a := p.ask("entries?id=" + id).Processes[0]
+	_, r, _ := p.do("GET", "api/entries?id="+id, "write", nil)
+	a := r.Processes[0]
 	if len(a.Entries) != 500 || a.Dropped != 300 || len(a.Entries[0].Payload) > 2<<10 || a.Entries[0].Size < 10_000 {
 		t.Errorf("%d entries are kept, %d were dropped, the payload has %d bytes", len(a.Entries), a.Dropped, len(a.Entries[0].Payload))
 	}
 	id = p.act("trace", values{"tenant": "acme", "user": "ann", "seconds": 1}).ID
-	poll.Until(t, "the trace to end", func() bool { return !p.ask("entries?id=" + id).Processes[0].Running })
+	poll.Until(t, "the trace to end", func() bool {
+		_, r, _ := p.do("GET", "api/entries?id="+id, "write", nil)
+		return !r.Processes[0].Running
+	})
+}
+
+// Nobody that reads a trace can act for the client: its tokens and tickets are not in it, also where the client makes
+// mistakes.
+func TestTraceHasNoSecrets(t *testing.T) {
+	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	ann := p.dial("ann")
+	id := p.act("trace", values{"tenant": "acme", "user": "ann", "seconds": 60, "payloads": true}).ID
+	routertest.ExpectReply[said](ann.Request("room.join", said{"lobby"}))
+	subscribed := routertest.ExpectEvent[struct {
+		Pos    string `json:"pos"`
+		Ticket string `json:"ticket"`
+	}](ann, "$ws:subscribed")
+	if subscribed.Ticket == "" {
+		t.Fatal("there is no ticket")
+	}
+	for _, frame := range []string{
+		`{"type":"$ws:renew","meta":{"correlationId":"1"},"payload":{"token":"s3cret"}}`,
+		`{"type":"$ws:renew","payload":{"token":["s3cret"]}}`,
+		`{"type":"$ws:renew","payload":{"token":"s3cret"}`,
+		`{"type":"\u0024ws:renew","payload":{"\u0074oken":"s3cret"}}`,
+		`{"type":"$ws:resume","meta":{"correlationId":"2"},"payload":{"topics":[{"ticket":"` + subscribed.Ticket + `","pos":"` + subscribed.Pos + `"}]}}`,
+	} {
+		ann.SendRaw(frame)
+	}
+	routertest.ExpectReply[said](ann.Request("report.make", said{"the end"}))
+	_, r, text := p.do("GET", "api/entries?id="+id, "write", nil)
+	var types []string
+	for _, e := range r.Processes[0].Entries {
+		types = append(types, e.Type)
+	}
+	for _, typ := range []string{"room.join", "$ws:subscribed", "$ws:renew", "$ws:resume", "report.make"} {
+		if !slices.Contains(types, typ) {
+			t.Errorf("the trace has no %s: %q", typ, types)
+		}
+	}
+	if strings.Contains(text, "s3cret") || strings.Contains(text, subscribed.Ticket) {
+		t.Errorf("a secret is in the trace:\n%s", text)
+	}
+	if !strings.Contains(text, "the end") || !strings.Contains(text, subscribed.Pos) {
+		t.Errorf("the trace has no payloads:\n%s", text)
+	}
 }
 
 // A list of 10,000 connections is not sent as a whole.

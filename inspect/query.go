@@ -25,12 +25,13 @@ type query struct {
 	Type   string `json:"type,omitzero"`
 	// ID is a connection's or a trace's.
 	ID string `json:"id,omitzero"`
-	// Seconds is how long a trace runs, Payloads whether it has them, and After the last entry that is known.
+	// Seconds is how long a trace runs, Payloads whether it has them and the viewer may see them, and After the last
+	// entry that is known.
 	Seconds  int    `json:"seconds,omitzero"`
 	Payloads bool   `json:"payloads,omitzero"`
 	After    int    `json:"after,omitzero"`
 	Rules    string `json:"rules,omitzero"`
-	// Viewer is the name of the viewer, for the log.
+	// Viewer is the name of the viewer, for the log, and for the traces that it has begun.
 	Viewer string `json:"viewer,omitzero"`
 }
 
@@ -86,7 +87,7 @@ func (i *inspector) local(ctx context.Context, q query) answer {
 	case "trace":
 		a.Error = i.startTrace(q)
 	case "entries":
-		a.Entries, a.Dropped, a.Running = i.traces.read(q.ID, q.After)
+		a.Entries, a.Dropped, a.Running = i.traces.read(q)
 	case "close":
 		if i.inside.Close(q.ID, errors.ClosePolicy, "closed by an operator") {
 			a.N = 1

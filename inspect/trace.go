@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"encoding/json"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,7 @@ type traces struct {
 }
 
 type trace struct {
+	viewer   string // that began it
 	mu       sync.Mutex
 	payloads bool
 	entries  []entry
@@ -52,7 +54,7 @@ type trace struct {
 // startTrace begins to record the messages of a client. The error is for the viewer.
 func (i *inspector) startTrace(q query) string {
 	ts := &i.traces
-	t := &trace{payloads: q.Payloads}
+	t := &trace{viewer: q.Viewer, payloads: q.Payloads}
 	ts.mu.Lock()
 	full := len(ts.all) >= maxTraces
 	if !full {
@@ -99,11 +101,13 @@ func (t *trace) record(m inspection.Message) {
 		t.dropped++
 		return
 	}
+	// What does not decode is not shown: it may have a token as well.
 	if json.Unmarshal(m.Payload, &head) == nil {
 		e.Type, e.CorrelationID = cut(head.Type, maxName), cut(head.Meta.CorrelationID, maxName)
-	}
-	if t.payloads {
-		e.Payload = cut(string(m.Payload[:min(len(m.Payload), maxPayload)]), maxPayload)
+		if t.payloads {
+			shown := withoutSecrets(head.Type, m.Payload)
+			e.Payload = string(shown[:min(len(shown), maxPayload)])
+		}
 	}
 	t.last++
 	e.N = t.last
@@ -112,18 +116,54 @@ func (t *trace) record(m inspection.Message) {
 
 func cut(s string, n int) string { return s[:min(len(s), n)] }
 
-// read returns the entries of a trace after one, and removes those before it.
-func (ts *traces) read(id string, after int) (list []entry, dropped int, running bool) {
+// withoutSecrets returns a frame without what lets its reader act for the client: the tokens and tickets of protocol
+// messages.
+func withoutSecrets(typ string, frame []byte) []byte {
+	var all any
+	if !strings.HasPrefix(typ, "$ws:") || json.Unmarshal(frame, &all) != nil {
+		return frame
+	}
+	hideSecrets(all)
+	shown, _ := json.Marshal(all) // it came from JSON
+	return shown
+}
+
+func hideSecrets(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			hideSecrets(e)
+		}
+	case map[string]any:
+		for name, e := range v {
+			if name == "token" || name == "ticket" {
+				v[name] = "…"
+			} else {
+				hideSecrets(e)
+			}
+		}
+	}
+}
+
+// read returns the entries of a trace after one, and removes those before it. Only the viewer that began the trace can
+// read it, and its payloads only as long as the viewer may see them.
+func (ts *traces) read(q query) (list []entry, dropped int, running bool) {
 	ts.mu.Lock()
-	t := ts.all[id]
+	t := ts.all[q.ID]
 	ts.mu.Unlock()
-	if t == nil {
+	if t == nil || t.viewer != q.Viewer {
 		return nil, 0, false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for len(t.entries) > 0 && t.entries[0].N <= after {
+	for len(t.entries) > 0 && t.entries[0].N <= q.After {
 		t.entries = t.entries[1:]
 	}
-	return append(list, t.entries...), t.dropped, !t.ended
+	list = append(list, t.entries...)
+	if !q.Payloads {
+		for i := range list {
+			list[i].Payload = ""
+		}
+	}
+	return list, t.dropped, !t.ended
 }

@@ -58,7 +58,7 @@ func NewProducer(r *router.Router, o Options) metric.Producer {
 		own := attributes(m, make([]string, len(m.Labels)), nil)
 		for _, a := range o.Attributes {
 			if own.HasValue(a.Key) {
-				panic(fmt.Sprintf("otel: Options.Attributes has %q, which %s has itself; rename it", a.Key, nameOf(m)))
+				panic(fmt.Sprintf("otel: Options.Attributes has %q, which %s has itself; give it another name", a.Key, nameOf(m)))
 			}
 		}
 	}

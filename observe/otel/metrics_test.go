@@ -151,7 +151,9 @@ func TestTwoRoutersOfOneProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := make(map[string]int)
-	add := func(name string, attributes attribute.Set) { seen[name+" "+attributes.Encoded(attribute.DefaultEncoder())]++ }
+	add := func(name string, attributes attribute.Set) {
+		seen[name+" "+attributes.Encoded(attribute.DefaultEncoder())]++
+	}
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
 			switch d := m.Data.(type) {
