@@ -69,7 +69,7 @@ func (l *link) event(f *frame, size int) error {
 	c := l.c
 	c.mu.Lock()
 	if t := c.topics[meta.Topic]; t != nil && meta.Pos != "" {
-		if t.pos == meta.Pos { // the second time
+		if t.held || t.pos == meta.Pos { // it comes again, or for the second time
 			c.mu.Unlock()
 			return nil
 		}

@@ -36,6 +36,7 @@ var scenarios = map[string]func(*testing.T){
 	"resume":                           resumeScenario,
 	"gap":                              gapScenario,
 	"keep":                             keepScenario,
+	"inbox":                            inboxScenario,
 	"ask":                              askScenario,
 	"idempotent retry":                 idempotentRetryScenario,
 	"unknown outcome":                  unknownOutcomeScenario,

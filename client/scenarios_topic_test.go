@@ -54,6 +54,29 @@ func resumeScenario(t *testing.T) {
 	}
 }
 
+// An inbox is a topic that the server subscribes to by itself whenever a connection is opened.
+func inboxScenario(t *testing.T) {
+	for name, all := range map[string]bool{"from now on": false, "from the oldest": true} {
+		t.Run(name, func(t *testing.T) {
+			s := clienttest.Start(t, clienttest.Options{Inbox: history, All: all})
+			a := act(t, s, "ann", client.Options{})
+			a.request("echo", payload{})
+			const rounds, each = 5, 6
+			for range rounds {
+				publish(t, s, each/2)
+				connections := a.State().Connections
+				ok(t, s.CutNow(clienttest.CutNowOptions{}))
+				for range each / 2 { // while it is away, comes back and resumes
+					publish(t, s, 1)
+				}
+				a.awaitConnections(connections + 1)
+			}
+			publish(t, s, 1)
+			a.expect(t, said(1, rounds*each+1)...)
+		})
+	}
+}
+
 func gapScenario(t *testing.T) {
 	// away has what is done while the client is away.
 	away := func(t *testing.T, do func(*clienttest.Server)) *actor {

@@ -24,6 +24,9 @@ type Gap struct {
 // topic is a topic with history that the client is subscribed to.
 type topic struct {
 	ticket, pos string
+
+	behind bool // the connection is new, and the topic not resumed yet
+	held   bool // the server has subscribed it all the same, and will send again what comes
 }
 
 // Forget ends the resuming of a topic with history after reconnects. It ends by itself when the
@@ -58,6 +61,8 @@ func (l *link) topicFrame(f *frame, data []byte) error {
 		Ticket string   `json:"ticket"`
 		Reason string   `json:"reason"`
 		Topics []string `json:"topics"`
+
+		Resumed bool `json:"resumed"`
 	}
 	if err := json.Unmarshal(f.Payload, &p); err != nil {
 		return l.malformed(f.Type, data)
@@ -77,6 +82,11 @@ func (l *link) topicFrame(f *frame, data []byte) error {
 	}
 	c.mu.Lock()
 	t, full := c.topics[p.Topic], len(c.topics) >= maxTopics
+	if t != nil && t.behind && f.Type == typeSubscribed {
+		t.held = !p.Resumed
+		c.mu.Unlock()
+		return nil
+	}
 	c.mu.Unlock()
 	if f.Type == typeSubscribed {
 		if err := l.begun(p.Topic); err != nil {
@@ -105,6 +115,7 @@ func (l *link) topicFrame(f *frame, data []byte) error {
 	}
 	if t != nil {
 		t.moveTo(p.Pos)
+		t.held = false
 	}
 	if f.Type == typeSubscribed {
 		t.ticket = p.Ticket
@@ -124,8 +135,9 @@ const topicsAtOnce = 64
 // resumeAll resumes the topics, before messages are sent: a message may subscribe to one of them. c.mu is held.
 func (l *link) resumeAll() {
 	names := make([]string, 0, len(l.c.topics))
-	for name := range l.c.topics {
+	for name, t := range l.c.topics {
 		names = append(names, name)
+		t.behind, t.held = true, false
 	}
 	if len(names) == 0 {
 		return
@@ -204,18 +216,31 @@ func (l *link) resumed(names []string, answer jsontext.Value) (later []string) {
 	if json.Unmarshal(answer, &a) != nil || len(a.Topics) != len(names) {
 		a.Topics = nil
 	}
+	missed := func(name, reason string) {
+		l.c.inbox.add(delivery{call: func(context.Context) { l.c.missed(Gap{name, reason}) }})
+	}
 	for i, name := range names {
 		t := l.c.topics[name]
+		if t == nil { // forgotten
+			continue
+		}
+		if a.Topics != nil && a.Topics[i].Reason == "unavailable" {
+			later = append(later, name)
+			continue
+		}
+		held := t.held
+		t.behind, t.held = false, false
 		switch {
-		case t == nil: // forgotten
 		case a.Topics != nil && a.Topics[i].Ticket != "" && len(a.Topics[i].Ticket) <= maxTicket:
 			t.ticket = a.Topics[i].Ticket
-		case a.Topics != nil && (a.Topics[i].Resumed || a.Topics[i].Reason == "subscribed"):
-		case a.Topics != nil && a.Topics[i].Reason == "unavailable":
-			later = append(later, name)
+		case a.Topics != nil && a.Topics[i].Resumed:
+		case a.Topics != nil && a.Topics[i].Reason == "subscribed":
+			if held { // else it was resumed before, with others
+				missed(name, "subscribed")
+			}
 		default:
 			delete(l.c.topics, name)
-			l.c.inbox.add(delivery{call: func(context.Context) { l.c.missed(Gap{name, "denied"}) }})
+			missed(name, "denied")
 		}
 	}
 	return later

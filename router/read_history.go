@@ -122,7 +122,7 @@ func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string) error {
 	if err := c.router.tickets.ready(ctx); err != nil {
 		return err
 	}
-	_, _, err = c.peer.Resume(ctx, topic, from, true)
+	err = c.peer.SubscribeFrom(ctx, topic, from)
 	reset, ok := errors.AsType[*hub.Reset](err)
 	if pos != "" && ok {
 		r.stats.resumes.Add(string(reset.Reason))

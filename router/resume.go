@@ -94,7 +94,7 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 	if done.Reason = c.mayResume(topic); done.Reason != "" {
 		return done, c.Err()
 	}
-	replayed, at, err := conn.peer.Resume(c, topic, from, false)
+	replayed, at, err := conn.peer.Resume(c, topic, from)
 	done.Replayed, done.Resumed = replayed, err == nil
 	if reset, ok := errors.AsType[*hub.Reset](err); ok {
 		done.Reason, err = string(reset.Reason), nil
@@ -104,7 +104,13 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 	}
 	switch {
 	case err == nil:
-		if joined != nil {
+		if m := conn.peer.Member(topic); m != nil {
+			var now []byte
+			if now, done.Joined = m.Joined(); done.Joined { // OnOpen has joined it, perhaps with other data
+				joined = now
+			}
+		}
+		if joined != nil && !done.Joined {
 			done.Joined = conn.joinWith(c, topic, joined) == nil
 		}
 		done.Pos, done.Ticket = at.String(), r.tickets.issue(conn, topic, joined)

@@ -292,7 +292,14 @@ func TestResumesThatAreRefused(t *testing.T) {
 	p.expect("RPC_ERROR r INVALID_ARGUMENT")
 	p.write(textFrame(`{"type":"$ws:resume","payload":{"topics":[]}}`))
 	p.expect("ERROR INVALID_ARGUMENT")
-	// It is a member already.
+	// It is a member already: it goes back, once.
+	p.write(resumption(good))
+	p.step() // $ws:subscribed
+	p.step()
+	if o := p.resumed[0]; !o.Resumed || o.Pos == "" {
+		t.Errorf("the answer is %+v", o)
+	}
+	p.resumed = nil
 	p.write(resumption(good))
 	p.step()
 	if o := p.resumed[0]; o.Resumed || o.Reason != "subscribed" || o.Pos != "" {
@@ -580,8 +587,10 @@ func TestTicketsAreRenewed(t *testing.T) {
 		if got := resume(first.Ticket); got != "denied" {
 			t.Errorf("the first ticket: %q", got)
 		}
-		if got := resume(last.Ticket); got != "subscribed" {
-			t.Errorf("the latest ticket: %q", got)
+		for _, want := range []string{"", "subscribed"} {
+			if got := resume(last.Ticket); got != want {
+				t.Errorf("the latest ticket: %q, want %q", got, want)
+			}
 		}
 	})
 }
@@ -639,5 +648,54 @@ func TestPresenceIsRestored(t *testing.T) {
 		}
 		p.hangUp()
 		s.recovered()
+	}
+}
+
+// A client that OnOpen has joined goes back to where it was, and is seen as OnOpen says now, not as its ticket says.
+func TestResumeOfATopicThatOnOpenJoins(t *testing.T) {
+	t.Parallel()
+	var shown atomic.Value
+	shown.Store("Ann")
+	r := router.New(router.Options{OnOpen: func(c *router.Conn) error { return c.Join(c.Context(), "room:a", shown.Load()) }})
+	r.History("room:*", router.HistoryOptions{})
+	s := routertest.New(t, r)
+	type subscribed struct {
+		Pos     string `json:"pos"`
+		Ticket  string `json:"ticket"`
+		Resumed bool   `json:"resumed"`
+	}
+	first := s.Dial()
+	routertest.ExpectEvent[subscribed](first, "$ws:subscribed")
+	last := routertest.ExpectEvent[subscribed](first, "$ws:subscribed") // of Join
+	first.Close()
+	shown.Store("Anna")
+	for n := range 3 {
+		if err := r.Publish(t.Context(), "room:a", "said", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := s.Dial()
+	var topics struct {
+		Topics []subscribed `json:"topics"`
+	}
+	topics.Topics = append(topics.Topics, last)
+	answer := routertest.ExpectReply[struct {
+		Topics []struct {
+			Resumed  bool `json:"resumed"`
+			Joined   bool `json:"joined"`
+			Replayed int  `json:"replayed"`
+		} `json:"topics"`
+	}](second.Request("$ws:resume", topics))
+	if a := answer.Topics[0]; !a.Resumed || !a.Joined || a.Replayed != 3 {
+		t.Errorf("the answer is %+v", a)
+	}
+	for n := range 3 {
+		if got := routertest.ExpectEvent[int](second, "said"); got != n {
+			t.Errorf("event %d is %d", n, got)
+		}
+	}
+	all, err := r.Presence(t.Context(), "room:a")
+	if err != nil || len(all) != 1 || string(all[0].Data) != `"Anna"` {
+		t.Errorf("present are %+v, %v", all, err)
 	}
 }

@@ -11,8 +11,8 @@ const here = dirname(fileURLToPath(import.meta.url));
 
 // Properties that only the client itself uses, and neither the protocol nor the platform has: they get short names.
 const internal =
-  "advanced|answered|asked|buffered|busy|check|deadline|dispatch|dropOldest|ended|fail|flush|fresh|heard|heartbeatTimeout|hold|hurry|inQuery|" +
-  "iterate|leave|names|needed|notBefore|note|order|unknown|opened|patient|received|resend|seen|settle|show|silence|spend|stop|subscribedAt|write";
+  "advanced|answered|asked|begin|behind|buffered|busy|check|deadline|dispatch|dropOldest|ended|fail|flush|fresh|heard|heartbeatTimeout|hold|hurry|inQuery|" +
+  "iterate|leave|needed|notBefore|note|order|unknown|opened|patient|received|resend|settle|show|silence|spend|stop|subscribedAt|write";
 
 // Entries of their own, which are loaded where they are used. They need only what the client exports.
 const separate = ["limits", "keep"];

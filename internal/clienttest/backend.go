@@ -109,6 +109,9 @@ func (s *Server) startInstance(b *backend) (*instance, error) {
 		Logger: quiet,
 		OnOpen: func(c *router.Conn) error {
 			defer s.opening.Add(-1)
+			if err := s.openInbox(c); err != nil {
+				return err
+			}
 			return i.opened(c)
 		},
 		OnClose: i.closed,
@@ -119,6 +122,16 @@ func (s *Server) startInstance(b *backend) (*instance, error) {
 	i.http = &http.Server{Handler: mux, ReadHeaderTimeout: closeTime, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { _ = i.http.Serve(listener) }()
 	return i, nil
+}
+
+func (s *Server) openInbox(c *router.Conn) error {
+	switch {
+	case s.o.Inbox == "":
+		return nil
+	case s.o.All:
+		return c.SubscribeFrom(c.Context(), s.o.Inbox, "")
+	}
+	return c.Subscribe(c.Context(), s.o.Inbox)
 }
 
 func (i *instance) opened(c *router.Conn) error {

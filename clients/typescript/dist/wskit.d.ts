@@ -83,6 +83,7 @@ export interface ProtocolEvents {
         topic: string;
         pos: string;
         ticket: string;
+        resumed?: boolean;
     };
     "$ws:unsubscribed": {
         topic: string;

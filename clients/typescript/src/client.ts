@@ -57,7 +57,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
 
   function opened(ready: () => void) {
     const mine = ++connections;
-    resume(mine, 0, topics.names(), () => {
+    resume(mine, 0, topics.begin(), () => {
       ready();
       outbox.open();
     });

@@ -36,7 +36,7 @@ export interface Presence {
 /** Events of the protocol, which every server may send. */
 export interface ProtocolEvents {
   "$ws:presence": Presence;
-  "$ws:subscribed": { topic: string; pos: string; ticket: string };
+  "$ws:subscribed": { topic: string; pos: string; ticket: string; resumed?: boolean };
   "$ws:unsubscribed": { topic: string };
   "$ws:reset": { topic: string; reason: string; pos: string };
   "$ws:gap": { topics: string[] };

@@ -67,8 +67,8 @@ export function keep(client: Client<any>, topic: string, { open, reset, onError 
 
   const stops = [
     // It comes again where the server joins the topic, behind the messages.
-    client.on("$ws:subscribed", (subscribed: { topic: string }) => {
-      if (subscribed.topic !== topic || opening !== "all" || begun) return;
+    client.on("$ws:subscribed", (subscribed: { topic: string; resumed?: boolean }) => {
+      if (subscribed.topic !== topic || subscribed.resumed || opening !== "all" || begun) return;
       begun = true;
       reset?.();
     }),

@@ -1,9 +1,6 @@
 import type { Loss } from "./contract.js";
 import type { Frame } from "./frame.js";
 
-/** Positions of a topic that are remembered, so that a message which comes again is found. */
-const SEEN = 128;
-
 // A server sends no longer frames of subscriptions, tickets and positions, and does not subscribe a connection to as many topics.
 const LONGEST = 8 << 10;
 const MOST_TOPICS = 1_024;
@@ -12,9 +9,10 @@ interface Topic {
   ticket: string;
   /** Of the last message that was delivered. */
   pos: string;
-  seen: Set<string>;
   /** A message has come since the topic was asked to be resumed. */
   advanced?: boolean;
+  /** 1: the connection is new, and the topic not resumed. 2: the server has subscribed it all the same, and will send again what comes. */
+  behind?: number;
 }
 
 interface Resumed {
@@ -39,36 +37,37 @@ export function createTopics(lost: (loss: Loss) => void) {
     /** Notes a frame of the protocol. */
     note({ type, payload, size }: Frame) {
       if (type === "$ws:gap") for (const topic of payload.topics) lost({ topic, reason: "gap" });
-      const { topic, pos, ticket, reason } = payload ?? {};
+      const { topic, pos, ticket, reason, resumed } = payload ?? {};
       const t = topics.get(topic);
       if (type === "$ws:unsubscribed") topics.delete(topic);
       else if (type === "$ws:subscribed") {
         if (size > LONGEST) return;
-        if (t?.pos === pos) t!.ticket = ticket;
+        if (t?.behind) t.behind = resumed ? 1 : 2;
+        else if (t?.pos === pos) t!.ticket = ticket;
         else {
-          if (t || topics.size < MOST_TOPICS) topics.set(topic, { ticket, pos, seen: new Set(), advanced: true });
+          if (t || topics.size < MOST_TOPICS) topics.set(topic, { ticket, pos, advanced: true });
           if (t) lost({ topic, reason: "subscribed" });
         }
       } else if (type === "$ws:reset") {
-        if (t && size <= LONGEST) Object.assign(t, { pos, advanced: true }).seen.clear();
+        if (t && size <= LONGEST) Object.assign(t, { pos, advanced: true, behind: 0 });
         lost({ topic, reason });
       }
     },
 
     /** Notes the position of a message. It reports false if the message was delivered before. */
-    fresh({ meta }: Frame): boolean {
-      const t = topics.get(meta.topic!);
-      if (!t || !meta.pos || meta.pos.length > 64) return true;
-      const { pos } = meta as { pos: string };
-      if (t.seen.has(pos)) return false;
-      if (t.seen.size >= SEEN) t.seen.delete(t.seen.values().next().value!);
-      t.seen.add(pos);
-      t.pos = pos;
-      t.advanced = true;
+    fresh({ meta: { topic, pos } }: Frame): boolean {
+      const t = topics.get(topic!);
+      if (!t || !pos || pos.length > 64) return true;
+      if (t.behind! > 1 || t.pos === pos) return false;
+      Object.assign(t, { pos, advanced: true });
       return true;
     },
 
-    names: () => [...topics.keys()],
+    /** The names of all topics, which a new connection is to resume. */
+    begin() {
+      topics.forEach((t) => (t.behind = 1));
+      return [...topics.keys()];
+    },
 
     /** What to send to resume topics. */
     ask(names: string[]) {
@@ -92,13 +91,13 @@ export function createTopics(lost: (loss: Loss) => void) {
           // A message that came meanwhile may be behind the position of the answer.
           if (a.pos && !t.advanced) t.pos = a.pos;
         }
+        if (a.reason === "unavailable") return void again.push(name);
+        const held = t.behind! > 1;
+        t.behind = 0;
         if (a.resumed || a.pos) return; // a reset was noted before
-        if (a.reason === "unavailable") again.push(name);
-        // Of one that was subscribed to anew, $ws:subscribed came before.
-        else if (a.reason !== "subscribed") {
-          topics.delete(name);
-          lost({ topic: name, reason: "denied" });
-        }
+        if (a.reason !== "subscribed") topics.delete(name);
+        else if (!held) return; // it was resumed before, with others
+        lost({ topic: name, reason: a.reason! });
       });
       asked = [];
       return again;

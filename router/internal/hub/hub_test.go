@@ -475,9 +475,9 @@ func TestMessagesOfOthers(t *testing.T) {
 func TestLossesAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var lost [][]string
+		reports := make(chan []string, 4)
 		b := &reporting{Broker: memory.NewBroker(memory.BrokerOptions{}), deliver: make(map[string]func(pubsub.Message))}
-		h := newHub(Config{Broker: b, SendGaps: true, OnLost: func(topics []string) { lost = append(lost, topics) }})
+		h := newHub(Config{Broker: b, SendGaps: true, OnLost: func(topics []string) { reports <- topics }})
 		both, one, none := newClient(t, h), newClient(t, h), newClient(t, h)
 		for _, topic := range []string{"a", "b", ReservedTopics + "c"} {
 			mustSubscribe(t, both, topic)
@@ -488,12 +488,16 @@ func TestLossesAreReported(t *testing.T) {
 			b.deliver[topic](pubsub.Message{Topic: topic, Lost: true})
 		}
 		synctest.Wait()
-		if lost != nil {
-			t.Errorf("%v are reported before more can come", lost)
+		if len(reports) > 0 {
+			t.Errorf("%v are reported before more can come", <-reports)
 		}
 		time.Sleep(time.Second)
-		if len(lost) != 1 || !slices.Equal(lost[0], []string{"a", "b"}) || h.Counts.Lost.Load() != 4 {
-			t.Errorf("reported: %v, counted: %d", lost, h.Counts.Lost.Load())
+		synctest.Wait()
+		if n := len(reports); n != 1 || h.Counts.Lost.Load() != 4 {
+			t.Fatalf("%d reports, %d counted", n, h.Counts.Lost.Load())
+		}
+		if lost := <-reports; !slices.Equal(lost, []string{"a", "b"}) {
+			t.Errorf("reported: %v", lost)
 		}
 		for c, want := range map[*client]string{both: `{"topics":["a","b"]}`, one: `{"topics":["b"]}`, none: ""} {
 			types := c.types()

@@ -109,7 +109,7 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 			for i := range returning {
 				returning[i], since[i] = newClient(t, h), rand.IntN(n/2)
 				all.Go(func() {
-					if _, _, err := returning[i].Resume(context.Background(), "a", at[since[i]], true); err != nil {
+					if err := returning[i].SubscribeFrom(context.Background(), "a", at[since[i]]); err != nil {
 						t.Errorf("seed %d: %v", seed, err)
 					}
 				})
@@ -187,7 +187,7 @@ func TestReplayIsBounded(t *testing.T) {
 		stays.events()
 		for after, want := range map[int][]int{15: numbers(16, 20), 14: nil} {
 			c := newClient(t, h)
-			_, _, err := c.Resume(context.Background(), "a", stays.positions(t)[after-1], false)
+			_, _, err := c.Resume(context.Background(), "a", stays.positions(t)[after-1])
 			reset, _ := errors.AsType[*Reset](err)
 			if got := c.events(); !slices.Equal(got, want) || (reset == nil) != (want != nil) || reset != nil && reset.Reason != follow.LossTooFar {
 				t.Errorf("after %d: %v, %v", after, got, err)
@@ -213,8 +213,8 @@ func TestWhatIsNotKeptIsTold(t *testing.T) {
 			lost  pubsub.Loss
 		}{{5, pubsub.LossTrimmed}, {20, ""}, {30, ""}} {
 			p := newClient(t, h)
-			replayed, _, err := p.Resume(context.Background(), "a", stays.positions(t)[c.after-1], true)
-			want, types := 30-c.after, []string{TypeSubscribed}
+			replayed, _, err := p.Resume(context.Background(), "a", stays.positions(t)[c.after-1])
+			want, types := 30-c.after, []string(nil)
 			if c.lost != "" {
 				want, types = 0, append(types, TypeReset)
 			}
@@ -227,11 +227,60 @@ func TestWhatIsNotKeptIsTold(t *testing.T) {
 			}
 			p.End()
 		}
-		twice := newClient(t, h)
-		mustSubscribe(t, twice, "a")
-		_, _, err := twice.Resume(context.Background(), "a", stays.positions(t)[29], true)
-		if reset, ok := errors.AsType[*Reset](err); !ok || reset.Reason != LossJoined {
-			t.Errorf("a member resumes: %v", err)
+	})
+}
+
+// A connection that the server has subscribed already goes back to where its client was, once: it gets $ws:subscribed and
+// then all that its client has missed, in order. What others publish meanwhile is neither lost nor sent twice, and it leaves
+// as any member.
+func TestAMemberGoesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(withHistory(memory.NewBroker(memory.BrokerOptions{}), 200))
+		of := h.HistoryOf("a")
+		stays := newClient(t, h)
+		mustSubscribe(t, stays, "a")
+		publish := func(from, to int) {
+			for n := from; n <= to; n++ {
+				mustPublish(t, h, event("a", n), PublishOptions{History: of})
+			}
+		}
+		publish(1, 20)
+		stays.events()
+		at := stays.positions(t)
+		p := newClient(t, h)
+		mustSubscribe(t, p, "a")
+		publish(21, 23)
+		var publishing sync.WaitGroup
+		publishing.Go(func() { publish(24, 100) })
+		replayed, _, err := p.Resume(context.Background(), "a", at[9])
+		publishing.Wait()
+		time.Sleep(time.Minute)
+		if err != nil || replayed < 13 {
+			t.Errorf("%d were sent, %v", replayed, err)
+		}
+		want := append(numbers(21, 23), numbers(11, 100)...)
+		if got := p.events(); !slices.Equal(got, want) {
+			t.Errorf("it got %v", got)
+		}
+		if _, _, err := p.Resume(context.Background(), "a", at[9]); err == nil {
+			t.Error("it went back twice")
+		}
+		if err := p.SubscribeFrom(context.Background(), "a", at[9]); err == nil {
+			t.Error("SubscribeFrom lets a member go back")
+		}
+		p.Unsubscribe("a")
+		publish(101, 101)
+		time.Sleep(time.Minute)
+		if got := p.events(); !slices.Equal(got, want) {
+			t.Errorf("after it left it got %v", got)
+		}
+		if got := stays.events(); !slices.Equal(got, numbers(1, 101)) {
+			t.Errorf("the other member got %v", got)
+		}
+		stays.Unsubscribe("a")
+		if n := h.Topics(); n > 0 {
+			t.Errorf("the hub keeps %d topics", n)
 		}
 	})
 }

@@ -18,6 +18,7 @@ type Member struct {
 	onLeave func()        // of Watch, or nil
 	waits   bool          // counted in topic.waiting, until it joins or leaves
 	shown   bool          // to others, or about to be
+	resumed bool          // its client has resumed the topic
 
 	// guarded by Peer.mu
 	joined  bool
@@ -110,11 +111,7 @@ func (m *Member) leave() {
 	t.mu.Lock()
 	switch {
 	case m.index >= 0:
-		last := len(t.members) - 1
-		moved := t.members[last]
-		t.members[m.index], t.members[last] = moved, nil
-		moved.index = m.index
-		t.members = t.members[:last]
+		t.remove(m)
 	case m.waits:
 		t.waiting--
 		if m.gone != nil {
@@ -138,6 +135,32 @@ func (m *Member) leave() {
 		h.NotPresent(t.name, m.peer.ID)
 	}
 	h.table.release(t)
+}
+
+// goBack makes a member one that waits, which gets nothing that is published until it has been sent what was published
+// before. It reports false if the member does not get what is published, or has gone back before.
+func (m *Member) goBack() bool {
+	t := m.topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.index < 0 || m.resumed || t.history == nil {
+		return false
+	}
+	t.remove(m)
+	m.index, m.waits = joining, true
+	t.waiting++
+	return true
+}
+
+// Joined returns what the member has joined with, and whether others see it.
+func (m *Member) Joined() (joined []byte, shown bool) {
+	t := m.topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if in := t.subscription; in != nil && in.log != nil {
+		joined = in.log.joined[m]
+	}
+	return joined, m.shown
 }
 
 // Show has Config.NotPresent called when the member leaves. It returns false if it has left.

@@ -27,22 +27,43 @@ type Reset struct{ Reason pubsub.Loss }
 
 func (e *Reset) Error() string { return "router: not resumed: " + string(e.Reason) }
 
-// LossJoined means that the connection is a member already.
+// LossJoined means that the connection is a member already, and cannot go back.
 const LossJoined pubsub.Loss = "subscribed"
 
-// Resume makes the connection a member of a topic, after what it has missed since a position. With
-// announce, it sends $ws:subscribed before. It
-// returns how many messages that were, and where the connection is. If the error is a Reset, it is
-// a member nevertheless, but for LossJoined, and got $ws:reset.
-func (p *Peer) Resume(ctx context.Context, name string, from pubsub.Position, announce bool) (replayed int, at pubsub.Position, err error) {
+// SubscribeFrom makes the connection a member of a topic, after what was published since a position. It sends
+// $ws:subscribed before. If the error is a Reset, it is a member nevertheless, but for LossJoined, and got $ws:reset.
+func (p *Peer) SubscribeFrom(ctx context.Context, name string, from pubsub.Position) error {
 	m, err := p.place(ctx, name)
 	if m == nil && err == nil {
 		err = &Reset{LossJoined}
 	}
 	if err != nil {
+		return err
+	}
+	_, _, err = p.replay(ctx, replay{m: m, p: p, at: from, announce: true})
+	return err
+}
+
+// Resume is SubscribeFrom for a client that was a member on another connection, and needs no $ws:subscribed. A connection
+// that is a member already, because the server has subscribed it when it was opened, goes back to the position, once. Then
+// it gets $ws:subscribed, which says so: its client drops what has come before. Resume returns how many messages were sent,
+// and where the connection is.
+func (p *Peer) Resume(ctx context.Context, name string, from pubsub.Position) (replayed int, at pubsub.Position, err error) {
+	m, err := p.place(ctx, name)
+	back := m == nil && err == nil
+	if back {
+		if m = p.Member(name); m == nil || !m.goBack() {
+			err = &Reset{LossJoined}
+		}
+	}
+	if err != nil {
 		return 0, at, err
 	}
-	r := replay{m: m, p: p, at: from, announce: announce}
+	return p.replay(ctx, replay{m: m, p: p, at: from, back: back})
+}
+
+func (p *Peer) replay(ctx context.Context, r replay) (replayed int, at pubsub.Position, err error) {
+	m := r.m
 	err = r.run(ctx)
 	if _, reset := errors.AsType[*Reset](err); err == nil || reset {
 		p.settle(m)
@@ -63,6 +84,7 @@ type replay struct {
 	hadTurn bool // in which messages were sent
 
 	announce bool // send $ws:subscribed first
+	back     bool // the same, and it was a member
 }
 
 func (r *replay) run(ctx context.Context) error {
@@ -70,8 +92,10 @@ func (r *replay) run(ctx context.Context) error {
 	if t.history == nil { // any more
 		return ErrNoHistory
 	}
-	if err := r.m.wait(ctx); err != nil {
-		return err
+	if !r.back {
+		if err := r.m.wait(ctx); err != nil {
+			return err
+		}
 	}
 	r.p.hub.Turns.Await() // thousands may have waited for the subscription
 	t.mu.Lock()
@@ -81,13 +105,15 @@ func (r *replay) run(ctx context.Context) error {
 		return ErrClosed
 	}
 	f := r.in.log
+	r.m.resumed = r.m.resumed || !r.announce
+	joined := f.joined[r.m]
 	f.latest.Begin(f.at)
 	tooFar := f.at.Epoch == r.at.Epoch && t.history.Replay > 0 && f.at.Offset > r.at.Offset+uint64(t.history.Replay)
 	t.mu.Unlock()
 	f.pages.Acquire()
 	defer r.in.resumed()
-	if r.announce {
-		if err := r.m.announce(r.at, nil); err != nil {
+	if r.announce || r.back {
+		if err := r.m.announce(r.at, joined, r.back); err != nil {
 			return err
 		}
 	}

@@ -99,6 +99,15 @@ func (t *topic) add(m *Member) {
 	t.members = append(t.members, m)
 }
 
+// remove takes out a member that add has put in.
+func (t *topic) remove(m *Member) {
+	last := len(t.members) - 1
+	moved := t.members[last]
+	t.members[m.index], t.members[last] = moved, nil
+	moved.index = m.index
+	t.members = t.members[:last]
+}
+
 // admit adds a member that gets what is published from now on.
 func (t *topic) admit(m *Member) {
 	t.add(m)
