@@ -71,7 +71,7 @@ func (c *Client) connect() (*link, ending) {
 	if err != nil {
 		return nil, refused(res, err)
 	}
-	ws.SetReadLimit(c.opts.MaxMessage)
+	ws.SetReadLimit(-1) // see readMessage
 	l := newLink(c, ws)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -58,8 +58,8 @@ func Keep(c *Client, topic string, keeping Keeping) (stop func()) {
 func (c *Client) missed(g Gap) {
 	c.mu.Lock()
 	for _, k := range c.keepers {
-		if k.topic != g.Topic || k.loading && g.Reason == "subscribed" { // the beginning of what is loaded is no gap
-			continue
+		if k.topic != g.Topic || k.loading && g.Reason == "subscribed" || g.Reason == reasonTooLarge {
+			continue // the beginning of what is loaded is no gap, and loading does not bring what is too large
 		}
 		k.all, k.due = true, true
 	}

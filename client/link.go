@@ -76,12 +76,17 @@ func (l *link) fail(err error, grace time.Duration) {
 
 func (l *link) read() error {
 	for {
-		kind, data, err := l.ws.Read(l.ctx)
+		kind, data, tooLarge, err := l.readMessage()
 		if err != nil {
 			return err
 		}
 		l.received.Add(1)
-		if err := l.receive(kind, data); err != nil {
+		if tooLarge {
+			err = l.oversized(data)
+		} else {
+			err = l.receive(kind, data)
+		}
+		if err != nil {
 			return err
 		}
 	}

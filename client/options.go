@@ -61,7 +61,9 @@ type Options struct {
 	// Default: it fails with ErrQueueFull.
 	WaitForRoom bool
 
-	// MaxMessage is the size in bytes of the largest message that is accepted from the server.
+	// MaxMessage is the size in bytes of the largest message that is accepted from the server. A larger one is skipped: a
+	// request whose answer it is fails with RESOURCE_EXHAUSTED, OnGap is called for an event of a topic with history, with
+	// the reason "tooLarge", and OnError for any other.
 	//
 	// Default: 4 MiB.
 	MaxMessage int64

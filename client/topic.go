@@ -16,10 +16,12 @@ type Gap struct {
 	Topic string
 	// Reason is why, in the words of PROTOCOL.md: "epoch", "trimmed", "rewound" and "tooFar": the topic goes on
 	// without the events that the server does not have. "denied": the client is not subscribed any
-	// more. "subscribed": the topic was subscribed to anew, behind what was missed. "lost": a topic without
+	// more. "tooLarge": an event was above Options.MaxMessage; it will not come. "subscribed": the topic was subscribed to anew, behind what was missed. "lost": a topic without
 	// history, of which the servers have lost events.
 	Reason string
 }
+
+const reasonTooLarge = "tooLarge"
 
 // topic is a topic with history that the client is subscribed to.
 type topic struct {
