@@ -47,7 +47,8 @@ import { UnknownOutcome, WskitError } from "@wskit/client";`, `assert.equal(mark
 	{"clients/typescript/README.md", 8, `import { connect } from "@wskit/client"; const client = connect({ url: server + "/topics?access_token=ann" }); let drawing: number[] = [1];`,
 		`await until(() => drawing.length === 0); stop(); client.close();`},
 	{"clients/typescript/README.md", 9, `import { connect } from "@wskit/client"; const client = connect({ url: server + "/ws?access_token=ann" }), room = "lobby";`, `await until(async () => await client.request("rooms", {}) === 1); client.close();`},
-	{"clients/typescript/README.md", 10, open + `const useSyncExternalStore = (subscribe: (l: () => void) => () => void, get: () => any) => { subscribe(() => {})(); return get(); };`, `assert.equal(status, "open"); client.close();`},
+	{"clients/typescript/README.md", 10, open + `const draw = (_: (lines: any[]) => any[]) => {}, useConnection = (c: any) => c.state.get(), useLimits = (..._: any[]) => undefined,
+	useEvent = (c: any, t: string, f: (line: any) => void) => c.on(t, f), useKeep = (_: any, t: string, o: { open(all: boolean): any; reset(): void }) => {};`, `assert.equal(status, "open"); assert.equal(limits, undefined); client.close();`},
 	{"clients/typescript/README.md", 11, `
 import { connect as original } from "@wskit/client";
 const Page = class extends WebSocket { // sends an Origin

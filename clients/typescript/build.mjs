@@ -15,7 +15,7 @@ const internal =
   "iterate|leave|needed|notBefore|note|order|unknown|opened|patient|received|resend|settle|show|silence|spend|stop|subscribedAt|write";
 
 // Entries of their own, which are loaded where they are used. They need only what the client exports.
-const separate = ["limits", "keep"];
+const separate = ["limits", "keep", "react"];
 
 /** Writes wskit.js and wskit.d.ts into a folder, and the separate entries. */
 export async function writeDist(folder = join(here, "dist")) {
@@ -51,7 +51,7 @@ function declarations() {
     );
     const all = { "wskit.d.ts": `${parts.join("\n\n")}\n` };
     for (const name of separate) {
-      const text = readFileSync(join(out, `${name}.d.ts`), "utf8").replace("./contract.js", "./wskit.js").trim();
+      const text = readFileSync(join(out, `${name}.d.ts`), "utf8").replaceAll("./contract.js", "./wskit.js").trim();
       all[`${name}.d.ts`] = `${text}\n`;
     }
     return all;

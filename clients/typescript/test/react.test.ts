@@ -1,0 +1,115 @@
+import { Window } from "happy-dom";
+import { createElement as h, StrictMode, useState, type FunctionComponent } from "react";
+import { expect, test } from "vitest";
+import { useConnection, useEvent, useKeep, useLimits } from "../dist/react.js";
+import { atEnd, numbers, start, until } from "./server.js";
+
+const topic = "history:a";
+
+/** Renders a component under StrictMode, and returns what it shows and how to end it. */
+async function render(component: FunctionComponent) {
+  const window = new Window();
+  Object.assign(globalThis, { window, document: window.document });
+  const { createRoot } = await import("react-dom/client");
+  const element = window.document.createElement("div");
+  const root = createRoot(element as unknown as Element);
+  root.render(h(StrictMode, null, h(component)));
+  const end = () => root.unmount();
+  atEnd(async () => {
+    end();
+    await window.happyDOM.close();
+    for (const name of ["window", "document"]) delete (globalThis as Record<string, unknown>)[name];
+  });
+  return { text: () => element.textContent, end };
+}
+
+test("useConnection shows the state of the connection", async () => {
+  const server = await start();
+  const client = server.connect();
+  const page = await render(() => `${useConnection(client).status}, ${useConnection(client).connections}`);
+  await until(() => page.text() === "open, 1");
+  await server.do("/refuse", { tcp: true });
+  await server.do("/cut-now");
+  await until(() => page.text()!.startsWith("waiting"));
+  await server.do("/resume");
+  await until(() => page.text() === "open, 2");
+});
+
+test("useEvent calls the listener that was rendered last, once for each event, and none when the page has gone", async () => {
+  const server = await start();
+  const client = server.connect();
+  await client.request("join", { topic });
+  const late: number[] = [];
+  const page = await render(() => {
+    const [shown, show] = useState<number[]>([]);
+    useEvent(client, "said", ({ n }: { n: number }) => {
+      late.push(n);
+      show([...shown, n]); // of the last rendering: an older listener would lose messages
+    });
+    return shown.join(" ");
+  });
+  for (const n of numbers(1, 5)) {
+    await server.do("/publish", { topic, n: 1 });
+    await until(() => page.text() === numbers(1, n).join(" "));
+  }
+  page.end();
+  await server.do("/publish", { topic, n: 1 });
+  await client.request("echo", {});
+  expect(late).toEqual(numbers(1, 5));
+});
+
+test("useKeep shows everything once, over a reconnect and a loss, and opens everything twice", async () => {
+  const server = await start();
+  await server.do("/publish", { topic, n: 5 });
+  const client = server.connect();
+  await client.request("echo", {}); // it is connected when the page is shown
+  let whole = 0;
+  const page = await render(() => {
+    const [shown, show] = useState<number[]>([]);
+    useEvent(client, "said", ({ n }: { n: number }) => show((shown) => [...shown, n]));
+    useKeep(client, topic, {
+      async open(all) {
+        if (all) whole++;
+        await client.request("open", { topic, all });
+      },
+      reset: () => show([]),
+    });
+    return shown.join(" ");
+  });
+  await until(() => page.text() === "1 2 3 4 5");
+  await server.do("/refuse", { tcp: true });
+  await server.do("/cut-now");
+  await server.do("/publish", { topic, n: 5 });
+  await server.do("/resume");
+  await until(() => page.text() === numbers(1, 10).join(" "));
+  await server.do("/restart", { kill: true, lose: true });
+  await until(() => whole === 2);
+  await server.do("/publish", { topic, n: 3 });
+  await until(() => page.text() === "11 12 13");
+  await client.request("echo", {});
+  expect(page.text()).toBe("11 12 13");
+  expect(whole).toBe(2);
+  page.end();
+  const { connections } = client.state.get();
+  await server.do("/cut-now");
+  await until(() => client.state.get().connections > connections);
+  await client.request("echo", {});
+  expect(whole).toBe(2);
+  expect((await server.received("open")).filter(({ text }) => text.includes("true")).length).toBe(2);
+});
+
+test("useLimits shows what is left when the server says it, asks once, and follows no longer than it is shown", async () => {
+  const server = await start();
+  const client = server.connect();
+  await client.request("echo", {});
+  const page = await render(() => {
+    const limits = useLimits(client, ["limited"]);
+    return limits ? `${limits.get().map(({ name }) => name)} ${limits.fits("limited")}` : "unknown";
+  });
+  expect(page.text()).toMatch(/^(unknown)?$/);
+  await until(() => /^\w+ \d+$/.test(page.text()!));
+  page.end();
+  await client.request("echo", {});
+  const asked = (await server.received("$ws:limits")).map(({ text }) => JSON.parse(text).payload.types);
+  expect(asked).toEqual([["limited"], []]);
+});
