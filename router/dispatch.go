@@ -14,9 +14,9 @@ const sizePeek = 1 << 10
 
 // Frames that are turned away by the router itself.
 var (
-	errReserved    = hub.ErrReserved
-	errUnknownType = errors.Unimplemented.New("message type is not known")
-	errNoID        = errors.InvalidArgument.New("request has no meta.correlationId")
+	errReserved = hub.ErrReserved
+	errNoID     = errors.InvalidArgument.New("request has no meta.correlationId")
+	errNoEvent  = errors.InvalidArgument.New("request has no meta.correlationId; the type has an answer: use request, not send")
 )
 
 // dispatch is how a frame is processed: from the bytes to its answer. Of a frame that is
@@ -52,7 +52,7 @@ func (c *Conn) dispatch(s *scratch, frame []byte, tooLarge bool) (reading bool) 
 		check, err = RefusedEnvelope, f.checkEnvelope()
 	}
 	if err == nil {
-		check, err = RefusedType, f.checkRoute()
+		check, err = RefusedType, c.checkRoute(&f)
 	}
 	if err == nil && f.route.builtin != nil {
 		if check, err = f.route.builtin.handle(c, s, f.env, f.bytes); err == nil {
@@ -212,7 +212,7 @@ func (f *incoming) checkEnvelope() error {
 	return nil
 }
 
-func (f *incoming) checkRoute() error {
+func (c *Conn) checkRoute(f *incoming) error {
 	switch {
 	case f.route == nil && string(f.env.Type) == typeRenew:
 		return errNoRenew
@@ -221,9 +221,12 @@ func (f *incoming) checkRoute() error {
 	case f.route == nil && frame.Reserved(f.env.Type):
 		return errReserved
 	case f.route == nil:
-		return errUnknownType
+		return c.unknownType(f.env.Type)
 	case f.route.request && f.env.CorrelationID == nil:
-		return errNoID
+		if f.route.protocol {
+			return errNoID
+		}
+		return errNoEvent
 	}
 	return nil
 }
@@ -252,7 +255,7 @@ func (c *Conn) checkInFlight(s *scratch, f *incoming) error {
 // refuseFrame answers a frame that does not reach its handler.
 func (c *Conn) refuseFrame(f *incoming, check RefusedKind, err error) {
 	switch err {
-	case errNoID:
+	case errNoID, errNoEvent:
 		check = RefusedEnvelope
 	case errExpired:
 		check = RefusedIdentity

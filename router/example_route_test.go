@@ -237,7 +237,7 @@ func ExampleRegisterValidation() {
 	c.send(`{"type":"room.join","payload":{"room":"The Lobby"}}`)
 	c.receive(1)
 	// Output:
-	// {"type":"ERROR","payload":{"type":"room.join","code":"INVALID_ARGUMENT","message":"payload is not valid","retryable":false,"details":{"fields":[{"path":"room","rule":"slug"}]}}}
+	// {"type":"ERROR","payload":{"type":"room.join","code":"INVALID_ARGUMENT","message":"payload is not valid: room does not pass slug","retryable":false,"details":{"fields":[{"path":"room","rule":"slug"}]}}}
 }
 
 // A client in Go reads which fields were at fault.

@@ -164,7 +164,7 @@ func ExampleOn() {
 	c.receive(1)
 	// Output:
 	// {"type":"chat.heard","payload":{"text":"hi"}}
-	// {"type":"ERROR","payload":{"type":"chat.send","code":"INVALID_ARGUMENT","message":"payload is not valid","retryable":false,"details":{"fields":[{"path":"text","rule":"required"}]}}}
+	// {"type":"ERROR","payload":{"type":"chat.send","code":"INVALID_ARGUMENT","message":"payload is not valid: text does not pass required","retryable":false,"details":{"fields":[{"path":"text","rule":"required"}]}}}
 }
 
 func ExampleRPC() {

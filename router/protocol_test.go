@@ -70,7 +70,9 @@ func TestFramesAsOnTheWire(t *testing.T) {
 			{"event", `{"payload":{"text":"<&>"},"type":"says","meta":null}`, []string{`{"type":"said","payload":{"text":"<&>"}}`}},
 			{"event without payload", `{"type":"bare","meta":{}}`, []string{`{"type":"bared"}`}},
 			{"request without id", `{"type":"missing"}`, []string{
-				`{"type":"ERROR","payload":{"type":"missing","code":"INVALID_ARGUMENT","message":"request has no meta.correlationId","retryable":false}}`}},
+				`{"type":"ERROR","payload":{"type":"missing","code":"INVALID_ARGUMENT","message":"request has no meta.correlationId; the type has an answer: use request, not send","retryable":false}}`}},
+			{"a slip", `{"type":"sasy","meta":{"correlationId":"6"}}`, []string{
+				`{"type":"RPC_ERROR","meta":{"correlationId":"6"},"payload":{"code":"UNIMPLEMENTED","message":"message type is not known; \"says\" is","retryable":false}}`}},
 			{"unknown type", `{"type":"nope","meta":{"correlationId":"6"}}`, []string{
 				`{"type":"RPC_ERROR","meta":{"correlationId":"6"},"payload":{"code":"UNIMPLEMENTED","message":"message type is not known","retryable":false}}`}},
 			{"reserved type", `{"type":"RPC_ERROR","meta":{"correlationId":"7"}}`, []string{

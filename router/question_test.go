@@ -192,7 +192,7 @@ func TestAnswersThatAreErrors(t *testing.T) {
 			p.expect(tc.frame)
 		}
 	}
-	const errorsOfClients, invalid = 11, 6
+	const errorsOfClients, invalid = 12, 6
 	if n := outcomesOf(t, s.r.Stats(), "$ws:answer"); len(n) != 2 || n["OK"] != errorsOfClients || n[errors.InvalidArgument] != invalid {
 		t.Errorf("answers are counted as %v", n)
 	}

@@ -138,6 +138,8 @@ type serving struct {
 	ingress    ingress.Handler
 	own        bool // a route has an own
 	maxPayload int  // the largest of all routes
+
+	compared atomic.Int64 // the second in which an unknown type was compared with the known ones
 }
 
 var _ http.Handler = (*Router)(nil)

@@ -92,7 +92,9 @@ func validationError(v any, err error) error {
 		path := strings.TrimPrefix(wirePath.Replace("."+strings.TrimPrefix(f.Namespace(), t.Name()+".")), ".")
 		d.Fields = append(d.Fields, FieldError{Path: path, Rule: f.Tag(), Param: f.Param()})
 	}
-	e := errors.InvalidArgument.Wrap(err, "payload is not valid")
+	// An index may be a key that the client has made up: it is in the details, which are not logged.
+	first, _, _ := strings.Cut(strings.TrimPrefix(fails[0].Namespace(), t.Name()+"."), "[")
+	e := errors.InvalidArgument.Wrap(err, "payload is not valid: "+first+" does not pass "+fails[0].Tag())
 	e.Details = d
 	return e
 }
