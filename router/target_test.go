@@ -16,6 +16,7 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
@@ -96,6 +97,19 @@ func must[T any](t testing.TB) func(v T, err error) T {
 	}
 }
 
+// fromAll asks until all processes have answered: a call fails while another process, or Redis, does not run.
+func fromAll[T any](t testing.TB, ask func() (T, error)) (v T) {
+	t.Helper()
+	poll.Until(t, "all processes to answer", func() (answered bool) {
+		var err error
+		if v, err = ask(); err != nil && errors.CodeOf(err) != errors.Unavailable {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return v
+}
+
 func TestSendToTargets(t *testing.T) {
 	t.Parallel()
 	forServers(t, router.Options{}, func(t *testing.T, a *addressed) {
@@ -158,11 +172,11 @@ func TestCountAndListTargets(t *testing.T) {
 			t.Helper()
 			slices.Sort(want)
 			for i, s := range a.servers {
-				if n := must[int](t)(to(s.r).Count(ctx)); n != len(want) {
+				if n := fromAll(t, func() (int, error) { return to(s.r).Count(ctx) }); n != len(want) {
 					t.Errorf("server %d counts %d connections of %s, want %d", i, n, what, len(want))
 				}
 				var ids []string
-				for _, c := range must[[]router.ConnInfo](t)(to(s.r).List(ctx)) {
+				for _, c := range fromAll(t, func() ([]router.ConnInfo, error) { return to(s.r).List(ctx) }) {
 					ids = append(ids, c.ID)
 					user := "acme/ann"
 					switch c.ID {
