@@ -14,7 +14,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-const reportLease = 6 * time.Second
+// reportLease is long enough that a machine which stops processes for seconds leaves time to renew it.
+const reportLease = 12 * time.Second
 
 // openReports is what each process has of one concurrency limit, of two at a time.
 func openReports(t *testing.T, url, name string) (*limit.ConcurrencyLimit, limit.Key) {
