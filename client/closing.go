@@ -22,7 +22,9 @@ import (
 
 // CloseError says that the server closed a connection.
 type CloseError struct {
-	Code   errors.CloseCode
+	// Code is the close code: one of package errors, or 1005 if the close frame has none.
+	Code errors.CloseCode
+	// Reason is the text of the close frame, at most 123 bytes, as the server sent it; often empty.
 	Reason string
 }
 

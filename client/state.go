@@ -26,6 +26,7 @@ func (p Phase) String() string {
 
 // State is the state of a [Client]'s connection.
 type State struct {
+	// Phase is what the client does: Connecting, Connected, Waiting or Closed.
 	Phase Phase
 	// Connections is how many connections were opened so far. A topic without history ends with its
 	// connection: subscribe again when the number has changed.

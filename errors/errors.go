@@ -26,7 +26,9 @@ import (
 // The methods of [Code] make an Error. It must not be changed after it has been returned; so
 // it may be shared between goroutines and kept in a package variable.
 type Error struct {
-	Code    Code
+	// Code is the kind of the failure.
+	Code Code
+	// Message is for the client, and so has nothing secret in it. That of an error with INTERNAL is not sent.
 	Message string
 	// Details is any value that encodes to JSON, or nil. It must contain
 	// nothing secret.

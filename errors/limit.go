@@ -20,9 +20,9 @@ const (
 // and the router answers: RESOURCE_EXHAUSTED with the wait if waiting helps, and
 // FAILED_PRECONDITION if it does not.
 type LimitExceeded struct {
-	Kind     LimitKind
-	Observed int64 // the cost, size or count of the attempt
-	Limit    int64 // the limit that it exceeds
+	Kind     LimitKind // what was exceeded
+	Observed int64     // the cost, size or count of the attempt
+	Limit    int64     // the limit that it exceeds
 	// Remaining is what was left of the limit, such as 3 of 20 tokens for an attempt that
 	// costs 5.
 	Remaining int64

@@ -14,9 +14,9 @@ import (
 // A store gets the same asks. It reads Key, Policy and Cost, and fills in Decision. It
 // keeps nothing of them when its method has returned.
 type Ask struct {
-	Key      []byte
-	Policy   Policy
-	Cost     int64
+	Key      []byte   // of the state, as in Store.Take
+	Policy   Policy   // of the limit
+	Cost     int64    // at least 1
 	Decision Decision // the answer
 
 	limiter *Limiter

@@ -7,7 +7,10 @@ import (
 
 // A Lease is one of the places that a [ConcurrencyLimit] has under a key, such as the
 // place of one connection among those of a user. ID is unique among the leases of the key.
-type Lease struct{ Key, ID string }
+type Lease struct {
+	// Key is what the lease counts for, and ID tells it from the others of the key.
+	Key, ID string
+}
 
 // A LeaseStore is a store that counts what exists at the same time, and not how much happens within
 // a time. It is optional, like the other operations of a [Store].

@@ -10,11 +10,11 @@ import (
 // Hooks are functions that a [Router] calls, for a library that the application uses: see
 // [Router.AddHooks]. [Options] has fields of the same names, whose comments apply. A field that is nil is not called.
 type Hooks struct {
-	OnOpen          func(*Conn) error
-	OnClose         func(*Conn, CloseInfo)
-	OnError         func(Fault)
-	OnLimitExceeded func(LimitInfo)
-	OnRefused       func(Refused)
+	OnOpen          func(*Conn) error      // when a connection has been accepted; an error closes it
+	OnClose         func(*Conn, CloseInfo) // when a connection of which OnOpen returned nil has ended
+	OnError         func(Fault)            // for faults of the server
+	OnLimitExceeded func(LimitInfo)        // for each frame that a limit rejects
+	OnRefused       func(Refused)          // for each handshake and message that is refused otherwise
 
 	// BeforePublish is called for each message that this process publishes to a topic, in whatever way, before its payload
 	// is encoded. After an error nothing is published, and Publish returns it: a handler that returns a rejection by a

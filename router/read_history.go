@@ -28,6 +28,7 @@ type HistoryQuery struct {
 
 // HistoryPage is what [Router.ReadHistory] returns. It can be the reply to a request.
 type HistoryPage struct {
+	// Messages are in the order of the topic, the oldest first.
 	Messages []HistoryMessage `json:"messages"`
 	// More says that there are more messages in the direction that was read.
 	More bool `json:"more"`
@@ -41,6 +42,7 @@ type HistoryPage struct {
 
 // HistoryMessage is a message in the history of a topic.
 type HistoryMessage struct {
+	// Type is the type with which it was published.
 	Type string `json:"type"`
 	// Payload is the payload as JSON; empty if the message has none.
 	Payload jsontext.Value `json:"payload,omitzero"`

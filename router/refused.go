@@ -15,6 +15,7 @@ import (
 // those of RefusedHost and RefusedOrigin contain text of the client: the host and the origin,
 // quoted and cut after 200 bytes.
 type Refused struct {
+	// Kind is which check has refused it.
 	Kind RefusedKind
 	// Code and Message are those of the error that the client gets.
 	Code    errors.Code

@@ -24,7 +24,9 @@ const (
 
 // RouteInfo describes a registered type.
 type RouteInfo struct {
+	// Type is the message type, with the prefix of its group.
 	Type string
+	// Kind says who sends it, and whether it is answered.
 	Kind RouteKind
 	// Group is the prefix of its group; empty: none.
 	Group string

@@ -114,8 +114,10 @@ type TypeStats struct {
 type RejectionStats struct {
 	// Limiter is the name of the limiter; empty for limits of the router.
 	Limiter string
-	Kind    errors.LimitKind
-	Count   int64
+	// Kind is what the limit bounds.
+	Kind errors.LimitKind
+	// Count is how many frames it has rejected.
+	Count int64
 }
 
 // Stats returns the figures of the router.

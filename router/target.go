@@ -65,10 +65,10 @@ func (t Target) Except(id string) Target {
 
 // ConnInfo describes an open connection.
 type ConnInfo struct {
-	ID     string     `json:"id"` // as Conn.ID
-	Tenant string     `json:"tenant,omitzero"`
-	User   string     `json:"user,omitzero"` // empty: not authenticated
-	IP     netip.Addr `json:"ip,omitzero"`   // as Conn.IP
+	ID     string     `json:"id"`              // as Conn.ID
+	Tenant string     `json:"tenant,omitzero"` // of its identity
+	User   string     `json:"user,omitzero"`   // empty: not authenticated
+	IP     netip.Addr `json:"ip,omitzero"`     // as Conn.IP
 	// OpenedAt is when it was opened, by the clock of its process.
 	OpenedAt time.Time `json:"openedAt"`
 }

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -106,9 +107,9 @@ func (c checker) values(groups []*doc.Value) {
 	}
 }
 
-// members checks the methods of interfaces and the fields of options, because their
-// contracts and defaults are documented nowhere else. The comment of an interface may
-// document a method by naming it.
+// members checks the methods of interfaces and the fields of structs, because their
+// contracts and defaults are documented nowhere else. The comment of the type, or of another
+// field, may document one by naming it.
 func (c checker) members(typ *doc.Type) {
 	for _, spec := range typ.Decl.Specs {
 		s, ok := spec.(*ast.TypeSpec)
@@ -121,16 +122,17 @@ func (c checker) members(typ *doc.Type) {
 		case *ast.InterfaceType:
 			fields = x.Methods
 		case *ast.StructType:
-			if !strings.HasSuffix(s.Name.Name, "Options") && s.Name.Name != "Limits" {
-				continue
-			}
 			fields, what = x.Fields, "field"
 		default:
 			continue
 		}
+		said := typ.Doc
+		for _, f := range fields.List {
+			said += f.Doc.Text() + f.Comment.Text()
+		}
 		for _, f := range fields.List {
 			for _, name := range f.Names {
-				spokenFor := what == "method" && strings.Contains(typ.Doc, name.Name)
+				spokenFor := regexp.MustCompile(`\b` + name.Name + `\b`).MatchString(said)
 				if name.IsExported() && f.Doc == nil && f.Comment == nil && !spokenFor {
 					c.missing(name.Pos(), what, s.Name.Name+"."+name.Name)
 				}

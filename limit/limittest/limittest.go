@@ -34,6 +34,7 @@ import (
 
 // Subject is a store under test and its clock.
 type Subject struct {
+	// Store is the store that is tested. It is empty, and used by this test alone.
 	Store limit.Store
 	// Clock is the clock that the store uses. The suite moves it, forwards and backwards.
 	Clock *Clock

@@ -48,12 +48,15 @@ type Client struct {
 
 // Frame is a frame from the server.
 type Frame struct {
+	// Type is the message type.
 	Type string `json:"type"`
+	// Meta has the members of meta that tests look at.
 	Meta struct {
 		CorrelationID string `json:"correlationId"`
 		// Own has the application's own members.
 		Own map[string]jsontext.Value `json:",embed"`
 	} `json:"meta"`
+	// Payload is the payload as JSON; empty if there is none.
 	Payload jsontext.Value `json:"payload"`
 	// Raw is the frame as it was received.
 	Raw jsontext.Value `json:"-"`
@@ -62,13 +65,15 @@ type Frame struct {
 // Failure is the payload of ERROR and RPC_ERROR.
 type Failure struct {
 	// Type is the type of the message that failed, in an ERROR, if it is known.
-	Type      string      `json:"type"`
+	Type string `json:"type"`
+	// Code, Message and Retryable are those of the errors.Error.
 	Code      errors.Code `json:"code"`
 	Message   string      `json:"message"`
 	Retryable bool        `json:"retryable"`
 	// RetryAfterMs is nil if it is missing or null.
-	RetryAfterMs *int64         `json:"retryAfterMs"`
-	Details      jsontext.Value `json:"details"`
+	RetryAfterMs *int64 `json:"retryAfterMs"`
+	// Details are those of the errors.Error as JSON; empty if there are none.
+	Details jsontext.Value `json:"details"`
 }
 
 // Dial connects a client; the test fails if it is refused. It returns when OnOpen has returned,
