@@ -7,7 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
 )
 
 // A type that can never be decoded or encoded is found when it is registered, as payload,
@@ -210,4 +214,36 @@ func TestPathsOfTypesWithoutAPlainName(t *testing.T) {
 	}
 	p.bye()
 	s.recovered()
+}
+
+type pageOf[T any] struct {
+	Items map[string]T `json:"items" validate:"dive,required"`
+}
+
+type withEmbedded struct {
+	pageEnd
+	Name string `json:"name" validate:"required"`
+}
+
+type pageEnd struct {
+	End int `json:"end" validate:"min=1"`
+}
+
+// The message of a payload that is not valid names the first field, as it is on the wire, and no key that the client has
+// made up: it is logged.
+func TestTheMessageNamesTheField(t *testing.T) {
+	t.Parallel()
+	r := router.New(router.Options{})
+	router.RPC(r, "page", func(*router.Context, pageOf[string]) (struct{}, error) { return struct{}{}, nil })
+	router.RPC(r, "end", func(*router.Context, withEmbedded) (struct{}, error) { return struct{}{}, nil })
+	c := routertest.New(t, r).Dial()
+	for _, tc := range []struct{ typ, payload, want string }{
+		{"page", `{"items":{"s3cret":""}}`, "payload is not valid: items does not pass required"},
+		{"end", `{"end":0,"name":"x"}`, "payload is not valid: end does not pass min"},
+		{"end", `{"end":1}`, "payload is not valid: name does not pass required"},
+	} {
+		if f := c.Request(tc.typ, jsontext.Value(tc.payload)).ExpectError(errors.InvalidArgument); f.Message != tc.want {
+			t.Errorf("%s %s: %q, want %q", tc.typ, tc.payload, f.Message, tc.want)
+		}
+	}
 }

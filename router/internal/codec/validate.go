@@ -86,15 +86,17 @@ func validationError(v any, err error) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	// A path begins with the name of the struct, if it has one. That of a generic type has dots.
+	onWire := func(path string) string {
+		return strings.TrimPrefix(wirePath.Replace("."+strings.TrimPrefix(path, t.Name()+".")), ".")
+	}
 	var d fieldErrors
 	for _, f := range fails[:min(len(fails), maxFieldErrors)] {
-		// A path begins with the name of the struct, if it has one. That of a generic type has dots.
-		path := strings.TrimPrefix(wirePath.Replace("."+strings.TrimPrefix(f.Namespace(), t.Name()+".")), ".")
-		d.Fields = append(d.Fields, FieldError{Path: path, Rule: f.Tag(), Param: f.Param()})
+		d.Fields = append(d.Fields, FieldError{Path: onWire(f.Namespace()), Rule: f.Tag(), Param: f.Param()})
 	}
 	// An index may be a key that the client has made up: it is in the details, which are not logged.
 	first, _, _ := strings.Cut(strings.TrimPrefix(fails[0].Namespace(), t.Name()+"."), "[")
-	e := errors.InvalidArgument.Wrap(err, "payload is not valid: "+first+" does not pass "+fails[0].Tag())
+	e := errors.InvalidArgument.Wrap(err, "payload is not valid: "+onWire(first)+" does not pass "+fails[0].Tag())
 	e.Details = d
 	return e
 }
