@@ -22,7 +22,9 @@ import (
 // A program that serves until it is told to stop: clients are told when to reconnect, OnClose is called for each, and
 // then the backend is closed.
 func ExampleRouter_Serve() {
+	ctx, stop := context.WithCancel(context.Background()) // in a program: signal.NotifyContext
 	r := router.New(router.Options{
+		OnOpen:  func(*router.Conn) error { stop(); return nil }, // the signal comes while a client is connected
 		Backend: adapters.Backend{Close: func() error { fmt.Println("the backend is closed"); return nil }},
 		OnClose: func(_ *router.Conn, why router.CloseInfo) { fmt.Println("a connection is closed with", int(why.Code)) },
 	})
@@ -31,11 +33,9 @@ func ExampleRouter_Serve() {
 	mux.Handle("GET /ready", r.Ready())
 	server := &http.Server{Addr: "127.0.0.1:0", Handler: mux}
 
-	ctx, stop := context.WithCancel(context.Background()) // in a program: signal.NotifyContext
 	server.BaseContext = func(l net.Listener) context.Context {
 		go func() {
-			ws, _, err := websocket.Dial(ctx, "ws://"+l.Addr().String()+"/ws", nil)
-			stop()
+			ws, _, err := websocket.Dial(context.Background(), "ws://"+l.Addr().String()+"/ws", nil)
 			if err == nil {
 				_, _, _ = ws.Read(context.Background()) // until the close frame
 			}

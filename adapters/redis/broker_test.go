@@ -449,10 +449,14 @@ func TestBrokerAndPresenceOfAnAddress(t *testing.T) {
 // openClient is the client of a store at an address.
 func openClient(t *testing.T, address string) goredis.UniversalClient {
 	t.Helper()
-	s, err := redis.OpenStore(ctx, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var s *redis.Store
+	eventually(t, "Redis answers within the second that OpenStore waits", func() (answers bool) {
+		var err error
+		if s, err = redis.OpenStore(ctx, address); err != nil {
+			t.Log(err)
+		}
+		return err == nil
+	})
 	t.Cleanup(func() { _ = s.Close() })
 	return s.Client()
 }
