@@ -668,6 +668,10 @@ func TestResumeOfATopicThatOnOpenJoins(t *testing.T) {
 	routertest.ExpectEvent[subscribed](first, "$ws:subscribed")
 	last := routertest.ExpectEvent[subscribed](first, "$ws:subscribed") // of Join
 	first.Close()
+	eventually(t, "the client to be gone", func() bool {
+		all, err := r.Presence(t.Context(), "room:a")
+		return err == nil && len(all) == 0
+	})
 	shown.Store("Anna")
 	for n := range 3 {
 		if err := r.Publish(t.Context(), "room:a", "said", n); err != nil {
