@@ -68,11 +68,9 @@ func (l *link) event(f *frame, size int) error {
 	meta := Meta{f.Meta.Topic, f.Meta.Pos, f.Meta.Own}
 	c := l.c
 	c.mu.Lock()
-	if t := c.topics[meta.Topic]; t != nil && meta.Pos != "" {
-		if t.held || t.pos == meta.Pos { // it comes again, or for the second time
-			c.mu.Unlock()
-			return nil
-		}
+	if c.comesAgain(meta.Topic, meta.Pos) {
+		c.mu.Unlock()
+		return nil
 	}
 	known := len(c.handlers[f.Type]) > 0
 	c.mu.Unlock()
@@ -93,8 +91,6 @@ func (l *link) event(f *frame, size int) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t := c.topics[meta.Topic]; t != nil && meta.Pos != "" {
-		t.moveTo(meta.Pos)
-	}
+	c.moveTo(meta.Topic, meta.Pos)
 	return nil
 }

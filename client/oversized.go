@@ -11,8 +11,8 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// A message above Options.MaxMessage is skipped, and what it belongs to is told: if the connection ended, the message would
-// come again on the next one, for ever.
+// A message above Options.MaxMessage is skipped, and its request, topic or question gets an error. If the connection were
+// closed, the message would come again on the next one, for ever.
 
 // readMessage reads a message of the server. It returns the beginning of one that is too large, and skips the rest.
 func (l *link) readMessage() (kind websocket.MessageType, data []byte, tooLarge bool, err error) {
@@ -55,10 +55,9 @@ func (l *link) oversized(beginning []byte) error {
 func (l *link) oversizedEvent(f *frame) error {
 	name, pos := f.Meta.Topic, f.Meta.Pos
 	l.c.mu.Lock()
-	t := l.c.topics[name]
-	known := t != nil && (t.held || t.pos == pos)
+	again := l.c.comesAgain(name, pos)
 	l.c.mu.Unlock()
-	if known {
+	if again {
 		return nil
 	}
 	if err := l.gap(name, reasonTooLarge); err != nil { // it comes again when the topic is resumed
@@ -66,9 +65,7 @@ func (l *link) oversizedEvent(f *frame) error {
 	}
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
-	if t := l.c.topics[name]; t != nil {
-		t.moveTo(pos)
-	}
+	l.c.moveTo(name, pos)
 	return nil
 }
 

@@ -56,6 +56,19 @@ func (t *topic) moveTo(pos string) {
 	}
 }
 
+// comesAgain reports whether the event at a position came before, or will come when the topic is resumed. c.mu is held.
+func (c *Client) comesAgain(topic, pos string) bool {
+	t := c.topics[topic]
+	return t != nil && pos != "" && (t.held || t.pos == pos)
+}
+
+// moveTo notes the position of an event that was taken. c.mu is held.
+func (c *Client) moveTo(topic, pos string) {
+	if t := c.topics[topic]; t != nil && pos != "" {
+		t.moveTo(pos)
+	}
+}
+
 // topicFrame takes what the server says about topics.
 func (l *link) topicFrame(f *frame, data []byte) error {
 	var p struct {
@@ -209,35 +222,36 @@ func (l *link) resumeSome(names []string) (later []string) {
 
 // resumed takes the answer for topics; nil: all are denied. c.mu is held.
 func (l *link) resumed(names []string, answer jsontext.Value) (later []string) {
+	type outcome struct {
+		Resumed bool   `json:"resumed"`
+		Ticket  string `json:"ticket"`
+		Reason  string `json:"reason"`
+	}
 	var a struct {
-		Topics []struct {
-			Resumed bool   `json:"resumed"`
-			Ticket  string `json:"ticket"`
-			Reason  string `json:"reason"`
-		} `json:"topics"`
+		Topics []outcome `json:"topics"`
 	}
 	if json.Unmarshal(answer, &a) != nil || len(a.Topics) != len(names) {
-		a.Topics = nil
+		a.Topics = make([]outcome, len(names)) // neither resumed nor with a reason: denied
 	}
 	missed := func(name, reason string) {
 		l.c.inbox.add(delivery{call: func(context.Context) { l.c.missed(Gap{name, reason}) }})
 	}
 	for i, name := range names {
-		t := l.c.topics[name]
+		t, now := l.c.topics[name], a.Topics[i]
 		if t == nil { // forgotten
 			continue
 		}
-		if a.Topics != nil && a.Topics[i].Reason == "unavailable" {
+		if now.Reason == "unavailable" {
 			later = append(later, name)
 			continue
 		}
 		held := t.held
 		t.behind, t.held = false, false
 		switch {
-		case a.Topics != nil && a.Topics[i].Ticket != "" && len(a.Topics[i].Ticket) <= maxTicket:
-			t.ticket = a.Topics[i].Ticket
-		case a.Topics != nil && a.Topics[i].Resumed:
-		case a.Topics != nil && a.Topics[i].Reason == "subscribed":
+		case now.Ticket != "" && len(now.Ticket) <= maxTicket:
+			t.ticket = now.Ticket
+		case now.Resumed:
+		case now.Reason == "subscribed":
 			if held { // else it was resumed before, with others
 				missed(name, "subscribed")
 			}

@@ -533,7 +533,7 @@ func TestTraceIsBounded(t *testing.T) {
 	})
 }
 
-// Nobody that reads a trace can act for the client: its tokens and tickets are not in it, also where the client makes
+// A trace does not allow its viewer to act for the client: it has no tokens and no tickets, also where the client makes
 // mistakes.
 func TestTraceHasNoSecrets(t *testing.T) {
 	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))

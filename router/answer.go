@@ -109,10 +109,14 @@ func clientError(frame []byte) error {
 		return nil
 	}
 	e := &errors.Error{Code: f.Error.Code, Message: truncated(f.Error.Message, maxErrorMessage)}
-	other := func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' }
-	switch {
-	case e.Code == "", e.Code == "OK", e.Code == errors.Internal, len(e.Code) > maxErrorCode, strings.ContainsFunc(string(e.Code), other):
+	if !mayHave(e.Code) {
 		e.Code = unknown
 	}
 	return e
+}
+
+// mayHave reports whether a client's error may have a code. INTERNAL is a fault of the server.
+func mayHave(code errors.Code) bool {
+	other := func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' }
+	return code != "" && code != "OK" && code != errors.Internal && len(code) <= maxErrorCode && !strings.ContainsFunc(string(code), other)
 }

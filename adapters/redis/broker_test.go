@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -452,8 +453,9 @@ func openClient(t *testing.T, address string) goredis.UniversalClient {
 	var s *redis.Store
 	eventually(t, "Redis answers within the second that OpenStore waits", func() (answers bool) {
 		var err error
-		if s, err = redis.OpenStore(ctx, address); err != nil {
-			t.Log(err)
+		s, err = redis.OpenStore(ctx, address)
+		if timeout := net.Error(nil); err != nil && !(errors.As(err, &timeout) && timeout.Timeout()) {
+			t.Fatal(err)
 		}
 		return err == nil
 	})

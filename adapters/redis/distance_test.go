@@ -45,7 +45,8 @@ func TestDistantRedis(t *testing.T) {
 	}
 }
 
-// takeFromAfar has servers take more than there is, and returns an error if not all decisions were those of Redis.
+// takeFromAfar has servers take more than there is, and returns an error if calls timed out, and so not all decisions were
+// those of Redis.
 func takeFromAfar(t *testing.T, proxy *redistest.Proxy, name string, servers int, timeout time.Duration) (wrong error) {
 	policy := limit.TokenBucket{Capacity: 40, Refill: 1, Per: 24 * time.Hour}
 	var nodes []*limit.Limiter
@@ -74,8 +75,12 @@ func takeFromAfar(t *testing.T, proxy *redistest.Proxy, name string, servers int
 	}
 	wait.Wait()
 	for _, n := range nodes {
-		if st := n.Stats(); st.FailedOver != 0 || st.StoreFailures != 0 || st.Switches != 0 {
+		st := n.Stats()
+		if st.FailedOver != 0 || st.StoreFailures != 0 || st.Switches != 0 {
 			wrong = fmt.Errorf("not by Redis: %+v", st)
+		}
+		if st.StoreFailures != st.TimedOut {
+			t.Errorf("a call failed that did not time out: %+v", st)
 		}
 	}
 	if n := admitted.Load(); n != 40 && wrong == nil {

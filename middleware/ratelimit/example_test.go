@@ -203,7 +203,7 @@ func ExampleTake() {
 	// kitchen <nil>
 }
 
-// A room gets at most so many messages, whoever sends them and on whatever server.
+// Each room has a limit of its own for the messages of all senders on all servers.
 func ExamplePerTopic() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
 	perRoom := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Second}, limit.Options{Name: "rooms"})

@@ -45,8 +45,8 @@ func Take(ctx context.Context, limiter *limit.Limiter, key limit.Key, cost int) 
 	return nil
 }
 
-// PerTopic limits what is published to each topic, in all processes that share the limiter's store, whoever publishes
-// and in whatever way:
+// PerTopic limits what is published to each topic, by handlers and otherwise, in all processes that share the limiter's
+// store:
 //
 //	r.AddHooks(router.Hooks{BeforePublish: ratelimit.PerTopic(perRoom)})
 //

@@ -14,8 +14,8 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
-// Whoever publishes to a topic, in whatever way and process, with a history or without: members get as many messages as the
-// limit admits, and each message that they do not get was refused to its publisher.
+// Messages are published to a topic with a history and to one without, in two processes, by handlers and by goroutines. The
+// members get as many as the limit admits. For each of the others, Publish has returned an error.
 func TestPerTopic(t *testing.T) {
 	t.Parallel()
 	const capacity, each = 7, 5
@@ -106,14 +106,4 @@ func TestPerTopicInHandlers(t *testing.T) {
 	if st := r.Stats(); st.Rejected != 1 || st.Faults != 0 {
 		t.Errorf("Stats are %+v", st)
 	}
-}
-
-func TestPerTopicWithoutALimiter(t *testing.T) {
-	t.Parallel()
-	defer func() {
-		if recover() == nil {
-			t.Error("PerTopic(nil) does not panic")
-		}
-	}()
-	ratelimit.PerTopic(nil)
 }

@@ -32,6 +32,7 @@ func TestWiringMistakesPanic(t *testing.T) {
 		f    func()
 	}{
 		{"limit.New(store, policy)", func() { ratelimit.New(nil, ratelimit.PerUserOrIPPerType) }},
+		{"PerTopic without a limiter", func() { ratelimit.PerTopic(nil) }},
 		{"without a layer", func() { ratelimit.NewAll(nil) }},
 		{"NewAll with a nil limiter", func() { ratelimit.NewAll(layers{one(newLimiter(1)), {}}) }},
 		{"have different stores", func() { ratelimit.NewAll(layers{one(newLimiter(1)), one(newLimiter(1))}) }},
