@@ -4,6 +4,7 @@ package adapters
 
 import (
 	"context"
+	"time"
 
 	"github.com/wskit/wskit/idempotency"
 	"github.com/wskit/wskit/limit"
@@ -48,6 +49,13 @@ type Backend struct {
 	//
 	// Default: nothing is closed.
 	Close func() error
+
+	// ProcessTimeout is how long a process that was killed, or is cut off from the backend, counts as running: its places of
+	// a gate and of concurrency limits, its members of topics, the messages with an idempotency key that it was handling, and
+	// its connections for Target. All processes need the same one. From 1 s to 10 min.
+	//
+	// Default: 15 s.
+	ProcessTimeout time.Duration
 
 	// Shared says that other processes use it, too.
 	Shared bool

@@ -8,9 +8,6 @@ import (
 	"github.com/wskit/wskit/internal/leasecheck"
 )
 
-// defaultLeaseTime is the default of ConcurrencyOptions.LeaseTime.
-const defaultLeaseTime = 30 * time.Second
-
 // ConcurrencyOptions configure a [ConcurrencyLimit]. Max must be set, and over a shared store
 // Limiter.Name.
 type ConcurrencyOptions struct {
@@ -21,7 +18,7 @@ type ConcurrencyOptions struct {
 	// running process renews its leases three times within this time. A store in this process
 	// ignores it.
 	//
-	// Default: 30 s. At least 1 ms.
+	// Default: the ProcessTimeout of the store's options, 15 s. At least 1 ms.
 	LeaseTime time.Duration
 
 	// Instance is the name of this server among those that share the store, such as the name

@@ -3,6 +3,8 @@ package limit
 import (
 	"context"
 	"time"
+
+	"github.com/wskit/wskit/internal/leasecheck"
 )
 
 // Leases are those of a concurrency limit without the goroutine that renews and releases.
@@ -12,7 +14,7 @@ type Leases struct {
 }
 
 // DefaultLeaseTime is the default of ConcurrencyOptions.LeaseTime.
-const DefaultLeaseTime = defaultLeaseTime
+const DefaultLeaseTime = leasecheck.ProcessTimeout
 
 // NewLeases makes leases as NewConcurrencyLimit does.
 func NewLeases(store Store, most int64, leaseTime time.Duration, o Options) *Leases {

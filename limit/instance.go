@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -57,7 +56,7 @@ func newInstance(store Store, o ConcurrencyOptions) *instance {
 		limiter.Name += suffix
 		return newLeaseRenewer(store, ConcurrencyOptions{Max: math.MaxInt32, LeaseTime: leaseTime, Limiter: limiter})
 	}
-	o.LeaseTime = cmp.Or(o.LeaseTime, defaultLeaseTime)
+	o.LeaseTime = leaseTime(store, o)
 	i := &instance{
 		name: o.Instance, epoch: rand.Text(), store: store.(LeaseStore), log: o.Limiter.Logger,
 		notes: unlimited("/notes", o.LeaseTime), alive: unlimited("/alive", min(aliveLease, o.LeaseTime)),

@@ -43,9 +43,7 @@ type released struct {
 const retryPause = 20 * time.Millisecond
 
 func newLeases(store Store, o ConcurrencyOptions) *leases {
-	if o.LeaseTime == 0 {
-		o.LeaseTime = defaultLeaseTime
-	}
+	o.LeaseTime = leaseTime(store, o)
 	holder, ok := store.(LeaseStore)
 	if !ok && store != nil {
 		panic(fmt.Sprintf("limit: NewConcurrencyLimit over a %T, which keeps no leases: use a store that is a limit.LeaseStore, such as memory.NewStore", store))
@@ -64,6 +62,15 @@ func newLeases(store Store, o ConcurrencyOptions) *leases {
 		c.sent = make(chan struct{})
 	}
 	return c
+}
+
+// leaseTime is that of the options, or else the process timeout of the store.
+func leaseTime(store Store, o ConcurrencyOptions) time.Duration {
+	byDefault := leasecheck.ProcessTimeout
+	if s, ok := store.(interface{ ProcessTimeout() time.Duration }); ok {
+		byDefault = s.ProcessTimeout()
+	}
+	return cmp.Or(o.LeaseTime, byDefault)
 }
 
 // forever is the lease time where no holder can outlive the store.

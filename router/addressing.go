@@ -39,25 +39,12 @@ type AddressingOptions struct {
 	//
 	// Default: 5 s.
 	Timeout time.Duration
-
-	// ProcessTimeout is the time without a sign of life after which a process counts as gone,
-	// because it was killed or is cut off from the broker. Until then Count, List and Close fail
-	// with UNAVAILABLE; after it, their results are without that process. After the start, and
-	// after an outage of the broker, they wait for half of it. Within it, each process sends four
-	// small messages to all others. All processes need about the same value. From 400 ms to 10 min.
-	//
-	// Default: 6 s.
-	ProcessTimeout time.Duration
 }
 
 func (o AddressingOptions) withDefaults() (AddressingOptions, error) {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
-	o.ProcessTimeout = cmp.Or(o.ProcessTimeout, 6*time.Second)
-	switch {
-	case o.Timeout < 0:
+	if o.Timeout < 0 {
 		return o, fmt.Errorf("router: Options.Addressing.Timeout is %v; it must be positive (0 for 5s)", o.Timeout)
-	case o.ProcessTimeout < 400*time.Millisecond || o.ProcessTimeout > cluster.MaxProcessTimeout:
-		return o, fmt.Errorf("router: Options.Addressing.ProcessTimeout is %v; it must be from 400ms to 10m (0 for 6s)", o.ProcessTimeout)
 	}
 	return o, nil
 }
@@ -167,7 +154,7 @@ func (r *Router) newCluster() *cluster.Cluster[ConnInfo] {
 	var peeker envelope.Peeker
 	broker, _ := r.opts.Backend.Broker.(pubsub.ReceiverCounter)
 	return cluster.New(cluster.Config[ConnInfo]{
-		Broker: broker, Timeout: r.opts.Addressing.Timeout, ProcessTimeout: r.opts.Addressing.ProcessTimeout,
+		Broker: broker, Timeout: r.opts.Addressing.Timeout, ProcessTimeout: r.opts.Backend.ProcessTimeout,
 		Stop: r.ctx, Topics: hub.ReservedTopics,
 		Count: r.countLocal, List: r.listLocal, Close: r.closeLocal, Refuse: r.hub.Refuse,
 		Deliver: func(id string, m pubsub.Message) error {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/internal/leasecheck"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -14,6 +15,10 @@ func withMemory(b adapters.Backend) (adapters.Backend, error) {
 	shared, ok := b.Presence.(pubsub.SharedPresence)
 	if b.Presence != nil && (b.Broker == nil && b.Shared || ok && shared.Shared() && staysInProcess(b.Broker)) {
 		return b, fmt.Errorf("router: Options.Backend has the Presence %T, which other processes share, and no Broker that they share: members would be listed whom nothing reaches; set Broker, or set Presence to memory.NewPresence()", b.Presence)
+	}
+	var err error
+	if b.ProcessTimeout, err = leasecheck.Timeout("router", "Options.Backend", b.ProcessTimeout); err != nil {
+		return b, err
 	}
 	if b.Presence == nil {
 		b.Presence = memory.NewPresence()

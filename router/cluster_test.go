@@ -90,8 +90,8 @@ func cutRouters(t *testing.T, n int, test func(t *testing.T, routers []*router.R
 		for range n {
 			b := newCutBroker(shared)
 			r := router.New(router.Options{
-				Backend: adapters.Backend{Broker: b}, Authenticate: asUser,
-				Addressing: router.AddressingOptions{Enabled: true, Timeout: 4 * time.Second, ProcessTimeout: testProcessTimeout},
+				Backend: adapters.Backend{Broker: b, ProcessTimeout: testProcessTimeout}, Authenticate: asUser,
+				Addressing: router.AddressingOptions{Enabled: true, Timeout: 4 * time.Second},
 				Liveness:   router.Liveness{PingInterval: -1},
 			})
 			routertest.New(t, r).Dial(routertest.DialOptions{Header: http.Header{"X-Tenant": {"acme"}, "X-User": {"ann"}}})

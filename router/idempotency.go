@@ -33,7 +33,7 @@ import (
 // handled again, and requests that waited are answered ABORTED, which is retryable. Another
 // payload under the same key is answered FAILED_PRECONDITION.
 //
-// When the process that handles a message is killed, its claim ends with the lease, and the
+// When the process that handles a message is killed, its claim ends after Backend.ProcessTimeout, and the
 // message is handled again when it is sent again. While it is handled, the lease is renewed;
 // if that is not possible for as long as a lease, another process may begin to handle
 // the message as well.
@@ -45,12 +45,6 @@ type IdempotencyOptions struct {
 	//
 	// Default: 1 h.
 	Keep time.Duration
-
-	// Lease is how long a message counts as being handled after its process was killed. At
-	// least 1 s.
-	//
-	// Default: 10 s.
-	Lease time.Duration
 
 	// MaxAnswer is the size in bytes of the largest answer that is kept, as JSON. In place of a larger
 	// one, and of one for which Backend.Idempotency has no room, the message that is sent again gets
@@ -73,14 +67,10 @@ type IdempotencyOptions struct {
 
 func (o IdempotencyOptions) withDefaults() (IdempotencyOptions, error) {
 	o.Keep = cmp.Or(o.Keep, time.Hour)
-	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	o.MaxAnswer = cmp.Or(o.MaxAnswer, 16<<10)
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
-	switch {
-	case o.Keep < 0 || o.Timeout < 0 || o.MaxAnswer < 0:
+	if o.Keep < 0 || o.Timeout < 0 || o.MaxAnswer < 0 {
 		return o, fmt.Errorf("router: Options.Idempotency holds a negative value; all are positive, and 0 stands for the default")
-	case o.Lease < time.Second:
-		return o, fmt.Errorf("router: Options.Idempotency.Lease is %v; it must be at least 1s (0 for 10s)", o.Lease)
 	}
 	return o, nil
 }

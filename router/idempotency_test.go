@@ -78,9 +78,9 @@ func openShopInMemory(t *testing.T, opts shopOptions, do func(*router.Context, o
 func (s *shop) options(opts shopOptions, limits ...router.Limits) router.Options {
 	limits = append(limits, router.Limits{})
 	return router.Options{
-		Backend: adapters.Backend{Idempotency: opts.Store},
+		Backend: adapters.Backend{Idempotency: opts.Store, ProcessTimeout: opts.Lease},
 		Idempotency: router.IdempotencyOptions{
-			Lease: opts.Lease, MaxAnswer: opts.MaxAnswer, Timeout: opts.Timeout, FailOpen: opts.FailOpen,
+			MaxAnswer: opts.MaxAnswer, Timeout: opts.Timeout, FailOpen: opts.FailOpen,
 		},
 		Limits:  limits[0],
 		OnError: s.faults.add,
@@ -705,7 +705,7 @@ func TestShutdownWhileARequestWaits(t *testing.T) {
 
 func TestIdempotencyOptionsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
-	for _, o := range []router.IdempotencyOptions{{Keep: -1}, {Lease: time.Millisecond}, {Lease: -1}, {MaxAnswer: -1}, {Timeout: -1}} {
+	for _, o := range []router.IdempotencyOptions{{Keep: -1}, {MaxAnswer: -1}, {Timeout: -1}} {
 		func() {
 			defer func() {
 				if text, _ := recover().(string); !strings.HasPrefix(text, "router: Options.Idempotency") {

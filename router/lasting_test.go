@@ -70,8 +70,8 @@ func TestAUserSignsOutEverywhere(t *testing.T) {
 					closed := make(chan int, 1)
 					for range 2 {
 						r := router.New(router.Options{
-							Backend: adapters.Backend{Broker: shared}, Authenticate: asUser, Liveness: router.Liveness{PingInterval: -1},
-							Addressing: router.AddressingOptions{Enabled: true, Timeout: 10 * time.Second, ProcessTimeout: testProcessTimeout},
+							Backend: adapters.Backend{Broker: shared, ProcessTimeout: testProcessTimeout}, Authenticate: asUser, Liveness: router.Liveness{PingInterval: -1},
+							Addressing: router.AddressingOptions{Enabled: true, Timeout: 10 * time.Second},
 						})
 						router.On(r, "signout", func(c *router.Context, _ struct{}) error {
 							n, err := r.User("acme", "ann").Close(contextOf(c), errors.CloseUnauthenticated, "signed out")

@@ -54,7 +54,7 @@ func New(opts Options) *Router {
 	r.limits = serial.Calls[LimitInfo]{Name: "OnLimitExceeded", Call: r.callOnLimitExceeded, Missed: &r.stats.missed, Logger: opts.Logger}
 	r.refusals = serial.Calls[Refused]{Name: "OnRefused", Call: r.callOnRefused, Missed: &r.stats.missed, Logger: opts.Logger}
 	i := opts.Idempotency
-	r.dedupe = dedupe.Config{Store: opts.Backend.Idempotency, Keep: i.Keep, Lease: i.Lease, Timeout: i.Timeout, Busy: r.handlers.Add}
+	r.dedupe = dedupe.Config{Store: opts.Backend.Idempotency, Keep: i.Keep, Lease: opts.Backend.ProcessTimeout, Timeout: i.Timeout, Busy: r.handlers.Add}
 	if opts.Overload.Enabled {
 		r.shedder = newShedder(r)
 	}

@@ -30,7 +30,7 @@ import (
 // process, those of a connection by its id one of each. They wait until every process has
 // answered. If one does not, in AddressingOptions.Timeout or before the end of the context, the error is
 // UNAVAILABLE: every running process is included, or the call fails. It fails while the broker fails, while
-// a process is stopped, and for AddressingOptions.ProcessTimeout after one was killed. Only
+// a process is stopped, and for Backend.ProcessTimeout after one was killed. Only
 // a process that has been cut off from the broker for longer than that, and goes on serving its
 // clients, is left out like one that was killed.
 type Target struct {

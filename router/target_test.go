@@ -55,8 +55,8 @@ func forServers(t *testing.T, opts router.Options, test func(t *testing.T, a *ad
 	}
 	run("one", 1, func(*router.Options) {})
 	run("several", 3, func(o *router.Options) {
-		// A process that does not get to run for longer counts as gone; a quarter is waited for.
-		o.Backend.Broker, o.Addressing.ProcessTimeout = memory.NewBroker(memory.BrokerOptions{}), 2*time.Second
+		// A process that does not get to run for longer counts as gone; a seventh is waited for.
+		o.Backend.Broker, o.Backend.ProcessTimeout = memory.NewBroker(memory.BrokerOptions{}), 2*time.Second
 		o.Addressing.Timeout = patience // it comes back when it runs again
 	})
 }
@@ -415,12 +415,20 @@ func TestTargetsThatCannotBeAddressed(t *testing.T) {
 			}
 		}
 	}
-	defer func() {
-		if v := fmt.Sprint(recover()); !strings.Contains(v, "Options.Addressing.Timeout is -1ns") {
-			t.Errorf("New: %s", v)
-		}
-	}()
-	router.New(router.Options{Addressing: router.AddressingOptions{Timeout: -1}})
+	for want, o := range map[string]router.Options{
+		"Options.Addressing.Timeout is -1ns":     {Addressing: router.AddressingOptions{Timeout: -1}},
+		"Options.Backend.ProcessTimeout is 11m":  {Backend: adapters.Backend{ProcessTimeout: 11 * time.Minute}},
+		"Options.Backend.ProcessTimeout is 10ms": {Backend: adapters.Backend{ProcessTimeout: 10 * time.Millisecond}},
+	} {
+		func() {
+			defer func() {
+				if v := fmt.Sprint(recover()); !strings.Contains(v, want) {
+					t.Errorf("New: %s", v)
+				}
+			}()
+			router.New(o)
+		}()
+	}
 }
 
 // Each client's queue is bounded, and Overflow says what happens to a slow one.

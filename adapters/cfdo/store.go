@@ -10,6 +10,7 @@ import (
 
 	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/internal/denialcache"
+	"github.com/wskit/wskit/internal/leasecheck"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -33,6 +34,11 @@ type Options struct {
 	// bounds for how long a refund or a reset through another process goes
 	// unnoticed; 0 means 10 s, negative that nothing is remembered.
 	Remember time.Duration
+
+	// ProcessTimeout is how long the leases of a killed process count, see limit.ConcurrencyOptions. From 1 s to 10 min.
+	//
+	// Default: 15 s.
+	ProcessTimeout time.Duration
 
 	// InsecureHTTP allows a plain http URL that is not of this machine. The
 	// secret is then sent unencrypted.
@@ -62,6 +68,7 @@ type Store struct {
 	trips     *batch.Batcher[call]
 	denials   *denialcache.Cache // nil when nothing is remembered
 	tick      time.Duration
+	gone      time.Duration // ProcessTimeout
 	requests  atomic.Int64
 	asks      atomic.Int64
 	retries   atomic.Int64
@@ -94,9 +101,12 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 	if o.Timeout < 0 || o.Requests < 0 {
 		return nil, fmt.Errorf("cfdo: Options{Timeout: %v, Requests: %d}: leave what is negative 0 for the default", o.Timeout, o.Requests)
 	}
+	if o.ProcessTimeout, err = leasecheck.Timeout("cfdo", "Options", o.ProcessTimeout); err != nil {
+		return nil, err
+	}
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
 	o.Requests = cmp.Or(o.Requests, 2)
-	s := &Store{url: endpoint, bearer: "Bearer " + secret, tenant: o.Tenant, timeout: o.Timeout, tick: tick}
+	s := &Store{url: endpoint, bearer: "Bearer " + secret, tenant: o.Tenant, timeout: o.Timeout, tick: tick, gone: o.ProcessTimeout}
 	if o.Transport == nil {
 		s.transport = newTransport(o.Requests)
 		o.Transport = s.transport
@@ -110,6 +120,9 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 	s.trips = batch.New(s.send, batch.Options{Flushes: o.Requests, Size: maxBatch, OnCaller: true})
 	return s, nil
 }
+
+// ProcessTimeout is Options.ProcessTimeout, for [limit.NewConcurrencyLimit].
+func (s *Store) ProcessTimeout() time.Duration { return s.gone }
 
 // Close closes the connections that are idle. Calls under way go on. The error is always nil.
 func (s *Store) Close() error {

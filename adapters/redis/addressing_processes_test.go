@@ -29,10 +29,8 @@ import (
 // Redis.
 func addressingRouter(client goredis.UniversalClient, broker *redis.Broker) *router.Router {
 	r := router.New(router.Options{
-		Backend: adapters.Backend{Broker: broker},
-		Addressing: router.AddressingOptions{
-			Enabled: true, Timeout: 3 * time.Second, ProcessTimeout: 2 * time.Second,
-		},
+		Backend:    adapters.Backend{Broker: broker, ProcessTimeout: 2 * time.Second},
+		Addressing: router.AddressingOptions{Enabled: true, Timeout: 3 * time.Second},
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{Tenant: "acme", User: req.URL.Query().Get("user")}, nil
 		},

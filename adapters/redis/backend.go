@@ -32,6 +32,11 @@ type Options struct {
 	// "idempotency". Limiters have one of their own, see limit.Options.
 	OnOutage func(wskit.Outage)
 
+	// ProcessTimeout is how long a process that was killed counts as running: see adapters.Backend. From 1 s to 10 min.
+	//
+	// Default: 15 s.
+	ProcessTimeout time.Duration
+
 	// Store is for limits alone. What it leaves empty of the above is taken from there.
 	Store StoreOptions
 	// Broker is for topics alone, in the same way.
@@ -45,6 +50,8 @@ type Options struct {
 // inherited is o, in which each part has what the whole has.
 func (o Options) inherited() Options {
 	o.Prefix = cmp.Or(o.Prefix, "wskit")
+	o.Store.ProcessTimeout = cmp.Or(o.Store.ProcessTimeout, o.ProcessTimeout)
+	o.Presence.ProcessTimeout = cmp.Or(o.Presence.ProcessTimeout, o.ProcessTimeout)
 	for _, part := range []struct {
 		prefix   *string
 		logger   **slog.Logger
@@ -115,7 +122,7 @@ func backend(s *Store, o Options) adapters.Backend {
 		Close: func() error {
 			return errors.Join(presence.Close(), broker.Close(), s.Close()) // members leave while topics still work
 		},
-		Shared: true,
+		ProcessTimeout: o.ProcessTimeout, Shared: true,
 	}
 }
 

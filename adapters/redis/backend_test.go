@@ -107,8 +107,22 @@ func TestPartsInherit(t *testing.T) {
 	server := redistest.Start(t)
 	outages := make(chan errors.Outage, 10)
 	b := open(t, server.URL(), redis.Options{
-		Prefix: "chat", OnOutage: func(o errors.Outage) { outages <- o }, Presence: redis.PresenceOptions{Prefix: "people", Timeout: patience},
+		Prefix: "chat", ProcessTimeout: time.Minute, OnOutage: func(o errors.Outage) { outages <- o }, Presence: redis.PresenceOptions{Prefix: "people", Timeout: patience},
 	})
+	s := b.Limits.(*redis.Store)
+	places := limit.NewConcurrencyLimit(s, limit.ConcurrencyOptions{Max: 1, Limiter: limit.Options{Name: "places"}})
+	lease, _, err := places.Acquire(t.Context(), limit.KeyOf("ann"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := s.Client().ZRangeWithScores(t.Context(), lease.Key+"~held", 0, -1).Val()
+	if left := time.UnixMicro(int64(last[0].Score)).Sub(server.Now()); left <= 50*time.Second || left > time.Minute || b.ProcessTimeout != time.Minute {
+		t.Errorf("a place counts for %v more, and the router is told %v", left, b.ProcessTimeout)
+	}
+	places.Release(lease)
+	if err := places.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
 	server.Kill()
 	if err := b.Presence.Join(t.Context(), "room", pubsub.Member{ID: "1"}); err == nil {
 		t.Error("joined a Redis that is gone")

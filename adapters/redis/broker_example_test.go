@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -46,7 +45,7 @@ func ExampleNewPresence() {
 	ctx := context.Background()
 	client := goredis.NewClient(&goredis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
 	defer client.Close()
-	presence := redis.NewPresence(client, redis.PresenceOptions{Prefix: "shop", TTL: 10 * time.Second})
+	presence := redis.NewPresence(client, redis.PresenceOptions{Prefix: "shop"})
 	defer presence.Close() // takes the members of this process out, before the client is closed
 
 	err := presence.Join(ctx, "room:a", pubsub.Member{ID: "connection 1", User: "ann"})

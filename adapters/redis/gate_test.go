@@ -46,8 +46,8 @@ func openHouse(t *testing.T, server *redistest.Server) *house {
 func openHouseFor(t *testing.T, server *redistest.Server, user, total int) *house {
 	t.Helper()
 	fast := limit.TokenBucket{Capacity: 100_000, Refill: 1, Per: time.Hour}
-	h := &house{t: t, gate: ratelimit.NewGate(redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{}), ratelimit.GateOptions{
-		PerIP: fast, PerIdentity: fast, MaxPerUser: user, MaxTotal: total, Lease: 10 * time.Minute,
+	h := &house{t: t, gate: ratelimit.NewGate(redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{ProcessTimeout: 10 * time.Minute}), ratelimit.GateOptions{
+		PerIP: fast, PerIdentity: fast, MaxPerUser: user, MaxTotal: total,
 		OnRefused: func(ratelimit.GateRefusal) {},
 		Limiter:   limit.Options{Name: "gate", OnFailure: limit.FailClosed, Timeout: patience},
 	})}

@@ -1,7 +1,6 @@
 package redis_test
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,12 +17,7 @@ const patience = time.Minute
 func pause(d time.Duration) { time.Sleep(d) }
 
 // serverNow is the time of day of a server, in microseconds.
-func serverNow(server *redistest.Server) int64 {
-	now, _ := server.Do("TIME").([]any)
-	seconds, _ := strconv.ParseInt(now[0].(string), 10, 64)
-	micros, _ := strconv.ParseInt(now[1].(string), 10, 64)
-	return seconds*1_000_000 + micros
-}
+func serverNow(server *redistest.Server) int64 { return server.Now().UnixMicro() }
 
 // failsFast reports whether a call failed without being sent, because those before it had no answer.
 func failsFast(err error) bool {

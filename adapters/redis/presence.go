@@ -19,9 +19,9 @@ import (
 // Presence is a [pubsub.Presence] on Redis: the members of a topic, in all processes that
 // share a Redis and a prefix.
 //
-// The members of a process are gone from Members at most PresenceOptions.TTL after it was killed,
-// and at once when it closes its Presence. A process that cannot reach Redis for as long as TTL
-// counts as gone for the others, until it can. Its own list always has its own members.
+// The members of a process that was killed are gone from Members, and reported as left, within
+// PresenceOptions.ProcessTimeout, and at once when it closes its Presence. A process that cannot reach Redis for
+// half of that counts as gone for the others, until it can. Its own list always has its own members.
 //
 // # Changes
 //
@@ -29,19 +29,20 @@ import (
 // [Presence.Watch]) has the changes in the order of Redis. Changes are numbered: a watcher that
 // misses one, and one whose subscription was lost, reads the list again at once, and reports the
 // members that have joined. A member that has disappeared from the list is reported as left if it
-// is still missing half of TTL later. So members that Redis has lost, in a restart without its data
+// is still missing a quarter of ProcessTimeout later. So members that Redis has lost, in a restart without its data
 // or under a clock that was set forward, are not reported: their process writes them again within a
-// third of TTL. Three times in TTL each watcher looks for processes that are gone, and whether it
+// sixth of ProcessTimeout. Every sixth each watcher looks for processes that are gone, and whether it
 // has missed the last change; the first that finds a process gone removes it. So members of a
-// process that was killed are reported as left within twice TTL.
+// process that was killed are reported as left after 11/12 of ProcessTimeout at the latest: 1/2 until Redis forgets
+// them, 1/6 until that is seen, and 1/4.
 //
 // # In Redis
 //
 // Each topic has a set of the processes with members in it, and for each of these a
-// hash of its members, which expires after TTL. Each process renews its hashes
-// three times in TTL, by one command for each of its topics, and writes anew what
+// hash of its members, which expires after half of ProcessTimeout. Each process renews its hashes
+// every sixth of ProcessTimeout, by one command for each of its topics, and writes anew what
 // has been lost or has come out different, so that a Redis that starts empty is
-// filled again after a third of TTL. No command looks at more than one topic.
+// filled again by then. No command looks at more than one topic.
 type Presence struct {
 	client     goredis.UniversalClient
 	where      topology
@@ -131,7 +132,7 @@ func (p *Presence) Join(ctx context.Context, topic string, m pubsub.Member) erro
 }
 
 // Leave implements [pubsub.Presence]. It is written to Redis as soon as possible; if it is not
-// within PresenceOptions.TTL, the member has expired by then.
+// within half of ProcessTimeout, the member has expired by then.
 func (p *Presence) Leave(topic, id string) { p.remove(topic, id, nil) }
 
 // processes is the key of the set of a topic's processes.

@@ -54,7 +54,7 @@ func TestProcess(t *testing.T) {
 		t.Skip("run by TestKilledProcess")
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
-	p := redis.NewPresence(client, redis.PresenceOptions{TTL: childTTL})
+	p := redis.NewPresence(client, redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
 	join(t, p, "room", "child")
 	subscribe(t, redis.NewBroker(client, redis.BrokerOptions{}), "room")
 	fmt.Println("joined")
@@ -65,7 +65,7 @@ func TestProcess(t *testing.T) {
 // TTL, its members, which are there for as long as it lives.
 func TestKilledProcess(t *testing.T) {
 	s := redistest.Start(t)
-	p := newPresence(t, s, redis.PresenceOptions{TTL: childTTL})
+	p := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
 	child := process.StartTest(t, "TestProcess", "WSKIT_TEST_REDIS="+s.Addr, "joined")
 	become(t, p, "room", "child")
 	// It renews three times in TTL; no other process writes.
@@ -100,7 +100,7 @@ func keys(s *redistest.Server) (keys []string) {
 func TestEveryKeyExpires(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	p := newPresence(t, s, redis.PresenceOptions{TTL: time.Hour})
+	p := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 10 * time.Minute})
 	for i := range 3 {
 		join(t, p, fmt.Sprint("room", i), "a")
 		join(t, p, fmt.Sprint("room", i), "b")
@@ -131,7 +131,7 @@ func TestEveryKeyExpires(t *testing.T) {
 func TestPresenceIsRepaired(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	p, other := newPresence(t, s, redis.PresenceOptions{TTL: time.Second}), newPresence(t, s, redis.PresenceOptions{})
+	p, other := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 2 * time.Second}), newPresence(t, s, redis.PresenceOptions{})
 	for _, id := range []string{"a", "b", "c"} {
 		join(t, p, "room", id)
 	}
@@ -166,7 +166,7 @@ func TestPresenceWhileRedisIsStalled(t *testing.T) {
 	logger, logged := newLog()
 	outages := make(chan errors.Outage, 100)
 	p := newPresence(t, s, redis.PresenceOptions{
-		TTL: time.Second, Timeout: 200 * time.Millisecond, Logger: logger, OnOutage: func(o errors.Outage) { outages <- o },
+		ProcessTimeout: 2 * time.Second, Timeout: 200 * time.Millisecond, Logger: logger, OnOutage: func(o errors.Outage) { outages <- o },
 	})
 	other := newPresence(t, s, redis.PresenceOptions{})
 	eventually(t, "joining works", func() bool { return p.Join(ctx, "room", pubsub.Member{ID: "a"}) == nil })
@@ -201,7 +201,7 @@ func TestRefusedKeyHarmsNoOther(t *testing.T) {
 	s.Do("ACL", "SETUSER", "app", "on", ">secret", "+@all", "~*{good}*", "~*{better}*")
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, Username: "app", Password: "secret", ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	p, other := redis.NewPresence(client, redis.PresenceOptions{TTL: time.Second}), newPresence(t, s, redis.PresenceOptions{})
+	p, other := redis.NewPresence(client, redis.PresenceOptions{ProcessTimeout: 2 * time.Second}), newPresence(t, s, redis.PresenceOptions{})
 	t.Cleanup(func() { p.Close() })
 	join(t, p, "good", "a")
 	if err := p.Join(ctx, "bad", pubsub.Member{ID: "a"}); err == nil || !strings.Contains(err.Error(), "NOPERM") {
@@ -240,9 +240,9 @@ func TestPresenceOptionsThatMakeNoSense(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{})
 	defer client.Close()
 	for says, opts := range map[string]redis.PresenceOptions{
-		"PresenceOptions.Prefix":  {Prefix: "a:b"},
-		"PresenceOptions.TTL":     {TTL: time.Millisecond},
-		"PresenceOptions.Timeout": {Timeout: -1},
+		"PresenceOptions.Prefix":         {Prefix: "a:b"},
+		"PresenceOptions.ProcessTimeout": {ProcessTimeout: time.Millisecond},
+		"PresenceOptions.Timeout":        {Timeout: -1},
 	} {
 		func() {
 			defer func() {
@@ -290,7 +290,7 @@ func (b between) read(cmd goredis.Cmder) {
 func TestMemberThatComesBackWhileOthersLook(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	p := newPresence(t, s, redis.PresenceOptions{TTL: time.Hour})
+	p := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 10 * time.Minute})
 	join(t, p, "room", "a")
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr})
 	t.Cleanup(func() { _ = client.Close() })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/leasecheck"
 )
 
 // PresenceOptions configure a [Presence]. The zero value works.
@@ -18,11 +19,11 @@ type PresenceOptions struct {
 	// Default: "wskit".
 	Prefix string
 
-	// TTL is how long the members of a process stay in their topics after it has
-	// been killed, at most. At least 1 s.
+	// ProcessTimeout is how long the members of a process stay in their topics after it has
+	// been killed, at most, while Redis works. From 1 s to 10 min.
 	//
 	// Default: 15 s.
-	TTL time.Duration
+	ProcessTimeout time.Duration
 
 	// Timeout is the longest that Join, Members and Watch wait for Redis.
 	//
@@ -57,7 +58,7 @@ type PresenceStats struct {
 	Failed int64
 	// Repaired is how often a topic was not in Redis as it had been written, and
 	// was written anew: after Redis had lost it, or this process had been away
-	// for TTL.
+	// for too long.
 	Repaired int64
 	// Ignored is how many entries that Members met were not written by a
 	// Presence.
@@ -66,15 +67,16 @@ type PresenceStats struct {
 
 func (o PresenceOptions) withDefaults() (PresenceOptions, error) {
 	o.Prefix = cmp.Or(o.Prefix, "wskit")
-	o.TTL = cmp.Or(o.TTL, 15*time.Second)
+	var err error
+	if o.ProcessTimeout, err = leasecheck.Timeout("redis", "PresenceOptions", o.ProcessTimeout); err != nil {
+		return o, err
+	}
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
 	o.MaxMembers = cmp.Or(o.MaxMembers, 10_000)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	switch {
-	case o.TTL < time.Second:
-		return o, fmt.Errorf("redis: PresenceOptions.TTL is %v; it must be at least 1s (0 for 15s)", o.TTL)
 	case o.Timeout < 0:
 		return o, fmt.Errorf("redis: PresenceOptions.Timeout is %v; it must be positive (0 for 2s)", o.Timeout)
 	case o.MaxMembers < 0:
@@ -82,3 +84,7 @@ func (o PresenceOptions) withDefaults() (PresenceOptions, error) {
 	}
 	return o, checkPrefix("PresenceOptions", o.Prefix)
 }
+
+// ttl is when Redis forgets what a process does not renew. Half of the ProcessTimeout, so that what follows, see
+// [Presence], takes no longer than the other half.
+func (p *Presence) ttl() time.Duration { return p.opts.ProcessTimeout / 2 }

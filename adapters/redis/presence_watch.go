@@ -146,16 +146,16 @@ func (w *watch) apply(c change) {
 	w.report(r)
 }
 
-// read has the list read now, for members that have joined, and half of TTL later, for those
+// read has the list read now, for members that have joined, and half of ttl later, for those
 // that have left. w.mu is held.
 func (w *watch) read() {
 	if w.closed.Load() {
 		return
 	}
 	if w.complete == nil {
-		w.complete = time.AfterFunc(w.p.opts.TTL/2, w.readComplete)
+		w.complete = time.AfterFunc(w.p.ttl()/2, w.readComplete)
 	} else {
-		w.complete.Reset(w.p.opts.TTL / 2)
+		w.complete.Reset(w.p.ttl() / 2)
 	}
 	if w.listing {
 		w.stale = true
@@ -220,7 +220,7 @@ func (w *watch) listed(l list, complete bool) {
 	}
 }
 
-// look is called three times in TTL: it removes processes that are gone from watched topics,
+// look is called three times in ttl: it removes processes that are gone from watched topics,
 // and finds changes that were missed.
 func (p *Presence) look(ctx context.Context) {
 	p.mu.Lock()
@@ -291,7 +291,7 @@ return {redis.call('HGET', KEYS[2], 'epoch') or '', redis.call('HGET', KEYS[2], 
 
 func (p *Presence) sweep(ctx context.Context, topic string) *goredis.Cmd {
 	return goredis.NewCmd(ctx, "eval", sweepProcesses, 3, p.processes(topic), p.version(topic), p.channel(topic),
-		p.members(topic, ""), p.publishing, 2*p.opts.TTL.Milliseconds())
+		p.members(topic, ""), p.publishing, 2*p.ttl().Milliseconds())
 }
 
 // listMembers reads a topic's version and members. KEYS: the topic's processes, its version.

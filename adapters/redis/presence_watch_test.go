@@ -92,7 +92,7 @@ func TestWatchedProcess(t *testing.T) {
 	if addr == "" {
 		t.Skip("run by TestKilledProcessIsReportedOnce")
 	}
-	p := redis.NewPresence(goredis.NewClient(&goredis.Options{Addr: addr}), redis.PresenceOptions{TTL: childTTL})
+	p := redis.NewPresence(goredis.NewClient(&goredis.Options{Addr: addr}), redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
 	join(t, p, "room", "child1")
 	join(t, p, "room", "child2")
 	fmt.Println("joined")
@@ -103,7 +103,7 @@ func TestWatchedProcess(t *testing.T) {
 // all other processes; those that stay are not.
 func TestKilledProcessIsReportedOnce(t *testing.T) {
 	s := redistest.Start(t)
-	a, b := newPresence(t, s, redis.PresenceOptions{TTL: childTTL}), newPresence(t, s, redis.PresenceOptions{TTL: childTTL})
+	a, b := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 2 * childTTL}), newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
 	join(t, a, "room", "a")
 	views := []*seen{watchTopic(t, a, "room"), watchTopic(t, b, "room")}
 	child := process.StartTest(t, "TestWatchedProcess", "WSKIT_TEST_WATCHED="+s.Addr, "joined")
@@ -140,7 +140,7 @@ func TestMembersLostByRedisHaveNotLeft(t *testing.T) {
 			t.Parallel() // they wait
 			s, clock := redistest.StartWithClock(t)
 			// A sixth of it is the time to write the members anew on a busy machine.
-			opts := redis.PresenceOptions{TTL: 6 * time.Second}
+			opts := redis.PresenceOptions{ProcessTimeout: 12 * time.Second}
 			a, b := newPresence(t, s, opts), newPresence(t, s, opts)
 			join(t, a, "room", "a")
 			join(t, b, "room", "b")
@@ -173,9 +173,9 @@ func TestWatchingWhileTheSubscriptionIsCut(t *testing.T) {
 	proxy := redistest.StartProxy(t, s.Addr)
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	p := redis.NewPresence(client, redis.PresenceOptions{TTL: 3 * time.Second})
+	p := redis.NewPresence(client, redis.PresenceOptions{ProcessTimeout: 6 * time.Second})
 	t.Cleanup(func() { _ = p.Close() })
-	other := newPresence(t, s, redis.PresenceOptions{TTL: 3 * time.Second})
+	other := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 6 * time.Second})
 	for _, id := range []string{"leaves", "stays"} {
 		join(t, other, "room", id)
 	}
@@ -207,9 +207,9 @@ func TestLostChangeIsFound(t *testing.T) {
 	s.Do("ACL", "SETUSER", "mute", "on", ">secret", "+@all", "~*", "resetchannels")
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, Username: "mute", Password: "secret", ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	mute := redis.NewPresence(client, redis.PresenceOptions{TTL: 2 * time.Second})
+	mute := redis.NewPresence(client, redis.PresenceOptions{ProcessTimeout: 4 * time.Second})
 	t.Cleanup(func() { _ = mute.Close() })
-	p := newPresence(t, s, redis.PresenceOptions{TTL: 2 * time.Second})
+	p := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 4 * time.Second})
 	v := watchTopic(t, p, "room")
 	join(t, mute, "room", "a")
 	v.become(t, "a")
@@ -229,8 +229,8 @@ func TestLostChangeIsFound(t *testing.T) {
 func TestChangesDuringAnOutageAreBounded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	p := newPresence(t, s, redis.PresenceOptions{TTL: 2 * time.Second, Timeout: 200 * time.Millisecond})
-	other := newPresence(t, s, redis.PresenceOptions{TTL: 2 * time.Second})
+	p := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 4 * time.Second, Timeout: 200 * time.Millisecond})
+	other := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 4 * time.Second})
 	eventually(t, "joining works", func() bool { return p.Join(ctx, "room", pubsub.Member{ID: "a"}) == nil })
 	var wg sync.WaitGroup
 	for i := range 1500 {

@@ -69,7 +69,7 @@ func (p *Presence) remove(topic, id string, only *pubsub.Member) {
 // keep writes until Close.
 func (p *Presence) keep() {
 	defer close(p.done)
-	beat := time.NewTicker(p.opts.TTL / 3)
+	beat := time.NewTicker(p.ttl() / 3)
 	defer beat.Stop()
 	retry := time.NewTimer(0)
 	defer retry.Stop()
@@ -270,7 +270,7 @@ func (p *Presence) eval(ctx context.Context, pipe goredis.Pipeliner, t portion) 
 		drop = 1
 	}
 	args := make([]any, 0, 7+len(t.gone)+len(t.there))
-	args = append(args, p.self, p.opts.TTL.Milliseconds(), t.count, len(t.gone), publish, change, drop)
+	args = append(args, p.self, p.ttl().Milliseconds(), t.count, len(t.gone), publish, change, drop)
 	args = append(append(args, t.gone...), t.there...)
 	topic := t.room.topic
 	keys := []string{p.processes(topic), p.members(topic, p.self), p.version(topic), p.channel(topic)}
@@ -297,7 +297,7 @@ func (p *Presence) settle(tasks []*task, broken error) (first error) {
 			for _, id := range t.changed {
 				r.changed[id] = struct{}{}
 			}
-			if len(r.members) == 0 && time.Since(r.emptied) > p.opts.TTL { // Redis has forgotten them
+			if len(r.members) == 0 && time.Since(r.emptied) > p.ttl() { // Redis has forgotten them
 				r.rewrite = false
 				clear(r.changed)
 			}

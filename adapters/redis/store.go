@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/internal/denialcache"
+	"github.com/wskit/wskit/internal/leasecheck"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -39,6 +41,11 @@ type StoreOptions struct {
 	// 0 means 2, negative panics. Calls that come while all are busy share the
 	// next one.
 	Trips int
+
+	// ProcessTimeout is how long the leases of a killed process count, see limit.ConcurrencyOptions. From 1 s to 10 min.
+	//
+	// Default: 15 s.
+	ProcessTimeout time.Duration
 
 	// Now is a clock in microseconds since the Unix epoch, at least 0 and below
 	// 2⁵², for tests: it takes the place of the server's in all decisions. Outside of
@@ -70,6 +77,7 @@ type core struct {
 	client goredis.UniversalClient
 	where  topology
 	prefix string                         // of the keys of limiters; empty: theirs
+	gone   time.Duration                  // ProcessTimeout
 	owned  bool                           // the client is the store's
 	others func() goredis.UniversalClient // of Open: the client for others, made when it is first asked for
 	shared atomic.Bool                    // it has been
@@ -115,6 +123,9 @@ func checkStore(o StoreOptions) {
 	if o.Trips < 0 || o.RememberFor < 0 {
 		panic(fmt.Sprintf("redis: StoreOptions{Trips: %d, RememberFor: %v}: leave what is negative 0 for the default", o.Trips, o.RememberFor))
 	}
+	if _, err := leasecheck.Timeout("redis", "StoreOptions", o.ProcessTimeout); err != nil {
+		panic(err.Error())
+	}
 	if o.Prefix != "" {
 		if err := checkPrefix("StoreOptions", o.Prefix); err != nil {
 			panic(err.Error())
@@ -124,6 +135,7 @@ func checkStore(o StoreOptions) {
 
 func newStore(where topology, o StoreOptions) *Store {
 	s := &Store{core: &core{client: where.all(), where: where, prefix: o.Prefix, now: o.Now}}
+	s.gone = cmp.Or(o.ProcessTimeout, leasecheck.ProcessTimeout)
 	each := batch.Options{Flushes: o.Trips, OnCaller: where.keepsDeadlines(), ReuseContext: true, Slack: slack}
 	s.takes, s.leases = newLanes(each, s.trip), newLanes(each, s.leaseTrip)
 	if o.RememberedKeys >= 0 {
@@ -144,6 +156,9 @@ func (s *Store) TimesTrips() {}
 
 // Prefix is StoreOptions.Prefix, for [limit.New].
 func (s *Store) Prefix() string { return s.prefix }
+
+// ProcessTimeout is StoreOptions.ProcessTimeout, for [limit.NewConcurrencyLimit].
+func (s *Store) ProcessTimeout() time.Duration { return s.gone }
 
 // Close closes the clients, if [OpenStore] made them. See also [NewPrefetch].
 func (s *Store) Close() error {

@@ -448,10 +448,11 @@ func TestStoreOptionsThatMakeNoSensePanic(t *testing.T) {
 	t.Parallel()
 	client := storeClient(t, "127.0.0.1:1")
 	for want, make := range map[string]func(){
-		"Trips":       func() { redis.NewStore(client, redis.StoreOptions{Trips: -1}) },
-		"RememberFor": func() { redis.NewStore(client, redis.StoreOptions{RememberFor: -1}) },
-		"client":      func() { redis.NewStore(nil, redis.StoreOptions{}) },
-		"*redis.Ring": func() { redis.NewStore((*goredis.Ring)(nil), redis.StoreOptions{}) },
+		"Trips":                       func() { redis.NewStore(client, redis.StoreOptions{Trips: -1}) },
+		"RememberFor":                 func() { redis.NewStore(client, redis.StoreOptions{RememberFor: -1}) },
+		"StoreOptions.ProcessTimeout": func() { redis.NewStore(client, redis.StoreOptions{ProcessTimeout: time.Hour}) },
+		"client":                      func() { redis.NewStore(nil, redis.StoreOptions{}) },
+		"*redis.Ring":                 func() { redis.NewStore((*goredis.Ring)(nil), redis.StoreOptions{}) },
 	} {
 		func() {
 			defer func() {

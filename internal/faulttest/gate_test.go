@@ -60,7 +60,7 @@ func TestShutdownReleasesAllPlaces(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	const user = 20
-	config := Config{Redis: redis.URL(), Journal: filepath.Join(t.TempDir(), "journal"), Gate: GateConfig{MaxPerUser: user, Lease: 10 * time.Minute}}
+	config := Config{Redis: redis.URL(), Journal: filepath.Join(t.TempDir(), "journal"), ProcessTimeout: 10 * time.Minute, Gate: GateConfig{MaxPerUser: user}}
 	ends, stays := StartServer(t, config), StartServer(t, config)
 	for range 3 {
 		for i := range user {
@@ -93,7 +93,7 @@ func TestRestartReleasesWhatWasHeld(t *testing.T) {
 	config := func(instance string) Config {
 		return Config{
 			Redis: redis.URL(), Journal: filepath.Join(t.TempDir(), "journal"),
-			Gate: GateConfig{Instance: instance, MaxPerUser: 3, Lease: 10 * time.Minute},
+			ProcessTimeout: 10 * time.Minute, Gate: GateConfig{Instance: instance, MaxPerUser: 3},
 		}
 	}
 	crashes, stays, twin := StartServer(t, config("a")), StartServer(t, config("b")), StartServer(t, config("a"))

@@ -82,8 +82,8 @@ type Sighting struct {
 	Members        []string
 }
 
-// presenceTTL is how long members of a killed server may stay in presence.
-const presenceTTL = 15 * time.Second
+// processTimeout is how long members of a killed server may stay in presence.
+const processTimeout = 15 * time.Second
 
 // Check returns the violated guarantees.
 func (h *History) Check(servers int) (violations []string) {
@@ -193,7 +193,7 @@ func (h *History) checkTopics() (violations []string) {
 func (h *History) checkPresence() (violations []string) {
 	for _, s := range h.Sightings {
 		for _, f := range h.Faults {
-			if s.Sent.Sub(f.From) <= presenceTTL || h.redisFailed(f.From, s.Answered) {
+			if s.Sent.Sub(f.From) <= processTimeout || h.redisFailed(f.From, s.Answered) {
 				continue
 			}
 			for _, conn := range f.Killed {
@@ -202,11 +202,11 @@ func (h *History) checkPresence() (violations []string) {
 				}
 			}
 		}
-		if h.redisFailed(s.Sent.Add(-presenceTTL), s.Answered) {
+		if h.redisFailed(s.Sent.Add(-processTimeout), s.Answered) {
 			continue
 		}
 		for id, c := range h.Conns {
-			there := !c.Joined.IsZero() && s.Sent.Sub(c.Joined) > presenceTTL
+			there := !c.Joined.IsZero() && s.Sent.Sub(c.Joined) > processTimeout
 			if there && c.Alive.After(s.Answered) && !slices.Contains(s.Members, id) {
 				violations = append(violations, fmt.Sprintf("%s of %s has joined %v ago and is not seen%s", id, c.Server, s.Sent.Sub(c.Joined), h.faultsBefore(s.Sent)))
 			}

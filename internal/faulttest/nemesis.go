@@ -40,7 +40,7 @@ func Start(t testing.TB, servers, clients int) *System {
 		s.journals = append(s.journals, filepath.Join(dir, name))
 		server := StartServer(t, Config{
 			Redis: "redis://" + s.ToRedis.Addr, Journal: s.journals[i],
-			Gate: GateConfig{Instance: name, MaxPerUser: 5, Lease: 30 * time.Second},
+			Gate: GateConfig{Instance: name, MaxPerUser: 5},
 		})
 		s.Servers = append(s.Servers, server)
 		s.targets = append(s.targets, Target{name, server.Config.Addr})
@@ -151,7 +151,7 @@ var Ghosts = Nemesis{"server-kill-members", func(s *System, f *Fault) {
 	for {
 		members, at := s.members(Target{"server1", server.Config.Addr})
 		gone := !slices.ContainsFunc(members, func(m string) bool { return slices.Contains(f.Killed, m) })
-		if gone || at.Sub(f.From) > 2*presenceTTL { // then the check reports it
+		if gone || at.Sub(f.From) > 2*processTimeout { // then the check reports it
 			break
 		}
 		pause(100 * time.Millisecond)

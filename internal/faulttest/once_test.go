@@ -62,8 +62,9 @@ func order(id string, ms int) string {
 	return fmt.Sprintf(`{"type":"order","meta":{"correlationId":"1","idempotencyKey":%q},"payload":{"id":%q,"ms":%d}}`, id, id, ms)
 }
 
-func twoServers(t *testing.T, redis *redistest.Server) (one, two *Server, handled func(id string) int) {
+func twoServers(t *testing.T, redis *redistest.Server, timeout time.Duration) (one, two *Server, handled func(id string) int) {
 	c := testConfig(t, redis)
+	c.ProcessTimeout = timeout
 	return StartServer(t, c), StartServer(t, c), func(id string) int {
 		text, err := os.ReadFile(c.Journal)
 		if err != nil {
@@ -73,14 +74,11 @@ func twoServers(t *testing.T, redis *redistest.Server) (one, two *Server, handle
 	}
 }
 
-// lease is that of idempotent messages. The test does not wait for its end: it sets the clock of Redis forward.
-const lease = time.Minute
-
 func testConfig(t *testing.T, redis *redistest.Server) Config {
 	return Config{
 		Redis: redis.URL(), Journal: filepath.Join(t.TempDir(), "journal"), Gate: GateConfig{MaxPerUser: 1000},
-		Places:      PlacesConfig{Lease: 2 * time.Second, Timeout: hangGuard},
-		PresenceTTL: 6 * time.Second, Lease: lease, // a server that stands still for a while does not lose its members
+		Places:         PlacesConfig{Lease: 2 * time.Second, Timeout: hangGuard},
+		ProcessTimeout: 12 * time.Second, // a server that stands still for a while does not lose its members
 	}
 }
 
@@ -95,7 +93,8 @@ func eventually(t *testing.T, what string, condition func() bool) {
 func TestIdempotencyAcrossServers(t *testing.T) {
 	t.Parallel()
 	redis, clock := redistest.StartWithClock(t)
-	one, two, handled := twoServers(t, redis)
+	const timeout = time.Minute // the test does not wait for it, but sets the clock of Redis forward
+	one, two, handled := twoServers(t, redis, timeout)
 
 	p, q := call(t, one, "ann"), call(t, two, "ann")
 	p.send(order("a", 0))
@@ -126,7 +125,7 @@ func TestIdempotencyAcrossServers(t *testing.T) {
 	calls := redis.Calls("evalsha")
 	q.send(order("c", 60_000)) // waits for the killed server
 	eventually(t, "it asks again and again", func() bool { return redis.Calls("evalsha") > calls+3 })
-	clock.Step(lease)
+	clock.Step(timeout)
 	if answer := q.next(); !strings.Contains(answer, `"ABORTED"`) {
 		t.Errorf("a request that waited for a killed server: %s", answer)
 	}
@@ -135,10 +134,12 @@ func TestIdempotencyAcrossServers(t *testing.T) {
 }
 
 // Users whose server is killed leave, once, and those that also have a connection to another
-// server stay. They join again, once.
+// server stay: within the process timeout. They join again, once.
 func TestPresenceOfAKilledServer(t *testing.T) {
 	t.Parallel()
-	one, two, _ := twoServers(t, redistest.Start(t))
+	redis := redistest.Start(t)
+	const timeout = 12 * time.Second
+	one, two, _ := twoServers(t, redis, timeout)
 	const watch = `{"type":"watch","meta":{"correlationId":"1"},"payload":{"topic":"room"}}`
 	join := func(p *phone) { p.send(strings.Replace(watch, "watch", "join", 1)) }
 
@@ -192,8 +193,13 @@ func TestPresenceOfAKilledServer(t *testing.T) {
 	}
 	join(call(t, two, "bob"))
 	becomes("ann", "bob", "eve")
+	killed := redis.Now()
 	one.Kill()
 	becomes("bob", "eve")
+	const stands = 3 * time.Second // for as long as all processes of a test may be stopped meanwhile
+	if took := redis.Now().Sub(killed); took > timeout+stands {
+		t.Errorf("they left %v after their server was killed", took)
+	}
 	one.Run()
 	join(call(t, one, "ann"))
 	becomes("ann", "bob", "eve")

@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
@@ -34,9 +33,8 @@ type Config struct {
 	Journal string // the file to which every handled request is written
 	Gate    GateConfig
 	Places  PlacesConfig
-	// PresenceTTL is that of the presence, and Lease that of idempotent messages; 0: the
-	// defaults.
-	PresenceTTL, Lease time.Duration
+	// ProcessTimeout is that of its backend; 0: the default.
+	ProcessTimeout time.Duration
 	// Delivery has a server of topics with history run instead, which uses Addr and Redis only.
 	Delivery bool
 }
@@ -45,7 +43,6 @@ type Config struct {
 type GateConfig struct {
 	Instance   string
 	MaxPerUser int
-	Lease      time.Duration
 }
 
 const configVariable = "WSKIT_FAULTTEST_SERVER"
@@ -105,18 +102,19 @@ const drainTime = 20 * time.Second
 func serve(c Config) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	store, err := redis.OpenStore(ctx, c.Redis)
+	o := redis.Options{ProcessTimeout: c.ProcessTimeout}
+	if c.Delivery {
+		o.Broker = redis.BrokerOptions{Timeout: time.Second, HealthTimeout: time.Second}
+	}
+	backend, err := redis.Open(ctx, c.Redis, o)
 	if err != nil {
 		return err
 	}
 	if c.Delivery {
-		broker := redis.NewBroker(store.Client(), redis.BrokerOptions{Timeout: time.Second, HealthTimeout: time.Second})
-		err := listen(ctx, c.Addr, newDeliveryRouter(broker))
-		broker.Close()
-		return errors.Join(err, store.Close())
+		err := listen(ctx, c.Addr, newDeliveryRouter(backend.Broker.(*redis.Broker)))
+		return errors.Join(err, backend.Close())
 	}
-	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{})
-	presence := redis.NewPresence(store.Client(), redis.PresenceOptions{TTL: c.PresenceTTL})
+	store := backend.Limits.(*redis.Store)
 	journal, err := openJournal(c.Journal)
 	if err != nil {
 		return err
@@ -126,10 +124,7 @@ func serve(c Config) error {
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
-		Backend: adapters.Backend{Broker: broker, Presence: presence, Idempotency: redis.NewIdempotency(store.Client(), redis.IdempotencyOptions{})},
-		Idempotency: router.IdempotencyOptions{
-			Lease: c.Lease,
-		},
+		Backend:      backend,
 		DrainWindow:  time.Millisecond,
 		HistoryCheck: 300 * time.Millisecond,
 		Resume:       router.ResumeOptions{Keys: [][]byte{[]byte("the key of all servers of a test")}},
@@ -139,9 +134,7 @@ func serve(c Config) error {
 	flush := registerPlaces(r, store, c)
 
 	err = errors.Join(listen(ctx, c.Addr, r), flush(context.Background()))
-	presence.Close()
-	broker.Close()
-	return errors.Join(err, store.Close())
+	return errors.Join(err, backend.Close())
 }
 
 // listen serves the router until ctx ends, and then shuts it down.
@@ -168,7 +161,6 @@ func newGate(store *redis.Store, c GateConfig) *ratelimit.Gate {
 	fast := limit.TokenBucket{Capacity: 100_000, Refill: 1000, Per: time.Second}
 	return ratelimit.NewGate(store, ratelimit.GateOptions{
 		PerIP: fast, PerIdentity: fast, MaxPerIP: 100_000, MaxPerUser: c.MaxPerUser, MaxTotal: 100_000,
-		Lease:     c.Lease,
 		Instance:  c.Instance,
 		OnRefused: func(ratelimit.GateRefusal) {},
 		Limiter:   limit.Options{Name: "gate", Timeout: gateTimeout},

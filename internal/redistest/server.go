@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
@@ -191,6 +192,15 @@ func (s *Server) UsedMemory() (n int64) {
 	_, rest, _ := strings.Cut(info, "used_memory:")
 	_, _ = fmt.Sscan(rest, &n)
 	return n
+}
+
+// Now is the server's time of day.
+func (s *Server) Now() time.Time {
+	s.t.Helper()
+	now, _ := s.Do("TIME").([]any)
+	var seconds, micros int64
+	_, _ = fmt.Sscan(fmt.Sprint(now[0], " ", now[1]), &seconds, &micros)
+	return time.UnixMicro(seconds*1_000_000 + micros)
 }
 
 // Calls returns how often the server has run a command, such as "evalsha" or "publish",

@@ -53,16 +53,9 @@ type GateOptions struct {
 	// Default: 10, 1,000 and 50,000.
 	MaxPerUser, MaxPerIP, MaxTotal int
 
-	// Lease is the time after which the connections of a killed process no longer count.
-	// A running process renews its leases three times within this time. A store in this
-	// process ignores it.
-	//
-	// Default: 30 s. At least 1 s.
-	Lease time.Duration
-
 	// Instance is the name of this server among those that share the store, such as the
 	// name of the host. The leases of a killed server are then released within seconds of the
-	// next start of a server with this name, and not after Lease: see
+	// next start of a server with this name, and not after the ProcessTimeout of the store: see
 	// [limit.ConcurrencyOptions].
 	//
 	// Default: none. A store in this process ignores it.
@@ -215,10 +208,7 @@ func (o GateOptions) withDefaults() GateOptions {
 	if o.Limiter.Logger == nil {
 		o.Limiter.Logger = slog.Default()
 	}
-	switch {
-	case o.Lease != 0 && o.Lease < time.Second:
-		panic(fmt.Sprintf("ratelimit: GateOptions.Lease is %v; it must be at least 1 s (0 for 30 s)", o.Lease))
-	case o.RetryAfter < 0:
+	if o.RetryAfter < 0 {
 		panic(fmt.Sprintf("ratelimit: GateOptions.RetryAfter is %v; it must be positive (0 for 5 s)", o.RetryAfter))
 	}
 	return o
@@ -274,7 +264,7 @@ func newOpenLimit(store limit.Store, policy string, most int, o GateOptions, suf
 		return nil
 	}
 	return &openLimit{policy: policy, most: int64(most), limit: limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{
-		Max: int64(most), LeaseTime: o.Lease, Instance: o.Instance, Limiter: named(o.Limiter, suffix),
+		Max: int64(most), Instance: o.Instance, Limiter: named(o.Limiter, suffix),
 	})}
 }
 

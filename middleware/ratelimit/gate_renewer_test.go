@@ -16,8 +16,8 @@ import (
 	"github.com/wskit/wskit/middleware/ratelimit"
 )
 
-// defaultLease is the default of GateOptions.Lease.
-const defaultLease = 30 * time.Second
+// defaultLease is how long the places of a killed process count by default.
+const defaultLease = 15 * time.Second
 
 // sharedStore is a store that outlives the gates over it, as one in a process of its
 // own does: the memory store without the mark of a local one.
@@ -230,7 +230,7 @@ func (s lateStore) Acquire(ctx context.Context, l limit.Lease, most int64, lease
 func TestLeaseOfALateAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
-		late := func(acquire func()) { time.AfterFunc(5*time.Second, acquire) }
+		late := func(acquire func()) { time.AfterFunc(3*time.Second, acquire) }
 		gate := ratelimit.NewGate(lateStore{shared, late}, ratelimit.GateOptions{
 			PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: -1,
 			OnRefused: func(ratelimit.GateRefusal) {},
@@ -239,7 +239,7 @@ func TestLeaseOfALateAcquisition(t *testing.T) {
 		if _, ok := admit(gate); ok {
 			t.Fatal("let in without an answer of the store")
 		}
-		time.Sleep(6 * time.Second)
+		time.Sleep(4 * time.Second)
 		if n := shared.held(t); n != 1 {
 			t.Fatalf("%d leases are held, the test expects the late one", n)
 		}

@@ -694,7 +694,6 @@ func TestBansCloseTheGate(t *testing.T) {
 func TestDoorOptionsThatMakeNoSensePanic(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
 	for want, o := range map[string]ratelimit.GateOptions{
-		"Lease":                    {Lease: time.Millisecond},
 		"RetryAfter":               {RetryAfter: -1},
 		"connections-per-ip":       {PerIP: limit.TokenBucket{}},
 		"connections-per-identity": {PerIdentity: limit.FixedWindow{}},

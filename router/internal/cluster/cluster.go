@@ -118,8 +118,9 @@ func New[C any](config Config[C]) *Cluster[C] {
 	}
 }
 
-// interval is the time between two messages that say that this process is there.
-func (c *Cluster[C]) interval() time.Duration { return c.config.ProcessTimeout / 4 }
+// interval is the time between two messages that say that this process is there. A process that has just started waits
+// for more than one until it knows the others.
+func (c *Cluster[C]) interval() time.Duration { return c.config.ProcessTimeout / 10 }
 
 // settleTime is for how long a process has to receive its own messages until its list of the others is complete: more
 // than an interval, in which each of them is heard.
