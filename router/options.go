@@ -157,7 +157,7 @@ type Options struct {
 
 	// OnLost is called when messages of topics without history may have been lost on the way from
 	// the broker to this process, with the topics that have members here. Losses at one time
-	// are reported in one call. It is called by one goroutine for each report.
+	// are reported in one call, when messages come again. It is called by one goroutine for each report.
 	//
 	// Topics of the router itself, whose names begin with "$ws:", are not reported. Their messages are
 	// those to targets, see [Target.Send].

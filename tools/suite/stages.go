@@ -30,15 +30,21 @@ var concurrent = []string{
 	"router/internal/overload", "router/internal/life", "router/routertest", "internal/table", "internal/engine",
 }
 
-// The packages whose tests take longest.
-var long = []string{"adapters/redis", "adapters/cfdo", "clients/typescript", "internal/faulttest", "docs"}
+const redis = "adapters/redis"
 
-// onlyWithoutRace are the tests that are skipped under the race detector, which allocates, is slow and shuffles
+// The packages whose tests take longest, after it.
+var long = []string{"adapters/cfdo", "clients/typescript", "internal/faulttest", "docs"}
+
+// onlyWithoutRace are the tests that are skipped, or do less, under the race detector, which allocates, is slow and shuffles
 // the scheduler: internal/house checks the names.
-const onlyWithoutRace = "Alloc|Nothing|ManyConnections|ShareTheNextFlush"
+const onlyWithoutRace = "Alloc|Nothing|ManyConnections|ShareTheNextFlush|RFC"
 
 const (
-	guard = "-timeout=30m" // ends a package that hangs; no test waits for it, and a busy machine takes its time
+	// fewCases is how many generated cases a rule gets on a real Redis: each is many round trips. make nightly has all.
+	fewCases = "-rapid.checks=20"
+	// vetted says that make vet has looked at the tests, too.
+	vetted = "-vet=off"
+	guard  = "-timeout=30m" // ends a package that hangs; no test waits for it, and a busy machine takes its time
 	// Tests wait for servers, networks and clocks more than for a CPU.
 	manyAtOnce = "-parallel=8"
 )
@@ -46,15 +52,16 @@ const (
 // everyday is what make test runs.
 var everyday = []stage{
 	{"concurrent", []command{
-		{only: concurrent, flags: []string{"-race", "-p=2", manyAtOnce, guard}},
-		{only: concurrent, flags: []string{"-run=" + onlyWithoutRace, guard}},
+		{only: concurrent, flags: []string{"-race", "-p=2", vetted, manyAtOnce, guard}},
+		{only: concurrent, flags: []string{"-run=" + onlyWithoutRace, vetted, guard}},
 		{dir: "tools", flags: []string{guard}},
-		{dir: "bench", flags: []string{guard}},
-		{dir: "observe/prometheus", flags: []string{guard}},
-		{dir: "observe/otel", flags: []string{guard}},
+		{dir: "bench", flags: []string{vetted, guard}},
+		{dir: "observe/prometheus", flags: []string{vetted, guard}},
+		{dir: "observe/otel", flags: []string{vetted, guard}},
 	}},
-	{"plain", []command{{not: concurrent, first: long, flags: []string{"-p=3", manyAtOnce, guard}}}},
-	{"browser", []command{{dir: "e2e", flags: []string{"-short", guard}}}},
+	{"redis", []command{{only: []string{redis}, flags: []string{fewCases, vetted, manyAtOnce, guard}}}},
+	{"plain", []command{{not: append([]string{redis}, concurrent...), first: long, flags: []string{"-p=2", vetted, manyAtOnce, guard}}}},
+	{"browser", []command{{dir: "e2e", flags: []string{"-short", vetted, guard}}}},
 }
 
 const nightGuard = "-timeout=40m"
@@ -62,7 +69,7 @@ const nightGuard = "-timeout=40m"
 // all is what make nightly runs.
 var all = []stage{
 	{"main", []command{
-		{first: append(slices.Clone(long), concurrent...), flags: []string{"-race", "-p=3", manyAtOnce, nightGuard}},
+		{first: slices.Concat([]string{redis}, long, concurrent), flags: []string{"-race", "-p=3", manyAtOnce, nightGuard}},
 		{flags: []string{"-run=" + onlyWithoutRace, guard}},
 		{dir: "tools", flags: []string{"-race", guard}},
 		{dir: "bench", flags: []string{"-race", guard}},
