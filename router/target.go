@@ -33,6 +33,9 @@ import (
 // a process is stopped, and for Backend.ProcessTimeout after one was killed. Only
 // a process that has been cut off from the broker for longer than that, and goes on serving its
 // clients, is left out like one that was killed.
+//
+// A connection counts until its server knows that it has ended: one that its client has left without a close frame until the
+// server reads the end, or gets no answer to a ping (see [Liveness]).
 type Target struct {
 	r    *Router
 	name cluster.Target

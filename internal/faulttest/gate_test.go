@@ -3,8 +3,11 @@ package faulttest
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,6 +138,87 @@ func TestRestartReleasesWhatWasHeld(t *testing.T) {
 	}
 	// The notes of the killed servers expire some seconds later.
 	redistest.Eventually(t, "no places and no notes are left", func() bool { return placesAt(redis) == 0 })
+}
+
+// Whatever has happened to servers, Redis, its network and handshakes, no place is lost: when all clients have gone,
+// as many can connect as before.
+func TestNoPlaceIsLost(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	proxy := redistest.StartProxy(t, redis.Addr)
+	const total, users = 12, 4
+	var servers []*Server
+	for i, addr := range []string{redis.Addr, proxy.Addr} {
+		servers = append(servers, StartServer(t, Config{
+			Redis: "redis://" + addr, Journal: filepath.Join(t.TempDir(), "journal"), ProcessTimeout: 2 * time.Second,
+			Gate: GateConfig{Instance: fmt.Sprint("server", i), MaxPerUser: total / users, MaxTotal: total},
+		}))
+	}
+	var clients []*websocket.Conn
+	arrive := func(i int, user string) {
+		if ws, status := dial(t, servers[i%2], user); status == http.StatusSwitchingProtocols {
+			clients = append(clients, ws)
+		}
+	}
+	come := func(n int) {
+		for i := range n {
+			arrive(i, fmt.Sprint("user", i%users))
+		}
+	}
+	leave := func() {
+		for _, ws := range clients {
+			_ = ws.CloseNow()
+		}
+		clients = nil
+	}
+	// abort sends handshakes and closes their connections at once.
+	abort := func(n int) {
+		for i := range n {
+			c, err := net.Dial("tcp", servers[i%2].Config.Addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer user0\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+				"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AQIDBAUGBwgJCgsMDQ4PEA==\r\n\r\n")
+			_ = c.(*net.TCPConn).SetLinger(0)
+			_ = c.Close()
+		}
+	}
+	faults := []func(){
+		func() { abort(40) },
+		func() { // too many of one user, which is seen when there is a place for the connection
+			leave()
+			for i := range total {
+				arrive(i, "user0")
+			}
+		},
+		func() { redis.Stall(); abort(10); redis.Resume() },
+		func() { redis.Stall(); leave(); redis.Resume() },
+		func() { proxy.Cut(); come(4); leave(); abort(4); proxy.Mend() },
+		func() { proxy.Mute(); abort(4); come(2); proxy.Mend() },
+		func() { proxy.CutAfter(2000); come(4); leave(); proxy.Mend() },
+		func() { servers[0].Kill(); servers[0].Run() },
+		func() { servers[1].Stall(); redis.Do("CLIENT", "KILL", "TYPE", "normal"); servers[1].Resume() },
+	}
+	for _, i := range rand.Perm(len(faults)) {
+		come(total)
+		faults[i]()
+		leave()
+	}
+	redistest.Eventually(t, "all places are free", func() bool {
+		keys, _ := redis.Do("KEYS", "*~held").([]any)
+		for _, key := range keys { // but those that say which servers run
+			if name := key.(string); !strings.Contains(name, "/notes:") && !strings.Contains(name, "/alive:") && placesUnder(redis, key) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	redistest.Eventually(t, "as many connect as may", func() bool {
+		come(total)
+		defer leave()
+		return len(clients) == total
+	})
 }
 
 // usersPlaces counts the leases of a user.

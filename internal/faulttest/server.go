@@ -1,6 +1,7 @@
 package faulttest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,7 @@ type Config struct {
 type GateConfig struct {
 	Instance   string
 	MaxPerUser int
+	MaxTotal   int // 0: as many as a test has
 }
 
 const configVariable = "WSKIT_FAULTTEST_SERVER"
@@ -160,7 +162,7 @@ func listen(ctx context.Context, addr string, r *router.Router) error {
 func newGate(store *redis.Store, c GateConfig) *ratelimit.Gate {
 	fast := limit.TokenBucket{Capacity: 100_000, Refill: 1000, Per: time.Second}
 	return ratelimit.NewGate(store, ratelimit.GateOptions{
-		PerIP: fast, PerIdentity: fast, MaxPerIP: 100_000, MaxPerUser: c.MaxPerUser, MaxTotal: 100_000,
+		PerIP: fast, PerIdentity: fast, MaxPerIP: 100_000, MaxPerUser: c.MaxPerUser, MaxTotal: cmp.Or(c.MaxTotal, 100_000),
 		Instance:  c.Instance,
 		OnRefused: func(ratelimit.GateRefusal) {},
 		Limiter:   limit.Options{Name: "gate", Timeout: gateTimeout},

@@ -60,7 +60,7 @@ func (r *report) command(c command) error {
 	if err != nil {
 		return err
 	}
-	args := slices.Concat([]string{"test", "-json", fmt.Sprintf("-shuffle=%d", r.seed)}, c.flags, packages)
+	args := slices.Concat([]string{"test", "-json", fmt.Sprintf("-shuffle=%d", r.seed)}, packages, c.flags)
 	test := exec.Command("go", args...)
 	test.Dir = filepath.Join(r.root, c.dir)
 	test.Stderr = os.Stderr

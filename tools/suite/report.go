@@ -133,7 +133,7 @@ func (r *report) ended(c command, e event, tests, output []string) {
 
 // repeat is the command that repeats a package in the same order, and which tests failed.
 func (c command) repeat(seed int64, pkg string, tests []string) string {
-	text := strings.Join(append(append([]string{"go test", fmt.Sprintf("-shuffle=%d", seed)}, c.flags...), pkg), " ")
+	text := strings.Join(append([]string{"go test", fmt.Sprintf("-shuffle=%d", seed), pkg}, c.flags...), " ") // flags of the tests come after packages
 	if c.dir != "" {
 		text = "cd " + c.dir + " && " + text
 	}

@@ -54,7 +54,7 @@ func TestWhatFails(t *testing.T) {
 		t.Errorf("ok is %t, and the report:\n%s", ok, text)
 	}
 	expect(t, text, "the reason", "FAIL", "example.com/m (race)",
-		"go test -shuffle=7 -race example.com/m  # alone: -run '^(TestOne)$'", "\n1 passed, 1 failed, 0 skipped\n")
+		"go test -shuffle=7 example.com/m -race  # alone: -run '^(TestOne)$'", "\n1 passed, 1 failed, 0 skipped\n")
 }
 
 func TestWhatHangs(t *testing.T) {
