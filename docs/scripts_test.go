@@ -47,9 +47,13 @@ import { UnknownOutcome, WskitError } from "@wskit/client";`, `assert.equal(mark
 	{"clients/typescript/README.md", 8, `import { connect } from "@wskit/client"; const client = connect({ url: server + "/topics?access_token=ann" }); let drawing: number[] = [1];`,
 		`await until(() => drawing.length === 0); stop(); client.close();`},
 	{"clients/typescript/README.md", 9, `import { connect } from "@wskit/client"; const client = connect({ url: server + "/ws?access_token=ann" }), room = "lobby";`, `await until(async () => await client.request("rooms", {}) === 1); client.close();`},
-	{"clients/typescript/README.md", 10, open + `const draw = (_: (lines: any[]) => any[]) => {}, useConnection = (c: any) => c.state.get(), useLimits = (..._: any[]) => undefined,
+	{"clients/typescript/README.md", 10, `const said: string[] = [], show = () => {};
+console.warn = (text: string) => void said.push(text);
+const fetch = async (_: string) => ({ json: async () => ({ $defs: { "event:chat.message": {} } }) });`,
+		`await until(() => said.length); assert.equal(said[0], 'wskit: the server declares no event "chat.mesage"; use chat.message'); client.close();`},
+	{"clients/typescript/README.md", 11, open + `const draw = (_: (lines: any[]) => any[]) => {}, useConnection = (c: any) => c.state.get(), useLimits = (..._: any[]) => undefined,
 	useEvent = (c: any, t: string, f: (line: any) => void) => c.on(t, f), useKeep = (_: any, t: string, o: { open(all: boolean): any; reset(): void }) => {};`, `assert.equal(status, "open"); assert.equal(limits, undefined); client.close();`},
-	{"clients/typescript/README.md", 11, `
+	{"clients/typescript/README.md", 12, `
 import { connect as original } from "@wskit/client";
 const Page = class extends WebSocket { // sends an Origin
 	constructor(url: string, protocols: string[]) { super(url, { protocols, headers: { Origin: server.replace("ws", "http") } } as any); }
@@ -58,8 +62,8 @@ let client!: ReturnType<typeof original>;
 const connect: typeof original = (o) => client = original({ ...o, WebSocket: Page }) as any;
 const session = async ({ renew }: { renew: boolean }) => ({ accessToken: renew ? "ann" : "expired" });`,
 		`await until(() => client.state.get().status === "open"); client.close();`},
-	{"clients/typescript/README.md", 12, open + `const dialog = async (text: string, _: AbortSignal) => text === "Clear?";`, `assert.equal(await client.request("board.clear", {}), true); client.close();`},
-	{"clients/typescript/README.md", 13, open, `await client.request("room.watch", { room: "lobby" }); await until(() => [...members.values()][0]?.user === "ann"); client.close();`},
+	{"clients/typescript/README.md", 13, open + `const dialog = async (text: string, _: AbortSignal) => text === "Clear?";`, `assert.equal(await client.request("board.clear", {}), true); client.close();`},
+	{"clients/typescript/README.md", 14, open, `await client.request("room.watch", { room: "lobby" }); await until(() => [...members.values()][0]?.user === "ann"); client.close();`},
 	{"docs/requests.md", 0, open, `await assert.rejects(call, { code: "CANCELLED" }); client.close();`},
 	{"docs/requests.md", 1, open + `const order = { item: "tea" };`, `client.close();`},
 	{"docs/topics.md", 0, `

@@ -15,7 +15,10 @@ const internal =
   "iterate|leave|needed|notBefore|note|order|unknown|opened|patient|received|resend|settle|show|silence|spend|stop|subscribedAt|write";
 
 // Entries of their own, which are loaded where they are used. They need only what the client exports.
-const separate = ["limits", "keep", "react"];
+const separate = ["limits", "keep", "react", "dev"];
+
+// What they have of others they import from the client as it is built.
+const fromClient = (text) => text.replaceAll(/"\.\/(index|contract)\.js"/g, '"./wskit.js"');
 
 /** Writes wskit.js and wskit.d.ts into a folder, and the separate entries. */
 export async function writeDist(folder = join(here, "dist")) {
@@ -30,12 +33,13 @@ export async function writeDist(folder = join(here, "dist")) {
     banner: { js: "// @wskit/client, MIT" },
   });
   for (const name of separate) {
-    await build({
+    const { outputFiles } = await build({
       ...common,
       entryPoints: [`src/${name}.ts`],
-      outfile: join(folder, `${name}.js`),
+      write: false,
       banner: { js: `// @wskit/client/${name}, MIT` },
     });
+    writeFileSync(join(folder, `${name}.js`), fromClient(outputFiles[0].text));
   }
   for (const [name, text] of Object.entries(declarations())) writeFileSync(join(folder, name), text);
 }
@@ -51,8 +55,7 @@ function declarations() {
     );
     const all = { "wskit.d.ts": `${parts.join("\n\n")}\n` };
     for (const name of separate) {
-      const text = readFileSync(join(out, `${name}.d.ts`), "utf8").replaceAll("./contract.js", "./wskit.js").trim();
-      all[`${name}.d.ts`] = `${text}\n`;
+      all[`${name}.d.ts`] = `${fromClient(readFileSync(join(out, `${name}.d.ts`), "utf8")).trim()}\n`;
     }
     return all;
   } finally {

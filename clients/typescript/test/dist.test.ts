@@ -41,10 +41,15 @@ test("react, likewise, has at most 0.6 KB", () => {
   expect(gzipSync(readFileSync(join(dist, "react.js")), { level: 9 }).length).toBeLessThanOrEqual(0.6 * 1024);
 });
 
+test("dev, likewise, has at most 1 KB", () => {
+  expect(gzipSync(readFileSync(join(dist, "dev.js")), { level: 9 }).length).toBeLessThanOrEqual(1024);
+});
+
 test("the built file works without a build, and exports what is documented", async () => {
   expect(Object.keys(await import(join(dist, "wskit.js"))).sort()).toEqual(["UnknownOutcome", "WskitError", "connect"]);
   expect(Object.keys(await import(join(dist, "limits.js")))).toEqual(["followLimits"]);
   expect(Object.keys(await import(join(dist, "keep.js")))).toEqual(["keep"]);
+  expect(Object.keys(await import(join(dist, "dev.js")))).toEqual(["connect"]);
   expect(Object.keys(await import(join(dist, "react.js"))).sort()).toEqual(["useConnection", "useEvent", "useKeep", "useLimits"]);
 });
 
