@@ -18,6 +18,7 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
@@ -48,7 +49,7 @@ func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 			store := memory.NewStore(memory.Options{})
 			r := router.New(router.Options{
 				ClientIP: clientIP,
-				Gate:     ratelimit.NewGate(store, ratelimit.GateOptions{MaxPerIP: 3, OnRefused: func(ratelimit.GateRefusal) {}}),
+				Gate:     gate.New(store, gate.Options{MaxPerIP: 3, OnRefused: func(gate.Refusal) {}}),
 			})
 			two := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour})
 			r.Use(ratelimit.New(two, ratelimit.PerIP))
@@ -85,13 +86,13 @@ func behindOneProxy() *router.Router {
 }
 
 func identifying(store limit.Store, clientIP func(*http.Request) netip.Addr) ingress.Gate {
-	identify := ingress.FirstOf(
-		ingress.BySession("sid"),
-		ingress.ByBearer,
-		ingress.ByAPIKey("X-API-Key"),
-		ingress.ByIP(clientIP),
+	identify := gate.FirstOf(
+		gate.BySession("sid"),
+		gate.ByBearer,
+		gate.ByAPIKey("X-API-Key"),
+		gate.ByIP(clientIP),
 	)
-	gate := ratelimit.NewGate(store, ratelimit.GateOptions{Identify: identify})
+	gate := gate.New(store, gate.Options{Identify: identify})
 	return gate
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
@@ -81,7 +82,7 @@ func withGate(store limit.Store, authenticate func(*http.Request) (ingress.Ident
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
 	r := router.New(router.Options{
 		Authenticate: authenticate,
-		Gate:         ratelimit.NewGate(store, ratelimit.GateOptions{Banned: bans.Banned}),
+		Gate:         gate.New(store, gate.Options{Banned: bans.Banned}),
 	})
 	r.Use(bans.Middleware) // before the limits whose rejections it counts
 	return r

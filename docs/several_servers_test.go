@@ -8,6 +8,7 @@ import (
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
@@ -24,7 +25,7 @@ func shared(ctx context.Context, url string) (r *router.Router, closeAll func() 
 	r = router.New(router.Options{
 		Backend:    backend,                                 // topics, presence, idempotency keys, resuming
 		Addressing: router.AddressingOptions{Enabled: true}, // r.User, r.Connection, r.AllConnections
-		Gate:       ratelimit.NewGate(backend.Limits, ratelimit.GateOptions{Limiter: limit.Options{Name: "gate"}}),
+		Gate:       gate.New(backend.Limits, gate.Options{Limiter: limit.Options{Name: "gate"}}),
 	})
 	perUser := limit.New(backend.Limits, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "messages"})
 	r.Use(ratelimit.New(perUser, ratelimit.PerUserOrIP))

@@ -8,7 +8,7 @@ import (
 
 // Gate decides which connections may be opened. A router calls it for every WebSocket
 // handshake from an allowed origin, before authentication, so that a refusal costs little.
-// ratelimit.NewGate makes one.
+// gate.New makes one.
 //
 // Its methods, and those of its admissions, are called concurrently.
 //

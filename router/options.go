@@ -55,7 +55,7 @@ type Options struct {
 	ExpiryNotice time.Duration
 
 	// Gate admits or refuses handshakes, before Authenticate is called, and is called again
-	// when their connections have ended. ratelimit.NewGate makes one. Handshakes from pages
+	// when their connections have ended. gate.New makes one. Handshakes from pages
 	// of other origins are refused before: they must not use up the limits of the user.
 	//
 	// Default: all are admitted.

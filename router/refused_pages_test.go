@@ -12,7 +12,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/router"
 )
 
@@ -97,7 +97,7 @@ func TestAcceptedRefusalsHoldLittle(t *testing.T) {
 	takesTime(t)
 	store := memory.NewStore(memory.Options{})
 	fast := limit.TokenBucket{Capacity: 10_000, Refill: 10_000, Per: time.Second}
-	gate := ratelimit.NewGate(store, ratelimit.GateOptions{PerIP: fast, PerIdentity: fast, MaxPerIP: -1})
+	gate := gate.New(store, gate.Options{PerIP: fast, PerIdentity: fast, MaxPerIP: -1})
 	s := serveSocket(t, router.Options{Authenticate: refusing, Gate: gate}, nil)
 	start := time.Now()
 	var silent []*peer
@@ -133,8 +133,8 @@ func TestAcceptedRefusalsHoldLittle(t *testing.T) {
 // With a gate and Authenticate, one option is enough.
 func TestRefusalsOfTheGateAreAccepted(t *testing.T) {
 	t.Parallel()
-	gate := ratelimit.NewGate(memory.NewStore(memory.Options{}), ratelimit.GateOptions{
-		PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, OnRefused: func(ratelimit.GateRefusal) {},
+	gate := gate.New(memory.NewStore(memory.Options{}), gate.Options{
+		PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, OnRefused: func(gate.Refusal) {},
 	})
 	s := serveSocket(t, router.Options{Gate: gate}, nil)
 	page := "Origin: http://" + s.addr

@@ -17,7 +17,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/transcript"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/router"
 )
 
@@ -62,7 +62,7 @@ func TestTokensAreNeitherLoggedNorEchoed(t *testing.T) {
 					Authenticate: func(req *http.Request) (ingress.Identity, error) {
 						return ingress.Identity{User: "ann"}, refusal
 					},
-					Gate: ratelimit.NewGate(memory.NewStore(memory.Options{}), ratelimit.GateOptions{
+					Gate: gate.New(memory.NewStore(memory.Options{}), gate.Options{
 						PerIP: fast, PerIdentity: limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}, MaxPerUser: -1,
 						Limiter: limit.Options{Logger: logger},
 					}),

@@ -15,20 +15,20 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// gate is middleware that refuses frames of type "limited" and keeps those of type
+// stall is middleware that refuses frames of type "limited" and keeps those of type
 // "stall" waiting, as a store far away does, until it is opened.
-type gate struct {
+type stall struct {
 	opened chan struct{}
 	open   func()
 }
 
-func newGate() *gate {
-	g := &gate{opened: make(chan struct{})}
+func newStall() *stall {
+	g := &stall{opened: make(chan struct{})}
 	g.open = sync.OnceFunc(func() { close(g.opened) })
 	return g
 }
 
-func (g *gate) middleware(next ingress.Handler) ingress.Handler {
+func (g *stall) middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {
 		switch c.Type {
 		case "limited":
@@ -43,7 +43,7 @@ func (g *gate) middleware(next ingress.Handler) ingress.Handler {
 // slowlyDecoded takes its time to be decoded.
 type slowlyDecoded struct{}
 
-var decodes atomic.Pointer[gate]
+var decodes atomic.Pointer[stall]
 
 func (*slowlyDecoded) UnmarshalJSON([]byte) error {
 	<-decodes.Load().opened
@@ -73,7 +73,7 @@ func TestWhatIsReadyLeavesWhileAFrameWaits(t *testing.T) {
 				[]string{"pong p", "reply 1 x", "RPC_ERROR 2 RESOURCE_EXHAUSTED", "ERROR INVALID_ARGUMENT", "reply 3 x"}},
 		} {
 			t.Run(waiting+"/"+tc.name, func(t *testing.T) {
-				g := newGate()
+				g := newStall()
 				decodes.Store(g)
 				s := waitingServer(t, g)
 				p := s.dial()
@@ -88,7 +88,7 @@ func TestWhatIsReadyLeavesWhileAFrameWaits(t *testing.T) {
 	}
 }
 
-func waitingServer(t *testing.T, g *gate) *socketServer {
+func waitingServer(t *testing.T, g *stall) *socketServer {
 	opts := router.Options{OnOpen: func(c *router.Conn) error { return c.Subscribe(c.Context(), "topic") }}
 	s := serveSocket(t, opts, func(r *router.Router) {
 		r.Use(g.middleware)
@@ -108,7 +108,7 @@ func waitingServer(t *testing.T, g *gate) *socketServer {
 // Nor does what has been published to others.
 func TestWhatIsPublishedLeavesWhileAFrameWaits(t *testing.T) {
 	t.Parallel()
-	g := newGate()
+	g := newStall()
 	s := waitingServer(t, g)
 	p, subscriber := s.dial(), s.dial()
 	eventually(t, "both to be subscribed", func() bool { return s.r.Stats().Connections == 2 })
@@ -127,7 +127,7 @@ func TestWhatIsPublishedLeavesWhileAFrameWaits(t *testing.T) {
 // refuses wait neither for the handler nor for middleware.
 func TestWhatIsReadyLeavesWhileAHandlerAndAFrameWait(t *testing.T) {
 	t.Parallel()
-	g := newGate()
+	g := newStall()
 	s := waitingServer(t, g)
 	p := s.dial()
 	p.write(join(request("h", "wait"), request("1", "limited"), request("w", "stall"), request("behind", "echo")))

@@ -10,7 +10,7 @@
 //	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second},
 //		limit.Options{Name: "messages", Timeout: 250 * time.Millisecond})
 //
-// The store keeps leases as well (limit.NewConcurrencyLimit, ratelimit.NewConcurrency, ratelimit.Gate),
+// The store keeps leases as well (limit.NewConcurrencyLimit, ratelimit.NewConcurrency, gate.Gate),
 // at most 4,096 of a key. The leases of a key are one row, which every acquisition, renewal and release
 // writes. So it is for small numbers, such as the requests of a user; leave GateOptions.MaxTotal negative.
 //

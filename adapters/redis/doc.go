@@ -132,7 +132,7 @@
 // # Rights
 //
 // What follows is all that is needed, in this order, by a [Store], also of [NewPrefetch]; by
-// leases, which are those of [limit.ConcurrencyLimit] and of a ratelimit.Gate; by a [Broker]; by
+// leases, which are those of [limit.ConcurrencyLimit] and of a gate.Gate; by a [Broker]; by
 // the logs of a Broker; by a [Presence]; by an [Idempotency]; and in a cluster by all of them:
 //
 //	ACL SETUSER limits on >password ~wskit:* resetchannels -@all +evalsha +eval +get +mget +set +del +time +info

@@ -19,7 +19,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/router"
 )
 
@@ -29,7 +29,7 @@ type house struct {
 	t    *testing.T
 	addr string
 	r    *router.Router
-	gate *ratelimit.Gate
+	gate *gate.Gate
 }
 
 const (
@@ -46,9 +46,9 @@ func openHouse(t *testing.T, server *redistest.Server) *house {
 func openHouseFor(t *testing.T, server *redistest.Server, user, total int) *house {
 	t.Helper()
 	fast := limit.TokenBucket{Capacity: 100_000, Refill: 1, Per: time.Hour}
-	h := &house{t: t, gate: ratelimit.NewGate(redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{ProcessTimeout: 10 * time.Minute}), ratelimit.GateOptions{
+	h := &house{t: t, gate: gate.New(redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{ProcessTimeout: 10 * time.Minute}), gate.Options{
 		PerIP: fast, PerIdentity: fast, MaxPerUser: user, MaxTotal: total,
-		OnRefused: func(ratelimit.GateRefusal) {},
+		OnRefused: func(gate.Refusal) {},
 		Limiter:   limit.Options{Name: "gate", OnFailure: limit.FailClosed, Timeout: patience},
 	})}
 	h.r = router.New(router.Options{Gate: h.gate, Authenticate: func(r *http.Request) (ingress.Identity, error) {

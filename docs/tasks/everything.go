@@ -10,6 +10,7 @@ import (
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 )
@@ -22,7 +23,7 @@ func everything(ctx context.Context, url string, authenticate func(*http.Request
 	}
 	r := router.New(router.Options{
 		Authenticate: authenticate, Backend: b, Addressing: router.AddressingOptions{Enabled: true},
-		Gate: ratelimit.NewGate(b.Limits, ratelimit.GateOptions{Limiter: limit.Options{Name: "gate"}}),
+		Gate: gate.New(b.Limits, gate.Options{Limiter: limit.Options{Name: "gate"}}),
 	})
 	messages := limit.New(b.Limits, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "messages"})
 	r.Use(ratelimit.New(messages, ratelimit.PerUser))

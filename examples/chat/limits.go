@@ -5,6 +5,7 @@ import (
 
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 )
 
@@ -40,7 +41,7 @@ const storeTimeout = 250 * time.Millisecond
 type Limits struct {
 	tab, address *limit.Limiter
 	bans         *ratelimit.Bans
-	gate         *ratelimit.Gate
+	gate         *gate.Gate
 }
 
 func newLimits(store, connections limit.Store) Limits {
@@ -49,7 +50,7 @@ func newLimits(store, connections limit.Store) Limits {
 		tab:     limit.New(store, perTab, limit.Options{Name: "tab", Timeout: storeTimeout}),
 		address: limit.New(store, perAddress, limit.Options{Name: "address", Timeout: storeTimeout}),
 		bans:    bans,
-		gate: ratelimit.NewGate(connections, ratelimit.GateOptions{
+		gate: gate.New(connections, gate.Options{
 			PerIdentity: tabOpens, MaxPerUser: tabConns,
 			PerIP: officeOpens, MaxPerIP: officeConns,
 			Banned:  bans.Banned,

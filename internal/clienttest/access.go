@@ -13,6 +13,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 )
 
@@ -23,7 +24,7 @@ type door struct {
 	mu     sync.Mutex
 	store  store
 	o      DoorOptions
-	gate   *ratelimit.Gate
+	gate   *gate.Gate
 	refuse RefuseOptions
 }
 
@@ -60,12 +61,12 @@ func (d *door) build() {
 		Capacity: int64(cmp.Or(d.o.Opens, 1000)), Refill: int64(cmp.Or(d.o.Opens, 1000)),
 		Per: milliseconds(cmp.Or(d.o.PerMs, 1000)),
 	}
-	d.gate = ratelimit.NewGate(d.store, ratelimit.GateOptions{
+	d.gate = gate.New(d.store, gate.Options{
 		PerIdentity: opens, PerIP: limit.TokenBucket{Capacity: 100_000, Refill: 100_000, Per: time.Second},
 		MaxPerUser: cmp.Or(d.o.MaxPerUser, -1), MaxPerIP: -1, MaxTotal: -1,
 		RetryAfter: 500 * time.Millisecond,
 		Banned:     d.bans.left,
-		OnRefused:  func(ratelimit.GateRefusal) {},
+		OnRefused:  func(gate.Refusal) {},
 		Limiter:    limit.Options{Name: fmt.Sprintf("door-%d-%d-%d", d.o.MaxPerUser, d.o.Opens, d.o.PerMs)},
 	})
 }

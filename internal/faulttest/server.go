@@ -17,6 +17,7 @@ import (
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 )
@@ -159,12 +160,12 @@ func listen(ctx context.Context, addr string, r *router.Router) error {
 	return errors.Join(r.Shutdown(ctx), server.Shutdown(ctx))
 }
 
-func newGate(store *redis.Store, c GateConfig) *ratelimit.Gate {
+func newGate(store *redis.Store, c GateConfig) *gate.Gate {
 	fast := limit.TokenBucket{Capacity: 100_000, Refill: 1000, Per: time.Second}
-	return ratelimit.NewGate(store, ratelimit.GateOptions{
+	return gate.New(store, gate.Options{
 		PerIP: fast, PerIdentity: fast, MaxPerIP: 100_000, MaxPerUser: c.MaxPerUser, MaxTotal: cmp.Or(c.MaxTotal, 100_000),
 		Instance:  c.Instance,
-		OnRefused: func(ratelimit.GateRefusal) {},
+		OnRefused: func(gate.Refusal) {},
 		Limiter:   limit.Options{Name: "gate", Timeout: gateTimeout},
 	})
 }

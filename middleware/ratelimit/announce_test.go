@@ -32,6 +32,9 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
+// patience is how long a test waits before it calls something hung.
+const patience = time.Minute
+
 // follower is a client that follows its limits.
 type follower struct {
 	t      testing.TB

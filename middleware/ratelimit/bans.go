@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/limitname"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -85,8 +86,8 @@ type Bans struct {
 func NewBans(store limit.Store, o BanOptions) *Bans {
 	o = o.withDefaults(store)
 	b := &Bans{key: o.Key, after: int64(o.After), recheck: o.Recheck, code: o.CloseCode, start: time.Now()}
-	b.rejections = limit.New(store, o.rejectionPolicy(), named(o.Limiter, "/rejections"))
-	b.bans = limit.New(store, o.banPolicy(), named(o.Limiter, "/bans"))
+	b.rejections = limit.New(store, o.rejectionPolicy(), limitname.With(o.Limiter, "/rejections"))
+	b.bans = limit.New(store, o.banPolicy(), limitname.With(o.Limiter, "/bans"))
 	b.known.lasts = o.Recheck
 	b.cleared = ingress.NewKey[*atomic.Int64]()
 	return b
@@ -96,7 +97,7 @@ func (o BanOptions) withDefaults(store limit.Store) BanOptions {
 	if _, ok := store.(limit.ExtendedStore); !ok {
 		panic("ratelimit: NewBans over a store that is nil or cannot Peek; use a store that can read a limit without charging it")
 	}
-	mustBeNamed("NewBans", "BanOptions", store, o.Limiter)
+	limitname.Must("ratelimit", "NewBans", "BanOptions", store, o.Limiter)
 	if o.After == 0 {
 		o.After = 50
 	}
@@ -132,14 +133,6 @@ func (o BanOptions) withDefaults(store limit.Store) BanOptions {
 	return o
 }
 
-// mustBeNamed panics if the limiters of a constructor need a name that is not set. A store in this
-// process needs none: it has the method LocalStore, see limit.Store.
-func mustBeNamed(constructor, options string, store limit.Store, o limit.Options) {
-	if _, local := store.(interface{ LocalStore() }); store != nil && !local && o.Name == "" {
-		panic(fmt.Sprintf("ratelimit: %s over a shared store needs a name for its keys: set %s.Limiter to limit.Options{Name: \"chat\"}", constructor, options))
-	}
-}
-
 func (o BanOptions) rejectionPolicy() limit.Policy {
 	return limit.Named("rejections", limit.SlidingWindow{Limit: int64(o.After), Window: o.Within})
 }
@@ -150,13 +143,6 @@ const banPolicyName = "ban"
 
 func (o BanOptions) banPolicy() limit.Policy {
 	return limit.Named(banPolicyName, limit.TokenBucket{Capacity: 1, Refill: 1, Per: o.Ban})
-}
-
-func named(o limit.Options, suffix string) limit.Options {
-	if o.Name != "" {
-		o.Name += suffix
-	}
-	return o
 }
 
 // Middleware rejects the frames of banned clients, and counts every *errors.LimitExceeded of

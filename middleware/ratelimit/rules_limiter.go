@@ -8,6 +8,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/limitname"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -62,7 +63,7 @@ type RuleOptions struct {
 // NewRuleLimiter makes a RuleLimiter. The error is a [*RulesError]. Like limit.New, it
 // panics when the store or an option is not valid.
 func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter, error) {
-	mustBeNamed("NewRuleLimiter", "RuleOptions", store, o.Limiter)
+	limitname.Must("ratelimit", "NewRuleLimiter", "RuleOptions", store, o.Limiter)
 	l := &RuleLimiter{
 		frames:   rejecter{Options: o.Options},
 		limiters: limiters{base: limit.New(store, bucket{speed{1, day}, 1}.policy(), o.Limiter)},
@@ -77,7 +78,7 @@ func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter
 		if _, ok := store.(limit.LeaseStore); !ok {
 			return nil, errors.ErrUnsupported
 		}
-		return limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 1, Limiter: named(o.Limiter, "/concurrent")}), nil
+		return limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 1, Limiter: limitname.With(o.Limiter, "/concurrent")}), nil
 	})
 	if err := l.Replace(rules); err != nil {
 		return nil, err

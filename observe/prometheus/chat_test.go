@@ -23,6 +23,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/observe/prometheus"
 	"github.com/wskit/wskit/pubsub"
@@ -60,7 +61,7 @@ func startChat(t *testing.T) *chat {
 	c.dead = limit.New(deadStore, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Second}, limit.Options{Name: "dead", Logger: quiet})
 	user := limit.New(store, limit.TokenBucket{Capacity: 5, Refill: 100, Per: time.Second}, limit.Options{Name: "user", Logger: quiet})
 	leases := memory.NewStore(memory.Options{})
-	gate := ratelimit.NewGate(leases, ratelimit.GateOptions{MaxPerIP: 1000, PerIP: limit.TokenBucket{Capacity: 1e6, Refill: 1e6, Per: time.Second}, Limiter: limit.Options{Name: "gate"}})
+	gate := gate.New(leases, gate.Options{MaxPerIP: 1000, PerIP: limit.TokenBucket{Capacity: 1e6, Refill: 1e6, Per: time.Second}, Limiter: limit.Options{Name: "gate"}})
 	logs := memory.NewBroker(memory.BrokerOptions{})
 	rules, err := ratelimit.NewRuleLimiter(leases, ratelimit.Rules{Default: ratelimit.Rule{PerMinute: ratelimit.Unlimited}}, ratelimit.RuleOptions{})
 	if err != nil {

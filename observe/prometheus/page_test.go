@@ -14,7 +14,7 @@ import (
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/router"
 )
 
@@ -25,7 +25,7 @@ func TestObservabilityPage(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
 	broker := memory.NewBroker(memory.BrokerOptions{})
 	perUser := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 10, Per: time.Second}, limit.Options{Name: "user"})
-	gate := ratelimit.NewGate(store, ratelimit.GateOptions{})
+	gate := gate.New(store, gate.Options{})
 	r := router.New(router.Options{Gate: gate, Backend: adapters.Backend{Broker: broker}})
 	registry := client.NewRegistry()
 	mux := http.NewServeMux()

@@ -22,6 +22,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 )
@@ -84,7 +85,7 @@ func visitRouter(policy limit.Policy) *router.Router {
 	const most = 1e6
 	var open sync.Map // users by connection
 	return addEcho(router.New(router.Options{
-		Gate: ratelimit.NewGate(memory.NewStore(memory.Options{}), ratelimit.GateOptions{
+		Gate: gate.New(memory.NewStore(memory.Options{}), gate.Options{
 			PerIP: policy, PerIdentity: policy, MaxPerUser: most, MaxPerIP: most, MaxTotal: most,
 		}),
 		Authenticate: func(r *http.Request) (ingress.Identity, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/internal/histogram"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 )
@@ -62,7 +63,7 @@ func New(r *router.Router, components map[string]any) *Source {
 	for _, name := range slices.Sorted(maps.Keys(components)) {
 		collect := collectorOf(components[name])
 		if collect == nil {
-			panic(fmt.Sprintf("observe: the component %q is %T, which has no figures; pass a *limit.Limiter, *ratelimit.RuleLimiter or *ratelimit.Gate, or a store, broker or presence of the adapters", name, components[name]))
+			panic(fmt.Sprintf("observe: the component %q is %T, which has no figures; pass a *limit.Limiter, *ratelimit.RuleLimiter or *gate.Gate, or a store, broker or presence of the adapters", name, components[name]))
 		}
 		s.components = append(s.components, func(to Sink) { collect(name, to) })
 	}
@@ -82,7 +83,7 @@ func collectorOf(v any) func(string, Sink) {
 				limiter(name+"/concurrent", s.Concurrent, to)
 			}
 		}
-	case interface{ Stats() ratelimit.GateStats }:
+	case interface{ Stats() gate.Stats }:
 		return func(name string, to Sink) {
 			s := v.Stats()
 			to.Value(gateHandshakes, float64(s.Admitted), name, "admitted")

@@ -1,4 +1,6 @@
-package ratelimit
+// Package gate limits how fast connections are opened and how many are open, of an address, of an identity that is claimed, of a
+// user, and in total. A [Gate] is the option of a router, and middleware for WebSocket handlers of other libraries.
+package gate
 
 import (
 	"context"
@@ -13,6 +15,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/httpclose"
+	"github.com/wskit/wskit/internal/limitname"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -22,9 +25,9 @@ var (
 	addressRate  = limit.TokenBucket{Capacity: 100, Refill: 10, Per: time.Second}
 )
 
-// GateOptions configure a [Gate]. The zero value is ready to use over a store in
+// Options configure a [Gate]. The zero value is ready to use over a store in
 // this process; over a shared one, Limiter.Name must be set.
-type GateOptions struct {
+type Options struct {
 	// ClientIP finds the address of a client for [Gate.Handler]; a router has Options.ClientIP, which its gate uses.
 	// IPv6 is grouped by /64.
 	//
@@ -37,9 +40,9 @@ type GateOptions struct {
 	//
 	// Default: the bearer token, or else the API key in X-API-Key, both hashed; or
 	// else the address alone.
-	Identify ingress.Identifier
+	Identify Identifier
 
-	// PerIdentity and PerIP are the rates at which connections may be opened. The identity is that of [GateOptions].Identify.
+	// PerIdentity and PerIP are the rates at which connections may be opened. The identity is that of [Options].Identify.
 	// Offices and mobile networks share an address.
 	//
 	// Default: 5 at once, and then 10 a minute, for an identity; 100 at once, and then 10 a second, for an address.
@@ -98,7 +101,7 @@ type GateOptions struct {
 	//
 	// Default: refusals are logged at level INFO, at most one a second with the number of
 	// those since the last, and all at level DEBUG.
-	OnRefused func(GateRefusal)
+	OnRefused func(Refusal)
 
 	// Limiter has the options of the gate's limits. Their names are Limiter.Name followed by
 	// "/rate-ip", "/rate-identity", "/open-ip", "/open-user" and "/open-total". With Shadow
@@ -106,8 +109,8 @@ type GateOptions struct {
 	Limiter limit.Options
 }
 
-// GateRefusal describes a handshake that was refused. It contains no secret.
-type GateRefusal struct {
+// Refusal describes a handshake that was refused. It contains no secret.
+type Refusal struct {
 	// Policy is the policy that refused: "connections-per-ip", "connections-per-identity",
 	// "open-per-ip", "open-per-user", "open-total", "ban", a name of your own
 	// (limit.Named), or "" if the store failed.
@@ -115,7 +118,7 @@ type GateRefusal struct {
 	// IP is the client's address, IPv6 as its /64.
 	IP netip.Addr
 	// Claim is the identity that the client claims; the zero Claim if it has none.
-	Claim ingress.Claim
+	Claim Claim
 	// RetryAfter is the wait that is sent to the client.
 	RetryAfter time.Duration
 	// TraceID is the id that is sent to the client.
@@ -127,7 +130,7 @@ type GateRefusal struct {
 // Gate limits the opening of connections, before authentication. It is an [ingress.Gate], the
 // option of a router:
 //
-//	gate := ratelimit.NewGate(store, ratelimit.GateOptions{})
+//	gate := gate.New(store, gate.Options{})
 //	r := router.New(router.Options{Gate: gate, Authenticate: authenticate})
 //
 // [Gate.Handler] is middleware for handlers of WebSockets of other libraries.
@@ -150,7 +153,7 @@ type GateRefusal struct {
 // them; router.Router.Shutdown calls it.
 // All methods may be used by any number of goroutines.
 type Gate struct {
-	o           GateOptions
+	o           Options
 	ip          *limit.Limiter
 	identity    *limit.Limiter
 	ipRate      *limit.Plan // of ip
@@ -167,30 +170,30 @@ type Gate struct {
 
 var _ ingress.Gate = (*Gate)(nil)
 
-// NewGate returns a gate over a store, which must be a [limit.LeaseStore] unless the numbers
+// New returns a gate over a store, which must be a [limit.LeaseStore] unless the numbers
 // of open connections are not limited. It panics if an option is not valid.
-func NewGate(store limit.Store, o GateOptions) *Gate {
+func New(store limit.Store, o Options) *Gate {
 	o = o.withDefaults()
-	mustBeNamed("NewGate", "GateOptions", store, o.Limiter)
+	limitname.Must("gate", "New", "Options", store, o.Limiter)
 	g := &Gate{
 		o:       o,
 		ipRate:  mustCompile(defaultName("connections-per-ip", o.PerIP)),
 		ownRate: mustCompile(defaultName("connections-per-identity", o.PerIdentity)),
 	}
-	g.ip = limit.New(store, g.ipRate, named(o.Limiter, "/rate-ip"))
-	g.identity = limit.New(store, g.ownRate, named(o.Limiter, "/rate-identity"))
+	g.ip = limit.New(store, g.ipRate, limitname.With(o.Limiter, "/rate-ip"))
+	g.identity = limit.New(store, g.ownRate, limitname.With(o.Limiter, "/rate-identity"))
 	g.perIP = newOpenLimit(store, "open-per-ip", o.MaxPerIP, o, "/open-ip")
 	g.perUser = newOpenLimit(store, "open-per-user", o.MaxPerUser, o, "/open-user")
 	g.total = newOpenLimit(store, "open-total", o.MaxTotal, o, "/open-total")
 	return g
 }
 
-func (o GateOptions) withDefaults() GateOptions {
+func (o Options) withDefaults() Options {
 	if o.ClientIP == nil {
 		o.ClientIP = ingress.PeerIP
 	}
 	if o.Identify == nil {
-		o.Identify = ingress.FirstOf(ingress.ByBearer, ingress.ByAPIKey("X-API-Key"))
+		o.Identify = FirstOf(ByBearer, ByAPIKey("X-API-Key"))
 	}
 	for p, byDefault := range map[*limit.Policy]limit.Policy{&o.PerIdentity: identityRate, &o.PerIP: addressRate} {
 		if *p == nil {
@@ -209,7 +212,7 @@ func (o GateOptions) withDefaults() GateOptions {
 		o.Limiter.Logger = slog.Default()
 	}
 	if o.RetryAfter < 0 {
-		panic(fmt.Sprintf("ratelimit: GateOptions.RetryAfter is %v; it must be positive (0 for 5 s)", o.RetryAfter))
+		panic(fmt.Sprintf("gate: Options.RetryAfter is %v; it must be positive (0 for 5 s)", o.RetryAfter))
 	}
 	return o
 }
@@ -227,7 +230,7 @@ func defaultName(name string, p limit.Policy) limit.Policy {
 func mustCompile(p limit.Policy) *limit.Plan {
 	plan, err := limit.Compile(p)
 	if err != nil {
-		panic("ratelimit: " + err.Error())
+		panic("gate: " + err.Error())
 	}
 	return plan
 }
@@ -259,12 +262,12 @@ type openLimit struct {
 }
 
 // newOpenLimit returns nil for a negative number: no limit.
-func newOpenLimit(store limit.Store, policy string, most int, o GateOptions, suffix string) *openLimit {
+func newOpenLimit(store limit.Store, policy string, most int, o Options, suffix string) *openLimit {
 	if most < 0 {
 		return nil
 	}
 	return &openLimit{policy: policy, most: int64(most), limit: limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{
-		Max: int64(most), Instance: o.Instance, Limiter: named(o.Limiter, suffix),
+		Max: int64(most), Instance: o.Instance, Limiter: limitname.With(o.Limiter, suffix),
 	})}
 }
 
@@ -275,8 +278,8 @@ func (l *openLimit) count() int {
 	return l.limit.Open()
 }
 
-// GateStats has the figures of a [Gate] in this process since it was made.
-type GateStats struct {
+// Stats has the figures of a [Gate] in this process since it was made.
+type Stats struct {
 	// Admitted counts the handshakes that were admitted, Refused the others, including those
 	// that were refused after authentication.
 	Admitted, Refused int64
@@ -286,8 +289,8 @@ type GateStats struct {
 }
 
 // Stats returns the figures.
-func (g *Gate) Stats() GateStats {
-	return GateStats{
+func (g *Gate) Stats() Stats {
+	return Stats{
 		Admitted: g.admitted.Load() - g.refusedLate.Load(), Refused: g.refused.Load(),
 		Open: g.perIP.count() + g.perUser.count() + g.total.count(),
 	}

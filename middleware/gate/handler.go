@@ -1,4 +1,4 @@
-package ratelimit
+package gate
 
 import (
 	"bufio"
@@ -64,7 +64,7 @@ func (plain) Release()                                          {}
 func Identify(r *http.Request, id ingress.Identity) error {
 	a, ok := r.Context().Value(admissionKey{}).(ingress.Admission)
 	if !ok {
-		return errors.New("ratelimit: Identify for a request that has not passed Gate.Handler; wrap the handler in it")
+		return errors.New("gate: Identify for a request that has not passed Gate.Handler; wrap the handler in it")
 	}
 	return a.Identify(r.Context(), &id)
 }

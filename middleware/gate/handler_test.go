@@ -1,4 +1,4 @@
-package ratelimit_test
+package gate_test
 
 import (
 	"bufio"
@@ -13,7 +13,7 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/router"
 )
 
@@ -23,7 +23,7 @@ func TestGateAsMiddleware(t *testing.T) {
 	other := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := bearer(r)
 		if err == nil {
-			err = ratelimit.Identify(r, id)
+			err = gate.Identify(r, id)
 		}
 		if err != nil {
 			ingress.Refuse(w, r, err)
@@ -44,14 +44,14 @@ func TestGateAsMiddleware(t *testing.T) {
 	routed := router.New(router.Options{Authenticate: func(r *http.Request) (ingress.Identity, error) {
 		id, err := bearer(r)
 		if err == nil {
-			err = ratelimit.Identify(r, id)
+			err = gate.Identify(r, id)
 		}
 		return id, err
 	}})
 	for name, handler := range map[string]http.Handler{"another library": other, "a router": routed} {
 		t.Run(name, func(t *testing.T) {
 			h := &house{t: t, store: memory.NewStore(memory.Options{}), r: routed}
-			h.gate = ratelimit.NewGate(h.store, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerUser: 2, OnRefused: func(ratelimit.GateRefusal) {}})
+			h.gate = gate.New(h.store, gate.Options{PerIP: many, PerIdentity: many, MaxPerUser: 2, OnRefused: func(gate.Refusal) {}})
 			h.addr = serve(t, &http.Server{Handler: h.gate.Handler(handler)})
 
 			first := h.expect(101, "Authorization: Bearer user-ann")
@@ -80,7 +80,7 @@ func TestGateAsMiddleware(t *testing.T) {
 // What a library behind the gate takes for a handshake, the gate does too.
 func TestGateRecognizesTheHandshakesOfTheLibrary(t *testing.T) {
 	h := &house{t: t, store: memory.NewStore(memory.Options{})}
-	h.gate = ratelimit.NewGate(h.store, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerIP: 1, OnRefused: func(ratelimit.GateRefusal) {}})
+	h.gate = gate.New(h.store, gate.Options{PerIP: many, PerIdentity: many, MaxPerIP: 1, OnRefused: func(gate.Refusal) {}})
 	h.addr = serve(t, &http.Server{Handler: h.gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, err := websocket.Accept(w, r, nil); err == nil {
 			defer c.CloseNow()
@@ -107,7 +107,7 @@ func TestGateRecognizesTheHandshakesOfTheLibrary(t *testing.T) {
 }
 
 func TestIdentifyOutsideOfAGate(t *testing.T) {
-	if err := ratelimit.Identify(&http.Request{}, ingress.Identity{User: "ann"}); errors.CodeOf(err) != errors.Internal {
+	if err := gate.Identify(&http.Request{}, ingress.Identity{User: "ann"}); errors.CodeOf(err) != errors.Internal {
 		t.Errorf("%v; a limit that is not there must be noticed", err)
 	}
 }

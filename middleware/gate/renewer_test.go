@@ -1,4 +1,4 @@
-package ratelimit_test
+package gate_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/gate"
 )
 
 // defaultLease is how long the places of a killed process count by default.
@@ -71,15 +71,15 @@ func (s *sharedStore) held(t *testing.T) int {
 	return s.LeaseStore.(*memory.Store).Stats().Held
 }
 
-func sharedGate(s limit.Store) *ratelimit.Gate {
-	return ratelimit.NewGate(s, ratelimit.GateOptions{
+func sharedGate(s limit.Store) *gate.Gate {
+	return gate.New(s, gate.Options{
 		PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: -1,
-		OnRefused: func(ratelimit.GateRefusal) {},
+		OnRefused: func(gate.Refusal) {},
 		Limiter:   limit.Options{Name: "gate"},
 	})
 }
 
-func admit(g *ratelimit.Gate) (ingress.Admission, bool) {
+func admit(g *gate.Gate) (ingress.Admission, bool) {
 	a, err := g.Admit(httptest.NewRequest("GET", "/", nil), netip.MustParseAddr("192.0.2.1"))
 	return a, err == nil
 }
@@ -182,14 +182,14 @@ func TestLeaseOfAnAbandonedHandshake(t *testing.T) {
 func TestFloodOfOneIdentityLeavesTheAddressItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory.NewStore(memory.Options{})
-		gate := ratelimit.NewGate(struct {
+		gate := gate.New(struct {
 			limit.Store
 			limit.ExtendedStore
-		}{m, m}, ratelimit.GateOptions{
+		}{m, m}, gate.Options{
 			PerIdentity: limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour},
 			PerIP:       limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour},
 			MaxPerIP:    -1, MaxPerUser: -1, MaxTotal: -1,
-			OnRefused: func(ratelimit.GateRefusal) {},
+			OnRefused: func(gate.Refusal) {},
 			Limiter:   limit.Options{Name: "gate"},
 		})
 		entered := func(token string) (n int) {
@@ -231,9 +231,9 @@ func TestLeaseOfALateAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newSharedStore()
 		late := func(acquire func()) { time.AfterFunc(3*time.Second, acquire) }
-		gate := ratelimit.NewGate(lateStore{shared, late}, ratelimit.GateOptions{
+		gate := gate.New(lateStore{shared, late}, gate.Options{
 			PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: -1,
-			OnRefused: func(ratelimit.GateRefusal) {},
+			OnRefused: func(gate.Refusal) {},
 			Limiter:   limit.Options{Name: "gate", OnFailure: limit.FailClosed},
 		})
 		if _, ok := admit(gate); ok {
@@ -299,9 +299,9 @@ func TestFlushEndsWithTheLease(t *testing.T) {
 // A hook that panics leaves no lease behind.
 func TestLeaseOfAHandshakeThatPanics(t *testing.T) {
 	shared := newSharedStore()
-	gate := ratelimit.NewGate(shared, ratelimit.GateOptions{
+	gate := gate.New(shared, gate.Options{
 		PerIP: many, PerIdentity: many, MaxPerIP: 2, MaxPerUser: -1, MaxTotal: 1,
-		OnRefused: func(ratelimit.GateRefusal) { panic("a bug") },
+		OnRefused: func(gate.Refusal) { panic("a bug") },
 		Limiter:   limit.Options{Name: "gate"},
 	})
 	a, ok := admit(gate)

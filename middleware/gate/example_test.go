@@ -1,4 +1,4 @@
-package ratelimit_test
+package gate_test
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/router"
 )
 
 // In an application, the router asks the gate: router.Options{Gate: gate}.
-func ExampleNewGate() {
+func ExampleNew() {
 	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
-	gate := ratelimit.NewGate(store, ratelimit.GateOptions{
+	gate := gate.New(store, gate.Options{
 		MaxPerUser: 4,
-		OnRefused: func(r ratelimit.GateRefusal) {
+		OnRefused: func(r gate.Refusal) {
 			fmt.Println("refused by", r.Policy, "for", r.RetryAfter)
 		},
 	})
@@ -42,13 +42,13 @@ func ExampleNewGate() {
 
 // The gate before the WebSocket handler of another library.
 func ExampleGate_Handler() {
-	gate := ratelimit.NewGate(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), ratelimit.GateOptions{
+	door := gate.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), gate.Options{
 		PerIP:     limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second},
-		OnRefused: func(ratelimit.GateRefusal) {}, // nothing is logged
+		OnRefused: func(gate.Refusal) {}, // nothing is logged
 	})
-	handler := gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := door.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ann := ingress.Identity{User: "ann"} // the user of the request
-		if err := ratelimit.Identify(r, ann); err != nil {
+		if err := gate.Identify(r, ann); err != nil {
 			ingress.Refuse(w, r, err)
 			return
 		}
@@ -62,7 +62,7 @@ func ExampleGate_Handler() {
 		handler.ServeHTTP(w, r)
 		fmt.Println(w.Code)
 	}
-	fmt.Printf("%+v\n", gate.Stats())
+	fmt.Printf("%+v\n", door.Stats())
 	// Output:
 	// upgrade, and serve until the connection ends
 	// 200

@@ -1,4 +1,4 @@
-package ratelimit_test
+package gate_test
 
 import (
 	"net/http"
@@ -8,14 +8,14 @@ import (
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/router"
 )
 
 // What a refused handshake costs besides what net/http takes for any request.
 func BenchmarkRefusedHandshake(b *testing.B) {
-	gate := ratelimit.NewGate(memory.NewStore(memory.Options{}), ratelimit.GateOptions{
-		PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, OnRefused: func(ratelimit.GateRefusal) {},
+	gate := gate.New(memory.NewStore(memory.Options{}), gate.Options{
+		PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, OnRefused: func(gate.Refusal) {},
 	})
 	r := router.New(router.Options{Gate: gate})
 	req := httptest.NewRequest("GET", "/ws", nil)

@@ -1,4 +1,4 @@
-package ingress_test
+package gate_test
 
 import (
 	"net/http"
@@ -7,10 +7,20 @@ import (
 	"testing"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/middleware/gate"
 )
 
-func everyone() ingress.Identifier {
-	return ingress.FirstOf(ingress.BySession("sid"), ingress.ByBearer, ingress.ByAPIKey("X-API-Key"), ingress.ByIP(ingress.PeerIP))
+func request(peer string, fields ...string) *http.Request {
+	r := &http.Request{RemoteAddr: peer, Header: http.Header{}}
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, ": ")
+		r.Header.Add(name, value)
+	}
+	return r
+}
+
+func everyone() gate.Identifier {
+	return gate.FirstOf(gate.BySession("sid"), gate.ByBearer, gate.ByAPIKey("X-API-Key"), gate.ByIP(ingress.PeerIP))
 }
 
 func TestFirstIdentifierWithAClaimWins(t *testing.T) {
@@ -61,10 +71,10 @@ func TestSecretsAreHashed(t *testing.T) {
 func TestSubjectsOfDifferentKindsNeverCollide(t *testing.T) {
 	value := "192.0.2.1"
 	all := map[string]bool{}
-	for _, identify := range []ingress.Identifier{
-		ingress.BySession("sid"), ingress.ByBearer, ingress.ByAPIKey("X-API-Key"), ingress.ByIP(ingress.PeerIP),
-		ingress.ByName("device", func(*http.Request) string { return value }),
-		ingress.ByName("tenant", func(*http.Request) string { return value }),
+	for _, identify := range []gate.Identifier{
+		gate.BySession("sid"), gate.ByBearer, gate.ByAPIKey("X-API-Key"), gate.ByIP(ingress.PeerIP),
+		gate.ByName("device", func(*http.Request) string { return value }),
+		gate.ByName("tenant", func(*http.Request) string { return value }),
 	} {
 		s, ok := identify(request("192.0.2.1:1", "Cookie: sid="+value, "Authorization: Bearer "+value, "X-API-Key: "+value))
 		if !ok {
@@ -81,12 +91,12 @@ func TestSubjectsOfDifferentKindsNeverCollide(t *testing.T) {
 				t.Error("a kind with a colon could make two subjects one")
 			}
 		}()
-		ingress.ByName("a:b", func(*http.Request) string { return "c" })
+		gate.ByName("a:b", func(*http.Request) string { return "c" })
 	}()
 }
 
 func TestIPv6SubjectsAreNetworks(t *testing.T) {
-	identify := ingress.ByIP(ingress.PeerIP)
+	identify := gate.ByIP(ingress.PeerIP)
 	a, _ := identify(request("[2001:db8:1:2::1]:1"))
 	b, _ := identify(request("[2001:db8:1:2:ffff::9]:1"))
 	c, _ := identify(request("[2001:db8:1:3::1]:1"))

@@ -1,4 +1,4 @@
-package ratelimit
+package gate
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func (g *Gate) Admit(r *http.Request, ip netip.Addr) (ingress.Admission, error) 
 type admission struct {
 	gate   *Gate
 	ip     netip.Addr // grouped
-	claim  ingress.Claim
+	claim  Claim
 	trace  string // until the client is identified
 	page   bool
 	header http.Header
@@ -80,7 +80,7 @@ func (a *admission) Identify(ctx context.Context, id *ingress.Identity) error {
 		a.gate.refusedLate.Add(1)
 		return err
 	}
-	a.trace, a.claim = "", ingress.Claim{} // they need memory and are not used again
+	a.trace, a.claim = "", Claim{} // they need memory and are not used again
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (a *admission) rates(ctx context.Context) error {
 	defer chargesPool.Put(c)
 	limiters := append(c.limiters[:0], g.ip)
 	keys := append(c.keys[:0], g.ip.Key(c.room[0][:0]).Addr(a.ip))
-	if a.claim != (ingress.Claim{}) {
+	if a.claim != (Claim{}) {
 		limiters = append(limiters, g.identity)
 		keys = append(keys, g.identity.Key(c.room[1][:0]).Part(a.claim.Kind).Part(a.claim.ID))
 	}

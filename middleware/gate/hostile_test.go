@@ -1,4 +1,4 @@
-package ratelimit_test
+package gate_test
 
 import (
 	"bufio"
@@ -19,6 +19,7 @@ import (
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 )
@@ -63,7 +64,7 @@ const handshake = "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection
 // What is no handshake is answered, acquires no lease, and leaves the connections that
 // are open alone.
 func TestBadOpenings(t *testing.T) {
-	h := open(t, ratelimit.GateOptions{PerIP: many, AcceptRefused: true})
+	h := open(t, gate.Options{PerIP: many, AcceptRefused: true})
 	there := h.expect(101)
 	for name, c := range map[string]struct {
 		send   string
@@ -96,7 +97,7 @@ func TestBadOpenings(t *testing.T) {
 
 // A page of another site cannot use up what its visitor may open.
 func TestForeignPagesAreNotCharged(t *testing.T) {
-	h := open(t, ratelimit.GateOptions{})
+	h := open(t, gate.Options{})
 	for range 30 {
 		h.expect(403, "Origin: http://evil.test")
 	}
@@ -108,7 +109,7 @@ func TestForeignPagesAreNotCharged(t *testing.T) {
 // Handshakes that never end (slowloris) acquire no lease, block no other client, and are hung
 // up on when the server's ReadHeaderTimeout is over.
 func TestHalfOpenHandshakes(t *testing.T) {
-	h := open(t, ratelimit.GateOptions{PerIP: many, MaxPerIP: 2})
+	h := open(t, gate.Options{PerIP: many, MaxPerIP: 2})
 	there := h.expect(101)
 	slow := &http.Server{Handler: h.r, ReadHeaderTimeout: 500 * time.Millisecond}
 	addr := serve(t, slow)
@@ -148,7 +149,7 @@ func TestHandshakesWithABodyAcquireNoLease(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := open(t, ratelimit.GateOptions{PerIP: many, MaxPerIP: 5})
+			h := open(t, gate.Options{PerIP: many, MaxPerIP: 5})
 			addr := serve(t, &http.Server{Handler: serving(h)})
 			var clients sync.WaitGroup
 			for range 600 {
@@ -178,7 +179,7 @@ func TestHandshakesWithABodyAcquireNoLease(t *testing.T) {
 // answered, and nothing of them stays.
 func TestThousandUpgradesAtOnce(t *testing.T) {
 	const crowd, leases = 1000, 50
-	h := open(t, ratelimit.GateOptions{PerIP: many, MaxPerIP: leases + 1})
+	h := open(t, gate.Options{PerIP: many, MaxPerIP: leases + 1})
 	there := h.expect(101)
 	heap := func() int64 {
 		runtime.GC()
@@ -242,7 +243,7 @@ func TestNothingOfAConnectionStays(t *testing.T) {
 	const connections = 40
 	store := memory.NewStore(memory.Options{})
 	messages := limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1000, Per: time.Second})
-	gate := ratelimit.NewGate(store, ratelimit.GateOptions{PerIP: many, PerIdentity: many})
+	gate := gate.New(store, gate.Options{PerIP: many, PerIdentity: many})
 	r := router.New(router.Options{Gate: gate, Authenticate: bearer, Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
 	r.Use(ratelimit.New(messages, ratelimit.PerUserOrIPPerType))
 	router.RPC(r, "echo", func(c *router.Context, m string) (string, error) {

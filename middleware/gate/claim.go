@@ -1,10 +1,13 @@
-package ingress
+package gate
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/wskit/wskit/ingress"
 )
 
 // Claim is the identity that a request claims, before it has been verified. It has the hash of
@@ -26,7 +29,7 @@ type Identifier func(*http.Request) (Claim, bool)
 
 // FirstOf returns the first claim that one of the identifiers finds:
 //
-//	ingress.FirstOf(ingress.BySession("sid"), ingress.ByBearer, ingress.ByAPIKey("X-API-Key"), ingress.ByIP(clientIP))
+//	gate.FirstOf(BySession("sid"), ByBearer, ByAPIKey("X-API-Key"), ByIP(clientIP))
 //
 // A client can invent claims at no cost. A limit by claim protects the clients of one address
 // from each other. It needs a limit by address above it, as a connection gate has: otherwise a
@@ -53,10 +56,10 @@ func BySession(cookie string) Identifier {
 	})
 }
 
-// ByBearer identifies a client by the token that [Token] finds, hashed.
+// ByBearer identifies a client by the token that [ingress.Token] finds, hashed.
 func ByBearer(r *http.Request) (Claim, bool) { return byBearer(r) }
 
-var byBearer = BySecret("bearer", Token)
+var byBearer = BySecret("bearer", ingress.Token)
 
 // ByAPIKey identifies a client by the API key in a header field, hashed as a whole. (With the
 // public part of a key alone, one client could use up the limit of another.) If a key has no
@@ -69,7 +72,7 @@ func ByAPIKey(header string) Identifier {
 // Clients without an address have no claim.
 func ByIP(clientIP func(*http.Request) netip.Addr) Identifier {
 	return func(r *http.Request) (Claim, bool) {
-		ip := GroupIP(clientIP(r))
+		ip := ingress.GroupIP(clientIP(r))
 		return Claim{Kind: "ip", ID: ip.String()}, ip.IsValid()
 	}
 }
@@ -89,7 +92,7 @@ func BySecret(kind string, of func(*http.Request) string) Identifier {
 			return Claim{}, false
 		}
 		sum := sha256.Sum256([]byte(secret))
-		return Claim{Kind: kind, ID: hexText([16]byte(sum[:16]))}, true
+		return Claim{Kind: kind, ID: hex.EncodeToString(sum[:16])}, true
 	}
 }
 
@@ -106,6 +109,6 @@ func ByName(kind string, of func(*http.Request) string) Identifier {
 
 func mustBeKind(kind string) {
 	if kind == "" || strings.Trim(kind, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		panic("ingress: the kind of a claim is " + kind + "; use lower-case letters, digits and '-', such as \"device\"")
+		panic("gate: the kind of a claim is " + kind + "; use lower-case letters, digits and '-', such as \"device\"")
 	}
 }

@@ -1,4 +1,4 @@
-package ratelimit
+package gate
 
 import (
 	"context"
@@ -123,7 +123,7 @@ func (a *admission) refuse(d denial) error {
 	if d.policy != "" {
 		refusal.Violated = []string{d.policy}
 	}
-	r := GateRefusal{
+	r := Refusal{
 		Policy: d.policy, IP: a.ip, Claim: a.claim,
 		RetryAfter: d.wait, TraceID: a.trace, Err: d.err,
 	}
@@ -180,7 +180,7 @@ type logged struct {
 	between int64
 }
 
-func (l *logged) refusal(log *slog.Logger, r GateRefusal) {
+func (l *logged) refusal(log *slog.Logger, r Refusal) {
 	level := slog.LevelDebug
 	now := time.Now()
 	l.mu.Lock()
@@ -193,10 +193,10 @@ func (l *logged) refusal(log *slog.Logger, r GateRefusal) {
 		return
 	}
 	subject := ""
-	if r.Claim != (ingress.Claim{}) {
+	if r.Claim != (Claim{}) {
 		subject = r.Claim.String()
 	}
-	log.LogAttrs(context.Background(), level, "ratelimit: a handshake is refused",
+	log.LogAttrs(context.Background(), level, "gate: a handshake is refused",
 		slog.String("policy", r.Policy), slog.String("ip", r.IP.String()), slog.String("subject", subject),
 		slog.Duration("retry_after", r.RetryAfter), slog.String("trace_id", r.TraceID),
 		slog.Int64("others_since_last_line", between), slog.Any("err", r.Err))

@@ -1,4 +1,4 @@
-package ratelimit_test
+package gate_test
 
 import (
 	"context"
@@ -24,6 +24,7 @@ import (
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
+	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 )
@@ -37,7 +38,7 @@ type house struct {
 	t     *testing.T
 	clock *limittest.Clock
 	store *memory.Store
-	gate  *ratelimit.Gate
+	gate  *gate.Gate
 	r     *router.Router
 	addr  string
 }
@@ -59,17 +60,17 @@ func bearer(r *http.Request) (ingress.Identity, error) {
 // few is a rate that a test reaches.
 var few = limit.TokenBucket{Capacity: 5, Refill: 10, Per: time.Minute}
 
-func open(t *testing.T, o ratelimit.GateOptions, more ...func(*router.Options)) *house {
+func open(t *testing.T, o gate.Options, more ...func(*router.Options)) *house {
 	t.Helper()
 	h := &house{t: t, clock: limittest.NewClock()}
 	h.store = memory.NewStore(memory.Options{Now: h.clock.Now})
 	if o.OnRefused == nil {
-		o.OnRefused = func(ratelimit.GateRefusal) {}
+		o.OnRefused = func(gate.Refusal) {}
 	}
 	if o.PerIP == nil {
 		o.PerIP = few
 	}
-	h.gate = ratelimit.NewGate(h.store, o)
+	h.gate = gate.New(h.store, o)
 	opts := router.Options{Gate: h.gate, Authenticate: bearer, OnError: func(router.Fault) {}}
 	for _, change := range more {
 		change(&opts)
@@ -176,7 +177,7 @@ func headers(res *http.Response, names ...string) string {
 // By default an office gets in: sixty users behind one address connect at once. A user who connects as fast as possible
 // is refused after five, and their address after a hundred.
 func TestAnOfficeIsAdmitted(t *testing.T) {
-	gate := ratelimit.NewGate(memory.NewStore(memory.Options{Now: limittest.NewClock().Now}), ratelimit.GateOptions{OnRefused: func(ratelimit.GateRefusal) {}})
+	gate := gate.New(memory.NewStore(memory.Options{Now: limittest.NewClock().Now}), gate.Options{OnRefused: func(gate.Refusal) {}})
 	admit := func(user string) error {
 		r := httptest.NewRequest("GET", "/ws", nil)
 		r.Header.Set("Authorization", "Bearer "+user)
@@ -205,8 +206,8 @@ func TestAnOfficeIsAdmitted(t *testing.T) {
 }
 
 func TestOpeningTooFast(t *testing.T) {
-	var refusals []ratelimit.GateRefusal
-	h := open(t, ratelimit.GateOptions{RateLimitDraft10: true, OnRefused: func(r ratelimit.GateRefusal) { refusals = append(refusals, r) }})
+	var refusals []gate.Refusal
+	h := open(t, gate.Options{RateLimitDraft10: true, OnRefused: func(r gate.Refusal) { refusals = append(refusals, r) }})
 	for range 5 {
 		h.expect(101)
 	}
@@ -240,8 +241,8 @@ func TestOpeningTooFast(t *testing.T) {
 // A token or a cookie that is made up for each request is no fresh limit,
 // and leaves nothing behind; and so is not one for each connection.
 func TestMadeUpIdentitiesMeetTheLimitOfTheirAddress(t *testing.T) {
-	h := open(t, ratelimit.GateOptions{
-		Identify: ingress.FirstOf(ingress.BySession("sid"), ingress.ByBearer, ingress.ByAPIKey("X-API-Key")),
+	h := open(t, gate.Options{
+		Identify: gate.FirstOf(gate.BySession("sid"), gate.ByBearer, gate.ByAPIKey("X-API-Key")),
 	})
 	admitted := 0
 	for i := range 60 {
@@ -261,7 +262,7 @@ func TestMadeUpIdentitiesMeetTheLimitOfTheirAddress(t *testing.T) {
 
 // One client does not use up what the others at its address may open.
 func TestIdentitiesAreLimitedWithinAnAddress(t *testing.T) {
-	h := open(t, ratelimit.GateOptions{PerIP: limit.TokenBucket{Capacity: 100, Refill: 1, Per: time.Hour}})
+	h := open(t, gate.Options{PerIP: limit.TokenBucket{Capacity: 100, Refill: 1, Per: time.Hour}})
 	for range 5 {
 		h.expect(101, "Authorization: Bearer user-ann")
 	}
@@ -275,7 +276,7 @@ func TestIdentitiesAreLimitedWithinAnAddress(t *testing.T) {
 // On request, answers of handshakes that are admitted have the fields of a refusal.
 func TestGateHeaderOnSuccess(t *testing.T) {
 	names := []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"}
-	o := ratelimit.GateOptions{
+	o := gate.Options{
 		PerIP:       limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute},
 		PerIdentity: limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}, RateLimitDraft10: true,
 	}
@@ -289,7 +290,7 @@ func TestGateHeaderOnSuccess(t *testing.T) {
 	if got, want := headers(res, names...), `2 1 60 "connections-per-identity";q=1;w=60 "connections-per-identity";r=1;t=60`; res.StatusCode != 101 || got != want {
 		t.Errorf("status %d with %s, want %s", res.StatusCode, got, want)
 	}
-	plain := httptest.NewServer(ratelimit.NewGate(memory.NewStore(memory.Options{}), o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	plain := httptest.NewServer(gate.New(memory.NewStore(memory.Options{}), o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ws, err := websocket.Accept(w, r, nil); err == nil {
 			_ = ws.CloseNow()
 		}
@@ -308,11 +309,11 @@ func TestGateHeaderOnSuccess(t *testing.T) {
 // A store that cannot charge address and identity in one step gives the same header: that of the rate with less left.
 func TestGateHeaderWithoutTakeAll(t *testing.T) {
 	for tighter, want := range map[string]string{"ip": `"connections-per-ip";r=1;t=60`, "identity": `"connections-per-identity";r=1;t=60`} {
-		o := ratelimit.GateOptions{
+		o := gate.Options{
 			PerIP:       limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute},
 			PerIdentity: limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute},
 			Limiter:     limit.Options{Name: "gate"}, MaxTotal: -1, MaxPerIP: -1, MaxPerUser: -1,
-			Identify: ingress.ByBearer, RateLimitDraft10: true, HeaderOnSuccess: true,
+			Identify: gate.ByBearer, RateLimitDraft10: true, HeaderOnSuccess: true,
 		}
 		if tighter == "ip" {
 			o.PerIP = limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}
@@ -324,7 +325,7 @@ func TestGateHeaderWithoutTakeAll(t *testing.T) {
 		} {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Header.Set("Authorization", "Bearer user-ann")
-			a, err := ratelimit.NewGate(store, o).Admit(r, ingress.PeerIP(r))
+			a, err := gate.New(store, o).Admit(r, ingress.PeerIP(r))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -339,11 +340,11 @@ func TestGateHeaderWithoutTakeAll(t *testing.T) {
 func TestGateKeepsNoSecrets(t *testing.T) {
 	spy := &spyStore{Store: memory.NewStore(memory.Options{})}
 	var reported strings.Builder
-	gate := ratelimit.NewGate(spy, ratelimit.GateOptions{
+	gate := gate.New(spy, gate.Options{
 		Limiter:  limit.Options{Name: "gate"},
-		Identify: ingress.FirstOf(ingress.BySession("sid"), ingress.ByBearer, ingress.ByAPIKey("X-API-Key")),
+		Identify: gate.FirstOf(gate.BySession("sid"), gate.ByBearer, gate.ByAPIKey("X-API-Key")),
 		MaxTotal: -1, MaxPerIP: -1, MaxPerUser: -1, PerIP: many,
-		OnRefused: func(r ratelimit.GateRefusal) { fmt.Fprintf(&reported, "%+v %v\n", r, r.Err) },
+		OnRefused: func(r gate.Refusal) { fmt.Fprintf(&reported, "%+v %v\n", r, r.Err) },
 	})
 	for _, f := range []string{"Authorization=Bearer s3cret", "Cookie=sid=s3cret", "X-API-Key=s3cret", "Sec-WebSocket-Protocol=bearer.s3cret"} {
 		for range 10 {
@@ -378,7 +379,7 @@ func (s *spyStore) Take(ctx context.Context, key []byte, p limit.Policy, cost in
 // one client; clients without an address are one.
 func TestGateCountsClientsByTheirRealAddress(t *testing.T) {
 	store := memory.NewStore(memory.Options{Now: limittest.NewClock().Now})
-	gate := ratelimit.NewGate(store, ratelimit.GateOptions{PerIP: few, OnRefused: func(ratelimit.GateRefusal) {}})
+	gate := gate.New(store, gate.Options{PerIP: few, OnRefused: func(gate.Refusal) {}})
 	clientIP := ingress.ClientIP(ingress.Trust{Proxies: 1}) // of the router
 	admitted := func(address func(i int) string, peer string) (n int) {
 		for i := range 20 {
@@ -414,7 +415,7 @@ func TestGateCountsClientsByTheirRealAddress(t *testing.T) {
 // The default rate of an address is ten a second after the burst, too.
 func TestDefaultRateIsWhatItSays(t *testing.T) {
 	clock := limittest.NewClock()
-	gate := ratelimit.NewGate(memory.NewStore(memory.Options{Now: clock.Now}), ratelimit.GateOptions{MaxPerIP: -1, MaxTotal: -1})
+	gate := gate.New(memory.NewStore(memory.Options{Now: clock.Now}), gate.Options{MaxPerIP: -1, MaxTotal: -1})
 	r := httptest.NewRequest("GET", "/ws", nil)
 	admitted := 0
 	for range 600 {
@@ -432,7 +433,7 @@ func TestDefaultRateIsWhatItSays(t *testing.T) {
 var many = limit.TokenBucket{Capacity: 100_000, Refill: 1, Per: time.Hour}
 
 func TestOpenConnectionsPerAddress(t *testing.T) {
-	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerIP: 3, RateLimitDraft10: true})
+	h := open(t, gate.Options{PerIP: many, PerIdentity: many, MaxPerIP: 3, RateLimitDraft10: true})
 	var all []*websocket.Conn
 	for range 3 {
 		all = append(all, h.expect(101))
@@ -452,7 +453,7 @@ func TestOpenConnectionsPerAddress(t *testing.T) {
 }
 
 func TestOpenConnectionsInAll(t *testing.T) {
-	h := open(t, ratelimit.GateOptions{PerIP: many, MaxTotal: 2})
+	h := open(t, gate.Options{PerIP: many, MaxTotal: 2})
 	h.expect(101)
 	h.expect(101)
 	_, res := h.dial()
@@ -469,7 +470,7 @@ func TestOpenConnectionsInAll(t *testing.T) {
 // The limit per user comes after authentication: no client can use up the leases of another's
 // name.
 func TestOpenConnectionsPerUser(t *testing.T) {
-	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerUser: 2})
+	h := open(t, gate.Options{PerIP: many, PerIdentity: many, MaxPerUser: 2})
 	h.expect(101, "Authorization: Bearer user-ann")
 	h.expect(101, "Authorization: Bearer user-ann")
 	_, res := h.dial("Authorization: Bearer user-ann")
@@ -485,7 +486,7 @@ func TestOpenConnectionsPerUser(t *testing.T) {
 
 // However a handshake or a connection ends, its leases are released.
 func TestLeasesAreReleased(t *testing.T) {
-	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, MaxPerIP: 1}, func(o *router.Options) {
+	h := open(t, gate.Options{PerIP: many, PerIdentity: many, MaxPerIP: 1}, func(o *router.Options) {
 		o.OnOpen = func(c *router.Conn) error {
 			switch c.Identity().User {
 			case "user-refused":
@@ -536,7 +537,7 @@ func TestLeasesAreReleased(t *testing.T) {
 
 // A page sees why it is refused: accepted, and closed with a code and the wait.
 func TestPagesGetTheRefusal(t *testing.T) {
-	h := open(t, ratelimit.GateOptions{PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Minute}, MaxTotal: 1, AcceptRefused: true})
+	h := open(t, gate.Options{PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Minute}, MaxTotal: 1, AcceptRefused: true})
 	origin := "Origin: http://" + h.addr
 	first := h.expect(101, origin)
 	c := h.expect(101, origin, "Sec-WebSocket-Protocol: bearer.user-ann, wskit")
@@ -566,9 +567,9 @@ func TestPagesGetTheRefusal(t *testing.T) {
 // To tell pages is itself limited.
 func TestTellingPagesIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := ratelimit.NewGate(memory.NewStore(memory.Options{}), ratelimit.GateOptions{
+		gate := gate.New(memory.NewStore(memory.Options{}), gate.Options{
 			PerIP:         limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour},
-			AcceptRefused: true, OnRefused: func(ratelimit.GateRefusal) {},
+			AcceptRefused: true, OnRefused: func(gate.Refusal) {},
 		})
 		for second := range 3 {
 			accepted := 0
@@ -590,7 +591,7 @@ func TestTellingPagesIsLimited(t *testing.T) {
 
 func TestBannedClientsStayOutside(t *testing.T) {
 	banned := ""
-	h := open(t, ratelimit.GateOptions{PerIP: many, PerIdentity: many, RetryAfter: time.Second,
+	h := open(t, gate.Options{PerIP: many, PerIdentity: many, RetryAfter: time.Second,
 		Banned: func(_ context.Context, ip netip.Addr, id ingress.Identity) (time.Duration, error) {
 			switch {
 			case banned == "fault":
@@ -624,7 +625,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 	for level, want := range map[slog.Level]int{slog.LevelInfo: 1, slog.LevelDebug: 20} {
 		synctest.Test(t, func(t *testing.T) {
 			var out strings.Builder
-			gate := ratelimit.NewGate(memory.NewStore(memory.Options{}), ratelimit.GateOptions{
+			gate := gate.New(memory.NewStore(memory.Options{}), gate.Options{
 				PerIP:   limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour},
 				Limiter: limit.Options{Logger: slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level}))},
 			})
@@ -659,8 +660,8 @@ func TestBansCloseTheGate(t *testing.T) {
 	clock := limittest.NewClock()
 	store := memory.NewStore(memory.Options{Now: clock.Now})
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Ban: time.Minute, Recheck: time.Nanosecond})
-	gate := ratelimit.NewGate(store, ratelimit.GateOptions{
-		PerIP: many, PerIdentity: many, Banned: bans.Banned, OnRefused: func(ratelimit.GateRefusal) {},
+	gate := gate.New(store, gate.Options{
+		PerIP: many, PerIdentity: many, Banned: bans.Banned, OnRefused: func(gate.Refusal) {},
 	})
 	r := router.New(router.Options{Gate: gate, Authenticate: bearer})
 	r.Use(bans.Middleware, ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}), ratelimit.PerUserOrIPPerType))
@@ -691,9 +692,9 @@ func TestBansCloseTheGate(t *testing.T) {
 	}
 }
 
-func TestDoorOptionsThatMakeNoSensePanic(t *testing.T) {
+func TestOptionsThatMakeNoSensePanic(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
-	for want, o := range map[string]ratelimit.GateOptions{
+	for want, o := range map[string]gate.Options{
 		"RetryAfter":               {RetryAfter: -1},
 		"connections-per-ip":       {PerIP: limit.TokenBucket{}},
 		"connections-per-identity": {PerIdentity: limit.FixedWindow{}},
@@ -705,7 +706,13 @@ func TestDoorOptionsThatMakeNoSensePanic(t *testing.T) {
 					t.Errorf("panic %q, want one about %q", v, want)
 				}
 			}()
-			ratelimit.NewGate(store, o)
+			gate.New(store, o)
 		}()
 	}
+	defer func() {
+		if v := fmt.Sprint(recover()); !strings.Contains(v, "gate: New over a shared store needs a name for its keys: set Options.Limiter to") {
+			t.Errorf("panic %q for a store that is shared", v)
+		}
+	}()
+	gate.New(lateStore{}, gate.Options{})
 }
