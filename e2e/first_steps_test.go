@@ -18,7 +18,7 @@ func TestFirstSteps(t *testing.T) {
 	bob.until("Ann's name and message", shows("Ann: Hello Bob"))
 
 	g.run() // with a list of the people; all tokens are forgotten
-	ann.until("connected again", shows("(waiting: UNAUTHENTICATED)")+" && "+mayType)
+	ann.until("connected again", shows("waiting: UNAUTHENTICATED")+" && "+mayType)
 	refused := "refused: identity, UNAUTHENTICATED: log in first"
 	g.server.says(refused)
 	ann.sends("I am back")

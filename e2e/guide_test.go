@@ -158,7 +158,11 @@ func (g *guide) command(line string) {
 			g.server.kill()
 		}
 		g.sh("mv next program")
-		g.server = startServer(g.t, g.addr, func(string) *exec.Cmd { return exec.Command(filepath.Join(g.dir, "program")) })
+		g.server = startServer(g.t, g.addr, func(string) *exec.Cmd {
+			program := exec.Command(filepath.Join(g.dir, "program"))
+			program.Dir = g.dir
+			return program
+		})
 		awaitServing(g.t, g.server)
 	case strings.HasPrefix(line, "mkdir "):
 		g.sh(line)
