@@ -77,6 +77,7 @@ var parts = []part{
 	{"examples", []string{anything}},
 	{"docs", nil},
 	{"docs/plot", []string{"limit"}},
+	{"docs/skill", nil},
 	{"docs/tasks", []string{"adapters/memory", "adapters/redis", "ingress", "limit", "middleware/gate", "middleware/ratelimit", "router"}},
 	{"internal/batch", []string{"errors"}},
 	{"internal/ceil", nil},
