@@ -21,6 +21,8 @@ type Options struct {
 	Token func(context.Context) (string, error)
 
 	// Header is sent with each handshake.
+	//
+	// Default: none.
 	Header http.Header
 
 	// HTTPClient makes the handshakes: it has the proxy, the TLS configuration, and in tests a server in
@@ -31,6 +33,8 @@ type Options struct {
 
 	// Setup is called by Dial before the first connection is opened. Handlers that it registers with On
 	// and Answer get all that the server sends, from the first message on.
+	//
+	// Default: none.
 	Setup func(*Client)
 
 	// ConnectTimeout is the time for one attempt to connect, with the call of Token.
@@ -141,6 +145,8 @@ type MessageOptions struct {
 
 	// Meta has members of the application for the meta of the message, such as a trace id. See
 	// PROTOCOL.md for their bounds.
+	//
+	// Default: none.
 	Meta map[string]any
 }
 

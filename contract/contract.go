@@ -26,6 +26,8 @@ type Options struct {
 	// Default: not in the document.
 	URL string
 	// Authenticated says that clients connect with a token, see ingress.Token.
+	//
+	// Default: false.
 	Authenticated bool
 	// Limits returns the rate limits of a type of message from clients, for the AsyncAPI
 	// document, as a value to be encoded as JSON: the routes do not know what middleware limits.
@@ -33,6 +35,8 @@ type Options struct {
 	Limits func(typ string) any
 	// Types describe Go types whose form in JSON is not known: those with methods like
 	// MarshalJSON, and interfaces. A description replaces what is known of other types.
+	//
+	// Default: none.
 	Types map[reflect.Type]Type
 }
 

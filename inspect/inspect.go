@@ -58,6 +58,8 @@ type Options struct {
 	// Authorization: Bearer. It is called concurrently.
 	//
 	// Required.
+	//
+	// Default: none; it must be set.
 	Authorize func(*http.Request) (Viewer, error)
 
 	// Rules are the rules that the router enforces. Default: none.

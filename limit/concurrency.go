@@ -12,6 +12,8 @@ import (
 // Limiter.Name.
 type ConcurrencyOptions struct {
 	// Max is how many leases there may be under a key, at least 1.
+	//
+	// Default: none; it must be set.
 	Max int64
 
 	// LeaseTime is the time after which the leases of a killed process no longer count. A
@@ -35,6 +37,8 @@ type ConcurrencyOptions struct {
 
 	// Limiter has the namespace of the keys, the timeout and the failure policy, as for a
 	// [Limiter]. Under [FailLocal] each process counts its own leases.
+	//
+	// Default: see [Options].
 	Limiter Options
 }
 

@@ -22,33 +22,42 @@ type Options struct {
 	// either differ between the processes that should share a limit, or be the same in two
 	// programs that should not. Over a store in this process (see [Store]), "" means a name
 	// that no other limiter has.
+	//
+	// Default: none; over a shared store it must be set.
 	Name string
 
-	// Prefix comes before the name in every key, for databases that hold more
-	// than limits; "" means that of the store, and "wskit" for a store that has none. The same characters as
-	// in a name.
+	// Prefix comes before the name in every key, for databases that hold more than limits. The same characters as in a
+	// name.
+	//
+	// Default: that of the store, and "wskit" for a store that has none.
 	Prefix string
 
-	// OnFailure says what decides when the store does not answer. The default is
-	// [FailLocal].
+	// OnFailure says what decides when the store does not answer.
+	//
+	// Default: [FailLocal].
 	OnFailure Failure
 
-	// Timeout bounds how long the store may take to answer; 0 means 100 ms, negative that
-	// only the caller's context bounds it. It does not apply to a store in this process.
+	// Timeout bounds how long the store may take to answer. Negative: only the caller's context bounds it. It does
+	// not apply to a store in this process.
 	//
 	// It counts from the instant at which a decision is asked for, and with Redis from the instant
 	// at which the question is sent. It should be at least a quarter longer than the longest usual
 	// round trip to the store: the default is for up to 80 ms. If it is too short, Stats.TimedOut
 	// grows.
+	//
+	// Default: 100 ms.
 	Timeout time.Duration
 
 	// Shadow makes the limiter decide and count, but never refuse: what would
 	// have been a denial comes back allowed with [Decision.Shadowed] set, and a
 	// [Pacer] asks for no wait. It is for trying a limit on real traffic.
+	//
+	// Default: false.
 	Shadow bool
 
-	// FallbackKeys bounds the keys of [FailLocal]; 0 means 65,536, negative
-	// panics. Beyond it, keys share.
+	// FallbackKeys bounds the keys of [FailLocal]. Negative panics. Beyond it, keys share.
+	//
+	// Default: 65,536.
 	FallbackKeys int
 
 	// Logger gets a line, with the cause, when the limiter stops using its store, and another when
@@ -60,11 +69,14 @@ type Options struct {
 	// alerts. It is never called by two goroutines at once, never by one that makes a decision, and
 	// under no lock, so it may block. Until it returns, only the latest change is kept. Its panics
 	// are logged. nil means that nothing is called.
+	//
+	// Default: none.
 	OnOutage func(errors.Outage)
 
-	// Now is the clock of FailLocal in microseconds since the Unix epoch. Outside
-	// 0 ≤ now < 2⁵² it is taken to stand still at the nearer end. nil means the
-	// monotonic clock of the process.
+	// Now is the clock of FailLocal in microseconds since the Unix epoch. Outside 0 ≤ now < 2⁵² it is taken to stand
+	// still at the nearer end.
+	//
+	// Default: the monotonic clock of the process.
 	Now func() int64
 }
 

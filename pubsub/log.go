@@ -80,12 +80,20 @@ type ReadOptions struct {
 	//
 	// A position can be read from while it is the head, or the message after it is kept. With
 	// Backwards the message at the position has to be kept, or it is the head.
+	//
+	// Default: before the oldest message.
 	From Position
 	// Backwards reads towards older messages. The page is in the order of the log in any case.
+	//
+	// Default: false.
 	Backwards bool
 	// Messages is how many messages the page has at most.
+	//
+	// Default: none; it must be set.
 	Messages int
 	// Bytes is the size of their frames, at most, except that the first one may have any size.
+	//
+	// Default: none; it must be set.
 	Bytes int
 }
 

@@ -23,6 +23,8 @@ type Event[T any] struct {
 // EventOptions configure a declared event.
 type EventOptions struct {
 	// Doc describes the event in one line, for Router.Routes.
+	//
+	// Default: none.
 	Doc string
 }
 

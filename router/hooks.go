@@ -21,14 +21,20 @@ type Hooks struct {
 	// limit answers it like that of a frame. ratelimit.PerTopic makes one. It is called by the goroutine that publishes,
 	// concurrently, and may wait for the network. A panic is an error. Messages to a [Target] and to a connection are not
 	// published.
+	//
+	// Default: none.
 	BeforePublish func(ctx context.Context, topic string) error
 	// PublishMeta returns members for the meta of a message that is published, from the context
 	// with which it is published; nil: none. Those of PublishOptions.Meta take precedence. If Meta has no room for
 	// them, they are left out. It is called by the goroutine that publishes.
+	//
+	// Default: none.
 	PublishMeta func(context.Context) Meta
 	// OnDelivered is called when a message from Backend.Broker has been queued for members of its
 	// topic in this process. The broker waits for it, and no lock is held. It is not called for what
 	// is read from a log because it did not come in order.
+	//
+	// Default: none.
 	OnDelivered func(Delivery)
 }
 

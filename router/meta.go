@@ -21,6 +21,8 @@ type Meta map[string]any
 // SendOptions configure one event that is sent to one connection.
 type SendOptions struct {
 	// Meta is put into the event's meta.
+	//
+	// Default: none.
 	Meta Meta
 }
 

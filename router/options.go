@@ -89,6 +89,8 @@ type Options struct {
 
 	// InsecureAnyOrigin lets pages of any origin connect. The browser sends the user's
 	// cookies with their requests: use it only if cookies do not authenticate users.
+	//
+	// Default: false: pages of Origins and of the own host.
 	InsecureAnyOrigin bool
 
 	// RefuseOverHTTP answers pages that the Gate or Authenticate refuse with HTTP alone, as all others. Browsers hide
@@ -139,13 +141,19 @@ type Options struct {
 	Backend adapters.Backend
 
 	// Addressing switches on [Router.User], [Router.Connection] and [Router.AllConnections].
+	//
+	// Default: off where other processes share the Backend.
 	Addressing AddressingOptions
 
 	// Idempotency handles messages with the same meta.idempotencyKey once.
+	//
+	// Default: see IdempotencyOptions.
 	Idempotency IdempotencyOptions
 
 	// Resume says which clients may resume their subscriptions to topics with history, see
 	// Router.History.
+	//
+	// Default: all clients, with tickets of Backend.Secret.
 	Resume ResumeOptions
 
 	// HistoryCheck is how often the ends of the logs of topics with history are compared with
@@ -161,6 +169,8 @@ type Options struct {
 	//
 	// Topics of the router itself, whose names begin with "$ws:", are not reported. Their messages are
 	// those to targets, see [Target.Send].
+	//
+	// Default: none.
 	OnLost func(topics []string)
 
 	// SendGaps sends the members of the topics of OnLost $ws:gap, so that clients can load again what
@@ -170,6 +180,8 @@ type Options struct {
 	SendGaps bool
 
 	// Limits bound the resources of one connection.
+	//
+	// Default: see Limits.
 	Limits Limits
 
 	// Strict refuses payloads with unknown members, in all routes. See RouteOptions.Strict.
@@ -186,9 +198,13 @@ type Options struct {
 	ValidateOutgoing bool
 
 	// Overload refuses messages while this process cannot keep up, by their priority.
+	//
+	// Default: off.
 	Overload OverloadOptions
 
 	// Liveness has the times after which a connection counts as dead.
+	//
+	// Default: see Liveness.
 	Liveness Liveness
 
 	// RequestTimeout is the maximum time for a request, unless its route sets another one;
@@ -222,12 +238,16 @@ type Options struct {
 	// unless it is a rejection that has a close code (errors.LimitExceeded.Close). The
 	// reason is {"retryAfterMs":n,"message":"…"}, with a wait if the error has one. It is
 	// called concurrently. A library adds further hooks with [Router.AddHooks].
+	//
+	// Default: none.
 	OnOpen func(*Conn) error
 
 	// OnClose is called once for every connection for which OnOpen returned nil, when it has
 	// ended. The connection has left its topics, which are in CloseInfo.Topics, and its context
 	// is cancelled by then; a handler that ignores its context may still be running. It is
 	// called concurrently, and Shutdown waits for it.
+	//
+	// Default: none.
 	OnClose func(*Conn, CloseInfo)
 
 	// OnError is called for faults of the server: errors without a code or with
@@ -240,6 +260,8 @@ type Options struct {
 	// OnLimitExceeded is called once for every frame that a limit rejects, in order, by one
 	// goroutine: a slow hook does not delay frames. If 65,536 calls are queued, further
 	// ones are left out and counted in Stats.HooksMissed. Shutdown does not wait for the hook.
+	//
+	// Default: none.
 	OnLimitExceeded func(LimitInfo)
 
 	// OnRefused is called once for every handshake that is refused, and for every message that is

@@ -41,18 +41,28 @@ type PublishOptions struct {
 	// Key distinguishes OverflowLatestOnly messages of one topic and type: with the user as the
 	// key, the latest position of each of ten users is kept; without a key, only one of all. At
 	// most 256 bytes.
+	//
+	// Default: none: the latest message of a type.
 	Key string
 	// Except leaves out the connection with this id: Except: c.Conn().ID() leaves out the client that publishes. A topic
 	// with history refuses it, since it would make gaps.
+	//
+	// Default: none.
 	Except string
 	// LocalOnly delivers to the subscribers in this process alone, without Backend.Broker. The
 	// order of messages with it and without it is not defined.
+	//
+	// Default: false.
 	LocalOnly bool
 	// ID makes it safe to publish again to a topic with history. Set it to retry a publish whose outcome is unknown: a
 	// second message with the same ID within two minutes changes nothing, whatever process it comes from. At most 128
 	// bytes.
+	//
+	// Default: none.
 	ID string
 	// Meta is put into the event's meta.
+	//
+	// Default: none.
 	Meta Meta
 }
 

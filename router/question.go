@@ -23,6 +23,8 @@ type QuestionOptions struct {
 	// Default: 30 s. Negative: no limit.
 	Timeout time.Duration
 	// Doc describes the question in one line, for Router.Routes.
+	//
+	// Default: none.
 	Doc string
 }
 

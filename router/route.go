@@ -33,10 +33,14 @@ type RouteOptions struct {
 	// Timeout replaces the router's RequestTimeout for requests. For events it sets a
 	// deadline, after which the context is cancelled and nothing is sent; by default events
 	// have none. Negative: none.
+	//
+	// Default: Options.RequestTimeout for requests, no deadline for events.
 	Timeout time.Duration
 	// Exempt frames are not charged by the middleware of the router and of groups, see
 	// ingress.Context.Exempt. That of Group.With charges them, and bans apply. In the options of a
 	// group it concerns the middleware outside of the group.
+	//
+	// Default: false: all frames are charged.
 	Exempt bool
 	// Silent drops frames of this type that middleware of Use or With rejects because
 	// of a limit, without an answer, for input such as the positions of a cursor, of which 200
@@ -59,6 +63,8 @@ type RouteOptions struct {
 	// Another type is then an error. Default: any type.
 	Progress any
 	// Doc describes the route in one line, for Router.Routes.
+	//
+	// Default: none.
 	Doc string
 }
 

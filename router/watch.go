@@ -13,6 +13,8 @@ type WatchOptions struct {
 	// ByUser sends users in place of members: one with several connections joins with the
 	// first and leaves with the last. The data of a user is that of the connection whose
 	// ID is the lowest. A member without a user is sent by itself.
+	//
+	// Default: false: members.
 	ByUser bool
 }
 

@@ -16,23 +16,28 @@ import (
 
 // Options configure a [Store] in Durable Objects. The zero value is ready to use.
 type Options struct {
-	// Tenant says which tenant a key belongs to; "" means none. Each tenant has objects of its own,
-	// so that neither its load nor its state touches another's. nil means that no key belongs to
-	// one. It must return the same for a key at any time and in all processes: [KeyPart] reads it
-	// from the key.
+	// Tenant says which tenant a key belongs to. Each tenant has objects of its own, so that neither its load nor its
+	// state touches another's. It must return the same for a key at any time and
+	// in all processes: [KeyPart] reads it from the key.
+	//
+	// Default: none.
 	Tenant func(key string) string
 
-	// Timeout bounds a request, whatever the deadlines of its callers; 0 means 2 s,
-	// negative is an error.
+	// Timeout bounds a request, whatever the deadlines of its callers. Negative is an error.
+	//
+	// Default: 2 s.
 	Timeout time.Duration
 
-	// Requests is how many requests are on their way at a time at most; 0 means 2,
-	// negative is an error. Calls that come while all are share the next one.
+	// Requests is how many requests are on their way at a time at most. Negative is an error. Calls that come while all
+	// are share the next one.
+	//
+	// Default: 2.
 	Requests int
 
-	// Remember is how long a denial may be answered without a new request, which
-	// bounds for how long a refund or a reset through another process goes
-	// unnoticed; 0 means 10 s, negative that nothing is remembered.
+	// Remember is how long a denial may be answered without a new request, which bounds for how long a refund or a
+	// reset through another process goes unnoticed. Negative: nothing is remembered.
+	//
+	// Default: 10 s.
 	Remember time.Duration
 
 	// ProcessTimeout is how long the leases of a killed process count, see limit.ConcurrencyOptions. From 1 s to 10 min.
@@ -42,11 +47,14 @@ type Options struct {
 
 	// InsecureHTTP allows a plain http URL that is not of this machine. The
 	// secret is then sent unencrypted.
+	//
+	// Default: false.
 	InsecureHTTP bool
 
-	// Transport makes the requests; nil means one that is tuned for this: it keeps
-	// connections for less long than the server does and never sends a request
-	// twice.
+	// Transport makes the requests.
+	//
+	// Default: one that is tuned for this: it keeps connections for less long than the server does and never sends a
+	// request twice.
 	Transport http.RoundTripper
 }
 

@@ -11,13 +11,11 @@ import (
 
 // Options configure a [Store] in memory. The zero value is ready to use.
 type Options struct {
-	// MaxKeys bounds how many keys have state of their own at a time; 0 means 2,000,000, negative
-	// panics. A key takes 43 to 54 bytes under a policy with two words of state (a bucket, a pacer,
-	// a fixed window). A key with more state counts as (words + 5)/4 keys, rounded down: 2 for two
-	// buckets at once, 4 for a sliding window of ten. A log counts as more keys as it grows; if
-	// there is no room for that, some of its admissions are merged, which makes it stricter. Only
-	// keys that have used something recently count: one whose limit is full again is dropped when
-	// room is needed.
+	// MaxKeys bounds how many keys have state of their own at a time. Negative panics. A key takes 43 to 54 bytes under
+	// a policy with two words of state (a bucket, a pacer, a fixed window). A key with more state counts as (words +
+	// 5)/4 keys, rounded down: 2 for two buckets at once, 4 for a sliding window of ten. A log counts as more keys as
+	// it grows; if there is no room for that, some of its admissions are merged, which makes it stricter. Only keys
+	// that have used something recently count: one whose limit is full again is dropped when room is needed.
 	//
 	// Beyond the bound, a new key shares a state with others of the same limiter and policy, until
 	// there is room and nothing in that state counts any more. Such keys are limited more strictly,
@@ -28,13 +26,15 @@ type Options struct {
 	// 3.4 shared states for each of MaxKeys under a bucket, a pacer or a fixed window of at most
 	// 1,023, 1.7 under a larger window and 0.8 under a log; a limiter gets at least 256.
 	// docs/limits.md says what a flood can do and which MaxKeys to choose.
+	//
+	// Default: 2,000,000.
 	MaxKeys int
 
-	// Now is the clock, in microseconds since the Unix epoch, at least 0 and below
-	// 2⁵², the year 2112. Outside of that it is taken to stand still at the nearer
-	// end: what has been used stays used. It may be set back; states are then kept a
-	// minute longer. nil means the monotonic clock of the process, which is never set
-	// back.
+	// Now is the clock, in microseconds since the Unix epoch, at least 0 and below 2⁵², the year 2112. Outside of that
+	// it is taken to stand still at the nearer end: what has been used stays used. It may be set back; states are then
+	// kept a minute longer.
+	//
+	// Default: the monotonic clock of the process, which is never set back.
 	Now func() int64
 }
 

@@ -30,6 +30,8 @@ type Options struct {
 
 	// OnOutage is called at the same times, for the components "subscription", "publish", "log", "presence" and
 	// "idempotency". Limiters have one of their own, see limit.Options.
+	//
+	// Default: none.
 	OnOutage func(wskit.Outage)
 
 	// ProcessTimeout is how long a process that was killed counts as running: see adapters.Backend. From 1 s to 10 min.
@@ -38,12 +40,20 @@ type Options struct {
 	ProcessTimeout time.Duration
 
 	// Store is for limits alone. What it leaves empty of the above is taken from there.
+	//
+	// Default: see [StoreOptions].
 	Store StoreOptions
 	// Broker is for topics alone, in the same way.
+	//
+	// Default: see [BrokerOptions].
 	Broker BrokerOptions
 	// Presence is for presence alone, in the same way.
+	//
+	// Default: see [PresenceOptions].
 	Presence PresenceOptions
 	// Idempotency is for the answers of idempotent messages alone, in the same way.
+	//
+	// Default: see [IdempotencyOptions].
 	Idempotency IdempotencyOptions
 }
 

@@ -68,6 +68,8 @@ type BrokerOptions struct {
 
 	// OnOutage is called at the same times, for the components "subscription", "publish" and "log". It is called by one goroutine, never under a lock,
 	// so it may block; until it returns, only the latest change is kept. Its panics are logged.
+	//
+	// Default: none.
 	OnOutage func(errors.Outage)
 }
 

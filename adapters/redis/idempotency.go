@@ -67,6 +67,8 @@ type IdempotencyOptions struct {
 
 	// OnOutage is called at the same times, for the component "idempotency". It is called by one goroutine, never under a lock,
 	// so it may block; until it returns, only the latest change is kept. Its panics are logged.
+	//
+	// Default: none.
 	OnOutage func(errors.Outage)
 }
 

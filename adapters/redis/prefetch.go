@@ -13,12 +13,17 @@ import (
 // PrefetchOptions configure [NewPrefetch].
 type PrefetchOptions struct {
 	// Tokens is how many are taken in advance at a time, at least 2: the L of the formula.
+	//
+	// Default: none; it must be set.
 	Tokens int64
-	// Hold is how long they may be spent; 0 means 100 ms, negative panics. What is not
-	// spent by then is given back, less what has flowed in since.
+	// Hold is how long they may be spent. Negative panics. What is not spent by then is given back, less what has
+	// flowed in since.
+	//
+	// Default: 100 ms.
 	Hold time.Duration
-	// Keys bounds how many keys are watched at a time; 0 means 10,000, negative
-	// panics. For others every decision is a call to Redis.
+	// Keys bounds how many keys are watched at a time. Negative panics. For others every decision is a call to Redis.
+	//
+	// Default: 10,000.
 	Keys int
 }
 

@@ -44,6 +44,8 @@ type PresenceOptions struct {
 
 	// OnOutage is called at the same times, for the component "presence". It is called by one goroutine, never under a lock,
 	// so it may block; until it returns, only the latest change is kept. Its panics are logged.
+	//
+	// Default: none.
 	OnOutage func(errors.Outage)
 }
 

@@ -26,20 +26,23 @@ type StoreOptions struct {
 	// Default: "wskit".
 	Prefix string
 
-	// RememberedKeys bounds how many exhausted keys are refused by this process
-	// without asking Redis; 0 means 65,536, which take about 7 MB; negative means
-	// none: every decision is a call to Redis. What is remembered, and why that is exact,
-	// is explained by package internal/denialcache.
+	// RememberedKeys bounds how many exhausted keys are refused by this process without asking Redis. Negative means
+	// none: every decision is a call to Redis. What is remembered, and why that is exact, is explained by package
+	// internal/denialcache.
+	//
+	// Default: 65,536, which take about 7 MB.
 	RememberedKeys int
 
-	// RememberFor bounds how long a key is refused without asking; 0 means 10 s,
-	// negative panics. It is how long a refund or a reset by another process may
-	// go unnoticed here.
+	// RememberFor bounds how long a key is refused without asking. Negative panics. It is how long a refund or a reset
+	// by another process may go unnoticed here.
+	//
+	// Default: 10 s.
 	RememberFor time.Duration
 
-	// Trips is how many round trips to one server may be on their way at a time;
-	// 0 means 2, negative panics. Calls that come while all are busy share the
-	// next one.
+	// Trips is how many round trips to one server may be on their way at a time. Negative panics. Calls that come while
+	// all are busy share the next one.
+	//
+	// Default: 2.
 	Trips int
 
 	// ProcessTimeout is how long the leases of a killed process count, see limit.ConcurrencyOptions. From 1 s to 10 min.
@@ -47,11 +50,11 @@ type StoreOptions struct {
 	// Default: 15 s.
 	ProcessTimeout time.Duration
 
-	// Now is a clock in microseconds since the Unix epoch, at least 0 and below
-	// 2⁵², for tests: it takes the place of the server's in all decisions. Outside of
-	// that it stops at the nearer end. State is kept by the
-	// server's clock, for as long as without it. nil means the clock of the server
-	// that has the key.
+	// Now is a clock in microseconds since the Unix epoch, at least 0 and below 2⁵², for tests: it takes the place of
+	// the server's in all decisions. Outside of that it stops at the nearer end. State is kept by the server's clock,
+	// for as long as without it.
+	//
+	// Default: the clock of the server that has the key.
 	Now func() int64
 
 	// Logger gets a line when a server evicts keys because memory is full, or does not say

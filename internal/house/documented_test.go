@@ -107,6 +107,9 @@ func (c checker) values(groups []*doc.Value) {
 	}
 }
 
+// options are types whose fields may be left out.
+var options = regexp.MustCompile(`Options$|^(Limits|Liveness)$`)
+
 // members checks the methods of interfaces and the fields of structs, because their
 // contracts and defaults are documented nowhere else. The comment of the type, or of another
 // field, may document one by naming it.
@@ -135,6 +138,9 @@ func (c checker) members(typ *doc.Type) {
 				spokenFor := regexp.MustCompile(`\b` + name.Name + `\b`).MatchString(said)
 				if name.IsExported() && f.Doc == nil && f.Comment == nil && !spokenFor {
 					c.missing(name.Pos(), what, s.Name.Name+"."+name.Name)
+				}
+				if name.IsExported() && options.MatchString(s.Name.Name) && !strings.Contains(f.Doc.Text(), "Default") {
+					c.t.Errorf("%s: the comment of %s.%s does not say its default", c.fset.Position(name.Pos()), s.Name.Name, name.Name)
 				}
 			}
 		}

@@ -83,10 +83,14 @@ type Options struct {
 	// connection closed at once with 4429 (1013 if the server is full) and the reason
 	// {"retryAfterMs":n}. At most 100 a second are answered like this. All other refusals, and
 	// those of clients that are not pages, are HTTP answers.
+	//
+	// Default: false.
 	AcceptRefused bool
 
 	// RateLimitDraft10 adds the fields RateLimit and RateLimit-Policy to refusals, according
 	// to draft-ietf-httpapi-ratelimit-headers-10, which is not a standard yet.
+	//
+	// Default: false.
 	RateLimitDraft10 bool
 
 	// HeaderOnSuccess adds the same fields to the answers of handshakes that are admitted, of the rate
@@ -106,6 +110,8 @@ type Options struct {
 	// Limiter has the options of the gate's limits. Their names are Limiter.Name followed by
 	// "/rate-ip", "/rate-identity", "/open-ip", "/open-user" and "/open-total". With Shadow
 	// the limits are counted and not enforced.
+	//
+	// Default: see [limit.Options]. Over a shared store its Name must be set.
 	Limiter limit.Options
 }
 

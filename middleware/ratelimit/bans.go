@@ -16,35 +16,45 @@ import (
 // BanOptions configure [Bans]. The zero value is ready to use over a store in this process; over
 // a shared store, Limiter.Name must be set.
 type BanOptions struct {
-	// After is the number of rejections that leads to a ban; 0 means 50.
+	// After is the number of rejections that leads to a ban.
+	//
+	// Default: 50.
 	After int
 
-	// Within is the time within which rejections are counted; 0 means a minute. They are
-	// counted by a [limit.SlidingWindow] of one sub-window, whose bounds apply.
+	// Within is the time within which rejections are counted. They are counted by a [limit.SlidingWindow] of one
+	// sub-window, whose bounds apply.
+	//
+	// Default: a minute.
 	Within time.Duration
 
-	// Ban is the duration of a ban, with the bounds of [limit.TokenBucket].Per; 0 means 5
-	// minutes. Rejections count for Within, also after a ban: if the ban is shorter, the
-	// next rejection may lead to another one.
+	// Ban is the duration of a ban, with the bounds of [limit.TokenBucket].Per. Rejections count for Within, also after
+	// a ban: if the ban is shorter, the next rejection may lead to another one.
+	//
+	// Default: 5 minutes.
 	Ban time.Duration
 
-	// Recheck is how long a process caches the answer of the store for a subject; 0 means
-	// 5 s. A ban applies at once in the process that made it and to every new connection,
-	// and to open connections of other processes within this time.
+	// Recheck is how long a process caches the answer of the store for a subject. A ban applies at once in the process
+	// that made it and to every new connection, and to open connections of other processes within this time.
+	//
+	// Default: 5 s.
 	Recheck time.Duration
 
-	// Key is the subject of a ban; nil means [PerUserOrIP]: clients that are not
-	// authenticated are banned by tenant and address. Behind a proxy, set Options.ClientIP of the
-	// router: with the address of the proxy, one ban would apply to all clients. Key may
-	// use only the Identity and the IP.
+	// Key is the subject of a ban. Behind a proxy, set Options.ClientIP of the router: with the address of the proxy,
+	// one ban would apply to all clients. Key may use only the Identity and the IP.
+	//
+	// Default: [PerUserOrIP]: clients that are not authenticated are banned by tenant and address.
 	Key KeyFunc
 
-	// CloseCode is the code with which banned connections are closed; 0 means 4429.
+	// CloseCode is the code with which banned connections are closed.
+	//
+	// Default: 4429.
 	CloseCode errors.CloseCode
 
 	// Limiter has the options of the two limiters that count rejections and store bans.
 	// Their names are Limiter.Name followed by "/rejections" and "/bans". Shadow must not
 	// be set: leave the middleware out instead.
+	//
+	// Default: see [limit.Options].
 	Limiter limit.Options
 }
 

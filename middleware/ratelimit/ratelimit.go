@@ -46,28 +46,36 @@ import (
 // Options configure the middleware of [New], [NewAll], [NewPerConnection] and [NewConcurrency]. With the zero value, a
 // frame costs 1.
 type Options struct {
-	// Cost is the cost of a frame; nil means 1. It is called for every frame and must be
-	// fast. A cost below 1 is an error of the function: the frame is answered with
-	// INVALID_ARGUMENT, nothing is charged, and OnInvalidCost is called.
+	// Cost is the cost of a frame. It is called for every frame and must be fast. A cost below 1 is an error of the
+	// function: the frame is answered with INVALID_ARGUMENT, nothing is charged, and OnInvalidCost is called.
+	//
+	// Default: 1.
 	Cost func(*ingress.Context) int
 
 	// OnLimited is called for every frame over the limit, before the router handles the rejection.
 	// The frame waits for it, so it must not block, and it must not keep c. The router's
 	// OnLimitExceeded is called for rejections in any case.
+	//
+	// Default: none.
 	OnLimited func(c *ingress.Context, info Limited)
 
-	// OnInvalidCost is called when Cost returned less than 1. nil means that the
-	// first such frame is logged through log/slog.
+	// OnInvalidCost is called when Cost returned less than 1.
+	//
+	// Default: that the first such frame is logged through log/slog.
 	OnInvalidCost func(c *ingress.Context, cost int)
 
 	// Silent rejects frames over the limit without an answer, for input such as the positions of
 	// a cursor, of which 200 refusals a second help no client. Frames with a correlation id are
 	// answered. Rejected frames are counted (router.Stats.Unanswered), and [Bans] do not count
 	// them. To do the same for all limits of a type, set router.RouteOptions.Silent.
+	//
+	// Default: false.
 	Silent bool
 
 	// Shadow lets frames over the limit pass. OnLimited is called with Limited.Shadow
 	// set. Frames that fit are charged.
+	//
+	// Default: false.
 	Shadow bool
 
 	// Announce is the name under which clients can follow the limit: on request, a client gets what

@@ -39,6 +39,8 @@ type RuleLimiter struct {
 // process; over a shared store, Limiter.Name must be set.
 type RuleOptions struct {
 	// Limiter has the options of the limiter, such as its name and the failure policy.
+	//
+	// Default: see [limit.Options].
 	Limiter limit.Options
 
 	// Key chooses the bucket that a frame is charged to.
@@ -57,6 +59,8 @@ type RuleOptions struct {
 
 	// OnDenied is called for every frame that [Rules.Deny] refuses, with the entry. The frame waits
 	// for it, so it must not block, and it must not keep c. In shadow mode the frame passes.
+	//
+	// Default: none.
 	OnDenied func(c *ingress.Context, entry Subject)
 }
 

@@ -21,10 +21,16 @@ import (
 // DialOptions configure a client.
 type DialOptions struct {
 	// Token is sent as the subprotocol bearer.<token>.
+	//
+	// Default: none.
 	Token string
 	// Header is sent with the handshake.
+	//
+	// Default: none.
 	Header http.Header
 	// Query is the request's raw query.
+	//
+	// Default: none.
 	Query string
 }
 
