@@ -67,7 +67,7 @@ func (c *Client) connect() (*link, ending) {
 		}
 		header.Set("Authorization", "Bearer "+token)
 	}
-	ws, res, err := websocket.Dial(ctx, c.url, &websocket.DialOptions{HTTPClient: c.opts.HTTPClient, HTTPHeader: header})
+	ws, res, err := websocket.Dial(ctx, c.url, &websocket.DialOptions{HTTPClient: handshaker(c.opts.HTTPClient, c.url), HTTPHeader: header})
 	if err != nil {
 		return nil, refused(res, err)
 	}

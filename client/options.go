@@ -26,7 +26,8 @@ type Options struct {
 	Header http.Header
 
 	// HTTPClient makes the handshakes: it has the proxy, the TLS configuration, and in tests a server in
-	// memory. Redirects are not followed, as in browsers.
+	// memory. An HTTP proxy is asked for a tunnel to the server, with and without TLS. Redirects are not followed, as in
+	// browsers.
 	//
 	// Default: http.DefaultClient.
 	HTTPClient *http.Client
