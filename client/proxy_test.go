@@ -19,6 +19,7 @@ import (
 // tunnels is a proxy that makes tunnels for a user, and passes nothing else on.
 type tunnels struct {
 	user   string // and the password, encoded
+	plain  func() // is called for a request that asks for no tunnel
 	opened atomic.Int64
 	to     atomic.Pointer[string]
 }
@@ -28,6 +29,7 @@ func (p *tunnels) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case req.Method != http.MethodConnect:
 		http.Error(w, "only tunnels", http.StatusBadRequest)
+		p.plain()
 		return
 	case req.Header.Get("Proxy-Authorization") != p.user:
 		http.Error(w, "who are you?", http.StatusProxyAuthRequired)
@@ -67,6 +69,7 @@ func TestHTTPProxiesAreAskedForTunnels(t *testing.T) {
 		o := client.Options{HTTPClient: &http.Client{Transport: transport}}
 
 		ctx, cancel := context.WithCancel(within(t))
+		proxy.plain = cancel
 		o.Setup = func(c *client.Client) {
 			go func() {
 				_, _ = c.Wait(ctx, func(s client.State) bool { return s.Err != nil })
@@ -78,10 +81,17 @@ func TestHTTPProxiesAreAskedForTunnels(t *testing.T) {
 		}
 
 		at.User = url.UserPassword("ann", "secret")
-		c := dial(t, s.addr, client.Options{HTTPClient: o.HTTPClient})
+		ctx, proxy.plain = context.WithCancel(within(t))
+		c, err := client.Dial(ctx, "ws://"+s.addr, client.Options{HTTPClient: o.HTTPClient})
+		if err != nil {
+			t.Fatalf("%s: %v", scheme, err)
+		}
 		got, err := client.Request[text](t.Context(), c, "echo", text{"hi"})
 		if err != nil || got.Text != "hi" || proxy.opened.Load() != 1 || *proxy.to.Load() != s.addr {
 			t.Errorf("%s: %+v, %v; %d tunnels, the last to %s", scheme, got, err, proxy.opened.Load(), *proxy.to.Load())
+		}
+		if err := c.Close(within(t)); err != nil {
+			t.Error(err)
 		}
 	}
 }
