@@ -26,6 +26,8 @@ type Lease struct {
 //
 // Acquire refuses a limit below 1, and Acquire and Renew a lease time under a millisecond,
 // with an INVALID_ARGUMENT.
+//
+// A store may have a method ProcessTimeout() time.Duration: ConcurrencyOptions.LeaseTime, where that is not set.
 type LeaseStore interface {
 	// Acquire takes the lease for a time from now if there are fewer than limit others
 	// under its key, in one atomic step. A lease that is held already is extended and
