@@ -10,7 +10,7 @@ LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-test: modules vet lint cross unit ## what CI runs for each change: the whole product, in at most 5 minutes on 2 quiet cores
+test: modules vet lint cross unit ## what CI runs for each change: the whole product; docs/decisions/suite-time.md says how long it takes
 
 # What takes longer, and runs each night and before a release: CONTRIBUTING.md says which changes need it.
 nightly: modules vet lint crossall nightlyunit fuzz mutants ## everything there is, in at most 90 minutes
