@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
@@ -36,7 +37,7 @@ func TestMembersAreToldOfAHalfOpenConnection(t *testing.T) {
 		near.ExpectAny("said")
 		eventually(t, "it is noticed", func() bool { return half.Stats().Missing == 1 })
 		proxy.Mend()
-		if topics := <-lost; len(topics) != 1 || topics[0] != "room" {
+		if topics := poll.Receive(t, lost, "a report of the loss"); len(topics) != 1 || topics[0] != "room" {
 			t.Errorf("lost: %q", topics)
 		}
 		if f := far.ExpectAny("$ws:gap"); string(f.Payload) != `{"topics":["room"]}` {
