@@ -223,6 +223,7 @@ func TestStoreSentinelFailsOver(t *testing.T) {
 	stop := n.busy(t)
 	n.goesOn(t, "by the master")
 	s.Master.Kill()
+	n.degrades(t) // before there can be another master, which may take a fifth of a second
 	s.DetectFailures()
 	redistest.Eventually(t, "the replica decides", func() bool {
 		_, err := n.store.Peek(t.Context(), []byte("any"), hourly(1), 1)
