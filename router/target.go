@@ -32,7 +32,8 @@ import (
 // UNAVAILABLE: every running process is included, or the call fails. It fails while the broker fails, while
 // a process is stopped, and for Backend.ProcessTimeout after one was killed. Only
 // a process that has been cut off from the broker for longer than that, and goes on serving its
-// clients, is left out like one that was killed.
+// clients, is left out like one that was killed. After the start of a process, and after an outage of the broker, the calls
+// wait for a seventh of ProcessTimeout, until the others are known.
 //
 // A connection counts until its server knows that it has ended: one that its client has left without a close frame until the
 // server reads the end, or gets no answer to a ping (see [Liveness]).

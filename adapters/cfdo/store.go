@@ -17,8 +17,8 @@ import (
 // Options configure a [Store] in Durable Objects. The zero value is ready to use.
 type Options struct {
 	// Tenant says which tenant a key belongs to. Each tenant has objects of its own, so that neither its load nor its
-	// state touches another's. It must return the same for a key at any time and
-	// in all processes: [KeyPart] reads it from the key.
+	// state touches another's. It must return the same for a key at any time and in all processes: [KeyPart] reads it
+	// from the key.
 	//
 	// Default: none.
 	Tenant func(key string) string

@@ -117,7 +117,7 @@ func TestPartsInherit(t *testing.T) {
 	}
 	last := s.Client().ZRangeWithScores(t.Context(), lease.Key+"~held", 0, -1).Val()
 	if left := time.UnixMicro(int64(last[0].Score)).Sub(server.Now()); left <= 50*time.Second || left > time.Minute || b.ProcessTimeout != time.Minute {
-		t.Errorf("a place counts for %v more, and the router is told %v", left, b.ProcessTimeout)
+		t.Errorf("a place counts for %v more, and the router has %v", left, b.ProcessTimeout)
 	}
 	places.Release(lease)
 	if err := places.Flush(t.Context()); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
-// What is published while one server's connection to Redis is half-open, so that it sends and receives nothing, is
+// What is published while one server's connection to Redis is half-open, so that nothing of Redis arrives, is
 // reported: to that server's OnLost and, as a gap, to each member there. The other server misses nothing.
 func TestMembersAreToldOfAHalfOpenConnection(t *testing.T) {
 	t.Parallel()

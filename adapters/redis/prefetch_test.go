@@ -147,22 +147,14 @@ const (
 func TestPrefetchOfManyProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	p := prefetchPolicy
-	begin, _ := server.Do("TIME").([]any)
+	begin := server.Now()
 	got := admittedByProcesses(t, prefetchProcesses, 1, "TestPrefetchProcess", "WSKIT_PREFETCH="+server.Addr)[0]
-	end, _ := server.Do("TIME").([]any)
-	span := time.Duration(instant(end)-instant(begin)) * time.Microsecond
+	span := server.Now().Sub(begin)
 	ahead := min(prefetchProcesses*prefetchTokens, int64(prefetchHold*time.Duration(p.Refill)/p.Per)+1)
 	most := p.Capacity + int64(span*time.Duration(p.Refill)/p.Per) + 1 + ahead
 	if got > most || got < p.Capacity/2 {
 		t.Errorf("%d were admitted in %v, at most %d may be", got, span, most)
 	}
-}
-
-func instant(reply []any) (micros int64) {
-	var seconds, rest int64
-	fmt.Sscan(fmt.Sprint(reply[0]), &seconds)
-	fmt.Sscan(fmt.Sprint(reply[1]), &rest)
-	return seconds*1e6 + rest
 }
 
 var prefetchPolicy = limit.TokenBucket{Capacity: 3000, Refill: 2000, Per: time.Second}

@@ -59,8 +59,8 @@ func written(root string) (map[string]string, error) {
 		}
 		skill += "\n" + plain(deeper(text))
 	}
-	list, err := list(root, readme)
-	return map[string]string{"docs/skill/SKILL.md": skill, "llms.txt": list}, err
+	all, err := list(root, readme)
+	return map[string]string{"docs/skill/SKILL.md": skill, "llms.txt": all}, err
 }
 
 func read(root, name string) (string, error) {

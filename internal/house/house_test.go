@@ -98,7 +98,7 @@ var parts = []part{
 	{"internal/inspection", []string{"errors", "pubsub"}},
 	{"internal/jsontype", []string{"errors"}},
 	{"internal/leasecheck", []string{"errors"}},
-	{"internal/limitname", []string{"limit"}},
+	{"internal/limitname", []string{"limit", "internal/engine"}},
 	{"internal/leaktest", []string{"internal/poll"}},
 	{"internal/outage", []string{"errors"}},
 	{"internal/poll", nil},

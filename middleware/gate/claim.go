@@ -29,7 +29,7 @@ type Identifier func(*http.Request) (Claim, bool)
 
 // FirstOf returns the first claim that one of the identifiers finds:
 //
-//	gate.FirstOf(BySession("sid"), ByBearer, ByAPIKey("X-API-Key"), ByIP(clientIP))
+//	gate.FirstOf(gate.BySession("sid"), gate.ByBearer, gate.ByAPIKey("X-API-Key"), gate.ByIP(clientIP))
 //
 // A client can invent claims at no cost. A limit by claim protects the clients of one address
 // from each other. It needs a limit by address above it, as a connection gate has: otherwise a
