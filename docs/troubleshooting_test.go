@@ -52,7 +52,7 @@ var inOthers = []string{
 	"one of those of PROTOCOL.md, or the application's own", "the type of the message that failed, in an ERROR",
 	"write the messages of this server to the standard output, as `ts`, schema or asyncapi, and exit",
 	"compare `file` (.ts, or .json with asyncapi or schema in its name) with what -contract writes, and exit with 1 if it differs",
-	"bucket, pacer, fixedWindow, slidingWindow or log", "… (…: …, capped by the maximum)",
+	"bucket, pacer, fixedWindow, calendar, slidingWindow or log", "… (…: …, capped by the maximum)",
 }
 
 // saysWhatToChange matches texts that end in what to do, such as "; set it to …".

@@ -44,12 +44,12 @@
 //	limit.TokenBucket{Capacity: 5, Refill: 60, Per: time.Second}
 //	limit.Pacer{Burst: 2, Refill: 60, Per: time.Second, MaxWait: 100 * time.Millisecond}
 //
-// Billing and quotas by the calendar: [FixedWindow]. It begins at a known instant (of
-// UTC), and around that instant up to twice the Limit may be admitted at once. Put a bucket
+// Billing and quotas by the calendar: [Calendar]. It begins at an instant that users know,
+// and around that instant up to twice the Limit may be admitted at once. Put a bucket
 // beside it:
 //
 //	limit.All(
-//		limit.Named("month", limit.FixedWindow{Limit: 1_000_000, Window: 30 * 24 * time.Hour}),
+//		limit.Named("month", limit.Calendar{Limit: 1_000_000, Period: limit.Month, Location: berlin}),
 //		limit.Named("burst", limit.TokenBucket{Capacity: 200, Refill: 50, Per: time.Second}),
 //	)
 //
@@ -67,7 +67,8 @@
 //	policy           state per key       at most in a span of one window
 //	TokenBucket      16 bytes            Capacity + what flows in
 //	Pacer            16 bytes            Burst + what flows in; spaced out
-//	FixedWindow      16 bytes            2 · Limit; Limit by the calendar
+//	FixedWindow      16 bytes            2 · Limit; Limit in every window from its beginning on
+//	Calendar         16 bytes            the same
 //	SlidingWindow    16 + 8·Buckets      Limit, as far as sub-windows can tell
 //	SlidingLog       16 per admission    Limit
 //

@@ -3,6 +3,7 @@ package limit_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
@@ -24,6 +25,21 @@ func ExampleFixedWindow() {
 	d, _ := l.Take(context.Background(), limit.KeyOf("ann"), 1)
 	fmt.Println(d.Allowed, "again in", d.RetryAfter)
 	// Output: false again in 10m0s
+}
+
+// A quota that begins anew on the first of the month in Tokyo, which is the last of November in London.
+func ExampleCalendar() {
+	tokyo, err := time.LoadLocation("Asia/Tokyo")
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, clock := at()
+	l := limit.New(store, limit.Calendar{Limit: 1000, Period: limit.Month, Location: tokyo})
+	*clock = time.Date(2026, 11, 30, 14, 0, 0, 0, time.UTC)
+	l.Take(context.Background(), limit.KeyOf("ann"), 1000)
+	d, _ := l.Take(context.Background(), limit.KeyOf("ann"), 1)
+	fmt.Println(d.Allowed, "again in", d.RetryAfter)
+	// Output: false again in 1h0m0s
 }
 
 // What was admitted in the window before counts less and less.

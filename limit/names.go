@@ -50,5 +50,5 @@ func forgetNamespace(space namespace) {
 
 // samePolicy compares the numbers of the parts, which have their kinds: the layout of the states follows from them.
 func samePolicy(a, b *Plan) bool {
-	return slices.Equal(a.compiled.Numbers(nil), b.compiled.Numbers(nil))
+	return slices.Equal(a.compiled.Numbers(nil, 0), b.compiled.Numbers(nil, 0))
 }

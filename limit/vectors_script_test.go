@@ -3,6 +3,7 @@ package limit_test
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/internal/vectors"
 )
@@ -28,6 +29,23 @@ func vectorQuestions(t *testing.T) map[string][]vectors.Timeline {
 	all := func(name string, parts ...vectors.Policy) vectors.Policy {
 		return vectors.Policy{Kind: "all", Name: name, Parts: parts}
 	}
+	calendar := func(name string, n int64, period, location string, from time.Time) vectors.Timeline {
+		p := vectors.Policy{Kind: "calendar", Name: name, Limit: n, Period: period, Location: location}
+		now := from.UnixMicro() - 1
+		compiled := compile(t, p.Policy()).Compiled()
+		at := now
+		for range 4 {
+			at = compiled.Numbers(nil, at)[1] // the start before
+		}
+		for len(p.Starts) < 32 {
+			p.Starts = append(p.Starts, at)
+			at = compiled.Numbers(nil, at)[3] // the next start
+		}
+		return scriptFrom(t, now, p)
+	}
+	day := func(year int, month time.Month, day int) time.Time {
+		return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	}
 	const s, most = 1_000_000, int64(1) << 51
 	return map[string][]vectors.Timeline{
 		"vectors_token_bucket.json": {
@@ -42,6 +60,15 @@ func vectorQuestions(t *testing.T) map[string][]vectors.Timeline {
 		"vectors_fixed_window.json": {
 			script(t, fixed("10 per second", 10, s)), script(t, fixed("odd", 5, 7_000_003)), script(t, fixed("a day", 1000, 86400*s)),
 			script(t, fixed("the largest", most, most)), script(t, fixed("before", 10, s), fixed("lower", 3, s), fixed("longer", 10, 3*s)),
+		},
+		"vectors_calendar.json": {
+			calendar("UTC", 10, "day", "UTC", day(2028, 2, 29)),
+			calendar("a day of 25 hours", 100, "day", "Europe/Berlin", day(2026, 10, 24)),
+			calendar("a day of 23 hours", 100, "day", "America/New_York", day(2027, 3, 14)),
+			calendar("a day without midnight", 7, "day", "America/Sao_Paulo", day(2018, 11, 3)),
+			calendar("a date that was skipped", 7, "day", "Pacific/Apia", day(2011, 12, 30)),
+			calendar("weeks", 1000, "week", "Australia/Lord_Howe", day(2026, 10, 1)),
+			calendar("months", 1_000_000, "month", "Europe/Berlin", day(2026, 9, 30)),
 		},
 		"vectors_sliding_window.json": {
 			script(t, sliding("10 per second", 10, s, 1)), script(t, sliding("in 6 parts", 100, 60*s, 6)), script(t, sliding("odd", 7, 7_000_003, 1)),
@@ -63,8 +90,11 @@ func vectorQuestions(t *testing.T) map[string][]vectors.Timeline {
 // impossible, clocks that go back, refunds; and if there are more policies, the
 // same while they change. Then it goes on at random.
 func script(t *testing.T, policies ...vectors.Policy) vectors.Timeline {
+	return scriptFrom(t, 1_795_219_200_000_007, policies...)
+}
+
+func scriptFrom(t *testing.T, now int64, policies ...vectors.Policy) vectors.Timeline {
 	l := vectors.Timeline{Name: policies[0].Name, Policies: policies}
-	now := int64(1_795_219_200_000_007)
 	plan := compile(t, policies[0].Policy())
 	ceiling, policy := plan.Compiled().Ceiling, 0
 	advance := func(by int64) { now = min(max(now+by, 0), 1<<52-1) }

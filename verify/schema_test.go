@@ -133,12 +133,17 @@ func (g *generator) rate(o object) {
 }
 
 func (g *generator) limit() object {
-	o := object{"kind": pick(g, "bucket", "pacer", "fixedWindow", "slidingWindow", "log")}
+	o := object{"kind": pick(g, "bucket", "pacer", "fixedWindow", "calendar", "slidingWindow", "log")}
 	switch o["kind"] {
 	case "bucket", "pacer":
 		g.rate(o)
 		if o["burst"] = g.number(); o["kind"] == "pacer" {
 			o["maxWait"] = g.time()
+		}
+	case "calendar":
+		o["limit"], o["period"] = pick(g, 1, 5, 1000), pick(g, "day", "week", "month")
+		if g.one(2) {
+			o["location"] = pick(g, "UTC", "Europe/Berlin")
 		}
 	default:
 		if o["limit"], o["window"] = pick(g, 1, 5, 1000), g.time(); o["kind"] == "slidingWindow" && g.one(2) {

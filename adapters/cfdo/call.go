@@ -81,7 +81,8 @@ type body struct {
 	buf      []byte
 	policies []byte // of the plans
 	plans    []*limit.Plan
-	calls    int // in the buffer; a call of several takes is as many
+	now      int64 // in microseconds, for the policies that go by the calendar
+	calls    int   // in the buffer; a call of several takes is as many
 	asks     int
 }
 
@@ -187,7 +188,7 @@ func (b *body) plan(p *limit.Plan) int {
 	if len(b.plans) > 0 {
 		b.policies = append(b.policies, ',')
 	}
-	b.plans, b.policies = append(b.plans, p), appendPlan(b.policies, p)
+	b.plans, b.policies = append(b.plans, p), appendPlan(b.policies, p, b.now)
 	return len(b.plans) - 1
 }
 
@@ -204,22 +205,22 @@ func (b *body) end() []byte {
 }
 
 // appendPlan writes a policy in the form of limit/testdata/vectors.schema.json.
-func appendPlan(dst []byte, p *limit.Plan) []byte {
+func appendPlan(dst []byte, p *limit.Plan, now int64) []byte {
 	parts := p.Compiled().Parts
 	if len(parts) == 1 {
-		return appendPolicy(dst, parts[0])
+		return appendPolicy(dst, parts[0], now)
 	}
 	dst = append(dst, `{"kind":"all","parts":[`...)
 	for i, part := range parts {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendPolicy(dst, part)
+		dst = appendPolicy(dst, part, now)
 	}
 	return append(dst, "]}"...)
 }
 
-func appendPolicy(dst []byte, plan *engine.Plan) []byte {
+func appendPolicy(dst []byte, plan *engine.Plan, now int64) []byte {
 	switch p := plan.Policy.(type) {
 	case limit.TokenBucket:
 		refill, per := rate(plan)
@@ -229,6 +230,9 @@ func appendPolicy(dst []byte, plan *engine.Plan) []byte {
 		return fmt.Appendf(dst, `{"kind":"pacer","burst":%d,"refill":%d,"per":%d,"maxWait":%d}`, p.Burst, refill, per, p.MaxWait.Microseconds())
 	case limit.FixedWindow:
 		return fmt.Appendf(dst, `{"kind":"fixed_window","limit":%d,"window":%d}`, p.Limit, p.Window.Microseconds())
+	case limit.Calendar:
+		n := plan.Numbers(nil, now)
+		return fmt.Appendf(dst, `{"kind":"calendar","limit":%d,"starts":[%d,%d,%d,%d]}`, p.Limit, max(n[1], 0), n[2], n[3], n[4])
 	case limit.SlidingWindow:
 		return fmt.Appendf(dst, `{"kind":"sliding_window","limit":%d,"window":%d,"buckets":%d}`, p.Limit, p.Window.Microseconds(), p.Buckets)
 	case limit.SlidingLog:
@@ -241,7 +245,7 @@ func appendPolicy(dst []byte, plan *engine.Plan) []byte {
 // rate is the rate of a bucket in the smallest numbers that the Worker takes: JSON has
 // no room for the largest that a policy may be written in.
 func rate(plan *engine.Plan) (refill, per int64) {
-	n := plan.Numbers(nil)
+	n := plan.Numbers(nil, 0)
 	p, q := n[1], n[2] // in lowest terms
 	times := (minPer + p - 1) / p
 	return q * times, p * times

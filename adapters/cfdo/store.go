@@ -76,6 +76,7 @@ type Store struct {
 	trips     *batch.Batcher[call]
 	denials   *denialcache.Cache // nil when nothing is remembered
 	tick      time.Duration
+	now       func() int64  // in microseconds
 	gone      time.Duration // ProcessTimeout
 	requests  atomic.Int64
 	asks      atomic.Int64
@@ -124,6 +125,9 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 	}}
 	if o.Remember >= 0 {
 		s.denials = denialcache.New(denialcache.Options{MaxAge: o.Remember, Granularity: tick, Now: now})
+	}
+	if s.now = now; now == nil {
+		s.now = func() int64 { return time.Now().UnixMicro() }
 	}
 	s.trips = batch.New(s.send, batch.Options{Flushes: o.Requests, Size: maxBatch, OnCaller: true})
 	return s, nil

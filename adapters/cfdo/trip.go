@@ -46,7 +46,7 @@ func newTransport(requests int) *http.Transport {
 func (s *Store) send(ctx context.Context, batch []*batch.Item[call]) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	var b body
+	b := body{now: s.now()}
 	var sends sync.WaitGroup
 	begin := 0
 	for i, it := range batch {
@@ -55,7 +55,7 @@ func (s *Store) send(ctx context.Context, batch []*batch.Item[call]) {
 		}
 		full, calls := b, batch[begin:i]
 		sends.Go(func() { s.sendOne(ctx, &full, calls) })
-		b, begin = body{}, i
+		b, begin = body{now: b.now}, i
 		b.add(&it.Value)
 	}
 	s.sendOne(ctx, &b, batch[begin:])

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,24 @@ func TestStoreKeepsUnusedState(t *testing.T) {
 	clock.Step(limit.ClockTolerance)
 	if d, err := s.Take(t.Context(), []byte("k"), month, month.Limit); err != nil || !d.Allowed {
 		t.Errorf("the next month: %+v, %v", d, err)
+	}
+}
+
+// The calendar is that of this process. A server whose clock is days away says so, and decides nothing.
+func TestCalendarNeedsAClockOfTheSameDays(t *testing.T) {
+	t.Parallel()
+	server, clock := redistest.StartWithClock(t)
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{RememberedKeys: asking})
+	day := limit.Calendar{Limit: 1, Period: limit.Day}
+	if d, err := s.Take(t.Context(), []byte("k"), day, 1); err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	const away = 3 * 24 * time.Hour
+	for _, step := range []time.Duration{-away, 2 * away} { // three days behind, then three days ahead
+		clock.Step(step)
+		if d, err := s.Take(t.Context(), []byte("k"), day, 1); err == nil || d.Allowed || !strings.Contains(err.Error(), "differ by more than a day") {
+			t.Errorf("%+v, %v", d, err)
+		}
 	}
 }
 

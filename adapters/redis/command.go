@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -169,8 +170,12 @@ func (c *command) ask(a *ask) {
 // take from token buckets.
 func (c *command) addQuestions() (buckets bool) {
 	buckets = true
+	now := c.now
+	if !c.injected {
+		now = time.Now().UnixMicro()
+	}
 	for _, q := range c.questions {
-		c.numbers = q.plan.Compiled().Numbers(append(c.numbers[:0], int64(q.operation), q.cost, q.at))
+		c.numbers = q.plan.Compiled().Numbers(append(c.numbers[:0], int64(q.operation), q.cost, q.at), now)
 		buckets = buckets && q.operation == take && len(c.numbers) == 3+engine.NumbersPerPart && c.numbers[3] == engine.KindBucket
 		text := make([]byte, 0, 8*len(c.numbers))
 		for _, n := range c.numbers {

@@ -162,7 +162,7 @@ if mode == 'buckets' then
 end
 
 local TAKE, RESET, REFUND = 1, 3, 4
-local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
+local BUCKET, FIXED, SLIDING, LOG, CALENDAR = 1, 2, 3, 4, 5
 local MAX_LOG = 1000
 local gmatch = string.gmatch
 local together = mode == 'all'
@@ -172,6 +172,11 @@ for i = 5, #ARGV do
 	local q = {}
 	for at = 1, #ARGV[i], 8 do
 		q[#q + 1] = doubles('>d', ARGV[i], at)
+	end
+	for at = 4, #q, 6 do
+		if q[at] == CALENDAR and (now < q[at + 1] or now >= q[at + 4]) then
+			return redis.error_reply('ERR the clocks of Redis and of the asking process differ by more than a day: set them')
+		end
 	end
 	questions[i - 4] = q
 end
@@ -260,14 +265,37 @@ local function look_bucket(part, s, v)
 	end
 end
 
+-- The start of the fixed window of an instant. Of a calendar the starts of four windows are known: the one before that of
+-- now, that one, and the two after it.
+local function start_of(part, at)
+	if part.k == FIXED then
+		return at - at % part.a
+	end
+	return at >= part.d and part.d or at >= part.c and part.c or at >= part.b and part.b or at >= part.a and part.a or 0
+end
+
+-- The end of the fixed window that begins at start. One of a calendar whose end is not known keeps its state for a month.
+local MONTH = 31 * 86400 * 1000000
+local function end_of(part, start)
+	if part.k == FIXED then
+		return start + part.a
+	end
+	for _, next in ipairs({ part.a, part.b, part.c, part.d }) do
+		if start < next then
+			return next
+		end
+	end
+	return start + MONTH
+end
+
 local function look_fixed(part, s, v)
-	v.start = now - now % part.a
+	v.start = start_of(part, now)
 	local start = s[1]
 	if start < v.start then
 		return
 	end
 	if start ~= v.start then
-		start = start - start % part.a
+		start = start_of(part, start)
 		if start - now > TOLERANCE then
 			v.used, v.corrected = part.ceiling, true
 			return
@@ -314,7 +342,7 @@ local function look_log(part, s, v)
 	end
 end
 
-local look_by = { [BUCKET] = look_bucket, [FIXED] = look_fixed, [SLIDING] = look_sliding, [LOG] = look_log }
+local look_by = { [BUCKET] = look_bucket, [FIXED] = look_fixed, [CALENDAR] = look_fixed, [SLIDING] = look_sliding, [LOG] = look_log }
 
 local function look(part, s)
 	local v = { used = 0, corrected = false }
@@ -385,7 +413,7 @@ local function write_log(part, s, v, cost)
 	s[1] = n
 end
 
-local write_by = { [BUCKET] = write_bucket, [FIXED] = write_fixed, [SLIDING] = write_sliding, [LOG] = write_log }
+local write_by = { [BUCKET] = write_bucket, [FIXED] = write_fixed, [CALENDAR] = write_fixed, [SLIDING] = write_sliding, [LOG] = write_log }
 
 local function write(part, s, v, cost)
 	write_by[part.k](part, s, v, cost)
@@ -395,8 +423,9 @@ end
 local function till(part, s)
 	if part.k == BUCKET then
 		return s[1] + (s[2] > 0 and 1 or 0)
-	elseif part.k == FIXED then
-		return s[1] - s[1] % part.a + (s[2] > 0 and part.a or 0)
+	elseif part.k == FIXED or part.k == CALENDAR then
+		local start = start_of(part, s[1])
+		return s[2] > 0 and end_of(part, start) or start
 	elseif part.k == LOG then
 		return s[1] > 0 and s[2 * s[1]] + part.a or 0
 	end
@@ -415,8 +444,8 @@ local function end_of_refunds(parts, at)
 	for _, part in ipairs(parts) do
 		if part.k == BUCKET then
 			last = max(last, at + part.d - TOLERANCE)
-		elseif part.k == FIXED then
-			last = max(last, at - at % part.a + part.a)
+		elseif part.k == FIXED or part.k == CALENDAR then
+			last = max(last, end_of(part, start_of(part, at)))
 		elseif part.k == SLIDING then
 			last = max(last, at - at % part.a + (part.b + 1) * part.a)
 		else
@@ -439,8 +468,8 @@ local function refund(part, s, v, cost, at)
 		v.used = v.used - back
 		write(part, s, v, 0)
 		return true
-	elseif part.k == FIXED then
-		if v.start ~= at - at % part.a then
+	elseif part.k == FIXED or part.k == CALENDAR then
+		if v.start ~= start_of(part, at) then
 			return false
 		end
 		v.used = v.used - min(cost, v.used)

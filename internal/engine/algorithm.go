@@ -10,6 +10,7 @@ package engine
 type view struct {
 	used  int64 // in the units of the algorithm
 	start int64 // of a window: its start; of a log: how many of its pairs are too old
+	end   int64 // of a fixed window: its end
 	until int64 // once written: the instant from which on the state means the same as no state
 	// fits: the cost fits. corrected: the clock was set back so far that the state
 	// must be written again, even if nothing is charged.

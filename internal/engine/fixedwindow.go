@@ -13,7 +13,8 @@ import (
 // The start never goes back, even if all of the count was refunded: otherwise a clock that
 // jumps back and forth would erase the count of the window before.
 type fixed struct {
-	window, limit int64
+	width, limit int64
+	calendar     *calendar // the windows are its, of varying width
 }
 
 // FixedWindow makes the plan of a limit.FixedWindow.
@@ -25,27 +26,37 @@ func FixedWindow(policy fmt.Stringer, limit int64, window time.Duration) (*Plan,
 		return nil, err
 	}
 	plan := newPlan(policy, kindFixed, "f", 2, limit)
-	plan.fixed, plan.late = fixed{window: window.Microseconds(), limit: limit}, true
+	plan.fixed, plan.late = fixed{width: window.Microseconds(), limit: limit}, true
 	return plan, nil
+}
+
+// window is the window of an instant.
+func (w *fixed) window(at int64) window {
+	if w.calendar != nil {
+		return w.calendar.window(at)
+	}
+	start := at - at%w.width
+	return window{start, start + w.width}
 }
 
 // look finds the current window: the one of now, or a later one if the clock was set back
 // by no more than the tolerance.
 func (w *fixed) look(v *view, state []int64, now int64) {
 	_ = state[1]
-	v.start = now - now%w.window
+	current := w.window(now)
+	v.start, v.end = current.start, current.end
 	start, count := state[0], state[1]
 	if start < v.start {
 		return
 	}
 	if start != v.start {
-		start -= start % w.window // it may have been written under another width
-		if start-now > correctAfter {
+		later := w.window(start) // it may have been written under another width
+		if later.start-now > correctAfter {
 			v.used, v.corrected = w.limit, true
-			v.until = v.start + w.window
+			v.until = v.end
 			return
 		}
-		v.start = start
+		v.start, v.end = later.start, later.end
 	}
 	v.used = count
 }
@@ -53,7 +64,7 @@ func (w *fixed) look(v *view, state []int64, now int64) {
 func (w *fixed) write(v *view, state []int64, cost int64) {
 	v.used += cost
 	state[0], state[1] = v.start, v.used
-	v.until = v.start + w.window
+	v.until = v.end
 }
 
 func (w *fixed) answer(d *Answer, v *view, now, cost int64) {
@@ -64,21 +75,21 @@ func (w *fixed) answer(d *Answer, v *view, now, cost int64) {
 		if cost > w.limit {
 			d.Impossible = true
 		} else {
-			d.RetryAfter = micros(v.start + w.window - now)
+			d.RetryAfter = micros(v.end - now)
 		}
 	}
 }
 
 func (w *fixed) resetAfter(v *view, now int64) int64 {
 	if v.used > 0 {
-		return v.start + w.window - now
+		return v.end - now
 	}
 	return max(0, v.start-now) // until the clock is in the window
 }
 
 // refund gives back only within the window of the charge.
 func (w *fixed) refund(v *view, state []int64, cost, at int64) (write bool) {
-	if v.start != at-at%w.window {
+	if at < v.start || at >= v.end {
 		return false
 	}
 	v.used -= min(cost, v.used)

@@ -3,10 +3,11 @@ package engine
 // Kinds of algorithms, for implementations in other languages. The kind is the first of the
 // [Plan.Numbers] of each part.
 const (
-	KindBucket  = int64(kindBucket)  // p, q, full, horizon: see bucket.go
-	KindFixed   = int64(kindFixed)   // window
-	KindSliding = int64(kindSliding) // width of a sub-window, their number n
-	KindLog     = int64(kindLog)     // window
+	KindBucket   = int64(kindBucket)  // p, q, full, horizon: see bucket.go
+	KindFixed    = int64(kindFixed)   // width of a window
+	KindSliding  = int64(kindSliding) // width of a sub-window, their number n
+	KindLog      = int64(kindLog)     // window
+	KindCalendar = KindLog + 1        // a fixed window by the calendar: the starts of four windows
 )
 
 // NumbersPerPart is how many numbers [Plan.Numbers] appends for every part.
@@ -15,20 +16,25 @@ const NumbersPerPart = 6
 // Numbers appends the parameters of the plan, which an implementation in another language
 // receives with every call: for each part the kind, four numbers of that kind (0 where it
 // has fewer) and the ceiling. All are below 2⁵³. A [Pacer] is a bucket here; only its
-// answer differs.
-func (p *Plan) Numbers(dst []int64) []int64 {
+// answer differs. Of a calendar they hold while the clock is within the windows before,
+// at and after now: for a day at least, on either side.
+func (p *Plan) Numbers(dst []int64, now int64) []int64 {
 	switch p.kind {
 	case kindBucket:
 		return append(dst, KindBucket, p.bucket.p, p.bucket.q, p.bucket.full, p.bucket.horizon, p.Ceiling)
 	case kindFixed:
-		return append(dst, KindFixed, p.fixed.window, 0, 0, 0, p.Ceiling)
+		if c := p.fixed.calendar; c != nil {
+			starts := c.starts(now)
+			return append(append(append(dst, KindCalendar), starts[:]...), p.Ceiling)
+		}
+		return append(dst, KindFixed, p.fixed.width, 0, 0, 0, p.Ceiling)
 	case kindSliding:
 		return append(dst, KindSliding, p.sliding.width, int64(p.sliding.n), 0, 0, p.Ceiling)
 	case kindLog:
 		return append(dst, KindLog, p.log.window, 0, 0, 0, p.Ceiling)
 	}
 	for _, part := range p.Parts {
-		dst = part.Numbers(dst)
+		dst = part.Numbers(dst, now)
 	}
 	return dst
 }

@@ -156,7 +156,7 @@ func (p *Plan) refundsEnd(at int64) int64 {
 	case kindBucket:
 		return at + ceilDiv(p.bucket.full, p.bucket.q)
 	case kindFixed:
-		return at - at%p.fixed.window + p.fixed.window
+		return p.fixed.window(at).end
 	case kindSliding:
 		return at - at%p.sliding.width + int64(p.sliding.n+1)*p.sliding.width
 	default:

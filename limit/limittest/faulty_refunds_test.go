@@ -21,7 +21,7 @@ func refundsBy(rule wrongRule) func(*limit.Plan, []int64, int64, int64, *limit.D
 		for _, part := range parts {
 			own := state[:part.Width]
 			state = state[part.Width:]
-			if n := part.Numbers(nil); n[0] == engine.KindBucket {
+			if n := part.Numbers(nil, 0); n[0] == engine.KindBucket {
 				p, q, full := n[1], n[2], n[3]
 				owed := max(0, (own[0]-now)*q+own[1])
 				owed -= max(0, min(owed, rule(taken.Charged*p, q, full, now, taken, len(parts) > 1)))

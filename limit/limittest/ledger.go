@@ -74,7 +74,7 @@ func (g *ledger) refund(e *entry, now int64) {
 	}
 	for _, p := range g.parts {
 		switch p.policy.(type) {
-		case limit.FixedWindow, limit.SlidingWindow:
+		case limit.FixedWindow, limit.Calendar, limit.SlidingWindow:
 			if at, ok := p.at[e]; ok && p.share(at, now).Sign() > 0 {
 				p.latest = max(p.latest, now)
 			}
@@ -115,6 +115,8 @@ func (p *promise) bucket() (size, rate *big.Rat) {
 		return add(rat(p.Burst), mul(rate, rat(p.MaxWait.Microseconds()))), rate
 	case limit.FixedWindow:
 		return rat(p.Limit), nil
+	case limit.Calendar:
+		return rat(p.Limit), nil
 	case limit.SlidingWindow:
 		return rat(p.Limit), nil
 	case limit.SlidingLog:
@@ -128,9 +130,9 @@ func (p *promise) bucket() (size, rate *big.Rat) {
 func (p *promise) share(at, now int64) *big.Rat {
 	counts := true
 	switch p := p.policy.(type) {
-	case limit.FixedWindow:
-		w := p.Window.Microseconds()
-		counts = at/w == now/w
+	case limit.FixedWindow, limit.Calendar:
+		w := windowsOf(p)
+		counts = w.number(at) == w.number(now)
 	case limit.SlidingWindow:
 		n := int64(max(p.Buckets, 1))
 		w := p.Window.Microseconds() / n

@@ -70,7 +70,7 @@ func newMeter(policy limit.Policy) (m meter) {
 	switch policy.(type) {
 	case limit.TokenBucket, limit.Pacer:
 		m = &bucketModel{}
-	case limit.FixedWindow:
+	case limit.FixedWindow, limit.Calendar:
 		m = &fixedModel{}
 	case limit.SlidingWindow:
 		m = &slidingModel{}

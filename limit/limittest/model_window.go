@@ -9,30 +9,41 @@ import (
 
 // fixedModel counts in the newest window.
 type fixedModel struct {
-	policy limit.FixedWindow
-	start  int64 // at the last charge
-	count  int64
+	policy  limit.Policy
+	most    int64
+	windows windows
+	start   int64 // at the last charge
+	count   int64
 }
 
-func (m *fixedModel) become(policy limit.Policy) { m.policy = policy.(limit.FixedWindow) }
-func (m *fixedModel) capacity() *big.Rat         { return rat(m.policy.Limit) }
+func (m *fixedModel) become(policy limit.Policy) {
+	m.policy, m.windows = policy, windowsOf(policy)
+	switch p := policy.(type) {
+	case limit.FixedWindow:
+		m.most = p.Limit
+	case limit.Calendar:
+		m.most = p.Limit
+	}
+}
+
+func (m *fixedModel) capacity() *big.Rat { return rat(m.most) }
 
 func (m *fixedModel) read(now int64) (r reading) {
-	w := m.policy.Window.Microseconds()
-	window, count := now/w, int64(0)
-	if kept := m.start / w; kept >= window {
+	window, count := m.windows.number(now), int64(0)
+	if kept := m.windows.number(m.start); kept >= window {
 		switch {
 		case kept == window:
 			count = m.count
-		case kept*w-now > tolerance:
-			count, r.corrected = m.policy.Limit, true
+		case m.windows.start(kept)-now > tolerance:
+			count, r.corrected = m.most, true
 		default:
 			window, count = kept, m.count
 		}
 	}
-	r.kept, r.ahead = fixedModel{start: window * w, count: count}, window*w
+	start, end := m.windows.start(window), m.windows.start(window+1)
+	r.kept, r.ahead = fixedModel{start: start, count: count}, start
 	r.used = func(at int64) *big.Rat {
-		if at >= (window+1)*w {
+		if at >= end {
 			return new(big.Rat)
 		}
 		return rat(count)
@@ -46,9 +57,8 @@ func (m *fixedModel) keep(r reading, _, cost int64) {
 }
 
 func (m *fixedModel) refund(now, cost, at int64) {
-	w := m.policy.Window.Microseconds()
 	r := m.read(now)
-	if k := r.kept.(fixedModel); k.count > 0 && k.start/w == at/w {
+	if k := r.kept.(fixedModel); k.count > 0 && m.windows.number(k.start) == m.windows.number(at) {
 		m.keep(r, now, -min(cost, k.count))
 	}
 }

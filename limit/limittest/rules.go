@@ -166,6 +166,8 @@ func invalidIsRefused(t *testing.T, s Subject) {
 		limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second + 1},
 		perSecond(math.MaxInt64, 1), perSecond(1, math.MaxInt64), (*limit.Plan)(nil),
 		limit.FixedWindow{}, limit.FixedWindow{Limit: -1, Window: time.Second}, limit.FixedWindow{Limit: 1}, limit.FixedWindow{Limit: 1, Window: -time.Second},
+		limit.Calendar{}, limit.Calendar{Limit: 1}, limit.Calendar{Limit: 1, Period: limit.Month + 1}, limit.Calendar{Period: limit.Day},
+		limit.Calendar{Limit: 1, Period: limit.Day, Location: time.Local},
 		limit.SlidingWindow{}, limit.SlidingWindow{Limit: 1, Window: time.Second, Buckets: -1}, limit.SlidingWindow{Limit: math.MaxInt64, Window: time.Second},
 		limit.SlidingLog{}, limit.SlidingLog{Limit: math.MaxInt64, Window: time.Second}, limit.Pacer{}, limit.Pacer{Burst: 1, Refill: 1, Per: time.Second},
 		limit.All(), limit.All(perSecond(1, 1), nil), limit.All(perSecond(1, 1), perSecond(0, 1)), limit.Named("", perSecond(1, 1)),

@@ -181,6 +181,8 @@ func mostIn(p limit.Policy, from, to int64) int64 {
 		return p.Burst + flow(p.Refill, p.Per)
 	case limit.FixedWindow:
 		return p.Limit * windows(p.Window)
+	case limit.Calendar:
+		return p.Limit * (number(p, to) - number(p, from) + 1)
 	case limit.SlidingWindow:
 		n := int64(max(p.Buckets, 1))
 		return p.Limit * ((windows(p.Window/time.Duration(n)) + n - 1) / n)

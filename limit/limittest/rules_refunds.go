@@ -158,6 +158,8 @@ func small(t *rapid.T, kind string) limit.Policy {
 		return limit.Pacer{Burst: number.Draw(t, "burst"), Refill: refill, Per: per, MaxWait: drawMicros(1, 10*per.Microseconds()/refill).Draw(t, "wait")}
 	case "FixedWindow":
 		return limit.FixedWindow{Limit: number.Draw(t, "limit"), Window: span()}
+	case "Calendar":
+		return drawCalendar(t, number.Draw(t, "limit"))
 	case "SlidingWindow":
 		n := rapid.IntRange(1, 5).Draw(t, "buckets")
 		return limit.SlidingWindow{Limit: number.Draw(t, "limit"), Window: span() * time.Duration(n), Buckets: n}

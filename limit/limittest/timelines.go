@@ -144,6 +144,7 @@ var kinds = []kind{
 	{"TokenBucket", limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Second}, anyBucket},
 	{"Pacer", limit.Pacer{Burst: 3, Refill: 1, Per: time.Second, MaxWait: time.Second}, anyPacer},
 	{"FixedWindow", limit.FixedWindow{Limit: 3, Window: time.Second}, anyFixed},
+	{"Calendar", limit.Calendar{Limit: 3, Period: limit.Day}, anyCalendar},
 	{"SlidingWindow", limit.SlidingWindow{Limit: 3, Window: time.Second}, anySliding},
 	{"SlidingLog", limit.SlidingLog{Limit: 3, Window: time.Second}, anyLog},
 	{"All", limit.All(limit.FixedWindow{Limit: 3, Window: time.Second}, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Second}), anyAll},
@@ -218,7 +219,7 @@ func anyLog() *rapid.Generator[limit.Policy] {
 }
 
 func anyAll() *rapid.Generator[limit.Policy] {
-	one := rapid.OneOf(anyBucket(), anyFixed(), anySliding(), anyLog(), anyBucket(), anyPacer())
+	one := rapid.OneOf(anyBucket(), anyFixed(), anyCalendar(), anySliding(), anyLog(), anyBucket(), anyPacer())
 	return rapid.Custom(func(t *rapid.T) limit.Policy {
 		return limit.All(rapid.SliceOfN(one, 2, 4).Draw(t, "parts")...)
 	})
@@ -235,6 +236,9 @@ func typical(p limit.Policy) (one, all time.Duration) {
 		one, all = p.Per/time.Duration(p.Refill), p.MaxWait
 	case limit.FixedWindow:
 		one, all = p.Window, p.Window
+	case limit.Calendar:
+		one = map[limit.Period]time.Duration{limit.Day: 1, limit.Week: 7, limit.Month: 30}[p.Period] * 24 * time.Hour
+		all = one
 	case limit.SlidingWindow:
 		one, all = p.Window/time.Duration(max(p.Buckets, 1)), p.Window
 	case limit.SlidingLog:

@@ -226,7 +226,7 @@ func (o Options) withDefaults() Options {
 // defaultName names a policy that has no name. The parts of a composite keep their names.
 func defaultName(name string, p limit.Policy) limit.Policy {
 	switch p.(type) {
-	case limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.SlidingLog, limit.Pacer:
+	case limit.TokenBucket, limit.FixedWindow, limit.Calendar, limit.SlidingWindow, limit.SlidingLog, limit.Pacer:
 		return limit.Named(name, p)
 	default:
 		return p

@@ -485,7 +485,7 @@ func TestConcurrentInRulesThatMakesNoSense(t *testing.T) {
 		`{"default": {"unlimited": true, "concurrent": 0}}`:                                               "default.concurrent is 0",
 		`{"default": {"unlimited": true}, "types": {"x": {"exempt": true, "concurrent": 2}}}`:             "types.x.concurrent has no effect on exempt",
 		`{"default": {"unlimited": true}, "types": {"x": {"concurrent": "many"}}}`:                        "types.x.concurrent is",
-		`{"default": {"perMinute": 1, "burst": 1}, "types": {"x": {"limits": [{"kind": "concurrent"}]}}}`: "bucket, pacer, fixedWindow, slidingWindow or log; write how many at a time as concurrent",
+		`{"default": {"perMinute": 1, "burst": 1}, "types": {"x": {"limits": [{"kind": "concurrent"}]}}}`: "bucket, pacer, fixedWindow, calendar, slidingWindow or log; write how many at a time as concurrent",
 	} {
 		if _, err := ratelimit.ParseRules([]byte(document)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", document, err, want)

@@ -42,6 +42,7 @@ import (
 //
 //	{"kind": "bucket", "perHour": 10, "burst": 2}
 //	{"kind": "fixedWindow", "limit": 100, "window": "1d"}
+//	{"kind": "calendar", "limit": 10000, "period": "month", "location": "Europe/Berlin"}
 //	{"kind": "slidingWindow", "limit": 600, "window": "1m", "buckets": 6}
 //	{"kind": "log", "limit": 5, "window": "15m", "name": "logins"}
 //	{"kind": "pacer", "perSecond": 10, "burst": 1, "maxWait": "2s"}

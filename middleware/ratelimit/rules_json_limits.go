@@ -21,6 +21,8 @@ type limitDoc struct {
 	Limit     whole  `json:"limit"`
 	Window    span   `json:"window"`
 	Buckets   whole  `json:"buckets"`
+	Period    name   `json:"period"`
+	Location  name   `json:"location"`
 }
 
 // rates are the members of which a bucket or a pacer has one.
@@ -32,11 +34,12 @@ var kinds = map[string]struct{ must, may []string }{
 	"bucket":        {must: []string{"rate", "burst"}},
 	"pacer":         {must: []string{"rate", "burst", "maxWait"}},
 	"fixedWindow":   {must: []string{"limit", "window"}},
+	"calendar":      {must: []string{"limit", "period"}, may: []string{"location"}},
 	"slidingWindow": {must: []string{"limit", "window"}, may: []string{"buckets"}},
 	"log":           {must: []string{"limit", "window"}},
 }
 
-const kindNames = "bucket, pacer, fixedWindow, slidingWindow or log"
+const kindNames = "bucket, pacer, fixedWindow, calendar, slidingWindow or log"
 
 // limits makes one policy of the limits of a rule.
 func limits(at path, docs []limitDoc) (limit.Policy, error) {
@@ -73,6 +76,12 @@ func (d *limitDoc) policy(at path) (limit.Policy, error) {
 		p = limit.Pacer{Burst: int64(d.Burst), Refill: q.tokens, Per: q.per, MaxWait: time.Duration(d.MaxWait)}
 	case "fixedWindow":
 		p = limit.FixedWindow{Limit: n, Window: window}
+	case "calendar":
+		c, err := d.calendar(at)
+		if err != nil {
+			return nil, err
+		}
+		p = c
 	case "slidingWindow":
 		p = limit.SlidingWindow{Limit: n, Window: window, Buckets: int(d.Buckets)}
 	case "log":
@@ -85,6 +94,20 @@ func (d *limitDoc) policy(at path) (limit.Policy, error) {
 		p = limit.Named(string(d.Name), p)
 	}
 	return p, nil
+}
+
+// periods are the values of the member period.
+var periods = map[name]limit.Period{"day": limit.Day, "week": limit.Week, "month": limit.Month}
+
+func (d *limitDoc) calendar(at path) (c limit.Calendar, err error) {
+	c = limit.Calendar{Limit: int64(d.Limit), Period: periods[d.Period]}
+	if c.Period == 0 {
+		return c, at.name("period").wrong("is %q; it must be day, week or month", d.Period)
+	}
+	if c.Location, err = time.LoadLocation(string(d.Location)); err != nil {
+		return c, at.name("location").wrong("is not known here (%v); write one like Europe/Berlin, and install tzdata", err)
+	}
+	return c, nil
 }
 
 // check checks that the limit has the members of its kind, and no others.
@@ -101,6 +124,7 @@ func (d *limitDoc) check(at path) error {
 	set := map[string]bool{
 		"perSecond": d.PerSecond != 0, "perMinute": d.PerMinute != 0, "perHour": d.PerHour != 0, "perDay": d.PerDay != 0, "every": d.Every != 0,
 		"burst": d.Burst != 0, "maxWait": d.MaxWait != 0, "limit": d.Limit != 0, "window": d.Window != 0, "buckets": d.Buckets != 0,
+		"period": d.Period != "", "location": d.Location != "",
 	}
 	for _, member := range kind.must {
 		members := []string{member}
@@ -126,7 +150,7 @@ func (d *limitDoc) check(at path) error {
 	for _, member := range kind.may {
 		delete(set, member)
 	}
-	for _, member := range append(rates, "burst", "maxWait", "limit", "window", "buckets") {
+	for _, member := range append(rates, "burst", "maxWait", "limit", "window", "buckets", "period", "location") {
 		if set[member] {
 			return at.name(member).wrong("is not for the kind %s; leave it out, or choose another kind", d.Kind)
 		}

@@ -2,11 +2,12 @@ import { Bucket } from "./bucket.js";
 import { MAX_NUMBER, MAX_TERM, TOLERANCE, floorDiv, gcd } from "./exact.js";
 import { Invalid, record, whole } from "./invalid.js";
 import { Plan } from "./plan.js";
-import { FixedWindow, SlidingLog, SlidingWindow } from "./windows.js";
+import { Calendar, FixedWindow, SlidingLog, SlidingWindow } from "./windows.js";
 
 const MAX_PARTS = 8;
 const MAX_BUCKETS = 1440;
 const MAX_LOG = 1000;
+const MAX_STARTS = 64;
 const MIN_SPAN = 1000;
 
 // compile checks a policy, in the form of limit/testdata/vectors.schema.json, and makes
@@ -36,6 +37,14 @@ const kinds = {
     record(policy, "policy", ["kind", "name", "limit", "window"]);
     const window = whole(policy.window, "window", MIN_SPAN, MAX_TERM);
     return new FixedWindow(whole(policy.limit, "limit", 1, MAX_TERM), window);
+  },
+  calendar(policy) {
+    const { starts } = record(policy, "policy", ["kind", "name", "limit", "starts"]);
+    if (!Array.isArray(starts) || starts.length < 2 || starts.length > MAX_STARTS) {
+      throw new Invalid(`starts must be a list of 2 to ${MAX_STARTS} instants`);
+    }
+    starts.forEach((start, i) => whole(start, "starts", i && starts[i - 1], MAX_NUMBER));
+    return new Calendar(whole(policy.limit, "limit", 1, MAX_TERM), starts);
   },
   sliding_window(policy) {
     record(policy, "policy", ["kind", "name", "limit", "window", "buckets"]);

@@ -1,4 +1,7 @@
 import { TOLERANCE, ceilDiv, floorDiv } from "./exact.js";
+import { Invalid } from "./invalid.js";
+
+const MONTH = 31 * 86_400_000_000;
 
 const fits = (window, view, cost) => cost <= window.limit - view.used;
 
@@ -25,13 +28,22 @@ export class FixedWindow {
     return [0, 0];
   }
 
+  // start is the start of the window of an instant, end its end.
+  start(at) {
+    return at - (at % this.window);
+  }
+
+  end(at) {
+    return this.start(at) + this.window;
+  }
+
   look([start, count], now) {
-    const view = { used: 0, corrected: false, start: now - (now % this.window) };
+    const view = { used: 0, corrected: false, start: this.start(now) };
     if (start < view.start) {
       return view;
     }
     if (start !== view.start) {
-      start -= start % this.window; // it may have been written under another width
+      start = this.start(start); // it may have been written under another width
       if (start - now > TOLERANCE) {
         view.used = this.limit;
         view.corrected = true;
@@ -54,8 +66,8 @@ export class FixedWindow {
 
   answer(view, state, now, cost) {
     const answer = begin(this, view, cost);
-    const left = view.start + this.window - now;
-    answer.resetAfter = view.used > 0 ? left : Math.max(0, left - this.window);
+    const left = this.end(view.start) - now;
+    answer.resetAfter = view.used > 0 ? left : Math.max(0, view.start - now);
     if (!view.fits && !answer.impossible) {
       answer.retryAfter = left;
     }
@@ -64,7 +76,7 @@ export class FixedWindow {
 
   // refund gives back only within the window of the charge.
   refund(view, state, now, cost, at) {
-    if (view.start !== at - (at % this.window)) {
+    if (view.start !== this.start(at)) {
       return null;
     }
     view.used -= Math.min(cost, view.used);
@@ -74,7 +86,33 @@ export class FixedWindow {
   // refundsEnd is the instant from which on charges up to the instant at give nothing
   // back.
   refundsEnd(at) {
-    return at - (at % this.window) + this.window;
+    return this.end(at);
+  }
+}
+
+// Calendar is a fixed window of varying width: internal/engine/calendar.go. The asking process knows
+// the time zones: it sends the starts of windows, the one before that of its clock, that
+// one, and the two after it.
+export class Calendar extends FixedWindow {
+  constructor(limit, starts) {
+    super(limit, 0);
+    this.starts = starts;
+  }
+
+  look(state, now) {
+    if (now < this.starts[0] || now >= this.starts.at(-1)) {
+      throw new Invalid("starts must be around now: the clocks differ by more than a day");
+    }
+    return super.look(state, now);
+  }
+
+  start(at) {
+    return this.starts.findLast((start) => start <= at) ?? 0;
+  }
+
+  // A window whose end is not known keeps its state for a month.
+  end(at) {
+    return this.starts.find((start) => start > at) ?? this.starts.at(-1) + MONTH;
   }
 }
 

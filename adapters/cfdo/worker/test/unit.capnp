@@ -29,6 +29,7 @@ const unit :Workerd.Worker = (
     (name = "vectors/token_bucket.json", json = embed "../../../../limit/testdata/vectors_token_bucket.json"),
     (name = "vectors/pacer.json", json = embed "../../../../limit/testdata/vectors_pacer.json"),
     (name = "vectors/fixed_window.json", json = embed "../../../../limit/testdata/vectors_fixed_window.json"),
+    (name = "vectors/calendar.json", json = embed "../../../../limit/testdata/vectors_calendar.json"),
     (name = "vectors/sliding_window.json", json = embed "../../../../limit/testdata/vectors_sliding_window.json"),
     (name = "vectors/sliding_log.json", json = embed "../../../../limit/testdata/vectors_sliding_log.json"),
     (name = "vectors/all.json", json = embed "../../../../limit/testdata/vectors_all.json"),

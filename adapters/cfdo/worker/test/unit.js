@@ -10,7 +10,7 @@ import { MAX_ASKS, MAX_BODY, MAX_KEY, batch, question, readJSON } from "../src/r
 import { Routes, shardKey } from "../src/route.js";
 import { halfSipHash } from "../src/siphash.js";
 import { serve } from "../src/worker.js";
-import { replayObject, replayPure, timelines } from "./vectors.js";
+import { calendars, replayObject, replayPure, timelines } from "./vectors.js";
 
 export { Timed } from "./vectors.js";
 
@@ -45,16 +45,47 @@ export const divisionIsExact = {
   },
 };
 
+// The time zones of the runtime know where days, weeks and months begin, too.
+export const calendarsBeginWhereTheyBegin = {
+  test() {
+    assert.ok(calendars.length >= 6, `${calendars.length} calendars`);
+    for (const { name, period, location, starts } of calendars) {
+      const format = new Intl.DateTimeFormat("en-CA", { timeZone: location, dateStyle: "short" });
+      const number = (instant) => {
+        const date = format.format(Math.floor(instant / 1000));
+        const days = Date.parse(date) / 86_400_000;
+        return { day: days, week: Math.floor((days + 3) / 7), month: date.slice(0, 7) }[period];
+      };
+      starts.slice(1).forEach((end, i) => {
+        const where = `${name}, from ${new Date(starts[i] / 1000).toISOString()}`;
+        assert.equal(number(end - 1), number(starts[i]), where);
+        assert.notEqual(number(end), number(end - 1), where);
+      });
+    }
+  },
+};
+
+export const aCalendarOfAnotherTimeIsRefused = {
+  test() {
+    const plan = compile({ kind: "calendar", limit: 1, starts: [1, 2, 3, 4] });
+    for (const now of [0, 4]) {
+      assert.throws(() => plan.decide(null, now, 1, true), { name: "Error", message: /clocks differ/ });
+    }
+    assert.equal(plan.decide(null, 3, 1, true).decision.allowed, true);
+  },
+};
+
 const refused = (body, what) =>
   assert.throws(body, (err) => err instanceof Invalid && err.status >= 400 && err.status < 500 && err.message.length > 10, what);
 
 export const invalidPoliciesAreRefused = {
   test() {
     const fixed = { kind: "fixed_window", limit: 1, window: 1000 };
+    const calendar = { kind: "calendar", limit: 1, starts: [0, 1, 2, 3] };
     const sliding = { kind: "sliding_window", limit: 1, window: 3_000_000, buckets: 3 };
     const log = { kind: "sliding_log", limit: 1, window: 1000 };
     const pacer = { kind: "pacer", burst: 1, refill: 1, per: 1000, maxWait: 1 };
-    for (const good of [bucket, fixed, sliding, log, pacer, { kind: "all", parts: [fixed, log] }]) {
+    for (const good of [bucket, fixed, calendar, sliding, log, pacer, { kind: "all", parts: [fixed, log] }]) {
       compile(good);
       refused(() => compile({ ...good, unknown: 1 }), "a field that is not known");
       for (const field of Object.keys(good).filter((field) => typeof good[field] === "number" && field !== "buckets")) {
@@ -76,6 +107,11 @@ export const invalidPoliciesAreRefused = {
       { ...bucket, refill: 999_999_937 },
       { ...bucket, capacity: 2 ** 51, refill: 1 },
       { ...fixed, window: 2 ** 51 + 1 },
+      { ...calendar, starts: undefined },
+      { ...calendar, starts: [1] },
+      { ...calendar, starts: [1, "2"] },
+      { ...calendar, starts: [2, 1] },
+      { ...calendar, starts: new Array(65).fill(1) },
       { ...sliding, buckets: -1 },
       { ...sliding, buckets: 1441 },
       { ...sliding, buckets: 7 },

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { Limits } from "../src/object.js";
 import { compile } from "../src/policy.js";
 import all from "../vectors/all.json";
+import calendar from "../vectors/calendar.json";
 import fixedWindow from "../vectors/fixed_window.json";
 import pacer from "../vectors/pacer.json";
 import slidingLog from "../vectors/sliding_log.json";
@@ -11,9 +12,16 @@ import slidingWindow from "../vectors/sliding_window.json";
 import together from "../vectors/together.json";
 import tokenBucket from "../vectors/token_bucket.json";
 
-const files = { all, fixedWindow, pacer, slidingLog, slidingWindow, together, tokenBucket };
+const files = { all, calendar, fixedWindow, pacer, slidingLog, slidingWindow, together, tokenBucket };
 
-export const timelines = Object.values(files).flatMap((file) => file.timelines);
+// wire is a policy as the Worker is sent it: of a calendar the starts alone.
+const wire = ({ period, location, ...policy }) => policy;
+
+export const timelines = Object.values(files)
+  .flatMap((file) => file.timelines)
+  .map((timeline) => ({ ...timeline, policies: timeline.policies.map(wire) }));
+
+export const calendars = calendar.timelines.map(({ policies }) => policies[0]);
 
 // Timed is the object with a clock that is set.
 export class Timed extends Limits {
