@@ -96,6 +96,7 @@ var parts = []part{
 	{name: "ReserveAndSettle", run: reserveAndSettle},
 	{name: "WaitsAreExact", run: everySample(waitsAreExact)},
 	{name: "NoSpanAdmitsMore", run: noSpanAdmitsMore},
+	{name: "TwoSizesAdmitTheLarger", run: twoSizesAdmitTheLarger},
 	{name: "WindowsTolerateSwings", run: everySample(windowsTolerateSwings)},
 	{name: "WindowsSetBack", run: everySample(windowsSetBack)},
 	{name: "CompositesChargeAllOrNone", run: compositesChargeAllOrNone},

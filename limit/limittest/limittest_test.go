@@ -118,6 +118,16 @@ var faults = []fault{
 		},
 	},
 	{
+		name: "AnotherSizeIsFresh", part: "TwoSizesAdmitTheLarger", rule: "two sizes of a bucket admit no more than the larger",
+		load: func(before []int64, policy limit.Policy, now int64) []int64 {
+			b, ok := policy.(limit.TokenBucket)
+			if ok && len(before) == 2 && before[0]-now > b.Capacity*b.Per.Microseconds()/b.Refill {
+				return nil
+			}
+			return before
+		},
+	},
+	{
 		name: "DroppedWhenItIsEmpty", part: "StepsAdmitNoMore", rule: "a clock that is stepped admits no more",
 		load: func(before []int64, policy limit.Policy, now int64) []int64 {
 			var d limit.Decision

@@ -2,6 +2,7 @@ package limittest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ var samples = []limit.Policy{
 	limit.TokenBucket{Capacity: 10, Refill: 7, Per: 3 * time.Second},
 	limit.Pacer{Burst: 8, Refill: 2, Per: time.Second, MaxWait: time.Second},
 	limit.FixedWindow{Limit: 10, Window: 3 * time.Second},
+	limit.Calendar{Limit: 10, Period: limit.Day},
 	limit.SlidingWindow{Limit: 10, Window: 3 * time.Second},
 	limit.SlidingWindow{Limit: 10, Window: 3 * time.Second, Buckets: 5},
 	limit.SlidingLog{Limit: 10, Window: 3 * time.Second},
@@ -89,6 +91,47 @@ func noSpanAdmitsMore(t *testing.T, s Subject) {
 			}
 			if span := time.Duration(3*s.Steps) * every; len(admitted) < int(span/window)*8 {
 				l.broken(t, "a window admits its limit", "%v asked every %v: only %d in %v", c.policy, every, len(admitted), span)
+			}
+		}
+	}
+}
+
+// twoSizesAdmitTheLarger: over one key, buckets that refill in the same time, or at the same rate
+// and in times less than ClockTolerance apart, admit in any order no more than the larger would.
+func twoSizesAdmitTheLarger(t *testing.T, s Subject) {
+	bucket := func(capacity, refill int64, per time.Duration) limit.TokenBucket {
+		return limit.TokenBucket{Capacity: capacity, Refill: refill, Per: per}
+	}
+	for _, c := range []struct{ large, small limit.TokenBucket }{
+		{bucket(45, 45, time.Hour), bucket(30, 30, time.Hour)},
+		{bucket(45, 90, time.Hour), bucket(20, 40, time.Hour)},
+		{bucket(45, 1, time.Second), bucket(5, 1, time.Second)},
+	} {
+		needs(t, s, c.large)
+		for seed := range uint64(4) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			l := newTimeline(s)
+			var at []int64
+			for range 3 * s.Steps {
+				p := c.large
+				if rng.IntN(2) == 0 {
+					p = c.small
+				}
+				for range rng.IntN(60) {
+					if !l.take(t, p, 1).Allowed {
+						break
+					}
+					at = append(at, s.Clock.Now())
+				}
+				s.Clock.Advance(time.Duration(rng.Int64N(int64(3 * c.large.Per / time.Duration(c.large.Refill)))))
+			}
+			for i := range at {
+				for j := i; j < len(at); j++ {
+					if most := mostIn(c.large, at[i], at[j]); int64(j-i+1) > most {
+						l.broken(t, "two sizes of a bucket admit no more than the larger", "%v and %v: %d in %v, at most %d",
+							c.large, c.small, j-i+1, time.Duration(at[j]-at[i])*time.Microsecond, most)
+					}
+				}
 			}
 		}
 	}

@@ -99,7 +99,9 @@ func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter
 // the numbers of Limits. A change to their kind, number or order begins with nothing used, and so
 // does the first Maximum for them (see limit.Plan.Shape). Over a replacement, at most as much is
 // admitted as by the old rules before it and by the new ones after it: at one instant, both
-// bursts.
+// bursts. While some processes have the old rules and some the new, more can be admitted where the
+// time to refill a bucket falls by more than a minute: see docs/decisions/two-sizes.md, which
+// says how to change a limit then.
 //
 // With Options.Key, and with rules for tiers, clients get a new state if their limit or burst is
 // now from another rule.
