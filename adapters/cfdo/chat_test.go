@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/wskit/wskit/adapters/cfdo"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 )
@@ -40,7 +41,7 @@ func TestChatKeepsItsLimitsInObjects(t *testing.T) {
 		limit.TokenBucket{Capacity: 10, Refill: 1, Per: 3 * time.Second}, limit.Options{Name: "tab", Timeout: -1})
 	key := tab.Key(nil).Part("user").Part("").Part(hex.EncodeToString(user[:8])).Part("room.join")
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), poll.Guard)
 	defer cancel()
 	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{Subprotocols: []string{"chat", "bearer." + token}})
 	if err != nil {

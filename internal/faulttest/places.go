@@ -2,6 +2,7 @@ package faulttest
 
 import (
 	"context"
+	"crypto/rand"
 	"strconv"
 	"time"
 
@@ -21,8 +22,8 @@ const placeMax = 3
 
 // Keys in Redis. The handlers count themselves there.
 const (
-	placeRunning = "faulttest:running" // a hash: handlers that run, by the address of their server
-	placePeak    = "faulttest:peak"    // the most that ran at once, of the servers in the hash
+	placeRunning = "faulttest:running" // a hash: of each handler the address of its server, or placeEnded
+	placePeak    = "faulttest:peak"    // the most that ran at once
 	placeBegun   = "faulttest:begun"   // how many have begun
 	placeGo      = "faulttest:go"      // exists while handlers that wait may return
 	placeKey     = "wskit:places~held"
@@ -43,14 +44,22 @@ type Place struct {
 	Uncounted bool `json:"uncounted"`
 }
 
-// countHandler adds to the handlers of a server, and keeps the largest sum.
-var countHandler = goredis.NewScript(`
-redis.call('HINCRBY', KEYS[1], ARGV[1], ARGV[2])
-local sum = 0
-for _, n in ipairs(redis.call('HVALS', KEYS[1])) do sum = sum + n end
-if sum > tonumber(redis.call('GET', KEYS[2]) or 0) then redis.call('SET', KEYS[2], sum) end
-if tonumber(ARGV[2]) > 0 then redis.call('INCR', KEYS[3]) end
-return sum`)
+const placeEnded = "ended"
+
+// noteHandler notes that a handler has begun, or that it has ended, and keeps the most that ran at once. A call that was
+// given up may still be carried out: twice, and a beginning after the end.
+var noteHandler = goredis.NewScript(`
+if ARGV[2] == 'ended' then
+	redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+elseif redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 1 then
+	redis.call('INCR', KEYS[3])
+end
+local running = 0
+for _, of in ipairs(redis.call('HVALS', KEYS[1])) do
+	if of ~= 'ended' then running = running + 1 end
+end
+if running > tonumber(redis.call('GET', KEYS[2]) or 0) then redis.call('SET', KEYS[2], running) end
+return running`)
 
 // registerPlaces adds the request "place". What it returns releases the places of handlers that
 // have ended.
@@ -58,19 +67,20 @@ func registerPlaces(r *router.Router, store *redis.Store, c Config) (flush func(
 	places := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{
 		Max: placeMax, LeaseTime: c.Places.Lease, Limiter: limit.Options{Name: "places", Timeout: c.Places.Timeout},
 	})
-	client := store.Client()
-	count := func(n int) error {
-		return countHandler.Run(context.Background(), client, []string{placeRunning, placePeak, placeBegun}, c.Addr, n).Err()
+	client, addr := store.Client(), c.Addr
+	note := func(handler, of string) error {
+		return noteHandler.Run(context.Background(), client, []string{placeRunning, placePeak, placeBegun}, handler, of).Err()
 	}
 	placed := r.With(ratelimit.NewConcurrency(places, ratelimit.Global))
 	router.RPC(placed, "place", func(c *router.Context, p Place) (string, error) {
 		if !p.Uncounted {
-			if err := count(1); err != nil {
+			handler := rand.Text()
+			defer func() {
+				poll.Within(hangGuard, func() bool { return note(handler, placeEnded) == nil }) // Redis is away
+			}()
+			if err := note(handler, addr); err != nil {
 				return "", err
 			}
-			defer func() {
-				poll.Within(hangGuard, func() bool { return count(-1) == nil }) // Redis is away
-			}()
 		}
 		pause(time.Duration(p.Ms) * time.Millisecond)
 		if p.Wait {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,15 +99,23 @@ type placesRedis struct{ *redistest.Server }
 // running counts the handlers of all servers, or of one.
 func (r placesRedis) running(servers ...*Server) (n int) {
 	all, _ := r.Client().HGetAll(context.Background(), placeRunning).Result()
-	for addr, text := range all {
-		of, _ := strconv.Atoi(text)
-		for _, s := range servers {
-			if s.Config.Addr == addr {
-				n += of
-			}
+	for _, of := range all {
+		if slices.ContainsFunc(servers, func(s *Server) bool { return s.Config.Addr == of }) {
+			n++
 		}
 	}
 	return n
+}
+
+// killed forgets the handlers of a killed server, and the most that ran.
+func (r placesRedis) killed(s *Server) {
+	all, _ := r.Client().HGetAll(context.Background(), placeRunning).Result()
+	for handler, of := range all {
+		if of == s.Config.Addr {
+			r.Do("HSET", placeRunning, handler, placeEnded)
+		}
+	}
+	r.Do("DEL", placePeak)
 }
 
 func (r placesRedis) peak() int {
@@ -185,8 +194,7 @@ func TestPlacesAcrossProcesses(t *testing.T) {
 	if err != nil || last[0].Score > float64(now.Add(config.Places.Lease).UnixMicro()) {
 		t.Errorf("after the process was killed, its last place is held until %v; at most a lease from %d, %v", last, now.UnixMicro(), err)
 	}
-	redis.Do("HDEL", placeRunning, one.Config.Addr)
-	redis.Do("DEL", placePeak)
+	redis.killed(one)
 	redis.fill(t, q, two, placeMax)
 	redis.Do("SET", placeGo, "1")
 	eventually(t, "all handlers have ended and no place is held", func() bool { return redis.running(two) == 0 && redis.held() == 0 })
