@@ -23,10 +23,9 @@ export function createQuestions(write: (text: string) => boolean) {
 
     async asked({ type, meta, payload }: Frame) {
       const id = meta.correlationId!;
-      if (type === "$ws:abort") {
-        open.get(id)?.abort();
-        return;
-      }
+      const before = open.get(id);
+      if (type === "$ws:abort") return before?.abort();
+      if (before) return;
       const controller = new AbortController();
       open.set(id, controller);
       let json: string | undefined;

@@ -109,6 +109,10 @@ test("the memory stays bounded", async () => {
       { send: '{"type":"$ws:subscribed","payload":{"topic":"a","pos":"p","ticket":"t"}}' },
       { send: '{"type":"said","meta":{"topic":"a","pos":"{{i}}{{pad}}"}}', pad, repeat: 100 },
     ],
+    "positions that are no strings": [
+      { send: '{"type":"$ws:subscribed","payload":{"topic":"t{{i}}","pos":"p","ticket":"t"}}', repeat: 100 },
+      { send: '{"type":"said","meta":{"topic":"t{{i}}","pos":["{{pad}}{{i}}"]}}', pad, repeat: 100 },
+    ],
     "questions": [{ send: '{"type":"confirm","meta":{"correlationId":"$ws:{{i}}"},"payload":"{{pad}}"}', pad: 2000, repeat: 10_000 }],
     "questions without a handler": [{ send: '{"type":"other","meta":{"correlationId":"$ws:{{i}}"},"payload":"{{pad}}"}', pad: 1000, repeat: 10_000 }],
     "answers to nothing": [{ send: '{"type":"echo.reply","meta":{"correlationId":"n{{i}}"},"payload":"{{pad}}"}', pad: 1000, repeat: 10_000 }],
@@ -117,6 +121,22 @@ test("the memory stays bounded", async () => {
     const grown = await flood(steps);
     expect.soft(grown, `${what}: MiB`).toBeLessThan(8);
   }
+});
+
+test("questions of one id are one question", async () => {
+  const server = await start();
+  const question = '{"type":"confirm","meta":{"correlationId":"$ws:1"},"payload":{}}';
+  const flood = [{ send: question, repeat: 1000 }, { send: '{"type":"$ws:abort","meta":{"correlationId":"$ws:1"}}' }];
+  await server.do("/raw", { steps: [...flood, { send: '{"type":"done"}' }] });
+  const client = server.connect();
+  let asked = 0;
+  let aborted = 0;
+  client.answer("confirm", (_, { signal }) => new Promise(() => {
+    asked++;
+    signal.addEventListener("abort", () => aborted++);
+  }));
+  await new Promise<void>((resolve) => void client.on("done", () => resolve()));
+  expect({ asked, aborted }).toEqual({ asked: 1, aborted: 1 });
 });
 
 test("the tickets of topics that are resumed stay bounded", async () => {
