@@ -222,5 +222,3 @@ func init() {
 		r.(*Router).watched.Store(&report)
 	}
 }
-
-var ()

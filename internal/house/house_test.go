@@ -32,6 +32,7 @@ var parts = []part{
 	{"idempotency", nil},
 	{"idempotency/idempotencytest", []string{"idempotency", "internal/poll"}},
 	{"ingress", []string{"errors", "internal/ceil", "internal/closereason", "internal/envelope", "internal/handshake", "internal/httpclose", "internal/inbound"}},
+	{"collect", []string{"router", "errors"}},
 	{"pubsub", nil},
 	{"pubsub/pubsubtest", []string{"pubsub", "internal/poll"}},
 	{"middleware/gate", []string{"limit", "ingress", "errors", "internal/ceil", "internal/handshake", "internal/httpclose", "internal/limitname"}},
