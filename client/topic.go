@@ -94,7 +94,7 @@ func (l *link) topicFrame(f *frame, data []byte) error {
 	}
 	if f.Type == typeUnsubscribed {
 		c.Forget(p.Topic)
-		return nil
+		return l.event(f, len(data)) // for the application, too
 	}
 	c.mu.Lock()
 	t, full := c.topics[p.Topic], len(c.topics) >= maxTopics

@@ -31,7 +31,7 @@ type AddressingOptions struct {
 	// the methods of a Target fail.
 	Enabled bool
 
-	// Timeout bounds how long Count, List and Close wait for other processes, and how long a
+	// Timeout bounds how long the methods of a Target but Send wait for other processes, and how long a
 	// connection waits at its opening until it can be addressed. If it cannot, because the broker
 	// fails, it is closed with 1013: an open connection can always be addressed. While the broker
 	// fails, a user with other connections in this process can open more; all of them can be
@@ -157,6 +157,7 @@ func (r *Router) newCluster() *cluster.Cluster[ConnInfo] {
 		Broker: broker, Timeout: r.opts.Addressing.Timeout, ProcessTimeout: r.opts.Backend.ProcessTimeout,
 		Stop: r.ctx, Topics: hub.ReservedTopics,
 		Count: r.countLocal, List: r.listLocal, Close: r.closeLocal, Refuse: r.hub.Refuse,
+		Subscribe: r.subscribeLocal, Unsubscribe: r.unsubscribeLocal,
 		Deliver: func(id string, m pubsub.Message) error {
 			err := r.hub.Check(&peeker, m.Frame)
 			if err == nil {

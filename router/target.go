@@ -26,8 +26,8 @@ import (
 // # Other processes
 //
 // Send costs a message for each process in which the user has connections, and one for a connection
-// by its id. Count, List and Close of a user or of all connections cost a message and an answer for each
-// process, those of a connection by its id one of each. They wait until every process has
+// by its id. The other methods cost, for a user or for all connections, a message and an answer for each
+// process, and for a connection by its id one of each. They wait until every process has
 // answered. If one does not, in AddressingOptions.Timeout or before the end of the context, the error is
 // UNAVAILABLE: every running process is included, or the call fails. It fails while the broker fails, while
 // a process is stopped, and for Backend.ProcessTimeout after one was killed. Only
@@ -186,6 +186,61 @@ func (t Target) Close(ctx context.Context, code errors.CloseCode, reason string)
 	return closed + others, err
 }
 
+// Subscribe makes the connections members of topics, as [Conn.Subscribe] does, and returns how many of them are members of
+// all: without an error each that was open before the call. Of those for which it fails, RESOURCE_EXHAUSTED if
+// Limits.MaxTopics is reached, some are members of some topics; calling again does no harm. At most 1,000 topics.
+func (t Target) Subscribe(ctx context.Context, topics ...string) (subscribed int, err error) {
+	ctx, cancel, err := t.checkTopics(ctx, topics)
+	defer cancel()
+	if err != nil {
+		return 0, err
+	}
+	subscribed, failed := t.r.subscribeLocal(t.name, topics)
+	if t.isElsewhere() {
+		others, failedThere, err := t.r.cluster.Subscribe(ctx, t.name, topics)
+		subscribed, failed = subscribed+others, cmp.Or(failed, failedThere)
+		if err != nil {
+			return subscribed, err
+		}
+	}
+	if failed != "" {
+		return subscribed, failed.New("not all connections could be subscribed")
+	}
+	return subscribed, nil
+}
+
+// Unsubscribe ends the memberships of the connections in topics, with their presence, and returns how many had any. The
+// clients get $ws:unsubscribed for each, behind which messages may come that were on their way, and do not resume them. When
+// it returns nil, no connection that was open before the call is a member, unless it has been subscribed again since: by a
+// handler, or by a client that resumes with a ticket of before. [ResumeOptions].Allow refuses the latter. At most 1,000
+// topics.
+func (t Target) Unsubscribe(ctx context.Context, topics ...string) (unsubscribed int, err error) {
+	ctx, cancel, err := t.checkTopics(ctx, topics)
+	defer cancel()
+	if err != nil {
+		return 0, err
+	}
+	unsubscribed = t.r.unsubscribeLocal(t.name, topics)
+	if !t.isElsewhere() {
+		return unsubscribed, nil
+	}
+	others, err := t.r.cluster.Unsubscribe(ctx, t.name, topics)
+	return unsubscribed + others, err
+}
+
+// checkTopics checks the target and topics, and takes the end of a connection from the context.
+func (t Target) checkTopics(ctx context.Context, topics []string) (context.Context, context.CancelFunc, error) {
+	err := t.check()
+	for _, topic := range topics {
+		err = cmp.Or(err, hub.CheckTopic(topic))
+	}
+	if n := len(topics); err == nil && (n == 0 || n > cluster.MaxTopics) {
+		err = errors.InvalidArgument.Errorf("there must be 1 to %d topics", cluster.MaxTopics)
+	}
+	ctx, cancel := detached(ctx)
+	return ctx, cancel, err
+}
+
 // isElsewhere reports whether connections of other processes may be meant.
 func (t Target) isElsewhere() bool { return t.r.cluster != nil && t.r.cluster.Elsewhere(t.name) }
 
@@ -236,12 +291,50 @@ func (r *Router) listLocal(t cluster.Target) (list []ConnInfo, ok bool) {
 }
 
 func (r *Router) closeLocal(t cluster.Target, code errors.CloseCode, reason string) int {
-	var conns []*Conn
-	r.eachLocal(t, func(c *Conn) { conns = append(conns, c) })
+	conns := r.local(t)
 	for _, c := range conns {
 		c.Close(code, reason)
 	}
 	return len(conns)
+}
+
+// local lists the connections of this process.
+func (r *Router) local(t cluster.Target) (conns []*Conn) {
+	r.eachLocal(t, func(c *Conn) { conns = append(conns, c) })
+	return conns
+}
+
+// subscribeLocal makes connections of this process members of topics.
+func (r *Router) subscribeLocal(t cluster.Target, topics []string) (n int, failed errors.Code) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.opts.Addressing.Timeout)
+	defer cancel()
+	for _, c := range r.local(t) {
+		var err error
+		for _, topic := range topics {
+			err = cmp.Or(err, c.Subscribe(ctx, topic))
+		}
+		switch {
+		case err == nil:
+			n++
+		case !c.ended():
+			failed = cmp.Or(failed, errors.CodeOf(err))
+		}
+	}
+	return n, failed
+}
+
+// unsubscribeLocal ends memberships of connections of this process, and returns how many had one.
+func (r *Router) unsubscribeLocal(t cluster.Target, topics []string) (n int) {
+	for _, c := range r.local(t) {
+		had := false
+		for _, topic := range topics {
+			had = c.peer.Unsubscribe(topic, true) || had
+		}
+		if had {
+			n++
+		}
+	}
+	return n
 }
 
 // sendToConnection sends to a connection of this process.

@@ -261,6 +261,107 @@ func TestCloseTargets(t *testing.T) {
 	})
 }
 
+// What is published to a topic reaches a connection of a target from when Subscribe has returned until Unsubscribe is called,
+// in whatever process. Its client is told.
+func TestSubscribeTargets(t *testing.T) {
+	t.Parallel()
+	event := func(topic string) string { return fmt.Sprintf("event %q", topic) }
+	unsubscribed := func(topic string) string { return fmt.Sprintf(`$ws:unsubscribed {"topic":%q}`, topic) }
+	forServers(t, router.Options{}, func(t *testing.T, a *addressed) {
+		ctx := context.Background()
+		for i, s := range a.servers {
+			ann := fmt.Sprint("ann", i)
+			ann1, id1 := a.dial(i, "acme", ann)
+			ann2, _ := a.dial(i+1, "acme", ann)
+			bob, _ := a.dial(i, "acme", "bob")
+			room, other := fmt.Sprint("room", i), fmt.Sprint("other", i)
+			publish := func(topic string) {
+				t.Helper()
+				if err := a.server(i+2).r.Publish(ctx, topic, "event", topic); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := must[int](t)(s.r.User("acme", ann).Subscribe(ctx, room, other)); n != 2 {
+				t.Errorf("%d connections were subscribed, want 2", n)
+			}
+			if n := must[int](t)(s.r.User("acme", ann).Subscribe(ctx, room)); n != 2 {
+				t.Errorf("%d connections are members when they are subscribed again, want 2", n)
+			}
+			for _, topic := range []string{room, other} {
+				publish(topic)
+				ann1.expect(event(topic))
+				ann2.expect(event(topic))
+			}
+			if n := must[int](t)(s.r.User("acme", ann).Except(id1).Unsubscribe(ctx, room)); n != 1 {
+				t.Errorf("%d connections were unsubscribed, want 1", n)
+			}
+			publish(room)
+			publish(other)
+			ann1.expect(event(room))
+			ann1.expect(event(other))
+			ann2.expect(unsubscribed(room))
+			ann2.expect(event(other))
+			if n := must[int](t)(s.r.Connection(id1).Unsubscribe(ctx, room, other, "unknown")); n != 1 {
+				t.Errorf("%d connections were unsubscribed, want 1", n)
+			}
+			ann1.expect(unsubscribed(room))
+			ann1.expect(unsubscribed(other))
+			if n := must[int](t)(s.r.User("acme", ann).Unsubscribe(ctx, room)); n != 0 {
+				t.Errorf("%d connections were unsubscribed twice", n)
+			}
+			publish(room)
+			for _, p := range []*peer{ann1, ann2, bob} {
+				p.write(echo("1", "nothing else"))
+				p.expect("reply 1 nothing else")
+			}
+		}
+	})
+}
+
+// Unsubscribing ends presence, in whatever way it was joined, and a subscription that waits for the broker. What cannot be
+// subscribed is an error.
+func TestSubscribingTargetsThatCannot(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := serveSocket(t, router.Options{Authenticate: asUser, Limits: router.Limits{MaxTopics: 2}}, func(r *router.Router) {
+		router.RPC(r, "join", func(c *router.Context, m said) (said, error) { return m, c.Join(m.Text, "here") })
+	})
+	p := s.connect()
+	p.write([]byte(s.handshake(as("acme", "ann"))))
+	p.response()
+	p.write(join1("room"))
+	p.expect("reply j room")
+	ann := s.r.User("acme", "ann")
+	if n, err := ann.Subscribe(ctx, "room", "b", "c"); n != 0 || errors.CodeOf(err) != errors.ResourceExhausted {
+		t.Errorf("three topics of two: %d, %v", n, err)
+	}
+	if n, err := ann.Unsubscribe(ctx, "room"); n != 1 || err != nil {
+		t.Errorf("unsubscribed %d, %v", n, err)
+	}
+	p.expect(`$ws:unsubscribed {"topic":"room"}`)
+	if members, err := s.r.Presence(ctx, "room"); err != nil || len(members) > 0 {
+		t.Errorf("present: %v, %v", members, err)
+	}
+	if n, err := s.r.User("acme", "nobody").Subscribe(ctx, "room"); n != 0 || err != nil {
+		t.Errorf("nobody: %d, %v", n, err)
+	}
+	for what, topics := range map[string][]string{
+		"no topic": {}, "an empty one": {"room", ""}, "a reserved one": {"$ws:all"}, "too many": make([]string, 1001),
+	} {
+		for i := range topics {
+			if what == "too many" {
+				topics[i] = fmt.Sprint(i)
+			}
+		}
+		if _, err := ann.Subscribe(ctx, topics...); errors.CodeOf(err) != errors.InvalidArgument {
+			t.Errorf("%s: Subscribe fails with %v", what, err)
+		}
+		if _, err := ann.Unsubscribe(ctx, topics...); errors.CodeOf(err) != errors.InvalidArgument {
+			t.Errorf("%s: Unsubscribe fails with %v", what, err)
+		}
+	}
+}
+
 // A user is banned while clients connect: OnOpen sees the ban, or Close finds the connection.
 func TestNoConnectionOfABannedUserStaysOpen(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ func (c *Conn) Subscribe(ctx context.Context, topic string) error {
 
 // Unsubscribe ends the connection's membership in a topic; a call of Subscribe or Join
 // that still waits for it fails with [ErrClosed]. Without a membership it does nothing.
-func (c *Conn) Unsubscribe(topic string) { c.peer.Unsubscribe(topic) }
+func (c *Conn) Unsubscribe(topic string) { c.peer.Unsubscribe(topic, false) }
 
 // Subscribe makes the connection a member of a topic: it gets what is published there from now on,
 // until it unsubscribes or ends. A topic is any name of 1 to 256 bytes in UTF-8 that does not begin with

@@ -213,6 +213,24 @@ func addressEverything(t *testing.T, f *fleetTest) {
 			c.expect(`{"type":"news","payload":"` + what + `"}`)
 		}
 	}
+	// In a room, and out of it.
+	say := func(text string) {
+		if err := f.r.Publish(ctx, "room", "said", text); err != nil {
+			t.Errorf("publishing: %v", err)
+		}
+	}
+	if n, err := f.user("ann").Subscribe(ctx, "room"); err != nil || n != 2 {
+		t.Errorf("Subscribe: %d, %v", n, err)
+	}
+	say("hi")
+	ann0.expect(`{"type":"said","payload":"hi"}`)
+	ann1.expect(`{"type":"said","payload":"hi"}`)
+	if n, err := f.user("ann").Unsubscribe(ctx, "room"); err != nil || n != 2 {
+		t.Errorf("Unsubscribe: %d, %v", n, err)
+	}
+	say("to nobody")
+	ann0.expect(`{"type":"$ws:unsubscribed","payload":{"topic":"room"}}`)
+	ann1.expect(`{"type":"$ws:unsubscribed","payload":{"topic":"room"}}`)
 	for _, to := range []struct {
 		router.Target
 		n      int

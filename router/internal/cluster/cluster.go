@@ -35,12 +35,15 @@ type Config[C any] struct {
 	Stop           context.Context // over when the process ends
 	Topics         string          // how the names of its topics begin, and those of targets
 
-	// For the connections of this process. List is not ok where there are too many. Deliver gets an event of another
-	// process, one after the other, and fails if it is none.
-	Count   func(Target) int
-	List    func(Target) (list []C, ok bool)
-	Close   func(Target, errors.CloseCode, string) int
-	Deliver func(id string, m pubsub.Message) error
+	// For the connections of this process. List is not ok where there are too many. Subscribe returns how many are members
+	// of all topics, and the code of an error where others are not. Deliver gets an event of another process, one after the
+	// other, and fails if it is none.
+	Count       func(Target) int
+	List        func(Target) (list []C, ok bool)
+	Close       func(Target, errors.CloseCode, string) int
+	Subscribe   func(t Target, topics []string) (n int, failed errors.Code)
+	Unsubscribe func(t Target, topics []string) int
+	Deliver     func(id string, m pubsub.Message) error
 	// Refuse is called with what is wrong with a message that is dropped.
 	Refuse func(topic string, err error)
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,9 +23,11 @@ const (
 
 // What a query is for.
 const (
-	doCount = "count"
-	doList  = "list"
-	doClose = "close"
+	doCount       = "count"
+	doList        = "list"
+	doClose       = "close"
+	doSubscribe   = "subscribe"
+	doUnsubscribe = "unsubscribe"
 )
 
 // message is a message between processes.
@@ -40,10 +43,12 @@ type message[C any] struct {
 	Except string           `json:"except,omitzero"`
 	Code   errors.CloseCode `json:"code,omitzero"`
 	Reason string           `json:"reason,omitzero"`
+	Topics []string         `json:"topics,omitzero"` // to subscribe to
 
-	N       int  `json:"n,omitzero"`
-	List    []C  `json:"list,omitzero"`
-	TooMany bool `json:"tooMany,omitzero"`
+	N       int         `json:"n,omitzero"`
+	List    []C         `json:"list,omitzero"`
+	TooMany bool        `json:"tooMany,omitzero"`
+	Failed  errors.Code `json:"failed,omitzero"`
 }
 
 // maxMessage bounds a message between processes, in bytes, and so the connections in one
@@ -77,7 +82,8 @@ func (c *Cluster[C]) decode(frame []byte) (m message[C], err error) {
 	case m.Kind == kindAlive && m.Timeout > 0:
 	case m.Kind == kindAnswer && m.N >= 0:
 	case m.Kind == kindQuery && c.isTarget(target) &&
-		(m.Do == doCount || m.Do == doList || m.Do == doClose && m.Code.Valid()):
+		(m.Do == doCount || m.Do == doList || m.Do == doClose && m.Code.Valid() ||
+			(m.Do == doSubscribe || m.Do == doUnsubscribe) && c.areTopics(m.Topics)):
 	case m.Kind == kindSend && c.isTarget(target) && m.ID != "":
 	default:
 		return m, errors.New("it is no message between processes")
@@ -91,6 +97,16 @@ func (m *message[C]) target() Target { return Target{m.Topic, m.ID, m.Except} }
 func (c *Cluster[C]) isTarget(t Target) bool {
 	return len(t.Topic) <= maxName && len(t.ID) <= maxName && len(t.Except) <= maxName &&
 		(t.ID != "" && t.Topic == "" || t.ID == "" && strings.HasPrefix(t.Topic, c.config.Topics))
+}
+
+// MaxTopics bounds the topics to which connections are subscribed at once.
+const MaxTopics = 1000
+
+// areTopics reports whether topics are those of an application.
+func (c *Cluster[C]) areTopics(topics []string) bool {
+	return len(topics) > 0 && len(topics) <= MaxTopics && !slices.ContainsFunc(topics, func(name string) bool {
+		return name == "" || len(name) > maxName || strings.HasPrefix(name, c.config.Topics)
+	})
 }
 
 // deliverToAll gets what is sent to all processes.

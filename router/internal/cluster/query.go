@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -33,6 +34,19 @@ func (c *Cluster[C]) Close(ctx context.Context, t Target, code errors.CloseCode,
 	return q.n, err
 }
 
+// Subscribe makes connections of other processes members of topics, and returns how many are members of all. failed is the
+// code of an error where others are not.
+func (c *Cluster[C]) Subscribe(ctx context.Context, t Target, topics []string) (n int, failed errors.Code, err error) {
+	q, err := c.ask(ctx, t, message[C]{Do: doSubscribe, Topics: topics})
+	return q.n, q.failed, err
+}
+
+// Unsubscribe ends memberships of connections of other processes, and returns how many had one.
+func (c *Cluster[C]) Unsubscribe(ctx context.Context, t Target, topics []string) (int, error) {
+	q, err := c.ask(ctx, t, message[C]{Do: doUnsubscribe, Topics: topics})
+	return q.n, err
+}
+
 // query is a question to other processes, until all that have to answer it have. Cluster.mu guards it.
 type query[C any] struct {
 	done      chan struct{} // closed when it is complete
@@ -43,6 +57,7 @@ type query[C any] struct {
 	n         int
 	list      []C
 	tooMany   bool
+	failed    errors.Code
 }
 
 // answered takes an answer, the first of each process.
@@ -53,6 +68,7 @@ func (q *query[C]) answered(process string, m *message[C]) {
 	q.from[process] = true
 	q.n += m.N
 	q.tooMany = q.tooMany || m.TooMany
+	q.failed = cmp.Or(q.failed, m.Failed)
 	if q.list = append(q.list, m.List...); len(q.list) > MaxList {
 		q.list, q.tooMany = nil, true
 	}
@@ -189,6 +205,10 @@ func (c *Cluster[C]) answer(in *message[C]) {
 			out.N = c.config.Count(t)
 		case doClose:
 			out.N = c.config.Close(t, m.Code, m.Reason)
+		case doSubscribe:
+			out.N, out.Failed = c.config.Subscribe(t, m.Topics)
+		case doUnsubscribe:
+			out.N = c.config.Unsubscribe(t, m.Topics)
 		case doList:
 			list, ok := c.config.List(t)
 			out.List, out.TooMany = list, !ok

@@ -147,20 +147,22 @@ func (p *Peer) takeOff(m *Member) {
 	}
 }
 
-// Unsubscribe ends the connection's membership in a topic of the application. A call of Subscribe that still waits for
-// it fails with ErrClosed.
-func (p *Peer) Unsubscribe(name string) {
+// Unsubscribe ends the connection's membership in a topic of the application, and reports whether there was one. A call of
+// Subscribe that still waits for it fails with ErrClosed. The client is told of a topic with history, which it would resume,
+// and of others if tell is set.
+func (p *Peer) Unsubscribe(name string, tell bool) bool {
 	if IsReserved(name) {
-		return
+		return false
 	}
 	m := p.Member(name)
 	if m == nil {
-		return
+		return false
 	}
-	if m.topic.history != nil {
+	if tell || m.topic.history != nil {
 		m.dismiss() // before another membership can begin, whose $ws:subscribed must come after it
 	}
 	p.takeOff(m)
+	return true
 }
 
 // Member is the connection's place in a topic, nil if it has none. It may still be about to join.
