@@ -138,6 +138,9 @@ func foreignMessages(t *testing.T, r *router.Router, b *cutBroker) {
 	b.mu.Unlock()
 	other := strings.Repeat("A", 16)
 	valid := fmt.Sprintf(`{"kind":"query","from":%q,"query":1,"do":"close","topic":"$ws:all","code":4000}`, other)
+	topics := func(do, list string) string {
+		return fmt.Sprintf(`{"kind":"query","from":%q,"query":1,"do":%q,"topic":"$ws:all","topics":[%s]}`, other, do, list)
+	}
 	var sent int64
 	for _, frame := range []string{
 		"", "{}", "null", "[]", "\n", "\xff", strings.Repeat("[", 1<<20), strings.Repeat(" ", 3<<20) + "{}",
@@ -149,6 +152,8 @@ func foreignMessages(t *testing.T, r *router.Router, b *cutBroker) {
 		fmt.Sprintf(`{"kind":"answer","from":%q,"n":-5}`, other), fmt.Sprintf(`{"kind":"answer","from":%q,"n":99999999999999999999}`, other),
 		fmt.Sprintf(`{"kind":"send","from":%q}`, other), fmt.Sprintf(`{"kind":"send","from":%q,"id":"x"}`, other), valid + "\n{}",
 		fmt.Sprintf(`{"kind":"send","from":%q,"id":"x"}`+"\n"+`{"type":"ERROR"}`, other),
+		topics("subscribe", ""), topics("unsubscribe", ""), topics("subscribe", `"a","$ws:all"`), topics("unsubscribe", `"a",""`),
+		topics("subscribe", `"`+strings.Repeat("x", 300)+`"`), topics("unsubscribe", strings.Repeat(`"a",`, 1000)+`"a"`), topics("subscribe", `1`),
 	} {
 		for _, topic := range []string{"$ws:fleet", process} {
 			_ = b.Publish(context.Background(), pubsub.Message{Topic: topic, Frame: []byte(frame)})

@@ -204,7 +204,7 @@ func (t Target) Subscribe(ctx context.Context, topics ...string) (subscribed int
 		}
 	}
 	if failed != "" {
-		return subscribed, failed.New("not all connections could be subscribed")
+		return subscribed, failed.New("not all connections could be subscribed; give them fewer topics, or try again")
 	}
 	return subscribed, nil
 }
@@ -235,7 +235,7 @@ func (t Target) checkTopics(ctx context.Context, topics []string) (context.Conte
 		err = cmp.Or(err, hub.CheckTopic(topic))
 	}
 	if n := len(topics); err == nil && (n == 0 || n > cluster.MaxTopics) {
-		err = errors.InvalidArgument.Errorf("there must be 1 to %d topics", cluster.MaxTopics)
+		err = errors.InvalidArgument.Errorf("%d topics at once; give 1 to %d", n, cluster.MaxTopics)
 	}
 	ctx, cancel := detached(ctx)
 	return ctx, cancel, err

@@ -27,7 +27,7 @@ type BanOptions struct {
 	// Default: a minute.
 	Within time.Duration
 
-	// Ban is the duration of a ban, with the bounds of [limit.TokenBucket].Per. Rejections count for Within, also after
+	// Ban is the duration of a ban, from 1 ms to 10 years. Rejections count for Within, also after
 	// a ban: if the ban is shorter, the next rejection may lead to another one.
 	//
 	// Default: 5 minutes.
@@ -67,7 +67,7 @@ type BanOptions struct {
 //
 // Counts and bans are limits themselves, over any [limit.ExtendedStore], and apply in all processes
 // that share the store. A subject costs one operation of the store for each of its first After
-// rejections and, in each process, one or two for the ban and then one in every Recheck, for
+// rejections and, in each process, two or three for the ban and then one in every Recheck, for
 // any number of frames and connections. (Until the first answer of the store, there may be
 // more.) A connection without rejections costs one operation in every Recheck.
 //
@@ -85,6 +85,7 @@ type Bans struct {
 	after            int64
 	recheck          time.Duration
 	code             errors.CloseCode
+	lasts            time.Duration // a ban for rejections
 	rejections, bans *limit.Limiter
 	start            time.Time
 	known            banCache
@@ -95,9 +96,9 @@ type Bans struct {
 // [limit.ExtendedStore].
 func NewBans(store limit.Store, o BanOptions) *Bans {
 	o = o.withDefaults(store)
-	b := &Bans{key: o.Key, after: int64(o.After), recheck: o.Recheck, code: o.CloseCode, start: time.Now()}
+	b := &Bans{key: o.Key, after: int64(o.After), recheck: o.Recheck, code: o.CloseCode, lasts: o.Ban, start: time.Now()}
 	b.rejections = limit.New(store, o.rejectionPolicy(), limitname.With(o.Limiter, "/rejections"))
-	b.bans = limit.New(store, o.banPolicy(), limitname.With(o.Limiter, "/bans"))
+	b.bans = limit.New(store, banPolicy, limitname.With(o.Limiter, "/bans"))
 	b.known.lasts = o.Recheck
 	b.cleared = ingress.NewKey[*atomic.Int64]()
 	return b
@@ -137,7 +138,7 @@ func (o BanOptions) withDefaults(store limit.Store) BanOptions {
 	if _, err := limit.Compile(o.rejectionPolicy()); err != nil {
 		panic("ratelimit: BanOptions.After and Within: " + err.Error())
 	}
-	if _, err := limit.Compile(o.banPolicy()); err != nil {
+	if err := checkBan(o.Ban); err != nil {
 		panic("ratelimit: BanOptions.Ban: " + err.Error())
 	}
 	return o
@@ -147,12 +148,20 @@ func (o BanOptions) rejectionPolicy() limit.Policy {
 	return limit.Named("rejections", limit.SlidingWindow{Limit: int64(o.After), Window: o.Within})
 }
 
-// banPolicy is a bucket with one token: a ban takes it, and it is back at the end of the ban.
 // banPolicyName is the policy of a rejection for a ban.
 const banPolicyName = "ban"
 
-func (o BanOptions) banPolicy() limit.Policy {
-	return limit.Named(banPolicyName, limit.TokenBucket{Capacity: 1, Refill: 1, Per: o.Ban})
+// longestBan bounds a ban.
+const longestBan = 10 * 365 * 24 * time.Hour
+
+// banPolicy is a bucket of milliseconds: a ban takes as many as it lasts, and they are back when it ends.
+var banPolicy = limit.Named(banPolicyName, limit.TokenBucket{Capacity: longestBan.Milliseconds(), Refill: 1, Per: time.Millisecond})
+
+func checkBan(d time.Duration) error {
+	if d < time.Millisecond || d > longestBan {
+		return errors.InvalidArgument.Errorf("a ban of %v: give one from 1ms to 10 years", d)
+	}
+	return nil
 }
 
 // Middleware rejects the frames of banned clients, and counts every *errors.LimitExceeded of
@@ -219,6 +228,25 @@ func (b *Bans) Banned(ctx context.Context, ip netip.Addr, id ingress.Identity) (
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	return b.ask(ctx, b.subject(b.bans, &ingress.Context{IP: ip, Identity: id}, buf), b.now())
+}
+
+// Ban bans the client with this address and identity for a time from 1 ms to 10 years: [BanOptions].Key says who that is. A
+// ban that would end later stays; bans of several processes at the same instant may add up. It applies at once in this process and to every new connection, and to open connections of
+// other processes within Recheck, each with its next frame: to end them now, close the User of the router afterwards. The error is
+// that of the store, or INVALID_ARGUMENT for the time.
+func (b *Bans) Ban(ctx context.Context, ip netip.Addr, id ingress.Identity, lasts time.Duration) error {
+	if err := checkBan(lasts); err != nil {
+		return err
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	key := b.subject(b.bans, &ingress.Context{IP: ip, Identity: id}, buf)
+	now, begun := b.now(), b.known.unbansOf(key.Bytes())
+	d, err := b.take(ctx, key, lasts)
+	if err == nil {
+		b.known.put(key.Bytes(), now, d, begun)
+	}
+	return err
 }
 
 // Unban ends the ban of the client with this address and identity and resets its count: in this

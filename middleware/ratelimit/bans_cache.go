@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/ceil"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -44,11 +45,22 @@ func (b *Bans) ask(ctx context.Context, key limit.Key, now time.Duration) (banne
 	}
 	begun := b.known.unbansOf(key.Bytes())
 	d, err := b.bans.Peek(ctx, key, 1)
-	if err != nil || d.Allowed {
+	if err != nil || d.ResetAfter == 0 {
 		return 0, err
 	}
-	b.known.put(key.Bytes(), now, d.RetryAfter, begun)
-	return d.RetryAfter, nil
+	b.known.put(key.Bytes(), now, d.ResetAfter, begun)
+	return d.ResetAfter, nil
+}
+
+// take has a subject banned for a time from now on at least, and returns for how long it is. Calls at the same instant may
+// add up.
+func (b *Bans) take(ctx context.Context, key limit.Key, lasts time.Duration) (banned time.Duration, err error) {
+	d, err := b.bans.Peek(ctx, key, 1)
+	if err != nil || d.ResetAfter >= lasts {
+		return d.ResetAfter, err
+	}
+	d, err = b.bans.Take(ctx, key, ceil.Div(lasts-d.ResetAfter, time.Millisecond))
+	return d.ResetAfter, err
 }
 
 // countRejection counts a rejection, and bans its subject if there are too many.
@@ -65,19 +77,17 @@ func (b *Bans) countRejection(ctx context.Context, c *ingress.Context) (banned t
 		return 0
 	}
 	key := b.subject(b.bans, c, buf)
-	d, err = b.bans.Take(ctx, key, 1)
-	if err != nil {
-		return 0
+	if banned, ours := b.known.begin(key.Bytes(), now, b.lasts, begun); !ours {
+		return banned
 	}
-	if banned = d.RetryAfter; d.Allowed {
-		banned = d.ResetAfter
+	if banned, err = b.take(ctx, key, b.lasts); err != nil {
+		b.known.drop(key.Bytes())
+		return 0
 	}
 	if b.known.put(key.Bytes(), now, banned, begun) {
 		return banned
 	}
-	if d.Allowed { // for rejections that Unban forgot before the ban
-		_ = b.bans.Reset(ctx, key)
-	}
+	_ = b.bans.Reset(ctx, key) // for rejections that Unban forgot before the ban
 	return 0
 }
 
@@ -126,6 +136,11 @@ func (b *banCache) get(key []byte, now time.Duration) time.Duration {
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
+	return b.find(key, now)
+}
+
+// find is get with mu held.
+func (b *banCache) find(key []byte, now time.Duration) time.Duration {
 	for _, m := range [...]map[string]cachedBan{b.new, b.old} {
 		if k, ok := m[string(key)]; ok && now < k.expires {
 			return max(0, k.until-now)
@@ -156,10 +171,33 @@ func (b *banCache) unban(key []byte, reset func() error) error {
 	defer b.mu.Unlock()
 	p.ended++
 	if err == nil {
-		delete(b.new, string(key))
-		delete(b.old, string(key))
+		b.remove(key)
 	}
 	return err
+}
+
+// drop removes an entry.
+func (b *banCache) drop(key []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.remove(key)
+}
+
+// remove is drop with mu held.
+func (b *banCache) remove(key []byte) {
+	delete(b.new, string(key))
+	delete(b.old, string(key))
+}
+
+// begin adds a ban that is about to be made, and reports that it did, or returns that of another connection: one of those
+// that are rejected at once bans their subject. After an Unban since unbansOf returned begun it does neither.
+func (b *banCache) begin(key []byte, now, lasts time.Duration, begun unbans) (banned time.Duration, ours bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if banned = b.find(key, now); banned > 0 {
+		return banned, false
+	}
+	return 0, b.add(key, now, lasts, begun)
 }
 
 // put adds a ban, unless an Unban was called since unbansOf returned begun, and reports whether
@@ -167,6 +205,11 @@ func (b *banCache) unban(key []byte, reset func() error) error {
 func (b *banCache) put(key []byte, now, banned time.Duration, begun unbans) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.add(key, now, banned, begun)
+}
+
+// add is put with mu held.
+func (b *banCache) add(key []byte, now, banned time.Duration, begun unbans) bool {
 	if begun != *b.unbansAt(key) || begun.begun != begun.ended {
 		return false
 	}

@@ -290,9 +290,9 @@ func TestAFloodOfRejectionsIsBoundedAtTheStore(t *testing.T) {
 		if n := store.bans.Load(); n != 1 {
 			t.Errorf("%d bans were taken, want 1", n)
 		}
-		// The first frame of each connection that came before the ban.
-		if n := store.peeks.Load(); n != 11 {
-			t.Errorf("asked %d times, want 11", n)
+		// The first frame of each connection that came before the ban, and the ban.
+		if n := store.peeks.Load(); n != 12 {
+			t.Errorf("asked %d times, want 12", n)
 		}
 		store.peeks.Store(0)
 		for range 3 {
@@ -531,6 +531,90 @@ func TestUnbanHoldsAgainstAnswersFromBefore(t *testing.T) {
 			}
 			if err := bans.Count(t.Context(), nowhere, annID, rejected); closes(err) {
 				t.Error("the first rejection after the Unban bans")
+			}
+		})
+	}
+}
+
+// A ban by hand lasts as long as was said, in all processes that share the store. The longer of two counts, in whatever order
+// they come, and a ban for rejections does not end it early.
+func TestBansByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStore(memory.Options{})
+		options := ratelimit.BanOptions{After: 1, Ban: time.Minute, Limiter: limit.Options{Name: "m"}}
+		bans, elsewhere := ratelimit.NewBans(store, options), ratelimit.NewBans(store, options)
+		s := routertest.New(t, newRouter(bans.Middleware).Router)
+		ann, bob := dial(s, "ann"), dial(s, "bob")
+		said(t, ann)
+		ban := func(lasts time.Duration) {
+			t.Helper()
+			if err := bans.Ban(t.Context(), nowhere, annID, lasts); err != nil {
+				t.Fatal(err)
+			}
+		}
+		banned := func(of *ratelimit.Bans, want time.Duration) {
+			t.Helper()
+			if d, err := of.Banned(t.Context(), nowhere, annID); d != want || err != nil {
+				t.Errorf("banned for %v, want %v; %v", d, want, err)
+			}
+		}
+		ban(10 * time.Minute)
+		banned(bans, 10*time.Minute)
+		banned(elsewhere, 10*time.Minute)
+		ann.Send("say", nil)
+		if reason := ann.ExpectClose(errors.CloseTooManyRequests); reason != `{"retryAfterMs":600000}` {
+			t.Errorf("closed for %s", reason)
+		}
+		said(t, bob)
+
+		time.Sleep(4 * time.Minute)
+		ban(time.Minute) // ends before the other
+		banned(bans, 6*time.Minute)
+		_ = elsewhere.Count(t.Context(), nowhere, annID, &errors.LimitExceeded{}) // a ban for a minute
+		banned(elsewhere, 6*time.Minute)
+		ban(24 * time.Hour)
+		banned(bans, 24*time.Hour)
+		time.Sleep(time.Minute) // Recheck
+		banned(elsewhere, 24*time.Hour-time.Minute)
+		if err := bans.Unban(t.Context(), nowhere, annID); err != nil {
+			t.Fatal(err)
+		}
+		banned(bans, 0)
+		said(t, dial(s, "ann"))
+
+		ban(2 * time.Second)
+		time.Sleep(2 * time.Second)
+		banned(bans, 0)
+		for _, lasts := range []time.Duration{0, -time.Hour, 11 * 365 * 24 * time.Hour} {
+			if err := bans.Ban(t.Context(), nowhere, annID, lasts); errors.CodeOf(err) != errors.InvalidArgument {
+				t.Errorf("a ban for %v: %v", lasts, err)
+			}
+		}
+		banned(bans, 0)
+	})
+}
+
+// Bans at once, by hand and for rejections in several processes, last as long as the longest of them at least, and no longer than
+// one of each process together. In one process those for rejections are one.
+func TestBansAtOnce(t *testing.T) {
+	for range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.NewStore(memory.Options{})
+			options := ratelimit.BanOptions{After: 1, Ban: time.Hour, Limiter: limit.Options{Name: "m"}}
+			one, other := ratelimit.NewBans(store, options), ratelimit.NewBans(store, options)
+			var wait sync.WaitGroup
+			for range 4 {
+				wait.Go(func() { _ = one.Count(t.Context(), nowhere, annID, &errors.LimitExceeded{}) })
+			}
+			wait.Go(func() {
+				if err := other.Ban(t.Context(), nowhere, annID, 2*time.Hour); err != nil {
+					t.Error(err)
+				}
+			})
+			wait.Wait()
+			left, err := ratelimit.NewBans(store, options).Banned(t.Context(), nowhere, annID)
+			if err != nil || left < 2*time.Hour || left > 3*time.Hour {
+				t.Fatalf("banned for %v; %v", left, err)
 			}
 		})
 	}

@@ -57,7 +57,7 @@ export function createTopics(lost: (loss: Loss) => void) {
     /** Notes the position of a message. It reports false if the message was delivered before. */
     fresh({ meta: { topic, pos } }: Frame): boolean {
       const t = topics.get(topic!);
-      if (!t || typeof pos != "string" || pos.length > 64) return true;
+      if (!(t && typeof pos === "string" && pos.length <= 64)) return true;
       if (t.behind! > 1 || t.pos === pos) return false;
       Object.assign(t, { pos, advanced: true });
       return true;

@@ -182,7 +182,7 @@ func TestMembersGetWhatIsPublished(t *testing.T) {
 				mustSubscribe(t, second, "a")
 			}
 			if n == 7 {
-				first.Unsubscribe("a")
+				first.Unsubscribe("a", false)
 			}
 			m := event("a", n)
 			if n == 5 {
@@ -251,7 +251,7 @@ func TestMaxTopics(t *testing.T) {
 		}
 		mustSubscribe(t, c, "5") // is a member
 		mustSubscribe(t, c, ReservedTopics+"y")
-		c.Unsubscribe("5")
+		c.Unsubscribe("5", false)
 		mustSubscribe(t, c, "more")
 	})
 }
@@ -345,7 +345,7 @@ func TestOneSubscriptionAsLongAsThereAreMembers(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		clients[3].Unsubscribe("a") // it still waits
+		clients[3].Unsubscribe("a", false) // it still waits
 		time.Sleep(2 * time.Second)
 		b.answers <- nil
 		all.Wait()
@@ -538,8 +538,8 @@ func TestAWatcherIsToldOfLeaving(t *testing.T) {
 		if first, ok := m.Watch(leave); first || !ok || m.HasLeft() {
 			t.Error("the first again")
 		}
-		c.Unsubscribe("a")
-		c.Unsubscribe("a")
+		c.Unsubscribe("a", false)
+		c.Unsubscribe("a", false)
 		c.End()
 		if told != 1 || !m.HasLeft() || m.Show() {
 			t.Errorf("told %d times", told)

@@ -269,7 +269,7 @@ func TestAMemberGoesBack(t *testing.T) {
 		if err := p.SubscribeFrom(context.Background(), "a", at[9]); err == nil {
 			t.Error("SubscribeFrom lets a member go back")
 		}
-		p.Unsubscribe("a")
+		p.Unsubscribe("a", false)
 		publish(101, 101)
 		time.Sleep(time.Minute)
 		if got := p.events(); !slices.Equal(got, want) {
@@ -278,7 +278,7 @@ func TestAMemberGoesBack(t *testing.T) {
 		if got := stays.events(); !slices.Equal(got, numbers(1, 101)) {
 			t.Errorf("the other member got %v", got)
 		}
-		stays.Unsubscribe("a")
+		stays.Unsubscribe("a", false)
 		if n := h.Topics(); n > 0 {
 			t.Errorf("the hub keeps %d topics", n)
 		}
@@ -297,7 +297,7 @@ func TestWhatAMemberOfALogIsTold(t *testing.T) {
 		for range 2 {
 			mustPublish(t, h, event("a", 1), PublishOptions{History: h.HistoryOf("a"), ID: "same"})
 		}
-		c.Unsubscribe("a")
+		c.Unsubscribe("a", false)
 		if got := c.types(); !slices.Equal(got, []string{TypeSubscribed, TypeSubscribed, "n", TypeUnsubscribed}) {
 			t.Errorf("%v came", got)
 		}
