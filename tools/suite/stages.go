@@ -27,7 +27,7 @@ type command struct {
 var concurrent = []string{
 	"router", "router/internal/turn", "router/internal/wire", "middleware/gate", "middleware/ratelimit", "client", "inspect",
 	"examples/chat", "internal/batch", "internal/denialcache", "internal/outage", "limit", "pubsub/pubsubtest",
-	"collect", "router/internal/overload", "router/internal/life", "router/routertest", "internal/table", "internal/engine",
+	"collect", "middleware/sharedrules", "router/internal/overload", "router/internal/life", "router/routertest", "internal/table", "internal/engine",
 }
 
 const redis = "adapters/redis"

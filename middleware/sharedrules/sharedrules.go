@@ -1,0 +1,293 @@
+// Package sharedrules keeps the rules of a [ratelimit.RuleLimiter] the same in all processes that share a backend. What one
+// of them replaces reaches the others within milliseconds, and those that start later:
+//
+//	limiter, err := ratelimit.NewRuleLimiter(backend.Limits, rules, ratelimit.RuleOptions{…})
+//	shared, err := sharedrules.Follow(ctx, backend.Broker.(pubsub.Log), limiter, sharedrules.Options{})
+//	…
+//	err = shared.Replace(ctx, document)
+//
+// The rules are the messages of a log, in an order that is the same for all. Each says which rules it replaces. If two
+// processes replace the same rules at once, all processes take those that are first in the log, and the other call fails.
+package sharedrules
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// Options configure [Follow].
+type Options struct {
+	// Name distinguishes several limiters that share a log. At most 100 bytes.
+	//
+	// Default: "rules".
+	Name string
+	// OnReplaced is called when the limiter has other rules, by one goroutine, with the position of theirs.
+	//
+	// Default: none.
+	OnReplaced func(version string)
+	// Logger gets rules that this process does not understand, and failures of the log.
+	//
+	// Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Shared are rules that processes share. Its methods may be called from any goroutine.
+type Shared struct {
+	log     pubsub.Log
+	limiter *ratelimit.RuleLimiter
+	o       Options
+	topic   string
+	wake    chan struct{} // something may have been appended
+	synced  chan struct{} // closed when the log has been read once
+	stop    context.CancelFunc
+	ended   chan struct{}
+
+	mu      sync.Mutex
+	applied pubsub.Position       // of the rules in force; zero: those that the limiter was made with
+	waiting map[string]chan error // calls of Replace, by the id of their entry
+}
+
+// entry is a message of the log.
+type entry struct {
+	ID    string          `json:"id"`
+	Base  string          `json:"base"` // the position of the rules that these replace; empty: none were shared before
+	Rules json.RawMessage `json:"rules"`
+}
+
+// history keeps the latest rules for good, and some before them, for processes that are behind.
+var history = pubsub.History{Messages: 100, Bytes: 16 << 20, Age: 10 * 365 * 24 * time.Hour}
+
+const (
+	maxDocument = 1 << 20
+	maxName     = 100
+	pause       = time.Second // before the log is tried again
+)
+
+// Follow gives the limiter the rules that are in the log, if there are any, and returns. From then on it follows them until Close.
+// If ctx ends before, the error is UNAVAILABLE, and Follow goes on trying: the limiter has the rules that it was made with until
+// it succeeds. It panics if an option makes no sense.
+func Follow(ctx context.Context, log pubsub.Log, limiter *ratelimit.RuleLimiter, o Options) (*Shared, error) {
+	o.Name = cmp.Or(o.Name, "rules")
+	switch {
+	case log == nil || limiter == nil:
+		panic("sharedrules: Follow without a log or a limiter; give it both")
+	case len(o.Name) > maxName:
+		panic(fmt.Sprintf("sharedrules: Options.Name has %d bytes; give it at most %d", len(o.Name), maxName))
+	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	running, stop := context.WithCancel(context.Background())
+	s := &Shared{
+		log: log, limiter: limiter, o: o, topic: "$ws:rules:" + o.Name, stop: stop,
+		wake: make(chan struct{}, 1), synced: make(chan struct{}), ended: make(chan struct{}), waiting: map[string]chan error{},
+	}
+	go s.run(running)
+	return s, s.await(ctx)
+}
+
+// await returns when the log has been read once.
+func (s *Shared) await(ctx context.Context) error {
+	select {
+	case <-s.synced:
+		return nil
+	case <-s.ended:
+		return errClosed
+	case <-ctx.Done():
+		return errors.Unavailable.Wrap(ctx.Err(), "the shared rules are not known yet; give Follow more time, or go on with those of the limiter")
+	}
+}
+
+var errClosed = errors.Unavailable.New("the shared rules are closed; use them before Close")
+
+// Close ends the following. The limiter keeps its rules.
+func (s *Shared) Close() {
+	s.stop()
+	<-s.ended
+}
+
+// Version is the position of the rules in force, for a page that shows whether all processes have the same; empty while those
+// are in force that the limiter was made with.
+func (s *Shared) Version() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return version(s.applied)
+}
+
+func version(p pubsub.Position) string {
+	if p == (pubsub.Position{}) {
+		return ""
+	}
+	return p.String()
+}
+
+// Replace replaces the rules in all processes, by a document as for [ratelimit.ParseRules]. When it returns nil, this process
+// has them, and each other one has them when it has read the log. The error is a [*ratelimit.RulesError], ABORTED if other rules
+// were set since this process has read them, or UNAVAILABLE: then the rules may be set or not.
+func (s *Shared) Replace(ctx context.Context, document []byte) error {
+	if len(document) > maxDocument {
+		return errors.InvalidArgument.Errorf("rules of %d bytes: give at most %d", len(document), maxDocument)
+	}
+	if _, err := ratelimit.ParseRules(document); err != nil {
+		return err
+	}
+	if err := s.await(ctx); err != nil {
+		return err
+	}
+	e := entry{ID: rand.Text(), Rules: document}
+	done := make(chan error, 1)
+	s.mu.Lock()
+	e.Base = version(s.applied)
+	s.waiting[e.ID] = done
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waiting, e.ID)
+	}()
+	frame, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if _, err := s.log.Append(ctx, pubsub.Message{Topic: s.topic, Frame: frame}, history, e.ID); err != nil {
+		return errors.Unavailable.Wrap(err, "the rules may not have been stored; set them again")
+	}
+	s.look()
+	select {
+	case err := <-done:
+		return err
+	case <-s.ended:
+		return errClosed
+	case <-ctx.Done():
+		return errors.Unavailable.Wrap(ctx.Err(), "the rules were stored and not read again in time; give Replace more time")
+	}
+}
+
+// look has the log read.
+func (s *Shared) look() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run follows the log until it is stopped.
+func (s *Shared) run(ctx context.Context) {
+	defer close(s.ended)
+	var sub pubsub.Subscription
+	defer func() {
+		if sub != nil {
+			_ = sub.Close()
+		}
+	}()
+	var read pubsub.Position
+	failing := false
+	for ctx.Err() == nil {
+		var err error
+		if sub == nil {
+			sub, err = s.log.Subscribe(ctx, s.topic, func(pubsub.Message) { s.look() })
+		}
+		if err == nil {
+			read, err = s.catchUp(ctx, read)
+		}
+		if (err != nil) != failing && ctx.Err() == nil {
+			if failing = err != nil; failing {
+				s.o.Logger.Warn("sharedrules: the log of the rules fails; those in force stay until it works", "name", s.o.Name, "error", err)
+			} else {
+				s.o.Logger.Info("sharedrules: the log of the rules works again", "name", s.o.Name)
+			}
+		}
+		var retry <-chan time.Time
+		if err != nil {
+			retry = time.After(pause)
+		}
+		select {
+		case <-s.wake:
+		case <-retry:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// catchUp reads the log from a position to its end.
+func (s *Shared) catchUp(ctx context.Context, from pubsub.Position) (pubsub.Position, error) {
+	for {
+		page, err := s.log.Read(ctx, s.topic, history, pubsub.ReadOptions{From: from, Messages: history.Messages, Bytes: history.Bytes})
+		if err != nil {
+			return from, err
+		}
+		if page.Lost != pubsub.LossNone { // it was lost, or this process is far behind: begin as one that starts
+			from = pubsub.Position{}
+			s.mu.Lock()
+			s.applied = from
+			s.mu.Unlock()
+			continue
+		}
+		for _, m := range page.Messages {
+			s.take(m)
+			from = m.Position
+		}
+		if !page.More {
+			select {
+			case <-s.synced:
+			default:
+				close(s.synced)
+			}
+			return from, nil
+		}
+	}
+}
+
+// take takes the next message of the log.
+func (s *Shared) take(m pubsub.Message) {
+	var e entry
+	err := json.Unmarshal(m.Frame, &e)
+	s.mu.Lock()
+	taken := err == nil && s.replaces(e, m.Position)
+	if taken {
+		s.applied = m.Position
+	}
+	s.mu.Unlock()
+	if taken {
+		var rules ratelimit.Rules
+		if rules, err = ratelimit.ParseRules(e.Rules); err == nil {
+			err = s.limiter.Replace(rules)
+		}
+		if err == nil && s.o.OnReplaced != nil {
+			s.o.OnReplaced(m.Position.String())
+		}
+	}
+	if err != nil {
+		s.o.Logger.Error("sharedrules: this process cannot use the shared rules; those in force stay", "name", s.o.Name, "error", err)
+	} else if !taken {
+		err = errors.Aborted.New("other rules were set meanwhile; set yours again when you have read them")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if done := s.waiting[e.ID]; done != nil {
+		done <- err
+	}
+}
+
+// replaces reports whether a message replaces the rules in force: all processes come to the same result. A process that begins
+// behind the first message of the log cannot know which rules were in force then, and waits for a message whose author had read
+// the one before it. mu is held.
+func (s *Shared) replaces(e entry, at pubsub.Position) bool {
+	none := s.applied == pubsub.Position{}
+	switch base, err := pubsub.ParsePosition(e.Base); {
+	case at.Offset == 1:
+		return true
+	case none:
+		return err == nil && base.Epoch == at.Epoch && base.Offset == at.Offset-1
+	default:
+		return err == nil && base == s.applied
+	}
+}
