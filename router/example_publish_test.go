@@ -4,8 +4,36 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router"
 )
+
+// Only members of a room may write to it.
+func ExampleConn_IsSubscribed() {
+	r := router.New(router.Options{})
+	router.RPC(r, "room.join", func(c *router.Context, room string) (bool, error) {
+		return true, c.Subscribe("room:" + room)
+	})
+	router.RPC(r, "room.say", func(c *router.Context, room string) (bool, error) {
+		if !c.Conn().IsSubscribed("room:" + room) {
+			return false, errors.PermissionDenied.New("join the room first")
+		}
+		return true, nil
+	})
+
+	ann := connect(r)
+	defer ann.close()
+	ann.send(`{"type":"room.say","meta":{"correlationId":"1"},"payload":"lobby"}`)
+	ann.receive(1)
+	ann.send(`{"type":"room.join","meta":{"correlationId":"2"},"payload":"lobby"}`)
+	ann.receive(1)
+	ann.send(`{"type":"room.say","meta":{"correlationId":"3"},"payload":"lobby"}`)
+	ann.receive(1)
+	// Output:
+	// {"type":"RPC_ERROR","meta":{"correlationId":"1"},"payload":{"code":"PERMISSION_DENIED","message":"join the room first","retryable":false}}
+	// {"type":"room.join.reply","meta":{"correlationId":"2"},"payload":true}
+	// {"type":"room.say.reply","meta":{"correlationId":"3"},"payload":true}
+}
 
 func ExampleContext_Publish() {
 	type Position struct {

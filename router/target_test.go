@@ -323,7 +323,9 @@ func TestSubscribeTargets(t *testing.T) {
 func TestSubscribingTargetsThatCannot(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	s := serveSocket(t, router.Options{Authenticate: asUser, Limits: router.Limits{MaxTopics: 2}}, func(r *router.Router) {
+	var conn atomic.Pointer[router.Conn]
+	open := func(c *router.Conn) error { conn.Store(c); return nil }
+	s := serveSocket(t, router.Options{Authenticate: asUser, OnOpen: open, Limits: router.Limits{MaxTopics: 2}}, func(r *router.Router) {
 		router.RPC(r, "join", func(c *router.Context, m said) (said, error) { return m, c.Join(m.Text, "here") })
 	})
 	p := s.connect()
@@ -335,9 +337,20 @@ func TestSubscribingTargetsThatCannot(t *testing.T) {
 	if n, err := ann.Subscribe(ctx, "room", "b", "c"); n != 0 || errors.CodeOf(err) != errors.ResourceExhausted {
 		t.Errorf("three topics of two: %d, %v", n, err)
 	}
+	member := func(want bool, topics ...string) {
+		t.Helper()
+		for _, topic := range topics {
+			if got := conn.Load().IsSubscribed(topic); got != want {
+				t.Errorf("a member of %s: %v", topic, got)
+			}
+		}
+	}
+	member(true, "room", "b")
+	member(false, "c", "$ws:all", "")
 	if n, err := ann.Unsubscribe(ctx, "room"); n != 1 || err != nil {
 		t.Errorf("unsubscribed %d, %v", n, err)
 	}
+	member(false, "room")
 	p.expect(`$ws:unsubscribed {"topic":"room"}`)
 	if members, err := s.r.Presence(ctx, "room"); err != nil || len(members) > 0 {
 		t.Errorf("present: %v, %v", members, err)

@@ -16,6 +16,10 @@ func (r *Router) LocalSubscribers(topic string) int { return r.hub.Members(topic
 // particular order.
 func (c *Conn) Topics() []string { return c.peer.Topics() }
 
+// IsSubscribed reports whether the connection is a member of a topic: for handlers of what only members may do. After another
+// goroutine has called Unsubscribe it is false at once.
+func (c *Conn) IsSubscribed(topic string) bool { return !hub.IsReserved(topic) && c.peer.Has(topic) }
+
 // Subscribe makes the connection a member of a topic. See [Context.Subscribe].
 // ctx is for the call alone; the membership lasts.
 func (c *Conn) Subscribe(ctx context.Context, topic string) error {

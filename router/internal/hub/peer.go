@@ -172,6 +172,14 @@ func (p *Peer) Member(name string) *Member {
 	return p.find(name)
 }
 
+// Has reports whether the connection is a member of a topic, and not only about to join.
+func (p *Peer) Has(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.find(name)
+	return m != nil && m.joined
+}
+
 // Topics lists the topics of the application of which the connection is a member, or waits to become one, in no
 // particular order.
 func (p *Peer) Topics() []string {
