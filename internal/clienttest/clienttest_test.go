@@ -361,7 +361,7 @@ func TestServerGoesAndComes(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	s := Start(t, Options{NeedToken: true})
+	s := Start(t, Options{NeedToken: true, ExpiryNoticeMs: 3_600_000})
 	refused := func(want int, token string) http.Header {
 		t.Helper()
 		_, answer, err := s.dial(t, token)
@@ -392,14 +392,13 @@ func TestRefusals(t *testing.T) {
 	must(t, s.Kick(KickOptions{}))
 	c.expectClose(1008, "kicked")
 
-	short := s.client(t, s.NewToken("eve", 3*time.Second))
-	short.expect(`$ws:expiring`)
-	short.expectClose(4401, "identity expired")
+	s.client(t, s.NewToken("eve", time.Hour)).expect(`$ws:expiring`)
+	s.client(t, s.NewToken("fay", 3*time.Second)).expectClose(4401, "identity expired")
 	outcomes := ""
 	for _, a := range s.Log().Attempts {
 		outcomes += a.Outcome + " "
 	}
-	if outcomes != "401 401 503 429 refused 101 429 101 429 101 " {
+	if outcomes != "401 401 503 429 refused 101 429 101 429 101 101 " {
 		t.Errorf("the attempts are recorded as %s", outcomes)
 	}
 }
