@@ -24,6 +24,7 @@ import (
 	"github.com/wskit/wskit/internal/inspection"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/sharedrules"
 	"github.com/wskit/wskit/router"
 )
 
@@ -64,6 +65,10 @@ type Options struct {
 
 	// Rules are the rules that the router enforces. Default: none.
 	Rules *ratelimit.RuleLimiter
+
+	// Shared are the Rules, if processes share them: what replaces them on the page replaces them in all processes, and in those
+	// that start later. Default: none: those that run now get the rules.
+	Shared *sharedrules.Shared
 
 	// Limits are other limits of the router. Default: none.
 	Limits []Limit

@@ -95,7 +95,7 @@ func (i *inspector) local(ctx context.Context, q query) answer {
 	case "unban":
 		a.Error = i.unban(ctx, q)
 	case "rules":
-		a.Error = i.replaceRules(q.Rules)
+		a.Error = i.replaceRules(ctx, q.Rules)
 	default:
 		a.Error = "this process has no such query"
 	}

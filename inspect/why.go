@@ -203,13 +203,20 @@ func (i *inspector) unban(ctx context.Context, q query) string {
 	return ""
 }
 
-func (i *inspector) replaceRules(document string) string {
-	if i.o.Rules == nil {
+func (i *inspector) replaceRules(ctx context.Context, document string) string {
+	var rules ratelimit.Rules
+	var err error
+	switch {
+	case i.o.Shared != nil:
+		ctx, cancel := context.WithTimeout(ctx, i.o.Timeout)
+		defer cancel()
+		err = i.o.Shared.Replace(ctx, []byte(document))
+	case i.o.Rules == nil:
 		return "this process has no rules"
-	}
-	rules, err := ratelimit.ParseRules([]byte(document))
-	if err == nil {
-		err = i.o.Rules.Replace(rules)
+	default:
+		if rules, err = ratelimit.ParseRules([]byte(document)); err == nil {
+			err = i.o.Rules.Replace(rules)
+		}
 	}
 	if err != nil {
 		return err.Error() // the operator's own text

@@ -73,7 +73,7 @@ var parts = []part{
 	{"client", []string{"errors"}},
 	{"contract", []string{"router", "errors", "internal/jsontype"}},
 	{"middleware/sharedrules", []string{"middleware/ratelimit", "pubsub", "errors"}},
-	{"inspect", []string{"router", "middleware/ratelimit", "limit", "ingress", "pubsub", "errors", "internal/inspection"}},
+	{"inspect", []string{"router", "middleware/ratelimit", "middleware/sharedrules", "limit", "ingress", "pubsub", "errors", "internal/inspection"}},
 	{"cmd", []string{anything}},
 	{"observe/internal/figures", []string{"router", "limit", "middleware/gate", "middleware/ratelimit", "adapters/memory", "adapters/redis", "adapters/cfdo", "internal/histogram"}},
 	{"examples", []string{anything}},
