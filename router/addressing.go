@@ -130,7 +130,7 @@ func (c *Conn) address(ctx context.Context) error {
 	r := c.router
 	r.directory.add(c)
 	for _, topic := range addressTopics(c.Identity()) {
-		if err := c.peer.Subscribe(ctx, topic); err != nil {
+		if err := c.peer.Subscribe(ctx, topic, time.Time{}); err != nil {
 			return unaddressable(err)
 		}
 	}

@@ -3,6 +3,7 @@ package router_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router"
@@ -33,6 +34,21 @@ func ExampleConn_IsSubscribed() {
 	// {"type":"RPC_ERROR","meta":{"correlationId":"1"},"payload":{"code":"PERMISSION_DENIED","message":"join the room first","retryable":false}}
 	// {"type":"room.join.reply","meta":{"correlationId":"2"},"payload":true}
 	// {"type":"room.say.reply","meta":{"correlationId":"3"},"payload":true}
+}
+
+// A guest may follow a room for an hour.
+func ExampleSubscribeOptions() {
+	r := router.New(router.Options{})
+	router.RPC(r, "room.visit", func(c *router.Context, room string) (bool, error) {
+		return true, c.Subscribe("room:"+room, router.SubscribeOptions{Until: time.Now().Add(time.Hour)})
+	})
+
+	ann := connect(r)
+	defer ann.close()
+	ann.send(`{"type":"room.visit","meta":{"correlationId":"1"},"payload":"lobby"}`)
+	ann.receive(1)
+	// Output:
+	// {"type":"room.visit.reply","meta":{"correlationId":"1"},"payload":true}
 }
 
 func ExampleContext_Publish() {

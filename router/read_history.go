@@ -110,8 +110,12 @@ func (r *Router) historyFrom(topic, pos string) (h *hub.History, from pubsub.Pos
 
 // SubscribeFrom makes the connection a member of a topic with history. See [Context.SubscribeFrom].
 // ctx is for the call alone.
-func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string) error {
+func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string, opts ...SubscribeOptions) error {
 	r := c.router
+	until, err := until(opts)
+	if err != nil {
+		return err
+	}
 	h, from, err := r.historyFrom(topic, pos)
 	if err != nil {
 		return err
@@ -124,7 +128,7 @@ func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string) error {
 	if err := c.router.tickets.ready(ctx); err != nil {
 		return err
 	}
-	err = c.peer.SubscribeFrom(ctx, topic, from)
+	err = c.peer.SubscribeFrom(ctx, topic, from, until)
 	reset, ok := errors.AsType[*hub.Reset](err)
 	if pos != "" && ok {
 		r.stats.resumes.Add(string(reset.Reason))
@@ -159,4 +163,6 @@ func (r *Router) oldest(ctx context.Context, topic string, h *hub.History) (pubs
 // If some of the messages after the position are not kept any more, the client gets $ws:reset with the reason,
 // and then what is published from now on; that is no error. The errors are those of Subscribe, INVALID_ARGUMENT for the
 // position, and FAILED_PRECONDITION where the connection is a member already.
-func (c *Context) SubscribeFrom(topic, pos string) error { return c.conn.SubscribeFrom(c, topic, pos) }
+func (c *Context) SubscribeFrom(topic, pos string, opts ...SubscribeOptions) error {
+	return c.conn.SubscribeFrom(c, topic, pos, opts...)
+}

@@ -86,7 +86,7 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 	if r.tickets.ready(c) != nil {
 		return resumedTopic{Reason: reasonUnavailable}, c.Err()
 	}
-	topic, joined := r.tickets.check(ticket, conn.Identity())
+	topic, joined, until := r.tickets.check(ticket, conn.Identity())
 	if topic == "" || r.historyOf(topic) == nil {
 		return resumedTopic{Reason: reasonDenied}, nil
 	}
@@ -94,7 +94,7 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 	if done.Reason = c.mayResume(topic); done.Reason != "" {
 		return done, c.Err()
 	}
-	replayed, at, err := conn.peer.Resume(c, topic, from)
+	replayed, at, err := conn.peer.Resume(c, topic, from, until)
 	done.Replayed, done.Resumed = replayed, err == nil
 	if reset, ok := errors.AsType[*hub.Reset](err); ok {
 		done.Reason, err = string(reset.Reason), nil
@@ -109,11 +109,12 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 			if now, done.Joined = m.Joined(); done.Joined { // OnOpen has joined it, perhaps with other data
 				joined = now
 			}
+			until = m.Until()
 		}
 		if joined != nil && !done.Joined {
 			done.Joined = conn.joinWith(c, topic, joined) == nil
 		}
-		done.Pos, done.Ticket = at.String(), r.tickets.issue(conn, topic, joined)
+		done.Pos, done.Ticket = at.String(), r.tickets.issue(conn, topic, joined, until)
 	case c.Err() != nil || conn.ended():
 		return done, c.Err()
 	case errors.CodeOf(err) == errors.ResourceExhausted: // too many topics

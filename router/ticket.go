@@ -124,22 +124,29 @@ func (ts *tickets) sign(secrets ...[]byte) {
 //
 //	version (1)  key (4)  time in seconds (8)  length of the topic, topic  presence  HMAC (16)
 //
+// Version 2 has, after the time, the instant until which the client may have the topic, in milliseconds (8).
+//
 // The presence is a 1 and what the connection has joined with, or nothing. The HMAC covers all of it,
 // with the identity.
 const (
 	ticketVersion = 1
+	ticketUntil   = 2 // the version of one that ends
 	ticketHead    = 1 + 4 + 8
 	ticketMAC     = 16
 )
 
 // issue makes a ticket for a topic, for the identity of a connection. joined is what it has joined
-// with; nil: it has not.
-func (ts *tickets) issue(c *Conn, topic string, joined []byte) string {
+// with; nil: it has not. until is when its right ends; zero: it does not.
+func (ts *tickets) issue(c *Conn, topic string, joined []byte, until time.Time) string {
 	k := &(*ts.keys.Load())[0]
-	b := make([]byte, 0, ticketHead+2+len(topic)+1+len(joined)+ticketMAC)
+	b := make([]byte, 0, ticketHead+8+2+len(topic)+1+len(joined)+ticketMAC)
 	b = append(b, ticketVersion)
 	b = append(b, k.id[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(time.Now().Unix()))
+	if !until.IsZero() {
+		b[0] = ticketUntil
+		b = binary.BigEndian.AppendUint64(b, uint64(until.UnixMilli()))
+	}
 	b = append(binary.AppendUvarint(b, uint64(len(topic))), topic...)
 	if joined != nil {
 		b = append(append(b, 1), joined...)
@@ -150,12 +157,12 @@ func (ts *tickets) issue(c *Conn, topic string, joined []byte) string {
 	return string(base64.RawURLEncoding.AppendEncode(text[:0], b))
 }
 
-// check returns the topic of a ticket that the identity may use, and what was joined with. It
+// check returns the topic of a ticket that the identity may use, what was joined with, and when the right ends. It
 // returns an empty topic for all other tickets.
-func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joined []byte) {
+func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joined []byte, until time.Time) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(ticket)
-	if err != nil || len(b) <= ticketHead+ticketMAC || b[0] != ticketVersion {
-		return "", nil
+	if err != nil || len(b) <= ticketHead+ticketMAC || b[0] != ticketVersion && b[0] != ticketUntil {
+		return "", nil, until
 	}
 	body, mac := b[:len(b)-ticketMAC], b[len(b)-ticketMAC:]
 	keys := *ts.keys.Load()
@@ -169,17 +176,23 @@ func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joi
 		}
 		age := time.Since(time.Unix(int64(binary.BigEndian.Uint64(b[5:])), 0))
 		if age > ts.maxAge || age < -ts.maxAge {
-			return "", nil
+			return "", nil, until
 		}
 		body = body[ticketHead:]
+		if b[0] == ticketUntil {
+			until, body = time.UnixMilli(int64(binary.BigEndian.Uint64(body))), body[8:]
+			if !time.Now().Before(until) {
+				return "", nil, until
+			}
+		}
 		n, size := binary.Uvarint(body) // it was made by issue
 		topic, joined = string(body[size:size+int(n)]), body[size+int(n):]
 		if len(joined) == 0 {
-			return topic, nil
+			return topic, nil, until
 		}
-		return topic, joined[1:]
+		return topic, joined[1:], until
 	}
-	return "", nil
+	return "", nil, until
 }
 
 // mac makes the HMAC of a ticket.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/race"
@@ -44,11 +45,11 @@ func TestTicketsAtOnce(t *testing.T) {
 			for j := range 200 {
 				topic := fmt.Sprint("room:", j)
 				for _, ts := range []*tickets{old, both} {
-					ticket := ts.issue(c, topic, []byte("x"))
-					if got, joined := both.check(ticket, c.Identity()); got != topic || string(joined) != "x" {
+					ticket := ts.issue(c, topic, []byte("x"), time.Time{})
+					if got, joined, _ := both.check(ticket, c.Identity()); got != topic || string(joined) != "x" {
 						t.Errorf("the ticket for %q is for %q, joined with %q", topic, got, joined)
 					}
-					if got, _ := both.check(ticket, other.Identity()); got != "" {
+					if got, _, _ := both.check(ticket, other.Identity()); got != "" {
 						t.Errorf("another identity may use the ticket for %q", topic)
 					}
 				}
@@ -61,7 +62,7 @@ func TestTicketsAtOnce(t *testing.T) {
 // The MAC of a ticket is the one that processes of other versions make, too.
 func TestTicketMAC(t *testing.T) {
 	t.Parallel()
-	ticket, err := base64.RawURLEncoding.DecodeString(ticketsOf(t, "k").issue(connOf("acme", "ada"), "room", nil))
+	ticket, err := base64.RawURLEncoding.DecodeString(ticketsOf(t, "k").issue(connOf("acme", "ada"), "room", nil, time.Time{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,12 +78,12 @@ func TestTicketMAC(t *testing.T) {
 // clients resume at once, and the garbage collector delays the messages of all others.
 func TestTicketsAllocateLittle(t *testing.T) {
 	ts, c := ticketsOf(t, "k"), connOf("", "")
-	ticket := ts.issue(c, "room", nil)
+	ticket := ts.issue(c, "room", nil, time.Time{})
 	n := testing.AllocsPerRun(1000, func() {
-		if topic, _ := ts.check(ticket, c.Identity()); topic != "room" {
+		if topic, _, _ := ts.check(ticket, c.Identity()); topic != "room" {
 			t.Error("a valid ticket is refused")
 		}
-		ts.issue(c, "room", nil)
+		ts.issue(c, "room", nil, time.Time{})
 	})
 	if n > 6 && !race.Enabled {
 		t.Errorf("%v allocations, want at most 6", n)

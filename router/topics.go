@@ -2,7 +2,9 @@ package router
 
 import (
 	"context"
+	"time"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/life"
@@ -20,16 +22,43 @@ func (c *Conn) Topics() []string { return c.peer.Topics() }
 // goroutine has called Unsubscribe it is false at once.
 func (c *Conn) IsSubscribed(topic string) bool { return !hub.IsReserved(topic) && c.peer.Has(topic) }
 
+// SubscribeOptions configure a membership in a topic.
+type SubscribeOptions struct {
+	// Until is when the membership ends by itself, for a right that ends at a time: as by Unsubscribe, and the client gets
+	// $ws:unsubscribed. A client that resumes the topic on a new connection has it until then, too, and not later. Subscribing
+	// again with another Until changes it.
+	//
+	// Default: the membership does not end by itself.
+	Until time.Time
+}
+
+// until returns SubscribeOptions.Until.
+func until(opts []SubscribeOptions) (time.Time, error) {
+	switch {
+	case len(opts) > 1:
+		return time.Time{}, errors.Internal.Errorf("router: %d SubscribeOptions are given; merge them into one", len(opts))
+	case len(opts) == 0 || opts[0].Until.IsZero():
+		return time.Time{}, nil
+	case !time.Now().Before(opts[0].Until):
+		return time.Time{}, errors.PermissionDenied.New("the right to this topic has ended; set an Until that is to come")
+	}
+	return opts[0].Until, nil
+}
+
 // Subscribe makes the connection a member of a topic. See [Context.Subscribe].
 // ctx is for the call alone; the membership lasts.
-func (c *Conn) Subscribe(ctx context.Context, topic string) error {
+func (c *Conn) Subscribe(ctx context.Context, topic string, opts ...SubscribeOptions) error {
 	if err := hub.CheckTopic(topic); err != nil {
+		return err
+	}
+	until, err := until(opts)
+	if err != nil {
 		return err
 	}
 	if err := c.router.ticketsReady(ctx, topic); err != nil {
 		return err
 	}
-	return c.peer.Subscribe(ctx, topic)
+	return c.peer.Subscribe(ctx, topic, until)
 }
 
 // Unsubscribe ends the connection's membership in a topic; a call of Subscribe or Join
@@ -37,17 +66,19 @@ func (c *Conn) Subscribe(ctx context.Context, topic string) error {
 func (c *Conn) Unsubscribe(topic string) { c.peer.Unsubscribe(topic, false) }
 
 // Subscribe makes the connection a member of a topic: it gets what is published there from now on,
-// until it unsubscribes or ends. A topic is any name of 1 to 256 bytes in UTF-8 that does not begin with
+// until it unsubscribes or ends, or until SubscribeOptions.Until. A topic is any name of 1 to 256 bytes in UTF-8 that does not begin with
 // "$ws:"; it begins with its first member and ends with its last. Subscribing again does nothing.
 //
 // The first member of a topic in this process waits for the broker, and so do those
 // that subscribe until the broker has answered: until the context is cancelled, the connection ends or
 // unsubscribes.
 //
-// The error is INVALID_ARGUMENT for the name, RESOURCE_EXHAUSTED over
+// The error is INVALID_ARGUMENT for the name, PERMISSION_DENIED for an Until that has passed, RESOURCE_EXHAUSTED over
 // Limits.MaxTopics, and UNAVAILABLE when the broker fails, the context is cancelled, or
 // the connection has ended or unsubscribed before that ([ErrClosed]).
-func (c *Context) Subscribe(topic string) error { return c.Conn().Subscribe(c, topic) }
+func (c *Context) Subscribe(topic string, opts ...SubscribeOptions) error {
+	return c.Conn().Subscribe(c, topic, opts...)
+}
 
 // Unsubscribe ends the connection's membership in a topic. See [Conn.Unsubscribe].
 func (c *Context) Unsubscribe(topic string) { c.Conn().Unsubscribe(topic) }
@@ -87,9 +118,9 @@ func (r *Router) callOnLost(topics []string) {
 // host is what the hub has of a connection.
 type host Conn
 
-func (h *host) Ticket(topic string, joined []byte) string {
+func (h *host) Ticket(topic string, joined []byte, until time.Time) string {
 	c := (*Conn)(h)
-	return c.router.tickets.issue(c, topic, joined)
+	return c.router.tickets.issue(c, topic, joined, until)
 }
 
 func (h *host) Trace(payload []byte) { (*Conn)(h).trace(true, payload) }

@@ -3,6 +3,7 @@ package hub
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"github.com/wskit/wskit/internal/envelope"
 	"github.com/wskit/wskit/pubsub"
@@ -78,14 +79,14 @@ func resetFrame(topic string, reason pubsub.Loss, at pubsub.Position) []byte {
 // comes behind it.
 func (m *Member) welcome() {
 	f := m.topic.subscription.log
-	_ = m.announce(f.at, f.joined[m], false) // or the connection is being closed
+	_ = m.announce(f.at, f.joined[m], m.until(), false) // or the connection is being closed
 }
 
 // announce sends $ws:subscribed. back says that the client goes on at a position that it had before.
-func (m *Member) announce(at pubsub.Position, joined []byte, back bool) error {
+func (m *Member) announce(at pubsub.Position, joined []byte, until time.Time, back bool) error {
 	b := topicFrame(TypeSubscribed, m.topic.name)
 	defer b.Free()
-	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.peer.Host.Ticket(m.topic.name, joined) + `"`)
+	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.peer.Host.Ticket(m.topic.name, joined, until) + `"`)
 	if back {
 		b.WriteString(`,"resumed":true`)
 	}

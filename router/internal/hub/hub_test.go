@@ -72,13 +72,15 @@ func newClient(t *testing.T, h *Hub) *client {
 	return c
 }
 
-func (c *client) Ticket(topic string, joined []byte) string { return topic + "|" + string(joined) }
-func (c *client) Trace([]byte)                              {}
-func (c *client) Batching() bool                            { return c.batching.Load() }
-func (c *client) MayReplay() error                          { return nil }
-func (c *client) SlowConsumer()                             {}
-func (c *client) FramesDropped(int)                         {}
-func (c *client) BeforeWait()                               {}
+func (c *client) Ticket(topic string, joined []byte, _ time.Time) string {
+	return topic + "|" + string(joined)
+}
+func (c *client) Trace([]byte)      {}
+func (c *client) Batching() bool    { return c.batching.Load() }
+func (c *client) MayReplay() error  { return nil }
+func (c *client) SlowConsumer()     {}
+func (c *client) FramesDropped(int) {}
+func (c *client) BeforeWait()       {}
 
 // read keeps what comes. No frame of these tests has 64 KiB.
 func (c *client) read(from net.Conn) {
@@ -146,7 +148,7 @@ func numbers(from, to int) (all []int) {
 
 func mustSubscribe(t *testing.T, c *client, topic string) {
 	t.Helper()
-	if err := c.Subscribe(context.Background(), topic); err != nil {
+	if err := c.Subscribe(context.Background(), topic, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -222,7 +224,7 @@ func TestTheEndEndsMemberships(t *testing.T) {
 		if !slices.Equal(joined, []string{"a", "b"}) {
 			t.Errorf("it was a member of %v", joined)
 		}
-		if err := c.Subscribe(context.Background(), "a"); err != ErrClosed {
+		if err := c.Subscribe(context.Background(), "a", time.Time{}); err != ErrClosed {
 			t.Errorf("subscribing after the end: %v", err)
 		}
 		if h.Members("a") != 0 || h.Topics() != 0 || len(c.Topics()) > 0 {
@@ -245,7 +247,7 @@ func TestMaxTopics(t *testing.T) {
 			mustSubscribe(t, c, fmt.Sprint(i))
 		}
 		for range 2 {
-			if err := c.Subscribe(context.Background(), "more"); errors.CodeOf(err) != errors.ResourceExhausted {
+			if err := c.Subscribe(context.Background(), "more", time.Time{}); errors.CodeOf(err) != errors.ResourceExhausted {
 				t.Errorf("one topic more: %v", err)
 			}
 		}
@@ -341,7 +343,7 @@ func TestOneSubscriptionAsLongAsThereAreMembers(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, time.Second)
 					defer cancel()
 				}
-				results[i] = clients[i].Subscribe(ctx, "a")
+				results[i] = clients[i].Subscribe(ctx, "a", time.Time{})
 			})
 		}
 		synctest.Wait()
@@ -369,7 +371,7 @@ func TestOneSubscriptionAsLongAsThereAreMembers(t *testing.T) {
 		// The broker fails: nobody is a member, and the next call asks again.
 		c := newClient(t, h)
 		go func() { b.answers <- errors.New("not reachable") }()
-		if err := c.Subscribe(context.Background(), "a"); errors.CodeOf(err) != errors.Unavailable || h.Topics() != 0 {
+		if err := c.Subscribe(context.Background(), "a", time.Time{}); errors.CodeOf(err) != errors.Unavailable || h.Topics() != 0 {
 			t.Errorf("the broker has failed: %v, %d topics", err, h.Topics())
 		}
 		go func() { b.answers <- nil }()
@@ -386,11 +388,11 @@ func TestASubscriptionIsTakenOver(t *testing.T) {
 		first, second := newClient(t, h), newClient(t, h)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if err := first.Subscribe(ctx, "a"); errors.CodeOf(err) != errors.Unavailable {
+		if err := first.Subscribe(ctx, "a", time.Time{}); errors.CodeOf(err) != errors.Unavailable {
 			t.Errorf("out of time: %v", err)
 		}
 		joined := make(chan error)
-		go func() { joined <- second.Subscribe(context.Background(), "a") }()
+		go func() { joined <- second.Subscribe(context.Background(), "a", time.Time{}) }()
 		synctest.Wait()
 		b.answers <- nil
 		if err := <-joined; err != nil || b.calls.Load() != 1 {
@@ -431,7 +433,7 @@ func TestABrokerThatPanics(t *testing.T) {
 		reports := 0
 		h.Panicked = func(where string, v any) error { reports++; return fmt.Errorf("%s: %v", where, v) }
 		c := newClient(t, h)
-		if err := c.Subscribe(context.Background(), "a"); errors.CodeOf(err) != errors.Unavailable || reports != 1 || h.Topics() != 0 {
+		if err := c.Subscribe(context.Background(), "a", time.Time{}); errors.CodeOf(err) != errors.Unavailable || reports != 1 || h.Topics() != 0 {
 			t.Errorf("%v, reported %d times, %d topics are left", err, reports, h.Topics())
 		}
 	})

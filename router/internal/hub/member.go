@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"time"
 
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/frame"
@@ -18,6 +19,7 @@ type Member struct {
 	onLeave func()        // of Watch, or nil
 	waits   bool          // counted in topic.waiting, until it joins or leaves
 	shown   bool          // to others, or about to be
+	ends    *ending       // nil: it does not end by itself
 	resumed bool          // its client has resumed the topic
 
 	// guarded by Peer.mu
@@ -29,6 +31,64 @@ const (
 	joining = -1
 	left    = -2 // before it could join, if it had not yet
 )
+
+// ending is when a membership ends by itself.
+type ending struct {
+	at    time.Time
+	timer *time.Timer
+}
+
+// endAt returns the ending of a membership; nil for the zero time.
+func (m *Member) endAt(at time.Time) *ending {
+	if at.IsZero() {
+		return nil
+	}
+	return &ending{at, time.AfterFunc(time.Until(at), m.end)}
+}
+
+// end ends the membership, if it has not ended, and tells the client.
+func (m *Member) end() {
+	if m.peer.Member(m.topic.name) == m {
+		m.dismiss()
+		m.peer.takeOff(m)
+	}
+}
+
+// limit has the membership end at an instant. A client that can resume it gets a ticket that says so.
+func (m *Member) limit(at time.Time) {
+	t := m.topic
+	t.mu.Lock()
+	if m.index != left {
+		m.ends.stop()
+		m.ends = m.endAt(at)
+	}
+	if m.index >= 0 && t.history != nil {
+		m.welcome()
+	}
+	t.mu.Unlock()
+	m.peer.flushUnlessBatched()
+}
+
+func (e *ending) stop() {
+	if e != nil {
+		e.timer.Stop()
+	}
+}
+
+// until is when the membership ends by itself; zero: it does not. The topic is locked.
+func (m *Member) until() (at time.Time) {
+	if m.ends != nil {
+		at = m.ends.at
+	}
+	return at
+}
+
+// Until is when the membership ends by itself; zero: it does not.
+func (m *Member) Until() time.Time {
+	m.topic.mu.Lock()
+	defer m.topic.mu.Unlock()
+	return m.until()
+}
 
 // settle lets other calls for the same topic go on. Peer.mu is held.
 func (m *Member) settle() {
@@ -122,6 +182,7 @@ func (m *Member) leave() {
 		delete(in.log.joined, m)
 	}
 	m.index = left
+	m.ends.stop()
 	last, shown, onLeave := t.unwanted(), m.shown, m.onLeave
 	t.mu.Unlock()
 	if onLeave != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
@@ -39,7 +40,7 @@ type Peer struct {
 // Host is the rest of a connection. Its methods do not wait; locks of the hub may be held.
 type Host interface {
 	// Ticket makes what a client resumes a topic with.
-	Ticket(topic string, joined []byte) string
+	Ticket(topic string, joined []byte, until time.Time) string
 	// Trace records the payload of a frame that is sent.
 	Trace(payload []byte)
 	// Batching reports whether what is queued is flushed by the goroutine that handles the connection's messages.
@@ -54,10 +55,16 @@ func (p *Peer) Init(h *Hub, id string, out *wire.Outbox, host Host) {
 }
 
 // Subscribe makes the connection a member of a topic, of which it gets what is published from now on. It waits for the
-// broker for as long as ctx, the connection and the membership last. name is a CheckTopic's or a reserved one.
-func (p *Peer) Subscribe(ctx context.Context, name string) error {
-	m, err := p.place(ctx, name)
+// broker for as long as ctx, the connection and the membership last. name is a CheckTopic's or a reserved one. The membership
+// ends at until, if that is not zero, also one that there is.
+func (p *Peer) Subscribe(ctx context.Context, name string, until time.Time) error {
+	m, err := p.place(ctx, name, until)
 	if m == nil {
+		if err == nil && !until.IsZero() {
+			if m := p.Member(name); m != nil {
+				m.limit(until)
+			}
+		}
 		return err
 	}
 	if err = m.join(ctx); err == nil {
@@ -77,9 +84,9 @@ func (p *Peer) Subscribe(ctx context.Context, name string) error {
 // place puts a new member on the connection's list: from then on the limit counts it,
 // whatever the broker does. It returns nil, and no error, where the connection is a
 // member already. While another call joins the same topic, it waits for its result.
-func (p *Peer) place(ctx context.Context, name string) (*Member, error) {
+func (p *Peer) place(ctx context.Context, name string, until time.Time) (*Member, error) {
 	for {
-		m, settled, err := p.tryPlace(name)
+		m, settled, err := p.tryPlace(name, until)
 		if settled == nil {
 			return m, err
 		}
@@ -92,7 +99,7 @@ func (p *Peer) place(ctx context.Context, name string) (*Member, error) {
 }
 
 // tryPlace is place, but returns what is to be waited for.
-func (p *Peer) tryPlace(name string) (_ *Member, settled <-chan struct{}, err error) {
+func (p *Peer) tryPlace(name string, until time.Time) (_ *Member, settled <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
@@ -113,6 +120,7 @@ func (p *Peer) tryPlace(name string) (_ *Member, settled <-chan struct{}, err er
 			map[string]any{"kind": "topics", "limit": limit})
 	}
 	m := &Member{peer: p, topic: p.hub.table.acquire(name), index: joining}
+	m.ends = m.endAt(until)
 	p.members = append(p.members, m)
 	return m, nil, nil
 }

@@ -32,8 +32,8 @@ const LossJoined pubsub.Loss = "subscribed"
 
 // SubscribeFrom makes the connection a member of a topic, after what was published since a position. It sends
 // $ws:subscribed before. If the error is a Reset, it is a member nevertheless, but for LossJoined, and got $ws:reset.
-func (p *Peer) SubscribeFrom(ctx context.Context, name string, from pubsub.Position) error {
-	m, err := p.place(ctx, name)
+func (p *Peer) SubscribeFrom(ctx context.Context, name string, from pubsub.Position, until time.Time) error {
+	m, err := p.place(ctx, name, until)
 	if m == nil && err == nil {
 		err = &Reset{LossJoined}
 	}
@@ -48,8 +48,8 @@ func (p *Peer) SubscribeFrom(ctx context.Context, name string, from pubsub.Posit
 // that is a member already, because the server has subscribed it when it was opened, goes back to the position, once. Then
 // it gets $ws:subscribed, which says so: its client drops what has come before. Resume returns how many messages were sent,
 // and where the connection is.
-func (p *Peer) Resume(ctx context.Context, name string, from pubsub.Position) (replayed int, at pubsub.Position, err error) {
-	m, err := p.place(ctx, name)
+func (p *Peer) Resume(ctx context.Context, name string, from pubsub.Position, until time.Time) (replayed int, at pubsub.Position, err error) {
+	m, err := p.place(ctx, name, until)
 	back := m == nil && err == nil
 	if back {
 		if m = p.Member(name); m == nil || !m.goBack() {
@@ -106,14 +106,14 @@ func (r *replay) run(ctx context.Context) error {
 	}
 	f := r.in.log
 	r.m.resumed = r.m.resumed || !r.announce
-	joined := f.joined[r.m]
+	joined, until := f.joined[r.m], r.m.until()
 	f.latest.Begin(f.at)
 	tooFar := f.at.Epoch == r.at.Epoch && t.history.Replay > 0 && f.at.Offset > r.at.Offset+uint64(t.history.Replay)
 	t.mu.Unlock()
 	f.pages.Acquire()
 	defer r.in.resumed()
 	if r.announce || r.back {
-		if err := r.m.announce(r.at, joined, r.back); err != nil {
+		if err := r.m.announce(r.at, joined, until, r.back); err != nil {
 			return err
 		}
 	}
