@@ -17,9 +17,9 @@ type Member struct {
 	index   int           // in topic.members, or joining or left
 	gone    chan struct{} // closed when it leaves before it has joined; made by the first that waits for that
 	onLeave func()        // of Watch, or nil
+	ends    *ending       // nil: it does not end by itself
 	waits   bool          // counted in topic.waiting, until it joins or leaves
 	shown   bool          // to others, or about to be
-	ends    *ending       // nil: it does not end by itself
 	resumed bool          // its client has resumed the topic
 
 	// guarded by Peer.mu
