@@ -9,6 +9,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -25,6 +26,16 @@ var child func(ctx context.Context) error
 // nothing.
 func Child(name string, do func(ctx context.Context) error) {
 	flag.BoolFunc(name, "for the processes that the command starts", func(string) error { child = do; return nil })
+}
+
+// TestMain is that of a command whose tests start their own program again, as the command does: with the flag of a Child
+// it is the command.
+func TestMain(m interface{ Run() int }, child string, main func()) {
+	if slices.Contains(os.Args, "-"+child) {
+		main()
+		return
+	}
+	os.Exit(m.Run())
 }
 
 // Main parses the flags, measures, prints the section and writes it. SIGINT and SIGTERM cancel ctx. The folder is empty

@@ -11,6 +11,16 @@ import (
 	"time"
 )
 
+// Serve listens on a port of 127.0.0.1, prints "listening on ADDR" with it, and serves until the process is killed.
+func Serve(s *http.Server) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening on %s\n", listener.Addr())
+	return s.Serve(listener)
+}
+
 // Routes are the two things a measured program offers.
 type Routes struct {
 	Echo http.Handler // /ws: one JSON request in, one JSON reply out

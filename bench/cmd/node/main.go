@@ -14,13 +14,13 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"log"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/bench/server"
 )
 
 // message is what is published.
@@ -61,14 +61,9 @@ func serve(n node) error {
 	mux := http.NewServeMux()
 	mux.Handle("/ws", n)
 	mux.Handle("/publish", publishing(n))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Printf("listening on %s\n", listener.Addr())
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	if _, ok := n.(*bare); ok {
-		server.ConnContext = withConn
+		s.ConnContext = withConn
 	}
-	return server.Serve(listener)
+	return server.Serve(s)
 }

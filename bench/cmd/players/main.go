@@ -13,12 +13,12 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/wskit/wskit/bench/command"
 	"github.com/wskit/wskit/bench/page"
+	"github.com/wskit/wskit/bench/server"
 	"github.com/wskit/wskit/bench/stats"
 	"github.com/wskit/wskit/collect"
 	"github.com/wskit/wskit/router"
@@ -61,12 +61,7 @@ func serve(collecting bool) error {
 		s := r.Stats()
 		fmt.Fprintln(w, s.FramesWritten, s.FramesDropped)
 	})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Printf("listening on %s\n", listener.Addr())
-	return (&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}).Serve(listener)
+	return server.Serve(&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second})
 }
 
 func run(ctx context.Context, rounds int, duration time.Duration) (section page.Section, err error) {

@@ -2,20 +2,14 @@ package main
 
 import (
 	"context"
-	"os"
-	"slices"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/bench/command"
 )
 
 // The command starts its own program as the server.
-func TestMain(m *testing.M) {
-	if slices.Contains(os.Args, "-serve") {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { command.TestMain(m, "serve", main) }
 
 func TestMeasuresBothWays(t *testing.T) {
 	for _, collect := range []bool{false, true} {

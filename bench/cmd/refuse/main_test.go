@@ -3,20 +3,14 @@ package main
 import (
 	"context"
 	"math"
-	"os"
-	"slices"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/bench/command"
 )
 
 // The command starts its own program as the server.
-func TestMain(m *testing.M) {
-	if slices.Contains(os.Args, "-serve") {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { command.TestMain(m, "serve", main) }
 
 // A kind of frame is handled by one server and refused by another.
 func TestMeasuresHandledAndRefusedFrames(t *testing.T) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/bench/server"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
@@ -62,10 +62,5 @@ func serveTopics(context.Context) error {
 	})
 	mux.HandleFunc("/reads", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, l.reads.Load()) })
 	mux.Handle("/ws", r)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Printf("listening on %s\n", listener.Addr())
-	return (&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}).Serve(listener)
+	return server.Serve(&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second})
 }
