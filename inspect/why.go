@@ -204,16 +204,14 @@ func (i *inspector) unban(ctx context.Context, q query) string {
 }
 
 func (i *inspector) replaceRules(ctx context.Context, document string) string {
-	var rules ratelimit.Rules
 	var err error
 	switch {
 	case i.o.Shared != nil:
-		ctx, cancel := context.WithTimeout(ctx, i.o.Timeout)
-		defer cancel()
 		err = i.o.Shared.Replace(ctx, []byte(document))
 	case i.o.Rules == nil:
 		return "this process has no rules"
 	default:
+		var rules ratelimit.Rules
 		if rules, err = ratelimit.ParseRules([]byte(document)); err == nil {
 			err = i.o.Rules.Replace(rules)
 		}

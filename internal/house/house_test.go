@@ -72,7 +72,7 @@ var parts = []part{
 	{"clients/typescript", nil},
 	{"client", []string{"errors"}},
 	{"contract", []string{"router", "errors", "internal/jsontype"}},
-	{"middleware/sharedrules", []string{"middleware/ratelimit", "pubsub", "errors"}},
+	{"middleware/sharedrules", []string{"middleware/ratelimit", "pubsub", "errors", "internal/outage"}},
 	{"inspect", []string{"router", "middleware/ratelimit", "middleware/sharedrules", "limit", "ingress", "pubsub", "errors", "internal/inspection"}},
 	{"cmd", []string{anything}},
 	{"observe/internal/figures", []string{"router", "limit", "middleware/gate", "middleware/ratelimit", "adapters/memory", "adapters/redis", "adapters/cfdo", "internal/histogram"}},

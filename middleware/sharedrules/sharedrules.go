@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -31,7 +32,7 @@ type Options struct {
 	//
 	// Default: "rules".
 	Name string
-	// OnReplaced is called when the limiter has other rules, by one goroutine, with the position of theirs.
+	// OnReplaced is called when the limiter has other rules, by one goroutine, with their Version.
 	//
 	// Default: none.
 	OnReplaced func(version string)
@@ -188,8 +189,12 @@ func (s *Shared) run(ctx context.Context) {
 			_ = sub.Close()
 		}
 	}()
+	state := outage.Reporter{
+		Component: "rules", Name: s.o.Name, Log: s.o.Logger, Attrs: []any{"name", s.o.Name},
+		Failing: "sharedrules: the log of the rules fails; those in force stay until it works",
+		Working: "sharedrules: the log of the rules works again",
+	}
 	var read pubsub.Position
-	failing := false
 	for ctx.Err() == nil {
 		var err error
 		if sub == nil {
@@ -198,15 +203,12 @@ func (s *Shared) run(ctx context.Context) {
 		if err == nil {
 			read, err = s.catchUp(ctx, read)
 		}
-		if (err != nil) != failing && ctx.Err() == nil {
-			if failing = err != nil; failing {
-				s.o.Logger.Warn("sharedrules: the log of the rules fails; those in force stay until it works", "name", s.o.Name, "error", err)
-			} else {
-				s.o.Logger.Info("sharedrules: the log of the rules works again", "name", s.o.Name)
-			}
-		}
 		var retry <-chan time.Time
-		if err != nil {
+		switch {
+		case err == nil:
+			state.Works()
+		case ctx.Err() == nil:
+			state.Failed(err)
 			retry = time.After(pause)
 		}
 		select {

@@ -23,7 +23,8 @@ import (
 // process is one of several that share rules.
 type process struct {
 	*sharedrules.Shared
-	limiter *ratelimit.RuleLimiter
+	limiter  *ratelimit.RuleLimiter
+	replaced atomic.Value // what OnReplaced was called with last
 }
 
 func document(burst int) []byte {
@@ -43,12 +44,13 @@ func start(t *testing.T, log pubsub.Log) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := sharedrules.Follow(t.Context(), log, limiter, sharedrules.Options{})
-	if err != nil {
+	p := &process{limiter: limiter}
+	replaced := func(version string) { p.replaced.Store(version) }
+	if p.Shared, err = sharedrules.Follow(t.Context(), log, limiter, sharedrules.Options{OnReplaced: replaced}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
-	return &process{s, limiter}
+	t.Cleanup(p.Close)
+	return p
 }
 
 // forLogs runs a test with processes in memory, and with some that share a Redis and nothing else.
@@ -106,6 +108,9 @@ func TestRulesReachAllProcesses(t *testing.T) {
 			}
 			if by.burst() != burst {
 				t.Errorf("after Replace has returned, the burst is %d, want %d", by.burst(), burst)
+			}
+			if got := by.replaced.Load(); got != by.Version() {
+				t.Errorf("OnReplaced was called with %v, want %s", got, by.Version())
 			}
 		}
 		have(t, 9, one, two, start(t, log())) // the last one starts now
@@ -229,7 +234,7 @@ func TestStartingWithoutRedis(t *testing.T) {
 	}
 	t.Cleanup(s.Close)
 	server.Resume()
-	have(t, 5, one, &process{s, limiter})
+	have(t, 5, one, &process{Shared: s, limiter: limiter})
 }
 
 // slow is a log that is not read while it is held.
