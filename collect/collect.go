@@ -2,10 +2,11 @@
 // positions of players, prices and gauges, of which a member wants all that have changed, many times a second.
 //
 // A hundred players who move twenty times a second are 200,000 messages a second to a hundred members. Collected for 50 ms
-// they are 2,000, each with the latest position of everybody who has moved.
+// they are 2,000, each with the latest position of every player that has moved.
 package collect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -31,7 +32,7 @@ type Options struct {
 	//
 	// Default: those of router.PublishOptions.
 	Publish router.PublishOptions
-	// OnError is told of a message that could not be published. Its values are dropped.
+	// OnError is called when a message could not be published. Its values are dropped.
 	//
 	// Default: a log line for each topic and interval.
 	OnError func(topic string, err error)
@@ -53,15 +54,11 @@ type collected[T any] struct {
 	places map[string]int // of the keys, in values
 }
 
-// New makes a collector of an event, whose payload is a list. key says which values replace each other. It panics if an option makes
-// no sense.
+// New makes a collector of an event, whose payload is a list. key says which values replace each other. It panics if an option
+// makes no sense.
 func New[T any](event router.Event[[]T], key func(T) string, o Options) *Collector[T] {
-	if o.Every == 0 {
-		o.Every = 50 * time.Millisecond
-	}
-	if o.MaxKeys == 0 {
-		o.MaxKeys = 1000
-	}
+	o.Every = cmp.Or(o.Every, 50*time.Millisecond)
+	o.MaxKeys = cmp.Or(o.MaxKeys, 1000)
 	switch p := o.Publish; {
 	case key == nil:
 		panic("collect: key is nil; give a function that tells what a value belongs to, such as the player")

@@ -17,7 +17,7 @@ type Position struct {
 	Y      int    `json:"y"`
 }
 
-// A room in which all see each other move: 20 times a second it sends the latest position of everybody who has moved.
+// A room that sends, 20 times a second, the latest position of each player that has moved.
 func Example() {
 	r := router.New(router.Options{})
 	positions := router.Declare[[]Position](r, "positions")

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"crypto/sha256"
+	"reflect"
 	"strconv"
 
 	"github.com/wskit/wskit/errors"
@@ -103,14 +104,15 @@ func (r *Router) countPublished(err error) error {
 	return err
 }
 
-func onlyOption(opts []PublishOptions) (o PublishOptions, err error) {
+// onlyOption returns the options of a call, which may be given once.
+func onlyOption[O any](opts []O) (o O, err error) {
 	switch len(opts) {
 	case 0:
 		return o, nil
 	case 1:
 		return opts[0], nil
 	default:
-		return o, errors.Internal.Errorf("router: %d PublishOptions are given; merge them into one", len(opts))
+		return o, errors.Internal.Errorf("router: %d %s are given; merge them into one", len(opts), reflect.TypeFor[O]().Name())
 	}
 }
 

@@ -112,7 +112,7 @@ func (r *Router) historyFrom(topic, pos string) (h *hub.History, from pubsub.Pos
 // ctx is for the call alone.
 func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string, opts ...SubscribeOptions) error {
 	r := c.router
-	until, err := until(opts)
+	until, err := untilOf(opts)
 	if err != nil {
 		return err
 	}

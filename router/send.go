@@ -87,20 +87,16 @@ func (c *Conn) Queued() int { return c.stream.Out.Queued() }
 
 // enqueueEvent encodes an event and queues it.
 func (c *Conn) enqueueEvent(typ string, payload any, opts []SendOptions) error {
-	var meta Meta
-	switch len(opts) {
-	case 0:
-	case 1:
-		meta = opts[0].Meta
-	default:
-		return errors.Internal.Errorf("router: %d SendOptions are given; merge them into one", len(opts))
+	o, err := onlyOption(opts)
+	if err != nil {
+		return err
 	}
 	if err := c.router.checkEvent(typ, payload); err != nil {
 		return err
 	}
 	b := frame.New()
 	defer b.Free()
-	if err := appendEvent(b, typ, payload, meta); err != nil {
+	if err := appendEvent(b, typ, payload, o.Meta); err != nil {
 		return err
 	}
 	return c.enqueue(b)

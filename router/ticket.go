@@ -162,7 +162,7 @@ func (ts *tickets) issue(c *Conn, topic string, joined []byte, until time.Time) 
 func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joined []byte, until time.Time) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(ticket)
 	if err != nil || len(b) <= ticketHead+ticketMAC || b[0] != ticketVersion && b[0] != ticketUntil {
-		return "", nil, until
+		return "", nil, time.Time{}
 	}
 	body, mac := b[:len(b)-ticketMAC], b[len(b)-ticketMAC:]
 	keys := *ts.keys.Load()
@@ -176,13 +176,13 @@ func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joi
 		}
 		age := time.Since(time.Unix(int64(binary.BigEndian.Uint64(b[5:])), 0))
 		if age > ts.maxAge || age < -ts.maxAge {
-			return "", nil, until
+			return "", nil, time.Time{}
 		}
 		body = body[ticketHead:]
 		if b[0] == ticketUntil {
 			until, body = time.UnixMilli(int64(binary.BigEndian.Uint64(body))), body[8:]
 			if !time.Now().Before(until) {
-				return "", nil, until
+				return "", nil, time.Time{}
 			}
 		}
 		n, size := binary.Uvarint(body) // it was made by issue
@@ -192,7 +192,7 @@ func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joi
 		}
 		return topic, joined[1:], until
 	}
-	return "", nil, until
+	return "", nil, time.Time{}
 }
 
 // mac makes the HMAC of a ticket.

@@ -32,17 +32,13 @@ type SubscribeOptions struct {
 	Until time.Time
 }
 
-// until returns SubscribeOptions.Until.
-func until(opts []SubscribeOptions) (time.Time, error) {
-	switch {
-	case len(opts) > 1:
-		return time.Time{}, errors.Internal.Errorf("router: %d SubscribeOptions are given; merge them into one", len(opts))
-	case len(opts) == 0 || opts[0].Until.IsZero():
-		return time.Time{}, nil
-	case !time.Now().Before(opts[0].Until):
-		return time.Time{}, errors.PermissionDenied.New("the right to this topic has ended; set an Until that is to come")
+// untilOf returns SubscribeOptions.Until.
+func untilOf(opts []SubscribeOptions) (time.Time, error) {
+	o, err := onlyOption(opts)
+	if err == nil && !o.Until.IsZero() && !time.Now().Before(o.Until) {
+		err = errors.PermissionDenied.New("the right to this topic has ended; set an Until that is to come")
 	}
-	return opts[0].Until, nil
+	return o.Until, err
 }
 
 // Subscribe makes the connection a member of a topic. See [Context.Subscribe].
@@ -51,7 +47,7 @@ func (c *Conn) Subscribe(ctx context.Context, topic string, opts ...SubscribeOpt
 	if err := hub.CheckTopic(topic); err != nil {
 		return err
 	}
-	until, err := until(opts)
+	until, err := untilOf(opts)
 	if err != nil {
 		return err
 	}
@@ -66,8 +62,9 @@ func (c *Conn) Subscribe(ctx context.Context, topic string, opts ...SubscribeOpt
 func (c *Conn) Unsubscribe(topic string) { c.peer.Unsubscribe(topic, false) }
 
 // Subscribe makes the connection a member of a topic: it gets what is published there from now on,
-// until it unsubscribes or ends, or until SubscribeOptions.Until. A topic is any name of 1 to 256 bytes in UTF-8 that does not begin with
-// "$ws:"; it begins with its first member and ends with its last. Subscribing again does nothing.
+// until it unsubscribes or ends, or until SubscribeOptions.Until. A topic is any name of 1 to 256 bytes in UTF-8 that does
+// not begin with "$ws:"; it begins with its first member and ends with its last. Subscribing again does nothing, except that
+// another Until takes the place of the one before.
 //
 // The first member of a topic in this process waits for the broker, and so do those
 // that subscribe until the broker has answered: until the context is cancelled, the connection ends or

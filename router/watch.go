@@ -42,8 +42,9 @@ func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOpt
 	if err := hub.CheckTopic(topic); err != nil {
 		return err
 	}
-	if len(opts) > 1 {
-		return errors.Internal.Errorf("router: %d WatchOptions are given; merge them into one", len(opts))
+	o, err := onlyOption(opts)
+	if err != nil {
+		return err
 	}
 	w, ok := c.router.opts.Backend.Presence.(pubsub.PresenceWatcher)
 	if !ok {
@@ -64,7 +65,7 @@ func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOpt
 	if !ok {
 		return ErrClosed
 	}
-	v.Add(m, len(opts) == 1 && opts[0].ByUser)
+	v.Add(m, o.ByUser)
 	if m.HasLeft() { // perhaps before it was there
 		v.Remove(m)
 		return ErrClosed

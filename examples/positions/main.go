@@ -19,7 +19,7 @@ type Position struct {
 	Y      float64 `json:"y"`
 }
 
-// field is where everybody is now.
+// field has the position of each player.
 type field struct {
 	mu sync.Mutex
 	at map[string]Position

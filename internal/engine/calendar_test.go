@@ -63,7 +63,7 @@ func isoWeek(t time.Time) int {
 	return week
 }
 
-// What another implementation is told holds for a day on either side of the clock.
+// The numbers for another implementation are right while its clock is up to a day before or behind.
 func TestCalendarNumbersHoldForADay(t *testing.T) {
 	plan, err := Calendar(policy("days"), 5, 1, 0, time.UTC)
 	if err != nil {

@@ -61,9 +61,7 @@ func (p *Peer) Subscribe(ctx context.Context, name string, until time.Time) erro
 	m, err := p.place(ctx, name, until)
 	if m == nil {
 		if err == nil && !until.IsZero() {
-			if m := p.Member(name); m != nil {
-				m.limit(until)
-			}
+			p.Member(name).limit(until)
 		}
 		return err
 	}
