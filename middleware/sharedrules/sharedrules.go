@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/logfollow"
 	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/pubsub"
@@ -44,14 +45,9 @@ type Options struct {
 
 // Shared are rules that processes share. Its methods may be called from any goroutine.
 type Shared struct {
-	log     pubsub.Log
+	log     logfollow.Follower
 	limiter *ratelimit.RuleLimiter
 	o       Options
-	topic   string
-	wake    chan struct{} // something may have been appended
-	synced  chan struct{} // closed when the log has been read once
-	stop    context.CancelFunc
-	ended   chan struct{}
 
 	mu      sync.Mutex
 	applied pubsub.Position       // of the rules in force; zero: those that the limiter was made with
@@ -71,7 +67,6 @@ var history = pubsub.History{Messages: 100, Bytes: 16 << 20, Age: 10 * 365 * 24 
 const (
 	maxDocument = 1 << 20
 	maxName     = 100
-	pause       = time.Second // before the log is tried again
 )
 
 // Follow gives the limiter the rules that are in the log, if there are any, and returns. From then on it follows them until Close.
@@ -86,34 +81,35 @@ func Follow(ctx context.Context, log pubsub.Log, limiter *ratelimit.RuleLimiter,
 		panic(fmt.Sprintf("sharedrules: Options.Name has %d bytes; give it at most %d", len(o.Name), maxName))
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	running, stop := context.WithCancel(context.Background())
-	s := &Shared{
-		log: log, limiter: limiter, o: o, topic: "$ws:rules:" + o.Name, stop: stop,
-		wake: make(chan struct{}, 1), synced: make(chan struct{}), ended: make(chan struct{}), waiting: map[string]chan error{},
+	s := &Shared{limiter: limiter, o: o, waiting: map[string]chan error{}}
+	s.log = logfollow.Follower{
+		Log: log, Topic: "$ws:rules:" + o.Name, History: history, Take: s.take, Restart: s.restart,
+		Outage: outage.Reporter{
+			Component: "rules", Name: o.Name, Log: o.Logger, Attrs: []any{"name", o.Name},
+			Failing: "sharedrules: the log of the rules fails; those in force stay until it works",
+			Working: "sharedrules: the log of the rules works again",
+		},
 	}
-	go s.run(running)
+	s.log.Start()
 	return s, s.await(ctx)
 }
 
 // await returns when the log has been read once.
 func (s *Shared) await(ctx context.Context) error {
-	select {
-	case <-s.synced:
+	switch err := s.log.Await(ctx); err {
+	case nil:
 		return nil
-	case <-s.ended:
+	case logfollow.ErrEnded:
 		return errClosed
-	case <-ctx.Done():
-		return errors.Unavailable.Wrap(ctx.Err(), "the shared rules are not known yet; give Follow more time, or go on with those of the limiter")
+	default:
+		return errors.Unavailable.Wrap(err, "the shared rules are not known yet; give Follow more time, or go on with those of the limiter")
 	}
 }
 
 var errClosed = errors.Unavailable.New("the shared rules are closed; use them before Close")
 
 // Close ends the following. The limiter keeps its rules.
-func (s *Shared) Close() {
-	s.stop()
-	<-s.ended
-}
+func (s *Shared) Close() { s.log.Close() }
 
 // Version is the position of the rules in force, for a page that shows whether all processes have the same; empty while those
 // are in force that the limiter was made with.
@@ -158,94 +154,25 @@ func (s *Shared) Replace(ctx context.Context, document []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.log.Append(ctx, pubsub.Message{Topic: s.topic, Frame: frame}, history, e.ID); err != nil {
+	if _, err := s.log.Log.Append(ctx, pubsub.Message{Topic: s.log.Topic, Frame: frame}, history, e.ID); err != nil {
 		return errors.Unavailable.Wrap(err, "the rules may not have been stored; set them again")
 	}
-	s.look()
+	s.log.Look()
 	select {
 	case err := <-done:
 		return err
-	case <-s.ended:
+	case <-s.log.Ended():
 		return errClosed
 	case <-ctx.Done():
 		return errors.Unavailable.Wrap(ctx.Err(), "the rules were stored and not read again in time; give Replace more time")
 	}
 }
 
-// look has the log read.
-func (s *Shared) look() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// run follows the log until it is stopped.
-func (s *Shared) run(ctx context.Context) {
-	defer close(s.ended)
-	var sub pubsub.Subscription
-	defer func() {
-		if sub != nil {
-			_ = sub.Close()
-		}
-	}()
-	state := outage.Reporter{
-		Component: "rules", Name: s.o.Name, Log: s.o.Logger, Attrs: []any{"name", s.o.Name},
-		Failing: "sharedrules: the log of the rules fails; those in force stay until it works",
-		Working: "sharedrules: the log of the rules works again",
-	}
-	var read pubsub.Position
-	for ctx.Err() == nil {
-		var err error
-		if sub == nil {
-			sub, err = s.log.Subscribe(ctx, s.topic, func(pubsub.Message) { s.look() })
-		}
-		if err == nil {
-			read, err = s.catchUp(ctx, read)
-		}
-		var retry <-chan time.Time
-		switch {
-		case err == nil:
-			state.Works()
-		case ctx.Err() == nil:
-			state.Failed(err)
-			retry = time.After(pause)
-		}
-		select {
-		case <-s.wake:
-		case <-retry:
-		case <-ctx.Done():
-		}
-	}
-}
-
-// catchUp reads the log from a position to its end.
-func (s *Shared) catchUp(ctx context.Context, from pubsub.Position) (pubsub.Position, error) {
-	for {
-		page, err := s.log.Read(ctx, s.topic, history, pubsub.ReadOptions{From: from, Messages: history.Messages, Bytes: history.Bytes})
-		if err != nil {
-			return from, err
-		}
-		if page.Lost != pubsub.LossNone { // it was lost, or this process is far behind: begin as one that starts
-			from = pubsub.Position{}
-			s.mu.Lock()
-			s.applied = from
-			s.mu.Unlock()
-			continue
-		}
-		for _, m := range page.Messages {
-			s.take(m)
-			from = m.Position
-		}
-		if !page.More {
-			select {
-			case <-s.synced:
-			default:
-				close(s.synced)
-			}
-			return from, nil
-		}
-	}
+// restart is called when the log was lost, or this process is far behind: it begins as one that starts.
+func (s *Shared) restart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.applied = pubsub.Position{}
 }
 
 // take takes the next message of the log.
