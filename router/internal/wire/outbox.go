@@ -26,6 +26,7 @@ type Outbox struct {
 	gaps     int  // segments of queue[head:] that were dropped; queue[head] is none
 	oldest   int  // queue[head:oldest] has nothing that may be dropped
 	queued   int  // bytes
+	left     int  // bytes, since the beginning
 	chunks   int  // of queue[head:]
 	taken    bool // queue[head] is being written
 	flushing bool // a goroutine writes, and will write what is appended until it is done
@@ -92,11 +93,38 @@ func (o *Outbox) waitBelow(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.queued >= n && !o.gone && !o.hangup && !o.slow {
-		if o.below == nil {
-			o.below = sync.NewCond(&o.mu)
-		}
-		o.below.Wait()
+		o.awaitLess()
 	}
+}
+
+// AwaitSent returns when what is queued now has left, or was dropped. A client that has not taken it within d is
+// disconnected, and gets nothing more.
+func (o *Outbox) AwaitSent(d time.Duration) {
+	o.Flush()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.queued == 0 {
+		return
+	}
+	late := time.AfterFunc(d, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if !o.gone {
+			o.timedOut()
+		}
+	})
+	defer late.Stop()
+	for until := o.left + o.queued; o.queued > 0 && o.left < until; {
+		o.awaitLess()
+	}
+}
+
+// awaitLess waits until queued shrinks, or nothing can be written any more.
+func (o *Outbox) awaitLess() {
+	if o.below == nil {
+		o.below = sync.NewCond(&o.mu)
+	}
+	o.below.Wait()
 }
 
 // HasRoom reports whether n more bytes leave the outbox no more than half full, or find it empty.
@@ -130,10 +158,7 @@ func (o *Outbox) AwaitRoom(n int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for !o.closed && !o.hasRoom(n) {
-		if o.below == nil {
-			o.below = sync.NewCond(&o.mu)
-		}
-		o.below.Wait()
+		o.awaitLess()
 	}
 	return !o.closed
 }

@@ -176,6 +176,7 @@ func (o *Outbox) wrote(n int) {
 	s := &o.queue[o.head]
 	s.b = s.b[n:]
 	o.account(-n)
+	o.left += n
 	o.traffic.wrote(n)
 	o.taken = false
 	o.wake()
