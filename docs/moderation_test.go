@@ -54,7 +54,7 @@ func (r *roomRights) Check(user, room string) error {
 }
 
 func moderated() *router.Router {
-	rights := &roomRights{gone: map[[2]string]bool{}}
+	rooms := &roomRights{gone: map[[2]string]bool{}}
 	store := memory.NewStore(memory.Options{})
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
 	r := router.New(router.Options{
@@ -63,14 +63,11 @@ func moderated() *router.Router {
 			return ingress.Identity{User: user, Roles: []string{strings.TrimRight(user, "0123456789")}}, nil
 		},
 		Gate: gate.New(store, gate.Options{Banned: bans.Banned}),
-		Resume: router.ResumeOptions{Allow: func(_ context.Context, c *router.Conn, topic string) error {
-			return rights.Check(c.Identity().User, strings.TrimPrefix(topic, "room:"))
-		}},
 	})
 	r.Use(bans.Middleware)
 	r.History("room:*", router.HistoryOptions{})
 	router.RPC(r, "room.enter", func(c *router.Context, q Enter) (struct{}, error) {
-		if err := rights.Check(c.Identity.User, q.Room); err != nil {
+		if err := rooms.Check(c.Identity.User, q.Room); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, c.Join("room:"+q.Room, nil)
@@ -78,11 +75,10 @@ func moderated() *router.Router {
 	moderators := r.With(ingress.RequireRole("moderator"))
 
 	router.RPC(moderators, "room.remove", func(c *router.Context, q Removal) (struct{}, error) {
-		if err := rights.Forget(c, q.User, q.Room); err != nil { // the application's own: see Allow below
+		if err := rooms.Forget(c, q.User, q.Room); err != nil { // what "room.enter" asks; before Revoke
 			return struct{}{}, err
 		}
-		_, err := r.User(c.Identity.Tenant, q.User).Unsubscribe(c, "room:"+q.Room)
-		return struct{}{}, err
+		return struct{}{}, r.Revoke(c, router.Right{Tenant: c.Identity.Tenant, User: q.User, Topics: "room:" + q.Room})
 	})
 	router.RPC(moderators, "user.ban", func(c *router.Context, q Ban) (struct{}, error) {
 		who := ingress.Identity{Tenant: c.Identity.Tenant, User: q.User}

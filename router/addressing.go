@@ -108,6 +108,9 @@ func (c *Conn) makeAddressable() error {
 		if err := r.cluster.AwaitReady(ctx); err != nil {
 			return unaddressable(err)
 		}
+		if err := r.rights.Await(ctx); err != nil {
+			return unaddressable(err)
+		}
 	}
 	return c.address(ctx)
 }
@@ -130,7 +133,7 @@ func (c *Conn) address(ctx context.Context) error {
 	r := c.router
 	r.directory.add(c)
 	for _, topic := range addressTopics(c.Identity()) {
-		if err := c.peer.Subscribe(ctx, topic, time.Time{}); err != nil {
+		if err := c.peer.Subscribe(ctx, topic, hub.Terms{}); err != nil {
 			return unaddressable(err)
 		}
 	}
@@ -157,7 +160,7 @@ func (r *Router) newCluster() *cluster.Cluster[ConnInfo] {
 		Broker: broker, Timeout: r.opts.Addressing.Timeout, ProcessTimeout: r.opts.Backend.ProcessTimeout,
 		Stop: r.ctx, Topics: hub.ReservedTopics,
 		Count: r.countLocal, List: r.listLocal, Close: r.closeLocal, Refuse: r.hub.Refuse,
-		Subscribe: r.subscribeLocal, Unsubscribe: r.unsubscribeLocal,
+		Subscribe: r.subscribeLocal, Unsubscribe: r.unsubscribeLocal, Revoke: r.rights.Carried,
 		Deliver: func(id string, m pubsub.Message) error {
 			err := r.hub.Check(&peeker, m.Frame)
 			if err == nil {

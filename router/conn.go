@@ -13,6 +13,7 @@ import (
 	"github.com/wskit/wskit/router/internal/life"
 	"github.com/wskit/wskit/router/internal/limitfeed"
 	"github.com/wskit/wskit/router/internal/pending"
+	"github.com/wskit/wskit/router/internal/rights"
 	"github.com/wskit/wskit/router/internal/session"
 	"github.com/wskit/wskit/router/internal/timerwheel"
 	"github.com/wskit/wskit/router/internal/turn"
@@ -36,6 +37,7 @@ type Conn struct {
 	hooked    uint16                           // hooks whose OnOpen has succeeded and whose OnClose is due
 	resuming  atomic.Bool                      // a $ws:resume is under way
 	admission ingress.Admission                // of Options.Gate, or nil
+	rights    *rights.Mark                     // when OnOpen was called
 
 	turn    turn.Turn[Context]
 	hotAt   time.Duration

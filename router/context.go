@@ -15,6 +15,7 @@ import (
 	"github.com/wskit/wskit/internal/inbound"
 	"github.com/wskit/wskit/router/internal/dedupe"
 	"github.com/wskit/wskit/router/internal/frame"
+	"github.com/wskit/wskit/router/internal/rights"
 	"github.com/wskit/wskit/router/internal/turn"
 )
 
@@ -53,6 +54,7 @@ type Context struct {
 	own        envelope.Members          // of the message's meta
 	replyMeta  atomic.Pointer[replyMeta] // of the reply; nil: none
 	after      atomic.Uint32             // see checkReturned
+	rights     *rights.Mark              // when the message came
 
 	called bool // the typed handler has been called
 

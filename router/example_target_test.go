@@ -38,3 +38,25 @@ func ExampleRouter_User() {
 	// 2 connections, <nil>
 	// 2 closed, <nil>
 }
+
+func ExampleRouter_Revoke() {
+	r := router.New(router.Options{
+		Authenticate: func(*http.Request) (ingress.Identity, error) { return ingress.Identity{User: "ann"}, nil },
+		OnOpen:       func(c *router.Conn) error { return c.Subscribe(c.Context(), "room:a") },
+	})
+	ctx := context.Background()
+	defer r.Shutdown(ctx)
+	ann := connect(r)
+	for r.LocalSubscribers("room:a") == 0 {
+	}
+
+	fmt.Println(r.Revoke(ctx, router.Right{User: "ann", Topics: "room:*"}))
+	_ = r.Publish(ctx, "room:a", "chat.message", "not for ann")
+	_ = r.User("", "ann").Send(ctx, "notice", "You were removed from the room.")
+	ann.receive(2)
+	ann.close()
+	// Output:
+	// <nil>
+	// {"type":"$ws:unsubscribed","payload":{"topic":"room:a","reason":"revoked"}}
+	// {"type":"notice","payload":"You were removed from the room."}
+}

@@ -186,6 +186,7 @@ func (c *Context) reset(conn *Conn, rt *route, env *envelope.Envelope, receivedA
 	c.began, c.outcome = 0, metrics.OK
 	c.own = c.own[:0]
 	c.guards = nil
+	c.rights = conn.router.rights.Mark()
 	if c.replyMeta.Load() != nil {
 		c.replyMeta.Store(nil)
 	}

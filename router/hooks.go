@@ -136,6 +136,7 @@ func (c *Conn) onOpen() error {
 	if err := c.makeAddressable(); err != nil {
 		return err
 	}
+	c.rights = r.rights.Mark()
 	for _, h := range r.hooks.Load().all {
 		if err := c.callOnOpen(h.OnOpen); err != nil {
 			return err

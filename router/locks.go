@@ -23,6 +23,7 @@ package router
 //	pending.Table.mu  questions that are open                      per connection with questions
 //	hub.table.mu      the table of topics                          per router
 //	directory.mu      the connections by their ids                 per router with addressing
+//	Rights.mu         the revocations                              per router
 //	Cluster.mu        the other processes, queries to them         per router with addressing
 //	Views.mu          the table of topics that are watched         per router
 //	hub.gaps.mu       topics of which messages may be lost         per router
@@ -49,7 +50,7 @@ package router
 //	topic.mu > logcache.Cache.mu                         a topic with history is reset
 //	topic.mu > table.mu                                  a subscription is begun
 //	View.sending > View.mu                               changes are collected
-//	View.sending > Outbox.mu                             changes are sent
+//	View.sending > topic.mu > Outbox.mu                  changes are sent
 //	Feed.mu > Outbox.mu                                  what is left of limits is sent
 //	Peer.mu > table.mu                                   a member takes its place
 //	Outbox.mu > Wheel.mu                                 a client turns out too slow

@@ -36,6 +36,7 @@ func New(opts Options) *Router {
 		Component: "backend", Log: opts.Logger,
 		Failing: "wskit: the backend does not work, so this server is not ready", Working: "wskit: the backend works again",
 	}
+	r.initRights()
 	r.directory.conns = make(map[string]*Conn)
 	if opts.Addressing.Enabled {
 		r.directory.on.Store(true)

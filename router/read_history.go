@@ -128,7 +128,7 @@ func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string, opts ...Sub
 	if err := c.router.tickets.ready(ctx); err != nil {
 		return err
 	}
-	err = c.peer.SubscribeFrom(ctx, topic, from, until)
+	err = c.peer.SubscribeFrom(ctx, topic, from, c.terms(ctx, topic, until))
 	reset, ok := errors.AsType[*hub.Reset](err)
 	if pos != "" && ok {
 		r.stats.resumes.Add(string(reset.Reason))
@@ -140,7 +140,7 @@ func (c *Conn) SubscribeFrom(ctx context.Context, topic, pos string, opts ...Sub
 		return errors.FailedPrecondition.New("the connection is a member of the topic already")
 	case ok, err == nil:
 		return nil
-	case err == ErrClosed || errors.CodeOf(err) == errors.ResourceExhausted:
+	case err == ErrClosed || err == hub.ErrRevoked || errors.CodeOf(err) == errors.ResourceExhausted:
 		return err
 	}
 	return errors.Unavailable.Wrap(err, "subscribing failed")

@@ -81,20 +81,20 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 }
 
 // resume resumes a topic. An error ends the connection's resume as a whole.
-func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic, err error) {
+func (c *Context) resume(text string, from pubsub.Position) (done resumedTopic, err error) {
 	conn, r := c.conn, c.conn.router
 	if r.tickets.ready(c) != nil {
 		return resumedTopic{Reason: reasonUnavailable}, c.Err()
 	}
-	topic, joined, until := r.tickets.check(ticket, conn.Identity())
-	if topic == "" || r.historyOf(topic) == nil {
+	t := r.tickets.check(text, conn.Identity())
+	if t.topic == "" || r.historyOf(t.topic) == nil {
 		return resumedTopic{Reason: reasonDenied}, nil
 	}
-	done.Topic = topic
-	if done.Reason = c.mayResume(topic); done.Reason != "" {
+	done.Topic = t.topic
+	if done.Reason = c.mayResume(t.topic); done.Reason != "" {
 		return done, c.Err()
 	}
-	replayed, at, err := conn.peer.Resume(c, topic, from, until)
+	replayed, at, err := conn.peer.Resume(c, t.topic, from, hub.Terms{Until: t.until, Revoked: conn.revokedSince(t.topic, t.mark)})
 	done.Replayed, done.Resumed = replayed, err == nil
 	if reset, ok := errors.AsType[*hub.Reset](err); ok {
 		done.Reason, err = string(reset.Reason), nil
@@ -104,20 +104,23 @@ func (c *Context) resume(ticket string, from pubsub.Position) (done resumedTopic
 	}
 	switch {
 	case err == nil:
-		if m := conn.peer.Member(topic); m != nil {
-			var now []byte
-			if now, done.Joined = m.Joined(); done.Joined { // OnOpen has joined it, perhaps with other data
-				joined = now
-			}
-			until = m.Until()
+		m := conn.peer.Member(t.topic)
+		if m == nil {
+			done.Resumed, done.Reason = false, reasonDenied
+			return done, nil
 		}
-		if joined != nil && !done.Joined {
-			done.Joined = conn.joinWith(c, topic, joined) == nil
+		var now []byte
+		if now, done.Joined = m.Joined(); done.Joined { // OnOpen has joined it, perhaps with other data
+			t.joined = now
 		}
-		done.Pos, done.Ticket = at.String(), r.tickets.issue(conn, topic, joined, until)
+		t.until = m.Until()
+		if t.joined != nil && !done.Joined {
+			done.Joined = conn.joinWith(c, t.topic, t.joined) == nil
+		}
+		done.Pos, done.Ticket = at.String(), r.tickets.issue(conn, t)
 	case c.Err() != nil || conn.ended():
 		return done, c.Err()
-	case errors.CodeOf(err) == errors.ResourceExhausted: // too many topics
+	case errors.CodeOf(err) == errors.ResourceExhausted, err == hub.ErrRevoked: // the former: too many topics
 		done.Reason = reasonDenied
 	default:
 		done.Reason = reasonUnavailable

@@ -74,6 +74,7 @@ import (
 	"github.com/wskit/wskit/router/internal/metrics"
 	"github.com/wskit/wskit/router/internal/origin"
 	"github.com/wskit/wskit/router/internal/presenceview"
+	"github.com/wskit/wskit/router/internal/rights"
 	"github.com/wskit/wskit/router/internal/serial"
 	"github.com/wskit/wskit/router/internal/session"
 	"github.com/wskit/wskit/router/internal/timerwheel"
@@ -107,6 +108,7 @@ type Router struct {
 	traces     traces
 	histories  atomic.Pointer[histories] // nil: none
 	tickets    tickets
+	rights     rights.Rights
 	fair       fairness.Queue[*Context]
 	presence   presenceview.Views
 	dedupe     dedupe.Config

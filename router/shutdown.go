@@ -63,6 +63,7 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	r.draining.Store(true)
 	defer func() {
 		r.cancel()
+		r.rights.Close()
 		if r.cluster != nil {
 			r.cluster.Leave(ctx)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router/internal/rights"
 )
 
 // ResumeOptions say which clients may resume their subscriptions on a new connection. A client
@@ -124,32 +125,47 @@ func (ts *tickets) sign(secrets ...[]byte) {
 //
 //	version (1)  key (4)  time in seconds (8)  length of the topic, topic  presence  HMAC (16)
 //
-// Version 2 has, after the time, the instant until which the client may have the topic, in milliseconds (8).
+// Versions 2 and 4 have, after the time, the instant until which the client may have the topic, in milliseconds (8).
+// Versions 3 and 4 have, after these, how many revocations had been carried out, as a rights.Mark (16); without it none.
 //
 // The presence is a 1 and what the connection has joined with, or nothing. The HMAC covers all of it,
 // with the identity.
 const (
-	ticketVersion = 1
-	ticketUntil   = 2 // the version of one that ends
-	ticketHead    = 1 + 4 + 8
-	ticketMAC     = 16
+	ticketVersion  = 1
+	ticketVersions = 4
+	ticketUntil    = 1 // is added to the version of one that ends
+	ticketMark     = 2 // likewise, of one with a mark
+	ticketHead     = 1 + 4 + 8
+	ticketMAC      = 16
 )
 
-// issue makes a ticket for a topic, for the identity of a connection. joined is what it has joined
-// with; nil: it has not. until is when its right ends; zero: it does not.
-func (ts *tickets) issue(c *Conn, topic string, joined []byte, until time.Time) string {
+// ticket is what a ticket says.
+type ticket struct {
+	topic  string
+	joined []byte       // what the connection has joined with; nil: it has not
+	until  time.Time    // when the right ends; zero: it does not
+	mark   *rights.Mark // of the revocations that the right has outlived; nil: there were none
+}
+
+// issue makes a ticket for the identity of a connection.
+func (ts *tickets) issue(c *Conn, t ticket) string {
 	k := &(*ts.keys.Load())[0]
-	b := make([]byte, 0, ticketHead+8+2+len(topic)+1+len(joined)+ticketMAC)
+	b := make([]byte, 0, ticketHead+8+16+2+len(t.topic)+1+len(t.joined)+ticketMAC)
 	b = append(b, ticketVersion)
 	b = append(b, k.id[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(time.Now().Unix()))
-	if !until.IsZero() {
-		b[0] = ticketUntil
-		b = binary.BigEndian.AppendUint64(b, uint64(until.UnixMilli()))
+	if !t.until.IsZero() {
+		b[0] += ticketUntil
+		b = binary.BigEndian.AppendUint64(b, uint64(t.until.UnixMilli()))
 	}
-	b = append(binary.AppendUvarint(b, uint64(len(topic))), topic...)
-	if joined != nil {
-		b = append(append(b, 1), joined...)
+	if t.mark != nil {
+		b[0] += ticketMark
+		b = binary.BigEndian.AppendUint64(b, t.mark.Epoch)
+		b = binary.BigEndian.AppendUint64(b, t.mark.Offset)
+	}
+	b = append(binary.AppendUvarint(b, uint64(len(t.topic))), t.topic...)
+	if t.joined != nil {
+		b = append(append(b, 1), t.joined...)
 	}
 	mac := k.mac(b, c.Identity())
 	b = append(b, mac[:]...)
@@ -157,12 +173,11 @@ func (ts *tickets) issue(c *Conn, topic string, joined []byte, until time.Time) 
 	return string(base64.RawURLEncoding.AppendEncode(text[:0], b))
 }
 
-// check returns the topic of a ticket that the identity may use, what was joined with, and when the right ends. It
-// returns an empty topic for all other tickets.
-func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joined []byte, until time.Time) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(ticket)
-	if err != nil || len(b) <= ticketHead+ticketMAC || b[0] != ticketVersion && b[0] != ticketUntil {
-		return "", nil, time.Time{}
+// check reads a ticket that the identity may use. It returns one without a topic for all others.
+func (ts *tickets) check(text string, id *ingress.Identity) (t ticket) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) <= ticketHead+ticketMAC || b[0] < ticketVersion || b[0] > ticketVersions {
+		return ticket{}
 	}
 	body, mac := b[:len(b)-ticketMAC], b[len(b)-ticketMAC:]
 	keys := *ts.keys.Load()
@@ -176,23 +191,35 @@ func (ts *tickets) check(ticket string, id *ingress.Identity) (topic string, joi
 		}
 		age := time.Since(time.Unix(int64(binary.BigEndian.Uint64(b[5:])), 0))
 		if age > ts.maxAge || age < -ts.maxAge {
-			return "", nil, time.Time{}
+			return ticket{}
 		}
-		body = body[ticketHead:]
-		if b[0] == ticketUntil {
-			until, body = time.UnixMilli(int64(binary.BigEndian.Uint64(body))), body[8:]
-			if !time.Now().Before(until) {
-				return "", nil, time.Time{}
-			}
-		}
-		n, size := binary.Uvarint(body) // it was made by issue
-		topic, joined = string(body[size:size+int(n)]), body[size+int(n):]
-		if len(joined) == 0 {
-			return topic, nil, until
-		}
-		return topic, joined[1:], until
+		return parseTicket(b[0]-ticketVersion, body[ticketHead:]) // it was made by issue
 	}
-	return "", nil, time.Time{}
+	return ticket{}
+}
+
+// parseTicket reads what comes after the head.
+func parseTicket(has byte, body []byte) (t ticket) {
+	number := func() uint64 {
+		n := binary.BigEndian.Uint64(body)
+		body = body[8:]
+		return n
+	}
+	if has&ticketUntil != 0 {
+		t.until = time.UnixMilli(int64(number()))
+		if !time.Now().Before(t.until) {
+			return ticket{}
+		}
+	}
+	if has&ticketMark != 0 {
+		t.mark = &rights.Mark{Epoch: number(), Offset: number()} // in this order
+	}
+	n, size := binary.Uvarint(body)
+	t.topic = string(body[size : size+int(n)])
+	if joined := body[size+int(n):]; len(joined) > 0 {
+		t.joined = joined[1:]
+	}
+	return t
 }
 
 // mac makes the HMAC of a ticket.

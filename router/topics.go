@@ -54,7 +54,7 @@ func (c *Conn) Subscribe(ctx context.Context, topic string, opts ...SubscribeOpt
 	if err := c.router.ticketsReady(ctx, topic); err != nil {
 		return err
 	}
-	return c.peer.Subscribe(ctx, topic, until)
+	return c.peer.Subscribe(ctx, topic, c.terms(ctx, topic, until))
 }
 
 // Unsubscribe ends the connection's membership in a topic; a call of Subscribe or Join
@@ -117,7 +117,7 @@ type host Conn
 
 func (h *host) Ticket(topic string, joined []byte, until time.Time) string {
 	c := (*Conn)(h)
-	return c.router.tickets.issue(c, topic, joined, until)
+	return c.router.tickets.issue(c, ticket{topic, joined, until, c.router.rights.Mark()})
 }
 
 func (h *host) Trace(payload []byte) { (*Conn)(h).trace(true, payload) }

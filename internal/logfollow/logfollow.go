@@ -18,8 +18,8 @@ type Follower struct {
 	Log     pubsub.Log
 	Topic   string
 	History pubsub.History
-	// Take gets the next message, and Restart is called where the next one is the first again: the log was lost, or this
-	// process is too far behind. Both are called by one goroutine.
+	// Take gets the next message, and Restart, which may be nil, is called where the next one is the first again: the log was
+	// lost, or this process is too far behind. Both are called by one goroutine.
 	Take    func(pubsub.Message)
 	Restart func()
 	// Outage reports that the log cannot be read.
@@ -61,6 +61,13 @@ var ErrEnded = errors.Unavailable.New("the log is not followed any more")
 // Await returns when the log has been read to its end once.
 func (f *Follower) Await(ctx context.Context) error {
 	return f.await(ctx, func() bool { return f.synced })
+}
+
+// Synced reports whether the log has been read to its end once.
+func (f *Follower) Synced() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.synced
 }
 
 // Reach returns when a message has been taken that is in the log. It looks for it at once.
@@ -137,7 +144,9 @@ func (f *Follower) catchUp(ctx context.Context) error {
 			return err
 		}
 		if page.Lost != pubsub.LossNone {
-			f.Restart()
+			if f.Restart != nil {
+				f.Restart()
+			}
 			f.moved(pubsub.Position{}, false)
 			continue
 		}

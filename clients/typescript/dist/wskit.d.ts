@@ -87,6 +87,7 @@ export interface ProtocolEvents {
     };
     "$ws:unsubscribed": {
         topic: string;
+        reason?: string;
     };
     "$ws:reset": {
         topic: string;

@@ -37,7 +37,7 @@ export interface Presence {
 export interface ProtocolEvents {
   "$ws:presence": Presence;
   "$ws:subscribed": { topic: string; pos: string; ticket: string; resumed?: boolean };
-  "$ws:unsubscribed": { topic: string };
+  "$ws:unsubscribed": { topic: string; reason?: string };
   "$ws:reset": { topic: string; reason: string; pos: string };
   "$ws:gap": { topics: string[] };
   "$ws:expiring": { inMs: number };

@@ -43,7 +43,9 @@ type Config[C any] struct {
 	Close       func(Target, errors.CloseCode, string) int
 	Subscribe   func(t Target, topics []string) (n int, failed errors.Code)
 	Unsubscribe func(t Target, topics []string) int
-	Deliver     func(id string, m pubsub.Message) error
+	// Revoke returns when the revocation at a position of the log has been carried out.
+	Revoke  func(ctx context.Context, at pubsub.Position) error
+	Deliver func(id string, m pubsub.Message) error
 	// Refuse is called with what is wrong with a message that is dropped.
 	Refuse func(topic string, err error)
 }

@@ -28,6 +28,7 @@ const (
 	doClose       = "close"
 	doSubscribe   = "subscribe"
 	doUnsubscribe = "unsubscribe"
+	doRevoke      = "revoke"
 )
 
 // message is a message between processes.
@@ -44,6 +45,7 @@ type message[C any] struct {
 	Code   errors.CloseCode `json:"code,omitzero"`
 	Reason string           `json:"reason,omitzero"`
 	Topics []string         `json:"topics,omitzero"` // to subscribe to
+	Pos    string           `json:"pos,omitzero"`    // of a revocation
 
 	N       int         `json:"n,omitzero"`
 	List    []C         `json:"list,omitzero"`
@@ -83,7 +85,7 @@ func (c *Cluster[C]) decode(frame []byte) (m message[C], err error) {
 	case m.Kind == kindAnswer && m.N >= 0:
 	case m.Kind == kindQuery && c.isTarget(target) &&
 		(m.Do == doCount || m.Do == doList || m.Do == doClose && m.Code.Valid() ||
-			(m.Do == doSubscribe || m.Do == doUnsubscribe) && c.areTopics(m.Topics)):
+			(m.Do == doSubscribe || m.Do == doUnsubscribe) && c.areTopics(m.Topics) || m.Do == doRevoke && m.Pos != ""):
 	case m.Kind == kindSend && c.isTarget(target) && m.ID != "":
 	default:
 		return m, errors.New("it is no message between processes")

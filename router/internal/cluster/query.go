@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -45,6 +46,12 @@ func (c *Cluster[C]) Subscribe(ctx context.Context, t Target, topics []string) (
 func (c *Cluster[C]) Unsubscribe(ctx context.Context, t Target, topics []string) (int, error) {
 	q, err := c.ask(ctx, t, message[C]{Do: doUnsubscribe, Topics: topics})
 	return q.n, err
+}
+
+// Revoke returns when the other processes have carried out a revocation.
+func (c *Cluster[C]) Revoke(ctx context.Context, t Target, at pubsub.Position) error {
+	_, err := c.ask(ctx, t, message[C]{Do: doRevoke, Pos: at.String()})
+	return err
 }
 
 // query is a question to other processes, until all that have to answer it have. Cluster.mu guards it.
@@ -178,7 +185,7 @@ func (c *Cluster[C]) ask(ctx context.Context, t Target, m message[C]) (answers q
 	case q.complete:
 		return answers, unanswered(nil, "messages of other processes may have been lost")
 	default:
-		return answers, unanswered(err, "not all processes have answered")
+		return answers, unanswered(err, fmt.Sprintf("%d of the other processes have not answered", q.missing()))
 	}
 }
 
@@ -199,6 +206,8 @@ func (c *Cluster[C]) answer(in *message[C]) {
 	m := *in
 	go func() {
 		defer func() { <-c.answers }()
+		ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
+		defer cancel()
 		out := message[C]{Kind: kindAnswer, From: c.id, Query: m.Query}
 		switch t := m.target(); m.Do {
 		case doCount:
@@ -212,9 +221,15 @@ func (c *Cluster[C]) answer(in *message[C]) {
 		case doList:
 			list, ok := c.config.List(t)
 			out.List, out.TooMany = list, !ok
+		case doRevoke:
+			at, err := pubsub.ParsePosition(m.Pos)
+			if err == nil {
+				err = c.config.Revoke(ctx, at)
+			}
+			if err != nil { // the other process gets UNAVAILABLE
+				return
+			}
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
-		defer cancel()
 		frame, err := out.encode()
 		if err != nil {
 			out.List, out.TooMany = nil, true

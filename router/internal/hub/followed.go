@@ -210,10 +210,11 @@ func (in *subscription) take(page pubsub.Page) (foreign, err error) {
 // readPage reads messages for all clients that resume, so it does not end with one of them.
 func (in *subscription) readPage(o pubsub.ReadOptions) (page pubsub.Page, err error) {
 	page, err = in.hub.ReadLog(in.log.ctx, in.topic.name, in.log.history, o)
-	if err != nil {
-		in.hub.logs.Failed(err, "topic", in.topic.name)
-	} else {
+	switch {
+	case err == nil:
 		in.hub.logs.Works()
+	case in.log.ctx.Err() == nil: // the topic has not just ended
+		in.hub.logs.Failed(err, "topic", in.topic.name)
 	}
 	return page, err
 }

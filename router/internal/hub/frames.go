@@ -94,10 +94,19 @@ func (m *Member) announce(at pubsub.Position, joined []byte, until time.Time, ba
 	return m.peer.Queue(b)
 }
 
-// dismiss sends $ws:unsubscribed, so that the client does not resume the topic.
-func (m *Member) dismiss() {
+// Reasons in $ws:unsubscribed.
+const (
+	ReasonEnded   = "ended"   // Terms.Until
+	ReasonRevoked = "revoked" // Peer.Revoke
+)
+
+// dismiss sends $ws:unsubscribed, so that the client does not resume the topic. reason may be empty.
+func (m *Member) dismiss(reason string) {
 	b := topicFrame(TypeUnsubscribed, m.topic.name)
 	defer b.Free()
+	if reason != "" {
+		b.WriteString(`,"reason":"` + reason + `"`)
+	}
 	b.WriteString("}}")
 	if m.peer.Queue(b) == nil { // or the connection is being closed
 		m.peer.flushUnlessBatched()

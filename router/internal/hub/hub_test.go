@@ -47,9 +47,10 @@ type client struct {
 	Peer
 	stream *wire.Stream
 
-	batching atomic.Bool
-	mu       sync.Mutex
-	got      []message
+	batching  atomic.Bool
+	mayReplay func() // called by MayReplay, or nil
+	mu        sync.Mutex
+	got       []message
 }
 
 type message struct {
@@ -77,10 +78,16 @@ func (c *client) Ticket(topic string, joined []byte, _ time.Time) string {
 }
 func (c *client) Trace([]byte)      {}
 func (c *client) Batching() bool    { return c.batching.Load() }
-func (c *client) MayReplay() error  { return nil }
 func (c *client) SlowConsumer()     {}
 func (c *client) FramesDropped(int) {}
 func (c *client) BeforeWait()       {}
+
+func (c *client) MayReplay() error {
+	if c.mayReplay != nil {
+		c.mayReplay()
+	}
+	return nil
+}
 
 // read keeps what comes. No frame of these tests has 64 KiB.
 func (c *client) read(from net.Conn) {
@@ -148,7 +155,7 @@ func numbers(from, to int) (all []int) {
 
 func mustSubscribe(t *testing.T, c *client, topic string) {
 	t.Helper()
-	if err := c.Subscribe(context.Background(), topic, time.Time{}); err != nil {
+	if err := c.Subscribe(context.Background(), topic, Terms{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -224,7 +231,7 @@ func TestTheEndEndsMemberships(t *testing.T) {
 		if !slices.Equal(joined, []string{"a", "b"}) {
 			t.Errorf("it was a member of %v", joined)
 		}
-		if err := c.Subscribe(context.Background(), "a", time.Time{}); err != ErrClosed {
+		if err := c.Subscribe(context.Background(), "a", Terms{}); err != ErrClosed {
 			t.Errorf("subscribing after the end: %v", err)
 		}
 		if h.Members("a") != 0 || h.Topics() != 0 || len(c.Topics()) > 0 {
@@ -247,7 +254,7 @@ func TestMaxTopics(t *testing.T) {
 			mustSubscribe(t, c, fmt.Sprint(i))
 		}
 		for range 2 {
-			if err := c.Subscribe(context.Background(), "more", time.Time{}); errors.CodeOf(err) != errors.ResourceExhausted {
+			if err := c.Subscribe(context.Background(), "more", Terms{}); errors.CodeOf(err) != errors.ResourceExhausted {
 				t.Errorf("one topic more: %v", err)
 			}
 		}
@@ -343,7 +350,7 @@ func TestOneSubscriptionAsLongAsThereAreMembers(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, time.Second)
 					defer cancel()
 				}
-				results[i] = clients[i].Subscribe(ctx, "a", time.Time{})
+				results[i] = clients[i].Subscribe(ctx, "a", Terms{})
 			})
 		}
 		synctest.Wait()
@@ -371,7 +378,7 @@ func TestOneSubscriptionAsLongAsThereAreMembers(t *testing.T) {
 		// The broker fails: nobody is a member, and the next call asks again.
 		c := newClient(t, h)
 		go func() { b.answers <- errors.New("not reachable") }()
-		if err := c.Subscribe(context.Background(), "a", time.Time{}); errors.CodeOf(err) != errors.Unavailable || h.Topics() != 0 {
+		if err := c.Subscribe(context.Background(), "a", Terms{}); errors.CodeOf(err) != errors.Unavailable || h.Topics() != 0 {
 			t.Errorf("the broker has failed: %v, %d topics", err, h.Topics())
 		}
 		go func() { b.answers <- nil }()
@@ -388,11 +395,11 @@ func TestASubscriptionIsTakenOver(t *testing.T) {
 		first, second := newClient(t, h), newClient(t, h)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if err := first.Subscribe(ctx, "a", time.Time{}); errors.CodeOf(err) != errors.Unavailable {
+		if err := first.Subscribe(ctx, "a", Terms{}); errors.CodeOf(err) != errors.Unavailable {
 			t.Errorf("out of time: %v", err)
 		}
 		joined := make(chan error)
-		go func() { joined <- second.Subscribe(context.Background(), "a", time.Time{}) }()
+		go func() { joined <- second.Subscribe(context.Background(), "a", Terms{}) }()
 		synctest.Wait()
 		b.answers <- nil
 		if err := <-joined; err != nil || b.calls.Load() != 1 {
@@ -433,7 +440,7 @@ func TestABrokerThatPanics(t *testing.T) {
 		reports := 0
 		h.Panicked = func(where string, v any) error { reports++; return fmt.Errorf("%s: %v", where, v) }
 		c := newClient(t, h)
-		if err := c.Subscribe(context.Background(), "a", time.Time{}); errors.CodeOf(err) != errors.Unavailable || reports != 1 || h.Topics() != 0 {
+		if err := c.Subscribe(context.Background(), "a", Terms{}); errors.CodeOf(err) != errors.Unavailable || reports != 1 || h.Topics() != 0 {
 			t.Errorf("%v, reported %d times, %d topics are left", err, reports, h.Topics())
 		}
 	})

@@ -109,7 +109,7 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 			for i := range returning {
 				returning[i], since[i] = newClient(t, h), rand.IntN(n/2)
 				all.Go(func() {
-					if err := returning[i].SubscribeFrom(context.Background(), "a", at[since[i]], time.Time{}); err != nil {
+					if err := returning[i].SubscribeFrom(context.Background(), "a", at[since[i]], Terms{}); err != nil {
 						t.Errorf("seed %d: %v", seed, err)
 					}
 				})
@@ -187,7 +187,7 @@ func TestReplayIsBounded(t *testing.T) {
 		stays.events()
 		for after, want := range map[int][]int{15: numbers(16, 20), 14: nil} {
 			c := newClient(t, h)
-			_, _, err := c.Resume(context.Background(), "a", stays.positions(t)[after-1], time.Time{})
+			_, _, err := c.Resume(context.Background(), "a", stays.positions(t)[after-1], Terms{})
 			reset, _ := errors.AsType[*Reset](err)
 			if got := c.events(); !slices.Equal(got, want) || (reset == nil) != (want != nil) || reset != nil && reset.Reason != follow.LossTooFar {
 				t.Errorf("after %d: %v, %v", after, got, err)
@@ -213,7 +213,7 @@ func TestWhatIsNotKeptIsTold(t *testing.T) {
 			lost  pubsub.Loss
 		}{{5, pubsub.LossTrimmed}, {20, ""}, {30, ""}} {
 			p := newClient(t, h)
-			replayed, _, err := p.Resume(context.Background(), "a", stays.positions(t)[c.after-1], time.Time{})
+			replayed, _, err := p.Resume(context.Background(), "a", stays.positions(t)[c.after-1], Terms{})
 			want, types := 30-c.after, []string(nil)
 			if c.lost != "" {
 				want, types = 0, append(types, TypeReset)
@@ -253,7 +253,7 @@ func TestAMemberGoesBack(t *testing.T) {
 		publish(21, 23)
 		var publishing sync.WaitGroup
 		publishing.Go(func() { publish(24, 100) })
-		replayed, _, err := p.Resume(context.Background(), "a", at[9], time.Time{})
+		replayed, _, err := p.Resume(context.Background(), "a", at[9], Terms{})
 		publishing.Wait()
 		time.Sleep(time.Minute)
 		if err != nil || replayed < 13 {
@@ -263,10 +263,10 @@ func TestAMemberGoesBack(t *testing.T) {
 		if got := p.events(); !slices.Equal(got, want) {
 			t.Errorf("it got %v", got)
 		}
-		if _, _, err := p.Resume(context.Background(), "a", at[9], time.Time{}); err == nil {
+		if _, _, err := p.Resume(context.Background(), "a", at[9], Terms{}); err == nil {
 			t.Error("it went back twice")
 		}
-		if err := p.SubscribeFrom(context.Background(), "a", at[9], time.Time{}); err == nil {
+		if err := p.SubscribeFrom(context.Background(), "a", at[9], Terms{}); err == nil {
 			t.Error("SubscribeFrom lets a member go back")
 		}
 		p.Unsubscribe("a", false)

@@ -49,7 +49,7 @@ func (m *Member) endAt(at time.Time) *ending {
 // end ends the membership, if it has not ended, and tells the client.
 func (m *Member) end() {
 	if m.peer.Member(m.topic.name) == m {
-		m.dismiss()
+		m.dismiss(ReasonEnded)
 		m.peer.takeOff(m)
 	}
 }
@@ -250,8 +250,14 @@ func (m *Member) Watch(f func()) (first, ok bool) {
 	return first, true
 }
 
-// Send sends the connection a frame that others get as well.
-func (m *Member) Send(s *frame.Shared) { m.peer.Send(s, pubsub.Message{}) }
+// Send sends the connection a frame that others get as well, if it has not left.
+func (m *Member) Send(s *frame.Shared) {
+	m.topic.mu.RLock()
+	defer m.topic.mu.RUnlock()
+	if m.index != left {
+		m.peer.Send(s, pubsub.Message{})
+	}
+}
 
 // HasLeft reports whether the member has left its topic.
 func (m *Member) HasLeft() bool {

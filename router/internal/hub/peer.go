@@ -54,14 +54,25 @@ func (p *Peer) Init(h *Hub, id string, out *wire.Outbox, host Host) {
 	p.hub, p.ID, p.Out, p.Host = h, id, out, host
 }
 
+// Terms are those of a membership.
+type Terms struct {
+	Until time.Time // when it ends by itself; zero: it does not
+	// Revoked reports whether the right was revoked after it was decided that the connection may be a member. It is called
+	// when Revoke would find the membership, and before it begins. nil: it was not.
+	Revoked func() bool
+}
+
+// ErrRevoked is the error of a membership that does not begin because of Terms.Revoked.
+var ErrRevoked = errors.PermissionDenied.New("the right to this topic was revoked meanwhile")
+
 // Subscribe makes the connection a member of a topic, of which it gets what is published from now on. It waits for the
-// broker for as long as ctx, the connection and the membership last. name is a CheckTopic's or a reserved one. The membership
-// ends at until, if that is not zero, also one that there is.
-func (p *Peer) Subscribe(ctx context.Context, name string, until time.Time) error {
-	m, err := p.place(ctx, name, until)
+// broker for as long as ctx, the connection and the membership last. name is a CheckTopic's or a reserved one. Terms.Until,
+// if that is not zero, holds also for a membership that there is.
+func (p *Peer) Subscribe(ctx context.Context, name string, terms Terms) error {
+	m, err := p.place(ctx, name, terms)
 	if m == nil {
-		if err == nil && !until.IsZero() {
-			p.Member(name).limit(until)
+		if err == nil && !terms.Until.IsZero() {
+			p.Member(name).limit(terms.Until)
 		}
 		return err
 	}
@@ -82,9 +93,15 @@ func (p *Peer) Subscribe(ctx context.Context, name string, until time.Time) erro
 // place puts a new member on the connection's list: from then on the limit counts it,
 // whatever the broker does. It returns nil, and no error, where the connection is a
 // member already. While another call joins the same topic, it waits for its result.
-func (p *Peer) place(ctx context.Context, name string, until time.Time) (*Member, error) {
+func (p *Peer) place(ctx context.Context, name string, terms Terms) (*Member, error) {
 	for {
-		m, settled, err := p.tryPlace(name, until)
+		m, settled, err := p.tryPlace(name, terms.Until)
+		if settled == nil && err == nil && terms.Revoked != nil && terms.Revoked() {
+			if m != nil {
+				p.takeOff(m)
+			}
+			return nil, ErrRevoked
+		}
 		if settled == nil {
 			return m, err
 		}
@@ -165,10 +182,23 @@ func (p *Peer) Unsubscribe(name string, tell bool) bool {
 		return false
 	}
 	if tell || m.topic.history != nil {
-		m.dismiss() // before another membership can begin, whose $ws:subscribed must come after it
+		m.dismiss("") // before another membership can begin, whose $ws:subscribed must come after it
 	}
 	p.takeOff(m)
 	return true
+}
+
+// Revoke ends the memberships in topics of the application that are covered, also those that are about to begin, tells the
+// client, and reports whether there were any. From then on nothing of them is queued.
+func (p *Peer) Revoke(covered func(topic string) bool) (revoked bool) {
+	for _, name := range p.Topics() {
+		if m := p.Member(name); m != nil && covered(name) {
+			m.dismiss(ReasonRevoked)
+			p.takeOff(m)
+			revoked = true
+		}
+	}
+	return revoked
 }
 
 // Member is the connection's place in a topic, nil if it has none. It may still be about to join.

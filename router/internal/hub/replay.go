@@ -32,8 +32,8 @@ const LossJoined pubsub.Loss = "subscribed"
 
 // SubscribeFrom makes the connection a member of a topic, after what was published since a position. It sends
 // $ws:subscribed before. If the error is a Reset, it is a member nevertheless, but for LossJoined, and got $ws:reset.
-func (p *Peer) SubscribeFrom(ctx context.Context, name string, from pubsub.Position, until time.Time) error {
-	m, err := p.place(ctx, name, until)
+func (p *Peer) SubscribeFrom(ctx context.Context, name string, from pubsub.Position, terms Terms) error {
+	m, err := p.place(ctx, name, terms)
 	if m == nil && err == nil {
 		err = &Reset{LossJoined}
 	}
@@ -48,8 +48,8 @@ func (p *Peer) SubscribeFrom(ctx context.Context, name string, from pubsub.Posit
 // that is a member already, because the server has subscribed it when it was opened, goes back to the position, once. Then
 // it gets $ws:subscribed, which says so: its client drops what has come before. Resume returns how many messages were sent,
 // and where the connection is.
-func (p *Peer) Resume(ctx context.Context, name string, from pubsub.Position, until time.Time) (replayed int, at pubsub.Position, err error) {
-	m, err := p.place(ctx, name, until)
+func (p *Peer) Resume(ctx context.Context, name string, from pubsub.Position, terms Terms) (replayed int, at pubsub.Position, err error) {
+	m, err := p.place(ctx, name, terms)
 	back := m == nil && err == nil
 	if back {
 		if m = p.Member(name); m == nil || !m.goBack() {
@@ -113,7 +113,7 @@ func (r *replay) run(ctx context.Context) error {
 	f.pages.Acquire()
 	defer r.in.resumed()
 	if r.announce || r.back {
-		if err := r.m.announce(r.at, joined, until, r.back); err != nil {
+		if err := r.announceNow(joined, until); err != nil {
 			return err
 		}
 	}
@@ -214,6 +214,27 @@ func (r *replay) queue(list []logcache.Message, room int) (n int, err error) {
 	return n, nil
 }
 
+// announceNow sends $ws:subscribed, unless the member has left.
+func (r *replay) announceNow(joined []byte, until time.Time) error {
+	r.m.topic.mu.RLock()
+	defer r.m.topic.mu.RUnlock()
+	if r.m.index == left {
+		return ErrClosed
+	}
+	return r.m.announce(r.at, joined, until, r.back)
+}
+
+// queueNow queues what there is room for, unless the member has left.
+func (r *replay) queueNow(list []logcache.Message) (n int, err error) {
+	t := r.m.topic
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if r.m.index == left {
+		return 0, ErrClosed
+	}
+	return r.queue(list, r.p.Out.Room(len(list[0].Frame)))
+}
+
 // send sends messages, each when there is room for it, and what there is room for in one turn.
 func (r *replay) send(ctx context.Context, list []logcache.Message) error {
 	out := r.p.Out
@@ -234,7 +255,7 @@ func (r *replay) send(ctx context.Context, list []logcache.Message) error {
 			return err
 		}
 		for i < len(list) {
-			n, err := r.queue(list[i:], out.Room(len(list[i].Frame)))
+			n, err := r.queueNow(list[i:])
 			if err != nil {
 				return err
 			}
