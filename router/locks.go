@@ -24,6 +24,7 @@ package router
 //	hub.table.mu      the table of topics                          per router
 //	directory.mu      the connections by their ids                 per router with addressing
 //	Rights.mu         the revocations                              per router
+//	Touch.mu          whether their log is being looked at         per router with addressing
 //	Cluster.mu        the other processes, queries to them         per router with addressing
 //	Views.mu          the table of topics that are watched         per router
 //	hub.gaps.mu       topics of which messages may be lost         per router
@@ -48,6 +49,7 @@ package router
 //	topic.mu, Context.mu > traces.mu                     a message of a connection that is traced is sent
 //	topic.mu > Outbox.mu                                 a member of a topic with history joins
 //	topic.mu > logcache.Cache.mu                         a topic with history is reset
+//	batch.mu > Touch.mu                                  a message is delivered by a process that was away
 //	topic.mu > table.mu                                  a subscription is begun
 //	View.sending > View.mu                               changes are collected
 //	View.sending > topic.mu > Outbox.mu                  changes are sent

@@ -83,7 +83,7 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 // resume resumes a topic. An error ends the connection's resume as a whole.
 func (c *Context) resume(text string, from pubsub.Position) (done resumedTopic, err error) {
 	conn, r := c.conn, c.conn.router
-	if r.tickets.ready(c) != nil {
+	if r.tickets.ready(c) != nil || r.cluster != nil && r.rights.CatchUp(c) != nil {
 		return resumedTopic{Reason: reasonUnavailable}, c.Err()
 	}
 	t := r.tickets.check(text, conn.Identity())

@@ -36,6 +36,7 @@ func addressingRouter(client goredis.UniversalClient, broker *redis.Broker) *rou
 		},
 		OnOpen: func(c *router.Conn) error { return c.Send("open", c.ID()) },
 	})
+	addRights(r)
 	router.On(r, "note", func(c *router.Context, _ struct{}) error { return client.Incr(c, "notes").Err() })
 	return r
 }
@@ -76,7 +77,12 @@ type fleetTest struct {
 }
 
 func startFleet(t *testing.T, redisAddrs string, children int) *fleetTest {
-	client := redisAt(redisAddrs)
+	return startFleetBehind(t, redisAddrs, redisAddrs, children)
+}
+
+// startFleetBehind is startFleet with a way of its own for this process.
+func startFleetBehind(t *testing.T, own, redisAddrs string, children int) *fleetTest {
+	client := redisAt(own)
 	t.Cleanup(func() { _ = client.Close() })
 	broker := redis.NewBroker(client, redis.BrokerOptions{})
 	t.Cleanup(func() { _ = broker.Close() })
@@ -277,7 +283,7 @@ func TestAddressingTwoProcesses(t *testing.T) {
 				return false
 			}
 		}
-		return users == 1 && processes == 4 // all connections, all processes, and one for each process
+		return users == 1 && processes == 5 // all connections, all processes, one for each process, and revocations
 	})
 }
 

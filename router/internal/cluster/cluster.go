@@ -14,6 +14,7 @@ import (
 	"crypto/rand"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -46,6 +47,8 @@ type Config[C any] struct {
 	// Revoke returns when the revocation at a position of the log has been carried out.
 	Revoke  func(ctx context.Context, at pubsub.Position) error
 	Deliver func(id string, m pubsub.Message) error
+	// Back is called before IsWaitedFor is true again: the others may have asked without this process.
+	Back func()
 	// Refuse is called with what is wrong with a message that is dropped.
 	Refuse func(topic string, err error)
 }
@@ -93,6 +96,10 @@ type Cluster[C any] struct {
 	settled chan struct{} // closed when it has heard itself for long enough to know the others
 	queries map[uint64]*query[C]
 	last    uint64 // the name of the last query
+
+	start     time.Time
+	confirmed atomic.Int64  // when the message was sent that this process has last heard of itself, in ms after start
+	echoed    chan struct{} // closed when it changes
 }
 
 // known is another process that was heard.
@@ -119,7 +126,7 @@ func New[C any](config Config[C]) *Cluster[C] {
 	return &Cluster[C]{
 		config: config, id: rand.Text()[:processLength],
 		ready: make(chan struct{}), ended: make(chan struct{}), answers: make(chan struct{}, maxAnswers),
-		peers: make(map[string]known), settled: make(chan struct{}), queries: make(map[uint64]*query[C]),
+		peers: make(map[string]known), settled: make(chan struct{}), queries: make(map[uint64]*query[C]), start: time.Now(), echoed: make(chan struct{}),
 	}
 }
 
@@ -173,8 +180,7 @@ func (c *Cluster[C]) run() {
 	}
 	isReady := false
 	for {
-		alive := message[C]{Kind: kindAlive, Timeout: c.config.ProcessTimeout.Milliseconds()}
-		err := c.publish(ctx, c.topicOfAll(), alive)
+		err := c.sayAlive(ctx)
 		c.forget()
 		pause := c.interval()
 		switch {
@@ -191,6 +197,58 @@ func (c *Cluster[C]) run() {
 			return
 		}
 	}
+}
+
+func (c *Cluster[C]) sayAlive(ctx context.Context) error {
+	alive := message[C]{Kind: kindAlive, Timeout: c.config.ProcessTimeout.Milliseconds(), N: c.sinceStart()}
+	return c.publish(ctx, c.topicOfAll(), alive)
+}
+
+func (c *Cluster[C]) sinceStart() int { return int(time.Since(c.start).Milliseconds()) }
+
+// IsWaitedFor reports whether the others know this process: they wait for it when they ask all. It is told from what this
+// process has sent and heard itself, with a margin for clocks that go faster.
+func (c *Cluster[C]) IsWaitedFor() bool {
+	age := time.Since(c.start) - time.Duration(c.confirmed.Load())*time.Millisecond
+	return age < c.config.ProcessTimeout*9/10
+}
+
+// Renew returns when the others know this process from now on.
+func (c *Cluster[C]) Renew(ctx context.Context) error {
+	if err := c.AwaitReady(ctx); err != nil {
+		return err
+	}
+	since := int64(c.sinceStart())
+	for c.confirmed.Load() < since {
+		c.mu.Lock()
+		echoed := c.echoed
+		c.mu.Unlock()
+		if err := c.sayAlive(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-echoed:
+		case <-time.After(pauseAfterFailure): // it was lost on the way
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// hearItself is for a message by which this process has said that it is there.
+func (c *Cluster[C]) hearItself(sent int) {
+	if int64(sent) <= c.confirmed.Load() {
+		return
+	}
+	if !c.IsWaitedFor() {
+		c.config.Back()
+	}
+	c.confirmed.Store(int64(sent))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.echoed)
+	c.echoed = make(chan struct{})
 }
 
 // sleep reports false when the router has been shut down.

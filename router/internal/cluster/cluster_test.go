@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,6 +101,7 @@ const testProcessTimeout = 6 * time.Second
 type process struct {
 	*Cluster[string]
 	stop func()
+	back atomic.Int32 // calls of Back
 }
 
 var everyone = Target{Topic: "$ws:all"}
@@ -116,6 +118,7 @@ func newProcess(t *testing.T, b pubsub.ReceiverCounter, name string) *process {
 	p := &process{stop: stop}
 	p.Cluster = New(Config[string]{
 		Broker: b, Timeout: 4 * time.Second, ProcessTimeout: testProcessTimeout, Stop: ctx, Topics: "$ws:",
+		Back:    func() { p.back.Add(1) },
 		Count:   func(Target) int { return 1 },
 		List:    func(Target) ([]string, bool) { return []string{name}, true },
 		Close:   func(Target, errors.CloseCode, string) int { return 1 },
@@ -296,6 +299,47 @@ func TestAllProcessesAnswer(t *testing.T) {
 		}
 		if all[2].Elsewhere(Target{ID: id}) || all[2].Elsewhere(Target{ID: "no such"}) {
 			t.Error("a connection of this process is looked for elsewhere")
+		}
+	})
+}
+
+// A process knows for how long the others wait for it, and when they do so again: before they have forgotten it, and not later.
+func TestAProcessKnowsWhetherItIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	cutOff(t, 2, func(t *testing.T, r []*process, b []*cutBroker) {
+		counts(t, r[0], "both are reached", 2)
+		for _, c := range []struct{ deaf, mute bool }{{true, true}, {false, true}, {true, false}} {
+			if !r[1].IsWaitedFor() {
+				t.Error("a process is not waited for")
+			}
+			b[1].cut(c.deaf, c.mute)
+			for cut := time.Now(); r[1].IsWaitedFor(); time.Sleep(time.Millisecond) {
+				if time.Since(cut) > testProcessTimeout {
+					t.Fatalf("%+v: a process that is cut off does not know it", c)
+				}
+			}
+			if n, err := r[0].count(); err == nil && c.mute {
+				t.Errorf("%+v: it is forgotten, %d are counted, and it has not known", c, n)
+			}
+			over, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := r[1].Renew(over); err == nil {
+				t.Errorf("%+v: it renews what does not reach it", c)
+			}
+			cancel()
+			if n := r[1].back.Swap(0); n > 0 {
+				t.Errorf("%+v: it is said to be back", c)
+			}
+			b[1].cut(false, false)
+			if err := r[1].Renew(t.Context()); err != nil || !r[1].IsWaitedFor() {
+				t.Errorf("%+v: Renew: %v", c, err)
+			}
+			if n := r[1].back.Swap(0); n != 1 {
+				t.Errorf("%+v: it is back %d times", c, n)
+			}
+			if n, err := r[0].count(); err != nil && errors.CodeOf(err) != errors.Unavailable || err == nil && n != 2 {
+				t.Errorf("%+v: %d, %v are counted after Renew", c, n, err)
+			}
+			counts(t, r[0], "both are reached again", 2)
 		}
 	})
 }

@@ -47,7 +47,7 @@ type message[C any] struct {
 	Topics []string         `json:"topics,omitzero"` // to subscribe to
 	Pos    string           `json:"pos,omitzero"`    // of a revocation
 
-	N       int         `json:"n,omitzero"`
+	N       int         `json:"n,omitzero"` // of kindAlive: when it was sent, by the clock of the process
 	List    []C         `json:"list,omitzero"`
 	TooMany bool        `json:"tooMany,omitzero"`
 	Failed  errors.Code `json:"failed,omitzero"`
@@ -127,6 +127,9 @@ func (c *Cluster[C]) deliverToAll(m pubsub.Message) {
 	}
 	switch own := in.From == c.id; {
 	case in.Kind == kindAlive:
+		if own {
+			c.hearItself(in.N)
+		}
 		c.hear(in.From, time.Duration(min(in.Timeout, MaxProcessTimeout.Milliseconds()))*time.Millisecond)
 	case in.Kind == kindLeft && !own:
 		c.remove(in.From)

@@ -154,6 +154,9 @@ func (in *subscription) read(from pubsub.Position) {
 	f, h := in.log, in.hub
 	for pause, again := firstReadPause, true; again && !in.closed.Load(); {
 		page, err := h.ReadLog(f.ctx, in.topic.name, f.history, pubsub.ReadOptions{From: from, Messages: logcache.PageMessages, Bytes: pageBytes})
+		if err == nil {
+			err = h.awaitTouch(f.ctx)
+		}
 		var foreign error
 		if err == nil {
 			in.mu.Lock()

@@ -12,6 +12,7 @@ package hub
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type Config struct {
 	WasReset    func(reason pubsub.Loss)                                             // members could not be given all
 	OnLost      func(topics []string)                                                // messages of topics without history may be lost; nil: nobody asks
 	OnDelivery  func(topic string, m pubsub.Message) (delivered func(members int64)) // nil, and a nil result: nobody asks
+	Touch       Touch                                                                // of the process; nil: there are no others
 	// Panicked reports a panic of the broker, and returns it as an error. v is nil for runtime.Goexit.
 	Panicked func(where string, v any) error
 }
@@ -45,6 +47,23 @@ type Config struct {
 type Turns interface {
 	Await() // for a first turn
 	Again() // for another one
+}
+
+// Touch says whether the process knows what other processes have revoked. Otherwise nothing of them is delivered: messages
+// of topics without history are lost, which Lost is told of, and logs are read later.
+type Touch interface {
+	Holds() bool
+	Lost() // messages may have been lost
+	Await(ctx context.Context) error
+}
+
+func (h *Hub) inTouch() bool { return h.Touch == nil || h.Touch.Holds() }
+
+func (h *Hub) awaitTouch(ctx context.Context) error {
+	if h.inTouch() {
+		return nil
+	}
+	return h.Touch.Await(ctx)
 }
 
 // Hub has the topics of a process.

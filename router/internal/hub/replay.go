@@ -129,6 +129,9 @@ func (r *replay) run(ctx context.Context) error {
 		if !r.p.Out.AwaitRoom(0) { // for what it gets as a member
 			return ErrClosed
 		}
+		if err := r.p.hub.awaitTouch(ctx); err != nil {
+			return err
+		}
 		list, joined, err := r.meet()
 		if joined || err != nil {
 			return err
@@ -252,6 +255,9 @@ func (r *replay) send(ctx context.Context, list []logcache.Message) error {
 			return err
 		}
 		if err := r.p.Host.MayReplay(); err != nil {
+			return err
+		}
+		if err := r.p.hub.awaitTouch(ctx); err != nil {
 			return err
 		}
 		for i < len(list) {

@@ -60,6 +60,14 @@ func (in *subscription) deliver(m pubsub.Message) {
 
 // handle queues a message for the members, or records a loss. in.mu is held.
 func (in *subscription) handle(m pubsub.Message) error {
+	if t := in.hub.Touch; t != nil && !IsReserved(in.topic.name) {
+		switch {
+		case m.Lost:
+			t.Lost()
+		case !t.Holds():
+			m = pubsub.Message{Topic: m.Topic, Lost: true}
+		}
+	}
 	if m.Lost {
 		in.hub.Counts.Lost.Add(1)
 	}

@@ -144,6 +144,18 @@ func (r *Rights) Carried(ctx context.Context, at pubsub.Position) error {
 	return nil
 }
 
+// CatchUp returns when this process has carried out what is in the log now.
+func (r *Rights) CatchUp(ctx context.Context) error {
+	if err := r.Await(ctx); err != nil {
+		return err
+	}
+	heads, err := r.Log.Heads(ctx, []string{r.Topic})
+	if err != nil || len(heads) != 1 || heads[0].Offset == 0 {
+		return err
+	}
+	return r.log.Reach(ctx, heads[0])
+}
+
 // sent is closed when nothing is queued of what was revoked.
 func (r *Rights) sent(at pubsub.Position) <-chan struct{} {
 	r.mu.RLock()
