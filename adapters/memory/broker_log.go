@@ -92,6 +92,27 @@ func (b *Broker) Heads(_ context.Context, topics []string) ([]pubsub.Position, e
 	return heads, nil
 }
 
+// Replace implements [pubsub.Replacer].
+func (b *Broker) Replace(_ context.Context, topic string, at pubsub.Position, frame []byte) (bool, error) {
+	if topic == "" {
+		return false, errNoName
+	}
+	l := b.logs.lock(topic)
+	if l == nil {
+		return false, nil
+	}
+	before := l.size
+	replaced := l.replace(at, frame)
+	grown := classOf(l.size) > l.class
+	b.logs.bytes.Add(int64(l.size - before))
+	l.mu.Unlock()
+	if grown {
+		b.logs.grown(l)
+	}
+	b.logs.makeRoom()
+	return replaced, nil
+}
+
 // BrokerStats are figures of the logs of a [Broker].
 type BrokerStats struct {
 	// Logs is how many logs there are, and LogBytes what they take of BrokerOptions.MaxLogBytes.

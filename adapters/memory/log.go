@@ -73,6 +73,21 @@ func (l *topicLog) append(m pubsub.Message, h pubsub.History, tag uint32, now ti
 	return l.message(l.kept.n - 1), bytes - l.expire(now)
 }
 
+// replace gives a message another frame, and reports false if it is not kept.
+func (l *topicLog) replace(at pubsub.Position, frame []byte) bool {
+	if at.Epoch != l.epoch || at.Offset < l.first() || at.Offset > l.offset {
+		return false
+	}
+	e := l.kept.at(int(at.Offset - l.first()))
+	if e.tag != at.Tag {
+		return false
+	}
+	l.frames += len(frame) - len(e.frame)
+	l.size += len(frame) - len(e.frame)
+	e.frame = frame
+	return true
+}
+
 // expire removes the messages that are too old, and returns how many bytes they took.
 func (l *topicLog) expire(now time.Duration) (bytes int) {
 	for l.kept.n > 0 && now-l.kept.at(0).at > l.history.Age {

@@ -130,6 +130,30 @@ func (b *Broker) Read(ctx context.Context, topic string, h pubsub.History, r pub
 	return page, nil
 }
 
+// Replace implements [pubsub.Replacer]. It fails as Read does, and when Redis refuses to write. After a timeout the message may be
+// replaced; replacing it again does no harm.
+func (b *Broker) Replace(ctx context.Context, topic string, at pubsub.Position, frame []byte) (replaced bool, err error) {
+	m := pubsub.Message{Topic: topic, Frame: frame, Position: at}
+	switch err := b.check(m); {
+	case b.ctx.Err() != nil:
+		return false, pubsub.ErrClosed
+	case err != nil:
+		return false, err
+	case at.Tag == 0: // the place before the first message
+		return false, nil
+	}
+	plain := seal(b.opts.Keys).close(key(b.opts.Prefix, b.kind, topic), appendPlain(nil, m))
+	logKey := b.logKey(topic)
+	call := &logCall{keys: []string{logKey}, args: []any{
+		"replace", at.Epoch, at.Offset, uint64(at.Tag), len(frame), appendWithLength(nil, plain),
+	}}
+	err = b.hand(ctx, &b.publishing, logKey, func(ctx context.Context, o *outlet) error { return o.read(ctx, []*logCall{call}) })
+	if err != nil {
+		return false, fmt.Errorf("redis: replacing a message of a log: %w", err)
+	}
+	return len(call.reply) == 1 && call.reply[0] == int64(1), nil
+}
+
 // readPages puts a page together from what the script reads at once.
 func (b *Broker) readPages(ctx context.Context, o *outlet, topic, logKey string, h pubsub.History, r pubsub.ReadOptions) (page pubsub.Page, err error) {
 	for first := true; ; first = false {

@@ -25,7 +25,7 @@
 -- message: when the clock is set back, messages are kept for longer.
 --
 -- KEYS[1]  the hash; of 'heads', each
--- ARGV[1]  'append', 'read' or 'heads'
+-- ARGV[1]  'append', 'read', 'heads' or 'replace'
 -- of 'append' and 'read':
 -- ARGV[2]  the epoch if the log has to be begun
 -- ARGV[3]  how old messages may be
@@ -46,6 +46,12 @@
 -- ARGV[8]  how many messages to read at most
 -- ARGV[9]  how many bytes, but for the first message
 -- ARGV[10] how many bytes the first message may have
+-- of 'replace':
+-- ARGV[2]  the epoch of the message
+-- ARGV[3]  its offset
+-- ARGV[4]  its tag
+-- ARGV[5]  the bytes of its new frame
+-- ARGV[6]  what is to be read of it
 
 local call, number = redis.call, tonumber
 local window, tolerance = 120000, 60000
@@ -375,6 +381,31 @@ local function heads()
 	return reply
 end
 
+-- replace returns 1 if the log has the message. The bundle gets other sizes, and 'b' stays as it is: for the bytes that are
+-- kept at most, a message behind it in the bundle counts for as much more or less, until the bundle is removed.
+local function replace()
+	if not open(KEYS[1]) or log.e ~= ARGV[2] then return 0 end
+	trim(math.huge, math.huge)
+	local at = number(ARGV[3])
+	local b = at >= log.l and at <= log.o and find(at)
+	local i = b and at - b.first + 1
+	if not b or text(of(b, i, 1)) ~= ARGV[4] then return 0 end
+	local frame = number(ARGV[5]) - of(b, i, 2) + of(b, i - 1, 2)
+	local from, to = b.body + of(b, i - 1, 3), b.body + of(b, i, 3)
+	local size, parts = #ARGV[6] - to + from, { string.sub(b.value, 1, b.index - 1) }
+	for k = 1, b.count do
+		local frames, sizes = of(b, k, 2), of(b, k, 3)
+		if k >= i then frames, sizes = frames + frame, sizes + size end
+		parts[#parts + 1] = struct.pack('>I4I4I4', of(b, k, 1), frames, sizes)
+	end
+	parts[#parts + 1] = string.sub(b.value, b.body, from - 1)
+	parts[#parts + 1] = ARGV[6]
+	parts[#parts + 1] = string.sub(b.value, to)
+	call('HSET', key, text(b.n), table.concat(parts))
+	return 1
+end
+
 if ARGV[1] == 'append' then return append() end
 if ARGV[1] == 'read' then return read() end
+if ARGV[1] == 'replace' then return { replace() } end
 return heads()

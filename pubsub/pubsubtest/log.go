@@ -61,6 +61,7 @@ func RunLog(t *testing.T, open func(t *testing.T, n int) []pubsub.Log, faults Lo
 		{"ReadingWhileTrimmed", 3, readingWhileTrimmed},
 		{"LogsAreApart", 2, logsAreApart},
 		{"ManyLogs", 2, manyLogs},
+		{"ReplacedMessages", 3, replaced},
 		{"CancelledAppend", 1, cancelledAppend},
 		{"LostTail", 2, lostTail},
 		{"LostLog", 2, lostLog},

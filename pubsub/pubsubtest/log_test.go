@@ -214,6 +214,35 @@ func (k *keeper) Append(ctx context.Context, m pubsub.Message, h pubsub.History,
 	return stored.Position, nil
 }
 
+func (k *keeper) Replace(_ context.Context, topic string, at pubsub.Position, frame []byte) (bool, error) {
+	k.archive.mu.Lock()
+	defer k.archive.mu.Unlock()
+	l := k.logs[topic]
+	if l == nil && k.is("ReplaceBeginsALog") {
+		l = k.log(topic, pubsub.History{Messages: 1, Bytes: 1, Age: time.Hour})
+	}
+	if l == nil || at.Offset > uint64(len(l.messages)) || at.Offset == 0 || at.Offset <= uint64(l.removed) && !k.is("ReplacesWhatWasRemoved") {
+		return false, nil
+	}
+	m := &l.messages[at.Offset-1]
+	if m.Position != at && !k.is("ReplaceChecksTheOffsetAlone") {
+		return false, nil
+	}
+	switch {
+	case k.is("ReplacesNothing"):
+		return true, nil
+	case k.is("ReplacedFrameCut"):
+		frame = frame[:min(len(frame), 100)]
+	case k.is("ReplacedIsNew"):
+		m.Position.Tag++
+	case k.is("ReplacedIsDelivered"):
+		m.Frame = frame
+		k.deliver(*m, k.subscribers(topic))
+	}
+	m.Frame = frame
+	return true, nil
+}
+
 func (k *keeper) Publish(ctx context.Context, m pubsub.Message) error {
 	if k.is("PublishedIsKept") {
 		_, err := k.Append(ctx, m, pubsub.History{Messages: 1000, Bytes: 1 << 20, Age: time.Hour}, "")
@@ -469,6 +498,13 @@ var logFaults = []struct{ name, part, rule string }{
 	{"MoreWhenFull", "Pages", ""},
 	{"EpochNotChecked", "PositionsAreChecked", "nothing is read from a position that the log does not have"},
 	{"TagNotChecked", "PositionsAreChecked", ""},
+	{"ReplacesNothing", "ReplacedMessages", ""},
+	{"ReplacedFrameCut", "ReplacedMessages", ""},
+	{"ReplacedIsNew", "ReplacedMessages", ""},
+	{"ReplacedIsDelivered", "ReplacedMessages", ""},
+	{"ReplaceChecksTheOffsetAlone", "ReplacedMessages", ""},
+	{"ReplacesWhatWasRemoved", "ReplacedMessages", ""},
+	{"ReplaceBeginsALog", "ReplacedMessages", ""},
 	{"TagOfTheHeadNotChecked", "PositionsAreChecked", "nothing is read from a position that the log does not have"},
 	{"BehindTheHeadIsEmpty", "PositionsAreChecked", "nothing is read from a position that the log does not have"},
 	{"TrimmedInSilence", "PositionsAreChecked", ""},
