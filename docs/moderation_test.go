@@ -25,6 +25,10 @@ type (
 		User string `json:"user" validate:"required"`
 		Room string `json:"room" validate:"required"`
 	}
+	Message struct {
+		Room string `json:"room" validate:"required"`
+		Pos  string `json:"pos" validate:"required"`
+	}
 	Ban struct {
 		User    string `json:"user" validate:"required"`
 		Minutes int    `json:"minutes" validate:"min=1,max=10080"`
@@ -72,6 +76,9 @@ func moderated() *router.Router {
 		}
 		return struct{}{}, c.Join("room:"+q.Room, nil)
 	})
+	router.RPC(r, "chat.say", func(c *router.Context, text string) (struct{}, error) {
+		return struct{}{}, c.Publish("room:lobby", "chat.said", text)
+	})
 	moderators := r.With(ingress.RequireRole("moderator"))
 
 	router.RPC(moderators, "room.remove", func(c *router.Context, q Removal) (struct{}, error) {
@@ -79,6 +86,9 @@ func moderated() *router.Router {
 			return struct{}{}, err
 		}
 		return struct{}{}, r.Revoke(c, router.Right{Tenant: c.Identity.Tenant, User: q.User, Topics: "room:" + q.Room})
+	})
+	router.RPC(moderators, "message.remove", func(c *router.Context, q Message) (struct{}, error) {
+		return struct{}{}, r.Redact(c, "room:"+q.Room, q.Pos, map[string]string{"removedBy": c.Identity.User}) // q.Pos: meta.pos
 	})
 	router.RPC(moderators, "user.ban", func(c *router.Context, q Ban) (struct{}, error) {
 		who := ingress.Identity{Tenant: c.Identity.Tenant, User: q.User}

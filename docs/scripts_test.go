@@ -64,6 +64,19 @@ const session = async ({ renew }: { renew: boolean }) => ({ accessToken: renew ?
 		`await until(() => client.state.get().status === "open"); client.close();`},
 	{"clients/typescript/README.md", 13, open + `const dialog = async (text: string, _: AbortSignal) => text === "Clear?";`, `assert.equal(await client.request("board.clear", {}), true); client.close();`},
 	{"clients/typescript/README.md", 14, open, `await client.request("room.watch", { room: "lobby" }); await until(() => [...members.values()][0]?.user === "ann"); client.close();`},
+	{"docs/moderation.md", 0, `
+import { connect } from "@wskit/client";
+const client = connect({ url: server + "/moderated", token: () => "moderator1" });
+const hidden = []; let said;
+const hide = (pos, replacement) => hidden.push([pos, replacement]);
+client.on("chat.said", (_, meta) => said = meta.pos);
+await client.request("room.enter", { room: "lobby" });
+await client.request("chat.say", "something bad");`, `
+await until(() => said);
+await client.request("message.remove", { room: "lobby", pos: said });
+await until(() => hidden.length);
+assert.deepEqual(hidden, [[said, { removedBy: "moderator1" }]]);
+client.close();`},
 	{"docs/requests.md", 0, open, `await assert.rejects(call, { code: "CANCELLED" }); client.close();`},
 	{"docs/requests.md", 1, open + `const order = { item: "tea" };`, `client.close();`},
 	{"docs/topics.md", 0, `
@@ -312,6 +325,7 @@ func scriptServer(t *testing.T) string {
 	mux.Handle("/ws", r)
 	mux.Handle("/rooms", newRooms())
 	mux.Handle("/topics", board)
+	mux.Handle("/moderated", moderated())
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() {
 		server.Close()

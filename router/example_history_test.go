@@ -90,3 +90,30 @@ func ExampleRouter_ReadHistory() {
 	// older:
 	// "one"
 }
+
+// A moderator takes back a message.
+func ExampleRouter_Redact() {
+	r := router.New(router.Options{})
+	r.History("room:*", router.HistoryOptions{})
+	ctx := context.Background()
+	if err := r.Publish(ctx, "room:a", "room.said", "something bad"); err != nil {
+		fmt.Println(err)
+	}
+	page, err := r.ReadHistory(ctx, "room:a", router.HistoryQuery{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Redact(ctx, "room:a", page.Messages[0].Pos, "removed"))
+	if page, err = r.ReadHistory(ctx, "room:a", router.HistoryQuery{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range page.Messages { // in its place, and for those that have got it
+		fmt.Println(m.Type)
+	}
+	// Output:
+	// <nil>
+	// $ws:redacted
+	// $ws:redacted
+}

@@ -89,6 +89,11 @@ export interface ProtocolEvents {
         topic: string;
         reason?: string;
     };
+    "$ws:redacted": {
+        topic: string;
+        pos: string;
+        replacement?: any;
+    };
     "$ws:reset": {
         topic: string;
         reason: string;

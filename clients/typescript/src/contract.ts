@@ -38,6 +38,7 @@ export interface ProtocolEvents {
   "$ws:presence": Presence;
   "$ws:subscribed": { topic: string; pos: string; ticket: string; resumed?: boolean };
   "$ws:unsubscribed": { topic: string; reason?: string };
+  "$ws:redacted": { topic: string; pos: string; replacement?: any };
   "$ws:reset": { topic: string; reason: string; pos: string };
   "$ws:gap": { topics: string[] };
   "$ws:expiring": { inMs: number };

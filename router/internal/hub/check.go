@@ -13,7 +13,10 @@ import (
 // be an event as publish makes them, and one message must not close connections.
 
 // Check says what is wrong with a message of the broker, nil if a hub can have published it.
-func (h *Hub) Check(p *envelope.Peeker, message []byte) error {
+func (h *Hub) Check(p *envelope.Peeker, message []byte) error { return h.check(p, message, "") }
+
+// check is Check for a place in which a type of the protocol is expected, too.
+func (h *Hub) check(p *envelope.Peeker, message []byte, expected string) error {
 	if err := h.ErrTooLarge(len(message)); err != nil {
 		return err
 	}
@@ -26,7 +29,7 @@ func (h *Hub) Check(p *envelope.Peeker, message []byte) error {
 		return err
 	case e.CorrelationID != nil:
 		return errors.New("it has a correlation id, as answers have")
-	case frame.Reserved(e.Type):
+	case frame.Reserved(e.Type) && string(e.Type) != expected:
 		return ErrReserved
 	}
 	return nil

@@ -107,6 +107,10 @@ func (in *subscription) passAt(m pubsub.Message) error {
 	t := in.topic
 	t.mu.RLock()
 	defer t.mu.RUnlock()
+	if in.log.redacts(m.Frame) { // what has been read of the log may have the message
+		in.log.latest.Reset(in.log.at)
+		in.log.pages.Drop()
+	}
 	in.log.at = m.Position
 	in.log.latest.Keep(m.Position, message.Frame(false))
 	if err == nil && t.subscription == in {

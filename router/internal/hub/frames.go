@@ -25,8 +25,8 @@ func TopicPrefix(topic string) []byte {
 	return append([]byte(`{"meta":{"topic":`), frame.Quote(topic)...)
 }
 
-// appendable makes the frame for the log of an event.
-func appendable(topic string, event []byte) []byte {
+// Appendable makes the frame for the log of an event.
+func Appendable(topic string, event []byte) []byte {
 	b := TopicPrefix(topic)
 	if members, ok := bytes.CutPrefix(event, []byte("{"+MetaOpen)); ok {
 		return append(append(b, ','), members...)
@@ -36,11 +36,11 @@ func appendable(topic string, event []byte) []byte {
 	return append(b, event[open:]...)
 }
 
-// positionSize is what passAt adds to a frame.
-const positionSize = len(`,"pos":""`) + 27
+// PositionSize is what passAt adds to a frame.
+const PositionSize = len(`,"pos":""`) + 27
 
 // frameOverhead is how many bytes Positioned adds to a message.
-const frameOverhead = wire.HeaderRoom + positionSize
+const frameOverhead = wire.HeaderRoom + PositionSize
 
 // Positioned makes the message that subscribers get of one of the log. Its frame is in b, if there is room for it.
 func (h *Hub) Positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubsub.Message) (frame.Shared, error) {
@@ -51,11 +51,33 @@ func (h *Hub) Positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubsub.
 	b = append(slices.Grow(b[:0], len(m.Frame)+frameOverhead), frame.HeaderRoom[:]...)
 	b = append(append(append(b, prefix...), `,"pos":"`...), m.Position.String()...)
 	b = append(append(b, '"'), rest...)
-	if err := h.Check(p, b[wire.HeaderRoom:]); err != nil {
+	if err := h.check(p, b[wire.HeaderRoom:], TypeRedacted); err != nil {
 		return frame.Shared{}, err
 	}
 	return frame.InPlace(b), nil
 }
+
+// RedactedEvent makes the event that takes back a message of a topic: in the log it is in the place of the message, and at
+// the end. replacement is JSON, or nil.
+func RedactedEvent(topic, pos string, replacement []byte) []byte {
+	b := topicFrame(TypeRedacted, topic)
+	defer b.Free()
+	b.WriteString(`,"pos":"` + pos + `"`)
+	if replacement != nil {
+		b.WriteString(`,"replacement":`)
+		b.Write(replacement)
+	}
+	b.WriteString("}}")
+	return bytes.Clone(b.Bytes()[wire.HeaderRoom:])
+}
+
+// redacts reports whether a frame of the log takes back a message, as far as it is one of ours.
+func (f *followed) redacts(frame []byte) bool {
+	rest, ok := bytes.CutPrefix(frame, f.prefix)
+	return ok && bytes.HasPrefix(rest, redactedType)
+}
+
+var redactedType = []byte(`},"type":"` + TypeRedacted + `"`)
 
 // topicFrame begins a frame of the protocol's own about a topic.
 func topicFrame(typ, topic string) *frame.Buffer {

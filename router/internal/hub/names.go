@@ -11,6 +11,7 @@ import (
 // Types of messages about topics.
 const (
 	TypeGap          = "$ws:gap"
+	TypeRedacted     = "$ws:redacted"
 	TypeReset        = "$ws:reset"
 	TypeSubscribed   = "$ws:subscribed"
 	TypeUnsubscribed = "$ws:unsubscribed"

@@ -23,7 +23,7 @@ type PublishOptions struct {
 // them will get it.
 func (h *Hub) Publish(ctx context.Context, m pubsub.Message, o PublishOptions) error {
 	if o.History != nil {
-		m.Frame = appendable(m.Topic, m.Frame)
+		m.Frame = Appendable(m.Topic, m.Frame)
 	}
 	local := o.History == nil && (o.LocalOnly || h.Broker == nil)
 	switch {
@@ -47,7 +47,7 @@ func (h *Hub) Publish(ctx context.Context, m pubsub.Message, o PublishOptions) e
 
 // append publishes an event to a topic with history. Its frame is appendable.
 func (h *Hub) append(ctx context.Context, m pubsub.Message, o PublishOptions) error {
-	if err := h.ErrTooLarge(len(m.Frame) + positionSize); err != nil {
+	if err := h.ErrTooLarge(len(m.Frame) + PositionSize); err != nil {
 		return err
 	}
 	if _, err := o.History.Log.Append(ctx, m, o.History.Kept, o.ID); err != nil {

@@ -98,7 +98,8 @@ func (c *Cache) dropUnused() {
 	}
 }
 
-// Drop removes all pages, for a log that begins anew or that no client resumes any more.
+// Drop removes all pages, for a log that begins anew or was changed, or that no client resumes any more. What is being read is
+// not kept.
 func (c *Cache) Drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,6 +110,8 @@ func (c *Cache) drop() {
 	for n, p := range c.pages {
 		if p.reading == nil {
 			c.forget(n, p)
+		} else {
+			p.reading.dropped = true
 		}
 	}
 }

@@ -50,6 +50,54 @@ func (l *testLog) Read(o pubsub.ReadOptions) (page pubsub.Page, err error) {
 	return page, nil
 }
 
+// changing is a log of one message, which changes while it is read.
+type changing struct {
+	text    string
+	reading func()
+}
+
+func (l *changing) Read(o pubsub.ReadOptions) (page pubsub.Page, err error) {
+	page.Head = position(1)
+	if o.From.Offset == 0 {
+		page.Messages = []pubsub.Message{{Frame: []byte(l.text), Position: position(1)}}
+	}
+	l.reading()
+	return page, nil
+}
+
+// After Drop nothing is returned to later clients that was read before, also where the reading was under way.
+func TestDropWhileThePageIsRead(t *testing.T) {
+	l := &changing{text: "before", reading: func() {}}
+	var total atomic.Int64
+	var c Cache
+	c.Init(Source{Read: l.Read, Overhead: 5, Total: &total, Frames: func(messages []pubsub.Message, add func([]byte)) {
+		for _, m := range messages {
+			add(m.Frame)
+		}
+	}})
+	read := func(want string) {
+		t.Helper()
+		list, lost, err := c.After(t.Context(), pubsub.Position{Epoch: position(1).Epoch})
+		if err != nil || lost != "" || len(list) != 1 || string(list[0].Frame) != want {
+			t.Errorf("the cache has %v, %q, %v, want %q", list, lost, err, want)
+		}
+	}
+	l.reading = func() {
+		l.text = "after"
+		c.Drop()
+	}
+	read("before")
+	l.reading = func() {}
+	read("after")
+	l.text = "later"
+	read("after")
+	c.Drop()
+	read("later")
+	if c.Drop(); total.Load() != 0 {
+		t.Errorf("%d bytes are left", total.Load())
+	}
+}
+
 // frame is what clients get of a message: every tenth one is no event.
 func (l *testLog) frame(n uint64) []byte {
 	if n%10 == 0 {

@@ -13,6 +13,8 @@ type page struct {
 type read struct {
 	done chan struct{} // closed when it has ended
 	err  error         // set before that
+
+	dropped bool // the page is not to be kept; guarded by Cache.mu
 }
 
 // after returns the messages after a position. ok is false if the page does not have the position.
@@ -86,6 +88,9 @@ func (c *Cache) readPage(n uint64, p *page, at pubsub.Position) (list []Message,
 	}
 	c.account(p, size-p.bytes)
 	p.from, p.messages = got.from, got.messages
+	if under.dropped {
+		c.forget(n, p)
+	}
 	if c.full() {
 		for other, o := range c.pages {
 			if o.reading == nil && (o != p || c.full()) {
