@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -37,7 +38,8 @@ type (
 		Room    string   `json:"room"`
 		Members []Member `json:"members"`
 		History
-		Rooms []RoomSize `json:"rooms"`
+		Rooms     []RoomSize `json:"rooms"`
+		Moderator bool       `json:"moderator,omitzero"`
 	}
 	Sent struct {
 		At time.Time `json:"at"`
@@ -57,6 +59,8 @@ type (
 		From Member    `json:"from"`
 		Text string    `json:"text"`
 		At   time.Time `json:"at"`
+		// Pos is the position of a message of the history. An event has it in its meta.
+		Pos string `json:"pos,omitzero"`
 	}
 	RoomSize struct {
 		Name    string `json:"name"`
@@ -92,20 +96,22 @@ type Chat struct {
 	limits Limits
 }
 
-// NewChat connects the parts of the chat.
-func NewChat(b adapters.Backend, messages limit.Store) *Chat {
+// NewChat connects the parts of the chat. Tabs with the key are moderators; empty: there are none.
+func NewChat(b adapters.Backend, messages limit.Store, moderatorKey string) *Chat {
 	chat := &Chat{limits: newLimits(messages, b.Limits)}
 	chat.Router = router.New(router.Options{
 		Gate:         chat.limits.gate,
-		Authenticate: identify,
+		Authenticate: identify(moderatorKey),
 		OnClose:      chat.closed,
 		Backend:      b,
+		Addressing:   router.AddressingOptions{Enabled: moderatorKey != ""}, // moderators reach members on all servers
 	})
 	declareHistories(chat.Router)
 	chat.rooms = newRooms(chat.Router, b)
 	chat.Use(chat.limits.Middleware()...)
 	router.RPC(chat.Router, "room.join", chat.join, router.RouteOptions{Reply: "room.joined"})
 	router.RPC(chat.Router, "chat.send", chat.send, router.RouteOptions{Reply: "chat.sent"})
+	chat.moderated()
 	return chat
 }
 
@@ -116,12 +122,14 @@ func (chat *Chat) join(c *router.Context, q Join) (Joined, error) {
 	if name == "" {
 		return Joined{}, errors.InvalidArgument.New("a name needs at least one visible character")
 	}
-	return chat.rooms.Join(c, Seat{Room: q.Room, Member: Member{ID: c.Identity.User, Name: name}}, q.After)
+	joined, err := chat.rooms.Join(c, Seat{Room: q.Room, Member: Member{ID: c.Identity.User, Name: name}}, q.After)
+	joined.Moderator = slices.Contains(c.Identity.Roles, moderator)
+	return joined, err
 }
 
 // send sends a message to all tabs in the room, including the sender.
 func (chat *Chat) send(c *router.Context, m Send) (Sent, error) {
-	from, _ := seat.Get(c.Identity)
+	from := seatOf(c)
 	if from.Room == "" {
 		return Sent{}, errors.FailedPrecondition.New("join a room first")
 	}

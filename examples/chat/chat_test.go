@@ -312,5 +312,5 @@ func TestRoomsAreNotOverfilled(t *testing.T) {
 	})
 }
 
-// newChat is a chat with one store for all limits.
-func newChat(b adapters.Backend) *Chat { return NewChat(b, b.Limits) }
+// newChat is a chat with one store for all limits, and without moderators.
+func newChat(b adapters.Backend) *Chat { return NewChat(b, b.Limits, "") }

@@ -10,5 +10,5 @@ import (
 //	go run ./examples/chat -contract ts > examples/chat/static/contract.d.ts
 func describe() (*contract.Contract, error) {
 	b := memory.New()
-	return contract.Of(NewChat(b, b.Limits).Router, contract.Options{Title: "Chat"})
+	return contract.Of(NewChat(b, b.Limits, "").Router, contract.Options{Title: "Chat"})
 }

@@ -34,6 +34,8 @@ type History struct {
 	// Pos is the position of the last message. The tab gets those behind it as events, each with
 	// its position, and sends the last position that it has when it joins again.
 	Pos string `json:"pos"`
+	// Removed are the positions of messages that a moderator has removed.
+	Removed []string `json:"removed,omitzero"`
 	// Gap is why messages between the tab's position and these are missing, or empty: epoch,
 	// trimmed or rewound, see router.HistoryPage.
 	Gap string `json:"gap,omitzero"`
@@ -55,8 +57,12 @@ func readHistory(ctx context.Context, r *router.Router, room, after string) (h H
 	}
 	h.Pos = page.Head // the page ends there: it has room for all messages that are kept
 	for _, kept := range page.Messages {
-		var m Message
-		if json.Unmarshal(kept.Payload, &m) == nil { // else it is from another version of the chat
+		m := Message{Pos: kept.Pos}
+		switch err := json.Unmarshal(kept.Payload, &m); {
+		case err != nil: // it is from another version of the chat
+		case kept.Type == "$ws:redacted":
+			h.Removed = append(h.Removed, m.Pos)
+		default:
 			h.Messages = append(h.Messages, m)
 		}
 	}

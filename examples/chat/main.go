@@ -3,10 +3,11 @@
 //
 //	go run ./examples/chat
 //	go run ./examples/chat -addr 127.0.0.1:8081 -redis redis://127.0.0.1:6379
+//	go run ./examples/chat -moderate
 //
 // Read the files in this order: main.go starts and stops the server, backend.go says where its state is,
 // identity.go the identities, limits.go the limits, chat.go the messages and their handlers,
-// rooms.go the rooms, and history.go their latest messages. others.go reads the state of the
+// rooms.go the rooms, history.go their latest messages, and moderation.go what moderators may do. others.go reads the state of the
 // other servers of a chat. The page is in static/; contract.go writes the types of its messages.
 package main
 
@@ -24,6 +25,7 @@ import (
 
 	wskitjs "github.com/wskit/wskit/clients/typescript"
 	"github.com/wskit/wskit/contract"
+	"github.com/wskit/wskit/errors"
 )
 
 func main() {
@@ -31,6 +33,7 @@ func main() {
 	redisURL := flag.String("redis", "", "`URL` of a Redis, redis://host:port, that several servers share to be one chat; without it there is one server")
 	cfdoURL := flag.String("cfdo", "", "`URL` of the Worker of adapters/cfdo, which then keeps the limits of messages; its secret is taken from LIMITS_SECRET")
 	inspected := flag.Bool("inspect", false, "show what the server does at /inspect/, behind a token that is printed")
+	moderated := flag.Bool("moderate", false, "print a URL for moderators, who may remove messages and members")
 	contract.Flags(flag.CommandLine, describe)
 	flag.Parse()
 	if flag.NArg() > 0 { // not printed: a URL may contain a password
@@ -43,19 +46,25 @@ func main() {
 		<-ctx.Done()
 		stop() // a second Ctrl-C ends the program at once
 	}()
-	if err := serve(ctx, *addr, *redisURL, *cfdoURL, *inspected); err != nil {
+	if err := serve(ctx, *addr, *redisURL, *cfdoURL, *inspected, *moderated); err != nil {
 		fmt.Fprintln(os.Stderr, "chat:", err)
 		os.Exit(1)
 	}
 }
 
 // serve runs the chat until ctx is done, and then shuts it down.
-func serve(ctx context.Context, addr, redisURL, cfdoURL string, inspected bool) error {
+func serve(ctx context.Context, addr, redisURL, cfdoURL string, inspected, moderated bool) error {
 	backend, messages, err := newBackend(ctx, redisURL, cfdoURL)
 	if err != nil {
 		return err
 	}
-	chat := NewChat(backend, messages)
+	key := ""
+	if moderated {
+		if key, err = newModeratorKey(ctx, backend); err != nil {
+			return errors.Join(err, closed(backend))
+		}
+	}
+	chat := NewChat(backend, messages, key)
 	if backend.Shared {
 		go chat.rooms.Sweep(ctx)
 	}
@@ -72,6 +81,9 @@ func serve(ctx context.Context, addr, redisURL, cfdoURL string, inspected bool) 
 	server := newServer(addr, mux)
 	server.BaseContext = func(l net.Listener) context.Context {
 		fmt.Printf("Chat on %s (Ctrl-C ends it)\n", urlOf(l.Addr()))
+		if moderated {
+			fmt.Printf("Moderators on %s/?moderator=%s\n", urlOf(l.Addr()), key)
+		}
 		if inspected {
 			fmt.Printf("Inspector on %s/inspect/#token=%s\n", urlOf(l.Addr()), token)
 		}

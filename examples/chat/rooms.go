@@ -70,7 +70,7 @@ func (rs *Rooms) Join(c *router.Context, to Seat, after string) (Joined, error) 
 	if err := rs.admits(to); err != nil {
 		return Joined{}, err
 	}
-	from, _ := seat.Get(c.Identity)
+	from := seatOf(c)
 	moves := from.Room != to.Room
 	for _, t := range []string{roomsTopic, topic} {
 		if err := conn.Subscribe(ctx, t); err != nil {
@@ -111,6 +111,15 @@ func (rs *Rooms) Join(c *router.Context, to Seat, after string) (Joined, error) 
 	}
 	_ = rs.readOthers(ctx, to.Room) // after an error, the next sweep reads them
 	return rs.view(to, history), nil
+}
+
+// seatOf is the seat of the connection; none if a moderator has removed it from the room.
+func seatOf(c *router.Context) Seat {
+	at, _ := seat.Get(c.Identity)
+	if !c.Conn().IsSubscribed(messagesOf(at.Room)) {
+		return Seat{}
+	}
+	return at
 }
 
 func unsubscribe(conn *router.Conn, room string) {

@@ -36,6 +36,7 @@ func (rs *Rooms) Sweep(ctx context.Context) {
 }
 
 func (rs *Rooms) sweep(ctx context.Context) {
+	rs.vacate()
 	var changed RoomsChanged
 	err := rs.within(ctx, func(ctx context.Context) (err error) {
 		changed, err = rs.readCounts(ctx)

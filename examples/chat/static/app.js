@@ -13,6 +13,12 @@ import { suggestName } from "./names.js";
 // tab is a member with its own rate limit.
 const tab = (sessionStorage["wskit.tab"] ??= randomID());
 let name = sessionStorage["wskit.name"] ?? "";
+// The key of a moderator comes with the address, and is not shown there any more.
+const moderator = new URLSearchParams(location.search).get("moderator");
+if (moderator) {
+  sessionStorage["wskit.moderator"] = moderator;
+  history.replaceState(null, "", location.pathname + location.hash);
+}
 let me = ""; // the public id of this tab
 let room = ""; // the room that is shown; "" before the first join
 let position = ""; // of the last message that is shown
@@ -63,9 +69,12 @@ function show(joined) {
   complete = true;
   name = joined.members.find(({ id }) => id === me)?.name ?? name;
   rooms.open(room, joined.rooms);
+  people.moderated = joined.moderator && moderate;
+  transcript.moderated = joined.moderator && ((pos) => moderate("message.remove", { pos }));
   if (again) {
     people.reopen(me, joined.members);
     if (joined.gap) transcript.gap(joined.gap);
+    for (const pos of joined.removed ?? []) transcript.remove(pos);
     transcript.merge(joined.messages, me);
   } else {
     forgetColours();
@@ -79,6 +88,11 @@ function show(joined) {
   showTitle();
   showMe();
   showConnection();
+}
+
+/** Asks the server for what moderators may do. */
+function moderate(type, what) {
+  client.request(type, what).catch((error) => announce(error.message));
 }
 
 /** The messages of the room are not resumed any more. */
@@ -110,7 +124,7 @@ const inRoom = (handle) => (event, meta) => {
 function start() {
   client = connect({
     url: "/ws",
-    token: () => tab,
+    token: () => (sessionStorage["wskit.moderator"] ? `${tab}.${sessionStorage["wskit.moderator"]}` : tab),
     timeout: REQUEST_TIMEOUT_MS,
     backoff: { first: 400, most: 8_000 },
     attempts: { burst: 10, perMinute: 30 }, // fewer than the server's limits.go allows
@@ -118,11 +132,18 @@ function start() {
   // The client has the messages that were missed come before others.
   client.on("chat.message", inRoom((message, { pos }) => {
     if (!complete) return;
-    transcript.add(message, me);
+    transcript.add({ ...message, pos }, me);
     position = pos;
     if (document.hidden) unread++;
     showTitle();
   }));
+  client.on("$ws:redacted", ({ topic, pos }) => inRoom(() => transcript.remove(pos))({ room: topic.slice("messages:".length) }));
+  client.on("$ws:unsubscribed", ({ topic, reason }) => {
+    if (reason !== "revoked" || topic !== `messages:${room}`) return;
+    transcript.note("A moderator", "has removed you from this room. Choose it again to come back.");
+    composer.disconnected();
+    room = "";
+  });
   client.on("member.joined", inRoom((member) => people.join(member)));
   client.on("member.left", inRoom((member) => people.leave(member)));
   client.on("rooms.changed", (changed) => rooms.change(changed));
@@ -246,6 +267,12 @@ addEventListener("hashchange", () => {
   if (roomOfAddress() === room) return;
   if (connected()) join();
   else if (client) leave(); // the next connection joins the other room
+});
+
+// The room of the address again, which a moderator has removed this tab from.
+byID("rooms").addEventListener("click", (event) => {
+  const link = /** @type {Element} */ (event.target).closest("a");
+  if (!room && link?.hash === location.hash && connected()) join();
 });
 
 byID("new-room").addEventListener("submit", (event) => {

@@ -5,6 +5,9 @@ export interface Contract {
   /** from the client, and answered */
   requests: {
     "chat.send": { request: Send; reply: Sent; progress: never };
+    "member.ban": { request: Other; reply: undefined; progress: never };
+    "member.remove": { request: Other; reply: undefined; progress: never };
+    "message.remove": { request: Removed; reply: undefined; progress: never };
     "room.join": { request: Join; reply: Joined; progress: never };
   };
   /** from the client, and not answered */
@@ -30,6 +33,7 @@ export interface Message {
   from: Member;
   text: string;
   at: string;
+  pos?: string;
 }
 
 export interface Send {
@@ -41,10 +45,18 @@ export interface Sent {
   at: string;
 }
 
+export interface Other {
+  id: string;
+}
+
 export interface Seat {
   room: string;
   id: string;
   name: string;
+}
+
+export interface Removed {
+  pos: string;
 }
 
 export interface Join {
@@ -59,8 +71,10 @@ export interface Joined {
   members: Member[];
   messages: Message[];
   pos: string;
+  removed?: string[];
   gap?: string;
   rooms: RoomSize[];
+  moderator?: boolean;
 }
 
 export interface Room {

@@ -48,6 +48,12 @@ export class People {
    */
   onchange = () => {};
 
+  /**
+   * Asks for what a moderator may do; nothing: this tab is none.
+   * @type {((type: "member.remove" | "member.ban", who: { id: string }) => void) | false | undefined}
+   */
+  moderated = false;
+
   /** This tab has entered a room: its members do not count as joined. */
   open(me, members) {
     for (const timer of this.#away.values()) clearTimeout(timer);
@@ -88,6 +94,12 @@ export class People {
     this.onchange(name, "left");
   }
 
+  #button(label, type, id) {
+    const button = make("button", { className: "quiet moderate", type: "button", ariaLabel: `${label} ${this.#present.get(id)}` }, label);
+    button.addEventListener("click", () => this.moderated && this.moderated(type, { id }));
+    return button;
+  }
+
   #render() {
     const order = (a, b) => Number(b[0] === this.#me) - Number(a[0] === this.#me) || a[1].localeCompare(b[1]);
     const present = [...this.#present].sort(order);
@@ -95,6 +107,7 @@ export class People {
       const item = make("li", { className: this.#away.has(id) ? "away" : "" },
         avatar({ id, name }), nameOf({ id, name }));
       if (id === this.#me) item.append(make("span", { className: "you" }, "you"));
+      else if (this.moderated) item.append(this.#button("Remove", "member.remove", id), this.#button("Ban", "member.ban", id));
       return item;
     }));
     const here = this.#present.size;

@@ -21,6 +21,11 @@ export class Transcript {
   #list = byID("messages");
   #latest = byID("latest");
   #shown = new Map(); // message id → its element
+  /**
+   * Called with the position of a message that the moderator of this page removes; nothing: it is none.
+   * @type {((pos: string) => void) | false | undefined}
+   */
+  moderated = false;
   #last = null; // the message a further one may be grouped under
   #atEnd = true;
 
@@ -70,6 +75,7 @@ export class Transcript {
       || this.#last.from.name !== message.from.name || at.getTime() - Date.parse(this.#last.at) > SAME_BREATH_MS;
     const mine = message.from.id === me;
     const item = make("li", { className: `message${first ? " first" : ""}${mine ? " mine" : ""}` });
+    item.dataset.pos = message.pos;
     if (first) {
       item.append(avatar(message.from), make("div", {},
         make("header", {},
@@ -79,9 +85,23 @@ export class Transcript {
     } else {
       item.append(make("p", { className: "body" }, ...linked(message.text)));
     }
+    if (this.moderated) {
+      const remove = make("button", { className: "quiet moderate", type: "button" }, "Remove");
+      remove.addEventListener("click", () => this.moderated && this.moderated(message.pos));
+      item.append(remove);
+    }
     this.#last = message;
     this.#shown.set(message.id, item);
     this.#append(item, mine);
+  }
+
+  /** A moderator has removed the message at a position. */
+  remove(pos) {
+    const item = [...this.#list.children].find((each) => /** @type {HTMLElement} */ (each).dataset.pos === pos);
+    if (!item) return;
+    item.classList.add("removed");
+    item.querySelector(".body").textContent = "Removed by a moderator";
+    item.querySelector(".moderate")?.remove();
   }
 
   /** A quiet line about a person: note("Ada", "joined"). */
