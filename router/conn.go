@@ -73,6 +73,20 @@ type CloseInfo struct {
 	Topics []string
 }
 
+// mayComeBack reports whether the client is expected to open another connection, as after a reload: neither the client nor the
+// application has said that it is over.
+func (i *CloseInfo) mayComeBack() bool {
+	switch {
+	case i.Code == errors.CloseNormal:
+		return false
+	case !i.ByServer:
+		return i.Code != closeNoStatus
+	case i.Code == errors.CloseNoHeartbeat, i.Code == errors.CloseSlowConsumer, i.Code == errors.CloseUnauthenticated:
+		return true
+	}
+	return i.Code < errors.CloseNoHeartbeat && i.Code != errors.ClosePolicy
+}
+
 // ID identifies the connection. It is unguessable, and new for each one.
 func (c *Conn) ID() string { return c.peer.ID }
 

@@ -88,7 +88,7 @@ func (c *Conn) endContext() bool {
 
 // leave ends all memberships, and records for OnClose what they were.
 func (c *Conn) leave() {
-	topics := c.peer.End()
+	topics := c.peer.End(c.info.Load().mayComeBack())
 	if len(topics) > 0 && c.router.hooks.Load().closes {
 		info := *c.info.Load()
 		info.Topics = topics

@@ -23,6 +23,7 @@ package router
 //	pending.Table.mu  questions that are open                      per connection with questions
 //	hub.table.mu      the table of topics                          per router
 //	directory.mu      the connections by their ids                 per router with addressing
+//	linger.Members.mu members whose connections were lost          per router
 //	Rights.mu         the revocations                              per router
 //	Touch.mu          whether their log is being looked at         per router with addressing
 //	Cluster.mu        the other processes, queries to them         per router with addressing

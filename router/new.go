@@ -37,6 +37,7 @@ func New(opts Options) *Router {
 		Failing: "wskit: the backend does not work, so this server is not ready", Working: "wskit: the backend works again",
 	}
 	r.initRights()
+	r.away.Leave = opts.Backend.Presence.Leave
 	r.directory.conns = make(map[string]*Conn)
 	if opts.Addressing.Enabled {
 		r.directory.on.Store(true)

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -26,8 +27,22 @@ func (r *Router) Presence(ctx context.Context, topic string) ([]pubsub.Member, e
 	return members, nil
 }
 
+// JoinOptions configure Join.
+type JoinOptions struct {
+	// Grace is for how long the connection stays listed when it is lost, as when a page is loaded again or a phone changes its
+	// network: a user that is back within it has neither left nor joined for those that watch users (WatchOptions.ByUser), in
+	// all processes. The entry of the lost connection is listed until then, or until the user joins again in the same process. A member
+	// that unsubscribes, that closes the connection by itself (1000 or without a code), of which a right is revoked or which the
+	// application closes, leaves at once, and so do those of a process that ends. In whole milliseconds, at most 1 min.
+	//
+	// Default: none; it leaves at once.
+	Grace time.Duration
+}
+
+const mostGrace = time.Minute
+
 // joinWith is Join with data as JSON, or nothing.
-func (c *Conn) joinWith(ctx context.Context, topic string, data []byte) error {
+func (c *Conn) joinWith(ctx context.Context, topic string, data []byte, grace time.Duration) error {
 	p := c.router.opts.Backend.Presence
 	entry := pubsub.Member{ID: c.peer.ID, User: c.identity.Load().User}
 	if len(data) > 0 {
@@ -41,11 +56,11 @@ func (c *Conn) joinWith(ctx context.Context, topic string, data []byte) error {
 		return err
 	}
 	m := c.peer.Member(topic)
-	if m == nil || !m.Show() {
+	if m == nil || !m.Show(grace) {
 		return ErrClosed
 	}
 	err := p.Join(ctx, topic, entry)
-	if !m.Show() {
+	if !m.Show(grace) {
 		p.Leave(topic, c.peer.ID) // it has left, perhaps before it was there
 		return ErrClosed
 	}
@@ -56,28 +71,37 @@ func (c *Conn) joinWith(ctx context.Context, topic string, data []byte) error {
 		return errors.Unavailable.Wrap(err, "joining failed")
 	}
 	m.Remember(data)
+	c.router.away.Back(topic, entry.User)
 	return nil
 }
 
 // Join subscribes the connection to a topic and lists it as present. See
 // [Context.Join]. ctx is for the call alone; the membership lasts.
-func (c *Conn) Join(ctx context.Context, topic string, data any) error {
+func (c *Conn) Join(ctx context.Context, topic string, data any, opts ...JoinOptions) error {
+	o, err := onlyOption(opts)
+	if err != nil {
+		return err
+	}
+	if o.Grace < 0 || o.Grace > mostGrace {
+		return errors.Internal.Errorf("router: JoinOptions.Grace is %v; set it to 0 to %v", o.Grace, mostGrace)
+	}
 	shown := []byte{}
 	if data != nil && data != struct{}{} {
-		var err error
 		if shown, err = json.Marshal(data); err != nil {
 			return err
 		}
 	}
-	return c.joinWith(ctx, topic, shown)
+	return c.joinWith(ctx, topic, shown, o.Grace)
 }
 
 // Join subscribes the connection to a topic, as Subscribe does, and lists it as present:
 // [Router.Presence] and [Context.WatchPresence] show it, in all processes that share
-// the Backend, until it unsubscribes or ends. data is what they show of it, such as a
+// the Backend, until it unsubscribes or ends, and for JoinOptions.Grace longer. data is what they show of it, such as a
 // name; it is encoded as in [Conn.Send]. Joining again replaces data.
 //
 // The errors are those of Subscribe, also UNAVAILABLE when the presence fails, and
 // INVALID_ARGUMENT if data has more than 4 KiB. After an error the connection is not listed,
 // and a member only if it was one before.
-func (c *Context) Join(topic string, data any) error { return c.Conn().Join(c, topic, data) }
+func (c *Context) Join(topic string, data any, opts ...JoinOptions) error {
+	return c.Conn().Join(c, topic, data, opts...)
+}

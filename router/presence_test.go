@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
@@ -205,7 +206,8 @@ func ExampleContext_Join() {
 		},
 	})
 	router.RPC(r, "room.join", func(c *router.Context, e entry) ([]string, error) {
-		if err := c.Join("room", e); err != nil {
+		grace := router.JoinOptions{Grace: 5 * time.Second} // for pages that are loaded again
+		if err := c.Join("room", e, grace); err != nil {
 			return nil, err
 		}
 		members, err := r.Presence(c, "room")

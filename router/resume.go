@@ -110,12 +110,13 @@ func (c *Context) resume(text string, from pubsub.Position) (done resumedTopic, 
 			return done, nil
 		}
 		var now []byte
-		if now, done.Joined = m.Joined(); done.Joined { // OnOpen has joined it, perhaps with other data
-			t.joined = now
+		var grace time.Duration
+		if now, grace, done.Joined = m.Joined(); done.Joined { // OnOpen has joined it, perhaps with other data
+			t.joined, t.grace = now, grace
 		}
 		t.until = m.Until()
 		if t.joined != nil && !done.Joined {
-			done.Joined = conn.joinWith(c, t.topic, t.joined) == nil
+			done.Joined = conn.joinWith(c, t.topic, t.joined, t.grace) == nil
 		}
 		done.Pos, done.Ticket = at.String(), r.tickets.issue(conn, t)
 	case c.Err() != nil || conn.ended():

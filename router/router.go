@@ -71,6 +71,7 @@ import (
 	"github.com/wskit/wskit/router/internal/dedupe"
 	"github.com/wskit/wskit/router/internal/fairness"
 	"github.com/wskit/wskit/router/internal/hub"
+	"github.com/wskit/wskit/router/internal/linger"
 	"github.com/wskit/wskit/router/internal/metrics"
 	"github.com/wskit/wskit/router/internal/origin"
 	"github.com/wskit/wskit/router/internal/presenceview"
@@ -109,6 +110,7 @@ type Router struct {
 	histories  atomic.Pointer[histories] // nil: none
 	tickets    tickets
 	rights     rights.Rights
+	away       linger.Members
 	fair       fairness.Queue[*Context]
 	presence   presenceview.Views
 	dedupe     dedupe.Config

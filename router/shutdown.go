@@ -64,6 +64,7 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	defer func() {
 		r.cancel()
 		r.rights.Close()
+		r.away.End()
 		if r.cluster != nil {
 			r.cluster.Leave(ctx)
 		}

@@ -128,7 +128,8 @@ func (ts *tickets) sign(secrets ...[]byte) {
 // Versions 2 and 4 have, after the time, the instant until which the client may have the topic, in milliseconds (8).
 // Versions 3 and 4 have, after these, how many revocations had been carried out, as a rights.Mark (16); without it none.
 //
-// The presence is a 1 and what the connection has joined with, or nothing. The HMAC covers all of it,
+// The presence is a 1 and what the connection has joined with, or nothing. With a grace it is a 2, the grace in milliseconds (4),
+// and what it has joined with. The HMAC covers all of it,
 // with the identity.
 const (
 	ticketVersion  = 1
@@ -142,15 +143,16 @@ const (
 // ticket is what a ticket says.
 type ticket struct {
 	topic  string
-	joined []byte       // what the connection has joined with; nil: it has not
-	until  time.Time    // when the right ends; zero: it does not
-	mark   *rights.Mark // of the revocations that the right has outlived; nil: there were none
+	joined []byte        // what the connection has joined with; nil: it has not
+	grace  time.Duration // JoinOptions.Grace of that
+	until  time.Time     // when the right ends; zero: it does not
+	mark   *rights.Mark  // of the revocations that the right has outlived; nil: there were none
 }
 
 // issue makes a ticket for the identity of a connection.
 func (ts *tickets) issue(c *Conn, t ticket) string {
 	k := &(*ts.keys.Load())[0]
-	b := make([]byte, 0, ticketHead+8+16+2+len(t.topic)+1+len(t.joined)+ticketMAC)
+	b := make([]byte, 0, ticketHead+8+16+2+len(t.topic)+1+4+len(t.joined)+ticketMAC)
 	b = append(b, ticketVersion)
 	b = append(b, k.id[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(time.Now().Unix()))
@@ -164,7 +166,10 @@ func (ts *tickets) issue(c *Conn, t ticket) string {
 		b = binary.BigEndian.AppendUint64(b, t.mark.Offset)
 	}
 	b = append(binary.AppendUvarint(b, uint64(len(t.topic))), t.topic...)
-	if t.joined != nil {
+	switch {
+	case t.joined != nil && t.grace > 0:
+		b = append(binary.BigEndian.AppendUint32(append(b, 2), uint32(t.grace.Milliseconds())), t.joined...)
+	case t.joined != nil:
 		b = append(append(b, 1), t.joined...)
 	}
 	mac := k.mac(b, c.Identity())
@@ -216,7 +221,11 @@ func parseTicket(has byte, body []byte) (t ticket) {
 	}
 	n, size := binary.Uvarint(body)
 	t.topic = string(body[size : size+int(n)])
-	if joined := body[size+int(n):]; len(joined) > 0 {
+	switch joined := body[size+int(n):]; {
+	case len(joined) > 4 && joined[0] == 2:
+		t.grace = time.Duration(binary.BigEndian.Uint32(joined[1:])) * time.Millisecond
+		t.joined = joined[5:]
+	case len(joined) > 0:
 		t.joined = joined[1:]
 	}
 	return t

@@ -103,7 +103,13 @@ func (r *Router) ticketsReady(ctx context.Context, topic string) error {
 	return r.tickets.ready(ctx)
 }
 
-func (r *Router) notPresent(topic, id string) { r.opts.Backend.Presence.Leave(topic, id) }
+func (r *Router) notPresent(p *hub.Peer, topic string, grace time.Duration) {
+	if grace > 0 {
+		r.away.Keep(topic, connectionOf(p).Identity().User, p.ID, grace)
+		return
+	}
+	r.opts.Backend.Presence.Leave(topic, p.ID)
+}
 
 func (r *Router) wasReset(reason pubsub.Loss) { r.stats.resets.Add(string(reason)) }
 
@@ -115,9 +121,9 @@ func (r *Router) callOnLost(topics []string) {
 // host is what the hub has of a connection.
 type host Conn
 
-func (h *host) Ticket(topic string, joined []byte, until time.Time) string {
+func (h *host) Ticket(topic string, joined []byte, grace time.Duration, until time.Time) string {
 	c := (*Conn)(h)
-	return c.router.tickets.issue(c, ticket{topic, joined, until, c.router.rights.Mark()})
+	return c.router.tickets.issue(c, ticket{topic, joined, grace, until, c.router.rights.Mark()})
 }
 
 func (h *host) Trace(payload []byte) { (*Conn)(h).trace(true, payload) }

@@ -108,7 +108,7 @@ func (m *Member) welcome() {
 func (m *Member) announce(at pubsub.Position, joined []byte, until time.Time, back bool) error {
 	b := topicFrame(TypeSubscribed, m.topic.name)
 	defer b.Free()
-	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.peer.Host.Ticket(m.topic.name, joined, until) + `"`)
+	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.peer.Host.Ticket(m.topic.name, joined, m.graceTime(), until) + `"`)
 	if back {
 		b.WriteString(`,"resumed":true`)
 	}

@@ -34,7 +34,7 @@ type Config struct {
 	Logger      *slog.Logger
 	HistoryOf   func(topic string) *History                                          // nil: it has none
 	Turns       Turns                                                                // of replays
-	NotPresent  func(topic, id string)                                               // a member that was shown (Member.Show) has left
+	NotPresent  func(p *Peer, topic string, grace time.Duration)                     // a member that was shown (Member.Show) has left
 	WasReset    func(reason pubsub.Loss)                                             // members could not be given all
 	OnLost      func(topics []string)                                                // messages of topics without history may be lost; nil: nobody asks
 	OnDelivery  func(topic string, m pubsub.Message) (delivered func(members int64)) // nil, and a nil result: nobody asks

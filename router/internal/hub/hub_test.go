@@ -69,11 +69,11 @@ func newClient(t *testing.T, h *Hub) *client {
 	c.stream.Out.Configure(h.MaxQueued, time.Minute, c)
 	c.Init(h, fmt.Sprint("conn", ids.Add(1)), &c.stream.Out, c)
 	go c.read(there)
-	t.Cleanup(func() { c.End(); _ = here.Close(); _ = there.Close() })
+	t.Cleanup(func() { c.End(false); _ = here.Close(); _ = there.Close() })
 	return c
 }
 
-func (c *client) Ticket(topic string, joined []byte, _ time.Time) string {
+func (c *client) Ticket(topic string, joined []byte, _ time.Duration, _ time.Time) string {
 	return topic + "|" + string(joined)
 }
 func (c *client) Trace([]byte)      {}
@@ -218,15 +218,15 @@ func TestMembersGetWhatIsPublished(t *testing.T) {
 func TestTheEndEndsMemberships(t *testing.T) {
 	brokers(t, func(t *testing.T, broker pubsub.Broker) {
 		var left []string
-		h := newHub(Config{Broker: broker, NotPresent: func(topic, id string) { left = append(left, topic) }})
+		h := newHub(Config{Broker: broker, NotPresent: func(_ *Peer, topic string, _ time.Duration) { left = append(left, topic) }})
 		c := newClient(t, h)
 		mustSubscribe(t, c, "a")
 		mustSubscribe(t, c, "b")
 		mustSubscribe(t, c, ReservedTopics+"c")
-		if !c.Member("b").Show() {
+		if !c.Member("b").Show(0) {
 			t.Error("a member cannot be shown")
 		}
-		joined := c.End()
+		joined := c.End(false)
 		slices.Sort(joined)
 		if !slices.Equal(joined, []string{"a", "b"}) {
 			t.Errorf("it was a member of %v", joined)
@@ -370,7 +370,7 @@ func TestOneSubscriptionAsLongAsThereAreMembers(t *testing.T) {
 			t.Errorf("%d members; unsubscribed: %v; out of time: %v", h.Members("a"), results[3], results[4])
 		}
 		for _, c := range clients {
-			c.End()
+			c.End(false)
 		}
 		if b.open.Load() != 0 || h.Topics() != 0 {
 			t.Errorf("%d subscriptions of %d topics are left", b.open.Load(), h.Topics())
@@ -409,7 +409,7 @@ func TestASubscriptionIsTakenOver(t *testing.T) {
 		if got := second.events(); !slices.Equal(got, []int{1}) {
 			t.Errorf("%v came", got)
 		}
-		second.End()
+		second.End(false)
 		if h.Topics() != 0 || b.open.Load() != 0 {
 			t.Errorf("%d topics and %d subscriptions are left", h.Topics(), b.open.Load())
 		}
@@ -549,8 +549,8 @@ func TestAWatcherIsToldOfLeaving(t *testing.T) {
 		}
 		c.Unsubscribe("a", false)
 		c.Unsubscribe("a", false)
-		c.End()
-		if told != 1 || !m.HasLeft() || m.Show() {
+		c.End(false)
+		if told != 1 || !m.HasLeft() || m.Show(0) {
 			t.Errorf("told %d times", told)
 		}
 		if _, ok := m.Watch(leave); ok {

@@ -225,7 +225,7 @@ func TestWhatIsNotKeptIsTold(t *testing.T) {
 			if got := p.types(); !slices.Equal(got[:len(types)], types) || len(got) != len(types)+want {
 				t.Errorf("after %d: %v", c.after, got)
 			}
-			p.End()
+			p.End(false)
 		}
 	})
 }

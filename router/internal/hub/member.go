@@ -21,6 +21,7 @@ type Member struct {
 	waits   bool          // counted in topic.waiting, until it joins or leaves
 	shown   bool          // to others, or about to be
 	resumed bool          // its client has resumed the topic
+	grace   uint32        // in ms, for which others see it when its connection is lost
 
 	// guarded by Peer.mu
 	joined  bool
@@ -169,8 +170,8 @@ func (m *Member) leaving() <-chan struct{} {
 }
 
 // leave takes the member out of its topic, if it is in it, and releases the topic. It has been taken off the list of
-// its connection.
-func (m *Member) leave() {
+// its connection. lost says that this is because the connection is lost.
+func (m *Member) leave(lost bool) {
 	t := m.topic
 	t.mu.Lock()
 	switch {
@@ -187,7 +188,7 @@ func (m *Member) leave() {
 	}
 	m.index = left
 	m.ends.stop()
-	last, shown, onLeave := t.unwanted(), m.shown, m.onLeave
+	last, shown, onLeave, grace := t.unwanted(), m.shown, m.onLeave, m.graceTime()
 	t.mu.Unlock()
 	if onLeave != nil {
 		onLeave()
@@ -196,8 +197,11 @@ func (m *Member) leave() {
 		last.end()
 	}
 	h := m.peer.hub
+	if !lost {
+		grace = 0
+	}
 	if shown {
-		h.NotPresent(t.name, m.peer.ID)
+		h.NotPresent(m.peer, t.name, grace)
 	}
 	h.table.release(t)
 }
@@ -217,22 +221,26 @@ func (m *Member) goBack() bool {
 	return true
 }
 
-// Joined returns what the member has joined with, and whether others see it.
-func (m *Member) Joined() (joined []byte, shown bool) {
+// graceTime is for how long others see it when its connection is lost. The topic is locked.
+func (m *Member) graceTime() time.Duration { return time.Duration(m.grace) * time.Millisecond }
+
+// Joined returns what the member has joined with, its grace, and whether others see it.
+func (m *Member) Joined() (joined []byte, grace time.Duration, shown bool) {
 	t := m.topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if in := t.subscription; in != nil && in.log != nil {
 		joined = in.log.joined[m]
 	}
-	return joined, m.shown
+	return joined, m.graceTime(), m.shown
 }
 
 // Show has Config.NotPresent called when the member leaves. It returns false if it has left.
-func (m *Member) Show() bool {
+func (m *Member) Show(grace time.Duration) bool {
 	m.topic.mu.Lock()
 	defer m.topic.mu.Unlock()
 	m.shown = m.index != left
+	m.grace = uint32(grace.Milliseconds())
 	return m.shown
 }
 

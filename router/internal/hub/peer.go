@@ -40,7 +40,7 @@ type Peer struct {
 // Host is the rest of a connection. Its methods do not wait; locks of the hub may be held.
 type Host interface {
 	// Ticket makes what a client resumes a topic with.
-	Ticket(topic string, joined []byte, until time.Time) string
+	Ticket(topic string, joined []byte, grace time.Duration, until time.Time) string
 	// Trace records the payload of a frame that is sent.
 	Trace(payload []byte)
 	// Batching reports whether what is queued is flushed by the goroutine that handles the connection's messages.
@@ -166,7 +166,7 @@ func (p *Peer) takeOff(m *Member) {
 	}
 	p.mu.Unlock()
 	if i >= 0 {
-		m.leave()
+		m.leave(false)
 	}
 }
 
@@ -243,8 +243,8 @@ func (p *Peer) Close() {
 }
 
 // End ends all memberships, and returns the topics of the application that the connection had joined. From then on none
-// can begin.
-func (p *Peer) End() (joined []string) {
+// can begin. lost says that the client may come back.
+func (p *Peer) End(lost bool) (joined []string) {
 	p.mu.Lock()
 	members := p.members
 	p.members, p.ended = nil, true
@@ -256,7 +256,7 @@ func (p *Peer) End() (joined []string) {
 	}
 	p.mu.Unlock()
 	for _, m := range members {
-		m.leave()
+		m.leave(lost)
 	}
 	return joined
 }
