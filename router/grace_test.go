@@ -47,7 +47,7 @@ func forWatched(t *testing.T, test func(w *watched)) {
 		}
 		w.watcher = w.dial(0, "watcher")
 		routertest.ExpectReply[bool](w.watcher.Request("watch", "room"))
-		w.changes()
+		w.usersChanged()
 		test(w)
 	})
 }
@@ -63,8 +63,8 @@ func (w *watched) join(i int, user string) *routertest.Client {
 	return c
 }
 
-// changes are the users that have joined (+) and left (-) for the one that watches.
-func (w *watched) changes() (all []string) {
+// usersChanged are the users that have joined (+) and left (-) for the one that watches.
+func (w *watched) usersChanged() (all []string) {
 	w.Helper()
 	time.Sleep(time.Second / 2) // changes come together
 	synctest.Wait()
@@ -89,9 +89,9 @@ func (w *watched) changes() (all []string) {
 	return all
 }
 
-func (w *watched) expect(what string, want ...string) {
+func (w *watched) expectChanges(what string, want ...string) {
 	w.Helper()
-	if got := w.changes(); !slices.Equal(got, want) {
+	if got := w.usersChanged(); !slices.Equal(got, want) {
 		w.Errorf("%s: the changes are %q, want %q", what, got, want)
 	}
 }
@@ -101,23 +101,23 @@ func (w *watched) expect(what string, want ...string) {
 func TestGrace(t *testing.T) {
 	forWatched(t, func(w *watched) {
 		c := w.join(1, "ann")
-		w.expect("the first connection", "+ann")
+		w.expectChanges("the first connection", "+ann")
 		for _, back := range []int{1, 0, 1} {
 			c.Vanish()
-			w.expect("the connection is lost")
+			w.expectChanges("the connection is lost")
 			c = w.join(back, "ann")
-			w.expect("the user is back")
+			w.expectChanges("the user is back")
 			time.Sleep(2 * grace)
-			w.expect("later")
+			w.expectChanges("later")
 			if list, err := w.routers[0].Presence(w.Context(), "room"); err != nil || len(list) != 1 {
 				w.Errorf("listed are %v, %v", list, err)
 			}
 		}
 		c.Vanish()
 		time.Sleep(grace - time.Second)
-		w.expect("just before the end of the grace")
+		w.expectChanges("just before the end of the grace")
 		time.Sleep(time.Second)
-		w.expect("the grace is over", "-ann")
+		w.expectChanges("the grace is over", "-ann")
 	})
 }
 
@@ -166,9 +166,9 @@ func TestNoGraceForThoseThatLeave(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			forWatched(t, func(w *watched) {
 				c := w.join(1, "ann")
-				w.expect("joined", "+ann")
+				w.expectChanges("joined", "+ann")
 				leave(w, c)
-				w.expect("left", "-ann")
+				w.expectChanges("left", "-ann")
 			})
 		})
 	}
@@ -182,19 +182,19 @@ func TestGraceOfAResumedMember(t *testing.T) {
 		routertest.ExpectReply[bool](c.Request("join", "log:room"))
 		routertest.ExpectEvent[ticketed](c, "$ws:subscribed")
 		ticket := routertest.ExpectEvent[ticketed](c, "$ws:subscribed") // with what it has joined with
-		w.expect("joined", "+ann")
+		w.expectChanges("joined", "+ann")
 		c.Vanish()
 		c = w.dial(1, "ann")
 		got := routertest.ExpectReply[resumedAs](c.Request("$ws:resume", map[string]any{"topics": []ticketed{ticket}}))
 		if !got.Topics[0].Joined {
 			w.Fatalf("%+v", got)
 		}
-		w.expect("resumed")
+		w.expectChanges("resumed")
 		c.Vanish()
 		time.Sleep(grace - time.Second)
-		w.expect("lost")
+		w.expectChanges("lost")
 		time.Sleep(time.Second)
-		w.expect("the grace is over", "-ann")
+		w.expectChanges("the grace is over", "-ann")
 	})
 }
 

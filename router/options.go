@@ -44,6 +44,15 @@ type Options struct {
 	// Default: renewals are answered UNIMPLEMENTED.
 	Renew func(context.Context, *Conn, string) (ingress.Identity, error)
 
+	// Recheck is called after each renewal, for each topic of the connection: the user may have lost the right to it. With an error
+	// such as errors.PermissionDenied the membership ends, with its presence, and the client gets $ws:unsubscribed with the
+	// reason revoked. One that is retryable, has no code (a fault), or is that of a context says nothing about the right: it is
+	// called again after 1 s to 1 min. ctx ends with the connection. A client can come back with its ticket: set Resume.Allow,
+	// too.
+	//
+	// Default: the topics stay.
+	Recheck func(ctx context.Context, c *Conn, topic string) error
+
 	// ExpiryNotice is how long before its identity expires (ingress.Identity.ExpiresAt) a client
 	// gets $ws:expiring. An identity that has expired by then is not accepted: a handshake is
 	// refused with 401, a message with UNAUTHENTICATED, and a connection is closed with 4401. A
@@ -413,6 +422,8 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	l, v := o.Limits, o.Liveness
 	switch {
+	case o.Recheck != nil && o.Renew == nil:
+		return o, fmt.Errorf("router: Options.Recheck is called after renewals, and there are none; set Options.Renew, too")
 	case l.MaxPayload < 128:
 		return o, fmt.Errorf("router: Limits.MaxPayload is %d; it is in bytes and must be at least 128 (0 for 64 KiB)", l.MaxPayload)
 	case l.MaxInFlight < 0:

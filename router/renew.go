@@ -61,6 +61,9 @@ func renew(c *Context, m renewal) (renewed, error) {
 	}
 	id.OwnAs(old)
 	conn.identity.Store(&id)
+	if r.opts.Recheck != nil {
+		go conn.recheck()
+	}
 	if id.ExpiresAt.IsZero() {
 		return renewed{}, nil
 	}

@@ -91,7 +91,7 @@ func (c *Context) resume(text string, from pubsub.Position) (done resumedTopic, 
 		return resumedTopic{Reason: reasonDenied}, nil
 	}
 	done.Topic = t.topic
-	if done.Reason = c.mayResume(t.topic); done.Reason != "" {
+	if done.Reason = conn.refusal(c, r.opts.Resume.Allow, typeResume, t.topic); done.Reason != "" {
 		return done, c.Err()
 	}
 	replayed, at, err := conn.peer.Resume(c, t.topic, from, hub.Terms{Until: t.until, Revoked: conn.revokedSince(t.topic, t.mark)})
@@ -127,33 +127,4 @@ func (c *Context) resume(text string, from pubsub.Position) (done resumedTopic, 
 		done.Reason = reasonUnavailable
 	}
 	return done, nil
-}
-
-// mayResume asks the application whether the client may resume a topic, and returns the reason if not: only an error that
-// says no is a refusal, and not one that says that it could not be found out.
-func (c *Context) mayResume(topic string) (reason string) {
-	err := c.callAllow(topic)
-	if err == nil {
-		return ""
-	}
-	switch e := errors.From(err); {
-	case e.Code == errors.Internal:
-		c.conn.router.fault(Fault{Conn: c.conn, Type: typeResume, Err: err})
-	case e.Code != errors.Cancelled && e.Code != errors.DeadlineExceeded && !e.Retryable():
-		return reasonDenied
-	}
-	return reasonUnavailable
-}
-
-func (c *Context) callAllow(topic string) (err error) {
-	allow := c.conn.router.opts.Resume.Allow
-	if allow == nil {
-		return nil
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			err = c.conn.panicked(typeResume, v)
-		}
-	}()
-	return allow(c, c.conn, topic)
 }
