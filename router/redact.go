@@ -10,9 +10,9 @@ import (
 	"github.com/wskit/wskit/router/internal/hub"
 )
 
-// Redact takes back a message of a topic with history. pos is its position, as clients get it in meta.pos. From when Redact
-// returns nil, the history has $ws:redacted in its place, and who has got the message gets $ws:redacted as the next message of the
-// topic: those that are there, and those that come back. Its payload is
+// Redact takes back a message of a topic with history. pos is its position, as clients get it in meta.pos. When Redact has
+// returned nil, the history has $ws:redacted in its place, and each client that has got the message gets $ws:redacted as the next
+// message of the topic, at once or when it comes back. Its payload is
 //
 //	{"topic":"room:a","pos":"q84w…","replacement":{"deletedBy":"mod"}}
 //

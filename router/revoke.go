@@ -36,9 +36,9 @@ type Right struct {
 // The error is INVALID_ARGUMENT for a right that makes no sense, and UNAVAILABLE if the backend fails or a process does not answer
 // in AddressingOptions.Timeout, or before the end of ctx; it says how many. Then the revocation is kept, unless it could not be
 // stored: a process that was cut off or stopped carries it out before it delivers what others publish, and before it resumes
-// anything, when it is back. Revoke may be called again. It needs
-// [AddressingOptions], as a [Target] does, and a Backend.Broker that is a [pubsub.Log]. Of more than 10,000 revocations in
-// twice ResumeOptions.MaxAge, the oldest are forgotten, and tickets of before them refused.
+// anything, when it is back. Revoke may be called again. It needs [AddressingOptions], as a [Target] does, and a Backend.Broker
+// that is a [pubsub.Log]. Of more than 10,000 revocations in twice ResumeOptions.MaxAge, the oldest are forgotten, and tickets of
+// before them refused.
 func (r *Router) Revoke(ctx context.Context, right Right) error {
 	prefix, wild := strings.CutSuffix(right.Topics, "*")
 	if prefix != "" || !wild {

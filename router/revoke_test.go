@@ -301,3 +301,26 @@ func TestRevokeOfAClientThatDoesNotRead(t *testing.T) {
 		}
 	})
 }
+
+// countedBroker is a Broker that is no Log.
+type countedBroker struct{ pubsub.ReceiverCounter }
+
+// With a broker that is no log everything but Revoke works.
+func TestRevokeNeedsALog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &revoking{T: t, presence: memory.NewPresence()}
+		opts := router.Options{Authenticate: asUser, Backend: adapters.Backend{Broker: countedBroker{memory.NewBroker(memory.BrokerOptions{})}}}
+		opts.Addressing.Enabled = true
+		r := router.New(opts)
+		router.RPC(r, "enter", func(c *router.Context, topic string) (bool, error) { return true, c.Subscribe(topic) })
+		s.routers, s.servers = []*router.Router{r}, []*routertest.Server{routertest.New(t, r)}
+		ann := s.dial(0, "ann")
+		routertest.ExpectReply[bool](ann.Request("enter", "room"))
+		if got := s.reached(ann, "room"); got != "room" {
+			t.Errorf("%q reach a member", got)
+		}
+		if err := r.Revoke(t.Context(), router.Right{Tenant: "acme", User: "ann", Topics: "room"}); errors.CodeOf(err) != errors.Internal {
+			t.Errorf("Revoke: %v", err)
+		}
+	})
+}

@@ -37,7 +37,7 @@ func TestModeratorRemovesAMessage(t *testing.T) {
 	twoServers(t, func(t *testing.T, one, two *routertest.Server, _ func()) {
 		mod, ann := moderatorTab(one), tab(two, "ann")
 		if !enter(t, mod, "lobby", "Mod").Moderator || enter(t, ann, "lobby", "Ann").Moderator {
-			t.Error("who is a moderator is not said")
+			t.Error("it is not said which tab is a moderator")
 		}
 		say(t, ann, "good")
 		say(t, ann, "bad")

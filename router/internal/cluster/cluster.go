@@ -99,7 +99,7 @@ type Cluster[C any] struct {
 
 	start     time.Time
 	confirmed atomic.Int64  // when the message was sent that this process has last heard of itself, in ms after start
-	echoed    chan struct{} // closed when it changes
+	echoed    chan struct{} // closed when confirmed changes; guarded by mu
 }
 
 // known is another process that was heard.
@@ -126,7 +126,8 @@ func New[C any](config Config[C]) *Cluster[C] {
 	return &Cluster[C]{
 		config: config, id: rand.Text()[:processLength],
 		ready: make(chan struct{}), ended: make(chan struct{}), answers: make(chan struct{}, maxAnswers),
-		peers: make(map[string]known), settled: make(chan struct{}), queries: make(map[uint64]*query[C]), start: time.Now(), echoed: make(chan struct{}),
+		peers: make(map[string]known), settled: make(chan struct{}), queries: make(map[uint64]*query[C]),
+		start: time.Now(), echoed: make(chan struct{}),
 	}
 }
 
