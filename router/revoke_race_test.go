@@ -22,6 +22,7 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/router"
 )
@@ -183,10 +184,13 @@ func (m *member) revokeAgainAndAgain(t *testing.T, routers []*router.Router, n i
 		m.awaitSteps(rand.Int64N(3))
 		m.allowed.Store(false)
 		r := routers[rand.IntN(len(routers))]
-		if err := r.Revoke(context.Background(), router.Right{User: m.name, Topics: "*"}); err != nil {
-			t.Errorf("revocation %d: %v", i, err)
-			return
-		}
+		poll.Until(t, "the right is revoked", func() bool {
+			err := r.Revoke(context.Background(), router.Right{User: m.name, Topics: "*"})
+			if err != nil && errors.CodeOf(err) != errors.Unavailable { // of a process that has not run for long
+				t.Errorf("revocation %d: %v", i, err)
+			}
+			return err == nil || t.Failed()
+		})
 		m.state.Store(&rightState{true, m.sent.Load()})
 		for _, r := range routers {
 			m.publishOne(t, r)
