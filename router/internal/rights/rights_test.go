@@ -166,6 +166,7 @@ func TestMostRevocations(t *testing.T) {
 // After Close nothing begins.
 func TestClose(t *testing.T) {
 	p := &process{Rights: new(rights.Rights)}
+	p.Config.Log = memory.NewBroker(memory.BrokerOptions{})
 	p.Close()
 	if err := p.Await(t.Context()); err == nil {
 		t.Error("Await begins to follow the log after Close")
