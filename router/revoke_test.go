@@ -130,6 +130,13 @@ func TestRevoke(t *testing.T) {
 		for _, right := range []string{"room:*", "log:room", "nothing"} {
 			t.revoke(right)
 		}
+		revoked := int64(0)
+		for _, r := range t.routers {
+			revoked += r.Stats().Revoked
+		}
+		if revoked != 6 {
+			t.Errorf("%d memberships are counted", revoked)
+		}
 		if got := t.reached(ann, topics...); got != "-room:a revoked -room:b revoked -log:room revoked hall" {
 			t.Errorf("the user gets %q", got)
 		}

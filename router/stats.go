@@ -82,6 +82,8 @@ type Stats struct {
 	// Resets counts the topics whose members got $ws:reset because this process could not
 	// deliver all, by reason.
 	Resets map[string]int64
+	// Revoked is how many memberships of this process ended by [Router.Revoke] and Options.Recheck.
+	Revoked int64
 	// Resumes counts the topics that clients wanted to resume: "resumed", or the reason why not, as
 	// in $ws:resumed.
 	Resumes map[string]int64
@@ -135,7 +137,7 @@ func (r *Router) Stats() Stats {
 		SlowConsumers: s.slow.Load(), FramesDropped: s.dropped.Load(),
 		Published: s.published.Load(), PublishFailed: s.publishFailed.Load(), Delivered: topics.Delivered.Load(),
 		Foreign: topics.Dropped.Load(), Lost: topics.Lost.Load(),
-		Recovered: topics.Recovered.Load(), ReadFailures: topics.ReadFailures.Load(), Behind: topics.Behind.Load(),
+		Recovered: topics.Recovered.Load(), ReadFailures: topics.ReadFailures.Load(), Behind: topics.Behind.Load(), Revoked: topics.Revoked.Load(),
 		Resets: s.resets.Snapshot(metrics.Others), Resumes: s.resumes.Snapshot(metrics.Others),
 		Faults: s.faults.Load(), Panics: s.panics.Load(), HooksMissed: s.missed.Load(),
 		AnswersIgnored: s.answersIgnored.Load(), Waiting: s.waited.Snapshot(),

@@ -182,7 +182,7 @@ func (s *Source) Collect(to Sink) {
 		{messagesActive, stats.InFlight}, {rejectionsDropped, stats.Unanswered},
 		{published, stats.Published}, {publishFailures, stats.PublishFailed}, {delivered, stats.Delivered},
 		{foreign, stats.Foreign}, {lost, stats.Lost}, {topics, stats.Topics},
-		{logRecovered, stats.Recovered}, {logReadFailures, stats.ReadFailures}, {logBehind, stats.Behind},
+		{logRecovered, stats.Recovered}, {logReadFailures, stats.ReadFailures}, {logBehind, stats.Behind}, {revoked, stats.Revoked},
 		{faults, stats.Faults}, {panics, stats.Panics}, {hooksMissed, stats.HooksMissed}, {answersIgnored, stats.AnswersIgnored},
 	} {
 		to.Value(v.m, float64(v.n))

@@ -34,6 +34,7 @@ var (
 	foreign         = counter("pubsub.foreign", "{message}", "Messages from the broker that were dropped because they are not from a router.")
 	lost            = counter("pubsub.lost", "{report}", "Reports of the broker that messages of a topic may have been lost.")
 	topics          = gauge("pubsub.topics", "{topic}", "Topics that have members here.")
+	revoked         = counter("pubsub.revoked", "{membership}", "Memberships of topics that ended because the right was revoked.")
 	logRecovered    = counter("history.recovered", "{message}", "Messages that were delivered only when the log had been read.")
 	logReadFailures = counter("history.read_failures", "{read}", "Failures to read the log of a topic.")
 	logBehind       = gauge("history.behind", "{message}", "Messages that the logs had at the last look and this process had not delivered.")

@@ -85,6 +85,7 @@ type Counts struct {
 	Lost         atomic.Int64 // losses that the broker has reported
 	Recovered    atomic.Int64 // messages that were read from a log
 	ReadFailures atomic.Int64
+	Revoked      atomic.Int64 // memberships that Peer.Revoke has ended
 	Behind       atomic.Int64 // messages of logs that were not delivered when the ends were looked at last
 }
 

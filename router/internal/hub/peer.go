@@ -195,6 +195,7 @@ func (p *Peer) Revoke(covered func(topic string) bool) (revoked bool) {
 		if m := p.Member(name); m != nil && covered(name) {
 			m.dismiss(ReasonRevoked)
 			p.takeOff(m)
+			p.hub.Counts.Revoked.Add(1)
 			revoked = true
 		}
 	}
