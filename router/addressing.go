@@ -18,7 +18,6 @@ import (
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/cluster"
 	"github.com/wskit/wskit/router/internal/hub"
-	"github.com/wskit/wskit/router/internal/rights"
 )
 
 // AddressingOptions are for [Router.User], [Router.Connection] and [Router.AllConnections]: sending
@@ -157,13 +156,12 @@ func (o *Options) isAlone() bool {
 func (r *Router) newCluster() *cluster.Cluster[ConnInfo] {
 	var peeker envelope.Peeker
 	broker, _ := r.opts.Backend.Broker.(pubsub.ReceiverCounter)
-	var touch *rights.Touch
 	all := cluster.New(cluster.Config[ConnInfo]{
 		Broker: broker, Timeout: r.opts.Addressing.Timeout, ProcessTimeout: r.opts.Backend.ProcessTimeout,
 		Stop: r.ctx, Topics: hub.ReservedTopics,
 		Count: r.countLocal, List: r.listLocal, Close: r.closeLocal, Refuse: r.hub.Refuse,
 		Subscribe: r.subscribeLocal, Unsubscribe: r.unsubscribeLocal, Revoke: r.rights.Carried,
-		Back: func() { touch.Lost() },
+		Back: func() { r.hub.Touch.Lost() },
 		Deliver: func(id string, m pubsub.Message) error {
 			err := r.hub.Check(&peeker, m.Frame)
 			if err == nil {
@@ -172,8 +170,7 @@ func (r *Router) newCluster() *cluster.Cluster[ConnInfo] {
 			return err
 		},
 	})
-	touch = r.rights.NewTouch(r.ctx, all.IsWaitedFor, all.Renew)
-	r.hub.Touch = touch
+	r.hub.Touch = r.rights.NewTouch(r.ctx, all.IsWaitedFor, all.Renew)
 	return all
 }
 

@@ -62,8 +62,8 @@ func (s *revoking) positions() (all []string) {
 	return all
 }
 
-// A message that was redacted reaches no client any more that reads the history or resumes, on any server, and each that has got
-// it is told, also later. All other messages come once.
+// A message that was redacted reaches no client any more that reads the history or resumes, on any server. Clients that have got
+// it get $ws:redacted, also later. All other messages come once.
 func TestRedact(t *testing.T) {
 	forRevoking(t, func(t *revoking) {
 		t.say("one", "")

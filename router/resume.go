@@ -2,6 +2,7 @@ package router
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -62,6 +63,7 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 		return answer, errOneAtATime()
 	}
 	defer conn.resuming.Store(false)
+	ready := conn.router.readyToResume(c)
 	for i, t := range q.Topics {
 		if i > 0 {
 			conn.router.fair.Await()
@@ -70,7 +72,10 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 		if err != nil {
 			return answer, errors.InvalidArgument.New("payload.topics has a pos that no server has sent")
 		}
-		done, err := c.resume(t.Ticket, pos)
+		done, err := resumedTopic{Reason: reasonUnavailable}, c.Err()
+		if ready {
+			done, err = c.resume(t.Ticket, pos)
+		}
 		if err != nil {
 			return answer, err
 		}
@@ -80,12 +85,15 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 	return answer, nil
 }
 
+// readyToResume reports whether tickets can be checked: their key is known, and what was revoked before. What is revoked from
+// then on ends the memberships that begin.
+func (r *Router) readyToResume(ctx context.Context) bool {
+	return r.tickets.ready(ctx) == nil && (r.cluster == nil || r.rights.CatchUp(ctx) == nil)
+}
+
 // resume resumes a topic. An error ends the connection's resume as a whole.
 func (c *Context) resume(text string, from pubsub.Position) (done resumedTopic, err error) {
 	conn, r := c.conn, c.conn.router
-	if r.tickets.ready(c) != nil || r.cluster != nil && r.rights.CatchUp(c) != nil {
-		return resumedTopic{Reason: reasonUnavailable}, c.Err()
-	}
 	t := r.tickets.check(text, conn.Identity())
 	if t.topic == "" || r.historyOf(t.topic) == nil {
 		return resumedTopic{Reason: reasonDenied}, nil

@@ -129,8 +129,7 @@ func (ts *tickets) sign(secrets ...[]byte) {
 // Versions 3 and 4 have, after these, how many revocations had been carried out, as a rights.Mark (16); without it none.
 //
 // The presence is a 1 and what the connection has joined with, or nothing. With a grace it is a 2, the grace in milliseconds (4),
-// and what it has joined with. The HMAC covers all of it,
-// with the identity.
+// and what it has joined with. The HMAC covers all of it, with the identity.
 const (
 	ticketVersion  = 1
 	ticketVersions = 4

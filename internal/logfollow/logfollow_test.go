@@ -16,7 +16,7 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// failing is a log that fails while it is told to, and can lose everything.
+// failing is a log that cannot be read while fails is set, and is lost when lost is.
 type failing struct {
 	mu sync.Mutex
 	*memory.Broker

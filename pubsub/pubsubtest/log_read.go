@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/wskit/wskit/pubsub"
@@ -70,11 +71,7 @@ func pages(s *logSuite) {
 		if !ok {
 			s.Fatalf("the seed is %d", seed)
 		}
-		same := len(page.Messages) == n
-		for i := 0; same && i < n; i++ {
-			same = sameEntry(page.Messages[i], want[i])
-		}
-		if !same || page.More != (n < len(part)) || page.Head != seen[total] || page.Lost != pubsub.LossNone {
+		if !slices.EqualFunc(page.Messages, want, sameEntry) || page.More != (n < len(part)) || page.Head != seen[total] || page.Lost != pubsub.LossNone {
 			s.broken(rule, "of the messages %d to %d, %+v reads %s\nwant %s\nthe seed is %d", oldest, total, r, describePage(page),
 				describePage(pubsub.Page{Messages: want, Head: seen[total], More: n < len(part)}), seed)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 
@@ -60,11 +61,7 @@ func replaced(s *logSuite) {
 					r.From = got[len(got)-1].Position
 				}
 			}
-			same := len(got) == len(want)
-			for i := 0; same && i < len(got); i++ {
-				same = sameEntry(got[i], want[i])
-			}
-			if !same {
+			if !slices.EqualFunc(got, want, sameEntry) {
 				s.broken(rule, "after %s, the log has %s\nwant %s\nthe seed is %d", what, describePage(pubsub.Page{Messages: got}),
 					describePage(pubsub.Page{Messages: want}), seed)
 			}
@@ -93,7 +90,7 @@ func replaced(s *logSuite) {
 		}
 		check("a try with " + what)
 	}
-	if p := s.append(s.log(0), message(topic, "again"), h, "id7"); !containsPosition(want, p) {
+	if p := s.append(s.log(0), message(topic, "again"), h, "id7"); !slices.ContainsFunc(want, func(m pubsub.Message) bool { return m.Position == p }) {
 		s.broken(rule, "an id of before the replacing is at %+v, where no message was", p)
 	}
 	check("an Append of a known id")
@@ -116,13 +113,4 @@ func replaced(s *logSuite) {
 	if head := s.heads(s.log(0), other); head[0] != (pubsub.Position{}) {
 		s.broken(rule, "Replace has begun a log")
 	}
-}
-
-func containsPosition(list []pubsub.Message, p pubsub.Position) bool {
-	for _, m := range list {
-		if m.Position == p {
-			return true
-		}
-	}
-	return false
 }

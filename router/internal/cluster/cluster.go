@@ -207,14 +207,15 @@ func (c *Cluster[C]) sayAlive(ctx context.Context) error {
 
 func (c *Cluster[C]) sinceStart() int { return int(time.Since(c.start).Milliseconds()) }
 
-// IsWaitedFor reports whether the others know this process: they wait for it when they ask all. It is told from what this
-// process has sent and heard itself, with a margin for clocks that go faster.
+// IsWaitedFor reports whether a query of another process is not complete without an answer of this one. The others forget a process
+// of which no message comes. So it is derived from when this process has sent the last message that has come back, with a margin for
+// clocks that go faster.
 func (c *Cluster[C]) IsWaitedFor() bool {
 	age := time.Since(c.start) - time.Duration(c.confirmed.Load())*time.Millisecond
 	return age < c.config.ProcessTimeout*9/10
 }
 
-// Renew returns when the others know this process from now on.
+// Renew returns when IsWaitedFor is true.
 func (c *Cluster[C]) Renew(ctx context.Context) error {
 	if err := c.AwaitReady(ctx); err != nil {
 		return err
@@ -237,8 +238,8 @@ func (c *Cluster[C]) Renew(ctx context.Context) error {
 	return nil
 }
 
-// hearItself is for a message by which this process has said that it is there.
-func (c *Cluster[C]) hearItself(sent int) {
+// confirm is for a message by which this process has said that it is there, and which has come back.
+func (c *Cluster[C]) confirm(sent int) {
 	if int64(sent) <= c.confirmed.Load() {
 		return
 	}

@@ -128,7 +128,7 @@ func (c *Cluster[C]) deliverToAll(m pubsub.Message) {
 	switch own := in.From == c.id; {
 	case in.Kind == kindAlive:
 		if own {
-			c.hearItself(in.N)
+			c.confirm(in.N)
 		}
 		c.hear(in.From, time.Duration(min(in.Timeout, MaxProcessTimeout.Milliseconds()))*time.Millisecond)
 	case in.Kind == kindLeft && !own:

@@ -49,18 +49,16 @@ type Turns interface {
 	Again() // for another one
 }
 
-// Touch says whether the process knows what other processes have revoked. Otherwise nothing of them is delivered: messages
-// of topics without history are lost, which Lost is told of, and logs are read later.
+// Touch says whether all revocations of other processes have been carried out here. Until then nothing that others publish is
+// delivered: messages of topics without history are lost, and logs are read later.
 type Touch interface {
 	Holds() bool
-	Lost() // messages may have been lost
-	Await(ctx context.Context) error
+	Lost()                           // the broker may have lost messages
+	Await(ctx context.Context) error // returns when Holds is true
 }
 
-func (h *Hub) inTouch() bool { return h.Touch == nil || h.Touch.Holds() }
-
 func (h *Hub) awaitTouch(ctx context.Context) error {
-	if h.inTouch() {
+	if h.Touch == nil {
 		return nil
 	}
 	return h.Touch.Await(ctx)

@@ -35,8 +35,11 @@ func (t *touch) Lost() {
 
 func (t *touch) Await(ctx context.Context) error {
 	t.mu.Lock()
-	again := t.again
+	again, away := t.again, t.away
 	t.mu.Unlock()
+	if !away {
+		return nil
+	}
 	select {
 	case <-again:
 		return nil

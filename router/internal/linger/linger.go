@@ -6,6 +6,7 @@
 package linger
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -51,22 +52,25 @@ func (m *Members) Keep(topic, user, id string, lasts time.Duration) {
 
 // over is called when the time of a member is over.
 func (m *Members) over(at place, gone *member) {
-	m.mu.Lock()
-	list := m.away[at]
-	for i, other := range list {
-		if other == gone {
-			m.n--
-			if list = append(list[:i:i], list[i+1:]...); len(list) > 0 {
-				m.away[at] = list
-			} else {
-				delete(m.away, at)
-			}
-			m.mu.Unlock()
-			m.Leave(at.topic, gone.id)
-			return
-		}
+	if m.forget(at, gone) {
+		m.Leave(at.topic, gone.id)
 	}
-	m.mu.Unlock() // it has left before
+}
+
+// forget reports false for a member that has left before.
+func (m *Members) forget(at place, gone *member) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := m.away[at]
+	i := slices.Index(list, gone)
+	if i < 0 {
+		return false
+	}
+	m.n--
+	if m.away[at] = slices.Delete(list, i, i+1); len(m.away[at]) == 0 {
+		delete(m.away, at)
+	}
+	return true
 }
 
 // Back has those leave whose user is back.
