@@ -331,3 +331,30 @@ func TestRevokeNeedsALog(t *testing.T) {
 		}
 	})
 }
+
+// A server that is cut off from what others publish, for less than ProcessTimeout, and can read, denies a revoked ticket.
+func TestRevokedTicketOnAServerThatHearsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memory.NewBroker(memory.BrokerOptions{})
+		cut := newCutBroker(shared)
+		s := &revoking{T: t, presence: memory.NewPresence()}
+		s.start(shared)
+		s.start(cut)
+		ann, there := s.dial(0, "ann"), s.dial(1, "ann")
+		routertest.ExpectReply[bool](ann.Request("enter", "log:room"))
+		ticket := routertest.ExpectEvent[ticketed](ann, "$ws:subscribed")
+		cut.mu.Lock()
+		for sub := range cut.subs { // new ones work
+			_ = sub.Subscription.Close()
+		}
+		cut.mu.Unlock()
+		err := s.routers[0].Revoke(t.Context(), router.Right{Tenant: "acme", User: "ann", Topics: "log:room"})
+		if errors.CodeOf(err) != errors.Unavailable {
+			t.Errorf("Revoke without an answer: %v", err)
+		}
+		got := routertest.ExpectReply[resumedAs](there.Request("$ws:resume", map[string]any{"topics": []ticketed{ticket}}))
+		if got.Topics[0].Resumed || got.Topics[0].Reason != "denied" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
