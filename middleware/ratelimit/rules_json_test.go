@@ -2,14 +2,18 @@ package ratelimit_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 )
 
@@ -63,6 +67,62 @@ func TestParseRulesDisabled(t *testing.T) {
 	rules, err := ratelimit.ParseRules([]byte(`{"disabled": true}`))
 	if err != nil || !rules.Disabled {
 		t.Errorf("%+v, %v", rules, err)
+	}
+}
+
+func writtenAndRead(t *testing.T, rules ratelimit.Rules) ratelimit.Rules {
+	t.Helper()
+	document, err := json.Marshal(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := ratelimit.ParseRules(document)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, document)
+	}
+	return again
+}
+
+// Rules in force can be written, changed and read again.
+func TestRulesAreWrittenAsTheyWereRead(t *testing.T) {
+	for _, document := range []string{everything, `{
+		"default": {"unlimited": true, "concurrent": 3},
+		"tiers": {"free": {"perDay": 3, "burst": 1, "types": {"report.*": {"every": "36h", "silent": true}}}},
+		"types": {"ping": {"exempt": true}, "search": {"every": "90s", "burst": 3, "shadow": true}, "login": {"limits": [
+			{"kind": "log", "limit": 5, "window": "15m", "name": "logins"},
+			{"kind": "fixedWindow", "limit": 50, "window": "1d"},
+			{"kind": "calendar", "limit": 10000, "period": "month", "location": "Europe/Berlin"},
+			{"kind": "slidingWindow", "limit": 600, "window": "1m", "buckets": 6},
+			{"kind": "bucket", "perHour": 10, "burst": 2},
+			{"kind": "pacer", "perSecond": 10, "burst": 1, "maxWait": "2500ms"}
+		]}}
+	}`} {
+		want, err := ratelimit.ParseRules([]byte(document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := writtenAndRead(t, want); !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	}
+}
+
+// What a document cannot say is refused with its place, and not written as something else.
+func TestRulesThatCannotBeWritten(t *testing.T) {
+	fine := ratelimit.Rule{PerMinute: 60, Burst: 1}
+	for place, rules := range map[string]ratelimit.Rules{
+		"default.every":     {Default: ratelimit.Rule{Every: 1500 * time.Microsecond, Burst: 1}},
+		"types.a.limits[0]": {Default: fine, Types: map[string]ratelimit.Rule{"a": {Limits: limit.TokenBucket{Capacity: 1, Refill: 7, Per: 5 * time.Second}}}},
+		"tiers.b.limits[1].window": {Default: fine, Tiers: map[string]ratelimit.Tier{"b": {Rule: ratelimit.Rule{Limits: limit.All(
+			limit.SlidingLog{Limit: 1, Window: time.Second}, limit.FixedWindow{Limit: 1, Window: 10001 * time.Millisecond})}}}},
+		"overrides[0].limits[0].maxWait": {Default: fine, Overrides: []ratelimit.Override{{Subject: ratelimit.Subject{User: "ann"},
+			Rule: ratelimit.Rule{Limits: limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: time.Microsecond}}}}},
+	} {
+		_, err := json.Marshal(rules)
+		wrong, ok := errors.AsType[*ratelimit.RulesError](err)
+		if !ok || wrong.Path != place {
+			t.Errorf("%s: %v", place, err)
+		}
 	}
 }
 
@@ -193,6 +253,10 @@ func FuzzParseRules(f *testing.F) {
 		limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
 		if err != nil {
 			t.Fatalf("parsed, but cannot be enforced: %v", err)
+		}
+		again := writtenAndRead(t, rules)
+		if got, want := fmt.Sprintf("%+v", again), fmt.Sprintf("%+v", rules); got != want {
+			t.Fatalf("written, and read again:\n%s\nbefore:\n%s", got, want)
 		}
 		handle := limits.Middleware(ingress.Pass)
 		for _, frame := range framesFor(rules) {
