@@ -16,20 +16,20 @@ func ExampleHandler() {
 	mux.Handle("/ws", r)
 	mux.Handle("/inspect/", http.StripPrefix("/inspect", inspect.Handler(r, inspect.Options{
 		Authorize: func(req *http.Request) (inspect.Viewer, error) {
-			// A real server looks at the session of the operator.
-			name, password, _ := req.BasicAuth()
-			if name != "ann" || password != "secret" {
+			session, err := req.Cookie("session") // that /login has set
+			if err != nil || session.Value != "of ann" {
 				return inspect.Viewer{}, errors.Unauthenticated.New("log in first")
 			}
-			return inspect.Viewer{Name: name, Actions: true}, nil
+			return inspect.Viewer{Name: "ann", Actions: true}, nil
 		},
+		LoginURL: "/login",
 	})))
 
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	for _, password := range []string{"guess", "secret"} {
+	for _, session := range []string{"guess", "of ann"} {
 		req, _ := http.NewRequest("GET", server.URL+"/inspect/api/overview", nil)
-		req.SetBasicAuth("ann", password)
+		req.AddCookie(&http.Cookie{Name: "session", Value: session})
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			fmt.Println(err)

@@ -19,10 +19,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // reads are the queries that change nothing. All others are actions or begin a trace.
-var reads = map[string]bool{"overview": true, "connections": true, "topics": true, "why": true, "entries": true}
-
-// isAction are the queries that change something.
-var isAction = map[string]bool{"close": true, "unban": true, "rules": true}
+var reads = map[string]bool{"overview": true, "connections": true, "topics": true, "why": true, "entries": true, "inforce": true}
 
 func (i *inspector) handler() http.Handler {
 	files, err := fs.Sub(static, "static")
@@ -64,7 +61,8 @@ func (i *inspector) serveRead(w http.ResponseWriter, req *http.Request) {
 	after, _ := strconv.Atoi(v.Get("after"))
 	q := query{
 		Do: req.PathValue("do"), Search: v.Get("search"), Tenant: v.Get("tenant"), User: v.Get("user"), IP: v.Get("ip"),
-		Type: v.Get("type"), ID: v.Get("id"), After: max(0, after), Viewer: viewer.Name, Payloads: viewer.Payloads,
+		Type: v.Get("type"), ID: v.Get("id"), After: max(0, after), Slow: v.Has("slow"),
+		Viewer: viewer.Name, Payloads: viewer.Payloads,
 	}
 	if !reads[q.Do] {
 		http.Error(w, "there is no such query", http.StatusNotFound)
@@ -103,6 +101,9 @@ func (i *inspector) serveWrite(w http.ResponseWriter, req *http.Request) {
 	case !viewer.Actions:
 		http.Error(w, "you may not change anything", http.StatusForbidden)
 		return
+	case i.changed(q):
+		http.Error(w, errChanged.Error(), http.StatusConflict)
+		return
 	default:
 		i.logAction(q)
 	}
@@ -110,7 +111,8 @@ func (i *inspector) serveWrite(w http.ResponseWriter, req *http.Request) {
 }
 
 func (i *inspector) logAction(q query) {
-	i.o.Logger.Warn("inspect: action", "viewer", q.Viewer, "action", q.Do, "tenant", q.Tenant, "user", q.User, "ip", q.IP, "conn", q.ID)
+	i.o.Logger.Warn("inspect: action", "viewer", q.Viewer, "action", q.Do, "tenant", q.Tenant, "user", q.User, "ip", q.IP, "conn", q.ID,
+		"topics", q.Topics, "seconds", q.Seconds)
 }
 
 // authorized answers the requests that may not pass.
@@ -122,13 +124,16 @@ func (i *inspector) authorized(w http.ResponseWriter, req *http.Request) (Viewer
 	case errors.CodeOf(err) == errors.PermissionDenied:
 		http.Error(w, "you may not see this", http.StatusForbidden)
 	default:
+		if i.o.LoginURL != "" {
+			w.Header().Set("Wskit-Login", i.o.LoginURL)
+		}
 		http.Error(w, "log in first", http.StatusUnauthorized)
 	}
 	return Viewer{}, false
 }
 
 func (i *inspector) serve(w http.ResponseWriter, req *http.Request, viewer Viewer, q query) {
-	for _, s := range []string{q.Search, q.Tenant, q.User, q.IP, q.Type, q.ID} {
+	for _, s := range []string{q.Search, q.Tenant, q.User, q.IP, q.Type, q.ID, q.Topics, q.Base} {
 		if len(s) > maxName {
 			http.Error(w, "a name is too long", http.StatusBadRequest)
 			return

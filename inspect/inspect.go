@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -33,7 +34,8 @@ type Viewer struct {
 	// Name is in the log of actions and traces. A trace can be read by the viewer that began it alone, so give each its
 	// own.
 	Name string
-	// Actions allows to close connections, to end bans and to replace rules. They are logged.
+	// Actions allows to close connections, to ban and to end bans, to take rights to topics away and to replace rules.
+	// They are logged.
 	Actions bool
 	// Payloads allows to see what messages say. Without it, a trace has their types and sizes. Tokens of $ws:renew and
 	// tickets are never shown.
@@ -63,11 +65,17 @@ type Options struct {
 	// Default: none; it must be set.
 	Authorize func(*http.Request) (Viewer, error)
 
+	// LoginURL is the address of a page on which a person logs in: a path, or an http or https URL. The page of the inspector
+	// links to it when Authorize has refused with 401. Let it set a cookie that Authorize reads, and come back.
+	//
+	// Default: none: the page asks for a token, which it sends as Authorization: Bearer until its tab is closed.
+	LoginURL string
+
 	// Rules are the rules that the router enforces. Default: none.
 	Rules *ratelimit.RuleLimiter
 
-	// Shared are the Rules, if processes share them: what replaces them on the page replaces them in all processes, and in those
-	// that start later. Default: none: those that run now get the rules.
+	// Shared are the Rules, if processes share them: what replaces them on the page replaces them in all processes, and
+	// in those that start later. Default: none: those that run now get the rules.
 	Shared *sharedrules.Shared
 
 	// Limits are other limits of the router. Default: none.
@@ -96,7 +104,10 @@ func Handler(r *router.Router, o Options) http.Handler {
 	if err != nil {
 		panic(err)
 	}
-	i := &inspector{o: o, r: r, inside: inspection.Of(r), started: time.Now(), busy: make(chan struct{}, maxRequests), answering: make(chan struct{}, maxRequests)}
+	i := &inspector{
+		o: o, r: r, inside: inspection.Of(r), started: time.Now(),
+		busy: make(chan struct{}, maxRequests), answering: make(chan struct{}, maxRequests),
+	}
 	i.traces.all = make(map[string]*trace)
 	r.AddHooks(router.Hooks{OnLimitExceeded: i.recent.add})
 	i.peers = newPeers(i)
@@ -123,12 +134,20 @@ func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Authorize == nil:
 		return o, fmt.Errorf("inspect: Options.Authorize is nil; set a function that returns an error for requests that may not see all users")
+	case !isLogin(o.LoginURL):
+		return o, fmt.Errorf("inspect: Options.LoginURL is %q; it must be a path or an http or https URL", o.LoginURL)
 	case o.Timeout < 0:
 		return o, fmt.Errorf("inspect: Options.Timeout is %v; it must be positive (0 for 2s)", o.Timeout)
 	case len(o.Process) > maxName:
 		return o, fmt.Errorf("inspect: Options.Process has %d bytes; at most %d are allowed", len(o.Process), maxName)
 	}
 	return o, nil
+}
+
+// isLogin reports whether a URL is one for a link: not of a scheme that runs code.
+func isLogin(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "" || u.Scheme == "http" || u.Scheme == "https")
 }
 
 // inspector shows a router.

@@ -68,11 +68,14 @@ func startWithin(t *testing.T, name string, broker pubsub.Broker, timeout time.D
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req), Tenant: "acme"}, nil
 		},
-		Backend: adapters.Backend{Broker: broker},
+		Backend: adapters.Backend{Broker: broker}, Addressing: router.AddressingOptions{Enabled: broker != nil},
 	})
 	p.r.Use(bans.Middleware, p.rules.Middleware)
 	p.r.History("room:*", router.HistoryOptions{})
 	router.RPC(p.r, "room.join", func(c *router.Context, m said) (said, error) { return m, c.Subscribe("room:" + m.Text) })
+	router.RPC(p.r, "room.hour", func(c *router.Context, m said) (said, error) {
+		return m, c.Subscribe("room:"+m.Text, router.SubscribeOptions{Until: time.Now().Add(time.Hour)})
+	})
 	router.RPC(p.r, "report.make", func(_ *router.Context, m said) (said, error) { return m, nil })
 	export := p.r.With(ratelimit.NewConcurrency(exports, ratelimit.PerTenant))
 	router.RPC(export, "export.run", func(c *router.Context, m said) (said, error) {
@@ -116,8 +119,20 @@ type result struct {
 	Processes []struct {
 		Process     string
 		Error       string
-		Connections []struct{ ID, User, IP string }
-		Topics      []struct {
+		Connections []struct {
+			ID, User, IP string
+			Topics       []struct {
+				Name  string
+				Until time.Time
+			}
+		}
+		Overview struct {
+			Limited []struct {
+				Tenant, User, Type string
+				N                  int
+			}
+		}
+		Topics []struct {
 			Name, Position string
 			Members        int
 		}
@@ -142,6 +157,8 @@ type result struct {
 		}
 		Running bool
 		Dropped int
+
+		Rules, Version string
 	}
 	Missing []string
 	ID      string
@@ -233,6 +250,9 @@ func TestAuthorization(t *testing.T) {
 		{"POST", "api/close", "wrong", closing, nil, 401},
 		{"POST", "api/close", "read", closing, nil, 403},
 		{"POST", "api/rules", "read", values{"rules": "{}"}, nil, 403},
+		{"POST", "api/ban", "read", values{"user": "ann", "seconds": 60}, nil, 403},
+		{"POST", "api/revoke", "read", values{"user": "ann", "topics": "*"}, nil, 403},
+		{"GET", "api/revoke?user=ann&topics=*", "write", nil, nil, 404},
 		{"POST", "api/close", "write", closing, []string{"Origin", "https://evil.test"}, 403},
 		{"POST", "api/close", "write", closing, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"POST", "api/close", "write", closing, []string{"Content-Type", "text/plain"}, 415}, // of a form of another site
@@ -269,6 +289,7 @@ func TestOptions(t *testing.T) {
 		"Options.Timeout is -1s":   {Authorize: anyone, Timeout: -time.Second},
 		"Options.Process has 300":  {Authorize: anyone, Process: strings.Repeat("x", 300)},
 		"Options.Limits[0] needs":  {Authorize: anyone, Limits: []inspect.Limit{{}}},
+		"Options.LoginURL is":      {Authorize: anyone, LoginURL: "javascript:alert(1)"},
 	} {
 		func() {
 			defer func() {

@@ -128,7 +128,7 @@ func (p *peers) answer(m message) {
 func (p *peers) ask(ctx context.Context, q query) (answers []answer, missing []string) {
 	ctx, cancel := context.WithTimeout(ctx, p.i.o.Timeout)
 	defer cancel()
-	if p.broker == nil || q.Do == "rules" && p.i.o.Shared != nil { // which tells the others
+	if p.broker == nil || p.i.once(q.Do) {
 		return []answer{p.i.local(ctx, q)}, nil
 	}
 	c := make(chan message, maxPeers)

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ type query struct {
 	Do string `json:"do"`
 	// Search is a part of an id, a user, a tenant, an address or a topic.
 	Search string `json:"search,omitzero"`
+	// Slow says that only connections are meant which have not taken all that was sent to them.
+	Slow bool `json:"slow,omitzero"`
 	// Tenant, User and IP name a client.
 	Tenant string `json:"tenant,omitzero"`
 	User   string `json:"user,omitzero"`
@@ -25,12 +28,16 @@ type query struct {
 	Type   string `json:"type,omitzero"`
 	// ID is a connection's or a trace's.
 	ID string `json:"id,omitzero"`
-	// Seconds is how long a trace runs, Payloads whether it has them and the viewer may see them, and After the last
+	// Seconds is how long a trace runs or a ban lasts, Payloads whether it has them and the viewer may see them, and After the last
 	// entry that is known.
-	Seconds  int    `json:"seconds,omitzero"`
-	Payloads bool   `json:"payloads,omitzero"`
-	After    int    `json:"after,omitzero"`
-	Rules    string `json:"rules,omitzero"`
+	Seconds  int  `json:"seconds,omitzero"`
+	Payloads bool `json:"payloads,omitzero"`
+	After    int  `json:"after,omitzero"`
+	// Rules replace those of the version Base.
+	Rules string `json:"rules,omitzero"`
+	Base  string `json:"base,omitzero"`
+	// Topics are those of a right.
+	Topics string `json:"topics,omitzero"`
 	// Viewer is the name of the viewer, for the log, and for the traces that it has begun.
 	Viewer string `json:"viewer,omitzero"`
 }
@@ -46,10 +53,13 @@ type answer struct {
 	N           int                `json:"n,omitzero"` // how many there are, or were closed
 	Limits      []limitState       `json:"limits,omitzero"`
 	Banned      float64            `json:"banned,omitzero"` // for so many seconds
+	Bans        bool               `json:"bans,omitzero"`   // the process can ban
 	Recent      []rejection        `json:"recent,omitzero"`
 	Entries     []entry            `json:"entries,omitzero"`
 	Running     bool               `json:"running,omitzero"` // the trace goes on
 	Dropped     int                `json:"dropped,omitzero"` // entries of the trace that had no room
+	Rules       string             `json:"rules,omitzero"`
+	Version     string             `json:"version,omitzero"` // of the rules
 }
 
 type overview struct {
@@ -58,7 +68,13 @@ type overview struct {
 	Bounds    []float64               `json:"bounds"` // of the histograms, in ms
 	Routes    []route                 `json:"routes"`
 	Limiters  map[string]limiterStats `json:"limiters"`
+	// Limited are clients that were limited in the last five minutes, of LimitedN.
+	Limited  []limited `json:"limited,omitzero"`
+	LimitedN int       `json:"limitedN,omitzero"`
 }
+
+// limitedFor is how long a client is shown as limited after its last rejection.
+const limitedFor = 5 * time.Minute
 
 type route struct {
 	Type  string `json:"type"`
@@ -92,14 +108,30 @@ func (i *inspector) local(ctx context.Context, q query) answer {
 		if i.inside.Close(q.ID, errors.ClosePolicy, "closed by an operator") {
 			a.N = 1
 		}
-	case "unban":
-		a.Error = i.unban(ctx, q)
 	case "rules":
-		a.Error = i.replaceRules(ctx, q.Rules)
+		a.Error = text(i.replaceRules(ctx, q.Rules))
+	case "inforce":
+		var err error
+		a.Rules, a.Version, err = i.rules()
+		a.Error = text(err)
+	case "ban":
+		a.Error = text(i.ban(ctx, q))
+	case "unban":
+		a.Error = text(i.unban(ctx, q))
+	case "revoke":
+		a.Error = text(i.revoke(ctx, q))
 	default:
 		a.Error = "this process has no such query"
 	}
 	return a
+}
+
+// text is that of an error of something that the operator asked for; "" for none.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 func (i *inspector) overview() *overview {
@@ -123,6 +155,7 @@ func (i *inspector) overview() *overview {
 	if i.o.Rules != nil {
 		add("rules", i.o.Rules.Stats().Stats)
 	}
+	o.Limited, o.LimitedN = i.recent.clients(time.Now().Add(-limitedFor))
 	return o
 }
 
@@ -132,15 +165,14 @@ func matchConn(q query) func(*inspection.Conn) bool {
 		if q.ID != "" && c.ID != q.ID || q.User != "" && (c.User != q.User || c.Tenant != q.Tenant) || q.IP != "" && c.IP != q.IP {
 			return false
 		}
+		if q.Slow && c.Queued == 0 {
+			return false
+		}
 		if q.Search == "" {
 			return true
 		}
-		for _, s := range append([]string{c.ID, c.User, c.Tenant, c.IP}, c.Topics...) {
-			if contains(s, q.Search) {
-				return true
-			}
-		}
-		return false
+		return contains(c.ID, q.Search) || contains(c.User, q.Search) || contains(c.Tenant, q.Search) || contains(c.IP, q.Search) ||
+			slices.ContainsFunc(c.Topics, func(t inspection.Membership) bool { return contains(t.Name, q.Search) })
 	}
 }
 

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"slices"
@@ -16,11 +17,12 @@ import (
 // maxRecent is how many rejections are kept.
 const maxRecent = 4096
 
-// maxRecentShown is how many of them are shown of a client.
+// maxRecentShown is how many of them are shown, equal ones as one.
 const maxRecentShown = 50
 
-// rejection is a message that a limit has rejected.
+// rejection is a message that a limit has rejected, and in an answer the last of N equal ones.
 type rejection struct {
+	N          int       `json:"n,omitzero"`
 	At         time.Time `json:"at"`
 	Conn       string    `json:"conn"`
 	Tenant     string    `json:"tenant,omitzero"`
@@ -65,19 +67,77 @@ func (r *recent) add(l router.LimitInfo) {
 	r.next = (r.next + 1) % maxRecent
 }
 
-// of returns the last rejections of a client, the latest first.
+// latest are the rejections, the latest first. r.mu is held.
+func (r *recent) latest(yield func(*rejection) bool) {
+	for n := range r.ring {
+		if !yield(&r.ring[(r.next+len(r.ring)-1-n)%len(r.ring)]) {
+			return
+		}
+	}
+}
+
+// of returns the last rejections that match, the latest first. Those of the same client, type and limit are one.
 func (r *recent) of(match func(*rejection) bool) (list []rejection) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for n := range r.ring {
-		x := &r.ring[(r.next+len(r.ring)-1-n)%len(r.ring)]
-		if match(x) {
-			if list = append(list, *x); len(list) == maxRecentShown {
-				break
-			}
+	for x := range r.latest {
+		if !match(x) {
+			continue
 		}
+		i := slices.IndexFunc(list, x.equals)
+		if i < 0 && len(list) == maxRecentShown {
+			continue
+		}
+		if i < 0 {
+			i, list = len(list), append(list, *x)
+		}
+		list[i].N++
 	}
 	return list
+}
+
+// equals reports whether the same limit has rejected another message of the same client and type.
+func (r *rejection) equals(o rejection) bool {
+	return r.Tenant == o.Tenant && r.User == o.User && (r.User != "" || r.IP == o.IP) && r.Type == o.Type && r.Kind == o.Kind &&
+		r.Limiter == o.Limiter && r.Policy == o.Policy && r.Never == o.Never && r.Closed == o.Closed
+}
+
+// limited is a client of which messages were rejected.
+type limited struct {
+	Tenant string    `json:"tenant,omitzero"`
+	User   string    `json:"user,omitzero"`
+	IP     string    `json:"ip,omitzero"` // of a client without a user
+	N      int       `json:"n"`
+	At     time.Time `json:"at"` // of the last one
+	Type   string    `json:"type"`
+}
+
+// maxLimited is how many clients are shown of those that were limited.
+const maxLimited = 10
+
+// clients are those that were limited since a time, and how many there are: first those with the most rejections.
+func (r *recent) clients(since time.Time) (list []limited, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := make(map[limited]int)
+	for x := range r.latest {
+		if x.At.Before(since) {
+			break
+		}
+		c := limited{Tenant: x.Tenant, User: x.User}
+		if c.User == "" {
+			c.IP = x.IP
+		}
+		at, ok := known[c]
+		if !ok {
+			at, known[c] = len(list), len(list)
+			c.At, c.Type = x.At, x.Type
+			list = append(list, c)
+		}
+		list[at].N++
+	}
+	slices.SortStableFunc(list, func(a, b limited) int { return cmp.Compare(b.N, a.N) })
+	return list[:min(len(list), maxLimited)], len(list)
 }
 
 // limitState is a limit for the messages of a client of one type, and what is left of it.
@@ -163,6 +223,7 @@ func (i *inspector) why(ctx context.Context, q query, a *answer) {
 		}
 	}
 	if i.o.Bans != nil {
+		a.Bans = true
 		banned, err := i.o.Bans.Banned(ctx, c.IP, c.Identity)
 		if err != nil {
 			a.Error = errors.From(err).Message
@@ -187,37 +248,4 @@ func newPlacesState(limiter, typ string, d limit.Decision, err error) limitState
 	s := newLimitState(limiter, typ, d, err)
 	s.Policy = "concurrency"
 	return s
-}
-
-func (i *inspector) unban(ctx context.Context, q query) string {
-	if i.o.Bans == nil {
-		return "this process has no bans"
-	}
-	c, err := q.subject()
-	if err == nil {
-		err = i.o.Bans.Unban(ctx, c.IP, c.Identity)
-	}
-	if err != nil {
-		return errors.From(err).Message
-	}
-	return ""
-}
-
-func (i *inspector) replaceRules(ctx context.Context, document string) string {
-	var err error
-	switch {
-	case i.o.Shared != nil:
-		err = i.o.Shared.Replace(ctx, []byte(document))
-	case i.o.Rules == nil:
-		return "this process has no rules"
-	default:
-		var rules ratelimit.Rules
-		if rules, err = ratelimit.ParseRules([]byte(document)); err == nil {
-			err = i.o.Rules.Replace(rules)
-		}
-	}
-	if err != nil {
-		return err.Error() // the operator's own text
-	}
-	return ""
 }

@@ -45,7 +45,7 @@ func (c *Conn) inspect() inspection.Conn {
 	id, r := c.Identity(), c.router
 	i := inspection.Conn{
 		ID: c.peer.ID, Tenant: id.Tenant, User: id.User, Tier: id.Tier, Roles: id.Roles, IP: c.ip.String(),
-		OpenedAt: r.epoch.Add(c.opened), ExpiresAt: id.ExpiresAt, Topics: c.Topics(), Queued: c.Queued(), Compressed: c.peer.Deflate,
+		OpenedAt: r.epoch.Add(c.opened), ExpiresAt: id.ExpiresAt, Topics: c.peer.Memberships(), Queued: c.Queued(), Compressed: c.peer.Deflate,
 	}
 	if at := c.message.Load(); at > 0 {
 		i.LastAt = r.epoch.Add(time.Duration(at))

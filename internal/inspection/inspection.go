@@ -33,18 +33,24 @@ type Router interface {
 
 // Conn is an open connection.
 type Conn struct {
-	ID         string    `json:"id"`
-	Tenant     string    `json:"tenant,omitzero"`
-	User       string    `json:"user,omitzero"`
-	Tier       string    `json:"tier,omitzero"`
-	Roles      []string  `json:"roles,omitzero"`
-	IP         string    `json:"ip"`
-	OpenedAt   time.Time `json:"openedAt"`
-	LastAt     time.Time `json:"lastAt,omitzero"` // of the last message from the client
-	ExpiresAt  time.Time `json:"expiresAt,omitzero"`
-	Topics     []string  `json:"topics,omitzero"`
-	Queued     int       `json:"queued"` // bytes that the client has not taken
-	Compressed bool      `json:"compressed,omitzero"`
+	ID         string       `json:"id"`
+	Tenant     string       `json:"tenant,omitzero"`
+	User       string       `json:"user,omitzero"`
+	Tier       string       `json:"tier,omitzero"`
+	Roles      []string     `json:"roles,omitzero"`
+	IP         string       `json:"ip"`
+	OpenedAt   time.Time    `json:"openedAt"`
+	LastAt     time.Time    `json:"lastAt,omitzero"` // of the last message from the client
+	ExpiresAt  time.Time    `json:"expiresAt,omitzero"`
+	Topics     []Membership `json:"topics,omitzero"`
+	Queued     int          `json:"queued"` // bytes that the client has not taken
+	Compressed bool         `json:"compressed,omitzero"`
+}
+
+// Membership is a topic of a connection.
+type Membership struct {
+	Name  string    `json:"name"`
+	Until time.Time `json:"until,omitzero"` // when it ends by itself
 }
 
 // Topic is a topic with members in this process.

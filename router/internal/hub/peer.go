@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/inspection"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/wire"
@@ -223,6 +224,18 @@ func (p *Peer) Topics() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.topics()
+}
+
+// Memberships are the topics with what is known of each.
+func (p *Peer) Memberships() []inspection.Membership {
+	p.mu.Lock()
+	members := slices.DeleteFunc(slices.Clone(p.members), func(m *Member) bool { return IsReserved(m.topic.name) })
+	p.mu.Unlock()
+	list := make([]inspection.Membership, len(members))
+	for i, m := range members {
+		list[i] = inspection.Membership{Name: m.topic.name, Until: m.Until()}
+	}
+	return list
 }
 
 // topics is Topics with p.mu held.
