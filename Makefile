@@ -5,7 +5,7 @@ GO      ?= go
 FUZZTIME ?= 10000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help check quick test nightly modules vet lint redis nginx workerd typescript contract cc prometheus systemd chromium unit fuzz mutants e2e faults delivery bench cross crossall cover vuln api behind fmt run busy
+.PHONY: help pictures check quick test nightly modules vet lint redis nginx workerd typescript contract cc prometheus systemd chromium unit fuzz mutants e2e faults delivery bench cross crossall cover vuln api behind fmt run busy
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -62,6 +62,9 @@ cc: ## install the C compiler that builds a clock for tests to step, where there
 
 prometheus: ## install Prometheus, which runs the queries of the dashboard and the alerts, where there is none
 	@./tools/install prometheus prometheus
+
+pictures: chromium ## make the pictures of the docs again, from the pages as they are
+	cd e2e && $(GO) test -run Picture -picture -v .
 
 chromium: ## install Chromium, in which pages are tested, where there is none
 	@./tools/install chromium chromium chromium-browser google-chrome

@@ -49,13 +49,14 @@ func TestInspector(t *testing.T) {
 		shoot := func(what string) { op.shoot("inspect-" + what + "-" + size.name) }
 		fits := func() {
 			t.Helper()
-			if wide := eval[[]string](op, `[...document.querySelectorAll("body *")].filter((e) => !e.closest(".table, nav") && e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.className || e.tagName)`); len(wide) > 0 {
+			if wide := eval[[]string](op, `[...document.querySelectorAll("body *")].filter((e) => !e.closest(innerWidth > 700 ? "nav, .table" : "nav, thead") && e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.className || e.tagName)`); len(wide) > 0 {
 				t.Errorf("%s: %v is cut off", size.name, wide)
 			}
 		}
 		op.until("both processes have answered", `document.getElementById("state").textContent === "2 processes"`)
 		op.until("the token is not in the address", `!location.href.includes("token")`)
-		op.until("two connections", `[...document.querySelectorAll("dt")].find((e) => e.textContent === "Connections").nextSibling.textContent === "2"`)
+		op.until("two connections", `[...document.querySelectorAll(".graph")].at(-1).querySelector("strong").textContent === "2"`)
+		op.until("the client that was limited is a problem of now", `document.querySelector(".problems")?.textContent.includes("was limited `+fmt.Sprint(turnedAway)+` times")`)
 		shoot("0-overview")
 		fits()
 
@@ -75,7 +76,7 @@ func TestInspector(t *testing.T) {
 		fits()
 
 		op.goTo("limits")
-		op.until("the rejections are listed", `[...document.querySelectorAll("h2")].some((e) => e.textContent === "Last rejections") && `+cells+`.includes("chat.send")`)
+		op.until("the rejections are listed", `[...document.querySelectorAll("h2")].some((e) => e.textContent === "Last rejections") && `+cells+`.includes("`+fmt.Sprint(turnedAway)+`")`)
 		// The user that was rejected last: why?
 		eval[any](op, `void [...document.querySelectorAll("section section:last-child tbody button.link")][0].click()`)
 		op.until("the limits of this client are listed", `document.querySelector(".verdict") !== null && `+cells+`.includes("tab")`)
@@ -90,7 +91,7 @@ func TestInspector(t *testing.T) {
 	op.goTo("connections")
 	op.until("both connections are listed", `document.querySelectorAll("tbody tr").length === 2`)
 	eval[any](op, `void [...document.querySelectorAll("button.small")].find((e) => e.textContent === "Trace").click()`)
-	op.until("the trace can be started", `document.querySelector("input[name=payloads]") !== null`)
+	op.until("it records at once", `document.querySelector("section p")?.textContent.startsWith("Recording")`)
 	eval[any](op, `void document.querySelector("input[name=payloads]").click()`)
 	eval[any](op, `void document.querySelector("form.fields button").click()`)
 	op.until("it records", `document.querySelector("section p").textContent.startsWith("Recording")`)
@@ -107,8 +108,10 @@ func TestInspector(t *testing.T) {
 	op.goTo("overview")
 	op.until("one process answers", `/^1 /.test(document.getElementById("state").textContent)`)
 	stranger := openTab(t, two.url()+"inspect/", "stranger")
-	stranger.until("a token is asked for", `!document.getElementById("login").hidden && document.getElementById("main").textContent === ""`)
+	stranger.until("a token is asked for, and nothing is wrong yet", `!document.getElementById("login").hidden &&
+		document.getElementById("main").textContent === "" && document.getElementById("login-problem").textContent === "" &&
+		document.getElementById("state").className === "state"`)
 	stranger.do(chromedp.SetValue(chromedp.ID("token"), "wrong"))
 	eval[any](stranger, `void document.querySelector("#login button").click()`)
-	stranger.until("it is refused", `document.getElementById("state").textContent === "The token is not accepted."`)
+	stranger.until("it is refused", `document.getElementById("login-problem").textContent === "The token is not accepted."`)
 }

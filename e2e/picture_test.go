@@ -10,16 +10,18 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/wskit/wskit/router/routertest"
 )
 
-// maxPicture is what a picture of the README may have, in bytes.
+// maxPicture is what a picture of the docs may have, in bytes.
 const maxPicture = 60_000
 
-var writePicture = flag.Bool("picture", false, "write the picture of the README, docs/flood.png")
+var writePicture = flag.Bool("picture", false, "write the pictures of the docs, docs/*.png")
 
 // The picture of the README: the chat when a tab has sent 500 messages at once.
 //
-//	go test -run TestPictureOfTheFlood -picture .
+//	make pictures
 func TestPictureOfTheFlood(t *testing.T) {
 	nightly(t)
 	s := startChat(t)
@@ -31,18 +33,50 @@ func TestPictureOfTheFlood(t *testing.T) {
 	ada.sees("Is the limit on?")
 	ada.say("Let us see what 500 messages at once do.")
 	ada.isRefused("And one more")
-	shot := ada.capture()
+	keepPicture(t, ada.capture(), "flood")
+}
 
+// The picture of docs/inspector.md: a server of which one client sends too much, and one type fails. With -picture it is
+// watched for longer.
+func TestPictureOfTheInspector(t *testing.T) {
+	nightly(t)
+	s := startInspected(t)
+	clients := []*routertest.Client{s.dial("ann"), s.dial("bob"), s.dial("eve")}
+	op := openTab(t, s.url+"/login", "operator")
+	op.emulate(1280, 620, false, "light")
+	samples := 3
+	if *writePicture {
+		samples = 30
+	}
+	for n := range samples {
+		op.until("the next sample is drawn", `(document.querySelector(".graph path")?.getAttribute("d").match(/[ML]/g) ?? []).length > `+js(n))
+		for range 4 + 3*(n%7) {
+			clients[0].Request("room.join", "lobby")
+			clients[1].Request("room.join", "lobby")
+		}
+		clients[2].Request("report.make", n)
+		clients[0].Request("export.run", n)
+		if n%6 == 5 {
+			clients = append(clients, s.dial("user-"+js(n)))
+		}
+	}
+	op.until("what is wrong is shown", `document.querySelectorAll(".problems li").length >= 2`)
+	keepPicture(t, op.capture(), "inspector")
+}
+
+// keepPicture checks the size of a picture of the docs, and writes it with -picture.
+func keepPicture(t *testing.T, shot []byte, name string) {
+	t.Helper()
 	small, err := withFewColours(shot)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%d bytes, %d before", len(small), len(shot))
 	if len(small) > maxPicture {
-		t.Errorf("the picture has %d bytes; the README has room for %d", len(small), maxPicture)
+		t.Errorf("the picture has %d bytes; the docs have room for %d", len(small), maxPicture)
 	}
 	if *writePicture {
-		if err := os.WriteFile("../docs/flood.png", small, 0o644); err != nil {
+		if err := os.WriteFile("../docs/"+name+".png", small, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

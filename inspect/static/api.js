@@ -6,10 +6,17 @@ const KEY = "wskit.inspect.token";
 const given = new URLSearchParams(location.hash.slice(1)).get("token");
 if (given) {
   sessionStorage[KEY] = given;
-  history.replaceState(null, "", location.pathname + location.search + "#overview");
+  history.replaceState(null, "", `${location.pathname}${location.search}#overview`);
 }
 
-export class Refused extends Error {}
+/** The server wants to know first who asks. login is the address of a page for that, or "". */
+export class Refused extends Error {
+  constructor(login) {
+    super("Not logged in");
+    this.login = login;
+    this.hadToken = KEY in sessionStorage;
+  }
+}
 
 export function setToken(token) {
   sessionStorage[KEY] = token;
@@ -19,7 +26,7 @@ const authorization = () => (sessionStorage[KEY] ? { Authorization: `Bearer ${se
 
 async function call(path, options) {
   const response = await fetch(path, { ...options, headers: { ...authorization(), ...options?.headers } });
-  if (response.status === 401) throw new Refused("The token is not accepted.");
+  if (response.status === 401) throw new Refused(response.headers.get("Wskit-Login") ?? "");
   if (!response.ok) throw new Error((await response.text()).trim() || `The server answers ${response.status}.`);
   return response.json();
 }
@@ -27,4 +34,8 @@ async function call(path, options) {
 export const ask = (query, values = {}) => call(`api/${query}?${new URLSearchParams(values)}`);
 
 export const act = (action, values) =>
-  call(`api/${action}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) });
+  call(`api/${action}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(values),
+  });
