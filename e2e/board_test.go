@@ -35,7 +35,7 @@ func (b boardTab) joined() {
 	b.until("the board is joined", boardJoined)
 }
 
-// mouse moves the mouse, with its button as it is said, to a place on the sheet in parts of its side.
+// mouse moves the mouse, with its button as it is said, to a place on the sheet in parts of its width and height.
 func (b boardTab) mouse(event input.DispatchMouseEventType, x, y float64) {
 	b.t.Helper()
 	at := eval[[]float64](b.tab, fmt.Sprintf(`(() => { const r = document.getElementById("live").getBoundingClientRect();
@@ -82,9 +82,9 @@ func show(t *testing.T, n int, boards ...boardTab) {
 }
 
 const isPainted = `["drawing", "live"].some((id) => {
-	const canvas = document.getElementById(id), side = canvas.width;
+	const canvas = document.getElementById(id);
 	const part = new OffscreenCanvas(4, 4).getContext("2d", { willReadFrequently: true });
-	part.drawImage(canvas, %g * side - 2, %g * side - 2, 4, 4, 0, 0, 4, 4);
+	part.drawImage(canvas, %g * canvas.width - 2, %g * canvas.height - 2, 4, 4, 0, 0, 4, 4);
 	return part.getImageData(0, 0, 4, 4).data.some((v) => v > 0);
 })`
 

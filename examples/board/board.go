@@ -37,7 +37,8 @@ type (
 		Hue  int    `json:"hue"` // of the member's colour, in degrees
 	}
 
-	// Line is a part of a drawing. Points has x and y of each point, from 0 to 4095.
+	// Line is a part of a drawing. Points has x and y of each point: the sheet is 4,096 units wide and 3,072 high, and what is
+	// below it is not seen.
 	Line struct {
 		Colour int   `json:"colour" validate:"min=0,max=7"` // of the page's palette
 		Width  int   `json:"width" validate:"min=1,max=200"`
@@ -53,7 +54,7 @@ type (
 	}
 	Cursor struct {
 		X int `json:"x" validate:"min=0,max=4095"`
-		Y int `json:"y" validate:"min=0,max=4095"`
+		Y int `json:"y" validate:"min=0,max=3071"`
 		// Line is what is being drawn.
 		Line *Line `json:"line,omitzero"`
 	}

@@ -3,8 +3,9 @@
 
 /** @import { Line, Stroke, Drawn } from "./contract.js" */
 
-/** The sheet has as many units in each direction. */
-export const UNITS = 4096;
+/** The sheet is as many units wide, and as many high. */
+export const WIDTH = 4096;
+export const HEIGHT = 3072;
 const MOST_STROKES = 2000; // as many as the server keeps
 
 export class Drawing {
@@ -102,8 +103,10 @@ export class Drawing {
     const style = getComputedStyle(document.documentElement);
     this.#colours = Array.from({ length: 8 }, (_, i) => style.getPropertyValue(`--c${i}`).trim());
     for (const { canvas } of [this.#base, this.#live]) {
-      const side = Math.max(1, Math.round(canvas.clientWidth * devicePixelRatio));
-      if (canvas.width !== side) canvas.width = canvas.height = side;
+      const width = Math.max(1, Math.round(canvas.clientWidth * devicePixelRatio));
+      if (canvas.width === width) continue;
+      canvas.width = width;
+      canvas.height = Math.round((width * HEIGHT) / WIDTH);
     }
     this.#stale = true;
     this.#plan();
@@ -131,7 +134,7 @@ export class Drawing {
 
   /** Paints a line through its points, rounded. */
   #paint(context, { colour, width, points }) {
-    const scale = context.canvas.width / UNITS;
+    const scale = context.canvas.width / WIDTH;
     const x = (i) => points[2 * i] * scale;
     const y = (i) => points[2 * i + 1] * scale;
     const last = points.length / 2 - 1;

@@ -1,6 +1,6 @@
 // The pen: turns the pointer's movements into lines.
 
-import { UNITS } from "./drawing.js";
+import { HEIGHT, WIDTH } from "./drawing.js";
 
 /** @import { Line } from "./contract.js" */
 
@@ -71,7 +71,7 @@ export class Pen {
   /** @returns {[number, number]} */
   #at({ clientX, clientY }) {
     const { left, top, width, height } = this.#sheet.getBoundingClientRect();
-    const unit = (part) => Math.min(UNITS - 1, Math.max(0, Math.round(part * UNITS)));
-    return [unit((clientX - left) / width), unit((clientY - top) / height)];
+    const unit = (part, units) => Math.min(units - 1, Math.max(0, Math.round(part * units)));
+    return [unit((clientX - left) / width, WIDTH), unit((clientY - top) / height, HEIGHT)];
   }
 }

@@ -1,6 +1,6 @@
 // The members of the board: their names in the head, and their cursors on the sheet.
 
-import { UNITS } from "./drawing.js";
+import { WIDTH } from "./drawing.js";
 
 const SHOWN = 6;
 const IDLE_MS = 6_000; // a cursor that does not move is hidden
@@ -49,7 +49,7 @@ export class People {
     const { element } = cursor;
     element.firstElementChild.textContent = person.name;
     element.style.setProperty("--hue", String(person.hue));
-    const side = this.#sheet.clientWidth / UNITS;
+    const side = this.#sheet.clientWidth / WIDTH;
     element.style.transform = `translate(${x * side}px, ${y * side}px)`;
     clearTimeout(cursor.timer);
     cursor.timer = setTimeout(() => this.#hide(id), IDLE_MS);
