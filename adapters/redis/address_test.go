@@ -24,11 +24,7 @@ func TestOpenWithSeveralSeeds(t *testing.T) {
 		"redis://" + gone.Addr + "?addr=" + c.Nodes[2].Addr,
 		"redis://" + c.Nodes[0].Addr + "," + gone.Addr + "?pool_size=3",
 	} {
-		s, err := redis.OpenStore(ctx, address)
-		if err != nil {
-			t.Errorf("Open(%q): %v", address, err)
-			continue
-		}
+		s := openStore(t, address)
 		if _, cluster := s.Client().(*goredis.ClusterClient); !cluster {
 			t.Errorf("%q: the client is a %T", address, s.Client())
 		}
@@ -42,9 +38,6 @@ func TestOpenWithSeveralSeeds(t *testing.T) {
 			t.Errorf("Publish: %v", err)
 		}
 		b.Close()
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
 	}
 	if _, err := redis.OpenStore(ctx, "redis://"+gone.Addr+","+alone.Addr); err == nil || !strings.Contains(err.Error(), "not part of a cluster") {
 		t.Errorf("several servers that are no cluster: %v", err)
@@ -61,15 +54,10 @@ func TestOpenWithSeveralSentinels(t *testing.T) {
 	gone := redistest.Start(t)
 	gone.Kill()
 	for _, hosts := range []string{gone.Addr + "," + s.Addr + "?", gone.Addr + "?addr=" + s.Addr + "&"} {
-		store, err := redis.OpenStore(ctx, "redis://"+hosts+"master_name="+s.Name)
-		if err != nil {
-			t.Errorf("%q: %v", hosts, err)
-			continue
-		}
+		store := openStore(t, "redis://"+hosts+"master_name="+s.Name)
 		if _, err := store.Take(ctx, []byte("k"), hourly(10), 1); err != nil {
 			t.Errorf("Take: %v", err)
 		}
-		_ = store.Close()
 	}
 }
 

@@ -450,7 +450,17 @@ func TestBrokerAndPresenceOfAnAddress(t *testing.T) {
 // openClient is the client of a store at an address.
 func openClient(t *testing.T, address string) goredis.UniversalClient {
 	t.Helper()
-	var s *redis.Store
+	return openStore(t, address).Client()
+}
+
+// openStore opens a store of which no call fails because Redis, or this process, does not run for a second.
+func openStore(t *testing.T, address string) (s *redis.Store) {
+	t.Helper()
+	query := "?"
+	if strings.Contains(address, "?") {
+		query = "&"
+	}
+	address += query + "dial_timeout=1m&read_timeout=1m&write_timeout=1m&pool_timeout=1m"
 	eventually(t, "Redis answers within the second that OpenStore waits", func() (answers bool) {
 		var err error
 		s, err = redis.OpenStore(ctx, address)
@@ -460,5 +470,5 @@ func openClient(t *testing.T, address string) goredis.UniversalClient {
 		return err == nil
 	})
 	t.Cleanup(func() { _ = s.Close() })
-	return s.Client()
+	return s
 }

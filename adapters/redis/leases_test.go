@@ -285,11 +285,7 @@ func TestLeasesNeedFewRights(t *testing.T) {
 	server.Do("ACL", "SETUSER", "limits", "on", ">password", "~wskit:*", "resetchannels", "-@all",
 		"+evalsha", "+eval", "+mget", "+set", "+del", "+time", "+info",
 		"+zadd", "+zrem", "+zcount", "+zscore", "+zrange", "+zremrangebyrank", "+pexpireat")
-	s, err := redis.OpenStore(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openStore(t, strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
 	const key = "wskit:few:ann"
 	long, short, next := limit.Lease{Key: key, ID: "long"}, limit.Lease{Key: key, ID: "short"}, limit.Lease{Key: key, ID: "next"}
 	acquire(t, s, long, 2, time.Hour)

@@ -68,11 +68,7 @@ func TestDocumentedRightsAreEnough(t *testing.T) {
 
 // everything uses each part of the package as the user limits.
 func everything(t *testing.T, server *redistest.Server) {
-	s, err := redis.OpenStore(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openStore(t, strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
 
 	prefetch := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 4, Hold: time.Minute})
 	for range 10 {

@@ -350,10 +350,7 @@ func TestStoreOpen(t *testing.T) {
 	server := redistest.Start(t)
 	c := redistest.StartCluster(t, 3)
 	for _, address := range []string{server.URL(), server.URL() + "/3?pool_size=2", c.Nodes[1].URL()} {
-		s, err := redis.OpenStore(t.Context(), address)
-		if err != nil {
-			t.Fatalf("%s: %v", address, err)
-		}
+		s := openStore(t, address)
 		for i := range 20 {
 			if d, err := s.Take(t.Context(), []byte(fmt.Sprint("k", i)), hourly(1), 1); err != nil || !d.Allowed {
 				t.Errorf("%s: %+v, %v", address, d, err)
@@ -398,11 +395,7 @@ func TestStoreNeedsFewRights(t *testing.T) {
 }
 
 func fewRights(t *testing.T, server *redistest.Server) {
-	s, err := redis.OpenStore(t.Context(), strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := openStore(t, strings.Replace(server.URL(), "redis://", "redis://limits:password@", 1))
 	l := limit.New(s, limit.All(hourly(2), limit.SlidingLog{Limit: 3, Window: time.Hour}), limit.Options{Name: "few", OnFailure: limit.FailClosed, Timeout: patience})
 	for i := range 3 {
 		if d, err := l.Take(t.Context(), limit.KeyOf("ann"), 1); err != nil || d.Allowed != (i < 2) {
