@@ -9,6 +9,7 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/inspect"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -105,11 +106,11 @@ func TestLimitedClients(t *testing.T) {
 			c.Request("report.make", said{"x"}).ExpectError(errors.ResourceExhausted)
 		}
 	}
-	limited := p.ask("overview").Processes[0].Overview.Limited
-	if len(limited) != 2 || limited[0].User != "bob" || limited[0].N != 4 || limited[1].User != "ann" || limited[1].N != 2 ||
-		limited[0].Tenant != "acme" || limited[0].Type != "report.make" {
-		t.Errorf("%+v", limited)
-	}
+	poll.Until(t, "the hooks of all rejections to have run", func() bool { // they run later
+		limited := p.ask("overview").Processes[0].Overview.Limited
+		return len(limited) == 2 && limited[0].User == "bob" && limited[0].N == 4 && limited[1].User == "ann" && limited[1].N == 2 &&
+			limited[0].Tenant == "acme" && limited[0].Type == "report.make"
+	})
 }
 
 // A person who is not logged in is sent where that is done.

@@ -167,7 +167,8 @@ func (m *member) publish(ctx context.Context, t *testing.T, routers []*router.Ro
 
 func (m *member) publishOne(t *testing.T, r *router.Router) {
 	for _, topic := range m.topics {
-		if err := r.Publish(context.Background(), topic, "n", raced{m.sent.Add(1)}); err != nil {
+		err := r.Publish(context.Background(), topic, "n", raced{m.sent.Add(1)})
+		if err != nil && errors.CodeOf(err) != errors.Unavailable { // a process or Redis stood still
 			t.Error(err)
 		}
 	}
