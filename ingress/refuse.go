@@ -1,14 +1,12 @@
 package ingress
 
 import (
-	"encoding/json"
+	"cmp"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/internal/ceil"
 	"github.com/wskit/wskit/internal/httpclose"
+	"github.com/wskit/wskit/internal/problem"
 )
 
 // Refusal is the answer to a handshake that is refused, for a [Gate] that sets more of the
@@ -44,21 +42,6 @@ func (e *Refusal) Unwrap() error { return e.Err }
 // traceHeader is the field of an answer that has its trace id.
 const traceHeader = "X-Trace-Id"
 
-// problem is the body of an answer: problem details (RFC 9457), with the members
-// of a frame's error as well.
-type problem struct {
-	Type         string      `json:"type,omitempty"`
-	Title        string      `json:"title"`
-	Status       int         `json:"status"`
-	Detail       string      `json:"detail,omitempty"`
-	Code         errors.Code `json:"code,omitempty"`
-	RetryAfterMs int64       `json:"retryAfterMs,omitempty"`
-	Violated     []string    `json:"violated-policies,omitempty"`
-	TraceID      string      `json:"traceId"`
-
-	retryable bool
-}
-
 // Refuse answers a request that is not upgraded, with problem details (RFC 9457)
 // and a trace id. The status is that of a [*Refusal], or else follows from the
 // error's code: 401 for UNAUTHENTICATED, 400 for INVALID_ARGUMENT, 404 for
@@ -74,18 +57,10 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 		refusal = &Refusal{Err: err}
 	}
 	e := errors.From(refusal.Err)
-	p := problem{
-		Type: refusal.Type, Title: refusal.Title, Status: refusal.Status,
-		Detail: e.Message, Code: e.Code, Violated: refusal.Violated, TraceID: refusal.TraceID,
-		retryable: e.Retryable(),
-	}
-	if p.Status == 0 {
-		p.Status = httpStatus(e.Code)
-	}
-	if p.Title == "" {
-		p.Title = http.StatusText(p.Status)
-	}
-	if p.TraceID == "" {
+	p := problem.Of(e)
+	p.Type, p.Title, p.Violated = refusal.Type, refusal.Title, refusal.Violated
+	p.Status = cmp.Or(refusal.Status, p.Status)
+	if p.TraceID = refusal.TraceID; p.TraceID == "" {
 		p.TraceID = TraceID(r)
 	}
 	h := w.Header()
@@ -93,48 +68,9 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 		h[name] = values
 	}
 	h.Set(traceHeader, p.TraceID)
-	if e.Retryable() && e.RetryAfter > 0 {
-		p.RetryAfterMs = ceil.Div(e.RetryAfter, time.Millisecond)
-		h.Set("Retry-After", strconv.FormatInt(ceil.Div(e.RetryAfter, time.Second), 10))
-	}
-	if e.Code == errors.Unauthenticated {
-		h.Set("WWW-Authenticate", "Bearer")
-	}
-	if refusal.Accept && acceptAndClose(w, r, p) {
+	if refusal.Accept && acceptAndClose(w, r, p, e.Retryable()) {
 		return
 	}
 	httpclose.AfterAnswer(w, r)
-	writeProblem(w, p)
-}
-
-func writeProblem(w http.ResponseWriter, p problem) {
-	body, _ := json.Marshal(p) // strings and numbers: cannot fail
-	h := w.Header()
-	h.Set("Content-Type", "application/problem+json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(body)
-}
-
-func httpStatus(code errors.Code) int {
-	switch code {
-	case errors.Unauthenticated:
-		return http.StatusUnauthorized
-	case errors.PermissionDenied, errors.FailedPrecondition:
-		return http.StatusForbidden
-	case errors.InvalidArgument:
-		return http.StatusBadRequest
-	case errors.NotFound:
-		return http.StatusNotFound
-	case errors.ResourceExhausted:
-		return http.StatusTooManyRequests
-	case errors.Unavailable, errors.DeadlineExceeded, errors.Aborted:
-		return http.StatusServiceUnavailable
-	case errors.Internal:
-		return http.StatusInternalServerError
-	default:
-		return http.StatusForbidden
-	}
+	p.Write(w)
 }

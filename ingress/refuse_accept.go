@@ -9,6 +9,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/closereason"
 	"github.com/wskit/wskit/internal/handshake"
+	"github.com/wskit/wskit/internal/problem"
 )
 
 const (
@@ -30,7 +31,7 @@ var acceptCodes = map[int]errors.CloseCode{
 // acceptAndClose completes the handshake, closes the connection, and reports
 // whether it could: the handshake must be valid, and nothing of it is done
 // otherwise. It returns when the client has disconnected, or after acceptTime.
-func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
+func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem.Problem, retryable bool) bool {
 	code, ok := acceptCodes[p.Status]
 	if !ok {
 		return false
@@ -49,7 +50,7 @@ func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
 		w.Header().Set("Sec-WebSocket-Protocol", selected)
 	}
 	answer := handshake.Response(w.Header(), key)
-	reason := closeReason(p)
+	reason := closeReason(p, retryable)
 	answer = append(answer, 0x88, byte(2+len(reason)), byte(code>>8), byte(code))
 	answer = append(answer, reason...)
 	if _, err := nc.Write(answer); err != nil {
@@ -64,9 +65,9 @@ func acceptAndClose(w http.ResponseWriter, r *http.Request, p problem) bool {
 }
 
 // closeReason has the time after which the client may reconnect, unless it is not known, and the text of the error.
-func closeReason(p problem) string {
+func closeReason(p problem.Problem, retryable bool) string {
 	wait := time.Duration(p.RetryAfterMs) * time.Millisecond
-	if !p.retryable {
+	if !retryable {
 		wait = closereason.Never
 	}
 	return closereason.Of(wait, p.Detail)
