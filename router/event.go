@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -112,6 +113,8 @@ type declared struct {
 	answer   *codec.Shape
 	answerOf reflect.Type
 	timeout  time.Duration // 0: none
+
+	decoder func() codec.Shape // of payloads that come as JSON; it panics if the Go type cannot be decoded
 }
 
 // newDeclared is for Declare and DeclareQuestion, which call it: see caller.
@@ -122,6 +125,7 @@ func newDeclared(r Registrar, typ string, of reflect.Type) *declared {
 		panic(err.Error())
 	}
 	d.shape = codec.Encoded(of, "the payload", d.typ)
+	d.decoder = sync.OnceValue(func() codec.Shape { return codec.Decoded(of, "the payload", d.typ, true) })
 	return d
 }
 
@@ -155,6 +159,30 @@ func (r *Router) declared() map[string]*declared {
 		return *events
 	}
 	return nil
+}
+
+// DecodeEvent decodes the payload of a declared event from JSON, for what other programs want to have published: the result has
+// the Go type of the event, and its rules hold. The error is NOT_FOUND if the event is not declared, and INVALID_ARGUMENT, with
+// [FieldError] in its details, for a payload that does not decode, breaks a rule, or has a member that the Go type does not have.
+func (r *Router) DecodeEvent(typ string, payload []byte) (value any, err error) {
+	d := r.declared()[typ]
+	if d == nil || d.answer != nil {
+		return nil, errors.NotFound.Errorf("the event %q is not declared", typ)
+	}
+	defer func() {
+		if v := recover(); v != nil { // of a type that cannot be decoded, or decodes itself
+			value, err = nil, errors.Internal.Errorf("router: the event %q cannot be decoded: %v; give its Go type an UnmarshalJSON that works, or none", typ, v)
+		}
+	}()
+	if len(payload) == 0 {
+		payload = nil // a frame without one
+	}
+	shape := d.decoder()
+	v := reflect.New(d.of)
+	if err := shape.Decode(v.Interface(), payload); err != nil {
+		return nil, err
+	}
+	return v.Elem().Interface(), nil
 }
 
 // checkEvent returns an error if the type is declared and the payload does not fit it.
