@@ -5,7 +5,7 @@ GO      ?= go
 FUZZTIME ?= 10000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help pictures check quick test nightly modules vet lint redis nginx workerd typescript contract cc prometheus systemd chromium unit fuzz mutants e2e faults delivery bench cross crossall cover vuln api behind fmt run busy
+.PHONY: help pictures python check quick test nightly modules vet lint redis nginx workerd typescript contract cc prometheus systemd chromium unit fuzz mutants e2e faults delivery bench cross crossall cover vuln api behind fmt run busy
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -45,6 +45,10 @@ lint: ## staticcheck, see staticcheck.conf
 redis: ## install the Redis server that tests start, where there is none
 	@./tools/install redis-server redis-server
 
+python: ## install what the programs of docs/other-services.md need, where there is none
+	@./tools/install python3 python3
+	@./tools/install curl curl
+
 nginx: ## install nginx, before which tests put a server, where there is none
 	@./tools/install nginx-light nginx
 
@@ -72,7 +76,7 @@ chromium: ## install Chromium, in which pages are tested, where there is none
 systemd: ## install systemd, which checks the unit of examples/deploy, where there is none
 	@./tools/install systemd systemd-analyze
 
-INSTALLED = redis nginx workerd typescript cc prometheus systemd chromium
+INSTALLED = redis python nginx workerd typescript cc prometheus systemd chromium
 
 unit: $(INSTALLED) ## all tests that make test runs, in random order; the race detector where goroutines meet
 	cd tools && $(GO) run ./suite

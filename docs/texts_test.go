@@ -22,14 +22,14 @@ type shownText struct {
 
 // textRoots are the packages that make such texts.
 var textRoots = []string{
-	"router", "limit", "middleware", "adapters", "ingress", "idempotency", "errors", "pubsub", "inspect", "client", "collect", "contract", "observe",
+	"router", "api", "limit", "middleware", "adapters", "ingress", "idempotency", "errors", "pubsub", "inspect", "client", "collect", "contract", "observe",
 	"internal/batch", "internal/denialcache", "internal/engine", "internal/envelope", "internal/handshake", "internal/httpclose",
 	"internal/jsontype", "internal/leasecheck", "internal/limitname", "internal/outage",
 }
 
 // notShown are files whose texts are a part of a document and not of a problem.
 var notShown = []string{
-	"contract/diff.go", "contract/form.go", "contract/schema.go", "contract/typescript.go",
+	"api/calls.go", "api/openapi.go", "contract/diff.go", "contract/form.go", "contract/schema.go", "contract/typescript.go",
 	"observe/internal/figures/metrics.go", "internal/handshake/deflate.go",
 }
 
