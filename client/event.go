@@ -42,7 +42,7 @@ type handling struct{}
 // ends with the client. It may be called once more while stop is called. An event that does not decode, and a
 // panic, are reported to Options.OnError.
 //
-// Events of a type without a handler are dropped: see Options.Setup for those that come early.
+// Events of a type without a handler are dropped, or go to Options.OnEvent: see Options.Setup for those that come early.
 func On[T any](c *Client, typ string, handle func(context.Context, T, Meta)) (stop func()) {
 	h := &handler{func(ctx context.Context, payload jsontext.Value, meta Meta) (err error) {
 		defer contain(&err)
@@ -63,6 +63,15 @@ func On[T any](c *Client, typ string, handle func(context.Context, T, Meta)) (st
 	}
 }
 
+// onEvent makes a handler of Options.OnEvent.
+func (c *Client) onEvent(typ string) func(context.Context, jsontext.Value, Meta) error {
+	return func(ctx context.Context, payload jsontext.Value, meta Meta) (err error) {
+		defer contain(&err)
+		c.opts.OnEvent(ctx, typ, payload, meta)
+		return nil
+	}
+}
+
 // event takes an event. Its position is known before it is handled.
 func (l *link) event(f *frame, size int) error {
 	meta := Meta{f.Meta.Topic, f.Meta.Pos, f.Meta.Own}
@@ -72,13 +81,16 @@ func (l *link) event(f *frame, size int) error {
 		c.mu.Unlock()
 		return nil
 	}
-	known := len(c.handlers[f.Type]) > 0
+	known := len(c.handlers[f.Type]) > 0 || c.opts.OnEvent != nil
 	c.mu.Unlock()
 	if known {
 		err := l.deliver(size, func(ctx context.Context) {
 			c.mu.Lock()
 			handlers := c.handlers[f.Type]
 			c.mu.Unlock()
+			if len(handlers) == 0 && c.opts.OnEvent != nil { // which stop may have changed since
+				handlers = []*handler{{c.onEvent(f.Type)}}
+			}
 			for _, h := range handlers {
 				if err := h.call(ctx, f.Payload, meta); err != nil {
 					c.opts.OnError(f.Type, err)

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Options configure a [Client]. The zero value works: no token, reconnects for ever.
@@ -72,6 +74,12 @@ type Options struct {
 	//
 	// Default: 4 MiB.
 	MaxMessage int64
+
+	// OnEvent is called for each event of a type without a handler, by the goroutine of the handlers, in the order of all
+	// events: for tools that show what comes.
+	//
+	// Default: these events are dropped.
+	OnEvent func(ctx context.Context, typ string, payload jsontext.Value, meta Meta)
 
 	// OnGap is called when events of a topic may have been missed, in the order of the events.
 	//
