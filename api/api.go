@@ -88,8 +88,6 @@ type Limit struct {
 const (
 	// maxBody bounds the body of a request, in bytes.
 	maxBody = 1 << 20
-	// maxCalls bounds a batch.
-	maxCalls = 1000
 	// maxRequests bounds how many requests are handled at once.
 	maxRequests = 256
 	// maxName bounds names of grants and idempotency keys, in bytes.
