@@ -1,0 +1,127 @@
+// Command wskit talks to a wskit server from a terminal or a script:
+//
+//	go run github.com/wskit/wskit/cmd/wskit check wss://chat.example.com/ws
+//
+// docs/command.md has a tour. Without arguments it lists its commands.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The exit status says what became of it.
+const (
+	done   = 0
+	failed = 1 // the server has refused, or was not reached
+	misuse = 2 // the command line makes no sense
+)
+
+const usage = `Talks to a wskit server.
+
+  wskit call URL TYPE [PAYLOAD]   make a request and print its reply
+  wskit send URL TYPE [PAYLOAD]   send an event
+  wskit watch URL                 print the events that come
+  wskit check URL                 say what is in the way of a connection
+
+The payload is JSON; "-" reads it from the standard input. A token comes from -token, or
+better from the environment variable WSKIT_TOKEN, and is never printed.
+
+  wskit call ws://localhost:8080/ws room.join '{"room": "lobby"}'
+  wskit watch -call 'room.join {"room": "lobby"}' ws://localhost:8080/ws | jq .payload
+
+wskit COMMAND -h lists the flags of a command. The exit status is 0, or 1 if the server has
+refused or was not reached, or 2 for a command line that makes no sense.
+`
+
+// command is what runs: where it reads and writes, and its flags.
+type command struct {
+	in       io.Reader
+	out, err io.Writer
+	colour   bool // out is a terminal
+
+	token, origin string
+	timeout       time.Duration
+	calls         []string      // of watch
+	idle          time.Duration // of check
+	n             int           // of watch: so many events
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	c := &command{in: os.Stdin, out: os.Stdout, err: os.Stderr, colour: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == ""}
+	os.Exit(c.run(ctx, os.Args[1:]))
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// run runs the command line, and returns the exit status.
+func (c *command) run(ctx context.Context, args []string) int {
+	if len(args) == 0 || args[0] == "help" || args[0] == "-h" || args[0] == "--help" {
+		fmt.Fprint(c.out, usage)
+		return done
+	}
+	name := args[0]
+	flags := flag.NewFlagSet("wskit "+name, flag.ContinueOnError)
+	flags.SetOutput(c.err)
+	flags.StringVar(&c.token, "token", os.Getenv("WSKIT_TOKEN"), "the token of the user; the default is WSKIT_TOKEN")
+	flags.Lookup("token").DefValue = "" // which would print it
+	flags.StringVar(&c.origin, "origin", "", "the Origin that a page would have; the default is the server's own")
+	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "how long the server has to answer")
+	commands := map[string]struct {
+		run  func(context.Context, []string) int
+		args [2]int // how many there are at least and at most
+	}{
+		"call": {c.call, [2]int{2, 3}}, "send": {c.send, [2]int{2, 3}}, "watch": {c.watch, [2]int{1, 1}}, "check": {c.check, [2]int{1, 1}},
+	}
+	chosen, ok := commands[name]
+	if !ok {
+		return c.misused("there is no command %q; wskit help lists them", name)
+	}
+	switch name {
+	case "watch":
+		flags.Func("call", "a request that is made first, as 'TYPE PAYLOAD'; may be given several times", func(s string) error {
+			c.calls = append(c.calls, s)
+			return nil
+		})
+		flags.IntVar(&c.n, "n", 0, "end after so many events; the default is to go on")
+	case "check":
+		flags.DurationVar(&c.idle, "idle", 0, "how long to keep the connection idle, to find the timeouts of proxies")
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return misuse
+	}
+	if n := flags.NArg(); n < chosen.args[0] || n > chosen.args[1] {
+		return c.misused("%s has %d arguments; wskit help shows what it takes", name, n)
+	}
+	return chosen.run(ctx, flags.Args())
+}
+
+func (c *command) misused(format string, args ...any) int {
+	fmt.Fprintf(c.err, "wskit: "+format+"\n", args...)
+	return misuse
+}
+
+func (c *command) failed(err error) int {
+	fmt.Fprintf(c.err, "wskit: %v\n", c.withoutToken(err.Error()))
+	return failed
+}
+
+// withoutToken is a text without the token, which an error of a library may have.
+func (c *command) withoutToken(text string) string {
+	if c.token == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, c.token, "…")
+}
