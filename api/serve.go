@@ -160,13 +160,16 @@ func (h *handler) log(ctx context.Context, who string, c Call, begun time.Time, 
 	if err != nil {
 		code = errors.CodeOf(err)
 	}
+	if code == errors.Internal {
+		level = slog.LevelError
+	}
+	if !h.o.Logger.Enabled(ctx, level) {
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("who", who), slog.String("call", cut(c.Name)), slog.String("tenant", c.Tenant), slog.String("user", c.User),
 		slog.String("ip", c.IP), slog.String("conn", c.Connection), slog.Any("topics", c.Topics), slog.String("event", c.Event),
 		slog.Any("code", code), slog.Duration("took", time.Since(begun)),
-	}
-	if code == errors.Internal {
-		level = slog.LevelError
 	}
 	if err != nil {
 		attrs = append(attrs, slog.Any("error", err))
@@ -232,32 +235,45 @@ func (h *handler) batch(ctx context.Context, grant Grant, body []byte) answer {
 	}
 	calls := params.(batchParams).Calls
 	results := make([]answer, len(calls))
-	var sending sync.WaitGroup
-	chains := make(map[string]chan struct{}) // of the neighbours: closed when the last one of a subject has ended
-	for i, b := range calls {
-		d := h.decode(b.Call, b.Params)
-		if b.Call != "publish" && b.Call != "send" {
-			sending.Wait()
-			clear(chains)
-			results[i] = h.run(ctx, grant, d)
-			continue
+	sends := func(i int) bool { return calls[i].Call == "publish" || calls[i].Call == "send" }
+	for i := 0; i < len(calls); {
+		neighbours := i + 1
+		for sends(i) && neighbours < len(calls) && sends(neighbours) {
+			neighbours++
 		}
-		before, ended := chains[d.about.subject()], make(chan struct{})
-		chains[d.about.subject()] = ended
-		sending.Go(func() {
-			defer close(ended)
-			if before != nil {
-				<-before
-			}
-			results[i] = h.run(ctx, grant, d)
-		})
+		h.together(ctx, grant, calls[i:neighbours], results[i:neighbours])
+		i = neighbours
 	}
-	sending.Wait()
 	encoded, err := json.Marshal(batchResult{results})
 	if err != nil {
 		return fail(err, 0)
 	}
 	return answer{Result: encoded}
+}
+
+// together makes calls at the same time, those of one topic or target one after the other.
+func (h *handler) together(ctx context.Context, grant Grant, calls []batched, results []answer) {
+	all := make([]decoded, len(calls))
+	subjects := make(map[string][]int)
+	for i, b := range calls {
+		all[i] = h.decode(b.Call, b.Params)
+		s := all[i].about.subject()
+		subjects[s] = append(subjects[s], i)
+	}
+	run := func(indexes []int) {
+		for _, i := range indexes {
+			results[i] = h.run(ctx, grant, all[i])
+		}
+	}
+	var done sync.WaitGroup
+	for _, indexes := range subjects {
+		if len(subjects) == 1 {
+			run(indexes)
+			continue
+		}
+		done.Go(func() { run(indexes) })
+	}
+	done.Wait()
 }
 
 // subject names what a call sends to.

@@ -176,9 +176,10 @@ func TestCheck(t *testing.T) {
 		t.Cleanup(s.Close)
 		return strings.Replace(s.URL, "http:", "ws:", 1)
 	}
-	withoutUpgrade := httputil.NewSingleHostReverseProxy(behind)
-	direct := withoutUpgrade.Director
-	withoutUpgrade.Director = func(req *http.Request) { direct(req); req.Header.Del("Upgrade"); req.Header.Del("Connection") }
+	withoutUpgrade := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(behind)
+		r.Out.Header.Del("Upgrade")
+	}}
 	full := router.New(router.Options{OnOpen: func(*router.Conn) error { return errors.PermissionDenied.New("your account is suspended") }})
 	secure := httptest.NewTLSServer(r)
 	t.Cleanup(secure.Close)

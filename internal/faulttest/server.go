@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -219,7 +220,11 @@ func register(r *router.Router, store limit.Store, journal *journal) {
 		return Ordered{ID: o.ID, By: os.Getpid()}, nil
 	})
 	router.RPC(r, "say", func(c *router.Context, s Said) (Done, error) {
-		return Done{}, c.Publish(s.Topic, "said", s)
+		var o router.PublishOptions
+		if strings.HasPrefix(s.Topic, "kept:") { // it may be said again when the outcome is not known
+			o.ID = fmt.Sprint(s.From, "/", s.N)
+		}
+		return Done{}, c.Publish(s.Topic, "said", s, o)
 	})
 }
 
