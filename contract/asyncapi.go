@@ -27,6 +27,14 @@ func (c *Contract) renderAsyncAPI() ([]byte, error) {
 	a.messages["RPC_ERROR"] = a.errorMessage("RPC_ERROR", "the message with this correlation id was refused or has failed")
 	a.operations["send.ERROR"] = object{"action": "send", "channel": ref(channel), "messages": refs("ERROR")}
 	a.operations["send.RPC_ERROR"] = object{"action": "send", "channel": ref(channel), "messages": refs("RPC_ERROR")}
+	for _, m := range topicMessages {
+		key := a.keys.of(m.name)
+		a.messages[key] = object{"name": m.name, "summary": m.doc, "payload": object{
+			"type": "object", "required": []any{"type", "payload"},
+			"properties": object{"type": object{"const": m.name}, "payload": m.payload},
+		}}
+		a.operations["send."+key] = object{"action": "send", "channel": ref(channel), "messages": refs(key)}
+	}
 	for i := range c.messages {
 		a.operation(&c.messages[i], c.opts.Limits)
 	}
@@ -68,6 +76,29 @@ func (c *Contract) renderAsyncAPI() ([]byte, error) {
 		socket["address"] = nil // not known
 	}
 	return encode(document)
+}
+
+// topicMessages are those of the protocol that say what has become of a topic, and that an application acts on. PROTOCOL.md has
+// all others, which clients handle themselves.
+var topicMessages = []struct {
+	name, doc string
+	payload   object
+}{
+	{"$ws:unsubscribed", "the client gets nothing of the topic any more", object{
+		"type": "object", "required": []any{"topic"},
+		"properties": object{
+			"topic":  object{"type": "string"},
+			"reason": object{"type": "string", "description": "revoked: the right was taken away; ended: it was given until now; none: neither"},
+		},
+	}},
+	{"$ws:redacted", "a message of a topic with history was taken back", object{
+		"type": "object", "required": []any{"topic", "pos"},
+		"properties": object{
+			"topic":       object{"type": "string"},
+			"pos":         object{"type": "string", "description": "the position of the message, as in its meta.pos"},
+			"replacement": object{"description": "what stands in its place, if anything"},
+		},
+	}},
 }
 
 type asyncapi struct {

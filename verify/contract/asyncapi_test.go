@@ -78,12 +78,14 @@ func TestAsyncAPIParses(t *testing.T) {
 		Correlated      bool
 	}
 	want := map[string]operation{
-		"receive.room.join":   {"receive", []string{"room.join"}, []string{"room.joined", "$ws:rpc-progress", "RPC_ERROR"}, true},
-		"receive.room.typing": {"receive", []string{"room.typing"}, nil, false},
-		"send.room.joined":    {"send", []string{"room.joined"}, nil, false},
-		"send.sure.":          {"send", []string{"sure?"}, []string{"$ws:answer"}, true},
-		"send.ERROR":          {"send", []string{"ERROR"}, nil, false},
-		"send.RPC_ERROR":      {"send", []string{"RPC_ERROR"}, nil, true},
+		"receive.room.join":     {"receive", []string{"room.join"}, []string{"room.joined", "$ws:rpc-progress", "RPC_ERROR"}, true},
+		"receive.room.typing":   {"receive", []string{"room.typing"}, nil, false},
+		"send.room.joined":      {"send", []string{"room.joined"}, nil, false},
+		"send.sure.":            {"send", []string{"sure?"}, []string{"$ws:answer"}, true},
+		"send.ERROR":            {"send", []string{"ERROR"}, nil, false},
+		"send..ws.unsubscribed": {"send", []string{"$ws:unsubscribed"}, nil, false},
+		"send..ws.redacted":     {"send", []string{"$ws:redacted"}, nil, false},
+		"send.RPC_ERROR":        {"send", []string{"RPC_ERROR"}, nil, true},
 	}
 	for name, opts := range variants {
 		var got struct {
