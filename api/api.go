@@ -1,5 +1,5 @@
-// Package api lets other services, in any language, use a router over HTTP: publish and send events, end connections and rights,
-// ban, and see who is connected.
+// Package api lets other services, in any language, use a router over HTTP: publish and send events, end connections
+// and rights, ban, and see who is connected.
 //
 //	mux.Handle("/v1/", api.Handler(r, api.Options{
 //		Authorize: api.Secrets(map[string]api.Grant{
@@ -12,11 +12,11 @@
 //	curl https://chat.example/v1/publish -H "Authorization: Bearer $BILLING_KEY" \
 //	  -d '{"topic": "orders:7", "event": "order.paid", "data": {"id": 7}}'
 //
-// Each call is for all processes that share the Backend of the router, whichever of them gets it, but stats. The data of an event
-// is checked against the type with which the program has declared it, before anything is sent.
+// Each call is for all processes that share the Backend of the router, whichever of them gets it, but stats. The data
+// of an event is checked against the type with which the program has declared it, before anything is sent.
 //
-// GET /v1/openapi.json describes the calls and the events, as OpenAPI 3.1, for those that may make a call. docs/other-services.md
-// is for who writes the other service.
+// GET /v1/openapi.json describes the calls and the events, as OpenAPI 3.1, for those that may make a call.
+// docs/other-services.md is for who writes the other service.
 package api
 
 import (
@@ -34,8 +34,8 @@ import (
 
 // Options configure [Handler].
 type Options struct {
-	// Authorize returns what the sender of a request may do, or an error, which is the answer: with UNAUTHENTICATED 401. It is
-	// called before the body is read, and concurrently. [Secrets] makes one.
+	// Authorize returns what the sender of a request may do, or an error, which is the answer: with UNAUTHENTICATED
+	// 401. It is called before the body is read, and concurrently. [Secrets] makes one.
 	//
 	// Default: none; it must be set.
 	Authorize func(*http.Request) (Grant, error)
@@ -55,8 +55,8 @@ type Options struct {
 	// Default: none: the calls fail.
 	Limits []Limit
 
-	// Idempotency keeps the answers of requests that have an Idempotency-Key: a request that is sent again gets the answer of the
-	// first. Take that of the backend.
+	// Idempotency keeps the answers of requests that have an Idempotency-Key: a request that is sent again gets the
+	// answer of the first. Take that of the backend.
 	//
 	// Default: none: a request with such a key is refused.
 	Idempotency idempotency.Store
@@ -94,8 +94,8 @@ const (
 	maxName = 128
 )
 
-// Handler returns the handler of the calls. Register it under a path that ends with /v1/, for a router of which all events are
-// declared. It panics if an option makes no sense, and if the messages of the router cannot be described.
+// Handler returns the handler of the calls. Register it under a path that ends with /v1/, for a router of which all
+// events are declared. It panics if an option makes no sense, and if the messages of the router cannot be described.
 func Handler(r *router.Router, o Options) http.Handler {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -22,7 +22,8 @@ type Grant struct {
 	//
 	// Default: all.
 	Calls []string
-	// Tenants are those whose users it may address. With it, it may address neither single connections, nor all, nor an IP.
+	// Tenants are those whose users it may address. With it, it may address neither single connections, nor all, nor an
+	// IP.
 	//
 	// Default: all.
 	Tenants []string
@@ -55,9 +56,9 @@ type Call struct {
 	Event string
 }
 
-// Secrets is for [Options.Authorize]: a grant for each secret, which is sent as Authorization: Bearer. Secrets are compared in a
-// time that does not depend on them. To replace one, let two have the same grant for a while. It panics if a secret has less than
-// 16 bytes, and if a grant makes no sense.
+// Secrets is for [Options.Authorize]: a grant for each secret, which is sent as Authorization: Bearer. Secrets are
+// compared in a time that does not depend on them. To replace one, let two have the same grant for a while. It panics
+// if a secret has less than 16 bytes, and if a grant makes no sense.
 func Secrets(grants map[string]Grant) func(*http.Request) (Grant, error) {
 	type entry struct {
 		sum   [sha256.Size]byte

@@ -105,8 +105,8 @@ func (s *servers) post(ctx context.Context, call, params, key string) (status in
 	return res.StatusCode, string(b)
 }
 
-// A service that makes each call until it has an answer, with the same key and id, publishes each order once, whatever server is
-// killed in between.
+// A service that makes each call until it has an answer, with the same key and id, publishes each order once, whatever
+// server is killed in between.
 func TestServersAreKilledDuringCalls(t *testing.T) {
 	s := &servers{t: t, redis: redistest.Start(t)}
 	s.start(0)

@@ -225,8 +225,8 @@ type batchResult struct {
 	Results []answer `json:"results"`
 }
 
-// batch makes several calls in their order. Neighbours that publish or send are made at the same time, so that a broker gets them
-// together, but for those of one topic or target.
+// batch makes several calls in their order. Neighbours that publish or send are made at the same time, so that a broker
+// gets them together, but for those of one topic or target.
 func (h *handler) batch(ctx context.Context, grant Grant, body []byte) answer {
 	params, err := h.types.DecodeEvent("batch", body)
 	if err != nil {

@@ -42,7 +42,8 @@ type handling struct{}
 // ends with the client. It may be called once more while stop is called. An event that does not decode, and a
 // panic, are reported to Options.OnError.
 //
-// Events of a type without a handler are dropped, or go to Options.OnEvent: see Options.Setup for those that come early.
+// Events of a type without a handler are dropped, or go to Options.OnEvent: see Options.Setup for those that come
+// early.
 func On[T any](c *Client, typ string, handle func(context.Context, T, Meta)) (stop func()) {
 	h := &handler{func(ctx context.Context, payload jsontext.Value, meta Meta) (err error) {
 		defer contain(&err)

@@ -13,7 +13,8 @@ import (
 	"github.com/wskit/wskit/router"
 )
 
-// OnEvent gets the events that have no handler, in the order of all events, and a panic in it is an error of that event.
+// OnEvent gets the events that have no handler, in the order of all events, and a panic in it is an error of that
+// event.
 func TestOnEvent(t *testing.T) {
 	t.Parallel()
 	r := router.New(router.Options{})

@@ -27,9 +27,8 @@ type Options struct {
 	// Default: none.
 	Header http.Header
 
-	// HTTPClient makes the handshakes: it has the proxy, the TLS configuration, and in tests a server in
-	// memory. An HTTP proxy is asked for a tunnel to the server, with and without TLS. Redirects are not followed, as in
-	// browsers.
+	// HTTPClient makes the handshakes: it has the proxy, the TLS configuration, and in tests a server in memory. An
+	// HTTP proxy is asked for a tunnel to the server, with and without TLS. Redirects are not followed, as in browsers.
 	//
 	// Default: http.DefaultClient.
 	HTTPClient *http.Client
@@ -68,15 +67,15 @@ type Options struct {
 	// Default: it fails with ErrQueueFull.
 	WaitForRoom bool
 
-	// MaxMessage is the size in bytes of the largest message that is accepted from the server. A larger one is skipped: a
-	// request whose answer it is fails with RESOURCE_EXHAUSTED, OnGap is called for an event of a topic with history, with
-	// the reason "tooLarge", and OnError for any other.
+	// MaxMessage is the size in bytes of the largest message that is accepted from the server. A larger one is skipped:
+	// a request whose answer it is fails with RESOURCE_EXHAUSTED, OnGap is called for an event of a topic with history,
+	// with the reason "tooLarge", and OnError for any other.
 	//
 	// Default: 4 MiB.
 	MaxMessage int64
 
-	// OnEvent is called for each event of a type without a handler, by the goroutine of the handlers, in the order of all
-	// events: for tools that show what comes.
+	// OnEvent is called for each event of a type without a handler, by the goroutine of the handlers, in the order of
+	// all events: for tools that show what comes.
 	//
 	// Default: these events are dropped.
 	OnEvent func(ctx context.Context, typ string, payload jsontext.Value, meta Meta)

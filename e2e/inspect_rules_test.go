@@ -72,8 +72,8 @@ func (s inspected) dial(user string) *routertest.Client {
 	return s.server.Dial(routertest.DialOptions{Token: user})
 }
 
-// An operator logs in with a session of the application, replaces a rule after a look at the difference, and takes a right
-// away.
+// An operator logs in with a session of the application, replaces a rule after a look at the difference, and takes a
+// right away.
 func TestInspectorActs(t *testing.T) {
 	nightly(t)
 	s := startInspected(t)

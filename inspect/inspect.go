@@ -65,8 +65,9 @@ type Options struct {
 	// Default: none; it must be set.
 	Authorize func(*http.Request) (Viewer, error)
 
-	// LoginURL is the address of a page on which a person logs in: a path, or an http or https URL. The page of the inspector
-	// links to it when Authorize has refused with 401. Let it set a cookie that Authorize reads, and come back.
+	// LoginURL is the address of a page on which a person logs in: a path, or an http or https URL. The page of the
+	// inspector links to it when Authorize has refused with 401. Let it set a cookie that Authorize reads, and come
+	// back.
 	//
 	// Default: none: the page asks for a token, which it sends as Authorization: Bearer until its tab is closed.
 	LoginURL string

@@ -28,8 +28,8 @@ type query struct {
 	Type   string `json:"type,omitzero"`
 	// ID is a connection's or a trace's.
 	ID string `json:"id,omitzero"`
-	// Seconds is how long a trace runs or a ban lasts, Payloads whether it has them and the viewer may see them, and After the last
-	// entry that is known.
+	// Seconds is how long a trace runs or a ban lasts, Payloads whether it has them and the viewer may see them, and
+	// After the last entry that is known.
 	Seconds  int  `json:"seconds,omitzero"`
 	Payloads bool `json:"payloads,omitzero"`
 	After    int  `json:"after,omitzero"`

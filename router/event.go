@@ -55,8 +55,8 @@ func Declare[T any](r Registrar, typ string, opts ...EventOptions) Event[T] {
 	return Event[T]{d.typ, d.group.router}
 }
 
-// Publish sends the event to the subscribers of a topic, from a handler or from outside of one: ctx is the [Context] of a
-// message or any other. See [Context.Publish] and [Router.Publish].
+// Publish sends the event to the subscribers of a topic, from a handler or from outside of one: ctx is the [Context] of
+// a message or any other. See [Context.Publish] and [Router.Publish].
 func (e Event[T]) Publish(ctx context.Context, topic string, payload T, opts ...PublishOptions) error {
 	switch k, ok := ctx.(*Context); {
 	case e.router == nil:
@@ -161,9 +161,10 @@ func (r *Router) declared() map[string]*declared {
 	return nil
 }
 
-// DecodeEvent decodes the payload of a declared event from JSON, for what other programs want to have published: the result has
-// the Go type of the event, and its rules hold. The error is NOT_FOUND if the event is not declared, and INVALID_ARGUMENT, with
-// [FieldError] in its details, for a payload that does not decode, breaks a rule, or has a member that the Go type does not have.
+// DecodeEvent decodes the payload of a declared event from JSON, for what other programs want to have published: the
+// result has the Go type of the event, and its rules hold. The error is NOT_FOUND if the event is not declared, and
+// INVALID_ARGUMENT, with [FieldError] in its details, for a payload that does not decode, breaks a rule, or has a
+// member that the Go type does not have.
 func (r *Router) DecodeEvent(typ string, payload []byte) (value any, err error) {
 	d := r.declared()[typ]
 	if d == nil || d.answer != nil {

@@ -93,8 +93,8 @@ func asPayload(v jsontext.Value) any {
 	return v
 }
 
-// send sends an event, and then a ping: what the server refuses before it begins to handle the event is known when that is
-// answered. Nothing says whether an event was handled.
+// send sends an event, and then a ping: what the server refuses before it begins to handle the event is known when that
+// is answered. Nothing says whether an event was handled.
 func (c *command) send(ctx context.Context, args []string) int {
 	payload, err := c.payload(args[2:])
 	if err != nil {

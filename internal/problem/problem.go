@@ -1,4 +1,5 @@
-// Package problem is the answer to an HTTP request that fails: problem details (RFC 9457), with what a frame's error has.
+// Package problem is the answer to an HTTP request that fails: problem details (RFC 9457), with what a frame's error
+// has.
 package problem
 
 import (

@@ -1,6 +1,6 @@
-// Services measures what it costs the server when another service publishes over HTTP: package api, beside the HTTP API of
-// Centrifugo, which is installed as a program, and beside publishing in Go. It writes the table to its section of RESULTS.md.
-// Run it inside bench/:
+// Services measures what it costs the server when another service publishes over HTTP: package api, beside the HTTP API
+// of Centrifugo, which is installed as a program, and beside publishing in Go. It writes the table to its section of
+// RESULTS.md. Run it inside bench/:
 //
 //	go run ./cmd/services                     # about two minutes, and once some for Centrifugo
 //	go run ./cmd/services -rounds 1 -out ""   # a first look

@@ -58,8 +58,8 @@ func (p *Peer) Init(h *Hub, id string, out *wire.Outbox, host Host) {
 // Terms are those of a membership.
 type Terms struct {
 	Until time.Time // when it ends by itself; zero: it does not
-	// Revoked reports whether the right was revoked after it was decided that the connection may be a member. It is called
-	// when Revoke would find the membership, and before it begins. nil: it was not.
+	// Revoked reports whether the right was revoked after it was decided that the connection may be a member. It is
+	// called when Revoke would find the membership, and before it begins. nil: it was not.
 	Revoked func() bool
 }
 
@@ -67,8 +67,8 @@ type Terms struct {
 var ErrRevoked = errors.PermissionDenied.New("the right to this topic was revoked meanwhile")
 
 // Subscribe makes the connection a member of a topic, of which it gets what is published from now on. It waits for the
-// broker for as long as ctx, the connection and the membership last. name is a CheckTopic's or a reserved one. Terms.Until,
-// if that is not zero, holds also for a membership that there is.
+// broker for as long as ctx, the connection and the membership last. name is a CheckTopic's or a reserved one.
+// Terms.Until, if that is not zero, holds also for a membership that there is.
 func (p *Peer) Subscribe(ctx context.Context, name string, terms Terms) error {
 	m, err := p.place(ctx, name, terms)
 	if m == nil {
@@ -171,9 +171,9 @@ func (p *Peer) takeOff(m *Member) {
 	}
 }
 
-// Unsubscribe ends the connection's membership in a topic of the application, and reports whether there was one. A call of
-// Subscribe that still waits for it fails with ErrClosed. The client is told of a topic with history, which it would resume,
-// and of others if tell is set.
+// Unsubscribe ends the connection's membership in a topic of the application, and reports whether there was one. A call
+// of Subscribe that still waits for it fails with ErrClosed. The client is told of a topic with history, which it would
+// resume, and of others if tell is set.
 func (p *Peer) Unsubscribe(name string, tell bool) bool {
 	if IsReserved(name) {
 		return false
@@ -189,8 +189,8 @@ func (p *Peer) Unsubscribe(name string, tell bool) bool {
 	return true
 }
 
-// Revoke ends the memberships in topics of the application that are covered, also those that are about to begin, tells the
-// client, and reports whether there were any. From then on nothing of them is queued.
+// Revoke ends the memberships in topics of the application that are covered, also those that are about to begin, tells
+// the client, and reports whether there were any. From then on nothing of them is queued.
 func (p *Peer) Revoke(covered func(topic string) bool) (revoked bool) {
 	for _, name := range p.Topics() {
 		if m := p.Member(name); m != nil && covered(name) {
