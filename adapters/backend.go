@@ -33,14 +33,15 @@ type Backend struct {
 	// Default: in this process, see memory.IdempotencyOptions.
 	Idempotency idempotency.Store
 
-	// Secret returns at least 32 random bytes that are the same in all processes and stay the same, for each name. It may
-	// be called concurrently. The tickets of Router.History are signed with it, so that a client can resume on another
-	// process.
+	// Secret returns at least 32 random bytes that are the same in all processes and stay the same, for each name. It
+	// may be called concurrently. The tickets of Router.History are signed with it, so that a client can resume on
+	// another process.
 	//
 	// Default: random ones of this process.
 	Secret func(ctx context.Context, name string) ([]byte, error)
 
-	// Check returns nil while decisions, subscriptions and writes work. Router.Ready asks it. It may be called concurrently.
+	// Check returns nil while decisions, subscriptions and writes work. Router.Ready asks it. It may be called
+	// concurrently.
 	//
 	// Default: always nil.
 	Check func(context.Context) error
@@ -50,9 +51,9 @@ type Backend struct {
 	// Default: nothing is closed.
 	Close func() error
 
-	// ProcessTimeout is how long a process that was killed, or is cut off from the backend, counts as running: its places of
-	// a gate and of concurrency limits, its members of topics, the messages with an idempotency key that it was handling, and
-	// its connections for Target. All processes need the same one. From 1 s to 10 min.
+	// ProcessTimeout is how long a process that was killed, or is cut off from the backend, counts as running: its
+	// places of a gate and of concurrency limits, its members of topics, the messages with an idempotency key that it
+	// was handling, and its connections for Target. All processes need the same one. From 1 s to 10 min.
 	//
 	// Default: 15 s.
 	ProcessTimeout time.Duration

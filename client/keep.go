@@ -11,11 +11,11 @@ import (
 type Keeping struct {
 	// Open makes the request that subscribes, and returns its error. It is called on each connection, and with all when
 	// everything that the topic keeps has to come: at first, and when events were missed. The server then subscribes
-	// anew, by Context.Unsubscribe and SubscribeFrom. Otherwise the topic was resumed. It is called by one goroutine; ctx
-	// ends with the client, or with stop.
+	// anew, by Context.Unsubscribe and SubscribeFrom. Otherwise the topic was resumed. It is called by one goroutine;
+	// ctx ends with the client, or with stop.
 	Open func(ctx context.Context, all bool) error
-	// Reset is called when the server has subscribed anew, before the first event: nothing that has come counts any more.
-	// Like the handlers of events it is called by the one goroutine that calls them all.
+	// Reset is called when the server has subscribed anew, before the first event: nothing that has come counts any
+	// more. Like the handlers of events it is called by the one goroutine that calls them all.
 	//
 	// Default: nothing is called.
 	Reset func()
@@ -35,9 +35,9 @@ type keeper struct {
 	opened  int  // on which connection
 }
 
-// Keep keeps what a program has of a topic complete: it opens the topic on each connection, with everything that the topic
-// keeps at first and after each gap, and again after a pause where that fails. An error for which waiting does not
-// help goes to Options.OnError, without a type, and the next connection opens again. stop ends that, and leaves the
+// Keep keeps what a program has of a topic complete: it opens the topic on each connection, with everything that the
+// topic keeps at first and after each gap, and again after a pause where that fails. An error for which waiting does
+// not help goes to Options.OnError, without a type, and the next connection opens again. stop ends that, and leaves the
 // subscription as it is. Options.OnGap is called as without Keep. Keep panics without Keeping.Open.
 func Keep(c *Client, topic string, keeping Keeping) (stop func()) {
 	if keeping.Open == nil {
@@ -128,8 +128,8 @@ func (k *keeper) open(ctx context.Context, all bool) (err error) {
 	return k.Open(ctx, all)
 }
 
-// begun has Reset called, in the order of the events, where a topic that is loaded begins. $ws:subscribed comes again where
-// the server joins the topic, behind the events.
+// begun has Reset called, in the order of the events, where a topic that is loaded begins. $ws:subscribed comes again
+// where the server joins the topic, behind the events.
 func (l *link) begun(topic string) error {
 	l.c.mu.Lock()
 	var keepers []*keeper

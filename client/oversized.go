@@ -11,8 +11,8 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// A message above Options.MaxMessage is skipped, and its request, topic or question gets an error. If the connection were
-// closed, the message would come again on the next one, for ever.
+// A message above Options.MaxMessage is skipped, and its request, topic or question gets an error. If the connection
+// were closed, the message would come again on the next one, for ever.
 
 // readMessage reads a message of the server. It returns the beginning of one that is too large, and skips the rest.
 func (l *link) readMessage() (kind websocket.MessageType, data []byte, tooLarge bool, err error) {
@@ -28,8 +28,8 @@ func (l *link) readMessage() (kind websocket.MessageType, data []byte, tooLarge 
 	return kind, data, true, err
 }
 
-// oversized tells what a message that is too large belongs to. beginning has its type and meta, which servers write before
-// the payload.
+// oversized tells what a message that is too large belongs to. beginning has its type and meta, which servers write
+// before the payload.
 func (l *link) oversized(beginning []byte) error {
 	f := headOf(beginning)
 	err := errors.ResourceExhausted.Errorf("a message of the server is larger than the %d bytes of Options.MaxMessage; set more, or have the server send less", l.c.opts.MaxMessage)

@@ -11,9 +11,9 @@ import (
 	"net/url"
 )
 
-// handshaker is the http.Client for a handshake. To a server without TLS behind an HTTP proxy it opens a tunnel, as RFC 6455,
-// section 4.1, demands: net/http would give the handshake to the proxy, and most do not pass an upgrade on. For all else it is
-// the given one, whose tunnels are those of net/http.
+// handshaker is the http.Client for a handshake. To a server without TLS behind an HTTP proxy it opens a tunnel, as RFC
+// 6455, section 4.1, demands: net/http would give the handshake to the proxy, and most do not pass an upgrade on. For
+// all else it is the given one, whose tunnels are those of net/http.
 func handshaker(client *http.Client, server string) *http.Client {
 	transport, ok := client.Transport.(*http.Transport)
 	if client.Transport == nil {

@@ -28,8 +28,8 @@ func (c *Client) fetchToken(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// sameTokens is how often in a row Options.Token may return a token that the server has refused: a cache may keep it for
-// some seconds more.
+// sameTokens is how often in a row Options.Token may return a token that the server has refused: a cache may keep it
+// for some seconds more.
 const sameTokens = 5
 
 var (

@@ -1,8 +1,8 @@
-// Package collect collects what is published often: the latest value of each key, in one message in an interval. For the
-// positions of players, prices and gauges, of which a member wants all that have changed, many times a second.
+// Package collect collects what is published often: the latest value of each key, in one message in an interval. For
+// the positions of players, prices and gauges, of which a member wants all that have changed, many times a second.
 //
-// A hundred players who move twenty times a second are 200,000 messages a second to a hundred members. Collected for 50 ms
-// they are 2,000, each with the latest position of every player that has moved.
+// A hundred players who move twenty times a second are 200,000 messages a second to a hundred members. Collected for 50
+// ms they are 2,000, each with the latest position of every player that has moved.
 package collect
 
 import (
@@ -54,8 +54,8 @@ type collected[T any] struct {
 	places map[string]int // of the keys, in values
 }
 
-// New makes a collector of an event, whose payload is a list. key says which values replace each other. It panics if an option
-// makes no sense.
+// New makes a collector of an event, whose payload is a list. key says which values replace each other. It panics if an
+// option makes no sense.
 func New[T any](event router.Event[[]T], key func(T) string, o Options) *Collector[T] {
 	o.Every = cmp.Or(o.Every, 50*time.Millisecond)
 	o.MaxKeys = cmp.Or(o.MaxKeys, 1000)

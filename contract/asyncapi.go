@@ -78,8 +78,8 @@ func (c *Contract) renderAsyncAPI() ([]byte, error) {
 	return encode(document)
 }
 
-// topicMessages are those of the protocol that say what has become of a topic, and that an application acts on. PROTOCOL.md has
-// all others, which clients handle themselves.
+// topicMessages are those of the protocol that say what has become of a topic, and that an application acts on.
+// PROTOCOL.md has all others, which clients handle themselves.
 var topicMessages = []struct {
 	name, doc string
 	payload   object

@@ -25,11 +25,11 @@ type Refusal struct {
 	Header http.Header
 	// TraceID is sent with the answer. Default: [TraceID] of the request.
 	TraceID string
-	// Accept accepts the handshake and closes the connection at once, because pages cannot
-	// see why a handshake was refused. The code is 4401 for a status of 401, 4403 for 403, 4429
-	// for 429, and 1013 for 503; a refusal with another status is not accepted. The reason is
-	// {"retryAfterMs":n,"message":"…"}, with null if waiting does not help, without retryAfterMs if the wait is not known,
-	// and with as much of the error's message as fits into 123 bytes.
+	// Accept accepts the handshake and closes the connection at once, because pages cannot see why a handshake was
+	// refused. The code is 4401 for a status of 401, 4403 for 403, 4429 for 429, and 1013 for 503; a refusal with
+	// another status is not accepted. The reason is {"retryAfterMs":n,"message":"…"}, with null if waiting does not
+	// help, without retryAfterMs if the wait is not known, and with as much of the error's message as fits into 123
+	// bytes.
 	Accept bool
 }
 

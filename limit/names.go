@@ -9,8 +9,9 @@ import (
 	"weak"
 )
 
-// namespaces has the limiters that New has made in this process, by what their keys begin with. It is there for one warning:
-// two limiters of one name and different policies take each other's states for their own, and neither of them limits.
+// namespaces has the limiters that New has made in this process, by what their keys begin with. It is there for one
+// warning: two limiters of one name and different policies take each other's states for their own, and neither of them
+// limits.
 var namespaces = struct {
 	sync.Mutex
 	latest map[namespace]weak.Pointer[Limiter]

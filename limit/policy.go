@@ -67,10 +67,10 @@ func (p Pacer) compile() (*engine.Plan, error) {
 	return engine.Pacer(p, p.Burst, p.Refill, p.Per, p.MaxWait)
 }
 
-// FixedWindow admits Limit in every Window of the calendar: windows begin at multiples of
-// Window after the Unix epoch, at the same instant for all subjects. It suits quotas by the
-// calendar ("1,000 a day, from midnight UTC"; for other zones and for months use [Calendar]). Around the boundary of two windows, up to
-// twice the Limit can be admitted at once; where that matters use [SlidingWindow].
+// FixedWindow admits Limit in every Window of the calendar: windows begin at multiples of Window after the Unix epoch,
+// at the same instant for all subjects. It suits quotas by the calendar ("1,000 a day, from midnight UTC"; for other
+// zones and for months use [Calendar]). Around the boundary of two windows, up to twice the Limit can be admitted at
+// once; where that matters use [SlidingWindow].
 type FixedWindow struct {
 	// Limit is how much is admitted in a window, at least 1.
 	Limit int64

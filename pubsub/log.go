@@ -42,14 +42,14 @@ type Log interface {
 	Heads(ctx context.Context, topics []string) ([]Position, error)
 }
 
-// Replacer is a [Log] whose messages can be replaced: an application has to take back what a user has published. A router
-// needs it for Router.Redact. pubsubtest.RunLog checks it where a Log has it.
+// Replacer is a [Log] whose messages can be replaced: an application has to take back what a user has published. A
+// router needs it for Router.Redact. pubsubtest.RunLog checks it where a Log has it.
 type Replacer interface {
 	Log
 
-	// Replace gives the message at a position another frame, for all that read it from then on. Positions and ids stay as they
-	// are, and nothing is delivered. For History.Bytes the message may count as before. Replace reports false, and changes
-	// nothing, if the log does not have the message, or not any more; it begins no log.
+	// Replace gives the message at a position another frame, for all that read it from then on. Positions and ids stay
+	// as they are, and nothing is delivered. For History.Bytes the message may count as before. Replace reports false,
+	// and changes nothing, if the log does not have the message, or not any more; it begins no log.
 	Replace(ctx context.Context, topic string, at Position, frame []byte) (replaced bool, err error)
 }
 

@@ -23,8 +23,8 @@ import (
 // AddressingOptions are for [Router.User], [Router.Connection] and [Router.AllConnections]: sending
 // to the connections of a user, to one or to all, and counting, listing and closing them.
 type AddressingOptions struct {
-	// Enabled lets other processes that share the Backend address the connections of this one. All of them need it. It costs
-	// about 400 bytes for each connection, and a subscription of the broker for each user.
+	// Enabled lets other processes that share the Backend address the connections of this one. All of them need it. It
+	// costs about 400 bytes for each connection, and a subscription of the broker for each user.
 	//
 	// Default: off. Without a broker, or with that of package memory, the connections of this router can be addressed
 	// from the first use of a Target on, which takes about 2 µs for each connection that is open. With another broker

@@ -7,11 +7,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// allowance is how many messages of the protocol, such as heartbeats and resumes, a connection may send without passing the
-// application's middleware: that they are refused there would leave a stopped request running, or a client without its
-// topics. It is used up by those alone that nothing open bounds, and comes back by one a second. A client that keeps to the
-// protocol never uses it up; what one sends beyond it passes the middleware like any other message, so that a flood is
-// limited. It is the reader's.
+// allowance is how many messages of the protocol, such as heartbeats and resumes, a connection may send without passing
+// the application's middleware: that they are refused there would leave a stopped request running, or a client without
+// its topics. It is used up by those alone that nothing open bounds, and comes back by one a second. A client that
+// keeps to the protocol never uses it up; what one sends beyond it passes the middleware like any other message, so
+// that a flood is limited. It is the reader's.
 type allowance struct {
 	used uint16
 	at   uint16 // the second, after the epoch, at which it was looked at last
@@ -32,8 +32,8 @@ func (a *allowance) take(now time.Duration) bool {
 	return true
 }
 
-// passesFreely reports whether a message of the protocol does not pass the application's middleware: it stops a request or
-// answers a question that is open, or there is an allowance for it.
+// passesFreely reports whether a message of the protocol does not pass the application's middleware: it stops a request
+// or answers a question that is open, or there is an allowance for it.
 func (c *Conn) passesFreely(f *incoming) bool {
 	if f.route == nil || !f.route.protocol || f.tooLarge {
 		return false

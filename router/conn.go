@@ -73,8 +73,8 @@ type CloseInfo struct {
 	Topics []string
 }
 
-// mayComeBack reports whether the client is expected to open another connection, as after a reload: neither the client nor the
-// application has said that it is over.
+// mayComeBack reports whether the client is expected to open another connection, as after a reload: neither the client
+// nor the application has said that it is over.
 func (i *CloseInfo) mayComeBack() bool {
 	switch {
 	case i.Code == errors.CloseNormal:

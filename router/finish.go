@@ -81,7 +81,8 @@ func (c *Context) expire() {
 // overrunTime is how long a handler may go on after its time is over, until the log says that it ignores its context.
 const overrunTime = time.Second
 
-// reportOverrun logs, once for each type, that a handler ignores its context: it keeps its connection's place in flight.
+// reportOverrun logs, once for each type, that a handler ignores its context: it keeps its connection's place in
+// flight.
 func (c *Context) reportOverrun() {
 	if slices.Contains(c.conn.turn.Open(), c) && c.route.overran.CompareAndSwap(false, true) {
 		c.conn.router.opts.Logger.Warn("wskit: a handler goes on after its time is over; pass its Context to what it waits for",

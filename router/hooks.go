@@ -16,11 +16,11 @@ type Hooks struct {
 	OnLimitExceeded func(LimitInfo)        // for each frame that a limit rejects
 	OnRefused       func(Refused)          // for each handshake and message that is refused otherwise
 
-	// BeforePublish is called for each message that this process publishes to a topic, in whatever way, before its payload
-	// is encoded. After an error nothing is published, and Publish returns it: a handler that returns a rejection by a
-	// limit answers it like that of a frame. ratelimit.PerTopic makes one. It is called by the goroutine that publishes,
-	// concurrently, and may wait for the network. A panic is an error. Messages to a [Target] and to a connection are not
-	// published.
+	// BeforePublish is called for each message that this process publishes to a topic, in whatever way, before its
+	// payload is encoded. After an error nothing is published, and Publish returns it: a handler that returns a
+	// rejection by a limit answers it like that of a frame. ratelimit.PerTopic makes one. It is called by the goroutine
+	// that publishes, concurrently, and may wait for the network. A panic is an error. Messages to a [Target] and to a
+	// connection are not published.
 	//
 	// Default: none.
 	BeforePublish func(ctx context.Context, topic string) error
@@ -46,8 +46,8 @@ type Hooks struct {
 // opposite order. Hooks without an OnOpen count like those whose OnOpen returns nil. So what
 // an OnOpen has acquired can be released by the OnClose of the same Hooks.
 //
-// BeforePublish hooks are called in the order in which they were added, up to the first that returns an error. All other
-// hooks, and OnClose, are called even if another one panics.
+// BeforePublish hooks are called in the order in which they were added, up to the first that returns an error. All
+// other hooks, and OnClose, are called even if another one panics.
 //
 // AddHooks panics once the router has served a connection.
 func (r *Router) AddHooks(h Hooks) {

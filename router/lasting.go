@@ -3,8 +3,8 @@ package router
 import "context"
 
 // lasting returns ctx for something that is published or sent: what a handler or OnClose announces reaches the others,
-// although the client of that connection is gone. If ctx has been cancelled with its message or connection, the result has
-// its values alone. A deadline that is over, and a context that the application has cancelled, stay as they are.
+// although the client of that connection is gone. If ctx has been cancelled with its message or connection, the result
+// has its values alone. A deadline that is over, and a context that the application has cancelled, stay as they are.
 func lasting(ctx context.Context) context.Context {
 	switch {
 	case ctx.Err() != context.Canceled:

@@ -8,9 +8,9 @@ import (
 
 var errUnknownType = errors.Unimplemented.New("message type is not known")
 
-// unknownType is the error for a type that is not registered. It names a registered one that the client may mean: one that
-// differs in one letter, in two that have changed places, or in capitals. It has no text of the client: it is logged. All
-// types are compared once a second at most, so that a flood costs no more than a look at the time.
+// unknownType is the error for a type that is not registered. It names a registered one that the client may mean: one
+// that differs in one letter, in two that have changed places, or in capitals. It has no text of the client: it is
+// logged. All types are compared once a second at most, so that a flood costs no more than a look at the time.
 func (c *Conn) unknownType(typ []byte) error {
 	second, last := c.stream.ReadAt().Unix(), c.serving.compared.Load()
 	if second == last || !c.serving.compared.CompareAndSwap(last, second) {
@@ -24,7 +24,8 @@ func (c *Conn) unknownType(typ []byte) error {
 	return errUnknownType
 }
 
-// isSlip reports whether text is another, which was meant, but for one slip. It takes time in proportion to the shorter.
+// isSlip reports whether text is another, which was meant, but for one slip. It takes time in proportion to the
+// shorter.
 func isSlip(text []byte, meant string) bool {
 	if d := len(text) - len(meant); d < -1 || d > 1 {
 		return false

@@ -44,11 +44,11 @@ type Options struct {
 	// Default: renewals are answered UNIMPLEMENTED.
 	Renew func(context.Context, *Conn, string) (ingress.Identity, error)
 
-	// Recheck is called after each renewal, for each topic of the connection: the user may have lost the right to it. With an error
-	// such as errors.PermissionDenied the membership ends, with its presence, and the client gets $ws:unsubscribed with the
-	// reason revoked. One that is retryable, has no code (a fault), or is that of a context says nothing about the right: it is
-	// called again after 1 s to 1 min. ctx ends with the connection. A client can come back with its ticket: set Resume.Allow,
-	// too.
+	// Recheck is called after each renewal, for each topic of the connection: the user may have lost the right to it.
+	// With an error such as errors.PermissionDenied the membership ends, with its presence, and the client gets
+	// $ws:unsubscribed with the reason revoked. One that is retryable, has no code (a fault), or is that of a context
+	// says nothing about the right: it is called again after 1 s to 1 min. ctx ends with the connection. A client can
+	// come back with its ticket: set Resume.Allow, too.
 	//
 	// Default: the topics stay.
 	Recheck func(ctx context.Context, c *Conn, topic string) error
@@ -105,10 +105,11 @@ type Options struct {
 	// RefuseOverHTTP answers pages that the Gate or Authenticate refuse with HTTP alone, as all others. Browsers hide
 	// such an answer from the page.
 	//
-	// Default: such a handshake of a page is accepted, and the connection closed at once, so that the page sees why: with
-	// 4401 for a status of 401, 4403 for 403, 4429 for 429 and 1013 for 503, and the reason
-	// {"retryAfterMs":n,"message":"…"}, see ingress.Refusal.Accept. At most 100 a second are answered like this, each for 2 s at most. All other refusals, such
-	// as those of origins and hosts, and those of clients that are not pages (without an Origin), are HTTP answers.
+	// Default: such a handshake of a page is accepted, and the connection closed at once, so that the page sees why:
+	// with 4401 for a status of 401, 4403 for 403, 4429 for 429 and 1013 for 503, and the reason
+	// {"retryAfterMs":n,"message":"…"}, see ingress.Refusal.Accept. At most 100 a second are answered like this, each
+	// for 2 s at most. All other refusals, such as those of origins and hosts, and those of clients that are not pages
+	// (without an Origin), are HTTP answers.
 	RefuseOverHTTP bool
 
 	// TokenSubprotocol and TokenQuery say where [ingress.Token] finds the token of a handshake: in
@@ -282,8 +283,8 @@ type Options struct {
 	// Default: one refusal in a second is logged with Logger, with the number of those since the last.
 	OnRefused func(Refused)
 
-	// Logger gets everything that no hook gets: faults without OnError, refusals without OnRefused, faults of hooks, and
-	// refused origins.
+	// Logger gets everything that no hook gets: faults without OnError, refusals without OnRefused, faults of hooks,
+	// and refused origins.
 	//
 	// Default: slog.Default().
 	Logger *slog.Logger
@@ -328,11 +329,10 @@ type Limits struct {
 	// [Question.Ask]. Default: 64. Beyond it Ask fails.
 	MaxQuestions int
 
-	// MaxQueued is the number of bytes that may be queued for a client that reads slowly.
-	// Default: 1 MiB. At least 4 KiB. For a message that does not fit, its Overflow policy
-	// applies. Of messages that may be dropped, one for each 64 of these bytes is queued at most, because
-	// a place in the queue takes memory, too. Answers always fit: if they fill half of it, the connection is not read until
-	// they have been sent.
+	// MaxQueued is the number of bytes that may be queued for a client that reads slowly. Default: 1 MiB. At least 4
+	// KiB. For a message that does not fit, its Overflow policy applies. Of messages that may be dropped, one for each
+	// 64 of these bytes is queued at most, because a place in the queue takes memory, too. Answers always fit: if they
+	// fill half of it, the connection is not read until they have been sent.
 	MaxQueued int
 
 	// SocketBuffer is the size of the kernel's buffers for the connection, in bytes for each

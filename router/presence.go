@@ -29,11 +29,12 @@ func (r *Router) Presence(ctx context.Context, topic string) ([]pubsub.Member, e
 
 // JoinOptions configure Join.
 type JoinOptions struct {
-	// Grace is for how long the connection stays listed when it is lost, as when a page is loaded again or a phone changes its
-	// network: a user that is back within it has neither left nor joined for those that watch users (WatchOptions.ByUser), in
-	// all processes. The entry of the lost connection is listed until then, or until the user joins again in the same process. A member
-	// that unsubscribes, that closes the connection by itself (1000 or without a code), of which a right is revoked or which the
-	// application closes, leaves at once, and so do those of a process that ends. In whole milliseconds, at most 1 min.
+	// Grace is for how long the connection stays listed when it is lost, as when a page is loaded again or a phone
+	// changes its network: a user that is back within it has neither left nor joined for those that watch users
+	// (WatchOptions.ByUser), in all processes. The entry of the lost connection is listed until then, or until the user
+	// joins again in the same process. A member that unsubscribes, that closes the connection by itself (1000 or
+	// without a code), of which a right is revoked or which the application closes, leaves at once, and so do those of
+	// a process that ends. In whole milliseconds, at most 1 min.
 	//
 	// Default: none; it leaves at once.
 	Grace time.Duration

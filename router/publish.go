@@ -45,8 +45,8 @@ type PublishOptions struct {
 	//
 	// Default: none: the latest message of a type.
 	Key string
-	// Except leaves out the connection with this id: Except: c.Conn().ID() leaves out the client that publishes. A topic
-	// with history refuses it, since it would make gaps.
+	// Except leaves out the connection with this id: Except: c.Conn().ID() leaves out the client that publishes. A
+	// topic with history refuses it, since it would make gaps.
 	//
 	// Default: none.
 	Except string
@@ -67,7 +67,8 @@ type PublishOptions struct {
 	Meta Meta
 }
 
-// publish encodes a message once and hands it to the hub. batch is the publisher, whose messages leave together; nil: none.
+// publish encodes a message once and hands it to the hub. batch is the publisher, whose messages leave together; nil:
+// none.
 func (r *Router) publish(ctx context.Context, batch *hub.Peer, topic, typ string, payload any, opts []PublishOptions) error {
 	if err := hub.CheckTopic(topic); err != nil {
 		return err

@@ -8,7 +8,8 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// A check that could not be made is repeated after firstRecheckPause, then after twice as long, up to longestRecheckPause.
+// A check that could not be made is repeated after firstRecheckPause, then after twice as long, up to
+// longestRecheckPause.
 const (
 	firstRecheckPause   = time.Second
 	longestRecheckPause = time.Minute
@@ -40,8 +41,8 @@ func (c *Conn) recheck() {
 	}
 }
 
-// refusal asks the application whether the client may have a topic, and returns the reason if not: only an error that says no
-// is a refusal, and not one that says that it could not be found out. typ is for faults.
+// refusal asks the application whether the client may have a topic, and returns the reason if not: only an error that
+// says no is a refusal, and not one that says that it could not be found out. typ is for faults.
 func (c *Conn) refusal(ctx context.Context, check func(context.Context, *Conn, string) error, typ, topic string) (reason string) {
 	err := c.callCheck(ctx, check, typ, topic)
 	if err == nil {

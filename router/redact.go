@@ -10,18 +10,19 @@ import (
 	"github.com/wskit/wskit/router/internal/hub"
 )
 
-// Redact takes back a message of a topic with history. pos is its position, as clients get it in meta.pos. When Redact has
-// returned nil, the history has $ws:redacted in its place, and each client that has got the message gets $ws:redacted as the next
-// message of the topic, at once or when it comes back. Its payload is
+// Redact takes back a message of a topic with history. pos is its position, as clients get it in meta.pos. When Redact
+// has returned nil, the history has $ws:redacted in its place, and each client that has got the message gets
+// $ws:redacted as the next message of the topic, at once or when it comes back. Its payload is
 //
 //	{"topic":"room:a","pos":"q84w…","replacement":{"deletedBy":"mod"}}
 //
-// with the position of the message, and the replacement, encoded as in [Conn.Send], if that is not nil. Positions stay as they
-// are, so that a client resumes across it without a gap, and an ID of PublishOptions is still known. While Redact runs, a client
-// that resumes may get the message, and then $ws:redacted. Doing it again does no harm.
+// with the position of the message, and the replacement, encoded as in [Conn.Send], if that is not nil. Positions stay
+// as they are, so that a client resumes across it without a gap, and an ID of PublishOptions is still known. While
+// Redact runs, a client that resumes may get the message, and then $ws:redacted. Doing it again does no harm.
 //
-// The error is INVALID_ARGUMENT for a name, a position or a replacement that makes no sense, NOT_FOUND where the message is not
-// kept any more, and UNAVAILABLE when the broker fails: then do it again. Backend.Broker has to be a [pubsub.Replacer].
+// The error is INVALID_ARGUMENT for a name, a position or a replacement that makes no sense, NOT_FOUND where the
+// message is not kept any more, and UNAVAILABLE when the broker fails: then do it again. Backend.Broker has to be a
+// [pubsub.Replacer].
 func (r *Router) Redact(ctx context.Context, topic, pos string, replacement any) error {
 	h, at, err := r.historyFrom(topic, pos)
 	switch {

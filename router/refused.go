@@ -64,8 +64,8 @@ const (
 	RefusedPayload RefusedKind = "payload"
 )
 
-// reportRefused has OnRefused called, or logs the refusal if there is no hook, unless OnError gets the error. at is about
-// now, after the epoch.
+// reportRefused has OnRefused called, or logs the refusal if there is no hook, unless OnError gets the error. at is
+// about now, after the epoch.
 func (r *Router) reportRefused(info Refused, at time.Duration, err error) {
 	hooked := len(r.hooks.Load().refusals) > 0
 	if !hooked && info.Kind.loggedElsewhere() {

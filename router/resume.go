@@ -85,8 +85,8 @@ func resume(c *Context, q resumption) (answer resumedTopics, err error) {
 	return answer, nil
 }
 
-// readyToResume reports whether tickets can be checked: their key is known, and what was revoked before. What is revoked from
-// then on ends the memberships that begin.
+// readyToResume reports whether tickets can be checked: their key is known, and what was revoked before. What is
+// revoked from then on ends the memberships that begin.
 func (r *Router) readyToResume(ctx context.Context) bool {
 	return r.tickets.ready(ctx) == nil && (r.cluster == nil || r.rights.CatchUp(ctx) == nil)
 }

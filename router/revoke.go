@@ -21,24 +21,24 @@ type Right struct {
 	Topics string // a topic, or the beginning of names followed by "*", such as "room:*"
 }
 
-// Revoke takes a right away, in all processes that share the Backend: it ends the memberships of the user in the topics, with
-// their presence, and sends $ws:unsubscribed for each. When it has returned nil, nothing of these topics reaches the user:
-// nothing that was queued, no page of a resume under way, and no resume with a ticket of before. What the kernel has taken is
-// sent. What handlers answer is not of a topic.
+// Revoke takes a right away, in all processes that share the Backend: it ends the memberships of the user in the
+// topics, with their presence, and sends $ws:unsubscribed for each. When it has returned nil, nothing of these topics
+// reaches the user: nothing that was queued, no page of a resume under way, and no resume with a ticket of before. What
+// the kernel has taken is sent. What handlers answer is not of a topic.
 //
-// The right is given back when the application subscribes the user again. What it had decided before does not do that: a handler
-// whose message came before the revocation, and an OnOpen that was called before, get PERMISSION_DENIED from Subscribe. So let
-// them ask what the application stores, and store the change before Revoke is called.
+// The right is given back when the application subscribes the user again. What it had decided before does not do that:
+// a handler whose message came before the revocation, and an OnOpen that was called before, get PERMISSION_DENIED from
+// Subscribe. So let them ask what the application stores, and store the change before Revoke is called.
 //
-// A client that does not take within 2 s what is queued for it is disconnected for that, with 4008, and comes back without the
-// topics.
+// A client that does not take within 2 s what is queued for it is disconnected for that, with 4008, and comes back
+// without the topics.
 //
-// The error is INVALID_ARGUMENT for a right that makes no sense, and UNAVAILABLE if the backend fails or a process does not answer
-// in AddressingOptions.Timeout, or before the end of ctx; it says how many. Then the revocation is kept, unless it could not be
-// stored: a process that was cut off or stopped carries it out before it delivers what others publish, and before it resumes
-// anything, when it is back. Revoke may be called again. It needs [AddressingOptions], as a [Target] does, and a Backend.Broker
-// that is a [pubsub.Log]. Of more than 10,000 revocations in twice ResumeOptions.MaxAge, the oldest are forgotten, and tickets of
-// before them refused.
+// The error is INVALID_ARGUMENT for a right that makes no sense, and UNAVAILABLE if the backend fails or a process does
+// not answer in AddressingOptions.Timeout, or before the end of ctx; it says how many. Then the revocation is kept,
+// unless it could not be stored: a process that was cut off or stopped carries it out before it delivers what others
+// publish, and before it resumes anything, when it is back. Revoke may be called again. It needs [AddressingOptions],
+// as a [Target] does, and a Backend.Broker that is a [pubsub.Log]. Of more than 10,000 revocations in twice
+// ResumeOptions.MaxAge, the oldest are forgotten, and tickets of before them refused.
 func (r *Router) Revoke(ctx context.Context, right Right) error {
 	prefix, wild := strings.CutSuffix(right.Topics, "*")
 	if prefix != "" || !wild {
@@ -78,8 +78,8 @@ func (r *Router) initRights() {
 // revokedTimeout is how long a client of which a right was revoked may take for what is queued.
 const revokedTimeout = 2 * time.Second
 
-// carryRevocation ends the memberships of a right, and returns what waits until all has left that is queued for the user: it is
-// not known of which topic it is.
+// carryRevocation ends the memberships of a right, and returns what waits until all has left that is queued for the
+// user: it is not known of which topic it is.
 func (r *Router) carryRevocation(right rights.Right) (await func()) {
 	var conns []*Conn
 	r.hub.Each(right.User, func(p *hub.Peer) { conns = append(conns, connectionOf(p)) })
@@ -102,8 +102,8 @@ func (r *Router) carryRevocation(right rights.Right) (await func()) {
 	}
 }
 
-// terms are those of a membership in a topic that the application has decided on: in a handler after its message came, and in
-// OnOpen.
+// terms are those of a membership in a topic that the application has decided on: in a handler after its message came,
+// and in OnOpen.
 func (c *Conn) terms(ctx context.Context, topic string, until time.Time) hub.Terms {
 	t := hub.Terms{Until: until}
 	if k, ok := ctx.Value(selfKey{}).(*Context); ok {

@@ -30,7 +30,8 @@ const (
 //
 // ctx is usually that of signal.NotifyContext, for SIGTERM. The server serves TLS if its TLSConfig has a certificate. A
 // ReadHeaderTimeout of 0 becomes 5 s, a ReadTimeout of 0 10 s, and an IdleTimeout of 0 a minute: without them, an
-// incomplete request stays open for ever. Negative: none. They end when a WebSocket is open, which has Options.Liveness. The log says on which address it listens.
+// incomplete request stays open for ever. Negative: none. They end when a WebSocket is open, which has
+// Options.Liveness. The log says on which address it listens.
 //
 // A program that needs other times calls Shutdown itself.
 func (r *Router) Serve(ctx context.Context, server *http.Server) (err error) {

@@ -94,9 +94,9 @@ type Stats struct {
 	// AnswersIgnored is how many answers came for questions that were not open: late, repeated, or
 	// to no question.
 	AnswersIgnored int64
-	// Topics is how many topics have members in this process now. A topic counts from when the first
-	// connection begins to subscribe until the broker has nothing more to do for it. With Options.Addressing there is one
-	// for each user, and one for all.
+	// Topics is how many topics have members in this process now. A topic counts from when the first connection begins
+	// to subscribe until the broker has nothing more to do for it. With Options.Addressing there is one for each user,
+	// and one for all.
 	Topics int64
 }
 

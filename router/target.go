@@ -25,25 +25,24 @@ import (
 //
 // # Other processes
 //
-// Send costs a message for each process in which the user has connections, and one for a connection
-// by its id. The other methods cost, for a user or for all connections, a message and an answer for each
-// process, and for a connection by its id one of each. They wait until every process has
-// answered. If one does not, in AddressingOptions.Timeout or before the end of the context, the error is
-// UNAVAILABLE: every running process is included, or the call fails. It fails while the broker fails, while
-// a process is stopped, and for Backend.ProcessTimeout after one was killed. Only
-// a process that has been cut off from the broker for longer than that, and goes on serving its
-// clients, is left out like one that was killed. After the start of a process, and after an outage of the broker, the calls
-// wait for a seventh of ProcessTimeout, until the others are known.
+// Send costs a message for each process in which the user has connections, and one for a connection by its id. The
+// other methods cost, for a user or for all connections, a message and an answer for each process, and for a connection
+// by its id one of each. They wait until every process has answered. If one does not, in AddressingOptions.Timeout or
+// before the end of the context, the error is UNAVAILABLE: every running process is included, or the call fails. It
+// fails while the broker fails, while a process is stopped, and for Backend.ProcessTimeout after one was killed. Only a
+// process that has been cut off from the broker for longer than that, and goes on serving its clients, is left out like
+// one that was killed. After the start of a process, and after an outage of the broker, the calls wait for a seventh of
+// ProcessTimeout, until the others are known.
 //
-// A connection counts until its server knows that it has ended: one that its client has left without a close frame until the
-// server reads the end, or gets no answer to a ping (see [Liveness]).
+// A connection counts until its server knows that it has ended: one that its client has left without a close frame
+// until the server reads the end, or gets no answer to a ping (see [Liveness]).
 type Target struct {
 	r    *Router
 	name cluster.Target
 }
 
-// User returns a Target for all connections of a user, named as in ingress.Identity. If user is empty, the methods of the
-// Target fail with INVALID_ARGUMENT.
+// User returns a Target for all connections of a user, named as in ingress.Identity. If user is empty, the methods of
+// the Target fail with INVALID_ARGUMENT.
 func (r *Router) User(tenant, user string) Target {
 	t := Target{r: r}
 	if user != "" {
@@ -52,8 +51,8 @@ func (r *Router) User(tenant, user string) Target {
 	return t
 }
 
-// Connection returns a Target for the connection with an id, see [Conn.ID], in whatever process it is. If there is none,
-// nothing is sent, and the count is 0.
+// Connection returns a Target for the connection with an id, see [Conn.ID], in whatever process it is. If there is
+// none, nothing is sent, and the count is 0.
 func (r *Router) Connection(id string) Target { return Target{r, cluster.Target{ID: id}} }
 
 // AllConnections returns a Target for every open connection of every process.
@@ -167,8 +166,8 @@ var errTooManyListed = errors.ResourceExhausted.Errorf("more than %d connections
 // but cannot be answered. After an error, those of this process are closed, and those of others are
 // closed or not, or will be: closing again is harmless.
 //
-// A handler may close its own connection with others, and OnClose those of the same user: only the deadline of ctx counts
-// then, not that it is cancelled with its connection.
+// A handler may close its own connection with others, and OnClose those of the same user: only the deadline of ctx
+// counts then, not that it is cancelled with its connection.
 //
 // It panics if the code may not be sent, see errors.CloseCode.Valid.
 func (t Target) Close(ctx context.Context, code errors.CloseCode, reason string) (closed int, err error) {
@@ -186,8 +185,8 @@ func (t Target) Close(ctx context.Context, code errors.CloseCode, reason string)
 	return closed + others, err
 }
 
-// Subscribe makes the connections members of topics, as [Conn.Subscribe] does, and returns how many of them are members of
-// all: without an error each that was open before the call. Of those for which it fails, RESOURCE_EXHAUSTED if
+// Subscribe makes the connections members of topics, as [Conn.Subscribe] does, and returns how many of them are members
+// of all: without an error each that was open before the call. Of those for which it fails, RESOURCE_EXHAUSTED if
 // Limits.MaxTopics is reached, some are members of some topics; calling again does no harm. At most 1,000 topics.
 func (t Target) Subscribe(ctx context.Context, topics ...string) (subscribed int, err error) {
 	ctx, cancel, err := t.checkTopics(ctx, topics)
@@ -210,10 +209,10 @@ func (t Target) Subscribe(ctx context.Context, topics ...string) (subscribed int
 }
 
 // Unsubscribe ends the memberships of the connections in topics, with their presence, and returns how many had any. The
-// clients get $ws:unsubscribed for each, behind which messages may come that were on their way, and do not resume them. When
-// it returns nil, no connection that was open before the call is a member, unless it has been subscribed again since: by a
-// handler, or by a client that resumes with a ticket of before. [ResumeOptions].Allow refuses the latter. At most 1,000
-// topics.
+// clients get $ws:unsubscribed for each, behind which messages may come that were on their way, and do not resume them.
+// When it returns nil, no connection that was open before the call is a member, unless it has been subscribed again
+// since: by a handler, or by a client that resumes with a ticket of before. [ResumeOptions].Allow refuses the latter.
+// At most 1,000 topics.
 func (t Target) Unsubscribe(ctx context.Context, topics ...string) (unsubscribed int, err error) {
 	ctx, cancel, err := t.checkTopics(ctx, topics)
 	defer cancel()

@@ -38,8 +38,8 @@ type ResumeOptions struct {
 	MaxAge time.Duration
 
 	// Allow is called for each topic that a client resumes: a user may have lost the right to it. With an error such as
-	// errors.PermissionDenied the client is not subscribed any more. One that is retryable, has no code (a fault), or is
-	// that of a context says nothing about the right: the client asks again. ctx ends with the connection. Allow may
+	// errors.PermissionDenied the client is not subscribed any more. One that is retryable, has no code (a fault), or
+	// is that of a context says nothing about the right: the client asks again. ctx ends with the connection. Allow may
 	// wait, and is called concurrently.
 	//
 	// Default: every client with a ticket may.
@@ -126,10 +126,11 @@ func (ts *tickets) sign(secrets ...[]byte) {
 //	version (1)  key (4)  time in seconds (8)  length of the topic, topic  presence  HMAC (16)
 //
 // Versions 2 and 4 have, after the time, the instant until which the client may have the topic, in milliseconds (8).
-// Versions 3 and 4 have, after these, how many revocations had been carried out, as a rights.Mark (16); without it none.
+// Versions 3 and 4 have, after these, how many revocations had been carried out, as a rights.Mark (16); without it
+// none.
 //
-// The presence is a 1 and what the connection has joined with, or nothing. With a grace it is a 2, the grace in milliseconds (4),
-// and what it has joined with. The HMAC covers all of it, with the identity.
+// The presence is a 1 and what the connection has joined with, or nothing. With a grace it is a 2, the grace in
+// milliseconds (4), and what it has joined with. The HMAC covers all of it, with the identity.
 const (
 	ticketVersion  = 1
 	ticketVersions = 4

@@ -18,15 +18,15 @@ func (r *Router) LocalSubscribers(topic string) int { return r.hub.Members(topic
 // particular order.
 func (c *Conn) Topics() []string { return c.peer.Topics() }
 
-// IsSubscribed reports whether the connection is a member of a topic: for handlers of what only members may do. After another
-// goroutine has called Unsubscribe it is false at once.
+// IsSubscribed reports whether the connection is a member of a topic: for handlers of what only members may do. After
+// another goroutine has called Unsubscribe it is false at once.
 func (c *Conn) IsSubscribed(topic string) bool { return !hub.IsReserved(topic) && c.peer.Has(topic) }
 
 // SubscribeOptions configure a membership in a topic.
 type SubscribeOptions struct {
-	// Until is when the membership ends by itself, for a right that ends at a time: as by Unsubscribe, and the client gets
-	// $ws:unsubscribed. A client that resumes the topic on a new connection has it until then, too, and not later. Subscribing
-	// again with another Until changes it.
+	// Until is when the membership ends by itself, for a right that ends at a time: as by Unsubscribe, and the client
+	// gets $ws:unsubscribed. A client that resumes the topic on a new connection has it until then, too, and not later.
+	// Subscribing again with another Until changes it.
 	//
 	// Default: the membership does not end by itself.
 	Until time.Time
@@ -61,10 +61,10 @@ func (c *Conn) Subscribe(ctx context.Context, topic string, opts ...SubscribeOpt
 // that still waits for it fails with [ErrClosed]. Without a membership it does nothing.
 func (c *Conn) Unsubscribe(topic string) { c.peer.Unsubscribe(topic, false) }
 
-// Subscribe makes the connection a member of a topic: it gets what is published there from now on,
-// until it unsubscribes or ends, or until SubscribeOptions.Until. A topic is any name of 1 to 256 bytes in UTF-8 that does
-// not begin with "$ws:"; it begins with its first member and ends with its last. Subscribing again does nothing, except that
-// another Until takes the place of the one before.
+// Subscribe makes the connection a member of a topic: it gets what is published there from now on, until it
+// unsubscribes or ends, or until SubscribeOptions.Until. A topic is any name of 1 to 256 bytes in UTF-8 that does not
+// begin with "$ws:"; it begins with its first member and ends with its last. Subscribing again does nothing, except
+// that another Until takes the place of the one before.
 //
 // The first member of a topic in this process waits for the broker, and so do those
 // that subscribe until the broker has answered: until the context is cancelled, the connection ends or

@@ -40,7 +40,8 @@ type Options struct {
 	// Default: 10 s.
 	Remember time.Duration
 
-	// ProcessTimeout is how long the leases of a killed process count, see limit.ConcurrencyOptions. From 1 s to 10 min.
+	// ProcessTimeout is how long the leases of a killed process count, see limit.ConcurrencyOptions. From 1 s to 10
+	// min.
 	//
 	// Default: 15 s.
 	ProcessTimeout time.Duration

@@ -17,8 +17,8 @@ import (
 
 // Options configure what [Open] and [New] make. The zero value works.
 type Options struct {
-	// Prefix begins the names of all keys and channels, so that several applications may share a Redis: those of limits,
-	// topics, presence, answers and secrets. Letters, digits, '.', '_', '-' and '/', 64 at most.
+	// Prefix begins the names of all keys and channels, so that several applications may share a Redis: those of
+	// limits, topics, presence, answers and secrets. Letters, digits, '.', '_', '-' and '/', 64 at most.
 	//
 	// Default: "wskit".
 	Prefix string
@@ -81,9 +81,9 @@ func (o Options) inherited() Options {
 	return o
 }
 
-// Open connects to Redis and makes all that a router keeps there: limits, topics with and without history, presence, the
-// answers of idempotent messages, and the secret of tickets. Decisions have connections of their own, and so never wait
-// for what the other parts do. Router.Serve closes it; otherwise call its Close after Router.Shutdown.
+// Open connects to Redis and makes all that a router keeps there: limits, topics with and without history, presence,
+// the answers of idempotent messages, and the secret of tickets. Decisions have connections of their own, and so never
+// wait for what the other parts do. Router.Serve closes it; otherwise call its Close after Router.Shutdown.
 //
 //	redis://user:password@host:6379/0           one server, or any node of a cluster
 //	redis://host1:6379,host2:6379,host3:6379    some nodes of a cluster: one has to answer

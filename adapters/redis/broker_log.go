@@ -130,8 +130,8 @@ func (b *Broker) Read(ctx context.Context, topic string, h pubsub.History, r pub
 	return page, nil
 }
 
-// Replace implements [pubsub.Replacer]. It fails as Read does, and when Redis refuses to write. After a timeout the message may be
-// replaced; replacing it again does no harm.
+// Replace implements [pubsub.Replacer]. It fails as Read does, and when Redis refuses to write. After a timeout the
+// message may be replaced; replacing it again does no harm.
 func (b *Broker) Replace(ctx context.Context, topic string, at pubsub.Position, frame []byte) (replaced bool, err error) {
 	m := pubsub.Message{Topic: topic, Frame: frame, Position: at}
 	switch err := b.check(m); {

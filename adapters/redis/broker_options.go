@@ -66,8 +66,9 @@ type BrokerOptions struct {
 	// Default: slog.Default().
 	Logger *slog.Logger
 
-	// OnOutage is called at the same times, for the components "subscription", "publish" and "log". It is called by one goroutine, never under a lock,
-	// so it may block; until it returns, only the latest change is kept. Its panics are logged.
+	// OnOutage is called at the same times, for the components "subscription", "publish" and "log". It is called by one
+	// goroutine, never under a lock, so it may block; until it returns, only the latest change is kept. Its panics are
+	// logged.
 	//
 	// Default: none.
 	OnOutage func(errors.Outage)

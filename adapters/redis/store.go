@@ -20,8 +20,8 @@ import (
 
 // StoreOptions configure a [Store] on Redis. The zero value is ready to use.
 type StoreOptions struct {
-	// Prefix begins the keys of limiters on this store whose limit.Options have none. Letters, digits, '.', '_', '-' and
-	// '/', 64 at most.
+	// Prefix begins the keys of limiters on this store whose limit.Options have none. Letters, digits, '.', '_', '-'
+	// and '/', 64 at most.
 	//
 	// Default: "wskit".
 	Prefix string
@@ -45,7 +45,8 @@ type StoreOptions struct {
 	// Default: 2.
 	Trips int
 
-	// ProcessTimeout is how long the leases of a killed process count, see limit.ConcurrencyOptions. From 1 s to 10 min.
+	// ProcessTimeout is how long the leases of a killed process count, see limit.ConcurrencyOptions. From 1 s to 10
+	// min.
 	//
 	// Default: 15 s.
 	ProcessTimeout time.Duration

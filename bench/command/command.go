@@ -28,8 +28,8 @@ func Child(name string, do func(ctx context.Context) error) {
 	flag.BoolFunc(name, "for the processes that the command starts", func(string) error { child = do; return nil })
 }
 
-// TestMain is that of a command whose tests start their own program again, as the command does: with the flag of a Child
-// it is the command.
+// TestMain is that of a command whose tests start their own program again, as the command does: with the flag of a
+// Child it is the command.
 func TestMain(m interface{ Run() int }, child string, main func()) {
 	if slices.Contains(os.Args, "-"+child) {
 		main()

@@ -55,10 +55,10 @@ var files = sync.OnceValue(func() map[string]file {
 	return all
 })
 
-// Handler serves the file that the end of a request's path names: wskit.js, the client as a JavaScript module; limits.js,
-// which has followLimits; keep.js, which has keep; react.js, whose page says by an import map where "react" is;
-// dev.js, for development; or the declarations of one for editors, such as wskit.d.ts. Other paths get wskit.js. Browsers cache the files, and validate
-// them again each time.
+// Handler serves the file that the end of a request's path names: wskit.js, the client as a JavaScript module;
+// limits.js, which has followLimits; keep.js, which has keep; react.js, whose page says by an import map where "react"
+// is; dev.js, for development; or the declarations of one for editors, such as wskit.d.ts. Other paths get wskit.js.
+// Browsers cache the files, and validate them again each time.
 func Handler() http.Handler {
 	files := files()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

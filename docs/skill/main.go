@@ -1,5 +1,5 @@
-// Skill writes what an assistant that writes code needs: docs/skill/SKILL.md, the pages that an application is written from in
-// one file, and llms.txt, the list of all pages. Both are made of the pages, whose code is tested.
+// Skill writes what an assistant that writes code needs: docs/skill/SKILL.md, the pages that an application is written
+// from in one file, and llms.txt, the list of all pages. Both are made of the pages, whose code is tested.
 //
 //	go generate ./docs/skill
 package main

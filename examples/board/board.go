@@ -37,8 +37,8 @@ type (
 		Hue  int    `json:"hue"` // of the member's colour, in degrees
 	}
 
-	// Line is a part of a drawing. Points has x and y of each point: the sheet is 4,096 units wide and 3,072 high, and what is
-	// below it is not seen.
+	// Line is a part of a drawing. Points has x and y of each point: the sheet is 4,096 units wide and 3,072 high, and
+	// what is below it is not seen.
 	Line struct {
 		Colour int   `json:"colour" validate:"min=0,max=7"` // of the page's palette
 		Width  int   `json:"width" validate:"min=1,max=200"`

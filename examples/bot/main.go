@@ -1,4 +1,5 @@
-// Bot is a member of a room of the README's chat, who tells the time to all who write "time?". Run the chat, then the bot.
+// Bot is a member of a room of the README's chat, who tells the time to all who write "time?". Run the chat, then the
+// bot.
 package main
 
 import (

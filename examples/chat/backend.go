@@ -12,8 +12,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// newBackend returns what keeps all that outlives a connection, and the limits of messages: on the servers of the URLs that
-// are not empty, and else in memory. Servers that share a Redis are one chat.
+// newBackend returns what keeps all that outlives a connection, and the limits of messages: on the servers of the URLs
+// that are not empty, and else in memory. Servers that share a Redis are one chat.
 func newBackend(ctx context.Context, redisURL, cfdoURL string) (b adapters.Backend, messages limit.Store, err error) {
 	b = memory.New()
 	if redisURL != "" {

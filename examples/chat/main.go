@@ -5,10 +5,10 @@
 //	go run ./examples/chat -addr 127.0.0.1:8081 -redis redis://127.0.0.1:6379
 //	go run ./examples/chat -moderate
 //
-// Read the files in this order: main.go starts and stops the server, backend.go says where its state is,
-// identity.go the identities, limits.go the limits, chat.go the messages and their handlers,
-// rooms.go the rooms, history.go their latest messages, and moderation.go what moderators may do. others.go reads the state of the
-// other servers of a chat. The page is in static/; contract.go writes the types of its messages.
+// Read the files in this order: main.go starts and stops the server, backend.go says where its state is, identity.go
+// the identities, limits.go the limits, chat.go the messages and their handlers, rooms.go the rooms, history.go their
+// latest messages, and moderation.go what moderators may do. others.go reads the state of the other servers of a chat.
+// The page is in static/; contract.go writes the types of its messages.
 package main
 
 import (

@@ -94,8 +94,8 @@ type Options struct {
 	PongMs           int `json:"pongMs"`
 	DrainWindowMs    int `json:"drainWindowMs"`
 	RequestTimeoutMs int `json:"requestTimeoutMs"`
-	// Inbox is a topic to which the server subscribes each connection when it is opened, from the oldest message if All is
-	// set. Default: none.
+	// Inbox is a topic to which the server subscribes each connection when it is opened, from the oldest message if All
+	// is set. Default: none.
 	Inbox string `json:"inbox"`
 	All   bool   `json:"all"`
 }

@@ -46,8 +46,8 @@ type Place struct {
 
 const placeEnded = "ended"
 
-// noteHandler notes that a handler has begun, or that it has ended, and keeps the most that ran at once. A call that was
-// given up may still be carried out: twice, and a beginning after the end.
+// noteHandler notes that a handler has begun, or that it has ended, and keeps the most that ran at once. A call that
+// was given up may still be carried out: twice, and a beginning after the end.
 var noteHandler = goredis.NewScript(`
 if ARGV[2] == 'ended' then
 	redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])

@@ -16,8 +16,8 @@ func With(o limit.Options, suffix string) limit.Options {
 	return o
 }
 
-// Must panics if limiters over a store need a name that is not set. A store in this process needs none. The panic names the
-// package, its constructor and the options.
+// Must panics if limiters over a store need a name that is not set. A store in this process needs none. The panic names
+// the package, its constructor and the options.
 func Must(in, constructor, options string, store limit.Store, o limit.Options) {
 	if _, local := store.(engine.LocalStore); store != nil && !local && o.Name == "" {
 		panic(fmt.Sprintf("%s: %s over a shared store needs a name for its keys: set %s.Limiter to limit.Options{Name: \"chat\"}", in, constructor, options))

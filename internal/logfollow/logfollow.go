@@ -1,5 +1,5 @@
-// Package logfollow reads a log of the backend from its beginning and goes on with it, so that all processes take the same
-// messages in the same order. It is for small logs of decisions that processes share: rules, revocations.
+// Package logfollow reads a log of the backend from its beginning and goes on with it, so that all processes take the
+// same messages in the same order. It is for small logs of decisions that processes share: rules, revocations.
 package logfollow
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// Follower follows a log from Start to Close. The exported fields do not change after Start. Its methods may be called from
-// any goroutine.
+// Follower follows a log from Start to Close. The exported fields do not change after Start. Its methods may be called
+// from any goroutine.
 type Follower struct {
 	Log     pubsub.Log
 	Topic   string
 	History pubsub.History
-	// Take gets the next message, and Restart, which may be nil, is called where the next one is the first again: the log was
-	// lost, or this process is too far behind. Both are called by one goroutine.
+	// Take gets the next message, and Restart, which may be nil, is called where the next one is the first again: the
+	// log was lost, or this process is too far behind. Both are called by one goroutine.
 	Take    func(pubsub.Message)
 	Restart func()
 	// Outage reports that the log cannot be read.

@@ -1,5 +1,6 @@
-// Package gate limits how fast connections are opened and how many are open, of an address, of an identity that is claimed, of a
-// user, and in total. A [Gate] is the option of a router, and middleware for WebSocket handlers of other libraries.
+// Package gate limits how fast connections are opened and how many are open, of an address, of an identity that is
+// claimed, of a user, and in total. A [Gate] is the option of a router, and middleware for WebSocket handlers of other
+// libraries.
 package gate
 
 import (
@@ -42,8 +43,8 @@ type Options struct {
 	// else the address alone.
 	Identify Identifier
 
-	// PerIdentity and PerIP are the rates at which connections may be opened. The identity is that of [Options].Identify.
-	// Offices and mobile networks share an address.
+	// PerIdentity and PerIP are the rates at which connections may be opened. The identity is that of
+	// [Options].Identify. Offices and mobile networks share an address.
 	//
 	// Default: 5 at once, and then 10 a minute, for an identity; 100 at once, and then 10 a second, for an address.
 	PerIdentity, PerIP limit.Policy

@@ -230,11 +230,11 @@ func (b *Bans) Banned(ctx context.Context, ip netip.Addr, id ingress.Identity) (
 	return b.ask(ctx, b.subject(b.bans, &ingress.Context{IP: ip, Identity: id}, buf), b.now())
 }
 
-// Ban bans the client with this address and identity, of which [BanOptions].Key makes the subject, for a time from 1 ms to
-// 10 years. A ban that would end later stays; bans of several processes at the same instant may add up. It applies at once in
-// this process and to every new connection, and to open connections of other processes within Recheck, each with its next
-// frame: to end them now, close the User of the router afterwards. The error is that of the store, or INVALID_ARGUMENT for the
-// time.
+// Ban bans the client with this address and identity, of which [BanOptions].Key makes the subject, for a time from 1 ms
+// to 10 years. A ban that would end later stays; bans of several processes at the same instant may add up. It applies
+// at once in this process and to every new connection, and to open connections of other processes within Recheck, each
+// with its next frame: to end them now, close the User of the router afterwards. The error is that of the store, or
+// INVALID_ARGUMENT for the time.
 func (b *Bans) Ban(ctx context.Context, ip netip.Addr, id ingress.Identity, lasts time.Duration) error {
 	if err := checkBan(lasts); err != nil {
 		return err

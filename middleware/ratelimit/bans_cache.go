@@ -52,8 +52,8 @@ func (b *Bans) ask(ctx context.Context, key limit.Key, now time.Duration) (banne
 	return d.ResetAfter, nil
 }
 
-// take has a subject banned for a time from now on at least, and returns for how long it is. Calls at the same instant may
-// add up.
+// take has a subject banned for a time from now on at least, and returns for how long it is. Calls at the same instant
+// may add up.
 func (b *Bans) take(ctx context.Context, key limit.Key, lasts time.Duration) (banned time.Duration, err error) {
 	d, err := b.bans.Peek(ctx, key, 1)
 	if err != nil || d.ResetAfter >= lasts {
@@ -189,8 +189,8 @@ func (b *banCache) remove(key []byte) {
 	delete(b.old, string(key))
 }
 
-// begin adds a ban that is about to be made, and reports that it did, or returns that of another connection: one of those
-// that are rejected at once bans their subject. After an Unban since unbansOf returned begun it does neither.
+// begin adds a ban that is about to be made, and reports that it did, or returns that of another connection: one of
+// those that are rejected at once bans their subject. After an Unban since unbansOf returned begun it does neither.
 func (b *banCache) begin(key []byte, now, lasts time.Duration, begun unbans) (banned time.Duration, ours bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

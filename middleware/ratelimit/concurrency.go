@@ -32,10 +32,10 @@ import (
 // A message with several such limits takes a place of each, in the order of the middleware, and
 // gives them back if a later one refuses.
 //
-// Call [limit.ConcurrencyLimit.Flush] after Router.Shutdown. Exempt routes, and the protocol's own
-// messages, such as the renewal of an identity, need no place. Clients cannot follow the limit:
-// Options.Announce has no effect. At most one Options may be given. NewConcurrency panics if the limit or the key is nil, or
-// if Options.Cost or OnInvalidCost is set.
+// Call [limit.ConcurrencyLimit.Flush] after Router.Shutdown. Exempt routes, and the protocol's own messages, such as
+// the renewal of an identity, need no place. Clients cannot follow the limit: Options.Announce has no effect. At most
+// one Options may be given. NewConcurrency panics if the limit or the key is nil, or if Options.Cost or OnInvalidCost
+// is set.
 func NewConcurrency(l *limit.ConcurrencyLimit, key KeyFunc, options ...Options) ingress.Middleware {
 	o := only("NewConcurrency", options)
 	switch {

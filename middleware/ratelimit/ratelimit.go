@@ -103,8 +103,8 @@ type Limited struct {
 	Shadow bool
 }
 
-// New returns middleware that charges the limiter for every frame: the bucket that key chooses. At most one Options may be
-// given. It panics when the limiter or the key is nil.
+// New returns middleware that charges the limiter for every frame: the bucket that key chooses. At most one Options may
+// be given. It panics when the limiter or the key is nil.
 //
 // With a [limit.Pacer] a frame that comes too early is delayed, and rejected only if the delay
 // would be longer than MaxWait of the policy. Meanwhile the connection is not read.

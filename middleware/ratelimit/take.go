@@ -9,8 +9,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// Take charges a limit from within a handler, for a subject that is known only after decoding: a
-// room, a document, a recipient. Over the limit, Take returns an *errors.LimitExceeded. If the handler returns it, the router answers,
+// Take charges a limit from within a handler, for a subject that is known only after decoding: a room, a document, a
+// recipient. Over the limit, Take returns an *errors.LimitExceeded. If the handler returns it, the router answers,
 // counts and reports it like the rejection of a frame:
 //
 //	router.On(r, "chat.send", func(c *router.Context, m Send) error {

@@ -1,5 +1,5 @@
-// Package sharedrules keeps the rules of a [ratelimit.RuleLimiter] the same in all processes that share a backend. What one
-// of them replaces reaches the others within milliseconds, and those that start later:
+// Package sharedrules keeps the rules of a [ratelimit.RuleLimiter] the same in all processes that share a backend. What
+// one of them replaces reaches the others within milliseconds, and those that start later:
 //
 //	limiter, err := ratelimit.NewRuleLimiter(backend.Limits, rules, ratelimit.RuleOptions{…})
 //	shared, err := sharedrules.Follow(ctx, backend.Broker.(pubsub.Log), limiter, sharedrules.Options{})
@@ -7,7 +7,8 @@
 //	err = shared.Replace(ctx, document)
 //
 // The rules are the messages of a log, in an order that is the same for all. Each says which rules it replaces. If two
-// processes replace the same rules at once, all processes take those that are first in the log, and the other call fails.
+// processes replace the same rules at once, all processes take those that are first in the log, and the other call
+// fails.
 package sharedrules
 
 import (
@@ -69,9 +70,9 @@ const (
 	maxName     = 100
 )
 
-// Follow gives the limiter the rules that are in the log, if there are any, and returns. From then on it follows them until Close.
-// If ctx ends before, the error is UNAVAILABLE, and Follow goes on trying: the limiter has the rules that it was made with until
-// it succeeds. It panics if an option makes no sense.
+// Follow gives the limiter the rules that are in the log, if there are any, and returns. From then on it follows them
+// until Close. If ctx ends before, the error is UNAVAILABLE, and Follow goes on trying: the limiter has the rules that
+// it was made with until it succeeds. It panics if an option makes no sense.
 func Follow(ctx context.Context, log pubsub.Log, limiter *ratelimit.RuleLimiter, o Options) (*Shared, error) {
 	o.Name = cmp.Or(o.Name, "rules")
 	switch {
@@ -111,8 +112,8 @@ var errClosed = errors.Unavailable.New("the shared rules are closed; use them be
 // Close ends the following. The limiter keeps its rules.
 func (s *Shared) Close() { s.log.Close() }
 
-// Version is the position of the rules in force, for a page that shows whether all processes have the same; empty while those
-// are in force that the limiter was made with.
+// Version is the position of the rules in force, for a page that shows whether all processes have the same; empty while
+// those are in force that the limiter was made with.
 func (s *Shared) Version() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,9 +127,9 @@ func version(p pubsub.Position) string {
 	return p.String()
 }
 
-// Replace replaces the rules in all processes, by a document as for [ratelimit.ParseRules]. When it returns nil, this process
-// has them, and each other one has them when it has read the log. The error is a [*ratelimit.RulesError], ABORTED if other rules
-// were set since this process has read them, or UNAVAILABLE: then the rules may be set or not.
+// Replace replaces the rules in all processes, by a document as for [ratelimit.ParseRules]. When it returns nil, this
+// process has them, and each other one has them when it has read the log. The error is a [*ratelimit.RulesError],
+// ABORTED if other rules were set since this process has read them, or UNAVAILABLE: then the rules may be set or not.
 func (s *Shared) Replace(ctx context.Context, document []byte) error {
 	if len(document) > maxDocument {
 		return errors.InvalidArgument.Errorf("rules of %d bytes: give at most %d", len(document), maxDocument)
@@ -206,9 +207,9 @@ func (s *Shared) take(m pubsub.Message) {
 	}
 }
 
-// replaces reports whether a message replaces the rules in force: all processes come to the same result. A process that begins
-// behind the first message of the log cannot know which rules were in force then, and waits for a message whose author had read
-// the one before it. mu is held.
+// replaces reports whether a message replaces the rules in force: all processes come to the same result. A process that
+// begins behind the first message of the log cannot know which rules were in force then, and waits for a message whose
+// author had read the one before it. mu is held.
 func (s *Shared) replaces(e entry, at pubsub.Position) bool {
 	none := s.applied == pubsub.Position{}
 	switch base, err := pubsub.ParsePosition(e.Base); {

@@ -35,8 +35,8 @@ const redis = "adapters/redis"
 // The packages whose tests take longest, after it.
 var long = []string{"adapters/cfdo", "clients/typescript", "internal/faulttest", "docs"}
 
-// onlyWithoutRace are the tests that are skipped, or do less, under the race detector, which allocates, is slow and shuffles
-// the scheduler: internal/house checks the names.
+// onlyWithoutRace are the tests that are skipped, or do less, under the race detector, which allocates, is slow and
+// shuffles the scheduler: internal/house checks the names.
 const onlyWithoutRace = "Alloc|Nothing|ManyConnections|ShareTheNextFlush|RFC"
 
 const (

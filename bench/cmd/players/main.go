@@ -1,6 +1,6 @@
-// Players measures what the positions of a game cost the server: 100 players move 20 times a second, and each of them wants to
-// see all. Every position is a message of its own, or package collect collects them. It writes the table to its section of
-// RESULTS.md. Run it inside bench/:
+// Players measures what the positions of a game cost the server: 100 players move 20 times a second, and each of them
+// wants to see all. Every position is a message of its own, or package collect collects them. It writes the table to
+// its section of RESULTS.md. Run it inside bench/:
 //
 //	go run ./cmd/players                         # about a minute
 //	go run ./cmd/players -rounds 1 -out ""       # a first look

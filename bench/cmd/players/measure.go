@@ -14,8 +14,8 @@ import (
 	"github.com/wskit/wskit/bench/process"
 )
 
-// figures are those of a measurement: seconds of CPU and messages to players in a second, and the share of all messages that
-// were replaced by later ones.
+// figures are those of a measurement: seconds of CPU and messages to players in a second, and the share of all messages
+// that were replaced by later ones.
 type figures struct{ cpu, sent, replaced float64 }
 
 func measure(ctx context.Context, collect bool, duration time.Duration) (f figures, err error) {

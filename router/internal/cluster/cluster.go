@@ -36,9 +36,9 @@ type Config[C any] struct {
 	Stop           context.Context // over when the process ends
 	Topics         string          // how the names of its topics begin, and those of targets
 
-	// For the connections of this process. List is not ok where there are too many. Subscribe returns how many are members
-	// of all topics, and the code of an error where others are not. Deliver gets an event of another process, one after the
-	// other, and fails if it is none.
+	// For the connections of this process. List is not ok where there are too many. Subscribe returns how many are
+	// members of all topics, and the code of an error where others are not. Deliver gets an event of another process,
+	// one after the other, and fails if it is none.
 	Count       func(Target) int
 	List        func(Target) (list []C, ok bool)
 	Close       func(Target, errors.CloseCode, string) int
@@ -207,9 +207,9 @@ func (c *Cluster[C]) sayAlive(ctx context.Context) error {
 
 func (c *Cluster[C]) sinceStart() int { return int(time.Since(c.start).Milliseconds()) }
 
-// IsWaitedFor reports whether a query of another process is not complete without an answer of this one. The others forget a process
-// of which no message comes. So it is derived from when this process has sent the last message that has come back, with a margin for
-// clocks that go faster.
+// IsWaitedFor reports whether a query of another process is not complete without an answer of this one. The others
+// forget a process of which no message comes. So it is derived from when this process has sent the last message that
+// has come back, with a margin for clocks that go faster.
 func (c *Cluster[C]) IsWaitedFor() bool {
 	age := time.Since(c.start) - time.Duration(c.confirmed.Load())*time.Millisecond
 	return age < c.config.ProcessTimeout*9/10

@@ -35,8 +35,8 @@ func (c *Cluster[C]) Close(ctx context.Context, t Target, code errors.CloseCode,
 	return q.n, err
 }
 
-// Subscribe makes connections of other processes members of topics, and returns how many are members of all. failed is the
-// code of an error where others are not.
+// Subscribe makes connections of other processes members of topics, and returns how many are members of all. failed is
+// the code of an error where others are not.
 func (c *Cluster[C]) Subscribe(ctx context.Context, t Target, topics []string) (n int, failed errors.Code, err error) {
 	q, err := c.ask(ctx, t, message[C]{Do: doSubscribe, Topics: topics})
 	return q.n, q.failed, err

@@ -57,8 +57,8 @@ func (h *Hub) Positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubsub.
 	return frame.InPlace(b), nil
 }
 
-// RedactedEvent makes the event that takes back a message of a topic: in the log it is in the place of the message, and at
-// the end. replacement is JSON, or nil.
+// RedactedEvent makes the event that takes back a message of a topic: in the log it is in the place of the message, and
+// at the end. replacement is JSON, or nil.
 func RedactedEvent(topic, pos string, replacement []byte) []byte {
 	b := topicFrame(TypeRedacted, topic)
 	defer b.Free()

@@ -49,8 +49,8 @@ type Turns interface {
 	Again() // for another one
 }
 
-// Touch says whether all revocations of other processes have been carried out here. Until then nothing that others publish is
-// delivered: messages of topics without history are lost, and logs are read later.
+// Touch says whether all revocations of other processes have been carried out here. Until then nothing that others
+// publish is delivered: messages of topics without history are lost, and logs are read later.
 type Touch interface {
 	Holds() bool
 	Lost()                           // the broker may have lost messages

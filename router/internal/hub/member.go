@@ -55,8 +55,8 @@ func (m *Member) end() {
 	}
 }
 
-// limit has the membership end at an instant. A client that can resume it gets a ticket that says so. Of nil, which has left
-// meanwhile, there is nothing to end.
+// limit has the membership end at an instant. A client that can resume it gets a ticket that says so. Of nil, which has
+// left meanwhile, there is nothing to end.
 func (m *Member) limit(at time.Time) {
 	if m == nil {
 		return

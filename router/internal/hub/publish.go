@@ -14,8 +14,8 @@ type PublishOptions struct {
 	History   *History // of the topic
 	ID        string   // of a message that may be published again; for topics with history
 	LocalOnly bool     // not for topics with history
-	// Batch is the connection whose batch the message belongs to: what it queues is flushed at the end of the batch, also
-	// if a broker in this process delivers it at once. nil: it is flushed at once.
+	// Batch is the connection whose batch the message belongs to: what it queues is flushed at the end of the batch,
+	// also if a broker in this process delivers it at once. nil: it is flushed at once.
 	Batch *Peer
 }
 

@@ -44,10 +44,10 @@ func (p *Peer) SubscribeFrom(ctx context.Context, name string, from pubsub.Posit
 	return err
 }
 
-// Resume is SubscribeFrom for a client that was a member on another connection, and needs no $ws:subscribed. A connection
-// that is a member already, because the server has subscribed it when it was opened, goes back to the position, once. Then
-// it gets $ws:subscribed, which says so: its client drops what has come before. Resume returns how many messages were sent,
-// and where the connection is.
+// Resume is SubscribeFrom for a client that was a member on another connection, and needs no $ws:subscribed. A
+// connection that is a member already, because the server has subscribed it when it was opened, goes back to the
+// position, once. Then it gets $ws:subscribed, which says so: its client drops what has come before. Resume returns how
+// many messages were sent, and where the connection is.
 func (p *Peer) Resume(ctx context.Context, name string, from pubsub.Position, terms Terms) (replayed int, at pubsub.Position, err error) {
 	m, err := p.place(ctx, name, terms)
 	back := m == nil && err == nil

@@ -30,8 +30,8 @@ const (
 
 	// maxLimits is the number of limits, counted for each type separately.
 	maxLimits = 64
-	// every is the shortest time between two frames, refusedEvery if a message was refused since the last one, and first
-	// the time in which messages are collected for the first one.
+	// every is the shortest time between two frames, refusedEvery if a message was refused since the last one, and
+	// first the time in which messages are collected for the first one.
 	every        = 250 * time.Millisecond
 	refusedEvery = time.Second
 	first        = 20 * time.Millisecond

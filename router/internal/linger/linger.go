@@ -1,8 +1,9 @@
-// Package linger keeps members of topics listed for a while whose connections were lost: a page that is loaded again is neither
-// left nor joined.
+// Package linger keeps members of topics listed for a while whose connections were lost: a page that is loaded again is
+// neither left nor joined.
 //
-// Needed is a function that takes a member off the list. Promised: each member is taken off once, when its time is over, when
-// its user is back, or at the end; how many are kept is bounded. Methods may be called from any goroutine, and wait for nothing.
+// Needed is a function that takes a member off the list. Promised: each member is taken off once, when its time is
+// over, when its user is back, or at the end; how many are kept is bounded. Methods may be called from any goroutine,
+// and wait for nothing.
 package linger
 
 import (

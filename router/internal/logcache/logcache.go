@@ -98,8 +98,8 @@ func (c *Cache) dropUnused() {
 	}
 }
 
-// Drop removes all pages, for a log that begins anew or was changed, or that no client resumes any more. What is being read is
-// not kept.
+// Drop removes all pages, for a log that begins anew or was changed, or that no client resumes any more. What is being
+// read is not kept.
 func (c *Cache) Drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package rights has the revocations of rights that processes share: which users have lost which topics, in the order of a
-// log of the backend.
+// Package rights has the revocations of rights that processes share: which users have lost which topics, in the order
+// of a log of the backend.
 //
 // Needed are the log, and a function that carries a revocation out on the connections of this process. Promised: each
 // revocation that is appended after Await has returned is carried out once, in the order of the log; what was decided
-// before it, here or in another process, can be told from what was decided after it, by a Mark and not by a clock. Methods may
-// be called from any goroutine.
+// before it, here or in another process, can be told from what was decided after it, by a Mark and not by a clock.
+// Methods may be called from any goroutine.
 package rights
 
 import (
@@ -48,8 +48,8 @@ type Config struct {
 	Log   pubsub.Log    // nil: nothing can be revoked
 	Topic string        // of the log
 	Keep  time.Duration // for how long a ticket is valid
-	// Carry ends the memberships that are covered, and returns what waits until nothing of them is queued any more; nil: nothing
-	// is. One goroutine calls it.
+	// Carry ends the memberships that are covered, and returns what waits until nothing of them is queued any more;
+	// nil: nothing is. One goroutine calls it.
 	Carry  func(Right) (await func())
 	Logger *slog.Logger
 }
@@ -82,8 +82,8 @@ func (r *Rights) history() pubsub.History {
 	return pubsub.History{Messages: Most, Bytes: 16 << 20, Age: 2 * r.Keep}
 }
 
-// Await returns when the log has been read once. It is called before the first connection can be a member of anything, where
-// others append to the log.
+// Await returns when the log has been read once. It is called before the first connection can be a member of anything,
+// where others append to the log.
 func (r *Rights) Await(ctx context.Context) error {
 	if r.Log == nil {
 		return nil
@@ -187,7 +187,8 @@ func (r *Rights) Any() bool {
 	return len(r.all) > 0
 }
 
-// RevokedSince reports whether a user has lost a topic by a revocation behind a mark, or may have, as it is not known any more.
+// RevokedSince reports whether a user has lost a topic by a revocation behind a mark, or may have, as it is not known
+// any more.
 func (r *Rights) RevokedSince(user, topic string, m *Mark) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -242,8 +243,8 @@ func (r *Rights) carry(v *revocation) {
 	}()
 }
 
-// list adds a revocation, and drops the oldest if there are too many. It reports false for one that is listed already: a log
-// of which this process has missed something is read from its beginning again.
+// list adds a revocation, and drops the oldest if there are too many. It reports false for one that is listed already:
+// a log of which this process has missed something is read from its beginning again.
 func (r *Rights) list(v *revocation, epoch uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Touch says whether this process knows what was revoked, although its way to the backend was cut, or it was stopped: what it is
-// given then may be for members that have lost the right. Its methods may be called from any goroutine.
+// Touch says whether this process knows what was revoked, although its way to the backend was cut, or it was stopped:
+// what it is given then may be for members that have lost the right. Its methods may be called from any goroutine.
 type Touch struct {
 	rights *Rights
 	stop   context.Context // over when the process ends
-	// known reports whether the other processes still wait for this one when they revoke a right, and renew has them do so.
+	// known reports whether the other processes still wait for this one when they revoke a right, and renew has them do
+	// so.
 	known func() bool
 	renew func(context.Context) error
 

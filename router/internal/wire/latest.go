@@ -4,9 +4,9 @@ package wire
 // one gets an index, so that a client that is far behind, on a topic with thousands of keys,
 // costs its publishers no more than others.
 //
-// Frames are numbered by their places in the queue: queue[head] has the number first. They keep their numbers when others
-// are dropped. The index is made when as many frames have been looked at without it as pay for it, and
-// lasts until the queue is empty.
+// Frames are numbered by their places in the queue: queue[head] has the number first. They keep their numbers when
+// others are dropped. The index is made when as many frames have been looked at without it as pay for it, and lasts
+// until the queue is empty.
 type latest struct {
 	index  map[string]int // the numbers of the frames with keys; nil: there is none
 	first  int

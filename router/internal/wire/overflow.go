@@ -66,8 +66,8 @@ func (o *Outbox) tooSlow() {
 
 var slowConsumer = append([]byte{4008 >> 8, 4008 & 0xFF}, "slow consumer"...)
 
-// dropOldest drops what may be dropped until no more bytes and segments are queued, as far as that is possible. It looks
-// at each segment once, however often it is called.
+// dropOldest drops what may be dropped until no more bytes and segments are queued, as far as that is possible. It
+// looks at each segment once, however often it is called.
 func (o *Outbox) dropOldest(bytes, segments int) {
 	n := 0
 	for o.oldest = max(o.oldest, o.unwritten()); o.oldest < len(o.queue); o.oldest++ {

@@ -39,8 +39,8 @@ func (o *Outbox) put(frame []byte) {
 	}
 }
 
-// mayTakeChunk reports whether another chunk may be taken. Chunks are full unless frames that may be dropped lie between
-// them: then a chunk of each two small frames would be many times the bytes that may be queued.
+// mayTakeChunk reports whether another chunk may be taken. Chunks are full unless frames that may be dropped lie
+// between them: then a chunk of each two small frames would be many times the bytes that may be queued.
 func (o *Outbox) mayTakeChunk() bool { return o.chunks < max(2, 2*o.limit/chunkSize) }
 
 func (o *Outbox) takeChunk() *chunk {
