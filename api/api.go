@@ -101,7 +101,9 @@ func Handler(r *router.Router, o Options) http.Handler {
 	if err != nil {
 		panic(err)
 	}
-	h := &handler{o: o, r: r, limits: make(map[string]Limit), calls: make(map[string]*call), busy: make(chan struct{}, maxRequests)}
+	h := &handler{
+		o: o, r: r, limits: make(map[string]Limit), calls: make(map[string]*call), busy: make(chan struct{}, maxRequests),
+	}
 	for _, l := range o.Limits {
 		h.limits[l.Limiter.Name()] = l
 	}
@@ -137,9 +139,10 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	switch {
 	case o.Authorize == nil:
-		return o, fmt.Errorf("api: Options.Authorize is nil; set api.Secrets, or a function that returns an error for strangers")
+		return o, fmt.Errorf("api: Options.Authorize is nil; set api.Secrets, or a function that refuses strangers")
 	case o.Keep < 0 || o.Timeout < 0:
-		return o, fmt.Errorf("api: Options.Keep is %v and Timeout %v; both must be positive; 0 is for 24h and 10s", o.Keep, o.Timeout)
+		return o, fmt.Errorf("api: Options.Keep is %v and Timeout %v; both must be positive; 0 is for 24h and 10s",
+			o.Keep, o.Timeout)
 	}
 	return o, nil
 }

@@ -89,7 +89,8 @@ func allCalls() []*call {
 		define("history", "Reads messages of a topic with history.",
 			func(p historyParams) Call { return Call{Topics: []string{p.Topic}} },
 			func(ctx context.Context, h *handler, p historyParams) (router.HistoryPage, error) {
-				return h.r.ReadHistory(ctx, p.Topic, router.HistoryQuery{From: p.From, Backwards: p.Backwards, Limit: p.Limit})
+				q := router.HistoryQuery{From: p.From, Backwards: p.Backwards, Limit: p.Limit}
+				return h.r.ReadHistory(ctx, p.Topic, q)
 			}),
 		define("ban", "Bans a user or an address.",
 			func(p banParams) Call { return p.call() },
@@ -116,7 +117,8 @@ func allCalls() []*call {
 					return left{}, err
 				}
 				d, err := l.Peek(ctx, key, 1)
-				return left{d.Limit, d.Remaining, d.RetryAfter.Milliseconds(), d.ResetAfter.Milliseconds(), d.Allowed}, err
+				retry, full := d.RetryAfter.Milliseconds(), d.ResetAfter.Milliseconds()
+				return left{d.Limit, d.Remaining, retry, full, d.Allowed}, err
 			}),
 		define("reset", "Has a limit begin anew.", aboutLimit,
 			func(ctx context.Context, h *handler, p limitParams) (none, error) {

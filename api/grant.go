@@ -70,7 +70,8 @@ func Secrets(grants map[string]Grant) func(*http.Request) (Grant, error) {
 			panic(err)
 		}
 		if len(secret) < 16 {
-			panic(fmt.Sprintf("api: the secret of %q has %d bytes; give it at least 16 random ones", g.Name, len(secret)))
+			const short = "api: the secret of %q has %d bytes; give it at least 16 random ones"
+			panic(fmt.Sprintf(short, g.Name, len(secret)))
 		}
 		all = append(all, entry{sha256.Sum256([]byte(secret)), g})
 	}
@@ -95,7 +96,8 @@ func (g Grant) check() error {
 	}
 	for _, name := range g.Calls {
 		if !slices.ContainsFunc(allCalls(), func(c *call) bool { return c.name == name }) {
-			return fmt.Errorf("api: the Grant %q has the call %q, which does not exist; use a name that docs/other-services.md lists", g.Name, name)
+			return fmt.Errorf("api: the Grant %q has the call %q, which does not exist; docs/other-services.md lists them; use one",
+				g.Name, name)
 		}
 	}
 	return nil
@@ -131,7 +133,8 @@ func (g Grant) allows(ctx context.Context, c Call) error {
 		return nil
 	}
 	return &errors.Error{
-		Code: errors.ResourceExhausted, Message: "too many calls with this secret", Retry: true, RetryAfter: d.RetryAfter,
+		Code: errors.ResourceExhausted, Message: "too many calls with this secret",
+		Retry: true, RetryAfter: d.RetryAfter,
 	}
 }
 

@@ -14,9 +14,10 @@ import (
 )
 
 var (
-	errNoStore  = errors.Unimplemented.New("this server keeps no answers; set Options.Idempotency of its api.Handler, or leave Idempotency-Key out")
+	errNoStore = errors.Unimplemented.New("this server keeps no answers; leave Idempotency-Key out, or set Options.Idempotency " +
+		"of its api.Handler")
 	errKey      = errors.InvalidArgument.Errorf("Idempotency-Key has more than %d bytes", maxName)
-	errRunning  = &errors.Error{Code: errors.Aborted, Message: "a request with this key is handled now", Retry: true, RetryAfter: time.Second}
+	errRunning  = errors.Aborted.New("a request with this key is handled now").WithRetryAfter(time.Second)
 	errMismatch = errors.FailedPrecondition.New("this Idempotency-Key was used with another request")
 	errManyKeys = errors.ResourceExhausted.New("too many keys are kept for this sender; they are forgotten with time")
 	errForgot   = errors.FailedPrecondition.New("the request was handled before; its answer was not kept")
@@ -63,8 +64,8 @@ func (h *handler) once(ctx context.Context, who, key, name string, body []byte, 
 		}
 	}
 	if err != nil {
-		h.o.Logger.Error("api: the answer of a request was not kept; one with the same key may be handled again", "who", who,
-			"call", name, "error", err)
+		h.o.Logger.Error("api: the answer of a request was not kept; one with the same key may be handled again",
+			"who", who, "call", name, "error", err)
 	}
 	return a
 }

@@ -91,12 +91,14 @@ func (h *handler) describeData(schemas object) {
 		key := "call.event." + name
 		cases := []object{schemas[key].(object)}
 		if !h.o.Undeclared {
-			cases = append(cases, object{"properties": object{"event": object{"enum": append([]string{}, declared...)}}})
+			names := append([]string{}, declared...) // never null
+			cases = append(cases, object{"properties": object{"event": object{"enum": names}}})
 		}
 		for _, event := range declared {
+			data := object{"$ref": "#/components/schemas/" + schemaName("event:"+event)}
 			cases = append(cases, object{
 				"if":   object{"properties": object{"event": object{"const": event}}},
-				"then": object{"properties": object{"data": object{"$ref": "#/components/schemas/" + schemaName("event:"+event)}}},
+				"then": object{"properties": object{"data": data}},
 			})
 		}
 		schemas[key] = object{"allOf": cases}

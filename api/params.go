@@ -100,7 +100,8 @@ func (p closeParams) code() (errors.CloseCode, error) {
 	case code.Valid():
 		return code, nil
 	}
-	return 0, errors.InvalidArgument.Errorf("a server may not close with %d; use one from 4000 to 4999, or 1008", p.Code)
+	const wrong = "a server may not close with %d; use one from 4000 to 4999, or 1008"
+	return 0, errors.InvalidArgument.Errorf(wrong, p.Code)
 }
 
 // data is the payload of an event, as its declaration has it.
@@ -144,7 +145,8 @@ func (h *handler) banned(p subjectParams) (*ingress.Context, error) {
 func (h *handler) limit(p limitParams) (*limit.Limiter, limit.Key, error) {
 	l, ok := h.limits[p.Limiter]
 	if !ok {
-		return nil, limit.Key{}, errors.NotFound.Errorf("there is no limiter %q; set it in Options.Limits of api.Handler", p.Limiter)
+		const unknown = "there is no limiter %q; set it in Options.Limits of api.Handler"
+		return nil, limit.Key{}, errors.NotFound.Errorf(unknown, p.Limiter)
 	}
 	c, err := p.subject()
 	if err != nil {

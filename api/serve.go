@@ -38,7 +38,7 @@ type answer struct {
 }
 
 var (
-	errBusy     = &errors.Error{Code: errors.Unavailable, Message: "too many requests at once", Retry: true, RetryAfter: time.Second}
+	errBusy     = errors.Unavailable.New("too many requests at once").WithRetryAfter(time.Second)
 	errMethod   = errors.InvalidArgument.New("a call is a POST, and openapi.json is a GET")
 	errMedia    = errors.InvalidArgument.New("send the parameters as application/json")
 	errTooLarge = errors.InvalidArgument.Errorf("the request has more than %d bytes; send several", maxBody)
@@ -80,7 +80,7 @@ func (h *handler) serve(req *http.Request, grant Grant) answer {
 		return fail(errors.NotFound.Errorf("there is no call %q; GET openapi.json lists them", name), 0)
 	case req.Method != http.MethodPost:
 		return fail(errMethod, http.StatusMethodNotAllowed)
-	case strings.TrimSpace(mediaType) != "application/json": // a form of another site could send the cookies of an operator
+	case strings.TrimSpace(mediaType) != "application/json": // a form of another site could send the cookies
 		return fail(errMedia, http.StatusUnsupportedMediaType)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, req.Body, maxBody))
@@ -167,8 +167,9 @@ func (h *handler) log(ctx context.Context, who string, c Call, begun time.Time, 
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("who", who), slog.String("call", cut(c.Name)), slog.String("tenant", c.Tenant), slog.String("user", c.User),
-		slog.String("ip", c.IP), slog.String("conn", c.Connection), slog.Any("topics", c.Topics), slog.String("event", c.Event),
+		slog.String("who", who), slog.String("call", cut(c.Name)),
+		slog.String("tenant", c.Tenant), slog.String("user", c.User), slog.String("ip", c.IP), slog.String("conn", c.Connection),
+		slog.Any("topics", c.Topics), slog.String("event", c.Event),
 		slog.Any("code", code), slog.Duration("took", time.Since(begun)),
 	}
 	if err != nil {

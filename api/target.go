@@ -17,7 +17,8 @@ type target struct {
 	All        bool   `json:"all,omitzero"`
 }
 
-var errTarget = errors.InvalidArgument.New(`say which connections: {"user": …}, with its tenant if users have one, {"connection": …} or {"all": true}`)
+var errTarget = errors.InvalidArgument.New("say which connections: user, with the tenant if users have one, or connection, " +
+	"or all")
 
 func (t target) of(r *router.Router) (router.Target, error) {
 	switch {
@@ -41,7 +42,9 @@ type addressed interface {
 }
 
 // to makes run, of a call for connections, one of [define].
-func to[P addressed, R any](run func(context.Context, *handler, router.Target, P) (R, error)) func(context.Context, *handler, P) (R, error) {
+func to[P addressed, R any](
+	run func(context.Context, *handler, router.Target, P) (R, error),
+) func(context.Context, *handler, P) (R, error) {
 	return func(ctx context.Context, h *handler, p P) (none R, err error) {
 		t, err := p.of(h.r)
 		if err != nil {

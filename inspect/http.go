@@ -93,8 +93,8 @@ func (i *inspector) serveWrite(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 		q.ID, q.Seconds = rand.Text(), max(1, min(q.Seconds, maxTraceSeconds))
-		i.o.Logger.Info("inspect: trace", "viewer", viewer.Name, "tenant", q.Tenant, "user", q.User, "ip", q.IP, "conn", q.Search,
-			"seconds", q.Seconds, "payloads", q.Payloads)
+		i.o.Logger.Info("inspect: trace", "viewer", viewer.Name, "tenant", q.Tenant, "user", q.User, "ip", q.IP,
+			"conn", q.Search, "seconds", q.Seconds, "payloads", q.Payloads)
 	case !isAction[q.Do]:
 		http.Error(w, "there is no such action", http.StatusNotFound)
 		return
@@ -111,8 +111,8 @@ func (i *inspector) serveWrite(w http.ResponseWriter, req *http.Request) {
 }
 
 func (i *inspector) logAction(q query) {
-	i.o.Logger.Warn("inspect: action", "viewer", q.Viewer, "action", q.Do, "tenant", q.Tenant, "user", q.User, "ip", q.IP, "conn", q.ID,
-		"topics", q.Topics, "seconds", q.Seconds)
+	i.o.Logger.Warn("inspect: action", "viewer", q.Viewer, "action", q.Do, "tenant", q.Tenant, "user", q.User,
+		"ip", q.IP, "conn", q.ID, "topics", q.Topics, "seconds", q.Seconds)
 }
 
 // authorized answers the requests that may not pass.

@@ -171,7 +171,8 @@ func matchConn(q query) func(*inspection.Conn) bool {
 		if q.Search == "" {
 			return true
 		}
-		return contains(c.ID, q.Search) || contains(c.User, q.Search) || contains(c.Tenant, q.Search) || contains(c.IP, q.Search) ||
+		return contains(c.ID, q.Search) || contains(c.User, q.Search) || contains(c.Tenant, q.Search) ||
+			contains(c.IP, q.Search) ||
 			slices.ContainsFunc(c.Topics, func(t inspection.Membership) bool { return contains(t.Name, q.Search) })
 	}
 }

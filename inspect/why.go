@@ -98,8 +98,8 @@ func (r *recent) of(match func(*rejection) bool) (list []rejection) {
 
 // equals reports whether the same limit has rejected another message of the same client and type.
 func (r *rejection) equals(o rejection) bool {
-	return r.Tenant == o.Tenant && r.User == o.User && (r.User != "" || r.IP == o.IP) && r.Type == o.Type && r.Kind == o.Kind &&
-		r.Limiter == o.Limiter && r.Policy == o.Policy && r.Never == o.Never && r.Closed == o.Closed
+	return r.Tenant == o.Tenant && r.User == o.User && (r.User != "" || r.IP == o.IP) &&
+		r.Type == o.Type && r.Kind == o.Kind && r.Limiter == o.Limiter && r.Policy == o.Policy && r.Never == o.Never && r.Closed == o.Closed
 }
 
 // limited is a client of which messages were rejected.

@@ -77,7 +77,7 @@ func (c *command) reach(ctx context.Context, u *url.URL) finding {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address(u))
 	if err != nil {
 		f.found = err.Error()
-		f.remedy = "nothing accepts connections there: check the host and the port, a firewall, and whether the server runs"
+		f.remedy = "nothing accepts connections there: check host, port and firewall, and whether the server runs"
 		if _, ok := errors.AsType[*net.DNSError](err); ok {
 			f.remedy = "the name has no address: check its spelling and the DNS"
 		}
@@ -93,16 +93,18 @@ const expiresSoon = 7 * 24 * time.Hour
 
 func (c *command) secured(ctx context.Context, u *url.URL) finding {
 	f := finding{step: "TLS"}
-	conn, err := (&tls.Dialer{Config: &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", address(u))
+	dialer := tls.Dialer{Config: &tls.Config{ServerName: u.Hostname(), MinVersion: tls.VersionTLS12}}
+	conn, err := dialer.DialContext(ctx, "tcp", address(u))
 	if err != nil {
 		f.found = err.Error()
-		f.remedy = "browsers refuse this: give the server, or the proxy before it, a certificate of this name that browsers trust"
+		f.remedy = "browsers refuse this: give the server, or its proxy, a certificate of this name that they trust"
 		return f
 	}
 	defer conn.Close()
 	state := conn.(*tls.Conn).ConnectionState()
 	left := time.Until(state.PeerCertificates[0].NotAfter)
-	f.found = fmt.Sprintf("%s, the certificate is valid for %d days", tls.VersionName(state.Version), int(left.Hours()/24))
+	version, days := tls.VersionName(state.Version), int(left.Hours()/24)
+	f.found = fmt.Sprintf("%s, the certificate is valid for %d days", version, days)
 	if left < expiresSoon {
 		f.remedy = "renew the certificate: it ends soon"
 	}
@@ -120,9 +122,9 @@ func (c *command) open(ctx context.Context, u *url.URL) finding {
 	if c.token != "" {
 		protocols = append(protocols, "bearer."+c.token)
 	}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // as a browser
 	conn, res, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{
-		HTTPHeader: http.Header{"Origin": {origin}}, Subprotocols: protocols,
-		HTTPClient: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		HTTPHeader: http.Header{"Origin": {origin}}, Subprotocols: protocols, HTTPClient: &http.Client{CheckRedirect: stay},
 	})
 	if err != nil {
 		f.found, f.remedy = refusal(res, err)
@@ -141,7 +143,8 @@ func (c *command) open(ctx context.Context, u *url.URL) finding {
 	begun := time.Now()
 	if err := conn.Ping(ctx); err != nil {
 		if f.found, f.remedy = closing(err, closed); f.remedy == "" {
-			f.found, f.remedy = err.Error(), "the connection opens, and nothing comes back: a proxy may hold back what it should pass on"
+			f.found = err.Error()
+			f.remedy = "the connection opens, and nothing comes back: a proxy may hold back what it should pass on"
 		}
 		return f
 	}
@@ -164,7 +167,8 @@ func (c *command) idles(ctx context.Context, closed <-chan error) finding {
 		f.found = fmt.Sprintf("still open after %v", c.idle)
 	case err := <-closed:
 		f.found = fmt.Sprintf("closed after %v: %v", time.Since(begun).Round(time.Millisecond), err)
-		f.remedy = "a proxy closes idle connections: give it a longer timeout (nginx: proxy_read_timeout), or Options.Liveness.PingInterval a shorter one"
+		f.remedy = "a proxy closes idle connections: give it a longer timeout (nginx: proxy_read_timeout), " +
+			"or Options.Liveness.PingInterval a shorter one"
 		if code := websocket.CloseStatus(err); code != -1 {
 			f.remedy = fmt.Sprintf("the server has closed it with %d: docs/troubleshooting.md says why", code)
 		}
@@ -206,7 +210,8 @@ func refusal(res *http.Response, err error) (found, remedy string) {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10))
 	found = res.Status
 	var problem struct{ Detail, Code string }
-	ours := strings.HasPrefix(res.Header.Get("Content-Type"), "application/problem+json") && json.Unmarshal(body, &problem) == nil
+	ours := strings.HasPrefix(res.Header.Get("Content-Type"), "application/problem+json") &&
+		json.Unmarshal(body, &problem) == nil
 	if ours {
 		found += fmt.Sprintf(" (%s: %s)", problem.Code, problem.Detail)
 	}
@@ -214,7 +219,8 @@ func refusal(res *http.Response, err error) (found, remedy string) {
 	case res.StatusCode == http.StatusSwitchingProtocols:
 		return found + ": " + err.Error(), "what answers is not a WebSocket server, or a proxy changes the handshake"
 	case ours && (res.StatusCode == http.StatusUpgradeRequired || res.StatusCode == http.StatusBadRequest):
-		return found, "the handshake arrives changed: the proxy has to pass Upgrade and Connection on (docs/proxies.md; nginx: proxy_http_version 1.1)"
+		return found, "the handshake arrives changed: the proxy has to pass Upgrade and Connection on " +
+			"(docs/proxies.md; nginx: proxy_http_version 1.1)"
 	case ours && res.StatusCode == http.StatusForbidden:
 		return found, "set Options.Origins to those of your pages, or try another with -origin"
 	case ours && res.StatusCode == http.StatusMisdirectedRequest:
@@ -224,8 +230,9 @@ func refusal(res *http.Response, err error) (found, remedy string) {
 	case ours:
 		return found, "docs/troubleshooting.md has the text in brackets"
 	case res.StatusCode >= 300 && res.StatusCode < 400:
-		return found + " to " + res.Header.Get("Location"), "browsers do not follow redirects of a handshake: use the address to which it leads"
-	case res.StatusCode == http.StatusBadGateway || res.StatusCode == http.StatusServiceUnavailable || res.StatusCode == http.StatusGatewayTimeout:
+		found += " to " + res.Header.Get("Location")
+		return found, "browsers do not follow redirects of a handshake: use the address to which it leads"
+	case res.StatusCode >= http.StatusBadGateway && res.StatusCode <= http.StatusGatewayTimeout:
 		return found, "a proxy answers, and does not reach the server behind it"
 	default:
 		return found, "not the wskit server answers: check the path, and what the proxy does with it (docs/proxies.md)"

@@ -57,7 +57,8 @@ type command struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	c := &command{in: os.Stdin, out: os.Stdout, err: os.Stderr, colour: isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == ""}
+	c := &command{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	c.colour = isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == ""
 	os.Exit(c.run(ctx, os.Args[1:]))
 }
 
@@ -83,7 +84,8 @@ func (c *command) run(ctx context.Context, args []string) int {
 		run  func(context.Context, []string) int
 		args [2]int // how many there are at least and at most
 	}{
-		"call": {c.call, [2]int{2, 3}}, "send": {c.send, [2]int{2, 3}}, "watch": {c.watch, [2]int{1, 1}}, "check": {c.check, [2]int{1, 1}},
+		"call": {c.call, [2]int{2, 3}}, "send": {c.send, [2]int{2, 3}},
+		"watch": {c.watch, [2]int{1, 1}}, "check": {c.check, [2]int{1, 1}},
 	}
 	chosen, ok := commands[name]
 	if !ok {
@@ -91,7 +93,8 @@ func (c *command) run(ctx context.Context, args []string) int {
 	}
 	switch name {
 	case "watch":
-		flags.Func("call", "a request that is made first, as 'TYPE PAYLOAD'; may be given several times", func(s string) error {
+		const help = "a request that is made first, as 'TYPE PAYLOAD'; may be given several times"
+		flags.Func("call", help, func(s string) error {
 			c.calls = append(c.calls, s)
 			return nil
 		})

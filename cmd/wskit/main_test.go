@@ -200,7 +200,7 @@ func TestCheck(t *testing.T) {
 		"a bad gateway":   {[]string{start(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))}, failed, []string{"502", "behind it"}},
 		"a certificate":   {[]string{strings.Replace(secure.URL, "https:", "wss:", 1)}, failed, []string{"ok   address", "FAIL TLS", "certificate"}},
 		"no TLS":          {[]string{strings.Replace(good, "ws:", "wss:", 1)}, failed, []string{"FAIL TLS"}},
-		"no URL":          {[]string{"chat.example.com"}, misuse, nil},
+		"no URL":          {[]string{"chat.example.com/ws?access_token=" + token}, misuse, nil},
 		"idle":            {[]string{"-idle", "1ms", good}, done, []string{"ok   idle"}},
 		"a proxy's limit": {[]string{"-idle", "1m", start(cutting(behind))}, failed, []string{"FAIL idle", "closed after", "proxy_read_timeout"}},
 	} {

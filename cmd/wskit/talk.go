@@ -164,8 +164,12 @@ func (c *command) watch(ctx context.Context, args []string) int {
 				stop()
 			}
 		},
-		OnGap:   func(g client.Gap) { fmt.Fprintf(c.err, "wskit: events of %s may be missing (%s)\n", g.Topic, g.Reason) },
-		OnError: func(typ string, err error) { fmt.Fprintf(c.err, "wskit: %s: %v\n", typ, c.withoutToken(err.Error())) },
+		OnGap: func(g client.Gap) {
+			fmt.Fprintf(c.err, "wskit: events of %s may be missing (%s)\n", g.Topic, g.Reason)
+		},
+		OnError: func(typ string, err error) {
+			fmt.Fprintf(c.err, "wskit: %s: %v\n", typ, c.withoutToken(err.Error()))
+		},
 	})
 	if err != nil {
 		return c.failed(err)
@@ -245,7 +249,8 @@ func (c *command) printEvent(at time.Time, typ string, payload jsontext.Value, m
 	if meta.Topic != "" {
 		topic = dim + " " + printable(meta.Topic) + reset
 	}
-	fmt.Fprintf(c.out, "%s%s%s %s%s%s%s %s\n", dim, at.Format("15:04:05.000"), reset, bold, printable(typ), reset, topic, printable(string(payload)))
+	begin := dim + at.Format("15:04:05.000") + reset + " " + bold + printable(typ) + reset
+	fmt.Fprintln(c.out, begin+topic, printable(string(payload)))
 }
 
 // printable leaves out what would steer a terminal.

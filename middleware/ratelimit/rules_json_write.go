@@ -29,7 +29,9 @@ func newRulesDoc(r Rules) (d rulesDoc, err error) {
 		if err != nil {
 			return d, err
 		}
-		d.Maximum = &rateDoc{PerMinute: m.PerMinute, PerHour: m.PerHour, PerDay: m.PerDay, Every: m.Every, Burst: m.Burst}
+		d.Maximum = &rateDoc{
+			PerMinute: m.PerMinute, PerHour: m.PerHour, PerDay: m.PerDay, Every: m.Every, Burst: m.Burst,
+		}
 	}
 	if d.Default, err = newRuleDoc(atDefault, r.Default); err != nil {
 		return d, err
@@ -56,8 +58,9 @@ func newRulesDoc(r Rules) (d rulesDoc, err error) {
 
 func newRuleDoc(at path, r Rule) (d ruleDoc, err error) {
 	d = ruleDoc{
-		PerHour: whole(r.PerHour), PerDay: whole(r.PerDay), Burst: whole(r.Burst), Cost: whole(r.Cost), Concurrent: whole(r.Concurrent),
-		Exempt: yes(r.Exempt), Silent: yes(r.Silent), Shadow: yes(r.Shadow), Every: span(r.Every),
+		PerHour: whole(r.PerHour), PerDay: whole(r.PerDay), Every: span(r.Every), Burst: whole(r.Burst),
+		Cost: whole(r.Cost), Concurrent: whole(r.Concurrent),
+		Exempt: yes(r.Exempt), Silent: yes(r.Silent), Shadow: yes(r.Shadow),
 	}
 	if r.PerMinute == Unlimited {
 		d.Unlimited = true
@@ -140,7 +143,8 @@ func (d *limitDoc) setRate(at path, tokens int64, per time.Duration) error {
 		}
 	}
 	if tokens != 1 {
-		return at.wrong("has %d per %v, which a document cannot say; choose a rate per s, m, h or d, or leave it in the program", tokens, per)
+		return at.wrong("has %d per %v, which a document cannot say; choose a rate per s, m, h or d, or leave it in the program",
+			tokens, per)
 	}
 	d.Every = span(per)
 	return d.Every.check(at.name("every"))
