@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	errNoStore = errors.Unimplemented.New("this server keeps no answers; leave Idempotency-Key out, or set Options.Idempotency " +
-		"of its api.Handler")
+	errNoStore = errors.Unimplemented.New("this server keeps no answers; set Options.Idempotency of api.Handler, " +
+		"or leave the key out")
 	errKey      = errors.InvalidArgument.Errorf("Idempotency-Key has more than %d bytes", maxName)
 	errRunning  = errors.Aborted.New("a request with this key is handled now").WithRetryAfter(time.Second)
 	errMismatch = errors.FailedPrecondition.New("this Idempotency-Key was used with another request")
