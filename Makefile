@@ -128,6 +128,7 @@ bench: ## benchmarks, and wskit beside its rivals; writes bench/RESULTS.md
 	cd bench && $(GO) run ./cmd/contention
 	cd bench && $(GO) run ./cmd/redis
 	cd bench && $(GO) run ./cmd/processes
+	cd bench && $(GO) run ./cmd/services
 	$(GO) generate ./docs/plot
 
 behind: ## list the dependencies that have a newer version

@@ -2,7 +2,7 @@
 // of Centrifugo, which is installed as a program, and beside publishing in Go. It writes the table to its section of
 // RESULTS.md. Run it inside bench/:
 //
-//	go run ./cmd/services                     # about two minutes, and once some for Centrifugo
+//	go run ./cmd/services                     # about a minute, and once some for Centrifugo
 //	go run ./cmd/services -rounds 1 -out ""   # a first look
 //
 // Servers and senders are processes of their own. Nobody has subscribed: what delivery costs is in the other sections.
@@ -42,7 +42,7 @@ const (
 
 func main() {
 	rounds := command.Count("rounds", 7, "how often each way takes its turn; the median counts")
-	calls := command.Count("calls", 10_000, "how many messages each way publishes in a turn")
+	calls := command.Count("calls", 40_000, "how many messages each way publishes in a turn")
 	command.Child("serve", func(context.Context) error { return serve() })
 	command.Main(func(ctx context.Context, folder string) (page.Section, error) {
 		return run(ctx, folder, *rounds, *calls)
