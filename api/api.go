@@ -88,6 +88,8 @@ type Limit struct {
 const (
 	// maxBody bounds the body of a request, in bytes.
 	maxBody = 1 << 20
+	// maxAnswer bounds the results of a batch, in bytes: when they are more, no further call of it is made.
+	maxAnswer = 16 << 20
 	// maxRequests bounds how many requests are handled at once.
 	maxRequests = 256
 	// maxName bounds names of grants and idempotency keys, in bytes.

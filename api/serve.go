@@ -42,6 +42,7 @@ var (
 	errMethod   = errors.InvalidArgument.New("a call is a POST, and openapi.json is a GET")
 	errMedia    = errors.InvalidArgument.New("send the parameters as application/json")
 	errTooLarge = errors.InvalidArgument.Errorf("the request has more than %d bytes; send several", maxBody)
+	errAnswer   = errors.ResourceExhausted.New("the results of the batch are too large; make these calls in another one")
 	errBody     = errors.InvalidArgument.New("the request was not received")
 )
 
@@ -66,11 +67,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		fail(err, 0).write(w)
 		return
 	}
-	h.serve(req, grant).write(w)
+	h.serve(w, req, grant).write(w)
 }
 
 // serve answers a request of a known sender.
-func (h *handler) serve(req *http.Request, grant Grant) answer {
+func (h *handler) serve(w http.ResponseWriter, req *http.Request, grant Grant) answer {
 	name := path.Base(req.URL.Path)
 	mediaType, _, _ := strings.Cut(req.Header.Get("Content-Type"), ";")
 	switch {
@@ -83,6 +84,8 @@ func (h *handler) serve(req *http.Request, grant Grant) answer {
 	case strings.TrimSpace(mediaType) != "application/json": // a form of another site could send the cookies
 		return fail(errMedia, http.StatusUnsupportedMediaType)
 	}
+	// A sender that is slow does not keep the place of another.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.o.Timeout)) // else the server has a timeout
 	body, err := io.ReadAll(http.MaxBytesReader(nil, req.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fail(errTooLarge, http.StatusRequestEntityTooLarge)
@@ -236,14 +239,22 @@ func (h *handler) batch(ctx context.Context, grant Grant, body []byte) answer {
 	}
 	calls := params.(batchParams).Calls
 	results := make([]answer, len(calls))
+	size := 0
 	sends := func(i int) bool { return calls[i].Call == "publish" || calls[i].Call == "send" }
 	for i := 0; i < len(calls); {
 		neighbours := i + 1
 		for sends(i) && neighbours < len(calls) && sends(neighbours) {
 			neighbours++
 		}
+		if size > maxAnswer {
+			results[i] = fail(errAnswer, 0)
+			i++
+			continue
+		}
 		h.together(ctx, grant, calls[i:neighbours], results[i:neighbours])
-		i = neighbours
+		for ; i < neighbours; i++ {
+			size += len(results[i].Result)
+		}
 	}
 	encoded, err := json.Marshal(batchResult{results})
 	if err != nil {
