@@ -16,7 +16,7 @@
 // of an event is checked against the type with which the program has declared it, before anything is sent.
 //
 // GET /v1/openapi.json describes the calls and the events, as OpenAPI 3.1, for those that may make a call.
-// docs/other-services.md is for who writes the other service.
+// docs/other-services.md is for authors of the other service.
 package api
 
 import (
@@ -71,7 +71,7 @@ type Options struct {
 	// Default: 10 s.
 	Timeout time.Duration
 
-	// Logger gets a line for each call: who, what and the outcome.
+	// Logger gets a line for each call: the sender, what it asked for and the outcome.
 	//
 	// Default: slog.Default().
 	Logger *slog.Logger
@@ -110,7 +110,7 @@ func Handler(r *router.Router, o Options) http.Handler {
 		h.limits[l.Limiter.Name()] = l
 	}
 	h.types = router.New(router.Options{Logger: o.Logger})
-	for _, c := range allCalls() {
+	for _, c := range allCalls {
 		c.declare(h.types)
 		h.calls[c.name] = c
 	}

@@ -244,7 +244,7 @@ func TestCalls(t *testing.T) {
 	if reason := ann.ExpectClose(4001); reason != "signed out" {
 		t.Errorf("the reason is %q", reason)
 	}
-	if log := s.log.String(); !strings.Contains(log, "who=ops call=close tenant=acme user=ann") || !strings.Contains(log, "code=OK") {
+	if log := s.log.String(); !strings.Contains(log, "sender=ops call=close tenant=acme user=ann") || !strings.Contains(log, "code=OK") {
 		t.Errorf("the log says\n%s", log)
 	}
 }

@@ -95,7 +95,7 @@ func (g Grant) check() error {
 		return fmt.Errorf("api: a Grant has the name %q; give it one of 1 to %d bytes", g.Name, maxName)
 	}
 	for _, name := range g.Calls {
-		if !slices.ContainsFunc(allCalls(), func(c *call) bool { return c.name == name }) {
+		if !slices.ContainsFunc(allCalls, func(c *call) bool { return c.name == name }) {
 			return fmt.Errorf("api: the Grant %q has the call %q, which does not exist; docs/other-services.md lists them; use one",
 				g.Name, name)
 		}

@@ -24,7 +24,7 @@ var (
 )
 
 // once runs a request, unless one with this key has run: then its answer is that of the first.
-func (h *handler) once(ctx context.Context, who, key, name string, body []byte, run func() answer) answer {
+func (h *handler) once(ctx context.Context, sender, key, name string, body []byte, run func() answer) answer {
 	switch {
 	case h.o.Idempotency == nil:
 		return fail(errNoStore, 0)
@@ -32,7 +32,7 @@ func (h *handler) once(ctx context.Context, who, key, name string, body []byte, 
 		return fail(errKey, 0)
 	}
 	claim := idempotency.Claim{
-		Subject: "api:" + digest(who), Key: digest(key), Digest: digest(name, string(body)), Execution: rand.Text(),
+		Subject: "api:" + digest(sender), Key: digest(key), Digest: digest(name, string(body)), Execution: rand.Text(),
 	}
 	// The claim outlasts the request, which ends with its timeout, and the time in which the answer is kept.
 	state, kept, err := h.o.Idempotency.Begin(ctx, claim, h.o.Timeout+finishTimeout)
@@ -65,7 +65,7 @@ func (h *handler) once(ctx context.Context, who, key, name string, body []byte, 
 	}
 	if err != nil {
 		h.o.Logger.Error("api: the answer of a request was not kept; one with the same key may be handled again",
-			"who", who, "call", name, "error", err)
+			"sender", sender, "call", name, "error", err)
 	}
 	return a
 }

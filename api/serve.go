@@ -59,7 +59,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		err = grant.check()
 	}
 	if err != nil {
-		level := slog.LevelDebug // strangers do not fill the log
+		level := slog.LevelDebug // requests without a secret do not fill the log
 		if errors.CodeOf(err) == errors.Internal {
 			level = slog.LevelError
 		}
@@ -158,7 +158,7 @@ func (h *handler) try(ctx context.Context, grant Grant, d decoded) (encoded []by
 }
 
 // log writes a line for a call. The text of an error without a code is here, and not in the answer.
-func (h *handler) log(ctx context.Context, who string, c Call, begun time.Time, err error) {
+func (h *handler) log(ctx context.Context, sender string, c Call, begun time.Time, err error) {
 	level, code := slog.LevelInfo, errors.Code("OK")
 	if err != nil {
 		code = errors.CodeOf(err)
@@ -170,7 +170,7 @@ func (h *handler) log(ctx context.Context, who string, c Call, begun time.Time, 
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("who", who), slog.String("call", cut(c.Name)),
+		slog.String("sender", sender), slog.String("call", cut(c.Name)),
 		slog.String("tenant", c.Tenant), slog.String("user", c.User), slog.String("ip", c.IP), slog.String("conn", c.Connection),
 		slog.Any("topics", c.Topics), slog.String("event", c.Event),
 		slog.Any("code", code), slog.Duration("took", time.Since(begun)),

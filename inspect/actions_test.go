@@ -71,7 +71,7 @@ func TestBanByHand(t *testing.T) {
 	}
 }
 
-// The rules in force are shown, and nobody replaces rules that they have not seen.
+// The rules in force are shown, and only rules that were shown are replaced.
 func TestRulesInForce(t *testing.T) {
 	p := start(t, "one", nil)
 	seen := p.ask("inforce").Processes[0]
@@ -113,7 +113,7 @@ func TestLimitedClients(t *testing.T) {
 	})
 }
 
-// A person who is not logged in is sent where that is done.
+// Without a session the answer has the address of the login.
 func TestLoginURL(t *testing.T) {
 	page := inspect.Handler(router.New(router.Options{}), inspect.Options{LoginURL: "/login", Authorize: func(r *http.Request) (inspect.Viewer, error) {
 		if _, err := r.Cookie("session"); err != nil {

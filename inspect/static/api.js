@@ -9,7 +9,7 @@ if (given) {
   history.replaceState(null, "", `${location.pathname}${location.search}#overview`);
 }
 
-/** The server wants to know first who asks. login is the address of a page for that, or "". */
+/** The server refuses requests without a login. login is the address of a page for that, or "". */
 export class Refused extends Error {
   constructor(login) {
     super("Not logged in");

@@ -5,7 +5,7 @@
 //	go run ./cmd/services                     # about a minute, and once some for Centrifugo
 //	go run ./cmd/services -rounds 1 -out ""   # a first look
 //
-// Servers and senders are processes of their own. Nobody has subscribed: what delivery costs is in the other sections.
+// Servers and senders are processes of their own. There are no subscribers: what delivery costs is in the other sections.
 package main
 
 import (
