@@ -188,6 +188,10 @@ func TestCalls(t *testing.T) {
 		t.Errorf("what was sent is %+v", got)
 	}
 
+	s.must("send", `{"tenant":"acme","user":"ann","event":"order.paid","data":{"id":10,"buyer":"bob"},"overflow":"latestOnly","key":"a"}`)
+	if got := routertest.ExpectEvent[paid](ann, "order.paid"); got.ID != 10 {
+		t.Errorf("what was sent, for the latest only, is %+v", got)
+	}
 	if r := s.must("count", `{"tenant":"acme","user":"ann"}`); r.Connections != 1.0 {
 		t.Errorf("count: %s", r.body)
 	}
@@ -270,6 +274,7 @@ func TestBadCalls(t *testing.T) {
 		{everything, "publish", `{"event":"order.paid","data":{"id":1,"buyer":"b"}}`, nil, 400, `"path":"topic","rule":"required"`},
 		{everything, "publish", `{"topic":"$ws:x","event":"order.paid","data":{"id":1,"buyer":"b"}}`, nil, 400, "INVALID_ARGUMENT"},
 		{everything, "publish", `{"topic":"a","topc":"b"}`, nil, 400, `"path":"topc","rule":"unknown"`},
+		{everything, "publish", `{"topic":"a","event":"order.paid","overflow":"later"}`, nil, 400, `"path":"overflow","rule":"oneof"`},
 		{everything, "publish", `{"topic":`, nil, 400, "INVALID_ARGUMENT"},
 		{everything, "publish", ``, nil, 400, `"path":"topic"`},
 		{everything, "publish", `{"topic":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, "1048576 bytes"},

@@ -18,7 +18,9 @@ var allCalls = []*call{
 			if err != nil {
 				return none{}, err
 			}
-			return none{}, h.r.Publish(ctx, p.Topic, p.Event, data, router.PublishOptions{ID: p.ID})
+			o := p.options()
+			o.ID = p.ID
+			return none{}, h.r.Publish(ctx, p.Topic, p.Event, data, o)
 		}),
 	define("send", "Sends an event to connections.",
 		func(p sendParams) Call { c := p.call(); c.Event = p.Event; return c },
@@ -27,7 +29,7 @@ var allCalls = []*call{
 			if err != nil {
 				return none{}, err
 			}
-			return none{}, t.Send(ctx, p.Event, data)
+			return none{}, t.Send(ctx, p.Event, data, p.options())
 		})),
 	define("subscribe", "Makes connections members of topics.", aboutTopics,
 		to(func(ctx context.Context, _ *handler, t router.Target, p topicsParams) (counted, error) {

@@ -20,11 +20,18 @@ type (
 		Data  jsontext.Value `json:"data,omitzero"`
 		// ID makes it safe to publish again to a topic with history.
 		ID string `json:"id,omitzero" validate:"max=128"`
+		slowParams
 	}
 	sendParams struct {
 		target
 		Event string         `json:"event" validate:"required,max=128"`
 		Data  jsontext.Value `json:"data,omitzero"`
+		slowParams
+	}
+	// slowParams say what happens to a message for a client that reads slowly.
+	slowParams struct {
+		Overflow string `json:"overflow,omitzero" validate:"omitempty,oneof=disconnect dropOldest dropNewest latestOnly"`
+		Key      string `json:"key,omitzero" validate:"max=256"`
 	}
 	topicsParams struct {
 		target
@@ -91,6 +98,14 @@ type (
 		WouldAllow bool  `json:"allowed"`
 	}
 )
+
+// options are those of what is sent.
+func (p slowParams) options() router.PublishOptions {
+	overflow := map[string]router.Overflow{
+		"dropOldest": router.OverflowDropOldest, "dropNewest": router.OverflowDropNewest, "latestOnly": router.OverflowLatestOnly,
+	}
+	return router.PublishOptions{Overflow: overflow[p.Overflow], Key: p.Key} // the zero Overflow disconnects
+}
 
 // code is the code with which connections are closed.
 func (p closeParams) code() (errors.CloseCode, error) {

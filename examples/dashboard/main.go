@@ -5,8 +5,9 @@
 //	go run ./examples/dashboard -addr 127.0.0.1:8081 -redis redis://127.0.0.1:6379
 //	go run ./examples/dashboard -addr 127.0.0.1:8082 -redis redis://127.0.0.1:6379
 //
-// A client connects to /ws?access_token=ann, or with the name of a role behind a colon, as in
-// desk:dora. docs/applications.md refers to the page on each part.
+// A client connects to /ws?access_token=ann, or with the name of a role behind a colon, as in desk:dora. With
+// DASHBOARD_FEED and DASHBOARD_OFFICE, secrets of at least 16 characters, other services may publish prices, and look
+// at and close sessions, over HTTP: docs/other-services.md. docs/applications.md refers to the page on each part.
 package main
 
 import (
@@ -23,6 +24,7 @@ import (
 
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/api"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
@@ -114,6 +116,18 @@ func main() {
 	}
 }
 
+// grantsOf are those of other services: what a market may do, and what the back office may.
+func grantsOf(feed, office string) map[string]api.Grant {
+	grants := make(map[string]api.Grant)
+	if feed != "" {
+		grants[feed] = api.Grant{Name: "feed", Calls: []string{"publish"}, Topics: []string{"prices"}}
+	}
+	if office != "" {
+		grants[office] = api.Grant{Name: "office", Calls: []string{"list", "count", "presence", "close"}}
+	}
+	return grants
+}
+
 // serve runs the server until ctx is done, and then shuts it down.
 func serve(ctx context.Context, addr, redisURL string) error {
 	backend, err := redis.Open(ctx, redisURL, redis.Options{Prefix: "dashboard"})
@@ -123,5 +137,8 @@ func serve(ctx context.Context, addr, redisURL string) error {
 	r := newRouter(backend)
 	mux := http.NewServeMux()
 	mux.Handle("/ws", r)
+	if grants := grantsOf(os.Getenv("DASHBOARD_FEED"), os.Getenv("DASHBOARD_OFFICE")); len(grants) > 0 {
+		mux.Handle("/v1/", api.Handler(r, api.Options{Authorize: api.Secrets(grants), Idempotency: backend.Idempotency}))
+	}
 	return r.Serve(ctx, &http.Server{Addr: addr, Handler: mux})
 }

@@ -80,6 +80,9 @@ func Start(t *testing.T, args ...string) *Server {
 	return nil
 }
 
+// Addr is where the server listens.
+func (s *Server) Addr() string { return s.addr }
+
 // Kill ends the process at once, as a crash does.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
