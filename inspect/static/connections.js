@@ -65,7 +65,8 @@ function close(c, refresh) {
 
 function revoke(c, name, refresh) {
   const { tenant = "", user } = c;
-  const topics = prompt(`Take away the right of ${nameOf(c)} to these topics, in all processes. "room:*" is all rooms.`, name);
+  const question = `Take away the right of ${nameOf(c)} to these topics, in all processes. "room:*" is all rooms.`;
+  const topics = prompt(question, name);
   if (topics) doing("revoke", { tenant, user, topics }, refresh);
 }
 

@@ -28,7 +28,7 @@ export function render(parent, ...content) {
  */
 export function table(columns, rows, { empty = "Nothing.", mark = () => "" } = {}) {
   if (rows.length === 0) return make("p", { className: "empty" }, empty);
-  const kind = ({ number, mono, when }) => [number && "number", mono && "mono", when && "when"].filter(Boolean).join(" ");
+  const kind = (column) => ["number", "mono", "when"].filter((name) => column[name]).join(" ");
   const cell = (column, row) => {
     const content = [column.cell(row) ?? ""].flat().filter((part) => part !== "" && part !== null);
     const td = make("td", { className: kind(column) }, content.length ? make("div", {}, ...content) : "");

@@ -66,7 +66,8 @@ function rejections(result) {
     { head: "Kind", cell: (r) => r.kind },
     { head: "Limiter", cell: (r) => [r.limiter || "the router", r.policy ? soft(` ${r.policy}`) : ""] },
     { head: "Rejected", cell: (r) => count(r.n), number: true },
-    { head: "Asked for", cell: (r) => `${count(r.observed)}, ${count(r.remaining)} of ${count(r.limit)} left`, number: true },
+    { head: "Asked for", number: true,
+      cell: (r) => `${count(r.observed)}, ${count(r.remaining)} of ${count(r.limit)} left` },
     { head: "Wait", cell: (r) => (r.never ? "never fits" : seconds(r.retryAfter)), number: true },
     { head: "Closed", cell: (r) => (r.closed ? tag(String(r.closed), true) : "") },
   ], grouped(all, key, (known, r) => (known.n += r.n)), {

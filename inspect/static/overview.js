@@ -29,17 +29,21 @@ function problems({ now, all }) {
   for (const a of now.processes) if (a.error) list.push([`${a.process} answers with an error`, a.error]);
   const degraded = limiters(all).filter((l) => l.degraded.length > 0);
   for (const l of degraded) {
-    list.push([`The store of limiter ${l.name || "–"} is not used now`, `${l.degraded.join(", ")}; the failure policy decides`]);
+    list.push([`The store of limiter ${l.name || "–"} is not used now`,
+      `${l.degraded.join(", ")}; the failure policy decides`]);
   }
   const failed = Object.entries(failures(Date.now() - RECENT_MS)).sort(([, a], [, b]) => b - a);
   for (const [name, n] of failed) {
     const [kind, what, code] = name.split(" ");
-    if (kind === "type") list.push([`${what || "Messages that are not registered"} failed ${times(n)}`, code, ["types", {}]]);
+    const type = what || "Messages that are not registered";
+    if (kind === "type") list.push([`${type} failed ${times(n)}`, code, ["types", {}]]);
     else if (kind === "handshake") list.push([`Handshakes were refused ${times(n)}`, what]);
     else list.push([`${count(n)} ${FAILURES[name][0]}`, FAILURES[name][1]]);
   }
   const behind = sum(all, ({ now }) => stats(now).Behind ?? 0);
-  if (behind > 0) list.push([`${count(behind)} topics are behind their logs`, "their members get the rest when it has been read"]);
+  if (behind > 0) {
+    list.push([`${count(behind)} topics are behind their logs`, "their members get the rest when it has been read"]);
+  }
   const slow = Math.min(...samples.slice(-2).map((s) => s.backlogged)); // a moment of waiting is no problem
   if (slow > 0) list.push([`${count(slow)} clients read slowly`, "", ["connections", { slow: 1 }]]);
   return list;

@@ -4,6 +4,8 @@ import { act } from "./api.js";
 import { button, make, section } from "./dom.js";
 import { errors, load } from "./page.js";
 
+const CLASS = { "+": "added", "-": "removed" };
+
 /** Shows the rules of the processes, and has a viewer that may do so replace them. */
 export function rules(parent) {
   load("inforce", {}, (result) => {
@@ -17,8 +19,8 @@ export function rules(parent) {
 }
 
 function editor({ rules: before, version }, done) {
-  const lines = before.split("\n").length;
-  const text = make("textarea", { rows: Math.min(lines, 24), spellcheck: false, ariaLabel: "Rules, as JSON", value: before });
+  const rows = Math.min(before.split("\n").length, 24);
+  const text = make("textarea", { rows, spellcheck: false, ariaLabel: "Rules, as JSON", value: before });
   const change = make("div");
   const problem = make("p", { className: "problem", role: "alert" });
   text.addEventListener("input", () => (change.replaceChildren(), (problem.textContent = "")));
@@ -36,7 +38,7 @@ function editor({ rules: before, version }, done) {
     problem.textContent = found.some(([mark]) => mark) ? "" : "Nothing is changed. Edit the rules first.";
     change.replaceChildren(...(problem.textContent ? [] : [
       make("pre", { className: "rules" }, ...found.map(([mark, line]) =>
-        make("span", { className: mark === "+" ? "added" : mark === "-" ? "removed" : "" }, `${mark || " "} ${line}\n`))),
+        make("span", { className: CLASS[mark] ?? "" }, `${mark || " "} ${line}\n`))),
       button("Replace the rules in all processes", "primary", replace),
     ]));
   };

@@ -69,7 +69,9 @@ export let latest = null;
 export const samples = [];
 
 // What counts failures that are the server's own.
-const FAILURES = ["Faults", "Panics", "PublishFailed", "ReadFailures", "Lost", "SlowConsumers", "FramesDropped", "HooksMissed"];
+const FAILURES = [
+  "Faults", "Panics", "PublishFailed", "ReadFailures", "Lost", "SlowConsumers", "FramesDropped", "HooksMissed",
+];
 const SERVER_CODES = ["INTERNAL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "DATA_LOSS", "UNKNOWN"];
 
 /** Takes an answer. */

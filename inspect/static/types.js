@@ -6,7 +6,7 @@ import { quantile } from "./samples.js";
 export function types({ all, seconds, types, bounds }) {
   const sent = (all[0]?.now.overview.routes ?? []).filter((r) => r.kind === "declared" || r.kind === "question");
   return [
-    section("Types", make("p", { className: "soft" }, "Times are of the last two seconds; counts since the start."), table([
+    section("Types", make("p", { className: "soft" }, "Times: of the last two seconds. Counts: since the start."), table([
       { head: "Type", cell: (t) => [t.type || "not registered", t.route?.doc ? soft(` ${t.route.doc}`) : ""] },
       { head: "Kind", cell: (t) => t.route?.kind ?? "" },
       { head: "Now", cell: (t) => rate(seconds > 0 ? t.fresh / seconds : 0), number: true },
