@@ -43,5 +43,5 @@ func ExampleHandler() {
 	}
 	// Output:
 	// 200 {}
-	// 400 {"title":"Bad Request","status":400,"detail":"payload does not decode","code":"INVALID_ARGUMENT","details":{"fields":[{"path":"id","rule":"type"}]}}
+	// 400 {"title":"Bad Request","status":400,"detail":"payload does not decode, see the field id","code":"INVALID_ARGUMENT","details":{"fields":[{"path":"id","rule":"type"}]}}
 }

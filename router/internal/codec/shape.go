@@ -93,7 +93,7 @@ func (s *Shape) Decode(v any, payload []byte) error {
 		return errNoPayload
 	}
 	if err := json.Unmarshal(payload, v, s.options...); err != nil {
-		return decodeError(err)
+		return decodeError(v, err)
 	}
 	return s.Check(v)
 }

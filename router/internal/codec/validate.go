@@ -62,13 +62,18 @@ type fieldErrors struct {
 // maxFieldErrors bounds how many fields an answer names.
 const maxFieldErrors = 16
 
-func decodeError(err error) error {
+func decodeError(v any, err error) error {
 	e := errors.InvalidArgument.Wrap(err, "payload does not decode")
 	if s, ok := errors.AsType[*json.SemanticError](err); ok {
 		path := strings.ReplaceAll(strings.TrimPrefix(string(s.JSONPointer), "/"), "/", ".")
 		rule := "type"
 		if errors.Is(err, json.ErrUnknownName) {
 			rule = "unknown"
+		}
+		// The first name is that of a field. All others may be the client's, and messages are logged.
+		first, _, _ := strings.Cut(path, ".")
+		if isStruct := reflect.TypeOf(v).Elem().Kind() == reflect.Struct; isStruct && rule == "type" && first != "" {
+			e.Message += ", see the field " + first
 		}
 		e.Details = fieldErrors{[]FieldError{{Path: path, Rule: rule}}}
 	}
