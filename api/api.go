@@ -1,5 +1,5 @@
 // Package api lets other services, in any language, use a router over HTTP: publish and send events, end connections
-// and rights, ban, and see who is connected.
+// and rights, ban, and list connections and members.
 //
 //	mux.Handle("/v1/", api.Handler(r, api.Options{
 //		Authorize: api.Secrets(map[string]api.Grant{
@@ -10,7 +10,7 @@
 // A call is a request with JSON and a bearer token:
 //
 //	curl https://chat.example/v1/publish -H "Authorization: Bearer $BILLING_KEY" \
-//	  -d '{"topic": "orders:7", "event": "order.paid", "data": {"id": 7}}'
+//	  --json '{"topic": "orders:7", "event": "order.paid", "data": {"id": 7}}'
 //
 // Each call is for all processes that share the Backend of the router, whichever of them gets it, but stats. The data
 // of an event is checked against the type with which the program has declared it, before anything is sent.
@@ -103,11 +103,9 @@ func Handler(r *router.Router, o Options) http.Handler {
 	if err != nil {
 		panic(err)
 	}
-	h := &handler{
-		o: o, r: r, limits: make(map[string]Limit), calls: make(map[string]*call), busy: make(chan struct{}, maxRequests),
-	}
-	for _, l := range o.Limits {
-		h.limits[l.Limiter.Name()] = l
+	h := &handler{o: o, r: r, calls: make(map[string]*call), busy: make(chan struct{}, maxRequests)}
+	if h.limits, err = byName(o.Limits); err != nil {
+		panic(err)
 	}
 	h.types = router.New(router.Options{Logger: o.Logger})
 	for _, c := range allCalls {
@@ -126,19 +124,6 @@ func (o Options) withDefaults() (Options, error) {
 	o.Keep = cmp.Or(o.Keep, 24*time.Hour)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
-	names := make(map[string]bool)
-	for i, l := range o.Limits {
-		if l.Limiter == nil {
-			return o, fmt.Errorf("api: Options.Limits[%d] has no Limiter; set it", i)
-		}
-		if name := l.Limiter.Name(); names[name] {
-			return o, fmt.Errorf("api: Options.Limits has two limiters named %q; give each a name of its own", name)
-		}
-		names[l.Limiter.Name()] = true
-		if l.Key == nil {
-			o.Limits[i].Key = ratelimit.PerUserOrIPPerType
-		}
-	}
 	switch {
 	case o.Authorize == nil:
 		return o, fmt.Errorf("api: Options.Authorize is nil; set api.Secrets, or a function that refuses strangers")
@@ -147,4 +132,23 @@ func (o Options) withDefaults() (Options, error) {
 			o.Keep, o.Timeout)
 	}
 	return o, nil
+}
+
+// byName are limits with their defaults, by the name of the limiter.
+func byName(limits []Limit) (map[string]Limit, error) {
+	named := make(map[string]Limit, len(limits))
+	for i, l := range limits {
+		if l.Limiter == nil {
+			return nil, fmt.Errorf("api: Options.Limits[%d] has no Limiter; set it", i)
+		}
+		name := l.Limiter.Name()
+		if _, twice := named[name]; twice {
+			return nil, fmt.Errorf("api: Options.Limits has two limiters named %q; give each a name of its own", name)
+		}
+		if l.Key == nil {
+			l.Key = ratelimit.PerUserOrIPPerType
+		}
+		named[name] = l
+	}
+	return named, nil
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/wskit/wskit/router"
@@ -56,7 +55,7 @@ var allCalls = []*call{
 			return none{}, h.r.Redact(ctx, p.Topic, p.Position, replacement)
 		}),
 	define("close", "Closes connections. Without a code: with 1008.",
-		func(p closeParams) Call { return p.call() },
+		closeParams.call,
 		to(func(ctx context.Context, _ *handler, t router.Target, p closeParams) (counted, error) {
 			code, err := p.code()
 			if err != nil {
@@ -94,7 +93,7 @@ var allCalls = []*call{
 			return h.r.ReadHistory(ctx, p.Topic, q)
 		}),
 	define("ban", "Bans a user or an address.",
-		func(p banParams) Call { return p.call() },
+		banParams.call,
 		func(ctx context.Context, h *handler, p banParams) (none, error) {
 			c, err := h.banned(p.subjectParams)
 			if err != nil {
@@ -111,7 +110,8 @@ var allCalls = []*call{
 			}
 			return none{}, h.o.Bans.Unban(ctx, c.IP, c.Identity)
 		}),
-	define("peek", "Says what is left of a limit, for messages of a type.", aboutLimit,
+	define("peek", "Says what is left of a limit, for messages of a type.",
+		limitParams.call,
 		func(ctx context.Context, h *handler, p limitParams) (left, error) {
 			l, key, err := h.limit(p)
 			if err != nil {
@@ -121,7 +121,8 @@ var allCalls = []*call{
 			retry, full := d.RetryAfter.Milliseconds(), d.ResetAfter.Milliseconds()
 			return left{d.Limit, d.Remaining, retry, full, d.Allowed}, err
 		}),
-	define("reset", "Has a limit begin anew.", aboutLimit,
+	define("reset", "Has a limit begin anew.",
+		limitParams.call,
 		func(ctx context.Context, h *handler, p limitParams) (none, error) {
 			l, key, err := h.limit(p)
 			if err != nil {
@@ -143,10 +144,8 @@ var allCalls = []*call{
 
 func aboutTopics(p topicsParams) Call {
 	c := p.call()
-	c.Topics = slices.Clone(p.Topics)
+	c.Topics = p.Topics
 	return c
 }
-
-func aboutLimit(p limitParams) Call { return p.call() }
 
 func (p subjectParams) call() Call { return Call{Tenant: p.Tenant, User: p.User, IP: p.IP} }

@@ -78,7 +78,7 @@ func (h *handler) serve(w http.ResponseWriter, req *http.Request, grant Grant) a
 	case name == "openapi.json" && req.Method == http.MethodGet:
 		return answer{Result: h.openapi}
 	case name != "batch" && h.calls[name] == nil:
-		return fail(errors.NotFound.Errorf("there is no call %q; GET openapi.json lists them", name), 0)
+		return fail(unknownCall(name), 0)
 	case req.Method != http.MethodPost:
 		return fail(errMethod, http.StatusMethodNotAllowed)
 	case strings.TrimSpace(mediaType) != "application/json": // a form of another site could send the cookies
@@ -109,6 +109,10 @@ func (h *handler) serve(w http.ResponseWriter, req *http.Request, grant Grant) a
 	return h.once(ctx, grant.Name, key, name, body, run)
 }
 
+func unknownCall(name string) error {
+	return errors.NotFound.Errorf("there is no call %q; GET openapi.json lists them", name)
+}
+
 // decoded is a call that was decoded, or the error of that.
 type decoded struct {
 	call   *call
@@ -120,7 +124,7 @@ type decoded struct {
 func (h *handler) decode(name string, params []byte) (d decoded) {
 	d = decoded{call: h.calls[name], about: Call{Name: name}}
 	if d.call == nil {
-		d.err = errors.NotFound.Errorf("there is no call %q; GET openapi.json lists them", name)
+		d.err = unknownCall(name)
 		return d
 	}
 	if len(params) == 0 {
@@ -266,11 +270,11 @@ func (h *handler) batch(ctx context.Context, grant Grant, body []byte) answer {
 // together makes calls at the same time, those of one topic or target one after the other.
 func (h *handler) together(ctx context.Context, grant Grant, calls []batched, results []answer) {
 	all := make([]decoded, len(calls))
-	subjects := make(map[string][]int)
+	receivers := make(map[string][]int)
 	for i, b := range calls {
 		all[i] = h.decode(b.Call, b.Params)
-		s := all[i].about.subject()
-		subjects[s] = append(subjects[s], i)
+		r := all[i].about.receiver()
+		receivers[r] = append(receivers[r], i)
 	}
 	run := func(indexes []int) {
 		for _, i := range indexes {
@@ -278,8 +282,8 @@ func (h *handler) together(ctx context.Context, grant Grant, calls []batched, re
 		}
 	}
 	var done sync.WaitGroup
-	for _, indexes := range subjects {
-		if len(subjects) == 1 {
+	for _, indexes := range receivers {
+		if len(receivers) == 1 {
 			run(indexes)
 			continue
 		}
@@ -288,8 +292,8 @@ func (h *handler) together(ctx context.Context, grant Grant, calls []batched, re
 	done.Wait()
 }
 
-// subject names what a call sends to.
-func (c Call) subject() string {
+// receiver names what a call sends to.
+func (c Call) receiver() string {
 	if c.Topics != nil {
 		return "topic " + c.Topics[0]
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 )
@@ -25,10 +26,7 @@ func (i *inspector) once(do string) bool {
 
 // ban lasts as long as the query says. The store has all processes find it.
 func (i *inspector) ban(ctx context.Context, q query) error {
-	if i.o.Bans == nil {
-		return errNoBans
-	}
-	c, err := q.subject()
+	c, err := i.banned(q)
 	if err != nil {
 		return err
 	}
@@ -36,14 +34,19 @@ func (i *inspector) ban(ctx context.Context, q query) error {
 }
 
 func (i *inspector) unban(ctx context.Context, q query) error {
-	if i.o.Bans == nil {
-		return errNoBans
-	}
-	c, err := q.subject()
+	c, err := i.banned(q)
 	if err != nil {
 		return err
 	}
 	return i.o.Bans.Unban(ctx, c.IP, c.Identity)
+}
+
+// banned is the client of a query, where there are bans.
+func (i *inspector) banned(q query) (*ingress.Context, error) {
+	if i.o.Bans == nil {
+		return nil, errNoBans
+	}
+	return q.subject()
 }
 
 var (

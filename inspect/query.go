@@ -68,9 +68,8 @@ type overview struct {
 	Bounds    []float64               `json:"bounds"` // of the histograms, in ms
 	Routes    []route                 `json:"routes"`
 	Limiters  map[string]limiterStats `json:"limiters"`
-	// Limited are clients that were limited in the last five minutes, of LimitedN.
-	Limited  []limited `json:"limited,omitzero"`
-	LimitedN int       `json:"limitedN,omitzero"`
+	// Limited are clients that were limited in the last five minutes, those with the most rejections.
+	Limited []limited `json:"limited,omitzero"`
 }
 
 // limitedFor is how long a client is shown as limited after its last rejection.
@@ -155,7 +154,7 @@ func (i *inspector) overview() *overview {
 	if i.o.Rules != nil {
 		add("rules", i.o.Rules.Stats().Stats)
 	}
-	o.Limited, o.LimitedN = i.recent.clients(time.Now().Add(-limitedFor))
+	o.Limited = i.recent.clients(time.Now().Add(-limitedFor))
 	return o
 }
 

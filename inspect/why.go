@@ -115,8 +115,8 @@ type limited struct {
 // maxLimited is how many clients are shown of those that were limited.
 const maxLimited = 10
 
-// clients are those that were limited since a time, and how many there are: first those with the most rejections.
-func (r *recent) clients(since time.Time) (list []limited, n int) {
+// clients are those that were limited since a time: first those with the most rejections.
+func (r *recent) clients(since time.Time) (list []limited) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := make(map[limited]int)
@@ -137,7 +137,7 @@ func (r *recent) clients(since time.Time) (list []limited, n int) {
 		list[at].N++
 	}
 	slices.SortStableFunc(list, func(a, b limited) int { return cmp.Compare(b.N, a.N) })
-	return list[:min(len(list), maxLimited)], len(list)
+	return list[:min(len(list), maxLimited)]
 }
 
 // limitState is a limit for the messages of a client of one type, and what is left of it.

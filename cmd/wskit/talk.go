@@ -100,10 +100,7 @@ func (c *command) send(ctx context.Context, args []string) int {
 	if err != nil {
 		return c.misused("%v", err)
 	}
-	frame, err := json.Marshal(map[string]any{"type": args[1], "payload": payload})
-	if payload == nil {
-		frame, err = json.Marshal(map[string]any{"type": args[1]})
-	}
+	frame, err := json.Marshal(event{Type: args[1], Payload: payload})
 	if err != nil {
 		return c.failed(err)
 	}
@@ -230,7 +227,7 @@ func (c *command) printJSON(v jsontext.Value) {
 	fmt.Fprintln(c.out, string(v))
 }
 
-// event is a line of watch in a pipe.
+// event is what send writes, and a line of watch in a pipe.
 type event struct {
 	Type    string         `json:"type"`
 	Topic   string         `json:"topic,omitzero"`

@@ -2,29 +2,17 @@
 
 import { ago, bytes, button, count, figures, make, ms, rate, section, soft, span, table, tag } from "./dom.js";
 import { graph } from "./graph.js";
-import { client, go, grouped, nameOf } from "./page.js";
-import { failures, handled, minus, perSecond, quantile, samples, stats, sum, totalOf } from "./samples.js";
+import { client, go, grouped, nameOf, unanswered } from "./page.js";
+import { FAILURES, failures, handled, minus, perSecond, quantile, samples, stats, sum, totalOf } from "./samples.js";
 
 const RECENT_MS = 5 * 60_000; // the time in which what has failed is a problem of now
-
-const FAILURES = {
-  Panics: ["handlers panicked", "the log has each stack"],
-  Faults: ["faults of the server", "the log has each"],
-  PublishFailed: ["messages were not published", "the broker failed"],
-  ReadFailures: ["logs of topics were not read", "they are read again"],
-  Lost: ["losses were reported by the broker", "topics with history read them again from their logs"],
-  SlowConsumers: ["clients were disconnected since they read slowly", ""],
-  FramesDropped: ["frames were dropped for slow clients", ""],
-  HooksMissed: ["calls of hooks were left out", "OnRefused or OnLimitExceeded takes long"],
-};
 
 /** What is wrong: [what, details, link?], the worst first. */
 function problems({ now, all }) {
   const list = [];
   const missing = now.missing ?? [];
   if (missing.length > 0) {
-    list.push([`${count(missing.length)} of ${count(now.processes.length + missing.length)} processes did not answer`,
-      missing.filter(Boolean).join(", ") || "their names are not known"]);
+    list.push([unanswered({ ...now, missing }), missing.filter(Boolean).join(", ") || "their names are not known"]);
   }
   for (const a of now.processes) if (a.error) list.push([`${a.process} answers with an error`, a.error]);
   const degraded = limiters(all).filter((l) => l.degraded.length > 0);

@@ -49,10 +49,12 @@ export function answered({ processes, missing = [] }) {
   const names = missing.filter(Boolean).join(", ");
   state.className = missing.length ? "state bad" : "state";
   state.textContent = missing.length
-    ? `${count(missing.length)} of ${count(processes.length + missing.length)} processes did not answer` +
-      (names ? `: ${names}` : "")
+    ? unanswered({ processes, missing }) + (names ? `: ${names}` : "")
     : `${count(processes.length)} ${processes.length === 1 ? "process" : "processes"}`;
 }
+
+export const unanswered = ({ processes, missing }) =>
+  `${count(missing.length)} of ${count(processes.length + missing.length)} processes did not answer`;
 
 /** Says what has failed, or has the viewer log in. */
 export function failed(error) {
@@ -70,27 +72,26 @@ export function failed(error) {
   login.hidden = false;
 }
 
-/** Waits for an action, and says if it failed. It gives whether it did not. */
-export async function doing(action, values, then) {
-  let problem = "";
+/** What processes could not do. */
+const problems = (result) => result.processes.filter((a) => a.error).map((a) => `${a.process}: ${a.error}`);
+
+export const errors = (result) => problems(result).map((text) => make("p", { className: "problem" }, text));
+
+/** Waits for an action, and gives what has failed, or "". */
+export async function problemOf(action, values) {
   try {
-    const result = await act(action, values);
-    problem = result.processes
-      .filter((a) => a.error)
-      .map((a) => `${a.process}: ${a.error}`)
-      .join("\n");
+    return problems(await act(action, values)).join("\n");
   } catch (error) {
-    problem = error.message;
+    return error.message;
   }
-  if (problem) alert(problem);
-  await then(problem);
 }
 
-/** What processes could not do. */
-export const errors = (result) =>
-  result.processes
-    .filter((a) => a.error)
-    .map((a) => make("p", { className: "problem" }, `${a.process}: ${a.error}`));
+/** Waits for an action, and says if it failed. */
+export async function doing(action, values, then) {
+  const problem = await problemOf(action, values);
+  if (problem) alert(problem);
+  then();
+}
 
 /** The rows of all processes, each with its process. */
 export const rows = (result, field) =>

@@ -1,8 +1,7 @@
 // The rules in force, and how they are replaced.
 
-import { act } from "./api.js";
 import { button, make, section } from "./dom.js";
-import { errors, load } from "./page.js";
+import { errors, load, problemOf } from "./page.js";
 
 const CLASS = { "+": "added", "-": "removed" };
 
@@ -25,12 +24,7 @@ function editor({ rules: before, version }, done) {
   const problem = make("p", { className: "problem", role: "alert" });
   text.addEventListener("input", () => (change.replaceChildren(), (problem.textContent = "")));
   const replace = async () => {
-    try {
-      const result = await act("rules", { rules: text.value, base: version });
-      problem.textContent = result.processes.filter((a) => a.error).map((a) => `${a.process}: ${a.error}`).join("\n");
-    } catch (error) {
-      problem.textContent = error.message;
-    }
+    problem.textContent = await problemOf("rules", { rules: text.value, base: version });
     if (!problem.textContent) done();
   };
   const compare = () => {

@@ -68,10 +68,17 @@ export let latest = null;
 /** The samples of the last 15 minutes, the oldest first. Nothing older is kept. */
 export const samples = [];
 
-// What counts failures that are the server's own.
-const FAILURES = [
-  "Faults", "Panics", "PublishFailed", "ReadFailures", "Lost", "SlowConsumers", "FramesDropped", "HooksMissed",
-];
+// The figures that count failures of the server: what has failed, and more of it.
+export const FAILURES = {
+  Panics: ["handlers panicked", "the log has each stack"],
+  Faults: ["faults of the server", "the log has each"],
+  PublishFailed: ["messages were not published", "the broker failed"],
+  ReadFailures: ["logs of topics were not read", "they are read again"],
+  Lost: ["losses were reported by the broker", "topics with history read them again from their logs"],
+  SlowConsumers: ["clients were disconnected since they read slowly", ""],
+  FramesDropped: ["frames were dropped for slow clients", ""],
+  HooksMissed: ["calls of hooks were left out", "OnRefused or OnLimitExceeded takes long"],
+};
 const SERVER_CODES = ["INTERNAL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "DATA_LOSS", "UNKNOWN"];
 
 /** Takes an answer. */
@@ -85,7 +92,7 @@ export function add(answer) {
   const counts = types.reduce((c, t) => plus(c, t.counts), null) ?? [];
   const grown = {}; // what has failed since the answer before
   const note = (what, n) => n > 0 && (grown[what] = n);
-  for (const name of FAILURES) note(name, growth(all, (a) => stats(a)[name] ?? 0));
+  for (const name of Object.keys(FAILURES)) note(name, growth(all, (a) => stats(a)[name] ?? 0));
   for (const t of types) for (const code of SERVER_CODES) note(`type ${t.type} ${code}`, t.grown[code] ?? 0);
   for (const code of new Set(all.flatMap(({ now }) => Object.keys(stats(now).RefusedHandshakes ?? {})))) {
     note(`handshake ${code}`, growth(all, (a) => stats(a).RefusedHandshakes?.[code] ?? 0));

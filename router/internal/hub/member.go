@@ -90,8 +90,8 @@ func (m *Member) until() (at time.Time) {
 
 // Until is when the membership ends by itself; zero: it does not.
 func (m *Member) Until() time.Time {
-	m.topic.mu.Lock()
-	defer m.topic.mu.Unlock()
+	m.topic.mu.RLock()
+	defer m.topic.mu.RUnlock()
 	return m.until()
 }
 

@@ -172,8 +172,8 @@ func (p *Peer) takeOff(m *Member) {
 }
 
 // Unsubscribe ends the connection's membership in a topic of the application, and reports whether there was one. A call
-// of Subscribe that still waits for it fails with ErrClosed. The client is told of a topic with history, which it would
-// resume, and of others if tell is set.
+// of Subscribe that still waits for it fails with ErrClosed. The client gets $ws:unsubscribed for a topic with history,
+// since it would resume it, and for others if tell is set.
 func (p *Peer) Unsubscribe(name string, tell bool) bool {
 	if IsReserved(name) {
 		return false
