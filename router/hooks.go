@@ -36,6 +36,12 @@ type Hooks struct {
 	//
 	// Default: none.
 	OnDelivered func(Delivery)
+	// OnTopic is called when a topic has got its first subscriber in this process, and when it has lost its last one:
+	// [Router.LocalSubscribers] says which is true. After the last change of a topic there is a call, but calls may come
+	// in any order, and concurrently. The goroutine that subscribes or unsubscribes makes it, so it must not block.
+	//
+	// Default: none.
+	OnTopic func(topic string)
 }
 
 // AddHooks adds hooks to those of Options, which come first, and to those that were added before.
@@ -66,6 +72,7 @@ type hooks struct {
 	befores    []func(context.Context, string) error
 	publishes  []func(context.Context) Meta
 	deliveries []func(Delivery)
+	topics     []func(string)
 }
 
 // addHooks is called with Router.mu locked, or by New.
@@ -93,6 +100,10 @@ func (r *Router) addHooks(h Hooks) {
 	}
 	if h.OnDelivered != nil {
 		next.deliveries = append(slices.Clip(next.deliveries), h.OnDelivered)
+	}
+	if h.OnTopic != nil {
+		next.topics = append(slices.Clip(next.topics), h.OnTopic)
+		r.hub.OnTopic = r.callOnTopic
 	}
 	r.hooks.Store(&next)
 }

@@ -113,6 +113,13 @@ func (r *Router) notPresent(p *hub.Peer, topic string, grace time.Duration) {
 
 func (r *Router) wasReset(reason pubsub.Loss) { r.stats.resets.Add(string(reason)) }
 
+func (r *Router) callOnTopic(topic string) {
+	callAll(r.hooks.Load().topics, func(hook func(string)) {
+		defer r.containPanic("OnTopic", nil, "")
+		hook(topic)
+	})
+}
+
 func (r *Router) callOnLost(topics []string) {
 	defer r.containPanic("OnLost", nil, "")
 	r.opts.OnLost(topics)

@@ -39,6 +39,9 @@ type Config struct {
 	OnLost      func(topics []string)                                                // messages of topics without history may be lost; nil: nobody asks
 	OnDelivery  func(topic string, m pubsub.Message) (delivered func(members int64)) // nil, and a nil result: nobody asks
 	Touch       Touch                                                                // of the process; nil: there are no others
+	// OnTopic is called when a topic of the application has got its first member here, or has lost its last one. Members
+	// has the truth: calls may come late, and out of order. No lock is held. nil: it is not called.
+	OnTopic func(topic string)
 	// Panicked reports a panic of the broker, and returns it as an error. v is nil for runtime.Goexit.
 	Panicked func(where string, v any) error
 }

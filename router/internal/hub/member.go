@@ -197,6 +197,7 @@ func (m *Member) leave(lost bool) {
 		last.end()
 	}
 	h := m.peer.hub
+	t.report(h)
 	if !lost {
 		grace = 0
 	}

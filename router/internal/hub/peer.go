@@ -152,9 +152,10 @@ func (p *Peer) find(name string) *Member {
 // settle is for a member that has joined.
 func (p *Peer) settle(m *Member) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	m.joined = true
 	m.settle()
+	p.mu.Unlock()
+	m.topic.report(p.hub)
 }
 
 // takeOff takes a member off the connection's list, and has it leave. It does nothing if something else has.

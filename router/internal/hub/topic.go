@@ -38,6 +38,7 @@ type topic struct {
 	waiting      int           // members that wait for the subscription
 	subscription *subscription // the subscription, or nil
 	attempt      *attempt      // what they wait for, or nil
+	occupied     bool          // what Config.OnTopic was last called for
 }
 
 // attempt is one at subscribing a topic.
@@ -106,6 +107,21 @@ func (t *topic) remove(m *Member) {
 	t.members[m.index], t.members[last] = moved, nil
 	moved.index = m.index
 	t.members = t.members[:last]
+}
+
+// report calls Config.OnTopic if the topic has got its first member, or has lost its last one. No lock is held.
+func (t *topic) report(h *Hub) {
+	if h.OnTopic == nil || IsReserved(t.name) {
+		return
+	}
+	t.mu.Lock()
+	occupied := len(t.members) > 0
+	changed := occupied != t.occupied
+	t.occupied = occupied
+	t.mu.Unlock()
+	if changed {
+		h.OnTopic(t.name)
+	}
 }
 
 // admit adds a member that gets what is published from now on.
