@@ -11,6 +11,7 @@ import (
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -46,5 +47,26 @@ func TestMembersAreToldOfAHalfOpenConnection(t *testing.T) {
 		publish(t, whole, "room", `{"type":"said","payload":"after"}`)
 		far.ExpectAny("said")
 		near.ExpectAny("said")
+	}
+}
+
+// What was published before Subscribe was called does not come, although it was still on its way, for a subscription
+// before.
+func TestSubscriptionsGetNothingOlder(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := redistest.StartProxy(t, s.Addr)
+	far, near := brokerOn(t, &goredis.Options{Addr: proxy.Addr}, redis.BrokerOptions{}), newBroker(t, s, redis.BrokerOptions{})
+	sub := subscribeTo(t, far, "room", func(pubsub.Message) {})
+	proxy.Delay(200 * time.Millisecond)
+	publish(t, near, "room", "old")
+	if err := sub.Close(); err != nil {
+		t.Fatal(err)
+	}
+	in := subscribe(t, far, "room")
+	publish(t, near, "room", "new")
+	eventually(t, "what is published after Subscribe comes", func() bool { return in.count("new") == 1 })
+	if in.count("old") > 0 {
+		t.Error("what was published before Subscribe has come, too")
 	}
 }

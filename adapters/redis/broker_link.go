@@ -299,9 +299,9 @@ func (l *link) comesBack(text string) bool {
 func (b *Broker) received(channel, payload string) {
 	b.mu.RLock()
 	t := b.topics[channel]
-	if t == nil {
+	if t == nil || t.state == leaving {
 		b.mu.RUnlock()
-		return // it was on its way when the topic was left
+		return // it was on its way when the topic was left; subscriptions that there are have been made since
 	}
 	subs := t.subs
 	b.mu.RUnlock()
