@@ -9,6 +9,10 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
+// Backend is that of Options, with the parts in memory that it leaves open, but for Limits and Broker: for a package that
+// keeps something beside the router. Options.Backend may be closed by [Router.Serve].
+func (r *Router) Backend() adapters.Backend { return r.opts.Backend }
+
 // withMemory keeps in memory what a Backend leaves open, but for the broker: without one, topics need none of its
 // work, see historyLog.
 func withMemory(b adapters.Backend) (adapters.Backend, error) {

@@ -1,0 +1,262 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// What the sender has sent is in the backend, for the process that sends after it:
+//
+//   - The states: a lease for each fact that was last said to be true. Leases are a set here: they last for keep, and are
+//     renewed.
+//   - The cell: a log in which each message replaces the one before. It has how far the events of Send were sent, the
+//     largest seq, and the facts of the latest request, whose outcome is not known. A message is appended before each
+//     request. So a sender finds out that another process has become the sender: then the log has messages in between.
+
+// keep is how long the states of a webhook are kept when no process runs.
+const keep = 30 * 24 * time.Hour
+
+// cellHistory has some messages more than the last, so that those in between can be read.
+var cellHistory = pubsub.History{Messages: 16, Bytes: 16 << 20, Age: keep}
+
+// cell is a message of the cell.
+type cell struct {
+	At    string `json:"at"` // the position of the last event of Send that was answered
+	Seq   int64  `json:"seq"`
+	Facts []fact `json:"facts"`           // that are being sent
+	Reset bool   `json:"reset,omitempty"` // and so is reset
+	By    string `json:"by"`
+	// Late says that the sender of these facts was stopped while it sent them, until it was not the sender any more. They
+	// may have come after those of the next sender.
+	Late bool `json:"late,omitempty"`
+}
+
+// errTaken ends the work of a sender that has been replaced.
+var errTaken = errors.Unavailable.New("webhook: another process sends")
+
+// state is what the sender knows of what was sent.
+type state struct {
+	w    *Webhook
+	at   pubsub.Position // of the last message of the cell
+	sent pubsub.Position // the last event of Send that was answered
+	seq  int64
+	said map[fact]bool // what was last said, of facts that are or may be true
+	// doubt are facts of which an event may have come that said either.
+	doubt map[fact]bool
+	reset bool // is to be sent
+	rests bool // the cell says that nothing is being sent
+}
+
+// load reads what earlier senders have left.
+func load(ctx context.Context, w *Webhook) (*state, error) {
+	s := &state{w: w, said: make(map[fact]bool), doubt: make(map[fact]bool)}
+	page, err := s.read(ctx, pubsub.Position{})
+	if err != nil {
+		return nil, err
+	}
+	s.at, s.reset = page.Head, len(page.Messages) == 0
+	if err := s.take(page.Messages); err != nil {
+		return nil, err
+	}
+	for i := range shards {
+		_, ids, err := w.shared.leases.Held(ctx, s.list(i), 1<<20)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			if f, ok := factOf([]byte(id)); ok {
+				s.said[f] = true
+			}
+		}
+	}
+	return s, nil
+}
+
+func (s *state) read(ctx context.Context, from pubsub.Position) (pubsub.Page, error) {
+	o := pubsub.ReadOptions{From: from, Messages: cellHistory.Messages, Bytes: cellHistory.Bytes}
+	return s.w.shared.log.Read(ctx, s.w.names.cell, cellHistory, o)
+}
+
+// take takes messages of the cell. Of those that are not late the last one counts.
+func (s *state) take(messages []pubsub.Message) error {
+	var latest []fact
+	for _, m := range messages {
+		var c cell
+		if err := json.Unmarshal(m.Frame, &c); err != nil {
+			return fmt.Errorf("webhook: what earlier senders have left cannot be read: %w", err)
+		}
+		if c.Late {
+			s.doubts(c.Facts)
+			continue
+		}
+		s.seq, latest, s.reset = max(s.seq, c.Seq), c.Facts, c.Reset
+		if c.At != "" {
+			at, err := pubsub.ParsePosition(c.At)
+			if err != nil {
+				return err
+			}
+			s.sent = at
+		}
+	}
+	s.doubts(latest)
+	return nil
+}
+
+func (s *state) doubts(facts []fact) {
+	for _, f := range facts {
+		s.doubt[f] = true
+	}
+}
+
+// list is the name of a list of states.
+func (s *state) list(shard int) string { return s.w.names.states + strconv.Itoa(shard) }
+
+func (s *state) leases(facts []fact) (list []limit.Lease) {
+	for _, f := range facts {
+		list = append(list, limit.Lease{Key: s.list(f.shard()), ID: f.key()})
+	}
+	return list
+}
+
+// begin notes what is about to be sent, and takes count numbers for it: the first is returned. It fails with errTaken if
+// another process has become the sender.
+func (s *state) begin(ctx context.Context, facts []fact, count int) (first int64, err error) {
+	first = max(s.seq+1, time.Now().UnixMicro())
+	s.rests = count == 0
+	s.seq = first + int64(count) - 1
+	at, err := s.note(ctx, cell{At: position(s.sent), Seq: s.seq, Facts: facts, Reset: s.reset})
+	if err != nil {
+		return 0, err
+	}
+	return first, s.moved(ctx, at)
+}
+
+// moved is called with the last message of the cell.
+func (s *state) moved(ctx context.Context, at pubsub.Position) error {
+	before := s.at
+	s.at = at
+	switch {
+	case at == before:
+		return nil
+	case at.Epoch == before.Epoch && at.Offset > before.Offset:
+		return s.between(ctx, before)
+	default: // the backend has lost data
+		return s.renew(ctx)
+	}
+}
+
+func position(p pubsub.Position) string {
+	if p == (pubsub.Position{}) {
+		return ""
+	}
+	return p.String()
+}
+
+// note appends to the cell.
+func (s *state) note(ctx context.Context, c cell) (pubsub.Position, error) {
+	c.By = s.w.self
+	frame, err := json.Marshal(c)
+	if err != nil {
+		return pubsub.Position{}, err
+	}
+	return s.w.shared.log.Append(ctx, pubsub.Message{Topic: s.w.names.cell, Frame: frame}, cellHistory, "")
+}
+
+// between looks at what others have appended behind a message of this sender.
+func (s *state) between(ctx context.Context, from pubsub.Position) error {
+	page, err := s.read(ctx, from)
+	if err != nil {
+		return err
+	}
+	if page.Lost != pubsub.LossNone {
+		return errTaken
+	}
+	for _, m := range page.Messages {
+		var c cell
+		switch err := json.Unmarshal(m.Frame, &c); {
+		case err != nil:
+			return errTaken
+		case c.By == s.w.self:
+		case c.Late:
+			s.doubts(c.Facts)
+		default:
+			return errTaken
+		}
+	}
+	return nil
+}
+
+// check looks whether others have appended to the cell while nothing is sent.
+func (s *state) check(ctx context.Context) error {
+	heads, err := s.w.shared.log.Heads(ctx, []string{s.w.names.cell})
+	if err != nil {
+		return err
+	}
+	return s.moved(ctx, heads[0])
+}
+
+// late notes that facts may have come after those of the next sender.
+func (s *state) late(ctx context.Context, facts []fact) error {
+	_, err := s.note(ctx, cell{Facts: facts, Late: true})
+	return err
+}
+
+// done notes that what begin has noted was answered, or dropped. sent is the last event of Send in it.
+func (s *state) done(ctx context.Context, facts []fact, is map[fact]bool, sent pubsub.Position) error {
+	began, ended := slices.Clone(facts), slices.Clone(facts)
+	began = slices.DeleteFunc(began, func(f fact) bool { return !is[f] })
+	ended = slices.DeleteFunc(ended, func(f fact) bool { return is[f] })
+	leases := s.w.shared.leases
+	if len(began) > 0 {
+		if err := leases.Renew(ctx, s.leases(began), keep); err != nil {
+			return err
+		}
+	}
+	if len(ended) > 0 {
+		if err := leases.Release(ctx, s.leases(ended)); err != nil {
+			return err
+		}
+	}
+	for _, f := range facts {
+		delete(s.doubt, f)
+		delete(s.said, f)
+		if is[f] {
+			s.said[f] = true
+		}
+	}
+	if sent != (pubsub.Position{}) {
+		s.sent = sent
+	}
+	s.reset = false
+	return nil
+}
+
+// rest notes that nothing is being sent.
+func (s *state) rest(ctx context.Context) error {
+	if s.rests {
+		return nil
+	}
+	_, err := s.begin(ctx, nil, 0)
+	s.rests = err == nil
+	return err
+}
+
+// renew writes all states again: they last for a time, and the backend may have lost some.
+func (s *state) renew(ctx context.Context) error {
+	var all []fact
+	for f := range s.said {
+		all = append(all, f)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return s.w.shared.leases.Renew(ctx, s.leases(all), keep)
+}
