@@ -141,11 +141,6 @@ func (s *sender) compare() {
 	for f := range s.state.said {
 		s.truth.changed[f] = now
 	}
-	s.recheck(now)
-}
-
-// recheck has facts looked at of which it is not known what was said last. truth.mu is held.
-func (s *sender) recheck(now time.Time) {
 	for f := range s.state.doubt {
 		s.truth.changed[f] = now
 	}
@@ -345,8 +340,6 @@ func (s *sender) idle(ctx context.Context, due time.Time) error {
 		return err
 	}
 	s.fails.Works()
-	check := time.NewTicker(s.shared.timeout / 3)
-	defer check.Stop()
 	renew := time.NewTicker(time.Hour)
 	defer renew.Stop()
 	var late <-chan time.Time
@@ -364,16 +357,6 @@ func (s *sender) idle(ctx context.Context, due time.Time) error {
 			return nil
 		case <-late:
 			return nil
-		case <-check.C:
-			if err := s.state.check(ctx); err != nil {
-				return err
-			}
-			if len(s.state.doubt) > 0 {
-				s.truth.mu.Lock()
-				s.recheck(time.Time{})
-				s.truth.mu.Unlock()
-				return nil
-			}
 		case <-renew.C:
 			if err := s.state.renew(ctx); err != nil {
 				return err
@@ -397,7 +380,6 @@ func (s *sender) deliver(ctx context.Context, q request) error {
 		cancel()
 		switch {
 		case context.Cause(ctx) == errTaken || s.left() == 0:
-			s.lateFacts(q.facts)
 			return errTaken
 		case err == nil:
 			s.fails.Works()
@@ -413,18 +395,6 @@ func (s *sender) deliver(ctx context.Context, q request) error {
 			s.dropped(len(q.events), "the service has not taken the request for as long as Keep")
 			return nil
 		}
-	}
-}
-
-// lateFacts has the next sender say again what may have come after it has said so.
-func (s *sender) lateFacts(facts []fact) {
-	if len(facts) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.shared.timeout)
-	defer cancel()
-	if err := s.state.late(ctx, facts); err != nil {
-		s.o.Logger.Warn("webhook: states may have come late, and are not said again", "name", s.o.Name, "error", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -34,9 +35,6 @@ type cell struct {
 	Facts []fact `json:"facts"`           // that are being sent
 	Reset bool   `json:"reset,omitempty"` // and so is reset
 	By    string `json:"by"`
-	// Late says that the sender of these facts was stopped while it sent them, until it was not the sender any more. They
-	// may have come after those of the next sender.
-	Late bool `json:"late,omitempty"`
 }
 
 // errTaken ends the work of a sender that has been replaced.
@@ -49,7 +47,7 @@ type state struct {
 	sent pubsub.Position // the last event of Send that was answered
 	seq  int64
 	said map[fact]bool // what was last said, of facts that are or may be true
-	// doubt are facts of which an event may have come that said either.
+	// doubt are facts of which an event is being sent, or may have been.
 	doubt map[fact]bool
 	reset bool // is to be sent
 	rests bool // the cell says that nothing is being sent
@@ -63,8 +61,10 @@ func load(ctx context.Context, w *Webhook) (*state, error) {
 		return nil, err
 	}
 	s.at, s.reset = page.Head, len(page.Messages) == 0
-	if err := s.take(page.Messages); err != nil {
-		return nil, err
+	if !s.reset {
+		if err := s.take(page.Messages[len(page.Messages)-1]); err != nil {
+			return nil, err
+		}
 	}
 	for i := range shards {
 		_, ids, err := w.shared.leases.Held(ctx, s.list(i), 1<<20)
@@ -85,35 +85,20 @@ func (s *state) read(ctx context.Context, from pubsub.Position) (pubsub.Page, er
 	return s.w.shared.log.Read(ctx, s.w.names.cell, cellHistory, o)
 }
 
-// take takes messages of the cell. Of those that are not late the last one counts.
-func (s *state) take(messages []pubsub.Message) error {
-	var latest []fact
-	for _, m := range messages {
-		var c cell
-		if err := json.Unmarshal(m.Frame, &c); err != nil {
-			return fmt.Errorf("webhook: what earlier senders have left cannot be read: %w", err)
-		}
-		if c.Late {
-			s.doubts(c.Facts)
-			continue
-		}
-		s.seq, latest, s.reset = max(s.seq, c.Seq), c.Facts, c.Reset
-		if c.At != "" {
-			at, err := pubsub.ParsePosition(c.At)
-			if err != nil {
-				return err
-			}
-			s.sent = at
-		}
+// take takes the last message of the cell.
+func (s *state) take(m pubsub.Message) (err error) {
+	var c cell
+	if err := json.Unmarshal(m.Frame, &c); err != nil {
+		return fmt.Errorf("webhook: what an earlier sender has left cannot be read: %w", err)
 	}
-	s.doubts(latest)
-	return nil
-}
-
-func (s *state) doubts(facts []fact) {
-	for _, f := range facts {
+	s.seq, s.reset = c.Seq, c.Reset
+	for _, f := range c.Facts {
 		s.doubt[f] = true
 	}
+	if c.At != "" {
+		s.sent, err = pubsub.ParsePosition(c.At)
+	}
+	return err
 }
 
 // list is the name of a list of states.
@@ -129,27 +114,29 @@ func (s *state) leases(facts []fact) (list []limit.Lease) {
 // begin notes what is about to be sent, and takes count numbers for it: the first is returned. It fails with errTaken if
 // another process has become the sender.
 func (s *state) begin(ctx context.Context, facts []fact, count int) (first int64, err error) {
+	for _, f := range facts {
+		s.doubt[f] = true
+	}
 	first = max(s.seq+1, time.Now().UnixMicro())
-	s.rests = count == 0
 	s.seq = first + int64(count) - 1
-	at, err := s.note(ctx, cell{At: position(s.sent), Seq: s.seq, Facts: facts, Reset: s.reset})
+	c := cell{At: position(s.sent), Seq: s.seq, Facts: slices.Collect(maps.Keys(s.doubt)), Reset: s.reset, By: s.w.self}
+	frame, err := json.Marshal(c)
 	if err != nil {
 		return 0, err
 	}
-	return first, s.moved(ctx, at)
-}
-
-// moved is called with the last message of the cell.
-func (s *state) moved(ctx context.Context, at pubsub.Position) error {
+	at, err := s.w.shared.log.Append(ctx, pubsub.Message{Topic: s.w.names.cell, Frame: frame}, cellHistory, "")
+	if err != nil {
+		return 0, err
+	}
 	before := s.at
-	s.at = at
+	s.at, s.rests = at, count == 0
 	switch {
-	case at == before:
-		return nil
+	case at.Epoch == before.Epoch && at.Offset == before.Offset+1:
+		return first, nil
 	case at.Epoch == before.Epoch && at.Offset > before.Offset:
-		return s.between(ctx, before)
+		return first, s.between(ctx, before)
 	default: // the backend has lost data
-		return s.renew(ctx)
+		return first, s.renew(ctx)
 	}
 }
 
@@ -170,43 +157,23 @@ func (s *state) note(ctx context.Context, c cell) (pubsub.Position, error) {
 	return s.w.shared.log.Append(ctx, pubsub.Message{Topic: s.w.names.cell, Frame: frame}, cellHistory, "")
 }
 
-// between looks at what others have appended behind a message of this sender.
+// between looks at what was appended behind a message of this sender: by itself, in a call that seemed to fail, or by
+// another one.
 func (s *state) between(ctx context.Context, from pubsub.Position) error {
 	page, err := s.read(ctx, from)
 	if err != nil {
 		return err
 	}
-	if page.Lost != pubsub.LossNone {
-		return errTaken
-	}
 	for _, m := range page.Messages {
 		var c cell
-		switch err := json.Unmarshal(m.Frame, &c); {
-		case err != nil:
-			return errTaken
-		case c.By == s.w.self:
-		case c.Late:
-			s.doubts(c.Facts)
-		default:
+		if err := json.Unmarshal(m.Frame, &c); err != nil || c.By != s.w.self {
 			return errTaken
 		}
 	}
-	return nil
-}
-
-// check looks whether others have appended to the cell while nothing is sent.
-func (s *state) check(ctx context.Context) error {
-	heads, err := s.w.shared.log.Heads(ctx, []string{s.w.names.cell})
-	if err != nil {
-		return err
+	if page.Lost != pubsub.LossNone {
+		return errTaken
 	}
-	return s.moved(ctx, heads[0])
-}
-
-// late notes that facts may have come after those of the next sender.
-func (s *state) late(ctx context.Context, facts []fact) error {
-	_, err := s.note(ctx, cell{Facts: facts, Late: true})
-	return err
+	return nil
 }
 
 // done notes that what begin has noted was answered, or dropped. sent is the last event of Send in it.
@@ -245,7 +212,6 @@ func (s *state) rest(ctx context.Context) error {
 		return nil
 	}
 	_, err := s.begin(ctx, nil, 0)
-	s.rests = err == nil
 	return err
 }
 
