@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/pattern"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -113,7 +113,7 @@ func (g Grant) allows(ctx context.Context, c Call) error {
 		return errors.PermissionDenied.New("this secret is for users of other tenants")
 	}
 	for _, topic := range c.Topics {
-		if g.Topics != nil && !slices.ContainsFunc(g.Topics, func(p string) bool { return covers(p, topic) }) {
+		if g.Topics != nil && !slices.ContainsFunc(g.Topics, func(p string) bool { return pattern.Covers(p, topic) }) {
 			return errors.PermissionDenied.Errorf("this secret is not for the topic %s", topic)
 		}
 	}
@@ -136,10 +136,4 @@ func (g Grant) allows(ctx context.Context, c Call) error {
 		Code: errors.ResourceExhausted, Message: "too many calls with this secret",
 		Retry: true, RetryAfter: d.RetryAfter,
 	}
-}
-
-// covers reports whether a pattern is for a topic, or for all of another pattern.
-func covers(pattern, topic string) bool {
-	prefix, wild := strings.CutSuffix(pattern, "*")
-	return pattern == topic || wild && strings.HasPrefix(topic, prefix)
 }

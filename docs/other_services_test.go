@@ -1,6 +1,9 @@
 package docs_test
 
 import (
+	"bufio"
+	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,7 +20,77 @@ import (
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
+	"github.com/wskit/wskit/webhook"
 )
+
+// The service of other-services.md takes the events of a server.
+func TestWebhookService(t *testing.T) {
+	page, err := os.ReadFile("other-services.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)\n```python\n(.*?)```").FindAllSubmatch(page, -1)
+	if len(blocks) != 2 {
+		t.Fatalf("the page has %d programs in Python, want 2", len(blocks))
+	}
+	if _, err := exec.LookPath("python3"); err != nil {
+		programs.Missing(t, "python3 is not installed; make python, or apt-get, installs it")
+	}
+	t.Setenv("WEBHOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	addr := programs.FreeAddr(t)
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := exec.CommandContext(t.Context(), "python3", "-c", string(blocks[1][1]))
+	service.Env = append(os.Environ(), "PORT="+port)
+	programs.DieWithParent(service)
+	said, err := service.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = service.Process.Kill(); _ = service.Wait() })
+
+	ctx, cancel := context.WithCancel(t.Context())
+	r := router.New(router.Options{})
+	hook, err := webhook.New(ctx, r, webhook.Options{
+		URL: "http://" + addr, Secrets: []string{os.Getenv("WEBHOOK_SECRET")}, Topics: []string{"orders:*"}, Private: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hook.Wait()
+	defer cancel()
+	router.RPC(r, "join", func(c *router.Context, topic string) (bool, error) { return true, c.Subscribe(topic) })
+	ann := routertest.New(t, r).Dial()
+	routertest.ExpectReply[bool](ann.Request("join", "orders:7"))
+	if err := hook.Send(ctx, "order.viewed", "orders:7", map[string]string{"by": "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{"occupied: orders:7": true, "orders:7 is looked at by ann": true}
+	for lines := bufio.NewScanner(said); len(want) > 0 && lines.Scan(); {
+		delete(want, lines.Text())
+	}
+	if len(want) > 0 {
+		t.Errorf("the service does not say %v", want)
+	}
+}
+
+// The options of webhooks in other-services.md.
+func webhookOptions(ctx context.Context, r *router.Router) (*webhook.Webhook, error) {
+	hook, err := webhook.New(ctx, r, webhook.Options{
+		URL:     "https://shop.example/realtime",
+		Secrets: []string{os.Getenv("WEBHOOK_SECRET")}, // "whsec_" and 32 random bytes in base64
+		Topics:  []string{"orders:*"},
+		Members: true,
+	})
+	return hook, err
+}
+
+var _ = webhookOptions
 
 // The code of other-services.md. Its programs run against the server.
 func TestOtherServices(t *testing.T) {

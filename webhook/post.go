@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -88,13 +89,16 @@ func (p poster) send(ctx context.Context, id string, body []byte) error {
 	req.Header.Set("Webhook-Timestamp", at)
 	req.Header.Set("Webhook-Signature", p.sign(id, at, body))
 	res, err := p.client.Do(req)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("webhook: the request failed: %w", failed.Err) // without the URL, which may have a secret
+	}
 	if err != nil {
 		return err
 	}
 	defer res.Body.Close()
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer)
 	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("webhook: the service answers %s; it has to answer 2xx", res.Status)
+		return fmt.Errorf("webhook: the service answers %s; use a 2xx for what it has taken", res.Status)
 	}
 	return nil
 }

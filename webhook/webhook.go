@@ -190,14 +190,14 @@ func (w *Webhook) Send(ctx context.Context, typ, topic string, data any) error {
 		return errors.InvalidArgument.Wrap(err, "webhook: the data are no JSON; use another type for them")
 	}
 	if len(e.Data) > maxData {
-		return errors.InvalidArgument.Errorf("webhook: data of %d bytes; send at most %d", len(e.Data), maxData)
+		return errors.InvalidArgument.Errorf("webhook: data of %d bytes; give at most %d", len(e.Data), maxData)
 	}
 	frame, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
 	if _, err = w.shared.log.Append(ctx, pubsub.Message{Topic: w.names.queue, Frame: frame}, w.o.queue(), rand.Text()); err != nil {
-		return errors.Unavailable.Wrap(err, "webhook: the event may be lost")
+		return errors.Unavailable.Wrap(err, "webhook: the event may not be sent")
 	}
 	return nil
 }

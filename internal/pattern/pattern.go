@@ -3,7 +3,7 @@ package pattern
 
 import "strings"
 
-// Covers reports whether a topic has the name, or begins with the beginning.
+// Covers reports whether a pattern is for a topic, or for all of another pattern.
 func Covers(pattern, topic string) bool {
 	prefix, wild := strings.CutSuffix(pattern, "*")
 	return pattern == topic || wild && strings.HasPrefix(topic, prefix)
