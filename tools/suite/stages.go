@@ -71,6 +71,7 @@ var all = []stage{
 	{"main", []command{
 		{first: slices.Concat([]string{redis}, long, concurrent), flags: []string{"-race", "-p=3", manyAtOnce, nightGuard}},
 		{flags: []string{"-run=" + onlyWithoutRace, guard}},
+		{only: []string{"webhook"}, flags: []string{"-run=TestSendersAreKilled", "-count=9", guard}}, // 540 rounds
 		{dir: "tools", flags: []string{"-race", guard}},
 		{dir: "bench", flags: []string{"-race", guard}},
 		{dir: "observe/prometheus", flags: []string{"-race", guard}},
