@@ -52,6 +52,7 @@ type command struct {
 	calls         []string      // of watch
 	idle          time.Duration // of check
 	n             int           // of watch: so many events
+	load          loadFlags
 }
 
 func main() {
@@ -85,19 +86,23 @@ func (c *command) run(ctx context.Context, args []string) int {
 		args [2]int // how many there are at least and at most
 	}{
 		"call": {c.call, [2]int{2, 3}}, "send": {c.send, [2]int{2, 3}},
-		"watch": {c.watch, [2]int{1, 1}}, "check": {c.check, [2]int{1, 1}},
+		"watch": {c.watch, [2]int{1, 1}}, "check": {c.check, [2]int{1, 1}}, "load": {c.loadTest, [2]int{1, 1}},
 	}
 	chosen, ok := commands[name]
 	if !ok {
 		return c.misused("there is no command %q; wskit help lists them", name)
 	}
-	switch name {
-	case "watch":
+	if name == "watch" || name == "load" {
 		const help = "a request that is made first, as 'TYPE PAYLOAD'; may be given several times"
 		flags.Func("call", help, func(s string) error {
 			c.calls = append(c.calls, s)
 			return nil
 		})
+	}
+	switch name {
+	case "load":
+		c.load.register(flags)
+	case "watch":
 		flags.IntVar(&c.n, "n", 0, "end after so many events; the default is to go on")
 	case "check":
 		flags.DurationVar(&c.idle, "idle", 0, "how long to keep the connection idle, to find the timeouts of proxies")

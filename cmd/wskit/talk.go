@@ -173,15 +173,12 @@ func (c *command) watch(ctx context.Context, args []string) int {
 	}
 	defer conn.Close(ended)
 	for _, text := range c.calls {
-		typ, params, _ := strings.Cut(strings.TrimSpace(text), " ")
-		var payload jsontext.Value
-		if params = strings.TrimSpace(params); params != "" {
-			if payload = jsontext.Value(params); !payload.IsValid() {
-				return c.misused("-call %s: the payload is not JSON", text)
-			}
+		typ, payload, err := splitCall(text)
+		if err != nil {
+			return c.misused("-call %s: %v", text, err)
 		}
 		within, cancel := context.WithTimeout(ctx, c.timeout)
-		_, err := client.Request[jsontext.Value](within, conn, typ, asPayload(payload))
+		_, err = client.Request[jsontext.Value](within, conn, typ, asPayload(jsontext.Value(payload)))
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			return c.refused(typ+": ", err)
@@ -192,6 +189,18 @@ func (c *command) watch(ctx context.Context, args []string) int {
 		return done
 	}
 	return c.failed(state.Err)
+}
+
+// splitCall reads a request of -call.
+func splitCall(text string) (typ string, payload json.RawMessage, err error) {
+	typ, params, _ := strings.Cut(strings.TrimSpace(text), " ")
+	if params = strings.TrimSpace(params); params == "" {
+		return typ, nil, nil
+	}
+	if payload = json.RawMessage(params); !json.Valid(payload) {
+		return typ, nil, errors.New("the payload is not JSON")
+	}
+	return typ, payload, nil
 }
 
 // ended has a client end at once.

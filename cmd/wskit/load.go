@@ -1,0 +1,452 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// loadFlags are those of load.
+type loadFlags struct {
+	connections int
+	rate        float64
+	length      time.Duration
+	mix         string
+	contract    string
+	payloads    map[string]string
+	p99         time.Duration
+	maxFailures float64
+	svg         string
+	dialsAtOnce int
+}
+
+func (f *loadFlags) register(flags *flag.FlagSet) {
+	flags.IntVar(&f.connections, "connections", 10, "how many connections there are")
+	flags.Float64Var(&f.rate, "rate", 100, "messages a second, of all connections")
+	flags.DurationVar(&f.length, "for", 10*time.Second, "how long messages are sent")
+	flags.StringVar(&f.mix, "mix", "", "the types of the messages with their shares, as chat.say=9,room.join=1")
+	flags.StringVar(&f.contract, "contract", "", "a file or URL of the server's JSON Schema, for valid payloads")
+	flags.Func("payload", "a payload, as TYPE=JSON, where {{n}} is the number of the connection; may be given several times", func(s string) error {
+		typ, payload, has := strings.Cut(s, "=")
+		if !has || !json.Valid([]byte(payload)) {
+			return fmt.Errorf("write it as TYPE=JSON")
+		}
+		if f.payloads == nil {
+			f.payloads = make(map[string]string)
+		}
+		f.payloads[typ] = payload
+		return nil
+	})
+	flags.DurationVar(&f.p99, "p99", 0, "the exit status is 1 if 1 % of the latencies are longer; the default is no bound")
+	flags.Float64Var(&f.maxFailures, "failures", 0, "the exit status is 1 if more than this share of the messages fail")
+	flags.StringVar(&f.svg, "svg", "", "a file for a picture of the latencies")
+	flags.IntVar(&f.dialsAtOnce, "dials", 50, "how many connections are opened at the same time")
+}
+
+// load sends messages at a rate, whatever the server does: message i is due at a time that is fixed before the run, and
+// its latency is counted from then, so that a server that stands still is seen in all messages that wait for it.
+type load struct {
+	*command
+	mix     []weighted
+	total   int // of the weights
+	all     messages
+	start   time.Time
+	due     int       // messages in all
+	latency latencies // from when a message was due to its answer
+	waiting latencies // of those that a client sends which waits for each answer
+
+	sent, asked, answered, events atomic.Int64 // asked are the messages that are answered
+	mu                            sync.Mutex
+	failures                      map[string]int64 // by code
+}
+
+// weighted is a type of messages with its share.
+type weighted struct {
+	name     string
+	answered bool
+	weight   int
+}
+
+// loadTest is the command load.
+func (c *command) loadTest(ctx context.Context, args []string) int {
+	l, err := c.newLoad(ctx)
+	if err != nil {
+		return c.misused("%v", err)
+	}
+	conns, err := l.dialAll(ctx, args[0])
+	if err != nil {
+		return c.failed(err)
+	}
+	defer func() {
+		for _, conn := range conns {
+			_ = conn.ws.CloseNow()
+		}
+	}()
+	l.run(ctx, conns)
+	return l.report(len(conns))
+}
+
+func (c *command) newLoad(ctx context.Context) (*load, error) {
+	f := c.load
+	l := &load{command: c, failures: make(map[string]int64), all: messages{given: f.payloads, samples: make(map[string][]json.RawMessage)}}
+	if f.connections < 1 || f.rate <= 0 || f.length <= 0 || f.dialsAtOnce < 1 {
+		return nil, fmt.Errorf("-connections, -rate, -for and -dials must be positive")
+	}
+	var err error
+	if f.contract != "" {
+		if l.all.defs, err = readContract(ctx, f.contract); err != nil {
+			return nil, err
+		}
+	}
+	for part := range strings.SplitSeq(f.mix, ",") {
+		typ, share, has := strings.Cut(strings.TrimSpace(part), "=")
+		w := weighted{weight: 1}
+		if has {
+			w.weight, err = strconv.Atoi(share)
+		}
+		if typ == "" || err != nil || w.weight < 1 {
+			return nil, fmt.Errorf("-mix %q: write it as chat.say=9,room.join=1", f.mix)
+		}
+		if w.name, w.answered, err = l.all.find(typ); err != nil {
+			return nil, err
+		}
+		l.mix, l.total = append(l.mix, w), l.total+w.weight
+	}
+	l.due = int(f.rate * f.length.Seconds())
+	return l, nil
+}
+
+// pick chooses the type of a message.
+func (l *load) pick() weighted {
+	at := rand.IntN(l.total)
+	for _, w := range l.mix {
+		if at -= w.weight; at < 0 {
+			return w
+		}
+	}
+	return l.mix[0]
+}
+
+// dueAt is when message i is due.
+func (l *load) dueAt(i int) time.Time {
+	return l.start.Add(time.Duration(float64(i) / l.load.rate * float64(time.Second)))
+}
+
+// loadConn is a connection of a load.
+type loadConn struct {
+	*load
+	n  int
+	ws *websocket.Conn
+
+	mu   sync.Mutex
+	open map[int]bool  // the messages without an answer, by their number; true: it was the only one when it was sent
+	idle chan struct{} // closed when all were sent and answered
+	over bool          // all were sent
+}
+
+// dialAll opens the connections, and has each make the requests of -call.
+func (l *load) dialAll(ctx context.Context, url string) ([]*loadConn, error) {
+	conns := make([]*loadConn, l.load.connections)
+	var next atomic.Int64
+	var failure atomic.Pointer[error]
+	var dialing sync.WaitGroup
+	for range min(l.load.dialsAtOnce, len(conns)) {
+		dialing.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(conns) && failure.Load() == nil && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				conn, err := l.dialOne(ctx, url, i)
+				if err != nil {
+					failure.CompareAndSwap(nil, &err)
+					return
+				}
+				conns[i] = conn
+			}
+		})
+	}
+	dialing.Wait()
+	opened := slices.DeleteFunc(conns, func(c *loadConn) bool { return c == nil })
+	if err := failure.Load(); err != nil || ctx.Err() != nil {
+		for _, c := range opened {
+			_ = c.ws.CloseNow()
+		}
+		if err == nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("connection %d of %d: %w", len(opened)+1, l.load.connections, *err)
+	}
+	return opened, nil
+}
+
+func (l *load) dialOne(ctx context.Context, url string, n int) (*loadConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	user := command{token: numbered(l.token, n), origin: l.origin}
+	ws, res, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: user.header()})
+	if err != nil {
+		found, remedy := refusal(res, err)
+		return nil, fmt.Errorf("%s; %s", found, remedy)
+	}
+	ws.SetReadLimit(-1)
+	c := &loadConn{load: l, n: n, ws: ws, open: make(map[int]bool), idle: make(chan struct{})}
+	for i, text := range l.calls {
+		typ, payload, err := splitCall(numbered(text, n))
+		if err == nil {
+			err = c.ask(ctx, fmt.Sprint("setup-", i), typ, payload)
+		}
+		if err != nil {
+			_ = ws.CloseNow()
+			return nil, fmt.Errorf("-call %s: %w", text, err)
+		}
+	}
+	return c, nil
+}
+
+// numbered is a text for a connection, with its number.
+func numbered(text string, n int) string { return strings.ReplaceAll(text, "{{n}}", strconv.Itoa(n)) }
+
+// answer is what is read of a frame.
+type answer struct {
+	Type string `json:"type"`
+	Meta struct {
+		ID string `json:"correlationId"`
+	} `json:"meta"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+// refused is the code of an answer that is an error, or empty.
+func (a answer) refused() string {
+	if a.Type != "RPC_ERROR" && a.Type != "ERROR" {
+		return ""
+	}
+	var e struct{ Code string }
+	if json.Unmarshal(a.Payload, &e) != nil || e.Code == "" {
+		return a.Type
+	}
+	return e.Code
+}
+
+// final says that no more frames answer the request.
+func (a answer) final() bool { return a.Type != "$ws:rpc-progress" }
+
+// ask makes a request before the load begins, and waits for its answer.
+func (c *loadConn) ask(ctx context.Context, id, typ string, payload json.RawMessage) error {
+	if err := c.write(ctx, id, typ, payload); err != nil {
+		return err
+	}
+	for {
+		_, text, err := c.ws.Read(ctx)
+		if err != nil {
+			return err
+		}
+		var a answer
+		if json.Unmarshal(text, &a) != nil || a.Meta.ID != id || !a.final() {
+			continue
+		}
+		if code := a.refused(); code != "" {
+			return fmt.Errorf("%s: %s", code, a.Payload)
+		}
+		return nil
+	}
+}
+
+func (c *loadConn) write(ctx context.Context, id, typ string, payload json.RawMessage) error {
+	frame, err := json.Marshal(map[string]any{"type": typ, "meta": map[string]string{"correlationId": id}, "payload": payload})
+	if err != nil {
+		return err
+	}
+	return c.ws.Write(ctx, websocket.MessageText, frame)
+}
+
+// run sends all messages, and waits for the answers.
+func (l *load) run(ctx context.Context, conns []*loadConn) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	l.start = time.Now().Add(100 * time.Millisecond) // so that the first are not late
+	var sending, reading sync.WaitGroup
+	for _, c := range conns {
+		sending.Go(func() { c.sendAll(ctx, len(conns)) })
+		reading.Go(func() { c.readAll(ctx) })
+	}
+	progress := time.AfterFunc(0, func() {})
+	if l.colour {
+		progress = l.showProgress(ctx)
+	}
+	sending.Wait()
+	late := time.After(l.timeout)
+	for _, c := range conns {
+		select {
+		case <-c.idle:
+		case <-late:
+			late = closedTime
+		case <-ctx.Done():
+		}
+	}
+	progress.Stop()
+	stop()
+	for _, c := range conns {
+		_ = c.ws.CloseNow()
+	}
+	reading.Wait()
+}
+
+var closedTime = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()
+
+// sendAll sends the messages of this connection: each n-th of all.
+func (c *loadConn) sendAll(ctx context.Context, n int) {
+	for i := c.n; i < c.due && ctx.Err() == nil; i += n {
+		select {
+		case <-time.After(time.Until(c.dueAt(i))):
+		case <-ctx.Done():
+		}
+		w := c.pick()
+		c.note(i, w.answered)
+		if err := c.write(ctx, strconv.Itoa(i), w.name, c.all.payload(w.name, c.n)); err != nil {
+			c.failed("the connection has ended")
+			break
+		}
+		c.sent.Add(1)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	c.rest()
+}
+
+// note notes a message that is answered.
+func (c *loadConn) note(i int, answered bool) {
+	if answered {
+		c.asked.Add(1)
+		c.mu.Lock()
+		c.open[i] = len(c.open) == 0
+		c.mu.Unlock()
+	}
+}
+
+// rest closes idle if nothing is open. c.mu is held.
+func (c *loadConn) rest() {
+	if c.over && len(c.open) == 0 {
+		select {
+		case <-c.idle:
+		default:
+			close(c.idle)
+		}
+	}
+}
+
+// failed counts a failure.
+func (l *load) failed(code string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failures[code]++
+}
+
+// readAll takes what the server sends.
+func (c *loadConn) readAll(ctx context.Context) {
+	for {
+		_, text, err := c.ws.Read(ctx)
+		if err != nil { // what is open will not be answered
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			clear(c.open)
+			c.rest()
+			return
+		}
+		if !bytes.Contains(text, []byte(`"correlationId"`)) {
+			c.events.Add(1)
+			continue
+		}
+		now := time.Now()
+		var a answer
+		if json.Unmarshal(text, &a) != nil {
+			continue
+		}
+		i, err := strconv.Atoi(a.Meta.ID)
+		code := a.refused()
+		if err != nil || !a.final() {
+			continue
+		}
+		c.mu.Lock()
+		alone, open := c.open[i]
+		delete(c.open, i)
+		c.rest()
+		c.mu.Unlock()
+		if code != "" {
+			c.failed(code)
+		} else if open {
+			c.answered.Add(1)
+			c.latency.add(now.Sub(c.dueAt(i)))
+			if alone {
+				c.waiting.add(now.Sub(c.dueAt(i)))
+			}
+		}
+	}
+}
+
+// showProgress writes a line about each second.
+func (l *load) showProgress(ctx context.Context) *time.Timer {
+	var timer *time.Timer
+	timer = time.AfterFunc(time.Second, func() {
+		if ctx.Err() == nil {
+			fmt.Fprintf(l.err, "\r%3.0f s  sent %d, answered %d, p99 %s   ", time.Since(l.start).Seconds(), l.sent.Load(), l.answered.Load(),
+				brief(l.latency.quantile(0.99)))
+			timer.Reset(time.Second)
+		}
+	})
+	return timer
+}
+
+// report prints what came of it, and returns the exit status by the thresholds.
+func (l *load) report(connections int) int {
+	sent, failures := l.sent.Load(), int64(0)
+	for _, n := range l.failures {
+		failures += n
+	}
+	unanswered := l.asked.Load() - l.answered.Load() - failures
+	if l.colour {
+		fmt.Fprintln(l.err)
+	}
+	fmt.Fprintf(l.out, "%d messages in %v on %d connections, %.0f a second; %d events received\n", sent, l.load.length, connections,
+		float64(sent)/l.load.length.Seconds(), l.events.Load())
+	fmt.Fprintf(l.out, "answered %d, refused or failed %d", l.answered.Load(), failures)
+	for _, code := range slices.Sorted(maps.Keys(l.failures)) {
+		fmt.Fprintf(l.out, ", %s %d", code, l.failures[code])
+	}
+	if unanswered > 0 {
+		fmt.Fprintf(l.out, ", without an answer %d", unanswered)
+	}
+	fmt.Fprintln(l.out)
+	if l.answered.Load() > 0 {
+		fmt.Fprintf(l.out, "from when a message was due to its answer:   %s\n", &l.latency)
+		fmt.Fprintf(l.out, "what clients see that wait for each answer:  %s\n", &l.waiting)
+		fmt.Fprint(l.out, l.latency.chart())
+	}
+	if l.load.svg != "" {
+		if err := os.WriteFile(l.load.svg, []byte(l.latency.svg(fmt.Sprintf("%s at %g a second", l.load.mix, l.load.rate))), 0o600); err != nil {
+			return l.command.failed(err)
+		}
+	}
+	bad := failures + max(0, unanswered) + max(0, int64(l.due)-sent)
+	switch p99 := l.latency.quantile(0.99); {
+	case l.load.p99 > 0 && p99 > l.load.p99:
+		return l.command.failed(fmt.Errorf("p99 is %s, more than %v", brief(p99), l.load.p99))
+	case float64(bad) > l.load.maxFailures*float64(l.due):
+		return l.command.failed(fmt.Errorf("%d of %d messages failed, more than %g %%", bad, l.due, 100*l.load.maxFailures))
+	}
+	return done
+}
