@@ -30,6 +30,9 @@ const usage = `Talks to a wskit server.
   wskit send URL TYPE [PAYLOAD]   send an event
   wskit watch URL                 print the events that come
   wskit check URL                 say what is in the way of a connection
+  wskit load URL                  send messages at a rate, and measure how long answers take
+  wskit record URL FILE           pass clients on to the server, and record what they say
+  wskit replay URL FILE           send it again, and compare how it is answered
 
 The payload is JSON; "-" reads it from the standard input. A token comes from -token, or
 better from the environment variable WSKIT_TOKEN, and is never printed.
@@ -53,6 +56,7 @@ type command struct {
 	idle          time.Duration // of check
 	n             int           // of watch: so many events
 	load          loadFlags
+	record        recordFlags
 }
 
 func main() {
@@ -87,6 +91,7 @@ func (c *command) run(ctx context.Context, args []string) int {
 	}{
 		"call": {c.call, [2]int{2, 3}}, "send": {c.send, [2]int{2, 3}},
 		"watch": {c.watch, [2]int{1, 1}}, "check": {c.check, [2]int{1, 1}}, "load": {c.loadTest, [2]int{1, 1}},
+		"record": {c.recordSession, [2]int{2, 2}}, "replay": {c.replaySession, [2]int{2, 2}},
 	}
 	chosen, ok := commands[name]
 	if !ok {
@@ -102,6 +107,10 @@ func (c *command) run(ctx context.Context, args []string) int {
 	switch name {
 	case "load":
 		c.load.register(flags)
+	case "record":
+		c.record.registerRecord(flags)
+	case "replay":
+		c.record.registerReplay(flags)
 	case "watch":
 		flags.IntVar(&c.n, "n", 0, "end after so many events; the default is to go on")
 	case "check":

@@ -108,7 +108,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := regexp.MustCompile(`wskit ([a-z]+) `).FindAllSubmatch(page, -1)
-	for _, command := range []string{"check", "call", "send", "watch"} {
+	for _, command := range []string{"check", "call", "send", "watch", "load", "record", "replay"} {
 		if !slices.ContainsFunc(shown, func(m [][]byte) bool { return string(m[1]) == command }) {
 			t.Errorf("docs/command.md does not show %s", command)
 		}
