@@ -322,6 +322,9 @@ func (c *loadConn) sendAll(ctx context.Context, n int) {
 		}
 		c.sent.Add(1)
 	}
+	reading, cancel := context.WithTimeout(ctx, c.timeout)
+	_ = c.ws.Ping(reading) // when it is answered, the server has read all messages, also those without an answer
+	cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.over = true
