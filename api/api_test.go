@@ -64,6 +64,7 @@ func start(t *testing.T, change func(*api.Options)) *service {
 		r.Use(bans.Middleware, ratelimit.New(messages, ratelimit.PerUser))
 		r.History("orders:*", router.HistoryOptions{})
 		router.Declare[paid](r, "order.paid", router.EventOptions{Doc: "An order was paid."})
+		router.DeclareQuestion[paid, string](r, "order.confirm")
 		router.RPC(r, "orders.join", func(c *router.Context, topic string) (bool, error) {
 			return true, c.Join(topic, map[string]string{"name": c.Identity.User})
 		})
@@ -105,6 +106,7 @@ type reply struct {
 	Details struct{ Fields []router.FieldError }
 
 	Connections any
+	Answer      string
 	Members     []struct {
 		Connection, User string
 		Data             struct{ Name string }
@@ -486,5 +488,40 @@ func TestOpenAPI(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Logf("%s", b)
+	}
+}
+
+// A question is asked on all devices of a user, in all processes, and the first answer is the result.
+func TestAsk(t *testing.T) {
+	s := start(t, nil)
+	first, second := s.two.Dial(routertest.DialOptions{Token: "ann"}), s.two.Dial(routertest.DialOptions{Token: "ann"})
+	routertest.Answer(first, "order.confirm", func(q paid) (string, error) {
+		if q.ID == 8 {
+			return "", errors.Code("BROKEN").New("no")
+		}
+		return fmt.Sprint("yes ", q.ID), nil
+	})
+	const params = `{"tenant":"acme","user":%q,"question":%q,"data":{"id":%d,"buyer":"bob"}}`
+	if got := s.must("ask", fmt.Sprintf(params, "ann", "order.confirm", 7)); got.Answer != "yes 7" {
+		t.Errorf("%+v", got)
+	}
+	second.ExpectAny("order.confirm")
+	second.ExpectAny("$ws:abort")
+	second.Close()
+	for _, c := range []struct {
+		params string
+		status int
+		code   errors.Code
+	}{
+		{fmt.Sprintf(params, "bob", "order.confirm", 7), 404, errors.NotFound},
+		{fmt.Sprintf(params, "ann", "order.paid", 7), 404, errors.NotFound},
+		{fmt.Sprintf(params, "ann", "order.confirm", 0), 400, errors.InvalidArgument},
+	} {
+		if got := s.do(everything, "ask", c.params); got.status != c.status || got.Code != c.code {
+			t.Errorf("%s: %d %s", c.params, got.status, got.body)
+		}
+	}
+	if got := s.do(billing, "ask", fmt.Sprintf(params, "ann", "order.confirm", 7)); got.status != 403 {
+		t.Errorf("a secret that is not for it: %s", got.body)
 	}
 }

@@ -30,6 +30,15 @@ var allCalls = []*call{
 			}
 			return none{}, t.Send(ctx, p.Event, data, p.options())
 		})),
+	define("ask", "Asks a declared question on connections, and returns the first answer. The others do not show it any more.",
+		func(p askParams) Call { c := p.call(); c.Event = p.Question; return c },
+		to(func(ctx context.Context, _ *handler, t router.Target, p askParams) (answered, error) {
+			answer, err := t.AskJSON(ctx, p.Question, p.Data)
+			if err == nil && answer == nil {
+				answer = []byte("null")
+			}
+			return answered{answer}, err
+		})),
 	define("subscribe", "Makes connections members of topics.", aboutTopics,
 		to(func(ctx context.Context, _ *handler, t router.Target, p topicsParams) (counted, error) {
 			n, err := t.Subscribe(ctx, p.Topics...)

@@ -52,7 +52,7 @@ type Call struct {
 	All        bool
 	// Topics are those that it uses; for revoke also a beginning of names followed by "*".
 	Topics []string
-	// Event is the type of what it sends.
+	// Event is the type of what it sends, or of the question that it asks.
 	Event string
 }
 

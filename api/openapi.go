@@ -78,31 +78,40 @@ func operation(name, doc string) object {
 	}
 }
 
-// describeData says which data an event has: a schema for each that is declared.
+// describeData says which data events and questions have: a schema for each that is declared.
 func (h *handler) describeData(schemas object) {
-	var declared []string
-	for _, rt := range h.r.Routes() {
-		if rt.Kind == router.KindDeclared {
-			declared = append(declared, rt.Type)
+	declared := func(kind router.RouteKind) []string {
+		names := []string{} // never null
+		for _, rt := range h.r.Routes() {
+			if rt.Kind == kind {
+				names = append(names, rt.Type)
+			}
 		}
+		slices.Sort(names)
+		return names
 	}
-	slices.Sort(declared)
-	for _, name := range []string{"publish", "send"} {
-		key := "call.event." + name
-		cases := []object{schemas[key].(object)}
-		if !h.o.Undeclared {
-			names := append([]string{}, declared...) // never null
-			cases = append(cases, object{"properties": object{"event": object{"enum": names}}})
-		}
-		for _, event := range declared {
-			data := object{"$ref": "#/components/schemas/" + schemaName("event:"+event)}
-			cases = append(cases, object{
-				"if":   object{"properties": object{"event": object{"const": event}}},
-				"then": object{"properties": object{"data": data}},
-			})
-		}
-		schemas[key] = object{"allOf": cases}
+	events := declared(router.KindDeclared)
+	for _, call := range []string{"publish", "send"} {
+		describeMember(schemas, call, "event", events, !h.o.Undeclared)
 	}
+	describeMember(schemas, "ask", "question", declared(router.KindQuestion), true)
+}
+
+// describeMember says of a call which data it has by the type that a member names. only: it has one of these.
+func describeMember(schemas object, call, member string, types []string, only bool) {
+	key := "call.event." + call
+	cases := []object{schemas[key].(object)}
+	if only {
+		cases = append(cases, object{"properties": object{member: object{"enum": types}}})
+	}
+	for _, typ := range types {
+		data := object{"$ref": "#/components/schemas/" + schemaName(member+":"+typ)}
+		cases = append(cases, object{
+			"if":   object{"properties": object{member: object{"const": typ}}},
+			"then": object{"properties": object{"data": data}},
+		})
+	}
+	schemas[key] = object{"allOf": cases}
 }
 
 // addSchemas adds the definitions of a JSON Schema under names that OpenAPI allows.

@@ -28,6 +28,11 @@ type (
 		Data  jsontext.Value `json:"data,omitzero"`
 		slowParams
 	}
+	askParams struct {
+		target
+		Question string         `json:"question" validate:"required,max=128"`
+		Data     jsontext.Value `json:"data,omitzero"`
+	}
 	// slowParams say what happens to a message for a client that reads slowly.
 	slowParams struct {
 		Overflow string `json:"overflow,omitzero" validate:"omitempty,oneof=disconnect dropOldest dropNewest latestOnly"`
@@ -76,6 +81,9 @@ type (
 		Limit     int    `json:"limit,omitzero" validate:"min=0,max=1000"`
 	}
 
+	answered struct {
+		Answer jsontext.Value `json:"answer"`
+	}
 	counted struct {
 		Connections int `json:"connections"`
 	}

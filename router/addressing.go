@@ -160,7 +160,7 @@ func (r *Router) newCluster() *cluster.Cluster[ConnInfo] {
 		Broker: broker, Timeout: r.opts.Addressing.Timeout, ProcessTimeout: r.opts.Backend.ProcessTimeout,
 		Stop: r.ctx, Topics: hub.ReservedTopics,
 		Count: r.countLocal, List: r.listLocal, Close: r.closeLocal, Refuse: r.hub.Refuse,
-		Subscribe: r.subscribeLocal, Unsubscribe: r.unsubscribeLocal, Revoke: r.rights.Carried,
+		Subscribe: r.subscribeLocal, Unsubscribe: r.unsubscribeLocal, Revoke: r.rights.Carried, Ask: r.askLocal,
 		Back: func() { r.hub.Touch.Lost() },
 		Deliver: func(id string, m pubsub.Message) error {
 			err := r.hub.Check(&peeker, m.Frame)

@@ -78,6 +78,13 @@ func (b *cutBroker) PublishCounted(ctx context.Context, m pubsub.Message) (int, 
 	return b.Broker.PublishCounted(ctx, m)
 }
 
+// cut has the process publish nothing any more.
+func (b *cutBroker) cut() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mute = true
+}
+
 const testProcessTimeout = 6 * time.Second
 
 // cutRouters runs a test in a bubble with n processes, each with a connection of ann.

@@ -170,9 +170,14 @@ func (r *Router) DecodeEvent(typ string, payload []byte) (value any, err error) 
 	if d == nil || d.answer != nil {
 		return nil, errors.NotFound.Errorf("the event %q is not declared", typ)
 	}
+	return d.decode(payload)
+}
+
+// decode decodes the payload of an event or a question from JSON.
+func (d *declared) decode(payload []byte) (value any, err error) {
 	defer func() {
 		if v := recover(); v != nil { // of a type that cannot be decoded, or decodes itself
-			value, err = nil, errors.Internal.Errorf("router: the event %q cannot be decoded: %v; give its Go type an UnmarshalJSON that works, or none", typ, v)
+			value, err = nil, errors.Internal.Errorf("router: the %s %q cannot be decoded: %v; give its Go type an UnmarshalJSON that works, or none", d.kind(), d.typ, v)
 		}
 	}()
 	if len(payload) == 0 {

@@ -1,9 +1,12 @@
 package router_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
 )
 
@@ -48,4 +51,30 @@ func ExampleDeclareQuestion() {
 	// {"type":"files.delete.reply","meta":{"correlationId":"1"}}
 	// {"type":"confirm","meta":{"correlationId":"$ws:2"},"payload":{"text":"Delete 1 files?"}}
 	// {"type":"RPC_ERROR","meta":{"correlationId":"2"},"payload":{"code":"UNAVAILABLE","message":"the dialog is open","retryable":true}}
+}
+
+// A question is asked on all devices of a user. One of them answers, and the other does not show it any more.
+func ExampleQuestion_AskFirst() {
+	r := router.New(router.Options{Authenticate: func(*http.Request) (ingress.Identity, error) {
+		return ingress.Identity{User: "ann"}, nil
+	}})
+	approve := router.DeclareQuestion[string, bool](r, "payment.approve")
+	phone, laptop := connect(r), connect(r)
+	defer phone.close()
+	defer laptop.close()
+	answered := make(chan string)
+	go func() {
+		yes, err := approve.AskFirst(context.Background(), r.User("", "ann"), "Pay 7 EUR?")
+		answered <- fmt.Sprint("approved: ", yes, " ", err)
+	}()
+	phone.receive(1)
+	laptop.receive(1)
+	phone.send(`{"type":"$ws:answer","meta":{"correlationId":"$ws:1"},"payload":true}`)
+	fmt.Println(<-answered)
+	laptop.receive(1)
+	// Output:
+	// {"type":"payment.approve","meta":{"correlationId":"$ws:1"},"payload":"Pay 7 EUR?"}
+	// {"type":"payment.approve","meta":{"correlationId":"$ws:1"},"payload":"Pay 7 EUR?"}
+	// approved: true <nil>
+	// {"type":"$ws:abort","meta":{"correlationId":"$ws:1"}}
 }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -75,7 +76,7 @@ func DeclareQuestion[Q, A any](r Registrar, typ string, opts ...QuestionOptions)
 //     The message has at most 1,024 bytes and is the client's: do not rely on it.
 //
 // Ask must not be called by OnOpen, because no message is read before that has returned; start a
-// goroutine for it. It reaches connections of this process only.
+// goroutine for it. It reaches connections of this process only; [Question.AskFirst] reaches those of all.
 func (q Question[Q, A]) Ask(ctx context.Context, c *Conn, question Q) (A, error) {
 	var answer, none A
 	payload, err := c.ask(ctx, q.d, question)
@@ -98,6 +99,25 @@ func (c *Conn) ask(ctx context.Context, d *declared, question any) (payload []by
 	if err := c.router.checkDeclared(d, question); err != nil {
 		return nil, err
 	}
+	encoded, err := d.encode(question)
+	if err != nil {
+		return nil, err
+	}
+	return c.askEncoded(ctx, d, encoded)
+}
+
+// encode is the payload of a question; nil: it has none.
+func (d *declared) encode(question any) ([]byte, error) {
+	if d.shape.Empty {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	err := codec.AppendPayload(&b, question)
+	return bytes.TrimPrefix(b.Bytes(), codec.PayloadKey), err
+}
+
+// askEncoded is ask with a payload as JSON; nil: none.
+func (c *Conn) askEncoded(ctx context.Context, d *declared, question []byte) (payload []byte, err error) {
 	qs := c.asked()
 	id, answered, err := c.openQuestion(qs)
 	if err != nil {
@@ -146,16 +166,15 @@ func (c *Conn) answered(a answer) (payload []byte, err error) {
 
 var errNoAnswer = errors.DeadlineExceeded.New("the client has not answered in time")
 
-func (c *Conn) sendQuestion(d *declared, id string, question any) error {
+func (c *Conn) sendQuestion(d *declared, id string, question []byte) error {
 	b := frame.New()
 	defer b.Free()
 	b.WriteString(`{"type":`)
 	b.Text(d.typ)
 	appendQuestionID(b, id)
-	if !d.shape.Empty {
-		if err := codec.AppendPayload(&b.Buffer, question); err != nil {
-			return err
-		}
+	if question != nil {
+		b.Write(codec.PayloadKey)
+		b.Write(question)
 	}
 	b.WriteByte('}')
 	return c.sendNow(b)

@@ -44,6 +44,9 @@ type Config[C any] struct {
 	Close       func(Target, errors.CloseCode, string) int
 	Subscribe   func(t Target, topics []string) (n int, failed errors.Code)
 	Unsubscribe func(t Target, topics []string) int
+	// Ask asks connections until ctx ends, and returns how many; it is not ok where there are too many, and none is asked.
+	// The outcome of each is given to reply. When all have one, done is called.
+	Ask func(ctx context.Context, t Target, q Question, reply func(Reply), done func()) (n int, ok bool)
 	// Revoke returns when the revocation at a position of the log has been carried out.
 	Revoke  func(ctx context.Context, at pubsub.Position) error
 	Deliver func(id string, m pubsub.Message) error
@@ -95,7 +98,9 @@ type Cluster[C any] struct {
 	since   time.Time     // from when on it did so without a gap
 	settled chan struct{} // closed when it has heard itself for long enough to know the others
 	queries map[uint64]*query[C]
-	last    uint64 // the name of the last query
+	last    uint64                         // the name of the last query, or question
+	asks    map[uint64]func(Reply)         // questions of this process
+	foreign map[foreign]context.CancelFunc // questions of others that connections of this process are asked
 
 	start     time.Time
 	confirmed atomic.Int64  // when the message was sent that this process has last heard of itself, in ms after start
@@ -127,6 +132,7 @@ func New[C any](config Config[C]) *Cluster[C] {
 		config: config, id: rand.Text()[:processLength],
 		ready: make(chan struct{}), ended: make(chan struct{}), answers: make(chan struct{}, maxAnswers),
 		peers: make(map[string]known), settled: make(chan struct{}), queries: make(map[uint64]*query[C]),
+		asks: make(map[uint64]func(Reply)), foreign: make(map[foreign]context.CancelFunc),
 		start: time.Now(), echoed: make(chan struct{}),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
@@ -19,6 +20,8 @@ const (
 	kindQuery  = "query"  // to all or to one
 	kindAnswer = "answer" // to the process that has sent the query
 	kindSend   = "send"   // to one: an event for a connection follows, behind a line feed
+	kindReply  = "reply"  // to the process that asks: what a connection has answered
+	kindOver   = "over"   // to all: a question has been answered, or is not asked any more
 )
 
 // What a query is for.
@@ -29,13 +32,14 @@ const (
 	doSubscribe   = "subscribe"
 	doUnsubscribe = "unsubscribe"
 	doRevoke      = "revoke"
+	doAsk         = "ask"
 )
 
 // message is a message between processes.
 type message[C any] struct {
 	Kind    string `json:"kind"`
 	From    string `json:"from"`
-	Timeout int64  `json:"timeoutMs,omitzero"` // of kindAlive
+	Timeout int64  `json:"timeoutMs,omitzero"` // of kindAlive and doAsk
 
 	Query  uint64           `json:"query,omitzero"`
 	Do     string           `json:"do,omitzero"`
@@ -46,6 +50,10 @@ type message[C any] struct {
 	Reason string           `json:"reason,omitzero"`
 	Topics []string         `json:"topics,omitzero"` // to subscribe to
 	Pos    string           `json:"pos,omitzero"`    // of a revocation
+
+	Ask     uint64         `json:"ask,omitzero"` // names a question among those of its process
+	Type    string         `json:"type,omitzero"`
+	Payload jsontext.Value `json:"payload,omitzero"` // of a question, or an answer
 
 	N       int         `json:"n,omitzero"` // of kindAlive: when it was sent, by the clock of the process
 	List    []C         `json:"list,omitzero"`
@@ -85,7 +93,9 @@ func (c *Cluster[C]) decode(frame []byte) (m message[C], err error) {
 	case m.Kind == kindAnswer && m.N >= 0:
 	case m.Kind == kindQuery && c.isTarget(target) &&
 		(m.Do == doCount || m.Do == doList || m.Do == doClose && m.Code.Valid() ||
-			(m.Do == doSubscribe || m.Do == doUnsubscribe) && c.areTopics(m.Topics) || m.Do == doRevoke && m.Pos != ""):
+			(m.Do == doSubscribe || m.Do == doUnsubscribe) && c.areTopics(m.Topics) || m.Do == doRevoke && m.Pos != "" ||
+			m.Do == doAsk && m.Ask > 0 && m.Timeout > 0 && m.Timeout <= maxAsking.Milliseconds()):
+	case (m.Kind == kindReply || m.Kind == kindOver) && m.Ask > 0:
 	case m.Kind == kindSend && c.isTarget(target) && m.ID != "":
 	default:
 		return m, errors.New("it is no message between processes")
@@ -118,7 +128,7 @@ func (c *Cluster[C]) deliverToAll(m pubsub.Message) {
 		return
 	}
 	in, err := c.decode(m.Frame)
-	if err == nil && in.Kind != kindAlive && in.Kind != kindLeft && (in.Kind != kindQuery || in.ID != "") {
+	if err == nil && in.Kind != kindAlive && in.Kind != kindLeft && in.Kind != kindOver && (in.Kind != kindQuery || in.ID != "") {
 		err = errors.New("it is not for all processes")
 	}
 	if err != nil {
@@ -133,6 +143,8 @@ func (c *Cluster[C]) deliverToAll(m pubsub.Message) {
 		c.hear(in.From, time.Duration(min(in.Timeout, MaxProcessTimeout.Milliseconds()))*time.Millisecond)
 	case in.Kind == kindLeft && !own:
 		c.remove(in.From)
+	case in.Kind == kindOver:
+		c.over(foreign{in.From, in.Ask})
 	case in.Kind == kindQuery && own:
 		c.returned(in.Query)
 	case in.Kind == kindQuery:
@@ -158,6 +170,10 @@ func (c *Cluster[C]) deliverToProcess(m pubsub.Message) {
 			q.answered(in.From, &in)
 		}
 		c.mu.Unlock()
+	case in.Kind == kindOver && !isSend:
+		c.over(foreign{in.From, in.Ask})
+	case in.Kind == kindReply && !isSend:
+		c.replied(&in)
 	case in.Kind == kindQuery && in.ID != "" && !isSend:
 		c.answer(&in)
 	default:

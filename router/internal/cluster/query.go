@@ -204,6 +204,10 @@ func (c *Cluster[C]) answer(in *message[C]) {
 		return
 	}
 	m := *in
+	var asking context.Context
+	if m.Do == doAsk {
+		asking = c.begins(&m) // before the next message is looked at, which may say that it is over
+	}
 	go func() {
 		defer func() { <-c.answers }()
 		ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
@@ -221,6 +225,9 @@ func (c *Cluster[C]) answer(in *message[C]) {
 		case doList:
 			list, ok := c.config.List(t)
 			out.List, out.TooMany = list, !ok
+		case doAsk:
+			n, ok := c.asked(asking, &m)
+			out.N, out.TooMany = n, !ok
 		case doRevoke:
 			at, err := pubsub.ParsePosition(m.Pos)
 			if err == nil {
