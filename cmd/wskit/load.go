@@ -33,7 +33,10 @@ type loadFlags struct {
 	dialsAtOnce int
 }
 
-func (f *loadFlags) register(flags *flag.FlagSet) {
+func (c *command) loadFlags(flags *flag.FlagSet) {
+	c.connectionFlags(flags)
+	c.callFlag(flags)
+	f := &c.loads
 	flags.IntVar(&f.connections, "connections", 10, "how many connections there are")
 	flags.Float64Var(&f.rate, "rate", 100, "messages a second, of all connections")
 	flags.DurationVar(&f.length, "for", 10*time.Second, "how long messages are sent")
@@ -100,7 +103,7 @@ func (c *command) loadTest(ctx context.Context, args []string) int {
 }
 
 func (c *command) newLoad(ctx context.Context) (*load, error) {
-	f := c.load
+	f := c.loads
 	l := &load{command: c, failures: make(map[string]int64), all: messages{given: f.payloads, samples: make(map[string][]json.RawMessage)}}
 	if f.connections < 1 || f.rate <= 0 || f.length <= 0 || f.dialsAtOnce < 1 {
 		return nil, fmt.Errorf("-connections, -rate, -for and -dials must be positive")
@@ -142,7 +145,7 @@ func (l *load) pick() weighted {
 
 // dueAt is when message i is due.
 func (l *load) dueAt(i int) time.Time {
-	return l.start.Add(time.Duration(float64(i) / l.load.rate * float64(time.Second)))
+	return l.start.Add(time.Duration(float64(i) / l.loads.rate * float64(time.Second)))
 }
 
 // loadConn is a connection of a load.
@@ -159,11 +162,11 @@ type loadConn struct {
 
 // dialAll opens the connections, and has each make the requests of -call.
 func (l *load) dialAll(ctx context.Context, url string) ([]*loadConn, error) {
-	conns := make([]*loadConn, l.load.connections)
+	conns := make([]*loadConn, l.loads.connections)
 	var next atomic.Int64
 	var failure atomic.Pointer[error]
 	var dialing sync.WaitGroup
-	for range min(l.load.dialsAtOnce, len(conns)) {
+	for range min(l.loads.dialsAtOnce, len(conns)) {
 		dialing.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(conns) && failure.Load() == nil && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				conn, err := l.dialOne(ctx, url, i)
@@ -184,7 +187,7 @@ func (l *load) dialAll(ctx context.Context, url string) ([]*loadConn, error) {
 		if err == nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("connection %d of %d: %w", len(opened)+1, l.load.connections, *err)
+		return nil, fmt.Errorf("connection %d of %d: %w", len(opened)+1, l.loads.connections, *err)
 	}
 	return opened, nil
 }
@@ -424,8 +427,8 @@ func (l *load) report(connections int) int {
 	if l.colour {
 		fmt.Fprintln(l.err)
 	}
-	fmt.Fprintf(l.out, "%d messages in %v on %d connections, %.0f a second; %d events received\n", sent, l.load.length, connections,
-		float64(sent)/l.load.length.Seconds(), l.events.Load())
+	fmt.Fprintf(l.out, "%d messages in %v on %d connections, %.0f a second; %d events received\n", sent, l.loads.length, connections,
+		float64(sent)/l.loads.length.Seconds(), l.events.Load())
 	fmt.Fprintf(l.out, "answered %d, refused or failed %d", l.answered.Load(), failures)
 	for _, code := range slices.Sorted(maps.Keys(l.failures)) {
 		fmt.Fprintf(l.out, ", %s %d", code, l.failures[code])
@@ -439,17 +442,17 @@ func (l *load) report(connections int) int {
 		fmt.Fprintf(l.out, "what clients see that wait for each answer:  %s\n", &l.waiting)
 		fmt.Fprint(l.out, l.latency.chart())
 	}
-	if l.load.svg != "" {
-		if err := os.WriteFile(l.load.svg, []byte(l.latency.svg(fmt.Sprintf("%s at %g a second", l.load.mix, l.load.rate))), 0o600); err != nil {
+	if l.loads.svg != "" {
+		if err := os.WriteFile(l.loads.svg, []byte(l.latency.svg(fmt.Sprintf("%s at %g a second", l.loads.mix, l.loads.rate))), 0o600); err != nil {
 			return l.command.failed(err)
 		}
 	}
 	bad := failures + max(0, unanswered) + max(0, int64(l.due)-sent)
 	switch p99 := l.latency.quantile(0.99); {
-	case l.load.p99 > 0 && p99 > l.load.p99:
-		return l.command.failed(fmt.Errorf("p99 is %s, more than %v", brief(p99), l.load.p99))
-	case float64(bad) > l.load.maxFailures*float64(l.due):
-		return l.command.failed(fmt.Errorf("%d of %d messages failed, more than %g %%", bad, l.due, 100*l.load.maxFailures))
+	case l.loads.p99 > 0 && p99 > l.loads.p99:
+		return l.command.failed(fmt.Errorf("p99 is %s, more than %v", brief(p99), l.loads.p99))
+	case float64(bad) > l.loads.maxFailures*float64(l.due):
+		return l.command.failed(fmt.Errorf("%d of %d messages failed, more than %g %%", bad, l.due, 100*l.loads.maxFailures))
 	}
 	return done
 }

@@ -157,7 +157,7 @@ func TestLoadSeesAServerThatStandsStill(t *testing.T) {
 	server := process.StartTest(t, "TestLoadProcess", "WSKIT_TEST_LOAD="+addr, "serving").Process
 	var out, problems bytes.Buffer
 	c := &command{out: &out, err: &problems, timeout: poll.Guard}
-	c.load = loadFlags{connections: 10, rate: 200, length: 3 * time.Second, mix: "tell", payloads: map[string]string{"tell": `"r"`}, dialsAtOnce: 1}
+	c.loads = loadFlags{connections: 10, rate: 200, length: 3 * time.Second, mix: "tell", payloads: map[string]string{"tell": `"r"`}, dialsAtOnce: 1}
 	l, err := c.newLoad(t.Context())
 	if err != nil {
 		t.Fatal(err)

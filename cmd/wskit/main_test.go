@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wskit/wskit/contract"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/poll"
@@ -108,13 +109,13 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := regexp.MustCompile(`wskit ([a-z]+) `).FindAllSubmatch(page, -1)
-	for _, command := range []string{"check", "call", "send", "watch", "load", "record", "replay"} {
+	for _, command := range []string{"check", "call", "send", "watch", "load", "record", "replay", "types"} {
 		if !slices.ContainsFunc(shown, func(m [][]byte) bool { return string(m[1]) == command }) {
 			t.Errorf("docs/command.md does not show %s", command)
 		}
 	}
 	for _, m := range shown {
-		if !strings.Contains(usage, "wskit "+string(m[1])+" URL") {
+		if !strings.Contains(usage, "wskit "+string(m[1])+" ") {
 			t.Errorf("docs/command.md shows %s, which there is not", m[1])
 		}
 	}
@@ -247,3 +248,44 @@ func (c *cut) Read(b []byte) (int, error) {
 }
 func (c *cut) Write(b []byte) (int, error) { return c.ReadWriteCloser.Write(b) }
 func (c *cut) Close() error                { return c.ReadWriteCloser.Close() }
+
+// The messages of a contract are listed, and completed in a command line.
+func TestTypes(t *testing.T) {
+	doc, err := contract.Of(loadServer(), contract.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(doc)
+	defer s.Close()
+	schema := s.URL + "/schema.json"
+	status, out, problems := run(t, "", "types", schema)
+	for _, want := range []string{
+		"enter        request  string\n", "enter        reply    boolean\n", "order.thanks event    string\n",
+		"kind: a|b|c", "item: string 2..5", "tags: [string 3.. 2..3]", "next?: {",
+	} {
+		if status != done || problems != "" || !strings.Contains(out, want) {
+			t.Errorf("%d, %s without %q:\n%s", status, problems, want, out)
+		}
+	}
+	if status, out, _ := run(t, "", "types", schema, "enter"); status != done || strings.Count(out, "\n") != 2 {
+		t.Errorf("one type: %d %s", status, out)
+	}
+	if status, _, problems := run(t, "", "types", schema, "enterr"); status != failed || !strings.Contains(problems, "enter, order.place") {
+		t.Errorf("no such type: %d %s", status, problems)
+	}
+	for line, want := range map[string]string{
+		"wskit ":                       "call check load record replay send types watch",
+		"wskit re":                     "record replay",
+		"wskit call -t":                "-timeout -token",
+		"wskit call ws://localhost or": "order.place order.refuse order.seen",
+		"wskit load -contract " + schema + " -mix order.p": "order.place",
+		"wskit nothing -": "",
+	} {
+		var stdout bytes.Buffer
+		c := &command{out: &stdout, err: &stdout}
+		c.complete(t.Context(), line, schema)
+		if got := strings.Join(strings.Fields(stdout.String()), " "); got != want {
+			t.Errorf("%q is completed by %q, want %q", line, got, want)
+		}
+	}
+}

@@ -24,7 +24,9 @@ type recordFlags struct {
 	speed   float64
 }
 
-func (f *recordFlags) registerRecord(flags *flag.FlagSet) {
+func (c *command) recordFlags(flags *flag.FlagSet) {
+	f := &c.records
+	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "how long the server has to answer")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8081", "where clients connect in place of the server")
 	f.secrets = []string{"password", "secret", "ticket", "token"}
 	flags.Func("secret", "a further member whose values are not written; may be given several times. "+
@@ -68,7 +70,7 @@ func (c *command) recordSession(ctx context.Context, args []string) int {
 		return c.failed(err)
 	}
 	defer file.Close()
-	listener, err := net.Listen("tcp", c.record.listen)
+	listener, err := net.Listen("tcp", c.records.listen)
 	if err != nil {
 		return c.failed(err)
 	}
@@ -201,7 +203,7 @@ func (r *recording) hide(v any) (found bool) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, member := range v {
-			secret := slices.ContainsFunc(r.record.secrets, func(s string) bool { return strings.EqualFold(s, name) })
+			secret := slices.ContainsFunc(r.records.secrets, func(s string) bool { return strings.EqualFold(s, name) })
 			if secret {
 				v[name], found = hidden, true
 			} else if r.hide(member) {

@@ -14,8 +14,9 @@ import (
 	"github.com/coder/websocket"
 )
 
-func (f *recordFlags) registerReplay(flags *flag.FlagSet) {
-	flags.Float64Var(&f.speed, "speed", 1, "how many times faster than recorded; 0: as fast as the server takes it")
+func (c *command) replayFlags(flags *flag.FlagSet) {
+	c.connectionFlags(flags)
+	flags.Float64Var(&c.records.speed, "speed", 1, "how many times faster than recorded; 0: as fast as the server takes it")
 }
 
 // replay sends what clients have sent in a recording, and compares how it is answered.
@@ -113,8 +114,8 @@ func (r *replay) send(ctx context.Context, url string) error {
 		if line.From != fromClient {
 			continue
 		}
-		if r.record.speed > 0 {
-			due := start.Add(time.Duration(line.At / r.record.speed * float64(time.Millisecond)))
+		if r.records.speed > 0 {
+			due := start.Add(time.Duration(line.At / r.records.speed * float64(time.Millisecond)))
 			select {
 			case <-time.After(time.Until(due)):
 			case <-ctx.Done():

@@ -79,7 +79,7 @@ var parts = []part{
 	{"webhook", []string{"router", "adapters", "adapters/memory", "limit", "pubsub", "errors", "internal/outage", "internal/pattern"}},
 	{"inspect", []string{"router", "middleware/ratelimit", "middleware/sharedrules", "limit", "ingress", "pubsub", "errors", "internal/inspection"}},
 	{"cmd", []string{anything}},
-	{"observe/internal/figures", []string{"router", "limit", "middleware/gate", "middleware/ratelimit", "adapters/memory", "adapters/redis", "adapters/cfdo", "internal/histogram"}},
+	{"observe/internal/figures", []string{"router", "limit", "middleware/gate", "middleware/ratelimit", "adapters/memory", "adapters/redis", "adapters/cfdo", "webhook", "internal/histogram"}},
 	{"examples", []string{anything}},
 	{"docs", nil},
 	{"docs/plot", []string{"limit"}},

@@ -28,6 +28,7 @@ import (
 	"github.com/wskit/wskit/observe/prometheus"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/webhook"
 )
 
 type room struct {
@@ -87,9 +88,16 @@ func startChat(t *testing.T) *chat {
 		}
 		return errors.New("on purpose")
 	})
+	hook, err := webhook.New(t.Context(), router.New(router.Options{}), webhook.Options{ // whose service is not there
+		URL: "http://127.0.0.1:1", Private: true, Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, Logger: quiet,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(hook.Wait)
 	c.registry.MustRegister(prometheus.NewCollector(c.r, prometheus.Options{Components: map[string]any{
 		"user": user, "dead": c.dead, "gate": gate, "rules": rules, "redis": store, "unreachable": deadStore,
-		"broker": broker, "presence": presence, "leases": leases, "logs": logs,
+		"broker": broker, "presence": presence, "leases": leases, "logs": logs, "hook": hook,
 	}}))
 	mux := http.NewServeMux()
 	mux.Handle("/ws", c.r)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/wskit/wskit/adapters/cfdo"
 	"github.com/wskit/wskit/adapters/memory"
@@ -16,6 +17,7 @@ import (
 	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/webhook"
 )
 
 // Kind is the kind of a metric.
@@ -63,7 +65,7 @@ func New(r *router.Router, components map[string]any) *Source {
 	for _, name := range slices.Sorted(maps.Keys(components)) {
 		collect := collectorOf(components[name])
 		if collect == nil {
-			panic(fmt.Sprintf("observe: the component %q is %T, which has no figures; pass a *limit.Limiter, *ratelimit.RuleLimiter or *gate.Gate, or a store, broker or presence of the adapters", name, components[name]))
+			panic(fmt.Sprintf("observe: the component %q is %T, which has no figures; pass a *limit.Limiter, *ratelimit.RuleLimiter, *gate.Gate or *webhook.Webhook, or a store, broker or presence of the adapters", name, components[name]))
 		}
 		s.components = append(s.components, func(to Sink) { collect(name, to) })
 	}
@@ -142,6 +144,18 @@ func collectorOf(v any) func(string, Sink) {
 			to.Value(presenceMembers, float64(s.Members), name)
 			to.Value(presenceFailed, float64(s.Failed), name)
 			to.Value(presenceRepaired, float64(s.Repaired), name)
+		}
+	case interface{ Stats() webhook.Stats }:
+		return func(name string, to Sink) {
+			s := v.Stats()
+			to.Value(webhookEvents, float64(s.Sent), name, "sent")
+			to.Value(webhookEvents, float64(s.Dropped), name, "dropped")
+			to.Value(webhookFailures, float64(s.Failed), name)
+			behind := 0.0
+			if !s.Behind.IsZero() {
+				behind = time.Since(s.Behind).Seconds()
+			}
+			to.Value(webhookBehind, behind, name)
 		}
 	}
 	return nil

@@ -88,6 +88,10 @@ var (
 	presenceMembers  = gauge("presence.members", "{member}", "Members here.", "presence")
 	presenceFailed   = counter("presence.failed", "{write}", "Failures to write the presence.", "presence")
 	presenceRepaired = counter("presence.repaired", "{topic}", "Topics that were written anew because the servers had lost them.", "presence")
+
+	webhookEvents   = counter("webhook.events", "{event}", "Events for other services, by result.", "webhook", "result")
+	webhookFailures = counter("webhook.failures", "{request}", "Requests that were not answered 2xx, and are repeated.", "webhook")
+	webhookBehind   = gauge("webhook.behind", "s", "For how long a request of this process has been repeated.", "webhook")
 )
 
 var all []*Metric
