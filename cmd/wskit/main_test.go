@@ -289,3 +289,24 @@ func TestTypes(t *testing.T) {
 		}
 	}
 }
+
+// On a terminal, watch ends with a table of what came.
+func TestWatchCounts(t *testing.T) {
+	r, url := serve(t)
+	var stdout, stderr transcript.Transcript
+	c := &command{out: &stdout, err: &stderr, colour: true}
+	status := make(chan int)
+	go func() {
+		status <- c.run(t.Context(), []string{"watch", "-n", "3", "-call", `join {"text": "room"}`, url})
+	}()
+	poll.Until(t, "the room to be joined", func() bool { return r.LocalSubscribers("room") == 1 })
+	for _, typ := range []string{"said", "chat.said", "said"} {
+		if err := r.Publish(t.Context(), "room", typ, text{"hi"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	poll.Receive(t, status, "watch to end")
+	if want := "chat.said      1\nsaid           2\n"; !strings.HasSuffix(stdout.String(), want) {
+		t.Errorf("%s%s", stdout.String(), stderr.String())
+	}
+}

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -150,13 +153,17 @@ func (c *command) send(ctx context.Context, args []string) int {
 func (c *command) watch(ctx context.Context, args []string) int {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	seen := 0
+	var mu sync.Mutex
+	seen, came := 0, make(map[string]int) // events, and by type
 	conn, err := c.dial(ctx, args[0], client.Options{
 		OnEvent: func(_ context.Context, typ string, payload jsontext.Value, meta client.Meta) {
+			mu.Lock()
+			defer mu.Unlock()
 			if c.n > 0 && seen == c.n {
 				return
 			}
 			c.printEvent(time.Now(), typ, payload, meta)
+			came[typ]++
 			if seen++; seen == c.n {
 				stop()
 			}
@@ -185,6 +192,11 @@ func (c *command) watch(ctx context.Context, args []string) int {
 		}
 	}
 	state, err := conn.Wait(ctx, func(s client.State) bool { return s.Phase == client.Closed })
+	if c.colour {
+		mu.Lock()
+		defer mu.Unlock()
+		c.printCounts(came)
+	}
 	if err != nil { // it was ended here
 		return done
 	}
@@ -257,6 +269,17 @@ func (c *command) printEvent(at time.Time, typ string, payload jsontext.Value, m
 	}
 	begin := dim + at.Format("15:04:05.000") + reset + " " + bold + printable(typ) + reset
 	fmt.Fprintln(c.out, begin+topic, printable(string(payload)))
+}
+
+// printCounts is a table of what came.
+func (c *command) printCounts(came map[string]int) {
+	width := 0
+	for typ := range came {
+		width = max(width, len(printable(typ)))
+	}
+	for _, typ := range slices.Sorted(maps.Keys(came)) {
+		fmt.Fprintf(c.out, "%-*s %6d\n", width, printable(typ), came[typ])
+	}
 }
 
 // printable leaves out what would steer a terminal.
