@@ -5,7 +5,7 @@ GO      ?= go
 FUZZTIME ?= 10000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help pictures python check quick test nightly modules vet lint redis nginx workerd typescript contract cc prometheus systemd chromium unit fuzz mutants e2e faults delivery bench cross crossall cover vuln api behind fmt run busy
+.PHONY: help pictures python check quick test nightly modules vet lint redis postgres nginx workerd typescript contract cc prometheus systemd chromium unit fuzz mutants e2e faults delivery bench cross crossall cover vuln api behind fmt run busy
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -36,6 +36,7 @@ vet: ## go vet and gofmt, in all modules
 	cd verify && $(GO) vet ./...
 	cd observe/prometheus && $(GO) vet ./...
 	cd observe/otel && $(GO) vet ./...
+	cd adapters/postgres && $(GO) vet ./...
 
 LINTED = ./...
 
@@ -44,6 +45,9 @@ lint: ## staticcheck, see staticcheck.conf
 
 redis: ## install the Redis server that tests start, where there is none
 	@./tools/install redis-server redis-server
+
+postgres: ## install the PostgreSQL server that tests start, where there is none
+	@./tools/install postgresql pg_ctlcluster initdb
 
 python: ## install what the programs of docs/other-services.md need, where there is none
 	@./tools/install python3 python3
@@ -76,7 +80,7 @@ chromium: ## install Chromium, in which pages are tested, where there is none
 systemd: ## install systemd, which checks the unit of examples/deploy, where there is none
 	@./tools/install systemd systemd-analyze
 
-INSTALLED = redis python nginx workerd typescript cc prometheus systemd chromium
+INSTALLED = redis postgres python nginx workerd typescript cc prometheus systemd chromium
 
 unit: $(INSTALLED) ## all tests that make test runs, in random order; the race detector where goroutines meet
 	cd tools && $(GO) run ./suite

@@ -59,7 +59,10 @@ var everyday = []stage{
 		{dir: "observe/prometheus", flags: []string{vetted, guard}},
 		{dir: "observe/otel", flags: []string{vetted, guard}},
 	}},
-	{"redis", []command{{only: []string{redis}, flags: []string{fewCases, vetted, manyAtOnce, guard}}}},
+	{"redis", []command{
+		{only: []string{redis}, flags: []string{fewCases, vetted, manyAtOnce, guard}},
+		{dir: "adapters/postgres", flags: []string{vetted, guard}},
+	}},
 	{"plain", []command{{not: append([]string{redis}, concurrent...), first: long, flags: []string{"-p=2", vetted, manyAtOnce, guard}}}},
 	{"browser", []command{{dir: "e2e", flags: []string{"-short", vetted, guard}}}},
 }
@@ -76,6 +79,7 @@ var all = []stage{
 		{dir: "bench", flags: []string{"-race", guard}},
 		{dir: "observe/prometheus", flags: []string{"-race", guard}},
 		{dir: "observe/otel", flags: []string{"-race", guard}},
+		{dir: "adapters/postgres", flags: []string{"-race", guard}},
 		{dir: "verify", flags: []string{"-race", nightGuard}},
 	}},
 	{"browser", []command{{dir: "e2e", flags: []string{nightGuard}}}},

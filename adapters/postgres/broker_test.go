@@ -1,0 +1,73 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/wskit/wskit/adapters/postgres"
+	"github.com/wskit/wskit/adapters/postgres/internal/pgtest"
+	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/pubsub/pubsubtest"
+)
+
+func newBroker(t *testing.T, url string, o postgres.Options) *postgres.Broker {
+	t.Helper()
+	b, err := postgres.NewBroker(t.Context(), url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+func TestBroker(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	pubsubtest.Run(t, func(t *testing.T, n int) []pubsub.Broker {
+		all := make([]pubsub.Broker, n)
+		for i := range all {
+			all[i] = newBroker(t, s.URL(), postgres.Options{MaxConns: 4})
+		}
+		return all
+	})
+}
+
+// logFaults damage the logs of a server.
+func logFaults(s *pgtest.Server) pubsubtest.LogFaults {
+	return pubsubtest.LogFaults{
+		LoseLog: func(t *testing.T, _ pubsub.Log, topic string) {
+			s.Do("delete from wskit.messages where topic = $1", []byte(topic))
+			s.Do("delete from wskit.ids where topic = $1", []byte(topic))
+			if n := s.Do("delete from wskit.logs where topic = $1", []byte(topic)); n != 1 {
+				t.Errorf("%d logs lost", n)
+			}
+		},
+		LoseTail: func(t *testing.T, _ pubsub.Log, topic string, n int) {
+			s.Do("delete from wskit.messages where topic = $1 and off > (select head - $2 from wskit.logs where topic = $1)", []byte(topic), n)
+			s.Do("delete from wskit.ids where topic = $1", []byte(topic))
+			s.Do(`update wskit.logs l set head = head - $2, tag = coalesce((select tag from wskit.messages m where m.topic = $1 and off = l.head - $2), 0),
+				bytes = coalesce((select bytes from wskit.messages m where m.topic = $1 and off = l.head - $2), 0) where topic = $1`, []byte(topic), n)
+		},
+	}
+}
+
+func TestBrokerIsALog(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	proxies := make(map[pubsub.Log]*redistest.Proxy) // parts run one after the other
+	faults := logFaults(s)
+	faults.Interrupt = func(_ *testing.T, l pubsub.Log, meanwhile func()) {
+		proxies[l].Cut()
+		meanwhile()
+		proxies[l].Mend()
+	}
+	pubsubtest.RunLog(t, func(t *testing.T, n int) []pubsub.Log {
+		all := make([]pubsub.Log, n)
+		for i := range all {
+			proxy := redistest.StartProxy(t, s.Addr)
+			all[i] = newBroker(t, s.URLAt(proxy.Addr), postgres.Options{MaxConns: 4})
+			proxies[all[i]] = proxy
+		}
+		return all
+	}, faults)
+}

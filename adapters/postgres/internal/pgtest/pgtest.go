@@ -1,0 +1,150 @@
+// Package pgtest starts real PostgreSQL servers for tests.
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/wskit/wskit/internal/poll"
+	"github.com/wskit/wskit/internal/process"
+)
+
+// Server is a PostgreSQL server on a port of its own.
+type Server struct {
+	t    testing.TB
+	Addr string
+	dir  string
+	bin  string
+	cmd  *exec.Cmd
+	as   *syscall.Credential // postgres refuses to be root
+}
+
+// Start starts a server until the test ends. Where there is none, the test is skipped; in CI it fails.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{t: t, Addr: process.FreeAddr(t)}
+	found, err := exec.LookPath("initdb")
+	if err != nil {
+		all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+		if len(all) == 0 {
+			process.Missing(t, "PostgreSQL is not installed; make postgres, or apt-get, installs it")
+		}
+		found = all[len(all)-1]
+	}
+	s.bin = filepath.Dir(found)
+	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(s.dir) })
+	if os.Getuid() == 0 {
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			process.Missing(t, "there is no user postgres to run PostgreSQL as")
+		}
+		uid, _ := strconv.Atoi(u.Uid)
+		gid, _ := strconv.Atoi(u.Gid)
+		s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		if err := os.Chown(s.dir, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := s.command("initdb", "-D", s.dir+"/data", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	s.Run()
+	t.Cleanup(s.Kill)
+	return s
+}
+
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "LC_ALL=C")
+	process.DieWithParent(cmd)
+	if s.as != nil {
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = new(syscall.SysProcAttr)
+		}
+		cmd.SysProcAttr.Credential = s.as
+	}
+	return cmd
+}
+
+// Run starts the server, also after Kill.
+func (s *Server) Run() {
+	s.t.Helper()
+	host, port, err := net.SplitHostPort(s.Addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	s.cmd = s.command("postgres", "-D", s.dir+"/data", "-c", "listen_addresses="+host, "-c", "port="+port,
+		"-c", "unix_socket_directories=", "-c", "max_connections=200")
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	poll.Until(s.t, "PostgreSQL to be ready", func() bool {
+		conn, err := pgx.Connect(context.Background(), s.URL())
+		if err != nil {
+			return false
+		}
+		return conn.Close(context.Background()) == nil
+	})
+}
+
+// Kill kills the server with all its processes.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	text, err := os.ReadFile(filepath.Join(s.dir, "data", "postmaster.pid"))
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.cmd = nil
+	if err == nil { // its children notice, and end
+		pid := strings.SplitN(string(text), "\n", 2)[0]
+		poll.Until(s.t, "the processes of PostgreSQL to end", func() bool {
+			out, _ := exec.Command("pgrep", "-P", pid).Output()
+			return len(out) == 0
+		})
+		_ = os.Remove(filepath.Join(s.dir, "data", "postmaster.pid"))
+	}
+}
+
+// URL is that of a database.
+func (s *Server) URL() string { return s.URLAt(s.Addr) }
+
+// URLAt is that of a database behind a proxy.
+func (s *Server) URLAt(addr string) string {
+	return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", addr)
+}
+
+// Do runs a statement, and returns how many rows it has changed.
+func (s *Server) Do(sql string, args ...any) int64 {
+	s.t.Helper()
+	conn, err := pgx.Connect(context.Background(), s.URL())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	tag, err := conn.Exec(context.Background(), sql, args...)
+	if err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+	return tag.RowsAffected()
+}

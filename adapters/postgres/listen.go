@@ -1,0 +1,412 @@
+package postgres
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/wskit/wskit/pubsub"
+)
+
+// A notification has a kind and its text:
+//
+//	l MD5      the log of a topic has more messages
+//	m JSON     a message that is not kept
+//	r ID       a large message that is not kept, in the table large
+//	p          a ping
+
+// live is a message that is not kept.
+type live struct {
+	Topic    string `json:"t"` // the md5
+	Frame    []byte `json:"f"`
+	Overflow uint8  `json:"o,omitempty"`
+	Key      []byte `json:"k,omitempty"`
+	Except   []byte `json:"e,omitempty"`
+}
+
+// maxInline is the size of the largest notification: PostgreSQL has 8,000 bytes.
+const maxInline = 7900
+
+func digest(topic string) string {
+	sum := md5.Sum([]byte(topic)) // names a topic in a notification; a collision would only be a message more to look at
+	return hex.EncodeToString(sum[:])
+}
+
+// Publish implements [pubsub.Broker].
+func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
+	if err := checkTopic(m.Topic); err != nil {
+		return err
+	}
+	body, err := json.Marshal(live{digest(m.Topic), m.Frame, m.Overflow, []byte(m.Key), []byte(m.Except)})
+	if err != nil {
+		return err
+	}
+	return b.call(ctx, "publishing", func(ctx context.Context) error {
+		if len(body) < maxInline {
+			_, err := b.pool.Exec(ctx, b.sql.notifyLive, b.channel(), string(body))
+			return err
+		}
+		_, err := b.pool.Exec(ctx, b.sql.keepLarge, b.channel(), body)
+		return err
+	})
+}
+
+// topic is one that has subscriptions in this process. Broker.mu guards it.
+type topic struct {
+	name string
+	subs []*subscription // replaced, never changed
+	at   head            // of the last message of the log that was delivered
+	lost bool            // what was between is not known
+}
+
+// subscription is one subscriber of a topic, with what waits for it.
+type subscription struct {
+	b       *Broker
+	topic   *topic
+	deliver func(pubsub.Message)
+
+	mu      sync.Mutex
+	queue   []pubsub.Message
+	size    int
+	running bool
+	closed  bool
+}
+
+// weight is what a message counts for.
+func weight(m pubsub.Message) int { return len(m.Frame) + len(m.Key) + len(m.Except) + 128 }
+
+// push queues a message, or the report of a loss, which always has room.
+func (s *subscription) push(m pubsub.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	if !m.Lost && s.size > 0 && s.size+weight(m) > s.b.o.MaxBuffered {
+		m = pubsub.Message{Topic: s.topic.name, Lost: true}
+	}
+	if n := len(s.queue); m.Lost && n > 0 && s.queue[n-1].Lost {
+		return
+	}
+	if !m.Lost {
+		s.size += weight(m)
+	}
+	s.queue = append(s.queue, m)
+	if !s.running {
+		s.running = true
+		go s.run()
+	}
+}
+
+func (s *subscription) run() {
+	for {
+		s.mu.Lock()
+		if len(s.queue) == 0 || s.closed {
+			s.running = false
+			s.mu.Unlock()
+			return
+		}
+		m := s.queue[0]
+		s.queue = s.queue[1:]
+		m.More = len(s.queue) > 0
+		if !m.Lost {
+			s.size -= weight(m)
+		}
+		s.mu.Unlock()
+		s.deliver(m)
+	}
+}
+
+// Close implements [pubsub.Subscription]. It returns nil.
+func (s *subscription) Close() error {
+	s.mu.Lock()
+	s.closed, s.queue = true, nil
+	s.mu.Unlock()
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	t := s.topic
+	var rest []*subscription
+	for _, other := range t.subs {
+		if other != s {
+			rest = append(rest, other)
+		}
+	}
+	t.subs = rest
+	if key := digest(t.name); len(rest) == 0 && s.b.topics[key] == t {
+		delete(s.b.topics, key)
+		delete(s.b.dirty, t)
+	}
+	return nil
+}
+
+// Subscribe implements [pubsub.Broker].
+func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
+	if err := checkTopic(name); err != nil {
+		return nil, err
+	}
+	s := &subscription{b: b, deliver: deliver}
+	err := b.call(ctx, "subscribing", func(ctx context.Context) error {
+		if err := b.awaitUp(ctx); err != nil {
+			return err
+		}
+		at, err := b.headOf(ctx, name) // before which nothing is delivered
+		if err != nil {
+			return err
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		t := b.topics[digest(name)]
+		if t == nil {
+			t = &topic{name: name, at: at}
+			b.topics[digest(name)] = t
+			b.look(t) // what was appended in between
+		}
+		s.topic = t
+		t.subs = append(t.subs[:len(t.subs):len(t.subs)], s)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// awaitUp returns when the connection listens.
+func (b *Broker) awaitUp(ctx context.Context) error {
+	b.mu.Lock()
+	up := b.up
+	b.mu.Unlock()
+	select {
+	case <-up:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-b.ctx.Done():
+		return pubsub.ErrClosed
+	}
+}
+
+func (b *Broker) headOf(ctx context.Context, name string) (h head, err error) {
+	rows, err := b.pool.Query(ctx, b.sql.head, []byte(name))
+	if err != nil {
+		return h, err
+	}
+	defer rows.Close()
+	if rows.Next() {
+		err = rows.Scan(&h.epoch, &h.off, &h.tag)
+	}
+	rows.Close()
+	if err == nil {
+		err = rows.Err()
+	}
+	return h, err
+}
+
+// look has the log of a topic read. b.mu is held.
+func (b *Broker) look(t *topic) {
+	b.dirty[t] = true
+	select {
+	case b.reading <- struct{}{}:
+	default:
+	}
+}
+
+// listen takes notifications, and connects again when the connection is lost.
+func (b *Broker) listen(conn *pgx.Conn) {
+	for {
+		b.setUp(true)
+		err := b.take(conn)
+		b.setUp(false)
+		_ = conn.Close(b.ctx)
+		for b.ctx.Err() == nil {
+			b.o.Logger.Warn("postgres: the connection that listens is lost; trying again", "error", err)
+			ctx, cancel := context.WithTimeout(b.ctx, b.o.Timeout)
+			conn, err = b.connect(ctx)
+			cancel()
+			if err == nil {
+				b.o.Logger.Info("postgres: the connection listens again")
+				break
+			}
+			pause(b.ctx)
+		}
+		if b.ctx.Err() != nil {
+			return
+		}
+		b.mu.Lock()
+		for _, t := range b.topics {
+			b.push(t, pubsub.Message{Topic: t.name, Lost: true})
+			b.look(t)
+		}
+		b.mu.Unlock()
+	}
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(200 * time.Millisecond):
+	}
+}
+
+func (b *Broker) setUp(up bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if up {
+		close(b.up)
+	} else {
+		b.up = make(chan struct{})
+	}
+}
+
+// push gives a message to the subscriptions of a topic. b.mu is held.
+func (b *Broker) push(t *topic, m pubsub.Message) {
+	for _, s := range t.subs {
+		s.push(m)
+	}
+}
+
+// take takes notifications until the connection is lost.
+func (b *Broker) take(conn *pgx.Conn) error {
+	for {
+		n, err := conn.WaitForNotification(b.ctx)
+		if err != nil {
+			return err
+		}
+		kind, text := n.Payload[:min(1, len(n.Payload))], n.Payload[min(1, len(n.Payload)):]
+		switch kind {
+		case "l":
+			b.mu.Lock()
+			if t := b.topics[text]; t != nil {
+				b.look(t)
+			}
+			b.mu.Unlock()
+		case "m":
+			b.takeLive([]byte(text))
+		case "r":
+			if err := b.takeLarge(text); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (b *Broker) takeLive(body []byte) {
+	var l live
+	if json.Unmarshal(body, &l) != nil {
+		b.ignored.Add(1)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.topics[l.Topic]; t != nil {
+		b.push(t, pubsub.Message{Topic: t.name, Frame: l.Frame, Overflow: l.Overflow, Key: string(l.Key), Except: string(l.Except)})
+	}
+}
+
+func (b *Broker) takeLarge(text string) error {
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		b.ignored.Add(1)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, b.o.Timeout)
+	defer cancel()
+	var body []byte
+	if err := b.pool.QueryRow(ctx, b.sql.large, id).Scan(&body); err != nil {
+		return err // the connection is made anew, and the loss reported
+	}
+	b.takeLive(body)
+	return nil
+}
+
+// readAtOnce is how many messages of a topic are read at a time.
+const readAtOnce = 500
+
+// read delivers what is in the logs of dirty topics.
+func (b *Broker) read() {
+	for {
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-b.reading:
+		}
+		b.mu.Lock()
+		dirty := b.dirty
+		b.dirty = make(map[*topic]bool)
+		b.mu.Unlock()
+		for t := range dirty {
+			if err := b.readTopic(t); err != nil {
+				b.mu.Lock()
+				b.look(t)
+				b.mu.Unlock()
+				pause(b.ctx)
+			}
+		}
+	}
+}
+
+// readTopic delivers the messages of a log behind the last one that was.
+func (b *Broker) readTopic(t *topic) error {
+	ctx, cancel := context.WithTimeout(b.ctx, b.o.Timeout)
+	defer cancel()
+	for {
+		b.mu.Lock()
+		at := t.at
+		b.mu.Unlock()
+		now, err := b.headOf(ctx, t.name)
+		if err != nil {
+			return err
+		}
+		if now.epoch == at.epoch && now.off == at.off && now.tag == at.tag {
+			return nil
+		}
+		if now.epoch != at.epoch {
+			at = head{epoch: now.epoch} // a log that was begun since
+		}
+		rows, err := b.pool.Query(ctx, b.sql.forward, []byte(t.name), at.off+1, now.off, readAtOnce)
+		if err != nil {
+			return err
+		}
+		var all []pubsub.Message
+		for rows.Next() {
+			m, err := scan(rows, t.name, now.epoch)
+			if err != nil {
+				rows.Close()
+				return err
+			}
+			all = append(all, m)
+		}
+		rows.Close()
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		b.deliver(t, at, now, all)
+		if len(all) < readAtOnce {
+			return nil
+		}
+	}
+}
+
+// deliver gives messages of a log to the subscriptions, behind the one at a place. What is missing is reported.
+func (b *Broker) deliver(t *topic, at, now head, all []pubsub.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range all {
+		if int64(m.Position.Offset) != at.off+1 || at.off > 0 && int64(m.Previous) != at.tag {
+			b.push(t, pubsub.Message{Topic: t.name, Lost: true})
+		}
+		b.push(t, m)
+		at = head{epoch: now.epoch, off: int64(m.Position.Offset), tag: int64(m.Position.Tag)}
+	}
+	if len(all) < readAtOnce && at.off != now.off {
+		b.push(t, pubsub.Message{Topic: t.name, Lost: true})
+		at = now
+	}
+	t.at = at
+}
