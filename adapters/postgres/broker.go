@@ -17,18 +17,18 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -59,6 +59,10 @@ type Options struct {
 	//
 	// Default: slog.Default().
 	Logger *slog.Logger
+	// OnOutage is called at the same times, for the component "broker", by one goroutine. It may block.
+	//
+	// Default: none.
+	OnOutage func(errors.Outage)
 }
 
 // Broker is a [pubsub.Log] in PostgreSQL. Its methods may be called from any goroutine.
@@ -69,13 +73,14 @@ type Broker struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+	fails  outage.Reporter // of the connection that listens
+	other  sync.Once       // a notification of another program was logged
 
 	mu      sync.Mutex
 	topics  map[string]*topic // by the md5 of the name, which notifications have
 	dirty   map[*topic]bool   // whose log may have more
 	reading chan struct{}     // holds a token when some are dirty
 	up      chan struct{}     // closed while the connection listens
-	ignored atomic.Int64
 }
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
@@ -121,6 +126,10 @@ func NewBroker(ctx context.Context, url string, o Options) (*Broker, error) {
 		up: make(chan struct{}),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.fails = outage.Reporter{
+		Component: "broker", Name: o.Schema, Log: o.Logger, Hook: o.OnOutage,
+		Failing: "postgres: the connection that listens is lost; trying again", Working: "postgres: the connection listens again",
+	}
 	first, err := b.open(ctx)
 	if err != nil {
 		pool.Close()

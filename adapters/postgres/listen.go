@@ -225,12 +225,12 @@ func (b *Broker) listen(conn *pgx.Conn) {
 		b.setUp(false)
 		_ = conn.Close(b.ctx)
 		for b.ctx.Err() == nil {
-			b.o.Logger.Warn("postgres: the connection that listens is lost; trying again", "error", err)
+			b.fails.Failed(err)
 			ctx, cancel := context.WithTimeout(b.ctx, b.o.Timeout)
 			conn, err = b.connect(ctx)
 			cancel()
 			if err == nil {
-				b.o.Logger.Info("postgres: the connection listens again")
+				b.fails.Works()
 				break
 			}
 			pause(b.ctx)
@@ -299,7 +299,7 @@ func (b *Broker) take(conn *pgx.Conn) error {
 func (b *Broker) takeLive(body []byte) {
 	var l live
 	if json.Unmarshal(body, &l) != nil {
-		b.ignored.Add(1)
+		b.foreign()
 		return
 	}
 	b.mu.Lock()
@@ -309,10 +309,17 @@ func (b *Broker) takeLive(body []byte) {
 	}
 }
 
+// foreign logs the first notification of another program.
+func (b *Broker) foreign() {
+	b.other.Do(func() {
+		b.o.Logger.Warn("postgres: a notification that no Broker has sent was dropped; further ones are, too", "channel", b.channel())
+	})
+}
+
 func (b *Broker) takeLarge(text string) error {
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		b.ignored.Add(1)
+		b.foreign()
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(b.ctx, b.o.Timeout)
