@@ -27,6 +27,9 @@
 // than those that were sent before it: a request of a process that was stopped in the middle of it, and goes on when
 // another one sends already, can be told by that.
 //
+// The states of all processes are lists in the presence of the backend, about 640,000 with redis.PresenceOptions.MaxMembers
+// as it is by default. With more, some are not known.
+//
 // Events of Send wait in a log of the backend. One that is sent twice has the same id.
 //
 // reset says that what was sent before is not known, because the backend is new or has lost its data: all topics count as
