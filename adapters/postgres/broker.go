@@ -79,8 +79,9 @@ type Broker struct {
 	mu      sync.Mutex
 	topics  map[string]*topic // by the md5 of the name, which notifications have
 	dirty   map[*topic]bool   // whose log may have more
-	reading chan struct{}     // holds a token when some are dirty
-	up      chan struct{}     // closed while the connection listens
+	fences  map[string]chan struct{}
+	reading chan struct{} // holds a token when some are dirty
+	up      chan struct{} // closed while the connection listens
 }
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
@@ -122,7 +123,7 @@ func NewBroker(ctx context.Context, url string, o Options) (*Broker, error) {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	b := &Broker{
-		o: o, sql: queriesOf(o.Schema), pool: pool, topics: make(map[string]*topic), dirty: make(map[*topic]bool), reading: make(chan struct{}, 1),
+		o: o, sql: queriesOf(o.Schema), pool: pool, topics: make(map[string]*topic), dirty: make(map[*topic]bool), fences: make(map[string]chan struct{}), reading: make(chan struct{}, 1),
 		up: make(chan struct{}),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
@@ -152,7 +153,7 @@ func (b *Broker) open(ctx context.Context) (*pgx.Conn, error) {
 		return nil, err
 	}
 	// A pooler in transaction mode forgets LISTEN: then this does not come back.
-	if _, err := b.pool.Exec(ctx, b.sql.notify, b.channel()); err != nil {
+	if _, err := b.pool.Exec(ctx, b.sql.notify, b.channel(), "open"); err != nil {
 		return nil, errors.Join(fmt.Errorf("postgres: %w", err), conn.Close(ctx))
 	}
 	if _, err := conn.WaitForNotification(ctx); err != nil {

@@ -1,10 +1,13 @@
 package postgres_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/adapters/postgres"
 	"github.com/wskit/wskit/adapters/postgres/internal/pgtest"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/pubsub/pubsubtest"
@@ -70,4 +73,47 @@ func TestBrokerIsALog(t *testing.T) {
 		}
 		return all
 	}, faults)
+}
+
+// What was published before Subscribe was called does not come, although its notification is still on its way: with and
+// without a subscription of the topic in the process, with and without a history.
+func TestSubscriptionsGetNothingOlder(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	proxy := redistest.StartProxy(t, s.Addr)
+	far, near := newBroker(t, s.URLAt(proxy.Addr), postgres.Options{Timeout: poll.Guard}), newBroker(t, s.URL(), postgres.Options{})
+	for _, history := range []bool{false, true} {
+		for _, others := range []bool{false, true} {
+			topic := fmt.Sprint("room ", history, others)
+			publish := func(frame string) {
+				t.Helper()
+				m := pubsub.Message{Topic: topic, Frame: []byte(frame)}
+				var err error
+				if history {
+					_, err = near.Append(t.Context(), m, plenty, "")
+				} else {
+					err = near.Publish(t.Context(), m)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if others {
+				if _, err := far.Subscribe(t.Context(), topic, func(pubsub.Message) {}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			proxy.Delay(200 * time.Millisecond)
+			publish("old")
+			got := make(chan string, 10)
+			if _, err := far.Subscribe(t.Context(), topic, func(m pubsub.Message) { got <- string(m.Frame) }); err != nil {
+				t.Fatal(err)
+			}
+			publish("new")
+			if frame := poll.Receive(t, got, "a message"); frame != "new" {
+				t.Errorf("%s: the subscription begins with %q", topic, frame)
+			}
+			proxy.Delay(0)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"crypto/md5"
+	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
@@ -19,7 +20,7 @@ import (
 //	l MD5      the log of a topic has more messages
 //	m JSON     a message that is not kept
 //	r ID       a large message that is not kept, in the table large
-//	p          a ping
+//	p ID       it has come back: see fence
 
 // live is a message that is not kept.
 type live struct {
@@ -70,6 +71,7 @@ type subscription struct {
 	b       *Broker
 	topic   *topic
 	deliver func(pubsub.Message)
+	from    head // of the log when it began; what is older is not for it
 
 	mu      sync.Mutex
 	queue   []pubsub.Message
@@ -152,13 +154,14 @@ func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub
 	}
 	s := &subscription{b: b, deliver: deliver}
 	err := b.call(ctx, "subscribing", func(ctx context.Context) error {
-		if err := b.awaitUp(ctx); err != nil {
+		if err := b.fence(ctx); err != nil {
 			return err
 		}
 		at, err := b.headOf(ctx, name) // before which nothing is delivered
 		if err != nil {
 			return err
 		}
+		s.from = at
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		t := b.topics[digest(name)]
@@ -175,6 +178,31 @@ func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub
 		return nil, err
 	}
 	return s, nil
+}
+
+// fence returns when all notifications of before have been taken, so that none of them is for a new subscription.
+func (b *Broker) fence(ctx context.Context) error {
+	if err := b.awaitUp(ctx); err != nil {
+		return err
+	}
+	id, back := rand.Text(), make(chan struct{})
+	b.mu.Lock()
+	b.fences[id] = back
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.fences, id)
+	}()
+	if _, err := b.pool.Exec(ctx, b.sql.notify, b.channel(), id); err != nil {
+		return err
+	}
+	select {
+	case <-back:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // awaitUp returns when the connection listens.
@@ -267,7 +295,9 @@ func (b *Broker) setUp(up bool) {
 // push gives a message to the subscriptions of a topic. b.mu is held.
 func (b *Broker) push(t *topic, m pubsub.Message) {
 	for _, s := range t.subs {
-		s.push(m)
+		if at := m.Position; at.Offset == 0 || at.Epoch != uint64(s.from.epoch) || at.Offset > uint64(s.from.off) {
+			s.push(m)
+		}
 	}
 }
 
@@ -284,6 +314,13 @@ func (b *Broker) take(conn *pgx.Conn) error {
 			b.mu.Lock()
 			if t := b.topics[text]; t != nil {
 				b.look(t)
+			}
+			b.mu.Unlock()
+		case "p":
+			b.mu.Lock()
+			if back := b.fences[text]; back != nil {
+				delete(b.fences, text)
+				close(back)
 			}
 			b.mu.Unlock()
 		case "m":

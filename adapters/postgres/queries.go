@@ -29,7 +29,7 @@ func queriesOf(schema string) queries {
 			"l.epoch = $2 and m.off = $3 and m.tag = $4 and m.off >= l.oldest and l.expires > clock_timestamp()",
 		head: "select epoch, head, tag from $schema.logs where topic = $1 and expires > clock_timestamp()",
 
-		notify:     "select pg_notify($1, 'p')",
+		notify:     "select pg_notify($1, 'p' || $2)",
 		notifyLive: "select pg_notify($1, 'm' || $2)",
 		keepLarge: "with gone as (delete from $schema.large where at < clock_timestamp() - interval '1 minute'), " +
 			"kept as (insert into $schema.large (body) values ($2) returning id) select pg_notify($1, 'r' || id) from kept",
