@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -64,87 +63,6 @@ type topic struct {
 	subs []*subscription // replaced, never changed
 	at   head            // of the last message of the log that was delivered
 	lost bool            // what was between is not known
-}
-
-// subscription is one subscriber of a topic, with what waits for it.
-type subscription struct {
-	b       *Broker
-	topic   *topic
-	deliver func(pubsub.Message)
-	from    head // of the log when it began; what is older is not for it
-
-	mu      sync.Mutex
-	queue   []pubsub.Message
-	size    int
-	running bool
-	closed  bool
-}
-
-// weight is what a message counts for.
-func weight(m pubsub.Message) int { return len(m.Frame) + len(m.Key) + len(m.Except) + 128 }
-
-// push queues a message, or the report of a loss, which always has room.
-func (s *subscription) push(m pubsub.Message) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return
-	}
-	if !m.Lost && s.size > 0 && s.size+weight(m) > s.b.o.MaxBuffered {
-		m = pubsub.Message{Topic: s.topic.name, Lost: true}
-	}
-	if n := len(s.queue); m.Lost && n > 0 && s.queue[n-1].Lost {
-		return
-	}
-	if !m.Lost {
-		s.size += weight(m)
-	}
-	s.queue = append(s.queue, m)
-	if !s.running {
-		s.running = true
-		go s.run()
-	}
-}
-
-func (s *subscription) run() {
-	for {
-		s.mu.Lock()
-		if len(s.queue) == 0 || s.closed {
-			s.running = false
-			s.mu.Unlock()
-			return
-		}
-		m := s.queue[0]
-		s.queue = s.queue[1:]
-		m.More = len(s.queue) > 0
-		if !m.Lost {
-			s.size -= weight(m)
-		}
-		s.mu.Unlock()
-		s.deliver(m)
-	}
-}
-
-// Close implements [pubsub.Subscription]. It returns nil.
-func (s *subscription) Close() error {
-	s.mu.Lock()
-	s.closed, s.queue = true, nil
-	s.mu.Unlock()
-	s.b.mu.Lock()
-	defer s.b.mu.Unlock()
-	t := s.topic
-	var rest []*subscription
-	for _, other := range t.subs {
-		if other != s {
-			rest = append(rest, other)
-		}
-	}
-	t.subs = rest
-	if key := digest(t.name); len(rest) == 0 && s.b.topics[key] == t {
-		delete(s.b.topics, key)
-		delete(s.b.dirty, t)
-	}
-	return nil
 }
 
 // Subscribe implements [pubsub.Broker].
@@ -217,31 +135,6 @@ func (b *Broker) awaitUp(ctx context.Context) error {
 		return ctx.Err()
 	case <-b.ctx.Done():
 		return pubsub.ErrClosed
-	}
-}
-
-func (b *Broker) headOf(ctx context.Context, name string) (h head, err error) {
-	rows, err := b.pool.Query(ctx, b.sql.head, []byte(name))
-	if err != nil {
-		return h, err
-	}
-	defer rows.Close()
-	if rows.Next() {
-		err = rows.Scan(&h.epoch, &h.off, &h.tag)
-	}
-	rows.Close()
-	if err == nil {
-		err = rows.Err()
-	}
-	return h, err
-}
-
-// look has the log of a topic read. b.mu is held.
-func (b *Broker) look(t *topic) {
-	b.dirty[t] = true
-	select {
-	case b.reading <- struct{}{}:
-	default:
 	}
 }
 
@@ -367,90 +260,4 @@ func (b *Broker) takeLarge(text string) error {
 	}
 	b.takeLive(body)
 	return nil
-}
-
-// readAtOnce is how many messages of a topic are read at a time.
-const readAtOnce = 500
-
-// read delivers what is in the logs of dirty topics.
-func (b *Broker) read() {
-	for {
-		select {
-		case <-b.ctx.Done():
-			return
-		case <-b.reading:
-		}
-		b.mu.Lock()
-		dirty := b.dirty
-		b.dirty = make(map[*topic]bool)
-		b.mu.Unlock()
-		for t := range dirty {
-			if err := b.readTopic(t); err != nil {
-				b.mu.Lock()
-				b.look(t)
-				b.mu.Unlock()
-				pause(b.ctx)
-			}
-		}
-	}
-}
-
-// readTopic delivers the messages of a log behind the last one that was.
-func (b *Broker) readTopic(t *topic) error {
-	ctx, cancel := context.WithTimeout(b.ctx, b.o.Timeout)
-	defer cancel()
-	for {
-		b.mu.Lock()
-		at := t.at
-		b.mu.Unlock()
-		now, err := b.headOf(ctx, t.name)
-		if err != nil {
-			return err
-		}
-		if now.epoch == at.epoch && now.off == at.off && now.tag == at.tag {
-			return nil
-		}
-		if now.epoch != at.epoch {
-			at = head{epoch: now.epoch} // a log that was begun since
-		}
-		rows, err := b.pool.Query(ctx, b.sql.forward, []byte(t.name), at.off+1, now.off, readAtOnce)
-		if err != nil {
-			return err
-		}
-		var all []pubsub.Message
-		for rows.Next() {
-			m, err := scan(rows, t.name, now.epoch)
-			if err != nil {
-				rows.Close()
-				return err
-			}
-			all = append(all, m)
-		}
-		rows.Close()
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		b.deliver(t, at, now, all)
-		if len(all) < readAtOnce {
-			return nil
-		}
-	}
-}
-
-// deliver gives messages of a log to the subscriptions, behind the one at a place. What is missing is reported.
-func (b *Broker) deliver(t *topic, at, now head, all []pubsub.Message) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, m := range all {
-		if int64(m.Position.Offset) != at.off+1 || at.off > 0 && int64(m.Previous) != at.tag {
-			b.push(t, pubsub.Message{Topic: t.name, Lost: true})
-		}
-		b.push(t, m)
-		at = head{epoch: now.epoch, off: int64(m.Position.Offset), tag: int64(m.Position.Tag)}
-	}
-	if len(all) < readAtOnce && at.off != now.off {
-		b.push(t, pubsub.Message{Topic: t.name, Lost: true})
-		at = now
-	}
-	t.at = at
 }
