@@ -147,16 +147,6 @@ func position(p pubsub.Position) string {
 	return p.String()
 }
 
-// note appends to the cell.
-func (s *state) note(ctx context.Context, c cell) (pubsub.Position, error) {
-	c.By = s.w.self
-	frame, err := json.Marshal(c)
-	if err != nil {
-		return pubsub.Position{}, err
-	}
-	return s.w.shared.log.Append(ctx, pubsub.Message{Topic: s.w.names.cell, Frame: frame}, cellHistory, "")
-}
-
 // between looks at what was appended behind a message of this sender: by itself, in a call that seemed to fail, or by
 // another one.
 func (s *state) between(ctx context.Context, from pubsub.Position) error {
