@@ -96,7 +96,7 @@ func (r *runner) run(m *mutant, checkOnly bool) (v verdict, outcome string) {
 		return untried, err.Error()
 	}
 	if checkOnly {
-		cmd := exec.Command("go", "build", "-overlay="+overlay, ".")
+		cmd := exec.Command("go", "build", "-o", os.DevNull, "-overlay="+overlay, ".")
 		cmd.Dir = filepath.Dir(path)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return untried, "does not compile: " + string(out)
