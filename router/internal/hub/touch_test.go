@@ -129,6 +129,7 @@ func TestNothingIsDeliveredOutOfTouch(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * lossPause)
+		synctest.Wait()
 		if !slices.Equal(lost, []string{"room"}) {
 			t.Errorf("reported as lost: %q", lost)
 		}
