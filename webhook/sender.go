@@ -19,8 +19,11 @@ func (w *Webhook) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		d, err := w.shared.leases.Acquire(ctx, lease, 1, w.shared.timeout)
-		if err == nil && d.Allowed {
+		switch {
+		case err == nil && d.Allowed:
 			err = w.lead(ctx, lease, began)
+		case err == nil: // the backend works, and another process sends
+			w.fails.Works()
 		}
 		if err != nil && err != errTaken && ctx.Err() == nil {
 			w.fails.Failed(err)
@@ -55,6 +58,7 @@ func (w *Webhook) lead(ctx context.Context, lease limit.Lease, began time.Time) 
 	w.stats.sender.Store(true)
 	defer func() {
 		w.stats.sender.Store(false)
+		w.stats.behind(time.Time{})
 		cancel(nil)
 		s.running.Wait()
 		if context.Cause(ctx) != errTaken {
@@ -146,7 +150,7 @@ func (s *sender) compare() {
 	}
 }
 
-// follow begins or ends to watch who is present in a topic.
+// follow begins or ends to watch the members of a topic.
 func (s *sender) follow(ctx context.Context, topic string, is bool) {
 	stop, follows := s.follows[topic]
 	if !s.o.Members || is == follows {

@@ -4,13 +4,13 @@
 //	…
 //	r := router.New(router.Options{Backend: adapters.Backend{Broker: broker, Shared: true, …}})
 //
-// What is published to a topic with history is a row. [AppendTx] publishes in a transaction of the application: when it
+// What is published to a topic with history is a row. [Broker.AppendTx] publishes in a transaction of the application: when it
 // commits, the event is in the history and on its way, and when it is rolled back, nothing was ever there. Triggers, and
 // programs in any language, do the same by the SQL function publish.
 //
 // It needs no superuser, no extension and no logical replication: the rights to create a schema, or that schema and its
-// tables (see Options.Schema). A connection that stays open hears of commits by LISTEN, so a pooler in transaction mode
-// in between does not work; NewBroker finds that out.
+// tables (see Options.Schema). A connection that stays open gets a notification of each commit (LISTEN), so a pooler in
+// transaction mode in between does not work; NewBroker finds that out.
 package postgres
 
 import (
@@ -123,8 +123,8 @@ func NewBroker(ctx context.Context, url string, o Options) (*Broker, error) {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	b := &Broker{
-		o: o, sql: queriesOf(o.Schema), pool: pool, topics: make(map[string]*topic), dirty: make(map[*topic]bool), fences: make(map[string]chan struct{}), reading: make(chan struct{}, 1),
-		up: make(chan struct{}),
+		o: o, sql: queriesOf(o.Schema), pool: pool, topics: make(map[string]*topic), dirty: make(map[*topic]bool),
+		fences: make(map[string]chan struct{}), reading: make(chan struct{}, 1), up: make(chan struct{}),
 	}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.fails = outage.Reporter{

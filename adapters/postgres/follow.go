@@ -2,22 +2,18 @@ package postgres
 
 import (
 	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/wskit/wskit/pubsub"
 )
 
+// headOf is the log of a topic as it is; zero if there is none.
 func (b *Broker) headOf(ctx context.Context, name string) (h head, err error) {
-	rows, err := b.pool.Query(ctx, b.sql.head, []byte(name))
-	if err != nil {
-		return h, err
-	}
-	defer rows.Close()
-	if rows.Next() {
-		err = rows.Scan(&h.epoch, &h.off, &h.tag)
-	}
-	rows.Close()
-	if err == nil {
-		err = rows.Err()
+	err = b.pool.QueryRow(ctx, b.sql.head, []byte(name)).Scan(&h.epoch, &h.off, &h.tag)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return head{}, nil
 	}
 	return h, err
 }
@@ -79,17 +75,8 @@ func (b *Broker) readTopic(t *topic) error {
 		if err != nil {
 			return err
 		}
-		var all []pubsub.Message
-		for rows.Next() {
-			m, err := scan(rows, t.name, now.epoch)
-			if err != nil {
-				rows.Close()
-				return err
-			}
-			all = append(all, m)
-		}
-		rows.Close()
-		if err := rows.Err(); err != nil {
+		all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (pubsub.Message, error) { return scan(row, t.name, now.epoch) })
+		if err != nil {
 			return err
 		}
 		b.deliver(t, at, now, all)

@@ -62,7 +62,6 @@ type topic struct {
 	name string
 	subs []*subscription // replaced, never changed
 	at   head            // of the last message of the log that was delivered
-	lost bool            // what was between is not known
 }
 
 // Subscribe implements [pubsub.Broker].

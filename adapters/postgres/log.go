@@ -267,11 +267,11 @@ func (b *Broker) tagBehind(ctx context.Context, tx pgx.Tx, topic string, l head,
 }
 
 // scan reads a row of messages.
-func scan(rows pgx.Rows, topic string, epoch int64) (m pubsub.Message, err error) {
+func scan(row pgx.CollectableRow, topic string, epoch int64) (m pubsub.Message, err error) {
 	var offset, tag, previous int64
 	var overflow int16
 	var key, except string
-	if err := rows.Scan(&offset, &tag, &previous, &m.Frame, &overflow, &key, &except); err != nil {
+	if err := row.Scan(&offset, &tag, &previous, &m.Frame, &overflow, &key, &except); err != nil {
 		return m, err
 	}
 	m.Topic, m.Overflow, m.Position, m.Previous = topic, uint8(overflow), position(epoch, offset, tag), uint32(previous)

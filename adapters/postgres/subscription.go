@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/wskit/wskit/pubsub"
@@ -73,14 +74,8 @@ func (s *subscription) Close() error {
 	s.b.mu.Lock()
 	defer s.b.mu.Unlock()
 	t := s.topic
-	var rest []*subscription
-	for _, other := range t.subs {
-		if other != s {
-			rest = append(rest, other)
-		}
-	}
-	t.subs = rest
-	if key := digest(t.name); len(rest) == 0 && s.b.topics[key] == t {
+	t.subs = slices.DeleteFunc(slices.Clone(t.subs), func(other *subscription) bool { return other == s })
+	if key := digest(t.name); len(t.subs) == 0 && s.b.topics[key] == t {
 		delete(s.b.topics, key)
 		delete(s.b.dirty, t)
 	}

@@ -155,33 +155,24 @@ func (l *load) run(ctx context.Context, conns []*loadConn) {
 		sending.Go(func() { c.sendAll(ctx, len(conns)) })
 		reading.Go(func() { c.readAll(ctx) })
 	}
-	progress := time.AfterFunc(0, func() {})
 	if l.colour {
-		progress = l.showProgress(ctx)
+		reading.Go(func() { l.showProgress(ctx) })
 	}
 	sending.Wait()
-	late := time.After(l.timeout)
+	answering, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
 	for _, c := range conns {
 		select {
 		case <-c.idle:
-		case <-late:
-			late = closedTime
-		case <-ctx.Done():
+		case <-answering.Done():
 		}
 	}
-	progress.Stop()
 	stop()
 	for _, c := range conns {
 		_ = c.ws.CloseNow()
 	}
 	reading.Wait()
 }
-
-var closedTime = func() <-chan time.Time {
-	c := make(chan time.Time)
-	close(c)
-	return c
-}()
 
 // failed counts a failure.
 func (l *load) failed(code string) {
@@ -190,17 +181,19 @@ func (l *load) failed(code string) {
 	l.failures[code]++
 }
 
-// showProgress writes a line about each second.
-func (l *load) showProgress(ctx context.Context) *time.Timer {
-	var timer *time.Timer
-	timer = time.AfterFunc(time.Second, func() {
-		if ctx.Err() == nil {
-			fmt.Fprintf(l.err, "\r%3.0f s  sent %d, answered %d, p99 %s   ", time.Since(l.start).Seconds(), l.sent.Load(), l.answered.Load(),
-				brief(l.latency.quantile(0.99)))
-			timer.Reset(time.Second)
+// showProgress writes a line about each second, until ctx ends.
+func (l *load) showProgress(ctx context.Context) {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-second.C:
 		}
-	})
-	return timer
+		fmt.Fprintf(l.err, "\r%3.0f s  sent %d, answered %d, p99 %s   ", time.Since(l.start).Seconds(), l.sent.Load(), l.answered.Load(),
+			brief(l.latency.quantile(0.99)))
+	}
 }
 
 // report prints what came of it, and returns the exit status by the thresholds.

@@ -62,11 +62,9 @@ func (l *load) dialAll(ctx context.Context, url string) ([]*loadConn, error) {
 func (l *load) dialOne(ctx context.Context, url string, n int) (*loadConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	user := command{token: numbered(l.token, n), origin: l.origin}
-	ws, res, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: user.header()})
+	ws, err := l.connect(ctx, url, numbered(l.token, n))
 	if err != nil {
-		found, remedy := refusal(res, err)
-		return nil, fmt.Errorf("%s; %s", found, remedy)
+		return nil, err
 	}
 	ws.SetReadLimit(-1)
 	c := &loadConn{load: l, n: n, ws: ws, open: make(map[int]bool), idle: make(chan struct{})}
@@ -85,30 +83,6 @@ func (l *load) dialOne(ctx context.Context, url string, n int) (*loadConn, error
 
 // numbered is a text for a connection, with its number.
 func numbered(text string, n int) string { return strings.ReplaceAll(text, "{{n}}", strconv.Itoa(n)) }
-
-// answer is what is read of a frame.
-type answer struct {
-	Type string `json:"type"`
-	Meta struct {
-		ID string `json:"correlationId"`
-	} `json:"meta"`
-	Payload json.RawMessage `json:"payload"`
-}
-
-// refused is the code of an answer that is an error, or empty.
-func (a answer) refused() string {
-	if a.Type != "RPC_ERROR" && a.Type != "ERROR" {
-		return ""
-	}
-	var e struct{ Code string }
-	if json.Unmarshal(a.Payload, &e) != nil || e.Code == "" {
-		return a.Type
-	}
-	return e.Code
-}
-
-// final says that no more frames answer the request.
-func (a answer) final() bool { return a.Type != "$ws:rpc-progress" }
 
 // ask makes a request before the load begins, and waits for its answer.
 func (c *loadConn) ask(ctx context.Context, id, typ string, payload json.RawMessage) error {

@@ -31,7 +31,7 @@ func sessionServer(t *testing.T, limit int) (r *router.Router, url string) {
 	t.Helper()
 	r = router.New(router.Options{Authenticate: func(req *http.Request) (ingress.Identity, error) {
 		if ingress.Token(req) != token {
-			return ingress.Identity{}, errors.Unauthenticated.New("who is it?")
+			return ingress.Identity{}, errors.Unauthenticated.New("the token is unknown")
 		}
 		return ingress.Identity{User: "ann"}, nil
 	}})

@@ -99,14 +99,6 @@ func (c *command) readRecording(name string) (*replay, error) {
 	return r, scan.Err()
 }
 
-// outcome is how a message was answered: the code of an error, or OK.
-func (a answer) outcome() string {
-	if code := a.refused(); code != "" {
-		return code
-	}
-	return "OK"
-}
-
 // send sends all frames of clients, in the order of the recording.
 func (r *replay) send(ctx context.Context, url string) error {
 	start := time.Now()
@@ -147,11 +139,9 @@ func (r *replay) send(ctx context.Context, url string) error {
 func (r *replay) dialOne(ctx context.Context, url string, n int) (*replayed, error) {
 	dialing, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	user := command{token: numbered(r.token, n), origin: r.origin}
-	ws, res, err := websocket.Dial(dialing, url, &websocket.DialOptions{HTTPHeader: user.header()})
+	ws, err := r.connect(dialing, url, numbered(r.token, n))
 	if err != nil {
-		found, remedy := refusal(res, err)
-		return nil, fmt.Errorf("%s; %s", found, remedy)
+		return nil, err
 	}
 	ws.SetReadLimit(-1)
 	conn := &replayed{ws: ws, over: make(chan struct{})}

@@ -26,20 +26,30 @@ func (c *command) dial(ctx context.Context, url string, o client.Options) (*clie
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	o.Logger = slog.New(slog.DiscardHandler) // what matters is in the errors
-	o.Header = c.header()
+	o.Header = c.header(c.token)
 	return client.Dial(ctx, url, o)
 }
 
 // header is that of a handshake. The token is no client.Options.Token: there is no other one to try.
-func (c *command) header() http.Header {
+func (c *command) header(token string) http.Header {
 	h := http.Header{}
-	if c.token != "" {
-		h.Set("Authorization", "Bearer "+c.token)
+	if token != "" {
+		h.Set("Authorization", "Bearer "+token)
 	}
 	if c.origin != "" {
 		h.Set("Origin", c.origin)
 	}
 	return h
+}
+
+// connect opens one connection, without another attempt. The error has the remedy.
+func (c *command) connect(ctx context.Context, url, token string) (*websocket.Conn, error) {
+	conn, res, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: c.header(token)})
+	if err != nil {
+		found, remedy := refusal(res, err)
+		return nil, fmt.Errorf("%s; %s", found, remedy)
+	}
+	return conn, nil
 }
 
 // payload is the JSON of an argument, or nil.
@@ -109,10 +119,9 @@ func (c *command) send(ctx context.Context, args []string) int {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	conn, res, err := websocket.Dial(ctx, args[0], &websocket.DialOptions{HTTPHeader: c.header()})
+	conn, err := c.connect(ctx, args[0], c.token)
 	if err != nil {
-		found, remedy := refusal(res, err)
-		return c.failed(fmt.Errorf("%s; %s", found, remedy))
+		return c.failed(err)
 	}
 	defer conn.CloseNow()
 	refusals := make(chan error, 1)

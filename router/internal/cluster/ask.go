@@ -53,7 +53,8 @@ func (c *Cluster[C]) Ask(ctx context.Context, t Target, q Question, reply func(R
 		defer cancel()
 		_ = c.publish(over, topic, message[C]{Kind: kindOver, Ask: id}) // or their time is over
 	}
-	all, err := c.ask(ctx, t, message[C]{Do: doAsk, Ask: id, Type: q.Type, Payload: q.Payload, Timeout: max(1, min(cmp.Or(q.For, maxAsking), maxAsking).Milliseconds())})
+	within := min(cmp.Or(q.For, maxAsking), maxAsking).Milliseconds()
+	all, err := c.ask(ctx, t, message[C]{Do: doAsk, Ask: id, Type: q.Type, Payload: q.Payload, Timeout: max(1, within)})
 	return all.n, !all.tooMany, done, err
 }
 
