@@ -11,37 +11,15 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/internal/asks"
 	"github.com/wskit/wskit/internal/batch"
-	"github.com/wskit/wskit/internal/denialcache"
-	"github.com/wskit/wskit/limit"
 )
 
 // A call is what one caller asks in one round trip of one server.
 type call struct {
-	asks     []ask
+	asks     []asks.Ask
 	together bool // all are charged or none
 }
-
-// An ask is a question about one key, and its answer.
-type ask struct {
-	operation operation
-	key       string
-	plan      *limit.Plan
-	cost      int64
-	taken     limit.Decision // of a refund
-	question  denialcache.Miss
-	answer    limit.Decision
-}
-
-// The operations, by their numbers in the script.
-type operation int64
-
-const (
-	take operation = iota + 1
-	peek
-	forget
-	refund
-)
 
 // maxAsks is how many asks go into one script at most, give or take those of one
 // call. It bounds how long a script keeps a server from others.
@@ -144,7 +122,7 @@ func (s *Store) plan(ctx context.Context, w *work, item *batch.Item[call]) {
 	}
 	for i := range item.Value.asks {
 		a := &item.Value.asks[i]
-		where, err := s.where.script(ctx, a.key)
+		where, err := s.where.script(ctx, a.Key)
 		if err != nil {
 			item.Err = fmt.Errorf("redis: %w", err)
 			continue
@@ -187,11 +165,11 @@ func (s *Store) notRun(ctx context.Context, w *work) (again []*command) {
 		case goredis.HasErrorPrefix(c.err, "TRYAGAIN") && !c.together && len(c.keys) > 1:
 			byKey := map[string]*command{}
 			for j, a := range c.asks {
-				part := byKey[a.key]
+				part := byKey[a.Key]
 				if part == nil {
 					part = w.command(s, false)
 					part.whole = true
-					byKey[a.key] = part
+					byKey[a.Key] = part
 					again = append(again, part)
 				}
 				part.add(c.items[j], a)

@@ -12,6 +12,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/internal/asks"
 	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/limit"
@@ -20,7 +21,7 @@ import (
 // A command is one run of the script: questions about keys that one script may
 // touch. Its format is that of limit.lua.
 type command struct {
-	asks     []*ask
+	asks     []*asks.Ask
 	items    []*batch.Item[call] // whose the asks are
 	together bool
 	whole    bool // the script itself is sent, not its name
@@ -37,8 +38,7 @@ type command struct {
 	wire      []byte // the asks as the script reads them
 	args      []any
 	numbers   []int64
-	states    [][]int64
-	resets    []int64 // of each key, 0 for none
+	states    []asks.State // of each key
 
 	reply string
 	err   error
@@ -49,7 +49,7 @@ type end struct{ first, last int }
 
 // A question is what several asks may have in common.
 type question struct {
-	operation operation
+	operation asks.Operation
 	plan      *limit.Plan
 	cost      int64
 	at        int64 // of the charge to refund
@@ -59,7 +59,7 @@ type question struct {
 // back by as much, and must then find the state.
 var longer = strconv.FormatInt(limit.ClockTolerance.Milliseconds(), 10)
 
-func (c *command) add(item *batch.Item[call], a *ask) {
+func (c *command) add(item *batch.Item[call], a *asks.Ask) {
 	c.asks = append(c.asks, a)
 	c.items = append(c.items, item)
 }
@@ -136,16 +136,16 @@ func (c *command) wireRuns() {
 }
 
 // place finds or adds the key of the next ask.
-func (c *command) place(a *ask) {
+func (c *command) place(a *asks.Ask) {
 	i := len(c.places)
-	k, ok := c.index[a.key]
+	k, ok := c.index[a.Key]
 	if ok {
 		c.follows[c.ends[k].last] = i
 		c.ends[k].last = i
 	} else {
 		k = len(c.keys)
-		c.keys = append(c.keys, a.key)
-		c.index[a.key] = k
+		c.keys = append(c.keys, a.Key)
+		c.index[a.Key] = k
 		c.ends = append(c.ends, end{i, i})
 	}
 	c.places = append(c.places, k)
@@ -153,10 +153,10 @@ func (c *command) place(a *ask) {
 }
 
 // ask finds or adds the question of the next ask.
-func (c *command) ask(a *ask) {
-	q := question{operation: a.operation, plan: a.plan, cost: min(a.cost, maxCost)}
-	if a.operation == refund {
-		q.at = min(max(a.taken.At, 0), maxInstant)
+func (c *command) ask(a *asks.Ask) {
+	q := question{operation: a.Operation, plan: a.Plan, cost: min(a.Cost, maxCost)}
+	if a.Operation == asks.Refund {
+		q.at = min(max(a.Taken.At, 0), maxInstant)
 	}
 	n := slices.Index(c.questions, q)
 	if n < 0 {
@@ -176,7 +176,7 @@ func (c *command) addQuestions() (buckets bool) {
 	}
 	for _, q := range c.questions {
 		c.numbers = q.plan.Compiled().Numbers(append(c.numbers[:0], int64(q.operation), q.cost, q.at), now)
-		buckets = buckets && q.operation == take && len(c.numbers) == 3+engine.NumbersPerPart && c.numbers[3] == engine.KindBucket
+		buckets = buckets && q.operation == asks.Take && len(c.numbers) == 3+engine.NumbersPerPart && c.numbers[3] == engine.KindBucket
 		text := make([]byte, 0, 8*len(c.numbers))
 		for _, n := range c.numbers {
 			text = binary.BigEndian.AppendUint64(text, math.Float64bits(float64(n)))
@@ -206,70 +206,21 @@ func (c *command) answer() error {
 		return err
 	}
 	for len(c.states) < len(c.keys) {
-		c.states, c.resets = append(c.states, nil), append(c.resets, 0)
+		c.states = append(c.states, asks.State{})
 	}
 	for k := range c.keys {
 		var text string
 		text, texts, _ = strings.Cut(texts, ",")
-		c.states[k], c.resets[k] = readState(c.states[k][:0], text)
+		c.states[k].Numbers, c.states[k].Reset = readState(c.states[k].Numbers[:0], text)
 	}
-	if c.together {
-		c.decideTogether(now)
+	if c.together { // decided as the script did
+		asks.DecideTogether(c.asks, func(i int) *asks.State { return &c.states[c.places[i]] }, now)
 		return nil
 	}
 	for i, a := range c.asks {
-		c.decide(a, &c.states[c.places[i]], &c.resets[c.places[i]], now)
+		a.Decide(&c.states[c.places[i]], now)
 	}
 	return nil
-}
-
-// decide does for one ask what the script did.
-func (c *command) decide(a *ask, state *[]int64, reset *int64, now int64) {
-	switch a.operation {
-	case take:
-		*state, _ = a.plan.Take(&a.answer, a.plan.Compiled().Complete(*state), now, a.cost)
-		a.question.Put(&a.answer, *state)
-	case peek:
-		a.plan.Peek(&a.answer, a.plan.Compiled().Complete(*state), now, a.cost)
-	case refund:
-		taken := a.taken
-		*state, _, _ = a.plan.Refund(a.plan.Compiled().Complete(*state), now, *reset, &taken)
-	case forget:
-		if a.plan.Reset(a.plan.Compiled().Complete(*state), now) > 0 {
-			*reset = now
-		}
-		*state = (*state)[:0]
-	}
-}
-
-// decideTogether does for all asks what the script did: it charges them in order
-// until one is denied, and then takes all of it back.
-func (c *command) decideTogether(now int64) {
-	before := make([][]int64, len(c.asks))
-	denied := -1
-	for i, a := range c.asks {
-		state := &c.states[c.places[i]]
-		before[i] = append([]int64(nil), *state...)
-		*state, _ = a.plan.Take(&a.answer, a.plan.Compiled().Complete(*state), now, a.cost)
-		if !a.answer.Allowed {
-			denied = i
-			break
-		}
-	}
-	if denied < 0 {
-		for i, a := range c.asks {
-			a.question.Put(&a.answer, c.states[c.places[i]])
-		}
-		return
-	}
-	for i := denied - 1; i >= 0; i-- {
-		c.states[c.places[i]] = before[i]
-	}
-	for i, a := range c.asks {
-		if i != denied {
-			a.plan.Peek(&a.answer, a.plan.Compiled().Complete(c.states[c.places[i]]), now, a.cost)
-		}
-	}
 }
 
 // readInstant reads microseconds, or seconds and microseconds.
@@ -294,16 +245,7 @@ func readState(dst []int64, text string) (state []int64, reset int64) {
 	if found {
 		reset, _ = strconv.ParseInt(after, 10, 53)
 	}
-	for text != "" {
-		var word string
-		word, text, _ = strings.Cut(text, " ")
-		n, err := strconv.ParseUint(word, 10, 53)
-		if err != nil {
-			return dst[:0], reset
-		}
-		dst = append(dst, int64(n))
-	}
-	return dst, reset
+	return asks.ReadNumbers(dst, text), reset
 }
 
 // clear lets go of what belongs to others.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/wskit/wskit/internal/engine"
+	"github.com/wskit/wskit/internal/asks"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -17,9 +17,9 @@ func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost 
 	if err != nil {
 		return limit.Decision{}, err
 	}
-	a := ask{operation: peek, key: keyOf(key, plan), plan: plan, cost: cost}
+	a := asks.Ask{Operation: asks.Peek, Key: asks.KeyOf(key, plan), Plan: plan, Cost: cost}
 	err = s.one(ctx, &a)
-	return a.answer, err
+	return a.Answer, err
 }
 
 // Refund implements [limit.ExtendedStore].
@@ -29,7 +29,7 @@ func (s *Store) Refund(ctx context.Context, key []byte, policy limit.Policy, tak
 		return err
 	}
 	defer s.forget(key, plan)
-	return s.one(ctx, &ask{operation: refund, key: keyOf(key, plan), plan: plan, cost: taken.Charged, taken: taken})
+	return s.one(ctx, &asks.Ask{Operation: asks.Refund, Key: asks.KeyOf(key, plan), Plan: plan, Cost: taken.Charged, Taken: taken})
 }
 
 // Reset implements [limit.ExtendedStore].
@@ -42,7 +42,7 @@ func (s *Store) Reset(ctx context.Context, key []byte, policy limit.Policy) erro
 		s.prefetch.forget(string(key))
 	}
 	defer s.forget(key, plan)
-	return s.one(ctx, &ask{operation: forget, key: keyOf(key, plan), plan: plan})
+	return s.one(ctx, &asks.Ask{Operation: asks.Reset, Key: asks.KeyOf(key, plan), Plan: plan})
 }
 
 func (s *Store) forget(key []byte, plan *limit.Plan) {
@@ -56,13 +56,13 @@ func (s *Store) forget(key []byte, plan *limit.Plan) {
 // called at the same time. When it is not known which server has a key, nothing is
 // taken. The error is that of all servers that failed.
 func (s *Store) TakeMany(ctx context.Context, several []limit.Ask) error {
-	asks, err := s.asks(several)
-	if err != nil || len(asks) == 0 {
+	all, err := asks.Of(several)
+	if err != nil || len(all) == 0 {
 		return err
 	}
 	var parts []part
-	for _, i := range s.remembered(asks, several) {
-		server, err := s.where.server(ctx, asks[i].key)
+	for _, i := range s.remembered(all, several) {
+		server, err := s.where.server(ctx, all[i].Key)
 		if err != nil {
 			return fmt.Errorf("redis: %w", err)
 		}
@@ -76,7 +76,7 @@ func (s *Store) TakeMany(ctx context.Context, several []limit.Ask) error {
 	errs := make([]error, len(parts)) // each server has its own
 	var wait sync.WaitGroup
 	for n, p := range parts {
-		one := func() { errs[n] = s.takePart(ctx, p, asks, several) }
+		one := func() { errs[n] = s.takePart(ctx, p, all, several) }
 		if n == len(parts)-1 {
 			one()
 		} else {
@@ -93,14 +93,14 @@ type part struct {
 	index  []int // of the asks
 }
 
-func (s *Store) takePart(ctx context.Context, p part, asks []ask, several []limit.Ask) error {
-	own := make([]ask, len(p.index))
+func (s *Store) takePart(ctx context.Context, p part, all []asks.Ask, several []limit.Ask) error {
+	own := make([]asks.Ask, len(p.index))
 	for j, i := range p.index {
-		own[j] = asks[i]
+		own[j] = all[i]
 	}
 	err := s.several(ctx, p.server, own, false)
 	for j, i := range p.index {
-		several[i].Decision = own[j].answer
+		several[i].Decision = own[j].Answer
 	}
 	return err
 }
@@ -108,15 +108,15 @@ func (s *Store) takePart(ctx context.Context, p part, asks []ask, several []limi
 // remembered answers what is known to be denied, and returns which are left to
 // ask. An earlier ask for the same key may change what the answer says, so then
 // Redis is asked.
-func (s *Store) remembered(asks []ask, several []limit.Ask) (rest []int) {
-	rest = make([]int, 0, len(asks))
-	for i := range asks {
-		a := &asks[i]
+func (s *Store) remembered(all []asks.Ask, several []limit.Ask) (rest []int) {
+	rest = make([]int, 0, len(all))
+	for i := range all {
+		a := &all[i]
 		if s.memory != nil && s.answering.Load() {
 			var denied bool
-			a.question, denied = s.memory.Get(&several[i].Decision, several[i].Key, a.plan, a.cost)
+			a.Question, denied = s.memory.Get(&several[i].Decision, several[i].Key, a.Plan, a.Cost)
 			for _, j := range rest {
-				denied = denied && asks[j].key != a.key
+				denied = denied && all[j].Key != a.Key
 			}
 			if denied {
 				continue
@@ -131,14 +131,14 @@ func (s *Store) remembered(asks []ask, several []limit.Ask) (rest []int) {
 // one server, which in a cluster have to be in one slot. For others the error is
 // errors.ErrUnsupported, and nothing was taken.
 func (s *Store) TakeAll(ctx context.Context, several []limit.Ask) (bound int, err error) {
-	asks, err := s.asks(several)
-	if err != nil || len(asks) == 0 {
+	all, err := asks.Of(several)
+	if err != nil || len(all) == 0 {
 		return 0, err
 	}
-	first, err := s.where.script(ctx, asks[0].key)
-	for i := 1; i < len(asks) && err == nil; i++ {
+	first, err := s.where.script(ctx, all[0].Key)
+	for i := 1; i < len(all) && err == nil; i++ {
 		var other any
-		if other, err = s.where.script(ctx, asks[i].key); err == nil && other != first {
+		if other, err = s.where.script(ctx, all[i].Key); err == nil && other != first {
 			err = errUnsupported
 		}
 	}
@@ -146,45 +146,17 @@ func (s *Store) TakeAll(ctx context.Context, several []limit.Ask) (bound int, er
 		return 0, err
 	}
 	if s.memory != nil { // what is denied together is not remembered, but what was taken is
-		for i := range asks {
+		for i := range all {
 			var d limit.Decision
-			asks[i].question, _ = s.memory.Get(&d, several[i].Key, asks[i].plan, asks[i].cost)
+			all[i].Question, _ = s.memory.Get(&d, several[i].Key, all[i].Plan, all[i].Cost)
 		}
 	}
-	server, err := s.where.server(ctx, asks[0].key)
+	server, err := s.where.server(ctx, all[0].Key)
 	if err != nil {
 		return 0, fmt.Errorf("redis: %w", err)
 	}
-	if err := s.several(ctx, server, asks, true); err != nil {
+	if err := s.several(ctx, server, all, true); err != nil {
 		return 0, err
 	}
-	denied := false
-	for i := range asks {
-		d := &several[i].Decision
-		*d = asks[i].answer
-		denied = denied || !d.Allowed
-		if engine.Binds((*engine.Answer)(d), (*engine.Answer)(&several[bound].Decision)) {
-			bound = i
-		}
-	}
-	for i := range several {
-		if denied {
-			several[i].Decision.Allowed, several[i].Decision.Wait = false, 0
-		}
-	}
-	return bound, nil
-}
-
-// asks checks all asks before the first is decided.
-func (s *Store) asks(several []limit.Ask) ([]ask, error) {
-	asks := make([]ask, len(several))
-	for i := range several {
-		a := &several[i]
-		plan, err := limit.Prepare(a.Policy, a.Cost)
-		if err != nil {
-			return nil, err
-		}
-		asks[i] = ask{operation: take, key: keyOf(a.Key, plan), plan: plan, cost: a.Cost}
-	}
-	return asks, nil
+	return asks.Bind(several, all), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/internal/asks"
 	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/internal/denialcache"
 	"github.com/wskit/wskit/internal/leasecheck"
@@ -117,9 +118,7 @@ var (
 // NewStore panics when an option or the client is not one it can use.
 func NewStore(client goredis.UniversalClient, o StoreOptions) *Store {
 	checkStore(o)
-	if now := o.Now; now != nil {
-		o.Now = func() int64 { return min(max(now(), 0), maxInstant-1) }
-	}
+	o.Now = asks.Clock(o.Now)
 	return newStore(topologyOf("NewStore", client), o)
 }
 
@@ -196,15 +195,9 @@ func (s *Store) Take(ctx context.Context, key []byte, policy limit.Policy, cost 
 			return d, nil
 		}
 	}
-	a := ask{operation: take, key: keyOf(key, plan), plan: plan, cost: cost, question: q}
+	a := asks.Ask{Operation: asks.Take, Key: asks.KeyOf(key, plan), Plan: plan, Cost: cost, Question: q}
 	err = s.one(ctx, &a)
-	return a.answer, err
-}
-
-// keyOf is the key in Redis: state of another shape is another key. No shape has
-// a '~' in it, so different keys stay different.
-func keyOf(key []byte, plan *limit.Plan) string {
-	return string(key) + "~" + plan.Shape()
+	return a.Answer, err
 }
 
 // Stats are figures of a [Store] since it was made.
@@ -250,8 +243,8 @@ func (s *Store) Stats() Stats {
 }
 
 // one makes one call.
-func (s *Store) one(ctx context.Context, a *ask) error {
-	server, err := s.where.server(ctx, a.key)
+func (s *Store) one(ctx context.Context, a *asks.Ask) error {
+	server, err := s.where.server(ctx, a.Key)
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
@@ -268,15 +261,15 @@ func (s *Store) one(ctx context.Context, a *ask) error {
 }
 
 // several makes several calls to one server, in one round trip.
-func (s *Store) several(ctx context.Context, server any, asks []ask, together bool) error {
+func (s *Store) several(ctx context.Context, server any, all []asks.Ask, together bool) error {
 	lane := s.takes.to(server)
 	item := lane.Item()
 	item.Value.together = together
-	item.Value.asks = append(item.Value.asks[:0], asks...)
+	item.Value.asks = append(item.Value.asks[:0], all...)
 	if err := lane.Do(ctx, item); err != nil {
 		return err
 	}
-	copy(asks, item.Value.asks)
+	copy(all, item.Value.asks)
 	lane.Free(item)
 	return nil
 }
