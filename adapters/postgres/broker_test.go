@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/postgres"
 	"github.com/wskit/wskit/adapters/postgres/internal/pgtest"
 	"github.com/wskit/wskit/internal/poll"
@@ -13,14 +14,19 @@ import (
 	"github.com/wskit/wskit/pubsub/pubsubtest"
 )
 
-func newBroker(t *testing.T, url string, o postgres.Options) *postgres.Broker {
+func open(t *testing.T, url string, o postgres.Options) adapters.Backend {
 	t.Helper()
-	b, err := postgres.NewBroker(t.Context(), url, o)
+	b, err := postgres.Open(t.Context(), url, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
 	return b
+}
+
+func newBroker(t *testing.T, url string, o postgres.Options) *postgres.Broker {
+	t.Helper()
+	return open(t, url, o).Broker.(*postgres.Broker)
 }
 
 func TestBroker(t *testing.T) {

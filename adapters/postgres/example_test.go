@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/postgres"
 	"github.com/wskit/wskit/adapters/postgres/internal/pgtest"
 	"github.com/wskit/wskit/router"
@@ -22,20 +21,13 @@ type Paid struct {
 
 // newRouter is the first code of docs/postgres.md.
 func newRouter(ctx context.Context) (*router.Router, *postgres.Broker, error) {
-	connect := func() (*router.Router, error) {
-		broker, err := postgres.NewBroker(ctx, os.Getenv("DATABASE_URL"), postgres.Options{})
-		if err != nil {
-			return nil, err
-		}
-		r := router.New(router.Options{Backend: adapters.Backend{Broker: broker, Close: broker.Close}})
-		r.History("orders:*", router.HistoryOptions{})
-		return r, nil
-	}
-	r, err := connect()
+	backend, err := postgres.Open(ctx, os.Getenv("DATABASE_URL"), postgres.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
-	return r, r.Backend().Broker.(*postgres.Broker), nil
+	r := router.New(router.Options{Backend: backend})
+	r.History("orders:*", router.HistoryOptions{})
+	return r, backend.Broker.(*postgres.Broker), nil
 }
 
 // pay is the second.
@@ -59,7 +51,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = broker.Close() })
+	t.Cleanup(func() { _ = r.Backend().Close() })
 	router.RPC(r, "join", func(c *router.Context, topic string) (bool, error) { return true, c.Subscribe(topic) })
 	c := routertest.New(t, r).Dial()
 	routertest.ExpectReply[bool](c.Request("join", "orders:7"))

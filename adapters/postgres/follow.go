@@ -47,7 +47,7 @@ func (b *Broker) read() {
 				b.mu.Lock()
 				b.look(t)
 				b.mu.Unlock()
-				pause(b.ctx)
+				b.pause()
 			}
 		}
 	}

@@ -2,15 +2,15 @@ package postgres
 
 import (
 	"context"
-	"crypto/md5"
 	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
-	"strconv"
-	"time"
+	"encoding/binary"
+	"fmt"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -20,98 +20,181 @@ import (
 //	m JSON     a message that is not kept
 //	r ID       a large message that is not kept, in the table large
 //	p ID       it has come back: see fence
+//	w MD5      the members of a topic have changed
 
-// live is a message that is not kept.
-type live struct {
-	Topic    string `json:"t"` // the md5
-	Frame    []byte `json:"f"`
-	Overflow uint8  `json:"o,omitempty"`
-	Key      []byte `json:"k,omitempty"`
-	Except   []byte `json:"e,omitempty"`
+// listener has the connection of the process that gets notifications. While it listens, the connection holds an advisory
+// lock: the session that others count as a receiver.
+type listener struct {
+	d     *database
+	fails outage.Reporter
+	other sync.Once // a notification of another program was logged
+
+	// kinds take the text of a notification. An error ends the connection. lost is called when it has been made anew, and
+	// fresh before, with the session: what it registers counts as soon as the connection listens.
+	kinds map[byte]func(text string) error
+	lost  []func()
+	fresh []func(ctx context.Context, session int32) error
+
+	mu      sync.Mutex
+	fences  map[string]chan struct{}
+	up      chan struct{} // closed while the connection listens
+	session int32         // of the connection
 }
 
-// maxInline is the size of the largest notification: PostgreSQL has 8,000 bytes.
-const maxInline = 7900
-
-func digest(topic string) string {
-	sum := md5.Sum([]byte(topic)) // names a topic in a notification; a collision would only be a message more to look at
-	return hex.EncodeToString(sum[:])
-}
-
-// Publish implements [pubsub.Broker].
-func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
-	if err := checkTopic(m.Topic); err != nil {
-		return err
+func (l *listener) init(d *database) {
+	l.d, l.fences, l.up = d, make(map[string]chan struct{}), make(chan struct{})
+	l.fails = outage.Reporter{
+		Component: "broker", Name: d.o.Schema, Log: d.o.Logger, Hook: d.o.OnOutage,
+		Failing: "postgres: the connection that listens is lost; trying again", Working: "postgres: the connection listens again",
 	}
-	body, err := json.Marshal(live{digest(m.Topic), m.Frame, m.Overflow, []byte(m.Key), []byte(m.Except)})
+	l.kinds = map[byte]func(string) error{'p': l.cameBack}
+}
+
+func (l *listener) channel() string { return l.d.o.Schema + "_topics" }
+
+// start begins to listen.
+func (l *listener) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.d.o.Timeout)
+	defer cancel()
+	conn, err := l.connect(ctx)
 	if err != nil {
 		return err
 	}
-	return b.call(ctx, "publishing", func(ctx context.Context) error {
-		if len(body) < maxInline {
-			_, err := b.pool.Exec(ctx, b.sql.notifyLive, b.channel(), string(body))
-			return err
-		}
-		_, err := b.pool.Exec(ctx, b.sql.keepLarge, b.channel(), body)
-		return err
-	})
-}
-
-// topic is one that has subscriptions in this process. Broker.mu guards it.
-type topic struct {
-	name string
-	subs []*subscription // replaced, never changed
-	at   head            // of the last message of the log that was delivered
-}
-
-// Subscribe implements [pubsub.Broker].
-func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
-	if err := checkTopic(name); err != nil {
-		return nil, err
+	// A pooler in transaction mode forgets LISTEN: then this does not come back.
+	if _, err := l.d.pool.Exec(ctx, l.d.sql.notify, l.channel(), "open"); err != nil {
+		return errors.Join(fmt.Errorf("postgres: %w", err), conn.Close(ctx))
 	}
-	s := &subscription{b: b, deliver: deliver}
-	err := b.call(ctx, "subscribing", func(ctx context.Context) error {
-		if err := b.fence(ctx); err != nil {
-			return err
+	if _, err := conn.WaitForNotification(ctx); err != nil {
+		return errors.Join(fmt.Errorf("postgres: a notification does not come back, as through a pooler in transaction mode; "+
+			"use the database itself, or a pooler in session mode: %w", err), conn.Close(ctx))
+	}
+	l.d.done.Go(func() { l.listen(conn) })
+	return nil
+}
+
+// connect makes a connection that listens, and registers its session.
+func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, l.d.pool.Config().ConnConfig.Copy())
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	var random [4]byte
+	_, _ = rand.Read(random[:])                                 // never fails
+	session := int32(binary.BigEndian.Uint32(random[:])>>1) | 1 // positive, as pg_locks shows no sign
+	l.mu.Lock()
+	l.session = session
+	l.mu.Unlock()
+	_, err = conn.Exec(ctx, l.d.sql.listen(l.channel(), session))
+	for _, register := range l.fresh {
+		if err == nil {
+			err = register(ctx, session)
 		}
-		at, err := b.headOf(ctx, name) // before which nothing is delivered
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("postgres: %w", err), conn.Close(ctx))
+	}
+	return conn, nil
+}
+
+func (l *listener) sessionNow() int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session
+}
+
+// listen takes notifications, and connects again when the connection is lost.
+func (l *listener) listen(conn *pgx.Conn) {
+	for {
+		l.setUp(true)
+		err := l.take(conn)
+		l.setUp(false)
+		_ = conn.Close(l.d.ctx)
+		for l.d.ctx.Err() == nil {
+			l.fails.Failed(err)
+			ctx, cancel := context.WithTimeout(l.d.ctx, l.d.o.Timeout)
+			conn, err = l.connect(ctx)
+			cancel()
+			if err == nil {
+				l.fails.Works()
+				break
+			}
+			l.d.pause()
+		}
+		if l.d.ctx.Err() != nil {
+			if conn != nil {
+				_ = conn.Close(context.WithoutCancel(l.d.ctx))
+			}
+			return
+		}
+		for _, lost := range l.lost {
+			lost()
+		}
+	}
+}
+
+func (l *listener) setUp(up bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if up {
+		close(l.up)
+	} else {
+		l.up = make(chan struct{})
+	}
+}
+
+// take takes notifications until the connection is lost.
+func (l *listener) take(conn *pgx.Conn) error {
+	for {
+		n, err := conn.WaitForNotification(l.d.ctx)
 		if err != nil {
 			return err
 		}
-		s.from = at
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		t := b.topics[digest(name)]
-		if t == nil {
-			t = &topic{name: name, at: at}
-			b.topics[digest(name)] = t
-			b.look(t) // what was appended in between
+		if n.Payload == "" || l.kinds[n.Payload[0]] == nil {
+			continue
 		}
-		s.topic = t
-		t.subs = append(t.subs[:len(t.subs):len(t.subs)], s)
-		return nil
-	})
-	if err != nil {
-		return nil, err
+		if err := l.kinds[n.Payload[0]](n.Payload[1:]); err != nil {
+			return err
+		}
 	}
-	return s, nil
 }
 
-// fence returns when all notifications of before have been taken, so that none of them is for a new subscription.
-func (b *Broker) fence(ctx context.Context) error {
-	if err := b.awaitUp(ctx); err != nil {
+// foreign logs the first notification of another program.
+func (l *listener) foreign() {
+	l.other.Do(func() {
+		l.d.o.Logger.Warn("postgres: a notification that no Broker has sent was dropped; further ones are, too", "channel", l.channel())
+	})
+}
+
+// awaitUp returns when the connection listens.
+func (l *listener) awaitUp(ctx context.Context) error {
+	l.mu.Lock()
+	up := l.up
+	l.mu.Unlock()
+	select {
+	case <-up:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.d.ctx.Done():
+		return pubsub.ErrClosed
+	}
+}
+
+// fence returns when all notifications of before have been taken. send has the database send one with the id.
+func (l *listener) fence(ctx context.Context, send func(id string) error) error {
+	if err := l.awaitUp(ctx); err != nil {
 		return err
 	}
 	id, back := rand.Text(), make(chan struct{})
-	b.mu.Lock()
-	b.fences[id] = back
-	b.mu.Unlock()
+	l.mu.Lock()
+	l.fences[id] = back
+	l.mu.Unlock()
 	defer func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.fences, id)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.fences, id)
 	}()
-	if _, err := b.pool.Exec(ctx, b.sql.notify, b.channel(), id); err != nil {
+	if err := send(id); err != nil {
 		return err
 	}
 	select {
@@ -122,141 +205,12 @@ func (b *Broker) fence(ctx context.Context) error {
 	}
 }
 
-// awaitUp returns when the connection listens.
-func (b *Broker) awaitUp(ctx context.Context) error {
-	b.mu.Lock()
-	up := b.up
-	b.mu.Unlock()
-	select {
-	case <-up:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-b.ctx.Done():
-		return pubsub.ErrClosed
+func (l *listener) cameBack(id string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if back := l.fences[id]; back != nil {
+		delete(l.fences, id)
+		close(back)
 	}
-}
-
-// listen takes notifications, and connects again when the connection is lost.
-func (b *Broker) listen(conn *pgx.Conn) {
-	for {
-		b.setUp(true)
-		err := b.take(conn)
-		b.setUp(false)
-		_ = conn.Close(b.ctx)
-		for b.ctx.Err() == nil {
-			b.fails.Failed(err)
-			ctx, cancel := context.WithTimeout(b.ctx, b.o.Timeout)
-			conn, err = b.connect(ctx)
-			cancel()
-			if err == nil {
-				b.fails.Works()
-				break
-			}
-			pause(b.ctx)
-		}
-		if b.ctx.Err() != nil {
-			return
-		}
-		b.mu.Lock()
-		for _, t := range b.topics {
-			b.push(t, pubsub.Message{Topic: t.name, Lost: true})
-			b.look(t)
-		}
-		b.mu.Unlock()
-	}
-}
-
-func pause(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(200 * time.Millisecond):
-	}
-}
-
-func (b *Broker) setUp(up bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if up {
-		close(b.up)
-	} else {
-		b.up = make(chan struct{})
-	}
-}
-
-// push gives a message to the subscriptions of a topic. b.mu is held.
-func (b *Broker) push(t *topic, m pubsub.Message) {
-	for _, s := range t.subs {
-		if at := m.Position; at.Offset == 0 || at.Epoch != uint64(s.from.epoch) || at.Offset > uint64(s.from.off) {
-			s.push(m)
-		}
-	}
-}
-
-// take takes notifications until the connection is lost.
-func (b *Broker) take(conn *pgx.Conn) error {
-	for {
-		n, err := conn.WaitForNotification(b.ctx)
-		if err != nil {
-			return err
-		}
-		kind, text := n.Payload[:min(1, len(n.Payload))], n.Payload[min(1, len(n.Payload)):]
-		switch kind {
-		case "l":
-			b.mu.Lock()
-			if t := b.topics[text]; t != nil {
-				b.look(t)
-			}
-			b.mu.Unlock()
-		case "p":
-			b.mu.Lock()
-			if back := b.fences[text]; back != nil {
-				delete(b.fences, text)
-				close(back)
-			}
-			b.mu.Unlock()
-		case "m":
-			b.takeLive([]byte(text))
-		case "r":
-			if err := b.takeLarge(text); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (b *Broker) takeLive(body []byte) {
-	var l live
-	if json.Unmarshal(body, &l) != nil {
-		b.foreign()
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if t := b.topics[l.Topic]; t != nil {
-		b.push(t, pubsub.Message{Topic: t.name, Frame: l.Frame, Overflow: l.Overflow, Key: string(l.Key), Except: string(l.Except)})
-	}
-}
-
-// foreign logs the first notification of another program.
-func (b *Broker) foreign() {
-	b.other.Do(func() {
-		b.o.Logger.Warn("postgres: a notification that no Broker has sent was dropped; further ones are, too", "channel", b.channel())
-	})
-}
-
-func (b *Broker) takeLarge(text string) error {
-	id, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		b.foreign()
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(b.ctx, b.o.Timeout)
-	defer cancel()
-	var body []byte
-	if err := b.pool.QueryRow(ctx, b.sql.large, id).Scan(&body); err != nil {
-		return err // the connection is made anew, and the loss reported
-	}
-	b.takeLive(body)
 	return nil
 }

@@ -1,17 +1,41 @@
 package postgres
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"time"
 
-// queries are the statements of a broker, with its schema.
+	"github.com/jackc/pgx/v5"
+)
+
+// queries are the statements of the parts, with the schema.
 type queries struct {
-	append, begin, oldest, forward, backward, previous, heads, replace, head, behind string
-	notify, notifyLive, keepLarge, large, lock, exists                               string
+	schema string
+
+	append, begin, oldest, forward, backward, previous, heads, replace, head string // of logs
+	notify, notifyLive, keepLarge, large                                     string // of messages that are not kept
+	register, unregister, receivers, sweepReceivers                          string // of receivers
+	states, swap, swapAll, sweepStates                                       string // of limits
+	acquire, renew, release, held, sweepLeases                               string // of leases
+	join, leave, members, changes, beat, own, sweepMembers, end              string // of presence
+	answer, sweepAnswers                                                     string // of idempotency
+	lock, exists, secret, check                                              string
 }
 
 const columns = "off, tag, previous, frame, overflow, coalesce(key, ''), coalesce(except_, '')"
 
+// now is the clock of the server in microseconds, or the one that a test gives as $1.
+const now = "coalesce($1::int8, (extract(epoch from clock_timestamp()) * 1000000)::int8)"
+
+// sessions begins a statement with those of processes that listen.
+const sessions = "with held as materialized (select objid::int8 as session from pg_locks where locktype = 'advisory' and objsubid = 2 " +
+	"and classid = (hashtext('wskit ' || $1)::int8 & 4294967295)::oid " +
+	"and database = (select oid from pg_database where datname = current_database())) "
+
 func queriesOf(schema string) queries {
 	q := queries{
+		schema: schema,
+
 		append: "select at_epoch, at_off, at_tag from $schema.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
 		begin:  "select epoch, head, tag, oldest from $schema.begin_log($1, $2)",
 		oldest: "select coalesce(min(off), $2) from $schema.messages where topic = $1 and off >= $3 and at > clock_timestamp() - $4::interval",
@@ -30,18 +54,74 @@ func queriesOf(schema string) queries {
 		head: "select epoch, head, tag from $schema.logs where topic = $1 and expires > clock_timestamp()",
 
 		notify:     "select pg_notify($1, 'p' || $2)",
-		notifyLive: "select pg_notify($1, 'm' || $2)",
+		notifyLive: "select pg_notify($1, 'm' || $2::text)",
 		keepLarge: "with gone as (delete from $schema.large where at < clock_timestamp() - interval '1 minute'), " +
-			"kept as (insert into $schema.large (body) values ($2) returning id) select pg_notify($1, 'r' || id) from kept",
+			"kept as (insert into $schema.large (body) values ($2::text) returning id) select pg_notify($1, 'r' || id) from kept",
 		large: "select body from $schema.large where id = $1",
+
+		register: "with r as (insert into $schema.receivers as r (topic, session, registration) " +
+			"select topic, $3, registration from unnest($1::text[], $2::int8[]) as n (topic, registration) " +
+			"on conflict (topic, session) do update set registration = greatest(r.registration, excluded.registration)) " +
+			"select pg_notify($4, 'p' || $5)",
+		unregister: "delete from $schema.receivers r using unnest($1::text[], $2::int8[]) as n (topic, registration) " +
+			"where r.topic = n.topic and r.registration = n.registration",
+		receivers:      sessions + "select count(*) from $schema.receivers where topic = $2 and session in (select session from held)",
+		sweepReceivers: sessions + "delete from $schema.receivers where session not in (select session from held)",
+
+		states: "select " + now + ", array(select coalesce(s.state, '') from unnest($2::bytea[]) with ordinality as k (key, i) " +
+			"left join $schema.states s on s.key = k.key order by k.i)",
+		swap: "select key from $schema.swap($1, $2, $3, $4, false) as key", swapAll: "select key from $schema.swap($1, $2, $3, $4, true) as key",
+		sweepStates: "delete from $schema.states where key in (select key from $schema.states where expires < clock_timestamp() limit 10000)",
+
+		acquire: "select now_, held, first from $schema.acquire($1, $2, $3, $4, $5, $6)",
+		renew: "insert into $schema.leases as l (key, id, until) select key, id, " + now + " + $4 from unnest($2::bytea[], $3::bytea[]) as n (key, id) " +
+			"order by key, id on conflict (key, id) do update set until = excluded.until",
+		release: "delete from $schema.leases where (key, id) in (select key, id from unnest($1::bytea[], $2::bytea[]) as n (key, id))",
+		held:    "select count(*), coalesce((array_agg(id))[1:$3], '{}') from $schema.leases where key = $2 and until > " + now,
+		sweepLeases: "delete from $schema.leases where ctid in (select ctid from $schema.leases " +
+			"where until < (extract(epoch from clock_timestamp()) * 1000000)::int8 - $1 limit 10000)",
+
+		join:  "select $schema.join_($1, $2, $3, $4, $5, $6)",
+		leave: "select $schema.leave($1, $2, $3, $4)",
+		members: "select m.id, m.user_, m.data, m.process from $schema.members m join $schema.processes p on p.id = m.process " +
+			"where m.topic = $1 and not m.gone and p.until > clock_timestamp() limit $2",
+		changes: "select k.i, p.epoch, p.version, p.purged, m.id, m.user_, m.data, m.gone from unnest($1::bytea[], $2::int8[], $3::int8[]) " +
+			"with ordinality as k (topic, epoch, version, i) left join $schema.places p on p.topic = k.topic " +
+			"left join $schema.members m on m.topic = p.topic and (p.epoch = k.epoch and k.version >= p.purged and m.version > k.version " +
+			"or not (p.epoch = k.epoch and k.version >= p.purged) and not m.gone) order by k.i",
+		beat:         "select $schema.beat($1, $2)",
+		own:          "select topic, id, stamp from $schema.members where process = $1 and not gone",
+		sweepMembers: "select $schema.sweep_members()",
+		end:          "delete from $schema.processes where id = $1",
+
+		answer: "select word, kept from $schema.answer($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+		sweepAnswers: "delete from $schema.answers where (subject, key) in " +
+			"(select subject, key from $schema.answers where expires < clock_timestamp() limit 10000)",
 
 		lock:   "select pg_advisory_xact_lock(hashtext('wskit schema ' || $1))",
 		exists: "select exists (select from pg_namespace where nspname = $1)",
+		secret: "insert into $schema.secrets as s (name, value) values ($1, $2) " +
+			"on conflict (name) do update set name = s.name returning s.value",
+		check: "insert into $schema.checks (one) values (true) on conflict (one) do update set at = clock_timestamp()",
 	}
 	for _, text := range []*string{
 		&q.append, &q.begin, &q.oldest, &q.forward, &q.backward, &q.previous, &q.heads, &q.replace, &q.head, &q.keepLarge, &q.large,
+		&q.register, &q.unregister, &q.receivers, &q.sweepReceivers, &q.states, &q.swap, &q.swapAll, &q.sweepStates,
+		&q.acquire, &q.renew, &q.release, &q.held, &q.sweepLeases, &q.join, &q.leave, &q.members, &q.changes, &q.beat, &q.own,
+		&q.sweepMembers, &q.end, &q.answer, &q.sweepAnswers, &q.secret, &q.check,
 	} {
 		*text = strings.ReplaceAll(*text, "$schema", schema)
 	}
 	return q
+}
+
+// session begins a connection: what is forgotten in it ends.
+func (q *queries) session(timeout time.Duration) string {
+	return fmt.Sprintf("set statement_timeout = %d; set idle_in_transaction_session_timeout = %[1]d", max(1, timeout.Milliseconds()))
+}
+
+// listen begins the connection that listens. The server gives it up 15 s after its process has gone without a word.
+func (q *queries) listen(channel string, session int32) string {
+	return fmt.Sprintf("set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 2; listen %s; "+
+		"select pg_advisory_lock(hashtext('wskit %s'), %d)", pgx.Identifier{channel}.Sanitize(), q.schema, session)
 }

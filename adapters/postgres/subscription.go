@@ -78,6 +78,7 @@ func (s *subscription) Close() error {
 	if key := digest(t.name); len(t.subs) == 0 && s.b.topics[key] == t {
 		delete(s.b.topics, key)
 		delete(s.b.dirty, t)
+		s.b.leave(key, t.registration)
 	}
 	return nil
 }

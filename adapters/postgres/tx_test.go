@@ -261,7 +261,7 @@ func TestOpening(t *testing.T) {
 	var opening sync.WaitGroup
 	for range 5 {
 		opening.Go(func() {
-			b, err := postgres.NewBroker(t.Context(), s.URL(), postgres.Options{Schema: "chat_1"})
+			b, err := postgres.Open(t.Context(), s.URL(), postgres.Options{Schema: "chat_1"})
 			if err != nil {
 				t.Error(err)
 				return
@@ -277,13 +277,13 @@ func TestOpening(t *testing.T) {
 		"postgres://x:hunter2@[::1":          "cannot be read",
 		"postgres://x:hunter2@127.0.0.1:1/x": "refused",
 	} {
-		_, err := postgres.NewBroker(t.Context(), url, postgres.Options{Timeout: 10 * time.Second})
+		_, err := postgres.Open(t.Context(), url, postgres.Options{Timeout: 10 * time.Second})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
 	for _, o := range []postgres.Options{{Schema: "x; drop"}, {Timeout: -1}, {MaxConns: -1}, {History: pubsub.History{Age: -1}}} {
-		if _, err := postgres.NewBroker(t.Context(), s.URL(), o); err == nil {
+		if _, err := postgres.Open(t.Context(), s.URL(), o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
 	}

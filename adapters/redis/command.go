@@ -213,12 +213,18 @@ func (c *command) answer() error {
 		text, texts, _ = strings.Cut(texts, ",")
 		c.states[k].Numbers, c.states[k].Reset = readState(c.states[k].Numbers[:0], text)
 	}
+	of := func(i int) *asks.State { return &c.states[c.places[i]] }
 	if c.together { // decided as the script did
-		asks.DecideTogether(c.asks, func(i int) *asks.State { return &c.states[c.places[i]] }, now)
+		if asks.DecideTogether(c.asks, of, now) {
+			for i, a := range c.asks {
+				a.Remember(of(i))
+			}
+		}
 		return nil
 	}
 	for i, a := range c.asks {
-		a.Decide(&c.states[c.places[i]], now)
+		a.Decide(of(i), now)
+		a.Remember(of(i))
 	}
 	return nil
 }

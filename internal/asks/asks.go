@@ -64,44 +64,44 @@ type State struct {
 func (a *Ask) Decide(s *State, now int64) {
 	switch a.Operation {
 	case Take:
-		s.Numbers, _ = a.Plan.Take(&a.Answer, a.complete(s), now, a.Cost)
-		a.Question.Put(&a.Answer, s.Numbers)
+		s.Numbers, _ = a.Plan.Take(&a.Answer, a.Complete(s), now, a.Cost)
 	case Peek:
 		a.peek(s, now)
 	case Refund:
 		taken := a.Taken
-		s.Numbers, _, _ = a.Plan.Refund(a.complete(s), now, s.Reset, &taken)
+		s.Numbers, _, _ = a.Plan.Refund(a.Complete(s), now, s.Reset, &taken)
 	case Reset:
-		if a.Plan.Reset(a.complete(s), now) > 0 {
+		if a.Plan.Reset(a.Complete(s), now) > 0 {
 			s.Reset = now
 		}
 		s.Numbers = s.Numbers[:0]
 	}
 }
 
-func (a *Ask) complete(s *State) []int64 { return a.Plan.Compiled().Complete(s.Numbers) }
+// Remember has the answer of a take, with the state after it, deny what is asked later. Call it when the state is kept.
+func (a *Ask) Remember(s *State) { a.Question.Put(&a.Answer, s.Numbers) }
 
-func (a *Ask) peek(s *State, now int64) { a.Plan.Peek(&a.Answer, a.complete(s), now, a.Cost) }
+// Complete is the state as the plan of the ask reads it.
+func (a *Ask) Complete(s *State) []int64 { return a.Plan.Compiled().Complete(s.Numbers) }
+
+func (a *Ask) peek(s *State, now int64) { a.Plan.Peek(&a.Answer, a.Complete(s), now, a.Cost) }
 
 // DecideTogether charges all asks in order, or none: when one is denied, it takes back what was charged before. of
-// returns the state of an ask.
-func DecideTogether(all []*Ask, of func(int) *State, now int64) {
+// returns the state of an ask. A denial must not be remembered: it says nothing of the key alone.
+func DecideTogether(all []*Ask, of func(int) *State, now int64) (allowed bool) {
 	before := make([][]int64, len(all))
 	denied := -1
 	for i, a := range all {
 		s := of(i)
 		before[i] = append([]int64(nil), s.Numbers...)
-		s.Numbers, _ = a.Plan.Take(&a.Answer, a.complete(s), now, a.Cost)
+		s.Numbers, _ = a.Plan.Take(&a.Answer, a.Complete(s), now, a.Cost)
 		if !a.Answer.Allowed {
 			denied = i
 			break
 		}
 	}
 	if denied < 0 {
-		for i, a := range all {
-			a.Question.Put(&a.Answer, of(i).Numbers)
-		}
-		return
+		return true
 	}
 	for i := denied - 1; i >= 0; i-- {
 		of(i).Numbers = before[i]
@@ -111,6 +111,7 @@ func DecideTogether(all []*Ask, of func(int) *State, now int64) {
 			a.peek(of(i), now)
 		}
 	}
+	return false
 }
 
 // Bind gives the answers of asks that were decided together to their asker, and returns which one decided.

@@ -112,18 +112,20 @@ func (s *Server) Kill() {
 	if s.cmd == nil {
 		return
 	}
-	text, err := os.ReadFile(filepath.Join(s.dir, "data", "postmaster.pid"))
+	_ = s.cmd.Process.Signal(syscall.SIGSTOP) // it begins no more children
+	children, _ := exec.Command("pgrep", "-P", strconv.Itoa(s.cmd.Process.Pid)).Output()
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 	s.cmd = nil
-	if err == nil { // its children notice, and end
-		pid := strings.SplitN(string(text), "\n", 2)[0]
-		poll.Until(s.t, "the processes of PostgreSQL to end", func() bool {
-			out, _ := exec.Command("pgrep", "-P", pid).Output()
-			return len(out) == 0
-		})
-		_ = os.Remove(filepath.Join(s.dir, "data", "postmaster.pid"))
-	}
+	poll.Until(s.t, "the processes of PostgreSQL to end", func() bool { // which they do when they notice
+		for child := range strings.FieldsSeq(string(children)) {
+			if _, err := os.Stat("/proc/" + child); err == nil {
+				return false
+			}
+		}
+		return true
+	})
+	_ = os.Remove(filepath.Join(s.dir, "data", "postmaster.pid"))
 }
 
 // URL is that of a database.

@@ -1,0 +1,238 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/wskit/wskit/pubsub"
+)
+
+// watching has the topics whose members are watched in this process. One goroutine reads the changes and makes all reports.
+type watching struct {
+	d       *database
+	mu      sync.Mutex
+	topics  map[string]*watched // by the md5 of the name, which notifications have
+	dirty   map[*watched]bool   // whose members may have changed
+	reading chan struct{}       // holds a token when some are dirty
+}
+
+// watched is a topic whose members are watched. watching.mu guards it.
+type watched struct {
+	topic          string
+	epoch, version int64    // of the last change that was reported
+	watchers       []*watch // replaced, never changed
+}
+
+// watch is a subscription of the members of a topic.
+type watch struct {
+	of     *watching
+	report func(pubsub.PresenceReport)
+	begun  chan struct{} // closed when the first report was made
+	fresh  bool          // it was not; guarded by watching.mu
+	closed atomic.Bool
+	in     *watched
+}
+
+func (w *watching) init(d *database) {
+	w.d, w.topics, w.dirty, w.reading = d, make(map[string]*watched), make(map[*watched]bool), make(chan struct{}, 1)
+	d.kinds['w'] = w.takeChange
+	d.lost = append(d.lost, w.lookAll)
+	d.done.Go(w.read)
+}
+
+// Watch implements [pubsub.PresenceWatcher].
+func (w *watching) Watch(ctx context.Context, topic string, report func(pubsub.PresenceReport)) (pubsub.Subscription, error) {
+	if err := checkTopic(topic); err != nil {
+		return nil, err
+	}
+	one := &watch{of: w, report: report, begun: make(chan struct{}), fresh: true}
+	err := w.d.call(ctx, "watching members", func(ctx context.Context) error {
+		if err := w.d.awaitUp(ctx); err != nil {
+			return err
+		}
+		w.mu.Lock()
+		t := w.topics[digest(topic)]
+		if t == nil {
+			t = &watched{topic: topic}
+			w.topics[digest(topic)] = t
+		}
+		one.in = t
+		t.watchers = append(t.watchers[:len(t.watchers):len(t.watchers)], one)
+		w.look(t)
+		w.mu.Unlock()
+		select {
+		case <-one.begun:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	if err != nil {
+		_ = one.Close()
+		return nil, err
+	}
+	return one, nil
+}
+
+// Close implements [pubsub.Subscription].
+func (o *watch) Close() error {
+	o.closed.Store(true)
+	w, t := o.of, o.in
+	if t == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.watchers = slices.DeleteFunc(slices.Clone(t.watchers), func(other *watch) bool { return other == o })
+	if key := digest(t.topic); len(t.watchers) == 0 && w.topics[key] == t {
+		delete(w.topics, key)
+		delete(w.dirty, t)
+	}
+	return nil
+}
+
+// takeChange notes that the members of a topic have changed.
+func (w *watching) takeChange(text string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t := w.topics[text]; t != nil {
+		w.look(t)
+	}
+	return nil
+}
+
+// lookAll notes that changes may have been missed.
+func (w *watching) lookAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range w.topics {
+		w.look(t)
+	}
+}
+
+// look has the changes of a topic read. w.mu is held.
+func (w *watching) look(t *watched) {
+	w.dirty[t] = true
+	select {
+	case w.reading <- struct{}{}:
+	default:
+	}
+}
+
+// topicsAtOnce is how many topics are read by one statement.
+const topicsAtOnce = 100
+
+// read reports what has changed in dirty topics.
+func (w *watching) read() {
+	for {
+		select {
+		case <-w.d.ctx.Done():
+			return
+		case <-w.reading:
+		}
+		w.mu.Lock()
+		var dirty []*watched
+		for t := range w.dirty {
+			dirty = append(dirty, t)
+		}
+		clear(w.dirty)
+		w.mu.Unlock()
+		for part := range slices.Chunk(dirty, topicsAtOnce) {
+			if err := w.readSome(part); err != nil { // the database is away, which the listener reports
+				w.mu.Lock()
+				for _, t := range part {
+					if w.topics[digest(t.topic)] == t {
+						w.look(t)
+					}
+				}
+				w.mu.Unlock()
+				w.d.pause()
+			}
+		}
+	}
+}
+
+// changes are what was read of a topic.
+type changes struct {
+	epoch, version int64
+	report         pubsub.PresenceReport
+}
+
+// readSome reads the changes of topics, and reports them. Watches that have no report yet get one of all members, with the
+// others of their topic.
+func (w *watching) readSome(topics []*watched) error {
+	names, epochs, versions := make([][]byte, len(topics)), make([]int64, len(topics)), make([]int64, len(topics))
+	w.mu.Lock()
+	for i, t := range topics {
+		names[i] = []byte(t.topic)
+		if !slices.ContainsFunc(t.watchers, func(o *watch) bool { return o.fresh }) {
+			epochs[i], versions[i] = t.epoch, t.version
+		}
+	}
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(w.d.ctx, w.d.o.Timeout)
+	defer cancel()
+	rows, err := w.d.pool.Query(ctx, w.d.sql.changes, names, epochs, versions)
+	if err != nil {
+		return err
+	}
+	all := make([]changes, len(topics))
+	var i int
+	var epoch, version, purged *int64
+	var id, user, data []byte
+	var gone *bool
+	_, err = pgx.ForEachRow(rows, []any{&i, &epoch, &version, &purged, &id, &user, &data, &gone}, func() error {
+		c := &all[i-1]
+		if epoch == nil { // no member was ever there
+			c.report.Complete = true
+			return nil
+		}
+		c.epoch, c.version = *epoch, *version
+		c.report.Complete = c.epoch != epochs[i-1] || versions[i-1] < *purged
+		switch {
+		case gone == nil:
+		case *gone:
+			c.report.Left = append(c.report.Left, string(id))
+		default:
+			c.report.Present = append(c.report.Present, pubsub.Member{ID: string(id), User: string(user), Data: slices.Clone(data)})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, t := range topics {
+		w.reportTo(t, all[i])
+	}
+	return nil
+}
+
+// reportTo reports changes to the watches of a topic.
+func (w *watching) reportTo(t *watched, c changes) {
+	w.mu.Lock()
+	t.epoch, t.version = c.epoch, c.version
+	watchers := t.watchers
+	w.mu.Unlock()
+	if !c.report.Complete && len(c.report.Present)+len(c.report.Left) == 0 {
+		return
+	}
+	for _, o := range watchers {
+		w.mu.Lock()
+		fresh := o.fresh
+		if o.fresh && c.report.Complete {
+			o.fresh = false
+		}
+		w.mu.Unlock()
+		if o.closed.Load() || fresh && !c.report.Complete {
+			continue // one that began since the read gets its report by the next
+		}
+		o.report(c.report)
+		if fresh {
+			close(o.begun)
+		}
+	}
+}
