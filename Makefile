@@ -46,8 +46,9 @@ lint: ## staticcheck, see staticcheck.conf
 redis: ## install the Redis server that tests start, where there is none
 	@./tools/install redis-server redis-server
 
-postgres: ## install the PostgreSQL server that tests start, where there is none
+postgres: ## install the PostgreSQL server and the pooler that tests start, where there are none
 	@./tools/install postgresql pg_ctlcluster initdb
+	@./tools/install pgbouncer pgbouncer
 
 python: ## install what the programs of docs/other-services.md need, where there is none
 	@./tools/install python3 python3

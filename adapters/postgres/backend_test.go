@@ -8,19 +8,9 @@ import (
 	"github.com/wskit/wskit/adapters/postgres/internal/pgtest"
 	"github.com/wskit/wskit/idempotency"
 	"github.com/wskit/wskit/idempotency/idempotencytest"
-	"github.com/wskit/wskit/limit/limittest"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/pubsub/pubsubtest"
 )
-
-func TestLimits(t *testing.T) {
-	t.Parallel()
-	s := pgtest.Start(t)
-	limittest.Run(t, func(t *testing.T) limittest.Subject {
-		clock := limittest.NewClock()
-		return limittest.Subject{Store: postgres.LimitsAt(open(t, s.URL(), postgres.Options{}), clock.Now), Clock: clock, Steps: 30}
-	})
-}
 
 func TestPresence(t *testing.T) {
 	t.Parallel()

@@ -10,15 +10,20 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// round are asks that are decided at one instant, with the states of their keys.
-type round struct {
-	asks     []*asks.Ask
-	atOnce   bool // all states are written or none
-	together bool // all asks are charged or none
+// call is what one caller asks.
+type call struct {
+	asks     []asks.Ask
+	together bool // all are charged or none
 	denied   bool // together
-	now      int64
-	states   []*state // of the keys, each once
-	of       []*state // of each ask
+}
+
+// round are calls that are decided at one instant, with the states of their keys.
+type round struct {
+	atOnce bool // all states are written or none: for calls about several keys
+	calls  []*call
+	now    int64
+	states []*state   // of the keys, each once
+	of     [][]*state // of the asks of each call
 }
 
 // state is that of a key.
@@ -30,18 +35,20 @@ type state struct {
 	counts time.Duration // for how long what was decided does
 }
 
-// begin takes the asks of a round.
-func (r *round) begin(all []*asks.Ask) {
-	r.asks, r.states, r.of = all, nil, nil
-	byKey := make(map[string]*state, len(all))
-	for _, a := range all {
-		s := byKey[a.Key]
-		if s == nil {
-			s = &state{key: keyBytes(a.Key)}
-			byKey[a.Key] = s
-			r.states = append(r.states, s)
+// begin takes the calls of a round.
+func (r *round) begin(calls []*call) {
+	r.calls, r.states, r.of = calls, nil, make([][]*state, len(calls))
+	byKey := make(map[string]*state, len(calls))
+	for i, c := range calls {
+		for _, a := range c.asks {
+			s := byKey[a.Key]
+			if s == nil {
+				s = &state{key: keyBytes(a.Key)}
+				byKey[a.Key] = s
+				r.states = append(r.states, s)
+			}
+			r.of[i] = append(r.of[i], s)
 		}
-		r.of = append(r.of, s)
 	}
 }
 
@@ -70,23 +77,28 @@ func (s *state) write(now int64) string {
 	return string(text)
 }
 
-// decide answers all asks.
+// decide answers all calls, one after the other.
 func (r *round) decide() {
-	if r.together {
-		r.denied = !asks.DecideTogether(r.asks, func(i int) *asks.State { return &r.of[i].is }, r.now)
-	}
-	for i, a := range r.asks {
-		s := r.of[i]
-		switch {
-		case a.Operation == asks.Reset:
-			s.ends = max(s.ends, a.Plan.Reset(a.Complete(&s.is), r.now))
-			a.Decide(&s.is, r.now)
-		case !r.together:
-			a.Decide(&s.is, r.now)
+	for i, c := range r.calls {
+		if c.together {
+			all := make([]*asks.Ask, len(c.asks))
+			for j := range c.asks {
+				all[j] = &c.asks[j]
+			}
+			c.denied = !asks.DecideTogether(all, func(j int) *asks.State { return &r.of[i][j].is }, r.now)
 		}
-		var d limit.Decision
-		a.Plan.Peek(&d, a.Complete(&s.is), r.now, 1)
-		s.counts = max(d.ResetAfter, time.Duration(s.ends-r.now)*time.Microsecond, 0)
+		for j := range c.asks {
+			a, s := &c.asks[j], r.of[i][j]
+			if a.Operation == asks.Reset {
+				s.ends = max(s.ends, a.Plan.Reset(a.Complete(&s.is), r.now))
+			}
+			if !c.together {
+				a.Decide(&s.is, r.now)
+			}
+			var d limit.Decision
+			a.Plan.Peek(&d, a.Complete(&s.is), r.now, 1)
+			s.counts = max(d.ResetAfter, time.Duration(s.ends-r.now)*time.Microsecond, 0)
+		}
 	}
 }
 
@@ -102,15 +114,17 @@ func (r *round) changes() (keys [][]byte, before, after []string, lasts []int64)
 	return keys, before, after, lasts
 }
 
-// settle returns the asks that have to be decided again: those of keys that others had changed. With atOnce it is all.
-func (r *round) settle(lost [][]byte) (left []*asks.Ask) {
-	for i, a := range r.asks {
-		s := r.of[i]
-		switch {
-		case len(lost) > 0 && (r.atOnce || slices.ContainsFunc(lost, func(key []byte) bool { return bytes.Equal(key, s.key) })):
-			left = append(left, a)
-		case !r.denied:
-			a.Remember(&s.is)
+// settle returns the calls that have to be decided again: those about keys that others had changed. With atOnce it is all.
+func (r *round) settle(lost map[string]bool) (left []*call) {
+	for i, c := range r.calls {
+		if len(lost) > 0 && (r.atOnce || lost[string(r.of[i][0].key)]) {
+			left = append(left, c)
+			continue
+		}
+		for j := range c.asks {
+			if !c.denied { // what is denied together says nothing of one key
+				c.asks[j].Remember(&r.of[i][j].is)
+			}
 		}
 	}
 	return left

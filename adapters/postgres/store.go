@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -31,11 +30,12 @@ type store struct {
 	memory    *denialcache.Cache
 	answering atomic.Bool // the last call was answered; while it was not, nothing is denied without asking
 	seed      maphash.Seed
-	lanes     [lanes]*batch.Batcher[asks.Ask]
+	lanes     [lanes]*batch.Batcher[call]
+	ofSeveral *batch.Batcher[call] // calls about several keys
 }
 
-// lanes is how many decisions of different keys are made at the same time. Those of one key are in the same lane, one
-// after the other: the processes compete for a key, and not the callers of a process.
+// lanes is how many batches of decisions are made at the same time. Those of one key are in the same lane, one after the
+// other: the processes compete for a key, and not the callers of a process.
 const lanes = 4
 
 var (
@@ -47,8 +47,9 @@ var (
 func newStore(d *database, now func() int64) *store {
 	s := &store{database: d, now: asks.Clock(now), memory: denialcache.New(denialcache.Options{Now: now}), seed: maphash.MakeSeed()}
 	for i := range s.lanes {
-		s.lanes[i] = batch.New(s.trip, batch.Options{Flushes: 1})
+		s.lanes[i] = batch.New(func(ctx context.Context, items []*batch.Item[call]) { s.trip(ctx, items, false) }, batch.Options{Flushes: 1})
 	}
+	s.ofSeveral = batch.New(func(ctx context.Context, items []*batch.Item[call]) { s.trip(ctx, items, true) }, batch.Options{Flushes: 1})
 	s.answering.Store(true)
 	return s
 }
@@ -148,43 +149,43 @@ func (s *store) several(ctx context.Context, several []limit.Ask, together bool)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	each := make([]*asks.Ask, len(all))
 	for i := range all {
 		var d limit.Decision
 		all[i].Question, _ = s.memory.Get(&d, several[i].Key, all[i].Plan, all[i].Cost)
-		each[i] = &all[i]
 	}
-	_, err = s.decide(ctx, &round{asks: each, atOnce: true, together: together})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
+	return all, s.do(ctx, s.ofSeveral, call{asks: all, together: together})
 }
 
-// one decides an ask, with others of its lane.
+// one decides an ask.
 func (s *store) one(ctx context.Context, a asks.Ask) (limit.Decision, error) {
+	all := []asks.Ask{a}
+	err := s.do(ctx, s.lanes[maphash.String(s.seed, a.Key)%lanes], call{asks: all})
+	return all[0].Answer, err
+}
+
+// do decides a call, with others of its lane. The answers are in its asks.
+func (s *store) do(ctx context.Context, lane *batch.Batcher[call], c call) error {
 	if s.ctx.Err() != nil {
-		return limit.Decision{}, errClosed
+		return errClosed
 	}
-	lane := s.lanes[maphash.String(s.seed, a.Key)%lanes]
 	item := lane.Item()
-	item.Value = a
+	item.Value = call{asks: slices.Clone(c.asks), together: c.together} // the caller may leave before the answer
 	if err := lane.Do(ctx, item); err != nil {
-		return limit.Decision{}, err
+		return err
 	}
-	answer := item.Value.Answer
-	item.Value = asks.Ask{}
+	copy(c.asks, item.Value.asks)
+	item.Value = call{}
 	lane.Free(item)
-	return answer, nil
+	return nil
 }
 
 // trip decides a batch.
-func (s *store) trip(ctx context.Context, items []*batch.Item[asks.Ask]) {
-	each := make([]*asks.Ask, len(items))
+func (s *store) trip(ctx context.Context, items []*batch.Item[call], atOnce bool) {
+	each := make([]*call, len(items))
 	for i, item := range items {
 		each[i] = &item.Value
 	}
-	left, err := s.decide(ctx, &round{asks: each})
+	left, err := s.decide(ctx, each, atOnce)
 	if err == nil {
 		return
 	}
@@ -198,17 +199,18 @@ func (s *store) trip(ctx context.Context, items []*batch.Item[asks.Ask]) {
 	}
 }
 
-// decide makes rounds until all asks are decided. left are those that are not, with an error.
-func (s *store) decide(ctx context.Context, r *round) (left []*asks.Ask, err error) {
-	left = r.asks
+// decide makes rounds until all calls are decided. left are those that are not, with an error.
+func (s *store) decide(ctx context.Context, calls []*call, atOnce bool) (left []*call, err error) {
+	r := round{atOnce: atOnce}
+	left = calls
 	err = s.call(ctx, "deciding", func(ctx context.Context) error {
 		for len(left) > 0 {
 			r.begin(left)
-			if err := s.read(ctx, r); err != nil {
+			if err := s.read(ctx, &r); err != nil {
 				return err
 			}
 			r.decide()
-			lost, err := s.write(ctx, r)
+			lost, err := s.write(ctx, &r)
 			if err != nil {
 				return err
 			}
@@ -233,7 +235,7 @@ func (s *store) read(ctx context.Context, r *round) error {
 }
 
 // write writes the states that have changed, and returns the keys of those that others had changed.
-func (s *store) write(ctx context.Context, r *round) (lost [][]byte, err error) {
+func (s *store) write(ctx context.Context, r *round) (lost map[string]bool, err error) {
 	keys, before, after, lasts := r.changes()
 	if len(keys) == 0 {
 		return nil, nil
@@ -250,9 +252,13 @@ func (s *store) write(ctx context.Context, r *round) (lost [][]byte, err error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range keys {
-		if !slices.ContainsFunc(written, func(k []byte) bool { return bytes.Equal(k, key) }) {
-			lost = append(lost, key)
+	if len(written) < len(keys) {
+		lost = make(map[string]bool)
+		for _, key := range keys {
+			lost[string(key)] = true
+		}
+		for _, key := range written {
+			delete(lost, string(key))
 		}
 	}
 	return lost, nil

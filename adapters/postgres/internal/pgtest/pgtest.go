@@ -150,3 +150,9 @@ func (s *Server) Do(sql string, args ...any) int64 {
 	}
 	return tag.RowsAffected()
 }
+
+// Until waits until a query returns a row.
+func (s *Server) Until(t testing.TB, what, query string, args ...any) {
+	t.Helper()
+	poll.Until(t, what, func() bool { return s.Do(query, args...) > 0 })
+}
