@@ -23,6 +23,9 @@ func (c *Clock) Step(d time.Duration) { c.offset.Add(int64(d)) }
 // Offset is how far the clock is ahead of that of the machine.
 func (c *Clock) Offset() time.Duration { return time.Duration(c.offset.Load()) }
 
+// Files are those that the process reads.
+func (c *Clock) Files() []string { return []string{c.library, c.file} }
+
 // Env is what the environment of the process needs.
 func (c *Clock) Env() []string {
 	return []string{"LD_PRELOAD=" + c.library, "WSKIT_CLOCK=" + c.file}

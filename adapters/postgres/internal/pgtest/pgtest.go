@@ -18,6 +18,7 @@ import (
 
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
+	"github.com/wskit/wskit/internal/stepclock"
 )
 
 // Server is a PostgreSQL server on a port of its own.
@@ -28,12 +29,32 @@ type Server struct {
 	bin  string
 	cmd  *exec.Cmd
 	as   *syscall.Credential // postgres refuses to be root
+	env  []string
+}
+
+// StartWithClock is Start for a server whose time of day is a clock of the test.
+func StartWithClock(t testing.TB) (*Server, *stepclock.Clock) {
+	t.Helper()
+	clock := stepclock.New(t)
+	for _, name := range clock.Files() { // the server is another user
+		for ; name != os.TempDir() && name != "/"; name = filepath.Dir(name) {
+			if err := os.Chmod(name, 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return start(t, clock.Env()), clock
 }
 
 // Start starts a server until the test ends. Where there is none, the test is skipped; in CI it fails.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, Addr: process.FreeAddr(t)}
+	return start(t, nil)
+}
+
+func start(t testing.TB, env []string) *Server {
+	t.Helper()
+	s := &Server{t: t, Addr: process.FreeAddr(t), env: env}
 	found, err := exec.LookPath("initdb")
 	if err != nil {
 		all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
@@ -68,7 +89,12 @@ func Start(t testing.TB) *Server {
 }
 
 func (s *Server) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	return s.program(filepath.Join(s.bin, name), args...)
+}
+
+// program is one that runs as the user of the server.
+func (s *Server) program(path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "LC_ALL=C")
 	process.DieWithParent(cmd)
 	if s.as != nil {
@@ -94,7 +120,7 @@ func (s *Server) Run() {
 	defer log.Close()
 	s.cmd = s.command("postgres", "-D", s.dir+"/data", "-c", "listen_addresses="+host, "-c", "port="+port,
 		"-c", "unix_socket_directories=", "-c", "max_connections=200")
-	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = log, log, append(s.cmd.Env, s.env...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -155,4 +181,32 @@ func (s *Server) Do(sql string, args ...any) int64 {
 func (s *Server) Until(t testing.TB, what, query string, args ...any) {
 	t.Helper()
 	poll.Until(t, what, func() bool { return s.Do(query, args...) > 0 })
+}
+
+// StartPooler starts a pgbouncer before the server, in a mode, and returns its address.
+func (s *Server) StartPooler(t testing.TB, mode string) (addr string) {
+	t.Helper()
+	path, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		process.Missing(t, "pgbouncer is not installed; make postgres, or apt-get, installs it")
+	}
+	addr = process.FreeAddr(t)
+	host, port, _ := net.SplitHostPort(addr)
+	serverHost, serverPort, _ := net.SplitHostPort(s.Addr)
+	name := filepath.Join(s.dir, "pgbouncer-"+mode+".ini")
+	text := fmt.Sprintf("[databases]\npostgres = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr = %s\nlisten_port = %s\n"+
+		"unix_socket_dir =\nauth_type = any\npool_mode = %s\n", serverHost, serverPort, host, port, mode)
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := s.program(path, "-q", name)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	poll.Until(t, "pgbouncer to be ready", func() bool {
+		conn, err := pgx.Connect(context.Background(), s.URLAt(addr))
+		return err == nil && conn.Close(context.Background()) == nil
+	})
+	return addr
 }

@@ -1,0 +1,204 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/wskit/wskit/adapters/postgres"
+	"github.com/wskit/wskit/adapters/postgres/internal/pgtest"
+	"github.com/wskit/wskit/internal/poll"
+	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/limit/limittest"
+	"github.com/wskit/wskit/pubsub"
+)
+
+// Connections are cut after each number of bytes. What is appended, and repeated with its id until it is acknowledged, is in
+// the log once and in order. What is charged is at least what was acknowledged, and no more than what was asked for.
+func TestConnectionsCutAtEachByte(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	proxy := redistest.StartProxy(t, s.Addr)
+	near, far := open(t, s.URL(), postgres.Options{}), open(t, s.URLAt(proxy.Addr), postgres.Options{})
+	log := far.Broker.(*postgres.Broker)
+	got := make(chan pubsub.Message, 10_000)
+	if _, err := log.Subscribe(t.Context(), "cut", func(m pubsub.Message) { got <- m }); err != nil {
+		t.Fatal(err)
+	}
+	const capacity, first, last, step = 10_000, 1, 2500, 23
+	var want []string
+	asked, acknowledged := int64(0), int64(0)
+	for n := int64(first); n < last; n += step {
+		frame := fmt.Sprintf(`{"n":%d}`, n)
+		want = append(want, frame)
+		proxy.CutAfter(n)
+		poll.Until(t, "a message to be acknowledged", func() bool {
+			_, err := log.Append(t.Context(), pubsub.Message{Topic: "cut", Frame: []byte(frame)}, plenty, frame)
+			return err == nil
+		})
+		proxy.CutAfter(n)
+		asked++
+		if d, err := far.Limits.Take(t.Context(), []byte("k"), hourly(capacity), 1); err == nil && d.Allowed {
+			acknowledged++
+		}
+		proxy.Mend()
+	}
+	page, err := near.Broker.(pubsub.Log).Read(t.Context(), "cut", plenty, pubsub.ReadOptions{Messages: 1000, Bytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for _, m := range page.Messages {
+		kept = append(kept, string(m.Frame))
+	}
+	if !slices.Equal(kept, want) {
+		t.Errorf("the log has %q, want %q", kept, want)
+	}
+	var delivered []string
+	for len(delivered) < len(want) {
+		if m := poll.Receive(t, got, "a message"); !m.Lost {
+			delivered = append(delivered, string(m.Frame))
+		}
+	}
+	if !slices.Equal(delivered, want) {
+		t.Errorf("the subscriber got %q, want %q", delivered, want)
+	}
+	d, err := near.Limits.Take(t.Context(), []byte("k"), hourly(capacity), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := capacity - d.Remaining - 1; used < acknowledged || used > asked || acknowledged == 0 {
+		t.Errorf("%d units are used; %d were acknowledged, %d asked for", used, acknowledged, asked)
+	}
+}
+
+// Transactions that PostgreSQL ends because they conflict with others may be repeated with the same ids: each event is
+// published once.
+func TestConflictsMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	b := newBroker(t, s.URL(), postgres.Options{})
+	s.Do("create table account (balance int)")
+	s.Do("insert into account values (0)")
+	const writers, each = 4, 10
+	var conflicts sync.Map
+	var work sync.WaitGroup
+	for writer := range writers {
+		work.Go(func() {
+			conn, err := pgx.Connect(t.Context(), s.URL())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = conn.Close(context.Background()) }()
+			topics := []string{"even", "odd"}
+			if writer%2 == 1 { // in the other order: PostgreSQL ends one of two that wait for each other
+				slices.Reverse(topics)
+			}
+			for i := range each {
+				id := fmt.Sprint(writer, "-", i)
+				poll.Until(t, "a transaction to be committed", func() bool {
+					err := pgx.BeginTxFunc(t.Context(), conn, pgx.TxOptions{IsoLevel: pgx.Serializable}, func(tx pgx.Tx) error {
+						var balance int
+						if err := tx.QueryRow(t.Context(), "select balance from account").Scan(&balance); err != nil {
+							return err
+						}
+						if _, err := tx.Exec(t.Context(), "update account set balance = $1", balance+1); err != nil {
+							return err
+						}
+						for _, topic := range topics {
+							if err := b.AppendTx(t.Context(), tx, topic, "changed", id, id); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+					if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+						conflicts.Store(refused.Code, true)
+						return false
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					return true
+				})
+			}
+		})
+	}
+	work.Wait()
+	for _, topic := range []string{"even", "odd"} {
+		page, err := b.Read(t.Context(), topic, plenty, pubsub.ReadOptions{Messages: 1000, Bytes: 1 << 20})
+		if err != nil || len(page.Messages) != writers*each {
+			t.Errorf("%d events of %s, %v", len(page.Messages), topic, err)
+		}
+	}
+	if n := s.Do("select 1 from account where balance = $1", writers*each); n != 1 {
+		t.Error("the balance is not the number of events")
+	}
+	if _, ok := conflicts.Load("40001"); !ok {
+		t.Error("no transaction was in conflict")
+	}
+}
+
+// A pooler in transaction mode forgets LISTEN: Open says so. One in session mode works.
+func TestPoolers(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	_ = open(t, s.URL(), postgres.Options{}) // makes the tables
+	addr := s.StartPooler(t, "transaction")
+	poll.Until(t, "the pooler to be recognised", func() bool { // another step may be the one that is late
+		_, err := postgres.Open(t.Context(), s.URLAt(addr), postgres.Options{Timeout: processTimeout})
+		return err != nil && strings.Contains(err.Error(), "pooler")
+	})
+	b := newBroker(t, s.URLAt(s.StartPooler(t, "session")), postgres.Options{})
+	got := make(chan pubsub.Message, 1)
+	if _, err := b.Subscribe(t.Context(), "x", func(m pubsub.Message) { got <- m }); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publish(t.Context(), pubsub.Message{Topic: "x", Frame: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	poll.Receive(t, got, "a message through a pooler in session mode")
+}
+
+// The clock of the server is stepped back and forth while it decides.
+func TestStoreUnderAClockThatIsStepped(t *testing.T) {
+	t.Parallel()
+	s, clock := pgtest.StartWithClock(t)
+	limittest.Run(t, func(t *testing.T) limittest.Subject {
+		return limittest.Subject{Store: open(t, s.URL(), postgres.Options{}).Limits, Step: clock.Step, Steps: 30}
+	})
+}
+
+// A transaction of a process that stands still is ended by the server, so that it holds up its topic no longer than a call
+// lasts.
+func TestNothingIsHeldByAProcessThatStandsStill(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	proxy := redistest.StartProxy(t, s.Addr)
+	far, near := newBroker(t, s.URLAt(proxy.Addr), postgres.Options{Timeout: processTimeout}), newBroker(t, s.URL(), postgres.Options{Timeout: poll.Guard})
+	m := pubsub.Message{Topic: "x", Frame: []byte("{}")}
+	if _, err := far.Append(t.Context(), m, plenty, ""); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 { // cut in the middle of reading, which locks the row of the topic
+		proxy.Mute()
+		ctx, cancel := context.WithTimeout(t.Context(), processTimeout/10)
+		_, err := far.Read(ctx, "x", plenty, pubsub.ReadOptions{Messages: 10, Bytes: 1 << 20})
+		cancel()
+		if err == nil {
+			t.Fatal("a log was read through a connection that is cut")
+		}
+		proxy.Mend()
+	}
+	if _, err := near.Append(t.Context(), m, plenty, ""); err != nil {
+		t.Errorf("what others do holds up a topic: %v", err)
+	}
+}
