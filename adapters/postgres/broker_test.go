@@ -123,3 +123,26 @@ func TestSubscriptionsGetNothingOlder(t *testing.T) {
 		}
 	}
 }
+
+// Subscribe waits for the notifications of before: here they wait for a large message, whose table is locked.
+func TestSubscribeWaitsForWhatIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	b := newBroker(t, s.URL(), postgres.Options{Timeout: poll.Guard})
+	s.Do("insert into wskit.large (body) values ('{}')")
+	release := lock(t, s, "lock table wskit.large in access exclusive mode")
+	s.Do("select pg_notify('wskit_topics', 'r1')") // which is read from the table
+	subscribed := make(chan error, 1)
+	go func() {
+		_, err := b.Subscribe(t.Context(), "x", func(pubsub.Message) {})
+		subscribed <- err
+	}()
+	s.Until(t, "the topic to be registered", "select 1 from wskit.receivers where topic = md5('x')")
+	if err, ok := poll.ReceiveWithin(processTimeout/10, subscribed); ok {
+		t.Fatalf("Subscribe returned before notifications of before were taken: %v", err)
+	}
+	release()
+	if err := poll.Receive(t, subscribed, "Subscribe to return"); err != nil {
+		t.Fatal(err)
+	}
+}

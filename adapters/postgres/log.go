@@ -166,11 +166,22 @@ func (b *Broker) Read(ctx context.Context, topic string, h pubsub.History, r pub
 	if err := errors.Join(checkTopic(topic), h.Check()); err != nil {
 		return page, err
 	}
+	// One snapshot, in which nothing is trimmed: no lock is needed.
+	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = b.call(ctx, "reading a log", func(ctx context.Context) error {
-		return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
-			page, err = b.readPage(ctx, tx, topic, h, r)
-			return err
-		})
+		for {
+			begun := false
+			err := pgx.BeginTxFunc(ctx, b.pool, snapshot, func(tx pgx.Tx) error {
+				page, begun, err = b.readPage(ctx, tx, topic, h, r)
+				return err
+			})
+			if begun || err != nil {
+				return err
+			}
+			if _, err := b.pool.Exec(ctx, b.sql.begin, []byte(topic), interval(keepFor(h))); err != nil {
+				return err
+			}
+		}
 	})
 	if err != nil {
 		return pubsub.Page{}, err
@@ -178,14 +189,26 @@ func (b *Broker) Read(ctx context.Context, topic string, h pubsub.History, r pub
 	return page, nil
 }
 
-// readPage reads a page with the log locked, so that nothing is trimmed meanwhile.
-func (b *Broker) readPage(ctx context.Context, tx pgx.Tx, topic string, h pubsub.History, r pubsub.ReadOptions) (page pubsub.Page, err error) {
+// readPage reads a page. It returns false if the log has to be begun, or kept for longer, before.
+func (b *Broker) readPage(
+	ctx context.Context, tx pgx.Tx, topic string, h pubsub.History, r pubsub.ReadOptions,
+) (page pubsub.Page, begun bool, err error) {
 	var l head
-	err = tx.QueryRow(ctx, b.sql.begin, []byte(topic), interval(keepFor(h))).
-		Scan(&l.epoch, &l.off, &l.tag, &l.oldest)
-	if err != nil {
-		return page, err
+	err = tx.QueryRow(ctx, b.sql.kept, []byte(topic), interval(keepFor(h))).Scan(&l.epoch, &l.off, &l.tag, &l.oldest)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return page, false, nil
 	}
+	if err != nil {
+		return page, false, err
+	}
+	page, err = b.readFrom(ctx, tx, topic, l, h, r)
+	return page, true, err
+}
+
+// readFrom reads a page of a log.
+func (b *Broker) readFrom(
+	ctx context.Context, tx pgx.Tx, topic string, l head, h pubsub.History, r pubsub.ReadOptions,
+) (page pubsub.Page, err error) {
 	page.Head = l.position()
 	// The oldest that is kept: what is too old does not count.
 	err = tx.QueryRow(ctx, b.sql.oldest, []byte(topic), l.off+1, l.oldest, interval(h.Age)).Scan(&l.oldest)

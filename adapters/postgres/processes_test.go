@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/postgres"
 	"github.com/wskit/wskit/adapters/postgres/internal/pgtest"
@@ -21,8 +23,14 @@ import (
 
 const processTimeout = 2 * time.Second
 
+// gate is a limit of one place, which its process renews while it lives.
+func gate(b adapters.Backend) *limit.ConcurrencyLimit {
+	return limit.NewConcurrencyLimit(b.Limits, limit.ConcurrencyOptions{
+		Max: 1, LeaseTime: processTimeout, Limiter: limit.Options{Name: "gate", OnFailure: limit.FailClosed, Timeout: poll.Guard},
+	})
+}
+
 var (
-	lease = limit.Lease{Key: "gate", ID: "child"}
 	claim = idempotency.Claim{Subject: "s", Key: "k", Digest: "d", Execution: "child"}
 )
 
@@ -45,15 +53,11 @@ func TestHoldingProcess(t *testing.T) {
 	if _, _, err := b.Idempotency.Begin(t.Context(), claim, processTimeout); err != nil {
 		t.Fatal(err)
 	}
-	holder := b.Limits.(limit.LeaseStore)
-	if d, err := holder.Acquire(t.Context(), lease, 1, processTimeout); err != nil || !d.Allowed {
+	if _, d, err := gate(b).Acquire(t.Context(), limit.KeyOf("x")); err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	fmt.Println("\nholding")
-	for {
-		time.Sleep(processTimeout / 3) // as a process does that lives
-		_ = holder.Renew(t.Context(), []limit.Lease{lease}, processTimeout)
-	}
+	select {}
 }
 
 // room collects what a watch of the members of a topic reports.
@@ -123,13 +127,14 @@ func TestAKilledProcess(t *testing.T) {
 	s := pgtest.Start(t)
 	b := open(t, s.URL(), postgres.Options{ProcessTimeout: processTimeout})
 	child := process.StartTest(t, "TestHoldingProcess", "WSKIT_TEST_POSTGRES="+s.URL(), "holding")
-	room, leases := watchRoom(t, b), b.Limits.(limit.LeaseStore)
+	room, places := watchRoom(t, b), gate(b)
 	another := claim
 	another.Execution = "parent"
 	room.expect(t, b, "child")
-	if n, ids, err := leases.Held(t.Context(), lease.Key, 5); n != 1 || err != nil || ids[0] != lease.ID {
-		t.Errorf("%d places, %q, %v", n, ids, err)
+	if _, d, err := places.Acquire(t.Context(), limit.KeyOf("x")); d.Allowed || err != nil {
+		t.Errorf("a place that is taken was given: %+v, %v", d, err)
 	}
+	s.Do("insert into wskit.receivers values (md5('topic'), 1, 1)") // one whose session is over
 	if n := receivers(t, b); n != 1 {
 		t.Errorf("%d receivers", n)
 	}
@@ -140,7 +145,7 @@ func TestAKilledProcess(t *testing.T) {
 	_ = child.Wait()
 	poll.Until(t, "the receiver to be gone", func() bool { return receivers(t, b) == 0 })
 	poll.Until(t, "the place to be free", func() bool {
-		d, err := leases.Acquire(t.Context(), limit.Lease{Key: lease.Key, ID: "parent"}, 1, time.Minute)
+		_, d, err := places.Acquire(t.Context(), limit.KeyOf("x"))
 		return err == nil && d.Allowed
 	})
 	poll.Until(t, "the claim to be over", func() bool {
@@ -206,5 +211,60 @@ func TestTheServerIsKilled(t *testing.T) {
 	})
 	if string(answer) != "paid" {
 		t.Errorf("the answer is %q", answer)
+	}
+}
+
+// A member that has left and joined again stays, although its leaving is written later.
+func TestJoiningAnew(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	a, b := open(t, s.URL(), postgres.Options{}), open(t, s.URL(), postgres.Options{})
+	join := func(topic, id string) {
+		t.Helper()
+		if err := a.Presence.Join(t.Context(), topic, pubsub.Member{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	join("slow", "cat")
+	join("room", "ann")
+	left := make(chan string, 10)
+	watch, err := b.Presence.(pubsub.PresenceWatcher).Watch(t.Context(), "room", func(r pubsub.PresenceReport) {
+		for _, id := range r.Left {
+			left <- id
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	tx := lock(t, s, "select from wskit.places where topic = 'slow' for update")
+	a.Presence.Leave("slow", "cat")
+	s.Until(t, "the leaving of cat to wait", "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%leave%'")
+	a.Presence.Leave("room", "ann")
+	join("room", "ann")
+	join("room", "bob")
+	a.Presence.Leave("room", "bob")
+	tx()
+	if id := poll.Receive(t, left, "a member to leave"); id != "bob" {
+		t.Errorf("%s left, who had joined again", id)
+	}
+}
+
+// lock holds what a statement locks until the function is called.
+func lock(t *testing.T, s *pgtest.Server, statement string) (release func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	if _, err := conn.Exec(t.Context(), "begin; "+statement); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), "rollback"); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

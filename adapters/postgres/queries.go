@@ -12,14 +12,14 @@ import (
 type queries struct {
 	schema string
 
-	append, begin, oldest, forward, backward, previous, heads, replace, head string // of logs
-	notify, notifyLive, keepLarge, large                                     string // of messages that are not kept
-	register, unregister, receivers, sweepReceivers                          string // of receivers
-	states, swap, swapAll, sweepStates                                       string // of limits
-	acquire, renew, release, held, sweepLeases                               string // of leases
-	join, leave, members, changes, beat, own, sweepMembers, end              string // of presence
-	answer, sweepAnswers                                                     string // of idempotency
-	lock, exists, secret, check                                              string
+	append, begin, kept, oldest, forward, backward, previous, heads, replace, head string // of logs
+	notify, notifyLive, keepLarge, large                                           string // of messages that are not kept
+	register, unregister, receivers, sweepReceivers                                string // of receivers
+	states, swap, swapAll, sweepStates                                             string // of limits
+	acquire, renew, release, held, sweepLeases                                     string // of leases
+	join, leave, members, changes, beat, own, sweepMembers, end                    string // of presence
+	answer, sweepAnswers                                                           string // of idempotency
+	lock, exists, secret, check                                                    string
 }
 
 const columns = "off, tag, previous, frame, overflow, coalesce(key, ''), coalesce(except_, '')"
@@ -37,7 +37,8 @@ func queriesOf(schema string) queries {
 		schema: schema,
 
 		append: "select at_epoch, at_off, at_tag from $schema.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-		begin:  "select epoch, head, tag, oldest from $schema.begin_log($1, $2)",
+		begin:  "select $schema.begin_log($1, $2)",
+		kept:   "select epoch, head, tag, oldest from $schema.logs where topic = $1 and expires > clock_timestamp() + 1.5 * $2::interval",
 		oldest: "select coalesce(min(off), $2) from $schema.messages where topic = $1 and off >= $3 and at > clock_timestamp() - $4::interval",
 
 		forward:  "select " + columns + " from $schema.messages where topic = $1 and off between $2 and $3 order by off limit $4",
@@ -105,7 +106,7 @@ func queriesOf(schema string) queries {
 		check: "insert into $schema.checks (one) values (true) on conflict (one) do update set at = clock_timestamp()",
 	}
 	for _, text := range []*string{
-		&q.append, &q.begin, &q.oldest, &q.forward, &q.backward, &q.previous, &q.heads, &q.replace, &q.head, &q.keepLarge, &q.large,
+		&q.append, &q.begin, &q.kept, &q.oldest, &q.forward, &q.backward, &q.previous, &q.heads, &q.replace, &q.head, &q.keepLarge, &q.large,
 		&q.register, &q.unregister, &q.receivers, &q.sweepReceivers, &q.states, &q.swap, &q.swapAll, &q.sweepStates,
 		&q.acquire, &q.renew, &q.release, &q.held, &q.sweepLeases, &q.join, &q.leave, &q.members, &q.changes, &q.beat, &q.own,
 		&q.sweepMembers, &q.end, &q.answer, &q.sweepAnswers, &q.secret, &q.check,

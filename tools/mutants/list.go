@@ -67,7 +67,7 @@ func product(path string) bool {
 	if strings.HasSuffix(name, "_test.go") || strings.Contains(name, ".test.") {
 		return false
 	}
-	return slices.Contains([]string{".go", ".lua", ".ts", ".mjs", ".js"}, filepath.Ext(name))
+	return slices.Contains([]string{".go", ".lua", ".sql", ".ts", ".mjs", ".js"}, filepath.Ext(name))
 }
 
 // files returns the product's files below folders of the project.

@@ -88,7 +88,7 @@ func (r *runner) run(m *mutant, checkOnly bool) (v verdict, outcome string) {
 	if checkOnly && filepath.Ext(path) != ".go" {
 		return matches, "matches"
 	}
-	if !checkOnly && (m.whole || !slices.Contains([]string{".go", ".lua"}, filepath.Ext(path))) {
+	if !checkOnly && (m.whole || !slices.Contains([]string{".go", ".lua", ".sql"}, filepath.Ext(path))) {
 		return r.runInPlace(m, path, broken)
 	}
 	overlay, err := r.overlay(path, broken)
