@@ -4,6 +4,8 @@ go 1.26.0
 
 replace github.com/wskit/wskit => ../
 
+replace github.com/wskit/wskit/adapters/postgres => ../adapters/postgres
+
 require (
 	github.com/centrifugal/centrifuge v0.40.1
 	github.com/coder/websocket v1.8.15
@@ -18,6 +20,8 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
+require github.com/jackc/puddle/v2 v2.2.3 // indirect
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/centrifugal/fdelta v0.0.3 // indirect
@@ -31,6 +35,9 @@ require (
 	github.com/go-playground/validator/v10 v10.30.6 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/hashicorp/golang-lru v1.0.2 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.13.0
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/leodido/go-urn v1.5.0 // indirect
 	github.com/maypok86/otter/v2 v2.4.0 // indirect
@@ -42,6 +49,7 @@ require (
 	github.com/quagmt/udecimal v1.10.1 // indirect
 	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	github.com/wskit/wskit/adapters/postgres v0.0.0
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect

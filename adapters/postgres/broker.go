@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -22,8 +23,11 @@ type Broker struct {
 	topics  map[string]*topic // by the md5 of the name, which notifications have
 	dirty   map[*topic]bool   // whose log may have more
 	gone    map[string]int64  // topics without a subscription that are registered still, with the registration
+	news    map[string]bool   // topics to which something was appended, by the md5
 	reading chan struct{}     // holds a token when some are dirty
 	leaving chan struct{}     // holds a token when some are gone
+	telling chan struct{}     // holds a token when there are news
+	appends *batch.Batcher[appending]
 
 	registrations atomic.Int64 // the last one; it begins with a random number
 }
@@ -32,13 +36,15 @@ type Broker struct {
 func newBroker(d *database) *Broker {
 	b := &Broker{
 		database: d, topics: make(map[string]*topic), dirty: make(map[*topic]bool), gone: make(map[string]int64),
-		reading: make(chan struct{}, 1), leaving: make(chan struct{}, 1),
+		news: make(map[string]bool), reading: make(chan struct{}, 1), leaving: make(chan struct{}, 1), telling: make(chan struct{}, 1),
 	}
+	b.appends = batch.New(b.appendSome, batch.Options{})
 	b.registrations.Store(mathrand.Int64N(1 << 62))
 	d.kinds['l'], d.kinds['m'], d.kinds['r'] = b.takeLog, b.takeLive, b.takeLarge
 	d.lost, d.fresh = append(d.lost, b.lostAll), append(d.fresh, b.register)
 	d.done.Go(b.read)
 	d.done.Go(b.unregister)
+	d.done.Go(b.sendNews)
 	return b
 }
 

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,8 +29,11 @@ func (b *Broker) look(t *topic) {
 	}
 }
 
-// readAtOnce is how many messages of a topic are read at a time.
-const readAtOnce = 500
+const (
+	// readAtOnce is how many messages of a topic are read at a time, logsAtOnce of how many topics.
+	readAtOnce = 500
+	logsAtOnce = 100
+)
 
 // read delivers what is in the logs of dirty topics.
 func (b *Broker) read() {
@@ -39,13 +44,15 @@ func (b *Broker) read() {
 		case <-b.reading:
 		}
 		b.mu.Lock()
-		dirty := b.dirty
-		b.dirty = make(map[*topic]bool)
+		dirty := slices.Collect(maps.Keys(b.dirty))
+		clear(b.dirty)
 		b.mu.Unlock()
-		for t := range dirty {
-			if err := b.readTopic(t); err != nil {
+		for part := range slices.Chunk(dirty, logsAtOnce) {
+			if err := b.readSome(part); err != nil {
 				b.mu.Lock()
-				b.look(t)
+				for _, t := range part {
+					b.look(t)
+				}
 				b.mu.Unlock()
 				b.pause()
 			}
@@ -53,53 +60,72 @@ func (b *Broker) read() {
 	}
 }
 
-// readTopic delivers the messages of a log behind the last one that was.
-func (b *Broker) readTopic(t *topic) error {
-	ctx, cancel := context.WithTimeout(b.ctx, b.o.Timeout)
-	defer cancel()
-	for {
-		b.mu.Lock()
-		at := t.at
-		b.mu.Unlock()
-		now, err := b.headOf(ctx, t.name)
-		if err != nil {
-			return err
-		}
-		if now.epoch == at.epoch && now.off == at.off && now.tag == at.tag {
-			return nil
-		}
-		if now.epoch != at.epoch {
-			at = head{epoch: now.epoch} // a log that was begun since
-		}
-		rows, err := b.pool.Query(ctx, b.sql.forward, []byte(t.name), at.off+1, now.off, readAtOnce)
-		if err != nil {
-			return err
-		}
-		all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (pubsub.Message, error) { return scan(row, t.name, now.epoch) })
-		if err != nil {
-			return err
-		}
-		b.deliver(t, at, now, all)
-		if len(all) < readAtOnce {
-			return nil
-		}
-	}
+// behind is what was read of a log: its head, and messages behind the last one that was delivered.
+type behind struct {
+	now      head
+	messages []pubsub.Message
 }
 
-// deliver gives messages of a log to the subscriptions, behind the one at a place. What is missing is reported.
-func (b *Broker) deliver(t *topic, at, now head, all []pubsub.Message) {
+// readSome delivers the messages of logs behind the last ones that were.
+func (b *Broker) readSome(topics []*topic) error {
+	names, epochs, offsets := make([][]byte, len(topics)), make([]int64, len(topics)), make([]int64, len(topics))
+	b.mu.Lock()
+	for i, t := range topics {
+		names[i], epochs[i], offsets[i] = []byte(t.name), t.at.epoch, t.at.off
+	}
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(b.ctx, b.o.Timeout)
+	defer cancel()
+	rows, err := b.pool.Query(ctx, b.sql.behind, names, epochs, offsets, readAtOnce)
+	if err != nil {
+		return err
+	}
+	all := make([]behind, len(topics))
+	var i int
+	var now head
+	var r row
+	_, err = pgx.ForEachRow(rows, append([]any{&i, &now.epoch, &now.off, &now.tag}, r.fields()...), func() error {
+		all[i-1].now = now
+		if r.offset == nil { // none
+			return nil
+		}
+		m, err := r.message(topics[i-1].name, now.epoch)
+		all[i-1].messages = append(all[i-1].messages, m)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, m := range all {
+	for i, t := range topics {
+		b.deliver(t, all[i])
+	}
+	return nil
+}
+
+// deliver gives messages of a log to the subscriptions. What is missing is reported. b.mu is held.
+func (b *Broker) deliver(t *topic, r behind) {
+	at := t.at
+	if r.now == at {
+		return
+	}
+	if r.now.epoch != at.epoch {
+		at = head{epoch: r.now.epoch} // a log that was begun since, or has ended
+	}
+	for _, m := range r.messages {
 		if int64(m.Position.Offset) != at.off+1 || at.off > 0 && int64(m.Previous) != at.tag {
 			b.push(t, pubsub.Message{Topic: t.name, Lost: true})
 		}
 		b.push(t, m)
-		at = head{epoch: now.epoch, off: int64(m.Position.Offset), tag: int64(m.Position.Tag)}
+		at = head{epoch: r.now.epoch, off: int64(m.Position.Offset), tag: int64(m.Position.Tag)}
 	}
-	if len(all) < readAtOnce && at.off != now.off {
+	switch {
+	case len(r.messages) == readAtOnce:
+		b.look(t) // there may be more
+	case at.off != r.now.off || at.tag != r.now.tag:
 		b.push(t, pubsub.Message{Topic: t.name, Lost: true})
-		at = now
+		at = r.now
 	}
 	t.at = at
 }

@@ -47,14 +47,6 @@ func checkAppend(m pubsub.Message, h pubsub.History, id string) error {
 	return nil
 }
 
-// appendArgs are the arguments of the function append.
-func appendArgs(m pubsub.Message, h pubsub.History, id string) []any {
-	return []any{
-		[]byte(m.Topic), notNil(m.Frame), int16(m.Overflow), orNull(m.Key), orNull(m.Except), orNull(id),
-		int64(h.Messages), int64(h.Bytes), interval(h.Age), interval(keepFor(h)),
-	}
-}
-
 // interval is a duration as text, which database/sql passes on, too.
 func interval(d time.Duration) string { return fmt.Sprintf("%d microseconds", d.Microseconds()) }
 
@@ -72,22 +64,6 @@ func orNull(s string) *string {
 	}
 	hex := fmt.Sprintf("%x", s)
 	return &hex
-}
-
-// Append implements [pubsub.Log]. When it has returned nil, the message is committed: it outlives a crash of the server.
-func (b *Broker) Append(ctx context.Context, m pubsub.Message, h pubsub.History, id string) (at pubsub.Position, err error) {
-	if err := checkAppend(m, h, id); err != nil {
-		return at, err
-	}
-	err = b.call(ctx, "appending", func(ctx context.Context) error {
-		var epoch, offset, tag int64
-		if err := b.pool.QueryRow(ctx, b.sql.append, appendArgs(m, h, id)...).Scan(&epoch, &offset, &tag); err != nil {
-			return err
-		}
-		at = position(epoch, offset, tag)
-		return nil
-	})
-	return at, err
 }
 
 func position(epoch, offset, tag int64) pubsub.Position {
@@ -289,19 +265,35 @@ func (b *Broker) tagBehind(ctx context.Context, tx pgx.Tx, topic string, l head,
 	return tag, err
 }
 
+// row is one of messages, or null.
+type row struct {
+	offset, tag, previous *int64
+	frame                 []byte
+	overflow              *int16
+	key, except           *string
+}
+
+func (r *row) fields() []any {
+	return []any{&r.offset, &r.tag, &r.previous, &r.frame, &r.overflow, &r.key, &r.except}
+}
+
+func (r *row) message(topic string, epoch int64) (m pubsub.Message, err error) {
+	m = pubsub.Message{
+		Topic: topic, Frame: r.frame, Overflow: uint8(*r.overflow), Position: position(epoch, *r.offset, *r.tag), Previous: uint32(*r.previous),
+	}
+	var failed error
+	m.Key, err = unhex(*r.key)
+	m.Except, failed = unhex(*r.except)
+	return m, errors.Join(err, failed)
+}
+
 // scan reads a row of messages.
-func scan(row pgx.CollectableRow, topic string, epoch int64) (m pubsub.Message, err error) {
-	var offset, tag, previous int64
-	var overflow int16
-	var key, except string
-	if err := row.Scan(&offset, &tag, &previous, &m.Frame, &overflow, &key, &except); err != nil {
+func scan(of pgx.CollectableRow, topic string, epoch int64) (m pubsub.Message, err error) {
+	var r row
+	if err := of.Scan(r.fields()...); err != nil {
 		return m, err
 	}
-	m.Topic, m.Overflow, m.Position, m.Previous = topic, uint8(overflow), position(epoch, offset, tag), uint32(previous)
-	var failed error
-	m.Key, err = unhex(key)
-	m.Except, failed = unhex(except)
-	return m, errors.Join(err, failed)
+	return r.message(topic, epoch)
 }
 
 func unhex(s string) (string, error) {

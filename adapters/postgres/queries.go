@@ -12,14 +12,14 @@ import (
 type queries struct {
 	schema string
 
-	append, begin, kept, oldest, forward, backward, previous, heads, replace, head string // of logs
-	notify, notifyLive, keepLarge, large                                           string // of messages that are not kept
-	register, unregister, receivers, sweepReceivers                                string // of receivers
-	states, swap, swapAll, sweepStates                                             string // of limits
-	acquire, renew, release, held, sweepLeases                                     string // of leases
-	join, leave, members, changes, beat, own, sweepMembers, end                    string // of presence
-	answer, sweepAnswers                                                           string // of idempotency
-	lock, exists, secret, check                                                    string
+	append, appendSome, begin, kept, oldest, forward, backward, previous, heads, replace, head, behind string // of logs
+	notify, notifyLogs, notifyLive, keepLarge, large                                                   string // of messages that are not kept
+	register, unregister, receivers, sweepReceivers                                                    string // of receivers
+	states, swap, swapAll, sweepStates                                                                 string // of limits
+	acquire, renew, release, held, sweepLeases                                                         string // of leases
+	join, leave, members, changes, beat, own, sweepMembers, end                                        string // of presence
+	answer, sweepAnswers                                                                               string // of idempotency
+	lock, exists, secret, check                                                                        string
 }
 
 const columns = "off, tag, previous, frame, overflow, coalesce(key, ''), coalesce(except_, '')"
@@ -36,10 +36,11 @@ func queriesOf(schema string) queries {
 	q := queries{
 		schema: schema,
 
-		append: "select at_epoch, at_off, at_tag from $schema.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-		begin:  "select $schema.begin_log($1, $2)",
-		kept:   "select epoch, head, tag, oldest from $schema.logs where topic = $1 and expires > clock_timestamp() + 1.5 * $2::interval",
-		oldest: "select coalesce(min(off), $2) from $schema.messages where topic = $1 and off >= $3 and at > clock_timestamp() - $4::interval",
+		append:     "select at_epoch, at_off, at_tag from $schema.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, true)",
+		appendSome: "select i, at_epoch, at_off, at_tag from $schema.append_some($1, $2, $3, $4, $5, $6, $7, $8, $9::text[]::interval[], $10::text[]::interval[])",
+		begin:      "select $schema.begin_log($1, $2)",
+		kept:       "select epoch, head, tag, oldest from $schema.logs where topic = $1 and expires > clock_timestamp() + 1.5 * $2::interval",
+		oldest:     "select coalesce(min(off), $2) from $schema.messages where topic = $1 and off >= $3 and at > clock_timestamp() - $4::interval",
 
 		forward:  "select " + columns + " from $schema.messages where topic = $1 and off between $2 and $3 order by off limit $4",
 		backward: "select " + columns + " from $schema.messages where topic = $1 and off between $2 and $3 order by off desc limit $4",
@@ -52,8 +53,15 @@ func queriesOf(schema string) queries {
 			"select asked.i, kept.epoch, kept.head, kept.tag from asked join kept using (topic)",
 		replace: "update $schema.messages m set frame = $5 from $schema.logs l where l.topic = m.topic and m.topic = $1 and " +
 			"l.epoch = $2 and m.off = $3 and m.tag = $4 and m.off >= l.oldest and l.expires > clock_timestamp()",
+		// What is behind the messages that a process has, of several topics.
+		behind: "select k.i, l.epoch, l.head, l.tag, m.off, m.tag, m.previous, m.frame, m.overflow, coalesce(m.key, ''), coalesce(m.except_, '') " +
+			"from unnest($1::bytea[], $2::int8[], $3::int8[]) with ordinality as k (topic, epoch, off, i) " +
+			"join $schema.logs l on l.topic = k.topic and l.expires > clock_timestamp() " +
+			"left join lateral (select * from $schema.messages m where m.topic = l.topic and m.off >= l.oldest and " +
+			"m.off > case when l.epoch = k.epoch then k.off else 0 end order by m.off limit $4) m on true order by k.i, m.off",
 		head: "select epoch, head, tag from $schema.logs where topic = $1 and expires > clock_timestamp()",
 
+		notifyLogs: "select pg_notify($1, 'l' || topic) from unnest($2::text[]) as topic",
 		notify:     "select pg_notify($1, 'p' || $2)",
 		notifyLive: "select pg_notify($1, 'm' || $2::text)",
 		keepLarge: "with gone as (delete from $schema.large where at < clock_timestamp() - interval '1 minute'), " +
@@ -106,7 +114,7 @@ func queriesOf(schema string) queries {
 		check: "insert into $schema.checks (one) values (true) on conflict (one) do update set at = clock_timestamp()",
 	}
 	for _, text := range []*string{
-		&q.append, &q.begin, &q.kept, &q.oldest, &q.forward, &q.backward, &q.previous, &q.heads, &q.replace, &q.head, &q.keepLarge, &q.large,
+		&q.append, &q.appendSome, &q.begin, &q.kept, &q.oldest, &q.forward, &q.backward, &q.previous, &q.heads, &q.replace, &q.head, &q.behind, &q.keepLarge, &q.large,
 		&q.register, &q.unregister, &q.receivers, &q.sweepReceivers, &q.states, &q.swap, &q.swapAll, &q.sweepStates,
 		&q.acquire, &q.renew, &q.release, &q.held, &q.sweepLeases, &q.join, &q.leave, &q.members, &q.changes, &q.beat, &q.own,
 		&q.sweepMembers, &q.end, &q.answer, &q.sweepAnswers, &q.secret, &q.check,

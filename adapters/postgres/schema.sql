@@ -74,10 +74,11 @@ begin
 	return l;
 end $$;
 
--- append adds a message to a log, in the transaction of the caller, and returns its position.
+-- append adds a message to a log, in the transaction of the caller, and returns its position. With notify_ its commit is a
+-- notification.
 create function $schema.append(
 	t bytea, frame_ bytea, overflow_ int2, key_ text, except__ text, id_ text, most int8, most_bytes int8, age interval, keep interval,
-	out at_epoch int8, out at_off int8, out at_tag int8
+	notify_ bool, out at_epoch int8, out at_off int8, out at_tag int8
 ) language plpgsql as $$
 declare
 	l $schema.logs;
@@ -86,7 +87,10 @@ declare
 	first int8;
 	until_ timestamptz;
 begin
-	l := $schema.begin_log(t, keep);
+	select * into l from $schema.logs where topic = t and expires > clock_timestamp() + 1.5 * append.keep for update;
+	if not found then
+		l := $schema.begin_log(t, append.keep);
+	end if;
 	at_epoch := l.epoch;
 	if id_ is not null then
 		select m.off, m.tag into at_off, at_tag from $schema.messages m where m.topic = t and m.id = id_;
@@ -103,12 +107,12 @@ begin
 	total := l.bytes + length(frame_);
 	insert into $schema.messages (topic, off, tag, previous, bytes, at, frame, overflow, key, except_, id)
 		values (t, at_off, at_tag, l.tag, total, now_, frame_, overflow_, key_, except__, id_);
-	-- What is too much, or too old, goes; the last message stays.
+	-- What is too much, or too old, is not read any more, and deleted by every 32nd; the last message stays.
 	first := greatest(l.oldest, at_off - most + 1);
 	until_ := now_ - age;
 	select coalesce(min(m.off), at_off) into first from $schema.messages m
 		where m.topic = t and m.off >= first and m.at > until_ and total - (m.bytes - length(m.frame)) <= most_bytes;
-	if first > l.oldest then
+	if first / 32 > l.oldest / 32 then
 		insert into $schema.ids (topic, id, epoch, off, tag, at)
 			select m.topic, m.id, l.epoch, m.off, m.tag, m.at from $schema.messages m
 				where m.topic = t and m.off < first and m.id is not null and m.at > now_ - $window
@@ -117,7 +121,28 @@ begin
 		delete from $schema.ids i where i.topic = t and i.at <= now_ - $window;
 	end if;
 	update $schema.logs g set head = at_off, tag = at_tag, bytes = total, oldest = first, at = now_ where g.topic = t;
-	perform pg_notify('$channel', 'l' || md5(t));
+	if notify_ then
+		perform pg_notify('$channel', 'l' || md5(t));
+	end if;
+end $$;
+
+-- append_some adds messages to logs that no other transaction has locked, and returns which it has added. So it waits for
+-- nothing. The caller sends the notifications.
+create function $schema.append_some(
+	topics bytea[], frames bytea[], overflows int2[], keys text[], excepts text[], ids text[], most int8[], most_bytes int8[],
+	ages interval[], keeps interval[]
+) returns table (i int4, at_epoch int8, at_off int8, at_tag int8) language plpgsql as $$
+declare
+	locked bytea[];
+begin
+	select array_agg(l.topic) into locked from (
+		select topic from $schema.logs where topic = any (topics) and expires > clock_timestamp() for update skip locked) l;
+	for n in 1 .. cardinality(topics) loop
+		if topics[n] = any (locked) then
+			return query select n, a.* from $schema.append(topics[n], frames[n], overflows[n], keys[n], excepts[n], ids[n],
+				most[n], most_bytes[n], ages[n], keeps[n], false) a;
+		end if;
+	end loop;
 end $$;
 
 -- publish appends an event as a router sends it: for triggers and programs in any language, in their transaction. The
@@ -133,7 +158,7 @@ begin
 	perform $schema.append(
 		convert_to(topic, 'UTF8'),
 		convert_to('{"meta":{"topic":' || to_json(topic) || '},"type":' || to_json(event) || coalesce(',"payload":' || payload::text, '') || '}', 'UTF8'),
-		0::int2, null, null, id, most, most_bytes, age, 2 * age);
+		0::int2, null, null, id, most, most_bytes, age, 2 * age, true);
 end $$;
 
 -- Which topics a process is subscribed to, by the md5 of the name. It counts while the session holds an advisory lock.

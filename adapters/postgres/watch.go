@@ -198,7 +198,7 @@ func (w *watching) readSome(topics []*watched) error {
 		case *gone:
 			c.report.Left = append(c.report.Left, string(id))
 		default:
-			c.report.Present = append(c.report.Present, pubsub.Member{ID: string(id), User: string(user), Data: slices.Clone(data)})
+			c.report.Present = append(c.report.Present, pubsub.Member{ID: string(id), User: string(user), Data: data})
 		}
 		return nil
 	})

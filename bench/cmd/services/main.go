@@ -15,11 +15,8 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -34,10 +31,9 @@ import (
 )
 
 const (
-	centrifugo = "github.com/centrifugal/centrifugo/v6@v6.9.1"
-	secret     = "of-the-benchmark-1"
-	senders    = 8 // at once, each over a connection that is kept
-	batchOf    = 50
+	secret  = "of-the-benchmark-1"
+	senders = 8 // at once, each over a connection that is kept
+	batchOf = 50
 )
 
 func main() {
@@ -75,47 +71,6 @@ func serve() error {
 	return server.Serve(&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second})
 }
 
-// startCentrifugo installs it, where it is not yet, and starts it.
-func startCentrifugo(ctx context.Context, folder string) (*process.Process, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return nil, err
-	}
-	bin := filepath.Join(cache, "wskit-bench")
-	program := filepath.Join(bin, "centrifugo")
-	if _, err := os.Stat(program); err != nil {
-		install := exec.CommandContext(ctx, "go", "install", centrifugo)
-		install.Dir = folder // outside of this module
-		install.Env = append(os.Environ(), "GOBIN="+bin, "GOFLAGS=")
-		if err := process.Quietly(install); err != nil {
-			return nil, err
-		}
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	addr := ln.Addr().String()
-	_ = ln.Close()
-	_, port, _ := net.SplitHostPort(addr)
-	config := filepath.Join(folder, "centrifugo.json")
-	document := fmt.Sprintf(`{"http_server": {"address": "127.0.0.1", "port": %s}, "http_api": {"key": %q}, "log": {"level": "error"}}`, port, secret)
-	if err := os.WriteFile(config, []byte(document), 0o600); err != nil {
-		return nil, err
-	}
-	p, err := process.Start(ctx, "/bin/sh", "-c", `echo "http://$0"; exec "$1" --config "$2"`, addr, program, config)
-	if err != nil {
-		return nil, err
-	}
-	for ctx.Err() == nil {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			return p, conn.Close()
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	return nil, ctx.Err()
-}
-
 // way is a way to publish.
 type way struct {
 	name   string
@@ -139,7 +94,7 @@ func run(ctx context.Context, folder string, rounds, calls int) (section page.Se
 		return section, err
 	}
 	defer wskit.Stop()
-	rival, err := startCentrifugo(ctx, folder)
+	rival, err := process.StartCentrifugo(ctx, folder, map[string]any{"http_api": map[string]any{"key": secret}})
 	if err != nil {
 		return section, err
 	}
@@ -181,7 +136,7 @@ func run(ctx context.Context, folder string, rounds, calls int) (section page.Se
 			"has none.", senders, rounds, calls),
 		Notes: fmt.Sprintf("wskit ÷ Centrifugo: %.2f for single calls, %.2f in batches. A call costs %.0f times what publishing in Go costs.",
 			cpu(0)/cpu(1), cpu(2)/cpu(3), cpu(0)/cpu(4)),
-		Libraries: []string{"centrifugo " + centrifugo},
+		Libraries: []string{"centrifugo " + process.Centrifugo},
 	}, nil
 }
 
