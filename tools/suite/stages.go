@@ -26,7 +26,7 @@ type command struct {
 // concurrent, as in adapters/memory, make nightly runs under it.
 var concurrent = []string{
 	"router", "router/internal/turn", "router/internal/wire", "middleware/gate", "middleware/ratelimit", "client", "inspect", "api", "webhook",
-	"examples/chat", "internal/batch", "internal/denialcache", "internal/outage", "limit", "pubsub/pubsubtest",
+	"examples/chat/server", "internal/batch", "internal/denialcache", "internal/outage", "limit", "pubsub/pubsubtest",
 	"collect", "middleware/sharedrules", "router/internal/overload", "router/internal/life", "router/routertest", "internal/table", "internal/engine",
 }
 

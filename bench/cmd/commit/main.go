@@ -85,7 +85,8 @@ func run(ctx context.Context, folder string, rounds int, lasts, open time.Durati
 		return section, err
 	}
 	defer stop()
-	sides, err := start(ctx, folder, url)
+	sides, end, err := start(ctx, folder, url)
+	defer end()
 	if err != nil {
 		return section, err
 	}
@@ -141,9 +142,11 @@ func table(sides []*side, results []rows, rounds int, lasts, open time.Duration)
 			"at %d transactions a second. Then a transaction that has published to a topic of its own stays open for %v, while others "+
 			"publish to the other topics.", topics, callers, rounds, lasts, paced, open),
 		Notes: fmt.Sprintf("While the transaction was open, %d of %d events of wskit and %d of %d of Centrifugo came more than a second "+
-			"after they were due. Centrifugo uses NOTIFY, as wskit does, and has its other options as they are by default: a channel "+
-			"shares a lock with an eighth of the others until the end of the transaction.",
-			results[0].open.late, results[0].open.events, results[1].open.late, results[1].open.events),
+			"after they were due; %d and %d never came. Centrifugo uses NOTIFY, as wskit does, and has its other options as they are by default: a channel "+
+			"shares a lock with an eighth of the others until the end of the transaction, and callers that wait for it soon have all "+
+			"connections of this process.",
+			results[0].open.late, results[0].open.events, results[1].open.late, results[1].open.events,
+			results[0].open.missing, results[1].open.missing),
 		Libraries: []string{"centrifugo " + process.Centrifugo, page.Library("pgx", "github.com/jackc/pgx/v5")},
 	}
 }

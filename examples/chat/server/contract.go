@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"github.com/wskit/wskit/adapters/memory"
@@ -7,7 +7,7 @@ import (
 
 // describe returns the types of the chat's messages, for its page:
 //
-//	go run ./examples/chat -contract ts > examples/chat/static/contract.d.ts
+//	go run ./examples/chat -contract ts > examples/chat/server/static/contract.d.ts
 func describe() (*contract.Contract, error) {
 	b := memory.New()
 	return contract.Of(NewChat(b, b.Limits, "").Router, contract.Options{Title: "Chat"})

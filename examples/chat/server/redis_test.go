@@ -1,10 +1,12 @@
-package main
+package server
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -14,7 +16,7 @@ import (
 func TestHistoryInRedis(t *testing.T) {
 	redis := redistest.Start(t)
 	server := func() *routertest.Server {
-		backend, _, err := newBackend(t.Context(), redis.URL(), "")
+		backend, _, err := newBackend(t.Context(), func(ctx context.Context) (adapters.Backend, error) { return onRedis.Open(ctx, redis.URL()) }, "")
 		if err != nil {
 			t.Fatal(err)
 		}

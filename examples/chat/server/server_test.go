@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // TestMain runs the chat if a test has started this binary as a program.
 func TestMain(m *testing.M) {
 	if os.Getenv("CHAT_TEST_MAIN") != "" {
-		main()
+		Main()
 		return
 	}
 	os.Exit(m.Run())
@@ -30,7 +30,7 @@ func TestErrorNamesThePortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	err = serve(context.Background(), l.Addr().String(), "", "", false, false)
+	err = serve(context.Background(), l.Addr().String(), nil, "", false, false)
 	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(), "another port") {
 		t.Errorf("the error is %v; it must name the address and the remedy", err)
 	}
@@ -39,7 +39,7 @@ func TestErrorNamesThePortInUse(t *testing.T) {
 func TestServeEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := serve(ctx, "127.0.0.1:0", "", "", false, false); err != nil {
+	if err := serve(ctx, "127.0.0.1:0", nil, "", false, false); err != nil {
 		t.Error(err)
 	}
 }
@@ -89,7 +89,7 @@ func TestServeEndsWithABodyUnderWay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	addr := process.FreeAddr(t)
 	done := make(chan error)
-	go func() { done <- serve(ctx, addr, "", "", false, false) }()
+	go func() { done <- serve(ctx, addr, nil, "", false, false) }()
 	for path, answered := range map[string]string{"/ws": "HTTP/1.1 400", "/": "HTTP/1.1 "} {
 		var nc net.Conn
 		for nc == nil {
