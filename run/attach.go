@@ -1,0 +1,126 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/router"
+)
+
+// Ref names a run, in requests.
+type Ref struct {
+	Run string `json:"run" validate:"required,max=64"`
+}
+
+// Whole is the output of a run until now: the answer of run.attach.
+type Whole struct {
+	Info
+	// N is the number of its last output.
+	N int `json:"n"`
+	// Text is the text, and Events are the events with how many bytes of the text are before each.
+	Text   string  `json:"text"`
+	Events []Event `json:"events,omitempty"`
+	// End is nil while the run goes on.
+	End *End `json:"end,omitempty"`
+	pos string
+	has map[string]bool // ids of messages that it has taken
+}
+
+// Event is an event of a run.
+type Event struct {
+	At    int             `json:"at"`
+	Event json.RawMessage `json:"event"`
+}
+
+// attach answers with the output until now, and makes the client a subscriber of what follows.
+func (rs *Runs) attach(c *router.Context, q Ref) (Whole, error) {
+	w, err := rs.allowed(c, q.Run)
+	if err != nil || w.End != nil {
+		return w, err
+	}
+	return w, c.SubscribeFrom(rs.topic(q.Run), w.pos)
+}
+
+// allowed reads a run that the client may see.
+func (rs *Runs) allowed(c *router.Context, id string) (Whole, error) {
+	w, err := rs.read(c, id)
+	if err != nil {
+		return Whole{}, err
+	}
+	identity := c.Conn().Identity()
+	if identity.Tenant == w.Tenant && identity.User == w.User {
+		return w, nil
+	}
+	if rs.o.Allow == nil {
+		return Whole{}, unknown(id)
+	}
+	if err := rs.o.Allow(c, w.Info); err != nil {
+		return Whole{}, err
+	}
+	return w, nil
+}
+
+func unknown(id string) error { return errors.NotFound.Errorf("run: there is no run %.64q", id) }
+
+// read joins the output of a run.
+func (rs *Runs) read(ctx context.Context, id string) (w Whole, err error) {
+	if process, _, ok := strings.Cut(id, "-"); !ok || len(process) != processLength {
+		return w, unknown(id)
+	}
+	w.has = make(map[string]bool)
+	if err := rs.readOn(ctx, id, &w); err != nil {
+		return w, err
+	}
+	if w.ID == "" {
+		return w, unknown(id)
+	}
+	return w, nil
+}
+
+// readOn adds what is in the history behind what w has.
+func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
+	var text strings.Builder
+	text.WriteString(w.Text)
+	for w.End == nil {
+		page, err := rs.r.ReadHistory(ctx, rs.topic(id), router.HistoryQuery{From: w.pos, Limit: 1000})
+		if err != nil {
+			return err
+		}
+		if page.Lost != "" {
+			return errors.Unavailable.Errorf("run: the output was lost (%s); begin the run again", page.Lost)
+		}
+		for _, m := range page.Messages {
+			var o Output
+			if err := json.Unmarshal(m.Payload, &o); err != nil {
+				return err
+			}
+			w.pos = m.Pos
+			if w.End == nil && o.N > w.N {
+				w.add(o, &text)
+			}
+		}
+		if !page.More {
+			w.pos = page.Head
+			break
+		}
+	}
+	w.Text = text.String()
+	return nil
+}
+
+func (w *Whole) add(o Output, text *strings.Builder) {
+	w.N = o.N
+	if o.Info != nil {
+		w.Info = *o.Info
+	}
+	text.WriteString(o.Text)
+	if o.Event != nil {
+		w.Events = append(w.Events, Event{text.Len(), o.Event})
+	}
+	if o.Taken != "" {
+		w.has[o.Taken] = true
+	}
+	w.End = o.End
+}

@@ -1,0 +1,120 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/idempotency"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router"
+)
+
+// end decides how a run has ended: as another process has said before, or as this one says now.
+func (rs *Runs) end(ctx context.Context, id string, e End) (End, error) {
+	claim := idempotency.Claim{Subject: "run " + id, Key: "end", Digest: "end", Execution: rand.Text()}
+	for {
+		state, answer, err := rs.shared.ends.Begin(ctx, claim, rs.shared.timeout)
+		switch {
+		case err != nil:
+		case state == idempotency.Answered:
+			return e, json.Unmarshal(answer, &e)
+		case state == idempotency.Claimed:
+			var text []byte
+			if text, err = json.Marshal(e); err != nil {
+				return e, err
+			}
+			if err = rs.shared.ends.Finish(ctx, claim, text, rs.o.Keep); err == nil {
+				return e, nil
+			}
+			if errors.Is(err, idempotency.ErrFull) {
+				e.Result = nil // what is left has room
+			}
+		}
+		select {
+		case <-time.After(every): // another process is about to say so, or the backend is away
+		case <-ctx.Done():
+			return e, errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// watch finds out which runs of other processes are lost: those that leave the registry without an end.
+func (rs *Runs) watch(ctx context.Context) error {
+	left := make(chan string, maxLeft)
+	known := make(map[string]bool)
+	watch, err := rs.shared.presence.Watch(ctx, rs.registry(), func(r pubsub.PresenceReport) {
+		if r.Complete {
+			present := make(map[string]bool, len(r.Present))
+			for _, m := range r.Present {
+				present[m.ID] = true
+			}
+			for id := range known {
+				if !present[id] {
+					r.Left = append(r.Left, id)
+				}
+			}
+		}
+		for _, m := range r.Present {
+			known[m.ID] = true
+		}
+		for _, id := range r.Left {
+			delete(known, id)
+			select {
+			case left <- id:
+			default: // whoever asks for the run finds it
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	rs.done.Go(func() {
+		defer watch.Close()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case id := <-left:
+				if !strings.HasPrefix(id, rs.process+"-") {
+					if err := rs.lose(ctx, id); err != nil && ctx.Err() == nil {
+						rs.o.Logger.Warn("run: the end of a run of another process was not found out", "run", id, "error", err)
+					}
+				} else {
+					rs.loseHere(id)
+				}
+			}
+		}
+	})
+	return nil
+}
+
+// maxLeft is how many runs wait for being looked at.
+const maxLeft = 100_000
+
+// loseHere ends the context of a run of this process that left the registry while it goes on: this process stood still.
+func (rs *Runs) loseHere(id string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if w := rs.here[id]; w != nil {
+		w.cut(ErrLost)
+	}
+}
+
+// lose ends a run of another process as lost, unless it has ended.
+func (rs *Runs) lose(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, rs.shared.timeout)
+	defer cancel()
+	whole, err := rs.read(ctx, id)
+	if err != nil || whole.End != nil {
+		return err
+	}
+	e, err := rs.end(ctx, id, End{State: Lost})
+	if err != nil {
+		return err
+	}
+	return rs.output.Publish(ctx, rs.topic(id), Output{N: whole.N + 1, End: &e}, router.PublishOptions{ID: id + "-end"})
+}

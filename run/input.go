@@ -1,0 +1,233 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router"
+)
+
+// input is a message to a run, in the log of the inputs of its process.
+type input struct {
+	Run  string          `json:"run"`
+	ID   string          `json:"id,omitempty"`
+	Data json.RawMessage `json:"data,omitempty"`
+	Stop bool            `json:"stop,omitempty"`
+}
+
+// inputHistory is what is kept of the inputs of a process: they are read at once.
+var inputHistory = pubsub.History{Messages: 10_000, Bytes: 16 << 20, Age: time.Hour}
+
+// maxData bounds the data of a message to a run, in bytes, and maxInputs how many wait for it.
+const (
+	maxData   = 64 << 10
+	maxInputs = 100
+)
+
+// Steer is the request run.steer.
+type Steer struct {
+	Run string `json:"run" validate:"required,max=64"`
+	// ID makes it safe to send the message again: it is taken once. Empty: none.
+	ID   string          `json:"id,omitempty" validate:"max=64"`
+	Data json.RawMessage `json:"data"`
+}
+
+// Steered is its answer: whether the run has taken the message, or had ended before.
+type Steered struct {
+	Taken bool `json:"taken"`
+}
+
+// stop ends a run, and answers when it has ended.
+func (rs *Runs) stop(c *router.Context, q Ref) (End, error) {
+	w, err := rs.allowed(c, q.Run)
+	if err != nil {
+		return End{}, err
+	}
+	if err := rs.sendAndAwait(c, &w, input{Run: q.Run, ID: rand.Text(), Stop: true}, func() bool { return w.End != nil }); err != nil {
+		return End{}, err
+	}
+	return *w.End, nil
+}
+
+// steer gives a run a message, and answers when it has taken it or ended.
+func (rs *Runs) steer(c *router.Context, q Steer) (Steered, error) {
+	if len(q.Data) > maxData {
+		return Steered{}, errors.InvalidArgument.Errorf("run: data of %d bytes; give at most %d", len(q.Data), maxData)
+	}
+	w, err := rs.allowed(c, q.Run)
+	if err != nil {
+		return Steered{}, err
+	}
+	in := input{Run: q.Run, ID: q.ID, Data: q.Data}
+	if in.ID == "" {
+		in.ID = rand.Text()
+	}
+	err = rs.sendAndAwait(c, &w, in, func() bool { return w.has[in.ID] || w.End != nil })
+	return Steered{w.has[in.ID]}, err
+}
+
+// sendAndAwait sends an input to the process of a run, and reads its output until there is an outcome.
+func (rs *Runs) sendAndAwait(ctx context.Context, w *Whole, in input, outcome func() bool) error {
+	wake := make(chan struct{}, 1)
+	watch, err := rs.shared.log.Subscribe(ctx, rs.topic(in.Run), func(pubsub.Message) {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	process, _, _ := strings.Cut(in.Run, "-")
+	frame, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	for sent := false; ; {
+		if err := rs.readOn(ctx, in.Run, w); err != nil {
+			return err
+		}
+		if outcome() {
+			return nil
+		}
+		if !sent {
+			_, err := rs.shared.log.Append(ctx, pubsub.Message{Topic: rs.inputs(process), Frame: frame}, inputHistory, in.Run+" "+in.ID)
+			if err != nil {
+				return errors.Unavailable.Wrap(err, "run: the message may not have reached the run")
+			}
+			sent = true
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// listen takes the inputs of the runs of this process.
+func (rs *Runs) listen(ctx context.Context) error {
+	wake := make(chan struct{}, 1)
+	sub, err := rs.shared.log.Subscribe(ctx, rs.inputs(rs.process), func(pubsub.Message) {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	rs.done.Go(func() {
+		defer sub.Close()
+		var at pubsub.Position
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-wake:
+			}
+			var err error
+			if at, err = rs.take(ctx, at); err != nil && ctx.Err() == nil {
+				rs.o.Logger.Warn("run: messages to runs cannot be read; trying again", "error", err)
+				select {
+				case <-time.After(every):
+				case <-ctx.Done():
+				}
+				select {
+				case wake <- struct{}{}:
+				default:
+				}
+			}
+		}
+	})
+	return nil
+}
+
+// take gives the inputs behind a position to their runs, and returns the position of the last one.
+func (rs *Runs) take(ctx context.Context, at pubsub.Position) (pubsub.Position, error) {
+	for {
+		page, err := rs.shared.log.Read(ctx, rs.inputs(rs.process), inputHistory, pubsub.ReadOptions{From: at, Messages: 1000, Bytes: 1 << 20})
+		if err != nil {
+			return at, err
+		}
+		if page.Lost != pubsub.LossNone {
+			at = pubsub.Position{} // what is there is read again: runs know the ids of what they have
+			continue
+		}
+		for _, m := range page.Messages {
+			at = m.Position
+			var in input
+			if json.Unmarshal(m.Frame, &in) == nil {
+				rs.give(in)
+			}
+		}
+		if !page.More {
+			return at, nil
+		}
+	}
+}
+
+// give gives an input to a run of this process.
+func (rs *Runs) give(in input) {
+	rs.mu.Lock()
+	w := rs.here[in.Run]
+	rs.mu.Unlock()
+	if w == nil { // it has ended, which its output says
+		return
+	}
+	if in.Stop {
+		w.cut(ErrStopped)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.given[in.ID] || len(w.inputs) >= maxInputs {
+		return
+	}
+	w.given[in.ID] = true
+	w.inputs = append(w.inputs, in)
+	select {
+	case w.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// Input returns the next message to the run, and says that it was taken. It waits until there is one, or ctx ends.
+func (w *Writer) Input(ctx context.Context) (data json.RawMessage, err error) {
+	for {
+		data, ok, err := w.TryInput(ctx)
+		if ok || err != nil {
+			return data, err
+		}
+		select {
+		case <-w.arrived:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-w.ctx.Done():
+			return nil, context.Cause(w.ctx)
+		}
+	}
+}
+
+// TryInput is Input, and returns false if there is no message.
+func (w *Writer) TryInput(ctx context.Context) (data json.RawMessage, ok bool, err error) {
+	w.mu.Lock()
+	if len(w.inputs) == 0 {
+		w.mu.Unlock()
+		return nil, false, nil
+	}
+	in := w.inputs[0]
+	w.inputs = w.inputs[1:]
+	err = w.takes(0)
+	w.mu.Unlock()
+	if err == nil {
+		err = w.flush(ctx, Output{Taken: in.ID})
+	}
+	return in.Data, err == nil, err
+}

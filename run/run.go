@@ -1,0 +1,284 @@
+// Package run keeps work that outlives the connection on which it was begun: an answer of a language model, a report, an
+// import. Its output goes on when the page reloads, is seen on the other devices of the user, and has one end.
+//
+//	runs, err := run.New(ctx, r, run.Options{})
+//	…
+//	run.Handle(runs, "ask", func(ctx context.Context, q Ask, w *run.Writer) error {
+//		for word := range model.Stream(ctx, q.Text) {
+//			if err := w.Text(word); err != nil {
+//				return err
+//			}
+//		}
+//		return nil
+//	})
+//
+// A request of the type begins a run, and is answered with its id at once. The output of a run is a topic with history: what
+// is written is joined, and appended five times a second at most. These requests are about a run:
+//
+//	run.attach  the output until now, in one answer, and what follows as events run.output
+//	run.stop    ends it: the answer is how it has ended
+//	run.steer   gives it a message: the answer is whether it was taken
+//
+// A run ends once, as done, failed or stopped, or as lost if its process was killed. All processes that share the backend
+// decide on it by its [idempotency.Store], so a process that stood still cannot end a run that others call lost.
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wskit/wskit/adapters"
+	"github.com/wskit/wskit/adapters/memory"
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/idempotency"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router"
+)
+
+// State is how a run is.
+type State string
+
+// The states. All but Running are ends.
+const (
+	Running State = "running"
+	Done    State = "done"
+	Failed  State = "failed"
+	Stopped State = "stopped"
+	// Lost is a run whose process was killed, or stood still for longer than the ProcessTimeout.
+	Lost State = "lost"
+)
+
+// ErrStopped is the cause of the end of the context of a run that was stopped, and ErrLost that of one which other processes
+// call lost.
+var (
+	ErrStopped = errors.Aborted.New("run: the run was stopped")
+	ErrLost    = errors.Aborted.New("run: the process stood still for too long, and the run is lost")
+)
+
+// Info is about a run.
+type Info struct {
+	// ID is the id of the run, which cannot be guessed.
+	ID string `json:"run"`
+	// Type is that of the request which has begun it.
+	Type string `json:"type"`
+	// Tenant and User are those of the client that has begun it.
+	Tenant string    `json:"tenant,omitempty"`
+	User   string    `json:"user,omitempty"`
+	Begun  time.Time `json:"begun"`
+}
+
+// End is how a run has ended.
+type End struct {
+	State State `json:"state"`
+	// Result is what [Writer.Done] got.
+	Result json.RawMessage `json:"result,omitempty"`
+	// Code and Message are those of the error of a run that has failed.
+	Code    errors.Code `json:"code,omitempty"`
+	Message string      `json:"message,omitempty"`
+}
+
+// Output is a part of the output of a run, and the payload of the event run.output.
+type Output struct {
+	// N is its number, from 1 on, without holes until the one with the End. What has a number of before is the same again,
+	// and what comes behind an End does not count.
+	N int `json:"n"`
+	// Info is in the first one.
+	Info *Info `json:"info,omitempty"`
+	// Text follows the text of before.
+	Text string `json:"text,omitempty"`
+	// Event is what [Writer.Event] got.
+	Event json.RawMessage `json:"event,omitempty"`
+	// Taken is the id of a message that the run has taken.
+	Taken string `json:"taken,omitempty"`
+	// End is in the last one.
+	End *End `json:"end,omitempty"`
+}
+
+// Runs are the runs of a router. Its methods may be called from any goroutine.
+type Runs struct {
+	o       Options
+	r       *router.Router
+	shared  backend
+	process string // random; the ids of its runs begin with it
+	output  router.Event[Output]
+	ctx     context.Context
+	atOnce  *limit.ConcurrencyLimit // nil: no limit
+	done    sync.WaitGroup
+
+	mu     sync.Mutex
+	here   map[string]*Writer // runs of this process, by their ids
+	closed bool               // none begins any more
+}
+
+// backend is what is used of that of the router.
+type backend struct {
+	log      pubsub.Log
+	presence pubsub.PresenceWatcher
+	ends     idempotency.Store
+	limits   limit.Store
+	timeout  time.Duration // of a process
+}
+
+// New makes the runs of a router, which has not served a connection yet. They end with ctx: give it a context that ends after
+// that of [router.Router.Serve], or call [Runs.Wait] before. It fails if an option makes no sense, or if the router's backend
+// cannot share runs.
+func New(ctx context.Context, r *router.Router, o Options) (*Runs, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	b, err := backendOf(r.Backend())
+	if err != nil {
+		return nil, err
+	}
+	rs := &Runs{o: o, r: r, shared: b, process: rand.Text()[:processLength], ctx: ctx, here: make(map[string]*Writer)}
+	if o.AtOnce > 0 {
+		rs.atOnce = limit.NewConcurrencyLimit(b.limits, limit.ConcurrencyOptions{
+			Max: int64(o.AtOnce), LeaseTime: b.timeout, Limiter: limit.Options{Name: o.Name + ".at-once"},
+		})
+	}
+	rs.output = router.Declare[Output](r, o.Name+".output", router.EventOptions{Doc: "a part of the output of a run"})
+	r.History(o.Name+":*", router.HistoryOptions{Messages: maxOutputs, Bytes: 2*o.MaxBytes + maxOutputs*overhead, Age: o.Keep})
+	router.RPC(r, o.Name+".attach", rs.attach)
+	router.RPC(r, o.Name+".stop", rs.stop, router.RouteOptions{Concurrent: true, Timeout: b.timeout + stopTime})
+	router.RPC(r, o.Name+".steer", rs.steer, router.RouteOptions{Concurrent: true, Timeout: b.timeout + stopTime})
+	if err := rs.listen(ctx); err != nil {
+		return nil, err
+	}
+	return rs, rs.watch(ctx)
+}
+
+const (
+	processLength = 16
+	// maxOutputs bounds the outputs of a run: 5 a second for half an hour, and rarer ones then.
+	maxOutputs = 20_000
+	overhead   = 200 // bytes of an output without its text
+	// stopTime is how long a run may take to end that was stopped.
+	stopTime = 10 * time.Second
+)
+
+// backendOf is what is used of a backend. Parts that a backend of one process leaves out are in memory.
+func backendOf(b adapters.Backend) (own backend, err error) {
+	if !b.Shared {
+		local := memory.New()
+		if b.Broker == nil {
+			b.Broker = local.Broker
+		}
+		if b.Limits == nil {
+			b.Limits = local.Limits
+		}
+		if b.Presence == nil {
+			b.Presence = local.Presence
+		}
+		if b.Idempotency == nil {
+			b.Idempotency = local.Idempotency
+		}
+	}
+	var ok [3]bool
+	own.timeout, own.ends, own.limits = b.ProcessTimeout, b.Idempotency, b.Limits
+	own.log, ok[0] = b.Broker.(pubsub.Log)
+	own.presence, ok[1] = b.Presence.(pubsub.PresenceWatcher)
+	_, ok[2] = b.Limits.(limit.LeaseStore)
+	if ok != [...]bool{true, true, true} || own.ends == nil {
+		return own, fmt.Errorf("run: the router's Backend has the Broker %T, the Presence %T, the Limits %T and the Idempotency %T; "+
+			"use a pubsub.Log, a pubsub.PresenceWatcher, a limit.LeaseStore and an idempotency.Store, such as those of redis.Open",
+			b.Broker, b.Presence, b.Limits, b.Idempotency)
+	}
+	return own, nil
+}
+
+// Began is the answer of a request that begins a run.
+type Began struct {
+	Run string `json:"run"`
+}
+
+// Handle registers requests that begin a run. handle runs in a goroutine of its own, and its context ends when the run is
+// stopped, when it is lost, and when the context of [New] ends: context.Cause says which. The run is done when it returns nil,
+// and else failed, with the code of the error; the text of one without a code stays on the server.
+func Handle[Q any](rs *Runs, typ string, handle func(ctx context.Context, q Q, w *Writer) error, opts ...router.RouteOptions) {
+	router.RPC(rs.r, typ, func(c *router.Context, q Q) (Began, error) {
+		w, err := rs.begin(c, typ)
+		if err != nil {
+			return Began{}, err
+		}
+		rs.done.Go(func() { w.run(func() error { return handle(w.ctx, q, w) }) })
+		return Began{w.info.ID}, nil
+	}, opts...)
+}
+
+// topic is that of the output of a run.
+func (rs *Runs) topic(id string) string { return rs.o.Name + ":" + id }
+
+// The names of what the processes share, which no topic of a client has.
+func (rs *Runs) inputs(process string) string { return "$ws:run:" + rs.o.Name + ":in:" + process }
+func (rs *Runs) registry() string             { return "$ws:run:" + rs.o.Name + ":all" }
+
+// begin begins a run for a client.
+func (rs *Runs) begin(c *router.Context, typ string) (w *Writer, err error) {
+	identity := c.Conn().Identity()
+	w = &Writer{rs: rs, info: Info{
+		ID: rs.process + "-" + strings.ToLower(rand.Text()), Type: typ, Tenant: identity.Tenant, User: identity.User, Begun: time.Now().UTC(),
+	}}
+	w.init()
+	if rs.atOnce != nil {
+		key := rs.atOnce.Key(nil).Part(w.info.Tenant).Part(w.info.User)
+		if w.info.User == "" {
+			key = key.Part(c.Conn().ID())
+		}
+		lease, d, err := rs.atOnce.Acquire(c, key)
+		if err != nil {
+			return nil, err
+		}
+		if !d.Allowed {
+			return nil, errors.ResourceExhausted.Errorf("run: %d runs are going on; stop one of them", rs.o.AtOnce)
+		}
+		w.place = lease
+	}
+	rs.mu.Lock()
+	closed := rs.closed || rs.ctx.Err() != nil
+	if !closed {
+		rs.here[w.info.ID] = w
+	}
+	rs.mu.Unlock()
+	if closed {
+		err = errors.Unavailable.New("run: the server is shutting down")
+	}
+	if err == nil {
+		err = rs.shared.presence.Join(c, rs.registry(), pubsub.Member{ID: w.info.ID, User: w.info.User})
+	}
+	if err == nil {
+		err = w.publish(c, Output{Info: &w.info})
+	}
+	if err != nil {
+		w.leave()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Wait ends the runs of this process before it ends: it begins no more, waits for those there are until ctx ends, and ends the
+// others as lost. Call it before the backend is closed.
+func (rs *Runs) Wait(ctx context.Context) {
+	rs.mu.Lock()
+	rs.closed = true
+	rs.mu.Unlock()
+	over := make(chan struct{})
+	go func() { rs.done.Wait(); close(over) }()
+	select {
+	case <-over:
+		return
+	case <-ctx.Done():
+	}
+	rs.mu.Lock()
+	for _, w := range rs.here {
+		w.cut(ErrLost)
+	}
+	rs.mu.Unlock()
+	<-over
+}

@@ -1,0 +1,226 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/router"
+)
+
+// every is the least time between two outputs of a run, which are joined otherwise.
+const every = 200 * time.Millisecond
+
+// rare is the number of outputs after which they are ten times as rare.
+const rare = maxOutputs / 2
+
+// Writer writes the output of a run. Its methods may be called from any goroutine; what one writes stays in its order.
+type Writer struct {
+	rs    *Runs
+	info  Info
+	place limit.Lease // of AtOnce
+	ctx   context.Context
+	cut   context.CancelCauseFunc
+
+	turn sync.Mutex // held while an output is published, so that they have an order
+
+	mu      sync.Mutex
+	text    strings.Builder // to be written
+	bytes   int             // written, with what is to be
+	n       int             // outputs that were published
+	timer   *time.Timer     // of the next output
+	last    time.Time       // when one was published
+	failed  error           // of publishing
+	result  json.RawMessage
+	inputs  []input
+	given   map[string]bool // ids of inputs that have arrived
+	arrived chan struct{}   // holds a token when there are inputs
+	over    bool            // the handler has returned
+}
+
+func (w *Writer) init() {
+	w.ctx, w.cut = context.WithCancelCause(w.rs.ctx)
+	w.given, w.arrived = make(map[string]bool), make(chan struct{}, 1)
+}
+
+// Info is about the run.
+func (w *Writer) Info() Info { return w.info }
+
+// User are all devices of the user who has begun the run, for questions: see router.Question.AskFirst.
+func (w *Writer) User() router.Target { return w.rs.r.User(w.info.Tenant, w.info.User) }
+
+// Text adds to the text. It is sent within 200 ms, joined with what follows. It fails when the run has ended or was stopped,
+// when the output is full (RESOURCE_EXHAUSTED), and with what the backend fails with, until which it waits for nothing.
+func (w *Writer) Text(text string) error {
+	if !utf8.ValidString(text) {
+		return errors.InvalidArgument.New("run: the text is not valid UTF-8")
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.takes(len(text)); err != nil || text == "" {
+		return err
+	}
+	w.text.WriteString(text)
+	if w.timer == nil {
+		pause := every
+		if w.n > rare {
+			pause *= 10
+		}
+		w.timer = time.AfterFunc(max(0, pause-time.Since(w.last)), func() { w.flush(w.ctx, Output{}) })
+	}
+	return nil
+}
+
+// takes returns an error if the run takes no more output. w.mu is held.
+func (w *Writer) takes(size int) error {
+	switch {
+	case w.ctx.Err() != nil:
+		return context.Cause(w.ctx)
+	case w.over:
+		return errors.FailedPrecondition.New("run: the run has ended")
+	case w.failed != nil:
+		return w.failed
+	case w.bytes+size > w.rs.o.MaxBytes || w.n >= maxOutputs-2:
+		return errors.ResourceExhausted.Errorf("run: the output is full; set Options.MaxBytes, or write less than %d bytes", w.rs.o.MaxBytes)
+	}
+	w.bytes += size
+	return nil
+}
+
+// Event adds an event of the application, with its payload as JSON, behind the text of before. When it returns nil, it is in
+// the history of the run.
+func (w *Writer) Event(payload any) error {
+	event, err := json.Marshal(payload)
+	if err != nil {
+		return errors.InvalidArgument.Wrap(err, "run: the event is no JSON; use another type for it")
+	}
+	w.mu.Lock()
+	err = w.takes(len(event))
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return w.flush(w.ctx, Output{Event: event})
+}
+
+// Done sets the result of the run, as JSON. Return what it returns.
+func (w *Writer) Done(result any) error {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return fmt.Errorf("run: the result is no JSON; use another type for it: %w", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.result = text
+	return nil
+}
+
+// flush publishes the text that is to be written, and an output behind it.
+func (w *Writer) flush(ctx context.Context, o Output) error {
+	w.turn.Lock()
+	defer w.turn.Unlock()
+	w.mu.Lock()
+	text := w.text.String()
+	w.text.Reset()
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+	w.mu.Unlock()
+	o.Text = text
+	if text == "" && o.Event == nil && o.Taken == "" && o.End == nil {
+		return nil
+	}
+	return w.publish(ctx, o)
+}
+
+// publish publishes an output under the next number. It is repeated while the backend fails, until ctx ends: the id makes it
+// safe.
+func (w *Writer) publish(ctx context.Context, o Output) (err error) {
+	w.mu.Lock()
+	w.n++
+	o.N, w.last = w.n, time.Now()
+	w.mu.Unlock()
+	for {
+		err = w.rs.output.Publish(ctx, w.rs.topic(w.info.ID), o, router.PublishOptions{ID: w.info.ID + "-" + strconv.Itoa(o.N)})
+		if code := errors.CodeOf(err); err == nil || code != errors.Unavailable && code != errors.DeadlineExceeded {
+			break
+		}
+		select {
+		case <-time.After(every):
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.failed = err
+	}
+	return err
+}
+
+// run runs the handler, and ends the run.
+func (w *Writer) run(handle func() error) {
+	defer w.leave()
+	err := w.contain(handle)
+	w.mu.Lock()
+	w.over = true
+	result := w.result
+	w.mu.Unlock()
+	e := End{State: Done, Result: result}
+	switch cause := context.Cause(w.ctx); {
+	case err == nil:
+	case errors.Is(cause, ErrStopped):
+		e = End{State: Stopped}
+	case cause != nil:
+		e = End{State: Lost}
+	default:
+		e = End{State: Failed, Code: errors.CodeOf(err), Message: "internal error"}
+		if coded, ok := errors.AsType[*errors.Error](err); ok && e.Code != errors.Internal {
+			e.Message = coded.Message
+		} else {
+			w.rs.o.Logger.Error("run: a run has failed", "type", w.info.Type, "run", w.info.ID, "error", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.timeout)
+	defer cancel()
+	e, err = w.rs.end(ctx, w.info.ID, e)
+	if err == nil {
+		err = w.flush(ctx, Output{End: &e})
+	}
+	if err != nil {
+		w.rs.o.Logger.Error("run: the end of a run was not written; it will be lost", "type", w.info.Type, "run", w.info.ID, "error", err)
+	}
+}
+
+// contain returns a panic of the handler as an error.
+func (w *Writer) contain(handle func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return handle()
+}
+
+// leave ends what the run has in this process.
+func (w *Writer) leave() {
+	w.cut(nil)
+	if w.place != (limit.Lease{}) {
+		w.rs.atOnce.Release(w.place)
+	}
+	w.rs.mu.Lock()
+	delete(w.rs.here, w.info.ID)
+	w.rs.mu.Unlock()
+	w.rs.shared.presence.Leave(w.rs.registry(), w.info.ID)
+}
