@@ -21,6 +21,7 @@ import (
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/run"
 )
 
 // A script is a block of JavaScript or TypeScript of a page, with the code that the page leaves out.
@@ -76,6 +77,16 @@ await until(() => said);
 await client.request("message.remove", { room: "lobby", pos: said });
 await until(() => hidden.length);
 assert.deepEqual(hidden, [[said, { removedBy: "moderator1" }]]);
+client.close();`},
+	{"docs/runs.md", 0, `
+import { connect } from "@wskit/client";
+import { keep } from "@wskit/client/keep";
+const client = connect({ url: server + "/runs" }), text = "why?";
+let shown;
+const show = (w) => shown = w;`, `
+await until(() => whole?.end);
+assert.equal(shown.text, "You have asked: why? ");
+assert.deepEqual(shown.end, { state: "done", result: { words: 4 } });
 client.close();`},
 	{"docs/requests.md", 0, open, `await assert.rejects(call, { code: "CANCELLED" }); client.close();`},
 	{"docs/requests.md", 1, open + `const order = { item: "tea" };`, `client.close();`},
@@ -257,6 +268,28 @@ func TestNoScriptIsForgotten(t *testing.T) {
 	}
 }
 
+// parrots answers questions slowly, in runs.
+func parrots(t *testing.T) *router.Router {
+	r := router.New(router.Options{})
+	runs, err := run.New(t.Context(), r, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type question struct {
+		Text string `json:"text"`
+	}
+	run.Handle(runs, "ask", func(_ context.Context, q question, w *run.Writer) error {
+		words := strings.Fields("You have asked: " + q.Text)
+		for _, word := range words {
+			if err := errors.Join(w.Text(word+" "), w.Event(word)); err != nil { // an event is an output of its own
+				return err
+			}
+		}
+		return w.Done(map[string]int{"words": len(words)})
+	})
+	return r
+}
+
 // scriptServer has the messages that the scripts use, and returns its URL.
 func scriptServer(t *testing.T) string {
 	r := router.New(router.Options{
@@ -326,6 +359,7 @@ func scriptServer(t *testing.T) string {
 	mux.Handle("/rooms", newRooms())
 	mux.Handle("/topics", board)
 	mux.Handle("/moderated", moderated())
+	mux.Handle("/runs", parrots(t))
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() {
 		server.Close()

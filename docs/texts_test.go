@@ -22,7 +22,7 @@ type shownText struct {
 
 // textRoots are the packages that make such texts.
 var textRoots = []string{
-	"router", "api", "webhook", "limit", "middleware", "adapters", "ingress", "idempotency", "errors", "pubsub", "inspect", "client", "collect", "contract", "observe",
+	"router", "api", "webhook", "run", "limit", "middleware", "adapters", "ingress", "idempotency", "errors", "pubsub", "inspect", "client", "collect", "contract", "observe",
 	"internal/batch", "internal/denialcache", "internal/engine", "internal/envelope", "internal/handshake", "internal/httpclose",
 	"internal/jsontype", "internal/leasecheck", "internal/limitname", "internal/outage",
 }

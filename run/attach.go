@@ -11,6 +11,7 @@ import (
 
 // Ref names a run, in requests.
 type Ref struct {
+	// Run is the id of the run.
 	Run string `json:"run" validate:"required,max=64"`
 }
 
@@ -30,7 +31,9 @@ type Whole struct {
 
 // Event is an event of a run.
 type Event struct {
-	At    int             `json:"at"`
+	// At is how many bytes of the text come before it.
+	At int `json:"at"`
+	// Event is what Writer.Event got.
 	Event json.RawMessage `json:"event"`
 }
 
@@ -40,6 +43,7 @@ func (rs *Runs) attach(c *router.Context, q Ref) (Whole, error) {
 	if err != nil || w.End != nil {
 		return w, err
 	}
+	c.Unsubscribe(rs.topic(q.Run)) // of a client that begins anew
 	return w, c.SubscribeFrom(rs.topic(q.Run), w.pos)
 }
 
@@ -97,7 +101,7 @@ func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 				return err
 			}
 			w.pos = m.Pos
-			if w.End == nil && o.N > w.N {
+			if w.End == nil && (o.N > w.N || o.End != nil) {
 				w.add(o, &text)
 			}
 		}
@@ -111,7 +115,7 @@ func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 }
 
 func (w *Whole) add(o Output, text *strings.Builder) {
-	w.N = o.N
+	w.N = max(w.N, o.N)
 	if o.Info != nil {
 		w.Info = *o.Info
 	}

@@ -108,6 +108,17 @@ func (rs *Runs) loseHere(id string) {
 func (rs *Runs) lose(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, rs.shared.timeout)
 	defer cancel()
+	// Usually it has ended, which its last output says.
+	last, err := rs.r.ReadHistory(ctx, rs.topic(id), router.HistoryQuery{Backwards: true, Limit: 1})
+	if err != nil {
+		return err
+	}
+	for _, m := range last.Messages {
+		var o Output
+		if json.Unmarshal(m.Payload, &o) == nil && o.End != nil {
+			return nil
+		}
+	}
 	whole, err := rs.read(ctx, id)
 	if err != nil || whole.End != nil {
 		return err

@@ -31,14 +31,17 @@ const (
 
 // Steer is the request run.steer.
 type Steer struct {
+	// Run is the id of the run.
 	Run string `json:"run" validate:"required,max=64"`
 	// ID makes it safe to send the message again: it is taken once. Empty: none.
-	ID   string          `json:"id,omitempty" validate:"max=64"`
+	ID string `json:"id,omitempty" validate:"max=64"`
+	// Data is the message, of 64 KiB at most.
 	Data json.RawMessage `json:"data"`
 }
 
 // Steered is its answer: whether the run has taken the message, or had ended before.
 type Steered struct {
+	// Taken says that the run has taken the message.
 	Taken bool `json:"taken"`
 }
 
@@ -201,7 +204,7 @@ func (rs *Runs) give(in input) {
 // Input returns the next message to the run, and says that it was taken. It waits until there is one, or ctx ends.
 func (w *Writer) Input(ctx context.Context) (data json.RawMessage, err error) {
 	for {
-		data, ok, err := w.TryInput(ctx)
+		data, ok, err := w.TryInput()
 		if ok || err != nil {
 			return data, err
 		}
@@ -216,7 +219,7 @@ func (w *Writer) Input(ctx context.Context) (data json.RawMessage, err error) {
 }
 
 // TryInput is Input, and returns false if there is no message.
-func (w *Writer) TryInput(ctx context.Context) (data json.RawMessage, ok bool, err error) {
+func (w *Writer) TryInput() (data json.RawMessage, ok bool, err error) {
 	w.mu.Lock()
 	if len(w.inputs) == 0 {
 		w.mu.Unlock()
@@ -227,7 +230,7 @@ func (w *Writer) TryInput(ctx context.Context) (data json.RawMessage, ok bool, e
 	err = w.takes(0)
 	w.mu.Unlock()
 	if err == nil {
-		err = w.flush(ctx, Output{Taken: in.ID})
+		err = w.flush(Output{Taken: in.ID})
 	}
 	return in.Data, err == nil, err
 }

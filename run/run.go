@@ -68,13 +68,15 @@ type Info struct {
 	// Type is that of the request which has begun it.
 	Type string `json:"type"`
 	// Tenant and User are those of the client that has begun it.
-	Tenant string    `json:"tenant,omitempty"`
-	User   string    `json:"user,omitempty"`
-	Begun  time.Time `json:"begun"`
+	Tenant string `json:"tenant,omitempty"`
+	User   string `json:"user,omitempty"`
+	// Begun is when it was begun, by the clock of its process.
+	Begun time.Time `json:"begun"`
 }
 
 // End is how a run has ended.
 type End struct {
+	// State is not Running.
 	State State `json:"state"`
 	// Result is what [Writer.Done] got.
 	Result json.RawMessage `json:"result,omitempty"`
@@ -85,8 +87,8 @@ type End struct {
 
 // Output is a part of the output of a run, and the payload of the event run.output.
 type Output struct {
-	// N is its number, from 1 on, without holes until the one with the End. What has a number of before is the same again,
-	// and what comes behind an End does not count.
+	// N is its number, from 1 on, without holes. What has a number of before is the same again, unless it has the End. What
+	// comes behind the End does not count.
 	N int `json:"n"`
 	// Info is in the first one.
 	Info *Info `json:"info,omitempty"`
@@ -109,7 +111,8 @@ type Runs struct {
 	output  router.Event[Output]
 	ctx     context.Context
 	atOnce  *limit.ConcurrencyLimit // nil: no limit
-	done    sync.WaitGroup
+	running sync.WaitGroup          // handlers
+	done    sync.WaitGroup          // goroutines that end with ctx
 
 	mu     sync.Mutex
 	here   map[string]*Writer // runs of this process, by their ids
@@ -133,7 +136,8 @@ func New(ctx context.Context, r *router.Router, o Options) (*Runs, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := backendOf(r.Backend())
+	r.History(o.Name+":*", router.HistoryOptions{Messages: maxOutputs, Bytes: 2*o.MaxBytes + maxOutputs*overhead, Age: o.Keep})
+	b, err := backendOf(r.Backend()) // which has a log then
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +148,6 @@ func New(ctx context.Context, r *router.Router, o Options) (*Runs, error) {
 		})
 	}
 	rs.output = router.Declare[Output](r, o.Name+".output", router.EventOptions{Doc: "a part of the output of a run"})
-	r.History(o.Name+":*", router.HistoryOptions{Messages: maxOutputs, Bytes: 2*o.MaxBytes + maxOutputs*overhead, Age: o.Keep})
 	router.RPC(r, o.Name+".attach", rs.attach)
 	router.RPC(r, o.Name+".stop", rs.stop, router.RouteOptions{Concurrent: true, Timeout: b.timeout + stopTime})
 	router.RPC(r, o.Name+".steer", rs.steer, router.RouteOptions{Concurrent: true, Timeout: b.timeout + stopTime})
@@ -163,22 +166,10 @@ const (
 	stopTime = 10 * time.Second
 )
 
-// backendOf is what is used of a backend. Parts that a backend of one process leaves out are in memory.
+// backendOf is what is used of a backend.
 func backendOf(b adapters.Backend) (own backend, err error) {
-	if !b.Shared {
-		local := memory.New()
-		if b.Broker == nil {
-			b.Broker = local.Broker
-		}
-		if b.Limits == nil {
-			b.Limits = local.Limits
-		}
-		if b.Presence == nil {
-			b.Presence = local.Presence
-		}
-		if b.Idempotency == nil {
-			b.Idempotency = local.Idempotency
-		}
+	if !b.Shared && b.Limits == nil {
+		b.Limits = memory.NewStore(memory.Options{})
 	}
 	var ok [3]bool
 	own.timeout, own.ends, own.limits = b.ProcessTimeout, b.Idempotency, b.Limits
@@ -195,6 +186,7 @@ func backendOf(b adapters.Backend) (own backend, err error) {
 
 // Began is the answer of a request that begins a run.
 type Began struct {
+	// Run is the id of the run.
 	Run string `json:"run"`
 }
 
@@ -207,7 +199,7 @@ func Handle[Q any](rs *Runs, typ string, handle func(ctx context.Context, q Q, w
 		if err != nil {
 			return Began{}, err
 		}
-		rs.done.Go(func() { w.run(func() error { return handle(w.ctx, q, w) }) })
+		rs.running.Go(func() { w.run(func() error { return handle(w.ctx, q, w) }) })
 		return Began{w.info.ID}, nil
 	}, opts...)
 }
@@ -269,7 +261,7 @@ func (rs *Runs) Wait(ctx context.Context) {
 	rs.closed = true
 	rs.mu.Unlock()
 	over := make(chan struct{})
-	go func() { rs.done.Wait(); close(over) }()
+	go func() { rs.running.Wait(); close(over) }()
 	select {
 	case <-over:
 		return

@@ -74,7 +74,7 @@ func (w *Writer) Text(text string) error {
 		if w.n > rare {
 			pause *= 10
 		}
-		w.timer = time.AfterFunc(max(0, pause-time.Since(w.last)), func() { w.flush(w.ctx, Output{}) })
+		w.timer = time.AfterFunc(max(0, pause-time.Since(w.last)), func() { _ = w.flush(Output{}) })
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (w *Writer) Event(payload any) error {
 	if err != nil {
 		return err
 	}
-	return w.flush(w.ctx, Output{Event: event})
+	return w.flush(Output{Event: event})
 }
 
 // Done sets the result of the run, as JSON. Return what it returns.
@@ -123,8 +123,11 @@ func (w *Writer) Done(result any) error {
 	return nil
 }
 
-// flush publishes the text that is to be written, and an output behind it.
-func (w *Writer) flush(ctx context.Context, o Output) error {
+// flush publishes the text that is to be written, and an output behind it, also when the run was stopped meanwhile: what
+// was taken is written.
+func (w *Writer) flush(o Output) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.timeout)
+	defer cancel()
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	w.mu.Lock()
@@ -192,11 +195,14 @@ func (w *Writer) run(handle func() error) {
 			w.rs.o.Logger.Error("run: a run has failed", "type", w.info.Type, "run", w.info.ID, "error", err)
 		}
 	}
+	if err = w.flush(Output{}); err != nil && e.State == Done { // the text is not whole
+		e = End{State: Failed, Code: errors.CodeOf(err), Message: "the output could not be written"}
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.timeout)
 	defer cancel()
 	e, err = w.rs.end(ctx, w.info.ID, e)
 	if err == nil {
-		err = w.flush(ctx, Output{End: &e})
+		err = w.flush(Output{End: &e})
 	}
 	if err != nil {
 		w.rs.o.Logger.Error("run: the end of a run was not written; it will be lost", "type", w.info.Type, "run", w.info.ID, "error", err)

@@ -1,0 +1,177 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/wskit/wskit/adapters/redis"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/poll"
+	"github.com/wskit/wskit/internal/process"
+	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
+	"github.com/wskit/wskit/run"
+)
+
+const processTimeout = 2 * time.Second
+
+// serveOn is a router with runs on a Redis, whose run counts until it is stopped, and says what it gets.
+func serveOn(t *testing.T, url string) *routertest.Server {
+	t.Helper()
+	b, err := redis.Open(t.Context(), url, redis.Options{ProcessTimeout: processTimeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := router.New(router.Options{Backend: b, Authenticate: func(*http.Request) (ingress.Identity, error) {
+		return ingress.Identity{User: "ann"}, nil
+	}})
+	ctx, stop := context.WithCancel(context.Background())
+	runs, err := run.New(ctx, r, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		within, cancel := context.WithCancel(context.Background())
+		cancel()
+		runs.Wait(within)
+		stop()
+		_ = b.Close()
+	})
+	run.Handle(runs, "count", func(ctx context.Context, _ struct{}, w *run.Writer) error {
+		for n := 0; ; n++ {
+			data, ok, err := w.TryInput()
+			if err == nil && ok {
+				err = w.Text(fmt.Sprintf("<%s>", data))
+			}
+			if err == nil {
+				err = w.Text(fmt.Sprint(n, " "))
+			}
+			if err != nil {
+				return err
+			}
+			if poll.Within(5*time.Millisecond, func() bool { return ctx.Err() != nil }) {
+				return context.Cause(ctx)
+			}
+		}
+	})
+	return routertest.New(t, r)
+}
+
+// TestRunProcess is the other process: it begins a run, and says its id in Redis.
+func TestRunProcess(t *testing.T) {
+	url := os.Getenv("WSKIT_TEST_RUN")
+	if url == "" {
+		t.Skip("run by the tests below")
+	}
+	id := routertest.ExpectReply[run.Began](serveOn(t, url).Dial().Request("count", struct{}{})).Run
+	options, err := goredis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := goredis.NewClient(options).RPush(t.Context(), "runs", id).Err(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("\nrunning")
+	select {}
+}
+
+// counts reports whether a text is what the handler writes, without the messages.
+func counts(text string) bool {
+	for n, word := range strings.Fields(text) {
+		if _, after, ok := strings.Cut(word, ">"); ok {
+			word = after
+		}
+		if word != fmt.Sprint(n) {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// Another process watches a run, gives it messages and stops it.
+func TestARunOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	_ = process.StartTest(t, "TestRunProcess", "WSKIT_TEST_RUN="+s.URL(), "running")
+	id := s.Do("LPOP", "runs").(string)
+	c := serveOn(t, s.URL()).Dial()
+	v := attach(t, c, id)
+	for range 3 {
+		v.next()
+	}
+	if !routertest.ExpectReply[run.Steered](c.Request("run.steer", run.Steer{Run: id, ID: "m", Data: json.RawMessage("7")})).Taken {
+		t.Error("a message to a run of another process was not taken")
+	}
+	if e := routertest.ExpectReply[run.End](c.Request("run.stop", run.Ref{Run: id})); e.State != run.Stopped {
+		t.Errorf("stopped as %+v", e)
+	}
+	if text := v.watch(); v.end.State != run.Stopped || !counts(text) || strings.Count(text, "<7>") != 1 {
+		t.Errorf("%q, %+v", text, v.end)
+	}
+	if whole := attach(t, c, id); whole.text.String() != v.text.String() {
+		t.Errorf("later the text is %q, and was %q", whole.text.String(), v.text.String())
+	}
+}
+
+// A run whose process is killed is lost, for all that watch it and once. What was written before stays.
+func TestARunOfAKilledProcess(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	child := process.StartTest(t, "TestRunProcess", "WSKIT_TEST_RUN="+s.URL(), "running")
+	id := s.Do("LPOP", "runs").(string)
+	first, second := serveOn(t, s.URL()).Dial(), serveOn(t, s.URL()).Dial()
+	one, two := attach(t, first, id), attach(t, second, id)
+	one.next()
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	stopped := first.Request("run.stop", run.Ref{Run: id}) // which is answered when it is known how it has ended
+	for _, v := range []*viewer{one, two} {
+		if text := v.watch(); v.end.State != run.Lost || !counts(text) {
+			t.Errorf("%q, %+v", text, v.end)
+		}
+	}
+	if one.text.String() != two.text.String() {
+		t.Errorf("one has %q, the other %q", one.text.String(), two.text.String())
+	}
+	if e := routertest.ExpectReply[run.End](stopped); e.State != run.Lost {
+		t.Errorf("stopped as %+v", e)
+	}
+}
+
+// A process that stood still while others called its run lost stops it when it goes on, and ends it no second time.
+func TestARunOfAStoppedProcess(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	child := process.StartTest(t, "TestRunProcess", "WSKIT_TEST_RUN="+s.URL(), "running")
+	id := s.Do("LPOP", "runs").(string)
+	c := serveOn(t, s.URL()).Dial()
+	v := attach(t, c, id)
+	v.next()
+	if err := process.Stop(child.Process); err != nil {
+		t.Fatal(err)
+	}
+	if v.watch(); v.end.State != run.Lost {
+		t.Errorf("%+v", v.end)
+	}
+	text := v.text.String()
+	if err := process.Continue(child.Process); err != nil {
+		t.Fatal(err)
+	}
+	if e := routertest.ExpectReply[run.End](c.Request("run.stop", run.Ref{Run: id})); e.State != run.Lost {
+		t.Errorf("stopped as %+v", e)
+	}
+	after := routertest.ExpectReply[run.Began](c.Request("count", struct{}{})).Run // time for the other process to write
+	poll.Until(t, "another run to have written", func() bool { return attach(t, c, after).n > 5 })
+	if whole := attach(t, c, id); whole.text.String() != text || whole.end.State != run.Lost {
+		t.Errorf("later the text is %q, and was %q; %+v", whole.text.String(), text, whole.end)
+	}
+}

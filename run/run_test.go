@@ -1,0 +1,326 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
+	"github.com/wskit/wskit/run"
+)
+
+// Ask begins a run of the tests.
+type Ask struct {
+	Text string `json:"text"`
+}
+
+func newRouter() *router.Router {
+	return router.New(router.Options{Authenticate: func(req *http.Request) (ingress.Identity, error) {
+		user, _, _ := strings.Cut(ingress.Token(req), ".")
+		return ingress.Identity{Tenant: "acme", User: user}, nil
+	}})
+}
+
+// viewer is a device that watches a run, as a page does: it joins what it gets by the numbers.
+type viewer struct {
+	t      *testing.T
+	c      *routertest.Client
+	id     string
+	n      int
+	text   strings.Builder
+	events []string
+	end    *run.End
+}
+
+// attach begins to watch, or begins anew.
+func attach(t *testing.T, c *routertest.Client, id string) *viewer {
+	t.Helper()
+	whole := routertest.ExpectReply[run.Whole](c.Request("run.attach", run.Ref{Run: id}))
+	v := &viewer{t: t, c: c, id: id, n: whole.N, end: whole.End}
+	v.text.WriteString(whole.Text)
+	for _, e := range whole.Events {
+		v.events = append(v.events, fmt.Sprint(string(e.Event), " at ", e.At))
+	}
+	return v
+}
+
+// watch watches to the end, and returns the text.
+func (v *viewer) watch() string {
+	v.t.Helper()
+	for v.end == nil {
+		v.next()
+	}
+	return v.text.String()
+}
+
+func (v *viewer) next() {
+	v.t.Helper()
+	o := routertest.ExpectEvent[run.Output](v.c, "run.output")
+	if o.N != v.n+1 && o.End == nil {
+		v.t.Fatalf("output %d comes behind %d", o.N, v.n)
+	}
+	v.n = o.N
+	v.text.WriteString(o.Text)
+	if o.Event != nil {
+		v.events = append(v.events, fmt.Sprint(string(o.Event), " at ", v.text.Len()))
+	}
+	v.end = o.End
+}
+
+// begin begins a run.
+func begin(c *routertest.Client, text string) (id string) {
+	return routertest.ExpectReply[run.Began](c.Request("ask", Ask{text})).Run
+}
+
+// in tests something in a bubble, with a router whose runs write words.
+func in(t *testing.T, o run.Options, test func(t *testing.T, s *routertest.Server, stop func())) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRouter()
+		ctx, stop := context.WithCancel(t.Context())
+		runs, err := run.New(ctx, r, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handleWords(runs, func() { time.Sleep(100 * time.Millisecond) })
+		s := routertest.New(t, r)
+		test(t, s, stop)
+		stop()
+		runs.Wait(t.Context())
+	})
+}
+
+// handleWords has runs write the words of a text, with a pause before each, and do what some of them say.
+func handleWords(runs *run.Runs, pause func()) {
+	run.Handle(runs, "ask", func(ctx context.Context, q Ask, w *run.Writer) error { return words(ctx, q, w, pause) })
+}
+
+func words(ctx context.Context, q Ask, w *run.Writer, pause func()) error {
+	for i, word := range strings.Fields(q.Text) {
+		if pause(); ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var err error
+		switch word {
+		case "EVENT":
+			err = w.Event(i)
+		case "INPUT":
+			var data json.RawMessage
+			if data, err = w.Input(ctx); err == nil {
+				err = w.Text("<" + string(data) + ">")
+			}
+		case "FAIL":
+			err = fmt.Errorf("the password is hunter2")
+		case "REFUSE":
+			err = errors.FailedPrecondition.New("no more words")
+		case "PANIC":
+			panic("the password is hunter2")
+		default:
+			err = w.Text(word + " ")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.Done(len(q.Text))
+}
+
+const long = "one two three EVENT four five six seven eight nine ten"
+
+// All devices get the same text, from the beginning, from the middle and at the end, with the events at their places.
+func TestAllDevicesGetTheSame(t *testing.T) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+		phone, desk := s.Dial(routertest.DialOptions{Token: "ann.1"}), s.Dial(routertest.DialOptions{Token: "ann.2"})
+		id := begin(phone, long)
+		first := attach(t, phone, id)
+		for range 3 {
+			first.next()
+		}
+		second := attach(t, desk, id)
+		want := strings.Replace(long, "EVENT ", "", 1) + " "
+		for name, v := range map[string]*viewer{"phone": first, "desk": second} {
+			if got := v.watch(); got != want || v.end.State != run.Done || string(v.end.Result) != fmt.Sprint(len(long)) {
+				t.Errorf("%s: %q, %+v", name, got, v.end)
+			}
+			if want := fmt.Sprint("3 at ", len("one two three ")); len(v.events) != 1 || v.events[0] != want {
+				t.Errorf("%s: the events are %q, want %q", name, v.events, want)
+			}
+		}
+		late := attach(t, desk, id)
+		if late.text.String() != want || late.end == nil || late.end.State != run.Done || late.events[0] != first.events[0] {
+			t.Errorf("after the end: %q, %+v", late.text.String(), late.end)
+		}
+		if n := first.n; n > 9 { // 1.1 s: six a second, with the first, the event and the last
+			t.Errorf("%d outputs", n)
+		}
+	})
+}
+
+// A run goes on when the client that has begun it is gone.
+func TestALostConnectionStopsNothing(t *testing.T) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
+		id := begin(c, long)
+		c.Vanish()
+		time.Sleep(500 * time.Millisecond)
+		v := attach(t, s.Dial(routertest.DialOptions{Token: "ann.2"}), id)
+		if v.watch(); v.end.State != run.Done {
+			t.Errorf("the end is %+v", v.end)
+		}
+	})
+}
+
+// A run that is stopped ends, whoever of its user stops it, and says so once. A second stop is answered with the end.
+func TestStop(t *testing.T) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+		c, other := s.Dial(routertest.DialOptions{Token: "ann.1"}), s.Dial(routertest.DialOptions{Token: "ann.2"})
+		id := begin(c, long)
+		v := attach(t, c, id)
+		v.next()
+		for range 2 {
+			if e := routertest.ExpectReply[run.End](other.Request("run.stop", run.Ref{Run: id})); e.State != run.Stopped {
+				t.Errorf("the end is %+v", e)
+			}
+		}
+		if v.watch(); v.end.State != run.Stopped || v.text.Len() >= len(long) {
+			t.Errorf("%q, %+v", v.text.String(), v.end)
+		}
+		synctest.Wait()
+		for _, f := range c.Frames() {
+			if f.Type == "run.output" {
+				t.Errorf("behind the end comes %s", f)
+			}
+		}
+	})
+}
+
+// A message to a run is taken once, or refused because the run has ended.
+func TestSteer(t *testing.T) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
+		id := begin(c, "a INPUT b")
+		steer := func(message, data string) bool {
+			q := c.Request("run.steer", run.Steer{Run: id, ID: message, Data: json.RawMessage(data)})
+			return routertest.ExpectReply[run.Steered](q).Taken
+		}
+		if !steer("1", "7") {
+			t.Error("the message was not taken")
+		}
+		v := attach(t, c, id)
+		if got := v.watch(); got != "a <7>b " || v.end.State != run.Done {
+			t.Errorf("%q, %+v", got, v.end)
+		}
+		if !steer("1", "7") {
+			t.Error("a message that was taken is refused when it is sent again")
+		}
+		if steer("2", "8") {
+			t.Error("a message was taken after the end")
+		}
+	})
+}
+
+// A failed run says its code; the text of an error without one, and of a panic, stays on the server.
+func TestFailures(t *testing.T) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
+		for text, want := range map[string]run.End{
+			"a FAIL b":   {State: run.Failed, Code: errors.Internal, Message: "internal error"},
+			"a PANIC b":  {State: run.Failed, Code: errors.Internal, Message: "internal error"},
+			"a REFUSE b": {State: run.Failed, Code: errors.FailedPrecondition, Message: "no more words"},
+		} {
+			v := attach(t, c, begin(c, text))
+			if v.watch(); v.end.State != want.State || v.end.Code != want.Code || v.end.Message != want.Message {
+				t.Errorf("%s: %+v, want %+v", text, *v.end, want)
+			}
+		}
+	})
+}
+
+// Others may neither watch nor stop nor steer a run, and do not learn whether it exists. Allow lets them.
+func TestRights(t *testing.T) {
+	for name, o := range map[string]run.Options{
+		"owner": {},
+		"allow": {Allow: func(c *router.Context, i run.Info) error {
+			if i.User != "ann" || c.Conn().Identity().User != "boss" {
+				return errors.PermissionDenied.New("not yours")
+			}
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, o, func(t *testing.T, s *routertest.Server, _ func()) {
+				id := begin(s.Dial(routertest.DialOptions{Token: "ann.1"}), long)
+				for _, user := range []string{"bob", "boss", ""} {
+					c := s.Dial(routertest.DialOptions{Token: user + ".1"})
+					for typ, q := range map[string]any{
+						"run.attach": run.Ref{Run: id}, "run.stop": run.Ref{Run: id}, "run.steer": run.Steer{Run: id, Data: json.RawMessage("1")},
+					} {
+						if user == "boss" && o.Allow != nil {
+							if typ == "run.attach" {
+								routertest.ExpectReply[run.Whole](c.Request(typ, q))
+							}
+							continue
+						}
+						want := errors.NotFound
+						if o.Allow != nil {
+							want = errors.PermissionDenied
+						}
+						c.Request(typ, q).ExpectError(want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A user has so many runs at the same time and no more; one that has ended makes room.
+func TestAtOnce(t *testing.T) {
+	in(t, run.Options{AtOnce: 2}, func(t *testing.T, s *routertest.Server, _ func()) {
+		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
+		id := begin(c, long)
+		begin(c, long)
+		s.Dial(routertest.DialOptions{Token: "ann.2"}).Request("ask", Ask{long}).ExpectError(errors.ResourceExhausted)
+		begin(s.Dial(routertest.DialOptions{Token: "bob.1"}), long)
+		routertest.ExpectReply[run.End](c.Request("run.stop", run.Ref{Run: id}))
+		synctest.Wait()
+		begin(c, long)
+	})
+}
+
+// When the server ends, runs are let finish, and what is cut is lost.
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRouter()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		runs, err := run.New(ctx, r, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handleWords(runs, func() { time.Sleep(100 * time.Millisecond) })
+		s := routertest.New(t, r)
+		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
+		short, cut := attach(t, c, begin(c, "a b")), begin(c, long)
+		within, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		done := make(chan struct{})
+		go func() { runs.Wait(within); close(done) }()
+		if short.watch(); short.end.State != run.Done {
+			t.Errorf("a run that had time ends as %+v", short.end)
+		}
+		c.Request("ask", Ask{"late"}).ExpectError(errors.Unavailable)
+		time.Sleep(time.Second)
+		if v := attach(t, c, cut); v.watch() == "" || v.end.State != run.Lost {
+			t.Errorf("a run that was cut ends as %+v", v.end)
+		}
+		stop()
+		<-done
+	})
+}
