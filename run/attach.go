@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
 
@@ -71,6 +72,13 @@ func unknown(id string) error { return errors.NotFound.Errorf("run: there is no 
 // read joins the output of a run.
 func (rs *Runs) read(ctx context.Context, id string) (w Whole, err error) {
 	if process, _, ok := strings.Cut(id, "-"); !ok || len(process) != processLength {
+		return w, unknown(id)
+	}
+	heads, err := rs.shared.log.Heads(ctx, []string{rs.topic(id)}) // reading would begin a log
+	if err != nil {
+		return w, err
+	}
+	if heads[0] == (pubsub.Position{}) {
 		return w, unknown(id)
 	}
 	w.has = make(map[string]bool)

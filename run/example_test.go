@@ -3,8 +3,11 @@ package run_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/signal"
 	"strings"
 	"time"
 
@@ -41,13 +44,20 @@ func newParrot(ctx context.Context, r *router.Router) (*run.Runs, error) {
 	return runs, nil
 }
 
-// serve is the second.
-func serve(ctx context.Context, r *router.Router, runs *run.Runs, server *http.Server) error {
-	err := r.Serve(ctx, server)
+// A server lets runs finish when it ends.
+func ExampleRuns_Wait() {
+	r, server := router.New(router.Options{}), &http.Server{Addr: "127.0.0.1:8080"}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	runs, err := newParrot(context.Background(), r)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = r.Serve(ctx, server)
 	within, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	runs.Wait(within)
-	return err
+	log.Print(err)
 }
 
 // An answer is begun by one connection, and read by another one.
@@ -76,7 +86,7 @@ func Example() {
 		panic(err)
 	}
 	runs.Wait(ctx)
-	whole, err := client.Request[run.Whole](ctx, two, "run.attach", run.Ref{Run: began.Run})
+	whole, err := client.Request[run.Whole](ctx, two, "run.attach", run.Ref(began))
 	if err != nil {
 		panic(err)
 	}

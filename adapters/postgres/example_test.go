@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/postgres"
 	"github.com/wskit/wskit/adapters/postgres/internal/pgtest"
 	"github.com/wskit/wskit/router"
@@ -72,3 +73,11 @@ func TestPage(t *testing.T) {
 		}
 	}
 }
+
+// withLimitsOnRedis is the third: a backend of two.
+func withLimitsOnRedis(backend, onRedis adapters.Backend) adapters.Backend {
+	backend.Limits = onRedis.Limits
+	return backend
+}
+
+var _ = withLimitsOnRedis

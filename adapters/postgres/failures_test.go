@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -20,6 +22,8 @@ import (
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/limit/limittest"
 	"github.com/wskit/wskit/pubsub"
+	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/router/routertest"
 )
 
 // Connections are cut after each number of bytes. What is appended, and repeated with its id until it is acknowledged, is in
@@ -211,5 +215,78 @@ func TestAStoppedProcessHoldsUpNothing(t *testing.T) {
 		if err := process.Continue(child.Process); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// After a failover to a replica that was behind, what was acknowledged and is missing is reported to clients, and what is
+// published then arrives.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	primary := pgtest.Start(t)
+	replica := primary.Replica(t)
+	url := fmt.Sprintf("postgres://postgres@%s,%s/postgres?sslmode=disable&target_session_attrs=read-write", primary.Addr, replica.Addr)
+	backend := open(t, url, postgres.Options{ProcessTimeout: processTimeout})
+	r := router.New(router.Options{Backend: backend, HistoryCheck: 100 * time.Millisecond})
+	r.History("orders:*", router.HistoryOptions{})
+	paid := router.Declare[int](r, "paid")
+	router.RPC(r, "join", func(c *router.Context, topic string) (bool, error) { return true, c.Subscribe(topic) })
+	c := routertest.New(t, r).Dial()
+	routertest.ExpectReply[bool](c.Request("join", "orders:1"))
+	publish := func(n int) {
+		t.Helper()
+		poll.Until(t, "an event to be published", func() bool {
+			return paid.Publish(t.Context(), "orders:1", n, router.PublishOptions{ID: fmt.Sprint(n)}) == nil
+		})
+	}
+	publish(1)
+	replica.Until(t, "the replica to have the event", "select 1 from wskit.messages")
+	replica.Kill()
+	publish(2) // which the replica never gets
+	for n := 1; n <= 2; n++ {
+		if got := routertest.ExpectEvent[int](c, "paid"); got != n {
+			t.Errorf("event %d comes in place of %d", got, n)
+		}
+	}
+	primary.Kill()
+	replica.Run()
+	replica.Promote()
+	publish(3)
+	if reset := c.ExpectAny("$ws:reset"); !strings.Contains(string(reset.Raw), `"rewound"`) {
+		t.Errorf("the loss is reported as %s", reset)
+	}
+	poll.Until(t, "the backend to work", func() bool { return backend.Check(t.Context()) == nil })
+	page, err := r.ReadHistory(t.Context(), "orders:1", router.HistoryQuery{})
+	if err != nil || len(page.Messages) != 2 || string(page.Messages[1].Payload) != "3" {
+		t.Errorf("the history is %+v, %v", page, err)
+	}
+}
+
+// A full disk fails calls, and loses nothing that was acknowledged: when there is room again, all of it is there.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	s := pgtest.StartSmall(t, 20)
+	b := newBroker(t, s.URL(), postgres.Options{})
+	random := make([]byte, 7000) // which is not compressed
+	_, _ = rand.Read(random)
+	acknowledged, m := 0, pubsub.Message{Topic: "x", Frame: random}
+	var err error
+	for acknowledged < 10_000 && err == nil {
+		if _, err = b.Append(t.Context(), m, pubsub.History{Messages: 100_000, Bytes: 1 << 30, Age: time.Hour}, ""); err == nil {
+			acknowledged++
+		}
+	}
+	if err == nil || acknowledged < 100 {
+		t.Fatalf("%d messages fit: %v", acknowledged, err)
+	}
+	s.Kill()
+	s.Grow()
+	s.Run()
+	poll.Until(t, "a message to be appended", func() bool {
+		_, err := b.Append(t.Context(), m, pubsub.History{Messages: 100_000, Bytes: 1 << 30, Age: time.Hour}, "")
+		return err == nil
+	})
+	heads, err := b.Heads(t.Context(), []string{"x"})
+	if err != nil || heads[0].Offset != uint64(acknowledged)+1 {
+		t.Errorf("%d messages were acknowledged, and the log has %d, %v", acknowledged+1, heads[0].Offset, err)
 	}
 }

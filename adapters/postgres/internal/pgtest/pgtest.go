@@ -23,14 +23,50 @@ import (
 
 // Server is a PostgreSQL server on a port of its own.
 type Server struct {
-	t    testing.TB
-	Addr string
-	dir  string
-	bin  string
-	cmd  *exec.Cmd
-	as   *syscall.Credential // postgres refuses to be root
-	env  []string
+	t     testing.TB
+	Addr  string
+	dir   string
+	bin   string
+	cmd   *exec.Cmd
+	as    *syscall.Credential // postgres refuses to be root
+	env   []string
+	limit int // of files, in MiB; 0: none
 }
+
+// Replica starts a server that follows this one, until the test ends. It may lag behind.
+func (s *Server) Replica(t testing.TB) *Server {
+	t.Helper()
+	r := s.prepare(t)
+	host, port, _ := net.SplitHostPort(s.Addr)
+	out, err := r.command("pg_basebackup", "-D", r.dir+"/data", "-R", "-h", host, "-p", port, "-U", "postgres", "-c", "fast", "--no-sync").CombinedOutput()
+	if err != nil {
+		t.Fatalf("pg_basebackup: %v\n%s", err, out)
+	}
+	r.Run()
+	t.Cleanup(r.Kill)
+	return r
+}
+
+// Promote has a replica take writes.
+func (s *Server) Promote() {
+	s.t.Helper()
+	if out, err := s.command("pg_ctl", "promote", "-D", s.dir+"/data").CombinedOutput(); err != nil {
+		s.t.Fatalf("pg_ctl: %v\n%s", err, out)
+	}
+}
+
+// StartSmall is Start for a server whose files may not be larger than so many MiB, as on a full disk.
+func StartSmall(t testing.TB, mebibytes int) *Server {
+	t.Helper()
+	s := start(t, nil)
+	s.Kill()
+	s.limit = mebibytes
+	s.Run()
+	return s
+}
+
+// Grow ends the limit of StartSmall, from the next Run on.
+func (s *Server) Grow() { s.limit = 0 }
 
 // StartWithClock is Start for a server whose time of day is a clock of the test.
 func StartWithClock(t testing.TB) (*Server, *stepclock.Clock) {
@@ -54,7 +90,19 @@ func Start(t testing.TB) *Server {
 
 func start(t testing.TB, env []string) *Server {
 	t.Helper()
-	s := &Server{t: t, Addr: process.FreeAddr(t), env: env}
+	s := (&Server{env: env}).prepare(t)
+	if out, err := s.command("initdb", "-D", s.dir+"/data", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	s.Run()
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// prepare makes a server like s that has no data yet.
+func (s *Server) prepare(t testing.TB) *Server {
+	t.Helper()
+	s = &Server{t: t, Addr: process.FreeAddr(t), env: s.env}
 	found, err := exec.LookPath("initdb")
 	if err != nil {
 		all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
@@ -62,6 +110,9 @@ func start(t testing.TB, env []string) *Server {
 			process.Missing(t, "PostgreSQL is not installed; make postgres, or apt-get, installs it")
 		}
 		found = all[len(all)-1]
+	}
+	if found, err = filepath.EvalSymlinks(found); err != nil {
+		t.Fatal(err)
 	}
 	s.bin = filepath.Dir(found)
 	if s.dir, err = os.MkdirTemp("", "pgtest"); err != nil {
@@ -80,11 +131,6 @@ func start(t testing.TB, env []string) *Server {
 			t.Fatal(err)
 		}
 	}
-	if out, err := s.command("initdb", "-D", s.dir+"/data", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
-	s.Run()
-	t.Cleanup(s.Kill)
 	return s
 }
 
@@ -118,8 +164,14 @@ func (s *Server) Run() {
 		s.t.Fatal(err)
 	}
 	defer log.Close()
-	s.cmd = s.command("postgres", "-D", s.dir+"/data", "-c", "listen_addresses="+host, "-c", "port="+port,
-		"-c", "unix_socket_directories=", "-c", "max_connections=200")
+	args := []string{
+		"-D", s.dir + "/data", "-c", "listen_addresses=" + host, "-c", "port=" + port, "-c", "unix_socket_directories=", "-c", "max_connections=200",
+	}
+	s.cmd = s.command("postgres", args...)
+	if s.limit > 0 {
+		script := fmt.Sprintf(`ulimit -f %d; exec "$0" "$@"`, s.limit*1024)
+		s.cmd = s.program("/bin/bash", append([]string{"-c", script, filepath.Join(s.bin, "postgres")}, args...)...)
+	}
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = log, log, append(s.cmd.Env, s.env...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
