@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +26,7 @@ import (
 
 const processTimeout = 2 * time.Second
 
-// serveOn is a router with runs on a Redis, whose run counts until it is stopped, and says what it gets.
+// serveOn is a router with runs on a Redis, whose runs count up to a number, or until they are stopped, and say what they get.
 func serveOn(t *testing.T, url string) *routertest.Server {
 	t.Helper()
 	b, err := redis.Open(t.Context(), url, redis.Options{ProcessTimeout: processTimeout})
@@ -35,7 +37,7 @@ func serveOn(t *testing.T, url string) *routertest.Server {
 		return ingress.Identity{User: "ann"}, nil
 	}})
 	ctx, stop := context.WithCancel(context.Background())
-	runs, err := run.New(ctx, r, run.Options{})
+	runs, err := run.New(ctx, r, run.Options{AtOnce: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +48,11 @@ func serveOn(t *testing.T, url string) *routertest.Server {
 		stop()
 		_ = b.Close()
 	})
-	run.Handle(runs, "count", func(ctx context.Context, _ struct{}, w *run.Writer) error {
+	run.Handle(runs, "count", func(ctx context.Context, most int, w *run.Writer) error {
 		for n := 0; ; n++ {
+			if n == most {
+				return w.Done(n)
+			}
 			data, ok, err := w.TryInput()
 			if err == nil && ok {
 				err = w.Text(fmt.Sprintf("<%s>", data))
@@ -72,7 +77,7 @@ func TestRunProcess(t *testing.T) {
 	if url == "" {
 		t.Skip("run by the tests below")
 	}
-	id := routertest.ExpectReply[run.Began](serveOn(t, url).Dial().Request("count", struct{}{})).Run
+	id := routertest.ExpectReply[run.Began](serveOn(t, url).Dial().Request("count", -1)).Run
 	options, err := goredis.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +87,77 @@ func TestRunProcess(t *testing.T) {
 	}
 	fmt.Println("\nrunning")
 	select {}
+}
+
+// TestCountingProcess is another one: it begins runs all the time, and says their ids.
+func TestCountingProcess(t *testing.T) {
+	url := os.Getenv("WSKIT_TEST_RUNS")
+	if url == "" {
+		t.Skip("run by TestNoRunDiffers")
+	}
+	options, err := goredis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ids := serveOn(t, url).Dial(), goredis.NewClient(options)
+	fmt.Println("\nrunning")
+	for {
+		q := c.Request("count", rand.IntN(300))
+		if err := ids.RPush(t.Context(), "runs", routertest.ExpectReply[run.Began](q).Run).Err(); err != nil {
+			t.Fatal(err)
+		}
+		poll.Within(50*time.Millisecond, func() bool { return false })
+	}
+}
+
+// waves is how often a process is killed in TestNoRunDiffers.
+const waves = 4
+
+// Runs of processes of which one is killed again and again, watched by clients that come late, lose their connection and come
+// back: each has one end, all clients have the same text, and it is what was written up to there.
+func TestNoRunDiffers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	start := func() *exec.Cmd {
+		return process.StartTest(t, "TestCountingProcess", "WSKIT_TEST_RUNS="+s.URL(), "running")
+	}
+	children := []*exec.Cmd{start(), start()}
+	servers := []*routertest.Server{serveOn(t, s.URL()), serveOn(t, s.URL())}
+	ends := make(map[run.State]int)
+	for wave := range waves {
+		var viewers []*viewer
+		for len(viewers) < 20 {
+			id := s.Do("BLPOP", "runs", 0).([]any)[1].(string)
+			viewers = append(viewers, attach(t, servers[len(viewers)%2].Dial(), id))
+		}
+		_ = children[wave%2].Process.Kill()
+		_ = children[wave%2].Wait()
+		children[wave%2] = start()
+		for i, v := range viewers {
+			if i%3 == 0 && v.end == nil { // it reloads
+				v.next()
+				v.c.Vanish()
+				v = attach(t, servers[(i+1)%2].Dial(), v.id)
+			}
+			text := v.watch()
+			ends[v.end.State]++
+			if v.end.State != run.Lost && v.end.State != run.Done || text != "" && !counts(text) {
+				t.Errorf("%s: %+v, %q", v.id, v.end, text)
+			}
+			if done := string(v.end.Result); v.end.State == run.Done && done != fmt.Sprint(len(strings.Fields(text))) {
+				t.Errorf("%s: %s words were written, and %q came", v.id, done, text)
+			}
+			for _, server := range servers {
+				if again := attach(t, server.Dial(), v.id); again.text.String() != text || again.end == nil || again.end.State != v.end.State {
+					t.Errorf("%s: later it is %+v, %q, and was %+v, %q", v.id, again.end, again.text.String(), v.end, text)
+				}
+			}
+		}
+	}
+	t.Logf("the ends were %v", ends)
+	if ends[run.Lost] == 0 || ends[run.Done] == 0 {
+		t.Errorf("the ends were %v", ends)
+	}
 }
 
 // counts reports whether a text is what the handler writes, without the messages.
@@ -169,7 +245,7 @@ func TestARunOfAStoppedProcess(t *testing.T) {
 	if e := routertest.ExpectReply[run.End](c.Request("run.stop", run.Ref{Run: id})); e.State != run.Lost {
 		t.Errorf("stopped as %+v", e)
 	}
-	after := routertest.ExpectReply[run.Began](c.Request("count", struct{}{})).Run // time for the other process to write
+	after := routertest.ExpectReply[run.Began](c.Request("count", -1)).Run // time for the other process to write
 	poll.Until(t, "another run to have written", func() bool { return attach(t, c, after).n > 5 })
 	if whole := attach(t, c, id); whole.text.String() != text || whole.end.State != run.Lost {
 		t.Errorf("later the text is %q, and was %q; %+v", whole.text.String(), text, whole.end)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/wskit/wskit/adapters"
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/adapters/postgres"
 	"github.com/wskit/wskit/adapters/postgres/internal/pgtest"
 	"github.com/wskit/wskit/router"
@@ -61,6 +62,9 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
+	if onRedis := memory.New(); withLimitsOnRedis(r.Backend(), onRedis).Limits != onRedis.Limits {
+		t.Error("the limits are not those of the other backend")
+	}
 	for range 2 { // the second is the same event
 		if err := pay(t.Context(), pool, broker, "7"); err != nil {
 			t.Fatal(err)
@@ -79,5 +83,3 @@ func withLimitsOnRedis(backend, onRedis adapters.Backend) adapters.Backend {
 	backend.Limits = onRedis.Limits
 	return backend
 }
-
-var _ = withLimitsOnRedis
