@@ -2,45 +2,12 @@ package run
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"strings"
-	"time"
 
-	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/idempotency"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
-
-// end decides how a run has ended: as another process has said before, or as this one says now.
-func (rs *Runs) end(ctx context.Context, id string, e End) (End, error) {
-	claim := idempotency.Claim{Subject: "run " + id, Key: "end", Digest: "end", Execution: rand.Text()}
-	for {
-		state, answer, err := rs.shared.ends.Begin(ctx, claim, rs.shared.timeout)
-		switch {
-		case err != nil:
-		case state == idempotency.Answered:
-			return e, json.Unmarshal(answer, &e)
-		case state == idempotency.Claimed:
-			var text []byte
-			if text, err = json.Marshal(e); err != nil {
-				return e, err
-			}
-			if err = rs.shared.ends.Finish(ctx, claim, text, rs.o.Keep); err == nil {
-				return e, nil
-			}
-			if errors.Is(err, idempotency.ErrFull) {
-				e.Result = nil // what is left has room
-			}
-		}
-		select {
-		case <-time.After(every): // another process is about to say so, or the backend is away
-		case <-ctx.Done():
-			return e, errors.Join(ctx.Err(), err)
-		}
-	}
-}
 
 // watch finds out which runs of other processes are lost: those that leave the registry without an end.
 func (rs *Runs) watch(ctx context.Context) error {
@@ -123,9 +90,6 @@ func (rs *Runs) lose(ctx context.Context, id string) error {
 	if err != nil || whole.End != nil {
 		return err
 	}
-	e, err := rs.end(ctx, id, End{State: Lost})
-	if err != nil {
-		return err
-	}
-	return rs.output.Publish(ctx, rs.topic(id), Output{N: whole.N + 1, End: &e}, router.PublishOptions{ID: id + "-end"})
+	lost := Output{N: whole.N + 1, End: &End{State: Lost}}
+	return rs.output.Publish(ctx, rs.topic(id), lost, router.PublishOptions{ID: id + "-end"}) // once, though each process does it
 }

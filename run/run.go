@@ -19,8 +19,8 @@
 //	run.stop    ends it: the answer is how it has ended
 //	run.steer   gives it a message: the answer is whether it was taken
 //
-// A run ends once, as done, failed or stopped, or as lost if its process was killed. All processes that share the backend
-// decide on it by its [idempotency.Store], so a process that stood still cannot end a run that others call lost.
+// A run ends once, as done, failed or stopped, or as lost if its process was killed. The first end in the history counts for all,
+// so a process that stood still cannot end a run that others call lost.
 package run
 
 import (
@@ -35,7 +35,6 @@ import (
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/idempotency"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -123,7 +122,6 @@ type Runs struct {
 type backend struct {
 	log      pubsub.Log
 	presence pubsub.PresenceWatcher
-	ends     idempotency.Store
 	limits   limit.Store
 	timeout  time.Duration // of a process
 }
@@ -172,14 +170,13 @@ func backendOf(b adapters.Backend) (own backend, err error) {
 		b.Limits = memory.NewStore(memory.Options{})
 	}
 	var ok [3]bool
-	own.timeout, own.ends, own.limits = b.ProcessTimeout, b.Idempotency, b.Limits
+	own.timeout, own.limits = b.ProcessTimeout, b.Limits
 	own.log, ok[0] = b.Broker.(pubsub.Log)
 	own.presence, ok[1] = b.Presence.(pubsub.PresenceWatcher)
 	_, ok[2] = b.Limits.(limit.LeaseStore)
-	if ok != [...]bool{true, true, true} || own.ends == nil {
-		return own, fmt.Errorf("run: the router's Backend has the Broker %T, the Presence %T, the Limits %T and the Idempotency %T; "+
-			"use a pubsub.Log, a pubsub.PresenceWatcher, a limit.LeaseStore and an idempotency.Store, such as those of redis.Open",
-			b.Broker, b.Presence, b.Limits, b.Idempotency)
+	if ok != [...]bool{true, true, true} {
+		return own, fmt.Errorf("run: the router's Backend has the Broker %T, the Presence %T and the Limits %T; "+
+			"use a pubsub.Log, a pubsub.PresenceWatcher and a limit.LeaseStore, such as those of redis.Open", b.Broker, b.Presence, b.Limits)
 	}
 	return own, nil
 }

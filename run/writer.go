@@ -179,6 +179,9 @@ func (w *Writer) run(handle func() error) {
 	w.mu.Lock()
 	w.over = true
 	result := w.result
+	if err == nil {
+		err = w.failed // the output is not whole
+	}
 	w.mu.Unlock()
 	e := End{State: Done, Result: result}
 	switch cause := context.Cause(w.ctx); {
@@ -195,16 +198,7 @@ func (w *Writer) run(handle func() error) {
 			w.rs.o.Logger.Error("run: a run has failed", "type", w.info.Type, "run", w.info.ID, "error", err)
 		}
 	}
-	if err = w.flush(Output{}); err != nil && e.State == Done { // the text is not whole
-		e = End{State: Failed, Code: errors.CodeOf(err), Message: "the output could not be written"}
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.timeout)
-	defer cancel()
-	e, err = w.rs.end(ctx, w.info.ID, e)
-	if err == nil {
-		err = w.flush(Output{End: &e})
-	}
-	if err != nil {
+	if err := w.flush(Output{End: &e}); err != nil {
 		w.rs.o.Logger.Error("run: the end of a run was not written; it will be lost", "type", w.info.Type, "run", w.info.ID, "error", err)
 	}
 }
