@@ -48,7 +48,9 @@ func (rs *Runs) watch(ctx context.Context) error {
 			case id := <-left:
 				if !strings.HasPrefix(id, rs.process+"-") {
 					if err := rs.lose(ctx, id); err != nil && ctx.Err() == nil {
-						rs.o.Logger.Warn("run: the end of a run of another process was not found out", "run", id, "error", err)
+						rs.o.Logger.Warn(
+							"run: the end of a run of another process was not found out", "run", id, "error", err,
+						)
 					}
 				} else {
 					rs.loseHere(id)
@@ -91,5 +93,7 @@ func (rs *Runs) lose(ctx context.Context, id string) error {
 		return err
 	}
 	lost := Output{N: whole.N + 1, End: &End{State: Lost}}
-	return rs.output.Publish(ctx, rs.topic(id), lost, router.PublishOptions{ID: id + "-end"}) // once, though each process does it
+	return rs.output.Publish(
+		ctx, rs.topic(id), lost, router.PublishOptions{ID: id + "-end"},
+	) // once, though each process does it
 }

@@ -100,7 +100,9 @@ func (rs *Runs) sendAndAwait(ctx context.Context, w *Whole, in input, outcome fu
 			return nil
 		}
 		if !sent {
-			_, err := rs.shared.log.Append(ctx, pubsub.Message{Topic: rs.inputs(process), Frame: frame}, inputHistory, in.Run+" "+in.ID)
+			_, err := rs.shared.log.Append(
+				ctx, pubsub.Message{Topic: rs.inputs(process), Frame: frame}, inputHistory, in.Run+" "+in.ID,
+			)
 			if err != nil {
 				return errors.Unavailable.Wrap(err, "run: the message may not have reached the run")
 			}
@@ -155,7 +157,9 @@ func (rs *Runs) listen(ctx context.Context) error {
 // take gives the inputs behind a position to their runs, and returns the position of the last one.
 func (rs *Runs) take(ctx context.Context, at pubsub.Position) (pubsub.Position, error) {
 	for {
-		page, err := rs.shared.log.Read(ctx, rs.inputs(rs.process), inputHistory, pubsub.ReadOptions{From: at, Messages: 1000, Bytes: 1 << 20})
+		page, err := rs.shared.log.Read(
+			ctx, rs.inputs(rs.process), inputHistory, pubsub.ReadOptions{From: at, Messages: 1000, Bytes: 1 << 20},
+		)
 		if err != nil {
 			return at, err
 		}

@@ -16,8 +16,8 @@ type Options struct {
 	//
 	// Default: "run".
 	Name string
-	// AtOnce is how many runs a user may have at the same time, in all processes; a client without a user, by its connection.
-	// Negative: no limit.
+	// AtOnce is how many runs a user may have at the same time, in all processes; a client without a user, by its
+	// connection. Negative: no limit.
 	//
 	// Default: 10.
 	AtOnce int

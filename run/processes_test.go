@@ -26,7 +26,8 @@ import (
 
 const processTimeout = 2 * time.Second
 
-// serveOn is a router with runs on a Redis, whose runs count up to a number, or until they are stopped, and say what they get.
+// serveOn is a router with runs on a Redis, whose runs count up to a number, or until they are stopped, and say what
+// they get.
 func serveOn(t *testing.T, url string) *routertest.Server {
 	t.Helper()
 	b, err := redis.Open(t.Context(), url, redis.Options{ProcessTimeout: processTimeout})
@@ -113,8 +114,8 @@ func TestCountingProcess(t *testing.T) {
 // waves is how often a process is killed in TestNoRunDiffers.
 const waves = 4
 
-// Runs of processes of which one is killed again and again, watched by clients that come late, lose their connection and come
-// back: each has one end, all clients have the same text, and it is what was written up to there.
+// Runs of processes of which one is killed again and again, watched by clients that come late, lose their connection
+// and come back: each has one end, all clients have the same text, and it is what was written up to there.
 func TestNoRunDiffers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -148,8 +149,11 @@ func TestNoRunDiffers(t *testing.T) {
 				t.Errorf("%s: %s words were written, and %q came", v.id, done, text)
 			}
 			for _, server := range servers {
-				if again := attach(t, server.Dial(), v.id); again.text.String() != text || again.end == nil || again.end.State != v.end.State {
-					t.Errorf("%s: later it is %+v, %q, and was %+v, %q", v.id, again.end, again.text.String(), v.end, text)
+				if again := attach(t, server.Dial(), v.id); again.text.String() != text || again.end == nil ||
+					again.end.State != v.end.State {
+					t.Errorf(
+						"%s: later it is %+v, %q, and was %+v, %q", v.id, again.end, again.text.String(), v.end, text,
+					)
 				}
 			}
 		}
@@ -184,7 +188,9 @@ func TestARunOfAnotherProcess(t *testing.T) {
 	for range 3 {
 		v.next()
 	}
-	if !routertest.ExpectReply[run.Steered](c.Request("run.steer", run.Steer{Run: id, ID: "m", Data: json.RawMessage("7")})).Taken {
+	if !routertest.ExpectReply[run.Steered](
+		c.Request("run.steer", run.Steer{Run: id, ID: "m", Data: json.RawMessage("7")}),
+	).Taken {
 		t.Error("a message to a run of another process was not taken")
 	}
 	if e := routertest.ExpectReply[run.End](c.Request("run.stop", run.Ref{Run: id})); e.State != run.Stopped {

@@ -1,5 +1,5 @@
-// Package run keeps work that outlives the connection on which it was begun: an answer of a language model, a report, an
-// import. Its output goes on when the page reloads, is seen on the other devices of the user, and has one end.
+// Package run keeps work that outlives the connection on which it was begun: an answer of a language model, a report,
+// an import. Its output goes on when the page reloads, is seen on the other devices of the user, and has one end.
 //
 //	runs, err := run.New(ctx, r, run.Options{})
 //	…
@@ -12,15 +12,15 @@
 //		return nil
 //	})
 //
-// A request of the type begins a run, and is answered with its id at once. The output of a run is a topic with history: what
-// is written is joined, and appended five times a second at most. These requests are about a run:
+// A request of the type begins a run, and is answered with its id at once. The output of a run is a topic with history:
+// what is written is joined, and appended five times a second at most. These requests are about a run:
 //
 //	run.attach  the output until now, in one answer, and what follows as events run.output
 //	run.stop    ends it: the answer is how it has ended
 //	run.steer   gives it a message: the answer is whether it was taken
 //
-// A run ends once, as done, failed or stopped, or as lost if its process was killed. The first end in the history counts for all,
-// so a process that stood still cannot end a run that others call lost.
+// A run ends once, as done, failed or stopped, or as lost if its process was killed. The first end in the history
+// counts for all, so a process that stood still cannot end a run that others call lost.
 package run
 
 import (
@@ -53,8 +53,8 @@ const (
 	Lost State = "lost"
 )
 
-// ErrStopped is the cause of the end of the context of a run that was stopped, and ErrLost that of one which other processes
-// call lost.
+// ErrStopped is the cause of the end of the context of a run that was stopped, and ErrLost that of one which other
+// processes call lost.
 var (
 	ErrStopped = errors.Aborted.New("run: the run was stopped")
 	ErrLost    = errors.Aborted.New("run: the process stood still for too long, and the run is lost")
@@ -86,8 +86,8 @@ type End struct {
 
 // Output is a part of the output of a run, and the payload of the event run.output.
 type Output struct {
-	// N is its number, from 1 on, without holes. What has a number of before is the same again, unless it has the End. What
-	// comes behind the End does not count.
+	// N is its number, from 1 on, without holes. What has a number of before is the same again, unless it has the End.
+	// What comes behind the End does not count.
 	N int `json:"n"`
 	// Info is in the first one.
 	Info *Info `json:"info,omitempty"`
@@ -126,15 +126,18 @@ type backend struct {
 	timeout  time.Duration // of a process
 }
 
-// New makes the runs of a router, which has not served a connection yet. They end with ctx: give it a context that ends after
-// that of [router.Router.Serve], or call [Runs.Wait] before. It fails if an option makes no sense, or if the router's backend
-// cannot share runs.
+// New makes the runs of a router, which has not served a connection yet. They end with ctx: give it a context that ends
+// after that of [router.Router.Serve], or call [Runs.Wait] before. It fails if an option makes no sense, or if the
+// router's backend cannot share runs.
 func New(ctx context.Context, r *router.Router, o Options) (*Runs, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	r.History(o.Name+":*", router.HistoryOptions{Messages: maxOutputs, Bytes: 2*o.MaxBytes + maxOutputs*overhead, Age: o.Keep})
+	r.History(
+		o.Name+":*",
+		router.HistoryOptions{Messages: maxOutputs, Bytes: 2*o.MaxBytes + maxOutputs*overhead, Age: o.Keep},
+	)
 	b, err := backendOf(r.Backend()) // which has a log then
 	if err != nil {
 		return nil, err
@@ -187,10 +190,12 @@ type Began struct {
 	Run string `json:"run"`
 }
 
-// Handle registers requests that begin a run. handle runs in a goroutine of its own, and its context ends when the run is
-// stopped, when it is lost, and when the context of [New] ends: context.Cause says which. The run is done when it returns nil,
-// and else failed, with the code of the error; the text of one without a code stays on the server.
-func Handle[Q any](rs *Runs, typ string, handle func(ctx context.Context, q Q, w *Writer) error, opts ...router.RouteOptions) {
+// Handle registers requests that begin a run. handle runs in a goroutine of its own, and its context ends when the run
+// is stopped, when it is lost, and when the context of [New] ends: context.Cause says which. The run is done when it
+// returns nil, and else failed, with the code of the error; the text of one without a code stays on the server.
+func Handle[Q any](
+	rs *Runs, typ string, handle func(ctx context.Context, q Q, w *Writer) error, opts ...router.RouteOptions,
+) {
 	router.RPC(rs.r, typ, func(c *router.Context, q Q) (Began, error) {
 		w, err := rs.begin(c, typ)
 		if err != nil {
@@ -212,7 +217,9 @@ func (rs *Runs) registry() string             { return "$ws:run:" + rs.o.Name + 
 func (rs *Runs) begin(c *router.Context, typ string) (w *Writer, err error) {
 	identity := c.Conn().Identity()
 	w = &Writer{rs: rs, info: Info{
-		ID: rs.process + "-" + strings.ToLower(rand.Text()), Type: typ, Tenant: identity.Tenant, User: identity.User, Begun: time.Now().UTC(),
+		ID: rs.process + "-" + strings.ToLower(
+			rand.Text(),
+		), Type: typ, Tenant: identity.Tenant, User: identity.User, Begun: time.Now().UTC(),
 	}}
 	w.init()
 	if rs.atOnce != nil {
@@ -251,8 +258,8 @@ func (rs *Runs) begin(c *router.Context, typ string) (w *Writer, err error) {
 	return w, nil
 }
 
-// Wait ends the runs of this process before it ends: it begins no more, waits for those there are until ctx ends, and ends the
-// others as lost. Call it before the backend is closed.
+// Wait ends the runs of this process before it ends: it begins no more, waits for those there are until ctx ends, and
+// ends the others as lost. Call it before the backend is closed.
 func (rs *Runs) Wait(ctx context.Context) {
 	rs.mu.Lock()
 	rs.closed = true

@@ -146,7 +146,8 @@ func TestAllDevicesGetTheSame(t *testing.T) {
 		second := attach(t, desk, id)
 		want := strings.Replace(long, "EVENT ", "", 1) + " "
 		for name, v := range map[string]*viewer{"phone": first, "desk": second} {
-			if got := v.watch(); got != want || v.end.State != run.Done || string(v.end.Result) != fmt.Sprint(len(long)) {
+			if got := v.watch(); got != want || v.end.State != run.Done ||
+				string(v.end.Result) != fmt.Sprint(len(long)) {
 				t.Errorf("%s: %q, %+v", name, got, v.end)
 			}
 			if want := fmt.Sprint("3 at ", len("one two three ")); len(v.events) != 1 || v.events[0] != want {
@@ -154,7 +155,8 @@ func TestAllDevicesGetTheSame(t *testing.T) {
 			}
 		}
 		late := attach(t, desk, id)
-		if late.text.String() != want || late.end == nil || late.end.State != run.Done || late.events[0] != first.events[0] {
+		if late.text.String() != want || late.end == nil || late.end.State != run.Done ||
+			late.events[0] != first.events[0] {
 			t.Errorf("after the end: %q, %+v", late.text.String(), late.end)
 		}
 		if n := first.n; n > 9 { // 1.1 s: six a second, with the first, the event and the last

@@ -57,8 +57,9 @@ func (w *Writer) Info() Info { return w.info }
 // User are all devices of the user who has begun the run, for questions: see router.Question.AskFirst.
 func (w *Writer) User() router.Target { return w.rs.r.User(w.info.Tenant, w.info.User) }
 
-// Text adds to the text. It is sent within 200 ms, joined with what follows. It fails when the run has ended or was stopped,
-// when the output is full (RESOURCE_EXHAUSTED), and with what the backend fails with, until which it waits for nothing.
+// Text adds to the text. It is sent within 200 ms, joined with what follows. It fails when the run has ended or was
+// stopped, when the output is full (RESOURCE_EXHAUSTED), and with what the backend fails with, until which it waits for
+// nothing.
 func (w *Writer) Text(text string) error {
 	if !utf8.ValidString(text) {
 		return errors.InvalidArgument.New("run: the text is not valid UTF-8")
@@ -89,14 +90,16 @@ func (w *Writer) takes(size int) error {
 	case w.failed != nil:
 		return w.failed
 	case w.bytes+size > w.rs.o.MaxBytes || w.n >= maxOutputs-2:
-		return errors.ResourceExhausted.Errorf("run: the output is full; set Options.MaxBytes, or write less than %d bytes", w.rs.o.MaxBytes)
+		return errors.ResourceExhausted.Errorf(
+			"run: the output is full; set Options.MaxBytes, or write less than %d bytes", w.rs.o.MaxBytes,
+		)
 	}
 	w.bytes += size
 	return nil
 }
 
-// Event adds an event of the application, with its payload as JSON, behind the text of before. When it returns nil, it is in
-// the history of the run.
+// Event adds an event of the application, with its payload as JSON, behind the text of before. When it returns nil, it
+// is in the history of the run.
 func (w *Writer) Event(payload any) error {
 	event, err := json.Marshal(payload)
 	if err != nil {
@@ -123,8 +126,8 @@ func (w *Writer) Done(result any) error {
 	return nil
 }
 
-// flush publishes the text that is to be written, and an output behind it, also when the run was stopped meanwhile: what
-// was taken is written.
+// flush publishes the text that is to be written, and an output behind it, also when the run was stopped meanwhile:
+// what was taken is written.
 func (w *Writer) flush(o Output) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.timeout)
 	defer cancel()
@@ -145,15 +148,17 @@ func (w *Writer) flush(o Output) error {
 	return w.publish(ctx, o)
 }
 
-// publish publishes an output under the next number. It is repeated while the backend fails, until ctx ends: the id makes it
-// safe.
+// publish publishes an output under the next number. It is repeated while the backend fails, until ctx ends: the id
+// makes it safe.
 func (w *Writer) publish(ctx context.Context, o Output) (err error) {
 	w.mu.Lock()
 	w.n++
 	o.N, w.last = w.n, time.Now()
 	w.mu.Unlock()
 	for {
-		err = w.rs.output.Publish(ctx, w.rs.topic(w.info.ID), o, router.PublishOptions{ID: w.info.ID + "-" + strconv.Itoa(o.N)})
+		err = w.rs.output.Publish(
+			ctx, w.rs.topic(w.info.ID), o, router.PublishOptions{ID: w.info.ID + "-" + strconv.Itoa(o.N)},
+		)
 		if code := errors.CodeOf(err); err == nil || code != errors.Unavailable && code != errors.DeadlineExceeded {
 			break
 		}
@@ -199,7 +204,10 @@ func (w *Writer) run(handle func() error) {
 		}
 	}
 	if err := w.flush(Output{End: &e}); err != nil {
-		w.rs.o.Logger.Error("run: the end of a run was not written; it will be lost", "type", w.info.Type, "run", w.info.ID, "error", err)
+		w.rs.o.Logger.Error(
+			"run: the end of a run was not written; it will be lost", "type", w.info.Type, "run", w.info.ID, "error",
+			err,
+		)
 	}
 }
 

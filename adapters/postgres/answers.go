@@ -8,12 +8,14 @@ import (
 	"github.com/wskit/wskit/idempotency"
 )
 
-// answers is an [idempotency.Store]. Each call is one function in one transaction, so it may be repeated, and what it has
-// returned outlives a crash of the server.
+// answers is an [idempotency.Store]. Each call is one function in one transaction, so it may be repeated, and what it
+// has returned outlives a crash of the server.
 type answers struct{ *database }
 
 // Begin implements [idempotency.Store].
-func (s answers) Begin(ctx context.Context, c idempotency.Claim, lease time.Duration) (idempotency.State, []byte, error) {
+func (s answers) Begin(
+	ctx context.Context, c idempotency.Claim, lease time.Duration,
+) (idempotency.State, []byte, error) {
 	word, answer, err := s.run(ctx, "begin", c, lease, nil)
 	if err != nil {
 		return 0, nil, err
@@ -53,7 +55,8 @@ func (s answers) run(
 	}
 	err = s.call(ctx, "idempotency", func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, s.sql.answer, operation, []byte(c.Subject), []byte(c.Key), []byte(c.Digest), []byte(c.Execution),
-			lasts.Microseconds(), answer, s.o.MaxAnswers, s.o.MaxAnswerBytes).Scan(&word, &kept)
+			lasts.Microseconds(), answer, s.o.MaxAnswers, s.o.MaxAnswerBytes).
+			Scan(&word, &kept)
 	})
 	switch {
 	case err != nil:

@@ -20,12 +20,16 @@ type appending struct {
 	done bool
 }
 
-// Append implements [pubsub.Log]. When it has returned nil, the message is committed: it outlives a crash of the server.
+// Append implements [pubsub.Log]. When it has returned nil, the message is committed: it outlives a crash of the
+// server.
 //
-// Calls that come together share a transaction, of topics that no other transaction has locked; the others wait on their own.
-// Its notifications are sent behind it: a commit with one holds up all others that have one while it is written to the disk.
-// Those of a process that is killed in between are missing: routers find such messages by HistoryCheck.
-func (b *Broker) Append(ctx context.Context, m pubsub.Message, h pubsub.History, id string) (at pubsub.Position, err error) {
+// Calls that come together share a transaction, of topics that no other transaction has locked; the others wait on
+// their own. Its notifications are sent behind it: a commit with one holds up all others that have one while it is
+// written to the disk. Those of a process that is killed in between are missing: routers find such messages by
+// HistoryCheck.
+func (b *Broker) Append(
+	ctx context.Context, m pubsub.Message, h pubsub.History, id string,
+) (at pubsub.Position, err error) {
 	if err := checkAppend(m, h, id); err != nil {
 		return at, err
 	}
@@ -84,7 +88,10 @@ func (b *Broker) appendSome(ctx context.Context, items []*batch.Item[appending])
 		c.ages, c.keeps = append(c.ages, interval(a.h.Age)), append(c.keeps, interval(keepFor(a.h)))
 	}
 	err := b.call(ctx, "appending", func(ctx context.Context) error {
-		rows, err := b.pool.Query(ctx, b.sql.appendSome, c.topics, c.frames, c.overflows, c.keys, c.excepts, c.ids, c.most, c.mostBytes, c.ages, c.keeps)
+		rows, err := b.pool.Query(
+			ctx, b.sql.appendSome, c.topics, c.frames, c.overflows, c.keys, c.excepts, c.ids, c.most, c.mostBytes,
+			c.ages, c.keeps,
+		)
 		if err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// Broker is a [pubsub.Log] in PostgreSQL, and a [pubsub.ReceiverCounter]: [Open] makes it. Its methods may be called from any
-// goroutine.
+// Broker is a [pubsub.Log] in PostgreSQL, and a [pubsub.ReceiverCounter]: [Open] makes it. Its methods may be called
+// from any goroutine.
 type Broker struct {
 	*database
 
@@ -36,7 +36,9 @@ type Broker struct {
 func newBroker(d *database) *Broker {
 	b := &Broker{
 		database: d, topics: make(map[string]*topic), dirty: make(map[*topic]bool), gone: make(map[string]int64),
-		news: make(map[string]bool), reading: make(chan struct{}, 1), leaving: make(chan struct{}, 1), telling: make(chan struct{}, 1),
+		news: make(
+			map[string]bool,
+		), reading: make(chan struct{}, 1), leaving: make(chan struct{}, 1), telling: make(chan struct{}, 1),
 	}
 	b.appends = batch.New(b.appendSome, batch.Options{})
 	b.registrations.Store(mathrand.Int64N(1 << 62))
@@ -61,7 +63,9 @@ type live struct {
 const maxInline = 7900
 
 func digest(topic string) string {
-	sum := md5.Sum([]byte(topic)) // names a topic in a notification; a collision would only be a message more to look at
+	sum := md5.Sum(
+		[]byte(topic),
+	) // names a topic in a notification; a collision would only be a message more to look at
 	return hex.EncodeToString(sum[:])
 }
 
@@ -97,7 +101,9 @@ type topic struct {
 }
 
 // Subscribe implements [pubsub.Broker].
-func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
+func (b *Broker) Subscribe(
+	ctx context.Context, name string, deliver func(pubsub.Message),
+) (pubsub.Subscription, error) {
 	if err := checkTopic(name); err != nil {
 		return nil, err
 	}
@@ -189,7 +195,16 @@ func (b *Broker) takeLive(body string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t := b.topics[l.Topic]; t != nil {
-		b.push(t, pubsub.Message{Topic: t.name, Frame: l.Frame, Overflow: l.Overflow, Key: string(l.Key), Except: string(l.Except)})
+		b.push(
+			t,
+			pubsub.Message{
+				Topic:    t.name,
+				Frame:    l.Frame,
+				Overflow: l.Overflow,
+				Key:      string(l.Key),
+				Except:   string(l.Except),
+			},
+		)
 	}
 	return nil
 }

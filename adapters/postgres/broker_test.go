@@ -52,10 +52,18 @@ func logFaults(s *pgtest.Server) pubsubtest.LogFaults {
 			}
 		},
 		LoseTail: func(t *testing.T, _ pubsub.Log, topic string, n int) {
-			s.Do("delete from wskit.messages where topic = $1 and off > (select head - $2 from wskit.logs where topic = $1)", []byte(topic), n)
+			s.Do(
+
+				"delete from wskit.messages where topic = $1 and off > (select head - $2 from wskit.logs where topic = $1)",
+				[]byte(topic), n,
+			)
 			s.Do("delete from wskit.ids where topic = $1", []byte(topic))
-			s.Do(`update wskit.logs l set head = head - $2, tag = coalesce((select tag from wskit.messages m where m.topic = $1 and off = l.head - $2), 0),
-				bytes = coalesce((select bytes from wskit.messages m where m.topic = $1 and off = l.head - $2), 0) where topic = $1`, []byte(topic), n)
+			s.Do(
+
+				`update wskit.logs l set head = head - $2, tag = coalesce((select tag from wskit.messages m where m.topic = $1 and off = l.head - $2), 0),
+				bytes = coalesce((select bytes from wskit.messages m where m.topic = $1 and off = l.head - $2), 0) where topic = $1`,
+				[]byte(topic), n,
+			)
 		},
 	}
 }
@@ -87,7 +95,11 @@ func TestSubscriptionsGetNothingOlder(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	proxy := redistest.StartProxy(t, s.Addr)
-	far, near := newBroker(t, s.URLAt(proxy.Addr), postgres.Options{Timeout: poll.Guard}), newBroker(t, s.URL(), postgres.Options{})
+	far, near := newBroker(
+		t, s.URLAt(proxy.Addr), postgres.Options{Timeout: poll.Guard},
+	), newBroker(
+		t, s.URL(), postgres.Options{},
+	)
 	for _, history := range []bool{false, true} {
 		for _, others := range []bool{false, true} {
 			topic := fmt.Sprint("room ", history, others)

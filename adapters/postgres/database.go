@@ -38,7 +38,9 @@ func openDatabase(ctx context.Context, url string, o Options) (*database, error)
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.listener.init(d)
 	if d.pool, err = newPool(ctx, config, o.MaxConns, d.sql.session(o.Timeout)); err == nil {
-		d.decisions, err = newPool(ctx, config, o.MaxDecisionConns, d.sql.session(o.Timeout)+"; set synchronous_commit = off")
+		d.decisions, err = newPool(
+			ctx, config, o.MaxDecisionConns, d.sql.session(o.Timeout)+"; set synchronous_commit = off",
+		)
 	}
 	if err == nil {
 		within, cancel := context.WithTimeout(ctx, o.Timeout)

@@ -26,8 +26,9 @@ import (
 	"github.com/wskit/wskit/router/routertest"
 )
 
-// Connections are cut after each number of bytes. What is appended, and repeated with its id until it is acknowledged, is in
-// the log once and in order. What is charged is at least what was acknowledged, and no more than what was asked for.
+// Connections are cut after each number of bytes. What is appended, and repeated with its id until it is acknowledged,
+// is in the log once and in order. What is charged is at least what was acknowledged, and no more than what was asked
+// for.
 func TestConnectionsCutAtEachByte(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
@@ -56,7 +57,9 @@ func TestConnectionsCutAtEachByte(t *testing.T) {
 		}
 		proxy.Mend()
 	}
-	page, err := near.Broker.(pubsub.Log).Read(t.Context(), "cut", plenty, pubsub.ReadOptions{Messages: 1000, Bytes: 1 << 20})
+	page, err := near.Broker.(pubsub.Log).Read(
+		t.Context(), "cut", plenty, pubsub.ReadOptions{Messages: 1000, Bytes: 1 << 20},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,21 +114,26 @@ func TestConflictsMayBeRepeated(t *testing.T) {
 			for i := range each {
 				id := fmt.Sprint(writer, "-", i)
 				poll.Until(t, "a transaction to be committed", func() bool {
-					err := pgx.BeginTxFunc(t.Context(), conn, pgx.TxOptions{IsoLevel: pgx.Serializable}, func(tx pgx.Tx) error {
-						var balance int
-						if err := tx.QueryRow(t.Context(), "select balance from account").Scan(&balance); err != nil {
-							return err
-						}
-						if _, err := tx.Exec(t.Context(), "update account set balance = $1", balance+1); err != nil {
-							return err
-						}
-						for _, topic := range topics {
-							if err := b.AppendTx(t.Context(), tx, topic, "changed", id, id); err != nil {
+					err := pgx.BeginTxFunc(
+						t.Context(),
+						conn,
+						pgx.TxOptions{IsoLevel: pgx.Serializable},
+						func(tx pgx.Tx) error {
+							var balance int
+							if err := tx.QueryRow(t.Context(), "select balance from account").Scan(&balance); err != nil {
 								return err
 							}
-						}
-						return nil
-					})
+							if _, err := tx.Exec(t.Context(), "update account set balance = $1", balance+1); err != nil {
+								return err
+							}
+							for _, topic := range topics {
+								if err := b.AppendTx(t.Context(), tx, topic, "changed", id, id); err != nil {
+									return err
+								}
+							}
+							return nil
+						},
+					)
 					if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 						conflicts.Store(refused.Code, true)
 						return false
@@ -218,13 +226,17 @@ func TestAStoppedProcessHoldsUpNothing(t *testing.T) {
 	}
 }
 
-// After a failover to a replica that was behind, what was acknowledged and is missing is reported to clients, and what is
-// published then arrives.
+// After a failover to a replica that was behind, what was acknowledged and is missing is reported to clients, and what
+// is published then arrives.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Start(t)
 	replica := primary.Replica(t)
-	url := fmt.Sprintf("postgres://postgres@%s,%s/postgres?sslmode=disable&target_session_attrs=read-write", primary.Addr, replica.Addr)
+	url := fmt.Sprintf(
+		"postgres://postgres@%s,%s/postgres?sslmode=disable&target_session_attrs=read-write",
+		primary.Addr,
+		replica.Addr,
+	)
 	backend := open(t, url, postgres.Options{ProcessTimeout: processTimeout})
 	r := router.New(router.Options{Backend: backend, HistoryCheck: 100 * time.Millisecond})
 	r.History("orders:*", router.HistoryOptions{})

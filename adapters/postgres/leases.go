@@ -13,14 +13,17 @@ import (
 func micros(d time.Duration) int64 { return min(d.Microseconds(), math.MaxInt64/1024) }
 
 // Acquire implements [limit.LeaseStore].
-func (s *store) Acquire(ctx context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
+func (s *store) Acquire(
+	ctx context.Context, lease limit.Lease, most int64, leaseTime time.Duration,
+) (d limit.Decision, err error) {
 	if err := leasecheck.Check(most, leaseTime); err != nil {
 		return d, err
 	}
 	var at, held, first int64
 	err = s.call(ctx, "acquiring a lease", func(ctx context.Context) error {
 		return s.decisions.QueryRow(ctx, s.sql.acquire, s.instant(), keyBytes(lease.Key), []byte(lease.ID), micros(leaseTime), most,
-			leaseTolerance).Scan(&at, &held, &first)
+			leaseTolerance).
+			Scan(&at, &held, &first)
 	})
 	if err != nil {
 		return d, err

@@ -22,15 +22,15 @@ import (
 //	p ID       it has come back: see fence
 //	w MD5      the members of a topic have changed
 
-// listener has the connection of the process that gets notifications. While it listens, the connection holds an advisory
-// lock: the session that others count as a receiver.
+// listener has the connection of the process that gets notifications. While it listens, the connection holds an
+// advisory lock: the session that others count as a receiver.
 type listener struct {
 	d     *database
 	fails outage.Reporter
 	other sync.Once // a notification of another program was logged
 
-	// kinds take the text of a notification. An error ends the connection. lost is called when it has been made anew, and
-	// fresh before, with the session: what it registers counts as soon as the connection listens.
+	// kinds take the text of a notification. An error ends the connection. lost is called when it has been made anew,
+	// and fresh before, with the session: what it registers counts as soon as the connection listens.
 	kinds map[byte]func(text string) error
 	lost  []func()
 	fresh []func(ctx context.Context, session int32) error
@@ -65,8 +65,11 @@ func (l *listener) start(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("postgres: %w", err), conn.Close(ctx))
 	}
 	if _, err := conn.WaitForNotification(ctx); err != nil {
-		return errors.Join(fmt.Errorf("postgres: a notification does not come back, as through a pooler in transaction mode; "+
-			"use the database itself, or a pooler in session mode: %w", err), conn.Close(ctx))
+		return errors.Join(
+			fmt.Errorf("postgres: a notification does not come back, as through a pooler in transaction mode; "+
+				"use the database itself, or a pooler in session mode: %w", err),
+			conn.Close(ctx),
+		)
 	}
 	l.d.done.Go(func() { l.listen(conn) })
 	return nil
@@ -161,7 +164,10 @@ func (l *listener) take(conn *pgx.Conn) error {
 // foreign logs the first notification of another program.
 func (l *listener) foreign() {
 	l.other.Do(func() {
-		l.d.o.Logger.Warn("postgres: a notification that no Broker has sent was dropped; further ones are, too", "channel", l.channel())
+		l.d.o.Logger.Warn(
+			"postgres: a notification that no Broker has sent was dropped; further ones are, too", "channel",
+			l.channel(),
+		)
 	})
 }
 

@@ -75,16 +75,19 @@ type Tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// AppendTx publishes an event to a topic with history in a transaction of the application, of the same database: when it
-// commits, the event is in the history and on its way; when it is rolled back, nothing was ever there. Events of one
+// AppendTx publishes an event to a topic with history in a transaction of the application, of the same database: when
+// it commits, the event is in the history and on its way; when it is rolled back, nothing was ever there. Events of one
 // transaction keep their order. The row of the topic is locked until the end of the transaction, and that of no other
 // one: what others publish to this topic waits for it.
 //
-// payload is encoded by encoding/json. The event is not checked against the declared ones, and hooks of the router do not
-// see it. id makes it safe to repeat, as router.PublishOptions.ID; empty: none. Options.History says what is kept.
+// payload is encoded by encoding/json. The event is not checked against the declared ones, and hooks of the router do
+// not see it. id makes it safe to repeat, as router.PublishOptions.ID; empty: none. Options.History says what is kept.
 func (b *Broker) AppendTx(ctx context.Context, tx Tx, topic, event string, payload any, id string) error {
 	if event == "" || strings.HasPrefix(event, "$ws:") || strings.HasPrefix(topic, "$ws:") {
-		return fmt.Errorf("postgres: the event %q of the topic %q: use names that are not empty and do not begin with $ws:", event, topic)
+		return fmt.Errorf(
+			"postgres: the event %q of the topic %q: use names that are not empty and do not begin with $ws:", event,
+			topic,
+		)
 	}
 	frame, err := eventFrame(topic, event, payload)
 	if err != nil {
@@ -138,7 +141,9 @@ type head struct {
 func (h head) position() pubsub.Position { return position(h.epoch, h.off, h.tag) }
 
 // Read implements [pubsub.Log].
-func (b *Broker) Read(ctx context.Context, topic string, h pubsub.History, r pubsub.ReadOptions) (page pubsub.Page, err error) {
+func (b *Broker) Read(
+	ctx context.Context, topic string, h pubsub.History, r pubsub.ReadOptions,
+) (page pubsub.Page, err error) {
 	if err := errors.Join(checkTopic(topic), h.Check()); err != nil {
 		return page, err
 	}
@@ -333,12 +338,16 @@ func (b *Broker) Heads(ctx context.Context, topics []string) (heads []pubsub.Pos
 }
 
 // Replace implements [pubsub.Replacer].
-func (b *Broker) Replace(ctx context.Context, topic string, at pubsub.Position, frame []byte) (replaced bool, err error) {
+func (b *Broker) Replace(
+	ctx context.Context, topic string, at pubsub.Position, frame []byte,
+) (replaced bool, err error) {
 	if err := checkTopic(topic); err != nil {
 		return false, err
 	}
 	err = b.call(ctx, "replacing a message", func(ctx context.Context) error {
-		tag, err := b.pool.Exec(ctx, b.sql.replace, []byte(topic), int64(at.Epoch), int64(at.Offset), int64(at.Tag), notNil(frame))
+		tag, err := b.pool.Exec(
+			ctx, b.sql.replace, []byte(topic), int64(at.Epoch), int64(at.Offset), int64(at.Tag), notNil(frame),
+		)
 		replaced = err == nil && tag.RowsAffected() == 1
 		return err
 	})

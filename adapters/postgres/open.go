@@ -4,10 +4,10 @@
 //	…
 //	r := router.New(router.Options{Backend: backend})
 //
-// What is published to a topic with history is a row. [Broker.AppendTx] publishes in a transaction of the application: when it
-// commits, the event is in the history and on its way, and when it is rolled back, nothing was ever there. Triggers, and
-// programs in any language, do the same by the SQL function publish. Limits, places, members of topics and the answers of
-// idempotent messages are there as well, with the same promises as on Redis.
+// What is published to a topic with history is a row. [Broker.AppendTx] publishes in a transaction of the application:
+// when it commits, the event is in the history and on its way, and when it is rolled back, nothing was ever there.
+// Triggers, and programs in any language, do the same by the SQL function publish. Limits, places, members of topics
+// and the answers of idempotent messages are there as well, with the same promises as on Redis.
 //
 // It needs no superuser, no extension and no logical replication: the rights to create a schema, or that schema and its
 // tables (see [Options.SQL]). A connection that stays open gets a notification of each commit (LISTEN), so a pooler in
@@ -60,8 +60,8 @@ type Options struct {
 	//
 	// Default: 10,000.
 	MaxMembers int
-	// MaxAnswers is how many keys of idempotency one subject may have, and MaxAnswerBytes of how many bytes their answers
-	// are together. More are refused with idempotency.ErrFull.
+	// MaxAnswers is how many keys of idempotency one subject may have, and MaxAnswerBytes of how many bytes their
+	// answers are together. More are refused with idempotency.ErrFull.
 	//
 	// Default: 1,000 and 4 MiB.
 	MaxAnswers, MaxAnswerBytes int

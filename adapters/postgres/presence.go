@@ -15,9 +15,9 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// presence is a [pubsub.PresenceWatcher]: a row for each member, and one for each process with members, which says for how
-// long they count. A change of a topic's members gets the next version of the topic, in the order of the commits, and a
-// notification; processes that watch the topic read what is newer than what they have.
+// presence is a [pubsub.PresenceWatcher]: a row for each member, and one for each process with members, which says for
+// how long they count. A change of a topic's members gets the next version of the topic, in the order of the commits,
+// and a notification; processes that watch the topic read what is newer than what they have.
 type presence struct {
 	*database
 	watching
@@ -236,8 +236,8 @@ func (p *presence) keepUp() {
 	}
 }
 
-// beat has the process count for half a ProcessTimeout from now on, so that what follows takes no longer than the other half.
-// It writes anew what is not as it should be, such as after a crash of the server.
+// beat has the process count for half a ProcessTimeout from now on, so that what follows takes no longer than the other
+// half. It writes anew what is not as it should be, such as after a crash of the server.
 func (p *presence) beat(ctx context.Context) error {
 	var members *int
 	if err := p.pool.QueryRow(ctx, p.sql.beat, p.process, micros(p.o.ProcessTimeout/2)).Scan(&members); err != nil {

@@ -113,15 +113,17 @@ func (r *room) expect(t *testing.T, b adapters.Backend, want ...string) {
 
 func receivers(t *testing.T, b adapters.Backend) int {
 	t.Helper()
-	n, err := b.Broker.(pubsub.ReceiverCounter).PublishCounted(t.Context(), pubsub.Message{Topic: "topic", Frame: []byte("{}")})
+	n, err := b.Broker.(pubsub.ReceiverCounter).PublishCounted(
+		t.Context(), pubsub.Message{Topic: "topic", Frame: []byte("{}")},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// What a process has ends when it is killed: its places, members, claims and subscriptions. What it has while it runs is
-// there for the others.
+// What a process has ends when it is killed: its places, members, claims and subscriptions. What it has while it runs
+// is there for the others.
 func TestAKilledProcess(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
@@ -138,7 +140,9 @@ func TestAKilledProcess(t *testing.T) {
 	if n := receivers(t, b); n != 1 {
 		t.Errorf("%d receivers", n)
 	}
-	if state, _, err := b.Idempotency.Begin(t.Context(), another, time.Second); state != idempotency.Running && state != idempotency.Claimed || err != nil {
+	if state, _, err := b.Idempotency.Begin(t.Context(), another, time.Second); state != idempotency.Running &&
+		state != idempotency.Claimed ||
+		err != nil {
 		t.Errorf("the claim is %v, %v", state, err)
 	}
 	_ = child.Process.Kill()
@@ -173,8 +177,8 @@ func TestAStoppedProcess(t *testing.T) {
 	room.expect(t, b, "child")
 }
 
-// After the server was killed all is there again: what processes hold, because they write it anew, and what they were told is
-// kept, because it was on the disk.
+// After the server was killed all is there again: what processes hold, because they write it anew, and what they were
+// told is kept, because it was on the disk.
 func TestTheServerIsKilled(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
@@ -239,7 +243,10 @@ func TestJoiningAnew(t *testing.T) {
 	defer watch.Close()
 	tx := lock(t, s, "select from wskit.places where topic = 'slow' for update")
 	a.Presence.Leave("slow", "cat")
-	s.Until(t, "the leaving of cat to wait", "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%leave%'")
+	s.Until(
+		t, "the leaving of cat to wait",
+		"select from pg_stat_activity where wait_event_type = 'Lock' and query like '%leave%'",
+	)
 	a.Presence.Leave("room", "ann")
 	join("room", "ann")
 	join("room", "bob")

@@ -126,11 +126,18 @@ func queriesOf(schema string) queries {
 
 // session begins a connection: what is forgotten in it ends.
 func (q *queries) session(timeout time.Duration) string {
-	return fmt.Sprintf("set statement_timeout = %d; set idle_in_transaction_session_timeout = %[1]d", max(1, timeout.Milliseconds()))
+	return fmt.Sprintf(
+		"set statement_timeout = %d; set idle_in_transaction_session_timeout = %[1]d", max(1, timeout.Milliseconds()),
+	)
 }
 
 // listen begins the connection that listens. The server gives it up 15 s after its process has gone without a word.
 func (q *queries) listen(channel string, session int32) string {
-	return fmt.Sprintf("set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 2; listen %s; "+
-		"select pg_advisory_lock(hashtext('wskit %s'), %d)", pgx.Identifier{channel}.Sanitize(), q.schema, session)
+	return fmt.Sprintf(
+		"set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 2; listen %s; "+
+			"select pg_advisory_lock(hashtext('wskit %s'), %d)",
+		pgx.Identifier{channel}.Sanitize(),
+		q.schema,
+		session,
+	)
 }

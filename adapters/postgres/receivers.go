@@ -10,8 +10,9 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// A process registers each topic that it subscribes to, under the session of its connection that listens. A registration
-// counts while that session holds its lock: those of a process that was killed, or that lost the connection, do not.
+// A process registers each topic that it subscribes to, under the session of its connection that listens. A
+// registration counts while that session holds its lock: those of a process that was killed, or that lost the
+// connection, do not.
 
 // PublishCounted implements [pubsub.ReceiverCounter].
 func (b *Broker) PublishCounted(ctx context.Context, m pubsub.Message) (receivers int, err error) {
@@ -26,7 +27,8 @@ func (b *Broker) PublishCounted(ctx context.Context, m pubsub.Message) (receiver
 	err = b.call(ctx, "publishing", func(ctx context.Context) error {
 		var batch pgx.Batch // one transaction, and one round trip
 		batch.Queue(b.statement(body), b.channel(), string(body))
-		batch.Queue(b.sql.receivers, b.o.Schema, topic).QueryRow(func(row pgx.Row) error { return row.Scan(&receivers) })
+		batch.Queue(b.sql.receivers, b.o.Schema, topic).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&receivers) })
 		return b.pool.SendBatch(ctx, &batch).Close()
 	})
 	if err != nil {
@@ -36,13 +38,16 @@ func (b *Broker) PublishCounted(ctx context.Context, m pubsub.Message) (receiver
 }
 
 // registerOne registers a topic, and has a notification sent for a fence. It returns under which session.
-func (b *Broker) registerOne(ctx context.Context, topic string, registration int64, fence string) (session int32, err error) {
+func (b *Broker) registerOne(
+	ctx context.Context, topic string, registration int64, fence string,
+) (session int32, err error) {
 	session = b.sessionNow()
 	_, err = b.pool.Exec(ctx, b.sql.register, []string{topic}, []int64{registration}, session, b.channel(), fence)
 	return session, err
 }
 
-// register registers all topics under a new session. One that is subscribed to at the same time finds the session changed.
+// register registers all topics under a new session. One that is subscribed to at the same time finds the session
+// changed.
 func (b *Broker) register(ctx context.Context, session int32) error {
 	b.mu.Lock()
 	var topics []string

@@ -114,7 +114,8 @@ func (r *round) changes() (keys [][]byte, before, after []string, lasts []int64)
 	return keys, before, after, lasts
 }
 
-// settle returns the calls that have to be decided again: those about keys that others had changed. With atOnce it is all.
+// settle returns the calls that have to be decided again: those about keys that others had changed. With atOnce it is
+// all.
 func (r *round) settle(lost map[string]bool) (left []*call) {
 	for i, c := range r.calls {
 		if len(lost) > 0 && (r.atOnce || lost[string(r.of[i][0].key)]) {

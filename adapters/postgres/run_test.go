@@ -39,7 +39,9 @@ func TestRuns(t *testing.T) {
 	one, two := serve(), serve()
 	id := routertest.ExpectReply[run.Began](one.Request("echo", struct{}{})).Run
 	for _, data := range []string{"1", "2"} {
-		if !routertest.ExpectReply[run.Steered](two.Request("run.steer", run.Steer{Run: id, ID: data, Data: []byte(data)})).Taken {
+		if !routertest.ExpectReply[run.Steered](
+			two.Request("run.steer", run.Steer{Run: id, ID: data, Data: []byte(data)}),
+		).Taken {
 			t.Errorf("%s was not taken", data)
 		}
 	}
@@ -47,7 +49,8 @@ func TestRuns(t *testing.T) {
 		t.Errorf("stopped as %+v", e)
 	}
 	for _, c := range []*routertest.Client{one, two} {
-		if w := routertest.ExpectReply[run.Whole](c.Request("run.attach", run.Ref{Run: id})); w.Text != "12" || w.End == nil {
+		if w := routertest.ExpectReply[run.Whole](c.Request("run.attach", run.Ref{Run: id})); w.Text != "12" ||
+			w.End == nil {
 			t.Errorf("%+v", w)
 		}
 	}

@@ -2,8 +2,8 @@
 --
 -- Unlogged tables are empty after a crash of the server: their processes write them anew.
 
--- A row for each log. An append locks it until its transaction ends: offsets have no holes, and the log has the order of
--- the commits. No other topic waits for it.
+-- A row for each log. An append locks it until its transaction ends: offsets have no holes, and the log has the order
+-- of the commits. No other topic waits for it.
 create table $schema.logs (
 	topic   bytea primary key,
 	epoch   int8 not null,                 -- random, not 0
@@ -61,7 +61,8 @@ declare
 	l $schema.logs;
 	ends timestamptz := clock_timestamp() + 2 * begin_log.keep;
 begin
-	insert into $schema.logs (topic, epoch, keep, expires) values (t, $schema.random(62), begin_log.keep, ends) on conflict do nothing;
+	insert into $schema.logs (topic, epoch, keep, expires)
+		values (t, $schema.random(62), begin_log.keep, ends) on conflict do nothing;
 	select * into l from $schema.logs where topic = t for update;
 	if l.expires < clock_timestamp() then
 		delete from $schema.messages where topic = t;
@@ -74,11 +75,11 @@ begin
 	return l;
 end $$;
 
--- append adds a message to a log, in the transaction of the caller, and returns its position. With notify_ its commit is a
--- notification.
+-- append adds a message to a log, in the transaction of the caller, and returns its position. With notify_ its commit
+-- is a notification.
 create function $schema.append(
-	t bytea, frame_ bytea, overflow_ int2, key_ text, except__ text, id_ text, most int8, most_bytes int8, age interval, keep interval,
-	notify_ bool, out at_epoch int8, out at_off int8, out at_tag int8
+	t bytea, frame_ bytea, overflow_ int2, key_ text, except__ text, id_ text, most int8, most_bytes int8, age interval,
+	keep interval, notify_ bool, out at_epoch int8, out at_off int8, out at_tag int8
 ) language plpgsql as $$
 declare
 	l $schema.logs;
@@ -95,7 +96,8 @@ begin
 	if id_ is not null then
 		select m.off, m.tag into at_off, at_tag from $schema.messages m where m.topic = t and m.id = id_;
 		if not found then
-			select i.off, i.tag into at_off, at_tag from $schema.ids i where i.topic = t and i.id = id_ and i.epoch = l.epoch;
+			select i.off, i.tag into at_off, at_tag from $schema.ids i
+				where i.topic = t and i.id = id_ and i.epoch = l.epoch;
 		end if;
 		if found then
 			return;
@@ -126,11 +128,11 @@ begin
 	end if;
 end $$;
 
--- append_some adds messages to logs that no other transaction has locked, and returns which it has added. So it waits for
--- nothing. The caller sends the notifications.
+-- append_some adds messages to logs that no other transaction has locked, and returns which it has added. So it waits
+-- for nothing. The caller sends the notifications.
 create function $schema.append_some(
-	topics bytea[], frames bytea[], overflows int2[], keys text[], excepts text[], ids text[], most int8[], most_bytes int8[],
-	ages interval[], keeps interval[]
+	topics bytea[], frames bytea[], overflows int2[], keys text[], excepts text[], ids text[], most int8[],
+	most_bytes int8[], ages interval[], keeps interval[]
 ) returns table (i int4, at_epoch int8, at_off int8, at_tag int8) language plpgsql as $$
 declare
 	locked bytea[];
@@ -157,7 +159,8 @@ begin
 	end if;
 	perform $schema.append(
 		convert_to(topic, 'UTF8'),
-		convert_to('{"meta":{"topic":' || to_json(topic) || '},"type":' || to_json(event) || coalesce(',"payload":' || payload::text, '') || '}', 'UTF8'),
+		convert_to('{"meta":{"topic":' || to_json(topic) || '},"type":' || to_json(event) ||
+			coalesce(',"payload":' || payload::text, '') || '}', 'UTF8'),
 		0::int2, null, null, id, most, most_bytes, age, 2 * age, true);
 end $$;
 
@@ -172,8 +175,8 @@ create unlogged table $schema.receivers (
 create table $schema.secrets (name text primary key, value bytea not null);
 create table $schema.checks (one bool primary key, at timestamptz not null default clock_timestamp());
 
--- The states of limits, as text: the numbers of a policy, and behind a '!' the instant of the last reset and its end. A row
--- that is not there has the state ''. The last second may be lost in a crash of the server.
+-- The states of limits, as text: the numbers of a policy, and behind a '!' the instant of the last reset and its end. A
+-- row that is not there has the state ''. The last second may be lost in a crash of the server.
 create table $schema.states (
 	key     bytea primary key,
 	state   text not null,
@@ -182,8 +185,8 @@ create table $schema.states (
 ) with (fillfactor = 70);
 create index on $schema.states (expires);
 
--- swap writes states that are still as they were read, and returns their keys; with together all of them or none. Keys come
--- sorted, so calls never wait for one another in a circle.
+-- swap writes states that are still as they were read, and returns their keys; with together all of them or none. Keys
+-- come sorted, so calls never wait for one another in a circle.
 create function $schema.swap(keys bytea[], befores text[], afters text[], lasts int8[], together bool)
 	returns setof bytea language plpgsql as $$
 declare
@@ -213,9 +216,9 @@ create unlogged table $schema.leases (
 	primary key (key, id)
 ) with (fillfactor = 50);
 
--- acquire takes a lease if there are fewer than most others. It returns the instant, the number of others, and when the first
--- of all ends, or 0. A lease is kept for longer than it lasts, because the clock may be set back by as much. One that ends
--- later than is possible, an hour or ten leases from now, does not count.
+-- acquire takes a lease if there are fewer than most others. It returns the instant, the number of others, and when the
+-- first of all ends, or 0. A lease is kept for longer than it lasts, because the clock may be set back by as much. One
+-- that ends later than is possible, an hour or ten leases from now, does not count.
 create function $schema.acquire(
 	at int8, k bytea, i bytea, lease int8, most int8, longer int8, out now_ int8, out held int8, out first int8
 ) language plpgsql as $$
@@ -287,7 +290,8 @@ begin
 	return true;
 end $$;
 
--- leave removes members of a process that have not joined anew since, topic by topic in their order. A stamp of null is any.
+-- leave removes members of a process that have not joined anew since, topic by topic in their order. A stamp of null is
+-- any.
 create function $schema.leave(p int8, topics bytea[], ids bytea[], stamps int8[]) returns void language plpgsql as $$
 declare
 	t bytea;
@@ -297,7 +301,8 @@ begin
 		update $schema.members m set gone = true, user_ = '', data = '', at = clock_timestamp(),
 			version = (select version + 1 from $schema.places where topic = t)
 			from unnest(topics, ids, stamps) as n (topic, id, stamp)
-			where n.topic = t and m.topic = t and m.id = n.id and m.process = p and not m.gone and m.stamp = coalesce(n.stamp, m.stamp);
+			where n.topic = t and m.topic = t and m.id = n.id and m.process = p and not m.gone
+			and m.stamp = coalesce(n.stamp, m.stamp);
 		if found then
 			perform $schema.changed(t);
 		end if;
@@ -307,7 +312,8 @@ end $$;
 -- beat has a process count for longer. It returns how many members it has, or null if it did not count any more.
 create function $schema.beat(p int8, lasts int8) returns int8 language plpgsql as $$
 begin
-	update $schema.processes set until = clock_timestamp() + lasts * interval '1 microsecond' where id = p and until > clock_timestamp();
+	update $schema.processes set until = clock_timestamp() + lasts * interval '1 microsecond'
+		where id = p and until > clock_timestamp();
 	if found then
 		return (select count(*) from $schema.members where process = p and not gone);
 	end if;
@@ -328,10 +334,11 @@ begin
 			where process = p and not gone having count(*) > 0;
 		delete from $schema.processes where id = p;
 	end loop;
-	for t, v in select topic, max(version) from $schema.members where gone and at < clock_timestamp() - interval '10 minutes'
-		group by topic order by topic limit 1000 loop
+	for t, v in select topic, max(version) from $schema.members
+		where gone and at < clock_timestamp() - interval '10 minutes' group by topic order by topic limit 1000 loop
 		perform from $schema.places where topic = t for update;
-		delete from $schema.members where topic = t and gone and version <= v and at < clock_timestamp() - interval '10 minutes';
+		delete from $schema.members
+			where topic = t and gone and version <= v and at < clock_timestamp() - interval '10 minutes';
 		update $schema.places set purged = greatest(purged, v) where topic = t;
 		delete from $schema.places p where p.topic = t and not exists (select from $schema.members m where m.topic = t);
 	end loop;
@@ -351,7 +358,8 @@ create index on $schema.answers (expires);
 
 -- answer begins, renews, finishes or releases a claim. It returns a word, and for 'answered' the answer.
 create function $schema.answer(
-	operation text, s bytea, k bytea, d bytea, e bytea, lasts int8, a bytea, most int8, most_bytes int8, out word text, out kept bytea
+	operation text, s bytea, k bytea, d bytea, e bytea, lasts int8, a bytea, most int8, most_bytes int8,
+	out word text, out kept bytea
 ) language plpgsql as $$
 declare
 	r $schema.answers;
@@ -383,7 +391,8 @@ begin
 		word := 'full';
 		return;
 	end if;
-	if length(a) > 1 and (select coalesce(sum(length(answer)), 0) + length(a) from $schema.answers where subject = s) > most_bytes then
+	if length(a) > 1 and
+		(select coalesce(sum(length(answer)), 0) + length(a) from $schema.answers where subject = s) > most_bytes then
 		word := 'full';
 		return;
 	end if;

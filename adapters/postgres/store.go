@@ -20,10 +20,10 @@ import (
 
 // store is a [limit.Store] and a [limit.LeaseStore] in PostgreSQL.
 //
-// A decision reads the state of its key with the clock of the server, is made here by the arithmetic of package limit, and
-// written if the state is still as it was read; otherwise it is made again. So no lock is held between two statements, and a
-// denial writes nothing. Decisions that come together share their statements; a cost that is known to be denied is denied
-// without asking, see package denialcache. A decision whose outcome is unknown is never made again.
+// A decision reads the state of its key with the clock of the server, is made here by the arithmetic of package limit,
+// and written if the state is still as it was read; otherwise it is made again. So no lock is held between two
+// statements, and a denial writes nothing. Decisions that come together share their statements; a cost that is known to
+// be denied is denied without asking, see package denialcache. A decision whose outcome is unknown is never made again.
 type store struct {
 	*database
 	now       func() int64 // of tests; nil for the clock of the server
@@ -34,8 +34,8 @@ type store struct {
 	ofSeveral *batch.Batcher[call] // calls about several keys
 }
 
-// lanes is how many batches of decisions are made at the same time. Those of one key are in the same lane, one after the
-// other: the processes compete for a key, and not the callers of a process.
+// lanes is how many batches of decisions are made at the same time. Those of one key are in the same lane, one after
+// the other: the processes compete for a key, and not the callers of a process.
 const lanes = 4
 
 var (
@@ -45,11 +45,21 @@ var (
 )
 
 func newStore(d *database, now func() int64) *store {
-	s := &store{database: d, now: asks.Clock(now), memory: denialcache.New(denialcache.Options{Now: now}), seed: maphash.MakeSeed()}
-	for i := range s.lanes {
-		s.lanes[i] = batch.New(func(ctx context.Context, items []*batch.Item[call]) { s.trip(ctx, items, false) }, batch.Options{Flushes: 1})
+	s := &store{
+		database: d,
+		now:      asks.Clock(now),
+		memory:   denialcache.New(denialcache.Options{Now: now}),
+		seed:     maphash.MakeSeed(),
 	}
-	s.ofSeveral = batch.New(func(ctx context.Context, items []*batch.Item[call]) { s.trip(ctx, items, true) }, batch.Options{Flushes: 1})
+	for i := range s.lanes {
+		s.lanes[i] = batch.New(
+			func(ctx context.Context, items []*batch.Item[call]) { s.trip(ctx, items, false) },
+			batch.Options{Flushes: 1},
+		)
+	}
+	s.ofSeveral = batch.New(
+		func(ctx context.Context, items []*batch.Item[call]) { s.trip(ctx, items, true) }, batch.Options{Flushes: 1},
+	)
 	s.answering.Store(true)
 	return s
 }
@@ -110,7 +120,10 @@ func (s *store) Refund(ctx context.Context, key []byte, policy limit.Policy, tak
 		return err
 	}
 	defer s.memory.Invalidate(key, plan)
-	_, err = s.one(ctx, asks.Ask{Operation: asks.Refund, Key: asks.KeyOf(key, plan), Plan: plan, Cost: taken.Charged, Taken: taken})
+	_, err = s.one(
+		ctx,
+		asks.Ask{Operation: asks.Refund, Key: asks.KeyOf(key, plan), Plan: plan, Cost: taken.Charged, Taken: taken},
+	)
 	return err
 }
 

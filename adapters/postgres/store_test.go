@@ -26,7 +26,11 @@ func TestStore(t *testing.T) {
 	s := pgtest.Start(t)
 	limittest.Run(t, func(t *testing.T) limittest.Subject {
 		clock := limittest.NewClock()
-		return limittest.Subject{Store: postgres.LimitsAt(open(t, s.URL(), postgres.Options{}), clock.Now), Clock: clock, Steps: 30}
+		return limittest.Subject{
+			Store: postgres.LimitsAt(open(t, s.URL(), postgres.Options{}), clock.Now),
+			Clock: clock,
+			Steps: 30,
+		}
 	})
 }
 
@@ -51,8 +55,10 @@ func TestStoreReplaysTheVectors(t *testing.T) {
 				ok := step.Replay(t, store, key, plans)
 				if ok && (step.Op == "take" || step.Op == "refund") {
 					var text string
-					row := conn.QueryRow(t.Context(), "select coalesce(max(state), '') from wskit.states where key = $1",
-						[]byte(key+"~"+plans[step.Policy].Shape()))
+					row := conn.QueryRow(
+						t.Context(), "select coalesce(max(state), '') from wskit.states where key = $1",
+						[]byte(key+"~"+plans[step.Policy].Shape()),
+					)
 					if err := row.Scan(&text); err != nil {
 						t.Fatal(err)
 					}
@@ -121,7 +127,8 @@ func TestProcessesCompeteForKeys(t *testing.T) {
 // takeAlls is how often TestNoDeadlock charges several keys.
 const takeAlls = 5000
 
-// Operations on several overlapping keys, in any order, never wait for one another in a circle, and charge all keys or none.
+// Operations on several overlapping keys, in any order, never wait for one another in a circle, and charge all keys or
+// none.
 func TestNoDeadlock(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)

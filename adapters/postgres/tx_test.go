@@ -31,7 +31,9 @@ var plenty = pubsub.History{Messages: 100_000, Bytes: 64 << 20, Age: time.Hour}
 var errAway = errors.New("the server is away")
 
 // transact publishes in a transaction, in one of the ways that there are, and commits it or does not.
-func transact(ctx context.Context, b *postgres.Broker, url, way, topic, event string, commit bool) (committed bool, err error) {
+func transact(
+	ctx context.Context, b *postgres.Broker, url, way, topic, event string, commit bool,
+) (committed bool, err error) {
 	payload := map[string]string{"n": event}
 	if way == "database/sql" {
 		db, err := sql.Open("pgx", url)
@@ -62,7 +64,11 @@ func transact(ctx context.Context, b *postgres.Broker, url, way, topic, event st
 	case "pgx":
 		err = b.AppendTx(ctx, tx, topic, "order.paid", payload, event)
 	case "function":
-		_, err = tx.Exec(ctx, "select wskit.publish($1, 'order.paid', jsonb_build_object('n', $2::text), 'f' || $2, 100000, 67108864)", topic, event)
+		_, err = tx.Exec(
+			ctx,
+			"select wskit.publish($1, 'order.paid', jsonb_build_object('n', $2::text), 'f' || $2, 100000, 67108864)",
+			topic, event,
+		)
 	case "trigger":
 		_, err = tx.Exec(ctx, "insert into orders (topic, n) values ($1, $2)", topic, event)
 	}
@@ -73,9 +79,9 @@ func transact(ctx context.Context, b *postgres.Broker, url, way, topic, event st
 	return true, tx.Commit(ctx)
 }
 
-// Every event of a committed transaction comes once, in the order of the history, to clients of two servers, and no event
-// of one that was rolled back: published by pgx, database/sql, an SQL function and a trigger, while connections of the
-// database are cut and the server is killed.
+// Every event of a committed transaction comes once, in the order of the history, to clients of two servers, and no
+// event of one that was rolled back: published by pgx, database/sql, an SQL function and a trigger, while connections
+// of the database are cut and the server is killed.
 func TestCommitMeansPublished(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
@@ -131,7 +137,9 @@ func TestCommitMeansPublished(t *testing.T) {
 				var ok bool
 				var err error
 				poll.Until(t, "a transaction to begin", func() bool {
-					ok, err = transact(t.Context(), brokers[writer%2], s.URL(), ways[rand.IntN(len(ways))], topic, n, commit)
+					ok, err = transact(
+						t.Context(), brokers[writer%2], s.URL(), ways[rand.IntN(len(ways))], topic, n, commit,
+					)
 					return err != errAway
 				})
 				mu.Lock()
@@ -249,12 +257,14 @@ func TestALongTransactionDelaysNoOtherTopic(t *testing.T) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if m := poll.Receive(t, got, "the message of the transaction"); m.Topic != "a" || string(m.Frame) != `{"meta":{"topic":"a"},"type":"said","payload":1}` {
+	if m := poll.Receive(t, got, "the message of the transaction"); m.Topic != "a" ||
+		string(m.Frame) != `{"meta":{"topic":"a"},"type":"said","payload":1}` {
 		t.Errorf("%+v %s", m, m.Frame)
 	}
 }
 
-// Several processes that begin at once make the tables once. What cannot work fails, and says why, without the password.
+// Several processes that begin at once make the tables once. What cannot work fails, and says why, without the
+// password.
 func TestOpening(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// watching has the topics whose members are watched in this process. One goroutine reads the changes and makes all reports.
+// watching has the topics whose members are watched in this process. One goroutine reads the changes and makes all
+// reports.
 type watching struct {
 	d       *database
 	mu      sync.Mutex
@@ -45,7 +46,9 @@ func (w *watching) init(d *database) {
 }
 
 // Watch implements [pubsub.PresenceWatcher].
-func (w *watching) Watch(ctx context.Context, topic string, report func(pubsub.PresenceReport)) (pubsub.Subscription, error) {
+func (w *watching) Watch(
+	ctx context.Context, topic string, report func(pubsub.PresenceReport),
+) (pubsub.Subscription, error) {
 	if err := checkTopic(topic); err != nil {
 		return nil, err
 	}
@@ -162,8 +165,8 @@ type changes struct {
 	report         pubsub.PresenceReport
 }
 
-// readSome reads the changes of topics, and reports them. Watches that have no report yet get one of all members, with the
-// others of their topic.
+// readSome reads the changes of topics, and reports them. Watches that have no report yet get one of all members, with
+// the others of their topic.
 func (w *watching) readSome(topics []*watched) error {
 	names, epochs, versions := make([][]byte, len(topics)), make([]int64, len(topics)), make([]int64, len(topics))
 	w.mu.Lock()

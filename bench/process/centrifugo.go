@@ -14,8 +14,8 @@ import (
 // Centrifugo is the module of the rival that is a program, with its version.
 const Centrifugo = "github.com/centrifugal/centrifugo/v6@v6.9.1"
 
-// StartCentrifugo installs it, where it is not yet, and starts it on a free port of 127.0.0.1, with a configuration. The
-// folder is for files. The caller stops it.
+// StartCentrifugo installs it, where it is not yet, and starts it on a free port of 127.0.0.1, with a configuration.
+// The folder is for files. The caller stops it.
 func StartCentrifugo(ctx context.Context, folder string, config map[string]any) (*Process, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

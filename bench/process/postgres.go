@@ -18,8 +18,8 @@ import (
 	"github.com/wskit/wskit/internal/process"
 )
 
-// StartPostgres starts a PostgreSQL server on a free port of 127.0.0.1, as it is configured by default, with its files in a
-// folder of its own, and returns the URL of a database. The caller calls stop.
+// StartPostgres starts a PostgreSQL server on a free port of 127.0.0.1, as it is configured by default, with its files
+// in a folder of its own, and returns the URL of a database. The caller calls stop.
 func StartPostgres(ctx context.Context) (url string, stop func(), err error) {
 	all, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(all) == 0 {
@@ -61,7 +61,10 @@ func StartPostgres(ctx context.Context) (url string, stop func(), err error) {
 		return "", nil, err
 	}
 	defer release()
-	cmd := command("postgres", "-D", dir+"/data", "-c", "listen_addresses=127.0.0.1", "-c", "port="+port, "-c", "unix_socket_directories=")
+	cmd := command(
+		"postgres", "-D", dir+"/data", "-c", "listen_addresses=127.0.0.1", "-c", "port="+port, "-c",
+		"unix_socket_directories=",
+	)
 	if err := cmd.Start(); err != nil {
 		remove()
 		return "", nil, err

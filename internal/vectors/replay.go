@@ -15,8 +15,8 @@ type Store interface {
 	limit.ManyTaker
 }
 
-// Replay makes the call of a step on a store, with the plans of its timeline, under keys that begin with key, and compares
-// the answers. It returns whether all are the same.
+// Replay makes the call of a step on a store, with the plans of its timeline, under keys that begin with key, and
+// compares the answers. It returns whether all are the same.
 func (v *Step) Replay(t testing.TB, s Store, key string, plans []*limit.Plan) bool {
 	t.Helper()
 	ctx, plan := context.Background(), plans[v.Policy]

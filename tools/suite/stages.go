@@ -30,7 +30,10 @@ var concurrent = []string{
 	"collect", "middleware/sharedrules", "router/internal/overload", "router/internal/life", "router/routertest", "internal/table", "internal/engine",
 }
 
-const redis = "adapters/redis"
+const (
+	redis    = "adapters/redis"
+	postgres = "adapters/postgres"
+)
 
 // The packages whose tests take longest, after it.
 var long = []string{"adapters/cfdo", "clients/typescript", "internal/faulttest", "docs"}
@@ -40,7 +43,7 @@ var long = []string{"adapters/cfdo", "clients/typescript", "internal/faulttest",
 const onlyWithoutRace = "Alloc|Nothing|ManyConnections|ShareTheNextFlush|RFC"
 
 const (
-	// fewCases is how many generated cases a rule gets on a real Redis: each is many round trips. make nightly has all.
+	// fewCases is how many generated cases a rule gets on a real Redis or PostgreSQL: each is many round trips. make nightly has all.
 	fewCases = "-rapid.checks=20"
 	// vetted says that make vet has looked at the tests, too.
 	vetted = "-vet=off"
@@ -61,7 +64,8 @@ var everyday = []stage{
 	}},
 	{"redis", []command{
 		{only: []string{redis}, flags: []string{fewCases, vetted, manyAtOnce, guard}},
-		{dir: "adapters/postgres", flags: []string{vetted, guard}},
+		{dir: postgres, only: []string{postgres}, flags: []string{fewCases, vetted, manyAtOnce, guard}},
+		{dir: postgres, not: []string{postgres}, flags: []string{vetted, guard}},
 	}},
 	{"plain", []command{{not: append([]string{redis}, concurrent...), first: long, flags: []string{"-p=2", vetted, manyAtOnce, guard}}}},
 	{"browser", []command{{dir: "e2e", flags: []string{"-short", vetted, guard}}}},
@@ -79,7 +83,7 @@ var all = []stage{
 		{dir: "bench", flags: []string{"-race", guard}},
 		{dir: "observe/prometheus", flags: []string{"-race", guard}},
 		{dir: "observe/otel", flags: []string{"-race", guard}},
-		{dir: "adapters/postgres", flags: []string{"-race", guard}},
+		{dir: postgres, flags: []string{"-race", guard}},
 		{dir: "verify", flags: []string{"-race", nightGuard}},
 	}},
 	{"browser", []command{{dir: "e2e", flags: []string{nightGuard}}}},

@@ -64,7 +64,9 @@ func dial(t *testing.T, url, name string) *tab {
 
 func (one *tab) say(t *testing.T, id int, text string) {
 	t.Helper()
-	_, err := client.Request[server.Sent](t.Context(), one.Client, "chat.send", server.Send{ID: fmt.Sprintf("%032x", id), Text: text})
+	_, err := client.Request[server.Sent](
+		t.Context(), one.Client, "chat.send", server.Send{ID: fmt.Sprintf("%032x", id), Text: text},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

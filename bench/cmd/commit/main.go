@@ -1,6 +1,6 @@
-// Commit measures events that are published in transactions of PostgreSQL: adapters/postgres, beside the PostgreSQL broker of
-// Centrifugo, which is installed as a program, on the same server. It writes the table to its section of RESULTS.md. Run it
-// inside bench/:
+// Commit measures events that are published in transactions of PostgreSQL: adapters/postgres, beside the PostgreSQL
+// broker of Centrifugo, which is installed as a program, on the same server. It writes the table to its section of
+// RESULTS.md. Run it inside bench/:
 //
 //	go run ./cmd/commit                                    # about four minutes, and once some for Centrifugo
 //	go run ./cmd/commit -rounds 1 -open 5s -for 2s -out "" # a first look
@@ -128,25 +128,48 @@ func table(sides []*side, results []rows, rounds int, lasts, open time.Duration)
 		return a / b
 	}
 	id := func(v float64) float64 { return v }
-	row("events a second, published over HTTP by the server", func(r rows) float64 { return stats.Median(r.published, id) })
+	row(
+		"events a second, published over HTTP by the server",
+		func(r rows) float64 { return stats.Median(r.published, id) },
+	)
 	row("events a second, each a call of the function", func(r rows) float64 { return stats.Median(r.functions, id) })
 	row("transactions a second, of a row and an event", func(r rows) float64 { return stats.Median(r.commits, id) })
-	row("COMMIT to socket, p50 (ms)", func(r rows) float64 { return stats.Median(r.latencies, func(l latency) float64 { return l.p50 }) })
-	row("COMMIT to socket, p99 (ms)", func(r rows) float64 { return stats.Median(r.latencies, func(l latency) float64 { return l.p99 }) })
+	row(
+		"COMMIT to socket, p50 (ms)",
+		func(r rows) float64 { return stats.Median(r.latencies, func(l latency) float64 { return l.p50 }) },
+	)
+	row(
+		"COMMIT to socket, p99 (ms)",
+		func(r rows) float64 { return stats.Median(r.latencies, func(l latency) float64 { return l.p99 }) },
+	)
 	row("the same of other topics, beside an open transaction, p99 (ms)", func(r rows) float64 { return r.open.p99 })
 	row("the longest of them (ms)", func(r rows) float64 { return r.open.max })
 	return page.Section{
 		Title: "Commits in PostgreSQL", Command: "commit", Table: lines,
-		About: fmt.Sprintf("Events of %d topics with histories that are published by the SQL functions of both, over %d connections, to "+
-			"one server with one client that has all topics; the median of %d rounds of %v. Latencies are from the beginning of COMMIT, "+
-			"at %d transactions a second. Then a transaction that has published to a topic of its own stays open for %v, while others "+
-			"publish to the other topics.", topics, callers, rounds, lasts, paced, open),
-		Notes: fmt.Sprintf("While the transaction was open, %d of %d events of wskit and %d of %d of Centrifugo came more than a second "+
-			"after they were due; %d and %d never came. Centrifugo uses NOTIFY, as wskit does, and has its other options as they are by default: a channel "+
-			"shares a lock with an eighth of the others until the end of the transaction, and callers that wait for it soon have all "+
-			"connections of this process.",
-			results[0].open.late, results[0].open.events, results[1].open.late, results[1].open.events,
-			results[0].open.missing, results[1].open.missing),
+		About: fmt.Sprintf(
+			"Events of %d topics with histories that are published by the SQL functions of both, over %d connections, to "+
+				"one server with one client that has all topics; the median of %d rounds of %v. Latencies are from the beginning of COMMIT, "+
+				"at %d transactions a second. Then a transaction that has published to a topic of its own stays open for %v, while others "+
+				"publish to the other topics.",
+			topics,
+			callers,
+			rounds,
+			lasts,
+			paced,
+			open,
+		),
+		Notes: fmt.Sprintf(
+			"While the transaction was open, %d of %d events of wskit and %d of %d of Centrifugo came more than a second "+
+				"after they were due; %d and %d never came. Centrifugo uses NOTIFY, as wskit does, and has its other options as they are by default: a channel "+
+				"shares a lock with an eighth of the others until the end of the transaction, and callers that wait for it soon have all "+
+				"connections of this process.",
+			results[0].open.late,
+			results[0].open.events,
+			results[1].open.late,
+			results[1].open.events,
+			results[0].open.missing,
+			results[1].open.missing,
+		),
 		Libraries: []string{"centrifugo " + process.Centrifugo, page.Library("pgx", "github.com/jackc/pgx/v5")},
 	}
 }

@@ -69,10 +69,19 @@ func start(ctx context.Context, folder, url string) (sides []*side, stop func(),
 	}
 	started = append(started, own)
 	rival, err := process.StartCentrifugo(ctx, folder, map[string]any{
-		"broker": map[string]any{"enabled": true, "type": "postgres", "postgres": map[string]any{"dsn": url, "use_notify": true}},
+		"broker": map[string]any{
+			"enabled":  true,
+			"type":     "postgres",
+			"postgres": map[string]any{"dsn": url, "use_notify": true},
+		},
 		"client": map[string]any{"insecure": true}, "http_api": map[string]any{"insecure": true},
 		"channel": map[string]any{"namespaces": []any{
-			map[string]any{"name": "orders", "history_size": 1000, "history_ttl": "1h", "allow_subscribe_for_client": true},
+			map[string]any{
+				"name":                       "orders",
+				"history_size":               1000,
+				"history_ttl":                "1h",
+				"allow_subscribe_for_client": true,
+			},
 		}},
 	})
 	if err != nil {
@@ -86,18 +95,32 @@ func start(ctx context.Context, folder, url string) (sides []*side, stop func(),
 		return http.NewRequest(http.MethodPost, "http://"+own.Addr+"/publish?topic="+topic, strings.NewReader(payload))
 	}
 	theirs.request = func(topic, payload string) (*http.Request, error) {
-		return http.NewRequest(http.MethodPost, "http://"+rival.Addr+"/api/publish", strings.NewReader(`{"channel":"`+topic+`","data":`+payload+`}`))
+		return http.NewRequest(
+			http.MethodPost,
+			"http://"+rival.Addr+"/api/publish",
+			strings.NewReader(`{"channel":"`+topic+`","data":`+payload+`}`),
+		)
 	}
 	var join, joinTheirs [][]byte
 	joinTheirs = append(joinTheirs, []byte(`{"id":1,"connect":{}}`))
 	for n := range topics {
-		join = append(join, fmt.Appendf(nil, `{"type":"join","meta":{"correlationId":"%[2]d"},"payload":%[1]q}`, topic(n), n+1))
+		join = append(
+			join, fmt.Appendf(nil, `{"type":"join","meta":{"correlationId":"%[2]d"},"payload":%[1]q}`, topic(n), n+1),
+		)
 		joinTheirs = append(joinTheirs, fmt.Appendf(nil, `{"id":%d,"subscribe":{"channel":%q}}`, n+2, topic(n)))
 	}
 	if err := wskit.dial(ctx, "ws://"+own.Addr+"/", join, `"correlationId"`); err != nil {
 		return nil, stop, err
 	}
-	return []*side{wskit, theirs}, stop, theirs.dial(ctx, "ws://"+rival.Addr+"/connection/websocket", joinTheirs, `"id"`)
+	return []*side{
+			wskit,
+			theirs,
+		}, stop, theirs.dial(
+			ctx,
+			"ws://"+rival.Addr+"/connection/websocket",
+			joinTheirs,
+			`"id"`,
+		)
 }
 
 // dial makes the client, sends it into all topics, and reads from then on.
@@ -229,7 +252,9 @@ func (s *side) transactNow(ctx context.Context, i int) error {
 }
 
 // rate publishes as fast as the callers can, and returns how many events a second have arrived.
-func (s *side) rate(ctx context.Context, lasts time.Duration, do func(ctx context.Context, i int) error) (float64, error) {
+func (s *side) rate(
+	ctx context.Context, lasts time.Duration, do func(ctx context.Context, i int) error,
+) (float64, error) {
 	s.mu.Lock()
 	s.took = nil
 	s.mu.Unlock()
@@ -279,8 +304,8 @@ func (s *side) paced(ctx context.Context, lasts time.Duration) (latency, error) 
 	return s.at(ctx, lasts, func(i int, _ time.Time) error { return s.transactNow(ctx, i) })
 }
 
-// besideOpen does the same while a transaction that has published to a topic of its own stays open. What is late because a
-// call waits counts from when it was due.
+// besideOpen does the same while a transaction that has published to a topic of its own stays open. What is late
+// because a call waits counts from when it was due.
 func (s *side) besideOpen(ctx context.Context, lasts time.Duration) (l latency, err error) {
 	tx, err := s.pool.Begin(ctx)
 	if err != nil {
@@ -294,7 +319,9 @@ func (s *side) besideOpen(ctx context.Context, lasts time.Duration) (l latency, 
 	return s.at(ctx, lasts, func(i int, due time.Time) error { return s.transact(ctx, topic(i%topics), due) })
 }
 
-func (s *side) at(ctx context.Context, lasts time.Duration, do func(i int, due time.Time) error) (l latency, err error) {
+func (s *side) at(
+	ctx context.Context, lasts time.Duration, do func(i int, due time.Time) error,
+) (l latency, err error) {
 	s.mu.Lock()
 	s.took = nil
 	s.mu.Unlock()

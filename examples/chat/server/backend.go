@@ -31,7 +31,9 @@ type opener func(ctx context.Context) (adapters.Backend, error)
 
 // newBackend returns what keeps all that outlives a connection, and the limits of messages: what open opens and on the
 // Worker of the URL, and without these in memory.
-func newBackend(ctx context.Context, open opener, cfdoURL string) (b adapters.Backend, messages limit.Store, err error) {
+func newBackend(
+	ctx context.Context, open opener, cfdoURL string,
+) (b adapters.Backend, messages limit.Store, err error) {
 	b = memory.New()
 	if open != nil {
 		if b, err = open(ctx); err != nil {

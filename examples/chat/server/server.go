@@ -34,7 +34,10 @@ func Main(shared ...Shared) {
 			return nil
 		})
 	}
-	cfdoURL := flag.String("cfdo", "", "`URL` of the Worker of adapters/cfdo, which then keeps the limits of messages; its secret is taken from LIMITS_SECRET")
+	cfdoURL := flag.String(
+		"cfdo", "",
+		"`URL` of the Worker of adapters/cfdo, which then keeps the limits of messages; its secret is taken from LIMITS_SECRET",
+	)
 	inspected := flag.Bool("inspect", false, "show what the server does at /inspect/, behind a token that is printed")
 	moderated := flag.Bool("moderate", false, "print a URL for moderators, who may remove messages and members")
 	contract.Flags(flag.CommandLine, describe)

@@ -38,7 +38,8 @@ func (s *Server) Replica(t testing.TB) *Server {
 	t.Helper()
 	r := s.prepare(t)
 	host, port, _ := net.SplitHostPort(s.Addr)
-	out, err := r.command("pg_basebackup", "-D", r.dir+"/data", "-R", "-h", host, "-p", port, "-U", "postgres", "-c", "fast", "--no-sync").CombinedOutput()
+	out, err := r.command("pg_basebackup", "-D", r.dir+"/data", "-R", "-h", host, "-p", port, "-U", "postgres", "-c", "fast", "--no-sync").
+		CombinedOutput()
 	if err != nil {
 		t.Fatalf("pg_basebackup: %v\n%s", err, out)
 	}
@@ -246,8 +247,15 @@ func (s *Server) StartPooler(t testing.TB, mode string) (addr string) {
 	host, port, _ := net.SplitHostPort(addr)
 	serverHost, serverPort, _ := net.SplitHostPort(s.Addr)
 	name := filepath.Join(s.dir, "pgbouncer-"+mode+".ini")
-	text := fmt.Sprintf("[databases]\npostgres = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr = %s\nlisten_port = %s\n"+
-		"unix_socket_dir =\nauth_type = any\npool_mode = %s\n", serverHost, serverPort, host, port, mode)
+	text := fmt.Sprintf(
+		"[databases]\npostgres = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr = %s\nlisten_port = %s\n"+
+			"unix_socket_dir =\nauth_type = any\npool_mode = %s\n",
+		serverHost,
+		serverPort,
+		host,
+		port,
+		mode,
+	)
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
