@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/wskit/wskit/errors"
@@ -51,6 +52,9 @@ func (rs *Runs) attach(c *router.Context, q Ref) (Whole, error) {
 // allowed reads a run that the client may see.
 func (rs *Runs) allowed(c *router.Context, id string) (Whole, error) {
 	w, err := rs.read(c, id)
+	if err == nil && w.End == nil {
+		w, err = rs.stillRunning(c, id, w)
+	}
 	if err != nil {
 		return Whole{}, err
 	}
@@ -65,6 +69,22 @@ func (rs *Runs) allowed(c *router.Context, id string) (Whole, error) {
 		return Whole{}, err
 	}
 	return w, nil
+}
+
+// stillRunning ends a run as lost whose process is gone: there may have been no other one to notice.
+func (rs *Runs) stillRunning(ctx context.Context, id string, w Whole) (Whole, error) {
+	process, _, _ := strings.Cut(id, "-")
+	if process == rs.process {
+		return w, nil
+	}
+	running, err := rs.shared.presence.Members(ctx, rs.processes())
+	if err != nil || slices.ContainsFunc(running, func(m pubsub.Member) bool { return m.ID == process }) {
+		return w, err
+	}
+	if err := rs.lose(ctx, id); err != nil {
+		return w, err
+	}
+	return rs.read(ctx, id)
 }
 
 func unknown(id string) error { return errors.NotFound.Errorf("run: there is no run %.64q", id) }

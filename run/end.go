@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -46,14 +45,12 @@ func (rs *Runs) watch(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case id := <-left:
-				if !strings.HasPrefix(id, rs.process+"-") {
+				if !rs.loseHere(id) {
 					if err := rs.lose(ctx, id); err != nil && ctx.Err() == nil {
 						rs.o.Logger.Warn(
-							"run: the end of a run of another process was not found out", "run", id, "error", err,
+							"run: the end of a run was not found out", "run", id, "error", err,
 						)
 					}
-				} else {
-					rs.loseHere(id)
 				}
 			}
 		}
@@ -65,15 +62,18 @@ func (rs *Runs) watch(ctx context.Context) error {
 const maxLeft = 100_000
 
 // loseHere ends the context of a run of this process that left the registry while it goes on: this process stood still.
-func (rs *Runs) loseHere(id string) {
+// It returns false if there is no such run here.
+func (rs *Runs) loseHere(id string) bool {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if w := rs.here[id]; w != nil {
+	w := rs.here[id]
+	if w != nil {
 		w.cut(ErrLost)
 	}
+	return w != nil
 }
 
-// lose ends a run of another process as lost, unless it has ended.
+// lose ends a run as lost, unless it has ended.
 func (rs *Runs) lose(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, rs.shared.timeout)
 	defer cancel()

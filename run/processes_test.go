@@ -229,6 +229,30 @@ func TestARunOfAKilledProcess(t *testing.T) {
 	}
 }
 
+// A run whose process was killed while there was no other one is lost for the next one.
+func TestARunOfALoneProcess(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	child := process.StartTest(t, "TestRunProcess", "WSKIT_TEST_RUN="+s.URL(), "running")
+	id := s.Do("LPOP", "runs").(string)
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	b, err := redis.Open(t.Context(), s.URL(), redis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	for _, topic := range []string{"$ws:run:run:all", "$ws:run:run:processes"} {
+		poll.Until(t, "the process to be forgotten", func() bool {
+			members, err := b.Presence.Members(t.Context(), topic)
+			return err == nil && len(members) == 0
+		})
+	}
+	if v := attach(t, serveOn(t, s.URL()).Dial(), id); v.end == nil || v.end.State != run.Lost {
+		t.Errorf("the end is %+v", v.end)
+	}
+}
+
 // A process that stood still while others called its run lost stops it when it goes on, and ends it no second time.
 func TestARunOfAStoppedProcess(t *testing.T) {
 	t.Parallel()

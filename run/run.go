@@ -28,7 +28,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -134,10 +133,8 @@ func New(ctx context.Context, r *router.Router, o Options) (*Runs, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.History(
-		o.Name+":*",
-		router.HistoryOptions{Messages: maxOutputs, Bytes: 2*o.MaxBytes + maxOutputs*overhead, Age: o.Keep},
-	)
+	history := router.HistoryOptions{Messages: maxOutputs, Bytes: 2*o.MaxBytes + maxOutputs*overhead, Age: o.Keep}
+	r.History(o.Name+":*", history)
 	b, err := backendOf(r.Backend()) // which has a log then
 	if err != nil {
 		return nil, err
@@ -155,7 +152,10 @@ func New(ctx context.Context, r *router.Router, o Options) (*Runs, error) {
 	if err := rs.listen(ctx); err != nil {
 		return nil, err
 	}
-	return rs, rs.watch(ctx)
+	if err := rs.watch(ctx); err != nil {
+		return nil, err
+	}
+	return rs, b.presence.Join(ctx, rs.processes(), pubsub.Member{ID: rs.process})
 }
 
 const (
@@ -212,14 +212,13 @@ func (rs *Runs) topic(id string) string { return rs.o.Name + ":" + id }
 // The names of what the processes share, which no topic of a client has.
 func (rs *Runs) inputs(process string) string { return "$ws:run:" + rs.o.Name + ":in:" + process }
 func (rs *Runs) registry() string             { return "$ws:run:" + rs.o.Name + ":all" }
+func (rs *Runs) processes() string            { return "$ws:run:" + rs.o.Name + ":processes" }
 
 // begin begins a run for a client.
 func (rs *Runs) begin(c *router.Context, typ string) (w *Writer, err error) {
 	identity := c.Conn().Identity()
 	w = &Writer{rs: rs, info: Info{
-		ID: rs.process + "-" + strings.ToLower(
-			rand.Text(),
-		), Type: typ, Tenant: identity.Tenant, User: identity.User, Begun: time.Now().UTC(),
+		ID: rs.process + "-" + rand.Text(), Type: typ, Tenant: identity.Tenant, User: identity.User, Begun: time.Now().UTC(),
 	}}
 	w.init()
 	if rs.atOnce != nil {
@@ -259,7 +258,7 @@ func (rs *Runs) begin(c *router.Context, typ string) (w *Writer, err error) {
 }
 
 // Wait ends the runs of this process before it ends: it begins no more, waits for those there are until ctx ends, and
-// ends the others as lost. Call it before the backend is closed.
+// ends the others as lost, for which it waits 10 s more. Call it before the backend is closed.
 func (rs *Runs) Wait(ctx context.Context) {
 	rs.mu.Lock()
 	rs.closed = true
@@ -276,5 +275,8 @@ func (rs *Runs) Wait(ctx context.Context) {
 		w.cut(ErrLost)
 	}
 	rs.mu.Unlock()
-	<-over
+	select {
+	case <-over:
+	case <-time.After(stopTime): // a handler ignores its context
+	}
 }

@@ -57,7 +57,7 @@ func (w *Writer) Info() Info { return w.info }
 // User are all devices of the user who has begun the run, for questions: see router.Question.AskFirst.
 func (w *Writer) User() router.Target { return w.rs.r.User(w.info.Tenant, w.info.User) }
 
-// Text adds to the text. It is sent within 200 ms, joined with what follows. It fails when the run has ended or was
+// Text adds to the text. It is sent within 200 ms (within 2 s after 10,000 outputs), joined with what follows. It fails when the run has ended or was
 // stopped, when the output is full (RESOURCE_EXHAUSTED), and with what the backend fails with, until which it waits for
 // nothing.
 func (w *Writer) Text(text string) error {
@@ -126,7 +126,7 @@ func (w *Writer) Done(result any) error {
 	return nil
 }
 
-// flush publishes the text that is to be written, and an output behind it, also when the run was stopped meanwhile:
+// flush publishes the text that is to be written, and an output behind it, also when the run was stopped before:
 // what was taken is written.
 func (w *Writer) flush(o Output) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.timeout)
@@ -159,21 +159,27 @@ func (w *Writer) publish(ctx context.Context, o Output) (err error) {
 		err = w.rs.output.Publish(
 			ctx, w.rs.topic(w.info.ID), o, router.PublishOptions{ID: w.info.ID + "-" + strconv.Itoa(o.N)},
 		)
-		if code := errors.CodeOf(err); err == nil || code != errors.Unavailable && code != errors.DeadlineExceeded {
-			break
+		if err == nil {
+			return nil
+		}
+		switch errors.CodeOf(err) {
+		case errors.InvalidArgument, errors.FailedPrecondition, errors.ResourceExhausted:
+			return w.fails(err)
 		}
 		select {
 		case <-time.After(every):
 			continue
 		case <-ctx.Done():
+			return w.fails(err)
 		}
-		break
 	}
-	if err != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.failed = err
-	}
+}
+
+// fails notes the error of publishing, after which the output is not whole.
+func (w *Writer) fails(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = err
 	return err
 }
 
@@ -204,10 +210,8 @@ func (w *Writer) run(handle func() error) {
 		}
 	}
 	if err := w.flush(Output{End: &e}); err != nil {
-		w.rs.o.Logger.Error(
-			"run: the end of a run was not written; it will be lost", "type", w.info.Type, "run", w.info.ID, "error",
-			err,
-		)
+		w.rs.o.Logger.Error("run: the end of a run was not written; it will be lost",
+			"type", w.info.Type, "run", w.info.ID, "error", err)
 	}
 }
 

@@ -118,17 +118,17 @@ func (b *Broker) announce(items []*batch.Item[appending]) {
 	defer b.mu.Unlock()
 	for _, item := range items {
 		if item.Value.done {
-			b.news[digest(item.Value.m.Topic)] = true
+			b.unsent[digest(item.Value.m.Topic)] = true
 		}
 	}
 	select {
-	case b.telling <- struct{}{}:
+	case b.sending <- struct{}{}:
 	default:
 	}
 }
 
-// sendNews sends notifications of what was appended.
-func (b *Broker) sendNews() {
+// sendNotifications sends notifications of what was appended.
+func (b *Broker) sendNotifications() {
 	for {
 		select {
 		case <-b.ctx.Done():
@@ -136,7 +136,7 @@ func (b *Broker) sendNews() {
 			defer cancel()
 			_ = b.sendSome(ctx) // or routers find the messages by HistoryCheck
 			return
-		case <-b.telling:
+		case <-b.sending:
 			b.tryUntilDone(b.sendSome, func(error) {}) // the database is away, which the listener reports
 		}
 	}
@@ -145,8 +145,8 @@ func (b *Broker) sendNews() {
 // sendSome sends those there are. They stay to be sent when it fails.
 func (b *Broker) sendSome(ctx context.Context) error {
 	b.mu.Lock()
-	topics := slices.Collect(maps.Keys(b.news))
-	clear(b.news)
+	topics := slices.Collect(maps.Keys(b.unsent))
+	clear(b.unsent)
 	b.mu.Unlock()
 	if len(topics) == 0 {
 		return nil
@@ -156,7 +156,7 @@ func (b *Broker) sendSome(ctx context.Context) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, key := range topics {
-			b.news[key] = true
+			b.unsent[key] = true
 		}
 	}
 	return err

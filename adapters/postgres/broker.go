@@ -23,10 +23,10 @@ type Broker struct {
 	topics  map[string]*topic // by the md5 of the name, which notifications have
 	dirty   map[*topic]bool   // whose log may have more
 	gone    map[string]int64  // topics without a subscription that are registered still, with the registration
-	news    map[string]bool   // topics to which something was appended, by the md5
+	unsent  map[string]bool   // topics of which a notification is to be sent, by the md5
 	reading chan struct{}     // holds a token when some are dirty
 	leaving chan struct{}     // holds a token when some are gone
-	telling chan struct{}     // holds a token when there are news
+	sending chan struct{}     // holds a token when some are unsent
 	appends *batch.Batcher[appending]
 
 	registrations atomic.Int64 // the last one; it begins with a random number
@@ -36,9 +36,8 @@ type Broker struct {
 func newBroker(d *database) *Broker {
 	b := &Broker{
 		database: d, topics: make(map[string]*topic), dirty: make(map[*topic]bool), gone: make(map[string]int64),
-		news: make(
-			map[string]bool,
-		), reading: make(chan struct{}, 1), leaving: make(chan struct{}, 1), telling: make(chan struct{}, 1),
+		unsent: make(map[string]bool), reading: make(chan struct{}, 1), leaving: make(chan struct{}, 1),
+		sending: make(chan struct{}, 1),
 	}
 	b.appends = batch.New(b.appendSome, batch.Options{})
 	b.registrations.Store(mathrand.Int64N(1 << 62))
@@ -46,7 +45,7 @@ func newBroker(d *database) *Broker {
 	d.lost, d.fresh = append(d.lost, b.lostAll), append(d.fresh, b.register)
 	d.done.Go(b.read)
 	d.done.Go(b.unregister)
-	d.done.Go(b.sendNews)
+	d.done.Go(b.sendNotifications)
 	return b
 }
 
@@ -62,10 +61,9 @@ type live struct {
 // maxInline is the size of the largest notification: PostgreSQL has 8,000 bytes.
 const maxInline = 7900
 
+// digest names a topic in a notification. A collision would only be a message more to look at.
 func digest(topic string) string {
-	sum := md5.Sum(
-		[]byte(topic),
-	) // names a topic in a notification; a collision would only be a message more to look at
+	sum := md5.Sum([]byte(topic))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -122,7 +120,7 @@ func (b *Broker) Subscribe(
 	return s, nil
 }
 
-// place puts a subscription into its topic, or returns false if the connection that listens was made anew meanwhile.
+// place puts a subscription into its topic, or returns false if the connection that listens was made anew in between.
 func (b *Broker) place(ctx context.Context, name string, s *subscription) (placed bool, err error) {
 	key := digest(name)
 	registration := b.registrations.Add(1)
@@ -195,16 +193,9 @@ func (b *Broker) takeLive(body string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t := b.topics[l.Topic]; t != nil {
-		b.push(
-			t,
-			pubsub.Message{
-				Topic:    t.name,
-				Frame:    l.Frame,
-				Overflow: l.Overflow,
-				Key:      string(l.Key),
-				Except:   string(l.Except),
-			},
-		)
+		b.push(t, pubsub.Message{
+			Topic: t.name, Frame: l.Frame, Overflow: l.Overflow, Key: string(l.Key), Except: string(l.Except),
+		})
 	}
 	return nil
 }

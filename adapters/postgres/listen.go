@@ -164,10 +164,8 @@ func (l *listener) take(conn *pgx.Conn) error {
 // foreign logs the first notification of another program.
 func (l *listener) foreign() {
 	l.other.Do(func() {
-		l.d.o.Logger.Warn(
-			"postgres: a notification that no Broker has sent was dropped; further ones are, too", "channel",
-			l.channel(),
-		)
+		l.d.o.Logger.Warn("postgres: a notification that no Broker has sent was dropped; further ones are, too",
+			"channel", l.channel())
 	})
 }
 
