@@ -187,7 +187,7 @@ func TestStoreUnderAClockThatIsStepped(t *testing.T) {
 	t.Parallel()
 	s, clock := pgtest.StartWithClock(t)
 	limittest.Run(t, func(t *testing.T) limittest.Subject {
-		return limittest.Subject{Store: open(t, s.URL(), postgres.Options{}).Limits, Step: clock.Step, Steps: 30}
+		return limittest.Subject{Store: open(t, s.URL(), postgres.Options{}).Limits, Step: clock.Step, Steps: 12}
 	})
 }
 

@@ -29,7 +29,7 @@ func TestStore(t *testing.T) {
 		return limittest.Subject{
 			Store: postgres.LimitsAt(open(t, s.URL(), postgres.Options{}), clock.Now),
 			Clock: clock,
-			Steps: 30,
+			Steps: 12,
 		}
 	})
 }

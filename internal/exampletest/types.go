@@ -13,7 +13,14 @@ import (
 // CheckTypes compiles the page in the folder static against the types of its server's messages.
 func CheckTypes(t *testing.T) {
 	t.Helper()
-	tsc := filepath.Join("..", "..", "clients", "typescript", "node_modules", ".bin", "tsc")
+	root := ".." // of the project
+	for range 4 {
+		if _, err := os.Stat(filepath.Join(root, "clients")); err == nil {
+			break
+		}
+		root = filepath.Join(root, "..")
+	}
+	tsc := filepath.Join(root, "clients", "typescript", "node_modules", ".bin", "tsc")
 	if _, err := os.Stat(tsc); err != nil || runtime.GOOS == "windows" {
 		process.Missing(t, "the TypeScript compiler is not installed; make typescript installs it")
 	}

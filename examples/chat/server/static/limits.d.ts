@@ -1,1 +1,1 @@
-export * from "../../../clients/typescript/dist/limits.js";
+export * from "../../../../clients/typescript/dist/limits.js";

@@ -1,1 +1,1 @@
-export * from "../../../clients/typescript/dist/wskit.js";
+export * from "../../../../clients/typescript/dist/wskit.js";
