@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -114,50 +112,28 @@ func (b *Broker) appendSome(ctx context.Context, items []*batch.Item[appending])
 
 // announce has notifications sent.
 func (b *Broker) announce(items []*batch.Item[appending]) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	for _, item := range items {
 		if item.Value.done {
-			b.unsent[digest(item.Value.m.Topic)] = true
+			b.unsent.add(digest(item.Value.m.Topic))
 		}
-	}
-	select {
-	case b.sending <- struct{}{}:
-	default:
 	}
 }
 
-// sendNotifications sends notifications of what was appended.
+// notificationsAtOnce is how many notifications are sent by one statement.
+const notificationsAtOnce = 1000
+
+// sendNotifications sends notifications of what was appended, and the last ones when the database is closed.
 func (b *Broker) sendNotifications() {
-	for {
-		select {
-		case <-b.ctx.Done():
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), b.o.Timeout)
-			defer cancel()
-			_ = b.sendSome(ctx) // or routers find the messages by HistoryCheck
-			return
-		case <-b.sending:
-			b.tryUntilDone(b.sendSome, func(error) {}) // the database is away, which the listener reports
-		}
-	}
+	workOff(b.database, b.unsent, notificationsAtOnce, b.notify, unreported)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), b.o.Timeout)
+	defer cancel()
+	_ = b.notify(ctx, b.unsent.take()) // or routers find the messages by HistoryCheck
 }
 
-// sendSome sends those there are. They stay to be sent when it fails.
-func (b *Broker) sendSome(ctx context.Context) error {
-	b.mu.Lock()
-	topics := slices.Collect(maps.Keys(b.unsent))
-	clear(b.unsent)
-	b.mu.Unlock()
+func (b *Broker) notify(ctx context.Context, topics []string) error {
 	if len(topics) == 0 {
 		return nil
 	}
 	_, err := b.pool.Exec(ctx, b.sql.notifyLogs, b.channel(), topics)
-	if err != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, key := range topics {
-			b.unsent[key] = true
-		}
-	}
 	return err
 }

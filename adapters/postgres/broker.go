@@ -20,13 +20,10 @@ type Broker struct {
 	*database
 
 	mu      sync.Mutex
-	topics  map[string]*topic // by the md5 of the name, which notifications have
-	dirty   map[*topic]bool   // whose log may have more
-	gone    map[string]int64  // topics without a subscription that are registered still, with the registration
-	unsent  map[string]bool   // topics of which a notification is to be sent, by the md5
-	reading chan struct{}     // holds a token when some are dirty
-	leaving chan struct{}     // holds a token when some are gone
-	sending chan struct{}     // holds a token when some are unsent
+	topics  map[string]*topic   // by the md5 of the name, which notifications have
+	dirty   *work[*topic]       // whose log may have more
+	gone    *work[registration] // of topics without a subscription
+	unsent  *work[string]       // topics of which a notification is to be sent, by the md5
 	appends *batch.Batcher[appending]
 
 	registrations atomic.Int64 // the last one; it begins with a random number
@@ -35,16 +32,15 @@ type Broker struct {
 // newBroker makes a broker of a database that does not listen yet.
 func newBroker(d *database) *Broker {
 	b := &Broker{
-		database: d, topics: make(map[string]*topic), dirty: make(map[*topic]bool), gone: make(map[string]int64),
-		unsent: make(map[string]bool), reading: make(chan struct{}, 1), leaving: make(chan struct{}, 1),
-		sending: make(chan struct{}, 1),
+		database: d, topics: make(map[string]*topic), dirty: newWork[*topic](), gone: newWork[registration](),
+		unsent: newWork[string](),
 	}
 	b.appends = batch.New(b.appendSome, batch.Options{})
 	b.registrations.Store(mathrand.Int64N(1 << 62))
 	d.kinds['l'], d.kinds['m'], d.kinds['r'] = b.takeLog, b.takeLive, b.takeLarge
-	d.lost, d.fresh = append(d.lost, b.lostAll), append(d.fresh, b.register)
-	d.done.Go(b.read)
-	d.done.Go(b.unregister)
+	d.lost, d.fresh = append(d.lost, b.lostAll), b.register
+	d.done.Go(func() { workOff(d, b.dirty, logsAtOnce, b.readSome, unreported) })
+	d.done.Go(func() { workOff(d, b.gone, registrationsAtOnce, b.unregister, unreported) })
 	d.done.Go(b.sendNotifications)
 	return b
 }
@@ -69,25 +65,29 @@ func digest(topic string) string {
 
 // Publish implements [pubsub.Broker].
 func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
-	if err := checkTopic(m.Topic); err != nil {
-		return err
-	}
-	body, err := json.Marshal(live{digest(m.Topic), m.Frame, m.Overflow, []byte(m.Key), []byte(m.Except)})
+	statement, body, err := b.sending(m)
 	if err != nil {
 		return err
 	}
 	return b.call(ctx, "publishing", func(ctx context.Context) error {
-		_, err := b.pool.Exec(ctx, b.statement(body), b.channel(), string(body))
+		_, err := b.pool.Exec(ctx, statement, b.channel(), body)
 		return err
 	})
 }
 
-// statement is the one that sends a message that is not kept.
-func (b *Broker) statement(body []byte) string {
-	if len(body) < maxInline {
-		return b.sql.notifyLive
+// sending is the statement that sends a message that is not kept, with its last argument.
+func (b *Broker) sending(m pubsub.Message) (statement, body string, err error) {
+	if err := checkTopic(m.Topic); err != nil {
+		return "", "", err
 	}
-	return b.sql.keepLarge
+	text, err := json.Marshal(live{digest(m.Topic), m.Frame, m.Overflow, []byte(m.Key), []byte(m.Except)})
+	if err != nil {
+		return "", "", err
+	}
+	if len(text) < maxInline {
+		return b.sql.notifyLive, string(text), nil
+	}
+	return b.sql.keepLarge, string(text), nil
 }
 
 // topic is one that has subscriptions in this process. Broker.mu guards it.
@@ -123,11 +123,11 @@ func (b *Broker) Subscribe(
 // place puts a subscription into its topic, or returns false if the connection that listens was made anew in between.
 func (b *Broker) place(ctx context.Context, name string, s *subscription) (placed bool, err error) {
 	key := digest(name)
-	registration := b.registrations.Add(1)
+	made := registration{key, b.registrations.Add(1)}
 	var session int32
 	// Behind the fence no message of before is on its way, so none of them is for the new subscription.
 	err = b.fence(ctx, func(id string) (err error) {
-		session, err = b.registerOne(ctx, key, registration, id)
+		session, err = b.registerOne(ctx, made, id)
 		return err
 	})
 	if err == nil {
@@ -137,18 +137,18 @@ func (b *Broker) place(ctx context.Context, name string, s *subscription) (place
 	defer b.mu.Unlock()
 	t := b.topics[key]
 	if t != nil {
-		t.registration = max(t.registration, registration)
+		t.registration = max(t.registration, made.number)
 	}
 	if err != nil || session != b.sessionNow() {
 		if t == nil {
-			b.leave(key, registration)
+			b.gone.add(made)
 		}
 		return false, err
 	}
 	if t == nil {
-		t = &topic{name: name, at: s.from, registration: registration}
+		t = &topic{name: name, at: s.from, registration: made.number}
 		b.topics[key] = t
-		b.look(t) // what was appended in between
+		b.dirty.add(t) // what was appended in between
 	}
 	s.topic = t
 	t.subs = append(t.subs[:len(t.subs):len(t.subs)], s)
@@ -160,7 +160,7 @@ func (b *Broker) takeLog(text string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if t := b.topics[text]; t != nil {
-		b.look(t)
+		b.dirty.add(t)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (b *Broker) lostAll() {
 	defer b.mu.Unlock()
 	for _, t := range b.topics {
 		b.push(t, pubsub.Message{Topic: t.name, Lost: true})
-		b.look(t)
+		b.dirty.add(t)
 	}
 }
 

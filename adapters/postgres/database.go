@@ -125,24 +125,27 @@ func (d *database) call(ctx context.Context, what string, do func(context.Contex
 	return nil
 }
 
+// sweep deletes what is over, again and again. What fails is deleted the next time.
+func (d *database) sweep() {
+	for {
+		select {
+		case <-d.ctx.Done():
+			return
+		case <-time.After(d.o.ProcessTimeout):
+		}
+		ctx, cancel := context.WithTimeout(d.ctx, d.o.Timeout)
+		_, _ = d.pool.Exec(ctx, d.sql.sweepStates)
+		_, _ = d.pool.Exec(ctx, d.sql.sweepLeases, leaseTolerance)
+		_, _ = d.pool.Exec(ctx, d.sql.sweepAnswers)
+		_, _ = d.pool.Exec(ctx, d.sql.sweepReceivers, d.o.Schema)
+		cancel()
+	}
+}
+
 // pause is the time after which what has failed is tried again.
 func (d *database) pause() {
 	select {
 	case <-d.ctx.Done():
 	case <-time.After(200 * time.Millisecond):
-	}
-}
-
-// tryUntilDone repeats a call until it works, or the database is closed. failed gets each error.
-func (d *database) tryUntilDone(do func(context.Context) error, failed func(error)) {
-	for d.ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(d.ctx, d.o.Timeout)
-		err := do(ctx)
-		cancel()
-		if err == nil || d.ctx.Err() != nil {
-			return
-		}
-		failed(err)
-		d.pause()
 	}
 }

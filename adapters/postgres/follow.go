@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,45 +18,11 @@ func (b *Broker) headOf(ctx context.Context, name string) (h head, err error) {
 	return h, err
 }
 
-// look has the log of a topic read. b.mu is held.
-func (b *Broker) look(t *topic) {
-	b.dirty[t] = true
-	select {
-	case b.reading <- struct{}{}:
-	default:
-	}
-}
-
 const (
 	// readAtOnce is how many messages of a topic are read at a time, logsAtOnce of how many topics.
 	readAtOnce = 500
 	logsAtOnce = 100
 )
-
-// read delivers what is in the logs of dirty topics.
-func (b *Broker) read() {
-	for {
-		select {
-		case <-b.ctx.Done():
-			return
-		case <-b.reading:
-		}
-		b.mu.Lock()
-		dirty := slices.Collect(maps.Keys(b.dirty))
-		clear(b.dirty)
-		b.mu.Unlock()
-		for part := range slices.Chunk(dirty, logsAtOnce) {
-			if err := b.readSome(part); err != nil {
-				b.mu.Lock()
-				for _, t := range part {
-					b.look(t)
-				}
-				b.mu.Unlock()
-				b.pause()
-			}
-		}
-	}
-}
 
 // behind is what was read of a log: its head, and messages behind the last one that was delivered.
 type behind struct {
@@ -67,15 +31,13 @@ type behind struct {
 }
 
 // readSome delivers the messages of logs behind the last ones that were.
-func (b *Broker) readSome(topics []*topic) error {
+func (b *Broker) readSome(ctx context.Context, topics []*topic) error {
 	names, epochs, offsets := make([][]byte, len(topics)), make([]int64, len(topics)), make([]int64, len(topics))
 	b.mu.Lock()
 	for i, t := range topics {
 		names[i], epochs[i], offsets[i] = []byte(t.name), t.at.epoch, t.at.off
 	}
 	b.mu.Unlock()
-	ctx, cancel := context.WithTimeout(b.ctx, b.o.Timeout)
-	defer cancel()
 	rows, err := b.pool.Query(ctx, b.sql.behind, names, epochs, offsets, readAtOnce)
 	if err != nil {
 		return err
@@ -122,7 +84,7 @@ func (b *Broker) deliver(t *topic, r behind) {
 	}
 	switch {
 	case len(r.messages) == readAtOnce:
-		b.look(t) // there may be more
+		b.dirty.add(t) // there may be more
 	case at.off != r.now.off || at.tag != r.now.tag:
 		b.push(t, pubsub.Message{Topic: t.name, Lost: true})
 		at = r.now

@@ -29,11 +29,11 @@ type listener struct {
 	fails outage.Reporter
 	other sync.Once // a notification of another program was logged
 
-	// kinds take the text of a notification. An error ends the connection. lost is called when it has been made anew,
+	// kinds take the text of a notification. An error ends the connection. lost are called when it has been made anew,
 	// and fresh before, with the session: what it registers counts as soon as the connection listens.
 	kinds map[byte]func(text string) error
 	lost  []func()
-	fresh []func(ctx context.Context, session int32) error
+	fresh func(ctx context.Context, session int32) error
 
 	mu      sync.Mutex
 	fences  map[string]chan struct{}
@@ -88,10 +88,8 @@ func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
 	l.session = session
 	l.mu.Unlock()
 	_, err = conn.Exec(ctx, l.d.sql.listen(l.channel(), session))
-	for _, register := range l.fresh {
-		if err == nil {
-			err = register(ctx, session)
-		}
+	if err == nil {
+		err = l.fresh(ctx, session)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("postgres: %w", err), conn.Close(ctx))

@@ -134,6 +134,7 @@ func Open(ctx context.Context, url string, o Options) (adapters.Backend, error) 
 		return adapters.Backend{}, errors.Join(err, d.close())
 	}
 	presence.start()
+	d.done.Go(d.sweep)
 	return adapters.Backend{
 		Limits: newStore(d, nil), Broker: broker, Presence: presence, Idempotency: answers{d},
 		Secret: d.secret, Check: d.check,

@@ -26,10 +26,9 @@ type presence struct {
 
 	mu      sync.Mutex
 	joined  map[place]joined
-	joining map[place]int   // calls of Join under way
-	leaving map[place]int64 // members to be removed, with their stamps
-	last    int64           // stamp
-	leave   chan struct{}   // holds a token when some are leaving
+	joining map[place]int // calls of Join under way
+	last    int64         // stamp
+	leaving *work[leaving]
 }
 
 // place is that of a member in a topic.
@@ -41,11 +40,17 @@ type joined struct {
 	stamp  int64
 }
 
+// leaving is a member to be removed, unless it joined by a later call than that with the stamp.
+type leaving struct {
+	place
+	stamp int64
+}
+
 // newPresence makes a presence of a database that does not listen yet.
 func newPresence(d *database) *presence {
 	p := &presence{
 		database: d, process: rand.Int64(), joined: make(map[place]joined), joining: make(map[place]int),
-		leaving: make(map[place]int64), leave: make(chan struct{}, 1),
+		leaving: newWork[leaving](),
 		fails: outage.Reporter{
 			Component: "presence", Name: d.o.Schema, Log: d.o.Logger, Hook: d.o.OnOutage, Settle: time.Second,
 			Failing: "postgres: members cannot be written; trying again", Working: "postgres: members are written again",
@@ -56,7 +61,7 @@ func newPresence(d *database) *presence {
 }
 
 func (p *presence) start() {
-	p.done.Go(p.sendLeaves)
+	p.done.Go(func() { workOff(p.database, p.leaving, membersAtOnce, p.remove, p.report) })
 	p.done.Go(p.keepUp)
 }
 
@@ -95,7 +100,7 @@ func (p *presence) Join(ctx context.Context, topic string, m pubsub.Member) erro
 		delete(p.joining, at)
 	}
 	if err != nil { // it may have joined
-		p.toLeave(at, j.stamp)
+		p.leaving.add(leaving{at, j.stamp})
 		return err
 	}
 	if p.joined[at].stamp < j.stamp {
@@ -121,16 +126,7 @@ func (p *presence) Leave(topic, id string) {
 	defer p.mu.Unlock()
 	if j, ok := p.joined[at]; ok {
 		delete(p.joined, at)
-		p.toLeave(at, j.stamp)
-	}
-}
-
-// toLeave has a member removed that has not joined anew since. p.mu is held.
-func (p *presence) toLeave(at place, stamp int64) {
-	p.leaving[at] = max(p.leaving[at], stamp)
-	select {
-	case p.leave <- struct{}{}:
-	default:
+		p.leaving.add(leaving{at, j.stamp})
 	}
 }
 
@@ -168,46 +164,28 @@ func (p *presence) Members(ctx context.Context, topic string) (all []pubsub.Memb
 // membersAtOnce is how many members are written by one call.
 const membersAtOnce = 1000
 
-// sendLeaves removes members.
-func (p *presence) sendLeaves() {
-	for {
-		select {
-		case <-p.ctx.Done():
-			return
-		case <-p.leave:
-			p.tryUntilDone(p.removeLeaving, func(err error) { p.fails.Failed(err) })
-			p.fails.Works()
-		}
+// remove removes members that have not joined anew since.
+func (p *presence) remove(ctx context.Context, all []leaving) error {
+	topics, ids, stamps := make([][]byte, len(all)), make([][]byte, len(all)), make([]int64, len(all))
+	for i, l := range all {
+		topics[i], ids[i], stamps[i] = []byte(l.topic), []byte(l.id), l.stamp
+	}
+	_, err := p.pool.Exec(ctx, p.sql.leave, p.process, topics, ids, stamps)
+	return err
+}
+
+// report reports that members cannot be written, or can again.
+func (p *presence) report(err error) {
+	if err == nil {
+		p.fails.Works()
+	} else if p.ctx.Err() == nil {
+		p.fails.Failed(err)
 	}
 }
 
-// removeLeaving removes those that are leaving. They stay to be removed when it fails.
-func (p *presence) removeLeaving(ctx context.Context) error {
-	p.mu.Lock()
-	leaving := maps.Clone(p.leaving)
-	p.mu.Unlock()
-	for part := range slices.Chunk(slices.Collect(maps.Keys(leaving)), membersAtOnce) {
-		topics, ids, stamps := make([][]byte, len(part)), make([][]byte, len(part)), make([]int64, len(part))
-		for i, at := range part {
-			topics[i], ids[i], stamps[i] = []byte(at.topic), []byte(at.id), leaving[at]
-		}
-		if _, err := p.pool.Exec(ctx, p.sql.leave, p.process, topics, ids, stamps); err != nil {
-			return err
-		}
-		p.mu.Lock()
-		for _, at := range part {
-			if p.leaving[at] == leaving[at] {
-				delete(p.leaving, at)
-			}
-		}
-		p.mu.Unlock()
-	}
-	return nil
-}
-
-// keepUp has the process count, members of others that do not count removed, and what is over deleted, until the end.
+// keepUp has the process count, and members of others that do not count removed, until the end.
 func (p *presence) keepUp() {
-	for n := 0; ; n++ {
+	for {
 		select {
 		case <-p.ctx.Done():
 			return
@@ -224,15 +202,8 @@ func (p *presence) keepUp() {
 		if err == nil {
 			_, err = p.pool.Exec(ctx, p.sql.sweepMembers)
 		}
-		if err == nil && n%10 == 0 {
-			err = p.sweep(ctx)
-		}
 		cancel()
-		if err == nil {
-			p.fails.Works()
-		} else if p.ctx.Err() == nil {
-			p.fails.Failed(err)
-		}
+		p.report(err)
 	}
 }
 
@@ -262,7 +233,7 @@ func (p *presence) beat(ctx context.Context) error {
 		} else if _, ok := here[at]; !ok {
 			p.mu.Lock()
 			if p.joined[at].stamp != stamp && p.joining[at] == 0 {
-				p.toLeave(at, stamp)
+				p.leaving.add(leaving{at, stamp})
 			}
 			p.mu.Unlock()
 		}
@@ -283,36 +254,18 @@ func (p *presence) beat(ctx context.Context) error {
 	return nil
 }
 
-// sweep deletes what is over.
-func (p *presence) sweep(ctx context.Context) error {
-	for _, s := range []struct {
-		sql  string
-		args []any
-	}{
-		{p.sql.sweepStates, nil}, {p.sql.sweepLeases, []any{leaseTolerance}}, {p.sql.sweepAnswers, nil}, {p.sql.sweepReceivers, []any{p.o.Schema}},
-	} {
-		if _, err := p.pool.Exec(ctx, s.sql, s.args...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// close has all members leave. It is called before the database is closed.
+// close has all members leave: the process does not count any more. It is called before the database is closed.
 func (p *presence) close() {
 	ctx, cancel := context.WithTimeout(p.ctx, min(p.o.Timeout, p.o.ProcessTimeout))
 	defer cancel()
 	p.mu.Lock()
-	for at, j := range p.joined {
-		delete(p.joined, at)
-		p.leaving[at] = j.stamp
-	}
+	clear(p.joined)
 	p.mu.Unlock()
-	err := p.removeLeaving(ctx)
+	_, err := p.pool.Exec(ctx, p.sql.end, p.process)
 	if err == nil {
-		_, err = p.pool.Exec(ctx, p.sql.end, p.process)
+		_, err = p.pool.Exec(ctx, p.sql.sweepMembers)
 	}
-	if err != nil { // they leave when the process does not count any more
+	if err != nil { // other processes find it out
 		p.fails.Failed(err)
 	}
 }

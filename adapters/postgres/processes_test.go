@@ -177,8 +177,8 @@ func TestAStoppedProcess(t *testing.T) {
 	room.expect(t, b, "child")
 }
 
-// After the server was killed all is there again: what processes hold, because they write it anew, and what they were
-// told is kept, because it was on the disk.
+// After the server was killed all is there again: what processes hold, because they write it anew, and what was
+// acknowledged, because it was on the disk.
 func TestTheServerIsKilled(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
@@ -253,7 +253,7 @@ func TestJoiningAnew(t *testing.T) {
 	a.Presence.Leave("room", "bob")
 	tx()
 	if id := poll.Receive(t, left, "a member to leave"); id != "bob" {
-		t.Errorf("%s left, who had joined again", id)
+		t.Errorf("%s left, and had joined again", id)
 	}
 }
 

@@ -101,7 +101,7 @@ func queriesOf(schema string) queries {
 		beat:         "select $schema.beat($1, $2)",
 		own:          "select topic, id, stamp from $schema.members where process = $1 and not gone",
 		sweepMembers: "select $schema.sweep_members()",
-		end:          "delete from $schema.processes where id = $1",
+		end:          "update $schema.processes set until = '-infinity' where id = $1",
 
 		answer: "select word, kept from $schema.answer($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 		sweepAnswers: "delete from $schema.answers where (subject, key) in " +

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,20 +12,22 @@ import (
 // registration counts while that session holds its lock: those of a process that was killed, or that lost the
 // connection, do not.
 
+// registration is one of a topic, by the md5 of its name. A later one has a larger number.
+type registration struct {
+	topic  string
+	number int64
+}
+
 // PublishCounted implements [pubsub.ReceiverCounter].
 func (b *Broker) PublishCounted(ctx context.Context, m pubsub.Message) (receivers int, err error) {
-	if err := checkTopic(m.Topic); err != nil {
-		return 0, err
-	}
-	topic := digest(m.Topic)
-	body, err := json.Marshal(live{topic, m.Frame, m.Overflow, []byte(m.Key), []byte(m.Except)})
+	statement, body, err := b.sending(m)
 	if err != nil {
 		return 0, err
 	}
 	err = b.call(ctx, "publishing", func(ctx context.Context) error {
 		var batch pgx.Batch // one transaction, and one round trip
-		batch.Queue(b.statement(body), b.channel(), string(body))
-		batch.Queue(b.sql.receivers, b.o.Schema, topic).
+		batch.Queue(statement, b.channel(), body)
+		batch.Queue(b.sql.receivers, b.o.Schema, digest(m.Topic)).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&receivers) })
 		return b.pool.SendBatch(ctx, &batch).Close()
 	})
@@ -38,11 +38,9 @@ func (b *Broker) PublishCounted(ctx context.Context, m pubsub.Message) (receiver
 }
 
 // registerOne registers a topic, and has a notification sent for a fence. It returns under which session.
-func (b *Broker) registerOne(
-	ctx context.Context, topic string, registration int64, fence string,
-) (session int32, err error) {
+func (b *Broker) registerOne(ctx context.Context, r registration, fence string) (session int32, err error) {
 	session = b.sessionNow()
-	_, err = b.pool.Exec(ctx, b.sql.register, []string{topic}, []int64{registration}, session, b.channel(), fence)
+	_, err = b.pool.Exec(ctx, b.sql.register, []string{r.topic}, []int64{r.number}, session, b.channel(), fence)
 	return session, err
 }
 
@@ -60,43 +58,15 @@ func (b *Broker) register(ctx context.Context, session int32) error {
 	return err
 }
 
-// leave has the registration of a topic without subscriptions removed. b.mu is held.
-func (b *Broker) leave(key string, registration int64) {
-	b.gone[key] = registration
-	select {
-	case b.leaving <- struct{}{}:
-	default:
-	}
-}
+// registrationsAtOnce is how many registrations are removed by one statement.
+const registrationsAtOnce = 1000
 
-// leaveAtOnce is how many registrations are removed by one statement.
-const leaveAtOnce = 1000
-
-// unregister removes registrations. One that was made anew since stays: it has another number.
-func (b *Broker) unregister() {
-	for {
-		select {
-		case <-b.ctx.Done():
-			return
-		case <-b.leaving:
-		}
-		b.mu.Lock()
-		gone := b.gone
-		b.gone = make(map[string]int64)
-		b.mu.Unlock()
-		var topics []string
-		for key := range gone {
-			topics = append(topics, key)
-		}
-		for part := range slices.Chunk(topics, leaveAtOnce) {
-			registrations := make([]int64, len(part))
-			for i, key := range part {
-				registrations[i] = gone[key]
-			}
-			b.tryUntilDone(func(ctx context.Context) error {
-				_, err := b.pool.Exec(ctx, b.sql.unregister, part, registrations)
-				return err
-			}, func(error) {}) // the database is away, which the listener reports
-		}
+// unregister removes registrations. A topic that was registered anew since stays: that has another number.
+func (b *Broker) unregister(ctx context.Context, gone []registration) error {
+	topics, numbers := make([]string, len(gone)), make([]int64, len(gone))
+	for i, r := range gone {
+		topics[i], numbers[i] = r.topic, r.number
 	}
+	_, err := b.pool.Exec(ctx, b.sql.unregister, topics, numbers)
+	return err
 }

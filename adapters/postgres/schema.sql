@@ -290,8 +290,7 @@ begin
 	return true;
 end $$;
 
--- leave removes members of a process that have not joined anew since, topic by topic in their order. A stamp of null is
--- any.
+-- leave removes members of a process that have not joined anew since, topic by topic in their order.
 create function $schema.leave(p int8, topics bytea[], ids bytea[], stamps int8[]) returns void language plpgsql as $$
 declare
 	t bytea;
@@ -302,7 +301,7 @@ begin
 			version = (select version + 1 from $schema.places where topic = t)
 			from unnest(topics, ids, stamps) as n (topic, id, stamp)
 			where n.topic = t and m.topic = t and m.id = n.id and m.process = p and not m.gone
-			and m.stamp = coalesce(n.stamp, m.stamp);
+			and m.stamp = n.stamp;
 		if found then
 			perform $schema.changed(t);
 		end if;

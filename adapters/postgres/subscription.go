@@ -77,8 +77,7 @@ func (s *subscription) Close() error {
 	t.subs = slices.DeleteFunc(slices.Clone(t.subs), func(other *subscription) bool { return other == s })
 	if key := digest(t.name); len(t.subs) == 0 && s.b.topics[key] == t {
 		delete(s.b.topics, key)
-		delete(s.b.dirty, t)
-		s.b.leave(key, t.registration)
+		s.b.gone.add(registration{key, t.registration})
 	}
 	return nil
 }

@@ -14,11 +14,10 @@ import (
 // watching has the topics whose members are watched in this process. One goroutine reads the changes and makes all
 // reports.
 type watching struct {
-	d       *database
-	mu      sync.Mutex
-	topics  map[string]*watched // by the md5 of the name, which notifications have
-	dirty   map[*watched]bool   // whose members may have changed
-	reading chan struct{}       // holds a token when some are dirty
+	d      *database
+	dirty  *work[*watched] // whose members may have changed
+	mu     sync.Mutex
+	topics map[string]*watched // by the md5 of the name, which notifications have
 }
 
 // watched is a topic whose members are watched. watching.mu guards it.
@@ -39,10 +38,10 @@ type watch struct {
 }
 
 func (w *watching) init(d *database) {
-	w.d, w.topics, w.dirty, w.reading = d, make(map[string]*watched), make(map[*watched]bool), make(chan struct{}, 1)
+	w.d, w.topics, w.dirty = d, make(map[string]*watched), newWork[*watched]()
 	d.kinds['w'] = w.takeChange
 	d.lost = append(d.lost, w.lookAll)
-	d.done.Go(w.read)
+	d.done.Go(func() { workOff(d, w.dirty, topicsAtOnce, w.readSome, unreported) })
 }
 
 // Watch implements [pubsub.PresenceWatcher].
@@ -65,7 +64,7 @@ func (w *watching) Watch(
 		}
 		one.in = t
 		t.watchers = append(t.watchers[:len(t.watchers):len(t.watchers)], one)
-		w.look(t)
+		w.dirty.add(t)
 		w.mu.Unlock()
 		select {
 		case <-one.begun:
@@ -93,7 +92,6 @@ func (o *watch) Close() error {
 	t.watchers = slices.DeleteFunc(slices.Clone(t.watchers), func(other *watch) bool { return other == o })
 	if key := digest(t.topic); len(t.watchers) == 0 && w.topics[key] == t {
 		delete(w.topics, key)
-		delete(w.dirty, t)
 	}
 	return nil
 }
@@ -103,7 +101,7 @@ func (w *watching) takeChange(text string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if t := w.topics[text]; t != nil {
-		w.look(t)
+		w.dirty.add(t)
 	}
 	return nil
 }
@@ -113,51 +111,12 @@ func (w *watching) lookAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range w.topics {
-		w.look(t)
-	}
-}
-
-// look has the changes of a topic read. w.mu is held.
-func (w *watching) look(t *watched) {
-	w.dirty[t] = true
-	select {
-	case w.reading <- struct{}{}:
-	default:
+		w.dirty.add(t)
 	}
 }
 
 // topicsAtOnce is how many topics are read by one statement.
 const topicsAtOnce = 100
-
-// read reports what has changed in dirty topics.
-func (w *watching) read() {
-	for {
-		select {
-		case <-w.d.ctx.Done():
-			return
-		case <-w.reading:
-		}
-		w.mu.Lock()
-		var dirty []*watched
-		for t := range w.dirty {
-			dirty = append(dirty, t)
-		}
-		clear(w.dirty)
-		w.mu.Unlock()
-		for part := range slices.Chunk(dirty, topicsAtOnce) {
-			if err := w.readSome(part); err != nil { // the database is away, which the listener reports
-				w.mu.Lock()
-				for _, t := range part {
-					if w.topics[digest(t.topic)] == t {
-						w.look(t)
-					}
-				}
-				w.mu.Unlock()
-				w.d.pause()
-			}
-		}
-	}
-}
 
 // changes are what was read of a topic.
 type changes struct {
@@ -167,7 +126,7 @@ type changes struct {
 
 // readSome reads the changes of topics, and reports them. Watches that have no report yet get one of all members, with
 // the others of their topic.
-func (w *watching) readSome(topics []*watched) error {
+func (w *watching) readSome(ctx context.Context, topics []*watched) error {
 	names, epochs, versions := make([][]byte, len(topics)), make([]int64, len(topics)), make([]int64, len(topics))
 	w.mu.Lock()
 	for i, t := range topics {
@@ -177,8 +136,6 @@ func (w *watching) readSome(topics []*watched) error {
 		}
 	}
 	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(w.d.ctx, w.d.o.Timeout)
-	defer cancel()
 	rows, err := w.d.pool.Query(ctx, w.d.sql.changes, names, epochs, versions)
 	if err != nil {
 		return err
