@@ -156,7 +156,7 @@ func (c *command) place(a *asks.Ask) {
 func (c *command) ask(a *asks.Ask) {
 	q := question{operation: a.Operation, plan: a.Plan, cost: min(a.Cost, maxCost)}
 	if a.Operation == asks.Refund {
-		q.at = min(max(a.Taken.At, 0), maxInstant)
+		q.at = min(max(a.Taken.At, 0), asks.MaxInstant)
 	}
 	n := slices.Index(c.questions, q)
 	if n < 0 {
@@ -189,9 +189,8 @@ func (c *command) addQuestions() (buckets bool) {
 // What is given by callers is cut off here: beyond, it makes no difference, and
 // within, it is exact in a double.
 const (
-	maxCost    = int64(1) << 52
-	maxInstant = int64(1) << 52
-	maxSpan    = int64(1)<<52 - 1
+	maxCost = int64(1) << 52
+	maxSpan = int64(1)<<52 - 1
 )
 
 // answer makes the answers from what the script replied: the states before, on
@@ -238,7 +237,7 @@ func readInstant(text string) (int64, error) {
 		micros, err = strconv.ParseInt(rest, 10, 53)
 		now = now*1_000_000 + micros
 	}
-	if err != nil || now < 0 || now > maxInstant {
+	if err != nil || now < 0 || now > asks.MaxInstant {
 		return 0, fmt.Errorf("the script replied with the instant %q", text)
 	}
 	return now, nil
