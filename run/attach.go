@@ -73,7 +73,7 @@ func (rs *Runs) allowed(c *router.Context, id string) (Whole, error) {
 
 // stillRunning ends a run as lost whose process is gone: there may have been no other one to notice.
 func (rs *Runs) stillRunning(ctx context.Context, id string, w Whole) (Whole, error) {
-	process, _, _ := strings.Cut(id, "-")
+	process, _ := processOf(id)
 	if process == rs.process {
 		return w, nil
 	}
@@ -91,7 +91,7 @@ func unknown(id string) error { return errors.NotFound.Errorf("run: there is no 
 
 // read joins the output of a run.
 func (rs *Runs) read(ctx context.Context, id string) (w Whole, err error) {
-	if process, _, ok := strings.Cut(id, "-"); !ok || len(process) != processLength {
+	if _, ok := processOf(id); !ok {
 		return w, unknown(id)
 	}
 	heads, err := rs.shared.log.Heads(ctx, []string{rs.topic(id)}) // reading would begin a log

@@ -31,30 +31,29 @@ func (rs *Runs) watch(ctx context.Context) error {
 			delete(known, id)
 			select {
 			case left <- id:
-			default: // whoever asks for the run finds it
+			default: // it is found when the run is asked for
 			}
 		}
 	})
 	if err != nil {
 		return err
 	}
-	rs.done.Go(func() {
+	go func() {
 		defer watch.Close()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case id := <-left:
-				if !rs.loseHere(id) {
-					if err := rs.lose(ctx, id); err != nil && ctx.Err() == nil {
-						rs.o.Logger.Warn(
-							"run: the end of a run was not found out", "run", id, "error", err,
-						)
-					}
+				if rs.loseHere(id) {
+					continue
+				}
+				if err := rs.lose(ctx, id); err != nil && ctx.Err() == nil {
+					rs.o.Logger.Warn("run: the end of a run was not found out", "run", id, "error", err)
 				}
 			}
 		}
-	})
+	}()
 	return nil
 }
 
@@ -93,7 +92,6 @@ func (rs *Runs) lose(ctx context.Context, id string) error {
 		return err
 	}
 	lost := Output{N: whole.N + 1, End: &End{State: Lost}}
-	return rs.output.Publish(
-		ctx, rs.topic(id), lost, router.PublishOptions{ID: id + "-end"},
-	) // once, though each process does it
+	once := router.PublishOptions{ID: id + "-end"} // each process publishes it
+	return rs.output.Publish(ctx, rs.topic(id), lost, once)
 }

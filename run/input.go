@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -51,7 +50,8 @@ func (rs *Runs) stop(c *router.Context, q Ref) (End, error) {
 	if err != nil {
 		return End{}, err
 	}
-	if err := rs.sendAndAwait(c, &w, input{Run: q.Run, ID: rand.Text(), Stop: true}, func() bool { return w.End != nil }); err != nil {
+	in := input{Run: q.Run, ID: rand.Text(), Stop: true}
+	if err := rs.sendAndAwait(c, &w, in, func() bool { return w.End != nil }); err != nil {
 		return End{}, err
 	}
 	return *w.End, nil
@@ -77,17 +77,12 @@ func (rs *Runs) steer(c *router.Context, q Steer) (Steered, error) {
 // sendAndAwait sends an input to the process of a run, and reads its output until there is an outcome.
 func (rs *Runs) sendAndAwait(ctx context.Context, w *Whole, in input, outcome func() bool) error {
 	wake := make(chan struct{}, 1)
-	watch, err := rs.shared.log.Subscribe(ctx, rs.topic(in.Run), func(pubsub.Message) {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	})
+	watch, err := rs.shared.log.Subscribe(ctx, rs.topic(in.Run), func(pubsub.Message) { wakeUp(wake) })
 	if err != nil {
 		return err
 	}
 	defer watch.Close()
-	process, _, _ := strings.Cut(in.Run, "-")
+	process, _ := processOf(in.Run)
 	frame, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -119,16 +114,11 @@ func (rs *Runs) sendAndAwait(ctx context.Context, w *Whole, in input, outcome fu
 // listen takes the inputs of the runs of this process.
 func (rs *Runs) listen(ctx context.Context) error {
 	wake := make(chan struct{}, 1)
-	sub, err := rs.shared.log.Subscribe(ctx, rs.inputs(rs.process), func(pubsub.Message) {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	})
+	sub, err := rs.shared.log.Subscribe(ctx, rs.inputs(rs.process), func(pubsub.Message) { wakeUp(wake) })
 	if err != nil {
 		return err
 	}
-	rs.done.Go(func() {
+	go func() {
 		defer sub.Close()
 		var at pubsub.Position
 		for {
@@ -144,13 +134,10 @@ func (rs *Runs) listen(ctx context.Context) error {
 				case <-time.After(every):
 				case <-ctx.Done():
 				}
-				select {
-				case wake <- struct{}{}:
-				default:
-				}
+				wakeUp(wake)
 			}
 		}
-	})
+	}()
 	return nil
 }
 
@@ -199,10 +186,7 @@ func (rs *Runs) give(in input) {
 	}
 	w.given[in.ID] = true
 	w.inputs = append(w.inputs, in)
-	select {
-	case w.arrived <- struct{}{}:
-	default:
-	}
+	wakeUp(w.arrived)
 }
 
 // Input returns the next message to the run, and says that it was taken. It waits until there is one, or ctx ends.

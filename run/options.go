@@ -23,7 +23,8 @@ type Options struct {
 	AtOnce int
 	// Allow decides whether a client that has not begun a run may watch, stop and steer it: with nil it may.
 	//
-	// Default: only the user who has begun it may; for one without a user, each client without a user that has the id.
+	// Default: only the user that has begun it may; if that was a client without a user, any client without a user that
+	// knows the id.
 	Allow func(c *router.Context, run Info) error
 	// MaxBytes bounds the text and the events of a run. [Writer.Text] fails beyond it.
 	//

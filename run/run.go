@@ -28,6 +28,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -110,11 +111,24 @@ type Runs struct {
 	ctx     context.Context
 	atOnce  *limit.ConcurrencyLimit // nil: no limit
 	running sync.WaitGroup          // handlers
-	done    sync.WaitGroup          // goroutines that end with ctx
 
 	mu     sync.Mutex
 	here   map[string]*Writer // runs of this process, by their ids
 	closed bool               // none begins any more
+}
+
+// processOf is the process of a run, or not ok if the id has none.
+func processOf(id string) (process string, ok bool) {
+	process, _, ok = strings.Cut(id, "-")
+	return process, ok && len(process) == processLength
+}
+
+// wakeUp puts a token into a channel for one.
+func wakeUp(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
 }
 
 // backend is what is used of that of the router.
@@ -179,7 +193,8 @@ func backendOf(b adapters.Backend) (own backend, err error) {
 	_, ok[2] = b.Limits.(limit.LeaseStore)
 	if ok != [...]bool{true, true, true} {
 		return own, fmt.Errorf("run: the router's Backend has the Broker %T, the Presence %T and the Limits %T; "+
-			"use a pubsub.Log, a pubsub.PresenceWatcher and a limit.LeaseStore, such as those of redis.Open", b.Broker, b.Presence, b.Limits)
+			"use a pubsub.Log, a pubsub.PresenceWatcher and a limit.LeaseStore, such as those of redis.Open",
+			b.Broker, b.Presence, b.Limits)
 	}
 	return own, nil
 }

@@ -179,7 +179,8 @@ func TestALostConnectionStopsNothing(t *testing.T) {
 	})
 }
 
-// A run that is stopped ends, whoever of its user stops it, and says so once. A second stop is answered with the end.
+// A run can be stopped from any device of its user. It ends then, and says so once. A second stop is answered with the
+// end.
 func TestStop(t *testing.T) {
 	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
 		c, other := s.Dial(routertest.DialOptions{Token: "ann.1"}), s.Dial(routertest.DialOptions{Token: "ann.2"})

@@ -54,12 +54,12 @@ func (w *Writer) init() {
 // Info is about the run.
 func (w *Writer) Info() Info { return w.info }
 
-// User are all devices of the user who has begun the run, for questions: see router.Question.AskFirst.
+// User is all devices of the user of the run, for questions: see router.Question.AskFirst.
 func (w *Writer) User() router.Target { return w.rs.r.User(w.info.Tenant, w.info.User) }
 
-// Text adds to the text. It is sent within 200 ms (within 2 s after 10,000 outputs), joined with what follows. It fails when the run has ended or was
-// stopped, when the output is full (RESOURCE_EXHAUSTED), and with what the backend fails with, until which it waits for
-// nothing.
+// Text adds to the text. It is sent within 200 ms (within 2 s after 10,000 outputs), joined with what follows. It waits
+// for nothing, and fails when the run has ended or was stopped, when the output is full (RESOURCE_EXHAUSTED), and when
+// what was written before could not be sent.
 func (w *Writer) Text(text string) error {
 	if !utf8.ValidString(text) {
 		return errors.InvalidArgument.New("run: the text is not valid UTF-8")
