@@ -27,6 +27,7 @@ import (
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/middleware/sharedrules"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/run"
 )
 
 // Viewer is a person, or a program, that uses the page.
@@ -81,6 +82,9 @@ type Options struct {
 
 	// Limits are other limits of the router. Default: none.
 	Limits []Limit
+
+	// Runs are those of the router. Default: none.
+	Runs []*run.Runs
 
 	// Bans are the bans of the router. Default: none.
 	Bans *ratelimit.Bans

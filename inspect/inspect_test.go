@@ -26,6 +26,7 @@ import (
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
+	"github.com/wskit/wskit/run"
 )
 
 // process is a router with its inspector.
@@ -131,6 +132,9 @@ type result struct {
 				Tenant, User, Type string
 				N                  int
 			}
+			Runs     []run.Info
+			Running  int
+			RunTypes []run.TypeStats
 		}
 		Topics []struct {
 			Name, Position string

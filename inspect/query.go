@@ -12,6 +12,7 @@ import (
 	"github.com/wskit/wskit/internal/inspection"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/run"
 )
 
 // query is what the page asks each process.
@@ -70,6 +71,10 @@ type overview struct {
 	Limiters  map[string]limiterStats `json:"limiters"`
 	// Limited are clients that were limited in the last five minutes, those with the most rejections.
 	Limited []limited `json:"limited,omitzero"`
+	// Runs are the oldest of those that go on here, Running is how many there are, and RunTypes has all by type.
+	Runs     []run.Info      `json:"runs,omitzero"`
+	Running  int64           `json:"running,omitzero"`
+	RunTypes []run.TypeStats `json:"runTypes,omitzero"`
 }
 
 // limitedFor is how long a client is shown as limited after its last rejection.
@@ -153,6 +158,12 @@ func (i *inspector) overview() *overview {
 	}
 	if i.o.Rules != nil {
 		add("rules", i.o.Rules.Stats().Stats)
+	}
+	for _, runs := range i.o.Runs {
+		s, here := runs.Stats(), runs.Here()
+		o.Runs = append(o.Runs, here[:min(len(here), maxListed)]...)
+		o.Running += s.Running
+		o.RunTypes = append(o.RunTypes, s.Types...)
 	}
 	o.Limited = i.recent.clients(time.Now().Add(-limitedFor))
 	return o

@@ -25,10 +25,18 @@ type Whole struct {
 	// Text is the text, and Events are the events with how many bytes of the text are before each.
 	Text   string  `json:"text"`
 	Events []Event `json:"events,omitempty"`
+	// Questions are those that are open.
+	Questions []Question `json:"questions,omitempty"`
 	// End is nil while the run goes on.
 	End *End `json:"end,omitempty"`
-	pos string
-	has map[string]bool // ids of messages that it has taken
+	// Spent is how many units of the budget it has used.
+	Spent    int64 `json:"spent,omitempty"`
+	pos      string
+	slice    Slice           // the last one
+	reserved int64           // of all
+	by       string          // which attempt has ended it
+	taken    map[string]bool // ids of messages
+	closed   map[string]bool // ids of questions
 }
 
 // Event is an event of a run.
@@ -47,6 +55,12 @@ func (rs *Runs) attach(c *router.Context, q Ref) (Whole, error) {
 	}
 	c.Unsubscribe(rs.topic(q.Run)) // of a client that begins anew
 	return w, c.SubscribeFrom(rs.topic(q.Run), w.pos)
+}
+
+// detach ends the events of a run for the client.
+func (rs *Runs) detach(c *router.Context, q Ref) (struct{}, error) {
+	c.Unsubscribe(rs.topic(q.Run))
+	return struct{}{}, nil
 }
 
 // allowed reads a run that the client may see.
@@ -101,7 +115,7 @@ func (rs *Runs) read(ctx context.Context, id string) (w Whole, err error) {
 	if heads[0] == (pubsub.Position{}) {
 		return w, unknown(id)
 	}
-	w.has = make(map[string]bool)
+	w.taken, w.closed = make(map[string]bool), make(map[string]bool)
 	if err := rs.readOn(ctx, id, &w); err != nil {
 		return w, err
 	}
@@ -151,8 +165,22 @@ func (w *Whole) add(o Output, text *strings.Builder) {
 	if o.Event != nil {
 		w.Events = append(w.Events, Event{text.Len(), o.Event})
 	}
-	if o.Taken != "" {
-		w.has[o.Taken] = true
+	if o.Question != nil {
+		w.Questions = append(w.Questions, *o.Question)
 	}
-	w.End = o.End
+	if o.Taken != "" {
+		w.taken[o.Taken] = true
+	}
+	if o.Closed != "" {
+		w.closed[o.Closed] = true
+		w.Questions = slices.DeleteFunc(w.Questions, func(q Question) bool { return q.ID == o.Closed })
+	}
+	if o.Slice != nil {
+		w.slice = *o.Slice
+		w.reserved += o.Slice.Units
+	}
+	w.Spent = max(w.Spent, o.Spent)
+	if o.End != nil {
+		w.End, w.by, w.Questions = o.End, o.By, nil
+	}
 }

@@ -2,8 +2,10 @@ package run
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 
+	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
@@ -88,10 +90,30 @@ func (rs *Runs) lose(ctx context.Context, id string) error {
 		}
 	}
 	whole, err := rs.read(ctx, id)
-	if err != nil || whole.End != nil {
+	switch {
+	case errors.CodeOf(err) == errors.NotFound: // it was refused before it began
+		return nil
+	case err != nil || whole.End != nil:
 		return err
 	}
-	lost := Output{N: whole.N + 1, End: &End{State: Lost}}
+	lost := Output{N: whole.N + 1, Spent: whole.Spent, End: &End{State: Lost}, By: rand.Text()}
 	once := router.PublishOptions{ID: id + "-end"} // each process publishes it
-	return rs.output.Publish(ctx, rs.topic(id), lost, once)
+	if err := rs.output.Publish(ctx, rs.topic(id), lost, once); err != nil {
+		return err
+	}
+	first, err := rs.settle(ctx, id, lost.By)
+	if first {
+		rs.count(whole.Type, func(t *TypeStats) { t.ended(Lost) })
+	}
+	return err
+}
+
+// settle reports whether it was this attempt that has ended a run, and then gives back what the run has not used of the
+// budget. A process that is killed before it has done so leaves at most a slice charged.
+func (rs *Runs) settle(ctx context.Context, id, by string) (first bool, err error) {
+	w, err := rs.read(ctx, id)
+	if err != nil || w.by != by {
+		return false, err
+	}
+	return true, rs.giveBack(ctx, w.Info, w.slice, w.slice.left(w.reserved, w.Spent))
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/client"
+	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/run"
 )
@@ -42,6 +44,68 @@ func newParrot(ctx context.Context, r *router.Router) (*run.Runs, error) {
 		return w.Done(Summary{len(words)})
 	})
 	return runs, nil
+}
+
+// newParrotWithBudget is the code of docs/runs.md about a budget.
+func newParrotWithBudget(ctx context.Context, r *router.Router) (*run.Runs, error) {
+	runs, err := run.New(ctx, r, run.Options{Budget: limit.FixedWindow{Limit: 200_000, Window: 24 * time.Hour}})
+	if err != nil {
+		return nil, err
+	}
+	run.Handle(runs, "ask", func(ctx context.Context, q Question, w *run.Writer) error {
+		for _, word := range strings.Fields("You have asked: " + q.Text) {
+			if err := w.Spend(1); err != nil {
+				return err // the budget is used up
+			}
+			if err := w.Text(word + " "); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return runs, nil
+}
+
+// A run that uses units of a budget.
+func ExampleWriter_Spend() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	r := router.New(router.Options{Authenticate: func(*http.Request) (ingress.Identity, error) {
+		return ingress.Identity{User: "ann"}, nil
+	}})
+	runs, err := newParrotWithBudget(ctx, r)
+	if err != nil {
+		panic(err)
+	}
+	s := httptest.NewServer(r)
+	defer s.Close()
+	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), client.Options{})
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close(ctx)
+	if _, err := client.Request[run.Began](ctx, c, "ask", Question{"why?"}); err != nil {
+		panic(err)
+	}
+	runs.Wait(ctx)
+	left, err := client.Request[run.Left](ctx, c, "run.budget", struct{}{})
+	fmt.Println(left.Left, err)
+	// Output: 199996 <nil>
+}
+
+// A handler that asks the user before it goes on.
+func ExampleAsk() {
+	runs, err := run.New(context.Background(), router.New(router.Options{}), run.Options{})
+	if err != nil {
+		panic(err)
+	}
+	run.Handle(runs, "tidy", func(ctx context.Context, folder string, w *run.Writer) error {
+		yes, err := run.Ask[bool](ctx, w, "Delete everything in "+folder+"?")
+		if err != nil || !yes {
+			return err
+		}
+		return w.Text("deleted")
+	})
 }
 
 // A server lets runs finish when it ends.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -15,6 +16,7 @@ import (
 type input struct {
 	Run  string          `json:"run"`
 	ID   string          `json:"id,omitempty"`
+	To   string          `json:"to,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
 	Stop bool            `json:"stop,omitempty"`
 }
@@ -34,11 +36,14 @@ type Steer struct {
 	Run string `json:"run" validate:"required,max=64"`
 	// ID makes it safe to send the message again: it is taken once. Empty: none.
 	ID string `json:"id,omitempty" validate:"max=64"`
+	// To is the id of the question that it answers. Empty: none.
+	To string `json:"to,omitempty" validate:"max=64"`
 	// Data is the message, of 64 KiB at most.
 	Data json.RawMessage `json:"data"`
 }
 
-// Steered is its answer: whether the run has taken the message, or had ended before.
+// Steered is its answer: whether the run has taken the message, or had ended before. The answer to a question is not
+// taken either if another one was before.
 type Steered struct {
 	// Taken says that the run has taken the message.
 	Taken bool `json:"taken"`
@@ -66,12 +71,16 @@ func (rs *Runs) steer(c *router.Context, q Steer) (Steered, error) {
 	if err != nil {
 		return Steered{}, err
 	}
-	in := input{Run: q.Run, ID: q.ID, Data: q.Data}
+	open := func(o Question) bool { return o.ID == q.To }
+	if q.To != "" && !w.closed[q.To] && !slices.ContainsFunc(w.Questions, open) && w.End == nil {
+		return Steered{}, errors.NotFound.Errorf("run: the run has asked no question %.64q", q.To)
+	}
+	in := input{Run: q.Run, ID: q.ID, To: q.To, Data: q.Data}
 	if in.ID == "" {
 		in.ID = rand.Text()
 	}
-	err = rs.sendAndAwait(c, &w, in, func() bool { return w.has[in.ID] || w.End != nil })
-	return Steered{w.has[in.ID]}, err
+	err = rs.sendAndAwait(c, &w, in, func() bool { return w.taken[in.ID] || w.closed[in.To] || w.End != nil })
+	return Steered{w.taken[in.ID]}, err
 }
 
 // sendAndAwait sends an input to the process of a run, and reads its output until there is an outcome.
@@ -181,7 +190,16 @@ func (rs *Runs) give(in input) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.given[in.ID] || len(w.inputs) >= maxInputs {
+	answer, asked := w.asked[in.To]
+	switch {
+	case w.given[in.ID]:
+		return
+	case asked:
+		delete(w.asked, in.To)
+		w.given[in.ID] = true
+		answer <- in
+		return
+	case in.To != "", len(w.inputs) >= maxInputs:
 		return
 	}
 	w.given[in.ID] = true
@@ -218,7 +236,7 @@ func (w *Writer) TryInput() (data json.RawMessage, ok bool, err error) {
 	err = w.takes(0)
 	w.mu.Unlock()
 	if err == nil {
-		err = w.flush(Output{Taken: in.ID})
+		err = w.flush(&Output{Taken: in.ID})
 	}
 	return in.Data, err == nil, err
 }

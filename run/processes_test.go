@@ -19,6 +19,7 @@ import (
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 	"github.com/wskit/wskit/run"
@@ -26,8 +27,14 @@ import (
 
 const processTimeout = 2 * time.Second
 
-// serveOn is a router with runs on a Redis, whose runs count up to a number, or until they are stopped, and say what
-// they get.
+// The budget of the runs, of which each number is a unit.
+const (
+	budget = 100_000_000
+	slice  = 20
+)
+
+// serveOn is a router with runs on a Redis, whose runs note that they begin, count up to a number, or until they are
+// stopped, and say what they get.
 func serveOn(t *testing.T, url string) *routertest.Server {
 	t.Helper()
 	b, err := redis.Open(t.Context(), url, redis.Options{ProcessTimeout: processTimeout})
@@ -38,7 +45,14 @@ func serveOn(t *testing.T, url string) *routertest.Server {
 		return ingress.Identity{User: "ann"}, nil
 	}})
 	ctx, stop := context.WithCancel(context.Background())
-	runs, err := run.New(ctx, r, run.Options{AtOnce: -1})
+	options, err := goredis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := goredis.NewClient(options)
+	runs, err := run.New(ctx, r, run.Options{
+		AtOnce: -1, Budget: limit.FixedWindow{Limit: budget, Window: 10_000 * time.Hour}, Slice: slice,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +62,12 @@ func serveOn(t *testing.T, url string) *routertest.Server {
 		runs.Wait(within)
 		stop()
 		_ = b.Close()
+		_ = begun.Close()
 	})
 	run.Handle(runs, "count", func(ctx context.Context, most int, w *run.Writer) error {
+		if err := begun.RPush(ctx, "begun", w.Info().ID).Err(); err != nil {
+			return err
+		}
 		for n := 0; ; n++ {
 			if n == most {
 				return w.Done(n)
@@ -57,6 +75,9 @@ func serveOn(t *testing.T, url string) *routertest.Server {
 			data, ok, err := w.TryInput()
 			if err == nil && ok {
 				err = w.Text(fmt.Sprintf("<%s>", data))
+			}
+			if err == nil {
+				err = w.Spend(1)
 			}
 			if err == nil {
 				err = w.Text(fmt.Sprint(n, " "))
@@ -115,7 +136,8 @@ func TestCountingProcess(t *testing.T) {
 const waves = 4
 
 // Runs of processes of which one is killed again and again, watched by clients that come late, lose their connection
-// and come back: each has one end, all clients have the same text, and it is what was written up to there.
+// and come back: each has one end, all clients have the same text, and it is what was written up to there. What they
+// have not used of the budget is given back, but for a slice that a process was about to note when it was killed.
 func TestNoRunDiffers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -158,7 +180,25 @@ func TestNoRunDiffers(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("the ends were %v", ends)
+	for _, child := range children {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}
+	c, spent := servers[0].Dial(), int64(0)
+	for _, id := range s.Do("LRANGE", "begun", 0, -1).([]any) {
+		v := attach(t, c, id.(string))
+		v.watch()
+		if spent += v.spent; v.spent < int64(len(strings.Fields(v.text.String()))) {
+			t.Errorf("%s: %d are spent for %q", v.id, v.spent, v.text.String())
+		}
+		routertest.ExpectReply[struct{}](c.Request("run.detach", run.Ref{Run: v.id}))
+	}
+	charged := func() int64 { return budget - budgetOf(c).Left }
+	poll.Until(t, "the budget to be given back", func() bool { return charged()-spent <= slice*(waves+2) })
+	t.Logf("the ends were %v; %d units were spent, and %d charged", ends, spent, charged())
+	if charged() < spent {
+		t.Errorf("%d units were spent, and %d charged", spent, charged())
+	}
 	if ends[run.Lost] == 0 || ends[run.Done] == 0 {
 		t.Errorf("the ends were %v", ends)
 	}

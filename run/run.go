@@ -17,7 +17,8 @@
 //
 //	run.attach  the output until now, in one answer, and what follows as events run.output
 //	run.stop    ends it: the answer is how it has ended
-//	run.steer   gives it a message: the answer is whether it was taken
+//	run.steer   gives it a message, or the answer to a question: the answer is whether it was taken
+//	run.detach  ends the events: of each run that a client attaches to, when it has ended or is watched no more
 //
 // A run ends once, as done, failed or stopped, or as lost if its process was killed. The first end in the history
 // counts for all, so a process that stood still cannot end a run that others call lost.
@@ -95,10 +96,18 @@ type Output struct {
 	Text string `json:"text,omitempty"`
 	// Event is what [Writer.Event] got.
 	Event json.RawMessage `json:"event,omitempty"`
+	// Question is what [Ask] asks.
+	Question *Question `json:"question,omitempty"`
 	// Taken is the id of a message that the run has taken.
 	Taken string `json:"taken,omitempty"`
-	// End is in the last one.
-	End *End `json:"end,omitempty"`
+	// Slice is a part of the budget that the run has reserved, and Spent is how many units it has used until now.
+	Slice *Slice `json:"slice,omitempty"`
+	Spent int64  `json:"spent,omitempty"`
+	// Closed is the id of a question that is open no more: it was answered if there is Taken, and else given up.
+	Closed string `json:"closed,omitempty"`
+	// End is in the last one, and By says which attempt to end the run has written it.
+	End *End   `json:"end,omitempty"`
+	By  string `json:"by,omitempty"`
 }
 
 // Runs are the runs of a router. Its methods may be called from any goroutine.
@@ -110,11 +119,13 @@ type Runs struct {
 	output  router.Event[Output]
 	ctx     context.Context
 	atOnce  *limit.ConcurrencyLimit // nil: no limit
+	budget  *limit.Limiter          // nil: none
 	running sync.WaitGroup          // handlers
 
 	mu     sync.Mutex
 	here   map[string]*Writer // runs of this process, by their ids
-	closed bool               // none begins any more
+	types  map[string]*TypeStats
+	closed bool // none begins any more
 }
 
 // processOf is the process of a run, or not ok if the id has none.
@@ -153,16 +164,34 @@ func New(ctx context.Context, r *router.Router, o Options) (*Runs, error) {
 	if err != nil {
 		return nil, err
 	}
-	rs := &Runs{o: o, r: r, shared: b, process: rand.Text()[:processLength], ctx: ctx, here: make(map[string]*Writer)}
+	rs := &Runs{o: o, r: r, shared: b, process: rand.Text()[:processLength], ctx: ctx, here: make(map[string]*Writer),
+		types: map[string]*TypeStats{"": newTypeStats("")}}
 	if o.AtOnce > 0 {
 		rs.atOnce = limit.NewConcurrencyLimit(b.limits, limit.ConcurrencyOptions{
 			Max: int64(o.AtOnce), LeaseTime: b.timeout, Limiter: limit.Options{Name: o.Name + ".at-once"},
 		})
 	}
+	if o.Budget != nil {
+		if _, ok := b.limits.(limit.ExtendedStore); !ok {
+			return nil, fmt.Errorf("run: Options.Budget with the Limits %T; use a limit.ExtendedStore, "+
+				"such as that of redis.Open", b.limits)
+		}
+		rs.budget = limit.New(b.limits, o.Budget, limit.Options{
+			Name: o.Name + ".budget", Timeout: b.timeout, OnFailure: limit.FailClosed, Logger: o.Logger,
+		})
+		router.RPC(r, o.Name+".budget", rs.left, router.RouteOptions{Doc: "What is left of the budget of the user."})
+	}
 	rs.output = router.Declare[Output](r, o.Name+".output", router.EventOptions{Doc: "a part of the output of a run"})
-	router.RPC(r, o.Name+".attach", rs.attach)
-	router.RPC(r, o.Name+".stop", rs.stop, router.RouteOptions{Concurrent: true, Timeout: b.timeout + stopTime})
-	router.RPC(r, o.Name+".steer", rs.steer, router.RouteOptions{Concurrent: true, Timeout: b.timeout + stopTime})
+	router.RPC(r, o.Name+".attach", rs.attach, router.RouteOptions{
+		Doc: "The output of a run until now. What follows comes as events " + o.Name + ".output.",
+	})
+	router.RPC(r, o.Name+".detach", rs.detach, router.RouteOptions{Doc: "Ends the events of a run."})
+	router.RPC(r, o.Name+".stop", rs.stop, router.RouteOptions{
+		Concurrent: true, Timeout: b.timeout + stopTime, Doc: "Stops a run. The answer says how it has ended.",
+	})
+	router.RPC(r, o.Name+".steer", rs.steer, router.RouteOptions{
+		Concurrent: true, Timeout: b.timeout + stopTime, Doc: "Gives a run a message, or the answer to a question.",
+	})
 	if err := rs.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -211,11 +240,18 @@ type Began struct {
 func Handle[Q any](
 	rs *Runs, typ string, handle func(ctx context.Context, q Q, w *Writer) error, opts ...router.RouteOptions,
 ) {
+	if len(opts) == 0 {
+		opts = []router.RouteOptions{{Doc: "Begins a run: see " + rs.o.Name + ".attach."}}
+	}
+	rs.mu.Lock()
+	rs.types[typ] = newTypeStats(typ)
+	rs.mu.Unlock()
 	router.RPC(rs.r, typ, func(c *router.Context, q Q) (Began, error) {
 		w, err := rs.begin(c, typ)
 		if err != nil {
 			return Began{}, err
 		}
+		rs.count(typ, func(t *TypeStats) { t.Begun++ })
 		rs.running.Go(func() { w.run(func() error { return handle(w.ctx, q, w) }) })
 		return Began{w.info.ID}, nil
 	}, opts...)
@@ -250,26 +286,40 @@ func (rs *Runs) begin(c *router.Context, typ string) (w *Writer, err error) {
 		}
 		w.place = lease
 	}
-	rs.mu.Lock()
-	closed := rs.closed || rs.ctx.Err() != nil
-	if !closed {
-		rs.here[w.info.ID] = w
-	}
-	rs.mu.Unlock()
-	if closed {
-		err = errors.Unavailable.New("run: the server is shutting down")
-	}
-	if err == nil {
-		err = rs.shared.presence.Join(c, rs.registry(), pubsub.Member{ID: w.info.ID, User: w.info.User})
+	first := Output{Info: &w.info}
+	switch {
+	case rs.budget == nil:
+	case w.info.User == "":
+		err = errors.Unauthenticated.New("run: a run with a budget needs a user")
+	default:
+		first.Slice, err = w.reserve(c, 1)
 	}
 	if err == nil {
-		err = w.publish(c, Output{Info: &w.info})
+		if err = w.enter(c); err != nil {
+			err = errors.Join(err, rs.giveBack(c, w.info, w.spending.slice, w.spending.reserved))
+		}
+	}
+	if err == nil {
+		err = w.publish(c, first)
 	}
 	if err != nil {
 		w.leave()
 		return nil, err
 	}
 	return w, nil
+}
+
+// enter makes the run one of this process.
+func (w *Writer) enter(ctx context.Context) error {
+	rs := w.rs
+	rs.mu.Lock()
+	if rs.closed || rs.ctx.Err() != nil {
+		rs.mu.Unlock()
+		return errors.Unavailable.New("run: the server is shutting down")
+	}
+	rs.here[w.info.ID] = w
+	rs.mu.Unlock()
+	return rs.shared.presence.Join(ctx, rs.registry(), pubsub.Member{ID: w.info.ID, User: w.info.User})
 }
 
 // Wait ends the runs of this process before it ends: it begins no more, waits for those there are until ctx ends, and

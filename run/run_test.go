@@ -23,10 +23,12 @@ type Ask struct {
 }
 
 func newRouter() *router.Router {
-	return router.New(router.Options{Authenticate: func(req *http.Request) (ingress.Identity, error) {
-		user, _, _ := strings.Cut(ingress.Token(req), ".")
-		return ingress.Identity{Tenant: "acme", User: user}, nil
-	}})
+	return router.New(router.Options{Authenticate: authenticate})
+}
+
+func authenticate(req *http.Request) (ingress.Identity, error) {
+	user, _, _ := strings.Cut(ingress.Token(req), ".")
+	return ingress.Identity{Tenant: "acme", User: user}, nil
 }
 
 // viewer is a device that watches a run, as a page does: it joins what it gets by the numbers.
@@ -37,6 +39,8 @@ type viewer struct {
 	n      int
 	text   strings.Builder
 	events []string
+	open   map[string]string // questions
+	spent  int64
 	end    *run.End
 }
 
@@ -44,7 +48,10 @@ type viewer struct {
 func attach(t *testing.T, c *routertest.Client, id string) *viewer {
 	t.Helper()
 	whole := routertest.ExpectReply[run.Whole](c.Request("run.attach", run.Ref{Run: id}))
-	v := &viewer{t: t, c: c, id: id, n: whole.N, end: whole.End}
+	v := &viewer{t: t, c: c, id: id, n: whole.N, end: whole.End, spent: whole.Spent, open: make(map[string]string)}
+	for _, q := range whole.Questions {
+		v.open[q.ID] = string(q.Question)
+	}
 	v.text.WriteString(whole.Text)
 	for _, e := range whole.Events {
 		v.events = append(v.events, fmt.Sprint(string(e.Event), " at ", e.At))
@@ -72,6 +79,11 @@ func (v *viewer) next() {
 	if o.Event != nil {
 		v.events = append(v.events, fmt.Sprint(string(o.Event), " at ", v.text.Len()))
 	}
+	if o.Question != nil {
+		v.open[o.Question.ID] = string(o.Question.Question)
+	}
+	delete(v.open, o.Closed)
+	v.spent = max(v.spent, o.Spent)
 	v.end = o.End
 }
 
@@ -116,6 +128,17 @@ func words(ctx context.Context, q Ask, w *run.Writer, pause func()) error {
 			if data, err = w.Input(ctx); err == nil {
 				err = w.Text("<" + string(data) + ">")
 			}
+		case "ASK":
+			var n int
+			if n, err = run.Ask[int](ctx, w, "how many?"); err == nil {
+				err = w.Text(fmt.Sprint("<", n, "> "))
+			}
+		case "ASK-SOON":
+			soon, cancel := context.WithTimeout(ctx, time.Second)
+			_, err = run.Ask[int](soon, w, "how many?")
+			cancel()
+		case "SPEND":
+			err = w.Spend(7)
 		case "FAIL":
 			err = fmt.Errorf("the password is hunter2")
 		case "REFUSE":

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
@@ -32,30 +33,30 @@ type Writer struct {
 
 	turn sync.Mutex // held while an output is published, so that they have an order
 
-	mu      sync.Mutex
-	text    strings.Builder // to be written
-	bytes   int             // written, with what is to be
-	n       int             // outputs that were published
-	timer   *time.Timer     // of the next output
-	last    time.Time       // when one was published
-	failed  error           // of publishing
-	result  json.RawMessage
-	inputs  []input
-	given   map[string]bool // ids of inputs that have arrived
-	arrived chan struct{}   // holds a token when there are inputs
-	over    bool            // the handler has returned
+	mu       sync.Mutex
+	text     strings.Builder // to be written
+	bytes    int             // written, with what is to be
+	n        int             // outputs that were published
+	timer    *time.Timer     // of the next output
+	last     time.Time       // when one was published
+	failed   error           // of publishing
+	result   json.RawMessage
+	inputs   []input
+	given    map[string]bool       // ids of inputs that have arrived
+	arrived  chan struct{}         // holds a token when there are inputs
+	asked    map[string]chan input // open questions, by their ids; each takes one answer
+	asks     int                   // questions so far
+	over     bool                  // the handler has returned
+	spending spending
 }
 
 func (w *Writer) init() {
 	w.ctx, w.cut = context.WithCancelCause(w.rs.ctx)
-	w.given, w.arrived = make(map[string]bool), make(chan struct{}, 1)
+	w.given, w.arrived, w.asked = make(map[string]bool), make(chan struct{}, 1), make(map[string]chan input)
 }
 
 // Info is about the run.
 func (w *Writer) Info() Info { return w.info }
-
-// User is all devices of the user of the run, for questions: see router.Question.AskFirst.
-func (w *Writer) User() router.Target { return w.rs.r.User(w.info.Tenant, w.info.User) }
 
 // Text adds to the text. It is sent within 200 ms (within 2 s after 10,000 outputs), joined with what follows. It waits
 // for nothing, and fails when the run has ended or was stopped, when the output is full (RESOURCE_EXHAUSTED), and when
@@ -70,14 +71,20 @@ func (w *Writer) Text(text string) error {
 		return err
 	}
 	w.text.WriteString(text)
-	if w.timer == nil {
-		pause := every
-		if w.n > rare {
-			pause *= 10
-		}
-		w.timer = time.AfterFunc(max(0, pause-time.Since(w.last)), func() { _ = w.flush(Output{}) })
-	}
+	w.flushSoon()
 	return nil
+}
+
+// flushSoon has what was written published in time. w.mu is held.
+func (w *Writer) flushSoon() {
+	if w.timer != nil {
+		return
+	}
+	pause := every
+	if w.n > rare {
+		pause *= 10
+	}
+	w.timer = time.AfterFunc(max(0, pause-time.Since(w.last)), func() { _ = w.flush(nil) })
 }
 
 // takes returns an error if the run takes no more output. w.mu is held.
@@ -111,7 +118,7 @@ func (w *Writer) Event(payload any) error {
 	if err != nil {
 		return err
 	}
-	return w.flush(Output{Event: event})
+	return w.flush(&Output{Event: event})
 }
 
 // Done sets the result of the run, as JSON. Return what it returns.
@@ -126,9 +133,9 @@ func (w *Writer) Done(result any) error {
 	return nil
 }
 
-// flush publishes the text that is to be written, and an output behind it, also when the run was stopped before:
-// what was taken is written.
-func (w *Writer) flush(o Output) error {
+// flush publishes the text that is to be written, and an output behind it, if there is one. It does so also when the
+// run was stopped before: what was taken is written.
+func (w *Writer) flush(o *Output) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.timeout)
 	defer cancel()
 	w.turn.Lock()
@@ -136,16 +143,20 @@ func (w *Writer) flush(o Output) error {
 	w.mu.Lock()
 	text := w.text.String()
 	w.text.Reset()
+	news := text != "" || w.spending.used > w.spending.noted
 	if w.timer != nil {
 		w.timer.Stop()
 		w.timer = nil
 	}
 	w.mu.Unlock()
-	o.Text = text
-	if text == "" && o.Event == nil && o.Taken == "" && o.End == nil {
-		return nil
+	if o == nil {
+		if !news {
+			return nil
+		}
+		o = &Output{}
 	}
-	return w.publish(ctx, o)
+	o.Text = text
+	return w.publish(ctx, *o)
 }
 
 // publish publishes an output under the next number. It is repeated while the backend fails, until ctx ends: the id
@@ -154,6 +165,7 @@ func (w *Writer) publish(ctx context.Context, o Output) (err error) {
 	w.mu.Lock()
 	w.n++
 	o.N, w.last = w.n, time.Now()
+	o.Spent, w.spending.noted = w.spending.used, w.spending.used
 	w.mu.Unlock()
 	for {
 		err = w.rs.output.Publish(
@@ -209,8 +221,20 @@ func (w *Writer) run(handle func() error) {
 			w.rs.o.Logger.Error("run: a run has failed", "type", w.info.Type, "run", w.info.ID, "error", err)
 		}
 	}
-	if err := w.flush(Output{End: &e}); err != nil {
+	by := rand.Text()
+	if err := w.flush(&Output{End: &e, By: by}); err != nil {
 		w.rs.o.Logger.Error("run: the end of a run was not written; it will be lost",
+			"type", w.info.Type, "run", w.info.ID, "error", err)
+		return
+	}
+	w.rs.count(w.info.Type, func(t *TypeStats) { t.ended(e.State) })
+	if w.rs.budget == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.timeout)
+	defer cancel()
+	if _, err := w.rs.settle(ctx, w.info.ID, by); err != nil {
+		w.rs.o.Logger.Warn("run: what a run has not used of its budget was not given back",
 			"type", w.info.Type, "run", w.info.ID, "error", err)
 	}
 }

@@ -3,6 +3,7 @@
 import { ago, bytes, button, count, figures, make, ms, rate, section, soft, span, table, tag } from "./dom.js";
 import { graph } from "./graph.js";
 import { client, go, grouped, nameOf, unanswered } from "./page.js";
+import { runs } from "./runs.js";
 import { FAILURES, failures, handled, minus, perSecond, quantile, samples, stats, sum, totalOf } from "./samples.js";
 
 const RECENT_MS = 5 * 60_000; // the time in which what has failed is a problem of now
@@ -112,6 +113,7 @@ export function overview(latest) {
       { head: "Decided without the store", cell: (l) => count(l.FailedOver), number: true },
       { head: "Store", cell: (l) => (l.degraded.length ? tag(`not used by ${l.degraded.join(", ")}`, true) : "used") },
     ], limiters(all), { empty: "Limiters in Options.Limits and Options.Rules of the inspector appear here." })),
+    runs(all),
     section("Rejections by limit", table([
       { head: "Limiter", cell: (r) => r.Limiter || "the router" },
       { head: "Kind", cell: (r) => r.Kind },

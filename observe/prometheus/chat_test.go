@@ -28,6 +28,7 @@ import (
 	"github.com/wskit/wskit/observe/prometheus"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/run"
 	"github.com/wskit/wskit/webhook"
 )
 
@@ -95,9 +96,14 @@ func startChat(t *testing.T) *chat {
 		t.Fatal(err)
 	}
 	t.Cleanup(hook.Wait)
+	runs, err := run.New(t.Context(), c.r, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Handle(runs, "answer", func(context.Context, room, *run.Writer) error { return nil })
 	c.registry.MustRegister(prometheus.NewCollector(c.r, prometheus.Options{Components: map[string]any{
 		"user": user, "dead": c.dead, "gate": gate, "rules": rules, "redis": store, "unreachable": deadStore,
-		"broker": broker, "presence": presence, "leases": leases, "logs": logs, "hook": hook,
+		"broker": broker, "presence": presence, "leases": leases, "logs": logs, "hook": hook, "runs": runs,
 	}}))
 	mux := http.NewServeMux()
 	mux.Handle("/ws", c.r)

@@ -17,6 +17,7 @@ import (
 	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/run"
 	"github.com/wskit/wskit/webhook"
 )
 
@@ -65,7 +66,7 @@ func New(r *router.Router, components map[string]any) *Source {
 	for _, name := range slices.Sorted(maps.Keys(components)) {
 		collect := collectorOf(components[name])
 		if collect == nil {
-			panic(fmt.Sprintf("observe: the component %q is %T, which has no figures; pass a *limit.Limiter, *ratelimit.RuleLimiter, *gate.Gate or *webhook.Webhook, or a store, broker or presence of the adapters", name, components[name]))
+			panic(fmt.Sprintf("observe: the component %q is %T, which has no figures; pass a *limit.Limiter, *ratelimit.RuleLimiter, *gate.Gate, *webhook.Webhook or *run.Runs, or a store, broker or presence of the adapters", name, components[name]))
 		}
 		s.components = append(s.components, func(to Sink) { collect(name, to) })
 	}
@@ -156,6 +157,17 @@ func collectorOf(v any) func(string, Sink) {
 				behind = time.Since(s.Behind).Seconds()
 			}
 			to.Value(webhookBehind, behind, name)
+		}
+	case interface{ Stats() run.Stats }:
+		return func(name string, to Sink) {
+			s := v.Stats()
+			to.Value(runsRunning, float64(s.Running), name)
+			for _, t := range s.Types {
+				to.Value(runsBegun, float64(t.Begun), name, t.Type)
+				for state, n := range t.Ends {
+					to.Value(runsEnded, float64(n), name, t.Type, string(state))
+				}
+			}
 		}
 	}
 	return nil
