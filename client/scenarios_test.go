@@ -37,6 +37,7 @@ var scenarios = map[string]func(*testing.T){
 	"gap":                              gapScenario,
 	"keep":                             keepScenario,
 	"inbox":                            inboxScenario,
+	"run":                              runScenario,
 	"ask":                              askScenario,
 	"idempotent retry":                 idempotentRetryScenario,
 	"unknown outcome":                  unknownOutcomeScenario,

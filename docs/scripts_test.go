@@ -80,13 +80,12 @@ assert.deepEqual(hidden, [[said, { removedBy: "moderator1" }]]);
 client.close();`},
 	{"docs/runs.md", 0, `
 import { connect } from "@wskit/client";
-import { keep } from "@wskit/client/keep";
-const client = connect({ url: server + "/runs" }), text = "why?";
-let shown;
-const show = (w) => shown = w;`, `
-await until(() => whole?.end);
-assert.equal(shown.text, "You have asked: why? ");
-assert.deepEqual(shown.end, { state: "done", result: { words: 4 } });
+const client = connect({ url: server + "/runs" }), text = "why?", id = undefined;
+let shown = "", end;
+const show = (t) => shown += t, ended = (e) => end = e;
+const ask = async () => assert.fail(), hide = () => assert.fail(), clear = () => assert.fail();`, `
+assert.equal(shown, "You have asked: why? ");
+assert.deepEqual(end, { state: "done", result: { words: 4 } });
 client.close();`},
 	{"docs/requests.md", 0, open, `await assert.rejects(call, { code: "CANCELLED" }); client.close();`},
 	{"docs/requests.md", 1, open + `const order = { item: "tea" };`, `client.close();`},

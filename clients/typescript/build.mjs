@@ -15,7 +15,7 @@ const internal =
   "iterate|leave|needed|notBefore|note|order|unknown|opened|patient|received|resend|settle|show|silence|spend|stop|subscribedAt|write";
 
 // Entries of their own, which are loaded where they are used. They need only what the client exports.
-const separate = ["limits", "keep", "react", "dev"];
+const separate = ["limits", "keep", "run", "react", "dev"];
 
 // What they have of others they import from the client as it is built.
 const fromClient = (text) => text.replaceAll(/"\.\/(index|contract)\.js"/g, '"./wskit.js"');

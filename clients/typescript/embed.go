@@ -56,7 +56,7 @@ var files = sync.OnceValue(func() map[string]file {
 })
 
 // Handler serves the file that the end of a request's path names: wskit.js, the client as a JavaScript module;
-// limits.js, which has followLimits; keep.js, which has keep; react.js, whose page says by an import map where "react"
+// limits.js, which has followLimits; keep.js, which has keep; run.js, which has start and attach; react.js, whose page says by an import map where "react"
 // is; dev.js, for development; or the declarations of one for editors, such as wskit.d.ts. Other paths get wskit.js.
 // Browsers cache the files, and validate them again each time.
 func Handler() http.Handler {

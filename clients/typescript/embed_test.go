@@ -15,7 +15,7 @@ func TestHandler(t *testing.T) {
 	const module, text = "text/javascript; charset=utf-8", "text/plain; charset=utf-8"
 	for path, want := range map[string]struct{ file, contentType string }{
 		"/wskit.js": {"wskit.js", module}, "/limits.js": {"limits.js", module}, "/lib/keep.js": {"keep.js", module},
-		"/react.js": {"react.js", module}, "/dev.js": {"dev.js", module},
+		"/run.js": {"run.js", module}, "/react.js": {"react.js", module}, "/dev.js": {"dev.js", module},
 		"/client": {"wskit.js", module}, "/wskit.d.ts": {"wskit.d.ts", text}, "/lib/keep.d.ts": {"keep.d.ts", text},
 		"/lib/": {"wskit.js", module}, "/package.json": {"wskit.js", module},
 	} {

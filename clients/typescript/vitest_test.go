@@ -58,7 +58,7 @@ func sources(t *testing.T) {
 			read(file)
 		}
 	}
-	for _, folder := range []string{"../../internal/clienttest", "../../router"} {
+	for _, folder := range []string{"../../internal/clienttest", "../../router", "../../run"} {
 		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 				read(path)

@@ -19,6 +19,7 @@ import (
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/run"
 )
 
 // store is what limits and the door need.
@@ -75,6 +76,8 @@ type instance struct {
 	http        *http.Server
 	confirm     router.Question[Payload, Answer]
 	closeBroker func()
+	runs        *run.Runs // nil with a Redis
+	endRuns     func()
 
 	mu    sync.Mutex
 	conns map[*router.Conn]bool
@@ -116,6 +119,13 @@ func (s *Server) startInstance(b *backend) (*instance, error) {
 		},
 		OnClose: i.closed,
 	})
+	if s.redis == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		i.endRuns = cancel
+		if i.runs, err = run.New(ctx, i.router, run.Options{}); err != nil {
+			return nil, err
+		}
+	}
 	s.register(i)
 	mux := http.NewServeMux()
 	mux.Handle("/ws", i.router)
@@ -162,6 +172,10 @@ func (i *instance) of(user string) (conns []*router.Conn) {
 func (i *instance) stop(ctx context.Context) error {
 	err := i.router.Shutdown(ctx)
 	_ = i.http.Close()
+	if i.runs != nil {
+		i.endRuns()
+		i.runs.Wait(context.Background())
+	}
 	i.closeBroker()
 	return err
 }

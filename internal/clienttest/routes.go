@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/run"
 )
 
 // Payload is that of all messages, in both directions.
@@ -47,6 +49,39 @@ func (t *topics) publish(topic string, publish func(n int) error) (n int, err er
 	}
 	t.last[topic] = n
 	return n, nil
+}
+
+// write is the handler of the runs "write".
+func write(ctx context.Context, m Payload, w *run.Writer) (err error) {
+	words := strings.Fields(m.Text)
+	for n, word := range words {
+		if err := wait(ctx, milliseconds(m.Ms)); err != nil {
+			return err
+		}
+		var text string
+		switch word {
+		case "EVENT":
+			err = w.Event(Payload{N: n})
+		case "ASK":
+			text, err = run.Ask[string](ctx, w, Payload{Text: "which word?"})
+		case "INPUT":
+			var data json.RawMessage
+			if data, err = w.Input(ctx); err == nil {
+				err = json.Unmarshal(data, &text)
+			}
+		case "FAIL":
+			err = errors.FailedPrecondition.New("as asked")
+		default:
+			text = word
+		}
+		if err == nil && text != "" {
+			err = w.Text(text + " ")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.Done(Payload{N: len(words)})
 }
 
 // register registers the routes of the package documentation.
@@ -124,6 +159,9 @@ func (s *Server) register(i *instance) {
 		m.N = n
 		return m, err
 	})
+	if i.runs != nil {
+		run.Handle(i.runs, "write", write)
+	}
 	i.confirm = router.DeclareQuestion[Payload, Answer](r, "confirm")
 	router.RPC(r, "ask", func(c *router.Context, m Payload) (Answer, error) {
 		return i.confirm.Ask(c, c.Conn(), m)

@@ -91,7 +91,7 @@ var parts = []part{
 	{"internal/closereason", []string{"internal/ceil"}},
 	{"internal/envelope", []string{"errors", "internal/flat"}},
 	{"internal/flat", []string{"internal/jsontype"}},
-	{"internal/clienttest", []string{"adapters", "adapters/memory", "adapters/redis", "errors", "idempotency", "ingress", "limit", "middleware/gate", "middleware/ratelimit", "pubsub", "router", "internal/redistest"}},
+	{"internal/clienttest", []string{"adapters", "adapters/memory", "adapters/redis", "errors", "idempotency", "ingress", "limit", "middleware/gate", "middleware/ratelimit", "pubsub", "router", "run", "internal/redistest"}},
 	{"internal/asks", []string{"limit", "internal/denialcache", "internal/engine"}},
 	{"internal/denialcache", []string{"limit", "internal/engine", "internal/table"}},
 	{"internal/deliverytest", []string{"pubsub"}},

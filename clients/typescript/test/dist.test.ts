@@ -37,6 +37,10 @@ test("keep, likewise, has at most 0.6 KB", () => {
   expect(gzipSync(readFileSync(join(dist, "keep.js")), { level: 9 }).length).toBeLessThanOrEqual(0.6 * 1024);
 });
 
+test("run, likewise, has at most 1.6 KB", () => {
+  expect(gzipSync(readFileSync(join(dist, "run.js")), { level: 9 }).length).toBeLessThanOrEqual(1.6 * 1024);
+});
+
 test("react, likewise, has at most 0.6 KB", () => {
   expect(gzipSync(readFileSync(join(dist, "react.js")), { level: 9 }).length).toBeLessThanOrEqual(0.6 * 1024);
 });
@@ -49,6 +53,7 @@ test("the built file works without a build, and exports what is documented", asy
   expect(Object.keys(await import(join(dist, "wskit.js"))).sort()).toEqual(["UnknownOutcome", "WskitError", "connect"]);
   expect(Object.keys(await import(join(dist, "limits.js")))).toEqual(["followLimits"]);
   expect(Object.keys(await import(join(dist, "keep.js")))).toEqual(["keep"]);
+  expect(Object.keys(await import(join(dist, "run.js"))).sort()).toEqual(["attach", "start"]);
   expect(Object.keys(await import(join(dist, "dev.js")))).toEqual(["connect"]);
   expect(Object.keys(await import(join(dist, "react.js"))).sort()).toEqual(["useConnection", "useEvent", "useKeep", "useLimits"]);
 });

@@ -1,11 +1,13 @@
 // Is compiled by a test, and not run: what is marked must be an error, and nothing else.
 
+import { attach, start } from "../dist/run.js";
 import { connect, UnknownOutcome, WskitError, type Client, type State } from "../dist/wskit.js";
 
 interface Contract {
   requests: {
     "room.join": { request: { room: string; after?: string }; reply: { members: number }; progress: never };
     "room.list": { request: { limit?: number }; reply: string[]; progress: never };
+    "answer.begin": { request: { text: string }; reply: { run: string }; progress: never };
     export: { request: { year: number }; reply: { url: string }; progress: { percent: number } };
   };
   sends: { "cursor.moved": { x: number; y: number }; ping: undefined };
@@ -76,6 +78,24 @@ export async function typed(client: Client<Contract>) {
   // @ts-expect-error: the state is not set by the application
   state.status = "open";
   client.onLoss(({ topic, reason }) => topic + reason);
+}
+
+export async function runs(client: Client<Contract>) {
+  const run = await start(client, "answer.begin", { text: "why?" }, { timeout: 5, name: "answers" });
+  for await (const piece of run) if (piece.type === "text") same<string>()(piece.text);
+  same<boolean>()(await run.steer({ shorter: true }));
+  // @ts-expect-error: begins no run
+  start(client, "room.join", { room: "a" });
+  // @ts-expect-error: a field is missing
+  start(client, "answer.begin", {});
+  const typed = attach<{ percent: number }, string[]>(client, run.id);
+  for await (const piece of typed) {
+    if (piece.type === "event") same<number>()(piece.event.percent);
+    if (piece.type === "end") same<string[] | undefined>()(piece.end.result);
+    // @ts-expect-error: only texts have one
+    piece.text;
+  }
+  start(connect({ url: "/ws" }), "anything", { at: "all" });
 }
 
 // As React declares it.
