@@ -270,7 +270,7 @@ func TestNoScriptIsForgotten(t *testing.T) {
 // parrots answers questions slowly, in runs.
 func parrots(t *testing.T) *router.Router {
 	r := router.New(router.Options{})
-	runs, err := run.New(t.Context(), r, run.Options{})
+	runs, err := run.New(r, run.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

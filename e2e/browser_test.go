@@ -67,7 +67,7 @@ func examples() []string {
 	if testing.Short() {
 		return []string{"chat"}
 	}
-	return []string{"chat", "board"}
+	return []string{"chat", "board", "assistant"}
 }
 
 func findBrowser() (string, error) {

@@ -42,6 +42,12 @@ type Hooks struct {
 	//
 	// Default: none.
 	OnTopic func(topic string)
+	// OnShutdown is called when Shutdown begins, and Shutdown waits for it, and closes what it closes afterwards: for work
+	// that goes on without a connection. ctx ends a tenth of the time of Shutdown before that, at most a second, so that
+	// how it has ended can be published. It is called in a goroutine of its own.
+	//
+	// Default: none.
+	OnShutdown func(ctx context.Context)
 }
 
 // AddHooks adds hooks to those of Options, which come first, and to those that were added before.
@@ -73,6 +79,7 @@ type hooks struct {
 	publishes  []func(context.Context) Meta
 	deliveries []func(Delivery)
 	topics     []func(string)
+	shutdowns  []func(context.Context)
 }
 
 // addHooks is called with Router.mu locked, or by New.
@@ -104,6 +111,9 @@ func (r *Router) addHooks(h Hooks) {
 	if h.OnTopic != nil {
 		next.topics = append(slices.Clip(next.topics), h.OnTopic)
 		r.hub.OnTopic = r.callOnTopic
+	}
+	if h.OnShutdown != nil {
+		next.shutdowns = append(slices.Clip(next.shutdowns), h.OnShutdown)
 	}
 	r.hooks.Store(&next)
 }

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/poll"
@@ -367,4 +369,63 @@ func TestBeforePublish(t *testing.T) {
 	if n := r.Stats().Published; n != 1 {
 		t.Errorf("%d messages count as published, not 1", n)
 	}
+}
+
+// Shutdown waits for the work of OnShutdown hooks, which can still publish; not for longer than its context, and a hook
+// that panics keeps no other from its work.
+func TestOnShutdown(t *testing.T) {
+	t.Parallel()
+	for name, work := range map[string]time.Duration{"in time": time.Second, "too long": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := memory.NewBroker(memory.BrokerOptions{})
+				watching := router.New(router.Options{Backend: adapters.Backend{Broker: shared}})
+				router.RPC(watching, "join", func(c *router.Context, m text) (text, error) { return m, c.Subscribe("news") })
+				c := routertest.New(t, watching).Dial()
+				routertest.ExpectReply[text](c.Request("join", text{}))
+				var faults atomic.Int64
+				r := router.New(router.Options{
+					Backend: adapters.Backend{Broker: shared}, OnError: func(router.Fault) { faults.Add(1) },
+				})
+				r.AddHooks(router.Hooks{OnShutdown: func(context.Context) { panic("on purpose") }})
+				r.AddHooks(router.Hooks{OnShutdown: func(ctx context.Context) {
+					select {
+					case <-time.After(work):
+					case <-ctx.Done():
+					}
+					_ = r.Publish(context.WithoutCancel(ctx), "news", "said", text{name})
+				}})
+				routertest.New(t, r).Dial()
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				begun := time.Now()
+				if err := r.Shutdown(ctx); err != nil {
+					t.Error(err)
+				}
+				if took, want := time.Since(begun), min(work, 9*time.Second); took != want {
+					t.Errorf("Shutdown took %v, want %v", took, want)
+				}
+				if said := routertest.ExpectEvent[text](c, "said"); said.Text != name || faults.Load() != 1 {
+					t.Errorf("%+v, %d faults", said, faults.Load())
+				}
+			})
+		})
+	}
+}
+
+// A hook that ignores its context is not waited for.
+func TestOnShutdownThatIgnoresItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := router.New(router.Options{})
+		release := make(chan struct{})
+		r.AddHooks(router.Hooks{OnShutdown: func(context.Context) { <-release }})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		if err := r.Shutdown(ctx); time.Since(begun) != time.Second || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown took %v: %v", time.Since(begun), err)
+		}
+		close(release)
+	})
 }

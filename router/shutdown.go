@@ -1,9 +1,11 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -47,7 +49,7 @@ func (o *Options) drainWindow(open int64) time.Duration {
 // at random within Options.DrainWindow, for which Shutdown does not wait.
 //
 // It returns nil when all connections have ended and OnClose has returned for
-// each, and what they held of Options.Gate is released; or, when ctx is done, its
+// each, what they held of Options.Gate is released, and the hooks OnShutdown have returned; or, when ctx is done, its
 // error, having cut off those that were left and cancelled their handlers' contexts:
 // it waits neither for these nor for OnClose then. Where the gate has something to
 // release, see [ingress.Gate], connections are cut off before the deadline of ctx: by a
@@ -56,12 +58,14 @@ func (o *Options) drainWindow(open int64) time.Duration {
 // Handshakes that are under way are waited for as well. http.Server.Shutdown does nothing for
 // connections that have been upgraded: call this before it, and close presence, broker and stores
 // after it. A Router that has been shut down cannot be used again.
-func (r *Router) Shutdown(ctx context.Context) error {
+func (r *Router) Shutdown(ctx context.Context) (err error) {
 	// Before draining is set: whatever sees that reads the window. A second call finds fewer
 	// connections, and leaves the window as it is.
 	r.drainWindow.CompareAndSwap(0, int64(r.opts.drainWindow(r.conns.Len())))
 	r.draining.Store(true)
+	awaitHooks := r.callOnShutdown(ctx)
 	defer func() {
+		err = cmp.Or(err, awaitHooks())
 		r.cancel()
 		r.rights.Close()
 		r.away.End()
@@ -75,12 +79,42 @@ func (r *Router) Shutdown(ctx context.Context) error {
 	}
 	within, cancel := beforeDeadline(ctx)
 	defer cancel()
-	err := r.drain(within)
+	err = r.drain(within)
 	_ = r.awaitEmpty(ctx) // what was cut off ends on its own goroutine
 	if failed := gate.Flush(ctx); failed != nil {
 		return errors.Join(err, failed)
 	}
 	return err
+}
+
+// callOnShutdown calls the OnShutdown hooks. await returns when all have returned, or the error of ctx.
+func (r *Router) callOnShutdown(ctx context.Context) (await func() error) {
+	hooks := r.hooks.Load().shutdowns
+	if len(hooks) == 0 {
+		return func() error { return nil }
+	}
+	within, cancel := beforeDeadline(ctx)
+	var running sync.WaitGroup
+	for _, hook := range hooks {
+		running.Go(func() {
+			defer r.containPanic("OnShutdown", nil, "")
+			hook(within)
+		})
+	}
+	returned := make(chan struct{})
+	go func() {
+		running.Wait()
+		close(returned)
+	}()
+	return func() error {
+		defer cancel()
+		select {
+		case <-returned:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // beforeDeadline leaves time until the deadline of a context.

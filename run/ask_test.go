@@ -18,7 +18,7 @@ func answer(c *routertest.Client, id, question, data string) bool {
 // A question goes to all devices of the user, also to one that comes later. The first answer counts, and all devices
 // see that the question is answered.
 func TestAsk(t *testing.T) {
-	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server) {
 		phone, desk := s.Dial(routertest.DialOptions{Token: "ann.1"}), s.Dial(routertest.DialOptions{Token: "ann.2"})
 		id := begin(phone, "a ASK b")
 		first := attach(t, phone, id)
@@ -49,7 +49,7 @@ func TestAsk(t *testing.T) {
 
 // A question that the handler gives up is open no more, and its answer not taken; one of the wrong type fails the run.
 func TestAskWithoutAnAnswer(t *testing.T) {
-	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server) {
 		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
 		v := attach(t, c, begin(c, "ASK-SOON"))
 		for v.next(); len(v.open) > 0; v.next() {
@@ -77,7 +77,7 @@ func TestAskWithoutAnAnswer(t *testing.T) {
 
 // A client watches more runs than it may have topics, one after the other.
 func TestDetach(t *testing.T) {
-	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server) {
 		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
 		for range 300 {
 			id := begin(c, "a")

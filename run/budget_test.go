@@ -29,7 +29,7 @@ func budgetOf(c *routertest.Client) run.Left {
 // that finds the budget used up is told when there is more, and others are not begun.
 func TestBudget(t *testing.T) {
 	budget := limit.FixedWindow{Limit: 100, Window: 24 * time.Hour}
-	in(t, run.Options{Budget: budget, Slice: 10}, func(t *testing.T, s *routertest.Server, _ func()) {
+	in(t, run.Options{Budget: budget, Slice: 10}, func(t *testing.T, s *routertest.Server) {
 		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
 		left := int64(100)
 		ends := func(v *viewer, state run.State, spent int64) {
@@ -97,9 +97,7 @@ func TestNeverMoreThanTheBudget(t *testing.T) {
 		r := router.New(router.Options{
 			Backend: adapters.Backend{Limits: store}, Authenticate: authenticate, Logger: quiet,
 		})
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		runs, err := run.New(ctx, r, run.Options{
+		runs, err := run.New(r, run.Options{
 			Budget: limit.FixedWindow{Limit: most, Window: 24 * time.Hour}, Slice: slice, AtOnce: -1, Logger: quiet,
 		})
 		if err != nil {
@@ -148,7 +146,5 @@ func TestNeverMoreThanTheBudget(t *testing.T) {
 		if n := steps.Load(); n < 1_000_000 {
 			t.Errorf("%d steps", n)
 		}
-		stop()
-		runs.Wait(t.Context())
 	})
 }

@@ -3,11 +3,9 @@ package run_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -29,8 +27,8 @@ type (
 )
 
 // newParrot is the first code of docs/runs.md.
-func newParrot(ctx context.Context, r *router.Router) (*run.Runs, error) {
-	runs, err := run.New(ctx, r, run.Options{})
+func newParrot(r *router.Router) (*run.Runs, error) {
+	runs, err := run.New(r, run.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +45,8 @@ func newParrot(ctx context.Context, r *router.Router) (*run.Runs, error) {
 }
 
 // newParrotWithBudget is the code of docs/runs.md about a budget.
-func newParrotWithBudget(ctx context.Context, r *router.Router) (*run.Runs, error) {
-	runs, err := run.New(ctx, r, run.Options{Budget: limit.FixedWindow{Limit: 200_000, Window: 24 * time.Hour}})
+func newParrotWithBudget(r *router.Router) (*run.Runs, error) {
+	runs, err := run.New(r, run.Options{Budget: limit.FixedWindow{Limit: 200_000, Window: 24 * time.Hour}})
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +71,7 @@ func ExampleWriter_Spend() {
 	r := router.New(router.Options{Authenticate: func(*http.Request) (ingress.Identity, error) {
 		return ingress.Identity{User: "ann"}, nil
 	}})
-	runs, err := newParrotWithBudget(ctx, r)
+	runs, err := newParrotWithBudget(r)
 	if err != nil {
 		panic(err)
 	}
@@ -95,7 +93,7 @@ func ExampleWriter_Spend() {
 
 // A handler that asks the user before it goes on.
 func ExampleAsk() {
-	runs, err := run.New(context.Background(), router.New(router.Options{}), run.Options{})
+	runs, err := run.New(router.New(router.Options{}), run.Options{})
 	if err != nil {
 		panic(err)
 	}
@@ -108,20 +106,21 @@ func ExampleAsk() {
 	})
 }
 
-// A server lets runs finish when it ends.
+// A server lets runs go on for a minute when it ends.
 func ExampleRuns_Wait() {
-	r, server := router.New(router.Options{}), &http.Server{Addr: "127.0.0.1:8080"}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	runs, err := newParrot(context.Background(), r)
-	if err != nil {
-		log.Fatal(err)
+	serve := func(r *router.Router, runs *run.Runs, server *http.Server, signals <-chan os.Signal) error {
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		go func() {
+			<-signals
+			within, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			runs.Wait(within)
+			stop()
+		}()
+		return r.Serve(ctx, server)
 	}
-	err = r.Serve(ctx, server)
-	within, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	runs.Wait(within)
-	log.Print(err)
+	_ = serve
 }
 
 // An answer is begun by one connection, and read by another one.
@@ -129,7 +128,7 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	r := router.New(router.Options{})
-	runs, err := newParrot(ctx, r)
+	runs, err := newParrot(r)
 	if err != nil {
 		panic(err)
 	}

@@ -37,6 +37,13 @@ const (
 // stopped, and say what they get.
 func serveOn(t *testing.T, url string) *routertest.Server {
 	t.Helper()
+	s, _ := serverOn(t, url)
+	return s
+}
+
+// serverOn is serveOn, and returns the router.
+func serverOn(t *testing.T, url string) (*routertest.Server, *router.Router) {
+	t.Helper()
 	b, err := redis.Open(t.Context(), url, redis.Options{ProcessTimeout: processTimeout})
 	if err != nil {
 		t.Fatal(err)
@@ -44,26 +51,21 @@ func serveOn(t *testing.T, url string) *routertest.Server {
 	r := router.New(router.Options{Backend: b, Authenticate: func(*http.Request) (ingress.Identity, error) {
 		return ingress.Identity{User: "ann"}, nil
 	}})
-	ctx, stop := context.WithCancel(context.Background())
 	options, err := goredis.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	begun := goredis.NewClient(options)
-	runs, err := run.New(ctx, r, run.Options{
+	t.Cleanup(func() {
+		_ = b.Close()
+		_ = begun.Close()
+	})
+	runs, err := run.New(r, run.Options{
 		AtOnce: -1, Budget: limit.FixedWindow{Limit: budget, Window: 10_000 * time.Hour}, Slice: slice,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		within, cancel := context.WithCancel(context.Background())
-		cancel()
-		runs.Wait(within)
-		stop()
-		_ = b.Close()
-		_ = begun.Close()
-	})
 	run.Handle(runs, "count", func(ctx context.Context, most int, w *run.Writer) error {
 		if err := begun.RPush(ctx, "begun", w.Info().ID).Err(); err != nil {
 			return err
@@ -90,7 +92,13 @@ func serveOn(t *testing.T, url string) *routertest.Server {
 			}
 		}
 	})
-	return routertest.New(t, r)
+	s := routertest.New(t, r)
+	t.Cleanup(func() { // those that count for ever
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		runs.Wait(now)
+	})
+	return s, r
 }
 
 // TestRunProcess is the other process: it begins a run, and says its id in Redis.
@@ -319,5 +327,25 @@ func TestARunOfAStoppedProcess(t *testing.T) {
 	poll.Until(t, "another run to have written", func() bool { return attach(t, c, after).n > 5 })
 	if whole := attach(t, c, id); whole.text.String() != text || whole.end.State != run.Lost {
 		t.Errorf("later the text is %q, and was %q; %+v", whole.text.String(), text, whole.end)
+	}
+}
+
+// Serve lets runs finish before it closes the backend.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	s, r := serverOn(t, redis.URL())
+	serving, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- r.Serve(serving, &http.Server{Addr: "127.0.0.1:0"}) }()
+	id := routertest.ExpectReply[run.Began](s.Dial().Request("count", 100)).Run
+	other := serveOn(t, redis.URL()).Dial()
+	attach(t, other, id).next()
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if v := attach(t, other, id); v.end == nil || v.end.State != run.Done || len(strings.Fields(v.text.String())) != 100 {
+		t.Errorf("%q, %+v", v.text.String(), v.end)
 	}
 }

@@ -1,7 +1,7 @@
 // Package run keeps work that outlives the connection on which it was begun: an answer of a language model, a report,
 // an import. Its output goes on when the page reloads, is seen on the other devices of the user, and has one end.
 //
-//	runs, err := run.New(ctx, r, run.Options{})
+//	runs, err := run.New(r, run.Options{})
 //	…
 //	run.Handle(runs, "ask", func(ctx context.Context, q Ask, w *run.Writer) error {
 //		for word := range model.Stream(ctx, q.Text) {
@@ -117,7 +117,8 @@ type Runs struct {
 	shared  backend
 	process string // random; the ids of its runs begin with it
 	output  router.Event[Output]
-	ctx     context.Context
+	ctx     context.Context // ends when Wait has waited
+	end     context.CancelFunc
 	atOnce  *limit.ConcurrencyLimit // nil: no limit
 	budget  *limit.Limiter          // nil: none
 	running sync.WaitGroup          // handlers
@@ -150,10 +151,10 @@ type backend struct {
 	timeout  time.Duration // of a process
 }
 
-// New makes the runs of a router, which has not served a connection yet. They end with ctx: give it a context that ends
-// after that of [router.Router.Serve], or call [Runs.Wait] before. It fails if an option makes no sense, or if the
+// New makes the runs of a router, which has not served a connection yet. When the router shuts down, none begins any more,
+// those there are may finish in its time, and the others end as lost. It fails if an option makes no sense, or if the
 // router's backend cannot share runs.
-func New(ctx context.Context, r *router.Router, o Options) (*Runs, error) {
+func New(r *router.Router, o Options) (*Runs, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -164,8 +165,11 @@ func New(ctx context.Context, r *router.Router, o Options) (*Runs, error) {
 	if err != nil {
 		return nil, err
 	}
-	rs := &Runs{o: o, r: r, shared: b, process: rand.Text()[:processLength], ctx: ctx, here: make(map[string]*Writer),
-		types: map[string]*TypeStats{"": newTypeStats("")}}
+	ctx, end := context.WithCancel(context.Background())
+	rs := &Runs{
+		o: o, r: r, shared: b, process: rand.Text()[:processLength], ctx: ctx, end: end, here: make(map[string]*Writer),
+		types: map[string]*TypeStats{"": newTypeStats("")},
+	}
 	if o.AtOnce > 0 {
 		rs.atOnce = limit.NewConcurrencyLimit(b.limits, limit.ConcurrencyOptions{
 			Max: int64(o.AtOnce), LeaseTime: b.timeout, Limiter: limit.Options{Name: o.Name + ".at-once"},
@@ -192,13 +196,19 @@ func New(ctx context.Context, r *router.Router, o Options) (*Runs, error) {
 	router.RPC(r, o.Name+".steer", rs.steer, router.RouteOptions{
 		Concurrent: true, Timeout: b.timeout + stopTime, Doc: "Gives a run a message, or the answer to a question.",
 	})
-	if err := rs.listen(ctx); err != nil {
-		return nil, err
+	r.AddHooks(router.Hooks{OnShutdown: rs.Wait})
+	for _, begin := range []func(context.Context) error{rs.listen, rs.watch, rs.join} {
+		if err := begin(ctx); err != nil {
+			end()
+			return nil, err
+		}
 	}
-	if err := rs.watch(ctx); err != nil {
-		return nil, err
-	}
-	return rs, b.presence.Join(ctx, rs.processes(), pubsub.Member{ID: rs.process})
+	return rs, nil
+}
+
+// join makes this process one of those that have runs.
+func (rs *Runs) join(ctx context.Context) error {
+	return rs.shared.presence.Join(ctx, rs.processes(), pubsub.Member{ID: rs.process})
 }
 
 const (
@@ -235,7 +245,7 @@ type Began struct {
 }
 
 // Handle registers requests that begin a run. handle runs in a goroutine of its own, and its context ends when the run
-// is stopped, when it is lost, and when the context of [New] ends: context.Cause says which. The run is done when it
+// is stopped and when it is lost: context.Cause says which. The run is done when it
 // returns nil, and else failed, with the code of the error; the text of one without a code stays on the server.
 func Handle[Q any](
 	rs *Runs, typ string, handle func(ctx context.Context, q Q, w *Writer) error, opts ...router.RouteOptions,
@@ -313,7 +323,7 @@ func (rs *Runs) begin(c *router.Context, typ string) (w *Writer, err error) {
 func (w *Writer) enter(ctx context.Context) error {
 	rs := w.rs
 	rs.mu.Lock()
-	if rs.closed || rs.ctx.Err() != nil {
+	if rs.closed {
 		rs.mu.Unlock()
 		return errors.Unavailable.New("run: the server is shutting down")
 	}
@@ -322,12 +332,15 @@ func (w *Writer) enter(ctx context.Context) error {
 	return rs.shared.presence.Join(ctx, rs.registry(), pubsub.Member{ID: w.info.ID, User: w.info.User})
 }
 
-// Wait ends the runs of this process before it ends: it begins no more, waits for those there are until ctx ends, and
-// ends the others as lost, for which it waits 10 s more. Call it before the backend is closed.
+// Wait ends the runs of this process: it begins no more, waits for those there are until ctx ends, and ends the others as
+// lost, for which it waits 10 s more. The router calls it when it shuts down; call it before, for more time than
+// [router.Router.Serve] has.
 func (rs *Runs) Wait(ctx context.Context) {
 	rs.mu.Lock()
 	rs.closed = true
 	rs.mu.Unlock()
+	defer rs.end()
+	defer rs.shared.presence.Leave(rs.processes(), rs.process)
 	over := make(chan struct{})
 	go func() { rs.running.Wait(); close(over) }()
 	select {

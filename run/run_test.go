@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
@@ -93,19 +95,15 @@ func begin(c *routertest.Client, text string) (id string) {
 }
 
 // in tests something in a bubble, with a router whose runs write words.
-func in(t *testing.T, o run.Options, test func(t *testing.T, s *routertest.Server, stop func())) {
+func in(t *testing.T, o run.Options, test func(t *testing.T, s *routertest.Server)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouter()
-		ctx, stop := context.WithCancel(t.Context())
-		runs, err := run.New(ctx, r, o)
+		runs, err := run.New(r, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		handleWords(runs, func() { time.Sleep(100 * time.Millisecond) })
-		s := routertest.New(t, r)
-		test(t, s, stop)
-		stop()
-		runs.Wait(t.Context())
+		test(t, routertest.New(t, r))
 	})
 }
 
@@ -159,7 +157,7 @@ const long = "one two three EVENT four five six seven eight nine ten"
 
 // All devices get the same text, from the beginning, from the middle and at the end, with the events at their places.
 func TestAllDevicesGetTheSame(t *testing.T) {
-	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server) {
 		phone, desk := s.Dial(routertest.DialOptions{Token: "ann.1"}), s.Dial(routertest.DialOptions{Token: "ann.2"})
 		id := begin(phone, long)
 		first := attach(t, phone, id)
@@ -190,7 +188,7 @@ func TestAllDevicesGetTheSame(t *testing.T) {
 
 // A run goes on when the client that has begun it is gone.
 func TestALostConnectionStopsNothing(t *testing.T) {
-	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server) {
 		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
 		id := begin(c, long)
 		c.Vanish()
@@ -205,7 +203,7 @@ func TestALostConnectionStopsNothing(t *testing.T) {
 // A run can be stopped from any device of its user. It ends then, and says so once. A second stop is answered with the
 // end.
 func TestStop(t *testing.T) {
-	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server) {
 		c, other := s.Dial(routertest.DialOptions{Token: "ann.1"}), s.Dial(routertest.DialOptions{Token: "ann.2"})
 		id := begin(c, long)
 		v := attach(t, c, id)
@@ -229,7 +227,7 @@ func TestStop(t *testing.T) {
 
 // A message to a run is taken once, or refused because the run has ended.
 func TestSteer(t *testing.T) {
-	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server) {
 		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
 		id := begin(c, "a INPUT b")
 		steer := func(message, data string) bool {
@@ -254,7 +252,7 @@ func TestSteer(t *testing.T) {
 
 // A failed run says its code; the text of an error without one, and of a panic, stays on the server.
 func TestFailures(t *testing.T) {
-	in(t, run.Options{}, func(t *testing.T, s *routertest.Server, _ func()) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server) {
 		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
 		for text, want := range map[string]run.End{
 			"a FAIL b":   {State: run.Failed, Code: errors.Internal, Message: "internal error"},
@@ -281,7 +279,7 @@ func TestRights(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, o, func(t *testing.T, s *routertest.Server, _ func()) {
+			in(t, o, func(t *testing.T, s *routertest.Server) {
 				id := begin(s.Dial(routertest.DialOptions{Token: "ann.1"}), long)
 				for _, user := range []string{"bob", "boss", ""} {
 					c := s.Dial(routertest.DialOptions{Token: user + ".1"})
@@ -308,7 +306,7 @@ func TestRights(t *testing.T) {
 
 // A user has so many runs at the same time and no more; one that has ended makes room.
 func TestAtOnce(t *testing.T) {
-	in(t, run.Options{AtOnce: 2}, func(t *testing.T, s *routertest.Server, _ func()) {
+	in(t, run.Options{AtOnce: 2}, func(t *testing.T, s *routertest.Server) {
 		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
 		id := begin(c, long)
 		begin(c, long)
@@ -320,13 +318,11 @@ func TestAtOnce(t *testing.T) {
 	})
 }
 
-// When the server ends, runs are let finish, and what is cut is lost.
-func TestShutdown(t *testing.T) {
+// Wait lets runs finish, and what is cut is lost.
+func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouter()
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		runs, err := run.New(ctx, r, run.Options{})
+		runs, err := run.New(r, run.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +342,39 @@ func TestShutdown(t *testing.T) {
 		if v := attach(t, c, cut); v.watch() == "" || v.end.State != run.Lost {
 			t.Errorf("a run that was cut ends as %+v", v.end)
 		}
-		stop()
 		<-done
+	})
+}
+
+// A server that shuts down lets runs finish, and ends the others as lost before it is gone: another server that shares
+// its backend says so at once.
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := adapters.Backend{
+			Broker: memory.NewBroker(memory.BrokerOptions{}), Presence: memory.NewPresence(),
+			Limits: memory.NewStore(memory.Options{}),
+		}
+		start := func() (*router.Router, *routertest.Client) {
+			r := router.New(router.Options{Backend: shared, Authenticate: authenticate})
+			runs, err := run.New(r, run.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			handleWords(runs, func() { time.Sleep(100 * time.Millisecond) })
+			return r, routertest.New(t, r).Dial(routertest.DialOptions{Token: "ann.1"})
+		}
+		ending, c := start()
+		_, other := start()
+		short, cut := attach(t, other, begin(c, "a b c d")), attach(t, other, begin(c, long))
+		within, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := ending.Shutdown(within); err != nil {
+			t.Errorf("%v after a run was cut", err)
+		}
+		for v, want := range map[*viewer]run.State{short: run.Done, cut: run.Lost} {
+			if v = attach(t, other, v.id); v.end == nil || v.end.State != want || v.text.Len() == 0 {
+				t.Errorf("%q, %+v; want %s", v.text.String(), v.end, want)
+			}
+		}
 	})
 }

@@ -17,12 +17,10 @@ func TestRuns(t *testing.T) {
 	s := pgtest.Start(t)
 	serve := func() *routertest.Client {
 		r := router.New(router.Options{Backend: open(t, s.URL(), postgres.Options{ProcessTimeout: processTimeout})})
-		ctx, stop := context.WithCancel(context.Background())
-		runs, err := run.New(ctx, r, run.Options{})
+		runs, err := run.New(r, run.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { runs.Wait(ctx); stop() })
 		run.Handle(runs, "echo", func(ctx context.Context, _ struct{}, w *run.Writer) error {
 			for {
 				data, err := w.Input(ctx)

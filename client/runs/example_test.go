@@ -17,7 +17,7 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	r := router.New(router.Options{})
-	server, err := run.New(ctx, r, run.Options{})
+	server, err := run.New(r, run.Options{})
 	if err != nil {
 		panic(err)
 	}

@@ -11,6 +11,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"flag"
 	"fmt"
 	"net"
@@ -24,7 +25,11 @@ import (
 	"github.com/wskit/wskit/adapters/redis"
 	wskitjs "github.com/wskit/wskit/clients/typescript"
 	"github.com/wskit/wskit/contract"
+	"github.com/wskit/wskit/examples/internal/page"
 )
+
+//go:embed static
+var static embed.FS
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8084", "`host:port` to serve on; port 0 lets the system choose")
@@ -60,7 +65,7 @@ func serve(ctx context.Context, addr, redisURL string) (err error) {
 	mux.Handle("/ws", boards)
 	mux.Handle("/wskit.js", wskitjs.Handler())
 	mux.Handle("/keep.js", wskitjs.Handler())
-	mux.Handle("/", page())
+	mux.Handle("/", page.Handler(static))
 	server := &http.Server{Addr: addr, Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
 	server.BaseContext = func(l net.Listener) context.Context {
 		fmt.Printf("Board on http://%s (Ctrl-C ends it)\n", l.Addr())

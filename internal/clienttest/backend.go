@@ -77,7 +77,6 @@ type instance struct {
 	confirm     router.Question[Payload, Answer]
 	closeBroker func()
 	runs        *run.Runs // nil with a Redis
-	endRuns     func()
 
 	mu    sync.Mutex
 	conns map[*router.Conn]bool
@@ -120,9 +119,7 @@ func (s *Server) startInstance(b *backend) (*instance, error) {
 		OnClose: i.closed,
 	})
 	if s.redis == nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		i.endRuns = cancel
-		if i.runs, err = run.New(ctx, i.router, run.Options{}); err != nil {
+		if i.runs, err = run.New(i.router, run.Options{}); err != nil {
 			return nil, err
 		}
 	}
@@ -172,10 +169,6 @@ func (i *instance) of(user string) (conns []*router.Conn) {
 func (i *instance) stop(ctx context.Context) error {
 	err := i.router.Shutdown(ctx)
 	_ = i.http.Close()
-	if i.runs != nil {
-		i.endRuns()
-		i.runs.Wait(context.Background())
-	}
 	i.closeBroker()
 	return err
 }

@@ -96,7 +96,7 @@ func startChat(t *testing.T) *chat {
 		t.Fatal(err)
 	}
 	t.Cleanup(hook.Wait)
-	runs, err := run.New(t.Context(), c.r, run.Options{})
+	runs, err := run.New(c.r, run.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"embed"
 	"flag"
 	"fmt"
 	"net"
@@ -22,7 +23,11 @@ import (
 	wskitjs "github.com/wskit/wskit/clients/typescript"
 	"github.com/wskit/wskit/contract"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/examples/internal/page"
 )
+
+//go:embed static
+var static embed.FS
 
 // Main runs the chat as the command line says. shared are further ways to be one chat with other servers, beside Redis.
 func Main(shared ...Shared) {
@@ -87,7 +92,7 @@ func serve(ctx context.Context, addr string, open opener, cfdoURL string, inspec
 	mux.Handle("/ws", chat)
 	mux.Handle("/wskit.js", wskitjs.Handler()) // the client, which the page imports
 	mux.Handle("/limits.js", wskitjs.Handler())
-	mux.Handle("/", page())
+	mux.Handle("/", page.Handler(static))
 	token := ""
 	if inspected {
 		token = rand.Text()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wskit/wskit/examples/internal/page"
 	"github.com/wskit/wskit/internal/process"
 )
 
@@ -47,7 +48,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 // The server closes the connection of a client that stops at any point: before a request, in
 // the header, before the body, or after an answer.
 func TestSilentClientsAreDisconnected(t *testing.T) {
-	server := newServer("", page())
+	server := newServer("", page.Handler(static))
 	for _, limit := range []*time.Duration{&server.ReadHeaderTimeout, &server.ReadTimeout, &server.WriteTimeout, &server.IdleTimeout} {
 		if *limit <= 0 {
 			t.Fatalf("a timeout of the server is not set: %+v", server)
@@ -118,7 +119,7 @@ func TestPage(t *testing.T) {
 		"/style.css": "text/css",
 	} {
 		w := httptest.NewRecorder()
-		page().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		page.Handler(static).ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), content) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Header().Get("Content-Type"))
 		}

@@ -1,21 +1,18 @@
-package main
+// Package page serves the pages of the examples.
+package page
 
 import (
-	"embed"
 	"io/fs"
 	"net/http"
 )
-
-//go:embed static
-var static embed.FS
 
 // contentPolicy lets the page use only this server, and forbids frames around it.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// page serves the files of static/.
-func page() http.Handler {
-	files, err := fs.Sub(static, "static")
+// Handler serves the files of the folder static.
+func Handler(embedded fs.FS) http.Handler {
+	files, err := fs.Sub(embedded, "static")
 	if err != nil {
 		panic(err) // static is not a valid path: cannot happen
 	}

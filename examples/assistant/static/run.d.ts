@@ -1,0 +1,1 @@
+export * from "../../../clients/typescript/dist/run.js";
