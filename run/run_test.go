@@ -366,7 +366,7 @@ func TestShutdown(t *testing.T) {
 		ending, c := start()
 		_, other := start()
 		short, cut := attach(t, other, begin(c, "a b c d")), attach(t, other, begin(c, long))
-		within, cancel := context.WithTimeout(t.Context(), time.Second)
+		within, cancel := context.WithTimeout(t.Context(), 1050*time.Millisecond) // cut after 945
 		defer cancel()
 		if err := ending.Shutdown(within); err != nil {
 			t.Errorf("%v after a run was cut", err)
