@@ -102,7 +102,7 @@ func (w *Writer) use(units int64) (ok bool, err error) {
 		return false, nil
 	}
 	w.spending.used += units
-	w.flushSoon()
+	w.flushIn(every)
 	return true, nil
 }
 

@@ -97,8 +97,8 @@ func (rs *Runs) lose(ctx context.Context, id string) error {
 		return err
 	}
 	lost := Output{N: whole.N + 1, Spent: whole.Spent, End: &End{State: Lost}, By: rand.Text()}
-	once := router.PublishOptions{ID: id + "-end"} // each process publishes it
-	if err := rs.output.Publish(ctx, rs.topic(id), lost, once); err != nil {
+	// Each process publishes it; the first one counts.
+	if err := rs.output.Publish(ctx, rs.topic(id), lost); err != nil {
 		return err
 	}
 	first, err := rs.settle(ctx, id, lost.By)

@@ -378,3 +378,41 @@ func TestShutdown(t *testing.T) {
 		}
 	})
 }
+
+// A client that comes late gets an answer of 5,000 tokens in one frame, of hardly more bytes than its text.
+func TestALateClient(t *testing.T) {
+	var text strings.Builder
+	for n := range 5000 {
+		fmt.Fprintf(&text, "“token” %d,\n", n)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRouter()
+		runs, err := run.New(r, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Handle(runs, "ask", func(_ context.Context, _ Ask, w *run.Writer) error {
+			for token := range strings.SplitAfterSeq(text.String(), "\n") {
+				time.Sleep(20 * time.Millisecond)
+				if err := w.Text(token); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		s := routertest.New(t, r)
+		id := begin(s.Dial(routertest.DialOptions{Token: "ann.1"}), "")
+		time.Sleep(5 * time.Minute)
+		late := s.Dial(routertest.DialOptions{Token: "ann.2"})
+		late.Request("run.attach", run.Ref{Run: id})
+		synctest.Wait()
+		frames := late.Frames()
+		if len(frames) != 1 || len(frames[0].Raw) > text.Len()*12/10 {
+			t.Errorf("%d frames, of %d bytes, for a text of %d", len(frames), len(frames[0].Raw), text.Len())
+		}
+		var whole run.Whole
+		if err := json.Unmarshal(frames[0].Payload, &whole); err != nil || whole.Text != text.String() || whole.N > 5*101 {
+			t.Errorf("%v: %d outputs, and the text is %.200q", err, whole.N, whole.Text)
+		}
+	})
+}
