@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ type Whole struct {
 	slice    Slice           // the last one
 	reserved int64           // of all
 	by       string          // which attempt has ended it
+	broken   bool            // the servers have lost a part of the output, which ends it as lost
 	taken    map[string]bool // ids of messages
 	closed   map[string]bool // ids of questions
 }
@@ -71,6 +73,11 @@ func (rs *Runs) allowed(c *router.Context, id string) (Whole, error) {
 	}
 	if err != nil {
 		return Whole{}, err
+	}
+	if w.broken {
+		if err := rs.send(c, input{Run: id, ID: rand.Text(), Stop: true}); err != nil {
+			return Whole{}, err
+		}
 	}
 	identity := c.Conn().Identity()
 	if identity.Tenant == w.Tenant && identity.User == w.User {
@@ -135,7 +142,11 @@ func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 			return err
 		}
 		if page.Lost != "" {
-			return errors.Unavailable.Errorf("run: the output was lost (%s); begin the run again", page.Lost)
+			if w.pos == "" {
+				return errors.Unavailable.Errorf("run: the output was lost (%s); begin the run again", page.Lost)
+			}
+			*w, err = rs.read(ctx, id) // the servers have lost what was read last
+			return err
 		}
 		for _, m := range page.Messages {
 			var o Output
@@ -143,7 +154,11 @@ func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 				return err
 			}
 			w.pos = m.Pos
-			if w.End == nil && (o.N > w.N || o.End != nil) {
+			switch {
+			case w.End != nil:
+			case o.N > w.N+1:
+				w.End, w.Questions, w.broken = &End{State: Lost}, nil, true
+			case o.N > w.N || o.End != nil:
 				w.add(o, &text)
 			}
 		}

@@ -81,7 +81,13 @@ func (w *Writer) Spend(units int64) error {
 		w.mu.Lock()
 		needed := units - (w.spending.reserved - w.spending.used)
 		w.mu.Unlock()
-		s, err := w.reserve(w.ctx, needed)
+		ctx, cancel := context.WithTimeout(w.ctx, w.rs.shared.timeout)
+		var s *Slice
+		err = w.rs.untilDone(ctx, func() (err error) { // where an answer is lost, a slice more stays charged
+			s, err = w.reserve(ctx, needed)
+			return err
+		})
+		cancel()
 		if err != nil {
 			return err
 		}
@@ -128,8 +134,20 @@ func (w *Writer) reserve(ctx context.Context, least int64) (*Slice, error) {
 	return &s, nil
 }
 
-// giveBack gives back what a run has reserved and not used.
-func (rs *Runs) giveBack(ctx context.Context, i Info, s Slice, units int64) error {
+// giveBack gives back what a run that has ended has reserved and not used. The attempt that has ended it calls it, and once:
+// a process that is killed before leaves at most a slice charged.
+func (rs *Runs) giveBack(ctx context.Context, w Whole) {
+	if rs.budget == nil {
+		return
+	}
+	if err := rs.refund(ctx, w.Info, w.slice, w.slice.left(w.reserved, w.Spent)); err != nil {
+		rs.o.Logger.Warn("run: what a run has not used of its budget was not given back",
+			"type", w.Type, "run", w.ID, "error", err)
+	}
+}
+
+// refund gives back units of a slice.
+func (rs *Runs) refund(ctx context.Context, i Info, s Slice, units int64) error {
 	if units == 0 {
 		return nil
 	}

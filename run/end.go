@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"time"
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/pubsub"
@@ -50,9 +51,7 @@ func (rs *Runs) watch(ctx context.Context) error {
 				if rs.loseHere(id) {
 					continue
 				}
-				if err := rs.lose(ctx, id); err != nil && ctx.Err() == nil {
-					rs.o.Logger.Warn("run: the end of a run was not found out", "run", id, "error", err)
-				}
+				_ = rs.lose(ctx, id) // it has tried until ctx ended
 			}
 		}
 	}()
@@ -74,8 +73,13 @@ func (rs *Runs) loseHere(id string) bool {
 	return w != nil
 }
 
-// lose ends a run as lost, unless it has ended.
+// lose ends a run as lost, unless it has ended. It tries again while the backend fails, until ctx ends.
 func (rs *Runs) lose(ctx context.Context, id string) error {
+	by := rand.Text()
+	return rs.untilDone(ctx, func() error { return rs.tryToLose(ctx, id, by) })
+}
+
+func (rs *Runs) tryToLose(ctx context.Context, id, by string) error {
 	ctx, cancel := context.WithTimeout(ctx, rs.shared.timeout)
 	defer cancel()
 	// Usually it has ended, which its last output says.
@@ -85,35 +89,54 @@ func (rs *Runs) lose(ctx context.Context, id string) error {
 	}
 	for _, m := range last.Messages {
 		var o Output
-		if json.Unmarshal(m.Payload, &o) == nil && o.End != nil {
+		if json.Unmarshal(m.Payload, &o) == nil && o.End != nil && o.By != by {
 			return nil
 		}
 	}
-	whole, err := rs.read(ctx, id)
+	w, err := rs.read(ctx, id)
 	switch {
 	case errors.CodeOf(err) == errors.NotFound: // it was refused before it began
 		return nil
-	case err != nil || whole.End != nil:
+	case err != nil:
 		return err
+	case w.End == nil:
+		lost := Output{N: w.N + 1, Spent: w.Spent, End: &End{State: Lost}, By: by}
+		// Each process publishes it; the first one counts.
+		if err := rs.output.Publish(ctx, rs.topic(id), lost); err != nil {
+			return err
+		}
+		if w, err = rs.read(ctx, id); err != nil {
+			return err
+		}
 	}
-	lost := Output{N: whole.N + 1, Spent: whole.Spent, End: &End{State: Lost}, By: rand.Text()}
-	// Each process publishes it; the first one counts.
-	if err := rs.output.Publish(ctx, rs.topic(id), lost); err != nil {
-		return err
+	if w.by != by {
+		return nil
 	}
-	first, err := rs.settle(ctx, id, lost.By)
-	if first {
-		rs.count(whole.Type, func(t *TypeStats) { t.ended(Lost) })
-	}
-	return err
+	rs.count(w.Type, func(t *TypeStats) { t.ended(Lost) })
+	rs.giveBack(ctx, w)
+	return nil
 }
 
-// settle reports whether it was this attempt that has ended a run, and then gives back what the run has not used of the
-// budget. A process that is killed before it has done so leaves at most a slice charged.
-func (rs *Runs) settle(ctx context.Context, id, by string) (first bool, err error) {
-	w, err := rs.read(ctx, id)
-	if err != nil || w.by != by {
-		return false, err
+// untilDone tries something until it succeeds, fails for a reason that stays, or ctx ends.
+func (rs *Runs) untilDone(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		switch errors.CodeOf(err) {
+		case errors.InvalidArgument, errors.FailedPrecondition, errors.ResourceExhausted, errors.NotFound:
+			return err
+		}
+		if err == nil {
+			rs.outage.Works()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		rs.outage.Failed(err)
+		select {
+		case <-time.After(every):
+		case <-ctx.Done():
+			return err
+		}
 	}
-	return true, rs.giveBack(ctx, w.Info, w.slice, w.slice.left(w.reserved, w.Spent))
 }

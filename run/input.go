@@ -91,11 +91,6 @@ func (rs *Runs) sendAndAwait(ctx context.Context, w *Whole, in input, outcome fu
 		return err
 	}
 	defer watch.Close()
-	process, _ := processOf(in.Run)
-	frame, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
 	for sent := false; ; {
 		if err := rs.readOn(ctx, in.Run, w); err != nil {
 			return err
@@ -104,11 +99,8 @@ func (rs *Runs) sendAndAwait(ctx context.Context, w *Whole, in input, outcome fu
 			return nil
 		}
 		if !sent {
-			_, err := rs.shared.log.Append(
-				ctx, pubsub.Message{Topic: rs.inputs(process), Frame: frame}, inputHistory, in.Run+" "+in.ID,
-			)
-			if err != nil {
-				return errors.Unavailable.Wrap(err, "run: the message may not have reached the run")
+			if err := rs.send(ctx, in); err != nil {
+				return err
 			}
 			sent = true
 		}
@@ -118,6 +110,20 @@ func (rs *Runs) sendAndAwait(ctx context.Context, w *Whole, in input, outcome fu
 			return ctx.Err()
 		}
 	}
+}
+
+// send sends an input to the process of a run.
+func (rs *Runs) send(ctx context.Context, in input) error {
+	process, _ := processOf(in.Run)
+	frame, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	m := pubsub.Message{Topic: rs.inputs(process), Frame: frame}
+	if _, err := rs.shared.log.Append(ctx, m, inputHistory, in.Run+" "+in.ID); err != nil {
+		return errors.Unavailable.Wrap(err, "run: the message may not have reached the run")
+	}
+	return nil
 }
 
 // listen takes the inputs of the runs of this process.
@@ -136,15 +142,10 @@ func (rs *Runs) listen(ctx context.Context) error {
 				return
 			case <-wake:
 			}
-			var err error
-			if at, err = rs.take(ctx, at); err != nil && ctx.Err() == nil {
-				rs.o.Logger.Warn("run: messages to runs cannot be read; trying again", "error", err)
-				select {
-				case <-time.After(every):
-				case <-ctx.Done():
-				}
-				wakeUp(wake)
-			}
+			_ = rs.untilDone(ctx, func() (err error) {
+				at, err = rs.take(ctx, at)
+				return err
+			})
 		}
 	}()
 	return nil

@@ -349,3 +349,71 @@ func TestServe(t *testing.T) {
 		t.Errorf("%q, %+v", v.text.String(), v.end)
 	}
 }
+
+// A Redis that comes back without what it had last ends a run as lost, whose text is the same for all from then on: for
+// those that had seen more, for those that come later, and on other servers. Its handler is stopped.
+func TestARunOfWhichTheServersLoseAPart(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	one, two := serveOn(t, s.URL()).Dial(), serveOn(t, s.URL()).Dial()
+	id := routertest.ExpectReply[run.Began](one.Request("count", -1)).Run
+	first := attach(t, one, id)
+	for range 3 {
+		first.next()
+	}
+	s.Do("SAVE")
+	for range 3 {
+		first.next()
+	}
+	s.Kill()
+	s.Run()
+	one.ExpectAny("$ws:reset")
+	var text string
+	poll.Until(t, "the run to be lost", func() bool {
+		v := attach(t, two, id)
+		text = v.text.String()
+		return v.end != nil && v.end.State == run.Lost
+	})
+	if !counts(text) || !strings.HasPrefix(first.text.String(), text) || text == first.text.String() {
+		t.Errorf("the text is %q, and was %q", text, first.text.String())
+	}
+	for _, c := range []*routertest.Client{one, two} {
+		if whole := attach(t, c, id); whole.text.String() != text || whole.end == nil || whole.end.State != run.Lost {
+			t.Errorf("the text is %q, %+v; want %q", whole.text.String(), whole.end, text)
+		}
+		if e := routertest.ExpectReply[run.End](c.Request("run.stop", run.Ref{Run: id})); e.State != run.Lost {
+			t.Errorf("stopped as %+v", e)
+		}
+	}
+}
+
+// Runs of a server whose connections to Redis are cut at any byte, and stand still for a while: nothing is missing, and
+// nothing comes twice.
+func TestRunsOverABadNetwork(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	proxy := redistest.StartProxy(t, s.Addr)
+	bad, good := serveOn(t, "redis://"+proxy.Addr), serveOn(t, s.URL())
+	c := bad.Dial()
+	var viewers []*viewer
+	for range 10 {
+		id := routertest.ExpectReply[run.Began](c.Request("count", 700)).Run
+		viewers = append(viewers, attach(t, good.Dial(), id))
+	}
+	for range 15 {
+		proxy.CutAfter(rand.Int64N(3000))
+		viewers[0].next()
+		proxy.Mend()
+	}
+	proxy.Mute()
+	poll.Within(300*time.Millisecond, func() bool { return false })
+	proxy.Mend()
+	for _, v := range viewers {
+		if text := v.watch(); v.end.State != run.Done || len(strings.Fields(text)) != 700 || !counts(text) {
+			t.Errorf("%+v: %q", v.end, text)
+		}
+		if again := attach(t, bad.Dial(), v.id); again.text.String() != v.text.String() {
+			t.Errorf("later the text is %q, and was %q", again.text.String(), v.text.String())
+		}
+	}
+}

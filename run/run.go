@@ -36,6 +36,7 @@ import (
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -122,6 +123,7 @@ type Runs struct {
 	atOnce  *limit.ConcurrencyLimit // nil: no limit
 	budget  *limit.Limiter          // nil: none
 	running sync.WaitGroup          // handlers
+	outage  outage.Reporter
 
 	mu     sync.Mutex
 	here   map[string]*Writer // runs of this process, by their ids
@@ -169,6 +171,10 @@ func New(r *router.Router, o Options) (*Runs, error) {
 	rs := &Runs{
 		o: o, r: r, shared: b, process: rand.Text()[:processLength], ctx: ctx, end: end, here: make(map[string]*Writer),
 		types: map[string]*TypeStats{"": newTypeStats("")},
+		outage: outage.Reporter{
+			Component: "run", Name: o.Name, Log: o.Logger,
+			Failing: "run: the backend fails; trying again", Working: "run: the backend works again",
+		},
 	}
 	if o.AtOnce > 0 {
 		rs.atOnce = limit.NewConcurrencyLimit(b.limits, limit.ConcurrencyOptions{
@@ -306,7 +312,7 @@ func (rs *Runs) begin(c *router.Context, typ string) (w *Writer, err error) {
 	}
 	if err == nil {
 		if err = w.enter(c); err != nil {
-			err = errors.Join(err, rs.giveBack(c, w.info, w.spending.slice, w.spending.reserved))
+			err = errors.Join(err, rs.refund(c, w.info, w.spending.slice, w.spending.reserved))
 		}
 	}
 	if err == nil {

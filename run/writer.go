@@ -177,29 +177,20 @@ func (w *Writer) publish(ctx context.Context, o Output) (err error) {
 	o.N, w.last = w.n, time.Now()
 	o.Spent, w.spending.noted = w.spending.used, w.spending.used
 	w.mu.Unlock()
-	for {
-		err = w.rs.output.Publish(ctx, w.rs.topic(w.info.ID), o)
-		if err == nil {
-			return nil
-		}
-		switch errors.CodeOf(err) {
-		case errors.InvalidArgument, errors.FailedPrecondition, errors.ResourceExhausted:
-			return w.fails(err)
-		}
-		select {
-		case <-time.After(every):
-			continue
-		case <-ctx.Done():
-			return w.fails(err)
-		}
+	err = w.rs.untilDone(ctx, func() error { return w.rs.output.Publish(ctx, w.rs.topic(w.info.ID), o) })
+	if err != nil {
+		return w.fails(err)
 	}
+	return nil
 }
 
-// fails notes the error of publishing, after which the output is not whole.
+// fails notes the error of publishing, after which the output is not whole. What failed may be in the history or not; the
+// end, which alone follows, has its number.
 func (w *Writer) fails(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failed = err
+	w.n--
 	return err
 }
 
@@ -241,10 +232,13 @@ func (w *Writer) run(handle func() error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.timeout)
 	defer cancel()
-	if _, err := w.rs.settle(ctx, w.info.ID, by); err != nil {
-		w.rs.o.Logger.Warn("run: what a run has not used of its budget was not given back",
-			"type", w.info.Type, "run", w.info.ID, "error", err)
-	}
+	_ = w.rs.untilDone(ctx, func() error {
+		whole, err := w.rs.read(ctx, w.info.ID)
+		if err == nil && whole.by == by {
+			w.rs.giveBack(ctx, whole)
+		}
+		return err
+	})
 }
 
 // contain returns a panic of the handler as an error.

@@ -77,7 +77,7 @@ var parts = []part{
 	{"middleware/sharedrules", []string{"middleware/ratelimit", "pubsub", "errors", "internal/logfollow", "internal/outage"}},
 	{"api", []string{"router", "contract", "middleware/ratelimit", "limit", "idempotency", "ingress", "errors", "internal/pattern", "internal/problem"}},
 	{"webhook", []string{"router", "adapters", "adapters/memory", "limit", "pubsub", "errors", "internal/outage", "internal/pattern"}},
-	{"run", []string{"router", "adapters", "adapters/memory", "limit", "pubsub", "errors"}},
+	{"run", []string{"router", "adapters", "adapters/memory", "limit", "pubsub", "errors", "internal/outage"}},
 	{"inspect", []string{"router", "middleware/ratelimit", "middleware/sharedrules", "limit", "ingress", "pubsub", "run", "errors", "internal/inspection"}},
 	{"cmd", []string{anything}},
 	{"observe/internal/figures", []string{"router", "limit", "middleware/gate", "middleware/ratelimit", "adapters/memory", "adapters/redis", "adapters/cfdo", "run", "webhook", "internal/histogram"}},
