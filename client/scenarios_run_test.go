@@ -144,6 +144,15 @@ func runScenario(t *testing.T) {
 	if <-gone.over; errors.CodeOf(gone.err) != errors.NotFound {
 		t.Errorf("a run that the server has lost: %v", gone.err)
 	}
+
+	fourth, err := runs.Start(t.Context(), phone, "rewrite", payload{Text: "a b CHECKPOINT c d e f g h i j k l m n o p", Ms: 60})
+	ok(t, err)
+	again := read(t.Context(), fourth)
+	eventually(t, "words behind the checkpoint", again.has(text("e")))
+	ok(t, s.Restart(clienttest.RestartOptions{StopOptions: kill}))
+	if <-again.over; again.text != "a b c d e f g h i j k l m n o p " || again.resets != 1 || again.end.State != "done" {
+		t.Errorf("%q, %+v, %d resets", again.text, again.end, again.resets)
+	}
 }
 
 // A run that has failed says why. Reading ends with its context and with the client, and the server sends nothing more.

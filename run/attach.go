@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -21,8 +20,9 @@ type Ref struct {
 // Whole is the output of a run until now: the answer of run.attach.
 type Whole struct {
 	Info
-	// N is the number of its last output.
-	N int `json:"n"`
+	// N is the number of its last output, and Attempt that of its attempt.
+	N       int `json:"n"`
+	Attempt int `json:"attempt,omitempty"`
 	// Text is the text, and Events are the events with how many bytes of the text are before each.
 	Text   string  `json:"text"`
 	Events []Event `json:"events,omitempty"`
@@ -31,14 +31,19 @@ type Whole struct {
 	// End is nil while the run goes on.
 	End *End `json:"end,omitempty"`
 	// Spent is how many units of the budget it has used.
-	Spent    int64 `json:"spent,omitempty"`
-	pos      string
-	slice    Slice           // the last one
-	reserved int64           // of all
-	by       string          // which attempt has ended it
-	broken   bool            // the servers have lost a part of the output, which ends it as lost
-	taken    map[string]bool // ids of messages
-	closed   map[string]bool // ids of questions
+	Spent      int64 `json:"spent,omitempty"`
+	pos        string
+	slice      Slice           // the last one
+	reserved   int64           // of all
+	by         string          // which attempt has ended it
+	broken     bool            // the servers have lost a part of the output, which ends it as lost
+	taken      map[string]bool // ids of messages
+	closed     map[string]bool // ids of questions
+	asks       int             // questions so far
+	process    string          // that runs it
+	owner      string          // which try has begun it again
+	input      json.RawMessage // of a run that is restartable
+	checkpoint checkpoint      // the last one
 }
 
 // Event is an event of a run.
@@ -56,7 +61,16 @@ func (rs *Runs) attach(c *router.Context, q Ref) (Whole, error) {
 		return w, err
 	}
 	c.Unsubscribe(rs.topic(q.Run)) // of a client that begins anew
-	return w, c.SubscribeFrom(rs.topic(q.Run), w.pos)
+	rs.mu.Lock()
+	rs.attaching[q.Run]++ // it was looked at
+	rs.mu.Unlock()
+	err = c.SubscribeFrom(rs.topic(q.Run), w.pos)
+	rs.mu.Lock()
+	if rs.attaching[q.Run]--; rs.attaching[q.Run] == 0 {
+		delete(rs.attaching, q.Run)
+	}
+	rs.mu.Unlock()
+	return w, err
 }
 
 // detach ends the events of a run for the client.
@@ -75,7 +89,7 @@ func (rs *Runs) allowed(c *router.Context, id string) (Whole, error) {
 		return Whole{}, err
 	}
 	if w.broken {
-		if err := rs.send(c, input{Run: id, ID: rand.Text(), Stop: true}); err != nil {
+		if err := rs.cutOff(c, w); err != nil {
 			return Whole{}, err
 		}
 	}
@@ -94,30 +108,37 @@ func (rs *Runs) allowed(c *router.Context, id string) (Whole, error) {
 
 // stillRunning ends a run as lost whose process is gone: there may have been no other one to notice.
 func (rs *Runs) stillRunning(ctx context.Context, id string, w Whole) (Whole, error) {
-	process, _ := processOf(id)
-	if process == rs.process {
+	if w.process == rs.process {
 		return w, nil
 	}
 	running, err := rs.shared.presence.Members(ctx, rs.processes())
-	if err != nil || slices.ContainsFunc(running, func(m pubsub.Member) bool { return m.ID == process }) {
-		return w, err
+	if err != nil {
+		return w, silent(err)
 	}
-	if err := rs.lose(ctx, id); err != nil {
+	if slices.ContainsFunc(running, func(m pubsub.Member) bool { return m.ID == w.process }) {
+		return w, nil
+	}
+	if err := rs.lose(ctx, id, w.Attempt); err != nil {
 		return w, err
 	}
 	return rs.read(ctx, id)
 }
 
+// silent is the error of a backend that does not answer, which has no code.
+func silent(err error) error { return errors.Unavailable.Wrap(err, "run: the backend does not answer") }
+
 func unknown(id string) error { return errors.NotFound.Errorf("run: there is no run %.64q", id) }
 
 // read joins the output of a run.
 func (rs *Runs) read(ctx context.Context, id string) (w Whole, err error) {
-	if _, ok := processOf(id); !ok {
+	process, ok := processOf(id)
+	if !ok {
 		return w, unknown(id)
 	}
+	w.process = process
 	heads, err := rs.shared.log.Heads(ctx, []string{rs.topic(id)}) // reading would begin a log
 	if err != nil {
-		return w, err
+		return w, silent(err)
 	}
 	if heads[0] == (pubsub.Position{}) {
 		return w, unknown(id)
@@ -154,13 +175,7 @@ func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 				return err
 			}
 			w.pos = m.Pos
-			switch {
-			case w.End != nil:
-			case o.N > w.N+1:
-				w.End, w.Questions, w.broken = &End{State: Lost}, nil, true
-			case o.N > w.N || o.End != nil:
-				w.add(o, &text)
-			}
+			w.take(o, &text)
 		}
 		if !page.More {
 			w.pos = page.Head
@@ -171,10 +186,24 @@ func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 	return nil
 }
 
+// take adds an output, if it counts.
+func (w *Whole) take(o Output, text *strings.Builder) {
+	switch {
+	case w.End != nil:
+	case o.Restart != nil && o.Attempt == w.Attempt+1:
+		w.restart(o, text)
+	case o.Attempt != w.Attempt || o.Restart != nil: // of a process that stood still, or was not the first to begin it again
+	case o.N > w.N+1:
+		w.End, w.Questions, w.broken = &End{State: Lost}, nil, true
+	case o.N > w.N || o.End != nil:
+		w.add(o, text)
+	}
+}
+
 func (w *Whole) add(o Output, text *strings.Builder) {
 	w.N = max(w.N, o.N)
 	if o.Info != nil {
-		w.Info = *o.Info
+		w.Info, w.input = *o.Info, o.Input
 	}
 	text.WriteString(o.Text)
 	if o.Event != nil {
@@ -182,6 +211,10 @@ func (w *Whole) add(o Output, text *strings.Builder) {
 	}
 	if o.Question != nil {
 		w.Questions = append(w.Questions, *o.Question)
+		w.asks++
+	}
+	if o.Checkpoint != nil {
+		w.checkpoint = checkpoint{o.Checkpoint, text.Len(), len(w.Events)}
 	}
 	if o.Taken != "" {
 		w.taken[o.Taken] = true

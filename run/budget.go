@@ -134,8 +134,8 @@ func (w *Writer) reserve(ctx context.Context, least int64) (*Slice, error) {
 	return &s, nil
 }
 
-// giveBack gives back what a run that has ended has reserved and not used. The attempt that has ended it calls it, and once:
-// a process that is killed before leaves at most a slice charged.
+// giveBack gives back what a run that has ended has reserved and not used. The attempt that has ended it calls it, and
+// once: a process that is killed before leaves at most a slice charged.
 func (rs *Runs) giveBack(ctx context.Context, w Whole) {
 	if rs.budget == nil {
 		return

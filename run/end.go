@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -47,11 +48,13 @@ func (rs *Runs) watch(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return
-			case id := <-left:
-				if rs.loseHere(id) {
-					continue
+			case id := <-rs.resumed:
+				_ = rs.untilDone(ctx, func() error { return rs.check(ctx, id) })
+			case member := <-left:
+				id, attempt := attemptOf(member)
+				if w := rs.writer(id); w == nil || w.attempt != attempt { // else this process stood still, and is back
+					_ = rs.lose(ctx, id, attempt) // it has tried until ctx ended
 				}
-				_ = rs.lose(ctx, id) // it has tried until ctx ended
 			}
 		}
 	}()
@@ -61,25 +64,45 @@ func (rs *Runs) watch(ctx context.Context) error {
 // maxLeft is how many runs wait for being looked at.
 const maxLeft = 100_000
 
-// loseHere ends the context of a run of this process that left the registry while it goes on: this process stood still.
-// It returns false if there is no such run here.
-func (rs *Runs) loseHere(id string) bool {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	w := rs.here[id]
-	if w != nil {
-		w.cut(ErrLost)
+// onTopic has a run looked at that a client has resumed: its process may be gone while there was no other one to
+// notice.
+func (rs *Runs) onTopic(topic string) {
+	id, ok := strings.CutPrefix(topic, rs.o.Name+":")
+	if !ok || rs.r.LocalSubscribers(topic) == 0 {
+		return
 	}
-	return w != nil
+	rs.mu.Lock()
+	known := rs.here[id] != nil || rs.attaching[id] > 0
+	rs.mu.Unlock()
+	if known {
+		return
+	}
+	select {
+	case rs.resumed <- id:
+	default: // it is found when the run is asked for
+	}
 }
 
-// lose ends a run as lost, unless it has ended. It tries again while the backend fails, until ctx ends.
-func (rs *Runs) lose(ctx context.Context, id string) error {
+// check ends a run as lost, or begins it again, whose process is gone.
+func (rs *Runs) check(ctx context.Context, id string) error {
+	w, err := rs.read(ctx, id)
+	if errors.CodeOf(err) == errors.NotFound {
+		return nil
+	}
+	if err == nil && w.End == nil {
+		_, err = rs.stillRunning(ctx, id, w)
+	}
+	return err
+}
+
+// lose ends a run as lost whose attempt is over, or begins it again, unless it has ended. It tries again while the
+// backend fails, until ctx ends.
+func (rs *Runs) lose(ctx context.Context, id string, attempt int) error {
 	by := rand.Text()
-	return rs.untilDone(ctx, func() error { return rs.tryToLose(ctx, id, by) })
+	return rs.untilDone(ctx, func() error { return rs.tryToLose(ctx, id, attempt, by) })
 }
 
-func (rs *Runs) tryToLose(ctx context.Context, id, by string) error {
+func (rs *Runs) tryToLose(ctx context.Context, id string, attempt int, by string) error {
 	ctx, cancel := context.WithTimeout(ctx, rs.shared.timeout)
 	defer cancel()
 	// Usually it has ended, which its last output says.
@@ -89,7 +112,7 @@ func (rs *Runs) tryToLose(ctx context.Context, id, by string) error {
 	}
 	for _, m := range last.Messages {
 		var o Output
-		if json.Unmarshal(m.Payload, &o) == nil && o.End != nil && o.By != by {
+		if json.Unmarshal(m.Payload, &o) == nil && o.End != nil && o.Attempt == attempt && o.By != by {
 			return nil
 		}
 	}
@@ -99,8 +122,16 @@ func (rs *Runs) tryToLose(ctx context.Context, id, by string) error {
 		return nil
 	case err != nil:
 		return err
+	case w.End == nil && w.owner == by: // an answer to this try was lost
+		return rs.takeOver(ctx, w)
+	case w.End == nil && w.Attempt != attempt:
+		return nil
+	case w.End == nil && w.input != nil && rs.isClosed():
+		return errShutdown // another process begins it again
+	case w.End == nil && rs.mayRestart(w):
+		return rs.restart(ctx, w, by)
 	case w.End == nil:
-		lost := Output{N: w.N + 1, Spent: w.Spent, End: &End{State: Lost}, By: by}
+		lost := Output{N: w.N + 1, Attempt: attempt, Spent: w.Spent, End: &End{State: Lost}, By: by}
 		// Each process publishes it; the first one counts.
 		if err := rs.output.Publish(ctx, rs.topic(id), lost); err != nil {
 			return err
@@ -114,7 +145,12 @@ func (rs *Runs) tryToLose(ctx context.Context, id, by string) error {
 	}
 	rs.count(w.Type, func(t *TypeStats) { t.ended(Lost) })
 	rs.giveBack(ctx, w)
-	return nil
+	return rs.cutOff(ctx, w)
+}
+
+// cutOff ends the handler of a run that is lost, for a process that only stood still.
+func (rs *Runs) cutOff(ctx context.Context, w Whole) error {
+	return rs.send(ctx, w.process, input{Run: w.ID, Attempt: w.Attempt, ID: rand.Text(), Lost: true})
 }
 
 // untilDone tries something until it succeeds, fails for a reason that stays, or ctx ends.

@@ -106,6 +106,29 @@ func ExampleAsk() {
 	})
 }
 
+// An import that goes on behind its last file when its process is killed.
+func ExampleWriter_Checkpoint() {
+	runs, err := run.New(router.New(router.Options{}), run.Options{})
+	if err != nil {
+		panic(err)
+	}
+	run.Handle(runs, "import", func(ctx context.Context, files []string, w *run.Writer) error {
+		done := 0
+		if _, err := w.Resume(&done); err != nil { // what the last checkpoint got
+			return err
+		}
+		for ; done < len(files); done++ {
+			if err := w.Text("read " + files[done] + "\n"); err != nil {
+				return err
+			}
+			if err := w.Checkpoint(done + 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, run.HandleOptions{Restartable: true})
+}
+
 // A server lets runs go on for a minute when it ends.
 func ExampleRuns_Wait() {
 	serve := func(r *router.Router, runs *run.Runs, server *http.Server, signals <-chan os.Signal) error {

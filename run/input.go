@@ -14,11 +14,13 @@ import (
 
 // input is a message to a run, in the log of the inputs of its process.
 type input struct {
-	Run  string          `json:"run"`
-	ID   string          `json:"id,omitempty"`
-	To   string          `json:"to,omitempty"`
-	Data json.RawMessage `json:"data,omitempty"`
-	Stop bool            `json:"stop,omitempty"`
+	Run     string          `json:"run"`
+	Attempt int             `json:"attempt,omitempty"`
+	ID      string          `json:"id,omitempty"`
+	To      string          `json:"to,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
+	Stop    bool            `json:"stop,omitempty"`
+	Lost    bool            `json:"lost,omitempty"`
 }
 
 // inputHistory is what is kept of the inputs of a process: they are read at once.
@@ -91,18 +93,18 @@ func (rs *Runs) sendAndAwait(ctx context.Context, w *Whole, in input, outcome fu
 		return err
 	}
 	defer watch.Close()
-	for sent := false; ; {
+	for sent := -1; ; { // to which attempt
 		if err := rs.readOn(ctx, in.Run, w); err != nil {
 			return err
 		}
 		if outcome() {
 			return nil
 		}
-		if !sent {
-			if err := rs.send(ctx, in); err != nil {
+		if sent != w.Attempt {
+			in.Attempt, sent = w.Attempt, w.Attempt
+			if err := rs.send(ctx, w.process, in); err != nil {
 				return err
 			}
-			sent = true
 		}
 		select {
 		case <-wake:
@@ -112,9 +114,8 @@ func (rs *Runs) sendAndAwait(ctx context.Context, w *Whole, in input, outcome fu
 	}
 }
 
-// send sends an input to the process of a run.
-func (rs *Runs) send(ctx context.Context, in input) error {
-	process, _ := processOf(in.Run)
+// send sends an input of a run to a process.
+func (rs *Runs) send(ctx context.Context, process string, in input) error {
 	frame, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -179,13 +180,14 @@ func (rs *Runs) take(ctx context.Context, at pubsub.Position) (pubsub.Position, 
 
 // give gives an input to a run of this process.
 func (rs *Runs) give(in input) {
-	rs.mu.Lock()
-	w := rs.here[in.Run]
-	rs.mu.Unlock()
-	if w == nil { // it has ended, which its output says
+	w := rs.writer(in.Run)
+	switch {
+	case w == nil || w.attempt != in.Attempt: // it has ended, which its output says
 		return
-	}
-	if in.Stop {
+	case in.Lost:
+		w.cut(ErrLost)
+		return
+	case in.Stop:
 		w.cut(ErrStopped)
 		return
 	}

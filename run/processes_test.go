@@ -37,14 +37,14 @@ const (
 // stopped, and say what they get.
 func serveOn(t *testing.T, url string) *routertest.Server {
 	t.Helper()
-	s, _ := serverOn(t, url)
+	s, _ := serverOn(t, url, processTimeout)
 	return s
 }
 
 // serverOn is serveOn, and returns the router.
-func serverOn(t *testing.T, url string) (*routertest.Server, *router.Router) {
+func serverOn(t *testing.T, url string, timeout time.Duration) (*routertest.Server, *router.Router) {
 	t.Helper()
-	b, err := redis.Open(t.Context(), url, redis.Options{ProcessTimeout: processTimeout})
+	b, err := redis.Open(t.Context(), url, redis.Options{ProcessTimeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +92,28 @@ func serverOn(t *testing.T, url string) (*routertest.Server, *router.Router) {
 			}
 		}
 	})
+	run.Handle(runs, "steps", func(ctx context.Context, most int, w *run.Writer) error {
+		n := 0
+		if _, err := w.Resume(&n); err != nil {
+			return err
+		}
+		for ; n < most; n++ {
+			err := w.Text(fmt.Sprint(n, " "))
+			if err == nil && n%20 == 19 {
+				err = w.Checkpoint(n + 1)
+			}
+			if err == nil {
+				err = w.Spend(1)
+			}
+			if err != nil {
+				return err
+			}
+			if poll.Within(5*time.Millisecond, func() bool { return ctx.Err() != nil }) {
+				return context.Cause(ctx)
+			}
+		}
+		return w.Done(n)
+	}, run.HandleOptions{Restartable: true})
 	s := routertest.New(t, r)
 	t.Cleanup(func() { // those that count for ever
 		now, cancel := context.WithCancel(context.Background())
@@ -103,11 +125,15 @@ func serverOn(t *testing.T, url string) (*routertest.Server, *router.Router) {
 
 // TestRunProcess is the other process: it begins a run, and says its id in Redis.
 func TestRunProcess(t *testing.T) {
-	url := os.Getenv("WSKIT_TEST_RUN")
+	url, typ, _ := strings.Cut(os.Getenv("WSKIT_TEST_RUN"), " ")
 	if url == "" {
 		t.Skip("run by the tests below")
 	}
-	id := routertest.ExpectReply[run.Began](serveOn(t, url).Dial().Request("count", -1)).Run
+	most := 1000
+	if typ == "" {
+		typ, most = "count", -1
+	}
+	id := routertest.ExpectReply[run.Began](serveOn(t, url).Dial().Request(typ, most)).Run
 	options, err := goredis.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
@@ -334,7 +360,7 @@ func TestARunOfAStoppedProcess(t *testing.T) {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
-	s, r := serverOn(t, redis.URL())
+	s, r := serverOn(t, redis.URL(), processTimeout)
 	serving, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- r.Serve(serving, &http.Server{Addr: "127.0.0.1:0"}) }()
@@ -393,7 +419,9 @@ func TestRunsOverABadNetwork(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	proxy := redistest.StartProxy(t, s.Addr)
-	bad, good := serveOn(t, "redis://"+proxy.Addr), serveOn(t, s.URL())
+	const patient = time.Minute // a process that cannot say for so long that it lives has lost its runs
+	bad, _ := serverOn(t, "redis://"+proxy.Addr, patient)
+	good, _ := serverOn(t, s.URL(), patient)
 	c := bad.Dial()
 	var viewers []*viewer
 	for range 10 {

@@ -25,6 +25,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -62,6 +63,8 @@ var (
 	ErrLost    = errors.Aborted.New("run: the process stood still for too long, and the run is lost")
 )
 
+var errShutdown = errors.Unavailable.New("run: the server is shutting down")
+
 // Info is about a run.
 type Info struct {
 	// ID is the id of the run, which cannot be guessed.
@@ -88,6 +91,14 @@ type End struct {
 
 // Output is a part of the output of a run, and the payload of the event run.output.
 type Output struct {
+	// Attempt counts how often the run was begun again. Outputs of another attempt than that of the last Restart do not
+	// count.
+	Attempt int `json:"attempt,omitempty"`
+	// Restart says that the run is begun again: what was attached to is out of date.
+	Restart *Restart `json:"restart,omitempty"`
+	// Checkpoint is what [Writer.Checkpoint] got, and Input the request of a run that is restartable.
+	Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
+	Input      json.RawMessage `json:"input,omitempty"`
 	// N is its number, from 1 on, without holes. What has a number of before is the same again, unless it has the End.
 	// What comes behind the End does not count.
 	N int `json:"n"`
@@ -106,7 +117,7 @@ type Output struct {
 	Spent int64  `json:"spent,omitempty"`
 	// Closed is the id of a question that is open no more: it was answered if there is Taken, and else given up.
 	Closed string `json:"closed,omitempty"`
-	// End is in the last one, and By says which attempt to end the run has written it.
+	// End is in the last one. By says which try of a process has written it, or the Restart.
 	End *End   `json:"end,omitempty"`
 	By  string `json:"by,omitempty"`
 }
@@ -122,13 +133,16 @@ type Runs struct {
 	end     context.CancelFunc
 	atOnce  *limit.ConcurrencyLimit // nil: no limit
 	budget  *limit.Limiter          // nil: none
-	running sync.WaitGroup          // handlers
+	running sync.WaitGroup          // runs that have entered
+	resumed chan string             // ids of runs that have a subscriber who has not attached
 	outage  outage.Reporter
 
-	mu     sync.Mutex
-	here   map[string]*Writer // runs of this process, by their ids
-	types  map[string]*TypeStats
-	closed bool // none begins any more
+	mu        sync.Mutex
+	here      map[string]*Writer // runs of this process, by their ids
+	attaching map[string]int     // how many clients are subscribing to a run
+	types     map[string]*TypeStats
+	again     map[string]func(w *Writer, input json.RawMessage) error // handlers of types that are restartable
+	closed    bool                                                    // none begins any more
 }
 
 // processOf is the process of a run, or not ok if the id has none.
@@ -153,9 +167,9 @@ type backend struct {
 	timeout  time.Duration // of a process
 }
 
-// New makes the runs of a router, which has not served a connection yet. When the router shuts down, none begins any more,
-// those there are may finish in its time, and the others end as lost. It fails if an option makes no sense, or if the
-// router's backend cannot share runs.
+// New makes the runs of a router, which has not served a connection yet. When the router shuts down, none begins any
+// more, those there are may finish in its time, and the others end as lost. It fails if an option makes no sense, or if
+// the router's backend cannot share runs.
 func New(r *router.Router, o Options) (*Runs, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -170,7 +184,8 @@ func New(r *router.Router, o Options) (*Runs, error) {
 	ctx, end := context.WithCancel(context.Background())
 	rs := &Runs{
 		o: o, r: r, shared: b, process: rand.Text()[:processLength], ctx: ctx, end: end, here: make(map[string]*Writer),
-		types: map[string]*TypeStats{"": newTypeStats("")},
+		attaching: make(map[string]int), resumed: make(chan string, maxLeft/10),
+		types: map[string]*TypeStats{"": newTypeStats("")}, again: make(map[string]func(*Writer, json.RawMessage) error),
 		outage: outage.Reporter{
 			Component: "run", Name: o.Name, Log: o.Logger,
 			Failing: "run: the backend fails; trying again", Working: "run: the backend works again",
@@ -202,7 +217,7 @@ func New(r *router.Router, o Options) (*Runs, error) {
 	router.RPC(r, o.Name+".steer", rs.steer, router.RouteOptions{
 		Concurrent: true, Timeout: b.timeout + stopTime, Doc: "Gives a run a message, or the answer to a question.",
 	})
-	r.AddHooks(router.Hooks{OnShutdown: rs.Wait})
+	r.AddHooks(router.Hooks{OnShutdown: rs.Wait, OnTopic: rs.onTopic})
 	for _, begin := range []func(context.Context) error{rs.listen, rs.watch, rs.join} {
 		if err := begin(ctx); err != nil {
 			end()
@@ -250,27 +265,59 @@ type Began struct {
 	Run string `json:"run"`
 }
 
+// HandleOptions are options of [Handle]. The zero value works.
+type HandleOptions struct {
+	// Route are the options of the request that begins a run.
+	//
+	// Default: those of router.RPC.
+	Route router.RouteOptions
+	// Restartable has another process begin a run again whose process was killed or has shut down, twice at most: from
+	// its request, and behind its last [Writer.Checkpoint]. What the handler does between two checkpoints may happen
+	// again.
+	//
+	// Default: false: such a run is lost.
+	Restartable bool
+}
+
 // Handle registers requests that begin a run. handle runs in a goroutine of its own, and its context ends when the run
 // is stopped and when it is lost: context.Cause says which. The run is done when it
 // returns nil, and else failed, with the code of the error; the text of one without a code stays on the server.
 func Handle[Q any](
-	rs *Runs, typ string, handle func(ctx context.Context, q Q, w *Writer) error, opts ...router.RouteOptions,
+	rs *Runs, typ string, handle func(ctx context.Context, q Q, w *Writer) error, opts ...HandleOptions,
 ) {
-	if len(opts) == 0 {
-		opts = []router.RouteOptions{{Doc: "Begins a run: see " + rs.o.Name + ".attach."}}
+	var o HandleOptions
+	if len(opts) > 0 {
+		o = opts[0]
 	}
+	o.Route.Doc = cmp.Or(o.Route.Doc, "Begins a run: see "+rs.o.Name+".attach.")
 	rs.mu.Lock()
 	rs.types[typ] = newTypeStats(typ)
+	if o.Restartable {
+		rs.again[typ] = func(w *Writer, input json.RawMessage) error {
+			var q Q
+			if err := json.Unmarshal(input, &q); err != nil {
+				return err
+			}
+			return handle(w.ctx, q, w)
+		}
+	}
 	rs.mu.Unlock()
 	router.RPC(rs.r, typ, func(c *router.Context, q Q) (Began, error) {
-		w, err := rs.begin(c, typ)
+		var input json.RawMessage
+		if o.Restartable {
+			var err error
+			if input, err = json.Marshal(q); err != nil {
+				return Began{}, err
+			}
+		}
+		w, err := rs.begin(c, typ, input)
 		if err != nil {
 			return Began{}, err
 		}
 		rs.count(typ, func(t *TypeStats) { t.Begun++ })
-		rs.running.Go(func() { w.run(func() error { return handle(w.ctx, q, w) }) })
+		go w.run(func() error { return handle(w.ctx, q, w) })
 		return Began{w.info.ID}, nil
-	}, opts...)
+	}, o.Route)
 }
 
 // topic is that of the output of a run.
@@ -282,14 +329,14 @@ func (rs *Runs) registry() string             { return "$ws:run:" + rs.o.Name + 
 func (rs *Runs) processes() string            { return "$ws:run:" + rs.o.Name + ":processes" }
 
 // begin begins a run for a client.
-func (rs *Runs) begin(c *router.Context, typ string) (w *Writer, err error) {
+func (rs *Runs) begin(c *router.Context, typ string, input json.RawMessage) (w *Writer, err error) {
 	identity := c.Conn().Identity()
-	w = &Writer{rs: rs, info: Info{
+	w = &Writer{rs: rs, restartable: input != nil, info: Info{
 		ID: rs.process + "-" + rand.Text(), Type: typ, Tenant: identity.Tenant, User: identity.User, Begun: time.Now().UTC(),
 	}}
 	w.init()
 	if rs.atOnce != nil {
-		key := rs.atOnce.Key(nil).Part(w.info.Tenant).Part(w.info.User)
+		key := rs.place(w.info)
 		if w.info.User == "" {
 			key = key.Part(c.Conn().ID())
 		}
@@ -302,7 +349,7 @@ func (rs *Runs) begin(c *router.Context, typ string) (w *Writer, err error) {
 		}
 		w.place = lease
 	}
-	first := Output{Info: &w.info}
+	first := Output{Info: &w.info, Input: input}
 	switch {
 	case rs.budget == nil:
 	case w.info.User == "":
@@ -325,21 +372,33 @@ func (rs *Runs) begin(c *router.Context, typ string) (w *Writer, err error) {
 	return w, nil
 }
 
+// place is the key of the user of a run for AtOnce.
+func (rs *Runs) place(i Info) limit.Key { return rs.atOnce.Key(nil).Part(i.Tenant).Part(i.User) }
+
+// writer is that of a run of this process, or nil.
+func (rs *Runs) writer(id string) *Writer {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.here[id]
+}
+
 // enter makes the run one of this process.
 func (w *Writer) enter(ctx context.Context) error {
 	rs := w.rs
 	rs.mu.Lock()
 	if rs.closed {
 		rs.mu.Unlock()
-		return errors.Unavailable.New("run: the server is shutting down")
+		return errShutdown
 	}
 	rs.here[w.info.ID] = w
+	rs.running.Add(1) // before closed is set: Wait waits behind it
+	w.entered = true
 	rs.mu.Unlock()
-	return rs.shared.presence.Join(ctx, rs.registry(), pubsub.Member{ID: w.info.ID, User: w.info.User})
+	return rs.shared.presence.Join(ctx, rs.registry(), pubsub.Member{ID: member(w.info.ID, w.attempt), User: w.info.User})
 }
 
-// Wait ends the runs of this process: it begins no more, waits for those there are until ctx ends, and ends the others as
-// lost, for which it waits 10 s more. The router calls it when it shuts down; call it before, for more time than
+// Wait ends the runs of this process: it begins no more, waits for those there are until ctx ends, and ends the others
+// as lost, for which it waits 10 s more. The router calls it when it shuts down; call it before, for more time than
 // [router.Router.Serve] has.
 func (rs *Runs) Wait(ctx context.Context) {
 	rs.mu.Lock()

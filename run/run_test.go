@@ -35,22 +35,24 @@ func authenticate(req *http.Request) (ingress.Identity, error) {
 
 // viewer is a device that watches a run, as a page does: it joins what it gets by the numbers.
 type viewer struct {
-	t      *testing.T
-	c      *routertest.Client
-	id     string
-	n      int
-	text   strings.Builder
-	events []string
-	open   map[string]string // questions
-	spent  int64
-	end    *run.End
+	t       *testing.T
+	c       *routertest.Client
+	id      string
+	n       int
+	text    strings.Builder
+	events  []string
+	open    map[string]string // questions
+	spent   int64
+	attempt int
+	anew    bool // it has begun anew
+	end     *run.End
 }
 
 // attach begins to watch, or begins anew.
 func attach(t *testing.T, c *routertest.Client, id string) *viewer {
 	t.Helper()
 	whole := routertest.ExpectReply[run.Whole](c.Request("run.attach", run.Ref{Run: id}))
-	v := &viewer{t: t, c: c, id: id, n: whole.N, end: whole.End, spent: whole.Spent, open: make(map[string]string)}
+	v := &viewer{t: t, c: c, id: id, n: whole.N, end: whole.End, attempt: whole.Attempt, spent: whole.Spent, open: make(map[string]string)}
 	for _, q := range whole.Questions {
 		v.open[q.ID] = string(q.Question)
 	}
@@ -73,6 +75,16 @@ func (v *viewer) watch() string {
 func (v *viewer) next() {
 	v.t.Helper()
 	o := routertest.ExpectEvent[run.Output](v.c, "run.output")
+	if o.Restart != nil || o.Attempt != v.attempt {
+		if o.Attempt > v.attempt {
+			whole := attach(v.t, v.c, v.id)
+			v.text.Reset()
+			v.text.WriteString(whole.text.String())
+			v.n, v.events, v.open, v.spent, v.end = whole.n, whole.events, whole.open, whole.spent, whole.end
+			v.attempt, v.anew = whole.attempt, true
+		}
+		return
+	}
 	if o.N <= v.n && o.End == nil { // it was sent again, since an answer of the backend was lost
 		v.next()
 		return

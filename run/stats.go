@@ -21,6 +21,8 @@ type TypeStats struct {
 	Type string
 	// Begun is how many were begun here.
 	Begun int64
+	// Restarted is how many were begun here again.
+	Restarted int64
 	// Ends are how many have ended, by the states. The Lost ones are those of all processes that this one has found:
 	// over all processes each counts once.
 	Ends map[State]int64

@@ -23,11 +23,15 @@ const rare = maxOutputs / 2
 
 // Writer writes the output of a run. Its methods may be called from any goroutine; what one writes stays in its order.
 type Writer struct {
-	rs    *Runs
-	info  Info
-	place limit.Lease // of AtOnce
-	ctx   context.Context
-	cut   context.CancelCauseFunc
+	rs          *Runs
+	info        Info
+	place       limit.Lease // of AtOnce
+	attempt     int
+	restartable bool
+	entered     bool            // it is one of the process
+	resume      json.RawMessage // what the last checkpoint of an earlier attempt got
+	ctx         context.Context
+	cut         context.CancelCauseFunc
 
 	turn sync.Mutex // held while an output is published, so that they have an order
 
@@ -174,7 +178,7 @@ func (w *Writer) flush(o *Output) error {
 func (w *Writer) publish(ctx context.Context, o Output) (err error) {
 	w.mu.Lock()
 	w.n++
-	o.N, w.last = w.n, time.Now()
+	o.N, o.Attempt, w.last = w.n, w.attempt, time.Now()
 	o.Spent, w.spending.noted = w.spending.used, w.spending.used
 	w.mu.Unlock()
 	err = w.rs.untilDone(ctx, func() error { return w.rs.output.Publish(ctx, w.rs.topic(w.info.ID), o) })
@@ -184,8 +188,8 @@ func (w *Writer) publish(ctx context.Context, o Output) (err error) {
 	return nil
 }
 
-// fails notes the error of publishing, after which the output is not whole. What failed may be in the history or not; the
-// end, which alone follows, has its number.
+// fails notes the error of publishing, after which the output is not whole. What failed may be in the history or not;
+// the end, which alone follows, has its number.
 func (w *Writer) fails(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -210,6 +214,9 @@ func (w *Writer) run(handle func() error) {
 	case err == nil:
 	case errors.Is(cause, ErrStopped):
 		e = End{State: Stopped}
+	case cause != nil && w.restartable && w.attempt < maxRestarts: // another process begins it again
+		_ = w.flush(nil)
+		return
 	case cause != nil:
 		e = End{State: Lost}
 	default:
@@ -258,7 +265,12 @@ func (w *Writer) leave() {
 		w.rs.atOnce.Release(w.place)
 	}
 	w.rs.mu.Lock()
-	delete(w.rs.here, w.info.ID)
+	if w.rs.here[w.info.ID] == w {
+		delete(w.rs.here, w.info.ID)
+	}
 	w.rs.mu.Unlock()
-	w.rs.shared.presence.Leave(w.rs.registry(), w.info.ID)
+	if w.entered {
+		w.rs.shared.presence.Leave(w.rs.registry(), member(w.info.ID, w.attempt))
+		w.rs.running.Done()
+	}
 }

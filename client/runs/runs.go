@@ -103,8 +103,8 @@ type Piece struct {
 	End *End
 }
 
-// Pieces returns the output of the run from its beginning to its end, which is the last piece. The error is that of ctx,
-// the one of the client if it was closed, or that of the server, such as NOT_FOUND; the sequence ends behind it.
+// Pieces returns the output of the run from its beginning to its end, which is the last piece. The error is that of
+// ctx, the one of the client if it was closed, or that of the server, such as NOT_FOUND; the sequence ends behind it.
 func (r *Run) Pieces(ctx context.Context) iter.Seq2[Piece, error] {
 	return func(yield func(Piece, error) bool) {
 		w := r.watch()

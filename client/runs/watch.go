@@ -31,6 +31,7 @@ type watch struct {
 	changed chan struct{} // closed at the next change
 
 	n          int // of the last output
+	attempt    int // at the run, whose outputs count
 	text       strings.Builder
 	events     int
 	spent      int64
@@ -44,6 +45,8 @@ type watch struct {
 // output is the event run.output.
 type output struct {
 	N        int             `json:"n"`
+	Attempt  int             `json:"attempt"`
+	Restart  *struct{}       `json:"restart"`
 	Text     string          `json:"text"`
 	Event    json.RawMessage `json:"event"`
 	Question *Question       `json:"question"`
@@ -54,9 +57,10 @@ type output struct {
 
 // whole is the answer of run.attach.
 type whole struct {
-	N      int    `json:"n"`
-	Text   string `json:"text"`
-	Events []struct {
+	N       int    `json:"n"`
+	Attempt int    `json:"attempt"`
+	Text    string `json:"text"`
+	Events  []struct {
 		At    int             `json:"at"`
 		Event json.RawMessage `json:"event"`
 	} `json:"events"`
@@ -161,9 +165,7 @@ func (w *watch) load() error {
 	w.subscribed = all.End == nil
 	w.addWhole(all)
 	for _, o := range w.early {
-		if o.N > w.n || o.End != nil {
-			w.add(o)
-		}
+		w.next(o)
 	}
 	return nil
 }
@@ -176,17 +178,31 @@ func (w *watch) take(o output) {
 	case w.over:
 	case w.loading:
 		w.early = append(w.early, o)
-	case o.N > w.n+1: // one is missing
+	case w.next(o): // it is to be attached to again
 		w.loading = true
 		go func() {
 			if err := w.load(); err != nil {
 				w.fail(err)
 			}
 		}()
-	case o.N > w.n || o.End != nil:
-		w.add(o)
+	default:
 		w.wake()
 	}
+}
+
+// next adds an output if it is the next one. It returns true if the run has to be attached to again. w.mu is held.
+func (w *watch) next(o output) (again bool) {
+	switch {
+	case o.Restart != nil && o.Attempt > w.attempt: // what was written behind the last checkpoint is gone
+		return true
+	case o.Attempt != w.attempt || o.N <= w.n && o.End == nil:
+		return false
+	case o.N > w.n+1: // one is missing
+		return true
+	}
+	w.add(o)
+	w.n = o.N
+	return false
 }
 
 // add adds what is new in an output. w.mu is held.
@@ -219,11 +235,12 @@ func (w *watch) add(o output) {
 		w.over = true
 		piece(Piece{End: o.End})
 	}
-	w.n = max(w.n, o.N)
 }
 
-// addWhole adds what is new in the output until now, or begins anew if it does not continue what there is. w.mu is held.
+// addWhole adds what is new in the output until now, or begins anew if it does not continue what there is. w.mu is
+// held.
 func (w *watch) addWhole(all whole) {
+	w.attempt = all.Attempt
 	if all.N < w.n || len(all.Events) < w.events || !strings.HasPrefix(all.Text, w.text.String()) {
 		w.pieces, w.n, w.events, w.spent, w.open = nil, 0, 0, 0, nil
 		w.text.Reset()
@@ -244,5 +261,6 @@ func (w *watch) addWhole(all whole) {
 			w.add(output{Question: &q})
 		}
 	}
-	w.add(output{N: all.N, Spent: all.Spent, End: all.End})
+	w.add(output{Spent: all.Spent, End: all.End})
+	w.n = all.N
 }

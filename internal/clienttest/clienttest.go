@@ -60,8 +60,9 @@
 //	open          request   subscribes to a topic with a history; with all, everything in it comes first
 //	say           request   publishes "said" to the topic
 //	ask           request   asks its client "confirm" {text} and answers its answer, {"yes":true}
-//	write         run       writes the words of text, ms apart, but for EVENT, ASK, INPUT and FAIL, which are done; the
-//	                        result is how many; without Options.Redis
+//	write         run       writes the words of text, ms apart, but for EVENT, ASK, INPUT, CHECKPOINT and FAIL, which
+//	                        are done; the result is how many; without Options.Redis
+//	rewrite       run       the same, and restartable
 //	whoami        request   answers the user as text
 //
 // Events are "said", with n counted up from 1 for each topic. Topics that begin with "history:" have a

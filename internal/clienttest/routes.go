@@ -51,10 +51,16 @@ func (t *topics) publish(topic string, publish func(n int) error) (n int, err er
 	return n, nil
 }
 
-// write is the handler of the runs "write".
+// write is the handler of the runs "write" and "rewrite".
 func write(ctx context.Context, m Payload, w *run.Writer) (err error) {
-	words := strings.Fields(m.Text)
+	words, begun := strings.Fields(m.Text), 0
+	if _, err := w.Resume(&begun); err != nil {
+		return err
+	}
 	for n, word := range words {
+		if n < begun {
+			continue
+		}
 		if err := wait(ctx, milliseconds(m.Ms)); err != nil {
 			return err
 		}
@@ -69,6 +75,8 @@ func write(ctx context.Context, m Payload, w *run.Writer) (err error) {
 			if data, err = w.Input(ctx); err == nil {
 				err = json.Unmarshal(data, &text)
 			}
+		case "CHECKPOINT":
+			err = w.Checkpoint(n + 1)
 		case "FAIL":
 			err = errors.FailedPrecondition.New("as asked")
 		default:
@@ -161,6 +169,7 @@ func (s *Server) register(i *instance) {
 	})
 	if i.runs != nil {
 		run.Handle(i.runs, "write", write)
+		run.Handle(i.runs, "rewrite", write, run.HandleOptions{Restartable: true})
 	}
 	i.confirm = router.DeclareQuestion[Payload, Answer](r, "confirm")
 	router.RPC(r, "ask", func(c *router.Context, m Payload) (Answer, error) {

@@ -157,6 +157,7 @@ function read(client: Client<any>, name: string, id: string, ask: (what: string)
 /** Joins what the server sends of a run. */
 function watch(client: Client<any>, name: string, topic: string, ask: (what: string) => Promise<any>): Watch {
   let n = 0; // of the last output
+  let attempt = 0; // at the run, whose outputs count
   let text = "";
   let events = 0;
   let spent = 0;
@@ -187,11 +188,12 @@ function watch(client: Client<any>, name: string, topic: string, ask: (what: str
     if (o.closed) add({ type: "closed", id: o.closed });
     if (o.spent > spent) add({ type: "spent", spent: o.spent });
     if (o.end) add({ type: "end", end: o.end });
-    n = Math.max(n, o.n);
+    n = o.n;
   }
 
   function takeWhole(whole: any) {
     const all: any[] = whole.events ?? [];
+    attempt = whole.attempt ?? 0;
     if (whole.n < n || all.length < events || !whole.text.startsWith(text)) {
       w.pieces = [];
       w.resets++;
@@ -211,13 +213,21 @@ function watch(client: Client<any>, name: string, topic: string, ask: (what: str
     take({ spent: whole.spent, end: whole.end, n: whole.n });
   }
 
+  /** Takes an output if it is the next one. It returns true if the run has to be attached to again. */
+  function next(o: any) {
+    if (o.restart && o.attempt > attempt) return true; // what was written behind the last checkpoint is gone
+    if ((o.attempt ?? 0) !== attempt || (o.n <= n && !o.end)) return;
+    if (o.n > n + 1) return true; // one is missing
+    take(o);
+  }
+
   async function load() {
     early = [];
     try {
       const whole = await ask("attach");
       subscribed = !whole.end;
       takeWhole(whole);
-      for (const o of early) if (o.n > n || o.end) take(o);
+      for (const o of early) next(o);
     } finally {
       early = undefined;
       changed();
@@ -239,9 +249,7 @@ function watch(client: Client<any>, name: string, topic: string, ask: (what: str
     client.on(`${name}.output`, (o: any, meta) => {
       if (meta.topic !== topic || w.pieces.at(-1)?.type === "end") return;
       if (early) return void early.push(o);
-      if (o.n > n + 1) return void load().catch(fail); // one is missing
-      if (o.n <= n && !o.end) return;
-      take(o);
+      if (next(o)) return void load().catch(fail);
       changed();
     }),
     client.state.subscribe(failClosed),

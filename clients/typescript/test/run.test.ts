@@ -63,6 +63,12 @@ scenario("run", async () => {
   expect((await lost.done).end).toEqual(end("lost"));
   await server.do("/restart", { kill: true, lose: true });
   expect(await rejection(reader(third).done)).toMatchObject({ code: "NOT_FOUND" });
+
+  const fourth = reader(await begin(phone, "rewrite", { text: "a b CHECKPOINT c d e f g h i j k l m n o p", ms: 60 }));
+  await until(() => fourth.shown.text.includes("e"));
+  await server.do("/restart", { kill: true });
+  await fourth.done;
+  expect(fourth.shown).toMatchObject({ text: "a b c d e f g h i j k l m n o p ", end: end("done", { result: { n: 17 } }), resets: 1 });
 });
 
 test("a run that has failed says why, and reading ends with the client", async () => {

@@ -53,6 +53,7 @@ export interface Whole {
   user?: string;
   begun: string;
   n: number;
+  attempt?: number;
   text: string;
   events?: Event[];
   questions?: Question[];
@@ -67,6 +68,10 @@ export interface Left {
 }
 
 export interface Output {
+  attempt?: number;
+  restart?: Restart;
+  checkpoint?: unknown;
+  input?: unknown;
   n: number;
   info?: Info;
   text?: string;
@@ -106,6 +111,10 @@ export interface Event {
 export interface Question {
   id: string;
   question: unknown;
+}
+
+export interface Restart {
+  process: string;
 }
 
 export interface Info {

@@ -164,6 +164,7 @@ func collectorOf(v any) func(string, Sink) {
 			to.Value(runsRunning, float64(s.Running), name)
 			for _, t := range s.Types {
 				to.Value(runsBegun, float64(t.Begun), name, t.Type)
+				to.Value(runsRestarted, float64(t.Restarted), name, t.Type)
 				for state, n := range t.Ends {
 					to.Value(runsEnded, float64(n), name, t.Type, string(state))
 				}

@@ -93,9 +93,10 @@ var (
 	webhookFailures = counter("webhook.failures", "{request}", "Requests that were not answered 2xx, and are repeated.", "webhook")
 	webhookBehind   = gauge("webhook.behind", "s", "For how long a request of this process has been repeated.", "webhook")
 
-	runsRunning = gauge("run.running", "{run}", "Runs that go on here.", "runs")
-	runsBegun   = counter("run.begun", "{run}", "Runs that were begun here, by type.", "runs", "type")
-	runsEnded   = counter("run.ended", "{run}", "Runs by type and end; each counts in one process.", "runs", "type", "state")
+	runsRunning   = gauge("run.running", "{run}", "Runs that go on here.", "runs")
+	runsBegun     = counter("run.begun", "{run}", "Runs that were begun here, by type.", "runs", "type")
+	runsRestarted = counter("run.restarted", "{run}", "Runs that were begun here again, by type.", "runs", "type")
+	runsEnded     = counter("run.ended", "{run}", "Runs by type and end; each counts in one process.", "runs", "type", "state")
 )
 
 var all []*Metric

@@ -1,0 +1,147 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wskit/wskit/errors"
+)
+
+// maxRestarts is how often a run is begun again: what kills its process each time must not kill all of them.
+const maxRestarts = 2
+
+// Restart says that a run that was lost is begun again, behind what its last checkpoint has. Of several for an attempt,
+// the first in the history counts, so that a run never has two processes.
+type Restart struct {
+	// Process has begun it.
+	Process string `json:"process"`
+}
+
+// checkpoint is one of a run: what it got, and how much was written before it.
+type checkpoint struct {
+	data         json.RawMessage
+	text, events int
+}
+
+// Checkpoint notes how far the run is, as JSON, behind what was written before. If the run is restartable and its
+// process is killed, another one begins it again: [Writer.Resume] has what the last checkpoint got, and what was
+// written behind it is gone. When Checkpoint returns nil, it is in the history of the run.
+func (w *Writer) Checkpoint(state any) error {
+	data, err := json.Marshal(state)
+	if err != nil {
+		return errors.InvalidArgument.Wrap(err, "run: the checkpoint is no JSON; use another type for it")
+	}
+	w.mu.Lock()
+	err = w.takes(len(data))
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return w.flush(&Output{Checkpoint: data})
+}
+
+// Resume reads what the last checkpoint of the run got into a variable of its type. It returns false if there is none:
+// the run begins.
+func (w *Writer) Resume(state any) (ok bool, err error) {
+	if w.resume == nil {
+		return false, nil
+	}
+	return true, json.Unmarshal(w.resume, state)
+}
+
+// member is the name of an attempt of a run in the registry.
+func member(id string, attempt int) string {
+	if attempt == 0 {
+		return id
+	}
+	return id + "." + strconv.Itoa(attempt)
+}
+
+// attemptOf is the opposite.
+func attemptOf(member string) (id string, attempt int) {
+	id, n, _ := strings.Cut(member, ".")
+	attempt, _ = strconv.Atoi(n)
+	return id, attempt
+}
+
+// mayRestart reports whether this process may begin a run again that is lost.
+func (rs *Runs) mayRestart(w Whole) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return w.input != nil && w.Attempt < maxRestarts && rs.again[w.Type] != nil
+}
+
+func (rs *Runs) isClosed() bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.closed
+}
+
+// handler is that of a type which is restartable.
+func (rs *Runs) handler(typ string) func(*Writer, json.RawMessage) error {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	return rs.again[typ]
+}
+
+// restart begins a run again, unless another process is first. by names this try.
+func (rs *Runs) restart(ctx context.Context, w Whole, by string) error {
+	o := Output{
+		N: w.N + 1, Attempt: w.Attempt + 1, Restart: &Restart{Process: rs.process}, Spent: w.Spent, By: by,
+	}
+	if err := rs.output.Publish(ctx, rs.topic(w.ID), o); err != nil {
+		return err
+	}
+	now, err := rs.read(ctx, w.ID)
+	if err != nil || now.owner != by {
+		return err
+	}
+	rs.giveBack(ctx, w)
+	if err := rs.cutOff(ctx, w); err != nil {
+		return err
+	}
+	return rs.takeOver(ctx, now)
+}
+
+// takeOver runs the handler of a run that this process has begun again.
+func (rs *Runs) takeOver(ctx context.Context, from Whole) error {
+	w := &Writer{
+		rs: rs, info: from.Info, attempt: from.Attempt, restartable: true, n: from.N, last: time.Now(), asks: from.asks,
+		spending: spending{reserved: from.Spent, used: from.Spent, noted: from.Spent}, resume: from.checkpoint.data,
+	}
+	w.init()
+	w.given = from.taken
+	w.bytes = len(from.Text)
+	for _, e := range from.Events {
+		w.bytes += len(e.Event)
+	}
+	if rs.atOnce != nil && w.info.User != "" { // it goes on also where there is no place
+		w.place, _, _ = rs.atOnce.Acquire(ctx, rs.place(w.info))
+	}
+	if err := w.enter(ctx); err != nil {
+		w.leave()
+		return err
+	}
+	rs.count(w.info.Type, func(t *TypeStats) { t.Restarted++ })
+	handle := rs.handler(w.info.Type)
+	go w.run(func() error { return handle(w, from.input) })
+	return nil
+}
+
+// restart forgets what was written behind the last checkpoint.
+func (w *Whole) restart(o Output, text *strings.Builder) {
+	kept := text.String()[:w.checkpoint.text]
+	text.Reset()
+	text.WriteString(kept)
+	w.Events = slices.Clip(w.Events[:w.checkpoint.events])
+	for _, q := range w.Questions {
+		w.closed[q.ID] = true
+	}
+	w.Questions = nil
+	w.N, w.Attempt, w.process, w.owner = o.N, o.Attempt, o.Restart.Process, o.By
+	w.slice, w.reserved = Slice{}, w.Spent // what it had reserved is given back
+}
