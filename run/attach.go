@@ -35,7 +35,7 @@ type Whole struct {
 	pos        string
 	slice      Slice           // the last one
 	reserved   int64           // of all
-	by         string          // which attempt has ended it
+	by         string          // which try has ended it
 	broken     bool            // the servers have lost a part of the output, which ends it as lost
 	taken      map[string]bool // ids of messages
 	closed     map[string]bool // ids of questions
@@ -89,9 +89,7 @@ func (rs *Runs) allowed(c *router.Context, id string) (Whole, error) {
 		return Whole{}, err
 	}
 	if w.broken {
-		if err := rs.cutOff(c, w); err != nil {
-			return Whole{}, err
-		}
+		rs.cutOff(c, w)
 	}
 	identity := c.Conn().Identity()
 	if identity.Tenant == w.Tenant && identity.User == w.User {
@@ -118,7 +116,14 @@ func (rs *Runs) stillRunning(ctx context.Context, id string, w Whole) (Whole, er
 	if slices.ContainsFunc(running, func(m pubsub.Member) bool { return m.ID == w.process }) {
 		return w, nil
 	}
-	if err := rs.lose(ctx, id, w.Attempt); err != nil {
+	lost := make(chan error, 1)
+	go func() { lost <- rs.lose(rs.ctx, id, w.Attempt) }() // to its end, also if the client goes
+	select {
+	case err = <-lost:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
 		return w, err
 	}
 	return rs.read(ctx, id)

@@ -123,11 +123,12 @@ func (rs *Runs) tryToLose(ctx context.Context, id string, attempt int, by string
 	case err != nil:
 		return err
 	case w.End == nil && w.owner == by: // an answer to this try was lost
-		return rs.takeOver(ctx, w)
+		rs.takeOver(ctx, w)
+		return nil
 	case w.End == nil && w.Attempt != attempt:
 		return nil
-	case w.End == nil && w.input != nil && rs.isClosed():
-		return errShutdown // another process begins it again
+	case w.End == nil && w.input != nil && rs.isClosed(): // another process begins it again
+		return nil
 	case w.End == nil && rs.mayRestart(w):
 		return rs.restart(ctx, w, by)
 	case w.End == nil:
@@ -145,12 +146,14 @@ func (rs *Runs) tryToLose(ctx context.Context, id string, attempt int, by string
 	}
 	rs.count(w.Type, func(t *TypeStats) { t.ended(Lost) })
 	rs.giveBack(ctx, w)
-	return rs.cutOff(ctx, w)
+	rs.cutOff(ctx, w)
+	return nil
 }
 
-// cutOff ends the handler of a run that is lost, for a process that only stood still.
-func (rs *Runs) cutOff(ctx context.Context, w Whole) error {
-	return rs.send(ctx, w.process, input{Run: w.ID, Attempt: w.Attempt, ID: rand.Text(), Lost: true})
+// cutOff ends the handler of a run that is lost, in a process that only stood still. If that fails, it goes on for
+// nothing: what it writes does not count.
+func (rs *Runs) cutOff(ctx context.Context, w Whole) {
+	_ = rs.send(ctx, w.process, input{Run: w.ID, Attempt: w.Attempt, ID: rand.Text(), Lost: true})
 }
 
 // untilDone tries something until it succeeds, fails for a reason that stays, or ctx ends.

@@ -101,14 +101,13 @@ func (rs *Runs) restart(ctx context.Context, w Whole, by string) error {
 		return err
 	}
 	rs.giveBack(ctx, w)
-	if err := rs.cutOff(ctx, w); err != nil {
-		return err
-	}
-	return rs.takeOver(ctx, now)
+	rs.cutOff(ctx, w)
+	rs.takeOver(ctx, now)
+	return nil
 }
 
 // takeOver runs the handler of a run that this process has begun again.
-func (rs *Runs) takeOver(ctx context.Context, from Whole) error {
+func (rs *Runs) takeOver(ctx context.Context, from Whole) {
 	w := &Writer{
 		rs: rs, info: from.Info, attempt: from.Attempt, restartable: true, n: from.N, last: time.Now(), asks: from.asks,
 		spending: spending{reserved: from.Spent, used: from.Spent, noted: from.Spent}, resume: from.checkpoint.data,
@@ -122,14 +121,14 @@ func (rs *Runs) takeOver(ctx context.Context, from Whole) error {
 	if rs.atOnce != nil && w.info.User != "" { // it goes on also where there is no place
 		w.place, _, _ = rs.atOnce.Acquire(ctx, rs.place(w.info))
 	}
-	if err := w.enter(ctx); err != nil {
+	if w.enter() != nil { // this process ends, and another one finds it
 		w.leave()
-		return err
+		return
 	}
+	_ = w.join(ctx) // without, the end of this process is found when a client asks for the run
 	rs.count(w.info.Type, func(t *TypeStats) { t.Restarted++ })
 	handle := rs.handler(w.info.Type)
 	go w.run(func() error { return handle(w, from.input) })
-	return nil
 }
 
 // restart forgets what was written behind the last checkpoint.

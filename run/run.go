@@ -63,8 +63,6 @@ var (
 	ErrLost    = errors.Aborted.New("run: the process stood still for too long, and the run is lost")
 )
 
-var errShutdown = errors.Unavailable.New("run: the server is shutting down")
-
 // Info is about a run.
 type Info struct {
 	// ID is the id of the run, which cannot be guessed.
@@ -358,7 +356,10 @@ func (rs *Runs) begin(c *router.Context, typ string, input json.RawMessage) (w *
 		first.Slice, err = w.reserve(c, 1)
 	}
 	if err == nil {
-		if err = w.enter(c); err != nil {
+		if err = w.enter(); err == nil {
+			err = w.join(c)
+		}
+		if err != nil {
 			err = errors.Join(err, rs.refund(c, w.info, w.spending.slice, w.spending.reserved))
 		}
 	}
@@ -383,18 +384,22 @@ func (rs *Runs) writer(id string) *Writer {
 }
 
 // enter makes the run one of this process.
-func (w *Writer) enter(ctx context.Context) error {
+func (w *Writer) enter() error {
 	rs := w.rs
 	rs.mu.Lock()
+	defer rs.mu.Unlock()
 	if rs.closed {
-		rs.mu.Unlock()
-		return errShutdown
+		return errors.Unavailable.New("run: the server is shutting down")
 	}
 	rs.here[w.info.ID] = w
 	rs.running.Add(1) // before closed is set: Wait waits behind it
 	w.entered = true
-	rs.mu.Unlock()
-	return rs.shared.presence.Join(ctx, rs.registry(), pubsub.Member{ID: member(w.info.ID, w.attempt), User: w.info.User})
+	return nil
+}
+
+// join has other processes see the end of this one.
+func (w *Writer) join(ctx context.Context) error {
+	return w.rs.shared.presence.Join(ctx, w.rs.registry(), pubsub.Member{ID: member(w.info.ID, w.attempt), User: w.info.User})
 }
 
 // Wait ends the runs of this process: it begins no more, waits for those there are until ctx ends, and ends the others
