@@ -37,14 +37,15 @@ type Hooks struct {
 	// Default: none.
 	OnDelivered func(Delivery)
 	// OnTopic is called when a topic has got its first subscriber in this process, and when it has lost its last one:
-	// [Router.LocalSubscribers] says which is true. After the last change of a topic there is a call, but calls may come
-	// in any order, and concurrently. The goroutine that subscribes or unsubscribes makes it, so it must not block.
+	// [Router.LocalSubscribers] says which is true. After the last change of a topic there is a call, but calls may
+	// come in any order, and concurrently. The goroutine that subscribes or unsubscribes makes it, so it must not
+	// block.
 	//
 	// Default: none.
 	OnTopic func(topic string)
-	// OnShutdown is called when Shutdown begins, and Shutdown waits for it, and closes what it closes afterwards: for work
-	// that goes on without a connection. ctx ends a tenth of the time of Shutdown before that, at most a second, so that
-	// how it has ended can be published. It is called in a goroutine of its own.
+	// OnShutdown is called when Shutdown begins, and Shutdown waits for it, and closes what it closes afterwards: for
+	// work that goes on without a connection. ctx ends a tenth of the time of Shutdown before that, at most a second,
+	// so that how it has ended can be published. It is called in a goroutine of its own.
 	//
 	// Default: none.
 	OnShutdown func(ctx context.Context)

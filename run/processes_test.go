@@ -371,7 +371,8 @@ func TestServe(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	if v := attach(t, other, id); v.end == nil || v.end.State != run.Done || len(strings.Fields(v.text.String())) != 100 {
+	if v := attach(t, other, id); v.end == nil || v.end.State != run.Done ||
+		len(strings.Fields(v.text.String())) != 100 {
 		t.Errorf("%q, %+v", v.text.String(), v.end)
 	}
 }

@@ -44,7 +44,9 @@ func TestRestart(t *testing.T) {
 						t.Fatal(err)
 					}
 					run.Handle(runs, "ask", inPairs, run.HandleOptions{Restartable: true})
-					servers = append(servers, server{r, runs, routertest.New(t, r).Dial(routertest.DialOptions{Token: "ann.1"})})
+					servers = append(
+						servers, server{r, runs, routertest.New(t, r).Dial(routertest.DialOptions{Token: "ann.1"})},
+					)
 				}
 				text := "a b c d e f g h i j k l m n o p"
 				id := begin(servers[0].c, text)

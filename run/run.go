@@ -183,7 +183,8 @@ func New(r *router.Router, o Options) (*Runs, error) {
 	rs := &Runs{
 		o: o, r: r, shared: b, process: rand.Text()[:processLength], ctx: ctx, end: end, here: make(map[string]*Writer),
 		attaching: make(map[string]int), resumed: make(chan string, maxLeft/10),
-		types: map[string]*TypeStats{"": newTypeStats("")}, again: make(map[string]func(*Writer, json.RawMessage) error),
+		types: map[string]*TypeStats{"": newTypeStats("")},
+		again: make(map[string]func(*Writer, json.RawMessage) error),
 		outage: outage.Reporter{
 			Component: "run", Name: o.Name, Log: o.Logger,
 			Failing: "run: the backend fails; trying again", Working: "run: the backend works again",
@@ -399,7 +400,9 @@ func (w *Writer) enter() error {
 
 // join has other processes see the end of this one.
 func (w *Writer) join(ctx context.Context) error {
-	return w.rs.shared.presence.Join(ctx, w.rs.registry(), pubsub.Member{ID: member(w.info.ID, w.attempt), User: w.info.User})
+	return w.rs.shared.presence.Join(
+		ctx, w.rs.registry(), pubsub.Member{ID: member(w.info.ID, w.attempt), User: w.info.User},
+	)
 }
 
 // Wait ends the runs of this process: it begins no more, waits for those there are until ctx ends, and ends the others

@@ -52,7 +52,10 @@ type viewer struct {
 func attach(t *testing.T, c *routertest.Client, id string) *viewer {
 	t.Helper()
 	whole := routertest.ExpectReply[run.Whole](c.Request("run.attach", run.Ref{Run: id}))
-	v := &viewer{t: t, c: c, id: id, n: whole.N, end: whole.End, attempt: whole.Attempt, spent: whole.Spent, open: make(map[string]string)}
+	v := &viewer{
+		t: t, c: c, id: id, n: whole.N, end: whole.End, attempt: whole.Attempt, spent: whole.Spent,
+		open: make(map[string]string),
+	}
 	for _, q := range whole.Questions {
 		v.open[q.ID] = string(q.Question)
 	}
@@ -427,7 +430,8 @@ func TestALateClient(t *testing.T) {
 			t.Errorf("%d frames, of %d bytes, for a text of %d", len(frames), len(frames[0].Raw), text.Len())
 		}
 		var whole run.Whole
-		if err := json.Unmarshal(frames[0].Payload, &whole); err != nil || whole.Text != text.String() || whole.N > 5*101 {
+		if err := json.Unmarshal(frames[0].Payload, &whole); err != nil || whole.Text != text.String() ||
+			whole.N > 5*101 {
 			t.Errorf("%v: %d outputs, and the text is %.200q", err, whole.N, whole.Text)
 		}
 	})

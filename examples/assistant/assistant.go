@@ -32,7 +32,9 @@ func newRouter(b adapters.Backend, m model) (*router.Router, error) {
 	}})
 	r.History("talk:*", router.HistoryOptions{Messages: 50, Age: 24 * time.Hour})
 	asked := router.Declare[Asked](r, "asked")
-	runs, err := run.New(r, run.Options{AtOnce: 3, Budget: limit.FixedWindow{Limit: 2000, Window: time.Hour}, Slice: 50})
+	runs, err := run.New(
+		r, run.Options{AtOnce: 3, Budget: limit.FixedWindow{Limit: 2000, Window: time.Hour}, Slice: 50},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,8 @@ func TestDevices(t *testing.T) {
 		if !steer(desk, run.Steer{Run: id, To: "1", Data: json.RawMessage("true")}) {
 			t.Error("the answer to the question was not taken")
 		}
-		if text, end := read(desk, id, always); !strings.HasSuffix(text, "when somebody asks.") || end.State != run.Done {
+		if text, end := read(desk, id, always); !strings.HasSuffix(text, "when somebody asks.") ||
+			end.State != run.Done {
 			t.Errorf("%q, %+v", text, end)
 		}
 		stranger.Request("run.attach", run.Ref{Run: id}).ExpectError(errors.NotFound)
@@ -107,7 +108,8 @@ func TestSteering(t *testing.T) {
 		if !steer(c, run.Steer{Run: id, Data: json.RawMessage(`"shorter"`)}) {
 			t.Error("what the user says was not taken")
 		}
-		if text, end := read(c, id, always); !strings.HasSuffix(text, "“shorter”, you say. "+short) || end.State != run.Done {
+		if text, end := read(c, id, always); !strings.HasSuffix(text, "“shorter”, you say. "+short) ||
+			end.State != run.Done {
 			t.Errorf("%q, %+v", text, end)
 		}
 		id = routertest.ExpectReply[run.Began](c.Request("ask", Ask{"Why?"})).Run

@@ -1,6 +1,6 @@
 // Assistant answers questions word by word, as a language model does, on all devices of a user. An answer goes on when
-// the page reloads or the network is gone, can be stopped and steered from each device, asks before it gets long, and is
-// paid from a budget.
+// the page reloads or the network is gone, can be stopped and steered from each device, asks before it gets long, and
+// is paid from a budget.
 //
 //	go run ./examples/assistant
 //	go run ./examples/assistant -redis redis://127.0.0.1:6379

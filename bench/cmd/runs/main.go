@@ -47,10 +47,12 @@ func main() {
 		}
 		return page.Section{
 			Title: "Runs", Command: "runs", Table: lines,
-			About: fmt.Sprintf("CPU of the server, user and system, for a token that reaches its client. Each token is published to a topic with "+
-				"history, or given to Writer.Text of package run, which joins tokens to five outputs a second. A stop is measured from the "+
-				"request to its answer, one after the other; the median of %d rounds, %v each. Clients and server share the cores.",
-				*rounds, *duration),
+			About: fmt.Sprintf(
+				"CPU of the server, user and system, for a token that reaches its client. Each token is published to a topic with "+
+					"history, or given to Writer.Text of package run, which joins tokens to five outputs a second. A stop is measured from the "+
+					"request to its answer, one after the other; the median of %d rounds, %v each. Clients and server share the cores.",
+				*rounds, *duration,
+			),
 		}, nil
 	})
 }
@@ -80,7 +82,8 @@ func compare(ctx context.Context, l load, rounds int, duration time.Duration) (l
 		}
 		lines = append(lines, []string{
 			fmt.Sprintf("%d × %d", l.runs, l.perSecond), way, page.Number(cpu), fmt.Sprintf("%.2f", cpu/base),
-			page.Number(of(func(f figures) float64 { return f.frames })), page.Number(of(func(f figures) float64 { return f.p50 })),
+			page.Number(of(func(f figures) float64 { return f.frames })),
+			page.Number(of(func(f figures) float64 { return f.p50 })),
 			page.Number(of(func(f figures) float64 { return f.p99 })), stop,
 		})
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/wskit/wskit/bench/stats"
 )
 
-// figures are those of a measurement: CPU for a token in µs, frames in a second, and the time from a token to its client
-// and from a stop to its answer, in ms.
+// figures are those of a measurement: CPU for a token in µs, frames in a second, and the time from a token to its
+// client and from a stop to its answer, in ms.
 type figures struct{ cpu, frames, p50, p99, stop float64 }
 
 // watched is every how many connections measures the time of its tokens.
@@ -50,7 +50,9 @@ type counts struct {
 }
 
 func (l load) measure(ctx context.Context, plain bool, duration time.Duration) (f figures, err error) {
-	p, err := process.Start(ctx, os.Args[0], "-serve", "-plain="+strconv.FormatBool(plain), "-tokens="+strconv.Itoa(l.perSecond))
+	p, err := process.Start(
+		ctx, os.Args[0], "-serve", "-plain="+strconv.FormatBool(plain), "-tokens="+strconv.Itoa(l.perSecond),
+	)
 	if err != nil {
 		return f, err
 	}

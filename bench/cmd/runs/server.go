@@ -37,7 +37,9 @@ func serve(plain bool, perSecond int) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/ws", r)
-	mux.HandleFunc("/figures", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, r.Stats().FramesWritten) })
+	mux.HandleFunc("/figures", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, r.Stats().FramesWritten)
+	})
 	return server.Serve(&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second})
 }
 
@@ -52,7 +54,10 @@ func publishes(r *router.Router, every time.Duration) {
 			return ask{}, err
 		}
 		go func() {
-			_ = write(conn.Context(), every, func(text string) error { return tokens.Publish(conn.Context(), topic, token{text}) })
+			_ = write(
+				conn.Context(), every,
+				func(text string) error { return tokens.Publish(conn.Context(), topic, token{text}) },
+			)
 		}()
 		return ask{}, nil
 	})
