@@ -30,7 +30,7 @@ const processTimeout = 2 * time.Second
 // The budget of the runs, of which each number is a unit.
 const (
 	budget = 100_000_000
-	slice  = 20
+	slice  = 2000 // most runs reserve one alone, when they begin
 )
 
 // serveOn is a router with runs on a Redis, whose runs note that they begin, count up to a number, or until they are
@@ -171,7 +171,8 @@ const waves = 4
 
 // Runs of processes of which one is killed again and again, watched by clients that come late, lose their connection
 // and come back: each has one end, all clients have the same text, and it is what was written up to there. What they
-// have not used of the budget is given back, but for a slice that a process was about to note when it was killed.
+// have not used of the budget is given back, but for the slice of a run that a process was about to begin when it was
+// killed.
 func TestNoRunDiffers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
