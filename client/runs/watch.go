@@ -151,6 +151,15 @@ func (w *watch) wake() {
 
 // load gets the output until now, and what follows.
 func (w *watch) load() error {
+	for {
+		if again, err := w.loadOnce(); err != nil || !again {
+			return err
+		}
+	}
+}
+
+// loadOnce returns true if an output that came before the answer says that the run has to be attached to again.
+func (w *watch) loadOnce() (again bool, err error) {
 	w.mu.Lock()
 	w.loading, w.early = true, nil
 	w.mu.Unlock()
@@ -160,14 +169,11 @@ func (w *watch) load() error {
 	defer w.wake()
 	w.loading = false
 	if err != nil {
-		return err
+		return false, err
 	}
 	w.subscribed = all.End == nil
 	w.addWhole(all)
-	for _, o := range w.early {
-		w.next(o)
-	}
-	return nil
+	return slices.ContainsFunc(w.early, w.next), nil
 }
 
 // take takes an output. It is called in their order, and may not wait.

@@ -222,12 +222,13 @@ function watch(client: Client<any>, name: string, topic: string, ask: (what: str
   }
 
   async function load() {
-    early = [];
     try {
-      const whole = await ask("attach");
-      subscribed = !whole.end;
-      takeWhole(whole);
-      for (const o of early) next(o);
+      do {
+        early = [];
+        const whole = await ask("attach");
+        subscribed = !whole.end;
+        takeWhole(whole);
+      } while (early.some(next));
     } finally {
       early = undefined;
       changed();

@@ -122,3 +122,26 @@ test("an output that is missing is fetched, and a history that has changed begin
   await two.done;
   expect(two.shown).toMatchObject({ text: "another beginning", resets: 1, end: end("lost") });
 });
+
+test("an output that comes before the answer may ask for another one", async () => {
+  const topic = "run:x";
+  let output: (o: object, meta: object) => void;
+  let attached = 0;
+  const state = { status: "open", connections: 1 };
+  // A server sends the outputs between what it has read and the subscription, which no test can time.
+  const client = {
+    state: { get: () => state, subscribe: () => () => {} },
+    on: (type: string, listener: typeof output) => (type === "run.output" && (output = listener), () => {}),
+    onLoss: () => () => {},
+    request: async (type: string) => {
+      if (type !== "run.attach") return {};
+      if (++attached > 1) return { n: 4, attempt: 1, text: "b", end: { state: "done" } };
+      output({ n: 2, attempt: 1, restart: { process: "y" } }, { topic });
+      return { n: 1, text: "a" };
+    },
+  } as unknown as Parameters<typeof attach>[0];
+  const { done, shown } = reader(attach(client, "x"));
+  await done;
+  expect(shown).toMatchObject({ text: "b", end: end("done") });
+  expect(attached).toBe(2);
+});
