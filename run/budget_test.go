@@ -26,7 +26,7 @@ func budgetOf(c *routertest.Client) run.Left {
 }
 
 // A run reserves a slice of the budget, and gives back what it does not use, whether it is done, failed or stopped. One
-// that finds the budget used up is told when there is more, and others are not begun.
+// for which the budget is used up fails, with the time to wait, and others are not begun.
 func TestBudget(t *testing.T) {
 	budget := limit.FixedWindow{Limit: 100, Window: 24 * time.Hour}
 	in(t, run.Options{Budget: budget, Slice: 10}, func(t *testing.T, s *routertest.Server) {

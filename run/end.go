@@ -61,8 +61,11 @@ func (rs *Runs) watch(ctx context.Context) error {
 	return nil
 }
 
-// maxLeft is how many runs wait for being looked at.
-const maxLeft = 100_000
+// maxLeft is how many runs that have left wait for being looked at, and maxResumed how many that were resumed.
+const (
+	maxLeft    = 100_000
+	maxResumed = 10_000
+)
 
 // onTopic has a run looked at that a client has resumed: its process may be gone while there was no other one to
 // notice.

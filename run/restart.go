@@ -35,13 +35,7 @@ func (w *Writer) Checkpoint(state any) error {
 	if err != nil {
 		return errors.InvalidArgument.Wrap(err, "run: the checkpoint is no JSON; use another type for it")
 	}
-	w.mu.Lock()
-	err = w.takes(len(data))
-	w.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return w.flush(&Output{Checkpoint: data})
+	return w.write(len(data), &Output{Checkpoint: data})
 }
 
 // Resume reads what the last checkpoint of the run got into a variable of its type. It returns false if there is none:
@@ -70,9 +64,7 @@ func attemptOf(member string) (id string, attempt int) {
 
 // mayRestart reports whether this process may begin a run again that is lost.
 func (rs *Runs) mayRestart(w Whole) bool {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	return w.input != nil && w.Attempt < maxRestarts && rs.again[w.Type] != nil
+	return w.input != nil && w.Attempt < maxRestarts && rs.handler(w.Type) != nil
 }
 
 func (rs *Runs) isClosed() bool {
@@ -81,7 +73,7 @@ func (rs *Runs) isClosed() bool {
 	return rs.closed
 }
 
-// handler is that of a type which is restartable.
+// handler is that of a type which is restartable, or nil.
 func (rs *Runs) handler(typ string) func(*Writer, json.RawMessage) error {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

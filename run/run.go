@@ -132,7 +132,7 @@ type Runs struct {
 	atOnce  *limit.ConcurrencyLimit // nil: no limit
 	budget  *limit.Limiter          // nil: none
 	running sync.WaitGroup          // runs that have entered
-	resumed chan string             // ids of runs that have a subscriber who has not attached
+	resumed chan string             // ids of runs that a client has resumed without attaching
 	outage  outage.Reporter
 
 	mu        sync.Mutex
@@ -182,7 +182,7 @@ func New(r *router.Router, o Options) (*Runs, error) {
 	ctx, end := context.WithCancel(context.Background())
 	rs := &Runs{
 		o: o, r: r, shared: b, process: rand.Text()[:processLength], ctx: ctx, end: end, here: make(map[string]*Writer),
-		attaching: make(map[string]int), resumed: make(chan string, maxLeft/10),
+		attaching: make(map[string]int), resumed: make(chan string, maxResumed),
 		types: map[string]*TypeStats{"": newTypeStats("")},
 		again: make(map[string]func(*Writer, json.RawMessage) error),
 		outage: outage.Reporter{
@@ -279,8 +279,8 @@ type HandleOptions struct {
 }
 
 // Handle registers requests that begin a run. handle runs in a goroutine of its own, and its context ends when the run
-// is stopped and when it is lost: context.Cause says which. The run is done when it
-// returns nil, and else failed, with the code of the error; the text of one without a code stays on the server.
+// is stopped and when it is lost: context.Cause says which. The run is done when it returns nil, and else failed, with
+// the code of the error; the text of one without a code stays on the server.
 func Handle[Q any](
 	rs *Runs, typ string, handle func(ctx context.Context, q Q, w *Writer) error, opts ...HandleOptions,
 ) {
@@ -393,7 +393,7 @@ func (w *Writer) enter() error {
 		return errors.Unavailable.New("run: the server is shutting down")
 	}
 	rs.here[w.info.ID] = w
-	rs.running.Add(1) // before closed is set: Wait waits behind it
+	rs.running.Add(1) // closed is not set yet, so Wait waits for it
 	w.entered = true
 	return nil
 }

@@ -126,13 +126,18 @@ func (w *Writer) Event(payload any) error {
 	if err != nil {
 		return errors.InvalidArgument.Wrap(err, "run: the event is no JSON; use another type for it")
 	}
+	return w.write(len(event), &Output{Event: event})
+}
+
+// write publishes an output of a size behind what was written before, if the run takes it.
+func (w *Writer) write(size int, o *Output) error {
 	w.mu.Lock()
-	err = w.takes(len(event))
+	err := w.takes(size)
 	w.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return w.flush(&Output{Event: event})
+	return w.flush(o)
 }
 
 // Done sets the result of the run, as JSON. Return what it returns.

@@ -18,13 +18,7 @@ import (
 )
 
 func TestContractOfThePageIsCurrent(t *testing.T) {
-	c, err := describe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Check("static/contract.d.ts"); err != nil {
-		t.Error(err)
-	}
+	exampletest.CheckContract(t, describe)
 }
 
 // What the page sends and reads is what the server reads and sends.
@@ -86,7 +80,7 @@ func TestDevices(t *testing.T) {
 		if !steer(desk, run.Steer{Run: id, To: "1", Data: json.RawMessage("true")}) {
 			t.Error("the answer to the question was not taken")
 		}
-		if text, end := read(desk, id, always); !strings.HasSuffix(text, "when somebody asks.") ||
+		if text, end := read(desk, id, always); !strings.HasSuffix(text, "on long evenings.") ||
 			end.State != run.Done {
 			t.Errorf("%q, %+v", text, end)
 		}

@@ -46,7 +46,7 @@ func storyteller(pause time.Duration) model {
 
 const short = "Then in short: a keeper kept a light, and every ship came home."
 
-const story = `There was once a keeper of a lighthouse who was asked that very thing. She did not answer at once, ` +
+const story = `There was once a lighthouse, and its keeper was asked that very thing. She did not answer at once, ` +
 	`for the lamp had to be lit, and the lamp came first. The sea was loud that night, and a ship far out had lost its ` +
 	`way. She counted the seconds between two flashes, as she had done for thirty years, and wrote them down.
 
@@ -59,7 +59,7 @@ In the morning the ship lay in the harbour. Its captain had seen every flash but
 	`“Counted,” she said, “and lit the lamp again in the evening.”
 
 That is all she ever said about it. But the people of the village say that this was the answer, and they still tell it ` +
-	`when somebody asks.`
+	`on long evenings.`
 
 // endpoint is a model behind HTTP, which streams chat completions as server-sent events.
 func endpoint(url, name, key string) model {

@@ -15,13 +15,7 @@ import (
 )
 
 func TestContractOfThePageIsCurrent(t *testing.T) {
-	c, err := describe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Check("static/contract.d.ts"); err != nil {
-		t.Error(err)
-	}
+	exampletest.CheckContract(t, describe)
 }
 
 // What the page sends and reads is what the server reads and sends.

@@ -57,15 +57,12 @@ func write(ctx context.Context, m Payload, w *run.Writer) (err error) {
 	if _, err := w.Resume(&begun); err != nil {
 		return err
 	}
-	for n, word := range words {
-		if n < begun {
-			continue
-		}
+	for n := begun; n < len(words); n++ {
 		if err := wait(ctx, milliseconds(m.Ms)); err != nil {
 			return err
 		}
 		var text string
-		switch word {
+		switch words[n] {
 		case "EVENT":
 			err = w.Event(Payload{N: n})
 		case "ASK":
@@ -80,7 +77,7 @@ func write(ctx context.Context, m Payload, w *run.Writer) (err error) {
 		case "FAIL":
 			err = errors.FailedPrecondition.New("as asked")
 		default:
-			text = word
+			text = words[n]
 		}
 		if err == nil && text != "" {
 			err = w.Text(text + " ")

@@ -1,7 +1,7 @@
 // Runs measures what package run costs beside publishing each token: many answers are written at the same time, each
 // watched by its own client. It writes the table to its section of RESULTS.md. Run it inside bench/:
 //
-//	go run ./cmd/runs                                    # about three minutes
+//	go run ./cmd/runs                                  # about three minutes
 //	go run ./cmd/runs -part 10 -rounds 1 -out ""       # a first look
 //
 // Server and clients are processes of their own.
