@@ -160,6 +160,28 @@ func TestPresenceIsRepaired(t *testing.T) {
 	become(t, other, "room", "a", "b", "c")
 }
 
+// A Redis that has lost the last changes, as after a failover, gets them again, also where as many members have left as
+// have joined.
+func TestPresenceAfterAFailover(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p, other := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 2 * time.Second}), newPresence(t, s, redis.PresenceOptions{})
+	join(t, p, "room", "a")
+	join(t, p, "room", "b")
+	become(t, other, "room", "a", "b")
+	before := make(map[string]any)
+	for _, k := range keys(s) {
+		before[k] = s.Do("DUMP", k)
+	}
+	p.Leave("room", "b")
+	join(t, p, "room", "c")
+	become(t, other, "room", "a", "c")
+	for k, dump := range before {
+		s.Do("RESTORE", k, 0, dump, "REPLACE")
+	}
+	become(t, other, "room", "a", "c")
+}
+
 func TestPresenceWhileRedisIsStalled(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

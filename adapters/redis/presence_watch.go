@@ -282,6 +282,7 @@ local processes = redis.pcall('SMEMBERS', KEYS[1])
 if foreign(processes) then processes = {} end
 for _, process in ipairs(processes) do
 	if redis.call('EXISTS', ARGV[1] .. process) == 0 and redis.call('SREM', KEYS[1], process) == 1 then
+		redis.pcall('HDEL', KEYS[2], process)
 		announce(KEYS[1], KEYS[2], KEYS[3], ARGV[2], '')
 		redis.call('PEXPIRE', KEYS[2], ARGV[3])
 	end

@@ -21,6 +21,8 @@ type room struct {
 	changed map[string]struct{} // ids that are not yet written to Redis
 	waiting []chan<- error      // receive when they are
 	rewrite bool                // all members are to be written, in place of what Redis has
+	writes  uint64              // how often this process has written it
+	written uint64              // the number of the last write that Redis has acknowledged
 	emptied time.Time           // when the last member left
 }
 
@@ -98,7 +100,8 @@ func (p *Presence) keep() {
 // task is what is to be written of a room.
 type task struct {
 	room    *room
-	count   int // how many members it has then
+	count   int    // how many members it has then
+	number  uint64 // of the write
 	gone    []any
 	there   []any // ids, each followed by its value
 	changed []string
@@ -115,7 +118,8 @@ func (p *Presence) collect(all bool) (tasks []*task) {
 		if !all && len(r.changed) == 0 && !r.rewrite {
 			continue
 		}
-		t := &task{room: r, count: len(r.members), waiting: r.waiting, rewrite: r.rewrite}
+		r.writes++
+		t := &task{room: r, count: len(r.members), number: r.writes, waiting: r.waiting, rewrite: r.rewrite}
 		if r.rewrite {
 			r.rewrite = false
 			clear(r.changed)
@@ -184,13 +188,15 @@ local function announce(processes, version, channel, publish, body)
 end`
 
 // writeMembers writes a task: it removes and adds members of a process's hash and renews
-// it. If that comes out with another number of members, something is known to be
+// it. If that comes out with another number of members, or Redis does not have the last write that it has
+// acknowledged, as after a failover, something is known to be
 // wrong: the hash is dropped and 0 returned, for it to be written anew.
 //
 // KEYS: the topic's processes, the process's members, the topic's version, its channel.
 // ARGV: the process, the time to live in ms, the number of members (-1: more are to come),
 // the number of members to remove, the command that publishes or none, the change to publish,
-// 1 to drop what is there, the members to remove, and those to add, each with its value.
+// 1 to drop what is there, the number of the last write and of this one, the members to remove, and those to add, each
+// with its value. The version has the number of the last write of each process.
 // Keys of another type are dropped: no Presence has written them.
 const writeMembers = announce + `
 local function done()
@@ -201,11 +207,19 @@ end
 if ARGV[3] == '0' then
 	redis.pcall('SREM', KEYS[1], ARGV[1])
 	redis.call('DEL', KEYS[2])
+	redis.pcall('HDEL', KEYS[3], ARGV[1])
 	return done()
 end
-if ARGV[7] == '1' or foreign(redis.pcall('HLEN', KEYS[2])) then redis.call('DEL', KEYS[2]) end
-local add = 8 + ARGV[4]
-for i = 8, add - 1 do redis.call('HDEL', KEYS[2], ARGV[i]) end
+if foreign(redis.pcall('HLEN', KEYS[3])) then redis.call('DEL', KEYS[3]) end
+if ARGV[7] == '1' or foreign(redis.pcall('HLEN', KEYS[2])) then
+	redis.call('DEL', KEYS[2])
+elseif tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or 0) < tonumber(ARGV[8]) then
+	redis.call('DEL', KEYS[2])
+	return 0
+end
+redis.call('HSET', KEYS[3], ARGV[1], ARGV[9])
+local add = 10 + ARGV[4]
+for i = 10, add - 1 do redis.call('HDEL', KEYS[2], ARGV[i]) end
 for i = add, #ARGV, 2 do redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end
 if ARGV[3] ~= '-1' and redis.call('HLEN', KEYS[2]) ~= tonumber(ARGV[3]) then
 	redis.call('DEL', KEYS[2])
@@ -231,7 +245,7 @@ func (p *Presence) send(ctx context.Context, tasks []*task) error {
 	defer cancel()
 	pipe := p.client.Pipeline()
 	for _, t := range tasks {
-		rest := portion{room: t.room, count: -1, rewrite: t.rewrite, drop: t.rewrite, gone: t.gone, there: t.there}
+		rest := portion{room: t.room, count: -1, number: t.number, rewrite: t.rewrite, drop: t.rewrite, gone: t.gone, there: t.there}
 		for t.count > 0 && len(rest.gone)+len(rest.there)/2 > changesAtOnce {
 			first, g := rest, min(len(rest.gone), changesAtOnce)
 			a := min(len(rest.there), 2*(changesAtOnce-g))
@@ -252,7 +266,8 @@ func (p *Presence) send(ctx context.Context, tasks []*task) error {
 // portion is a task, or as much of it as one command writes.
 type portion struct {
 	room        *room
-	count       int  // how many members there are then; -1: more follow
+	count       int // how many members there are then; -1: more follow
+	number      uint64
 	rewrite     bool // it is of a task that writes all members
 	drop        bool // what there was
 	gone, there []any
@@ -269,8 +284,10 @@ func (p *Presence) eval(ctx context.Context, pipe goredis.Pipeliner, t portion) 
 	if t.drop {
 		drop = 1
 	}
-	args := make([]any, 0, 7+len(t.gone)+len(t.there))
-	args = append(args, p.self, p.ttl().Milliseconds(), t.count, len(t.gone), publish, change, drop)
+	args := make([]any, 0, 9+len(t.gone)+len(t.there))
+	args = append(
+		args, p.self, p.ttl().Milliseconds(), t.count, len(t.gone), publish, change, drop, t.room.written, t.number,
+	)
 	args = append(append(args, t.gone...), t.there...)
 	topic := t.room.topic
 	keys := []string{p.processes(topic), p.members(topic, p.self), p.version(topic), p.channel(topic)}
@@ -307,6 +324,8 @@ func (p *Presence) settle(tasks []*task, broken error) (first error) {
 			r.waiting = append(t.waiting, r.waiting...)
 			signal(p.wake)
 			continue
+		default:
+			r.written = t.number
 		}
 		for _, w := range t.waiting {
 			w <- err
