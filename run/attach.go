@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ type Whole struct {
 	closed     map[string]bool // ids of questions
 	asks       int             // questions so far
 	process    string          // that runs it
-	owner      string          // which try has begun it again
+	restarts   int             // how often it was begun again
 	input      json.RawMessage // of a run that is restartable
 	checkpoint checkpoint      // the last one
 }
@@ -104,27 +105,37 @@ func (rs *Runs) allowed(c *router.Context, id string) (Whole, error) {
 	return w, nil
 }
 
-// stillRunning ends a run as lost whose process is gone: there may have been no other one to notice.
+// stillRunning ends a run as lost that no process runs: there may have been no other one to notice that its process was
+// gone, or the backend may have lost its end.
 func (rs *Runs) stillRunning(ctx context.Context, id string, w Whole) (Whole, error) {
-	if w.process == rs.process {
+	own := w.process == rs.process
+	rs.mu.Lock()
+	here, registered := rs.here[id] != nil || rs.losing[id] > 0, rs.registered[member(id, w.Attempt)]
+	rs.mu.Unlock()
+	if own && here {
 		return w, nil
 	}
-	running, err := rs.shared.presence.Members(ctx, rs.processes())
-	if err != nil {
-		return w, silent(err)
-	}
-	if slices.ContainsFunc(running, func(m pubsub.Member) bool { return m.ID == w.process }) {
-		return w, nil
+	if !own {
+		running, err := rs.shared.presence.Members(ctx, rs.processes())
+		if err != nil {
+			return w, silent(err)
+		}
+		if slices.ContainsFunc(running, func(m pubsub.Member) bool { return m.ID == w.process }) {
+			if !registered { // its process finds out whether it runs it
+				err = rs.send(ctx, w.process, input{Run: id, Attempt: w.Attempt, ID: rand.Text(), Probe: true})
+			}
+			return w, err
+		}
 	}
 	lost := make(chan error, 1)
 	go func() { lost <- rs.lose(rs.ctx, id, w.Attempt) }() // to its end, also if the client goes
 	select {
-	case err = <-lost:
+	case err := <-lost:
+		if err != nil {
+			return w, err
+		}
 	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	if err != nil {
-		return w, err
+		return w, ctx.Err()
 	}
 	return rs.read(ctx, id)
 }
@@ -195,7 +206,7 @@ func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 func (w *Whole) take(o Output, text *strings.Builder) {
 	switch {
 	case w.End != nil:
-	case o.Restart != nil && o.Attempt == w.Attempt+1:
+	case o.Restart != nil && o.Restart.After == w.Attempt:
 		w.restart(o, text)
 	case o.Attempt != w.Attempt || o.Restart != nil: // of a process that stood still, or was not the first to begin it again
 	case o.N > w.N+1:

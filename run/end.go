@@ -15,24 +15,25 @@ import (
 // watch finds out which runs of other processes are lost: those that leave the registry without an end.
 func (rs *Runs) watch(ctx context.Context) error {
 	left := make(chan string, maxLeft)
-	known := make(map[string]bool)
 	watch, err := rs.shared.presence.Watch(ctx, rs.registry(), func(r pubsub.PresenceReport) {
+		rs.mu.Lock()
+		defer rs.mu.Unlock()
 		if r.Complete {
 			present := make(map[string]bool, len(r.Present))
 			for _, m := range r.Present {
 				present[m.ID] = true
 			}
-			for id := range known {
+			for id := range rs.registered {
 				if !present[id] {
 					r.Left = append(r.Left, id)
 				}
 			}
 		}
 		for _, m := range r.Present {
-			known[m.ID] = true
+			rs.registered[m.ID] = true
 		}
 		for _, id := range r.Left {
-			delete(known, id)
+			delete(rs.registered, id)
 			select {
 			case left <- id:
 			default: // it is found when the run is asked for
@@ -48,7 +49,7 @@ func (rs *Runs) watch(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return
-			case id := <-rs.resumed:
+			case id := <-rs.unsure:
 				_ = rs.untilDone(ctx, func() error { return rs.check(ctx, id) })
 			case member := <-left:
 				id, attempt := attemptOf(member)
@@ -61,10 +62,10 @@ func (rs *Runs) watch(ctx context.Context) error {
 	return nil
 }
 
-// maxLeft is how many runs that have left wait for being looked at, and maxResumed how many that were resumed.
+// maxLeft is how many runs that have left wait for being looked at, and maxUnsure how many others.
 const (
-	maxLeft    = 100_000
-	maxResumed = 10_000
+	maxLeft   = 100_000
+	maxUnsure = 10_000
 )
 
 // onTopic has a run looked at that a client has resumed: its process may be gone while there was no other one to
@@ -80,8 +81,13 @@ func (rs *Runs) onTopic(topic string) {
 	if known {
 		return
 	}
+	rs.lookAt(id)
+}
+
+// lookAt has check called for a run.
+func (rs *Runs) lookAt(id string) {
 	select {
-	case rs.resumed <- id:
+	case rs.unsure <- id:
 	default: // it is found when the run is asked for
 	}
 }
@@ -101,11 +107,21 @@ func (rs *Runs) check(ctx context.Context, id string) error {
 // lose ends a run as lost whose attempt is over, or begins it again, unless it has ended. It tries again while the
 // backend fails, until ctx ends.
 func (rs *Runs) lose(ctx context.Context, id string, attempt int) error {
-	by := rand.Text()
-	return rs.untilDone(ctx, func() error { return rs.tryToLose(ctx, id, attempt, by) })
+	rs.mu.Lock()
+	rs.losing[id]++
+	rs.mu.Unlock()
+	defer func() {
+		rs.mu.Lock()
+		defer rs.mu.Unlock()
+		if rs.losing[id]--; rs.losing[id] == 0 {
+			delete(rs.losing, id)
+		}
+	}()
+	next, by := attemptAfter(attempt), rand.Text()
+	return rs.untilDone(ctx, func() error { return rs.tryToLose(ctx, id, attempt, next, by) })
 }
 
-func (rs *Runs) tryToLose(ctx context.Context, id string, attempt int, by string) error {
+func (rs *Runs) tryToLose(ctx context.Context, id string, attempt, next int, by string) error {
 	ctx, cancel := context.WithTimeout(ctx, rs.shared.timeout)
 	defer cancel()
 	// Usually it has ended, which its last output says.
@@ -125,7 +141,7 @@ func (rs *Runs) tryToLose(ctx context.Context, id string, attempt int, by string
 		return nil
 	case err != nil:
 		return err
-	case w.End == nil && w.owner == by: // an answer to this try was lost
+	case w.End == nil && w.Attempt == next: // an answer to this try was lost
 		rs.takeOver(ctx, w)
 		return nil
 	case w.End == nil && w.Attempt != attempt:
@@ -133,7 +149,7 @@ func (rs *Runs) tryToLose(ctx context.Context, id string, attempt int, by string
 	case w.End == nil && w.input != nil && rs.isClosed(): // another process begins it again
 		return nil
 	case w.End == nil && rs.mayRestart(w):
-		return rs.restart(ctx, w, by)
+		return rs.restart(ctx, w, next)
 	case w.End == nil:
 		lost := Output{N: w.N + 1, Attempt: attempt, Spent: w.Spent, End: &End{State: Lost}, By: by}
 		// Each process publishes it; the first one counts.

@@ -21,6 +21,7 @@ type input struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 	Stop    bool            `json:"stop,omitempty"`
 	Lost    bool            `json:"lost,omitempty"`
+	Probe   bool            `json:"probe,omitempty"` // asks whether the process runs it
 }
 
 // inputHistory is what is kept of the inputs of a process: they are read at once.
@@ -182,6 +183,11 @@ func (rs *Runs) take(ctx context.Context, at pubsub.Position) (pubsub.Position, 
 func (rs *Runs) give(in input) {
 	w := rs.writer(in.Run)
 	switch {
+	case in.Probe:
+		if w == nil { // its output says that it has ended, or the backend has lost that
+			rs.lookAt(in.Run)
+		}
+		return
 	case w == nil || w.attempt != in.Attempt: // it has ended, which its output says
 		return
 	case in.Lost:

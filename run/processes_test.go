@@ -14,6 +14,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/poll"
@@ -304,6 +305,21 @@ func TestARunOfAKilledProcess(t *testing.T) {
 	}
 }
 
+// untilNoneIsRegistered waits until no process says that it runs a run.
+func untilNoneIsRegistered(t *testing.T, s *redistest.Server) adapters.Backend {
+	t.Helper()
+	b, err := redis.Open(t.Context(), s.URL(), redis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	poll.Until(t, "the registry of runs to be empty", func() bool {
+		members, err := b.Presence.Members(t.Context(), "$ws:run:run:all")
+		return err == nil && len(members) == 0
+	})
+	return b
+}
+
 // A run whose process was killed while there was no other one is lost for the next one.
 func TestARunOfALoneProcess(t *testing.T) {
 	t.Parallel()
@@ -312,17 +328,11 @@ func TestARunOfALoneProcess(t *testing.T) {
 	id := s.Do("LPOP", "runs").(string)
 	_ = child.Process.Kill()
 	_ = child.Wait()
-	b, err := redis.Open(t.Context(), s.URL(), redis.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Close() })
-	for _, topic := range []string{"$ws:run:run:all", "$ws:run:run:processes"} {
-		poll.Until(t, "the process to be forgotten", func() bool {
-			members, err := b.Presence.Members(t.Context(), topic)
-			return err == nil && len(members) == 0
-		})
-	}
+	b := untilNoneIsRegistered(t, s)
+	poll.Until(t, "the process to be forgotten", func() bool {
+		members, err := b.Presence.Members(t.Context(), "$ws:run:run:processes")
+		return err == nil && len(members) == 0
+	})
 	if v := attach(t, serveOn(t, s.URL()).Dial(), id); v.end == nil || v.end.State != run.Lost {
 		t.Errorf("the end is %+v", v.end)
 	}
@@ -412,6 +422,48 @@ func TestARunOfWhichTheServersLoseAPart(t *testing.T) {
 		if e := routertest.ExpectReply[run.End](c.Request("run.stop", run.Ref{Run: id})); e.State != run.Lost {
 			t.Errorf("stopped as %+v", e)
 		}
+	}
+}
+
+// A run that has ended, and of which Redis has lost the end, has another one, also while its process lives: it is lost,
+// or begun again. So it is where Redis has lost as well that the run is not registered any more.
+func TestARunOfWhichTheEndIsLost(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		typ  string
+		keys string // that lose what came last
+		want run.State
+	}{
+		{"count", "*{run:*", run.Lost}, {"steps", "*{run:*", run.Done}, {"count", "*run:*", run.Lost},
+	} {
+		t.Run(test.typ+" "+test.keys, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			one, two := serveOn(t, s.URL()).Dial(), serveOn(t, s.URL()).Dial()
+			id := routertest.ExpectReply[run.Began](one.Request(test.typ, 100)).Run
+			first := attach(t, one, id)
+			first.next()
+			type value struct{ ms, dump any }
+			before := make(map[string]value)
+			for _, key := range s.Do("KEYS", test.keys).([]any) {
+				before[key.(string)] = value{s.Do("PTTL", key), s.Do("DUMP", key)}
+			}
+			if first.watch(); first.end.State != run.Done {
+				t.Fatalf("the run has ended as %+v", first.end)
+			}
+			untilNoneIsRegistered(t, s)
+			for key, v := range before {
+				s.Do("RESTORE", key, v.ms, v.dump, "REPLACE")
+			}
+			v := attach(t, two, id)
+			if text := v.watch(); v.end.State != test.want || !counts(text) {
+				t.Errorf("%q, %+v", text, v.end)
+			}
+			if again := attach(t, one, id); again.end == nil || again.end.State != test.want ||
+				again.text.String() != v.text.String() {
+				t.Errorf("later it is %q, %+v; want %q, %+v", again.text.String(), again.end, v.text.String(), v.end)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +18,9 @@ const maxRestarts = 2
 // Restart says that a run that was lost is begun again, behind what its last checkpoint has. Of several for an attempt,
 // the first in the history counts, so that a run never has two processes.
 type Restart struct {
-	// Process has begun it.
+	// Process has begun it, behind the attempt with the number After.
 	Process string `json:"process"`
+	After   int    `json:"after,omitempty"`
 }
 
 // checkpoint is one of a run: what it got, and how much was written before it.
@@ -47,6 +49,10 @@ func (w *Writer) Resume(state any) (ok bool, err error) {
 	return true, json.Unmarshal(w.resume, state)
 }
 
+// attemptAfter is the number of an attempt after another one. It is random: a process that has begun one of which the
+// backend has lost everything, and another one that knows nothing of it, do not write the same attempt.
+func attemptAfter(attempt int) int { return attempt + 1 + rand.IntN(1<<28) }
+
 // member is the name of an attempt of a run in the registry.
 func member(id string, attempt int) string {
 	if attempt == 0 {
@@ -64,7 +70,7 @@ func attemptOf(member string) (id string, attempt int) {
 
 // mayRestart reports whether this process may begin a run again that is lost.
 func (rs *Runs) mayRestart(w Whole) bool {
-	return w.input != nil && w.Attempt < maxRestarts && rs.handler(w.Type) != nil
+	return w.input != nil && w.restarts < maxRestarts && rs.handler(w.Type) != nil
 }
 
 func (rs *Runs) isClosed() bool {
@@ -80,16 +86,16 @@ func (rs *Runs) handler(typ string) func(*Writer, json.RawMessage) error {
 	return rs.again[typ]
 }
 
-// restart begins a run again, unless another process is first. by names this try.
-func (rs *Runs) restart(ctx context.Context, w Whole, by string) error {
+// restart begins a run again, as the attempt with a number, unless another process is first.
+func (rs *Runs) restart(ctx context.Context, w Whole, attempt int) error {
 	o := Output{
-		N: w.N + 1, Attempt: w.Attempt + 1, Restart: &Restart{Process: rs.process}, Spent: w.Spent, By: by,
+		N: w.N + 1, Attempt: attempt, Restart: &Restart{Process: rs.process, After: w.Attempt}, Spent: w.Spent,
 	}
 	if err := rs.output.Publish(ctx, rs.topic(w.ID), o); err != nil {
 		return err
 	}
 	now, err := rs.read(ctx, w.ID)
-	if err != nil || now.owner != by {
+	if err != nil || now.Attempt != attempt {
 		return err
 	}
 	rs.giveBack(ctx, w)
@@ -101,7 +107,8 @@ func (rs *Runs) restart(ctx context.Context, w Whole, by string) error {
 // takeOver runs the handler of a run that this process has begun again.
 func (rs *Runs) takeOver(ctx context.Context, from Whole) {
 	w := &Writer{
-		rs: rs, info: from.Info, attempt: from.Attempt, restartable: true, n: from.N, last: time.Now(), asks: from.asks,
+		rs: rs, info: from.Info, attempt: from.Attempt, restarts: from.restarts, restartable: true,
+		n: from.N, last: time.Now(), asks: from.asks,
 		spending: spending{reserved: from.Spent, used: from.Spent, noted: from.Spent}, resume: from.checkpoint.data,
 	}
 	w.init()
@@ -117,7 +124,7 @@ func (rs *Runs) takeOver(ctx context.Context, from Whole) {
 		w.leave()
 		return
 	}
-	_ = w.join(ctx) // without, the end of this process is found when a client asks for the run
+	_ = w.register(ctx) // without, the end of this process is found when a client asks for the run
 	rs.count(w.info.Type, func(t *TypeStats) { t.Restarted++ })
 	handle := rs.handler(w.info.Type)
 	go w.run(func() error { return handle(w, from.input) })
@@ -133,6 +140,7 @@ func (w *Whole) restart(o Output, text *strings.Builder) {
 		w.closed[q.ID] = true
 	}
 	w.Questions = nil
-	w.N, w.Attempt, w.process, w.owner = o.N, o.Attempt, o.Restart.Process, o.By
+	w.N, w.Attempt, w.process = o.N, o.Attempt, o.Restart.Process
+	w.restarts++
 	w.slice, w.reserved = Slice{}, w.Spent // what it had reserved is given back
 }

@@ -137,7 +137,7 @@ func TestRestartOfAProcess(t *testing.T) {
 				}
 			}
 			c := second.Dial()
-			if late := attach(t, c, id); late.text.String() != one.text.String() || late.attempt != 1 {
+			if late := attach(t, c, id); late.text.String() != one.text.String() || late.attempt != two.attempt || late.attempt == 0 {
 				t.Errorf("attempt %d: %q", late.attempt, late.text.String())
 			}
 			if charged := budget - budgetOf(c).Left; charged < one.spent || charged > one.spent+slice {

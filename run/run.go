@@ -89,8 +89,8 @@ type End struct {
 
 // Output is a part of the output of a run, and the payload of the event run.output.
 type Output struct {
-	// Attempt counts how often the run was begun again. Outputs of another attempt than that of the last Restart do not
-	// count.
+	// Attempt is the number of the attempt: 0 for the first, and a higher one each time the run is begun again. Outputs
+	// of another attempt than that of the last Restart do not count.
 	Attempt int `json:"attempt,omitempty"`
 	// Restart says that the run is begun again: what was attached to is out of date.
 	Restart *Restart `json:"restart,omitempty"`
@@ -115,7 +115,7 @@ type Output struct {
 	Spent int64  `json:"spent,omitempty"`
 	// Closed is the id of a question that is open no more: it was answered if there is Taken, and else given up.
 	Closed string `json:"closed,omitempty"`
-	// End is in the last one. By says which try of a process has written it, or the Restart.
+	// End is in the last one. By says which try of a process has written it.
 	End *End   `json:"end,omitempty"`
 	By  string `json:"by,omitempty"`
 }
@@ -132,15 +132,17 @@ type Runs struct {
 	atOnce  *limit.ConcurrencyLimit // nil: no limit
 	budget  *limit.Limiter          // nil: none
 	running sync.WaitGroup          // runs that have entered
-	resumed chan string             // ids of runs that a client has resumed without attaching
+	unsure  chan string             // ids of runs that may have no process any more
 	outage  outage.Reporter
 
-	mu        sync.Mutex
-	here      map[string]*Writer // runs of this process, by their ids
-	attaching map[string]int     // how many clients are subscribing to a run
-	types     map[string]*TypeStats
-	again     map[string]func(w *Writer, input json.RawMessage) error // handlers of types that are restartable
-	closed    bool                                                    // none begins any more
+	mu         sync.Mutex
+	here       map[string]*Writer // runs of this process, by their ids
+	registered map[string]bool    // attempts of runs of all processes, as the watch has reported them
+	attaching  map[string]int     // how many clients are subscribing to a run
+	losing     map[string]int     // how many calls of lose are under way for a run, which may begin it again
+	types      map[string]*TypeStats
+	again      map[string]func(w *Writer, input json.RawMessage) error // handlers of types that are restartable
+	closed     bool                                                    // none begins any more
 }
 
 // processOf is the process of a run, or not ok if the id has none.
@@ -182,9 +184,10 @@ func New(r *router.Router, o Options) (*Runs, error) {
 	ctx, end := context.WithCancel(context.Background())
 	rs := &Runs{
 		o: o, r: r, shared: b, process: rand.Text()[:processLength], ctx: ctx, end: end, here: make(map[string]*Writer),
-		attaching: make(map[string]int), resumed: make(chan string, maxResumed),
-		types: map[string]*TypeStats{"": newTypeStats("")},
-		again: make(map[string]func(*Writer, json.RawMessage) error),
+		registered: make(map[string]bool), attaching: make(map[string]int), losing: make(map[string]int),
+		unsure: make(chan string, maxUnsure),
+		types:  map[string]*TypeStats{"": newTypeStats("")},
+		again:  make(map[string]func(*Writer, json.RawMessage) error),
 		outage: outage.Reporter{
 			Component: "run", Name: o.Name, Log: o.Logger,
 			Failing: "run: the backend fails; trying again", Working: "run: the backend works again",
@@ -358,7 +361,7 @@ func (rs *Runs) begin(c *router.Context, typ string, input json.RawMessage) (w *
 	}
 	if err == nil {
 		if err = w.enter(); err == nil {
-			err = w.join(c)
+			err = w.register(c)
 		}
 		if err != nil {
 			err = errors.Join(err, rs.refund(c, w.info, w.spending.slice, w.spending.reserved))
@@ -398,8 +401,8 @@ func (w *Writer) enter() error {
 	return nil
 }
 
-// join has other processes see the end of this one.
-func (w *Writer) join(ctx context.Context) error {
+// register has other processes see the end of this one.
+func (w *Writer) register(ctx context.Context) error {
 	return w.rs.shared.presence.Join(
 		ctx, w.rs.registry(), pubsub.Member{ID: member(w.info.ID, w.attempt), User: w.info.User},
 	)

@@ -27,6 +27,7 @@ type Writer struct {
 	info        Info
 	place       limit.Lease // of AtOnce
 	attempt     int
+	restarts    int // how often it was begun again
 	restartable bool
 	entered     bool            // it is one of the process
 	resume      json.RawMessage // what the last checkpoint of an earlier attempt got
@@ -219,7 +220,7 @@ func (w *Writer) run(handle func() error) {
 	case err == nil:
 	case errors.Is(cause, ErrStopped):
 		e = End{State: Stopped}
-	case cause != nil && w.restartable && w.attempt < maxRestarts: // another process begins it again
+	case cause != nil && w.restartable && w.restarts < maxRestarts: // another process begins it again
 		_ = w.flush(nil)
 		return
 	case cause != nil:

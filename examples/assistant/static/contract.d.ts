@@ -115,6 +115,7 @@ export interface Question {
 
 export interface Restart {
   process: string;
+  after?: number;
 }
 
 export interface Info {
