@@ -10,11 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/internal/deliverytest"
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
+	"github.com/wskit/wskit/internal/runcheck"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -33,10 +35,11 @@ type Delivery struct {
 	recording *os.File
 	readers   []*reader
 	nemesis   writer
-	calm      atomic.Bool // nothing fails any more, and readers stay
-	stalled   atomic.Bool // readers read nothing
-	stop      func()      // the writers, and waits
-	end       func()      // the readers, and waits
+	calm      atomic.Bool  // nothing fails any more, and readers stay
+	stalled   atomic.Bool  // readers read nothing
+	losses    atomic.Int64 // see runcheck.User
+	stop      func()       // the writers and users, and waits
+	end       func()       // the readers, and waits
 
 	mu         sync.Mutex
 	violations []string // of PROTOCOL.md, as a reader saw them
@@ -56,17 +59,22 @@ const (
 	deliveryServers = 3
 	deliveryReaders = 9
 	deliveryWriters = 4
+	deliveryUsers   = 5
+	// deliveryProcessTimeout is longer than a server is stopped, so that it does not lose its runs each time.
+	deliveryProcessTimeout = 5 * time.Second
 )
 
-// StartDelivery starts a system on a kind of Redis.
-func StartDelivery(t testing.TB, kind DeliveryRedis, seed uint64) *Delivery {
+// StartDelivery starts a system on a kind of Redis, which reports on runs.
+func StartDelivery(t testing.TB, kind DeliveryRedis, seed uint64, runs *runcheck.Report) *Delivery {
 	t.Helper()
 	random := func(i int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(i))) }
 	d := &Delivery{t: t, rand: random(0)}
 	d.Outcomes, d.Faults = make(map[string]int), make(map[string]int)
 	d.redis.start(t, kind)
 	for range deliveryServers {
-		server := StartServer(t, Config{Redis: d.redis.way(t), Delivery: true})
+		server := StartServer(t, Config{
+			Redis: d.redis.way(t), Delivery: true, ProcessTimeout: deliveryProcessTimeout,
+		})
 		toServer := redistest.StartProxy(t, server.Config.Addr)
 		d.servers = append(d.servers, server)
 		d.toServers = append(d.toServers, toServer)
@@ -101,6 +109,17 @@ func StartDelivery(t testing.TB, kind DeliveryRedis, seed uint64) *Delivery {
 		for i := range deliveryWriters {
 			w := &writer{name: fmt.Sprint("writer", i), d: d, rand: random(200 + i)}
 			wait.Go(func() { w.write(ctx) })
+		}
+		for i := range deliveryUsers {
+			u := &runcheck.User{
+				Dial: runcheck.Dial(fmt.Sprint("user", i, " of ", kind), d.targets), Losses: d.losses.Load, Rand: random(300 + i),
+				Report: runs,
+			}
+			wait.Go(func() {
+				for ctx.Err() == nil {
+					u.Round(context.WithoutCancel(ctx))
+				}
+			})
 		}
 	})
 	return d
@@ -184,12 +203,14 @@ func (d *Delivery) settle() {
 		}
 		return true
 	}
-	poll.Within(hangGuard, func() bool { // what is missing then is told of each reader
-		return !slices.ContainsFunc(d.readers, func(r *reader) bool { return !settled(r) })
+	left := slices.Clone(d.readers)
+	poll.Within(hangGuard, func() bool { // a reader that was there may reconnect
+		left = slices.DeleteFunc(left, settled)
+		return len(left) == 0
 	})
 	for _, r := range d.readers {
 		for i, topic := range deliveryTopics {
-			if r.at(topic) != heads[i].String() {
+			if slices.Contains(left, r) && r.at(topic) != heads[i].String() {
 				d.violated(fmt.Sprintf("%s is at %q of %s after %v without faults, and the log ends at %s; %s", r.name, r.at(topic), topic, hangGuard, heads[i], r.describe(topic)))
 				continue
 			}

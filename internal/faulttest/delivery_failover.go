@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 func (d *Delivery) promote(first func(master *redistest.Server)) {
 	d.t.Helper()
 	s := d.redis.sentinel
-	since := d.Recorder.Now()
+	d.replicate(s.Master, s.Replica)
+	defer d.mayLose(true)()
 	first(s.Master)
 	client := goredis.NewSentinelClient(&goredis.Options{Addr: s.Addr})
 	defer client.Close()
@@ -44,7 +46,32 @@ func (d *Delivery) promote(first func(master *redistest.Server)) {
 		replicas, err := client.Replicas(context.Background(), s.Name).Result()
 		return err == nil && len(replicas) == 1 && replicas[0]["flags"] == "slave" && replicas[0]["master-link-status"] == "ok"
 	})
-	d.mayLose(since)
+}
+
+// replicate waits until a replica has what its master has now: a failover loses only what comes later.
+func (d *Delivery) replicate(master, replica *redistest.Server) {
+	d.t.Helper()
+	info := func(s *redistest.Server) *goredis.InfoCmd {
+		client := s.Client()
+		defer client.Close()
+		return client.InfoMap(context.Background(), "replication")
+	}
+	want := info(master)
+	if err := want.Err(); err != nil {
+		d.t.Fatal(err)
+	}
+	poll.Until(d.t, "the replica has what its master has", func() bool {
+		has := info(replica)
+		return has.Item("Replication", "master_link_status") == "up" &&
+			has.Item("Replication", "master_replid") == want.Item("Replication", "master_replid") &&
+			offset(has, "slave_repl_offset") >= offset(want, "master_repl_offset")
+	})
+}
+
+// offset is a number of bytes of replication; 0: it is not known.
+func offset(info *goredis.InfoCmd, name string) int {
+	n, _ := strconv.Atoi(info.Item("Replication", name))
+	return n
 }
 
 func isMaster(s *redistest.Server) bool {
@@ -113,9 +140,9 @@ func (d *Delivery) takeOver(kill func(master *redistest.Server)) {
 	id := r.replica.Do("CLUSTER", "MYID").(string)
 	at := r.replicated()
 	r.cluster.Move(r.slot(roomTopic), at, func() {})
-	d.short() // the replica gets what there is
 	old := r.cluster.Nodes[at]
-	since := d.Recorder.Now()
+	d.replicate(old, r.replica)
+	defer d.mayLose(kill != nil)() // otherwise the master waits for the replica
 	how := []any{"CLUSTER", "FAILOVER"}
 	if kill != nil {
 		kill(old)
@@ -156,9 +183,6 @@ func (d *Delivery) takeOver(kill func(master *redistest.Server)) {
 			}
 			return false
 		})
-	}
-	if kill != nil { // otherwise the master waits for the replica
-		d.mayLose(since)
 	}
 }
 

@@ -40,13 +40,11 @@ var DeliveryNemeses = []DeliveryNemesis{
 		s.Resume()
 	}},
 	{Name: "Redis is killed", On: oneServer, Do: func(d *Delivery) {
-		since := d.Recorder.Now()
+		end := d.mayLose(d.redis.kind == Forgetful)
 		d.redis.one.Kill()
 		d.short()
 		d.redis.one.Run()
-		if d.redis.kind == Forgetful {
-			d.mayLose(since)
-		}
+		end()
 	}},
 	{Name: "Redis is stopped", On: oneServer, Do: func(d *Delivery) {
 		d.redis.one.Stall()
@@ -109,15 +107,15 @@ var DeliveryNemeses = []DeliveryNemesis{
 		}
 	}},
 	{Name: "all logs are lost", On: Forgetful, Do: func(d *Delivery) {
-		since := d.Recorder.Now()
+		end := d.mayLose(true)
 		d.redis.do("FLUSHALL")
-		d.mayLose(since)
+		end()
 	}},
 	{Name: "the end of a log is lost", On: Forgetful, Do: func(d *Delivery) {
 		key := deliveryKey(d.topic())
 		client := d.redis.client()
 		defer client.Close()
-		since := d.Recorder.Now()
+		defer d.mayLose(true)()
 		old, err := client.Dump(context.Background(), key).Result()
 		if err != nil {
 			return // there is no log
@@ -126,7 +124,6 @@ var DeliveryNemeses = []DeliveryNemesis{
 		if err := client.RestoreReplace(context.Background(), key, time.Hour, old).Err(); err != nil {
 			d.t.Error(err)
 		}
-		d.mayLose(since)
 	}},
 	{Name: "Sentinel fails over", On: WithSentinel, Do: func(d *Delivery) { d.promote(func(*redistest.Server) {}) }},
 	{Name: "the master is killed and Sentinel fails over", On: WithSentinel, Do: func(d *Delivery) {
@@ -175,6 +172,15 @@ func (d *Delivery) topic() string { return deliveryTopics[d.rand.IntN(len(delive
 
 func (d *Delivery) short() { pause(time.Duration(50+d.rand.IntN(300)) * time.Millisecond) }
 
-func (d *Delivery) mayLose(since int64) {
-	d.Recorder.Record(deliverytest.Event{Kind: deliverytest.MayLose, Begun: since})
+// mayLose notes that Redis may lose from now on what it has acknowledged, until end is called.
+func (d *Delivery) mayLose(may bool) (end func()) {
+	if !may {
+		return func() {}
+	}
+	since := d.Recorder.Now()
+	d.losses.Add(1)
+	return func() {
+		d.Recorder.Record(deliverytest.Event{Kind: deliverytest.MayLose, Begun: since})
+		d.losses.Add(1)
+	}
 }

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/adapters"
-	"github.com/wskit/wskit/adapters/redis"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/runcheck"
 	"github.com/wskit/wskit/router"
+	"github.com/wskit/wskit/run"
 )
 
 // The topics with history of a delivery server. Of room, all messages are kept that a run publishes; of
@@ -37,13 +38,13 @@ type Appended struct {
 	Pad string `json:"pad"`
 }
 
-// newDeliveryRouter returns a router with topics with history.
-func newDeliveryRouter(broker *redis.Broker) *router.Router {
+// newDeliveryRouter returns a router with topics with history, and with runs.
+func newDeliveryRouter(backend adapters.Backend) (*router.Router, error) {
 	r := router.New(router.Options{
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
-		Backend:      adapters.Backend{Broker: broker},
+		Backend:      backend,
 		HistoryCheck: 200 * time.Millisecond,
 		Resume:       router.ResumeOptions{Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, MaxAge: 4 * time.Minute},
 		Limits:       router.Limits{MaxQueued: 128 << 10, SocketBuffer: 16 << 10},
@@ -69,5 +70,10 @@ func newDeliveryRouter(broker *redis.Broker) *router.Router {
 		}
 		return Done{a.ID}, nil
 	})
-	return r
+	runs, err := run.New(r, run.Options{})
+	if err != nil {
+		return nil, err
+	}
+	runcheck.Handle(runs)
+	return r, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/internal/deliverytest"
+	"github.com/wskit/wskit/internal/runcheck"
 )
 
 var (
@@ -39,6 +40,7 @@ func TestDelivery(t *testing.T) {
 	var total deliverytest.Report
 	var figures DeliveryFigures
 	var text string
+	runs := runcheck.NewReport()
 	run := func(t *testing.T, kind DeliveryRedis, seed uint64) {
 		kinds := slices.DeleteFunc(slices.Clone(DeliveryNemeses), func(n DeliveryNemesis) bool {
 			return n.On&kind == 0 || !strings.Contains(n.Name, *deliveryOnly)
@@ -46,7 +48,7 @@ func TestDelivery(t *testing.T) {
 		if len(kinds) == 0 {
 			return
 		}
-		d := StartDelivery(t, kind, seed)
+		d := StartDelivery(t, kind, seed, runs)
 		order := d.rand.Perm(len(kinds))
 		if short {
 			order = order[:fewFaults]
@@ -72,7 +74,9 @@ func TestDelivery(t *testing.T) {
 				})
 			}
 		})
-		text = deliverySummary(total, figures, elapsed(began))
+		total.Violations = append(total.Violations, runs.Violations...)
+		runs.Violations = nil
+		text = deliverySummary(total, runs, figures, elapsed(began))
 		if *deliveryReport != "" { // each time, so that a run may be ended
 			if err := os.WriteFile(*deliveryReport, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
@@ -92,7 +96,7 @@ func TestDelivery(t *testing.T) {
 	}
 	// A run in which nothing happens would violate nothing.
 	for what, n := range map[string]int{
-		"messages acknowledged": total.Published[deliverytest.Acked], "messages received": total.Received, "topics resumed": total.Resumed,
+		"messages acknowledged": total.Published[deliverytest.Acked], "messages received": total.Received, "topics resumed": total.Resumed, "runs done": runs.Ends["done"],
 	} {
 		if n == 0 {
 			t.Errorf("%s: 0", what)
@@ -131,7 +135,7 @@ func (f *DeliveryFigures) faults() (n int) {
 }
 
 // deliverySummary is the report of all runs.
-func deliverySummary(r deliverytest.Report, f DeliveryFigures, took time.Duration) string {
+func deliverySummary(r deliverytest.Report, runs *runcheck.Report, f DeliveryFigures, took time.Duration) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	table := func(head string, rows map[string]int) {
@@ -152,9 +156,13 @@ func deliverySummary(r deliverytest.Report, f DeliveryFigures, took time.Duratio
 	line("| acknowledged messages that Redis has lost, where a client saw it | %d |", r.Lost)
 	line("| subscriptions that Redis closed for full buffers | %d |", f.Overruns)
 	line("| connections of readers | %d |", f.Connections)
+	line("| runs that were watched to their end | %d |", runs.Rounds)
+	line("| of these, while Redis may have lost a part | %d |", runs.Losses)
 	table("fault", f.Faults)
 	table("outcome of a resume, for each topic", f.Outcomes)
 	table("reason of a reset, with those of resumes", r.Resets)
+	table("end of a run", runs.Ends)
+	table("seen of runs", runs.Seen)
 	if len(r.Violations) > 0 {
 		line("\nViolations:\n\n- %s", strings.Join(r.Violations, "\n- "))
 	}

@@ -115,7 +115,10 @@ func serve(c Config) error {
 		return err
 	}
 	if c.Delivery {
-		err := listen(ctx, c.Addr, newDeliveryRouter(backend.Broker.(*redis.Broker)))
+		r, err := newDeliveryRouter(backend)
+		if err == nil {
+			err = listen(ctx, c.Addr, r)
+		}
 		return errors.Join(err, backend.Close())
 	}
 	store := backend.Limits.(*redis.Store)
