@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -33,7 +34,7 @@ type script struct {
 }
 
 // The blocks that Node runs, each with the client of clients/typescript and a server of scriptServer. In all of them
-// connected(path) is a client that is open, until(check) waits, and assert is Node's.
+// connected(url) is a client that is open, until(check) waits, and assert is Node's.
 var scripts = []script{
 	{"clients/typescript/README.md", 0, heardShow, `assert.equal(members, 1); assert.deepEqual(await heard, ["ann", "hi"]); client.close();`},
 	{"clients/typescript/README.md", 1, `import { connect } from "@wskit/client";`, `const members: number = (await client.request("room.join", { room: "lobby" })).members; assert.equal(members, 1); client.close();`},
@@ -87,6 +88,24 @@ const ask = async () => assert.fail(), hide = () => assert.fail(), clear = () =>
 assert.equal(shown, "You have asked: why? ");
 assert.deepEqual(end, { state: "done", result: { words: 4 } });
 client.close();`},
+	{"docs/recipes/README.md", 0, recipe("stream") + `const words = [], show = (w) => words.push(w), question = "why?";`,
+		`assert.equal(text, "You have asked: why?"); assert.deepEqual(words.join(" "), text); client.close();`},
+	{"docs/recipes/README.md", 1, recipe("positions") + `const drawn = [], draw = (p) => drawn.push(p);`,
+		`await until(() => drawn.length); assert.deepEqual([drawn[0].x, drawn[0].y], [3, 4]); client.close();`},
+	{"docs/recipes/README.md", 2, recipe("inbox") + `const heard = [], show = (...l) => heard.push(l);`, `
+await client.request("letter.send", { to: "ann", text: "hi" });
+await until(() => heard.length);
+assert.deepEqual(heard, [["ann", "hi"]]);
+client.close();`},
+	{"docs/recipes/README.md", 3, recipe("job") + `const bar = {}, sessionStorage = {};`, `
+await until(() => bar.value > 10);
+const seen = [], again = await connected(recipes.job); // the page, loaded again
+again.on("job.progressed", ({ percent }) => seen.push(percent));
+await again.request("job.follow", sessionStorage.job);
+await until(() => seen.includes(100));
+assert.equal(seen[0], 10);
+client.close();
+again.close();`},
 	{"docs/requests.md", 0, open, `await assert.rejects(call, { code: "CANCELLED" }); client.close();`},
 	{"docs/requests.md", 1, open + `const order = { item: "tea" };`, `client.close();`},
 	{"docs/topics.md", 0, `
@@ -121,6 +140,11 @@ const (
 	comingFrom = "let hear; const heard = new Promise((h) => hear = h), show = (...a) => hear(a), form = { text: { value: \"hi\" } };\n"
 	cameFrom   = "await until(() => client.state.get().status === \"open\"); form.onsubmit(); assert.deepEqual(await heard, [\"ann\", \"hi\"]); client.close();\n"
 )
+
+// recipe is the beginning of a script for a program of examples/.
+func recipe(program string) string {
+	return "const client = await connected(recipes." + program + ");\n"
+}
 
 // Blocks that are not run: those of other libraries, and types, which are checked with the blocks that use them.
 var notRun = map[string]string{
@@ -161,8 +185,8 @@ func TestScriptsOfThePages(t *testing.T) {
 	write("package.json", `{"type": "module"}`)
 	write("tsconfig.json", `{"compilerOptions": {"target": "ES2024", "module": "NodeNext", "lib": ["ES2024", "DOM", "DOM.Iterable"], "types": [], "noEmit": true, "strict": true},
 		"files": ["types.ts", `+strings.Join(typed(t), ", ")+`]}`)
-	write("kit.js", strings.ReplaceAll(kit, "SERVER", server))
-	write("kit.d.ts", `export const server: string, assert: any;
+	write("kit.js", strings.NewReplacer("SERVER", server, "RECIPES", startRecipes(t)).Replace(kit))
+	write("kit.d.ts", `export const server: string, recipes: Record<string, string>, assert: any;
 export function until(check: () => unknown): Promise<void>;
 export function connected(path: string): Promise<import("@wskit/client").Client>;`)
 	main := ""
@@ -221,7 +245,7 @@ func (s script) text(t *testing.T, server string) string {
 		`"/ws"`, `"`+server+`/ws?access_token=ann"`,
 		`"wss://api.example.com/ws"`, `"`+server+`/ws"`,
 	).Replace(block)
-	return `import { assert, connected, server, until } from "./kit.js"; assert; connected; server; until;` + "\n" + s.before + "\n" + block + "\n" + s.after + "\nexport {};\n"
+	return `import { assert, connected, recipes, server, until } from "./kit.js"; assert; connected; recipes; server; until;` + "\n" + s.before + "\n" + block + "\n" + s.after + "\nexport {};\n"
 }
 
 const kit = `
@@ -230,14 +254,15 @@ import { connect } from "@wskit/client";
 
 export const assert = strict;
 export const server = "SERVER";
+export const recipes = RECIPES;
 
 export async function until(check) {
-	const end = Date.now() + 300_000; // only ends a test that hangs
+	const end = Date.now() + 120_000; // only ends a test that hangs
 	while (!await check()) await new Promise((later) => setTimeout(later, 5)).then(() => assert(Date.now() < end, "never: " + check));
 }
 
-export async function connected(path) {
-	const client = connect({ url: server + path });
+export async function connected(to) {
+	const client = connect({ url: new URL(to, server).href });
 	await until(() => client.state.get().status === "open");
 	return client;
 }
@@ -265,6 +290,36 @@ func TestNoScriptIsForgotten(t *testing.T) {
 			}
 		}
 	}
+}
+
+// startRecipes starts the programs that the recipes show, and returns their URLs as JSON.
+func startRecipes(t *testing.T) string {
+	t.Helper()
+	dir, urls := t.TempDir(), make(map[string]string)
+	names := []string{"stream", "positions", "inbox", "job"}
+	args := []string{"build", "-o", dir}
+	for _, name := range names {
+		args = append(args, "../examples/"+name)
+	}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range names {
+		addr := ports.FreeAddr(t)
+		cmd := exec.Command(filepath.Join(dir, name))
+		cmd.Env = append(os.Environ(), "ADDR="+addr)
+		ports.DieWithParent(cmd)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		urls[name] = "ws://" + addr + "/?access_token=ann"
+	}
+	text, err := json.Marshal(urls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // parrots answers questions slowly, in runs.

@@ -2,9 +2,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/wskit/wskit/errors"
@@ -42,6 +44,8 @@ func newRouter() *router.Router {
 }
 
 func main() {
-	log.Println("ws://127.0.0.1:8080")
-	log.Fatal(newRouter().Serve(context.Background(), &http.Server{Addr: "127.0.0.1:8080"}))
+	addr := cmp.Or(os.Getenv("ADDR"), "127.0.0.1:8080")
+	r := newRouter()
+	log.Println("ws://" + addr)
+	log.Fatal(r.Serve(context.Background(), &http.Server{Addr: addr, Handler: r}))
 }

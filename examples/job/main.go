@@ -2,10 +2,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"log"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/wskit/wskit/router"
@@ -47,6 +49,8 @@ func work(ctx context.Context, report func(ctx context.Context, percent int) err
 }
 
 func main() {
-	log.Println("ws://127.0.0.1:8080")
-	log.Fatal(newRouter().Serve(context.Background(), &http.Server{Addr: "127.0.0.1:8080"}))
+	addr := cmp.Or(os.Getenv("ADDR"), "127.0.0.1:8080")
+	r := newRouter()
+	log.Println("ws://" + addr)
+	log.Fatal(r.Serve(context.Background(), &http.Server{Addr: addr, Handler: r}))
 }

@@ -2,9 +2,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -51,6 +53,8 @@ func parrot(ctx context.Context, question string, word func(string) error) error
 }
 
 func main() {
-	log.Println("ws://127.0.0.1:8080")
-	log.Fatal(newRouter(parrot).Serve(context.Background(), &http.Server{Addr: "127.0.0.1:8080"}))
+	addr := cmp.Or(os.Getenv("ADDR"), "127.0.0.1:8080")
+	r := newRouter(parrot)
+	log.Println("ws://" + addr)
+	log.Fatal(r.Serve(context.Background(), &http.Server{Addr: addr, Handler: r}))
 }
