@@ -90,12 +90,19 @@ func slug(text string) string {
 	}, strings.TrimSpace(text))
 }
 
-// Every page of the guide is in its index.
+// Every page of the guide is in its index, and leads to it.
 func TestIndexHasAllPages(t *testing.T) {
 	pages, _ := repository(t)
-	for name := range pages {
-		if dir, file := path.Split(name); dir == "docs/" && file != "README.md" && !strings.Contains(pages["docs/README.md"], "("+file+")") {
+	for name, text := range pages {
+		dir, file := path.Split(name)
+		if dir != "docs/" || file == "README.md" {
+			continue
+		}
+		if !strings.Contains(pages["docs/README.md"], "("+file+")") {
 			t.Errorf("docs/README.md has no link to %s", file)
+		}
+		if !strings.HasSuffix(text, "\n\n[All pages](README.md)\n") {
+			t.Errorf("%s does not end with [All pages](README.md)", name)
 		}
 	}
 }
