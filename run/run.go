@@ -403,9 +403,11 @@ func (w *Writer) enter() error {
 
 // register has other processes see the end of this one.
 func (w *Writer) register(ctx context.Context) error {
-	return w.rs.shared.presence.Join(
-		ctx, w.rs.registry(), pubsub.Member{ID: member(w.info.ID, w.attempt), User: w.info.User},
-	)
+	m := pubsub.Member{ID: member(w.info.ID, w.attempt), User: w.info.User}
+	if err := w.rs.shared.presence.Join(ctx, w.rs.registry(), m); err != nil {
+		return silent(err)
+	}
+	return nil
 }
 
 // Wait ends the runs of this process: it begins no more, waits for those there are until ctx ends, and ends the others

@@ -436,3 +436,33 @@ func TestALateClient(t *testing.T) {
 		}
 	})
 }
+
+// Of a run that was begun again, only what the present attempt has written counts: not what a process writes of which the
+// backend has lost that it had begun the run again, nor what it began then.
+func TestOutputsOfOtherAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRouter()
+		if _, err := run.New(r, run.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		id := strings.Repeat("P", 16) + "-run"
+		for _, o := range []run.Output{
+			{N: 1, Info: &run.Info{ID: id, Tenant: "acme", User: "ann"}, Text: "one "},
+			{N: 2, Attempt: 7, Restart: &run.Restart{Process: "Q"}},
+			{N: 3, Attempt: 9, Text: "wrong "},
+			{N: 3, Attempt: 9, Restart: &run.Restart{Process: "R"}},
+			{N: 3, Text: "wrong "},
+			{N: 3, Attempt: 7, Text: "two "},
+			{N: 4, Attempt: 9, End: &run.End{State: run.Failed}},
+			{N: 4, Attempt: 7, End: &run.End{State: run.Done}},
+		} {
+			if err := r.Publish(t.Context(), "run:"+id, "run.output", o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v := attach(t, routertest.New(t, r).Dial(routertest.DialOptions{Token: "ann"}), id)
+		if v.text.String() != "two " || v.end == nil || v.end.State != run.Done {
+			t.Errorf("%q, %+v", v.text.String(), v.end)
+		}
+	})
+}

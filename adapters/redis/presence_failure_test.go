@@ -179,7 +179,10 @@ func TestPresenceAfterAFailover(t *testing.T) {
 	for k, dump := range before {
 		s.Do("RESTORE", k, 0, dump, "REPLACE")
 	}
-	become(t, other, "room", "a", "c")
+	join(t, p, "room", "d")
+	if got := ids(t, other, "room"); !slices.Equal(got, []string{"a", "c", "d"}) {
+		t.Errorf("the members are %q", got)
+	}
 }
 
 func TestPresenceWhileRedisIsStalled(t *testing.T) {

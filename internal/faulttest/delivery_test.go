@@ -146,7 +146,7 @@ func deliverySummary(r deliverytest.Report, runs *runcheck.Report, f DeliveryFig
 	}
 	line("# Topics with history under faults\n")
 	line("Written by `make delivery`; do not edit. internal/faulttest says what is done, and internal/deliverytest what is checked.\n")
-	line("Systems of %d servers, each kind on one Redis that keeps all on disk, one that forgets, a pair with Sentinel, and a cluster, with %d clients that read and %d that write, for %.0f s: %d faults, **%d violations**.\n", deliveryServers, deliveryReaders, deliveryWriters, took.Seconds(), f.faults(), len(r.Violations))
+	line("Systems of %d servers, each kind on one Redis that keeps all on disk, one that forgets, a pair with Sentinel, and a cluster, with %d clients that read, %d that write and %d that begin runs, for %.0f s: %d faults, **%d violations**.\n", deliveryServers, deliveryReaders, deliveryWriters, deliveryUsers, took.Seconds(), f.faults(), len(r.Violations))
 	line("| | |\n|---|---|")
 	line("| messages acknowledged to their writers | %d |", r.Published[deliverytest.Acked])
 	line("| messages whose outcome stayed unknown | %d |", r.Published[deliverytest.Unknown])

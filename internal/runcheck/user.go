@@ -54,6 +54,9 @@ func (u *User) Round(ctx context.Context) {
 	var err error
 	if o.id, err = u.start(ctx, o.typ, o.most); err != nil {
 		u.Report.saw("runs that did not begin: " + string(errors.CodeOf(err)))
+		if errors.CodeOf(err) == errors.Internal {
+			u.Report.violated(fmt.Sprintf("a run did not begin: %v", err))
+		}
 		_ = sleep(ctx, 10*step)
 		return
 	}
