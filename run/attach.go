@@ -36,7 +36,7 @@ type Whole struct {
 	pos        string
 	slice      Slice           // the last one
 	reserved   int64           // of all
-	by         string          // which try has ended it
+	by         string          // which try has ended it, or was the first to find that it is broken
 	broken     bool            // the servers have lost a part of the output, which ends it as lost
 	taken      map[string]bool // ids of messages
 	closed     map[string]bool // ids of questions
@@ -173,7 +173,7 @@ func (rs *Runs) read(ctx context.Context, id string) (w Whole, err error) {
 func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 	var text strings.Builder
 	text.WriteString(w.Text)
-	for w.End == nil {
+	for w.End == nil || w.broken && w.by == "" {
 		page, err := rs.r.ReadHistory(ctx, rs.topic(id), router.HistoryQuery{From: w.pos, Limit: 1000})
 		if err != nil {
 			return err
@@ -205,6 +205,8 @@ func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 // take adds an output, if it counts.
 func (w *Whole) take(o Output, text *strings.Builder) {
 	switch {
+	case w.End != nil && w.broken && w.by == "" && o.End != nil && o.Attempt == w.Attempt: // its try gives the budget back
+		w.by, w.Spent = o.By, max(w.Spent, o.Spent)
 	case w.End != nil:
 	case o.Restart != nil && o.Restart.After == w.Attempt:
 		w.restart(o, text)

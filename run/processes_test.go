@@ -423,6 +423,7 @@ func TestARunOfWhichTheServersLoseAPart(t *testing.T) {
 			t.Errorf("stopped as %+v", e)
 		}
 	}
+	poll.Until(t, "the budget to be given back", func() bool { return budget-budgetOf(one).Left < slice })
 }
 
 // A run that has ended, and of which Redis has lost the end, has another one, also while its process lives: it is lost,
