@@ -91,7 +91,7 @@ func (rs *Runs) sendAndAwait(ctx context.Context, w *Whole, in input, outcome fu
 	wake := make(chan struct{}, 1)
 	watch, err := rs.shared.log.Subscribe(ctx, rs.topic(in.Run), func(pubsub.Message) { wakeUp(wake) })
 	if err != nil {
-		return err
+		return silent(err)
 	}
 	defer watch.Close()
 	for sent := -1; ; { // to which attempt

@@ -53,10 +53,7 @@ func (u *User) Round(ctx context.Context) {
 	before := u.Losses()
 	var err error
 	if o.id, err = u.start(ctx, o.typ, o.most); err != nil {
-		u.Report.saw("runs that did not begin: " + string(errors.CodeOf(err)))
-		if errors.CodeOf(err) == errors.Internal {
-			u.Report.violated(fmt.Sprintf("a run did not begin: %v", err))
-		}
+		u.failed("a run", err)
 		_ = sleep(ctx, 10*step)
 		return
 	}
@@ -245,7 +242,16 @@ func (u *User) refused(ctx context.Context, what, id string, err error) {
 		u.Report.violated(fmt.Sprintf("%s of run %s has no answer", what, id))
 		return
 	}
-	u.Report.saw(fmt.Sprintf("%s has failed: %s", what, errors.CodeOf(err)))
+	u.failed(what, err)
+}
+
+// failed notes that a request has failed: with a code that says why.
+func (u *User) failed(what string, err error) {
+	code := errors.CodeOf(err)
+	u.Report.saw(what + " has failed: " + string(code))
+	if code == errors.Internal {
+		u.Report.violated(fmt.Sprintf("%s has failed: %v", what, err))
+	}
 }
 
 // attachLater returns what three more clients see of a run that has ended.
