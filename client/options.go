@@ -16,8 +16,8 @@ type Options struct {
 	// Token returns the token of the next attempt to connect, which is sent as Authorization:
 	// Bearer. It is called before each attempt and before the identity expires; its context ends
 	// with ConnectTimeout. After a failure it is called again, with backoff, unless the error has the
-	// code UNAUTHENTICATED or PERMISSION_DENIED, which ends the client. So does a server that refuses
-	// the same token twice.
+	// code UNAUTHENTICATED or PERMISSION_DENIED, which ends the client. So does a token that the server has refused, if
+	// it is returned five times in a row: a cache may keep it for some seconds.
 	//
 	// Default: none; connections are not authenticated, unless Header does it.
 	Token func(context.Context) (string, error)
