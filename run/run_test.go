@@ -438,7 +438,7 @@ func TestALateClient(t *testing.T) {
 }
 
 // Of a run that was begun again, only what the present attempt has written counts: not what a process writes of which the
-// backend has lost that it had begun the run again, nor what it began then.
+// backend has lost that it had begun the run again, nor what it began then, nor what comes behind the end.
 func TestOutputsOfOtherAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouter()
@@ -455,6 +455,7 @@ func TestOutputsOfOtherAttempts(t *testing.T) {
 			{N: 3, Attempt: 7, Text: "two "},
 			{N: 4, Attempt: 9, End: &run.End{State: run.Failed}},
 			{N: 4, Attempt: 7, End: &run.End{State: run.Done}},
+			{N: 5, Attempt: 7, Text: "wrong ", End: &run.End{State: run.Failed}},
 		} {
 			if err := r.Publish(t.Context(), "run:"+id, "run.output", o); err != nil {
 				t.Fatal(err)

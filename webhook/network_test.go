@@ -49,7 +49,10 @@ func TestPrivateAddressesAreRefused(t *testing.T) {
 // A redirect is a failure, and is not followed.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
-	away := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect is followed") }))
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		t.Error("a redirect is followed")
+		http.Error(w, "", http.StatusTeapot)
+	}))
 	defer away.Close()
 	service := httptest.NewServer(http.RedirectHandler(away.URL, http.StatusTemporaryRedirect))
 	defer service.Close()
