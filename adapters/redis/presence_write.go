@@ -100,8 +100,7 @@ func (p *Presence) keep() {
 // task is what is to be written of a room.
 type task struct {
 	room    *room
-	count   int    // how many members it has then
-	number  uint64 // of the write
+	count   int // how many members it has then
 	gone    []any
 	there   []any // ids, each followed by its value
 	changed []string
@@ -119,7 +118,7 @@ func (p *Presence) collect(all bool) (tasks []*task) {
 			continue
 		}
 		r.writes++
-		t := &task{room: r, count: len(r.members), number: r.writes, waiting: r.waiting, rewrite: r.rewrite}
+		t := &task{room: r, count: len(r.members), waiting: r.waiting, rewrite: r.rewrite}
 		if r.rewrite {
 			r.rewrite = false
 			clear(r.changed)
@@ -189,8 +188,8 @@ end`
 
 // writeMembers writes a task: it removes and adds members of a process's hash and renews
 // it. If that comes out with another number of members, or Redis does not have the last write that it has
-// acknowledged, as after a failover, something is known to be
-// wrong: the hash is dropped and 0 returned, for it to be written anew.
+// acknowledged, as after a failover, something is known to be wrong: the hash is dropped and 0 returned, for it to be
+// written anew.
 //
 // KEYS: the topic's processes, the process's members, the topic's version, its channel.
 // ARGV: the process, the time to live in ms, the number of members (-1: more are to come),
@@ -245,7 +244,7 @@ func (p *Presence) send(ctx context.Context, tasks []*task) error {
 	defer cancel()
 	pipe := p.client.Pipeline()
 	for _, t := range tasks {
-		rest := portion{room: t.room, count: -1, number: t.number, rewrite: t.rewrite, drop: t.rewrite, gone: t.gone, there: t.there}
+		rest := portion{room: t.room, count: -1, rewrite: t.rewrite, drop: t.rewrite, gone: t.gone, there: t.there}
 		for t.count > 0 && len(rest.gone)+len(rest.there)/2 > changesAtOnce {
 			first, g := rest, min(len(rest.gone), changesAtOnce)
 			a := min(len(rest.there), 2*(changesAtOnce-g))
@@ -266,8 +265,7 @@ func (p *Presence) send(ctx context.Context, tasks []*task) error {
 // portion is a task, or as much of it as one command writes.
 type portion struct {
 	room        *room
-	count       int // how many members there are then; -1: more follow
-	number      uint64
+	count       int  // how many members there are then; -1: more follow
 	rewrite     bool // it is of a task that writes all members
 	drop        bool // what there was
 	gone, there []any
@@ -286,7 +284,7 @@ func (p *Presence) eval(ctx context.Context, pipe goredis.Pipeliner, t portion) 
 	}
 	args := make([]any, 0, 9+len(t.gone)+len(t.there))
 	args = append(
-		args, p.self, p.ttl().Milliseconds(), t.count, len(t.gone), publish, change, drop, t.room.written, t.number,
+		args, p.self, p.ttl().Milliseconds(), t.count, len(t.gone), publish, change, drop, t.room.written, t.room.writes,
 	)
 	args = append(append(args, t.gone...), t.there...)
 	topic := t.room.topic
@@ -325,7 +323,7 @@ func (p *Presence) settle(tasks []*task, broken error) (first error) {
 			signal(p.wake)
 			continue
 		default:
-			r.written = t.number
+			r.written = r.writes // no other write has begun
 		}
 		for _, w := range t.waiting {
 			w <- err
