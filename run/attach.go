@@ -173,7 +173,7 @@ func (rs *Runs) read(ctx context.Context, id string) (w Whole, err error) {
 func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 	var text strings.Builder
 	text.WriteString(w.Text)
-	for w.End == nil || w.broken && w.by == "" {
+	for w.isOpen() {
 		page, err := rs.r.ReadHistory(ctx, rs.topic(id), router.HistoryQuery{From: w.pos, Limit: 1000})
 		if err != nil {
 			return err
@@ -202,10 +202,13 @@ func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 	return nil
 }
 
+// isOpen reports whether the history of the run has no end yet, also if it has ended because a part is missing.
+func (w *Whole) isOpen() bool { return w.End == nil || w.broken && w.by == "" }
+
 // take adds an output, if it counts.
 func (w *Whole) take(o Output, text *strings.Builder) {
 	switch {
-	case w.End != nil && w.broken && w.by == "" && o.End != nil && o.Attempt == w.Attempt: // its try gives the budget back
+	case w.broken && w.isOpen() && o.End != nil && o.Attempt == w.Attempt: // its try gives the budget back
 		w.by, w.Spent = o.By, max(w.Spent, o.Spent)
 	case w.End != nil:
 	case o.Restart != nil && o.Restart.After == w.Attempt:

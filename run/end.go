@@ -150,7 +150,7 @@ func (rs *Runs) tryToLose(ctx context.Context, id string, attempt, next int, by 
 		return nil
 	case w.End == nil && rs.mayRestart(w):
 		return rs.restart(ctx, w, next)
-	case w.End == nil || w.broken && w.by == "":
+	case w.isOpen():
 		lost := Output{N: w.N + 1, Attempt: attempt, Spent: w.Spent, End: &End{State: Lost}, By: by}
 		// Each process publishes it; the first one counts.
 		if err := rs.output.Publish(ctx, rs.topic(id), lost); err != nil {
