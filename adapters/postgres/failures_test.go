@@ -226,17 +226,18 @@ func TestAStoppedProcessHoldsUpNothing(t *testing.T) {
 	}
 }
 
+// writableURL is that of the database of the server that takes writes.
+func writableURL(one, other *pgtest.Server) string {
+	return one.URLAt(one.Addr+","+other.Addr) + "&target_session_attrs=read-write"
+}
+
 // After a failover to a replica that was behind, what was acknowledged and is missing is reported to clients, and what
 // is published then arrives.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Start(t)
 	replica := primary.Replica(t)
-	url := fmt.Sprintf(
-		"postgres://postgres@%s,%s/postgres?sslmode=disable&target_session_attrs=read-write",
-		primary.Addr,
-		replica.Addr,
-	)
+	url := writableURL(primary, replica)
 	backend := open(t, url, postgres.Options{ProcessTimeout: processTimeout})
 	r := router.New(router.Options{Backend: backend, HistoryCheck: 100 * time.Millisecond})
 	r.History("orders:*", router.HistoryOptions{})

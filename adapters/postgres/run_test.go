@@ -116,9 +116,7 @@ func TestRunsWhileServersFail(t *testing.T) {
 func runUntilAFailover(t *testing.T, report *runcheck.Report) {
 	primary := pgtest.Start(t)
 	replica := primary.Replica(t)
-	url := fmt.Sprintf(
-		"postgres://postgres@%s,%s/postgres?sslmode=disable&target_session_attrs=read-write", primary.Addr, replica.Addr,
-	)
+	url := writableURL(primary, replica)
 	var addrs []string
 	var servers []*exec.Cmd
 	start := func(addr string) *exec.Cmd {
@@ -137,46 +135,40 @@ func runUntilAFailover(t *testing.T, report *runcheck.Report) {
 			Dial: runcheck.Dial(fmt.Sprint("user", i), addrs), Losses: losses.Load, Report: report,
 			Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
 		}
-		users.Go(func() {
-			for ctx.Err() == nil {
-				u.Round(context.WithoutCancel(ctx))
-			}
-		})
+		users.Go(func() { u.Rounds(ctx) })
 	}
 	pause := func() { poll.Within(time.Duration(rand.IntN(1000))*time.Millisecond, func() bool { return false }) }
-	for i, s := range servers {
-		pause()
-		switch i {
-		case 0:
-			_ = s.Process.Kill()
-			_ = s.Wait()
-			servers[i] = start(addrs[i])
-		case 1:
-			err := process.Stop(s.Process)
-			pause()
-			if err = errors.Join(err, process.Continue(s.Process)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		pause()
-		if i == 2 {
-			losses.Add(1)
-			replica.Kill()
-			pause() // it lacks what comes now
-			primary.Kill()
-			replica.Run()
-			replica.Promote()
-			losses.Add(1)
-		} else {
-			primary.Kill()
-			primary.Run()
-		}
+	kill := func(server *exec.Cmd) {
+		_ = server.Process.Kill()
+		_ = server.Wait()
 	}
+	restart := func() {
+		pause()
+		primary.Kill()
+		primary.Run()
+		pause()
+	}
+	pause()
+	kill(servers[0])
+	servers[0] = start(addrs[0])
+	restart()
+	err := process.Stop(servers[1].Process)
+	pause()
+	if err = errors.Join(err, process.Continue(servers[1].Process)); err != nil {
+		t.Fatal(err)
+	}
+	restart()
+	losses.Add(1)
+	replica.Kill()
+	pause() // it lacks what comes now
+	primary.Kill()
+	replica.Run()
+	replica.Promote()
+	losses.Add(1)
 	pause()
 	end()
 	users.Wait()
 	for _, s := range servers {
-		_ = s.Process.Kill()
-		_ = s.Wait()
+		kill(s)
 	}
 }

@@ -115,11 +115,7 @@ func StartDelivery(t testing.TB, kind DeliveryRedis, seed uint64, runs *runcheck
 				Dial: runcheck.Dial(fmt.Sprint("user", i, " of ", kind), d.targets), Losses: d.losses.Load, Rand: random(300 + i),
 				Report: runs,
 			}
-			wait.Go(func() {
-				for ctx.Err() == nil {
-					u.Round(context.WithoutCancel(ctx))
-				}
-			})
+			wait.Go(func() { u.Rounds(ctx) })
 		}
 	})
 	return d

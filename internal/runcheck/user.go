@@ -42,8 +42,15 @@ func Dial(token string, addrs []string) func(ctx context.Context) (*client.Clien
 // watched is how long a run may go without an end: longer than any fault lasts, on a machine that is busy.
 const watched = 3 * time.Minute
 
-// Round begins a run, watches it to its end, and checks it. A run that did not begin is no round.
-func (u *User) Round(ctx context.Context) {
+// Rounds begins runs until ctx ends, and watches the last one to its end.
+func (u *User) Rounds(ctx context.Context) {
+	for ctx.Err() == nil {
+		u.round(context.WithoutCancel(ctx))
+	}
+}
+
+// round begins a run, watches it to its end, and checks it. A run that did not begin is no round.
+func (u *User) round(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, watched)
 	defer cancel()
 	o := &round{typ: "count", most: 20 + u.Rand.IntN(200), messages: make(map[string]fate)}
