@@ -61,7 +61,7 @@ const (
 	CloseSlowConsumer     CloseCode = 4008 // the client reads too slowly
 	CloseUnauthenticated  CloseCode = 4401 // not authenticated, or the identity has expired: reconnect with another token
 	ClosePermissionDenied CloseCode = 4403 // a handshake was refused because the client may not connect
-	CloseTooManyRequests  CloseCode = 4429 // banned after too many rejections, or too many connections
+	CloseTooManyRequests  CloseCode = 4429 // banned for a time, or too many connections
 )
 
 // Valid reports whether a server may send the code in a close frame.

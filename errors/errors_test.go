@@ -259,7 +259,7 @@ func TestMessagesOfLimits(t *testing.T) {
 		errors.LimitRate:       "rate limit exceeded",
 		errors.LimitInFlight:   "too many requests in flight",
 		errors.LimitConnection: "too many connections",
-		errors.LimitBanned:     "banned for too many rejections",
+		errors.LimitBanned:     "banned for a time",
 	} {
 		e := &errors.LimitExceeded{Kind: kind, RetryAfter: time.Second}
 		if got := errors.From(e); got.Message != want || got.Code != errors.ResourceExhausted {

@@ -13,7 +13,7 @@ const (
 	LimitRate       LimitKind = "rate"       // too many within a time
 	LimitInFlight   LimitKind = "in_flight"  // too many requests open at once
 	LimitConnection LimitKind = "connection" // too many connections, or opened too fast
-	LimitBanned     LimitKind = "banned"     // banned for a time, after too many rejections
+	LimitBanned     LimitKind = "banned"     // banned for a time, for too many rejections or by hand
 )
 
 // LimitExceeded is the rejection of a frame or a connection by a limit. Middleware returns it,
@@ -63,7 +63,7 @@ func (e *LimitExceeded) Message() string {
 	case e.Kind == LimitConnection:
 		return "too many connections"
 	case e.Kind == LimitBanned:
-		return "banned for too many rejections"
+		return "banned for a time"
 	case e.Never:
 		return "cost exceeds the rate limit's capacity"
 	default:

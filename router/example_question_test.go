@@ -62,9 +62,14 @@ func ExampleQuestion_AskFirst() {
 	phone, laptop := connect(r), connect(r)
 	defer phone.close()
 	defer laptop.close()
+	ctx := context.Background()
+	ann := r.User("", "ann")
+	for n := 0; n < 2; { // only the connections of now are asked
+		n, _ = ann.Count(ctx)
+	}
 	answered := make(chan string)
 	go func() {
-		yes, err := approve.AskFirst(context.Background(), r.User("", "ann"), "Pay 7 EUR?")
+		yes, err := approve.AskFirst(ctx, ann, "Pay 7 EUR?")
 		answered <- fmt.Sprint("approved: ", yes, " ", err)
 	}()
 	phone.receive(1)

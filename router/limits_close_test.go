@@ -171,7 +171,7 @@ func TestARejectionByOnOpenCloses(t *testing.T) {
 	t.Parallel()
 	inMemory(t, router.Options{OnOpen: func(*router.Conn) error { e := banned; return &e }}, func(*router.Router) {},
 		func(t *testing.T, _ *router.Router, c *routertest.Client) {
-			if reason := c.ExpectClose(errors.CloseTooManyRequests); reason != `{"retryAfterMs":90000,"message":"banned for too many rejections"}` {
+			if reason := c.ExpectClose(errors.CloseTooManyRequests); reason != `{"retryAfterMs":90000,"message":"banned for a time"}` {
 				t.Errorf("the reason is %s", reason)
 			}
 		})

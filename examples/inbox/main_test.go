@@ -42,6 +42,7 @@ func TestNothingIsMissed(t *testing.T) {
 			t.Fatalf("got %v, want %s", l, text)
 		}
 	}
+	poll.Until(t, "bob's inbox is followed", func() bool { return r.LocalSubscribers("inbox:bob") == 1 })
 	send("first")
 	expect("first")
 	if _, err := r.User("", "bob").Close(t.Context(), 4000, ""); err != nil {
