@@ -11,7 +11,7 @@ import (
 )
 
 // at is a store whose clock the example moves, and a round instant to begin at.
-func at() (store *memory.Store, clock *time.Time) {
+func at() (store memory.Store, clock *time.Time) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	return memory.NewStore(memory.Options{Now: func() int64 { return now.UnixMicro() }}), &now
 }

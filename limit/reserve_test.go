@@ -13,7 +13,7 @@ import (
 )
 
 // stillStore has a clock that stands still, so no window ends during a test.
-func stillStore() *memory.Store {
+func stillStore() memory.Store {
 	return memory.NewStore(memory.Options{Now: limittest.NewClock().Now})
 }
 

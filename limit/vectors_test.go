@@ -65,7 +65,7 @@ func answer(t *testing.T, l *vectors.Timeline) {
 	}
 }
 
-func together(t *testing.T, store *memory.Store, plans []*limit.Plan, s *vectors.Step) {
+func together(t *testing.T, store memory.Store, plans []*limit.Plan, s *vectors.Step) {
 	var asks []limit.Ask
 	for _, a := range s.Asks {
 		asks = append(asks, limit.Ask{Key: []byte(a.Key), Policy: plans[a.Policy], Cost: a.Cost})

@@ -35,6 +35,6 @@ func withMemory(b adapters.Backend) (adapters.Backend, error) {
 
 // staysInProcess reports whether no other process gets what is published with this broker, which may be nil.
 func staysInProcess(b pubsub.Broker) bool {
-	_, inMemory := b.(*memory.Broker)
+	_, inMemory := b.(memory.Broker)
 	return b == nil || inMemory
 }

@@ -22,7 +22,7 @@ import (
 
 // cutBroker is one process's way to a broker, which can be cut.
 type cutBroker struct {
-	*memory.Broker
+	memory.Broker
 
 	mu    sync.Mutex
 	deaf  bool // its subscriptions are lost
@@ -38,7 +38,7 @@ type cutSubscription struct {
 	pubsub.Subscription
 }
 
-func newCutBroker(shared *memory.Broker) *cutBroker {
+func newCutBroker(shared memory.Broker) *cutBroker {
 	return &cutBroker{Broker: shared, subs: make(map[*cutSubscription]bool)}
 }
 

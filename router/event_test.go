@@ -43,7 +43,7 @@ var sendings = map[string]func(k *router.Context, r *router.Router, typ string, 
 // not declared go with any payload. With a broker it is the same.
 func TestDeclaredEvents(t *testing.T) {
 	t.Parallel()
-	for name, broker := range map[string]*memory.Broker{"alone": nil, "with a broker": memory.NewBroker(memory.BrokerOptions{})} {
+	for name, broker := range map[string]memory.Broker{"alone": nil, "with a broker": memory.NewBroker(memory.BrokerOptions{})} {
 		for way, send := range sendings {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				opts := router.Options{}

@@ -492,7 +492,7 @@ func TestStrangersLeaveRoomForKeysOfUsers(t *testing.T) {
 
 // troubledStore fails where a test sets a flag.
 type troubledStore struct {
-	*memory.Idempotency
+	idempotency.Store
 	begin, finish atomic.Bool // fail
 	renewals      atomic.Int64
 	junk          atomic.Bool
@@ -515,12 +515,12 @@ func (s *troubledStore) Begin(ctx context.Context, c idempotency.Claim, lease ti
 	case s.junk.Load():
 		return idempotency.Answered, []byte("r,x"), nil
 	}
-	return s.Idempotency.Begin(ctx, c, lease)
+	return s.Store.Begin(ctx, c, lease)
 }
 
 func (s *troubledStore) Renew(ctx context.Context, c idempotency.Claim, lease time.Duration) error {
 	s.renewals.Add(1)
-	return s.Idempotency.Renew(ctx, c, lease)
+	return s.Store.Renew(ctx, c, lease)
 }
 
 func (s *troubledStore) Finish(ctx context.Context, c idempotency.Claim, answer []byte, keep time.Duration) error {
@@ -530,17 +530,17 @@ func (s *troubledStore) Finish(ctx context.Context, c idempotency.Claim, answer 
 	case s.lose.Load():
 		return idempotency.ErrLost
 	}
-	return s.Idempotency.Finish(ctx, c, answer, keep)
+	return s.Store.Finish(ctx, c, answer, keep)
 }
 
 func (s *troubledStore) Release(ctx context.Context, c idempotency.Claim) error {
 	s.released.Add(1)
-	return s.Idempotency.Release(ctx, c)
+	return s.Store.Release(ctx, c)
 }
 
 func TestStoreThatFails(t *testing.T) {
 	t.Parallel()
-	store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
+	store := &troubledStore{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}
 	closed := openShop(t, shopOptions{Store: store}, nil)
 	open := openShop(t, shopOptions{Store: store, FailOpen: true}, nil)
 	defer closeServers(t, closed.socketServer, open.socketServer)
@@ -581,7 +581,7 @@ func TestStoreThatFails(t *testing.T) {
 func TestRequestsThatStopWaiting(t *testing.T) {
 	t.Parallel()
 	takesTime(t)
-	store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
+	store := &troubledStore{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}
 	goOn := make(chan struct{})
 	s := openShop(t, shopOptions{Store: store, Timeout: patience}, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
 	first, second := s.as("a/ann"), s.as("a/ann")
@@ -611,7 +611,7 @@ func TestLongHandlerKeepsItsClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const lease = time.Second
-		store := &troubledStore{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
+		store := &troubledStore{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}
 		opts := shopOptions{Store: store, Lease: lease}
 		goOn := make(chan struct{})
 		_, one := openShopInMemory(t, opts, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })

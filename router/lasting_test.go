@@ -19,7 +19,7 @@ import (
 
 // distant is a broker that takes a while, and gives up with the context, as one beyond a network does.
 type distant struct {
-	*memory.Broker
+	memory.Broker
 	pause func()
 }
 

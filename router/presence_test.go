@@ -93,7 +93,7 @@ func TestMembersAreListedUntilTheyLeave(t *testing.T) {
 
 // troubled is a presence that fails, or does something while it is joined.
 type troubled struct {
-	*memory.Presence
+	pubsub.PresenceWatcher
 	err     error
 	joining func()
 }
@@ -105,19 +105,19 @@ func (p *troubled) Join(ctx context.Context, topic string, m pubsub.Member) erro
 	if p.err != nil {
 		return p.err
 	}
-	return p.Presence.Join(ctx, topic, m)
+	return p.PresenceWatcher.Join(ctx, topic, m)
 }
 
 func (p *troubled) Members(ctx context.Context, topic string) ([]pubsub.Member, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	return p.Presence.Members(ctx, topic)
+	return p.PresenceWatcher.Members(ctx, topic)
 }
 
 func TestJoiningThatFails(t *testing.T) {
 	t.Parallel()
-	presence := &troubled{Presence: memory.NewPresence(), err: errors.New("away")}
+	presence := &troubled{PresenceWatcher: memory.NewPresence(), err: errors.New("away")}
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{
 		Backend: adapters.Backend{Presence: presence},
@@ -156,7 +156,7 @@ func TestJoiningThatFails(t *testing.T) {
 	if err := c.Join(ctx, "room", nil); !errors.Is(err, router.ErrClosed) {
 		t.Errorf("Join while leaving: %v", err)
 	}
-	if left, err := presence.Presence.Members(ctx, "room"); err != nil || len(left) != 0 {
+	if left, err := presence.PresenceWatcher.Members(ctx, "room"); err != nil || len(left) != 0 {
 		t.Errorf("%d members are left in the presence, %v", len(left), err)
 	}
 	p.bye()

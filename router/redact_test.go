@@ -137,7 +137,7 @@ func TestRedactAndResume(t *testing.T) {
 // plainLog is a Log that is no Replacer.
 type plainLog struct {
 	pubsub.Log
-	counts *memory.Broker
+	counts memory.Broker
 }
 
 func (l plainLog) PublishCounted(ctx context.Context, m pubsub.Message) (int, error) {

@@ -24,7 +24,7 @@ type revoking struct {
 	*testing.T
 	routers  []*router.Router
 	servers  []*routertest.Server
-	presence *memory.Presence
+	presence pubsub.PresenceWatcher
 	asked    func(topic string) // by the handler of "enter", before it subscribes
 }
 

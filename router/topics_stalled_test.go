@@ -38,7 +38,10 @@ type stalling struct {
 }
 
 func newStalling() *stalling {
-	b := &stalling{gate: make(chan struct{}), calls: map[string]int{}, running: map[string]int{}, latest: map[string]context.Context{}}
+	b := &stalling{
+		Broker: memory.NewBroker(memory.BrokerOptions{}), gate: make(chan struct{}),
+		calls: map[string]int{}, running: map[string]int{}, latest: map[string]context.Context{},
+	}
 	close(b.gate)
 	return b
 }

@@ -161,12 +161,12 @@ func (c *watcher) becomes(want string) {
 
 // watchedPresence counts the watchers.
 type watchedPresence struct {
-	*memory.Presence
+	pubsub.PresenceWatcher
 	open atomic.Int64
 }
 
 func (p *watchedPresence) Watch(ctx context.Context, topic string, report func(pubsub.PresenceReport)) (pubsub.Subscription, error) {
-	sub, err := p.Presence.Watch(ctx, topic, report)
+	sub, err := p.PresenceWatcher.Watch(ctx, topic, report)
 	if err == nil {
 		p.open.Add(1)
 	}
@@ -187,7 +187,7 @@ func (w *watching) Close() error {
 // a presence.
 func TestWatchingPresence(t *testing.T) {
 	t.Parallel()
-	shared := &watchedPresence{Presence: memory.NewPresence()}
+	shared := &watchedPresence{PresenceWatcher: memory.NewPresence()}
 	one, two := openRoom(t, shared), openRoom(t, shared)
 	defer closeServers(t, one, two)
 	ann, bob, eve := one.client("ann"), two.client("bob"), one.client("eve")
@@ -439,7 +439,7 @@ func TestWatchingEndsWithLeaving(t *testing.T) {
 
 // dictated is a presence whose reports a test makes.
 type dictated struct {
-	*memory.Presence
+	pubsub.PresenceWatcher
 	report func(pubsub.PresenceReport)
 }
 
@@ -460,7 +460,7 @@ func data(text string) []byte { return []byte(`{"text":"` + text + `"}`) }
 // What is reported is sent as it is at the end: of members, and of users.
 func TestWhatIsReported(t *testing.T) {
 	t.Parallel()
-	d := &dictated{Presence: memory.NewPresence()}
+	d := &dictated{PresenceWatcher: memory.NewPresence()}
 	s := openRoom(t, d)
 	members, users := s.client(""), s.client("")
 	members.write(event("join", `{"text":""}`))
@@ -499,7 +499,7 @@ func TestWhatIsReported(t *testing.T) {
 // Changes come together, the longer the more members there are.
 func TestChangesComeTogether(t *testing.T) {
 	t.Parallel()
-	d := &dictated{Presence: memory.NewPresence()}
+	d := &dictated{PresenceWatcher: memory.NewPresence()}
 	s := openRoom(t, d)
 	p := s.client("")
 	p.write(event("join", `{"text":""}`))
@@ -561,7 +561,7 @@ func (p *stalledPresence) Watch(ctx context.Context, topic string, report func(p
 
 func TestWatchingThatFails(t *testing.T) {
 	t.Parallel()
-	presence := &stalledPresence{watchedPresence: watchedPresence{Presence: memory.NewPresence()}, err: errors.New("away")}
+	presence := &stalledPresence{watchedPresence: watchedPresence{PresenceWatcher: memory.NewPresence()}, err: errors.New("away")}
 	conns := make(chan *router.Conn, 1)
 	s := serveSocket(t, router.Options{
 		Backend: adapters.Backend{Presence: presence}, OnError: func(router.Fault) {},

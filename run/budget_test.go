@@ -73,7 +73,7 @@ func TestBudget(t *testing.T) {
 
 // failingRefunds is a store of which some refunds fail.
 type failingRefunds struct {
-	*memory.Store
+	memory.Store
 	failed *atomic.Int64
 }
 

@@ -135,7 +135,7 @@ const (
 // settled.
 func work(store limit.Store, client, firstKey int, seed uint64, note func(event)) {
 	policy := policies[firstKey%2]
-	if _, ok := store.(*cfdo.Store); ok {
+	if _, ok := store.(cfdo.Store); ok {
 		policy = policies[0] // its clock cannot be given
 	}
 	limiter := limit.New(store, policy, limit.Options{Name: "verify", Timeout: 2 * time.Second, OnFailure: limit.FailClosed})

@@ -53,7 +53,7 @@ func (c *call) begin(op operation) {
 }
 
 // add appends an ask. What it returns is valid until the next one is added.
-func (c *call) add(s *Store, key string, plan *limit.Plan, cost int64) *ask {
+func (c *call) add(s *store, key string, plan *limit.Plan, cost int64) *ask {
 	var room []int64
 	if n := len(c.asks); n < cap(c.asks) {
 		room = c.asks[:n+1][n].words

@@ -26,8 +26,8 @@
 // The keys are spread over objects, 128 of them unless the Worker is configured
 // otherwise, and each of [Options].Tenant has objects of its own. An object
 // handles one call after the other, by its own clock: what is decided for keys in
-// different objects at once, by [Store.TakeMany], is answered at instants that
-// differ a little. [Store.TakeAll] can charge all or none within one object only
+// different objects at once, by TakeMany, is answered at instants that
+// differ a little. TakeAll can charge all or none within one object only
 // and answers errors.ErrUnsupported where the keys lie in several; give what
 // belongs together one tenant.
 package cfdo

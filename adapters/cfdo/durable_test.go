@@ -47,7 +47,7 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 }
 
 // back waits until a store has no connections to the process that has ended.
-func back(t *testing.T, s *cfdo.Store) {
+func back(t *testing.T, s cfdo.Store) {
 	t.Helper()
 	eventually(t, "the Worker answers again", func() bool {
 		_, err := s.Peek(ctx, []byte("any"), ten, 1)
@@ -60,7 +60,7 @@ func swept(t *testing.T) *workerdtest.Server {
 	return workerdtest.Start(t, workerdtest.Config{Env: map[string]string{"GRACE_MS": "1", "PAUSE_MS": "1"}})
 }
 
-func fill(t *testing.T, s *cfdo.Store, keys int, p limit.Policy) {
+func fill(t *testing.T, s cfdo.Store, keys int, p limit.Policy) {
 	t.Helper()
 	for i := 0; i < keys; i += 64 {
 		var requests []limit.Ask

@@ -4,7 +4,7 @@ import "time"
 
 // OpenAt opens a store for a Worker whose clock is set by the test, in
 // microseconds.
-func OpenAt(url, secret string, o Options, now func() int64) (*Store, error) {
+func OpenAt(url, secret string, o Options, now func() int64) (Store, error) {
 	return open(url, secret, o, time.Microsecond, now)
 }
 

@@ -11,8 +11,6 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-var _ limit.LeaseStore = (*Store)(nil)
-
 // The leases of a key are one row of its object, of IDs by the instants at which they end. Each
 // operation is one step of the object, by its clock. Every call that changes a lease writes the row of
 // its key, whose size grows with the number of leases. So a key has at most maxLeases.
@@ -35,7 +33,7 @@ type leaseCall struct {
 }
 
 // Acquire implements [limit.LeaseStore].
-func (s *Store) Acquire(ctx context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
+func (s *store) Acquire(ctx context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
 	if err := leasecheck.Check(most, leaseTime); err != nil {
 		return d, err
 	}
@@ -51,7 +49,7 @@ func (s *Store) Acquire(ctx context.Context, lease limit.Lease, most int64, leas
 }
 
 // Renew implements [limit.LeaseStore].
-func (s *Store) Renew(ctx context.Context, leases []limit.Lease, leaseTime time.Duration) error {
+func (s *store) Renew(ctx context.Context, leases []limit.Lease, leaseTime time.Duration) error {
 	if err := leasecheck.Check(1, leaseTime); err != nil {
 		return err
 	}
@@ -59,12 +57,12 @@ func (s *Store) Renew(ctx context.Context, leases []limit.Lease, leaseTime time.
 }
 
 // Release implements [limit.LeaseStore].
-func (s *Store) Release(ctx context.Context, leases []limit.Lease) error {
+func (s *store) Release(ctx context.Context, leases []limit.Lease) error {
 	return s.callLeases(ctx, opRelease, 0, leases)
 }
 
 // Held implements [limit.LeaseStore].
-func (s *Store) Held(ctx context.Context, key string, n int) (count int64, ids []string, err error) {
+func (s *store) Held(ctx context.Context, key string, n int) (count int64, ids []string, err error) {
 	h, err := s.callLease(ctx, opHeld, leaseCall{key: key, most: min(int64(max(n, 0)), maxLeases)})
 	return h.held, h.listed, err
 }
@@ -73,7 +71,7 @@ func (s *Store) Held(ctx context.Context, key string, n int) (count int64, ids [
 func leaseMicros(d time.Duration) int64 { return min(d.Microseconds(), maxInstant/4) }
 
 // callLease makes one call.
-func (s *Store) callLease(ctx context.Context, op operation, h leaseCall) (leaseCall, error) {
+func (s *store) callLease(ctx context.Context, op operation, h leaseCall) (leaseCall, error) {
 	one := []leaseCall{h}
 	if err := s.doLeases(ctx, op, one); err != nil {
 		return leaseCall{}, err
@@ -83,7 +81,7 @@ func (s *Store) callLease(ctx context.Context, op operation, h leaseCall) (lease
 
 // callLeases makes a call for each key, several in a request. If one fails, the others are made
 // nevertheless.
-func (s *Store) callLeases(ctx context.Context, op operation, lasts int64, leases []limit.Lease) error {
+func (s *store) callLeases(ctx context.Context, op operation, lasts int64, leases []limit.Lease) error {
 	byKey := make(map[string][]string)
 	for _, l := range leases {
 		byKey[l.Key] = append(byKey[l.Key], l.ID)
@@ -111,7 +109,7 @@ func (s *Store) callLeases(ctx context.Context, op operation, lasts int64, lease
 	return failed
 }
 
-func (s *Store) doLeases(ctx context.Context, op operation, calls []leaseCall) error {
+func (s *store) doLeases(ctx context.Context, op operation, calls []leaseCall) error {
 	for _, h := range calls {
 		for _, id := range h.ids {
 			if id == "" || len(id) > maxID {

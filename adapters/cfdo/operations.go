@@ -8,7 +8,7 @@ import (
 )
 
 // Peek implements [limit.ExtendedStore]. It is always a request.
-func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
@@ -26,7 +26,7 @@ func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost 
 }
 
 // Refund implements [limit.ExtendedStore].
-func (s *Store) Refund(ctx context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
+func (s *store) Refund(ctx context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
 	if taken.Charged < 1 {
 		_, err := limit.Compile(policy)
 		return err
@@ -35,13 +35,13 @@ func (s *Store) Refund(ctx context.Context, key []byte, policy limit.Policy, tak
 }
 
 // Reset implements [limit.ExtendedStore].
-func (s *Store) Reset(ctx context.Context, key []byte, policy limit.Policy) error {
+func (s *store) Reset(ctx context.Context, key []byte, policy limit.Policy) error {
 	return s.change(ctx, opReset, key, policy, limit.Decision{})
 }
 
 // change asks for what makes a remembered denial wrong, and forgets that whether
 // or not it is known to have been done.
-func (s *Store) change(ctx context.Context, op operation, key []byte, policy limit.Policy, taken limit.Decision) error {
+func (s *store) change(ctx context.Context, op operation, key []byte, policy limit.Policy, taken limit.Decision) error {
 	plan, err := limit.Compile(policy)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (s *Store) change(ctx context.Context, op operation, key []byte, policy lim
 // TakeMany implements [limit.ManyTaker]: at one instant for the keys of an object, whose
 // order is kept. At most 64 asks may be given. When an object fails, the error is that, and
 // others may have charged.
-func (s *Store) TakeMany(ctx context.Context, asks []limit.Ask) error {
+func (s *store) TakeMany(ctx context.Context, asks []limit.Ask) error {
 	if err := checkMany(len(asks)); err != nil || len(asks) == 0 {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Store) TakeMany(ctx context.Context, asks []limit.Ask) error {
 // TakeAll implements [limit.ManyTaker] for keys in one object; for others the error is
 // errors.ErrUnsupported and nothing was charged. It always makes a request, because a remembered
 // denial does not tell what the other costs would have got.
-func (s *Store) TakeAll(ctx context.Context, asks []limit.Ask) (bound int, err error) {
+func (s *store) TakeAll(ctx context.Context, asks []limit.Ask) (bound int, err error) {
 	if err := checkMany(len(asks)); err != nil || len(asks) == 0 {
 		return 0, err
 	}
@@ -108,7 +108,7 @@ func (s *Store) TakeAll(ctx context.Context, asks []limit.Ask) (bound int, err e
 
 // fill checks all asks and adds them to the call. It returns how many are remembered to be
 // denied, whose decisions it fills in.
-func (s *Store) fill(c *call, asks []limit.Ask) (denied int, err error) {
+func (s *store) fill(c *call, asks []limit.Ask) (denied int, err error) {
 	for i := range asks {
 		a := &asks[i]
 		plan, err := limit.Prepare(a.Policy, a.Cost)
@@ -125,7 +125,7 @@ func (s *Store) fill(c *call, asks []limit.Ask) (denied int, err error) {
 }
 
 // spill caches the answers and fills in the decisions.
-func (s *Store) spill(c *call, asks []limit.Ask) {
+func (s *store) spill(c *call, asks []limit.Ask) {
 	for i := range c.asks {
 		s.settle(&c.asks[i])
 		asks[i].Decision = c.asks[i].answer

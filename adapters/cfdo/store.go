@@ -68,7 +68,21 @@ const (
 
 // Store is a [limit.Store] whose state is in Durable Objects. All its methods
 // may be used by any number of goroutines.
-type Store struct {
+type Store interface {
+	limit.Store
+	limit.ExtendedStore
+	limit.ManyTaker
+	limit.LeaseStore
+
+	// ProcessTimeout is Options.ProcessTimeout, for [limit.NewConcurrencyLimit].
+	ProcessTimeout() time.Duration
+	// Stats returns the figures of the store.
+	Stats() Stats
+	// Close closes the connections that are idle. Calls under way go on. The error is always nil.
+	Close() error
+}
+
+type store struct {
 	url       string
 	bearer    string
 	tenant    func(string) string
@@ -85,22 +99,17 @@ type Store struct {
 	transport *http.Transport // ours, to be closed
 }
 
-var (
-	_ limit.ExtendedStore = (*Store)(nil)
-	_ limit.ManyTaker     = (*Store)(nil)
-)
-
 // Open returns a store that calls the Worker at a URL, such as
 // "https://wskit-limits.example.workers.dev", with the secret that the Worker was
 // given. It connects when it is first used. The error says which argument is wrong
 // and what would be right.
-func Open(url, secret string, o Options) (*Store, error) {
+func Open(url, secret string, o Options) (Store, error) {
 	return open(url, secret, o, tick, nil)
 }
 
 // open is Open with a clock for tests: what it counts in, and the time in
 // microseconds.
-func open(url, secret string, o Options, tick time.Duration, now func() int64) (*Store, error) {
+func open(url, secret string, o Options, tick time.Duration, now func() int64) (Store, error) {
 	endpoint, err := checkURL(url, o.InsecureHTTP)
 	if err != nil {
 		return nil, err
@@ -116,7 +125,7 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 	}
 	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
 	o.Requests = cmp.Or(o.Requests, 2)
-	s := &Store{url: endpoint, bearer: "Bearer " + secret, tenant: o.Tenant, timeout: o.Timeout, tick: tick, gone: o.ProcessTimeout}
+	s := &store{url: endpoint, bearer: "Bearer " + secret, tenant: o.Tenant, timeout: o.Timeout, tick: tick, gone: o.ProcessTimeout}
 	if o.Transport == nil {
 		s.transport = newTransport(o.Requests)
 		o.Transport = s.transport
@@ -134,11 +143,9 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 	return s, nil
 }
 
-// ProcessTimeout is Options.ProcessTimeout, for [limit.NewConcurrencyLimit].
-func (s *Store) ProcessTimeout() time.Duration { return s.gone }
+func (s *store) ProcessTimeout() time.Duration { return s.gone }
 
-// Close closes the connections that are idle. Calls under way go on. The error is always nil.
-func (s *Store) Close() error {
+func (s *store) Close() error {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
 	}
@@ -146,7 +153,7 @@ func (s *Store) Close() error {
 }
 
 // Take implements [limit.Store].
-func (s *Store) Take(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *store) Take(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
@@ -159,7 +166,7 @@ func (s *Store) Take(ctx context.Context, key []byte, policy limit.Policy, cost 
 }
 
 // remembered answers a cost that is remembered to be denied.
-func (s *Store) remembered(d *limit.Decision, key []byte, plan *limit.Plan, cost int64) (q denialcache.Miss, denied bool) {
+func (s *store) remembered(d *limit.Decision, key []byte, plan *limit.Plan, cost int64) (q denialcache.Miss, denied bool) {
 	if s.denials == nil {
 		return q, false
 	}
@@ -170,7 +177,7 @@ func (s *Store) remembered(d *limit.Decision, key []byte, plan *limit.Plan, cost
 }
 
 // take calls the Worker.
-func (s *Store) take(ctx context.Context, q denialcache.Miss, key string, plan *limit.Plan, cost int64) (d limit.Decision, err error) {
+func (s *store) take(ctx context.Context, q denialcache.Miss, key string, plan *limit.Plan, cost int64) (d limit.Decision, err error) {
 	it := s.trips.Item()
 	it.Value.begin(opTake)
 	a := it.Value.add(s, key, plan, cost)
@@ -186,7 +193,7 @@ func (s *Store) take(ctx context.Context, q denialcache.Miss, key string, plan *
 
 // settle learns from an answer of the Worker, whose clock counts in ticks:
 // nothing changes for it between two of them, so that is when a wait ends.
-func (s *Store) settle(a *ask) {
+func (s *store) settle(a *ask) {
 	switch {
 	case a.whole:
 		a.question.Put(&a.answer, a.words)
@@ -198,7 +205,7 @@ func (s *Store) settle(a *ask) {
 
 // laterByTick does the same for an answer from memory, which is reckoned to the
 // microsecond from an instant that the Worker had rounded down.
-func (s *Store) laterByTick(d *limit.Decision) {
+func (s *store) laterByTick(d *limit.Decision) {
 	if d.RetryAfter > 0 {
 		d.RetryAfter = roundUp(d.RetryAfter+s.tick-time.Microsecond, s.tick)
 	}
@@ -219,8 +226,7 @@ type Stats struct {
 	Remembered int64
 }
 
-// Stats returns the figures of the store.
-func (s *Store) Stats() Stats {
+func (s *store) Stats() Stats {
 	st := Stats{Requests: s.requests.Load(), Asks: s.asks.Load(), Retries: s.retries.Load()}
 	if s.denials != nil {
 		st.Remembered = s.denials.Stats().Hits

@@ -56,7 +56,7 @@ func BenchmarkCallers(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			// A store for each caller never combines; their connections are kept.
-			var stores []*cfdo.Store
+			var stores []cfdo.Store
 			for range callers {
 				if len(stores) == 0 || c.single {
 					stores = append(stores, openStore(b, w.URL, cfdo.Options{Tenant: c.tenant}))

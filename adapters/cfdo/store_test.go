@@ -49,7 +49,7 @@ func (c clocked) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-func openStore(t testing.TB, url string, o cfdo.Options) *cfdo.Store {
+func openStore(t testing.TB, url string, o cfdo.Options) cfdo.Store {
 	t.Helper()
 	if o.Timeout == 0 {
 		o.Timeout = poll.Guard
@@ -63,7 +63,7 @@ func openStore(t testing.TB, url string, o cfdo.Options) *cfdo.Store {
 }
 
 // openAt opens a store that goes by a clock, all of it in one object.
-func openAt(t testing.TB, url string, clock *limittest.Clock) *cfdo.Store {
+func openAt(t testing.TB, url string, clock *limittest.Clock) cfdo.Store {
 	t.Helper()
 	tenant := fmt.Sprint("test-", tenants.Add(1))
 	s, err := cfdo.OpenAt(url, workerdtest.Secret, cfdo.Options{

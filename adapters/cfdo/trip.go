@@ -43,7 +43,7 @@ func newTransport(requests int) *http.Transport {
 
 // send makes the request for a batch of calls, or several when they do not fit
 // into one.
-func (s *Store) send(ctx context.Context, batch []*batch.Item[call]) {
+func (s *store) send(ctx context.Context, batch []*batch.Item[call]) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	b := body{now: s.now()}
@@ -63,7 +63,7 @@ func (s *Store) send(ctx context.Context, batch []*batch.Item[call]) {
 }
 
 // sendOne makes one request and fills in what it says.
-func (s *Store) sendOne(ctx context.Context, b *body, batch []*batch.Item[call]) {
+func (s *store) sendOne(ctx context.Context, b *body, batch []*batch.Item[call]) {
 	s.asks.Add(int64(b.asks))
 	answers, err := s.post(ctx, b.end(), b.calls)
 	for _, it := range batch {
@@ -77,7 +77,7 @@ func (s *Store) sendOne(ctx context.Context, b *body, batch []*batch.Item[call])
 
 // post sends a body and returns the answers to its calls. It sends it again only
 // when there was no connection to send it on.
-func (s *Store) post(ctx context.Context, text []byte, calls int) ([]json.RawMessage, error) {
+func (s *store) post(ctx context.Context, text []byte, calls int) ([]json.RawMessage, error) {
 	for dials := 1; ; dials++ {
 		// The body is a bytes.Reader, so that net/http may use another connection
 		// when it could write nothing at all to the first. Once it has written
@@ -120,7 +120,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // receive reads an answer. Only one that is 200 and JSON holds decisions.
-func (s *Store) receive(ctx context.Context, resp *http.Response, calls int) ([]json.RawMessage, error) {
+func (s *store) receive(ctx context.Context, resp *http.Response, calls int) ([]json.RawMessage, error) {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {

@@ -17,15 +17,19 @@ import (
 // Broker is a [pubsub.Log] for a single process: Publish and Append call the topic's
 // subscribers one after the other before they return. Routers that share a Broker
 // share their topics. Its methods ignore their contexts.
-//
-// The zero Broker is ready to use.
-type Broker struct {
+type Broker interface {
+	pubsub.Replacer
+	pubsub.ReceiverCounter
+
+	// Stats returns the figures of the logs.
+	Stats() BrokerStats
+}
+
+type broker struct {
 	mu     sync.RWMutex
 	topics map[string]*topic
 	logs   logs
 }
-
-var _ pubsub.Log = (*Broker)(nil)
 
 // BrokerOptions bound the logs of a [Broker]. The zero value works.
 type BrokerOptions struct {
@@ -49,33 +53,33 @@ type topic struct {
 }
 
 type subscription struct {
-	broker  *Broker
+	broker  *broker
 	name    string
 	deliver func(pubsub.Message)
 	closed  atomic.Bool
 }
 
 // NewBroker returns an empty Broker. It panics when an option is negative.
-func NewBroker(opts BrokerOptions) *Broker {
+func NewBroker(opts BrokerOptions) Broker {
 	if opts.MaxLogBytes < 0 {
 		panic(fmt.Sprintf("memory: BrokerOptions.MaxLogBytes is %d; it must be positive (0 for %d)", opts.MaxLogBytes, defaultLogBytes))
 	}
-	return &Broker{logs: logs{max: opts.MaxLogBytes}}
+	return &broker{logs: logs{max: opts.MaxLogBytes}}
 }
 
 // Publish implements pubsub.Broker. It never fails.
-func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
+func (b *broker) Publish(ctx context.Context, m pubsub.Message) error {
 	_, err := b.PublishCounted(ctx, m)
 	return err
 }
 
 // PublishCounted implements pubsub.ReceiverCounter: it counts subscriptions. It never fails.
-func (b *Broker) PublishCounted(_ context.Context, m pubsub.Message) (receivers int, err error) {
+func (b *broker) PublishCounted(_ context.Context, m pubsub.Message) (receivers int, err error) {
 	m.More, m.Lost, m.Position, m.Previous = false, false, pubsub.Position{}, 0
 	return b.deliver(m), nil
 }
 
-func (b *Broker) deliver(m pubsub.Message) (receivers int) {
+func (b *broker) deliver(m pubsub.Message) (receivers int) {
 	b.mu.RLock()
 	t := b.topics[m.Topic]
 	b.mu.RUnlock()
@@ -96,10 +100,8 @@ func (b *Broker) deliver(m pubsub.Message) (receivers int) {
 	return receivers
 }
 
-var _ pubsub.ReceiverCounter = (*Broker)(nil)
-
 // Subscribe implements pubsub.Broker.
-func (b *Broker) Subscribe(_ context.Context, name string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
+func (b *broker) Subscribe(_ context.Context, name string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
 	s := &subscription{broker: b, name: name, deliver: deliver}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // Append implements [pubsub.Log]. The log keeps m.Frame as it is. It fails for a topic
 // without a name, for a History that Check refuses, for an id that is too long, and when there is
 // no room for the id; then nothing was added.
-func (b *Broker) Append(_ context.Context, m pubsub.Message, h pubsub.History, id string) (pubsub.Position, error) {
+func (b *broker) Append(_ context.Context, m pubsub.Message, h pubsub.History, id string) (pubsub.Position, error) {
 	switch err := h.Check(); {
 	case m.Topic == "":
 		return pubsub.Position{}, errNoName
@@ -62,7 +62,7 @@ func (s *logs) append(l *topicLog, m pubsub.Message, h pubsub.History, id string
 
 // Read implements [pubsub.Log]. It fails for a topic without a name and for a History that Check
 // refuses.
-func (b *Broker) Read(_ context.Context, topic string, h pubsub.History, r pubsub.ReadOptions) (pubsub.Page, error) {
+func (b *broker) Read(_ context.Context, topic string, h pubsub.History, r pubsub.ReadOptions) (pubsub.Page, error) {
 	if topic == "" {
 		return pubsub.Page{}, errNoName
 	}
@@ -80,7 +80,7 @@ func (b *Broker) Read(_ context.Context, topic string, h pubsub.History, r pubsu
 }
 
 // Heads implements [pubsub.Log]. It never fails.
-func (b *Broker) Heads(_ context.Context, topics []string) ([]pubsub.Position, error) {
+func (b *broker) Heads(_ context.Context, topics []string) ([]pubsub.Position, error) {
 	heads := make([]pubsub.Position, len(topics))
 	for i, topic := range topics {
 		if l := b.logs.lock(topic); l != nil {
@@ -93,7 +93,7 @@ func (b *Broker) Heads(_ context.Context, topics []string) ([]pubsub.Position, e
 }
 
 // Replace implements [pubsub.Replacer].
-func (b *Broker) Replace(_ context.Context, topic string, at pubsub.Position, frame []byte) (bool, error) {
+func (b *broker) Replace(_ context.Context, topic string, at pubsub.Position, frame []byte) (bool, error) {
 	if topic == "" {
 		return false, errNoName
 	}
@@ -124,7 +124,7 @@ type BrokerStats struct {
 }
 
 // Stats returns the figures.
-func (b *Broker) Stats() BrokerStats {
+func (b *broker) Stats() BrokerStats {
 	b.logs.mu.RLock()
 	defer b.logs.mu.RUnlock()
 	return BrokerStats{

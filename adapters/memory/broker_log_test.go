@@ -19,7 +19,7 @@ import (
 
 var hour = pubsub.History{Messages: 1 << 20, Bytes: 1 << 30, Age: time.Hour}
 
-func mustAppend(t *testing.T, b *memory.Broker, topic, frame string, h pubsub.History, id string) pubsub.Position {
+func mustAppend(t *testing.T, b memory.Broker, topic, frame string, h pubsub.History, id string) pubsub.Position {
 	t.Helper()
 	p, err := b.Append(ctx, pubsub.Message{Topic: topic, Frame: []byte(frame)}, h, id)
 	if err != nil {
@@ -28,7 +28,7 @@ func mustAppend(t *testing.T, b *memory.Broker, topic, frame string, h pubsub.Hi
 	return p
 }
 
-func mustRead(t *testing.T, b *memory.Broker, topic string, h pubsub.History, from pubsub.Position) pubsub.Page {
+func mustRead(t *testing.T, b memory.Broker, topic string, h pubsub.History, from pubsub.Position) pubsub.Page {
 	t.Helper()
 	page, err := b.Read(ctx, topic, h, pubsub.ReadOptions{From: from, Messages: 1 << 30, Bytes: 1 << 30})
 	if err != nil {
@@ -201,8 +201,8 @@ func TestLogBytesAreBounded(t *testing.T) {
 			mustAppend(t, b, fmt.Sprint(topic), string(frame), hour, "")
 			logs[topic] = append(logs[topic], kept{n, 160 + len(frame)})
 			makeRoom()
-			if s := b.Stats(); s.LogBytes > most || s.LogBytes != b.CountLogBytes() || s.Removed != int64(removed) {
-				t.Fatalf("message %d: %+v, and counted %d; removed are to be %d", n, s, b.CountLogBytes(), removed)
+			if s := b.Stats(); s.LogBytes > most || s.LogBytes != memory.CountLogBytes(b) || s.Removed != int64(removed) {
+				t.Fatalf("message %d: %+v, and counted %d; removed are to be %d", n, s, memory.CountLogBytes(b), removed)
 			}
 			if n%100 > 0 && n < 2999 {
 				continue
@@ -292,8 +292,8 @@ func TestIDsAreBounded(t *testing.T) {
 		if err := add(full); err != nil {
 			t.Errorf("after twice IDWindow: %v", err)
 		}
-		if s := b.Stats(); s.LogBytes > most || s.LogBytes != b.CountLogBytes() {
-			t.Errorf("%+v, and counted %d", s, b.CountLogBytes())
+		if s := b.Stats(); s.LogBytes > most || s.LogBytes != memory.CountLogBytes(b) {
+			t.Errorf("%+v, and counted %d", s, memory.CountLogBytes(b))
 		}
 	})
 }
@@ -316,8 +316,8 @@ func TestIDsAreKnownForTheirWindow(t *testing.T) {
 				time.Sleep(step)
 			}
 		}
-		if s := b.Stats(); s.LogBytes != b.CountLogBytes() {
-			t.Errorf("%+v, and counted %d", s, b.CountLogBytes())
+		if s := b.Stats(); s.LogBytes != memory.CountLogBytes(b) {
+			t.Errorf("%+v, and counted %d", s, memory.CountLogBytes(b))
 		}
 	})
 }
@@ -387,30 +387,30 @@ func TestLogsUnderPressure(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if s := b.Stats(); s.LogBytes > 20_000 || s.LogBytes != b.CountLogBytes() || s.Removed == 0 || s.Ended == 0 {
-		t.Errorf("%+v, and counted %d", s, b.CountLogBytes())
+	if s := b.Stats(); s.LogBytes > 20_000 || s.LogBytes != memory.CountLogBytes(b) || s.Removed == 0 || s.Ended == 0 {
+		t.Errorf("%+v, and counted %d", s, memory.CountLogBytes(b))
 	}
 }
 
 // What is counted is about what is taken.
 func TestLogMemory(t *testing.T) {
-	for name, fill := range map[string]func(*memory.Broker){
-		"one log": func(b *memory.Broker) {
+	for name, fill := range map[string]func(memory.Broker){
+		"one log": func(b memory.Broker) {
 			for range 100_000 {
 				mustAppend(t, b, "topic", "0123456789", hour, "")
 			}
 		},
-		"logs of ten": func(b *memory.Broker) {
+		"logs of ten": func(b memory.Broker) {
 			for i := range 30_000 {
 				mustAppend(t, b, fmt.Sprint("topic", i/10), "0123456789", hour, "")
 			}
 		},
-		"empty logs": func(b *memory.Broker) {
+		"empty logs": func(b memory.Broker) {
 			for i := range 30_000 {
 				mustRead(t, b, fmt.Sprint("topic", i), hour, pubsub.Position{})
 			}
 		},
-		"ids": func(b *memory.Broker) {
+		"ids": func(b memory.Broker) {
 			for i := range 50_000 {
 				mustAppend(t, b, "topic", "", pubsub.History{Messages: 1, Bytes: 1, Age: time.Hour}, fmt.Sprint("an id with 24 bytes ", i%10000+10000, i/10000))
 			}

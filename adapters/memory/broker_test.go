@@ -16,7 +16,7 @@ func TestBroker(t *testing.T) {
 		b := memory.NewBroker(memory.BrokerOptions{})
 		// A topic without subscriptions leaves nothing behind.
 		t.Cleanup(func() {
-			if n := b.Topics(); n != 0 {
+			if n := memory.TopicsOf(b); n != 0 {
 				t.Errorf("%d topics are left after all subscriptions were closed", n)
 			}
 		})
@@ -37,18 +37,18 @@ func TestBrokerLog(t *testing.T) {
 		}
 		return logs
 	}, pubsubtest.LogFaults{
-		LoseTail: func(_ *testing.T, l pubsub.Log, topic string, n int) { l.(*memory.Broker).LoseTail(topic, n) },
-		LoseLog:  func(_ *testing.T, l pubsub.Log, topic string) { l.(*memory.Broker).LoseLog(topic) },
+		LoseTail: func(_ *testing.T, l pubsub.Log, topic string, n int) { memory.LoseTail(l, topic, n) },
+		LoseLog:  func(_ *testing.T, l pubsub.Log, topic string) { memory.LoseLog(l, topic) },
 	})
 }
 
 func TestTopicsReturnToZero(t *testing.T) {
-	var b memory.Broker // the zero Broker is ready
-	if n := b.Topics(); n != 0 {
+	b := memory.NewBroker(memory.BrokerOptions{})
+	if n := memory.TopicsOf(b); n != 0 {
 		t.Fatalf("a new broker has %d topics", n)
 	}
-	if err := b.Publish(ctx, pubsub.Message{Topic: "empty"}); err != nil || b.Topics() != 0 {
-		t.Errorf("publishing without a subscriber: %v, %d topics", err, b.Topics())
+	if err := b.Publish(ctx, pubsub.Message{Topic: "empty"}); err != nil || memory.TopicsOf(b) != 0 {
+		t.Errorf("publishing without a subscriber: %v, %d topics", err, memory.TopicsOf(b))
 	}
 	var subs []pubsub.Subscription
 	for i := range 100 {
@@ -60,7 +60,7 @@ func TestTopicsReturnToZero(t *testing.T) {
 			subs = append(subs, sub)
 		}
 	}
-	if n := b.Topics(); n != 100 {
+	if n := memory.TopicsOf(b); n != 100 {
 		t.Errorf("%d topics, subscribed to 100", n)
 	}
 	var wg sync.WaitGroup
@@ -71,7 +71,7 @@ func TestTopicsReturnToZero(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := b.Topics(); n != 0 {
+	if n := memory.TopicsOf(b); n != 0 {
 		t.Errorf("%d topics are left after all subscriptions were closed", n)
 	}
 }

@@ -1,21 +1,26 @@
 package memory
 
-// Topics counts the topics with subscribers.
-func (b *Broker) Topics() int {
+import "github.com/wskit/wskit/pubsub"
+
+// TopicsOf counts the topics with subscribers.
+func TopicsOf(of Broker) int {
+	b := of.(*broker)
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return len(b.topics)
 }
 
-// Topics counts the topics with members or watchers.
-func (p *Presence) Topics() int {
+// PlacesOf counts the topics with members or watchers.
+func PlacesOf(of pubsub.Presence) int {
+	p := of.(*presence)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.topics)
 }
 
 // LoseTail removes the last messages of a log and their ids, as if they had not been appended.
-func (b *Broker) LoseTail(topic string, n int) {
+func LoseTail(of pubsub.Broker, topic string, n int) {
+	b := of.(*broker)
 	l := b.logs.lock(topic)
 	defer l.mu.Unlock()
 	for range n {
@@ -34,7 +39,8 @@ func (b *Broker) LoseTail(topic string, n int) {
 }
 
 // LoseLog ends a log.
-func (b *Broker) LoseLog(topic string) {
+func LoseLog(of pubsub.Broker, topic string) {
+	b := of.(*broker)
 	b.logs.mu.Lock()
 	defer b.logs.mu.Unlock()
 	l := b.logs.byTopic[topic]
@@ -47,7 +53,8 @@ func (b *Broker) LoseLog(topic string) {
 }
 
 // CountLogBytes counts what all logs take. Nothing else may run.
-func (b *Broker) CountLogBytes() (bytes int) {
+func CountLogBytes(of Broker) (bytes int) {
+	b := of.(*broker)
 	b.logs.mu.Lock()
 	defer b.logs.mu.Unlock()
 	for topic, l := range b.logs.byTopic {

@@ -11,9 +11,7 @@ import (
 	"github.com/wskit/wskit/idempotency"
 )
 
-// Idempotency is an [idempotency.Store] for a single process. Its methods wait for nothing
-// and ignore their contexts.
-type Idempotency struct {
+type answers struct {
 	opts IdempotencyOptions
 
 	mu       sync.Mutex
@@ -23,7 +21,7 @@ type Idempotency struct {
 	bytes    int                   // of all answers
 }
 
-// IdempotencyOptions bound an [Idempotency]. The zero value works. What does not fit is
+// IdempotencyOptions bound what [NewIdempotency] returns. The zero value works. What does not fit is
 // refused: a key or an answer that is kept is never dropped before its time.
 //
 // Of the keys, and of the bytes of answers, a subject may have as much as it leaves free. So one
@@ -56,8 +54,9 @@ type entry struct {
 	index     int // in expiring
 }
 
-// NewIdempotency returns an empty store. It panics when an option is negative.
-func NewIdempotency(opts IdempotencyOptions) *Idempotency {
+// NewIdempotency returns an empty store for a single process. Its methods wait for nothing and ignore their contexts. It
+// panics when an option is negative.
+func NewIdempotency(opts IdempotencyOptions) idempotency.Store {
 	for _, o := range []struct {
 		name      string
 		value     *int
@@ -75,11 +74,11 @@ func NewIdempotency(opts IdempotencyOptions) *Idempotency {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Idempotency{opts: opts, entries: make(map[entryName]*entry), subjects: make(map[string]*share)}
+	return &answers{opts: opts, entries: make(map[entryName]*entry), subjects: make(map[string]*share)}
 }
 
 // Begin implements [idempotency.Store].
-func (s *Idempotency) Begin(_ context.Context, c idempotency.Claim, lease time.Duration) (idempotency.State, []byte, error) {
+func (s *answers) Begin(_ context.Context, c idempotency.Claim, lease time.Duration) (idempotency.State, []byte, error) {
 	if err := c.Check(); err != nil {
 		return 0, nil, err
 	}
@@ -102,7 +101,7 @@ func (s *Idempotency) Begin(_ context.Context, c idempotency.Claim, lease time.D
 }
 
 // Renew implements [idempotency.Store].
-func (s *Idempotency) Renew(_ context.Context, c idempotency.Claim, lease time.Duration) error {
+func (s *answers) Renew(_ context.Context, c idempotency.Claim, lease time.Duration) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -121,7 +120,7 @@ func (s *Idempotency) Renew(_ context.Context, c idempotency.Claim, lease time.D
 }
 
 // Finish implements [idempotency.Store].
-func (s *Idempotency) Finish(_ context.Context, c idempotency.Claim, answer []byte, keep time.Duration) error {
+func (s *answers) Finish(_ context.Context, c idempotency.Claim, answer []byte, keep time.Duration) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func (s *Idempotency) Finish(_ context.Context, c idempotency.Claim, answer []by
 }
 
 // Release implements [idempotency.Store].
-func (s *Idempotency) Release(_ context.Context, c idempotency.Claim) error {
+func (s *answers) Release(_ context.Context, c idempotency.Claim) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.of(c); e != nil && e.execution == c.Execution && e.answer == nil {
@@ -161,10 +160,10 @@ func (s *Idempotency) Release(_ context.Context, c idempotency.Claim) error {
 	return nil
 }
 
-func (s *Idempotency) of(c idempotency.Claim) *entry { return s.entries[entryName{c.Subject, c.Key}] }
+func (s *answers) of(c idempotency.Claim) *entry { return s.entries[entryName{c.Subject, c.Key}] }
 
 // shareOf is what is kept of a subject, which is not noted where that is nothing.
-func (s *Idempotency) shareOf(subject string) *share {
+func (s *answers) shareOf(subject string) *share {
 	if of := s.subjects[subject]; of != nil {
 		return of
 	}
@@ -172,7 +171,7 @@ func (s *Idempotency) shareOf(subject string) *share {
 }
 
 // add claims a key until a time.
-func (s *Idempotency) add(c idempotency.Claim, until time.Time) error {
+func (s *answers) add(c idempotency.Claim, until time.Time) error {
 	of := s.shareOf(c.Subject)
 	if of.keys >= s.opts.MaxPerSubject || of.keys >= s.opts.MaxKeys-len(s.entries) {
 		return idempotency.ErrFull
@@ -185,7 +184,7 @@ func (s *Idempotency) add(c idempotency.Claim, until time.Time) error {
 	return nil
 }
 
-func (s *Idempotency) remove(e *entry) {
+func (s *answers) remove(e *entry) {
 	heap.Remove(&s.expiring, e.index)
 	delete(s.entries, e.name)
 	if e.share.keys--; e.share.keys == 0 {
@@ -195,13 +194,13 @@ func (s *Idempotency) remove(e *entry) {
 	s.bytes -= len(e.answer)
 }
 
-func (s *Idempotency) expire(e *entry, until time.Time) {
+func (s *answers) expire(e *entry, until time.Time) {
 	e.until = until
 	heap.Fix(&s.expiring, e.index)
 }
 
 // sweep removes the entries whose time is over, and returns the time.
-func (s *Idempotency) sweep() time.Time {
+func (s *answers) sweep() time.Time {
 	now := s.opts.Now()
 	for len(s.expiring) > 0 && !now.Before(s.expiring[0].until) {
 		s.remove(s.expiring[0])
@@ -211,5 +210,3 @@ func (s *Idempotency) sweep() time.Time {
 
 func (e *entry) before(other *entry) bool { return e.until.Before(other.until) }
 func (e *entry) moveTo(place int)         { e.index = place }
-
-var _ idempotency.Store = (*Idempotency)(nil)

@@ -164,7 +164,7 @@ func TestIdempotencyOptionsThatMakeNoSense(t *testing.T) {
 }
 
 // The second execution of a key gets the answer of the first.
-func ExampleIdempotency() {
+func ExampleNewIdempotency() {
 	s := memory.NewIdempotency(memory.IdempotencyOptions{})
 	first := idempotency.Claim{Subject: "ann", Key: "order 17", Digest: "2 apples", Execution: "1"}
 	again := idempotency.Claim{Subject: "ann", Key: "order 17", Digest: "2 apples", Execution: "2"}

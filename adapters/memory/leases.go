@@ -11,8 +11,6 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-var _ limit.LeaseStore = (*Store)(nil)
-
 // leases are those that are held. They take about 100 bytes each, and a key without
 // leases takes none; concurrency limits bound how many there are.
 type leases struct {
@@ -46,7 +44,7 @@ func (h *leases) lock(key string) *leaseShard {
 }
 
 // Acquire implements [limit.LeaseStore].
-func (s *Store) Acquire(_ context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
+func (s *store) Acquire(_ context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
 	if err := leasecheck.Check(most, leaseTime); err != nil {
 		return d, err
 	}
@@ -71,7 +69,7 @@ func (s *Store) Acquire(_ context.Context, lease limit.Lease, most int64, leaseT
 }
 
 // Renew implements [limit.LeaseStore].
-func (s *Store) Renew(_ context.Context, leases []limit.Lease, leaseTime time.Duration) error {
+func (s *store) Renew(_ context.Context, leases []limit.Lease, leaseTime time.Duration) error {
 	if err := leasecheck.Check(1, leaseTime); err != nil {
 		return err
 	}
@@ -85,7 +83,7 @@ func (s *Store) Renew(_ context.Context, leases []limit.Lease, leaseTime time.Du
 }
 
 // Release implements [limit.LeaseStore].
-func (s *Store) Release(_ context.Context, leases []limit.Lease) error {
+func (s *store) Release(_ context.Context, leases []limit.Lease) error {
 	for _, lease := range leases {
 		shard := s.leases.lock(lease.Key)
 		if p := shard.keys[lease.Key]; p != nil {
@@ -100,7 +98,7 @@ func (s *Store) Release(_ context.Context, leases []limit.Lease) error {
 }
 
 // Held implements [limit.LeaseStore].
-func (s *Store) Held(_ context.Context, key string, n int) (count int64, ids []string, err error) {
+func (s *store) Held(_ context.Context, key string, n int) (count int64, ids []string, err error) {
 	shard := s.leases.lock(key)
 	defer shard.mu.Unlock()
 	now := s.state.Now()

@@ -11,11 +11,7 @@ import (
 	"github.com/wskit/wskit/pubsub"
 )
 
-// Presence is a pubsub.PresenceWatcher for a single process. Routers that share one share
-// their members. Its methods wait for nothing and ignore their contexts.
-//
-// The zero Presence is ready to use.
-type Presence struct {
+type presence struct {
 	mu     sync.Mutex // a place's is not locked under it, nor the other way round
 	topics map[string]*place
 }
@@ -29,17 +25,18 @@ type place struct {
 }
 
 type watcher struct {
-	of     *Presence
+	of     *presence
 	topic  string
 	report func(pubsub.PresenceReport)
 }
 
-// NewPresence returns a Presence without members.
-func NewPresence() *Presence { return new(Presence) }
+// NewPresence returns a presence without members, for a single process. Routers that share one share their members. Its
+// methods wait for nothing and ignore their contexts.
+func NewPresence() pubsub.PresenceWatcher { return new(presence) }
 
 // Join implements pubsub.Presence. It fails for a member that Member.Check refuses,
 // and for a topic without a name.
-func (p *Presence) Join(_ context.Context, topic string, m pubsub.Member) error {
+func (p *presence) Join(_ context.Context, topic string, m pubsub.Member) error {
 	if topic == "" {
 		return errNoName
 	}
@@ -56,7 +53,7 @@ func (p *Presence) Join(_ context.Context, topic string, m pubsub.Member) error 
 var errNoName = errors.New("memory: the topic has no name")
 
 // Leave implements pubsub.Presence.
-func (p *Presence) Leave(topic, id string) {
+func (p *presence) Leave(topic, id string) {
 	t := p.find(topic)
 	if t == nil {
 		return
@@ -71,7 +68,7 @@ func (p *Presence) Leave(topic, id string) {
 }
 
 // Members implements pubsub.Presence. It never fails.
-func (p *Presence) Members(_ context.Context, topic string) ([]pubsub.Member, error) {
+func (p *presence) Members(_ context.Context, topic string) ([]pubsub.Member, error) {
 	t := p.find(topic)
 	if t == nil {
 		return nil, nil
@@ -83,7 +80,7 @@ func (p *Presence) Members(_ context.Context, topic string) ([]pubsub.Member, er
 
 // Watch implements pubsub.PresenceWatcher. Changes are reported before Join and Leave
 // return.
-func (p *Presence) Watch(_ context.Context, topic string, report func(pubsub.PresenceReport)) (pubsub.Subscription, error) {
+func (p *presence) Watch(_ context.Context, topic string, report func(pubsub.PresenceReport)) (pubsub.Subscription, error) {
 	if topic == "" {
 		return nil, errNoName
 	}
@@ -108,14 +105,14 @@ func (w *watcher) Close() error {
 	return nil
 }
 
-func (p *Presence) find(topic string) *place {
+func (p *presence) find(topic string) *place {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.topics[topic]
 }
 
 // place finds or makes a topic, and locks it.
-func (p *Presence) place(topic string) *place {
+func (p *presence) place(topic string) *place {
 	for {
 		p.mu.Lock()
 		t := p.topics[topic]
@@ -136,7 +133,7 @@ func (p *Presence) place(topic string) *place {
 }
 
 // tidy removes a topic without members and watchers.
-func (p *Presence) tidy(topic string, t *place) {
+func (p *presence) tidy(topic string, t *place) {
 	t.mu.Lock()
 	unused := len(t.members) == 0 && len(t.watchers) == 0 && t.removed.CompareAndSwap(false, true)
 	t.mu.Unlock()
@@ -155,5 +152,3 @@ func (t *place) report(r pubsub.PresenceReport) {
 		w.report(r)
 	}
 }
-
-var _ pubsub.PresenceWatcher = (*Presence)(nil)

@@ -14,7 +14,7 @@ func TestPresence(t *testing.T) {
 		p := memory.NewPresence()
 		// A topic without members leaves nothing behind.
 		t.Cleanup(func() {
-			if n := p.Topics(); n != 0 {
+			if n := memory.PlacesOf(p); n != 0 {
 				t.Errorf("%d topics are left after all members have left", n)
 			}
 		})
@@ -26,8 +26,8 @@ func TestPresence(t *testing.T) {
 	})
 }
 
-func ExamplePresence() {
-	var p memory.Presence // the zero Presence is ready
+func ExampleNewPresence() {
+	p := memory.NewPresence()
 	_ = p.Join(ctx, "room:a", pubsub.Member{ID: "connection 1", User: "ann"})
 	members, _ := p.Members(ctx, "room:a")
 	for _, m := range members {

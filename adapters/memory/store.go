@@ -43,15 +43,25 @@ const defaultMaxKeys = 2_000_000
 // Store is a [limit.Store] in the memory of this process. A decision for a key
 // that is known allocates nothing. All its methods may be used by any number of
 // goroutines; it needs no Close.
-type Store struct {
+type Store interface {
+	limit.Store
+	limit.ExtendedStore
+	limit.ManyTaker
+	limit.LeaseStore
+
+	// LocalStore marks the store as one that never leaves the process.
+	LocalStore()
+	// Stats returns the figures.
+	Stats() Stats
+}
+
+type store struct {
 	state  *engine.Engine
 	leases leases
 }
 
-var _ engine.LocalStore = (*Store)(nil)
-
 // NewStore makes an empty store. It panics when an option is invalid.
-func NewStore(o Options) *Store {
+func NewStore(o Options) Store {
 	switch {
 	case o.MaxKeys < 0:
 		panic("memory: Options.MaxKeys is negative; leave it 0 for the default")
@@ -62,16 +72,15 @@ func NewStore(o Options) *Store {
 	if o.Now != nil {
 		opt.Grace = limit.ClockTolerance.Microseconds()
 	}
-	s := &Store{state: engine.New(opt)}
+	s := &store{state: engine.New(opt)}
 	s.leases.seed, s.leases.grace = maphash.MakeSeed(), opt.Grace
 	return s
 }
 
-// LocalStore marks the store as one that never leaves the process.
-func (*Store) LocalStore() {}
+func (*store) LocalStore() {}
 
 // Take implements [limit.Store]. It never waits and ignores the context.
-func (s *Store) Take(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *store) Take(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan := ready(policy, cost)
 	if plan == nil {
 		if plan, err = limit.Prepare(policy, cost); err != nil {
@@ -108,7 +117,7 @@ type Stats struct {
 }
 
 // Stats returns the figures of the store.
-func (s *Store) Stats() Stats {
+func (s *store) Stats() Stats {
 	var st Stats
 	st.Keys, st.Evicted, st.Overflowed = s.state.Figures()
 	st.Held = s.leases.held()

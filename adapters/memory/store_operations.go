@@ -8,13 +8,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-var (
-	_ limit.ExtendedStore = (*Store)(nil)
-	_ limit.ManyTaker     = (*Store)(nil)
-)
-
 // Peek implements [limit.ExtendedStore].
-func (s *Store) Peek(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *store) Peek(_ context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err == nil {
 		s.state.Peek((*engine.Answer)(&d), s.state.Hash(key), plan.Compiled(), cost)
@@ -23,7 +18,7 @@ func (s *Store) Peek(_ context.Context, key []byte, policy limit.Policy, cost in
 }
 
 // Refund implements [limit.ExtendedStore].
-func (s *Store) Refund(_ context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
+func (s *store) Refund(_ context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
 	plan, err := limit.Compile(policy)
 	if err == nil && taken.Charged > 0 {
 		s.state.Refund(s.state.Hash(key), plan.Compiled(), (*engine.Answer)(&taken))
@@ -36,7 +31,7 @@ func (s *Store) Refund(_ context.Context, key []byte, policy limit.Policy, taken
 //
 // The instants of at most 65,536 resets are remembered, which take up to 3 MB. For refunds, each
 // further reset counts as a reset of all keys, so that they give back less.
-func (s *Store) Reset(_ context.Context, key []byte, policy limit.Policy) error {
+func (s *store) Reset(_ context.Context, key []byte, policy limit.Policy) error {
 	plan, err := limit.Compile(policy)
 	if err == nil {
 		s.state.Reset(s.state.Hash(key), plan.Compiled())
@@ -45,7 +40,7 @@ func (s *Store) Reset(_ context.Context, key []byte, policy limit.Policy) error 
 }
 
 // TakeMany implements [limit.ManyTaker].
-func (s *Store) TakeMany(_ context.Context, asks []limit.Ask) error {
+func (s *store) TakeMany(_ context.Context, asks []limit.Ask) error {
 	prepared, err := s.prepare(asks)
 	if err == nil {
 		s.state.TakeMany(*prepared)
@@ -55,7 +50,7 @@ func (s *Store) TakeMany(_ context.Context, asks []limit.Ask) error {
 }
 
 // TakeAll implements [limit.ManyTaker].
-func (s *Store) TakeAll(_ context.Context, asks []limit.Ask) (bound int, err error) {
+func (s *store) TakeAll(_ context.Context, asks []limit.Ask) (bound int, err error) {
 	prepared, err := s.prepare(asks)
 	if err == nil && len(asks) > 0 {
 		bound = engine.TakeAll(*prepared)
@@ -67,7 +62,7 @@ func (s *Store) TakeAll(_ context.Context, asks []limit.Ask) (bound int, err err
 var preparedPool = sync.Pool{New: func() any { return new([]engine.Ask) }}
 
 // prepare checks all asks before the first is decided.
-func (s *Store) prepare(asks []limit.Ask) (*[]engine.Ask, error) {
+func (s *store) prepare(asks []limit.Ask) (*[]engine.Ask, error) {
 	prepared := preparedPool.Get().(*[]engine.Ask)
 	for i := range asks {
 		a := &asks[i]

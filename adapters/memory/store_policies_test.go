@@ -172,7 +172,7 @@ func TestUndoOfOneKeyTwice(t *testing.T) {
 }
 
 // crowd makes the store look through its entries for expired ones.
-func crowd(t *testing.T, s *memory.Store, plan *limit.Plan) {
+func crowd(t *testing.T, s memory.Store, plan *limit.Plan) {
 	for i := range 20_000 {
 		s.Take(ctx, fmt.Append(nil, "crowd", i), plan, 1)
 	}

@@ -27,7 +27,7 @@ import (
 
 // addressingRouter is what the processes of these tests serve. What the handler of "note" gets is counted in
 // Redis.
-func addressingRouter(client goredis.UniversalClient, broker *redis.Broker) *router.Router {
+func addressingRouter(client goredis.UniversalClient, broker redis.Broker) *router.Router {
 	r := router.New(router.Options{
 		Backend:    adapters.Backend{Broker: broker, ProcessTimeout: 2 * time.Second},
 		Addressing: router.AddressingOptions{Enabled: true, Timeout: 3 * time.Second},

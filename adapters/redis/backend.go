@@ -112,10 +112,10 @@ func Open(ctx context.Context, address string, o Options) (adapters.Backend, err
 // share its connections.
 func New(client goredis.UniversalClient, o Options) adapters.Backend {
 	o = o.inherited()
-	return backend(NewStore(client, o.Store), o)
+	return backend(storeOn(client, o.Store), o)
 }
 
-func backend(s *Store, o Options) adapters.Backend {
+func backend(s *store, o Options) adapters.Backend {
 	client := s.Client()
 	broker, presence := NewBroker(client, o.Broker), NewPresence(client, o.Presence)
 	return adapters.Backend{

@@ -109,7 +109,7 @@ func TestPartsInherit(t *testing.T) {
 	b := open(t, server.URL(), redis.Options{
 		Prefix: "chat", ProcessTimeout: time.Minute, OnOutage: func(o errors.Outage) { outages <- o }, Presence: redis.PresenceOptions{Prefix: "people", Timeout: patience},
 	})
-	s := b.Limits.(*redis.Store)
+	s := b.Limits.(redis.Store)
 	places := limit.NewConcurrencyLimit(s, limit.ConcurrencyOptions{Max: 1, Limiter: limit.Options{Name: "places"}})
 	lease, _, err := places.Acquire(t.Context(), limit.KeyOf("ann"))
 	if err != nil {

@@ -48,7 +48,20 @@ import (
 // that were published after it.
 //
 // What happens to logs is in the package comment.
-type Broker struct {
+type Broker interface {
+	pubsub.Replacer
+	pubsub.ReceiverCounter
+
+	// Stats returns the figures.
+	Stats() BrokerStats
+	// Close ends all subscriptions and the connections that carry them. It waits for
+	// these, which takes as long as the client's DialTimeout or ReadTimeout if Redis
+	// does not answer, but not for calls of deliver that are running. Closing twice is
+	// harmless. The error is always nil.
+	Close() error
+}
+
+type broker struct {
 	client     goredis.UniversalClient
 	opts       BrokerOptions
 	kind       string // of its channels
@@ -114,12 +127,16 @@ type brokerCounters struct{ lost, failed, dropped, ignored atomic.Int64 }
 //
 // NewBroker panics when an option is invalid, and with a Ring: its clients do not
 // agree on which server has a channel while servers come and go.
-func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
+func NewBroker(client goredis.UniversalClient, opts BrokerOptions) Broker {
+	return newBroker(client, opts)
+}
+
+func newBroker(client goredis.UniversalClient, opts BrokerOptions) *broker {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		panic(err.Error())
 	}
-	b := &Broker{
+	b := &broker{
 		client: client, opts: opts, kind: "topic", nodes: nodesOf(client), where: topologyOf("NewBroker", client), wake: make(chan struct{}, 1),
 		topics: make(map[string]*topic), links: make(map[string]*link), failures: make(map[string]int),
 		subscription: outage.Reporter{
@@ -150,7 +167,7 @@ func NewBroker(client goredis.UniversalClient, opts BrokerOptions) *Broker {
 // subscription, at once if this process already has one of the topic. It fails when
 // Redis does not confirm within BrokerOptions.Timeout or before ctx is over, when
 // the topic's name is too long, and with [pubsub.ErrClosed].
-func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
+func (b *broker) Subscribe(ctx context.Context, name string, deliver func(pubsub.Message)) (pubsub.Subscription, error) {
 	if err := checkTopic(name); err != nil {
 		return nil, err
 	}
@@ -178,7 +195,7 @@ func (b *Broker) Subscribe(ctx context.Context, name string, deliver func(pubsub
 
 // unconfirmed is the error of a subscription that was not confirmed in time, with why the last connection ended if none
 // has worked since.
-func (b *Broker) unconfirmed() error {
+func (b *broker) unconfirmed() error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.failed != nil {
@@ -189,7 +206,7 @@ func (b *Broker) unconfirmed() error {
 
 // subscribe adds a subscription. The channel receives once, when Redis
 // has confirmed or refused it; it is nil if there is nothing to wait for.
-func (b *Broker) subscribe(name string, deliver func(pubsub.Message)) (*subscription, <-chan error, error) {
+func (b *broker) subscribe(name string, deliver func(pubsub.Message)) (*subscription, <-chan error, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ctx.Err() != nil {
@@ -216,7 +233,7 @@ func (b *Broker) subscribe(name string, deliver func(pubsub.Message)) (*subscrip
 
 // unsubscribe takes a subscription off its topic, and the topic off Redis with its
 // last. It waits for nothing.
-func (b *Broker) unsubscribe(s *subscription) {
+func (b *broker) unsubscribe(s *subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := s.topic
@@ -230,8 +247,7 @@ func (b *Broker) unsubscribe(s *subscription) {
 	}
 }
 
-// Stats returns the figures.
-func (b *Broker) Stats() BrokerStats {
+func (b *broker) Stats() BrokerStats {
 	s := BrokerStats{
 		Lost: b.stats.lost.Load(), Failed: b.stats.failed.Load(),
 		Dropped: b.stats.dropped.Load(), Ignored: b.stats.ignored.Load(),
@@ -251,11 +267,7 @@ func (b *Broker) Stats() BrokerStats {
 	return s
 }
 
-// Close ends all subscriptions and the connections that carry them. It waits for
-// these, which takes as long as the client's DialTimeout or ReadTimeout if Redis
-// does not answer, but not for calls of deliver that are running. Closing twice is
-// harmless. The error is always nil.
-func (b *Broker) Close() error {
+func (b *broker) Close() error {
 	b.mu.Lock()
 	b.cancel()
 	for _, t := range b.topics {
@@ -268,5 +280,3 @@ func (b *Broker) Close() error {
 	b.wg.Wait()
 	return nil
 }
-
-var _ pubsub.ReceiverCounter = (*Broker)(nil)

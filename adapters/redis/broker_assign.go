@@ -19,7 +19,7 @@ import (
 const refusedFor = 200 * time.Millisecond
 
 // enqueue has a topic assigned to a link. b.mu is held.
-func (b *Broker) enqueue(t *topic) {
+func (b *broker) enqueue(t *topic) {
 	t.state, t.link = queued, nil
 	b.unassigned = append(b.unassigned, t)
 	signal(b.wake)
@@ -33,7 +33,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-func (b *Broker) assign() {
+func (b *broker) assign() {
 	retry := time.NewTicker(refusedFor)
 	defer retry.Stop()
 	for {
@@ -50,7 +50,7 @@ func (b *Broker) assign() {
 	}
 }
 
-func (b *Broker) takeUnassigned() []*topic {
+func (b *broker) takeUnassigned() []*topic {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	topics := b.unassigned
@@ -58,7 +58,7 @@ func (b *Broker) takeUnassigned() []*topic {
 	return topics
 }
 
-func (b *Broker) retryRefused() {
+func (b *broker) retryRefused() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.refused) > 0 {
@@ -68,7 +68,7 @@ func (b *Broker) retryRefused() {
 	}
 }
 
-func (b *Broker) assignOne(t *topic) {
+func (b *broker) assignOne(t *topic) {
 	ctx, cancel := context.WithTimeout(b.ctx, b.opts.Timeout)
 	defer cancel()
 	n, err := b.nodes.find(ctx, t.channel)
@@ -105,7 +105,7 @@ func backoff(failures int) time.Duration {
 }
 
 // unneeded is for a topic that has lost its last subscription. b.mu is held.
-func (b *Broker) unneeded(t *topic) {
+func (b *broker) unneeded(t *topic) {
 	b.markFound(t)
 	switch t.state {
 	case idle:
@@ -118,7 +118,7 @@ func (b *Broker) unneeded(t *topic) {
 	// In all other states something is under way, and what comes of it looks.
 }
 
-func (b *Broker) forget(t *topic) {
+func (b *broker) forget(t *topic) {
 	b.markFound(t)
 	t.state, t.link = idle, nil
 	delete(b.topics, t.channel)
@@ -126,7 +126,7 @@ func (b *Broker) forget(t *topic) {
 
 // confirmed is called for Redis's answer to a command of the link's, or for a slot
 // that has left the node.
-func (b *Broker) confirmed(l *link, channel string, subscribed bool) {
+func (b *broker) confirmed(l *link, channel string, subscribed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.topics[channel]
@@ -164,7 +164,7 @@ func (b *Broker) confirmed(l *link, channel string, subscribed bool) {
 }
 
 // refuse is called for topics whose command Redis has answered with an error.
-func (b *Broker) refuse(l *link, topics []*topic, err error) {
+func (b *broker) refuse(l *link, topics []*topic, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.nodes.changed()
@@ -191,7 +191,7 @@ func transient(err error) bool {
 }
 
 // linkEnded is called when a link has ended. Its topics need another.
-func (b *Broker) linkEnded(l *link, err error) {
+func (b *broker) linkEnded(l *link, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.links, l.node.name())
@@ -238,7 +238,7 @@ func withRemedy(err error) error {
 }
 
 // proven is called when a message has come back through a link.
-func (b *Broker) proven(l *link) {
+func (b *broker) proven(l *link) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.failures, l.node.name())
@@ -250,14 +250,14 @@ func (b *Broker) proven(l *link) {
 
 // markLost and markFound keep account of the topics that have to be subscribed to again.
 
-func (b *Broker) markLost(t *topic) {
+func (b *broker) markLost(t *topic) {
 	if !t.lost {
 		t.lost = true
 		b.lostTopics++
 	}
 }
 
-func (b *Broker) markFound(t *topic) {
+func (b *broker) markFound(t *topic) {
 	if !t.lost {
 		return
 	}

@@ -32,7 +32,7 @@ func TestBrokerInCluster(t *testing.T) {
 	}
 }
 
-func newClusterBroker(t *testing.T, c *redistest.Cluster, opts redis.BrokerOptions) *redis.Broker {
+func newClusterBroker(t *testing.T, c *redistest.Cluster, opts redis.BrokerOptions) redis.Broker {
 	t.Helper()
 	b := redis.NewBroker(clusterClient(t, c), opts)
 	t.Cleanup(func() { _ = b.Close() })
@@ -108,7 +108,7 @@ func slotOf(c *redistest.Cluster, key string) int {
 	return int(c.Nodes[0].Do("CLUSTER", "KEYSLOT", key).(int64))
 }
 
-func brokerOfSentinel(t *testing.T, s *redistest.Sentinel, opts redis.BrokerOptions) *redis.Broker {
+func brokerOfSentinel(t *testing.T, s *redistest.Sentinel, opts redis.BrokerOptions) redis.Broker {
 	t.Helper()
 	client := goredis.NewFailoverClient(&goredis.FailoverOptions{
 		MasterName: s.Name, SentinelAddrs: []string{s.Addr}, ContextTimeoutEnabled: true,
@@ -139,7 +139,7 @@ func TestTopicsFollowSentinel(t *testing.T) {
 func TestTopicsFollowAPlannedFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
-	newBroker := func() *redis.Broker {
+	newBroker := func() redis.Broker {
 		return brokerOfSentinel(t, s, redis.BrokerOptions{HealthTimeout: time.Hour})
 	}
 	b, publisher := newBroker(), newBroker()

@@ -28,7 +28,7 @@ func arrives(t *testing.T, b pubsub.Broker, topic string, in *inbox) {
 	})
 }
 
-func healthy(t *testing.T, b *redis.Broker) {
+func healthy(t *testing.T, b redis.Broker) {
 	t.Helper()
 	eventually(t, "no topic is missing", func() bool { return b.Stats().Missing == 0 })
 }

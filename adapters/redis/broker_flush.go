@@ -71,7 +71,7 @@ func (r *flushRoom) free() {
 const bundledAtOnce = 64 << 10
 
 // publishTrip publishes a batch, so many bytes at a time.
-func (b *Broker) publishTrip(ctx context.Context, o *outlet, server any, items []*batch.Item[publication]) {
+func (b *broker) publishTrip(ctx context.Context, o *outlet, server any, items []*batch.Item[publication]) {
 	start := time.Now()
 	answered, appended := false, false
 	for rest := items; len(rest) > 0; {
@@ -138,7 +138,7 @@ func (p *parcel) appends() bool {
 }
 
 // command is the command of a parcel.
-func (b *Broker) command(ctx context.Context, p *parcel) goredis.Cmder {
+func (b *broker) command(ctx context.Context, p *parcel) goredis.Cmder {
 	first := &p.items[0].Value
 	if p.appends() {
 		return b.appendCommand(ctx, p)
@@ -157,7 +157,7 @@ func (b *Broker) command(ctx context.Context, p *parcel) goredis.Cmder {
 }
 
 // appendCommand is the call of the script of logs that appends a bundle.
-func (b *Broker) appendCommand(ctx context.Context, p *parcel) goredis.Cmder {
+func (b *broker) appendCommand(ctx context.Context, p *parcel) goredis.Cmder {
 	first := &p.items[0].Value
 	h := first.history
 	index := make([]byte, 0, 12*len(p.items))
@@ -233,7 +233,7 @@ func (p *parcel) placed(reply []any) error {
 
 // runScripts runs commands in one round trip, and once more those whose script the server does
 // not know.
-func (b *Broker) runScripts(ctx context.Context, server any, commands []goredis.Cmder) {
+func (b *broker) runScripts(ctx context.Context, server any, commands []goredis.Cmder) {
 	b.where.run(ctx, server, commands)
 	var unknown []int
 	var again []goredis.Cmder

@@ -23,7 +23,7 @@ func TestMembersAreToldOfAHalfOpenConnection(t *testing.T) {
 	s := redistest.Start(t)
 	proxy := redistest.StartProxy(t, s.Addr)
 	lost := make(chan []string, 100)
-	serve := func(b *redis.Broker, onLost func([]string)) *routertest.Client {
+	serve := func(b redis.Broker, onLost func([]string)) *routertest.Client {
 		r := router.New(router.Options{Backend: adapters.Backend{Broker: b}, OnLost: onLost, SendGaps: true,
 			OnOpen: func(c *router.Conn) error { return c.Subscribe(context.Background(), "room") }})
 		return routertest.New(t, r).Dial()

@@ -27,7 +27,7 @@ var (
 // Three goroutines serve it: one sends commands, one reads, one proves that what
 // is published comes back.
 type link struct {
-	b      *Broker
+	b      *broker
 	node   node
 	probe  string // the channel of the messages to itself
 	delay  time.Duration
@@ -56,7 +56,7 @@ type request struct {
 
 // newLink makes a link that connects after a while. Its probe is in the slot of the
 // topic, which is one of the node's.
-func newLink(b *Broker, n node, topic string, delay time.Duration) *link {
+func newLink(b *broker, n node, topic string, delay time.Duration) *link {
 	l := &link{
 		b: b, node: n, delay: delay, probe: key(b.opts.Prefix, "probe:"+rand.Text(), topic),
 		wake: make(chan struct{}, 1), up: make(chan struct{}), echo: make(chan string, 1), gone: make(chan error, 1),
@@ -296,7 +296,7 @@ func (l *link) comesBack(text string) bool {
 }
 
 // received hands a message to the topic's subscriptions in this process.
-func (b *Broker) received(channel, payload string) {
+func (b *broker) received(channel, payload string) {
 	b.mu.RLock()
 	t := b.topics[channel]
 	if t == nil || t.state == leaving {
@@ -324,7 +324,7 @@ func (b *Broker) received(channel, payload string) {
 }
 
 // ignored counts a message that is not one of ours.
-func (b *Broker) ignored(topic string, bytes int) {
+func (b *broker) ignored(topic string, bytes int) {
 	if b.stats.ignored.Add(1) == 1 {
 		b.opts.Logger.Warn("wskit: redis: a message that no Broker with our options has published was dropped; further ones are counted only",
 			"topic", topic, "bytes", bytes)

@@ -34,7 +34,7 @@ const (
 // A nil error means that the server has it. A server that crashes before it has written it to disk,
 // and a replica that takes over before it has it, lose it: subscribers find that by the
 // positions, but nothing brings it back.
-func (b *Broker) Append(ctx context.Context, m pubsub.Message, h pubsub.History, id string) (pubsub.Position, error) {
+func (b *broker) Append(ctx context.Context, m pubsub.Message, h pubsub.History, id string) (pubsub.Position, error) {
 	at, err := b.append(ctx, m, h, id)
 	if err != nil {
 		b.stats.failed.Add(1)
@@ -42,7 +42,7 @@ func (b *Broker) Append(ctx context.Context, m pubsub.Message, h pubsub.History,
 	return at, err
 }
 
-func (b *Broker) append(ctx context.Context, m pubsub.Message, h pubsub.History, id string) (pubsub.Position, error) {
+func (b *broker) append(ctx context.Context, m pubsub.Message, h pubsub.History, id string) (pubsub.Position, error) {
 	if err := b.check(m); err != nil {
 		return pubsub.Position{}, err
 	}
@@ -68,7 +68,7 @@ func (b *Broker) append(ctx context.Context, m pubsub.Message, h pubsub.History,
 	return at, nil
 }
 
-func (b *Broker) logKey(topic string) string { return key(b.opts.Prefix, logKind, topic) }
+func (b *broker) logKey(topic string) string { return key(b.opts.Prefix, logKind, topic) }
 
 // A logCall is one run of the script of logs that reads.
 type logCall struct {
@@ -79,7 +79,7 @@ type logCall struct {
 }
 
 // readTrip runs the scripts of a batch of calls.
-func (b *Broker) readTrip(ctx context.Context, o *outlet, server any, items []*batch.Item[[]*logCall]) {
+func (b *broker) readTrip(ctx context.Context, o *outlet, server any, items []*batch.Item[[]*logCall]) {
 	start := time.Now()
 	var commands []goredis.Cmder
 	for _, it := range items {
@@ -112,7 +112,7 @@ func (b *Broker) readTrip(ctx context.Context, o *outlet, server any, items []*b
 //
 // A message in the log that no Broker with the same options has written ends a page; a page that would
 // begin with it is [pubsub.LossTrimmed].
-func (b *Broker) Read(ctx context.Context, topic string, h pubsub.History, r pubsub.ReadOptions) (page pubsub.Page, err error) {
+func (b *broker) Read(ctx context.Context, topic string, h pubsub.History, r pubsub.ReadOptions) (page pubsub.Page, err error) {
 	if b.ctx.Err() != nil {
 		return page, pubsub.ErrClosed
 	}
@@ -132,7 +132,7 @@ func (b *Broker) Read(ctx context.Context, topic string, h pubsub.History, r pub
 
 // Replace implements [pubsub.Replacer]. It fails as Read does, and when Redis refuses to write. After a timeout the
 // message may be replaced; replacing it again does no harm.
-func (b *Broker) Replace(ctx context.Context, topic string, at pubsub.Position, frame []byte) (replaced bool, err error) {
+func (b *broker) Replace(ctx context.Context, topic string, at pubsub.Position, frame []byte) (replaced bool, err error) {
 	m := pubsub.Message{Topic: topic, Frame: frame, Position: at}
 	switch err := b.check(m); {
 	case b.ctx.Err() != nil:
@@ -155,7 +155,7 @@ func (b *Broker) Replace(ctx context.Context, topic string, at pubsub.Position, 
 }
 
 // readPages puts a page together from what the script reads at once.
-func (b *Broker) readPages(ctx context.Context, o *outlet, topic, logKey string, h pubsub.History, r pubsub.ReadOptions) (page pubsub.Page, err error) {
+func (b *broker) readPages(ctx context.Context, o *outlet, topic, logKey string, h pubsub.History, r pubsub.ReadOptions) (page pubsub.Page, err error) {
 	for first := true; ; first = false {
 		part, err := b.readPart(ctx, o, topic, logKey, h, r, first)
 		switch {
@@ -189,7 +189,7 @@ func (b *Broker) readPages(ctx context.Context, o *outlet, topic, logKey string,
 }
 
 // readPart runs the script once. The first message of a page may have any size.
-func (b *Broker) readPart(ctx context.Context, o *outlet, topic, logKey string, h pubsub.History, r pubsub.ReadOptions, first bool) (page pubsub.Page, err error) {
+func (b *broker) readPart(ctx context.Context, o *outlet, topic, logKey string, h pubsub.History, r pubsub.ReadOptions, first bool) (page pubsub.Page, err error) {
 	largest, backwards := r.Bytes, 0
 	if first {
 		largest = math.MaxInt
@@ -310,7 +310,7 @@ func positionOf(reply []any) (p pubsub.Position, ok bool) {
 
 // Heads implements [pubsub.Log]. It takes one round trip for each server that has some of the logs, all
 // at the same time. It fails as Read does.
-func (b *Broker) Heads(ctx context.Context, topics []string) ([]pubsub.Position, error) {
+func (b *broker) Heads(ctx context.Context, topics []string) ([]pubsub.Position, error) {
 	if b.ctx.Err() != nil {
 		return nil, pubsub.ErrClosed
 	}
@@ -377,5 +377,3 @@ func (b *Broker) Heads(ctx context.Context, topics []string) ([]pubsub.Position,
 	}
 	return heads, nil
 }
-
-var _ pubsub.Log = (*Broker)(nil)

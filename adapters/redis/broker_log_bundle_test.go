@@ -16,7 +16,7 @@ import (
 
 // appendTogether appends messages at the same time, so that they share commands, and returns those that were
 // appended by their offsets. Some are the same message as others, with the same id.
-func appendTogether(t *testing.T, b *redis.Broker, random *rand.Rand, round, n int, h pubsub.History, into map[uint64]pubsub.Message) {
+func appendTogether(t *testing.T, b redis.Broker, random *rand.Rand, round, n int, h pubsub.History, into map[uint64]pubsub.Message) {
 	t.Helper()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -100,7 +100,7 @@ func TestBundlesAreReadByMessage(t *testing.T) {
 }
 
 // checkPage reads a page from a random position.
-func checkPage(t *testing.T, b *redis.Broker, random *rand.Rand, all []pubsub.Message, oldest int) {
+func checkPage(t *testing.T, b redis.Broker, random *rand.Rand, all []pubsub.Message, oldest int) {
 	t.Helper()
 	r := pubsub.ReadOptions{Messages: random.IntN(300), Bytes: random.IntN(20_000), Backwards: random.IntN(2) == 0}
 	from := -1

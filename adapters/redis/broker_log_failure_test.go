@@ -374,7 +374,7 @@ func TestFullServerAndLogs(t *testing.T) {
 	s := redistest.Start(t)
 	logger, logged := newLog()
 	b := newBroker(t, s, redis.BrokerOptions{Logger: logger})
-	b.LookEvery(time.Millisecond)
+	redis.LookEvery(b, time.Millisecond)
 	before := appendTo(t, b, "room", "before", "")
 	room(t, s, "noeviction")
 	client := s.Client()

@@ -47,7 +47,7 @@ func TestLogsUnderRandomFaults(t *testing.T) {
 	defer file.Close()
 	r := deliverytest.NewRecorder(file)
 
-	var logs []*redis.Broker
+	var logs []redis.Broker
 	var proxies []*redistest.Proxy
 	for range brokers {
 		p := redistest.StartProxy(t, s.Addr)

@@ -255,7 +255,7 @@ func TestLossIsReportedWhenASlotMoves(t *testing.T) {
 func TestLossIsReportedAfterAPlannedFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
-	newBroker := func() *redis.Broker {
+	newBroker := func() redis.Broker {
 		return brokerOfSentinel(t, s, redis.BrokerOptions{})
 	}
 	b := newBroker()

@@ -27,14 +27,14 @@ const (
 
 // watchMaster has the links compared with new connections, if the client is one of
 // Sentinels.
-func (b *Broker) watchMaster() {
+func (b *broker) watchMaster() {
 	if c, ok := b.client.(*goredis.Client); ok && c.Options().Addr == sentinelAddr {
 		b.sentinels = true
 		c.AddHook(masterHook{b})
 	}
 }
 
-type masterHook struct{ b *Broker }
+type masterHook struct{ b *broker }
 
 // linkKey is for the link in the context of which a connection is made.
 type linkKey struct{}
@@ -61,7 +61,7 @@ func (masterHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.
 }
 
 // doubt has the links prove themselves that lead elsewhere.
-func (b *Broker) doubt(where string) {
+func (b *broker) doubt(where string) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, l := range b.links {

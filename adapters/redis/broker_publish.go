@@ -23,14 +23,14 @@ import (
 // Redis does not within BrokerOptions.Timeout, when the topic's name or the frame is too long, and
 // with [pubsub.ErrClosed]. While Redis does not answer it fails at once, except for one message a
 // second, which is sent to find out.
-func (b *Broker) Publish(ctx context.Context, m pubsub.Message) error {
+func (b *broker) Publish(ctx context.Context, m pubsub.Message) error {
 	_, err := b.PublishCounted(ctx, m)
 	return err
 }
 
 // PublishCounted implements [pubsub.ReceiverCounter]. It counts the connections that Redis has
 // sent the message to, of which each process has one.
-func (b *Broker) PublishCounted(ctx context.Context, m pubsub.Message) (receivers int, err error) {
+func (b *broker) PublishCounted(ctx context.Context, m pubsub.Message) (receivers int, err error) {
 	receivers, err = b.publish(ctx, m)
 	if err != nil {
 		b.stats.failed.Add(1)
@@ -38,7 +38,7 @@ func (b *Broker) PublishCounted(ctx context.Context, m pubsub.Message) (receiver
 	return receivers, err
 }
 
-func (b *Broker) publish(ctx context.Context, m pubsub.Message) (receivers int, err error) {
+func (b *broker) publish(ctx context.Context, m pubsub.Message) (receivers int, err error) {
 	if err := b.check(m); err != nil {
 		return 0, err
 	}
@@ -57,7 +57,7 @@ func (b *Broker) publish(ctx context.Context, m pubsub.Message) (receivers int, 
 }
 
 // item returns a message ready to be published, and the outlet of its server.
-func (b *Broker) item(ctx context.Context, m pubsub.Message) (*outlet, *batch.Item[publication], error) {
+func (b *broker) item(ctx context.Context, m pubsub.Message) (*outlet, *batch.Item[publication], error) {
 	o := b.only()
 	if o == nil {
 		within, cancel := context.WithTimeout(ctx, b.opts.Timeout)
@@ -87,7 +87,7 @@ func (b *Broker) item(ctx context.Context, m pubsub.Message) (*outlet, *batch.It
 }
 
 // check refuses what no subscriber would accept.
-func (b *Broker) check(m pubsub.Message) error {
+func (b *broker) check(m pubsub.Message) error {
 	switch {
 	case b.ctx.Err() != nil:
 		return pubsub.ErrClosed
@@ -100,7 +100,7 @@ func (b *Broker) check(m pubsub.Message) error {
 }
 
 // hand calls do with the outlet of a key's server, and reports the outcome.
-func (b *Broker) hand(ctx context.Context, to *outage.Reporter, key string, do func(context.Context, *outlet) error) error {
+func (b *broker) hand(ctx context.Context, to *outage.Reporter, key string, do func(context.Context, *outlet) error) error {
 	within, cancel := context.WithTimeout(ctx, b.opts.Timeout)
 	defer cancel()
 	server, err := b.where.server(within, key)
@@ -112,7 +112,7 @@ func (b *Broker) hand(ctx context.Context, to *outage.Reporter, key string, do f
 }
 
 // report reports the outcome of a call.
-func (b *Broker) report(ctx context.Context, to *outage.Reporter, err error) {
+func (b *broker) report(ctx context.Context, to *outage.Reporter, err error) {
 	switch {
 	case err == nil:
 		to.Works()
@@ -142,14 +142,14 @@ const (
 )
 
 // only is the outlet of the one server that there is, or nil if the topic decides.
-func (b *Broker) only() *outlet {
+func (b *broker) only() *outlet {
 	if t, ok := b.where.(single); ok {
 		return b.outlet(t.client)
 	}
 	return nil
 }
 
-func (b *Broker) outlet(server any) *outlet {
+func (b *broker) outlet(server any) *outlet {
 	if o, ok := b.outlets.Load(server); ok {
 		return o.(*outlet)
 	}
@@ -212,7 +212,7 @@ func through[T any](ctx context.Context, o *outlet, lane *batch.Batcher[T], item
 const maxSpare = 4 << 10
 
 // send publishes once, as the messages that a link sends to itself are.
-func (b *Broker) send(ctx context.Context, channel string, payload []byte) error {
+func (b *broker) send(ctx context.Context, channel string, payload []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, b.opts.Timeout)
 	defer cancel()
 	return b.client.Process(ctx, onlyOnce{goredis.NewIntCmd(ctx, b.nodes.publishing(), channel, payload)})

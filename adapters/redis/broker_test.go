@@ -61,13 +61,13 @@ func topics(s *redistest.Server) (names []string) {
 	return names
 }
 
-func newBroker(t *testing.T, s *redistest.Server, opts redis.BrokerOptions) *redis.Broker {
+func newBroker(t *testing.T, s *redistest.Server, opts redis.BrokerOptions) redis.Broker {
 	t.Helper()
 	return brokerOn(t, &goredis.Options{Addr: s.Addr}, opts)
 }
 
 // brokerOn makes a Broker. Without a Timeout in opts, it waits long for Redis.
-func brokerOn(t *testing.T, client *goredis.Options, opts redis.BrokerOptions) *redis.Broker {
+func brokerOn(t *testing.T, client *goredis.Options, opts redis.BrokerOptions) redis.Broker {
 	t.Helper()
 	client.ContextTimeoutEnabled = true
 	opts.Timeout = cmp.Or(opts.Timeout, patience/2)
@@ -454,7 +454,7 @@ func openClient(t *testing.T, address string) goredis.UniversalClient {
 }
 
 // openStore opens a store of which no call fails because Redis, or this process, does not run for a second.
-func openStore(t *testing.T, address string) (s *redis.Store) {
+func openStore(t *testing.T, address string) (s redis.Store) {
 	t.Helper()
 	query := "?"
 	if strings.Contains(address, "?") {

@@ -42,7 +42,7 @@ func (t *topic) notify(err error) {
 // subscription is one subscriber of a topic, with the messages that wait for it. While there
 // are any it is in Broker.deliveries, or a goroutine of these calls deliver.
 type subscription struct {
-	broker  *Broker
+	broker  *broker
 	topic   *topic
 	deliver func(pubsub.Message)
 	closed  atomic.Bool

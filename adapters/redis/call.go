@@ -26,7 +26,7 @@ type call struct {
 const maxAsks = 256
 
 // trip sends a batch of calls to a server in one round trip.
-func (s *Store) trip(ctx context.Context, server any, batch []*batch.Item[call]) {
+func (s *store) trip(ctx context.Context, server any, batch []*batch.Item[call]) {
 	w := works.Get().(*work)
 	defer w.done()
 	for _, item := range batch {
@@ -78,7 +78,7 @@ func isAnswer(err error) bool {
 // failed is the error of a call in a trip that took so long, and in which something was
 // answered or nothing. Only then, and only if that is not because of the contexts of its
 // callers, is the server one that does not answer.
-func (s *Store) failed(ctx context.Context, err error, answered bool, took time.Duration) error {
+func (s *store) failed(ctx context.Context, err error, answered bool, took time.Duration) error {
 	late, left := lateness(ctx, err, took)
 	if late {
 		err = fmt.Errorf("redis: no answer within %v; round trips took %v before: %w",
@@ -112,7 +112,7 @@ func (f *figures) took(d time.Duration) {
 }
 
 // plan adds the asks of a call to the commands of the trip.
-func (s *Store) plan(ctx context.Context, w *work, item *batch.Item[call]) {
+func (s *store) plan(ctx context.Context, w *work, item *batch.Item[call]) {
 	if item.Value.together {
 		c := w.command(s, true)
 		for i := range item.Value.asks {
@@ -137,7 +137,7 @@ func (s *Store) plan(ctx context.Context, w *work, item *batch.Item[call]) {
 }
 
 // send runs commands, and notes the error or the reply of each.
-func (s *Store) send(ctx context.Context, w *work, server any, commands []*command) {
+func (s *store) send(ctx context.Context, w *work, server any, commands []*command) {
 	w.sent = w.sent[:0]
 	for _, c := range commands {
 		w.sent = append(w.sent, c.encode(ctx))
@@ -153,7 +153,7 @@ func (s *Store) send(ctx context.Context, w *work, server any, commands []*comma
 // second and last time: with the whole script when it did not know it, which it
 // then keeps; and key by key while their slot is moving, when some of them are
 // here already and some still there.
-func (s *Store) notRun(ctx context.Context, w *work) (again []*command) {
+func (s *store) notRun(ctx context.Context, w *work) (again []*command) {
 	for i, n := 0, len(w.commands); i < n; i++ {
 		c := w.commands[i]
 		switch {
@@ -192,7 +192,7 @@ type work struct {
 
 var works = sync.Pool{New: func() any { return &work{open: map[any]*command{}} }}
 
-func (w *work) command(s *Store, together bool) *command {
+func (w *work) command(s *store, together bool) *command {
 	var c *command
 	if n := len(w.spare); n > 0 {
 		c, w.spare = w.spare[n-1], w.spare[:n-1]

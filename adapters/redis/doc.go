@@ -107,7 +107,7 @@
 //
 // # Logs
 //
-// What a nil error of [Broker.Append] means is what Redis is configured to. By default a server
+// What a nil error of Append means is what Redis is configured to. By default a server
 // writes to disk now and then, and sends to its replicas a moment later. So when it crashes, or a
 // replica takes over, the messages of the last moments can be missing: a part of a second with
 // appendonly yes (appendfsync everysec), all since the last snapshot with save alone, and
@@ -133,7 +133,7 @@
 //
 // What follows is all that is needed, in this order, by a [Store], also of [NewPrefetch]; by
 // leases, which are those of [limit.ConcurrencyLimit] and of a gate.Gate; by a [Broker]; by
-// the logs of a Broker; by a [Presence]; by an [Idempotency]; and in a cluster by all of them:
+// the logs of a Broker; by a [Presence]; by what [NewIdempotency] returns; and in a cluster by all of them:
 //
 //	ACL SETUSER limits on >password ~wskit:* resetchannels -@all +evalsha +eval +get +mget +set +del +time +info
 //	ACL SETUSER limits +zadd +zrem +zcount +zscore +zrange +zremrangebyrank +pexpireat
@@ -154,7 +154,7 @@
 // fast as one node. A Broker needs Redis 7, for sharded pub/sub.
 //
 // A script may touch keys of one slot only. One server's calls still share their round trips, each
-// slot in a script of its own, but [Store.TakeAll] says errors.ErrUnsupported unless all its keys
+// slot in a script of its own, but TakeAll says errors.ErrUnsupported unless all its keys
 // are in one slot, and keys of a limiter are not. So with a cluster, do not charge several limits
 // together (limit.TakeAll, ratelimit.NewAll): charge them one after the other, the narrowest first,
 // or put the policies of one subject into a [limit.All], which is one key.

@@ -46,7 +46,7 @@ func TestEvictionsAreReported(t *testing.T) {
 			logger, logged := newLog()
 			client := storeClient(t, server.Addr)
 			s := redis.NewStore(client, redis.StoreOptions{RememberedKeys: asking, Logger: logger})
-			s.LookEvery(time.Millisecond)
+			redis.LookEvery(s, time.Millisecond)
 			room(t, server, policy)
 			p := limit.FixedWindow{Limit: 5, Window: 720 * time.Hour}
 			ask := func() {
@@ -85,7 +85,7 @@ func TestEvictionsThatCannotBeSeenAreReported(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "limits", Password: "password"})
 	t.Cleanup(func() { _ = client.Close() })
 	s := redis.NewStore(client, redis.StoreOptions{Logger: logger})
-	s.LookEvery(time.Millisecond)
+	redis.LookEvery(s, time.Millisecond)
 	redistest.Eventually(t, "it is logged", func() bool {
 		if _, err := s.Take(t.Context(), []byte("k"), hourly(5), 1); err != nil {
 			t.Fatal(err)
@@ -104,9 +104,9 @@ func TestAFullServerFailsVisibly(t *testing.T) {
 	const most = 10
 	p := limit.FixedWindow{Limit: most, Window: 24 * time.Hour}
 	logger, logged := newLog()
-	newLimiter := func(name string, f limit.Failure) (*redis.Store, *limit.Limiter) {
+	newLimiter := func(name string, f limit.Failure) (redis.Store, *limit.Limiter) {
 		s := redis.NewStore(client, redis.StoreOptions{RememberedKeys: asking, Logger: logger})
-		s.LookEvery(time.Millisecond)
+		redis.LookEvery(s, time.Millisecond)
 		return s, limit.New(s, p, limit.Options{Name: name, OnFailure: f, Timeout: time.Minute, Logger: logger})
 	}
 	take := func(l *limit.Limiter, times int) (admitted, failed int) {
@@ -141,7 +141,7 @@ func TestAFullServerFailsVisibly(t *testing.T) {
 	if n, failed := take(local, 30); n != most || failed != 0 {
 		t.Errorf("FailLocal: %d are admitted and %d fail of 30; in this process %d may be", n, failed, most)
 	}
-	for _, s := range []*redis.Store{closedStore, localStore} {
+	for _, s := range []redis.Store{closedStore, localStore} {
 		if st := s.Stats(); st.Errors["OOM"] == 0 || st.Errors["OOM"] != st.Failures || st.Evicted != 0 {
 			t.Errorf("%+v", st)
 		}

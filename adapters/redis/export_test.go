@@ -8,17 +8,22 @@ func Slot(key string) int { return slot(key) }
 // ScriptID is the name of the script at a server.
 var ScriptID = scriptID
 
-// LookEvery sets the shortest time between two looks for evictions.
-func (s *Store) LookEvery(d time.Duration) { s.evictions.every = d }
-
-// LookEvery sets the shortest time between two looks for evictions.
-func (b *Broker) LookEvery(d time.Duration) { b.evictions.every = d }
+// LookEvery sets the shortest time between two looks for evictions of a Store or a Broker.
+func LookEvery(of any, d time.Duration) {
+	switch of := of.(type) {
+	case *store:
+		of.evictions.every = d
+	case *broker:
+		of.evictions.every = d
+	}
+}
 
 // KindOf is for tests.
 func KindOf(err error) string { return kindOf(err) }
 
 // PendingChanges is how many changes of a topic have yet to be written.
-func (p *Presence) PendingChanges(topic string) int {
+func PendingChanges(of Presence, topic string) int {
+	p := of.(*presence)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.rooms[topic]; r != nil {
@@ -28,7 +33,8 @@ func (p *Presence) PendingChanges(topic string) int {
 }
 
 // PendingTopics is how many topics have members, or something to be written.
-func (p *Presence) PendingTopics() int {
+func PendingTopics(of Presence) int {
+	p := of.(*presence)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.rooms)

@@ -18,23 +18,14 @@ import (
 //go:embed idempotency.lua
 var idempotencyScript string
 
-// Idempotency is an [idempotency.Store] on Redis: processes that share a Redis and a prefix
-// share their keys. Each call is one script on the server that has the key, by that
-// server's clock.
-//
-// A server that comes back empty, or a replica that was promoted before it had the last answers,
-// has lost keys: a message that is sent again is then handled again. The same holds for keys whose
-// time has passed because the server's clock was set forward. A full server fails ("OOM") where
-// maxmemory-policy is noeviction; under any other policy it deletes keys. A key takes about 500
-// bytes and its answer.
-type Idempotency struct {
+type answers struct {
 	client goredis.UniversalClient
 	opts   IdempotencyOptions
 	script *goredis.Script
 	outage outage.Reporter
 }
 
-// IdempotencyOptions configure an [Idempotency]. The zero value works.
+// IdempotencyOptions configure what [NewIdempotency] returns. The zero value works.
 type IdempotencyOptions struct {
 	// Prefix begins the names of all keys, so that several applications may share a
 	// Redis. Letters, digits, '.', '_', '-' and '/', 64 at most.
@@ -72,10 +63,19 @@ type IdempotencyOptions struct {
 	OnOutage func(errors.Outage)
 }
 
-// NewIdempotency returns a store on a client of any kind, which stays the caller's:
-// [Store.Client] is one. For calls to end when their context does, the client needs ContextTimeoutEnabled.
-// NewIdempotency panics when an option is invalid.
-func NewIdempotency(client goredis.UniversalClient, opts IdempotencyOptions) *Idempotency {
+// NewIdempotency returns an [idempotency.Store] on a client of any kind, which stays the caller's: [Store].Client is one.
+// For calls to end when their context does, the client needs ContextTimeoutEnabled. NewIdempotency panics when an option
+// is invalid.
+//
+// Processes that share a Redis and a prefix share their keys. Each call is one script on the server that has the key, by
+// that server's clock.
+//
+// A server that comes back empty, or a replica that was promoted before it had the last answers,
+// has lost keys: a message that is sent again is then handled again. The same holds for keys whose
+// time has passed because the server's clock was set forward. A full server fails ("OOM") where
+// maxmemory-policy is noeviction; under any other policy it deletes keys. A key takes about 500
+// bytes and its answer.
+func NewIdempotency(client goredis.UniversalClient, opts IdempotencyOptions) idempotency.Store {
 	topologyOf("NewIdempotency", client) // panics for a client of no known kind
 	opts.Prefix = cmp.Or(opts.Prefix, "wskit")
 	opts.MaxPerSubject = cmp.Or(opts.MaxPerSubject, 1000)
@@ -96,7 +96,7 @@ func NewIdempotency(client goredis.UniversalClient, opts IdempotencyOptions) *Id
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	return &Idempotency{client: client, opts: opts, script: goredis.NewScript(idempotencyScript), outage: outage.Reporter{
+	return &answers{client: client, opts: opts, script: goredis.NewScript(idempotencyScript), outage: outage.Reporter{
 		Component: "idempotency", Name: opts.Prefix, Log: opts.Logger, Hook: opts.OnOutage, Settle: time.Second,
 		Failing: "wskit: redis: idempotency keys cannot be read or written",
 		Working: "wskit: redis: idempotency keys are read and written again",
@@ -104,7 +104,7 @@ func NewIdempotency(client goredis.UniversalClient, opts IdempotencyOptions) *Id
 }
 
 // Begin implements [idempotency.Store].
-func (s *Idempotency) Begin(ctx context.Context, c idempotency.Claim, lease time.Duration) (idempotency.State, []byte, error) {
+func (s *answers) Begin(ctx context.Context, c idempotency.Claim, lease time.Duration) (idempotency.State, []byte, error) {
 	word, answer, err := s.run(ctx, "begin", c, lease, nil)
 	if err != nil {
 		return 0, nil, err
@@ -123,25 +123,25 @@ func (s *Idempotency) Begin(ctx context.Context, c idempotency.Claim, lease time
 }
 
 // Renew implements [idempotency.Store].
-func (s *Idempotency) Renew(ctx context.Context, c idempotency.Claim, lease time.Duration) error {
+func (s *answers) Renew(ctx context.Context, c idempotency.Claim, lease time.Duration) error {
 	_, _, err := s.run(ctx, "renew", c, lease, nil)
 	return err
 }
 
 // Finish implements [idempotency.Store].
-func (s *Idempotency) Finish(ctx context.Context, c idempotency.Claim, answer []byte, keep time.Duration) error {
+func (s *answers) Finish(ctx context.Context, c idempotency.Claim, answer []byte, keep time.Duration) error {
 	_, _, err := s.run(ctx, "finish", c, keep, answer)
 	return err
 }
 
 // Release implements [idempotency.Store].
-func (s *Idempotency) Release(ctx context.Context, c idempotency.Claim) error {
+func (s *answers) Release(ctx context.Context, c idempotency.Claim) error {
 	_, _, err := s.run(ctx, "release", c, 0, nil)
 	return err
 }
 
 // run runs the script. The client may repeat it: what was done already is done once.
-func (s *Idempotency) run(ctx context.Context, operation string, c idempotency.Claim, lasts time.Duration, answer []byte) (word, kept string, err error) {
+func (s *answers) run(ctx context.Context, operation string, c idempotency.Claim, lasts time.Duration, answer []byte) (word, kept string, err error) {
 	if err := c.Check(); err != nil {
 		return "", "", err
 	}
@@ -174,5 +174,3 @@ func (s *Idempotency) run(ctx context.Context, operation string, c idempotency.C
 	}
 	return reply[0], kept, nil
 }
-
-var _ idempotency.Store = (*Idempotency)(nil)

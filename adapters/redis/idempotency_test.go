@@ -20,7 +20,7 @@ import (
 	"github.com/wskit/wskit/internal/redistest"
 )
 
-func newIdempotency(t *testing.T, s *redistest.Server, opts redis.IdempotencyOptions) *redis.Idempotency {
+func newIdempotency(t *testing.T, s *redistest.Server, opts redis.IdempotencyOptions) idempotency.Store {
 	t.Helper()
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })

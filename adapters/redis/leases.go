@@ -44,7 +44,7 @@ const (
 )
 
 // Acquire implements [limit.LeaseStore].
-func (s *Store) Acquire(ctx context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
+func (s *store) Acquire(ctx context.Context, lease limit.Lease, most int64, leaseTime time.Duration) (d limit.Decision, err error) {
 	if err := leasecheck.Check(most, leaseTime); err != nil {
 		return d, err
 	}
@@ -62,7 +62,7 @@ func (s *Store) Acquire(ctx context.Context, lease limit.Lease, most int64, leas
 // Renew implements [limit.LeaseStore]. Leases of one key are renewed by one script,
 // scripts for one server share their round trips, and servers are called at the same
 // time. The error is one of those there were: what another server has is renewed.
-func (s *Store) Renew(ctx context.Context, leases []limit.Lease, leaseTime time.Duration) error {
+func (s *store) Renew(ctx context.Context, leases []limit.Lease, leaseTime time.Duration) error {
 	if err := leasecheck.Check(1, leaseTime); err != nil {
 		return err
 	}
@@ -70,12 +70,12 @@ func (s *Store) Renew(ctx context.Context, leases []limit.Lease, leaseTime time.
 }
 
 // Release implements [limit.LeaseStore], in the way of Renew.
-func (s *Store) Release(ctx context.Context, leases []limit.Lease) error {
+func (s *store) Release(ctx context.Context, leases []limit.Lease) error {
 	return s.callLeases(ctx, leaseCall{operation: "release"}, leases)
 }
 
 // Held implements [limit.LeaseStore].
-func (s *Store) Held(ctx context.Context, key string, n int) (count int64, ids []string, err error) {
+func (s *store) Held(ctx context.Context, key string, n int) (count int64, ids []string, err error) {
 	h := leaseCall{operation: "held", key: leaseKey(key), most: int64(max(n, 0))}
 	err = s.callLease(ctx, &h)
 	return h.held, h.listed, err
@@ -86,7 +86,7 @@ func (s *Store) Held(ctx context.Context, key string, n int) (count int64, ids [
 func micros(lease time.Duration) int64 { return min(lease.Microseconds(), maxSpan) }
 
 // callLease runs one script.
-func (s *Store) callLease(ctx context.Context, h *leaseCall) error {
+func (s *store) callLease(ctx context.Context, h *leaseCall) error {
 	server, err := s.where.server(ctx, h.key)
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
@@ -98,7 +98,7 @@ func (s *Store) callLease(ctx context.Context, h *leaseCall) error {
 }
 
 // callLeases does the same for all leases, with as few scripts as they have keys.
-func (s *Store) callLeases(ctx context.Context, what leaseCall, leases []limit.Lease) error {
+func (s *store) callLeases(ctx context.Context, what leaseCall, leases []limit.Lease) error {
 	byKey := make(map[string][]string)
 	for _, lease := range leases {
 		byKey[lease.Key] = append(byKey[lease.Key], lease.ID)
@@ -135,7 +135,7 @@ func (s *Store) callLeases(ctx context.Context, what leaseCall, leases []limit.L
 }
 
 // callLeasesOn runs scripts on one server in one round trip.
-func (s *Store) callLeasesOn(ctx context.Context, server any, calls []leaseCall) error {
+func (s *store) callLeasesOn(ctx context.Context, server any, calls []leaseCall) error {
 	lane := s.leases.to(server)
 	item := lane.Item()
 	item.Value = append(item.Value[:0], calls...)
@@ -151,7 +151,7 @@ func (s *Store) callLeasesOn(ctx context.Context, server any, calls []leaseCall)
 // leaseTrip sends a batch of calls to a server in one round trip, and those whose
 // script the server did not know in another. The client may repeat them as it is
 // made to: what was done already is done once.
-func (s *Store) leaseTrip(ctx context.Context, server any, batch []*batch.Item[[]leaseCall]) {
+func (s *store) leaseTrip(ctx context.Context, server any, batch []*batch.Item[[]leaseCall]) {
 	var all []*leaseCall
 	for _, item := range batch {
 		for i := range item.Value {
@@ -185,7 +185,7 @@ func (s *Store) leaseTrip(ctx context.Context, server any, batch []*batch.Item[[
 }
 
 // runLeaseCalls runs scripts, by their name or whole.
-func (s *Store) runLeaseCalls(ctx context.Context, server any, calls []*leaseCall, command, which string) {
+func (s *store) runLeaseCalls(ctx context.Context, server any, calls []*leaseCall, command, which string) {
 	now := any("")
 	if s.now != nil {
 		now = s.now()

@@ -17,13 +17,13 @@ import (
 )
 
 // holding makes a store, and leases of a key by their numbers.
-func holding(t *testing.T, client goredis.UniversalClient) (*redis.Store, func(i int) limit.Lease) {
+func holding(t *testing.T, client goredis.UniversalClient) (redis.Store, func(i int) limit.Lease) {
 	return redis.NewStore(client, redis.StoreOptions{}), func(i int) limit.Lease {
 		return limit.Lease{Key: "k", ID: fmt.Sprint("lease", i)}
 	}
 }
 
-func acquire(t *testing.T, s *redis.Store, lease limit.Lease, most int64, leaseTime time.Duration) limit.Decision {
+func acquire(t *testing.T, s redis.Store, lease limit.Lease, most int64, leaseTime time.Duration) limit.Decision {
 	t.Helper()
 	d, err := s.Acquire(t.Context(), lease, most, leaseTime)
 	if err != nil {
@@ -32,7 +32,7 @@ func acquire(t *testing.T, s *redis.Store, lease limit.Lease, most int64, leaseT
 	return d
 }
 
-func expectHeld(t *testing.T, s *redis.Store, key string, want int64) {
+func expectHeld(t *testing.T, s redis.Store, key string, want int64) {
 	t.Helper()
 	if n, _, err := s.Held(t.Context(), key, 0); err != nil || n != want {
 		t.Fatalf("%d leases of %s are held, want %d; %v", n, key, want, err)

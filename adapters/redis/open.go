@@ -23,11 +23,15 @@ const (
 
 // OpenStore connects to Redis and makes a store with default StoreOptions, for limits alone. The caller closes it. The
 // address is as for [Open].
-func OpenStore(ctx context.Context, address string) (*Store, error) {
-	return openStore(ctx, address, StoreOptions{})
+func OpenStore(ctx context.Context, address string) (Store, error) {
+	s, err := openStore(ctx, address, StoreOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
-func openStore(ctx context.Context, address string, o StoreOptions) (*Store, error) {
+func openStore(ctx context.Context, address string, o StoreOptions) (*store, error) {
 	where, connect, err := dial(ctx, address)
 	if err != nil {
 		return nil, err
@@ -38,11 +42,7 @@ func openStore(ctx context.Context, address string, o StoreOptions) (*Store, err
 	return s, nil
 }
 
-// Client is for a [Broker], a [Presence] or an application that is to use the same
-// Redis. If [OpenStore] made the store, it has connections of its own, so that
-// decisions never wait for what others do with theirs, and the store closes it. Otherwise it is the client
-// that the store was made on.
-func (s *Store) Client() goredis.UniversalClient {
+func (s *store) Client() goredis.UniversalClient {
 	if s.others == nil {
 		return s.client
 	}

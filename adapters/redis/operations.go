@@ -12,7 +12,7 @@ import (
 )
 
 // Peek implements [limit.ExtendedStore]. It always calls Redis.
-func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost int64) (limit.Decision, error) {
+func (s *store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost int64) (limit.Decision, error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return limit.Decision{}, err
@@ -23,7 +23,7 @@ func (s *Store) Peek(ctx context.Context, key []byte, policy limit.Policy, cost 
 }
 
 // Refund implements [limit.ExtendedStore].
-func (s *Store) Refund(ctx context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
+func (s *store) Refund(ctx context.Context, key []byte, policy limit.Policy, taken limit.Decision) error {
 	plan, err := limit.Compile(policy)
 	if err != nil || taken.Charged < 1 {
 		return err
@@ -33,7 +33,7 @@ func (s *Store) Refund(ctx context.Context, key []byte, policy limit.Policy, tak
 }
 
 // Reset implements [limit.ExtendedStore].
-func (s *Store) Reset(ctx context.Context, key []byte, policy limit.Policy) error {
+func (s *store) Reset(ctx context.Context, key []byte, policy limit.Policy) error {
 	plan, err := limit.Compile(policy)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (s *Store) Reset(ctx context.Context, key []byte, policy limit.Policy) erro
 	return s.one(ctx, &asks.Ask{Operation: asks.Reset, Key: asks.KeyOf(key, plan), Plan: plan})
 }
 
-func (s *Store) forget(key []byte, plan *limit.Plan) {
+func (s *store) forget(key []byte, plan *limit.Plan) {
 	if s.memory != nil {
 		s.memory.Invalidate(key, plan)
 	}
@@ -55,7 +55,7 @@ func (s *Store) forget(key []byte, plan *limit.Plan) {
 // instant and in one script, or in a cluster in one for each slot; servers are
 // called at the same time. When it is not known which server has a key, nothing is
 // taken. The error is that of all servers that failed.
-func (s *Store) TakeMany(ctx context.Context, several []limit.Ask) error {
+func (s *store) TakeMany(ctx context.Context, several []limit.Ask) error {
 	all, err := asks.Of(several)
 	if err != nil || len(all) == 0 {
 		return err
@@ -93,7 +93,7 @@ type part struct {
 	index  []int // of the asks
 }
 
-func (s *Store) takePart(ctx context.Context, p part, all []asks.Ask, several []limit.Ask) error {
+func (s *store) takePart(ctx context.Context, p part, all []asks.Ask, several []limit.Ask) error {
 	own := make([]asks.Ask, len(p.index))
 	for j, i := range p.index {
 		own[j] = all[i]
@@ -108,7 +108,7 @@ func (s *Store) takePart(ctx context.Context, p part, all []asks.Ask, several []
 // remembered answers what is known to be denied, and returns which are left to
 // ask. An earlier ask for the same key may change what the answer says, so then
 // Redis is asked.
-func (s *Store) remembered(all []asks.Ask, several []limit.Ask) (rest []int) {
+func (s *store) remembered(all []asks.Ask, several []limit.Ask) (rest []int) {
 	rest = make([]int, 0, len(all))
 	for i := range all {
 		a := &all[i]
@@ -130,7 +130,7 @@ func (s *Store) remembered(all []asks.Ask, several []limit.Ask) (rest []int) {
 // TakeAll implements [limit.ManyTaker] for keys that one script may touch: those on
 // one server, which in a cluster have to be in one slot. For others the error is
 // errors.ErrUnsupported, and nothing was taken.
-func (s *Store) TakeAll(ctx context.Context, several []limit.Ask) (bound int, err error) {
+func (s *store) TakeAll(ctx context.Context, several []limit.Ask) (bound int, err error) {
 	all, err := asks.Of(several)
 	if err != nil || len(all) == 0 {
 		return 0, err

@@ -49,7 +49,7 @@ func TestSeveralServersFail(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{})
 	defer client.Close()
 	for found := range int64(3 * len(requests)) {
-		s := NewStore(client, StoreOptions{})
+		s := storeOn(client, StoreOptions{})
 		where := &servers{found: found}
 		s.where = where
 		err := s.TakeMany(t.Context(), requests)

@@ -49,18 +49,22 @@ type PrefetchOptions struct {
 // Close gives back what is not spent, and then every decision is a call to Redis; it does not
 // close s, and has to be called before that is closed. NewPrefetch panics when an option
 // is invalid.
-func NewPrefetch(s *Store, o PrefetchOptions) *Store {
+func NewPrefetch(s Store, o PrefetchOptions) Store {
+	of, ok := s.(*store)
+	if !ok {
+		panic(fmt.Sprintf("redis: NewPrefetch over a %T; use a store of NewStore, OpenStore or Open", s))
+	}
 	if o.Tokens < 2 || o.Hold < 0 || o.Keys < 0 {
 		panic(fmt.Sprintf("redis: PrefetchOptions{Tokens: %d, Hold: %v, Keys: %d}: give at least 2 Tokens, and leave what is negative 0 for the default", o.Tokens, o.Hold, o.Keys))
 	}
 	o.Hold = cmp.Or(o.Hold, 100*time.Millisecond)
 	o.Keys = cmp.Or(o.Keys, 10_000)
-	return &Store{core: s.core, prefetch: &prefetch{store: &Store{core: s.core}, options: o, keys: map[string]*prefetched{}}}
+	return &store{core: of.core, prefetch: &prefetch{store: &store{core: of.core}, options: o, keys: map[string]*prefetched{}}}
 }
 
 // prefetch spends in this process what it has taken from a store in advance.
 type prefetch struct {
-	store   *Store
+	store   *store
 	options PrefetchOptions
 
 	mu      sync.Mutex

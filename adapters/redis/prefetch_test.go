@@ -19,7 +19,7 @@ import (
 
 const frozen = 1_795_219_200_000_007
 
-func frozenStore(t testing.TB, server *redistest.Server) *redis.Store {
+func frozenStore(t testing.TB, server *redistest.Server) redis.Store {
 	return redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{Now: func() int64 { return frozen }})
 }
 

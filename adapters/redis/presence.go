@@ -26,7 +26,7 @@ import (
 // # Changes
 //
 // Whatever changes the members of a topic publishes the change in the same step, so a watcher (see
-// [Presence.Watch]) has the changes in the order of Redis. Changes are numbered: a watcher that
+// [pubsub.PresenceWatcher]) has the changes in the order of Redis. Changes are numbered: a watcher that
 // misses one, and one whose subscription was lost, reads the list again at once, and reports the
 // members that have joined. A member that has disappeared from the list is reported as left if it
 // is still missing a quarter of ProcessTimeout later. So members that Redis has lost, in a restart without its data
@@ -43,7 +43,19 @@ import (
 // every sixth of ProcessTimeout, by one command for each of its topics, and writes anew what
 // has been lost or has come out different, so that a Redis that starts empty is
 // filled again by then. No command looks at more than one topic.
-type Presence struct {
+type Presence interface {
+	pubsub.PresenceWatcher
+	pubsub.SharedPresence
+
+	// Stats returns the figures.
+	Stats() PresenceStats
+	// Close takes all members of this process out of their topics. It waits for Redis
+	// for as long as PresenceOptions.Timeout; what could not be written runs out.
+	// Closing twice is harmless. The error is always nil.
+	Close() error
+}
+
+type presence struct {
 	client     goredis.UniversalClient
 	where      topology
 	reads      *lanes[reading]
@@ -62,7 +74,7 @@ type Presence struct {
 	closed  bool
 	rooms   map[string]*room
 	watches map[*watch]struct{}
-	events  *Broker // carries changes; made by the first watch
+	events  *broker // carries changes; made by the first watch
 }
 
 type presenceCounters struct{ failed, repaired, ignored atomic.Int64 }
@@ -71,12 +83,12 @@ type presenceCounters struct{ failed, repaired, ignored atomic.Int64 }
 // it is to be closed after the Presence. For calls to end when their context does,
 // the client needs ContextTimeoutEnabled. NewPresence panics when an option is
 // invalid.
-func NewPresence(client goredis.UniversalClient, opts PresenceOptions) *Presence {
+func NewPresence(client goredis.UniversalClient, opts PresenceOptions) Presence {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		panic(err.Error())
 	}
-	p := &Presence{
+	p := &presence{
 		client: client, where: topologyOf("NewPresence", client), opts: opts, self: rand.Text(), rooms: make(map[string]*room),
 		watches: make(map[*watch]struct{}),
 		wake:    make(chan struct{}, 1), done: make(chan struct{}),
@@ -99,7 +111,7 @@ func NewPresence(client goredis.UniversalClient, opts PresenceOptions) *Presence
 // Join implements [pubsub.Presence]. It fails for a member that Member.Check
 // refuses, for a topic's name that is too long, when Redis does not answer within
 // PresenceOptions.Timeout, and with [pubsub.ErrClosed].
-func (p *Presence) Join(ctx context.Context, topic string, m pubsub.Member) error {
+func (p *presence) Join(ctx context.Context, topic string, m pubsub.Member) error {
 	if err := checkTopic(topic); err != nil {
 		return err
 	}
@@ -133,21 +145,21 @@ func (p *Presence) Join(ctx context.Context, topic string, m pubsub.Member) erro
 
 // Leave implements [pubsub.Presence]. It is written to Redis as soon as possible; if it is not
 // within half of ProcessTimeout, the member has expired by then.
-func (p *Presence) Leave(topic, id string) { p.remove(topic, id, nil) }
+func (p *presence) Leave(topic, id string) { p.remove(topic, id, nil) }
 
 // processes is the key of the set of a topic's processes.
-func (p *Presence) processes(topic string) string { return key(p.opts.Prefix, "processes", topic) }
+func (p *presence) processes(topic string) string { return key(p.opts.Prefix, "processes", topic) }
 
 // members is the key of the hash of a process's members in a topic.
-func (p *Presence) members(topic, process string) string {
+func (p *presence) members(topic, process string) string {
 	return key(p.opts.Prefix, "members", topic) + ":" + process
 }
 
 // version is the key of the hash of a topic's epoch and the number of its last change.
-func (p *Presence) version(topic string) string { return key(p.opts.Prefix, "version", topic) }
+func (p *presence) version(topic string) string { return key(p.opts.Prefix, "version", topic) }
 
 // channel is where the changes of a topic are published.
-func (p *Presence) channel(topic string) string { return key(p.opts.Prefix, presenceKind, topic) }
+func (p *presence) channel(topic string) string { return key(p.opts.Prefix, presenceKind, topic) }
 
 const presenceKind = "presence"
 
@@ -166,10 +178,9 @@ func decodeMember(id, value string) (m pubsub.Member, ok bool) {
 }
 
 // Shared implements [pubsub.SharedPresence]: it is true.
-func (p *Presence) Shared() bool { return true }
+func (p *presence) Shared() bool { return true }
 
-// Stats returns the figures.
-func (p *Presence) Stats() PresenceStats {
+func (p *presence) Stats() PresenceStats {
 	s := PresenceStats{Failed: p.stats.failed.Load(), Repaired: p.stats.repaired.Load(), Ignored: p.stats.ignored.Load()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,10 +193,7 @@ func (p *Presence) Stats() PresenceStats {
 	return s
 }
 
-// Close takes all members of this process out of their topics. It waits for Redis
-// for as long as PresenceOptions.Timeout; what could not be written runs out.
-// Closing twice is harmless. The error is always nil.
-func (p *Presence) Close() error {
+func (p *presence) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	for _, r := range p.rooms {
@@ -207,8 +215,3 @@ func (p *Presence) Close() error {
 	}
 	return nil
 }
-
-var (
-	_ pubsub.PresenceWatcher = (*Presence)(nil)
-	_ pubsub.SharedPresence  = (*Presence)(nil)
-)

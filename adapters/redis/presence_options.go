@@ -89,4 +89,4 @@ func (o PresenceOptions) withDefaults() (PresenceOptions, error) {
 
 // ttl is when Redis forgets what a process does not renew. Half of the ProcessTimeout, so that what follows, see
 // [Presence], takes no longer than the other half.
-func (p *Presence) ttl() time.Duration { return p.opts.ProcessTimeout / 2 }
+func (p *presence) ttl() time.Duration { return p.opts.ProcessTimeout / 2 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Reads that are made at the same time share round trips, as what is published does: see
-// [Broker.Publish].
+// a Broker's Publish.
 
 // reading is one call of Members.
 type reading struct {
@@ -23,7 +23,7 @@ type reading struct {
 
 // Members implements [pubsub.Presence]. It takes two round trips to Redis, and fails
 // when that does not answer within PresenceOptions.Timeout.
-func (p *Presence) Members(ctx context.Context, topic string) ([]pubsub.Member, error) {
+func (p *presence) Members(ctx context.Context, topic string) ([]pubsub.Member, error) {
 	if err := checkTopic(topic); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (p *Presence) Members(ctx context.Context, topic string) ([]pubsub.Member, 
 }
 
 // others reads the members of other processes.
-func (p *Presence) others(ctx context.Context, topic string) (map[string]pubsub.Member, error) {
+func (p *presence) others(ctx context.Context, topic string) (map[string]pubsub.Member, error) {
 	server, err := p.where.server(ctx, p.processes(topic))
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (p *Presence) others(ctx context.Context, topic string) (map[string]pubsub.
 }
 
 // readTrip reads for a batch: first the processes of each topic, then their members.
-func (p *Presence) readTrip(ctx context.Context, server any, items []*batch.Item[reading]) {
+func (p *presence) readTrip(ctx context.Context, server any, items []*batch.Item[reading]) {
 	sets := make([]goredis.Cmder, len(items))
 	for i, it := range items {
 		sets[i] = goredis.NewStringSliceCmd(ctx, "smembers", p.processes(it.Value.topic))
@@ -124,7 +124,7 @@ func (p *Presence) readTrip(ctx context.Context, server any, items []*batch.Item
 
 // unlessForeign counts a key of another type, which no Presence has written: it is as if
 // it were not there.
-func (p *Presence) unlessForeign(err error) error {
+func (p *presence) unlessForeign(err error) error {
 	if err != nil && goredis.HasErrorPrefix(err, "WRONGTYPE ") {
 		p.stats.ignored.Add(1)
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/wskit/wskit/pubsub/pubsubtest"
 )
 
-func newPresence(t *testing.T, s *redistest.Server, opts redis.PresenceOptions) *redis.Presence {
+func newPresence(t *testing.T, s *redistest.Server, opts redis.PresenceOptions) redis.Presence {
 	t.Helper()
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })

@@ -17,7 +17,7 @@ import (
 // watch is one watcher of a topic. Changes that come while the list is being read wait for
 // it; so the state that has been reported is always that of a version.
 type watch struct {
-	p      *Presence
+	p      *presence
 	topic  string
 	report func(pubsub.PresenceReport)
 	sub    pubsub.Subscription
@@ -43,7 +43,7 @@ const settleTime = 250 * time.Millisecond
 // PresenceOptions.Timeout, and with a client of type *redis.Ring. The first watch opens
 // connections of its own, as a [Broker] does. See [Presence] for when members are reported
 // as left.
-func (p *Presence) Watch(ctx context.Context, topic string, report func(pubsub.PresenceReport)) (pubsub.Subscription, error) {
+func (p *presence) Watch(ctx context.Context, topic string, report func(pubsub.PresenceReport)) (pubsub.Subscription, error) {
 	if err := checkTopic(topic); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (p *Presence) Watch(ctx context.Context, topic string, report func(pubsub.P
 }
 
 // changes is the Broker that carries changes.
-func (p *Presence) changes() (*Broker, error) {
+func (p *presence) changes() (*broker, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -89,7 +89,7 @@ func (p *Presence) changes() (*Broker, error) {
 	if _, ok := p.client.(*goredis.Ring); ok {
 		return nil, fmt.Errorf("redis: watching on a Ring would miss changes while its servers come and go; use a client of one server, of Sentinel or of a cluster: %w", errors.ErrUnsupported)
 	}
-	p.events = NewBroker(p.client, BrokerOptions{
+	p.events = newBroker(p.client, BrokerOptions{
 		Prefix: p.opts.Prefix, Timeout: p.opts.Timeout, Logger: p.opts.Logger, OnOutage: p.opts.OnOutage,
 	})
 	p.events.kind = presenceKind
@@ -222,7 +222,7 @@ func (w *watch) listed(l list, complete bool) {
 
 // look is called three times in ttl: it removes processes that are gone from watched topics,
 // and finds changes that were missed.
-func (p *Presence) look(ctx context.Context) {
+func (p *presence) look(ctx context.Context) {
 	p.mu.Lock()
 	byTopic := make(map[string][]*watch, len(p.watches))
 	for w := range p.watches {
@@ -290,7 +290,7 @@ end
 if foreign(redis.pcall('HGET', KEYS[2], 'epoch')) then return {'', '0'} end
 return {redis.call('HGET', KEYS[2], 'epoch') or '', redis.call('HGET', KEYS[2], 'number') or '0'}`
 
-func (p *Presence) sweep(ctx context.Context, topic string) *goredis.Cmd {
+func (p *presence) sweep(ctx context.Context, topic string) *goredis.Cmd {
 	return goredis.NewCmd(ctx, "eval", sweepProcesses, 3, p.processes(topic), p.version(topic), p.channel(topic),
 		p.members(topic, ""), p.publishing, 2*p.ttl().Milliseconds())
 }
@@ -320,7 +320,7 @@ type list struct {
 	cut     bool // there may be more
 }
 
-func (p *Presence) list(ctx context.Context, topic string) (l list, err error) {
+func (p *presence) list(ctx context.Context, topic string) (l list, err error) {
 	reply, err := p.client.Eval(ctx, listMembers, []string{p.processes(topic), p.version(topic)}, p.members(topic, ""), p.opts.MaxMembers).Slice()
 	if err != nil {
 		return l, err

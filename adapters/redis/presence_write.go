@@ -31,7 +31,7 @@ type room struct {
 const maxChanged = 1000
 
 // put adds a member. written receives when Redis has it.
-func (p *Presence) put(topic string, m *pubsub.Member, written chan<- error) bool {
+func (p *presence) put(topic string, m *pubsub.Member, written chan<- error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -50,7 +50,7 @@ func (p *Presence) put(topic string, m *pubsub.Member, written chan<- error) boo
 }
 
 // remove removes a member; not nil, only must it be this very one.
-func (p *Presence) remove(topic, id string, only *pubsub.Member) {
+func (p *presence) remove(topic, id string, only *pubsub.Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.rooms[topic]
@@ -69,7 +69,7 @@ func (p *Presence) remove(topic, id string, only *pubsub.Member) {
 }
 
 // keep writes until Close.
-func (p *Presence) keep() {
+func (p *presence) keep() {
 	defer close(p.done)
 	beat := time.NewTicker(p.ttl() / 3)
 	defer beat.Stop()
@@ -110,7 +110,7 @@ type task struct {
 }
 
 // collect makes the tasks of all rooms that have changed, or of all.
-func (p *Presence) collect(all bool) (tasks []*task) {
+func (p *presence) collect(all bool) (tasks []*task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.rooms {
@@ -146,7 +146,7 @@ const tasksAtOnce = 128
 
 // write returns the first error. After one that is not Redis's answer it writes no
 // more.
-func (p *Presence) write(ctx context.Context, tasks []*task) (first error) {
+func (p *presence) write(ctx context.Context, tasks []*task) (first error) {
 	if len(tasks) == 0 {
 		return nil
 	}
@@ -239,7 +239,7 @@ return done()`
 const changesAtOnce = 500
 
 // send fails if it is not known what Redis has made of the tasks.
-func (p *Presence) send(ctx context.Context, tasks []*task) error {
+func (p *presence) send(ctx context.Context, tasks []*task) error {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout)
 	defer cancel()
 	pipe := p.client.Pipeline()
@@ -271,7 +271,7 @@ type portion struct {
 	gone, there []any
 }
 
-func (p *Presence) eval(ctx context.Context, pipe goredis.Pipeliner, t portion) *goredis.Cmd {
+func (p *presence) eval(ctx context.Context, pipe goredis.Pipeliner, t portion) *goredis.Cmd {
 	var publish, change, drop any = p.publishing, encodeChange(t.gone, t.there), 0
 	switch {
 	case t.rewrite && t.count >= 0:
@@ -294,7 +294,7 @@ func (p *Presence) eval(ctx context.Context, pipe goredis.Pipeliner, t portion) 
 
 // settle records what has become of tasks, and answers the calls that wait. broken is
 // what has kept them all from Redis. It returns the first task's error.
-func (p *Presence) settle(tasks []*task, broken error) (first error) {
+func (p *presence) settle(tasks []*task, broken error) (first error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range tasks {
@@ -336,7 +336,7 @@ func (p *Presence) settle(tasks []*task, broken error) (first error) {
 }
 
 // report counts failures, and reports the first of several and their end.
-func (p *Presence) report(err error) {
+func (p *presence) report(err error) {
 	if err != nil {
 		p.stats.failed.Add(1)
 	}

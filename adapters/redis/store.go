@@ -72,7 +72,30 @@ type StoreOptions struct {
 // out at once. A cost that is known to be denied is denied without asking. A decision
 // whose outcome is unknown is never sent again; operations on leases
 // may be repeated, so that the client does as its MaxRetries says.
-type Store struct {
+type Store interface {
+	limit.Store
+	limit.ExtendedStore
+	limit.ManyTaker
+	limit.LeaseStore
+
+	// TimesTrips says that the timeout of a limiter counts from the instant at which a question is sent.
+	TimesTrips()
+	// Prefix is StoreOptions.Prefix, for [limit.New].
+	Prefix() string
+	// ProcessTimeout is StoreOptions.ProcessTimeout, for [limit.NewConcurrencyLimit].
+	ProcessTimeout() time.Duration
+	// Client is for a [Broker], a [Presence] or an application that is to use the same
+	// Redis. If [OpenStore] made the store, it has connections of its own, so that
+	// decisions never wait for what others do with theirs, and the store closes it. Otherwise it is the client
+	// that the store was made on.
+	Client() goredis.UniversalClient
+	// Stats returns the figures of the store.
+	Stats() Stats
+	// Close closes the clients, if [OpenStore] made them. See also [NewPrefetch].
+	Close() error
+}
+
+type store struct {
 	*core
 	prefetch *prefetch // of NewPrefetch
 }
@@ -101,13 +124,6 @@ type core struct {
 
 type figures struct{ trips, sent, reloads, failures, roundTrip atomic.Int64 }
 
-var (
-	_ limit.ExtendedStore = (*Store)(nil)
-	_ limit.ManyTaker     = (*Store)(nil)
-	_ limit.LeaseStore    = (*Store)(nil)
-	_ batch.TripTimer     = (*Store)(nil)
-)
-
 // NewStore makes a store on a client of the caller's, a *Client (of one server or
 // of Sentinels), a *ClusterClient or a *Ring of go-redis, which the store does not
 // close. It never lets the client repeat a decision, whatever its MaxRetries. Give the
@@ -116,7 +132,11 @@ var (
 // connections do not count a timeout for which only this process is late (Stats.LateReads).
 //
 // NewStore panics when an option or the client is not one it can use.
-func NewStore(client goredis.UniversalClient, o StoreOptions) *Store {
+func NewStore(client goredis.UniversalClient, o StoreOptions) Store {
+	return storeOn(client, o)
+}
+
+func storeOn(client goredis.UniversalClient, o StoreOptions) *store {
 	checkStore(o)
 	o.Now = asks.Clock(o.Now)
 	return newStore(topologyOf("NewStore", client), o)
@@ -136,8 +156,8 @@ func checkStore(o StoreOptions) {
 	}
 }
 
-func newStore(where topology, o StoreOptions) *Store {
-	s := &Store{core: &core{client: where.all(), where: where, prefix: o.Prefix, now: o.Now}}
+func newStore(where topology, o StoreOptions) *store {
+	s := &store{core: &core{client: where.all(), where: where, prefix: o.Prefix, now: o.Now}}
 	s.gone = cmp.Or(o.ProcessTimeout, leasecheck.ProcessTimeout)
 	each := batch.Options{Flushes: o.Trips, OnCaller: where.keepsDeadlines(), ReuseContext: true, Slack: slack}
 	s.takes, s.leases = newLanes(each, s.trip), newLanes(each, s.leaseTrip)
@@ -153,18 +173,13 @@ func newStore(where topology, o StoreOptions) *Store {
 	return s
 }
 
-// TimesTrips says that the timeout of a limiter counts from the instant at which a
-// question is sent ([batch.TripTimer]).
-func (s *Store) TimesTrips() {}
+func (s *store) TimesTrips() {}
 
-// Prefix is StoreOptions.Prefix, for [limit.New].
-func (s *Store) Prefix() string { return s.prefix }
+func (s *store) Prefix() string { return s.prefix }
 
-// ProcessTimeout is StoreOptions.ProcessTimeout, for [limit.NewConcurrencyLimit].
-func (s *Store) ProcessTimeout() time.Duration { return s.gone }
+func (s *store) ProcessTimeout() time.Duration { return s.gone }
 
-// Close closes the clients, if [OpenStore] made them. See also [NewPrefetch].
-func (s *Store) Close() error {
+func (s *store) Close() error {
 	if s.prefetch != nil {
 		s.prefetch.close()
 		return nil
@@ -180,7 +195,7 @@ func (s *Store) Close() error {
 }
 
 // Take implements [limit.Store].
-func (s *Store) Take(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
+func (s *store) Take(ctx context.Context, key []byte, policy limit.Policy, cost int64) (d limit.Decision, err error) {
 	plan, err := limit.Prepare(policy, cost)
 	if err != nil {
 		return d, err
@@ -227,8 +242,7 @@ type Stats struct {
 	LateReads int64
 }
 
-// Stats returns the figures of the store.
-func (s *Store) Stats() Stats {
+func (s *store) Stats() Stats {
 	st := Stats{
 		Sent: s.figures.sent.Load(), Trips: s.figures.trips.Load(),
 		Reloads: s.figures.reloads.Load(), Failures: s.figures.failures.Load(),
@@ -243,7 +257,7 @@ func (s *Store) Stats() Stats {
 }
 
 // one makes one call.
-func (s *Store) one(ctx context.Context, a *asks.Ask) error {
+func (s *store) one(ctx context.Context, a *asks.Ask) error {
 	server, err := s.where.server(ctx, a.Key)
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
@@ -261,7 +275,7 @@ func (s *Store) one(ctx context.Context, a *asks.Ask) error {
 }
 
 // several makes several calls to one server, in one round trip.
-func (s *Store) several(ctx context.Context, server any, all []asks.Ask, together bool) error {
+func (s *store) several(ctx context.Context, server any, all []asks.Ask, together bool) error {
 	lane := s.takes.to(server)
 	item := lane.Item()
 	item.Value.together = together

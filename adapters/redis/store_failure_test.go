@@ -43,7 +43,7 @@ func (l *switchLog) Handle(_ context.Context, r slog.Record) error {
 // without a pause.
 type node struct {
 	*limit.Limiter
-	store    *redis.Store
+	store    redis.Store
 	log      *switchLog
 	admitted atomic.Int64 // of the key they all ask for
 	asked    atomic.Int64
@@ -60,7 +60,7 @@ func newNode(client goredis.UniversalClient, o limit.Options) *node {
 	return newNodeOn(redis.NewStore(client, redis.StoreOptions{RememberedKeys: -1}), o)
 }
 
-func newNodeOn(s *redis.Store, o limit.Options) *node {
+func newNodeOn(s redis.Store, o limit.Options) *node {
 	n := &node{store: s, log: newSwitchLog()}
 	o.Name, o.Logger = "node", slog.New(n.log)
 	n.Limiter = limit.New(n.store, limit.TokenBucket{Capacity: nodeCapacity, Refill: 1, Per: 24 * time.Hour}, o)

@@ -33,7 +33,7 @@ func hourly(capacity int64) limit.TokenBucket {
 
 // suite runs limittest over stores on a client. With asking, nothing is remembered
 // and the script decides everything.
-func suite(t *testing.T, remembered, steps int, client func(*testing.T) goredis.UniversalClient, wrap func(*redis.Store) limittest.Subject) {
+func suite(t *testing.T, remembered, steps int, client func(*testing.T) goredis.UniversalClient, wrap func(redis.Store) limittest.Subject) {
 	limittest.Run(t, func(t *testing.T) limittest.Subject {
 		clock := limittest.NewClock()
 		s := redis.NewStore(client(t), redis.StoreOptions{Now: clock.Now, RememberedKeys: remembered})
@@ -45,16 +45,16 @@ func suite(t *testing.T, remembered, steps int, client func(*testing.T) goredis.
 
 const asking, remembering = -1, 0
 
-func asItIs(s *redis.Store) limittest.Subject { return limittest.Subject{Store: s} }
+func asItIs(s redis.Store) limittest.Subject { return limittest.Subject{Store: s} }
 
 // apart is a store whose keys are on several servers, so that it cannot charge any two of
 // them in one step.
-func apart(s *redis.Store) limittest.Subject { return limittest.Subject{Store: s, NoTakeAll: true} }
+func apart(s redis.Store) limittest.Subject { return limittest.Subject{Store: s, NoTakeAll: true} }
 
 // storeTagged is a store whose keys are all in one slot.
-type storeTagged struct{ s *redis.Store }
+type storeTagged struct{ s redis.Store }
 
-func tagged(s *redis.Store) limittest.Subject { return limittest.Subject{Store: storeTagged{s}} }
+func tagged(s redis.Store) limittest.Subject { return limittest.Subject{Store: storeTagged{s}} }
 
 const tag = "{limittest}"
 

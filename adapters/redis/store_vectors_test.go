@@ -41,7 +41,7 @@ func TestStoreReplaysTheVectors(t *testing.T) {
 }
 
 // replay replays a step, and compares what the script keeps.
-func replay(t *testing.T, v *vectors.Step, s *redis.Store, client *goredis.Client, key string, plans []*limit.Plan) (ok bool) {
+func replay(t *testing.T, v *vectors.Step, s redis.Store, client *goredis.Client, key string, plans []*limit.Plan) (ok bool) {
 	t.Helper()
 	if !v.Replay(t, s, key, plans) {
 		return false

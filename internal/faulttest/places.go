@@ -63,7 +63,7 @@ return running`)
 
 // registerPlaces adds the request "place". What it returns releases the places of handlers that
 // have ended.
-func registerPlaces(r *router.Router, store *redis.Store, c Config) (flush func(context.Context) error) {
+func registerPlaces(r *router.Router, store redis.Store, c Config) (flush func(context.Context) error) {
 	places := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{
 		Max: placeMax, LeaseTime: c.Places.Lease, Limiter: limit.Options{Name: "places", Timeout: c.Places.Timeout},
 	})

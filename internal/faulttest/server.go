@@ -121,7 +121,7 @@ func serve(c Config) error {
 		}
 		return errors.Join(err, backend.Close())
 	}
-	store := backend.Limits.(*redis.Store)
+	store := backend.Limits.(redis.Store)
 	journal, err := openJournal(c.Journal)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func listen(ctx context.Context, addr string, r *router.Router) error {
 	return errors.Join(r.Shutdown(ctx), server.Shutdown(ctx))
 }
 
-func newGate(store *redis.Store, c GateConfig) *gate.Gate {
+func newGate(store redis.Store, c GateConfig) *gate.Gate {
 	fast := limit.TokenBucket{Capacity: 100_000, Refill: 1000, Per: time.Second}
 	return gate.New(store, gate.Options{
 		PerIP: fast, PerIdentity: fast, MaxPerIP: 100_000, MaxPerUser: c.MaxPerUser, MaxTotal: cmp.Or(c.MaxTotal, 100_000),

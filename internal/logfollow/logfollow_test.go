@@ -19,7 +19,7 @@ import (
 // failing is a log that cannot be read while fails is set, and is lost when lost is.
 type failing struct {
 	mu sync.Mutex
-	*memory.Broker
+	memory.Broker
 	fails bool
 	lost  bool // at the next Read from a position
 }

@@ -37,7 +37,7 @@ const patience = time.Minute
 type house struct {
 	t     *testing.T
 	clock *limittest.Clock
-	store *memory.Store
+	store memory.Store
 	gate  *gate.Gate
 	r     *router.Router
 	addr  string

@@ -68,7 +68,7 @@ func (s *sharedStore) Release(ctx context.Context, leases []limit.Lease) error {
 
 func (s *sharedStore) held(t *testing.T) int {
 	t.Helper()
-	return s.LeaseStore.(*memory.Store).Stats().Held
+	return s.LeaseStore.(memory.Store).Stats().Held
 }
 
 func sharedGate(s limit.Store) *gate.Gate {

@@ -273,7 +273,7 @@ func TestAnnouncedIsAdmitted(t *testing.T) {
 		limit.All(limit.TokenBucket{Capacity: 4, Refill: 30, Per: time.Second}, limit.FixedWindow{Limit: 9, Window: time.Second}),
 	}
 	server := redistest.Start(t)
-	open := func() *redis.Store {
+	open := func() redis.Store {
 		s, err := redis.OpenStore(t.Context(), server.URL())
 		if err != nil {
 			t.Fatal(err)

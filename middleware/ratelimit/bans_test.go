@@ -247,7 +247,7 @@ func TestBansWithOtherOptions(t *testing.T) {
 
 // counting counts what a store is asked for, by limiter.
 type counting struct {
-	*memory.Store
+	memory.Store
 	rejections, bans, peeks atomic.Int64
 }
 
@@ -414,7 +414,7 @@ func TestRejectionsByHandlers(t *testing.T) {
 // obeying is a shared store that does nothing for a context that is done.
 type obeying struct {
 	limit.ExtendedStore
-	store *memory.Store
+	store memory.Store
 }
 
 func (s obeying) Take(ctx context.Context, key []byte, p limit.Policy, cost int64) (limit.Decision, error) {
@@ -469,7 +469,7 @@ func TestRejectionsAtOnce(t *testing.T) {
 // stalling is a store that, when asked to, waits after it has answered a Peek, and
 // before it takes a ban.
 type stalling struct {
-	*memory.Store
+	memory.Store
 	stall    atomic.Bool
 	stalled  chan struct{}
 	released chan struct{}

@@ -126,7 +126,7 @@ func TestNamesAreDocumented(t *testing.T) {
 // What has no figures is refused when the program starts.
 func TestComponentsWithoutFigures(t *testing.T) {
 	defer func() {
-		if v, _ := recover().(string); !strings.Contains(v, `"broker" is *memory.Presence`) {
+		if v, _ := recover().(string); !strings.Contains(v, `"broker" is *memory.presence`) {
 			t.Errorf("panicked with %q", v)
 		}
 	}()

@@ -15,7 +15,7 @@ import (
 
 // gallery is a presence that is right, but for how it is watched.
 type gallery struct {
-	*memory.Presence
+	pubsub.PresenceWatcher
 	fault watchFault
 }
 
@@ -52,7 +52,7 @@ func (g gallery) Watch(ctx context.Context, topic string, report func(pubsub.Pre
 			runtime.Gosched()
 		}
 	}
-	sub, err := g.Presence.Watch(ctx, topic, inner)
+	sub, err := g.PresenceWatcher.Watch(ctx, topic, inner)
 	if f.withCtx {
 		context.AfterFunc(ctx, func() { _ = sub.Close() })
 	}
@@ -66,7 +66,7 @@ func (g gallery) Join(ctx context.Context, topic string, m pubsub.Member) error 
 	if g.fault.topic != nil {
 		topic = g.fault.topic(topic)
 	}
-	return g.Presence.Join(ctx, topic, m)
+	return g.PresenceWatcher.Join(ctx, topic, m)
 }
 
 type forever struct{}

@@ -22,7 +22,7 @@ const (
 
 // countedLog counts the reads of the hot topic.
 type countedLog struct {
-	*memory.Broker
+	memory.Broker
 	reads atomic.Int64
 }
 

@@ -19,7 +19,7 @@ import (
 
 // lossy is a log whose subscriptions lose, repeat and swap messages.
 type lossy struct {
-	*memory.Broker
+	memory.Broker
 	mu   sync.Mutex
 	rand *rand.Rand
 	held map[string]pubsub.Message
@@ -134,7 +134,7 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 
 // dropping is a log whose subscriptions lose what the test says.
 type dropping struct {
-	*memory.Broker
+	memory.Broker
 	drop atomic.Bool
 }
 

@@ -16,7 +16,7 @@ import (
 
 // unreachable is a log that cannot be read at times, and reports nothing.
 type unreachable struct {
-	*memory.Broker
+	memory.Broker
 	cut atomic.Bool
 }
 
