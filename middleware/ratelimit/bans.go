@@ -11,6 +11,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/limitname"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
 
 // BanOptions configure [Bans]. The zero value is ready to use over a store in this process; over
@@ -225,8 +226,8 @@ func (b *Bans) Count(ctx context.Context, ip netip.Addr, id ingress.Identity, er
 // not banned. It is for a connection gate ([GateOptions].Banned). Bans are cached for Recheck.
 // The error is UNAVAILABLE if the store fails under limit.FailClosed.
 func (b *Bans) Banned(ctx context.Context, ip netip.Addr, id ingress.Identity) (time.Duration, error) {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	buf := enforce.Buffers.Get().(*[]byte)
+	defer enforce.Buffers.Put(buf)
 	return b.ask(ctx, b.subject(b.bans, &ingress.Context{IP: ip, Identity: id}, buf), b.now())
 }
 
@@ -239,8 +240,8 @@ func (b *Bans) Ban(ctx context.Context, ip netip.Addr, id ingress.Identity, last
 	if err := checkBan(lasts); err != nil {
 		return err
 	}
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	buf := enforce.Buffers.Get().(*[]byte)
+	defer enforce.Buffers.Put(buf)
 	key := b.subject(b.bans, &ingress.Context{IP: ip, Identity: id}, buf)
 	now, begun := b.now(), b.known.unbansOf(key.Bytes())
 	d, err := b.take(ctx, key, lasts)
@@ -254,10 +255,10 @@ func (b *Bans) Ban(ctx context.Context, ip netip.Addr, id ingress.Identity, last
 // process when Unban returns, in others within Recheck. The error is that of the
 // store.
 func (b *Bans) Unban(ctx context.Context, ip netip.Addr, id ingress.Identity) error {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	other := buffers.Get().(*[]byte)
-	defer buffers.Put(other)
+	buf := enforce.Buffers.Get().(*[]byte)
+	defer enforce.Buffers.Put(buf)
+	other := enforce.Buffers.Get().(*[]byte)
+	defer enforce.Buffers.Put(other)
 	c := &ingress.Context{IP: ip, Identity: id}
 	key := b.subject(b.bans, c, buf)
 	return b.known.unban(key.Bytes(), func() error {

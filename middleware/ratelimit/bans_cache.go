@@ -10,6 +10,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/ceil"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
 
 // look returns how long the sender of a frame is still banned. For a connection that was not
@@ -21,8 +22,8 @@ func (b *Bans) look(c *ingress.Context) (banned time.Duration, err error) {
 	if clear && b.known.none(now) {
 		return 0, nil
 	}
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	buf := enforce.Buffers.Get().(*[]byte)
+	defer enforce.Buffers.Put(buf)
 	key := b.subject(b.bans, c, buf)
 	if clear {
 		return b.known.get(key.Bytes(), now), nil
@@ -66,8 +67,8 @@ func (b *Bans) take(ctx context.Context, key limit.Key, lasts time.Duration) (ba
 // countRejection counts a rejection, and bans its subject if there are too many.
 func (b *Bans) countRejection(ctx context.Context, c *ingress.Context) (banned time.Duration) {
 	now := b.now()
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	buf := enforce.Buffers.Get().(*[]byte)
+	defer enforce.Buffers.Put(buf)
 	if banned = b.known.get(b.subject(b.bans, c, buf).Bytes(), now); banned > 0 {
 		return banned // on another connection, since it was looked up
 	}

@@ -2,11 +2,10 @@ package ratelimit
 
 import (
 	"context"
-	"sync"
 
-	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
 
 // NewConcurrency returns middleware that limits how many messages of a subject are handled at a
@@ -46,12 +45,12 @@ func NewConcurrency(l *limit.ConcurrencyLimit, key KeyFunc, options ...Options) 
 	case key == nil:
 		panic(noKey("NewConcurrency"))
 	}
-	by := &rejecter{Options: o}
+	by := &enforce.Enforcer{Options: o.enforced()}
 	return func(next ingress.Handler) ingress.Handler {
 		return func(c *ingress.Context) error {
 			if !c.Exempt && !c.Peek {
-				p := newPlace(by, l, c)
-				p.key = key(l.Key(p.buf[:0]), c)
+				p := enforce.NewPlace(by, l, c)
+				p.Key = key(l.Key(p.Buffer()), c)
 				c.State.Guards = append(c.State.Guards, p)
 			}
 			return next(c)
@@ -81,87 +80,8 @@ func Acquire(ctx context.Context, l *limit.ConcurrencyLimit, key limit.Key) (rel
 	case err != nil:
 		return nil, err
 	case !d.Allowed:
-		e := noPlace(&d)
+		e := enforce.NoPlace(&d)
 		return nil, &e
 	}
 	return func() { l.Release(lease) }, nil
-}
-
-// noPlace is the error for a denial.
-func noPlace(d *limit.Decision) errors.LimitExceeded {
-	return errors.LimitExceeded{
-		Kind: errors.LimitInFlight, Observed: d.Limit + 1, Limit: d.Limit, Limiter: d.Policy, Policy: "concurrency",
-	}
-}
-
-// place is the place of a message: see inbound.Guard.
-type place struct {
-	by     *rejecter
-	limit  *limit.ConcurrencyLimit
-	key    limit.Key
-	rule   string // that has the limit
-	shadow bool   // the rule is in shadow mode
-	silent bool
-	frame  *ingress.Context // for OnLimited, nil without it
-
-	lease limit.Lease
-	held  bool
-	buf   [128]byte // of key
-}
-
-// places are used again after End, or a Begin that refuses. Those of messages that do not reach their
-// handler are left to the collector.
-var places = sync.Pool{New: func() any { return new(place) }}
-
-// newPlace makes a place whose key is yet to be set.
-func newPlace(by *rejecter, l *limit.ConcurrencyLimit, c *ingress.Context) *place {
-	p := places.Get().(*place)
-	*p = place{by: by, limit: l, silent: by.Silent || c.State.Silent}
-	if by.OnLimited != nil { // c is that of another frame when the handler begins
-		p.frame = &ingress.Context{
-			Type: c.Type, ConnID: c.ConnID, IP: c.IP, Identity: c.Identity, ReceivedAt: c.ReceivedAt, Size: c.Size,
-		}
-		p.frame.State.Ctx, p.frame.State.Values = c.State.Ctx, c.State.Values
-	}
-	return p
-}
-
-// Begin takes the place.
-func (p *place) Begin(ctx context.Context) error {
-	err := p.begin(ctx)
-	if err != nil {
-		places.Put(p)
-	}
-	return err
-}
-
-func (p *place) begin(ctx context.Context) error {
-	lease, d, err := p.limit.Acquire(ctx, p.key)
-	switch {
-	case err != nil && p.shadow && errors.CodeOf(err) == errors.Unavailable:
-		return nil // a limit that is tried refuses nothing
-	case err != nil:
-		return err
-	case d.Allowed && !d.Shadowed:
-		p.lease, p.held = lease, true
-		return nil
-	}
-	info := Limited{Limiter: d.Policy, Rule: p.rule, Cost: 1, Decision: d, Shadow: p.shadow || p.by.Shadow || d.Shadowed}
-	if p.by.OnLimited != nil {
-		p.by.OnLimited(p.frame, info)
-	}
-	if info.Shadow {
-		return nil
-	}
-	e := noPlace(&d)
-	e.Silent = p.silent
-	return &e
-}
-
-// End gives the place back.
-func (p *place) End() {
-	if p.held {
-		p.limit.Release(p.lease)
-	}
-	places.Put(p)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
 
 // NewPerConnection returns middleware that limits each connection separately. The state is in
@@ -25,14 +26,16 @@ func NewPerConnection(policy limit.Policy, options ...Options) ingress.Middlewar
 	if err != nil {
 		panic("ratelimit: NewPerConnection: " + err.Error())
 	}
-	m := &perConnection{rejecter: rejecter{Options: only("NewPerConnection", options)}, plan: plan, start: time.Now()}
+	o := only("NewPerConnection", options)
+	m := &perConnection{Enforcer: enforce.Enforcer{Options: o.enforced()}, cost: o.Cost, plan: plan, start: time.Now()}
 	m.epoch = m.start.UnixMicro()
 	m.state = ingress.NewKey[*connState]()
 	return m.middleware
 }
 
 type perConnection struct {
-	rejecter
+	enforce.Enforcer
+	cost  func(*ingress.Context) int
 	plan  *limit.Plan
 	start time.Time
 	epoch int64 // start, in microseconds
@@ -50,14 +53,14 @@ func (m *perConnection) middleware(next ingress.Handler) ingress.Handler {
 			return next(c)
 		}
 		if c.Peek {
-			if a := m.announced(); a.name != "" && !a.hidden {
+			if a := m.announced(); a.Name != "" && !a.Hidden {
 				var d limit.Decision
 				m.plan.Peek(&d, m.stateOf(c).words, m.now(), 1)
-				a.report(c, m.plan, nil, 1, &d)
+				a.Report(c, m.plan, nil, 1, &d)
 			}
 			return next(c)
 		}
-		cost, err := m.cost(c, m.Cost, connectionLimiter)
+		cost, err := m.Cost(c, m.cost, connectionLimiter)
 		if err != nil {
 			return err
 		}
@@ -65,11 +68,11 @@ func (m *perConnection) middleware(next ingress.Handler) ingress.Handler {
 		m.take(&d, c, cost)
 		if c.State.Limits != nil {
 			a := m.announced()
-			a.report(c, m.plan, nil, cost, &d)
+			a.Report(c, m.plan, nil, cost, &d)
 		}
 		switch {
 		case !d.Allowed:
-			if err := m.limited(c, &d, Limited{Limiter: connectionLimiter, Cost: cost}, false); err != nil {
+			if err := m.Refuse(c, &d, enforce.Limited{Limiter: connectionLimiter, Cost: cost}, false); err != nil {
 				return err
 			}
 		case d.Wait > 0 && !m.Shadow:
@@ -99,10 +102,10 @@ func (m *perConnection) stateOf(c *ingress.Context) *connState {
 func (m *perConnection) now() int64 { return m.epoch + time.Since(m.start).Microseconds() }
 
 // announced returns the limit as clients see it.
-func (m *perConnection) announced() announced {
-	a := announced{source: m, name: m.Announce, hidden: m.Shadow || m.Silent}
-	if m.Cost == nil {
-		a.cost = 1
+func (m *perConnection) announced() enforce.Announced {
+	a := enforce.Announced{Source: m, Name: m.Announce, Hidden: m.Shadow || m.Silent}
+	if m.cost == nil {
+		a.Cost = 1
 	}
 	return a
 }

@@ -2,10 +2,8 @@ package ratelimit
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 
-	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 )
 
@@ -39,27 +37,3 @@ func CostByType(costs map[string]int) func(*ingress.Context) int {
 	}
 	return func(c *ingress.Context) int { return max(costs[c.Type], 1) }
 }
-
-// cost is the cost of a frame by a function, which may be nil. A cost below 1 is an error: 0
-// would bypass the limit, and a negative cost would add tokens. The answer has no numbers; they
-// are for the log or the hook.
-func (g *rejecter) cost(c *ingress.Context, of func(*ingress.Context) int, limiter string) (int64, error) {
-	if of == nil {
-		return 1, nil
-	}
-	cost := of(c)
-	if cost >= 1 {
-		return int64(cost), nil
-	}
-	if g.OnInvalidCost != nil {
-		g.OnInvalidCost(c, cost)
-	} else {
-		g.logOnce.Do(func() {
-			slog.Error("ratelimit: a cost function returned less than 1; the frame was refused, and further ones will be refused without a log line",
-				"limiter", limiter, "type", c.Type, "cost", cost)
-		})
-	}
-	return 0, errInvalidCost
-}
-
-var errInvalidCost = errors.InvalidArgument.New("the message's cost is not valid")

@@ -36,11 +36,10 @@ package ratelimit
 
 import (
 	"fmt"
-	"sync"
 
-	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
 
 // Options configure the middleware of [New], [NewAll], [NewPerConnection] and [NewConcurrency]. With the zero value, a
@@ -131,32 +130,11 @@ func only(constructor string, options []Options) (o Options) {
 	return o
 }
 
-// rejecter is the common part of the middleware: what happens to a frame over the limit.
-type rejecter struct {
-	Options
-	logOnce sync.Once
-}
-
-// limited reports a frame over the limit, and returns the rejection. info lacks the decision.
-func (g *rejecter) limited(c *ingress.Context, d *limit.Decision, info Limited, silent bool) error {
-	info.Shadow = info.Shadow || g.Shadow || d.Shadowed
-	if g.OnLimited != nil {
-		info.Decision = *d
-		g.OnLimited(c, info)
+// enforced is what package enforce needs of the options.
+func (o *Options) enforced() enforce.Options {
+	e := enforce.Options{OnInvalidCost: o.OnInvalidCost, Silent: o.Silent, Shadow: o.Shadow, Announce: o.Announce}
+	if hook := o.OnLimited; hook != nil {
+		e.OnLimited = func(c *ingress.Context, i enforce.Limited) { hook(c, Limited(i)) }
 	}
-	if info.Shadow {
-		return nil
-	}
-	e := rejection(info.Limiter, info.Cost, d)
-	e.Silent = g.Silent || silent
-	return c.Reject(e)
-}
-
-// rejection is the error for a denial.
-func rejection(limiter string, cost int64, d *limit.Decision) errors.LimitExceeded {
-	return errors.LimitExceeded{
-		Kind: errors.LimitRate, Observed: cost, Limit: d.Limit, Remaining: d.Remaining,
-		RetryAfter: d.RetryAfter, Never: d.Impossible,
-		Limiter: limiter, Policy: d.Policy,
-	}
+	return e
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
 
 // A Reservation is the most that the work of a handler can cost, charged before it begins. See
@@ -50,7 +51,7 @@ func Reserve(ctx context.Context, limiter *limit.Limiter, key limit.Key, most in
 	case err != nil:
 		return nil, err
 	case !d.Allowed:
-		e := rejection(limiter.Name(), int64(most), &d)
+		e := enforce.Rejection(limiter.Name(), int64(most), &d)
 		return nil, &e
 	case d.Wait > 0:
 		if err := wait(ctx, d.Wait); err != nil {

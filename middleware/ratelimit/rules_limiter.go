@@ -10,6 +10,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/limitname"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
 
 // RuleLimiter enforces [Rules], which can be replaced at run time:
@@ -23,7 +24,8 @@ import (
 // Limits of a rule. With a limit.Pacer among them, frames are delayed as with [New]. All
 // methods may be used by any number of goroutines.
 type RuleLimiter struct {
-	frames   rejecter
+	frames   enforce.Enforcer
+	cost     func(*ingress.Context) int // where no rule has one
 	key      KeyFunc
 	limiters limiters
 	places   func() (*limit.ConcurrencyLimit, error) // made when rules have a Concurrent
@@ -69,7 +71,8 @@ type RuleOptions struct {
 func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter, error) {
 	limitname.Must("ratelimit", "NewRuleLimiter", "RuleOptions", store, o.Limiter)
 	l := &RuleLimiter{
-		frames:   rejecter{Options: o.Options},
+		frames:   enforce.Enforcer{Options: o.enforced()},
+		cost:     o.Cost,
 		limiters: limiters{base: limit.New(store, bucket{speed{1, day}, 1}.policy(), o.Limiter)},
 		onDenied: o.OnDenied,
 		marked:   o.Key != nil,
@@ -184,9 +187,9 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *book) (wait time.Duration, 
 // needPlace has the message take a place when its handler begins.
 func (l *RuleLimiter) needPlace(c *ingress.Context, is *resolved) {
 	by := is.concurrentBy
-	p := newPlace(&l.frames, by.places, c)
-	p.rule, p.shadow, p.silent = by.path+".concurrent", by.Shadow, p.silent || is.silent
-	p.key = l.placeKey(p.buf[:0], c, by)
+	p := enforce.NewPlace(&l.frames, by.places, c)
+	p.Rule, p.Shadow, p.Silent = by.path+".concurrent", by.Shadow, p.Silent || is.silent
+	p.Key = l.placeKey(p.Buffer(), c, by)
 	c.State.Guards = append(c.State.Guards, p)
 }
 
@@ -199,7 +202,7 @@ func (l *RuleLimiter) placeKey(buf []byte, c *ingress.Context, by *ruleAt) limit
 func (l *RuleLimiter) charge(c *ingress.Context, is *resolved) (wait time.Duration, err error) {
 	by := is.limitBy
 	if is.cost == 0 {
-		if is.cost, err = l.frames.cost(c, l.frames.Cost, l.limiters.base.Name()); err != nil {
+		if is.cost, err = l.frames.Cost(c, l.cost, l.limiters.base.Name()); err != nil {
 			return 0, err
 		}
 	}
@@ -221,7 +224,7 @@ func (l *RuleLimiter) charge(c *ingress.Context, is *resolved) (wait time.Durati
 	case by.Shadow && !d.Shadowed:
 		l.shadowed.Add(1)
 	}
-	return 0, l.frames.limited(c, &d, Limited{Limiter: l.limiters.base.Name(), Rule: by.limitAt, Cost: is.cost, Shadow: by.Shadow}, is.silent)
+	return 0, l.frames.Refuse(c, &d, enforce.Limited{Limiter: l.limiters.base.Name(), Rule: by.limitAt, Cost: is.cost, Shadow: by.Shadow}, is.silent)
 }
 
 // limiterOf returns the limiter of the rule that applies.
@@ -239,27 +242,27 @@ func (l *RuleLimiter) keyOf(buf []byte, c *ingress.Context, limiter *limit.Limit
 
 // take charges the limiter, with a key in a pooled buffer.
 func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resolved) (limit.Decision, error) {
-	buf := buffers.Get().(*[]byte)
+	buf := enforce.Buffers.Get().(*[]byte)
 	key := l.keyOf(*buf, c, limiter, is)
 	d, err := limiter.Take(c.Context(), key, is.cost)
 	if c.State.Limits != nil && err == nil {
 		a := l.announced(is)
-		a.report(c, limiter.Plan(), key.Bytes(), is.cost, &d)
+		a.Report(c, limiter.Plan(), key.Bytes(), is.cost, &d)
 	}
 	if b := key.Bytes(); b != nil {
 		*buf = b
 	}
-	buffers.Put(buf)
+	enforce.Buffers.Put(buf)
 	return d, err
 }
 
 // announced returns the limit of a frame as clients see it.
-func (l *RuleLimiter) announced(is *resolved) announced {
-	a := announced{source: l, name: l.frames.Announce, hidden: is.silent || is.limitBy.Shadow || l.frames.Shadow || l.frames.Silent, cost: 1}
+func (l *RuleLimiter) announced(is *resolved) enforce.Announced {
+	a := enforce.Announced{Source: l, Name: l.frames.Announce, Hidden: is.silent || is.limitBy.Shadow || l.frames.Shadow || l.frames.Silent, Cost: 1}
 	if is.costBy != nil {
-		a.cost = is.cost
-	} else if l.frames.Cost != nil {
-		a.cost = 0
+		a.Cost = is.cost
+	} else if l.cost != nil {
+		a.Cost = 0
 	}
 	return a
 }
@@ -267,21 +270,21 @@ func (l *RuleLimiter) announced(is *resolved) announced {
 // peek reports the limit to a client that asks for it.
 func (l *RuleLimiter) peek(c *ingress.Context, is *resolved) error {
 	a := l.announced(is)
-	if a.hidden {
+	if a.Hidden {
 		return nil
 	}
 	limiter, err := l.limiterOf(is)
 	if err != nil {
 		return err
 	}
-	return a.peek(c.Context(), c, limiter, l.keyOf(nil, c, limiter, is))
+	return a.Peek(c.Context(), c, limiter, l.keyOf(nil, c, limiter, is))
 }
 
 // unlimited reports to a client that follows its limits that it has none.
 func (l *RuleLimiter) unlimited(c *ingress.Context) {
 	if c.State.Limits != nil {
-		a := announced{source: l}
-		a.clear(c)
+		a := enforce.Announced{Source: l}
+		a.Clear(c)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
 
 // A Layer is one of several limits for a frame.
@@ -39,7 +40,7 @@ func NewAll(layers []Layer, options ...Options) ingress.Middleware {
 
 // stack is the middleware of New and NewAll.
 type stack struct {
-	rejecter
+	enforce.Enforcer
 	layers []Layer
 	asks   sync.Pool // of *asking
 }
@@ -51,7 +52,8 @@ type asking struct {
 }
 
 func newStack(constructor string, layers []Layer, options []Options) ingress.Middleware {
-	m := &stack{rejecter: rejecter{Options: only(constructor, options)}, layers: append([]Layer(nil), layers...)}
+	o := only(constructor, options)
+	m := &stack{Enforcer: enforce.Enforcer{Options: o.enforced()}, layers: append([]Layer(nil), layers...)}
 	if len(layers) == 0 {
 		panic(fmt.Sprintf("ratelimit: %s without a layer; give it at least one ratelimit.Layer{Limiter: …}", constructor))
 	}
@@ -65,7 +67,7 @@ func newStack(constructor string, layers []Layer, options []Options) ingress.Mid
 			panic(noKey(constructor))
 		}
 		if l.Cost == nil {
-			l.Cost = m.Cost
+			l.Cost = o.Cost
 		}
 		l.Announce = cmp.Or(l.Announce, m.Announce)
 		limiters[i] = l.Limiter
@@ -110,7 +112,7 @@ func (m *stack) middleware(next ingress.Handler) ingress.Handler {
 func (m *stack) admit(c *ingress.Context, a *asking) (wait time.Duration, err error) {
 	for i := range m.layers {
 		l := &m.layers[i]
-		cost, err := m.cost(c, l.Cost, l.Limiter.Name())
+		cost, err := m.Cost(c, l.Cost, l.Limiter.Name())
 		if err != nil {
 			return 0, err
 		}
@@ -150,15 +152,15 @@ func (m *stack) admit(c *ingress.Context, a *asking) (wait time.Duration, err er
 }
 
 func (m *stack) exceeded(c *ingress.Context, a *asking, layer int) error {
-	return m.limited(c, &a.asks[layer].Decision, Limited{Limiter: m.layers[layer].Limiter.Name(), Cost: a.asks[layer].Cost}, false)
+	return m.Refuse(c, &a.asks[layer].Decision, enforce.Limited{Limiter: m.layers[layer].Limiter.Name(), Cost: a.asks[layer].Cost}, false)
 }
 
 // announced returns the limit of a layer as clients see it.
-func (m *stack) announced(layer int) announced {
+func (m *stack) announced(layer int) enforce.Announced {
 	l := &m.layers[layer]
-	a := announced{source: l, name: l.Announce, hidden: m.Shadow || m.Silent || l.Limiter.Shadow()}
+	a := enforce.Announced{Source: l, Name: l.Announce, Hidden: m.Shadow || m.Silent || l.Limiter.Shadow()}
 	if l.Cost == nil {
-		a.cost = 1
+		a.Cost = 1
 	}
 	return a
 }
@@ -167,7 +169,7 @@ func (m *stack) announced(layer int) announced {
 func (m *stack) report(c *ingress.Context, a *asking) {
 	for i := range m.layers {
 		shown := m.announced(i)
-		shown.report(c, m.layers[i].Limiter.Plan(), a.keys[i], a.asks[i].Cost, &a.asks[i].Decision)
+		shown.Report(c, m.layers[i].Limiter.Plan(), a.keys[i], a.asks[i].Cost, &a.asks[i].Decision)
 	}
 }
 
@@ -175,10 +177,10 @@ func (m *stack) report(c *ingress.Context, a *asking) {
 func (m *stack) peek(c *ingress.Context, next ingress.Handler) error {
 	for i := range m.layers {
 		shown, l := m.announced(i), m.layers[i].Limiter
-		if shown.name == "" || shown.hidden {
+		if shown.Name == "" || shown.Hidden {
 			continue
 		}
-		if err := shown.peek(c.Context(), c, l, m.layers[i].Key(l.Key(nil), c)); err != nil {
+		if err := shown.Peek(c.Context(), c, l, m.layers[i].Key(l.Key(nil), c)); err != nil {
 			return err
 		}
 	}

@@ -3,10 +3,10 @@ package ratelimit
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
 
 // Take charges a limit from within a handler, for a subject that is known only after decoding: a room, a document, a
@@ -37,7 +37,7 @@ func Take(ctx context.Context, limiter *limit.Limiter, key limit.Key, cost int) 
 	case err != nil:
 		return err
 	case !d.Allowed:
-		e := rejection(limiter.Name(), int64(cost), &d)
+		e := enforce.Rejection(limiter.Name(), int64(cost), &d)
 		return &e
 	case d.Wait > 0:
 		return wait(ctx, d.Wait)
@@ -72,9 +72,3 @@ func wait(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
-
-// buffers are for keys.
-var buffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, 256)
-	return &b
-}}

@@ -1,4 +1,4 @@
-package ratelimit
+package enforce
 
 import (
 	"context"
@@ -11,22 +11,22 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// announced is a limit that clients may follow ($ws:limits), for the messages of a type.
-type announced struct {
-	source any
-	name   string // empty: it is not shown
-	hidden bool   // for this type
-	cost   int64  // of a message, 0 if it depends on the message
+// Announced is a limit that clients may follow ($ws:limits), for the messages of a type.
+type Announced struct {
+	Source any
+	Name   string // empty: it is not shown
+	Hidden bool   // for this type
+	Cost   int64  // of a message, 0 if it depends on the message
 }
 
-// report reports the state of a limit. It is called only for clients that follow their limits.
-func (a *announced) report(c *ingress.Context, plan *limit.Plan, key []byte, charged int64, d *limit.Decision) {
-	if a.name == "" || d.Shadowed {
+// Report reports the state of a limit. It is called only for clients that follow their limits.
+func (a *Announced) Report(c *ingress.Context, plan *limit.Plan, key []byte, charged int64, d *limit.Decision) {
+	if a.Name == "" || d.Shadowed {
 		return
 	}
 	l := inbound.Limit{
-		Source: a.source, Type: c.Type, Key: key, Hidden: a.hidden || c.State.Silent,
-		Name: a.name, Cost: a.cost, Remaining: float64(d.Remaining), FullAfter: d.ResetAfter,
+		Source: a.Source, Type: c.Type, Key: key, Hidden: a.Hidden || c.State.Silent,
+		Name: a.Name, Cost: a.Cost, Remaining: float64(d.Remaining), FullAfter: d.ResetAfter,
 	}
 	parts := plan.Compiled().Parts
 	l.Ceiling = parts[0].Ceiling
@@ -46,20 +46,20 @@ func (a *announced) report(c *ingress.Context, plan *limit.Plan, key []byte, cha
 	c.State.Limits.Report(l)
 }
 
-// clear reports that messages of the type are not limited.
-func (a *announced) clear(c *ingress.Context) {
-	c.State.Limits.Report(inbound.Limit{Source: a.source, Type: c.Type, Hidden: true})
+// Clear reports that messages of the type are not limited.
+func (a *Announced) Clear(c *ingress.Context) {
+	c.State.Limits.Report(inbound.Limit{Source: a.Source, Type: c.Type, Hidden: true})
 }
 
-// peek reports the state of a limit without charging it. A store that cannot read its states has
+// Peek reports the state of a limit without charging it. A store that cannot read its states has
 // none to report before the first message.
-func (a *announced) peek(ctx context.Context, c *ingress.Context, limiter *limit.Limiter, key limit.Key) error {
-	d, err := limiter.Peek(ctx, key, max(1, a.cost))
+func (a *Announced) Peek(ctx context.Context, c *ingress.Context, limiter *limit.Limiter, key limit.Key) error {
+	d, err := limiter.Peek(ctx, key, max(1, a.Cost))
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return nil
 	case err == nil:
-		a.report(c, limiter.Plan(), key.Bytes(), max(1, a.cost), &d)
+		a.Report(c, limiter.Plan(), key.Bytes(), max(1, a.Cost), &d)
 	}
 	return err
 }
