@@ -31,7 +31,7 @@ type Options struct {
 	Authenticated bool
 	// Limits returns the rate limits of a type of message from clients, for the AsyncAPI
 	// document, as a value to be encoded as JSON: the routes do not know what middleware limits.
-	// It may call ratelimit.Rules.Effective. nil: none. Default: none are in the document.
+	// It may call rules.Rules.Effective. nil: none. Default: none are in the document.
 	Limits func(typ string) any
 	// Types describe Go types whose form in JSON is not known: those with methods like
 	// MarshalJSON, and interfaces. A description replaces what is known of other types.

@@ -8,7 +8,7 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/inspect"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/router"
 )
 
@@ -36,11 +36,11 @@ func (s adminSessions) Admin(req *http.Request) (admin, error) {
 
 func TestInspectorPage(t *testing.T) {
 	sessions := adminSessions{"s1": {Name: "ann"}, "s2": {Name: "bob", MayChange: true}}
-	document, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 60, "burst": 5}}`))
+	document, err := rules.Parse([]byte(`{"default": {"perMinute": 60, "burst": 5}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), document, ratelimit.RuleOptions{})
+	limits, err := rules.New(memory.NewStore(memory.Options{}), document, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestInspectorPage(t *testing.T) {
 			return inspect.Viewer{Name: admin.Name, Actions: admin.MayChange}, nil
 		},
 		LoginURL: "/login", // a page of the application that sets the cookie and comes back
-		Rules:    rules,
+		Rules:    limits,
 	})))
 	for session, want := range map[string]int{"": http.StatusUnauthorized, "x": http.StatusUnauthorized, "s1": http.StatusOK, "s2": http.StatusOK} {
 		req := httptest.NewRequest(http.MethodGet, "/inspect/api/overview", nil)

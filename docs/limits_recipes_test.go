@@ -14,6 +14,7 @@ import (
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/limit/limittest"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -111,7 +112,7 @@ func TestLimitsPageShowsTestedCode(t *testing.T) {
 				}
 			}
 		case "json":
-			if _, err := ratelimit.ParseRules([]byte(code)); err != nil {
+			if _, err := rules.Parse([]byte(code)); err != nil {
 				t.Error(err)
 			}
 		}

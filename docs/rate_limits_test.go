@@ -13,6 +13,7 @@ import (
 	"github.com/wskit/wskit/limit/limittest"
 	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -43,7 +44,7 @@ func withCosts(store limit.Store) *router.Router {
 // withRules reads the limits from a document.
 func withRules(store limit.Store) (*router.Router, error) {
 	r := router.New(router.Options{})
-	rules, err := ratelimit.ParseRules([]byte(`{
+	parsed, err := rules.Parse([]byte(`{
 		"maximum": {"perMinute": 6000, "burst": 500},
 		"default": {"perMinute": 300, "burst": 20},
 		"types":   {"report.*": {"perHour": 10, "burst": 2}, "cursor.move": {"silent": true}},
@@ -53,7 +54,7 @@ func withRules(store limit.Store) (*router.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{})
+	limits, err := rules.New(store, parsed, rules.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func beginOf(call *ast.CallExpr) string {
 		name = f.Sel.Name
 	}
 	return map[string]string{
-		"wrong":   "ratelimit: rules: … ", // ratelimit.RulesError
+		"wrong":   "rules: not valid: … ", // rules.Error
 		"invalid": "limit: …: … must be ", // engine.invalid
 	}[name]
 }

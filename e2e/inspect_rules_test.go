@@ -9,7 +9,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/inspect"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -17,20 +17,20 @@ import (
 // inspected is a server with rules, a login and an inspector, in this process.
 type inspected struct {
 	url    string
-	rules  *ratelimit.RuleLimiter
+	rules  *rules.Limiter
 	server *routertest.Server
 }
 
 func startInspected(t *testing.T) inspected {
 	t.Helper()
-	rules, err := ratelimit.ParseRules([]byte(`{
+	given, err := rules.Parse([]byte(`{
 		"default": {"perMinute": 600, "burst": 20},
 		"types": {"report.*": {"perHour": 10, "burst": 2}}
 	}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
+	limiter, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/router"
 )
 
@@ -66,11 +66,11 @@ func (i *inspector) replaceRules(ctx context.Context, document string) error {
 	case i.o.Rules == nil:
 		return errNoRules
 	}
-	rules, err := ratelimit.ParseRules([]byte(document))
+	parsed, err := rules.Parse([]byte(document))
 	if err != nil {
 		return err
 	}
-	return i.o.Rules.Replace(rules)
+	return i.o.Rules.Replace(parsed)
 }
 
 // rules are those in force as a document, and what tells them from others.

@@ -3,7 +3,7 @@
 //
 //	mux.Handle("/inspect/", http.StripPrefix("/inspect", inspect.Handler(r, inspect.Options{
 //		Authorize: func(req *http.Request) (inspect.Viewer, error) { … },
-//		Rules:     rules,
+//		Rules:     limits,
 //	})))
 //
 // With a broker (Backend.Broker), the page shows all processes that share it and have the
@@ -25,6 +25,7 @@ import (
 	"github.com/wskit/wskit/internal/inspection"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/middleware/sharedrules"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/run"
@@ -74,7 +75,7 @@ type Options struct {
 	LoginURL string
 
 	// Rules are the rules that the router enforces. Default: none.
-	Rules *ratelimit.RuleLimiter
+	Rules *rules.Limiter
 
 	// Shared are the Rules, if processes share them: what replaces them on the page replaces them in all processes, and
 	// in those that start later. Default: none: those that run now get the rules.

@@ -23,6 +23,7 @@ import (
 	"github.com/wskit/wskit/internal/transcript"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
@@ -36,7 +37,7 @@ type process struct {
 	s     *routertest.Server
 	url   string
 	log   *transcript.Transcript
-	rules *ratelimit.RuleLimiter
+	rules *rules.Limiter
 
 	exported chan struct{} // each value ends a handler of export.run
 }
@@ -56,11 +57,11 @@ func startWithin(t *testing.T, name string, broker pubsub.Broker, timeout time.D
 	t.Helper()
 	p := &process{t: t, log: new(transcript.Transcript), exported: make(chan struct{})}
 	store := memory.NewStore(memory.Options{})
-	rules, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 60, "burst": 5}, "types": {"report.*": {"perHour": 2, "burst": 2}, "export.run": {"concurrent": 1}}}`))
+	given, err := rules.Parse([]byte(`{"default": {"perMinute": 60, "burst": 5}, "types": {"report.*": {"perHour": 2, "burst": 2}, "export.run": {"concurrent": 1}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.rules, err = ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{}); err != nil {
+	if p.rules, err = rules.New(store, given, rules.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	exports := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 3, Limiter: limit.Options{Name: "exports"}})
@@ -537,8 +538,8 @@ func TestTrace(t *testing.T) {
 // A trace that nothing reads keeps a bounded number of messages, and ends by itself.
 func TestTraceIsBounded(t *testing.T) {
 	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
-	rules, _ := ratelimit.ParseRules([]byte(`{"disabled": true}`))
-	if err := p.rules.Replace(rules); err != nil {
+	given, _ := rules.Parse([]byte(`{"disabled": true}`))
+	if err := p.rules.Replace(given); err != nil {
 		t.Fatal(err)
 	}
 	ann := p.dial("ann")

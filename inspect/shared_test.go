@@ -10,7 +10,7 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/inspect"
 	"github.com/wskit/wskit/internal/poll"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/middleware/sharedrules"
 	"github.com/wskit/wskit/router"
 )
@@ -18,12 +18,12 @@ import (
 // Rules that are replaced on the page are those of all processes that share them, and of one that starts later.
 func TestReplacingSharedRules(t *testing.T) {
 	broker := memory.NewBroker(memory.BrokerOptions{})
-	start := func() (*ratelimit.RuleLimiter, http.Handler) {
-		rules, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 60, "burst": 5}}`))
+	start := func() (*rules.Limiter, http.Handler) {
+		given, err := rules.Parse([]byte(`{"default": {"perMinute": 60, "burst": 5}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		limiter, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
+		limiter, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestReplacingSharedRules(t *testing.T) {
 		t.Errorf("rules that make no sense: %s", got)
 	}
 	three, _ := start()
-	for _, l := range []*ratelimit.RuleLimiter{one, two, three} {
+	for _, l := range []*rules.Limiter{one, two, three} {
 		poll.Until(t, "a process has the rules", func() bool { return l.Rules().Default.Burst == 7 })
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/router"
 )
 
@@ -153,7 +153,7 @@ type limitState struct {
 	ResetAfter float64 `json:"resetAfter,omitzero"` // seconds until nothing is used
 	Error      string  `json:"error,omitzero"`
 	// Rule is what the rules say.
-	Rule *ratelimit.Effective `json:"rule,omitzero"`
+	Rule *rules.Effective `json:"rule,omitzero"`
 }
 
 // maxTypes bounds for how many types limits are read.

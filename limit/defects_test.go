@@ -38,7 +38,7 @@ var defects = map[string][][2]string{
 		{"limittest/limittest_test.go", `"ResetFromTheOldest"`}, {"limittest/limittest_test.go", `"DeniedUntilTheWindowEnds"`},
 	},
 	"8 a maximum that ignores the window": {
-		{"../middleware/ratelimit/rules_resolve_test.go", "TestMaximumIsARate"}, {"../middleware/ratelimit/rules_resolve_test.go", "TestMaximumHoldsWhateverTheRulesSay"},
+		{"../middleware/ratelimit/rules/resolve_test.go", "TestMaximumIsARate"}, {"../middleware/ratelimit/rules/resolve_test.go", "TestMaximumHoldsWhateverTheRulesSay"},
 	},
 	"9 keys that collide": {
 		{"key_test.go", "TestKeysNeverCollide"}, {"key_test.go", "FuzzKey"}, {"limittest/limittest.go", `"KeysAreApart"`}, {"limittest/limittest_test.go", `"KeysCutAtSeparator"`},

@@ -14,6 +14,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/router"
 )
 
@@ -70,11 +71,11 @@ func TestLimitsOfARoute(t *testing.T) {
 // from what itself or its group charges. Other types pay as before.
 func TestExemptTypes(t *testing.T) {
 	t.Parallel()
-	rules, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 1, "burst": 2}}`))
+	given, err := rules.Parse([]byte(`{"default": {"perMinute": 1, "burst": 2}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ruled, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{Key: ratelimit.PerUserOrIP})
+	ruled, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{Key: ratelimit.PerUserOrIP})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,11 +149,11 @@ func TestExemptTypesAreNotFreeFromBans(t *testing.T) {
 
 func TestDenyListsHoldForExemptTypes(t *testing.T) {
 	t.Parallel()
-	rules, err := ratelimit.ParseRules([]byte(`{"default": {"unlimited": true}, "deny": [{"user": "eve"}]}`))
+	given, err := rules.Parse([]byte(`{"default": {"unlimited": true}, "deny": [{"user": "eve"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
+	limits, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,12 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 )
 
 func schema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(ratelimit.RulesSchema()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(rules.Schema()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestSchemaAndParserAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		invalid := s.Validate(value)
-		_, wrong := ratelimit.ParseRules(text)
+		_, wrong := rules.Parse(text)
 		switch {
 		case wrong == nil && invalid == nil:
 			accepted++
@@ -103,7 +103,7 @@ func TestSchemaAcceptsWhatTheDocumentationShows(t *testing.T) {
 		if err == nil {
 			err = s.Validate(value)
 		}
-		if _, wrong := ratelimit.ParseRules([]byte(text)); err != nil || wrong != nil {
+		if _, wrong := rules.Parse([]byte(text)); err != nil || wrong != nil {
 			t.Errorf("%s: %v, %v", text, err, wrong)
 		}
 	}

@@ -2,7 +2,7 @@
 //
 //	go run github.com/wskit/wskit/cmd/wskit-dryrun -rules rules.json < messages.jsonl
 //
-// The format of the log is that of ratelimit.DryRun. The exit status is 1 for rules or a log with
+// The format of the log is that of rules.DryRun. The exit status is 1 for rules or a log with
 // an error, and 0 otherwise, refused messages or not.
 package main
 
@@ -19,6 +19,7 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 )
 
 func main() {
@@ -50,12 +51,12 @@ func run(args []string, log io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	rules, err := ratelimit.ParseRules(document)
+	parsed, err := rules.Parse(document)
 	if err != nil {
 		return err
 	}
 	store := func(now func() int64) limit.Store { return memory.NewStore(memory.Options{Now: now}) }
-	report, err := ratelimit.DryRun(rules, store, ratelimit.RuleOptions{Key: keys[*key]}, log)
+	report, err := rules.DryRun(parsed, store, rules.Options{Key: keys[*key]}, log)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func run(args []string, log io.Reader, out io.Writer) error {
 }
 
 // table prints the report for a person.
-func table(out io.Writer, report ratelimit.DryRunReport, rows int) error {
+func table(out io.Writer, report rules.DryRunReport, rows int) error {
 	fmt.Fprintf(out, "%d messages: %d refused (%d of them by the deny list), %d over a limit in shadow mode, %d delayed\n",
 		report.Messages, report.Refused, report.Denied, report.Shadowed, report.Delayed)
 	if len(report.Clients) == 0 {

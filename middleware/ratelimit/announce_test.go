@@ -28,6 +28,7 @@ import (
 	"github.com/wskit/wskit/internal/workerdtest"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -550,13 +551,13 @@ func TestHiddenLimits(t *testing.T) {
 	limiter := func(name string, shadow bool) *limit.Limiter {
 		return limit.New(store, policy, limit.Options{Name: name, Shadow: shadow})
 	}
-	rules, err := ratelimit.NewRuleLimiter(store, ratelimit.Rules{
-		Default: ratelimit.Rule{PerHour: 1, Burst: 20},
-		Types: map[string]ratelimit.Rule{
+	given, err := rules.New(store, rules.Rules{
+		Default: rules.Rule{PerHour: 1, Burst: 20},
+		Types: map[string]rules.Rule{
 			"say": {Exempt: true}, "report.run": {Silent: true}, "ask": {Cost: 3},
-			"trial": {PerHour: 1, Burst: 5, Shadow: true}, "free": {PerMinute: ratelimit.Unlimited},
+			"trial": {PerHour: 1, Burst: 5, Shadow: true}, "free": {PerMinute: rules.Unlimited},
 		},
-	}, ratelimit.RuleOptions{Limiter: limit.Options{Name: "rules"}, Options: ratelimit.Options{Announce: "rules"}})
+	}, rules.Options{Limiter: limit.Options{Name: "rules"}, Options: ratelimit.Options{Announce: "rules"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -570,7 +571,7 @@ func TestHiddenLimits(t *testing.T) {
 			{Limiter: limiter("user", false), Key: ratelimit.PerUser, Announce: "user"},
 			{Limiter: limiter("tenant", false), Key: ratelimit.PerTenant},
 		}),
-		rules.Middleware,
+		given.Middleware,
 	)
 	nothing := func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil }
 	router.RPC(r, "trial", nothing)
@@ -598,9 +599,9 @@ func TestHiddenLimits(t *testing.T) {
 		}
 	}
 	// Rules that are replaced count with the next message.
-	changed := rules.Rules()
-	changed.Types["say"], changed.Types["ask"] = ratelimit.Rule{Cost: 2}, ratelimit.Rule{Exempt: true}
-	if err := rules.Replace(changed); err != nil {
+	changed := given.Rules()
+	changed.Types["say"], changed.Types["ask"] = rules.Rule{Cost: 2}, rules.Rule{Exempt: true}
+	if err := given.Replace(changed); err != nil {
 		t.Fatal(err)
 	}
 	f.write(`{"type":"say"}`)

@@ -19,6 +19,7 @@ import (
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 )
@@ -410,7 +411,7 @@ func TestConcurrentInRules(t *testing.T) {
 		"tiers": {"free": {"types": {"report.*": {"concurrent": 1}}}}
 	}`
 	limited := make(chan ratelimit.Limited, 10)
-	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), mustParse(t, fmt.Sprintf(document, 2)), ratelimit.RuleOptions{
+	limits, err := rules.New(memory.NewStore(memory.Options{}), mustParse(t, fmt.Sprintf(document, 2)), rules.Options{
 		Limiter: limit.Options{Name: "chat"},
 		Key:     ratelimit.PerUser, // the types of a rule share a limit
 		Options: ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) { limited <- l }},
@@ -487,13 +488,13 @@ func TestConcurrentInRulesThatMakesNoSense(t *testing.T) {
 		`{"default": {"unlimited": true}, "types": {"x": {"concurrent": "many"}}}`:                        "types.x.concurrent is",
 		`{"default": {"perMinute": 1, "burst": 1}, "types": {"x": {"limits": [{"kind": "concurrent"}]}}}`: "bucket, pacer, fixedWindow, calendar, slidingWindow or log; write how many at a time as concurrent",
 	} {
-		if _, err := ratelimit.ParseRules([]byte(document)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := rules.Parse([]byte(document)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", document, err, want)
 		}
 	}
 	ratesOnly := struct{ limit.Store }{memory.NewStore(memory.Options{})}
-	options := ratelimit.RuleOptions{Limiter: limit.Options{Name: "chat"}}
-	limits, err := ratelimit.NewRuleLimiter(ratesOnly, mustParse(t, `{"default": {"unlimited": true}}`), options)
+	options := rules.Options{Limiter: limit.Options{Name: "chat"}}
+	limits, err := rules.New(ratesOnly, mustParse(t, `{"default": {"unlimited": true}}`), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -501,4 +502,13 @@ func TestConcurrentInRulesThatMakesNoSense(t *testing.T) {
 	if want := "default.concurrent needs a store that keeps leases"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
+}
+
+func mustParse(t *testing.T, document string) rules.Rules {
+	t.Helper()
+	parsed, err := rules.Parse([]byte(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
 }

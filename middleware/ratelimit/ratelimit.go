@@ -26,12 +26,12 @@
 //   - [NewConcurrency] limits how many messages are handled at a time, in all processes, and
 //     [Acquire] does so from within a handler.
 //   - [Reserve] charges the most that the work of a handler can cost, and settles it afterwards.
-//   - [NewRuleLimiter] enforces [Rules]: limits by tenant, message type and subject, which can
+//   - Package rules enforces rules: limits by tenant, message type and subject, which can
 //     be read from JSON and replaced at run time.
 //   - [Options].Announce lets clients follow what is left of their limits.
 //   - A [limit.Pacer] delays frames instead of rejecting them.
 //
-// [NewGate] limits the opening of connections and their number.
+// Package gate limits the opening of connections and their number.
 package ratelimit
 
 import (
@@ -91,7 +91,7 @@ type Limited struct {
 	// Limiter is the name of the limiter; of several, the one that refused.
 	Limiter string
 	// Rule is the place of the rule that has the limit, such as tiers.free.perHour; empty
-	// without [Rules].
+	// without rules.
 	Rule string
 	// Cost is the cost of the frame.
 	Cost int64

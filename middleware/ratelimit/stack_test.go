@@ -180,3 +180,18 @@ func (failing) Refund(context.Context, []byte, limit.Policy, limit.Decision) err
 }
 
 func (failing) Reset(context.Context, []byte, limit.Policy) error { return errors.New("down") }
+
+// What is exempt is not charged by a stack of limits.
+func TestAStackDoesNotChargeWhatIsExempt(t *testing.T) {
+	t.Parallel()
+	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 1, Window: 1e12}, limit.Options{})
+	h := ratelimit.NewAll([]ratelimit.Layer{{Limiter: l, Key: ratelimit.PerUser}})(ingress.Pass)
+	for range 3 {
+		if err := h(&ingress.Context{Type: "a", Exempt: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h(&ingress.Context{Type: "a"}); err != nil {
+		t.Errorf("what is exempt was charged: %v", err)
+	}
+}

@@ -51,7 +51,6 @@ func TestWiringMistakesPanic(t *testing.T) {
 		{"cannot Peek", func() { ratelimit.NewBans(nil, ratelimit.BanOptions{}) }},
 		{"cannot Peek", func() { ratelimit.NewBans(brokenStore{}, ratelimit.BanOptions{}) }},
 		{"set BanOptions.Limiter to", func() { ratelimit.NewBans(failing{}, ratelimit.BanOptions{}) }},
-		{"set RuleOptions.Limiter to", func() { _, _ = ratelimit.NewRuleLimiter(failing{}, ratelimit.Rules{}, ratelimit.RuleOptions{}) }},
 		{"After", bans(ratelimit.BanOptions{After: -1})},
 		{"Within", bans(ratelimit.BanOptions{Within: -time.Second})},
 		{"Ban", bans(ratelimit.BanOptions{Ban: time.Microsecond})},

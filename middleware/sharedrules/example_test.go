@@ -7,17 +7,17 @@ import (
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/middleware/sharedrules"
 )
 
 // Rules of a file are in force until rules are set for all processes. In production the log is that of redis.Open.
 func Example() {
-	rules, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 60, "burst": 10}}`))
+	given, err := rules.Parse([]byte(`{"default": {"perMinute": 60, "burst": 10}}`))
 	if err != nil {
 		log.Fatal(err)
 	}
-	limiter, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
+	limiter, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

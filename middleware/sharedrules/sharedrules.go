@@ -1,7 +1,7 @@
-// Package sharedrules keeps the rules of a [ratelimit.RuleLimiter] the same in all processes that share a backend. What
+// Package sharedrules keeps the rules of a [rules.Limiter] the same in all processes that share a backend. What
 // one of them replaces reaches the others within milliseconds, and those that start later:
 //
-//	limiter, err := ratelimit.NewRuleLimiter(backend.Limits, rules, ratelimit.RuleOptions{…})
+//	limiter, err := rules.New(backend.Limits, parsed, rules.Options{…})
 //	shared, err := sharedrules.Follow(ctx, backend.Broker.(pubsub.Log), limiter, sharedrules.Options{})
 //	…
 //	err = shared.Replace(ctx, document)
@@ -24,7 +24,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/logfollow"
 	"github.com/wskit/wskit/internal/outage"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -47,7 +47,7 @@ type Options struct {
 // Shared are rules that processes share. Its methods may be called from any goroutine.
 type Shared struct {
 	log     logfollow.Follower
-	limiter *ratelimit.RuleLimiter
+	limiter *rules.Limiter
 	o       Options
 
 	mu      sync.Mutex
@@ -73,7 +73,7 @@ const (
 // Follow gives the limiter the rules that are in the log, if there are any, and returns. From then on it follows them
 // until Close. If ctx ends before, the error is UNAVAILABLE, and Follow goes on trying: the limiter has the rules that
 // it was made with until it succeeds. It panics if an option makes no sense.
-func Follow(ctx context.Context, log pubsub.Log, limiter *ratelimit.RuleLimiter, o Options) (*Shared, error) {
+func Follow(ctx context.Context, log pubsub.Log, limiter *rules.Limiter, o Options) (*Shared, error) {
 	o.Name = cmp.Or(o.Name, "rules")
 	switch {
 	case log == nil || limiter == nil:
@@ -127,14 +127,14 @@ func version(p pubsub.Position) string {
 	return p.String()
 }
 
-// Replace replaces the rules in all processes, by a document as for [ratelimit.ParseRules]. When it returns nil, this
-// process has them, and each other one has them when it has read the log. The error is a [*ratelimit.RulesError],
+// Replace replaces the rules in all processes, by a document as for [rules.Parse]. When it returns nil, this
+// process has them, and each other one has them when it has read the log. The error is a [*rules.Error],
 // ABORTED if other rules were set since this process has read them, or UNAVAILABLE: then the rules may be set or not.
 func (s *Shared) Replace(ctx context.Context, document []byte) error {
 	if len(document) > maxDocument {
 		return errors.InvalidArgument.Errorf("rules of %d bytes: give at most %d", len(document), maxDocument)
 	}
-	if _, err := ratelimit.ParseRules(document); err != nil {
+	if _, err := rules.Parse(document); err != nil {
 		return err
 	}
 	if err := s.await(ctx); err != nil {
@@ -187,9 +187,9 @@ func (s *Shared) take(m pubsub.Message) {
 	}
 	s.mu.Unlock()
 	if taken {
-		var rules ratelimit.Rules
-		if rules, err = ratelimit.ParseRules(e.Rules); err == nil {
-			err = s.limiter.Replace(rules)
+		var parsed rules.Rules
+		if parsed, err = rules.Parse(e.Rules); err == nil {
+			err = s.limiter.Replace(parsed)
 		}
 		if err == nil && s.o.OnReplaced != nil {
 			s.o.OnReplaced(m.Position.String())

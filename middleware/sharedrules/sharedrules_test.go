@@ -15,7 +15,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/middleware/sharedrules"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -23,7 +23,7 @@ import (
 // process is one of several that share rules.
 type process struct {
 	*sharedrules.Shared
-	limiter  *ratelimit.RuleLimiter
+	limiter  *rules.Limiter
 	replaced atomic.Value // what OnReplaced was called with last
 }
 
@@ -36,11 +36,11 @@ func (p *process) burst() int { return int(p.limiter.Rules().Default.Burst) }
 
 func start(t *testing.T, log pubsub.Log) *process {
 	t.Helper()
-	rules, err := ratelimit.ParseRules(document(1))
+	given, err := rules.Parse(document(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
+	limiter, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,8 +221,8 @@ func TestStartingWithoutRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Stall()
-	rules, _ := ratelimit.ParseRules(document(1))
-	limiter, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
+	given, _ := rules.Parse(document(1))
+	limiter, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/gate"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/observe/prometheus"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -65,7 +66,7 @@ func startChat(t *testing.T) *chat {
 	leases := memory.NewStore(memory.Options{})
 	gate := gate.New(leases, gate.Options{MaxPerIP: 1000, PerIP: limit.TokenBucket{Capacity: 1e6, Refill: 1e6, Per: time.Second}, Limiter: limit.Options{Name: "gate"}})
 	logs := memory.NewBroker(memory.BrokerOptions{})
-	rules, err := ratelimit.NewRuleLimiter(leases, ratelimit.Rules{Default: ratelimit.Rule{PerMinute: ratelimit.Unlimited}}, ratelimit.RuleOptions{})
+	given, err := rules.New(leases, rules.Rules{Default: rules.Rule{PerMinute: rules.Unlimited}}, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func startChat(t *testing.T) *chat {
 		OnLimitExceeded: func(router.LimitInfo) {},
 	})
 	c.r.History("room:*", router.HistoryOptions{})
-	c.r.Use(ratelimit.New(user, ratelimit.PerUserOrIPPerType), rules.Middleware)
+	c.r.Use(ratelimit.New(user, ratelimit.PerUserOrIPPerType), given.Middleware)
 	router.RPC(c.r, "room.join", func(c *router.Context, q room) (struct{}, error) {
 		return struct{}{}, c.Subscribe("room:" + q.Room)
 	})
@@ -102,7 +103,7 @@ func startChat(t *testing.T) *chat {
 	}
 	run.Handle(runs, "answer", func(context.Context, room, *run.Writer) error { return nil })
 	c.registry.MustRegister(prometheus.NewCollector(c.r, prometheus.Options{Components: map[string]any{
-		"user": user, "dead": c.dead, "gate": gate, "rules": rules, "redis": store, "unreachable": deadStore,
+		"user": user, "dead": c.dead, "gate": gate, "rules": given, "redis": store, "unreachable": deadStore,
 		"broker": broker, "presence": presence, "leases": leases, "logs": logs, "hook": hook, "runs": runs,
 	}}))
 	mux := http.NewServeMux()

@@ -27,7 +27,7 @@ import (
 // Options configure a collector. The zero value exports the figures of the router alone.
 type Options struct {
 	// Components are what the router uses, by the name that the label of their figures gets:
-	// *limit.Limiter, *ratelimit.RuleLimiter, *gate.Gate, *webhook.Webhook, *run.Runs, the Store of adapters/memory,
+	// *limit.Limiter, *rules.Limiter, *gate.Gate, *webhook.Webhook, *run.Runs, the Store of adapters/memory,
 	// adapters/redis and adapters/cfdo, the Broker of adapters/memory and adapters/redis, and the
 	// Presence of adapters/redis.
 	//

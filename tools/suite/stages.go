@@ -25,7 +25,7 @@ type command struct {
 // mostly models with one goroutine, which it makes 3 to 15 times slower, or drive other processes; what of them is
 // concurrent, as in adapters/memory, make nightly runs under it.
 var concurrent = []string{
-	"router", "router/internal/turn", "router/internal/wire", "middleware/gate", "middleware/ratelimit", "client", "inspect", "api", "webhook", "run",
+	"router", "router/internal/turn", "router/internal/wire", "middleware/gate", "middleware/ratelimit", "middleware/ratelimit/rules", "client", "inspect", "api", "webhook", "run",
 	"examples/chat/server", "internal/batch", "internal/denialcache", "internal/outage", "limit", "pubsub/pubsubtest",
 	"collect", "middleware/sharedrules", "router/internal/overload", "router/internal/life", "router/routertest", "internal/table", "internal/engine",
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/wskit/wskit/internal/histogram"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/gate"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/run"
 	"github.com/wskit/wskit/webhook"
@@ -66,7 +66,7 @@ func New(r *router.Router, components map[string]any) *Source {
 	for _, name := range slices.Sorted(maps.Keys(components)) {
 		collect := collectorOf(components[name])
 		if collect == nil {
-			panic(fmt.Sprintf("observe: the component %q is %T, which has no figures; pass a *limit.Limiter, *ratelimit.RuleLimiter, *gate.Gate, *webhook.Webhook or *run.Runs, or a store, broker or presence of the adapters", name, components[name]))
+			panic(fmt.Sprintf("observe: the component %q is %T, which has no figures; pass a *limit.Limiter, *rules.Limiter, *gate.Gate, *webhook.Webhook or *run.Runs, or a store, broker or presence of the adapters", name, components[name]))
 		}
 		s.components = append(s.components, func(to Sink) { collect(name, to) })
 	}
@@ -77,7 +77,7 @@ func collectorOf(v any) func(string, Sink) {
 	switch v := v.(type) {
 	case interface{ Stats() limit.Stats }:
 		return func(name string, to Sink) { limiter(name, v.Stats(), to) }
-	case interface{ Stats() ratelimit.RuleStats }:
+	case interface{ Stats() rules.Stats }:
 		return func(name string, to Sink) {
 			s := v.Stats()
 			limiter(name, s.Stats, to)

@@ -1,11 +1,11 @@
-package ratelimit_test
+package rules_test
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/wskit/wskit/adapters/memory"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 )
 
 // Peek and PeekConcurrent return a limit only for clients that it applies to, and charge nothing.
@@ -27,8 +27,8 @@ func TestPeekFollowsTheRules(t *testing.T) {
 		{"", "bob", "report", 0, 0},
 		{`"disabled": true,`, "ann", "report", 0, 0},
 	} {
-		rules := mustParse(t, fmt.Sprintf(document, c.disabled))
-		limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
+		given := mustParse(t, fmt.Sprintf(document, c.disabled))
+		limits, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package ratelimit
+package rules
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// RulesError is an error in [Rules].
-type RulesError struct {
+// Error is an error in [Rules].
+type Error struct {
 	// Path is the place of the error, with the names of the JSON document, such as
 	// tenants.acme.perMinute, types["chat.send"].cost or deny[2].ip. It is empty for
 	// the document as a whole.
@@ -24,8 +24,8 @@ type RulesError struct {
 }
 
 // Error returns path and problem.
-func (e *RulesError) Error() string {
-	return "ratelimit: rules: " + cmp.Or(e.Path, "the document") + " " + e.Problem
+func (e *Error) Error() string {
+	return "rules: not valid: " + cmp.Or(e.Path, "the document") + " " + e.Problem
 }
 
 // path is a place in the rules.
@@ -62,18 +62,18 @@ func (p path) name(name string) path {
 
 func (p path) index(i int) path { return p + path("["+strconv.Itoa(i)+"]") }
 
-func (p path) wrong(format string, args ...any) *RulesError {
-	return &RulesError{Path: string(p), Problem: fmt.Sprintf(format, args...)}
+func (p path) wrong(format string, args ...any) *Error {
+	return &Error{Path: string(p), Problem: fmt.Sprintf(format, args...)}
 }
 
 // check returns the first error in the rules.
 func (b *book) check() error {
-	for _, check := range []func() *RulesError{
+	for _, check := range []func() *Error{
 		b.checkMaximum, b.checkDefault,
-		func() *RulesError { return b.checkTypes(atTypes, b.rules.Types, &b.types, nil) },
+		func() *Error { return b.checkTypes(atTypes, b.rules.Types, &b.types, nil) },
 		b.checkTenants, b.checkTiers, b.checkOverrides, b.checkExact,
-		func() *RulesError { return checkList(atAllow, b.rules.Allow) },
-		func() *RulesError { return checkList(atDeny, b.rules.Deny) },
+		func() *Error { return checkList(atAllow, b.rules.Allow) },
+		func() *Error { return checkList(atDeny, b.rules.Deny) },
 	} {
 		if err := check(); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (b *book) check() error {
 	return nil
 }
 
-func (b *book) checkMaximum() *RulesError {
+func (b *book) checkMaximum() *Error {
 	m := b.rules.Maximum
 	switch {
 	case m == Rate{}:
@@ -104,7 +104,7 @@ func (b *book) checkMaximum() *RulesError {
 	return nil
 }
 
-func (b *book) checkDefault() *RulesError {
+func (b *book) checkDefault() *Error {
 	if !b.otherwise.limits() && !b.rules.Disabled {
 		return atDefault.name("perMinute").wrong("is missing; set a rate per minute, or make the default unlimited")
 	}
@@ -112,7 +112,7 @@ func (b *book) checkDefault() *RulesError {
 }
 
 // checkTypes checks rules for types. The chain has the rules that apply besides.
-func (b *book) checkTypes(at path, rules map[string]Rule, t *typeRules, beside func(typ string) chain) *RulesError {
+func (b *book) checkTypes(at path, rules map[string]Rule, t *typeRules, beside func(typ string) chain) *Error {
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
 		group, isGroup := strings.CutSuffix(name, ".*")
 		if strings.Contains(group, "*") || isGroup && group == "" {
@@ -133,7 +133,7 @@ func (b *book) checkTypes(at path, rules map[string]Rule, t *typeRules, beside f
 	return nil
 }
 
-func (b *book) checkTenants() *RulesError {
+func (b *book) checkTenants() *Error {
 	for _, name := range slices.Sorted(maps.Keys(b.rules.Tenants)) {
 		if err := b.checkClass(atTenants.name(name), b.tenants[name], b.rules.Tenants[name].Types); err != nil {
 			return err
@@ -142,7 +142,7 @@ func (b *book) checkTenants() *RulesError {
 	return nil
 }
 
-func (b *book) checkTiers() *RulesError {
+func (b *book) checkTiers() *Error {
 	for _, name := range slices.Sorted(maps.Keys(b.rules.Tiers)) {
 		if err := b.checkClass(atTiers.name(name), b.tiers[name], b.rules.Tiers[name].Types); err != nil {
 			return err
@@ -151,7 +151,7 @@ func (b *book) checkTiers() *RulesError {
 	return nil
 }
 
-func (b *book) checkClass(at path, c *classAt, types map[string]Rule) *RulesError {
+func (b *book) checkClass(at path, c *classAt, types map[string]Rule) *Error {
 	if err := b.checkRule(&c.ruleAt, &chain{}); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (b *book) checkClass(at path, c *classAt, types map[string]Rule) *RulesErro
 	})
 }
 
-func (b *book) checkOverrides() *RulesError {
+func (b *book) checkOverrides() *Error {
 	seen := map[Subject]path{}
 	for i, o := range b.rules.Overrides {
 		at := atOverrides.index(i)
@@ -183,7 +183,7 @@ func (b *book) checkOverrides() *RulesError {
 
 // checkRule checks a rule, and the values that result from it and the rules after it in the
 // chain.
-func (b *book) checkRule(rule *ruleAt, ch *chain) *RulesError {
+func (b *book) checkRule(rule *ruleAt, ch *chain) *Error {
 	ch[levelDefault] = b.otherwise
 	ch[rule.level] = rule
 	at := path(rule.path)
@@ -215,7 +215,7 @@ func (b *book) checkRule(rule *ruleAt, ch *chain) *RulesError {
 }
 
 // checkValues checks the values of one rule.
-func checkValues(at path, r *Rule) *RulesError {
+func checkValues(at path, r *Rule) *Error {
 	set := []string{}
 	for _, v := range []struct {
 		name  string
@@ -266,7 +266,7 @@ func checkValues(at path, r *Rule) *RulesError {
 }
 
 // checkExact checks that each rate is exact with every burst that may apply with it.
-func (b *book) checkExact() (wrong *RulesError) {
+func (b *book) checkExact() (wrong *Error) {
 	var largest [len(chain{})]int64 // the bursts of the levels
 	b.all(func(at *ruleAt) {
 		largest[at.level] = max(largest[at.level], at.Burst)
@@ -298,14 +298,14 @@ func (b *book) checkExact() (wrong *RulesError) {
 }
 
 // checkValue checks the range of a value; 0 means that it is not set.
-func checkValue(at path, v int64) *RulesError {
+func checkValue(at path, v int64) *Error {
 	if v < 0 || v > maxValue {
 		return at.wrong("is %d; it must be from 1 to %d", v, maxValue)
 	}
 	return nil
 }
 
-func checkList(at path, subjects []Subject) *RulesError {
+func checkList(at path, subjects []Subject) *Error {
 	seen := map[Subject]path{}
 	for i, s := range subjects {
 		if err := s.check(at.index(i), seen); err != nil {
@@ -316,7 +316,7 @@ func checkList(at path, subjects []Subject) *RulesError {
 }
 
 // check refuses a subject that is empty, not in the canonical form, or a duplicate.
-func (s Subject) check(at path, seen map[Subject]path) *RulesError {
+func (s Subject) check(at path, seen map[Subject]path) *Error {
 	ip := s.IP
 	switch {
 	case s == Subject{}:

@@ -1,4 +1,4 @@
-package ratelimit_test
+package rules_test
 
 import (
 	"context"
@@ -13,21 +13,22 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 )
 
-// timed is a RuleLimiter over a store whose clock the test sets.
+// timed is a Limiter over a store whose clock the test sets.
 type timed struct {
-	*ratelimit.RuleLimiter
+	*rules.Limiter
 	handle ingress.Handler
 	now    time.Duration
 }
 
-func newTimed(t testing.TB, document string, o ratelimit.RuleOptions) *timed {
+func newTimed(t testing.TB, document string, o rules.Options) *timed {
 	t.Helper()
 	s := &timed{now: 1000 * 24 * time.Hour} // midnight
 	store := memory.NewStore(memory.Options{Now: func() int64 { return s.now.Microseconds() }})
 	var err error
-	if s.RuleLimiter, err = ratelimit.NewRuleLimiter(store, mustParse(t, document), o); err != nil {
+	if s.Limiter, err = rules.New(store, mustParse(t, document), o); err != nil {
 		t.Fatal(err)
 	}
 	s.handle = s.Middleware(ingress.Pass)
@@ -62,7 +63,7 @@ func TestKindsOfLimits(t *testing.T) {
 		{`"limits": [{"kind": "log", "limit": 5, "window": "15m"}]`, 5, 15 * time.Minute, 5},
 		{`"limits": [{"kind": "log", "limit": 5, "window": "1m"}, {"kind": "fixedWindow", "limit": 7, "window": "1d"}]`, 5, time.Minute, 2},
 	} {
-		s := newTimed(t, `{"default": {"perMinute": 1, "burst": 1}, "types": {"x": {`+c.rule+`}}}`, ratelimit.RuleOptions{})
+		s := newTimed(t, `{"default": {"perMinute": 1, "burst": 1}, "types": {"x": {`+c.rule+`}}}`, rules.Options{})
 		first := admits(s.handle, tierFrame("", "x"))
 		s.now += c.after
 		if second := admits(s.handle, tierFrame("", "x")); first != c.first || second != c.second {
@@ -74,8 +75,8 @@ func TestKindsOfLimits(t *testing.T) {
 // A pacer in the rules delays frames.
 func TestRulesWithAPacer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), mustParse(t,
-			`{"default": {"limits": [{"kind": "pacer", "perSecond": 10, "burst": 1, "maxWait": "250ms"}]}}`), ratelimit.RuleOptions{})
+		limits, err := rules.New(memory.NewStore(memory.Options{}), mustParse(t,
+			`{"default": {"limits": [{"kind": "pacer", "perSecond": 10, "burst": 1, "maxWait": "250ms"}]}}`), rules.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +96,7 @@ func TestRulesWithAPacer(t *testing.T) {
 // tier, the type, the tenant, the tier; and a type goes before its groups, a long group before a
 // short one.
 func TestTiersAndGroups(t *testing.T) {
-	rules := mustParse(t, `{
+	given := mustParse(t, `{
 		"default": {"perMinute": 600, "burst": 20},
 		"tiers": {
 			"free": {"perMinute": 60, "types": {"report.*": {"perDay": 3}, "chat.send": {"burst": 4}}},
@@ -125,7 +126,7 @@ func TestTiersAndGroups(t *testing.T) {
 		{"", "free", "report.a", `3 per 24h0m0s (tiers.free.types["report.*"].perDay)`, `9 (types["report.*"].burst)`, `2 (types["report.*"].cost)`},
 		{"acme", "free", "report.sales.total", `3 per 24h0m0s (tiers.free.types["report.*"].perDay)`, `8 (types["report.sales.*"].burst)`, `7 (tenants.acme.types["report.sales.*"].cost)`},
 	} {
-		e, err := rules.Effective(&ingress.Context{Type: c.typ, Identity: ingress.Identity{Tenant: c.tenant, Tier: c.tier}})
+		e, err := given.Effective(&ingress.Context{Type: c.typ, Identity: ingress.Identity{Tenant: c.tenant, Tier: c.tier}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +138,7 @@ func TestTiersAndGroups(t *testing.T) {
 
 // A user with connections of two tiers gets what each allows, and no more, whatever the order.
 func TestTiersAreCountedSeparately(t *testing.T) {
-	s := newTimed(t, `{"default": {"perMinute": 1, "burst": 3}, "tiers": {"free": {"burst": 5}, "paid": {"perMinute": 2, "burst": 50}}}`, ratelimit.RuleOptions{})
+	s := newTimed(t, `{"default": {"perMinute": 1, "burst": 3}, "tiers": {"free": {"burst": 5}, "paid": {"perMinute": 2, "burst": 50}}}`, rules.Options{})
 	passed := map[string]int{}
 	for range 100 {
 		for _, tier := range []string{"", "free", "paid"} {
@@ -157,7 +158,7 @@ func TestExemptTypes(t *testing.T) {
 		"maximum": {"perMinute": 60, "burst": 5}, "default": {"perMinute": 60, "burst": 2},
 		"types": {"ping": {"exempt": true}, "log.*": {"unlimited": true}},
 		"overrides": [{"user": "bob", "perMinute": 1, "burst": 1}]
-	}`, ratelimit.RuleOptions{})
+	}`, rules.Options{})
 	if n := admits(s.handle, frame("", "ann", "", "ping")); n != 100 || s.Stats().Allowed != 0 {
 		t.Errorf("%d pass, %+v", n, s.Stats())
 	}
@@ -167,14 +168,14 @@ func TestExemptTypes(t *testing.T) {
 	if n := admits(s.handle, frame("", "bob", "", "ping")); n != 1 {
 		t.Errorf("%d of a user with a rule pass", n)
 	}
-	if e := effective(t, s.RuleLimiter, frame("", "ann", "", "ping")); e.Limited || e.From != "types.ping.exempt" {
+	if e := effective(t, s.Limiter, frame("", "ann", "", "ping")); e.Limited || e.From != "types.ping.exempt" {
 		t.Errorf("%+v", e)
 	}
 }
 
 // Silent frames are rejected without an answer, by any rule for them.
 func TestSilentRules(t *testing.T) {
-	s := newTimed(t, `{"default": {"perMinute": 1, "burst": 1}, "types": {"cursor.*": {"silent": true}}}`, ratelimit.RuleOptions{})
+	s := newTimed(t, `{"default": {"perMinute": 1, "burst": 1}, "types": {"cursor.*": {"silent": true}}}`, rules.Options{})
 	for typ, want := range map[string]bool{"cursor.move": true, "chat": false} {
 		_ = s.handle(tierFrame("", typ))
 		e, ok := errors.AsType[*errors.LimitExceeded](s.handle(tierFrame("", typ)))
@@ -189,7 +190,7 @@ func TestSilentRules(t *testing.T) {
 func TestShadowOfARule(t *testing.T) {
 	var reports []string
 	s := newTimed(t, `{"default": {"perMinute": 1, "burst": 2}, "tiers": {"free": {"types": {"report.*": {"perHour": 10, "burst": 3, "shadow": true}}}}}`,
-		ratelimit.RuleOptions{Options: ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
+		rules.Options{Options: ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
 			reports = append(reports, fmt.Sprint(l.Rule, l.Shadow, l.Decision.Limit))
 		}}})
 	if n := admits(s.handle, tierFrame("free", "report.a")); n != 100 {
@@ -205,8 +206,8 @@ func TestShadowOfARule(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 
-	failing, err := ratelimit.NewRuleLimiter(erroringStore{}, mustParse(t, `{"default": {"perMinute": 1, "burst": 2, "shadow": true}}`),
-		ratelimit.RuleOptions{Limiter: limit.Options{Name: "n", OnFailure: limit.FailClosed}})
+	failing, err := rules.New(erroringStore{}, mustParse(t, `{"default": {"perMinute": 1, "burst": 2, "shadow": true}}`),
+		rules.Options{Limiter: limit.Options{Name: "n", OnFailure: limit.FailClosed}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +226,7 @@ func (erroringStore) Take(context.Context, []byte, limit.Policy, int64) (limit.D
 // change keeps its state whatever else changes.
 func TestReplaceKeepsTheStateOfLimits(t *testing.T) {
 	const kept = `"login": {"limits": [{"kind": "log", "limit": 5, "window": "15m"}, {"kind": "fixedWindow", "limit": 9, "window": "1d"}]}`
-	s := newTimed(t, `{"default": {"perMinute": 1, "burst": 1}, "types": {`+kept+`, "quota": {"limits": [{"kind": "fixedWindow", "limit": 10, "window": "1d"}]}}}`, ratelimit.RuleOptions{})
+	s := newTimed(t, `{"default": {"perMinute": 1, "burst": 1}, "types": {`+kept+`, "quota": {"limits": [{"kind": "fixedWindow", "limit": 10, "window": "1d"}]}}}`, rules.Options{})
 	if a, b := admits(s.handle, tierFrame("", "login")), admits(s.handle, tierFrame("", "quota")); a != 5 || b != 10 {
 		t.Fatalf("%d and %d pass", a, b)
 	}
@@ -298,8 +299,8 @@ func TestErrorsOfLimits(t *testing.T) {
 		{`{"default": {"perMinute": 600, "burst": 20}, "tiers": {"free": {"perMonth": 1}}}`, "tiers.free.perMonth", "is not a name of the rules"},
 		{`{"default": {"exempt": true}, "types": {"x": {"perHour": 2}}}`, "types.x.burst", "is missing"},
 	} {
-		_, err := ratelimit.ParseRules([]byte(c.document))
-		e, ok := errors.AsType[*ratelimit.RulesError](err)
+		_, err := rules.Parse([]byte(c.document))
+		e, ok := errors.AsType[*rules.Error](err)
 		if !ok || e.Path != c.path || !strings.Contains(e.Problem, c.says) {
 			t.Errorf("%s\n\tgot  %v\n\twant %q … %s", c.document, err, c.path, c.says)
 		}

@@ -1,4 +1,4 @@
-package ratelimit
+package rules
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/wskit/wskit/limit"
 )
 
-// MarshalJSON writes the rules as the document that [ParseRules] reads, so that rules in force can be stored, compared
-// and changed. The error is a [*RulesError] for rules that a document cannot say: a time that is not of whole
+// MarshalJSON writes the rules as the document that [Parse] reads, so that rules in force can be stored, compared
+// and changed. The error is a [*Error] for rules that a document cannot say: a time that is not of whole
 // milliseconds, or has no unit in which it is a whole number up to 9999, and a bucket with a rate that no member has.
 func (r Rules) MarshalJSON() ([]byte, error) {
 	d, err := newRulesDoc(r)

@@ -1,4 +1,4 @@
-package ratelimit
+package rules
 
 import (
 	"fmt"
@@ -69,7 +69,7 @@ func amount(v int64, per string) string {
 }
 
 // Effective returns the result of the rules for a frame, by its type, identity and address. The
-// rules need not be in use. The error is a [*RulesError].
+// rules need not be in use. The error is a [*Error].
 func (r Rules) Effective(c *ingress.Context) (e Effective, err error) {
 	b, err := newBook(r)
 	if err != nil {

@@ -1,4 +1,4 @@
-package ratelimit_test
+package rules_test
 
 import (
 	"context"
@@ -14,15 +14,16 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 )
 
-func mustParse(t testing.TB, document string) ratelimit.Rules {
+func mustParse(t testing.TB, document string) rules.Rules {
 	t.Helper()
-	rules, err := ratelimit.ParseRules([]byte(document))
+	given, err := rules.Parse([]byte(document))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return rules
+	return given
 }
 
 func frame(tenant, name, ip, typ string) *ingress.Context {
@@ -35,7 +36,7 @@ func frame(tenant, name, ip, typ string) *ingress.Context {
 
 // Each value comes from the strongest rule that gives it, and says so.
 func TestResolution(t *testing.T) {
-	rules := mustParse(t, `{
+	given := mustParse(t, `{
 		"maximum": {"perMinute": 6000, "burst": 200},
 		"default": {"perMinute": 600, "burst": 20},
 		"tenants": {
@@ -99,7 +100,7 @@ func TestResolution(t *testing.T) {
 		{"initech:bob", "", "", "x", "", "", "", ""},
 	} {
 		f := frame(c.tenant, c.user, c.ip, c.typ)
-		e, err := rules.Effective(f)
+		e, err := given.Effective(f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +134,7 @@ func TestMaximumIsARate(t *testing.T) {
 			document := `{"maximum": {"perMinute": 600, "burst": 10}, ` + fmt.Sprintf(place, rule) + `}`
 			now := int64(0)
 			store := memory.NewStore(memory.Options{Now: func() int64 { return now }})
-			limits, err := ratelimit.NewRuleLimiter(store, mustParse(t, document), ratelimit.RuleOptions{})
+			limits, err := rules.New(store, mustParse(t, document), rules.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,14 +159,14 @@ func TestMaximumHoldsWhateverTheRulesSay(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	rapid.Check(t, func(t *rapid.T) {
-		rules := drawRules(t)
+		given := drawRules(t)
 		now := int64(0)
 		books := &ledger{Store: memory.NewStore(memory.Options{Now: func() int64 { return now }})}
-		limits, err := ratelimit.NewRuleLimiter(books, rules, ratelimit.RuleOptions{
+		limits, err := rules.New(books, given, rules.Options{
 			Limiter: limit.Options{Name: "n"},
 			Key:     rapid.SampledFrom(keys).Draw(t, "key"),
 		})
-		if e, ok := errors.AsType[*ratelimit.RulesError](err); ok {
+		if e, ok := errors.AsType[*rules.Error](err); ok {
 			t.Skip(e)
 		}
 		h := limits.Middleware(ingress.Pass)
@@ -189,7 +190,7 @@ func TestMaximumHoldsWhateverTheRulesSay(t *testing.T) {
 				sum := int64(0)
 				for _, e := range entries[i:] {
 					sum += e.cost
-					if m, span := rules.Maximum, e.at-entries[i].at; (sum-m.Burst)*time.Minute.Microseconds() > m.PerMinute*span {
+					if m, span := given.Maximum, e.at-entries[i].at; (sum-m.Burst)*time.Minute.Microseconds() > m.PerMinute*span {
 						t.Fatalf("%s: %d within %dµs, more than the maximum %+v allows", key, sum, span, m)
 					}
 				}
@@ -202,15 +203,15 @@ var names = []string{"", "a", "b"}
 
 // drawRules draws rules for few names, with a maximum that is often too low for
 // them.
-func drawRules(t *rapid.T) ratelimit.Rules {
+func drawRules(t *rapid.T) rules.Rules {
 	value := func(label string) int64 {
 		return rapid.SampledFrom([]int64{0, 0, 3, 10, 60, 100, 6000, 30_000_000}).Draw(t, label)
 	}
-	rule := func(label string) ratelimit.Rule {
-		r := ratelimit.Rule{PerMinute: value(label + ".perMinute"), Burst: value(label + ".burst"), Cost: rapid.Int64Range(0, 3).Draw(t, label+".cost")}
+	rule := func(label string) rules.Rule {
+		r := rules.Rule{PerMinute: value(label + ".perMinute"), Burst: value(label + ".burst"), Cost: rapid.Int64Range(0, 3).Draw(t, label+".cost")}
 		switch rapid.IntRange(0, 12).Draw(t, label+".kind") {
 		case 0, 1:
-			r.PerMinute = ratelimit.Unlimited
+			r.PerMinute = rules.Unlimited
 		case 2:
 			r.PerMinute, r.PerHour = 0, value(label+".perHour")
 		case 3:
@@ -227,8 +228,8 @@ func drawRules(t *rapid.T) ratelimit.Rules {
 		}
 		return r
 	}
-	types := func(label string) map[string]ratelimit.Rule {
-		m := map[string]ratelimit.Rule{}
+	types := func(label string) map[string]rules.Rule {
+		m := map[string]rules.Rule{}
 		for _, name := range append(names, "a.*") {
 			if rapid.Bool().Draw(t, label+"?") {
 				m[name] = rule(label + "." + name)
@@ -236,39 +237,39 @@ func drawRules(t *rapid.T) ratelimit.Rules {
 		}
 		return m
 	}
-	rules := ratelimit.Rules{
-		Maximum: ratelimit.Rate{PerMinute: rapid.Int64Range(1, 2000).Draw(t, "maximum.perMinute"), Burst: rapid.Int64Range(3, 50).Draw(t, "maximum.burst")},
+	given := rules.Rules{
+		Maximum: rules.Rate{PerMinute: rapid.Int64Range(1, 2000).Draw(t, "maximum.perMinute"), Burst: rapid.Int64Range(3, 50).Draw(t, "maximum.burst")},
 		Default: rule("default"),
 		Types:   types("types"),
-		Tenants: map[string]ratelimit.Tenant{},
-		Tiers:   map[string]ratelimit.Tier{"a": {Rule: rule("tiers.a"), Types: types("tiers.a")}},
-		Overrides: []ratelimit.Override{
-			{Subject: ratelimit.Subject{Tenant: "a", User: "a"}, Rule: rule("override")},
-			{Subject: ratelimit.Subject{IP: netip.MustParsePrefix("192.0.2.0/24")}, Rule: rule("override")},
+		Tenants: map[string]rules.Tenant{},
+		Tiers:   map[string]rules.Tier{"a": {Rule: rule("tiers.a"), Types: types("tiers.a")}},
+		Overrides: []rules.Override{
+			{Subject: rules.Subject{Tenant: "a", User: "a"}, Rule: rule("override")},
+			{Subject: rules.Subject{IP: netip.MustParsePrefix("192.0.2.0/24")}, Rule: rule("override")},
 		},
 	}
-	rules.Default = ratelimit.Rule{PerMinute: max(rules.Default.PerMinute, 3), Burst: max(rules.Default.Burst, 3), Cost: rules.Default.Cost}
+	given.Default = rules.Rule{PerMinute: max(given.Default.PerMinute, 3), Burst: max(given.Default.Burst, 3), Cost: given.Default.Cost}
 	for _, name := range names {
 		if rapid.Bool().Draw(t, "tenant?") {
-			rules.Tenants[name] = ratelimit.Tenant{Rule: rule("tenants." + name), Types: types("tenants." + name)}
+			given.Tenants[name] = rules.Tenant{Rule: rule("tenants." + name), Types: types("tenants." + name)}
 		}
 	}
-	return rules
+	return given
 }
 
 // Each tenant and type may have a rate of its own: a million limits need no more than the
 // rules that say them.
 func TestAMillionLimits(t *testing.T) {
-	rules := ratelimit.Rules{
-		Default: ratelimit.Rule{PerMinute: 1, Burst: 1},
-		Tenants: map[string]ratelimit.Tenant{},
-		Types:   map[string]ratelimit.Rule{},
+	given := rules.Rules{
+		Default: rules.Rule{PerMinute: 1, Burst: 1},
+		Tenants: map[string]rules.Tenant{},
+		Types:   map[string]rules.Rule{},
 	}
 	for i := range int64(1000) {
-		rules.Tenants[fmt.Sprint(i)] = ratelimit.Tenant{Rule: ratelimit.Rule{PerMinute: i + 1}}
-		rules.Types[fmt.Sprint(i)] = ratelimit.Rule{Cost: 1, Burst: i + 1}
+		given.Tenants[fmt.Sprint(i)] = rules.Tenant{Rule: rules.Rule{PerMinute: i + 1}}
+		given.Types[fmt.Sprint(i)] = rules.Rule{Cost: 1, Burst: i + 1}
 	}
-	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules, ratelimit.RuleOptions{})
+	limits, err := rules.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), given, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,8 +288,8 @@ func TestExtremesAreExact(t *testing.T) {
 	extremes := []int64{1, 7, 60, 59_999, 29_999_999, 30_000_000}
 	for _, perMinute := range extremes {
 		for _, burst := range extremes {
-			rules := ratelimit.Rules{Default: ratelimit.Rule{PerMinute: perMinute, Burst: burst, Cost: burst}}
-			limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules, ratelimit.RuleOptions{})
+			given := rules.Rules{Default: rules.Rule{PerMinute: perMinute, Burst: burst, Cost: burst}}
+			limits, err := rules.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), given, rules.Options{})
 			if err != nil {
 				t.Errorf("%d per minute, %d at once: %v", perMinute, burst, err)
 				continue

@@ -1,4 +1,4 @@
-package ratelimit
+package rules
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
 )
 
 // DryRunReport is the result of [DryRun].
@@ -32,7 +33,7 @@ type DryRunClient struct {
 	Subject Subject
 	// Tier and Type are those of the messages.
 	Tier, Type string
-	// Rule is the place of the rule, and Policy its limit, as in [Limited]. For a client on
+	// Rule is the place of the rule, and Policy its limit, as in [ratelimit.Limited]. For a client on
 	// the deny list, Rule is that, and Policy is empty.
 	Rule, Policy string
 	// Refused is the number of messages. Shadow means that the rule is in shadow mode, and they
@@ -62,15 +63,15 @@ type dryRunLine struct {
 // Time must be set. A client without a user has an "ip". The cost, 1 if it is left out, applies if
 // no rule has one. Empty lines are skipped. An error in the log names the line.
 //
-// The messages pass through a [RuleLimiter] at the times of the log. The options are those of the
+// The messages pass through a [Limiter] at the times of the log. The options are those of the
 // server, without hooks; newStore makes a store with a clock, such as memory.NewStore. DryRun does
 // not wait for pacers: a message is decided at its own time, also when an earlier one is delayed.
-func DryRun(rules Rules, newStore func(now func() int64) limit.Store, o RuleOptions, log io.Reader) (DryRunReport, error) {
+func DryRun(rules Rules, newStore func(now func() int64) limit.Store, o Options, log io.Reader) (DryRunReport, error) {
 	var now int64
 	d := dryRun{counts: map[DryRunClient]*DryRunClient{}}
 	o.OnLimited, o.OnDenied, o.OnInvalidCost = d.limited, nil, nil
 	o.Cost = func(*ingress.Context) int { return d.cost }
-	limits, err := NewRuleLimiter(newStore(func() int64 { return now }), rules, o)
+	limits, err := New(newStore(func() int64 { return now }), rules, o)
 	if err != nil {
 		return DryRunReport{}, err
 	}
@@ -82,10 +83,10 @@ func DryRun(rules Rules, newStore func(now func() int64) limit.Store, o RuleOpti
 		}
 		var l dryRunLine
 		if err := json.Unmarshal(lines.Bytes(), &l, json.RejectUnknownMembers(true)); err != nil {
-			return d.report, fmt.Errorf("ratelimit: line %d of the log cannot be read: %w; a line has time, tenant, user, ip, tier, type and cost", n, err)
+			return d.report, fmt.Errorf("rules: line %d of the log cannot be read: %w; a line has time, tenant, user, ip, tier, type and cost", n, err)
 		}
 		if err := l.check(d.at); err != nil {
-			return d.report, fmt.Errorf("ratelimit: line %d of the log: %w", n, err)
+			return d.report, fmt.Errorf("rules: line %d of the log: %w", n, err)
 		}
 		d.at, d.cost = *l.Time, 1
 		if l.Cost != nil {
@@ -98,7 +99,7 @@ func DryRun(rules Rules, newStore func(now func() int64) limit.Store, o RuleOpti
 		})
 	}
 	if err := lines.Err(); err != nil {
-		return d.report, fmt.Errorf("ratelimit: the log cannot be read: %w", err)
+		return d.report, fmt.Errorf("rules: the log cannot be read: %w", err)
 	}
 	return d.result(), nil
 }
@@ -126,7 +127,7 @@ type dryRun struct {
 	cost   int
 }
 
-func (d *dryRun) message(limits *RuleLimiter, c *ingress.Context) {
+func (d *dryRun) message(limits *Limiter, c *ingress.Context) {
 	d.report.Messages++
 	rules := limits.now.Load()
 	if rules.rules.Disabled {
@@ -144,7 +145,7 @@ func (d *dryRun) message(limits *RuleLimiter, c *ingress.Context) {
 }
 
 // limited is the hook of the limiter.
-func (d *dryRun) limited(c *ingress.Context, l Limited) {
+func (d *dryRun) limited(c *ingress.Context, l ratelimit.Limited) {
 	if l.Shadow {
 		d.report.Shadowed++
 	} else {

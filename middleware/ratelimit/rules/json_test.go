@@ -1,4 +1,4 @@
-package ratelimit_test
+package rules_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 )
 
 // everything is a document with every name there is.
@@ -36,27 +36,27 @@ const everything = `{
 }`
 
 func TestParseRules(t *testing.T) {
-	got, err := ratelimit.ParseRules([]byte(everything))
+	got, err := rules.Parse([]byte(everything))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := ratelimit.Rules{
-		Maximum: ratelimit.Rate{PerMinute: 6000, Burst: 200},
-		Default: ratelimit.Rule{PerMinute: 600, Burst: 20, Cost: 2},
-		Tenants: map[string]ratelimit.Tenant{
+	want := rules.Rules{
+		Maximum: rules.Rate{PerMinute: 6000, Burst: 200},
+		Default: rules.Rule{PerMinute: 600, Burst: 20, Cost: 2},
+		Tenants: map[string]rules.Tenant{
 			"acme": {
-				Rule:  ratelimit.Rule{PerMinute: 3000, Burst: 50},
-				Types: map[string]ratelimit.Rule{"file.put": {Burst: 5, Cost: 5}},
+				Rule:  rules.Rule{PerMinute: 3000, Burst: 50},
+				Types: map[string]rules.Rule{"file.put": {Burst: 5, Cost: 5}},
 			},
-			"initech": {Rule: ratelimit.Rule{PerMinute: ratelimit.Unlimited}},
+			"initech": {Rule: rules.Rule{PerMinute: rules.Unlimited}},
 		},
-		Types: map[string]ratelimit.Rule{"file.put": {PerMinute: 60}, "": {Burst: 3}},
-		Overrides: []ratelimit.Override{
-			{Subject: ratelimit.Subject{Tenant: "acme", User: "ann"}, Rule: ratelimit.Rule{PerMinute: 60000}},
-			{Subject: ratelimit.Subject{IP: netip.MustParsePrefix("192.0.2.0/24")}, Rule: ratelimit.Rule{Burst: 7}},
+		Types: map[string]rules.Rule{"file.put": {PerMinute: 60}, "": {Burst: 3}},
+		Overrides: []rules.Override{
+			{Subject: rules.Subject{Tenant: "acme", User: "ann"}, Rule: rules.Rule{PerMinute: 60000}},
+			{Subject: rules.Subject{IP: netip.MustParsePrefix("192.0.2.0/24")}, Rule: rules.Rule{Burst: 7}},
 		},
-		Allow: []ratelimit.Subject{{IP: netip.MustParsePrefix("2001:db8::1/128")}},
-		Deny:  []ratelimit.Subject{{User: "bob"}, {Tenant: "globex"}},
+		Allow: []rules.Subject{{IP: netip.MustParsePrefix("2001:db8::1/128")}},
+		Deny:  []rules.Subject{{User: "bob"}, {Tenant: "globex"}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -64,19 +64,19 @@ func TestParseRules(t *testing.T) {
 }
 
 func TestParseRulesDisabled(t *testing.T) {
-	rules, err := ratelimit.ParseRules([]byte(`{"disabled": true}`))
-	if err != nil || !rules.Disabled {
-		t.Errorf("%+v, %v", rules, err)
+	given, err := rules.Parse([]byte(`{"disabled": true}`))
+	if err != nil || !given.Disabled {
+		t.Errorf("%+v, %v", given, err)
 	}
 }
 
-func writtenAndRead(t *testing.T, rules ratelimit.Rules) ratelimit.Rules {
+func writtenAndRead(t *testing.T, given rules.Rules) rules.Rules {
 	t.Helper()
-	document, err := json.Marshal(rules)
+	document, err := json.Marshal(given)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := ratelimit.ParseRules(document)
+	again, err := rules.Parse(document)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, document)
 	}
@@ -97,7 +97,7 @@ func TestRulesAreWrittenAsTheyWereRead(t *testing.T) {
 			{"kind": "pacer", "perSecond": 10, "burst": 1, "maxWait": "2500ms"}
 		]}}
 	}`} {
-		want, err := ratelimit.ParseRules([]byte(document))
+		want, err := rules.Parse([]byte(document))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,17 +109,17 @@ func TestRulesAreWrittenAsTheyWereRead(t *testing.T) {
 
 // What a document cannot say is refused with its place, and not written as something else.
 func TestRulesThatCannotBeWritten(t *testing.T) {
-	fine := ratelimit.Rule{PerMinute: 60, Burst: 1}
-	for place, rules := range map[string]ratelimit.Rules{
-		"default.every":     {Default: ratelimit.Rule{Every: 1500 * time.Microsecond, Burst: 1}},
-		"types.a.limits[0]": {Default: fine, Types: map[string]ratelimit.Rule{"a": {Limits: limit.TokenBucket{Capacity: 1, Refill: 7, Per: 5 * time.Second}}}},
-		"tiers.b.limits[1].window": {Default: fine, Tiers: map[string]ratelimit.Tier{"b": {Rule: ratelimit.Rule{Limits: limit.All(
+	fine := rules.Rule{PerMinute: 60, Burst: 1}
+	for place, given := range map[string]rules.Rules{
+		"default.every":     {Default: rules.Rule{Every: 1500 * time.Microsecond, Burst: 1}},
+		"types.a.limits[0]": {Default: fine, Types: map[string]rules.Rule{"a": {Limits: limit.TokenBucket{Capacity: 1, Refill: 7, Per: 5 * time.Second}}}},
+		"tiers.b.limits[1].window": {Default: fine, Tiers: map[string]rules.Tier{"b": {Rule: rules.Rule{Limits: limit.All(
 			limit.SlidingLog{Limit: 1, Window: time.Second}, limit.FixedWindow{Limit: 1, Window: 10001 * time.Millisecond})}}}},
-		"overrides[0].limits[0].maxWait": {Default: fine, Overrides: []ratelimit.Override{{Subject: ratelimit.Subject{User: "ann"},
-			Rule: ratelimit.Rule{Limits: limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: time.Microsecond}}}}},
+		"overrides[0].limits[0].maxWait": {Default: fine, Overrides: []rules.Override{{Subject: rules.Subject{User: "ann"},
+			Rule: rules.Rule{Limits: limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: time.Microsecond}}}}},
 	} {
-		_, err := json.Marshal(rules)
-		wrong, ok := errors.AsType[*ratelimit.RulesError](err)
+		_, err := json.Marshal(given)
+		wrong, ok := errors.AsType[*rules.Error](err)
 		if !ok || wrong.Path != place {
 			t.Errorf("%s: %v", place, err)
 		}
@@ -186,45 +186,45 @@ func TestRulesErrors(t *testing.T) {
 		{`{` + fine + `, "overrides": [{"ip": "192.0.2.1", "user": "", "burst": 1}]}`, "overrides[0].user", "is empty;"},
 		{`{"disabled": true, "types": {"x": {"burst": 0}}}`, "types.x.burst", "is 0;"},
 	} {
-		rules, err := ratelimit.ParseRules([]byte(c.document))
-		e, ok := errors.AsType[*ratelimit.RulesError](err)
+		given, err := rules.Parse([]byte(c.document))
+		e, ok := errors.AsType[*rules.Error](err)
 		if !ok {
-			t.Errorf("%s\n\taccepted as %+v, error %v", c.document, rules, err)
+			t.Errorf("%s\n\taccepted as %+v, error %v", c.document, given, err)
 			continue
 		}
 		if e.Path != c.path || !strings.Contains(e.Problem, c.says) {
 			t.Errorf("%s\n\tat %q: %s\n\twant %q: … %s …", c.document, e.Path, e.Problem, c.path, c.says)
 		}
-		if text := err.Error(); !strings.HasPrefix(text, "ratelimit: ") || !strings.Contains(text, c.path) || !strings.Contains(text, e.Problem) {
+		if text := err.Error(); !strings.HasPrefix(text, "rules: ") || !strings.Contains(text, c.path) || !strings.Contains(text, e.Problem) {
 			t.Errorf("the error reads %q", text)
 		}
-		if !reflect.DeepEqual(rules, ratelimit.Rules{}) {
-			t.Errorf("%s\n\tan error, and rules all the same: %+v", c.document, rules)
+		if !reflect.DeepEqual(given, rules.Rules{}) {
+			t.Errorf("%s\n\tan error, and rules all the same: %+v", c.document, given)
 		}
 	}
 }
 
 // Rules that were made in Go are checked just as well.
 func TestRulesMadeInGoAreChecked(t *testing.T) {
-	fine := ratelimit.Rule{PerMinute: 600, Burst: 20}
-	subject := func(ip netip.Prefix) []ratelimit.Subject { return []ratelimit.Subject{{IP: ip}} }
-	for path, rules := range map[string]ratelimit.Rules{
+	fine := rules.Rule{PerMinute: 600, Burst: 20}
+	subject := func(ip netip.Prefix) []rules.Subject { return []rules.Subject{{IP: ip}} }
+	for path, given := range map[string]rules.Rules{
 		"default.perMinute":              {},
-		"default.burst":                  {Default: ratelimit.Rule{PerMinute: 1, Burst: -1}},
-		"default.cost":                   {Default: ratelimit.Rule{PerMinute: 1, Burst: 1, Cost: -1}},
-		"maximum.perMinute":              {Default: fine, Maximum: ratelimit.Rate{PerMinute: -1, Burst: 1}},
-		"maximum.burst":                  {Default: fine, Maximum: ratelimit.Rate{PerMinute: 1, Burst: 30_000_001}},
-		"tenants.acme.perMinute":         {Default: fine, Tenants: map[string]ratelimit.Tenant{"acme": {Rule: ratelimit.Rule{PerMinute: -2}}}},
-		"tenants.acme.types.x.perMinute": {Default: fine, Tenants: map[string]ratelimit.Tenant{"acme": {Types: map[string]ratelimit.Rule{"x": {PerMinute: 30_000_001}}}}},
+		"default.burst":                  {Default: rules.Rule{PerMinute: 1, Burst: -1}},
+		"default.cost":                   {Default: rules.Rule{PerMinute: 1, Burst: 1, Cost: -1}},
+		"maximum.perMinute":              {Default: fine, Maximum: rules.Rate{PerMinute: -1, Burst: 1}},
+		"maximum.burst":                  {Default: fine, Maximum: rules.Rate{PerMinute: 1, Burst: 30_000_001}},
+		"tenants.acme.perMinute":         {Default: fine, Tenants: map[string]rules.Tenant{"acme": {Rule: rules.Rule{PerMinute: -2}}}},
+		"tenants.acme.types.x.perMinute": {Default: fine, Tenants: map[string]rules.Tenant{"acme": {Types: map[string]rules.Rule{"x": {PerMinute: 30_000_001}}}}},
 		"deny[0].ip":                     {Default: fine, Deny: subject(netip.PrefixFrom(netip.MustParseAddr("192.0.2.1"), 33))},
 		"allow[0].ip":                    {Default: fine, Allow: subject(netip.MustParsePrefix("192.0.2.1/24"))},
 		"allow[0]":                       {Default: fine, Allow: subject(netip.Prefix{})},
 	} {
-		_, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
-		if e, ok := errors.AsType[*ratelimit.RulesError](err); !ok || e.Path != path {
+		_, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+		if e, ok := errors.AsType[*rules.Error](err); !ok || e.Path != path {
 			t.Errorf("%s: %v", path, err)
 		}
-		if _, err := rules.Effective(&ingress.Context{}); err == nil {
+		if _, err := given.Effective(&ingress.Context{}); err == nil {
 			t.Errorf("%s: Effective accepts it", path)
 		}
 	}
@@ -243,26 +243,26 @@ func FuzzParseRules(f *testing.F) {
 	ended, end := context.WithCancel(f.Context()) // so that no pacer waits
 	end()
 	f.Fuzz(func(t *testing.T, document []byte) {
-		rules, err := ratelimit.ParseRules(document)
+		given, err := rules.Parse(document)
 		if err != nil {
-			if _, ok := errors.AsType[*ratelimit.RulesError](err); !ok {
+			if _, ok := errors.AsType[*rules.Error](err); !ok {
 				t.Fatalf("%T: %v", err, err)
 			}
 			return
 		}
-		limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
+		limits, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
 		if err != nil {
 			t.Fatalf("parsed, but cannot be enforced: %v", err)
 		}
-		again := writtenAndRead(t, rules)
-		if got, want := fmt.Sprintf("%+v", again), fmt.Sprintf("%+v", rules); got != want {
+		again := writtenAndRead(t, given)
+		if got, want := fmt.Sprintf("%+v", again), fmt.Sprintf("%+v", given); got != want {
 			t.Fatalf("written, and read again:\n%s\nbefore:\n%s", got, want)
 		}
 		handle := limits.Middleware(ingress.Pass)
-		for _, frame := range framesFor(rules) {
+		for _, frame := range framesFor(given) {
 			frame.State.Ctx = ended
 			e, _ := limits.Rules().Effective(&frame)
-			if e.Limited && (e.Policy == "" || e.Rate != (ratelimit.Setting{}) && (e.Rate.Value < 1 || e.Burst.Value < 1)) {
+			if e.Limited && (e.Policy == "" || e.Rate != (rules.Setting{}) && (e.Rate.Value < 1 || e.Burst.Value < 1)) {
 				t.Errorf("%+v: %+v", frame, e)
 			}
 			if err := handle(&frame); err != nil && errors.CodeOf(err) == errors.Internal {
@@ -274,28 +274,28 @@ func FuzzParseRules(f *testing.F) {
 
 // framesFor are frames of every tenant, type and subject that rules speak of, and
 // of others.
-func framesFor(rules ratelimit.Rules) (frames []ingress.Context) {
+func framesFor(given rules.Rules) (frames []ingress.Context) {
 	tenants, types, tiers := []string{"", "other"}, []string{"", "other", "b.c", "b.d.e"}, []string{""}
-	for name, t := range rules.Tiers {
+	for name, t := range given.Tiers {
 		tiers = append(tiers, name)
 		for name := range t.Types {
 			types = append(types, name)
 		}
 	}
-	for name, t := range rules.Tenants {
+	for name, t := range given.Tenants {
 		tenants = append(tenants, name)
 		for name := range t.Types {
 			types = append(types, name)
 		}
 	}
-	for name := range rules.Types {
+	for name := range given.Types {
 		types = append(types, name)
 	}
-	subjects := []ratelimit.Subject{{}, {User: "other"}}
-	for _, o := range rules.Overrides {
+	subjects := []rules.Subject{{}, {User: "other"}}
+	for _, o := range given.Overrides {
 		subjects = append(subjects, o.Subject)
 	}
-	for _, s := range append(append(subjects, rules.Allow...), rules.Deny...) {
+	for _, s := range append(append(subjects, given.Allow...), given.Deny...) {
 		for _, typ := range types {
 			frame := ingress.Context{Type: typ, IP: s.IP.Addr(), Identity: ingress.Identity{Tenant: s.Tenant, User: s.User}}
 			frames = append(frames, frame)

@@ -1,4 +1,16 @@
-package ratelimit
+// Package rules limits the rate of frames by rules: a default, and other values for tenants, tiers, message types and
+// single subjects, with a list of those that are refused and of those that are not limited. Rules can be read from JSON
+// and replaced at run time.
+//
+//	parsed, err := rules.Parse(document)
+//	…
+//	limits, err := rules.New(store, parsed, rules.Options{})
+//	…
+//	r.Use(limits.Middleware)
+//
+// [DryRun] says which messages of a log they would refuse. Package sharedrules keeps them the same in all processes. A
+// limit that is the same for everybody needs no rules: package ratelimit.
+package rules
 
 import (
 	"maps"
@@ -10,8 +22,8 @@ import (
 )
 
 // Rules are limits for frames: a default, rules for tenants, tiers and message types, exceptions
-// for single subjects, and a maximum for all. [ParseRules] reads them from JSON, and
-// [NewRuleLimiter] enforces them.
+// for single subjects, and a maximum for all. [Parse] reads them from JSON, and
+// [New] enforces them.
 //
 // Each value of a rule is looked up separately, in this order. The first rule that has the
 // value applies:

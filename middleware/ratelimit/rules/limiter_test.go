@@ -1,4 +1,4 @@
-package ratelimit_test
+package rules_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 )
 
 // countingStore counts the calls.
@@ -28,13 +29,13 @@ func (s *countingStore) Take(ctx context.Context, key []byte, policy limit.Polic
 }
 
 // newLimits makes limits over a store whose clock stands still.
-func newLimits(t testing.TB, document string, options ...ratelimit.RuleOptions) *ratelimit.RuleLimiter {
+func newLimits(t testing.TB, document string, options ...rules.Options) *rules.Limiter {
 	t.Helper()
-	o := ratelimit.RuleOptions{}
+	o := rules.Options{}
 	if len(options) > 0 {
 		o = options[0]
 	}
-	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), mustParse(t, document), o)
+	limits, err := rules.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), mustParse(t, document), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestLimitsEnforceTheRules(t *testing.T) {
 
 // A cost of the rules goes before the one of the options.
 func TestCostOfTheRulesAndOfTheOptions(t *testing.T) {
-	limits := newLimits(t, `{"default": {"perMinute": 1, "burst": 100}, "types": {"export": {"cost": 50}}}`, ratelimit.RuleOptions{
+	limits := newLimits(t, `{"default": {"perMinute": 1, "burst": 100}, "types": {"export": {"cost": 50}}}`, rules.Options{
 		Options: ratelimit.Options{Cost: func(c *ingress.Context) int { return c.Size }},
 	})
 	h := limits.Middleware(ingress.Pass)
@@ -107,15 +108,15 @@ func TestCostOfTheRulesAndOfTheOptions(t *testing.T) {
 }
 
 func TestLists(t *testing.T) {
-	var reported []ratelimit.Subject
+	var reported []rules.Subject
 	store := &countingStore{Store: memory.NewStore(memory.Options{})}
-	limits, err := ratelimit.NewRuleLimiter(store, mustParse(t, `{
+	limits, err := rules.New(store, mustParse(t, `{
 		"default": {"perMinute": 1, "burst": 1},
 		"allow": [{"tenant": "acme", "user": "probe"}, {"ip": "10.0.0.0/8"}],
 		"deny": [{"tenant": "acme", "user": "bob"}, {"ip": "10.6.6.6"}, {"tenant": "initech"}]
-	}`), ratelimit.RuleOptions{
+	}`), rules.Options{
 		Limiter:  limit.Options{Name: "n"},
-		OnDenied: func(_ *ingress.Context, entry ratelimit.Subject) { reported = append(reported, entry) },
+		OnDenied: func(_ *ingress.Context, entry rules.Subject) { reported = append(reported, entry) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +127,7 @@ func TestLists(t *testing.T) {
 			t.Errorf("%d pass of a client that is allowed", n)
 		}
 	}
-	if s := limits.Stats(); len(reported) != 0 || s != (ratelimit.RuleStats{}) {
+	if s := limits.Stats(); len(reported) != 0 || s != (rules.Stats{}) {
 		t.Errorf("reported %v, stats %+v", reported, s)
 	}
 	for _, c := range []*ingress.Context{frame("acme", "bob", "10.0.0.1", "x"), frame("", "", "10.6.6.6", "x"), frame("initech", "", "", "x")} {
@@ -148,13 +149,13 @@ func TestLists(t *testing.T) {
 
 // In shadow mode nothing is refused, whichever way it is turned on.
 func TestShadowRules(t *testing.T) {
-	for name, o := range map[string]ratelimit.RuleOptions{
+	for name, o := range map[string]rules.Options{
 		"middleware": {Options: ratelimit.Options{Shadow: true}},
 		"limiter":    {Limiter: limit.Options{Shadow: true}},
 	} {
 		limited, denied := 0, 0
 		o.OnLimited = func(*ingress.Context, ratelimit.Limited) { limited++ }
-		o.OnDenied = func(*ingress.Context, ratelimit.Subject) { denied++ }
+		o.OnDenied = func(*ingress.Context, rules.Subject) { denied++ }
 		h := newLimits(t, `{"default": {"perMinute": 1, "burst": 1}, "deny": [{"user": "bob"}]}`, o).Middleware(ingress.Pass)
 		for _, user := range []string{"ann", "bob"} {
 			if n := admits(h, frame("", user, "", "x")); n != 100 {
@@ -171,11 +172,11 @@ func TestShadowRules(t *testing.T) {
 // at the frame.
 func TestDisabledIsNoOp(t *testing.T) {
 	store := &countingStore{Store: memory.NewStore(memory.Options{})}
-	rules := mustParse(t, `{"disabled": true, "default": {"perMinute": 1, "burst": 1}, "deny": [{"user": "ann"}]}`)
-	limits, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{
+	given := mustParse(t, `{"disabled": true, "default": {"perMinute": 1, "burst": 1}, "deny": [{"user": "ann"}]}`)
+	limits, err := rules.New(store, given, rules.Options{
 		Limiter:  limit.Options{Name: "n"},
 		Key:      func(k limit.Key, _ *ingress.Context) limit.Key { t.Error("asked for a key"); return k },
-		OnDenied: func(*ingress.Context, ratelimit.Subject) { t.Error("denied") },
+		OnDenied: func(*ingress.Context, rules.Subject) { t.Error("denied") },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +189,7 @@ func TestDisabledIsNoOp(t *testing.T) {
 	}); n != 0 || store.calls != 0 {
 		t.Errorf("%v allocations, the store was asked %d times", n, store.calls)
 	}
-	if s := limits.Stats(); s != (ratelimit.RuleStats{}) {
+	if s := limits.Stats(); s != (rules.Stats{}) {
 		t.Errorf("%+v", s)
 	}
 	if e := effective(t, limits, c); e.Limited {
@@ -207,7 +208,7 @@ func TestRulesAllocateNothing(t *testing.T) {
 		"overrides": [{"tenant": "acme", "user": "eve", "burst": 2}, {"ip": "2001:db8::/32", "burst": 2}, {"ip": "192.0.2.0/24", "burst": 2}],
 		"allow": [{"tenant": "acme", "user": "probe"}, {"ip": "10.0.0.0/8"}, {"ip": "2001:db9::/48"}],
 		"deny": [{"tenant": "acme", "user": "bob"}, {"ip": "10.6.6.6"}]
-	}`, ratelimit.RuleOptions{OnDenied: func(*ingress.Context, ratelimit.Subject) {}})
+	}`, rules.Options{OnDenied: func(*ingress.Context, rules.Subject) {}})
 	h := limits.Middleware(ingress.Pass)
 	for _, c := range []*ingress.Context{
 		tierFrame("free", "report.a"), tierFrame("", "all.a.b"),
@@ -258,11 +259,11 @@ func TestReplaceKeepsState(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	rules := limits.Rules()
-	if err := limits.Replace(ratelimit.Rules{}); err == nil {
+	given := limits.Rules()
+	if err := limits.Replace(rules.Rules{}); err == nil {
 		t.Error("the zero Rules are in force")
 	}
-	if e := effective(t, limits, bob); e.Burst.Value != rules.Default.Burst || limits.Rules().Default != rules.Default {
+	if e := effective(t, limits, bob); e.Burst.Value != given.Default.Burst || limits.Rules().Default != given.Default {
 		t.Errorf("rules that are wrong changed something: %+v", e)
 	}
 }
@@ -270,19 +271,19 @@ func TestReplaceKeepsState(t *testing.T) {
 // The limiter has its own copy of the rules: neither what the caller does with them later
 // nor what is done with a copy changes what is in force.
 func TestRulesAreCopied(t *testing.T) {
-	rules := mustParse(t, everything)
-	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
+	given := mustParse(t, everything)
+	limits, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := frame("acme", "ann", "", "file.put")
 	before := effective(t, limits, f)
-	for _, r := range []ratelimit.Rules{rules, limits.Rules()} {
-		r.Types["file.put"] = ratelimit.Rule{PerMinute: 1}
-		r.Tenants["acme"].Types["file.put"] = ratelimit.Rule{Burst: 1}
+	for _, r := range []rules.Rules{given, limits.Rules()} {
+		r.Types["file.put"] = rules.Rule{PerMinute: 1}
+		r.Tenants["acme"].Types["file.put"] = rules.Rule{Burst: 1}
 		delete(r.Tenants, "acme")
-		r.Overrides[0].Subject, r.Overrides[0].Burst = ratelimit.Subject{User: "x"}, 1
-		r.Deny[0] = ratelimit.Subject{Tenant: "acme"}
+		r.Overrides[0].Subject, r.Overrides[0].Burst = rules.Subject{User: "x"}, 1
+		r.Deny[0] = rules.Subject{Tenant: "acme"}
 	}
 	if after := effective(t, limits, f); after != before {
 		t.Errorf("%+v, and it was %+v", after, before)
@@ -297,13 +298,13 @@ func TestRulesAreCopied(t *testing.T) {
 // forgotten, whatever the interleaving.
 func TestReplaceUnderLoad(t *testing.T) {
 	const small, large = 20_000, 25_000
-	sets := []ratelimit.Rules{
+	sets := []rules.Rules{
 		mustParse(t, `{"default": {"perMinute": 6000, "burst": 20000, "cost": 1}}`),
 		mustParse(t, `{"default": {"perMinute": 6000, "burst": 25000, "cost": 5}}`),
 	}
 	books := &ledger{Store: memory.NewStore(memory.Options{Now: func() int64 { return 0 }})}
 	var denied atomic.Int64 // under the larger burst
-	limits, err := ratelimit.NewRuleLimiter(books, sets[0], ratelimit.RuleOptions{
+	limits, err := rules.New(books, sets[0], rules.Options{
 		Limiter: limit.Options{Name: "n", Timeout: -1},
 		Options: ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) {
 			switch d := l.Decision; {
@@ -384,7 +385,7 @@ func TestTypesUnderOneKey(t *testing.T) {
 		"default": {"perMinute": 1, "burst": 20},
 		"types": {"heavy": {"cost": 2}, "apart": {"burst": 3}},
 		"overrides": [{"user": "eve", "burst": 7}]
-	}`, ratelimit.RuleOptions{Key: ratelimit.PerUser})
+	}`, rules.Options{Key: ratelimit.PerUser})
 	h := limits.Middleware(ingress.Pass)
 	passed := map[string]int{}
 	for range 100 {
@@ -415,7 +416,7 @@ func TestReplaceKeepsStateUnderOneKey(t *testing.T) {
 		"default": {"perMinute": 60, "burst": 10},
 		"overrides": [{"user": "ann", "burst": 20}, {"user": "bob", "perMinute": 30}],
 		"types": {"x": {"perMinute": 20}}
-	}`, ratelimit.RuleOptions{Key: ratelimit.PerUser})
+	}`, rules.Options{Key: ratelimit.PerUser})
 	h := limits.Middleware(ingress.Pass)
 	frames := []*ingress.Context{frame("", "ann", "", "x"), frame("", "ann", "", "y"), frame("", "bob", "", "x"), frame("", "eve", "", "x"), frame("", "eve", "", "y")}
 	for i, f := range frames {
@@ -439,8 +440,8 @@ func TestReplaceKeepsStateUnderOneKey(t *testing.T) {
 
 // A store that fails is left to the failure policy, whatever the rule.
 func TestRulesOverAFailingStore(t *testing.T) {
-	limits, err := ratelimit.NewRuleLimiter(brokenStore{}, mustParse(t, `{"default": {"perMinute": 1, "burst": 3}, "types": {"x": {"burst": 2}}}`),
-		ratelimit.RuleOptions{Limiter: limit.Options{Name: "n"}})
+	limits, err := rules.New(brokenStore{}, mustParse(t, `{"default": {"perMinute": 1, "burst": 3}, "types": {"x": {"burst": 2}}}`),
+		rules.Options{Limiter: limit.Options{Name: "n"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -454,10 +455,10 @@ func TestRulesOverAFailingStore(t *testing.T) {
 }
 
 func TestLimitsWiringMistakesPanic(t *testing.T) {
-	rules := mustParse(t, everything)
+	given := mustParse(t, everything)
 	for says, f := range map[string]func(){
-		"nil store":    func() { _, _ = ratelimit.NewRuleLimiter(nil, rules, ratelimit.RuleOptions{}) },
-		"needs a name": func() { _, _ = ratelimit.NewRuleLimiter(brokenStore{}, rules, ratelimit.RuleOptions{}) },
+		"nil store":              func() { _, _ = rules.New(nil, given, rules.Options{}) },
+		"set Options.Limiter to": func() { _, _ = rules.New(brokenStore{}, given, rules.Options{}) },
 	} {
 		func() {
 			defer func() {
@@ -482,7 +483,7 @@ func BenchmarkLimits(b *testing.B) {
 			"allow": [{"tenant": "acme", "user": "probe"}, {"ip": "10.0.0.0/8"}], "deny": [{"tenant": "acme", "user": "bob"}, {"ip": "10.6.6.6"}]}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), mustParse(b, document), ratelimit.RuleOptions{})
+			limits, err := rules.New(memory.NewStore(memory.Options{}), mustParse(b, document), rules.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -495,7 +496,7 @@ func BenchmarkLimits(b *testing.B) {
 	}
 }
 
-func effective(t *testing.T, limits *ratelimit.RuleLimiter, c *ingress.Context) ratelimit.Effective {
+func effective(t *testing.T, limits *rules.Limiter, c *ingress.Context) rules.Effective {
 	t.Helper()
 	e, err := limits.Rules().Effective(c)
 	if err != nil {

@@ -1,4 +1,4 @@
-package ratelimit
+package rules
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// ParseRules reads rules from a JSON document and checks them:
+// Parse reads rules from a JSON document and checks them:
 //
 //	{
 //	  "maximum": {"perMinute": 6000, "burst": 200},
@@ -47,12 +47,12 @@ import (
 //	{"kind": "log", "limit": 5, "window": "15m", "name": "logins"}
 //	{"kind": "pacer", "perSecond": 10, "burst": 1, "maxWait": "2s"}
 //
-// They are the policies of package limit. [RulesSchema] describes the document to editors; a
+// They are the policies of package limit. [Schema] describes the document to editors; a
 // member "$schema" at the top may name it.
 //
-// Unknown and duplicate names, null, "unlimited": false, and rules that [NewRuleLimiter] would
-// not accept are errors: a [*RulesError], which has the place.
-func ParseRules(document []byte) (Rules, error) {
+// Unknown and duplicate names, null, "unlimited": false, and rules that [New] would
+// not accept are errors: a [*Error], which has the place.
+func Parse(document []byte) (Rules, error) {
 	if err := refuseNull(document); err != nil {
 		return Rules{}, decodeError(document, err)
 	}
@@ -202,7 +202,7 @@ func (n *network) UnmarshalJSON(b []byte) error {
 	return problem(fmt.Sprintf(`is %s; it must be an address or a network, such as "192.0.2.1" or "2001:db8::/64"`, short(b)))
 }
 
-// problem is the Problem of a [RulesError].
+// problem is the Problem of a [Error].
 type problem string
 
 func (p problem) Error() string { return string(p) }

@@ -1,4 +1,4 @@
-package ratelimit
+package rules
 
 import (
 	"context"
@@ -10,23 +10,24 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/internal/limitname"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/middleware/ratelimit"
 	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
 
-// RuleLimiter enforces [Rules], which can be replaced at run time:
+// Limiter enforces [Rules], which can be replaced at run time:
 //
-//	limits, err := ratelimit.NewRuleLimiter(store, rules, ratelimit.RuleOptions{})
+//	limits, err := rules.New(store, parsed, rules.Options{})
 //	r.Use(limits.Middleware)
 //	…
 //	err = limits.Replace(changed)
 //
 // Each frame is limited by a token bucket with the values that the rules have for it, or by the
-// Limits of a rule. With a limit.Pacer among them, frames are delayed as with [New]. All
+// Limits of a rule. With a limit.Pacer among them, frames are delayed as with [ratelimit.New]. All
 // methods may be used by any number of goroutines.
-type RuleLimiter struct {
+type Limiter struct {
 	frames   enforce.Enforcer
 	cost     func(*ingress.Context) int // where no rule has one
-	key      KeyFunc
+	key      ratelimit.KeyFunc
 	limiters limiters
 	places   func() (*limit.ConcurrencyLimit, error) // made when rules have a Concurrent
 	used     atomic.Pointer[limit.ConcurrencyLimit]  // what places has made
@@ -37,9 +38,9 @@ type RuleLimiter struct {
 	shadowed atomic.Int64 // by Rule.Shadow
 }
 
-// RuleOptions configure a [RuleLimiter]. The zero value is ready to use over a store in this
+// Options configure a [Limiter]. The zero value is ready to use over a store in this
 // process; over a shared store, Limiter.Name must be set.
-type RuleOptions struct {
+type Options struct {
 	// Limiter has the options of the limiter, such as its name and the failure policy.
 	//
 	// Default: see [limit.Options].
@@ -47,17 +48,17 @@ type RuleOptions struct {
 
 	// Key chooses the bucket that a frame is charged to.
 	//
-	// Default: [PerUserOrIPPerType].
+	// Default: [ratelimit.PerUserOrIPPerType].
 	//
 	// With another, frames whose limit or burst is from a rule for a type, a tenant or a subject
 	// are counted separately from other frames with the same key. So with PerUser, a user has
 	// one limit over all types without a rule or with only a cost, another limit for each
 	// type with a rate or a burst, and one for all types of a group with such a rule.
-	Key KeyFunc
+	Key ratelimit.KeyFunc
 
 	// Options are those of the middleware, with one difference: Cost applies to frames for
 	// which no rule has a cost.
-	Options
+	ratelimit.Options
 
 	// OnDenied is called for every frame that [Rules.Deny] refuses, with the entry. The frame waits
 	// for it, so it must not block, and it must not keep c. In shadow mode the frame passes.
@@ -66,20 +67,19 @@ type RuleOptions struct {
 	OnDenied func(c *ingress.Context, entry Subject)
 }
 
-// NewRuleLimiter makes a RuleLimiter. The error is a [*RulesError]. Like limit.New, it
+// New makes a Limiter. The error is a [*Error]. Like limit.New, it
 // panics when the store or an option is not valid.
-func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter, error) {
-	limitname.Must("ratelimit", "NewRuleLimiter", "RuleOptions", store, o.Limiter)
-	l := &RuleLimiter{
+func New(store limit.Store, rules Rules, o Options) (*Limiter, error) {
+	limitname.Must("rules", "New", "Options", store, o.Limiter)
+	l := &Limiter{
 		frames:   enforce.Enforcer{Options: o.enforced()},
 		cost:     o.Cost,
 		limiters: limiters{base: limit.New(store, bucket{speed{1, day}, 1}.policy(), o.Limiter)},
 		onDenied: o.OnDenied,
 		marked:   o.Key != nil,
 	}
-	l.frames.Shadow = o.Shadow || o.Limiter.Shadow
 	if l.key = o.Key; l.key == nil {
-		l.key = PerUserOrIPPerType // has the tenant: a key has one rate at a time
+		l.key = ratelimit.PerUserOrIPPerType // has the tenant: a key has one rate at a time
 	}
 	l.places = sync.OnceValues(func() (*limit.ConcurrencyLimit, error) {
 		if _, ok := store.(limit.LeaseStore); !ok {
@@ -93,7 +93,7 @@ func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter
 	return l, nil
 }
 
-// Replace replaces the rules, or returns a [*RulesError] and changes nothing. Each frame is
+// Replace replaces the rules, or returns a [*Error] and changes nothing. Each frame is
 // decided by the old rules or by the new ones.
 //
 // What clients have used is stored as the time until the bucket is full again, which new rules
@@ -108,7 +108,7 @@ func NewRuleLimiter(store limit.Store, rules Rules, o RuleOptions) (*RuleLimiter
 //
 // With Options.Key, and with rules for tiers, clients get a new state if their limit or burst is
 // now from another rule.
-func (l *RuleLimiter) Replace(rules Rules) error {
+func (l *Limiter) Replace(rules Rules) error {
 	b, err := newBook(rules)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (l *RuleLimiter) Replace(rules Rules) error {
 }
 
 // setPlaces gives a rule with a Concurrent its limit.
-func (l *RuleLimiter) setPlaces(at *ruleAt) error {
+func (l *Limiter) setPlaces(at *ruleAt) error {
 	places, err := l.places()
 	if err != nil {
 		return path(at.path).name("concurrent").wrong("needs a store that keeps leases, which this one does not; leave it out, or use a store that is a limit.LeaseStore")
@@ -139,8 +139,8 @@ func (l *RuleLimiter) setPlaces(at *ruleAt) error {
 	return nil
 }
 
-// Middleware is an ingress.Middleware that enforces the rules. It rejects frames as [New] does.
-func (l *RuleLimiter) Middleware(next ingress.Handler) ingress.Handler {
+// Middleware is an ingress.Middleware that enforces the rules. It rejects frames as [ratelimit.New] does.
+func (l *Limiter) Middleware(next ingress.Handler) ingress.Handler {
 	return func(c *ingress.Context) error {
 		if now := l.now.Load(); !now.rules.Disabled {
 			if c.Peek && l.frames.Announce == "" {
@@ -159,7 +159,7 @@ func (l *RuleLimiter) Middleware(next ingress.Handler) ingress.Handler {
 }
 
 // admit returns nil if the frame may pass, after the wait.
-func (l *RuleLimiter) admit(c *ingress.Context, now *book) (wait time.Duration, err error) {
+func (l *Limiter) admit(c *ingress.Context, now *book) (wait time.Duration, err error) {
 	if i, ok := now.deny.find(c); ok {
 		return 0, l.deny(c, now.rules.Deny[i])
 	}
@@ -185,7 +185,7 @@ func (l *RuleLimiter) admit(c *ingress.Context, now *book) (wait time.Duration, 
 }
 
 // needPlace has the message take a place when its handler begins.
-func (l *RuleLimiter) needPlace(c *ingress.Context, is *resolved) {
+func (l *Limiter) needPlace(c *ingress.Context, is *resolved) {
 	by := is.concurrentBy
 	p := enforce.NewPlace(&l.frames, by.places, c)
 	p.Rule, p.Shadow, p.Silent = by.path+".concurrent", by.Shadow, p.Silent || is.silent
@@ -194,12 +194,12 @@ func (l *RuleLimiter) needPlace(c *ingress.Context, is *resolved) {
 }
 
 // placeKey appends the key of a message's place to a buffer.
-func (l *RuleLimiter) placeKey(buf []byte, c *ingress.Context, by *ruleAt) limit.Key {
+func (l *Limiter) placeKey(buf []byte, c *ingress.Context, by *ruleAt) limit.Key {
 	return by.marked(l.key(by.places.Key(buf), c), l.marked)
 }
 
 // charge charges the limit of a frame.
-func (l *RuleLimiter) charge(c *ingress.Context, is *resolved) (wait time.Duration, err error) {
+func (l *Limiter) charge(c *ingress.Context, is *resolved) (wait time.Duration, err error) {
 	by := is.limitBy
 	if is.cost == 0 {
 		if is.cost, err = l.frames.Cost(c, l.cost, l.limiters.base.Name()); err != nil {
@@ -228,7 +228,7 @@ func (l *RuleLimiter) charge(c *ingress.Context, is *resolved) (wait time.Durati
 }
 
 // limiterOf returns the limiter of the rule that applies.
-func (l *RuleLimiter) limiterOf(is *resolved) (*limit.Limiter, error) {
+func (l *Limiter) limiterOf(is *resolved) (*limit.Limiter, error) {
 	if limiter := is.limitBy.limiter; limiter != nil {
 		return limiter, nil
 	}
@@ -236,12 +236,12 @@ func (l *RuleLimiter) limiterOf(is *resolved) (*limit.Limiter, error) {
 }
 
 // keyOf appends the key of a frame to a buffer.
-func (l *RuleLimiter) keyOf(buf []byte, c *ingress.Context, limiter *limit.Limiter, is *resolved) limit.Key {
+func (l *Limiter) keyOf(buf []byte, c *ingress.Context, limiter *limit.Limiter, is *resolved) limit.Key {
 	return is.marked(l.key(limiter.Key(buf), c), l.marked)
 }
 
 // take charges the limiter, with a key in a pooled buffer.
-func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resolved) (limit.Decision, error) {
+func (l *Limiter) take(c *ingress.Context, limiter *limit.Limiter, is *resolved) (limit.Decision, error) {
 	buf := enforce.Buffers.Get().(*[]byte)
 	key := l.keyOf(*buf, c, limiter, is)
 	d, err := limiter.Take(c.Context(), key, is.cost)
@@ -257,7 +257,7 @@ func (l *RuleLimiter) take(c *ingress.Context, limiter *limit.Limiter, is *resol
 }
 
 // announced returns the limit of a frame as clients see it.
-func (l *RuleLimiter) announced(is *resolved) enforce.Announced {
+func (l *Limiter) announced(is *resolved) enforce.Announced {
 	a := enforce.Announced{Source: l, Name: l.frames.Announce, Hidden: is.silent || is.limitBy.Shadow || l.frames.Shadow || l.frames.Silent, Cost: 1}
 	if is.costBy != nil {
 		a.Cost = is.cost
@@ -268,7 +268,7 @@ func (l *RuleLimiter) announced(is *resolved) enforce.Announced {
 }
 
 // peek reports the limit to a client that asks for it.
-func (l *RuleLimiter) peek(c *ingress.Context, is *resolved) error {
+func (l *Limiter) peek(c *ingress.Context, is *resolved) error {
 	a := l.announced(is)
 	if a.Hidden {
 		return nil
@@ -281,7 +281,7 @@ func (l *RuleLimiter) peek(c *ingress.Context, is *resolved) error {
 }
 
 // unlimited reports to a client that follows its limits that it has none.
-func (l *RuleLimiter) unlimited(c *ingress.Context) {
+func (l *Limiter) unlimited(c *ingress.Context) {
 	if c.State.Limits != nil {
 		a := enforce.Announced{Source: l}
 		a.Clear(c)
@@ -289,7 +289,7 @@ func (l *RuleLimiter) unlimited(c *ingress.Context) {
 }
 
 // deny refuses the frame of a client on the deny list.
-func (l *RuleLimiter) deny(c *ingress.Context, entry Subject) error {
+func (l *Limiter) deny(c *ingress.Context, entry Subject) error {
 	if !c.Peek {
 		l.barred.Add(1)
 		if l.onDenied != nil {
@@ -305,10 +305,10 @@ func (l *RuleLimiter) deny(c *ingress.Context, entry Subject) error {
 var errDenied = errors.PermissionDenied.New("you may not send messages")
 
 // Rules returns a copy of the current rules. [Rules.Effective] says what they mean for a frame.
-func (l *RuleLimiter) Rules() Rules { return l.now.Load().rules.clone() }
+func (l *Limiter) Rules() Rules { return l.now.Load().rules.clone() }
 
-// RuleStats has the figures of a [RuleLimiter] since it was made.
-type RuleStats struct {
+// Stats has the figures of a [Limiter] since it was made.
+type Stats struct {
 	// Stats are the figures of the limiter, for all rules together. Shadowed counts the
 	// denials that Rule.Shadow let pass as well.
 	limit.Stats
@@ -320,8 +320,8 @@ type RuleStats struct {
 }
 
 // Stats returns the figures.
-func (l *RuleLimiter) Stats() RuleStats {
-	s := RuleStats{Stats: l.limiters.base.Stats(), Barred: l.barred.Load()}
+func (l *Limiter) Stats() Stats {
+	s := Stats{Stats: l.limiters.base.Stats(), Barred: l.barred.Load()}
 	s.Shadowed += l.shadowed.Load()
 	if places := l.used.Load(); places != nil {
 		s.Concurrent = places.Stats()
@@ -332,9 +332,18 @@ func (l *RuleLimiter) Stats() RuleStats {
 // Flush waits until the store has released the places of all handlers that have ended
 // ([Rule.Concurrent]). Call it after Router.Shutdown, before the store is closed. See
 // [limit.ConcurrencyLimit.Flush].
-func (l *RuleLimiter) Flush(ctx context.Context) error {
+func (l *Limiter) Flush(ctx context.Context) error {
 	if places := l.used.Load(); places != nil {
 		return places.Flush(ctx)
 	}
 	return nil
+}
+
+// enforced is what package enforce needs of the options.
+func (o *Options) enforced() enforce.Options {
+	e := enforce.Options{OnInvalidCost: o.OnInvalidCost, Silent: o.Silent, Shadow: o.Shadow || o.Limiter.Shadow, Announce: o.Announce}
+	if hook := o.OnLimited; hook != nil {
+		e.OnLimited = func(c *ingress.Context, i enforce.Limited) { hook(c, ratelimit.Limited(i)) }
+	}
+	return e
 }

@@ -1,4 +1,4 @@
-package ratelimit_test
+package rules_test
 
 import (
 	"net/http"

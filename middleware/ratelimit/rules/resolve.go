@@ -1,4 +1,4 @@
-package ratelimit
+package rules
 
 import "github.com/wskit/wskit/limit"
 

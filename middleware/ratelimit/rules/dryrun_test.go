@@ -1,4 +1,4 @@
-package ratelimit_test
+package rules_test
 
 import (
 	"bytes"
@@ -13,12 +13,13 @@ import (
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 )
 
 func memoryAt(now func() int64) limit.Store { return memory.NewStore(memory.Options{Now: now}) }
 
 func ExampleDryRun() {
-	rules, _ := ratelimit.ParseRules([]byte(`{
+	given, _ := rules.Parse([]byte(`{
 		"default": {"perMinute": 60, "burst": 2},
 		"tiers":   {"free": {"types": {"report.*": {"perHour": 1, "burst": 1}}}},
 		"deny":    [{"user": "bob"}]
@@ -31,7 +32,7 @@ func ExampleDryRun() {
 {"time": "2026-11-22T16:00:00Z", "ip": "192.0.2.7", "type": "upload", "cost": 3}
 `)
 	store := func(now func() int64) limit.Store { return memory.NewStore(memory.Options{Now: now}) }
-	report, err := ratelimit.DryRun(rules, store, ratelimit.RuleOptions{}, log)
+	report, err := rules.DryRun(given, store, rules.Options{}, log)
 	fmt.Println(report.Messages, report.Refused, err)
 	for _, c := range report.Clients {
 		fmt.Println(c.Refused, c.Subject.User, c.Subject.IP, c.Type, c.Rule, c.First.Format(time.TimeOnly))
@@ -44,7 +45,7 @@ func ExampleDryRun() {
 }
 
 func TestDryRunErrors(t *testing.T) {
-	rules := mustParse(t, `{"default": {"perMinute": 60, "burst": 2}}`)
+	given := mustParse(t, `{"default": {"perMinute": 60, "burst": 2}}`)
 	const fine = `{"time": "2026-11-22T15:00:00Z", "type": "x"}` + "\n"
 	for _, c := range []struct{ log, says string }{
 		{fine + `{"type": "x"}`, `line 2 of the log: "time" is missing; write it as`},
@@ -55,11 +56,11 @@ func TestDryRunErrors(t *testing.T) {
 		{`{"time": "1969-11-22T15:00:00Z"}`, "before 1970"},
 		{fine + "\n" + `{"time"`, "line 3 of the log cannot be read"},
 	} {
-		if _, err := ratelimit.DryRun(rules, memoryAt, ratelimit.RuleOptions{}, strings.NewReader(c.log)); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := rules.DryRun(given, memoryAt, rules.Options{}, strings.NewReader(c.log)); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s\n\tgot  %v\n\twant %s", c.log, err, c.says)
 		}
 	}
-	if _, err := ratelimit.DryRun(ratelimit.Rules{}, memoryAt, ratelimit.RuleOptions{}, strings.NewReader(fine)); err == nil {
+	if _, err := rules.DryRun(rules.Rules{}, memoryAt, rules.Options{}, strings.NewReader(fine)); err == nil {
 		t.Error("the zero Rules are accepted")
 	}
 }
@@ -80,7 +81,7 @@ func TestDryRunEqualsTheServer(t *testing.T) {
 	type key struct{ user, typ, rule string }
 	want, shadowed, refused := map[key]int64{}, int64(0), int64(0)
 	var reported ratelimit.Limited
-	s := newTimed(t, document, ratelimit.RuleOptions{Options: ratelimit.Options{
+	s := newTimed(t, document, rules.Options{Options: ratelimit.Options{
 		Cost:      func(c *ingress.Context) int { return c.Size },
 		OnLimited: func(_ *ingress.Context, l ratelimit.Limited) { reported = l },
 	}})
@@ -111,7 +112,7 @@ func TestDryRunEqualsTheServer(t *testing.T) {
 			}
 		}
 	}
-	report, err := ratelimit.DryRun(mustParse(t, document), memoryAt, ratelimit.RuleOptions{}, &log)
+	report, err := rules.DryRun(mustParse(t, document), memoryAt, rules.Options{}, &log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +130,9 @@ func TestDryRunEqualsTheServer(t *testing.T) {
 
 // Messages that a pacer delays are counted, and cost no time.
 func TestDryRunOfAPacer(t *testing.T) {
-	rules := mustParse(t, `{"default": {"limits": [{"kind": "pacer", "perHour": 1, "burst": 1, "maxWait": "2h"}]}}`)
+	given := mustParse(t, `{"default": {"limits": [{"kind": "pacer", "perHour": 1, "burst": 1, "maxWait": "2h"}]}}`)
 	line := `{"time": "2026-11-22T15:00:00Z", "user": "ann", "type": "x"}` + "\n"
-	report, err := ratelimit.DryRun(rules, memoryAt, ratelimit.RuleOptions{}, strings.NewReader(strings.Repeat(line, 5)))
+	report, err := rules.DryRun(given, memoryAt, rules.Options{}, strings.NewReader(strings.Repeat(line, 5)))
 	if err != nil || report.Delayed != 2 || report.Refused != 2 {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -1,4 +1,4 @@
-package ratelimit_test
+package rules_test
 
 import (
 	"encoding/json"
@@ -11,37 +11,37 @@ import (
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
-	"github.com/wskit/wskit/middleware/ratelimit"
+	"github.com/wskit/wskit/middleware/ratelimit/rules"
 )
 
-func ExampleParseRules() {
-	rules, err := ratelimit.ParseRules([]byte(`{
+func ExampleParse() {
+	given, err := rules.Parse([]byte(`{
 		"maximum": {"perMinute": 6000, "burst": 200},
 		"default": {"perMinute": 600, "burst": 20},
 		"types":   {"file.put": {"perSecond": 1, "cost": 5}},
 		"tenants": {"acme": {"perMinute": 9000}}
 	}`))
-	fmt.Println(rules.Types["file.put"].PerMinute, err)
+	fmt.Println(given.Types["file.put"].PerMinute, err)
 
-	_, err = ratelimit.ParseRules([]byte(`{
+	_, err = rules.Parse([]byte(`{
 		"default": {"perMinute": 600, "burst": 20},
 		"tenants": {"acme": {"perMinute": 0}}
 	}`))
 	fmt.Println(err)
 	// Output:
 	// 60 <nil>
-	// ratelimit: rules: tenants.acme.perMinute is 0; it must be a whole number from 1 to 30000000
+	// rules: not valid: tenants.acme.perMinute is 0; it must be a whole number from 1 to 30000000
 }
 
 // In an application, r.Use(limits.Middleware) puts the limits before a router; here
 // frames are sent through it by hand.
-func ExampleNewRuleLimiter() {
-	rules := ratelimit.Rules{
-		Default: ratelimit.Rule{PerMinute: 60, Burst: 2},
-		Types:   map[string]ratelimit.Rule{"file.put": {Cost: 2}},
-		Tenants: map[string]ratelimit.Tenant{"acme": {Rule: ratelimit.Rule{Burst: 3}}},
+func ExampleNew() {
+	given := rules.Rules{
+		Default: rules.Rule{PerMinute: 60, Burst: 2},
+		Types:   map[string]rules.Rule{"file.put": {Cost: 2}},
+		Tenants: map[string]rules.Tenant{"acme": {Rule: rules.Rule{Burst: 3}}},
 	}
-	limits, err := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules, ratelimit.RuleOptions{})
+	limits, err := rules.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), given, rules.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -65,15 +65,15 @@ func ExampleNewRuleLimiter() {
 }
 
 // Tokens that were used stay used under new rules.
-func ExampleRuleLimiter_Replace() {
-	rules := ratelimit.Rules{Default: ratelimit.Rule{PerMinute: 60, Burst: 2}}
-	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), rules, ratelimit.RuleOptions{})
+func ExampleLimiter_Replace() {
+	given := rules.Rules{Default: rules.Rule{PerMinute: 60, Burst: 2}}
+	limits, _ := rules.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), given, rules.Options{})
 	handle := limits.Middleware(ingress.Pass)
 	frame := &ingress.Context{Type: "chat.send", Identity: ingress.Identity{User: "ann"}}
 	fmt.Println(handle(frame) == nil, handle(frame) == nil, handle(frame) == nil)
 
-	rules.Default.Burst = 3
-	fmt.Println(limits.Replace(rules))
+	given.Default.Burst = 3
+	fmt.Println(limits.Replace(given))
 	fmt.Println(handle(frame) == nil, handle(frame) == nil)
 	// Output:
 	// true true false
@@ -82,13 +82,13 @@ func ExampleRuleLimiter_Replace() {
 }
 
 // The values that a page for operators would show.
-func ExampleRuleLimiter_Rules() {
-	rules := ratelimit.Rules{
-		Maximum: ratelimit.Rate{PerMinute: 6000, Burst: 200},
-		Default: ratelimit.Rule{PerMinute: 600, Burst: 20},
-		Tenants: map[string]ratelimit.Tenant{"acme": {Rule: ratelimit.Rule{PerMinute: 9000}}},
+func ExampleLimiter_Rules() {
+	given := rules.Rules{
+		Maximum: rules.Rate{PerMinute: 6000, Burst: 200},
+		Default: rules.Rule{PerMinute: 600, Burst: 20},
+		Tenants: map[string]rules.Tenant{"acme": {Rule: rules.Rule{PerMinute: 9000}}},
 	}
-	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
+	limits, _ := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
 	e, _ := limits.Rules().Effective(&ingress.Context{Type: "chat.send", Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
 	fmt.Println(e.Rate)
 	fmt.Println(e.Burst)
@@ -102,31 +102,31 @@ func ExampleRuleLimiter_Rules() {
 
 // Rules can be tried before they are put in force.
 func ExampleRules_Effective() {
-	rules := ratelimit.Rules{Default: ratelimit.Rule{PerMinute: 600, Burst: 20}}
-	rules.Overrides = append(rules.Overrides, ratelimit.Override{
-		Subject: ratelimit.Subject{Tenant: "acme", User: "ann"},
-		Rule:    ratelimit.Rule{PerMinute: ratelimit.Unlimited},
+	given := rules.Rules{Default: rules.Rule{PerMinute: 600, Burst: 20}}
+	given.Overrides = append(given.Overrides, rules.Override{
+		Subject: rules.Subject{Tenant: "acme", User: "ann"},
+		Rule:    rules.Rule{PerMinute: rules.Unlimited},
 	})
-	e, err := rules.Effective(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
+	e, err := given.Effective(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
 	fmt.Println(e.Limited, e.Rate, err)
 	// Output: false unlimited (overrides[0].perMinute) <nil>
 }
 
 func ExampleSubject() {
-	rules := ratelimit.Rules{
-		Default: ratelimit.Rule{PerMinute: 600, Burst: 20},
-		Allow:   []ratelimit.Subject{{IP: netip.MustParsePrefix("10.0.0.0/8")}},
-		Deny:    []ratelimit.Subject{{Tenant: "acme", User: "bob"}, {Tenant: "initech"}},
+	given := rules.Rules{
+		Default: rules.Rule{PerMinute: 600, Burst: 20},
+		Allow:   []rules.Subject{{IP: netip.MustParsePrefix("10.0.0.0/8")}},
+		Deny:    []rules.Subject{{Tenant: "acme", User: "bob"}, {Tenant: "initech"}},
 	}
-	limits, _ := ratelimit.NewRuleLimiter(memory.NewStore(memory.Options{}), rules, ratelimit.RuleOptions{})
+	limits, _ := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
 	err := limits.Middleware(ingress.Pass)(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "bob"}})
 	fmt.Println(err, errors.From(err).Retryable())
 	// Output: PERMISSION_DENIED: you may not send messages false
 }
 
-func ExampleRulesError() {
-	_, err := ratelimit.ParseRules([]byte(`{"default": {"perMinute": 600, "burst": 20}, "deny": [{"name": "bob"}]}`))
-	if e, ok := errors.AsType[*ratelimit.RulesError](err); ok {
+func ExampleError() {
+	_, err := rules.Parse([]byte(`{"default": {"perMinute": 600, "burst": 20}, "deny": [{"name": "bob"}]}`))
+	if e, ok := errors.AsType[*rules.Error](err); ok {
 		fmt.Println(e.Path)
 		fmt.Println(e.Problem)
 	}
@@ -136,18 +136,18 @@ func ExampleRulesError() {
 }
 
 // An operator edits the rules with an editor that has their schema.
-func ExampleRulesSchema() {
+func ExampleSchema() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/rules.schema.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/schema+json")
-		_, _ = w.Write(ratelimit.RulesSchema())
+		_, _ = w.Write(rules.Schema())
 	})
 
 	var schema struct {
 		Schema     string         `json:"$schema"`
 		Properties map[string]any `json:"properties"`
 	}
-	if err := json.Unmarshal(ratelimit.RulesSchema(), &schema); err != nil {
+	if err := json.Unmarshal(rules.Schema(), &schema); err != nil {
 		fmt.Println(err)
 	}
 	fmt.Println(schema.Schema, slices.Sorted(maps.Keys(schema.Properties)))

@@ -1,4 +1,4 @@
-package ratelimit
+package rules
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 // Peek returns what the current rules mean for a frame, and what is left of its limit, without charging
 // anything. The Decision is zero if the frame is not limited. A cost that depends on the frame
 // (Options.Cost) is taken as 1.
-func (l *RuleLimiter) Peek(ctx context.Context, c *ingress.Context) (e Effective, d limit.Decision, err error) {
+func (l *Limiter) Peek(ctx context.Context, c *ingress.Context) (e Effective, d limit.Decision, err error) {
 	now := l.now.Load()
 	is := now.resolve(c)
 	if e = now.effective(c, &is); !e.Limited {
@@ -27,7 +27,7 @@ func (l *RuleLimiter) Peek(ctx context.Context, c *ingress.Context) (e Effective
 // PeekConcurrent returns how many places are free for the message of a frame ([Rule.Concurrent]),
 // without taking one: Allowed, Limit and Remaining of the Decision. The Decision is zero if any
 // number of such messages may be handled at a time.
-func (l *RuleLimiter) PeekConcurrent(ctx context.Context, c *ingress.Context) (limit.Decision, error) {
+func (l *Limiter) PeekConcurrent(ctx context.Context, c *ingress.Context) (limit.Decision, error) {
 	now := l.now.Load()
 	is := now.resolve(c)
 	if is.concurrentBy == nil || now.rules.Disabled || now.listed(c) != "" {

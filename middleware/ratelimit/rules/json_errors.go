@@ -1,4 +1,4 @@
-package ratelimit
+package rules
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ func refuseNull(document []byte) error {
 	}
 }
 
-// decodeError makes a RulesError of an error of the JSON library.
+// decodeError makes a Error of an error of the JSON library.
 func decodeError(document []byte, err error) error {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		at := pathOf(e.JSONPointer)

@@ -1,12 +1,8 @@
-package ratelimit
+package rules
 
 import (
 	"net/netip"
 	"testing"
-
-	"github.com/wskit/wskit/adapters/memory"
-	"github.com/wskit/wskit/ingress"
-	"github.com/wskit/wskit/limit"
 )
 
 // Of several networks that have an address, the narrowest counts, in whatever order they are listed.
@@ -28,20 +24,5 @@ func TestTheNarrowestNetworkCounts(t *testing.T) {
 				t.Errorf("%q: %s is in %q, want %q", order, ip, got, want)
 			}
 		}
-	}
-}
-
-// What is exempt is not charged by a stack of limits.
-func TestAStackDoesNotChargeWhatIsExempt(t *testing.T) {
-	t.Parallel()
-	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 1, Window: 1e12}, limit.Options{})
-	h := NewAll([]Layer{{Limiter: l, Key: PerUser}})(ingress.Pass)
-	for range 3 {
-		if err := h(&ingress.Context{Type: "a", Exempt: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := h(&ingress.Context{Type: "a"}); err != nil {
-		t.Errorf("what is exempt was charged: %v", err)
 	}
 }
