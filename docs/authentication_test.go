@@ -40,8 +40,8 @@ func (s sessions) options() router.Options {
 		Renew: func(ctx context.Context, _ *router.Conn, token string) (ingress.Identity, error) {
 			return s.verify(ctx, token) // for the same user; the router refuses another one
 		},
-		Hosts:   []string{"https://chat.example.com"}, // this server's names
-		Origins: []string{"https://app.example.com"},  // pages of other hosts that may connect
+		Handshake: router.Handshake{Hosts: []string{"https://chat.example.com"}}, // this server's names
+		Origins:   []string{"https://app.example.com"},                           // pages of other hosts that may connect
 	}
 }
 
@@ -66,7 +66,7 @@ func TestAuthenticationPage(t *testing.T) {
 			"bob's":  {User: "bob"},
 		}
 		options := s.options()
-		options.Hosts = nil // the server of routertest has another name
+		options.Handshake.Hosts = nil // the server of routertest has another name
 		server := routertest.New(t, withRoles(options))
 		if _, res, err := server.TryDial(routertest.DialOptions{Token: "unknown"}); err == nil || res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("an unknown token: %v, %v", res, err)

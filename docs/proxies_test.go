@@ -130,7 +130,7 @@ func TestForgedCloudflareFieldDoesNotPassNginx(t *testing.T) {
 // Behind nginx, and behind a balancer before it that ends TLS, a page connects to its own
 // host with its own scheme alone.
 func TestPagesBehindNginx(t *testing.T) {
-	r := router.New(router.Options{Hosts: []string{"app.example"}, Logger: slog.New(slog.DiscardHandler)})
+	r := router.New(router.Options{Handshake: router.Handshake{Hosts: []string{"app.example"}}, Logger: slog.New(slog.DiscardHandler)})
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
 	addr := startNginx(t, server.Listener.Addr().String())

@@ -39,7 +39,7 @@ func serve(addr string) error {
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
 	released := make(chan struct{})
-	r := router.New(router.Options{DrainWindow: -1, RequestTimeout: -1})
+	r := router.New(router.Options{Liveness: router.Liveness{DrainWindow: -1}, RequestTimeout: -1})
 	router.RPC(r, "ip", func(*router.Context, struct{}) (string, error) { return addr, nil })
 	router.RPC(r, "hold", func(c *router.Context, _ struct{}) (string, error) {
 		select {

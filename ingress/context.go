@@ -53,7 +53,7 @@ func Pass(c *Context) error {
 }
 
 // Context is cancelled when the connection ends. It has the values of the handshake
-// (router.Options.ConnContext) and those of [Context.SetValues], and no deadline. Pass it to
+// (router.Options.Handshake.ConnContext) and those of [Context.SetValues], and no deadline. Pass it to
 // stores and lookups.
 func (c *Context) Context() context.Context {
 	if c.State.Values != nil {

@@ -10,7 +10,7 @@ import (
 // Token returns the token of a handshake, or "" when it has none. It looks, in
 // this order, for an Authorization header of the Bearer scheme; a subprotocol of
 // the form bearer.<token>; and the query parameter access_token, which proxies
-// may log. router.Options.TokenSubprotocol and TokenQuery set other names. Pages cannot set the
+// may log. router.Options.Handshake.TokenSubprotocol and TokenQuery set other names. Pages cannot set the
 // header. A page that sends the subprotocol should offer a second one:
 //
 //	new WebSocket(url, ["chat", "bearer." + token])

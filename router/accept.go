@@ -90,7 +90,7 @@ func (r *Router) admit(w http.ResponseWriter, req *http.Request) (c *Conn, check
 
 // acceptRefused has the refusal of a page accepted, so that the page gets the reason.
 func (r *Router) acceptRefused(req *http.Request, err error) error {
-	if r.opts.RefuseOverHTTP || req.Header.Get("Origin") == "" {
+	if r.opts.Handshake.RefuseOverHTTP || req.Header.Get("Origin") == "" {
 		return err
 	}
 	refusal := ingress.Refusal{Err: err}
@@ -198,7 +198,7 @@ func (r *Router) accept(w http.ResponseWriter, req *http.Request, ip netip.Addr,
 
 	h := w.Header()
 	h.Set(clientIDHeader, c.peer.ID)
-	if p := handshake.Select(req, r.opts.Subprotocols); p != "" {
+	if p := handshake.Select(req, r.opts.Handshake.Subprotocols); p != "" {
 		h.Set("Sec-WebSocket-Protocol", p)
 	}
 	if r.opts.Compression {

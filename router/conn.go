@@ -98,7 +98,7 @@ func (c *Conn) Identity() *ingress.Identity { return c.identity.Load() }
 func (c *Conn) IP() netip.Addr { return c.ip }
 
 // Context is cancelled when the connection has ended, before OnClose is called; its cause
-// (context.Cause) is [ErrClosed]. It has the values of Options.ConnContext, and no deadline.
+// (context.Cause) is [ErrClosed]. It has the values of Options.Handshake.ConnContext, and no deadline.
 func (c *Conn) Context() context.Context {
 	x := c.ctx.Load()
 	if x == nil {
@@ -119,7 +119,7 @@ func (c *Conn) Context() context.Context {
 // connContext is the context of a connection. Most connections never need it, so
 // it is made when it is asked for, or has values.
 type connContext struct {
-	values context.Context // of Options.ConnContext; it does not change
+	values context.Context // of Options.Handshake.ConnContext; it does not change
 
 	mu     sync.Mutex
 	ctx    context.Context // nil until it is asked for; guarded by mu, as cancel is

@@ -26,8 +26,8 @@ func TestReconnectsAreSpreadByTheNumberOfConnections(t *testing.T) {
 	}{
 		{router.Options{}, 200, time.Second},
 		{router.Options{}, 1500, 3 * time.Second},
-		{router.Options{DrainWindow: 10 * time.Second}, 200, 10 * time.Second},
-		{router.Options{DrainWindow: -1}, 200, 0},
+		{router.Options{Liveness: router.Liveness{DrainWindow: 10 * time.Second}}, 200, 10 * time.Second},
+		{router.Options{Liveness: router.Liveness{DrainWindow: -1}}, 200, 0},
 	} {
 		t.Run(fmt.Sprintf("%d clients within %v", tc.clients, tc.within), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func spread(t *testing.T, clients []*routertest.Client, within time.Duration) {
 func TestWhatADrainRefusesMayBeRepeatedSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := router.New(router.Options{DrainWindow: time.Minute})
+		r := router.New(router.Options{Liveness: router.Liveness{DrainWindow: time.Minute}})
 		router.RPC(r, "slow", func(*router.Context, struct{}) (struct{}, error) {
 			time.Sleep(2 * time.Second)
 			return struct{}{}, nil

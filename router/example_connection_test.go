@@ -206,7 +206,7 @@ func ExampleConn() {
 // Before the process ends, clients are asked to reconnect, to another server
 // behind the same name.
 func ExampleRouter_Shutdown() {
-	r := router.New(router.Options{DrainWindow: -1}) // all at once
+	r := router.New(router.Options{Liveness: router.Liveness{DrainWindow: -1}}) // all at once
 	c := connect(r)
 	defer c.close()
 

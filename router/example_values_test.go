@@ -22,9 +22,9 @@ func ExampleContext_Detach() {
 	}
 
 	r := router.New(router.Options{
-		ConnContext: func(req *http.Request) context.Context {
+		Handshake: router.Handshake{ConnContext: func(req *http.Request) context.Context {
 			return context.WithValue(context.Background(), hostKey{}, req.Host)
-		},
+		}},
 	})
 	r.UseHandler(func(next router.Handler) router.Handler {
 		return func(c *router.Context) error {

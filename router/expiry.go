@@ -27,7 +27,7 @@ func (c *Conn) checkIdentity(now time.Duration) {
 		return
 	}
 	left := time.Until(id.ExpiresAt)
-	switch notice := c.router.opts.ExpiryNotice; {
+	switch notice := c.router.opts.Liveness.ExpiryNotice; {
 	case left <= 0 && time.Duration(renewal) <= now:
 		c.Close(errors.CloseUnauthenticated, "identity expired")
 	case left > 0 && left <= notice && c.liveness.noticed != id:
@@ -53,7 +53,7 @@ func (c *Conn) identityDue(id *ingress.Identity, noticed bool, now time.Duration
 	}
 	left := time.Until(id.ExpiresAt)
 	if !noticed {
-		left -= max(c.router.opts.ExpiryNotice, 0)
+		left -= max(c.router.opts.Liveness.ExpiryNotice, 0)
 	}
 	return now + min(max(left, 0), clockCheck)
 }

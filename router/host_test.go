@@ -35,9 +35,9 @@ func TestHosts(t *testing.T) {
 	var log strings.Builder
 	gate := new(diary)
 	r := router.New(router.Options{
-		Hosts: []string{"App.example", "*.wild.example", "https://secure.example", "port.example:8443", "[::1]"}, Gate: gate,
-		InsecureAnyOrigin: true, // has no part in it
-		Logger:            slog.New(slog.NewTextHandler(&log, nil)),
+		Handshake: router.Handshake{Hosts: []string{"App.example", "*.wild.example", "https://secure.example", "port.example:8443", "[::1]"}, InsecureAnyOrigin: true}, Gate: gate,
+		// has no part in it
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	s := httptest.NewServer(r)
 	defer s.Close()
@@ -78,7 +78,7 @@ func TestHosts(t *testing.T) {
 	if asked != welcome {
 		t.Errorf("the gate was asked about %d requests, of which %d were for a listed host", asked, welcome)
 	}
-	if !strings.Contains(log.String(), "add evil.example to router.Options.Hosts") {
+	if !strings.Contains(log.String(), "add evil.example to router.Options.Handshake.Hosts") {
 		t.Errorf("the log does not say what to set:\n%s", log.String())
 	}
 }
@@ -108,7 +108,7 @@ func TestPagesOverHTTPMayNotOpenWSS(t *testing.T) {
 		{"configured without a scheme", true, []string{"app.example"}, nil, 403, 101, 403},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := router.New(router.Options{Hosts: c.hosts, Logger: slog.New(slog.DiscardHandler)})
+			r := router.New(router.Options{Handshake: router.Handshake{Hosts: c.hosts}, Logger: slog.New(slog.DiscardHandler)})
 			s := httptest.NewUnstartedServer(r)
 			if c.tls {
 				s.StartTLS()

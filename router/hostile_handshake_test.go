@@ -148,7 +148,7 @@ func TestTokenSubprotocolIsEchoedOnlyAlone(t *testing.T) {
 		{"", []string{"bearer.secret"}, []string{"Sec-WebSocket-Protocol: bearer.secret, v1"}, ""},
 		{"", []string{"v2"}, []string{"Sec-WebSocket-Protocol: bearer.secret"}, "bearer.secret"},
 	} {
-		s := serveSocket(t, router.Options{Subprotocols: c.configured, TokenSubprotocol: c.prefix}, nil)
+		s := serveSocket(t, router.Options{Handshake: router.Handshake{Subprotocols: c.configured, TokenSubprotocol: c.prefix}}, nil)
 		p := s.connect()
 		p.write([]byte(s.handshake(c.offered...)))
 		res := p.response()

@@ -140,7 +140,7 @@ func TestCloseHookGetsHowItEnded(t *testing.T) {
 func TestShutdownLetsHandlersFinish(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := router.New(router.Options{DrainWindow: 4 * time.Second})
+		r := router.New(router.Options{Liveness: router.Liveness{DrainWindow: 4 * time.Second}})
 		router.RPC(r, "slow", func(_ *router.Context, m text) (text, error) {
 			time.Sleep(2 * time.Second)
 			return m, nil

@@ -29,7 +29,7 @@ func New(opts Options) *Router {
 		OnOpen: opts.OnOpen, OnClose: opts.OnClose, OnError: opts.OnError, OnLimitExceeded: opts.OnLimitExceeded, OnRefused: opts.OnRefused,
 	})
 	r.top = Group{router: r, opts: RouteOptions{Strict: opts.Strict}}
-	r.tokens = handshake.Tokens{Prefix: opts.TokenSubprotocol, Query: opts.TokenQuery}
+	r.tokens = handshake.Tokens{Prefix: opts.Handshake.TokenSubprotocol, Query: opts.Handshake.TokenQuery}
 	r.tickets.init(opts.Resume, opts.Backend.Secret)
 	r.hub = r.newHub()
 	r.checks.outage = outage.Reporter{
@@ -45,7 +45,7 @@ func New(opts Options) *Router {
 			r.cluster = r.newCluster()
 		}
 	}
-	r.origin.Origins, r.origin.AnyOrigin, r.origin.Hosts = opts.Origins, opts.InsecureAnyOrigin, opts.Hosts
+	r.origin.Origins, r.origin.AnyOrigin, r.origin.Hosts = opts.Origins, opts.Handshake.InsecureAnyOrigin, opts.Handshake.Hosts
 	r.origin.Logger = opts.Logger
 	r.fair.Init(&r.sockets, func(k *Context) { go k.conn.handleConcurrently(k) })
 	r.presence.MaxList, r.presence.Panicked = opts.Limits.MaxQueued/2, r.panickedOutside

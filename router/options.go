@@ -53,33 +53,12 @@ type Options struct {
 	// Default: the topics stay.
 	Recheck func(ctx context.Context, c *Conn, topic string) error
 
-	// ExpiryNotice is how long before its identity expires (ingress.Identity.ExpiresAt) a client
-	// gets $ws:expiring. An identity that has expired by then is not accepted: a handshake is
-	// refused with 401, a message with UNAUTHENTICATED, and a connection is closed with 4401. A
-	// renewal that came before may end first. The clock is the wall clock: if it is set, a connection
-	// gets the notice and is closed up to 30 s late. A connection that Shutdown drains is not closed
-	// before the messages that it has accepted are answered.
-	//
-	// Default: 60 s. Negative: no notice.
-	ExpiryNotice time.Duration
-
 	// Gate admits or refuses handshakes, before Authenticate is called, and is called again
 	// when their connections have ended. gate.New makes one. Handshakes from pages
 	// of other origins are refused before: they must not use up the limits of the user.
 	//
 	// Default: all are admitted.
 	Gate ingress.Gate
-
-	// Hosts lists the names of this server, as in the field Host of a request: a host
-	// ("app.example.com"; without a port, any port is meant), a pattern as of path.Match
-	// ("*.example.com"), or either with the scheme of its pages ("https://app.example.com").
-	// Requests for other hosts are refused with 421. Without it, a page of another site can connect
-	// like a page of this server, if the name of that site leads to this server's address (DNS
-	// rebinding). Set it for servers in private networks and on developers' machines, and wherever
-	// clients are not authenticated.
-	//
-	// Default: any host.
-	Hosts []string
 
 	// Origins lists the origins of pages that may connect, besides pages of
 	// the host the request itself is for: a host ("app.example.com"), a
@@ -96,53 +75,16 @@ type Options struct {
 	// Default: none.
 	Origins []string
 
-	// InsecureAnyOrigin lets pages of any origin connect. The browser sends the user's
-	// cookies with their requests: use it only if cookies do not authenticate users.
+	// Handshake has what else may be set for the opening of connections.
 	//
-	// Default: false: pages of Origins and of the own host.
-	InsecureAnyOrigin bool
-
-	// RefuseOverHTTP answers pages that the Gate or Authenticate refuse with HTTP alone, as all others. Browsers hide
-	// such an answer from the page.
-	//
-	// Default: such a handshake of a page is accepted, and the connection closed at once, so that the page sees why:
-	// with 4401 for a status of 401, 4403 for 403, 4429 for 429 and 1013 for 503, and the reason
-	// {"retryAfterMs":n,"message":"…"}, see ingress.Refusal.Accept. At most 100 a second are answered like this, each
-	// for 2 s at most. All other refusals, such as those of origins and hosts, and those of clients that are not pages
-	// (without an Origin), are HTTP answers.
-	RefuseOverHTTP bool
-
-	// TokenSubprotocol and TokenQuery say where [ingress.Token] finds the token of a handshake: in
-	// a subprotocol with this prefix, and in this parameter of the query.
-	//
-	// Default: "bearer." and "access_token".
-	TokenSubprotocol, TokenQuery string
-
-	// Subprotocols lists the subprotocols of this server. The first one that the client offers as
-	// well is selected. A token that is offered as a subprotocol is selected only if it is the only
-	// offer, see [ingress.Token].
-	//
-	// Default: the first that the client offers, because browsers fail a connection for
-	// which none of their offers is selected.
-	Subprotocols []string
+	// Default: see Handshake.
+	Handshake Handshake
 
 	// ClientIP finds the address of a client.
 	//
 	// Default: ingress.PeerIP, which reads no header. Behind a proxy that is the address of
 	// the proxy: use [ingress.ClientIP].
 	ClientIP func(*http.Request) netip.Addr
-
-	// ConnContext returns a context with values for the connection: the contexts of the
-	// connection and of its messages have them. An example is a trace id or a logger that HTTP
-	// middleware put into the context of the request. It is called before the connection is upgraded, concurrently. An
-	// upgrade ends the request, so the cancellation and the deadline of what it returns do not count.
-	// What it returns is held for as long as the connection: req.Context() has all values, and
-	// needs up to 1 KB; a context made of context.Background() has only those that are
-	// put into it. Some HTTP routers use a value again for the next request (chi.URLParam):
-	// copy what is needed of it.
-	//
-	// Default: none; the contexts have no values of the request.
-	ConnContext func(req *http.Request) context.Context
 
 	// Backend keeps what processes share: topics, presence, the answers of messages with an idempotency key.
 	// redis.Open makes one. [Router.Serve] closes it; Shutdown does not.
@@ -224,16 +166,6 @@ type Options struct {
 	//
 	// Default: 30 s. Negative: no limit.
 	RequestTimeout time.Duration
-
-	// DrainWindow is the time over which Shutdown spreads the reconnects of clients, so that
-	// they do not all reconnect at once. A client is away for half of it on average. Shutdown
-	// itself does not wait for it. Handshakes and messages that are refused during a drain may be
-	// repeated within it, and within 5 s.
-	//
-	// Default: 2 ms for each connection that is open when Shutdown begins, at least 1 s and at
-	// most 1 minute. So about 500 clients a second reconnect, and more if the server has more
-	// than 30,000. Negative: at once.
-	DrainWindow time.Duration
 
 	// Compression accepts permessage-deflate from clients that offer it, and compresses
 	// messages of 1 KiB and more. Each message is compressed separately: context takeover
@@ -371,7 +303,63 @@ const (
 	OnExceededSilent
 )
 
-// Liveness has the times after which a connection counts as dead. Any bytes from the client,
+// Handshake has the options of opening a connection that most applications leave as they are. The zero value works.
+type Handshake struct {
+	// Hosts lists the names of this server, as in the field Host of a request: a host
+	// ("app.example.com"; without a port, any port is meant), a pattern as of path.Match
+	// ("*.example.com"), or either with the scheme of its pages ("https://app.example.com").
+	// Requests for other hosts are refused with 421. Without it, a page of another site can connect
+	// like a page of this server, if the name of that site leads to this server's address (DNS
+	// rebinding). Set it for servers in private networks and on developers' machines, and wherever
+	// clients are not authenticated.
+	//
+	// Default: any host.
+	Hosts []string
+
+	// InsecureAnyOrigin lets pages of any origin connect. The browser sends the user's
+	// cookies with their requests: use it only if cookies do not authenticate users.
+	//
+	// Default: false: pages of Origins and of the own host.
+	InsecureAnyOrigin bool
+
+	// RefuseOverHTTP answers pages that the Gate or Authenticate refuse with HTTP alone, as all others. Browsers hide
+	// such an answer from the page.
+	//
+	// Default: such a handshake of a page is accepted, and the connection closed at once, so that the page sees why:
+	// with 4401 for a status of 401, 4403 for 403, 4429 for 429 and 1013 for 503, and the reason
+	// {"retryAfterMs":n,"message":"…"}, see ingress.Refusal.Accept. At most 100 a second are answered like this, each
+	// for 2 s at most. All other refusals, such as those of origins and hosts, and those of clients that are not pages
+	// (without an Origin), are HTTP answers.
+	RefuseOverHTTP bool
+
+	// TokenSubprotocol and TokenQuery say where [ingress.Token] finds the token of a handshake: in
+	// a subprotocol with this prefix, and in this parameter of the query.
+	//
+	// Default: "bearer." and "access_token".
+	TokenSubprotocol, TokenQuery string
+
+	// Subprotocols lists the subprotocols of this server. The first one that the client offers as
+	// well is selected. A token that is offered as a subprotocol is selected only if it is the only
+	// offer, see [ingress.Token].
+	//
+	// Default: the first that the client offers, because browsers fail a connection for
+	// which none of their offers is selected.
+	Subprotocols []string
+
+	// ConnContext returns a context with values for the connection: the contexts of the
+	// connection and of its messages have them. An example is a trace id or a logger that HTTP
+	// middleware put into the context of the request. It is called before the connection is upgraded, concurrently. An
+	// upgrade ends the request, so the cancellation and the deadline of what it returns do not count.
+	// What it returns is held for as long as the connection: req.Context() has all values, and
+	// needs up to 1 KB; a context made of context.Background() has only those that are
+	// put into it. Some HTTP routers use a value again for the next request (chi.URLParam):
+	// copy what is needed of it.
+	//
+	// Default: none; the contexts have no values of the request.
+	ConnContext func(req *http.Request) context.Context
+}
+
+// Liveness has the times of a connection: after which it counts as dead, and how it ends. Any bytes from the client,
 // pongs included, show that it is alive. This is checked four times a second, and more often if
 // one of the times is shorter than 2 s.
 type Liveness struct {
@@ -396,6 +384,26 @@ type Liveness struct {
 	// new servers after some time. It is up to a tenth less for each connection, at random.
 	// Default: 0, no limit.
 	MaxAge time.Duration
+
+	// ExpiryNotice is how long before its identity expires (ingress.Identity.ExpiresAt) a client
+	// gets $ws:expiring. An identity that has expired by then is not accepted: a handshake is
+	// refused with 401, a message with UNAUTHENTICATED, and a connection is closed with 4401. A
+	// renewal that came before may end first. The clock is the wall clock: if it is set, a connection
+	// gets the notice and is closed up to 30 s late. A connection that Shutdown drains is not closed
+	// before the messages that it has accepted are answered.
+	//
+	// Default: 60 s. Negative: no notice.
+	ExpiryNotice time.Duration
+
+	// DrainWindow is the time over which Shutdown spreads the reconnects of clients, so that
+	// they do not all reconnect at once. A client is away for half of it on average. Shutdown
+	// itself does not wait for it. Handshakes and messages that are refused during a drain may be
+	// repeated within it, and within 5 s.
+	//
+	// Default: 2 ms for each connection that is open when Shutdown begins, at least 1 s and at
+	// most 1 minute. So about 500 clients a second reconnect, and more if the server has more
+	// than 30,000. Negative: at once.
+	DrainWindow time.Duration
 }
 
 // withDefaults returns a copy with the defaults, or an error that says what to change.
@@ -411,7 +419,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Liveness.PongTimeout = cmp.Or(o.Liveness.PongTimeout, 10*time.Second)
 	o.Liveness.MessageTimeout = cmp.Or(o.Liveness.MessageTimeout, 30*time.Second)
 	o.Liveness.WriteTimeout = cmp.Or(o.Liveness.WriteTimeout, 30*time.Second)
-	o.ExpiryNotice = cmp.Or(o.ExpiryNotice, time.Minute)
+	o.Liveness.ExpiryNotice = cmp.Or(o.Liveness.ExpiryNotice, time.Minute)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 30*time.Second)
 	o.HistoryCheck = cmp.Or(o.HistoryCheck, 5*time.Second)
 	if o.ClientIP == nil {
@@ -446,19 +454,19 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("router: Limits.CloseCode %d may not be sent; use 1013 or a code from 4000 to 4999", l.CloseCode)
 	case o.HistoryCheck < 10*time.Millisecond:
 		return o, fmt.Errorf("router: Options.HistoryCheck is %v; it must be at least 10ms (0 for 5s)", o.HistoryCheck)
-	case o.TokenSubprotocol != "" && !handshake.IsToken(o.TokenSubprotocol):
-		return o, fmt.Errorf("router: Options.TokenSubprotocol is %q; a subprotocol has letters, digits and !#$%%&'*+-.^_`|~ only", o.TokenSubprotocol)
+	case o.Handshake.TokenSubprotocol != "" && !handshake.IsToken(o.Handshake.TokenSubprotocol):
+		return o, fmt.Errorf("router: Options.Handshake.TokenSubprotocol is %q; a subprotocol has letters, digits and !#$%%&'*+-.^_`|~ only", o.Handshake.TokenSubprotocol)
 	case v.PongTimeout < 0 || v.WriteTimeout < 0 || v.IdleTimeout < 0 || v.MaxAge < 0:
-		return o, fmt.Errorf("router: Liveness holds a negative time; only PingInterval and MessageTimeout may be negative, for never")
+		return o, fmt.Errorf("router: a time of Liveness is negative that must not be; use 0 for the default of PongTimeout, WriteTimeout, IdleTimeout and MaxAge")
 	}
 	var err error
-	if o.Origins, err = origin.Patterns("Origins", o.Origins, "list the hosts that may connect, or set InsecureAnyOrigin if you mean any"); err != nil {
+	if o.Origins, err = origin.Patterns("Origins", o.Origins, "list the hosts that may connect, or set Handshake.InsecureAnyOrigin if you mean any"); err != nil {
 		return o, err
 	}
-	if o.Hosts, err = origin.Patterns("Hosts", o.Hosts, "list the names of this server, or leave Hosts empty if you mean any"); err != nil {
+	if o.Handshake.Hosts, err = origin.Patterns("Handshake.Hosts", o.Handshake.Hosts, "list the names of this server, or leave Hosts empty if you mean any"); err != nil {
 		return o, err
 	}
-	o.Subprotocols = append([]string(nil), o.Subprotocols...)
+	o.Handshake.Subprotocols = append([]string(nil), o.Handshake.Subprotocols...)
 	if o.Addressing, err = o.Addressing.withDefaults(); err != nil {
 		return o, err
 	}

@@ -572,7 +572,7 @@ func TestAnswersAreNotRefused(t *testing.T) {
 // A drain waits for a handler, and for the answer that this waits for.
 func TestShutdownWhileAQuestionIsOpen(t *testing.T) {
 	t.Parallel()
-	s := newAsking(t, router.Options{DrainWindow: -1}, router.QuestionOptions{})
+	s := newAsking(t, router.Options{Liveness: router.Liveness{DrainWindow: -1}}, router.QuestionOptions{})
 	p := s.dial()
 	p.write(request("1", "ask"))
 	id := p.question()

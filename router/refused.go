@@ -40,7 +40,7 @@ const (
 
 	// RefusedHandshake is a request that is no handshake, or a malformed one.
 	RefusedHandshake RefusedKind = "handshake"
-	// RefusedHost is a handshake for a host that is not in Options.Hosts.
+	// RefusedHost is a handshake for a host that is not in Options.Handshake.Hosts.
 	RefusedHost RefusedKind = "host"
 	// RefusedOrigin is a handshake from a page of another origin.
 	RefusedOrigin RefusedKind = "origin"

@@ -38,7 +38,7 @@ func refusing(req *http.Request) (ingress.Identity, error) {
 // refusals without a code for them get HTTP answers.
 func TestPagesSeeWhyTheyAreRefused(t *testing.T) {
 	t.Parallel()
-	s := serveSocket(t, router.Options{Authenticate: refusing, Hosts: []string{"127.0.0.1"}, OnError: func(router.Fault) {}}, nil)
+	s := serveSocket(t, router.Options{Authenticate: refusing, Handshake: router.Handshake{Hosts: []string{"127.0.0.1"}}, OnError: func(router.Fault) {}}, nil)
 	page := "Origin: http://" + s.addr
 	for _, c := range []struct {
 		token, origin string

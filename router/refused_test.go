@@ -71,7 +71,7 @@ func TestRefusedHandshakesAreReported(t *testing.T) {
 		{name: "a body", edit: func(h string) string { return strings.Replace(h, "\r\n\r\n", "\r\nContent-Length: 4\r\n\r\nbody", 1) }, want: "handshake INVALID_ARGUMENT"},
 		{name: "no key", edit: func(h string) string { return strings.Replace(h, "Sec-WebSocket-Key", "X-Key", 1) }, want: "handshake INVALID_ARGUMENT"},
 		{name: "another version", edit: func(h string) string { return strings.Replace(h, "Version: 13", "Version: 8", 1) }, want: "handshake INVALID_ARGUMENT"},
-		{name: "host", opts: router.Options{Hosts: []string{"chat.example"}}, want: "host PERMISSION_DENIED"},
+		{name: "host", opts: router.Options{Handshake: router.Handshake{Hosts: []string{"chat.example"}}}, want: "host PERMISSION_DENIED"},
 		{name: "origin", edit: func(h string) string {
 			return strings.Replace(h, "\r\n\r\n", "\r\nOrigin: https://evil.example\r\n\r\n", 1)
 		}, want: "origin PERMISSION_DENIED"},

@@ -47,9 +47,9 @@ func TestWiringMistakes(t *testing.T) {
 		{"any origin", "InsecureAnyOrigin", func() { router.New(router.Options{Origins: []string{"*"}}) }},
 		{"origin with a path", "has no path", func() { router.New(router.Options{Origins: []string{"https://a.example/chat"}}) }},
 		{"host with a path", "has no path", func() { router.New(router.Options{Origins: []string{"a.example/chat"}}) }},
-		{"any host", "leave Hosts empty", func() { router.New(router.Options{Hosts: []string{"*"}}) }},
-		{"own host with a path", "has no path", func() { router.New(router.Options{Hosts: []string{"a.example/chat"}}) }},
-		{"own host with the scheme of WebSockets", "https or http", func() { router.New(router.Options{Hosts: []string{"wss://a.example"}}) }},
+		{"any host", "leave Hosts empty", func() { router.New(router.Options{Handshake: router.Handshake{Hosts: []string{"*"}}}) }},
+		{"own host with a path", "has no path", func() { router.New(router.Options{Handshake: router.Handshake{Hosts: []string{"a.example/chat"}}}) }},
+		{"own host with the scheme of WebSockets", "https or http", func() { router.New(router.Options{Handshake: router.Handshake{Hosts: []string{"wss://a.example"}}}) }},
 		{"bad pattern", "malformed", func() { router.New(router.Options{Origins: []string{"[a"}}) }},
 		{"payload", "in bytes", func() { router.New(router.Options{Limits: router.Limits{MaxPayload: -1}}) }},
 		{"queue", "in bytes", func() { router.New(router.Options{Limits: router.Limits{MaxQueued: 1}}) }},
@@ -195,7 +195,7 @@ func TestSubprotocols(t *testing.T) {
 		{"a token that is the only offer", []string{"chat.v1"}, "bearer.secret", "bearer.secret"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := serveSocket(t, router.Options{Subprotocols: tc.options}, nil)
+			s := serveSocket(t, router.Options{Handshake: router.Handshake{Subprotocols: tc.options}}, nil)
 			p := s.connect()
 			p.write([]byte(s.handshake("Sec-WebSocket-Protocol: " + tc.offered)))
 			res := p.response()

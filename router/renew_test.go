@@ -129,8 +129,7 @@ func TestExpiryIsAnnouncedAndCloses(t *testing.T) {
 func TestExpiryWithoutLiveness(t *testing.T) {
 	t.Parallel()
 	opts := router.Options{
-		ExpiryNotice: -1,
-		Liveness:     router.Liveness{PingInterval: -1, MessageTimeout: -1},
+		Liveness: router.Liveness{ExpiryNotice: -1, PingInterval: -1, MessageTimeout: -1},
 	}
 	renewing(t, opts, "acme/ann/reader/", func(t *testing.T, _ *router.Router, c *routertest.Client) {
 		time.Sleep(24 * time.Hour)
@@ -289,7 +288,7 @@ func slowly(t *testing.T, stubborn bool, token string, test func(t *testing.T, c
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})
-		opts := router.Options{ExpiryNotice: -1, Renew: func(ctx context.Context, _ *router.Conn, token string) (ingress.Identity, error) {
+		opts := router.Options{Liveness: router.Liveness{ExpiryNotice: -1}, Renew: func(ctx context.Context, _ *router.Conn, token string) (ingress.Identity, error) {
 			done := ctx.Done()
 			if stubborn {
 				done = nil
@@ -600,7 +599,7 @@ func TestExpiryDuringAHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cause := make(chan error, 2)
-		r := router.New(authenticated(router.Options{ExpiryNotice: -1, OnError: func(router.Fault) {}}))
+		r := router.New(authenticated(router.Options{Liveness: router.Liveness{ExpiryNotice: -1}, OnError: func(router.Fault) {}}))
 		router.RPC(r, "hold", func(c *router.Context, _ struct{}) (string, error) {
 			<-c.Done()
 			cause <- c.Err()
@@ -626,7 +625,7 @@ func TestExpiryOverSockets(t *testing.T) {
 	t.Parallel()
 	takesTime(t)
 	const life = 4 * time.Second // of which a client has seven eighths to renew its identity
-	s := serveSocket(t, authenticated(router.Options{ExpiryNotice: life - life/8}), func(r *router.Router) {
+	s := serveSocket(t, authenticated(router.Options{Liveness: router.Liveness{ExpiryNotice: life - life/8}}), func(r *router.Router) {
 		router.RPC(r, "tier", func(c *router.Context, _ struct{}) (said, error) { return said{c.Identity.Tier}, nil })
 	})
 	tier := textFrame(`{"type":"tier","meta":{"correlationId":"t"}}`)

@@ -104,7 +104,7 @@ func revokeRaces(t *testing.T, n int, first adapters.Backend, addressing bool, m
 	var routers []*router.Router
 	var urls []string
 	for _, b := range append([]adapters.Backend{first}, more...) {
-		opts := router.Options{Backend: b, Authenticate: asUser, InsecureAnyOrigin: true}
+		opts := router.Options{Backend: b, Authenticate: asUser, Handshake: router.Handshake{InsecureAnyOrigin: true}}
 		opts.Addressing = router.AddressingOptions{Enabled: addressing, Timeout: patience}
 		opts.Backend.ProcessTimeout = 10 * time.Second
 		opts.Resume.Keys = [][]byte{[]byte(strings.Repeat("k", 32))}

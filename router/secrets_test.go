@@ -57,8 +57,7 @@ func TestTokensAreNeitherLoggedNorEchoed(t *testing.T) {
 				logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 				fast := limit.TokenBucket{Capacity: 1000, Refill: 1000, Per: time.Second}
 				opts := router.Options{
-					Logger: logger, RefuseOverHTTP: !accept, Compression: true,
-					TokenSubprotocol: "auth.", TokenQuery: "ticket",
+					Logger: logger, Handshake: router.Handshake{RefuseOverHTTP: !accept, TokenSubprotocol: "auth.", TokenQuery: "ticket"}, Compression: true,
 					Authenticate: func(req *http.Request) (ingress.Identity, error) {
 						return ingress.Identity{User: "ann"}, refusal
 					},

@@ -20,7 +20,7 @@ const (
 	drainPause = 20 * time.Millisecond
 )
 
-// The default of Options.DrainWindow. While 500 clients a second come to another server on two
+// The default of Options.Liveness.DrainWindow. While 500 clients a second come to another server on two
 // cores, the p99 latency of its own clients is twice as long as before, while 1,000 come four times
 // (bench/RESULTS.md, Reconnects). Within the minimum come 500 at most. The maximum bounds for how
 // long a client is away: its requests wait, and a history keeps so many messages
@@ -36,8 +36,8 @@ const maxRefusedWait = 5 * time.Second
 
 // drainWindow is the time over which clients reconnect if so many connections are open.
 func (o *Options) drainWindow(open int64) time.Duration {
-	if o.DrainWindow != 0 {
-		return max(0, o.DrainWindow)
+	if o.Liveness.DrainWindow != 0 {
+		return max(0, o.Liveness.DrainWindow)
 	}
 	return min(max(minDrainWindow, time.Duration(open)*drainPerConn), maxDrainWindow)
 }
@@ -46,7 +46,7 @@ func (o *Options) drainWindow(open int64) time.Duration {
 // being handled, or wait for their turn, are handled and answered, while others
 // that still come are answered UNAVAILABLE; and each connection that has none
 // left is closed with 1001. The reason {"retryAfterMs":n} says when to reconnect,
-// at random within Options.DrainWindow, for which Shutdown does not wait.
+// at random within Options.Liveness.DrainWindow, for which Shutdown does not wait.
 //
 // It returns nil when all connections have ended and OnClose has returned for
 // each, what they held of Options.Gate is released, and the hooks OnShutdown have returned; or, when ctx is done, its

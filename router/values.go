@@ -12,7 +12,7 @@ type selfKey struct{}
 
 // Value implements context.Context. It returns a value that middleware has set for the message
 // (SetValues of this type and of ingress.Context), or else one of the handshake
-// (Options.ConnContext).
+// (Options.Handshake.ConnContext).
 func (c *Context) Value(key any) any {
 	c.checkReuse()
 	if key == (selfKey{}) {
@@ -60,11 +60,11 @@ func (c *Context) Detach() context.Context {
 
 // connContext returns the context of a connection that has values, nil for one without.
 func (r *Router) connContext(req *http.Request) (x *connContext, err error) {
-	if r.opts.ConnContext == nil {
+	if r.opts.Handshake.ConnContext == nil {
 		return nil, nil
 	}
 	defer r.containHook("ConnContext", nil, &err)
-	if ctx := r.opts.ConnContext(req); ctx != nil {
+	if ctx := r.opts.Handshake.ConnContext(req); ctx != nil {
 		x = &connContext{values: context.WithoutCancel(ctx)}
 	}
 	return x, nil

@@ -72,7 +72,7 @@ func TestValuesOfTheHandshake(t *testing.T) {
 			},
 		}
 		if set {
-			opts.ConnContext = (*http.Request).Context
+			opts.Handshake.ConnContext = (*http.Request).Context
 		}
 		r := router.New(opts)
 		r.Use(func(next ingress.Handler) ingress.Handler {
@@ -134,7 +134,7 @@ func TestTheRequestIsNotHeld(t *testing.T) {
 		"default": nil, "all values": (*http.Request).Context,
 	} {
 		requests := make(chan weak.Pointer[http.Request], 1)
-		s := behind(t, router.New(router.Options{ConnContext: connContext}), func(next http.Handler) http.Handler {
+		s := behind(t, router.New(router.Options{Handshake: router.Handshake{ConnContext: connContext}}), func(next http.Handler) http.Handler {
 			return traced(next, func(req *http.Request) { requests <- weak.Make(req) })
 		})
 		s.dial("X-Trace-Id: a")
@@ -158,7 +158,7 @@ func TestConnContextThatFails(t *testing.T) {
 		http.StatusInternalServerError: func(*http.Request) context.Context { panic("no context") },
 		http.StatusSwitchingProtocols:  func(*http.Request) context.Context { return nil },
 	} {
-		s := serveSocket(t, router.Options{ConnContext: hook, OnError: func(f router.Fault) { faults <- f }}, nil)
+		s := serveSocket(t, router.Options{Handshake: router.Handshake{ConnContext: hook}, OnError: func(f router.Fault) { faults <- f }}, nil)
 		p := s.connect()
 		p.write([]byte(s.handshake()))
 		if got := p.response().StatusCode; got != status {
@@ -209,7 +209,7 @@ func TestValuesFromMiddleware(t *testing.T) {
 		}
 	}
 	seen := make(chan string, 10)
-	r := router.New(router.Options{ConnContext: (*http.Request).Context})
+	r := router.New(router.Options{Handshake: router.Handshake{ConnContext: (*http.Request).Context}})
 	r.Use(before("a"), before("b"))
 	r.UseHandler(after("c"))
 	route := r.With(before("r"))

@@ -54,7 +54,7 @@ func TestClientsComeBackAfterALoss(t *testing.T) {
 // Clients of wskit that is shut down come back when the server has said.
 func TestClientsFollowTheAdviceOfTheServer(t *testing.T) {
 	const clients, window = 20, 300 * time.Millisecond
-	r := router.New(router.Options{DrainWindow: window})
+	r := router.New(router.Options{Liveness: router.Liveness{DrainWindow: window}})
 	swarm := open(t, serve(t, r, false), clients)
 	routes, _ := rival.Routes("gws", false)
 	to := serve(t, routes.Echo, false)

@@ -224,7 +224,7 @@ func refusal(res *http.Response, err error) (found, remedy string) {
 	case ours && res.StatusCode == http.StatusForbidden:
 		return found, "set Options.Origins to those of your pages, or try another with -origin"
 	case ours && res.StatusCode == http.StatusMisdirectedRequest:
-		return found, "set Options.Hosts to the name under which the server is reached (docs/proxies.md)"
+		return found, "set Options.Handshake.Hosts to the name under which the server is reached (docs/proxies.md)"
 	case ours && res.StatusCode == http.StatusUnauthorized:
 		return found, "the server wants a token, or refuses this one: set WSKIT_TOKEN"
 	case ours:

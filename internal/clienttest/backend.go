@@ -93,18 +93,16 @@ func (s *Server) startInstance(b *backend) (*instance, error) {
 	s.door.over(b.limits)
 	s.flood.over(b.limits)
 	i.router = router.New(router.Options{
-		Gate:              &s.door,
-		Authenticate:      s.authenticate,
-		Renew:             s.renew,
-		ExpiryNotice:      milliseconds(cmp.Or(s.o.ExpiryNoticeMs, 1000)),
-		InsecureAnyOrigin: true,
-		Backend:           adapters.Backend{Broker: broker, Idempotency: b.idempotency},
-		Resume:            router.ResumeOptions{Keys: ticketKeys},
-		SendGaps:          true,
-		HistoryCheck:      500 * time.Millisecond,
-		RequestTimeout:    milliseconds(s.o.RequestTimeoutMs),
-		DrainWindow:       milliseconds(cmp.Or(s.o.DrainWindowMs, 500)),
-		Liveness: router.Liveness{
+		Gate:           &s.door,
+		Authenticate:   s.authenticate,
+		Renew:          s.renew,
+		Handshake:      router.Handshake{InsecureAnyOrigin: true},
+		Backend:        adapters.Backend{Broker: broker, Idempotency: b.idempotency},
+		Resume:         router.ResumeOptions{Keys: ticketKeys},
+		SendGaps:       true,
+		HistoryCheck:   500 * time.Millisecond,
+		RequestTimeout: milliseconds(s.o.RequestTimeoutMs),
+		Liveness: router.Liveness{ExpiryNotice: milliseconds(cmp.Or(s.o.ExpiryNoticeMs, 1000)), DrainWindow: milliseconds(cmp.Or(s.o.DrainWindowMs, 500)),
 			PingInterval: milliseconds(s.o.PingMs),
 			PongTimeout:  milliseconds(s.o.PongMs),
 		},

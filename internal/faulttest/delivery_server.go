@@ -48,8 +48,7 @@ func newDeliveryRouter(backend adapters.Backend) (*router.Router, error) {
 		HistoryCheck: 200 * time.Millisecond,
 		Resume:       router.ResumeOptions{Keys: [][]byte{[]byte(strings.Repeat("k", 32))}, MaxAge: 4 * time.Minute},
 		Limits:       router.Limits{MaxQueued: 128 << 10, SocketBuffer: 16 << 10},
-		Liveness:     router.Liveness{PingInterval: 2 * time.Second, PongTimeout: 2 * time.Second, WriteTimeout: 3 * time.Second},
-		DrainWindow:  time.Millisecond,
+		Liveness:     router.Liveness{DrainWindow: time.Millisecond, PingInterval: 2 * time.Second, PongTimeout: 2 * time.Second, WriteTimeout: 3 * time.Second},
 	})
 	r.History(roomTopic, router.HistoryOptions{Messages: 1_000_000, Bytes: 1 << 30})
 	r.History(shortTopic, router.HistoryOptions{Messages: 40})

@@ -132,7 +132,7 @@ func serve(c Config) error {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
 		Backend:      backend,
-		DrainWindow:  time.Millisecond,
+		Liveness:     router.Liveness{DrainWindow: time.Millisecond},
 		HistoryCheck: 300 * time.Millisecond,
 		Resume:       router.ResumeOptions{Keys: [][]byte{[]byte("the key of all servers of a test")}},
 	})

@@ -32,7 +32,7 @@ func ExampleTrace() {
 	provider := trace.NewTracerProvider(trace.WithBatcher(exporter))
 	defer provider.Shutdown(context.Background())
 
-	r := router.New(router.Options{ConnContext: otel.ConnContext})
+	r := router.New(router.Options{Handshake: router.Handshake{ConnContext: otel.ConnContext}})
 	otel.Trace(r, otel.TraceOptions{TracerProvider: provider, PublicEndpoint: true})
 	router.RPC(r, "room.join", func(c *router.Context, _ struct{}) (struct{}, error) {
 		// Pass c to the database: its spans are then within that of the message.

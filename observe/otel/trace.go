@@ -32,7 +32,7 @@ type TraceOptions struct {
 
 // Trace makes a span for each message that reaches its handler, from when its middleware begins until its
 // handler has returned. Its parent is the traceparent of the message's meta, if there is one; it has a
-// link to the span of the handshake, if Options.ConnContext of the router is [ConnContext]. There is no
+// link to the span of the handshake, if Options.Handshake.ConnContext of the router is [ConnContext]. There is no
 // span for a connection: it would be exported when the connection ends.
 //
 // The contexts of handlers carry the span, so the spans of a database's client are its children. What a
@@ -52,7 +52,7 @@ func Trace(r *router.Router, o TraceOptions) {
 
 // ConnContext keeps the span of the handshake for the messages of its connection, and nothing else of
 // the request: that of HTTP middleware, or else the traceparent of the request's header. Set it as
-// Options.ConnContext of the router, or call it there.
+// Options.Handshake.ConnContext of the router, or call it there.
 func ConnContext(req *http.Request) context.Context {
 	ctx := req.Context()
 	if !trace.SpanContextFromContext(ctx).IsValid() {

@@ -47,7 +47,7 @@ func start(t *testing.T, broker pubsub.Broker, o otel.TraceOptions, sampler sdk.
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(p.spans), sdk.WithSampler(sampler))
 	t.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
 	o.TracerProvider = provider
-	p.r = router.New(router.Options{Backend: adapters.Backend{Broker: broker}, ConnContext: otel.ConnContext, OnOpen: func(c *router.Conn) error {
+	p.r = router.New(router.Options{Backend: adapters.Backend{Broker: broker}, Handshake: router.Handshake{ConnContext: otel.ConnContext}, OnOpen: func(c *router.Conn) error {
 		p.conns <- c
 		return c.Subscribe(context.Background(), "room")
 	}})

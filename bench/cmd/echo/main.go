@@ -52,7 +52,7 @@ func main() {
 	}
 
 	policy := limit.TokenBucket{Capacity: *capacity, Refill: *refill, Per: time.Second}
-	echo := echoRouter(*topic, router.Options{Compression: *compress, DrainWindow: *window}, policy)
+	echo := echoRouter(*topic, router.Options{Compression: *compress, Liveness: router.Liveness{DrainWindow: *window}}, policy)
 	go drainOnTerm(echo)
 	log.Fatal(server.Run(*addr, *secure, server.Routes{Echo: echo, Fan: fanRouter(*topic), Visit: visitRouter(policy)}))
 }

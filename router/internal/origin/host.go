@@ -12,9 +12,9 @@ import (
 
 // A page of evil.example whose name leads to this server's address (DNS rebinding) sends
 // evil.example as its origin and as the request's host: the two are equal, and only
-// Options.Hosts tells that the name is not this server's.
+// Options.Handshake.Hosts tells that the name is not this server's.
 
-// CheckHost refuses requests for hosts that are not in Options.Hosts, with status 421.
+// CheckHost refuses requests for hosts that are not in Options.Handshake.Hosts, with status 421.
 func (p *Policy) CheckHost(req *http.Request) error {
 	if len(p.Hosts) == 0 {
 		return nil
@@ -26,11 +26,11 @@ func (p *Policy) CheckHost(req *http.Request) error {
 	return &ingress.Refusal{
 		Status: http.StatusMisdirectedRequest,
 		Err: errors.PermissionDenied.Errorf(
-			"this server does not serve the host %.200q; it serves those of router.Options.Hosts", req.Host),
+			"this server does not serve the host %.200q; it serves those of router.Options.Handshake.Hosts", req.Host),
 	}
 }
 
-// configuredHost finds the entry of Options.Hosts that a request is for, and the scheme
+// configuredHost finds the entry of Options.Handshake.Hosts that a request is for, and the scheme
 // that it has, if any. An entry without a port is for all ports.
 func (p *Policy) configuredHost(req *http.Request) (scheme string, ok bool) {
 	host := strings.ToLower(req.Host)
@@ -74,7 +74,7 @@ func (p *Policy) sameScheme(origin *url.URL, req *http.Request) bool {
 }
 
 // secure reports whether the browser's side of a request is known to be TLS: by the
-// entry of Options.Hosts, by what proxies say, or by the connection itself.
+// entry of Options.Handshake.Hosts, by what proxies say, or by the connection itself.
 //
 // What proxies say needs no ingress.Trust: it decides about pages alone, and a page cannot
 // set a header field of its handshake. Other clients can, and send any Origin anyway.

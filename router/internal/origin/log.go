@@ -55,11 +55,11 @@ func (p *Policy) logOrigin(origin, host string) {
 	p.logRefused(origin, "wskit: a page of another origin was refused", "origin", origin, "host", host, "remedy", remedy)
 }
 
-// logHost logs a host that is not in Options.Hosts once.
+// logHost logs a host that is not in Options.Handshake.Hosts once.
 func (p *Policy) logHost(host string) {
 	host = cut(host, maxText)
 	p.logRefused("host "+host, "wskit: a request for another host was refused", "host", host,
-		"remedy", "if this server has the name, add "+host+" to router.Options.Hosts")
+		"remedy", "if this server has the name, add "+host+" to router.Options.Handshake.Hosts")
 }
 
 func (p *Policy) logRefused(what, message string, attrs ...any) {

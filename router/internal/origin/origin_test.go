@@ -42,10 +42,10 @@ func TestEntriesThatCannotMatch(t *testing.T) {
 		{"Origins", "https://app.example:443", "leave out the port"},
 		{"Origins", "http://app.example:80", "leave out the port"},
 		{"Origins", "https://bücher.example", "xn--"},
-		{"Hosts", "bücher.example", "xn--"},
+		{"Handshake.Hosts", "bücher.example", "xn--"},
 		{"Origins", "wss://app.example", "https or http"},
 		{"Origins", "https://user@app.example", "an entry is a host"},
-		{"Hosts", "app.example other.example", "an entry is a host"},
+		{"Handshake.Hosts", "app.example other.example", "an entry is a host"},
 		{"Origins", "https://app.example/chat", "no path"},
 		{"Origins", "*", "remedy"},
 	} {
@@ -54,7 +54,7 @@ func TestEntriesThatCannotMatch(t *testing.T) {
 		}
 	}
 	mustPatterns(t, "Origins", "https://app.example:8443", "http://app.example:443", "xn--bcher-kva.example", "capacitor://localhost", "a?.example")
-	mustPatterns(t, "Hosts", "null", "app.example:443", "https://app.example:443")
+	mustPatterns(t, "Handshake.Hosts", "null", "app.example:443", "https://app.example:443")
 }
 
 func TestPagesThatMayConnect(t *testing.T) {
@@ -102,9 +102,9 @@ func TestTwoOriginsAreRefused(t *testing.T) {
 // A page that came over http must not open a connection over TLS, by whatever is known of that.
 func TestPlainPagesMayNotOpenTLS(t *testing.T) {
 	for what, secure := range map[string]func(*Policy, *http.Request){
-		"the connection": func(_ *Policy, req *http.Request) { req.TLS = new(tls.ConnectionState) },
-		"a proxy":        func(_ *Policy, req *http.Request) { req.Header.Set("X-Forwarded-Proto", "http, HTTPS") },
-		"Options.Hosts":  func(p *Policy, _ *http.Request) { p.Hosts = mustPatterns(t, "Hosts", "https://chat.example") },
+		"the connection":          func(_ *Policy, req *http.Request) { req.TLS = new(tls.ConnectionState) },
+		"a proxy":                 func(_ *Policy, req *http.Request) { req.Header.Set("X-Forwarded-Proto", "http, HTTPS") },
+		"Options.Handshake.Hosts": func(p *Policy, _ *http.Request) { p.Hosts = mustPatterns(t, "Handshake.Hosts", "https://chat.example") },
 	} {
 		p := Policy{Logger: slog.New(slog.DiscardHandler)}
 		plain, tls := request("chat.example", "http://chat.example"), request("chat.example", "https://chat.example")
@@ -120,7 +120,7 @@ func TestPlainPagesMayNotOpenTLS(t *testing.T) {
 }
 
 func TestHostsThatAreServed(t *testing.T) {
-	p := Policy{Hosts: mustPatterns(t, "Hosts", "chat.example", "*.chat.example:8443"), Logger: slog.New(slog.DiscardHandler)}
+	p := Policy{Hosts: mustPatterns(t, "Handshake.Hosts", "chat.example", "*.chat.example:8443"), Logger: slog.New(slog.DiscardHandler)}
 	for host, served := range map[string]bool{
 		"Chat.Example": true, "chat.example:9999": true, "a.chat.example:8443": true, "a.chat.example": false, "evil.test": false,
 	} {

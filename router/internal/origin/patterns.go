@@ -31,8 +31,8 @@ func Patterns(option string, list []string, remedy string) ([]string, error) {
 			return nil, fmt.Errorf("router: Options.Origins holds %q; an origin has the scheme of the page, https or http", entry)
 		case option == "Origins" && (scheme == "https" && strings.HasSuffix(host, ":443") || scheme == "http" && strings.HasSuffix(host, ":80")):
 			return nil, fmt.Errorf("router: Options.Origins holds %q; browsers leave out the port of the scheme: do the same", entry)
-		case option == "Hosts" && scheme != "" && scheme != "http" && scheme != "https":
-			return nil, fmt.Errorf("router: Options.Hosts holds %q; the scheme is https or http, that of the pages", entry)
+		case option == "Handshake.Hosts" && scheme != "" && scheme != "http" && scheme != "https":
+			return nil, fmt.Errorf("router: Options.Handshake.Hosts holds %q; the scheme is https or http, that of the pages", entry)
 		}
 		list[i] = entry
 	}
