@@ -3,6 +3,7 @@ package linger_test
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +14,13 @@ import (
 // Each member leaves once: when its time is over, when its user is back, or at the end.
 func TestMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // two may leave at one time
 		var left []string
-		m := linger.Members{Leave: func(topic, id string) { left = append(left, topic+" "+id) }}
+		m := linger.Members{Leave: func(topic, id string) {
+			mu.Lock()
+			defer mu.Unlock()
+			left = append(left, topic+" "+id)
+		}}
 		expect := func(what string, want ...string) {
 			t.Helper()
 			synctest.Wait()

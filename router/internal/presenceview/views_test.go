@@ -195,7 +195,7 @@ func TestPagesShowWhoIsThere(t *testing.T) {
 				s.report(r)
 				time.Sleep(time.Duration(rnd.IntN(40)) * time.Millisecond)
 			}
-			time.Sleep(2 * time.Second)
+			settle(2 * time.Second)
 			for _, p := range pages[byMember] {
 				p.check(t, byID(present))
 			}
@@ -230,7 +230,7 @@ func TestManyMembers(t *testing.T) {
 		for n := range 2000 {
 			join(n)
 		}
-		time.Sleep(2 * time.Second)
+		settle(2 * time.Second)
 		if p.check(t, byID(present)); !p.large {
 			t.Error("2,000 members are listed by name")
 		}
@@ -242,7 +242,7 @@ func TestManyMembers(t *testing.T) {
 				delete(present, fmt.Sprint(n))
 				s.report(pubsub.PresenceReport{Left: []string{fmt.Sprint(n)}})
 			}
-			time.Sleep(2 * time.Second)
+			settle(2 * time.Second)
 		}
 		leave(0, 1050) // 950 are left
 		if p.check(t, byID(present)); !p.large {
@@ -255,7 +255,13 @@ func TestManyMembers(t *testing.T) {
 	})
 }
 
-// A topic is watched as long as somebody watches it: a watcher that has left gets nothing, and with the last the
+// settle lets time pass, and all that is due then end.
+func settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// A topic is watched as long as it has watchers: a watcher that has left gets nothing, and with the last the
 // presence is not asked any more.
 func TestWatchedAsLongAsNeeded(t *testing.T) {
 	t.Parallel()
@@ -273,13 +279,13 @@ func TestWatchedAsLongAsNeeded(t *testing.T) {
 		}
 		held[0].Leave(pages[0])
 		s.report(pubsub.PresenceReport{Present: []pubsub.Member{{ID: "1"}}})
-		time.Sleep(time.Second)
+		settle(time.Second)
 		if len(pages[0].times) != 1 || len(pages[1].times) != 2 || s.closed != 0 {
 			t.Errorf("%d and %d frames came; closed %d times", len(pages[0].times), len(pages[1].times), s.closed)
 		}
 		s.report(pubsub.PresenceReport{Left: []string{"1"}})
 		held[1].Leave(pages[1])
-		time.Sleep(time.Second)
+		settle(time.Second)
 		if len(pages[1].times) != 2 || s.closed != 1 || len(views.m) != 0 {
 			t.Errorf("%d frames came; closed %d times; %d views are left", len(pages[1].times), s.closed, len(views.m))
 		}
