@@ -5,7 +5,7 @@ GO      ?= go
 FUZZTIME ?= 10000x
 LINT    = $(GO) tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help pictures python check quick test nightly modules vet lint redis postgres nginx workerd typescript contract cc prometheus systemd chromium unit fuzz mutants e2e faults delivery bench cross crossall cover vuln api behind fmt run busy
+.PHONY: help pictures python check quick test nightly modules vet lint redis postgres nginx workerd typescript contract cc prometheus systemd chromium unit fuzz mutants e2e faults delivery bench cross crossall cover vuln api behind fmt run busy delays
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -13,7 +13,7 @@ help: ## list the targets
 test: modules vet lint cross unit ## what CI runs for each change: the whole product; docs/decisions/suite-time.md says how long it takes
 
 # What takes longer, and runs each night and before a release: CONTRIBUTING.md says which changes need it.
-nightly: modules vet lint crossall nightlyunit fuzz mutants ## everything there is, in at most 90 minutes
+nightly: modules vet lint crossall nightlyunit delays fuzz mutants ## everything there is, in at most 90 minutes
 	@$(MAKE) --no-print-directory faults delivery DELIVERYFAULTS=500 REPORTS=$$(mktemp -d)
 
 # The packages whose tests start no server and no other process; most of the code that is edited.
@@ -91,6 +91,9 @@ nightlyunit: $(INSTALLED) contract
 
 busy: $(INSTALLED) ## the tests of make test, TIMES times beside endless loops; see tools/busy
 	@./tools/busy
+
+delays: $(INSTALLED) ## tests while the product pauses where goroutines meet: they may rely on no order that only a fast machine has
+	cd tools && $(GO) run ./delays -p=2 ./router ./run ./client ./inspect ./api ./webhook ./collect ./examples/... ./docs
 
 fuzz: ## every fuzz target for FUZZTIME
 	@./tools/fuzz $(FUZZTIME)

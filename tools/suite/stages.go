@@ -25,9 +25,11 @@ type command struct {
 // mostly models with one goroutine, which it makes 3 to 15 times slower, or drive other processes; what of them is
 // concurrent, as in adapters/memory, make nightly runs under it.
 var concurrent = []string{
-	"router", "router/internal/turn", "router/internal/wire", "middleware/gate", "middleware/ratelimit", "middleware/ratelimit/rules", "client", "inspect", "api", "webhook", "run",
+	"router", "router/internal/turn", "router/internal/wire", "middleware/gate", "middleware/ratelimit", "middleware/ratelimit/rules",
+	"client", "inspect", "api", "webhook", "run",
 	"examples/chat/server", "internal/batch", "internal/denialcache", "internal/outage", "limit", "pubsub/pubsubtest",
-	"collect", "middleware/sharedrules", "router/internal/overload", "router/internal/life", "router/routertest", "internal/table", "internal/engine",
+	"collect", "middleware/sharedrules", "router/internal/overload", "router/internal/life", "router/internal/presenceview",
+	"router/internal/linger", "router/internal/cluster", "router/internal/hub", "router/internal/rights", "router/routertest", "internal/table", "internal/engine",
 }
 
 const (

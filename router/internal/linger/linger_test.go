@@ -24,6 +24,8 @@ func TestMembers(t *testing.T) {
 		expect := func(what string, want ...string) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			slices.Sort(left)
 			if !slices.Equal(left, want) {
 				t.Errorf("%s: %q have left, want %q", what, left, want)
