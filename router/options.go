@@ -303,7 +303,8 @@ const (
 	OnExceededSilent
 )
 
-// Handshake has the options of opening a connection that most applications leave as they are. The zero value works.
+// Handshake has further options for the opening of connections: the names of the server, where tokens are found, what a
+// connection keeps of its request. The zero value works.
 type Handshake struct {
 	// Hosts lists the names of this server, as in the field Host of a request: a host
 	// ("app.example.com"; without a port, any port is meant), a pattern as of path.Match

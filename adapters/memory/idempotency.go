@@ -11,6 +11,7 @@ import (
 	"github.com/wskit/wskit/idempotency"
 )
 
+// answers are what messages with a key were answered.
 type answers struct {
 	opts IdempotencyOptions
 

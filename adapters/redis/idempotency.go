@@ -18,6 +18,7 @@ import (
 //go:embed idempotency.lua
 var idempotencyScript string
 
+// answers are what messages with a key were answered.
 type answers struct {
 	client goredis.UniversalClient
 	opts   IdempotencyOptions
