@@ -60,7 +60,7 @@ func (m *perConnection) middleware(next ingress.Handler) ingress.Handler {
 			}
 			return next(c)
 		}
-		cost, err := m.Cost(c, m.cost, connectionLimiter)
+		cost, err := m.CostOf(c, m.cost, connectionLimiter)
 		if err != nil {
 			return err
 		}

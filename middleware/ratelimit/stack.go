@@ -112,7 +112,7 @@ func (m *stack) middleware(next ingress.Handler) ingress.Handler {
 func (m *stack) admit(c *ingress.Context, a *asking) (wait time.Duration, err error) {
 	for i := range m.layers {
 		l := &m.layers[i]
-		cost, err := m.Cost(c, l.Cost, l.Limiter.Name())
+		cost, err := m.CostOf(c, l.Cost, l.Limiter.Name())
 		if err != nil {
 			return 0, err
 		}

@@ -202,7 +202,7 @@ func (l *Limiter) placeKey(buf []byte, c *ingress.Context, by *ruleAt) limit.Key
 func (l *Limiter) charge(c *ingress.Context, is *resolved) (wait time.Duration, err error) {
 	by := is.limitBy
 	if is.cost == 0 {
-		if is.cost, err = l.frames.Cost(c, l.cost, l.limiters.base.Name()); err != nil {
+		if is.cost, err = l.frames.CostOf(c, l.cost, l.limiters.base.Name()); err != nil {
 			return 0, err
 		}
 	}

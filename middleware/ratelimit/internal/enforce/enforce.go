@@ -60,10 +60,10 @@ func Rejection(limiter string, cost int64, d *limit.Decision) errors.LimitExceed
 	}
 }
 
-// Cost is the cost of a frame by a function, which may be nil. A cost below 1 is an error: 0
+// CostOf is the cost of a frame by a function, which may be nil. A cost below 1 is an error: 0
 // would bypass the limit, and a negative cost would add tokens. The answer has no numbers; they
 // are for the log or the hook.
-func (g *Enforcer) Cost(c *ingress.Context, of func(*ingress.Context) int, limiter string) (int64, error) {
+func (g *Enforcer) CostOf(c *ingress.Context, of func(*ingress.Context) int, limiter string) (int64, error) {
 	if of == nil {
 		return 1, nil
 	}

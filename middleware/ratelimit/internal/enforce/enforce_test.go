@@ -41,7 +41,7 @@ func TestCosts(t *testing.T) {
 	var invalid []int
 	e := &enforce.Enforcer{Options: enforce.Options{OnInvalidCost: func(_ *ingress.Context, cost int) { invalid = append(invalid, cost) }}}
 	for given, want := range map[int]int64{7: 7, 0: 0, -1: 0} {
-		got, err := e.Cost(&ingress.Context{}, func(*ingress.Context) int { return given }, "chat")
+		got, err := e.CostOf(&ingress.Context{}, func(*ingress.Context) int { return given }, "chat")
 		if got != want || (err != nil) != (want == 0) || err != nil && errors.CodeOf(err) != errors.InvalidArgument {
 			t.Errorf("a cost of %d: %d, %v", given, got, err)
 		}
@@ -49,7 +49,7 @@ func TestCosts(t *testing.T) {
 	if len(invalid) != 2 {
 		t.Errorf("reported %v", invalid)
 	}
-	if cost, err := e.Cost(&ingress.Context{}, nil, "chat"); cost != 1 || err != nil {
+	if cost, err := e.CostOf(&ingress.Context{}, nil, "chat"); cost != 1 || err != nil {
 		t.Errorf("without a function %d, %v", cost, err)
 	}
 }
