@@ -94,6 +94,8 @@ func startWithin(t *testing.T, name string, broker pubsub.Broker, timeout time.D
 				return inspect.Viewer{Name: "reader"}, nil
 			case "Bearer write":
 				return inspect.Viewer{Name: "writer", Actions: true, Payloads: true}, nil
+			case "Bearer act":
+				return inspect.Viewer{Name: "moderator", Actions: true}, nil
 			case "Bearer other":
 				return inspect.Viewer{}, errors.PermissionDenied.New("not you")
 			}
@@ -598,6 +600,21 @@ func TestTraceHasNoSecrets(t *testing.T) {
 	}
 	if !strings.Contains(text, "the end") || !strings.Contains(text, subscribed.Pos) {
 		t.Errorf("the trace has no payloads:\n%s", text)
+	}
+}
+
+// A viewer without the right to payloads gets none, whatever the page asks for.
+func TestTraceWithoutThePayloads(t *testing.T) {
+	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	ann := p.dial("ann")
+	status, trace, text := p.do("POST", "api/trace", "act", values{"tenant": "acme", "user": "ann", "seconds": 60, "payloads": true})
+	if status != http.StatusOK {
+		t.Fatal(status, text)
+	}
+	routertest.ExpectReply[said](ann.Request("report.make", said{"the end"}))
+	_, _, text = p.do("GET", "api/entries?id="+trace.ID, "act", nil)
+	if !strings.Contains(text, "report.make") || strings.Contains(text, "the end") {
+		t.Errorf("the trace of a viewer without payloads:\n%s", text)
 	}
 }
 

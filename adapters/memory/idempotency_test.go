@@ -123,6 +123,34 @@ func TestIdempotencyLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
+// One subject with many large answers leaves half of the bytes to others, while there are keys for all.
+func TestIdempotencyLeavesBytesForOthers(t *testing.T) {
+	s := memory.NewIdempotency(memory.IdempotencyOptions{MaxKeys: 10_000, MaxPerSubject: 2000, MaxBytes: 1 << 20})
+	keep := func(subject string, i int) error {
+		c := claimOf(subject, fmt.Sprint(i))
+		if _, _, err := s.Begin(ctx, c, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		return s.Finish(ctx, c, make([]byte, 1000), time.Hour)
+	}
+	kept := 0
+	for i := range 2000 {
+		if err := keep("greedy", i); err == nil {
+			kept++
+		} else if !errors.Is(err, idempotency.ErrFull) {
+			t.Fatal(err)
+		}
+	}
+	if kept < 500 || kept > 530 {
+		t.Errorf("%d answers of 1,000 bytes are kept in 1 MiB", kept)
+	}
+	for i := range 200 {
+		if err := keep("ann", i); err != nil {
+			t.Fatalf("answer %d of another subject: %v", i, err)
+		}
+	}
+}
+
 // An answer that does not fit is refused, the claim stays, and keys are still taken.
 func TestIdempotencyRefusesAnAnswerThatDoesNotFit(t *testing.T) {
 	s := memory.NewIdempotency(memory.IdempotencyOptions{MaxBytes: 3000})
