@@ -9,13 +9,14 @@ package main
 
 import (
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/wskit/wskit/tools/overlay"
 )
 
 //go:embed places.txt
@@ -44,36 +45,26 @@ func run(args []string) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	overlay, err := writeOverlay(root, temp)
+	list, err := writeOverlay(root, temp)
 	if err != nil {
 		return err
 	}
-	test := exec.Command("go", append([]string{"test", "-overlay=" + overlay, "-vet=off", "-count=1", "-shuffle=on", "-timeout=30m"}, args...)...)
+	test := exec.Command("go", append([]string{"test", "-overlay=" + list, "-vet=off", "-count=1", "-shuffle=on", "-timeout=30m"}, args...)...)
 	test.Dir, test.Stdout, test.Stderr = root, os.Stdout, os.Stderr
 	return test.Run()
 }
 
-// writeOverlay writes the files with pauses, and returns the name of the list that go build takes.
-func writeOverlay(root, temp string) (string, error) {
+// writeOverlay writes the files with pauses, and returns the list that go build takes.
+func writeOverlay(root, temp string) (list string, err error) {
 	files, err := withPauses(root)
 	if err != nil {
 		return "", err
 	}
-	files[pausePackage+"/pause.go"] = pause
-	replace := map[string]string{}
+	replaced := map[string][]byte{filepath.Join(root, pausePackage, "pause.go"): pause}
 	for name, source := range files {
-		copied := filepath.Join(temp, strings.ReplaceAll(name, "/", "_"))
-		if err := os.WriteFile(copied, source, 0o600); err != nil {
-			return "", err
-		}
-		replace[filepath.Join(root, name)] = copied
+		replaced[filepath.Join(root, name)] = source
 	}
-	list, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Join(temp, "overlay.json")
-	return name, os.WriteFile(name, list, 0o600)
+	return overlay.Write(temp, replaced)
 }
 
 var packageClause = regexp.MustCompile(`(?m)^package \w+$`)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/wskit/wskit/tools/overlay"
 )
 
 // A runner runs tests in a copy of the tree: tests that fail may write files.
@@ -91,12 +92,16 @@ func (r *runner) run(m *mutant, checkOnly bool) (v verdict, outcome string) {
 	if !checkOnly && (m.whole || !slices.Contains([]string{".go", ".lua", ".sql"}, filepath.Ext(path))) {
 		return r.runInPlace(m, path, broken)
 	}
-	overlay, err := r.overlay(path, broken)
+	dir, err := os.MkdirTemp(r.temp, "overlay")
+	if err != nil {
+		return untried, err.Error()
+	}
+	list, err := overlay.Write(dir, map[string][]byte{path: []byte(broken)})
 	if err != nil {
 		return untried, err.Error()
 	}
 	if checkOnly {
-		cmd := exec.Command("go", "build", "-o", os.DevNull, "-overlay="+overlay, ".")
+		cmd := exec.Command("go", "build", "-o", os.DevNull, "-overlay="+list, ".")
 		cmd.Dir = filepath.Dir(path)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return untried, "does not compile: " + string(out)
@@ -105,25 +110,7 @@ func (r *runner) run(m *mutant, checkOnly bool) (v verdict, outcome string) {
 	}
 	r.inPlace.RLock()
 	defer r.inPlace.RUnlock()
-	return judge(goTest(r.root, breakLimit, append([]string{"-overlay=" + overlay}, m.test...)...))
-}
-
-// overlay writes what go build reads in place of a file.
-func (r *runner) overlay(path, broken string) (string, error) {
-	dir, err := os.MkdirTemp(r.temp, "overlay")
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, filepath.Base(path))
-	b, err := json.Marshal(map[string]any{"Replace": map[string]string{path: file}})
-	if err == nil {
-		err = os.WriteFile(file, []byte(broken), 0o600)
-	}
-	name := filepath.Join(dir, "overlay.json")
-	if err == nil {
-		err = os.WriteFile(name, b, 0o600)
-	}
-	return name, err
+	return judge(goTest(r.root, breakLimit, append([]string{"-overlay=" + list}, m.test...)...))
 }
 
 // runInPlace is for files that go build does not read, and for tests that read the product's files.
