@@ -102,9 +102,11 @@ func (s *Server) startInstance(b *backend) (*instance, error) {
 		SendGaps:       true,
 		HistoryCheck:   500 * time.Millisecond,
 		RequestTimeout: milliseconds(s.o.RequestTimeoutMs),
-		Liveness: router.Liveness{ExpiryNotice: milliseconds(cmp.Or(s.o.ExpiryNoticeMs, 1000)), DrainWindow: milliseconds(cmp.Or(s.o.DrainWindowMs, 500)),
+		Liveness: router.Liveness{
 			PingInterval: milliseconds(s.o.PingMs),
 			PongTimeout:  milliseconds(s.o.PongMs),
+			ExpiryNotice: milliseconds(cmp.Or(s.o.ExpiryNoticeMs, 1000)),
+			DrainWindow:  milliseconds(cmp.Or(s.o.DrainWindowMs, 500)),
 		},
 		Logger: quiet,
 		OnOpen: func(c *router.Conn) error {

@@ -551,7 +551,7 @@ func TestHiddenLimits(t *testing.T) {
 	limiter := func(name string, shadow bool) *limit.Limiter {
 		return limit.New(store, policy, limit.Options{Name: name, Shadow: shadow})
 	}
-	given, err := rules.New(store, rules.Rules{
+	limits, err := rules.New(store, rules.Rules{
 		Default: rules.Rule{PerHour: 1, Burst: 20},
 		Types: map[string]rules.Rule{
 			"say": {Exempt: true}, "report.run": {Silent: true}, "ask": {Cost: 3},
@@ -571,7 +571,7 @@ func TestHiddenLimits(t *testing.T) {
 			{Limiter: limiter("user", false), Key: ratelimit.PerUser, Announce: "user"},
 			{Limiter: limiter("tenant", false), Key: ratelimit.PerTenant},
 		}),
-		given.Middleware,
+		limits.Middleware,
 	)
 	nothing := func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil }
 	router.RPC(r, "trial", nothing)
@@ -599,9 +599,9 @@ func TestHiddenLimits(t *testing.T) {
 		}
 	}
 	// Rules that are replaced count with the next message.
-	changed := given.Rules()
+	changed := limits.Rules()
 	changed.Types["say"], changed.Types["ask"] = rules.Rule{Cost: 2}, rules.Rule{Exempt: true}
-	if err := given.Replace(changed); err != nil {
+	if err := limits.Replace(changed); err != nil {
 		t.Fatal(err)
 	}
 	f.write(`{"type":"say"}`)

@@ -18,7 +18,7 @@ import (
 // other's limit. Two of one tenant share theirs.
 func TestTenantsOfOneAddressHaveLimitsOfTheirOwn(t *testing.T) {
 	store := memory.NewStore(memory.Options{})
-	given, err := rules.New(store, rules.Rules{Default: rules.Rule{PerMinute: 1, Burst: 1}}, rules.Options{})
+	limits, err := rules.New(store, rules.Rules{Default: rules.Rule{PerMinute: 1, Burst: 1}}, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestTenantsOfOneAddressHaveLimitsOfTheirOwn(t *testing.T) {
 	for name, m := range map[string]ingress.Middleware{
 		"New":    ratelimit.New(limit.New(store, once), ratelimit.PerUserOrIPPerType),
 		"NewAll": ratelimit.NewAll([]ratelimit.Layer{{Limiter: limit.New(store, once), Key: ratelimit.PerUserOrIPPerType}, {Limiter: limit.New(store, once), Key: ratelimit.PerUserOrIP}}),
-		"rules":  given.Middleware,
+		"rules":  limits.Middleware,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := routertest.New(t, newRouter(m).Router)

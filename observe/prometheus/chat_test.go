@@ -66,7 +66,7 @@ func startChat(t *testing.T) *chat {
 	leases := memory.NewStore(memory.Options{})
 	gate := gate.New(leases, gate.Options{MaxPerIP: 1000, PerIP: limit.TokenBucket{Capacity: 1e6, Refill: 1e6, Per: time.Second}, Limiter: limit.Options{Name: "gate"}})
 	logs := memory.NewBroker(memory.BrokerOptions{})
-	given, err := rules.New(leases, rules.Rules{Default: rules.Rule{PerMinute: rules.Unlimited}}, rules.Options{})
+	limits, err := rules.New(leases, rules.Rules{Default: rules.Rule{PerMinute: rules.Unlimited}}, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func startChat(t *testing.T) *chat {
 		OnLimitExceeded: func(router.LimitInfo) {},
 	})
 	c.r.History("room:*", router.HistoryOptions{})
-	c.r.Use(ratelimit.New(user, ratelimit.PerUserOrIPPerType), given.Middleware)
+	c.r.Use(ratelimit.New(user, ratelimit.PerUserOrIPPerType), limits.Middleware)
 	router.RPC(c.r, "room.join", func(c *router.Context, q room) (struct{}, error) {
 		return struct{}{}, c.Subscribe("room:" + q.Room)
 	})
@@ -103,7 +103,7 @@ func startChat(t *testing.T) *chat {
 	}
 	run.Handle(runs, "answer", func(context.Context, room, *run.Writer) error { return nil })
 	c.registry.MustRegister(prometheus.NewCollector(c.r, prometheus.Options{Components: map[string]any{
-		"user": user, "dead": c.dead, "gate": gate, "rules": given, "redis": store, "unreachable": deadStore,
+		"user": user, "dead": c.dead, "gate": gate, "rules": limits, "redis": store, "unreachable": deadStore,
 		"broker": broker, "presence": presence, "leases": leases, "logs": logs, "hook": hook, "runs": runs,
 	}}))
 	mux := http.NewServeMux()

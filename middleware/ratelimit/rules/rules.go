@@ -9,7 +9,7 @@
 //	r.Use(limits.Middleware)
 //
 // [DryRun] says which messages of a log they would refuse. Package sharedrules keeps them the same in all processes. A
-// limit that is the same for everybody needs no rules: package ratelimit.
+// limit that is the same for all clients needs no rules: package ratelimit.
 package rules
 
 import (
