@@ -156,6 +156,10 @@ func (c *Conn) nextCheck(now time.Duration) time.Duration {
 		// The answer may be here already.
 		if heard := c.stream.Heard(); heard < c.liveness.pingAt {
 			soonest(c.liveness.pingAt + l.PongTimeout)
+			// If it has come by then, the next ping must not wait for the longer PongTimeout.
+			if due := c.liveness.pingAt + l.PingInterval; due > now {
+				soonest(due)
+			}
 		} else {
 			soonest(heard + l.PingInterval)
 		}

@@ -117,6 +117,25 @@ func TestPingsThatAreAnswered(t *testing.T) {
 	})
 }
 
+// However long an answer may take: after one, the next ping comes when the client was silent for the interval.
+func TestPingsAreAsOftenAsTheInterval(t *testing.T) {
+	t.Parallel()
+	const interval, answer = time.Second, 100 * time.Millisecond
+	livenessOverPipe(t, Options{Liveness: Liveness{PingInterval: interval, PongTimeout: time.Hour}}, nil, func(t *testing.T, p *pipeClient) {
+		for range 10 {
+			heard := time.Now()
+			if got := p.next(); got != "ping" {
+				t.Fatalf("got %q", got)
+			}
+			if silent := time.Since(heard); silent < interval || silent > interval+interval/2 {
+				t.Errorf("a ping came after %v of silence, want %v", silent, interval)
+			}
+			time.Sleep(answer)
+			p.pong()
+		}
+	})
+}
+
 // A slow network is alive: one byte of a frame now and then proves it, and no ping is sent.
 func TestAFrameThatTricklesIn(t *testing.T) {
 	t.Parallel()

@@ -364,8 +364,8 @@ type Handshake struct {
 // pongs included, show that it is alive. This is checked four times a second, and more often if
 // one of the times is shorter than 2 s.
 type Liveness struct {
-	// PingInterval is the silence after which the client is pinged, at most once in each
-	// PongTimeout. Default: 25 s. Negative: never.
+	// PingInterval is the silence after which the client is pinged, unless it has not answered
+	// the last ping yet. Default: 25 s. Negative: never.
 	PingInterval time.Duration
 	// PongTimeout is the time within which bytes must come after a ping; otherwise the connection
 	// is closed with 4000. Default: 10 s.
