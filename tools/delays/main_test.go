@@ -15,7 +15,10 @@ func TestPlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := 0
+	n := strings.Count(string(files[testsWait]), "\npause.Late()\n")
+	if n != 2 {
+		t.Errorf("tests look late at %d places", n)
+	}
 	for name, source := range files {
 		if _, err := parser.ParseFile(token.NewFileSet(), name, source, 0); err != nil {
 			t.Error(err)
