@@ -28,7 +28,7 @@ func TestFloodsWithoutMessages(t *testing.T) {
 			p.t = t
 			go func() {
 				_ = p.tryWrite(c.begin)
-				_ = p.tryWrite(bytes.Repeat(c.flood, 5000))
+				_ = p.tryWrite(join(bytes.Repeat(c.flood, 5000), closing(1000, ""))) // which a server without a bound answers
 			}()
 			pongs := 0
 			f := p.next()

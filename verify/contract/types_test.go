@@ -227,6 +227,11 @@ var written = []route{
 	on[struct {
 		A string `validate:"ne=abc"`
 	}]("text ne"),
+	on[struct { // what is missing is accepted
+		A int     `validate:"min=0"`
+		B float64 `validate:"gte=0,lte=9"`
+		C int     `validate:"max=0"`
+	}]("limits of zero"),
 	on[struct {
 		A int `validate:"min=-3,max=4"`
 	}]("int min max"),
