@@ -125,7 +125,7 @@ func runScenario(t *testing.T) {
 		t.Errorf("a message was taken after the end: %v", err)
 	}
 
-	second := begin(strings.Repeat("a ", 1000), 20)
+	second := begin(strings.Repeat("a ", 1000), 200)
 	watching := read(t.Context(), second)
 	eventually(t, "a word", watching.has(text("a")))
 	if e, err := runs.Attach(desk, second.ID()).Stop(t.Context()); e.State != "stopped" {
@@ -133,7 +133,7 @@ func runScenario(t *testing.T) {
 	}
 	watching.ended(t, "stopped")
 
-	third := begin(strings.Repeat("a ", 1000), 20)
+	third := begin(strings.Repeat("a ", 1000), 200)
 	lost := read(t.Context(), third)
 	eventually(t, "a word", lost.has(text("a")))
 	kill := clienttest.StopOptions{Kill: true}
@@ -145,12 +145,16 @@ func runScenario(t *testing.T) {
 		t.Errorf("a run that the server has lost: %v", gone.err)
 	}
 
-	fourth, err := runs.Start(t.Context(), phone, "rewrite", payload{Text: "a b CHECKPOINT c d e f g h i j k l m n o p", Ms: 60})
+	fourth, err := runs.Start(t.Context(), phone, "rewrite", payload{Text: "a b CHECKPOINT c d INPUT e", Ms: 30})
 	ok(t, err)
 	again := read(t.Context(), fourth)
-	eventually(t, "words behind the checkpoint", again.has(text("e")))
+	eventually(t, "words behind the checkpoint", again.has(text("d")))
 	ok(t, s.Restart(clienttest.RestartOptions{StopOptions: kill}))
-	if <-again.over; again.text != "a b c d e f g h i j k l m n o p " || again.resets != 1 || again.end.State != "done" {
+	eventually(t, "the words once more", again.has(func(r *reading) bool { return r.resets == 1 && text("d")(r) }))
+	if yes, err := fourth.Steer(t.Context(), "bitte"); !yes || err != nil {
+		t.Errorf("the message was not taken: %v", err)
+	}
+	if <-again.over; again.text != "a b c d bitte e " || again.resets != 1 || again.end.State != "done" {
 		t.Errorf("%q, %+v, %d resets", again.text, again.end, again.resets)
 	}
 }
@@ -166,7 +170,7 @@ func TestReadingARunEnds(t *testing.T) {
 	if failed.ended(t, "failed"); failed.end.Code != errors.FailedPrecondition || failed.end.Message != "as asked" {
 		t.Errorf("the end is %+v", failed.end)
 	}
-	r, err = runs.Start(t.Context(), c, "write", payload{Text: strings.Repeat("a ", 1000), Ms: 20})
+	r, err = runs.Start(t.Context(), c, "write", payload{Text: strings.Repeat("a ", 1000), Ms: 200})
 	ok(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	one, two := read(ctx, r), read(t.Context(), r)
@@ -199,24 +203,32 @@ func TestARunOfWhichAnOutputIsMissing(t *testing.T) {
 	var words strings.Builder
 	for n := range 60 {
 		fmt.Fprintf(&words, "w%d ", n)
+		if n == 9 {
+			words.WriteString("INPUT ") // until something has been dropped
+		}
 	}
-	begin := func() *reading {
-		r, err := runs.Start(t.Context(), c, "write", payload{Text: words.String(), Ms: 20})
+	begin := func() (*runs.Run, *reading) {
+		r, err := runs.Start(t.Context(), c, "write", payload{Text: words.String(), Ms: 10})
 		ok(t, err)
 		got := read(t.Context(), r)
 		eventually(t, "words", got.has(func(r *reading) bool { return strings.Contains(r.text, "w9 ") }))
-		return got
+		return r, got
 	}
-	drop := func() { ok(t, s.Alter(clienttest.Alter{Type: "run.output", Do: "drop"})) }
-	one := begin()
-	drop()
-	if one.ended(t, "done"); one.text != words.String() {
+	drop := func(r *runs.Run) {
+		ok(t, s.Alter(clienttest.Alter{Type: "run.output", Do: "drop"}))
+		if yes, err := r.Steer(t.Context(), "on"); !yes || err != nil {
+			t.Errorf("the message was not taken: %v", err)
+		}
+	}
+	r, one := begin()
+	drop(r)
+	if one.ended(t, "done"); one.text != strings.Replace(words.String(), "INPUT", "on", 1) {
 		t.Errorf("the text is %q", one.text)
 	}
-	two := begin()
+	r, two := begin()
 	ok(t, s.Alter(clienttest.Alter{Type: "run.attach.reply", Do: "replace", With: `{"type":"run.attach.reply","meta":` +
 		`{"correlationId":"{{id}}"},"payload":{"n":1,"text":"another beginning","end":{"state":"lost"}}}`}))
-	drop()
+	drop(r)
 	if <-two.over; two.text != "another beginning" || two.resets != 1 || two.end.State != "lost" {
 		t.Errorf("the text is %q, with %d resets and %+v", two.text, two.resets, two.end)
 	}

@@ -153,8 +153,13 @@ func TestEachMessageIsCountedOnce(t *testing.T) {
 func TestTimesOfMessages(t *testing.T) {
 	t.Parallel()
 	const took = 100 * time.Millisecond
+	seen := make(chan struct{})
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		router.RPC(r, "slow", func(_ *router.Context, m said) (said, error) { spend(took); return m, nil })
+		router.RPC(r, "slow", func(_ *router.Context, m said) (said, error) {
+			<-seen
+			spend(took)
+			return m, nil
+		})
 	})
 	p := s.dial()
 	slow := func(id string) []byte {
@@ -162,6 +167,7 @@ func TestTimesOfMessages(t *testing.T) {
 	}
 	p.write(join(slow("1"), slow("2"), slow("3"), echo("4", "last")))
 	eventually(t, "messages in flight", func() bool { return s.r.Stats().InFlight > 0 })
+	close(seen)
 	p.expect("reply 1 ", "reply 2 ", "reply 3 ", "reply 4 last")
 	p.bye()
 	s.settled()

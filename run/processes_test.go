@@ -400,7 +400,7 @@ func TestARunOfWhichTheServersLoseAPart(t *testing.T) {
 		first.next()
 	}
 	s.Do("SAVE")
-	for range 3 {
+	for saved := attach(t, two, id); first.n < saved.n+3; {
 		first.next()
 	}
 	s.Kill()
@@ -441,7 +441,7 @@ func TestARunOfWhichTheEndIsLost(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			one, two := serveOn(t, s.URL()).Dial(), serveOn(t, s.URL()).Dial()
-			id := routertest.ExpectReply[run.Began](one.Request(test.typ, 100)).Run
+			id := routertest.ExpectReply[run.Began](one.Request(test.typ, 500)).Run // takes 2.5 s: the keys are read before its end
 			first := attach(t, one, id)
 			first.next()
 			type value struct{ ms, dump any }

@@ -6,27 +6,25 @@ import { atEnd, numbers, start, until } from "./server.js";
 
 const topic = "history:a";
 
+// One page for all tests: React still asks for the window after what it shows is unmounted, a moment later.
+const window = new Window();
+Object.assign(globalThis, { window, document: window.document });
+const { createRoot } = await import("react-dom/client");
+
 /** Renders a component under StrictMode, and returns what it shows and how to end it. */
-async function render(component: FunctionComponent) {
-  const window = new Window();
-  Object.assign(globalThis, { window, document: window.document });
-  const { createRoot } = await import("react-dom/client");
+function render(component: FunctionComponent) {
   const element = window.document.createElement("div");
   const root = createRoot(element as unknown as Element);
   root.render(h(StrictMode, null, h(component)));
   const end = () => root.unmount();
-  atEnd(async () => {
-    end();
-    await window.happyDOM.close();
-    for (const name of ["window", "document"]) delete (globalThis as Record<string, unknown>)[name];
-  });
+  atEnd(end);
   return { text: () => element.textContent, end };
 }
 
 test("useConnection shows the state of the connection", async () => {
   const server = await start();
   const client = server.connect();
-  const page = await render(() => `${useConnection(client).status}, ${useConnection(client).connections}`);
+  const page = render(() => `${useConnection(client).status}, ${useConnection(client).connections}`);
   await until(() => page.text() === "open, 1");
   await server.do("/refuse", { tcp: true });
   await server.do("/cut-now");
@@ -40,7 +38,7 @@ test("useEvent calls the listener that was rendered last, once for each event, a
   const client = server.connect();
   await client.request("join", { topic });
   const late: number[] = [];
-  const page = await render(() => {
+  const page = render(() => {
     const [shown, show] = useState<number[]>([]);
     useEvent(client, "said", ({ n }: { n: number }) => {
       late.push(n);
@@ -64,7 +62,7 @@ test("useKeep shows everything once, over a reconnect and a loss, and opens ever
   const client = server.connect();
   await client.request("echo", {}); // it is connected when the page is shown
   let whole = 0;
-  const page = await render(() => {
+  const page = render(() => {
     const [shown, show] = useState<number[]>([]);
     useEvent(client, "said", ({ n }: { n: number }) => show((shown) => [...shown, n]));
     useKeep(client, topic, {
@@ -102,7 +100,7 @@ test("useLimits shows what is left when the server says it, asks once, and follo
   const server = await start();
   const client = server.connect();
   await client.request("echo", {});
-  const page = await render(() => {
+  const page = render(() => {
     const limits = useLimits(client, ["limited"]);
     return limits ? `${limits.get().map(({ name }) => name)} ${limits.fits("limited")}` : "unknown";
   });

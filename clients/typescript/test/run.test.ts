@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { attach, start as begin, type Piece, type Run } from "../dist/run.js";
 import { scenario } from "./scenario.js";
-import { rejection, start, until } from "./server.js";
+import { numbers, rejection, start, until } from "./server.js";
 
 /** Reads a run to its end, or its error, and keeps what a page would show. */
 function reader(run: Run) {
@@ -50,13 +50,13 @@ scenario("run", async () => {
   }
   expect(await run.steer("spät")).toBe(false);
 
-  const second = await begin(phone, "write", { text: "a ".repeat(1000), ms: 20 });
+  const second = await begin(phone, "write", { text: "a ".repeat(1000), ms: 200 });
   const watching = reader(second);
   await until(() => watching.shown.text);
   expect(await attach(desk, second.id).stop()).toEqual({ state: "stopped" });
   expect((await watching.done).end).toEqual(end("stopped"));
 
-  const third = await begin(phone, "write", { text: "a ".repeat(1000), ms: 20 });
+  const third = await begin(phone, "write", { text: "a ".repeat(1000), ms: 200 });
   const lost = reader(third);
   await until(() => lost.shown.text);
   await server.do("/restart", { kill: true });
@@ -64,11 +64,14 @@ scenario("run", async () => {
   await server.do("/restart", { kill: true, lose: true });
   expect(await rejection(reader(third).done)).toMatchObject({ code: "NOT_FOUND" });
 
-  const fourth = reader(await begin(phone, "rewrite", { text: "a b CHECKPOINT c d e f g h i j k l m n o p", ms: 60 }));
-  await until(() => fourth.shown.text.includes("e"));
+  const fourth = await begin(phone, "rewrite", { text: "a b CHECKPOINT c d INPUT e", ms: 30 });
+  const again = reader(fourth);
+  await until(() => again.shown.text.includes("d"));
   await server.do("/restart", { kill: true });
-  await fourth.done;
-  expect(fourth.shown).toMatchObject({ text: "a b c d e f g h i j k l m n o p ", end: end("done", { result: { n: 17 } }), resets: 1 });
+  await until(() => again.shown.resets === 1 && again.shown.text.includes("d"));
+  expect(await fourth.steer("bitte")).toBe(true);
+  await again.done;
+  expect(again.shown).toMatchObject({ text: "a b c d bitte e ", end: end("done", { result: { n: 7 } }), resets: 1 });
 });
 
 test("a run that has failed says why, and reading ends with the client", async () => {
@@ -76,7 +79,7 @@ test("a run that has failed says why, and reading ends with the client", async (
   const client = server.connect();
   const failed = reader(await begin(client, "write", { text: "a FAIL" }));
   expect((await failed.done).end).toEqual(end("failed", { code: "FAILED_PRECONDITION", message: "as asked" }));
-  const run = await begin(client, "write", { text: "a ".repeat(1000), ms: 20 });
+  const run = await begin(client, "write", { text: "a ".repeat(1000), ms: 200 });
   const open = reader(run);
   await until(() => open.shown.text);
   client.close();
@@ -87,7 +90,7 @@ test("a run that has failed says why, and reading ends with the client", async (
 test("the server sends nothing more when nobody reads", async () => {
   const server = await start();
   const client = server.connect();
-  const run = await begin(client, "write", { text: "a ".repeat(1000), ms: 20 });
+  const run = await begin(client, "write", { text: "a ".repeat(1000), ms: 200 });
   const other = run[Symbol.asyncIterator]();
   await other.next();
   for await (const piece of run) if (piece.type === "text") break;
@@ -106,19 +109,27 @@ test("the server sends nothing more when nobody reads", async () => {
 test("an output that is missing is fetched, and a history that has changed begins anew", async () => {
   const server = await start();
   const client = server.connect();
-  const words = Array.from({ length: 60 }, (_, i) => `w${i}`).join(" ");
-  const one = reader(await begin(client, "write", { text: words, ms: 20 }));
-  await until(() => one.shown.text);
-  await server.do("/alter", { type: "run.output", do: "drop" });
+  const words = (input: string) => numbers(1, 60).map((n) => (n === 10 ? input : `w${n}`)).join(" ");
+  const run = async () => {
+    const run = await begin(client, "write", { text: words("INPUT"), ms: 10 });
+    const { shown, done } = reader(run);
+    await until(() => shown.text.includes("w9"));
+    return { run, shown, done };
+  };
+  const drop = async (run: Run) => {
+    await server.do("/alter", { type: "run.output", do: "drop" });
+    expect(await run.steer("on")).toBe(true);
+  };
+  const one = await run();
+  await drop(one.run);
   await one.done;
-  expect(one.shown).toMatchObject({ text: `${words} `, resets: 0, end: end("done", { result: { n: 60 } }) });
+  expect(one.shown).toMatchObject({ text: `${words("on")} `, resets: 0, end: end("done", { result: { n: 60 } }) });
 
-  const two = reader(await begin(client, "write", { text: words, ms: 20 }));
-  await until(() => two.shown.text.includes("w9"));
+  const two = await run();
   const whole = JSON.stringify({ n: 1, text: "another beginning", end: { state: "lost" } });
   const meta = '{"correlationId":"{{id}}"}';
   await server.do("/alter", { type: "run.attach.reply", do: "replace", with: `{"type":"run.attach.reply","meta":${meta},"payload":${whole}}` });
-  await server.do("/alter", { type: "run.output", do: "drop" });
+  await drop(two.run);
   await two.done;
   expect(two.shown).toMatchObject({ text: "another beginning", resets: 1, end: end("lost") });
 });
