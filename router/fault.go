@@ -99,3 +99,14 @@ func (r *Router) panickedOutside(where string, v any) error {
 }
 
 func stack() []byte { return debug.Stack() }
+
+// exited is the last that the reader does whose goroutine was ended by
+// runtime.Goexit: as with a handler that does this, the frame is answered, the
+// connection is given up in good order, and another goroutine reads it to its end.
+func (c *Conn) exited(by string, f *incoming) {
+	err := c.panicked(f.typ(), "runtime.Goexit called by "+by)
+	c.router.count(f.route, err)
+	c.refuse(f.typ(), f.env.CorrelationID, err)
+	c.Close(errors.CloseInternal, "internal error")
+	go c.read()
+}

@@ -12,16 +12,6 @@ import (
 	"github.com/wskit/wskit/router/internal/frame"
 )
 
-// inFlightRetry is the wait that a client with too many open requests gets. The time of the next
-// answer is not known.
-const inFlightRetry = 100 * time.Millisecond
-
-func inFlight(most int) errors.LimitExceeded {
-	return errors.LimitExceeded{
-		Kind: errors.LimitInFlight, Observed: int64(most) + 1, Limit: int64(most), RetryAfter: inFlightRetry,
-	}
-}
-
 // rejection returns the rejection that an error contains, or nil.
 func rejection(err error) *errors.LimitExceeded {
 	if l, ok := err.(*errors.LimitExceeded); ok { // as it comes from middleware: in a flood, quickly
