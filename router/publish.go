@@ -122,7 +122,7 @@ func (r *Router) encode(ctx context.Context, topic, typ string, payload any, o P
 	if err := r.checkEvent(typ, payload); err != nil {
 		return m, err
 	}
-	if o.Overflow > OverflowLatestOnly {
+	if !wire.Overflow(o.Overflow).Known() {
 		return m, errors.Internal.Errorf("router: PublishOptions.Overflow is %d; use OverflowDisconnect, OverflowDropOldest, OverflowDropNewest or OverflowLatestOnly", o.Overflow)
 	}
 	m.Topic, m.Overflow, m.Except = topic, uint8(o.Overflow), o.Except

@@ -125,10 +125,10 @@ func (t *topic) send(message *frame.Shared, overflow wire.Overflow, key, except 
 // OverflowOf is the policy of a message. One that this version does not know, because other processes have a later one,
 // must not close connections, and it is not known which older messages it may take the place of: it drops the message.
 func OverflowOf(m pubsub.Message) wire.Overflow {
-	if m.Overflow > uint8(wire.LatestOnly) {
-		return wire.DropNewest
+	if o := wire.Overflow(m.Overflow); o.Known() {
+		return o
 	}
-	return wire.Overflow(m.Overflow)
+	return wire.DropNewest
 }
 
 // ErrTooLarge says that a message fits no subscriber's queue, not even an empty one: it

@@ -25,6 +25,9 @@ const (
 	LatestOnly
 )
 
+// Known reports whether this version has the policy.
+func (o Overflow) Known() bool { return o <= LatestOnly }
+
 // admit makes sure that n more bytes fit, or disconnects the client.
 func (o *Outbox) admit(n int) error {
 	if o.closed {
