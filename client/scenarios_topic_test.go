@@ -89,7 +89,10 @@ func gapScenario(t *testing.T) {
 		a.awaitConnections(2)
 		a.request("echo", payload{})
 		publish(t, s, 1)
-		eventually(t, "the last event", func() bool { return strings.HasPrefix(a.all()[len(a.all())-1], "said 1") || len(a.all()) == 5 })
+		eventually(t, "the last event", func() bool {
+			all := a.all()
+			return strings.HasPrefix(all[len(all)-1], "said 1") || len(all) == 5
+		})
 		return a
 	}
 	t.Run("trimmed", func(t *testing.T) {
