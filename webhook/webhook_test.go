@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/wskit/wskit/adapters"
+	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
 	"github.com/wskit/wskit/router"
@@ -35,6 +37,7 @@ type service struct {
 
 	mu       sync.Mutex
 	status   int
+	loses    bool // its answers are lost: it has the events, and the sender does not know
 	requests []*http.Request
 	events   []webhook.Event
 }
@@ -42,7 +45,7 @@ type service struct {
 // RoundTrip makes it a transport.
 func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Lock()
-	status := s.status
+	status, loses := s.status, s.loses
 	s.mu.Unlock()
 	if status == 0 {
 		<-req.Context().Done()
@@ -53,6 +56,9 @@ func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	s.take(req, body, status)
+	if loses {
+		return nil, io.ErrUnexpectedEOF
+	}
 	return &http.Response{StatusCode: status, Status: fmt.Sprint(status), Body: http.NoBody, Request: req}, nil
 }
 
@@ -81,6 +87,13 @@ func (s *service) take(req *http.Request, body []byte, status int) {
 		}
 		s.events = append(s.events, e)
 	}
+}
+
+// lose has answers lost, or not any more.
+func (s *service) lose(loses bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loses = loses
 }
 
 // answer sets the status.
@@ -115,33 +128,42 @@ func hooked(t *testing.T, o webhook.Options, test func(t *testing.T, s *service,
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{t: t, status: http.StatusOK}
-		o.URL, o.Secrets = url, []string{secret}
-		r := router.New(router.Options{Authenticate: func(req *http.Request) (ingress.Identity, error) {
-			return ingress.Identity{User: req.Header.Get("User")}, nil
-		}})
-		router.RPC(r, "join", func(c *router.Context, topic string) (struct{}, error) {
-			return struct{}{}, c.Join(topic, nil)
-		})
-		router.RPC(r, "leave", func(c *router.Context, topic string) (struct{}, error) {
-			c.Unsubscribe(topic)
-			return struct{}{}, nil
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		w, err := webhook.New(ctx, r, o.WithTransport(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := joinable(adapters.Backend{})
+		w, stop := begin(t, s, r, o)
 		server := routertest.New(t, r)
-		defer w.Wait()
-		defer cancel()
-		synctest.Wait()
-		if got := s.next(); !slices.Equal(got, []string{"reset"}) {
-			t.Errorf("the first event is %q", got)
-		}
+		defer stop()
+		s.expect("the first event", "reset")
 		test(t, s, w, func(user string) *routertest.Client {
 			return server.Dial(routertest.DialOptions{Header: http.Header{"User": {user}}})
 		})
 	})
+}
+
+// joinable is a router whose clients join and leave topics.
+func joinable(b adapters.Backend) *router.Router {
+	r := router.New(router.Options{Backend: b, Authenticate: func(req *http.Request) (ingress.Identity, error) {
+		return ingress.Identity{User: req.Header.Get("User")}, nil
+	}})
+	router.RPC(r, "join", func(c *router.Context, topic string) (struct{}, error) {
+		return struct{}{}, c.Join(topic, nil)
+	})
+	router.RPC(r, "leave", func(c *router.Context, topic string) (struct{}, error) {
+		c.Unsubscribe(topic)
+		return struct{}{}, nil
+	})
+	return r
+}
+
+// begin has the service get the events of a router, until stop is called.
+func begin(t *testing.T, s *service, r *router.Router, o webhook.Options) (w *webhook.Webhook, stop func()) {
+	t.Helper()
+	o.URL, o.Secrets = url, []string{secret}
+	ctx, cancel := context.WithCancel(t.Context())
+	w, err := webhook.New(ctx, r, o.WithTransport(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, func() { cancel(); w.Wait() }
 }
 
 func request(c *routertest.Client, typ, topic string) {
@@ -226,6 +248,29 @@ func TestTheServiceIsAway(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A sender that takes over takes back what the one before it may have sent, if it is not true any more.
+func TestWhatMayHaveComeIsTakenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{t: t, status: http.StatusOK}
+		o := webhook.Options{Topics: []string{"*"}}
+		r := joinable(adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{}), Limits: memory.NewStore(memory.Options{})})
+		_, stop := begin(t, s, r, o)
+		s.expect("the first event", "reset")
+		s.lose(true)
+		c := routertest.New(t, r).Dial()
+		request(c, "join", "hall")
+		s.expect("joining", "topic.occupied hall")
+		request(c, "leave", "hall")
+		stop() // before it tries again
+		s.lose(false)
+		_, stop = begin(t, s, joinable(r.Backend()), o)
+		defer stop()
+		time.Sleep(time.Minute)
+		s.expect("the next sender", "topic.vacated hall")
+	})
 }
 
 // What waits is bounded in number and time. What is dropped is counted.
