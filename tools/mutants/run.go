@@ -24,8 +24,9 @@ type runner struct {
 }
 
 const (
-	// breakLimit is how long the tests of a package may run that are to find a break. They are short.
-	breakLimit = 2 * time.Minute
+	// breakLimit is how long the tests of a package may run that are to find a break. They are short. It is longer than
+	// the guard of internal/poll, so that a test which waits in vain says for what.
+	breakLimit = 150 * time.Second
 	// unbrokenLimit is for those of all breaks together.
 	unbrokenLimit = 20 * time.Minute
 	// grace is for building, while the machine does other things.

@@ -42,7 +42,7 @@ var long = []string{"adapters/cfdo", "clients/typescript", "internal/faulttest",
 
 // onlyWithoutRace are the tests that are skipped, or do less, under the race detector, which allocates, is slow and
 // shuffles the scheduler: internal/house checks the names.
-const onlyWithoutRace = "Alloc|Nothing|ManyConnections|ShareTheNextFlush|RFC"
+const onlyWithoutRace = "Alloc|Nothing|ManyConnections|ShareTheNextFlush|RFC|AgreesWith|RandomSequences"
 
 const (
 	// fewCases is how many generated cases a rule gets on a real Redis or PostgreSQL: each is many round trips. make nightly has all.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/wskit/wskit/internal/race"
 )
 
 // message is a message as its sender sees it.
@@ -449,7 +451,7 @@ func (w *world) step(arrivals bool) {
 // order, each message that was begun is finished once, the bounds hold, reading goes on
 // beside a handler that takes long, and in the end nothing is left.
 func TestRandomSequences(t *testing.T) {
-	runs := 3000
+	runs := race.Fewer(3000)
 	if s := os.Getenv("TURN_RUNS"); s != "" {
 		runs, _ = strconv.Atoi(s)
 	}

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/wskit/wskit/internal/race"
 )
 
 const inflateLimit = 100_000
@@ -113,7 +115,7 @@ func payloadOf(r *rand.Rand, n int) []byte {
 
 func TestInflateAgreesWithCompressFlate(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 600 {
+	for range race.Fewer(600) {
 		n := r.IntN(300)
 		if r.IntN(3) == 0 {
 			n = r.IntN(120_000)

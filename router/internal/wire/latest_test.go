@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/wskit/wskit/internal/race"
 )
 
 // Whatever is queued, replaced, dropped and written, in a queue long enough for an index and
 // in a short one: what leaves is what a list would hold that is searched from its beginning.
 func TestLatestAgreesWithAList(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(race.Fewer(30)) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		keys := []int{3, 80, 300}[seed%3]
 		limit := []int{1 << 20, 4000}[seed%2] // never full, or for about 150 frames
