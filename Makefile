@@ -94,6 +94,7 @@ busy: $(INSTALLED) ## the tests of make test, TIMES times beside endless loops; 
 
 delays: $(INSTALLED) ## tests while the product pauses where goroutines meet: they may rely on no order that only a fast machine has
 	cd tools && $(GO) run ./delays -p=2 ./router ./run ./client ./inspect ./api ./webhook ./collect ./examples/... ./docs
+	LOOK_LATE=1 $(GO) test -count=1 ./clients/typescript
 
 fuzz: ## every fuzz target for FUZZTIME
 	@./tools/fuzz $(FUZZTIME)
