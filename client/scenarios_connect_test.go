@@ -177,8 +177,11 @@ func banScenario(t *testing.T) {
 // expectEnd waits until the client has ended because of a close code.
 func (a *actor) expectEnd(code errors.CloseCode) {
 	a.t.Helper()
-	end := a.awaitPhase(client.Closed)
-	_, err := client.Request[payload](within(a.t), a.Client, "echo", payload{})
+	end, err := a.Wait(within(a.t), func(s client.State) bool { return s.Phase == client.Closed || s.Connections > 1 })
+	if err != nil || end.Phase != client.Closed {
+		a.t.Fatalf("the client does not end: %v, %+v", err, end)
+	}
+	_, err = client.Request[payload](within(a.t), a.Client, "echo", payload{})
 	for _, err := range []error{end.Err, err} {
 		if closed, is := errors.AsType[*client.CloseError](err); !is || closed.Code != code {
 			a.t.Errorf("the error is %v, want one of the close code %d", err, code)
