@@ -112,7 +112,11 @@ scenario("keep", async () => {
   await server.do("/resume");
   await until(() => shown.length === 10);
   expect(shown).toEqual(numbers(1, 10));
+  const last = client.state.get().connections;
   await server.do("/restart", { kill: true, lose: true });
+  await until(() => client.state.get().connections > last);
+  await client.request("echo", {}); // is sent when it is known what is lost
+  expect(whole).toBe(2);
   await until(() => loaded === 2);
   await client.request("echo", {}); // what the topic keeps is before its answer
   expect(shown).toEqual(numbers(11, 13));
