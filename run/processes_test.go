@@ -441,7 +441,8 @@ func TestARunOfWhichTheEndIsLost(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			one, two := serveOn(t, s.URL()).Dial(), serveOn(t, s.URL()).Dial()
-			id := routertest.ExpectReply[run.Began](one.Request(test.typ, 500)).Run // takes 2.5 s: the keys are read before its end
+			// The run takes 2.5 s: the keys are read before its end.
+			id := routertest.ExpectReply[run.Began](one.Request(test.typ, 500)).Run
 			first := attach(t, one, id)
 			first.next()
 			type value struct{ ms, dump any }

@@ -98,11 +98,11 @@ func withPauses(root string) (map[string][]byte, error) {
 		if n := strings.Count(source, "\n"+function+"\n"); n != 1 {
 			return nil, fmt.Errorf("places.txt has %q, which is in %s %d times; change the place with the code", function, file, n)
 		}
-		pause := "pause.Now()"
+		call := "pause.Now()"
 		if file == testsWait {
-			pause = "pause.Late()"
+			call = "pause.Late()"
 		}
-		files[file] = []byte(strings.Replace(source, "\n"+function+"\n", "\n"+function+"\n"+pause+"\n", 1))
+		files[file] = []byte(strings.Replace(source, "\n"+function+"\n", "\n"+function+"\n"+call+"\n", 1))
 	}
 	return files, nil
 }

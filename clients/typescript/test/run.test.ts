@@ -110,7 +110,7 @@ test("an output that is missing is fetched, and a history that has changed begin
   const server = await start();
   const client = server.connect();
   const words = (input: string) => numbers(1, 60).map((n) => (n === 10 ? input : `w${n}`)).join(" ");
-  const run = async () => {
+  const writing = async () => {
     const run = await begin(client, "write", { text: words("INPUT"), ms: 10 });
     const { shown, done } = reader(run);
     await until(() => shown.text.includes("w9"));
@@ -120,12 +120,12 @@ test("an output that is missing is fetched, and a history that has changed begin
     await server.do("/alter", { type: "run.output", do: "drop" });
     expect(await run.steer("on")).toBe(true);
   };
-  const one = await run();
+  const one = await writing();
   await drop(one.run);
   await one.done;
   expect(one.shown).toMatchObject({ text: `${words("on")} `, resets: 0, end: end("done", { result: { n: 60 } }) });
 
-  const two = await run();
+  const two = await writing();
   const whole = JSON.stringify({ n: 1, text: "another beginning", end: { state: "lost" } });
   const meta = '{"correlationId":"{{id}}"}';
   await server.do("/alter", { type: "run.attach.reply", do: "replace", with: `{"type":"run.attach.reply","meta":${meta},"payload":${whole}}` });
