@@ -53,7 +53,8 @@ func abortScenario(t *testing.T) {
 	}
 	a.request("echo", payload{}) // comes after the abort
 	l := s.Log()
-	if sent, aborts := received(l, "slow"), received(l, "$ws:abort"); len(aborts) != 1 || aborts[0].CorrelationID != sent[0].CorrelationID {
+	sent, aborts := received(l, "slow"), received(l, "$ws:abort")
+	if len(aborts) != 1 || aborts[0].CorrelationID != sent[0].CorrelationID {
 		t.Errorf("aborted was %+v", aborts)
 	}
 

@@ -121,7 +121,8 @@ func TestPingsThatAreAnswered(t *testing.T) {
 func TestPingsAreAsOftenAsTheInterval(t *testing.T) {
 	t.Parallel()
 	const interval, answer = time.Second, 100 * time.Millisecond
-	livenessOverPipe(t, Options{Liveness: Liveness{PingInterval: interval, PongTimeout: time.Hour}}, nil, func(t *testing.T, p *pipeClient) {
+	o := Options{Liveness: Liveness{PingInterval: interval, PongTimeout: time.Hour}}
+	livenessOverPipe(t, o, nil, func(t *testing.T, p *pipeClient) {
 		for range 10 {
 			heard := time.Now()
 			if got := p.next(); got != "ping" {

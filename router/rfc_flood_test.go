@@ -28,7 +28,8 @@ func TestFloodsWithoutMessages(t *testing.T) {
 			p.t = t
 			go func() {
 				_ = p.tryWrite(c.begin)
-				_ = p.tryWrite(join(bytes.Repeat(c.flood, 5000), closing(1000, ""))) // which a server without a bound answers
+				// The close frame is what a server without a bound answers.
+				_ = p.tryWrite(join(bytes.Repeat(c.flood, 5000), closing(1000, "")))
 			}()
 			pongs := 0
 			f := p.next()

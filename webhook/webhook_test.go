@@ -256,7 +256,9 @@ func TestWhatMayHaveComeIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{t: t, status: http.StatusOK}
 		o := webhook.Options{Topics: []string{"*"}}
-		r := joinable(adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{}), Limits: memory.NewStore(memory.Options{})})
+		r := joinable(adapters.Backend{
+			Broker: memory.NewBroker(memory.BrokerOptions{}), Limits: memory.NewStore(memory.Options{}),
+		})
 		_, stop := begin(t, s, r, o)
 		s.expect("the first event", "reset")
 		s.lose(true)

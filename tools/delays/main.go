@@ -50,8 +50,9 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	// Pauses use no processor.
-	test := exec.Command("go", append([]string{"test", "-overlay=" + list, "-parallel=16", "-vet=off", "-count=1", "-shuffle=on", "-timeout=30m"}, args...)...)
+	// Many tests at once: pauses use no processor.
+	flags := []string{"test", "-overlay=" + list, "-parallel=16", "-vet=off", "-count=1", "-shuffle=on", "-timeout=30m"}
+	test := exec.Command("go", append(flags, args...)...)
 	test.Dir, test.Stdout, test.Stderr = root, os.Stdout, os.Stderr
 	return test.Run()
 }
