@@ -116,8 +116,8 @@ type known struct {
 const (
 	// maxPeers bounds how many processes are known.
 	maxPeers = 10_000
-	// MaxProcessTimeout bounds for how long a process is known that is not heard any more.
-	MaxProcessTimeout = 10 * time.Minute
+	// maxProcessTimeout bounds for how long a process is known that is not heard any more.
+	maxProcessTimeout = 10 * time.Minute
 	// maxAnswers bounds how many answers are under way.
 	maxAnswers = 64
 	// pauseAfterFailure is the time after which subscribing is tried again.
@@ -301,7 +301,7 @@ func (c *Cluster[C]) hear(process string, timeout time.Duration) {
 	defer c.mu.Unlock()
 	if process != c.id {
 		if _, ok := c.peers[process]; ok || len(c.peers) < maxPeers {
-			c.peers[process] = known{now, min(timeout, MaxProcessTimeout)}
+			c.peers[process] = known{now, min(timeout, maxProcessTimeout)}
 		}
 		return
 	}

@@ -140,7 +140,7 @@ func (c *Cluster[C]) deliverToAll(m pubsub.Message) {
 		if own {
 			c.confirm(in.N)
 		}
-		c.hear(in.From, time.Duration(min(in.Timeout, MaxProcessTimeout.Milliseconds()))*time.Millisecond)
+		c.hear(in.From, time.Duration(min(in.Timeout, maxProcessTimeout.Milliseconds()))*time.Millisecond)
 	case in.Kind == kindLeft && !own:
 		c.remove(in.From)
 	case in.Kind == kindOver:

@@ -51,7 +51,7 @@ func (h *Hub) Positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubsub.
 	b = append(slices.Grow(b[:0], len(m.Frame)+frameOverhead), frame.HeaderRoom[:]...)
 	b = append(append(append(b, prefix...), `,"pos":"`...), m.Position.String()...)
 	b = append(append(b, '"'), rest...)
-	if err := h.check(p, b[wire.HeaderRoom:], TypeRedacted); err != nil {
+	if err := h.check(p, b[wire.HeaderRoom:], typeRedacted); err != nil {
 		return frame.Shared{}, err
 	}
 	return frame.InPlace(b), nil
@@ -60,7 +60,7 @@ func (h *Hub) Positioned(b []byte, p *envelope.Peeker, prefix []byte, m *pubsub.
 // RedactedEvent makes the event that takes back a message of a topic: in the log it is in the place of the message, and
 // at the end. replacement is JSON, or nil.
 func RedactedEvent(topic, pos string, replacement []byte) []byte {
-	b := topicFrame(TypeRedacted, topic)
+	b := topicFrame(typeRedacted, topic)
 	defer b.Free()
 	b.WriteString(`,"pos":"` + pos + `"`)
 	if replacement != nil {
@@ -77,7 +77,7 @@ func (f *followed) redacts(frame []byte) bool {
 	return ok && bytes.HasPrefix(rest, redactedType)
 }
 
-var redactedType = []byte(`},"type":"` + TypeRedacted + `"`)
+var redactedType = []byte(`},"type":"` + typeRedacted + `"`)
 
 // topicFrame begins a frame of the protocol's own about a topic.
 func topicFrame(typ, topic string) *frame.Buffer {
@@ -89,7 +89,7 @@ func topicFrame(typ, topic string) *frame.Buffer {
 
 // resetFrame makes a $ws:reset.
 func resetFrame(topic string, reason pubsub.Loss, at pubsub.Position) []byte {
-	b := topicFrame(TypeReset, topic)
+	b := topicFrame(typeReset, topic)
 	defer b.Free()
 	b.WriteString(`,"reason":`)
 	b.Text(string(reason))
@@ -106,7 +106,7 @@ func (m *Member) welcome() {
 
 // announce sends $ws:subscribed. back says that the client goes on at a position that it had before.
 func (m *Member) announce(at pubsub.Position, joined []byte, until time.Time, back bool) error {
-	b := topicFrame(TypeSubscribed, m.topic.name)
+	b := topicFrame(typeSubscribed, m.topic.name)
 	defer b.Free()
 	b.WriteString(`,"pos":"` + at.String() + `","ticket":"` + m.peer.Host.Ticket(m.topic.name, joined, m.graceTime(), until) + `"`)
 	if back {
@@ -118,13 +118,13 @@ func (m *Member) announce(at pubsub.Position, joined []byte, until time.Time, ba
 
 // Reasons in $ws:unsubscribed.
 const (
-	ReasonEnded   = "ended"   // Terms.Until
-	ReasonRevoked = "revoked" // Peer.Revoke
+	reasonEnded   = "ended"   // Terms.Until
+	reasonRevoked = "revoked" // Peer.Revoke
 )
 
 // dismiss sends $ws:unsubscribed, so that the client does not resume the topic. reason may be empty.
 func (m *Member) dismiss(reason string) {
-	b := topicFrame(TypeUnsubscribed, m.topic.name)
+	b := topicFrame(typeUnsubscribed, m.topic.name)
 	defer b.Free()
 	if reason != "" {
 		b.WriteString(`,"reason":"` + reason + `"`)

@@ -62,7 +62,7 @@ func (h *Hub) sendGaps(topics []string) {
 func (p *Peer) sendGap(topics []string) {
 	b := frame.New()
 	defer b.Free()
-	b.WriteString(`{"type":"` + TypeGap + `","payload":{"topics":[`)
+	b.WriteString(`{"type":"` + typeGap + `","payload":{"topics":[`)
 	for i, name := range topics {
 		if i > 0 {
 			b.WriteByte(',')

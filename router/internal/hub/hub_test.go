@@ -471,10 +471,10 @@ func TestMessagesOfOthers(t *testing.T) {
 			t.Errorf("%d are counted as dropped, %v came", h.Counts.Dropped.Load(), types)
 		}
 	})
-	if o := OverflowOf(pubsub.Message{Overflow: uint8(wire.LatestOnly)}); o != wire.LatestOnly {
+	if o := overflowOf(pubsub.Message{Overflow: uint8(wire.LatestOnly)}); o != wire.LatestOnly {
 		t.Errorf("latest only is taken as %d", o)
 	}
-	if o := OverflowOf(pubsub.Message{Overflow: 255}); o != wire.DropNewest {
+	if o := overflowOf(pubsub.Message{Overflow: 255}); o != wire.DropNewest {
 		t.Errorf("a policy that is not known is taken as %d", o)
 	}
 }
@@ -513,7 +513,7 @@ func TestLossesAreReported(t *testing.T) {
 			if want == "" && types == nil {
 				continue
 			}
-			if !slices.Equal(types, []string{TypeGap}) || string(c.got[0].Payload) != want {
+			if !slices.Equal(types, []string{typeGap}) || string(c.got[0].Payload) != want {
 				t.Errorf("%v came, want one gap of %q", types, want)
 			}
 		}

@@ -216,7 +216,7 @@ func TestWhatIsNotKeptIsTold(t *testing.T) {
 			replayed, _, err := p.Resume(context.Background(), "a", stays.positions(t)[c.after-1], Terms{})
 			want, types := 30-c.after, []string(nil)
 			if c.lost != "" {
-				want, types = 0, append(types, TypeReset)
+				want, types = 0, append(types, typeReset)
 			}
 			reset, _ := errors.AsType[*Reset](err)
 			if (reset != nil) != (c.lost != "") || reset != nil && reset.Reason != c.lost || replayed != want {
@@ -298,7 +298,7 @@ func TestWhatAMemberOfALogIsTold(t *testing.T) {
 			mustPublish(t, h, event("a", 1), PublishOptions{History: h.HistoryOf("a"), ID: "same"})
 		}
 		c.Unsubscribe("a", false)
-		if got := c.types(); !slices.Equal(got, []string{TypeSubscribed, TypeSubscribed, "n", TypeUnsubscribed}) {
+		if got := c.types(); !slices.Equal(got, []string{typeSubscribed, typeSubscribed, "n", typeUnsubscribed}) {
 			t.Errorf("%v came", got)
 		}
 		for i, ticket := range []string{"a|", "a|me"} {

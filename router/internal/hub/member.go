@@ -50,7 +50,7 @@ func (m *Member) endAt(at time.Time) *ending {
 // end ends the membership, if it has not ended, and tells the client.
 func (m *Member) end() {
 	if m.peer.Member(m.topic.name) == m {
-		m.dismiss(ReasonEnded)
+		m.dismiss(reasonEnded)
 		m.peer.takeOff(m)
 	}
 }

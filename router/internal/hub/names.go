@@ -10,11 +10,11 @@ import (
 
 // Types of messages about topics.
 const (
-	TypeGap          = "$ws:gap"
-	TypeRedacted     = "$ws:redacted"
-	TypeReset        = "$ws:reset"
-	TypeSubscribed   = "$ws:subscribed"
-	TypeUnsubscribed = "$ws:unsubscribed"
+	typeGap          = "$ws:gap"
+	typeRedacted     = "$ws:redacted"
+	typeReset        = "$ws:reset"
+	typeSubscribed   = "$ws:subscribed"
+	typeUnsubscribed = "$ws:unsubscribed"
 )
 
 // History is what was declared for topics.

@@ -195,7 +195,7 @@ func (p *Peer) Unsubscribe(name string, tell bool) bool {
 func (p *Peer) Revoke(covered func(topic string) bool) (revoked bool) {
 	for _, name := range p.Topics() {
 		if m := p.Member(name); m != nil && covered(name) {
-			m.dismiss(ReasonRevoked)
+			m.dismiss(reasonRevoked)
 			p.takeOff(m)
 			p.hub.Counts.Revoked.Add(1)
 			revoked = true
@@ -281,7 +281,7 @@ func (p *Peer) Send(s *frame.Shared, m pubsub.Message) {
 	if p.Traced.Load() {
 		p.Host.Trace(s.Payload)
 	}
-	if _, err := p.Out.AppendShared(s.Frame(p.Deflate), OverflowOf(m), m.Key); err == nil {
+	if _, err := p.Out.AppendShared(s.Frame(p.Deflate), overflowOf(m), m.Key); err == nil {
 		p.Out.Flush()
 	}
 }

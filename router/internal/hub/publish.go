@@ -89,7 +89,7 @@ func (h *Hub) send(t *topic, m pubsub.Message, later *batch) (n int64) {
 		return 0
 	}
 	shared := frame.Share(m.Frame)
-	n = t.send(&shared, OverflowOf(m), m.Key, m.Except, later)
+	n = t.send(&shared, overflowOf(m), m.Key, m.Except, later)
 	h.Counts.Delivered.Add(n)
 	return n
 }
@@ -122,9 +122,9 @@ func (t *topic) send(message *frame.Shared, overflow wire.Overflow, key, except 
 	return n
 }
 
-// OverflowOf is the policy of a message. One that this version does not know, because other processes have a later one,
+// overflowOf is the policy of a message. One that this version does not know, because other processes have a later one,
 // must not close connections, and it is not known which older messages it may take the place of: it drops the message.
-func OverflowOf(m pubsub.Message) wire.Overflow {
+func overflowOf(m pubsub.Message) wire.Overflow {
 	if o := wire.Overflow(m.Overflow); o.Known() {
 		return o
 	}

@@ -25,8 +25,8 @@ const Type = "$ws:limits"
 const (
 	// MaxTypes is the number of types for which a client may follow its limits.
 	MaxTypes = 16
-	// AskEvery is the shortest time between two requests of a client.
-	AskEvery = time.Second
+	// askEvery is the shortest time between two requests of a client.
+	askEvery = time.Second
 
 	// maxLimits is the number of limits, counted for each type separately.
 	maxLimits = 64
@@ -76,7 +76,7 @@ func (f *Feed) Wait(now time.Time) time.Duration {
 	if f == nil {
 		return 0
 	}
-	return AskEvery - now.Sub(f.asked)
+	return askEvery - now.Sub(f.asked)
 }
 
 // Start appends the payload of the answer, and the end of its frame, to b. From now on what changes is sent.

@@ -109,7 +109,7 @@ func (o *Outbox) drain() {
 			o.stream.progressed()
 		}
 		if err != nil {
-			if IsTimeout(err) {
+			if isTimeout(err) {
 				o.timedOut()
 			} else {
 				o.failed()

@@ -256,8 +256,8 @@ func (s *Stream) Socket() bool {
 	return ok
 }
 
-// IsTimeout reports whether a read ended because its deadline passed.
-func IsTimeout(err error) bool {
+// isTimeout reports whether a read ended because its deadline passed.
+func isTimeout(err error) bool {
 	var ne net.Error
 	return errors.As(err, &ne) && ne.Timeout()
 }
