@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -61,8 +62,15 @@ func TestLatestProcess(t *testing.T) {
 func TestLatestByKeyOfTwoProcesses(t *testing.T) {
 	s := redistest.Start(t)
 	conns := make(chan *router.Conn, 1)
+	lost := make(chan struct{}, 1)
 	r := router.New(router.Options{
 		Backend: adapters.Backend{Broker: newBroker(t, s, redis.BrokerOptions{})},
+		OnLost: func([]string) {
+			select {
+			case lost <- struct{}{}:
+			default:
+			}
+		},
 		OnOpen: func(c *router.Conn) error {
 			conns <- c
 			return c.Subscribe(context.Background(), "map")
@@ -113,6 +121,21 @@ func TestLatestByKeyOfTwoProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	fits()
+	// The child publishes more than this process may be able to take. What it has lost of it is published again.
+	again, stop := context.WithCancel(ctx)
+	var publishing sync.WaitGroup
+	publishing.Go(func() {
+		for {
+			select {
+			case <-lost:
+				_ = publishPositions(again, r, last)
+			case <-again.Done():
+				return
+			}
+		}
+	})
+	defer publishing.Wait()
+	defer stop()
 	latest := make([]int, latestUsers)
 	for done := 0; done < latestUsers; {
 		_, b, err := ws.Read(ctx)
