@@ -520,6 +520,23 @@ func TestLossesAreReported(t *testing.T) {
 	})
 }
 
+// Members get a gap also where the application has no use for losses.
+func TestLossesAreReportedToMembersAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &reporting{Broker: memory.NewBroker(memory.BrokerOptions{}), deliver: make(map[string]func(pubsub.Message))}
+		h := newHub(Config{Broker: b, SendGaps: true})
+		c := newClient(t, h)
+		mustSubscribe(t, c, "a")
+		b.deliver["a"](pubsub.Message{Topic: "a", Lost: true})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if types := c.types(); !slices.Equal(types, []string{typeGap}) {
+			t.Errorf("%v came", types)
+		}
+	})
+}
+
 // reporting is a broker through which the test delivers.
 type reporting struct {
 	pubsub.Broker
