@@ -231,7 +231,13 @@ func TestLossIsReportedAfterASubscriptionAtAnUnusedServer(t *testing.T) {
 	var master atomic.Pointer[redistest.Server]
 	master.Store(old)
 	b := brokerOn(t, &goredis.Options{Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return dial(ctx, network, master.Load().Addr)
+		m := master.Load()
+		conn, err := dial(ctx, network, m.Addr)
+		if err == nil && master.Load() != m { // it would outlive the fault, and messages would go to both servers
+			_ = conn.Close()
+			return nil, net.ErrClosed
+		}
+		return conn, err
 	}}, redis.BrokerOptions{HealthTimeout: 500 * time.Millisecond})
 	f := startFlow(t, b, b, "room")
 	f.loses(func() {

@@ -186,7 +186,7 @@ test("waits that make no sense", async () => {
       { expect: "limited" },
       { send: `{"type":"RPC_ERROR","meta":{"correlationId":"{{id}}"},"payload":{"code":"RESOURCE_EXHAUSTED","message":"m","retryable":true,"retryAfterMs":${ms}}}` },
     ]).flat();
-    await server.do("/raw", { steps });
+    await server.do("/raw", { steps, times: -1 }); // also for a second connection, if the first is lost
     const client = server.connect();
     const error = await client.request("limited", {}, { onLimit: "wait", timeout: 1000 }).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(Error);
