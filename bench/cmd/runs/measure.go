@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -25,6 +26,8 @@ import (
 // figures are those of a measurement: CPU for a token in µs, frames in a second, and the time from a token to its
 // client and from a stop to its answer, in ms.
 type figures struct{ cpu, frames, p50, p99, stop float64 }
+
+var errTooSlow = errors.New("the machine is too slow for so many")
 
 // watched is every how many connections measures the time of its tokens.
 const watched = 50
@@ -93,7 +96,7 @@ func (l load) measure(ctx context.Context, plain bool, duration time.Duration) (
 		return f, err
 	}
 	if want := float64(l.runs*l.perSecond) * seconds; float64(tokens) < want*0.9 {
-		return f, fmt.Errorf("%d tokens came, of %.0f; the machine is too slow for so many", tokens, want)
+		return f, fmt.Errorf("%d tokens came, of %.0f; %w", tokens, want, errTooSlow)
 	}
 	sum.mu.Lock()
 	slices.Sort(sum.times)
