@@ -168,12 +168,15 @@ func (w *Writer) flush(o *Output) error {
 		w.timer.Stop()
 		w.timer = nil
 	}
+	if o == nil && news {
+		o = &Output{}
+	}
+	if o != nil {
+		w.last = time.Now() // what is written from now on waits
+	}
 	w.mu.Unlock()
 	if o == nil {
-		if !news {
-			return nil
-		}
-		o = &Output{}
+		return nil
 	}
 	o.Text = text
 	return w.publish(ctx, *o)
