@@ -368,7 +368,8 @@ func (rs *Runs) begin(c *router.Context, typ string, input json.RawMessage) (w *
 		}
 	}
 	if err == nil {
-		err = w.publish(c, first)
+		next, _ := w.next(&first)
+		err = w.publish(c, next)
 	}
 	if err != nil {
 		w.leave()

@@ -160,37 +160,40 @@ func (w *Writer) flush(o *Output) error {
 	defer cancel()
 	w.turn.Lock()
 	defer w.turn.Unlock()
+	next, due := w.next(o)
+	if !due {
+		return nil
+	}
+	return w.publish(ctx, next)
+}
+
+// next returns the next output: the text that is to be written, and o behind it, if there is one. It reports whether
+// there is anything to publish. What is written from now on waits: it is for the output after it.
+func (w *Writer) next(o *Output) (next Output, due bool) {
 	w.mu.Lock()
-	text := w.text.String()
-	w.text.Reset()
-	news := text != "" || w.spending.used > w.spending.noted
+	defer w.mu.Unlock()
 	if w.timer != nil {
 		w.timer.Stop()
 		w.timer = nil
 	}
-	if o == nil && news {
-		o = &Output{}
+	switch {
+	case o != nil:
+		next = *o
+	case w.text.Len() == 0 && w.spending.used <= w.spending.noted:
+		return next, false
 	}
-	if o != nil {
-		w.last = time.Now() // what is written from now on waits
-	}
-	w.mu.Unlock()
-	if o == nil {
-		return nil
-	}
-	o.Text = text
-	return w.publish(ctx, *o)
+	w.n++
+	next.N, next.Attempt, next.Text = w.n, w.attempt, w.text.String()
+	w.text.Reset()
+	next.Spent, w.spending.noted = w.spending.used, w.spending.used
+	w.last = time.Now()
+	return next, true
 }
 
-// publish publishes an output under the next number. It is repeated while the backend fails, until ctx ends: those who
-// read drop what has a number that they have.
-func (w *Writer) publish(ctx context.Context, o Output) (err error) {
-	w.mu.Lock()
-	w.n++
-	o.N, o.Attempt, w.last = w.n, w.attempt, time.Now()
-	o.Spent, w.spending.noted = w.spending.used, w.spending.used
-	w.mu.Unlock()
-	err = w.rs.untilDone(ctx, func() error { return w.rs.output.Publish(ctx, w.rs.topic(w.info.ID), o) })
+// publish publishes an output. It is repeated while the backend fails, until ctx ends: those who read drop what has a
+// number that they have.
+func (w *Writer) publish(ctx context.Context, o Output) error {
+	err := w.rs.untilDone(ctx, func() error { return w.rs.output.Publish(ctx, w.rs.topic(w.info.ID), o) })
 	if err != nil {
 		return w.fails(err)
 	}
